@@ -1,0 +1,1 @@
+//! NVRTC: source to cubin; memory and disk cache.

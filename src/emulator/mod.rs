@@ -1,0 +1,1 @@
+//! Runs rendered CUDA on the CPU.

@@ -1,0 +1,1 @@
+//! Engines: candidates, choice, lowering.

@@ -1,0 +1,206 @@
+//! Building a graph, with the calls and names a cuDNN frontend user knows.
+
+use super::{
+    Attributes, Concat, Convolution, DataType, FinalizedGraph, Matmul, Operation, OperationId, Pointwise,
+    PointwiseMode, Port, Reduction, ReductionMode, Resample, Tensor, TensorId,
+};
+use crate::error::Malformed;
+
+/// An operation graph under construction.
+///
+/// ```
+/// use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+///
+/// let mut graph = Graph::new()
+///     .io_data_type(DataType::Half)
+///     .intermediate_data_type(DataType::Float)
+///     .compute_data_type(DataType::Float);
+/// let a = graph.tensor(Tensor::new("A").row_major([1, 64, 32]));
+/// let b = graph.tensor(Tensor::new("B").row_major([1, 32, 128]));
+/// let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, 128]));
+/// let c = graph.matmul("mm", a, b);
+/// let biased = graph.pointwise("add", PointwiseMode::Add, &[c, bias]);
+/// let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[biased]);
+/// graph.set_output(y);
+/// let finalized = graph.finalize()?;
+/// assert_eq!(finalized.tensors().filter(|t| !t.is_virtual).count(), 4);
+/// # Ok::<(), fusewright::error::Malformed>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graph {
+    /// Name, for messages.
+    pub name: String,
+    /// Type of non-virtual tensors that state none.
+    pub io_data_type: Option<DataType>,
+    /// Type of virtual tensors that state none.
+    pub intermediate_data_type: Option<DataType>,
+    /// Compute type of operations that state none.
+    pub compute_data_type: Option<DataType>,
+    pub(crate) tensors: Vec<Tensor>,
+    pub(crate) operations: Vec<Operation>,
+}
+
+impl Graph {
+    /// An empty graph.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the name used in messages.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the type of non-virtual tensors that state none.
+    pub fn io_data_type(mut self, data_type: DataType) -> Self {
+        self.io_data_type = Some(data_type);
+        self
+    }
+
+    /// Sets the type of virtual tensors that state none.
+    pub fn intermediate_data_type(mut self, data_type: DataType) -> Self {
+        self.intermediate_data_type = Some(data_type);
+        self
+    }
+
+    /// Sets the compute type of operations that state none.
+    pub fn compute_data_type(mut self, data_type: DataType) -> Self {
+        self.compute_data_type = Some(data_type);
+        self
+    }
+
+    /// Adds a tensor.
+    pub fn tensor(&mut self, tensor: Tensor) -> TensorId {
+        self.tensors.push(tensor);
+        TensorId(u32::try_from(self.tensors.len() - 1).expect("fewer than 2^32 tensors"))
+    }
+
+    /// A tensor to adjust: type, dims, strides, name of an operation's result.
+    pub fn tensor_mut(&mut self, id: TensorId) -> &mut Tensor {
+        &mut self.tensors[id.index()]
+    }
+
+    /// Marks a result as an output of the graph: it is stored in device memory.
+    pub fn set_output(&mut self, id: TensorId) -> &mut Tensor {
+        let tensor = self.tensor_mut(id);
+        tensor.is_virtual = false;
+        tensor
+    }
+
+    /// Tensors in the order they were added.
+    pub fn tensors(&self) -> &[Tensor] {
+        &self.tensors
+    }
+
+    /// Operations in the order they were added.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// An operation to adjust: its compute type or name.
+    pub fn operation_mut(&mut self, id: OperationId) -> &mut Operation {
+        &mut self.operations[id.index()]
+    }
+
+    /// The operation added last.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn last_operation(&mut self) -> &mut Operation {
+        self.operations.last_mut().expect("an operation was added")
+    }
+
+    /// Adds a ready-made operation, as the graph-file reader does.
+    pub fn operation(&mut self, operation: Operation) -> OperationId {
+        self.operations.push(operation);
+        OperationId(u32::try_from(self.operations.len() - 1).expect("fewer than 2^32 operations"))
+    }
+
+    /// `C = A·B` over the last two axes; gives C.
+    pub fn matmul(&mut self, name: &str, a: TensorId, b: TensorId) -> TensorId {
+        self.single_output(name, Attributes::Matmul(Matmul::default()), vec![(Port::A, a), (Port::B, b)], Port::C)
+    }
+
+    /// A convolution of any direction; `inputs` are X, W (forward), DY, W (backward data) or DY, X (backward filter).
+    /// The dims of DX and DW must be set on the result.
+    pub fn convolution(&mut self, name: &str, attributes: Convolution, inputs: [TensorId; 2]) -> TensorId {
+        let (ports, output) = attributes.ports();
+        let inputs = ports.into_iter().zip(inputs).collect();
+        self.single_output(name, Attributes::Convolution(attributes), inputs, output)
+    }
+
+    /// A pointwise operation without further attributes. Backward modes take DY first, then the forward input.
+    pub fn pointwise(&mut self, name: &str, mode: PointwiseMode, inputs: &[TensorId]) -> TensorId {
+        self.pointwise_with(name, Pointwise::new(mode), inputs)
+    }
+
+    /// A pointwise operation with attributes (clips, slopes, α, β, axis).
+    pub fn pointwise_with(&mut self, name: &str, attributes: Pointwise, inputs: &[TensorId]) -> TensorId {
+        let ports = [Port::IN_0, Port::IN_1, Port::IN_2];
+        let inputs = ports.into_iter().zip(inputs.iter().copied()).collect();
+        self.single_output(name, Attributes::Pointwise(attributes), inputs, Port::OUT_0)
+    }
+
+    /// A reduction; the result's dims say which axes are reduced, so set them.
+    pub fn reduction(&mut self, name: &str, mode: ReductionMode, x: TensorId, dim: impl Into<Vec<i64>>) -> TensorId {
+        let attributes = Attributes::Reduction(Reduction::new(mode));
+        let y = self.single_output(name, attributes, vec![(Port::X, x)], Port::Y);
+        self.tensor_mut(y).dim = dim.into();
+        y
+    }
+
+    /// Per-channel sum and sum of squares; gives SUM and SQ_SUM.
+    pub fn genstats(&mut self, name: &str, x: TensorId) -> (TensorId, TensorId) {
+        let sum = self.result_tensor(name, Port::SUM);
+        let sq_sum = self.result_tensor(name, Port::SQ_SUM);
+        self.push(name, Attributes::GenStats, vec![(Port::X, x)], vec![(Port::SUM, sum), (Port::SQ_SUM, sq_sum)]);
+        (sum, sq_sum)
+    }
+
+    /// Forward resampling; gives Y.
+    pub fn resample(&mut self, name: &str, attributes: Resample, x: TensorId) -> TensorId {
+        self.single_output(name, Attributes::ResampleForward(attributes), vec![(Port::X, x)], Port::Y)
+    }
+
+    /// Joins tensors along an axis.
+    pub fn concatenate(&mut self, name: &str, axis: i64, inputs: &[TensorId]) -> TensorId {
+        let inputs = inputs.iter().map(|&input| (Port::CONCAT_INPUT, input)).collect();
+        let attributes = Attributes::Concat(Concat { axis, in_place_index: None });
+        self.single_output(name, attributes, inputs, Port::Y)
+    }
+
+    /// Completes the graph and checks that it is well formed.
+    ///
+    /// # Errors
+    /// [`Malformed`] names the rule, the operation and the tensor.
+    pub fn finalize(&self) -> Result<FinalizedGraph, Malformed> {
+        super::finalize::finalize(self)
+    }
+
+    fn single_output(
+        &mut self,
+        name: &str,
+        attributes: Attributes,
+        inputs: Vec<(Port, TensorId)>,
+        port: Port,
+    ) -> TensorId {
+        let result = self.result_tensor(name, port);
+        self.push(name, attributes, inputs, vec![(port, result)]);
+        result
+    }
+
+    fn result_tensor(&mut self, name: &str, port: Port) -> TensorId {
+        self.tensor(Tensor { is_virtual: true, ..Tensor::new(format!("{name}::{port}")) })
+    }
+
+    fn push(
+        &mut self,
+        name: &str,
+        attributes: Attributes,
+        inputs: Vec<(Port, TensorId)>,
+        outputs: Vec<(Port, TensorId)>,
+    ) {
+        self.operation(Operation { name: name.to_owned(), attributes, compute_data_type: None, inputs, outputs });
+    }
+}

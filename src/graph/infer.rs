@@ -1,0 +1,1 @@
+//! Inference of missing dims, strides and types (`spec/frontend-json.md` section 8).

@@ -1,0 +1,29 @@
+//! The operation graph: tensors, operations, their completion and their identity.
+//!
+//! A [`Graph`] is what an author or a file describes; parts may be missing. [`Graph::finalize`] completes it
+//! (types, dims, strides), checks that it is well formed and gives an immutable [`FinalizedGraph`], the only thing
+//! later stages see. Invariant: a finalized graph is a DAG whose every tensor has a type, extents and strides.
+
+mod builder;
+mod data_type;
+mod finalize;
+mod infer;
+mod key;
+mod mode;
+mod operation;
+mod tensor;
+mod text;
+
+pub mod json;
+
+pub use builder::Graph;
+pub use data_type::DataType;
+pub use finalize::{FinalTensor, FinalizedGraph, MAX_OPERATIONS, MAX_RANK};
+pub use key::GraphKey;
+pub use mode::{PointwiseMode, ReductionMode};
+pub use operation::{
+    Attributes, Concat, Convolution, ConvolutionDirection, ConvolutionMode, Fraction, Matmul, NanPropagation,
+    Operation, OperationId, Other, PaddingMode, Pointwise, Port, Reduction, Resample, ResampleMode, Signal, SignalMode,
+};
+pub use tensor::{DEFAULT_ALIGNMENT, Reordering, Scalar, Tensor, TensorId};
+pub(crate) use tensor::{channels_last_order, packed_strides, row_major_order};

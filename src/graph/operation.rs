@@ -1,0 +1,531 @@
+//! Operations: what they compute, and the named ports that tie them to tensors.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{DataType, PointwiseMode, ReductionMode, TensorId};
+
+/// Index of an operation inside one graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OperationId(pub(super) u32);
+
+impl OperationId {
+    /// Position in the graph's list of operations.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Name of an operation's input or output slot, spelled as in graph files (`A`, `IN_0`, `DY`, …).
+///
+/// Two ports are equal when their spelling is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Port(pub &'static str);
+
+#[allow(missing_docs, reason = "each constant is the port of that spelling")]
+impl Port {
+    pub const A: Self = Self("A");
+    pub const B: Self = Self("B");
+    pub const C: Self = Self("C");
+    pub const X: Self = Self("X");
+    pub const W: Self = Self("W");
+    pub const Y: Self = Self("Y");
+    pub const DX: Self = Self("DX");
+    pub const DW: Self = Self("DW");
+    pub const DY: Self = Self("DY");
+    pub const IN_0: Self = Self("IN_0");
+    pub const IN_1: Self = Self("IN_1");
+    pub const IN_2: Self = Self("IN_2");
+    pub const OUT_0: Self = Self("OUT_0");
+    pub const SUM: Self = Self("SUM");
+    pub const SQ_SUM: Self = Self("SQ_SUM");
+    pub const INDEX: Self = Self("Index");
+    pub const FLAG: Self = Self("FLAG");
+    pub const M_OVERRIDE: Self = Self("M_override");
+    pub const N_OVERRIDE: Self = Self("N_override");
+    pub const K_OVERRIDE: Self = Self("K_override");
+    /// Inputs of a concatenation, in order; a graph file keys them `"0"`, `"1"`, ….
+    pub const CONCAT_INPUT: Self = Self("INPUT");
+}
+
+impl fmt::Debug for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// One node of an operation graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    /// Free text for messages.
+    pub name: String,
+    /// What is computed.
+    pub attributes: Attributes,
+    /// Type the computation is done in; taken from the graph's context where absent.
+    pub compute_data_type: Option<DataType>,
+    /// Read tensors, in the order of the operation's definition (`IN_0`, `IN_1`, …; `A`, `B`; backward: `DY` first).
+    pub inputs: Vec<(Port, TensorId)>,
+    /// Written tensors.
+    pub outputs: Vec<(Port, TensorId)>,
+}
+
+impl Operation {
+    /// The tensor at an input port.
+    pub fn input(&self, port: Port) -> Option<TensorId> {
+        find(&self.inputs, port)
+    }
+
+    /// The tensor at an output port.
+    pub fn output(&self, port: Port) -> Option<TensorId> {
+        find(&self.outputs, port)
+    }
+
+    /// The first output: `C`, `Y`, `DX`, `DW`, `OUT_0`, `SUM` ….
+    pub fn result(&self) -> Option<TensorId> {
+        self.outputs.first().map(|slot| slot.1)
+    }
+
+    /// Read tensors in port order.
+    pub fn input_tensors(&self) -> impl DoubleEndedIterator<Item = TensorId> + ExactSizeIterator + '_ {
+        self.inputs.iter().map(|slot| slot.1)
+    }
+
+    /// Written tensors in port order.
+    pub fn output_tensors(&self) -> impl DoubleEndedIterator<Item = TensorId> + ExactSizeIterator + '_ {
+        self.outputs.iter().map(|slot| slot.1)
+    }
+
+    /// Tag of the operation in graph files.
+    pub fn tag(&self) -> &'static str {
+        self.attributes.tag()
+    }
+
+    /// Matmul or convolution: the node a fusion is built around.
+    pub fn is_core(&self) -> bool {
+        matches!(self.attributes, Attributes::Matmul(_) | Attributes::Convolution(_))
+    }
+}
+
+fn find(slots: &[(Port, TensorId)], port: Port) -> Option<TensorId> {
+    slots.iter().find(|slot| slot.0 == port).map(|slot| slot.1)
+}
+
+/// What an operation computes, with the attributes of its kind.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Attributes {
+    /// `A, B [, M_override, N_override, K_override] → C`.
+    Matmul(Matmul),
+    /// `X, W → Y`; `DY, W → DX`; `DY, X → DW`.
+    Convolution(Convolution),
+    /// `IN_0 [, IN_1 [, IN_2]] → OUT_0`.
+    Pointwise(Pointwise),
+    /// `X → Y`.
+    Reduction(Reduction),
+    /// `X → SUM, SQ_SUM`.
+    GenStats,
+    /// `X → Y [, Index]`.
+    ResampleForward(Resample),
+    /// `DY [, X] [, Y] [, Index] → DX`.
+    ResampleBackward(Resample),
+    /// `INPUT … → Y`.
+    Concat(Concat),
+    /// `X, FLAG [→ Y]`.
+    Signal(Signal),
+    /// An operation that is read, kept and written back, but that no engine executes yet (norms, attention, reshapes, …).
+    Other(Other),
+}
+
+impl Attributes {
+    /// Tag in graph files.
+    pub fn tag(&self) -> &'static str {
+        match self {
+            Self::Matmul(_) => "MATMUL",
+            Self::Convolution(convolution) => convolution.direction.tag(),
+            Self::Pointwise(_) => "POINTWISE",
+            Self::Reduction(_) => "REDUCTION",
+            Self::GenStats => "GENSTATS",
+            Self::ResampleForward(_) => "RESAMPLE",
+            Self::ResampleBackward(_) => "RESAMPLE_BWD",
+            Self::Concat(_) => "CONCATENATE",
+            Self::Signal(_) => "SIGNAL",
+            Self::Other(other) => other.tag,
+        }
+    }
+}
+
+/// Attributes of a matmul, `C[b,m,n] = Σ_k A[b,m,k]·B[b,k,n]`; a batch extent of 1 broadcasts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matmul {
+    /// Value of elements beyond the override extents.
+    pub padding_value: f64,
+}
+
+impl Default for Matmul {
+    fn default() -> Self {
+        Self { padding_value: 0.0 }
+    }
+}
+
+/// Which of the three convolution operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ConvolutionDirection {
+    /// `Y = X ∗ W`.
+    Forward,
+    /// `DX` from `DY` and `W`.
+    BackwardData,
+    /// `DW` from `DY` and `X`.
+    BackwardFilter,
+}
+
+impl ConvolutionDirection {
+    /// Tag in graph files.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Self::Forward => "CONV_FPROP",
+            Self::BackwardData => "CONV_DGRAD",
+            Self::BackwardFilter => "CONV_WGRAD",
+        }
+    }
+}
+
+/// Whether the filter is applied as it lies or rotated by 180°.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ConvolutionMode {
+    /// As it lies.
+    #[default]
+    CrossCorrelation,
+    /// Rotated.
+    Convolution,
+}
+
+impl ConvolutionMode {
+    /// Spelling in graph files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CrossCorrelation => "CROSS_CORRELATION",
+            Self::Convolution => "CONVOLUTION",
+        }
+    }
+
+    /// The mode with this exact spelling.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::CrossCorrelation, Self::Convolution].into_iter().find(|mode| mode.name() == name)
+    }
+}
+
+/// Attributes of a convolution; every array has one entry per spatial axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Convolution {
+    /// Which tensor is computed.
+    pub direction: ConvolutionDirection,
+    /// Filter orientation.
+    pub mode: ConvolutionMode,
+    /// Padding before each spatial axis, in elements, ≥ 0.
+    pub pre_padding: Vec<i64>,
+    /// Padding after each spatial axis, in elements, ≥ 0.
+    pub post_padding: Vec<i64>,
+    /// Filter strides, ≥ 1.
+    pub stride: Vec<i64>,
+    /// Dilations, ≥ 1.
+    pub dilation: Vec<i64>,
+    /// Scale of the result.
+    pub alpha: f64,
+    /// Scale of the prior content of the result tensor.
+    pub beta: f64,
+}
+
+impl Convolution {
+    /// Unit stride and dilation, no padding, cross-correlation.
+    pub fn new(direction: ConvolutionDirection, spatial_axes: usize) -> Self {
+        Self {
+            direction,
+            mode: ConvolutionMode::default(),
+            pre_padding: vec![0; spatial_axes],
+            post_padding: vec![0; spatial_axes],
+            stride: vec![1; spatial_axes],
+            dilation: vec![1; spatial_axes],
+            alpha: 1.0,
+            beta: 0.0,
+        }
+    }
+
+    /// The same padding before and after each spatial axis.
+    pub fn padding(mut self, padding: impl Into<Vec<i64>>) -> Self {
+        self.pre_padding = padding.into();
+        self.post_padding = self.pre_padding.clone();
+        self
+    }
+
+    /// Filter strides.
+    pub fn stride(mut self, stride: impl Into<Vec<i64>>) -> Self {
+        self.stride = stride.into();
+        self
+    }
+
+    /// Dilations.
+    pub fn dilation(mut self, dilation: impl Into<Vec<i64>>) -> Self {
+        self.dilation = dilation.into();
+        self
+    }
+
+    /// Ports of this direction: two inputs, then the output.
+    pub fn ports(&self) -> ([Port; 2], Port) {
+        match self.direction {
+            ConvolutionDirection::Forward => ([Port::X, Port::W], Port::Y),
+            ConvolutionDirection::BackwardData => ([Port::DY, Port::W], Port::DX),
+            ConvolutionDirection::BackwardFilter => ([Port::DY, Port::X], Port::DW),
+        }
+    }
+}
+
+/// What comparison-based modes do with a NaN operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NanPropagation {
+    /// RELU gives the lower clip, MIN and MAX the other operand.
+    NotPropagate,
+    /// A NaN operand gives NaN (also where the option is not set: O-15).
+    Propagate,
+}
+
+/// Attributes of a pointwise operation; `None` means "not set", the accessors give the documented default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pointwise {
+    /// The function.
+    pub mode: PointwiseMode,
+    /// Axis of `GEN_INDEX`.
+    pub axis: Option<i64>,
+    /// RELU lower clip, default 0.
+    pub relu_lower_clip: Option<f32>,
+    /// RELU upper clip, default +∞.
+    pub relu_upper_clip: Option<f32>,
+    /// Slope below the lower clip, default 0.
+    pub relu_lower_clip_slope: Option<f32>,
+    /// β of SWISH, default 1.
+    pub swish_beta: Option<f32>,
+    /// α of ELU, default 1.
+    pub elu_alpha: Option<f32>,
+    /// β of SOFTPLUS, default 1.
+    pub softplus_beta: Option<f32>,
+    /// NaN rule of RELU, MIN, MAX.
+    pub nan_propagation: Option<NanPropagation>,
+    /// Scale of X; every surface requires 1.
+    pub alpha1: f32,
+    /// Scale of B; every surface requires 1.
+    pub alpha2: f32,
+}
+
+impl Pointwise {
+    /// This mode with nothing else set.
+    pub fn new(mode: PointwiseMode) -> Self {
+        Self {
+            mode,
+            axis: None,
+            relu_lower_clip: None,
+            relu_upper_clip: None,
+            relu_lower_clip_slope: None,
+            swish_beta: None,
+            elu_alpha: None,
+            softplus_beta: None,
+            nan_propagation: None,
+            alpha1: 1.0,
+            alpha2: 1.0,
+        }
+    }
+
+    /// Lower clip with its default.
+    pub fn lower_clip(&self) -> f32 {
+        self.relu_lower_clip.unwrap_or(0.0)
+    }
+
+    /// Upper clip with its default.
+    pub fn upper_clip(&self) -> f32 {
+        self.relu_upper_clip.unwrap_or(f32::INFINITY)
+    }
+
+    /// Lower-clip slope with its default.
+    pub fn lower_slope(&self) -> f32 {
+        self.relu_lower_clip_slope.unwrap_or(0.0)
+    }
+
+    /// β of SWISH or SOFTPLUS, whichever the mode reads, with its default.
+    pub fn beta(&self) -> f32 {
+        match self.mode {
+            PointwiseMode::SoftplusFwd | PointwiseMode::SoftplusBwd => self.softplus_beta,
+            _ => self.swish_beta,
+        }
+        .unwrap_or(1.0)
+    }
+
+    /// α of ELU with its default.
+    pub fn alpha(&self) -> f32 {
+        self.elu_alpha.unwrap_or(1.0)
+    }
+
+    /// Whether a NaN operand of RELU, MIN or MAX gives NaN.
+    pub fn propagates_nan(&self) -> bool {
+        self.nan_propagation != Some(NanPropagation::NotPropagate)
+    }
+}
+
+/// Attributes of a reduction: output extents of 1 mark the reduced axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reduction {
+    /// The operator.
+    pub mode: ReductionMode,
+    /// Asked for explicitly; every engine of ours is deterministic by default.
+    pub is_deterministic: bool,
+}
+
+impl Reduction {
+    /// This operator.
+    pub fn new(mode: ReductionMode) -> Self {
+        Self { mode, is_deterministic: false }
+    }
+}
+
+/// Resampling mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "cuDNN's names")]
+pub enum ResampleMode {
+    AvgpoolExcludePadding,
+    AvgpoolIncludePadding,
+    Bilinear,
+    Nearest,
+    Maxpool,
+}
+
+impl ResampleMode {
+    const TABLE: [(Self, &'static str); 5] = [
+        (Self::AvgpoolExcludePadding, "AVGPOOL_EXCLUDE_PADDING"),
+        (Self::AvgpoolIncludePadding, "AVGPOOL_INCLUDE_PADDING"),
+        (Self::Bilinear, "BILINEAR"),
+        (Self::Nearest, "NEAREST"),
+        (Self::Maxpool, "MAXPOOL"),
+    ];
+
+    /// Spelling in graph files.
+    pub fn name(self) -> &'static str {
+        Self::TABLE.iter().find(|row| row.0 == self).expect("every mode has a row").1
+    }
+
+    /// The mode with this exact spelling.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
+    }
+
+    /// Every spelling.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::TABLE.iter().map(|row| row.1)
+    }
+}
+
+/// What lies outside the image of a resampling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "cuDNN's names")]
+pub enum PaddingMode {
+    EdgeValPad,
+    NegInfPad,
+    ZeroPad,
+}
+
+impl PaddingMode {
+    const TABLE: [(Self, &'static str); 3] =
+        [(Self::EdgeValPad, "EDGE_VAL_PAD"), (Self::NegInfPad, "NEG_INF_PAD"), (Self::ZeroPad, "ZERO_PAD")];
+
+    /// Spelling in graph files.
+    pub fn name(self) -> &'static str {
+        Self::TABLE.iter().find(|row| row.0 == self).expect("every mode has a row").1
+    }
+
+    /// The mode with this exact spelling.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
+    }
+
+    /// Every spelling.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::TABLE.iter().map(|row| row.1)
+    }
+}
+
+/// A fraction `numerator / denominator`, denominator positive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fraction {
+    /// Above the line.
+    pub numerator: i64,
+    /// Below the line, ≥ 1.
+    pub denominator: i64,
+}
+
+impl Fraction {
+    /// A whole number.
+    pub const fn whole(value: i64) -> Self {
+        Self { numerator: value, denominator: 1 }
+    }
+}
+
+/// Attributes of a resampling; arrays have one entry per spatial axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resample {
+    /// The mode.
+    pub mode: ResampleMode,
+    /// What lies outside the image.
+    pub padding_mode: PaddingMode,
+    /// Window extents.
+    pub window: Vec<Fraction>,
+    /// Strides.
+    pub stride: Vec<Fraction>,
+    /// Padding before each spatial axis.
+    pub pre_padding: Vec<Fraction>,
+    /// Padding after each spatial axis.
+    pub post_padding: Vec<Fraction>,
+    /// Whether the index tensor is asked for (graph files since frontend 1.9).
+    pub generate_index: Option<bool>,
+    /// Scale of the result.
+    pub alpha: f64,
+    /// Scale of the prior content of the result tensor.
+    pub beta: f64,
+}
+
+/// Attributes of a concatenation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concat {
+    /// Axis along which the inputs are joined.
+    pub axis: i64,
+    /// Input that already lies in the output buffer.
+    pub in_place_index: Option<i64>,
+}
+
+/// Whether a signal waits for a flag or sets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SignalMode {
+    /// Write the value when all of X is produced.
+    Set,
+    /// Wait until the flag has the value.
+    Wait,
+}
+
+/// Attributes of a signal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signal {
+    /// Set or wait.
+    pub mode: SignalMode,
+    /// The value compared with or written to the flag.
+    pub value: i64,
+}
+
+/// An operation that is carried but not executed: tag and attributes as in graph files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Other {
+    /// Tag, one of the known ones.
+    pub tag: &'static str,
+    /// Attributes by key, as the file gave them (floats decoded).
+    pub attributes: BTreeMap<String, serde_json::Value>,
+}

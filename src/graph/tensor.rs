@@ -1,0 +1,216 @@
+//! Tensors of an operation graph.
+
+use super::DataType;
+
+/// Index of a tensor inside one graph; private to that graph, never a caller's uid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TensorId(pub(super) u32);
+
+impl TensorId {
+    /// Position in the graph's list of tensors.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How the elements of a tensor are reordered for special kernels (`reordering_type` in graph files).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reordering {
+    /// As dims and strides say.
+    #[default]
+    None,
+    /// `INT8x32`.
+    Int8x32,
+    /// `F16x16`.
+    F16x16,
+    /// `F8_128x4`.
+    F8_128x4,
+}
+
+impl Reordering {
+    /// Spelling in graph files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "NONE",
+            Self::Int8x32 => "INT8x32",
+            Self::F16x16 => "F16x16",
+            Self::F8_128x4 => "F8_128x4",
+        }
+    }
+
+    /// The reordering with this exact spelling.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::None, Self::Int8x32, Self::F16x16, Self::F8_128x4].into_iter().find(|r| r.name() == name)
+    }
+}
+
+/// Value of a host scalar known when the graph is built.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scalar {
+    /// Of a floating type; `HALF` and `BFLOAT16` widened.
+    Float(f64),
+    /// Of an integer type.
+    Integer(i64),
+}
+
+impl Scalar {
+    /// The value as a double; integers beyond 2^53 round.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Self::Float(value) => value,
+            Self::Integer(value) => value as f64,
+        }
+    }
+}
+
+/// Byte alignment of tensor pointers unless a graph says otherwise.
+pub const DEFAULT_ALIGNMENT: i64 = 16;
+
+/// A tensor as its author describes it: what is `None` or empty is completed by [`super::Graph::finalize`].
+///
+/// `dim` and `stride` have one entry per axis, strides counted in elements.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// Free text for messages; may be empty and need not be unique.
+    pub name: String,
+    /// The caller's name for the tensor in the variant pack; assigned on finalize where absent.
+    pub uid: Option<i64>,
+    /// Storage type; taken from the graph's context where absent.
+    pub data_type: Option<DataType>,
+    /// Extents; empty means "infer".
+    pub dim: Vec<i64>,
+    /// Strides in elements; empty means "infer".
+    pub stride: Vec<i64>,
+    /// Transient: produced and consumed inside the graph, never in device memory.
+    pub is_virtual: bool,
+    /// Host scalar passed by value.
+    pub is_pass_by_value: bool,
+    /// Value of a host scalar, where known at build time.
+    pub value: Option<Scalar>,
+    /// Element reordering.
+    pub reordering: Reordering,
+    /// Guaranteed alignment of the pointer, in bytes.
+    pub alignment: i64,
+    /// Offsets of a ragged tensor.
+    pub ragged_offset: Option<TensorId>,
+    /// What the ragged offsets are multiplied with.
+    pub ragged_offset_multiplier: i64,
+}
+
+impl Default for Tensor {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            uid: None,
+            data_type: None,
+            dim: Vec::new(),
+            stride: Vec::new(),
+            is_virtual: false,
+            is_pass_by_value: false,
+            value: None,
+            reordering: Reordering::None,
+            alignment: DEFAULT_ALIGNMENT,
+            ragged_offset: None,
+            ragged_offset_multiplier: 1,
+        }
+    }
+}
+
+impl Tensor {
+    /// A non-virtual tensor with this name and nothing else set.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// A host scalar of this type and value, with dims and strides `[1]`; finalize widens it to its node's rank.
+    pub fn scalar(name: impl Into<String>, data_type: DataType, value: Scalar) -> Self {
+        Self {
+            data_type: Some(data_type),
+            dim: vec![1],
+            stride: vec![1],
+            is_pass_by_value: true,
+            value: Some(value),
+            ..Self::new(name)
+        }
+    }
+
+    /// Sets the extents.
+    pub fn dim(mut self, dim: impl Into<Vec<i64>>) -> Self {
+        self.dim = dim.into();
+        self
+    }
+
+    /// Sets the strides, in elements.
+    pub fn stride(mut self, stride: impl Into<Vec<i64>>) -> Self {
+        self.stride = stride.into();
+        self
+    }
+
+    /// Sets extents and row-major (last axis contiguous) packed strides.
+    pub fn row_major(self, dim: impl Into<Vec<i64>>) -> Self {
+        let dim = dim.into();
+        let stride = packed_strides(&dim, &row_major_order(dim.len()));
+        self.dim(dim).stride(stride)
+    }
+
+    /// Sets extents and channels-last packed strides: axis 1 contiguous, then the last axis inwards, axis 0 slowest.
+    pub fn channels_last(self, dim: impl Into<Vec<i64>>) -> Self {
+        let dim = dim.into();
+        let stride = packed_strides(&dim, &channels_last_order(dim.len()));
+        self.dim(dim).stride(stride)
+    }
+
+    /// Sets the storage type.
+    pub fn data_type(mut self, data_type: DataType) -> Self {
+        self.data_type = Some(data_type);
+        self
+    }
+
+    /// Sets the uid.
+    pub fn uid(mut self, uid: i64) -> Self {
+        self.uid = Some(uid);
+        self
+    }
+
+    /// Sets the guaranteed pointer alignment, in bytes.
+    pub fn alignment(mut self, bytes: i64) -> Self {
+        self.alignment = bytes;
+        self
+    }
+}
+
+/// Axes from fastest to slowest, last axis fastest.
+pub(crate) fn row_major_order(rank: usize) -> Vec<usize> {
+    (0..rank).rev().collect()
+}
+
+/// Axes from fastest to slowest: 1, then rank−1 down to 2, then 0 ("NHWC-packed" of any rank).
+pub(crate) fn channels_last_order(rank: usize) -> Vec<usize> {
+    let inner = (rank > 1).then_some(1);
+    inner.into_iter().chain((2..rank).rev()).chain((rank > 0).then_some(0)).collect()
+}
+
+/// Packed strides of `dim` with axes laid out in `order` (fastest first). Saturates instead of overflowing;
+/// finalize refuses such extents.
+pub(crate) fn packed_strides(dim: &[i64], order: &[usize]) -> Vec<i64> {
+    let mut stride = vec![1; dim.len()];
+    let mut step = 1i64;
+    for &axis in order {
+        stride[axis] = step;
+        step = step.saturating_mul(dim[axis].max(1));
+    }
+    stride
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_layouts() {
+        assert_eq!(Tensor::new("x").row_major([2, 3, 4]).stride, [12, 4, 1]);
+        assert_eq!(Tensor::new("x").channels_last([4, 32, 16, 16]).stride, [8192, 1, 512, 32]);
+        assert_eq!(Tensor::new("x").channels_last([1, 32, 1, 1]).stride, [32, 1, 32, 32]);
+    }
+}

@@ -1,0 +1,35 @@
+//! fusewright: a runtime fusion compiler for operation graphs in the cuDNN Graph API model.
+//!
+//! The pipeline is a chain of immutable values; each stage is a function in one module, and uses only modules above it:
+//!
+//! ```text
+//! Graph → FinalizedGraph → Fusion → Supported → EngineConfig → Kernel → source text → cubin → ExecutionPlan
+//! graph   graph            fusion   support     engine         kernel   codegen       compile  plan
+//! ```
+//!
+//! Two invariants: everything up to rendering does no I/O and needs no GPU; after [`support`] accepted a graph,
+//! lowering and rendering cannot fail for reasons that lie in the graph.
+
+pub mod error;
+
+pub mod device;
+pub mod graph;
+pub mod host_tensor;
+
+pub mod fusion;
+
+pub mod support;
+
+pub mod kernel;
+
+pub mod engine;
+
+pub mod codegen;
+
+pub mod compile;
+
+pub mod reference;
+
+pub mod emulator;
+
+pub mod plan;

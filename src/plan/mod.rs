@@ -1,0 +1,1 @@
+//! Execution plans: variant pack, workspace, launch.

@@ -1,0 +1,1 @@
+//! Support surfaces as data, rules as code, reports.
