@@ -162,13 +162,6 @@ impl Fusion {
         self.core
     }
 
-    /// The two operands of the core, in port order.
-    pub fn core_operands(&self) -> Option<[TensorId; 2]> {
-        let operation = self.graph.operation(self.core?);
-        let mut operands = operation.input_tensors();
-        Some([operands.next()?, operands.next()?])
-    }
-
     /// Stage of an operation.
     pub fn stage(&self, id: OperationId) -> Stage {
         self.stages[id.index()]

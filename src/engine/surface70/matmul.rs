@@ -56,8 +56,7 @@ fn extents(fusion: &Fusion) -> [i64; 4] {
 }
 
 fn core_result(fusion: &Fusion) -> TensorId {
-    let core = fusion.core().expect("a matmul fusion has a core");
-    fusion.graph().operation(core).result().expect("finalize gives every matmul a result")
+    fusion.core_result().expect("a matmul fusion has a core")
 }
 
 fn tile(config: &EngineConfig) -> MatmulTile {
