@@ -1,6 +1,10 @@
-//! Well-formedness, completion, canonical order. petgraph is not visible past this file.
+//! Well-formedness, completion, canonical order: from a [`Graph`] to a [`FinalizedGraph`].
 
-use super::{Attributes, DataType, Graph, GraphKey, Operation, OperationId, Scalar, TensorId};
+use std::collections::{BTreeMap, HashSet};
+
+use super::draft::Draft;
+use super::topology::Topology;
+use super::{FinalTensor, FinalizedGraph, Graph, GraphKey, Operation, OperationId, Tensor, TensorId, canonical, infer};
 use crate::error::Malformed;
 
 /// Largest rank of a tensor (`CUDNN_DIM_MAX`, D-R6).
@@ -9,139 +13,150 @@ pub const MAX_RANK: usize = 8;
 /// Largest number of operations in one graph; larger ones are refused at once.
 pub const MAX_OPERATIONS: usize = 1 << 16;
 
-/// A tensor of a finalized graph: everything is known.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FinalTensor {
-    /// The author's name; may be empty or not unique.
-    pub name: String,
-    /// Key in the variant pack; unique in the graph, assigned where the author gave none.
-    pub uid: i64,
-    /// Storage type.
-    pub data_type: DataType,
-    /// Extents, all positive.
-    pub dim: Vec<i64>,
-    /// Strides in elements, all positive.
-    pub stride: Vec<i64>,
-    /// Never in device memory.
-    pub is_virtual: bool,
-    /// Host scalar.
-    pub is_pass_by_value: bool,
-    /// Value of a host scalar known at build time.
-    pub value: Option<Scalar>,
-    /// Guaranteed pointer alignment, in bytes.
-    pub alignment: i64,
-}
-
-/// An immutable, complete, well-formed operation graph.
-///
-/// Operations are in a topological order, and tensors in the order of first use by it; both depend only on the
-/// graph's structure, never on insertion order, names or uids. Operations that lead to no output are gone.
-#[derive(Clone, Debug)]
-pub struct FinalizedGraph {
-    name: String,
-    tensors: Vec<FinalTensor>,
-    operations: Vec<Operation>,
-    producer: Vec<Option<OperationId>>,
-    consumers: Vec<Vec<OperationId>>,
-    notes: Vec<String>,
-    key: GraphKey,
-}
-
-impl FinalizedGraph {
-    /// The graph's name, for messages.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Identity of everything that affects generated code.
-    pub fn key(&self) -> GraphKey {
-        self.key
-    }
-
-    /// What was completed, removed or assumed; sentences for people.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// Tensors in canonical order.
-    pub fn tensors(&self) -> impl DoubleEndedIterator<Item = &FinalTensor> + ExactSizeIterator {
-        self.tensors.iter()
-    }
-
-    /// Ids of all tensors in canonical order.
-    pub fn tensor_ids(&self) -> impl DoubleEndedIterator<Item = TensorId> + ExactSizeIterator + use<> {
-        (0..self.tensors.len() as u32).map(TensorId)
-    }
-
-    /// One tensor.
-    pub fn tensor(&self, id: TensorId) -> &FinalTensor {
-        &self.tensors[id.index()]
-    }
-
-    /// The tensor with this uid.
-    pub fn tensor_by_uid(&self, uid: i64) -> Option<TensorId> {
-        self.tensor_ids().find(|&id| self.tensor(id).uid == uid)
-    }
-
-    /// Operations in topological order.
-    pub fn operations(&self) -> impl DoubleEndedIterator<Item = &Operation> + ExactSizeIterator {
-        self.operations.iter()
-    }
-
-    /// Ids of all operations in topological order.
-    pub fn operation_ids(&self) -> impl DoubleEndedIterator<Item = OperationId> + ExactSizeIterator + use<> {
-        (0..self.operations.len() as u32).map(OperationId)
-    }
-
-    /// One operation.
-    pub fn operation(&self, id: OperationId) -> &Operation {
-        &self.operations[id.index()]
-    }
-
-    /// Compute type of an operation; complete after finalize for every operation that has one.
-    pub fn compute_type(&self, id: OperationId) -> DataType {
-        self.operation(id).compute_data_type.unwrap_or(DataType::Float)
-    }
-
-    /// The operation that writes a tensor; `None` for graph inputs.
-    pub fn producer(&self, id: TensorId) -> Option<OperationId> {
-        self.producer[id.index()]
-    }
-
-    /// The operations that read a tensor, each once, in topological order.
-    pub fn consumers(&self, id: TensorId) -> &[OperationId] {
-        &self.consumers[id.index()]
-    }
-
-    /// Tensors read but not written by the graph (device tensors and host scalars), in canonical order.
-    pub fn inputs(&self) -> impl Iterator<Item = TensorId> + '_ {
-        self.tensor_ids().filter(|&id| self.producer(id).is_none() && !self.consumers(id).is_empty())
-    }
-
-    /// Non-virtual tensors written by the graph, in canonical order.
-    pub fn outputs(&self) -> impl Iterator<Item = TensorId> + '_ {
-        self.tensor_ids().filter(|&id| self.producer(id).is_some() && !self.tensor(id).is_virtual)
-    }
-
-    /// How messages name a tensor: `'bias' (uid 4)`.
-    pub fn describe_tensor(&self, id: TensorId) -> String {
-        let tensor = self.tensor(id);
-        format!("'{}' (uid {})", tensor.name.escape_debug(), tensor.uid)
-    }
-
-    /// How messages name an operation: `'mm' (MATMUL)`.
-    pub fn describe_operation(&self, id: OperationId) -> String {
-        let operation = self.operation(id);
-        let mode = match &operation.attributes {
-            Attributes::Pointwise(pointwise) => format!(" {}", pointwise.mode),
-            Attributes::Reduction(reduction) => format!(" {}", reduction.mode),
-            _ => String::new(),
-        };
-        format!("'{}' ({}{mode})", operation.name.escape_debug(), operation.tag())
-    }
-}
-
 /// See [`Graph::finalize`].
-pub(super) fn finalize(_graph: &Graph) -> Result<FinalizedGraph, Malformed> {
-    Err(Malformed::graph("STUB", "finalize is being written"))
+pub(super) fn finalize(graph: &Graph) -> Result<FinalizedGraph, Malformed> {
+    let mut draft = Draft::link(graph)?;
+    let mut topology = Topology::of(&draft)?;
+    let positions: Vec<u32> = (0..draft.operations.len() as u32).collect();
+    let order = topology.order(&draft, &positions)?;
+    infer::complete(&mut draft, &order)?;
+    check_outputs(&draft)?;
+    if remove_dead_ends(&mut draft, &topology) {
+        topology = Topology::of(&draft)?;
+    }
+    let order = topology.order(&draft, &canonical::ranks(&draft))?;
+    Ok(assemble(draft, &topology, &order))
+}
+
+/// something must be stored.
+fn check_outputs(draft: &Draft) -> Result<(), Malformed> {
+    let mut results = draft.operations.iter().flat_map(Operation::output_tensors);
+    if results.any(|id| !draft.tensor(id).is_virtual) {
+        return Ok(());
+    }
+    Err(Malformed::graph("A-61", "every result is virtual; at least one must be an output of the graph"))
+}
+
+/// takes out operations from which no stored tensor can be reached, and says so.
+fn remove_dead_ends(draft: &mut Draft, topology: &Topology) -> bool {
+    let live = topology.live(draft);
+    let before = std::mem::take(&mut draft.operations);
+    let count = before.len();
+    for (operation, live) in before.into_iter().zip(live) {
+        if live {
+            draft.operations.push(operation);
+        } else {
+            let (name, tag) = (operation.name.escape_debug(), operation.tag());
+            draft.notes.push(format!("operation '{name}' ({tag}) leads to no output; it was taken out (A-61)"));
+        }
+    }
+    draft.operations.len() < count
+}
+
+/// Numbers operations and tensors canonically and fills in what follows from the numbering.
+fn assemble(mut draft: Draft, topology: &Topology, order: &[OperationId]) -> FinalizedGraph {
+    let tensor_order = first_uses(&draft, order);
+    let mut tensor_number = vec![TensorId(0); draft.tensors.len()];
+    for (number, id) in tensor_order.iter().enumerate() {
+        tensor_number[id.index()] = TensorId(number as u32);
+    }
+    let mut operation_number = vec![OperationId(0); draft.operations.len()];
+    for (number, id) in order.iter().enumerate() {
+        operation_number[id.index()] = OperationId(number as u32);
+    }
+    let producer =
+        tensor_order.iter().map(|&id| topology.producer(id).map(|op| operation_number[op.index()])).collect();
+    let operations = renumber_operations(&mut draft, order, &tensor_number);
+    let mut tensors = renumber_tensors(&mut draft, &tensor_order, &tensor_number);
+    assign_uids(&mut tensors);
+    let key = GraphKey::of(&tensors, &operations);
+    let tensors: Vec<FinalTensor> = tensors.into_iter().map(complete_tensor).collect();
+    FinalizedGraph {
+        name: draft.name,
+        default_types: draft.default_types,
+        consumers: find_consumers(tensors.len(), &operations),
+        by_uid: tensors
+            .iter()
+            .zip(0..)
+            .map(|(tensor, number)| (tensor.uid, TensorId(number)))
+            .collect::<BTreeMap<_, _>>(),
+        tensors,
+        operations,
+        producer,
+        notes: draft.notes,
+        key,
+    }
+}
+
+/// Tensors in order of first use: operation by operation, inputs, then outputs; ragged offsets after their tensor.
+fn first_uses(draft: &Draft, order: &[OperationId]) -> Vec<TensorId> {
+    let mut seen = vec![false; draft.tensors.len()];
+    let mut tensors = Vec::new();
+    for id in order {
+        let operation = &draft.operations[id.index()];
+        for id in operation.input_tensors().chain(operation.output_tensors()) {
+            let offset = draft.tensor(id).ragged_offset;
+            for id in [Some(id), offset].into_iter().flatten() {
+                if !std::mem::replace(&mut seen[id.index()], true) {
+                    tensors.push(id);
+                }
+            }
+        }
+    }
+    tensors
+}
+
+fn renumber_operations(draft: &mut Draft, order: &[OperationId], number: &[TensorId]) -> Vec<Operation> {
+    let mut taken: Vec<Option<Operation>> = std::mem::take(&mut draft.operations).into_iter().map(Some).collect();
+    let mut operations: Vec<Operation> = order.iter().filter_map(|id| taken[id.index()].take()).collect();
+    let slots = operations.iter_mut().flat_map(|op| op.inputs.iter_mut().chain(&mut op.outputs));
+    slots.for_each(|slot| slot.1 = number[slot.1.index()]);
+    operations
+}
+
+fn renumber_tensors(draft: &mut Draft, order: &[TensorId], number: &[TensorId]) -> Vec<Tensor> {
+    let mut tensors: Vec<Tensor> = order.iter().map(|id| std::mem::take(&mut draft.tensors[id.index()])).collect();
+    let offsets = tensors.iter_mut().filter_map(|tensor| tensor.ragged_offset.as_mut());
+    offsets.for_each(|id| *id = number[id.index()]);
+    tensors
+}
+
+/// Gives every tensor without a uid the smallest positive one that is free.
+fn assign_uids(tensors: &mut [Tensor]) {
+    let taken: HashSet<i64> = tensors.iter().filter_map(|tensor| tensor.uid).collect();
+    let mut free = (1..).filter(|uid| !taken.contains(uid));
+    for tensor in tensors.iter_mut().filter(|tensor| tensor.uid.is_none()) {
+        tensor.uid = free.next();
+    }
+}
+
+fn find_consumers(tensors: usize, operations: &[Operation]) -> Vec<Vec<OperationId>> {
+    let mut consumers: Vec<Vec<OperationId>> = vec![Vec::new(); tensors];
+    for (operation, number) in operations.iter().zip(0..) {
+        for id in operation.input_tensors() {
+            let readers = &mut consumers[id.index()];
+            if readers.last() != Some(&OperationId(number)) {
+                readers.push(OperationId(number));
+            }
+        }
+    }
+    consumers
+}
+
+/// Every field is known: [`infer::complete`] and [`assign_uids`] saw to it.
+fn complete_tensor(tensor: Tensor) -> FinalTensor {
+    FinalTensor {
+        name: tensor.name,
+        uid: tensor.uid.expect("uids were assigned"),
+        data_type: tensor.data_type.expect("types were completed"),
+        dim: tensor.dim,
+        stride: tensor.stride,
+        is_virtual: tensor.is_virtual,
+        is_pass_by_value: tensor.is_pass_by_value,
+        value: tensor.value,
+        alignment: tensor.alignment,
+        reordering: tensor.reordering,
+        ragged_offset: tensor.ragged_offset,
+        ragged_offset_multiplier: tensor.ragged_offset_multiplier,
+    }
 }

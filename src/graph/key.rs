@@ -1,14 +1,193 @@
-//! Identity of a graph.
+//! Identity of a graph: a hash of its canonical byte form.
 
 use std::fmt;
 
+use super::{Attributes, Convolution, Fraction, NanPropagation, Operation, Pointwise, PointwiseMode, Resample, Tensor};
+
+/// Changes whenever the byte form does, so that keys of different forms never meet in a cache.
+const FORM: &[u8] = b"fusewright graph 1";
+
 /// Stable hash of everything in a finalized graph that affects generated code, and nothing else:
-/// independent of names, uids' values and insertion order.
+/// independent of names, uids' values, insertion order and the values of host scalars (they are kernel arguments).
+///
+/// Attributes count by what they mean: one that the mode does not read is left out, and a default that is written out
+/// equals one that is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GraphKey(pub(super) [u8; 32]);
+
+impl GraphKey {
+    /// Key of complete tensors and operations in canonical order.
+    pub(super) fn of(tensors: &[Tensor], operations: &[Operation]) -> Self {
+        let mut bytes = Bytes(FORM.to_vec());
+        bytes.length(tensors.len());
+        for tensor in tensors {
+            bytes.0.extend(tensor_bytes(tensor));
+            bytes.integer(tensor.ragged_offset.map_or(-1, |id| id.index() as i64));
+        }
+        bytes.length(operations.len());
+        for operation in operations {
+            bytes.0.extend(operation_bytes(operation));
+            let slots = operation.inputs.iter().chain(&operation.outputs);
+            slots.for_each(|slot| bytes.length(slot.1.index()));
+        }
+        Self(*blake3::hash(&bytes.0).as_bytes())
+    }
+}
 
 impl fmt::Display for GraphKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().take(16).try_for_each(|byte| write!(f, "{byte:02x}"))
     }
+}
+
+/// What code depends on in a tensor, apart from its place in the graph. Complete tensors only.
+pub(super) fn tensor_bytes(tensor: &Tensor) -> Vec<u8> {
+    let mut bytes = Bytes::default();
+    bytes.text(tensor.data_type.map_or("", |data_type| data_type.name()));
+    bytes.integers(&tensor.dim);
+    bytes.integers(&tensor.stride);
+    bytes.flag(tensor.is_virtual);
+    bytes.flag(tensor.is_pass_by_value);
+    bytes.integer(tensor.alignment);
+    bytes.text(tensor.reordering.name());
+    bytes.integer(tensor.ragged_offset_multiplier);
+    bytes.0
+}
+
+/// What code depends on in an operation, apart from the tensors at its ports.
+pub(super) fn operation_bytes(operation: &Operation) -> Vec<u8> {
+    let mut bytes = Bytes::default();
+    bytes.text(operation.tag());
+    bytes.text(operation.compute_data_type.map_or("", |data_type| data_type.name()));
+    bytes.attributes(&operation.attributes);
+    for slots in [&operation.inputs, &operation.outputs] {
+        bytes.length(slots.len());
+        slots.iter().for_each(|slot| bytes.text(slot.0.0));
+    }
+    bytes.0
+}
+
+/// A byte string that can be read in one way only: every list and text carries its length.
+#[derive(Default)]
+struct Bytes(Vec<u8>);
+
+impl Bytes {
+    fn integer(&mut self, value: i64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn length(&mut self, value: usize) {
+        self.integer(value as i64);
+    }
+
+    fn integers(&mut self, values: &[i64]) {
+        self.length(values.len());
+        values.iter().for_each(|&value| self.integer(value));
+    }
+
+    fn fractions(&mut self, values: &[Fraction]) {
+        self.length(values.len());
+        values.iter().for_each(|value| self.integers(&[value.numerator, value.denominator]));
+    }
+
+    fn single(&mut self, value: f32) {
+        self.0.extend(value.to_bits().to_le_bytes());
+    }
+
+    fn double(&mut self, value: f64) {
+        self.0.extend(value.to_bits().to_le_bytes());
+    }
+
+    fn flag(&mut self, value: bool) {
+        self.0.push(u8::from(value));
+    }
+
+    fn text(&mut self, value: &str) {
+        self.length(value.len());
+        self.0.extend(value.as_bytes());
+    }
+
+    fn attributes(&mut self, attributes: &Attributes) {
+        match attributes {
+            Attributes::Matmul(matmul) => self.double(matmul.padding_value),
+            Attributes::Convolution(convolution) => self.convolution(convolution),
+            Attributes::Pointwise(pointwise) => self.pointwise(pointwise),
+            Attributes::Reduction(reduction) => {
+                self.text(reduction.mode.name());
+                self.flag(reduction.is_deterministic);
+            }
+            Attributes::GenStats => {}
+            Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) => self.resample(resample),
+            Attributes::Concat(concat) => self.integers(&[concat.axis, concat.in_place_index.unwrap_or(-1)]),
+            Attributes::Signal(signal) => self.integers(&[signal.mode as i64, signal.value]),
+            Attributes::Other(other) => {
+                for (key, value) in other.attributes.iter().filter(|row| !row.1.is_null()) {
+                    self.text(key);
+                    self.text(&value.to_string());
+                }
+            }
+        }
+    }
+
+    fn convolution(&mut self, convolution: &Convolution) {
+        self.text(convolution.mode.name());
+        self.integers(&convolution.pre_padding);
+        self.integers(&convolution.post_padding);
+        self.integers(&convolution.stride);
+        self.integers(&convolution.dilation);
+        self.double(convolution.alpha);
+        self.double(convolution.beta);
+    }
+
+    fn pointwise(&mut self, pointwise: &Pointwise) {
+        self.text(pointwise.mode.name());
+        self.single(pointwise.alpha1);
+        self.single(pointwise.alpha2);
+        for (name, value) in float_attributes(pointwise) {
+            self.text(name);
+            self.single(value);
+        }
+        if pointwise.mode == PointwiseMode::GenIndex {
+            self.integer(pointwise.axis.unwrap_or(-1));
+        }
+        if reads_nan_option(pointwise.mode) {
+            self.flag(pointwise.propagates_nan());
+        }
+    }
+
+    fn resample(&mut self, resample: &Resample) {
+        self.text(resample.mode.name());
+        self.text(resample.padding_mode.name());
+        self.fractions(&resample.window);
+        self.fractions(&resample.stride);
+        self.fractions(&resample.pre_padding);
+        self.fractions(&resample.post_padding);
+        self.double(resample.alpha);
+        self.double(resample.beta);
+    }
+}
+
+/// The float attributes that a pointwise mode reads, with their values after defaults (operations.md 4.1).
+pub(super) fn float_attributes(pointwise: &Pointwise) -> Vec<(&'static str, f32)> {
+    use PointwiseMode as M;
+    match pointwise.mode {
+        M::ReluFwd | M::ReluBwd => vec![
+            ("lower_clip", pointwise.lower_clip()),
+            ("upper_clip", pointwise.upper_clip()),
+            ("lower_clip_slope", pointwise.lower_slope()),
+        ],
+        M::EluFwd | M::EluBwd => vec![("alpha", pointwise.alpha())],
+        M::SoftplusFwd | M::SoftplusBwd | M::SwishFwd | M::SwishBwd => vec![("beta", pointwise.beta())],
+        _ => Vec::new(),
+    }
+}
+
+/// Modes built on comparison, which the NaN option governs (operations.md 4.1).
+pub(super) fn reads_nan_option(mode: PointwiseMode) -> bool {
+    matches!(mode, PointwiseMode::ReluFwd | PointwiseMode::Min | PointwiseMode::Max)
+}
+
+/// Whether a NaN option deserves mention: set to what is not the default, in a mode that reads it.
+pub(super) fn suppresses_nan(pointwise: &Pointwise) -> bool {
+    reads_nan_option(pointwise.mode) && pointwise.nan_propagation == Some(NanPropagation::NotPropagate)
 }

@@ -5,20 +5,25 @@
 //! later stages see. Invariant: a finalized graph is a DAG whose every tensor has a type, extents and strides.
 
 mod builder;
+mod canonical;
 mod data_type;
+mod draft;
 mod finalize;
+mod finalized;
 mod infer;
 mod key;
 mod mode;
 mod operation;
 mod tensor;
 mod text;
+mod topology;
 
 pub mod json;
 
 pub use builder::Graph;
 pub use data_type::DataType;
-pub use finalize::{FinalTensor, FinalizedGraph, MAX_OPERATIONS, MAX_RANK};
+pub use finalize::{MAX_OPERATIONS, MAX_RANK};
+pub use finalized::{FinalTensor, FinalizedGraph};
 pub use key::GraphKey;
 pub use mode::{PointwiseMode, ReductionMode};
 pub use operation::{

@@ -1,0 +1,236 @@
+//! A numbering of operations that depends on a graph's structure alone.
+//!
+//! Colour refinement (Weisfeiler and Lehman) on operations and tensors together, run as Hopcroft's partition
+//! refinement, so that a chain of n equal operations costs n·log n and not n²: cells start as classes of equal
+//! attributes and are split by how often, and at which ports, their members touch another cell. What refinement leaves
+//! together is nearly always interchangeable (twin branches), so one member is singled out and refinement goes on.
+//! Two isomorphic graphs could still be numbered differently where members that look alike to refinement are not
+//! interchangeable (strongly regular structures): the cost is a second cache entry, never a wrong kernel.
+
+use std::collections::VecDeque;
+
+use super::draft::Draft;
+use super::key::{operation_bytes, tensor_bytes};
+
+/// For every operation, its place in the canonical numbering; all different. Needs complete tensors.
+pub(super) fn ranks(draft: &Draft) -> Vec<u32> {
+    let edges = adjacency(draft);
+    let mut partition = Partition::new(&initial_colors(draft));
+    partition.refine(&edges);
+    while let Some(cell) = partition.individualise() {
+        partition.pending(cell);
+        partition.refine(&edges);
+    }
+    partition.place.truncate(draft.operations.len());
+    partition.place
+}
+
+/// Neighbours of every vertex with the weight of the port that joins them. Vertices: operations, then tensors.
+fn adjacency(draft: &Draft) -> Vec<Vec<(u32, u64)>> {
+    let operations = draft.operations.len();
+    let mut edges = vec![Vec::new(); operations + draft.tensors.len()];
+    let mut join = |a: usize, b: usize, label: u64| {
+        edges[a].push((b as u32, mix(2 * label)));
+        edges[b].push((a as u32, mix(2 * label + 1)));
+    };
+    for (vertex, operation) in draft.operations.iter().enumerate() {
+        for (port, id) in operation.input_tensors().enumerate() {
+            join(vertex, operations + id.index(), 2 * port as u64 + 2);
+        }
+        for (port, id) in operation.output_tensors().enumerate() {
+            join(vertex, operations + id.index(), 2 * port as u64 + 3);
+        }
+    }
+    for id in draft.used_tensors() {
+        if let Some(offset) = draft.tensor(id).ragged_offset {
+            join(operations + id.index(), operations + offset.index(), 0);
+        }
+    }
+    edges
+}
+
+/// What can be said of each vertex on its own. Tensors that no operation names all look alike and have no edges.
+fn initial_colors(draft: &Draft) -> Vec<Vec<u8>> {
+    let mut colors: Vec<Vec<u8>> =
+        draft.operations.iter().map(|operation| tagged(1, operation_bytes(operation))).collect();
+    let tensors = colors.len();
+    colors.resize(tensors + draft.tensors.len(), Vec::new());
+    for id in draft.used_tensors() {
+        colors[tensors + id.index()] = tagged(2, tensor_bytes(draft.tensor(id)));
+    }
+    colors
+}
+
+fn tagged(tag: u8, bytes: Vec<u8>) -> Vec<u8> {
+    let mut all = vec![tag];
+    all.extend(bytes);
+    all
+}
+
+/// Spreads small labels over 64 bits (the finalizer of splitmix64), so that sums of labels tell multisets apart.
+fn mix(label: u64) -> u64 {
+    let z = label.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// An ordered partition of the vertices. A cell is a run of `elements`, named by where it starts.
+struct Partition {
+    /// Vertices, cell after cell.
+    elements: Vec<u32>,
+    /// Where each vertex stands in `elements`.
+    place: Vec<u32>,
+    /// Cell of each vertex.
+    cell: Vec<u32>,
+    /// Size of the cell that starts here, else 0.
+    size: Vec<u32>,
+    /// Cells by which others may still have to be split, first in, first out.
+    queue: VecDeque<u32>,
+    queued: Vec<bool>,
+    /// No cell before this one has two members.
+    first_open: usize,
+    /// Sum of each vertex's edges into the current splitter; zero between calls of `split_by`.
+    weight: Vec<u64>,
+    is_reached: Vec<bool>,
+}
+
+/// A vertex with edges into the current splitter.
+struct Reached {
+    cell: u32,
+    weight: u64,
+    vertex: u32,
+}
+
+impl Partition {
+    /// Cells of equal colour, in the order of colours. Vertices of empty colour (unused tensors) are left out of every
+    /// cell's way: they come first, and nothing touches them.
+    fn new(colors: &[Vec<u8>]) -> Self {
+        let count = colors.len();
+        let mut elements: Vec<u32> = (0..count as u32).collect();
+        elements.sort_by(|&a, &b| colors[a as usize].cmp(&colors[b as usize]));
+        let mut this = Self {
+            place: vec![0; count],
+            cell: vec![0; count],
+            size: vec![0; count],
+            queue: VecDeque::new(),
+            queued: vec![false; count],
+            first_open: 0,
+            weight: vec![0; count],
+            is_reached: vec![false; count],
+            elements,
+        };
+        let mut start = 0;
+        for at in 0..count {
+            let vertex = this.elements[at] as usize;
+            let is_new = at == 0 || colors[vertex] != colors[this.elements[at - 1] as usize];
+            if is_new {
+                start = at;
+                this.pending(at as u32);
+            }
+            this.place[vertex] = at as u32;
+            this.cell[vertex] = start as u32;
+            this.size[start] += 1;
+        }
+        this.first_open = colors.iter().filter(|color| color.is_empty()).count();
+        this
+    }
+
+    /// Puts a cell in the queue.
+    fn pending(&mut self, cell: u32) {
+        if !std::mem::replace(&mut self.queued[cell as usize], true) {
+            self.queue.push_back(cell);
+        }
+    }
+
+    /// Splits cells until all members of each have as many neighbours of every kind in every cell.
+    fn refine(&mut self, edges: &[Vec<(u32, u64)>]) {
+        while let Some(cell) = self.queue.pop_front() {
+            self.queued[cell as usize] = false;
+            self.split_by(cell, edges);
+        }
+    }
+
+    /// Splits every cell by its members' edges into `splitter`.
+    fn split_by(&mut self, splitter: u32, edges: &[Vec<(u32, u64)>]) {
+        let range = splitter as usize..(splitter + self.size[splitter as usize]) as usize;
+        let mut vertices = Vec::new();
+        for &member in &self.elements[range] {
+            for &(vertex, weight) in &edges[member as usize] {
+                let at = vertex as usize;
+                if self.size[self.cell[at] as usize] == 1 {
+                    continue;
+                }
+                if !std::mem::replace(&mut self.is_reached[at], true) {
+                    vertices.push(vertex);
+                }
+                self.weight[at] = self.weight[at].wrapping_add(weight);
+            }
+        }
+        let mut reached: Vec<Reached> = vertices.into_iter().map(|vertex| self.take_reached(vertex)).collect();
+        reached.sort_unstable_by_key(|reached| (reached.cell, reached.weight));
+        reached.chunk_by(|a, b| a.cell == b.cell).for_each(|group| self.split_cell(group));
+    }
+
+    fn take_reached(&mut self, vertex: u32) -> Reached {
+        let at = vertex as usize;
+        self.is_reached[at] = false;
+        Reached { cell: self.cell[at], weight: std::mem::take(&mut self.weight[at]), vertex }
+    }
+
+    /// Splits one cell: members not reached keep the front, the others follow by weight, one part a weight.
+    fn split_cell(&mut self, reached: &[Reached]) {
+        let cell = reached[0].cell;
+        let front = self.size[cell as usize] - reached.len() as u32;
+        let mut parts = Vec::new();
+        if front > 0 {
+            parts.push((cell, front));
+        }
+        let mut start = cell + front;
+        for part in reached.chunk_by(|a, b| a.weight == b.weight) {
+            parts.push((start, part.len() as u32));
+            for (reached, at) in part.iter().zip(start..) {
+                self.move_to(reached.vertex, at);
+                self.cell[reached.vertex as usize] = start;
+            }
+            start += part.len() as u32;
+        }
+        if parts.len() > 1 {
+            self.enqueue_parts(cell, &parts);
+        }
+    }
+
+    /// All parts of a cell that waits; else all but the largest, whose edges follow from the whole's and the others'.
+    fn enqueue_parts(&mut self, cell: u32, parts: &[(u32, u32)]) {
+        parts.iter().for_each(|&(start, size)| self.size[start as usize] = size);
+        let largest = parts.iter().rev().max_by_key(|part| part.1).map_or(cell, |part| part.0);
+        let all = self.queued[cell as usize];
+        for &(start, _) in parts {
+            if all || start != largest {
+                self.pending(start);
+            }
+        }
+    }
+
+    fn move_to(&mut self, vertex: u32, at: u32) {
+        let from = self.place[vertex as usize];
+        let other = self.elements[at as usize];
+        self.elements.swap(from as usize, at as usize);
+        self.place[vertex as usize] = at;
+        self.place[other as usize] = from;
+    }
+
+    /// Makes the last member of the first cell with several a cell of its own; `None` when all cells have one member.
+    fn individualise(&mut self) -> Option<u32> {
+        while self.first_open < self.elements.len() && self.size[self.first_open] == 1 {
+            self.first_open += 1;
+        }
+        let size = *self.size.get(self.first_open)?;
+        let last = self.first_open as u32 + size - 1;
+        let vertex = self.elements[last as usize];
+        self.size[self.first_open] -= 1;
+        self.size[last as usize] = 1;
+        self.cell[vertex as usize] = last;
+        Some(last)
+    }
+}

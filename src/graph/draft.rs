@@ -1,0 +1,201 @@
+//! A graph on its way through finalize: linked, partly complete.
+
+use std::collections::HashMap;
+
+use super::{DataType, Graph, MAX_OPERATIONS, Operation, OperationId, Tensor, TensorId};
+use crate::error::Malformed;
+
+/// Types of tensors and operations that state none (`context` of a graph file).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct DefaultTypes {
+    pub(super) io: Option<DataType>,
+    pub(super) intermediate: Option<DataType>,
+    pub(super) compute: Option<DataType>,
+}
+
+/// A working copy of a graph whose references resolve and whose uids identify tensors.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) name: String,
+    pub(super) default_types: DefaultTypes,
+    /// All tensors of the author, used or not; unused ones are never looked at.
+    pub(super) tensors: Vec<Tensor>,
+    pub(super) operations: Vec<Operation>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Draft {
+    /// Copies a graph, resolves its references, and makes one tensor of several with the same uid.
+    ///
+    /// # Errors
+    /// GR-NODES, too many operations, an id of another graph, GR-UID-UNIQUE.
+    pub(super) fn link(graph: &Graph) -> Result<Self, Malformed> {
+        check_size(graph)?;
+        check_references(graph)?;
+        let mut draft = Self {
+            name: graph.name.clone(),
+            default_types: DefaultTypes {
+                io: graph.io_data_type,
+                intermediate: graph.intermediate_data_type,
+                compute: graph.compute_data_type,
+            },
+            tensors: graph.tensors.clone(),
+            operations: graph.operations.clone(),
+            notes: Vec::new(),
+        };
+        draft.merge_equal_uids()?;
+        Ok(draft)
+    }
+
+    pub(super) fn tensor(&self, id: TensorId) -> &Tensor {
+        &self.tensors[id.index()]
+    }
+
+    /// Positions of all operations, as ids.
+    pub(super) fn operation_ids(&self) -> impl Iterator<Item = OperationId> + use<> {
+        (0..self.operations.len() as u32).map(OperationId)
+    }
+
+    /// How messages name a tensor: `'bias' (uid 4)`, or `'bias'` where it has no uid yet.
+    pub(super) fn describe_tensor(&self, id: TensorId) -> String {
+        let tensor = self.tensor(id);
+        match tensor.uid {
+            Some(uid) => format!("'{}' (uid {uid})", tensor.name.escape_debug()),
+            None => format!("'{}'", tensor.name.escape_debug()),
+        }
+    }
+
+    /// A defect of an operation, and of a tensor where one is to blame.
+    pub(super) fn fault(
+        &self,
+        rule: &'static str,
+        operation: OperationId,
+        tensor: Option<TensorId>,
+        message: impl Into<String>,
+    ) -> Malformed {
+        Malformed {
+            rule,
+            operation: Some(describe_operation(&self.operations[operation.index()], operation)),
+            tensor: tensor.map(|id| self.describe_tensor(id)),
+            message: message.into(),
+        }
+    }
+
+    /// GR-UID-UNIQUE: descriptors that share a uid are one tensor and must agree in every attribute (the name is none).
+    fn merge_equal_uids(&mut self) -> Result<(), Malformed> {
+        let mut first = HashMap::new();
+        let mut same_as: Vec<TensorId> = (0..self.tensors.len() as u32).map(TensorId).collect();
+        for id in self.used_tensors() {
+            let Some(uid) = self.tensor(id).uid else { continue };
+            let kept = *first.entry(uid).or_insert(id);
+            if kept != id {
+                self.unify(kept, id)?;
+                same_as[id.index()] = kept;
+            }
+        }
+        let slots = self.operations.iter_mut().flat_map(|op| op.inputs.iter_mut().chain(&mut op.outputs));
+        slots.for_each(|slot| slot.1 = same_as[slot.1.index()]);
+        let offsets = self.tensors.iter_mut().filter_map(|tensor| tensor.ragged_offset.as_mut());
+        offsets.for_each(|id| *id = same_as[id.index()]);
+        Ok(())
+    }
+
+    /// Tensors some operation names, and the offsets of ragged ones, each once, in order of first use.
+    pub(super) fn used_tensors(&self) -> Vec<TensorId> {
+        let mut seen = vec![false; self.tensors.len()];
+        let mut used = Vec::new();
+        for operation in &self.operations {
+            for id in operation.input_tensors().chain(operation.output_tensors()) {
+                let offset = self.tensor(id).ragged_offset;
+                for id in [Some(id), offset].into_iter().flatten() {
+                    if !std::mem::replace(&mut seen[id.index()], true) {
+                        used.push(id);
+                    }
+                }
+            }
+        }
+        used
+    }
+
+    /// Lets `kept` stand for `other` as well: what one leaves open the other may fill.
+    fn unify(&mut self, kept: TensorId, other: TensorId) -> Result<(), Malformed> {
+        let (left, right) = (self.tensor(kept), self.tensor(other));
+        if let Some(attribute) = first_difference(left, right) {
+            return Err(Malformed {
+                rule: "GR-UID-UNIQUE",
+                operation: None,
+                tensor: Some(self.describe_tensor(kept)),
+                message: format!(
+                    "shares its uid with '{}', but their {attribute} differ; a uid identifies one tensor",
+                    right.name.escape_debug()
+                ),
+            });
+        }
+        let other = right.clone();
+        let kept = &mut self.tensors[kept.index()];
+        kept.data_type = kept.data_type.or(other.data_type);
+        kept.value = kept.value.or(other.value);
+        if kept.dim.is_empty() {
+            kept.dim = other.dim;
+        }
+        if kept.stride.is_empty() {
+            kept.stride = other.stride;
+        }
+        Ok(())
+    }
+}
+
+/// How messages name an operation of a file: `'mm' (MATMUL, node 3)`, nodes counted from 0.
+pub(super) fn describe_operation(operation: &Operation, id: OperationId) -> String {
+    format!("'{}' ({}, node {})", operation.name.escape_debug(), operation.tag(), id.index())
+}
+
+fn check_size(graph: &Graph) -> Result<(), Malformed> {
+    match graph.operations.len() {
+        0 => Err(Malformed::graph("GR-NODES", "the graph has no operation; at least one is required")),
+        count if count > MAX_OPERATIONS => Err(Malformed::graph(
+            "GR-NODES",
+            format!("the graph has {count} operations; at most {MAX_OPERATIONS} are read"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn check_references(graph: &Graph) -> Result<(), Malformed> {
+    let count = graph.tensors.len();
+    for (position, operation) in graph.operations.iter().enumerate() {
+        for &(port, id) in operation.inputs.iter().chain(&operation.outputs) {
+            if id.index() >= count {
+                return Err(Malformed {
+                    rule: "GR-EDGE-UID",
+                    operation: Some(describe_operation(operation, OperationId(position as u32))),
+                    tensor: None,
+                    message: format!("port {port} names tensor {}, but the graph has {count} tensors", id.index()),
+                });
+            }
+        }
+    }
+    let dangling = graph.tensors.iter().find(|tensor| tensor.ragged_offset.is_some_and(|id| id.index() >= count));
+    dangling.map_or(Ok(()), |tensor| {
+        let name = tensor.name.escape_debug();
+        Err(Malformed::graph("GR-EDGE-UID", format!("the ragged offset of tensor '{name}' is not in the graph")))
+    })
+}
+
+/// The first attribute in which two descriptors of one tensor contradict each other.
+fn first_difference(left: &Tensor, right: &Tensor) -> Option<&'static str> {
+    let contradicts = |a: &[i64], b: &[i64]| !a.is_empty() && !b.is_empty() && a != b;
+    let rows = [
+        ("data types", left.data_type.zip(right.data_type).is_some_and(|(a, b)| a != b)),
+        ("dims", contradicts(&left.dim, &right.dim)),
+        ("strides", contradicts(&left.stride, &right.stride)),
+        ("virtual flags", left.is_virtual != right.is_virtual),
+        ("pass-by-value flags", left.is_pass_by_value != right.is_pass_by_value),
+        ("values", left.value.zip(right.value).is_some_and(|(a, b)| a != b)),
+        ("reorderings", left.reordering != right.reordering),
+        ("alignments", left.alignment != right.alignment),
+        ("ragged offsets", left.ragged_offset != right.ragged_offset),
+        ("ragged multipliers", left.ragged_offset_multiplier != right.ragged_offset_multiplier),
+    ];
+    rows.into_iter().find(|row| row.1).map(|row| row.0)
+}

@@ -1,0 +1,179 @@
+//! The finalized graph: what later stages see.
+
+use std::collections::BTreeMap;
+
+use super::draft::DefaultTypes;
+use super::{Attributes, DataType, Graph, GraphKey, Operation, OperationId, Reordering, Scalar, Tensor, TensorId};
+
+/// A tensor of a finalized graph: everything is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FinalTensor {
+    /// The author's name; may be empty or not unique.
+    pub name: String,
+    /// Key in the variant pack; unique in the graph, assigned where the author gave none.
+    pub uid: i64,
+    /// Storage type.
+    pub data_type: DataType,
+    /// Extents, all positive.
+    pub dim: Vec<i64>,
+    /// Strides in elements, all positive.
+    pub stride: Vec<i64>,
+    /// Never in device memory.
+    pub is_virtual: bool,
+    /// Host scalar.
+    pub is_pass_by_value: bool,
+    /// Value of a host scalar known at build time.
+    pub value: Option<Scalar>,
+    /// Guaranteed pointer alignment, in bytes.
+    pub alignment: i64,
+    /// Element reordering.
+    pub reordering: Reordering,
+    /// Offsets of a ragged tensor, a tensor of the same graph.
+    pub ragged_offset: Option<TensorId>,
+    /// What the ragged offsets are multiplied with.
+    pub ragged_offset_multiplier: i64,
+}
+
+impl FinalTensor {
+    /// The description an author would give of this tensor, with nothing left to infer.
+    fn to_tensor(&self) -> Tensor {
+        Tensor {
+            name: self.name.clone(),
+            uid: Some(self.uid),
+            data_type: Some(self.data_type),
+            dim: self.dim.clone(),
+            stride: self.stride.clone(),
+            is_virtual: self.is_virtual,
+            is_pass_by_value: self.is_pass_by_value,
+            value: self.value,
+            reordering: self.reordering,
+            alignment: self.alignment,
+            ragged_offset: self.ragged_offset,
+            ragged_offset_multiplier: self.ragged_offset_multiplier,
+        }
+    }
+}
+
+/// An immutable, complete, well-formed operation graph.
+///
+/// Operations are in a topological order, and tensors in the order of first use by it; both depend only on the
+/// graph's structure, never on insertion order, names or uids. Operations that lead to no output are gone.
+#[derive(Clone, Debug)]
+pub struct FinalizedGraph {
+    pub(super) name: String,
+    pub(super) default_types: DefaultTypes,
+    pub(super) tensors: Vec<FinalTensor>,
+    pub(super) operations: Vec<Operation>,
+    pub(super) producer: Vec<Option<OperationId>>,
+    pub(super) consumers: Vec<Vec<OperationId>>,
+    pub(super) by_uid: BTreeMap<i64, TensorId>,
+    pub(super) notes: Vec<String>,
+    pub(super) key: GraphKey,
+}
+
+impl FinalizedGraph {
+    /// The graph's name, for messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Identity of everything that affects generated code.
+    pub fn key(&self) -> GraphKey {
+        self.key
+    }
+
+    /// What was completed, removed or assumed; sentences for people.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Tensors in canonical order.
+    pub fn tensors(&self) -> impl DoubleEndedIterator<Item = &FinalTensor> + ExactSizeIterator {
+        self.tensors.iter()
+    }
+
+    /// Ids of all tensors in canonical order.
+    pub fn tensor_ids(&self) -> impl DoubleEndedIterator<Item = TensorId> + ExactSizeIterator + use<> {
+        (0..self.tensors.len() as u32).map(TensorId)
+    }
+
+    /// One tensor.
+    pub fn tensor(&self, id: TensorId) -> &FinalTensor {
+        &self.tensors[id.index()]
+    }
+
+    /// The tensor with this uid.
+    pub fn tensor_by_uid(&self, uid: i64) -> Option<TensorId> {
+        self.by_uid.get(&uid).copied()
+    }
+
+    /// Operations in topological order.
+    pub fn operations(&self) -> impl DoubleEndedIterator<Item = &Operation> + ExactSizeIterator {
+        self.operations.iter()
+    }
+
+    /// Ids of all operations in topological order.
+    pub fn operation_ids(&self) -> impl DoubleEndedIterator<Item = OperationId> + ExactSizeIterator + use<> {
+        (0..self.operations.len() as u32).map(OperationId)
+    }
+
+    /// One operation.
+    pub fn operation(&self, id: OperationId) -> &Operation {
+        &self.operations[id.index()]
+    }
+
+    /// Compute type of an operation; complete after finalize for every operation that has one.
+    pub fn compute_type(&self, id: OperationId) -> DataType {
+        self.operation(id).compute_data_type.unwrap_or(DataType::Float)
+    }
+
+    /// The operation that writes a tensor; `None` for graph inputs.
+    pub fn producer(&self, id: TensorId) -> Option<OperationId> {
+        self.producer[id.index()]
+    }
+
+    /// The operations that read a tensor, each once, in topological order.
+    pub fn consumers(&self, id: TensorId) -> &[OperationId] {
+        &self.consumers[id.index()]
+    }
+
+    /// Tensors read but not written by the graph (device tensors and host scalars), in canonical order.
+    pub fn inputs(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.tensor_ids().filter(|&id| self.producer(id).is_none() && !self.consumers(id).is_empty())
+    }
+
+    /// Non-virtual tensors written by the graph, in canonical order.
+    pub fn outputs(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.tensor_ids().filter(|&id| self.producer(id).is_some() && !self.tensor(id).is_virtual)
+    }
+
+    /// How messages name a tensor: `'bias' (uid 4)`.
+    pub fn describe_tensor(&self, id: TensorId) -> String {
+        let tensor = self.tensor(id);
+        format!("'{}' (uid {})", tensor.name.escape_debug(), tensor.uid)
+    }
+
+    /// How messages name an operation: `'mm' (MATMUL)`.
+    pub fn describe_operation(&self, id: OperationId) -> String {
+        let operation = self.operation(id);
+        let mode = match &operation.attributes {
+            Attributes::Pointwise(pointwise) => format!(" {}", pointwise.mode),
+            Attributes::Reduction(reduction) => format!(" {}", reduction.mode),
+            _ => String::new(),
+        };
+        format!("'{}' ({}{mode})", operation.name.escape_debug(), operation.tag())
+    }
+
+    /// The same graph as an author would describe it, with every value filled in and every uid kept; finalizing it
+    /// again gives the same key. Writers of graph files start from this.
+    pub fn to_graph(&self) -> Graph {
+        Graph {
+            name: self.name.clone(),
+            io_data_type: self.default_types.io,
+            intermediate_data_type: self.default_types.intermediate,
+            compute_data_type: self.default_types.compute,
+            tensors: self.tensors.iter().map(FinalTensor::to_tensor).collect(),
+            operations: self.operations.clone(),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A documented rule as a value, and the catalogue of all of them.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::rules;
+
+/// One of the three independent support surfaces of the runtime fusion engine (V-01).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SurfaceId {
+    /// Surface 90: Hopper.
+    S90,
+    /// Surface 80: Ampere and later.
+    S80,
+    /// Surface 70: Volta and later.
+    S70,
+}
+
+impl SurfaceId {
+    /// The surfaces in the order they are tried (V-02).
+    pub const ALL: [Self; 3] = [Self::S90, Self::S80, Self::S70];
+
+    /// 90, 80 or 70.
+    pub fn number(self) -> u32 {
+        match self {
+            Self::S90 => 90,
+            Self::S80 => 80,
+            Self::S70 => 70,
+        }
+    }
+
+    /// The surface with this number.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|surface| surface.number() == number)
+    }
+
+    /// Position in [`SurfaceId::ALL`].
+    pub(super) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for SurfaceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.number())
+    }
+}
+
+impl Serialize for SurfaceId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(self.number())
+    }
+}
+
+/// Sub-status of `NOT_SUPPORTED` that breaking a rule gives in the cuDNN backend API (`spec/backend-api.md` section 8).
+///
+/// Ordered from the most decisive: a wrong chip explains more than a wrong stride.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DetailedStatus {
+    /// Compute capability.
+    ArchMismatch,
+    /// Patterns and node placement.
+    GraphPattern,
+    /// Types of tensors and computations.
+    DataType,
+    /// Dims.
+    Shape,
+    /// Layout, packing and alignment.
+    Layout,
+    /// Padding parameters.
+    Padding,
+    /// No sub-status fits: modes, scales, window parameters.
+    Unspecified,
+}
+
+impl DetailedStatus {
+    /// Name in the backend API, without the `CUDNN_STATUS_` prefix.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ArchMismatch => "NOT_SUPPORTED_ARCH_MISMATCH",
+            Self::GraphPattern => "NOT_SUPPORTED_GRAPH_PATTERN",
+            Self::DataType => "NOT_SUPPORTED_DATA_TYPE",
+            Self::Shape => "NOT_SUPPORTED_SHAPE",
+            Self::Layout => "NOT_SUPPORTED_LAYOUT",
+            Self::Padding => "NOT_SUPPORTED_PADDING",
+            Self::Unspecified => "NOT_SUPPORTED",
+        }
+    }
+}
+
+/// What a row of the catalogue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A restriction on well-formed graphs; breaking it gives this status.
+    Checked(DetailedStatus),
+    /// A condition of well-formedness: a graph that breaks it is malformed and has no verdict.
+    WellFormed,
+    /// A restriction that another row states as well; that row's id is the one reported.
+    Restated(&'static str),
+    /// A definition or procedure: nothing can break it.
+    Definition,
+    /// A permission that bounds a restriction.
+    Permission,
+    /// A recommendation: it never changes a verdict (V-06).
+    Note,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Checked(_) => "checked",
+            Self::WellFormed => "well-formed",
+            Self::Restated(_) => "restated",
+            Self::Definition => "definition",
+            Self::Permission => "permission",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// One documented rule.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Id in `spec/support-surfaces.md`, such as `S90-MM-G2-DIMS`; stable.
+    pub id: &'static str,
+    /// Surfaces it belongs to, in the order they are tried.
+    pub surfaces: &'static [SurfaceId],
+    /// What it concerns: pattern (`MM`, `CF`, `CBF`, `CBD`, `PW`), stage (`g1`, `g2`, `core`, `io`) or operation.
+    pub scope: &'static str,
+    /// One line for people.
+    pub summary: &'static str,
+    /// Document and heading it comes from.
+    pub source: &'static str,
+    /// What kind of row it is.
+    pub kind: Kind,
+}
+
+impl Rule {
+    /// Status that breaking the rule gives; `None` where nothing can break it, or a malformed graph would.
+    pub fn status(&self) -> Option<DetailedStatus> {
+        match self.kind {
+            Kind::Checked(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// The surfaces as people write them: `90`, `90, 80` or `all`.
+    pub fn surface_label(&self) -> String {
+        if self.surfaces.len() == SurfaceId::ALL.len() {
+            return "all".to_owned();
+        }
+        let numbers: Vec<String> = self.surfaces.iter().map(SurfaceId::to_string).collect();
+        numbers.join(", ")
+    }
+}
+
+impl Serialize for Rule {
+    /// `{"id", "surface", "scope", "summary", "source", "kind", "status"}`, the records of `rules --format json`;
+    /// `surface` is the number where there is one surface, else the label.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let mut record = serializer.serialize_struct("Rule", 7)?;
+        record.serialize_field("id", self.id)?;
+        match self.surfaces {
+            [surface] => record.serialize_field("surface", surface)?,
+            _ => record.serialize_field("surface", &self.surface_label())?,
+        }
+        record.serialize_field("scope", self.scope)?;
+        record.serialize_field("summary", self.summary)?;
+        record.serialize_field("source", self.source)?;
+        record.serialize_field("kind", self.kind.name())?;
+        record.serialize_field("status", &self.status().map(DetailedStatus::name))?;
+        record.end()
+    }
+}
+
+/// Every documented rule, in the order of the headings they stand under.
+pub fn catalogue() -> impl Iterator<Item = &'static Rule> {
+    rules::RECORDS.iter().flat_map(|records| records.iter().copied())
+}
+
+/// Declares the records of one heading: a static for each rule, and the list `RULES` of all of them.
+macro_rules! rules {
+    ($($surfaces:ident, $source:literal { $($name:ident = $id:literal, $scope:literal, $kind:expr, $summary:literal;)* })*) => {
+        $($(
+            pub(in crate::support) static $name: $crate::support::rule::Rule = $crate::support::rule::Rule {
+                id: $id,
+                surfaces: $crate::support::rule::$surfaces,
+                scope: $scope,
+                summary: $summary,
+                source: $source,
+                kind: $kind,
+            };
+        )*)*
+
+        /// The rules of this heading.
+        pub(in crate::support) static RULES: &[&$crate::support::rule::Rule] = &[$($(&$name),*),*];
+    };
+}
+
+pub(super) use rules;
+
+pub(super) const S90: &[SurfaceId] = &[SurfaceId::S90];
+pub(super) const S80: &[SurfaceId] = &[SurfaceId::S80];
+pub(super) const S70: &[SurfaceId] = &[SurfaceId::S70];
+pub(super) const S98: &[SurfaceId] = &[SurfaceId::S90, SurfaceId::S80];
+pub(super) const ALL: &[SurfaceId] = &SurfaceId::ALL;
