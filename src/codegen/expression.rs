@@ -1,6 +1,6 @@
 //! Spells the values of a stage program, one line a value.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::names;
 use super::sections::Used;
@@ -17,6 +17,8 @@ pub(super) struct Speller<'a> {
     results: BTreeSet<TensorId>,
     /// Values that another value or a reduction reads.
     consumed: BTreeSet<TensorId>,
+    /// Register class of each result as it is defined.
+    defined: BTreeMap<TensorId, Register>,
 }
 
 impl<'a> Speller<'a> {
@@ -36,6 +38,7 @@ impl<'a> Speller<'a> {
             loads: program.loads().collect(),
             results: program.results().collect(),
             consumed: operands.copied().chain(also_consumed).collect(),
+            defined: BTreeMap::new(),
         }
     }
 
@@ -72,6 +75,16 @@ impl<'a> Speller<'a> {
         format!("const {register} {} = {text};", self.value(id))
     }
 
+    /// A result in a `float` register, not rounded to its storage type.
+    pub(super) fn in_float(&mut self, id: TensorId) -> String {
+        let name = self.result(id);
+        if self.defined.get(&id) == Some(&Register::Float) {
+            return name;
+        }
+        self.used.add("fw_f32");
+        format!("fw_to_f32({name})")
+    }
+
     /// Conversion of a register to an element in memory.
     pub(super) fn stored(&mut self, id: TensorId, value: &str) -> String {
         self.used.add(names::storage_section(self.data_type(id)));
@@ -79,7 +92,12 @@ impl<'a> Speller<'a> {
     }
 
     /// The line that defines a computed value; `accumulator` is the core's, `coordinate` spells a graph axis.
-    pub(super) fn define(&mut self, step: &Step, accumulator: Register, coordinate: &dyn Fn(usize) -> String) -> String {
+    pub(super) fn define(
+        &mut self,
+        step: &Step,
+        accumulator: Register,
+        coordinate: &dyn Fn(usize) -> String,
+    ) -> String {
         let (register, text) = match &step.value {
             Value::Accumulator => (accumulator, "accumulator".to_owned()),
             Value::Pointwise { attributes, operands, compute } => {
@@ -88,6 +106,7 @@ impl<'a> Speller<'a> {
             Value::Load => unreachable!("loads are defined by define_load"),
         };
         let (register, text) = self.round(step.tensor, register, text);
+        self.defined.insert(step.tensor, register);
         format!("const {} {} = {text};", names::register_type(register), self.result(step.tensor))
     }
 

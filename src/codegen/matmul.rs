@@ -248,10 +248,14 @@ fn partial(used: &mut Used, kernel: &MatmulKernel, accumulation: &Accumulation, 
     let index = partial_index(kernel, layout);
     let kept_loop = |kept: &str, block: u32, extent: i64, reduced: &str, reduced_block: u32, reduced_extent: i64| {
         vec![
-            format!("for (unsigned {kept}_in = threadIdx.x; {kept}_in < {block} && {kept}0 + {kept}_in < {extent}; {kept}_in += {threads}) {{"),
+            format!(
+                "for (unsigned {kept}_in = threadIdx.x; {kept}_in < {block} && {kept}0 + {kept}_in < {extent}; {kept}_in += {threads}) {{"
+            ),
             format!("  const {} {kept} = {kept}0 + {kept}_in;", index_type(kernel.wide_index)),
             format!("  float total = {identity};"),
-            format!("  for (unsigned {reduced}_in = 0; {reduced}_in < {reduced_block} && {reduced}0 + {reduced}_in < {reduced_extent}; ++{reduced}_in) {{"),
+            format!(
+                "  for (unsigned {reduced}_in = 0; {reduced}_in < {reduced_block} && {reduced}0 + {reduced}_in < {reduced_extent}; ++{reduced}_in) {{"
+            ),
             format!("    total = {combine}(total, tile_x[m_in * {block_n} + n_in]);"),
             "  }".to_owned(),
             format!("  partial0[{index}] = total;"),
@@ -271,7 +275,9 @@ fn partial(used: &mut Used, kernel: &MatmulKernel, accumulation: &Accumulation, 
             "tile_x[threadIdx.x] = total;".to_owned(),
             format!("for (unsigned half = {}; half > 0; half /= 2) {{", threads / 2),
             "  __syncthreads();".to_owned(),
-            format!("  if (threadIdx.x < half) tile_x[threadIdx.x] = {combine}(tile_x[threadIdx.x], tile_x[threadIdx.x + half]);"),
+            format!(
+                "  if (threadIdx.x < half) tile_x[threadIdx.x] = {combine}(tile_x[threadIdx.x], tile_x[threadIdx.x + half]);"
+            ),
             "}".to_owned(),
             format!("if (threadIdx.x == 0) partial0[{index}] = tile_x[0];"),
         ],

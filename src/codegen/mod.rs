@@ -48,8 +48,8 @@ static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
     tera.set_delimiters(delimiters).map_err(|error| error.to_string())?;
     tera.autoescape_on(Vec::<&str>::new());
     tera.add_raw_templates([
-        ("evaluate.cuh", include_str!("../../templates/epilogue/evaluate.cuh")),
-        ("tree.cuh", include_str!("../../templates/epilogue/tree.cuh")),
+        ("evaluate.cuh", include_str!("../../templates/epilogue/evaluate.cuh").trim_end()),
+        ("tree.cuh", include_str!("../../templates/epilogue/tree.cuh").trim_end()),
         ("pointwise.cu", include_str!("../../templates/kernel/pointwise.cu")),
         ("reduction.cu", include_str!("../../templates/kernel/reduction.cu")),
         ("combine.cu", include_str!("../../templates/kernel/combine.cu")),

@@ -57,11 +57,7 @@ pub(super) fn pointer(graph: &FinalizedGraph, id: TensorId) -> String {
 
 /// A `float` literal with exactly this value.
 pub(super) fn float_literal(value: f32) -> String {
-    if value.is_finite() {
-        format!("{value:?}f")
-    } else {
-        format!("__uint_as_float(0x{:08x}u)", value.to_bits())
-    }
+    if value.is_finite() { format!("{value:?}f") } else { format!("__uint_as_float(0x{:08x}u)", value.to_bits()) }
 }
 
 /// Device function of a pointwise mode, also the name of its include section. `GEN_INDEX` has none.

@@ -174,8 +174,7 @@ impl<'a> SweepSpeller<'a> {
         let name = self.speller.result(id);
         match self.access(id) {
             Access::Vector if packs_in_pairs(self.data_type(id), self.sweep.vector) => {
-                self.speller.used.add("fw_f32");
-                format!("w_{name}[e] = fw_to_f32({name});")
+                format!("w_{name}[e] = {};", self.speller.in_float(id))
             }
             Access::Vector => format!("w_{name}.at[e] = {};", self.speller.stored(id, &name)),
             Access::Bits => format!("w_{name} |= unsigned({}) << e;", self.speller.stored(id, &name)),
@@ -272,7 +271,8 @@ pub(super) fn index_type(wide: bool) -> &'static str {
 
 /// `i0 * 4096 + i1`: the sum over axes of coordinate times stride; axes with stride 0 do not appear.
 pub(super) fn dot(axes: &[Axis], stride: impl Fn(&Axis) -> i64) -> String {
-    let terms = axes.iter().enumerate().filter_map(|(axis, description)| term(&format!("i{axis}"), stride(description)));
+    let terms =
+        axes.iter().enumerate().filter_map(|(axis, description)| term(&format!("i{axis}"), stride(description)));
     sum(terms)
 }
 

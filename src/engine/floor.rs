@@ -3,7 +3,9 @@
 use std::fmt;
 
 use crate::device::Device;
-use crate::graph::{Attributes, ConvolutionDirection, DataType, FinalTensor, FinalizedGraph, Operation, Port, TensorId};
+use crate::graph::{
+    Attributes, ConvolutionDirection, DataType, FinalTensor, FinalizedGraph, Operation, Port, TensorId,
+};
 
 /// Least work of a graph: each input read once, each output written once, the core's multiply-adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -73,7 +73,7 @@ impl StageProgram {
     ) -> Self {
         let mut program = Self::default();
         let mut known = BTreeSet::new();
-        for tensor in accumulator {
+        if let Some(tensor) = accumulator {
             known.insert(tensor);
             program.steps.push(Step { tensor, value: Value::Accumulator });
         }

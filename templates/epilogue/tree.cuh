@@ -1,4 +1,4 @@
-<# Combines one accumulator over the threads of a block in a fixed tree. Reads tree.*, accumulation.*. -#>
+<#- Combines one accumulator over the threads of a block in a fixed tree. Reads tree.*, accumulation.*. #>
   // ${ accumulation.name }$: one result for every ${ tree.along }$, from all threads of the block
 #pragma unroll
   for (int e = 0; e < ${ tree.width }$; ++e) shared[lane * ${ tree.width }$ + e] = ${ accumulation.name }$[e];

@@ -16,5 +16,5 @@ ${ function }$(${ parameters }$) {
     }
   }
 <% include "tree.cuh" -%>
-<% endfor %>
+<%- endfor %>
 }

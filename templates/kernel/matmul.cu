@@ -41,7 +41,7 @@ ${ function }$(${ parameters }$) {
       tile_b[k * ${ tile.row_b }$ + n] = operand_b(k0 + k, n0 + n);
     }
     __syncthreads();
-#pragma unroll
+#pragma unroll 1
     for (unsigned k = 0; k < ${ tile.k }$; ++k) {
       ${ accumulator }$ left[${ tile.thread_m }$], right[${ tile.thread_n }$];
 #pragma unroll

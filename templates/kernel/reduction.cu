@@ -15,13 +15,14 @@ ${ function }$(${ parameters }$) {
   ${ line }$
 <%- endfor %>
   const ${ index }$ last = kept < ${ kept.count }$ ? ${ reduced.count }$ : 0;
+#pragma unroll 4
   for (${ index }$ r = ${ index }$(blockIdx.y) * ${ reduced.threads }$ + ${ reduced.thread }$; r < last; r += ${ reduced.step }$) {
 <%- for line in reduced.coordinates %>
     ${ line }$
 <%- endfor %>
 <%- include "evaluate.cuh" %>
   }
-<% for accumulation in accumulations %>
+<%- for accumulation in accumulations %>
 <% include "tree.cuh" -%>
-<% endfor %>
+<%- endfor %>
 }

@@ -56,8 +56,7 @@ fn extents(fusion: &Fusion) -> [i64; 4] {
 }
 
 fn core_result(fusion: &Fusion) -> TensorId {
-    let core = fusion.core().expect("a matmul fusion has a core");
-    fusion.graph().operation(core).result().expect("finalize gives every matmul a result")
+    fusion.core_result().expect("a matmul fusion has a core")
 }
 
 fn tile(config: &EngineConfig) -> MatmulTile {
@@ -84,9 +83,8 @@ impl EpilogueSplit {
         let depends = |&id: &OperationId| graph.operation(id).input_tensors().any(|input| derived.contains(&input));
         let epilogue: Vec<OperationId> = fusion.operations(Stage::Epilogue).collect();
         let (with_core, without_core): (Vec<_>, Vec<_>) = epilogue.iter().partition(|id| depends(id));
-        let exposed = without_core
-            .iter()
-            .any(|&id| stored_result(graph, id).is_some() || !accumulations(graph, id).is_empty());
+        let exposed =
+            without_core.iter().any(|&id| stored_result(graph, id).is_some() || !accumulations(graph, id).is_empty());
         let fused = epilogue.iter().copied().filter(|id| with_core.contains(id) || feeds(graph, *id, &with_core));
         Self { fused: fused.collect(), apart: if exposed { without_core } else { Vec::new() } }
     }

@@ -96,9 +96,13 @@ impl Width {
             return Self { vector: BITS, ragged: inner.extent % BITS != 0 };
         }
         let largest = moved.iter().map(|&id| elements(graph.tensor(id))).max().unwrap_or(1);
-        let streams: Vec<TensorId> =
-            moved.iter().copied().filter(|&id| elements(graph.tensor(id)) == largest && inner.strides[&id] == 1).collect();
-        let smallest = streams.iter().map(|&id| graph.tensor(id).data_type.bytes() as i64).min().unwrap_or(ACCESS_BYTES);
+        let streams: Vec<TensorId> = moved
+            .iter()
+            .copied()
+            .filter(|&id| elements(graph.tensor(id)) == largest && inner.strides[&id] == 1)
+            .collect();
+        let smallest =
+            streams.iter().map(|&id| graph.tensor(id).data_type.bytes() as i64).min().unwrap_or(ACCESS_BYTES);
         let mut vector = ACCESS_BYTES / smallest;
         while vector > 1
             && (inner.extent % vector != 0 || !streams.iter().all(|&id| is_vectorizable(graph, space, id, vector)))
