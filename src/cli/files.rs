@@ -10,52 +10,85 @@ use fusewright::graph::json::{DocumentReader, GraphDocument};
 
 use super::arguments::Selector;
 use super::console::Console;
-use super::outcome::Result;
+use super::{outcome, units};
 
-/// The graphs of one file, read as they are asked for.
-pub(super) type Reader = DocumentReader<Box<dyn BufRead>>;
-
-/// Opens a file; `-` is standard input.
-///
-/// # Errors
-/// [`Error::Input`] naming the file.
-pub(super) fn open(path: &Path) -> std::result::Result<Reader, Error> {
-    let name = path.display().to_string();
-    let input: Box<dyn BufRead> = match name.as_str() {
-        "-" => Box::new(io::stdin().lock()),
-        _ => {
-            let file = File::open(path).map_err(|error| Error::input(&name, format!("cannot be opened: {error}")))?;
-            Box::new(BufReader::with_capacity(1 << 18, file))
-        }
-    };
-    Ok(DocumentReader::new(&name, input))
+/// The graphs of one file that are meant, read as they are asked for.
+pub(super) struct Documents {
+    reader: DocumentReader<Box<dyn BufRead>>,
+    /// The graph selected, where one was.
+    selected: Option<std::vec::IntoIter<GraphDocument>>,
+    /// Number of the last graph given.
+    last: usize,
 }
 
-/// The graphs of a file that are meant: all of them, or the one selected.
-///
-/// # Errors
-/// [`Error::Input`] where the selected graph is not there, or its name is that of several.
-pub(super) fn select(
-    path: &Path,
-    mut reader: Reader,
-    selector: Option<&Selector>,
-) -> std::result::Result<Box<dyn Iterator<Item = GraphDocument>>, Error> {
-    let Some(selector) = selector else { return Ok(Box::new(reader)) };
+impl Documents {
+    /// All graphs of a file, or the one selected; `-` is standard input.
+    ///
+    /// # Errors
+    /// [`Error::Input`] naming the file: it cannot be opened, does not hold the selected graph, or holds several of
+    /// that name.
+    pub(super) fn open(path: &Path, selector: Option<&Selector>) -> Result<Self, Error> {
+        let name = path.display().to_string();
+        let input: Box<dyn BufRead> = match name.as_str() {
+            "-" => Box::new(io::stdin().lock()),
+            _ => {
+                let file = File::open(path).map_err(|error| Error::input(&name, format!("cannot be opened: {error}")))?;
+                Box::new(BufReader::with_capacity(1 << 18, file))
+            }
+        };
+        let mut reader = DocumentReader::new(&name, input);
+        let selected = match selector {
+            Some(selector) => Some(vec![select(&name, &mut reader, selector)?].into_iter()),
+            None => None,
+        };
+        Ok(Self { reader, selected, last: 0 })
+    }
+
+    /// What there is to say of the whole file, once all graphs were given: repeats and skipped lines.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let mut remarks = self.reader.warnings().to_vec();
+        for number in 1..=self.last {
+            match self.reader.repeats(number) {
+                0 => {}
+                repeats => remarks.push(format!("graph {number} appears {} times; read once", repeats + 1)),
+            }
+        }
+        remarks
+    }
+}
+
+impl Iterator for Documents {
+    type Item = GraphDocument;
+
+    fn next(&mut self) -> Option<GraphDocument> {
+        let document = match &mut self.selected {
+            Some(selected) => selected.next(),
+            None => self.reader.next(),
+        }?;
+        self.last = document.number;
+        Some(document)
+    }
+}
+
+fn select(
+    name: &str,
+    reader: &mut DocumentReader<Box<dyn BufRead>>,
+    selector: &Selector,
+) -> Result<GraphDocument, Error> {
     let is_meant = |document: &GraphDocument| match selector {
         Selector::Number(number) => document.number == *number,
         Selector::Name(name) => document.name == *name,
     };
     let mut count = 0;
-    let mut found: Vec<GraphDocument> = reader.by_ref().inspect(|_| count += 1).filter(is_meant).collect();
-    let place = path.display().to_string();
-    match found.len() {
-        1 => Ok(Box::new(found.drain(..).collect::<Vec<_>>().into_iter())),
-        0 => Err(Error::input(place, format!("has no {selector}; it holds {count} graphs, numbered from 1"))),
-        _ => {
-            let numbers: Vec<String> = found.iter().map(|document| document.number.to_string()).collect();
+    let mut found: Vec<GraphDocument> = reader.inspect(|_| count += 1).filter(is_meant).collect();
+    let numbers: Vec<String> = found.iter().map(|document| document.number.to_string()).collect();
+    match found.pop() {
+        Some(document) if found.is_empty() => Ok(document),
+        Some(_) => {
             let message = format!("{selector} is the name of graphs {}: pick one by number", numbers.join(", "));
-            Err(Error::input(place, message))
+            Err(Error::input(name, message))
         }
+        None => Err(Error::input(name, format!("has no {selector}; it holds {}", units::plural(count, "graph")))),
     }
 }
 
@@ -78,7 +111,7 @@ pub(super) fn place(path: &Path, document: &GraphDocument) -> String {
 ///
 /// # Errors
 /// [`Error::Input`] naming file, graph, node and tensor.
-pub(super) fn load(path: &Path, document: GraphDocument, console: &Console) -> std::result::Result<LoadedGraph, Error> {
+pub(super) fn load(path: &Path, document: GraphDocument, console: &Console) -> Result<LoadedGraph, Error> {
     let place = place(path, &document);
     document.warnings.iter().for_each(|warning| console.warn(format_args!("{place}: {warning}")));
     let graph = document.result?.finalize().map_err(|malformed| at(&place, &malformed))?;
@@ -91,25 +124,39 @@ pub(super) fn at(place: &str, malformed: &Malformed) -> Error {
     Error::input(place, malformed.to_string())
 }
 
+/// Puts the place before an error that names none.
+pub(super) fn locate(place: &str, error: Error) -> Error {
+    match error {
+        Error::NotSupported(reason) => Error::NotSupported(format!("{place}: {reason}")),
+        Error::Wrong(reason) => Error::Wrong(format!("{place}: {reason}")),
+        Error::Input { place: inner, message } => Error::input(format!("{place}: {inner}"), message),
+        Error::Generated { message, log, source_path } => {
+            Error::Generated { message: format!("{place}: {message}"), log, source_path }
+        }
+        other => other,
+    }
+}
+
 /// Does something with every graph meant; trouble with a file or a graph is reported, and the next is taken.
 pub(super) fn for_each(
     paths: &[PathBuf],
     selector: Option<&Selector>,
     console: &mut Console,
-    mut action: impl FnMut(LoadedGraph, &mut Console) -> Result<()>,
-) -> Result<()> {
+    mut action: impl FnMut(LoadedGraph, &mut Console) -> outcome::Result<()>,
+) -> outcome::Result<()> {
     for path in paths {
-        let documents = match open(path).and_then(|reader| select(path, reader, selector)) {
+        let mut documents = match Documents::open(path, selector) {
             Ok(documents) => documents,
             Err(error) => {
                 console.fail(&error);
                 continue;
             }
         };
-        for document in documents {
+        for document in documents.by_ref() {
             let done = load(path, document, console).map_err(Into::into).and_then(|graph| action(graph, console));
             console.survive(done)?;
         }
+        documents.remarks().iter().for_each(|remark| console.warn(format_args!("{}: {remark}", path.display())));
     }
     Ok(())
 }
@@ -117,13 +164,13 @@ pub(super) fn for_each(
 /// The one graph of a file that is meant.
 ///
 /// # Errors
-/// As [`open`], [`select`] and [`load`]; [`Error::Input`] where the file holds several and none is selected.
+/// As [`Documents::open`] and [`load`]; [`Error::Input`] where the file holds several and none is selected.
 pub(super) fn load_one(
     path: &Path,
     selector: Option<&Selector>,
     console: &Console,
-) -> std::result::Result<LoadedGraph, Error> {
-    let mut documents = select(path, open(path)?, selector)?;
+) -> Result<LoadedGraph, Error> {
+    let mut documents = Documents::open(path, selector)?;
     let first = documents.next();
     let others = documents.count();
     match first {
