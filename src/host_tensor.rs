@@ -132,19 +132,23 @@ impl HostTensor {
     /// # Errors
     /// As [`Self::poisoned`], and [`Error::Input`] where the number of values is not the number of elements.
     pub fn from_dense<T: Lane>(data_type: DataType, dim: &[i64], stride: &[i64], values: &[T]) -> Result<Self> {
-        let mut tensor = Self::poisoned(data_type, dim, stride)?;
-        if values.len() != tensor.elements() {
-            let message = format!("{} values for {} elements", values.len(), tensor.elements());
+        Self::poisoned(data_type, dim, stride)?.with_dense(values)
+    }
+
+    /// This storage with its elements replaced, as [`Self::from_dense`].
+    pub(crate) fn with_dense<T: Lane>(mut self, values: &[T]) -> Result<Self> {
+        if values.len() != self.elements() {
+            let message = format!("{} values for {} elements", values.len(), self.elements());
             return Err(Error::input("tensor", message));
         }
-        let positions = row_major_strides(&tensor.extents());
-        store_outputs(&mut [&mut tensor], &[positions], |space, range| {
+        let (data_type, positions) = (self.data_type, row_major_strides(&self.extents()));
+        store_outputs(&mut [&mut self], &[positions], |space, range| {
             let step = space.inner_stride(1);
             let mut row = Vec::with_capacity(range.len());
             space.for_each_run(1, range, |start, len| row.extend((0..len).map(|i| values[start + i * step])));
             vec![T::into_lanes(row).into_converted(T::DATA_TYPE, data_type)]
         });
-        Ok(tensor)
+        Ok(self)
     }
 
     /// All elements in row-major order over `dim`, converted to `T`.
