@@ -240,10 +240,7 @@ impl Fusion {
 fn full_size_input(graph: &FinalizedGraph, operation: &Operation) -> Option<TensorId> {
     let dim = |tensor: TensorId| -> &[i64] { &graph.tensor(tensor).dim };
     let result = operation.result()?;
-    operation
-        .input_tensors()
-        .find(|&input| dim(input) == dim(result))
-        .or_else(|| operation.input_tensors().next())
+    operation.input_tensors().find(|&input| dim(input) == dim(result)).or_else(|| operation.input_tensors().next())
 }
 
 /// The two tensors a core reads, in port order; `None` for other operations.

@@ -51,7 +51,7 @@ impl<'a> Bindings<'a> {
         let mut bindings = Self::new(usize::try_from(workspace_bytes).map_err(|_| too_large("the workspace"))?);
         for id in graph.outputs() {
             let tensor = graph.tensor(id);
-            let bytes = storage_bytes(tensor).ok_or_else(|| too_large(&graph.describe_tensor(id)))?;
+            let bytes = HostTensor::storage_bytes(tensor.data_type, &tensor.dim, &tensor.stride)?;
             bindings.output(id, graph.describe_tensor(id), bytes, tensor.alignment as usize);
         }
         for &parameter in launches.iter().flat_map(|launch| &launch.parameters) {
@@ -76,12 +76,10 @@ impl<'a> Bindings<'a> {
         let tensor = graph.tensor(id);
         let value = match tensor.value {
             Some(value) => Some(value),
-            None => scalar::first_element(tensor.data_type, &checked_input(graph, inputs, id)?.bytes),
+            None => checked_input(graph, inputs, id)?.get(0),
         };
-        let argument = value.and_then(|value| scalar::argument(tensor.data_type, value)).ok_or_else(|| {
-            Error::input(graph.describe_tensor(id), format!("{} is not the type of a host scalar", tensor.data_type))
-        })?;
-        self.scalar(id, argument);
+        let missing = || Error::input(graph.describe_tensor(id), "the host scalar has no value");
+        self.scalar(id, scalar::argument(tensor.data_type, value.ok_or_else(missing)?)?);
         Ok(())
     }
 
@@ -170,19 +168,8 @@ fn checked_input<'a>(graph: &FinalizedGraph, inputs: &'a HostTensors, id: Tensor
             tensor.data_type, tensor.dim, tensor.stride, host.data_type, host.dim, host.stride
         )));
     }
-    let required = storage_bytes(tensor).ok_or_else(|| too_large(&graph.describe_tensor(id)))?;
-    if host.bytes.len() != required {
-        return Err(refuse(format!("takes {required} bytes, the given tensor has {}", host.bytes.len())));
-    }
+    host.validate()?;
     Ok(host)
-}
-
-/// Bytes from the first element's to the end of the last one's; `None` if they are too many for this machine.
-fn storage_bytes(tensor: &FinalTensor) -> Option<usize> {
-    let steps = tensor.dim.iter().zip(&tensor.stride).map(|(&dim, &stride)| (dim - 1).checked_mul(stride));
-    let last = steps.into_iter().try_fold(0i64, |sum, step| sum.checked_add(step?))?;
-    let bits = u64::try_from(last).ok()?.checked_add(1)?.checked_mul(tensor.data_type.bits())?;
-    usize::try_from(bits.div_ceil(8)).ok()
 }
 
 fn too_large(what: &str) -> Error {

@@ -124,7 +124,10 @@ fn reads_outside_a_tensor_and_of_unwritten_memory_give_nan() {
         return;
     };
     let y = as_floats(&outputs[0]);
-    assert_eq!(y.iter().map(|y| y.is_nan()).collect::<Vec<_>>(), (0..64).map(|i| i < 3 || i >= 32).collect::<Vec<_>>());
+    assert_eq!(
+        y.iter().map(|y| y.is_nan()).collect::<Vec<_>>(),
+        (0..64).map(|i| !(3..32).contains(&i)).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -185,17 +188,4 @@ fn matrix_instructions_of_an_incomplete_warp() {
 fn the_first_defective_block_is_named() {
     let case = body(32, "if (blockIdx.x >= 5) s[64] = 0.0f;").grid([64, 1, 1]);
     case.expect_wrong(&["block (5, 0, 0)"]);
-}
-
-#[test]
-fn a_result_that_depends_on_the_schedule() {
-    let case = body(64, "y[0] = x[t];");
-    let Some(Ok(lazy)) = case.run_with(Schedule::Lazy) else { return };
-    let Some(Ok(eager)) = case.run_with(Schedule::Eager) else { return };
-    assert_eq!((as_floats(&lazy[0])[0], as_floats(&eager[0])[0]), (63.0, 0.0));
-    let error = super::super::require_same_bytes("'y'", &lazy[0], &eager[0]).unwrap_err();
-    assert!(
-        error.to_string().starts_with("output 'y' depends on the order in which threads run (byte 2 differs)"),
-        "{error}"
-    );
 }

@@ -4,6 +4,7 @@
 
 mod compilation;
 mod defects;
+mod graphs;
 mod kernels;
 
 use std::path::PathBuf;
