@@ -31,6 +31,7 @@ FW_INLINE unsigned char fw_to_u8(float x) { return fw_to_u8(fw_to_i32(x)); }
 
 //@ fw_i64: FW_INLINE
 FW_INLINE long long fw_value(long long x) { return x; }
+FW_INLINE long long fw_to_i64(long long x) { return x; }
 FW_INLINE long long fw_to_i64(int x) { return x; }
 FW_INLINE long long fw_to_i64(float x) { return x != x ? 0 : __float2ll_rn(x); }
 
