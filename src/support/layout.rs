@@ -1,6 +1,7 @@
 //! Memory layouts of tensors, as the tables of the surfaces name them.
 
-use crate::graph::{FinalTensor, MAX_RANK};
+use super::forms::dims_text;
+use crate::graph::{FinalTensor, MAX_RANK, Reordering};
 
 /// Order of the axes in memory. Axes of extent 1 never count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,9 @@ impl Layout {
     /// Whether the tensor lies in this order, padding allowed: the first axis that counts has stride 1, and in the
     /// layouts of convolution tensors strides grow in order. Matmul layouts leave the other strides free.
     pub(super) fn holds(self, tensor: &FinalTensor) -> bool {
+        if is_reordered(tensor) {
+            return false;
+        }
         let strides = || self.axes(&tensor.dim).map(|axis| tensor.stride[axis]);
         let is_ordered = matches!(self, Self::RowMajor | Self::ColumnMajor) || strides().is_sorted();
         is_ordered && strides().next().is_none_or(|stride| stride == 1)
@@ -64,12 +68,29 @@ impl Layout {
     /// Whether the tensor lies in this order without any padding.
     pub(super) fn holds_packed(self, tensor: &FinalTensor) -> bool {
         let mut step = 1i64;
-        self.axes(&tensor.dim).all(|axis| {
-            let is_packed = tensor.stride[axis] == step;
-            step = step.saturating_mul(tensor.dim[axis]);
-            is_packed
-        })
+        let is_plain = !is_reordered(tensor);
+        is_plain
+            && self.axes(&tensor.dim).all(|axis| {
+                let is_packed = tensor.stride[axis] == step;
+                step = step.saturating_mul(tensor.dim[axis]);
+                is_packed
+            })
     }
+}
+
+/// Whether elements lie elsewhere than dims and strides say: no table of a surface names such tensors.
+fn is_reordered(tensor: &FinalTensor) -> bool {
+    tensor.reordering != Reordering::None || tensor.ragged_offset.is_some()
+}
+
+/// How messages describe where the elements of a tensor lie.
+pub(super) fn describe(tensor: &FinalTensor) -> String {
+    let order = match (tensor.ragged_offset, tensor.reordering) {
+        (Some(_), _) => ", ragged".to_owned(),
+        (None, Reordering::None) => String::new(),
+        (None, reordering) => format!(", reordered as {}", reordering.name()),
+    };
+    format!("strides {} of dims {}{order}", dims_text(&tensor.stride), dims_text(&tensor.dim))
 }
 
 /// Whether each axis steps over everything that the faster axes span, so that no two elements share an address.
@@ -120,6 +141,9 @@ mod tests {
             is_pass_by_value: false,
             value: None,
             alignment: 16,
+            reordering: Reordering::None,
+            ragged_offset: None,
+            ragged_offset_multiplier: 1,
         }
     }
 

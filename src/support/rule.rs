@@ -4,8 +4,6 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::rules;
-
 /// One of the three independent support surfaces of the runtime fusion engine (V-01).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SurfaceId {
@@ -177,7 +175,7 @@ impl Serialize for Rule {
 
 /// Every documented rule, in the order of the headings they stand under.
 pub fn catalogue() -> impl Iterator<Item = &'static Rule> {
-    rules::RECORDS.iter().flat_map(|records| records.iter().copied())
+    super::rules::RECORDS.iter().flat_map(|records| records.iter().copied())
 }
 
 /// Declares the records of one heading: a static for each rule, and the list `RULES` of all of them.
@@ -201,6 +199,24 @@ macro_rules! rules {
 
 pub(super) use rules;
 
+// The kinds as the records of a heading spell them.
+pub(super) const ARCH: Kind = Kind::Checked(DetailedStatus::ArchMismatch);
+pub(super) const PATTERN: Kind = Kind::Checked(DetailedStatus::GraphPattern);
+pub(super) const TYPE: Kind = Kind::Checked(DetailedStatus::DataType);
+pub(super) const SHAPE: Kind = Kind::Checked(DetailedStatus::Shape);
+pub(super) const LAYOUT: Kind = Kind::Checked(DetailedStatus::Layout);
+pub(super) const PADDING: Kind = Kind::Checked(DetailedStatus::Padding);
+pub(super) const OTHER: Kind = Kind::Checked(DetailedStatus::Unspecified);
+pub(super) const WELL_FORMED: Kind = Kind::WellFormed;
+pub(super) const DEFINITION: Kind = Kind::Definition;
+pub(super) const PERMISSION: Kind = Kind::Permission;
+pub(super) const NOTE: Kind = Kind::Note;
+
+pub(super) const fn restated(by: &'static str) -> Kind {
+    Kind::Restated(by)
+}
+
+// The surfaces a record belongs to.
 pub(super) const S90: &[SurfaceId] = &[SurfaceId::S90];
 pub(super) const S80: &[SurfaceId] = &[SurfaceId::S80];
 pub(super) const S70: &[SurfaceId] = &[SurfaceId::S70];

@@ -121,11 +121,7 @@ pub(super) const VOLTA: ComputeCapability = ComputeCapability::new(7, 0);
 
 impl Combination {
     /// On every capability and for every core.
-    pub(super) const fn new(
-        rule: &'static Rule,
-        operands: &'static [DataType],
-        compute: &'static [DataType],
-    ) -> Self {
+    pub(super) const fn new(rule: &'static Rule, operands: &'static [DataType], compute: &'static [DataType]) -> Self {
         Self { rule, operands, compute, since: VOLTA, forward_only: false }
     }
 }

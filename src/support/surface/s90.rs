@@ -144,11 +144,7 @@ const FORWARD: PatternLimits = PatternLimits {
         inputs: DimLimit { rule: &S90_CF_G2_DIMS, forms: Forms::new("11s N1P 1Ks NKP") },
         outputs: &S90_CF_G2_OUT,
         reduction: DimLimit { rule: &S90_CF_G2_RED, forms: Forms::new("11s N1P 1Ks NKs N1s") },
-        layout: LayoutLimit {
-            rule: &S90_CF_G2_LAYOUT,
-            layouts: NHWC,
-            packing: Packing::Disjoint(&S90_CF_G2_PACK),
-        },
+        layout: LayoutLimit { rule: &S90_CF_G2_LAYOUT, layouts: NHWC, packing: Packing::Disjoint(&S90_CF_G2_PACK) },
         row_major_reduction: None,
         grouped_reduction: Some(&S90_CF_G2_GROUP_RED),
         grouped: None,
@@ -158,10 +154,7 @@ const FORWARD: PatternLimits = PatternLimits {
 const BACKWARD_FILTER: PatternLimits = PatternLimits {
     operands: [&S90_CBF_G1_DY, &S90_CBF_G1_X],
     full_batch: false,
-    mainloop: [
-        None,
-        Some(Mainloop::Forbidden { empty: &S90_CBF_G1_NONE, no_conversion: Some(&S90_MIXED_NO_CBF) }),
-    ],
+    mainloop: [None, Some(Mainloop::Forbidden { empty: &S90_CBF_G1_NONE, no_conversion: Some(&S90_MIXED_NO_CBF) })],
     mainloop_layout: LayoutLimit {
         rule: &S90_CBF_G1_LAYOUT,
         layouts: NHWC_OR_CHWN,
@@ -176,11 +169,7 @@ const BACKWARD_FILTER: PatternLimits = PatternLimits {
         inputs: DimLimit { rule: &S90_CBF_G2_DIMS, forms: Forms::new("11s 1CF K1s KCF") },
         outputs: &S90_CBF_G2_OUT,
         reduction: DimLimit { rule: &S90_CBF_G2_RED, forms: Forms::new("11s 1CF K1s") },
-        layout: LayoutLimit {
-            rule: &S90_CBF_G2_LAYOUT,
-            layouts: NHWC,
-            packing: Packing::Disjoint(&S90_CBF_G2_PACK),
-        },
+        layout: LayoutLimit { rule: &S90_CBF_G2_LAYOUT, layouts: NHWC, packing: Packing::Disjoint(&S90_CBF_G2_PACK) },
         row_major_reduction: None,
         grouped_reduction: Some(&S90_CBF_G2_GROUP_RED),
         grouped: None,
@@ -211,11 +200,7 @@ const BACKWARD_DATA: PatternLimits = PatternLimits {
         inputs: DimLimit { rule: &S90_CBD_G2_DIMS, forms: Forms::new("11s N1X 1Cs NCX") },
         outputs: &S90_CBD_G2_OUT,
         reduction: DimLimit { rule: &S90_CBD_G2_RED, forms: Forms::new("11s N1X 1Cs NCs N1s") },
-        layout: LayoutLimit {
-            rule: &S90_CBD_G2_LAYOUT,
-            layouts: NHWC,
-            packing: Packing::Disjoint(&S90_CBD_G2_PACK),
-        },
+        layout: LayoutLimit { rule: &S90_CBD_G2_LAYOUT, layouts: NHWC, packing: Packing::Disjoint(&S90_CBD_G2_PACK) },
         row_major_reduction: None,
         grouped_reduction: None,
         grouped: Some(&S90_CBD_G2_GROUP_NONE),

@@ -1,0 +1,92 @@
+//! Compute data types, and the core operand types they go with.
+
+use crate::graph::{Attributes, ConvolutionDirection, DataType, Operation, OperationId, TensorId};
+use crate::support::context::{Context, core_operands};
+use crate::support::findings::Findings;
+use crate::support::forms::one_of;
+use crate::support::rule::{DEFINITION, TYPE, restated, rules};
+use crate::support::rules::data_type::is_legal_operand;
+use crate::support::surface::Combination;
+
+rules! {
+    S90, "003 Support Surface 90, Compute Data Type" {
+        S90_CT_PW = "S90-CT-PW", "Pointwise", restated("OP-PW98-PREC-INTOK"), "computed in FLOAT or INT32";
+        S90_CT_RED = "S90-CT-RED", "Reduction", TYPE, "computed in FLOAT";
+    }
+    S90, "003 Support Surface 90, Combinatory Support Surface" {
+        S90_COMB_INT8 = "S90-COMB-INT8", "core", TYPE, "INT8 operands compute in INT32";
+        S90_COMB_FP8 = "S90-COMB-FP8", "core", TYPE, "FP8 operands compute in FLOAT or FAST_FLOAT_FOR_FP8";
+        S90_COMB_HALF = "S90-COMB-HALF", "core", TYPE, "HALF operands compute in FLOAT or HALF";
+        S90_COMB_BF16 = "S90-COMB-BF16", "core", TYPE, "BFLOAT16 operands compute in FLOAT";
+        S90_COMB_FLOAT = "S90-COMB-FLOAT", "core", TYPE, "FLOAT operands compute in FLOAT";
+    }
+    S80, "003 Support Surface 80, Compute Data Type" {
+        S80_CT_PW = "S80-CT-PW", "Pointwise", restated("OP-PW98-PREC-INTOK"), "computed in FLOAT or INT32";
+        S80_CT_RED = "S80-CT-RED", "Reduction", TYPE, "computed in FLOAT";
+    }
+    S80, "003 Support Surface 80, Combinatory Support Surface" {
+        S80_COMB_INT8 = "S80-COMB-INT8", "core", TYPE, "INT8 operands compute in INT32";
+        S80_COMB_FP8 = "S80-COMB-FP8", "core", TYPE, "FP8 operands compute in FLOAT or FAST_FLOAT_FOR_FP8";
+        S80_COMB_HALF = "S80-COMB-HALF", "core", TYPE, "HALF operands compute in FLOAT or HALF";
+        S80_COMB_BF16 = "S80-COMB-BF16", "core", TYPE, "BFLOAT16 operands compute in FLOAT";
+        S80_COMB_FLOAT = "S80-COMB-FLOAT", "core", TYPE, "FLOAT operands compute in FLOAT";
+    }
+    S70, "003 Support Surface 70, Compute Data Type" {
+        S70_CT_PW = "S70-CT-PW", "Pointwise", restated("OP-PW7-PREC-OTHER"), "computed in FLOAT or BOOLEAN";
+        S70_CT_RED = "S70-CT-RED", "Reduction", TYPE, "computed in FLOAT";
+    }
+    S70, "003 Support Surface 70, Combinatory Support Surface" {
+        S70_COMB_INT8 = "S70-COMB-INT8", "core", TYPE, "INT8 operands compute in INT32; not for backward convolutions";
+        S70_COMB_HALF = "S70-COMB-HALF", "core", TYPE, "HALF operands compute in FLOAT or HALF";
+        S70_COMB_HALF_DUP = "S70-COMB-HALF-DUP", "core", DEFINITION, "a second HALF row limited to compute capability 8.9; void (A-01)";
+        S70_COMB_BF16 = "S70-COMB-BF16", "core", TYPE, "BFLOAT16 operands compute in FLOAT, on compute capability 8.0 or later";
+        S70_COMB_FLOAT = "S70-COMB-FLOAT", "core", TYPE, "FLOAT operands compute in FLOAT";
+    }
+}
+
+/// Reductions compute in FLOAT, cores in a type that goes with their operands. Pointwise operations answer to rows of
+/// their own.
+pub(super) fn check(cx: &Context, found: &mut Findings) {
+    for (id, operation) in cx.operations() {
+        let compute = cx.graph.compute_type(id);
+        if matches!(operation.attributes, Attributes::Reduction(_)) && compute != DataType::Float {
+            found.operation(cx.surface.reduction_compute, id, "FLOAT", compute.name());
+        }
+        if let Some(operands) = core_operands(operation)
+            && operands.iter().all(|&operand| is_legal_operand(cx, operand))
+        {
+            combination(cx, found, (id, operation), operands);
+        }
+    }
+}
+
+fn combination(cx: &Context, found: &mut Findings, core: (OperationId, &Operation), operands: [TensorId; 2]) {
+    let types = operands.map(|operand| cx.tensor(operand).data_type);
+    let row = |data_type| cx.surface.combinations.iter().find(|row| row.operands.contains(&data_type));
+    let [Some(first), Some(second)] = types.map(row) else { return };
+    if first.rule != second.rule {
+        for (row, operand) in [first, second].into_iter().zip(operands) {
+            let required = format!("two operands of {}", one_of(row.operands));
+            found.slot(row.rule, (core.0, operand), required, format!("operands of {} and {}", types[0], types[1]));
+        }
+    } else if let Some(required) = broken(cx, first, core) {
+        let compute = cx.graph.compute_type(core.0);
+        let text = format!("{} computed in {compute} on {}", types[0], cx.capability);
+        found.operation(first.rule, core.0, required, text);
+    }
+}
+
+/// What the row asks for, if the core does not meet it.
+fn broken(cx: &Context, row: &Combination, (id, core): (OperationId, &Operation)) -> Option<String> {
+    let is_backward = matches!(&core.attributes,
+        Attributes::Convolution(convolution) if convolution.direction != ConvolutionDirection::Forward);
+    if !row.compute.contains(&cx.graph.compute_type(id)) {
+        Some(format!("compute type {}", one_of(row.compute)))
+    } else if cx.capability < row.since {
+        Some(format!("{} or later", row.since))
+    } else if row.forward_only && is_backward {
+        Some(format!("no {} operands in backward convolutions", one_of(row.operands)))
+    } else {
+        None
+    }
+}

@@ -1,0 +1,265 @@
+//! Epilogue fusion (g2): operations, their order, dims of inputs and outputs.
+
+use crate::fusion::{Pattern, Stage};
+use crate::graph::{Attributes, Operation, OperationId, Port, TensorId};
+use crate::support::context::{Context, Core, has_own_dims};
+use crate::support::findings::Findings;
+use crate::support::forms::{Forms, dims_text};
+use crate::support::order;
+use crate::support::rule::{ARCH, PATTERN, Rule, SHAPE, rules};
+use crate::support::surface::{DimLimit, Epilogue, OperationKind, ResamplePlacement, SignalLimits};
+
+rules! {
+    S90, "003 Support Surface 90, Epilogue Fusion" {
+        S90_G2_OPS = "S90-G2-OPS", "g2", PATTERN, "g2 holds Pointwise operations and at most one Reduction";
+        S90_G2_RED_EXIT = "S90-G2-RED-EXIT", "g2", PATTERN, "no operation reads the result of a Reduction";
+        S90_G2_BCAST_FIRST = "S90-G2-BCAST-FIRST", "g2 Pointwise", SHAPE, "the first input is not broadcast";
+    }
+    S90, "003 Support Surface 90, Support Surface of Dimension and Layout for Tensors in g2" {
+        S90_MM_G2_C = "S90-MM-G2-C", "MM g2", SHAPE, "C is [B,M,N] and the first input of every operation where it meets a side input";
+        S90_MM_G2_DIMS = "S90-MM-G2-DIMS", "MM g2", SHAPE, "side inputs are [1,1,1], [B,1,1], [1,M,1], [B,M,1], [1,1,N], [B,1,N], [1,M,N] or [B,M,N]";
+        S90_MM_G2_OUT = "S90-MM-G2-OUT", "MM g2", SHAPE, "outputs are [B,M,N]";
+        S90_MM_G2_RED = "S90-MM-G2-RED", "MM g2 Reduction", SHAPE, "its result is [1,1,1], [B,1,1], [1,M,1], [B,M,1], [1,1,N], [B,1,N] or [1,M,N]";
+        S90_CF_G2_Y = "S90-CF-G2-Y", "CF g2", SHAPE, "Y is [N,K,OPQ] and the first input of every operation where it meets a side input";
+        S90_CF_G2_DIMS = "S90-CF-G2-DIMS", "CF g2", SHAPE, "side inputs are [1,1,1s], [N,1,OPQ], [1,K,1s] or [N,K,OPQ]";
+        S90_CF_G2_OUT = "S90-CF-G2-OUT", "CF g2", SHAPE, "outputs are [N,K,OPQ]";
+        S90_CF_G2_RED = "S90-CF-G2-RED", "CF g2 Reduction", SHAPE, "its result is [1,1,1s], [N,1,OPQ], [1,K,1s], [N,K,1s] or [N,1,1s]";
+        S90_CF_G2_GROUP_RED = "S90-CF-G2-GROUP-RED", "CF g2, grouped", PATTERN, "no Reduction";
+        S90_CBF_G2_DW = "S90-CBF-G2-DW", "CBF g2", SHAPE, "dw is [K,C,TRS] and the first input of every operation where it meets a side input";
+        S90_CBF_G2_DIMS = "S90-CBF-G2-DIMS", "CBF g2", SHAPE, "side inputs are [1,1,1s], [1,C,TRS], [K,1,1s] or [K,C,TRS]";
+        S90_CBF_G2_OUT = "S90-CBF-G2-OUT", "CBF g2", SHAPE, "outputs are [K,C,TRS]";
+        S90_CBF_G2_RED = "S90-CBF-G2-RED", "CBF g2 Reduction", SHAPE, "its result is [1,1,1s], [1,C,TRS] or [K,1,1s]";
+        S90_CBF_G2_GROUP_RED = "S90-CBF-G2-GROUP-RED", "CBF g2, grouped", PATTERN, "no Reduction";
+        S90_CBD_G2_DX = "S90-CBD-G2-DX", "CBD g2", SHAPE, "dx is [N,C,DHW]";
+        S90_CBD_G2_DIMS = "S90-CBD-G2-DIMS", "CBD g2", SHAPE, "side inputs are [1,1,1s], [N,1,DHW], [1,C,1s] or [N,C,DHW]";
+        S90_CBD_G2_OUT = "S90-CBD-G2-OUT", "CBD g2", SHAPE, "outputs are [N,C,DHW]";
+        S90_CBD_G2_RED = "S90-CBD-G2-RED", "CBD g2 Reduction", SHAPE, "its result is [1,1,1s], [N,1,DHW], [1,C,1s], [N,C,1s] or [N,1,1s]";
+        S90_CBD_G2_GROUP_NONE = "S90-CBD-G2-GROUP-NONE", "CBD g2, grouped", PATTERN, "g2 is empty";
+    }
+    S80, "003 Support Surface 80, Epilogue Fusion" {
+        S80_G2_OPS = "S80-G2-OPS", "g2", PATTERN, "g2 holds Pointwise operations and at most one Reduction";
+        S80_G2_RED_EXIT = "S80-G2-RED-EXIT", "g2", PATTERN, "no operation reads the result of a Reduction";
+        S80_G2_BCAST_FIRST = "S80-G2-BCAST-FIRST", "g2 Pointwise", SHAPE, "the first input is not broadcast";
+    }
+    S80, "003 Support Surface 80, Support Surface of Dimension and Layout for Tensors in g2" {
+        S80_MM_G2_C = "S80-MM-G2-C", "MM g2", SHAPE, "C is [B,M,N] and the first input of every operation where it meets a side input";
+        S80_MM_G2_DIMS = "S80-MM-G2-DIMS", "MM g2", SHAPE, "side inputs are [1,1,1], [B,1,1], [1,M,1], [B,M,1], [1,1,N], [B,1,N], [1,M,N] or [B,M,N]";
+        S80_MM_G2_OUT = "S80-MM-G2-OUT", "MM g2", SHAPE, "outputs are [B,M,N]";
+        S80_MM_G2_RED = "S80-MM-G2-RED", "MM g2 Reduction", SHAPE, "its result is [1,1,1], [B,1,1], [1,M,1], [B,M,1], [1,1,N], [B,1,N] or [1,M,N]";
+        S80_CF_G2_Y = "S80-CF-G2-Y", "CF g2", SHAPE, "Y is [N,K,OPQ] and the first input of every operation where it meets a side input";
+        S80_CF_G2_DIMS = "S80-CF-G2-DIMS", "CF g2", SHAPE, "side inputs are [1,1,1s], [N,1,OPQ], [1,K,1s] or [N,K,OPQ]";
+        S80_CF_G2_OUT = "S80-CF-G2-OUT", "CF g2", SHAPE, "outputs are [N,K,OPQ]";
+        S80_CF_G2_RED = "S80-CF-G2-RED", "CF g2 Reduction", SHAPE, "its result is [1,1,1s], [N,1,OPQ], [1,K,1s] or [N,1,1s]";
+        S80_CF_G2_GROUP_RED = "S80-CF-G2-GROUP-RED", "CF g2, grouped", PATTERN, "no Reduction";
+    }
+    S70, "003 Support Surface 70, Epilogue Fusion" {
+        S70_G2_OPS = "S70-G2-OPS", "g2", PATTERN, "g2 holds Pointwise, ResampleFwd, ResampleBwd, GenStats and Signal operations and at most one Reduction";
+        S70_G2_RED_EXIT = "S70-G2-RED-EXIT", "g2", PATTERN, "no operation reads the result of a Reduction";
+        S70_G2_SIGNAL_FINAL = "S70-G2-SIGNAL-FINAL", "g2", PATTERN, "only Signal operations follow a Signal";
+        S70_G2_SIGNAL_NO_RED = "S70-G2-SIGNAL-NO-RED", "g2", PATTERN, "Signal and Reduction do not meet in one g2";
+        S70_G2_RES_INPUT = "S70-G2-RES-INPUT", "g2 Resample", PATTERN, "a resample reads device memory, not a result of the graph";
+        S70_G2_RES_PATTERN = "S70-G2-RES-PATTERN", "MM, CBF, CBD g2", PATTERN, "no resample beside a matmul or a backward convolution";
+        S70_G2_RES_CC = "S70-G2-RES-CC", "g2 Resample", ARCH, "compute capability 7.5 or later";
+        S70_G2_BCAST_FIRST = "S70-G2-BCAST-FIRST", "g2 Pointwise", SHAPE, "the first input is not broadcast";
+    }
+    S70, "003 Support Surface 70, Support Surface of Dimension and Layout for Tensors in g2" {
+        S70_MM_G2_C = "S70-MM-G2-C", "MM g2", SHAPE, "C is [B,M,N] and the first input of every operation where it meets a side input";
+        S70_MM_G2_DIMS = "S70-MM-G2-DIMS", "MM g2", SHAPE, "side inputs are [1,1,1], [B,M,1], [B,1,N] or [B,M,N]";
+        S70_MM_G2_OUT = "S70-MM-G2-OUT", "MM g2", SHAPE, "outputs are [B,M,N]";
+        S70_MM_G2_RED = "S70-MM-G2-RED", "MM g2 Reduction", SHAPE, "its result is [1,1,1], [B,M,1] or [B,1,N]";
+        S70_CF_G2_Y = "S70-CF-G2-Y", "CF g2", SHAPE, "Y is [N,K,OPQ] and the first input of every operation where it meets a side input";
+        S70_CF_G2_DIMS = "S70-CF-G2-DIMS", "CF g2", SHAPE, "side inputs are [1,1,1s], [N,1,OPQ], [1,K,1s] or [N,K,OPQ]";
+        S70_CF_G2_OUT = "S70-CF-G2-OUT", "CF g2", SHAPE, "outputs are [N,K,OPQ]";
+        S70_CF_G2_RED = "S70-CF-G2-RED", "CF g2 Reduction", SHAPE, "its result is [1,1,1s], [N,1,OPQ] or [1,K,1s]";
+        S70_CBF_G2_DW = "S70-CBF-G2-DW", "CBF g2", SHAPE, "dw is [K,C,TRS] and the first input of every operation where it meets a side input";
+        S70_CBF_G2_DIMS = "S70-CBF-G2-DIMS", "CBF g2", SHAPE, "side inputs are [1,1,1s], [1,C,TRS], [K,1,1s] or [K,C,TRS]";
+        S70_CBF_G2_OUT = "S70-CBF-G2-OUT", "CBF g2", SHAPE, "outputs are [K,C,TRS]";
+        S70_CBF_G2_RED = "S70-CBF-G2-RED", "CBF g2 Reduction", SHAPE, "its result is [1,1,1s], [1,C,TRS] or [K,1,1s]";
+        S70_CBD_G2_DX = "S70-CBD-G2-DX", "CBD g2", SHAPE, "dx is [N,C,DHW] and the first input of every operation where it meets a side input";
+        S70_CBD_G2_DIMS = "S70-CBD-G2-DIMS", "CBD g2", SHAPE, "side inputs are [1,1,1s], [N,1,DHW], [1,C,1s] or [N,C,DHW]";
+        S70_CBD_G2_OUT = "S70-CBD-G2-OUT", "CBD g2", SHAPE, "outputs are [N,C,DHW]";
+        S70_CBD_G2_RED = "S70-CBD-G2-RED", "CBD g2 Reduction", SHAPE, "its result is [1,1,1s], [N,1,DHW] or [1,C,1s]";
+    }
+}
+
+/// What g2 holds, in which order, around which core result.
+pub(super) fn check(cx: &Context, found: &mut Findings) {
+    operations(cx, found);
+    if let Some(signal) = &cx.surface.epilogue.signal {
+        signals(cx, found, signal);
+    }
+    if let Some(resample) = &cx.surface.epilogue.resample {
+        resamples(cx, found, resample);
+    }
+    if let (Some(core), Some(limits)) = (&cx.facts.core, cx.limits()) {
+        core_result(cx, found, core, &limits.epilogue);
+        grouped(cx, found, core, &limits.epilogue);
+        if core.is_ranked {
+            let epilogue = &limits.epilogue;
+            let dims = StageDims {
+                full: &cx.tensor(core.result).dim,
+                inputs: &epilogue.inputs,
+                outputs: epilogue.outputs,
+                reduction: Some(&epilogue.reduction),
+            };
+            stage_dims(cx, found, &dims);
+        }
+    }
+}
+
+/// Listed kinds of operation, one Reduction that nothing follows, no broadcast first input.
+fn operations(cx: &Context, found: &mut Findings) {
+    let limits = &cx.surface.epilogue;
+    let mut reductions = 0;
+    for (id, operation) in cx.staged(Stage::Epilogue) {
+        if !matches!(operation.attributes, Attributes::GenStats) || limits.operations.admits(&OperationKind::GenStats) {
+            order::listed_kind(found, &limits.operations, (id, operation));
+        }
+        if matches!(operation.attributes, Attributes::Reduction(_)) {
+            reductions += 1;
+            if reductions == 2 {
+                found.operation(limits.operations.rule, id, "at most one Reduction", "a second one");
+            }
+            if let Some(reader) = reader(cx, operation) {
+                let text = format!("{} reads its result", cx.graph.describe_operation(reader));
+                found.operation(limits.reduction_exit, id, "the last operation of g2", text);
+            }
+        }
+        order::broadcast_first(cx, found, limits.broadcast_first, (id, operation));
+    }
+}
+
+fn reader(cx: &Context, operation: &Operation) -> Option<OperationId> {
+    operation.output_tensors().find_map(|output| cx.graph.consumers(output).first().copied())
+}
+
+fn signals(cx: &Context, found: &mut Findings, limits: &SignalLimits) {
+    let is_signal = |operation: &Operation| matches!(operation.attributes, Attributes::Signal(_));
+    let mut staged = cx.staged(Stage::Epilogue);
+    let reduction = staged.find(|slot| matches!(slot.1.attributes, Attributes::Reduction(_))).map(|slot| slot.0);
+    for (id, operation) in cx.staged(Stage::Epilogue).filter(|slot| is_signal(slot.1)) {
+        let readers = operation.output_tensors().flat_map(|output| cx.graph.consumers(output));
+        for &reader in readers.filter(|&&reader| !is_signal(cx.graph.operation(reader))) {
+            let text = format!("{} follows", cx.graph.describe_operation(reader));
+            found.operation(limits.last, id, "a final operation of g2", text);
+        }
+        if let Some(reduction) = reduction {
+            let text = cx.graph.describe_operation(reduction);
+            found.operation(limits.without_reduction, id, "no Reduction beside a Signal", text);
+        }
+    }
+}
+
+fn resamples(cx: &Context, found: &mut Findings, limits: &ResamplePlacement) {
+    let pattern = cx.facts.fusion.as_ref().map_or(Pattern::Pointwise, |fusion| fusion.pattern());
+    for (id, operation) in cx.staged(Stage::Epilogue) {
+        if OperationKind::of(&operation.attributes) != Some(OperationKind::Resample) {
+            continue;
+        }
+        if !matches!(pattern, Pattern::ConvolutionForward | Pattern::Pointwise) {
+            found.operation(limits.pattern, id, limits.pattern.summary, format!("a graph of form {}", pattern.form()));
+        }
+        if cx.capability < limits.since {
+            found.operation(limits.capability, id, limits.capability.summary, cx.capability.to_string());
+        }
+        for input in operation.input_tensors().filter(|&input| !cx.is_input(input)) {
+            found.slot(limits.input, (id, input), "a tensor in device memory", "a result of the graph");
+        }
+    }
+}
+
+/// The core result: its rank, and its place where it meets side inputs.
+fn core_result(cx: &Context, found: &mut Findings, core: &Core, limits: &Epilogue) {
+    if !core.is_ranked {
+        let dim = &cx.tensor(core.result).dim;
+        found.slot(limits.result, (core.id, core.result), limits.result.summary, format!("dims {}", dims_text(dim)));
+    }
+    if limits.result_first {
+        for slot in cx.staged(Stage::Epilogue) {
+            order::derived_first(cx, found, limits.result, slot, |tensor| core.reaches(tensor));
+        }
+    }
+}
+
+/// Grouped convolutions: no Reduction, or nothing at all.
+fn grouped(cx: &Context, found: &mut Findings, core: &Core, limits: &Epilogue) {
+    if core.groups == 1 {
+        return;
+    }
+    let text = format!("{} groups", core.groups);
+    if let (Some(rule), Some((first, _))) = (limits.grouped, cx.staged(Stage::Epilogue).next()) {
+        found.operation(rule, first, rule.summary, text.as_str());
+    }
+    for (id, operation) in cx.staged(Stage::Epilogue) {
+        if let (Some(rule), Attributes::Reduction(_)) = (limits.grouped_reduction, &operation.attributes) {
+            found.operation(rule, id, rule.summary, text.as_str());
+        }
+    }
+}
+
+/// Dims that a stage lists around its full extents.
+pub(super) struct StageDims<'a> {
+    /// Dims of the core result, or the largest extents of a pure pointwise graph.
+    pub(super) full: &'a [i64],
+    pub(super) inputs: &'a DimLimit,
+    pub(super) outputs: &'static Rule,
+    /// `None` where the surface has no Reduction here at all.
+    pub(super) reduction: Option<&'a DimLimit>,
+}
+
+/// Dims of the graph inputs, outputs and the reduction result of g2. Nothing is said of operations that the stage does
+/// not list.
+pub(super) fn stage_dims(cx: &Context, found: &mut Findings, dims: &StageDims) {
+    let listed = &cx.surface.epilogue.operations;
+    let mut is_reported = vec![false; cx.graph.tensors().len()];
+    let is_listed = |slot: &(OperationId, &Operation)| {
+        OperationKind::of(&slot.1.attributes).is_some_and(|kind| listed.admits(&kind))
+    };
+    for (id, operation) in cx.staged(Stage::Epilogue).filter(is_listed) {
+        for &(port, input) in &operation.inputs {
+            let is_side_input = cx.is_input(input) && !has_own_dims(operation, port);
+            if is_side_input && !dims.inputs.forms.admit(&cx.tensor(input).dim, dims.full) {
+                let is_first = !std::mem::replace(&mut is_reported[input.index()], true);
+                if is_first {
+                    misfit(cx, found, dims.inputs.rule, (id, input), (dims.inputs.forms, dims.full));
+                }
+            }
+        }
+        result_dims(cx, found, dims, (id, operation));
+    }
+}
+
+fn result_dims(cx: &Context, found: &mut Findings, dims: &StageDims, (id, operation): (OperationId, &Operation)) {
+    const FULL: Forms = Forms::new("ABC");
+    let is_stored = |output: TensorId| !cx.tensor(output).is_virtual;
+    for (port, output) in operation.outputs.iter().copied() {
+        let (rule, forms) = match OperationKind::of(&operation.attributes) {
+            Some(OperationKind::GenStats) => continue, // OP-GS-SHAPE
+            Some(OperationKind::Reduction) if reader(cx, operation).is_some() => continue, // it is not the exit
+            Some(OperationKind::Reduction) => match dims.reduction {
+                Some(limit) => (limit.rule, limit.forms),
+                None => continue,
+            },
+            Some(OperationKind::Resample) if port != Port::INDEX && !is_stored(output) => (dims.inputs.rule, FULL),
+            _ if is_stored(output) => (dims.outputs, FULL),
+            _ => continue,
+        };
+        if !forms.admit(&cx.tensor(output).dim, dims.full) {
+            misfit(cx, found, rule, (id, output), (forms, dims.full));
+        }
+    }
+}
+
+fn misfit(
+    cx: &Context,
+    found: &mut Findings,
+    rule: &'static Rule,
+    slot: (OperationId, TensorId),
+    (forms, full): (Forms, &[i64]),
+) {
+    let dim = &cx.tensor(slot.1).dim;
+    found.slot(rule, slot, format!("dims {}", forms.list(full)), dims_text(dim));
+    if dim.len() != full.len() {
+        found.set_unranked(slot.1);
+    }
+}

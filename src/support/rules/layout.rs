@@ -1,0 +1,190 @@
+//! Memory layout and packing of tensors in device memory.
+
+use crate::fusion::Stage;
+use crate::graph::{Attributes, DataType, FinalTensor, TensorId};
+use crate::support::context::{Context, Core};
+use crate::support::findings::Findings;
+use crate::support::forms::one_of;
+use crate::support::layout::{self, Layout};
+use crate::support::rule::{LAYOUT, Rule, restated, rules};
+use crate::support::rules::{resample, unfused};
+use crate::support::surface::{LayoutLimit, MainloopCommon, Packing};
+
+rules! {
+    S90, "003 Support Surface 90, Support Surface of Dimension and Layout for Tensors in g1" {
+        S90_MM_G1_LAYOUT = "S90-MM-G1-LAYOUT", "MM g1", LAYOUT, "each input of the mainloop is row-major or column-major";
+        S90_MM_G1_PACK = "S90-MM-G1-PACK", "MM g1", restated("S90-MM-G1-LAYOUT"), "the contiguous axis has stride 1";
+        S90_CF_G1_LAYOUT = "S90-CF-G1-LAYOUT", "CF g1", LAYOUT, "each input of the mainloop is NHWC";
+        S90_CF_G1_PACK = "S90-CF-G1-PACK", "CF g1", LAYOUT, "inputs of the mainloop do not overlap themselves";
+        S90_CBF_G1_LAYOUT = "S90-CBF-G1-LAYOUT", "CBF g1", LAYOUT, "each input of the mainloop is NHWC or CHWN";
+        S90_CBF_G1_PACK = "S90-CBF-G1-PACK", "CBF g1", LAYOUT, "inputs of the mainloop do not overlap themselves";
+        S90_CBD_G1_LAYOUT = "S90-CBD-G1-LAYOUT", "CBD g1", LAYOUT, "each input of the mainloop is NHWC or CHWN";
+        S90_CBD_G1_PACK = "S90-CBD-G1-PACK", "CBD g1", LAYOUT, "inputs of the mainloop do not overlap themselves";
+    }
+    S90, "003 Support Surface 90, Support Surface of Dimension and Layout for Tensors in g2" {
+        S90_MM_G2_LAYOUT = "S90-MM-G2-LAYOUT", "MM g2", LAYOUT, "all tensors of g2 are row-major, or all column-major";
+        S90_MM_G2_PACK = "S90-MM-G2-PACK", "MM g2", LAYOUT, "no output overlaps itself";
+        S90_MM_G2_RED_ROW = "S90-MM-G2-RED-ROW", "MM g2 with Reduction", LAYOUT, "all tensors of g2 are row-major";
+        S90_CF_G2_LAYOUT = "S90-CF-G2-LAYOUT", "CF g2", LAYOUT, "all tensors of g2 are NHWC";
+        S90_CF_G2_PACK = "S90-CF-G2-PACK", "CF g2", LAYOUT, "tensors of g2 do not overlap themselves";
+        S90_CBF_G2_LAYOUT = "S90-CBF-G2-LAYOUT", "CBF g2", LAYOUT, "all tensors of g2 are NHWC";
+        S90_CBF_G2_PACK = "S90-CBF-G2-PACK", "CBF g2", LAYOUT, "tensors of g2 do not overlap themselves";
+        S90_CBD_G2_LAYOUT = "S90-CBD-G2-LAYOUT", "CBD g2", LAYOUT, "all tensors of g2 are NHWC";
+        S90_CBD_G2_PACK = "S90-CBD-G2-PACK", "CBD g2", LAYOUT, "tensors of g2 do not overlap themselves";
+    }
+    S80, "003 Support Surface 80, Support Surface of Dimension and Layout for Tensors in g1" {
+        S80_MM_G1_LAYOUT = "S80-MM-G1-LAYOUT", "MM g1", LAYOUT, "each input of the mainloop is row-major or column-major";
+        S80_MM_G1_PACK = "S80-MM-G1-PACK", "MM g1", restated("S80-MM-G1-LAYOUT"), "the contiguous axis has stride 1";
+        S80_CF_G1_LAYOUT = "S80-CF-G1-LAYOUT", "CF g1", LAYOUT, "each input of the mainloop is NHWC";
+        S80_CF_G1_PACK = "S80-CF-G1-PACK", "CF g1", LAYOUT, "inputs of the mainloop do not overlap themselves";
+    }
+    S80, "003 Support Surface 80, Support Surface of Dimension and Layout for Tensors in g2" {
+        S80_MM_G2_LAYOUT = "S80-MM-G2-LAYOUT", "MM g2", LAYOUT, "all tensors of g2 are row-major, or all column-major";
+        S80_MM_G2_PACK = "S80-MM-G2-PACK", "MM g2", LAYOUT, "no output overlaps itself";
+        S80_MM_G2_RED_ROW = "S80-MM-G2-RED-ROW", "MM g2 with Reduction", LAYOUT, "all tensors of g2 are row-major";
+        S80_CF_G2_LAYOUT = "S80-CF-G2-LAYOUT", "CF g2", LAYOUT, "all tensors of g2 are NHWC";
+        S80_CF_G2_PACK = "S80-CF-G2-PACK", "CF g2", LAYOUT, "tensors of g2 do not overlap themselves";
+    }
+    S70, "003 Support Surface 70, Support Surface of Dimension and Layout for Tensors in g1" {
+        S70_MM_G1_LAYOUT = "S70-MM-G1-LAYOUT", "MM g1", LAYOUT, "each input of the mainloop is fully packed row-major or fully packed column-major";
+        S70_MM_G1A_SAME = "S70-MM-G1A-SAME", "MM g1A", LAYOUT, "all inputs of g1A have one layout";
+        S70_MM_INT8_LAYOUT = "S70-MM-INT8-LAYOUT", "MM g1, INT8", LAYOUT, "inputs of g1A are row-major and B is column-major";
+        S70_CF_G1_LAYOUT = "S70-CF-G1-LAYOUT", "CF g1", LAYOUT, "each input of the mainloop is fully packed NHWC";
+        S70_CBF_G1_LAYOUT = "S70-CBF-G1-LAYOUT", "CBF g1", LAYOUT, "each input of the mainloop is fully packed NHWC";
+        S70_CBD_G1_LAYOUT = "S70-CBD-G1-LAYOUT", "CBD g1", LAYOUT, "each input of the mainloop is fully packed NHWC";
+    }
+    S70, "003 Support Surface 70, Support Surface of Dimension and Layout for Tensors in g2" {
+        S70_MM_G2_LAYOUT = "S70-MM-G2-LAYOUT", "MM g2", LAYOUT, "all tensors of g2 are fully packed row-major, or all fully packed column-major";
+        S70_MM_G2_RED_ROW = "S70-MM-G2-RED-ROW", "MM g2 with Reduction", LAYOUT, "all tensors of g2 are row-major";
+        S70_CF_G2_LAYOUT = "S70-CF-G2-LAYOUT", "CF g2", LAYOUT, "all tensors of g2 are fully packed NHWC";
+        S70_CBF_G2_LAYOUT = "S70-CBF-G2-LAYOUT", "CBF g2", LAYOUT, "all tensors of g2 are fully packed NHWC";
+        S70_CBD_G2_LAYOUT = "S70-CBD-G2-LAYOUT", "CBD g2", LAYOUT, "all tensors of g2 are fully packed NHWC";
+        S70_PW_3D_LAYOUT = "S70-PW-3D-LAYOUT", "PW, 3-D", LAYOUT, "all tensors are fully packed row-major, or all fully packed column-major";
+        S70_PW_45D_LAYOUT = "S70-PW-45D-LAYOUT", "PW, 4-D or 5-D", LAYOUT, "all tensors are fully packed NHWC";
+    }
+}
+
+/// Non-virtual tensors of each stage lie as the surface lists.
+pub(super) fn check(cx: &Context, found: &mut Findings) {
+    if let Some(dims) = unfused::dims(cx)
+        && !resample::has_own_layout(cx)
+    {
+        each(cx, found, &dims.layout, cx.epilogue_tensors());
+        common(cx, found, &dims.layout, cx.epilogue_tensors());
+    }
+    let (Some(core), Some(limits)) = (&cx.facts.core, cx.limits()) else { return };
+    if !core.is_ranked {
+        return;
+    }
+    let inputs = || core.operands.iter().flat_map(|operand| operand.inputs.iter().copied());
+    each(cx, found, &limits.mainloop_layout, inputs());
+    if let Some(limit) = &limits.mainloop_common {
+        mainloop_in_common(cx, found, core, (limit, &limits.mainloop_layout));
+    }
+    each(cx, found, &limits.epilogue.layout, cx.epilogue_tensors());
+    if limits.epilogue.layout.layouts.len() > 1 {
+        common(cx, found, &limits.epilogue.layout, cx.epilogue_tensors());
+    }
+    if let Some(rule) = limits.epilogue.row_major_reduction {
+        row_major(cx, found, rule, &limits.epilogue.layout);
+    }
+}
+
+/// Each tensor lies in a listed layout, packed as the limit says.
+fn each(cx: &Context, found: &mut Findings, limit: &LayoutLimit, tensors: impl Iterator<Item = TensorId>) {
+    for id in tensors.filter(|&id| !cx.tensor(id).is_virtual) {
+        let tensor = cx.tensor(id);
+        if !found.asks_layout(id) {
+            continue;
+        }
+        if !limit.layouts.iter().any(|&layout| limit.holds(layout, tensor)) {
+            found.tensor(limit.rule, id, limit.list(), layout::describe(tensor));
+            found.set_unlaid(id);
+        } else if let Some(rule) = limit.packing_rule(cx.graph.producer(id).is_some())
+            && found.asks_alignment(id)
+            && !layout::is_disjoint(tensor)
+        {
+            found.tensor(rule, id, "strides that step over all inner elements", layout::describe(tensor));
+        }
+    }
+}
+
+/// One listed layout holds for all tensors that lie in any (reporting conventions, 7).
+fn common(cx: &Context, found: &mut Findings, limit: &LayoutLimit, tensors: impl Iterator<Item = TensorId>) {
+    let mut shared: Vec<Layout> = limit.layouts.to_vec();
+    for id in tensors.filter(|&id| found.asks_layout(id)).collect::<Vec<_>>() {
+        let tensor = cx.tensor(id);
+        let holds = |layout: &Layout| limit.holds(*layout, tensor);
+        if shared.iter().any(holds) {
+            shared.retain(holds);
+        } else if limit.layouts.iter().any(holds) {
+            let required = format!("{}, as the tensors before it", one_of(&names(&shared)));
+            found.tensor(limit.rule, id, required, layout::describe(tensor));
+            found.set_unlaid(id);
+        }
+    }
+}
+
+/// Surface 70, matmul: one layout for all inputs of g1A; with INT8 operands row-major, and B column-major.
+fn mainloop_in_common(cx: &Context, found: &mut Findings, core: &Core, limits: (&MainloopCommon, &LayoutLimit)) {
+    let (limit, listed) = limits;
+    let [a, b] = &core.operands;
+    if a.is_fused {
+        let same = LayoutLimit { rule: limit.same, layouts: listed.layouts, packing: Packing::Full };
+        common(cx, found, &same, a.inputs.iter().copied());
+    }
+    if [a, b].iter().all(|operand| cx.tensor(operand.tensor).data_type == DataType::Int8) {
+        for (operand, layout) in [(a, Layout::RowMajor), (b, Layout::ColumnMajor)] {
+            operand.inputs.iter().for_each(|&id| require(cx, found, limit.int8, id, (layout, listed)));
+        }
+    }
+}
+
+/// Matmul epilogues beside a Reduction.
+fn row_major(cx: &Context, found: &mut Findings, rule: &'static Rule, listed: &LayoutLimit) {
+    if cx.staged(Stage::Epilogue).any(|slot| matches!(slot.1.attributes, Attributes::Reduction(_))) {
+        cx.epilogue_tensors().for_each(|id| require(cx, found, rule, id, (Layout::RowMajor, listed)));
+    }
+}
+
+/// A tensor that lies in a listed layout lies in this one.
+fn require(
+    cx: &Context,
+    found: &mut Findings,
+    rule: &'static Rule,
+    id: TensorId,
+    (layout, listed): (Layout, &LayoutLimit),
+) {
+    let tensor = cx.tensor(id);
+    let is_listed = listed.layouts.iter().any(|&layout| listed.holds(layout, tensor));
+    if found.asks_layout(id) && is_listed && !listed.holds(layout, tensor) {
+        found.tensor(rule, id, layout.name(), layout::describe(tensor));
+        found.set_unlaid(id);
+    }
+}
+
+impl LayoutLimit {
+    fn holds(&self, layout: Layout, tensor: &FinalTensor) -> bool {
+        match self.packing {
+            Packing::Full => layout.holds_packed(tensor),
+            _ => layout.holds(tensor),
+        }
+    }
+
+    fn packing_rule(&self, is_output: bool) -> Option<&'static Rule> {
+        match self.packing {
+            Packing::Disjoint(rule) => Some(rule),
+            Packing::DisjointOutputs(rule) if is_output => Some(rule),
+            _ => None,
+        }
+    }
+
+    fn list(&self) -> String {
+        let packed = if matches!(self.packing, Packing::Full) { "fully packed " } else { "" };
+        format!("{packed}{}", one_of(&names(self.layouts)))
+    }
+}
+
+fn names(layouts: &[Layout]) -> Vec<&'static str> {
+    layouts.iter().map(|layout| layout.name()).collect()
+}
