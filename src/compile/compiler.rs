@@ -83,3 +83,59 @@ impl Compiler {
         Ok(Compiled { cubin, origin })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::nvrtc_or_skip;
+    use super::*;
+    use crate::graph::{DataType, Graph, PointwiseMode, Tensor};
+
+    fn graph_key() -> GraphKey {
+        let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
+        let x = graph.tensor(Tensor::new("x").row_major([1, 8, 8]));
+        let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+        graph.set_output(y);
+        graph.finalize().unwrap().key()
+    }
+
+    fn request(source: &str, capability: ComputeCapability) -> Request<'_> {
+        Request { graph: graph_key(), engine: "simple", config: "block 32", source, capability }
+    }
+
+    #[test]
+    fn a_source_is_compiled_once_per_chip_and_then_found() {
+        let Some(nvrtc) = nvrtc_or_skip(|| Nvrtc::load_for(ComputeCapability::SM_90)) else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let compiler = || Compiler::new(Cache::at(folder.path()), Options::default());
+        let first = compiler();
+        let source = "extern \"C\" __global__ void k(float* y) { *y = 1.0f; }";
+        let origin = |compiler: &Compiler, capability| compiler.compile(&request(source, capability)).unwrap().origin;
+        assert_eq!(origin(&first, ComputeCapability::SM_90), Origin::Compiled);
+        assert_eq!(origin(&first, ComputeCapability::SM_90), Origin::Memory);
+        assert_eq!(origin(&first, ComputeCapability::new(8, 0)), Origin::Compiled);
+        assert_eq!(origin(&compiler(), ComputeCapability::SM_90), Origin::Disk);
+
+        let entries = first.cache().entries().unwrap();
+        let keys: Vec<&CacheKey> = entries.iter().map(|entry| entry.content.as_ref().unwrap()).collect();
+        assert_eq!(keys.len(), 2);
+        let hopper = keys.iter().find(|key| key.target() == "sm_90a").unwrap();
+        assert_eq!((hopper.engine(), hopper.config()), ("simple", "block 32"));
+        assert_eq!(hopper.graph(), graph_key().to_string());
+        assert!(hopper.nvrtc().starts_with(&nvrtc.version().to_string()), "{}", hopper.nvrtc());
+    }
+
+    #[test]
+    fn a_chip_that_no_nvrtc_knows_is_an_error_of_the_environment() {
+        let compiler = Compiler::new(Cache::memory_only(), Options::default());
+        let error = compiler.compile(&request("", ComputeCapability::new(3, 5))).unwrap_err();
+        assert_eq!(error.exit_code(), 3);
+        assert!(error.to_string().contains("NVRTC for sm_35 (version none) was not found"), "{error}");
+    }
+
+    #[test]
+    fn compilers_are_shared_by_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Compiler>();
+        shared::<Nvrtc>();
+    }
+}

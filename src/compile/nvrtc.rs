@@ -127,7 +127,8 @@ impl Nvrtc {
             return Err(Error::environment(message));
         }
         let arguments = options.arguments(self.version(), capability);
-        let compile = || compile(&self.library.functions, text, name, &arguments);
+        let span = tracing::Span::current();
+        let compile = || span.in_scope(|| compile(&self.library.functions, text, name, &arguments));
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("nvrtc".to_owned()).stack_size(STACK_BYTES);
             let thread = thread.spawn_scoped(scope, compile).map_err(|error| Error::Environment {
@@ -146,9 +147,14 @@ fn find_among(
     check: impl Fn(Version) -> Result<(), String>,
 ) -> Result<Nvrtc, Error> {
     let mut looked_at = String::new();
+    let mut absent_in = None;
     for candidate in candidates {
         let Some(file) = candidate.to_open() else {
-            looked_at.push_str(&format!("\n  {candidate}: not there"));
+            // Once a folder, not once a file name.
+            if absent_in != Some(candidate.place()) {
+                absent_in = Some(candidate.place());
+                looked_at.push_str(&format!("\n  {}: not there", candidate.place()));
+            }
             continue;
         };
         let opened = library::open(file).and_then(|library| check(library.version).map(|()| library));
@@ -372,12 +378,13 @@ mod tests {
         let places = [
             Candidate::Name("libnvrtc-of-nobody.so.13".to_owned()),
             Candidate::File(Path::new("/nowhere/libnvrtc.so.13").to_owned()),
+            Candidate::File(Path::new("/nowhere/libnvrtc.so.12").to_owned()),
             Candidate::Name("libc.so.6".to_owned()),
         ];
         let error = find_among("NVRTC", &places, |_| Ok(())).unwrap_err();
         assert_eq!(error.exit_code(), 3);
         let message = error.to_string();
-        assert!(message.contains("/nowhere/libnvrtc.so.13: not there"), "{message}");
+        assert_eq!(message.matches("/nowhere: not there").count(), 1, "{message}");
         assert!(message.contains("libnvrtc-of-nobody.so.13 on the library path: "), "{message}");
         assert!(message.contains("libc.so.6 on the library path: has no function"), "{message}");
         assert!(message.contains("pip install nvidia-cuda-nvrtc==13.0.88"), "{message}");

@@ -1,5 +1,6 @@
 //! Where NVRTC may be, in the order in which it is asked.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -24,6 +25,14 @@ impl Candidate {
         match self {
             Self::Name(name) => Some(OsStr::new(name)),
             Self::File(path) => path.is_file().then_some(path.as_os_str()),
+        }
+    }
+
+    /// Where it was looked for: the folder of a file.
+    pub(super) fn place(&self) -> String {
+        match self {
+            Self::File(path) => path.parent().unwrap_or(path).display().to_string(),
+            Self::Name(_) => self.to_string(),
         }
     }
 }
@@ -65,7 +74,7 @@ pub(super) fn chosen(around: &Surroundings<'_>) -> Vec<Candidate> {
 }
 
 /// Every other place: the loader's own search (`LD_LIBRARY_PATH` included), the toolkit that `CUDA_HOME` or
-/// `CUDA_PATH` names, `/usr/local/cuda`, Python's packages, and `.nv/` in the current folder, which
+/// `CUDA_PATH` names, `/usr/local/cuda`, conda, Python's packages, and `.nv/` in the current folder, which
 /// `scripts/fetch-nvrtc.sh` fills.
 pub(super) fn usual(around: &Surroundings<'_>) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = MAJORS.map(|major| Candidate::Name(library(major))).into();
@@ -73,6 +82,7 @@ pub(super) fn usual(around: &Surroundings<'_>) -> Vec<Candidate> {
         found.extend(around.path(variable).into_iter().flat_map(|home| in_folder(&home.join("lib64"))));
     }
     found.extend(in_folder(Path::new("/usr/local/cuda/lib64")));
+    found.extend(around.path("CONDA_PREFIX").into_iter().flat_map(|prefix| in_folder(&prefix.join("lib"))));
     for packages in python_packages(around) {
         found.extend(in_folder(&packages.join("nvidia/cu13/lib")));
         found.extend(in_folder(&packages.join("nvidia/cuda_nvrtc/lib")));
@@ -105,8 +115,10 @@ fn python_packages(around: &Surroundings<'_>) -> Vec<PathBuf> {
     let mut prefixes: Vec<PathBuf> =
         ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|name| around.path(name)).collect();
     for folder in around.paths("PATH") {
-        if folder.join("python3").is_file() {
-            prefixes.extend(folder.parent().map(Path::to_owned));
+        let python = folder.join("python3");
+        // As it is named, for environments, and as it resolves, for links into an installation.
+        for python in [std::fs::canonicalize(&python).ok(), python.is_file().then_some(python)].into_iter().flatten() {
+            prefixes.extend(python.ancestors().nth(2).map(Path::to_owned));
         }
     }
     prefixes.extend(around.path("HOME").map(|home| home.join(".local")));
@@ -114,8 +126,8 @@ fn python_packages(around: &Surroundings<'_>) -> Vec<PathBuf> {
 
     let mut packages = around.paths("PYTHONPATH");
     packages.extend(prefixes.iter().flat_map(|prefix| package_folders(prefix)));
-    let mut seen = std::collections::BTreeSet::new();
-    packages.retain(|folder| seen.insert(folder.clone()));
+    let mut seen = BTreeSet::new();
+    packages.retain(|folder| seen.insert(std::fs::canonicalize(folder).unwrap_or_else(|_| folder.clone())));
     packages
 }
 

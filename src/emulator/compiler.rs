@@ -68,7 +68,7 @@ pub(super) struct Compiler {
     /// What follows the program in `$CXX`, as in `ccache g++`.
     arguments: Vec<String>,
     /// First line of `--version`.
-    version: String,
+    pub(super) version: String,
     flags: Vec<&'static str>,
 }
 

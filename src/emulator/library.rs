@@ -70,6 +70,11 @@ impl Library {
         })
     }
 
+    fn launcher(&self, function: &str) -> std::result::Result<libloading::Symbol<'_, Launcher>, libloading::Error> {
+        // SAFETY: `FW_EMULATOR_LAUNCHER` gives the symbol this type.
+        unsafe { self.0.get(format!("fw_emulate_{function}")) }
+    }
+
     /// Runs one launch to its end.
     ///
     /// # Safety
@@ -78,11 +83,7 @@ impl Library {
     pub(super) unsafe fn launch(&self, launch: &Launch, arguments: &[Argument], schedule: Schedule) -> Result<()> {
         require_launchable(launch)?;
         let wrong = |message: &str| Error::Wrong(format!("kernel '{}' on the emulator: {message}", launch.function));
-        let symbol = format!("fw_emulate_{}", launch.function);
-        // SAFETY: `FW_EMULATOR_LAUNCHER` gives the symbol this type.
-        let launcher =
-            unsafe { self.0.get::<Launcher>(symbol.as_bytes()) }.map_err(|error| wrong(&error.to_string()))?;
-
+        let launcher = self.launcher(&launch.function).map_err(|error| wrong(&error.to_string()))?;
         let signature: Vec<u8> = arguments.iter().map(|argument| argument.letter()).chain([0]).collect();
         let pointers: Vec<*const c_void> = arguments.iter().map(value_pointer).collect();
         let mut message = [0u8; ERROR_BYTES];

@@ -1,44 +1,46 @@
 //! Engines: what each accepts beyond the documented surfaces, which configs it offers, how it lowers a graph.
 //!
-//! [`ENGINES`] lists them in order of preference; [`select`] gives the first that takes a graph and says why the
-//! others did not.
+//! [`ENGINES`] lists them in order of preference; [`decide`] asks the surfaces and the engines, and says of each that
+//! refuses why.
 
+mod decision;
 mod floor;
 mod surface70;
 
 use std::fmt;
 
-use crate::device::{ComputeCapability, Device};
-use crate::fusion::Fusion;
+use crate::device::Device;
 use crate::kernel::Kernel;
+use crate::support::Supported;
 
+pub use decision::{Decision, Selection, decide, select};
 pub use floor::{Floor, core_type};
 pub use surface70::Surface70;
 
 /// A family of kernels.
-pub trait Engine: Sync {
+pub trait Engine: Sync + fmt::Debug {
     /// Stable name, as printed by `check` and `explain`.
     fn name(&self) -> &'static str;
 
     /// One sentence for people.
     fn summary(&self) -> &'static str;
 
-    /// Rules of the documented surfaces this engine does not need.
+    /// Rules of the documented surfaces this engine does without: a graph that breaks only these is taken all the same.
     fn relaxes(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Whether the engine computes this graph on a chip of this capability.
+    /// Whether the engine computes this graph on the chip it was checked for.
     ///
     /// # Errors
     /// Why not, as a sentence.
-    fn accepts(&self, fusion: &Fusion, capability: ComputeCapability) -> Result<(), String>;
+    fn accepts(&self, supported: &Supported) -> Result<(), String>;
 
     /// Configs for a device, best first; never empty for an accepted graph.
-    fn candidates(&self, fusion: &Fusion, device: &Device) -> Vec<EngineConfig>;
+    fn candidates(&self, supported: &Supported, device: &Device) -> Vec<EngineConfig>;
 
     /// Lowers an accepted graph. Cannot fail for reasons that lie in the graph.
-    fn lower(&self, fusion: &Fusion, config: &EngineConfig, device: &Device) -> Kernel;
+    fn lower(&self, supported: &Supported, config: &EngineConfig, device: &Device) -> Kernel;
 }
 
 /// Every engine, the preferred first.
@@ -88,22 +90,4 @@ impl fmt::Display for EngineConfig {
         f.write_str(self.engine)?;
         self.knobs.iter().try_for_each(|(knob, value)| write!(f, " {}={value}", knob.name()))
     }
-}
-
-/// The engine that runs a graph on a capability, or why each engine does not.
-///
-/// # Errors
-/// One line an engine: its name and its reason.
-pub fn select(fusion: &Fusion, capability: ComputeCapability) -> Result<&'static dyn Engine, Vec<String>> {
-    let mut reasons = Vec::new();
-    for &engine in ENGINES {
-        match engine.accepts(fusion, capability) {
-            Ok(()) => return Ok(engine),
-            Err(reason) => {
-                tracing::debug!(engine = engine.name(), reason, "engine passed over");
-                reasons.push(format!("{}: {reason}", engine.name()));
-            }
-        }
-    }
-    Err(reasons)
 }

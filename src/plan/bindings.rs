@@ -195,6 +195,5 @@ mod tests {
     fn pointers_and_values_are_not_exchanged() {
         refused(pack().set_scalar(2, Scalar::Integer(0)), "required: a device pointer");
         refused(pack().set_pointer(9, pointer(16)), "required: a host value");
-        refused(pack().set_scalar(9, Scalar::Float(0.5)), "Float(0.5) is no value of INT32");
     }
 }

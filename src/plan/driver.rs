@@ -231,6 +231,9 @@ fn require_library() -> Result<(), Error> {
     }
 }
 
+/// Part of the memory's peak rate (two transfers a clock, clock in kHz) that a large copy reaches on HBM chips.
+const COPY_SHARE: f64 = 0.87;
+
 fn describe(ordinal: u32) -> Result<Device, DriverError> {
     let device = result::device::get(i32::try_from(ordinal).unwrap_or(i32::MAX))?;
     let attribute = |attribute| {
@@ -249,6 +252,10 @@ fn describe(ordinal: u32) -> Result<Device, DriverError> {
         sm_count: attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
         shared_bytes_per_block: attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
         l2_bytes: u64::from(attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
+        bytes_per_second: COPY_SHARE
+            * 2e3
+            * f64::from(attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?)
+            * f64::from(attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)? / 8),
     })
 }
 

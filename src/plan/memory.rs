@@ -88,9 +88,14 @@ impl DeviceBuffer {
     /// # Errors
     /// [`Error::Environment`] where the driver fails.
     pub fn fill(&mut self, byte: u8, stream: &Stream) -> Result<(), Error> {
+        self.fill_first(self.bytes, byte, stream)
+    }
+
+    /// Sets the first `bytes`, or all if there are fewer, in stream order.
+    pub(super) fn fill_first(&mut self, bytes: usize, byte: u8, stream: &Stream) -> Result<(), Error> {
         let _entered = self.context.enter()?;
         // SAFETY: the range is the allocation's, which lives until the device is done with it.
-        let filled = unsafe { result::memset_d8_async(self.pointer, byte, self.bytes, stream.raw()) };
+        let filled = unsafe { result::memset_d8_async(self.pointer, byte, bytes.min(self.bytes), stream.raw()) };
         filled.map_err(|error| failed("filling device memory", error))
     }
 

@@ -19,6 +19,8 @@ mod memory;
 mod resident;
 mod scalar;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod timing;
 mod variant_pack;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{DeviceBuffer, DeviceContext, ExecutionPlan, Stream, VariantPack, Workspace, scalar};
+use super::{DeviceBuffer, DeviceContext, ExecutionPlan, Stream, VariantPack, Workspace};
 use crate::error::Error;
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
@@ -10,8 +10,12 @@ use crate::host_tensor::{HostTensor, HostTensors};
 /// Byte that memory holds before a kernel writes it: NaN in every floating type, so that reading it shows.
 const POISON: u8 = 0xff;
 
-/// Poisoned bytes behind every tensor and the workspace, which no kernel may change.
+/// Bytes behind every tensor and the workspace, which no kernel may change.
 const GUARD_BYTES: usize = 256;
+
+/// Byte that guards what a kernel writes. It differs from the poison behind what it only reads, so that a kernel which
+/// copies one element too many shows.
+const GUARD: u8 = 0xa5;
 
 /// A kernel that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -45,18 +49,17 @@ impl DeviceTensors {
             } else if is_needed(graph, id) {
                 return Err(Error::input("inputs", format!("tensor {} is missing", graph.describe_tensor(id))));
             }
-            match input.map(|input| input.bytes.as_slice()) {
-                Some(bytes) if tensor.is_pass_by_value && tensor.value.is_none() => {
-                    pack.set_scalar(tensor.uid, read_scalar(graph, id, bytes)?);
-                }
-                _ if tensor.is_pass_by_value || tensor.is_virtual => {}
-                content => {
-                    let alignment = u64::try_from(tensor.alignment).unwrap_or(1);
-                    let bytes = storage_bytes(tensor)?;
-                    let buffer = guarded(plan.context(), bytes, alignment, content.unwrap_or_default(), &stream)?;
-                    pack.set_pointer(tensor.uid, buffer.pointer());
-                    tensors.push((id, buffer));
-                }
+            if tensor.is_pass_by_value {
+                let value = input.filter(|_| tensor.value.is_none()).and_then(|input| input.get(0));
+                value.map(|value| pack.set_scalar(tensor.uid, value));
+            } else if !tensor.is_virtual {
+                let bytes = HostTensor::storage_bytes(tensor.data_type, &tensor.dim, &tensor.stride)?;
+                let alignment = u64::try_from(tensor.alignment).unwrap_or(1);
+                let content = input.map(|input| input.bytes.as_slice()).unwrap_or_default();
+                let guard = guard_byte(graph, id);
+                let buffer = guarded(plan.context(), bytes, alignment, guard, content, &stream)?;
+                pack.set_pointer(tensor.uid, buffer.pointer());
+                tensors.push((id, buffer));
             }
         }
         let workspace_bytes = plan.workspace_bytes();
@@ -88,11 +91,11 @@ impl DeviceTensors {
     pub fn download(&self, graph: &FinalizedGraph) -> Result<HostTensors, Error> {
         self.stream.wait(LIMIT)?;
         if let Some(workspace) = &self.workspace {
-            unguarded(workspace.download(&self.stream)?, "the workspace")?;
+            unguarded(workspace.download(&self.stream)?, GUARD, "the workspace")?;
         }
         let mut outputs = HostTensors::new();
         for (id, buffer) in &self.tensors {
-            let bytes = unguarded(buffer.download(&self.stream)?, &graph.describe_tensor(*id))?;
+            let bytes = unguarded(buffer.download(&self.stream)?, guard_byte(graph, *id), &graph.describe_tensor(*id))?;
             if graph.producer(*id).is_some() {
                 let FinalTensor { data_type, dim, stride, .. } = graph.tensor(*id).clone();
                 outputs.insert(*id, HostTensor { data_type, dim, stride, bytes });
@@ -123,40 +126,25 @@ fn is_needed(graph: &FinalizedGraph, id: TensorId) -> bool {
 
 fn check_input(graph: &FinalizedGraph, id: TensorId, input: &HostTensor) -> Result<(), Error> {
     let tensor = graph.tensor(id);
-    let required = format!("{} {:?} with strides {:?}", tensor.data_type, tensor.dim, tensor.stride);
-    let found = format!("{} {:?} with strides {:?}", input.data_type, input.dim, input.stride);
-    let wrong = |required, found| {
-        let label = graph.describe_tensor(id);
-        Err(Error::input("inputs", format!("tensor {label}: required: {required}; found: {found}")))
-    };
+    let place = || format!("input {}", graph.describe_tensor(id));
+    let layout = |data_type, dim, stride| format!("{data_type} {dim:?} with strides {stride:?}");
+    let required = layout(tensor.data_type, &tensor.dim, &tensor.stride);
+    let found = layout(input.data_type, &input.dim, &input.stride);
     if required != found {
-        return wrong(required, found);
+        return Err(Error::input(place(), format!("required: {required}; found: {found}")));
     }
-    let (bytes, found) = (storage_bytes(tensor)?, input.bytes.len());
-    if bytes != found { wrong(format!("{bytes} bytes"), format!("{found} bytes")) } else { Ok(()) }
-}
-
-fn read_scalar(graph: &FinalizedGraph, id: TensorId, bytes: &[u8]) -> Result<crate::graph::Scalar, Error> {
-    let data_type = graph.tensor(id).data_type;
-    scalar::read(data_type, bytes).ok_or_else(|| {
-        let label = graph.describe_tensor(id);
-        Error::input("inputs", format!("tensor {label}: a {data_type} cannot be passed by value"))
-    })
-}
-
-/// Bytes from the first element's address to the end of the last element's.
-fn storage_bytes(tensor: &FinalTensor) -> Result<usize, Error> {
-    let steps = tensor.dim.iter().zip(&tensor.stride);
-    let last: i128 = steps.map(|(&dim, &stride)| i128::from(dim - 1) * i128::from(stride)).sum();
-    let bits = (last + 1) * i128::from(tensor.data_type.bits());
-    let bytes = usize::try_from(bits.unsigned_abs().div_ceil(8));
-    bytes.map_err(|_| Error::environment(format!("a tensor of {:?} elements does not fit into memory", tensor.dim)))
+    input.validate().map_err(|error| Error::input(place(), error.to_string()))
 }
 
 fn workspace(plan: &ExecutionPlan, stream: &Stream) -> Result<Option<DeviceBuffer>, Error> {
     let bytes = usize::try_from(plan.workspace_bytes()).unwrap_or(usize::MAX);
-    let buffer = || guarded(plan.context(), bytes, super::WORKSPACE_ALIGNMENT, &[], stream);
+    let buffer = || guarded(plan.context(), bytes, super::WORKSPACE_ALIGNMENT, GUARD, &[], stream);
     (bytes > 0).then(buffer).transpose()
+}
+
+/// The byte behind a tensor.
+fn guard_byte(graph: &FinalizedGraph, id: TensorId) -> u8 {
+    if graph.producer(id).is_some() { GUARD } else { POISON }
 }
 
 /// Poisoned memory of this size with a guard behind it, and content at its start.
@@ -164,11 +152,13 @@ fn guarded(
     context: &DeviceContext,
     bytes: usize,
     alignment: u64,
+    guard: u8,
     content: &[u8],
     stream: &Stream,
 ) -> Result<DeviceBuffer, Error> {
     let mut buffer = DeviceBuffer::new(context, bytes.saturating_add(GUARD_BYTES), alignment)?;
-    buffer.fill(POISON, stream)?;
+    buffer.fill(guard, stream)?;
+    buffer.fill_first(bytes, POISON, stream)?;
     if !content.is_empty() {
         buffer.upload(content, stream)?;
     }
@@ -176,9 +166,9 @@ fn guarded(
 }
 
 /// The content without the guard, which must be as it was.
-fn unguarded(mut bytes: Vec<u8>, label: &str) -> Result<Vec<u8>, Error> {
+fn unguarded(mut bytes: Vec<u8>, guard: u8, label: &str) -> Result<Vec<u8>, Error> {
     let content = bytes.len().saturating_sub(GUARD_BYTES);
-    if let Some(offset) = bytes[content..].iter().position(|&byte| byte != POISON) {
+    if let Some(offset) = bytes[content..].iter().position(|&byte| byte != guard) {
         return Err(Error::Wrong(format!("a kernel wrote {offset} bytes behind the end of {label}")));
     }
     bytes.truncate(content);
@@ -188,40 +178,14 @@ fn unguarded(mut bytes: Vec<u8>, label: &str) -> Result<Vec<u8>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::DataType;
-
-    fn tensor(data_type: DataType, dim: &[i64], stride: &[i64]) -> FinalTensor {
-        FinalTensor {
-            name: String::new(),
-            uid: 0,
-            data_type,
-            dim: dim.to_vec(),
-            stride: stride.to_vec(),
-            is_virtual: false,
-            is_pass_by_value: false,
-            value: None,
-            alignment: 16,
-        }
-    }
-
-    #[test]
-    fn storage_reaches_from_the_first_to_the_last_element() {
-        let bytes = |data_type, dim: &[i64], stride: &[i64]| storage_bytes(&tensor(data_type, dim, stride)).unwrap();
-        assert_eq!(bytes(DataType::Half, &[2, 3, 4], &[12, 4, 1]), 48);
-        assert_eq!(bytes(DataType::Half, &[2, 3], &[8, 1]), 2 * (8 + 3));
-        assert_eq!(bytes(DataType::Boolean, &[3, 3], &[3, 1]), 2);
-        assert_eq!(bytes(DataType::Float, &[1, 1], &[999, 999]), 4);
-        let huge = tensor(DataType::Float, &[i64::MAX, i64::MAX], &[i64::MAX, 1]);
-        assert_eq!(storage_bytes(&huge).unwrap_err().exit_code(), 3);
-    }
 
     #[test]
     fn writes_into_the_guard_are_noticed() {
         let mut bytes = vec![0; 8];
-        bytes.extend([POISON; GUARD_BYTES]);
-        assert_eq!(unguarded(bytes.clone(), "y").unwrap(), [0; 8]);
+        bytes.extend([GUARD; GUARD_BYTES]);
+        assert_eq!(unguarded(bytes.clone(), GUARD, "y").unwrap(), [0; 8]);
         bytes[8 + 255] = 0;
-        let error = unguarded(bytes, "'y' (uid 3)").unwrap_err();
+        let error = unguarded(bytes, GUARD, "'y' (uid 3)").unwrap_err();
         assert_eq!(error.to_string(), "a kernel wrote 255 bytes behind the end of 'y' (uid 3)");
     }
 }

@@ -2,6 +2,7 @@
 // each CUDA thread becomes a fiber (see block.h).
 //
 // No standard header is included, and none may be: the text must see exactly the names that NVRTC would give it.
+// Further primitives get a header each beside these, and their runtime a file in runtime/.
 #pragma once
 
 #include "language.h"

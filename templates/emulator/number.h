@@ -23,7 +23,8 @@ inline float fw_f16_bits_to_f32(unsigned short bits) {
 
 // Rounds to nearest, ties to even; overflows to infinity.
 inline unsigned short fw_f32_to_f16_bits(float x) {
-  const unsigned bits = emulator::bit_cast<unsigned>(x), sign = bits >> 16 & 0x8000u, magnitude = bits & ~emulator::SIGN;
+  const unsigned bits = emulator::bit_cast<unsigned>(x);
+  const unsigned sign = bits >> 16 & 0x8000u, magnitude = bits & ~emulator::SIGN;
   if (magnitude > emulator::INFINITY_BITS) return emulator::NAN16;
   if (magnitude >= 0x47800000u) return (unsigned short)(sign | 0x7c00u);  // 2^16 and above
   if (magnitude < 0x38800000u) {  // below 2^-14, subnormal: adding 2^-1 leaves units of 2^-24 in the low bits

@@ -31,6 +31,7 @@ FW_INLINE unsigned char fw_to_u8(float x) { return fw_to_u8(fw_to_i32(x)); }
 
 //@ fw_i64: FW_INLINE
 FW_INLINE long long fw_value(long long x) { return x; }
+FW_INLINE long long fw_to_i64(long long x) { return x; }
 FW_INLINE long long fw_to_i64(int x) { return x; }
 FW_INLINE long long fw_to_i64(float x) { return x != x ? 0 : __float2ll_rn(x); }
 
@@ -49,10 +50,9 @@ FW_INLINE fw_f16 fw_to_f16(int x) { return fw_to_f16(float(x)); }  // all that i
 struct fw_bf16 { unsigned short bits; };
 FW_INLINE float fw_value(fw_bf16 x) { return fw_bf16_bits_to_f32(x.bits); }
 FW_INLINE fw_bf16 fw_to_bf16(float x) { return {fw_f32_to_bf16_bits(x)}; }
-FW_INLINE fw_bf16 fw_to_bf16(int x) {
-  const float cut = __int2float_rz(x);  // to odd first: rounding twice would be wrong
-  const bool exact = (long long)cut == x;
-  return fw_to_bf16(exact ? cut : __uint_as_float(__float_as_uint(cut) | 1u));
+FW_INLINE fw_bf16 fw_to_bf16(int x) {  // what float cannot hold is cut with a sticky bit: rounding twice would be wrong
+  const bool fits = -16777216 <= x && x <= 16777216;
+  return fw_to_bf16(fits ? float(x) : float(x >> 8 | ((x & 255) != 0)) * 256.0f);
 }
 
 //@ fw_fp8: FW_INLINE

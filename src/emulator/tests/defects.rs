@@ -39,7 +39,7 @@ fn defects_of_the_copy_pipeline() {
         ("fw_cp_async_wait<STAGES - 2>();", "fw_cp_async_wait<STAGES - 1>();"),
         ("fw_cp_async_wait<STAGES - 2>();", ""),
         ("next % STAGES", "(next + 1) % STAGES"),
-        ("(lane >> 4) * 8) * 2", "(lane >> 3) * 8) * 2"),
+        ("column = (lane >> 4) * 8;", "column = (lane >> 3 & 1) * 8;"),
         ("fw_ldmatrix_x4_trans(", "fw_ldmatrix_x4("),
     ] {
         case.clone().planted(from, to).expect_not(&expected);

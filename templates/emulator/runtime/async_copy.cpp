@@ -22,9 +22,12 @@ void land(const Copy& copy) {
 
 void start_copy(unsigned destination, const void* source) {
   const Copy copy{shared_access(CP_ASYNC, destination, COPY_BYTES), source};
-  if (reinterpret_cast<std::uintptr_t>(source) % COPY_BYTES != 0) fail("cp.async: the global address is not a multiple of 16");
-  if (current_block->schedule() == Schedule::eager) land(copy);
-  else current_fiber().started.push_back(copy);
+  if (reinterpret_cast<std::uintptr_t>(source) % COPY_BYTES != 0)
+    fail("%s: the global address is not a multiple of %u", CP_ASYNC, COPY_BYTES);
+  if (current_block->schedule() == Schedule::eager)
+    land(copy);
+  else
+    current_fiber().started.push_back(copy);
 }
 
 void commit_copies() {

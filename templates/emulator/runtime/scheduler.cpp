@@ -87,7 +87,8 @@ void Block::run(uint3 index) {
       if (!run_round()) throw Defect(explain_stall());
     shared_.check();
     for (const Fiber& fiber : fibers_)
-      if (stacks_.has_overflowed(fiber.linear)) throw Defect(describe(fiber) + ": its local variables overflow the stack");
+      if (stacks_.has_overflowed(fiber.linear))
+        throw Defect(describe(fiber) + ": its local variables overflow the stack");
   } catch (const Defect& defect) {
     throw Defect("block " + describe(index) + ": " + defect.what());
   }
@@ -195,7 +196,8 @@ void Block::block_barrier(Fiber& fiber, Site site) {
   fiber.site = site;
   if (exited_ > 0)
     for (const Fiber& other : fibers_)
-      if (other.state == Fiber::State::exited) abandon(fiber, "waits in " + describe(site) + ", but " + describe_wait(other));
+      if (other.state == Fiber::State::exited)
+        abandon(fiber, "waits in " + describe(site) + ", but " + describe_wait(other));
   if (arrived_ == 0) first_ = &fiber;
   if (!is_same(first_->site, site))
     abandon(fiber, "divergence: waits in " + describe(site) + ", but " + describe_wait(*first_));
@@ -229,7 +231,8 @@ std::string Block::explain_stall() const {
     if (!other) continue;
     const std::string both = describe_wait(fiber) + ", " + describe_wait(*other);
     const bool same_warp = fiber.linear / WARP_SIZE == other->linear / WARP_SIZE;
-    const bool mutual = other->state == Fiber::State::at_block_barrier || (same_warp && other->mask >> fiber.lane() & 1);
+    const bool mutual =
+        other->state == Fiber::State::at_block_barrier || (same_warp && other->mask >> fiber.lane() & 1);
     if (mutual) return "divergence: " + both;
     if (deadlock.empty()) deadlock = "deadlock: " + both;
   }
@@ -259,7 +262,8 @@ unsigned char* shared_memory() { return current_block->shared().begin(); }
 unsigned shared_address(const void* pointer) {
   const SharedMemory& shared = current_block->shared();
   const std::ptrdiff_t offset = static_cast<const unsigned char*>(pointer) - shared.begin();
-  if (offset < 0 || offset > std::ptrdiff_t{shared.bytes()}) fail("fw_shared_address: the pointer is not to shared memory");
+  if (offset < 0 || offset > std::ptrdiff_t{shared.bytes()})
+    fail("fw_shared_address: the pointer is not to shared memory");
   return SHARED_WINDOW + static_cast<unsigned>(offset);
 }
 
