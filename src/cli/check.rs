@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fusewright::device::ComputeCapability;
+use fusewright::engine::{self, Decision, Engine};
 use fusewright::graph::json::GraphDocument;
 use fusewright::support::{GraphLabel, SurfaceId, Verdict, VerdictStatus};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use super::arguments::{CheckOptions, Format};
-use super::build::{self, Decision};
 use super::console::{Console, Style};
 use super::outcome::{Outcome, Result};
 use super::files::{self, Documents};
@@ -100,9 +100,9 @@ fn answer(file: &str, document: &GraphDocument, options: &CheckOptions) -> Vec<A
         capabilities => capabilities,
     };
     let decide = |&capability| {
-        let decision = build::decide(&graph, capability, surfaces);
+        let decision = engine::decide(&graph, capability, surfaces);
         let arch = (capabilities.len() > 1).then(|| capability.to_string());
-        let engine = decision.engine().map(|engine| engine.name());
+        let engine = decision.engine().map(Engine::name);
         let verdict = Verdict { arch, ..decision.report.verdict(GraphLabel::Number(0), engine) };
         Answer { verdict, text: text(&decision) }
     };
@@ -124,9 +124,11 @@ fn malformed(error: String) -> Answer {
 
 /// The report, and which engine takes the graph.
 fn text(decision: &Decision) -> String {
-    let engine = match &decision.engine {
-        Some(Ok(engine)) => format!("\nengine {}", engine.name()),
-        Some(Err(reasons)) => format!("\nno engine takes it yet: {}", reasons.join("; ")),
+    let engine = match decision.engine() {
+        Some(engine) => format!("\nengine {}", engine.name()),
+        None if decision.report.supported.is_some() => {
+            format!("\nno engine takes it yet: {}", decision.passed_over.join("; "))
+        }
         None => String::new(),
     };
     format!("{}{engine}", decision.report)

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use fusewright::codegen::Source;
 use fusewright::device::Device;
-use fusewright::engine::{ENGINES, Engine, EngineConfig, Floor, core_type};
-use fusewright::fusion::{Fusion, fuse};
+use fusewright::engine::{self, ENGINES, EngineConfig, Floor, Selection, core_type};
+use fusewright::fusion::fuse;
 use fusewright::graph::FinalizedGraph;
 use fusewright::support::SurfaceId;
 
 use super::arguments::ExplainOptions;
-use super::build::{self, Decision};
+use super::build;
 use super::console::{Console, Style};
 use super::files::{self, LoadedGraph};
 use super::outcome::{Outcome, Result};
@@ -32,19 +32,21 @@ fn print_source(loaded: LoadedGraph, device: &Device, console: &mut Console) -> 
 
 fn explain(loaded: LoadedGraph, device: &Device, console: &mut Console) -> Result<()> {
     let graph = Arc::new(loaded.graph);
-    let decision = build::decide(&graph, device.capability, &SurfaceId::ALL);
+    let decision = engine::decide(&graph, device.capability, &SurfaceId::ALL);
     console.line(console.paint(Style::Heading, &loaded.place))?;
     stages(&graph, console)?;
     heading(console, "verdict")?;
     indented(&decision.report.to_string(), console)?;
-    if decision.report.supported.is_some() {
-        engines(&decision, device, console)?;
+    heading(console, "engines")?;
+    decision.passed_over.iter().try_for_each(|reason| console.line(format_args!("  passed over {reason}")))?;
+    match decision.into_selection() {
+        Ok(selection) => kernel(&selection, device, console)?,
+        Err(_) => {
+            console.line("  none")?;
+            console.note_outcome(Outcome::Refused);
+        }
     }
-    floor(&graph, device, console)?;
-    if decision.engine().is_none() {
-        console.note_outcome(Outcome::Refused);
-    }
-    Ok(())
+    floor(&graph, device, console)
 }
 
 fn heading(console: &mut Console, text: &str) -> Result<()> {
@@ -79,32 +81,19 @@ fn stages(graph: &Arc<FinalizedGraph>, console: &mut Console) -> Result<()> {
     indented(&graph.legend(), console)
 }
 
-/// Which engine takes the graph, why the others do not, its configs, and what the first one launches.
-fn engines(decision: &Decision, device: &Device, console: &mut Console) -> Result<()> {
-    heading(console, "engines")?;
-    let Some(supported) = &decision.report.supported else { return Ok(()) };
-    let fusion = supported.fusion();
-    let chosen = decision.engine();
-    for engine in ENGINES {
-        let why = match engine.accepts(fusion, device.capability) {
-            Ok(()) if chosen.is_some_and(|chosen| chosen.name() == engine.name()) => "chosen".to_owned(),
-            Ok(()) => "takes it, too, but comes later".to_owned(),
-            Err(reason) => format!("does not take it: {reason}"),
-        };
-        console.line(format_args!("  {} ({}): {why}", engine.name(), engine.summary()))?;
+/// The engine chosen with those after it, its configs, and what the first one launches.
+fn kernel(selection: &Selection, device: &Device, console: &mut Console) -> Result<()> {
+    let chosen = selection.engine();
+    console.line(format_args!("  chosen {}: {}", chosen.name(), chosen.summary()))?;
+    for later in ENGINES.iter().skip_while(|engine| engine.name() != chosen.name()).skip(1) {
+        console.line(format_args!("  not asked {}: it comes later", later.name()))?;
     }
-    match chosen {
-        Some(engine) => kernel(engine, fusion, device, console),
-        None => Ok(()),
-    }
-}
-
-fn kernel(engine: &dyn Engine, fusion: &Fusion, device: &Device, console: &mut Console) -> Result<()> {
-    let candidates = engine.candidates(fusion, device);
+    let candidates = selection.candidates(device);
     heading(console, "configs, best first")?;
     candidates.iter().try_for_each(|config| console.line(format_args!("  {config}")))?;
     let Some(config) = candidates.into_iter().next() else { return Ok(()) };
-    launches(&build::render(engine, fusion, EngineConfig::clone(&config), device)?.source, &config, console)
+    let build = build::render(selection, config, device)?;
+    launches(&build.source, &build.config, console)
 }
 
 fn launches(source: &Source, config: &EngineConfig, console: &mut Console) -> Result<()> {

@@ -241,14 +241,12 @@ fn describe(ordinal: u32) -> Result<Device, DriverError> {
         let value = unsafe { result::device::get_attribute(device, attribute) }?;
         Ok::<u32, DriverError>(u32::try_from(value).unwrap_or(0))
     };
-    let capability = ComputeCapability::new(
-        attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-        attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
-    );
     Ok(Device {
         name: result::device::get_name(device)?,
-        capability,
-        bytes_per_second: Device::typical(capability).bytes_per_second,
+        capability: ComputeCapability::new(
+            attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        ),
         sm_count: attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
         shared_bytes_per_block: attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
         l2_bytes: u64::from(attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
