@@ -234,3 +234,175 @@ impl Partition {
         Some(last)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::samples::{half_graph, image, input, matmul_bias_relu, shuffled};
+    use crate::graph::{Attributes, Concat, Convolution, ConvolutionDirection, Graph, Operation, PointwiseMode, Port, Tensor};
+
+    fn assert_order_is_nothing(graph: &Graph) {
+        let finalized = graph.finalize().unwrap();
+        for seed in 0..20 {
+            let other = shuffled(graph, seed).finalize().unwrap();
+            assert_eq!(other.text(), finalized.text(), "seed {seed}");
+            assert_eq!(other.key(), finalized.key(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn chains_and_diamonds() {
+        assert_order_is_nothing(&matmul_bias_relu());
+        let mut graph = half_graph();
+        let x = input(&mut graph, "x", &[4, 5]);
+        let left = graph.pointwise("left", PointwiseMode::Exp, &[x]);
+        let right = graph.pointwise("right", PointwiseMode::Exp, &[x]);
+        let joined = graph.pointwise("join", PointwiseMode::Sub, &[left, right]);
+        let again = graph.pointwise("again", PointwiseMode::Mul, &[joined, x]);
+        let twice = graph.pointwise("twice", PointwiseMode::Add, &[again, again]);
+        graph.set_output(twice);
+        assert_order_is_nothing(&graph);
+    }
+
+    #[test]
+    fn statistics_after_a_convolution() {
+        let mut graph = half_graph();
+        let x = image(&mut graph, "x", &[4, 64, 16, 16]);
+        let w = image(&mut graph, "w", &[32, 64, 3, 3]);
+        let y = graph.convolution("conv", Convolution::new(ConvolutionDirection::Forward, 2), [x, w]);
+        let (sum, sq_sum) = graph.genstats("stats", y);
+        [y, sum, sq_sum].map(|id| graph.set_output(id).is_virtual);
+        assert_order_is_nothing(&graph);
+    }
+
+    /// Equal branches from equal inputs that cross: `a_i = x_i + exp x_{i+1}`, round a ring. Nothing tells any of
+    /// them apart until one is singled out.
+    #[test]
+    fn rings_of_twins() {
+        for twins in [2, 3, 8] {
+            let mut graph = half_graph();
+            let inputs: Vec<_> = (0..twins).map(|at| input(&mut graph, &format!("x{at}"), &[4])).collect();
+            for at in 0..twins {
+                let exp = graph.pointwise("exp", PointwiseMode::Exp, &[inputs[(at + 1) % twins]]);
+                let sum = graph.pointwise("sum", PointwiseMode::Add, &[inputs[at], exp]);
+                graph.set_output(sum);
+            }
+            assert_order_is_nothing(&graph);
+        }
+    }
+
+    #[test]
+    fn twins_that_share_all_inputs_stay_with_their_own_consumers() {
+        let mut graph = half_graph();
+        let x = input(&mut graph, "x", &[4]);
+        for _ in 0..6 {
+            let relu = graph.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+            let exp = graph.pointwise("exp", PointwiseMode::Exp, &[x]);
+            let sum = graph.pointwise("sum", PointwiseMode::Sub, &[relu, exp]);
+            graph.set_output(sum);
+        }
+        assert_order_is_nothing(&graph);
+    }
+
+    #[test]
+    fn ragged_offsets_tell_tensors_apart() {
+        let build = |swapped: bool| {
+            let mut graph = half_graph();
+            let offsets = [input(&mut graph, "o1", &[5]), input(&mut graph, "o2", &[5])];
+            let x = graph.tensor(Tensor { ragged_offset: Some(offsets[0]), ..Tensor::new("x").row_major([4, 2]) });
+            let y = graph.tensor(Tensor { ragged_offset: Some(offsets[1]), ..Tensor::new("y").row_major([4, 2]) });
+            let used = offsets[usize::from(swapped)];
+            let sum = graph.pointwise("sum", PointwiseMode::Sub, &[x, y]);
+            let length = graph.pointwise("length", PointwiseMode::Exp, &[used]);
+            [sum, length].map(|id| graph.set_output(id).is_virtual);
+            graph
+        };
+        assert_order_is_nothing(&build(false));
+        assert_ne!(build(false).finalize().unwrap().key(), build(true).finalize().unwrap().key());
+    }
+
+    #[test]
+    fn operand_order_is_kept() {
+        let build = |order: [usize; 2]| {
+            let mut graph = half_graph();
+            let x = [input(&mut graph, "x", &[2, 4]), input(&mut graph, "y", &[1, 4])];
+            let sum = graph.pointwise("sum", PointwiseMode::Add, &order.map(|at| x[at]));
+            graph.set_output(sum).stride = vec![4, 1];
+            graph.finalize().unwrap().key()
+        };
+        assert_ne!(build([0, 1]), build([1, 0]));
+    }
+
+    fn chain(length: usize) -> Graph {
+        let mut graph = half_graph();
+        let mut x = input(&mut graph, "x", &[4]);
+        for _ in 0..length {
+            x = graph.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+        }
+        graph.set_output(x);
+        graph
+    }
+
+    #[test]
+    fn a_long_chain() {
+        let graph = chain(10_000);
+        assert_eq!(graph.finalize().unwrap().key(), shuffled(&graph, 1).finalize().unwrap().key());
+    }
+
+    #[test]
+    fn one_tensor_used_five_thousand_times() {
+        let mut graph = half_graph();
+        let x = input(&mut graph, "x", &[4]);
+        let terms: Vec<_> = (0..5000).map(|_| graph.pointwise("relu", PointwiseMode::ReluFwd, &[x])).collect();
+        let inputs = terms.iter().map(|&id| (Port::CONCAT_INPUT, id)).collect();
+        let y = graph.tensor(Tensor::new("y").data_type(crate::graph::DataType::Float));
+        graph.operation(Operation {
+            name: "all".to_owned(),
+            attributes: Attributes::Concat(Concat { axis: 0, in_place_index: None }),
+            compute_data_type: None,
+            inputs,
+            outputs: vec![(Port::Y, y)],
+        });
+        assert_eq!(graph.finalize().unwrap().key(), shuffled(&graph, 3).finalize().unwrap().key());
+    }
+
+    #[test]
+    fn twenty_thousand_twins() {
+        let mut graph = half_graph();
+        for _ in 0..20_000 {
+            let x = input(&mut graph, "x", &[4]);
+            let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+            graph.set_output(y);
+        }
+        assert_eq!(graph.finalize().unwrap().key(), shuffled(&graph, 5).finalize().unwrap().key());
+    }
+
+    /// Random graphs of few kinds of operations, so that many look alike.
+    fn random_graph(inputs: usize, steps: &[(bool, u16, u16)]) -> Graph {
+        let mut graph = half_graph();
+        let mut values: Vec<_> = (0..inputs).map(|at| input(&mut graph, &format!("x{at}"), &[4])).collect();
+        for &(binary, one, other) in steps {
+            let operands = [one, other].map(|at| values[usize::from(at) % values.len()]);
+            let result = match binary {
+                true => graph.pointwise("sub", PointwiseMode::Sub, &operands),
+                false => graph.pointwise("exp", PointwiseMode::Exp, &operands[..1]),
+            };
+            values.push(result);
+        }
+        values[inputs..].iter().for_each(|&id| graph.set_output(id).is_virtual = false);
+        graph
+    }
+
+    proptest! {
+        #[test]
+        fn random_graphs(
+            inputs in 1usize..5,
+            steps in prop::collection::vec((any::<bool>(), any::<u16>(), any::<u16>()), 1..24),
+            seed in any::<u64>(),
+        ) {
+            let graph = random_graph(inputs, &steps);
+            prop_assert_eq!(shuffled(&graph, seed).finalize().unwrap().text(), graph.finalize().unwrap().text());
+        }
+    }
+}

@@ -15,6 +15,8 @@ mod key;
 mod mode;
 mod operation;
 mod tensor;
+#[cfg(test)]
+mod samples;
 mod text;
 mod topology;
 
