@@ -220,7 +220,10 @@ mod tests {
         let mut graph = matmul_bias_relu();
         graph.operations[1].inputs[1].1 = TensorId(99);
         let message = refusal(&graph);
-        assert!(message.contains("'add' (POINTWISE, node 1): port IN_1 names tensor 99, but the graph has 6"), "{message}");
+        assert!(
+            message.contains("'add' (POINTWISE, node 1): port IN_1 names tensor 99, but the graph has 6"),
+            "{message}"
+        );
         let mut graph = matmul_bias_relu();
         graph.tensors[0].ragged_offset = Some(TensorId(6));
         assert!(refusal(&graph).contains("ragged offset of tensor 'A' is not in the graph [GR-EDGE-UID]"));

@@ -160,3 +160,54 @@ fn complete_tensor(tensor: Tensor) -> FinalTensor {
         ragged_offset_multiplier: tensor.ragged_offset_multiplier,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{convolution, half_graph, input, matmul_bias_relu, shuffled};
+    use super::super::{ConvolutionDirection, DataType, PointwiseMode};
+    use super::*;
+
+    #[test]
+    fn what_was_finalized_can_be_written_and_finalized_again() {
+        for graph in [matmul_bias_relu(), convolution(ConvolutionDirection::BackwardFilter)] {
+            let once = graph.name("g").finalize().unwrap();
+            let written = once.to_graph();
+            assert_eq!((written.name.as_str(), written.io_data_type), ("g", Some(DataType::Half)));
+            let twice = written.finalize().unwrap();
+            assert_eq!(twice.text(), once.text());
+            assert_eq!(twice.key(), once.key());
+            assert_eq!(twice.legend(), once.legend());
+            assert!(twice.notes().is_empty(), "{:?}", twice.notes());
+        }
+    }
+
+    #[test]
+    fn missing_uids_become_the_smallest_free_ones() {
+        let mut graph = matmul_bias_relu();
+        graph.tensor_mut(TensorId(0)).uid = Some(2);
+        graph.tensor_mut(TensorId(2)).uid = Some(-4);
+        let finalized = graph.finalize().unwrap();
+        let uids: Vec<i64> = finalized.tensors().map(|tensor| tensor.uid).collect();
+        assert_eq!(uids, [2, 1, 3, -4, 4, 5]);
+        assert_eq!(finalized.tensor_by_uid(-4).map(|id| finalized.tensor(id).name.as_str()), Some("bias"));
+        assert_eq!(finalized.tensor_by_uid(6), None);
+    }
+
+    #[test]
+    fn readers_and_writers_are_known() {
+        let mut graph = half_graph();
+        let x = input(&mut graph, "x", &[4]);
+        let square = graph.pointwise("square", PointwiseMode::Mul, &[x, x]);
+        let sum = graph.pointwise("sum", PointwiseMode::Add, &[square, x]);
+        graph.set_output(sum);
+        let finalized = shuffled(&graph, 2).finalize().unwrap();
+        let [x, square, sum] = [0, 1, 2].map(TensorId);
+        let [first, second] = [0, 1].map(OperationId);
+        assert_eq!(finalized.consumers(x), [first, second]);
+        assert_eq!(finalized.consumers(square), [second]);
+        assert_eq!((finalized.producer(x), finalized.producer(sum)), (None, Some(second)));
+        assert_eq!(finalized.inputs().collect::<Vec<_>>(), [x]);
+        assert_eq!(finalized.outputs().collect::<Vec<_>>(), [sum]);
+        assert_eq!(finalized.describe_operation(first), "'square' (POINTWISE MUL)");
+    }
+}

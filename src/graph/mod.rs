@@ -14,9 +14,9 @@ mod infer;
 mod key;
 mod mode;
 mod operation;
-mod tensor;
 #[cfg(test)]
 mod samples;
+mod tensor;
 mod text;
 mod topology;
 

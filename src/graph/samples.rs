@@ -7,10 +7,7 @@ use super::{
 
 /// HALF in memory, FLOAT inside and for computing.
 pub(super) fn half_graph() -> Graph {
-    Graph::new()
-        .io_data_type(DataType::Half)
-        .intermediate_data_type(DataType::Float)
-        .compute_data_type(DataType::Float)
+    Graph::new().io_data_type(DataType::Half).intermediate_data_type(DataType::Float).compute_data_type(DataType::Float)
 }
 
 /// Row-major input.
@@ -63,7 +60,12 @@ pub(super) fn convolution(direction: ConvolutionDirection) -> Graph {
 }
 
 /// An operation of any kind with its tensors at named ports.
-pub(super) fn other(graph: &mut Graph, attributes: Attributes, inputs: &[(&'static str, TensorId)], outputs: &[&'static str]) {
+pub(super) fn other(
+    graph: &mut Graph,
+    attributes: Attributes,
+    inputs: &[(&'static str, TensorId)],
+    outputs: &[&'static str],
+) {
     let outputs = outputs.iter().map(|&port| (Port(port), graph.tensor(Tensor::new(port)))).collect();
     let inputs = inputs.iter().map(|&(port, id)| (Port(port), id)).collect();
     graph.operation(Operation { name: "op".to_owned(), attributes, compute_data_type: None, inputs, outputs });

@@ -189,7 +189,9 @@ fn no_producer(draft: &Draft, reader: OperationId, tensor: TensorId) -> Malforme
 #[cfg(test)]
 mod tests {
     use super::super::samples::{convolution, half_graph, input, matmul_bias_relu, refusal};
-    use crate::graph::{Attributes, ConvolutionDirection, DataType, Graph, PointwiseMode, Port, Scalar, Tensor, TensorId};
+    use crate::graph::{
+        Attributes, ConvolutionDirection, DataType, Graph, PointwiseMode, Port, Scalar, Tensor, TensorId,
+    };
 
     /// Unary operations in a row; `edges` are (input, output) numbers of tensors t0, t1, …, all stored.
     fn graph_of(edges: &[(u32, u32)]) -> Graph {
@@ -209,7 +211,10 @@ mod tests {
     #[test]
     fn a_tensor_has_one_writer() {
         let message = refusal(&graph_of(&[(0, 1), (2, 1)]));
-        assert!(message.contains("operation 'op1' (POINTWISE, node 1): tensor 't1': is also written by 'op0'"), "{message}");
+        assert!(
+            message.contains("operation 'op1' (POINTWISE, node 1): tensor 't1': is also written by 'op0'"),
+            "{message}"
+        );
         assert!(message.ends_with("[GR-ONE-WRITER]"), "{message}");
     }
 
@@ -265,7 +270,10 @@ mod tests {
     fn a_cycle_is_named() {
         let message = refusal(&graph_of(&[(0, 1), (1, 2), (2, 0)]));
         assert!(message.contains("runs in a circle: 'op"), "{message}");
-        assert!(["'op0' → 'op1'", "'op1' → 'op2'", "'op2' → 'op0'"].iter().filter(|step| message.contains(*step)).count() >= 2);
+        assert!(
+            ["'op0' → 'op1'", "'op1' → 'op2'", "'op2' → 'op0'"].iter().filter(|step| message.contains(*step)).count()
+                >= 2
+        );
         assert!(message.ends_with("[GR-ACYCLIC]"), "{message}");
         let tail = refusal(&graph_of(&[(0, 1), (1, 0), (1, 2), (2, 3), (3, 4)]));
         assert!(tail.contains("'op0'") && tail.contains("'op1'") && !tail.contains("'op2'"), "{tail}");
@@ -289,7 +297,9 @@ mod tests {
         assert!(notes.contains("'dead' (POINTWISE) leads to no output") && notes.contains("'deader'"), "{notes}");
         let mut graph = matmul_bias_relu();
         graph.tensor_mut(TensorId(5)).is_virtual = true;
-        assert!(refusal(&graph).contains("every result is virtual; at least one must be an output of the graph [A-61]"));
+        assert!(
+            refusal(&graph).contains("every result is virtual; at least one must be an output of the graph [A-61]")
+        );
     }
 
     #[test]
