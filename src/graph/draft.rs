@@ -85,7 +85,7 @@ impl Draft {
     fn merge_equal_uids(&mut self) -> Result<(), Malformed> {
         let mut first = HashMap::new();
         let mut same_as: Vec<TensorId> = (0..self.tensors.len() as u32).map(TensorId).collect();
-        for id in self.used_tensors() {
+        for id in self.used_tensors(self.operation_ids()) {
             let Some(uid) = self.tensor(id).uid else { continue };
             let kept = *first.entry(uid).or_insert(id);
             if kept != id {
@@ -100,11 +100,13 @@ impl Draft {
         Ok(())
     }
 
-    /// Tensors some operation names, and the offsets of ragged ones, each once, in order of first use.
-    pub(super) fn used_tensors(&self) -> Vec<TensorId> {
+    /// Tensors these operations name, each once, in order of first use: operation by operation, inputs, then outputs,
+    /// the offsets of a ragged tensor right after it.
+    pub(super) fn used_tensors(&self, order: impl IntoIterator<Item = OperationId>) -> Vec<TensorId> {
         let mut seen = vec![false; self.tensors.len()];
         let mut used = Vec::new();
-        for operation in &self.operations {
+        for id in order {
+            let operation = &self.operations[id.index()];
             for id in operation.input_tensors().chain(operation.output_tensors()) {
                 let offset = self.tensor(id).ragged_offset;
                 for id in [Some(id), offset].into_iter().flatten() {

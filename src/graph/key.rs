@@ -121,7 +121,7 @@ impl Bytes {
             Attributes::Concat(concat) => self.integers(&[concat.axis, concat.in_place_index.unwrap_or(-1)]),
             Attributes::Signal(signal) => self.integers(&[signal.mode as i64, signal.value]),
             Attributes::Other(other) => {
-                for (key, value) in other.attributes.iter().filter(|row| !row.1.is_null()) {
+                for (key, value) in other.set_attributes() {
                     self.text(key);
                     self.text(&value.to_string());
                 }
@@ -194,10 +194,11 @@ pub(super) fn suppresses_nan(pointwise: &Pointwise) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{convolution, half_graph, input, matmul_bias_relu, pointwise};
+    use super::super::samples::{convolution, half_graph, input, matmul_bias_relu, other, pointwise};
     use super::*;
     use crate::graph::{
-        ConvolutionDirection, ConvolutionMode, DataType, Graph, Reduction, ReductionMode, Reordering, Scalar, TensorId,
+        ConvolutionDirection, ConvolutionMode, DataType, Graph, Other, Reduction, ReductionMode, Reordering, Scalar,
+        TensorId,
     };
 
     fn key(graph: &Graph) -> GraphKey {
@@ -342,6 +343,28 @@ mod tests {
             reduced(ReductionMode::Add, true, DataType::Float),
             reduced(ReductionMode::Add, false, DataType::Half),
         ]);
+    }
+
+    #[test]
+    fn attributes_of_carried_operations_count_where_they_are_set() {
+        let transposed = |permutation: [i64; 2], extra: serde_json::Value| {
+            let mut graph = half_graph();
+            let x = input(&mut graph, "x", &[4, 4]);
+            let rows = [("permutation".to_owned(), permutation.to_vec().into()), ("extra".to_owned(), extra)];
+            other(
+                &mut graph,
+                Attributes::Other(Other { tag: "TRANSPOSE", attributes: rows.into() }),
+                &[("X", x)],
+                &["Y"],
+            );
+            graph.tensors[1] = Tensor::new("Y").row_major([4, 4]);
+            key(&graph)
+        };
+        let plain = transposed([1, 0], serde_json::Value::Null);
+        assert_eq!(transposed([1, 0], false.into()), plain);
+        assert_eq!(transposed([1, 0], Vec::<i64>::new().into()), plain);
+        assert_ne!(transposed([1, 0], true.into()), plain);
+        assert_ne!(transposed([0, 1], serde_json::Value::Null), plain);
     }
 
     #[test]

@@ -15,6 +15,8 @@ mod key;
 mod mode;
 mod operation;
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod samples;
 mod tensor;
 mod text;

@@ -122,8 +122,7 @@ fn attribute_texts(attributes: &Attributes) -> Vec<String> {
             vec![format!("{:?}", signal.mode).to_uppercase(), format!("value={}", signal.value)]
         }
         Attributes::Other(other) => {
-            let set = other.attributes.iter().filter(|row| !row.1.is_null());
-            set.map(|(key, value)| format!("{}={value}", key.escape_debug())).collect()
+            other.set_attributes().map(|(key, value)| format!("{}={value}", key.escape_debug())).collect()
         }
     }
 }
@@ -175,11 +174,7 @@ fn resample_texts(resample: &Resample) -> Vec<String> {
 }
 
 fn fractions(values: &[Fraction]) -> String {
-    let text = |value: &Fraction| match value.denominator {
-        1 => value.numerator.to_string(),
-        denominator => format!("{}/{denominator}", value.numerator),
-    };
-    format!("[{}]", values.iter().map(text).collect::<Vec<_>>().join(", "))
+    format!("[{}]", values.iter().map(Fraction::to_string).collect::<Vec<_>>().join(", "))
 }
 
 /// `name=value` where the value differs from the default, to the bit.

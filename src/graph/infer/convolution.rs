@@ -321,7 +321,8 @@ mod tests {
 
     #[test]
     fn parameters_are_in_range() {
-        let edits: [(fn(&mut Convolution), &str); 6] = [
+        type Edit = fn(&mut Convolution);
+        let edits: [(Edit, &str); 6] = [
             (|conv| conv.pre_padding = vec![-1, 0], "pre_padding [-1, 0] holds -1; at least 0 is required"),
             (|conv| conv.stride = vec![1, 0], "stride [1, 0] holds 0; at least 1 is required"),
             (|conv| conv.dilation = vec![0, 1], "dilation [0, 1] holds 0; at least 1 is required"),

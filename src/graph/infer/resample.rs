@@ -78,7 +78,7 @@ fn check_parameters(node: &Node, resample: &Resample, dim: &[i64]) -> Result<(),
         }
         let is_bad = |value: &&Fraction| value.denominator <= 0 || (is_positive && value.numerator <= 0);
         if let Some(value) = values.iter().find(is_bad) {
-            let message = format!("{name} holds {}; it must be positive", text(*value));
+            let message = format!("{name} holds {value}; it must be positive");
             return Err(node.fault("RS-SHAPE", message));
         }
     }
@@ -115,16 +115,9 @@ fn least_multiple(a: i128, b: i128) -> Option<i128> {
 }
 
 fn formula(resample: &Resample, axis: usize, input: i64) -> String {
-    let [pre, post] = [resample.pre_padding[axis], resample.post_padding[axis]].map(text);
-    let [window, stride] = [resample.window[axis], resample.stride[axis]].map(text);
+    let (pre, post) = (resample.pre_padding[axis], resample.post_padding[axis]);
+    let (window, stride) = (resample.window[axis], resample.stride[axis]);
     format!("1 + floor(({input} + {pre} + {post} - {window}) / {stride})")
-}
-
-fn text(value: Fraction) -> String {
-    match value.denominator {
-        1 => value.numerator.to_string(),
-        denominator => format!("{}/{denominator}", value.numerator),
-    }
 }
 
 #[cfg(test)]

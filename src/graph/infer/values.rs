@@ -70,20 +70,20 @@ fn tensors(draft: &Draft, id: OperationId) -> impl Iterator<Item = TensorId> + '
     tensors.flat_map(|id| [Some(id), draft.tensor(id).ragged_offset]).flatten()
 }
 
-/// A tensor is checked for good once it has both dims and strides.
+/// What does not depend on the operation is checked no more once a tensor has both dims and strides.
 fn check_once(draft: &Draft, id: OperationId, tensor: TensorId, is_checked: &mut [bool]) -> Result<(), Malformed> {
+    let found = draft.tensor(tensor);
+    let fault = |(rule, message): Defect| draft.fault(rule, id, Some(tensor), message);
+    check_executed_scalar(draft, id, found).map_err(fault)?;
     if is_checked[tensor.index()] {
         return Ok(());
     }
-    let found = draft.tensor(tensor);
-    let fault = |(rule, message): Defect| draft.fault(rule, id, Some(tensor), message);
     check_rank(found).map_err(fault)?;
     check_extents(found).map_err(fault)?;
-    check_kind(found).map_err(fault)?;
+    check_alignment(found).map_err(fault)?;
     if found.ragged_offset.is_some_and(|offset| draft.tensor(offset).ragged_offset.is_some()) {
         return Err(fault(("GR-TENSOR-POS", "its ragged offset is ragged itself".to_owned())));
     }
-    check_executed_scalar(draft, id, found).map_err(fault)?;
     is_checked[tensor.index()] = !found.stride.is_empty();
     Ok(())
 }
@@ -135,12 +135,11 @@ fn check_bits(elements: Option<i128>, bits: u64) -> Result<(), String> {
     }
 }
 
-/// Alignment (GR-TENSOR-POS) and the flags that exclude each other.
-fn check_kind(tensor: &Tensor) -> Result<(), Defect> {
+/// A positive multiple of the element size (GR-TENSOR-POS).
+fn check_alignment(tensor: &Tensor) -> Result<(), Defect> {
     if tensor.is_pass_by_value {
-        // A host scalar has no pointer: no alignment applies.
-        let conflict = tensor.is_virtual.then(|| ("A-59", "is both virtual and passed by value".to_owned()));
-        return conflict.map_or(Ok(()), Err);
+        // A host scalar has no pointer.
+        return Ok(());
     }
     let (element, name) = tensor.data_type.map_or((1, "?"), |data_type| (element_bytes(data_type), data_type.name()));
     let alignment = tensor.alignment;
@@ -171,8 +170,8 @@ fn check_executed_scalar(draft: &Draft, id: OperationId, tensor: &Tensor) -> Res
 
 #[cfg(test)]
 mod tests {
-    use crate::graph::samples::{half_graph, input, refusal, shape_of};
-    use crate::graph::{DataType, Graph, PointwiseMode, Scalar, Tensor};
+    use crate::graph::samples::{half_graph, input, other, refusal, shape_of};
+    use crate::graph::{Attributes, DataType, Graph, Other, PointwiseMode, Scalar, Tensor};
 
     /// `abs` of one tensor, whose result must be described like its input.
     fn abs_of(tensor: Tensor) -> Graph {
@@ -276,13 +275,19 @@ mod tests {
     }
 
     #[test]
-    fn host_scalars_hold_one_value_and_are_not_virtual() {
+    fn host_scalars_hold_one_value() {
         let list = Tensor { is_pass_by_value: true, ..Tensor::new("x").row_major([2]) };
-        assert!(message_of(list).contains("is passed by value, but its dims are [2]; all must be 1 [A-59]"));
-        let mut graph = half_graph();
-        let x = graph.tensor(Tensor { is_pass_by_value: true, is_virtual: true, ..Tensor::new("x").row_major([1]) });
-        graph.pointwise("abs", PointwiseMode::Abs, &[x]);
-        assert!(refusal(&graph).contains("'x'"));
+        assert!(message_of(list.clone()).contains("is passed by value, but its dims are [2]; all must be 1 [A-59]"));
+        let mut graph = abs_of(list);
+        let scalar = graph.operations[0].inputs[0].1;
+        other(
+            &mut graph,
+            Attributes::Other(Other { tag: "ROPE", attributes: [].into() }),
+            &[("INPUT", scalar)],
+            &["OUTPUT"],
+        );
+        graph.operations.reverse();
+        assert!(refusal(&graph).ends_with("[A-59]"));
     }
 
     #[test]
