@@ -16,7 +16,7 @@ use super::draft::Draft;
 use super::key::{operation_bytes, tensor_bytes};
 
 /// How many vertices may be copied, over all trials of one graph (some 50 ms of work).
-const TRIAL_BUDGET: usize = 1 << 22;
+const TRIAL_BUDGET: usize = 1 << 19;
 
 /// For every operation, its place in the canonical numbering; all different. Needs complete tensors.
 pub(super) fn ranks(draft: &Draft) -> Vec<u32> {
