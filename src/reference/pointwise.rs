@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::math::Real;
 use crate::graph::{DataType, Pointwise, PointwiseMode as M};
-use crate::host_tensor::{Lane, LaneStorage, Lanes};
+use crate::host_tensor::{Lane, Lanes};
 
 /// Applies a mode to rows of equal length, all converted to `compute`; the result is of type `compute` too.
 ///
@@ -222,11 +222,13 @@ fn gelu_argument<T: Real>(x: T) -> T {
     T::of((2.0 * std::f64::consts::FRAC_1_PI).sqrt()) * (x + T::of(0.044715) * x * x * x)
 }
 
+/// The derivative in which 1 − tanh² is multiplied in first, so that no power of a large x overflows before it
+/// vanishes.
 fn gelu_tanh_slope<T: Real>(x: T) -> T {
     let (half, one) = (T::of(0.5), T::of(1.0));
     let t = gelu_argument(x).tanh();
-    let inner = T::of((2.0 * std::f64::consts::FRAC_1_PI).sqrt()) * (one + T::of(0.134145) * x * x);
-    half * (one + t) + half * x * (one - t * t) * inner
+    let tail = half * T::of((2.0 * std::f64::consts::FRAC_1_PI).sqrt()) * (one - t * t) * x;
+    half * (one + t) + (tail + T::of(0.134145) * tail * x * x)
 }
 
 /// Two's complement arithmetic (PW-R7).
