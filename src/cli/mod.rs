@@ -5,7 +5,7 @@
 //! and the others go on; the exit code is that of the worst ([`Outcome`]).
 
 mod arguments;
-
+mod bench;
 mod build;
 mod cache;
 mod check;
@@ -13,16 +13,16 @@ mod compile;
 mod console;
 mod cost;
 mod doctor;
+mod executor;
 mod explain;
 mod files;
 mod outcome;
 mod rules;
-
+mod run;
 mod shrink;
 mod tensor_file;
 mod units;
-
-
+mod verify;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -69,7 +69,8 @@ fn run_command(command: Command, console: &mut Console) -> outcome::Result<()> {
         Command::Compile(options) => compile::run(&options, console),
 
 
-        Command::Run(_) | Command::Bench(_) => Ok(()),
+        Command::Run(options) => run::run(&options, console),
+        Command::Bench(options) => bench::run(&options, console),
         Command::Rules(options) => rules::run(&options, console),
         Command::Cache(options) => cache::run(&options, console),
         Command::Doctor => doctor::run(console),

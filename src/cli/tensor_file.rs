@@ -3,7 +3,7 @@
 //! A tensor's key is its name, or its uid in decimal where the name is empty or another tensor in memory has it too.
 //! Elements are dense and row-major, whatever the strides in the graph; truth values take a byte each.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use safetensors::{Dtype, SafeTensorError};
 use fusewright::error::Error;
 use fusewright::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
 use fusewright::host_tensor::{HostTensor, HostTensors};
+use fusewright::reference::required_inputs;
 
 /// Element types that both sides know.
 const TYPES: [(DataType, Dtype); 11] = [
@@ -42,7 +43,8 @@ fn keys(graph: &FinalizedGraph) -> HashMap<TensorId, String> {
     ids.iter().map(|&id| (id, key(graph.tensor(id)))).collect()
 }
 
-/// Reads every input of a graph; tensors that the graph does not read are left alone.
+/// Reads every input of a graph, and the prior content of what it updates; other tensors are left alone. Host scalars
+/// whose value the graph states may be absent.
 ///
 /// # Errors
 /// [`Error::Input`] naming file and tensor: a file that is not there or no safetensors file, a tensor that is missing,
@@ -54,7 +56,8 @@ pub(super) fn read_inputs(path: &Path, graph: &FinalizedGraph) -> Result<HostTen
         .map_err(|error| Error::input(&place, format!("is not a safetensors file: {error}")))?;
     let keys = keys(graph);
     let mut inputs = HostTensors::new();
-    for id in graph.inputs() {
+    let read_tensors: BTreeSet<TensorId> = graph.inputs().chain(required_inputs(graph)).collect();
+    for id in read_tensors {
         let is_optional = graph.tensor(id).value.is_some();
         match file.tensor(&keys[&id]) {
             Err(SafeTensorError::TensorNotFound(_)) if is_optional => {}
