@@ -142,6 +142,8 @@ pub(super) struct Accumulator {
     group: f64,
     /// Sums of integers up to this are exact in any order.
     exact: f64,
+    /// Distance of the smallest numbers: what one product may lose beside its relative error.
+    least: f64,
 }
 
 impl Accumulator {
@@ -157,7 +159,18 @@ impl Accumulator {
             DataType::Float => (24, 1.0),
             _ => return None,
         };
-        Some(Self { roundoff: 2f64.powi(-bits), group, exact: 2f64.powi(bits) })
+        Some(Self { roundoff: 2f64.powi(-bits), group, exact: 2f64.powi(bits), least: unit(compute).1 })
+    }
+
+    /// Error of a sum of `terms` products whose magnitudes add up to `magnitude`.
+    pub(super) fn error(self, terms: usize, magnitude: f64) -> f64 {
+        self.relative_error(terms) * magnitude + terms as f64 * self.least
+    }
+
+    /// What a product of `terms` factors may lose below the normal numbers, where the largest partial product is
+    /// `widest`.
+    pub(super) fn underflow(self, terms: usize, widest: f64) -> f64 {
+        terms as f64 * self.least * widest
     }
 
     /// Relative error of a sum of `terms`, over the sum of their magnitudes, in any order: `min(n, 6√n)·u` for n
@@ -171,7 +184,7 @@ impl Accumulator {
 
     /// Whether every partial sum of terms that are multiples of `quantum` and add up to at most `magnitude` is exact.
     pub(super) fn is_exact(self, magnitude: f64, quantum: f64) -> bool {
-        magnitude == 0.0 || magnitude <= self.exact * quantum
+        magnitude == 0.0 || (magnitude <= self.exact * quantum && quantum >= self.least)
     }
 }
 
