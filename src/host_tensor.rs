@@ -14,7 +14,7 @@ mod traversal;
 
 pub use lanes::Lane;
 pub(crate) use lanes::{LaneStorage, Lanes};
-pub(crate) use rounding::{round_bfloat16, round_f64, round_half};
+pub(crate) use rounding::{round_f64, round_half};
 pub(crate) use traversal::Traversal;
 use traversal::split_at_all;
 

@@ -94,16 +94,6 @@ impl Lanes {
         }
     }
 
-    /// Number of values.
-    pub(crate) fn len(&self) -> usize {
-        with_values!(self, values => values.len())
-    }
-
-    /// Removes all values, keeps the memory.
-    pub(crate) fn clear(&mut self) {
-        with_values!(self, values => values.clear())
-    }
-
     /// The values as doubles; 64-bit integers beyond 2^53 round.
     pub(crate) fn to_f64(&self) -> Vec<f64> {
         with_values!(self, values => values.iter().map(|&x| x as f64).collect())

@@ -1,15 +1,39 @@
-//! The CPU engine: slow, obvious, right.
+//! The CPU engine and the judges of results: slow, obvious, right.
+//!
+//! - [`execute`] runs a graph on the CPU in its compute types: the oracle of generated kernels, and the default device
+//!   where there is no GPU.
+//! - [`evaluate_f64`] evaluates it op by op in double precision with loops and formulas of its own: the oracle of the
+//!   CPU engine.
+//! - [`bounds`] tells how far honest results may lie from the exact ones, and [`compare`] holds two results against
+//!   that.
+//! - [`random_inputs`] gives inputs that are the same everywhere.
+//!
+//! All take any [`crate::graph::FinalizedGraph`] of matmuls, convolutions, pointwise operations, reductions and
+//! statistics, whether or not a support surface accepts it. Where the specification leaves a value open:
+//! `RELU_BWD` multiplies DY by its derivative (∞·0 is NaN) and treats a NaN forward input as `RELU_FWD` does;
+//! `GELU` modes follow their formula at ±∞ (−∞·0 is NaN); `AMAX` propagates NaN.
 
+mod bounds;
+mod compare;
 mod convolution;
 mod element;
 mod engine;
+mod inputs;
 mod linear;
 mod math;
 mod matmul;
+mod oracle;
 mod pointwise;
 mod reduction;
 mod run;
 mod values;
 
+#[cfg(test)]
+mod tests;
+
+pub use bounds::{ACCURACY, Accuracy, BoundOptions, Bounds, bounds, bounds_with};
+pub use compare::{Comparison, Difference, OutputComparison, compare, compare_exact};
 pub use engine::execute;
+pub use inputs::{Distribution, random_inputs};
+pub use oracle::{DenseF64, evaluate_f64};
 pub use values::required_inputs;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::math::Real;
 use crate::graph::{DataType, Pointwise, PointwiseMode as M};
-use crate::host_tensor::{Lane, LaneStorage, Lanes};
+use crate::host_tensor::{Lane, Lanes};
 
 /// Applies a mode to rows of equal length, all converted to `compute`; the result is of type `compute` too.
 ///
@@ -13,8 +13,10 @@ pub(super) fn apply(pointwise: &Pointwise, compute: DataType, rows: &[Cow<Lanes>
     match rows.first().map(Cow::as_ref) {
         Some(Lanes::F32(_)) => finish(floats::<f32>(pointwise, rows), compute),
         Some(Lanes::F64(_)) => finish(floats::<f64>(pointwise, rows), compute),
-        Some(Lanes::I32(_)) => finish(integers::<i32>(pointwise, rows), compute),
-        Some(Lanes::I64(_)) => finish(integers::<i64>(pointwise, rows), compute),
+        Some(Lanes::I32(_)) => integers::<i32>(pointwise, rows)
+            .map_or_else(|| through_f64(pointwise, compute, rows), |values| finish(values, compute)),
+        Some(Lanes::I64(_)) => integers::<i64>(pointwise, rows)
+            .map_or_else(|| through_f64(pointwise, compute, rows), |values| finish(values, compute)),
         None => Lanes::empty(compute, 0),
     }
 }
@@ -222,11 +224,13 @@ fn gelu_argument<T: Real>(x: T) -> T {
     T::of((2.0 * std::f64::consts::FRAC_1_PI).sqrt()) * (x + T::of(0.044715) * x * x * x)
 }
 
+/// The derivative in which 1 − tanh² is multiplied in first, so that no power of a large x overflows before it
+/// vanishes.
 fn gelu_tanh_slope<T: Real>(x: T) -> T {
     let (half, one) = (T::of(0.5), T::of(1.0));
     let t = gelu_argument(x).tanh();
-    let inner = T::of((2.0 * std::f64::consts::FRAC_1_PI).sqrt()) * (one + T::of(0.134145) * x * x);
-    half * (one + t) + half * x * (one - t * t) * inner
+    let tail = half * T::of((2.0 * std::f64::consts::FRAC_1_PI).sqrt()) * (one - t * t) * x;
+    half * (one + t) + (tail + T::of(0.134145) * tail * x * x)
 }
 
 /// Two's complement arithmetic (PW-R7).
@@ -283,11 +287,12 @@ macro_rules! integer {
 integer!(i32);
 integer!(i64);
 
-fn integers<T: Integer>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Vec<T> {
+/// `None` for modes without an integer form.
+fn integers<T: Integer>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Option<Vec<T>> {
     let x = scaled(row::<T>(rows, 0), p.alpha1, T::scale);
     let b = scaled(row::<T>(rows, 1), p.alpha2, T::scale);
     let is = T::from_bool;
-    match p.mode {
+    Some(match p.mode {
         M::Add => zip(&x, &b, T::wrapping_add),
         M::AddSquare => zip(&x, &b, |x, b| x.wrapping_add(b.wrapping_mul(b))),
         M::Sub => zip(&x, &b, T::wrapping_sub),
@@ -309,14 +314,13 @@ fn integers<T: Integer>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Vec<T> {
         M::LogicalOr => zip(&x, &b, |x, b| is(x != T::ZERO || b != T::ZERO)),
         M::LogicalNot => map(&x, |x| is(x == T::ZERO)),
         M::BinarySelect => select(&x, &b, row(rows, 2)),
-        _ => through_f64(p, rows),
-    }
+        _ => return None,
+    })
 }
 
 /// Modes without an integer form, which no surface offers in integer precision: computed in double precision and
-/// rounded back.
-fn through_f64<T: Integer>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Vec<T> {
+/// rounded to the compute type.
+fn through_f64(p: &Pointwise, compute: DataType, rows: &[Cow<Lanes>]) -> Lanes {
     let wide: Vec<Cow<Lanes>> = rows.iter().map(|lanes| Cow::Owned(Lanes::F64(lanes.to_f64()))).collect();
-    let result = Lanes::F64(floats::<f64>(p, &wide)).into_converted(DataType::Double, T::DATA_TYPE);
-    T::slice(&result).to_vec()
+    finish(floats::<f64>(p, &wide), compute)
 }

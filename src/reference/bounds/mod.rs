@@ -1,0 +1,190 @@
+//! Running error analysis: how far apart two honest computations of a graph may be, element by element.
+//!
+//! Every tensor carries values (of the op-by-op evaluation in double precision) and, per element, a bound on how far
+//! the value of any honest implementation may lie from them. An operation carries its operands' bounds through its
+//! function, adds its own error (the stated accuracy of a mode, the accumulation error of a sum), and the rounding to
+//! compute and storage types maps the result's interval. No tolerance is tuned by hand.
+
+use std::collections::BTreeMap;
+
+use super::engine::check_supported;
+use super::oracle::{DenseF64, exact, operand_type, pointwise_map, walk};
+use super::run::arithmetic;
+use super::values::Values;
+use crate::error::Result;
+use crate::graph::{
+    Attributes, Convolution, DataType, FinalizedGraph, OperationId, Pointwise, PointwiseMode, ReductionMode, TensorId,
+};
+use crate::host_tensor::HostTensors;
+
+mod accuracy;
+mod interval;
+mod linear;
+mod pointwise;
+mod reduction;
+
+use accuracy::Accumulator;
+pub use accuracy::{ACCURACY, Accuracy};
+use interval::{Bounded, upward};
+
+/// What an implementation may do beyond rounding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BoundOptions {
+    /// FLOAT operands of matmuls and convolutions may be cut to the 10 fraction bits of TF32 (A-41, D-14).
+    pub tf32: bool,
+}
+
+/// Bounds of a graph's outputs, from the exact value to any honest result.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bounds {
+    outputs: BTreeMap<TensorId, Option<Vec<f32>>>,
+}
+
+impl Bounds {
+    /// The bound of the element at a row-major position of an output: 0 where results must be exact, infinite where
+    /// they cannot be compared (and outside of the output).
+    pub fn at(&self, output: TensorId, position: usize) -> f64 {
+        match self.outputs.get(&output) {
+            Some(None) => 0.0,
+            Some(Some(errors)) => errors.get(position).map_or(f64::INFINITY, |&error| f64::from(error)),
+            None => f64::INFINITY,
+        }
+    }
+}
+
+/// Bounds for full-precision operands.
+///
+/// # Errors
+/// As [`super::execute`].
+pub fn bounds(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<Bounds> {
+    bounds_with(graph, inputs, BoundOptions::default())
+}
+
+/// Bounds for implementations with these liberties.
+///
+/// # Errors
+/// As [`super::execute`].
+pub fn bounds_with(graph: &FinalizedGraph, inputs: &HostTensors, options: BoundOptions) -> Result<Bounds> {
+    check_supported(graph)?;
+    let values = Values::new(graph, inputs)?;
+    let analysis = Analysis { graph, values: &values, options };
+    let load = |id| Ok(Bounded::exact(DenseF64::from_host(values.get(id)?)?));
+    let outputs = walk(graph, load, |id, operands| analysis.step(id, operands))?;
+    Ok(Bounds { outputs: outputs.into_iter().map(|(id, output)| (id, output.error)).collect() })
+}
+
+struct Analysis<'a> {
+    graph: &'a FinalizedGraph,
+    values: &'a Values<'a>,
+    options: BoundOptions,
+}
+
+impl Analysis<'_> {
+    fn step(&self, id: OperationId, operands: &[&Bounded]) -> Result<Vec<Bounded>> {
+        let compute = operand_type(self.graph, id);
+        let operation = self.graph.operation(id);
+        let operands: Vec<Bounded> = operands
+            .iter()
+            .zip(operation.input_tensors())
+            .map(|(operand, tensor)| self.loosened(id, tensor, operand.converted(compute)))
+            .collect();
+        let pairs = match &operation.attributes {
+            Attributes::Pointwise(pointwise) => vec![self.pointwise(id, pointwise, &operands)],
+            _ => self.accumulated(id, &operands)?,
+        };
+        let result = |(pairs, output): (Vec<(f64, f64)>, TensorId)| {
+            let tensor = self.graph.tensor(output);
+            Bounded::rounded(&tensor.dim, pairs, &[compute, tensor.data_type])
+        };
+        Ok(pairs.into_iter().zip(operation.output_tensors()).map(result).collect())
+    }
+
+    /// An operand as a tensor core may see it.
+    fn loosened(&self, id: OperationId, tensor: TensorId, mut operand: Bounded) -> Bounded {
+        let is_float =
+            self.graph.tensor(tensor).data_type == DataType::Float && operand_type(self.graph, id) == DataType::Float;
+        if self.options.tf32 && is_float && self.graph.operation(id).is_core() {
+            let cut = |(i, &x): (usize, &f64)| upward(operand.error_at(i) + tf32_error(x));
+            operand.error = Some(operand.dense.values.iter().enumerate().map(cut).collect());
+        }
+        operand
+    }
+
+    fn pointwise(&self, id: OperationId, pointwise: &Pointwise, operands: &[Bounded]) -> Vec<(f64, f64)> {
+        let operation = self.graph.operation(id);
+        let dim = operation.result().map_or(&[][..], |result| &self.graph.tensor(result).dim);
+        let compute = operand_type(self.graph, id);
+        let has_error = operands.iter().any(|operand| operand.error.is_some());
+        // The index does not depend on the value of the operand.
+        let carries = has_error && pointwise.mode != PointwiseMode::GenIndex;
+        let errors: Vec<DenseF64> = if carries { operands.iter().map(Bounded::errors).collect() } else { Vec::new() };
+        let value_row = |i: usize| operands.get(i).map(|operand| &operand.dense);
+        let rows = std::array::from_fn(|i| if i < 3 { value_row(i) } else { errors.get(i - 3) });
+        pointwise_map(pointwise, rows, dim, |[x, b, t, ex, eb, et]| {
+            pointwise::value_and_error(pointwise, compute, [x, b, t], [ex, eb, et])
+        })
+    }
+
+    /// Values and bounds of the results of operations that add up many terms.
+    fn accumulated(&self, id: OperationId, operands: &[Bounded]) -> Result<Vec<Vec<(f64, f64)>>> {
+        let operation = self.graph.operation(id);
+        let values: Vec<&DenseF64> = operands.iter().map(|operand| &operand.dense).collect();
+        let results = exact(self.graph, id, &values, self.values)?;
+        let accumulator = Accumulator::of(self.accumulator_type(id));
+        let mut all = Vec::new();
+        for (result, output) in results.into_iter().zip(operation.output_tensors()) {
+            let dim = &self.graph.tensor(output).dim;
+            let errors = match (&operation.attributes, operands) {
+                (Attributes::Matmul(_), [a, b]) => linear::matmul(a, b, dim, accumulator),
+                (Attributes::Convolution(convolution), [first, second]) => {
+                    let errors = linear::convolution(convolution, [first, second], dim, accumulator);
+                    self.blended(convolution, errors, output, &result, accumulator)?
+                }
+                (Attributes::Reduction(reduction), [x]) => {
+                    reduction::reduce(reduction.mode, x, dim, &result, accumulator)
+                }
+                (_, [x]) if Some(output) == operation.result() => {
+                    reduction::reduce(ReductionMode::Add, x, dim, &result, accumulator)
+                }
+                (_, [x]) => reduction::squares(x, dim, accumulator),
+                _ => vec![f64::INFINITY; result.len()],
+            };
+            all.push(result.into_iter().zip(errors).collect());
+        }
+        Ok(all)
+    }
+
+    /// Fast accumulation is a property of matmuls and convolutions.
+    fn accumulator_type(&self, id: OperationId) -> DataType {
+        let compute = self.graph.compute_type(id);
+        if self.graph.operation(id).is_core() { compute } else { arithmetic(compute) }
+    }
+
+    /// Bounds of α·sum + β·prior: both products and their sum round.
+    fn blended(
+        &self,
+        convolution: &Convolution,
+        errors: Vec<f64>,
+        output: TensorId,
+        results: &[f64],
+        accumulator: Option<Accumulator>,
+    ) -> Result<Vec<f64>> {
+        let (alpha, beta) = (convolution.alpha, convolution.beta);
+        if alpha == 1.0 && beta == 0.0 {
+            return Ok(errors);
+        }
+        let prior = if beta == 0.0 { Vec::new() } else { self.values.get(output)?.to_dense::<f64>()? };
+        let relative = accumulator.map_or(0.0, |accumulator| accumulator.relative_error(3));
+        let bound = |(i, error): (usize, f64)| {
+            let prior = prior.get(i).map_or(0.0, |prior| (beta * prior).abs());
+            alpha.abs() * error + relative * (results[i].abs() + 2.0 * prior)
+        };
+        Ok(errors.into_iter().enumerate().map(bound).collect())
+    }
+}
+
+/// What cutting a value to TF32 may change: nothing if it has at most 10 fraction bits, else a unit in the tenth.
+fn tf32_error(x: f64) -> f64 {
+    let low_bits = (x as f32).to_bits() & 0x1fff;
+    if low_bits == 0 { 0.0 } else { x.abs() * 2f64.powi(-10) }
+}

@@ -1,0 +1,127 @@
+//! Errors of pointwise operations: operands' errors carried through the function, and the function's own.
+
+use super::accuracy::{Accuracy, accuracy, scale, unit};
+use super::interval::deviation;
+use crate::graph::{DataType, Pointwise, PointwiseMode as M};
+use crate::host_tensor::round_f64;
+use crate::reference::oracle::pointwise_value;
+
+/// The exact value for operands `x`, and how far an honest result may lie from it if each operand may be off by its
+/// part of `error`.
+pub(super) fn value_and_error(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3]) -> (f64, f64) {
+    let value = pointwise_value(p, compute, x);
+    let is_exact_input = error == [0.0; 3];
+    let carried = if is_exact_input { 0.0 } else { carried(p, compute, x, error, value) };
+    (value, carried + own(p, compute, x, value, is_exact_input))
+}
+
+/// The mode's own error (`ACCURACY`).
+fn own(p: &Pointwise, compute: DataType, x: [f64; 3], value: f64, is_exact_input: bool) -> f64 {
+    if !compute.is_floating() {
+        return 0.0;
+    }
+    if p.mode == M::AddSquare && x[0] < 0.0 && round_f64(compute, x[1] * x[1]).is_infinite() {
+        // A fused operation gives a finite sum or −∞ where the square alone overflows.
+        return f64::INFINITY;
+    }
+    if p.mode.is_backward() && x[0].is_infinite() {
+        // ∞ times a slope that may come out as 0 is ∞ or NaN.
+        let unit_gradient = [1.0, x[1], x[2]];
+        let slope = pointwise_value(p, compute, unit_gradient);
+        let may_vanish = slope.abs() <= own(p, compute, unit_gradient, slope, is_exact_input);
+        return if may_vanish { f64::INFINITY } else { 0.0 };
+    }
+    if !value.is_finite() {
+        return 0.0;
+    }
+    let (relative, least) = unit(compute);
+    match accuracy(p) {
+        Accuracy::Exact => 0.0,
+        Accuracy::Rounded if is_exact_input && round_f64(compute, value) == value => 0.0,
+        Accuracy::Rounded => 0.5 * (relative * value.abs() + least),
+        Accuracy::Ulps(ulps) => ulps * (relative * scale(p, x, value) + least),
+    }
+}
+
+/// Largest change of the value while the operands move by their errors.
+fn carried(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value: f64) -> f64 {
+    let [ex, eb, et] = error;
+    let may_vanish = |i: usize| error[i] > 0.0 && x[i].abs() <= error[i];
+    match p.mode {
+        // Ends of intervals show no equality in between.
+        M::CmpEq | M::CmpNeq if (x[0] - x[1]).abs() <= ex + eb => 1.0,
+        M::LogicalAnd | M::LogicalOr | M::LogicalNot => f64::from(u8::from(may_vanish(0) || may_vanish(1))),
+        M::BinarySelect if may_vanish(2) => deviation(x[0], x[1]) + ex.max(eb),
+        M::BinarySelect => corners(p, compute, x, [ex, eb, 0.0], value),
+        // Poles inside the interval.
+        M::Div if may_vanish(1) => f64::INFINITY,
+        M::Reciprocal if may_vanish(0) => f64::INFINITY,
+        M::Tan if period(x[0] - ex) != period(x[0] + ex) => f64::INFINITY,
+        M::Mod if wraps(x, error) => x[1].abs() + eb,
+        // Both have slopes of at most 1, and extremes inside the interval.
+        M::Sin | M::Cos => ex.min(2.0),
+        _ => corners(p, compute, x, [ex, eb, et], value),
+    }
+}
+
+/// Largest deviation from `value` with every operand at either end of its interval.
+fn corners(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value: f64) -> f64 {
+    let mut largest = 0.0;
+    for corner in 0..8 {
+        let sign = |i: usize| if corner >> i & 1 == 0 { -1.0 } else { 1.0 };
+        let is_duplicate = (0..3).any(|i| error[i] == 0.0 && sign(i) > 0.0);
+        if !is_duplicate {
+            let moved = std::array::from_fn(|i| if error[i] == 0.0 { x[i] } else { x[i] + sign(i) * error[i] });
+            largest = f64::max(largest, deviation(value, pointwise_value(p, compute, moved)));
+        }
+    }
+    largest
+}
+
+/// Which branch of the tangent x lies on.
+fn period(x: f64) -> f64 {
+    (x / std::f64::consts::PI + 0.5).floor()
+}
+
+/// Whether the quotient of MOD may have another integer part.
+fn wraps(x: [f64; 3], error: [f64; 3]) -> bool {
+    let quotient = |a: f64, b: f64| ((x[0] + a * error[0]) / (x[1] + b * error[1])).trunc();
+    let signs = [(-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, 1.0)];
+    error[1] >= x[1].abs() || signs.iter().any(|&(a, b)| quotient(a, b) != quotient(0.0, 0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(mode: M, x: [f64; 3], error: [f64; 3]) -> f64 {
+        value_and_error(&Pointwise::new(mode), DataType::Float, x, error).1
+    }
+
+    #[test]
+    fn exact_operands_and_representable_results_have_no_error() {
+        assert_eq!(error(M::Add, [1.0, 2.0, 0.0], [0.0; 3]), 0.0);
+        assert_eq!(error(M::ReluFwd, [-1.5, 0.0, 0.0], [0.0; 3]), 0.0);
+        assert!(error(M::Add, [1.0, 2f64.powi(-30), 0.0], [0.0; 3]) > 0.0);
+    }
+
+    #[test]
+    fn errors_are_multiplied_by_the_slope() {
+        let squared = error(M::Mul, [3.0, 3.0, 0.0], [0.1, 0.0, 0.0]);
+        assert!((squared - 0.3).abs() < 1e-6);
+    }
+
+    #[test]
+    fn jumps_within_reach_are_covered() {
+        let reach = [1e-3, 0.0, 0.0];
+        assert_eq!(error(M::Floor, [2.9999, 0.0, 0.0], reach), 1.0);
+        assert_eq!(error(M::Floor, [2.9, 0.0, 0.0], reach), 0.0);
+        assert_eq!(error(M::CmpEq, [2.0005, 2.0, 0.0], reach), 1.0);
+        assert_eq!(error(M::CmpGt, [2.0005, 2.0, 0.0], reach), 1.0);
+        assert_eq!(error(M::CmpGt, [2.1, 2.0, 0.0], reach), 0.0);
+        assert_eq!(error(M::BinarySelect, [5.0, -5.0, 1e-4], [0.0, 0.0, 1e-3]), 10.0);
+        assert!(error(M::Mod, [5.9999, 2.0, 0.0], reach) >= 2.0);
+        assert_eq!(error(M::Reciprocal, [1e-4, 0.0, 0.0], reach), f64::INFINITY);
+        assert_eq!(error(M::Log, [1e-4, 0.0, 0.0], reach), f64::INFINITY);
+    }
+}

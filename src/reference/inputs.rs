@@ -1,0 +1,83 @@
+//! Random inputs, the same on every machine.
+
+use super::values::required_inputs;
+use crate::error::Result;
+use crate::graph::{DataType, FinalTensor, FinalizedGraph};
+use crate::host_tensor::{HostTensor, HostTensors};
+
+/// How random values are distributed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Distribution {
+    /// Standard normal in floating types; uniform in integers: `INT8` −8 … 7, `UINT8` 0 … 15, `INT32` and `INT64`
+    /// −100 … 100.
+    #[default]
+    Normal,
+    /// Uniform integers −2 … 2 (0 … 2 in `UINT8`), so that most results are exact in any order of summation.
+    SmallIntegers,
+}
+
+/// Random values for every tensor of [`required_inputs`]; gaps of padded strides are poisoned, `BOOLEAN` is uniform.
+///
+/// A value depends only on the seed, the tensor's place in the canonical order and the element's row-major position:
+/// not on layouts, names or the number of threads.
+///
+/// # Errors
+/// [`crate::error::Error::Input`] for types without elements in host memory, and
+/// [`crate::error::Error::Environment`] where there is not enough memory.
+pub fn random_inputs(graph: &FinalizedGraph, seed: u64, distribution: Distribution) -> Result<HostTensors> {
+    let tensor = |id: crate::graph::TensorId| {
+        let generator = Generator { key: mix(seed ^ mix(id.index() as u64 + 1)) };
+        Ok((id, random_tensor(graph.tensor(id), generator, distribution)?))
+    };
+    required_inputs(graph).into_iter().map(tensor).collect()
+}
+
+fn random_tensor(tensor: &FinalTensor, generator: Generator, distribution: Distribution) -> Result<HostTensor> {
+    let data_type = tensor.data_type;
+    let integers = match (distribution, data_type) {
+        (_, DataType::Boolean) => Some((0, 1)),
+        (Distribution::SmallIntegers, DataType::UInt8) => Some((0, 2)),
+        (Distribution::SmallIntegers, _) => Some((-2, 2)),
+        (Distribution::Normal, DataType::Int8) => Some((-8, 7)),
+        (Distribution::Normal, DataType::UInt8) => Some((0, 15)),
+        (Distribution::Normal, data_type) if data_type.is_integer() => Some((-100, 100)),
+        (Distribution::Normal, _) => None,
+    };
+    HostTensor::from_fn(data_type, &tensor.dim, &tensor.stride, |position| match integers {
+        Some((low, high)) => generator.uniform(position, low, high),
+        None => generator.normal(position),
+    })
+}
+
+/// A counter-based generator: SplitMix64's output function (Steele, Lea, Flood 2014) of key and position.
+#[derive(Clone, Copy)]
+struct Generator {
+    key: u64,
+}
+
+impl Generator {
+    fn bits(self, position: usize) -> u64 {
+        mix(self.key.wrapping_add((position as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    /// An integer of `low ..= high`; the ranges are so small that the bias of the multiplication does not count.
+    fn uniform(self, position: usize, low: i64, high: i64) -> f64 {
+        let count = (high - low + 1) as u64;
+        let offset = ((self.bits(position) >> 32) * count) >> 32;
+        (low + offset as i64) as f64
+    }
+
+    /// Standard normal, by Box and Muller.
+    fn normal(self, position: usize) -> f64 {
+        let bits = self.bits(position);
+        let unit = |half: u64| (half as f64 + 0.5) / (1u64 << 32) as f64;
+        let (radius, angle) = (unit(bits >> 32), unit(bits & 0xffff_ffff));
+        (-2.0 * radius.ln()).sqrt() * (2.0 * std::f64::consts::PI * angle).cos()
+    }
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

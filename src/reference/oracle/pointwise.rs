@@ -1,0 +1,298 @@
+//! The 51 pointwise modes by their definition (operations.md 4.2), one element at a time.
+
+use std::f64::consts::{FRAC_1_SQRT_2, PI};
+
+use rayon::prelude::*;
+
+use super::DenseF64;
+use super::special::{erf, erfc};
+use crate::graph::{DataType, Pointwise, PointwiseMode as M};
+
+/// Applies `value` to the operands of every element of a result of extents `dim`, with broadcasting; an operand that is
+/// none counts as 0. `GEN_INDEX` gets the index in place of its first operand.
+pub(in crate::reference) fn map<const N: usize, R: Send>(
+    pointwise: &Pointwise,
+    operands: [Option<&DenseF64>; N],
+    dim: &[i64],
+    value: impl Fn([f64; N]) -> R + Sync,
+) -> Vec<R> {
+    let strides = operands.map(|operand| operand.map(|operand| broadcast_strides(&operand.dim, dim)));
+    let axis = pointwise.axis.and_then(|axis| usize::try_from(axis).ok()).filter(|_| pointwise.mode == M::GenIndex);
+    let element = |position: usize| {
+        let index = index(position, dim);
+        let mut x = [0.0; N];
+        for ((x, operand), strides) in x.iter_mut().zip(&operands).zip(&strides) {
+            if let (Some(operand), Some(strides)) = (operand, strides) {
+                *x = operand.values[index.iter().zip(strides).map(|(i, s)| i * s).sum::<usize>()];
+            }
+        }
+        if let Some(axis) = axis {
+            x[0] = index[axis] as f64;
+        }
+        value(x)
+    };
+    (0..dim.iter().product::<i64>() as usize).into_par_iter().map(element).collect()
+}
+
+/// Index of a row-major position; at most 8 axes (D-R6).
+fn index(mut position: usize, dim: &[i64]) -> [usize; 8] {
+    let mut index = [0; 8];
+    for axis in (0..dim.len()).rev() {
+        index[axis] = position % dim[axis] as usize;
+        position /= dim[axis] as usize;
+    }
+    index
+}
+
+/// Row-major strides of an operand, 0 where it has one element; axes are matched from the last one.
+fn broadcast_strides(operand: &[i64], dim: &[i64]) -> Vec<usize> {
+    let skipped = dim.len() - operand.len();
+    let mut strides = vec![0; dim.len()];
+    let mut step = 1;
+    for axis in (0..operand.len()).rev() {
+        if operand[axis] != 1 {
+            strides[axis + skipped] = step;
+        }
+        step *= operand[axis] as usize;
+    }
+    strides
+}
+
+/// The value of a mode in exact arithmetic (to double precision), in integers modulo 2^32 where the compute type is an
+/// integer. Operands are in port order: DY first in backward modes (PW-R9).
+pub(in crate::reference) fn evaluate(p: &Pointwise, compute: DataType, operands: [f64; 3]) -> f64 {
+    let [mut x, mut b, t] = operands;
+    let (x_slot, b_slot) = if p.mode.is_backward() { (&mut b, None) } else { (&mut x, Some(&mut b)) };
+    *x_slot *= f64::from(p.alpha1);
+    if let Some(b) = b_slot {
+        *b *= f64::from(p.alpha2);
+    }
+    let is_float = compute.is_floating();
+    if is_float {
+        return real(p, [x, b, t]);
+    }
+    match integer(p.mode, [x, b, t].map(|x| x.round_ties_even() as i64)) {
+        Some(value) if compute == DataType::Int64 => value as f64,
+        Some(value) => f64::from(value as i32),
+        None => real(p, [x, b, t]),
+    }
+}
+
+/// Modes with a definition in integers; `None` for the others. The value of a division by 0 is unspecified; 0 here.
+fn integer(mode: M, [x, b, t]: [i64; 3]) -> Option<i64> {
+    let divide = |f: fn(i64, i64) -> i64| if b == 0 { 0 } else { f(x, b) };
+    Some(match mode {
+        M::Add => x.wrapping_add(b),
+        M::AddSquare => x.wrapping_add(b.wrapping_mul(b)),
+        M::Sub => x.wrapping_sub(b),
+        M::Mul => x.wrapping_mul(b),
+        M::Div => divide(i64::wrapping_div),
+        M::Mod => divide(i64::wrapping_rem),
+        M::Max => x.max(b),
+        M::Min => x.min(b),
+        M::Abs => x.wrapping_abs(),
+        M::Neg => x.wrapping_neg(),
+        M::Ceil | M::Floor | M::Identity | M::GenIndex => x,
+        M::CmpEq => i64::from(x == b),
+        M::CmpNeq => i64::from(x != b),
+        M::CmpGt => i64::from(x > b),
+        M::CmpGe => i64::from(x >= b),
+        M::CmpLt => i64::from(x < b),
+        M::CmpLe => i64::from(x <= b),
+        M::LogicalAnd => i64::from(x != 0 && b != 0),
+        M::LogicalOr => i64::from(x != 0 || b != 0),
+        M::LogicalNot => i64::from(x == 0),
+        M::BinarySelect => {
+            if t != 0 {
+                x
+            } else {
+                b
+            }
+        }
+        _ => return None,
+    })
+}
+
+fn real(p: &Pointwise, [x, b, t]: [f64; 3]) -> f64 {
+    let flag = |condition: bool| if condition { 1.0 } else { 0.0 };
+    match p.mode {
+        M::Add => x + b,
+        M::AddSquare => x + b.powi(2),
+        M::Sub => x - b,
+        M::Mul => x * b,
+        M::Div => x / b,
+        M::Mod => x % b,
+        M::Pow => x.powf(b),
+        M::Max => extreme(p, x, b, x > b),
+        M::Min => extreme(p, x, b, x < b),
+        M::Atan2 => x.atan2(b),
+        M::Abs => x.abs(),
+        M::Neg => -x,
+        M::Sqrt => x.sqrt(),
+        M::Rsqrt => x.sqrt().recip(),
+        M::Reciprocal => x.recip(),
+        M::Exp => x.exp(),
+        M::Log => x.ln(),
+        M::Erf => erf(x),
+        M::Ceil => x.ceil(),
+        M::Floor => x.floor(),
+        M::Sin => x.sin(),
+        M::Cos => x.cos(),
+        M::Tan => x.tan(),
+        M::Identity | M::GenIndex => x,
+        M::CmpEq => flag(x == b),
+        M::CmpNeq => flag(x != b),
+        M::CmpGt => flag(x > b),
+        M::CmpGe => flag(x >= b),
+        M::CmpLt => flag(x < b),
+        M::CmpLe => flag(x <= b),
+        M::LogicalAnd => flag(x != 0.0 && b != 0.0),
+        M::LogicalOr => flag(x != 0.0 || b != 0.0),
+        M::LogicalNot => flag(x == 0.0),
+        M::BinarySelect => {
+            if t != 0.0 {
+                x
+            } else {
+                b
+            }
+        }
+        _ if p.mode.is_backward() => x * slope(p, b),
+        _ => activation(p, x),
+    }
+}
+
+/// MIN and MAX (O-15).
+fn extreme(p: &Pointwise, x: f64, b: f64, x_wins: bool) -> f64 {
+    match (x.is_nan(), b.is_nan(), p.propagates_nan()) {
+        (true, _, true) | (_, true, false) => x,
+        (_, true, true) | (true, _, false) => b,
+        _ => {
+            if x_wins {
+                x
+            } else {
+                b
+            }
+        }
+    }
+}
+
+fn activation(p: &Pointwise, x: f64) -> f64 {
+    let beta = f64::from(p.beta());
+    match p.mode {
+        M::ReluFwd => relu(p, x),
+        M::TanhFwd => x.tanh(),
+        M::SigmoidFwd => logistic(x),
+        M::EluFwd => {
+            if x >= 0.0 {
+                x
+            } else {
+                f64::from(p.alpha()) * x.exp_m1()
+            }
+        }
+        M::GeluFwd => x * cumulative(x),
+        M::GeluApproxTanhFwd => x * 0.5 * (1.0 + tanh_argument(x).tanh()),
+        M::SoftplusFwd => log_one_plus_exp(beta * x) / beta,
+        // SWISH, with its limit where the logistic function vanishes (PW-R8).
+        _ => {
+            if logistic(beta * x) == 0.0 {
+                0.0
+            } else {
+                x * logistic(beta * x)
+            }
+        }
+    }
+}
+
+/// Derivatives of [`activation`] (O-05, O-06).
+fn slope(p: &Pointwise, x: f64) -> f64 {
+    let beta = f64::from(p.beta());
+    match p.mode {
+        M::ReluBwd => relu_slope(p, x),
+        M::TanhBwd => x.cosh().powi(2).recip(),
+        M::SigmoidBwd => logistic(x) * logistic(-x),
+        M::EluBwd => {
+            if x >= 0.0 {
+                1.0
+            } else {
+                f64::from(p.alpha()) * x.exp()
+            }
+        }
+        M::GeluBwd => cumulative(x) + x * (-x * x / 2.0).exp() / (2.0 * PI).sqrt(),
+        M::GeluApproxTanhBwd => tanh_slope(x),
+        M::SoftplusBwd => logistic(beta * x),
+        _ => {
+            let (z, s) = (beta * x, logistic(beta * x));
+            let both = s * logistic(-z);
+            if both == 0.0 { s } else { s + z * both }
+        }
+    }
+}
+
+/// O-13, O-15.
+fn relu(p: &Pointwise, x: f64) -> f64 {
+    let [low, high, slope] = [p.lower_clip(), p.upper_clip(), p.lower_slope()].map(f64::from);
+    match x {
+        _ if x.is_nan() => {
+            if p.propagates_nan() {
+                x
+            } else {
+                low
+            }
+        }
+        _ if x < low && slope == 0.0 => low,
+        _ if x < low => low + slope * (x - low),
+        _ => {
+            if x > high {
+                high
+            } else {
+                x
+            }
+        }
+    }
+}
+
+fn relu_slope(p: &Pointwise, x: f64) -> f64 {
+    let [low, high, slope] = [p.lower_clip(), p.upper_clip(), p.lower_slope()].map(f64::from);
+    match x {
+        _ if x.is_nan() => {
+            if p.propagates_nan() {
+                x
+            } else {
+                slope
+            }
+        }
+        _ if x <= low => slope,
+        _ => {
+            if x >= high {
+                0.0
+            } else {
+                1.0
+            }
+        }
+    }
+}
+
+fn logistic(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+fn log_one_plus_exp(x: f64) -> f64 {
+    if x > 0.0 { x + (-x).exp().ln_1p() } else { x.exp().ln_1p() }
+}
+
+/// Φ.
+fn cumulative(x: f64) -> f64 {
+    0.5 * erfc(-x * FRAC_1_SQRT_2)
+}
+
+/// √(2/π)·(x + 0.044715x³).
+fn tanh_argument(x: f64) -> f64 {
+    (2.0 / PI).sqrt() * (x + 0.044715 * x.powi(3))
+}
+
+fn tanh_slope(x: f64) -> f64 {
+    let u = tanh_argument(x);
+    let flatness = u.cosh().powi(2).recip();
+    let growth = (2.0 / PI).sqrt() * (1.0 + 0.134145 * x.powi(2));
+    0.5 * (1.0 + u.tanh()) + 0.5 * x * flatness * growth
+}

@@ -1,0 +1,72 @@
+//! Tests of the engine, the oracle and the bounds against each other and against hand-made results.
+
+mod convolution;
+mod engine;
+mod inputs;
+mod matmul;
+mod pointwise;
+mod reduction;
+mod tolerance;
+
+use super::{Distribution, bounds, compare, compare_exact, evaluate_f64, execute, random_inputs};
+use crate::graph::{DataType, FinalizedGraph, Graph, Tensor, TensorId};
+use crate::host_tensor::{HostTensor, HostTensors};
+
+/// A graph whose types are FLOAT where nothing else is said.
+fn float_graph() -> Graph {
+    Graph::new()
+        .io_data_type(DataType::Float)
+        .intermediate_data_type(DataType::Float)
+        .compute_data_type(DataType::Float)
+}
+
+/// A row-major input.
+fn input(graph: &mut Graph, name: &str, dim: &[i64], data_type: DataType) -> TensorId {
+    graph.tensor(Tensor::new(name).row_major(dim).data_type(data_type))
+}
+
+fn by_name(graph: &FinalizedGraph, name: &str) -> TensorId {
+    graph.tensor_ids().find(|&id| graph.tensor(id).name == name).expect("a tensor of this name")
+}
+
+/// Inputs by name, each with its row-major values.
+fn given(graph: &FinalizedGraph, values: &[(&str, &[f64])]) -> HostTensors {
+    let tensor = |(name, values): &(&str, &[f64])| {
+        let id = by_name(graph, name);
+        let tensor = graph.tensor(id);
+        let host = HostTensor::from_dense(tensor.data_type, &tensor.dim, &tensor.stride, values);
+        (id, host.expect("a valid tensor"))
+    };
+    values.iter().map(tensor).collect()
+}
+
+/// The values of the only output.
+fn output(graph: &FinalizedGraph, inputs: &HostTensors) -> Vec<f64> {
+    let outputs = execute(graph, inputs).expect("executes");
+    assert_eq!(outputs.len(), 1);
+    outputs.values().next().expect("one output").to_dense().expect("valid")
+}
+
+/// The oracle's outputs in storage form.
+fn oracle(graph: &FinalizedGraph, inputs: &HostTensors) -> HostTensors {
+    let dense = evaluate_f64(graph, inputs).expect("evaluates");
+    dense.into_iter().map(|(id, dense)| (id, dense.to_host(graph.tensor(id)).expect("valid"))).collect()
+}
+
+/// The engine agrees with the oracle within bounds, and exactly on small integers where `is_exact`.
+fn assert_agreement(graph: &Graph, is_exact: bool) {
+    let graph = graph.finalize().unwrap_or_else(|error| panic!("{error}"));
+    for distribution in [Distribution::Normal, Distribution::SmallIntegers] {
+        let inputs = random_inputs(&graph, 7, distribution).expect("inputs");
+        let (expected, actual) = (oracle(&graph, &inputs), execute(&graph, &inputs).expect("executes"));
+        let bounds = bounds(&graph, &inputs).expect("bounds");
+        let comparison = compare(&graph, &expected, &actual, Some(&bounds)).expect("comparable");
+        assert!(comparison.is_match(), "{distribution:?}\n{comparison}");
+        let compared: usize = comparison.outputs.iter().map(|output| output.elements - output.incomparable).sum();
+        assert!(compared > 0, "{comparison}");
+        if is_exact && distribution == Distribution::SmallIntegers {
+            let comparison = compare_exact(&graph, &expected, &actual).expect("comparable");
+            assert!(comparison.is_match(), "{comparison}");
+        }
+    }
+}
