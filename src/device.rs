@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::graph::DataType;
+
 /// CUDA compute capability, `major.minor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ComputeCapability {
@@ -55,7 +57,7 @@ impl FromStr for ComputeCapability {
 }
 
 /// What code generation and heuristics need to know of a GPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Device {
     /// Name for messages, as the driver gives it, or that of the typical chip.
     pub name: String,
@@ -67,19 +69,21 @@ pub struct Device {
     pub shared_bytes_per_block: u32,
     /// L2 cache, in bytes.
     pub l2_bytes: u64,
+    /// Bandwidth of a large device-to-device copy, bytes read plus bytes written, in bytes per second.
+    pub bytes_per_second: f64,
 }
 
 impl Device {
     /// The typical data-centre chip of a capability, for work without a GPU.
     pub fn typical(capability: ComputeCapability) -> Self {
-        let (name, sm_count, shared_kib, l2_mib) = match (capability.major, capability.minor) {
-            (7, 0..=4) => ("V100", 80, 96, 6),
-            (7, _) => ("T4", 40, 64, 4),
-            (8, 0) => ("A100", 108, 163, 40),
-            (8, 9) => ("L40", 142, 99, 96),
-            (8, _) => ("A10", 72, 99, 6),
-            (9, _) => ("H200", 132, 227, 60),
-            _ => ("B200", 148, 227, 126),
+        let (name, sm_count, shared_kib, l2_mib, terabytes) = match (capability.major, capability.minor) {
+            (7, 0..=4) => ("V100", 80, 96, 6, 0.8),
+            (7, _) => ("T4", 40, 64, 4, 0.25),
+            (8, 0) => ("A100", 108, 163, 40, 1.8),
+            (8, 9) => ("L40", 142, 99, 96, 0.75),
+            (8, _) => ("A10", 72, 99, 6, 0.5),
+            (9, _) => ("H200", 132, 227, 60, 4.25),
+            _ => ("B200", 148, 227, 126, 7.0),
         };
         Self {
             name: name.to_owned(),
@@ -87,7 +91,25 @@ impl Device {
             sm_count,
             shared_bytes_per_block: shared_kib * 1024,
             l2_bytes: l2_mib << 20,
+            bytes_per_second: terabytes * 1e12,
         }
+    }
+
+    /// Dense matrix rate for operands of a type, operations per second: what a multiprocessor issues in a clock (by
+    /// generation) at 1.7 GHz. An orientation for floors, not a measurement.
+    pub fn flops_per_second(&self, operand: DataType) -> f64 {
+        let half_per_clock = match (self.capability.major, self.capability.minor) {
+            (7, _) => 1024.0,
+            (8, 0) => 2048.0,
+            (8, _) => 1024.0,
+            _ => 4096.0,
+        };
+        let per_clock = match operand {
+            DataType::Float => half_per_clock / 2.0,
+            DataType::Int8 | DataType::Fp8E4M3 | DataType::Fp8E5M2 => half_per_clock * 2.0,
+            _ => half_per_clock,
+        };
+        f64::from(self.sm_count) * per_clock * 1.7e9
     }
 }
 

@@ -12,8 +12,9 @@
 
 pub mod error;
 
-pub mod device;
 pub mod graph;
+
+pub mod device;
 pub mod host_tensor;
 
 pub mod fusion;

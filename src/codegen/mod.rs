@@ -1,6 +1,27 @@
 //! Kernel → template record → CUDA text.
+//!
+//! Three jobs, three places: [`names`] spells identifiers and types, the record modules decide what is written, the
+//! templates in `templates/` lay it out. Fixed device code comes in sections ([`sections`]); a kernel carries those it
+//! uses. Rendering is deterministic to the byte and depends only on the graph's structure, the engine config and the
+//! device: never on the caller's names or uids.
 
-use crate::kernel::Launch;
+mod expression;
+mod matmul;
+mod names;
+mod parameters;
+mod reduction;
+mod sections;
+mod sweep;
+
+use std::sync::LazyLock;
+
+use serde::Serialize;
+use tera::{Context, Delimiters, Tera};
+
+use crate::error::Error;
+use crate::graph::FinalizedGraph;
+use crate::kernel::{Body, Function, Kernel, Launch};
+use sections::Used;
 
 /// Rendered CUDA text with what is needed to launch it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,4 +32,86 @@ pub struct Source {
     pub launches: Vec<Launch>,
     /// Workspace the launches share, in bytes.
     pub workspace_bytes: u64,
+}
+
+/// Every template, parsed once. The delimiters cannot clash with CUDA's braces and percent signs.
+static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
+    let mut tera = Tera::default();
+    let delimiters = Delimiters {
+        block_start: "<%".into(),
+        block_end: "%>".into(),
+        variable_start: "${".into(),
+        variable_end: "}$".into(),
+        comment_start: "<#".into(),
+        comment_end: "#>".into(),
+    };
+    tera.set_delimiters(delimiters).map_err(|error| error.to_string())?;
+    tera.autoescape_on(Vec::<&str>::new());
+    tera.add_raw_templates([
+        ("evaluate.cuh", include_str!("../../templates/epilogue/evaluate.cuh").trim_end()),
+        ("tree.cuh", include_str!("../../templates/epilogue/tree.cuh").trim_end()),
+        ("pointwise.cu", include_str!("../../templates/kernel/pointwise.cu")),
+        ("reduction.cu", include_str!("../../templates/kernel/reduction.cu")),
+        ("combine.cu", include_str!("../../templates/kernel/combine.cu")),
+        ("matmul.cu", include_str!("../../templates/kernel/matmul.cu")),
+    ])
+    .map_err(|error| error.to_string())?;
+    Ok(tera)
+});
+
+/// What every skeleton reads, and its own record.
+#[derive(Serialize)]
+struct FunctionText<T> {
+    function: String,
+    parameters: String,
+    #[serde(flatten)]
+    body: T,
+}
+
+/// Renders a kernel.
+///
+/// # Errors
+/// [`Error::Generated`] if a template fails: a defect of ours.
+pub fn render(kernel: &Kernel) -> Result<Source, Error> {
+    let mut used = Used::default();
+    let mut functions = Vec::new();
+    for function in &kernel.functions {
+        functions.push(render_function(&kernel.graph, function, &mut used)?);
+    }
+    let text = format!("{}\n{}\n\n{}", header(kernel), used.text(), functions.join("\n"));
+    let launches = kernel.functions.iter().map(|function| function.launch.clone()).collect();
+    Ok(Source { text, launches, workspace_bytes: kernel.workspace_bytes })
+}
+
+fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used) -> Result<String, Error> {
+    let name = function.launch.function.clone();
+    let parameters = parameters::spell(graph, function, used);
+    match &function.body {
+        Body::Pointwise(body) => fill("pointwise.cu", name, parameters, reduction::pointwise(graph, used, body)),
+        Body::Reduction(body) => fill("reduction.cu", name, parameters, reduction::reduction(graph, used, body)),
+        Body::Combine(body) => fill("combine.cu", name, parameters, reduction::combine(graph, used, body)),
+        Body::Matmul(body) => fill("matmul.cu", name, parameters, matmul::matmul(graph, used, body)),
+    }
+}
+
+fn fill<T: Serialize>(template: &str, function: String, parameters: String, body: T) -> Result<String, Error> {
+    let tera = TEMPLATES.as_ref().map_err(|error| template_error(template, error))?;
+    let context = Context::from_serialize(&FunctionText { function, parameters, body })
+        .map_err(|error| template_error(template, &error))?;
+    tera.render(template, &context).map_err(|error| template_error(template, &error))
+}
+
+fn template_error(template: &str, error: &dyn std::fmt::Display) -> Error {
+    Error::Generated {
+        message: format!("template {template} failed; this is a defect of fusewright"),
+        log: error.to_string(),
+        source_path: None,
+    }
+}
+
+/// The graph and the config, as a comment.
+fn header(kernel: &Kernel) -> String {
+    let mut lines = vec![format!("fusewright {}, engine config: {}", env!("CARGO_PKG_VERSION"), kernel.config)];
+    lines.extend(kernel.graph.text().lines().map(str::to_owned));
+    lines.iter().map(|line| format!("// {line}\n")).collect()
 }

@@ -1,1 +1,125 @@
 //! Runs rendered CUDA on the CPU.
+//!
+//! The very text that NVRTC compiles is compiled by a C++ compiler behind a header of ours (`templates/emulator`):
+//! each CUDA thread becomes a fiber, blocks are spread over OS threads. Caught and reported as [`Error::Wrong`] with
+//! block and thread: threads that diverge at a collective, deadlocks, threads that exit before a barrier, writes
+//! outside shared memory or a tensor, misaligned accesses, indices outside local arrays, wide shifts, division by
+//! zero, and results that depend on the order of threads. Memory that nobody wrote is NaN.
+//!
+//! Not seen: speed, registers, the hardware's memory model, reads far outside a tensor (which end the process), and
+//! threads that loop for ever without a collective (which never end).
+
+mod artifact;
+mod bindings;
+mod compiler;
+mod guarded;
+mod library;
+mod scalar;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use crate::codegen::Source;
+use crate::error::{Error, Result};
+use crate::graph::FinalizedGraph;
+use crate::host_tensor::HostTensors;
+use crate::kernel::Launch;
+
+use bindings::Bindings;
+use compiler::Compiler;
+use library::Library;
+
+/// Name and version of the C++ compiler that [`EmulatedKernel::compile`] uses.
+///
+/// # Errors
+/// [`Error::Environment`] if there is none: what was looked for, and the line that mends it.
+pub fn find_compiler() -> Result<String> {
+    Compiler::find().map(|compiler| compiler.version)
+}
+
+/// Order in which threads run: the two extremes between which the orders of a GPU lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Schedule {
+    /// Blocks, warps and lanes ascend; asynchronous copies land as late as they may.
+    Lazy,
+    /// Blocks, warps and lanes descend; asynchronous copies land at once.
+    Eager,
+}
+
+/// Generated source, compiled for the CPU.
+#[derive(Debug)]
+pub struct EmulatedKernel {
+    library: Library,
+    launches: Vec<Launch>,
+    workspace_bytes: u64,
+}
+
+impl EmulatedKernel {
+    /// Compiles `source`, or takes the compiled library from `cache_dir`, which is created where absent; any number
+    /// of threads and processes may share it.
+    ///
+    /// The compiler is the command in `$CXX`, else g++, c++ or clang++ of the search path.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] if there is no C++ compiler or the directory cannot be written, [`Error::Generated`]
+    /// with the compiler's log if the source does not compile.
+    pub fn compile(source: &Source, cache_dir: &Path) -> Result<Self> {
+        Self::compile_with(&Compiler::find()?, source, cache_dir)
+    }
+
+    fn compile_with(compiler: &Compiler, source: &Source, cache_dir: &Path) -> Result<Self> {
+        let library = Library::open(&compiler.library(source, cache_dir)?)?;
+        Ok(Self { library, launches: source.launches.clone(), workspace_bytes: source.workspace_bytes })
+    }
+
+    /// Runs all launches, once under each [`Schedule`], and gives the graph's outputs.
+    ///
+    /// `inputs` holds the tensors the graph reads, with the graph's types, dims and strides; host scalars whose value
+    /// the graph knows may be absent. Bytes of an output that no thread writes are `0xff`.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if an input is absent or of another layout; [`Error::Wrong`] if the kernel misbehaves, or if
+    /// the two schedules give different bytes.
+    pub fn run(&self, graph: &FinalizedGraph, inputs: &HostTensors) -> Result<HostTensors> {
+        let outputs = self.run_with(graph, inputs, Schedule::Lazy)?;
+        let again = self.run_with(graph, inputs, Schedule::Eager)?;
+        for (&id, output) in &outputs {
+            require_same_bytes(&graph.describe_tensor(id), &output.bytes, &again[&id].bytes)?;
+        }
+        Ok(outputs)
+    }
+
+    /// As [`run`](Self::run), once and under one schedule: for kernels whose result may depend on the order of atomic
+    /// additions.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), but for the comparison.
+    pub fn run_with(&self, graph: &FinalizedGraph, inputs: &HostTensors, schedule: Schedule) -> Result<HostTensors> {
+        let mut bindings = Bindings::of_graph(graph, inputs, &self.launches, self.workspace_bytes)?;
+        self.execute(&mut bindings, schedule)?;
+        Ok(bindings.into_outputs(graph))
+    }
+
+    fn execute(&self, bindings: &mut Bindings<'_>, schedule: Schedule) -> Result<()> {
+        for launch in &self.launches {
+            let arguments = bindings.arguments(launch)?;
+            // SAFETY: the pointers among the arguments are to buffers of `bindings`, which outlive the call and to
+            // which there are no references while it lasts.
+            unsafe { self.library.launch(launch, &arguments, schedule) }?;
+            bindings.check_after(launch)?;
+        }
+        Ok(())
+    }
+}
+
+fn require_same_bytes(tensor: &str, lazy: &[u8], eager: &[u8]) -> Result<()> {
+    match lazy.iter().zip(eager).position(|(a, b)| a != b) {
+        None => Ok(()),
+        Some(byte) => Err(Error::Wrong(format!(
+            "output {tensor} depends on the order in which threads run (byte {byte} differs): \
+             a barrier is missing, or threads write the same element"
+        ))),
+    }
+}

@@ -93,6 +93,11 @@ impl Graph {
         &self.tensors
     }
 
+    /// Ids of all tensors in the order they were added.
+    pub fn tensor_ids(&self) -> impl ExactSizeIterator<Item = TensorId> + use<> {
+        (0..self.tensors.len() as u32).map(TensorId)
+    }
+
     /// Operations in the order they were added.
     pub fn operations(&self) -> &[Operation] {
         &self.operations

@@ -85,7 +85,7 @@ impl Draft {
     fn merge_equal_uids(&mut self) -> Result<(), Malformed> {
         let mut first = HashMap::new();
         let mut same_as: Vec<TensorId> = (0..self.tensors.len() as u32).map(TensorId).collect();
-        for id in self.used_tensors() {
+        for id in self.used_tensors(self.operation_ids()) {
             let Some(uid) = self.tensor(id).uid else { continue };
             let kept = *first.entry(uid).or_insert(id);
             if kept != id {
@@ -100,11 +100,13 @@ impl Draft {
         Ok(())
     }
 
-    /// Tensors some operation names, and the offsets of ragged ones, each once, in order of first use.
-    pub(super) fn used_tensors(&self) -> Vec<TensorId> {
+    /// Tensors these operations name, each once, in order of first use: operation by operation, inputs, then outputs,
+    /// the offsets of a ragged tensor right after it.
+    pub(super) fn used_tensors(&self, order: impl IntoIterator<Item = OperationId>) -> Vec<TensorId> {
         let mut seen = vec![false; self.tensors.len()];
         let mut used = Vec::new();
-        for operation in &self.operations {
+        for id in order {
+            let operation = &self.operations[id.index()];
             for id in operation.input_tensors().chain(operation.output_tensors()) {
                 let offset = self.tensor(id).ragged_offset;
                 for id in [Some(id), offset].into_iter().flatten() {
@@ -198,4 +200,80 @@ fn first_difference(left: &Tensor, right: &Tensor) -> Option<&'static str> {
         ("ragged multipliers", left.ragged_offset_multiplier != right.ragged_offset_multiplier),
     ];
     rows.into_iter().find(|row| row.1).map(|row| row.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{half_graph, input, matmul_bias_relu, refusal};
+    use super::*;
+    use crate::graph::PointwiseMode;
+
+    #[test]
+    fn a_graph_has_at_least_one_operation_and_not_too_many() {
+        assert!(refusal(&Graph::new()).contains("no operation; at least one is required [GR-NODES]"));
+        let mut graph = matmul_bias_relu();
+        let operation = graph.operations[2].clone();
+        graph.operations.resize(MAX_OPERATIONS + 1, operation);
+        assert!(refusal(&graph).contains("65537 operations; at most 65536"));
+    }
+
+    #[test]
+    fn a_reference_outside_the_graph_is_named() {
+        let mut graph = matmul_bias_relu();
+        graph.operations[1].inputs[1].1 = TensorId(99);
+        let message = refusal(&graph);
+        assert!(
+            message.contains("'add' (POINTWISE, node 1): port IN_1 names tensor 99, but the graph has 6"),
+            "{message}"
+        );
+        let mut graph = matmul_bias_relu();
+        graph.tensors[0].ragged_offset = Some(TensorId(6));
+        assert!(refusal(&graph).contains("ragged offset of tensor 'A' is not in the graph [GR-EDGE-UID]"));
+    }
+
+    /// x + x, each operand with a descriptor of its own under uid 7.
+    fn twice_the_same(second: Tensor) -> Graph {
+        let mut graph = half_graph();
+        let x = graph.tensor(Tensor::new("x").uid(7).row_major([2, 3]));
+        let again = graph.tensor(second);
+        let y = graph.pointwise("double", PointwiseMode::Add, &[x, again]);
+        graph.set_output(y);
+        graph
+    }
+
+    #[test]
+    fn descriptors_with_one_uid_are_one_tensor() {
+        let finalized = twice_the_same(Tensor::new("again").uid(7).row_major([2, 3])).finalize().unwrap();
+        assert_eq!(finalized.tensors().len(), 2);
+        let incomplete = twice_the_same(Tensor::new("again").uid(7)).finalize().unwrap();
+        assert_eq!(incomplete.key(), finalized.key());
+    }
+
+    #[test]
+    fn descriptors_with_one_uid_must_agree() {
+        let message = refusal(&twice_the_same(Tensor::new("again").uid(7).row_major([3, 2])));
+        assert!(message.contains("'x' (uid 7): shares its uid with 'again', but their dims differ"), "{message}");
+        assert!(message.contains("[GR-UID-UNIQUE]"), "{message}");
+        let message = refusal(&twice_the_same(Tensor::new("again").uid(7).row_major([2, 3]).alignment(4)));
+        assert!(message.contains("alignments differ"), "{message}");
+    }
+
+    #[test]
+    fn unused_tensors_are_no_concern() {
+        let mut graph = matmul_bias_relu();
+        graph.tensor_mut(TensorId(0)).uid = Some(1);
+        graph.tensor(Tensor::new("unused").uid(1).dim([-1]));
+        let x = input(&mut graph, "unused too", &[1]);
+        graph.tensor_mut(x).is_virtual = true;
+        assert_eq!(graph.finalize().unwrap().tensors().len(), 6);
+    }
+
+    #[test]
+    fn untrusted_names_are_escaped() {
+        let mut graph = matmul_bias_relu();
+        graph.operations[0].name = "a\u{1b}[31m\nb".to_owned();
+        graph.operations[0].inputs.truncate(1);
+        let message = refusal(&graph);
+        assert!(message.contains(r"'a\u{1b}[31m\nb' (MATMUL, node 0)"), "{message}");
+    }
 }

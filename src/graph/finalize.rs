@@ -1,6 +1,6 @@
 //! Well-formedness, completion, canonical order: from a [`Graph`] to a [`FinalizedGraph`].
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use super::draft::Draft;
 use super::topology::Topology;
@@ -15,6 +15,7 @@ pub const MAX_OPERATIONS: usize = 1 << 16;
 
 /// See [`Graph::finalize`].
 pub(super) fn finalize(graph: &Graph) -> Result<FinalizedGraph, Malformed> {
+    let _span = tracing::debug_span!("finalize", graph = %graph.name.escape_debug()).entered();
     let mut draft = Draft::link(graph)?;
     let mut topology = Topology::of(&draft)?;
     let positions: Vec<u32> = (0..draft.operations.len() as u32).collect();
@@ -25,7 +26,9 @@ pub(super) fn finalize(graph: &Graph) -> Result<FinalizedGraph, Malformed> {
         topology = Topology::of(&draft)?;
     }
     let order = topology.order(&draft, &canonical::ranks(&draft))?;
-    Ok(assemble(draft, &topology, &order))
+    let finalized = assemble(draft, &topology, &order);
+    tracing::debug!(graph_key = %finalized.key(), operations = order.len(), "finalized");
+    Ok(finalized)
 }
 
 /// something must be stored.
@@ -55,69 +58,47 @@ fn remove_dead_ends(draft: &mut Draft, topology: &Topology) -> bool {
 
 /// Numbers operations and tensors canonically and fills in what follows from the numbering.
 fn assemble(mut draft: Draft, topology: &Topology, order: &[OperationId]) -> FinalizedGraph {
-    let tensor_order = first_uses(&draft, order);
-    let mut tensor_number = vec![TensorId(0); draft.tensors.len()];
-    for (number, id) in tensor_order.iter().enumerate() {
-        tensor_number[id.index()] = TensorId(number as u32);
-    }
-    let mut operation_number = vec![OperationId(0); draft.operations.len()];
-    for (number, id) in order.iter().enumerate() {
-        operation_number[id.index()] = OperationId(number as u32);
-    }
-    let producer =
-        tensor_order.iter().map(|&id| topology.producer(id).map(|op| operation_number[op.index()])).collect();
-    let operations = renumber_operations(&mut draft, order, &tensor_number);
-    let mut tensors = renumber_tensors(&mut draft, &tensor_order, &tensor_number);
+    let tensor_order = draft.used_tensors(order.iter().copied());
+    let number = inverse(tensor_order.iter().map(|id| id.index()), draft.tensors.len());
+    let operations = renumber_operations(&mut draft, order, &number);
+    let mut tensors = renumber_tensors(&mut draft, &tensor_order, &number);
     assign_uids(&mut tensors);
     let key = GraphKey::of(&tensors, &operations);
     let tensors: Vec<FinalTensor> = tensors.into_iter().map(complete_tensor).collect();
+    let operation_number = inverse(order.iter().map(|id| id.index()), order.len());
+    let renumber = |id: OperationId| OperationId(operation_number[id.index()]);
     FinalizedGraph {
         name: draft.name,
         default_types: draft.default_types,
         consumers: find_consumers(tensors.len(), &operations),
-        by_uid: tensors
-            .iter()
-            .zip(0..)
-            .map(|(tensor, number)| (tensor.uid, TensorId(number)))
-            .collect::<BTreeMap<_, _>>(),
+        producer: tensor_order.iter().map(|&id| topology.producer(id).map(renumber)).collect(),
+        by_uid: tensors.iter().zip(0..).map(|(tensor, number)| (tensor.uid, TensorId(number))).collect(),
         tensors,
         operations,
-        producer,
         notes: draft.notes,
         key,
     }
 }
 
-/// Tensors in order of first use: operation by operation, inputs, then outputs; ragged offsets after their tensor.
-fn first_uses(draft: &Draft, order: &[OperationId]) -> Vec<TensorId> {
-    let mut seen = vec![false; draft.tensors.len()];
-    let mut tensors = Vec::new();
-    for id in order {
-        let operation = &draft.operations[id.index()];
-        for id in operation.input_tensors().chain(operation.output_tensors()) {
-            let offset = draft.tensor(id).ragged_offset;
-            for id in [Some(id), offset].into_iter().flatten() {
-                if !std::mem::replace(&mut seen[id.index()], true) {
-                    tensors.push(id);
-                }
-            }
-        }
-    }
-    tensors
+/// For each old position, its place in `order`; 0 for those that are not in it.
+fn inverse(order: impl Iterator<Item = usize>, count: usize) -> Vec<u32> {
+    let mut places = vec![0; count];
+    order.zip(0..).for_each(|(old, new)| places[old] = new);
+    places
 }
 
-fn renumber_operations(draft: &mut Draft, order: &[OperationId], number: &[TensorId]) -> Vec<Operation> {
+fn renumber_operations(draft: &mut Draft, order: &[OperationId], number: &[u32]) -> Vec<Operation> {
     let mut taken: Vec<Option<Operation>> = std::mem::take(&mut draft.operations).into_iter().map(Some).collect();
     let mut operations: Vec<Operation> = order.iter().filter_map(|id| taken[id.index()].take()).collect();
     let slots = operations.iter_mut().flat_map(|op| op.inputs.iter_mut().chain(&mut op.outputs));
-    slots.for_each(|slot| slot.1 = number[slot.1.index()]);
+    slots.for_each(|slot| slot.1 = TensorId(number[slot.1.index()]));
     operations
 }
 
-fn renumber_tensors(draft: &mut Draft, order: &[TensorId], number: &[TensorId]) -> Vec<Tensor> {
+fn renumber_tensors(draft: &mut Draft, order: &[TensorId], number: &[u32]) -> Vec<Tensor> {
     let mut tensors: Vec<Tensor> = order.iter().map(|id| std::mem::take(&mut draft.tensors[id.index()])).collect();
     let offsets = tensors.iter_mut().filter_map(|tensor| tensor.ragged_offset.as_mut());
-    offsets.for_each(|id| *id = number[id.index()]);
+    offsets.for_each(|id| *id = TensorId(number[id.index()]));
     tensors
 }
 
@@ -158,5 +139,69 @@ fn complete_tensor(tensor: Tensor) -> FinalTensor {
         reordering: tensor.reordering,
         ragged_offset: tensor.ragged_offset,
         ragged_offset_multiplier: tensor.ragged_offset_multiplier,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::random::random_graph;
+    use super::super::samples::{convolution, half_graph, input, matmul_bias_relu, shuffled};
+    use super::super::{ConvolutionDirection, DataType, PointwiseMode};
+    use super::*;
+
+    #[test]
+    fn what_was_finalized_can_be_written_and_finalized_again() {
+        for graph in [matmul_bias_relu(), convolution(ConvolutionDirection::BackwardFilter)] {
+            let once = graph.name("g").finalize().unwrap();
+            let written = once.to_graph();
+            assert_eq!((written.name.as_str(), written.io_data_type), ("g", Some(DataType::Half)));
+            let twice = written.finalize().unwrap();
+            assert_eq!(twice.text(), once.text());
+            assert_eq!(twice.key(), once.key());
+            assert_eq!(twice.legend(), once.legend());
+            assert!(twice.notes().is_empty(), "{:?}", twice.notes());
+        }
+    }
+
+    #[test]
+    fn missing_uids_become_the_smallest_free_ones() {
+        let mut graph = matmul_bias_relu();
+        graph.tensor_mut(TensorId(0)).uid = Some(2);
+        graph.tensor_mut(TensorId(2)).uid = Some(-4);
+        let finalized = graph.finalize().unwrap();
+        let uids: Vec<i64> = finalized.tensors().map(|tensor| tensor.uid).collect();
+        assert_eq!(uids, [2, 1, 3, -4, 4, 5]);
+        assert_eq!(finalized.tensor_by_uid(-4).map(|id| finalized.tensor(id).name.as_str()), Some("bias"));
+        assert_eq!(finalized.tensor_by_uid(6), None);
+    }
+
+    #[test]
+    fn readers_and_writers_are_known() {
+        let mut graph = half_graph();
+        let x = input(&mut graph, "x", &[4]);
+        let square = graph.pointwise("square", PointwiseMode::Mul, &[x, x]);
+        let sum = graph.pointwise("sum", PointwiseMode::Add, &[square, x]);
+        graph.set_output(sum);
+        let finalized = shuffled(&graph, 2).finalize().unwrap();
+        let [x, square, sum] = [0, 1, 2].map(TensorId);
+        let [first, second] = [0, 1].map(OperationId);
+        assert_eq!(finalized.consumers(x), [first, second]);
+        assert_eq!(finalized.consumers(square), [second]);
+        assert_eq!((finalized.producer(x), finalized.producer(sum)), (None, Some(second)));
+        assert_eq!(finalized.inputs().collect::<Vec<_>>(), [x]);
+        assert_eq!(finalized.outputs().collect::<Vec<_>>(), [sum]);
+        assert_eq!(finalized.describe_operation(first), "'square' (POINTWISE MUL)");
+    }
+
+    proptest! {
+        /// Whatever the graph, there is a result or an error, and finalizing a result again changes nothing.
+        #[test]
+        fn no_graph_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            if let Ok(finalized) = random_graph(bytes).finalize() {
+                prop_assert_eq!(finalized.to_graph().finalize().unwrap().text(), finalized.text());
+            }
+        }
     }
 }

@@ -143,3 +143,135 @@ fn check(node: &Node) -> Result<(), Malformed> {
         Attributes::Other(other) => movement::check(node, other),
     }
 }
+
+/// The graphs of frontend-json.md section 11, built by hand, with the values stated below each.
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{half_graph, image, input, matmul_bias_relu, other, refusal, shape_of};
+    use super::super::{Convolution, ConvolutionDirection, DataType, Graph, Other, PointwiseMode, Tensor};
+    use super::*;
+
+    #[test]
+    fn example_1_matmul_bias_gelu() {
+        let mut graph = half_graph().io_data_type(DataType::BFloat16);
+        let a = graph.tensor(Tensor::new("A").uid(1).row_major([8, 48, 96]));
+        let b = graph.tensor(Tensor::new("B").uid(2).dim([8, 96, 160]).stride([15360, 1, 96]));
+        let bias = graph.tensor(Tensor::new("bias").uid(3).dim([1, 1, 160]).stride([160, 160, 1]));
+        let c = graph.matmul("mm", a, b);
+        let biased = graph.pointwise("add", PointwiseMode::Add, &[c, bias]);
+        let y = graph.pointwise("act", PointwiseMode::GeluFwd, &[biased]);
+        graph.set_output(y).uid = Some(4);
+        let finalized = graph.finalize().unwrap();
+        for name in ["mm::C", "add::OUT_0", "act::OUT_0"] {
+            assert_eq!(shape_of(&finalized, name), (&[8, 48, 160][..], &[7680, 160, 1][..]), "{name}");
+        }
+        let types: Vec<DataType> =
+            finalized.operations().flat_map(|op| op.result()).map(|id| finalized.tensor(id).data_type).collect();
+        assert_eq!(types, [DataType::Float, DataType::Float, DataType::BFloat16]);
+        assert!(finalized.operation_ids().all(|id| finalized.compute_type(id) == DataType::Float));
+    }
+
+    #[test]
+    fn example_2_convolution_and_statistics() {
+        let mut graph = half_graph().intermediate_data_type(DataType::Half);
+        let x = image(&mut graph, "X", &[4, 64, 16, 16]);
+        let [s, t] = ["S", "T"].map(|name| graph.tensor(Tensor::new(name).dim([1, 64, 1, 1]).stride([64, 1, 64, 64])));
+        let w = image(&mut graph, "W", &[32, 64, 3, 3]);
+        let scaled = graph.pointwise("scale", PointwiseMode::Mul, &[x, s]);
+        let shifted = graph.pointwise("shift", PointwiseMode::Add, &[scaled, t]);
+        let relu = graph.pointwise("relu", PointwiseMode::ReluFwd, &[shifted]);
+        let attributes = Convolution::new(ConvolutionDirection::Forward, 2).padding([1, 1]);
+        let y = graph.convolution("conv", attributes, [relu, w]);
+        let (sum, sq_sum) = graph.genstats("stats", y);
+        for id in [y, sum, sq_sum] {
+            graph.set_output(id);
+        }
+        let finalized = graph.finalize().unwrap();
+        for name in ["scale::OUT_0", "shift::OUT_0", "relu::OUT_0"] {
+            assert_eq!(shape_of(&finalized, name), (&[4, 64, 16, 16][..], &[16384, 1, 1024, 64][..]), "{name}");
+        }
+        assert_eq!(shape_of(&finalized, "conv::Y"), (&[4, 32, 16, 16][..], &[8192, 1, 512, 32][..]));
+        for name in ["stats::SUM", "stats::SQ_SUM"] {
+            assert_eq!(shape_of(&finalized, name), (&[1, 32, 1, 1][..], &[32, 1, 32, 32][..]), "{name}");
+        }
+    }
+
+    #[test]
+    fn example_3_attention() {
+        let mut graph = half_graph();
+        let [q, k, v] = ["q", "k", "v"].map(|name| input(&mut graph, name, &[3, 4, 1024, 128]));
+        let attributes = Attributes::Other(Other { tag: "SDPA", attributes: [].into() });
+        other(&mut graph, attributes, &[("Q", q), ("K", k), ("V", v)], &["O", "Stats"]);
+        assert!(
+            refusal(&graph).contains("tensor 'O': dims must be given; they cannot be inferred [ATTRIBUTE_NOT_SET]")
+        );
+        let o = graph.operations[0].result().unwrap();
+        *graph.tensor_mut(o) = Tensor::new("O").row_major([3, 4, 1024, 128]);
+        let finalized = graph.finalize().unwrap();
+        assert_eq!(shape_of(&finalized, "Stats"), (&[3, 4, 1024, 1][..], &[4096, 1024, 1, 1][..]));
+    }
+
+    #[test]
+    fn example_4_one_operation() {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let x = input(&mut graph, "x", &[2, 3, 4]);
+        let y = graph.pointwise("r", PointwiseMode::ReluFwd, &[x]);
+        graph.set_output(y);
+        let finalized = graph.finalize().unwrap();
+        assert_eq!(shape_of(&finalized, "r::OUT_0"), (&[2, 3, 4][..], &[12, 4, 1][..]));
+    }
+
+    #[test]
+    fn what_was_completed_is_noted() {
+        let mut graph = half_graph();
+        let x = image(&mut graph, "x", &[1, 8, 4, 4]);
+        let w = image(&mut graph, "w", &[8, 8, 1, 1]);
+        let y = graph.convolution("conv", Convolution::new(ConvolutionDirection::Forward, 2), [x, w]);
+        graph.set_output(y).dim = vec![1, 8, 4, 4];
+        let finalized = graph.finalize().unwrap();
+        let expected = "strides of 'conv::Y' were not given; inferred strides [128, 1, 32, 8] (NHWC-packed)";
+        assert_eq!(finalized.notes(), [expected]);
+    }
+
+    #[test]
+    fn given_values_are_kept() {
+        let mut graph = matmul_bias_relu();
+        let c = graph.operations[0].result().unwrap();
+        graph.tensor_mut(c).stride = vec![8192, 1, 64];
+        graph.tensor_mut(c).data_type = Some(DataType::BFloat16);
+        let finalized = graph.finalize().unwrap();
+        assert_eq!(shape_of(&finalized, "mm::C"), (&[1, 64, 128][..], &[8192, 1, 64][..]));
+        assert_eq!(finalized.tensors().filter(|tensor| tensor.data_type == DataType::BFloat16).count(), 1);
+    }
+
+    #[test]
+    fn the_order_of_ports_in_a_file_is_nothing() {
+        let mut graph = matmul_bias_relu();
+        graph.operations[0].inputs.reverse();
+        graph.operations[1].inputs.reverse();
+        assert_eq!(graph.finalize().unwrap().key(), matmul_bias_relu().finalize().unwrap().key());
+    }
+
+    #[test]
+    fn ports_are_those_of_the_definition() {
+        let edit = |edit: fn(&mut super::super::Operation)| {
+            let mut graph = matmul_bias_relu();
+            edit(&mut graph.operations[1]);
+            refusal(&graph)
+        };
+        let missing = edit(|add| add.inputs.truncate(1));
+        assert!(
+            missing.contains("'add' (POINTWISE, node 1): port IN_1 has no tensor; required are IN_0, IN_1 [GR-PORTS]"),
+            "{missing}"
+        );
+        let twice = edit(|add| add.inputs.push(add.inputs[0]));
+        assert!(twice.contains("has ports IN_0, IN_1, IN_0; it takes IN_0, IN_1 once each"), "{twice}");
+        let too_many = edit(|add| add.inputs.push((Port::IN_2, add.inputs[0].1)));
+        assert!(too_many.contains("has ports IN_0, IN_1, IN_2"), "{too_many}");
+        let no_result = edit(|add| add.outputs.clear());
+        assert!(
+            no_result.contains("port OUT_0 has no tensor") || no_result.contains("GR-VIRTUAL-PRODUCER"),
+            "{no_result}"
+        );
+    }
+}

@@ -121,7 +121,7 @@ impl Bytes {
             Attributes::Concat(concat) => self.integers(&[concat.axis, concat.in_place_index.unwrap_or(-1)]),
             Attributes::Signal(signal) => self.integers(&[signal.mode as i64, signal.value]),
             Attributes::Other(other) => {
-                for (key, value) in other.attributes.iter().filter(|row| !row.1.is_null()) {
+                for (key, value) in other.set_attributes() {
                     self.text(key);
                     self.text(&value.to_string());
                 }
@@ -190,4 +190,187 @@ pub(super) fn reads_nan_option(mode: PointwiseMode) -> bool {
 /// Whether a NaN option deserves mention: set to what is not the default, in a mode that reads it.
 pub(super) fn suppresses_nan(pointwise: &Pointwise) -> bool {
     reads_nan_option(pointwise.mode) && pointwise.nan_propagation == Some(NanPropagation::NotPropagate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{convolution, half_graph, input, matmul_bias_relu, other, pointwise};
+    use super::*;
+    use crate::graph::{
+        ConvolutionDirection, ConvolutionMode, DataType, Graph, Other, Reduction, ReductionMode, Reordering, Scalar,
+        TensorId,
+    };
+
+    fn key(graph: &Graph) -> GraphKey {
+        graph.finalize().unwrap().key()
+    }
+
+    #[test]
+    fn names_and_uids_are_nothing() {
+        let graph = matmul_bias_relu();
+        let mut renamed = graph.clone().name("other");
+        for (at, tensor) in renamed.tensors.iter_mut().enumerate() {
+            (tensor.name, tensor.uid) = (format!("n{}", 9 - at), Some(100 - at as i64));
+        }
+        renamed.operations.iter_mut().for_each(|operation| operation.name = "same".to_owned());
+        assert_eq!(key(&renamed), key(&graph));
+        assert_eq!(renamed.finalize().unwrap().text(), graph.finalize().unwrap().text());
+    }
+
+    #[test]
+    fn everything_about_a_tensor_counts() {
+        let edits: [fn(&mut Tensor); 7] = [
+            |bias| bias.data_type = Some(DataType::Float),
+            |bias| bias.stride = vec![256, 128, 1],
+            |bias| bias.dim = vec![1, 64, 128],
+            |bias| bias.alignment = 8,
+            |bias| bias.reordering = Reordering::F16x16,
+            |bias| bias.ragged_offset_multiplier = 2,
+            |bias| *bias = Tensor::scalar("bias", DataType::Half, Scalar::Float(1.0)),
+        ];
+        let mut keys = vec![key(&matmul_bias_relu())];
+        for edit in edits {
+            let mut graph = matmul_bias_relu();
+            edit(graph.tensor_mut(TensorId(2)));
+            keys.push(key(&graph));
+        }
+        let mut stored = matmul_bias_relu();
+        stored.set_output(TensorId(3));
+        keys.push(key(&stored));
+        assert_all_differ(keys);
+    }
+
+    fn assert_all_differ(mut keys: Vec<GraphKey>) {
+        let count = keys.len();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), count);
+    }
+
+    #[test]
+    fn the_value_of_a_host_scalar_is_an_argument() {
+        let scaled = |value| {
+            let mut graph = half_graph();
+            let x = input(&mut graph, "x", &[2, 3]);
+            let scale = graph.tensor(Tensor::scalar("scale", DataType::Float, Scalar::Float(value)));
+            let y = graph.pointwise("scale", PointwiseMode::Mul, &[x, scale]);
+            graph.set_output(y);
+            key(&graph)
+        };
+        assert_eq!(scaled(0.5), scaled(2.0));
+    }
+
+    #[test]
+    fn attributes_count_where_the_mode_reads_them() {
+        let edits: [fn(&mut Pointwise); 8] = [
+            |relu| relu.relu_lower_clip = Some(0.5),
+            |relu| relu.relu_lower_clip = Some(-0.0),
+            |relu| relu.relu_upper_clip = Some(6.0),
+            |relu| relu.relu_lower_clip_slope = Some(0.01),
+            |relu| relu.nan_propagation = Some(NanPropagation::NotPropagate),
+            |relu| relu.alpha1 = 2.0,
+            |relu| relu.alpha2 = 2.0,
+            |relu| relu.mode = PointwiseMode::EluFwd,
+        ];
+        let plain = Pointwise::new(PointwiseMode::ReluFwd);
+        let edited = edits.iter().map(|edit| {
+            let mut attributes = plain.clone();
+            edit(&mut attributes);
+            key(&pointwise(attributes))
+        });
+        assert_all_differ(edited.chain([key(&pointwise(plain.clone()))]).collect());
+        let spelled_out = Pointwise {
+            relu_lower_clip: Some(0.0),
+            swish_beta: Some(3.0),
+            axis: Some(1),
+            nan_propagation: Some(NanPropagation::Propagate),
+            ..plain.clone()
+        };
+        assert_eq!(key(&pointwise(spelled_out)), key(&pointwise(plain)));
+    }
+
+    #[test]
+    fn betas_alphas_and_axes_count() {
+        let with = |mode, value: f32, axis: i64| Pointwise {
+            swish_beta: Some(value),
+            softplus_beta: Some(value + 1.0),
+            elu_alpha: Some(value),
+            axis: Some(axis),
+            ..Pointwise::new(mode)
+        };
+        for mode in [PointwiseMode::SwishFwd, PointwiseMode::SoftplusBwd, PointwiseMode::EluFwd] {
+            assert_ne!(key(&pointwise(with(mode, 1.0, 0))), key(&pointwise(with(mode, 2.0, 0))), "{mode}");
+            assert_eq!(key(&pointwise(with(mode, 1.0, 0))), key(&pointwise(with(mode, 1.0, 1))), "{mode}");
+        }
+        let index = |axis| key(&pointwise(with(PointwiseMode::GenIndex, 1.0, axis)));
+        assert_ne!(index(0), index(2));
+    }
+
+    #[test]
+    fn every_attribute_of_a_convolution_counts() {
+        let edits: [fn(&mut Convolution); 6] = [
+            |_| {},
+            |conv| conv.mode = ConvolutionMode::Convolution,
+            |conv| (conv.pre_padding, conv.post_padding) = (vec![0, 1], vec![2, 1]),
+            |conv| (conv.dilation, conv.pre_padding, conv.post_padding) = (vec![2, 1], vec![2, 1], vec![2, 1]),
+            |conv| conv.alpha = 2.0,
+            |conv| conv.beta = 1.0,
+        ];
+        let keys = edits.iter().map(|edit| {
+            let mut graph = convolution(ConvolutionDirection::Forward);
+            if let Attributes::Convolution(convolution) = &mut graph.operations[0].attributes {
+                edit(convolution);
+            }
+            key(&graph)
+        });
+        assert_all_differ(keys.collect());
+    }
+
+    #[test]
+    fn kinds_and_compute_types_count() {
+        let reduced = |mode, is_deterministic, compute| {
+            let mut graph = half_graph();
+            let x = input(&mut graph, "x", &[2, 3]);
+            let y = graph.reduction("sum", mode, x, [2, 1]);
+            graph.set_output(y);
+            graph.last_operation().attributes = Attributes::Reduction(Reduction { mode, is_deterministic });
+            graph.last_operation().compute_data_type = Some(compute);
+            key(&graph)
+        };
+        assert_all_differ(vec![
+            reduced(ReductionMode::Add, false, DataType::Float),
+            reduced(ReductionMode::Max, false, DataType::Float),
+            reduced(ReductionMode::Add, true, DataType::Float),
+            reduced(ReductionMode::Add, false, DataType::Half),
+        ]);
+    }
+
+    #[test]
+    fn attributes_of_carried_operations_count_where_they_are_set() {
+        let transposed = |permutation: [i64; 2], extra: serde_json::Value| {
+            let mut graph = half_graph();
+            let x = input(&mut graph, "x", &[4, 4]);
+            let rows = [("permutation".to_owned(), permutation.to_vec().into()), ("extra".to_owned(), extra)];
+            other(
+                &mut graph,
+                Attributes::Other(Other { tag: "TRANSPOSE", attributes: rows.into() }),
+                &[("X", x)],
+                &["Y"],
+            );
+            graph.tensors[1] = Tensor::new("Y").row_major([4, 4]);
+            key(&graph)
+        };
+        let plain = transposed([1, 0], serde_json::Value::Null);
+        assert_eq!(transposed([1, 0], false.into()), plain);
+        assert_eq!(transposed([1, 0], Vec::<i64>::new().into()), plain);
+        assert_ne!(transposed([1, 0], true.into()), plain);
+        assert_ne!(transposed([0, 1], serde_json::Value::Null), plain);
+    }
+
+    #[test]
+    fn the_form_is_versioned_and_the_key_stable() {
+        // A change of this value invalidates every cache: raise the number in FORM with it.
+        assert_eq!(key(&matmul_bias_relu()).to_string(), "2f68282eb289a1c06a40322181ba4585");
+        assert_eq!(key(&matmul_bias_relu()).to_string().len(), 32);
+    }
 }

@@ -14,6 +14,10 @@ mod infer;
 mod key;
 mod mode;
 mod operation;
+#[cfg(test)]
+mod random;
+#[cfg(test)]
+mod samples;
 mod tensor;
 mod text;
 mod topology;

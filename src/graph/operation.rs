@@ -471,6 +471,15 @@ impl Fraction {
     }
 }
 
+impl fmt::Display for Fraction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.denominator {
+            1 => write!(f, "{}", self.numerator),
+            denominator => write!(f, "{}/{denominator}", self.numerator),
+        }
+    }
+}
+
 /// Attributes of a resampling; arrays have one entry per spatial axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resample {
@@ -528,4 +537,17 @@ pub struct Other {
     pub tag: &'static str,
     /// Attributes by key, as the file gave them (floats decoded).
     pub attributes: BTreeMap<String, serde_json::Value>,
+}
+
+impl Other {
+    /// Attributes that say something: `null`, `false` and an empty list are what an absent key means (FEJ-13).
+    pub fn set_attributes(&self) -> impl Iterator<Item = (&str, &serde_json::Value)> {
+        use serde_json::Value;
+        let says = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => false,
+            Value::Array(values) => !values.is_empty(),
+            _ => true,
+        };
+        self.attributes.iter().filter(move |row| says(row.1)).map(|(key, value)| (key.as_str(), value))
+    }
 }

@@ -4,7 +4,7 @@
 use super::key::{float_attributes, suppresses_nan};
 use super::{
     Attributes, Convolution, ConvolutionMode, FinalTensor, FinalizedGraph, Fraction, Operation, OperationId, Pointwise,
-    PointwiseMode, Reordering, Resample, Scalar, TensorId,
+    PointwiseMode, Port, Reordering, Resample, Scalar, TensorId,
 };
 
 impl FinalizedGraph {
@@ -55,20 +55,21 @@ impl FinalizedGraph {
 
     fn operation_line(&self, id: OperationId) -> String {
         let operation = self.operation(id);
-        let results: Vec<String> = operation.output_tensors().map(|id| self.canonical_name(id)).collect();
-        let inputs: Vec<String> =
-            operation.inputs.iter().map(|&(port, id)| format!("{port}={}", self.canonical_name(id))).collect();
-        let attributes: String =
-            attribute_texts(&operation.attributes).into_iter().map(|text| " ".to_owned() + &text).collect();
-        let compute = operation.compute_data_type.map_or(String::new(), |compute| format!(" compute {compute}"));
-        let outputs: Vec<String> = operation.output_tensors().map(|id| self.result_text(id)).collect();
-        format!(
-            "{} = {}({}){attributes}{compute} -> {}",
-            results.join(", "),
-            operation.tag(),
-            inputs.join(", "),
-            outputs.join(", ")
-        )
+        let slot = |&(port, id): &(Port, TensorId)| format!("{port}={}", self.canonical_name(id));
+        let inputs: Vec<String> = operation.inputs.iter().map(slot).collect();
+        let mut line = format!("{}({})", operation.tag(), inputs.join(", "));
+        for attribute in attribute_texts(&operation.attributes) {
+            line += &format!(" {attribute}");
+        }
+        if let Some(compute) = operation.compute_data_type {
+            line += &format!(" compute {compute}");
+        }
+        if operation.outputs.is_empty() {
+            return line;
+        }
+        let names: Vec<String> = operation.output_tensors().map(|id| self.canonical_name(id)).collect();
+        let results: Vec<String> = operation.output_tensors().map(|id| self.result_text(id)).collect();
+        format!("{} = {line} -> {}", names.join(", "), results.join(", "))
     }
 
     fn result_text(&self, id: TensorId) -> String {
@@ -121,8 +122,7 @@ fn attribute_texts(attributes: &Attributes) -> Vec<String> {
             vec![format!("{:?}", signal.mode).to_uppercase(), format!("value={}", signal.value)]
         }
         Attributes::Other(other) => {
-            let set = other.attributes.iter().filter(|row| !row.1.is_null());
-            set.map(|(key, value)| format!("{}={value}", key.escape_debug())).collect()
+            other.set_attributes().map(|(key, value)| format!("{}={value}", key.escape_debug())).collect()
         }
     }
 }
@@ -174,14 +174,149 @@ fn resample_texts(resample: &Resample) -> Vec<String> {
 }
 
 fn fractions(values: &[Fraction]) -> String {
-    let text = |value: &Fraction| match value.denominator {
-        1 => value.numerator.to_string(),
-        denominator => format!("{}/{denominator}", value.numerator),
-    };
-    format!("[{}]", values.iter().map(text).collect::<Vec<_>>().join(", "))
+    format!("[{}]", values.iter().map(Fraction::to_string).collect::<Vec<_>>().join(", "))
 }
 
 /// `name=value` where the value differs from the default, to the bit.
 fn different(name: &str, value: f64, default: f64) -> Vec<String> {
     if value.to_bits() == default.to_bits() { Vec::new() } else { vec![format!("{name}={value}")] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{convolution, half_graph, image, input, matmul_bias_relu, other, pointwise};
+    use super::super::{
+        Concat, ConvolutionDirection, DataType, Graph, Other, PaddingMode, ReductionMode, ResampleMode, Signal,
+        SignalMode, Tensor,
+    };
+    use super::*;
+
+    fn text(graph: &Graph) -> String {
+        graph.finalize().unwrap().text()
+    }
+
+    #[test]
+    fn a_fused_matmul() {
+        let finalized = matmul_bias_relu().finalize().unwrap();
+        assert_eq!(
+            finalized.text(),
+            "t0 = input HALF [1, 64, 32] stride [2048, 32, 1]\n\
+             t1 = input HALF [1, 32, 128] stride [4096, 128, 1]\n\
+             t3 = input HALF [1, 1, 128] stride [128, 128, 1]\n\
+             t2_matmul = MATMUL(A=t0, B=t1) compute FLOAT -> virtual FLOAT [1, 64, 128] stride [8192, 128, 1]\n\
+             t4_add = POINTWISE(IN_0=t2_matmul, IN_1=t3) ADD compute FLOAT -> virtual FLOAT [1, 64, 128] stride [8192, 128, 1]\n\
+             t5_relu_fwd = POINTWISE(IN_0=t4_add) RELU_FWD compute FLOAT -> output HALF [1, 64, 128] stride [8192, 128, 1]\n"
+        );
+        assert_eq!(finalized.legend().lines().nth(3), Some("t3 = 'bias' (uid 4)"));
+    }
+
+    #[test]
+    fn attributes_are_listed_where_they_are_not_the_default() {
+        let relu = Pointwise { relu_upper_clip: Some(6.0), alpha1: 2.0, ..Pointwise::new(PointwiseMode::ReluFwd) };
+        assert!(text(&pointwise(relu)).contains("RELU_FWD upper_clip=6 alpha1=2 compute FLOAT"));
+        let max = Pointwise {
+            nan_propagation: Some(super::super::NanPropagation::NotPropagate),
+            ..Pointwise::new(PointwiseMode::Max)
+        };
+        assert!(text(&pointwise(max)).contains("MAX not_propagate_nan compute"));
+        let index = Pointwise { axis: Some(2), ..Pointwise::new(PointwiseMode::GenIndex) };
+        assert!(text(&pointwise(index)).contains("GEN_INDEX axis=2 compute"));
+        let convolution = text(&convolution(ConvolutionDirection::BackwardData));
+        let expected = "t2_conv_dgrad = CONV_DGRAD(DY=t0, W=t1) pre_padding=[1, 1] post_padding=[1, 1] stride=[1, 1] dilation=[1, 1] compute";
+        assert!(convolution.contains(expected), "{convolution}");
+    }
+
+    #[test]
+    fn tensors_tell_what_is_unusual() {
+        let mut graph = matmul_bias_relu();
+        graph.tensors[2] = Tensor::scalar("bias", DataType::Float, Scalar::Float(0.5));
+        graph.tensors[0].alignment = 4;
+        graph.tensors[1].reordering = Reordering::F16x16;
+        let finalized = graph.finalize().unwrap();
+        assert!(finalized.text().contains("t0 = input HALF [1, 64, 32] stride [2048, 32, 1] align 4\n"));
+        assert!(finalized.text().contains("stride [4096, 128, 1] reordered F16x16\n"));
+        assert!(finalized.text().contains("t3 = scalar FLOAT [1, 1, 1] stride [1, 1, 1]\n"));
+        assert!(finalized.legend().contains("t3 = 'bias' (uid 4) value 0.5\n"));
+    }
+
+    #[test]
+    fn kinds_of_several_or_no_results() {
+        let mut graph = half_graph();
+        let x = image(&mut graph, "x", &[2, 3, 8, 8]);
+        let flag = graph.tensor(Tensor::new("flag").data_type(DataType::Int32).row_major([1, 1, 1, 1]));
+        let (sum, sq_sum) = graph.genstats("stats", x);
+        graph.set_output(sum);
+        graph.set_output(sq_sum);
+        let set = Attributes::Signal(Signal { mode: SignalMode::Set, value: 3 });
+        other(&mut graph, set, &[("X", x), ("FLAG", flag)], &[]);
+        let text = text(&graph);
+        assert!(
+            text.contains("t2_genstats, t3_genstats = GENSTATS(X=t0)") || text.contains("_genstats = GENSTATS"),
+            "{text}"
+        );
+        assert!(text.lines().any(|line| line.starts_with("SIGNAL(") && line.ends_with(" SET value=3")), "{text}");
+    }
+
+    #[test]
+    fn canonical_names_are_identifiers() {
+        let mut graph = half_graph();
+        let x = graph.tensor(Tensor::new("ünicode ;").row_major([2, 3, 8, 8]));
+        let max = graph.reduction("r", ReductionMode::MulNoZeros, x, [2, 3, 8, 1]);
+        let half = Fraction { numerator: 1, denominator: 2 };
+        let resample = Resample {
+            mode: ResampleMode::Bilinear,
+            padding_mode: PaddingMode::EdgeValPad,
+            window: vec![Fraction::whole(2); 2],
+            stride: vec![half; 2],
+            pre_padding: vec![half; 2],
+            post_padding: vec![Fraction::whole(1); 2],
+            generate_index: None,
+            alpha: 1.0,
+            beta: 0.0,
+        };
+        let large = graph.resample("up", resample, x);
+        let joined = graph.concatenate("cat", 3, &[x, x]);
+        for id in [max, large, joined] {
+            graph.set_output(id);
+        }
+        let finalized = graph.finalize().unwrap();
+        for id in finalized.tensor_ids() {
+            let name = finalized.canonical_name(id);
+            assert!(
+                name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'),
+                "{name}"
+            );
+        }
+        let text = finalized.text();
+        assert!(text.contains("_reduction_mul_no_zeros = REDUCTION(X=t0) MUL_NO_ZEROS compute FLOAT"), "{text}");
+        assert!(
+            text.contains("BILINEAR EDGE_VAL_PAD window=[2, 2] stride=[1/2, 1/2] pre_padding=[1/2, 1/2]"),
+            "{text}"
+        );
+        assert!(text.contains("_concatenate = CONCATENATE(INPUT=t0, INPUT=t0) axis=3 -> "), "{text}");
+        assert_eq!(text, graph.finalize().unwrap().text());
+    }
+
+    #[test]
+    fn carried_operations_show_what_is_set() {
+        let mut graph = half_graph();
+        let x = input(&mut graph, "x", &[2, 3]);
+        let attributes = [("permutation", serde_json::json!([1, 0])), ("unset", serde_json::Value::Null)];
+        let attributes = attributes.map(|(key, value)| (key.to_owned(), value)).into();
+        other(&mut graph, Attributes::Other(Other { tag: "TRANSPOSE", attributes }), &[("X", x)], &["Y"]);
+        assert!(
+            text(&graph)
+                .contains("t1_transpose = TRANSPOSE(X=t0) permutation=[1,0] compute FLOAT -> output HALF [3, 2]")
+        );
+    }
+
+    #[test]
+    fn concatenations_name_their_place() {
+        let mut graph = half_graph();
+        let x = input(&mut graph, "x", &[2, 3]);
+        let y = graph.concatenate("cat", 0, &[x, x]);
+        graph.set_output(y);
+        graph.last_operation().attributes = Attributes::Concat(Concat { axis: 0, in_place_index: Some(1) });
+        assert!(text(&graph).contains("axis=0 in_place_index=1 ->"));
+    }
 }

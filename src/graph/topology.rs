@@ -185,3 +185,134 @@ fn no_producer(draft: &Draft, reader: OperationId, tensor: TensorId) -> Malforme
     let message = "is virtual, but no operation writes it; only results can be virtual";
     draft.fault("GR-VIRTUAL-PRODUCER", reader, Some(tensor), message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{convolution, half_graph, input, matmul_bias_relu, refusal};
+    use crate::graph::{
+        Attributes, ConvolutionDirection, DataType, Graph, PointwiseMode, Port, Scalar, Tensor, TensorId,
+    };
+
+    /// Unary operations in a row; `edges` are (input, output) numbers of tensors t0, t1, …, all stored.
+    fn graph_of(edges: &[(u32, u32)]) -> Graph {
+        let mut graph = half_graph();
+        for (at, &(from, to)) in edges.iter().enumerate() {
+            while graph.tensors().len() <= from.max(to) as usize {
+                let name = format!("t{}", graph.tensors().len());
+                input(&mut graph, &name, &[2, 3]);
+            }
+            graph.pointwise(&format!("op{at}"), PointwiseMode::Abs, &[TensorId(from)]);
+            graph.tensors.pop();
+            graph.last_operation().outputs = vec![(Port::OUT_0, TensorId(to))];
+        }
+        graph
+    }
+
+    #[test]
+    fn a_tensor_has_one_writer() {
+        let message = refusal(&graph_of(&[(0, 1), (2, 1)]));
+        assert!(
+            message.contains("operation 'op1' (POINTWISE, node 1): tensor 't1': is also written by 'op0'"),
+            "{message}"
+        );
+        assert!(message.ends_with("[GR-ONE-WRITER]"), "{message}");
+    }
+
+    #[test]
+    fn a_virtual_tensor_has_a_writer() {
+        let mut graph = matmul_bias_relu();
+        graph.tensor_mut(TensorId(2)).is_virtual = true;
+        let message = refusal(&graph);
+        assert!(message.contains("'bias': is virtual, but no operation writes it"), "{message}");
+        assert!(message.ends_with("[GR-VIRTUAL-PRODUCER]"), "{message}");
+    }
+
+    #[test]
+    fn a_host_scalar_is_never_written() {
+        let mut graph = matmul_bias_relu();
+        graph.tensor_mut(TensorId(5)).is_pass_by_value = true;
+        assert!(refusal(&graph).contains("'relu::OUT_0': is a host scalar, which no operation can write [A-59]"));
+        let mut graph = half_graph();
+        let x = graph.tensor(Tensor::scalar("x", DataType::Float, Scalar::Float(1.0)));
+        let y = graph.pointwise("abs", PointwiseMode::Abs, &[x]);
+        graph.set_output(y);
+        assert_eq!(graph.finalize().unwrap().inputs().count(), 1);
+    }
+
+    #[test]
+    fn only_a_graph_of_one_operation_works_in_place() {
+        let alone = graph_of(&[(0, 0)]).finalize().unwrap();
+        let x = alone.tensor_ids().next().unwrap();
+        assert_eq!((alone.producer(x), alone.consumers(x).len()), (alone.operation_ids().next(), 1));
+        let message = refusal(&graph_of(&[(0, 0), (0, 1)]));
+        assert!(message.contains("'op0' (POINTWISE, node 0): tensor 't0': is read and written"), "{message}");
+        assert!(message.ends_with("[GR-INPLACE-MULTI]"), "{message}");
+    }
+
+    #[test]
+    fn beta_reads_in_place() {
+        let mut graph = convolution(ConvolutionDirection::Forward);
+        let set_beta = |graph: &mut Graph| match &mut graph.operations[0].attributes {
+            Attributes::Convolution(convolution) => convolution.beta = 0.5,
+            _ => unreachable!(),
+        };
+        set_beta(&mut graph);
+        graph.finalize().unwrap();
+        let y = graph.operations[0].result().unwrap();
+        let relu = graph.pointwise("relu", PointwiseMode::ReluFwd, &[y]);
+        graph.set_output(relu);
+        let message = refusal(&graph);
+        assert!(message.contains("beta is 0.5") && message.contains("graph of 2 operations"), "{message}");
+        assert!(message.ends_with("[GR-INPLACE-MULTI]"), "{message}");
+    }
+
+    #[test]
+    fn a_cycle_is_named() {
+        let message = refusal(&graph_of(&[(0, 1), (1, 2), (2, 0)]));
+        assert!(message.contains("runs in a circle: 'op"), "{message}");
+        assert!(
+            ["'op0' → 'op1'", "'op1' → 'op2'", "'op2' → 'op0'"].iter().filter(|step| message.contains(*step)).count()
+                >= 2
+        );
+        assert!(message.ends_with("[GR-ACYCLIC]"), "{message}");
+        let tail = refusal(&graph_of(&[(0, 1), (1, 0), (1, 2), (2, 3), (3, 4)]));
+        assert!(tail.contains("'op0'") && tail.contains("'op1'") && !tail.contains("'op2'"), "{tail}");
+    }
+
+    #[test]
+    fn a_long_cycle_is_cut() {
+        let edges: Vec<(u32, u32)> = (0..20_000).map(|at| (at, (at + 1) % 20_000)).collect();
+        let message = refusal(&graph_of(&edges));
+        assert!(message.contains("… 19992 more") && message.len() < 400, "{message}");
+    }
+
+    #[test]
+    fn dead_ends_are_taken_out_and_outputs_required() {
+        let mut graph = matmul_bias_relu();
+        let dead = graph.pointwise("dead", PointwiseMode::Exp, &[TensorId(4)]);
+        graph.pointwise("deader", PointwiseMode::Exp, &[dead]);
+        let finalized = graph.finalize().unwrap();
+        assert_eq!(finalized.key(), matmul_bias_relu().finalize().unwrap().key());
+        let notes = finalized.notes().join("\n");
+        assert!(notes.contains("'dead' (POINTWISE) leads to no output") && notes.contains("'deader'"), "{notes}");
+        let mut graph = matmul_bias_relu();
+        graph.tensor_mut(TensorId(5)).is_virtual = true;
+        assert!(
+            refusal(&graph).contains("every result is virtual; at least one must be an output of the graph [A-61]")
+        );
+    }
+
+    #[test]
+    fn dead_ends_must_still_be_well_formed() {
+        let mut graph = matmul_bias_relu();
+        graph.matmul("dead", TensorId(0), TensorId(0));
+        assert!(refusal(&graph).contains("'dead' (MATMUL, node 3)"));
+    }
+
+    #[test]
+    fn any_order_of_operations_will_do() {
+        let mut graph = matmul_bias_relu();
+        graph.operations.reverse();
+        assert_eq!(graph.finalize().unwrap().key(), matmul_bias_relu().finalize().unwrap().key());
+    }
+}

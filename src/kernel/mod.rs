@@ -1,5 +1,59 @@
 //! Typed description of a kernel: stages, tiles, launch geometry. No CUDA text yet.
+//!
+//! A [`Kernel`] is what an engine decided and all that code generation reads. It is plain data: nothing in it is
+//! computed again later, and everything in it is checked when it is made.
 
+mod accumulate;
+mod expr;
+mod iteration;
 mod launch;
+mod matmul;
+mod pointwise;
 
+use std::sync::Arc;
+
+pub use accumulate::{Accumulation, Combine, Finish, Map};
+pub use expr::{Register, StageProgram, Step, Value};
+pub use iteration::{Axis, IterationRequest, IterationSpace, step};
 pub use launch::{Launch, Parameter};
+pub use matmul::{MatmulKernel, MatmulTile, Operand, PartialLayout};
+pub use pointwise::{Access, CombineKernel, PointwiseKernel, ReductionKernel, Sweep};
+
+use crate::graph::FinalizedGraph;
+
+/// A lowered graph: one source file with one or more launches.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// The graph computed.
+    pub graph: Arc<FinalizedGraph>,
+    /// Name of the engine that lowered it.
+    pub engine: &'static str,
+    /// The engine config, as printed into the source.
+    pub config: String,
+    /// The functions of the file, in order; each is launched once, in this order.
+    pub functions: Vec<Function>,
+    /// Workspace shared by the launches, in bytes.
+    pub workspace_bytes: u64,
+}
+
+/// One `__global__` function with its launch.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// How it is launched; the parameters are those of the function.
+    pub launch: Launch,
+    /// What it does.
+    pub body: Body,
+}
+
+/// The skeletons.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// One pass over the iteration space.
+    Pointwise(PointwiseKernel),
+    /// One pass over the iteration space, reducing some of its axes.
+    Reduction(ReductionKernel),
+    /// Tiled matmul with mainloop and epilogue fusion.
+    Matmul(MatmulKernel),
+    /// Combination of partial results in a fixed order.
+    Combine(CombineKernel),
+}

@@ -1,1 +1,33 @@
 //! Execution plans: variant pack, workspace, launch.
+//!
+//! A [`Driver`] is loaded, a [`DeviceContext`] opened on one GPU, and an [`ExecutionPlan`] built there from a graph, its
+//! generated source and its cubin. [`ExecutionPlan::execute`] takes a [`VariantPack`] (device pointers and host scalars
+//! by uid), a [`Workspace`] and a [`Stream`], checks them, and launches: no allocation, no compilation, no
+//! synchronisation, no lock.
+//!
+//! [`run_on_device`] does everything around one execution with tensors of the host; [`time`] measures.
+//!
+//! The driver (libcuda) is looked for at run time. Where it is absent, [`Driver::load`] says so; nothing else here can
+//! be reached without it. Contexts are the devices' primary ones, which frameworks use too. cudarc's event tracking is
+//! off: ordering is the caller's, by streams. Nothing is ever put on the legacy default stream unless a caller hands it
+//! in.
+
+mod bindings;
+mod driver;
+mod execution_plan;
+mod memory;
+mod resident;
+mod scalar;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod timing;
+mod variant_pack;
+
+pub use driver::{DeviceContext, Driver};
+pub use execution_plan::{ExecutionPlan, MAX_PARAMETERS, WORKSPACE_ALIGNMENT};
+pub use memory::{DeviceBuffer, DevicePointer, Workspace};
+pub use resident::{DeviceTensors, run_on_device};
+pub use stream::Stream;
+pub use timing::{Timing, copy_bandwidth, time};
+pub use variant_pack::VariantPack;

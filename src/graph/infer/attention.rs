@@ -24,3 +24,38 @@ pub(super) fn infer(node: &mut Node) -> Result<(), Malformed> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::graph::samples::{half_graph, input, other, refusal, shape_of};
+    use crate::graph::{Attributes, Graph, Other, Tensor};
+
+    fn attention(tag: &'static str, query: &[i64], outputs: &[&'static str]) -> Graph {
+        let mut graph = half_graph();
+        let q = input(&mut graph, "q", query);
+        other(&mut graph, Attributes::Other(Other { tag, attributes: [].into() }), &[("Q", q)], outputs);
+        for id in graph.operations()[0].outputs.clone().into_iter().map(|slot| slot.1) {
+            if matches!(graph.tensors[id.index()].name.as_str(), "O" | "dQ") {
+                *graph.tensor_mut(id) = Tensor::new("given").row_major(query);
+            }
+        }
+        graph
+    }
+
+    #[test]
+    fn statistics_follow_the_query() {
+        let graph = attention("SDPA_FP8_FWD", &[2, 3, 5, 8], &["O", "Stats", "Max", "Sum_exp", "Amax_S"]);
+        let finalized = graph.finalize().unwrap();
+        for name in ["Stats", "Max", "Sum_exp"] {
+            assert_eq!(shape_of(&finalized, name), (&[2, 3, 5, 1][..], &[15, 5, 1, 1][..]), "{name}");
+        }
+        assert_eq!(shape_of(&finalized, "Amax_S").0, [1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn gradients_must_be_given() {
+        attention("SDPA_BWD", &[2, 3, 5, 8], &["dQ"]).finalize().unwrap();
+        assert!(refusal(&attention("SDPA_BWD", &[2, 3, 5, 8], &["dQ", "dK"])).contains("'dK': dims must be given"));
+        assert!(refusal(&attention("SDPA", &[3, 5, 8], &["O"])).contains("dims [3, 5, 8] have rank 3; required 4"));
+    }
+}

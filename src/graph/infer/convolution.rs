@@ -114,7 +114,10 @@ fn output_extent(
     let out = if padded < dilated { 0 } else { 1 + (padded - dilated) / stride };
     i64::try_from(out).ok().filter(|&out| out > 0).ok_or_else(|| {
         let formula = formula(convolution, axis, input, filter);
-        node.fault("CV-R6", format!("spatial axis {axis}: output extent {formula} = {out}; it must be positive"))
+        node.fault(
+            "CV-R6",
+            format!("spatial axis {axis}: output extent {formula} = {out}; it must be positive and below 2^63"),
+        )
     })
 }
 
@@ -186,4 +189,155 @@ fn require_equal(node: &Node, what: &str, one: (Port, i64), other: (Port, i64)) 
     }
     let message = format!("{what} is {} here but {} in {}; they must agree", other.1, one.1, one.0);
     Err(node.fault_at("CV-R2", other.0, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::samples::{convolution, half_graph, image, refusal, shape_of};
+    use crate::graph::{Attributes, Graph};
+
+    fn forward(x: &[i64], w: &[i64], attributes: Convolution) -> Graph {
+        let mut graph = half_graph();
+        let inputs = [image(&mut graph, "X", x), image(&mut graph, "W", w)];
+        let y = graph.convolution("conv", attributes, inputs);
+        graph.set_output(y);
+        graph
+    }
+
+    fn plain(spatial: usize) -> Convolution {
+        Convolution::new(ConvolutionDirection::Forward, spatial)
+    }
+
+    #[test]
+    fn output_extents() {
+        let strided =
+            Convolution { post_padding: vec![0, 2], ..plain(2).padding([3, 3]).stride([2, 3]).dilation([1, 2]) };
+        for (x, w, attributes, y) in [
+            (&[2, 8, 7, 7][..], &[4, 8, 7, 7][..], plain(2), &[2, 4, 1, 1][..]),
+            (&[2, 8, 10, 11], &[4, 8, 3, 5], strided, &[2, 4, 6, 3]),
+            (&[2, 8, 9], &[4, 8, 3], plain(1), &[2, 4, 7]),
+            (&[2, 8, 4, 5, 6], &[4, 8, 1, 2, 3], plain(3), &[2, 4, 4, 4, 4]),
+        ] {
+            assert_eq!(shape_of(&forward(x, w, attributes).finalize().unwrap(), "conv::Y").0, y);
+        }
+    }
+
+    #[test]
+    fn groups_of_both_forms() {
+        let packed = forward(&[2, 12, 5, 5], &[6, 4, 3, 3], plain(2)).finalize().unwrap();
+        assert_eq!(shape_of(&packed, "conv::Y"), (&[2, 6, 3, 3][..], &[54, 1, 18, 6][..]));
+        let explicit = forward(&[2, 3, 4, 5, 5], &[3, 2, 4, 3, 3], plain(2)).finalize().unwrap();
+        assert_eq!(shape_of(&explicit, "conv::Y"), (&[2, 3, 2, 3, 3][..], &[54, 2, 1, 18, 6][..]));
+    }
+
+    #[test]
+    fn extents_must_agree() {
+        for (x, w, expected) in [
+            (
+                &[2, 8, 5, 5][..],
+                &[4, 8, 6, 1][..],
+                "spatial axis 0: output extent 1 + floor((5 + 0 + 0 - ((6 - 1) * 1 + 1)) / 1) = 0",
+            ),
+            (&[2, 8, 5, 5], &[4, 3, 3, 3], "8 channels, which is no multiple of the 3 channels a group that W has"),
+            (&[2, 8, 5, 5], &[6, 2, 3, 3], "6 output channels are not divisible by the 4 groups [CV-R4]"),
+            (&[2, 8, 5, 5], &[4, 8, 3], "rank 3 with dims [4, 8, 3], but X has rank 4"),
+            (
+                &[2, 8, 5],
+                &[4, 8, 3],
+                "rank 3 with 2 spatial axes; required rank 4 (packed groups) or 5 (explicit groups)",
+            ),
+            (&[2, 3, 4, 5, 5], &[2, 2, 4, 3, 3], "groups is 2 here but 3 in X; they must agree [CV-R2]"),
+            (&[2, 3, 4, 5, 5], &[3, 2, 5, 3, 3], "channels a group is 5 here but 4 in X"),
+        ] {
+            let message = refusal(&forward(x, w, plain(2)));
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn the_output_is_neither_smaller_nor_larger() {
+        for (extent, fits) in [(15, false), (16, true), (17, false)] {
+            let mut graph = convolution(ConvolutionDirection::Forward);
+            let y = graph.operations()[0].result().unwrap();
+            graph.tensor_mut(y).dim = vec![4, 32, 16, extent];
+            if fits {
+                graph.finalize().unwrap();
+                continue;
+            }
+            let message = refusal(&graph);
+            let formula = "required 1 + floor((16 + 1 + 1 - ((3 - 1) * 1 + 1)) / 1) = 16 [CV-R5]";
+            assert!(message.contains(&format!("port Y: spatial axis 1 has extent {extent}, {formula}")), "{message}");
+        }
+        for (dim, expected) in
+            [([5, 32, 16, 16], "N is 5 here but 4 in X"), ([4, 33, 16, 16], "output channels is 33 here but 32 in W")]
+        {
+            let mut graph = convolution(ConvolutionDirection::Forward);
+            let y = graph.operations()[0].result().unwrap();
+            graph.tensor_mut(y).dim = dim.to_vec();
+            assert!(refusal(&graph).contains(expected));
+        }
+    }
+
+    #[test]
+    fn gradients_need_dims() {
+        for (direction, name) in
+            [(ConvolutionDirection::BackwardData, "DX"), (ConvolutionDirection::BackwardFilter, "DW")]
+        {
+            let mut graph = convolution(direction);
+            graph.finalize().unwrap();
+            let result = graph.operations()[0].result().unwrap();
+            graph.tensor_mut(result).dim.clear();
+            let message = refusal(&graph);
+            assert!(
+                message.contains(&format!("port {name}: dims must be given"))
+                    && message.ends_with("[ATTRIBUTE_NOT_SET]"),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn gradients_obey_the_forward_formula() {
+        for direction in [ConvolutionDirection::BackwardData, ConvolutionDirection::BackwardFilter] {
+            let mut graph = convolution(direction);
+            let result = graph.operations()[0].result().unwrap();
+            graph.tensor_mut(result).dim[3] += 1;
+            assert!(refusal(&graph).contains("port DY: spatial axis 1 has extent 16, required 1 + floor(("));
+        }
+    }
+
+    #[test]
+    fn strided_data_gradients_may_leave_a_rest() {
+        for (extent, fits) in [(14, false), (15, true), (16, true), (17, false)] {
+            let mut graph = half_graph();
+            let inputs = [image(&mut graph, "dy", &[1, 4, 8, 8]), image(&mut graph, "w", &[4, 2, 1, 1])];
+            let attributes = Convolution::new(ConvolutionDirection::BackwardData, 2).stride([2, 2]);
+            let dx = graph.convolution("dgrad", attributes, inputs);
+            graph.set_output(dx).dim = vec![1, 2, 16, extent];
+            assert_eq!(graph.finalize().is_ok(), fits, "{extent}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_in_range() {
+        type Edit = fn(&mut Convolution);
+        let edits: [(Edit, &str); 6] = [
+            (|conv| conv.pre_padding = vec![-1, 0], "pre_padding [-1, 0] holds -1; at least 0 is required"),
+            (|conv| conv.stride = vec![1, 0], "stride [1, 0] holds 0; at least 1 is required"),
+            (|conv| conv.dilation = vec![0, 1], "dilation [0, 1] holds 0; at least 1 is required"),
+            (|conv| conv.post_padding = vec![1], "post_padding [1] has 1 entries and stride [1, 1] has 2"),
+            (|conv| conv.stride = vec![], "stride [] has 0 entries"),
+            (|conv| conv.pre_padding = vec![i64::MAX, i64::MAX], "spatial axis 0: output extent"),
+        ];
+        for (edit, expected) in edits {
+            let mut graph = forward(&[2, 8, 5, 5], &[4, 8, 3, 3], plain(2));
+            if let Attributes::Convolution(convolution) = &mut graph.last_operation().attributes {
+                edit(convolution);
+            }
+            let result = graph.finalize();
+            let message = result.expect_err(expected).to_string();
+            assert!(message.contains(expected) || message.contains("63 bits"), "{message}");
+        }
+    }
 }

@@ -77,3 +77,69 @@ pub(super) fn check_signal(node: &Node) -> Result<(), Malformed> {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::samples::{half_graph, input, other, refusal, shape_of};
+    use crate::graph::{Attributes, DataType, Graph, Signal, SignalMode};
+
+    fn joined(axis: i64, dims: &[&[i64]]) -> Graph {
+        let mut graph = half_graph();
+        let inputs: Vec<_> =
+            dims.iter().enumerate().map(|(at, dim)| input(&mut graph, &format!("x{at}"), dim)).collect();
+        let y = graph.concatenate("cat", axis, &inputs);
+        graph.set_output(y);
+        graph
+    }
+
+    #[test]
+    fn extents_add_along_the_axis() {
+        let finalized = joined(1, &[&[2, 3, 4], &[2, 5, 4], &[2, 1, 4]]).finalize().unwrap();
+        assert_eq!(shape_of(&finalized, "cat::Y"), (&[2, 9, 4][..], &[36, 4, 1][..]));
+    }
+
+    #[test]
+    fn inputs_fit_each_other() {
+        for (axis, dims, expected) in [
+            (
+                1,
+                &[&[2, 3][..], &[3, 3]][..],
+                "input 'x1' has dims [3, 3], the first has [2, 3]; only axis 1 may differ",
+            ),
+            (1, &[&[2, 3], &[2, 3, 1]], "input 'x1' has dims [2, 3, 1]"),
+            (2, &[&[2, 3]], "axis 2 of dims [2, 3]; required 0 to rank - 1"),
+            (-1, &[&[2, 3]], "axis -1 of dims [2, 3]"),
+            (0, &[], "has no input"),
+            (0, &[&[i64::MAX / 16], &[i64::MAX / 16]], "63 bits"),
+        ] {
+            let message = refusal(&joined(axis, dims));
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn types_and_places_fit() {
+        let mut graph = joined(0, &[&[2, 3], &[2, 3]]);
+        graph.tensors[1].data_type = Some(DataType::Int8);
+        assert!(refusal(&graph).contains("data type is HALF, but input 'x1' is INT8; all must be equal"));
+        for (index, fits) in [(-1, false), (1, true), (2, false)] {
+            let mut graph = joined(0, &[&[2, 3], &[2, 3]]);
+            graph.last_operation().attributes = Attributes::Concat(Concat { axis: 0, in_place_index: Some(index) });
+            assert_eq!(graph.finalize().is_ok(), fits, "{index}");
+        }
+    }
+
+    #[test]
+    fn a_signal_passes_its_input_through() {
+        let graph = |flag: &[i64]| {
+            let mut graph = half_graph();
+            let inputs = [("X", input(&mut graph, "x", &[2, 3])), ("FLAG", input(&mut graph, "flag", flag))];
+            other(&mut graph, Attributes::Signal(Signal { mode: SignalMode::Wait, value: 1 }), &inputs, &["Y"]);
+            graph
+        };
+        let finalized = graph(&[1]).finalize().unwrap();
+        assert_eq!(shape_of(&finalized, "Y"), (&[2, 3][..], &[3, 1][..]));
+        assert!(refusal(&graph(&[2])).contains("dims are [2]; the flag is one value"));
+    }
+}

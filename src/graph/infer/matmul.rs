@@ -77,3 +77,66 @@ fn check_override(node: &Node, port: Port, product: &[i64]) -> Result<(), Malfor
     required[0] = product[0];
     Err(node.fault_at("MATMUL-SHAPE", port, format!("dims are {dim:?}, required {required:?}: one extent a batch")))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::graph::samples::{half_graph, input, refusal, shape_of};
+    use crate::graph::{Graph, Port};
+
+    fn product(a: &[i64], b: &[i64]) -> Graph {
+        let mut graph = half_graph();
+        let [a, b] = [input(&mut graph, "A", a), input(&mut graph, "B", b)];
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        graph
+    }
+
+    #[test]
+    fn batches_broadcast() {
+        for (a, b, c) in [
+            (&[2, 3][..], &[3, 5][..], &[2, 5][..]),
+            (&[1, 2, 3], &[4, 3, 5], &[4, 2, 5]),
+            (&[4, 2, 3], &[1, 3, 5], &[4, 2, 5]),
+            (&[2, 6, 2, 3], &[2, 2, 3, 5], &[2, 6, 2, 5]),
+        ] {
+            assert_eq!(shape_of(&product(a, b).finalize().unwrap(), "mm::C").0, c);
+        }
+    }
+
+    #[test]
+    fn shapes_must_fit() {
+        for (a, b, expected) in [
+            (&[3][..], &[3][..], "dims [3] have rank 1; at least 2 is required"),
+            (&[2, 3], &[1, 3, 5], "rank 3 with dims [1, 3, 5], but A has rank 2"),
+            (&[2, 3], &[4, 5], "K is 4 in dims [4, 5], but A has K = 3 in dims [2, 3]"),
+            (&[4, 2, 3], &[2, 3, 5], "batch extents [4, 2, 3] and [2, 3, 5] differ on axis 0"),
+            (&[1, 6, 2, 3], &[1, 4, 3, 5], "differ on axis 1, and neither is 1"),
+        ] {
+            let message = refusal(&product(a, b));
+            assert!(message.contains(expected) && message.ends_with("[MATMUL-SHAPE]"), "{message}");
+        }
+    }
+
+    #[test]
+    fn the_result_must_be_the_product_s() {
+        let mut graph = product(&[1, 2, 3], &[4, 3, 5]);
+        let c = graph.operations()[0].result().unwrap();
+        graph.tensor_mut(c).dim = vec![1, 2, 5];
+        let message = refusal(&graph);
+        assert!(message.contains("port C: dims are [1, 2, 5], required [4, 2, 5]: batch, M of A, N of B"), "{message}");
+    }
+
+    #[test]
+    fn overrides_are_one_extent_a_batch() {
+        let with = |dim: &[i64]| {
+            let mut graph = product(&[4, 2, 3], &[4, 3, 5]);
+            let extents = input(&mut graph, "m", dim);
+            graph.last_operation().inputs.push((Port::M_OVERRIDE, extents));
+            graph
+        };
+        with(&[4, 1, 1]).finalize().unwrap();
+        for dim in [&[4][..], &[4, 2, 1], &[3, 1, 1]] {
+            assert!(refusal(&with(dim)).contains("required [4, 1, 1]: one extent a batch"));
+        }
+    }
+}

@@ -178,3 +178,136 @@ fn infer_experts(node: &mut Node, other: &Other) -> Result<(), Malformed> {
     node.complete(Port("Output"), vec![1, tokens, columns], &Layout::RowMajor);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::graph::samples::{half_graph, input, other, refusal, shape_of};
+    use crate::graph::{Attributes, Graph, Tensor};
+
+    fn graph_of(
+        tag: &'static str,
+        attributes: Value,
+        inputs: &[(&'static str, &[i64])],
+        outputs: &[&'static str],
+    ) -> Graph {
+        let mut graph = half_graph();
+        let inputs: Vec<_> = inputs.iter().map(|&(port, dim)| (port, input(&mut graph, port, dim))).collect();
+        let attributes = attributes.as_object().cloned().unwrap_or_default().into_iter().collect();
+        other(&mut graph, Attributes::Other(Other { tag, attributes }), &inputs, outputs);
+        graph
+    }
+
+    fn shape(graph: &Graph, name: &str) -> (Vec<i64>, Vec<i64>) {
+        let finalized = graph.finalize().unwrap();
+        let (dim, stride) = shape_of(&finalized, name);
+        (dim.to_vec(), stride.to_vec())
+    }
+
+    const X: &[(&str, &[i64])] = &[("X", &[2, 3, 8])];
+
+    #[test]
+    fn reshapes() {
+        let given = graph_of("RESHAPE", json!({"dim": [6, 8], "stride": [1, 6]}), X, &["Y"]);
+        assert_eq!(shape(&given, "Y"), (vec![6, 8], vec![1, 6]));
+        let packed = graph_of("RESHAPE", json!({"dim": [2, 4, 6], "stride": null}), X, &["Y"]);
+        assert_eq!(shape(&packed, "Y"), (vec![2, 4, 6], vec![24, 1, 4]));
+        let mut on_result = graph_of("RESHAPE", json!({"dim": []}), X, &["Y"]);
+        assert!(
+            refusal(&on_result).contains("dims must be given, on the node or on its result [SHAPE_DEDUCTION_FAILED]")
+        );
+        on_result.tensors[1] = Tensor::new("Y").row_major([48]);
+        assert_eq!(shape(&on_result, "Y").0, [48]);
+        let message = refusal(&graph_of("RESHAPE", json!({"dim": [7, 7]}), X, &["Y"]));
+        assert!(message.contains("dims [7, 7] hold 49 elements, but X [2, 3, 8] holds 48"), "{message}");
+        assert!(refusal(&graph_of("RESHAPE", json!({"dim": "x"}), X, &["Y"])).contains("attribute dim is not a list"));
+    }
+
+    #[test]
+    fn transposes() {
+        let graph = graph_of("TRANSPOSE", json!({"permutation": [2, 0, 1]}), X, &["Y"]);
+        assert_eq!(shape(&graph, "Y"), (vec![8, 2, 3], vec![1, 24, 8]));
+        for bad in [json!([0, 1]), json!([0, 1, 1]), json!([0, 1, 3]), json!([0, 1, -1]), json!(null)] {
+            let message = refusal(&graph_of("TRANSPOSE", json!({"permutation": bad}), X, &["Y"]));
+            assert!(message.contains("of 3 axes; each axis must occur once"), "{message}");
+        }
+    }
+
+    #[test]
+    fn slices() {
+        let attributes = json!({"slices": [[0, 2], [1, 3], [1, 8]], "slice_strides": [1, 1, 3]});
+        assert_eq!(shape(&graph_of("SLICE", attributes, X, &["Y"]), "Y"), (vec![2, 2, 3], vec![24, 8, 3]));
+        let plain = json!({"slices": [[0, 2], [1, 3], [1, 8]]});
+        assert_eq!(shape(&graph_of("SLICE", plain, X, &["Y"]), "Y"), (vec![2, 2, 7], vec![24, 8, 1]));
+        for (bad, expected) in [
+            (json!({"slices": [[0, 2], [1, 3]]}), "one entry for each of the 3 axes"),
+            (json!({"slices": [[0, 2], [1, 3], [1, 9]]}), "slice 1 to 9 by 1 on axis 2 of extent 8"),
+            (json!({"slices": [[0, 2], [3, 3], [1, 8]]}), "slice 3 to 3 by 1 on axis 1"),
+            (json!({"slices": [[-1, 2], [1, 3], [1, 8]]}), "slice -1 to 2"),
+            (json!({"slices": [[0, 2], [1, 3], [1, 8]], "slice_strides": [1, 1, 0]}), "by 0 on axis 2"),
+        ] {
+            let message = refusal(&graph_of("SLICE", bad, X, &["Y"]));
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn random_numbers() {
+        let graph = graph_of("RNG", json!({"dim": [2, 3], "stride": [3, 1]}), &[("Seed", &[1, 1])], &["Y"]);
+        assert_eq!(shape(&graph, "Y"), (vec![2, 3], vec![3, 1]));
+        let graph = graph_of("RNG", json!({}), &[("Seed", &[1, 1])], &["Y"]);
+        assert!(refusal(&graph).contains("'Y': dims must be given"));
+    }
+
+    #[test]
+    fn block_scales() {
+        let last = graph_of("BLOCK_SCALE_QUANTIZE", json!({"block_size": 4, "axis": null}), X, &["Y", "scale"]);
+        assert_eq!(shape(&last, "Y"), (vec![2, 3, 8], vec![24, 8, 1]));
+        assert_eq!(shape(&last, "scale"), (vec![2, 3, 2], vec![6, 2, 1]));
+        let first = graph_of("BLOCK_SCALE_QUANTIZE", json!({"block_size": 2, "axis": 0}), X, &["Y", "scale"]);
+        assert_eq!(shape(&first, "scale").0, [1, 3, 8]);
+        for bad in [
+            json!({"block_size": 0}),
+            json!({}),
+            json!({"block_size": 4, "axis": 3}),
+            json!({"block_size": 4, "axis": -1}),
+        ] {
+            assert!(
+                refusal(&graph_of("BLOCK_SCALE_QUANTIZE", bad, X, &["Y", "scale"])).contains("[BLOCK-SCALE-SHAPE]")
+            );
+        }
+        let back = graph_of(
+            "BLOCK_SCALE_DEQUANTIZE",
+            json!({"block_size": [4]}),
+            &[("X", &[2, 8]), ("scale", &[2, 2])],
+            &["Y"],
+        );
+        assert_eq!(shape(&back, "Y").0, [2, 8]);
+    }
+
+    #[test]
+    fn rotary_embeddings() {
+        let graph = graph_of("ROPE", json!({}), &[("INPUT", &[2, 8]), ("FREQS", &[1, 8])], &["OUTPUT"]);
+        assert_eq!(shape(&graph, "OUTPUT").0, [2, 8]);
+        let graph = graph_of("ROPE_BWD", json!({}), &[("DY", &[2, 8]), ("FREQS", &[1, 8])], &["DX"]);
+        assert_eq!(shape(&graph, "DX").0, [2, 8]);
+    }
+
+    #[test]
+    fn experts() {
+        let inputs: &[(&str, &[i64])] = &[
+            ("Token", &[1, 10, 4]),
+            ("Weight", &[3, 4, 6]),
+            ("FirstTokenOffset", &[3, 1, 1]),
+            ("TokenIndex", &[1, 20, 1]),
+        ];
+        let plain = graph_of("MOE_GROUPED_MATMUL", json!({"mode": "NONE"}), inputs, &["Output"]);
+        assert_eq!(shape(&plain, "Output"), (vec![1, 10, 6], vec![60, 6, 1]));
+        let gathered = graph_of("MOE_GROUPED_MATMUL", json!({"mode": "GATHER"}), inputs, &["Output"]);
+        assert_eq!(shape(&gathered, "Output").0, [1, 20, 6]);
+        let flat = graph_of("MOE_GROUPED_MATMUL", json!({}), &[("Token", &[1]), ("Weight", &[3])], &["Output"]);
+        assert!(refusal(&flat).contains("need rank 3"));
+    }
+}

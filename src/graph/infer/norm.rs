@@ -95,3 +95,96 @@ fn infer_backward(node: &mut Node, parameter_dim: fn(&[i64]) -> Vec<i64>) -> Res
     complete_outputs(node, &parameter_dim(&dim));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::graph::samples::{half_graph, image, input, other, refusal, shape_of};
+    use crate::graph::{Attributes, Graph, Other, Tensor, TensorId};
+
+    /// A norm of X, whose other inputs are named and shaped by `parameters`.
+    fn norm(tag: &'static str, x: &[i64], parameters: &[(&'static str, &[i64])], outputs: &[&'static str]) -> Graph {
+        let mut graph = half_graph();
+        let x = image(&mut graph, "X", x);
+        let mut inputs = vec![("X", x)];
+        for &(port, dim) in parameters {
+            let id: TensorId =
+                if dim.is_empty() { graph.tensor(Tensor::new(port)) } else { input(&mut graph, port, dim) };
+            inputs.push((port, id));
+        }
+        other(&mut graph, Attributes::Other(Other { tag, attributes: [].into() }), &inputs, outputs);
+        graph
+    }
+
+    fn dims(graph: &Graph, names: &[&str]) -> Vec<Vec<i64>> {
+        let finalized = graph.finalize().unwrap();
+        names.iter().map(|name| shape_of(&finalized, name).0.to_vec()).collect()
+    }
+
+    const X: &[i64] = &[4, 6, 5, 7];
+    const CHANNEL: &[i64] = &[1, 6, 1, 1];
+    const ONE: &[i64] = &[1, 1, 1, 1];
+
+    #[test]
+    fn batch_norm() {
+        let parameters = [("SCALE", CHANNEL), ("BIAS", CHANNEL), ("EPSILON", ONE)];
+        let outputs = ["Y", "MEAN", "INV_VARIANCE", "NEXT_RUNNING_MEAN", "NEXT_RUNNING_VAR"];
+        let graph = norm("BATCHNORM", X, &parameters, &outputs);
+        assert_eq!(dims(&graph, &outputs), [X, CHANNEL, CHANNEL, CHANNEL, CHANNEL]);
+        let inference = [("SCALE", CHANNEL), ("BIAS", CHANNEL), ("MEAN", CHANNEL), ("INV_VARIANCE", CHANNEL)];
+        assert_eq!(dims(&norm("BATCHNORM_INFERENCE", X, &inference, &["Y"]), &["Y"]), [X]);
+    }
+
+    #[test]
+    fn batch_norm_parts() {
+        let outputs = ["EQ_SCALE", "EQ_BIAS", "MEAN", "INV_VARIANCE"];
+        let finalize = norm("BN_FINALIZE", X, &[("SUM", CHANNEL), ("SQ_SUM", CHANNEL)], &outputs);
+        assert_eq!(dims(&finalize, &outputs), [CHANNEL; 4]);
+        let parameters = [("DY", X), ("SCALE", CHANNEL), ("MEAN", CHANNEL), ("INV_VARIANCE", CHANNEL)];
+        let backward = norm("DBN", X, &parameters, &["DX", "DSCALE", "DBIAS"]);
+        assert_eq!(dims(&backward, &["DX", "DSCALE", "DBIAS"]), [X, CHANNEL, CHANNEL]);
+        let weight = norm("DBN_WEIGHT", X, &parameters, &["DSCALE", "EQ_BIAS", "EQ_SCALE_X"]);
+        assert_eq!(dims(&weight, &["DSCALE", "EQ_BIAS", "EQ_SCALE_X"]), [CHANNEL; 3]);
+    }
+
+    #[test]
+    fn layer_norms_infer_parameters_and_statistics() {
+        let parameters: [(&str, &[i64]); 3] = [("SCALE", &[]), ("BIAS", &[]), ("EPSILON", ONE)];
+        for tag in ["LAYER_NORM", "ADA_LAYER_NORM", "RMS_NORM"] {
+            let graph = norm(tag, X, &parameters, &["Y", "MEAN", "INV_VARIANCE"]);
+            let finalized = graph.finalize().unwrap();
+            assert_eq!(shape_of(&finalized, "SCALE"), (&[1, 6, 5, 7][..], &[210, 1, 42, 6][..]));
+            assert_eq!(dims(&graph, &["Y", "MEAN", "INV_VARIANCE"]), [X, &[4, 1, 1, 1], &[4, 1, 1, 1]]);
+        }
+        let last_axis = norm("LAYER_NORM", X, &[("SCALE", &[1, 1, 1, 7]), ("BIAS", &[1, 1, 1, 7])], &["Y", "MEAN"]);
+        assert_eq!(dims(&last_axis, &["MEAN"]), [[4, 6, 5, 1]]);
+        assert!(
+            refusal(&norm("LAYER_NORM", X, &[("SCALE", &[7])], &["Y"]))
+                .contains("rank 1 with dims [7], but X has rank 4")
+        );
+    }
+
+    #[test]
+    fn instance_norm() {
+        let parameters = [("SCALE", CHANNEL), ("BIAS", CHANNEL), ("EPSILON", ONE)];
+        let graph = norm("INSTANCE_NORM", X, &parameters, &["Y", "MEAN", "INV_VARIANCE"]);
+        assert_eq!(dims(&graph, &["Y", "MEAN", "INV_VARIANCE"]), [X, &[4, 6, 1, 1], &[4, 6, 1, 1]]);
+        let missing = norm("INSTANCE_NORM", X, &[("SCALE", &[])], &["Y"]);
+        assert!(refusal(&missing).contains("'SCALE': dims must be given"));
+    }
+
+    #[test]
+    fn gradients_of_norms() {
+        let parameters = [("DY", X), ("SCALE", CHANNEL), ("MEAN", ONE), ("INV_VARIANCE", ONE)];
+        let outputs = ["DX", "DSCALE", "DBIAS"];
+        for tag in ["LAYER_NORM_BPROP", "ADA_LAYER_NORM_BPROP", "RMS_NORM_BPROP"] {
+            assert_eq!(dims(&norm(tag, X, &parameters, &outputs), &outputs), [X, &[1, 6, 5, 7], &[1, 6, 5, 7]]);
+        }
+        assert_eq!(dims(&norm("INSTANCE_NORM_BPROP", X, &parameters, &outputs), &outputs), [X, CHANNEL, CHANNEL]);
+    }
+
+    #[test]
+    fn what_no_rule_covers_must_be_given() {
+        let graph = norm("MOE_GROUPED_MATMUL_BWD", X, &[], &["DWeight"]);
+        assert!(refusal(&graph).contains("'DWeight': dims must be given; they cannot be inferred"));
+    }
+}

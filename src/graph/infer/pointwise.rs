@@ -82,3 +82,99 @@ fn check_axis(node: &Node, axis: Option<i64>, rank: usize) -> Result<(), Malform
         None => Err(node.fault("PW-IDX", "axis is not set; GEN_INDEX requires it")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::samples::{half_graph, image, input, refusal, shape_of};
+    use crate::graph::{Attributes, Graph, Tensor};
+
+    fn graph_of(mode: PointwiseMode, dims: &[&[i64]]) -> Graph {
+        let mut graph = half_graph();
+        let inputs: Vec<_> =
+            dims.iter().enumerate().map(|(at, dim)| input(&mut graph, &format!("x{at}"), dim)).collect();
+        let y = graph.pointwise("op", mode, &inputs);
+        graph.set_output(y);
+        graph
+    }
+
+    #[test]
+    fn dims_are_the_broadcast_and_strides_those_of_an_input_like_it() {
+        let mut graph = half_graph();
+        let bias = input(&mut graph, "bias", &[1, 3, 1, 1]);
+        let x = image(&mut graph, "x", &[2, 3, 4, 5]);
+        let y = graph.pointwise("op", PointwiseMode::Add, &[bias, x]);
+        graph.set_output(y);
+        assert_eq!(shape_of(&graph.finalize().unwrap(), "op::OUT_0"), (&[2, 3, 4, 5][..], &[60, 1, 15, 3][..]));
+    }
+
+    #[test]
+    fn mutual_broadcast_gives_strides_to_virtual_results_only() {
+        let mut graph = graph_of(PointwiseMode::Add, &[&[2, 3, 1], &[2, 1, 4]]);
+        let message = refusal(&graph);
+        assert!(
+            message.contains("no input has the dims [2, 3, 4]") && message.ends_with("[SHAPE_DEDUCTION_FAILED]"),
+            "{message}"
+        );
+        let sum = graph.operations()[0].result().unwrap();
+        graph.tensor_mut(sum).is_virtual = true;
+        let y = graph.pointwise("exp", PointwiseMode::Exp, &[sum]);
+        graph.set_output(y);
+        assert_eq!(shape_of(&graph.finalize().unwrap(), "op::OUT_0"), (&[2, 3, 4][..], &[12, 4, 1][..]));
+    }
+
+    #[test]
+    fn inputs_must_broadcast_to_the_output() {
+        let message = refusal(&graph_of(PointwiseMode::Add, &[&[2, 3], &[2, 4]]));
+        assert!(message.contains("port IN_1: extent 4 on axis 1 does not broadcast with 3"), "{message}");
+        let message = refusal(&graph_of(PointwiseMode::Add, &[&[2, 3], &[3]]));
+        assert!(message.contains("port IN_1: rank 1 with dims [3], but IN_0 has rank 2"), "{message}");
+        let mut graph = graph_of(PointwiseMode::Abs, &[&[1, 3]]);
+        let y = graph.operations()[0].result().unwrap();
+        *graph.tensor_mut(y) = Tensor::new("y").row_major([2, 3]);
+        let message = refusal(&graph);
+        assert!(
+            message.contains("port OUT_0: dims are [2, 3], required [1, 3]: the broadcast of the inputs"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn every_mode_takes_its_number_of_inputs() {
+        for &mode in PointwiseMode::ALL {
+            let dims = vec![&[2, 3][..]; mode.inputs() + 1];
+            let fits = |count: usize| {
+                let mut graph = graph_of(mode, &dims[..count.min(3)]);
+                if let Attributes::Pointwise(pointwise) = &mut graph.last_operation().attributes {
+                    pointwise.axis = Some(0);
+                }
+                graph.finalize().is_ok()
+            };
+            assert!(fits(mode.inputs()), "{mode}");
+            assert!(!fits(mode.inputs() - 1), "{mode}");
+            assert!(mode.inputs() == 3 || !fits(mode.inputs() + 1), "{mode}");
+        }
+    }
+
+    #[test]
+    fn a_selection_does_not_broadcast_but_for_a_scalar_second_choice() {
+        let full: &[i64] = &[2, 3];
+        let select = |dims: [&[i64]; 3]| graph_of(PointwiseMode::BinarySelect, &dims);
+        select([full, full, full]).finalize().unwrap();
+        select([full, &[1, 1], full]).finalize().unwrap();
+        for dims in [[full, &[1, 3], full], [&[1, 1], full, full], [full, full, &[1, 1]]] {
+            let message = refusal(&select(dims));
+            assert!(message.contains("required [2, 3]: BINARY_SELECT does not broadcast [PW-R6]"), "{message}");
+        }
+    }
+
+    #[test]
+    fn an_index_has_an_axis_of_the_tensor() {
+        for (axis, fits) in [(None, false), (Some(-1), false), (Some(0), true), (Some(1), true), (Some(2), false)] {
+            let mut graph = graph_of(PointwiseMode::GenIndex, &[&[2, 3]]);
+            graph.last_operation().attributes =
+                Attributes::Pointwise(Pointwise { axis, ..Pointwise::new(PointwiseMode::GenIndex) });
+            assert_eq!(graph.finalize().is_ok(), fits, "{axis:?}");
+        }
+    }
+}

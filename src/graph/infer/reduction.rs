@@ -60,3 +60,52 @@ pub(super) fn check_genstats(node: &Node) -> Result<(), Malformed> {
 pub(super) fn channel_vector(dim: &[i64]) -> Vec<i64> {
     dim.iter().enumerate().map(|(axis, &extent)| if axis == 1 { extent } else { 1 }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::graph::samples::{half_graph, image, input, refusal, shape_of};
+    use crate::graph::{Graph, ReductionMode, Tensor};
+
+    fn reduced(x: &[i64], y: &[i64]) -> Graph {
+        let mut graph = half_graph();
+        let x = input(&mut graph, "x", x);
+        let y = graph.reduction("sum", ReductionMode::Add, x, y);
+        graph.set_output(y);
+        graph
+    }
+
+    #[test]
+    fn extents_of_one_mark_the_reduced_axes() {
+        let finalized = reduced(&[2, 3, 4, 5], &[1, 3, 1, 1]).finalize().unwrap();
+        assert_eq!(shape_of(&finalized, "sum::Y").1, [3, 1, 3, 3]);
+        reduced(&[2, 1, 4], &[1, 1, 4]).finalize().unwrap();
+    }
+
+    #[test]
+    fn something_must_be_reduced() {
+        for (x, y) in [(&[2, 3][..], &[2, 3][..]), (&[1, 1], &[1, 1]), (&[2, 3], &[])] {
+            let message = refusal(&reduced(x, y));
+            assert!(message.contains("nothing is reduced") && message.ends_with("[A-26]"), "{message}");
+        }
+        let message = refusal(&reduced(&[2, 3], &[2, 2]));
+        assert!(message.contains("extent 2 on axis 1; required 3 (kept) or 1 (reduced)"), "{message}");
+        assert!(refusal(&reduced(&[2, 3], &[1])).contains("rank 1 with dims [1], but X has rank 2"));
+    }
+
+    #[test]
+    fn statistics_are_per_channel() {
+        let graph = |dim: &[i64], sum_dim: &[i64]| {
+            let mut graph = half_graph();
+            let x = image(&mut graph, "x", dim);
+            let (sum, sq_sum) = graph.genstats("stats", x);
+            *graph.tensor_mut(sum) = Tensor::new("sum").channels_last(sum_dim);
+            graph.set_output(sq_sum);
+            graph
+        };
+        graph(&[2, 3, 4, 5], &[1, 3, 1, 1]).finalize().unwrap();
+        let message = refusal(&graph(&[2, 3, 4, 5], &[1, 4, 1, 1]));
+        assert!(message.contains("port SUM: dims are [1, 4, 1, 1], required [1, 3, 1, 1]"), "{message}");
+        assert!(refusal(&graph(&[2, 3, 4, 5], &[1, 3])).contains("required [1, 3, 1, 1]"));
+        assert!(refusal(&graph(&[2], &[1])).contains("no channel axis"));
+    }
+}

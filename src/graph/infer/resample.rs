@@ -50,7 +50,8 @@ fn output_dim(node: &Node, resample: &Resample, input: Port) -> Result<Vec<i64>,
         let Some(out) = out.and_then(|out| i64::try_from(out).ok()).filter(|&out| out > 0) else {
             let found = out.map_or("out of range".to_owned(), |out| out.to_string());
             let formula = formula(resample, axis, extent);
-            let message = format!("spatial axis {axis}: output extent {formula} = {found}; it must be positive");
+            let message =
+                format!("spatial axis {axis}: output extent {formula} = {found}; it must be positive and below 2^63");
             return Err(node.fault("RS-SHAPE", message));
         };
         output.push(out);
@@ -77,7 +78,7 @@ fn check_parameters(node: &Node, resample: &Resample, dim: &[i64]) -> Result<(),
         }
         let is_bad = |value: &&Fraction| value.denominator <= 0 || (is_positive && value.numerator <= 0);
         if let Some(value) = values.iter().find(is_bad) {
-            let message = format!("{name} holds {}; it must be positive", text(*value));
+            let message = format!("{name} holds {value}; it must be positive");
             return Err(node.fault("RS-SHAPE", message));
         }
     }
@@ -101,7 +102,7 @@ fn output_extent(resample: &Resample, axis: usize, input: i64) -> Option<i128> {
     let stride = resample.stride[axis];
     let above = sum.checked_mul(i128::from(stride.denominator))?;
     let below = common.checked_mul(i128::from(stride.numerator))?;
-    Some(1 + above.div_euclid(below))
+    above.div_euclid(below).checked_add(1)
 }
 
 /// Least common multiple of positive numbers.
@@ -114,14 +115,124 @@ fn least_multiple(a: i128, b: i128) -> Option<i128> {
 }
 
 fn formula(resample: &Resample, axis: usize, input: i64) -> String {
-    let [pre, post] = [resample.pre_padding[axis], resample.post_padding[axis]].map(text);
-    let [window, stride] = [resample.window[axis], resample.stride[axis]].map(text);
+    let (pre, post) = (resample.pre_padding[axis], resample.post_padding[axis]);
+    let (window, stride) = (resample.window[axis], resample.stride[axis]);
     format!("1 + floor(({input} + {pre} + {post} - {window}) / {stride})")
 }
 
-fn text(value: Fraction) -> String {
-    match value.denominator {
-        1 => value.numerator.to_string(),
-        denominator => format!("{}/{denominator}", value.numerator),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::samples::{half_graph, image, other, refusal, shape_of};
+    use crate::graph::{Attributes, Graph, PaddingMode, ResampleMode, Tensor};
+
+    fn pooling(window: i64, stride: i64, padding: i64) -> Resample {
+        Resample {
+            mode: ResampleMode::Maxpool,
+            padding_mode: PaddingMode::NegInfPad,
+            window: vec![Fraction::whole(window); 2],
+            stride: vec![Fraction::whole(stride); 2],
+            pre_padding: vec![Fraction::whole(padding); 2],
+            post_padding: vec![Fraction::whole(padding); 2],
+            generate_index: None,
+            alpha: 1.0,
+            beta: 0.0,
+        }
+    }
+
+    fn pooled(attributes: Resample, dim: &[i64]) -> Graph {
+        let mut graph = half_graph();
+        let x = image(&mut graph, "x", dim);
+        other(&mut graph, Attributes::ResampleForward(attributes), &[("X", x)], &["Y", "Index"]);
+        graph
+    }
+
+    #[test]
+    fn pooled_extents() {
+        for (window, stride, padding, out) in [(2, 2, 0, 3), (3, 2, 1, 4), (7, 1, 0, 1)] {
+            let finalized = pooled(pooling(window, stride, padding), &[2, 3, 7, 7]).finalize().unwrap();
+            assert_eq!(shape_of(&finalized, "Y").0, [2, 3, out, out]);
+            assert_eq!(shape_of(&finalized, "Index"), shape_of(&finalized, "Y"));
+        }
+    }
+
+    #[test]
+    fn fractions_are_exact() {
+        let half = |numerator| Fraction { numerator, denominator: 2 };
+        let attributes = Resample {
+            stride: vec![half(1); 2],
+            pre_padding: vec![half(1); 2],
+            post_padding: vec![Fraction::whole(1); 2],
+            ..pooling(2, 1, 0)
+        };
+        let finalized = pooled(attributes.clone(), &[2, 3, 7, 1]).finalize().unwrap();
+        assert_eq!(shape_of(&finalized, "Y").0, [2, 3, 14, 2]);
+        let third = Fraction { numerator: 1, denominator: 3 };
+        let finalized =
+            pooled(Resample { pre_padding: vec![third; 2], ..attributes }, &[2, 3, 7, 7]).finalize().unwrap();
+        assert_eq!(shape_of(&finalized, "Y").0, [2, 3, 13, 13]);
+    }
+
+    #[test]
+    fn parameters_and_results_are_checked() {
+        let zero = Fraction { numerator: 1, denominator: 0 };
+        for (attributes, expected) in [
+            (pooling(8, 1, 0), "spatial axis 0: output extent 1 + floor((7 + 0 + 0 - 8) / 1) = 0"),
+            (pooling(0, 1, 0), "window holds 0; it must be positive"),
+            (pooling(2, -1, 0), "stride holds -1; it must be positive"),
+            (Resample { pre_padding: vec![zero; 2], ..pooling(2, 1, 0) }, "pre_padding holds 1/0"),
+            (Resample { window: vec![Fraction::whole(2)], ..pooling(2, 1, 0) }, "window has 1 entries; required 2"),
+            (pooling(2, 1, i64::MAX), "positive and below 2^63"),
+        ] {
+            let message = refusal(&pooled(attributes, &[2, 3, 7, 7]));
+            assert!(message.contains(expected), "{message}");
+        }
+        assert!(refusal(&pooled(pooling(2, 1, 0), &[2, 3])).contains("no spatial axis"));
+        let mut graph = pooled(pooling(2, 2, 0), &[2, 3, 7, 7]);
+        let y = graph.operations()[0].result().unwrap();
+        graph.tensor_mut(y).dim = vec![2, 3, 4, 3];
+        assert!(refusal(&graph).contains("port Y: dims are [2, 3, 4, 3], required [2, 3, 3, 3]"));
+    }
+
+    #[test]
+    fn fractions_beyond_128_bits_are_refused() {
+        let odd = |denominator| Fraction { numerator: i64::MAX, denominator };
+        let attributes = Resample {
+            window: vec![odd(i64::MAX - 1); 2],
+            pre_padding: vec![odd(i64::MAX - 24); 2],
+            post_padding: vec![odd(i64::MAX - 54); 2],
+            ..pooling(2, 1, 0)
+        };
+        assert!(refusal(&pooled(attributes, &[2, 3, 7, 7])).contains("out of range"));
+    }
+
+    #[test]
+    fn gradients() {
+        let graph = |ports: &[&'static str], dx: Option<[i64; 4]>| {
+            let mut graph = half_graph();
+            let dy = image(&mut graph, "dy", &[2, 3, 3, 3]);
+            let mut inputs = vec![("DY", dy)];
+            for &port in ports {
+                let dim = if port == "X" { [2, 3, 7, 7] } else { [2, 3, 3, 3] };
+                inputs.push((port, image(&mut graph, port, &dim)));
+            }
+            other(&mut graph, Attributes::ResampleBackward(pooling(2, 2, 0)), &inputs, &["DX"]);
+            let result = graph.operations()[0].result().unwrap();
+            if let Some(dim) = dx {
+                *graph.tensor_mut(result) = Tensor::new("DX").channels_last(dim);
+            }
+            graph
+        };
+        graph(&["Index"], Some([2, 3, 7, 6])).finalize().unwrap();
+        let finalized = graph(&["Y", "X"], None).finalize().unwrap();
+        assert_eq!(shape_of(&finalized, "DX").0, [2, 3, 7, 7]);
+        assert!(refusal(&graph(&["Index"], None)).contains("port DX: dims must be given"));
+        assert!(
+            refusal(&graph(&[], Some([2, 3, 9, 7]))).contains("port DY: dims are [2, 3, 3, 3], required [2, 3, 4, 3]")
+        );
+        assert!(
+            refusal(&graph(&["X"], Some([2, 3, 7, 6])))
+                .contains("port X: dims are [2, 3, 7, 7], required [2, 3, 7, 6]")
+        );
     }
 }

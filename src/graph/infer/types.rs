@@ -74,3 +74,78 @@ fn needs_compute_type(attributes: &Attributes) -> bool {
         _ => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::graph::samples::{half_graph, input, matmul_bias_relu, other, refusal};
+    use crate::graph::{
+        Attributes, DataType, Fraction, Graph, Other, PaddingMode, PointwiseMode, Resample, ResampleMode, Tensor,
+    };
+
+    #[test]
+    fn missing_types_name_the_key_of_the_context() {
+        let mut graph = matmul_bias_relu();
+        graph.io_data_type = None;
+        let message = refusal(&graph);
+        assert!(message.contains("tensor 'A': has no data type, and the graph has no io_data_type"), "{message}");
+        let mut graph = matmul_bias_relu();
+        graph.intermediate_data_type = None;
+        let message = refusal(&graph);
+        assert!(
+            message.contains("tensor 'mm::C': has no data type, and the graph has no intermediate_data_type"),
+            "{message}"
+        );
+        let mut graph = matmul_bias_relu();
+        graph.compute_data_type = None;
+        let message = refusal(&graph);
+        assert!(message.contains("'mm' (MATMUL, node 0): has no compute data type"), "{message}");
+        assert!(message.ends_with("[ATTRIBUTE_NOT_SET]"), "{message}");
+    }
+
+    #[test]
+    fn resampling_computes_in_float_whatever_the_context_says() {
+        let mut graph = half_graph().compute_data_type(DataType::Half);
+        let x = input(&mut graph, "x", &[1, 2, 4, 4]);
+        let attributes = Resample {
+            mode: ResampleMode::Maxpool,
+            padding_mode: PaddingMode::NegInfPad,
+            window: vec![Fraction::whole(2); 2],
+            stride: vec![Fraction::whole(2); 2],
+            pre_padding: vec![Fraction::whole(0); 2],
+            post_padding: vec![Fraction::whole(0); 2],
+            generate_index: None,
+            alpha: 1.0,
+            beta: 0.0,
+        };
+        let y = graph.resample("pool", attributes, x);
+        graph.set_output(y);
+        let finalized = graph.finalize().unwrap();
+        assert_eq!(finalized.compute_type(finalized.operation_ids().next().unwrap()), DataType::Float);
+    }
+
+    #[test]
+    fn moved_data_keeps_its_type_without_a_context() {
+        let mut graph = Graph::new();
+        let x = graph.tensor(Tensor::new("x").data_type(DataType::Int8).row_major([2, 3]));
+        let attributes = [("permutation".to_owned(), serde_json::json!([1, 0]))].into();
+        other(&mut graph, Attributes::Other(Other { tag: "TRANSPOSE", attributes }), &[("X", x)], &["Y"]);
+        let finalized = graph.finalize().unwrap();
+        assert!(finalized.tensors().all(|tensor| tensor.data_type == DataType::Int8));
+        let y = graph.operations()[0].result().unwrap();
+        graph.tensor_mut(y).data_type = Some(DataType::Half);
+        assert!(refusal(&graph).contains("data type is HALF, but X is INT8; TRANSPOSE keeps it"));
+    }
+
+    #[test]
+    fn stated_types_win() {
+        let mut graph = half_graph();
+        let x = graph.tensor(Tensor::new("x").data_type(DataType::Int8).row_major([2, 3]));
+        let y = graph.pointwise("cast", PointwiseMode::Identity, &[x]);
+        graph.set_output(y).data_type = Some(DataType::Int32);
+        graph.last_operation().compute_data_type = Some(DataType::Int32);
+        let finalized = graph.finalize().unwrap();
+        let types: Vec<DataType> = finalized.tensors().map(|tensor| tensor.data_type).collect();
+        assert_eq!(types, [DataType::Int8, DataType::Int32]);
+        assert_eq!(finalized.compute_type(finalized.operation_ids().next().unwrap()), DataType::Int32);
+    }
+}

@@ -1,0 +1,219 @@
+//! Spells the values of a stage program, one line a value.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::names;
+use super::sections::Used;
+use crate::graph::{DataType, FinalizedGraph, Pointwise, PointwiseMode, TensorId};
+use crate::kernel::{Register, StageProgram, Step, Value};
+
+/// Spells one program; collects the include sections it uses.
+pub(super) struct Speller<'a> {
+    pub(super) graph: &'a FinalizedGraph,
+    pub(super) used: &'a mut Used,
+    /// Operands read from memory or the parameters.
+    loads: BTreeSet<TensorId>,
+    /// Results of the program itself.
+    results: BTreeSet<TensorId>,
+    /// Values that another value or a reduction reads.
+    consumed: BTreeSet<TensorId>,
+    /// Register class of each result as it is defined.
+    defined: BTreeMap<TensorId, Register>,
+}
+
+impl<'a> Speller<'a> {
+    pub(super) fn new(
+        graph: &'a FinalizedGraph,
+        used: &'a mut Used,
+        program: &StageProgram,
+        also_consumed: impl Iterator<Item = TensorId>,
+    ) -> Self {
+        let operands = program.steps.iter().flat_map(|step| match &step.value {
+            Value::Pointwise { operands, .. } => operands.as_slice(),
+            _ => &[],
+        });
+        Self {
+            graph,
+            used,
+            loads: program.loads().collect(),
+            results: program.results().collect(),
+            consumed: operands.copied().chain(also_consumed).collect(),
+            defined: BTreeMap::new(),
+        }
+    }
+
+    /// Variable that holds the value of a tensor as others read it. An in-place operation reads one value of its
+    /// tensor and makes another.
+    pub(super) fn value(&self, id: TensorId) -> String {
+        let name = self.graph.canonical_name(id);
+        if self.loads.contains(&id) && self.results.contains(&id) { format!("{name}_before") } else { name }
+    }
+
+    /// Variable of a result.
+    pub(super) fn result(&self, id: TensorId) -> String {
+        self.graph.canonical_name(id)
+    }
+
+    fn data_type(&self, id: TensorId) -> DataType {
+        self.graph.tensor(id).data_type
+    }
+
+    /// The element of a tensor at an offset, in a register.
+    pub(super) fn element(&mut self, id: TensorId, offset: &str) -> String {
+        let pointer = names::pointer(self.graph, id);
+        let data_type = self.data_type(id);
+        self.used.add(names::storage_section(data_type));
+        match data_type {
+            DataType::Boolean => format!("fw_bit({pointer}, {offset})"),
+            _ => format!("fw_value({pointer}[{offset}])"),
+        }
+    }
+
+    /// `const float t0 = …;` for an operand whose register value is `text`.
+    pub(super) fn define_load(&self, id: TensorId, text: &str) -> String {
+        let register = names::register_type(Register::of(self.data_type(id)));
+        format!("const {register} {} = {text};", self.value(id))
+    }
+
+    /// A result in a `float` register, not rounded to its storage type.
+    pub(super) fn in_float(&mut self, id: TensorId) -> String {
+        let name = self.result(id);
+        if self.defined.get(&id) == Some(&Register::Float) {
+            return name;
+        }
+        self.used.add("fw_f32");
+        format!("fw_to_f32({name})")
+    }
+
+    /// Conversion of a register to an element in memory.
+    pub(super) fn stored(&mut self, id: TensorId, value: &str) -> String {
+        self.used.add(names::storage_section(self.data_type(id)));
+        names::to_storage(self.data_type(id), value)
+    }
+
+    /// The line that defines a computed value; `accumulator` is the core's, `coordinate` spells a graph axis.
+    pub(super) fn define(
+        &mut self,
+        step: &Step,
+        accumulator: Register,
+        coordinate: &dyn Fn(usize) -> String,
+    ) -> String {
+        let (register, text) = match &step.value {
+            Value::Accumulator => (accumulator, "accumulator".to_owned()),
+            Value::Pointwise { attributes, operands, compute } => {
+                self.pointwise(step, attributes, operands, *compute, coordinate)
+            }
+            Value::Load => unreachable!("loads are defined by define_load"),
+        };
+        let (register, text) = self.round(step.tensor, register, text);
+        self.defined.insert(step.tensor, register);
+        format!("const {} {} = {text};", names::register_type(register), self.result(step.tensor))
+    }
+
+    /// Rounds to the tensor's storage type. A value that is only stored is rounded by the store alone.
+    fn round(&mut self, id: TensorId, register: Register, text: String) -> (Register, String) {
+        let data_type = self.data_type(id);
+        let same = matches!(
+            (register, data_type),
+            (Register::Float, DataType::Float) | (Register::Int, DataType::Int32) | (Register::Long, DataType::Int64)
+        );
+        if same || !self.consumed.contains(&id) {
+            return (register, text);
+        }
+        let stored = self.stored(id, &text);
+        let text = if data_type == DataType::Boolean { stored } else { format!("fw_value({stored})") };
+        (Register::of(data_type), text)
+    }
+
+    fn pointwise(
+        &mut self,
+        step: &Step,
+        attributes: &Pointwise,
+        operands: &[TensorId],
+        compute: DataType,
+        coordinate: &dyn Fn(usize) -> String,
+    ) -> (Register, String) {
+        if let Some(axis) = step.generated_axis() {
+            let broadcast = self.graph.tensor(step.tensor).dim.get(axis).is_none_or(|&extent| extent == 1);
+            let text = if broadcast { "0".to_owned() } else { format!("int({})", coordinate(axis)) };
+            return (Register::Int, text);
+        }
+        let compute = computed_in(attributes.mode, compute);
+        let mut arguments = self.arguments(attributes.mode, operands, compute);
+        arguments.extend(constants(attributes));
+        let function = function(attributes);
+        self.used.add(function);
+        let register = self.result_register(attributes.mode, operands, compute);
+        (register, format!("{function}({})", arguments.join(", ")))
+    }
+
+    /// Operands converted to the compute type; the predicate of a select comes first and is a truth value.
+    fn arguments(&mut self, mode: PointwiseMode, operands: &[TensorId], compute: DataType) -> Vec<String> {
+        match (mode, operands) {
+            (PointwiseMode::BinarySelect, &[x, b, t]) => {
+                vec![self.convert(t, DataType::Boolean), self.convert(x, compute), self.convert(b, compute)]
+            }
+            _ => operands.iter().map(|&operand| self.convert(operand, compute)).collect(),
+        }
+    }
+
+    /// A value converted to a compute type; types without a register class of their own leave it alone.
+    fn convert(&mut self, id: TensorId, compute: DataType) -> String {
+        let value = self.value(id);
+        let register = Register::of(self.data_type(id));
+        let section = match (compute, register) {
+            (DataType::Float, Register::Int | Register::Long) => "fw_f32",
+            (DataType::Int32, Register::Float) => "fw_i32",
+            (DataType::Boolean, _) => "fw_bool",
+            _ => return value,
+        };
+        self.used.add(section);
+        names::to_storage(compute, &value)
+    }
+
+    fn result_register(&self, mode: PointwiseMode, operands: &[TensorId], compute: DataType) -> Register {
+        match compute {
+            _ if mode.is_comparison() || mode.is_logical() => Register::Int,
+            DataType::Float => Register::Float,
+            DataType::Int32 | DataType::Boolean => Register::Int,
+            _ => operands.first().map_or(Register::Float, |&operand| Register::of(self.data_type(operand))),
+        }
+    }
+}
+
+/// Modes without an integer form compute in float whatever is asked; the surfaces refuse to ask.
+fn computed_in(mode: PointwiseMode, compute: DataType) -> DataType {
+    use PointwiseMode as M;
+    let integer = mode.is_comparison()
+        || mode.is_logical()
+        || matches!(mode, M::Add | M::AddSquare | M::Sub | M::Mul | M::Div | M::Mod | M::Max | M::Min)
+        || matches!(mode, M::Abs | M::Neg | M::Ceil | M::Floor | M::Identity | M::BinarySelect);
+    match compute {
+        _ if mode == M::Identity => compute,
+        DataType::Int32 if integer => DataType::Int32,
+        _ if mode.is_logical() => DataType::Boolean,
+        _ => DataType::Float,
+    }
+}
+
+/// The device function of a mode with its NaN rule.
+fn function(attributes: &Pointwise) -> &'static str {
+    match (attributes.mode, attributes.propagates_nan()) {
+        (PointwiseMode::Max, false) => "fw_max_skip_nan",
+        (PointwiseMode::Min, false) => "fw_min_skip_nan",
+        (PointwiseMode::ReluFwd, false) => "fw_relu_skip_nan",
+        (mode, _) => names::mode_function(mode),
+    }
+}
+
+/// Attributes that the device function takes after its operands.
+fn constants(attributes: &Pointwise) -> Vec<String> {
+    use PointwiseMode as M;
+    let values = match attributes.mode {
+        M::ReluFwd | M::ReluBwd => vec![attributes.lower_clip(), attributes.upper_clip(), attributes.lower_slope()],
+        M::EluFwd | M::EluBwd => vec![attributes.alpha()],
+        M::SoftplusFwd | M::SoftplusBwd | M::SwishFwd | M::SwishBwd => vec![attributes.beta()],
+        _ => Vec::new(),
+    };
+    values.into_iter().map(names::float_literal).collect()
+}

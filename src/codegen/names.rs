@@ -1,0 +1,148 @@
+//! The only place that spells identifiers, types and literals of the generated code.
+
+use crate::graph::{DataType, FinalizedGraph, PointwiseMode, TensorId};
+use crate::kernel::{Combine, Map, Register};
+
+/// C++ type of an element in memory.
+pub(super) fn storage_type(data_type: DataType) -> &'static str {
+    match data_type {
+        DataType::Half => "fw_f16",
+        DataType::BFloat16 => "fw_bf16",
+        DataType::Fp8E4M3 => "fw_e4m3",
+        DataType::Fp8E5M2 => "fw_e5m2",
+        DataType::Int8 => "signed char",
+        DataType::UInt8 | DataType::Boolean => "unsigned char",
+        DataType::Int32 => "int",
+        DataType::Int64 => "long long",
+        _ => "float",
+    }
+}
+
+/// Include section that defines a storage type and its conversions.
+pub(super) fn storage_section(data_type: DataType) -> &'static str {
+    match data_type {
+        DataType::Half => "fw_f16",
+        DataType::BFloat16 => "fw_bf16",
+        DataType::Fp8E4M3 => "fw_e4m3",
+        DataType::Fp8E5M2 => "fw_e5m2",
+        DataType::Int8 => "fw_i8",
+        DataType::UInt8 => "fw_u8",
+        DataType::Int32 => "fw_i32",
+        DataType::Int64 => "fw_i64",
+        DataType::Boolean => "fw_bool",
+        _ => "fw_f32",
+    }
+}
+
+/// Conversion from a register to an element in memory.
+pub(super) fn to_storage(data_type: DataType, value: &str) -> String {
+    let section = storage_section(data_type);
+    let kind = section.trim_start_matches("fw_");
+    format!("fw_to_{kind}({value})")
+}
+
+/// C++ type of a register.
+pub(super) fn register_type(register: Register) -> &'static str {
+    match register {
+        Register::Float => "float",
+        Register::Int => "int",
+        Register::Long => "long long",
+    }
+}
+
+/// Parameter that points to a tensor.
+pub(super) fn pointer(graph: &FinalizedGraph, id: TensorId) -> String {
+    format!("p_{}", graph.canonical_name(id))
+}
+
+/// A `float` literal with exactly this value.
+pub(super) fn float_literal(value: f32) -> String {
+    if value.is_finite() { format!("{value:?}f") } else { format!("__uint_as_float(0x{:08x}u)", value.to_bits()) }
+}
+
+/// Device function of a pointwise mode, also the name of its include section. `GEN_INDEX` has none.
+pub(super) fn mode_function(mode: PointwiseMode) -> &'static str {
+    use PointwiseMode as M;
+    match mode {
+        M::Add => "fw_add",
+        M::AddSquare => "fw_add_square",
+        M::Sub => "fw_sub",
+        M::Mul => "fw_mul",
+        M::Div => "fw_div",
+        M::Mod => "fw_mod",
+        M::Pow => "fw_pow",
+        M::Max => "fw_max",
+        M::Min => "fw_min",
+        M::Atan2 => "fw_atan2",
+        M::Abs => "fw_abs",
+        M::Neg => "fw_neg",
+        M::Sqrt => "fw_sqrt",
+        M::Rsqrt => "fw_rsqrt",
+        M::Reciprocal => "fw_reciprocal",
+        M::Exp => "fw_exp",
+        M::Log => "fw_log",
+        M::Erf => "fw_erf",
+        M::Ceil => "fw_ceil",
+        M::Floor => "fw_floor",
+        M::Sin => "fw_sin",
+        M::Cos => "fw_cos",
+        M::Tan => "fw_tan",
+        M::Identity | M::GenIndex => "fw_identity",
+        M::ReluFwd => "fw_relu",
+        M::TanhFwd => "fw_tanh",
+        M::SigmoidFwd => "fw_sigmoid",
+        M::EluFwd => "fw_elu",
+        M::GeluFwd => "fw_gelu",
+        M::GeluApproxTanhFwd => "fw_gelu_approx_tanh",
+        M::SoftplusFwd => "fw_softplus",
+        M::SwishFwd => "fw_swish",
+        M::ReluBwd => "fw_relu_bwd",
+        M::TanhBwd => "fw_tanh_bwd",
+        M::SigmoidBwd => "fw_sigmoid_bwd",
+        M::EluBwd => "fw_elu_bwd",
+        M::GeluBwd => "fw_gelu_bwd",
+        M::GeluApproxTanhBwd => "fw_gelu_approx_tanh_bwd",
+        M::SoftplusBwd => "fw_softplus_bwd",
+        M::SwishBwd => "fw_swish_bwd",
+        M::CmpEq => "fw_cmp_eq",
+        M::CmpNeq => "fw_cmp_neq",
+        M::CmpGt => "fw_cmp_gt",
+        M::CmpGe => "fw_cmp_ge",
+        M::CmpLt => "fw_cmp_lt",
+        M::CmpLe => "fw_cmp_le",
+        M::LogicalAnd => "fw_logical_and",
+        M::LogicalOr => "fw_logical_or",
+        M::LogicalNot => "fw_logical_not",
+        M::BinarySelect => "fw_select",
+    }
+}
+
+/// Device function that combines two partial results.
+pub(super) fn combine_function(combine: Combine) -> &'static str {
+    match combine {
+        Combine::Sum => "fw_sum",
+        Combine::Product => "fw_product",
+        Combine::Smallest => "fw_smallest",
+        Combine::Largest => "fw_largest",
+    }
+}
+
+/// The value that combining leaves unchanged.
+pub(super) fn combine_identity(combine: Combine) -> String {
+    float_literal(match combine {
+        Combine::Sum => 0.0,
+        Combine::Product => 1.0,
+        Combine::Smallest => f32::INFINITY,
+        Combine::Largest => f32::NEG_INFINITY,
+    })
+}
+
+/// Device function applied before combining.
+pub(super) fn map_function(map: Map) -> Option<&'static str> {
+    match map {
+        Map::Identity => None,
+        Map::Magnitude => Some("fw_abs"),
+        Map::Square => Some("fw_square"),
+        Map::OneIfZero => Some("fw_one_if_zero"),
+    }
+}

@@ -1,0 +1,52 @@
+//! Spells the parameter list of a function.
+
+use super::names;
+use super::sections::Used;
+use crate::graph::{FinalizedGraph, TensorId};
+use crate::kernel::{Body, Function, Parameter, Register};
+
+/// `const fw_f16* __restrict__ p_t0, fw_f16* __restrict__ p_t2_add, …` in the order of the launch's parameters.
+pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used) -> String {
+    let (loaded, stored) = touched(&function.body);
+    let mut partials = 0;
+    let spelled = function.launch.parameters.iter().map(|parameter| match *parameter {
+        Parameter::Tensor(id) => {
+            used.add(names::storage_section(graph.tensor(id).data_type));
+            let storage = names::storage_type(graph.tensor(id).data_type);
+            let pointer = names::pointer(graph, id);
+            match (loaded.contains(&id), stored.contains(&id)) {
+                (true, true) => format!("{storage}* {pointer}"),
+                (true, false) => format!("const {storage}* __restrict__ {pointer}"),
+                (false, _) => format!("{storage}* __restrict__ {pointer}"),
+            }
+        }
+        Parameter::Scalar(id) => {
+            let register = names::register_type(Register::of(graph.tensor(id).data_type));
+            format!("const {register} {}", graph.canonical_name(id))
+        }
+        Parameter::Workspace { .. } => {
+            partials += 1;
+            format!("float* __restrict__ partial{}", partials - 1)
+        }
+    });
+    spelled.collect::<Vec<_>>().join(", ")
+}
+
+/// Tensors a function reads, and those it writes.
+fn touched(body: &Body) -> (Vec<TensorId>, Vec<TensorId>) {
+    match body {
+        Body::Pointwise(kernel) => (kernel.sweep.program.loads().collect(), kernel.sweep.stores.clone()),
+        Body::Reduction(kernel) => {
+            let targets = kernel.accumulations.iter().map(|accumulation| accumulation.target);
+            let stores = kernel.sweep.stores.iter().copied().chain(targets);
+            (kernel.sweep.program.loads().collect(), stores.collect())
+        }
+        Body::Matmul(kernel) => {
+            let programs = [&kernel.a.program, &kernel.b.program, &kernel.epilogue];
+            (programs.into_iter().flat_map(|program| program.loads()).collect(), kernel.stores.clone())
+        }
+        Body::Combine(kernel) => {
+            (Vec::new(), kernel.accumulations.iter().map(|accumulation| accumulation.target).collect())
+        }
+    }
+}

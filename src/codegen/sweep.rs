@@ -1,0 +1,319 @@
+//! Spells a [`Sweep`]: coordinates, offsets, operands, values and stores of one vector of points.
+
+use serde::Serialize;
+
+use super::expression::Speller;
+use super::names;
+use super::sections::Used;
+use crate::graph::{DataType, FinalizedGraph, TensorId};
+use crate::kernel::{Access, Accumulation, Axis, Map, Register, Sweep, Value};
+
+/// What `templates/epilogue/evaluate.cuh` reads.
+#[derive(Debug, Serialize)]
+pub(super) struct SweepText {
+    /// Before the loop over the vector: offsets, operands, room for results.
+    before: Vec<String>,
+    /// Points of a vector.
+    vector: i64,
+    /// Condition under which a point exists, where the last vector of a row is short.
+    guard: Option<String>,
+    /// For each point `e`.
+    body: Vec<String>,
+    /// After the loop: wide stores.
+    after: Vec<String>,
+}
+
+/// Spells sweeps of one kernel.
+pub(super) struct SweepSpeller<'a> {
+    sweep: &'a Sweep,
+    speller: Speller<'a>,
+}
+
+impl<'a> SweepSpeller<'a> {
+    pub(super) fn new(
+        graph: &'a FinalizedGraph,
+        used: &'a mut Used,
+        sweep: &'a Sweep,
+        accumulations: &[Accumulation],
+    ) -> Self {
+        let sources = accumulations.iter().map(|accumulation| accumulation.source);
+        let speller = Speller::new(graph, used, &sweep.program, sources);
+        Self { sweep, speller }
+    }
+
+    /// Spells everything; `accumulate` tells how a point enters the reductions.
+    pub(super) fn text(mut self, accumulations: &[Accumulation], accumulator_index: &str) -> SweepText {
+        let mut before = self.offsets();
+        before.extend(self.loads_before());
+        before.extend(self.result_room());
+        let mut body = self.loads_within();
+        body.extend(self.values());
+        body.extend(self.stores_within());
+        body.extend(self.accumulate(accumulations, accumulator_index));
+        let after = self.stores_after();
+        SweepText { before, vector: self.sweep.vector, guard: self.guard(), body, after }
+    }
+
+    fn access(&self, id: TensorId) -> Access {
+        self.sweep.access[&id]
+    }
+
+    fn data_type(&self, id: TensorId) -> DataType {
+        self.speller.graph.tensor(id).data_type
+    }
+
+    fn offset_name(&self, id: TensorId) -> String {
+        format!("o_{}", self.speller.graph.canonical_name(id))
+    }
+
+    fn inner(&self) -> &'a Axis {
+        self.sweep.space.axes.last().expect("a sweep has at least one axis")
+    }
+
+    /// Offset of the vector's first element, for every tensor that has one.
+    fn offsets(&self) -> Vec<String> {
+        let index = index_type(self.sweep.wide_index);
+        let moved = self.sweep.access.iter().filter(|(_, access)| **access != Access::Parameter);
+        moved
+            .map(|(&id, _)| {
+                let sum = dot(&self.sweep.space.axes, |axis| axis.strides[&id]);
+                format!("const {index} {} = {sum};", self.offset_name(id))
+            })
+            .collect()
+    }
+
+    /// Operands moved as a whole: broadcasts and vectors.
+    fn loads_before(&mut self) -> Vec<String> {
+        let loads: Vec<TensorId> = self.sweep.program.loads().collect();
+        loads.into_iter().flat_map(|id| self.load_before(id)).collect()
+    }
+
+    fn load_before(&mut self, id: TensorId) -> Vec<String> {
+        let offset = self.access(id) != Access::Parameter;
+        let offset = if offset { self.offset_name(id) } else { String::new() };
+        match self.access(id) {
+            Access::Broadcast => {
+                let element = self.speller.element(id, &offset);
+                vec![self.speller.define_load(id, &element)]
+            }
+            Access::Vector => {
+                self.speller.used.add("fw_vector");
+                self.speller.used.add(names::storage_section(self.data_type(id)));
+                let name = self.speller.graph.canonical_name(id);
+                let register = names::register_type(Register::of(self.data_type(id)));
+                let pointer = names::pointer(self.speller.graph, id);
+                vec![
+                    format!("{register} v_{name}[{}];", self.sweep.vector),
+                    format!("fw_load_vector({pointer} + {offset}, v_{name});"),
+                ]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Operands taken point by point.
+    fn loads_within(&mut self) -> Vec<String> {
+        let loads: Vec<TensorId> = self.sweep.program.loads().collect();
+        let mut lines = Vec::new();
+        for id in loads {
+            let text = match self.access(id) {
+                Access::Vector => format!("v_{}[e]", self.speller.graph.canonical_name(id)),
+                Access::Strided | Access::Bits => {
+                    let offset = self.point_offset(id);
+                    self.speller.element(id, &offset)
+                }
+                Access::Broadcast | Access::Parameter => continue,
+            };
+            lines.push(self.speller.define_load(id, &text));
+        }
+        lines
+    }
+
+    /// Offset of point `e`.
+    fn point_offset(&self, id: TensorId) -> String {
+        match self.inner().strides[&id] {
+            0 => self.offset_name(id),
+            1 => format!("{} + e", self.offset_name(id)),
+            stride => format!("{} + e * {stride}", self.offset_name(id)),
+        }
+    }
+
+    fn values(&mut self) -> Vec<String> {
+        let sweep = self.sweep;
+        let coordinate = |graph_axis: usize| coordinate_of(sweep, graph_axis);
+        let computed = sweep.program.steps.iter().filter(|step| step.value != Value::Load);
+        computed.map(|step| self.speller.define(step, Register::Float, &coordinate)).collect()
+    }
+
+    /// Variables that collect what is stored after the loop.
+    fn result_room(&mut self) -> Vec<String> {
+        let stores = self.sweep.stores.clone();
+        let mut lines = Vec::new();
+        for id in stores {
+            let name = self.speller.result(id);
+            let (data_type, vector) = (self.data_type(id), self.sweep.vector);
+            match self.access(id) {
+                Access::Bits => lines.push(format!("unsigned w_{name} = 0;")),
+                Access::Vector if packs_in_pairs(data_type, vector) => lines.push(format!("float w_{name}[{vector}];")),
+                Access::Vector => {
+                    self.speller.used.add("fw_vector");
+                    lines.push(format!("fw_vector<{}, {vector}> w_{name};", names::storage_type(data_type)));
+                }
+                _ => {}
+            }
+        }
+        lines
+    }
+
+    fn stores_within(&mut self) -> Vec<String> {
+        let stores = self.sweep.stores.clone();
+        stores.into_iter().map(|id| self.store_within(id)).collect()
+    }
+
+    fn store_within(&mut self, id: TensorId) -> String {
+        let name = self.speller.result(id);
+        match self.access(id) {
+            Access::Vector if packs_in_pairs(self.data_type(id), self.sweep.vector) => {
+                format!("w_{name}[e] = {};", self.speller.in_float(id))
+            }
+            Access::Vector => format!("w_{name}.at[e] = {};", self.speller.stored(id, &name)),
+            Access::Bits => format!("w_{name} |= unsigned({}) << e;", self.speller.stored(id, &name)),
+            _ => {
+                let offset = self.point_offset(id);
+                let pointer = names::pointer(self.speller.graph, id);
+                format!("{pointer}[{offset}] = {};", self.speller.stored(id, &name))
+            }
+        }
+    }
+
+    fn stores_after(&mut self) -> Vec<String> {
+        let stores = self.sweep.stores.clone();
+        let mut lines = Vec::new();
+        for id in stores {
+            let name = self.speller.result(id);
+            let pointer = names::pointer(self.speller.graph, id);
+            let offset = self.offset_name(id);
+            match (self.access(id), self.data_type(id)) {
+                (Access::Bits, _) => lines.push(format!("{pointer}[{offset} >> 3] = (unsigned char)w_{name};")),
+                (Access::Vector, data_type) if packs_in_pairs(data_type, self.sweep.vector) => {
+                    lines.push(self.store_pairs(data_type, &pointer, &offset, &name));
+                }
+                (Access::Vector, _) => lines.push(format!("fw_store_vector({pointer} + {offset}, w_{name});")),
+                _ => {}
+            }
+        }
+        lines
+    }
+
+    /// 16-bit floats are converted two at a time.
+    fn store_pairs(&mut self, data_type: DataType, pointer: &str, offset: &str, name: &str) -> String {
+        let pack = if data_type == DataType::Half { "fw_pack_f16" } else { "fw_pack_bf16" };
+        self.speller.used.add(pack);
+        self.speller.used.add(names::storage_section(data_type));
+        format!("fw_store_vector(reinterpret_cast<unsigned*>({pointer} + {offset}), {pack}(w_{name}));")
+    }
+
+    fn accumulate(&mut self, accumulations: &[Accumulation], index: &str) -> Vec<String> {
+        let lines = accumulations.iter().enumerate().map(|(number, accumulation)| {
+            let value = accumulated_value(&mut self.speller, accumulation);
+            let combine = names::combine_function(accumulation.combine);
+            self.speller.used.add(combine);
+            format!("acc{number}[{index}] = {combine}(acc{number}[{index}], {value});")
+        });
+        lines.collect()
+    }
+
+    fn guard(&self) -> Option<String> {
+        let last = self.sweep.space.axes.len() - 1;
+        self.sweep.ragged.then(|| format!("i{last} + e < {}", self.inner().extent))
+    }
+}
+
+/// A value as it enters a reduction: in float, mapped.
+pub(super) fn accumulated_value(speller: &mut Speller<'_>, accumulation: &Accumulation) -> String {
+    let mut value = speller.value(accumulation.source);
+    if Register::of(speller.graph.tensor(accumulation.source).data_type) != Register::Float {
+        speller.used.add("fw_f32");
+        value = format!("fw_to_f32({value})");
+    }
+    mapped(speller.used, accumulation.map, value)
+}
+
+fn mapped(used: &mut Used, map: Map, value: String) -> String {
+    match names::map_function(map) {
+        Some(function) => {
+            used.add(function);
+            format!("{function}({value})")
+        }
+        None => value,
+    }
+}
+
+/// Two 16-bit floats are converted by one instruction.
+fn packs_in_pairs(data_type: DataType, vector: i64) -> bool {
+    matches!(data_type, DataType::Half | DataType::BFloat16) && vector % 2 == 0
+}
+
+/// Coordinate of a graph axis at point `e`.
+fn coordinate_of(sweep: &Sweep, graph_axis: usize) -> String {
+    let last = sweep.space.axes.len() - 1;
+    match sweep.space.axes.iter().position(|axis| axis.graph_axes == [graph_axis]) {
+        Some(axis) if axis == last => format!("i{axis} + e"),
+        Some(axis) => format!("i{axis}"),
+        None => "0".to_owned(),
+    }
+}
+
+/// Type of indices and offsets.
+pub(super) fn index_type(wide: bool) -> &'static str {
+    if wide { "unsigned long long" } else { "unsigned" }
+}
+
+/// `i0 * 4096 + i1`: the sum over axes of coordinate times stride; axes with stride 0 do not appear.
+pub(super) fn dot(axes: &[Axis], stride: impl Fn(&Axis) -> i64) -> String {
+    let terms =
+        axes.iter().enumerate().filter_map(|(axis, description)| term(&format!("i{axis}"), stride(description)));
+    sum(terms)
+}
+
+/// One term of an offset.
+pub(super) fn term(coordinate: &str, stride: i64) -> Option<String> {
+    match stride {
+        0 => None,
+        1 => Some(coordinate.to_owned()),
+        _ => Some(format!("{coordinate} * {stride}")),
+    }
+}
+
+/// Terms joined by `+`; 0 where there is none.
+pub(super) fn sum(terms: impl Iterator<Item = String>) -> String {
+    let text = terms.collect::<Vec<_>>().join(" + ");
+    if text.is_empty() { "0".to_owned() } else { text }
+}
+
+/// Lines that cut the linear index `linear` into the coordinates of the axes chosen, innermost first; the innermost
+/// axis of the space counts in vectors.
+pub(super) fn coordinates(sweep: &Sweep, linear: &str, chosen: impl Fn(&Axis) -> bool) -> Vec<String> {
+    let index = index_type(sweep.wide_index);
+    let last = sweep.space.axes.len() - 1;
+    let counts = sweep.space.axes.iter().enumerate().filter(|(_, axis)| chosen(axis)).map(|(number, axis)| {
+        let per_row = (axis.extent + sweep.vector - 1) / sweep.vector;
+        if number == last { (number, per_row, sweep.vector) } else { (number, axis.extent, 1) }
+    });
+    cut(index, linear, counts.collect())
+}
+
+/// Cuts a linear index; each entry is (axis, number of coordinates, elements to a coordinate), outermost first.
+pub(super) fn cut(index: &str, linear: &str, counts: Vec<(usize, i64, i64)>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut below = 1;
+    for (position, &(axis, count, scale)) in counts.iter().enumerate().rev() {
+        let quotient = if below == 1 { linear.to_owned() } else { format!("{linear} / {below}") };
+        let coordinate = if position == 0 { quotient } else { format!("{quotient} % {count}") };
+        let scaled = if scale == 1 { coordinate } else { format!("{coordinate} * {scale}") };
+        lines.push(format!("const {index} i{axis} = {scaled};"));
+        below *= count;
+    }
+    lines.reverse();
+    lines
+}

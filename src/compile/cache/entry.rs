@@ -1,0 +1,107 @@
+//! One entry of the disk cache, as bytes.
+//!
+//! ```text
+//! offset  bytes
+//! 0       16      magic, with the version of the format
+//! 16      32      BLAKE3 of everything that follows
+//! 48      8       length of the metadata, little endian
+//! 56      8       length of the image, little endian
+//! 64      ...     metadata: JSON of the key and of what the log said
+//! ...     ...     image
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use crate::compile::{CacheKey, Cubin, FunctionResources};
+
+/// A change of the layout or of the metadata changes the digit.
+const MAGIC: &[u8; 16] = b"fusewright cub 1";
+const HASHED_FROM: usize = 48;
+const METADATA_FROM: usize = 64;
+
+#[derive(Serialize, Deserialize)]
+struct Metadata {
+    key: CacheKey,
+    log: String,
+    resources: Vec<FunctionResources>,
+    warnings: Vec<String>,
+    milliseconds: f64,
+}
+
+/// The file's content.
+pub(super) fn encode(key: &CacheKey, cubin: &Cubin) -> Vec<u8> {
+    let metadata = Metadata {
+        key: key.clone(),
+        log: cubin.log.clone(),
+        resources: cubin.resources.clone(),
+        warnings: cubin.warnings.clone(),
+        milliseconds: cubin.milliseconds,
+    };
+    let metadata = serde_json::to_vec(&metadata).expect("strings and numbers always serialize");
+    let mut bytes = Vec::with_capacity(METADATA_FROM + metadata.len() + cubin.image.len());
+    bytes.extend(MAGIC);
+    bytes.extend([0; HASHED_FROM - MAGIC.len()]);
+    bytes.extend((metadata.len() as u64).to_le_bytes());
+    bytes.extend((cubin.image.len() as u64).to_le_bytes());
+    bytes.extend(&metadata);
+    bytes.extend(&cubin.image);
+    let hash = blake3::hash(&bytes[HASHED_FROM..]);
+    bytes[MAGIC.len()..HASHED_FROM].copy_from_slice(hash.as_bytes());
+    bytes
+}
+
+/// Reads a file's content.
+///
+/// # Errors
+/// What is wrong with it; never a panic, whatever the bytes.
+pub(super) fn decode(bytes: &[u8]) -> Result<(CacheKey, Cubin), String> {
+    let rest = bytes.strip_prefix(MAGIC).ok_or("is no entry of this version")?;
+    let (hash, hashed) = rest.split_first_chunk::<32>().ok_or("is truncated")?;
+    let (metadata_bytes, rest) = hashed.split_first_chunk::<8>().ok_or("is truncated")?;
+    let (image_bytes, rest) = rest.split_first_chunk::<8>().ok_or("is truncated")?;
+    let total = u64::from_le_bytes(*metadata_bytes).checked_add(u64::from_le_bytes(*image_bytes));
+    if total != Some(rest.len() as u64) {
+        return Err("has not the length it states".to_owned());
+    }
+    if blake3::hash(hashed).as_bytes() != hash {
+        return Err("has a wrong checksum".to_owned());
+    }
+    // No more than the rest's length, as was just checked.
+    let (metadata, image) = rest.split_at(u64::from_le_bytes(*metadata_bytes) as usize);
+    let metadata: Metadata = serde_json::from_slice(metadata).map_err(|error| format!("has bad metadata: {error}"))?;
+    let Metadata { key, log, resources, warnings, milliseconds } = metadata;
+    Ok((key, Cubin { image: image.to_vec(), log, resources, warnings, milliseconds }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::testing::{cubin, key};
+
+    #[test]
+    fn an_entry_reads_back() {
+        for image in [&b""[..], b"\x7fELF image"] {
+            let bytes = encode(&key("a"), &cubin(image));
+            assert_eq!(decode(&bytes), Ok((key("a"), cubin(image))));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let bytes = encode(&key("a"), &cubin(b"image"));
+        for position in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[position] ^= 1 << (position % 8);
+            assert!(decode(&damaged).is_err(), "byte {position}");
+            assert!(decode(&bytes[..position]).is_err(), "cut at {position}");
+        }
+        assert!(decode(&[&bytes[..], b"x"].concat()).is_err(), "appended");
+    }
+
+    #[test]
+    fn huge_lengths_do_not_overflow() {
+        let mut bytes = encode(&key("a"), &cubin(b"image"));
+        bytes[48..64].fill(0xff);
+        assert_eq!(decode(&bytes).unwrap_err(), "has not the length it states");
+    }
+}

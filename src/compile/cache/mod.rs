@@ -1,0 +1,115 @@
+//! Binaries that were compiled before: memory first, then disk.
+//!
+//! The cache only ever saves time. Whatever is wrong with it (a damaged entry, a folder that cannot be written, a full
+//! disk) costs a compilation and at most a warning in the log, never an error.
+
+mod disk;
+mod entry;
+mod lock;
+mod memory;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use disk::{CacheEntry, Cleared};
+
+use self::disk::Disk;
+use self::memory::Memory;
+use super::{CacheKey, Cubin};
+use crate::error::Error;
+
+/// Where a binary came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// This process had it.
+    Memory,
+    /// The disk had it.
+    Disk,
+    /// It was compiled now.
+    Compiled,
+}
+
+/// A cache of binaries, shared by threads; its folder is shared by processes.
+#[derive(Debug)]
+pub struct Cache {
+    memory: Memory,
+    disk: Option<Disk>,
+}
+
+impl Cache {
+    /// As the environment says: in `FUSEWRIGHT_CACHE_DIR`, or else in `fusewright` in the user's cache folder; without
+    /// disk where `FUSEWRIGHT_CACHE` is `off` or `0`, or where the user has no home.
+    pub fn from_environment() -> Self {
+        let switch = std::env::var_os("FUSEWRIGHT_CACHE");
+        if switch.is_some_and(|switch| switch == "off" || switch == "0") {
+            return Self::memory_only();
+        }
+        match folder_of_environment() {
+            Some(folder) => Self::at(folder),
+            None => {
+                tracing::warn!("no disk cache: the user has no home folder; FUSEWRIGHT_CACHE_DIR can name one");
+                Self::memory_only()
+            }
+        }
+    }
+
+    /// On disk in this folder, which is made when first needed.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self { memory: Memory::default(), disk: Some(Disk::new(folder.into())) }
+    }
+
+    /// Without disk.
+    pub fn memory_only() -> Self {
+        Self { memory: Memory::default(), disk: None }
+    }
+
+    /// The folder on disk, if there is one.
+    pub fn folder(&self) -> Option<&Path> {
+        self.disk.as_ref().map(Disk::folder)
+    }
+
+    /// The binary of a key, from memory, from disk or from `compile`, which is called at most once. While one thread or
+    /// process compiles a key, the others wait for its result; other keys are not held up.
+    ///
+    /// # Errors
+    /// Only those of `compile`; they are not remembered.
+    pub fn get_or_compile(
+        &self,
+        key: &CacheKey,
+        compile: impl FnOnce() -> Result<Cubin, Error>,
+    ) -> Result<(Arc<Cubin>, Origin), Error> {
+        self.memory.get_or_make(key.digest(), || match &self.disk {
+            Some(disk) => disk.get_or_compile(key, compile),
+            None => compile().map(|cubin| (cubin, Origin::Compiled)),
+        })
+    }
+
+    /// The entries on disk, the youngest first; each is read and checked whole, damaged ones are among them.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] if the folder exists and cannot be read.
+    pub fn entries(&self) -> Result<Vec<CacheEntry>, Error> {
+        self.disk.as_ref().map_or_else(|| Ok(Vec::new()), Disk::entries)
+    }
+
+    /// Removes every entry of ours, locks and unfinished files included, and forgets what is in memory. Other files in
+    /// the folder stay.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] if a file cannot be removed.
+    pub fn clear(&self) -> Result<Cleared, Error> {
+        self.memory.clear();
+        self.disk.as_ref().map_or_else(|| Ok(Cleared::default()), Disk::clear)
+    }
+}
+
+fn folder_of_environment() -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os("FUSEWRIGHT_CACHE_DIR").filter(|folder| !folder.is_empty()) {
+        return Some(folder.into());
+    }
+    use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
+    choose_base_strategy().ok().map(|folders| folders.cache_dir().join("fusewright"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::compile::testing::{cubin, key};
+
+/// Gets a key's binary from a fresh cache over the folder, and says where it came from.
+fn get(folder: &Path, source: &str, image: &[u8]) -> (Vec<u8>, Origin) {
+    get_from(&Cache::at(folder), source, image)
+}
+
+fn get_from(cache: &Cache, source: &str, image: &[u8]) -> (Vec<u8>, Origin) {
+    let (found, origin) = cache.get_or_compile(&key(source), || Ok(cubin(image))).unwrap();
+    (found.image.clone(), origin)
+}
+
+fn only_file(folder: &Path) -> PathBuf {
+    let files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let [file] = &files[..] else { panic!("one file is left, not {files:?}") };
+    file.clone()
+}
+
+#[test]
+fn compiled_then_memory_then_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::at(folder.path().join("a/b"));
+    assert_eq!(get_from(&cache, "s", b"1"), (b"1".to_vec(), Origin::Compiled));
+    assert_eq!(get_from(&cache, "s", b"2"), (b"1".to_vec(), Origin::Memory));
+    assert_eq!(get_from(&cache, "t", b"3"), (b"3".to_vec(), Origin::Compiled));
+    assert_eq!(get(cache.folder().unwrap(), "s", b"2"), (b"1".to_vec(), Origin::Disk));
+}
+
+#[test]
+fn everything_a_cubin_says_survives_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    get(folder.path(), "s", b"1");
+    let (found, _) = Cache::at(folder.path()).get_or_compile(&key("s"), || unreachable!()).unwrap();
+    assert_eq!(*found, cubin(b"1"));
+}
+
+#[test]
+fn without_disk_nothing_outlives_the_cache() {
+    let cache = Cache::memory_only();
+    assert_eq!(get_from(&cache, "s", b"1").1, Origin::Compiled);
+    assert_eq!(get_from(&cache, "s", b"1").1, Origin::Memory);
+    assert_eq!(cache.folder(), None);
+    assert!(cache.entries().unwrap().is_empty());
+    cache.clear().unwrap();
+    assert_eq!(get_from(&cache, "s", b"2").1, Origin::Compiled);
+}
+
+#[test]
+fn a_damaged_truncated_or_empty_entry_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    get(folder.path(), "s", b"image");
+    let file = only_file(folder.path());
+    let good = std::fs::read(&file).unwrap();
+    let mut flipped = good.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    for bad in [&flipped[..], &good[..good.len() - 1], &good[..60], b"", b"something else"] {
+        std::fs::write(&file, bad).unwrap();
+        let [entry] = &Cache::at(folder.path()).entries().unwrap()[..] else { panic!("one entry") };
+        assert!(entry.content.is_err(), "{entry:?}");
+        assert_eq!(get(folder.path(), "s", b"image"), (b"image".to_vec(), Origin::Compiled));
+        assert_eq!(get(folder.path(), "s", b"other").1, Origin::Disk);
+        assert_eq!(std::fs::read(&file).unwrap(), good);
+    }
+}
+
+#[test]
+fn a_foreign_entry_under_the_right_name_is_a_miss() {
+    let folder = tempfile::tempdir().unwrap();
+    get(folder.path(), "s", b"s");
+    let of_s = only_file(folder.path());
+    let of_t = folder.path().join(key("t").file_stem()).with_extension("cubin");
+    std::fs::copy(&of_s, &of_t).unwrap();
+    let entries = Cache::at(folder.path()).entries().unwrap();
+    let of_t_entry = entries.iter().find(|entry| entry.path == of_t).unwrap();
+    assert_eq!(of_t_entry.content, Err("is the entry of another key".to_owned()));
+    assert_eq!(get(folder.path(), "t", b"t"), (b"t".to_vec(), Origin::Compiled));
+    assert_eq!(get(folder.path(), "t", b"u"), (b"t".to_vec(), Origin::Disk));
+}
+
+#[test]
+fn a_folder_in_place_of_an_entry_is_a_miss() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(key("s").file_stem()).with_extension("cubin");
+    std::fs::create_dir(path).unwrap();
+    assert_eq!(get(folder.path(), "s", b"1").1, Origin::Compiled);
+    assert!(Cache::at(folder.path()).entries().unwrap()[0].content.is_err());
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_or_written_costs_only_the_compilation() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    for impossible in [file.join("below"), file, PathBuf::from("/proc/fusewright-no-such-folder")] {
+        let cache = Cache::at(&impossible);
+        assert_eq!(get_from(&cache, "s", b"1"), (b"1".to_vec(), Origin::Compiled), "{}", impossible.display());
+        assert_eq!(get_from(&cache, "s", b"2"), (b"1".to_vec(), Origin::Memory));
+    }
+}
+
+#[test]
+fn a_read_only_folder_still_gives_its_entries() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    get(folder.path(), "s", b"1");
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o500)).unwrap();
+    assert_eq!(get(folder.path(), "s", b"2"), (b"1".to_vec(), Origin::Disk));
+    assert_eq!(get(folder.path(), "t", b"2"), (b"2".to_vec(), Origin::Compiled));
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn a_failed_compilation_is_not_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::at(folder.path());
+    let failed = cache.get_or_compile(&key("s"), || Err(Error::environment("no compiler")));
+    assert_eq!(failed.unwrap_err().to_string(), "no compiler");
+    assert_eq!(get_from(&cache, "s", b"1").1, Origin::Compiled);
+}
+
+#[test]
+fn a_panicking_compilation_leaves_the_cache_usable() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::at(folder.path());
+    let compile = || -> Result<Cubin, Error> { std::panic::resume_unwind(Box::new("compiler bug")) };
+    let panicking = std::panic::AssertUnwindSafe(|| cache.get_or_compile(&key("s"), compile));
+    assert!(std::panic::catch_unwind(panicking).is_err());
+    assert_eq!(get_from(&cache, "s", b"1").1, Origin::Compiled);
+}
+
+#[test]
+fn the_list_shows_keys_and_clear_leaves_other_files_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::at(folder.path());
+    get_from(&cache, "s", b"1");
+    get_from(&cache, "t", b"2");
+    std::fs::write(folder.path().join("notes.txt"), "mine").unwrap();
+    std::fs::write(folder.path().join("x.lock"), "").unwrap();
+    std::fs::write(folder.path().join(".tmpabc.part"), "half").unwrap();
+
+    let entries = cache.entries().unwrap();
+    let mut sources: Vec<&str> = entries.iter().map(|entry| entry.content.as_ref().unwrap().source.as_str()).collect();
+    sources.sort_unstable();
+    assert_eq!(sources, ["s", "t"]);
+    let bytes: u64 = entries.iter().map(|entry| entry.bytes).sum();
+    assert_eq!(cache.clear().unwrap(), Cleared { entries: 2, bytes: bytes + 4 });
+    assert_eq!(only_file(folder.path()), folder.path().join("notes.txt"));
+    assert_eq!(get_from(&cache, "s", b"3"), (b"3".to_vec(), Origin::Compiled));
+}
+
+#[test]
+fn an_absent_folder_is_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::at(folder.path().join("absent"));
+    assert!(cache.entries().unwrap().is_empty());
+    assert_eq!(cache.clear().unwrap(), Cleared::default());
+}
+
+#[test]
+fn threads_compile_a_key_once() {
+    let folder = tempfile::tempdir().unwrap();
+    // One cache shared by threads, and one a thread, as separate processes would have.
+    let shared = Cache::at(folder.path().join("shared"));
+    let compilations = AtomicUsize::new(0);
+    let compile = || {
+        compilations.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        Ok(cubin(b"1"))
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| shared.get_or_compile(&key("s"), compile).unwrap());
+            let own = Cache::at(folder.path().join("own"));
+            scope.spawn(move || own.get_or_compile(&key("s"), compile).unwrap());
+        }
+    });
+    assert_eq!(compilations.load(Ordering::Relaxed), 2);
+    assert_eq!(only_file(&folder.path().join("own")).extension().unwrap(), "cubin");
+}
+
+/// Variable that turns a test process into one of the processes below.
+const CHILD: &str = "FUSEWRIGHT_TEST_CACHE_CHILD";
+
+#[test]
+fn processes_compile_a_key_once() {
+    if let Some(folder) = std::env::var_os(CHILD) {
+        return child(Path::new(&folder));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let this = std::env::current_exe().unwrap();
+    let spawn = |_| {
+        let mut command = std::process::Command::new(&this);
+        command.args(["--exact", "compile::cache::tests::processes_compile_a_key_once"]).env(CHILD, folder.path());
+        command.stdout(std::process::Stdio::null()).spawn().unwrap()
+    };
+    let children: Vec<_> = (0..4).map(spawn).collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    let compilations = std::fs::read(folder.path().join("compilations.log")).unwrap();
+    assert_eq!(compilations.len(), 1);
+}
+
+/// Gets a key, and leaves a byte where it had to compile.
+fn child(folder: &Path) {
+    use std::io::Write;
+    let compiled = Cell::new(false);
+    let compile = || {
+        compiled.set(true);
+        let mut log = std::fs::OpenOptions::new().append(true).create(true).open(folder.join("compilations.log"))?;
+        log.write_all(b"x")?;
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        Ok::<Cubin, std::io::Error>(cubin(b"1"))
+    };
+    let cache = Cache::at(folder);
+    let (found, origin) = cache.get_or_compile(&key("s"), || Ok(compile().unwrap())).unwrap();
+    assert_eq!(found.image, b"1");
+    assert_eq!(origin == Origin::Compiled, compiled.get());
+}

@@ -1,0 +1,191 @@
+//! Where NVRTC may be, in the order in which it is asked.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// Major versions, the preferred one first.
+const MAJORS: [u32; 2] = [13, 12];
+
+/// Folders below a chosen folder that may hold the library: as in a toolkit, in NVIDIA's wheels, in our `.nv/`.
+const BELOW: [&str; 6] = ["", "lib64", "lib", "targets/x86_64-linux/lib", "nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"];
+
+/// Something to open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Candidate {
+    /// By bare name: the loader searches its library path, its cache and what is loaded already.
+    Name(String),
+    /// A file; passed over where it does not exist.
+    File(PathBuf),
+}
+
+impl Candidate {
+    /// What the loader is given, or nothing for a file that does not exist.
+    pub(super) fn to_open(&self) -> Option<&OsStr> {
+        match self {
+            Self::Name(name) => Some(OsStr::new(name)),
+            Self::File(path) => path.is_file().then_some(path.as_os_str()),
+        }
+    }
+
+    /// Where it was looked for: the folder of a file.
+    pub(super) fn place(&self) -> String {
+        match self {
+            Self::File(path) => path.parent().unwrap_or(path).display().to_string(),
+            Self::Name(_) => self.to_string(),
+        }
+    }
+}
+
+impl std::fmt::Display for Candidate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, "{name} on the library path"),
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// What the search reads of the process, so that tests can give another.
+pub(super) struct Surroundings<'a> {
+    pub(super) variable: &'a dyn Fn(&str) -> Option<OsString>,
+    pub(super) current_folder: PathBuf,
+}
+
+impl Surroundings<'_> {
+    /// Those of this process.
+    pub(super) fn of_process() -> Self {
+        let variable = &|name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        Self { variable, current_folder: std::env::current_dir().unwrap_or_default() }
+    }
+
+    fn paths(&self, variable: &str) -> Vec<PathBuf> {
+        (self.variable)(variable).map(|list| std::env::split_paths(&list).collect()).unwrap_or_default()
+    }
+
+    fn path(&self, variable: &str) -> Option<PathBuf> {
+        (self.variable)(variable).map(PathBuf::from)
+    }
+}
+
+/// What `FUSEWRIGHT_NVRTC` names.
+pub(super) fn chosen(around: &Surroundings<'_>) -> Vec<Candidate> {
+    around.paths("FUSEWRIGHT_NVRTC").iter().flat_map(|path| at(path)).collect()
+}
+
+/// Every other place: the loader's own search (`LD_LIBRARY_PATH` included), the toolkit that `CUDA_HOME` or
+/// `CUDA_PATH` names, `/usr/local/cuda`, conda, Python's packages, and `.nv/` in the current folder, which
+/// `scripts/fetch-nvrtc.sh` fills.
+pub(super) fn usual(around: &Surroundings<'_>) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> = MAJORS.map(|major| Candidate::Name(library(major))).into();
+    for variable in ["CUDA_HOME", "CUDA_PATH"] {
+        found.extend(around.path(variable).into_iter().flat_map(|home| in_folder(&home.join("lib64"))));
+    }
+    found.extend(in_folder(Path::new("/usr/local/cuda/lib64")));
+    found.extend(around.path("CONDA_PREFIX").into_iter().flat_map(|prefix| in_folder(&prefix.join("lib"))));
+    for packages in python_packages(around) {
+        found.extend(in_folder(&packages.join("nvidia/cu13/lib")));
+        found.extend(in_folder(&packages.join("nvidia/cuda_nvrtc/lib")));
+    }
+    let fetched = around.current_folder.join(".nv");
+    found.extend(in_folder(&fetched.join("13/nvidia/cu13/lib")));
+    found.extend(in_folder(&fetched.join("12/nvidia/cuda_nvrtc/lib")));
+    found
+}
+
+/// The file itself, or the library in a folder or one of the usual folders below it.
+fn at(path: &Path) -> Vec<Candidate> {
+    if path.is_dir() {
+        BELOW.iter().flat_map(|below| in_folder(&path.join(below))).collect()
+    } else {
+        vec![Candidate::File(path.to_owned())]
+    }
+}
+
+fn in_folder(folder: &Path) -> impl Iterator<Item = Candidate> + use<> {
+    MAJORS.map(|major| Candidate::File(folder.join(library(major)))).into_iter()
+}
+
+fn library(major: u32) -> String {
+    format!("libnvrtc.so.{major}")
+}
+
+/// Package folders of the Pythons in sight: active environments, those on `PATH`, the user's and the system's.
+fn python_packages(around: &Surroundings<'_>) -> Vec<PathBuf> {
+    let mut prefixes: Vec<PathBuf> =
+        ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|name| around.path(name)).collect();
+    for folder in around.paths("PATH") {
+        let python = folder.join("python3");
+        // As it is named, for environments, and as it resolves, for links into an installation.
+        for python in [std::fs::canonicalize(&python).ok(), python.is_file().then_some(python)].into_iter().flatten() {
+            prefixes.extend(python.ancestors().nth(2).map(Path::to_owned));
+        }
+    }
+    prefixes.extend(around.path("HOME").map(|home| home.join(".local")));
+    prefixes.extend(["/usr/local", "/usr"].map(PathBuf::from));
+
+    let mut packages = around.paths("PYTHONPATH");
+    packages.extend(prefixes.iter().flat_map(|prefix| package_folders(prefix)));
+    let mut seen = BTreeSet::new();
+    packages.retain(|folder| seen.insert(std::fs::canonicalize(folder).unwrap_or_else(|_| folder.clone())));
+    packages
+}
+
+/// `lib/python3*/site-packages` and `dist-packages` that exist below a prefix, newest name last.
+fn package_folders(prefix: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(prefix.join("lib")) else { return Vec::new() };
+    let mut pythons: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python3")))
+        .collect();
+    pythons.sort();
+    let folders = pythons.iter().flat_map(|python| [python.join("site-packages"), python.join("dist-packages")]);
+    folders.filter(|folder| folder.is_dir()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn search(variables: &[(&str, &Path)], current_folder: &Path) -> Vec<Candidate> {
+        let variables: BTreeMap<&str, &Path> = variables.iter().copied().collect();
+        let variable = |name: &str| variables.get(name).map(|path| path.as_os_str().to_owned());
+        let around = Surroundings { variable: &variable, current_folder: current_folder.to_owned() };
+        chosen(&around).into_iter().chain(usual(&around)).collect()
+    }
+
+    #[test]
+    fn the_chosen_place_comes_first_and_the_current_folder_last() {
+        let here = tempfile::tempdir().unwrap();
+        let found = search(&[("FUSEWRIGHT_NVRTC", here.path()), ("CUDA_HOME", Path::new("/cuda"))], here.path());
+        assert_eq!(found[0], Candidate::File(here.path().join("libnvrtc.so.13")));
+        let position = |wanted: Candidate| found.iter().position(|candidate| *candidate == wanted).unwrap();
+        let by_name = position(Candidate::Name("libnvrtc.so.13".to_owned()));
+        let toolkit = position(Candidate::File("/cuda/lib64/libnvrtc.so.13".into()));
+        let usual = position(Candidate::File("/usr/local/cuda/lib64/libnvrtc.so.12".into()));
+        assert!(by_name < toolkit && toolkit < usual);
+        let last = here.path().join(".nv/12/nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+        assert_eq!(found.last(), Some(&Candidate::File(last)));
+    }
+
+    #[test]
+    fn a_chosen_file_is_taken_as_it_is() {
+        let found = search(&[("FUSEWRIGHT_NVRTC", Path::new("/nowhere/my-nvrtc.so"))], Path::new("/"));
+        assert_eq!(found[0], Candidate::File("/nowhere/my-nvrtc.so".into()));
+        assert_eq!(found[0].to_open(), None, "a file that does not exist is passed over");
+    }
+
+    #[test]
+    fn python_packages_of_an_environment_are_searched_once() {
+        let prefix = tempfile::tempdir().unwrap();
+        let packages = prefix.path().join("lib/python3.12/site-packages");
+        std::fs::create_dir_all(&packages).unwrap();
+        std::fs::create_dir_all(prefix.path().join("lib/ruby/site-packages")).unwrap();
+        let found = search(&[("VIRTUAL_ENV", prefix.path()), ("CONDA_PREFIX", prefix.path())], Path::new("/"));
+        let library = Candidate::File(packages.join("nvidia/cuda_nvrtc/lib/libnvrtc.so.12"));
+        assert_eq!(found.iter().filter(|candidate| **candidate == library).count(), 1);
+        assert!(!found.iter().any(|candidate| candidate.to_string().contains("ruby")));
+    }
+}

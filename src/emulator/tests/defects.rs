@@ -1,0 +1,191 @@
+//! Planted defects, each of which must be found.
+
+use super::kernels::{encode_f16, gemm, transpose};
+use super::*;
+
+/// A kernel of one block over `y`, an output of 64 floats, and 256 bytes of shared memory `s`.
+fn body(threads: u32, body: &str) -> Case {
+    let text = format!(
+        "extern \"C\" __global__ void k(const float* __restrict__ x, float* __restrict__ y) {{\n  FW_SHARED(shared);\n  \
+         float* s = reinterpret_cast<float*>(shared);\n  const int t = threadIdx.x;\n  {body}\n}}"
+    );
+    let values = vec![Value::Input(floats((0..64).map(|i| i as f32))), Value::Output(256)];
+    Case::new(&text, "k", values).block([threads, 1, 1]).shared(256)
+}
+
+#[test]
+fn a_missing_barrier_between_store_and_load() {
+    let (case, expected) = transpose(32, 32);
+    case.planted("__syncthreads();", "").expect_not(&expected);
+}
+
+#[test]
+fn a_missing_barrier_between_load_and_next_store() {
+    let right = body(
+        64,
+        "float sum = 0.0f;\n  for (int i = 0; i < 2; ++i) { s[t] = x[t] + i; __syncthreads(); sum += s[63 - t]; \
+         __syncthreads(); }\n  y[t] = sum;",
+    );
+    let Some(expected) = right.run() else { return };
+    assert_eq!(as_floats(&expected[0]), (0..64).map(|i| 127.0 - 2.0 * i as f32).collect::<Vec<_>>());
+    right.planted("__syncthreads(); }", "}").expect_not(&expected);
+}
+
+#[test]
+fn defects_of_the_copy_pipeline() {
+    let (case, expected) = gemm(64, 64, 256, encode_f16);
+    for (from, to) in [
+        ("__syncthreads();", ""),
+        ("fw_cp_async_wait<STAGES - 2>();", "fw_cp_async_wait<STAGES - 1>();"),
+        ("fw_cp_async_wait<STAGES - 2>();", ""),
+        ("next % STAGES", "(next + 1) % STAGES"),
+        ("column = (lane >> 4) * 8;", "column = (lane >> 3 & 1) * 8;"),
+        ("fw_ldmatrix_x4_trans(", "fw_ldmatrix_x4("),
+    ] {
+        case.clone().planted(from, to).expect_not(&expected);
+    }
+}
+
+#[test]
+fn threads_at_different_barriers() {
+    let case = body(64, "if (t < 40) __syncthreads();\n  else __syncthreads();");
+    case.expect_wrong(&[
+        "block (0, 0, 0)",
+        "thread 40: divergence",
+        "kernel.cu:6",
+        "thread 0 waits in __syncthreads (kernel.cu:5)",
+    ]);
+}
+
+#[test]
+fn threads_that_leave_out_a_barrier() {
+    let case = body(64, "if (t != 37) __syncthreads();");
+    case.expect_wrong(&["thread 37: exits, but thread 0 waits in __syncthreads (kernel.cu:5)"]);
+}
+
+#[test]
+fn an_early_exit_before_a_barrier() {
+    let case = body(64, "if (t == 0) return;\n  __syncthreads();\n  y[t] = 1.0f;");
+    case.expect_wrong(&["thread 1: waits in __syncthreads (kernel.cu:6), but thread 0 has exited"]);
+}
+
+#[test]
+fn an_early_exit_before_a_warp_collective_is_legal() {
+    let case = body(64, "if (t % 2 == 1) return;\n  y[t] = __shfl_down_sync(0xffffffffu, x[t], 2);");
+    let Some(outputs) = case.run() else { return };
+    let y = as_floats(&outputs[0]);
+    assert_eq!((y[0], y[28], y[30], y[62]), (2.0, 30.0, 30.0, 62.0));
+    assert!(y[1].is_nan());
+}
+
+#[test]
+fn a_shuffle_from_a_lane_that_has_exited_gives_poison() {
+    let case = body(32, "if (t == 5) return;\n  y[t] = __shfl_sync(0xffffffffu, x[t], 5);");
+    let Some(outputs) = case.run() else { return };
+    assert!(as_floats(&outputs[0]).iter().all(|y| y.is_nan()));
+}
+
+#[test]
+fn a_warp_that_diverges_between_shuffle_and_barrier() {
+    let case = body(64, "if (t < 48) __shfl_sync(0xffffffffu, t, 0);\n  __syncthreads();");
+    case.expect_wrong(&["divergence", "waits in __shfl_sync (kernel.cu:5)", "waits in __syncthreads (kernel.cu:6)"]);
+}
+
+#[test]
+fn lanes_that_wait_for_each_other_in_a_circle() {
+    let case = body(32, "if (t < 3) __syncwarp(t == 0 ? 3u : t == 1 ? 6u : 5u);");
+    case.expect_wrong(&[
+        "deadlock: thread 0 waits in __syncwarp (kernel.cu:5), thread 1 waits in __syncwarp (kernel.cu:5)",
+    ]);
+}
+
+#[test]
+fn a_lane_outside_its_own_mask() {
+    body(32, "__syncwarp(0x0fffffffu);").expect_wrong(&["thread 31", "lane 31 is not in its own mask 0x0fffffff"]);
+}
+
+#[test]
+fn writes_outside_shared_memory() {
+    body(64, "s[t + 1] = 0.0f;").expect_wrong(&["0 bytes past its end (the launch has 256 bytes)"]);
+    body(64, "s[t - 1] = 0.0f;").expect_wrong(&["block (0, 0, 0)", "shared memory was written"]);
+    body(1, "shared[256] = 0;").expect_wrong(&["shared memory was written 0 bytes past its end"]);
+}
+
+#[test]
+fn writes_outside_a_tensor() {
+    body(64, "y[t + 1] = 0.0f;").expect_wrong(&["kernel 'k'", "outside tensor argument 1: 0 bytes past the end"]);
+    body(64, "y[t - 2] = 0.0f;").expect_wrong(&["outside tensor argument 1: 1 bytes before the start"]);
+    body(1, "const_cast<float*>(x)[3] = 0.0f;").expect_wrong(&["to its input argument 0"]);
+}
+
+#[test]
+fn reads_outside_a_tensor_and_of_unwritten_memory_give_nan() {
+    let Some(outputs) = body(32, "y[t] = t == 0 ? x[64] : t == 1 ? x[-1] : t == 2 ? s[9] : x[t];").run() else {
+        return;
+    };
+    let y = as_floats(&outputs[0]);
+    assert_eq!(
+        y.iter().map(|y| y.is_nan()).collect::<Vec<_>>(),
+        (0..64).map(|i| !(3..32).contains(&i)).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn writes_outside_the_workspace() {
+    let text = "extern \"C\" __global__ void k(unsigned char* __restrict__ workspace) { workspace[256] = 0; }";
+    let case = Case::new(text, "k", vec![Value::Workspace(256)]).workspace(513);
+    assert!(case.run().is_none_or(|outputs| outputs.is_empty()));
+    case.workspace(512).expect_wrong(&["outside the workspace: 0 bytes past the end"]);
+}
+
+#[test]
+fn misaligned_vectors() {
+    let case = body(1, "*reinterpret_cast<float4*>(y + 1) = make_float4(1.0f, 2.0f, 3.0f, 4.0f);");
+    case.expect_wrong(&["thread 0", "kernel.cu:5", "misaligned"]);
+}
+
+#[test]
+fn an_index_outside_a_local_array() {
+    body(64, "float a[4] = {};\n  a[t & 7] = x[t];\n  y[t] = a[1];")
+        .expect_wrong(&["kernel.cu:6: index 4 is outside its array"]);
+}
+
+#[test]
+fn arithmetic_that_differs_between_gpu_and_cpu() {
+    body(64, "y[t] = (float)(1 << t);").expect_wrong(&["thread 32", "shift by more than the width"]);
+    body(64, "y[t] = (float)(100 % t);").expect_wrong(&["thread 0", "integer division by zero"]);
+}
+
+#[test]
+fn a_stack_that_overflows() {
+    let case =
+        body(3, "volatile char local[132000];\n  for (int i = 0; i < 132000; ++i) local[i] = 1;\n  y[t] = local[t];");
+    case.expect_wrong(&["its local variables overflow the stack"]);
+}
+
+#[test]
+fn wrong_shared_addresses() {
+    body(1, "fw_cp_async16(0, x, true);").expect_wrong(&["cp.async: shared address 0 is outside"]);
+    body(1, "fw_cp_async16(fw_shared_address(s) + 256, x, true);").expect_wrong(&["outside the launch's 256 bytes"]);
+    body(1, "fw_cp_async16(fw_shared_address(s) + 8, x, true);").expect_wrong(&["not a multiple of 16"]);
+    body(1, "fw_cp_async16(fw_shared_address(s), x + 1, true);")
+        .expect_wrong(&["global address is not a multiple of 16"]);
+    body(1, "y[0] = (float)fw_shared_address(x);").expect_wrong(&["not to shared memory"]);
+}
+
+#[test]
+fn matrix_instructions_of_an_incomplete_warp() {
+    let case = body(48, "unsigned r[4];\n  fw_ldmatrix_x4(r, fw_shared_address(s));");
+    case.expect_wrong(&["ldmatrix.x4 needs all 32 lanes, but lane 16"]);
+    let case = body(
+        32,
+        "if (t == 3) return;\n  unsigned a[4] = {}; float d[4] = {};\n  fw_mma_m16n8k16_f16(d, a, 0, 0);\n  y[t] = d[0];",
+    );
+    case.expect_wrong(&["needs all 32 lanes, but lane 3"]);
+}
+
+#[test]
+fn the_first_defective_block_is_named() {
+    let case = body(32, "if (blockIdx.x >= 5) s[64] = 0.0f;").grid([64, 1, 1]);
+    case.expect_wrong(&["block (5, 0, 0)"]);
+}

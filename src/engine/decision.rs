@@ -1,0 +1,113 @@
+//! From a graph to the engine that runs it: the surfaces first, then what engines take beyond them.
+
+use std::sync::Arc;
+
+use super::{ENGINES, Engine, EngineConfig};
+use crate::device::{ComputeCapability, Device};
+use crate::error::Error;
+use crate::graph::FinalizedGraph;
+use crate::kernel::Kernel;
+use crate::support::{self, Report, Supported, SurfaceId};
+
+/// What the surfaces say of a graph on a chip, and which engine takes it.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// Verdict of the documented surfaces or, where they refuse and an engine takes the graph all the same, the verdict
+    /// with that engine's relaxations.
+    pub report: Report,
+    engine: Option<&'static dyn Engine>,
+    /// Why engines passed over did not take the graph, one sentence each, beginning with the engine's name.
+    pub passed_over: Vec<String>,
+}
+
+/// A supported graph with its engine: all that lowering needs.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    supported: Supported,
+    engine: &'static dyn Engine,
+}
+
+/// Asks the surfaces given; where they refuse, each engine's relaxations of them.
+pub fn decide(graph: &Arc<FinalizedGraph>, capability: ComputeCapability, surfaces: &[SurfaceId]) -> Decision {
+    let report = support::check(graph, capability, surfaces);
+    let mut passed_over = Vec::new();
+    if let Some(supported) = &report.supported {
+        let engine = ENGINES.iter().copied().find(|engine| takes(*engine, supported, &mut passed_over));
+        return Decision { report, engine, passed_over };
+    }
+    for &engine in ENGINES {
+        let relaxed = support::check_relaxed(graph, capability, surfaces, engine.relaxes());
+        match &relaxed.supported {
+            Some(supported) if takes(engine, supported, &mut passed_over) => {
+                return Decision { report: relaxed, engine: Some(engine), passed_over };
+            }
+            Some(_) => {}
+            None => passed_over.push(format!("{}: needs rules that the graph breaks", engine.name())),
+        }
+    }
+    Decision { report, engine: None, passed_over }
+}
+
+fn takes(engine: &'static dyn Engine, supported: &Supported, passed_over: &mut Vec<String>) -> bool {
+    match engine.accepts(supported) {
+        Ok(()) => true,
+        Err(reason) => {
+            tracing::debug!(engine = engine.name(), reason, "engine passed over");
+            passed_over.push(format!("{}: {reason}", engine.name()));
+            false
+        }
+    }
+}
+
+impl Decision {
+    /// The engine that takes the graph.
+    pub fn engine(&self) -> Option<&'static dyn Engine> {
+        self.engine
+    }
+
+    /// The proof and the engine together.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] with the whole report, or with the reason of each engine.
+    pub fn into_selection(self) -> Result<Selection, Error> {
+        let Some(supported) = self.report.supported.clone() else {
+            return Err(Error::NotSupported(self.report.to_string()));
+        };
+        let engine = self.engine.ok_or_else(|| {
+            let reasons = self.passed_over.join("; ");
+            let surface = supported.surface();
+            Error::NotSupported(format!("supported by surface {surface}, but no engine takes it yet: {reasons}"))
+        })?;
+        Ok(Selection { supported, engine })
+    }
+}
+
+/// The engine for a graph, asking every surface.
+///
+/// # Errors
+/// As [`Decision::into_selection`].
+pub fn select(graph: &Arc<FinalizedGraph>, capability: ComputeCapability) -> Result<Selection, Error> {
+    decide(graph, capability, &SurfaceId::ALL).into_selection()
+}
+
+impl Selection {
+    /// The proof that a surface holds.
+    pub fn supported(&self) -> &Supported {
+        &self.supported
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &'static dyn Engine {
+        self.engine
+    }
+
+    /// Engine configs for a device, best first; at least one.
+    pub fn candidates(&self, device: &Device) -> Vec<EngineConfig> {
+        self.engine.candidates(&self.supported, device)
+    }
+
+    /// The kernel of a config.
+    pub fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
+        self.engine.lower(&self.supported, config, device)
+    }
+}

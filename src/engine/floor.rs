@@ -1,0 +1,71 @@
+//! The floor of a graph: the least work any implementation does, and the time a device needs for it.
+
+use std::fmt;
+
+use crate::device::Device;
+use crate::graph::{
+    Attributes, ConvolutionDirection, DataType, FinalTensor, FinalizedGraph, Operation, Port, TensorId,
+};
+
+/// Least work of a graph: each input read once, each output written once, the core's multiply-adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Floor {
+    /// Bytes moved through device memory.
+    pub bytes: u64,
+    /// Floating-point (or integer) operations of matmuls and convolutions; a multiply-add counts two.
+    pub flops: u64,
+}
+
+impl Floor {
+    /// The floor of a graph.
+    pub fn of(graph: &FinalizedGraph) -> Self {
+        let moved = graph.inputs().chain(graph.outputs()).map(|id| graph.tensor(id));
+        let bytes = moved.filter(|tensor| !tensor.is_pass_by_value).map(tensor_bytes).sum();
+        let flops = graph.operations().map(|operation| operation_flops(graph, operation)).sum();
+        Self { bytes, flops }
+    }
+
+    /// The larger of memory time and arithmetic time, in seconds; launch overhead comes on top.
+    pub fn seconds(&self, device: &Device, core_type: Option<DataType>) -> f64 {
+        let memory = self.bytes as f64 / device.bytes_per_second;
+        let arithmetic = core_type.map_or(0.0, |data_type| self.flops as f64 / device.flops_per_second(data_type));
+        memory.max(arithmetic)
+    }
+}
+
+impl fmt::Display for Floor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes, {} FLOP", self.bytes, self.flops)
+    }
+}
+
+/// Type of the core's first operand: it decides the arithmetic rate. `None` where the graph has no core.
+pub fn core_type(graph: &FinalizedGraph) -> Option<DataType> {
+    let core = graph.operations().find(|operation| operation.is_core())?;
+    core.input_tensors().next().map(|id| graph.tensor(id).data_type)
+}
+
+fn tensor_bytes(tensor: &FinalTensor) -> u64 {
+    let elements: i64 = tensor.dim.iter().product();
+    (elements as u64 * tensor.data_type.bits()).div_ceil(8)
+}
+
+fn operation_flops(graph: &FinalizedGraph, operation: &Operation) -> u64 {
+    let elements = |id: Option<TensorId>| id.map_or(0, |id| graph.tensor(id).dim.iter().product::<i64>() as u64);
+    match &operation.attributes {
+        Attributes::Matmul(_) => {
+            let k = operation.input(Port::A).and_then(|a| graph.tensor(a).dim.last().copied()).unwrap_or(0);
+            2 * elements(operation.output(Port::C)) * k as u64
+        }
+        Attributes::Convolution(convolution) => {
+            let (filter, image) = match convolution.direction {
+                ConvolutionDirection::Forward => (operation.input(Port::W), operation.output(Port::Y)),
+                ConvolutionDirection::BackwardData => (operation.input(Port::W), operation.input(Port::DY)),
+                ConvolutionDirection::BackwardFilter => (operation.output(Port::DW), operation.input(Port::DY)),
+            };
+            let output_channels = filter.map_or(1, |id| graph.tensor(id).dim[0].max(1) as u64);
+            2 * elements(image) * (elements(filter) / output_channels)
+        }
+        _ => 0,
+    }
+}

@@ -1,0 +1,310 @@
+//! Graphs without a core as passes over iteration spaces.
+//!
+//! Results of equal extents share one pass; a reduction joins the pass over its input. Usually there is exactly one.
+
+use std::collections::BTreeSet;
+
+use super::sweep::{SweepRequest, plan};
+use crate::device::Device;
+use crate::engine::{EngineConfig, Knob};
+use crate::fusion::{Fusion, Stage};
+use crate::graph::{Attributes, FinalizedGraph, OperationId, Port, ReductionMode, TensorId};
+use crate::kernel::{
+    Accumulation, Axis, Body, CombineKernel, Function, IterationSpace, Kernel, Launch, Parameter, PointwiseKernel,
+    ReductionKernel, StageProgram, Sweep,
+};
+
+/// Alignment of workspace regions, in bytes.
+const WORKSPACE_ALIGNMENT: u64 = 256;
+
+/// Blocks of 256 threads that fill one multiprocessor.
+const BLOCKS_PER_SM: i64 = 8;
+
+/// Points a thread reduces at least before the reduced axes are split further.
+const POINTS_PER_THREAD: i64 = 4;
+
+/// One pass: what is stored at each point, what is reduced.
+#[derive(Debug, PartialEq)]
+pub(super) struct Pass {
+    extents: Vec<i64>,
+    stores: Vec<TensorId>,
+    accumulations: Vec<Accumulation>,
+    reduced: BTreeSet<usize>,
+}
+
+/// Lowers every operation of the graph.
+pub(super) fn lower(fusion: &Fusion, config: &EngineConfig, device: &Device, kernel: &mut Kernel) {
+    let graph = fusion.graph().clone();
+    let operations: Vec<OperationId> = fusion.operations(Stage::Epilogue).collect();
+    let program = StageProgram::of(&graph, operations.iter().copied(), None);
+    for pass in passes(&graph, &operations) {
+        lower_pass(&graph, &program, pass, config, device, kernel);
+    }
+}
+
+/// Cuts operations into passes.
+pub(super) fn passes(graph: &FinalizedGraph, operations: &[OperationId]) -> Vec<Pass> {
+    let mut passes: Vec<Pass> = Vec::new();
+    for &id in operations {
+        for accumulation in accumulations(graph, id) {
+            let reduced = reduced_axes(graph, &accumulation);
+            let extents = &graph.tensor(accumulation.source).dim;
+            match passes.iter_mut().find(|pass| pass.extents == *extents && pass.reduced == reduced) {
+                Some(pass) => pass.accumulations.push(accumulation),
+                None => passes.push(Pass {
+                    extents: extents.clone(),
+                    stores: Vec::new(),
+                    accumulations: vec![accumulation],
+                    reduced,
+                }),
+            }
+        }
+    }
+    let stored = operations.iter().copied().filter_map(|id| stored_result(graph, id));
+    for tensor in stored {
+        let extents = &graph.tensor(tensor).dim;
+        match passes.iter_mut().find(|pass| pass.extents == *extents) {
+            Some(pass) => pass.stores.push(tensor),
+            None => passes.push(Pass {
+                extents: extents.clone(),
+                stores: vec![tensor],
+                accumulations: Vec::new(),
+                reduced: BTreeSet::new(),
+            }),
+        }
+    }
+    passes
+}
+
+/// The non-virtual result of a pointwise operation.
+pub(super) fn stored_result(graph: &FinalizedGraph, id: OperationId) -> Option<TensorId> {
+    let operation = graph.operation(id);
+    let pointwise = matches!(operation.attributes, Attributes::Pointwise(_));
+    operation.result().filter(|&tensor| pointwise && !graph.tensor(tensor).is_virtual)
+}
+
+/// What an operation reduces: one value for `REDUCTION`, two for `GENSTATS`.
+pub(super) fn accumulations(graph: &FinalizedGraph, id: OperationId) -> Vec<Accumulation> {
+    let operation = graph.operation(id);
+    let port = |port| operation.output(port);
+    match (&operation.attributes, operation.input(Port::X)) {
+        (Attributes::Reduction(reduction), Some(x)) => {
+            port(Port::Y).map(|y| Accumulation::reduction(reduction.mode, x, y)).into_iter().collect()
+        }
+        (Attributes::GenStats, Some(x)) => {
+            let sum = port(Port::SUM).map(|y| Accumulation::reduction(ReductionMode::Add, x, y));
+            let squares = port(Port::SQ_SUM).map(|y| Accumulation::sum_of_squares(x, y));
+            sum.into_iter().chain(squares).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Axes where the target has extent 1 and the source more.
+pub(super) fn reduced_axes(graph: &FinalizedGraph, accumulation: &Accumulation) -> BTreeSet<usize> {
+    let source = &graph.tensor(accumulation.source).dim;
+    let target = &graph.tensor(accumulation.target).dim;
+    (0..source.len()).filter(|&axis| target[axis] == 1 && source[axis] > 1).collect()
+}
+
+/// Lowers one pass, to one function or, where the reduced axes are split, to two.
+pub(super) fn lower_pass(
+    graph: &FinalizedGraph,
+    program: &StageProgram,
+    pass: Pass,
+    config: &EngineConfig,
+    device: &Device,
+    kernel: &mut Kernel,
+) {
+    let sources = pass.accumulations.iter().map(|accumulation| accumulation.source);
+    let sweep = plan(SweepRequest {
+        graph,
+        extents: &pass.extents,
+        program: program.needed_for(pass.stores.iter().copied().chain(sources)),
+        stores: pass.stores,
+        targets: pass.accumulations.iter().map(|accumulation| accumulation.target).collect(),
+        reduced: pass.reduced,
+    });
+    if pass.accumulations.is_empty() {
+        push_pointwise(sweep, config.knob(Knob::Threads, 256), kernel);
+    } else {
+        push_reduction(graph, sweep, pass.accumulations, device, kernel);
+    }
+}
+
+fn push_pointwise(sweep: Sweep, threads: u32, kernel: &mut Kernel) {
+    let vectors = vectors_where(&sweep, |_| true);
+    let launch = Launch {
+        function: function_name("pointwise", kernel),
+        grid: [to_u32((vectors + i64::from(threads) - 1) / i64::from(threads)), 1, 1],
+        block: [threads, 1, 1],
+        shared_bytes: 0,
+        parameters: sweep_parameters(&sweep),
+    };
+    kernel.functions.push(Function { launch, body: Body::Pointwise(PointwiseKernel { sweep, threads }) });
+}
+
+fn push_reduction(
+    graph: &FinalizedGraph,
+    sweep: Sweep,
+    accumulations: Vec<Accumulation>,
+    device: &Device,
+    kernel: &mut Kernel,
+) {
+    let kept = sweep.space.points_where(false);
+    let count = sweep.space.points_where(true);
+    let shape = ReductionShape::choose(&sweep, device);
+    let kept_axes = kept_space(&sweep.space);
+    let partials = if shape.splits > 1 {
+        partial_regions(kernel, accumulations.len(), i64::from(shape.splits) * kept)
+    } else {
+        Vec::new()
+    };
+    let mut parameters = sweep_parameters(&sweep);
+    let targets = accumulations.iter().map(|accumulation| Parameter::Tensor(accumulation.target));
+    parameters.extend(if partials.is_empty() { targets.collect() } else { partials.clone() });
+    let accumulators = if shape.reduce_vector { 1 } else { sweep.vector as u32 };
+    let launch = Launch {
+        function: function_name("reduction", kernel),
+        grid: [shape.blocks, shape.splits, 1],
+        block: [shape.columns, shape.rows, 1],
+        shared_bytes: shape.columns * shape.rows * accumulators * 4,
+        parameters,
+    };
+    let body = Body::Reduction(ReductionKernel {
+        sweep,
+        accumulations: accumulations.clone(),
+        reduce_vector: shape.reduce_vector,
+        columns: shape.columns,
+        rows: shape.rows,
+        splits: shape.splits,
+        count,
+    });
+    kernel.functions.push(Function { launch, body });
+    if !partials.is_empty() {
+        push_combine(graph, kept_axes, accumulations, partials, i64::from(shape.splits), count, kernel);
+    }
+}
+
+/// Threads and blocks of a reduction.
+struct ReductionShape {
+    reduce_vector: bool,
+    columns: u32,
+    rows: u32,
+    blocks: u32,
+    splits: u32,
+}
+
+impl ReductionShape {
+    /// 256 threads; as many along the vector axis as it has vectors, so that a warp reads whole lines; blocks enough
+    /// to fill the device, by splitting the reduced points where the kept ones do not.
+    fn choose(sweep: &Sweep, device: &Device) -> Self {
+        let reduce_vector = sweep.space.axes.last().is_some_and(|axis| axis.reduced);
+        let along = vectors_where(sweep, |axis| axis.reduced == reduce_vector);
+        let across = sweep.space.points_where(!reduce_vector);
+        let columns = power_of_two_within(along, 256);
+        let rows = 256 / columns;
+        let (kept, kept_threads) = if reduce_vector { (across, rows) } else { (along, columns) };
+        let (reduced, reduced_threads) = if reduce_vector { (along, columns) } else { (across, rows) };
+        let blocks = (kept + i64::from(kept_threads) - 1) / i64::from(kept_threads);
+        let wanted = (i64::from(device.sm_count) * BLOCKS_PER_SM) / blocks;
+        let useful = reduced / (i64::from(reduced_threads) * POINTS_PER_THREAD);
+        let splits = wanted.min(useful).clamp(1, 1024);
+        Self { reduce_vector, columns, rows, blocks: to_u32(blocks), splits: to_u32(splits) }
+    }
+}
+
+/// Adds the function that combines `splits` partials for each point of `space`.
+pub(super) fn push_combine(
+    graph: &FinalizedGraph,
+    space: IterationSpace,
+    accumulations: Vec<Accumulation>,
+    partials: Vec<Parameter>,
+    splits: i64,
+    count: i64,
+    kernel: &mut Kernel,
+) {
+    debug_assert!(accumulations.iter().all(|accumulation| !graph.tensor(accumulation.target).is_virtual));
+    let kept = space.points();
+    let columns = power_of_two_within(kept, 32);
+    let rows = 256 / columns;
+    let targets = accumulations.iter().map(|accumulation| Parameter::Tensor(accumulation.target));
+    let launch = Launch {
+        function: function_name("combine", kernel),
+        grid: [to_u32((kept + i64::from(columns) - 1) / i64::from(columns)), 1, 1],
+        block: [columns, rows, 1],
+        shared_bytes: columns * rows * 4,
+        parameters: partials.into_iter().chain(targets).collect(),
+    };
+    let body = Body::Combine(CombineKernel { space, accumulations, splits, columns, rows, count });
+    kernel.functions.push(Function { launch, body });
+}
+
+/// Reserves a region of `elements` floats for each accumulation.
+pub(super) fn partial_regions(kernel: &mut Kernel, accumulations: usize, elements: i64) -> Vec<Parameter> {
+    let bytes = (elements as u64 * 4).next_multiple_of(WORKSPACE_ALIGNMENT);
+    (0..accumulations)
+        .map(|_| {
+            let offset = kernel.workspace_bytes;
+            kernel.workspace_bytes += bytes;
+            Parameter::Workspace { offset }
+        })
+        .collect()
+}
+
+/// The kept axes alone; point `k` of it is element `k` of the partials.
+fn kept_space(space: &IterationSpace) -> IterationSpace {
+    let kept: Vec<Axis> = space.axes.iter().filter(|axis| !axis.reduced).cloned().collect();
+    IterationSpace { axes: kept }
+}
+
+/// Number of vectors over the innermost axis and those outer axes that `counts`; rows are padded to whole vectors.
+fn vectors_where(sweep: &Sweep, counts: impl Fn(&Axis) -> bool) -> i64 {
+    let (inner, outer) = sweep.space.axes.split_last().expect("a sweep has at least one axis");
+    let per_row = (inner.extent + sweep.vector - 1) / sweep.vector;
+    outer.iter().filter(|axis| counts(axis)).map(|axis| axis.extent).product::<i64>() * per_row
+}
+
+/// Operands, then stores; a tensor that is both appears once.
+pub(super) fn sweep_parameters(sweep: &Sweep) -> Vec<Parameter> {
+    program_parameters(sweep.program.loads(), &sweep.stores, |id| sweep.access[&id] == crate::kernel::Access::Parameter)
+}
+
+/// Operands, then stores, each tensor once; host scalars by value.
+pub(super) fn program_parameters(
+    loads: impl Iterator<Item = TensorId>,
+    stores: &[TensorId],
+    is_scalar: impl Fn(TensorId) -> bool,
+) -> Vec<Parameter> {
+    let mut parameters: Vec<Parameter> = Vec::new();
+    for id in loads {
+        let parameter = if is_scalar(id) { Parameter::Scalar(id) } else { Parameter::Tensor(id) };
+        if !parameters.contains(&parameter) {
+            parameters.push(parameter);
+        }
+    }
+    for &id in stores {
+        if !parameters.contains(&Parameter::Tensor(id)) {
+            parameters.push(Parameter::Tensor(id));
+        }
+    }
+    parameters
+}
+
+/// `fw_<skeleton>`, numbered from the second function of the file on.
+pub(super) fn function_name(skeleton: &str, kernel: &Kernel) -> String {
+    match kernel.functions.len() {
+        0 => format!("fw_{skeleton}"),
+        number => format!("fw_{skeleton}_{number}"),
+    }
+}
+
+/// The smallest power of two not below `value`, at most `largest`.
+fn power_of_two_within(value: i64, largest: u32) -> u32 {
+    to_u32(value.clamp(1, i64::from(largest))).next_power_of_two()
+}
+
+/// Launch geometry is bounded by device memory: a tensor that fits a device has fewer than 2^31 tiles.
+pub(super) fn to_u32(value: i64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}

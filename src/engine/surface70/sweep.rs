@@ -1,0 +1,153 @@
+//! Choosing how a pass over an iteration space moves its tensors.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
+use crate::kernel::{Access, Axis, IterationRequest, IterationSpace, StageProgram, Sweep};
+
+/// Widest access of a thread, in bytes.
+const ACCESS_BYTES: i64 = 16;
+
+/// Packed booleans are written a byte at a time.
+const BITS: i64 = 8;
+
+/// What a sweep has to do.
+pub(super) struct SweepRequest<'a> {
+    pub(super) graph: &'a FinalizedGraph,
+    /// Full extents by graph axis.
+    pub(super) extents: &'a [i64],
+    pub(super) program: StageProgram,
+    /// Tensors stored at each point.
+    pub(super) stores: Vec<TensorId>,
+    /// Results of reductions: in memory, but not stored at each point.
+    pub(super) targets: Vec<TensorId>,
+    pub(super) reduced: BTreeSet<usize>,
+}
+
+/// Orders the axes, picks the vector width and the access of every tensor.
+pub(super) fn plan(request: SweepRequest<'_>) -> Sweep {
+    let graph = request.graph;
+    let memory = request.memory_tensors();
+    let reference = request.reference(&memory);
+    let mut space = IterationSpace::new(&IterationRequest {
+        graph,
+        extents: request.extents,
+        tensors: &memory,
+        reference,
+        reduced: &request.reduced,
+        pinned: &request.program.indexed_axes(),
+    });
+    if space.axes.is_empty() {
+        space.axes.push(single_point(&memory));
+    }
+    let moved: Vec<TensorId> = memory.iter().copied().filter(|id| !request.targets.contains(id)).collect();
+    let chosen = Width::choose(graph, &space, &moved, &request.stores);
+    let mut access: BTreeMap<TensorId, Access> =
+        moved.iter().map(|&id| (id, chosen.access(graph, &space, id, request.stores.contains(&id)))).collect();
+    let scalars = request.program.loads().filter(|&id| graph.tensor(id).is_pass_by_value);
+    access.extend(scalars.map(|id| (id, Access::Parameter)));
+    let wide_index = needs_wide_index(graph, &space, &memory);
+    Sweep {
+        space,
+        program: request.program,
+        access,
+        stores: request.stores,
+        vector: chosen.vector,
+        ragged: chosen.ragged,
+        wide_index,
+    }
+}
+
+impl SweepRequest<'_> {
+    /// Device tensors touched: operands, stores and targets, each once.
+    fn memory_tensors(&self) -> Vec<TensorId> {
+        let loads = self.program.loads().filter(|&id| !self.graph.tensor(id).is_pass_by_value);
+        let all: BTreeSet<TensorId> =
+            loads.chain(self.stores.iter().copied()).chain(self.targets.iter().copied()).collect();
+        all.into_iter().collect()
+    }
+
+    /// Packed booleans decide the order of the axes, else the largest tensor, results before operands.
+    fn reference(&self, memory: &[TensorId]) -> TensorId {
+        let weight = |&id: &TensorId| {
+            let tensor = self.graph.tensor(id);
+            let stored = self.stores.contains(&id);
+            (stored && tensor.data_type == DataType::Boolean, elements(tensor), stored, std::cmp::Reverse(id))
+        };
+        memory.iter().copied().max_by_key(weight).expect("a pass stores or reduces something")
+    }
+}
+
+/// The only point of a space without axes.
+fn single_point(memory: &[TensorId]) -> Axis {
+    Axis { extent: 1, reduced: false, graph_axes: Vec::new(), strides: memory.iter().map(|&id| (id, 0)).collect() }
+}
+
+/// Vector width of a sweep.
+struct Width {
+    vector: i64,
+    ragged: bool,
+}
+
+impl Width {
+    fn choose(graph: &FinalizedGraph, space: &IterationSpace, moved: &[TensorId], stores: &[TensorId]) -> Self {
+        let inner = innermost(space);
+        if stores.iter().any(|&id| graph.tensor(id).data_type == DataType::Boolean) {
+            return Self { vector: BITS, ragged: inner.extent % BITS != 0 };
+        }
+        let largest = moved.iter().map(|&id| elements(graph.tensor(id))).max().unwrap_or(1);
+        let streams: Vec<TensorId> = moved
+            .iter()
+            .copied()
+            .filter(|&id| elements(graph.tensor(id)) == largest && inner.strides[&id] == 1)
+            .collect();
+        let smallest =
+            streams.iter().map(|&id| graph.tensor(id).data_type.bytes() as i64).min().unwrap_or(ACCESS_BYTES);
+        let mut vector = ACCESS_BYTES / smallest;
+        while vector > 1
+            && (inner.extent % vector != 0 || !streams.iter().all(|&id| is_vectorizable(graph, space, id, vector)))
+        {
+            vector /= 2;
+        }
+        Self { vector, ragged: false }
+    }
+
+    fn access(&self, graph: &FinalizedGraph, space: &IterationSpace, id: TensorId, stored: bool) -> Access {
+        let boolean = graph.tensor(id).data_type == DataType::Boolean;
+        match innermost(space).strides[&id] {
+            _ if boolean && stored => Access::Bits,
+            0 if !stored => Access::Broadcast,
+            1 if !boolean && !self.ragged && is_vectorizable(graph, space, id, self.vector) => Access::Vector,
+            _ => Access::Strided,
+        }
+    }
+}
+
+fn innermost(space: &IterationSpace) -> &Axis {
+    space.axes.last().expect("a sweep has at least one axis")
+}
+
+/// Whether every vector of the tensor starts at a multiple of its access size.
+fn is_vectorizable(graph: &FinalizedGraph, space: &IterationSpace, id: TensorId, vector: i64) -> bool {
+    let tensor = graph.tensor(id);
+    let (_, outer) = space.axes.split_last().expect("a sweep has at least one axis");
+    let access = (tensor.data_type.bytes() as i64 * vector).min(ACCESS_BYTES);
+    tensor.data_type != DataType::Boolean
+        && innermost(space).strides[&id] == 1
+        && outer.iter().all(|axis| axis.strides[&id] % vector == 0)
+        && tensor.alignment % access == 0
+}
+
+pub(super) fn elements(tensor: &FinalTensor) -> i64 {
+    tensor.dim.iter().product()
+}
+
+/// Whether an offset into some tensor, or the number of points, may exceed 31 bits.
+fn needs_wide_index(graph: &FinalizedGraph, space: &IterationSpace, memory: &[TensorId]) -> bool {
+    memory.iter().any(|&id| span(graph.tensor(id)) > i64::from(i32::MAX)) || space.points() > i64::from(i32::MAX)
+}
+
+/// Elements from the first to one past the last.
+pub(super) fn span(tensor: &FinalTensor) -> i64 {
+    1 + tensor.dim.iter().zip(&tensor.stride).map(|(extent, stride)| (extent - 1) * stride).sum::<i64>()
+}

@@ -1,0 +1,100 @@
+//! Why a graph could not be read, and where.
+
+use std::fmt;
+
+use crate::error::Error;
+
+/// A graph that could not be read from its document; other graphs of the same document are not affected.
+///
+/// Displayed as `FILE: graph 2 (line 17): node 'act' (POINTWISE, node 3): tensor 'x': MESSAGE [FEJ-12]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadError {
+    /// The file, as its reader called it.
+    pub source_name: String,
+    /// Number of the graph in the file, from 1 (FEJ-02).
+    pub number: usize,
+    /// Line on which the graph begins, from 1.
+    pub line: usize,
+    /// Node concerned, as `'name' (TAG, node 3)`; nodes are counted from 0, as the library's own names do (FEJ-07).
+    pub node: Option<String>,
+    /// Tensor concerned, as `'name'` or `'name' (uid 7)`.
+    pub tensor: Option<String>,
+    /// What is wrong, with the values required and found.
+    pub message: String,
+    /// Rule of the file format (`FEJ-12`).
+    pub rule: &'static str,
+}
+
+impl ReadError {
+    fn place(&self) -> String {
+        let mut place = format!("{}: graph {} (line {})", self.source_name.escape_debug(), self.number, self.line);
+        if let Some(node) = &self.node {
+            place.push_str(&format!(": node {node}"));
+        }
+        if let Some(tensor) = &self.tensor {
+            place.push_str(&format!(": tensor {tensor}"));
+        }
+        place
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} [{}]", self.place(), self.message, self.rule)
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        Self::input(error.place(), format!("{} [{}]", error.message, error.rule))
+    }
+}
+
+/// A [`ReadError`] before the file, the graph number and, at first, the node are known.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Failure {
+    pub(super) rule: &'static str,
+    pub(super) node: Option<String>,
+    pub(super) tensor: Option<String>,
+    pub(super) message: String,
+}
+
+impl Failure {
+    pub(super) fn new(rule: &'static str, message: impl Into<String>) -> Self {
+        Self { rule, node: None, tensor: None, message: message.into() }
+    }
+
+    /// Names the node, unless an inner place already did.
+    pub(super) fn at_node(mut self, node: impl FnOnce() -> String) -> Self {
+        self.node.get_or_insert_with(node);
+        self
+    }
+
+    pub(super) fn at_tensor(mut self, tensor: impl FnOnce() -> String) -> Self {
+        self.tensor.get_or_insert_with(tensor);
+        self
+    }
+
+    pub(super) fn into_error(self, source_name: &str, number: usize, line: usize) -> ReadError {
+        let Self { rule, node, tensor, message } = self;
+        ReadError { source_name: source_name.to_owned(), number, line, node, tensor, message, rule }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_file_graph_line_node_and_tensor() {
+        let failure = Failure::new("FEJ-12", "no such mode")
+            .at_node(|| "'a' (POINTWISE, node 3)".to_owned())
+            .at_tensor(|| "'x'".to_owned());
+        let error = failure.into_error("log\n.txt", 2, 17);
+        let text = "log\\n.txt: graph 2 (line 17): node 'a' (POINTWISE, node 3): tensor 'x': no such mode [FEJ-12]";
+        assert_eq!(error.to_string(), text);
+        assert_eq!(Error::from(error).to_string(), text);
+    }
+}

@@ -1,0 +1,310 @@
+//! Finds JSON values in a file, a log or a stream, line by line (FEJ-01, FEJ-03, FEJ-51).
+//!
+//! Every byte is looked at a bounded number of times, whatever the input: after a failed start the search goes on
+//! behind it, and lines that a cut-off object swallowed are looked at once more, for objects on one line only.
+
+use std::collections::VecDeque;
+use std::io::BufRead;
+
+use super::boundary::{Boundary, Progress};
+
+/// What was found next.
+#[derive(Debug, PartialEq)]
+pub(super) enum Found {
+    /// One balanced object or array, not yet parsed.
+    Value { text: Vec<u8>, line: usize },
+    /// Something that begins like a graph, but is cut off or is not JSON.
+    Broken { line: usize, message: String },
+    /// Something that begins like a value without signs of a graph, and is not JSON.
+    NotJson { line: usize, message: String },
+    /// A line without a value.
+    Text(Vec<u8>),
+    /// A line without a value that mentions `"nodes"` all the same.
+    Skipped { line: usize },
+    /// The input failed; nothing follows.
+    Unreadable { line: usize, message: String },
+}
+
+#[derive(Clone, Debug)]
+struct Line {
+    text: Vec<u8>,
+    /// From 1.
+    number: usize,
+    /// Of its first byte in the input.
+    offset: u64,
+    /// The line was inside an object that turned out to be cut off: only whole values count.
+    is_replayed: bool,
+}
+
+/// Where in a line the search goes on.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    at: usize,
+    /// Whether a value may begin right here; else only after a mark (`json:`, `{"context"`).
+    fresh: bool,
+    /// Whether a start has failed in this line already.
+    failed: bool,
+}
+
+const LINE_START: Cursor = Cursor { at: 0, fresh: true, failed: false };
+
+/// Iterator over what an input holds.
+pub(super) struct Finder<R> {
+    input: R,
+    line_number: usize,
+    offset: u64,
+    current: Option<(Line, Cursor)>,
+    replay: VecDeque<Line>,
+    failed: bool,
+    opening: [u8; 2],
+}
+
+impl<R: BufRead> Finder<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self { input, line_number: 0, offset: 0, current: None, replay: VecDeque::new(), failed: false, opening: [0; 2] }
+    }
+
+    /// The first two bytes of the input.
+    pub(super) fn opening(&self) -> &[u8] {
+        &self.opening
+    }
+
+    fn next_line(&mut self) -> std::io::Result<Option<Line>> {
+        if let Some(line) = self.replay.pop_front() {
+            return Ok(Some(line));
+        }
+        let mut text = Vec::new();
+        if self.failed || self.input.read_until(b'\n', &mut text)? == 0 {
+            return Ok(None);
+        }
+        self.line_number += 1;
+        let offset = self.offset;
+        self.offset += text.len() as u64;
+        if self.line_number == 1 {
+            text.iter().zip(&mut self.opening).for_each(|(byte, opening)| *opening = *byte);
+            if text.starts_with(b"\xef\xbb\xbf") {
+                text.drain(..3);
+            }
+        }
+        Ok(Some(Line { text, number: self.line_number, offset, is_replayed: false }))
+    }
+
+    fn unreadable(&mut self, error: &std::io::Error) -> Found {
+        self.failed = true;
+        Found::Unreadable { line: self.line_number + 1, message: format!("the input cannot be read: {error}") }
+    }
+
+    fn search(&mut self, line: Line, cursor: Cursor) -> Option<Found> {
+        let Some(start) = find_start(&line.text, cursor) else { return leftover(line, cursor) };
+        let mut boundary = Boundary::default();
+        match boundary.feed(&line.text[start..]) {
+            Progress::End(length) => {
+                let (text, number) = (line.text[start..start + length].to_vec(), line.number);
+                self.current = Some((line, Cursor { at: start + length, fresh: true, failed: cursor.failed }));
+                Some(Found::Value { text, line: number })
+            }
+            Progress::Bad(length) => {
+                let found = broken(std::slice::from_ref(&line), start, None);
+                // Once, a nested object is looked for inside the failed one; later failures are left behind whole.
+                let at = if cursor.failed { start + length.max(1) } else { start + 1 };
+                self.current = Some((line, Cursor { at, fresh: false, failed: true }));
+                Some(found)
+            }
+            Progress::More if line.is_replayed => Some(broken(&[line], start, None)),
+            Progress::More => Some(self.search_over_lines(line, start, boundary)),
+        }
+    }
+
+    /// Goes on with a value that its first line does not end.
+    fn search_over_lines(&mut self, first: Line, start: usize, mut boundary: Boundary) -> Found {
+        let mut lines = vec![first];
+        loop {
+            let line = match self.next_line() {
+                Ok(Some(line)) => line,
+                Ok(None) => {
+                    let found = broken(&lines, start, Some(self.offset));
+                    self.replay_after(lines, None);
+                    return found;
+                }
+                Err(error) => return self.unreadable(&error),
+            };
+            match boundary.feed(&line.text) {
+                Progress::More => lines.push(line),
+                Progress::End(length) => {
+                    let text = joined(&lines, start, &line.text[..length]);
+                    self.current = Some((line, Cursor { at: length, fresh: true, failed: false }));
+                    return Found::Value { text, line: lines[0].number };
+                }
+                Progress::Bad(_) => {
+                    lines.push(line);
+                    let found = broken(&lines, start, None);
+                    let last = lines.pop();
+                    self.replay_after(lines, last);
+                    return found;
+                }
+            }
+        }
+    }
+
+    fn replay_after(&mut self, lines: Vec<Line>, last: Option<Line>) {
+        self.replay.extend(lines.into_iter().skip(1).map(|line| Line { is_replayed: true, ..line }));
+        self.replay.extend(last);
+    }
+}
+
+impl<R: BufRead> Iterator for Finder<R> {
+    type Item = Found;
+
+    fn next(&mut self) -> Option<Found> {
+        loop {
+            let (line, cursor) = match self.current.take() {
+                Some(current) => current,
+                None => match self.next_line() {
+                    Ok(line) => (line?, LINE_START),
+                    Err(error) => return Some(self.unreadable(&error)),
+                },
+            };
+            if let Some(found) = self.search(line, cursor) {
+                return Some(found);
+            }
+        }
+    }
+}
+
+/// Where the next value may begin: at the cursor after blanks, after `json:`, or at an object that opens like a graph.
+fn find_start(text: &[u8], cursor: Cursor) -> Option<usize> {
+    let rest = text.get(cursor.at..)?;
+    let blanks = rest.len() - rest.trim_ascii_start().len();
+    if cursor.fresh && matches!(rest.get(blanks), Some(b'{' | b'[')) {
+        return Some(cursor.at + blanks);
+    }
+    let braces = rest.iter().enumerate().filter(|(_, byte)| **byte == b'{').map(|(index, _)| cursor.at + index);
+    braces.into_iter().find(|&brace| {
+        opens_like_graph(&text[brace..]) || text[..brace].trim_ascii_end().ends_with(b"json:")
+    })
+}
+
+fn opens_like_graph(text: &[u8]) -> bool {
+    [&b"{\"context\""[..], b"{\"nodes\""].iter().any(|opening| text.starts_with(opening))
+}
+
+fn leftover(line: Line, cursor: Cursor) -> Option<Found> {
+    let is_untouched = cursor.at == 0 && !line.is_replayed;
+    match is_untouched {
+        false => None,
+        true if mentions_nodes(&line.text) => Some(Found::Skipped { line: line.number }),
+        true => Some(Found::Text(line.text)),
+    }
+}
+
+/// Whether the text has the key of a graph's operations in it.
+pub(super) fn mentions_nodes(text: &[u8]) -> bool {
+    text.windows(7).any(|window| window == b"\"nodes\"")
+}
+
+fn joined(lines: &[Line], start: usize, last: &[u8]) -> Vec<u8> {
+    let mut text = lines[0].text[start..].to_vec();
+    lines[1..].iter().for_each(|line| text.extend_from_slice(&line.text));
+    text.extend_from_slice(last);
+    text
+}
+
+/// The finding for a value that begins at `start` of the first line and fails in, or after, the last;
+/// `end_of_input` where it is the input that ended.
+fn broken(lines: &[Line], start: usize, end_of_input: Option<u64>) -> Found {
+    let (line, begin) = (lines[0].number, lines[0].offset + start as u64);
+    let message = match end_of_input {
+        Some(end) => format!("unterminated object at byte {end}: it begins at byte {begin}, and the input ends"),
+        None => not_json(&joined(lines, start, b""), line),
+    };
+    let is_graph = opens_like_graph(&lines[0].text[start..]) || mentions_nodes(&lines[0].text[start..]);
+    match is_graph || lines[1..].iter().any(|line| mentions_nodes(&line.text)) {
+        true => Found::Broken { line, message },
+        false => Found::NotJson { line, message },
+    }
+}
+
+/// The parser's own complaint about `text`, which begins on line `first_line`.
+fn not_json(text: &[u8], first_line: usize) -> String {
+    match serde_json::from_slice::<serde::de::IgnoredAny>(text) {
+        Ok(_) => "not valid JSON".to_owned(),
+        Err(error) => describe(&error, first_line),
+    }
+}
+
+/// A parser's complaint with the line counted in the whole input.
+pub(super) fn describe(error: &serde_json::Error, first_line: usize) -> String {
+    let text = error.to_string();
+    let complaint = text.split(" at line ").next().unwrap_or_default();
+    let line = first_line + error.line().saturating_sub(1);
+    format!("not valid JSON at line {line} column {} of the object: {complaint}", error.column())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(text: &str) -> Vec<Found> {
+        Finder::new(text.as_bytes()).collect()
+    }
+
+    fn values(text: &str) -> Vec<(String, usize)> {
+        let value = |found| match found {
+            Found::Value { text, line } => Some((String::from_utf8(text).unwrap(), line)),
+            _ => None,
+        };
+        find(text).into_iter().filter_map(value).collect()
+    }
+
+    fn value(text: &str, line: usize) -> (String, usize) {
+        (text.to_owned(), line)
+    }
+
+    #[test]
+    fn values_on_one_line_over_lines_and_side_by_side() {
+        assert_eq!(values("text\n {\"a\":1} tail\n"), [value("{\"a\":1}", 2)]);
+        assert_eq!(values("{\n\"a\":\n1}\n{}"), [value("{\n\"a\":\n1}", 1), value("{}", 4)]);
+        assert_eq!(values("{} {}[]"), [value("{}", 1), value("{}", 1), value("[]", 1)]);
+        assert_eq!(values("\u{feff}{}"), [value("{}", 1)]);
+    }
+
+    #[test]
+    fn embedded_objects_begin_after_a_mark() {
+        assert_eq!(values("failed with the cudnn frontend json: {\"x\":1}."), [value("{\"x\":1}", 1)]);
+        assert_eq!(values("12:00 INFO {\"nodes\":[]}"), [value("{\"nodes\":[]}", 1)]);
+        assert_eq!(values("json:\n{\"x\":\n1}"), [value("{\"x\":\n1}", 2)]);
+        assert_eq!(values("a set {1, 2} of {\"x\":1}"), []);
+    }
+
+    #[test]
+    fn the_cut_off_last_line_is_reported_with_its_bytes() {
+        let message = "unterminated object at byte 15: it begins at byte 3, and the input ends".to_owned();
+        assert_eq!(find("{}\n{\"nodes\":[1").last(), Some(&Found::Broken { line: 2, message }));
+    }
+
+    #[test]
+    fn an_object_cut_off_inside_a_log_spoils_nothing_after_it() {
+        let log = "{\"context\":{},\n\"nodes\":[\n{\"a\":1}\n{\"b\":2}\n{\n\"c\":3}\n";
+        assert!(matches!(&find(log)[0], Found::Broken { line: 1, message } if message.contains("line 4 column 1")));
+        assert_eq!(values(log), [value("{\"a\":1}", 3), value("{\"b\":2}", 4), value("{\n\"c\":3}", 5)]);
+    }
+
+    #[test]
+    fn a_graph_inside_a_broken_record_is_still_found() {
+        assert_eq!(values("{\"id\":1,\"graph\":{\"context\":1} broken"), [value("{\"context\":1}", 1)]);
+    }
+
+    #[test]
+    fn text_lines_and_skipped_mentions_are_told_apart() {
+        assert_eq!(find("hello\n"), [Found::Text(b"hello\n".to_vec())]);
+        assert_eq!(find("x\n... \"nodes\": [\n")[1], Found::Skipped { line: 2 });
+    }
+
+    #[test]
+    fn hostile_inputs_take_linear_time() {
+        for text in ["{\"a\":[\n", "{\"context\":{", "json:{", "{\n", "[", "json:{\"nodes\":["] {
+            let text = text.repeat(200_000);
+            assert!(find(&text).iter().all(|found| !matches!(found, Found::Value { .. })));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A stage as straight-line code: which tensor values are evaluated at one point of the iteration space, in order.
+//!
+//! Every value belongs to a tensor and is rounded to that tensor's storage type, virtual or not (`S*-VIRTUAL-OBEYED`).
+//! Values live in registers of one of three kinds, chosen by the storage type.
+
+use std::collections::BTreeSet;
+
+use crate::graph::{Attributes, DataType, FinalizedGraph, OperationId, Pointwise, TensorId};
+
+/// Register class of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Register {
+    /// `float`: `FLOAT`, `HALF`, `BFLOAT16`, FP8.
+    Float,
+    /// `int`: `INT8`, `UINT8`, `INT32`, and `BOOLEAN` as 0 or 1.
+    Int,
+    /// `long long`: `INT64`.
+    Long,
+}
+
+impl Register {
+    /// The class that holds values of a storage type.
+    pub fn of(data_type: DataType) -> Self {
+        match data_type {
+            DataType::Int8 | DataType::UInt8 | DataType::Int32 | DataType::Boolean => Self::Int,
+            DataType::Int64 => Self::Long,
+            _ => Self::Float,
+        }
+    }
+}
+
+/// How the value of a tensor comes about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Read from device memory, or a host scalar from the parameters.
+    Load,
+    /// The accumulator of the core.
+    Accumulator,
+    /// A pointwise operation on values evaluated before.
+    Pointwise {
+        /// Mode and attributes.
+        attributes: Pointwise,
+        /// Operands in slot order.
+        operands: Vec<TensorId>,
+        /// Compute type: operands are converted to it.
+        compute: DataType,
+    },
+}
+
+/// One evaluated value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The tensor whose value this is.
+    pub tensor: TensorId,
+    /// How it comes about.
+    pub value: Value,
+}
+
+/// Straight-line code of one stage.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StageProgram {
+    /// Values in dependency order, each tensor once.
+    pub steps: Vec<Step>,
+}
+
+impl StageProgram {
+    /// The program that evaluates `operations` (in topological order): operands that none of them produces are
+    /// loaded, except `accumulator`, which the core provides.
+    pub fn of(
+        graph: &FinalizedGraph,
+        operations: impl Iterator<Item = OperationId>,
+        accumulator: Option<TensorId>,
+    ) -> Self {
+        let mut program = Self::default();
+        let mut known = BTreeSet::new();
+        if let Some(tensor) = accumulator {
+            known.insert(tensor);
+            program.steps.push(Step { tensor, value: Value::Accumulator });
+        }
+        for id in operations {
+            let operation = graph.operation(id);
+            for tensor in operation.input_tensors() {
+                program.load_once(tensor, &mut known);
+            }
+            if let (Attributes::Pointwise(attributes), Some(tensor)) = (&operation.attributes, operation.result()) {
+                known.insert(tensor);
+                program.steps.push(Step {
+                    tensor,
+                    value: Value::Pointwise {
+                        attributes: attributes.clone(),
+                        operands: operation.input_tensors().collect(),
+                        compute: graph.compute_type(id),
+                    },
+                });
+            }
+        }
+        program
+    }
+
+    /// The program that only loads one tensor.
+    pub fn load(tensor: TensorId) -> Self {
+        Self { steps: vec![Step { tensor, value: Value::Load }] }
+    }
+
+    /// Adds a load unless the value is known.
+    fn load_once(&mut self, tensor: TensorId, known: &mut BTreeSet<TensorId>) {
+        if known.insert(tensor) {
+            self.steps.push(Step { tensor, value: Value::Load });
+        }
+    }
+
+    /// The steps that the values of `targets` depend on.
+    pub fn needed_for(&self, targets: impl Iterator<Item = TensorId>) -> Self {
+        let mut needed: BTreeSet<TensorId> = targets.collect();
+        let mut steps: Vec<Step> = Vec::new();
+        for step in self.steps.iter().rev() {
+            if needed.contains(&step.tensor) {
+                if let Value::Pointwise { operands, .. } = &step.value {
+                    needed.extend(operands);
+                }
+                steps.push(step.clone());
+            }
+        }
+        steps.reverse();
+        Self { steps }
+    }
+
+    /// Tensors read from memory or from the parameters.
+    pub fn loads(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.steps.iter().filter(|step| step.value == Value::Load).map(|step| step.tensor)
+    }
+
+    /// Tensors computed by pointwise operations.
+    pub fn results(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.steps.iter().filter(|step| step.value != Value::Load).map(|step| step.tensor)
+    }
+
+    /// Graph axes whose coordinate some `GEN_INDEX` reads.
+    pub fn indexed_axes(&self) -> BTreeSet<usize> {
+        self.steps.iter().filter_map(|step| step.generated_axis()).collect()
+    }
+}
+
+impl Step {
+    /// The axis of a `GEN_INDEX`.
+    pub fn generated_axis(&self) -> Option<usize> {
+        match &self.value {
+            Value::Pointwise { attributes, .. } if attributes.mode == crate::graph::PointwiseMode::GenIndex => {
+                attributes.axis.and_then(|axis| usize::try_from(axis).ok())
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Kernels of graphs without a core.
+
+use std::collections::BTreeMap;
+
+use super::{Accumulation, IterationSpace, StageProgram};
+use crate::graph::TensorId;
+
+/// How a thread moves the elements of one tensor that belong to its vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Consecutive elements in wide accesses.
+    Vector,
+    /// The same element for the whole vector.
+    Broadcast,
+    /// One access an element.
+    Strided,
+    /// A byte of eight packed booleans.
+    Bits,
+    /// Host scalar from the parameters.
+    Parameter,
+}
+
+/// Evaluation of a stage over vectors of consecutive points.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// The points; vectors run along the innermost axis.
+    pub space: IterationSpace,
+    /// The values at each point.
+    pub program: StageProgram,
+    /// How each tensor in memory is accessed.
+    pub access: BTreeMap<TensorId, Access>,
+    /// Tensors stored at each point.
+    pub stores: Vec<TensorId>,
+    /// Points of one vector; divides the innermost extent unless `ragged`.
+    pub vector: i64,
+    /// Whether the last vector of a row has fewer points.
+    pub ragged: bool,
+    /// Whether offsets need 64 bits.
+    pub wide_index: bool,
+}
+
+/// One thread evaluates one vector; one tile a block (a grid-stride loop costs 5 to 10 % of the bandwidth).
+#[derive(Clone, Debug)]
+pub struct PointwiseKernel {
+    /// What is evaluated.
+    pub sweep: Sweep,
+    /// Threads of a block.
+    pub threads: u32,
+}
+
+/// A block of `columns × rows` threads reduces in a fixed order: each thread over its points, then the block's threads
+/// in a tree, then (by a [`CombineKernel`]) the splits of the reduced axes.
+#[derive(Clone, Debug)]
+pub struct ReductionKernel {
+    /// What is evaluated; reduced and kept axes are marked.
+    pub sweep: Sweep,
+    /// The reductions; all have the same kept axes.
+    pub accumulations: Vec<Accumulation>,
+    /// Whether vectors run along a reduced axis (a thread combines its vector) or a kept one (it keeps them apart).
+    pub reduce_vector: bool,
+    /// Threads along the vector axis.
+    pub columns: u32,
+    /// Threads across it.
+    pub rows: u32,
+    /// Parts into which the reduced points are cut; 1 writes the results, more writes partials to the workspace.
+    pub splits: u32,
+    /// Number of reduced elements behind one result.
+    pub count: i64,
+}
+
+/// Combines `splits` partial results for each of `kept` elements, in order of the split.
+#[derive(Clone, Debug)]
+pub struct CombineKernel {
+    /// The kept points: element `k` of the partials is point `k` of this space, innermost axis fastest.
+    pub space: IterationSpace,
+    /// The reductions, in the order of their partials.
+    pub accumulations: Vec<Accumulation>,
+    /// Partial results for each kept point.
+    pub splits: i64,
+    /// Threads along kept points.
+    pub columns: u32,
+    /// Threads along splits.
+    pub rows: u32,
+    /// Number of reduced elements behind one result.
+    pub count: i64,
+}

@@ -1,0 +1,199 @@
+//! What a plan expects of a variant pack.
+
+use super::scalar;
+use super::variant_pack::{Value, VariantPack};
+use crate::error::Error;
+use crate::graph::{DataType, FinalizedGraph, TensorId};
+
+/// What a tensor must be given.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// A device pointer with this alignment in bytes.
+    Pointer { alignment: u64 },
+    /// A host value of this type.
+    Scalar { data_type: DataType },
+}
+
+/// One entry a pack must have.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Binding {
+    pub(super) uid: i64,
+    pub(super) kind: Kind,
+    /// How messages name the tensor.
+    pub(super) label: String,
+}
+
+/// Every entry a pack must have, in ascending order of uid.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Bindings(Vec<Binding>);
+
+impl Bindings {
+    /// Those of a graph: every tensor that is not virtual, except host scalars whose value the graph states.
+    pub(super) fn of(graph: &FinalizedGraph) -> Self {
+        Self::new(graph.tensor_ids().filter_map(|id| binding(graph, id)).collect())
+    }
+
+    pub(super) fn new(mut bindings: Vec<Binding>) -> Self {
+        bindings.sort_by_key(|binding| binding.uid);
+        Self(bindings)
+    }
+
+    /// Position of a uid, in the bindings and in every pack that passed [`Self::check`].
+    pub(super) fn position(&self, uid: i64) -> Option<usize> {
+        self.0.binary_search_by_key(&uid, |binding| binding.uid).ok()
+    }
+
+    /// Whether a pack has exactly these entries, with usable values. Does not allocate unless it fails.
+    pub(super) fn check(&self, pack: &VariantPack) -> Result<(), Error> {
+        let entries = pack.entries();
+        for (position, binding) in self.0.iter().enumerate() {
+            match entries.get(position) {
+                Some((uid, value)) if *uid == binding.uid => binding.check(*value)?,
+                Some((uid, _)) if *uid < binding.uid => return Err(self.extra(*uid)),
+                _ => return Err(missing(binding)),
+            }
+        }
+        entries.get(self.0.len()).map_or(Ok(()), |(uid, _)| Err(self.extra(*uid)))
+    }
+
+    #[cold]
+    fn extra(&self, uid: i64) -> Error {
+        let expected: Vec<String> = self.0.iter().map(|binding| binding.uid.to_string()).collect();
+        pack_error(format!(
+            "uid {uid} is not expected: no tensor that is read or written has it, or its value is stated in the graph; \
+             expected are {}",
+            expected.join(", ")
+        ))
+    }
+}
+
+impl Binding {
+    fn check(&self, value: Value) -> Result<(), Error> {
+        match (self.kind, value) {
+            (Kind::Pointer { alignment }, Value::Pointer(pointer)) => {
+                let address = pointer.address();
+                if address != 0 && address.is_multiple_of(alignment) {
+                    return Ok(());
+                }
+                Err(self.bad_pointer(address, alignment))
+            }
+            (Kind::Scalar { data_type }, Value::Scalar(value)) => match scalar::slot(data_type, value) {
+                Some(_) => Ok(()),
+                None => Err(pack_error(format!("tensor {}: {value:?} is no value of {data_type}", self.label))),
+            },
+            (Kind::Pointer { .. }, Value::Scalar(_)) => {
+                Err(pack_error(format!("tensor {}: required: a device pointer; found: a host value", self.label)))
+            }
+            (Kind::Scalar { .. }, Value::Pointer(_)) => Err(pack_error(format!(
+                "tensor {}: required: a host value, as it is passed by value; found: a device pointer",
+                self.label
+            ))),
+        }
+    }
+
+    #[cold]
+    fn bad_pointer(&self, address: u64, alignment: u64) -> Error {
+        let label = &self.label;
+        if address == 0 {
+            return pack_error(format!("tensor {label}: the device pointer is null"));
+        }
+        pack_error(format!("tensor {label}: required: an alignment of {alignment} bytes; found: address {address:#x}"))
+    }
+}
+
+/// What a pack must have for a tensor, if anything.
+fn binding(graph: &FinalizedGraph, id: TensorId) -> Option<Binding> {
+    let tensor = graph.tensor(id);
+    let kind = if tensor.is_pass_by_value {
+        if tensor.value.is_some() {
+            return None;
+        }
+        Kind::Scalar { data_type: tensor.data_type }
+    } else if tensor.is_virtual {
+        return None;
+    } else {
+        Kind::Pointer { alignment: u64::try_from(tensor.alignment).unwrap_or(1).max(1) }
+    };
+    Some(Binding { uid: tensor.uid, kind, label: graph.describe_tensor(id) })
+}
+
+#[cold]
+fn missing(binding: &Binding) -> Error {
+    pack_error(format!("tensor {} has no entry", binding.label))
+}
+
+fn pack_error(message: String) -> Error {
+    Error::input("variant pack", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::DevicePointer;
+    use super::*;
+    use crate::graph::Scalar;
+
+    fn bindings() -> Bindings {
+        let binding = |uid, kind| Binding { uid, kind, label: format!("'t{uid}' (uid {uid})") };
+        Bindings::new(vec![
+            binding(9, Kind::Scalar { data_type: DataType::Int32 }),
+            binding(2, Kind::Pointer { alignment: 16 }),
+            binding(-4, Kind::Pointer { alignment: 1 }),
+        ])
+    }
+
+    fn pointer(address: u64) -> DevicePointer {
+        // SAFETY: never given to a kernel.
+        unsafe { DevicePointer::from_raw(address) }
+    }
+
+    fn pack() -> VariantPack {
+        let mut pack = VariantPack::new();
+        pack.set_scalar(9, Scalar::Integer(1)).set_pointer(-4, pointer(1)).set_pointer(2, pointer(0x20));
+        pack
+    }
+
+    #[track_caller]
+    fn refused(pack: &VariantPack, expected: &str) {
+        let error = bindings().check(pack).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+
+    #[test]
+    fn a_complete_pack_passes_and_lines_up_with_the_bindings() {
+        bindings().check(&pack()).unwrap();
+        for uid in [-4, 2, 9] {
+            let position = bindings().position(uid).unwrap();
+            assert_eq!(pack().entries()[position].0, uid);
+        }
+        assert_eq!(bindings().position(3), None);
+    }
+
+    #[test]
+    fn missing_entries_are_named() {
+        refused(&VariantPack::new(), "tensor 't-4' (uid -4) has no entry");
+        let mut without_last = VariantPack::new();
+        without_last.set_pointer(-4, pointer(1)).set_pointer(2, pointer(16));
+        refused(&without_last, "tensor 't9' (uid 9) has no entry");
+    }
+
+    #[test]
+    fn extra_entries_are_named_wherever_they_stand() {
+        for uid in [-5, 0, 5, 10] {
+            refused(pack().set_pointer(uid, pointer(16)), &format!("uid {uid} is not expected"));
+        }
+    }
+
+    #[test]
+    fn null_and_misaligned_pointers_are_refused() {
+        refused(pack().set_pointer(2, DevicePointer::NULL), "tensor 't2' (uid 2): the device pointer is null");
+        refused(pack().set_pointer(2, pointer(0x28)), "required: an alignment of 16 bytes; found: address 0x28");
+        bindings().check(pack().set_pointer(-4, pointer(3))).unwrap();
+    }
+
+    #[test]
+    fn pointers_and_values_are_not_exchanged() {
+        refused(pack().set_scalar(2, Scalar::Integer(0)), "required: a device pointer");
+        refused(pack().set_pointer(9, pointer(16)), "required: a host value");
+    }
+}

@@ -1,0 +1,281 @@
+//! Plans on a driver without a GPU: `fake_cuda.cpp`, built by g++ when the tests run.
+//!
+//! Each test runs in a process of its own, since a driver is loaded once per process and a kernel that fails spoils it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::*;
+use crate::codegen::Source;
+use crate::compile::Cubin;
+use crate::error::Error;
+use crate::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, Scalar, Tensor, TensorId};
+use crate::host_tensor::{HostTensor, HostTensors};
+use crate::kernel::{Launch, Parameter};
+
+/// Set in the process that shall use the fake driver.
+const CHILD: &str = "FUSEWRIGHT_TEST_FAKE_CUDA";
+
+/// Runs `test` in a child process whose driver is the fake one; `name` is the test's.
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn on_fake_driver(name: &str, test: impl FnOnce()) {
+    if std::env::var_os(CHILD).is_some() {
+        return test();
+    }
+    let Some(folder) = fake_driver() else {
+        eprintln!("skipped: no g++ to build the fake driver with");
+        return;
+    };
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", &format!("plan::tests::{name}")]).env(CHILD, "1").env("LD_LIBRARY_PATH", folder);
+    let output = child.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Folder of a `libcuda.so`, built once per process.
+fn fake_driver() -> Option<&'static Path> {
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let build = || {
+        Command::new("g++").arg("--version").output().ok()?;
+        let folder = std::env::current_exe().unwrap().with_file_name("fake-cuda");
+        std::fs::create_dir_all(&folder).unwrap();
+        // Other test processes may do the same at the same time.
+        let unfinished = tempfile::NamedTempFile::new_in(&folder).unwrap().into_temp_path();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/plan/tests/fake_cuda.cpp");
+        let mut compiler = Command::new("g++");
+        compiler.args(["-std=c++17", "-O1", "-shared", "-fPIC", "-o"]).args([&*unfinished, &*source]);
+        assert!(compiler.status().unwrap().success());
+        unfinished.persist(folder.join("libcuda.so")).unwrap();
+        Some(folder)
+    };
+    FOLDER.get_or_init(build).as_deref()
+}
+
+/// `y = a·x + b` over six floats, where `a` is a host scalar and `b` is stated by the graph.
+struct Case {
+    graph: FinalizedGraph,
+    context: DeviceContext,
+}
+
+impl Case {
+    fn new() -> Self {
+        let mut graph = Graph::new().io_data_type(DataType::Float).intermediate_data_type(DataType::Float);
+        graph = graph.compute_data_type(DataType::Float);
+        let shape = [1, 2, 3];
+        let x = graph.tensor(Tensor::new("x").uid(10).row_major(shape));
+        let a = Tensor { value: None, ..Tensor::scalar("a", DataType::Float, Scalar::Float(0.0)) };
+        let a = graph.tensor(a.uid(3));
+        let b = graph.tensor(Tensor::scalar("b", DataType::Float, Scalar::Float(0.5)).uid(4));
+        let scaled = graph.pointwise("scale", PointwiseMode::Mul, &[x, a]);
+        let y = graph.pointwise("shift", PointwiseMode::Add, &[scaled, b]);
+        graph.set_output(y).uid = Some(-1);
+        let context = Driver::load().unwrap().open(0).unwrap();
+        Self { graph: graph.finalize().unwrap(), context }
+    }
+
+    fn id(&self, uid: i64) -> TensorId {
+        self.graph.tensor_by_uid(uid).unwrap()
+    }
+
+    fn launch(&self, function: &str) -> Launch {
+        let scalar = |uid| Parameter::Scalar(self.id(uid));
+        let tensor = |uid| Parameter::Tensor(self.id(uid));
+        Launch {
+            function: function.to_owned(),
+            grid: [1, 1, 1],
+            block: [32, 1, 1],
+            shared_bytes: 100 << 10,
+            parameters: vec![tensor(10), scalar(3), scalar(4), tensor(-1), Parameter::Workspace { offset: 256 }],
+        }
+    }
+
+    fn build(&self, launches: Vec<Launch>) -> Result<ExecutionPlan, Error> {
+        let source = Source { text: String::new(), launches, workspace_bytes: 512 };
+        let mut image = b"\x7fELF".to_vec();
+        image.resize(64, 0);
+        let cubin = Cubin { image, log: String::new(), resources: Vec::new(), warnings: Vec::new(), milliseconds: 0.0 };
+        ExecutionPlan::build(&self.context, &self.graph, &source, &cubin)
+    }
+
+    fn plan(&self, function: &str) -> ExecutionPlan {
+        self.build(vec![self.launch(function)]).unwrap()
+    }
+
+    fn inputs(&self) -> HostTensors {
+        let value = |position: usize| position as f64;
+        let x = HostTensor::from_fn(DataType::Float, &[1, 2, 3], &[6, 3, 1], value).unwrap();
+        let a = self.graph.tensor(self.id(3));
+        let a = HostTensor::scalar(DataType::Float, a.dim.len(), Scalar::Float(2.0)).unwrap();
+        HostTensors::from([(self.id(10), x), (self.id(3), a)])
+    }
+}
+
+#[test]
+fn a_plan_runs_with_every_kind_of_argument() {
+    on_fake_driver("a_plan_runs_with_every_kind_of_argument", || {
+        let case = Case::new();
+        let device = case.context.device();
+        assert_eq!((device.name.as_str(), device.sm_count, device.l2_bytes), ("Fake H200", 132, 60 << 20));
+        assert_eq!((device.capability.target().as_str(), device.shared_bytes_per_block), ("sm_90a", 232_448));
+        let plan = case.plan("scale_add");
+        assert_eq!(plan.workspace_bytes(), 512);
+        let outputs = run_on_device(&plan, &case.graph, &case.inputs()).unwrap();
+        assert_eq!(outputs.len(), 1);
+        let y: Vec<f32> = outputs[&case.id(-1)].to_dense().unwrap();
+        assert_eq!(y, [0.5, 2.5, 4.5, 6.5, 8.5, 10.5]);
+    });
+}
+
+#[test]
+fn several_launches_run_in_order_and_threads_share_a_plan() {
+    on_fake_driver("several_launches_run_in_order_and_threads_share_a_plan", || {
+        let case = Case::new();
+        let mut second = case.launch("scale_add");
+        second.parameters[0] = Parameter::Tensor(case.id(-1));
+        second.shared_bytes = 0;
+        let plan = case.build(vec![case.launch("scale_add"), second]).unwrap();
+        let run = || run_on_device(&plan, &case.graph, &case.inputs()).unwrap()[&case.id(-1)].to_dense::<f32>();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+            for thread in threads {
+                assert_eq!(thread.join().unwrap().unwrap(), [1.5, 5.5, 9.5, 13.5, 17.5, 21.5]);
+            }
+        });
+    });
+}
+
+#[test]
+fn a_borrowed_stream_and_raw_pointers_serve_as_well() {
+    on_fake_driver("a_borrowed_stream_and_raw_pointers_serve_as_well", || {
+        let case = Case::new();
+        let plan = case.plan("scale_add");
+        let own = Stream::new(&case.context).unwrap();
+        let mut x = DeviceBuffer::new(&case.context, 24, 1024).unwrap();
+        assert!(x.pointer().address().is_multiple_of(1024) && x.bytes() == 24);
+        x.upload(&[0; 24], &own).unwrap();
+        assert!(x.upload(&[0; 25], &own).is_err());
+        let y = DeviceBuffer::new(&case.context, 24, 16).unwrap();
+        let scratch = DeviceBuffer::new(&case.context, 512, WORKSPACE_ALIGNMENT).unwrap();
+        // SAFETY: null is the default stream; the pointer is that of a buffer which outlives the execution.
+        let (stream, y_pointer) = unsafe {
+            let stream = Stream::from_raw(&case.context, std::ptr::null_mut());
+            (stream, DevicePointer::from_raw(y.pointer().address()))
+        };
+        let mut pack = VariantPack::new();
+        pack.set_pointer(10, x.pointer()).set_pointer(-1, y_pointer).set_scalar(3, Scalar::Integer(7));
+        let workspace = Workspace { pointer: scratch.pointer(), bytes: 512 };
+        plan.execute(&pack, workspace, &stream).unwrap();
+        assert_eq!(y.download(&stream).unwrap(), [0.5f32.to_le_bytes(); 6].concat());
+
+        let refused = |workspace, expected: &str| {
+            let error = plan.execute(&pack, workspace, &stream).unwrap_err();
+            assert!(error.to_string().contains(expected) && error.exit_code() == 2, "{error}");
+        };
+        refused(Workspace::NONE, "required: 512 bytes aligned to 256; the pointer is null");
+        refused(Workspace { bytes: 511, ..workspace }, "found: 511 bytes");
+        // SAFETY: refused before any use.
+        let misaligned = unsafe { DevicePointer::from_raw(scratch.pointer().address() + 128) };
+        refused(Workspace { pointer: misaligned, bytes: 512 }, "found: address 0x");
+        pack.set_pointer(99, x.pointer());
+        let error = plan.execute(&pack, workspace, &stream).unwrap_err();
+        assert!(error.to_string().contains("uid 99 is not expected"), "{error}");
+    });
+}
+
+#[test]
+fn inputs_must_be_there_and_fit() {
+    on_fake_driver("inputs_must_be_there_and_fit", || {
+        let case = Case::new();
+        let plan = case.plan("scale_add");
+        let refused = |inputs: &HostTensors, expected: &str| {
+            let error = run_on_device(&plan, &case.graph, inputs).unwrap_err();
+            assert!(error.to_string().contains(expected) && error.exit_code() == 2, "{error}");
+        };
+        for (uid, expected) in [(10, "tensor 'x' (uid 10) is missing"), (3, "tensor 'a' (uid 3) is missing")] {
+            let mut inputs = case.inputs();
+            inputs.remove(&case.id(uid));
+            refused(&inputs, expected);
+        }
+        let mut inputs = case.inputs();
+        inputs.get_mut(&case.id(10)).unwrap().bytes.pop();
+        refused(&inputs, "input 'x' (uid 10): tensor: 23 bytes of storage, required 24");
+        inputs.get_mut(&case.id(10)).unwrap().stride[0] = 8;
+        refused(&inputs, "required: FLOAT [1, 2, 3] with strides [6, 3, 1]");
+    });
+}
+
+#[test]
+fn writes_behind_a_tensor_are_wrong() {
+    on_fake_driver("writes_behind_a_tensor_are_wrong", || {
+        let case = Case::new();
+        let error = run_on_device(&case.plan("overrun"), &case.graph, &case.inputs()).unwrap_err();
+        assert!(matches!(error, Error::Wrong(_)));
+        assert!(error.to_string().contains("wrote 0 bytes behind the end of 'shift::OUT_0' (uid -1)"), "{error}");
+    });
+}
+
+#[test]
+fn a_kernel_that_fails_is_wrong() {
+    on_fake_driver("a_kernel_that_fails_is_wrong", || {
+        let case = Case::new();
+        let error = run_on_device(&case.plan("fault"), &case.graph, &case.inputs()).unwrap_err();
+        assert!(matches!(&error, Error::Wrong(text) if text.contains("CUDA_ERROR_ILLEGAL_ADDRESS")), "{error}");
+    });
+}
+
+#[test]
+fn a_kernel_that_hangs_is_given_up_without_waiting() {
+    on_fake_driver("a_kernel_that_hangs_is_given_up_without_waiting", || {
+        let case = Case::new();
+        let plan = case.plan("hang");
+        let tensors = DeviceTensors::upload(&plan, &case.graph, &case.inputs()).unwrap();
+        tensors.execute(&plan).unwrap();
+        let error = tensors.stream().wait(Duration::from_millis(10)).unwrap_err();
+        assert!(matches!(&error, Error::Wrong(text) if text.contains("it hangs")), "{error}");
+        // Dropping plan, tensors and context would abort the process if it waited for the device.
+    });
+}
+
+#[test]
+fn what_does_not_belong_together_is_our_fault() {
+    on_fake_driver("what_does_not_belong_together_is_our_fault", || {
+        let case = Case::new();
+        let refused = |change: fn(&Case, &mut Launch), expected: &str| {
+            let mut launch = case.launch("scale_add");
+            change(&case, &mut launch);
+            let error = case.build(vec![launch]).unwrap_err();
+            assert_eq!(error.exit_code(), 3);
+            assert!(error.to_string().contains(expected), "{error}");
+        };
+        refused(|_, launch| launch.function = "nobody\n".into(), "no function 'nobody\\n'");
+        refused(|_, launch| launch.function = "nul\0".into(), "no function 'nul\\0'");
+        refused(|_, launch| launch.shared_bytes = 232_449, "asks for 232449 bytes of shared memory");
+        refused(|case, launch| launch.parameters[0] = Parameter::Tensor(case.id(3)), "'a' (uid 3) is no tensor");
+        refused(|case, launch| launch.parameters[1] = Parameter::Scalar(case.id(10)), "'x' (uid 10) is no host scalar");
+        refused(|_, launch| launch.parameters.resize(513, Parameter::Workspace { offset: 0 }), "at most 512");
+    });
+}
+
+#[test]
+fn measuring_gives_figures() {
+    on_fake_driver("measuring_gives_figures", || {
+        let case = Case::new();
+        let plan = case.plan("scale_add");
+        let tensors = DeviceTensors::upload(&plan, &case.graph, &case.inputs()).unwrap();
+        let timing = time(&plan, &tensors).unwrap();
+        assert!(timing.runs >= 5 && timing.median_ms >= 0.0 && timing.host_us_per_execute > 0.0, "{timing:?}");
+        assert!(copy_bandwidth(&case.context).unwrap() > 0.0);
+    });
+}
+
+#[test]
+fn an_unknown_device_is_named() {
+    on_fake_driver("an_unknown_device_is_named", || {
+        let error = Driver::load().unwrap().open(1).unwrap_err();
+        assert_eq!(error.to_string(), "there is no device cuda:1; visible are cuda:0 to cuda:0");
+        assert_eq!(error.exit_code(), 3);
+    });
+}

@@ -1,0 +1,157 @@
+//! Measuring, the way `triton.testing.do_bench` does, so that figures compare.
+
+use std::time::{Duration, Instant};
+
+use cudarc::driver::CudaEvent;
+use cudarc::driver::sys::CUevent_flags;
+
+use super::driver::{failed, has_function};
+use super::{DeviceBuffer, DeviceContext, DeviceTensors, ExecutionPlan, Stream};
+use crate::error::Error;
+
+/// Overwritten before each timed run, so that it finds none of its operands in L2.
+const FLUSH_BYTES: usize = 256 << 20;
+const WARM_UP: Duration = Duration::from_millis(20);
+/// Time that the timed runs shall take together.
+const MEASURED: Duration = Duration::from_millis(100);
+const MOST_RUNS: usize = 10_000;
+/// Executions put on the stream at once for the host's time; below the driver's queue length, where it would wait.
+const BURST: u32 = 64;
+const BURSTS: usize = 25;
+const COPY_BYTES: usize = 1 << 30;
+/// More than any run that is worth measuring.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What an execution costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timing {
+    /// Median time of one execution on the device with cold L2, in milliseconds.
+    pub median_ms: f64,
+    /// Number of timed executions.
+    pub runs: usize,
+    /// Median time that one call of [`ExecutionPlan::execute`] keeps the host, in microseconds.
+    pub host_us_per_execute: f64,
+}
+
+/// Measures a plan on tensors that are on the device: 20 ms of warm-up, then for about 100 ms a pair of events around
+/// each run, each after a 256 MiB buffer was overwritten.
+///
+/// # Errors
+/// As [`ExecutionPlan::execute`]; [`Error::Environment`] where memory or the driver's age does not allow it.
+pub fn time(plan: &ExecutionPlan, tensors: &DeviceTensors) -> Result<Timing, Error> {
+    let context = plan.context();
+    let stream = tensors.stream();
+    let mut flush = DeviceBuffer::new(context, FLUSH_BYTES, 256)?;
+    warm_up(stream, || tensors.execute(plan))?;
+    let start = Instant::now();
+    let estimated = 5;
+    for _ in 0..estimated {
+        flush.fill(0, stream)?;
+        tensors.execute(plan)?;
+    }
+    stream.wait(LIMIT)?;
+    let each = start.elapsed() / estimated;
+    let runs = MEASURED.div_duration_f64(each.max(Duration::from_micros(1))) as usize;
+    let samples = event_pairs(context, stream, runs.clamp(5, MOST_RUNS), |step| match step {
+        Step::Before => flush.fill(0, stream),
+        Step::Timed => tensors.execute(plan),
+    })?;
+    let host_us_per_execute = host_microseconds(stream, || tensors.execute(plan))?;
+    Ok(Timing { runs: samples.len(), median_ms: median(samples), host_us_per_execute })
+}
+
+/// Bandwidth of a copy of 1 GiB from device memory to device memory, in GB/s, bytes read and bytes written together;
+/// median of 20. The measured ceiling of memory-bound kernels.
+///
+/// # Errors
+/// [`Error::Environment`] where there are not 2 GiB of device memory.
+pub fn copy_bandwidth(context: &DeviceContext) -> Result<f64, Error> {
+    let stream = &Stream::new(context)?;
+    let mut source = DeviceBuffer::new(context, COPY_BYTES, 256)?;
+    let mut destination = DeviceBuffer::new(context, COPY_BYTES, 256)?;
+    source.fill(0x5a, stream)?;
+    warm_up(stream, || destination.copy_from(&source, stream))?;
+    let samples = event_pairs(context, stream, 20, |step| match step {
+        Step::Before => Ok(()),
+        Step::Timed => destination.copy_from(&source, stream),
+    })?;
+    Ok(2.0 * COPY_BYTES as f64 / 1e6 / median(samples))
+}
+
+/// What [`event_pairs`] asks for.
+enum Step {
+    Before,
+    Timed,
+}
+
+fn warm_up(stream: &Stream, mut run: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    let start = Instant::now();
+    loop {
+        run()?;
+        stream.wait(LIMIT)?;
+        if start.elapsed() >= WARM_UP {
+            return Ok(());
+        }
+    }
+}
+
+/// Milliseconds between two events around each timed step.
+fn event_pairs(
+    context: &DeviceContext,
+    stream: &Stream,
+    runs: usize,
+    mut step: impl FnMut(Step) -> Result<(), Error>,
+) -> Result<Vec<f64>, Error> {
+    if !has_function("cuEventElapsedTime_v2") {
+        return Err(Error::environment("measuring needs a driver for CUDA 12.8 or newer"));
+    }
+    let failed = |error| failed("timing events", error);
+    let event = || context.cuda.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).map_err(failed);
+    // Made beforehand, so that making them is not timed.
+    let events = (0..runs).map(|_| Ok((event()?, event()?))).collect::<Result<Vec<(CudaEvent, CudaEvent)>, Error>>()?;
+    for (start, end) in &events {
+        step(Step::Before)?;
+        start.record(stream.cuda()).map_err(failed)?;
+        step(Step::Timed)?;
+        end.record(stream.cuda()).map_err(failed)?;
+    }
+    stream.wait(LIMIT)?;
+    events.iter().map(|(start, end)| start.elapsed_ms(end).map(f64::from).map_err(failed)).collect()
+}
+
+/// Median over bursts of the host's time per call, the device being idle when a burst begins.
+fn host_microseconds(stream: &Stream, mut run: impl FnMut() -> Result<(), Error>) -> Result<f64, Error> {
+    let mut samples = Vec::with_capacity(BURSTS);
+    for _ in 0..BURSTS {
+        let start = Instant::now();
+        for _ in 0..BURST {
+            run()?;
+        }
+        samples.push(start.elapsed().as_secs_f64() * 1e6 / f64::from(BURST));
+        stream.wait(LIMIT)?;
+    }
+    Ok(median(samples))
+}
+
+/// Middle value, or the mean of the two in the middle; NaN of nothing.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        length if length % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(Vec::new()).is_nan());
+    }
+}

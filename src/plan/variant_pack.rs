@@ -1,0 +1,67 @@
+//! What an execution is given, by uid.
+
+use super::DevicePointer;
+use crate::graph::Scalar;
+
+/// What a uid stands for in one execution.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Value {
+    Pointer(DevicePointer),
+    Scalar(Scalar),
+}
+
+/// Device pointers of the graph's non-virtual tensors and values of its host scalars: one for each, and only those.
+/// Scalars whose value the graph states are not part of it.
+///
+/// Built once and changed in place, it costs an execution nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VariantPack {
+    /// In ascending order of uid.
+    entries: Vec<(i64, Value)>,
+}
+
+impl VariantPack {
+    /// An empty pack.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets or replaces the device pointer of a tensor.
+    pub fn set_pointer(&mut self, uid: i64, pointer: DevicePointer) -> &mut Self {
+        self.set(uid, Value::Pointer(pointer))
+    }
+
+    /// Sets or replaces the value of a host scalar; it is rounded to the tensor's type.
+    pub fn set_scalar(&mut self, uid: i64, value: Scalar) -> &mut Self {
+        self.set(uid, Value::Scalar(value))
+    }
+
+    fn set(&mut self, uid: i64, value: Value) -> &mut Self {
+        match self.entries.binary_search_by_key(&uid, |entry| entry.0) {
+            Ok(position) => self.entries[position].1 = value,
+            Err(position) => self.entries.insert(position, (uid, value)),
+        }
+        self
+    }
+
+    pub(super) fn entries(&self) -> &[(i64, Value)] {
+        &self.entries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_sorted_and_replaced() {
+        let mut pack = VariantPack::new();
+        for uid in [7, -3, 7, 0] {
+            pack.set_scalar(uid, Scalar::Integer(uid));
+        }
+        pack.set_pointer(0, DevicePointer::NULL);
+        let uids: Vec<i64> = pack.entries().iter().map(|entry| entry.0).collect();
+        assert_eq!(uids, [-3, 0, 7]);
+        assert_eq!(pack.entries()[1].1, Value::Pointer(DevicePointer::NULL));
+    }
+}

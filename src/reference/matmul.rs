@@ -1,0 +1,51 @@
+//! Matmul of the CPU engine.
+
+use rayon::prelude::*;
+
+use super::element::Element;
+use super::linear::{Matrix, add_product};
+use crate::error::Result;
+use crate::host_tensor::{HostTensor, reserve, row_major_strides};
+
+/// `C[b,m,n] = Σ_k A[b,m,k]·B[b,k,n]`, row-major over the extents `dim` of C. A batch extent of 1 broadcasts.
+pub(super) fn matmul<T: Element>(a: &HostTensor, b: &HostTensor, dim: &[usize]) -> Result<Vec<T>> {
+    let (batch, [m, n]) = split_last_two(dim);
+    let k = a.extents().last().copied().unwrap_or(1);
+    let (a_batches, b_batches) = (batch_starts(a, batch), batch_starts(b, batch));
+    let (a, b) = (load::<T>(a)?, load::<T>(b)?);
+    let mut c = reserve(dim.iter().product())?;
+    c.resize(dim.iter().product(), T::default());
+    c.par_chunks_mut(m * n).zip(a_batches.par_iter().zip(&b_batches)).for_each(|(c, (&a_start, &b_start))| {
+        let a = Matrix { data: &a[a_start * m * k..][..m * k], stride: k };
+        let b = Matrix { data: &b[b_start * k * n..][..k * n], stride: n };
+        add_product(c, n, n, a, b, k);
+    });
+    Ok(c)
+}
+
+/// A tensor's elements in a compute type's arithmetic, row-major.
+pub(super) fn load<T: Element>(tensor: &HostTensor) -> Result<Vec<T>> {
+    Ok(tensor.to_dense::<T::Lane>()?.into_iter().map(T::from_lane).collect())
+}
+
+/// For every batch of an iteration space, which of the tensor's own matrices it reads.
+fn batch_starts(tensor: &HostTensor, batch: &[usize]) -> Vec<usize> {
+    let own = tensor.extents();
+    let (own_batch, _) = split_last_two(&own);
+    let packed = row_major_strides(own_batch);
+    let skipped = batch.len() - own_batch.len().min(batch.len());
+    let strides = row_major_strides(batch);
+    let matrix = |linear: usize| {
+        let index = |axis: usize| linear / strides[axis] % batch[axis];
+        (0..own_batch.len()).filter(|&axis| own_batch[axis] != 1).map(|axis| index(axis + skipped) * packed[axis]).sum()
+    };
+    (0..batch.iter().product()).map(matrix).collect()
+}
+
+/// Batch extents, and rows and columns.
+fn split_last_two(dim: &[usize]) -> (&[usize], [usize; 2]) {
+    match dim {
+        [batch @ .., rows, columns] => (batch, [*rows, *columns]),
+        _ => (&[], [1, 1]),
+    }
+}

@@ -1,0 +1,322 @@
+//! The 51 pointwise modes of the CPU engine (operations.md 4.2), on rows of values.
+
+use std::borrow::Cow;
+
+use super::math::Real;
+use crate::graph::{DataType, Pointwise, PointwiseMode as M};
+use crate::host_tensor::{Lane, LaneStorage, Lanes};
+
+/// Applies a mode to rows of equal length, all converted to `compute`; the result is of type `compute` too.
+///
+/// Rows are in port order: backward modes take DY first (PW-R9); `GEN_INDEX` takes the index, not its input.
+pub(super) fn apply(pointwise: &Pointwise, compute: DataType, rows: &[Cow<Lanes>]) -> Lanes {
+    match rows.first().map(Cow::as_ref) {
+        Some(Lanes::F32(_)) => finish(floats::<f32>(pointwise, rows), compute),
+        Some(Lanes::F64(_)) => finish(floats::<f64>(pointwise, rows), compute),
+        Some(Lanes::I32(_)) => finish(integers::<i32>(pointwise, rows), compute),
+        Some(Lanes::I64(_)) => finish(integers::<i64>(pointwise, rows), compute),
+        None => Lanes::empty(compute, 0),
+    }
+}
+
+fn finish<T: Lane>(values: Vec<T>, compute: DataType) -> Lanes {
+    T::into_lanes(values).into_converted(T::DATA_TYPE, compute)
+}
+
+fn row<'a, T: Lane>(rows: &'a [Cow<Lanes>], port: usize) -> &'a [T] {
+    rows.get(port).map_or(&[], |lanes| T::slice(lanes))
+}
+
+fn map<T: Copy>(x: &[T], f: impl Fn(T) -> T) -> Vec<T> {
+    x.iter().map(|&x| f(x)).collect()
+}
+
+fn zip<T: Copy>(x: &[T], b: &[T], f: impl Fn(T, T) -> T) -> Vec<T> {
+    x.iter().zip(b).map(|(&x, &b)| f(x, b)).collect()
+}
+
+/// `t ≠ 0 ? x : b`.
+fn select<T: Copy + Default + PartialEq>(x: &[T], b: &[T], t: &[T]) -> Vec<T> {
+    x.iter().zip(b).zip(t).map(|((&x, &b), &t)| if t != T::default() { x } else { b }).collect()
+}
+
+/// α1·X and α2·B, where they are not 1.
+fn scaled<'a, T: Copy>(x: &'a [T], factor: f32, scale: impl Fn(T, f32) -> T) -> Cow<'a, [T]> {
+    if factor == 1.0 { Cow::Borrowed(x) } else { Cow::Owned(map(x, |x| scale(x, factor))) }
+}
+
+fn floats<T: Real + Lane>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Vec<T> {
+    let scale = |x: T, factor: f32| x * T::of(f64::from(factor));
+    if p.mode.is_backward() {
+        let x = scaled(row(rows, 1), p.alpha1, scale);
+        return backward(p, row(rows, 0), &x);
+    }
+    let x = scaled(row(rows, 0), p.alpha1, scale);
+    let b = scaled(row(rows, 1), p.alpha2, scale);
+    match p.mode {
+        M::BinarySelect => select(&x, &b, row(rows, 2)),
+        mode if mode.inputs() == 1 => unary(p, &x),
+        _ => binary(p, &x, &b),
+    }
+}
+
+fn unary<T: Real>(p: &Pointwise, x: &[T]) -> Vec<T> {
+    let of = T::of;
+    let beta = of(p.beta().into());
+    match p.mode {
+        M::Abs => map(x, T::abs),
+        M::Neg => map(x, |x| -x),
+        M::Sqrt => map(x, T::sqrt),
+        M::Rsqrt => map(x, |x| of(1.0) / x.sqrt()),
+        M::Reciprocal => map(x, |x| of(1.0) / x),
+        M::Exp => map(x, T::exp),
+        M::Log => map(x, T::ln),
+        M::Erf => map(x, T::erf),
+        M::Ceil => map(x, T::ceil),
+        M::Floor => map(x, T::floor),
+        M::Sin => map(x, T::sin),
+        M::Cos => map(x, T::cos),
+        M::Tan => map(x, T::tan),
+        M::LogicalNot => map(x, |x| truth(x == of(0.0))),
+        M::ReluFwd => map(x, relu(p)),
+        M::TanhFwd => map(x, T::tanh),
+        M::SigmoidFwd => map(x, sigmoid),
+        M::EluFwd => map(x, |x| if x >= of(0.0) { x } else { of(p.alpha().into()) * x.exp_m1() }),
+        M::GeluFwd => map(x, |x| x * normal_cdf(x)),
+        M::GeluApproxTanhFwd => map(x, |x| of(0.5) * x * (of(1.0) + gelu_argument(x).tanh())),
+        M::SoftplusFwd => map(x, |x| softplus(x * beta) / beta),
+        M::SwishFwd => map(x, |x| product_with_limit(x, sigmoid(x * beta))),
+        // IDENTITY, and GEN_INDEX, whose row is the index.
+        _ => x.to_vec(),
+    }
+}
+
+fn binary<T: Real>(p: &Pointwise, x: &[T], b: &[T]) -> Vec<T> {
+    let nan = p.propagates_nan();
+    let is_true = |x: T| x != T::default();
+    match p.mode {
+        M::Add => zip(x, b, |x, b| x + b),
+        M::AddSquare => zip(x, b, |x, b| x + b * b),
+        M::Sub => zip(x, b, |x, b| x - b),
+        M::Mul => zip(x, b, |x, b| x * b),
+        M::Div => zip(x, b, |x, b| x / b),
+        M::Mod => zip(x, b, |x, b| x % b),
+        M::Pow => zip(x, b, T::powf),
+        M::Atan2 => zip(x, b, T::atan2),
+        M::Max => zip(x, b, |x, b| if b > x || if nan { b.is_nan() } else { x.is_nan() } { b } else { x }),
+        M::Min => zip(x, b, |x, b| if b < x || if nan { b.is_nan() } else { x.is_nan() } { b } else { x }),
+        M::CmpEq => zip(x, b, |x, b| truth(x == b)),
+        M::CmpNeq => zip(x, b, |x, b| truth(x != b)),
+        M::CmpGt => zip(x, b, |x, b| truth(x > b)),
+        M::CmpGe => zip(x, b, |x, b| truth(x >= b)),
+        M::CmpLt => zip(x, b, |x, b| truth(x < b)),
+        M::CmpLe => zip(x, b, |x, b| truth(x <= b)),
+        M::LogicalAnd => zip(x, b, |x, b| truth(is_true(x) && is_true(b))),
+        M::LogicalOr => zip(x, b, |x, b| truth(is_true(x) || is_true(b))),
+        // Every other mode has one input, or is a backward mode or BINARY_SELECT.
+        _ => x.to_vec(),
+    }
+}
+
+/// DX from DY and the forward input (O-05).
+fn backward<T: Real>(p: &Pointwise, dy: &[T], x: &[T]) -> Vec<T> {
+    let of = T::of;
+    let beta = of(p.beta().into());
+    match p.mode {
+        M::TanhBwd => zip(dy, x, |dy, x| {
+            let t = x.tanh();
+            dy * (of(1.0) - t * t)
+        }),
+        M::SigmoidBwd => zip(dy, x, |dy, x| dy * sigmoid(x) * sigmoid(-x)),
+        M::EluBwd => zip(dy, x, |dy, x| if x >= of(0.0) { dy } else { dy * of(p.alpha().into()) * x.exp() }),
+        M::GeluBwd => zip(dy, x, |dy, x| dy * (normal_cdf(x) + x * normal_density(x))),
+        M::GeluApproxTanhBwd => zip(dy, x, |dy, x| dy * gelu_tanh_slope(x)),
+        M::SoftplusBwd => zip(dy, x, |dy, x| dy * sigmoid(x * beta)),
+        M::SwishBwd => zip(dy, x, |dy, x| {
+            let z = x * beta;
+            dy * (sigmoid(z) + product_with_limit(z, sigmoid(z) * sigmoid(-z)))
+        }),
+        _ => zip(dy, x, relu_backward(p)),
+    }
+}
+
+fn truth<T: Real>(condition: bool) -> T {
+    T::of(f64::from(u8::from(condition)))
+}
+
+/// O-13, O-15.
+fn relu<T: Real>(p: &Pointwise) -> impl Fn(T) -> T {
+    let (low, high, slope) = clips(p);
+    let nan = p.propagates_nan();
+    move |x| {
+        if x < low {
+            // A slope of 0 is the clip itself, at −∞ too.
+            if slope == T::default() { low } else { low + slope * (x - low) }
+        } else if x > high {
+            high
+        } else if x.is_nan() && !nan {
+            low
+        } else {
+            x
+        }
+    }
+}
+
+/// O-06: the derivative at the clips is that outside of them. NaN as in the forward mode: it stays NaN, or counts as
+/// the lower clip.
+fn relu_backward<T: Real>(p: &Pointwise) -> impl Fn(T, T) -> T {
+    let (low, high, slope) = clips(p);
+    let nan = p.propagates_nan();
+    move |dy, x| {
+        let derivative = if x.is_nan() && nan {
+            x
+        } else if x.is_nan() || x <= low {
+            slope
+        } else if x >= high {
+            T::default()
+        } else {
+            T::of(1.0)
+        };
+        dy * derivative
+    }
+}
+
+fn clips<T: Real>(p: &Pointwise) -> (T, T, T) {
+    (T::of(p.lower_clip().into()), T::of(p.upper_clip().into()), T::of(p.lower_slope().into()))
+}
+
+/// PW-R8: no overflow on either side.
+fn sigmoid<T: Real>(x: T) -> T {
+    let one = T::of(1.0);
+    if x >= T::default() {
+        one / (one + (-x).exp())
+    } else {
+        let e = x.exp();
+        e / (one + e)
+    }
+}
+
+/// PW-R8: `max(x, 0) + ln1p(e^−|x|)`.
+fn softplus<T: Real>(x: T) -> T {
+    let positive = if x < T::default() { T::default() } else { x };
+    positive + (-x.abs()).exp().ln_1p()
+}
+
+/// `x·factor`, where a factor that vanishes faster than x grows gives the limit 0 (PW-R8).
+fn product_with_limit<T: Real>(x: T, factor: T) -> T {
+    if factor == T::default() { T::default() } else { x * factor }
+}
+
+/// Φ.
+fn normal_cdf<T: Real>(x: T) -> T {
+    T::of(0.5) * (T::of(1.0) + (x * T::of(std::f64::consts::FRAC_1_SQRT_2)).erf())
+}
+
+/// φ.
+fn normal_density<T: Real>(x: T) -> T {
+    T::of(std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2 / 2.0) * (T::of(-0.5) * x * x).exp()
+}
+
+/// √(2/π)·(x + 0.044715x³).
+fn gelu_argument<T: Real>(x: T) -> T {
+    T::of((2.0 * std::f64::consts::FRAC_1_PI).sqrt()) * (x + T::of(0.044715) * x * x * x)
+}
+
+fn gelu_tanh_slope<T: Real>(x: T) -> T {
+    let (half, one) = (T::of(0.5), T::of(1.0));
+    let t = gelu_argument(x).tanh();
+    let inner = T::of((2.0 * std::f64::consts::FRAC_1_PI).sqrt()) * (one + T::of(0.134145) * x * x);
+    half * (one + t) + half * x * (one - t * t) * inner
+}
+
+/// Two's complement arithmetic (PW-R7).
+trait Integer: Lane + Ord {
+    const ZERO: Self;
+    fn from_bool(condition: bool) -> Self;
+    fn scale(self, factor: f32) -> Self;
+    fn wrapping_add(self, other: Self) -> Self;
+    fn wrapping_sub(self, other: Self) -> Self;
+    fn wrapping_mul(self, other: Self) -> Self;
+    fn wrapping_abs(self) -> Self;
+    fn wrapping_neg(self) -> Self;
+    /// Truncates toward zero; 0 for a zero divisor, whose value is unspecified.
+    fn quotient(self, other: Self) -> Self;
+    /// Sign of the dividend (O-04); 0 for a zero divisor.
+    fn remainder(self, other: Self) -> Self;
+}
+
+macro_rules! integer {
+    ($type:ty) => {
+        impl Integer for $type {
+            const ZERO: Self = 0;
+            fn from_bool(condition: bool) -> Self {
+                Self::from(condition)
+            }
+            fn scale(self, factor: f32) -> Self {
+                (self as f64 * f64::from(factor)).round_ties_even() as Self
+            }
+            fn wrapping_add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            fn wrapping_sub(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+            fn wrapping_mul(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            fn wrapping_abs(self) -> Self {
+                self.wrapping_abs()
+            }
+            fn wrapping_neg(self) -> Self {
+                self.wrapping_neg()
+            }
+            fn quotient(self, other: Self) -> Self {
+                if other == 0 { 0 } else { self.wrapping_div(other) }
+            }
+            fn remainder(self, other: Self) -> Self {
+                if other == 0 { 0 } else { self.wrapping_rem(other) }
+            }
+        }
+    };
+}
+
+integer!(i32);
+integer!(i64);
+
+fn integers<T: Integer>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Vec<T> {
+    let x = scaled(row::<T>(rows, 0), p.alpha1, T::scale);
+    let b = scaled(row::<T>(rows, 1), p.alpha2, T::scale);
+    let is = T::from_bool;
+    match p.mode {
+        M::Add => zip(&x, &b, T::wrapping_add),
+        M::AddSquare => zip(&x, &b, |x, b| x.wrapping_add(b.wrapping_mul(b))),
+        M::Sub => zip(&x, &b, T::wrapping_sub),
+        M::Mul => zip(&x, &b, T::wrapping_mul),
+        M::Div => zip(&x, &b, T::quotient),
+        M::Mod => zip(&x, &b, T::remainder),
+        M::Max => zip(&x, &b, T::max),
+        M::Min => zip(&x, &b, T::min),
+        M::Abs => map(&x, T::wrapping_abs),
+        M::Neg => map(&x, T::wrapping_neg),
+        M::Ceil | M::Floor | M::Identity | M::GenIndex => x.into_owned(),
+        M::CmpEq => zip(&x, &b, |x, b| is(x == b)),
+        M::CmpNeq => zip(&x, &b, |x, b| is(x != b)),
+        M::CmpGt => zip(&x, &b, |x, b| is(x > b)),
+        M::CmpGe => zip(&x, &b, |x, b| is(x >= b)),
+        M::CmpLt => zip(&x, &b, |x, b| is(x < b)),
+        M::CmpLe => zip(&x, &b, |x, b| is(x <= b)),
+        M::LogicalAnd => zip(&x, &b, |x, b| is(x != T::ZERO && b != T::ZERO)),
+        M::LogicalOr => zip(&x, &b, |x, b| is(x != T::ZERO || b != T::ZERO)),
+        M::LogicalNot => map(&x, |x| is(x == T::ZERO)),
+        M::BinarySelect => select(&x, &b, row(rows, 2)),
+        _ => through_f64(p, rows),
+    }
+}
+
+/// Modes without an integer form, which no surface offers in integer precision: computed in double precision and
+/// rounded back.
+fn through_f64<T: Integer>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Vec<T> {
+    let wide: Vec<Cow<Lanes>> = rows.iter().map(|lanes| Cow::Owned(Lanes::F64(lanes.to_f64()))).collect();
+    let result = Lanes::F64(floats::<f64>(p, &wide)).into_converted(DataType::Double, T::DATA_TYPE);
+    T::slice(&result).to_vec()
+}

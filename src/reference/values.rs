@@ -1,0 +1,111 @@
+//! Tensors an execution reads and writes.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+use crate::graph::{Attributes, FinalizedGraph, Operation, TensorId, packed_strides};
+use crate::host_tensor::{HostTensor, HostTensors};
+
+/// Tensors that must be given to execute a graph: its inputs, save host scalars whose value the graph holds; what an
+/// operation working in place reads; and the prior result of a convolution with β ≠ 0.
+pub fn required_inputs(graph: &FinalizedGraph) -> Vec<TensorId> {
+    let unknown = |id: &TensorId| graph.tensor(*id).value.is_none();
+    let mut required: Vec<TensorId> = graph.inputs().filter(unknown).collect();
+    required.extend(graph.operations().flat_map(reads_prior_content));
+    required.sort();
+    required.dedup();
+    required
+}
+
+/// Results whose content before the execution an operation reads.
+fn reads_prior_content(operation: &Operation) -> Vec<TensorId> {
+    let blends = matches!(&operation.attributes, Attributes::Convolution(convolution) if convolution.beta != 0.0);
+    let in_place = |id: &TensorId| operation.input_tensors().any(|input| input == *id);
+    operation.output_tensors().filter(|id| blends || in_place(id)).collect()
+}
+
+/// The given tensors, and those computed so far and still needed.
+pub(super) struct Values<'a> {
+    graph: &'a FinalizedGraph,
+    inputs: &'a HostTensors,
+    owned: BTreeMap<TensorId, HostTensor>,
+}
+
+impl<'a> Values<'a> {
+    /// Checks the given tensors against the graph.
+    ///
+    /// # Errors
+    /// [`Error::Input`] names the tensor that is missing, or has other extents, strides, type or size than the graph
+    /// says.
+    pub(super) fn new(graph: &'a FinalizedGraph, inputs: &'a HostTensors) -> Result<Self> {
+        for id in required_inputs(graph) {
+            let given = inputs.get(&id).ok_or_else(|| "is not among the given tensors".to_owned());
+            given
+                .and_then(|given| check(graph, id, given))
+                .map_err(|message| Error::input(format!("tensor {}", graph.describe_tensor(id)), message))?;
+        }
+        let mut owned = BTreeMap::new();
+        for id in graph.inputs() {
+            let tensor = graph.tensor(id);
+            if let Some(value) = tensor.value {
+                owned.insert(id, HostTensor::scalar(tensor.data_type, tensor.dim.len(), value)?);
+            }
+        }
+        Ok(Self { graph, inputs, owned })
+    }
+
+    /// A tensor that was given or computed.
+    pub(super) fn get(&self, id: TensorId) -> Result<&HostTensor> {
+        self.owned.get(&id).or_else(|| self.inputs.get(&id)).ok_or_else(|| {
+            Error::input(format!("tensor {}", self.graph.describe_tensor(id)), "is not among the given tensors")
+        })
+    }
+
+    /// Poisoned storage for a result. A virtual tensor's strides are only a wish, so it is packed in the order of its
+    /// axes' strides.
+    pub(super) fn poisoned(&self, id: TensorId) -> Result<HostTensor> {
+        let tensor = self.graph.tensor(id);
+        HostTensor::poisoned(tensor.data_type, &tensor.dim, &storage_strides(self.graph, id))
+    }
+
+    pub(super) fn insert(&mut self, id: TensorId, tensor: HostTensor) {
+        self.owned.insert(id, tensor);
+    }
+
+    /// Frees a computed tensor.
+    pub(super) fn remove(&mut self, id: TensorId) {
+        self.owned.remove(&id);
+    }
+
+    /// The outputs of the graph, all computed.
+    pub(super) fn into_outputs(mut self) -> HostTensors {
+        self.graph.outputs().filter_map(|id| Some((id, self.owned.remove(&id)?))).collect()
+    }
+}
+
+/// Strides a result is stored with; see [`Values::poisoned`].
+pub(super) fn storage_strides(graph: &FinalizedGraph, id: TensorId) -> Vec<i64> {
+    let tensor = graph.tensor(id);
+    if !tensor.is_virtual {
+        return tensor.stride.clone();
+    }
+    let mut order: Vec<usize> = (0..tensor.dim.len()).rev().collect();
+    order.sort_by_key(|&axis| tensor.stride[axis]);
+    packed_strides(&tensor.dim, &order)
+}
+
+fn check(graph: &FinalizedGraph, id: TensorId, given: &HostTensor) -> std::result::Result<(), String> {
+    let tensor = graph.tensor(id);
+    if given.data_type != tensor.data_type {
+        return Err(format!("has type {}, required {}", given.data_type, tensor.data_type));
+    }
+    if given.dim != tensor.dim {
+        return Err(format!("has dims {:?}, required {:?}", given.dim, tensor.dim));
+    }
+    // Strides of axes of extent 1 address nothing.
+    let differs = |axis: usize| tensor.dim[axis] != 1 && given.stride.get(axis) != Some(&tensor.stride[axis]);
+    if given.stride.len() != tensor.stride.len() || (0..tensor.dim.len()).any(differs) {
+        return Err(format!("has strides {:?}, required {:?}", given.stride, tensor.stride));
+    }
+    given.validate().map_err(|error| error.to_string())
+}

@@ -1,0 +1,67 @@
+// Conversions and arithmetic of the generated code's number formats: the host's side of the device primitives.
+#pragma once
+
+#include "bits.h"
+
+namespace emulator {
+
+constexpr unsigned SIGN = 0x80000000u;
+constexpr unsigned INFINITY_BITS = 0x7f800000u;
+constexpr unsigned short NAN16 = 0x7fff;  // what PTX `cvt` gives for every NaN, half and bfloat16 alike
+constexpr unsigned NAN32 = 0x7fffffffu;   // the same for 32-bit results
+
+}  // namespace emulator
+
+// Exact: scaling by 2^112 moves the exponent from the bias of half (15) to that of float (127), subnormals included.
+inline float fw_f16_bits_to_f32(unsigned short bits) {
+  const unsigned magnitude = (bits & 0x7fffu) << 13;
+  const bool finite = magnitude < 0x7c00u << 13;
+  const unsigned scaled = emulator::bit_cast<unsigned>(emulator::bit_cast<float>(magnitude) * 0x1p112f);
+  const unsigned value = finite ? scaled : magnitude | emulator::INFINITY_BITS;
+  return emulator::bit_cast<float>(value | (bits & 0x8000u) << 16);
+}
+
+// Rounds to nearest, ties to even; overflows to infinity.
+inline unsigned short fw_f32_to_f16_bits(float x) {
+  const unsigned bits = emulator::bit_cast<unsigned>(x);
+  const unsigned sign = bits >> 16 & 0x8000u, magnitude = bits & ~emulator::SIGN;
+  if (magnitude > emulator::INFINITY_BITS) return emulator::NAN16;
+  if (magnitude >= 0x47800000u) return (unsigned short)(sign | 0x7c00u);  // 2^16 and above
+  if (magnitude < 0x38800000u) {  // below 2^-14, subnormal: adding 2^-1 leaves units of 2^-24 in the low bits
+    const float aligned = emulator::bit_cast<float>(magnitude) + 0.5f;
+    return (unsigned short)(sign | (emulator::bit_cast<unsigned>(aligned) - emulator::bit_cast<unsigned>(0.5f)));
+  }
+  const unsigned rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
+  return (unsigned short)(sign | (rounded - (112u << 23)) >> 13);
+}
+
+inline float fw_bf16_bits_to_f32(unsigned short bits) { return emulator::bit_cast<float>(unsigned(bits) << 16); }
+
+// Rounds to nearest, ties to even; overflows to infinity.
+inline unsigned short fw_f32_to_bf16_bits(float x) {
+  if (x != x) return emulator::NAN16;
+  const unsigned bits = emulator::bit_cast<unsigned>(x);
+  return (unsigned short)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+// Two 16-bit values in one word, the first in the low half.
+inline unsigned fw_pack_f16x2(float lo, float hi) {
+  return fw_f32_to_f16_bits(lo) | unsigned(fw_f32_to_f16_bits(hi)) << 16;
+}
+inline unsigned fw_pack_bf16x2(float lo, float hi) {
+  return fw_f32_to_bf16_bits(lo) | unsigned(fw_f32_to_bf16_bits(hi)) << 16;
+}
+
+inline float fw_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
+// PTX `max.NaN` and `min.NaN`: NaN wins, and +0 is greater than -0.
+inline float fw_max_nan(float a, float b) {
+  if (a != a || b != b) return emulator::bit_cast<float>(emulator::NAN32);
+  if (a == b) return __builtin_signbit(a) ? b : a;
+  return a > b ? a : b;
+}
+inline float fw_min_nan(float a, float b) {
+  if (a != a || b != b) return emulator::bit_cast<float>(emulator::NAN32);
+  if (a == b) return __builtin_signbit(a) ? a : b;
+  return a < b ? a : b;
+}

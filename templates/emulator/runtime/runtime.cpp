@@ -1,0 +1,10 @@
+// The emulator's runtime in one translation unit; compiled once, linked with every kernel.
+#include "fiber.cpp"
+#include "poison.cpp"
+#include "scheduler.cpp"
+
+#include "async_copy.cpp"
+#include "tensor_core.cpp"
+
+#include "launch.cpp"
+#include "sanitizer.cpp"

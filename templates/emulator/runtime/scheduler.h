@@ -1,0 +1,129 @@
+// Runs the threads of one block as fibers on one OS thread.
+//
+// A fiber runs until it waits in a collective or ends. The scheduler lets one warp go as far as it can before it turns
+// to the next: warps drift apart as much as barriers permit, so that a missing barrier shows. A block in which no
+// fiber can run is a divergence or a deadlock, and is reported with the threads concerned.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../block.h"
+#include "../request.h"
+#include "fiber.h"
+
+namespace emulator {
+
+// Two extremes between which all legal orders lie; a correct kernel gives the same result under both.
+enum class Schedule : unsigned {
+  lazy = 0,   // blocks, warps and lanes ascend; asynchronous copies land as late as they may
+  eager = 1,  // blocks, warps and lanes descend; asynchronous copies land at once
+};
+
+// A defect of the kernel, as a message for its author.
+struct Defect : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Copy {
+  unsigned char* destination;
+  const void* source;  // null: zeros
+};
+
+using CopyGroup = std::vector<Copy>;
+
+struct Fiber : Thread {
+  enum class State : unsigned char { ready, at_warp_collective, at_block_barrier, exited };
+
+  Context context;
+  State state;
+
+  // Valid while the fiber waits.
+  Site site;
+  unsigned mask;
+  void* argument;
+  Complete complete;
+
+  CopyGroup started;
+  std::vector<CopyGroup> committed;
+};
+
+struct Warp {
+  unsigned live;     // lanes that exist and have not exited
+  unsigned waiting;  // lanes in a warp collective
+};
+
+// Dynamic shared memory of one block between two guards.
+class SharedMemory {
+ public:
+  explicit SharedMemory(unsigned bytes);
+
+  // Poison and fresh guards.
+  void reset();
+
+  // Throws Defect if a guard was written to.
+  void check() const;
+
+  unsigned char* begin() const { return begin_; }
+  unsigned bytes() const { return bytes_; }
+
+ private:
+  static constexpr unsigned ALIGNMENT = 1024;
+  static constexpr unsigned GUARD = 4096;
+
+  unsigned bytes_;
+  std::unique_ptr<unsigned char[]> storage_;
+  unsigned char* begin_;
+};
+
+class Block {
+ public:
+  Block(const Request& request, Invoke invoke);
+
+  // Runs the block to its end. Throws Defect.
+  void run(uint3 index);
+
+  void warp_collective(Fiber& fiber, Site site, unsigned mask, void* argument, Complete complete);
+  void block_barrier(Fiber& fiber, Site site);
+  [[noreturn]] void abandon(Fiber& fiber, const std::string& message);
+
+  const SharedMemory& shared() const { return shared_; }
+  Schedule schedule() const { return schedule_; }
+
+ private:
+  static void fiber_main();
+
+  void start(unsigned thread);
+  void suspend(Fiber& fiber);
+  void exit(Fiber& fiber);
+  bool run_round();
+  bool run_warp(unsigned warp);
+  void try_complete(unsigned warp, const Fiber& leader);
+  std::string explain_stall() const;
+  const Fiber* blocker(const Fiber& waiting) const;
+  Fiber& lane(unsigned warp, unsigned lane) { return fibers_[warp * WARP_SIZE + lane]; }
+  const Fiber& lane(unsigned warp, unsigned lane) const { return fibers_[warp * WARP_SIZE + lane]; }
+
+  const Request& request_;
+  const Invoke invoke_;
+  const Schedule schedule_;
+  Geometry geometry_;
+  std::vector<Fiber> fibers_;
+  std::vector<Warp> warps_;
+  Stacks stacks_;
+  SharedMemory shared_;
+  Context scheduler_;
+  unsigned arrived_;    // threads at the block barrier
+  const Fiber* first_;  // the first of them
+  unsigned exited_;
+  std::string defect_;
+};
+
+// The block that runs on this OS thread.
+extern __thread Block* current_block;
+
+}  // namespace emulator

@@ -1,0 +1,224 @@
+// Pointwise modes in float and int registers. No template syntax. Formulas: operations.md section 4, PW-R5 … PW-R8.
+
+//@ fw_add: FW_INLINE
+FW_INLINE float fw_add(float x, float b) { return x + b; }
+FW_INLINE int fw_add(int x, int b) { return int(unsigned(x) + unsigned(b)); }
+
+//@ fw_add_square: FW_INLINE
+FW_INLINE float fw_add_square(float x, float b) { return fmaf(b, b, x); }
+FW_INLINE int fw_add_square(int x, int b) { return int(unsigned(x) + unsigned(b) * unsigned(b)); }
+
+//@ fw_sub: FW_INLINE
+FW_INLINE float fw_sub(float x, float b) { return x - b; }
+FW_INLINE int fw_sub(int x, int b) { return int(unsigned(x) - unsigned(b)); }
+
+//@ fw_mul: FW_INLINE
+FW_INLINE float fw_mul(float x, float b) { return x * b; }
+FW_INLINE int fw_mul(int x, int b) { return int(unsigned(x) * unsigned(b)); }
+
+//@ fw_div: FW_INLINE
+FW_INLINE float fw_div(float x, float b) { return x / b; }
+FW_INLINE int fw_div(int x, int b) {  // b = 0 is unspecified, never a trap; the smallest int by -1 wraps
+  return b == 0 ? 0 : b == -1 ? int(0u - unsigned(x)) : x / b;
+}
+
+//@ fw_mod: FW_INLINE
+FW_INLINE float fw_mod(float x, float b) { return fmodf(x, b); }
+FW_INLINE int fw_mod(int x, int b) { return b == 0 || b == -1 ? 0 : x % b; }
+
+//@ fw_pow: FW_INLINE
+FW_INLINE float fw_pow(float x, float b) { return powf(x, b); }
+
+//@ fw_atan2: FW_INLINE
+FW_INLINE float fw_atan2(float x, float b) { return atan2f(x, b); }
+
+//@ fw_max: FW_INLINE fw_max_nan
+FW_INLINE float fw_max(float x, float b) { return fw_max_nan(x, b); }
+FW_INLINE int fw_max(int x, int b) { return x > b ? x : b; }
+
+//@ fw_min: FW_INLINE fw_min_nan
+FW_INLINE float fw_min(float x, float b) { return fw_min_nan(x, b); }
+FW_INLINE int fw_min(int x, int b) { return x < b ? x : b; }
+
+//@ fw_max_skip_nan: FW_INLINE
+FW_INLINE float fw_max_skip_nan(float x, float b) { return fmaxf(x, b); }
+FW_INLINE int fw_max_skip_nan(int x, int b) { return x > b ? x : b; }
+
+//@ fw_min_skip_nan: FW_INLINE
+FW_INLINE float fw_min_skip_nan(float x, float b) { return fminf(x, b); }
+FW_INLINE int fw_min_skip_nan(int x, int b) { return x < b ? x : b; }
+
+//@ fw_abs: FW_INLINE
+FW_INLINE float fw_abs(float x) { return fabsf(x); }
+FW_INLINE int fw_abs(int x) { return x < 0 ? int(0u - unsigned(x)) : x; }
+
+//@ fw_neg: FW_INLINE
+FW_INLINE float fw_neg(float x) { return -x; }
+FW_INLINE int fw_neg(int x) { return int(0u - unsigned(x)); }
+
+//@ fw_ceil: FW_INLINE
+FW_INLINE float fw_ceil(float x) { return ceilf(x); }
+FW_INLINE int fw_ceil(int x) { return x; }
+
+//@ fw_floor: FW_INLINE
+FW_INLINE float fw_floor(float x) { return floorf(x); }
+FW_INLINE int fw_floor(int x) { return x; }
+
+//@ fw_sqrt: FW_INLINE
+FW_INLINE float fw_sqrt(float x) { return sqrtf(x); }
+
+//@ fw_rsqrt: FW_INLINE
+FW_INLINE float fw_rsqrt(float x) { return rsqrtf(x); }
+
+//@ fw_reciprocal: FW_INLINE
+FW_INLINE float fw_reciprocal(float x) { return 1.0f / x; }
+
+//@ fw_exp: FW_INLINE
+FW_INLINE float fw_exp(float x) { return expf(x); }
+
+//@ fw_log: FW_INLINE
+FW_INLINE float fw_log(float x) { return logf(x); }
+
+//@ fw_erf: FW_INLINE
+FW_INLINE float fw_erf(float x) { return erff(x); }
+
+//@ fw_sin: FW_INLINE
+FW_INLINE float fw_sin(float x) { return sinf(x); }
+
+//@ fw_cos: FW_INLINE
+FW_INLINE float fw_cos(float x) { return cosf(x); }
+
+//@ fw_tan: FW_INLINE
+FW_INLINE float fw_tan(float x) { return tanf(x); }
+
+//@ fw_tanh: FW_INLINE
+FW_INLINE float fw_tanh(float x) { return tanhf(x); }
+
+//@ fw_relu: FW_INLINE
+FW_INLINE float fw_relu(float x, float lower, float upper, float slope) {
+  return x < lower ? fmaf(slope, x - lower, lower) : x > upper ? upper : x;  // NaN passes
+}
+
+//@ fw_relu_skip_nan: FW_INLINE fw_relu
+FW_INLINE float fw_relu_skip_nan(float x, float lower, float upper, float slope) {
+  return x != x ? lower : fw_relu(x, lower, upper, slope);
+}
+
+//@ fw_relu_bwd: FW_INLINE
+FW_INLINE float fw_relu_bwd(float dy, float x, float lower, float upper, float slope) {
+  return dy * (x <= lower ? slope : x >= upper ? 0.0f : 1.0f);
+}
+
+//@ fw_logistic: FW_INLINE
+// sigmoid(x), sigmoid(-x) and their product, each to full relative accuracy: e^-|x| never overflows.
+struct fw_logistic_t { float up, down, slope; };
+FW_INLINE fw_logistic_t fw_logistic(float x) {
+  const float e = expf(-fabsf(x));
+  const float large = 1.0f / (1.0f + e);
+  const float small = e * large;
+  return {x < 0.0f ? small : large, x < 0.0f ? large : small, small * large};
+}
+
+//@ fw_gate: FW_INLINE
+// x·s where s vanishes faster than x grows: the limit at infinity is a zero, not NaN.
+FW_INLINE float fw_gate(float x, float s) { return s == 0.0f ? copysignf(0.0f, x) : x * s; }
+
+//@ fw_sigmoid: FW_INLINE fw_logistic
+FW_INLINE float fw_sigmoid(float x) { return fw_logistic(x).up; }
+
+//@ fw_sigmoid_bwd: FW_INLINE fw_logistic
+FW_INLINE float fw_sigmoid_bwd(float dy, float x) { return dy * fw_logistic(x).slope; }
+
+//@ fw_tanh_bwd: FW_INLINE fw_logistic
+FW_INLINE float fw_tanh_bwd(float dy, float x) { return dy * (4.0f * fw_logistic(2.0f * x).slope); }
+
+//@ fw_elu: FW_INLINE
+FW_INLINE float fw_elu(float x, float alpha) { return x < 0.0f ? alpha * expm1f(x) : x; }
+
+//@ fw_elu_bwd: FW_INLINE
+FW_INLINE float fw_elu_bwd(float dy, float x, float alpha) { return x < 0.0f ? dy * (alpha * expf(x)) : x != x ? x : dy; }
+
+//@ fw_softplus: FW_INLINE
+FW_INLINE float fw_softplus(float x, float beta) {
+  const float z = beta * x;
+  return z != z ? z : (fmaxf(z, 0.0f) + log1pf(expf(-fabsf(z)))) / beta;
+}
+
+//@ fw_softplus_bwd: FW_INLINE fw_logistic
+FW_INLINE float fw_softplus_bwd(float dy, float x, float beta) { return dy * fw_logistic(beta * x).up; }
+
+//@ fw_swish: FW_INLINE fw_logistic fw_gate
+FW_INLINE float fw_swish(float x, float beta) { return fw_gate(x, fw_logistic(beta * x).up); }
+
+//@ fw_swish_bwd: FW_INLINE fw_logistic fw_gate
+FW_INLINE float fw_swish_bwd(float dy, float x, float beta) {
+  const fw_logistic_t s = fw_logistic(beta * x);
+  return dy * (s.up + fw_gate(beta * x, s.slope));
+}
+
+//@ fw_normal_cdf: FW_INLINE
+FW_INLINE float fw_normal_cdf(float x) { return 0.5f * erfcf(-0.70710678118654752f * x); }
+
+//@ fw_gelu: FW_INLINE fw_normal_cdf fw_gate
+FW_INLINE float fw_gelu(float x) { return fw_gate(x, fw_normal_cdf(x)); }
+
+//@ fw_gelu_bwd: FW_INLINE fw_normal_cdf fw_gate
+FW_INLINE float fw_gelu_bwd(float dy, float x) {
+  const float density = 0.39894228040143268f * expf(-0.5f * x * x);
+  return dy * (fw_normal_cdf(x) + fw_gate(x, density));
+}
+
+//@ fw_gelu_approx_tanh: FW_INLINE fw_logistic fw_gate
+// 0.5·x·(1 + tanh u) = x·sigmoid(2u): no cancellation for negative x.
+FW_INLINE float fw_gelu_approx_tanh(float x) {
+  const float u2 = 1.5957691216057308f * (x + 0.044715f * x * x * x);
+  return fw_gate(x, fw_logistic(u2).up);
+}
+
+//@ fw_gelu_approx_tanh_bwd: FW_INLINE fw_logistic fw_gate
+FW_INLINE float fw_gelu_approx_tanh_bwd(float dy, float x) {
+  const fw_logistic_t s = fw_logistic(1.5957691216057308f * (x + 0.044715f * x * x * x));
+  const float steepness = 1.5957691216057308f * x * (1.0f + 0.134145f * x * x);
+  return dy * (s.up + fw_gate(steepness, s.slope));
+}
+
+//@ fw_cmp_eq: FW_INLINE
+FW_INLINE int fw_cmp_eq(float x, float b) { return x == b; }
+FW_INLINE int fw_cmp_eq(int x, int b) { return x == b; }
+
+//@ fw_cmp_neq: FW_INLINE
+FW_INLINE int fw_cmp_neq(float x, float b) { return x != b; }
+FW_INLINE int fw_cmp_neq(int x, int b) { return x != b; }
+
+//@ fw_cmp_gt: FW_INLINE
+FW_INLINE int fw_cmp_gt(float x, float b) { return x > b; }
+FW_INLINE int fw_cmp_gt(int x, int b) { return x > b; }
+
+//@ fw_cmp_ge: FW_INLINE
+FW_INLINE int fw_cmp_ge(float x, float b) { return x >= b; }
+FW_INLINE int fw_cmp_ge(int x, int b) { return x >= b; }
+
+//@ fw_cmp_lt: FW_INLINE
+FW_INLINE int fw_cmp_lt(float x, float b) { return x < b; }
+FW_INLINE int fw_cmp_lt(int x, int b) { return x < b; }
+
+//@ fw_cmp_le: FW_INLINE
+FW_INLINE int fw_cmp_le(float x, float b) { return x <= b; }
+FW_INLINE int fw_cmp_le(int x, int b) { return x <= b; }
+
+//@ fw_logical_and: FW_INLINE
+FW_INLINE int fw_logical_and(int x, int b) { return x != 0 && b != 0; }
+
+//@ fw_logical_or: FW_INLINE
+FW_INLINE int fw_logical_or(int x, int b) { return x != 0 || b != 0; }
+
+//@ fw_logical_not: FW_INLINE
+FW_INLINE int fw_logical_not(int x) { return x == 0; }
+
+//@ fw_identity: FW_INLINE
+FW_INLINE float fw_identity(float x) { return x; }
+FW_INLINE int fw_identity(int x) { return x; }
+
+//@ fw_select: FW_INLINE
+FW_INLINE float fw_select(int t, float x, float b) { return t ? x : b; }
+FW_INLINE int fw_select(int t, int x, int b) { return t ? x : b; }

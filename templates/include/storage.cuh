@@ -1,0 +1,140 @@
+// Storage types of tensors, and conversions between storage and registers. No template syntax.
+// Registers hold float for floating types, int for 8- to 32-bit integers and booleans, long long for INT64.
+// Conversions round to nearest even; integers and FP8 saturate; NaN becomes 0 in an integer.
+
+//@ FW_INLINE
+#define FW_INLINE __device__ __forceinline__
+
+//@ fw_infinity: FW_INLINE
+FW_INLINE float fw_infinity() { return __uint_as_float(0x7f800000u); }
+
+//@ fw_f32: FW_INLINE
+FW_INLINE float fw_value(float x) { return x; }
+FW_INLINE float fw_to_f32(float x) { return x; }
+FW_INLINE float fw_to_f32(int x) { return float(x); }
+FW_INLINE float fw_to_f32(long long x) { return float(x); }
+
+//@ fw_i32: FW_INLINE
+FW_INLINE int fw_value(int x) { return x; }
+FW_INLINE int fw_to_i32(int x) { return x; }
+FW_INLINE int fw_to_i32(float x) { return __float2int_rn(x); }  // saturates; NaN gives 0
+
+//@ fw_i8: FW_INLINE fw_i32
+FW_INLINE int fw_value(signed char x) { return x; }
+FW_INLINE signed char fw_to_i8(int x) { return (signed char)(x < -128 ? -128 : x > 127 ? 127 : x); }
+FW_INLINE signed char fw_to_i8(float x) { return fw_to_i8(fw_to_i32(x)); }
+
+//@ fw_u8: FW_INLINE fw_i32
+FW_INLINE int fw_value(unsigned char x) { return x; }
+FW_INLINE unsigned char fw_to_u8(int x) { return (unsigned char)(x < 0 ? 0 : x > 255 ? 255 : x); }
+FW_INLINE unsigned char fw_to_u8(float x) { return fw_to_u8(fw_to_i32(x)); }
+
+//@ fw_i64: FW_INLINE
+FW_INLINE long long fw_value(long long x) { return x; }
+FW_INLINE long long fw_to_i64(long long x) { return x; }
+FW_INLINE long long fw_to_i64(int x) { return x; }
+FW_INLINE long long fw_to_i64(float x) { return x != x ? 0 : __float2ll_rn(x); }
+
+//@ fw_bool: FW_INLINE
+FW_INLINE int fw_to_bool(int x) { return x != 0; }
+FW_INLINE int fw_to_bool(float x) { return x != 0.0f; }  // NaN is true
+FW_INLINE int fw_bit(const unsigned char* bits, long long index) { return bits[index >> 3] >> (index & 7) & 1; }
+
+//@ fw_f16: FW_INLINE fw_f16_bits
+struct fw_f16 { unsigned short bits; };
+FW_INLINE float fw_value(fw_f16 x) { return fw_f16_bits_to_f32(x.bits); }
+FW_INLINE fw_f16 fw_to_f16(float x) { return {fw_f32_to_f16_bits(x)}; }
+FW_INLINE fw_f16 fw_to_f16(int x) { return fw_to_f16(float(x)); }  // all that is inexact in float overflows here
+
+//@ fw_bf16: FW_INLINE fw_bf16_bits
+struct fw_bf16 { unsigned short bits; };
+FW_INLINE float fw_value(fw_bf16 x) { return fw_bf16_bits_to_f32(x.bits); }
+FW_INLINE fw_bf16 fw_to_bf16(float x) { return {fw_f32_to_bf16_bits(x)}; }
+FW_INLINE fw_bf16 fw_to_bf16(int x) {  // what float cannot hold is cut with a sticky bit: rounding twice would be wrong
+  const bool fits = -16777216 <= x && x <= 16777216;
+  return fw_to_bf16(fits ? float(x) : float(x >> 8 | ((x & 255) != 0)) * 256.0f);
+}
+
+//@ fw_fp8: FW_INLINE
+// 8-bit floats in integer arithmetic, the same on every chip. `mantissa` bits of fraction, `bias` of the exponent.
+FW_INLINE float fw_fp8_to_f32(unsigned char bits, int mantissa, int bias) {
+  const int exponent = (bits & 0x7f) >> mantissa;
+  const int fraction = bits & ((1 << mantissa) - 1);
+  const float magnitude = exponent == 0
+      ? float(fraction) * __uint_as_float(unsigned(128 - bias - mantissa) << 23)
+      : __uint_as_float(unsigned(exponent + 127 - bias) << 23 | unsigned(fraction) << (23 - mantissa));
+  return bits & 0x80 ? -magnitude : magnitude;
+}
+FW_INLINE unsigned char fw_f32_to_fp8(float x, int mantissa, int bias, unsigned largest) {
+  const unsigned u = __float_as_uint(x);
+  const unsigned sign = u >> 24 & 0x80u;
+  const unsigned magnitude = u & 0x7fffffffu;
+  const int exponent = int(magnitude >> 23) - 127 + bias;
+  unsigned code;
+  if (exponent >= 1) {
+    const int drop = 23 - mantissa;
+    const unsigned rounded = magnitude + ((1u << (drop - 1)) - 1u) + (magnitude >> drop & 1u);
+    code = (rounded >> drop) - (unsigned(127 - bias) << mantissa);
+    code = magnitude > 0x7f000000u || code > largest ? largest : code;
+  } else {
+    // adding this power of two rounds the subnormal to its last place, to nearest even
+    const float anchor = __uint_as_float(unsigned(127 + 1 - bias - mantissa + 23) << 23);
+    code = __float_as_uint(__uint_as_float(magnitude) + anchor) - __float_as_uint(anchor);
+  }
+  return (unsigned char)(sign | code);
+}
+
+//@ fw_e4m3: FW_INLINE fw_fp8
+struct fw_e4m3 { unsigned char bits; };
+FW_INLINE float fw_value(fw_e4m3 x) {
+  return (x.bits & 0x7f) == 0x7f ? __uint_as_float(0x7fffffffu) : fw_fp8_to_f32(x.bits, 3, 7);
+}
+FW_INLINE fw_e4m3 fw_to_e4m3(float x) {
+  return {x != x ? (unsigned char)0x7f : fw_f32_to_fp8(x, 3, 7, 0x7e)};
+}
+FW_INLINE fw_e4m3 fw_to_e4m3(int x) { return fw_to_e4m3(float(x)); }
+
+//@ fw_e5m2: FW_INLINE fw_fp8 fw_infinity
+struct fw_e5m2 { unsigned char bits; };
+FW_INLINE float fw_value(fw_e5m2 x) {
+  const int magnitude = x.bits & 0x7f;
+  if (magnitude < 0x7c) return fw_fp8_to_f32(x.bits, 2, 15);
+  return magnitude > 0x7c ? __uint_as_float(0x7fffffffu) : x.bits & 0x80 ? -fw_infinity() : fw_infinity();
+}
+FW_INLINE fw_e5m2 fw_to_e5m2(float x) {
+  return {x != x ? (unsigned char)0x7f : fw_f32_to_fp8(x, 2, 15, 0x7b)};
+}
+FW_INLINE fw_e5m2 fw_to_e5m2(int x) { return fw_to_e5m2(float(x)); }
+
+//@ fw_vector: FW_INLINE
+// N consecutive elements, moved in accesses of up to 16 bytes.
+template <typename Storage, int N>
+struct alignas(sizeof(Storage) * N < 16 ? sizeof(Storage) * N : 16) fw_vector { Storage at[N]; };
+template <typename Storage, typename Value, int N>
+FW_INLINE void fw_load_vector(const Storage* from, Value (&values)[N]) {
+  const fw_vector<Storage, N> raw = *reinterpret_cast<const fw_vector<Storage, N>*>(from);
+#pragma unroll
+  for (int e = 0; e < N; ++e) values[e] = fw_value(raw.at[e]);
+}
+template <typename Storage, int N>
+FW_INLINE void fw_store_vector(Storage* to, const fw_vector<Storage, N>& raw) {
+  *reinterpret_cast<fw_vector<Storage, N>*>(to) = raw;
+}
+
+//@ fw_pack_f16: fw_f16 fw_vector
+template <int N>
+FW_INLINE fw_vector<unsigned, N / 2> fw_pack_f16(const float (&values)[N]) {
+  fw_vector<unsigned, N / 2> raw;
+#pragma unroll
+  for (int e = 0; e < N / 2; ++e) raw.at[e] = fw_pack_f16x2(values[2 * e], values[2 * e + 1]);
+  return raw;
+}
+
+//@ fw_pack_bf16: fw_bf16 fw_vector
+template <int N>
+FW_INLINE fw_vector<unsigned, N / 2> fw_pack_bf16(const float (&values)[N]) {
+  fw_vector<unsigned, N / 2> raw;
+#pragma unroll
+  for (int e = 0; e < N / 2; ++e) raw.at[e] = fw_pack_bf16x2(values[2 * e], values[2 * e + 1]);
+  return raw;
+}

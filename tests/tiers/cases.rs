@@ -1,0 +1,369 @@
+//! The numeric suite: every graph once, used by all tiers.
+//!
+//! Small graphs that together reach every skeleton, access kind, storage type, layout and reduction shape of the
+//! engines. A case is a name and a graph; what it must compute is what the CPU engine says.
+
+use fusewright::graph::{DataType, Graph, Pointwise, PointwiseMode, ReductionMode, Scalar, Tensor, TensorId};
+
+/// One graph of the suite.
+pub struct Case {
+    pub name: String,
+    pub graph: Graph,
+}
+
+/// Every case, in a fixed order.
+pub fn all() -> Vec<Case> {
+    let mut cases = Vec::new();
+    pointwise_modes(&mut cases);
+    pointwise_types(&mut cases);
+    pointwise_shapes(&mut cases);
+    reductions(&mut cases);
+    matmul_shapes(&mut cases);
+    matmul_types(&mut cases);
+    matmul_fusions(&mut cases);
+    cases
+}
+
+fn graph(io: DataType) -> Graph {
+    Graph::new().io_data_type(io).intermediate_data_type(DataType::Float).compute_data_type(DataType::Float)
+}
+
+fn push(cases: &mut Vec<Case>, name: impl Into<String>, graph: Graph) {
+    let name = name.into();
+    cases.push(Case { graph: graph.name(name.clone()), name });
+}
+
+fn output(graph: &mut Graph, id: TensorId, data_type: DataType) {
+    graph.set_output(id).data_type = Some(data_type);
+}
+
+/// Every pointwise mode on float tensors; the integer and boolean forms where a mode has them.
+fn pointwise_modes(cases: &mut Vec<Case>) {
+    for &mode in PointwiseMode::ALL {
+        if !mode.is_logical() {
+            push(cases, format!("pw_{}_float", lower(mode.name())), mode_graph(mode, DataType::Float, DataType::Float));
+        } else {
+            push(cases, format!("pw_{}_boolean", lower(mode.name())), logical_graph(mode));
+        }
+    }
+    let clipped = Pointwise {
+        relu_lower_clip: Some(-0.5),
+        relu_upper_clip: Some(1.25),
+        relu_lower_clip_slope: Some(0.125),
+        ..Pointwise::new(PointwiseMode::ReluFwd)
+    };
+    push(cases, "pw_relu_clipped_leaky", unary_with(clipped.clone()));
+    push(cases, "pw_relu_bwd_clipped_leaky", binary_with(Pointwise { mode: PointwiseMode::ReluBwd, ..clipped }));
+    let beta = Pointwise { swish_beta: Some(1.5), softplus_beta: Some(2.0), elu_alpha: Some(0.75), ..Pointwise::new(PointwiseMode::SwishFwd) };
+    for mode in [PointwiseMode::SwishFwd, PointwiseMode::SoftplusFwd, PointwiseMode::EluFwd] {
+        push(cases, format!("pw_{}_beta", lower(mode.name())), unary_with(Pointwise { mode, ..beta.clone() }));
+    }
+    for mode in [PointwiseMode::SwishBwd, PointwiseMode::SoftplusBwd, PointwiseMode::EluBwd] {
+        push(cases, format!("pw_{}_beta", lower(mode.name())), binary_with(Pointwise { mode, ..beta.clone() }));
+    }
+}
+
+fn lower(name: &str) -> String {
+    name.to_ascii_lowercase()
+}
+
+fn mode_graph(mode: PointwiseMode, input: DataType, result: DataType) -> Graph {
+    let mut g = graph(input);
+    let operands: Vec<TensorId> =
+        (0..mode.inputs()).map(|slot| g.tensor(Tensor::new(format!("x{slot}")).channels_last([2, 24, 5, 7]))).collect();
+    let axis = (mode == PointwiseMode::GenIndex).then_some(2);
+    let y = g.pointwise_with("op", Pointwise { axis, ..Pointwise::new(mode) }, &operands);
+    output(&mut g, y, result);
+    g
+}
+
+fn unary_with(attributes: Pointwise) -> Graph {
+    let mut g = graph(DataType::Float);
+    let x = g.tensor(Tensor::new("x").channels_last([2, 24, 5, 7]));
+    let y = g.pointwise_with("op", attributes, &[x]);
+    output(&mut g, y, DataType::Float);
+    g
+}
+
+fn binary_with(attributes: Pointwise) -> Graph {
+    let mut g = graph(DataType::Half);
+    let dy = g.tensor(Tensor::new("dy").channels_last([2, 24, 5, 7]));
+    let x = g.tensor(Tensor::new("x").channels_last([2, 24, 5, 7]));
+    let y = g.pointwise_with("op", attributes, &[dy, x]);
+    output(&mut g, y, DataType::Half);
+    g
+}
+
+/// Truth values made by comparisons, combined, then used by a select and stored packed.
+fn logical_graph(mode: PointwiseMode) -> Graph {
+    let mut g = graph(DataType::Half);
+    let x = g.tensor(Tensor::new("x").channels_last([2, 24, 5, 7]));
+    let b = g.tensor(Tensor::new("b").channels_last([2, 24, 5, 7]));
+    let more = g.pointwise("more", PointwiseMode::CmpGt, &[x, b]);
+    let positive = g.pointwise("positive", PointwiseMode::CmpGe, &[x, b]);
+    for id in [more, positive] {
+        g.tensor_mut(id).data_type = Some(DataType::Boolean);
+    }
+    let operands = if mode.inputs() == 1 { vec![more] } else { vec![more, positive] };
+    let truth = g.pointwise("truth", mode, &operands);
+    g.last_operation().compute_data_type = Some(DataType::Boolean);
+    output(&mut g, truth, DataType::Boolean);
+    let chosen = g.pointwise("chosen", PointwiseMode::BinarySelect, &[x, b, truth]);
+    output(&mut g, chosen, DataType::Half);
+    g
+}
+
+/// Every storage type as input, virtual tensor and output.
+fn pointwise_types(cases: &mut Vec<Case>) {
+    use DataType::{BFloat16, Float, Fp8E4M3, Fp8E5M2, Half, Int8, Int32, Int64, UInt8};
+    for input in [Float, Half, BFloat16, Int8, Int32, Fp8E4M3, Fp8E5M2] {
+        for result in [Float, Half, BFloat16, Int8, UInt8, Int32, Int64, Fp8E4M3, Fp8E5M2] {
+            let mut g = graph(input);
+            let x = g.tensor(Tensor::new("x").row_major([2, 6, 16]));
+            let s = g.tensor(Tensor::new("s").row_major([1, 1, 16]).data_type(Float));
+            let scaled = g.pointwise("scale", PointwiseMode::Mul, &[x, s]);
+            output(&mut g, scaled, result);
+            push(cases, format!("pw_cast_{}_{}", lower(input.name()), lower(result.name())), g);
+        }
+    }
+    for storage in [Half, BFloat16, Int8, Int32, Fp8E4M3, Fp8E5M2] {
+        let mut g = graph(Float).intermediate_data_type(storage);
+        let x = g.tensor(Tensor::new("x").row_major([2, 6, 16]));
+        let b = g.tensor(Tensor::new("b").row_major([2, 6, 16]));
+        let sum = g.pointwise("sum", PointwiseMode::Add, &[x, b]);
+        let square = g.pointwise("square", PointwiseMode::Mul, &[sum, sum]);
+        let y = g.pointwise("back", PointwiseMode::Sub, &[square, x]);
+        output(&mut g, y, Float);
+        push(cases, format!("pw_virtual_{}", lower(storage.name())), g);
+    }
+    for mode in [PointwiseMode::Add, PointwiseMode::Div, PointwiseMode::Mod, PointwiseMode::CmpLt, PointwiseMode::Max] {
+        let mut g = graph(Int32).intermediate_data_type(Int32).compute_data_type(Int32);
+        let x = g.tensor(Tensor::new("x").row_major([2, 6, 16]));
+        let b = g.tensor(Tensor::new("b").row_major([2, 6, 16]));
+        let y = g.pointwise("op", mode, &[x, b]);
+        output(&mut g, y, Int32);
+        push(cases, format!("pw_{}_int32", lower(mode.name())), g);
+    }
+}
+
+/// Layouts, broadcasts, ragged extents, padded strides, several outputs, host scalars.
+fn pointwise_shapes(cases: &mut Vec<Case>) {
+    for (label, extents) in [("one", [1, 1, 1]), ("odd", [3, 5, 7]), ("ragged", [2, 3, 1001]), ("long", [1, 1, 4097])] {
+        let mut g = graph(DataType::Half);
+        let x = g.tensor(Tensor::new("x").row_major(extents));
+        let row = g.tensor(Tensor::new("row").row_major([1, extents[1], 1]));
+        let column = g.tensor(Tensor::new("column").row_major([1, 1, extents[2]]));
+        let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[x, row]);
+        let y = g.pointwise("shifted", PointwiseMode::Add, &[scaled, column]);
+        output(&mut g, y, DataType::Half);
+        push(cases, format!("pw_broadcast_{label}"), g);
+    }
+    let mut g = graph(DataType::Float);
+    let x = g.tensor(Tensor::new("x").row_major([2, 9, 20]));
+    let t = g.tensor(Tensor::new("t").dim([2, 9, 20]).stride([180, 1, 9]));
+    let y = g.pointwise("sum", PointwiseMode::Add, &[x, t]);
+    output(&mut g, y, DataType::Float);
+    push(cases, "pw_mixed_layouts", g);
+
+    let mut g = graph(DataType::BFloat16);
+    let x = g.tensor(Tensor::new("x").dim([2, 24, 5, 7]).stride([1400, 1, 280, 40]));
+    let bias = g.tensor(Tensor::new("bias").channels_last([1, 24, 1, 1]).data_type(DataType::Float));
+    let sum = g.pointwise("sum", PointwiseMode::Add, &[x, bias]);
+    output(&mut g, sum, DataType::BFloat16);
+    g.tensor_mut(sum).stride = vec![1400, 1, 280, 40];
+    let relu = g.pointwise("relu", PointwiseMode::ReluFwd, &[sum]);
+    output(&mut g, relu, DataType::Int8);
+    g.tensor_mut(relu).stride = vec![24 * 35, 1, 24 * 7, 24];
+    push(cases, "pw_padded_strides_two_outputs", g);
+
+    let mut g = graph(DataType::Half);
+    let x = g.tensor(Tensor::new("x").row_major([1, 33, 41]));
+    let s = g.tensor(Tensor::scalar("s", DataType::Float, Scalar::Float(0.375)));
+    let y = g.pointwise("scaled", PointwiseMode::Mul, &[x, s]);
+    output(&mut g, y, DataType::Half);
+    push(cases, "pw_host_scalar", g);
+
+    let mut g = graph(DataType::Half);
+    let x = g.tensor(Tensor::new("x").channels_last([2, 16, 3, 3, 5]));
+    let index = g.pointwise_with("index", Pointwise { axis: Some(1), ..Pointwise::new(PointwiseMode::GenIndex) }, &[x]);
+    output(&mut g, index, DataType::Int64);
+    let y = g.pointwise("sum", PointwiseMode::Add, &[x, index]);
+    output(&mut g, y, DataType::Half);
+    push(cases, "pw_gen_index_5d", g);
+
+    let mut g = graph(DataType::Half);
+    let x = g.tensor(Tensor::new("x").channels_last([2, 20, 3, 3]).alignment(2));
+    let y = g.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+    output(&mut g, y, DataType::Half);
+    push(cases, "pw_unaligned", g);
+}
+
+/// Every operator; every reduced set of axes; with and without pointwise work and siblings.
+fn reductions(cases: &mut Vec<Case>) {
+    for &mode in ReductionMode::ALL {
+        let mut g = graph(DataType::Float);
+        let x = g.tensor(Tensor::new("x").channels_last([4, 40, 3, 5]));
+        let y = g.reduction("reduce", mode, x, [1, 40, 1, 1]);
+        output(&mut g, y, DataType::Float);
+        push(cases, format!("red_{}_channel", lower(mode.name())), g);
+    }
+    let shapes: [(&str, [i64; 4]); 6] = [
+        ("all", [1, 1, 1, 1]),
+        ("image", [4, 1, 1, 1]),
+        ("pixel", [4, 1, 6, 5]),
+        ("column", [1, 24, 6, 5]),
+        ("spatial", [4, 24, 1, 1]),
+        ("height", [4, 24, 1, 5]),
+    ];
+    for (label, dim) in shapes {
+        let mut g = graph(DataType::Half);
+        let x = g.tensor(Tensor::new("x").channels_last([4, 24, 6, 5]));
+        let scale = g.tensor(Tensor::new("scale").channels_last([1, 24, 1, 1]).data_type(DataType::Float));
+        let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[x, scale]);
+        output(&mut g, scaled, DataType::BFloat16);
+        let y = g.reduction("reduce", ReductionMode::Add, scaled, dim);
+        output(&mut g, y, DataType::Float);
+        push(cases, format!("red_scaled_{label}"), g);
+    }
+    let mut g = graph(DataType::Half);
+    let x = g.tensor(Tensor::new("x").channels_last([64, 16, 14, 14]));
+    let y = g.reduction("reduce", ReductionMode::Max, x, [1, 16, 1, 1]);
+    output(&mut g, y, DataType::Float);
+    push(cases, "red_split_channel", g);
+
+    let mut g = graph(DataType::Half);
+    let x = g.tensor(Tensor::new("x").channels_last([16, 33, 15, 15]));
+    let y = g.reduction("reduce", ReductionMode::Norm2, x, [1, 1, 1, 1]);
+    output(&mut g, y, DataType::Float);
+    push(cases, "red_split_all_ragged", g);
+
+    let mut g = graph(DataType::Half);
+    let x = g.tensor(Tensor::new("x").channels_last([8, 48, 7, 7]));
+    let relu = g.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+    let (sum, squares) = g.genstats("stats", relu);
+    output(&mut g, sum, DataType::Float);
+    output(&mut g, squares, DataType::Float);
+    push(cases, "red_genstats", g);
+}
+
+/// Extents around every tile edge; row- and column-major operands and results; batches and batch broadcast.
+fn matmul_shapes(cases: &mut Vec<Case>) {
+    for (m, n, k) in [(1, 1, 1), (7, 9, 5), (31, 33, 32), (64, 64, 16), (65, 63, 17), (128, 129, 40), (1, 300, 64), (200, 1, 33)] {
+        push(cases, format!("mm_f32_{m}x{n}x{k}"), plain_matmul([1, m, n, k], [false, false, false]));
+    }
+    for layout in 0..8 {
+        let columns = [layout & 1 != 0, layout & 2 != 0, layout & 4 != 0];
+        push(cases, format!("mm_layout_{layout}"), plain_matmul([2, 40, 24, 36], columns));
+    }
+    for (label, a_batch, b_batch) in [("a", 1, 3), ("b", 3, 1)] {
+        let mut g = graph(DataType::Half);
+        let a = g.tensor(Tensor::new("A").row_major([a_batch, 20, 12]));
+        let b = g.tensor(Tensor::new("B").row_major([b_batch, 12, 28]));
+        let c = g.matmul("mm", a, b);
+        output(&mut g, c, DataType::Float);
+        push(cases, format!("mm_broadcast_{label}"), g);
+    }
+}
+
+fn plain_matmul([batch, m, n, k]: [i64; 4], columns: [bool; 3]) -> Graph {
+    let mut g = graph(DataType::Float);
+    let place = |name: &str, rows: i64, width: i64, column_major: bool| {
+        let tensor = Tensor::new(name).dim([batch, rows, width]);
+        if column_major { tensor.stride([rows * width, 1, rows]) } else { tensor.stride([rows * width, width, 1]) }
+    };
+    let a = g.tensor(place("A", m, k, columns[0]));
+    let b = g.tensor(place("B", k, n, columns[1]));
+    let c = g.matmul("mm", a, b);
+    output(&mut g, c, DataType::Float);
+    if columns[2] {
+        g.tensor_mut(c).stride = vec![m * n, 1, m];
+    }
+    g
+}
+
+/// Every operand type with its compute type and several results.
+fn matmul_types(cases: &mut Vec<Case>) {
+    use DataType::{BFloat16, Float, Fp8E4M3, Fp8E5M2, Half, Int8, Int32};
+    let rows = [
+        (Half, Half, Float, Half),
+        (Half, Half, Half, Half),
+        (BFloat16, BFloat16, Float, BFloat16),
+        (Fp8E4M3, Fp8E4M3, Float, BFloat16),
+        (Fp8E4M3, Fp8E5M2, Float, Fp8E4M3),
+        (Int8, Int8, Int32, Int32),
+        (Int8, Int8, Int32, Int8),
+    ];
+    for (a_type, b_type, compute, result) in rows {
+        let mut g = graph(a_type);
+        let a = g.tensor(Tensor::new("A").row_major([2, 48, 64]));
+        let b = g.tensor(Tensor::new("B").row_major([2, 64, 40]).data_type(b_type));
+        let c = g.matmul("mm", a, b);
+        g.last_operation().compute_data_type = Some(compute);
+        output(&mut g, c, result);
+        let names = [a_type, b_type, compute, result].map(|data_type| lower(data_type.name()));
+        push(cases, format!("mm_{}", names.join("_")), g);
+    }
+}
+
+/// Mainloop and epilogue fusions: both operands, several outputs, every reduction shape, a stored core result.
+fn matmul_fusions(cases: &mut Vec<Case>) {
+    let mut g = graph(DataType::Half);
+    let a = g.tensor(Tensor::new("A").row_major([2, 70, 50]));
+    let row = g.tensor(Tensor::new("row").row_major([1, 70, 1]).data_type(DataType::Float));
+    let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[a, row]);
+    let positive = g.pointwise("positive", PointwiseMode::ReluFwd, &[scaled]);
+    g.tensor_mut(positive).data_type = Some(DataType::Half);
+    let weights = g.tensor(Tensor::new("W").row_major([1, 50, 66]).data_type(DataType::Int8));
+    let widened = g.pointwise("widened", PointwiseMode::Identity, &[weights]);
+    g.tensor_mut(widened).data_type = Some(DataType::Half);
+    let c = g.matmul("mm", positive, widened);
+    let bias = g.tensor(Tensor::new("bias").row_major([1, 1, 66]));
+    let biased = g.pointwise("biased", PointwiseMode::Add, &[c, bias]);
+    let y = g.pointwise("gelu", PointwiseMode::GeluFwd, &[biased]);
+    output(&mut g, y, DataType::Half);
+    output(&mut g, biased, DataType::Float);
+    push(cases, "mm_both_mainloops_two_outputs", g);
+
+    for (label, dim) in [
+        ("all", [1, 1, 1]),
+        ("batch", [3, 1, 1]),
+        ("row", [1, 70, 1]),
+        ("batch_row", [3, 70, 1]),
+        ("column", [1, 1, 66]),
+        ("batch_column", [3, 1, 66]),
+        ("matrix", [1, 70, 66]),
+    ] {
+        for mode in [ReductionMode::Add, ReductionMode::Amax] {
+            let mut g = graph(DataType::Half);
+            let a = g.tensor(Tensor::new("A").row_major([3, 70, 20]));
+            let b = g.tensor(Tensor::new("B").row_major([3, 20, 66]));
+            let c = g.matmul("mm", a, b);
+            output(&mut g, c, DataType::Half);
+            let r = g.reduction("reduce", mode, c, dim);
+            output(&mut g, r, DataType::Float);
+            push(cases, format!("mm_reduce_{}_{label}", lower(mode.name())), g);
+        }
+    }
+
+    let mut g = graph(DataType::BFloat16);
+    let a = g.tensor(Tensor::new("A").row_major([1, 33, 24]));
+    let b = g.tensor(Tensor::new("B").row_major([1, 24, 64]));
+    let c = g.matmul("mm", a, b);
+    let threshold = g.tensor(Tensor::new("threshold").row_major([1, 33, 1]));
+    let mask = g.pointwise("mask", PointwiseMode::CmpGt, &[c, threshold]);
+    output(&mut g, mask, DataType::Boolean);
+    push(cases, "mm_boolean_output", g);
+
+    let mut g = graph(DataType::Float);
+    let a = g.tensor(Tensor::new("A").row_major([1, 20, 24]));
+    let b = g.tensor(Tensor::new("B").row_major([1, 24, 30]));
+    let c = g.matmul("mm", a, b);
+    let x = g.tensor(Tensor::new("x").row_major([1, 1, 30]));
+    let z = g.tensor(Tensor::new("z").row_major([1, 1, 30]));
+    let side = g.pointwise("side", PointwiseMode::Mul, &[x, z]);
+    let y = g.pointwise("sum", PointwiseMode::Add, &[c, side]);
+    output(&mut g, y, DataType::Float);
+    let apart = g.pointwise("apart", PointwiseMode::Exp, &[x]);
+    output(&mut g, apart, DataType::Float);
+    push(cases, "mm_side_operations", g);
+}

@@ -1,0 +1,82 @@
+//! On a GPU: every case, the suite's graphs that an engine takes, and verdict graphs, against the CPU engine.
+
+use std::sync::{Arc, LazyLock};
+
+use fusewright::compile::{Cache, Compiler, Options, Request};
+use fusewright::engine::Floor;
+use fusewright::graph::Graph;
+use fusewright::host_tensor::HostTensors;
+use fusewright::plan::{DeviceContext, Driver, ExecutionPlan, run_on_device};
+use fusewright::reference::{Distribution, compare, evaluate, execute, random_inputs};
+use libtest_mimic::{Failed, Trial};
+
+use crate::pipeline::{self, Lowered};
+use crate::{cases, data, tier};
+
+/// Verdict graphs run in this tier.
+const VERDICT_GRAPHS: usize = 200;
+
+/// Multiply-adds that the CPU engine and the oracle compute in a few seconds.
+const WORK: u64 = 1 << 31;
+
+static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(Cache::memory_only(), Options::default()));
+
+static CONTEXT: LazyLock<Result<Arc<DeviceContext>, String>> = LazyLock::new(|| {
+    let driver = Driver::load().map_err(|error| error.to_string())?;
+    driver.open(0).map(Arc::new).map_err(|error| error.to_string())
+});
+
+pub fn trials() -> Vec<Trial> {
+    let requirement = CONTEXT.as_ref().map(drop).map_err(Clone::clone);
+    tier("device", requirement, "FUSEWRIGHT_REQUIRE_DEVICE", || {
+        let suite = cases::all().into_iter().map(|case| (case.name, case.graph));
+        let small = |graph: &Graph| graph.finalize().is_ok_and(|graph| Floor::of(&graph).flops / 2 <= WORK);
+        let verdicts = data::accepted_verdicts(VERDICT_GRAPHS, small);
+        suite.chain(verdicts).map(|(name, graph)| trial(name, graph)).collect()
+    })
+}
+
+fn trial(name: String, graph: Graph) -> Trial {
+    Trial::test(format!("device::{name}"), move || agrees(&graph))
+}
+
+fn agrees(graph: &Graph) -> Result<(), Failed> {
+    let context = CONTEXT.as_ref().map_err(Clone::clone)?;
+    let lowered = pipeline::lower(graph, context.device())?;
+    let plan = build(context, &lowered)?;
+    for distribution in [Distribution::Normal, Distribution::SmallIntegers] {
+        let inputs = random_inputs(&lowered.graph, 11, distribution)?;
+        let actual = run_on_device(&plan, &lowered.graph, &inputs)?;
+        let again = run_on_device(&plan, &lowered.graph, &inputs)?;
+        if actual != again {
+            return Err("two runs differ".into());
+        }
+        agrees_with_cpu(&lowered, distribution, &inputs, &actual)?;
+    }
+    Ok(())
+}
+
+fn build(context: &DeviceContext, lowered: &Lowered) -> Result<ExecutionPlan, Failed> {
+    let compiled = COMPILER.compile(&Request {
+        graph: lowered.graph.key(),
+        engine: lowered.config.engine,
+        config: &lowered.config.to_string(),
+        source: &lowered.source.text,
+        capability: context.device().capability,
+    })?;
+    Ok(ExecutionPlan::build(context, &lowered.graph, &lowered.source, &compiled.cubin)?)
+}
+
+fn agrees_with_cpu(
+    lowered: &Lowered,
+    distribution: Distribution,
+    inputs: &HostTensors,
+    actual: &HostTensors,
+) -> Result<(), Failed> {
+    let oracle = evaluate(&lowered.graph, inputs)?;
+    let comparison = compare(&lowered.graph, &oracle, &execute(&lowered.graph, inputs)?, actual)?;
+    if comparison.passed() {
+        return Ok(());
+    }
+    Err(format!("{distribution:?} inputs, {}\n{comparison}", lowered.config).into())
+}

@@ -1,0 +1,51 @@
+//! Rendered kernels, run on the CPU by the emulator, against the CPU engine.
+
+use std::path::PathBuf;
+
+use fusewright::emulator::EmulatedKernel;
+use fusewright::graph::Graph;
+use fusewright::reference::{Distribution, compare, evaluate, execute, random_inputs};
+use libtest_mimic::{Failed, Trial};
+
+use crate::pipeline::{self, Lowered};
+use crate::{cases, data, tier};
+
+/// Verdict graphs run in this tier: small ones, so that each takes well under a second.
+const VERDICT_GRAPHS: usize = 60;
+
+pub fn trials() -> Vec<Trial> {
+    let requirement = fusewright::emulator::find_compiler().map(drop).map_err(|error| error.to_string());
+    tier("emulator", requirement, "FUSEWRIGHT_REQUIRE_EMULATOR", || {
+        let suite = cases::all().into_iter().map(|case| (case.name, case.graph));
+        let verdicts = data::small_verdicts(VERDICT_GRAPHS);
+        suite.chain(verdicts).map(|(name, graph)| trial(name, graph)).collect()
+    })
+}
+
+fn trial(name: String, graph: Graph) -> Trial {
+    Trial::test(format!("emulator::{name}"), move || {
+        let lowered = pipeline::lower(&graph, &pipeline::typical_device())?;
+        let kernel = EmulatedKernel::compile(&lowered.source, &cache_dir())?;
+        for distribution in [Distribution::Normal, Distribution::SmallIntegers] {
+            agrees(&lowered, &kernel, distribution)?;
+        }
+        Ok(())
+    })
+}
+
+fn agrees(lowered: &Lowered, kernel: &EmulatedKernel, distribution: Distribution) -> Result<(), Failed> {
+    let graph = &lowered.graph;
+    let inputs = random_inputs(graph, 7, distribution)?;
+    let oracle = evaluate(graph, &inputs)?;
+    let comparison = compare(graph, &oracle, &execute(graph, &inputs)?, &kernel.run(graph, &inputs)?)?;
+    if comparison.passed() {
+        Ok(())
+    } else {
+        Err(format!("{distribution:?} inputs, {}\n{comparison}", lowered.config).into())
+    }
+}
+
+/// Compiled kernels are kept beside the test binary, so that a second run is quick.
+fn cache_dir() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulator")
+}

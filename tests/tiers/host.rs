@@ -1,0 +1,68 @@
+//! Without CUDA: the CPU engine against the f64 oracle, and properties of the rendered text.
+
+use fusewright::reference::{Distribution, compare_with_oracle, evaluate, execute, random_inputs};
+use libtest_mimic::{Failed, Trial};
+
+use crate::cases::{self, Case};
+use crate::data;
+use crate::pipeline;
+
+pub fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for case in cases::all() {
+        let Case { name, graph } = case;
+        let suite = graph.clone();
+        trials.push(Trial::test(format!("host::oracle::{name}"), move || agrees_with_oracle(&suite)));
+        trials.push(Trial::test(format!("host::render::{name}"), move || renders_the_same_twice(&graph)));
+    }
+    trials.push(Trial::test("host::data::suite_has_53_graphs", suite_is_complete));
+    trials.push(Trial::test("host::data::verdicts_have_3979_graphs", verdicts_are_complete));
+    trials
+}
+
+/// The CPU engine is within the oracle's bounds, on random and on small-integer inputs.
+fn agrees_with_oracle(graph: &fusewright::graph::Graph) -> Result<(), Failed> {
+    let graph = graph.finalize()?;
+    for distribution in [Distribution::Normal, Distribution::SmallIntegers] {
+        let inputs = random_inputs(&graph, 1, distribution)?;
+        let oracle = evaluate(&graph, &inputs)?;
+        let comparison = compare_with_oracle(&graph, &oracle, &execute(&graph, &inputs)?)?;
+        if !comparison.passed() {
+            return Err(format!("{distribution:?} inputs\n{comparison}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Rendering is deterministic, and independent of names and uids.
+fn renders_the_same_twice(graph: &fusewright::graph::Graph) -> Result<(), Failed> {
+    let device = pipeline::typical_device();
+    let first = pipeline::lower(graph, &device)?;
+    let renamed = pipeline::lower(&data::renamed(graph), &device)?;
+    if first.source != renamed.source {
+        return Err("names or uids changed the source".into());
+    }
+    Ok(())
+}
+
+fn suite_is_complete() -> Result<(), Failed> {
+    let graphs = data::suite()?;
+    if graphs.len() != 53 {
+        return Err(format!("{} suite graphs", graphs.len()).into());
+    }
+    for (name, graph) in graphs {
+        graph.finalize().map_err(|error| format!("{name}: {error}"))?;
+    }
+    Ok(())
+}
+
+fn verdicts_are_complete() -> Result<(), Failed> {
+    let records = data::verdicts()?;
+    if records.len() != 3979 {
+        return Err(format!("{} verdict graphs", records.len()).into());
+    }
+    for record in records {
+        record.graph.finalize().map_err(|error| format!("graph {}: {error}", record.id))?;
+    }
+    Ok(())
+}

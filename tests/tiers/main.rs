@@ -1,0 +1,43 @@
+//! All tests that run kernels, in tiers by what they need.
+//!
+//! | tier | needs | switch that turns a skip into a failure |
+//! | --- | --- | --- |
+//! | `host` | nothing | |
+//! | `emulator` | a C++ compiler | `FUSEWRIGHT_REQUIRE_EMULATOR=1` |
+//! | `nvrtc` | an NVRTC library | `FUSEWRIGHT_REQUIRE_NVRTC=1` |
+//! | `device` | a GPU and NVRTC | `FUSEWRIGHT_REQUIRE_DEVICE=1` |
+//!
+//! `FUSEWRIGHT_DATA` names the folder with the graph files where the binary runs away from its sources.
+
+mod cases;
+mod data;
+mod device;
+mod emulator;
+mod host;
+mod nvrtc;
+mod pipeline;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let tiers = [host::trials(), emulator::trials(), nvrtc::trials(), device::trials()];
+    libtest_mimic::run(&arguments, tiers.into_iter().flatten().collect()).exit();
+}
+
+/// A tier's tests, or one ignored test that says why there are none.
+fn tier(
+    name: &str,
+    requirement: Result<(), String>,
+    switch: &str,
+    trials: impl FnOnce() -> Vec<Trial>,
+) -> Vec<Trial> {
+    match requirement {
+        Ok(()) => trials(),
+        Err(reason) => {
+            let required = std::env::var_os(switch).is_some_and(|value| value == "1");
+            let label = format!("{name}::skipped: {}", reason.lines().next().unwrap_or_default());
+            vec![Trial::test(label, move || Err(reason.into())).with_ignored_flag(!required)]
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Every rendered source compiles for every chip it may run on, without spills and without assembler complaints.
+
+use std::sync::LazyLock;
+
+use fusewright::compile::{Cache, Compiler, Nvrtc, Options, Request};
+use fusewright::device::{ComputeCapability, Device};
+use fusewright::graph::Graph;
+use libtest_mimic::{Failed, Trial};
+
+use crate::{cases, data, pipeline, tier};
+
+/// Chips with a newer NVRTC; sm_70 needs a 12.x one.
+const CHIPS: [(u32, u32); 6] = [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0)];
+
+/// One chip in this many compiles a case; the cases together reach every chip with every skeleton.
+const STRIDE: usize = 6;
+
+static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(Cache::memory_only(), Options::default()));
+
+pub fn trials() -> Vec<Trial> {
+    let requirement = CHIPS
+        .iter()
+        .try_for_each(|&(major, minor)| Nvrtc::load_for(ComputeCapability::new(major, minor)).map(drop))
+        .map_err(|error| error.to_string());
+    tier("nvrtc", requirement, "FUSEWRIGHT_REQUIRE_NVRTC", || {
+        let mut trials = Vec::new();
+        for (number, case) in cases::all().into_iter().enumerate() {
+            for (position, chip) in CHIPS.into_iter().enumerate() {
+                if (number + position) % STRIDE == 0 || is_representative(&case.name) {
+                    trials.push(trial(format!("nvrtc::{}::sm_{}{}", case.name, chip.0, chip.1), case.graph.clone(), chip));
+                }
+            }
+        }
+        for (name, graph) in data::suite_of_engines() {
+            trials.push(trial(format!("nvrtc::{name}::sm_90"), graph, (9, 0)));
+        }
+        trials
+    })
+}
+
+/// Cases compiled for every chip: one of each skeleton.
+fn is_representative(name: &str) -> bool {
+    ["pw_broadcast_odd", "red_split_channel", "mm_both_mainloops_two_outputs", "mm_reduce_add_row"].contains(&name)
+}
+
+fn trial(name: String, graph: Graph, (major, minor): (u32, u32)) -> Trial {
+    Trial::test(name, move || compiles(&graph, ComputeCapability::new(major, minor)))
+}
+
+fn compiles(graph: &Graph, capability: ComputeCapability) -> Result<(), Failed> {
+    let lowered = pipeline::lower(graph, &Device::typical(capability))?;
+    let compiled = COMPILER.compile(&Request {
+        graph: lowered.graph.key(),
+        engine: lowered.config.engine,
+        config: &lowered.config.to_string(),
+        source: &lowered.source.text,
+        capability,
+    })?;
+    let cubin = compiled.cubin;
+    if !cubin.warnings.is_empty() {
+        return Err(cubin.warnings.join("\n").into());
+    }
+    for function in &cubin.resources {
+        if function.spill_stores + function.spill_loads > 0 {
+            return Err(format!("{} spills: {function:?}", function.function).into());
+        }
+    }
+    for launch in &lowered.source.launches {
+        if !cubin.resources.iter().any(|function| function.function == launch.function) {
+            return Err(format!("the cubin has no function {}", launch.function).into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! From a graph to a rendered kernel, as every tier needs it.
+
+use std::sync::Arc;
+
+use fusewright::codegen::{Source, render};
+use fusewright::device::{ComputeCapability, Device};
+use fusewright::engine::{self, EngineConfig};
+use fusewright::graph::{FinalizedGraph, Graph};
+
+/// A graph on its way through the pipeline.
+pub struct Lowered {
+    pub graph: Arc<FinalizedGraph>,
+    pub config: EngineConfig,
+    pub source: Source,
+}
+
+/// Finalizes, checks, lowers and renders for a device.
+pub fn lower(graph: &Graph, device: &Device) -> Result<Lowered, String> {
+    let graph = Arc::new(graph.finalize().map_err(|error| error.to_string())?);
+    lower_finalized(graph, device)
+}
+
+/// Checks, lowers and renders for a device.
+pub fn lower_finalized(graph: Arc<FinalizedGraph>, device: &Device) -> Result<Lowered, String> {
+    let selection = engine::select(&graph, device.capability).map_err(|refusal| refusal.to_string())?;
+    let config = selection.candidates(device).swap_remove(0);
+    let kernel = selection.lower(&config, device);
+    let source = render(&kernel).map_err(|error| error.to_string())?;
+    Ok(Lowered { graph, config, source })
+}
+
+/// The chip whose kernels the emulator runs: they are the same text for all.
+pub fn typical_device() -> Device {
+    Device::typical(ComputeCapability::SM_90)
+}
