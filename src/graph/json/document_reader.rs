@@ -178,7 +178,8 @@ impl<R: BufRead> DocumentReader<R> {
         let first = *self.names.entry(document.name.clone()).or_insert(number);
         if first != number {
             let name = document.name.escape_debug();
-            let warning = format!("graph {number} has the name '{name}', as graph {first} has: the number tells them apart");
+            let warning =
+                format!("graph {number} has the name '{name}', as graph {first} has: the number tells them apart");
             document.warnings.push(warning);
         }
         document

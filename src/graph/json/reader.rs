@@ -71,7 +71,9 @@ impl<'a> Reader<'a> {
     fn read_node(&mut self, node: &'a Value, index: usize) -> Result<(), Failure> {
         let reading = node::read(node, &mut self.table, self.dialect)?;
         let found = hazards::check_node(&reading, &self.table, self.version)?;
-        self.reading.warnings.extend(found.warnings.iter().map(|text| format!("{}: {text}", node::describe(node, index))));
+        self.reading
+            .warnings
+            .extend(found.warnings.iter().map(|text| format!("{}: {text}", node::describe(node, index))));
         self.reading.may_lack_ragged_offsets |= found.may_lack_ragged_offsets;
         self.reading.not_in_dump.extend(found.not_in_dump);
         self.uses.add(index, &reading);
@@ -155,7 +157,9 @@ impl<'a> Reader<'a> {
         if let Some(first) = without_value.first() {
             let others = without_value.len() - 1;
             let more = if others > 0 { format!(" and {others} more") } else { String::new() };
-            self.reading.warnings.push(format!("host scalar {first}{more} without a value: given at run time [FEJ-10]"));
+            self.reading
+                .warnings
+                .push(format!("host scalar {first}{more} without a value: given at run time [FEJ-10]"));
         }
         if self.table.len() > used {
             let unused = self.table.len() - used;
