@@ -206,7 +206,7 @@ mod tests {
     fn unknown_and_missing_ports_are_refused() {
         refuses(
             &matmul(json!({"A": 1, "B": 2, "K_overide": 3})),
-            concat!("`inputs`: unknown port \"K_overide\", did you mean \"K_override\"?"),
+            "`inputs`: unknown port \"K_overide\", did you mean \"K_override\"?",
         );
         refuses(&matmul(json!({"A": 1})), "`inputs`: port B is required, and absent");
         refuses(&matmul(json!([["A", 1], ["A", 2]])), "`inputs`: port A is given twice");

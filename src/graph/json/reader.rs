@@ -11,7 +11,7 @@ use super::hazards::{self, Uses};
 use super::numbering::Numbering;
 use super::tensors::{self, Entry, TensorTable};
 use super::{node, python};
-use crate::graph::{Graph, Operation, Port, Tensor, TensorId};
+use crate::graph::{DataType, Graph, Operation, Port, Tensor, TensorId};
 
 /// A graph, and what there is to say about its file.
 #[derive(Debug)]
@@ -128,6 +128,9 @@ impl<'a> Reader<'a> {
         let describe = || self.table.describe(entry, dialect);
         self.reading.warnings.extend(reading.warnings.iter().map(|text| format!("tensor {}: {text}", describe())));
         let mut tensor = reading.tensor;
+        if matches!(tensor.data_type, Some(DataType::Int8x4 | DataType::UInt8x4 | DataType::Int8x32)) {
+            self.reading.not_in_dump.insert("vector counts and dimensions of packed integers");
+        }
         if reading.lacks_is_virtual && tensor.uid.is_none() && self.uses.is_intermediate(entry) {
             tensor.is_virtual = true;
             self.reading.warnings.push(format!("tensor {}: guessed to be virtual [FEJ-13]", describe()));

@@ -135,6 +135,7 @@ fn a_file_without_a_graph_says_what_was_looked_for() {
         no_graph(b"{'a': 1}")
             .ends_with("line 1: not valid JSON at line 1 column 2 of the object: key must be a string")
     );
+    assert!(no_graph(b"[cudnn_frontend] INFO: plan\n").contains("frontends from 1.30"));
     assert!(no_graph(b"\xfe\xff\x00{").contains("UTF-16"));
     assert!(no_graph(b"\x1f\x8b\x08").contains("gzip"));
     assert!(no_graph(b"{i\x07context{}").contains("UBJSON"));
