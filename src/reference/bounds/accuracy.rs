@@ -1,6 +1,7 @@
 //! How far from the exact value an honest implementation of an operation may land.
 
 use crate::graph::{DataType, Pointwise, PointwiseMode as M};
+use crate::host_tensor::power_of_two;
 
 /// Stated accuracy of a pointwise mode in its compute type, operands taken as exact.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,7 +88,7 @@ pub(super) fn accuracy(pointwise: &Pointwise) -> Accuracy {
 }
 
 /// Times 2^-23 this is the least normal `FLOAT`: what a formula may lose where an intermediate overflows or vanishes.
-const VANISHING: f64 = 9.860_761_315_262_648e-32;
+const VANISHING: f64 = power_of_two(-103);
 
 /// What the ulps of a mode count in: `result` is its exact value for `operands`, in port order (backward modes: DY,
 /// X).
@@ -122,15 +123,14 @@ pub(super) fn scale(p: &Pointwise, [first, second, _]: [f64; 3], result: f64) ->
 
 /// A unit in the last place over the value, at most, and the distance of subnormal numbers of a compute type.
 pub(super) fn unit(compute: DataType) -> (f64, f64) {
-    let (precision, least_exponent) = match compute {
-        DataType::Double => (52, -1022),
-        DataType::Half => (10, -14),
-        DataType::BFloat16 => (7, -126),
-        DataType::Fp8E4M3 => (3, -6),
-        DataType::Fp8E5M2 => (2, -14),
-        _ => (23, -126),
-    };
-    (2f64.powi(-precision), 2f64.powi((least_exponent - precision).max(-1074)))
+    match compute {
+        DataType::Double => (power_of_two(-52), f64::from_bits(1)),
+        DataType::Half => (power_of_two(-10), power_of_two(-24)),
+        DataType::BFloat16 => (power_of_two(-7), power_of_two(-133)),
+        DataType::Fp8E4M3 => (power_of_two(-3), power_of_two(-9)),
+        DataType::Fp8E5M2 => (power_of_two(-2), power_of_two(-16)),
+        _ => (power_of_two(-23), power_of_two(-149)),
+    }
 }
 
 /// How sums are accumulated.
@@ -159,7 +159,7 @@ impl Accumulator {
             DataType::Float => (24, 1.0),
             _ => return None,
         };
-        Some(Self { roundoff: 2f64.powi(-bits), group, exact: 2f64.powi(bits), least: unit(compute).1 })
+        Some(Self { roundoff: power_of_two(-bits), group, exact: power_of_two(bits), least: unit(compute).1 })
     }
 
     /// Error of a sum of `terms` products whose magnitudes add up to `magnitude`.
