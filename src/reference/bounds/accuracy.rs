@@ -144,6 +144,8 @@ pub(super) struct Accumulator {
     exact: f64,
     /// Distance of the smallest numbers: what one product may lose beside its relative error.
     least: f64,
+    /// Largest finite number: beyond it a partial sum may overflow, whatever the sum is.
+    largest: f64,
 }
 
 impl Accumulator {
@@ -152,18 +154,21 @@ impl Accumulator {
     /// FP8 tensor cores with fast accumulation keep about 14 bits of a sum and add 32 products at a time, as measured
     /// on Hopper and described in the DeepSeek-V3 report (section 3.3.2).
     pub(super) fn of(compute: DataType) -> Option<Self> {
-        let (bits, group) = match compute {
-            DataType::FastFloatForFp8 => (13, 32.0),
-            DataType::Double => (53, 1.0),
-            DataType::Half => (11, 1.0),
-            DataType::Float => (24, 1.0),
+        let (bits, group, largest) = match compute {
+            DataType::FastFloatForFp8 => (13, 32.0, f64::from(f32::MAX)),
+            DataType::Double => (53, 1.0, f64::MAX),
+            DataType::Half => (11, 1.0, 65504.0),
+            DataType::Float => (24, 1.0, f64::from(f32::MAX)),
             _ => return None,
         };
-        Some(Self { roundoff: power_of_two(-bits), group, exact: power_of_two(bits), least: unit(compute).1 })
+        Some(Self { roundoff: power_of_two(-bits), group, exact: power_of_two(bits), least: unit(compute).1, largest })
     }
 
     /// Error of a sum of `terms` products whose magnitudes add up to `magnitude`.
     pub(super) fn error(self, terms: usize, magnitude: f64) -> f64 {
+        if magnitude > self.largest {
+            return f64::INFINITY;
+        }
         self.relative_error(terms) * magnitude + terms as f64 * self.least
     }
 
@@ -229,6 +234,13 @@ mod tests {
         assert!(float.is_exact(2f64.powi(24), 1.0));
         assert!(!float.is_exact(2f64.powi(24) + 1.0, 1.0));
         assert!(Accumulator::of(DataType::Int32).is_none());
+    }
+
+    #[test]
+    fn sums_that_may_overflow_on_the_way_are_incomparable() {
+        let half = Accumulator::of(DataType::Half).unwrap();
+        assert!(half.error(8, 65504.0).is_finite());
+        assert_eq!(half.error(8, 65505.0), f64::INFINITY);
     }
 
     #[test]
