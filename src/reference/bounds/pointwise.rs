@@ -45,7 +45,7 @@ fn own(p: &Pointwise, compute: DataType, x: [f64; 3], value: f64, is_exact_input
 
 /// Largest change of the value while the operands move by their errors.
 fn carried(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value: f64) -> f64 {
-    let [ex, eb, et] = error;
+    let [ex, eb, _] = error;
     let may_vanish = |i: usize| error[i] > 0.0 && x[i].abs() <= error[i];
     match p.mode {
         // Ends of intervals show no equality in between.
@@ -60,7 +60,23 @@ fn carried(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value
         M::Mod if wraps(x, error) => x[1].abs() + eb,
         // Both have slopes of at most 1, and extremes inside the interval.
         M::Sin | M::Cos => ex.min(2.0),
-        _ => corners(p, compute, x, [ex, eb, et], value),
+        _ if compute.is_floating() && value.is_finite() => {
+            smooth(p, x, error).unwrap_or_else(|| corners(p, compute, x, error, value))
+        }
+        _ => corners(p, compute, x, error, value),
+    }
+}
+
+/// What `corners` would give, for the modes that most epilogues consist of.
+fn smooth(p: &Pointwise, x: [f64; 3], [ex, eb, _]: [f64; 3]) -> Option<f64> {
+    if p.alpha1 != 1.0 || p.alpha2 != 1.0 {
+        return None;
+    }
+    match p.mode {
+        M::Add | M::Sub => Some(ex + eb),
+        M::Mul => Some(x[0].abs() * eb + x[1].abs() * ex + ex * eb),
+        M::Neg => Some(ex),
+        _ => None,
     }
 }
 
