@@ -10,13 +10,14 @@ use crate::graph::{DataType, FinalTensor, Scalar, TensorId, packed_strides, row_
 
 mod lanes;
 mod rounding;
+mod store;
 mod traversal;
 
 pub use lanes::Lane;
 pub(crate) use lanes::{LaneStorage, Lanes};
-pub(crate) use rounding::{round_f64, round_half};
+pub(crate) use rounding::{power_of_two, round_f64, round_half};
+pub(crate) use store::store_outputs;
 pub(crate) use traversal::Traversal;
-use traversal::split_at_all;
 
 /// Data types that elements in host memory can have: D-01 … D-08, D-11, D-12.
 pub const HOST_TYPES: [DataType; 11] = [
@@ -69,7 +70,9 @@ impl HostTensor {
             return fault(format!("dim {dim:?} and stride {stride:?} do not describe a layout"));
         }
         let last = dim.iter().zip(stride).try_fold(0i64, |sum, (d, s)| (d - 1).checked_mul(*s)?.checked_add(sum));
-        last.and_then(|last| u64::try_from(last).ok()?.checked_add(1)?.checked_mul(data_type.bits()))
+        let elements = dim.iter().try_fold(1i64, |product, d| product.checked_mul(*d));
+        last.filter(|_| elements.is_some())
+            .and_then(|last| u64::try_from(last).ok()?.checked_add(1)?.checked_mul(data_type.bits()))
             .and_then(|bits| usize::try_from(bits.div_ceil(8)).ok())
             .map_or_else(|| fault(format!("dim {dim:?} and stride {stride:?} overflow")), Ok)
     }
@@ -319,65 +322,6 @@ impl HostTensor {
         let end = (offset as u64).checked_add(1).and_then(|elements| elements.checked_mul(self.data_type.bits()));
         HOST_TYPES.contains(&self.data_type) && end.is_some_and(|bits| bits <= self.bytes.len() as u64 * 8)
     }
-}
-
-/// Writes tensors of one common layout, block by block in parallel.
-///
-/// `produce(space, positions)` gives, per output, the values at these positions, converted to the output's type. In the
-/// space, operand 0 is the outputs and operands 1, … have the strides of `sources` (in the axis order of the outputs'
-/// extents). At most 4096 positions at a time are asked for.
-pub(crate) fn store_outputs(
-    outputs: &mut [&mut HostTensor],
-    sources: &[Vec<usize>],
-    produce: impl Fn(&Traversal, Range<usize>) -> Vec<Lanes> + Sync,
-) {
-    let Some(first) = outputs.first() else { return };
-    let strides: Vec<_> = std::iter::once(first.strides()).chain(sources.iter().cloned()).collect();
-    let space = Traversal::following(&first.extents(), 0, &strides);
-    let any_bits = outputs.iter().any(|output| output.data_type == DataType::Boolean);
-    let cuts = space.cuts(0, if any_bits { 8 } else { 1 });
-    let mut blocks: Vec<Vec<Part>> = cuts.iter().skip(1).map(|_| Vec::new()).collect();
-    for output in outputs {
-        for (block, part) in blocks.iter_mut().zip(parts(output, &space, &cuts)) {
-            block.push(part);
-        }
-    }
-    blocks.into_par_iter().zip(cuts.par_windows(2)).for_each(|(mut parts, cut)| {
-        for start in (cut[0]..cut[1]).step_by(CHUNK) {
-            let range = start..cut[1].min(start + CHUNK);
-            for (part, lanes) in parts.iter_mut().zip(produce(&space, range.clone())) {
-                part.store(&space, range.clone(), &lanes);
-            }
-        }
-    });
-}
-
-/// One block's part of an output's storage.
-struct Part<'a> {
-    data_type: DataType,
-    image: &'a mut [u8],
-    /// Linear offset of the part's first element in the whole storage.
-    base: usize,
-}
-
-impl Part<'_> {
-    fn store(&mut self, space: &Traversal, range: Range<usize>, lanes: &Lanes) {
-        let (mut done, step) = (0, space.inner_stride(0));
-        space.for_each_run(0, range, |start, len| {
-            lanes.store(done, self.data_type, self.image, start - self.base, step, len);
-            done += len;
-        });
-    }
-}
-
-/// An output's storage cut into the parts of the blocks between `cuts`.
-fn parts<'a>(output: &'a mut HostTensor, space: &Traversal, cuts: &[usize]) -> Vec<Part<'a>> {
-    let data_type = output.data_type;
-    let starts = &cuts[..cuts.len() - 1];
-    let bases: Vec<usize> = starts.iter().map(|&cut| space.offset(0, cut)).collect();
-    let bytes: Vec<usize> = bases.iter().skip(1).map(|base| base * data_type.bits() as usize / 8).collect();
-    let images = split_at_all(&mut output.bytes, &bytes);
-    images.into_iter().zip(bases).map(|(image, base)| Part { data_type, image, base }).collect()
 }
 
 /// Packed row-major strides of these extents.

@@ -185,7 +185,10 @@ fn epilogue(graph: &FinalizedGraph, used: &mut Used, kernel: &MatmulKernel) -> E
         push_store(&mut speller, kernel, id, &mut text);
     }
     if let Some((accumulation, layout)) = &kernel.reduction {
-        let value = accumulated_value(&mut speller, accumulation);
+        let mut value = accumulated_value(&mut speller, accumulation);
+        if let Some(condition) = counted_once(graph, kernel, accumulation.source) {
+            value = format!("{condition} ? {value} : {}", names::combine_identity(accumulation.combine));
+        }
         text.lines.push(match layout.reduced {
             [_, false, false] => format!("partial0[{}] = {value};", partial_index(kernel, layout)),
             _ => format!("tile_x[m_in * {n} + n_in] = {value};"),
@@ -194,22 +197,34 @@ fn epilogue(graph: &FinalizedGraph, used: &mut Used, kernel: &MatmulKernel) -> E
     text
 }
 
+/// Condition that picks one of the points over which a value broadcasts; `None` where it does not.
+fn counted_once(graph: &FinalizedGraph, kernel: &MatmulKernel, id: TensorId) -> Option<String> {
+    let dim = &graph.tensor(id).dim;
+    let axes = ["b", "m", "n"].into_iter().enumerate();
+    let broadcast = axes.filter(|&(axis, _)| dim[axis] == 1 && kernel.extents[axis] > 1);
+    let terms: Vec<String> = broadcast.map(|(_, coordinate)| format!("{coordinate} == 0")).collect();
+    (!terms.is_empty()).then(|| terms.join(" && "))
+}
+
 /// A store of one element; packed booleans gather the bits of a warp, whose threads hold neighbouring elements.
 fn push_store(speller: &mut Speller<'_>, kernel: &MatmulKernel, id: TensorId, text: &mut EpilogueText) {
     let name = speller.result(id);
     let pointer = names::pointer(speller.graph, id);
     let offset = element_offset(speller.graph, id, ["b", "m", "n"]);
     let stored = speller.stored(id, &name);
+    let once = counted_once(speller.graph, kernel, id);
     if speller.graph.tensor(id).data_type != DataType::Boolean {
-        text.lines.push(format!("{pointer}[{offset}] = {stored};"));
+        let condition = once.map(|condition| format!("if ({condition}) ")).unwrap_or_default();
+        text.lines.push(format!("{condition}{pointer}[{offset}] = {stored};"));
         return;
     }
     let [_, m, n, _] = kernel.extents;
+    let once = once.map(|condition| format!(" && {condition}")).unwrap_or_default();
     text.before.push(format!("int w_{name} = 0;"));
     text.lines.push(format!("w_{name} = {stored};"));
     text.after.push(format!("const unsigned bits_{name} = __ballot_sync(0xffffffffu, w_{name});"));
     text.after.push(format!(
-        "if (threadIdx.x % 8 == 0 && m < {m} && n < {n}) \
+        "if (threadIdx.x % 8 == 0 && m < {m} && n < {n}{once}) \
          {pointer}[({offset}) >> 3] = (unsigned char)(bits_{name} >> (threadIdx.x & 31));"
     ));
 }

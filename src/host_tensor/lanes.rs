@@ -69,18 +69,6 @@ lane!(i64, I64, Int64);
 static E4M3: LazyLock<[f32; 256]> = LazyLock::new(|| std::array::from_fn(|b| F8E4M3::from_bits(b as u8).to_f32()));
 static E5M2: LazyLock<[f32; 256]> = LazyLock::new(|| std::array::from_fn(|b| F8E5M2::from_bits(b as u8).to_f32()));
 
-/// Applies one generic expression to the values, whatever their type.
-macro_rules! with_values {
-    ($lanes:expr, $values:ident => $body:expr) => {
-        match $lanes {
-            Lanes::F32($values) => $body,
-            Lanes::F64($values) => $body,
-            Lanes::I32($values) => $body,
-            Lanes::I64($values) => $body,
-        }
-    };
-}
-
 impl Lanes {
     /// No values yet, in the form that holds this data type.
     pub(crate) fn empty(data_type: DataType, capacity: usize) -> Self {
@@ -96,7 +84,12 @@ impl Lanes {
 
     /// The values as doubles; 64-bit integers beyond 2^53 round.
     pub(crate) fn to_f64(&self) -> Vec<f64> {
-        with_values!(self, values => values.iter().map(|&x| x as f64).collect())
+        match self {
+            Self::F32(values) => values.iter().map(|&x| f64::from(x)).collect(),
+            Self::F64(values) => values.clone(),
+            Self::I32(values) => values.iter().map(|&x| f64::from(x)).collect(),
+            Self::I64(values) => values.iter().map(|&x| x as f64).collect(),
+        }
     }
 
     /// Values of data type `from` converted to data type `to`.
@@ -121,9 +114,7 @@ impl Lanes {
     fn round(&self, to: DataType) -> Self {
         match to {
             DataType::Double => Self::F64(self.to_f64()),
-            DataType::Boolean => {
-                Self::I32(with_values!(self, v => v.iter().map(|&x| i32::from(x as f64 != 0.0)).collect()))
-            }
+            DataType::Boolean => Self::I32(self.to_f64().iter().map(|&x| i32::from(x != 0.0)).collect()),
             DataType::Int8 => self.round_i32(-128, 127),
             DataType::UInt8 => self.round_i32(0, 255),
             DataType::Int32 => self.round_i32(i32::MIN, i32::MAX),
@@ -157,7 +148,7 @@ impl Lanes {
             (Self::F32(v), DataType::BFloat16) => v.iter().map(|&x| round_bfloat16(x)).collect(),
             (Self::F32(v), DataType::Fp8E4M3) => v.iter().map(|&x| F8E4M3::from_f32(x).to_f32()).collect(),
             (Self::F32(v), DataType::Fp8E5M2) => v.iter().map(|&x| F8E5M2::from_f32(x).to_f32()).collect(),
-            _ => with_values!(self, v => v.iter().map(|&x| round_f64(to, x as f64) as f32).collect()),
+            _ => self.to_f64().iter().map(|&x| round_f64(to, x) as f32).collect(),
         })
     }
 

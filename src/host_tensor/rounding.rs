@@ -6,7 +6,7 @@ use crate::graph::DataType;
 ///
 /// Bit arithmetic instead of a conversion call, so that loops over it vectorise.
 pub(crate) fn round_half(x: f32) -> f32 {
-    const LEAST_NORMAL: f32 = 6.103_515_625e-5;
+    const LEAST_NORMAL: f32 = f32::from_bits((127 - 14) << 23);
     let magnitude = x.abs();
     if magnitude < LEAST_NORMAL {
         // Floats in [0.5, 1) lie 2^-24 apart, as subnormal halves do, so this addition rounds.
@@ -97,9 +97,14 @@ impl Format {
     fn round_finite(&self, x: f64) -> f64 {
         // Subnormal doubles read as exponent -1023, far below any `least_exponent`.
         let exponent = ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023;
-        let quantum = 2f64.powi(exponent.max(self.least_exponent) - (self.precision - 1));
+        let quantum = power_of_two(exponent.max(self.least_exponent) - (self.precision - 1));
         (x / quantum).round_ties_even() * quantum
     }
+}
+
+/// 2^exponent, for exponents of normal doubles (−1022 … 1023).
+pub(crate) const fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
 /// The value of this storage type that `x` is converted to: once rounded to nearest even; integers and 8-bit floats

@@ -16,6 +16,9 @@ use crate::host_tensor::{HOST_TYPES, HostTensor, HostTensors, to_usize};
 /// Operations evaluated together at most; each holds a row of values a chunk.
 const LONGEST_RUN: usize = 32;
 
+/// Largest padding, stride or dilation: sums of a few of them do not overflow.
+const LARGEST_PARAMETER: i64 = 1 << 31;
+
 /// Executes a graph on the CPU and gives its outputs, each in the layout of its tensor with poisoned gaps.
 ///
 /// Operands are converted to the operation's compute type, sums accumulate in it (FLOAT in `f32` without TF32, A-41;
@@ -80,6 +83,9 @@ fn check_operation(operation: &Operation, compute: DataType) -> std::result::Res
         Attributes::Convolution(convolution) if convolution.stride.len() > 3 => {
             return Err(format!("takes at most 3 spatial axes, found {}", convolution.stride.len()));
         }
+        Attributes::Convolution(convolution) if largest_parameter(convolution) > LARGEST_PARAMETER => {
+            return Err(format!("takes paddings, strides and dilations up to {LARGEST_PARAMETER}"));
+        }
         Attributes::Matmul(_) | Attributes::Convolution(_) | Attributes::Reduction(_) | Attributes::GenStats => false,
         Attributes::Pointwise(_) => true,
         _ => return Err("does not execute this operation".into()),
@@ -90,6 +96,11 @@ fn check_operation(operation: &Operation, compute: DataType) -> std::result::Res
     } else {
         Err(format!("has no arithmetic in {compute} for it"))
     }
+}
+
+fn largest_parameter(c: &Convolution) -> i64 {
+    let all = [&c.pre_padding, &c.post_padding, &c.stride, &c.dilation];
+    all.into_iter().flatten().copied().max().unwrap_or(0)
 }
 
 enum Step {

@@ -13,8 +13,10 @@ pub(super) fn apply(pointwise: &Pointwise, compute: DataType, rows: &[Cow<Lanes>
     match rows.first().map(Cow::as_ref) {
         Some(Lanes::F32(_)) => finish(floats::<f32>(pointwise, rows), compute),
         Some(Lanes::F64(_)) => finish(floats::<f64>(pointwise, rows), compute),
-        Some(Lanes::I32(_)) => finish(integers::<i32>(pointwise, rows), compute),
-        Some(Lanes::I64(_)) => finish(integers::<i64>(pointwise, rows), compute),
+        Some(Lanes::I32(_)) => integers::<i32>(pointwise, rows)
+            .map_or_else(|| through_f64(pointwise, compute, rows), |values| finish(values, compute)),
+        Some(Lanes::I64(_)) => integers::<i64>(pointwise, rows)
+            .map_or_else(|| through_f64(pointwise, compute, rows), |values| finish(values, compute)),
         None => Lanes::empty(compute, 0),
     }
 }
@@ -285,11 +287,12 @@ macro_rules! integer {
 integer!(i32);
 integer!(i64);
 
-fn integers<T: Integer>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Vec<T> {
+/// `None` for modes without an integer form.
+fn integers<T: Integer>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Option<Vec<T>> {
     let x = scaled(row::<T>(rows, 0), p.alpha1, T::scale);
     let b = scaled(row::<T>(rows, 1), p.alpha2, T::scale);
     let is = T::from_bool;
-    match p.mode {
+    Some(match p.mode {
         M::Add => zip(&x, &b, T::wrapping_add),
         M::AddSquare => zip(&x, &b, |x, b| x.wrapping_add(b.wrapping_mul(b))),
         M::Sub => zip(&x, &b, T::wrapping_sub),
@@ -311,14 +314,13 @@ fn integers<T: Integer>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Vec<T> {
         M::LogicalOr => zip(&x, &b, |x, b| is(x != T::ZERO || b != T::ZERO)),
         M::LogicalNot => map(&x, |x| is(x == T::ZERO)),
         M::BinarySelect => select(&x, &b, row(rows, 2)),
-        _ => through_f64(p, rows),
-    }
+        _ => return None,
+    })
 }
 
 /// Modes without an integer form, which no surface offers in integer precision: computed in double precision and
-/// rounded back.
-fn through_f64<T: Integer>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Vec<T> {
+/// rounded to the compute type.
+fn through_f64(p: &Pointwise, compute: DataType, rows: &[Cow<Lanes>]) -> Lanes {
     let wide: Vec<Cow<Lanes>> = rows.iter().map(|lanes| Cow::Owned(Lanes::F64(lanes.to_f64()))).collect();
-    let result = Lanes::F64(floats::<f64>(p, &wide)).into_converted(DataType::Double, T::DATA_TYPE);
-    T::slice(&result).to_vec()
+    finish(floats::<f64>(p, &wide), compute)
 }

@@ -110,11 +110,12 @@ FW_INLINE float fw_relu_bwd(float dy, float x, float lower, float upper, float s
 }
 
 //@ fw_logistic: FW_INLINE
-// sigmoid(x), sigmoid(-x) and their product, each to full relative accuracy: e^-|x| never overflows.
+// sigmoid(x), sigmoid(-x) and their product, each to a few ulp: e^-|x| never overflows, and the divisor is in [1, 2],
+// where the fast division is good to 2 ulp.
 struct fw_logistic_t { float up, down, slope; };
 FW_INLINE fw_logistic_t fw_logistic(float x) {
   const float e = expf(-fabsf(x));
-  const float large = 1.0f / (1.0f + e);
+  const float large = __fdividef(1.0f, 1.0f + e);
   const float small = e * large;
   return {x < 0.0f ? small : large, x < 0.0f ? large : small, small * large};
 }

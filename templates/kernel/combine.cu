@@ -11,6 +11,7 @@ ${ function }$(${ parameters }$) {
 <% for accumulation in accumulations %>
   float ${ accumulation.name }$[1] = {${ accumulation.identity }$};
   if (k < ${ kept }$) {
+#pragma unroll 8
     for (unsigned long long split = threadIdx.y; split < ${ splits }$; split += ${ rows }$) {
       ${ accumulation.name }$[0] = ${ accumulation.combine }$(${ accumulation.name }$[0], ${ accumulation.partial }$[split * ${ kept }$ + k]);
     }

@@ -1,5 +1,5 @@
 <# Reads function, parameters, threads, index, accumulator, extents.*, tile.*, a.*, b.*, epilogue.*, reduction. -#>
-extern "C" __global__ void __launch_bounds__(${ threads }$)
+extern "C" __global__ void __launch_bounds__(${ threads }$, 2)
 ${ function }$(${ parameters }$) {
   FW_SHARED(shared_bytes);
   ${ accumulator }$* const tile_a = reinterpret_cast<${ accumulator }$*>(shared_bytes);  // [k][m], rows padded

@@ -6,13 +6,13 @@
 use fusewright::graph::{DataType, Graph, Pointwise, PointwiseMode, ReductionMode, Scalar, Tensor, TensorId};
 
 /// One graph of the suite.
-pub struct Case {
-    pub name: String,
-    pub graph: Graph,
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) graph: Graph,
 }
 
 /// Every case, in a fixed order.
-pub fn all() -> Vec<Case> {
+pub(crate) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     pointwise_modes(&mut cases);
     pointwise_types(&mut cases);
@@ -344,6 +344,19 @@ fn matmul_fusions(cases: &mut Vec<Case>) {
             push(cases, format!("mm_reduce_{}_{label}", lower(mode.name())), g);
         }
     }
+
+    let mut g = graph(DataType::Half);
+    let a = g.tensor(Tensor::new("A").row_major([1, 20, 24]));
+    let b = g.tensor(Tensor::new("B").row_major([1, 24, 40]));
+    let c = g.matmul("mm", a, b);
+    output(&mut g, c, DataType::Half);
+    let scale = g.tensor(Tensor::new("scale").row_major([3, 1, 1]));
+    let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[c, scale]);
+    output(&mut g, scaled, DataType::Half);
+    g.tensor_mut(scaled).stride = vec![800, 40, 1];
+    let r = g.reduction("reduce", ReductionMode::Avg, c, [1, 1, 40]);
+    output(&mut g, r, DataType::Float);
+    push(cases, "mm_larger_epilogue_batch", g);
 
     let mut g = graph(DataType::BFloat16);
     let a = g.tensor(Tensor::new("A").row_major([1, 33, 24]));

@@ -11,10 +11,10 @@ use fusewright::graph::json;
 
 /// A graph with the closed library's verdict.
 #[derive(Clone)]
-pub struct VerdictRecord {
-    pub id: u64,
-    pub family: String,
-    pub graph: Graph,
+pub(crate) struct VerdictRecord {
+    pub(crate) id: u64,
+    pub(crate) family: String,
+    pub(crate) graph: Graph,
 }
 
 /// Largest work of a graph in the emulator tier: multiply-adds, or elements moved.
@@ -26,7 +26,7 @@ fn folder() -> PathBuf {
 }
 
 /// The 53 suite graphs by file stem, in order of their names.
-pub fn suite() -> Result<Vec<(String, Graph)>, String> {
+pub(crate) fn suite() -> Result<Vec<(String, Graph)>, String> {
     let folder = folder().join("suite");
     let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
@@ -45,14 +45,14 @@ fn read(path: PathBuf) -> Result<(String, Graph), String> {
 }
 
 /// Suite graphs that an engine takes, by file stem.
-pub fn suite_of_engines() -> Vec<(String, Graph)> {
+pub(crate) fn suite_of_engines() -> Vec<(String, Graph)> {
     let device = crate::pipeline::typical_device();
     let taken = |(_, graph): &(String, Graph)| crate::pipeline::lower(graph, &device).is_ok();
     suite().unwrap_or_default().into_iter().filter(taken).collect()
 }
 
 /// The verdict graphs, in order of their ids.
-pub fn verdicts() -> Result<&'static [VerdictRecord], String> {
+pub(crate) fn verdicts() -> Result<&'static [VerdictRecord], String> {
     static RECORDS: LazyLock<Result<Vec<VerdictRecord>, String>> = LazyLock::new(read_verdicts);
     RECORDS.as_deref().map_err(Clone::clone)
 }
@@ -75,7 +75,7 @@ fn record(line: &str) -> Result<VerdictRecord, String> {
 }
 
 /// `count` accepted matmul and pointwise graphs of the verdict file, spread evenly over it, by name.
-pub fn accepted_verdicts(count: usize, wanted: impl Fn(&Graph) -> bool) -> Vec<(String, Graph)> {
+pub(crate) fn accepted_verdicts(count: usize, wanted: impl Fn(&Graph) -> bool) -> Vec<(String, Graph)> {
     let device = crate::pipeline::typical_device();
     let records = verdicts().unwrap_or_default();
     let accepted: Vec<&VerdictRecord> = records
@@ -89,7 +89,7 @@ pub fn accepted_verdicts(count: usize, wanted: impl Fn(&Graph) -> bool) -> Vec<(
 }
 
 /// Accepted verdict graphs small enough for the emulator.
-pub fn small_verdicts(count: usize) -> Vec<(String, Graph)> {
+pub(crate) fn small_verdicts(count: usize) -> Vec<(String, Graph)> {
     accepted_verdicts(count, |graph| graph.finalize().is_ok_and(|graph| {
         let floor = Floor::of(&graph);
         floor.flops / 2 <= EMULATED_WORK && floor.bytes <= EMULATED_WORK
@@ -97,7 +97,7 @@ pub fn small_verdicts(count: usize) -> Vec<(String, Graph)> {
 }
 
 /// The same graph with other names and uids.
-pub fn renamed(graph: &Graph) -> Graph {
+pub(crate) fn renamed(graph: &Graph) -> Graph {
     let mut renamed = graph.clone().name("another");
     for (number, id) in graph.tensor_ids().enumerate() {
         let tensor = renamed.tensor_mut(id);

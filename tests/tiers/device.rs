@@ -7,7 +7,7 @@ use fusewright::engine::Floor;
 use fusewright::graph::Graph;
 use fusewright::host_tensor::HostTensors;
 use fusewright::plan::{DeviceContext, Driver, ExecutionPlan, run_on_device};
-use fusewright::reference::{Distribution, compare, evaluate, execute, random_inputs};
+use fusewright::reference::{Distribution, bounds, compare, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
 
 use crate::pipeline::{self, Lowered};
@@ -26,7 +26,7 @@ static CONTEXT: LazyLock<Result<Arc<DeviceContext>, String>> = LazyLock::new(|| 
     driver.open(0).map(Arc::new).map_err(|error| error.to_string())
 });
 
-pub fn trials() -> Vec<Trial> {
+pub(crate) fn trials() -> Vec<Trial> {
     let requirement = CONTEXT.as_ref().map(drop).map_err(Clone::clone);
     tier("device", requirement, "FUSEWRIGHT_REQUIRE_DEVICE", || {
         let suite = cases::all().into_iter().map(|case| (case.name, case.graph));
@@ -73,9 +73,9 @@ fn agrees_with_cpu(
     inputs: &HostTensors,
     actual: &HostTensors,
 ) -> Result<(), Failed> {
-    let oracle = evaluate(&lowered.graph, inputs)?;
-    let comparison = compare(&lowered.graph, &oracle, &execute(&lowered.graph, inputs)?, actual)?;
-    if comparison.passed() {
+    let bounds = bounds(&lowered.graph, inputs)?;
+    let comparison = compare(&lowered.graph, &execute(&lowered.graph, inputs)?, actual, Some(&bounds))?;
+    if comparison.is_match() {
         return Ok(());
     }
     Err(format!("{distribution:?} inputs, {}\n{comparison}", lowered.config).into())

@@ -17,7 +17,7 @@ const STRIDE: usize = 6;
 
 static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(Cache::memory_only(), Options::default()));
 
-pub fn trials() -> Vec<Trial> {
+pub(crate) fn trials() -> Vec<Trial> {
     let requirement = CHIPS
         .iter()
         .try_for_each(|&(major, minor)| Nvrtc::load_for(ComputeCapability::new(major, minor)).map(drop))

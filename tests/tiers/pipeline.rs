@@ -8,20 +8,20 @@ use fusewright::engine::{self, EngineConfig};
 use fusewright::graph::{FinalizedGraph, Graph};
 
 /// A graph on its way through the pipeline.
-pub struct Lowered {
-    pub graph: Arc<FinalizedGraph>,
-    pub config: EngineConfig,
-    pub source: Source,
+pub(crate) struct Lowered {
+    pub(crate) graph: Arc<FinalizedGraph>,
+    pub(crate) config: EngineConfig,
+    pub(crate) source: Source,
 }
 
 /// Finalizes, checks, lowers and renders for a device.
-pub fn lower(graph: &Graph, device: &Device) -> Result<Lowered, String> {
+pub(crate) fn lower(graph: &Graph, device: &Device) -> Result<Lowered, String> {
     let graph = Arc::new(graph.finalize().map_err(|error| error.to_string())?);
     lower_finalized(graph, device)
 }
 
 /// Checks, lowers and renders for a device.
-pub fn lower_finalized(graph: Arc<FinalizedGraph>, device: &Device) -> Result<Lowered, String> {
+pub(crate) fn lower_finalized(graph: Arc<FinalizedGraph>, device: &Device) -> Result<Lowered, String> {
     let selection = engine::select(&graph, device.capability).map_err(|refusal| refusal.to_string())?;
     let config = selection.candidates(device).swap_remove(0);
     let kernel = selection.lower(&config, device);
@@ -30,6 +30,6 @@ pub fn lower_finalized(graph: Arc<FinalizedGraph>, device: &Device) -> Result<Lo
 }
 
 /// The chip whose kernels the emulator runs: they are the same text for all.
-pub fn typical_device() -> Device {
+pub(crate) fn typical_device() -> Device {
     Device::typical(ComputeCapability::SM_90)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::pass::{
-    accumulations, function_name, lower_pass, partial_regions, passes, program_parameters, push_combine, reduced_axes,
+    accumulations, function_name, lower_pass, partial_regions, passes, program_parameters, push_combine,
     stored_result, to_u32,
 };
 use super::sweep::span;
@@ -46,13 +46,14 @@ pub(super) fn lower(fusion: &Fusion, config: &EngineConfig, device: &Device, ker
     }
 }
 
-/// Batch count, M, N, K of the core.
+/// Batch count, M, N, K: those of the largest epilogue value, over which the core's result broadcasts where its own
+/// extent is 1.
 fn extents(fusion: &Fusion) -> [i64; 4] {
     let graph = fusion.graph();
     let [a, _] = fusion.core_operands().expect("a matmul fusion has a core");
-    let c = &graph.tensor(core_result(fusion)).dim;
-    let batch = c[..c.len() - 2].iter().product();
-    [batch, c[c.len() - 2], c[c.len() - 1], *graph.tensor(a).dim.last().expect("finalize checked the rank")]
+    let derived = derived_from(fusion, core_result(fusion));
+    let largest = |axis: usize| derived.iter().map(|&id| graph.tensor(id).dim[axis]).max().unwrap_or(1);
+    [largest(0), largest(1), largest(2), graph.tensor(a).dim[2]]
 }
 
 fn core_result(fusion: &Fusion) -> TensorId {
@@ -153,7 +154,8 @@ fn push_matmul(fusion: &Fusion, epilogue: &[OperationId], tile: MatmulTile, kern
     kernel.functions.push(Function { launch, body: Body::Matmul(matmul) });
     if let Some((accumulation, layout)) = combine {
         let space = kept_space(&graph, &accumulation, extents, layout.reduced);
-        let count = extents.iter().zip(layout.reduced).filter(|(_, reduced)| *reduced).map(|(e, _)| e).product();
+        let source = &graph.tensor(accumulation.source).dim;
+        let count = source.iter().zip(layout.reduced).filter(|(_, reduced)| *reduced).map(|(extent, _)| extent).product();
         push_combine(&graph, space, vec![accumulation], partials, layout.splits, count, kernel);
     }
 }
@@ -213,10 +215,10 @@ fn partial_layout(
     [batch, m, n, _]: [i64; 4],
     tile: MatmulTile,
 ) -> PartialLayout {
-    let axes = reduced_axes(graph, accumulation);
-    let reduced = [0, 1, 2].map(|axis| axes.contains(&axis));
-    let split = [batch, tiles(m, tile.block_m), tiles(n, tile.block_n)];
+    let target = &graph.tensor(accumulation.target).dim;
     let whole = [batch, m, n];
+    let reduced = [0, 1, 2].map(|axis| target[axis] == 1 && whole[axis] > 1);
+    let split = [batch, tiles(m, tile.block_m), tiles(n, tile.block_n)];
     let product = |extents: [i64; 3], wanted: bool| -> i64 {
         extents.iter().zip(reduced).filter(|(_, reduced)| *reduced == wanted).map(|(extent, _)| extent).product()
     };

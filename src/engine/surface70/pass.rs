@@ -23,6 +23,9 @@ const BLOCKS_PER_SM: i64 = 8;
 /// Points a thread reduces at least before the reduced axes are split further.
 const POINTS_PER_THREAD: i64 = 4;
 
+/// Kept elements from which a combination reads whole lines of partials.
+const WIDE_COMBINE: i64 = 4096;
+
 /// One pass: what is stored at each point, what is reduced.
 #[derive(Debug, PartialEq)]
 pub(super) struct Pass {
@@ -101,7 +104,7 @@ pub(super) fn accumulations(graph: &FinalizedGraph, id: OperationId) -> Vec<Accu
 }
 
 /// Axes where the target has extent 1 and the source more.
-pub(super) fn reduced_axes(graph: &FinalizedGraph, accumulation: &Accumulation) -> BTreeSet<usize> {
+fn reduced_axes(graph: &FinalizedGraph, accumulation: &Accumulation) -> BTreeSet<usize> {
     let source = &graph.tensor(accumulation.source).dim;
     let target = &graph.tensor(accumulation.target).dim;
     (0..source.len()).filter(|&axis| target[axis] == 1 && source[axis] > 1).collect()
@@ -226,7 +229,8 @@ pub(super) fn push_combine(
 ) {
     debug_assert!(accumulations.iter().all(|accumulation| !graph.tensor(accumulation.target).is_virtual));
     let kept = space.points();
-    let columns = power_of_two_within(kept, 32);
+    // few kept elements: narrow blocks, so that more of them share the splits
+    let columns = power_of_two_within(kept, if kept >= WIDE_COMBINE { 32 } else { 8 });
     let rows = 256 / columns;
     let targets = accumulations.iter().map(|accumulation| Parameter::Tensor(accumulation.target));
     let launch = Launch {

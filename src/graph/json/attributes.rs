@@ -324,6 +324,9 @@ mod tests {
 
     #[test]
     fn a_concatenation_needs_its_axis() {
-        assert_eq!(read_object("CONCATENATE", &json!({})).unwrap_err().message, "`axis` is required, and null or absent");
+        assert_eq!(
+            read_object("CONCATENATE", &json!({})).unwrap_err().message,
+            "`axis` is required, and null or absent"
+        );
     }
 }

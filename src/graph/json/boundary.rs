@@ -4,7 +4,7 @@
 //! swallowing the rest of the file. What it lets through is still parsed by `serde_json`.
 
 /// Deepest nesting accepted; no more than `serde_json` parses.
-const MAX_DEPTH: u32 = 127;
+pub(super) const MAX_DEPTH: u32 = 127;
 
 /// What feeding some bytes led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

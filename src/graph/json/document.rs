@@ -1,5 +1,7 @@
 //! The graphs of one file, as callers see them.
 
+use std::sync::Arc;
+
 use super::error::{Failure, ReadError};
 use super::{Dialect, DocumentReader};
 use crate::graph::Graph;
@@ -69,7 +71,7 @@ pub fn read_graph(source_name: &str, bytes: &[u8]) -> Result<Graph, ReadError> {
         Some(document) if count == 1 => document.result,
         _ => {
             let message = format!("one graph is required, found {count}");
-            Err(Failure::new("FEJ-02", message).into_error(source_name, count, 1))
+            Err(Failure::new("FEJ-02", message).into_error(&Arc::from(source_name), count, 1))
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::GraphDocument;
 use super::candidate::{Candidate, Header, candidates, fingerprint};
@@ -16,7 +17,7 @@ use crate::graph::Graph;
 ///
 /// It gives at least one document: where there is no graph, one that says so.
 pub struct DocumentReader<R> {
-    source_name: String,
+    source_name: Arc<str>,
     finder: Finder<R>,
     candidates: VecDeque<Candidate>,
     /// The last graph found; log lines may still add to it.
@@ -29,6 +30,8 @@ pub struct DocumentReader<R> {
     warnings: Vec<String>,
     skipped_lines: usize,
     first_complaint: Option<String>,
+    /// The library has logged here.
+    is_library_log: bool,
     is_finished: bool,
 }
 
@@ -46,7 +49,7 @@ impl<R: BufRead> DocumentReader<R> {
     /// Reads from a stream; `source_name` is for messages and names, `-` is standard input.
     pub fn new(source_name: &str, input: R) -> Self {
         Self {
-            source_name: source_name.to_owned(),
+            source_name: Arc::from(source_name),
             finder: Finder::new(input),
             candidates: VecDeque::new(),
             pending: None,
@@ -57,6 +60,7 @@ impl<R: BufRead> DocumentReader<R> {
             warnings: Vec::new(),
             skipped_lines: 0,
             first_complaint: None,
+            is_library_log: false,
             is_finished: false,
         }
     }
@@ -85,6 +89,7 @@ impl<R: BufRead> DocumentReader<R> {
             Found::Unreadable { line, message } => self.fail(line, Failure::new("FEJ-01", message)),
             Found::NotJson { line, message } => self.complain(line, &message),
             Found::Text(text) => {
+                self.is_library_log |= text.starts_with(b"[cudnn_frontend]");
                 if let Some(pending) = &mut self.pending {
                     pending.facts.observe(&String::from_utf8_lossy(&text));
                 }
@@ -178,14 +183,15 @@ impl<R: BufRead> DocumentReader<R> {
         let first = *self.names.entry(document.name.clone()).or_insert(number);
         if first != number {
             let name = document.name.escape_debug();
-            let warning = format!("graph {number} has the name '{name}', as graph {first} has: the number tells them apart");
+            let warning =
+                format!("graph {number} has the name '{name}', as graph {first} has: the number tells them apart");
             document.warnings.push(warning);
         }
         document
     }
 
     fn stem(&self) -> String {
-        match self.source_name.as_str() {
+        match &*self.source_name {
             "-" => "stdin".to_owned(),
             name => Path::new(name).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         }
@@ -214,7 +220,10 @@ impl<R: BufRead> DocumentReader<R> {
         let looked_for = "looked for a JSON object with the key \"nodes\", or a record with one under \"graph\", \
                           at the start of a line or after \"json:\"";
         let complaint: String = self.first_complaint.iter().map(|complaint| format!("; {complaint}")).collect();
-        Failure::new("FEJ-01", format!("no graph found: {looked_for}{complaint}"))
+        let silent =
+            "; frontends from 1.30 do not log graphs that a Python engine serves: print the graph before it is built";
+        let silent = if self.is_library_log { silent } else { "" };
+        Failure::new("FEJ-01", format!("no graph found: {looked_for}{complaint}{silent}"))
     }
 }
 

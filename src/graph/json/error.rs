@@ -1,6 +1,7 @@
 //! Why a graph could not be read, and where.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::error::Error;
 
@@ -10,7 +11,7 @@ use crate::error::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadError {
     /// The file, as its reader called it.
-    pub source_name: String,
+    pub source_name: Arc<str>,
     /// Number of the graph in the file, from 1 (FEJ-02).
     pub number: usize,
     /// Line on which the graph begins, from 1.
@@ -77,9 +78,9 @@ impl Failure {
         self
     }
 
-    pub(super) fn into_error(self, source_name: &str, number: usize, line: usize) -> ReadError {
+    pub(super) fn into_error(self, source_name: &Arc<str>, number: usize, line: usize) -> ReadError {
         let Self { rule, node, tensor, message } = self;
-        ReadError { source_name: source_name.to_owned(), number, line, node, tensor, message, rule }
+        ReadError { source_name: Arc::clone(source_name), number, line, node, tensor, message, rule }
     }
 }
 
@@ -92,7 +93,7 @@ mod tests {
         let failure = Failure::new("FEJ-12", "no such mode")
             .at_node(|| "'a' (POINTWISE, node 3)".to_owned())
             .at_tensor(|| "'x'".to_owned());
-        let error = failure.into_error("log\n.txt", 2, 17);
+        let error = failure.into_error(&Arc::from("log\n.txt"), 2, 17);
         let text = "log\\n.txt: graph 2 (line 17): node 'a' (POINTWISE, node 3): tensor 'x': no such mode [FEJ-12]";
         assert_eq!(error.to_string(), text);
         assert_eq!(Error::from(error).to_string(), text);

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::io::BufRead;
 
-use super::boundary::{Boundary, Progress};
+use super::boundary::{Boundary, MAX_DEPTH, Progress};
 
 /// What was found next.
 #[derive(Debug, PartialEq)]
@@ -61,7 +61,15 @@ pub(super) struct Finder<R> {
 
 impl<R: BufRead> Finder<R> {
     pub(super) fn new(input: R) -> Self {
-        Self { input, line_number: 0, offset: 0, current: None, replay: VecDeque::new(), failed: false, opening: [0; 2] }
+        Self {
+            input,
+            line_number: 0,
+            offset: 0,
+            current: None,
+            replay: VecDeque::new(),
+            failed: false,
+            opening: [0; 2],
+        }
     }
 
     /// The first two bytes of the input.
@@ -104,13 +112,18 @@ impl<R: BufRead> Finder<R> {
                 Some(Found::Value { text, line: number })
             }
             Progress::Bad(length) => {
-                let found = broken(std::slice::from_ref(&line), start, None);
-                // Once, a nested object is looked for inside the failed one; later failures are left behind whole.
-                let at = if cursor.failed { start + length.max(1) } else { start + 1 };
-                self.current = Some((line, Cursor { at, fresh: false, failed: true }));
+                let end = start + length + 1;
+                let message = not_json(&line.text[start..end], line.number);
+                // The rest of a line is searched for signs of a graph once, not after every failure in it; and a nested
+                // object is looked for inside the first failed one only.
+                let (seen, at) = if cursor.failed { (end, end - 1) } else { (line.text.len(), start + 1) };
+                let found = broken(&line.text[start..seen], line.number, message);
+                self.current = Some((line, Cursor { at: at.max(start + 1), fresh: false, failed: true }));
                 Some(found)
             }
-            Progress::More if line.is_replayed => Some(broken(&[line], start, None)),
+            Progress::More if line.is_replayed => {
+                Some(broken(&line.text[start..], line.number, "unterminated object at the end of the line".to_owned()))
+            }
             Progress::More => Some(self.search_over_lines(line, start, boundary)),
         }
     }
@@ -121,11 +134,7 @@ impl<R: BufRead> Finder<R> {
         loop {
             let line = match self.next_line() {
                 Ok(Some(line)) => line,
-                Ok(None) => {
-                    let found = broken(&lines, start, Some(self.offset));
-                    self.replay_after(lines, None);
-                    return found;
-                }
+                Ok(None) => return self.unterminated(lines, start),
                 Err(error) => return self.unreadable(&error),
             };
             match boundary.feed(&line.text) {
@@ -135,17 +144,25 @@ impl<R: BufRead> Finder<R> {
                     self.current = Some((line, Cursor { at: length, fresh: true, failed: false }));
                     return Found::Value { text, line: lines[0].number };
                 }
-                Progress::Bad(_) => {
-                    lines.push(line);
-                    let found = broken(&lines, start, None);
-                    let last = lines.pop();
-                    self.replay_after(lines, last);
-                    return found;
+                Progress::Bad(length) => {
+                    let (text, number) = (joined(&lines, start, &line.text[..=length]), lines[0].number);
+                    self.replay_after(lines, Some(line));
+                    return broken(&text, number, not_json(&text, number));
                 }
             }
         }
     }
 
+    fn unterminated(&mut self, lines: Vec<Line>, start: usize) -> Found {
+        let (number, begin) = (lines[0].number, lines[0].offset + start as u64);
+        let text = joined(&lines, start, b"");
+        let message =
+            format!("unterminated object at byte {}: it begins at byte {begin}, and the input ends", self.offset);
+        self.replay_after(lines, None);
+        broken(&text, number, message)
+    }
+
+    /// Looks once more at the lines after the first; at the last, which made it fail, as at a new one.
     fn replay_after(&mut self, lines: Vec<Line>, last: Option<Line>) {
         self.replay.extend(lines.into_iter().skip(1).map(|line| Line { is_replayed: true, ..line }));
         self.replay.extend(last);
@@ -175,13 +192,22 @@ impl<R: BufRead> Iterator for Finder<R> {
 fn find_start(text: &[u8], cursor: Cursor) -> Option<usize> {
     let rest = text.get(cursor.at..)?;
     let blanks = rest.len() - rest.trim_ascii_start().len();
-    if cursor.fresh && matches!(rest.get(blanks), Some(b'{' | b'[')) {
+    if cursor.fresh && opens_value(&rest[blanks..]) {
         return Some(cursor.at + blanks);
     }
     let braces = rest.iter().enumerate().filter(|(_, byte)| **byte == b'{').map(|(index, _)| cursor.at + index);
-    braces.into_iter().find(|&brace| {
-        opens_like_graph(&text[brace..]) || text[..brace].trim_ascii_end().ends_with(b"json:")
-    })
+    braces
+        .into_iter()
+        .find(|&brace| opens_like_graph(&text[brace..]) || text[..brace].trim_ascii_end().ends_with(b"json:"))
+}
+
+/// An object, or an array of objects: many log lines begin with a bracket.
+fn opens_value(text: &[u8]) -> bool {
+    match text {
+        [b'{', ..] => true,
+        [b'[', rest @ ..] => matches!(rest.trim_ascii_start(), [] | [b'{', ..]),
+        _ => false,
+    }
 }
 
 fn opens_like_graph(text: &[u8]) -> bool {
@@ -209,16 +235,9 @@ fn joined(lines: &[Line], start: usize, last: &[u8]) -> Vec<u8> {
     text
 }
 
-/// The finding for a value that begins at `start` of the first line and fails in, or after, the last;
-/// `end_of_input` where it is the input that ended.
-fn broken(lines: &[Line], start: usize, end_of_input: Option<u64>) -> Found {
-    let (line, begin) = (lines[0].number, lines[0].offset + start as u64);
-    let message = match end_of_input {
-        Some(end) => format!("unterminated object at byte {end}: it begins at byte {begin}, and the input ends"),
-        None => not_json(&joined(lines, start, b""), line),
-    };
-    let is_graph = opens_like_graph(&lines[0].text[start..]) || mentions_nodes(&lines[0].text[start..]);
-    match is_graph || lines[1..].iter().any(|line| mentions_nodes(&line.text)) {
+/// The finding for a value that is cut off or no JSON.
+fn broken(text: &[u8], line: usize, message: String) -> Found {
+    match opens_like_graph(text) || mentions_nodes(text) {
         true => Found::Broken { line, message },
         false => Found::NotJson { line, message },
     }
@@ -228,6 +247,8 @@ fn broken(lines: &[Line], start: usize, end_of_input: Option<u64>) -> Found {
 fn not_json(text: &[u8], first_line: usize) -> String {
     match serde_json::from_slice::<serde::de::IgnoredAny>(text) {
         Ok(_) => "not valid JSON".to_owned(),
+        // The text ends with the byte that was refused; a parser without a limit would read on.
+        Err(error) if error.is_eof() => format!("more than {MAX_DEPTH} levels of nesting"),
         Err(error) => describe(&error, first_line),
     }
 }
@@ -264,7 +285,8 @@ mod tests {
     fn values_on_one_line_over_lines_and_side_by_side() {
         assert_eq!(values("text\n {\"a\":1} tail\n"), [value("{\"a\":1}", 2)]);
         assert_eq!(values("{\n\"a\":\n1}\n{}"), [value("{\n\"a\":\n1}", 1), value("{}", 4)]);
-        assert_eq!(values("{} {}[]"), [value("{}", 1), value("{}", 1), value("[]", 1)]);
+        assert_eq!(values("{} {}[{}]"), [value("{}", 1), value("{}", 1), value("[{}]", 1)]);
+        assert_eq!(values("[\n{}\n]"), [value("[\n{}\n]", 1)]);
         assert_eq!(values("\u{feff}{}"), [value("{}", 1)]);
     }
 
@@ -278,7 +300,7 @@ mod tests {
 
     #[test]
     fn the_cut_off_last_line_is_reported_with_its_bytes() {
-        let message = "unterminated object at byte 15: it begins at byte 3, and the input ends".to_owned();
+        let message = "unterminated object at byte 14: it begins at byte 3, and the input ends".to_owned();
         assert_eq!(find("{}\n{\"nodes\":[1").last(), Some(&Found::Broken { line: 2, message }));
     }
 

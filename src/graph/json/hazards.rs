@@ -129,7 +129,8 @@ fn dim(node: &NodeReading, port: Port, table: &TensorTable<'_>) -> Result<Vec<i6
 fn is_block_mask(node: &NodeReading, table: &TensorTable<'_>) -> Result<bool, Failure> {
     let Some(q) = entry(&node.inputs, Port("Q")) else { return Ok(false) };
     let (q_dim, k_dim) = (dim(node, Port("Q"), table)?, dim(node, Port("K"), table)?);
-    let is_misfit = q_dim.last().is_some_and(|size| !k_dim.is_empty() && !k_dim.iter().rev().take(2).any(|k| k == size));
+    let is_misfit =
+        q_dim.last().is_some_and(|size| !k_dim.is_empty() && !k_dim.iter().rev().take(2).any(|k| k == size));
     Ok(is_misfit || table.object(q).text("data_type")? == Some("UINT8"))
 }
 

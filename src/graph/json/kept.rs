@@ -43,11 +43,7 @@ fn some_unless_empty(array: Value) -> Option<Value> {
     array.as_array().is_some_and(|array| !array.is_empty()).then_some(array)
 }
 
-fn choice(
-    key: &str,
-    spellings: &'static [&'static str],
-    fields: Fields<'_>,
-) -> Result<Option<&'static str>, Failure> {
+fn choice(key: &str, spellings: &'static [&'static str], fields: Fields<'_>) -> Result<Option<&'static str>, Failure> {
     let from_name = |name: &str| spellings.iter().copied().find(|&spelling| spelling == name);
     fields.spelled(key, from_name, spellings.iter().copied())
 }

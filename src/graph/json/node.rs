@@ -35,11 +35,7 @@ pub(super) fn describe(node: &Value, index: usize) -> String {
 }
 
 /// Reads one node.
-pub(super) fn read<'a>(
-    node: &'a Value,
-    table: &mut TensorTable<'a>,
-    dialect: Dialect,
-) -> Result<NodeReading, Failure> {
+pub(super) fn read<'a>(node: &'a Value, table: &mut TensorTable<'a>, dialect: Dialect) -> Result<NodeReading, Failure> {
     let object = node.as_object();
     let object =
         object.ok_or_else(|| Failure::new("FEJ-11", format!("an object is required, found {}", shortened(node))))?;
@@ -145,10 +141,9 @@ fn resolve<'a>(
     table: &mut TensorTable<'a>,
     dialect: Dialect,
 ) -> Result<Entry, Failure> {
-    table.resolve(reference, dialect).map_err(|failure| Failure {
-        message: format!("port {}: {}", port.escape_debug(), failure.message),
-        ..failure
-    })
+    table
+        .resolve(reference, dialect)
+        .map_err(|failure| Failure { message: format!("port {}: {}", port.escape_debug(), failure.message), ..failure })
 }
 
 /// The inputs of a concatenation are keyed "0", "1", …, without a gap.
@@ -209,9 +204,10 @@ mod tests {
 
     #[test]
     fn unknown_and_missing_ports_are_refused() {
-        refuses(&matmul(json!({"A": 1, "B": 2, "K_overide": 3})), concat!(
-            "`inputs`: unknown port \"K_overide\", did you mean \"K_override\"?"
-        ));
+        refuses(
+            &matmul(json!({"A": 1, "B": 2, "K_overide": 3})),
+            "`inputs`: unknown port \"K_overide\", did you mean \"K_override\"?",
+        );
         refuses(&matmul(json!({"A": 1})), "`inputs`: port B is required, and absent");
         refuses(&matmul(json!([["A", 1], ["A", 2]])), "`inputs`: port A is given twice");
         refuses(&matmul(json!("A")), "`inputs`: an object or an array of pairs [port, tensor] is required");

@@ -284,7 +284,8 @@ fn translate_attention(params: Fields<'_>, node: &mut Object) -> Result<(), Fail
 fn translate_slices(params: Fields<'_>, node: &mut Object) -> Result<(), Failure> {
     let (mut slices, mut steps) = (Vec::new(), Vec::new());
     for slice in params.array("slices")? {
-        let wrong = || Failure::new("FEJ-12", format!("`slices`: slice(start, limit, step) is required, found {slice}"));
+        let wrong =
+            || Failure::new("FEJ-12", format!("`slices`: slice(start, limit, step) is required, found {slice}"));
         let (start, limit, step) = slice.as_str().and_then(parse_slice).ok_or_else(wrong)?;
         slices.push(json!([start, limit]));
         steps.push(step);

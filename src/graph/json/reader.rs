@@ -11,7 +11,7 @@ use super::hazards::{self, Uses};
 use super::numbering::Numbering;
 use super::tensors::{self, Entry, TensorTable};
 use super::{node, python};
-use crate::graph::{Graph, Operation, Port, Tensor, TensorId};
+use crate::graph::{DataType, Graph, Operation, Port, Tensor, TensorId};
 
 /// A graph, and what there is to say about its file.
 #[derive(Debug)]
@@ -71,7 +71,9 @@ impl<'a> Reader<'a> {
     fn read_node(&mut self, node: &'a Value, index: usize) -> Result<(), Failure> {
         let reading = node::read(node, &mut self.table, self.dialect)?;
         let found = hazards::check_node(&reading, &self.table, self.version)?;
-        self.reading.warnings.extend(found.warnings.iter().map(|text| format!("{}: {text}", node::describe(node, index))));
+        self.reading
+            .warnings
+            .extend(found.warnings.iter().map(|text| format!("{}: {text}", node::describe(node, index))));
         self.reading.may_lack_ragged_offsets |= found.may_lack_ragged_offsets;
         self.reading.not_in_dump.extend(found.not_in_dump);
         self.uses.add(index, &reading);
@@ -126,6 +128,9 @@ impl<'a> Reader<'a> {
         let describe = || self.table.describe(entry, dialect);
         self.reading.warnings.extend(reading.warnings.iter().map(|text| format!("tensor {}: {text}", describe())));
         let mut tensor = reading.tensor;
+        if matches!(tensor.data_type, Some(DataType::Int8x4 | DataType::UInt8x4 | DataType::Int8x32)) {
+            self.reading.not_in_dump.insert("vector counts and dimensions of packed integers");
+        }
         if reading.lacks_is_virtual && tensor.uid.is_none() && self.uses.is_intermediate(entry) {
             tensor.is_virtual = true;
             self.reading.warnings.push(format!("tensor {}: guessed to be virtual [FEJ-13]", describe()));
@@ -155,7 +160,9 @@ impl<'a> Reader<'a> {
         if let Some(first) = without_value.first() {
             let others = without_value.len() - 1;
             let more = if others > 0 { format!(" and {others} more") } else { String::new() };
-            self.reading.warnings.push(format!("host scalar {first}{more} without a value: given at run time [FEJ-10]"));
+            self.reading
+                .warnings
+                .push(format!("host scalar {first}{more} without a value: given at run time [FEJ-10]"));
         }
         if self.table.len() > used {
             let unused = self.table.len() - used;

@@ -3,8 +3,16 @@
 /// `, did you mean "X"?` for a known spelling that is one edit away or differs in case only, else nothing
 /// (FEJ-11, FEJ-12).
 pub(super) fn suggestion<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let near = |known: &&str| known.eq_ignore_ascii_case(unknown) || is_one_edit_away(unknown, known);
-    known.into_iter().find(near).map(|known| format!(", did you mean \"{known}\"?")).unwrap_or_default()
+    let (mut other_case, mut one_edit) = (None, None);
+    for known in known {
+        if known.eq_ignore_ascii_case(unknown) {
+            other_case = other_case.or(Some(known));
+        } else if one_edit.is_none() && is_one_edit_away(unknown, known) {
+            one_edit = Some(known);
+        }
+    }
+    let hint = |known: &str| format!(", did you mean \"{}\"?", known.escape_debug());
+    other_case.or(one_edit).map(hint).unwrap_or_default()
 }
 
 /// Whether one inserted, deleted or replaced character, or one swap of neighbours, leads from `a` to `b`.
@@ -42,6 +50,7 @@ mod tests {
     #[test]
     fn case_alone_is_suggested_and_distance_two_is_not() {
         assert_eq!(suggestion("relu_fwd", ["ADD", "RELU_FWD"]), ", did you mean \"RELU_FWD\"?");
+        assert_eq!(suggestion("b", ["A", "B"]), ", did you mean \"B\"?");
         assert_eq!(suggestion("RELX_FWX", ["ADD", "RELU_FWD"]), "");
     }
 }

@@ -102,7 +102,8 @@ fn write_node(operation: &Operation, version: i64, references: &References) -> V
     if let (Attributes::Other(other), Some(Keys::Kept(keys))) = (&operation.attributes, schema.map(|s| &s.keys)) {
         kept::write(keys, &other.attributes, version, &mut node);
     }
-    let is_resampling = matches!(operation.attributes, Attributes::ResampleForward(_) | Attributes::ResampleBackward(_));
+    let is_resampling =
+        matches!(operation.attributes, Attributes::ResampleForward(_) | Attributes::ResampleBackward(_));
     let default = is_resampling.then_some(DataType::Float);
     let has_key = schema.is_some_and(|schema| schema.compute_since <= version);
     if has_key || operation.compute_data_type != default {
@@ -175,8 +176,7 @@ impl References {
 /// The given uids, each once; with `everywhere`, the smallest free ones from 1 for the other tensors.
 fn assign_uids(tensors: &[Tensor], everywhere: bool) -> Vec<Option<i64>> {
     let mut taken = HashSet::new();
-    let mut uids: Vec<Option<i64>> =
-        tensors.iter().map(|tensor| tensor.uid.filter(|&uid| taken.insert(uid))).collect();
+    let mut uids: Vec<Option<i64>> = tensors.iter().map(|tensor| tensor.uid.filter(|&uid| taken.insert(uid))).collect();
     let mut free = (1..).filter(|uid| !taken.contains(uid));
     for (uid, tensor) in uids.iter_mut().zip(tensors) {
         // A uid that an earlier tensor has cannot be kept.

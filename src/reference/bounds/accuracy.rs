@@ -1,6 +1,7 @@
 //! How far from the exact value an honest implementation of an operation may land.
 
 use crate::graph::{DataType, Pointwise, PointwiseMode as M};
+use crate::host_tensor::power_of_two;
 
 /// Stated accuracy of a pointwise mode in its compute type, operands taken as exact.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,7 +88,7 @@ pub(super) fn accuracy(pointwise: &Pointwise) -> Accuracy {
 }
 
 /// Times 2^-23 this is the least normal `FLOAT`: what a formula may lose where an intermediate overflows or vanishes.
-const VANISHING: f64 = 9.860_761_315_262_648e-32;
+const VANISHING: f64 = power_of_two(-103);
 
 /// What the ulps of a mode count in: `result` is its exact value for `operands`, in port order (backward modes: DY,
 /// X).
@@ -122,15 +123,14 @@ pub(super) fn scale(p: &Pointwise, [first, second, _]: [f64; 3], result: f64) ->
 
 /// A unit in the last place over the value, at most, and the distance of subnormal numbers of a compute type.
 pub(super) fn unit(compute: DataType) -> (f64, f64) {
-    let (precision, least_exponent) = match compute {
-        DataType::Double => (52, -1022),
-        DataType::Half => (10, -14),
-        DataType::BFloat16 => (7, -126),
-        DataType::Fp8E4M3 => (3, -6),
-        DataType::Fp8E5M2 => (2, -14),
-        _ => (23, -126),
-    };
-    (2f64.powi(-precision), 2f64.powi((least_exponent - precision).max(-1074)))
+    match compute {
+        DataType::Double => (power_of_two(-52), f64::from_bits(1)),
+        DataType::Half => (power_of_two(-10), power_of_two(-24)),
+        DataType::BFloat16 => (power_of_two(-7), power_of_two(-133)),
+        DataType::Fp8E4M3 => (power_of_two(-3), power_of_two(-9)),
+        DataType::Fp8E5M2 => (power_of_two(-2), power_of_two(-16)),
+        _ => (power_of_two(-23), power_of_two(-149)),
+    }
 }
 
 /// How sums are accumulated.
@@ -142,6 +142,10 @@ pub(super) struct Accumulator {
     group: f64,
     /// Sums of integers up to this are exact in any order.
     exact: f64,
+    /// Distance of the smallest numbers: what one product may lose beside its relative error.
+    least: f64,
+    /// Largest finite number: beyond it a partial sum may overflow, whatever the sum is.
+    largest: f64,
 }
 
 impl Accumulator {
@@ -150,14 +154,28 @@ impl Accumulator {
     /// FP8 tensor cores with fast accumulation keep about 14 bits of a sum and add 32 products at a time, as measured
     /// on Hopper and described in the DeepSeek-V3 report (section 3.3.2).
     pub(super) fn of(compute: DataType) -> Option<Self> {
-        let (bits, group) = match compute {
-            DataType::FastFloatForFp8 => (13, 32.0),
-            DataType::Double => (53, 1.0),
-            DataType::Half => (11, 1.0),
-            DataType::Float => (24, 1.0),
+        let (bits, group, largest) = match compute {
+            DataType::FastFloatForFp8 => (13, 32.0, f64::from(f32::MAX)),
+            DataType::Double => (53, 1.0, f64::MAX),
+            DataType::Half => (11, 1.0, 65504.0),
+            DataType::Float => (24, 1.0, f64::from(f32::MAX)),
             _ => return None,
         };
-        Some(Self { roundoff: 2f64.powi(-bits), group, exact: 2f64.powi(bits) })
+        Some(Self { roundoff: power_of_two(-bits), group, exact: power_of_two(bits), least: unit(compute).1, largest })
+    }
+
+    /// Error of a sum of `terms` products whose magnitudes add up to `magnitude`.
+    pub(super) fn error(self, terms: usize, magnitude: f64) -> f64 {
+        if magnitude > self.largest {
+            return f64::INFINITY;
+        }
+        self.relative_error(terms) * magnitude + terms as f64 * self.least
+    }
+
+    /// What a product of `terms` factors may lose below the normal numbers, where the largest partial product is
+    /// `widest`.
+    pub(super) fn underflow(self, terms: usize, widest: f64) -> f64 {
+        terms as f64 * self.least * widest
     }
 
     /// Relative error of a sum of `terms`, over the sum of their magnitudes, in any order: `min(n, 6√n)·u` for n
@@ -171,7 +189,7 @@ impl Accumulator {
 
     /// Whether every partial sum of terms that are multiples of `quantum` and add up to at most `magnitude` is exact.
     pub(super) fn is_exact(self, magnitude: f64, quantum: f64) -> bool {
-        magnitude == 0.0 || magnitude <= self.exact * quantum
+        magnitude == 0.0 || (magnitude <= self.exact * quantum && quantum >= self.least)
     }
 }
 
@@ -216,6 +234,13 @@ mod tests {
         assert!(float.is_exact(2f64.powi(24), 1.0));
         assert!(!float.is_exact(2f64.powi(24) + 1.0, 1.0));
         assert!(Accumulator::of(DataType::Int32).is_none());
+    }
+
+    #[test]
+    fn sums_that_may_overflow_on_the_way_are_incomparable() {
+        let half = Accumulator::of(DataType::Half).unwrap();
+        assert!(half.error(8, 65504.0).is_finite());
+        assert_eq!(half.error(8, 65505.0), f64::INFINITY);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Values with bounds on their errors, and rounding of both.
 
+use std::borrow::Cow;
+
 use rayon::prelude::*;
 
 use crate::graph::DataType;
 use crate::host_tensor::round_f64;
-use crate::reference::oracle::DenseF64;
+use crate::reference::oracle::{DenseF64, holds_all};
 
 /// A tensor's values and, element by element, how far an honest computation's value may lie from them; no bounds where
 /// all are 0.
@@ -44,10 +46,13 @@ impl Bounded {
         Self { dense: DenseF64 { dim: dim.to_vec(), values }, error }
     }
 
-    /// Converted to a compute type.
-    pub(super) fn converted(&self, compute: DataType) -> Self {
+    /// Values of this storage type converted to a compute type.
+    pub(super) fn converted(&self, storage: DataType, compute: DataType) -> Cow<'_, Self> {
+        if holds_all(compute, storage) {
+            return Cow::Borrowed(self);
+        }
         let pairs = (0..self.dense.values.len()).map(|i| (self.dense.values[i], self.error_at(i))).collect();
-        Self::rounded(&self.dense.dim, pairs, &[compute])
+        Cow::Owned(Self::rounded(&self.dense.dim, pairs, &[compute]))
     }
 }
 

@@ -43,7 +43,7 @@ impl Products {
         let (magnitude, carried) = ((a + ea) * (b + eb), a * eb + ea * b + ea * eb);
         match accumulator {
             Some(accumulator) if carried > 0.0 || !accumulator.is_exact(magnitude, self.quantum) => {
-                carried + accumulator.relative_error(self.terms) * magnitude
+                carried + accumulator.error(self.terms, magnitude)
             }
             _ => carried,
         }

@@ -5,6 +5,7 @@
 //! function, adds its own error (the stated accuracy of a mode, the accumulation error of a sum), and the rounding to
 //! compute and storage types maps the result's interval. No tolerance is tuned by hand.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::engine::check_supported;
@@ -83,11 +84,14 @@ impl Analysis<'_> {
     fn step(&self, id: OperationId, operands: &[&Bounded]) -> Result<Vec<Bounded>> {
         let compute = operand_type(self.graph, id);
         let operation = self.graph.operation(id);
-        let operands: Vec<Bounded> = operands
+        let operands: Vec<Cow<Bounded>> = operands
             .iter()
             .zip(operation.input_tensors())
-            .map(|(operand, tensor)| self.loosened(id, tensor, operand.converted(compute)))
+            .map(|(operand, tensor)| {
+                self.loosened(id, tensor, operand.converted(self.graph.tensor(tensor).data_type, compute))
+            })
             .collect();
+        let operands: Vec<&Bounded> = operands.iter().map(Cow::as_ref).collect();
         let pairs = match &operation.attributes {
             Attributes::Pointwise(pointwise) => vec![self.pointwise(id, pointwise, &operands)],
             _ => self.accumulated(id, &operands)?,
@@ -100,24 +104,26 @@ impl Analysis<'_> {
     }
 
     /// An operand as a tensor core may see it.
-    fn loosened(&self, id: OperationId, tensor: TensorId, mut operand: Bounded) -> Bounded {
+    fn loosened<'a>(&self, id: OperationId, tensor: TensorId, mut operand: Cow<'a, Bounded>) -> Cow<'a, Bounded> {
         let is_float =
             self.graph.tensor(tensor).data_type == DataType::Float && operand_type(self.graph, id) == DataType::Float;
         if self.options.tf32 && is_float && self.graph.operation(id).is_core() {
             let cut = |(i, &x): (usize, &f64)| upward(operand.error_at(i) + tf32_error(x));
-            operand.error = Some(operand.dense.values.iter().enumerate().map(cut).collect());
+            let error = operand.dense.values.iter().enumerate().map(cut).collect();
+            operand.to_mut().error = Some(error);
         }
         operand
     }
 
-    fn pointwise(&self, id: OperationId, pointwise: &Pointwise, operands: &[Bounded]) -> Vec<(f64, f64)> {
+    fn pointwise(&self, id: OperationId, pointwise: &Pointwise, operands: &[&Bounded]) -> Vec<(f64, f64)> {
         let operation = self.graph.operation(id);
         let dim = operation.result().map_or(&[][..], |result| &self.graph.tensor(result).dim);
         let compute = operand_type(self.graph, id);
         let has_error = operands.iter().any(|operand| operand.error.is_some());
         // The index does not depend on the value of the operand.
         let carries = has_error && pointwise.mode != PointwiseMode::GenIndex;
-        let errors: Vec<DenseF64> = if carries { operands.iter().map(Bounded::errors).collect() } else { Vec::new() };
+        let errors: Vec<DenseF64> =
+            if carries { operands.iter().map(|operand| operand.errors()).collect() } else { Vec::new() };
         let value_row = |i: usize| operands.get(i).map(|operand| &operand.dense);
         let rows = std::array::from_fn(|i| if i < 3 { value_row(i) } else { errors.get(i - 3) });
         pointwise_map(pointwise, rows, dim, |[x, b, t, ex, eb, et]| {
@@ -126,7 +132,7 @@ impl Analysis<'_> {
     }
 
     /// Values and bounds of the results of operations that add up many terms.
-    fn accumulated(&self, id: OperationId, operands: &[Bounded]) -> Result<Vec<Vec<(f64, f64)>>> {
+    fn accumulated(&self, id: OperationId, operands: &[&Bounded]) -> Result<Vec<Vec<(f64, f64)>>> {
         let operation = self.graph.operation(id);
         let values: Vec<&DenseF64> = operands.iter().map(|operand| &operand.dense).collect();
         let results = exact(self.graph, id, &values, self.values)?;

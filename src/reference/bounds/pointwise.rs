@@ -3,6 +3,7 @@
 use super::accuracy::{Accuracy, accuracy, scale, unit};
 use super::interval::deviation;
 use crate::graph::{DataType, Pointwise, PointwiseMode as M};
+use crate::host_tensor::round_f64;
 use crate::reference::oracle::pointwise_value;
 
 /// The exact value for operands `x`, and how far an honest result may lie from it if each operand may be off by its
@@ -16,13 +17,27 @@ pub(super) fn value_and_error(p: &Pointwise, compute: DataType, x: [f64; 3], err
 
 /// The mode's own error (`ACCURACY`).
 fn own(p: &Pointwise, compute: DataType, x: [f64; 3], value: f64, is_exact_input: bool) -> f64 {
-    if !compute.is_floating() || !value.is_finite() {
+    if !compute.is_floating() {
+        return 0.0;
+    }
+    if p.mode == M::AddSquare && x[0] < 0.0 && round_f64(compute, x[1] * x[1]).is_infinite() {
+        // A fused operation gives a finite sum or −∞ where the square alone overflows.
+        return f64::INFINITY;
+    }
+    if p.mode.is_backward() && x[0].is_infinite() {
+        // ∞ times a slope that may come out as 0 is ∞ or NaN.
+        let unit_gradient = [1.0, x[1], x[2]];
+        let slope = pointwise_value(p, compute, unit_gradient);
+        let may_vanish = slope.abs() <= own(p, compute, unit_gradient, slope, is_exact_input);
+        return if may_vanish { f64::INFINITY } else { 0.0 };
+    }
+    if !value.is_finite() {
         return 0.0;
     }
     let (relative, least) = unit(compute);
     match accuracy(p) {
         Accuracy::Exact => 0.0,
-        Accuracy::Rounded if is_exact_input && crate::host_tensor::round_f64(compute, value) == value => 0.0,
+        Accuracy::Rounded if is_exact_input && round_f64(compute, value) == value => 0.0,
         Accuracy::Rounded => 0.5 * (relative * value.abs() + least),
         Accuracy::Ulps(ulps) => ulps * (relative * scale(p, x, value) + least),
     }
@@ -30,7 +45,7 @@ fn own(p: &Pointwise, compute: DataType, x: [f64; 3], value: f64, is_exact_input
 
 /// Largest change of the value while the operands move by their errors.
 fn carried(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value: f64) -> f64 {
-    let [ex, eb, et] = error;
+    let [ex, eb, _] = error;
     let may_vanish = |i: usize| error[i] > 0.0 && x[i].abs() <= error[i];
     match p.mode {
         // Ends of intervals show no equality in between.
@@ -45,7 +60,23 @@ fn carried(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value
         M::Mod if wraps(x, error) => x[1].abs() + eb,
         // Both have slopes of at most 1, and extremes inside the interval.
         M::Sin | M::Cos => ex.min(2.0),
-        _ => corners(p, compute, x, [ex, eb, et], value),
+        _ if compute.is_floating() && value.is_finite() => {
+            smooth(p, x, error).unwrap_or_else(|| corners(p, compute, x, error, value))
+        }
+        _ => corners(p, compute, x, error, value),
+    }
+}
+
+/// What `corners` would give, for the modes that most epilogues consist of.
+fn smooth(p: &Pointwise, x: [f64; 3], [ex, eb, _]: [f64; 3]) -> Option<f64> {
+    if p.alpha1 != 1.0 || p.alpha2 != 1.0 {
+        return None;
+    }
+    match p.mode {
+        M::Add | M::Sub => Some(ex + eb),
+        M::Mul => Some(x[0].abs() * eb + x[1].abs() * ex + ex * eb),
+        M::Neg => Some(ex),
+        _ => None,
     }
 }
 

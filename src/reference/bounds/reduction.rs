@@ -64,7 +64,7 @@ impl Sums<'_> {
         let grid = quantum(&grid);
         let bound = |(carried, magnitude): (f64, f64)| {
             let is_exact = carried == 0.0 && accumulator.is_exact(magnitude, grid);
-            carried + if is_exact { 0.0 } else { accumulator.relative_error(terms) * magnitude }
+            carried + if is_exact { 0.0 } else { accumulator.error(terms, magnitude) }
         };
         carried.into_iter().zip(magnitude).map(bound).collect()
     }
@@ -83,16 +83,18 @@ impl Sums<'_> {
             },
             product,
         );
+        let growth = self.fold(1.0, |x, e| (x.abs() + e).max(1.0), product);
         let terms = self.x.dense.values.len() / exact.len();
         let grid = quantum(&self.x.dense.values);
-        let bound = |(exact, widest): (f64, f64)| {
-            let rounds = |accumulator: Accumulator| !(grid >= 1.0 && accumulator.is_exact(widest, 1.0));
-            let relative =
-                self.accumulator.filter(|a| rounds(*a)).map_or(0.0, |accumulator| accumulator.relative_error(terms));
+        let bound = |((exact, widest), growth): ((f64, f64), f64)| {
             let carried = if widest == exact { 0.0 } else { widest - exact };
-            carried + if relative == 0.0 { 0.0 } else { relative * widest }
+            let rounds = |accumulator: &Accumulator| !(grid >= 1.0 && accumulator.is_exact(growth, 1.0));
+            let own = self.accumulator.filter(rounds).map_or(0.0, |accumulator| {
+                accumulator.relative_error(terms) * widest + accumulator.underflow(terms, growth)
+            });
+            carried + own
         };
-        exact.into_iter().zip(widest).map(bound).collect()
+        exact.into_iter().zip(widest).zip(growth).map(bound).collect()
     }
 
     /// One more operation on a sum, rounded to nearest.

@@ -3,7 +3,9 @@
 //! Plain loops over dense row-major values, with formulas of its own; nothing of the engine's arithmetic is used, only
 //! its checks of what was given and the rounding to storage types.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use rayon::prelude::*;
 
@@ -12,7 +14,7 @@ use super::run::arithmetic;
 use super::values::Values;
 use crate::error::Result;
 use crate::graph::{Attributes, DataType, FinalTensor, FinalizedGraph, OperationId, Port, ReductionMode, TensorId};
-use crate::host_tensor::{HostTensor, HostTensors, round_f64};
+use crate::host_tensor::{HostTensor, HostTensors, reserve, round_f64, to_usize};
 
 mod convolution;
 mod linear;
@@ -66,8 +68,10 @@ pub fn evaluate_f64(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<BTre
         graph,
         |id| DenseF64::from_host(values.get(id)?),
         |id, operands| {
-            let operands: Vec<DenseF64> = operands.iter().map(|operand| converted(graph, id, operand)).collect();
-            let results = exact(graph, id, &operands.iter().collect::<Vec<_>>(), &values)?;
+            let tensors = graph.operation(id).input_tensors();
+            let operands: Vec<Cow<DenseF64>> =
+                operands.iter().zip(tensors).map(|(operand, tensor)| converted(graph, id, tensor, operand)).collect();
+            let results = exact(graph, id, &operands.iter().map(Cow::as_ref).collect::<Vec<_>>(), &values)?;
             let outputs = graph.operation(id).output_tensors();
             Ok(results.into_iter().zip(outputs).map(|(result, output)| rounded(graph, id, output, result)).collect())
         },
@@ -85,9 +89,13 @@ pub(super) fn walk<V>(
     for id in graph.operation_ids() {
         let operation = graph.operation(id);
         for tensor in operation.input_tensors() {
-            if !live.contains_key(&tensor) {
-                live.insert(tensor, load(tensor)?);
+            if let Entry::Vacant(place) = live.entry(tensor) {
+                place.insert(load(tensor)?);
             }
+        }
+        for output in operation.output_tensors() {
+            // An error now instead of an abort later.
+            drop(reserve::<f64>(to_usize(&graph.tensor(output).dim).iter().product())?);
         }
         let operands: Vec<&V> = operation.input_tensors().filter_map(|tensor| live.get(&tensor)).collect();
         let results = step(id, &operands)?;
@@ -103,10 +111,31 @@ pub(super) fn walk<V>(
 }
 
 /// An operand converted to its operation's compute type.
-fn converted(graph: &FinalizedGraph, id: OperationId, operand: &DenseF64) -> DenseF64 {
+fn converted<'a>(
+    graph: &FinalizedGraph,
+    id: OperationId,
+    tensor: TensorId,
+    operand: &'a DenseF64,
+) -> Cow<'a, DenseF64> {
     let compute = operand_type(graph, id);
+    if holds_all(compute, graph.tensor(tensor).data_type) {
+        return Cow::Borrowed(operand);
+    }
     let values = operand.values.par_iter().map(|&x| round_f64(compute, x)).collect();
-    DenseF64 { dim: operand.dim.clone(), values }
+    Cow::Owned(DenseF64 { dim: operand.dim.clone(), values })
+}
+
+/// Whether a type holds every value of another one, so that converting to it changes nothing.
+pub(super) fn holds_all(data_type: DataType, other: DataType) -> bool {
+    use DataType as D;
+    let is_narrow = matches!(other, D::Int8 | D::UInt8 | D::Boolean);
+    match data_type {
+        _ if data_type == other => true,
+        D::Float => is_narrow || other.is_fp8() || matches!(other, D::Half | D::BFloat16),
+        D::Double => other != D::Int64,
+        D::Int32 => is_narrow,
+        _ => false,
+    }
 }
 
 /// The type operands are converted to.

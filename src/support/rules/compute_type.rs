@@ -82,8 +82,8 @@ fn broken(cx: &Context, row: &Combination, (id, core): (OperationId, &Operation)
         Attributes::Convolution(convolution) if convolution.direction != ConvolutionDirection::Forward);
     if !row.compute.contains(&cx.graph.compute_type(id)) {
         Some(format!("compute type {}", one_of(row.compute)))
-    } else if cx.capability < row.since {
-        Some(format!("{} or later", row.since))
+    } else if let Some(since) = row.since.filter(|&since| cx.capability < since) {
+        Some(format!("{since} or later"))
     } else if row.forward_only && is_backward {
         Some(format!("no {} operands in backward convolutions", one_of(row.operands)))
     } else {

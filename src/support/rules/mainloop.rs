@@ -111,17 +111,26 @@ fn operations(cx: &Context, found: &mut Findings, stage: Stage) {
 /// Concat and Signal do not depend on a Pointwise of the same stage.
 fn sequence(cx: &Context, found: &mut Findings, stage: Stage) {
     let Some(rule) = cx.surface.mainloop.order else { return };
+    for id in late_joins(cx, stage) {
+        found.operation(rule, id, rule.summary, "it depends on a Pointwise");
+    }
+}
+
+/// Concat and Signal operations behind a Pointwise.
+fn late_joins(cx: &Context, stage: Stage) -> Vec<OperationId> {
     let mut follows_pointwise = vec![false; cx.graph.tensors().len()];
+    let mut late = Vec::new();
     for (id, operation) in cx.staged(stage) {
         let kind = OperationKind::of(&operation.attributes);
         let is_late = operation.input_tensors().any(|input| follows_pointwise[input.index()]);
         if is_late && matches!(kind, Some(OperationKind::Concat | OperationKind::Signal)) {
-            found.operation(rule, id, rule.summary, "it depends on a Pointwise");
+            late.push(id);
         }
         if is_late || kind == Some(OperationKind::Pointwise) {
             operation.output_tensors().for_each(|output| follows_pointwise[output.index()] = true);
         }
     }
+    late
 }
 
 /// Chips that have no mainloop fusion.
@@ -184,7 +193,8 @@ fn fused_operand(
             if is_full_size(cx, operand) {
                 require_half(cx, found, anchor, operand.anchor);
             }
-            for slot in inputs_of(cx, operand).filter(|slot| core.is_ranked && slot.1 != operand.anchor) {
+            let is_in_order = core.is_ranked && late_joins(cx, operand.stage).is_empty();
+            for slot in inputs_of(cx, operand).filter(|slot| is_in_order && slot.1 != operand.anchor) {
                 half_operand(cx, found, (inputs, full), operand, slot);
             }
         }

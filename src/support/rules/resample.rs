@@ -102,6 +102,7 @@ struct Case<'a> {
 impl<'a> Case<'a> {
     fn new(cx: &'a Context<'a>, (id, operation): (OperationId, &'a Operation), resample: &'a Resample) -> Self {
         let data = operation.input_tensors().next().map(|id| cx.tensor(id));
+        let data = data.filter(|data| matches!(data.dim.len(), 4 | 5));
         let is_nchw = data.is_some_and(|data| !Layout::Nhwc.holds(data) && Layout::Nchw.holds(data));
         Self { cx, id, operation, resample, is_nchw }
     }

@@ -111,18 +111,15 @@ pub(super) struct Combination {
     pub(super) operands: &'static [DataType],
     pub(super) compute: &'static [DataType],
     /// Least compute capability.
-    pub(super) since: ComputeCapability,
+    pub(super) since: Option<ComputeCapability>,
     /// Not for backward convolutions.
     pub(super) forward_only: bool,
 }
 
-/// The oldest chip any surface names.
-pub(super) const VOLTA: ComputeCapability = ComputeCapability::new(7, 0);
-
 impl Combination {
     /// On every capability and for every core.
     pub(super) const fn new(rule: &'static Rule, operands: &'static [DataType], compute: &'static [DataType]) -> Self {
-        Self { rule, operands, compute, since: VOLTA, forward_only: false }
+        Self { rule, operands, compute, since: None, forward_only: false }
     }
 }
 

@@ -4,7 +4,7 @@ use super::s90::{INPUTS, MATRICES};
 use super::{
     Alignment, BooleanLimit, Combination, DataTypes, DimLimit, Epilogue, EpilogueStage, Fp8Limit, LayoutLimit, Listed,
     Mainloop, MainloopCommon, MainloopStage, OperationKind, Packing, PatternLimits, PointwiseLimits, ResamplePlacement,
-    SignalLimits, Surface, UnfusedDims, UnfusedLimits, VOLTA,
+    SignalLimits, Surface, UnfusedDims, UnfusedLimits,
 };
 use crate::device::ComputeCapability;
 use crate::graph::DataType::{self, *};
@@ -27,7 +27,7 @@ pub(super) static SURFACE: Surface = Surface {
     capabilities: Listed {
         rule: &S70_CC,
         allowed: &[
-            VOLTA,
+            ComputeCapability::new(7, 0),
             ComputeCapability::new(7, 2),
             TURING,
             AMPERE,
@@ -49,7 +49,7 @@ pub(super) static SURFACE: Surface = Surface {
     combinations: &[
         Combination { forward_only: true, ..Combination::new(&S70_COMB_INT8, &[Int8], &[Int32]) },
         Combination::new(&S70_COMB_HALF, &[Half], &[Float, Half]),
-        Combination { since: AMPERE, ..Combination::new(&S70_COMB_BF16, &[BFloat16], &[Float]) },
+        Combination { since: Some(AMPERE), ..Combination::new(&S70_COMB_BF16, &[BFloat16], &[Float]) },
         Combination::new(&S70_COMB_FLOAT, &[Float], &[Float]),
     ],
     reduction_compute: &S70_CT_RED,

@@ -107,8 +107,7 @@ pub(super) fn canonical_port(port: &str) -> &str {
     if port == "Amax_d" { "Amax_dP" } else { port }
 }
 
-const CONVOLUTION_KEYS: &[&str] =
-    &["pre_padding", "post_padding", "stride", "dilation", "math_mode", "alpha", "beta"];
+const CONVOLUTION_KEYS: &[&str] = &["pre_padding", "post_padding", "stride", "dilation", "math_mode", "alpha", "beta"];
 
 const RESAMPLE_KEYS: &[&str] = &[
     "resample_mode",
@@ -142,7 +141,13 @@ const POINTWISE_KEYS: &[&str] = &[
 ];
 
 const fn convolution(tag: &'static str, inputs: &'static [&'static str], outputs: &'static [&'static str]) -> Schema {
-    Schema { tag, inputs: [inputs, &[]], outputs: [outputs, &[]], keys: Keys::Typed(CONVOLUTION_KEYS), compute_since: 0 }
+    Schema {
+        tag,
+        inputs: [inputs, &[]],
+        outputs: [outputs, &[]],
+        keys: Keys::Typed(CONVOLUTION_KEYS),
+        compute_since: 0,
+    }
 }
 
 /// Operations with typed attributes: their keys are read and written in `attributes`, the table names them.

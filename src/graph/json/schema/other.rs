@@ -31,10 +31,7 @@ const fn rope(tag: &'static str, inputs: &'static [&'static str], outputs: &'sta
 pub(super) const TABLE: &[Schema] = &[
     Schema {
         tag: "MATMUL_FP8",
-        inputs: [
-            &["A", "B", "Descale_A", "Descale_B", "Scale_C"],
-            &["M_override", "N_override", "K_override"],
-        ],
+        inputs: [&["A", "B", "Descale_A", "Descale_B", "Scale_C"], &["M_override", "N_override", "K_override"]],
         outputs: [&["C", "Amax_C"], &[]],
         keys: Keys::Kept(&[]),
         compute_since: 0,

@@ -70,7 +70,8 @@ fn tensors_written_in_full_are_linked_by_their_text() {
         json!({"tag": "POINTWISE", "name": name, "mode": "RELU_FWD",
                "inputs": [["IN_0", input]], "outputs": [["OUT_0", output]]})
     };
-    let chain = json!({"nodes": [relu("a", full("x", false), full("t", true)), relu("b", full("t", true), full("y", false))]});
+    let chain =
+        json!({"nodes": [relu("a", full("x", false), full("t", true)), relu("b", full("t", true), full("y", false))]});
     let graph = read(&chain).unwrap();
     assert_eq!(graph.tensors().len(), 3);
     assert_eq!(graph.operations()[0].output(Port::OUT_0), graph.operations()[1].input(Port::IN_0));
@@ -87,7 +88,9 @@ fn key_order_and_formatting_do_not_matter() {
 
 #[test]
 fn null_is_empty() {
-    for empty in ["{\"nodes\":null}", "{\"context\":{},\"nodes\":null,\"tensors\":null}", "{\"nodes\":[],\"tensors\":[]}"] {
+    for empty in
+        ["{\"nodes\":null}", "{\"context\":{},\"nodes\":null,\"tensors\":null}", "{\"nodes\":[],\"tensors\":[]}"]
+    {
         assert_eq!(read_graph("a", empty.as_bytes()).unwrap(), Graph::new(), "{empty}");
     }
     let rng = keyed(

@@ -1,0 +1,103 @@
+//! Pure pointwise graphs.
+
+use super::graphs::*;
+use super::*;
+use crate::graph::{PointwiseMode, ReductionMode};
+
+pub(super) static SUITES: &[Suite] = &[
+    Suite { name: "image", base: image, legal: &[A70, V70], rows: IMAGE_ROWS },
+    Suite { name: "matrix", base: matrix, legal: &[A70, V70], rows: MATRIX },
+    Suite { name: "image, reduction", base: image_reduction, legal: &[A70, V70], rows: REDUCTION },
+    Suite { name: "boolean output", base: logic, legal: &[A70], rows: LOGIC },
+];
+
+const IMAGE_ROWS: &[Row] = &[
+    row(&[A70], |g| g.reshape("bias", nhwc([2, 1, 1, 1])), &[]),
+    row(&[A70], |g| g.reshape("bias", nhwc([2, 1, 8, 8])), &[]),
+    row(&[A70], |g| g.reshape("bias", nhwc([1, 16, 8, 8])), &[]),
+    row(&[A70], |g| g.reshape("bias", nhwc([2, 16, 1, 1])), &["S70-PW-45D-DIMS"]),
+    row(&[A70], |g| g.reshape("bias", nhwc([1, 1, 8, 8])), &["S70-PW-45D-DIMS"]),
+    row(&[A70], |g| g.swap("add"), &["S70-G2-BCAST-FIRST"]),
+    row(
+        &[A70],
+        |g| {
+            g.reshape("bias", nhwc(IMAGE));
+            g.swap("add");
+        },
+        &[],
+    ),
+    row(&[A70], mutual_broadcast, &["S70-G2-BCAST-FIRST"]),
+    row(&[A70], |g| g.reshape("Y", rows(IMAGE)), &["S70-PW-45D-LAYOUT"]),
+    row(&[A70], |g| g.reshape("Y", strided(IMAGE, [2048, 1, 256, 24])), &["S70-PW-45D-LAYOUT"]),
+    row(&[A70], |g| g.t("X").alignment = 2, &["S70-G2-ALIGN-32"]),
+    row(&[A70], |g| g.t("Y").alignment = 2, &[]),
+    row(&[A70], one_dimension, &["S70-PW-RANK"]),
+    row(&[A70], other_rank, &["S70-PW-RANK"]),
+    row(&[A70], carried, &["S70-G2-OPS"]),
+];
+
+const MATRIX: &[Row] = &[
+    row(&[A70], |g| g.reshape("bias", rows([2, 32, 1])), &[]),
+    row(&[A70], |g| g.reshape("bias", rows([1, 1, 64])), &["S70-PW-3D-DIMS"]),
+    row(&[A70], |g| g.reshape("X", columns([2, 32, 64])), &["S70-PW-3D-LAYOUT"]),
+    row(&[A70], |g| ["X", "Y"].iter().for_each(|name| g.reshape(name, columns([2, 32, 64]))), &[]),
+    row(&[A70], matrix_reduction, &["S70-PW-3D-NO-RED"]),
+];
+
+const REDUCTION: &[Row] = &[
+    row(&[A70], |g| g.reshape("R", nhwc([2, 1, 8, 8])), &[]),
+    row(&[A70], |g| g.reshape("R", nhwc([1, 16, 8, 8])), &[]),
+    row(&[A70], |g| g.reshape("R", nhwc([2, 1, 1, 1])), &[]),
+    row(&[A70], |g| g.reshape("R", nhwc([2, 16, 1, 1])), &["S70-PW-45D-DIMS"]),
+    row(&[A70], |g| g.reshape("X", rows(IMAGE)), &["S70-PW-45D-LAYOUT", "OP-RED-LAYOUT"]),
+    row(&[H90, A80], |g| g.reshape("X", rows(IMAGE)), &["S*-LIM-NO-PW", "OP-RED-LAYOUT"]),
+];
+
+/// Packed booleans: a line starts on a byte.
+const LOGIC: &[Row] = &[
+    row(&[A70], |g| twelve_channels(g, DataType::Boolean), &["S70-G2-ALIGN-PWOUT-8"]),
+    row(&[A70], |g| twelve_channels(g, DataType::Int8), &[]),
+];
+
+fn twelve_channels(g: &mut Graph, output: DataType) {
+    ["X", "Z", "Y"].iter().for_each(|name| g.reshape(name, nhwc([2, 12, 8, 8])));
+    g.types(&["Y"], output);
+}
+
+/// `[2,1,8,8]` and `[1,16,1,1]` broadcast each other.
+fn mutual_broadcast(g: &mut Graph) {
+    g.reshape("X", nhwc([2, 1, 8, 8]));
+}
+
+fn one_dimension(g: &mut Graph) {
+    for (name, dim) in [("X", [16, 8]), ("bias", [1, 8]), ("Y", [16, 8])] {
+        g.reshape(name, rows(dim));
+    }
+}
+
+/// An unconnected operation on matrices.
+fn other_rank(g: &mut Graph) {
+    let z = g.tensor(Tensor::new("Z").row_major([2, 32, 64]));
+    let absolute = g.pointwise("abs", PointwiseMode::Abs, &[z]);
+    *g.tensor_mut(absolute) = Tensor { name: "V".to_owned(), ..rows([2, 32, 64]) };
+}
+
+fn matrix_reduction(g: &mut Graph) {
+    let y = g.id("Y");
+    let sum = g.reduction("sum", ReductionMode::Add, y, [1, 32, 1]);
+    *g.tensor_mut(sum) = Tensor { name: "R".to_owned(), ..rows([1, 32, 1]).data_type(DataType::Float) };
+}
+
+/// An operation that is read and kept, but that no surface names.
+fn carried(g: &mut Graph) {
+    use crate::graph::{Other, Port};
+    let y = g.id("Y");
+    let z = g.tensor(Tensor::new("Z").channels_last(IMAGE));
+    g.operation(Operation {
+        name: "view".to_owned(),
+        attributes: Attributes::Other(Other { tag: "RESHAPE", attributes: Default::default() }),
+        compute_data_type: None,
+        inputs: vec![(Port::X, y)],
+        outputs: vec![(Port::Y, z)],
+    });
+}
