@@ -1,26 +1,50 @@
-//! How much work a graph is for a slow computation, to decide what finishes while a person waits.
+//! How long slow computations take for a graph, to decide what finishes while a person waits.
+//!
+//! Estimates from the graph's extents alone, so that the same graph is treated the same everywhere; the rates are those
+//! of two cores of a server of 2023.
 
 use fusewright::engine::Floor;
 use fusewright::graph::{FinalizedGraph, Operation, TensorId};
 
-/// Most steps that the emulator takes on: some minutes at about a million steps a second and core.
-pub(super) const EMULATOR_LIMIT: u64 = 200_000_000;
+/// Longest that a computation may take before a smaller graph takes its place, in seconds.
+pub(super) const PATIENCE: f64 = 60.0;
 
-/// Most steps that the CPU engine takes on: about a minute on two cores.
-pub(super) const CPU_ENGINE_LIMIT: u64 = 20_000_000_000;
-
-/// Most steps that the plain f64 evaluation takes on: about a minute on two cores.
-pub(super) const EVALUATION_LIMIT: u64 = 2_000_000_000;
-
-/// Steps of a graph: the multiply-adds of its core, and for every other operation the elements of the largest tensor it
-/// touches.
-pub(super) fn steps(graph: &FinalizedGraph) -> u64 {
-    let others = graph.operations().filter(|operation| !operation.is_core());
-    let elements = others.map(|operation| largest_tensor(graph, operation)).fold(0, u64::saturating_add);
-    elements.saturating_add(Floor::of(graph).flops / 2)
+/// Speed of a computation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rate {
+    /// Multiply-adds of matmuls and convolutions in a second.
+    pub(super) multiply_adds: f64,
+    /// Elements in a second, of the largest tensor of each other operation.
+    pub(super) elements: f64,
 }
 
-fn largest_tensor(graph: &FinalizedGraph, operation: &Operation) -> u64 {
-    let elements = |id: TensorId| graph.tensor(id).dim.iter().map(|&extent| extent as u64).product();
-    operation.input_tensors().chain(operation.output_tensors()).map(elements).max().unwrap_or(0)
+/// The CPU engine.
+pub(super) const CPU_ENGINE: Rate = Rate { multiply_adds: 4e9, elements: 5e7 };
+
+/// The emulator, which runs every kernel under two schedules.
+pub(super) const EMULATOR: Rate = Rate { multiply_adds: 2e7, elements: 1e7 };
+
+/// The op-by-op f64 evaluation, and the error bounds, which repeat it.
+pub(super) const EVALUATION: Rate = Rate { multiply_adds: 5e8, elements: 1e7 };
+
+/// A GPU: never too slow to wait for.
+pub(super) const GPU: Rate = Rate { multiply_adds: f64::INFINITY, elements: f64::INFINITY };
+
+impl Rate {
+    /// Estimated seconds for a graph.
+    pub(super) fn seconds(self, graph: &FinalizedGraph) -> f64 {
+        let others = graph.operations().filter(|operation| !operation.is_core());
+        let elements: f64 = others.map(|operation| largest_tensor(graph, operation)).sum();
+        Floor::of(graph).flops as f64 / 2.0 / self.multiply_adds + elements / self.elements
+    }
+
+    /// Whether a graph is done while a person waits.
+    pub(super) fn is_quick(self, graph: &FinalizedGraph) -> bool {
+        self.seconds(graph) <= PATIENCE
+    }
+}
+
+fn largest_tensor(graph: &FinalizedGraph, operation: &Operation) -> f64 {
+    let elements = |id: TensorId| graph.tensor(id).dim.iter().map(|&extent| extent as f64).product();
+    operation.input_tensors().chain(operation.output_tensors()).map(elements).fold(0.0, f64::max)
 }

@@ -15,7 +15,7 @@ use fusewright::{engine, reference};
 
 use super::arguments::DeviceChoice;
 use super::build::{self, Build};
-use super::cost;
+use super::cost::{self, Rate};
 
 /// A kernel that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -97,12 +97,12 @@ impl Executor {
         !matches!(self, Self::CpuEngine)
     }
 
-    /// Most steps ([`cost::steps`]) that it finishes while a person waits.
-    pub(super) fn limit(&self) -> u64 {
+    /// How fast it is.
+    pub(super) fn rate(&self) -> Rate {
         match self {
-            Self::CpuEngine => cost::CPU_ENGINE_LIMIT,
-            Self::Emulator(_) => cost::EMULATOR_LIMIT,
-            Self::Gpu(_) => u64::MAX,
+            Self::CpuEngine => cost::CPU_ENGINE,
+            Self::Emulator(_) => cost::EMULATOR,
+            Self::Gpu(_) => cost::GPU,
         }
     }
 

@@ -9,7 +9,6 @@ use fusewright::reference::{Distribution, random_inputs};
 
 use super::arguments::{DeviceChoice, RunOptions};
 use super::console::{Console, Style};
-use super::cost;
 use super::executor::{Execution, Executor};
 use super::files;
 use super::outcome::Result;
@@ -52,21 +51,21 @@ fn bounded(
     options: &RunOptions,
     console: &mut Console,
 ) -> Result<Arc<FinalizedGraph>> {
-    let steps = cost::steps(graph);
-    if steps <= executor.limit() || options.full {
+    let rate = executor.rate();
+    if rate.is_quick(graph) || options.full {
         return Ok(Arc::clone(graph));
     }
-    let work = units::count(steps as f64, "steps");
+    let wait = format!("about {} on {}", units::seconds(rate.seconds(graph)), executor.name());
     if options.inputs.is_some() || options.outputs.is_some() {
-        console.warn(format_args!("{work} on {}: this takes minutes", executor.name()));
+        console.warn(format_args!("the graph takes {wait}"));
         return Ok(Arc::clone(graph));
     }
     let accepts = |smaller: &FinalizedGraph| executor.check(&Arc::new(smaller.clone())).is_ok();
-    let Some(shrunk) = shrink(graph, executor.limit(), accepts) else {
-        console.warn(format_args!("{work} on {}, and the graph cannot be shrunk", executor.name()));
+    let Some(shrunk) = shrink(graph, |smaller| rate.is_quick(smaller), accepts) else {
+        console.warn(format_args!("the graph takes {wait}, and cannot be shrunk"));
         return Ok(Arc::clone(graph));
     };
-    console.line(format_args!("shrunk   {work} would take minutes on {} (--full does it all the same):", executor.name()))?;
+    console.line(format_args!("shrunk   since the full graph takes {wait} (--full computes it all the same):"))?;
     shrunk.changes.iter().try_for_each(|change| console.line(format_args!("         {change}")))?;
     Ok(Arc::new(shrunk.graph))
 }
@@ -90,6 +89,10 @@ pub(super) fn execute(
     let spinner = console.spinner(executor.name());
     let execution = executor.execute(graph, inputs);
     spinner.finish_and_clear();
+    if let Ok(Execution { build_seconds, seconds, .. }) = &execution {
+        let (built, computed) = (units::seconds(*build_seconds), units::seconds(*seconds));
+        console.note(format_args!("{}: {computed}, after {built} for the kernel", executor.name()));
+    }
     execution
 }
 

@@ -6,6 +6,7 @@
 //! is verified on a smaller twin (see [`super::shrink`]).
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use fusewright::error::Error;
 use fusewright::graph::FinalizedGraph;
@@ -17,7 +18,7 @@ use super::console::Console;
 use super::executor::{Execution, Executor};
 use super::outcome::{Outcome, Result};
 use super::run::{execute, verdict};
-use super::shrink::shrink;
+use super::shrink::{Shrunk, shrink};
 use super::{cost, units};
 
 /// What was computed, and by what.
@@ -57,8 +58,12 @@ impl Computation<'_> {
         match self {
             Self::By(executor) => Ok(execute(executor, graph, inputs, console)?.outputs),
             Self::Evaluation => {
-                let values = reference::evaluate_f64(graph, inputs)?;
-                values.into_iter().map(|(id, dense)| Ok((id, dense.to_host(graph.tensor(id))?))).collect()
+                let start = Instant::now();
+                let spinner = console.spinner(self.name());
+                let values = reference::evaluate_f64(graph, inputs);
+                spinner.finish_and_clear();
+                console.note(format_args!("{}: {}", self.name(), units::seconds(start.elapsed().as_secs_f64())));
+                values?.into_iter().map(|(id, dense)| Ok((id, dense.to_host(graph.tensor(id))?))).collect()
             }
         }
     }
@@ -79,12 +84,17 @@ pub(super) fn verify(subject: &Subject<'_>, options: &RunOptions, console: &mut 
     if !has_kernel {
         console.line("         no generated kernel of this graph can run here")?;
     }
-    let limit = cost::EVALUATION_LIMIT.min(if has_kernel { kernels.limit() } else { u64::MAX });
-    let comparison = if cost::steps(subject.graph) <= limit || options.full {
+    let slowest = if has_kernel { kernels.rate() } else { cost::GPU };
+    let is_quick = |graph: &FinalizedGraph| cost::EVALUATION.is_quick(graph) && slowest.is_quick(graph);
+    let comparison = if is_quick(subject.graph) || options.full {
         compare(subject, [&expected, &actual], console)?
     } else {
         let accepts = |smaller: &FinalizedGraph| !has_kernel || kernels.check(&Arc::new(smaller.clone())).is_ok();
-        compare_shrunk(subject.graph, [&expected, &actual], limit, options.seed, accepts, console)?
+        let Some(shrunk) = shrink(subject.graph, is_quick, accepts) else {
+            let message = "the graph takes minutes to verify, and cannot be shrunk; --full verifies it all the same";
+            return Err(Error::NotSupported(message.to_owned()).into());
+        };
+        compare_shrunk(shrunk, [&expected, &actual], options.seed, console)?
     };
     comparison.to_string().lines().try_for_each(|line| console.line(format_args!("         {line}")))?;
     if !comparison.is_match() {
@@ -105,29 +115,35 @@ fn compare(
         _ => computation.outputs(graph, inputs, console),
     };
     let (expected, actual) = (outputs(expected)?, outputs(actual)?);
-    let bounds = reference::bounds(graph, inputs)?;
-    reference::compare(graph, &expected, &actual, Some(&bounds))
+    judge(graph, inputs, [&expected, &actual], console)
 }
 
 /// Compares on a smaller twin of the graph, with random inputs.
 fn compare_shrunk(
-    graph: &FinalizedGraph,
+    shrunk: Shrunk,
     [expected, actual]: [&Computation<'_>; 2],
-    limit: u64,
     seed: u64,
-    accepts: impl Fn(&FinalizedGraph) -> bool,
     console: &mut Console,
 ) -> Result<Comparison> {
-    let Some(shrunk) = shrink(graph, limit, accepts) else {
-        let steps = units::count(cost::steps(graph) as f64, "steps");
-        let message = format!("a graph of {steps} cannot be shrunk, and is not verified in less than minutes; use --full");
-        return Err(Error::NotSupported(message).into());
-    };
-    console.line("         on a shrunk graph with random inputs, since the full one would take minutes:")?;
+    console.line("         on a shrunk graph with random inputs, since the full one takes minutes:")?;
     shrunk.changes.iter().try_for_each(|change| console.line(format_args!("         {change}")))?;
     let graph = Arc::new(shrunk.graph);
     let inputs = random_inputs(&graph, seed, Distribution::Normal)?;
     let (expected, actual) = (expected.outputs(&graph, &inputs, console)?, actual.outputs(&graph, &inputs, console)?);
-    let bounds = reference::bounds(&graph, &inputs)?;
-    Ok(reference::compare(&graph, &expected, &actual, Some(&bounds))?)
+    Ok(judge(&graph, &inputs, [&expected, &actual], console)?)
+}
+
+/// Holds two results against the error bounds.
+fn judge(
+    graph: &FinalizedGraph,
+    inputs: &HostTensors,
+    [expected, actual]: [&HostTensors; 2],
+    console: &Console,
+) -> std::result::Result<Comparison, Error> {
+    let start = Instant::now();
+    let spinner = console.spinner("error bounds");
+    let bounds = reference::bounds(graph, inputs);
+    spinner.finish_and_clear();
+    console.note(format_args!("error bounds: {}", units::seconds(start.elapsed().as_secs_f64())));
+    reference::compare(graph, expected, actual, Some(&bounds?))
 }
