@@ -7,7 +7,11 @@ use fusewright::engine::Floor;
 use fusewright::graph::{FinalizedGraph, Operation, TensorId};
 
 /// Longest that a computation may take before a smaller graph takes its place, in seconds.
-pub(super) const PATIENCE: f64 = 60.0;
+pub(super) const RUN_SECONDS: f64 = 60.0;
+
+/// As [`RUN_SECONDS`], for each computation of a verification. It bounds the memory of the error bounds, too: about two
+/// gigabytes.
+pub(super) const VERIFY_SECONDS: f64 = 20.0;
 
 /// Speed of a computation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,13 +23,13 @@ pub(super) struct Rate {
 }
 
 /// The CPU engine.
-pub(super) const CPU_ENGINE: Rate = Rate { multiply_adds: 4e9, elements: 5e7 };
+pub(super) const CPU_ENGINE: Rate = Rate { multiply_adds: 5e9, elements: 1e8 };
 
 /// The emulator, which runs every kernel under two schedules.
-pub(super) const EMULATOR: Rate = Rate { multiply_adds: 2e7, elements: 1e7 };
+pub(super) const EMULATOR: Rate = Rate { multiply_adds: 1e8, elements: 2e7 };
 
 /// The op-by-op f64 evaluation, and the error bounds, which repeat it.
-pub(super) const EVALUATION: Rate = Rate { multiply_adds: 5e8, elements: 1e7 };
+pub(super) const EVALUATION: Rate = Rate { multiply_adds: 2.5e8, elements: 1e7 };
 
 /// A GPU: never too slow to wait for.
 pub(super) const GPU: Rate = Rate { multiply_adds: f64::INFINITY, elements: f64::INFINITY };
@@ -36,11 +40,6 @@ impl Rate {
         let others = graph.operations().filter(|operation| !operation.is_core());
         let elements: f64 = others.map(|operation| largest_tensor(graph, operation)).sum();
         Floor::of(graph).flops as f64 / 2.0 / self.multiply_adds + elements / self.elements
-    }
-
-    /// Whether a graph is done while a person waits.
-    pub(super) fn is_quick(self, graph: &FinalizedGraph) -> bool {
-        self.seconds(graph) <= PATIENCE
     }
 }
 

@@ -9,6 +9,7 @@ use fusewright::reference::{Distribution, random_inputs};
 
 use super::arguments::{DeviceChoice, RunOptions};
 use super::console::{Console, Style};
+use super::cost;
 use super::executor::{Execution, Executor};
 use super::files;
 use super::outcome::Result;
@@ -51,17 +52,17 @@ fn bounded(
     options: &RunOptions,
     console: &mut Console,
 ) -> Result<Arc<FinalizedGraph>> {
-    let rate = executor.rate();
-    if rate.is_quick(graph) || options.full {
+    let is_quick = |graph: &FinalizedGraph| executor.rate().seconds(graph) <= cost::RUN_SECONDS;
+    if is_quick(graph) || options.full {
         return Ok(Arc::clone(graph));
     }
-    let wait = format!("about {} on {}", units::seconds(rate.seconds(graph)), executor.name());
+    let wait = format!("about {} on {}", units::seconds(executor.rate().seconds(graph)), executor.name());
     if options.inputs.is_some() || options.outputs.is_some() {
         console.warn(format_args!("the graph takes {wait}"));
         return Ok(Arc::clone(graph));
     }
     let accepts = |smaller: &FinalizedGraph| executor.check(&Arc::new(smaller.clone())).is_ok();
-    let Some(shrunk) = shrink(graph, |smaller| rate.is_quick(smaller), accepts) else {
+    let Some(shrunk) = shrink(graph, is_quick, accepts) else {
         console.warn(format_args!("the graph takes {wait}, and cannot be shrunk"));
         return Ok(Arc::clone(graph));
     };
