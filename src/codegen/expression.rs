@@ -202,6 +202,7 @@ fn function(attributes: &Pointwise) -> &'static str {
         (PointwiseMode::Max, false) => "fw_max_skip_nan",
         (PointwiseMode::Min, false) => "fw_min_skip_nan",
         (PointwiseMode::ReluFwd, false) => "fw_relu_skip_nan",
+        (PointwiseMode::ReluBwd, false) => "fw_relu_bwd_skip_nan",
         (mode, _) => names::mode_function(mode),
     }
 }
