@@ -34,3 +34,8 @@ pub mod reference;
 pub mod emulator;
 
 pub mod plan;
+
+/// The example in the README, compiled and run with the other examples of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,3 +1,7 @@
-//! The command line.
+//! The `fusewright` program. Everything it does is in [`cli`]; the compiler itself is the library.
 
-fn main() {}
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

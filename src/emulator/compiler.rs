@@ -90,6 +90,11 @@ impl Compiler {
         })
     }
 
+    /// First line of `--version`.
+    pub(super) fn into_version(self) -> String {
+        self.version
+    }
+
     fn probe(command: &str) -> Option<Self> {
         let mut words = command.split_whitespace().map(str::to_owned);
         let program = words.next()?;

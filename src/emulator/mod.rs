@@ -114,6 +114,14 @@ impl EmulatedKernel {
     }
 }
 
+/// The C++ compiler that [`EmulatedKernel::compile`] would use: the first line of its `--version`.
+///
+/// # Errors
+/// [`Error::Environment`] if there is none, with what was looked for.
+pub fn compiler_version() -> Result<String> {
+    Compiler::find().map(Compiler::into_version)
+}
+
 fn require_same_bytes(tensor: &str, lazy: &[u8], eager: &[u8]) -> Result<()> {
     match lazy.iter().zip(eager).position(|(a, b)| a != b) {
         None => Ok(()),

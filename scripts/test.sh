@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# All that must hold before a commit: format, lints, documentation, tests of every tier that this machine can run, examples.
+#
+#   scripts/test.sh              fetches NVRTC from the Python package index first (into .nv/, once)
+#   scripts/test.sh --offline    fetches nothing
+#
+# A tier without what it needs is skipped and says so; FUSEWRIGHT_REQUIRE_NVRTC=1 and FUSEWRIGHT_REQUIRE_EMULATOR=1 make
+# that a failure.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s (%ss)\n' "$*" "$SECONDS"; }
+
+case "${1:-}" in
+--offline) ;;
+'') step "NVRTC"; scripts/fetch-nvrtc.sh ;;
+*) echo "usage: scripts/test.sh [--offline]" >&2; exit 2 ;;
+esac
+
+step "format"
+cargo fmt --check
+step "lints"
+cargo clippy --locked --all-targets -- -D warnings
+step "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib --document-private-items
+step "tests"
+cargo test --locked
+step "examples"
+for example in examples/[0-9]*.rs; do
+    name=$(basename "$example" .rs)
+    echo "-- $name"
+    cargo run --locked --quiet --example "$name" >"target/$name.out" || { tail -20 "target/$name.out"; exit 1; }
+    tail -1 "target/$name.out"
+done
+step "done"

@@ -1,0 +1,272 @@
+//! The command line's arguments.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use fusewright::device::ComputeCapability;
+use fusewright::support::SurfaceId;
+
+/// A runtime fusion compiler for operation graphs in the cuDNN Graph API model.
+///
+/// FILE is a graph in the cuDNN frontend's JSON, a log or JSONL file that holds graphs, or - for standard input.
+#[derive(Debug, Parser)]
+#[command(name = "fusewright", version, arg_required_else_help = true)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub(super) command: Command,
+    /// Say nothing on standard error but errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(super) quiet: bool,
+    /// Say more on standard error; twice: why each decision was taken
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Tell for every graph which support surface and engine takes it, or every rule it breaks
+    Check(CheckOptions),
+    /// Show stages, engine choice, launches, floor and source of a graph
+    Explain(ExplainOptions),
+    /// Compile kernels with NVRTC, and tell what they need of the chip
+    Compile(CompileOptions),
+    /// Compute a graph's outputs, on a GPU, in the emulator or on the CPU engine
+    Run(RunOptions),
+    /// Measure graphs on a GPU
+    Bench(BenchOptions),
+    /// List the rules of the support surfaces
+    Rules(RulesOptions),
+    /// Show, check or empty the disk cache
+    Cache(CacheOptions),
+    /// Tell what was found on this machine, and how to get what is missing
+    Doctor,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CheckOptions {
+    /// Graph files, logs, JSONL; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+    /// Compute capability to check for, such as sm_90; may be repeated [default: sm_90]
+    #[arg(long = "arch", value_name = "SM")]
+    pub(super) capabilities: Vec<ComputeCapability>,
+    /// Ask this support surface only (90, 80 or 70); may be repeated
+    #[arg(long = "surface", value_name = "N", value_parser = surface)]
+    pub(super) surfaces: Vec<SurfaceId>,
+    /// Only this graph of each file, by number or name
+    #[arg(long)]
+    pub(super) graph: Option<Selector>,
+    /// Text for people, or one JSON object a line
+    #[arg(long, default_value = "text")]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExplainOptions {
+    /// Graph file; - is standard input
+    pub(super) file: PathBuf,
+    /// Compute capability to explain for
+    #[arg(long = "arch", value_name = "SM", default_value = "sm_90")]
+    pub(super) capability: ComputeCapability,
+    /// Only this graph of the file, by number or name
+    #[arg(long)]
+    pub(super) graph: Option<Selector>,
+    /// Print the CUDA source alone
+    #[arg(long)]
+    pub(super) source: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CompileOptions {
+    /// Graph files; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+    /// Compute capability to compile for; may be repeated [default: sm_90]
+    #[arg(long = "arch", value_name = "SM")]
+    pub(super) capabilities: Vec<ComputeCapability>,
+    /// Only this graph of each file, by number or name
+    #[arg(long)]
+    pub(super) graph: Option<Selector>,
+    /// Folder for the .cu and .cubin files, made where absent
+    #[arg(long)]
+    pub(super) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RunOptions {
+    /// Graph file; - is standard input
+    pub(super) file: PathBuf,
+    /// This graph of the file, by number or name; needed where it holds several
+    #[arg(long)]
+    pub(super) graph: Option<Selector>,
+    /// auto (the first GPU, else the CPU engine), cpu, emulator or cuda:N
+    #[arg(long, default_value = "auto")]
+    pub(super) device: DeviceChoice,
+    /// Inputs by tensor name (or uid), dense row-major; without it they are random
+    #[arg(long)]
+    pub(super) inputs: Option<PathBuf>,
+    /// Where the outputs go, in the form of the inputs
+    #[arg(long)]
+    pub(super) outputs: Option<PathBuf>,
+    /// Seed of random inputs
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: u64,
+    /// Compare two independent computations; exit with 1 if they disagree
+    #[arg(long)]
+    pub(super) verify: bool,
+    /// Never compute a shrunk graph, however long the full one takes
+    #[arg(long)]
+    pub(super) full: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BenchOptions {
+    /// Graph files; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+    /// Only this graph of each file, by number or name
+    #[arg(long)]
+    pub(super) graph: Option<Selector>,
+    /// The GPU to measure on
+    #[arg(long, default_value = "cuda:0", value_parser = cuda_device)]
+    pub(super) device: u32,
+    /// Also write the figures to this JSON file
+    #[arg(long)]
+    pub(super) json: Option<PathBuf>,
+    /// Measure every engine config and keep the fastest
+    #[arg(long)]
+    pub(super) autotune: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RulesOptions {
+    /// Text for people, or one JSON list
+    #[arg(long, default_value = "text")]
+    pub(super) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CacheOptions {
+    /// What to do with it
+    #[arg(value_enum)]
+    pub(super) action: CacheAction,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum CacheAction {
+    /// Print its folder
+    Path,
+    /// List its entries
+    List,
+    /// Remove its entries
+    Clear,
+    /// Read every entry and name the damaged ones
+    Verify,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+/// A graph of a file: by its number, from 1, or by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Selector {
+    /// Number in order of appearance.
+    Number(usize),
+    /// Name.
+    Name(String),
+}
+
+impl FromStr for Selector {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(0) => Err("graphs are counted from 1".to_owned()),
+            Ok(number) => Ok(Self::Number(number)),
+            Err(_) => Ok(Self::Name(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "graph {number}"),
+            Self::Name(name) => write!(f, "graph '{}'", name.escape_debug()),
+        }
+    }
+}
+
+/// What computes a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DeviceChoice {
+    /// The first GPU, else the CPU engine.
+    Auto,
+    /// The CPU engine.
+    Cpu,
+    /// The generated kernel, on the CPU.
+    Emulator,
+    /// The generated kernel, on this GPU.
+    Cuda(u32),
+}
+
+impl FromStr for DeviceChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "emulator" => Ok(Self::Emulator),
+            _ => cuda_device(text)
+                .map(Self::Cuda)
+                .map_err(|_| "a device is one of auto, cpu, emulator, cuda:0, cuda:1, …".to_owned()),
+        }
+    }
+}
+
+/// `cuda` or `cuda:N`.
+fn cuda_device(text: &str) -> Result<u32, String> {
+    let ordinal = if text == "cuda" { Some("0") } else { text.strip_prefix("cuda:") };
+    ordinal.and_then(|digits| digits.parse().ok()).ok_or_else(|| "a GPU is written cuda:0, cuda:1, …".to_owned())
+}
+
+fn surface(text: &str) -> Result<SurfaceId, String> {
+    let number = text.parse().ok();
+    number.and_then(SurfaceId::from_number).ok_or_else(|| "a support surface is 90, 80 or 70".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        use clap::CommandFactory as _;
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn graphs_are_picked_by_number_or_name() {
+        assert_eq!("12".parse(), Ok(Selector::Number(12)));
+        assert_eq!("12b".parse(), Ok(Selector::Name("12b".to_owned())));
+        assert!("0".parse::<Selector>().is_err());
+    }
+
+    #[test]
+    fn devices_are_read_in_every_form() {
+        assert_eq!("cuda:3".parse(), Ok(DeviceChoice::Cuda(3)));
+        assert_eq!("cuda".parse(), Ok(DeviceChoice::Cuda(0)));
+        for wrong in ["gpu", "cuda:", "cuda:-1", "cuda:x", ""] {
+            assert!(wrong.parse::<DeviceChoice>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! `fusewright bench`: what graphs cost on a GPU.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use fusewright::compile::{Cache, Compiler, Options};
+use fusewright::device::Device;
+use fusewright::engine::{self, EngineConfig, Floor, Selection, core_type};
+use fusewright::error::Error;
+use fusewright::graph::FinalizedGraph;
+use fusewright::plan::{DeviceContext, DeviceTensors, Driver, ExecutionPlan, Timing, copy_bandwidth, time};
+use fusewright::reference::{Distribution, random_inputs};
+use serde::Serialize;
+
+use super::arguments::BenchOptions;
+use super::build;
+use super::console::{Console, Style};
+use super::files::{self, LoadedGraph};
+use super::outcome::Result;
+use super::tensor_file::ResultFile;
+use super::units;
+
+/// One entry of the list that `--json` writes.
+#[derive(Clone, Debug, Serialize)]
+struct Measurement {
+    /// Stem of the file; with the graph's name where the file holds several.
+    case: String,
+    /// Median time of one execution with a cold L2.
+    median_ms: f64,
+    /// From the finalized graph to a loaded plan, without any cache.
+    build_ms: f64,
+    /// Median time that one execution keeps the host.
+    host_us_per_execute: f64,
+    engine: &'static str,
+    config: String,
+    /// Time of the floor at the bandwidth measured in this run, over the median.
+    fraction_of_floor: f64,
+}
+
+/// A GPU under measurement.
+struct Bench {
+    context: DeviceContext,
+    /// The device, with the bandwidth measured now.
+    device: Device,
+    compiler: Compiler,
+    autotune: bool,
+}
+
+pub(super) fn run(options: &BenchOptions, console: &mut Console) -> Result<()> {
+    check_cases(&options.files)?;
+    let result_file = options.json.as_deref().map(ResultFile::create).transpose()?;
+    let bench = Bench::open(options)?;
+    let bandwidth = units::count(bench.device.bytes_per_second, "B/s");
+    console.line(format_args!("{} ({}), device copy {bandwidth}", bench.device.name, bench.device.capability))?;
+    console.line(format_args!(
+        "{:<40} {:>10} {:>9} {:>8} {:>7}  engine config",
+        "case", "median ms", "build ms", "host µs", "floor"
+    ))?;
+    let mut measurements: Vec<Measurement> = Vec::new();
+    let progress = console.bar(options.files.len());
+    for path in &options.files {
+        progress.set_message(path.display().to_string());
+        let one = std::slice::from_ref(path);
+        files::for_each(one, options.graph.as_ref(), console, |loaded, console| {
+            let place = loaded.place.clone();
+            let measurement = bench.measure(path, loaded).map_err(|error| files::locate(&place, error))?;
+            progress.suspend(|| console.line(measurement.row(console)).and_then(|()| console.flush()))?;
+            measurements.push(measurement);
+            Ok(())
+        })?;
+        progress.inc(1);
+    }
+    progress.finish_and_clear();
+    match result_file {
+        Some(file) => Ok(file.write(&serde_json::to_vec_pretty(&measurements).map_err(std::io::Error::from)?)?),
+        None => Ok(()),
+    }
+}
+
+/// Cases are told apart by the stems of their files.
+fn check_cases(paths: &[PathBuf]) -> std::result::Result<(), Error> {
+    let mut stems: HashMap<String, &Path> = HashMap::new();
+    for path in paths {
+        if let Some(other) = stems.insert(stem(path), path) {
+            let message = format!("has the stem of {}, by which the results are named", other.display());
+            return Err(Error::input(path.display().to_string(), message));
+        }
+    }
+    Ok(())
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+impl Bench {
+    fn open(options: &BenchOptions) -> std::result::Result<Self, Error> {
+        let context = Driver::load()?.open(options.device)?;
+        let device = Device { bytes_per_second: copy_bandwidth(&context)? * 1e9, ..context.device().clone() };
+        // No cache: building is measured, too. The library is loaded before the first measurement.
+        let compiler = Compiler::new(Cache::memory_only(), Options::default());
+        compiler.nvrtc(device.capability)?;
+        Ok(Self { context, device, compiler, autotune: options.autotune })
+    }
+
+    fn measure(&self, path: &Path, loaded: LoadedGraph) -> std::result::Result<Measurement, Error> {
+        let stem = stem(path);
+        let case = if loaded.is_alone { stem } else { format!("{stem}/{}", loaded.name) };
+        let graph = Arc::new(loaded.graph);
+        let selection = engine::select(&graph, self.device.capability)?;
+        let count = if self.autotune { usize::MAX } else { 1 };
+        let mut best: Option<Measurement> = None;
+        for config in selection.candidates(&self.device).into_iter().take(count) {
+            let measurement = self.measure_config(&case, &graph, &selection, config)?;
+            if best.as_ref().is_none_or(|best| measurement.median_ms < best.median_ms) {
+                best = Some(measurement);
+            }
+        }
+        best.ok_or_else(|| Error::NotSupported(format!("engine {} offers no config", selection.engine().name())))
+    }
+
+    fn measure_config(
+        &self,
+        case: &str,
+        graph: &Arc<FinalizedGraph>,
+        selection: &Selection,
+        config: EngineConfig,
+    ) -> std::result::Result<Measurement, Error> {
+        let start = Instant::now();
+        let build = build::render(selection, config, &self.device)?;
+        let compiled = build.compile(&self.compiler, self.device.capability)?;
+        let plan = ExecutionPlan::build(&self.context, graph, &build.source, &compiled.cubin)?;
+        let build_ms = start.elapsed().as_secs_f64() * 1e3;
+        let inputs = random_inputs(graph, 0, Distribution::Normal)?;
+        let tensors = DeviceTensors::upload(&plan, graph, &inputs)?;
+        let Timing { median_ms, host_us_per_execute, .. } = time(&plan, &tensors)?;
+        let floor_ms = Floor::of(graph).seconds(&self.device, core_type(graph)) * 1e3;
+        Ok(Measurement {
+            case: case.to_owned(),
+            median_ms,
+            build_ms,
+            host_us_per_execute,
+            engine: build.config.engine,
+            config: build.config.to_string(),
+            fraction_of_floor: floor_ms / median_ms,
+        })
+    }
+}
+
+impl Measurement {
+    fn row(&self, console: &Console) -> String {
+        let Self { case, median_ms, build_ms, host_us_per_execute, config, fraction_of_floor, .. } = self;
+        let floor = format!("{:>6.0}%", fraction_of_floor * 100.0);
+        let style = if *fraction_of_floor >= 0.85 { Style::Good } else { Style::Refused };
+        let floor = console.paint(style, floor);
+        format!("{case:<40} {median_ms:>10.4} {build_ms:>9.1} {host_us_per_execute:>8.2} {floor}  {config}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_stems_are_refused() {
+        let paths = ["a/x.json", "b/y.json", "b/x.json"].map(PathBuf::from);
+        let error = check_cases(&paths).unwrap_err();
+        assert!(error.to_string().starts_with("b/x.json: has the stem of a/x.json"), "{error}");
+        assert!(check_cases(&paths[..2]).is_ok());
+    }
+}

@@ -1,0 +1,105 @@
+//! `fusewright doctor`: what was found on this machine, and how to get what is missing.
+
+use std::path::Path;
+
+use fusewright::compile::{Cache, Nvrtc};
+use fusewright::emulator;
+use fusewright::error::Error;
+use fusewright::plan::Driver;
+
+use super::console::{Console, Style};
+use super::outcome::{Outcome, Result};
+use super::units;
+
+/// Looks for everything that could be used, in the order in which a graph meets it. The CPU engine is always there;
+/// the outcome is bad where generated code can be neither compiled nor run.
+pub(super) fn run(console: &mut Console) -> Result<()> {
+    console.line(format_args!("fusewright   {}", env!("CARGO_PKG_VERSION")))?;
+    let has_nvrtc = nvrtc(console)?;
+    let has_gpu = driver(console)?;
+    let has_emulator = emulator(console)?;
+    cache(console)?;
+    console.line(summary(has_nvrtc, has_gpu, has_emulator))?;
+    if !has_nvrtc && !has_emulator {
+        console.note_outcome(Outcome::Environment);
+    }
+    Ok(())
+}
+
+fn summary(has_nvrtc: bool, has_gpu: bool, has_emulator: bool) -> &'static str {
+    match (has_nvrtc, has_gpu, has_emulator) {
+        (true, true, _) => "graphs run on the GPU",
+        (false, true, _) => "graphs cannot be compiled for the GPU without NVRTC; they run on the CPU engine",
+        (_, false, true) => "graphs run on the CPU engine, and generated kernels in the emulator",
+        (true, false, false) => "graphs run on the CPU engine; generated kernels can be compiled, not run",
+        (false, false, false) => "graphs run on the CPU engine; generated kernels can be neither compiled nor run",
+    }
+}
+
+fn nvrtc(console: &mut Console) -> Result<bool> {
+    let found = [13, 12].map(Nvrtc::load_version);
+    for nvrtc in found.iter().flatten() {
+        console.line(format_args!("NVRTC        {} in {}", nvrtc.version(), nvrtc.path().display()))?;
+    }
+    match found {
+        [Err(error), Err(_)] => absent(console, "NVRTC", &error).map(|()| false),
+        [Err(_), Ok(_)] | [Ok(_), Err(_)] | [Ok(_), Ok(_)] => Ok(true),
+    }
+}
+
+fn driver(console: &mut Console) -> Result<bool> {
+    let driver = match Driver::load() {
+        Ok(driver) => driver,
+        Err(error) => return absent(console, "CUDA driver", &error).map(|()| false),
+    };
+    let (major, minor) = driver.version();
+    console.line(format_args!("CUDA driver  for CUDA {major}.{minor}"))?;
+    for ordinal in 0..driver.device_count() {
+        match driver.device(ordinal) {
+            Ok(device) => console.line(format_args!(
+                "cuda:{ordinal}       {}, {}, {} multiprocessors, {} of shared memory a block, {} of L2",
+                device.name,
+                device.capability,
+                device.sm_count,
+                units::bytes(device.shared_bytes_per_block.into()),
+                units::bytes(device.l2_bytes),
+            ))?,
+            Err(error) => absent(console, &format!("cuda:{ordinal}"), &error)?,
+        }
+    }
+    Ok(true)
+}
+
+fn emulator(console: &mut Console) -> Result<bool> {
+    match emulator::compiler_version() {
+        Ok(version) => console.line(format_args!("C++ compiler {version}, for the emulator"))?,
+        Err(error) => return absent(console, "C++ compiler", &error).map(|()| false),
+    }
+    Ok(true)
+}
+
+fn cache(console: &mut Console) -> Result<()> {
+    let cache = Cache::from_environment();
+    let Some(folder) = cache.folder() else {
+        return Ok(console.line("disk cache   off (FUSEWRIGHT_CACHE, or no home folder): every process compiles anew")?);
+    };
+    match writable(folder) {
+        Ok(()) => console.line(format_args!("disk cache   {}", folder.display()))?,
+        Err(error) => {
+            let message = format!("{} cannot be written ({error}); set FUSEWRIGHT_CACHE_DIR to a folder that can be", folder.display());
+            absent(console, "disk cache", &Error::environment(message))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the folder, and a file in it.
+fn writable(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    tempfile::tempfile_in(folder).map(drop)
+}
+
+fn absent(console: &mut Console, what: &str, error: &Error) -> Result<()> {
+    let word = console.paint(Style::Refused, "missing");
+    Ok(console.line(format_args!("{what:<12} {word}: {error}"))?)
+}

@@ -1,0 +1,116 @@
+//! `fusewright explain`: how a graph is cut, which engine takes it and why, what is launched, what it costs at least.
+
+use std::sync::Arc;
+
+use fusewright::codegen::Source;
+use fusewright::device::Device;
+use fusewright::engine::{self, ENGINES, EngineConfig, Floor, Selection, core_type};
+use fusewright::fusion::fuse;
+use fusewright::graph::FinalizedGraph;
+use fusewright::support::SurfaceId;
+
+use super::arguments::ExplainOptions;
+use super::build;
+use super::console::{Console, Style};
+use super::files::{self, LoadedGraph};
+use super::outcome::{Outcome, Result};
+use super::units;
+
+pub(super) fn run(options: &ExplainOptions, console: &mut Console) -> Result<()> {
+    let device = Device::typical(options.capability);
+    let paths = std::slice::from_ref(&options.file);
+    files::for_each(paths, options.graph.as_ref(), console, |loaded, console| match options.source {
+        true => print_source(loaded, &device, console),
+        false => explain(loaded, &device, console),
+    })
+}
+
+fn print_source(loaded: LoadedGraph, device: &Device, console: &mut Console) -> Result<()> {
+    let build = build::generate(&Arc::new(loaded.graph), device).map_err(|error| files::locate(&loaded.place, error))?;
+    Ok(console.text(&build.source.text)?)
+}
+
+fn explain(loaded: LoadedGraph, device: &Device, console: &mut Console) -> Result<()> {
+    let graph = Arc::new(loaded.graph);
+    let decision = engine::decide(&graph, device.capability, &SurfaceId::ALL);
+    console.line(console.paint(Style::Heading, &loaded.place))?;
+    stages(&graph, console)?;
+    heading(console, "verdict")?;
+    indented(&decision.report.to_string(), console)?;
+    heading(console, "engines")?;
+    decision.passed_over.iter().try_for_each(|reason| console.line(format_args!("  passed over {reason}")))?;
+    match decision.into_selection() {
+        Ok(selection) => kernel(&selection, device, console)?,
+        Err(_) => {
+            console.line("  none")?;
+            console.note_outcome(Outcome::Refused);
+        }
+    }
+    floor(&graph, device, console)
+}
+
+fn heading(console: &mut Console, text: &str) -> Result<()> {
+    Ok(console.line(console.paint(Style::Heading, text))?)
+}
+
+fn indented(text: &str, console: &mut Console) -> Result<()> {
+    text.lines().try_for_each(|line| console.line(format_args!("  {line}")))?;
+    Ok(())
+}
+
+/// The graph's text with the stage before each operation, then what the names stand for.
+fn stages(graph: &Arc<FinalizedGraph>, console: &mut Console) -> Result<()> {
+    let fusion = fuse(Arc::clone(graph));
+    heading(console, "stages")?;
+    match &fusion {
+        Ok(fusion) => console.line(format_args!("  pattern {:?}: {}", fusion.pattern(), fusion.pattern().form()))?,
+        Err(misfit) => console.line(format_args!("  no pattern: {misfit}"))?,
+    }
+    let text = graph.text();
+    let inputs = text.lines().count() - graph.operations().len();
+    for (number, line) in text.lines().enumerate() {
+        let id = number.checked_sub(inputs).and_then(|operation| graph.operation_ids().nth(operation));
+        let stage = match (&fusion, id) {
+            (Ok(fusion), Some(id)) => fusion.stage(id).name(),
+            (Err(_), Some(_)) => "?",
+            (_, None) => "",
+        };
+        console.line(format_args!("  {stage:<5} {line}"))?;
+    }
+    heading(console, "names")?;
+    indented(&graph.legend(), console)
+}
+
+/// The engine chosen with those after it, its configs, and what the first one launches.
+fn kernel(selection: &Selection, device: &Device, console: &mut Console) -> Result<()> {
+    let chosen = selection.engine();
+    console.line(format_args!("  chosen {}: {}", chosen.name(), chosen.summary()))?;
+    for later in ENGINES.iter().skip_while(|engine| engine.name() != chosen.name()).skip(1) {
+        console.line(format_args!("  not asked {}: it comes later", later.name()))?;
+    }
+    let candidates = selection.candidates(device);
+    heading(console, "configs, best first")?;
+    candidates.iter().try_for_each(|config| console.line(format_args!("  {config}")))?;
+    let Some(config) = candidates.into_iter().next() else { return Ok(()) };
+    let build = build::render(selection, config, device)?;
+    launches(&build.source, &build.config, console)
+}
+
+fn launches(source: &Source, config: &EngineConfig, console: &mut Console) -> Result<()> {
+    heading(console, &format!("launches with {config}"))?;
+    console.text(&build::launch_lines(source))?;
+    console.line(format_args!("  workspace {}", units::bytes(source.workspace_bytes)))?;
+    Ok(())
+}
+
+/// The least any implementation moves and computes, and the time a typical chip needs for it.
+fn floor(graph: &FinalizedGraph, device: &Device, console: &mut Console) -> Result<()> {
+    let floor = Floor::of(graph);
+    heading(console, "floor")?;
+    console.line(format_args!("  {} bytes ({}) moved", floor.bytes, units::bytes(floor.bytes)))?;
+    console.line(format_args!("  {} FLOP ({})", floor.flops, units::count(floor.flops as f64, "FLOP")))?;
+    let seconds = units::seconds(floor.seconds(device, core_type(graph)));
+    let bandwidth = units::count(device.bytes_per_second, "B/s");
+    console.line(format_args!("  {seconds} on {} ({}, {bandwidth})", device.name, device.capability))?;
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! Graphs from files.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use fusewright::error::{Error, Malformed};
+use fusewright::graph::FinalizedGraph;
+use fusewright::graph::json::{DocumentReader, GraphDocument};
+
+use super::arguments::Selector;
+use super::console::Console;
+use super::{outcome, units};
+
+/// The graphs of one file that are meant, read as they are asked for.
+pub(super) struct Documents {
+    reader: DocumentReader<Box<dyn BufRead>>,
+    /// The graph selected, where one was.
+    selected: Option<std::vec::IntoIter<GraphDocument>>,
+    /// Number of the last graph given.
+    last: usize,
+}
+
+impl Documents {
+    /// All graphs of a file, or the one selected; `-` is standard input.
+    ///
+    /// # Errors
+    /// [`Error::Input`] naming the file: it cannot be opened, does not hold the selected graph, or holds several of
+    /// that name.
+    pub(super) fn open(path: &Path, selector: Option<&Selector>) -> Result<Self, Error> {
+        let name = path.display().to_string();
+        let input: Box<dyn BufRead> = match name.as_str() {
+            "-" => Box::new(io::stdin().lock()),
+            _ => {
+                let file = File::open(path).map_err(|error| Error::input(&name, format!("cannot be opened: {error}")))?;
+                Box::new(BufReader::with_capacity(1 << 18, file))
+            }
+        };
+        let mut reader = DocumentReader::new(&name, input);
+        let selected = match selector {
+            Some(selector) => Some(vec![select(&name, &mut reader, selector)?].into_iter()),
+            None => None,
+        };
+        Ok(Self { reader, selected, last: 0 })
+    }
+
+    /// What there is to say of the whole file, once all graphs were given: repeats and skipped lines.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let mut remarks = self.reader.warnings().to_vec();
+        for number in 1..=self.last {
+            match self.reader.repeats(number) {
+                0 => {}
+                repeats => remarks.push(format!("graph {number} appears {} times; read once", repeats + 1)),
+            }
+        }
+        remarks
+    }
+}
+
+impl Iterator for Documents {
+    type Item = GraphDocument;
+
+    fn next(&mut self) -> Option<GraphDocument> {
+        let document = match &mut self.selected {
+            Some(selected) => selected.next(),
+            None => self.reader.next(),
+        }?;
+        self.last = document.number;
+        Some(document)
+    }
+}
+
+fn select(
+    name: &str,
+    reader: &mut DocumentReader<Box<dyn BufRead>>,
+    selector: &Selector,
+) -> Result<GraphDocument, Error> {
+    let is_meant = |document: &GraphDocument| match selector {
+        Selector::Number(number) => document.number == *number,
+        Selector::Name(name) => document.name == *name,
+    };
+    let mut count = 0;
+    let mut found: Vec<GraphDocument> = reader.inspect(|_| count += 1).filter(is_meant).collect();
+    let numbers: Vec<String> = found.iter().map(|document| document.number.to_string()).collect();
+    match found.pop() {
+        Some(document) if found.is_empty() => Ok(document),
+        Some(_) => {
+            let message = format!("{selector} is the name of graphs {}: pick one by number", numbers.join(", "));
+            Err(Error::input(name, message))
+        }
+        None => Err(Error::input(name, format!("has no {selector}; it holds {}", units::plural(count, "graph")))),
+    }
+}
+
+/// A well-formed graph and what messages call it.
+pub(super) struct LoadedGraph {
+    /// Its name: that of its record or context, else the file's stem.
+    pub(super) name: String,
+    /// File and graph: `app.log: graph 2 'mlp'`.
+    pub(super) place: String,
+    /// Whether its name is the file's, for want of one of its own and of other graphs.
+    pub(super) is_alone: bool,
+    /// The graph.
+    pub(super) graph: FinalizedGraph,
+}
+
+/// File and graph, as messages name them.
+pub(super) fn place(path: &Path, document: &GraphDocument) -> String {
+    format!("{}: graph {} '{}'", path.display(), document.number, document.name.escape_debug())
+}
+
+/// Finalizes the graph of a document, and passes its warnings on.
+///
+/// # Errors
+/// [`Error::Input`] naming file, graph, node and tensor.
+pub(super) fn load(path: &Path, document: GraphDocument, console: &Console) -> Result<LoadedGraph, Error> {
+    let place = place(path, &document);
+    document.warnings.iter().for_each(|warning| console.warn(format_args!("{place}: {warning}")));
+    let graph = document.result?.finalize().map_err(|malformed| at(&place, &malformed))?;
+    graph.notes().iter().for_each(|note| console.note(format_args!("{place}: {note}")));
+    let is_alone = path.file_stem().is_some_and(|stem| stem == document.name.as_str());
+    Ok(LoadedGraph { name: document.name, place, is_alone, graph })
+}
+
+/// A defect of a graph with its place.
+pub(super) fn at(place: &str, malformed: &Malformed) -> Error {
+    Error::input(place, malformed.to_string())
+}
+
+/// Puts the place before an error that names none.
+pub(super) fn locate(place: &str, error: Error) -> Error {
+    match error {
+        Error::NotSupported(reason) => Error::NotSupported(format!("{place}: {reason}")),
+        Error::Wrong(reason) => Error::Wrong(format!("{place}: {reason}")),
+        Error::Input { place: inner, message } => Error::input(format!("{place}: {inner}"), message),
+        Error::Generated { message, log, source_path } => {
+            Error::Generated { message: format!("{place}: {message}"), log, source_path }
+        }
+        other => other,
+    }
+}
+
+/// Does something with every graph meant; trouble with a file or a graph is reported, and the next is taken.
+pub(super) fn for_each(
+    paths: &[PathBuf],
+    selector: Option<&Selector>,
+    console: &mut Console,
+    mut action: impl FnMut(LoadedGraph, &mut Console) -> outcome::Result<()>,
+) -> outcome::Result<()> {
+    for path in paths {
+        let mut documents = match Documents::open(path, selector) {
+            Ok(documents) => documents,
+            Err(error) => {
+                console.fail(&error);
+                continue;
+            }
+        };
+        for document in documents.by_ref() {
+            let done = load(path, document, console).map_err(Into::into).and_then(|graph| action(graph, console));
+            console.survive(done)?;
+        }
+        documents.remarks().iter().for_each(|remark| console.warn(format_args!("{}: {remark}", path.display())));
+    }
+    Ok(())
+}
+
+/// The one graph of a file that is meant.
+///
+/// # Errors
+/// As [`Documents::open`] and [`load`]; [`Error::Input`] where the file holds several and none is selected.
+pub(super) fn load_one(
+    path: &Path,
+    selector: Option<&Selector>,
+    console: &Console,
+) -> Result<LoadedGraph, Error> {
+    let mut documents = Documents::open(path, selector)?;
+    let first = documents.next();
+    let others = documents.count();
+    match first {
+        Some(document) if others == 0 => load(path, document, console),
+        _ => {
+            let message = format!("holds {} graphs: pick one with --graph", others + 1);
+            Err(Error::input(path.display().to_string(), message))
+        }
+    }
+}

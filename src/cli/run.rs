@@ -1,0 +1,135 @@
+//! `fusewright run`: a graph's outputs, and whether two computations agree on them.
+
+use std::sync::Arc;
+
+use fusewright::error::Error;
+use fusewright::graph::{FinalizedGraph, TensorId};
+use fusewright::host_tensor::{HostTensor, HostTensors};
+use fusewright::reference::{Distribution, random_inputs};
+
+use super::arguments::{DeviceChoice, RunOptions};
+use super::console::{Console, Style};
+use super::executor::{Execution, Executor};
+use super::files;
+use super::outcome::Result;
+use super::shrink::shrink;
+use super::tensor_file::{ResultFile, read_inputs, serialize_outputs};
+use super::{units, verify};
+
+/// Elements shown of each output.
+const SHOWN: usize = 6;
+
+pub(super) fn run(options: &RunOptions, console: &mut Console) -> Result<()> {
+    let loaded = files::load_one(&options.file, options.graph.as_ref(), console)?;
+    let place = loaded.place;
+    let result_file = options.outputs.as_deref().map(ResultFile::create).transpose()?;
+    let executor = Executor::open(options.device)?;
+    let full = Arc::new(loaded.graph);
+    executor.check(&full).map_err(|error| files::locate(&place, error))?;
+    console.line(format_args!("graph    {place}"))?;
+    let graph = bounded(&full, &executor, options, console)?;
+    let inputs = inputs(&graph, options, console)?;
+    let execution = execute(&executor, &graph, &inputs, console).map_err(|error| files::locate(&place, error))?;
+    report(&executor, &execution, options, console)?;
+    for (&id, output) in &execution.outputs {
+        console.line(summary(&graph, id, output)?)?;
+    }
+    if let Some(file) = result_file {
+        file.write(&serialize_outputs(&graph, &execution.outputs)?)?;
+    }
+    if options.verify {
+        let subject = verify::Subject { graph: &graph, inputs: &inputs, execution: &execution, executor: &executor };
+        verify::verify(&subject, options, console)?;
+    }
+    Ok(())
+}
+
+/// The graph, or a smaller twin where the full one would take minutes and its values are random anyway.
+fn bounded(
+    graph: &Arc<FinalizedGraph>,
+    executor: &Executor,
+    options: &RunOptions,
+    console: &mut Console,
+) -> Result<Arc<FinalizedGraph>> {
+    let rate = executor.rate();
+    if rate.is_quick(graph) || options.full {
+        return Ok(Arc::clone(graph));
+    }
+    let wait = format!("about {} on {}", units::seconds(rate.seconds(graph)), executor.name());
+    if options.inputs.is_some() || options.outputs.is_some() {
+        console.warn(format_args!("the graph takes {wait}"));
+        return Ok(Arc::clone(graph));
+    }
+    let accepts = |smaller: &FinalizedGraph| executor.check(&Arc::new(smaller.clone())).is_ok();
+    let Some(shrunk) = shrink(graph, |smaller| rate.is_quick(smaller), accepts) else {
+        console.warn(format_args!("the graph takes {wait}, and cannot be shrunk"));
+        return Ok(Arc::clone(graph));
+    };
+    console.line(format_args!("shrunk   since the full graph takes {wait} (--full computes it all the same):"))?;
+    shrunk.changes.iter().try_for_each(|change| console.line(format_args!("         {change}")))?;
+    Ok(Arc::new(shrunk.graph))
+}
+
+fn inputs(graph: &FinalizedGraph, options: &RunOptions, console: &mut Console) -> Result<HostTensors> {
+    if let Some(path) = &options.inputs {
+        console.line(format_args!("inputs   {}", path.display()))?;
+        return Ok(read_inputs(path, graph)?);
+    }
+    console.line(format_args!("inputs   random, seed {}", options.seed))?;
+    Ok(random_inputs(graph, options.seed, Distribution::Normal)?)
+}
+
+/// Executes with a spinner.
+pub(super) fn execute(
+    executor: &Executor,
+    graph: &Arc<FinalizedGraph>,
+    inputs: &HostTensors,
+    console: &Console,
+) -> std::result::Result<Execution, Error> {
+    let spinner = console.spinner(executor.name());
+    let execution = executor.execute(graph, inputs);
+    spinner.finish_and_clear();
+    if let Ok(Execution { build_seconds, seconds, .. }) = &execution {
+        let (built, computed) = (units::seconds(*build_seconds), units::seconds(*seconds));
+        console.note(format_args!("{}: {computed}, after {built} for the kernel", executor.name()));
+    }
+    execution
+}
+
+fn report(executor: &Executor, execution: &Execution, options: &RunOptions, console: &mut Console) -> Result<()> {
+    let why = match (options.device, executor.runs_kernels()) {
+        (DeviceChoice::Auto, false) => ", since no GPU can be used (fusewright doctor tells why)",
+        _ => "",
+    };
+    console.line(format_args!("device   {}{why}", executor.name()))?;
+    let seconds = units::seconds(execution.seconds);
+    let built = match execution.build_seconds {
+        0.0 => String::new(),
+        built => format!(", after {} for the kernel", units::seconds(built)),
+    };
+    Ok(console.line(format_args!("time     {seconds}{built}"))?)
+}
+
+/// One line about an output: what it is, its range, its first elements.
+fn summary(graph: &FinalizedGraph, id: TensorId, output: &HostTensor) -> std::result::Result<String, Error> {
+    let values: Vec<f64> = output.to_dense()?;
+    let finite = || values.iter().copied().filter(|value| value.is_finite());
+    let (least, greatest) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+    let range = match finite().count() {
+        0 => "no finite value".to_owned(),
+        count => format!("min {least:.6}, max {greatest:.6}, mean {:.6}", finite().sum::<f64>() / count as f64),
+    };
+    let other = match values.len() - finite().count() {
+        0 => String::new(),
+        count => format!(", {count} not finite"),
+    };
+    let first: Vec<String> = values.iter().take(SHOWN).map(f64::to_string).collect();
+    let more = if values.len() > SHOWN { ", …" } else { "" };
+    let (label, data_type) = (graph.describe_tensor(id), output.data_type);
+    Ok(format!("output   {label} {data_type} {:?}: {range}{other}; {}{more}", output.dim, first.join(", ")))
+}
+
+/// A verdict in colour.
+pub(super) fn verdict(is_good: bool, console: &Console) -> String {
+    if is_good { console.paint(Style::Good, "passed") } else { console.paint(Style::Bad, "FAILED") }
+}

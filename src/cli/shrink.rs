@@ -1,0 +1,342 @@
+//! Smaller twins of graphs that are too large for a slow computation.
+//!
+//! The rule: axes whose extents must agree (the K of a matmul's A and B, the same axis of a pointwise operation's
+//! tensors, …) form a class. The class of the largest extent is halved, and so on, until the graph is small enough. A
+//! halved extent is rounded up to a multiple of the largest power of two, up to 16, that divides it, so that alignments
+//! stay as they are; where that is not enough, up to 8, 4, 2 and 1. Left alone are extents of 1 and 2, what a
+//! convolution's window runs over, channels of grouped convolutions, and tensors of operations without such a
+//! structure. Packed tensors stay packed in the same order of axes; others keep their strides.
+
+use fusewright::graph::{
+    Attributes, Convolution, ConvolutionDirection, FinalizedGraph, Graph, Operation, Port, Reordering, Tensor, TensorId,
+};
+
+/// A graph made smaller.
+pub(super) struct Shrunk {
+    /// The smaller graph; its names and uids are those of the large one.
+    pub(super) graph: FinalizedGraph,
+    /// What became of the tensors in memory: `'A' (uid 1) [1, 4096, 4096] as [1, 512, 512]`.
+    pub(super) changes: Vec<String>,
+}
+
+/// Shrinks a graph until it is small enough, or as far as the rule of this module goes. Every step must finalize and be
+/// accepted; `None` where nothing can be shrunk.
+pub(super) fn shrink(
+    graph: &FinalizedGraph,
+    is_small: impl Fn(&FinalizedGraph) -> bool,
+    accepts: impl Fn(&FinalizedGraph) -> bool,
+) -> Option<Shrunk> {
+    let ids: Vec<TensorId> = graph.tensor_ids().collect();
+    let mut draft = graph.to_graph();
+    let mut classes = AxisClasses::of(&draft, &ids);
+    let mut shrunk: Option<FinalizedGraph> = None;
+    for unit in [16, 8, 4, 2, 1] {
+        let mut refused = vec![false; classes.parent.len()];
+        while !is_small(shrunk.as_ref().unwrap_or(graph)) {
+            let Some((class, extent)) = classes.largest(&draft, unit, &refused) else { break };
+            let mut smaller = draft.clone();
+            classes.set_extent(&mut smaller, &ids, class, halved(extent, unit));
+            match smaller.finalize() {
+                Ok(finalized) if accepts(&finalized) => {
+                    shrunk = Some(finalized);
+                    draft = smaller;
+                }
+                _ => refused[class] = true,
+            }
+        }
+    }
+    shrunk.map(|small| Shrunk { changes: changes(graph, &small), graph: small })
+}
+
+/// Half of an extent, rounded up to a multiple of the largest power of two up to `unit` that divides the extent.
+fn halved(extent: i64, unit: i64) -> i64 {
+    let unit = unit.min(1 << extent.trailing_zeros().min(4));
+    (extent + 1) / 2 + (unit - (extent + 1) / 2 % unit) % unit
+}
+
+fn changes(large: &FinalizedGraph, small: &FinalizedGraph) -> Vec<String> {
+    let in_memory = large.inputs().chain(large.outputs());
+    in_memory
+        .filter_map(|id| {
+            let (from, to) = (large.tensor(id), small.tensor(small.tensor_by_uid(large.tensor(id).uid)?));
+            (from.dim != to.dim).then(|| format!("{} {:?} as {:?}", large.describe_tensor(id), from.dim, to.dim))
+        })
+        .collect()
+}
+
+/// Axes of a graph's tensors, joined where their extents must agree: a forest of (tensor, axis) places.
+struct AxisClasses {
+    /// Number of the first axis of each tensor.
+    first: Vec<usize>,
+    parent: Vec<usize>,
+    /// By root: the extent must stay.
+    is_fixed: Vec<bool>,
+}
+
+impl AxisClasses {
+    fn of(graph: &Graph, ids: &[TensorId]) -> Self {
+        let mut first = Vec::with_capacity(ids.len());
+        let mut count = 0;
+        for tensor in graph.tensors() {
+            first.push(count);
+            count += tensor.dim.len();
+        }
+        let mut classes = Self { first, parent: (0..count).collect(), is_fixed: vec![false; count] };
+        for (&id, tensor) in ids.iter().zip(graph.tensors()) {
+            if tensor.ragged_offset.is_some() || tensor.reordering != Reordering::None || tensor.is_pass_by_value {
+                classes.fix_all(graph, id);
+            }
+        }
+        graph.operations().iter().for_each(|operation| classes.join_operation(graph, operation));
+        classes
+    }
+
+    fn join_operation(&mut self, graph: &Graph, operation: &Operation) {
+        match &operation.attributes {
+            Attributes::Pointwise(_) | Attributes::Reduction(_) | Attributes::GenStats => {
+                let Some(result) = operation.result() else { return };
+                let largest = operation.input_tensors().max_by_key(|&id| graph.tensors()[id.index()].dim.len());
+                for id in operation.input_tensors().chain(operation.output_tensors()) {
+                    self.join_broadcast(graph, largest.unwrap_or(result), id, 0);
+                    self.join_broadcast(graph, result, id, 0);
+                }
+            }
+            Attributes::Matmul(_) => self.join_matmul(graph, operation),
+            Attributes::Convolution(convolution) => self.join_convolution(graph, operation, convolution),
+            _ => operation.input_tensors().chain(operation.output_tensors()).for_each(|id| self.fix_all(graph, id)),
+        }
+    }
+
+    fn join_matmul(&mut self, graph: &Graph, operation: &Operation) {
+        let [a, b] = [operation.input(Port::A), operation.input(Port::B)];
+        let (Some(a), Some(b), Some(c)) = (a, b, operation.output(Port::C)) else { return };
+        self.join_broadcast(graph, a, b, 2);
+        self.join_broadcast(graph, c, a, 2);
+        self.join_broadcast(graph, c, b, 2);
+        self.join(graph, (a, 2), (c, 2));
+        self.join(graph, (b, 1), (c, 1));
+        self.join(graph, (a, 1), (b, 2));
+        let overrides = operation.input_tensors().filter(|&id| id != a && id != b);
+        if overrides.count() > 0 {
+            [a, b, c].into_iter().for_each(|id| self.fix_all(graph, id));
+        }
+    }
+
+    /// The image is `[N, C, spatial…]`, the filter `[K, C / groups, window…]`, the response `[N, K, spatial…]`.
+    fn join_convolution(&mut self, graph: &Graph, operation: &Operation, convolution: &Convolution) {
+        let ([one, other], result) = convolution.ports();
+        let (Some(one), Some(other), Some(result)) =
+            (operation.input(one), operation.input(other), operation.output(result))
+        else {
+            return;
+        };
+        let (image, filter, response) = match convolution.direction {
+            ConvolutionDirection::Forward => (one, other, result),
+            ConvolutionDirection::BackwardData => (result, other, one),
+            ConvolutionDirection::BackwardFilter => (other, result, one),
+        };
+        let dim = |id: TensorId| graph.tensors()[id.index()].dim.as_slice();
+        let rank = dim(image).len();
+        for id in [image, filter, response] {
+            (1..=rank.saturating_sub(2)).for_each(|from_last| self.fix(graph, id, from_last));
+        }
+        self.join(graph, (image, rank), (response, rank));
+        self.join(graph, (filter, rank), (response, rank - 1));
+        self.join(graph, (image, rank - 1), (filter, rank - 1));
+        if dim(image).get(1) != dim(filter).get(1) {
+            [image, filter, response].into_iter().for_each(|id| self.fix(graph, id, rank - 1));
+            self.fix(graph, filter, rank);
+        }
+    }
+
+    /// Joins the axes of two tensors that are no broadcast, matched from the last; the last `skip` are left out.
+    fn join_broadcast(&mut self, graph: &Graph, one: TensorId, other: TensorId, skip: usize) {
+        let rank = |id: TensorId| graph.tensors()[id.index()].dim.len();
+        for from_last in skip + 1..=rank(one).min(rank(other)) {
+            self.join(graph, (one, from_last), (other, from_last));
+        }
+    }
+
+    /// Joins two axes, each counted from the last one, which is 1, if they have one extent.
+    fn join(&mut self, graph: &Graph, one: (TensorId, usize), other: (TensorId, usize)) {
+        let (Some((one, extent)), Some((other, same))) = (self.place(graph, one), self.place(graph, other)) else {
+            return;
+        };
+        let (one, other) = (self.root(one), self.root(other));
+        if extent == same && one != other {
+            self.parent[other] = one;
+            self.is_fixed[one] |= self.is_fixed[other];
+        }
+    }
+
+    fn fix(&mut self, graph: &Graph, id: TensorId, from_last: usize) {
+        if let Some((place, _)) = self.place(graph, (id, from_last)) {
+            let root = self.root(place);
+            self.is_fixed[root] = true;
+        }
+    }
+
+    fn fix_all(&mut self, graph: &Graph, id: TensorId) {
+        (1..=graph.tensors()[id.index()].dim.len()).for_each(|from_last| self.fix(graph, id, from_last));
+    }
+
+    fn place(&self, graph: &Graph, (id, from_last): (TensorId, usize)) -> Option<(usize, i64)> {
+        let dim = &graph.tensors()[id.index()].dim;
+        let axis = dim.len().checked_sub(from_last)?;
+        Some((self.first[id.index()] + axis, *dim.get(axis)?))
+    }
+
+    /// The place that stands for a class; paths are halved on the way.
+    fn root(&mut self, mut place: usize) -> usize {
+        while self.parent[place] != place {
+            self.parent[place] = self.parent[self.parent[place]];
+            place = self.parent[place];
+        }
+        place
+    }
+
+    /// The free class of the largest extent that halving makes smaller, the first one of several.
+    fn largest(&mut self, graph: &Graph, unit: i64, refused: &[bool]) -> Option<(usize, i64)> {
+        let extents: Vec<i64> = graph.tensors().iter().flat_map(|tensor| tensor.dim.iter().copied()).collect();
+        let roots: Vec<usize> = (0..extents.len()).map(|place| self.root(place)).collect();
+        let free = |&(root, extent): &(usize, i64)| {
+            !self.is_fixed[root] && !refused[root] && extent > 2 && halved(extent, unit) < extent
+        };
+        roots.into_iter().zip(extents).filter(free).reduce(|best, next| if next.1 > best.1 { next } else { best })
+    }
+
+    fn set_extent(&mut self, graph: &mut Graph, ids: &[TensorId], class: usize, extent: i64) {
+        for &id in ids {
+            let before = graph.tensors()[id.index()].clone();
+            let first = self.first[id.index()];
+            let mut dim = before.dim.clone();
+            for (axis, own) in dim.iter_mut().enumerate() {
+                if self.root(first + axis) == class {
+                    *own = extent;
+                }
+            }
+            let tensor = graph.tensor_mut(id);
+            tensor.stride = strides(&before, &dim);
+            tensor.dim = dim;
+        }
+    }
+}
+
+/// Strides of the tensor with other extents: packed in the same order where it was packed, else as they were.
+fn strides(before: &Tensor, dim: &[i64]) -> Vec<i64> {
+    let mut order: Vec<usize> = (0..before.dim.len()).collect();
+    order.sort_by_key(|&axis| (before.stride[axis], before.dim[axis]));
+    let (mut step, mut new_step) = (1, 1);
+    let mut stride = before.stride.clone();
+    for axis in order {
+        if before.stride[axis] != step {
+            return before.stride.clone();
+        }
+        stride[axis] = new_step;
+        step *= before.dim[axis];
+        new_step *= dim[axis];
+    }
+    stride
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fusewright::graph::{DataType, PointwiseMode, ReductionMode};
+
+    fn floats() -> Graph {
+        let float = DataType::Float;
+        Graph::new().io_data_type(float).intermediate_data_type(float).compute_data_type(float)
+    }
+
+    /// Elements of all tensors, and the core's multiply-adds.
+    fn work(graph: &FinalizedGraph) -> u64 {
+        let elements: i64 = graph.tensors().map(|tensor| tensor.dim.iter().product::<i64>()).sum();
+        elements as u64 + fusewright::engine::Floor::of(graph).flops / 2
+    }
+
+    fn at_most(limit: u64) -> impl Fn(&FinalizedGraph) -> bool {
+        move |graph| work(graph) <= limit
+    }
+
+    fn dims(graph: &FinalizedGraph, name: &str) -> Vec<i64> {
+        graph.tensors().find(|tensor| tensor.name == name).unwrap().dim.clone()
+    }
+
+    fn matmul_bias(m: i64, n: i64, k: i64) -> FinalizedGraph {
+        let mut graph = floats();
+        let a = graph.tensor(Tensor::new("A").row_major([2, m, k]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, k, n]));
+        let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, n]));
+        let c = graph.matmul("mm", a, b);
+        let y = graph.pointwise("add", PointwiseMode::Add, &[c, bias]);
+        graph.set_output(y).name = "Y".to_owned();
+        graph.finalize().unwrap()
+    }
+
+    #[test]
+    fn extents_that_belong_together_shrink_together() {
+        let large = matmul_bias(4096, 1000, 512);
+        let small = shrink(&large, at_most(10_000_000), |_| true).unwrap().graph;
+        let [a, b, y] = ["A", "B", "Y"].map(|name| dims(&small, name));
+        assert_eq!((a[0], a[1], a[2], b[2]), (2, y[1], b[1], y[2]));
+        assert_eq!(dims(&small, "bias"), [1, 1, b[2]]);
+        assert!(work(&small) <= 10_000_000);
+        assert!(a[1] % 16 == 0 && a[2] % 16 == 0 && b[2] % 8 == 0, "{a:?} {b:?}");
+    }
+
+    #[test]
+    fn a_small_graph_is_left_alone() {
+        assert!(shrink(&matmul_bias(16, 16, 16), at_most(1 << 20), |_| true).is_none());
+    }
+
+    #[test]
+    fn what_is_not_accepted_does_not_happen() {
+        let large = matmul_bias(4096, 4096, 512);
+        let small = shrink(&large, at_most(1 << 20), |graph| dims(graph, "A")[1] >= 1024).unwrap().graph;
+        assert_eq!(dims(&small, "A")[1], 1024);
+        assert!(shrink(&large, at_most(1 << 20), |_| false).is_none());
+    }
+
+    #[test]
+    fn halves_keep_the_alignment_and_never_grow() {
+        for (extent, unit, half) in [(4096, 16, 2048), (1000, 16, 504), (33, 16, 17), (16, 16, 16), (16, 8, 8), (3, 1, 2)] {
+            assert_eq!(halved(extent, unit), half, "{extent} by {unit}");
+        }
+        assert!((1..5000).all(|extent| [16, 8, 4, 2, 1].iter().all(|&unit| halved(extent, unit) <= extent)));
+    }
+
+    #[test]
+    fn layouts_are_kept() {
+        let nhwc = Tensor::new("x").channels_last([8, 64, 32, 32]);
+        assert_eq!(strides(&nhwc, &[8, 64, 16, 32]), Tensor::new("x").channels_last([8, 64, 16, 32]).stride);
+        let padded = Tensor::new("x").dim([8, 64]).stride([80, 1]);
+        assert_eq!(strides(&padded, &[8, 32]), [80, 1]);
+    }
+
+    #[test]
+    fn a_reduced_axis_shrinks_alone() {
+        let mut graph = floats();
+        let x = graph.tensor(Tensor::new("X").channels_last([32, 256, 64, 64]));
+        let y = graph.reduction("sum", ReductionMode::Add, x);
+        *graph.set_output(y) = Tensor::new("Y").channels_last([1, 256, 1, 1]);
+        let small = shrink(&graph.finalize().unwrap(), at_most(100_000), |_| true).unwrap().graph;
+        assert_eq!(dims(&small, "Y")[1], dims(&small, "X")[1]);
+        assert!(work(&small) <= 100_000);
+    }
+
+    #[test]
+    fn windows_stay_and_batch_and_channels_shrink() {
+        let mut graph = floats();
+        let x = graph.tensor(Tensor::new("X").channels_last([32, 128, 28, 28]));
+        let w = graph.tensor(Tensor::new("W").channels_last([256, 128, 3, 3]));
+        let convolution = Convolution::new(ConvolutionDirection::Forward, 2).padding([1, 1]);
+        let y = graph.convolution("conv", convolution, [x, w]);
+        graph.set_output(y).name = "Y".to_owned();
+        let small = shrink(&graph.finalize().unwrap(), at_most(50_000_000), |_| true).unwrap().graph;
+        let [x, w, y] = ["X", "W", "Y"].map(|name| dims(&small, name));
+        assert_eq!((&x[2..], &w[2..]), ([28, 28].as_slice(), [3, 3].as_slice()));
+        assert_eq!((x[0], x[1], y[1]), (y[0], w[1], w[0]));
+        assert!(work(&small) <= 50_000_000);
+    }
+}
