@@ -7,9 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::graph::{
-    Attributes, ConvolutionDirection, FinalTensor, FinalizedGraph, Operation, OperationId, Port, TensorId,
-};
+use crate::graph::{Attributes, ConvolutionDirection, FinalizedGraph, Operation, OperationId, Port, TensorId};
 
 /// The five generic patterns (`spec/support-surfaces.md` section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -253,7 +251,8 @@ pub(crate) fn operands(operation: &Operation) -> Option<[TensorId; 2]> {
     Some([operation.input(first)?, operation.input(second)?])
 }
 
-/// Groups of a convolution in its packed form: channels of the image over channels of one filter ([002 9.2.12]).
+/// Groups of a convolution (CV-R1): channels of the image over channels of one filter in the packed form, the extent
+/// of the group axis in the explicit one.
 pub(crate) fn groups(graph: &FinalizedGraph, core: OperationId) -> i64 {
     let operation = graph.operation(core);
     let Attributes::Convolution(convolution) = &operation.attributes else { return 1 };
@@ -262,12 +261,13 @@ pub(crate) fn groups(graph: &FinalizedGraph, core: OperationId) -> i64 {
         ConvolutionDirection::BackwardData => (operation.output(Port::DX), operation.input(Port::W)),
         ConvolutionDirection::BackwardFilter => (operation.input(Port::X), operation.output(Port::DW)),
     };
-    let channels = |tensor: Option<TensorId>| tensor.and_then(|id| channels(graph.tensor(id))).unwrap_or(1);
-    (channels(image) / channels(filter).max(1)).max(1)
-}
-
-fn channels(tensor: &FinalTensor) -> Option<i64> {
-    tensor.dim.get(1).copied()
+    let dim = |tensor: Option<TensorId>| tensor.map_or(&[][..], |id| graph.tensor(id).dim.as_slice());
+    let has_group_axis = dim(image).len() > convolution.stride.len() + 2;
+    match (dim(image).get(1), dim(filter).get(1)) {
+        (Some(&groups), _) if has_group_axis => groups,
+        (Some(image), Some(filter)) => (image / filter).max(1),
+        _ => 1,
+    }
 }
 
 fn single_core(graph: &FinalizedGraph) -> Result<Option<OperationId>, NoPattern> {
@@ -335,5 +335,109 @@ fn no_pattern(graph: &FinalizedGraph, pattern: Pattern, operation: OperationId, 
         place: graph.describe_operation(operation),
         required: format!("the form {} with nothing shared between its parts", pattern.form()),
         found,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Convolution, DataType, Graph, PointwiseMode, Tensor};
+
+    fn half() -> Graph {
+        Graph::new()
+            .io_data_type(DataType::Half)
+            .intermediate_data_type(DataType::Float)
+            .compute_data_type(DataType::Float)
+    }
+
+    fn fused(graph: &Graph) -> Result<Fusion, NoPattern> {
+        fuse(Arc::new(graph.finalize().expect("well formed")))
+    }
+
+    fn names(fusion: &Fusion, tensors: &[TensorId]) -> Vec<String> {
+        tensors.iter().map(|&id| fusion.graph().tensor(id).name.clone()).collect()
+    }
+
+    /// `abs(A)·exp(B)`, then `D = C + bias`; gives the operands and C as well.
+    fn matmul() -> (Graph, [TensorId; 3]) {
+        let mut graph = half();
+        let a = graph.tensor(Tensor::new("A").row_major([1, 8, 16]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, 16, 32]));
+        let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, 32]));
+        let before = graph.pointwise("abs", PointwiseMode::Abs, &[a]);
+        let right = graph.pointwise("exp", PointwiseMode::Exp, &[b]);
+        let c = graph.matmul("mm", before, right);
+        let d = graph.pointwise("add", PointwiseMode::Add, &[c, bias]);
+        *graph.tensor_mut(d) = Tensor::new("D").row_major([1, 8, 32]);
+        (graph, [before, right, c])
+    }
+
+    #[test]
+    fn a_matmul_has_a_mainloop_stage_for_each_operand() {
+        let fusion = fused(&matmul().0).expect("it fits");
+        assert_eq!((fusion.pattern(), fusion.groups()), (Pattern::Matmul, 1));
+        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::MainloopA)), ["A"]);
+        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::MainloopB)), ["B"]);
+        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::Core)), ["abs::OUT_0", "exp::OUT_0"]);
+        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::Epilogue)), ["mm::C", "bias"]);
+        assert_eq!(names(&fusion, &fusion.stage_outputs(Stage::Epilogue)), ["D"]);
+        assert_eq!(fusion.anchor(Stage::MainloopB).map(|id| names(&fusion, &[id])), Some(vec!["B".to_owned()]));
+        assert_eq!(fusion.anchor(Stage::Epilogue), None);
+    }
+
+    #[test]
+    fn without_a_core_everything_is_epilogue() {
+        let mut graph = half();
+        let x = graph.tensor(Tensor::new("X").row_major([1, 8, 8]));
+        let y = graph.pointwise("abs", PointwiseMode::Abs, &[x]);
+        *graph.tensor_mut(y) = Tensor::new("Y").row_major([1, 8, 8]);
+        let fusion = fused(&graph).expect("it fits");
+        assert_eq!((fusion.pattern(), fusion.core(), fusion.core_operands()), (Pattern::Pointwise, None, None));
+        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::Epilogue)), ["X"]);
+    }
+
+    #[test]
+    fn a_tensor_changed_in_place_is_read_from_memory() {
+        let mut graph = half();
+        let x = graph.tensor(Tensor::new("X").row_major([1, 8, 8]));
+        graph.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+        graph.last_operation().outputs[0].1 = x;
+        let fusion = fused(&graph).expect("a single operation may work in place");
+        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::Epilogue)), ["X"]);
+    }
+
+    #[test]
+    fn a_mainloop_value_is_private() {
+        let (mut graph, [before, ..]) = matmul();
+        let other = graph.pointwise("neg", PointwiseMode::Neg, &[before]);
+        *graph.tensor_mut(other) = Tensor::new("E").row_major([1, 8, 16]);
+        let misfit = fused(&graph).expect_err("g2 reads a value of g1");
+        assert_eq!((misfit.rule, misfit.place.as_str()), ("PAT-MM", "'neg' (POINTWISE NEG)"));
+        assert!(misfit.to_string().contains("'abs::OUT_0'"), "{misfit}");
+    }
+
+    #[test]
+    fn a_second_core_is_named_beside_the_first() {
+        let (mut graph, [_, _, c]) = matmul();
+        let square = graph.tensor(Tensor::new("S").row_major([1, 32, 16]));
+        let second = graph.matmul("mm2", c, square);
+        *graph.tensor_mut(second) = Tensor::new("F").row_major([1, 8, 16]);
+        let misfit = fused(&graph).expect_err("two cores");
+        assert_eq!((misfit.rule, misfit.place.as_str()), ("PAT-ONE-CORE", "'mm2' (MATMUL)"));
+    }
+
+    #[test]
+    fn groups_are_read_off_either_form() {
+        let lone = |x: &[i64], w: &[i64], y: &[i64]| {
+            let mut graph = half();
+            let x = graph.tensor(Tensor::new("X").row_major(x));
+            let w = graph.tensor(Tensor::new("W").row_major(w));
+            let result = graph.convolution("conv", Convolution::new(ConvolutionDirection::Forward, 2), [x, w]);
+            *graph.tensor_mut(result) = Tensor::new("Y").row_major(y);
+            fused(&graph).expect("it fits").groups()
+        };
+        assert_eq!(lone(&[2, 16, 8, 8], &[32, 16, 1, 1], &[2, 32, 8, 8]), 1);
+        assert_eq!(lone(&[2, 16, 8, 8], &[32, 4, 1, 1], &[2, 32, 8, 8]), 4);
+        assert_eq!(lone(&[2, 4, 4, 8, 8], &[4, 8, 4, 1, 1], &[2, 4, 8, 8, 8]), 4);
     }
 }

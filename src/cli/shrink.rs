@@ -318,7 +318,7 @@ mod tests {
     fn a_reduced_axis_shrinks_alone() {
         let mut graph = floats();
         let x = graph.tensor(Tensor::new("X").channels_last([32, 256, 64, 64]));
-        let y = graph.reduction("sum", ReductionMode::Add, x);
+        let y = graph.reduction("sum", ReductionMode::Add, x, [1, 256, 1, 1]);
         *graph.set_output(y) = Tensor::new("Y").channels_last([1, 256, 1, 1]);
         let small = shrink(&graph.finalize().unwrap(), at_most(100_000), |_| true).unwrap().graph;
         assert_eq!(dims(&small, "Y")[1], dims(&small, "X")[1]);

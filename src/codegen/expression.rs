@@ -147,11 +147,13 @@ impl<'a> Speller<'a> {
         (register, format!("{function}({})", arguments.join(", ")))
     }
 
-    /// Operands converted to the compute type; the predicate of a select comes first and is a truth value.
+    /// Operands converted to the compute type; the predicate of a select comes first, made a truth value after that.
     fn arguments(&mut self, mode: PointwiseMode, operands: &[TensorId], compute: DataType) -> Vec<String> {
         match (mode, operands) {
             (PointwiseMode::BinarySelect, &[x, b, t]) => {
-                vec![self.convert(t, DataType::Boolean), self.convert(x, compute), self.convert(b, compute)]
+                self.used.add("fw_bool");
+                let truth = names::to_storage(DataType::Boolean, &self.convert(t, compute));
+                vec![truth, self.convert(x, compute), self.convert(b, compute)]
             }
             _ => operands.iter().map(|&operand| self.convert(operand, compute)).collect(),
         }
@@ -202,6 +204,7 @@ fn function(attributes: &Pointwise) -> &'static str {
         (PointwiseMode::Max, false) => "fw_max_skip_nan",
         (PointwiseMode::Min, false) => "fw_min_skip_nan",
         (PointwiseMode::ReluFwd, false) => "fw_relu_skip_nan",
+        (PointwiseMode::ReluBwd, false) => "fw_relu_bwd_skip_nan",
         (mode, _) => names::mode_function(mode),
     }
 }

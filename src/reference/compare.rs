@@ -29,6 +29,8 @@ pub struct OutputComparison {
     pub mismatches: usize,
     /// Elements whose bound is infinite: nothing can be said of them.
     pub incomparable: usize,
+    /// Whether the bytes between elements (padded strides) are the same; nobody may write there.
+    pub same_gaps: bool,
     /// The worst mismatch, else the element that is furthest apart; `None` where all comparable elements are equal.
     pub worst: Option<Difference>,
 }
@@ -49,9 +51,9 @@ pub struct Difference {
 }
 
 impl Comparison {
-    /// No mismatch in any output.
+    /// No mismatch in any output, and nothing written between elements.
     pub fn is_match(&self) -> bool {
-        self.outputs.iter().all(|output| output.mismatches == 0)
+        self.outputs.iter().all(|output| output.mismatches == 0 && output.same_gaps)
     }
 }
 
@@ -109,6 +111,7 @@ fn compare_output(
         elements: expected.len(),
         mismatches: 0,
         incomparable: 0,
+        same_gaps: sides[0].gap_bytes_equal(sides[1]),
         worst: None,
     };
     let mut worst = None;
@@ -175,6 +178,9 @@ impl fmt::Display for OutputComparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = format!("{} {}", self.tensor, self.data_type);
         write!(f, "{name:<28} {:>12} {:>10} {:>12}  ", self.elements, self.mismatches, self.incomparable)?;
+        if !self.same_gaps {
+            f.write_str("bytes between elements were written; ")?;
+        }
         match &self.worst {
             None => f.write_str("none"),
             Some(worst) => write!(

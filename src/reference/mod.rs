@@ -11,7 +11,7 @@
 //! All take any [`crate::graph::FinalizedGraph`] of matmuls, convolutions, pointwise operations, reductions and
 //! statistics, whether or not a support surface accepts it. Where the specification leaves a value open:
 //! `RELU_BWD` multiplies DY by its derivative (∞·0 is NaN) and treats a NaN forward input as `RELU_FWD` does;
-//! `GELU` modes follow their formula at ±∞ (−∞·0 is NaN); `AMAX` propagates NaN.
+//! `GELU` modes have their limits at ±∞; `AMAX` propagates NaN.
 
 mod bounds;
 mod compare;

@@ -84,8 +84,8 @@ fn unary<T: Real>(p: &Pointwise, x: &[T]) -> Vec<T> {
         M::TanhFwd => map(x, T::tanh),
         M::SigmoidFwd => map(x, sigmoid),
         M::EluFwd => map(x, |x| if x >= of(0.0) { x } else { of(p.alpha().into()) * x.exp_m1() }),
-        M::GeluFwd => map(x, |x| x * normal_cdf(x)),
-        M::GeluApproxTanhFwd => map(x, |x| of(0.5) * x * (of(1.0) + gelu_argument(x).tanh())),
+        M::GeluFwd => map(x, |x| product_with_limit(x, normal_cdf(x))),
+        M::GeluApproxTanhFwd => map(x, |x| product_with_limit(x, of(0.5) * (of(1.0) + gelu_argument(x).tanh()))),
         M::SoftplusFwd => map(x, |x| softplus(x * beta) / beta),
         M::SwishFwd => map(x, |x| product_with_limit(x, sigmoid(x * beta))),
         // IDENTITY, and GEN_INDEX, whose row is the index.
@@ -131,7 +131,7 @@ fn backward<T: Real>(p: &Pointwise, dy: &[T], x: &[T]) -> Vec<T> {
         }),
         M::SigmoidBwd => zip(dy, x, |dy, x| dy * sigmoid(x) * sigmoid(-x)),
         M::EluBwd => zip(dy, x, |dy, x| if x >= of(0.0) { dy } else { dy * of(p.alpha().into()) * x.exp() }),
-        M::GeluBwd => zip(dy, x, |dy, x| dy * (normal_cdf(x) + x * normal_density(x))),
+        M::GeluBwd => zip(dy, x, |dy, x| dy * (normal_cdf(x) + product_with_limit(x, normal_density(x)))),
         M::GeluApproxTanhBwd => zip(dy, x, |dy, x| dy * gelu_tanh_slope(x)),
         M::SoftplusBwd => zip(dy, x, |dy, x| dy * sigmoid(x * beta)),
         M::SwishBwd => zip(dy, x, |dy, x| {
@@ -229,8 +229,8 @@ fn gelu_argument<T: Real>(x: T) -> T {
 fn gelu_tanh_slope<T: Real>(x: T) -> T {
     let (half, one) = (T::of(0.5), T::of(1.0));
     let t = gelu_argument(x).tanh();
-    let tail = half * T::of((2.0 * std::f64::consts::FRAC_1_PI).sqrt()) * (one - t * t) * x;
-    half * (one + t) + (tail + T::of(0.134145) * tail * x * x)
+    let tail = product_with_limit(x, half * T::of((2.0 * std::f64::consts::FRAC_1_PI).sqrt()) * (one - t * t));
+    half * (one + t) + (tail + T::of(0.134145) * product_with_limit(x, product_with_limit(x, tail)))
 }
 
 /// Two's complement arithmetic (PW-R7).

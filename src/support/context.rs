@@ -133,15 +133,23 @@ impl Operand {
     }
 }
 
+/// What no surface names is reported as such; its tensors are left out of everything else.
 fn epilogue_tensors(graph: &FinalizedGraph, fusion: &Fusion) -> EpilogueTensors {
     let is_stored = |id: &TensorId| !graph.tensor(*id).is_virtual && !graph.tensor(*id).is_pass_by_value;
-    let is_input =
-        |id: &TensorId| is_stored(id) && graph.producer(*id).is_none_or(|producer| reads(graph, producer, *id));
-    let mut inputs = fusion.stage_inputs(Stage::Epilogue);
-    inputs.retain(is_input);
-    let writers = fusion.core().into_iter().chain(fusion.operations(Stage::Epilogue));
+    let is_named = |id: &OperationId| OperationKind::of(&graph.operation(*id).attributes).is_some();
+    let named = || fusion.operations(Stage::Epilogue).filter(is_named);
+    let read = named().flat_map(|id| graph.operation(id).input_tensors());
+    let mut inputs: Vec<TensorId> = read.filter(|&id| is_stored(&id) && is_input(graph, id)).collect();
+    inputs.sort_unstable();
+    inputs.dedup();
+    let writers = fusion.core().into_iter().chain(named());
     let outputs = writers.flat_map(|id| graph.operation(id).output_tensors()).filter(is_stored).collect();
     EpilogueTensors { inputs, outputs }
+}
+
+/// Whether a tensor is read from device or host memory: no operation writes it, or the writer reads it as well.
+fn is_input(graph: &FinalizedGraph, id: TensorId) -> bool {
+    graph.producer(id).is_none_or(|producer| reads(graph, producer, id))
 }
 
 fn reads(graph: &FinalizedGraph, operation: OperationId, tensor: TensorId) -> bool {
@@ -189,9 +197,14 @@ impl<'a> Context<'a> {
         self.graph.operations().len() == 1
     }
 
-    /// Whether a tensor is read from device or host memory: no operation writes it, or its only reader does.
+    /// Whether a tensor is read from device or host memory.
     pub(super) fn is_input(&self, id: TensorId) -> bool {
-        self.graph.producer(id).is_none_or(|producer| reads(self.graph, producer, id))
+        is_input(self.graph, id)
+    }
+
+    /// An operation that no surface names.
+    pub(super) fn unnamed_operation(&self) -> Option<&'a Operation> {
+        self.graph.operations().find(|op| !op.is_core() && OperationKind::of(&op.attributes).is_none())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Support surfaces: whether, where and why a graph can run.
 //!
-//! - [`surface`](self) tables: what the surfaces 90, 80 and 70 allow, data only (`surface/`);
-//! - rules as code, one file per heading of the document (`rules/`), each id a [`Rule`] of the [`catalogue`];
+//! - `surface/`: what the surfaces 90, 80 and 70 allow, as tables of limits;
+//! - `rules/`: rules as code, one file per heading of the document, each id a [`Rule`] of the [`catalogue`];
 //! - [`check`] applies the rules and gives a [`Report`], and for a graph that holds a [`Supported`]: the proof that
 //!   lowering asks for, which nothing else can make.
 //!

@@ -1,5 +1,6 @@
 //! Reports: for people, and as the JSON records of the command line.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use serde::Serialize;
@@ -49,18 +50,24 @@ impl Report {
         self.outcomes.iter().flat_map(|outcome| &outcome.violations)
     }
 
-    /// Sub-status of the backend API for a refusal: that of the most decisive rule of the surface with the fewest
-    /// broken rules. `None` where the graph is supported.
+    /// The surface that comes nearest to holding: the one whose most decisive broken rule decides least, and of those
+    /// the one with the fewest. `None` where no surface was asked.
+    pub fn nearest(&self) -> Option<&SurfaceOutcome> {
+        let distance = |outcome: &&SurfaceOutcome| {
+            let decisive = outcome.violations.first().map(Violation::status);
+            (decisive.is_some(), Reverse(decisive), outcome.violations.len())
+        };
+        self.outcomes.iter().min_by_key(distance)
+    }
+
+    /// Sub-status of the backend API for a refusal: the most decisive one of the nearest surface. `None` where the
+    /// graph is supported.
     pub fn status(&self) -> Option<DetailedStatus> {
         if self.supported.is_some() {
             return None;
         }
-        let nearest = self.outcomes.iter().min_by_key(|outcome| outcome.violations.len());
-        Some(
-            nearest
-                .and_then(|outcome| outcome.violations.first())
-                .map_or(DetailedStatus::Unspecified, Violation::status),
-        )
+        let violation = self.nearest().and_then(|outcome| outcome.violations.first());
+        Some(violation.map_or(DetailedStatus::Unspecified, Violation::status))
     }
 
     /// The record of `check --format json`; `engine` names the engine that takes a supported graph.

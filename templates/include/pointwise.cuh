@@ -106,7 +106,12 @@ FW_INLINE float fw_relu_skip_nan(float x, float lower, float upper, float slope)
 
 //@ fw_relu_bwd: FW_INLINE
 FW_INLINE float fw_relu_bwd(float dy, float x, float lower, float upper, float slope) {
-  return dy * (x <= lower ? slope : x >= upper ? 0.0f : 1.0f);
+  return dy * (x <= lower ? slope : x >= upper ? 0.0f : x == x ? 1.0f : x);  // NaN stays NaN
+}
+
+//@ fw_relu_bwd_skip_nan: FW_INLINE fw_relu_bwd
+FW_INLINE float fw_relu_bwd_skip_nan(float dy, float x, float lower, float upper, float slope) {
+  return fw_relu_bwd(dy, x != x ? lower : x, lower, upper, slope);
 }
 
 //@ fw_logistic: FW_INLINE

@@ -54,7 +54,12 @@ fn pointwise_modes(cases: &mut Vec<Case>) {
     };
     push(cases, "pw_relu_clipped_leaky", unary_with(clipped.clone()));
     push(cases, "pw_relu_bwd_clipped_leaky", binary_with(Pointwise { mode: PointwiseMode::ReluBwd, ..clipped }));
-    let beta = Pointwise { swish_beta: Some(1.5), softplus_beta: Some(2.0), elu_alpha: Some(0.75), ..Pointwise::new(PointwiseMode::SwishFwd) };
+    let beta = Pointwise {
+        swish_beta: Some(1.5),
+        softplus_beta: Some(2.0),
+        elu_alpha: Some(0.75),
+        ..Pointwise::new(PointwiseMode::SwishFwd)
+    };
     for mode in [PointwiseMode::SwishFwd, PointwiseMode::SoftplusFwd, PointwiseMode::EluFwd] {
         push(cases, format!("pw_{}_beta", lower(mode.name())), unary_with(Pointwise { mode, ..beta.clone() }));
     }
@@ -248,7 +253,9 @@ fn reductions(cases: &mut Vec<Case>) {
 
 /// Extents around every tile edge; row- and column-major operands and results; batches and batch broadcast.
 fn matmul_shapes(cases: &mut Vec<Case>) {
-    for (m, n, k) in [(1, 1, 1), (7, 9, 5), (31, 33, 32), (64, 64, 16), (65, 63, 17), (128, 129, 40), (1, 300, 64), (200, 1, 33)] {
+    for (m, n, k) in
+        [(1, 1, 1), (7, 9, 5), (31, 33, 32), (64, 64, 16), (65, 63, 17), (128, 129, 40), (1, 300, 64), (200, 1, 33)]
+    {
         push(cases, format!("mm_f32_{m}x{n}x{k}"), plain_matmul([1, m, n, k], [false, false, false]));
     }
     for layout in 0..8 {

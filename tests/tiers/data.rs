@@ -61,7 +61,9 @@ fn read_verdicts() -> Result<Vec<VerdictRecord>, String> {
     let path = folder().join("verdicts.jsonl.gz");
     let file = fs::File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut text = String::new();
-    flate2::read::GzDecoder::new(file).read_to_string(&mut text).map_err(|error| format!("{}: {error}", path.display()))?;
+    flate2::read::GzDecoder::new(file)
+        .read_to_string(&mut text)
+        .map_err(|error| format!("{}: {error}", path.display()))?;
     text.lines().map(record).collect()
 }
 
@@ -90,10 +92,12 @@ pub(crate) fn accepted_verdicts(count: usize, wanted: impl Fn(&Graph) -> bool) -
 
 /// Accepted verdict graphs small enough for the emulator.
 pub(crate) fn small_verdicts(count: usize) -> Vec<(String, Graph)> {
-    accepted_verdicts(count, |graph| graph.finalize().is_ok_and(|graph| {
-        let floor = Floor::of(&graph);
-        floor.flops / 2 <= EMULATED_WORK && floor.bytes <= EMULATED_WORK
-    }))
+    accepted_verdicts(count, |graph| {
+        graph.finalize().is_ok_and(|graph| {
+            let floor = Floor::of(&graph);
+            floor.flops / 2 <= EMULATED_WORK && floor.bytes <= EMULATED_WORK
+        })
+    })
 }
 
 /// The same graph with other names and uids.

@@ -1,7 +1,7 @@
 //! Without CUDA: the CPU engine against the f64 oracle, and properties of the rendered text.
 
-use fusewright::reference::{Distribution, bounds, compare, evaluate_f64, execute, random_inputs};
 use fusewright::host_tensor::HostTensors;
+use fusewright::reference::{Distribution, bounds, compare, evaluate_f64, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
 
 use crate::cases::{self, Case};

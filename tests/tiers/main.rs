@@ -26,12 +26,7 @@ fn main() {
 }
 
 /// A tier's tests, or one ignored test that says why there are none.
-fn tier(
-    name: &str,
-    requirement: Result<(), String>,
-    switch: &str,
-    trials: impl FnOnce() -> Vec<Trial>,
-) -> Vec<Trial> {
+fn tier(name: &str, requirement: Result<(), String>, switch: &str, trials: impl FnOnce() -> Vec<Trial>) -> Vec<Trial> {
     match requirement {
         Ok(()) => trials(),
         Err(reason) => {

@@ -27,7 +27,11 @@ pub(crate) fn trials() -> Vec<Trial> {
         for (number, case) in cases::all().into_iter().enumerate() {
             for (position, chip) in CHIPS.into_iter().enumerate() {
                 if (number + position) % STRIDE == 0 || is_representative(&case.name) {
-                    trials.push(trial(format!("nvrtc::{}::sm_{}{}", case.name, chip.0, chip.1), case.graph.clone(), chip));
+                    trials.push(trial(
+                        format!("nvrtc::{}::sm_{}{}", case.name, chip.0, chip.1),
+                        case.graph.clone(),
+                        chip,
+                    ));
                 }
             }
         }

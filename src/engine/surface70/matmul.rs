@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::pass::{
-    accumulations, function_name, lower_pass, partial_regions, passes, program_parameters, push_combine,
-    stored_result, to_u32,
+    accumulations, function_name, lower_pass, partial_regions, passes, program_parameters, push_combine, stored_result,
+    to_u32,
 };
 use super::sweep::span;
 use super::{EngineConfig, Knob, NAME};
@@ -155,7 +155,8 @@ fn push_matmul(fusion: &Fusion, epilogue: &[OperationId], tile: MatmulTile, kern
     if let Some((accumulation, layout)) = combine {
         let space = kept_space(&graph, &accumulation, extents, layout.reduced);
         let source = &graph.tensor(accumulation.source).dim;
-        let count = source.iter().zip(layout.reduced).filter(|(_, reduced)| *reduced).map(|(extent, _)| extent).product();
+        let count =
+            source.iter().zip(layout.reduced).filter(|(_, reduced)| *reduced).map(|(extent, _)| extent).product();
         push_combine(&graph, space, vec![accumulation], partials, layout.splits, count, kernel);
     }
 }

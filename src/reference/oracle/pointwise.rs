@@ -189,8 +189,8 @@ fn activation(p: &Pointwise, x: f64) -> f64 {
                 f64::from(p.alpha()) * x.exp_m1()
             }
         }
-        M::GeluFwd => x * cumulative(x),
-        M::GeluApproxTanhFwd => x * 0.5 * (1.0 + tanh_argument(x).tanh()),
+        M::GeluFwd => vanishing(x, cumulative(x)),
+        M::GeluApproxTanhFwd => vanishing(x, 0.5 * (1.0 + tanh_argument(x).tanh())),
         M::SoftplusFwd => log_one_plus_exp(beta * x) / beta,
         // SWISH, with its limit where the logistic function vanishes (PW-R8).
         _ => {
@@ -217,7 +217,7 @@ fn slope(p: &Pointwise, x: f64) -> f64 {
                 f64::from(p.alpha()) * x.exp()
             }
         }
-        M::GeluBwd => cumulative(x) + x * (-x * x / 2.0).exp() / (2.0 * PI).sqrt(),
+        M::GeluBwd => cumulative(x) + vanishing(x, (-x * x / 2.0).exp() / (2.0 * PI).sqrt()),
         M::GeluApproxTanhBwd => tanh_slope(x),
         M::SoftplusBwd => logistic(beta * x),
         _ => {
@@ -294,5 +294,10 @@ fn tanh_slope(x: f64) -> f64 {
     let u = tanh_argument(x);
     let flatness = u.cosh().powi(2).recip();
     let growth = (2.0 / PI).sqrt() * (1.0 + 0.134145 * x.powi(2));
-    0.5 * (1.0 + u.tanh()) + 0.5 * x * flatness * growth
+    0.5 * (1.0 + u.tanh()) + vanishing(0.5 * x * growth, flatness)
+}
+
+/// A product whose second factor vanishes faster than the first grows (PW-R8).
+fn vanishing(growing: f64, factor: f64) -> f64 {
+    if factor == 0.0 { 0.0 } else { growing * factor }
 }

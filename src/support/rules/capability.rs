@@ -68,7 +68,14 @@ fn excluded_pattern(cx: &Context, found: &mut Findings) {
     let Some(rule) = cx.surface.excludes(fusion.pattern()) else { return };
     match fusion.core() {
         Some(core) => found.operation(rule, core, rule.summary, cx.graph.operation(core).tag()),
-        None => found.graph(rule, rule.summary, "none"),
+        None => found.graph(rule, rule.summary, without_core(cx)),
+    }
+}
+
+fn without_core(cx: &Context) -> String {
+    match cx.unnamed_operation() {
+        Some(operation) => format!("none, and {}, which no engine executes yet", operation.tag()),
+        None => "none".to_owned(),
     }
 }
 

@@ -190,13 +190,7 @@ fn fused_operand(
         }
         Mainloop::HalfFirst { inputs, anchor, full } => {
             anchor_first(cx, found, whole, operand);
-            if is_full_size(cx, operand) {
-                require_half(cx, found, anchor, operand.anchor);
-            }
-            let is_in_order = core.is_ranked && late_joins(cx, operand.stage).is_empty();
-            for slot in inputs_of(cx, operand).filter(|slot| is_in_order && slot.1 != operand.anchor) {
-                half_operand(cx, found, (inputs, full), operand, slot);
-            }
+            half_first(cx, found, (core, operand), (inputs, anchor, full));
         }
         Mainloop::Chain { chain, data_type, operand: limit } => {
             let is_first = anchor_first(cx, found, whole, operand);
@@ -294,6 +288,22 @@ fn require_half(cx: &Context, found: &mut Findings, rule: &'static Rule, tensor:
     let data_type = cx.tensor(tensor).data_type;
     if data_type != DataType::Half {
         found.tensor(rule, tensor, "HALF", data_type.name());
+    }
+}
+
+/// Surface 70, matmul: A is HALF; the dims of the other inputs are asked for where Concat and Signal are in place.
+fn half_first(
+    cx: &Context,
+    found: &mut Findings,
+    (core, operand): (&Core, &Operand),
+    (inputs, anchor, full): (&DimLimit, &'static Rule, &'static Rule),
+) {
+    if is_full_size(cx, operand) {
+        require_half(cx, found, anchor, operand.anchor);
+    }
+    let is_in_order = core.is_ranked && late_joins(cx, operand.stage).is_empty();
+    for slot in inputs_of(cx, operand).filter(|slot| is_in_order && slot.1 != operand.anchor) {
+        half_operand(cx, found, (inputs, full), operand, slot);
     }
 }
 

@@ -31,9 +31,10 @@ pub(super) fn check(cx: &Context, found: &mut Findings) {
     stage_dims(cx, found, &StageDims { full: &cx.facts.full, inputs: &inputs, outputs: dims.rule, reduction });
 }
 
-/// Limits of a graph without a core, where the surface has any.
+/// Limits of a graph without a core, where the surface has any. Nothing is said of graphs with operations that no
+/// surface names, but that they have them.
 fn limits(cx: &Context) -> Option<&'static UnfusedLimits> {
-    cx.surface.unfused.as_ref().ok().filter(|_| !cx.has_core())
+    cx.surface.unfused.as_ref().ok().filter(|_| !cx.has_core() && cx.unnamed_operation().is_none())
 }
 
 /// Dims and layout that a pure pointwise graph answers to; `None` for other graphs and where ranks differ.

@@ -61,6 +61,7 @@ const MATMUL: &[Row] = &[
     row(ALL, |g| g.t("Y").alignment = 2, &[]),
     // Placement.
     row(ALL, concat_in_g2, &["S*-G2-OPS"]),
+    row(ALL, unfused::carried, &["S*-G2-OPS"]),
     row(
         ALL,
         |g| {

@@ -34,6 +34,7 @@ const IMAGE_ROWS: &[Row] = &[
     row(&[A70], one_dimension, &["S70-PW-RANK"]),
     row(&[A70], other_rank, &["S70-PW-RANK"]),
     row(&[A70], carried, &["S70-G2-OPS"]),
+    row(&[H90, A80], carried, &["S*-LIM-NO-PW"]),
 ];
 
 const MATRIX: &[Row] = &[
@@ -89,10 +90,11 @@ fn matrix_reduction(g: &mut Graph) {
 }
 
 /// An operation that is read and kept, but that no surface names.
-fn carried(g: &mut Graph) {
+pub(super) fn carried(g: &mut Graph) {
     use crate::graph::{Other, Port};
     let y = g.id("Y");
-    let z = g.tensor(Tensor::new("Z").channels_last(IMAGE));
+    let dim = g.tensors[y.index()].dim.clone();
+    let z = g.tensor(Tensor::new("Z").row_major(dim));
     g.operation(Operation {
         name: "view".to_owned(),
         attributes: Attributes::Other(Other { tag: "RESHAPE", attributes: Default::default() }),
