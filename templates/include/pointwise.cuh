@@ -96,7 +96,8 @@ FW_INLINE float fw_tanh(float x) { return tanhf(x); }
 
 //@ fw_relu: FW_INLINE
 FW_INLINE float fw_relu(float x, float lower, float upper, float slope) {
-  return x < lower ? fmaf(slope, x - lower, lower) : x > upper ? upper : x;  // NaN passes
+  if (x < lower) return slope == 0.0f ? lower : fmaf(slope, x - lower, lower);  // 0·∞ is not the clip
+  return x > upper ? upper : x;  // NaN passes
 }
 
 //@ fw_relu_skip_nan: FW_INLINE fw_relu

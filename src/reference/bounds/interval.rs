@@ -83,6 +83,9 @@ fn round(data_type: DataType, (value, error): (f64, f64)) -> (f64, f64) {
     if error == 0.0 {
         return (rounded, 0.0);
     }
+    if error.is_infinite() {
+        return (rounded, f64::INFINITY);
+    }
     if data_type == DataType::Boolean {
         // Only zero itself is false, and it may lie anywhere in the interval.
         return (rounded, f64::from(u8::from(value.is_nan() || value.abs() <= error)));
@@ -110,6 +113,7 @@ mod tests {
     fn overflow_within_reach_is_incomparable() {
         assert_eq!(round(DataType::Half, (65519.0, 2.0)), (65504.0, f64::INFINITY));
         assert_eq!(round(DataType::Float, (f64::NAN, 1.0)).1, 0.0);
+        assert_eq!(round(DataType::Int8, (f64::NAN, f64::INFINITY)).1, f64::INFINITY);
     }
 
     #[test]

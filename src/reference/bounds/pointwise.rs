@@ -47,6 +47,10 @@ fn own(p: &Pointwise, compute: DataType, x: [f64; 3], value: f64, is_exact_input
 fn carried(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value: f64) -> f64 {
     let [ex, eb, _] = error;
     let may_vanish = |i: usize| error[i] > 0.0 && x[i].abs() <= error[i];
+    if error.iter().any(|error| error.is_infinite()) {
+        // Nothing is known of an operand; a truth value is at least one of two.
+        return if p.mode.is_comparison() || p.mode.is_logical() { 1.0 } else { f64::INFINITY };
+    }
     match p.mode {
         // Ends of intervals show no equality in between.
         M::CmpEq | M::CmpNeq if (x[0] - x[1]).abs() <= ex + eb => 1.0,
@@ -139,5 +143,8 @@ mod tests {
         assert!(error(M::Mod, [5.9999, 2.0, 0.0], reach) >= 2.0);
         assert_eq!(error(M::Reciprocal, [1e-4, 0.0, 0.0], reach), f64::INFINITY);
         assert_eq!(error(M::Log, [1e-4, 0.0, 0.0], reach), f64::INFINITY);
+        let unknown = [f64::INFINITY, 0.0, 0.0];
+        assert_eq!(error(M::EluFwd, [f64::NAN, 0.0, 0.0], unknown), f64::INFINITY);
+        assert_eq!(error(M::CmpGt, [f64::NAN, 0.0, 0.0], unknown), 1.0);
     }
 }
