@@ -13,7 +13,7 @@ use libtest_mimic::{Failed, Trial};
 use crate::pipeline::{self, Lowered};
 use crate::{cases, data, tier};
 
-/// Verdict graphs run in this tier.
+/// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
 const VERDICT_GRAPHS: usize = 200;
 
 /// Multiply-adds that the CPU engine and the oracle compute in a few seconds.
@@ -31,7 +31,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     tier("device", requirement, "FUSEWRIGHT_REQUIRE_DEVICE", || {
         let suite = cases::all().into_iter().map(|case| (case.name, case.graph));
         let small = |graph: &Graph| graph.finalize().is_ok_and(|graph| Floor::of(&graph).flops / 2 <= WORK);
-        let verdicts = data::accepted_verdicts(VERDICT_GRAPHS, small);
+        let count = std::env::var("FUSEWRIGHT_VERDICT_GRAPHS").ok().and_then(|count| count.parse().ok());
+        let verdicts = data::accepted_verdicts(count.unwrap_or(VERDICT_GRAPHS), small);
         suite.chain(verdicts).map(|(name, graph)| trial(name, graph)).collect()
     })
 }
