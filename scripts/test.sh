@@ -22,7 +22,7 @@ cargo fmt --check
 step "lints"
 cargo clippy --locked --all-targets -- -D warnings
 step "documentation"
-RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib --document-private-items
+RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib
 step "tests"
 cargo test --locked
 step "examples"

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::arguments::{CheckOptions, Format};
 use super::console::{Console, Style};
-use super::outcome::{Outcome, Result};
 use super::files::{self, Documents};
+use super::outcome::{Outcome, Result};
 use super::units;
 
 /// Graphs that are checked in parallel before their verdicts are printed; bounds what is held in memory.

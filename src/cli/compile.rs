@@ -122,7 +122,8 @@ impl Results {
             return Err(Error::input(place, format!("{clash}: name the graphs apart, or compile one with --graph")));
         }
         fs::create_dir_all(folder).map_err(|error| Error::input(&place, format!("cannot be made: {error}")))?;
-        let ready = self.files.iter().map(|(file, (_, content))| Ok((ResultFile::create(&folder.join(file))?, content)));
+        let ready =
+            self.files.iter().map(|(file, (_, content))| Ok((ResultFile::create(&folder.join(file))?, content)));
         let ready = ready.collect::<std::result::Result<Vec<_>, Error>>()?;
         ready.into_iter().try_for_each(|(file, content)| file.write(content))
     }

@@ -86,7 +86,10 @@ fn cache(console: &mut Console) -> Result<()> {
     match writable(folder) {
         Ok(()) => console.line(format_args!("disk cache   {}", folder.display()))?,
         Err(error) => {
-            let message = format!("{} cannot be written ({error}); set FUSEWRIGHT_CACHE_DIR to a folder that can be", folder.display());
+            let message = format!(
+                "{} cannot be written ({error}); set FUSEWRIGHT_CACHE_DIR to a folder that can be",
+                folder.display()
+            );
             absent(console, "disk cache", &Error::environment(message))?;
         }
     }

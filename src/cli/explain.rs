@@ -26,7 +26,8 @@ pub(super) fn run(options: &ExplainOptions, console: &mut Console) -> Result<()>
 }
 
 fn print_source(loaded: LoadedGraph, device: &Device, console: &mut Console) -> Result<()> {
-    let build = build::generate(&Arc::new(loaded.graph), device).map_err(|error| files::locate(&loaded.place, error))?;
+    let build =
+        build::generate(&Arc::new(loaded.graph), device).map_err(|error| files::locate(&loaded.place, error))?;
     Ok(console.text(&build.source.text)?)
 }
 

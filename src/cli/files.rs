@@ -32,7 +32,8 @@ impl Documents {
         let input: Box<dyn BufRead> = match name.as_str() {
             "-" => Box::new(io::stdin().lock()),
             _ => {
-                let file = File::open(path).map_err(|error| Error::input(&name, format!("cannot be opened: {error}")))?;
+                let file =
+                    File::open(path).map_err(|error| Error::input(&name, format!("cannot be opened: {error}")))?;
                 Box::new(BufReader::with_capacity(1 << 18, file))
             }
         };
@@ -168,11 +169,7 @@ pub(super) fn for_each(
 ///
 /// # Errors
 /// As [`Documents::open`] and [`load`]; [`Error::Input`] where the file holds several and none is selected.
-pub(super) fn load_one(
-    path: &Path,
-    selector: Option<&Selector>,
-    console: &Console,
-) -> Result<LoadedGraph, Error> {
+pub(super) fn load_one(path: &Path, selector: Option<&Selector>, console: &Console) -> Result<LoadedGraph, Error> {
     let mut documents = Documents::open(path, selector)?;
     let first = documents.next();
     let others = documents.count();

@@ -68,7 +68,6 @@ fn run_command(command: Command, console: &mut Console) -> outcome::Result<()> {
         Command::Explain(options) => explain::run(&options, console),
         Command::Compile(options) => compile::run(&options, console),
 
-
         Command::Run(options) => run::run(&options, console),
         Command::Bench(options) => bench::run(&options, console),
         Command::Rules(options) => rules::run(&options, console),

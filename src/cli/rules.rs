@@ -16,7 +16,13 @@ pub(super) fn run(options: &RulesOptions, console: &mut Console) -> Result<()> {
             source = rule.source;
             console.line(console.paint(Style::Heading, source))?;
         }
-        console.line(format_args!("  {:<26} {:>6}  {:<8} {}", rule.id, rule.surface_label(), rule.scope, rule.summary))?;
+        console.line(format_args!(
+            "  {:<26} {:>6}  {:<8} {}",
+            rule.id,
+            rule.surface_label(),
+            rule.scope,
+            rule.summary
+        ))?;
     }
     Ok(())
 }

@@ -115,7 +115,8 @@ fn report(executor: &Executor, execution: &Execution, options: &RunOptions, cons
 fn summary(graph: &FinalizedGraph, id: TensorId, output: &HostTensor) -> std::result::Result<String, Error> {
     let values: Vec<f64> = output.to_dense()?;
     let finite = || values.iter().copied().filter(|value| value.is_finite());
-    let (least, greatest) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+    let (least, greatest) =
+        finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
     let range = match finite().count() {
         0 => "no finite value".to_owned(),
         count => format!("min {least:.6}, max {greatest:.6}, mean {:.6}", finite().sum::<f64>() / count as f64),
@@ -133,4 +134,58 @@ fn summary(graph: &FinalizedGraph, id: TensorId, output: &HostTensor) -> std::re
 /// A verdict in colour.
 pub(super) fn verdict(is_good: bool, console: &Console) -> String {
     if is_good { console.paint(Style::Good, "passed") } else { console.paint(Style::Bad, "FAILED") }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+
+    use super::super::arguments::{Arguments, Command};
+    use super::super::console::Verbosity;
+    use super::*;
+
+    fn options(extra: &[&str]) -> RunOptions {
+        match Arguments::parse_from(["fusewright", "run", "x.json"].iter().chain(extra)).command {
+            Command::Run(options) => options,
+            other => panic!("{other:?} is not run"),
+        }
+    }
+
+    /// `y = relu(x)` of 2^`power` elements.
+    fn relu(power: u32) -> Arc<FinalizedGraph> {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let x = graph.tensor(Tensor::new("x").row_major([1, 1 << (power - 6), 64]));
+        let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+        graph.set_output(y);
+        Arc::new(graph.finalize().unwrap())
+    }
+
+    fn elements_computed(power: u32, extra: &[&str]) -> i64 {
+        let mut console = Console::new(Verbosity::Quiet);
+        let graph = bounded(&relu(power), &Executor::CpuEngine, &options(extra), &mut console).unwrap();
+        graph.tensors().next().unwrap().dim.iter().product()
+    }
+
+    #[test]
+    fn only_what_takes_too_long_is_shrunk_and_only_random_inputs_are() {
+        assert_eq!(elements_computed(20, &[]), 1 << 20);
+        let shrunk = elements_computed(40, &[]);
+        assert!((1 << 30..1 << 33).contains(&shrunk), "{shrunk}");
+        for extra in [["--full"].as_slice(), &["--inputs", "x"], &["--outputs", "y"]] {
+            assert_eq!(elements_computed(40, extra), 1 << 40, "{extra:?}");
+        }
+    }
+
+    #[test]
+    fn a_summary_shows_range_and_first_elements() {
+        let graph = relu(6);
+        let id = graph.outputs().next().unwrap();
+        let values: Vec<f32> = (0..64).map(|i| if i == 63 { f32::INFINITY } else { i as f32 }).collect();
+        let tensor = graph.tensor(id);
+        let output = HostTensor::from_dense(tensor.data_type, &tensor.dim, &tensor.stride, &values).unwrap();
+        let text = summary(&graph, id, &output).unwrap();
+        let range = "HALF [1, 1, 64]: min 0.000000, max 62.000000, mean 31.000000, 1 not finite; 0, 1, 2, 3, 4, 5, …";
+        assert!(text.contains(range), "{text}");
+    }
 }

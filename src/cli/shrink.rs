@@ -300,7 +300,9 @@ mod tests {
 
     #[test]
     fn halves_keep_the_alignment_and_never_grow() {
-        for (extent, unit, half) in [(4096, 16, 2048), (1000, 16, 504), (33, 16, 17), (16, 16, 16), (16, 8, 8), (3, 1, 2)] {
+        for (extent, unit, half) in
+            [(4096, 16, 2048), (1000, 16, 504), (33, 16, 17), (16, 16, 16), (16, 8, 8), (3, 1, 2)]
+        {
             assert_eq!(halved(extent, unit), half, "{extent} by {unit}");
         }
         assert!((1..5000).all(|extent| [16, 8, 4, 2, 1].iter().all(|&unit| halved(extent, unit) <= extent)));

@@ -93,7 +93,12 @@ fn read(place: &str, graph: &FinalizedGraph, id: TensorId, view: &TensorView<'_>
     // A truth value is a byte either way.
     let is_bytes = (required, view.dtype()) == (Dtype::BOOL, Dtype::U8);
     if view.dtype() != required && !is_bytes {
-        return Err(wrong(format!("type {:?} is required for {}, found {:?}", required, tensor.data_type, view.dtype())));
+        return Err(wrong(format!(
+            "type {:?} is required for {}, found {:?}",
+            required,
+            tensor.data_type,
+            view.dtype()
+        )));
     }
     let is_scalar = tensor.is_pass_by_value && view.shape().iter().all(|&extent| extent == 1);
     if !is_scalar && !tensor.dim.iter().map(|&extent| extent as usize).eq(view.shape().iter().copied()) {
@@ -129,7 +134,8 @@ impl ResultFile {
     /// # Errors
     /// [`Error::Input`] where the place cannot be written to.
     pub(super) fn create(path: &Path) -> Result<Self, Error> {
-        let refuse = |why: &dyn std::fmt::Display| Error::input(path.display().to_string(), format!("cannot be written: {why}"));
+        let refuse =
+            |why: &dyn std::fmt::Display| Error::input(path.display().to_string(), format!("cannot be written: {why}"));
         let file = match fs::metadata(path) {
             Ok(found) if found.is_dir() => return Err(refuse(&"it is a folder")),
             Ok(found) if !found.is_file() => {
@@ -246,8 +252,14 @@ mod tests {
         let good: (&str, Dtype, &[usize], &[u8]) = ("a", Dtype::I8, &[2, 3], &[0; 6]);
         for (entries, complaint) in [
             (vec![good], "input tensor 'b' (uid 12) is missing: no entry \"b\"; the file holds \"a\""),
-            (vec![good, ("b", Dtype::U8, &[2, 3], &[0; 6])], "tensor 'b' (uid 12): type I8 is required for INT8, found U8"),
-            (vec![good, ("b", Dtype::I8, &[3, 2], &[0; 6])], "tensor 'b' (uid 12): shape [2, 3] is required, found [3, 2]"),
+            (
+                vec![good, ("b", Dtype::U8, &[2, 3], &[0; 6])],
+                "tensor 'b' (uid 12): type I8 is required for INT8, found U8",
+            ),
+            (
+                vec![good, ("b", Dtype::I8, &[3, 2], &[0; 6])],
+                "tensor 'b' (uid 12): shape [2, 3] is required, found [3, 2]",
+            ),
         ] {
             let file = file(&entries);
             let error = read_inputs(file.path(), &graph).unwrap_err();

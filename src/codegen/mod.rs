@@ -1,7 +1,7 @@
 //! Kernel → template record → CUDA text.
 //!
-//! Three jobs, three places: [`names`] spells identifiers and types, the record modules decide what is written, the
-//! templates in `templates/` lay it out. Fixed device code comes in sections ([`sections`]); a kernel carries those it
+//! Three jobs, three places: `names` spells identifiers and types, the record modules decide what is written, the
+//! templates in `templates/` lay it out. Fixed device code comes in sections (`sections`); a kernel carries those it
 //! uses. Rendering is deterministic to the byte and depends only on the graph's structure, the engine config and the
 //! device: never on the caller's names or uids.
 

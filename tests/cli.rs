@@ -1,0 +1,498 @@
+//! The command line: the built program, as a user runs it.
+//!
+//! Every case of bad input has a row here: its exit code is 2, its message names file, graph, node and tensor, and
+//! nothing is written.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde_json::{Value, json};
+
+/// A folder for one test, and the program with that folder's cache.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        fs::write(self.path(name), content).expect("the folder can be written");
+        self.text(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fusewright"));
+        command.args(arguments).env("FUSEWRIGHT_CACHE_DIR", self.path("cache"));
+        for variable in ["FUSEWRIGHT_LOG", "FUSEWRIGHT_CACHE"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::from(self.command(arguments).output().expect("the program starts"))
+    }
+
+    /// Names of the files in the folder.
+    fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.folder.path()).expect("the folder is there");
+        let mut names: Vec<String> =
+            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// What a run of the program gave.
+#[derive(Debug)]
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the program writes UTF-8");
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+impl Ran {
+    #[track_caller]
+    fn expect(self, code: i32, parts: &[&str]) -> Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        for part in parts {
+            assert!(self.out.contains(part) || self.err.contains(part), "no \"{part}\" in {self:#?}");
+        }
+        self
+    }
+}
+
+fn tensor(uid: i64, name: &str, dim: &[i64], stride: &[i64]) -> Value {
+    json!({"uid": uid, "name": name, "data_type": "FLOAT", "dim": dim, "stride": stride, "is_virtual": false,
+           "is_pass_by_value": false, "pass_by_value": null, "reordering_type": "NONE"})
+}
+
+fn pointwise(name: &str, mode: &str, inputs: &[i64], output: i64) -> Value {
+    let inputs: serde_json::Map<String, Value> =
+        inputs.iter().enumerate().map(|(slot, &uid)| (format!("IN_{slot}"), json!(uid))).collect();
+    json!({"tag": "POINTWISE", "name": name, "mode": mode, "compute_data_type": "FLOAT", "axis": null,
+           "inputs": inputs, "outputs": {"OUT_0": output}})
+}
+
+/// `y = relu(a + b)`, 2 × 3 × 4, with a virtual sum.
+fn sum_relu() -> Value {
+    let (dim, stride) = ([2, 3, 4], [12, 4, 1]);
+    let mut sum = tensor(3, "sum", &dim, &stride);
+    sum["is_virtual"] = json!(true);
+    json!({
+        "context": {"name": "", "io_data_type": "FLOAT", "intermediate_data_type": "FLOAT",
+                    "compute_data_type": "FLOAT"},
+        "cudnn_frontend_version": 13200, "json_version": "2.0",
+        "nodes": [pointwise("add", "ADD", &[1, 2], 3), pointwise("relu", "RELU_FWD", &[3], 4)],
+        "tensors": [tensor(1, "a", &dim, &stride), tensor(2, "b", &dim, &stride), sum, tensor(4, "y", &dim, &stride)],
+    })
+}
+
+/// `sum_relu` with one thing changed.
+fn with(pointer: &str, value: Value) -> Value {
+    let mut graph = sum_relu();
+    *graph.pointer_mut(pointer).expect("the place is in the graph") = value;
+    graph
+}
+
+fn named(name: &str, dim: i64) -> Value {
+    let mut graph = sum_relu();
+    graph["context"]["name"] = json!(name);
+    for number in 0..4 {
+        graph["tensors"][number]["dim"][0] = json!(dim);
+    }
+    graph
+}
+
+/// Both commands that read a graph refuse it in the same words; the good graph before it is still answered.
+#[track_caller]
+fn is_malformed(graph: &Value, parts: &[&str]) {
+    let place = Place::new();
+    let file = place.write("graphs.jsonl", format!("{}\n{graph}\n", sum_relu()));
+    let prefix = format!("{file}: graph 2");
+    let parts: Vec<&str> = parts.iter().copied().chain([prefix.as_str()]).collect();
+    let checked = place.run(&["check", &file, "--format", "json"]).expect(2, &[]);
+    let records: Vec<Value> = checked.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!([&records[0]["status"], &records[1]["status"]], ["supported", "malformed"], "{graph}");
+    let error = records[1]["error"].as_str().unwrap();
+    parts.iter().for_each(|part| assert!(error.contains(part), "no \"{part}\" in {error}"));
+    let output = place.text("y.safetensors");
+    place.run(&["run", &file, "--graph", "2", "--outputs", &output]).expect(2, &parts);
+    assert_eq!(place.files(), ["graphs.jsonl"]);
+}
+
+#[test]
+fn unknown_words_are_named_with_node_and_tensor() {
+    is_malformed(&with("/nodes/1/tag", json!("POINTLESS")), &["'relu'", "node 1", "POINTLESS"]);
+    is_malformed(&with("/nodes/1/mode", json!("RELUU")), &["'relu'", "node 1", "RELUU"]);
+    is_malformed(&with("/tensors/1/data_type", json!("FLOAT17")), &["'b'", "FLOAT17"]);
+}
+
+#[test]
+fn missing_keys_are_named() {
+    let mut graph = sum_relu();
+    graph["nodes"][1].as_object_mut().unwrap().remove("tag");
+    is_malformed(&graph, &["'relu'", "node 1", "tag"]);
+    let mut graph = sum_relu();
+    graph["nodes"][0]["inputs"].as_object_mut().unwrap().remove("IN_1");
+    is_malformed(&graph, &["'add'", "node 0", "IN_1"]);
+    let mut graph = sum_relu();
+    graph["tensors"][0].as_object_mut().unwrap().remove("dim");
+    is_malformed(&graph, &["'a'", "dim"]);
+}
+
+#[test]
+fn dangling_and_duplicate_uids_are_named() {
+    is_malformed(&with("/nodes/1/inputs/IN_0", json!(77)), &["'relu'", "node 1", "77"]);
+    is_malformed(&with("/tensors/1/uid", json!(1)), &["uid 1"]);
+}
+
+#[test]
+fn cycles_and_in_place_operations_are_named() {
+    let mut graph = with("/nodes/0/inputs/IN_1", json!(4));
+    graph["tensors"].as_array_mut().unwrap().remove(1);
+    is_malformed(&graph, &["'relu'", "node 1", "GR-ACYCLIC"]);
+    is_malformed(&with("/nodes/1/outputs/OUT_0", json!(3)), &["'relu'", "node 1", "'sum' (uid 3)"]);
+}
+
+#[test]
+fn impossible_extents_are_named() {
+    for extent in [json!(0), json!(-3)] {
+        is_malformed(&with("/tensors/0/dim/1", extent), &["'a' (uid 1)", "dim"]);
+    }
+    for stride in [json!(0), json!(-4)] {
+        is_malformed(&with("/tensors/0/stride/1", stride), &["'a' (uid 1)", "stride"]);
+    }
+    is_malformed(&with("/tensors/0/dim", json!([1_i64 << 40, 1_i64 << 40, 4])), &["'a' (uid 1)"]);
+    is_malformed(&with("/tensors/0/stride", json!([i64::MAX, 4, 1])), &["'a' (uid 1)"]);
+    is_malformed(&with("/tensors/0/dim/0", json!(1e30)), &["'a'"]);
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_named() {
+    is_malformed(&with("/tensors/0/stride", json!([4, 1])), &["'a' (uid 1)"]);
+    is_malformed(&with("/tensors/1/dim/1", json!(2)), &["'add'", "node 0", "'b' (uid 2)", "extent 2 on axis 1"]);
+}
+
+#[test]
+fn what_is_no_graph_file_is_said() {
+    let place = Place::new();
+    let file = place.write("notes.txt", "this is no graph\n");
+    place.run(&["check", &file]).expect(2, &[&file, "no graph found"]);
+    let missing = place.text("missing.json");
+    place.run(&["explain", &missing]).expect(2, &[&missing, "cannot be opened", "fusewright: error: "]);
+    let text = sum_relu().to_string();
+    let log = place.write("app.log", format!("banner\n{text}\n[cudnn_frontend] INFO\n{}", &text[..text.len() / 2]));
+    let ran = place.run(&["check", &log]).expect(2, &["1 supported", "1 malformed", "unterminated object at byte"]);
+    assert!(ran.out.contains(&format!("{log}: graph 2 (line 4)")), "{ran:#?}");
+}
+
+#[test]
+fn the_worst_of_several_files_counts_and_all_are_read() {
+    let place = Place::new();
+    let good = place.write("good.json", sum_relu().to_string());
+    let bad = place.write("bad.json", "{");
+    let ran = place.run(&["check", &place.text("none.json"), &bad, &good]).expect(2, &["1 supported, 0 not supported"]);
+    assert!(ran.err.contains("none.json"), "{ran:#?}");
+}
+
+#[test]
+fn graphs_of_one_name_are_told_apart_by_number() {
+    let place = Place::new();
+    let file = place.write("two.jsonl", format!("{}\n{}\n", named("net", 2), named("net", 4)));
+    let message = "graph 'net' is the name of graphs 1, 2: pick one by number";
+    place.run(&["run", &file, "--graph", "net"]).expect(2, &[&file, message]);
+    place.run(&["run", &file]).expect(2, &[&file, "holds 2 graphs: pick one with --graph"]);
+    place.run(&["run", &file, "--graph", "3"]).expect(2, &[&file, "has no graph 3; it holds 2 graphs"]);
+    place.run(&["run", &file, "--graph", "2", "--device", "cpu"]).expect(0, &["[4, 3, 4]"]);
+    let ran = place.run(&["check", &file, "--format", "json"]).expect(0, &[]);
+    let names: Vec<Value> =
+        ran.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["graph"].clone()).collect();
+    assert_eq!(names, [json!("net"), json!(2)]);
+    assert_eq!(place.files(), ["two.jsonl"]);
+}
+
+/// A safetensors file with one FLOAT tensor an entry.
+fn tensors(entries: &[(&str, Dtype, &[usize])]) -> Vec<u8> {
+    let bytes = [0u8; 1024];
+    let views = entries.iter().map(|(key, data_type, shape)| {
+        let length = shape.iter().product::<usize>() * data_type.bitsize() / 8;
+        (*key, TensorView::new(*data_type, shape.to_vec(), &bytes[..length]).unwrap())
+    });
+    safetensors::serialize(views, None).unwrap()
+}
+
+#[test]
+fn inputs_that_do_not_fit_are_named_with_file_and_tensor() {
+    let place = Place::new();
+    let graph = place.write("graph.json", sum_relu().to_string());
+    let output = place.text("y.safetensors");
+    let good: (&str, Dtype, &[usize]) = ("a", Dtype::F32, &[2, 3, 4]);
+    for (content, complaint) in [
+        (tensors(&[good]), "input tensor 'b' (uid 2) is missing"),
+        (
+            tensors(&[good, ("b", Dtype::F32, &[2, 4, 3])]),
+            "tensor 'b' (uid 2): shape [2, 3, 4] is required, found [2, 4, 3]",
+        ),
+        (
+            tensors(&[good, ("b", Dtype::F16, &[2, 3, 4])]),
+            "tensor 'b' (uid 2): type F32 is required for FLOAT, found F16",
+        ),
+        (b"{}".to_vec(), "is not a safetensors file"),
+    ] {
+        let inputs = place.write("inputs.safetensors", content);
+        let arguments = ["run", &graph, "--device", "cpu", "--inputs", &inputs, "--outputs", &output];
+        place.run(&arguments).expect(2, &[&inputs, complaint]);
+        assert_eq!(place.files(), ["graph.json", "inputs.safetensors"]);
+    }
+}
+
+#[test]
+fn tensors_go_in_and_out_by_name() {
+    let place = Place::new();
+    let graph = place.write("graph.json", sum_relu().to_string());
+    let values = |sign: f32| (0..24).flat_map(|i| (sign * i as f32).to_le_bytes()).collect::<Vec<u8>>();
+    let (a, b) = (values(1.0), values(-2.0));
+    let view = |bytes| TensorView::new(Dtype::F32, vec![2, 3, 4], bytes).unwrap();
+    let inputs =
+        place.write("x.safetensors", safetensors::serialize([("a", view(&a)), ("b", view(&b))], None).unwrap());
+    let output = place.text("y.safetensors");
+    place
+        .run(&["run", &graph, "--device", "cpu", "--inputs", &inputs, "--outputs", &output])
+        .expect(0, &["the CPU engine"]);
+    let content = fs::read(&output).unwrap();
+    let written = SafeTensors::deserialize(&content).unwrap();
+    assert_eq!(written.names(), ["y"]);
+    assert_eq!(written.tensor("y").unwrap().data(), values(0.0), "relu(i - 2i) is 0");
+}
+
+#[test]
+fn outputs_that_cannot_be_written_are_said_before_anything_is_computed() {
+    let place = Place::new();
+    let graph = place.write("graph.json", sum_relu().to_string());
+    for output in [place.text("no/such/folder/y.safetensors"), place.folder.path().display().to_string()] {
+        let ran = place
+            .run(&["run", &graph, "--device", "cpu", "--outputs", &output])
+            .expect(2, &[&output, "cannot be written"]);
+        assert_eq!(ran.out, "");
+    }
+    assert_eq!(place.files(), ["graph.json"]);
+}
+
+#[test]
+fn a_full_disk_is_the_environments_fault() {
+    let place = Place::new();
+    let graph = place.write("graph.json", sum_relu().to_string());
+    place
+        .run(&["run", &graph, "--device", "cpu", "--outputs", "/dev/full"])
+        .expect(3, &["/dev/full: cannot be written"]);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let ran = Ran::from(place.command(&["check", &graph]).stdout(full).output().unwrap());
+    ran.expect(3, &["cannot write the results"]);
+}
+
+#[test]
+fn an_unusable_cache_costs_a_warning_only() {
+    let place = Place::new();
+    let graph = place.write("graph.json", sum_relu().to_string());
+    let no_folder = place.write("cache", "a file where the folder should be");
+    let ran = place.run(&["run", &graph, "--device", "emulator"]);
+    if has_emulator(&ran) {
+        let ran = ran.expect(0, &["the generated kernel in the emulator"]);
+        assert!(ran.err.contains("without the cache") && ran.err.contains(&no_folder), "{ran:#?}");
+    }
+    assert_eq!(fs::read_to_string(&no_folder).unwrap(), "a file where the folder should be");
+}
+
+/// Whether there is a C++ compiler; where one is required, its absence is a failure.
+fn has_emulator(ran: &Ran) -> bool {
+    let is_absent = ran.code == Some(3) && ran.err.contains("no C++ compiler");
+    assert!(!(is_absent && is_required("FUSEWRIGHT_REQUIRE_EMULATOR")), "{ran:#?}");
+    !is_absent
+}
+
+fn is_required(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| value == "1")
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_exit_code_3_with_what_was_looked_for() {
+    let place = Place::new();
+    let graph = place.write("graph.json", sum_relu().to_string());
+    for command in ["run", "bench"] {
+        let ran = place.run(&[command, &graph, "--device", "cuda:99"]).expect(3, &[]);
+        assert!(ran.err.contains("libcuda.so") || ran.err.contains("cuda:99"), "{ran:#?}");
+        assert_eq!(ran.out, "");
+    }
+}
+
+#[test]
+fn usage_errors_are_exit_code_2_and_help_is_not() {
+    let place = Place::new();
+    for arguments in
+        [&["check"][..], &["frobnicate"], &["check", "x", "--arch", "hopper"], &["run", "x", "--device", "tpu"]]
+    {
+        let ran = place.run(arguments).expect(2, &["fusewright: error: "]);
+        assert_eq!(ran.out, "");
+    }
+    place.run(&["--help"]).expect(0, &["check", "doctor"]);
+    place.run(&["--version"]).expect(0, &[env!("CARGO_PKG_VERSION")]);
+}
+
+#[test]
+fn verdicts_name_the_surface_the_engine_and_every_broken_rule() {
+    let place = Place::new();
+    let mut refused = sum_relu();
+    refused["tensors"][1]["data_type"] = json!("DOUBLE");
+    let file = place.write("graphs.jsonl", format!("{}\n{refused}\n", sum_relu()));
+    let ran = place.run(&["check", &file, "--arch", "sm_90", "--arch", "sm_75", "--format", "json"]).expect(1, &[]);
+    let records: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records.len(), 4);
+    assert_eq!((&records[0]["status"], &records[0]["arch"]), (&json!("supported"), &json!("sm_90")));
+    assert_eq!((&records[1]["surface"], &records[1]["engine"]), (&json!(70), &json!("surface70")));
+    let violation = &records[2]["violations"][0];
+    assert_eq!((&records[2]["status"], &records[2]["engine"]), (&json!("not_supported"), &Value::Null));
+    for key in ["surface", "rule", "where", "required", "found"] {
+        assert!(!violation[key].is_null(), "{key} in {violation}");
+    }
+    place.run(&["check", &file, "--surface", "80"]).expect(1, &["surface 80", "required", "DOUBLE", "2 verdicts"]);
+}
+
+#[test]
+fn standard_input_is_a_file_and_a_reader_that_leaves_is_no_failure() {
+    let place = Place::new();
+    let mut child = place
+        .command(&["check", "-", "--format", "json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut input = child.stdin.take().unwrap();
+    // More verdicts than fit into any buffer.
+    for extent in 1..2000 {
+        if writeln!(input, "{}", named("", extent)).is_err() {
+            break;
+        }
+    }
+    drop(input);
+    let ran = Ran::from(child.wait_with_output().unwrap()).expect(0, &[]);
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn explain_shows_stages_launches_and_source() {
+    let place = Place::new();
+    let file = "examples/graphs/mm_bias_gelu_bf16_m16.json";
+    let parts =
+        ["core  t2_matmul = MATMUL", "g2    t4_add", "t1 = 'B' (uid 2)", "chosen surface70", "grid", "1879048192 FLOP"];
+    place.run(&["explain", file]).expect(0, &parts);
+    let source = place.run(&["explain", file, "--source", "--arch", "sm_80"]).expect(0, &["__global__"]).out;
+    assert!(source.starts_with("//") && !source.contains("#include"));
+}
+
+#[test]
+fn two_computations_are_compared_and_named() {
+    let place = Place::new();
+    let graph = place.write("graph.json", sum_relu().to_string());
+    let ran = place
+        .run(&["run", &graph, "--device", "cpu", "--verify", "--seed", "7"])
+        .expect(0, &["random, seed 7", "passed"]);
+    let pairs = ["the generated kernel", "the CPU engine against the op-by-op f64 evaluation"];
+    assert!(pairs.iter().any(|pair| ran.out.contains(pair)), "{ran:#?}");
+    let again = place.run(&["run", &graph, "--device", "cpu", "--verify", "--seed", "7"]);
+    let untimed =
+        |text: &str| text.lines().filter(|line| !line.starts_with("time")).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(untimed(&ran.out), untimed(&again.out));
+}
+
+#[test]
+fn what_no_engine_takes_is_refused_where_kernels_are_asked_for() {
+    let place = Place::new();
+    let graph = "tests/data/suite/rms_fwd_bf16_16384x4096.json";
+    let ran = place.run(&["run", graph, "--device", "emulator"]);
+    if has_emulator(&ran) {
+        ran.expect(1, &[graph, "not supported"]);
+    }
+    place.run(&["explain", graph]).expect(1, &["not supported on sm_90", "none"]);
+}
+
+#[test]
+fn the_cache_is_listed_verified_and_emptied() {
+    let place = Place::new();
+    let folder = place.text("cache");
+    place.run(&["cache", "path"]).expect(0, &[&folder]);
+    let graph = place.write("graph.json", sum_relu().to_string());
+    let ran = place.run(&["run", &graph, "--device", "emulator"]);
+    if has_emulator(&ran) {
+        assert!(fs::read_dir(place.path("cache/emulator")).unwrap().count() > 0);
+    }
+    place.run(&["cache", "list"]).expect(0, &[&folder]);
+    place.run(&["cache", "verify"]).expect(0, &["0 damaged"]);
+    fs::create_dir_all(place.path("cache")).unwrap();
+    place.run(&["cache", "clear"]).expect(0, &["removed"]);
+    assert!(!place.path("cache/emulator").exists());
+    let off = place.command(&["cache", "path"]).env("FUSEWRIGHT_CACHE", "off").output().unwrap();
+    Ran::from(off).expect(3, &["no disk cache"]);
+}
+
+#[test]
+fn rules_are_listed_for_people_and_programs() {
+    let place = Place::new();
+    place.run(&["rules"]).expect(0, &["S90-MM-G2-DIMS"]);
+    let list = place.run(&["rules", "--format", "json"]).expect(0, &[]).out;
+    let rules: Vec<Value> = serde_json::from_str(&list).unwrap();
+    for key in ["id", "surface", "scope", "summary", "source"] {
+        assert!(rules.iter().all(|rule| !rule[key].is_null()), "{key}");
+    }
+}
+
+#[test]
+fn doctor_names_everything_it_looked_for() {
+    let ran = Place::new().run(&["doctor"]);
+    assert!(matches!(ran.code, Some(0 | 3)), "{ran:#?}");
+    for part in ["NVRTC", "CUDA driver", "C++ compiler", "disk cache", "graphs run on"] {
+        assert!(ran.out.contains(part), "no {part} in {ran:#?}");
+    }
+}
+
+#[test]
+fn kernels_compile_and_are_written() {
+    let place = Place::new();
+    let graph = place.write("two.jsonl", format!("{}\n{}\n", named("one", 2), named("other", 4)));
+    let out = place.text("out");
+    let ran = place.run(&["compile", &graph, "--out", &out]);
+    if ran.code == Some(3) && ran.err.contains("was not found") && !is_required("FUSEWRIGHT_REQUIRE_NVRTC") {
+        return;
+    }
+    ran.expect(0, &["registers", "0 bytes spilled", "ms, cubin of"]);
+    for file in ["one.sm_90a.cu", "one.sm_90a.cubin", "other.sm_90a.cu", "other.sm_90a.cubin"] {
+        assert!(Path::new(&out).join(file).metadata().unwrap().len() > 0, "{file}");
+    }
+    let clash = place.write("clash.jsonl", format!("{}\n{}\n", named("net", 2), named("net", 4)));
+    let other = place.text("other");
+    place.run(&["compile", &clash, "--out", &other]).expect(2, &["graph 1 'net'", "graph 2 'net'", "net.sm_90a.cu"]);
+    assert!(!Path::new(&other).exists());
+}
