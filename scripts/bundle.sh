@@ -9,26 +9,33 @@ cd "$(dirname "$0")/.."
 folder=${1:-bundle}
 
 cargo build --release --bin fusewright
-tiers=$(cargo test --release --no-run --test tiers --message-format=json \
-  | python3 -c 'import json, sys
+# The file that cargo built for a test or bench target.
+built() {
+  cargo "$@" --no-run --message-format=json | python3 -c 'import json, sys
 for line in sys.stdin:
     message = json.loads(line)
-    if message.get("executable") and message["target"]["name"] == "tiers":
-        print(message["executable"])')
+    if message.get("executable") and set(message["target"]["kind"]) & {"test", "bench"}:
+        print(message["executable"])'
+}
+tiers=$(built test --release --test tiers)
+pipeline=$(built bench --bench pipeline)
 
 mkdir -p "$folder"
 cp "${CARGO_TARGET_DIR:-target}/release/fusewright" "$folder/fusewright"
 cp "$tiers" "$folder/tiers"
-strip "$folder/tiers"
+cp "$pipeline" "$folder/pipeline-bench"
+strip "$folder/tiers" "$folder/pipeline-bench"
 rm -rf "$folder/data"
 cp -r tests/data "$folder/data"
 cat > "$folder/run.sh" <<'RUN'
 #!/usr/bin/env bash
-# Runs the device tier and prints passed, failed and skipped. Arguments go to the test binary: a filter, --list, ….
+# Times the pipeline's stages, then runs the device tier and prints passed, failed and skipped.
+# Arguments go to the test binary (a filter, --list, …); with any, nothing is timed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 export FUSEWRIGHT_DATA="$here/data" FUSEWRIGHT_REQUIRE_DEVICE=1
 "$here/fusewright" doctor || true
+[ $# -gt 0 ] || "$here/pipeline-bench" || true
 "$here/tiers" "${1:-device::}" "${@:2}"
 RUN
 chmod +x "$folder/run.sh"

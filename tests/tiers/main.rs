@@ -13,6 +13,7 @@ mod cases;
 mod data;
 mod device;
 mod emulator;
+mod goldens;
 mod host;
 mod nvrtc;
 mod pipeline;
@@ -21,7 +22,7 @@ use libtest_mimic::{Arguments, Trial};
 
 fn main() {
     let arguments = Arguments::from_args();
-    let tiers = [host::trials(), emulator::trials(), nvrtc::trials(), device::trials()];
+    let tiers = [host::trials(), goldens::trials(), emulator::trials(), nvrtc::trials(), device::trials()];
     libtest_mimic::run(&arguments, tiers.into_iter().flatten().collect()).exit();
 }
 

@@ -1,0 +1,154 @@
+//! Times of the pipeline's stages: medians over repeated runs, in one table.
+//!
+//! ```sh
+//! cargo bench --bench pipeline
+//! ```
+//!
+//! Without NVRTC the compile rows are left out, without a GPU those of loaded plans. `FUSEWRIGHT_DATA` names the folder
+//! with the graph files where the binary runs away from its sources.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fusewright::codegen::{Source, render};
+use fusewright::compile::{Cache, Compiler, Options, Request};
+use fusewright::device::{ComputeCapability, Device};
+use fusewright::engine::{self, EngineConfig};
+use fusewright::graph::json::{self, DocumentReader};
+use fusewright::graph::{FinalizedGraph, Graph};
+use fusewright::plan::{Driver, ExecutionPlan};
+use fusewright::support::{SurfaceId, check};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Suite graphs whose kernels are rendered, compiled and loaded.
+const KERNELS: [&str; 3] = ["pw_nhwc_bn_apply_f16", "red_nhwc_channel_sum_f16", "mm_bias_relu_f16_4096"];
+
+fn main() -> Result<()> {
+    check_all()?;
+    for name in KERNELS {
+        if let Err(error) = kernel(name) {
+            println!("{name}: {error}");
+        }
+    }
+    Ok(())
+}
+
+fn data() -> PathBuf {
+    std::env::var_os("FUSEWRIGHT_DATA")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data"), PathBuf::from)
+}
+
+/// Median of some runs.
+fn median(runs: usize, mut run: impl FnMut() -> Result<()>) -> Result<Duration> {
+    let mut times = Vec::with_capacity(runs);
+    for _ in 0..runs {
+        let start = Instant::now();
+        run()?;
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    Ok(times[runs / 2])
+}
+
+fn row(what: &str, time: Duration) {
+    println!("{what:<64} {:>12.3} ms", time.as_secs_f64() * 1e3);
+}
+
+/// Read, finalize and check every verdict graph of one JSONL.
+fn check_all() -> Result<()> {
+    let mut text = String::new();
+    let file = std::fs::File::open(data().join("verdicts.jsonl.gz"))?;
+    flate2::read::GzDecoder::new(file).read_to_string(&mut text)?;
+    let mut count = 0;
+    let time = median(5, || {
+        let graphs = DocumentReader::new("verdicts", text.as_bytes()).filter_map(|document| document.result.ok());
+        let reports = graphs.filter_map(|graph| graph.finalize().ok()).map(|graph| verdict(&Arc::new(graph)));
+        count = reports.count();
+        Ok(())
+    })?;
+    row(&format!("read, finalize and check {count} graphs, one thread"), time);
+    let large: Vec<Arc<FinalizedGraph>> = DocumentReader::new("verdicts", text.as_bytes())
+        .filter_map(|document| document.result.ok()?.finalize().ok())
+        .filter(|graph| graph.operations().len() >= 7)
+        .map(Arc::new)
+        .collect();
+    let time = median(9, || {
+        count = large.iter().filter(|graph| verdict(graph)).count();
+        Ok(())
+    })?;
+    row("check one graph of 7 or more operations, mean", time / u32::try_from(large.len().max(1))?);
+    Ok(())
+}
+
+fn verdict(graph: &Arc<FinalizedGraph>) -> bool {
+    check(graph, ComputeCapability::SM_90, &SurfaceId::ALL).supported.is_some()
+}
+
+fn suite_graph(name: &str) -> Result<Graph> {
+    let bytes = std::fs::read(data().join(format!("suite/{name}.json")))?;
+    let document = json::read_documents(name, &bytes).documents.remove(0);
+    Ok(document.result?)
+}
+
+fn lower(graph: &Arc<FinalizedGraph>, device: &Device) -> Result<(EngineConfig, Source)> {
+    let selection = engine::select(graph, device.capability)?;
+    let config = selection.candidates(device).remove(0);
+    let source = render(&selection.lower(&config, device))?;
+    Ok((config, source))
+}
+
+/// Render, compile, and take from either cache; with a GPU, load as well.
+fn kernel(name: &str) -> Result<()> {
+    let graph = Arc::new(suite_graph(name)?.finalize()?);
+    let context = Driver::load().ok().and_then(|driver| driver.open(0).ok());
+    let device =
+        context.as_ref().map_or_else(|| Device::typical(ComputeCapability::SM_90), |context| context.device().clone());
+    let (config, source) = lower(&graph, &device)?;
+    row(&format!("{name}: decide, lower, render"), median(101, || lower(&graph, &device).map(drop))?);
+
+    let config = config.to_string();
+    let request = Request {
+        graph: graph.key(),
+        engine: "surface70",
+        config: &config,
+        source: &source.text,
+        capability: device.capability,
+    };
+    let cold = Compiler::new(Cache::memory_only(), Options { no_cache: true });
+    let nvrtc = cold.nvrtc(device.capability)?;
+    let options = Options { no_cache: true };
+    nvrtc.compile(&source.text, device.capability, "warm-up.cu", &options)?;
+    let time = median(9, || Ok(drop(nvrtc.compile(&source.text, device.capability, "bench.cu", &options)?)))?;
+    row(&format!("{name}: NVRTC, cold"), time);
+
+    let folder = tempfile::tempdir()?;
+    let filled = Compiler::new(Cache::at(folder.path()), Options::default());
+    let compiled = filled.compile(&request)?;
+    let time = median(101, || {
+        let fresh = Compiler::new(Cache::at(folder.path()), Options::default());
+        let cubin = fresh.cache().get_or_compile(&key(&request, &nvrtc), || Err(missing()))?.0;
+        if let Some(context) = &context {
+            drop(ExecutionPlan::build(context, &graph, &source, &cubin)?);
+        }
+        Ok(())
+    })?;
+    let loaded = if context.is_some() { "disk hit to loaded plan" } else { "disk hit (no GPU: not loaded)" };
+    row(&format!("{name}: {loaded}"), time);
+    let time = median(101, || Ok(drop(filled.compile(&request)?)))?;
+    row(&format!("{name}: memory hit"), time);
+    drop(compiled);
+    Ok(())
+}
+
+fn key(request: &Request<'_>, nvrtc: &fusewright::compile::Nvrtc) -> fusewright::compile::CacheKey {
+    let Request { graph, engine, config, source, capability } = *request;
+    fusewright::compile::CacheKey::new(graph, engine, config, source, nvrtc, capability)
+}
+
+fn missing() -> fusewright::error::Error {
+    fusewright::error::Error::environment("the entry is not on disk")
+}

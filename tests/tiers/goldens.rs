@@ -1,0 +1,50 @@
+//! Rendered kernels under review: one of each skeleton, committed as CUDA files.
+//!
+//! `FUSEWRIGHT_BLESS=1 cargo test --test tiers golden` rewrites them; the difference is reviewed like code.
+
+use std::fs;
+use std::path::PathBuf;
+
+use fusewright::graph::Graph;
+use libtest_mimic::{Failed, Trial};
+
+use crate::{cases, pipeline};
+
+/// Cases with a committed kernel: every skeleton, access kind and epilogue shape once.
+const GOLDENS: &[&str] = &[
+    "pw_broadcast_ragged",
+    "pw_logical_and_boolean",
+    "pw_padded_strides_two_outputs",
+    "red_genstats",
+    "red_scaled_pixel",
+    "red_split_channel",
+    "mm_both_mainloops_two_outputs",
+    "mm_boolean_output",
+    "mm_reduce_amax_all",
+];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let chosen = cases::all().into_iter().filter(|case| GOLDENS.contains(&case.name.as_str()));
+    chosen
+        .map(|case| {
+            Trial::test(format!("host::golden::{}", case.name), move || matches_golden(&case.name, &case.graph))
+        })
+        .collect()
+}
+
+fn matches_golden(name: &str, graph: &Graph) -> Result<(), Failed> {
+    let lowered = pipeline::lower(graph, &pipeline::typical_device())?;
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/goldens");
+    let path = folder.join(format!("{name}.{}.cu", lowered.config.engine));
+    if std::env::var_os("FUSEWRIGHT_BLESS").is_some_and(|value| value == "1") {
+        fs::write(&path, &lowered.source.text)?;
+    }
+    let golden = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    match golden.lines().zip(lowered.source.text.lines()).position(|(old, new)| old != new) {
+        Some(line) => Err(format!("line {} differs from {}", line + 1, path.display()).into()),
+        None if golden.len() != lowered.source.text.len() => {
+            Err(format!("length differs from {}", path.display()).into())
+        }
+        None => Ok(()),
+    }
+}
