@@ -122,7 +122,10 @@ fn kernel(name: &str) -> Result<()> {
     let nvrtc = cold.nvrtc(device.capability)?;
     let options = Options { no_cache: true };
     nvrtc.compile(&source.text, device.capability, "warm-up.cu", &options)?;
-    let time = median(9, || Ok(drop(nvrtc.compile(&source.text, device.capability, "bench.cu", &options)?)))?;
+    let time = median(9, || {
+        nvrtc.compile(&source.text, device.capability, "bench.cu", &options)?;
+        Ok(())
+    })?;
     row(&format!("{name}: NVRTC, cold"), time);
 
     let folder = tempfile::tempdir()?;
@@ -138,7 +141,10 @@ fn kernel(name: &str) -> Result<()> {
     })?;
     let loaded = if context.is_some() { "disk hit to loaded plan" } else { "disk hit (no GPU: not loaded)" };
     row(&format!("{name}: {loaded}"), time);
-    let time = median(101, || Ok(drop(filled.compile(&request)?)))?;
+    let time = median(101, || {
+        filled.compile(&request)?;
+        Ok(())
+    })?;
     row(&format!("{name}: memory hit"), time);
     drop(compiled);
     Ok(())
