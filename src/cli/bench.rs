@@ -62,14 +62,18 @@ pub(super) fn run(options: &BenchOptions, console: &mut Console) -> Result<()> {
     let progress = console.bar(options.files.len());
     for path in &options.files {
         progress.set_message(path.display().to_string());
-        let one = std::slice::from_ref(path);
-        files::for_each(one, options.graph.as_ref(), console, |loaded, console| {
-            let place = loaded.place.clone();
-            let measurement = bench.measure(path, loaded).map_err(|error| files::locate(&place, error))?;
-            progress.suspend(|| console.line(measurement.row(console)).and_then(|()| console.flush()))?;
-            measurements.push(measurement);
+        let mut graphs = Vec::new();
+        files::for_each(std::slice::from_ref(path), options.graph.as_ref(), console, |loaded, _| {
+            graphs.push(loaded);
             Ok(())
         })?;
+        let is_alone = graphs.len() == 1;
+        for LoadedGraph { name, place, graph } in graphs {
+            let case = if is_alone { stem(path) } else { format!("{}/{name}", stem(path)) };
+            let measured = bench.measure(case, &Arc::new(graph)).map_err(|error| files::locate(&place, error));
+            let done = progress.suspend(|| print(measured, &mut measurements, console));
+            console.survive(done)?;
+        }
         progress.inc(1);
     }
     progress.finish_and_clear();
@@ -77,6 +81,19 @@ pub(super) fn run(options: &BenchOptions, console: &mut Console) -> Result<()> {
         Some(file) => Ok(file.write(&serde_json::to_vec_pretty(&measurements).map_err(std::io::Error::from)?)?),
         None => Ok(()),
     }
+}
+
+/// Prints a row at once, and keeps it.
+fn print(
+    measured: std::result::Result<Measurement, Error>,
+    measurements: &mut Vec<Measurement>,
+    console: &mut Console,
+) -> Result<()> {
+    let measurement = measured?;
+    console.line(measurement.row(console))?;
+    console.flush()?;
+    measurements.push(measurement);
+    Ok(())
 }
 
 /// Cases are told apart by the stems of their files.
@@ -105,15 +122,12 @@ impl Bench {
         Ok(Self { context, device, compiler, autotune: options.autotune })
     }
 
-    fn measure(&self, path: &Path, loaded: LoadedGraph) -> std::result::Result<Measurement, Error> {
-        let stem = stem(path);
-        let case = if loaded.is_alone { stem } else { format!("{stem}/{}", loaded.name) };
-        let graph = Arc::new(loaded.graph);
-        let selection = engine::select(&graph, self.device.capability)?;
+    fn measure(&self, case: String, graph: &Arc<FinalizedGraph>) -> std::result::Result<Measurement, Error> {
+        let selection = engine::select(graph, self.device.capability)?;
         let count = if self.autotune { usize::MAX } else { 1 };
         let mut best: Option<Measurement> = None;
         for config in selection.candidates(&self.device).into_iter().take(count) {
-            let measurement = self.measure_config(&case, &graph, &selection, config)?;
+            let measurement = self.measure_config(&case, graph, &selection, config)?;
             if best.as_ref().is_none_or(|best| measurement.median_ms < best.median_ms) {
                 best = Some(measurement);
             }

@@ -25,7 +25,7 @@ pub(super) fn run(options: &CompileOptions, console: &mut Console) -> Result<()>
     let capabilities = available(&compiler, &options.capabilities, console);
     let mut results = Results::default();
     files::for_each(&options.files, options.graph.as_ref(), console, |loaded, console| {
-        let LoadedGraph { name, place, graph, .. } = loaded;
+        let LoadedGraph { name, place, graph } = loaded;
         let graph = Arc::new(graph);
         for &capability in &capabilities {
             let spinner = console.spinner(format!("{place} for {capability}"));

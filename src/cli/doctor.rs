@@ -37,14 +37,13 @@ fn summary(has_nvrtc: bool, has_gpu: bool, has_emulator: bool) -> &'static str {
 }
 
 fn nvrtc(console: &mut Console) -> Result<bool> {
-    let found = [13, 12].map(Nvrtc::load_version);
-    for nvrtc in found.iter().flatten() {
+    if let Err(error) = Nvrtc::load() {
+        return absent(console, "NVRTC", &error).map(|()| false);
+    }
+    for nvrtc in [13, 12].map(Nvrtc::load_version).iter().flatten() {
         console.line(format_args!("NVRTC        {} in {}", nvrtc.version(), nvrtc.path().display()))?;
     }
-    match found {
-        [Err(error), Err(_)] => absent(console, "NVRTC", &error).map(|()| false),
-        [Err(_), Ok(_)] | [Ok(_), Err(_)] | [Ok(_), Ok(_)] => Ok(true),
-    }
+    Ok(true)
 }
 
 fn driver(console: &mut Console) -> Result<bool> {

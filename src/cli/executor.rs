@@ -54,7 +54,11 @@ impl Executor {
     pub(super) fn open(choice: DeviceChoice) -> Result<Self, Error> {
         match choice {
             DeviceChoice::Auto => Ok(Self::open_gpu(0).unwrap_or_else(|error| {
-                tracing::info!("no GPU is used: {error}");
+                // That there is no GPU is nothing to warn of; that there is one, and something else is missing, is.
+                match Driver::load() {
+                    Ok(_) => tracing::warn!("the GPU is not used: {error}"),
+                    Err(_) => tracing::info!("no GPU is used: {error}"),
+                }
                 Self::CpuEngine
             })),
             DeviceChoice::Cpu => Ok(Self::CpuEngine),

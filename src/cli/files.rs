@@ -99,8 +99,6 @@ pub(super) struct LoadedGraph {
     pub(super) name: String,
     /// File and graph: `app.log: graph 2 'mlp'`.
     pub(super) place: String,
-    /// Whether its name is the file's, for want of one of its own and of other graphs.
-    pub(super) is_alone: bool,
     /// The graph.
     pub(super) graph: FinalizedGraph,
 }
@@ -119,8 +117,7 @@ pub(super) fn load(path: &Path, document: GraphDocument, console: &Console) -> R
     document.warnings.iter().for_each(|warning| console.warn(format_args!("{place}: {warning}")));
     let graph = document.result?.finalize().map_err(|malformed| at(&place, &malformed))?;
     graph.notes().iter().for_each(|note| console.note(format_args!("{place}: {note}")));
-    let is_alone = path.file_stem().is_some_and(|stem| stem == document.name.as_str());
-    Ok(LoadedGraph { name: document.name, place, is_alone, graph })
+    Ok(LoadedGraph { name: document.name, place, graph })
 }
 
 /// A defect of a graph with its place.

@@ -124,7 +124,8 @@ pub(super) struct ResultFile {
 
 #[derive(Debug)]
 enum Target {
-    Beside(tempfile::NamedTempFile),
+    /// By way of a temporary file in this folder.
+    Beside(PathBuf),
     Direct(File),
 }
 
@@ -147,7 +148,9 @@ impl ResultFile {
                     File::options().append(true).open(path).map_err(|error| refuse(&error))?;
                 }
                 let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                Target::Beside(tempfile::NamedTempFile::new_in(folder).map_err(|error| refuse(&error))?)
+                // Made when there is something to write: a process that is killed before leaves nothing.
+                tempfile::NamedTempFile::new_in(folder).map_err(|error| refuse(&error))?;
+                Target::Beside(folder.to_owned())
             }
         };
         Ok(Self { path: path.to_owned(), file })
@@ -160,16 +163,21 @@ impl ResultFile {
     pub(super) fn write(self, content: &[u8]) -> Result<(), Error> {
         let written = match self.file {
             Target::Direct(mut file) => file.write_all(content).and_then(|()| file.flush()),
-            Target::Beside(mut file) => file
-                .write_all(content)
-                .and_then(|()| share_with_others(file.as_file()))
-                .and_then(|()| file.persist(&self.path).map(drop).map_err(|error| error.error)),
+            Target::Beside(folder) => replace(&folder, &self.path, content),
         };
         written.map_err(|error| Error::Environment {
             message: format!("{}: cannot be written", self.path.display()),
             source: Some(Box::new(error)),
         })
     }
+}
+
+/// Writes a temporary file in the folder, and renames it.
+fn replace(folder: &Path, path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(content)?;
+    share_with_others(file.as_file())?;
+    file.persist(path).map(drop).map_err(|error| error.error)
 }
 
 /// Temporary files are private; results are as readable as any new file.
