@@ -75,14 +75,15 @@ pub(super) fn verify(subject: &Subject<'_>, options: &RunOptions, console: &mut 
     let cpu_engine = Executor::CpuEngine;
     let opened = if subject.executor.runs_kernels() { None } else { Executor::open_for_kernels() };
     let kernels = opened.as_ref().unwrap_or(subject.executor);
-    let has_kernel = kernels.runs_kernels() && kernels.check(subject.graph).is_ok();
+    let no_kernel = why_no_kernel(kernels, subject.graph);
+    let has_kernel = no_kernel.is_none();
     let [expected, actual] = match has_kernel {
         true => [Computation::By(&cpu_engine), Computation::By(kernels)],
         false => [Computation::Evaluation, Computation::By(&cpu_engine)],
     };
     console.line(format_args!("verify   {} against {}", actual.name(), expected.name()))?;
-    if !has_kernel {
-        console.line("         no generated kernel of this graph can run here")?;
+    if let Some(reason) = no_kernel {
+        console.line(format_args!("         since no generated kernel can run: {reason}"))?;
     }
     let slowest = if has_kernel { kernels.rate() } else { cost::GPU };
     let computations = [cost::EVALUATION, slowest];
@@ -102,6 +103,15 @@ pub(super) fn verify(subject: &Subject<'_>, options: &RunOptions, console: &mut 
         console.note_outcome(Outcome::Refused);
     }
     Ok(console.line(format_args!("verify   {}", verdict(comparison.is_match(), console)))?)
+}
+
+/// Why nothing runs a generated kernel of a graph; `None` where something does.
+fn why_no_kernel(kernels: &Executor, graph: &Arc<FinalizedGraph>) -> Option<String> {
+    if !kernels.runs_kernels() {
+        return Some("there is neither a GPU with NVRTC nor a C++ compiler (fusewright doctor tells more)".to_owned());
+    }
+    let refusal = kernels.check(graph).err()?.to_string();
+    refusal.lines().next().map(str::to_owned)
 }
 
 /// Compares on the graph and inputs of the run; what the run computed is not computed again.
