@@ -204,9 +204,13 @@ fn softplus<T: Real>(x: T) -> T {
     positive + (-x.abs()).exp().ln_1p()
 }
 
-/// `x·factor`, where a factor that vanishes faster than x grows gives the limit 0 (PW-R8).
+/// `x·factor`, where a factor that vanishes faster than x grows gives the limit, a zero with the sign of x (PW-R8).
 fn product_with_limit<T: Real>(x: T, factor: T) -> T {
-    if factor == T::default() { T::default() } else { x * factor }
+    match factor == T::default() {
+        true if x < T::default() => -T::default(),
+        true => T::default(),
+        false => x * factor,
+    }
 }
 
 /// Φ.

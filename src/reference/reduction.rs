@@ -10,8 +10,9 @@ use crate::graph::ReductionMode;
 use crate::host_tensor::{HostTensor, LaneStorage, Traversal, reserve};
 
 /// Values folded one after the other; longer sums are folded in pieces whose results are then combined in pairs, so
-/// that rounding errors grow slowly. A constant, so that results do not depend on the number of threads.
-const PIECE: usize = 1 << 14;
+/// that rounding errors grow slowly even where they all have one sign (equal terms). A constant, so that results do not
+/// depend on the number of threads.
+const PIECE: usize = 1 << 7;
 
 /// What is computed over each reduced set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,12 +30,12 @@ ${ function }$(${ parameters }$) {
   ${ accumulator }$ sums[${ tile.thread_m }$][${ tile.thread_n }$] = {};
 #pragma unroll 1
   for (${ index }$ k0 = 0; k0 < ${ extents.k }$; k0 += ${ tile.k }$) {
-#pragma unroll
+#pragma unroll 2
     for (unsigned i = threadIdx.x; i < ${ tile.m }$ * ${ tile.k }$; i += ${ threads }$) {
       const unsigned m = ${ a.outer }$, k = ${ a.inner }$;
       tile_a[k * ${ tile.row_a }$ + m] = operand_a(m0 + m, k0 + k);
     }
-#pragma unroll
+#pragma unroll 2
     for (unsigned i = threadIdx.x; i < ${ tile.n }$ * ${ tile.k }$; i += ${ threads }$) {
       const unsigned n = ${ b.outer }$, k = ${ b.inner }$;
       tile_b[k * ${ tile.row_b }$ + n] = operand_b(k0 + k, n0 + n);

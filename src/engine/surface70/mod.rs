@@ -139,14 +139,25 @@ fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
     match &operation.attributes {
         Attributes::Pointwise(pointwise) => pointwise.alpha1 == 1.0 && pointwise.alpha2 == 1.0,
         Attributes::Reduction(_) | Attributes::GenStats => true,
-        Attributes::Matmul(_) => {
-            let overrides = [Port::M_OVERRIDE, Port::N_OVERRIDE, Port::K_OVERRIDE];
-            let in_place = operation.input_tensors().any(|input| Some(input) == operation.result());
-            let rank = operation.result().map_or(0, |c| graph.tensor(c).dim.len());
-            rank == 3 && !in_place && overrides.iter().all(|&port| operation.input(port).is_none())
-        }
+        Attributes::Matmul(_) => matmul_is_taken(graph, operation),
         _ => false,
     }
+}
+
+/// Rank 3, no overrides, not in place, and a compute type that fits the operands (`S*-COMB-*`).
+fn matmul_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
+    let overrides = [Port::M_OVERRIDE, Port::N_OVERRIDE, Port::K_OVERRIDE];
+    let in_place = operation.input_tensors().any(|input| Some(input) == operation.result());
+    let rank = operation.result().map_or(0, |c| graph.tensor(c).dim.len());
+    let compute = operation.compute_data_type.unwrap_or(DataType::Float);
+    let fits = operation.input_tensors().all(|input| match graph.tensor(input).data_type {
+        DataType::Int8 => compute == DataType::Int32,
+        DataType::Half => matches!(compute, DataType::Float | DataType::Half),
+        DataType::Fp8E4M3 | DataType::Fp8E5M2 => matches!(compute, DataType::Float | DataType::FastFloatForFp8),
+        DataType::Float | DataType::BFloat16 => compute == DataType::Float,
+        _ => false,
+    });
+    rank == 3 && !in_place && fits && overrides.iter().all(|&port| operation.input(port).is_none())
 }
 
 /// Packed booleans are written a byte at a time: every line must start on a byte, and all lines run along one axis.

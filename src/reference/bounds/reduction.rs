@@ -87,6 +87,10 @@ impl Sums<'_> {
         let terms = self.x.dense.values.len() / exact.len();
         let grid = quantum(&self.x.dense.values);
         let bound = |((exact, widest), growth): ((f64, f64), f64)| {
+            if self.accumulator.is_some() && growth > f64::from(f32::MAX) {
+                // In some order a partial product overflows, and infinity times a zero that follows is NaN.
+                return f64::INFINITY;
+            }
             let carried = if widest == exact { 0.0 } else { widest - exact };
             let rounds = |accumulator: &Accumulator| !(grid >= 1.0 && accumulator.is_exact(growth, 1.0));
             let own = self.accumulator.filter(rounds).map_or(0.0, |accumulator| {

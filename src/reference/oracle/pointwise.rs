@@ -299,5 +299,5 @@ fn tanh_slope(x: f64) -> f64 {
 
 /// A product whose second factor vanishes faster than the first grows (PW-R8).
 fn vanishing(growing: f64, factor: f64) -> f64 {
-    if factor == 0.0 { 0.0 } else { growing * factor }
+    if factor == 0.0 { 0f64.copysign(growing) } else { growing * factor }
 }
