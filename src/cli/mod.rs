@@ -19,7 +19,6 @@ mod files;
 mod outcome;
 mod rules;
 mod run;
-mod shrink;
 mod tensor_file;
 mod units;
 mod verify;

@@ -13,9 +13,9 @@ use super::cost;
 use super::executor::{Execution, Executor};
 use super::files;
 use super::outcome::Result;
-use super::shrink::shrink;
 use super::tensor_file::{ResultFile, read_inputs, serialize_outputs};
 use super::{units, verify};
+use fusewright::reference::shrink;
 
 /// Elements shown of each output.
 const SHOWN: usize = 6;

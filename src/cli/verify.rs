@@ -18,8 +18,8 @@ use super::console::Console;
 use super::executor::{Execution, Executor};
 use super::outcome::{Outcome, Result};
 use super::run::{execute, verdict};
-use super::shrink::{Shrunk, shrink};
 use super::{cost, units};
+use fusewright::reference::{Shrunk, shrink};
 
 /// What was computed, and by what.
 pub(super) struct Subject<'a> {

@@ -6,6 +6,7 @@
 //!   CPU engine.
 //! - [`bounds`] tells how far honest results may lie from the exact ones, and [`compare`] holds two results against
 //!   that.
+//! - [`shrink`] makes a smaller twin of a graph that is too large for them.
 //! - [`random_inputs`] gives inputs that are the same everywhere.
 //!
 //! All take any [`crate::graph::FinalizedGraph`] of matmuls, convolutions, pointwise operations, reductions and
@@ -26,6 +27,7 @@ mod oracle;
 mod pointwise;
 mod reduction;
 mod run;
+mod shrink;
 mod values;
 
 #[cfg(test)]
@@ -36,4 +38,5 @@ pub use compare::{Comparison, Difference, OutputComparison, compare, compare_exa
 pub use engine::execute;
 pub use inputs::{Distribution, random_inputs};
 pub use oracle::{DenseF64, evaluate_f64};
+pub use shrink::{Shrunk, shrink};
 pub use values::required_inputs;

@@ -1,7 +1,9 @@
 //! Without CUDA: the CPU engine against the f64 oracle, and properties of the rendered text.
 
+use fusewright::engine::Floor;
+use fusewright::graph::{Attributes, FinalizedGraph, Graph};
 use fusewright::host_tensor::HostTensors;
-use fusewright::reference::{Distribution, bounds, compare, evaluate_f64, execute, random_inputs};
+use fusewright::reference::{Distribution, bounds, compare, evaluate_f64, execute, random_inputs, shrink};
 use libtest_mimic::{Failed, Trial};
 
 use crate::cases::{self, Case};
@@ -12,6 +14,10 @@ use crate::pipeline;
 /// broadcast of its operands.
 const MALFORMED_VERDICTS: usize = 33;
 
+/// What the oracle evaluates in about a second.
+const ORACLE_FLOPS: u64 = 1 << 29;
+const ORACLE_BYTES: u64 = 16 << 20;
+
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for case in cases::all() {
@@ -20,24 +26,45 @@ pub(crate) fn trials() -> Vec<Trial> {
         trials.push(Trial::test(format!("host::oracle::{name}"), move || agrees_with_oracle(&suite)));
         trials.push(Trial::test(format!("host::render::{name}"), move || renders_the_same_twice(&graph)));
     }
+    for (name, graph) in data::suite().unwrap_or_default() {
+        let Ok(graph) = graph.finalize() else { continue };
+        if graph.operations().all(|operation| !matches!(operation.attributes, Attributes::Other(_))) {
+            trials.push(Trial::test(format!("host::oracle::{name}"), move || suite_agrees_with_oracle(&graph)));
+        }
+    }
     trials.push(Trial::test("host::data::suite_has_53_graphs", suite_is_complete));
     trials.push(Trial::test("host::data::verdicts_have_3979_graphs", verdicts_are_complete));
     trials
 }
 
+/// A suite graph, shrunk by the rule of [`shrink`] to what the oracle evaluates in about a second.
+fn suite_agrees_with_oracle(graph: &FinalizedGraph) -> Result<(), Failed> {
+    let is_small = |graph: &FinalizedGraph| {
+        let floor = Floor::of(graph);
+        floor.flops <= ORACLE_FLOPS && floor.bytes <= ORACLE_BYTES
+    };
+    match shrink(graph, is_small, |_| true) {
+        Some(shrunk) => finalized_agrees_with_oracle(&shrunk.graph),
+        None => finalized_agrees_with_oracle(graph),
+    }
+}
+
+fn agrees_with_oracle(graph: &Graph) -> Result<(), Failed> {
+    finalized_agrees_with_oracle(&graph.finalize()?)
+}
+
 /// The CPU engine is within the oracle's bounds, on random and on small-integer inputs.
-fn agrees_with_oracle(graph: &fusewright::graph::Graph) -> Result<(), Failed> {
-    let graph = graph.finalize()?;
+fn finalized_agrees_with_oracle(graph: &FinalizedGraph) -> Result<(), Failed> {
     for distribution in [Distribution::Normal, Distribution::SmallIntegers] {
-        let inputs = random_inputs(&graph, 1, distribution)?;
+        let inputs = random_inputs(graph, 1, distribution)?;
         let mut oracle = HostTensors::new();
-        for (id, dense) in evaluate_f64(&graph, &inputs)? {
+        for (id, dense) in evaluate_f64(graph, &inputs)? {
             if graph.outputs().any(|output| output == id) {
                 oracle.insert(id, dense.to_host(graph.tensor(id))?);
             }
         }
-        let bounds = bounds(&graph, &inputs)?;
-        let comparison = compare(&graph, &oracle, &execute(&graph, &inputs)?, Some(&bounds))?;
+        let bounds = bounds(graph, &inputs)?;
+        let comparison = compare(graph, &oracle, &execute(graph, &inputs)?, Some(&bounds))?;
         if !comparison.is_match() {
             return Err(format!("{distribution:?} inputs\n{comparison}").into());
         }
@@ -46,7 +73,7 @@ fn agrees_with_oracle(graph: &fusewright::graph::Graph) -> Result<(), Failed> {
 }
 
 /// Rendering is deterministic, and independent of names and uids.
-fn renders_the_same_twice(graph: &fusewright::graph::Graph) -> Result<(), Failed> {
+fn renders_the_same_twice(graph: &Graph) -> Result<(), Failed> {
     let device = pipeline::typical_device();
     let first = pipeline::lower(graph, &device)?;
     let renamed = pipeline::lower(&data::renamed(graph), &device)?;

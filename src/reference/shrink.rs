@@ -7,21 +7,22 @@
 //! convolution's window runs over, channels of grouped convolutions, and tensors of operations without such a
 //! structure. Packed tensors stay packed in the same order of axes; others keep their strides.
 
-use fusewright::graph::{
+use crate::graph::{
     Attributes, Convolution, ConvolutionDirection, FinalizedGraph, Graph, Operation, Port, Reordering, Tensor, TensorId,
 };
 
 /// A graph made smaller.
-pub(super) struct Shrunk {
+#[derive(Clone, Debug)]
+pub struct Shrunk {
     /// The smaller graph; its names and uids are those of the large one.
-    pub(super) graph: FinalizedGraph,
+    pub graph: FinalizedGraph,
     /// What became of the tensors in memory: `'A' (uid 1) [1, 4096, 4096] as [1, 512, 512]`.
-    pub(super) changes: Vec<String>,
+    pub changes: Vec<String>,
 }
 
 /// Shrinks a graph until it is small enough, or as far as the rule of this module goes. Every step must finalize and be
 /// accepted; `None` where nothing can be shrunk.
-pub(super) fn shrink(
+pub fn shrink(
     graph: &FinalizedGraph,
     is_small: impl Fn(&FinalizedGraph) -> bool,
     accepts: impl Fn(&FinalizedGraph) -> bool,
@@ -242,7 +243,7 @@ fn strides(before: &Tensor, dim: &[i64]) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fusewright::graph::{DataType, PointwiseMode, ReductionMode};
+    use crate::graph::{DataType, PointwiseMode, ReductionMode};
 
     fn floats() -> Graph {
         let float = DataType::Float;
@@ -252,7 +253,7 @@ mod tests {
     /// Elements of all tensors, and the core's multiply-adds.
     fn work(graph: &FinalizedGraph) -> u64 {
         let elements: i64 = graph.tensors().map(|tensor| tensor.dim.iter().product::<i64>()).sum();
-        elements as u64 + fusewright::engine::Floor::of(graph).flops / 2
+        elements as u64 + crate::engine::Floor::of(graph).flops / 2
     }
 
     fn at_most(limit: u64) -> impl Fn(&FinalizedGraph) -> bool {
