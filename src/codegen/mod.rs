@@ -73,12 +73,14 @@ struct FunctionText<T> {
 /// # Errors
 /// [`Error::Generated`] if a template fails: a defect of ours.
 pub fn render(kernel: &Kernel) -> Result<Source, Error> {
+    let _span = tracing::debug_span!("render", graph_key = %kernel.graph.key(), engine = kernel.engine).entered();
     let mut used = Used::default();
     let mut functions = Vec::new();
     for function in &kernel.functions {
         functions.push(render_function(&kernel.graph, function, &mut used)?);
     }
     let text = format!("{}\n{}\n\n{}", header(kernel), used.text(), functions.join("\n"));
+    tracing::trace!(source = text, "rendered");
     let launches = kernel.functions.iter().map(|function| function.launch.clone()).collect();
     Ok(Source { text, launches, workspace_bytes: kernel.workspace_bytes })
 }

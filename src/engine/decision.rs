@@ -29,6 +29,7 @@ pub struct Selection {
 
 /// Asks the surfaces given; where they refuse, each engine's relaxations of them.
 pub fn decide(graph: &Arc<FinalizedGraph>, capability: ComputeCapability, surfaces: &[SurfaceId]) -> Decision {
+    let _span = tracing::debug_span!("decide", graph_key = %graph.key(), %capability).entered();
     let report = support::check(graph, capability, surfaces);
     let mut passed_over = Vec::new();
     if let Some(supported) = &report.supported {
@@ -108,6 +109,8 @@ impl Selection {
 
     /// The kernel of a config.
     pub fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
+        let key = self.supported.graph().key();
+        let _span = tracing::debug_span!("lower", graph_key = %key, engine = self.engine.name(), %config).entered();
         self.engine.lower(&self.supported, config, device)
     }
 }

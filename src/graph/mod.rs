@@ -29,10 +29,10 @@ pub use data_type::DataType;
 pub use finalize::{MAX_OPERATIONS, MAX_RANK};
 pub use finalized::{FinalTensor, FinalizedGraph};
 pub use key::GraphKey;
-pub use mode::{PointwiseMode, ReductionMode};
+pub use mode::{PaddingMode, PointwiseMode, ReductionMode, ResampleMode};
 pub use operation::{
     Attributes, Concat, Convolution, ConvolutionDirection, ConvolutionMode, Fraction, Matmul, NanPropagation,
-    Operation, OperationId, Other, PaddingMode, Pointwise, Port, Reduction, Resample, ResampleMode, Signal, SignalMode,
+    Operation, OperationId, Other, Pointwise, Port, Reduction, Resample, Signal, SignalMode,
 };
 pub use tensor::{DEFAULT_ALIGNMENT, Reordering, Scalar, Tensor, TensorId};
 pub(crate) use tensor::{channels_last_order, packed_strides, row_major_order};

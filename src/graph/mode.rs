@@ -1,9 +1,9 @@
-//! Pointwise and reduction modes, with cuDNN's spellings.
+//! Modes of pointwise, reduction and resample operations, with cuDNN's spellings.
 
 use std::fmt;
 
 macro_rules! modes {
-    ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal $(, $inputs:literal)?;)* }) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal;)* }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[allow(missing_docs, reason = "cuDNN's names; the mathematics is in the reference")]
@@ -16,6 +16,11 @@ macro_rules! modes {
             /// Spelling in graph files.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text),* }
+            }
+
+            /// Every spelling.
+            pub fn names() -> impl Iterator<Item = &'static str> {
+                Self::ALL.iter().map(|mode| mode.name())
             }
 
             /// The mode with this exact spelling.
@@ -137,6 +142,26 @@ modes! {
         Norm1 = "NORM1";
         Norm2 = "NORM2";
         MulNoZeros = "MUL_NO_ZEROS";
+    }
+}
+
+modes! {
+    /// Mode of a resampling.
+    ResampleMode {
+        AvgpoolExcludePadding = "AVGPOOL_EXCLUDE_PADDING";
+        AvgpoolIncludePadding = "AVGPOOL_INCLUDE_PADDING";
+        Bilinear = "BILINEAR";
+        Nearest = "NEAREST";
+        Maxpool = "MAXPOOL";
+    }
+}
+
+modes! {
+    /// What lies outside the image of a resampling.
+    PaddingMode {
+        EdgeValPad = "EDGE_VAL_PAD";
+        NegInfPad = "NEG_INF_PAD";
+        ZeroPad = "ZERO_PAD";
     }
 }
 

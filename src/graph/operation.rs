@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{DataType, PointwiseMode, ReductionMode, TensorId};
+use super::{DataType, PaddingMode, PointwiseMode, ReductionMode, ResampleMode, TensorId};
 
 /// Index of an operation inside one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -387,71 +387,6 @@ impl Reduction {
     /// This operator.
     pub fn new(mode: ReductionMode) -> Self {
         Self { mode, is_deterministic: false }
-    }
-}
-
-/// Resampling mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "cuDNN's names")]
-pub enum ResampleMode {
-    AvgpoolExcludePadding,
-    AvgpoolIncludePadding,
-    Bilinear,
-    Nearest,
-    Maxpool,
-}
-
-impl ResampleMode {
-    const TABLE: [(Self, &'static str); 5] = [
-        (Self::AvgpoolExcludePadding, "AVGPOOL_EXCLUDE_PADDING"),
-        (Self::AvgpoolIncludePadding, "AVGPOOL_INCLUDE_PADDING"),
-        (Self::Bilinear, "BILINEAR"),
-        (Self::Nearest, "NEAREST"),
-        (Self::Maxpool, "MAXPOOL"),
-    ];
-
-    /// Spelling in graph files.
-    pub fn name(self) -> &'static str {
-        Self::TABLE.iter().find(|row| row.0 == self).expect("every mode has a row").1
-    }
-
-    /// The mode with this exact spelling.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
-    }
-
-    /// Every spelling.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        Self::TABLE.iter().map(|row| row.1)
-    }
-}
-
-/// What lies outside the image of a resampling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "cuDNN's names")]
-pub enum PaddingMode {
-    EdgeValPad,
-    NegInfPad,
-    ZeroPad,
-}
-
-impl PaddingMode {
-    const TABLE: [(Self, &'static str); 3] =
-        [(Self::EdgeValPad, "EDGE_VAL_PAD"), (Self::NegInfPad, "NEG_INF_PAD"), (Self::ZeroPad, "ZERO_PAD")];
-
-    /// Spelling in graph files.
-    pub fn name(self) -> &'static str {
-        Self::TABLE.iter().find(|row| row.0 == self).expect("every mode has a row").1
-    }
-
-    /// The mode with this exact spelling.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
-    }
-
-    /// Every spelling.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        Self::TABLE.iter().map(|row| row.1)
     }
 }
 
