@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fusewright::device::ComputeCapability;
 use fusewright::engine::{self, Decision, Engine};
 use fusewright::graph::json::GraphDocument;
-use fusewright::support::{GraphLabel, SurfaceId, Verdict, VerdictStatus};
+use fusewright::support::{self, GraphLabel, SurfaceId, Verdict, VerdictStatus};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -103,8 +103,10 @@ fn answer(file: &str, document: &GraphDocument, options: &CheckOptions) -> Vec<A
         let decision = engine::decide(&graph, capability, surfaces);
         let arch = (capabilities.len() > 1).then(|| capability.to_string());
         let engine = decision.engine().map(Engine::name);
-        let verdict = Verdict { arch, ..decision.report.verdict(GraphLabel::Number(0), engine) };
-        Answer { verdict, text: text(&decision) }
+        let nearest = support::nearest_change(&graph, &decision.report).map(|change| change.description);
+        let text = text(&decision, nearest.as_deref());
+        let verdict = Verdict { arch, nearest, ..decision.report.verdict(GraphLabel::Number(0), engine) };
+        Answer { verdict, text }
     };
     capabilities.iter().map(decide).collect()
 }
@@ -117,13 +119,14 @@ fn malformed(error: String) -> Answer {
         surface: None,
         engine: None,
         violations: Vec::new(),
+        nearest: None,
         error: Some(error),
     };
     Answer { verdict, text: String::new() }
 }
 
-/// The report, and which engine takes the graph.
-fn text(decision: &Decision) -> String {
+/// The report, and which engine takes the graph, or what would make it legal.
+fn text(decision: &Decision, nearest: Option<&str>) -> String {
     let engine = match decision.engine() {
         Some(engine) => format!("\nengine {}", engine.name()),
         None if decision.report.supported.is_some() => {
@@ -131,7 +134,8 @@ fn text(decision: &Decision) -> String {
         }
         None => String::new(),
     };
-    format!("{}{engine}", decision.report)
+    let nearest = nearest.map(|change| format!("\nnearest: {change}")).unwrap_or_default();
+    format!("{}{engine}{nearest}", decision.report)
 }
 
 fn print(

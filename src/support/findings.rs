@@ -16,6 +16,15 @@ pub struct Violation {
     pub required: String,
     /// What the graph has.
     pub found: String,
+    /// The place as ids of the graph.
+    pub(super) at: Place,
+}
+
+/// Where a rule is broken; neither for the whole graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) operation: Option<OperationId>,
+    pub(super) tensor: Option<TensorId>,
 }
 
 impl Violation {
@@ -57,7 +66,7 @@ impl<'a> Findings<'a> {
 
     /// A violation of the whole graph.
     pub(super) fn graph(&mut self, rule: &'static Rule, required: impl Into<String>, found: impl Into<String>) {
-        self.report(rule, "graph".to_owned(), required.into(), found.into());
+        self.report(rule, (Place::default(), "graph".to_owned()), required.into(), found.into());
     }
 
     /// A violation of an operation.
@@ -69,7 +78,7 @@ impl<'a> Findings<'a> {
         found: impl Into<String>,
     ) {
         let place = format!("operation {}", self.graph.describe_operation(id));
-        self.report(rule, place, required.into(), found.into());
+        self.report(rule, (Place { operation: Some(id), tensor: None }, place), required.into(), found.into());
     }
 
     /// A violation of a tensor.
@@ -81,7 +90,7 @@ impl<'a> Findings<'a> {
         found: impl Into<String>,
     ) {
         let place = format!("tensor {}", self.graph.describe_tensor(id));
-        self.report(rule, place, required.into(), found.into());
+        self.report(rule, (Place { operation: None, tensor: Some(id) }, place), required.into(), found.into());
     }
 
     /// A violation of a tensor in its use by an operation.
@@ -92,14 +101,15 @@ impl<'a> Findings<'a> {
         required: impl Into<String>,
         found: impl Into<String>,
     ) {
+        let at = Place { operation: Some(operation), tensor: Some(tensor) };
         let operation = self.graph.describe_operation(operation);
         let place = format!("operation {operation}, tensor {}", self.graph.describe_tensor(tensor));
-        self.report(rule, place, required.into(), found.into());
+        self.report(rule, (at, place), required.into(), found.into());
     }
 
-    fn report(&mut self, rule: &'static Rule, place: String, required: String, found: String) {
+    fn report(&mut self, rule: &'static Rule, (at, place): (Place, String), required: String, found: String) {
         debug_assert!(rule.status().is_some(), "{} is no restriction", rule.id);
-        self.violations.push(Violation { surface: self.surface, rule, place, required, found });
+        self.violations.push(Violation { surface: self.surface, rule, place, required, found, at });
     }
 
     /// A tensor of wrong rank: nothing more is said of its dims, layout and alignment.

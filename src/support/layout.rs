@@ -90,7 +90,18 @@ pub(super) fn describe(tensor: &FinalTensor) -> String {
         (None, Reordering::None) => String::new(),
         (None, reordering) => format!(", reordered as {}", reordering.name()),
     };
-    format!("strides {} of dims {}{order}", dims_text(&tensor.stride), dims_text(&tensor.dim))
+    let name = name_of(tensor).map(|name| format!("{name}, ")).unwrap_or_default();
+    format!("{name}strides {} of dims {}{order}", dims_text(&tensor.stride), dims_text(&tensor.dim))
+}
+
+/// The first layout that a tensor of this rank lies in.
+fn name_of(tensor: &FinalTensor) -> Option<&'static str> {
+    let layouts: &[Layout] = match tensor.dim.len() {
+        3 => &[Layout::RowMajor, Layout::ColumnMajor],
+        4 | 5 => &[Layout::Nhwc, Layout::Chwn, Layout::Nchw],
+        _ => &[],
+    };
+    layouts.iter().find(|layout| layout.holds(tensor)).map(|layout| layout.name())
 }
 
 /// Whether each axis steps over everything that the faster axes span, so that no two elements share an address.

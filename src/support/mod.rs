@@ -3,7 +3,8 @@
 //! - `surface/`: what the surfaces 90, 80 and 70 allow, as tables of limits;
 //! - `rules/`: rules as code, one file per heading of the document, each id a [`Rule`] of the [`catalogue`];
 //! - [`check`] applies the rules and gives a [`Report`], and for a graph that holds a [`Supported`]: the proof that
-//!   lowering asks for, which nothing else can make.
+//!   lowering asks for, which nothing else can make;
+//! - [`nearest_change`] looks for one small edit that makes a refused graph legal.
 //!
 //! Invariant: a rule is never broken silently. Whatever makes a surface refuse a graph is a [`Violation`] that names
 //! the rule, the place, what is required and what was found.
@@ -12,6 +13,7 @@ mod context;
 mod findings;
 mod forms;
 mod layout;
+mod nearest;
 mod order;
 mod report;
 mod rule;
@@ -21,6 +23,7 @@ mod surface;
 use std::sync::Arc;
 
 pub use findings::Violation;
+pub use nearest::{Change, nearest_change};
 pub use report::{GraphLabel, Report, SurfaceOutcome, Verdict, VerdictStatus, ViolationRecord};
 pub use rule::{DetailedStatus, Kind, Rule, SurfaceId, catalogue};
 

@@ -80,6 +80,7 @@ impl Report {
             surface: self.surface(),
             engine: engine.map(str::to_owned),
             violations: self.violations().map(ViolationRecord::from).collect(),
+            nearest: None,
             error: None,
         }
     }
@@ -157,6 +158,9 @@ pub struct Verdict {
     pub engine: Option<String>,
     /// Broken rules of the surfaces asked.
     pub violations: Vec<ViolationRecord>,
+    /// A small change that makes a refused graph legal ([`super::nearest_change`]), where one is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<String>,
     /// What is wrong with a malformed graph.
     pub error: Option<String>,
 }
@@ -171,6 +175,7 @@ impl Verdict {
             surface: None,
             engine: None,
             violations: Vec::new(),
+            nearest: None,
             error: Some(error.to_string()),
         }
     }
@@ -194,7 +199,7 @@ pub struct ViolationRecord {
 
 impl From<&Violation> for ViolationRecord {
     fn from(violation: &Violation) -> Self {
-        let Violation { surface, rule, place, required, found } = violation;
+        let Violation { surface, rule, place, required, found, at: _ } = violation;
         Self {
             surface: *surface,
             rule: rule.id,

@@ -69,23 +69,28 @@ fn combination(cx: &Context, found: &mut Findings, core: (OperationId, &Operatio
             let required = format!("two operands of {}", one_of(row.operands));
             found.slot(row.rule, (core.0, operand), required, format!("operands of {} and {}", types[0], types[1]));
         }
-    } else if let Some(required) = broken(cx, first, core) {
-        let compute = cx.graph.compute_type(core.0);
-        let text = format!("{} computed in {compute} on {}", types[0], cx.capability);
+    } else if let Some((required, text)) = broken(cx, first, core, types[0]) {
         found.operation(first.rule, core.0, required, text);
     }
 }
 
-/// What the row asks for, if the core does not meet it.
-fn broken(cx: &Context, row: &Combination, (id, core): (OperationId, &Operation)) -> Option<String> {
+/// What the row asks for and what the core has instead, if it does not meet the row.
+fn broken(
+    cx: &Context,
+    row: &Combination,
+    (id, core): (OperationId, &Operation),
+    operands: DataType,
+) -> Option<(String, String)> {
     let is_backward = matches!(&core.attributes,
         Attributes::Convolution(convolution) if convolution.direction != ConvolutionDirection::Forward);
-    if !row.compute.contains(&cx.graph.compute_type(id)) {
-        Some(format!("compute type {}", one_of(row.compute)))
+    let compute = cx.graph.compute_type(id);
+    if !row.compute.contains(&compute) {
+        let required = format!("compute type {} for operands of {operands}", one_of(row.compute));
+        Some((required, format!("compute type {compute}")))
     } else if let Some(since) = row.since.filter(|&since| cx.capability < since) {
-        Some(format!("{since} or later"))
+        Some((format!("{since} or later for operands of {operands}"), cx.capability.to_string()))
     } else if row.forward_only && is_backward {
-        Some(format!("no {} operands in backward convolutions", one_of(row.operands)))
+        Some((format!("no {operands} operands in backward convolutions"), core.tag().to_owned()))
     } else {
         None
     }

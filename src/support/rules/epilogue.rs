@@ -122,7 +122,7 @@ fn operations(cx: &Context, found: &mut Findings) {
             }
             if let Some(reader) = reader(cx, operation) {
                 let text = format!("{} reads its result", cx.graph.describe_operation(reader));
-                found.operation(limits.reduction_exit, id, "the last operation of g2", text);
+                found.operation(limits.reduction_exit, id, "a result that no operation of the epilogue reads", text);
             }
         }
         order::broadcast_first(cx, found, limits.broadcast_first, (id, operation));
@@ -141,7 +141,7 @@ fn signals(cx: &Context, found: &mut Findings, limits: &SignalLimits) {
         let readers = operation.output_tensors().flat_map(|output| cx.graph.consumers(output));
         for &reader in readers.filter(|&&reader| !is_signal(cx.graph.operation(reader))) {
             let text = format!("{} follows", cx.graph.describe_operation(reader));
-            found.operation(limits.last, id, "a final operation of g2", text);
+            found.operation(limits.last, id, "a final operation of the epilogue", text);
         }
         if let Some(reduction) = reduction {
             let text = cx.graph.describe_operation(reduction);
@@ -188,11 +188,11 @@ fn grouped(cx: &Context, found: &mut Findings, core: &Core, limits: &Epilogue) {
     }
     let text = format!("{} groups", core.groups);
     if let (Some(rule), Some((first, _))) = (limits.grouped, cx.staged(Stage::Epilogue).next()) {
-        found.operation(rule, first, rule.summary, text.as_str());
+        found.operation(rule, first, "no operation after a grouped convolution", text.as_str());
     }
     for (id, operation) in cx.staged(Stage::Epilogue) {
         if let (Some(rule), Attributes::Reduction(_)) = (limits.grouped_reduction, &operation.attributes) {
-            found.operation(rule, id, rule.summary, text.as_str());
+            found.operation(rule, id, "no Reduction after a grouped convolution", text.as_str());
         }
     }
 }

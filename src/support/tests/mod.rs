@@ -4,6 +4,7 @@ mod catalogue;
 mod convolution;
 mod graphs;
 mod matmul;
+mod nearest;
 mod operations;
 mod reports;
 mod stages;

@@ -1,0 +1,158 @@
+//! Graphs of hostile size: every one gets a verdict or a clear refusal within a second (five here, for slow machines),
+//! without recursion over the graph.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fusewright::device::ComputeCapability;
+use fusewright::engine;
+use fusewright::graph::json::read_documents;
+use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor, TensorId};
+use fusewright::support::{SurfaceId, nearest_change};
+
+const LIMIT: Duration = Duration::from_secs(5);
+
+fn half() -> Graph {
+    Graph::new().io_data_type(DataType::Half).intermediate_data_type(DataType::Float).compute_data_type(DataType::Float)
+}
+
+fn matrix(graph: &mut Graph, name: &str) -> TensorId {
+    graph.tensor(Tensor::new(name).row_major([2, 32, 64]))
+}
+
+/// The surface that holds, the rules broken, or the error; on a thread with a small stack.
+fn verdict(graph: Graph) -> Result<Option<SurfaceId>, String> {
+    let check = move || {
+        let graph = Arc::new(graph.finalize().map_err(|error| error.to_string())?);
+        let decision = engine::decide(&graph, ComputeCapability::SM_90, &SurfaceId::ALL);
+        match decision.report.surface() {
+            Some(surface) => Ok(Some(surface)),
+            None => {
+                let change = nearest_change(&graph, &decision.report).map(|change| change.description);
+                Err(format!("{}\n{}", decision.report, change.unwrap_or_default()))
+            }
+        }
+    };
+    let start = Instant::now();
+    let thread = std::thread::Builder::new().stack_size(512 << 10).spawn(check).expect("a thread starts");
+    let verdict = thread.join().expect("no panic and no overflow of the stack");
+    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    verdict
+}
+
+/// A chain of unary operations on one matrix.
+fn chain(count: usize, mode: PointwiseMode, first: impl FnOnce(&mut Graph) -> TensorId) -> Graph {
+    let mut graph = half();
+    let mut value = first(&mut graph);
+    for number in 0..count {
+        value = graph.pointwise(&format!("{mode} {number}"), mode, &[value]);
+    }
+    graph.set_output(value);
+    graph
+}
+
+#[test]
+fn ten_thousand_operations() {
+    let graph = chain(10_000, PointwiseMode::ReluFwd, |graph| matrix(graph, "x"));
+    assert_eq!(verdict(graph), Ok(Some(SurfaceId::S70)));
+    let graph = chain(10_000, PointwiseMode::ReluFwd, |graph| {
+        let a = graph.tensor(Tensor::new("a").row_major([2, 32, 16]));
+        let b = graph.tensor(Tensor::new("b").row_major([2, 16, 64]));
+        graph.matmul("mm", a, b)
+    });
+    assert_eq!(verdict(graph), Ok(Some(SurfaceId::S90)));
+}
+
+#[test]
+fn ten_thousand_operations_that_all_break_a_rule() {
+    let mut graph = half();
+    let mut value = graph.tensor(Tensor::new("x").channels_last([2, 8, 4, 4]));
+    let filter = graph.tensor(Tensor::new("w").channels_last([8, 8, 1, 1]));
+    for number in 0..10_000 {
+        let convolution = fusewright::graph::Convolution::new(fusewright::graph::ConvolutionDirection::Forward, 2);
+        value = graph.convolution(&format!("conv {number}"), convolution, [value, filter]);
+    }
+    graph.set_output(value);
+    let refusal = verdict(graph).expect_err("many cores");
+    assert!(refusal.contains("PAT-ONE-CORE"), "{refusal:.300}");
+}
+
+#[test]
+fn a_tensor_of_rank_nine() {
+    let mut graph = half();
+    let x = graph.tensor(Tensor::new("x").row_major([2; 9]));
+    let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+    graph.set_output(y);
+    let error = verdict(graph).expect_err("too many axes");
+    assert!(error.contains("'x'") && error.contains("rank") && error.contains('9'), "{error}");
+}
+
+#[test]
+fn one_tensor_read_five_thousand_times() {
+    let mut graph = half();
+    let x = matrix(&mut graph, "x");
+    let mut sum = graph.pointwise("first", PointwiseMode::Add, &[x, x]);
+    for number in 0..5_000 {
+        sum = graph.pointwise(&format!("add {number}"), PointwiseMode::Add, &[sum, x]);
+    }
+    graph.set_output(sum);
+    assert_eq!(verdict(graph), Ok(Some(SurfaceId::S70)));
+    let mut graph = half();
+    let x = matrix(&mut graph, "x");
+    for number in 0..5_000 {
+        let y = graph.pointwise(&format!("relu {number}"), PointwiseMode::ReluFwd, &[x]);
+        graph.set_output(y);
+    }
+    assert_eq!(verdict(graph), Ok(Some(SurfaceId::S70)));
+}
+
+#[test]
+fn extents_and_strides_near_the_largest_integer() {
+    for extent in [i64::MAX, i64::MAX - 1, i64::MAX / 2, i64::MIN, -1, 0] {
+        let mut graph = half();
+        let x = graph.tensor(Tensor::new("x").dim([1, extent, 2]).stride([2, 2, 1]));
+        let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+        graph.set_output(y);
+        let error = verdict(graph).expect_err("no memory holds it");
+        assert!(error.contains("'x'"), "{error}");
+    }
+    for stride in [i64::MAX, i64::MAX - 7, 1 << 62] {
+        let mut graph = half();
+        let a = graph.tensor(Tensor::new("a").dim([2, 32, 16]).stride([stride, 17, 1]));
+        let b = graph.tensor(Tensor::new("b").row_major([2, 16, 64]));
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        // A verdict or an error: the strides are looked at without overflow.
+        let _ = verdict(graph);
+    }
+}
+
+#[test]
+fn sixty_nested_logarithms() {
+    let graph = chain(60, PointwiseMode::Log, |graph| matrix(graph, "x"));
+    assert_eq!(verdict(graph), Ok(Some(SurfaceId::S70)));
+}
+
+#[test]
+fn sixty_nested_log_files() {
+    let inner = r#"{"context":{"io_data_type":"HALF"},"nodes":[],"tensors":[]}"#.to_owned();
+    let nested = (0..60).fold(inner, |inner, depth| {
+        let text = serde_json::to_string(&inner).expect("a string");
+        // Every escape doubles: what would not fit in memory is left out.
+        if text.len() > 1 << 20 { inner } else { format!("[cudnn_frontend] log {depth} {{\"message\": {text}}}") }
+    });
+    let objects = (0..60).fold(String::from("1"), |inner, depth| format!("{{\"log {depth}\": [{inner}]}}"));
+    let mut lines = String::new();
+    for depth in 0..60 {
+        writeln!(lines, "{}{{\"nodes\": [", "[cudnn_frontend] {\"graph\": ".repeat(depth)).expect("a string");
+    }
+    for text in [nested, objects, lines, "[".repeat(1 << 20), "{\"nodes\":".repeat(1 << 17)] {
+        let start = Instant::now();
+        let documents = read_documents("hostile.log", text.as_bytes()).documents;
+        assert!(
+            !documents.is_empty() && documents.iter().all(|document| document.result.is_err() || document.number > 0)
+        );
+        assert!(start.elapsed() < LIMIT, "{:?} for {:.60}", start.elapsed(), text);
+    }
+}
