@@ -112,16 +112,7 @@ fn answer(file: &str, document: &GraphDocument, options: &CheckOptions) -> Vec<A
 }
 
 fn malformed(error: String) -> Answer {
-    let verdict = Verdict {
-        graph: GraphLabel::Number(0),
-        arch: None,
-        status: VerdictStatus::Malformed,
-        surface: None,
-        engine: None,
-        violations: Vec::new(),
-        nearest: None,
-        error: Some(error),
-    };
+    let verdict = Verdict::malformed(GraphLabel::Number(0), error);
     Answer { verdict, text: String::new() }
 }
 

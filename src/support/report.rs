@@ -5,9 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{DetailedStatus, Supported, SurfaceId, Violation};
+use super::{DetailedStatus, Rule, Supported, SurfaceId, Violation};
 use crate::device::ComputeCapability;
-use crate::error::Malformed;
 use crate::graph::FinalizedGraph;
 
 /// What one surface says of a graph.
@@ -40,9 +39,14 @@ impl Report {
         Self { graph: graph.name().to_owned(), capability, outcomes: Vec::new(), supported: None, notes }
     }
 
-    /// The surface that holds.
+    /// The surface that holds as documented; `None` where none does, also where an engine relaxes what is broken.
     pub fn surface(&self) -> Option<SurfaceId> {
-        self.supported.as_ref().map(Supported::surface)
+        self.supported.as_ref().filter(|supported| supported.relaxed().is_empty()).map(Supported::surface)
+    }
+
+    /// Rules of a surface that the graph breaks and an engine relaxes; empty unless that is why it is supported.
+    pub fn relaxed(&self) -> &[&'static Rule] {
+        self.supported.as_ref().map_or(&[], Supported::relaxed)
     }
 
     /// Violations of all surfaces asked, in the order asked.
@@ -79,6 +83,7 @@ impl Report {
             status: if is_supported { VerdictStatus::Supported } else { VerdictStatus::NotSupported },
             surface: self.surface(),
             engine: engine.map(str::to_owned),
+            relaxed: self.relaxed().iter().map(|rule| rule.id).collect(),
             violations: self.violations().map(ViolationRecord::from).collect(),
             nearest: None,
             error: None,
@@ -91,11 +96,19 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let capability = self.capability;
         match &self.supported {
-            Some(supported) => write!(f, "supported on {capability} by surface {}", supported.surface)?,
+            Some(supported) if supported.relaxed().is_empty() => {
+                write!(f, "supported on {capability} by surface {}", supported.surface)?;
+            }
+            Some(supported) => {
+                let ids: Vec<&str> = supported.relaxed().iter().map(|rule| rule.id).collect();
+                write!(f, "supported on {capability} by no surface as documented, but by an engine that relaxes ")?;
+                write!(f, "{}", ids.join(", "))?;
+            }
             None => write!(f, "not supported on {capability}")?,
         }
+        let held = self.supported.as_ref().map(Supported::surface);
         for outcome in &self.outcomes {
-            write_outcome(f, outcome, self.surface() == Some(outcome.surface))?;
+            write_outcome(f, outcome, held == Some(outcome.surface))?;
         }
         self.notes.iter().try_for_each(|note| write!(f, "\nnote: {note}"))
     }
@@ -152,10 +165,13 @@ pub struct Verdict {
     pub arch: Option<String>,
     /// Outcome.
     pub status: VerdictStatus,
-    /// The surface that holds.
+    /// The surface that holds as documented.
     pub surface: Option<SurfaceId>,
     /// The engine that takes the graph.
     pub engine: Option<String>,
+    /// Rules that the graph breaks and the engine relaxes: why a graph is supported though no surface holds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub relaxed: Vec<&'static str>,
     /// Broken rules of the surfaces asked.
     pub violations: Vec<ViolationRecord>,
     /// A small change that makes a refused graph legal ([`super::nearest_change`]), where one is known.
@@ -166,17 +182,18 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The record of a graph that is not well formed.
-    pub fn malformed(graph: GraphLabel, error: &Malformed) -> Self {
+    /// The record of a graph that is not well formed, or that could not be read; `error` says what is wrong.
+    pub fn malformed(graph: GraphLabel, error: impl Into<String>) -> Self {
         Self {
             graph,
             arch: None,
             status: VerdictStatus::Malformed,
             surface: None,
             engine: None,
+            relaxed: Vec::new(),
             violations: Vec::new(),
             nearest: None,
-            error: Some(error.to_string()),
+            error: Some(error.into()),
         }
     }
 }

@@ -89,7 +89,8 @@ fn records_have_the_documented_keys() {
         }],
     });
     assert_eq!(record, expected);
-    let malformed = Verdict::malformed(GraphLabel::Name("g".to_owned()), &Malformed::graph("GR-NODES", "empty"));
+    let malformed =
+        Verdict::malformed(GraphLabel::Name("g".to_owned()), Malformed::graph("GR-NODES", "empty").to_string());
     let record = serde_json::to_value(&malformed).expect("a verdict is plain data");
     assert_eq!((&record["status"], &record["surface"]), (&"malformed".into(), &serde_json::Value::Null));
 }
