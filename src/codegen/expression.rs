@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::names;
 use super::sections::Used;
 use crate::graph::{DataType, FinalizedGraph, Pointwise, PointwiseMode, TensorId};
-use crate::kernel::{Register, StageProgram, Step, Value};
+use crate::kernel::{Register, StageProgram, Step, Value, has_integer_form};
 
 /// Spells one program; collects the include sections it uses.
 pub(super) struct Speller<'a> {
@@ -75,14 +75,14 @@ impl<'a> Speller<'a> {
         format!("const {register} {} = {text};", self.value(id))
     }
 
-    /// A result in a `float` register, not rounded to its storage type.
+    /// A result in a `float` register: not rounded to its storage type, unless it is an integer, which rounded to
+    /// `float` first would be rounded twice.
     pub(super) fn in_float(&mut self, id: TensorId) -> String {
         let name = self.result(id);
         if self.defined.get(&id) == Some(&Register::Float) {
             return name;
         }
-        self.used.add("fw_f32");
-        format!("fw_to_f32({name})")
+        format!("fw_value({})", self.stored(id, &name))
     }
 
     /// Conversion of a register to an element in memory.
@@ -165,7 +165,7 @@ impl<'a> Speller<'a> {
         let register = Register::of(self.data_type(id));
         let section = match (compute, register) {
             (DataType::Float, Register::Int | Register::Long) => "fw_f32",
-            (DataType::Int32, Register::Float) => "fw_i32",
+            (DataType::Int32, Register::Float | Register::Long) => "fw_i32",
             (DataType::Boolean, _) => "fw_bool",
             _ => return value,
         };
@@ -183,16 +183,11 @@ impl<'a> Speller<'a> {
     }
 }
 
-/// Modes without an integer form compute in float whatever is asked; the surfaces refuse to ask.
+/// Modes without an integer form compute in float; engines refuse graphs that ask for anything else.
 fn computed_in(mode: PointwiseMode, compute: DataType) -> DataType {
-    use PointwiseMode as M;
-    let integer = mode.is_comparison()
-        || mode.is_logical()
-        || matches!(mode, M::Add | M::AddSquare | M::Sub | M::Mul | M::Div | M::Mod | M::Max | M::Min)
-        || matches!(mode, M::Abs | M::Neg | M::Ceil | M::Floor | M::Identity | M::BinarySelect);
     match compute {
-        _ if mode == M::Identity => compute,
-        DataType::Int32 if integer => DataType::Int32,
+        _ if mode == PointwiseMode::Identity => compute,
+        DataType::Int32 if has_integer_form(mode) => DataType::Int32,
         _ if mode.is_logical() => DataType::Boolean,
         _ => DataType::Float,
     }

@@ -53,6 +53,11 @@ impl<'a> Bindings<'a> {
             let tensor = graph.tensor(id);
             let bytes = HostTensor::storage_bytes(tensor.data_type, &tensor.dim, &tensor.stride)?;
             bindings.output(id, graph.describe_tensor(id), bytes, tensor.alignment as usize);
+            if is_in_place(graph, id) {
+                let host = checked_input(graph, inputs, id)?;
+                let buffer = GuardedBuffer::holding(&host.bytes, tensor.alignment as usize);
+                bindings.tensors.insert(id, Binding { name: graph.describe_tensor(id), buffer, original: None });
+            }
         }
         for &parameter in launches.iter().flat_map(|launch| &launch.parameters) {
             match parameter {
@@ -155,6 +160,11 @@ impl<'a> Bindings<'a> {
 
 fn host_tensor(tensor: &FinalTensor, bytes: Vec<u8>) -> HostTensor {
     HostTensor { data_type: tensor.data_type, dim: tensor.dim.clone(), stride: tensor.stride.clone(), bytes }
+}
+
+/// Whether the operation that writes a tensor reads it as well.
+fn is_in_place(graph: &FinalizedGraph, id: TensorId) -> bool {
+    graph.producer(id).is_some_and(|writer| graph.operation(writer).input_tensors().any(|input| input == id))
 }
 
 /// The caller's tensor for an input, which must have the graph's type, extents, strides and size.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::graph::{Attributes, DataType, FinalizedGraph, OperationId, Pointwise, TensorId};
+use crate::graph::{Attributes, DataType, FinalizedGraph, OperationId, Pointwise, PointwiseMode, TensorId};
 
 /// Register class of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +27,15 @@ impl Register {
             _ => Self::Float,
         }
     }
+}
+
+/// Whether a mode is also computed in `INT32`; every mode is computed in `FLOAT`. `GEN_INDEX` is an integer in either.
+pub fn has_integer_form(mode: PointwiseMode) -> bool {
+    use PointwiseMode as M;
+    mode.is_comparison()
+        || mode.is_logical()
+        || matches!(mode, M::Add | M::AddSquare | M::Sub | M::Mul | M::Div | M::Mod | M::Max | M::Min)
+        || matches!(mode, M::Abs | M::Neg | M::Ceil | M::Floor | M::Identity | M::BinarySelect | M::GenIndex)
 }
 
 /// How the value of a tensor comes about.
@@ -145,7 +154,7 @@ impl Step {
     /// The axis of a `GEN_INDEX`.
     pub fn generated_axis(&self) -> Option<usize> {
         match &self.value {
-            Value::Pointwise { attributes, .. } if attributes.mode == crate::graph::PointwiseMode::GenIndex => {
+            Value::Pointwise { attributes, .. } if attributes.mode == PointwiseMode::GenIndex => {
                 attributes.axis.and_then(|axis| usize::try_from(axis).ok())
             }
             _ => None,

@@ -13,7 +13,7 @@ mod pointwise;
 use std::sync::Arc;
 
 pub use accumulate::{Accumulation, Combine, Finish, Map};
-pub use expr::{Register, StageProgram, Step, Value};
+pub use expr::{Register, StageProgram, Step, Value, has_integer_form};
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
 pub use launch::{Launch, Parameter};
 pub use matmul::{MatmulKernel, MatmulTile, Operand, PartialLayout};

@@ -105,7 +105,7 @@ fn name_of(tensor: &FinalTensor) -> Option<&'static str> {
 }
 
 /// Whether each axis steps over everything that the faster axes span, so that no two elements share an address.
-pub(super) fn is_disjoint(tensor: &FinalTensor) -> bool {
+pub(crate) fn is_disjoint(tensor: &FinalTensor) -> bool {
     let mut axes = [(0i64, 0i64); MAX_RANK];
     let counted = tensor.dim.iter().zip(&tensor.stride).filter(|axis| *axis.0 > 1);
     let mut rank = 0;

@@ -23,6 +23,7 @@ mod surface;
 use std::sync::Arc;
 
 pub use findings::Violation;
+pub(crate) use layout::is_disjoint;
 pub use nearest::{Change, nearest_change};
 pub use report::{GraphLabel, Report, SurfaceOutcome, Verdict, VerdictStatus, ViolationRecord};
 pub use rule::{DetailedStatus, Kind, Rule, SurfaceId, catalogue};

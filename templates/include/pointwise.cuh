@@ -225,6 +225,7 @@ FW_INLINE int fw_logical_not(int x) { return x == 0; }
 //@ fw_identity: FW_INLINE
 FW_INLINE float fw_identity(float x) { return x; }
 FW_INLINE int fw_identity(int x) { return x; }
+FW_INLINE long long fw_identity(long long x) { return x; }
 
 //@ fw_select: FW_INLINE
 FW_INLINE float fw_select(int t, float x, float b) { return t ? x : b; }

@@ -17,6 +17,7 @@ FW_INLINE float fw_to_f32(long long x) { return float(x); }
 //@ fw_i32: FW_INLINE
 FW_INLINE int fw_value(int x) { return x; }
 FW_INLINE int fw_to_i32(int x) { return x; }
+FW_INLINE int fw_to_i32(long long x) { return x < -2147483647 - 1 ? -2147483647 - 1 : x > 2147483647 ? 2147483647 : int(x); }
 FW_INLINE int fw_to_i32(float x) { return __float2int_rn(x); }  // saturates; NaN gives 0
 
 //@ fw_i8: FW_INLINE fw_i32
@@ -37,6 +38,7 @@ FW_INLINE long long fw_to_i64(float x) { return x != x ? 0 : __float2ll_rn(x); }
 
 //@ fw_bool: FW_INLINE
 FW_INLINE int fw_to_bool(int x) { return x != 0; }
+FW_INLINE int fw_to_bool(long long x) { return x != 0; }
 FW_INLINE int fw_to_bool(float x) { return x != 0.0f; }  // NaN is true
 FW_INLINE int fw_bit(const unsigned char* bits, long long index) { return bits[index >> 3] >> (index & 7) & 1; }
 

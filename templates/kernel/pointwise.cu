@@ -1,7 +1,7 @@
 <# One thread, one vector. Reads function, parameters, threads, index, vectors, coordinates, sweep. -#>
 extern "C" __global__ void __launch_bounds__(${ threads }$)
 ${ function }$(${ parameters }$) {
-  const ${ index }$ vector = ${ index }$(blockIdx.x) * ${ threads }$ + threadIdx.x;
+  const ${ index }$ vector = (${ index }$)(blockIdx.x) * ${ threads }$ + threadIdx.x;
   if (vector < ${ vectors }$) {
 <%- for line in coordinates %>
     ${ line }$

@@ -10,13 +10,13 @@ ${ function }$(${ parameters }$) {
   for (int e = 0; e < ${ accumulators }$; ++e) ${ accumulation.name }$[e] = ${ accumulation.identity }$;
 <%- endfor %>
 
-  const ${ index }$ kept = ${ index }$(blockIdx.x) * ${ kept.threads }$ + ${ kept.thread }$;
+  const ${ index }$ kept = (${ index }$)(blockIdx.x) * ${ kept.threads }$ + ${ kept.thread }$;
 <%- for line in kept.coordinates %>
   ${ line }$
 <%- endfor %>
   const ${ index }$ last = kept < ${ kept.count }$ ? ${ reduced.count }$ : 0;
 #pragma unroll 4
-  for (${ index }$ r = ${ index }$(blockIdx.y) * ${ reduced.threads }$ + ${ reduced.thread }$; r < last; r += ${ reduced.step }$) {
+  for (${ index }$ r = (${ index }$)(blockIdx.y) * ${ reduced.threads }$ + ${ reduced.thread }$; r < last; r += ${ reduced.step }$) {
 <%- for line in reduced.coordinates %>
     ${ line }$
 <%- endfor %>

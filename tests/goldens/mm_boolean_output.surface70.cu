@@ -35,6 +35,7 @@ __device__ __forceinline__ unsigned fw_pack_bf16x2(float lo, float hi) {
 #define FW_INLINE __device__ __forceinline__
 
 FW_INLINE int fw_to_bool(int x) { return x != 0; }
+FW_INLINE int fw_to_bool(long long x) { return x != 0; }
 FW_INLINE int fw_to_bool(float x) { return x != 0.0f; }  // NaN is true
 FW_INLINE int fw_bit(const unsigned char* bits, long long index) { return bits[index >> 3] >> (index & 7) & 1; }
 
@@ -76,12 +77,12 @@ fw_matmul(const fw_bf16* __restrict__ p_t0, const fw_bf16* __restrict__ p_t1, co
   float sums[2][2] = {};
 #pragma unroll 1
   for (unsigned k0 = 0; k0 < 24; k0 += 32) {
-#pragma unroll
+#pragma unroll 2
     for (unsigned i = threadIdx.x; i < 32 * 32; i += 256) {
       const unsigned m = i / 32, k = i % 32;
       tile_a[k * 33 + m] = operand_a(m0 + m, k0 + k);
     }
-#pragma unroll
+#pragma unroll 2
     for (unsigned i = threadIdx.x; i < 32 * 32; i += 256) {
       const unsigned n = i % 32, k = i / 32;
       tile_b[k * 33 + n] = operand_b(k0 + k, n0 + n);

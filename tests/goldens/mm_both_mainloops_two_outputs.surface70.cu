@@ -45,6 +45,7 @@ FW_INLINE float fw_to_f32(long long x) { return float(x); }
 
 FW_INLINE int fw_value(int x) { return x; }
 FW_INLINE int fw_to_i32(int x) { return x; }
+FW_INLINE int fw_to_i32(long long x) { return x < -2147483647 - 1 ? -2147483647 - 1 : x > 2147483647 ? 2147483647 : int(x); }
 FW_INLINE int fw_to_i32(float x) { return __float2int_rn(x); }  // saturates; NaN gives 0
 
 FW_INLINE int fw_value(signed char x) { return x; }
@@ -76,6 +77,7 @@ FW_INLINE float fw_gelu(float x) { return fw_gate(x, fw_normal_cdf(x)); }
 
 FW_INLINE float fw_identity(float x) { return x; }
 FW_INLINE int fw_identity(int x) { return x; }
+FW_INLINE long long fw_identity(long long x) { return x; }
 
 extern "C" __global__ void __launch_bounds__(256, 2)
 fw_matmul(const fw_f16* __restrict__ p_t0, const float* __restrict__ p_t1, const signed char* __restrict__ p_t3, const fw_f16* __restrict__ p_t7, float* __restrict__ p_t8_add, fw_f16* __restrict__ p_t9_gelu_fwd) {
@@ -108,12 +110,12 @@ fw_matmul(const fw_f16* __restrict__ p_t0, const float* __restrict__ p_t1, const
   float sums[2][2] = {};
 #pragma unroll 1
   for (unsigned k0 = 0; k0 < 50; k0 += 32) {
-#pragma unroll
+#pragma unroll 2
     for (unsigned i = threadIdx.x; i < 32 * 32; i += 256) {
       const unsigned m = i / 32, k = i % 32;
       tile_a[k * 33 + m] = operand_a(m0 + m, k0 + k);
     }
-#pragma unroll
+#pragma unroll 2
     for (unsigned i = threadIdx.x; i < 32 * 32; i += 256) {
       const unsigned n = i % 32, k = i / 32;
       tile_b[k * 33 + n] = operand_b(k0 + k, n0 + n);

@@ -86,12 +86,12 @@ fw_matmul(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict__ p_t1, fw_f
   float sums[2][2] = {};
 #pragma unroll 1
   for (unsigned k0 = 0; k0 < 20; k0 += 32) {
-#pragma unroll
+#pragma unroll 2
     for (unsigned i = threadIdx.x; i < 32 * 32; i += 256) {
       const unsigned m = i / 32, k = i % 32;
       tile_a[k * 33 + m] = operand_a(m0 + m, k0 + k);
     }
-#pragma unroll
+#pragma unroll 2
     for (unsigned i = threadIdx.x; i < 32 * 32; i += 256) {
       const unsigned n = i % 32, k = i / 32;
       tile_b[k * 33 + n] = operand_b(k0 + k, n0 + n);

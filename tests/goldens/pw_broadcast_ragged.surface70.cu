@@ -56,7 +56,7 @@ FW_INLINE int fw_mul(int x, int b) { return int(unsigned(x) * unsigned(b)); }
 
 extern "C" __global__ void __launch_bounds__(256)
 fw_pointwise(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict__ p_t1, const fw_f16* __restrict__ p_t3, fw_f16* __restrict__ p_t4_add) {
-  const unsigned vector = unsigned(blockIdx.x) * 256 + threadIdx.x;
+  const unsigned vector = (unsigned)(blockIdx.x) * 256 + threadIdx.x;
   if (vector < 6006) {
     const unsigned i0 = vector / 3003;
     const unsigned i1 = vector / 1001 % 3;

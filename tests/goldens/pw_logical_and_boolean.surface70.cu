@@ -36,6 +36,7 @@ FW_INLINE float fw_to_f32(int x) { return float(x); }
 FW_INLINE float fw_to_f32(long long x) { return float(x); }
 
 FW_INLINE int fw_to_bool(int x) { return x != 0; }
+FW_INLINE int fw_to_bool(long long x) { return x != 0; }
 FW_INLINE int fw_to_bool(float x) { return x != 0.0f; }  // NaN is true
 FW_INLINE int fw_bit(const unsigned char* bits, long long index) { return bits[index >> 3] >> (index & 7) & 1; }
 
@@ -79,7 +80,7 @@ FW_INLINE int fw_select(int t, int x, int b) { return t ? x : b; }
 
 extern "C" __global__ void __launch_bounds__(256)
 fw_pointwise(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict__ p_t1, unsigned char* __restrict__ p_t4_logical_and, fw_f16* __restrict__ p_t5_binary_select) {
-  const unsigned vector = unsigned(blockIdx.x) * 256 + threadIdx.x;
+  const unsigned vector = (unsigned)(blockIdx.x) * 256 + threadIdx.x;
   if (vector < 210) {
     const unsigned i0 = vector * 8;
     const unsigned o_t0 = i0;

@@ -36,6 +36,7 @@ FW_INLINE float fw_to_f32(long long x) { return float(x); }
 
 FW_INLINE int fw_value(int x) { return x; }
 FW_INLINE int fw_to_i32(int x) { return x; }
+FW_INLINE int fw_to_i32(long long x) { return x < -2147483647 - 1 ? -2147483647 - 1 : x > 2147483647 ? 2147483647 : int(x); }
 FW_INLINE int fw_to_i32(float x) { return __float2int_rn(x); }  // saturates; NaN gives 0
 
 FW_INLINE int fw_value(signed char x) { return x; }
@@ -82,7 +83,7 @@ FW_INLINE float fw_relu(float x, float lower, float upper, float slope) {
 
 extern "C" __global__ void __launch_bounds__(256)
 fw_pointwise(const fw_bf16* __restrict__ p_t0, const float* __restrict__ p_t1, fw_bf16* __restrict__ p_t2_add, signed char* __restrict__ p_t3_relu_fwd) {
-  const unsigned vector = unsigned(blockIdx.x) * 256 + threadIdx.x;
+  const unsigned vector = (unsigned)(blockIdx.x) * 256 + threadIdx.x;
   if (vector < 210) {
     const unsigned i0 = vector / 3;
     const unsigned i1 = vector % 3 * 8;

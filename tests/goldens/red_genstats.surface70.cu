@@ -76,11 +76,11 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0, floa
 #pragma unroll
   for (int e = 0; e < 8; ++e) acc1[e] = 0.0f;
 
-  const unsigned kept = unsigned(blockIdx.x) * 8 + threadIdx.x;
+  const unsigned kept = (unsigned)(blockIdx.x) * 8 + threadIdx.x;
   const unsigned i1 = kept * 8;
   const unsigned last = kept < 6 ? 392 : 0;
 #pragma unroll 4
-  for (unsigned r = unsigned(blockIdx.y) * 32 + threadIdx.y; r < last; r += 96) {
+  for (unsigned r = (unsigned)(blockIdx.y) * 32 + threadIdx.y; r < last; r += 96) {
     const unsigned i0 = r;
     const unsigned o_t0 = i0 * 48 + i1;
     float v_t0[8];

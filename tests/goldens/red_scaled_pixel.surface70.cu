@@ -109,11 +109,11 @@ fw_reduction(const fw_f16* __restrict__ p_t0, const float* __restrict__ p_t1, fw
 #pragma unroll
   for (int e = 0; e < 1; ++e) acc0[e] = 0.0f;
 
-  const unsigned kept = unsigned(blockIdx.x) * 64 + threadIdx.y;
+  const unsigned kept = (unsigned)(blockIdx.x) * 64 + threadIdx.y;
   const unsigned i0 = kept;
   const unsigned last = kept < 120 ? 3 : 0;
 #pragma unroll 4
-  for (unsigned r = unsigned(blockIdx.y) * 4 + threadIdx.x; r < last; r += 4) {
+  for (unsigned r = (unsigned)(blockIdx.y) * 4 + threadIdx.x; r < last; r += 4) {
     const unsigned i1 = r * 8;
     const unsigned o_t0 = i0 * 24 + i1;
     const unsigned o_t1 = i1;

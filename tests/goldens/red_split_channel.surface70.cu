@@ -77,11 +77,11 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0) {
 #pragma unroll
   for (int e = 0; e < 8; ++e) acc0[e] = __uint_as_float(0xff800000u);
 
-  const unsigned kept = unsigned(blockIdx.x) * 2 + threadIdx.x;
+  const unsigned kept = (unsigned)(blockIdx.x) * 2 + threadIdx.x;
   const unsigned i1 = kept * 8;
   const unsigned last = kept < 2 ? 12544 : 0;
 #pragma unroll 4
-  for (unsigned r = unsigned(blockIdx.y) * 128 + threadIdx.y; r < last; r += 3072) {
+  for (unsigned r = (unsigned)(blockIdx.y) * 128 + threadIdx.y; r < last; r += 3072) {
     const unsigned i0 = r;
     const unsigned o_t0 = i0 * 16 + i1;
     float v_t0[8];

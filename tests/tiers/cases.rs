@@ -3,7 +3,9 @@
 //! Small graphs that together reach every skeleton, access kind, storage type, layout and reduction shape of the
 //! engines. A case is a name and a graph; what it must compute is what the CPU engine says.
 
-use fusewright::graph::{DataType, Graph, Pointwise, PointwiseMode, ReductionMode, Scalar, Tensor, TensorId};
+use fusewright::graph::{
+    Attributes, DataType, Graph, Operation, Pointwise, PointwiseMode, Port, ReductionMode, Scalar, Tensor, TensorId,
+};
 
 /// One graph of the suite.
 pub(crate) struct Case {
@@ -21,6 +23,7 @@ pub(crate) fn all() -> Vec<Case> {
     matmul_shapes(&mut cases);
     matmul_types(&mut cases);
     matmul_fusions(&mut cases);
+    once_wrong(&mut cases);
     cases
 }
 
@@ -386,4 +389,84 @@ fn matmul_fusions(cases: &mut Vec<Case>) {
     let apart = g.pointwise("apart", PointwiseMode::Exp, &[x]);
     output(&mut g, apart, DataType::Float);
     push(cases, "mm_side_operations", g);
+}
+
+/// Graphs whose kernels were once wrong or did not compile.
+fn once_wrong(cases: &mut Vec<Case>) {
+    use DataType::{BFloat16, Boolean, Float, Int8, Int32, Int64};
+    for (label, mode, compute) in [
+        ("add", PointwiseMode::Add, Int32),
+        ("and", PointwiseMode::LogicalAnd, Boolean),
+        ("same", PointwiseMode::Identity, Int64),
+    ] {
+        let mut g = graph(Int64);
+        let operands: Vec<TensorId> =
+            (0..mode.inputs()).map(|slot| g.tensor(Tensor::new(format!("x{slot}")).row_major([2, 6, 16]))).collect();
+        let y = g.pointwise("op", mode, &operands);
+        g.last_operation().compute_data_type = Some(compute);
+        output(&mut g, y, Int64);
+        push(cases, format!("pw_int64_{label}"), g);
+    }
+
+    let mut g = graph(Int32);
+    let x = g.tensor(Tensor::new("x").row_major([4, 6, 32]));
+    let s = g.tensor(Tensor::scalar("s", Int32, Scalar::Integer((1 << 24) + (1 << 16) + 1)));
+    let y = g.pointwise("scaled", PointwiseMode::Mul, &[x, s]);
+    g.last_operation().compute_data_type = Some(Int32);
+    output(&mut g, y, BFloat16);
+    push(cases, "pw_bfloat16_rounds_integers_once", g);
+
+    let mut g = graph(Float);
+    let x = g.tensor(Tensor::new("x").row_major([2, 6, 16]));
+    let row = g.tensor(Tensor::new("row").row_major([2, 1, 16]));
+    g.operation(Operation {
+        name: "scale".to_owned(),
+        attributes: Attributes::Pointwise(Pointwise::new(PointwiseMode::Mul)),
+        compute_data_type: None,
+        inputs: vec![(Port::IN_0, x), (Port::IN_1, row)],
+        outputs: vec![(Port::OUT_0, x)],
+    });
+    push(cases, "pw_in_place", g);
+
+    let mut g = graph(Float);
+    let a = g.tensor(Tensor::new("A").row_major([2, 16, 8]));
+    let b = g.tensor(Tensor::new("B").row_major([2, 8, 21]));
+    let c = g.matmul("mm", a, b);
+    output(&mut g, c, Float);
+    let threshold = g.tensor(Tensor::scalar("threshold", Float, Scalar::Float(0.25)));
+    let mask = g.pointwise("mask", PointwiseMode::CmpGt, &[c, threshold]);
+    output(&mut g, mask, Boolean);
+    g.tensor_mut(mask).stride = vec![16 * 21, 1, 16];
+    push(cases, "mm_boolean_of_another_layout", g);
+
+    let mut g = graph(Int8);
+    let a = g.tensor(Tensor::new("A").row_major([1, 20, 24]));
+    let b = g.tensor(Tensor::new("B").row_major([1, 24, 32]));
+    let c = g.matmul("mm", a, b);
+    g.last_operation().compute_data_type = Some(Int32);
+    output(&mut g, c, Int64);
+    let square = g.pointwise("square", PointwiseMode::Mul, &[c, c]);
+    g.last_operation().compute_data_type = Some(Int32);
+    output(&mut g, square, Float);
+    push(cases, "mm_int64_core_result_read", g);
+}
+
+/// Graphs whose offsets need 64 bits: only compiled, as they are too large to run.
+pub(crate) fn wide() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (label, dim) in [("row", [3, 40_000, 1]), ("column", [1, 1, 40_008])] {
+        let mut g = graph(DataType::Half);
+        let x = g.tensor(Tensor::new("x").row_major([3, 40_000, 40_008]));
+        let y = g.pointwise("exp", PointwiseMode::Exp, &[x]);
+        output(&mut g, y, DataType::Half);
+        let sum = g.reduction("sum", ReductionMode::Add, y, dim);
+        output(&mut g, sum, DataType::Float);
+        push(&mut cases, format!("wide_{label}"), g);
+    }
+    let mut g = graph(DataType::Half);
+    let x = g.tensor(Tensor::new("x").row_major([3, 40_000, 40_008]));
+    let y = g.pointwise("exp", PointwiseMode::Exp, &[x]);
+    output(&mut g, y, DataType::Half);
+    push(&mut cases, "wide_pointwise", g);
+    cases
 }

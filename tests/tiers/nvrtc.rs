@@ -35,6 +35,9 @@ pub(crate) fn trials() -> Vec<Trial> {
                 }
             }
         }
+        for case in cases::wide() {
+            trials.push(trial(format!("nvrtc::{}::sm_90", case.name), case.graph, (9, 0)));
+        }
         for (name, graph) in data::suite_of_engines() {
             trials.push(trial(format!("nvrtc::{name}::sm_90"), graph, (9, 0)));
         }

@@ -10,7 +10,7 @@ use super::sweep::span;
 use super::{EngineConfig, Knob, NAME};
 use crate::device::Device;
 use crate::fusion::{Fusion, Stage};
-use crate::graph::{FinalizedGraph, OperationId, TensorId};
+use crate::graph::{DataType, FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
     Accumulation, Axis, Body, Function, IterationSpace, Kernel, Launch, MatmulKernel, MatmulTile, Operand, Parameter,
     PartialLayout, Register, StageProgram, step,
@@ -94,11 +94,20 @@ impl EpilogueSplit {
         let derived = derived_from(fusion, core_result(fusion));
         let depends = |&id: &OperationId| graph.operation(id).input_tensors().any(|input| derived.contains(&input));
         let epilogue: Vec<OperationId> = fusion.operations(Stage::Epilogue).collect();
-        let (with_core, without_core): (Vec<_>, Vec<_>) = epilogue.iter().partition(|id| depends(id));
+        let without_core: Vec<OperationId> = epilogue.iter().copied().filter(|id| !depends(id)).collect();
         let exposed =
             without_core.iter().any(|&id| stored_result(graph, id).is_some() || !accumulations(graph, id).is_empty());
-        let fused = epilogue.iter().copied().filter(|id| with_core.contains(id) || feeds(graph, *id, &with_core));
-        Self { fused: fused.collect(), apart: if exposed { without_core } else { Vec::new() } }
+        let mut wanted = BTreeSet::new();
+        let mut fused = Vec::new();
+        for &id in epilogue.iter().rev() {
+            let operation = graph.operation(id);
+            if depends(&id) || operation.output_tensors().any(|tensor| wanted.contains(&tensor)) {
+                wanted.extend(operation.input_tensors());
+                fused.push(id);
+            }
+        }
+        fused.reverse();
+        Self { fused, apart: if exposed { without_core } else { Vec::new() } }
     }
 }
 
@@ -113,25 +122,6 @@ fn derived_from(fusion: &Fusion, source: TensorId) -> BTreeSet<TensorId> {
         }
     }
     derived
-}
-
-/// Whether some operation of `targets` needs the result of `id`, directly or through others.
-fn feeds(graph: &FinalizedGraph, id: OperationId, targets: &[OperationId]) -> bool {
-    let mut open: Vec<OperationId> = vec![id];
-    let mut seen = BTreeSet::new();
-    while let Some(next) = open.pop() {
-        for tensor in graph.operation(next).output_tensors() {
-            for &consumer in graph.consumers(tensor) {
-                if targets.contains(&consumer) {
-                    return true;
-                }
-                if seen.insert(consumer) {
-                    open.push(consumer);
-                }
-            }
-        }
-    }
-    false
 }
 
 fn push_matmul(fusion: &Fusion, epilogue: &[OperationId], tile: MatmulTile, kernel: &mut Kernel) {
@@ -208,9 +198,15 @@ fn accumulator(fusion: &Fusion) -> Register {
     Register::of(fusion.graph().compute_type(core))
 }
 
-/// Whether the largest stored tensor, or C where nothing is stored, has N contiguous.
+/// Whether N is contiguous in the first packed boolean, whose bytes are gathered from neighbouring threads, else in the
+/// first stored tensor, else in C.
 fn n_contiguous(graph: &FinalizedGraph, stores: &[TensorId], c: TensorId) -> bool {
-    let tensor = graph.tensor(*stores.first().unwrap_or(&c));
+    let is_packed = |id: TensorId| {
+        let tensor = graph.tensor(id);
+        tensor.data_type == DataType::Boolean && super::sweep::elements(tensor) > 1
+    };
+    let packed = stores.iter().find(|&&id| is_packed(id));
+    let tensor = graph.tensor(*packed.or(stores.first()).unwrap_or(&c));
     let rank = tensor.dim.len();
     let (m, n) = (rank - 2, rank - 1);
     tensor.stride[n] == 1 && (tensor.dim[n] > 1 || tensor.stride[m] != 1) || tensor.dim[m] == 1

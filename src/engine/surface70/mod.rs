@@ -11,9 +11,9 @@ mod sweep;
 use super::{Engine, EngineConfig, Knob};
 use crate::device::{ComputeCapability, Device};
 use crate::fusion::{Fusion, Pattern};
-use crate::graph::{Attributes, DataType, FinalTensor, FinalizedGraph, Operation, Port, TensorId};
-use crate::kernel::Kernel;
-use crate::support::Supported;
+use crate::graph::{Attributes, DataType, FinalTensor, FinalizedGraph, Operation, PointwiseMode, Port, TensorId};
+use crate::kernel::{Kernel, has_integer_form};
+use crate::support::{Supported, is_disjoint};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +91,7 @@ impl Engine for Surface70 {
         pattern_is_taken(fusion)?;
         operations_are_taken(fusion)?;
         types_are_taken(fusion)?;
+        outputs_are_taken(fusion)?;
         booleans_are_taken(fusion)
     }
 
@@ -137,10 +138,34 @@ fn operations_are_taken(fusion: &Fusion) -> Result<(), String> {
 
 fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
     match &operation.attributes {
-        Attributes::Pointwise(pointwise) => pointwise.alpha1 == 1.0 && pointwise.alpha2 == 1.0,
+        Attributes::Pointwise(pointwise) => {
+            pointwise.alpha1 == 1.0 && pointwise.alpha2 == 1.0 && compute_is_taken(graph, operation, pointwise.mode)
+        }
         Attributes::Reduction(_) | Attributes::GenStats => true,
         Attributes::Matmul(_) => matmul_is_taken(graph, operation),
         _ => false,
+    }
+}
+
+/// `FLOAT`; `INT32` where the mode has an integer form; `BOOLEAN` for logical modes; for `IDENTITY` also the one type of
+/// input and output (`OP-PW98-PREC-*`, `OP-PW7-PREC-*`).
+fn compute_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: PointwiseMode) -> bool {
+    let compute = operation.compute_data_type.unwrap_or(DataType::Float);
+    let mut tensors = operation.input_tensors().chain(operation.output_tensors());
+    match compute {
+        DataType::Float | DataType::FastFloatForFp8 => true,
+        DataType::Int32 => has_integer_form(mode),
+        DataType::Boolean if mode.is_logical() => true,
+        _ => mode == PointwiseMode::Identity && tensors.all(|id| graph.tensor(id).data_type == compute),
+    }
+}
+
+/// Every element of an output has an address of its own: threads store in no order.
+fn outputs_are_taken(fusion: &Fusion) -> Result<(), String> {
+    let graph = fusion.graph();
+    match graph.outputs().find(|&id| !is_disjoint(graph.tensor(id))) {
+        Some(id) => Err(format!("tensor {}: elements share addresses", graph.describe_tensor(id))),
+        None => Ok(()),
     }
 }
 
@@ -167,6 +192,9 @@ fn booleans_are_taken(fusion: &Fusion) -> Result<(), String> {
     let mut line_axis = None;
     for id in packed {
         let axis = bit_axis(graph.tensor(id)).ok_or_else(|| not_on_bytes(graph, id))?;
+        if axis == Some(0) && fusion.pattern() == Pattern::Matmul {
+            return Err(format!("tensor {}: packed booleans along the batch", graph.describe_tensor(id)));
+        }
         if axis.is_some() && *line_axis.get_or_insert(axis) != axis {
             return Err(format!("tensor {}: packed booleans of two layouts", graph.describe_tensor(id)));
         }
