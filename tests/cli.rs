@@ -8,6 +8,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor, json as graph_json};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde_json::{Value, json};
 
@@ -467,6 +468,28 @@ fn rules_are_listed_for_people_and_programs() {
     for key in ["id", "surface", "scope", "summary", "source"] {
         assert!(rules.iter().all(|rule| !rule[key].is_null()), "{key}");
     }
+    let relaxed = |id: &str| rules.iter().find(|rule| rule["id"] == id).map(|rule| rule["relaxed_by"].clone());
+    assert_eq!(relaxed("S70-MM-G2-DIMS"), Some(json!(["surface70"])));
+    assert_eq!(relaxed("S90-MM-G2-DIMS"), Some(json!([])));
+    place.run(&["rules"]).expect(0, &["[not needed by surface70]"]);
+}
+
+#[test]
+fn a_refused_graph_comes_with_the_nearest_legal_one() {
+    let place = Place::new();
+    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Half);
+    graph.intermediate_data_type = Some(DataType::Float);
+    let [a, b] = [[1, 32, 16], [1, 16, 64]].map(|dim| graph.tensor(Tensor::new("operand").row_major(dim)));
+    let c = graph.matmul("mm", a, b);
+    let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[c]);
+    graph.set_output(y);
+    let file = place.write("graph.json", graph_json::write_v2(&graph.finalize().unwrap().to_graph()));
+    let change = "compute operation 'relu' (POINTWISE RELU_FWD) in FLOAT instead of HALF";
+    let arguments = ["check", file.as_str(), "--surface", "90"];
+    place.run(&arguments).expect(1, &["nearest: ", change]);
+    let ran = place.run(&[&arguments[..], &["--format", "json"]].concat()).expect(1, &[]);
+    let record: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(record["nearest"], change);
 }
 
 #[test]

@@ -1,14 +1,25 @@
 //! `fusewright rules`: the catalogue of documented rules.
 
+use fusewright::engine::ENGINES;
 use fusewright::support::{Rule, catalogue};
+use serde::Serialize;
 
 use super::arguments::{Format, RulesOptions};
 use super::console::{Console, Style};
 use super::outcome::Result;
 
+/// One object of `--format json`: the rule, and the engines that do without it.
+#[derive(Serialize)]
+struct Record {
+    #[serde(flatten)]
+    rule: &'static Rule,
+    relaxed_by: Vec<&'static str>,
+}
+
 pub(super) fn run(options: &RulesOptions, console: &mut Console) -> Result<()> {
     if options.format == Format::Json {
-        return Ok(console.json(&catalogue().collect::<Vec<&Rule>>())?);
+        let records = catalogue().map(|rule| Record { rule, relaxed_by: relaxed_by(rule) });
+        return Ok(console.json(&records.collect::<Vec<_>>())?);
     }
     let mut source = "";
     for rule in catalogue() {
@@ -16,13 +27,23 @@ pub(super) fn run(options: &RulesOptions, console: &mut Console) -> Result<()> {
             source = rule.source;
             console.line(console.paint(Style::Heading, source))?;
         }
-        console.line(format_args!(
-            "  {:<26} {:>6}  {:<8} {}",
-            rule.id,
-            rule.surface_label(),
-            rule.scope,
-            rule.summary
-        ))?;
+        let Rule { id, scope, summary, .. } = rule;
+        let relaxed = relaxation(rule);
+        console.line(format_args!("  {id:<26} {:>6}  {scope:<8} {summary}{relaxed}", rule.surface_label()))?;
     }
     Ok(())
+}
+
+/// Names of the engines that do without a rule.
+fn relaxed_by(rule: &Rule) -> Vec<&'static str> {
+    let engines = ENGINES.iter().filter(|engine| engine.relaxes().contains(&rule.id));
+    engines.map(|engine| engine.name()).collect()
+}
+
+/// ` [not needed by E]`, or nothing.
+fn relaxation(rule: &Rule) -> String {
+    match relaxed_by(rule).as_slice() {
+        [] => String::new(),
+        engines => format!(" [not needed by {}]", engines.join(", ")),
+    }
 }

@@ -19,6 +19,7 @@ mod report;
 mod rule;
 mod rules;
 mod surface;
+mod table;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub(crate) use layout::is_disjoint;
 pub use nearest::{Change, nearest_change};
 pub use report::{GraphLabel, Report, SurfaceOutcome, Verdict, VerdictStatus, ViolationRecord};
 pub use rule::{DetailedStatus, Kind, Rule, SurfaceId, catalogue};
+pub use table::surface_table;
 
 use crate::device::ComputeCapability;
 use crate::fusion::{self, Fusion};

@@ -70,3 +70,62 @@ fn every_restriction_has_a_graph_that_breaks_it() {
         .collect();
     assert_eq!(missing, Vec::<&str>::new());
 }
+
+/// Restrictions that no graph breaks alone, by reason.
+const NEVER_ALONE: &[(&str, &[&str])] = &[
+    (
+        "only a wrong rank breaks it, and then every tensor of the core has it",
+        &[
+            "S90-MM-G1-A",
+            "S90-MM-G1-B",
+            "S90-CF-G1-X",
+            "S90-CF-G1-W",
+            "S90-CBF-G1-DY",
+            "S90-CBF-G1-X",
+            "S90-CBD-G1-DY",
+            "S90-CBD-G1-W",
+            "S90-CBD-G2-DX",
+            "S80-MM-G1-A",
+            "S80-MM-G1-B",
+            "S80-CF-G1-X",
+            "S80-CF-G1-W",
+            "S70-CF-G1-W",
+            "S70-CBF-G1-DY",
+            "S70-CBD-G1-DY",
+            "S70-CBD-G1-W",
+        ],
+    ),
+    ("the other operands of the chain are broadcast: S70-G1-BCAST-FIRST", &["S70-CF-G1-X", "S70-CBF-G1-X"]),
+    ("every broadcast form is listed, and larger dims enlarge the output", &["S90-MM-G2-DIMS", "S80-MM-G2-DIMS"]),
+    ("every reduced form is listed, and larger dims enlarge the side inputs", &["S90-MM-G2-RED", "S80-MM-G2-RED"]),
+    ("a conversion takes an operation in g1: S90-CBF-G1-NONE", &["S90-MIXED-NO-CBF"]),
+    ("the epilogue's rows of dims and layout ask the same of these tensors", &["OP-GS-SHAPE", "OP-GS-LAYOUT"]),
+    ("one spatial axis and rank 3 are one defect", &["OP-RF-SPATIAL", "OP-RF-RANK", "OP-RB-SPATIAL", "OP-RB-RANK"]),
+    ("upsampling is bilinear on padded NHWC tensors, by rows of its own", &["OP-RF-NCHW-NO-UP"]),
+    ("the stride decides the output's dims", &["OP-RF-BIL-DIMS", "OP-RF-BIL-STRIDE"]),
+    ("an INT64 index is read, and no input is INT64: S70-DTYPE-INPUT", &["OP-RB-NCHW-NO-I64"]),
+];
+
+/// Rules that some row breaks alone. The graph that the row edits is its passing twin, on that surface and chip or on
+/// the nearest that admits such graphs ([`super::every_base_is_legal`]).
+fn broken_alone() -> BTreeSet<String> {
+    let mut alone = BTreeSet::new();
+    for suite in suites().filter(|suite| !suite.legal.is_empty()) {
+        for row in suite.rows.iter().filter(|row| row.broken.len() == 1) {
+            alone.extend(row.at.iter().flat_map(|&at| super::expected(row.broken, at)));
+        }
+    }
+    alone
+}
+
+#[test]
+fn every_restriction_is_broken_alone_beside_a_graph_that_passes() {
+    let alone = broken_alone();
+    let missing: BTreeSet<&str> = catalogue()
+        .filter(|rule| rule.status().is_some() && !alone.contains(rule.id))
+        .map(|rule| rule.id)
+        .filter(|id| UNBREAKABLE.iter().all(|row| row.0 != *id))
+        .collect();
+    let listed: BTreeSet<&str> = NEVER_ALONE.iter().flat_map(|row| row.1).copied().collect();
+    assert_eq!(missing, listed);
+}

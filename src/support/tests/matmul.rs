@@ -59,6 +59,11 @@ const MATMUL: &[Row] = &[
     row(H_A, |g| g.t("bias").alignment = 2, &[]),
     row(&[A70], |g| g.t("bias").alignment = 2, &["S70-G2-ALIGN-32"]),
     row(ALL, |g| g.t("Y").alignment = 2, &[]),
+    // Operations on side inputs alone.
+    row(ALL, |g| side(g, ["bias"], [2, 1, 64]), &["S*-MM-G2-OUT"]),
+    row(ALL, |g| side(g, ["gain"], [2, 32, 64]), &[]),
+    row(ALL, |g| side(g, ["gain", "bias"], [2, 32, 64]), &[]),
+    row(ALL, |g| side(g, ["bias", "gain"], [2, 32, 64]), &["S*-G2-BCAST-FIRST"]),
     // Placement.
     row(ALL, concat_in_g2, &["S*-G2-OPS"]),
     row(ALL, unfused::carried, &["S*-G2-OPS"]),
@@ -124,6 +129,7 @@ const REDUCTION: &[Row] = &[
     row(ALL, |g| reduction(g, ReductionMode::Max), &[]),
     row(ALL, |g| g.types(&["R"], DataType::Half), &["S*-DTYPE-RED-OUT"]),
     row(ALL, |g| g.compute("sum", DataType::Half), &["S*-CT-RED"]),
+    row(ALL, centred, &["S*-G2-RED-EXIT"]),
     row(ALL, after_reduction, &["S*-G2-RED-EXIT", "S*-MM-G2-OUT"]),
     row(ALL, second_reduction, &["S*-G2-OPS"]),
     row(&[A70], |g| signal(g, "relu::OUT_0"), &["S70-G2-SIGNAL-NO-RED"]),
@@ -145,6 +151,8 @@ const G1: &[Row] = &[
     ),
     row(H_A, |g| g.swap("mul"), &[]),
     row(&[A70], |g| g.swap("mul"), &["S70-MM-G1-A", "S70-G1-BCAST-FIRST"]),
+    row(&[A70], |g| scaled_gain(g, ["gain", "scale"]), &[]),
+    row(&[A70], |g| scaled_gain(g, ["scale", "gain"]), &["S70-G1-BCAST-FIRST"]),
     row(
         &[A70],
         |g| {
@@ -248,6 +256,32 @@ fn beyond_reduction(g: &mut Graph) {
     let relu = g.id("relu::OUT_0");
     let sum = g.pointwise("add", PointwiseMode::Add, &[relu, side]);
     g.op("sum").inputs[0].1 = sum;
+}
+
+/// A stored result of side inputs alone; `gain` is `[2,32,64]`.
+fn side<const N: usize>(g: &mut Graph, inputs: [&str; N], dim: [i64; 3]) {
+    let gain = g.tensor(Tensor { name: "gain".to_owned(), ..rows([2, 32, 64]) });
+    let inputs = inputs.map(|name| if name == "gain" { gain } else { g.id(name) });
+    let mode = if N == 1 { PointwiseMode::Neg } else { PointwiseMode::Mul };
+    let y = g.pointwise("side", mode, &inputs);
+    *g.tensor_mut(y) = Tensor { name: "S".to_owned(), ..rows(dim) };
+}
+
+/// Scales A by a product of `scale` and a gain `[2,32,16]`.
+fn scaled_gain(g: &mut Graph, inputs: [&str; 2]) {
+    let gain = g.tensor(Tensor { name: "gain".to_owned(), ..rows([2, 32, 16]) });
+    let inputs = inputs.map(|name| if name == "gain" { gain } else { g.id(name) });
+    let product = g.pointwise("gain", PointwiseMode::Mul, &inputs);
+    g.tensor_mut(product).data_type = Some(DataType::Half);
+    g.op("mul").inputs[1].1 = product;
+}
+
+/// Takes the sum off each element: the result of the reduction is read.
+fn centred(g: &mut Graph) {
+    let (relu, r) = (g.id("relu::OUT_0"), g.id("R"));
+    g.tensor_mut(r).is_virtual = true;
+    let y = g.pointwise("centre", PointwiseMode::Sub, &[relu, r]);
+    *g.tensor_mut(y) = Tensor { name: "centred".to_owned(), ..rows([2, 32, 64]) };
 }
 
 fn after_reduction(g: &mut Graph) {

@@ -134,6 +134,7 @@ const BILINEAR: &[Row] = &[
         &["OP-RF-BIL-WIN", "OP-RF-BIL-POST"],
     ),
     row(A, |g| resample(g).pre_padding = vec![Fraction { numerator: 3, denominator: 5 }; 2], &["OP-RF-BIL-PRE"]),
+    row(A, |g| resample(g).post_padding = vec![Fraction { numerator: 11, denominator: 10 }; 2], &["OP-RF-BIL-POST"]),
     row(A, |g| resample(g).window = vec![Fraction { numerator: 19, denominator: 10 }; 2], &["OP-RF-BIL-WIN"]),
     row(A, |g| resample(g).stride = vec![Fraction { numerator: 2, denominator: 4 }; 2], &[]),
     row(
