@@ -6,8 +6,6 @@
 
 mod common;
 
-#![allow(clippy::print_stdout, reason = "the table is shown with --nocapture")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
