@@ -108,6 +108,7 @@ const HEAD: &str = "\
 family       graphs both acc  relaxed     runs both ref they acc   we acc  relaxed  malformed: they acc, ref";
 
 #[test]
+#[allow(clippy::print_stdout, reason = "the table is read with --nocapture")]
 fn agreement_with_the_closed_library() {
     let records = verdicts::read();
     let answers: Vec<Ours> = records.par_iter().map(ours).collect();
