@@ -114,3 +114,51 @@ impl Selection {
         self.engine.lower(&self.supported, config, device)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{DataType, Graph, PointwiseMode, Tensor, TensorId};
+
+    fn sum(x: Tensor) -> (Graph, TensorId) {
+        let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
+        let x = graph.tensor(x);
+        let y = graph.pointwise("add", PointwiseMode::Add, &[x, x]);
+        graph.set_output(y);
+        (graph, y)
+    }
+
+    fn decided(graph: &Graph) -> Decision {
+        let graph = Arc::new(graph.finalize().expect("well formed"));
+        decide(&graph, ComputeCapability::SM_90, &SurfaceId::ALL)
+    }
+
+    #[test]
+    fn a_documented_graph_needs_no_relaxation() {
+        let selection = decided(&sum(Tensor::new("x").row_major([2, 8, 16])).0).into_selection().expect("supported");
+        assert!(selection.supported().relaxed().is_empty());
+    }
+
+    #[test]
+    fn a_relaxed_graph_names_the_rules_it_breaks() {
+        let padded = Tensor::new("x").dim([2, 8, 16]).stride([256, 32, 1]);
+        let selection = decided(&sum(padded).0).into_selection().expect("relaxed");
+        assert!(!selection.supported().relaxed().is_empty());
+    }
+
+    #[test]
+    fn what_no_engine_computes_is_refused_with_a_reason() {
+        let (mut graph, y) = sum(Tensor::new("x").row_major([2, 8, 16]));
+        graph.tensor_mut(y).stride = vec![8, 1, 1];
+        let decision = decided(&graph);
+        assert!(decision.engine().is_none());
+        assert!(
+            decision.passed_over.iter().any(|reason| reason.contains("share addresses")),
+            "{:?}",
+            decision.passed_over
+        );
+        let (mut graph, _) = sum(Tensor::new("x").row_major([2, 8, 16]));
+        graph.last_operation().compute_data_type = Some(DataType::Half);
+        assert!(decided(&graph).into_selection().is_err());
+    }
+}

@@ -69,3 +69,48 @@ fn operation_flops(graph: &FinalizedGraph, operation: &Operation) -> u64 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Convolution, Graph, Scalar, Tensor};
+
+    fn half() -> Graph {
+        Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float)
+    }
+
+    #[test]
+    fn a_matmul_reads_and_writes_each_tensor_once() {
+        let mut graph = half();
+        let a = graph.tensor(Tensor::new("A").row_major([2, 3, 5]));
+        let b = graph.tensor(Tensor::new("B").row_major([2, 5, 7]));
+        let c = graph.matmul("mm", a, b);
+        let scale = graph.tensor(Tensor::scalar("s", DataType::Float, Scalar::Float(2.0)));
+        let y = graph.pointwise("scaled", crate::graph::PointwiseMode::Mul, &[c, scale]);
+        graph.tensor_mut(c).data_type = Some(DataType::Float);
+        graph.set_output(y);
+        let graph = graph.finalize().expect("well formed");
+        assert_eq!(Floor::of(&graph), Floor { bytes: 2 * (30 + 70 + 42), flops: 2 * 2 * 3 * 5 * 7 });
+        assert_eq!(core_type(&graph), Some(DataType::Half));
+    }
+
+    #[test]
+    fn the_three_convolutions_of_a_layer_cost_the_same() {
+        let (x, w, y) = ([4, 64, 16, 16], [32, 64, 3, 3], [4, 32, 16, 16]);
+        for (direction, one, other, result) in [
+            (ConvolutionDirection::Forward, x, w, y),
+            (ConvolutionDirection::BackwardData, y, w, x),
+            (ConvolutionDirection::BackwardFilter, y, x, w),
+        ] {
+            let mut graph = half();
+            let inputs = [one, other].map(|dim| graph.tensor(Tensor::new("t").channels_last(dim)));
+            let attributes = Convolution::new(direction, 2).padding([1, 1]);
+            let id = graph.convolution("conv", attributes, inputs);
+            graph.set_output(id).dim = result.to_vec();
+            let floor = Floor::of(&graph.finalize().expect("well formed"));
+            let elements = [x, w, y].map(|dim| dim.iter().product::<i64>() as u64);
+            assert_eq!(floor.flops, 2 * (4 * 32 * 16 * 16) * (64 * 3 * 3), "{direction:?}");
+            assert_eq!(floor.bytes, 2 * elements.iter().sum::<u64>(), "{direction:?}");
+        }
+    }
+}

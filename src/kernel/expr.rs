@@ -161,3 +161,61 @@ impl Step {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Graph, PointwiseMode, Tensor};
+
+    /// `relu = relu(x)`, `sum = relu + b`, `side = exp(b)`; the names of a program's steps.
+    fn names(choose: impl Fn(&FinalizedGraph) -> StageProgram) -> Vec<String> {
+        let mut graph = Graph::new()
+            .io_data_type(DataType::Half)
+            .intermediate_data_type(DataType::Float)
+            .compute_data_type(DataType::Float);
+        let [x, b] = ["x", "b"].map(|name| graph.tensor(Tensor::new(name).row_major([2, 3, 4])));
+        let relu = graph.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+        let sum = graph.pointwise("sum", PointwiseMode::Add, &[relu, b]);
+        let side = graph.pointwise("side", PointwiseMode::Exp, &[b]);
+        graph.set_output(sum);
+        graph.set_output(side);
+        let graph = graph.finalize().expect("well formed");
+        let name = |step: &Step| graph.tensor(step.tensor).name.trim_end_matches("::OUT_0").to_owned();
+        let mut names: Vec<String> = choose(&graph).steps.iter().map(name).collect();
+        names.sort();
+        names
+    }
+
+    fn id(graph: &FinalizedGraph, name: &str) -> TensorId {
+        graph.tensor_ids().find(|&id| graph.tensor(id).name == name).expect("the graph has the tensor")
+    }
+
+    #[test]
+    fn each_tensor_is_loaded_or_computed_once() {
+        let all = names(|graph| StageProgram::of(graph, graph.operation_ids(), None));
+        assert_eq!(all, ["b", "relu", "side", "sum", "x"]);
+    }
+
+    #[test]
+    fn the_accumulator_comes_first_and_is_not_loaded() {
+        names(|graph| {
+            let program = StageProgram::of(graph, graph.operation_ids(), Some(id(graph, "x")));
+            assert_eq!(program.steps[0], Step { tensor: id(graph, "x"), value: Value::Accumulator });
+            assert_eq!(program.loads().collect::<Vec<_>>(), [id(graph, "b")]);
+            program
+        });
+    }
+
+    #[test]
+    fn only_what_the_targets_depend_on_is_needed() {
+        let needed_for = |name| {
+            names(|graph| {
+                let all = StageProgram::of(graph, graph.operation_ids(), None);
+                all.needed_for([id(graph, name)].into_iter())
+            })
+        };
+        assert_eq!(needed_for("sum::OUT_0"), ["b", "relu", "sum", "x"]);
+        assert_eq!(needed_for("side::OUT_0"), ["b", "side"]);
+        assert_eq!(needed_for("x"), ["x"]);
+    }
+}

@@ -100,3 +100,57 @@ impl IterationRequest<'_> {
 pub fn step(tensor: &FinalTensor, axis: usize) -> i64 {
     if tensor.dim[axis] == 1 { 0 } else { tensor.stride[axis] }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Graph, PointwiseMode, Tensor};
+
+    /// `x + b` on the given tensors; extents and merged graph axes of its space.
+    fn space(x: Tensor, b: Tensor, reduced: &[usize], pinned: &[usize]) -> Vec<(i64, Vec<usize>)> {
+        let mut graph =
+            Graph::new().io_data_type(crate::graph::DataType::Half).compute_data_type(crate::graph::DataType::Float);
+        let extents = x.dim.clone();
+        let (x, b) = (graph.tensor(x), graph.tensor(b));
+        let y = graph.pointwise("add", PointwiseMode::Add, &[x, b]);
+        graph.set_output(y);
+        let graph = graph.finalize().expect("well formed");
+        let tensors: Vec<TensorId> = graph.tensor_ids().collect();
+        let request = IterationRequest {
+            graph: &graph,
+            extents: &extents,
+            tensors: &tensors,
+            reference: graph.outputs().next().expect("one output"),
+            reduced: &reduced.iter().copied().collect(),
+            pinned: &pinned.iter().copied().collect(),
+        };
+        IterationSpace::new(&request).axes.into_iter().map(|axis| (axis.extent, axis.graph_axes)).collect()
+    }
+
+    fn row_major(dim: [i64; 4]) -> Tensor {
+        Tensor::new("t").row_major(dim)
+    }
+
+    #[test]
+    fn axes_of_extent_one_are_dropped_and_all_others_merge() {
+        assert_eq!(space(row_major([2, 1, 3, 5]), row_major([2, 1, 3, 5]), &[], &[]), [(30, vec![0, 2, 3])]);
+        assert_eq!(space(row_major([1; 4]), row_major([1; 4]), &[], &[]), []);
+    }
+
+    #[test]
+    fn memory_order_decides() {
+        let image = || Tensor::new("t").channels_last([2, 3, 4, 5]);
+        assert_eq!(space(image(), image(), &[], &[]), [(120, vec![0, 2, 3, 1])]);
+    }
+
+    #[test]
+    fn broadcasts_reduced_and_pinned_axes_and_gaps_stay_apart() {
+        let dim = [2, 3, 4, 5];
+        let rows = [(2, vec![0]), (60, vec![1, 2, 3])];
+        assert_eq!(space(row_major(dim), row_major([1, 3, 4, 5]), &[], &[]), rows);
+        assert_eq!(space(row_major(dim), row_major(dim), &[0], &[]), rows);
+        assert_eq!(space(row_major(dim), row_major(dim), &[], &[0]), rows);
+        let padded = Tensor::new("t").dim(dim).stride([64, 20, 5, 1]);
+        assert_eq!(space(row_major(dim), padded, &[], &[]), rows);
+    }
+}

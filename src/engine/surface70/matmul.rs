@@ -272,3 +272,67 @@ fn shared_bytes(tile: MatmulTile) -> u32 {
     let epilogue = tile.block_m * tile.block_n;
     4 * mainloop.max(epilogue)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::device::ComputeCapability;
+    use crate::graph::{Graph, PointwiseMode, Tensor};
+
+    fn graph([m, n, k]: [i64; 3]) -> (Graph, TensorId) {
+        let mut graph = Graph::new()
+            .io_data_type(DataType::Half)
+            .intermediate_data_type(DataType::Float)
+            .compute_data_type(DataType::Float);
+        let a = graph.tensor(Tensor::new("A").row_major([1, m, k]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, k, n]));
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        (graph, c)
+    }
+
+    fn fused(graph: &Graph) -> Fusion {
+        crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul")
+    }
+
+    #[test]
+    fn large_problems_take_large_tiles_and_few_rows_small_ones() {
+        let device = Device::typical(ComputeCapability::SM_90);
+        let order = |extents| -> Vec<u32> {
+            let configs = candidates(&fused(&graph(extents).0), &device);
+            configs.iter().map(|config| config.knob(Knob::TileM, 0)).collect()
+        };
+        assert_eq!(order([8192, 8192, 64])[0], 128);
+        assert_eq!(order([16, 2048, 2048])[0], 32);
+        assert_eq!(order([2048, 2048, 2048]).len(), 3);
+    }
+
+    #[test]
+    fn operations_beside_the_core_stand_apart_only_if_they_are_stored() {
+        for stored in [false, true] {
+            let (mut graph, c) = graph([8, 16, 4]);
+            let x = graph.tensor(Tensor::new("x").row_major([1, 1, 16]));
+            let side = graph.pointwise("side", PointwiseMode::Exp, &[x]);
+            let sum = graph.pointwise("sum", PointwiseMode::Add, &[c, side]);
+            graph.set_output(sum);
+            if stored {
+                graph.set_output(side);
+            }
+            let split = EpilogueSplit::new(&fused(&graph));
+            assert_eq!((split.fused.len(), split.apart.len()), (2, usize::from(stored)));
+        }
+    }
+
+    #[test]
+    fn packed_booleans_decide_how_threads_step() {
+        let (mut graph, c) = graph([16, 16, 4]);
+        let mask = graph.pointwise("mask", PointwiseMode::CmpGt, &[c, c]);
+        graph.set_output(mask).data_type = Some(DataType::Boolean);
+        graph.tensor_mut(mask).stride = vec![256, 1, 16];
+        let graph = graph.finalize().expect("well formed");
+        let stores: Vec<TensorId> = graph.outputs().collect();
+        assert!(!n_contiguous(&graph, &stores, stores[0]));
+    }
+}

@@ -312,3 +312,67 @@ fn power_of_two_within(value: i64, largest: u32) -> u32 {
 pub(super) fn to_u32(value: i64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::ComputeCapability;
+    use crate::graph::{DataType, Graph, PointwiseMode, Tensor};
+
+    /// `y = relu(x)` stored, x and y reduced to the given dims.
+    fn graph(x: [i64; 4], targets: &[[i64; 4]]) -> FinalizedGraph {
+        let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
+        let x = graph.tensor(Tensor::new("x").channels_last(x));
+        let y = graph.pointwise("y", PointwiseMode::ReluFwd, &[x]);
+        graph.set_output(y);
+        for (number, &dim) in targets.iter().enumerate() {
+            let target = graph.reduction(&format!("r{number}"), ReductionMode::Add, y, dim);
+            graph.set_output(target);
+        }
+        graph.finalize().expect("well formed")
+    }
+
+    fn passes_of(graph: &FinalizedGraph) -> Vec<Pass> {
+        passes(graph, &graph.operation_ids().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn reductions_of_the_same_axes_share_a_pass_that_also_stores() {
+        let graph = graph([2, 8, 3, 5], &[[1, 8, 1, 1], [1, 8, 1, 1], [2, 1, 3, 5]]);
+        let passes = passes_of(&graph);
+        let shape = |pass: &Pass| (pass.stores.len(), pass.accumulations.len(), pass.reduced.len());
+        let mut shapes: Vec<_> = passes.iter().map(shape).collect();
+        assert_eq!(shapes.iter().map(|shape| shape.0).sum::<usize>(), 1, "stored once");
+        shapes.sort_by_key(|shape| shape.1);
+        assert_eq!(shapes.iter().map(|shape| (shape.1, shape.2)).collect::<Vec<_>>(), [(1, 1), (2, 3)]);
+    }
+
+    #[test]
+    fn a_graph_without_reductions_is_one_pass() {
+        let passes = passes_of(&graph([2, 8, 3, 5], &[]));
+        assert_eq!((passes.len(), passes[0].extents.as_slice()), (1, &[2, 8, 3, 5][..]));
+    }
+
+    fn shape(x: [i64; 4], target: [i64; 4]) -> ReductionShape {
+        let graph = graph(x, &[target]);
+        let pass = passes_of(&graph).remove(0);
+        let sweep = plan(SweepRequest {
+            graph: &graph,
+            extents: &pass.extents,
+            program: StageProgram::of(&graph, graph.operation_ids(), None),
+            stores: pass.stores,
+            targets: pass.accumulations.iter().map(|accumulation| accumulation.target).collect(),
+            reduced: pass.reduced,
+        });
+        ReductionShape::choose(&sweep, &Device::typical(ComputeCapability::SM_90))
+    }
+
+    #[test]
+    fn few_kept_elements_split_the_reduced_ones() {
+        let channels = shape([64, 64, 56, 56], [1, 64, 1, 1]);
+        assert!(!channels.reduce_vector && channels.splits > 1);
+        assert_eq!((channels.columns, channels.rows, channels.blocks), (16, 16, 1));
+        let pixels = shape([64, 1024, 56, 56], [64, 1, 56, 56]);
+        assert_eq!((pixels.reduce_vector, pixels.columns, pixels.rows, pixels.splits), (true, 256, 1, 1));
+    }
+}

@@ -151,3 +151,70 @@ fn needs_wide_index(graph: &FinalizedGraph, space: &IterationSpace, memory: &[Te
 pub(super) fn span(tensor: &FinalTensor) -> i64 {
     1 + tensor.dim.iter().zip(&tensor.stride).map(|(extent, stride)| (extent - 1) * stride).sum::<i64>()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Graph, PointwiseMode, Tensor};
+
+    /// The sweep of `y = x + b`, and the ids of x, b and y.
+    fn sweep(x: Tensor, b: Tensor, y: DataType) -> (Sweep, [TensorId; 3]) {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let operands = [x, b].map(|tensor| graph.tensor(tensor));
+        let result = graph.pointwise("y", PointwiseMode::CmpGt, &operands);
+        graph.set_output(result).data_type = Some(y);
+        let graph = graph.finalize().expect("well formed");
+        let result = graph.outputs().next().expect("one output");
+        let operation = graph.producer(result).expect("y is computed");
+        let mut ids = graph.operation(operation).input_tensors();
+        let ids = [ids.next().expect("x"), ids.next().expect("b"), result];
+        let request = SweepRequest {
+            graph: &graph,
+            extents: &graph.tensor(result).dim,
+            program: StageProgram::of(&graph, graph.operation_ids(), None),
+            stores: vec![result],
+            targets: Vec::new(),
+            reduced: BTreeSet::new(),
+        };
+        (plan(request), ids)
+    }
+
+    fn row_major(dim: [i64; 3]) -> Tensor {
+        Tensor::new("t").row_major(dim)
+    }
+
+    #[test]
+    fn vectors_are_as_wide_as_extents_and_alignment_let_them() {
+        let width = |extent, alignment| {
+            let x = || row_major([2, 3, extent]).alignment(alignment);
+            sweep(x(), x(), DataType::Half).0.vector
+        };
+        assert_eq!([width(32, 16), width(2, 16), width(33, 16), width(32, 4)], [8, 4, 2, 2]);
+    }
+
+    #[test]
+    fn each_tensor_is_accessed_as_it_lies() {
+        let dim = [2, 4, 16];
+        let column = row_major([2, 4, 1]);
+        let (plan, ids) = sweep(row_major(dim), column, DataType::Half);
+        assert_eq!(ids.map(|id| plan.access[&id]), [Access::Vector, Access::Broadcast, Access::Vector]);
+        let transposed = Tensor::new("t").dim(dim).stride([64, 1, 4]);
+        let (plan, ids) = sweep(row_major(dim), transposed, DataType::Half);
+        assert_eq!(plan.access[&ids[1]], Access::Strided);
+    }
+
+    #[test]
+    fn booleans_are_stored_by_the_byte_and_their_last_one_is_ragged() {
+        for (extent, ragged) in [(24, false), (21, true)] {
+            let (plan, ids) = sweep(row_major([1, 1, extent]), row_major([1, 1, extent]), DataType::Boolean);
+            assert_eq!((plan.vector, plan.ragged, plan.access[&ids[2]]), (8, ragged, Access::Bits));
+            assert_eq!(plan.access[&ids[0]], if ragged { Access::Strided } else { Access::Vector });
+        }
+    }
+
+    #[test]
+    fn offsets_beyond_31_bits_are_wide() {
+        let wide = |rows| sweep(row_major([1, rows, 1 << 16]), row_major([1, 1, 1 << 16]), DataType::Half).0.wide_index;
+        assert!(!wide((1 << 15) - 1) && wide((1 << 15) + 1));
+    }
+}
