@@ -68,7 +68,7 @@ pub(super) struct Compiler {
     /// What follows the program in `$CXX`, as in `ccache g++`.
     arguments: Vec<String>,
     /// First line of `--version`.
-    pub(super) version: String,
+    version: String,
     flags: Vec<&'static str>,
 }
 

@@ -31,14 +31,6 @@ use bindings::Bindings;
 use compiler::Compiler;
 use library::Library;
 
-/// Name and version of the C++ compiler that [`EmulatedKernel::compile`] uses.
-///
-/// # Errors
-/// [`Error::Environment`] if there is none: what was looked for, and the line that mends it.
-pub fn find_compiler() -> Result<String> {
-    Compiler::find().map(|compiler| compiler.version)
-}
-
 /// Order in which threads run: the two extremes between which the orders of a GPU lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Schedule {

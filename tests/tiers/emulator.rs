@@ -14,7 +14,7 @@ use crate::{cases, data, tier};
 const VERDICT_GRAPHS: usize = 60;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let requirement = fusewright::emulator::find_compiler().map(drop).map_err(|error| error.to_string());
+    let requirement = fusewright::emulator::compiler_version().map(drop).map_err(|error| error.to_string());
     tier("emulator", requirement, "FUSEWRIGHT_REQUIRE_EMULATOR", || {
         let suite = cases::all().into_iter().map(|case| (case.name, case.graph));
         let verdicts = data::small_verdicts(VERDICT_GRAPHS);
