@@ -65,3 +65,14 @@ inline float fw_min_nan(float a, float b) {
   if (a == b) return __builtin_signbit(a) ? a : b;
   return a < b ? a : b;
 }
+
+namespace emulator {
+
+// `.ftz`: subnormal numbers are zeros of their sign.
+inline float flushed(float x) { return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x; }
+
+}  // namespace emulator
+
+// PTX `ex2.approx.ftz` and `rcp.approx.ftz`, more exact here than on a GPU.
+inline float fw_fast_exp2(float x) { return emulator::flushed(__builtin_exp2f(emulator::flushed(x))); }
+inline float fw_fast_reciprocal(float x) { return emulator::flushed(1.0f / emulator::flushed(x)); }

@@ -115,13 +115,12 @@ FW_INLINE float fw_relu_bwd_skip_nan(float dy, float x, float lower, float upper
   return fw_relu_bwd(dy, x != x ? lower : x, lower, upper, slope);
 }
 
-//@ fw_logistic: FW_INLINE
-// sigmoid(x), sigmoid(-x) and their product, each to a few ulp: e^-|x| never overflows, and the divisor is in [1, 2],
-// where the fast division is good to 2 ulp.
+//@ fw_logistic: FW_INLINE fw_fast_reciprocal
+// sigmoid(x), sigmoid(-x) and their product, each to a few ulp: e^-|x| never overflows, and the divisor is in [1, 2].
 struct fw_logistic_t { float up, down, slope; };
 FW_INLINE fw_logistic_t fw_logistic(float x) {
   const float e = expf(-fabsf(x));
-  const float large = __fdividef(1.0f, 1.0f + e);
+  const float large = fw_fast_reciprocal(1.0f + e);
   const float small = e * large;
   return {x < 0.0f ? small : large, x < 0.0f ? large : small, small * large};
 }
@@ -129,6 +128,10 @@ FW_INLINE fw_logistic_t fw_logistic(float x) {
 //@ fw_gate: FW_INLINE
 // x·s where s vanishes faster than x grows: the limit at infinity is a zero, not NaN.
 FW_INLINE float fw_gate(float x, float s) { return s == 0.0f ? copysignf(0.0f, x) : x * s; }
+
+//@ fw_logistic_base2: FW_INLINE fw_fast_exp2 fw_fast_reciprocal
+// 1 / (1 + 2^-t): two special functions and an addition. The error of t grows with |t|; results below 2^-126 are 0.
+FW_INLINE float fw_logistic_base2(float t) { return fw_fast_reciprocal(1.0f + fw_fast_exp2(-t)); }
 
 //@ fw_sigmoid: FW_INLINE fw_logistic
 FW_INLINE float fw_sigmoid(float x) { return fw_logistic(x).up; }
@@ -154,8 +157,9 @@ FW_INLINE float fw_softplus(float x, float beta) {
 //@ fw_softplus_bwd: FW_INLINE fw_logistic
 FW_INLINE float fw_softplus_bwd(float dy, float x, float beta) { return dy * fw_logistic(beta * x).up; }
 
-//@ fw_swish: FW_INLINE fw_logistic fw_gate
-FW_INLINE float fw_swish(float x, float beta) { return fw_gate(x, fw_logistic(beta * x).up); }
+//@ fw_swish: FW_INLINE fw_logistic_base2 fw_gate
+// log2(e) is folded into beta.
+FW_INLINE float fw_swish(float x, float beta) { return fw_gate(x, fw_logistic_base2(1.4426950408889634f * beta * x)); }
 
 //@ fw_swish_bwd: FW_INLINE fw_logistic fw_gate
 FW_INLINE float fw_swish_bwd(float dy, float x, float beta) {
@@ -175,11 +179,12 @@ FW_INLINE float fw_gelu_bwd(float dy, float x) {
   return dy * (fw_normal_cdf(x) + fw_gate(x, density));
 }
 
-//@ fw_gelu_approx_tanh: FW_INLINE fw_logistic fw_gate
-// 0.5·x·(1 + tanh u) = x·sigmoid(2u): no cancellation for negative x.
+//@ fw_gelu_approx_tanh: FW_INLINE fw_logistic_base2
+// 0.5·x·(1 + tanh u) = x·sigmoid(2u): no cancellation for negative x. The factors hold log2(e); at -∞ a finite x
+// makes the product with the vanished sigmoid a zero.
 FW_INLINE float fw_gelu_approx_tanh(float x) {
-  const float u2 = 1.5957691216057308f * (x + 0.044715f * x * x * x);
-  return fw_gate(x, fw_logistic(u2).up);
+  const float t = x * fmaf(0.10294324044f, x * x, 2.3022081987f);
+  return fmaxf(x, -3.402823466e38f) * fw_logistic_base2(t);
 }
 
 //@ fw_gelu_approx_tanh_bwd: FW_INLINE fw_logistic fw_gate

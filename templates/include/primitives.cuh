@@ -79,3 +79,23 @@ __device__ __forceinline__ float fw_min_nan(float x, float y) {
 #endif
 }
 #endif
+
+//@ fw_fast_exp2
+// 2^x to 2 ulp; subnormal results are 0.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ float fw_fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+#endif
+
+//@ fw_fast_reciprocal
+// 1/x to 1 ulp; subnormal results are 0.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ float fw_fast_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+#endif
