@@ -33,7 +33,9 @@ mod values;
 #[cfg(test)]
 mod tests;
 
-pub use bounds::{ACCURACY, Accuracy, BoundOptions, Bounds, bounds, bounds_with};
+pub use bounds::{
+    ACCURACY, Accuracy, BoundOptions, Bounds, ModeAccuracy, Unit, accuracy_table, allowed_error, bounds, bounds_with,
+};
 pub use compare::{Comparison, Difference, OutputComparison, compare, compare_exact};
 pub use engine::execute;
 pub use inputs::{Distribution, random_inputs};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::math::Real;
+use super::math::{Real, erf, erfc};
 use crate::graph::{DataType, Pointwise, PointwiseMode as M};
 use crate::host_tensor::{Lane, Lanes};
 
@@ -63,33 +63,46 @@ fn floats<T: Real + Lane>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Vec<T> {
 }
 
 fn unary<T: Real>(p: &Pointwise, x: &[T]) -> Vec<T> {
-    let of = T::of;
-    let beta = of(p.beta().into());
     match p.mode {
         M::Abs => map(x, T::abs),
         M::Neg => map(x, |x| -x),
-        M::Sqrt => map(x, T::sqrt),
-        M::Rsqrt => map(x, |x| of(1.0) / x.sqrt()),
-        M::Reciprocal => map(x, |x| of(1.0) / x),
-        M::Exp => map(x, T::exp),
-        M::Log => map(x, T::ln),
-        M::Erf => map(x, T::erf),
         M::Ceil => map(x, T::ceil),
         M::Floor => map(x, T::floor),
-        M::Sin => map(x, T::sin),
-        M::Cos => map(x, T::cos),
-        M::Tan => map(x, T::tan),
-        M::LogicalNot => map(x, |x| truth(x == of(0.0))),
-        M::ReluFwd => map(x, relu(p)),
-        M::TanhFwd => map(x, T::tanh),
-        M::SigmoidFwd => map(x, sigmoid),
-        M::EluFwd => map(x, |x| if x >= of(0.0) { x } else { of(p.alpha().into()) * x.exp_m1() }),
-        M::GeluFwd => map(x, |x| product_with_limit(x, normal_cdf(x))),
-        M::GeluApproxTanhFwd => map(x, |x| product_with_limit(x, of(0.5) * (of(1.0) + gelu_argument(x).tanh()))),
-        M::SoftplusFwd => map(x, |x| softplus(x * beta) / beta),
-        M::SwishFwd => map(x, |x| product_with_limit(x, sigmoid(x * beta))),
+        M::LogicalNot => map(x, |x| truth(x == T::default())),
         // IDENTITY, and GEN_INDEX, whose row is the index.
-        _ => x.to_vec(),
+        M::Identity | M::GenIndex => x.to_vec(),
+        M::ReluFwd => map(x, relu(p)),
+        _ => map(x, |x| T::of(function(p, x.widened()))),
+    }
+}
+
+/// Functions of one operand that take more than one rounding.
+fn function(p: &Pointwise, x: f64) -> f64 {
+    let beta = f64::from(p.beta());
+    match p.mode {
+        M::Sqrt => x.sqrt(),
+        M::Rsqrt => x.sqrt().recip(),
+        M::Reciprocal => x.recip(),
+        M::Exp => x.exp(),
+        M::Log => x.ln(),
+        M::Erf => erf(x),
+        M::Sin => x.sin(),
+        M::Cos => x.cos(),
+        M::Tan => x.tan(),
+        M::TanhFwd => x.tanh(),
+        M::SigmoidFwd => sigmoid(x),
+        M::EluFwd => {
+            if x < 0.0 {
+                f64::from(p.alpha()) * x.exp_m1()
+            } else {
+                x
+            }
+        }
+        M::GeluFwd => product_with_limit(x, normal_cdf(x)),
+        M::GeluApproxTanhFwd => product_with_limit(x, sigmoid(2.0 * gelu_argument(x))),
+        M::SoftplusFwd => softplus(x * beta) / beta,
+        // SWISH: every other mode is none of these.
+        _ => product_with_limit(x, sigmoid(x * beta)),
     }
 }
 
@@ -98,13 +111,13 @@ fn binary<T: Real>(p: &Pointwise, x: &[T], b: &[T]) -> Vec<T> {
     let is_true = |x: T| x != T::default();
     match p.mode {
         M::Add => zip(x, b, |x, b| x + b),
-        M::AddSquare => zip(x, b, |x, b| x + b * b),
+        M::AddSquare => zip(x, b, wide(|x, b| x + b * b)),
         M::Sub => zip(x, b, |x, b| x - b),
         M::Mul => zip(x, b, |x, b| x * b),
         M::Div => zip(x, b, |x, b| x / b),
         M::Mod => zip(x, b, |x, b| x % b),
-        M::Pow => zip(x, b, T::powf),
-        M::Atan2 => zip(x, b, T::atan2),
+        M::Pow => zip(x, b, wide(f64::powf)),
+        M::Atan2 => zip(x, b, wide(f64::atan2)),
         M::Max => zip(x, b, |x, b| if b > x || if nan { b.is_nan() } else { x.is_nan() } { b } else { x }),
         M::Min => zip(x, b, |x, b| if b < x || if nan { b.is_nan() } else { x.is_nan() } { b } else { x }),
         M::CmpEq => zip(x, b, |x, b| truth(x == b)),
@@ -120,25 +133,42 @@ fn binary<T: Real>(p: &Pointwise, x: &[T], b: &[T]) -> Vec<T> {
     }
 }
 
+/// A function of two operands in double precision, rounded once.
+fn wide<T: Real>(f: impl Fn(f64, f64) -> f64) -> impl Fn(T, T) -> T {
+    move |x, b| T::of(f(x.widened(), b.widened()))
+}
+
 /// DX from DY and the forward input (O-05).
 fn backward<T: Real>(p: &Pointwise, dy: &[T], x: &[T]) -> Vec<T> {
-    let of = T::of;
-    let beta = of(p.beta().into());
     match p.mode {
-        M::TanhBwd => zip(dy, x, |dy, x| {
-            let t = x.tanh();
-            dy * (of(1.0) - t * t)
-        }),
-        M::SigmoidBwd => zip(dy, x, |dy, x| dy * sigmoid(x) * sigmoid(-x)),
-        M::EluBwd => zip(dy, x, |dy, x| if x >= of(0.0) { dy } else { dy * of(p.alpha().into()) * x.exp() }),
-        M::GeluBwd => zip(dy, x, |dy, x| dy * (normal_cdf(x) + product_with_limit(x, normal_density(x)))),
-        M::GeluApproxTanhBwd => zip(dy, x, |dy, x| dy * gelu_tanh_slope(x)),
-        M::SoftplusBwd => zip(dy, x, |dy, x| dy * sigmoid(x * beta)),
-        M::SwishBwd => zip(dy, x, |dy, x| {
+        M::ReluBwd => zip(dy, x, relu_backward(p)),
+        _ => zip(dy, x, wide(|dy, x| dy * derivative(p, x))),
+    }
+}
+
+/// Derivatives of the activations but RELU.
+fn derivative(p: &Pointwise, x: f64) -> f64 {
+    let beta = f64::from(p.beta());
+    match p.mode {
+        M::TanhBwd => 4.0 * sigmoid(2.0 * x) * sigmoid(-2.0 * x),
+        M::SigmoidBwd => sigmoid(x) * sigmoid(-x),
+        M::EluBwd => {
+            if x < 0.0 {
+                f64::from(p.alpha()) * x.exp()
+            } else if x.is_nan() {
+                x
+            } else {
+                1.0
+            }
+        }
+        M::GeluBwd => normal_cdf(x) + product_with_limit(x, normal_density(x)),
+        M::GeluApproxTanhBwd => gelu_tanh_slope(x),
+        M::SoftplusBwd => sigmoid(x * beta),
+        // SWISH: every other backward mode is none of these.
+        _ => {
             let z = x * beta;
-            dy * (sigmoid(z) + product_with_limit(z, sigmoid(z) * sigmoid(-z)))
-        }),
-        _ => zip(dy, x, relu_backward(p)),
+            sigmoid(z) + product_with_limit(z, sigmoid(z) * sigmoid(-z))
+        }
     }
 }
 
@@ -188,53 +218,48 @@ fn clips<T: Real>(p: &Pointwise) -> (T, T, T) {
 }
 
 /// PW-R8: no overflow on either side.
-fn sigmoid<T: Real>(x: T) -> T {
-    let one = T::of(1.0);
-    if x >= T::default() {
-        one / (one + (-x).exp())
+fn sigmoid(x: f64) -> f64 {
+    if x >= 0.0 {
+        1.0 / (1.0 + (-x).exp())
     } else {
         let e = x.exp();
-        e / (one + e)
+        e / (1.0 + e)
     }
 }
 
 /// PW-R8: `max(x, 0) + ln1p(e^−|x|)`.
-fn softplus<T: Real>(x: T) -> T {
-    let positive = if x < T::default() { T::default() } else { x };
+fn softplus(x: f64) -> f64 {
+    let positive = if x < 0.0 { 0.0 } else { x };
     positive + (-x.abs()).exp().ln_1p()
 }
 
 /// `x·factor`, where a factor that vanishes faster than x grows gives the limit, a zero with the sign of x (PW-R8).
-fn product_with_limit<T: Real>(x: T, factor: T) -> T {
-    match factor == T::default() {
-        true if x < T::default() => -T::default(),
-        true => T::default(),
-        false => x * factor,
-    }
+fn product_with_limit(x: f64, factor: f64) -> f64 {
+    if factor == 0.0 { 0f64.copysign(x) } else { x * factor }
 }
 
-/// Φ.
-fn normal_cdf<T: Real>(x: T) -> T {
-    T::of(0.5) * (T::of(1.0) + (x * T::of(std::f64::consts::FRAC_1_SQRT_2)).erf())
+/// Φ, relatively accurate in both tails.
+fn normal_cdf(x: f64) -> f64 {
+    0.5 * erfc(-x * std::f64::consts::FRAC_1_SQRT_2)
 }
 
 /// φ.
-fn normal_density<T: Real>(x: T) -> T {
-    T::of(std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2 / 2.0) * (T::of(-0.5) * x * x).exp()
+fn normal_density(x: f64) -> f64 {
+    std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2 / 2.0 * (-0.5 * x * x).exp()
 }
 
 /// √(2/π)·(x + 0.044715x³).
-fn gelu_argument<T: Real>(x: T) -> T {
-    T::of((2.0 * std::f64::consts::FRAC_1_PI).sqrt()) * (x + T::of(0.044715) * x * x * x)
+fn gelu_argument(x: f64) -> f64 {
+    (2.0 * std::f64::consts::FRAC_1_PI).sqrt() * (x + 0.044715 * x * x * x)
 }
 
-/// The derivative in which 1 − tanh² is multiplied in first, so that no power of a large x overflows before it
-/// vanishes.
-fn gelu_tanh_slope<T: Real>(x: T) -> T {
-    let (half, one) = (T::of(0.5), T::of(1.0));
-    let t = gelu_argument(x).tanh();
-    let tail = product_with_limit(x, half * T::of((2.0 * std::f64::consts::FRAC_1_PI).sqrt()) * (one - t * t));
-    half * (one + t) + (tail + T::of(0.134145) * product_with_limit(x, product_with_limit(x, tail)))
+/// With u the argument: ½(1 + tanh u) = sigmoid(2u), ½(1 − tanh²u) = 2·sigmoid(2u)·sigmoid(−2u); the latter is
+/// multiplied in first, so that no power of a large x overflows before it vanishes.
+fn gelu_tanh_slope(x: f64) -> f64 {
+    let u = 2.0 * gelu_argument(x);
+    let (up, down) = (sigmoid(u), sigmoid(-u));
+    let tail = product_with_limit(x, (8.0 * std::f64::consts::FRAC_1_PI).sqrt() * up * down);
+    up + (tail + 0.134145 * product_with_limit(x, product_with_limit(x, tail)))
 }
 
 /// Two's complement arithmetic (PW-R7).

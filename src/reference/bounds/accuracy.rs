@@ -1,136 +1,26 @@
-//! How far from the exact value an honest implementation of an operation may land.
+//! How far from the exact value sums and products of many terms may land.
 
-use crate::graph::{DataType, Pointwise, PointwiseMode as M};
+use crate::graph::DataType;
 use crate::host_tensor::power_of_two;
 
-/// Stated accuracy of a pointwise mode in its compute type, operands taken as exact.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Accuracy {
-    /// The result is a value of the compute type and has no error.
-    Exact,
-    /// Rounded to nearest: half a unit in the last place, nothing where the exact value needs no rounding.
-    Rounded,
-    /// So many units in the last place of the mode's scale: the size of the result, or of the largest intermediate
-    /// value of the usual formula where terms cancel.
-    Ulps(f64),
-}
-
-/// The stated accuracy of each mode in floating compute types. Every figure is met by the CUDA mathematics library
-/// (default options: no fast mathematics, IEEE division and roots), by the C library behind the CPU engine, and by
-/// formulas built from them; integer compute types are exact. In the order of [`M::ALL`].
-///
-/// Elementary functions: at most 2 ulp (`exp`, `log`, `sin`, `cos`, `tanh`, `erf`, `rsqrt`, `expm1`, `log1p`), 4 ulp
-/// (`tan`, `pow`, `atan2`) there; the activations combine two or three of them.
-pub const ACCURACY: [(M, Accuracy); 51] = [
-    (M::Add, Accuracy::Rounded),
-    (M::AddSquare, Accuracy::Ulps(1.5)),
-    (M::Sub, Accuracy::Rounded),
-    (M::Mul, Accuracy::Rounded),
-    (M::Div, Accuracy::Rounded),
-    (M::Mod, Accuracy::Exact),
-    (M::Pow, Accuracy::Ulps(8.0)),
-    (M::Max, Accuracy::Exact),
-    (M::Min, Accuracy::Exact),
-    (M::Atan2, Accuracy::Ulps(4.0)),
-    (M::Abs, Accuracy::Exact),
-    (M::Neg, Accuracy::Exact),
-    (M::Sqrt, Accuracy::Rounded),
-    (M::Rsqrt, Accuracy::Ulps(2.0)),
-    (M::Reciprocal, Accuracy::Rounded),
-    (M::Exp, Accuracy::Ulps(2.0)),
-    (M::Log, Accuracy::Ulps(2.0)),
-    (M::Erf, Accuracy::Ulps(4.0)),
-    (M::Ceil, Accuracy::Exact),
-    (M::Floor, Accuracy::Exact),
-    (M::Sin, Accuracy::Ulps(4.0)),
-    (M::Cos, Accuracy::Ulps(4.0)),
-    (M::Tan, Accuracy::Ulps(4.0)),
-    (M::Identity, Accuracy::Exact),
-    (M::ReluFwd, Accuracy::Ulps(1.5)),
-    (M::TanhFwd, Accuracy::Ulps(4.0)),
-    (M::SigmoidFwd, Accuracy::Ulps(4.0)),
-    (M::EluFwd, Accuracy::Ulps(4.0)),
-    (M::GeluFwd, Accuracy::Ulps(4.0)),
-    (M::GeluApproxTanhFwd, Accuracy::Ulps(6.0)),
-    (M::SoftplusFwd, Accuracy::Ulps(6.0)),
-    (M::SwishFwd, Accuracy::Ulps(6.0)),
-    (M::ReluBwd, Accuracy::Rounded),
-    (M::TanhBwd, Accuracy::Ulps(6.0)),
-    (M::SigmoidBwd, Accuracy::Ulps(6.0)),
-    (M::EluBwd, Accuracy::Ulps(4.0)),
-    (M::GeluBwd, Accuracy::Ulps(8.0)),
-    (M::GeluApproxTanhBwd, Accuracy::Ulps(12.0)),
-    (M::SoftplusBwd, Accuracy::Ulps(6.0)),
-    (M::SwishBwd, Accuracy::Ulps(8.0)),
-    (M::CmpEq, Accuracy::Exact),
-    (M::CmpNeq, Accuracy::Exact),
-    (M::CmpGt, Accuracy::Exact),
-    (M::CmpGe, Accuracy::Exact),
-    (M::CmpLt, Accuracy::Exact),
-    (M::CmpLe, Accuracy::Exact),
-    (M::LogicalAnd, Accuracy::Exact),
-    (M::LogicalOr, Accuracy::Exact),
-    (M::LogicalNot, Accuracy::Exact),
-    (M::GenIndex, Accuracy::Exact),
-    (M::BinarySelect, Accuracy::Exact),
-];
-
-/// The row of [`ACCURACY`] for an operation; RELU without slope only selects.
-pub(super) fn accuracy(pointwise: &Pointwise) -> Accuracy {
-    let scales = pointwise.alpha1 != 1.0 || pointwise.alpha2 != 1.0;
-    let row = ACCURACY[pointwise.mode as usize].1;
-    match row {
-        _ if pointwise.mode == M::ReluFwd && pointwise.lower_slope() == 0.0 && !scales => Accuracy::Exact,
-        Accuracy::Ulps(ulps) if scales => Accuracy::Ulps(ulps + 2.0),
-        _ if scales => Accuracy::Ulps(2.0),
-        row => row,
-    }
-}
-
-/// Times 2^-23 this is the least normal `FLOAT`: what a formula may lose where an intermediate overflows or vanishes.
-const VANISHING: f64 = power_of_two(-103);
-
-/// What the ulps of a mode count in: `result` is its exact value for `operands`, in port order (backward modes: DY,
-/// X).
-///
-/// Beside the result itself: terms that cancel (`x·(1 + erf)`, `1 − tanh²`), and arguments of exponentials, whose
-/// rounding error the exponential multiplies by their size.
-pub(super) fn scale(p: &Pointwise, [first, second, _]: [f64; 3], result: f64) -> f64 {
-    let beta = f64::from(p.beta());
-    let (size, dy, x) = (result.abs(), first.abs(), second);
-    let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
-    match p.mode {
-        M::AddSquare => first.abs() + second * second,
-        M::ReluFwd => size + f64::from(p.lower_clip()).abs() + (f64::from(p.lower_slope()) * first).abs(),
-        M::SigmoidFwd => size + VANISHING,
-        M::GeluFwd | M::GeluApproxTanhFwd => first.abs(),
-        M::SoftplusFwd => size * (1.0 + (beta * first).abs()) + VANISHING / beta.abs(),
-        M::SwishFwd => size * (1.0 + (beta * first).abs()) + first.abs() * VANISHING,
-        M::TanhBwd => dy,
-        M::SigmoidBwd => dy * (logistic(x) + VANISHING),
-        M::GeluBwd => dy * 2.0,
-        // Beyond 8 the hyperbolic tangent is 1 in FLOAT, and nothing is left to be multiplied.
-        M::GeluApproxTanhBwd if x.abs() < 8.0 => dy * (1.0 + 0.4 * x.abs() * (1.0 + 0.134_145 * x * x)),
-        M::GeluApproxTanhBwd => dy,
-        M::SoftplusBwd => size * (1.0 + (beta * x).abs()) + dy * VANISHING,
-        M::SwishBwd => {
-            let (s, z) = (logistic(beta * x), (beta * x).abs());
-            dy * (s * (1.0 + z) * (1.0 + z * logistic(-beta * x)) + VANISHING * (1.0 + z))
-        }
-        _ => size,
-    }
-}
-
-/// A unit in the last place over the value, at most, and the distance of subnormal numbers of a compute type.
-pub(super) fn unit(compute: DataType) -> (f64, f64) {
+/// Fraction bits and the distance of subnormal numbers of a compute type.
+fn precision(compute: DataType) -> (i32, f64) {
     match compute {
-        DataType::Double => (power_of_two(-52), f64::from_bits(1)),
-        DataType::Half => (power_of_two(-10), power_of_two(-24)),
-        DataType::BFloat16 => (power_of_two(-7), power_of_two(-133)),
-        DataType::Fp8E4M3 => (power_of_two(-3), power_of_two(-9)),
-        DataType::Fp8E5M2 => (power_of_two(-2), power_of_two(-16)),
-        _ => (power_of_two(-23), power_of_two(-149)),
+        DataType::Double => (52, f64::from_bits(1)),
+        DataType::Half => (10, power_of_two(-24)),
+        DataType::BFloat16 => (7, power_of_two(-133)),
+        DataType::Fp8E4M3 => (3, power_of_two(-9)),
+        DataType::Fp8E5M2 => (2, power_of_two(-16)),
+        _ => (23, power_of_two(-149)),
     }
+}
+
+/// Unit in the last place of a compute type's numbers of this magnitude: the distance of its neighbours within the
+/// binade, no less than the distance of subnormal numbers.
+pub(super) fn ulp(compute: DataType, magnitude: f64) -> f64 {
+    let (fraction, least) = precision(compute);
+    let exponent = ((magnitude.abs().to_bits() >> 52) as i32 - 1023).clamp(-1022, 1023);
+    if magnitude.is_finite() { f64::max(2f64.powi(exponent - fraction), least) } else { f64::INFINITY }
 }
 
 /// How sums are accumulated.
@@ -161,7 +51,13 @@ impl Accumulator {
             DataType::Float => (24, 1.0, f64::from(f32::MAX)),
             _ => return None,
         };
-        Some(Self { roundoff: power_of_two(-bits), group, exact: power_of_two(bits), least: unit(compute).1, largest })
+        Some(Self {
+            roundoff: power_of_two(-bits),
+            group,
+            exact: power_of_two(bits),
+            least: precision(compute).1,
+            largest,
+        })
     }
 
     /// Error of a sum of `terms` products whose magnitudes add up to `magnitude`.
@@ -214,10 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mode_has_one_row() {
-        for (mode, row) in M::ALL.iter().zip(ACCURACY) {
-            assert_eq!(*mode, row.0);
+    fn ulps_are_the_distances_of_neighbours() {
+        for x in [1.0f32, 1.5, 1.999_999_9, 65504.0, f32::MIN_POSITIVE, 1e-42, 0.0] {
+            assert_eq!(ulp(DataType::Float, f64::from(x)), f64::from(x.next_up()) - f64::from(x), "{x}");
         }
+        assert_eq!(ulp(DataType::Half, 1.0), 2f64.powi(-10));
+        assert_eq!(ulp(DataType::Half, 0.0), 2f64.powi(-24));
+        assert_eq!(ulp(DataType::Double, 1.0), f64::EPSILON);
     }
 
     #[test]

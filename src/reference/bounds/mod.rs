@@ -21,12 +21,14 @@ use crate::host_tensor::HostTensors;
 mod accuracy;
 mod interval;
 mod linear;
+mod modes;
 mod pointwise;
 mod reduction;
 
 use accuracy::Accumulator;
-pub use accuracy::{ACCURACY, Accuracy};
+
 use interval::{Bounded, upward};
+pub use modes::{ACCURACY, Accuracy, ModeAccuracy, Unit, accuracy_table, allowed_error};
 
 /// What an implementation may do beyond rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Errors of pointwise operations: operands' errors carried through the function, and the function's own.
 
-use super::accuracy::{Accuracy, accuracy, scale, unit};
 use super::interval::deviation;
+use super::modes::{Accuracy, accuracy, allowed_error};
 use crate::graph::{DataType, Pointwise, PointwiseMode as M};
 use crate::host_tensor::round_f64;
 use crate::reference::oracle::pointwise_value;
@@ -34,12 +34,10 @@ fn own(p: &Pointwise, compute: DataType, x: [f64; 3], value: f64, is_exact_input
     if !value.is_finite() {
         return 0.0;
     }
-    let (relative, least) = unit(compute);
+    let is_representable = || is_exact_input && round_f64(compute, value) == value;
     match accuracy(p) {
-        Accuracy::Exact => 0.0,
-        Accuracy::Rounded if is_exact_input && round_f64(compute, value) == value => 0.0,
-        Accuracy::Rounded => 0.5 * (relative * value.abs() + least),
-        Accuracy::Ulps(ulps) => ulps * (relative * scale(p, x, value) + least),
+        Accuracy::Rounded if is_representable() => 0.0,
+        _ => allowed_error(p, compute, x, value),
     }
 }
 

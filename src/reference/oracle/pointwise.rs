@@ -190,7 +190,7 @@ fn activation(p: &Pointwise, x: f64) -> f64 {
             }
         }
         M::GeluFwd => vanishing(x, cumulative(x)),
-        M::GeluApproxTanhFwd => vanishing(x, 0.5 * (1.0 + tanh_argument(x).tanh())),
+        M::GeluApproxTanhFwd => vanishing(x, logistic(2.0 * tanh_argument(x))),
         M::SoftplusFwd => log_one_plus_exp(beta * x) / beta,
         // SWISH, with its limit where the logistic function vanishes (PW-R8).
         _ => {
@@ -294,7 +294,7 @@ fn tanh_slope(x: f64) -> f64 {
     let u = tanh_argument(x);
     let flatness = u.cosh().powi(2).recip();
     let growth = (2.0 / PI).sqrt() * (1.0 + 0.134145 * x.powi(2));
-    0.5 * (1.0 + u.tanh()) + vanishing(0.5 * x * growth, flatness)
+    logistic(2.0 * u) + vanishing(0.5 * x * growth, flatness)
 }
 
 /// A product whose second factor vanishes faster than the first grows (PW-R8).

@@ -1,0 +1,328 @@
+//! The stated accuracy of every pointwise mode: one row each, read by the error bounds, the tests and
+//! `docs/pointwise-accuracy.md`.
+
+use std::f64::consts::PI;
+use std::fmt::{self, Write};
+
+use super::accuracy::ulp;
+use crate::graph::{DataType, Pointwise, PointwiseMode as M};
+use crate::host_tensor::power_of_two;
+
+/// How far a result may lie from the exact value, operands taken as exact.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Accuracy {
+    /// The result is a value of the compute type and has no error.
+    Exact,
+    /// Rounded to nearest: half a unit in the last place, nothing where the exact value needs no rounding.
+    Rounded,
+    /// So many units in the last place of the row's [`Unit`].
+    Ulps(f64),
+}
+
+/// What units in the last place are counted of: the result, or more where terms cancel, or where the rounding error of
+/// an exponent is multiplied by the size of that exponent.
+///
+/// y is the exact result, x the operand of a forward mode and the forward input of a backward one, u = √(2/π)·(x +
+/// 0.044715x³), s the logistic function. Where a form lets an intermediate vanish below 2^-126, the unit is that of a
+/// number no smaller than the factor times 2^-103, so that one unit is 2^-126 of the factor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// y.
+    Result,
+    /// |y| + |lower clip| + |slope·x|.
+    Clip,
+    /// |y|·(1 + |βx|), and |x| vanishing.
+    Swish,
+    /// |y|·(1 + |βx|).
+    Softplus,
+    /// |y|·(1 + x²), and |x| vanishing.
+    Gelu,
+    /// |y|·(1 + |2u|), and |x| vanishing.
+    GeluTanh,
+    /// |dy|·(Φ(x) + |x|·φ(x))·(1 + x²), and |dy| vanishing.
+    GeluTerms,
+    /// |dy|·(s(2u) + |2xu′|·s(2u)·s(−2u))·(1 + |2u|), and |dy| vanishing.
+    GeluTanhTerms,
+    /// |dy|·(s(βx) + |βx|·s(βx)·s(−βx))·(1 + |βx|), and |dy| vanishing.
+    SwishTerms,
+    /// |y|, and |dy| vanishing.
+    Gradient,
+    /// |y|·(1 + |βx|), and |dy| vanishing.
+    BetaGradient,
+}
+
+/// One row of [`ACCURACY`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ModeAccuracy {
+    /// The mode.
+    pub mode: M,
+    /// The stated error in floating compute types; integer compute types are exact.
+    pub accuracy: Accuracy,
+    /// What its ulps are counted of.
+    pub unit: Unit,
+    /// How the generated code computes it, and the source of the figure.
+    pub source: &'static str,
+    /// What becomes of NaN, infinities and zeros, where it is not what IEEE 754 says of the formula.
+    pub special: &'static str,
+}
+
+const fn row(mode: M, accuracy: Accuracy, unit: Unit, source: &'static str, special: &'static str) -> ModeAccuracy {
+    ModeAccuracy { mode, accuracy, unit, source, special }
+}
+
+/// The stated accuracy of each mode in floating compute types, in the order of [`M::ALL`]. The generated kernels (`FLOAT`
+/// arithmetic without fast mathematics, IEEE division and roots), the CPU engine and the emulator meet every figure.
+///
+/// A CUDA function's figure is its largest observed distance from the correctly rounded result (CUDA C++ Programming
+/// Guide, "Mathematical Functions", tables of maximum ulp errors; `ex2.approx` and `rcp.approx`: PTX ISA), and half an
+/// ulp for that rounding.
+pub const ACCURACY: [ModeAccuracy; 51] = {
+    use Accuracy::{Exact, Rounded, Ulps};
+    [
+        row(M::Add, Rounded, Unit::Result, "IEEE addition", ""),
+        row(M::AddSquare, Ulps(1.0), Unit::Result, "one fused multiply-add", ""),
+        row(M::Sub, Rounded, Unit::Result, "IEEE subtraction", ""),
+        row(M::Mul, Rounded, Unit::Result, "IEEE multiplication", ""),
+        row(M::Div, Rounded, Unit::Result, "IEEE division", "INT32: x / 0 is 0, −2³¹ / −1 is −2³¹"),
+        row(
+            M::Mod,
+            Exact,
+            Unit::Result,
+            "`fmodf`: 0 ulp",
+            "sign of x; x mod 0 and ±∞ mod b are NaN; INT32: x mod 0 is 0",
+        ),
+        row(M::Pow, Ulps(4.5), Unit::Result, "`powf`: 4 ulp", "as C's `pow`: x⁰ and 1ᵇ are 1, NaN included"),
+        row(M::Max, Exact, Unit::Result, "selection", MINMAX),
+        row(M::Min, Exact, Unit::Result, "selection", MINMAX),
+        row(M::Atan2, Ulps(3.5), Unit::Result, "`atan2f`: 3 ulp", "as C's `atan2`: zeros and infinities have angles"),
+        row(M::Abs, Exact, Unit::Result, "sign bit", ""),
+        row(M::Neg, Exact, Unit::Result, "sign bit", ""),
+        row(M::Sqrt, Rounded, Unit::Result, "IEEE root", "NaN below −0"),
+        row(M::Rsqrt, Ulps(2.5), Unit::Result, "`rsqrtf`: 2 ulp", "±0 → ±∞; NaN below −0"),
+        row(M::Reciprocal, Rounded, Unit::Result, "IEEE division", ""),
+        row(M::Exp, Ulps(2.5), Unit::Result, "`expf`: 2 ulp", "subnormal results are kept"),
+        row(M::Log, Ulps(1.5), Unit::Result, "`logf`: 1 ulp", "±0 → −∞; NaN below −0"),
+        row(M::Erf, Ulps(2.5), Unit::Result, "`erff`: 2 ulp", ""),
+        row(M::Ceil, Exact, Unit::Result, "one instruction", "sign of zero kept"),
+        row(M::Floor, Exact, Unit::Result, "one instruction", "sign of zero kept"),
+        row(M::Sin, Ulps(2.5), Unit::Result, "`sinf`: 2 ulp, any argument", "±∞ → NaN"),
+        row(M::Cos, Ulps(2.5), Unit::Result, "`cosf`: 2 ulp, any argument", "±∞ → NaN"),
+        row(M::Tan, Ulps(4.5), Unit::Result, "`tanf`: 4 ulp, any argument", "±∞ → NaN"),
+        row(M::Identity, Exact, Unit::Result, "copy", ""),
+        row(
+            M::ReluFwd,
+            Ulps(1.5),
+            Unit::Clip,
+            "selection: exact without slope; with it one subtraction, one multiply-add",
+            RELU,
+        ),
+        row(M::TanhFwd, Ulps(2.5), Unit::Result, "`tanhf`: 2 ulp", ""),
+        row(
+            M::SigmoidFwd,
+            Ulps(6.0),
+            Unit::Result,
+            "`expf` of −|x|, `rcp.approx` of [1, 2]",
+            "−∞ → 0, ∞ → 1; subnormal results are kept",
+        ),
+        row(M::EluFwd, Ulps(4.0), Unit::Result, "`expm1f`: 1 ulp", "−∞ → −α"),
+        row(M::GeluFwd, Ulps(6.0), Unit::Gelu, "½·`erfcf`(−x/√2): 4 ulp", "−∞ → −0"),
+        row(M::GeluApproxTanhFwd, Ulps(6.0), Unit::GeluTanh, "x / (1 + `ex2.approx`), `rcp.approx`", "−∞ → −0"),
+        row(M::SoftplusFwd, Ulps(6.0), Unit::Softplus, "`log1pf`, `expf` of −|βx|", "limits 0 and ∞"),
+        row(
+            M::SwishFwd,
+            Ulps(6.0),
+            Unit::Swish,
+            "x / (1 + `ex2.approx`), `rcp.approx`",
+            "the limit at the vanishing end is a zero with the sign of x",
+        ),
+        row(
+            M::ReluBwd,
+            Rounded,
+            Unit::Result,
+            "one multiplication",
+            "dy·slope: ∞·0 is NaN; x at a clip counts as beyond it; NaN in x as in RELU_FWD",
+        ),
+        row(M::TanhBwd, Ulps(8.0), Unit::Gradient, "4·s(2x)·s(−2x): `expf`, `rcp.approx`", GRADIENT),
+        row(M::SigmoidBwd, Ulps(8.0), Unit::Gradient, "s(x)·s(−x): `expf`, `rcp.approx`", GRADIENT),
+        row(M::EluBwd, Ulps(6.0), Unit::Gradient, "`expf`: 2 ulp", GRADIENT),
+        row(M::GeluBwd, Ulps(8.0), Unit::GeluTerms, "`erfcf`: 4 ulp, `expf`: 2 ulp", GRADIENT),
+        row(M::GeluApproxTanhBwd, Ulps(8.0), Unit::GeluTanhTerms, "`expf`, `rcp.approx`", GRADIENT),
+        row(M::SoftplusBwd, Ulps(6.0), Unit::BetaGradient, "`expf`, `rcp.approx`", GRADIENT),
+        row(M::SwishBwd, Ulps(8.0), Unit::SwishTerms, "`expf`, `rcp.approx`", GRADIENT),
+        row(M::CmpEq, Exact, Unit::Result, "comparison", COMPARISON),
+        row(M::CmpNeq, Exact, Unit::Result, "comparison", "true with a NaN; −0 = +0"),
+        row(M::CmpGt, Exact, Unit::Result, "comparison", COMPARISON),
+        row(M::CmpGe, Exact, Unit::Result, "comparison", COMPARISON),
+        row(M::CmpLt, Exact, Unit::Result, "comparison", COMPARISON),
+        row(M::CmpLe, Exact, Unit::Result, "comparison", COMPARISON),
+        row(M::LogicalAnd, Exact, Unit::Result, "truth values", TRUTH),
+        row(M::LogicalOr, Exact, Unit::Result, "truth values", TRUTH),
+        row(M::LogicalNot, Exact, Unit::Result, "truth values", TRUTH),
+        row(M::GenIndex, Exact, Unit::Result, "coordinate; FLOAT holds it exactly to 2²⁴", ""),
+        row(M::BinarySelect, Exact, Unit::Result, "selection", "a NaN predicate is true"),
+    ]
+};
+
+const MINMAX: &str = "NaN if an operand is; NOT_PROPAGATE_NAN: the other operand; which of −0 and +0 is open";
+const RELU: &str = "NaN stays; NOT_PROPAGATE_NAN: the lower clip; −∞ without slope: the lower clip";
+const GRADIENT: &str = "dy·slope: with an infinite dy NaN where the slope is 0";
+const COMPARISON: &str = "false with a NaN; −0 = +0";
+const TRUTH: &str = "anything but ±0 is true, NaN too";
+
+/// The row of a mode as it holds for an operation: RELU without slope only selects, scaled operands are rounded once
+/// more.
+pub(super) fn accuracy(pointwise: &Pointwise) -> Accuracy {
+    let scales = pointwise.alpha1 != 1.0 || pointwise.alpha2 != 1.0;
+    match ACCURACY[pointwise.mode as usize].accuracy {
+        _ if pointwise.mode == M::ReluFwd && pointwise.lower_slope() == 0.0 && !scales => Accuracy::Exact,
+        Accuracy::Ulps(ulps) if scales => Accuracy::Ulps(ulps + 2.0),
+        _ if scales => Accuracy::Ulps(2.0),
+        accuracy => accuracy,
+    }
+}
+
+/// How far the result of an operation may lie from its exact value `result` for `operands`, in port order (backward
+/// modes: DY, X) and taken as exact, in a floating compute type; before the result is rounded to a storage type.
+pub fn allowed_error(pointwise: &Pointwise, compute: DataType, operands: [f64; 3], result: f64) -> f64 {
+    match accuracy(pointwise) {
+        Accuracy::Exact => 0.0,
+        Accuracy::Rounded => 0.5 * ulp(compute, result),
+        Accuracy::Ulps(ulps) => {
+            ulps * ulp(compute, ACCURACY[pointwise.mode as usize].unit.size(pointwise, operands, result))
+        }
+    }
+}
+
+/// Times 2^-23 this is the least normal `FLOAT`: what a formula may lose where an intermediate overflows or vanishes.
+const VANISHING: f64 = power_of_two(-103);
+
+impl Unit {
+    /// The magnitude whose ulps are counted.
+    fn size(self, p: &Pointwise, [first, x, _]: [f64; 3], result: f64) -> f64 {
+        let beta = f64::from(p.beta());
+        let (y, lost) = (result.abs(), first.abs() * VANISHING);
+        match self {
+            Self::Result => y,
+            Self::Clip => y + f64::from(p.lower_clip()).abs() + (f64::from(p.lower_slope()) * first).abs(),
+            Self::Softplus => y * (1.0 + (beta * first).abs()),
+            Self::Swish => y * (1.0 + (beta * first).abs()) + lost,
+            Self::Gelu => y * (1.0 + first * first) + lost,
+            Self::GeluTanh => y * (1.0 + gelu_exponent(first).abs()) + lost,
+            Self::Gradient => y + lost,
+            Self::BetaGradient => y * (1.0 + (beta * x).abs()) + lost,
+            Self::GeluTerms | Self::GeluTanhTerms | Self::SwishTerms => first.abs() * self.terms(beta, x) + lost,
+        }
+    }
+
+    /// The sum of the magnitudes of the two terms of a derivative, each times what the error of its exponent is
+    /// multiplied by; 1 where they overflow.
+    fn terms(self, beta: f64, x: f64) -> f64 {
+        let density = (-0.5 * x * x).exp() / (2.0 * PI).sqrt();
+        let (z, steepness) = match self {
+            Self::GeluTanhTerms => (gelu_exponent(x), gelu_exponent(1.0) / 1.044_715 * x * (1.0 + 0.134_145 * x * x)),
+            _ => (beta * x, beta * x),
+        };
+        let sum = match self {
+            // Φ(x) is less than the logistic function of 2x on the right, and than φ(x) on the left.
+            Self::GeluTerms => {
+                (1.0 + x * x) * ((x > 0.0).then(|| logistic(2.0 * x)).unwrap_or(density) + x.abs() * density)
+            }
+            _ => (1.0 + z.abs()) * (logistic(z) + steepness.abs() * logistic(z) * logistic(-z)),
+        };
+        if sum.is_finite() { sum } else { 1.0 }
+    }
+}
+
+/// 2u.
+fn gelu_exponent(x: f64) -> f64 {
+    (8.0 / PI).sqrt() * (x + 0.044_715 * x * x * x)
+}
+
+fn logistic(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Result => "y",
+            Self::Clip => "\\|y\\| + \\|lower clip\\| + \\|slope·x\\|",
+            Self::Swish => "y·(1 + \\|βx\\|); x·2^-103",
+            Self::Softplus => "y·(1 + \\|βx\\|)",
+            Self::Gelu => "y·(1 + x²); x·2^-103",
+            Self::GeluTanh => "y·(1 + \\|2u\\|); x·2^-103",
+            Self::GeluTerms => "dy·(Φ + \\|x\\|φ)·(1 + x²); dy·2^-103",
+            Self::GeluTanhTerms => "dy·(s(2u) + \\|2xu′\\|·s(2u)·s(−2u))·(1 + \\|2u\\|); dy·2^-103",
+            Self::SwishTerms => "dy·(s(βx) + \\|βx\\|·s(βx)·s(−βx))·(1 + \\|βx\\|); dy·2^-103",
+            Self::Gradient => "y; dy·2^-103",
+            Self::BetaGradient => "y·(1 + \\|βx\\|); dy·2^-103",
+        })
+    }
+}
+
+impl fmt::Display for Accuracy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact => f.write_str("0"),
+            Self::Rounded => f.write_str("0.5"),
+            Self::Ulps(ulps) => write!(f, "{ulps}"),
+        }
+    }
+}
+
+/// [`ACCURACY`] as a Markdown table.
+pub fn accuracy_table() -> String {
+    let mut table = "| Mode | Error, ulp | of | Computed by; source of the figure | NaN, infinities, zeros |\n\
+                     | --- | --- | --- | --- | --- |\n"
+        .to_owned();
+    for row in ACCURACY {
+        let special = if row.special.is_empty() { "as IEEE 754 has it" } else { row.special };
+        let ModeAccuracy { mode, accuracy, unit, source, .. } = row;
+        // Writing to a string cannot fail.
+        let _ = writeln!(table, "| {mode} | {accuracy} | {unit} | {source} | {special} |");
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mode_has_one_row() {
+        for (mode, row) in M::ALL.iter().zip(ACCURACY) {
+            assert_eq!(*mode, row.mode);
+        }
+    }
+
+    #[test]
+    fn errors_are_counted_in_the_compute_type() {
+        let exp = Pointwise::new(M::Exp);
+        assert_eq!(allowed_error(&exp, DataType::Float, [0.0; 3], 1.0), 2.5 * 2f64.powi(-23));
+        assert_eq!(allowed_error(&exp, DataType::Half, [0.0; 3], 1.0), 2.5 * 2f64.powi(-10));
+        assert_eq!(allowed_error(&Pointwise::new(M::Neg), DataType::Float, [1.0; 3], -1.0), 0.0);
+        assert_eq!(allowed_error(&Pointwise::new(M::Add), DataType::Float, [1.0; 3], 2.0), 2f64.powi(-23));
+    }
+
+    #[test]
+    fn a_slope_makes_relu_inexact() {
+        let leaky = Pointwise { relu_lower_clip_slope: Some(0.5), ..Pointwise::new(M::ReluFwd) };
+        assert_eq!(accuracy(&Pointwise::new(M::ReluFwd)), Accuracy::Exact);
+        assert_eq!(accuracy(&leaky), Accuracy::Ulps(1.5));
+    }
+
+    #[test]
+    fn vanishing_intermediates_cost_the_least_normal_number_times_the_factor() {
+        let swish = Pointwise::new(M::SwishFwd);
+        assert_eq!(allowed_error(&swish, DataType::Float, [-128.0, 0.0, 0.0], 0.0), 6.0 * 2f64.powi(-126 + 7));
+    }
+
+    #[test]
+    fn terms_that_overflow_count_as_one() {
+        for unit in [Unit::GeluTerms, Unit::GeluTanhTerms, Unit::SwishTerms] {
+            for x in [-1e300, 1e300, f64::INFINITY] {
+                assert!(unit.terms(1.0, x).is_finite(), "{unit:?} {x}");
+            }
+        }
+    }
+}
