@@ -151,7 +151,8 @@ FW_INLINE float fw_elu_bwd(float dy, float x, float alpha) { return x < 0.0f ? d
 //@ fw_softplus: FW_INLINE
 FW_INLINE float fw_softplus(float x, float beta) {
   const float z = beta * x;
-  return z != z ? z : (fmaxf(z, 0.0f) + log1pf(expf(-fabsf(z)))) / beta;
+  const float linear = z > 0.0f ? x : 0.0f;  // max(z, 0) / beta, also where z overflows
+  return z != z ? z : linear + log1pf(expf(-fabsf(z))) / beta;
 }
 
 //@ fw_softplus_bwd: FW_INLINE fw_logistic

@@ -4,12 +4,13 @@ use std::sync::{Arc, LazyLock};
 
 use fusewright::compile::{Cache, Compiler, Options, Request};
 use fusewright::engine::Floor;
-use fusewright::graph::Graph;
+use fusewright::graph::{FinalizedGraph, Graph};
 use fusewright::host_tensor::HostTensors;
 use fusewright::plan::{DeviceContext, Driver, ExecutionPlan, run_on_device};
 use fusewright::reference::{Distribution, bounds, compare, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
 
+use crate::modes::{self, ModeCase};
 use crate::pipeline::{self, Lowered};
 use crate::{cases, data, tier};
 
@@ -33,7 +34,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         let small = |graph: &Graph| graph.finalize().is_ok_and(|graph| Floor::of(&graph).flops / 2 <= WORK);
         let count = std::env::var("FUSEWRIGHT_VERDICT_GRAPHS").ok().and_then(|count| count.parse().ok());
         let verdicts = data::accepted_verdicts(count.unwrap_or(VERDICT_GRAPHS), small);
-        suite.chain(verdicts).map(|(name, graph)| trial(name, graph)).collect()
+        let graphs = suite.chain(verdicts).map(|(name, graph)| trial(name, graph));
+        graphs.chain(modes::trials("device", run_mode)).collect()
     })
 }
 
@@ -55,6 +57,12 @@ fn agrees(graph: &Graph) -> Result<(), Failed> {
         agrees_with_cpu(&lowered, distribution, &inputs, &actual)?;
     }
     Ok(())
+}
+
+fn run_mode(case: &ModeCase, graph: &FinalizedGraph, inputs: &HostTensors) -> Result<HostTensors, Failed> {
+    let context = CONTEXT.as_ref().map_err(Clone::clone)?;
+    let plan = build(context, &pipeline::lower(&case.graph, context.device())?)?;
+    Ok(run_on_device(&plan, graph, inputs)?)
 }
 
 fn build(context: &DeviceContext, lowered: &Lowered) -> Result<ExecutionPlan, Failed> {

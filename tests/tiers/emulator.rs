@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use fusewright::emulator::EmulatedKernel;
-use fusewright::graph::Graph;
+use fusewright::graph::{FinalizedGraph, Graph};
+use fusewright::host_tensor::HostTensors;
 use fusewright::reference::{Distribution, bounds, compare, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
 
+use crate::modes::{self, ModeCase};
 use crate::pipeline::{self, Lowered};
 use crate::{cases, data, tier};
 
@@ -18,7 +20,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     tier("emulator", requirement, "FUSEWRIGHT_REQUIRE_EMULATOR", || {
         let suite = cases::all().into_iter().map(|case| (case.name, case.graph));
         let verdicts = data::small_verdicts(VERDICT_GRAPHS);
-        suite.chain(verdicts).map(|(name, graph)| trial(name, graph)).collect()
+        let graphs = suite.chain(verdicts).map(|(name, graph)| trial(name, graph));
+        graphs.chain(modes::trials("emulator", run_mode)).collect()
     })
 }
 
@@ -43,6 +46,11 @@ fn agrees(lowered: &Lowered, kernel: &EmulatedKernel, distribution: Distribution
     } else {
         Err(format!("{distribution:?} inputs, {}\n{comparison}", lowered.config).into())
     }
+}
+
+fn run_mode(case: &ModeCase, graph: &FinalizedGraph, inputs: &HostTensors) -> Result<HostTensors, Failed> {
+    let lowered = pipeline::lower(&case.graph, &pipeline::typical_device())?;
+    Ok(EmulatedKernel::compile(&lowered.source, &cache_dir())?.run(graph, inputs)?)
 }
 
 /// Compiled kernels are kept beside the test binary, so that a second run is quick.

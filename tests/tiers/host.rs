@@ -8,6 +8,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::cases::{self, Case};
 use crate::data;
+use crate::modes;
 use crate::pipeline;
 
 /// Verdict graphs that are malformed: a reduction that reduces nothing, or a pointwise result that is not the
@@ -32,6 +33,8 @@ pub(crate) fn trials() -> Vec<Trial> {
             trials.push(Trial::test(format!("host::oracle::{name}"), move || suite_agrees_with_oracle(&graph)));
         }
     }
+    trials.push(modes::known_values());
+    trials.extend(modes::trials("host", |_, graph, inputs| Ok(execute(graph, inputs)?)));
     trials.push(Trial::test("host::data::suite_has_53_graphs", suite_is_complete));
     trials.push(Trial::test("host::data::verdicts_have_3979_graphs", verdicts_are_complete));
     trials

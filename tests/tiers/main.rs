@@ -15,6 +15,7 @@ mod device;
 mod emulator;
 mod goldens;
 mod host;
+mod modes;
 mod nvrtc;
 mod pipeline;
 
