@@ -9,6 +9,8 @@ use crate::kernel::{Body, Function, Parameter, Register};
 pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used) -> String {
     let (loaded, stored) = touched(&function.body);
     let mut partials = 0;
+    // what the previous launch still writes is not read-only (`fw_wait_for_previous_launch`)
+    let restrict = if matches!(function.body, Body::Combine(_)) { "" } else { "__restrict__ " };
     let spelled = function.launch.parameters.iter().map(|parameter| match *parameter {
         Parameter::Tensor(id) => {
             used.add(names::storage_section(graph.tensor(id).data_type));
@@ -26,7 +28,7 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
         }
         Parameter::Workspace { .. } => {
             partials += 1;
-            format!("float* __restrict__ partial{}", partials - 1)
+            format!("float* {restrict}partial{}", partials - 1)
         }
     });
     spelled.collect::<Vec<_>>().join(", ")

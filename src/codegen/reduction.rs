@@ -8,6 +8,12 @@ use super::sweep::{SweepSpeller, SweepText, coordinates, cut, dot, index_type};
 use crate::graph::FinalizedGraph;
 use crate::kernel::{Accumulation, Axis, CombineKernel, Finish, PointwiseKernel, ReductionKernel, Sweep};
 
+/// Threads of a multiprocessor that reduce: half of what it holds, so that each has registers for four loads under way.
+const RESIDENT_THREADS: u32 = 1024;
+
+/// Points a thread has under way at once.
+const GROUP: u32 = 4;
+
 /// What `kernel/pointwise.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
 pub(super) struct PointwiseText {
@@ -22,6 +28,10 @@ pub(super) struct PointwiseText {
 #[derive(Serialize)]
 pub(super) struct ReductionText {
     threads: u32,
+    /// Blocks of a multiprocessor that the registers shall leave room for.
+    resident: u32,
+    /// Whether a combination follows, which may be put on the chip meanwhile.
+    signals: bool,
     index: &'static str,
     kept: KeptText,
     reduced: ReducedText,
@@ -46,6 +56,8 @@ struct ReducedText {
     thread: &'static str,
     threads: u32,
     count: i64,
+    /// Points a thread loads before it uses the first.
+    group: u32,
     step: i64,
     coordinates: Vec<String>,
 }
@@ -79,6 +91,7 @@ struct TreeText {
 #[derive(Serialize)]
 pub(super) struct CombineText {
     threads: u32,
+    index: &'static str,
     columns: u32,
     rows: u32,
     splits: i64,
@@ -100,12 +113,17 @@ pub(super) fn pointwise(graph: &FinalizedGraph, used: &mut Used, kernel: &Pointw
 
 pub(super) fn reduction(graph: &FinalizedGraph, used: &mut Used, kernel: &ReductionKernel) -> ReductionText {
     used.add("FW_SHARED");
+    if kernel.splits > 1 {
+        used.add("fw_let_next_launch_start");
+    }
     let sweep = &kernel.sweep;
     let (along, across) = (("threadIdx.x", kernel.columns), ("threadIdx.y", kernel.rows));
     let (kept, reduced) = if kernel.reduce_vector { (across, along) } else { (along, across) };
     let index = if kernel.reduce_vector { "0" } else { "e" };
     ReductionText {
         threads: kernel.columns * kernel.rows,
+        resident: (RESIDENT_THREADS / (kernel.columns * kernel.rows)).max(1),
+        signals: kernel.splits > 1,
         index: index_type(sweep.wide_index),
         kept: KeptText {
             thread: kept.0,
@@ -117,7 +135,8 @@ pub(super) fn reduction(graph: &FinalizedGraph, used: &mut Used, kernel: &Reduct
             thread: reduced.0,
             threads: reduced.1,
             count: vectors(sweep, |axis| axis.reduced),
-            step: i64::from(reduced.1) * i64::from(kernel.splits),
+            group: GROUP,
+            step: i64::from(GROUP) * i64::from(reduced.1) * i64::from(kernel.splits),
             coordinates: coordinates(sweep, "r", |axis| axis.reduced),
         },
         accumulators: accumulators(kernel),
@@ -129,7 +148,9 @@ pub(super) fn reduction(graph: &FinalizedGraph, used: &mut Used, kernel: &Reduct
 
 pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineKernel) -> CombineText {
     used.add("FW_SHARED");
+    used.add("fw_wait_for_previous_launch");
     let axes = &kernel.space.axes;
+    let index = index_type(is_wide(kernel));
     let counts = axes.iter().enumerate().map(|(number, axis)| (number, axis.extent, 1)).collect();
     let accumulations = kernel.accumulations.iter().enumerate().map(|(number, accumulation)| {
         let offset = dot(axes, |axis| axis.strides[&accumulation.target]);
@@ -138,11 +159,12 @@ pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineK
     });
     CombineText {
         threads: kernel.columns * kernel.rows,
+        index,
         columns: kernel.columns,
         rows: kernel.rows,
         splits: kernel.splits,
         kept: kernel.space.points(),
-        coordinates: cut("unsigned long long", "k", counts),
+        coordinates: cut(index, "k", counts),
         accumulations: accumulations.collect(),
         tree: TreeText {
             along: "kept element",
@@ -154,6 +176,15 @@ pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineK
             guard: None,
         },
     }
+}
+
+/// Whether offsets into the partials or into a result need 64 bits.
+fn is_wide(kernel: &CombineKernel) -> bool {
+    let last = |accumulation: &Accumulation| -> i64 {
+        kernel.space.axes.iter().map(|axis| (axis.extent - 1) * axis.strides[&accumulation.target]).sum()
+    };
+    let partials = kernel.space.points() * kernel.splits;
+    kernel.accumulations.iter().map(last).chain([partials]).any(|offset| offset > i64::from(i32::MAX))
 }
 
 /// Accumulators of a thread: one, or one for each point of a vector of kept points.

@@ -264,6 +264,7 @@ mod tests {
             grid: [1; 3],
             block: [1; 3],
             shared_bytes: 0,
+            starts_early: false,
             parameters: Vec::new(),
         };
         Source { text: String::new(), launches: functions.iter().map(launch).collect(), workspace_bytes: 0 }

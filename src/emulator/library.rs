@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     fn launch(grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> Launch {
-        Launch { function: "k".to_owned(), grid, block, shared_bytes, parameters: Vec::new() }
+        Launch { function: "k".to_owned(), grid, block, shared_bytes, starts_early: false, parameters: Vec::new() }
     }
 
     #[test]

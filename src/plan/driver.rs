@@ -33,7 +33,7 @@ const FUNCTIONS: &[&str] = &[
     "cuGetErrorName",
     "cuGetErrorString",
     "cuInit",
-    "cuLaunchKernel",
+    "cuLaunchKernelEx",
     "cuMemAlloc_v2",
     "cuMemFree_v2",
     "cuMemcpyDtoDAsync_v2",

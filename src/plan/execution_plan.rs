@@ -12,6 +12,7 @@ use super::variant_pack::{Value, VariantPack};
 use super::{DeviceContext, Stream, Workspace, scalar};
 use crate::codegen::Source;
 use crate::compile::Cubin;
+use crate::device::ComputeCapability;
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{Launch, Parameter};
@@ -21,6 +22,9 @@ pub const MAX_PARAMETERS: usize = 512;
 
 /// Alignment of a workspace, in bytes; what kernels may assume of their offsets into it.
 pub const WORKSPACE_ALIGNMENT: u64 = 256;
+
+/// Chips from here on start a launch before the one before it has finished.
+const EARLY_START: ComputeCapability = ComputeCapability::SM_90;
 
 /// Where an argument's bytes come from at execution.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,6 +68,8 @@ struct PreparedLaunch {
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
+    /// Whether the chip may start it before the launch before it has finished.
+    starts_early: bool,
     arguments: Vec<Argument>,
 }
 
@@ -156,24 +162,25 @@ impl PreparedLaunch {
             *slot = argument.bits(pack, workspace);
             *pointer = (slot as *mut u64).cast();
         }
-        let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (self.grid, self.block);
+        let mut early = early_start();
+        let config = sys::CUlaunchConfig {
+            gridDimX: self.grid[0],
+            gridDimY: self.grid[1],
+            gridDimZ: self.grid[2],
+            blockDimX: self.block[0],
+            blockDimY: self.block[1],
+            blockDimZ: self.block[2],
+            sharedMemBytes: self.shared_bytes,
+            hStream: stream.raw(),
+            attrs: &raw mut early,
+            numAttrs: u32::from(self.starts_early),
+        };
         // SAFETY: the function's module is loaded as long as the plan. There is one pointer per parameter, each to a
-        // slot that is at least as large as the parameter; the driver copies them before it returns. What the kernel
-        // does with the device pointers is what whoever made them answers for (`DevicePointer::from_raw`).
+        // slot that is at least as large as the parameter, and one attribute where any is counted; the driver copies
+        // them before it returns. What the kernel does with the device pointers is what whoever made them answers for
+        // (`DevicePointer::from_raw`).
         let launched = unsafe {
-            sys::cuLaunchKernel(
-                self.function.0,
-                grid_x,
-                grid_y,
-                grid_z,
-                block_x,
-                block_y,
-                block_z,
-                self.shared_bytes,
-                stream.raw(),
-                pointers.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
+            sys::cuLaunchKernelEx(&raw const config, self.function.0, pointers.as_mut_ptr(), std::ptr::null_mut())
         };
         launched.result().map_err(|error| self.not_launched(error))
     }
@@ -183,6 +190,15 @@ impl PreparedLaunch {
         let Self { name, grid, block, shared_bytes, .. } = self;
         let what = format!("kernel {name}, grid {grid:?}, block {block:?}, {shared_bytes} bytes of shared memory");
         failed(&what, error)
+    }
+}
+
+/// Lets a launch start before the one before it has finished; its kernel waits (`griddepcontrol.wait`).
+fn early_start() -> sys::CUlaunchAttribute {
+    sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        pad: Default::default(),
+        value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
     }
 }
 
@@ -269,6 +285,7 @@ fn prepare(module: &Module, source: &Source, arguments: Vec<Vec<Argument>>) -> R
             grid: launch.grid,
             block: launch.block,
             shared_bytes: launch.shared_bytes,
+            starts_early: launch.starts_early && module.context.device().capability >= EARLY_START,
             arguments,
         })
     };

@@ -86,6 +86,10 @@ inline void __syncthreads(emulator::Place place = emulator::Place::here()) {
 }
 
 // Fibers of one OS thread see each other's stores in order; these order them for other blocks.
+// Launches run one after the other.
+inline void fw_let_next_launch_start() {}
+inline void fw_wait_for_previous_launch() {}
+
 inline void __threadfence_block() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

@@ -2,6 +2,7 @@
   // ${ accumulation.name }$: one result for every ${ tree.along }$, from all threads of the block
 #pragma unroll
   for (int e = 0; e < ${ tree.width }$; ++e) shared[lane * ${ tree.width }$ + e] = ${ accumulation.name }$[e];
+#pragma unroll 1
   for (unsigned half = ${ tree.half }$; half > 0; half /= 2) {
     __syncthreads();
     if (${ tree.thread }$ < half) {

@@ -99,3 +99,24 @@ __device__ __forceinline__ float fw_fast_reciprocal(float x) {
   return y;
 }
 #endif
+
+//@ fw_let_next_launch_start
+// The next launch of the stream may be put on the chip from here on; it waits for this one's end where it must.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ void fw_let_next_launch_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+#endif
+
+//@ fw_wait_for_previous_launch
+// Until the launch before this one has finished and its memory is visible. Loads of what it wrote must not be marked
+// read-only (`const __restrict__`): the compiler might move them up.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ void fw_wait_for_previous_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+#endif

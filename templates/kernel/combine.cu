@@ -1,18 +1,20 @@
-<# Combines partial results in order of their split. Reads function, parameters, threads, columns, rows, splits, kept, coordinates, accumulations, tree. -#>
+<# Combines partial results in order of their split. Reads function, parameters, threads, index, columns, rows, splits, kept, coordinates, accumulations, tree. -#>
 extern "C" __global__ void __launch_bounds__(${ threads }$)
 ${ function }$(${ parameters }$) {
   FW_SHARED(shared_bytes);
   float* const shared = reinterpret_cast<float*>(shared_bytes);
   const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;
-  const unsigned long long k = (unsigned long long)(blockIdx.x) * ${ columns }$ + threadIdx.x;
+  const ${ index }$ k = (${ index }$)(blockIdx.x) * ${ columns }$ + threadIdx.x;
 <%- for line in coordinates %>
   ${ line }$
 <%- endfor %>
-<% for accumulation in accumulations %>
+
+  fw_wait_for_previous_launch();
+<%- for accumulation in accumulations %>
   float ${ accumulation.name }$[1] = {${ accumulation.identity }$};
   if (k < ${ kept }$) {
 #pragma unroll 8
-    for (unsigned long long split = threadIdx.y; split < ${ splits }$; split += ${ rows }$) {
+    for (${ index }$ split = threadIdx.y; split < ${ splits }$; split += ${ rows }$) {
       ${ accumulation.name }$[0] = ${ accumulation.combine }$(${ accumulation.name }$[0], ${ accumulation.partial }$[split * ${ kept }$ + k]);
     }
   }

@@ -1,6 +1,9 @@
-<# Reads function, parameters, threads, index, kept, reduced, accumulations, accumulators, sweep, tree. -#>
-extern "C" __global__ void __launch_bounds__(${ threads }$)
+<# Reads function, parameters, threads, resident, signals, index, kept, reduced, accumulations, accumulators, sweep, tree. -#>
+extern "C" __global__ void __launch_bounds__(${ threads }$, ${ resident }$)
 ${ function }$(${ parameters }$) {
+<%- if signals %>
+  fw_let_next_launch_start();
+<%- endif %>
   FW_SHARED(shared_bytes);
   float* const shared = reinterpret_cast<float*>(shared_bytes);
   const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;
@@ -15,8 +18,18 @@ ${ function }$(${ parameters }$) {
   ${ line }$
 <%- endfor %>
   const ${ index }$ last = kept < ${ kept.count }$ ? ${ reduced.count }$ : 0;
-#pragma unroll 4
-  for (${ index }$ r = (${ index }$)(blockIdx.y) * ${ reduced.threads }$ + ${ reduced.thread }$; r < last; r += ${ reduced.step }$) {
+  ${ index }$ next = (${ index }$)(blockIdx.y) * ${ reduced.group * reduced.threads }$ + ${ reduced.thread }$;
+  for (; next + ${ reduced.threads * (reduced.group - 1) }$ < last; next += ${ reduced.step }$)
+#pragma unroll
+  for (unsigned g = 0; g < ${ reduced.group }$; ++g) {
+    const ${ index }$ r = next + g * ${ reduced.threads }$;
+<%- for line in reduced.coordinates %>
+    ${ line }$
+<%- endfor %>
+<%- include "evaluate.cuh" %>
+  }
+#pragma unroll 1
+  for (${ index }$ r = next; r < last; r += ${ reduced.threads }$) {  // what is left of the last group
 <%- for line in reduced.coordinates %>
     ${ line }$
 <%- endfor %>

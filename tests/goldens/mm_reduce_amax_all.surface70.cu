@@ -42,6 +42,16 @@ __device__ __forceinline__ float fw_max_nan(float x, float y) {
 }
 #endif
 
+// Until the launch before this one has finished and its memory is visible. Loads of what it wrote must not be marked
+// read-only (`const __restrict__`): the compiler might move them up.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ void fw_wait_for_previous_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+#endif
+
 #define FW_INLINE __device__ __forceinline__
 
 FW_INLINE float fw_value(float x) { return x; }
@@ -154,16 +164,17 @@ fw_matmul(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict__ p_t1, fw_f
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-fw_combine_1(float* __restrict__ partial0, float* __restrict__ p_t3_reduction_amax) {
+fw_combine_1(float* partial0, float* __restrict__ p_t3_reduction_amax) {
   FW_SHARED(shared_bytes);
   float* const shared = reinterpret_cast<float*>(shared_bytes);
   const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;
-  const unsigned long long k = (unsigned long long)(blockIdx.x) * 1 + threadIdx.x;
+  const unsigned k = (unsigned)(blockIdx.x) * 1 + threadIdx.x;
 
+  fw_wait_for_previous_launch();
   float acc0[1] = {__uint_as_float(0xff800000u)};
   if (k < 1) {
 #pragma unroll 8
-    for (unsigned long long split = threadIdx.y; split < 27; split += 256) {
+    for (unsigned split = threadIdx.y; split < 27; split += 256) {
       acc0[0] = fw_largest(acc0[0], partial0[split * 1 + k]);
     }
   }
@@ -171,6 +182,7 @@ fw_combine_1(float* __restrict__ partial0, float* __restrict__ p_t3_reduction_am
   // acc0: one result for every kept element, from all threads of the block
 #pragma unroll
   for (int e = 0; e < 1; ++e) shared[lane * 1 + e] = acc0[e];
+#pragma unroll 1
   for (unsigned half = 128; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.y < half) {

@@ -50,6 +50,15 @@ FW_INLINE fw_bf16 fw_to_bf16(int x) {  // what float cannot hold is cut with a s
   const bool fits = -16777216 <= x && x <= 16777216;
   return fw_to_bf16(fits ? float(x) : float(x >> 8 | ((x & 255) != 0)) * 256.0f);
 }
+template <int N>
+struct alignas(N < 8 ? 2 * N : 16) fw_bf16_pairs { unsigned at[N / 2]; };
+template <int N>
+FW_INLINE void fw_load_vector(const fw_bf16* from, float (&values)[N]) {  // one shift or one mask an element
+  const fw_bf16_pairs<N> raw = *reinterpret_cast<const fw_bf16_pairs<N>*>(from);
+#pragma unroll
+  for (int e = 0; e < N; ++e) values[e] = __uint_as_float(e % 2 ? raw.at[e / 2] & 0xffff0000u : raw.at[e / 2] << 16);
+}
+FW_INLINE void fw_load_vector(const fw_bf16* from, float (&values)[1]) { values[0] = fw_value(*from); }
 
 // N consecutive elements, moved in accesses of up to 16 bytes.
 template <typename Storage, int N>

@@ -1,4 +1,4 @@
-// fusewright 0.1.0, engine config: surface70 threads=256
+// fusewright 0.1.0, engine config: surface70 threads=512
 // t0 = input HALF [8, 48, 7, 7] stride [2352, 1, 336, 48]
 // t1_relu_fwd = POINTWISE(IN_0=t0) RELU_FWD compute FLOAT -> virtual FLOAT [8, 48, 7, 7] stride [2352, 1, 336, 48]
 // t2_genstats, t3_genstats = GENSTATS(X=t1_relu_fwd) compute FLOAT -> output FLOAT [1, 48, 1, 1] stride [48, 1, 48, 48], output FLOAT [1, 48, 1, 1] stride [48, 1, 48, 48]
@@ -64,8 +64,8 @@ FW_INLINE float fw_sum(float a, float x) { return a + x; }
 
 FW_INLINE float fw_square(float x) { return x * x; }
 
-extern "C" __global__ void __launch_bounds__(256)
-fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0, float* __restrict__ partial1) {
+extern "C" __global__ void __launch_bounds__(512, 2)
+fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ p_t2_genstats, float* __restrict__ p_t3_genstats) {
   FW_SHARED(shared_bytes);
   float* const shared = reinterpret_cast<float*>(shared_bytes);
   const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;
@@ -79,8 +79,25 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0, floa
   const unsigned kept = (unsigned)(blockIdx.x) * 8 + threadIdx.x;
   const unsigned i1 = kept * 8;
   const unsigned last = kept < 6 ? 392 : 0;
-#pragma unroll 4
-  for (unsigned r = (unsigned)(blockIdx.y) * 32 + threadIdx.y; r < last; r += 96) {
+  unsigned next = (unsigned)(blockIdx.y) * 256 + threadIdx.y;
+  for (; next + 192 < last; next += 256)
+#pragma unroll
+  for (unsigned g = 0; g < 4; ++g) {
+    const unsigned r = next + g * 64;
+    const unsigned i0 = r;
+    const unsigned o_t0 = i0 * 48 + i1;
+    float v_t0[8];
+    fw_load_vector(p_t0 + o_t0, v_t0);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const float t0 = v_t0[e];
+      const float t1_relu_fwd = fw_relu(t0, 0.0f, __uint_as_float(0x7f800000u), 0.0f);
+      acc0[e] = fw_sum(acc0[e], t1_relu_fwd);
+      acc1[e] = fw_sum(acc1[e], fw_square(t1_relu_fwd));
+    }
+  }
+#pragma unroll 1
+  for (unsigned r = next; r < last; r += 64) {  // what is left of the last group
     const unsigned i0 = r;
     const unsigned o_t0 = i0 * 48 + i1;
     float v_t0[8];
@@ -97,7 +114,8 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0, floa
   // acc0: one result for every kept vector, from all threads of the block
 #pragma unroll
   for (int e = 0; e < 8; ++e) shared[lane * 8 + e] = acc0[e];
-  for (unsigned half = 16; half > 0; half /= 2) {
+#pragma unroll 1
+  for (unsigned half = 32; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.y < half) {
 #pragma unroll
@@ -111,7 +129,7 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0, floa
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       const float total = shared[lane * 8 + e];
-      partial0[(unsigned long long)(blockIdx.y) * 48 + (i1 + e)] = total;
+      p_t2_genstats[i1 + e * 1] = fw_to_f32(total);
     }
   }
   __syncthreads();
@@ -119,7 +137,8 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0, floa
   // acc1: one result for every kept vector, from all threads of the block
 #pragma unroll
   for (int e = 0; e < 8; ++e) shared[lane * 8 + e] = acc1[e];
-  for (unsigned half = 16; half > 0; half /= 2) {
+#pragma unroll 1
+  for (unsigned half = 32; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.y < half) {
 #pragma unroll
@@ -133,75 +152,7 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0, floa
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       const float total = shared[lane * 8 + e];
-      partial1[(unsigned long long)(blockIdx.y) * 48 + (i1 + e)] = total;
-    }
-  }
-  __syncthreads();
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-fw_combine_1(float* __restrict__ partial0, float* __restrict__ partial1, float* __restrict__ p_t2_genstats, float* __restrict__ p_t3_genstats) {
-  FW_SHARED(shared_bytes);
-  float* const shared = reinterpret_cast<float*>(shared_bytes);
-  const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;
-  const unsigned long long k = (unsigned long long)(blockIdx.x) * 8 + threadIdx.x;
-  const unsigned long long i0 = k;
-
-  float acc0[1] = {0.0f};
-  if (k < 48) {
-#pragma unroll 8
-    for (unsigned long long split = threadIdx.y; split < 3; split += 32) {
-      acc0[0] = fw_sum(acc0[0], partial0[split * 48 + k]);
-    }
-  }
-
-  // acc0: one result for every kept element, from all threads of the block
-#pragma unroll
-  for (int e = 0; e < 1; ++e) shared[lane * 1 + e] = acc0[e];
-  for (unsigned half = 16; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.y < half) {
-#pragma unroll
-      for (int e = 0; e < 1; ++e) {
-        const unsigned mine = lane * 1 + e;
-        shared[mine] = fw_sum(shared[mine], shared[mine + half * 8]);
-      }
-    }
-  }
-  if (threadIdx.y == 0 && k < 48) {
-#pragma unroll
-    for (int e = 0; e < 1; ++e) {
-      const float total = shared[lane * 1 + e];
-      p_t2_genstats[i0] = fw_to_f32(total);
-    }
-  }
-  __syncthreads();
-  float acc1[1] = {0.0f};
-  if (k < 48) {
-#pragma unroll 8
-    for (unsigned long long split = threadIdx.y; split < 3; split += 32) {
-      acc1[0] = fw_sum(acc1[0], partial1[split * 48 + k]);
-    }
-  }
-
-  // acc1: one result for every kept element, from all threads of the block
-#pragma unroll
-  for (int e = 0; e < 1; ++e) shared[lane * 1 + e] = acc1[e];
-  for (unsigned half = 16; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.y < half) {
-#pragma unroll
-      for (int e = 0; e < 1; ++e) {
-        const unsigned mine = lane * 1 + e;
-        shared[mine] = fw_sum(shared[mine], shared[mine + half * 8]);
-      }
-    }
-  }
-  if (threadIdx.y == 0 && k < 48) {
-#pragma unroll
-    for (int e = 0; e < 1; ++e) {
-      const float total = shared[lane * 1 + e];
-      p_t3_genstats[i0] = fw_to_f32(total);
+      p_t3_genstats[i1 + e * 1] = fw_to_f32(total);
     }
   }
   __syncthreads();

@@ -1,4 +1,4 @@
-// fusewright 0.1.0, engine config: surface70 threads=256
+// fusewright 0.1.0, engine config: surface70 threads=512
 // t0 = input HALF [4, 24, 6, 5] stride [720, 1, 120, 24]
 // t1 = input FLOAT [1, 24, 1, 1] stride [24, 1, 24, 24]
 // t2_mul = POINTWISE(IN_0=t0, IN_1=t1) MUL compute FLOAT -> output BFLOAT16 [4, 24, 6, 5] stride [720, 1, 120, 24]
@@ -72,6 +72,15 @@ FW_INLINE fw_bf16 fw_to_bf16(int x) {  // what float cannot hold is cut with a s
   const bool fits = -16777216 <= x && x <= 16777216;
   return fw_to_bf16(fits ? float(x) : float(x >> 8 | ((x & 255) != 0)) * 256.0f);
 }
+template <int N>
+struct alignas(N < 8 ? 2 * N : 16) fw_bf16_pairs { unsigned at[N / 2]; };
+template <int N>
+FW_INLINE void fw_load_vector(const fw_bf16* from, float (&values)[N]) {  // one shift or one mask an element
+  const fw_bf16_pairs<N> raw = *reinterpret_cast<const fw_bf16_pairs<N>*>(from);
+#pragma unroll
+  for (int e = 0; e < N; ++e) values[e] = __uint_as_float(e % 2 ? raw.at[e / 2] & 0xffff0000u : raw.at[e / 2] << 16);
+}
+FW_INLINE void fw_load_vector(const fw_bf16* from, float (&values)[1]) { values[0] = fw_value(*from); }
 
 // N consecutive elements, moved in accesses of up to 16 bytes.
 template <typename Storage, int N>
@@ -100,7 +109,7 @@ FW_INLINE int fw_mul(int x, int b) { return int(unsigned(x) * unsigned(b)); }
 
 FW_INLINE float fw_sum(float a, float x) { return a + x; }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
 fw_reduction(const fw_f16* __restrict__ p_t0, const float* __restrict__ p_t1, fw_bf16* __restrict__ p_t2_mul, float* __restrict__ p_t3_reduction_add) {
   FW_SHARED(shared_bytes);
   float* const shared = reinterpret_cast<float*>(shared_bytes);
@@ -112,8 +121,32 @@ fw_reduction(const fw_f16* __restrict__ p_t0, const float* __restrict__ p_t1, fw
   const unsigned kept = (unsigned)(blockIdx.x) * 64 + threadIdx.y;
   const unsigned i0 = kept;
   const unsigned last = kept < 120 ? 3 : 0;
-#pragma unroll 4
-  for (unsigned r = (unsigned)(blockIdx.y) * 4 + threadIdx.x; r < last; r += 4) {
+  unsigned next = (unsigned)(blockIdx.y) * 16 + threadIdx.x;
+  for (; next + 12 < last; next += 16)
+#pragma unroll
+  for (unsigned g = 0; g < 4; ++g) {
+    const unsigned r = next + g * 4;
+    const unsigned i1 = r * 8;
+    const unsigned o_t0 = i0 * 24 + i1;
+    const unsigned o_t1 = i1;
+    const unsigned o_t2_mul = i0 * 24 + i1;
+    float v_t0[8];
+    fw_load_vector(p_t0 + o_t0, v_t0);
+    float v_t1[8];
+    fw_load_vector(p_t1 + o_t1, v_t1);
+    float w_t2_mul[8];
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const float t0 = v_t0[e];
+      const float t1 = v_t1[e];
+      const float t2_mul = fw_value(fw_to_bf16(fw_mul(t0, t1)));
+      w_t2_mul[e] = t2_mul;
+      acc0[0] = fw_sum(acc0[0], t2_mul);
+    }
+    fw_store_vector(reinterpret_cast<unsigned*>(p_t2_mul + o_t2_mul), fw_pack_bf16(w_t2_mul));
+  }
+#pragma unroll 1
+  for (unsigned r = next; r < last; r += 4) {  // what is left of the last group
     const unsigned i1 = r * 8;
     const unsigned o_t0 = i0 * 24 + i1;
     const unsigned o_t1 = i1;
@@ -137,6 +170,7 @@ fw_reduction(const fw_f16* __restrict__ p_t0, const float* __restrict__ p_t1, fw
   // acc0: one result for every kept element, from all threads of the block
 #pragma unroll
   for (int e = 0; e < 1; ++e) shared[lane * 1 + e] = acc0[e];
+#pragma unroll 1
   for (unsigned half = 2; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.x < half) {

@@ -1,4 +1,4 @@
-// fusewright 0.1.0, engine config: surface70 threads=256
+// fusewright 0.1.0, engine config: surface70 threads=512
 // t0 = input HALF [64, 16, 14, 14] stride [3136, 1, 224, 16]
 // t1_reduction_max = REDUCTION(X=t0) MAX compute FLOAT -> output FLOAT [1, 16, 1, 1] stride [16, 1, 16, 16]
 
@@ -40,6 +40,25 @@ __device__ __forceinline__ float fw_max_nan(float x, float y) {
 }
 #endif
 
+// The next launch of the stream may be put on the chip from here on; it waits for this one's end where it must.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ void fw_let_next_launch_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+#endif
+
+// Until the launch before this one has finished and its memory is visible. Loads of what it wrote must not be marked
+// read-only (`const __restrict__`): the compiler might move them up.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ void fw_wait_for_previous_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+#endif
+
 #define FW_INLINE __device__ __forceinline__
 
 FW_INLINE float fw_value(float x) { return x; }
@@ -68,8 +87,9 @@ FW_INLINE void fw_store_vector(Storage* to, const fw_vector<Storage, N>& raw) {
 
 FW_INLINE float fw_largest(float a, float x) { return fw_max_nan(a, x); }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(512, 2)
 fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0) {
+  fw_let_next_launch_start();
   FW_SHARED(shared_bytes);
   float* const shared = reinterpret_cast<float*>(shared_bytes);
   const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;
@@ -80,8 +100,23 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0) {
   const unsigned kept = (unsigned)(blockIdx.x) * 2 + threadIdx.x;
   const unsigned i1 = kept * 8;
   const unsigned last = kept < 2 ? 12544 : 0;
-#pragma unroll 4
-  for (unsigned r = (unsigned)(blockIdx.y) * 128 + threadIdx.y; r < last; r += 3072) {
+  unsigned next = (unsigned)(blockIdx.y) * 1024 + threadIdx.y;
+  for (; next + 768 < last; next += 12288)
+#pragma unroll
+  for (unsigned g = 0; g < 4; ++g) {
+    const unsigned r = next + g * 256;
+    const unsigned i0 = r;
+    const unsigned o_t0 = i0 * 16 + i1;
+    float v_t0[8];
+    fw_load_vector(p_t0 + o_t0, v_t0);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const float t0 = v_t0[e];
+      acc0[e] = fw_largest(acc0[e], t0);
+    }
+  }
+#pragma unroll 1
+  for (unsigned r = next; r < last; r += 256) {  // what is left of the last group
     const unsigned i0 = r;
     const unsigned o_t0 = i0 * 16 + i1;
     float v_t0[8];
@@ -96,7 +131,8 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0) {
   // acc0: one result for every kept vector, from all threads of the block
 #pragma unroll
   for (int e = 0; e < 8; ++e) shared[lane * 8 + e] = acc0[e];
-  for (unsigned half = 64; half > 0; half /= 2) {
+#pragma unroll 1
+  for (unsigned half = 128; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.y < half) {
 #pragma unroll
@@ -117,17 +153,18 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0) {
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-fw_combine_1(float* __restrict__ partial0, float* __restrict__ p_t1_reduction_max) {
+fw_combine_1(float* partial0, float* __restrict__ p_t1_reduction_max) {
   FW_SHARED(shared_bytes);
   float* const shared = reinterpret_cast<float*>(shared_bytes);
   const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;
-  const unsigned long long k = (unsigned long long)(blockIdx.x) * 8 + threadIdx.x;
-  const unsigned long long i0 = k;
+  const unsigned k = (unsigned)(blockIdx.x) * 8 + threadIdx.x;
+  const unsigned i0 = k;
 
+  fw_wait_for_previous_launch();
   float acc0[1] = {__uint_as_float(0xff800000u)};
   if (k < 16) {
 #pragma unroll 8
-    for (unsigned long long split = threadIdx.y; split < 24; split += 32) {
+    for (unsigned split = threadIdx.y; split < 12; split += 32) {
       acc0[0] = fw_largest(acc0[0], partial0[split * 16 + k]);
     }
   }
@@ -135,6 +172,7 @@ fw_combine_1(float* __restrict__ partial0, float* __restrict__ p_t1_reduction_ma
   // acc0: one result for every kept element, from all threads of the block
 #pragma unroll
   for (int e = 0; e < 1; ++e) shared[lane * 1 + e] = acc0[e];
+#pragma unroll 1
   for (unsigned half = 16; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.y < half) {

@@ -75,6 +75,7 @@ impl Case {
             grid: [1; 3],
             block: [1; 3],
             shared_bytes: 0,
+            starts_early: false,
             parameters: values.iter().zip(ids(values.len())).map(parameter).collect(),
         };
         Self { source: Source { text: text.to_owned(), launches: vec![launch], workspace_bytes: 0 }, values }

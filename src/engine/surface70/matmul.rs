@@ -7,8 +7,9 @@ use super::pass::{
     to_u32,
 };
 use super::sweep::span;
-use super::{EngineConfig, Knob, NAME};
+use super::{EngineConfig, NAME};
 use crate::device::Device;
+use crate::engine::Knob;
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{DataType, FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
@@ -262,6 +263,7 @@ fn launch(graph: &FinalizedGraph, matmul: &MatmulKernel, partials: &[Parameter],
         grid: [to_u32(batch * tiles(m, tile.block_m) * tiles(n, tile.block_n)), 1, 1],
         block: [tile.threads(), 1, 1],
         shared_bytes: shared_bytes(tile),
+        starts_early: false,
         parameters,
     }
 }

@@ -8,7 +8,7 @@ mod matmul;
 mod pass;
 mod sweep;
 
-use super::{Engine, EngineConfig, Knob};
+use super::{Engine, EngineConfig};
 use crate::device::{ComputeCapability, Device};
 use crate::fusion::{Fusion, Pattern};
 use crate::graph::{Attributes, DataType, FinalTensor, FinalizedGraph, Operation, PointwiseMode, Port, TensorId};
@@ -100,7 +100,7 @@ impl Engine for Surface70 {
     fn candidates(&self, supported: &Supported, device: &Device) -> Vec<EngineConfig> {
         match supported.fusion().pattern() {
             Pattern::Matmul => matmul::candidates(supported.fusion(), device),
-            _ => vec![EngineConfig { engine: NAME, knobs: vec![(Knob::Threads, 256)] }],
+            _ => pass::candidates(supported.fusion()),
         }
     }
 

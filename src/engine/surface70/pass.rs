@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use super::NAME;
 use super::sweep::{SweepRequest, plan};
 use crate::device::Device;
 use crate::engine::{EngineConfig, Knob};
@@ -17,11 +18,20 @@ use crate::kernel::{
 /// Alignment of workspace regions, in bytes.
 const WORKSPACE_ALIGNMENT: u64 = 256;
 
-/// Blocks of 256 threads that fill one multiprocessor.
-const BLOCKS_PER_SM: i64 = 8;
+/// Threads of a multiprocessor that keep enough loads under way, each four.
+const THREADS_PER_SM: i64 = 1024;
+
+/// Threads of a block that reduces without being split.
+const THREADS: u32 = 256;
 
 /// Points a thread reduces at least before the reduced axes are split further.
 const POINTS_PER_THREAD: i64 = 4;
+
+/// Threads of a block that shares its kept points with others.
+pub(super) const SPLIT_THREADS: u32 = 512;
+
+/// Partials of a kept point, of which the combination sums the splits of one in few steps.
+const MOST_SPLITS: i64 = 1024;
 
 /// Kept elements from which a combination reads whole lines of partials.
 const WIDE_COMBINE: i64 = 4096;
@@ -33,6 +43,16 @@ pub(super) struct Pass {
     stores: Vec<TensorId>,
     accumulations: Vec<Accumulation>,
     reduced: BTreeSet<usize>,
+}
+
+/// Threads of a block, the best first. Reductions that are split run all at once, so fewer and larger blocks leave
+/// fewer partials; pointwise passes run at the bandwidth of a copy with any of these.
+pub(super) fn candidates(fusion: &Fusion) -> Vec<EngineConfig> {
+    let graph = fusion.graph();
+    let reduces = graph.operation_ids().any(|id| !accumulations(graph, id).is_empty());
+    let threads: &[u32] = if reduces { &[SPLIT_THREADS, 1024, 256] } else { &[256, 512, 128] };
+    let config = |&threads: &u32| EngineConfig { engine: NAME, knobs: vec![(Knob::Threads, threads)] };
+    threads.iter().map(config).collect()
 }
 
 /// Lowers every operation of the graph.
@@ -131,7 +151,8 @@ pub(super) fn lower_pass(
     if pass.accumulations.is_empty() {
         push_pointwise(sweep, config.knob(Knob::Threads, 256), kernel);
     } else {
-        push_reduction(graph, sweep, pass.accumulations, device, kernel);
+        let shape = ReductionShape::choose(&sweep, config.knob(Knob::Threads, SPLIT_THREADS), device);
+        push_reduction(graph, sweep, pass.accumulations, shape, kernel);
     }
 }
 
@@ -142,6 +163,7 @@ fn push_pointwise(sweep: Sweep, threads: u32, kernel: &mut Kernel) {
         grid: [to_u32((vectors + i64::from(threads) - 1) / i64::from(threads)), 1, 1],
         block: [threads, 1, 1],
         shared_bytes: 0,
+        starts_early: false,
         parameters: sweep_parameters(&sweep),
     };
     kernel.functions.push(Function { launch, body: Body::Pointwise(PointwiseKernel { sweep, threads }) });
@@ -151,12 +173,11 @@ fn push_reduction(
     graph: &FinalizedGraph,
     sweep: Sweep,
     accumulations: Vec<Accumulation>,
-    device: &Device,
+    shape: ReductionShape,
     kernel: &mut Kernel,
 ) {
     let kept = sweep.space.points_where(false);
     let count = sweep.space.points_where(true);
-    let shape = ReductionShape::choose(&sweep, device);
     let kept_axes = kept_space(&sweep.space);
     let partials = if shape.splits > 1 {
         partial_regions(kernel, accumulations.len(), i64::from(shape.splits) * kept)
@@ -172,6 +193,7 @@ fn push_reduction(
         grid: [shape.blocks, shape.splits, 1],
         block: [shape.columns, shape.rows, 1],
         shared_bytes: shape.columns * shape.rows * accumulators * 4,
+        starts_early: false,
         parameters,
     };
     let body = Body::Reduction(ReductionKernel {
@@ -199,20 +221,28 @@ struct ReductionShape {
 }
 
 impl ReductionShape {
-    /// 256 threads; as many along the vector axis as it has vectors, so that a warp reads whole lines; blocks enough
-    /// to fill the device, by splitting the reduced points where the kept ones do not.
-    fn choose(sweep: &Sweep, device: &Device) -> Self {
+    /// As many threads along the vector axis as it has vectors, so that a warp reads whole lines; where the kept points
+    /// do not fill the device the reduced ones are split, among blocks of `threads` that all run at once: large ones,
+    /// so that few partials are left to combine.
+    fn choose(sweep: &Sweep, threads: u32, device: &Device) -> Self {
+        let whole = Self::of_blocks(sweep, THREADS, device);
+        if whole.splits == 1 { whole } else { Self::of_blocks(sweep, threads, device) }
+    }
+
+    /// Blocks of `threads`, split until they fill the device.
+    fn of_blocks(sweep: &Sweep, threads: u32, device: &Device) -> Self {
         let reduce_vector = sweep.space.axes.last().is_some_and(|axis| axis.reduced);
         let along = vectors_where(sweep, |axis| axis.reduced == reduce_vector);
         let across = sweep.space.points_where(!reduce_vector);
-        let columns = power_of_two_within(along, 256);
-        let rows = 256 / columns;
+        let columns = power_of_two_within(along, threads);
+        let rows = threads / columns;
         let (kept, kept_threads) = if reduce_vector { (across, rows) } else { (along, columns) };
         let (reduced, reduced_threads) = if reduce_vector { (along, columns) } else { (across, rows) };
         let blocks = (kept + i64::from(kept_threads) - 1) / i64::from(kept_threads);
-        let wanted = (i64::from(device.sm_count) * BLOCKS_PER_SM) / blocks;
+        let resident = (THREADS_PER_SM / i64::from(threads)).max(1);
+        let wanted = i64::from(device.sm_count) * resident / blocks;
         let useful = reduced / (i64::from(reduced_threads) * POINTS_PER_THREAD);
-        let splits = wanted.min(useful).clamp(1, 1024);
+        let splits = wanted.min(useful).clamp(1, MOST_SPLITS);
         Self { reduce_vector, columns, rows, blocks: to_u32(blocks), splits: to_u32(splits) }
     }
 }
@@ -238,6 +268,7 @@ pub(super) fn push_combine(
         grid: [to_u32((kept + i64::from(columns) - 1) / i64::from(columns)), 1, 1],
         block: [columns, rows, 1],
         shared_bytes: columns * rows * 4,
+        starts_early: true,
         parameters: partials.into_iter().chain(targets).collect(),
     };
     let body = Body::Combine(CombineKernel { space, accumulations, splits, columns, rows, count });
@@ -364,14 +395,14 @@ mod tests {
             targets: pass.accumulations.iter().map(|accumulation| accumulation.target).collect(),
             reduced: pass.reduced,
         });
-        ReductionShape::choose(&sweep, &Device::typical(ComputeCapability::SM_90))
+        ReductionShape::choose(&sweep, 512, &Device::typical(ComputeCapability::SM_90))
     }
 
     #[test]
     fn few_kept_elements_split_the_reduced_ones() {
         let channels = shape([64, 64, 56, 56], [1, 64, 1, 1]);
         assert!(!channels.reduce_vector && channels.splits > 1);
-        assert_eq!((channels.columns, channels.rows, channels.blocks), (16, 16, 1));
+        assert_eq!((channels.columns, channels.rows, channels.blocks), (16, 32, 1));
         let pixels = shape([64, 1024, 56, 56], [64, 1, 56, 56]);
         assert_eq!((pixels.reduce_vector, pixels.columns, pixels.rows, pixels.splits), (true, 256, 1, 1));
     }

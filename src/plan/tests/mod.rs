@@ -88,6 +88,7 @@ impl Case {
             grid: [1, 1, 1],
             block: [32, 1, 1],
             shared_bytes: 100 << 10,
+            starts_early: false,
             parameters: vec![tensor(10), scalar(3), scalar(4), tensor(-1), Parameter::Workspace { offset: 256 }],
         }
     }
