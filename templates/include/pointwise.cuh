@@ -130,8 +130,18 @@ FW_INLINE fw_logistic_t fw_logistic(float x) {
 FW_INLINE float fw_gate(float x, float s) { return s == 0.0f ? copysignf(0.0f, x) : x * s; }
 
 //@ fw_logistic_base2: FW_INLINE fw_fast_exp2 fw_fast_reciprocal
-// 1 / (1 + 2^-t): two special functions and an addition. The error of t grows with |t|; results below 2^-126 are 0.
-FW_INLINE float fw_logistic_base2(float t) { return fw_fast_reciprocal(1.0f + fw_fast_exp2(-t)); }
+// s = 1 / (1 + 2^-t) and s·(1 - s), which is accurate on either side: two special functions and a few operations. The
+// error of t grows with |t|; what lies below 2^-126 is 0.
+struct fw_logistic_base2_t { float up, slope; };
+FW_INLINE fw_logistic_base2_t fw_logistic_base2(float t) {
+  const float e = fw_fast_exp2(-t);
+  const float s = fw_fast_reciprocal(1.0f + e);
+  return {s, t < 0.0f ? fmaf(-s, s, s) : e * s * s};
+}
+
+//@ fw_clamp: FW_INLINE
+// For factors of what has vanished beyond the bound.
+FW_INLINE float fw_clamp(float x, float bound) { return fminf(fmaxf(x, -bound), bound); }
 
 //@ fw_sigmoid: FW_INLINE fw_logistic
 FW_INLINE float fw_sigmoid(float x) { return fw_logistic(x).up; }
@@ -155,17 +165,19 @@ FW_INLINE float fw_softplus(float x, float beta) {
   return z != z ? z : linear + log1pf(expf(-fabsf(z))) / beta;
 }
 
-//@ fw_softplus_bwd: FW_INLINE fw_logistic
-FW_INLINE float fw_softplus_bwd(float dy, float x, float beta) { return dy * fw_logistic(beta * x).up; }
+//@ fw_softplus_bwd: FW_INLINE fw_logistic_base2
+FW_INLINE float fw_softplus_bwd(float dy, float x, float beta) {
+  return dy * fw_logistic_base2(1.4426950408889634f * beta * x).up;
+}
 
 //@ fw_swish: FW_INLINE fw_logistic_base2 fw_gate
 // log2(e) is folded into beta.
-FW_INLINE float fw_swish(float x, float beta) { return fw_gate(x, fw_logistic_base2(1.4426950408889634f * beta * x)); }
+FW_INLINE float fw_swish(float x, float beta) { return fw_gate(x, fw_logistic_base2(1.4426950408889634f * beta * x).up); }
 
-//@ fw_swish_bwd: FW_INLINE fw_logistic fw_gate
+//@ fw_swish_bwd: FW_INLINE fw_logistic_base2 fw_clamp
 FW_INLINE float fw_swish_bwd(float dy, float x, float beta) {
-  const fw_logistic_t s = fw_logistic(beta * x);
-  return dy * (s.up + fw_gate(beta * x, s.slope));
+  const fw_logistic_base2_t s = fw_logistic_base2(1.4426950408889634f * beta * x);
+  return dy * fmaf(fw_clamp(beta * x, 128.0f), s.slope, s.up);
 }
 
 //@ fw_normal_cdf: FW_INLINE
@@ -184,15 +196,16 @@ FW_INLINE float fw_gelu_bwd(float dy, float x) {
 // 0.5·x·(1 + tanh u) = x·sigmoid(2u): no cancellation for negative x. The factors hold log2(e); at -∞ a finite x
 // makes the product with the vanished sigmoid a zero.
 FW_INLINE float fw_gelu_approx_tanh(float x) {
-  const float t = x * fmaf(0.10294324044f, x * x, 2.3022081987f);
-  return fmaxf(x, -3.402823466e38f) * fw_logistic_base2(t);
+  const float t = x * fmaf(0.10294323958f, x * x, 2.3022081987f);
+  return fmaxf(x, -3.402823466e38f) * fw_logistic_base2(t).up;
 }
 
-//@ fw_gelu_approx_tanh_bwd: FW_INLINE fw_logistic fw_gate
+//@ fw_gelu_approx_tanh_bwd: FW_INLINE fw_logistic_base2 fw_clamp
 FW_INLINE float fw_gelu_approx_tanh_bwd(float dy, float x) {
-  const fw_logistic_t s = fw_logistic(1.5957691216057308f * (x + 0.044715f * x * x * x));
-  const float steepness = 1.5957691216057308f * x * (1.0f + 0.134145f * x * x);
-  return dy * (s.up + fw_gate(steepness, s.slope));
+  const fw_logistic_base2_t s = fw_logistic_base2(x * fmaf(0.10294323958f, x * x, 2.3022081987f));
+  const float near = fw_clamp(x, 32.0f);
+  const float steepness = near * fmaf(0.21406444882f, near * near, 1.5957691216f);
+  return dy * fmaf(steepness, s.slope, s.up);
 }
 
 //@ fw_cmp_eq: FW_INLINE

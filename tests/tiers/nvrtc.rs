@@ -7,7 +7,7 @@ use fusewright::device::{ComputeCapability, Device};
 use fusewright::graph::Graph;
 use libtest_mimic::{Failed, Trial};
 
-use crate::{cases, data, pipeline, tier};
+use crate::{cases, data, modes, pipeline, tier};
 
 /// Chips with a newer NVRTC; sm_70 needs a 12.x one.
 const CHIPS: [(u32, u32); 6] = [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0)];
@@ -37,6 +37,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         }
         for case in cases::wide() {
             trials.push(trial(format!("nvrtc::{}::sm_90", case.name), case.graph, (9, 0)));
+        }
+        for case in modes::cases() {
+            trials.push(trial(format!("nvrtc::modes::{}::sm_90", case.name), case.graph, (9, 0)));
         }
         for (name, graph) in data::suite_of_engines() {
             trials.push(trial(format!("nvrtc::{name}::sm_90"), graph, (9, 0)));

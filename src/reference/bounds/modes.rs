@@ -23,8 +23,8 @@ pub enum Accuracy {
 /// an exponent is multiplied by the size of that exponent.
 ///
 /// y is the exact result, x the operand of a forward mode and the forward input of a backward one, u = √(2/π)·(x +
-/// 0.044715x³), s the logistic function. Where a form lets an intermediate vanish below 2^-126, the unit is that of a
-/// number no smaller than the factor times 2^-103, so that one unit is 2^-126 of the factor.
+/// 0.044715x³), s the logistic function. Where a form lets an intermediate vanish below 2^-126, 2^-103 times the factor
+/// that is named is added, so that one ulp of `FLOAT` is 2^-126 of that factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// y.
@@ -39,11 +39,11 @@ pub enum Unit {
     Gelu,
     /// |y|·(1 + |2u|), and |x| vanishing.
     GeluTanh,
-    /// |dy|·(Φ(x) + |x|·φ(x))·(1 + x²), and |dy| vanishing.
+    /// |dy|·(Φ(x) + |x|·φ(x))·(1 + x²), and |dy|·(1 + |x|) vanishing.
     GeluTerms,
-    /// |dy|·(s(2u) + |2xu′|·s(2u)·s(−2u))·(1 + |2u|), and |dy| vanishing.
+    /// |dy|·(s(2u) + |2xu′|·s(2u)·s(−2u))·(1 + |2u|), and |dy|·(1 + |2xu′|) vanishing.
     GeluTanhTerms,
-    /// |dy|·(s(βx) + |βx|·s(βx)·s(−βx))·(1 + |βx|), and |dy| vanishing.
+    /// |dy|·(s(βx) + |βx|·s(βx)·s(−βx))·(1 + |βx|), and |dy|·(1 + |βx|) vanishing.
     SwishTerms,
     /// |y|, and |dy| vanishing.
     Gradient,
@@ -146,9 +146,9 @@ pub const ACCURACY: [ModeAccuracy; 51] = {
         row(M::SigmoidBwd, Ulps(8.0), Unit::Gradient, "s(x)·s(−x): `expf`, `rcp.approx`", GRADIENT),
         row(M::EluBwd, Ulps(6.0), Unit::Gradient, "`expf`: 2 ulp", GRADIENT),
         row(M::GeluBwd, Ulps(8.0), Unit::GeluTerms, "`erfcf`: 4 ulp, `expf`: 2 ulp", GRADIENT),
-        row(M::GeluApproxTanhBwd, Ulps(8.0), Unit::GeluTanhTerms, "`expf`, `rcp.approx`", GRADIENT),
-        row(M::SoftplusBwd, Ulps(6.0), Unit::BetaGradient, "`expf`, `rcp.approx`", GRADIENT),
-        row(M::SwishBwd, Ulps(8.0), Unit::SwishTerms, "`expf`, `rcp.approx`", GRADIENT),
+        row(M::GeluApproxTanhBwd, Ulps(8.0), Unit::GeluTanhTerms, "`ex2.approx`, `rcp.approx`", GRADIENT),
+        row(M::SoftplusBwd, Ulps(6.0), Unit::BetaGradient, "`ex2.approx`, `rcp.approx`", GRADIENT),
+        row(M::SwishBwd, Ulps(8.0), Unit::SwishTerms, "`ex2.approx`, `rcp.approx`", GRADIENT),
         row(M::CmpEq, Exact, Unit::Result, "comparison", COMPARISON),
         row(M::CmpNeq, Exact, Unit::Result, "comparison", "true with a NaN; −0 = +0"),
         row(M::CmpGt, Exact, Unit::Result, "comparison", COMPARISON),
@@ -210,27 +210,36 @@ impl Unit {
             Self::GeluTanh => y * (1.0 + gelu_exponent(first).abs()) + lost,
             Self::Gradient => y + lost,
             Self::BetaGradient => y * (1.0 + (beta * x).abs()) + lost,
-            Self::GeluTerms | Self::GeluTanhTerms | Self::SwishTerms => first.abs() * self.terms(beta, x) + lost,
+            Self::GeluTerms | Self::GeluTanhTerms | Self::SwishTerms => first.abs() * self.terms(beta, x),
         }
     }
 
     /// The sum of the magnitudes of the two terms of a derivative, each times what the error of its exponent is
-    /// multiplied by; 1 where they overflow.
+    /// multiplied by, and what is lost where the logistic function vanishes; 1 where they overflow.
     fn terms(self, beta: f64, x: f64) -> f64 {
-        let density = (-0.5 * x * x).exp() / (2.0 * PI).sqrt();
-        let (z, steepness) = match self {
-            Self::GeluTanhTerms => (gelu_exponent(x), gelu_exponent(1.0) / 1.044_715 * x * (1.0 + 0.134_145 * x * x)),
-            _ => (beta * x, beta * x),
+        let (z, growth) = match self {
+            Self::GeluTerms => (x * x, x.abs()),
+            Self::GeluTanhTerms => (gelu_exponent(x).abs(), (8.0 / PI).sqrt() * (x * (1.0 + 0.134_145 * x * x)).abs()),
+            _ => ((beta * x).abs(), (beta * x).abs()),
         };
-        let sum = match self {
-            // Φ(x) is less than the logistic function of 2x on the right, and than φ(x) on the left.
-            Self::GeluTerms => {
-                (1.0 + x * x) * ((x > 0.0).then(|| logistic(2.0 * x)).unwrap_or(density) + x.abs() * density)
-            }
-            _ => (1.0 + z.abs()) * (logistic(z) + steepness.abs() * logistic(z) * logistic(-z)),
+        let (value, slope) = match self {
+            Self::GeluTerms => normal_bounds(x),
+            Self::GeluTanhTerms => (logistic(gelu_exponent(x)), logistic(z) * logistic(-z)),
+            _ => (logistic(beta * x), logistic(z) * logistic(-z)),
         };
+        let sum = (1.0 + z) * (value + growth * slope) + VANISHING * (1.0 + growth.min(FARTHEST));
         if sum.is_finite() { sum } else { 1.0 }
     }
+}
+
+/// Beyond this growth of its second term every derivative is 0 or 1 in `FLOAT`.
+const FARTHEST: f64 = 1e4;
+
+/// Upper bounds of Φ and φ: Φ(x) is less than the logistic function of 2x on the right, and than φ(x) on the left (or
+/// not much more).
+fn normal_bounds(x: f64) -> (f64, f64) {
+    let density = (-0.5 * x * x).exp() / (2.0 * PI).sqrt();
+    (if x > 0.0 { logistic(2.0 * x) } else { density }, density)
 }
 
 /// 2u.
@@ -247,15 +256,15 @@ impl fmt::Display for Unit {
         f.write_str(match self {
             Self::Result => "y",
             Self::Clip => "\\|y\\| + \\|lower clip\\| + \\|slope·x\\|",
-            Self::Swish => "y·(1 + \\|βx\\|); x·2^-103",
+            Self::Swish => "y·(1 + \\|βx\\|) + x·2^-103",
             Self::Softplus => "y·(1 + \\|βx\\|)",
-            Self::Gelu => "y·(1 + x²); x·2^-103",
-            Self::GeluTanh => "y·(1 + \\|2u\\|); x·2^-103",
-            Self::GeluTerms => "dy·(Φ + \\|x\\|φ)·(1 + x²); dy·2^-103",
-            Self::GeluTanhTerms => "dy·(s(2u) + \\|2xu′\\|·s(2u)·s(−2u))·(1 + \\|2u\\|); dy·2^-103",
-            Self::SwishTerms => "dy·(s(βx) + \\|βx\\|·s(βx)·s(−βx))·(1 + \\|βx\\|); dy·2^-103",
-            Self::Gradient => "y; dy·2^-103",
-            Self::BetaGradient => "y·(1 + \\|βx\\|); dy·2^-103",
+            Self::Gelu => "y·(1 + x²) + x·2^-103",
+            Self::GeluTanh => "y·(1 + \\|2u\\|) + x·2^-103",
+            Self::GeluTerms => "dy·(Φ + \\|x\\|φ)·(1 + x²) + dy·(1 + \\|x\\|)·2^-103",
+            Self::GeluTanhTerms => "dy·(s(2u) + \\|2xu′\\|·s(2u)·s(−2u))·(1 + \\|2u\\|) + dy·(1 + \\|2xu′\\|)·2^-103",
+            Self::SwishTerms => "dy·(s(βx) + \\|βx\\|·s(βx)·s(−βx))·(1 + \\|βx\\|) + dy·(1 + \\|βx\\|)·2^-103",
+            Self::Gradient => "y + dy·2^-103",
+            Self::BetaGradient => "y·(1 + \\|βx\\|) + dy·2^-103",
         })
     }
 }

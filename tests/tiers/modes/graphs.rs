@@ -38,6 +38,7 @@ pub(crate) fn cases() -> Vec<ModeCase> {
         let every = Operands::Every(data_type);
         cases.push(case(format!("arithmetic_{suffix}"), every, arithmetic()));
         cases.push(case(format!("elementary_{suffix}"), every, elementary()));
+        cases.push(case(format!("trigonometric_{suffix}"), every, trigonometric()));
         cases.push(case(format!("activations_{suffix}"), every, activations()));
         cases.push(case(format!("gradients_{suffix}"), Operands::Gradients(data_type), gradients()));
     }
@@ -60,7 +61,11 @@ fn arithmetic() -> Vec<Pointwise> {
 }
 
 fn elementary() -> Vec<Pointwise> {
-    plain(&[M::Exp, M::Log, M::Erf, M::Sin, M::Cos, M::Tan, M::TanhFwd])
+    plain(&[M::Exp, M::Log, M::Erf, M::TanhFwd])
+}
+
+fn trigonometric() -> Vec<Pointwise> {
+    plain(&[M::Sin, M::Cos, M::Tan])
 }
 
 fn activations() -> Vec<Pointwise> {
