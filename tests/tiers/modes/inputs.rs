@@ -28,7 +28,7 @@ pub(crate) fn special() -> Vec<f32> {
 /// Half of them of any size, half near 1.
 fn other(bits: u32) -> f32 {
     let value = f32::from_bits(bits);
-    if bits % 2 == 0 && value.is_finite() { value } else { (bits as f32 / u32::MAX as f32 - 0.5) * 32.0 }
+    if bits.is_multiple_of(2) && value.is_finite() { value } else { (bits as f32 / u32::MAX as f32 - 0.5) * 32.0 }
 }
 
 /// Integers at which something changes, and small ones.

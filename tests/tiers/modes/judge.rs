@@ -58,6 +58,7 @@ fn find(graph: &FinalizedGraph, name: &str) -> Option<TensorId> {
     graph.tensor_ids().find(|&id| graph.tensor(id).name == name)
 }
 
+#[allow(clippy::print_stderr, reason = "asked for")]
 fn show(case: &ModeCase, pointwise: &Pointwise, worst: Worst) {
     if std::env::var_os(SHOW).is_some_and(|value| value == "1") {
         let Worst { ulps, share, operands } = worst;
