@@ -13,7 +13,7 @@ enum : Result { SUCCESS = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, NOT_FOUND
 struct Context { int retained = 0; } context;
 struct Event { std::chrono::steady_clock::time_point time; };
 struct Function { const char* name; int shared = 48 * 1024; };
-static Function functions[] = {{"scale_add"}, {"overrun"}, {"fault"}, {"hang"}};
+static Function functions[] = {{"scale_add"}, {"scale_add_early"}, {"overrun"}, {"fault"}, {"hang"}};
 static thread_local Context* current[8];
 static thread_local int depth = 0;
 static Result pending = SUCCESS;
@@ -116,12 +116,16 @@ Result cuFuncSetAttribute(Function* function, int attribute, int value) {
     function->shared = value;
     return SUCCESS;
 }
-Result cuLaunchKernel(Function* function, unsigned grid, unsigned, unsigned, unsigned block, unsigned, unsigned,
-                      unsigned shared, void*, void** arguments, void**) {
+struct Attribute { int id; char pad[4]; union { char bytes[64]; int value; }; };
+struct Config { unsigned grid[3], block[3], shared; void* stream; Attribute* attributes; unsigned attribute_count; };
+Result cuLaunchKernelEx(const Config* config, Function* function, void** arguments, void**) {
     NEEDS_CONTEXT;
-    if (grid == 0 || block == 0 || shared > unsigned(function->shared)) return INVALID_VALUE;
+    if (config->grid[0] == 0 || config->block[0] == 0 || config->shared > unsigned(function->shared)) return INVALID_VALUE;
     if (pending != SUCCESS) return pending;
     std::string name = function->name;
+    // 6 is programmatic stream serialization
+    const bool early = config->attribute_count == 1 && config->attributes[0].id == 6 && config->attributes[0].value == 1;
+    if (early != (name == "scale_add_early") || config->attribute_count > 1) return INVALID_VALUE;
     if (name == "fault") { pending = ILLEGAL_ADDRESS; return SUCCESS; }
     if (name == "hang") { pending = NOT_READY; return SUCCESS; }
     // (const float* x, float a, float b, float* y, unsigned char* scratch), six elements

@@ -149,6 +149,17 @@ fn several_launches_run_in_order_and_threads_share_a_plan() {
 }
 
 #[test]
+fn a_launch_that_waits_by_itself_is_marked() {
+    on_fake_driver("a_launch_that_waits_by_itself_is_marked", || {
+        let case = Case::new();
+        let early = |starts_early| Launch { starts_early, ..case.launch("scale_add_early") };
+        let run = |launch| run_on_device(&case.build(vec![launch]).unwrap(), &case.graph, &case.inputs());
+        assert!(run(early(true)).is_ok());
+        assert!(run(early(false)).is_err());
+    });
+}
+
+#[test]
 fn a_borrowed_stream_and_raw_pointers_serve_as_well() {
     on_fake_driver("a_borrowed_stream_and_raw_pointers_serve_as_well", || {
         let case = Case::new();
