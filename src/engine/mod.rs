@@ -5,6 +5,7 @@
 
 mod decision;
 mod floor;
+mod lowering;
 mod surface70;
 
 use std::fmt;
@@ -56,6 +57,16 @@ pub enum Knob {
     TileM,
     /// Columns of C of a block.
     TileN,
+    /// Depth of a mainloop step, in elements.
+    TileK,
+    /// Rows of C of a warp.
+    WarpM,
+    /// Columns of C of a warp.
+    WarpN,
+    /// Tiles of the operands in shared memory.
+    Stages,
+    /// Parts into which k is cut.
+    SplitK,
 }
 
 impl Knob {
@@ -65,6 +76,11 @@ impl Knob {
             Self::Threads => "threads",
             Self::TileM => "tile_m",
             Self::TileN => "tile_n",
+            Self::TileK => "tile_k",
+            Self::WarpM => "warp_m",
+            Self::WarpN => "warp_n",
+            Self::Stages => "stages",
+            Self::SplitK => "split_k",
         }
     }
 }

@@ -4,14 +4,13 @@
 //! It evaluates a stage value by value at each point of an iteration space, so it takes any DAG, any mix of types
 //! and layouts, and any extents.
 
-mod matmul;
-mod pass;
-mod sweep;
+mod gemm;
 
+use super::lowering::{MAX_SPATIAL, lower_passes};
 use super::{Engine, EngineConfig, Knob};
 use crate::device::{ComputeCapability, Device};
 use crate::fusion::{Fusion, Pattern};
-use crate::graph::{Attributes, DataType, FinalTensor, FinalizedGraph, Operation, PointwiseMode, Port, TensorId};
+use crate::graph::{Attributes, Convolution, DataType, FinalTensor, FinalizedGraph, Operation, PointwiseMode, Port, TensorId};
 use crate::kernel::{Kernel, has_integer_form};
 use crate::support::{Supported, is_disjoint};
 
@@ -90,7 +89,6 @@ impl Engine for Surface70 {
             return Err(format!("{capability} is older than sm_70"));
         }
         let fusion = supported.fusion();
-        pattern_is_taken(fusion)?;
         operations_are_taken(fusion)?;
         types_are_taken(fusion)?;
         outputs_are_taken(fusion)?;
@@ -99,8 +97,8 @@ impl Engine for Surface70 {
 
     fn candidates(&self, supported: &Supported, device: &Device) -> Vec<EngineConfig> {
         match supported.fusion().pattern() {
-            Pattern::Matmul => matmul::candidates(supported.fusion(), device),
-            _ => vec![EngineConfig { engine: NAME, knobs: vec![(Knob::Threads, 256)] }],
+            Pattern::Pointwise => vec![EngineConfig { engine: NAME, knobs: vec![(Knob::Threads, 256)] }],
+            _ => gemm::candidates(supported.fusion(), device),
         }
     }
 
@@ -114,17 +112,10 @@ impl Engine for Surface70 {
             workspace_bytes: 0,
         };
         match fusion.pattern() {
-            Pattern::Matmul => matmul::lower(fusion, config, device, &mut kernel),
-            _ => pass::lower(fusion, config, device, &mut kernel),
+            Pattern::Pointwise => lower_passes(fusion, config, device, &mut kernel),
+            _ => gemm::lower(fusion, config, device, &mut kernel),
         }
         kernel
-    }
-}
-
-fn pattern_is_taken(fusion: &Fusion) -> Result<(), String> {
-    match fusion.pattern() {
-        Pattern::Matmul | Pattern::Pointwise => Ok(()),
-        pattern => Err(format!("no {pattern:?} kernels yet")),
     }
 }
 
@@ -145,6 +136,7 @@ fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
         }
         Attributes::Reduction(_) | Attributes::GenStats => true,
         Attributes::Matmul(_) => matmul_is_taken(graph, operation),
+        Attributes::Convolution(convolution) => convolution_is_taken(graph, operation, convolution),
         _ => false,
     }
 }
@@ -176,15 +168,27 @@ fn matmul_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
     let overrides = [Port::M_OVERRIDE, Port::N_OVERRIDE, Port::K_OVERRIDE];
     let in_place = operation.input_tensors().any(|input| Some(input) == operation.result());
     let rank = operation.result().map_or(0, |c| graph.tensor(c).dim.len());
+    rank == 3 && !in_place && operands_are_taken(graph, operation) && overrides.iter().all(|&port| operation.input(port).is_none())
+}
+
+/// Convolutions that do not add to their result, of as many spatial axes as kernels have names for.
+fn convolution_is_taken(graph: &FinalizedGraph, operation: &Operation, convolution: &Convolution) -> bool {
+    let spatial = convolution.stride.len();
+    let in_place = operation.input_tensors().any(|input| Some(input) == operation.result());
+    let adds = convolution.alpha != 1.0 || convolution.beta != 0.0;
+    spatial <= MAX_SPATIAL && !adds && !in_place && operands_are_taken(graph, operation)
+}
+
+/// Combinations of operand and compute type that are computed as documented (`S*-COMB-*`).
+fn operands_are_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
     let compute = operation.compute_data_type.unwrap_or(DataType::Float);
-    let fits = operation.input_tensors().all(|input| match graph.tensor(input).data_type {
+    operation.input_tensors().all(|input| match graph.tensor(input).data_type {
         DataType::Int8 => compute == DataType::Int32,
         DataType::Half => matches!(compute, DataType::Float | DataType::Half),
         DataType::Fp8E4M3 | DataType::Fp8E5M2 => matches!(compute, DataType::Float | DataType::FastFloatForFp8),
         DataType::Float | DataType::BFloat16 => compute == DataType::Float,
         _ => false,
-    });
-    rank == 3 && !in_place && fits && overrides.iter().all(|&port| operation.input(port).is_none())
+    })
 }
 
 /// Packed booleans are written a byte at a time: every line must start on a byte, and all lines run along one axis.
@@ -194,9 +198,6 @@ fn booleans_are_taken(fusion: &Fusion) -> Result<(), String> {
     let mut line_axis = None;
     for id in packed {
         let axis = bit_axis(graph.tensor(id)).ok_or_else(|| not_on_bytes(graph, id))?;
-        if axis == Some(0) && fusion.pattern() == Pattern::Matmul {
-            return Err(format!("tensor {}: packed booleans along the batch", graph.describe_tensor(id)));
-        }
         if axis.is_some() && *line_axis.get_or_insert(axis) != axis {
             return Err(format!("tensor {}: packed booleans of two layouts", graph.describe_tensor(id)));
         }

@@ -1,4 +1,5 @@
-//! Graphs without a core as passes over iteration spaces.
+//! Pointwise operations and reductions as passes over iteration spaces: graphs without a core, and epilogues that start
+//! from accumulators in the workspace.
 //!
 //! Results of equal extents share one pass; a reduction joins the pass over its input. Usually there is exactly one.
 
@@ -11,7 +12,7 @@ use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, FinalizedGraph, OperationId, Port, ReductionMode, TensorId};
 use crate::kernel::{
     Accumulation, Axis, Body, CombineKernel, Function, IterationSpace, Kernel, Launch, Parameter, PointwiseKernel,
-    ReductionKernel, StageProgram, Sweep,
+    ReductionKernel, Register, StageProgram, Sweep,
 };
 
 /// Alignment of workspace regions, in bytes.
@@ -26,6 +27,23 @@ const POINTS_PER_THREAD: i64 = 4;
 /// Kept elements from which a combination reads whole lines of partials.
 const WIDE_COMBINE: i64 = 4096;
 
+/// The core's result as the passes find it: accumulators in the workspace, not rounded yet.
+#[derive(Clone, Debug)]
+pub(super) struct CoreAccumulators {
+    /// The core's result.
+    pub(super) tensor: TensorId,
+    /// Elements to the next coordinate of each graph axis.
+    pub(super) strides: Vec<i64>,
+    /// Class of the accumulators.
+    pub(super) register: Register,
+    /// Number of partial sums.
+    pub(super) splits: u32,
+    /// Elements of one partial sum.
+    pub(super) elements: i64,
+    /// Where they lie in the workspace.
+    pub(super) parameter: Parameter,
+}
+
 /// One pass: what is stored at each point, what is reduced.
 #[derive(Debug, PartialEq)]
 pub(super) struct Pass {
@@ -36,17 +54,30 @@ pub(super) struct Pass {
 }
 
 /// Lowers every operation of the graph.
-pub(super) fn lower(fusion: &Fusion, config: &EngineConfig, device: &Device, kernel: &mut Kernel) {
-    let graph = fusion.graph().clone();
+pub(in crate::engine) fn lower(fusion: &Fusion, config: &EngineConfig, device: &Device, kernel: &mut Kernel) {
     let operations: Vec<OperationId> = fusion.operations(Stage::Epilogue).collect();
-    let program = StageProgram::of(&graph, operations.iter().copied(), None);
-    for pass in passes(&graph, &operations) {
-        lower_pass(&graph, &program, pass, config, device, kernel);
+    lower_operations(fusion.graph(), &operations, None, config, device, kernel);
+}
+
+/// Lowers operations that may start from a core's accumulators; the core's own result is stored with them.
+pub(super) fn lower_operations(
+    graph: &FinalizedGraph,
+    operations: &[OperationId],
+    core: Option<&CoreAccumulators>,
+    config: &EngineConfig,
+    device: &Device,
+    kernel: &mut Kernel,
+) {
+    let result = core.map(|core| core.tensor);
+    let program = StageProgram::of(graph, operations.iter().copied(), result);
+    let stored = result.filter(|&tensor| !graph.tensor(tensor).is_virtual);
+    for pass in passes(graph, operations, stored) {
+        lower_pass(graph, &program, pass, core, config, device, kernel);
     }
 }
 
-/// Cuts operations into passes.
-pub(super) fn passes(graph: &FinalizedGraph, operations: &[OperationId]) -> Vec<Pass> {
+/// Cuts operations into passes; `core` is the stored result of a core.
+fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: Option<TensorId>) -> Vec<Pass> {
     let mut passes: Vec<Pass> = Vec::new();
     for &id in operations {
         for accumulation in accumulations(graph, id) {
@@ -64,7 +95,7 @@ pub(super) fn passes(graph: &FinalizedGraph, operations: &[OperationId]) -> Vec<
         }
     }
     let stored = operations.iter().copied().filter_map(|id| stored_result(graph, id));
-    for tensor in stored {
+    for tensor in core.into_iter().chain(stored) {
         let extents = &graph.tensor(tensor).dim;
         match passes.iter_mut().find(|pass| pass.extents == *extents) {
             Some(pass) => pass.stores.push(tensor),
@@ -111,10 +142,11 @@ fn reduced_axes(graph: &FinalizedGraph, accumulation: &Accumulation) -> BTreeSet
 }
 
 /// Lowers one pass, to one function or, where the reduced axes are split, to two.
-pub(super) fn lower_pass(
+fn lower_pass(
     graph: &FinalizedGraph,
     program: &StageProgram,
     pass: Pass,
+    core: Option<&CoreAccumulators>,
     config: &EngineConfig,
     device: &Device,
     kernel: &mut Kernel,
@@ -127,22 +159,24 @@ pub(super) fn lower_pass(
         stores: pass.stores,
         targets: pass.accumulations.iter().map(|accumulation| accumulation.target).collect(),
         reduced: pass.reduced,
+        core,
     });
+    let core = core.filter(|_| sweep.accumulators.is_some()).map(|core| core.parameter);
     if pass.accumulations.is_empty() {
-        push_pointwise(sweep, config.knob(Knob::Threads, 256), kernel);
+        push_pointwise(sweep, core, config.knob(Knob::Threads, 256), kernel);
     } else {
-        push_reduction(graph, sweep, pass.accumulations, device, kernel);
+        push_reduction(graph, sweep, core, pass.accumulations, device, kernel);
     }
 }
 
-fn push_pointwise(sweep: Sweep, threads: u32, kernel: &mut Kernel) {
+fn push_pointwise(sweep: Sweep, core: Option<Parameter>, threads: u32, kernel: &mut Kernel) {
     let vectors = vectors_where(&sweep, |_| true);
     let launch = Launch {
         function: function_name("pointwise", kernel),
         grid: [to_u32((vectors + i64::from(threads) - 1) / i64::from(threads)), 1, 1],
         block: [threads, 1, 1],
         shared_bytes: 0,
-        parameters: sweep_parameters(&sweep),
+        parameters: sweep_parameters(&sweep, core),
     };
     kernel.functions.push(Function { launch, body: Body::Pointwise(PointwiseKernel { sweep, threads }) });
 }
@@ -150,6 +184,7 @@ fn push_pointwise(sweep: Sweep, threads: u32, kernel: &mut Kernel) {
 fn push_reduction(
     graph: &FinalizedGraph,
     sweep: Sweep,
+    core: Option<Parameter>,
     accumulations: Vec<Accumulation>,
     device: &Device,
     kernel: &mut Kernel,
@@ -163,7 +198,7 @@ fn push_reduction(
     } else {
         Vec::new()
     };
-    let mut parameters = sweep_parameters(&sweep);
+    let mut parameters = sweep_parameters(&sweep, core);
     let targets = accumulations.iter().map(|accumulation| Parameter::Tensor(accumulation.target));
     parameters.extend(if partials.is_empty() { targets.collect() } else { partials.clone() });
     let accumulators = if shape.reduce_vector { 1 } else { sweep.vector as u32 };
@@ -269,9 +304,12 @@ fn vectors_where(sweep: &Sweep, counts: impl Fn(&Axis) -> bool) -> i64 {
     outer.iter().filter(|axis| counts(axis)).map(|axis| axis.extent).product::<i64>() * per_row
 }
 
-/// Operands, then stores; a tensor that is both appears once.
-pub(super) fn sweep_parameters(sweep: &Sweep) -> Vec<Parameter> {
-    program_parameters(sweep.program.loads(), &sweep.stores, |id| sweep.access[&id] == crate::kernel::Access::Parameter)
+/// Operands, then stores, then the core's accumulators; a tensor that is both operand and store appears once.
+fn sweep_parameters(sweep: &Sweep, core: Option<Parameter>) -> Vec<Parameter> {
+    let is_scalar = |id| sweep.access[&id] == crate::kernel::Access::Parameter;
+    let mut parameters = program_parameters(sweep.program.loads(), &sweep.stores, is_scalar);
+    parameters.extend(core);
+    parameters
 }
 
 /// Operands, then stores, each tensor once; host scalars by value.
@@ -333,7 +371,7 @@ mod tests {
     }
 
     fn passes_of(graph: &FinalizedGraph) -> Vec<Pass> {
-        passes(graph, &graph.operation_ids().collect::<Vec<_>>())
+        passes(graph, &graph.operation_ids().collect::<Vec<_>>(), None)
     }
 
     #[test]
@@ -363,6 +401,7 @@ mod tests {
             stores: pass.stores,
             targets: pass.accumulations.iter().map(|accumulation| accumulation.target).collect(),
             reduced: pass.reduced,
+            core: None,
         });
         ReductionShape::choose(&sweep, &Device::typical(ComputeCapability::SM_90))
     }
