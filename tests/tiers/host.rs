@@ -26,8 +26,8 @@ const ORACLE_BYTES: u64 = 16 << 20;
 const CONVOLUTIONS: [&str; 3] = ["fprop", "dgrad", "wgrad"];
 
 /// Work of a verdict graph, shrunk if need be: all of them together take seconds.
-const VERDICT_FLOPS: u64 = 1 << 24;
-const VERDICT_BYTES: u64 = 1 << 20;
+const VERDICT_FLOPS: u64 = 1 << 22;
+const VERDICT_BYTES: u64 = 1 << 19;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
