@@ -149,6 +149,20 @@ fn bilinear_does_not_read_neighbours_of_weight_zero() {
 }
 
 #[test]
+fn bilinear_agrees_with_the_oracle_in_either_layout() {
+    for dim in [&[2, 3, 5, 7][..], &[1, 8, 1, 9], &[2, 3, 4, 1, 5]] {
+        for is_channels_last in [true, false] {
+            let mut graph = float_graph();
+            let x = Tensor::new("x");
+            let x = graph.tensor(if is_channels_last { x.channels_last(dim) } else { x.row_major(dim) });
+            let y = graph.resample("up", bilinear(dim.len() - 2), x);
+            graph.set_output(y);
+            assert_agreement(&graph, true);
+        }
+    }
+}
+
+#[test]
 fn both_readings_of_bilinear_agree_on_constants_and_ranges() {
     let graph = forward(bilinear(2), &[2, 3, 4, 5]);
     assert!(resampled(&graph, &[2.5; 120]).0.iter().all(|&y| y == 2.5));
