@@ -34,6 +34,8 @@ pub struct Source {
     pub launches: Vec<Launch>,
     /// Workspace the launches share, in bytes.
     pub workspace_bytes: u64,
+    /// Whether FLOAT operands of the core are rounded to TF32 (D-14).
+    pub uses_tf32: bool,
 }
 
 /// Every template, parsed once. The delimiters cannot clash with CUDA's braces and percent signs.
@@ -89,7 +91,7 @@ pub fn render(kernel: &Kernel) -> Result<Source, Error> {
     let text = format!("{}\n{}\n\n{}", header(kernel), used.text(), functions.join("\n"));
     tracing::trace!(source = text, "rendered");
     let launches = kernel.functions.iter().map(|function| function.launch.clone()).collect();
-    Ok(Source { text, launches, workspace_bytes: kernel.workspace_bytes })
+    Ok(Source { text, launches, workspace_bytes: kernel.workspace_bytes, uses_tf32: kernel.uses_tf32() })
 }
 
 fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used) -> Result<String, Error> {

@@ -7,6 +7,7 @@ mod decision;
 mod floor;
 mod lowering;
 mod surface70;
+mod surface80;
 
 use std::fmt;
 
@@ -17,6 +18,7 @@ use crate::support::Supported;
 pub use decision::{Decision, Selection, decide, select};
 pub use floor::{Floor, core_type};
 pub use surface70::Surface70;
+pub use surface80::Surface80;
 
 /// A family of kernels.
 pub trait Engine: Sync + fmt::Debug {
@@ -45,7 +47,7 @@ pub trait Engine: Sync + fmt::Debug {
 }
 
 /// Every engine, the preferred first.
-pub static ENGINES: &[&dyn Engine] = &[&Surface70];
+pub static ENGINES: &[&dyn Engine] = &[&Surface80, &Surface70];
 
 /// A tunable of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -38,6 +38,16 @@ pub struct Kernel {
     pub workspace_bytes: u64,
 }
 
+impl Kernel {
+    /// Whether FLOAT operands of the core are rounded to TF32.
+    pub fn uses_tf32(&self) -> bool {
+        self.functions.iter().any(|function| match &function.body {
+            Body::Gemm(gemm) => matches!(gemm.multiply, Multiply::Mma { operand: MmaType::Tf32, .. }),
+            _ => false,
+        })
+    }
+}
+
 /// One `__global__` function with its launch.
 #[derive(Clone, Debug)]
 pub struct Function {

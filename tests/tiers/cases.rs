@@ -3,6 +3,7 @@
 //! Small graphs that together reach every skeleton, access kind, storage type, layout and reduction shape of the
 //! engines. A case is a name and a graph; what it must compute is what the CPU engine says.
 
+use crate::convolution_cases::convolutions;
 use fusewright::graph::{
     Attributes, DataType, Graph, Operation, Pointwise, PointwiseMode, Port, ReductionMode, Scalar, Tensor, TensorId,
 };
@@ -23,20 +24,21 @@ pub(crate) fn all() -> Vec<Case> {
     matmul_shapes(&mut cases);
     matmul_types(&mut cases);
     matmul_fusions(&mut cases);
+    convolutions(&mut cases);
     once_wrong(&mut cases);
     cases
 }
 
-fn graph(io: DataType) -> Graph {
+pub(crate) fn graph(io: DataType) -> Graph {
     Graph::new().io_data_type(io).intermediate_data_type(DataType::Float).compute_data_type(DataType::Float)
 }
 
-fn push(cases: &mut Vec<Case>, name: impl Into<String>, graph: Graph) {
+pub(crate) fn push(cases: &mut Vec<Case>, name: impl Into<String>, graph: Graph) {
     let name = name.into();
     cases.push(Case { graph: graph.name(name.clone()), name });
 }
 
-fn output(graph: &mut Graph, id: TensorId, data_type: DataType) {
+pub(crate) fn output(graph: &mut Graph, id: TensorId, data_type: DataType) {
     graph.set_output(id).data_type = Some(data_type);
 }
 

@@ -7,7 +7,7 @@ use fusewright::engine::Floor;
 use fusewright::graph::Graph;
 use fusewright::host_tensor::HostTensors;
 use fusewright::plan::{DeviceContext, Driver, ExecutionPlan, run_on_device};
-use fusewright::reference::{Distribution, bounds, compare, execute, random_inputs};
+use fusewright::reference::{BoundOptions, Distribution, bounds_with, compare, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
 
 use crate::pipeline::{self, Lowered};
@@ -74,7 +74,7 @@ fn agrees_with_cpu(
     inputs: &HostTensors,
     actual: &HostTensors,
 ) -> Result<(), Failed> {
-    let bounds = bounds(&lowered.graph, inputs)?;
+    let bounds = bounds_with(&lowered.graph, inputs, BoundOptions { tf32: lowered.source.uses_tf32 })?;
     let comparison = compare(&lowered.graph, &execute(&lowered.graph, inputs)?, actual, Some(&bounds))?;
     if comparison.is_match() {
         return Ok(());

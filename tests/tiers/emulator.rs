@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fusewright::emulator::EmulatedKernel;
 use fusewright::graph::Graph;
-use fusewright::reference::{Distribution, bounds, compare, execute, random_inputs};
+use fusewright::reference::{BoundOptions, Distribution, bounds_with, compare, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
 
 use crate::pipeline::{self, Lowered};
@@ -36,7 +36,7 @@ fn trial(name: String, graph: Graph) -> Trial {
 fn agrees(lowered: &Lowered, kernel: &EmulatedKernel, distribution: Distribution) -> Result<(), Failed> {
     let graph = &lowered.graph;
     let inputs = random_inputs(graph, 7, distribution)?;
-    let bounds = bounds(graph, &inputs)?;
+    let bounds = bounds_with(graph, &inputs, BoundOptions { tf32: lowered.source.uses_tf32 })?;
     let comparison = compare(graph, &execute(graph, &inputs)?, &kernel.run(graph, &inputs)?, Some(&bounds))?;
     if comparison.is_match() {
         Ok(())

@@ -10,6 +10,7 @@
 //! `FUSEWRIGHT_DATA` names the folder with the graph files where the binary runs away from its sources.
 
 mod cases;
+mod convolution_cases;
 mod data;
 mod device;
 mod emulator;

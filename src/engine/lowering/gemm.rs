@@ -238,3 +238,12 @@ impl Lowering<'_> {
         }
     }
 }
+
+/// Time of a combination of partial sums in steps of a mainloop (about 0.15 µs): launch, then every partial sum written
+/// and read once.
+pub(in crate::engine) fn combination_cost([b, m, n, _]: [i64; 4], splits: u32, device: &Device) -> f64 {
+    const STEP_SECONDS: f64 = 0.15e-6;
+    const LAUNCH_SECONDS: f64 = 3e-6;
+    let bytes = 8.0 * (b * m * n) as f64 * f64::from(splits);
+    (LAUNCH_SECONDS + bytes / device.bytes_per_second) / STEP_SECONDS
+}

@@ -1,5 +1,6 @@
 //! Lowering that engines share: passes over iteration spaces, and cores as matrix products.
 
+mod accept;
 mod epilogue;
 mod gemm;
 mod operand;
@@ -7,6 +8,7 @@ mod pass;
 mod problem;
 mod sweep;
 
-pub(super) use gemm::{GemmChoice, lower as lower_gemm};
+pub(super) use accept::{RELAXED, is_lowered};
+pub(super) use gemm::{GemmChoice, combination_cost, lower as lower_gemm};
 pub(super) use pass::lower as lower_passes;
-pub(super) use problem::{MAX_SPATIAL, Problem};
+pub(super) use problem::Problem;

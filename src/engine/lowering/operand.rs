@@ -108,10 +108,11 @@ impl Planner<'_> {
         &self.problem.operands[self.slot]
     }
 
-    /// Axes with more than one coordinate, one axis of the sweep each; `last` comes last.
+    /// Axes with more than one coordinate, or with padding, one axis of the sweep each; `last` comes last.
     fn space(&self, last: Option<usize>) -> (IterationSpace, Vec<Coordinate>) {
         let dim = &self.graph.tensor(self.tensor).dim;
-        let mut axes: Vec<usize> = (0..dim.len()).filter(|&axis| dim[axis] > 1 && Some(axis) != last).collect();
+        let counts = |&axis: &usize| dim[axis] > 1 || self.coordinates()[axis].bound.is_some();
+        let mut axes: Vec<usize> = (0..dim.len()).filter(counts).filter(|&axis| Some(axis) != last).collect();
         axes.extend(last);
         if axes.is_empty() {
             axes.push(0);
