@@ -7,8 +7,10 @@ use fusewright::reference::{Distribution, bounds, compare, evaluate_f64, execute
 use libtest_mimic::{Failed, Trial};
 
 use crate::cases::{self, Case};
+use crate::common::verdicts;
 use crate::data;
 use crate::pipeline;
+use crate::relaxed;
 
 /// Verdict graphs that are malformed: a reduction that reduces nothing, or a pointwise result that is not the
 /// broadcast of its operands.
@@ -21,7 +23,7 @@ const ORACLE_BYTES: u64 = 16 << 20;
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for case in cases::all() {
-        let Case { name, graph } = case;
+        let Case { name, graph, .. } = case;
         let suite = graph.clone();
         trials.push(Trial::test(format!("host::oracle::{name}"), move || agrees_with_oracle(&suite)));
         trials.push(Trial::test(format!("host::render::{name}"), move || renders_the_same_twice(&graph)));
@@ -32,6 +34,8 @@ pub(crate) fn trials() -> Vec<Trial> {
             trials.push(Trial::test(format!("host::oracle::{name}"), move || suite_agrees_with_oracle(&graph)));
         }
     }
+    trials.push(Trial::test("host::relaxed::cases_break_their_rules", relaxed::cases_break_their_rules));
+    trials.push(Trial::test("host::relaxed::every_relaxation_is_exercised", relaxed::every_relaxation_is_exercised));
     trials.push(Trial::test("host::data::suite_has_53_graphs", suite_is_complete));
     trials.push(Trial::test("host::data::verdicts_have_3979_graphs", verdicts_are_complete));
     trials
@@ -95,7 +99,7 @@ fn suite_is_complete() -> Result<(), Failed> {
 }
 
 fn verdicts_are_complete() -> Result<(), Failed> {
-    let records = data::verdicts()?;
+    let records = verdicts::read()?;
     if records.len() != 3979 {
         return Err(format!("{} verdict graphs", records.len()).into());
     }

@@ -10,6 +10,8 @@
 //! `FUSEWRIGHT_DATA` names the folder with the graph files where the binary runs away from its sources.
 
 mod cases;
+#[path = "../common/mod.rs"]
+mod common;
 mod data;
 mod device;
 mod emulator;
@@ -17,6 +19,7 @@ mod goldens;
 mod host;
 mod nvrtc;
 mod pipeline;
+mod relaxed;
 
 use libtest_mimic::{Arguments, Trial};
 
