@@ -85,7 +85,10 @@ fn check_all() -> Result<()> {
 
 /// A matmul with two operations before it and seven after; refused where a bias comes first.
 fn ten_operations(is_legal: bool) -> Graph {
-    let mut graph = Graph::new().io_data_type(DataType::Half).intermediate_data_type(DataType::Float);
+    let mut graph = Graph::new()
+        .io_data_type(DataType::Half)
+        .intermediate_data_type(DataType::Float)
+        .compute_data_type(DataType::Float);
     let matrix = |graph: &mut Graph, name: &str, dim: [i64; 3]| graph.tensor(Tensor::new(name).row_major(dim));
     let [a, scale] = [("A", [4, 256, 64]), ("scale", [4, 256, 1])].map(|(name, dim)| matrix(&mut graph, name, dim));
     let [b, bias] = [("B", [4, 64, 128]), ("bias", [4, 1, 128])].map(|(name, dim)| matrix(&mut graph, name, dim));
