@@ -18,9 +18,12 @@ const TURING: ComputeCapability = ComputeCapability::new(7, 5);
 const HOPPER: ComputeCapability = ComputeCapability::SM_90;
 const BLACKWELL: ComputeCapability = ComputeCapability::new(10, 0);
 
-/// Rules that no other case breaks, the chip on which a graph breaks them, and the graph. Matmul rows of surface 70 need
-/// a chip before sm_80: on later ones surface 80 or 90 takes such graphs as documented.
-const CASES: &[(&str, ComputeCapability, fn() -> Graph)] = &[
+/// Relaxed rules, the chip on which a graph breaks them, and the graph.
+type Relaxed = (&'static str, ComputeCapability, fn() -> Graph);
+
+/// Rules that no other case breaks. Matmul rows of surface 70 need a chip before sm_80: on later ones surface 80 or 90
+/// takes such graphs as documented.
+const CASES: &[Relaxed] = &[
     ("S70-CC", BLACKWELL, || matmul(Half, |_, a| a)),
     ("S70-COMB-BF16", VOLTA, || matmul(BFloat16, |_, a| a)),
     ("S70-G1-CC", TURING, || matmul(Half, |g, a| scaled(g, a, row_scale))),

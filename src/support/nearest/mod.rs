@@ -23,7 +23,8 @@ const PLACES: usize = 16;
 /// Edits that make a graph legal.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The edits as an instruction to people: `swap the first two inputs of operation 'add' (POINTWISE ADD)`.
+    /// The edits as instructions to people, with semicolons between: `swap the first two inputs of operation 'add'
+    /// (POINTWISE ADD)`.
     pub description: String,
     /// The surface that holds then.
     pub surface: SurfaceId,
@@ -137,12 +138,7 @@ fn is_consistent(edits: &[Edit]) -> bool {
     edits.iter().enumerate().all(|(place, edit)| edits[..place].iter().all(|earlier| !edit.collides_with(earlier)))
 }
 
-/// `a`, `a and b`, or `a, b and c`.
+/// One instruction after the other, with semicolons between.
 fn describe(graph: &FinalizedGraph, edits: &[Edit]) -> String {
-    let texts: Vec<String> = edits.iter().map(|edit| edit.describe(graph)).collect();
-    match texts.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, others)) => format!("{} and {last}", others.join(", ")),
-        None => String::new(),
-    }
+    edits.iter().map(|edit| edit.describe(graph)).collect::<Vec<_>>().join("; ")
 }

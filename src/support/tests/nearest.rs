@@ -127,7 +127,7 @@ fn a_trailing_reduction_is_left_to_another_graph() {
 #[test]
 fn two_tensors_are_padded() {
     let both =
-        "pad the strides of tensor 'A' (uid 1) to [768,24,1] and pad the strides of tensor 'B' (uid 2) to [1152,72,1]";
+        "pad the strides of tensor 'A' (uid 1) to [768,24,1]; pad the strides of tensor 'B' (uid 2) to [1152,72,1]";
     expect(
         lone_matmul,
         H90,
@@ -148,14 +148,14 @@ fn two_edits_of_different_kinds_are_made() {
             g.swap("add");
             g.t("A").alignment = 2;
         },
-        "swap the first two inputs of operation 'add' (POINTWISE ADD) and align the pointer of tensor 'A' (uid 1) to 16 bytes",
+        "swap the first two inputs of operation 'add' (POINTWISE ADD); align the pointer of tensor 'A' (uid 1) to 16 bytes",
     );
 }
 
 #[test]
 fn one_kind_of_edit_is_made_wherever_its_rule_is_broken() {
-    let pointers = "align the pointer of tensor 'A' (uid 1) to 16 bytes, align the pointer of tensor 'scale' (uid 2) to 16 bytes \
-                    and align the pointer of tensor 'B' (uid 4) to 16 bytes";
+    let pointers = "align the pointer of tensor 'A' (uid 1) to 16 bytes; align the pointer of tensor 'scale' (uid 2) to 16 bytes; \
+                    align the pointer of tensor 'B' (uid 4) to 16 bytes";
     expect(matmul_g1, H90, |g| ["A", "scale", "B"].iter().for_each(|name| g.t(name).alignment = 8), pointers);
 }
 
