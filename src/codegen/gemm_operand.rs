@@ -180,10 +180,8 @@ impl Element {
     /// A value of the operand tensor as an element of the tile.
     fn spell(&self, used: &mut Used, register: Register, value: &str) -> String {
         let data_type = self.data_type();
-        let same = matches!(
-            (register, data_type),
-            (Register::Float, DataType::Float) | (Register::Int, DataType::Int32)
-        );
+        let same =
+            matches!((register, data_type), (Register::Float, DataType::Float) | (Register::Int, DataType::Int32));
         used.add(names::storage_section(data_type));
         if same {
             return value.to_owned();

@@ -266,7 +266,12 @@ mod tests {
             shared_bytes: 0,
             parameters: Vec::new(),
         };
-        Source { text: String::new(), launches: functions.iter().map(launch).collect(), workspace_bytes: 0, uses_tf32: false }
+        Source {
+            text: String::new(),
+            launches: functions.iter().map(launch).collect(),
+            workspace_bytes: 0,
+            uses_tf32: false,
+        }
     }
 
     #[test]

@@ -65,11 +65,11 @@ impl Layer {
         } else {
             (vec![self.images, c], vec![k, c / g], vec![self.images, k])
         };
-        [[image, self.input.clone()].concat(), [filter, self.filter.clone()].concat(), [
-            result,
-            self.output_extents(),
+        [
+            [image, self.input.clone()].concat(),
+            [filter, self.filter.clone()].concat(),
+            [result, self.output_extents()].concat(),
         ]
-        .concat()]
     }
 
     fn tensor(&self, name: &str, dim: Vec<i64>, data_type: DataType) -> Tensor {
@@ -106,7 +106,11 @@ impl Layer {
     }
 
     /// The graph with its core; `change` turns operands into g1's results.
-    fn core(&self, direction: Direction, change: impl Fn(&mut Graph, usize, TensorId) -> TensorId) -> (Graph, TensorId) {
+    fn core(
+        &self,
+        direction: Direction,
+        change: impl Fn(&mut Graph, usize, TensorId) -> TensorId,
+    ) -> (Graph, TensorId) {
         let [first, second, compute, io] = self.types;
         let mut g = graph(io);
         let [one, other, result] = self.roles(direction);
@@ -168,38 +172,47 @@ fn shapes() -> Vec<(&'static str, Layer)> {
         ("1x1", Layer { filter: vec![1, 1], pre: vec![0, 0], post: vec![0, 0], ..small() }),
         ("stride_2", Layer { stride: vec![2, 2], ..small() }),
         ("dilated", Layer { dilation: vec![2, 1], pre: vec![2, 0], post: vec![1, 2], ..small() }),
-        ("strided_dilated_rotated", Layer {
-            stride: vec![3, 2],
-            dilation: vec![2, 2],
-            pre: vec![3, 2],
-            post: vec![2, 3],
-            mode: ConvolutionMode::Convolution,
-            ..small()
-        }),
+        (
+            "strided_dilated_rotated",
+            Layer {
+                stride: vec![3, 2],
+                dilation: vec![2, 2],
+                pre: vec![3, 2],
+                post: vec![2, 3],
+                mode: ConvolutionMode::Convolution,
+                ..small()
+            },
+        ),
         ("rotated_uneven_filter", Layer { filter: vec![2, 3], mode: ConvolutionMode::Convolution, ..small() }),
         ("ragged_channels", Layer { channels: [3, 5], ..small() }),
         ("one_channel", Layer { channels: [1, 1], images: 1, ..small() }),
         ("four_channels", Layer { channels: [4, 12], ..small() }),
         ("many_channels", Layer { channels: [72, 136], input: vec![5, 9], ..small() }),
-        ("1d", Layer {
-            input: vec![37],
-            filter: vec![5],
-            stride: vec![2],
-            dilation: vec![1],
-            pre: vec![2],
-            post: vec![1],
-            ..small()
-        }),
-        ("3d", Layer {
-            input: vec![4, 5, 6],
-            filter: vec![3, 2, 3],
-            stride: vec![1, 2, 1],
-            dilation: vec![1, 1, 2],
-            pre: vec![1, 0, 2],
-            post: vec![1, 1, 1],
-            channels: [8, 16],
-            ..small()
-        }),
+        (
+            "1d",
+            Layer {
+                input: vec![37],
+                filter: vec![5],
+                stride: vec![2],
+                dilation: vec![1],
+                pre: vec![2],
+                post: vec![1],
+                ..small()
+            },
+        ),
+        (
+            "3d",
+            Layer {
+                input: vec![4, 5, 6],
+                filter: vec![3, 2, 3],
+                stride: vec![1, 2, 1],
+                dilation: vec![1, 1, 2],
+                pre: vec![1, 0, 2],
+                post: vec![1, 1, 1],
+                channels: [8, 16],
+                ..small()
+            },
+        ),
         ("grouped", Layer { groups: 4, channels: [32, 64], ..small() }),
         ("grouped_ragged", Layer { groups: 3, channels: [9, 15], ..small() }),
         ("depthwise", Layer { groups: 16, channels: [16, 16], ..small() }),
@@ -288,7 +301,8 @@ fn epilogues(cases: &mut Vec<Case>) {
             push(cases, format!("conv_{}_bias_add_relu{label}", name(direction)), g);
         }
     }
-    let (mut g, core) = Layer { groups: 2, channels: [16, 32], ..Layer::small() }.core(Direction::Forward, |_, _, id| id);
+    let (mut g, core) =
+        Layer { groups: 2, channels: [16, 32], ..Layer::small() }.core(Direction::Forward, |_, _, id| id);
     let mut attributes = fusewright::graph::Pointwise::new(PointwiseMode::GenIndex);
     attributes.axis = Some(1);
     let channel = g.pointwise_with("channel", attributes, &[core]);
@@ -306,12 +320,22 @@ fn epilogues(cases: &mut Vec<Case>) {
 fn reductions(cases: &mut Vec<Case>) {
     let layer = Layer { channels: [16, 40], ..Layer::small() };
     for direction in DIRECTIONS {
-        for (label, kept) in [("all", 0b0000), ("channel", 0b0010), ("pixel", 0b1101), ("image", 0b0001), ("image_channel", 0b0011), ("row", 0b0100)] {
+        for (label, kept) in [
+            ("all", 0b0000),
+            ("channel", 0b0010),
+            ("pixel", 0b1101),
+            ("image", 0b0001),
+            ("image_channel", 0b0011),
+            ("row", 0b0100),
+        ] {
             for mode in [ReductionMode::Add, ReductionMode::Max] {
                 let (mut g, core) = layer.core(direction, |_, _, id| id);
                 let dim = g.tensor_mut(core).dim.clone();
-                let target: Vec<i64> =
-                    dim.iter().enumerate().map(|(axis, &extent)| if kept >> axis & 1 == 1 { extent } else { 1 }).collect();
+                let target: Vec<i64> = dim
+                    .iter()
+                    .enumerate()
+                    .map(|(axis, &extent)| if kept >> axis & 1 == 1 { extent } else { 1 })
+                    .collect();
                 let stored = g.pointwise("relu", PointwiseMode::ReluFwd, &[core]);
                 output(&mut g, stored, DataType::Half);
                 let reduced = g.reduction("reduced", mode, core, target);

@@ -14,7 +14,7 @@ use crate::pipeline::{self, Lowered};
 use crate::{cases, data, tier};
 
 /// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
-const VERDICT_GRAPHS: usize = 200;
+pub(crate) const VERDICT_GRAPHS: usize = 200;
 
 /// Multiply-adds that the CPU engine and the oracle compute in a few seconds.
 const WORK: u64 = 1 << 31;
@@ -30,11 +30,15 @@ pub(crate) fn trials() -> Vec<Trial> {
     let requirement = CONTEXT.as_ref().map(drop).map_err(Clone::clone);
     tier("device", requirement, "FUSEWRIGHT_REQUIRE_DEVICE", || {
         let suite = cases::all().into_iter().map(|case| (case.name, case.graph));
-        let small = |graph: &Graph| graph.finalize().is_ok_and(|graph| Floor::of(&graph).flops / 2 <= WORK);
         let count = std::env::var("FUSEWRIGHT_VERDICT_GRAPHS").ok().and_then(|count| count.parse().ok());
-        let verdicts = data::accepted_verdicts(count.unwrap_or(VERDICT_GRAPHS), small);
-        suite.chain(verdicts).map(|(name, graph)| trial(name, graph)).collect()
+        suite.chain(verdicts(count.unwrap_or(VERDICT_GRAPHS))).map(|(name, graph)| trial(name, graph)).collect()
     })
+}
+
+/// `count` verdict graphs that a GPU and the CPU engine run in a few seconds each.
+pub(crate) fn verdicts(count: usize) -> Vec<(String, Graph)> {
+    let small = |graph: &Graph| graph.finalize().is_ok_and(|graph| Floor::of(&graph).flops / 2 <= WORK);
+    data::accepted_verdicts(count, small)
 }
 
 fn trial(name: String, graph: Graph) -> Trial {

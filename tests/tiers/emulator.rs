@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fusewright::device::{ComputeCapability, Device};
 use fusewright::emulator::EmulatedKernel;
 use fusewright::graph::Graph;
 use fusewright::reference::{BoundOptions, Distribution, bounds_with, compare, execute, random_inputs};
@@ -16,15 +17,16 @@ const VERDICT_GRAPHS: usize = 60;
 pub(crate) fn trials() -> Vec<Trial> {
     let requirement = fusewright::emulator::compiler_version().map(drop).map_err(|error| error.to_string());
     tier("emulator", requirement, "FUSEWRIGHT_REQUIRE_EMULATOR", || {
-        let suite = cases::all().into_iter().map(|case| (case.name, case.graph));
+        let suite = cases::all().into_iter().map(|case| trial(case.name, case.graph, case.capability));
+        let typical = pipeline::typical_device().capability;
         let verdicts = data::small_verdicts(VERDICT_GRAPHS);
-        suite.chain(verdicts).map(|(name, graph)| trial(name, graph)).collect()
+        suite.chain(verdicts.into_iter().map(|(name, graph)| trial(name, graph, typical))).collect()
     })
 }
 
-fn trial(name: String, graph: Graph) -> Trial {
+fn trial(name: String, graph: Graph, capability: ComputeCapability) -> Trial {
     Trial::test(format!("emulator::{name}"), move || {
-        let lowered = pipeline::lower(&graph, &pipeline::typical_device())?;
+        let lowered = pipeline::lower(&graph, &Device::typical(capability))?;
         let kernel = EmulatedKernel::compile(&lowered.source, &cache_dir())?;
         for distribution in [Distribution::Normal, Distribution::SmallIntegers] {
             agrees(&lowered, &kernel, distribution)?;

@@ -11,8 +11,10 @@ use fusewright::support::SurfaceId;
 use libtest_mimic::{Failed, Trial};
 
 use crate::cases::{self, Case};
+use crate::common::verdicts;
 use crate::data;
 use crate::pipeline;
+use crate::relaxed;
 
 /// Verdict graphs that are malformed: a reduction that reduces nothing, or a pointwise result that is not the
 /// broadcast of its operands.
@@ -32,7 +34,7 @@ const VERDICT_BYTES: u64 = 1 << 19;
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for case in cases::all() {
-        let Case { name, graph } = case;
+        let Case { name, graph, .. } = case;
         let suite = graph.clone();
         trials.push(Trial::test(format!("host::oracle::{name}"), move || agrees_with_oracle(&suite)));
         trials.push(Trial::test(format!("host::render::{name}"), move || renders_the_same_twice(&graph)));
@@ -47,6 +49,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         let test = move || verdict_convolutions_agree_with_oracle(family);
         trials.push(Trial::test(format!("host::oracle::verdicts_of_{family}"), test));
     }
+    trials.push(Trial::test("host::relaxed::cases_break_their_rules", relaxed::cases_break_their_rules));
+    trials.push(Trial::test("host::relaxed::every_relaxation_is_exercised", relaxed::every_relaxation_is_exercised));
     trials.push(Trial::test("host::data::suite_has_53_graphs", suite_is_complete));
     trials.push(Trial::test("host::data::verdicts_have_3979_graphs", verdicts_are_complete));
     trials
@@ -139,7 +143,7 @@ fn suite_is_complete() -> Result<(), Failed> {
 }
 
 fn verdicts_are_complete() -> Result<(), Failed> {
-    let records = data::verdicts()?;
+    let records = verdicts::read()?;
     if records.len() != 3979 {
         return Err(format!("{} verdict graphs", records.len()).into());
     }

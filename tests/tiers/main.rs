@@ -10,6 +10,8 @@
 //! `FUSEWRIGHT_DATA` names the folder with the graph files where the binary runs away from its sources.
 
 mod cases;
+#[path = "../common/mod.rs"]
+mod common;
 mod convolution_cases;
 mod data;
 mod device;
@@ -18,6 +20,7 @@ mod goldens;
 mod host;
 mod nvrtc;
 mod pipeline;
+mod relaxed;
 
 use libtest_mimic::{Arguments, Trial};
 

@@ -77,7 +77,10 @@ impl Case {
             shared_bytes: 0,
             parameters: values.iter().zip(ids(values.len())).map(parameter).collect(),
         };
-        Self { source: Source { text: text.to_owned(), launches: vec![launch], workspace_bytes: 0, uses_tf32: false }, values }
+        Self {
+            source: Source { text: text.to_owned(), launches: vec![launch], workspace_bytes: 0, uses_tf32: false },
+            values,
+        }
     }
 
     fn grid(mut self, grid: [u32; 3]) -> Self {

@@ -143,15 +143,7 @@ impl Lowering<'_> {
     fn push_combination(&self, reduction: &PartialReduction, partial: Parameter, kernel: &mut Kernel) {
         let space = kept_space(self.graph(), self.problem, reduction);
         let count = reduced_count(self.problem, reduction);
-        push_combine(
-            self.graph(),
-            space,
-            vec![reduction.accumulation],
-            vec![partial],
-            reduction.splits,
-            count,
-            kernel,
-        );
+        push_combine(self.graph(), space, vec![reduction.accumulation], vec![partial], reduction.splits, count, kernel);
     }
 
     /// The product alone, its accumulators in the workspace.

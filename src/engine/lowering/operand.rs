@@ -142,7 +142,8 @@ impl Planner<'_> {
         let axis = self.contiguous_axis()?;
         let coordinate = &self.coordinates()[axis];
         let (name, scale) = coordinate.terms.last()?;
-        let counts_up = *scale == 1 && coordinate.divisor == 1 && coordinate.bound.is_none() && coordinate.constant == 0;
+        let counts_up =
+            *scale == 1 && coordinate.divisor == 1 && coordinate.bound.is_none() && coordinate.constant == 0;
         let space = &self.problem.space;
         let outer = if self.slot == 0 { &space.m } else { &space.n };
         let innermost = [&space.k, outer].into_iter().any(|digits| digits.last().is_some_and(|d| d.name == *name));

@@ -145,7 +145,9 @@ impl Width {
         match innermost(space).strides[&id] {
             _ if boolean && stored => Access::Bits,
             0 if !stored => Access::Broadcast,
-            1 if self.vector > 1 && !boolean && !self.ragged && is_vectorizable(graph, space, id, self.vector) => Access::Vector,
+            1 if self.vector > 1 && !boolean && !self.ragged && is_vectorizable(graph, space, id, self.vector) => {
+                Access::Vector
+            }
             _ => Access::Strided,
         }
     }

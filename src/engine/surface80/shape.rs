@@ -20,12 +20,7 @@ struct Shape {
     efficiency: f64,
 }
 
-const fn shape(
-    [m, n, k_bytes]: [u32; 3],
-    [warp_m, warp_n]: [u32; 2],
-    stages: u32,
-    efficiency: f64,
-) -> Shape {
+const fn shape([m, n, k_bytes]: [u32; 3], [warp_m, warp_n]: [u32; 2], stages: u32, efficiency: f64) -> Shape {
     Shape { m, n, k_bytes, warp_m, warp_n, stages, efficiency }
 }
 
@@ -111,11 +106,8 @@ pub(super) fn choice(config: &EngineConfig, operand: MmaType) -> GemmChoice {
         warp_n: knob(Knob::WarpN, 32),
         stages: knob(Knob::Stages, 2),
     };
-    let tile = GemmTile {
-        m: knob(Knob::TileM, 64),
-        n: knob(Knob::TileN, 64),
-        k: knob(Knob::TileK, 128 / operand.bytes()),
-    };
+    let tile =
+        GemmTile { m: knob(Knob::TileM, 64), n: knob(Knob::TileN, 64), k: knob(Knob::TileK, 128 / operand.bytes()) };
     GemmChoice { tile, multiply, splits: knob(Knob::SplitK, 1) }
 }
 
