@@ -98,7 +98,7 @@ fn verdict_convolutions_agree_with_oracle(family: &str) -> Result<(), Failed> {
         floor.flops <= VERDICT_FLOPS && floor.bytes <= VERDICT_BYTES
     };
     let (mut whole, mut shrunk, mut large) = (0, 0, 0);
-    for record in data::verdicts()?.iter().filter(|record| record.family == family) {
+    for record in verdicts::read()?.iter().filter(|record| record.family == family) {
         let Some(graph) = supported(&record.graph) else { continue };
         let smaller = shrink(&graph, is_small, |_| true).map(|shrunk| shrunk.graph);
         let run = smaller.as_ref().unwrap_or(&graph);
