@@ -50,7 +50,8 @@ pub(super) struct OperandText {
     row: String,
     column: String,
     unroll: u32,
-    /// Where the tile lies in a stage.
+    /// Address of the tile of the first stage, and where the tile lies in a stage.
+    tile: &'static str,
     tile_offset: u32,
 }
 
@@ -74,7 +75,10 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
     let names: Vec<String> = operand.coordinates.iter().map(|coordinate| coordinate.name.to_owned()).collect();
     let mut speller = SweepSpeller::new(graph, used, &operand.sweep, &[]).with_names(names);
     speller.speller.consume(operand.tensor);
-    let (before, body) = speller.values_alone();
+    let (before, body) = match operand.fetch {
+        Fetch::Async => (speller.offsets(), Vec::new()),
+        _ => speller.values_alone(),
+    };
     let value = speller.speller.value(operand.tensor);
     let element = Element::of(kernel.multiply);
     let value = element.spell(used, Register::of(graph.tensor(operand.tensor).data_type), &value);
@@ -115,6 +119,7 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
         row: layout.element_row(),
         column: layout.element_column(),
         unroll: 2,
+        tile: ["shared_a", "shared_b"][slot],
         tile_offset: if slot == 0 { 0 } else { kernel.tile.m * kernel.tile.k * element_bytes(kernel) },
     }
 }

@@ -86,7 +86,7 @@ impl<'a> SweepSpeller<'a> {
     }
 
     /// Offset of the vector's first element, for every tensor that has one.
-    fn offsets(&self) -> Vec<String> {
+    pub(super) fn offsets(&self) -> Vec<String> {
         let index = index_type(self.sweep.wide_index);
         let moved = self.sweep.access.iter().filter(|(_, access)| **access != Access::Parameter);
         let mut lines: Vec<String> = moved

@@ -2,6 +2,9 @@
 // Sections start with `//@ name: needed sections`; a kernel gets the sections it uses, in this order.
 // The emulator brings its own versions, so each section stands inside FW_EMULATOR's #ifndef.
 
+//@ FW_INLINE
+#define FW_INLINE __device__ __forceinline__
+
 //@ FW_SHARED
 #ifndef FW_EMULATOR
 #define FW_SHARED(name) extern __shared__ __align__(1024) unsigned char name[]
@@ -89,11 +92,11 @@ __device__ __forceinline__ unsigned fw_shared_address(const void* pointer) {
 
 //@ fw_swizzled: FW_INLINE
 // Byte of a row in shared memory whose 16-byte chunks are exchanged so that eight rows of one column, or a row of
-// eight columns, lie in different banks. Rows have 64 bytes or a multiple of 128.
+// eight columns, lie in different banks. Rows have 32 or 64 bytes, or a multiple of 128.
 template <unsigned ROW_BYTES>
 FW_INLINE unsigned fw_swizzled(unsigned row, unsigned byte) {
-  static_assert(ROW_BYTES == 64 || ROW_BYTES % 128 == 0, "rows of whole lines, or of half a line");
-  const unsigned phase = ROW_BYTES == 64 ? row >> 1 & 3 : row & 7;
+  static_assert(ROW_BYTES == 32 || ROW_BYTES == 64 || ROW_BYTES % 128 == 0, "rows of lines, or whole parts of one");
+  const unsigned phase = ROW_BYTES == 32 ? row >> 2 & 1 : ROW_BYTES == 64 ? row >> 1 & 3 : row & 7;
   return row * ROW_BYTES + (byte ^ phase << 4);
 }
 

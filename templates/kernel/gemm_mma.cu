@@ -3,6 +3,7 @@ extern "C" __global__ void __launch_bounds__(${ threads }$, ${ blocks }$)
 ${ function }$(${ parameters }$) {
   FW_SHARED(shared_bytes);
   const unsigned shared = fw_shared_address(shared_bytes);
+  const unsigned shared_a = shared, shared_b = shared + ${ operands[1].tile_offset }$;  // tiles of stage 0
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const unsigned warp_m = warp % ${ mma.warps_m }$ * ${ mma.warp_m }$, warp_n = warp / ${ mma.warps_m }$ * ${ mma.warp_n }$;
 <% include "block.cuh" %>
@@ -13,7 +14,7 @@ ${ function }$(${ parameters }$) {
 
   // one k step of ${ mma.step_k }$: ${ mma.fragments_m }$ fragments of 16 rows, ${ mma.fragments_n }$ of 8 columns
   const auto load_fragments = [&](unsigned stage, unsigned step, unsigned (&left)[${ mma.fragments_m }$][4], unsigned (&right)[${ mma.fragments_n }$][2]) {
-    const unsigned tile_a = shared + stage * ${ tile.stage_bytes }$, tile_b = tile_a + ${ operands[1].tile_offset }$;
+    const unsigned tile_a = shared_a + stage * ${ tile.stage_bytes }$, tile_b = shared_b + stage * ${ tile.stage_bytes }$;
 #pragma unroll
     for (unsigned i = 0; i < ${ mma.fragments_m }$; ++i) {
 <%- if operands[0].k_major %>

@@ -4,7 +4,6 @@
   const ${ index }$ b = blockIdx.x / ${ tile.per_batch }$u;
   const unsigned block = blockIdx.x % ${ tile.per_batch }$u;
 <%- else %>
-  constexpr ${ index }$ b = 0;
   const unsigned block = blockIdx.x;
 <%- endif %>
 <%- if tile.raster > 1 %>

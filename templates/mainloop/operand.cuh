@@ -16,7 +16,7 @@
 <%- for line in operand.before %>
       ${ line }$
 <%- endfor %>
-      fw_cp_async<${ operand.piece_bytes }$>(shared + stage * ${ tile.stage_bytes }$ + ${ operand.tile_offset }$ + fw_swizzled<${ operand.row_bytes }$>(row, piece * ${ operand.piece_bytes }$), ${ operand.source }$, ${ operand.inside }$);
+      fw_cp_async<${ operand.piece_bytes }$>(${ operand.tile }$ + stage * ${ tile.stage_bytes }$ + fw_swizzled<${ operand.row_bytes }$>(row, piece * ${ operand.piece_bytes }$), ${ operand.source }$, ${ operand.inside }$);
     }
   };
 <%- else %>

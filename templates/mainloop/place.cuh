@@ -20,8 +20,8 @@
       if (i >= ${ operand.pieces }$) break;
 <%- endif %>
       const unsigned row = i / ${ operand.row_pieces }$, piece = i % ${ operand.row_pieces }$;
-      const unsigned at = stage * ${ tile.stage_bytes }$ + ${ operand.tile_offset }$ + fw_swizzled<${ operand.row_bytes }$>(row, piece * ${ operand.piece_bytes }$);
-      *reinterpret_cast<${ operand.result }$*>(shared_bytes + at) = fetched_${ operand.name }$[pass];
+      const unsigned at = ${ operand.tile }$ + stage * ${ tile.stage_bytes }$ + fw_swizzled<${ operand.row_bytes }$>(row, piece * ${ operand.piece_bytes }$);
+      *reinterpret_cast<${ operand.result }$*>(shared_bytes + (at - shared)) = fetched_${ operand.name }$[pass];
     }
   };
 <%- elif operand.fetch == "element" %>
@@ -29,8 +29,8 @@
 #pragma unroll ${ operand.unroll }$
     for (unsigned i = threadIdx.x; i < ${ operand.pieces }$; i += ${ threads }$) {
       const unsigned row = ${ operand.row }$, column = ${ operand.column }$;
-      const unsigned at = stage * ${ tile.stage_bytes }$ + ${ operand.tile_offset }$ + fw_swizzled<${ operand.row_bytes }$>(row, column * ${ operand.piece_bytes }$);
-      *reinterpret_cast<${ operand.result }$*>(shared_bytes + at) = operand_${ operand.name }$(${ operand.call }$);
+      const unsigned at = ${ operand.tile }$ + stage * ${ tile.stage_bytes }$ + fw_swizzled<${ operand.row_bytes }$>(row, column * ${ operand.piece_bytes }$);
+      *reinterpret_cast<${ operand.result }$*>(shared_bytes + (at - shared)) = operand_${ operand.name }$(${ operand.call }$);
     }
   };
 <%- endif %>
