@@ -32,6 +32,21 @@ inline void fw_ldmatrix_x4_trans(unsigned (&r)[4], unsigned address, emulator::P
   emulator::ldmatrix_x4({emulator::LDMATRIX_TRANS, place}, r, address);
 }
 
+// Two fragments of eight columns at once.
+inline void fw_ldmatrix_x4(unsigned (&r)[2], unsigned (&s)[2], unsigned address,
+                           emulator::Place place = emulator::Place::here()) {
+  unsigned four[4];
+  emulator::ldmatrix_x4({emulator::LDMATRIX, place}, four, address);
+  r[0] = four[0], r[1] = four[1], s[0] = four[2], s[1] = four[3];
+}
+
+inline void fw_ldmatrix_x4_trans(unsigned (&r)[2], unsigned (&s)[2], unsigned address,
+                                 emulator::Place place = emulator::Place::here()) {
+  unsigned four[4];
+  emulator::ldmatrix_x4({emulator::LDMATRIX_TRANS, place}, four, address);
+  r[0] = four[0], r[1] = four[1], s[0] = four[2], s[1] = four[3];
+}
+
 inline void fw_mma_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                        emulator::Place place = emulator::Place::here()) {
   emulator::mma_float({emulator::MMA_F16, place}, d, a, b);

@@ -94,10 +94,13 @@ __device__ __forceinline__ unsigned fw_shared_address(const void* pointer) {
 // Byte of a row in shared memory whose 16-byte chunks are exchanged so that eight rows of one column, or a row of
 // eight columns, lie in different banks. Rows have 32 or 64 bytes, or a multiple of 128.
 template <unsigned ROW_BYTES>
-FW_INLINE unsigned fw_swizzled(unsigned row, unsigned byte) {
+FW_INLINE unsigned fw_phase(unsigned row) {
   static_assert(ROW_BYTES == 32 || ROW_BYTES == 64 || ROW_BYTES % 128 == 0, "rows of lines, or whole parts of one");
-  const unsigned phase = ROW_BYTES == 32 ? row >> 2 & 1 : ROW_BYTES == 64 ? row >> 1 & 3 : row & 7;
-  return row * ROW_BYTES + (byte ^ phase << 4);
+  return (ROW_BYTES == 32 ? row >> 2 & 1 : ROW_BYTES == 64 ? row >> 1 & 3 : row & 7) << 4;
+}
+template <unsigned ROW_BYTES>
+FW_INLINE unsigned fw_swizzled(unsigned row, unsigned byte) {
+  return row * ROW_BYTES + (byte ^ fw_phase<ROW_BYTES>(row));
 }
 
 //@ fw_cp_async: fw_shared_address
@@ -141,6 +144,14 @@ __device__ __forceinline__ void fw_ldmatrix_x4(unsigned (&r)[4], unsigned shared
 __device__ __forceinline__ void fw_ldmatrix_x4_trans(unsigned (&r)[4], unsigned shared_address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address));
+}
+__device__ __forceinline__ void fw_ldmatrix_x4(unsigned (&r)[2], unsigned (&s)[2], unsigned shared_address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(s[0]), "=r"(s[1]) : "r"(shared_address));
+}
+__device__ __forceinline__ void fw_ldmatrix_x4_trans(unsigned (&r)[2], unsigned (&s)[2], unsigned shared_address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(s[0]), "=r"(s[1]) : "r"(shared_address));
 }
 #endif
 

@@ -12,33 +12,52 @@ ${ function }$(${ parameters }$) {
 <%- include "place.cuh" %>
 <%- endfor %>
 
-  // one k step of ${ mma.step_k }$: ${ mma.fragments_m }$ fragments of 16 rows, ${ mma.fragments_n }$ of 8 columns
-  const auto load_fragments = [&](unsigned stage, unsigned step, unsigned (&left)[${ mma.fragments_m }$][4], unsigned (&right)[${ mma.fragments_n }$][2]) {
-    const unsigned tile_a = shared_a + stage * ${ tile.stage_bytes }$, tile_b = shared_b + stage * ${ tile.stage_bytes }$;
-#pragma unroll
-    for (unsigned i = 0; i < ${ mma.fragments_m }$; ++i) {
+  // where the lane's rows of fragments lie in a tile
 <%- if operands[0].k_major %>
-      fw_ldmatrix_x4(left[i], tile_a + fw_swizzled<${ operands[0].row_bytes }$>(warp_m + i * 16 + lane % 16, step * 32 + lane / 16 * 16));
+  const unsigned lane_a = shared_a + (warp_m + lane % 16) * ${ operands[0].row_bytes }$, phase_a = fw_phase<${ operands[0].row_bytes }$>(lane % 16);
 <%- else %>
-      fw_ldmatrix_x4_trans(left[i], tile_a + fw_swizzled<${ operands[0].row_bytes }$>(step * 16 + lane % 8 + lane / 16 * 8, (warp_m + i * 16 + lane / 8 % 2 * 8) * 2));
+  const unsigned lane_a = shared_a + (lane % 8 + lane / 16 * 8) * ${ operands[0].row_bytes }$, phase_a = fw_phase<${ operands[0].row_bytes }$>(lane % 8 + lane / 16 * 8);
 <%- endif %>
-    }
-#pragma unroll
-    for (unsigned j = 0; j < ${ mma.fragments_n }$; j += 2) {
-      unsigned pair[4];
 <%- if operands[1].k_major %>
-      fw_ldmatrix_x4(pair, tile_b + fw_swizzled<${ operands[1].row_bytes }$>(warp_n + j * 8 + lane % 8 + lane / 16 * 8, step * 32 + lane / 8 % 2 * 16));
+  const unsigned lane_b = shared_b + (warp_n + lane % 8 + lane / 16 * 8) * ${ operands[1].row_bytes }$, phase_b = fw_phase<${ operands[1].row_bytes }$>(lane % 8 + lane / 16 * 8);
 <%- else %>
-      fw_ldmatrix_x4_trans(pair, tile_b + fw_swizzled<${ operands[1].row_bytes }$>(step * 16 + lane % 16, (warp_n + j * 8 + lane / 16 * 8) * 2));
+  const unsigned lane_b = shared_b + lane % 16 * ${ operands[1].row_bytes }$, phase_b = fw_phase<${ operands[1].row_bytes }$>(lane % 16);
 <%- endif %>
-      right[j][0] = pair[0], right[j][1] = pair[1], right[j + 1][0] = pair[2], right[j + 1][1] = pair[3];
-    }
+
+  // ${ mma.step_k }$ elements of k: ${ mma.fragments_m }$ fragments of 16 rows, ${ mma.fragments_n }$ of 8 columns
+  const auto load_fragments = [&](unsigned stage, unsigned part, unsigned (&left)[${ mma.fragments_m }$][4], unsigned (&right)[${ mma.fragments_n }$][2]) {
+<%- if operands[0].k_major %>
+    const unsigned at_a = lane_a + stage * ${ tile.stage_bytes }$ + (part * 32 + lane / 16 * 16 ^ phase_a);
+#pragma unroll
+    for (unsigned i = 0; i < ${ mma.fragments_m }$; ++i) fw_ldmatrix_x4(left[i], at_a + i * ${ 16 * operands[0].row_bytes }$);
+<%- else %>
+    const unsigned at_a = lane_a + stage * ${ tile.stage_bytes }$ + part * ${ 16 * operands[0].row_bytes }$;
+#pragma unroll
+    for (unsigned i = 0; i < ${ mma.fragments_m }$; ++i) fw_ldmatrix_x4_trans(left[i], at_a + ((warp_m + i * 16 + lane / 8 % 2 * 8) * 2 ^ phase_a));
+<%- endif %>
+<%- if operands[1].k_major %>
+    const unsigned at_b = lane_b + stage * ${ tile.stage_bytes }$ + (part * 32 + lane / 8 % 2 * 16 ^ phase_b);
+#pragma unroll
+    for (unsigned j = 0; j < ${ mma.fragments_n }$; j += 2) fw_ldmatrix_x4(right[j], right[j + 1], at_b + j * ${ 8 * operands[1].row_bytes }$);
+<%- else %>
+    const unsigned at_b = lane_b + stage * ${ tile.stage_bytes }$ + part * ${ 16 * operands[1].row_bytes }$;
+#pragma unroll
+    for (unsigned j = 0; j < ${ mma.fragments_n }$; j += 2) fw_ldmatrix_x4_trans(right[j], right[j + 1], at_b + ((warp_n + j * 8 + lane / 16 * 8) * 2 ^ phase_b));
+<%- endif %>
 <%- if mma.rounds %>
 #pragma unroll
     for (unsigned i = 0; i < ${ mma.fragments_m }$; ++i) fw_round_tf32(left[i]);
 #pragma unroll
     for (unsigned j = 0; j < ${ mma.fragments_n }$; ++j) fw_round_tf32(right[j]);
 <%- endif %>
+  };
+  ${ accumulator }$ sums[${ mma.fragments_m }$][${ mma.fragments_n }$][4] = {};
+  const auto multiply = [&](const unsigned (&left)[${ mma.fragments_m }$][4], const unsigned (&right)[${ mma.fragments_n }$][2]) {
+#pragma unroll
+    for (unsigned i = 0; i < ${ mma.fragments_m }$; ++i) {
+#pragma unroll
+      for (unsigned j = 0; j < ${ mma.fragments_n }$; ++j) ${ mma.instruction }$(sums[i][j], left[i], right[j]);
+    }
   };
 
   // tiles of the first steps
@@ -48,7 +67,7 @@ ${ function }$(${ parameters }$) {
 <%- else %>
   constexpr unsigned first = 0, steps = ${ tile.steps }$;
 <%- endif %>
-#pragma unroll
+#pragma unroll 1
   for (unsigned stage = 0; stage < ${ mma.stages - 1 }$; ++stage) {
     if (stage < steps) {
       const ${ index }$ k0 = ${ index }$(first + stage) * ${ tile.k }$;
@@ -68,27 +87,17 @@ ${ function }$(${ parameters }$) {
   fw_cp_async_wait<${ mma.stages - 2 }$>();
   __syncthreads();
 
-  ${ accumulator }$ sums[${ mma.fragments_m }$][${ mma.fragments_n }$][4] = {};
-  unsigned left[2][${ mma.fragments_m }$][4], right[2][${ mma.fragments_n }$][2];
-  load_fragments(0, 0, left[0], right[0]);
+  // fragments are loaded one part ahead, tiles ${ mma.stages - 1 }$ steps ahead
+  unsigned even_left[${ mma.fragments_m }$][4], even_right[${ mma.fragments_n }$][2];
+  unsigned odd_left[${ mma.fragments_m }$][4], odd_right[${ mma.fragments_n }$][2];
+  load_fragments(0, 0, even_left, even_right);
   unsigned stage = 0, filled = ${ mma.stages - 1 }$;
 #pragma unroll 1
   for (unsigned step = 0; step < steps; ++step) {
     const bool fills = step + ${ mma.stages - 1 }$ < steps;
-#pragma unroll
-    for (unsigned part = 0; part < ${ mma.parts }$; ++part) {
-      if (part == ${ mma.parts - 1 }$) {
-<%- for operand in operands %>
-<%- if operand.fetch == "vector" %>
-        if (fills) place_${ operand.name }$(filled);
-<%- endif %>
-<%- endfor %>
-        fw_cp_async_wait<${ mma.stages - 2 }$>();
-        __syncthreads();
-        stage = stage + 1 == ${ mma.stages }$ ? 0 : stage + 1;
-        filled = filled + 1 == ${ mma.stages }$ ? 0 : filled + 1;
-      }
-      load_fragments(stage, (part + 1) % ${ mma.parts }$, left[(part + 1) % 2], right[(part + 1) % 2]);
+#pragma unroll 1
+    for (unsigned part = 0; part < ${ mma.parts }$; part += 2) {
+      load_fragments(stage, part + 1, odd_left, odd_right);
       if (part == 0) {
         if (fills) {
           const ${ index }$ k0 = ${ index }$(first + step + ${ mma.stages - 1 }$) * ${ tile.k }$;
@@ -104,11 +113,20 @@ ${ function }$(${ parameters }$) {
         }
         fw_cp_async_commit();
       }
-#pragma unroll
-      for (unsigned i = 0; i < ${ mma.fragments_m }$; ++i) {
-#pragma unroll
-        for (unsigned j = 0; j < ${ mma.fragments_n }$; ++j) ${ mma.instruction }$(sums[i][j], left[part % 2][i], right[part % 2][j]);
+      multiply(even_left, even_right);
+      if (part == ${ mma.parts - 2 }$) {
+<%- for operand in operands %>
+<%- if operand.fetch == "vector" %>
+        if (fills) place_${ operand.name }$(filled);
+<%- endif %>
+<%- endfor %>
+        fw_cp_async_wait<${ mma.stages - 2 }$>();
+        __syncthreads();
+        stage = stage + 1 == ${ mma.stages }$ ? 0 : stage + 1;
+        filled = filled + 1 == ${ mma.stages }$ ? 0 : filled + 1;
       }
+      load_fragments(stage, (part + 2) % ${ mma.parts }$, even_left, even_right);
+      multiply(odd_left, odd_right);
     }
   }
   fw_cp_async_wait<0>();
