@@ -279,7 +279,7 @@ fn single_core(graph: &FinalizedGraph) -> Result<Option<OperationId>, NoPattern>
         operation: second,
         place: graph.describe_operation(second),
         required: "at most one matmul or convolution in a graph".to_owned(),
-        found: format!("a second core beside {}", graph.describe_operation(first)),
+        found: format!("a second one, beside {}", graph.describe_operation(first)),
     })
 }
 
@@ -303,10 +303,13 @@ fn assign_mainloop(
             match stages[producer.index()] {
                 found if found == stage => continue,
                 Stage::Epilogue => stages[producer.index()] = stage,
-                _ => return misfit(producer, "both operands of the core depend on it".to_owned()),
+                _ => return misfit(producer, "both operands depend on it".to_owned()),
             }
             if stage == Stage::MainloopB && pattern != Pattern::Matmul {
-                return misfit(producer, format!("it computes {}", graph.describe_tensor(operand)));
+                return misfit(
+                    producer,
+                    format!("it computes {}, which the form leaves as it is", graph.describe_tensor(operand)),
+                );
             }
             pending.extend(graph.operation(producer).input_tensors());
         }
@@ -320,7 +323,7 @@ fn check_mainloop_is_private(graph: &FinalizedGraph, pattern: Pattern, stages: &
         for tensor in graph.operation(id).input_tensors() {
             let stage = graph.producer(tensor).map(|producer| stages[producer.index()]);
             if matches!(stage, Some(Stage::MainloopA | Stage::MainloopB)) {
-                let found = format!("g2 reads {}, a value of g1", graph.describe_tensor(tensor));
+                let found = format!("it reads {}, a value of g1", graph.describe_tensor(tensor));
                 return Err(no_pattern(graph, pattern, id, found));
             }
         }
@@ -333,7 +336,7 @@ fn no_pattern(graph: &FinalizedGraph, pattern: Pattern, operation: OperationId, 
         rule: pattern.rule(),
         operation,
         place: graph.describe_operation(operation),
-        required: format!("the form {} with nothing shared between its parts", pattern.form()),
+        required: format!("the form {}, in which g1 and g2 are operations that share nothing", pattern.form()),
         found,
     }
 }

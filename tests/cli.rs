@@ -486,7 +486,7 @@ fn a_refused_graph_comes_with_the_nearest_legal_one() {
     let file = place.write("graph.json", graph_json::write_v2(&graph.finalize().unwrap().to_graph()));
     let change = "compute operation 'relu' (POINTWISE RELU_FWD) in FLOAT instead of HALF";
     let arguments = ["check", file.as_str(), "--surface", "90"];
-    place.run(&arguments).expect(1, &["nearest: ", change]);
+    place.run(&arguments).expect(1, &["nearest legal change, with which surface 90 holds: ", change]);
     let ran = place.run(&[&arguments[..], &["--format", "json"]].concat()).expect(1, &[]);
     let record: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(record["nearest"], change);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fusewright::device::ComputeCapability;
 use fusewright::engine::{self, Decision, Engine};
 use fusewright::graph::json::GraphDocument;
-use fusewright::support::{self, GraphLabel, SurfaceId, Verdict, VerdictStatus};
+use fusewright::support::{self, Change, GraphLabel, SurfaceId, Verdict, VerdictStatus};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -103,8 +103,9 @@ fn answer(file: &str, document: &GraphDocument, options: &CheckOptions) -> Vec<A
         let decision = engine::decide(&graph, capability, surfaces);
         let arch = (capabilities.len() > 1).then(|| capability.to_string());
         let engine = decision.engine().map(Engine::name);
-        let nearest = support::nearest_change(&graph, &decision.report).map(|change| change.description);
-        let text = text(&decision, nearest.as_deref());
+        let change = support::nearest_change(&graph, &decision.report);
+        let text = text(&decision, change.as_ref());
+        let nearest = change.map(|change| change.description);
         let verdict = Verdict { arch, nearest, ..decision.report.verdict(GraphLabel::Number(0), engine) };
         Answer { verdict, text }
     };
@@ -117,7 +118,7 @@ fn malformed(error: String) -> Answer {
 }
 
 /// The report, and which engine takes the graph, or what would make it legal.
-fn text(decision: &Decision, nearest: Option<&str>) -> String {
+fn text(decision: &Decision, change: Option<&Change>) -> String {
     let engine = match decision.engine() {
         Some(engine) => format!("\nengine {}", engine.name()),
         None if decision.report.supported.is_some() => {
@@ -125,7 +126,12 @@ fn text(decision: &Decision, nearest: Option<&str>) -> String {
         }
         None => String::new(),
     };
-    let nearest = nearest.map(|change| format!("\nnearest: {change}")).unwrap_or_default();
+    let nearest = match change {
+        Some(Change { description, surface, .. }) => {
+            format!("\nnearest legal change, with which surface {surface} holds: {description}")
+        }
+        None => String::new(),
+    };
     format!("{}{engine}{nearest}", decision.report)
 }
 

@@ -129,6 +129,11 @@ impl Executor {
         }
     }
 
+    /// Whether the kernel it generates rounds FLOAT operands to TF32.
+    pub(super) fn uses_tf32(&self, graph: &Arc<FinalizedGraph>) -> bool {
+        self.runs_kernels() && build::generate(graph, &self.device()).is_ok_and(|build| build.source.uses_tf32)
+    }
+
     /// Computes a graph once.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use std::time::Instant;
 use fusewright::error::Error;
 use fusewright::graph::FinalizedGraph;
 use fusewright::host_tensor::HostTensors;
-use fusewright::reference::{self, Comparison, Distribution, random_inputs};
+use fusewright::reference::{self, BoundOptions, Comparison, Distribution, random_inputs};
 
 use super::arguments::RunOptions;
 use super::console::Console;
@@ -47,6 +47,15 @@ impl Computation<'_> {
             Self::By(executor) => executor.name(),
             Self::Evaluation => "the op-by-op f64 evaluation".to_owned(),
         }
+    }
+
+    /// What the computation may do beyond rounding.
+    fn bound_options(&self, graph: &Arc<FinalizedGraph>) -> BoundOptions {
+        let tf32 = match self {
+            Self::By(executor) => executor.uses_tf32(graph),
+            Self::Evaluation => false,
+        };
+        BoundOptions { tf32 }
     }
 
     fn outputs(
@@ -125,8 +134,9 @@ fn compare(
         Computation::By(by) if by.runs_kernels() == executor.runs_kernels() => Ok(execution.outputs.clone()),
         _ => computation.outputs(graph, inputs, console),
     };
+    let options = actual.bound_options(graph);
     let (expected, actual) = (outputs(expected)?, outputs(actual)?);
-    judge(graph, inputs, [&expected, &actual], console)
+    judge(graph, inputs, [&expected, &actual], options, console)
 }
 
 /// Compares on a smaller twin of the graph, with random inputs.
@@ -140,8 +150,9 @@ fn compare_shrunk(
     shrunk.changes.iter().try_for_each(|change| console.line(format_args!("         {change}")))?;
     let graph = Arc::new(shrunk.graph);
     let inputs = random_inputs(&graph, seed, Distribution::Normal)?;
+    let options = actual.bound_options(&graph);
     let (expected, actual) = (expected.outputs(&graph, &inputs, console)?, actual.outputs(&graph, &inputs, console)?);
-    Ok(judge(&graph, &inputs, [&expected, &actual], console)?)
+    Ok(judge(&graph, &inputs, [&expected, &actual], options, console)?)
 }
 
 /// Holds two results against the error bounds.
@@ -149,11 +160,12 @@ fn judge(
     graph: &FinalizedGraph,
     inputs: &HostTensors,
     [expected, actual]: [&HostTensors; 2],
+    options: BoundOptions,
     console: &Console,
 ) -> std::result::Result<Comparison, Error> {
     let start = Instant::now();
     let spinner = console.spinner("error bounds");
-    let bounds = reference::bounds(graph, inputs);
+    let bounds = reference::bounds_with(graph, inputs, options);
     spinner.finish_and_clear();
     console.note(format_args!("error bounds: {}", units::seconds(start.elapsed().as_secs_f64())));
     reference::compare(graph, expected, actual, Some(&bounds?))

@@ -42,6 +42,11 @@ impl<'a> Speller<'a> {
         }
     }
 
+    /// Marks a value as read by something outside the program: it is rounded to its storage type.
+    pub(super) fn consume(&mut self, id: TensorId) {
+        self.consumed.insert(id);
+    }
+
     /// Variable that holds the value of a tensor as others read it. An in-place operation reads one value of its
     /// tensor and makes another.
     pub(super) fn value(&self, id: TensorId) -> String {
@@ -91,15 +96,16 @@ impl<'a> Speller<'a> {
         names::to_storage(self.data_type(id), value)
     }
 
-    /// The line that defines a computed value; `accumulator` is the core's, `coordinate` spells a graph axis.
+    /// The line that defines a computed value; `accumulator` is the core's, with its class, `coordinate` spells a graph
+    /// axis.
     pub(super) fn define(
         &mut self,
         step: &Step,
-        accumulator: Register,
+        accumulator: (Register, &str),
         coordinate: &dyn Fn(usize) -> String,
     ) -> String {
         let (register, text) = match &step.value {
-            Value::Accumulator => (accumulator, "accumulator".to_owned()),
+            Value::Accumulator => (accumulator.0, accumulator.1.to_owned()),
             Value::Pointwise { attributes, operands, compute } => {
                 self.pointwise(step, attributes, operands, *compute, coordinate)
             }

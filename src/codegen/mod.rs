@@ -6,7 +6,9 @@
 //! device: never on the caller's names or uids.
 
 mod expression;
-mod matmul;
+mod gemm;
+mod gemm_epilogue;
+mod gemm_operand;
 mod names;
 mod parameters;
 mod reduction;
@@ -20,7 +22,7 @@ use tera::{Context, Delimiters, Tera};
 
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
-use crate::kernel::{Body, Function, Kernel, Launch};
+use crate::kernel::{Body, Function, Kernel, Launch, Multiply};
 use sections::Used;
 
 /// Rendered CUDA text with what is needed to launch it.
@@ -32,6 +34,8 @@ pub struct Source {
     pub launches: Vec<Launch>,
     /// Workspace the launches share, in bytes.
     pub workspace_bytes: u64,
+    /// Whether FLOAT operands of the core are rounded to TF32 (D-14).
+    pub uses_tf32: bool,
 }
 
 /// Every template, parsed once. The delimiters cannot clash with CUDA's braces and percent signs.
@@ -49,11 +53,16 @@ static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
     tera.autoescape_on(Vec::<&str>::new());
     tera.add_raw_templates([
         ("evaluate.cuh", include_str!("../../templates/epilogue/evaluate.cuh").trim_end()),
+        ("tile.cuh", include_str!("../../templates/epilogue/tile.cuh").trim_end()),
+        ("block.cuh", include_str!("../../templates/mainloop/block.cuh").trim_end()),
+        ("operand.cuh", include_str!("../../templates/mainloop/operand.cuh").trim_end()),
+        ("place.cuh", include_str!("../../templates/mainloop/place.cuh").trim_end()),
         ("tree.cuh", include_str!("../../templates/epilogue/tree.cuh").trim_end()),
         ("pointwise.cu", include_str!("../../templates/kernel/pointwise.cu")),
         ("reduction.cu", include_str!("../../templates/kernel/reduction.cu")),
         ("combine.cu", include_str!("../../templates/kernel/combine.cu")),
-        ("matmul.cu", include_str!("../../templates/kernel/matmul.cu")),
+        ("gemm_fma.cu", include_str!("../../templates/kernel/gemm_fma.cu")),
+        ("gemm_mma.cu", include_str!("../../templates/kernel/gemm_mma.cu")),
     ])
     .map_err(|error| error.to_string())?;
     Ok(tera)
@@ -82,7 +91,7 @@ pub fn render(kernel: &Kernel) -> Result<Source, Error> {
     let text = format!("{}\n{}\n\n{}", header(kernel), used.text(), functions.join("\n"));
     tracing::trace!(source = text, "rendered");
     let launches = kernel.functions.iter().map(|function| function.launch.clone()).collect();
-    Ok(Source { text, launches, workspace_bytes: kernel.workspace_bytes })
+    Ok(Source { text, launches, workspace_bytes: kernel.workspace_bytes, uses_tf32: kernel.uses_tf32() })
 }
 
 fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used) -> Result<String, Error> {
@@ -92,7 +101,13 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::Pointwise(body) => fill("pointwise.cu", name, parameters, reduction::pointwise(graph, used, body)),
         Body::Reduction(body) => fill("reduction.cu", name, parameters, reduction::reduction(graph, used, body)),
         Body::Combine(body) => fill("combine.cu", name, parameters, reduction::combine(graph, used, body)),
-        Body::Matmul(body) => fill("matmul.cu", name, parameters, matmul::matmul(graph, used, body)),
+        Body::Gemm(body) => {
+            let template = match body.multiply {
+                Multiply::Fma { .. } => "gemm_fma.cu",
+                Multiply::Mma { .. } => "gemm_mma.cu",
+            };
+            fill(template, name, parameters, gemm::gemm(graph, used, body))
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The only place that spells identifiers, types and literals of the generated code.
 
 use crate::graph::{DataType, FinalizedGraph, PointwiseMode, TensorId};
-use crate::kernel::{Combine, Map, Register};
+use crate::kernel::{Combine, Map, MmaType, Register};
 
 /// C++ type of an element in memory.
 pub(super) fn storage_type(data_type: DataType) -> &'static str {
@@ -114,6 +114,16 @@ pub(super) fn mode_function(mode: PointwiseMode) -> &'static str {
         M::LogicalOr => "fw_logical_or",
         M::LogicalNot => "fw_logical_not",
         M::BinarySelect => "fw_select",
+    }
+}
+
+/// Primitive that multiplies fragments, also the name of its include section.
+pub(super) fn mma_function(operand: MmaType) -> &'static str {
+    match operand {
+        MmaType::F16 => "fw_mma_f16",
+        MmaType::Bf16 => "fw_mma_bf16",
+        MmaType::Tf32 => "fw_mma_tf32",
+        MmaType::S8 => "fw_mma_s8",
     }
 }
 

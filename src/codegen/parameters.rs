@@ -26,6 +26,10 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
             let register = names::register_type(Register::of(graph.tensor(id).data_type));
             format!("const {register} {}", graph.canonical_name(id))
         }
+        Parameter::Accumulators { is_integer, .. } => {
+            let element = if is_integer { "int" } else { "float" };
+            format!("{element}* __restrict__ accumulators")
+        }
         Parameter::Workspace { .. } => {
             partials += 1;
             format!("float* {restrict}partial{}", partials - 1)
@@ -43,10 +47,7 @@ fn touched(body: &Body) -> (Vec<TensorId>, Vec<TensorId>) {
             let stores = kernel.sweep.stores.iter().copied().chain(targets);
             (kernel.sweep.program.loads().collect(), stores.collect())
         }
-        Body::Matmul(kernel) => {
-            let programs = [&kernel.a.program, &kernel.b.program, &kernel.epilogue];
-            (programs.into_iter().flat_map(|program| program.loads()).collect(), kernel.stores.clone())
-        }
+        Body::Gemm(kernel) => (kernel.loads().collect(), kernel.stores()),
         Body::Combine(kernel) => {
             (Vec::new(), kernel.accumulations.iter().map(|accumulation| accumulation.target).collect())
         }

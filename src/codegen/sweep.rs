@@ -6,27 +6,29 @@ use super::expression::Speller;
 use super::names;
 use super::sections::Used;
 use crate::graph::{DataType, FinalizedGraph, TensorId};
-use crate::kernel::{Access, Accumulation, Axis, Map, Register, Sweep, Value};
+use crate::kernel::{Access, Accumulation, Accumulators, Axis, Map, Register, Sweep, Value};
 
 /// What `templates/epilogue/evaluate.cuh` reads.
 #[derive(Debug, Serialize)]
 pub(super) struct SweepText {
     /// Before the loop over the vector: offsets, operands, room for results.
-    before: Vec<String>,
+    pub(super) before: Vec<String>,
     /// Points of a vector.
     vector: i64,
     /// Condition under which a point exists, where the last vector of a row is short.
-    guard: Option<String>,
+    pub(super) guard: Option<String>,
     /// For each point `e`.
-    body: Vec<String>,
+    pub(super) body: Vec<String>,
     /// After the loop: wide stores.
-    after: Vec<String>,
+    pub(super) after: Vec<String>,
 }
 
 /// Spells sweeps of one kernel.
 pub(super) struct SweepSpeller<'a> {
     sweep: &'a Sweep,
-    speller: Speller<'a>,
+    pub(super) speller: Speller<'a>,
+    /// Variables that hold the coordinates of the axes.
+    names: Vec<String>,
 }
 
 impl<'a> SweepSpeller<'a> {
@@ -38,16 +40,29 @@ impl<'a> SweepSpeller<'a> {
     ) -> Self {
         let sources = accumulations.iter().map(|accumulation| accumulation.source);
         let speller = Speller::new(graph, used, &sweep.program, sources);
-        Self { sweep, speller }
+        let names = (0..sweep.space.axes.len()).map(|axis| format!("i{axis}")).collect();
+        Self { sweep, speller, names }
+    }
+
+    /// Coordinates under names of their own.
+    pub(super) fn with_names(self, names: Vec<String>) -> Self {
+        Self { names, ..self }
+    }
+
+    /// The values at a vector of points, without stores: what comes before the loop over the vector, and for each
+    /// point of it.
+    pub(super) fn values_alone(&mut self) -> (Vec<String>, Vec<String>) {
+        let mut before = self.offsets();
+        before.extend(self.loads_before());
+        let mut body = self.loads_within();
+        body.extend(self.values());
+        (before, body)
     }
 
     /// Spells everything; `accumulate` tells how a point enters the reductions.
     pub(super) fn text(mut self, accumulations: &[Accumulation], accumulator_index: &str) -> SweepText {
-        let mut before = self.offsets();
-        before.extend(self.loads_before());
+        let (mut before, mut body) = self.values_alone();
         before.extend(self.result_room());
-        let mut body = self.loads_within();
-        body.extend(self.values());
         body.extend(self.stores_within());
         body.extend(self.accumulate(accumulations, accumulator_index));
         let after = self.stores_after();
@@ -71,21 +86,63 @@ impl<'a> SweepSpeller<'a> {
     }
 
     /// Offset of the vector's first element, for every tensor that has one.
-    fn offsets(&self) -> Vec<String> {
+    pub(super) fn offsets(&self) -> Vec<String> {
         let index = index_type(self.sweep.wide_index);
         let moved = self.sweep.access.iter().filter(|(_, access)| **access != Access::Parameter);
-        moved
+        let mut lines: Vec<String> = moved
             .map(|(&id, _)| {
-                let sum = dot(&self.sweep.space.axes, |axis| axis.strides[&id]);
+                let sum = self.dot(|axis| axis.strides[&id]);
                 format!("const {index} {} = {sum};", self.offset_name(id))
             })
-            .collect()
+            .collect();
+        if let Some(Accumulators::Workspace { .. }) = self.sweep.accumulators {
+            lines.push(format!("const {index} o_accumulators = {};", self.dot(|axis| axis.accumulators)));
+        }
+        lines
+    }
+
+    /// The sum over axes of coordinate times stride.
+    fn dot(&self, stride: impl Fn(&Axis) -> i64) -> String {
+        sum(self.names.iter().zip(&self.sweep.space.axes).filter_map(|(name, axis)| term(name, stride(axis))))
     }
 
     /// Operands moved as a whole: broadcasts and vectors.
     fn loads_before(&mut self) -> Vec<String> {
         let loads: Vec<TensorId> = self.sweep.program.loads().collect();
-        loads.into_iter().flat_map(|id| self.load_before(id)).collect()
+        let mut lines: Vec<String> = loads.into_iter().flat_map(|id| self.load_before(id)).collect();
+        lines.extend(self.accumulators_before());
+        lines
+    }
+
+    /// A vector of accumulators, in `acc`.
+    fn accumulators_before(&mut self) -> Vec<String> {
+        let vector = self.sweep.vector;
+        let (register, load) = match self.sweep.accumulators {
+            Some(Accumulators::Tile(register)) => {
+                self.speller.used.add("fw_vector");
+                self.speller.used.add(if register == Register::Int { "fw_i32" } else { "fw_f32" });
+                (register, "fw_load_vector(tile_at, acc);".to_owned())
+            }
+            Some(Accumulators::Workspace { register, splits, elements, vector: true }) => {
+                self.speller.used.add("fw_sum_splits");
+                (register, format!("fw_sum_splits(accumulators + o_accumulators, {splits}, {elements}ull, acc);"))
+            }
+            _ => return Vec::new(),
+        };
+        vec![format!("{} acc[{vector}];", names::register_type(register)), load]
+    }
+
+    /// Class and text of the accumulator at point `e`.
+    fn accumulator(&mut self) -> (Register, String) {
+        match self.sweep.accumulators {
+            Some(Accumulators::Workspace { register, splits, elements, vector: false }) => {
+                self.speller.used.add("fw_sum_splits");
+                let at = self.along("o_accumulators", self.inner().accumulators);
+                (register, format!("fw_sum_of_splits(accumulators + ({at}), {splits}, {elements}ull)"))
+            }
+            Some(accumulators) => (accumulators.register(), "acc[e]".to_owned()),
+            None => (Register::Float, String::new()),
+        }
     }
 
     fn load_before(&mut self, id: TensorId) -> Vec<String> {
@@ -131,18 +188,26 @@ impl<'a> SweepSpeller<'a> {
 
     /// Offset of point `e`.
     fn point_offset(&self, id: TensorId) -> String {
-        match self.inner().strides[&id] {
-            0 => self.offset_name(id),
-            1 => format!("{} + e", self.offset_name(id)),
-            stride => format!("{} + e * {stride}", self.offset_name(id)),
+        self.along(&self.offset_name(id), self.inner().strides[&id])
+    }
+
+    /// Point `e` of a vector that starts at an offset.
+    fn along(&self, offset: &str, stride: i64) -> String {
+        match stride {
+            _ if self.sweep.vector == 1 => offset.to_owned(),
+            0 => offset.to_owned(),
+            1 => format!("{offset} + e"),
+            _ => format!("{offset} + e * {stride}"),
         }
     }
 
     fn values(&mut self) -> Vec<String> {
         let sweep = self.sweep;
-        let coordinate = |graph_axis: usize| coordinate_of(sweep, graph_axis);
+        let names = self.names.clone();
+        let coordinate = |graph_axis: usize| coordinate_of(sweep, &names, graph_axis);
+        let (register, accumulator) = self.accumulator();
         let computed = sweep.program.steps.iter().filter(|step| step.value != Value::Load);
-        computed.map(|step| self.speller.define(step, Register::Float, &coordinate)).collect()
+        computed.map(|step| self.speller.define(step, (register, &accumulator), &coordinate)).collect()
     }
 
     /// Variables that collect what is stored after the loop.
@@ -224,22 +289,28 @@ impl<'a> SweepSpeller<'a> {
     }
 
     fn guard(&self) -> Option<String> {
-        let last = self.sweep.space.axes.len() - 1;
-        self.sweep.ragged.then(|| format!("i{last} + e < {}", self.inner().extent))
+        let last = self.names.last().map_or("0", String::as_str);
+        self.sweep.ragged.then(|| format!("{last} + e < {}", self.inner().extent))
     }
 }
 
 /// A value as it enters a reduction: in float, mapped.
-pub(super) fn accumulated_value(speller: &mut Speller<'_>, accumulation: &Accumulation) -> String {
-    let mut value = speller.value(accumulation.source);
-    if Register::of(speller.graph.tensor(accumulation.source).data_type) != Register::Float {
-        speller.used.add("fw_f32");
-        value = format!("fw_to_f32({value})");
-    }
+fn accumulated_value(speller: &mut Speller<'_>, accumulation: &Accumulation) -> String {
+    let value = accumulated_in_float(speller, accumulation.source);
     mapped(speller.used, accumulation.map, value)
 }
 
-fn mapped(used: &mut Used, map: Map, value: String) -> String {
+/// A value that is reduced, in float.
+pub(super) fn accumulated_in_float(speller: &mut Speller<'_>, source: TensorId) -> String {
+    let value = speller.value(source);
+    if Register::of(speller.graph.tensor(source).data_type) == Register::Float {
+        return value;
+    }
+    speller.used.add("fw_f32");
+    format!("fw_to_f32({value})")
+}
+
+pub(super) fn mapped(used: &mut Used, map: Map, value: String) -> String {
     match names::map_function(map) {
         Some(function) => {
             used.add(function);
@@ -254,14 +325,22 @@ fn packs_in_pairs(data_type: DataType, vector: i64) -> bool {
     matches!(data_type, DataType::Half | DataType::BFloat16) && vector % 2 == 0
 }
 
-/// Coordinate of a graph axis at point `e`.
-fn coordinate_of(sweep: &Sweep, graph_axis: usize) -> String {
+/// Coordinate of a graph axis at point `e`: its axis of the space or, where it is cut in two (groups and the channels
+/// of one), the outer one scaled.
+fn coordinate_of(sweep: &Sweep, names: &[String], graph_axis: usize) -> String {
     let last = sweep.space.axes.len() - 1;
-    match sweep.space.axes.iter().position(|axis| axis.graph_axes == [graph_axis]) {
-        Some(axis) if axis == last => format!("i{axis} + e"),
-        Some(axis) => format!("i{axis}"),
-        None => "0".to_owned(),
+    let mut scale = 1;
+    let mut terms = Vec::new();
+    for (axis, name) in names.iter().enumerate().rev() {
+        let of = &sweep.space.axes[axis];
+        if of.graph_axes == [graph_axis] {
+            let point = if axis == last && sweep.vector > 1 { format!("{name} + e") } else { name.clone() };
+            terms.extend(term(&point, scale));
+            scale *= of.extent;
+        }
     }
+    terms.reverse();
+    sum(terms.into_iter())
 }
 
 /// Type of indices and offsets.

@@ -63,7 +63,7 @@ impl<'a> Bindings<'a> {
             match parameter {
                 Parameter::Tensor(id) => bindings.bind_input(graph, inputs, id)?,
                 Parameter::Scalar(id) => bindings.bind_scalar(graph, inputs, id)?,
-                Parameter::Workspace { .. } => {}
+                Parameter::Workspace { .. } | Parameter::Accumulators { .. } => {}
             }
         }
         Ok(bindings)
@@ -114,7 +114,9 @@ impl<'a> Bindings<'a> {
         let found = match parameter {
             Parameter::Tensor(id) => self.tensors.get_mut(&id).map(|b| Argument::Pointer(b.buffer.pointer())),
             Parameter::Scalar(id) => self.scalars.get(&id).copied(),
-            Parameter::Workspace { offset } => self.workspace_at(offset).map(Argument::Pointer),
+            Parameter::Workspace { offset } | Parameter::Accumulators { offset, .. } => {
+                self.workspace_at(offset).map(Argument::Pointer)
+            }
         };
         let function = &launch.function;
         found.ok_or_else(|| {

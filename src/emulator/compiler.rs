@@ -267,7 +267,12 @@ mod tests {
             starts_early: false,
             parameters: Vec::new(),
         };
-        Source { text: String::new(), launches: functions.iter().map(launch).collect(), workspace_bytes: 0 }
+        Source {
+            text: String::new(),
+            launches: functions.iter().map(launch).collect(),
+            workspace_bytes: 0,
+            uses_tf32: false,
+        }
     }
 
     #[test]

@@ -5,7 +5,9 @@
 
 mod decision;
 mod floor;
+mod lowering;
 mod surface70;
+mod surface80;
 
 use std::fmt;
 
@@ -16,6 +18,7 @@ use crate::support::Supported;
 pub use decision::{Decision, Selection, decide, select};
 pub use floor::{Floor, core_type};
 pub use surface70::Surface70;
+pub use surface80::Surface80;
 
 /// A family of kernels.
 pub trait Engine: Sync + fmt::Debug {
@@ -44,7 +47,7 @@ pub trait Engine: Sync + fmt::Debug {
 }
 
 /// Every engine, the preferred first.
-pub static ENGINES: &[&dyn Engine] = &[&Surface70];
+pub static ENGINES: &[&dyn Engine] = &[&Surface80, &Surface70];
 
 /// A tunable of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,6 +59,16 @@ pub enum Knob {
     TileM,
     /// Columns of C of a block.
     TileN,
+    /// Depth of a mainloop step, in elements.
+    TileK,
+    /// Rows of C of a warp.
+    WarpM,
+    /// Columns of C of a warp.
+    WarpN,
+    /// Tiles of the operands in shared memory.
+    Stages,
+    /// Parts into which k is cut.
+    SplitK,
 }
 
 impl Knob {
@@ -65,6 +78,11 @@ impl Knob {
             Self::Threads => "threads",
             Self::TileM => "tile_m",
             Self::TileN => "tile_n",
+            Self::TileK => "tile_k",
+            Self::WarpM => "warp_m",
+            Self::WarpN => "warp_n",
+            Self::Stages => "stages",
+            Self::SplitK => "split_k",
         }
     }
 }

@@ -139,6 +139,11 @@ impl StageProgram {
         self.steps.iter().filter(|step| step.value == Value::Load).map(|step| step.tensor)
     }
 
+    /// Whether some step takes the core's result, the tensor `c`, from its accumulators.
+    pub fn reads_accumulator(&self, c: TensorId) -> bool {
+        self.steps.iter().any(|step| step.tensor == c && step.value == Value::Accumulator)
+    }
+
     /// Tensors computed by pointwise operations.
     pub fn results(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.steps.iter().filter(|step| step.value != Value::Load).map(|step| step.tensor)

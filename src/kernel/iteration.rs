@@ -15,6 +15,8 @@ pub struct Axis {
     pub graph_axes: Vec<usize>,
     /// Stride in elements of every tensor in memory; 0 where the tensor broadcasts.
     pub strides: BTreeMap<TensorId, i64>,
+    /// Stride in elements of the core's accumulators in the workspace, if the pass reads them.
+    pub accumulators: i64,
 }
 
 /// Axes from outermost to innermost.
@@ -38,6 +40,8 @@ pub struct IterationRequest<'a> {
     pub reduced: &'a BTreeSet<usize>,
     /// Graph axes that must stay separate.
     pub pinned: &'a BTreeSet<usize>,
+    /// Strides of the core's accumulators by graph axis; empty if there are none.
+    pub accumulators: &'a [i64],
 }
 
 impl IterationSpace {
@@ -61,6 +65,7 @@ impl IterationSpace {
                 outer.extent *= inner.extent;
                 outer.graph_axes.extend(inner.graph_axes);
                 outer.strides = inner.strides;
+                outer.accumulators = inner.accumulators;
             }
             _ => self.axes.push(inner),
         }
@@ -84,6 +89,7 @@ impl IterationRequest<'_> {
             reduced: self.reduced.contains(&axis),
             graph_axes: vec![axis],
             strides: self.tensors.iter().map(|&id| (id, step(self.graph.tensor(id), axis))).collect(),
+            accumulators: self.accumulators.get(axis).copied().unwrap_or(0),
         }
     }
 
@@ -92,6 +98,7 @@ impl IterationRequest<'_> {
         outer.reduced == inner.reduced
             && !pinned(outer)
             && !pinned(inner)
+            && outer.accumulators == inner.accumulators * inner.extent
             && self.tensors.iter().all(|id| outer.strides[id] == inner.strides[id] * inner.extent)
     }
 }
@@ -123,6 +130,7 @@ mod tests {
             reference: graph.outputs().next().expect("one output"),
             reduced: &reduced.iter().copied().collect(),
             pinned: &pinned.iter().copied().collect(),
+            accumulators: &[],
         };
         IterationSpace::new(&request).axes.into_iter().map(|axis| (axis.extent, axis.graph_axes)).collect()
     }

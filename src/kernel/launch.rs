@@ -28,6 +28,13 @@ pub enum Parameter {
     /// Host scalar by value: `float` for floating types, `int` for 8- to 32-bit integers and booleans,
     /// `long long` for `INT64`; already rounded to the tensor's type.
     Scalar(TensorId),
+    /// Pointer to the core's accumulators in the plan's workspace: `float`, or `int` for integer accumulators.
+    Accumulators {
+        /// Byte offset, a multiple of 256.
+        offset: u64,
+        /// Whether they are integers.
+        is_integer: bool,
+    },
     /// Pointer into the plan's workspace.
     Workspace {
         /// Byte offset, a multiple of 256.

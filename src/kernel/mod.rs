@@ -5,19 +5,21 @@
 
 mod accumulate;
 mod expr;
+mod gemm;
 mod iteration;
 mod launch;
-mod matmul;
 mod pointwise;
 
 use std::sync::Arc;
 
 pub use accumulate::{Accumulation, Combine, Finish, Map};
 pub use expr::{Register, StageProgram, Step, Value, has_integer_form};
+pub use gemm::{
+    Coordinate, Digit, Epilogue, Fetch, GemmKernel, GemmSpace, GemmTile, MmaType, Multiply, Operand, PartialReduction,
+};
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
 pub use launch::{Launch, Parameter};
-pub use matmul::{MatmulKernel, MatmulTile, Operand, PartialLayout};
-pub use pointwise::{Access, CombineKernel, PointwiseKernel, ReductionKernel, Sweep};
+pub use pointwise::{Access, Accumulators, CombineKernel, PointwiseKernel, ReductionKernel, Sweep};
 
 use crate::graph::FinalizedGraph;
 
@@ -36,6 +38,16 @@ pub struct Kernel {
     pub workspace_bytes: u64,
 }
 
+impl Kernel {
+    /// Whether FLOAT operands of the core are rounded to TF32.
+    pub fn uses_tf32(&self) -> bool {
+        self.functions.iter().any(|function| match &function.body {
+            Body::Gemm(gemm) => matches!(gemm.multiply, Multiply::Mma { operand: MmaType::Tf32, .. }),
+            _ => false,
+        })
+    }
+}
+
 /// One `__global__` function with its launch.
 #[derive(Clone, Debug)]
 pub struct Function {
@@ -52,8 +64,8 @@ pub enum Body {
     Pointwise(PointwiseKernel),
     /// One pass over the iteration space, reducing some of its axes.
     Reduction(ReductionKernel),
-    /// Tiled matmul with mainloop and epilogue fusion.
-    Matmul(MatmulKernel),
+    /// Tiled matrix product with mainloop and epilogue fusion.
+    Gemm(GemmKernel),
     /// Combination of partial results in a fixed order.
     Combine(CombineKernel),
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Accumulation, IterationSpace, StageProgram};
+use super::{Accumulation, IterationSpace, Register, StageProgram};
 use crate::graph::TensorId;
 
 /// How a thread moves the elements of one tensor that belong to its vector.
@@ -18,6 +18,33 @@ pub enum Access {
     Bits,
     /// Host scalar from the parameters.
     Parameter,
+}
+
+/// Where a stage finds the core's accumulators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accumulators {
+    /// In a tile of shared memory, a vector at a time.
+    Tile(Register),
+    /// In the workspace, as `splits` partial sums of `elements` elements each.
+    Workspace {
+        /// Their class.
+        register: Register,
+        /// Number of partial sums.
+        splits: u32,
+        /// Elements of one partial sum.
+        elements: i64,
+        /// Whether a vector of points is a vector of them.
+        vector: bool,
+    },
+}
+
+impl Accumulators {
+    /// Class of the accumulators.
+    pub fn register(&self) -> Register {
+        match *self {
+            Self::Tile(register) | Self::Workspace { register, .. } => register,
+        }
+    }
 }
 
 /// Evaluation of a stage over vectors of consecutive points.
@@ -37,6 +64,8 @@ pub struct Sweep {
     pub ragged: bool,
     /// Whether offsets need 64 bits.
     pub wide_index: bool,
+    /// The core's accumulators, if the program reads them.
+    pub accumulators: Option<Accumulators>,
 }
 
 /// One thread evaluates one vector; one tile a block (a grid-stride loop costs 5 to 10 % of the bandwidth).

@@ -311,7 +311,7 @@ fn allow_shared(context: &DeviceContext, name: &str, function: Function, bytes: 
 fn argument(graph: &FinalizedGraph, bindings: &Bindings, parameter: &Parameter) -> Result<Argument, Error> {
     let wrong = |id: TensorId, what: &str| inconsistent(format!("tensor {} is no {what}", graph.describe_tensor(id)));
     match *parameter {
-        Parameter::Workspace { offset } => Ok(Argument::Workspace(offset)),
+        Parameter::Workspace { offset } | Parameter::Accumulators { offset, .. } => Ok(Argument::Workspace(offset)),
         Parameter::Tensor(id) => {
             let tensor = graph.tensor(id);
             let position = bindings.position(tensor.uid).filter(|_| !tensor.is_pass_by_value);

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::bounds::Bounds;
+use super::values::results;
 use crate::error::{Error, Result};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
@@ -10,7 +11,7 @@ use crate::host_tensor::{HostTensor, HostTensors};
 /// How far two computations of a graph's outputs are apart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// One entry an output, in canonical order.
+    /// One entry a result (outputs, and flags that are set), in canonical order.
     pub outputs: Vec<OutputComparison>,
 }
 
@@ -61,14 +62,15 @@ impl Comparison {
 /// may lie that far from the exact value; without bounds, and where a bound is 0, values must be equal.
 ///
 /// # Errors
-/// [`Error::Input`] where an output is missing from either side, or has other extents or another type.
+/// [`Error::Input`] where a result ([`super::results`]) is missing from either side, or has other extents or another
+/// type.
 pub fn compare(
     graph: &FinalizedGraph,
     expected: &HostTensors,
     actual: &HostTensors,
     bounds: Option<&Bounds>,
 ) -> Result<Comparison> {
-    let outputs = graph.outputs().map(|id| {
+    let outputs = results(graph).into_iter().map(|id| {
         let expected = find(graph, expected, id)?;
         let actual = find(graph, actual, id)?;
         compare_output(graph, id, [expected, actual], bounds)

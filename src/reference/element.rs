@@ -17,6 +17,8 @@ pub(super) trait Element: Copy + Send + Sync + Default + PartialEq {
     fn least(self, other: Self) -> Self;
     /// The larger; NaN if either is (O-15).
     fn greatest(self, other: Self) -> Self;
+    /// Whether it takes the place of a maximum so far: it is larger, or the first NaN (O-15).
+    fn exceeds(self, other: Self) -> bool;
     fn magnitude(self) -> Self;
     fn root(self) -> Self;
     fn divide(self, count: usize) -> Self;
@@ -54,6 +56,9 @@ macro_rules! float_element {
             }
             fn greatest(self, other: Self) -> Self {
                 if self.is_nan() || self > other { self } else { other }
+            }
+            fn exceeds(self, other: Self) -> bool {
+                self > other || (self.is_nan() && !other.is_nan())
             }
             fn magnitude(self) -> Self {
                 self.abs()
@@ -100,6 +105,9 @@ impl Element for i32 {
     }
     fn greatest(self, other: Self) -> Self {
         self.max(other)
+    }
+    fn exceeds(self, other: Self) -> bool {
+        self > other
     }
     fn magnitude(self) -> Self {
         self.wrapping_abs()
@@ -150,6 +158,9 @@ impl Element for Half {
     }
     fn greatest(self, other: Self) -> Self {
         Self(self.0.greatest(other.0))
+    }
+    fn exceeds(self, other: Self) -> bool {
+        self.0.exceeds(other.0)
     }
     fn magnitude(self) -> Self {
         Self(self.0.abs())

@@ -3,33 +3,37 @@
 use super::convolution::{Geometry, convolve};
 use super::element::{Element, Half};
 use super::matmul::{load, matmul};
+use super::movement;
 use super::reduction::{Fold, reduce};
+use super::resample;
 use super::run::{Run, arithmetic};
-use super::values::{Values, storage_strides};
+use super::supported::check_supported;
+use super::values::{Values, scales, storage_strides};
 use crate::error::{Error, Result};
 use crate::graph::{
     Attributes, Convolution, ConvolutionDirection, DataType, FinalizedGraph, Operation, OperationId, Port,
-    ReductionMode, TensorId,
+    ReductionMode, Resample, ResampleMode, TensorId,
 };
-use crate::host_tensor::{HOST_TYPES, HostTensor, HostTensors, to_usize};
+use crate::host_tensor::{HostTensor, HostTensors, to_usize};
 
 /// Operations evaluated together at most; each holds a row of values a chunk.
 const LONGEST_RUN: usize = 32;
 
-/// Largest padding, stride or dilation: sums of a few of them do not overflow.
-const LARGEST_PARAMETER: i64 = 1 << 31;
-
-/// Executes a graph on the CPU and gives its outputs, each in the layout of its tensor with poisoned gaps.
+/// Executes a graph on the CPU and gives its results ([`super::results`]: outputs, and flags that it sets), each in the
+/// layout of its tensor with poisoned gaps.
 ///
 /// Operands are converted to the operation's compute type, sums accumulate in it (FLOAT in `f32` without TF32, A-41;
 /// HALF rounded to half after every step, A-40; INT32 wrapping, PW-R7), and every result, virtual ones included, is
 /// rounded to its tensor's storage type (S*-VIRTUAL-OBEYED, O-14, A-29, A-48). The result does not depend on the
 /// number of threads. Host scalars whose value the graph holds need not be given, and are not read if they are.
+/// Concatenations and signals move values without rounding to a compute type; an input of a concatenation that lies in
+/// the output already is a tensor like the others here, and is copied.
 ///
 /// # Errors
-/// [`Error::NotSupported`] for operations other than matmul, convolution, pointwise, reduction and statistics, and for
-/// compute types without arithmetic; [`Error::Input`] for tensors that are missing or do not fit;
-/// [`Error::Environment`] where there is not enough memory.
+/// [`Error::NotSupported`] for operations that are not computed here, for compute types without arithmetic, and for
+/// resampling whose parameters have no meaning (NEAREST, padding modes that are not the mode's own, pooling windows that
+/// are no whole numbers); [`Error::Input`] for tensors that are missing or do not fit, indices outside of their window,
+/// and flags that do not have the value that is waited for; [`Error::Environment`] where there is not enough memory.
 pub fn execute(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<HostTensors> {
     check_supported(graph)?;
     let mut values = Values::new(graph, inputs)?;
@@ -48,59 +52,7 @@ pub fn execute(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<HostTenso
             values.remove(id);
         }
     }
-    Ok(values.into_outputs())
-}
-
-/// Fails for the first operation that no reference computes.
-///
-/// # Errors
-/// [`Error::NotSupported`], naming the operation and the tensor or type.
-pub(super) fn check_supported(graph: &FinalizedGraph) -> Result<()> {
-    for id in graph.operation_ids() {
-        let operation = graph.operation(id);
-        let refuse = |reason: String| {
-            let operation = graph.describe_operation(id);
-            Err(Error::NotSupported(format!("operation {operation}: the CPU engine {reason}")))
-        };
-        if let Err(reason) = check_operation(operation, graph.compute_type(id)) {
-            return refuse(reason);
-        }
-        let tensors = operation.input_tensors().chain(operation.output_tensors());
-        for tensor in tensors {
-            let data_type = graph.tensor(tensor).data_type;
-            if !HOST_TYPES.contains(&data_type) {
-                return refuse(format!("has no {data_type}, the type of tensor {}", graph.describe_tensor(tensor)));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn check_operation(operation: &Operation, compute: DataType) -> std::result::Result<(), String> {
-    let accumulates = [DataType::Float, DataType::Half, DataType::Int32, DataType::Double];
-    let is_pointwise = match &operation.attributes {
-        Attributes::Matmul(_) if operation.inputs.len() > 2 => return Err("takes no override extents".into()),
-        Attributes::Convolution(convolution) if convolution.stride.len() > 3 => {
-            return Err(format!("takes at most 3 spatial axes, found {}", convolution.stride.len()));
-        }
-        Attributes::Convolution(convolution) if largest_parameter(convolution) > LARGEST_PARAMETER => {
-            return Err(format!("takes paddings, strides and dilations up to {LARGEST_PARAMETER}"));
-        }
-        Attributes::Matmul(_) | Attributes::Convolution(_) | Attributes::Reduction(_) | Attributes::GenStats => false,
-        Attributes::Pointwise(_) => true,
-        _ => return Err("does not execute this operation".into()),
-    };
-    let compute = arithmetic(compute);
-    if if is_pointwise { HOST_TYPES.contains(&compute) } else { accumulates.contains(&compute) } {
-        Ok(())
-    } else {
-        Err(format!("has no arithmetic in {compute} for it"))
-    }
-}
-
-fn largest_parameter(c: &Convolution) -> i64 {
-    let all = [&c.pre_padding, &c.post_padding, &c.stride, &c.dilation];
-    all.into_iter().flatten().copied().max().unwrap_or(0)
+    Ok(values.into_results())
 }
 
 enum Step {
@@ -165,6 +117,11 @@ fn joins(graph: &FinalizedGraph, run: &[OperationId], id: OperationId) -> bool {
 }
 
 fn execute_single(graph: &FinalizedGraph, id: OperationId, values: &Values) -> Result<Vec<(TensorId, HostTensor)>> {
+    match &graph.operation(id).attributes {
+        Attributes::Concat(concat) => return movement::concat(graph, id, concat, values),
+        Attributes::Signal(signal) => return movement::signal(graph, id, signal, values),
+        _ => {}
+    }
     match arithmetic(graph.compute_type(id)) {
         DataType::Half => compute::<Half>(graph, id, values),
         DataType::Int32 => compute::<i32>(graph, id, values),
@@ -179,26 +136,82 @@ fn compute<T: Element>(
     values: &Values,
 ) -> Result<Vec<(TensorId, HostTensor)>> {
     let operation = graph.operation(id);
-    let inputs: Vec<&HostTensor> = operation.input_tensors().map(|id| values.get(id)).collect::<Result<_>>()?;
-    let mut results = Vec::new();
-    for (port, output) in &operation.outputs {
-        let dim = &graph.tensor(*output).dim;
-        let dense = match (&operation.attributes, &inputs[..]) {
-            (Attributes::Matmul(_), [a, b]) => matmul::<T>(a, b, &to_usize(dim))?,
-            (Attributes::Convolution(convolution), [first, second]) => {
-                let result = convolution_result::<T>(convolution, [first, second], dim)?;
-                blend(convolution, result, *output, values)?
+    let result = |&(port, output): &(Port, TensorId)| {
+        let storage = values.poisoned(output)?;
+        let dim = &graph.tensor(output).dim;
+        let tensor = match &operation.attributes {
+            Attributes::ResampleForward(resample) if port == Port::INDEX => {
+                storage.with_dense(&resample::indices::<T>(resample, operand(graph, id, Port::X, values)?, dim)?)?
             }
-            (Attributes::Reduction(reduction), [x]) => reduce::<T>(x, &to_usize(dim), Fold::Mode(reduction.mode))?,
-            (Attributes::GenStats, [x]) => {
-                let fold = if *port == Port::SUM { Fold::Mode(ReductionMode::Add) } else { Fold::SumOfSquares };
-                reduce::<T>(x, &to_usize(dim), fold)?
+            Attributes::ResampleForward(resample) => {
+                let y = resample::forward::<T>(resample, operand(graph, id, Port::X, values)?, dim)?;
+                stored(blend(operation, y, output, values)?, storage)?
             }
-            _ => return Err(Error::NotSupported(format!("operation {}", graph.describe_operation(id)))),
+            Attributes::ResampleBackward(resample) => {
+                let dx = resample_gradient::<T>(graph, id, resample, values)?;
+                stored(blend(operation, dx, output, values)?, storage)?
+            }
+            _ => stored(accumulated::<T>(graph, id, (port, output), values)?, storage)?,
         };
-        results.push((*output, stored(dense, values.poisoned(*output)?)?));
+        Ok((output, tensor))
+    };
+    operation.outputs.iter().map(result).collect()
+}
+
+/// The tensor at an input port that the operation's definition requires.
+fn operand<'v>(graph: &FinalizedGraph, id: OperationId, port: Port, values: &'v Values) -> Result<&'v HostTensor> {
+    let missing = || Error::NotSupported(format!("operation {}: port {port} is empty", graph.describe_operation(id)));
+    values.get(graph.operation(id).input(port).ok_or_else(missing)?)
+}
+
+/// One result of an operation that adds up many terms.
+fn accumulated<T: Element>(
+    graph: &FinalizedGraph,
+    id: OperationId,
+    (port, output): (Port, TensorId),
+    values: &Values,
+) -> Result<Vec<T>> {
+    let operation = graph.operation(id);
+    let inputs: Vec<&HostTensor> = operation.input_tensors().map(|id| values.get(id)).collect::<Result<_>>()?;
+    let dim = &graph.tensor(output).dim;
+    match (&operation.attributes, &inputs[..]) {
+        (Attributes::Matmul(_), [a, b]) => matmul::<T>(a, b, &to_usize(dim)),
+        (Attributes::Convolution(convolution), [first, second]) => {
+            let result = convolution_result::<T>(convolution, [first, second], dim)?;
+            blend(operation, result, output, values)
+        }
+        (Attributes::Reduction(reduction), [x]) => reduce::<T>(x, &to_usize(dim), Fold::Mode(reduction.mode)),
+        (Attributes::GenStats, [x]) => {
+            let fold = if port == Port::SUM { Fold::Mode(ReductionMode::Add) } else { Fold::SumOfSquares };
+            reduce::<T>(x, &to_usize(dim), fold)
+        }
+        _ => Err(Error::NotSupported(format!("operation {}", graph.describe_operation(id)))),
     }
-    Ok(results)
+}
+
+/// DX of a pooling, before α and β.
+fn resample_gradient<T: Element>(
+    graph: &FinalizedGraph,
+    id: OperationId,
+    resample: &Resample,
+    values: &Values,
+) -> Result<Vec<T>> {
+    let operation = graph.operation(id);
+    let dim = operation.result().map_or(&[][..], |result| &graph.tensor(result).dim);
+    let dy = operand(graph, id, Port::DY, values)?;
+    if resample.mode != ResampleMode::Maxpool {
+        return resample::spread::<T>(resample, dy, dim);
+    }
+    let indices = match operation.input(Port::INDEX) {
+        None => resample::indices::<T>(resample, operand(graph, id, Port::X, values)?, &dy.dim)?,
+        Some(index) => {
+            let indices = values.get(index)?.to_dense::<i64>()?;
+            let fault = |message| Error::input(format!("tensor {}", graph.describe_tensor(index)), message);
+            resample::check_indices(resample, &indices).map_err(fault)?;
+            indices
+        }
+    };
+    resample::route::<T>(resample, dy, &indices, dim)
 }
 
 fn convolution_result<T: Element>(
@@ -217,9 +230,9 @@ fn convolution_result<T: Element>(
     convolve(convolution.direction, &geometry, inputs)
 }
 
-/// α·result + β·prior content (operations.md 3.2).
-fn blend<T: Element>(convolution: &Convolution, result: Vec<T>, id: TensorId, values: &Values) -> Result<Vec<T>> {
-    let (alpha, beta) = (convolution.alpha, convolution.beta);
+/// α·result + β·prior content (operations.md 3.2, section 7).
+fn blend<T: Element>(operation: &Operation, result: Vec<T>, id: TensorId, values: &Values) -> Result<Vec<T>> {
+    let (alpha, beta) = scales(operation);
     if beta != 0.0 {
         let prior = load::<T>(values.get(id)?)?;
         return Ok(result.iter().zip(prior).map(|(value, prior)| value.blend(alpha, prior, beta)).collect());

@@ -1,8 +1,13 @@
 //! Random inputs, the same on every machine.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::resample::Pooling;
+use super::supported::check_resample;
 use super::values::required_inputs;
 use crate::error::Result;
-use crate::graph::{DataType, FinalTensor, FinalizedGraph};
+use crate::graph::{Attributes, DataType, FinalTensor, FinalizedGraph, Operation, Port, SignalMode, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
 
 /// How random values are distributed.
@@ -17,6 +22,8 @@ pub enum Distribution {
 }
 
 /// Random values for every tensor of [`required_inputs`]; gaps of padded strides are poisoned, `BOOLEAN` is uniform.
+/// What has to be of a kind is: an index of max pooling points at a random pixel of its window (at 0 where the window
+/// has none), and a flag has the value that the first signal on it waits for, or another value than the one it sets.
 ///
 /// A value depends only on the seed, the tensor's place in the canonical order and the element's row-major position:
 /// not on layouts, names or the number of threads.
@@ -25,11 +32,62 @@ pub enum Distribution {
 /// [`crate::error::Error::Input`] for types without elements in host memory, and
 /// [`crate::error::Error::Environment`] where there is not enough memory.
 pub fn random_inputs(graph: &FinalizedGraph, seed: u64, distribution: Distribution) -> Result<HostTensors> {
-    let tensor = |id: crate::graph::TensorId| {
+    let roles = roles(graph);
+    let tensor = |id: TensorId| {
         let generator = Generator { key: mix(seed ^ mix(id.index() as u64 + 1)) };
-        Ok((id, random_tensor(graph.tensor(id), generator, distribution)?))
+        let tensor = graph.tensor(id);
+        let values = match roles.get(&id) {
+            Some(Role::Flag(value)) => HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, |_| *value),
+            Some(Role::Index(pooling)) => random_index(tensor, generator, pooling),
+            None => random_tensor(tensor, generator, distribution),
+        };
+        Ok((id, values?))
     };
     required_inputs(graph).into_iter().map(tensor).collect()
+}
+
+/// What the values of an input must be.
+enum Role {
+    Flag(f64),
+    Index(Pooling),
+}
+
+/// Roles that the first operation to give one gives.
+fn roles(graph: &FinalizedGraph) -> BTreeMap<TensorId, Role> {
+    let mut roles = BTreeMap::new();
+    for (id, role) in graph.operations().filter_map(|operation| role(graph, operation)) {
+        roles.entry(id).or_insert(role);
+    }
+    roles
+}
+
+fn role(graph: &FinalizedGraph, operation: &Operation) -> Option<(TensorId, Role)> {
+    match &operation.attributes {
+        Attributes::Signal(signal) => {
+            let value = if signal.mode == SignalMode::Wait { signal.value } else { !signal.value };
+            Some((operation.input(Port::FLAG)?, Role::Flag(value as f64)))
+        }
+        Attributes::ResampleBackward(resample) if check_resample(operation, resample).is_ok() => {
+            let (dx, dy) = (graph.tensor(operation.output(Port::DX)?), graph.tensor(operation.input(Port::DY)?));
+            Some((operation.input(Port::INDEX)?, Role::Index(Pooling::new(resample, &dx.dim, &dy.dim)?)))
+        }
+        _ => None,
+    }
+}
+
+fn random_index(tensor: &FinalTensor, generator: Generator, pooling: &Pooling) -> Result<HostTensor> {
+    let positions: usize = tensor.dim[2..].iter().product::<i64>() as usize;
+    HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, |element| {
+        let inside = pooling.inside(element % positions);
+        if inside.iter().any(Range::is_empty) {
+            return 0.0;
+        }
+        let offset = |axis: usize| {
+            let own = Generator { key: mix(generator.key ^ axis as u64) };
+            own.uniform(element, inside[axis].start, inside[axis].end - 1) as i64
+        };
+        pooling.place(std::array::from_fn(offset)) as f64
+    })
 }
 
 fn random_tensor(tensor: &FinalTensor, generator: Generator, distribution: Distribution) -> Result<HostTensor> {

@@ -9,10 +9,16 @@
 //! - [`shrink`] makes a smaller twin of a graph that is too large for them.
 //! - [`random_inputs`] gives inputs that are the same everywhere.
 //!
-//! All take any [`crate::graph::FinalizedGraph`] of matmuls, convolutions, pointwise operations, reductions and
-//! statistics, whether or not a support surface accepts it. Where the specification leaves a value open:
-//! `RELU_BWD` multiplies DY by its derivative (∞·0 is NaN) and treats a NaN forward input as `RELU_FWD` does;
-//! `GELU` modes have their limits at ±∞; `AMAX` propagates NaN.
+//! All take any [`crate::graph::FinalizedGraph`] of matmuls, convolutions, pointwise operations, reductions,
+//! statistics, resamplings, concatenations and signals, whether or not a support surface accepts it. Where the
+//! specification leaves a value open:
+//! - `RELU_BWD` multiplies DY by its derivative (∞·0 is NaN) and treats a NaN forward input as `RELU_FWD` does;
+//!   `GELU` modes have their limits at ±∞; `AMAX` propagates NaN.
+//! - In max pooling, padded positions take part with −∞: the index of a window without anything above −∞ is 0, and if
+//!   that position is padded its gradient goes nowhere. The index of a window with a NaN is that of the first one.
+//!   Backward, the index decides where there is one, else X; Y is not read.
+//! - `BILINEAR` does not read neighbours of weight 0: their NaN and infinities go nowhere.
+//! - On the CPU nobody else sets a flag: a `WAIT` whose flag has another value is an error at once.
 
 mod bounds;
 mod compare;
@@ -23,11 +29,14 @@ mod inputs;
 mod linear;
 mod math;
 mod matmul;
+mod movement;
 mod oracle;
 mod pointwise;
 mod reduction;
+mod resample;
 mod run;
 mod shrink;
+mod supported;
 mod values;
 
 #[cfg(test)]
@@ -41,4 +50,4 @@ pub use engine::execute;
 pub use inputs::{Distribution, random_inputs};
 pub use oracle::{DenseF64, evaluate_f64};
 pub use shrink::{Shrunk, shrink};
-pub use values::required_inputs;
+pub use values::{required_inputs, results};

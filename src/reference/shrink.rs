@@ -4,8 +4,8 @@
 //! tensors, …) form a class. The class of the largest extent is halved, and so on, until the graph is small enough. A
 //! halved extent is rounded up to a multiple of the largest power of two, up to 16, that divides it, so that alignments
 //! stay as they are; where that is not enough, up to 8, 4, 2 and 1. Left alone are extents of 1 and 2, what a
-//! convolution's window runs over, channels of grouped convolutions, and tensors of operations without such a
-//! structure. Packed tensors stay packed in the same order of axes; others keep their strides.
+//! convolution's or resampling's window runs over, the axis of a concatenation, channels of grouped convolutions, and
+//! tensors of operations without such a structure. Packed tensors stay packed in the same order of axes; others keep their strides.
 
 use crate::graph::{
     Attributes, Convolution, ConvolutionDirection, FinalizedGraph, Graph, Operation, Port, Reordering, Tensor, TensorId,
@@ -104,7 +104,28 @@ impl AxisClasses {
             }
             Attributes::Matmul(_) => self.join_matmul(graph, operation),
             Attributes::Convolution(convolution) => self.join_convolution(graph, operation, convolution),
+            Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => {
+                let spatial = |axis: usize| axis >= 2;
+                self.join_alike(graph, operation, spatial);
+            }
+            Attributes::Concat(concat) => self.join_alike(graph, operation, |axis| axis as i64 == concat.axis),
+            // The flag has extents of 1 only.
+            Attributes::Signal(_) => self.join_alike(graph, operation, |_| false),
             _ => operation.input_tensors().chain(operation.output_tensors()).for_each(|id| self.fix_all(graph, id)),
+        }
+    }
+
+    /// Tensors that have all axes in common, save those that must stay.
+    fn join_alike(&mut self, graph: &Graph, operation: &Operation, stays: impl Fn(usize) -> bool) {
+        let Some(first) = operation.input_tensors().next() else { return };
+        for id in operation.input_tensors().chain(operation.output_tensors()) {
+            let rank = graph.tensors()[id.index()].dim.len();
+            for axis in 0..rank {
+                self.join(graph, (first, rank - axis), (id, rank - axis));
+                if stays(axis) {
+                    self.fix(graph, id, rank - axis);
+                }
+            }
         }
     }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
-use crate::graph::{Attributes, FinalizedGraph, Operation, TensorId, packed_strides};
+use crate::graph::{Attributes, FinalizedGraph, Operation, Port, SignalMode, TensorId, packed_strides};
 use crate::host_tensor::{HostTensor, HostTensors};
 
 /// Tensors that must be given to execute a graph: its inputs, save host scalars whose value the graph holds; what an
-/// operation working in place reads; and the prior result of a convolution with β ≠ 0.
+/// operation working in place reads; and the prior result of a convolution or resampling with β ≠ 0.
 pub fn required_inputs(graph: &FinalizedGraph) -> Vec<TensorId> {
     let unknown = |id: &TensorId| graph.tensor(*id).value.is_none();
     let mut required: Vec<TensorId> = graph.inputs().filter(unknown).collect();
@@ -17,11 +17,44 @@ pub fn required_inputs(graph: &FinalizedGraph) -> Vec<TensorId> {
     required
 }
 
+/// Tensors that an execution writes to memory: the graph's outputs, and the flags that its signals set (operations.md
+/// section 8), which are inputs of the graph too.
+pub fn results(graph: &FinalizedGraph) -> Vec<TensorId> {
+    let mut results: Vec<TensorId> = graph.outputs().chain(graph.operations().filter_map(set_flag)).collect();
+    results.sort();
+    results.dedup();
+    results
+}
+
+/// The flag that an operation sets.
+pub(super) fn set_flag(operation: &Operation) -> Option<TensorId> {
+    match &operation.attributes {
+        Attributes::Signal(signal) if signal.mode == SignalMode::Set => operation.input(Port::FLAG),
+        _ => None,
+    }
+}
+
+/// What an operation writes: its outputs, then the flag it sets.
+pub(super) fn written(operation: &Operation) -> impl Iterator<Item = TensorId> + '_ {
+    operation.output_tensors().chain(set_flag(operation))
+}
+
+/// α and β of an operation's first result; 1 and 0 where it has none.
+pub(super) fn scales(operation: &Operation) -> (f64, f64) {
+    match &operation.attributes {
+        Attributes::Convolution(convolution) => (convolution.alpha, convolution.beta),
+        Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) => {
+            (resample.alpha, resample.beta)
+        }
+        _ => (1.0, 0.0),
+    }
+}
+
 /// Results whose content before the execution an operation reads.
 fn reads_prior_content(operation: &Operation) -> Vec<TensorId> {
-    let blends = matches!(&operation.attributes, Attributes::Convolution(convolution) if convolution.beta != 0.0);
+    let blended = operation.result().filter(|_| scales(operation).1 != 0.0);
     let in_place = |id: &TensorId| operation.input_tensors().any(|input| input == *id);
-    operation.output_tensors().filter(|id| blends || in_place(id)).collect()
+    operation.output_tensors().filter(in_place).chain(blended).collect()
 }
 
 /// The given tensors, and those computed so far and still needed.
@@ -77,9 +110,9 @@ impl<'a> Values<'a> {
         self.owned.remove(&id);
     }
 
-    /// The outputs of the graph, all computed.
-    pub(super) fn into_outputs(mut self) -> HostTensors {
-        self.graph.outputs().filter_map(|id| Some((id, self.owned.remove(&id)?))).collect()
+    /// The results of the graph, all computed.
+    pub(super) fn into_results(mut self) -> HostTensors {
+        results(self.graph).into_iter().filter_map(|id| Some((id, self.owned.remove(&id)?))).collect()
     }
 }
 

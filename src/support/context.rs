@@ -2,7 +2,7 @@
 
 use super::surface::{OperationKind, PatternLimits, Surface};
 use crate::device::ComputeCapability;
-use crate::fusion::{self, Fusion, NoPattern, Stage};
+use crate::fusion::{self, Fusion, NoPattern, Pattern, Stage};
 use crate::graph::{Attributes, FinalTensor, FinalizedGraph, Operation, OperationId, Port, TensorId};
 
 /// One graph on one chip against one surface.
@@ -33,6 +33,7 @@ pub(super) struct Core {
     pub(super) groups: i64,
     /// Whether the core's tensors have the rank that the tables of dims are written for (A-23; packed groups).
     pub(super) is_ranked: bool,
+    is_matmul: bool,
     pub(super) operands: [Operand; 2],
     /// For every tensor, whether the core result flows into it.
     is_derived: Vec<bool>,
@@ -96,7 +97,13 @@ impl Core {
         is_derived[result.index()] = true;
         spread(graph, fusion.operations(Stage::Epilogue), &mut is_derived);
         let is_ranked = is_ranked(graph, id);
-        Some(Self { id, result, groups: fusion.groups(), is_ranked, operands, is_derived })
+        let is_matmul = fusion.pattern() == Pattern::Matmul;
+        Some(Self { id, result, groups: fusion.groups(), is_ranked, is_matmul, operands, is_derived })
+    }
+
+    /// Ranks that its tensors may have, for messages.
+    pub(super) fn ranks(&self) -> &'static str {
+        if self.is_matmul { "rank 3" } else { "rank 4 or 5" }
     }
 
     /// Whether the core result flows into this tensor.

@@ -7,23 +7,23 @@ use super::rule::Rule;
 use super::surface::{Listed, OperationKind};
 use crate::graph::{Attributes, Operation, OperationId, TensorId};
 
-/// The operation is of a kind that the stage lists; gives whether it is.
+/// The operation is of a kind that the stage lists. `place` says where the stage is, for messages.
 pub(super) fn listed_kind(
     found: &mut Findings,
     listed: &Listed<OperationKind>,
     (id, operation): (OperationId, &Operation),
-) -> bool {
+    place: &str,
+) {
     let kind = OperationKind::of(&operation.attributes);
-    let is_listed = kind.is_some_and(|kind| listed.admits(&kind));
-    if !is_listed {
-        let names: Vec<&str> = listed.allowed.iter().map(|kind| kind.name()).collect();
-        let text = match kind {
-            Some(kind) => kind.name().to_owned(),
-            None => format!("{}, which no engine executes yet", operation.tag()),
-        };
-        found.operation(listed.rule, id, one_of(&names), text);
+    if kind.is_some_and(|kind| listed.admits(&kind)) {
+        return;
     }
-    is_listed
+    let names: Vec<&str> = listed.allowed.iter().map(|kind| kind.name()).collect();
+    let text = match kind {
+        Some(kind) => kind.name().to_owned(),
+        None => format!("{}, which no engine executes yet", operation.tag()),
+    };
+    found.operation(listed.rule, id, format!("only {} operations{place}", one_of(&names)), text);
 }
 
 /// The first input of a Pointwise has the dims of its result.
@@ -40,8 +40,8 @@ pub(super) fn broadcast_first(
     };
     let (first_dim, result_dim) = (&cx.tensor(*first).dim, &cx.tensor(result).dim);
     if first_dim != result_dim {
-        let required = format!("dims {} for the first input", dims_text(result_dim));
-        found.slot(rule, (id, *first), required, dims_text(first_dim));
+        let required = format!("a first input that is not broadcast, of dims {}", dims_text(result_dim));
+        found.slot(rule, (id, *first), required, format!("dims {}", dims_text(first_dim)));
     }
 }
 

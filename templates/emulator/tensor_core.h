@@ -9,13 +9,18 @@ inline constexpr char LDMATRIX[] = "ldmatrix.x4";
 inline constexpr char LDMATRIX_TRANS[] = "ldmatrix.x4.trans";
 inline constexpr char MMA_F16[] = "mma.m16n8k16.f16";
 inline constexpr char MMA_BF16[] = "mma.m16n8k16.bf16";
+inline constexpr char MMA_TF32[] = "mma.m16n8k8.tf32";
+inline constexpr char MMA_S8[] = "mma.m16n8k32.s8";
 
 // Loads four 8x8 matrices of 16-bit elements; lanes 8m to 8m + 7 give the addresses of the rows of matrix m. A lane
 // gets elements (l / 4, l % 4 * 2 + {0, 1}) of each matrix, or of its transpose.
 void ldmatrix_x4(Site site, unsigned (&result)[4], unsigned address);
 
-// d += a * b with the PTX fragment layout of m16n8k16; products and sums in float, sums in the order of k.
-void mma_m16n8k16(Site site, float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1);
+// d += a * b with the PTX fragment layout of the shape whose k has 32 bytes; sums in the order of k, in float.
+void mma_float(Site site, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
+
+// The same for 8-bit integers, sums in int.
+void mma_int(Site site, int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
 
 }  // namespace emulator
 
@@ -27,12 +32,44 @@ inline void fw_ldmatrix_x4_trans(unsigned (&r)[4], unsigned address, emulator::P
   emulator::ldmatrix_x4({emulator::LDMATRIX_TRANS, place}, r, address);
 }
 
-inline void fw_mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1,
-                                emulator::Place place = emulator::Place::here()) {
-  emulator::mma_m16n8k16({emulator::MMA_F16, place}, d, a, b0, b1);
+// Two fragments of eight columns at once.
+inline void fw_ldmatrix_x4(unsigned (&r)[2], unsigned (&s)[2], unsigned address,
+                           emulator::Place place = emulator::Place::here()) {
+  unsigned four[4];
+  emulator::ldmatrix_x4({emulator::LDMATRIX, place}, four, address);
+  r[0] = four[0], r[1] = four[1], s[0] = four[2], s[1] = four[3];
 }
 
-inline void fw_mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1,
+inline void fw_ldmatrix_x4_trans(unsigned (&r)[2], unsigned (&s)[2], unsigned address,
                                  emulator::Place place = emulator::Place::here()) {
-  emulator::mma_m16n8k16({emulator::MMA_BF16, place}, d, a, b0, b1);
+  unsigned four[4];
+  emulator::ldmatrix_x4({emulator::LDMATRIX_TRANS, place}, four, address);
+  r[0] = four[0], r[1] = four[1], s[0] = four[2], s[1] = four[3];
+}
+
+inline void fw_mma_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                       emulator::Place place = emulator::Place::here()) {
+  emulator::mma_float({emulator::MMA_F16, place}, d, a, b);
+}
+
+inline void fw_mma_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                        emulator::Place place = emulator::Place::here()) {
+  emulator::mma_float({emulator::MMA_BF16, place}, d, a, b);
+}
+
+inline void fw_mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                        emulator::Place place = emulator::Place::here()) {
+  emulator::mma_float({emulator::MMA_TF32, place}, d, a, b);
+}
+
+inline void fw_mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                      emulator::Place place = emulator::Place::here()) {
+  emulator::mma_int({emulator::MMA_S8, place}, d, a, b);
+}
+
+// Rounds FP32 to the 10 bits of mantissa of TF32, to nearest, ties away from zero (`cvt.rna.tf32.f32`).
+template <int N>
+inline void fw_round_tf32(unsigned (&x)[N]) {
+  for (unsigned& bits : x)
+    if ((bits & 0x7f800000u) != 0x7f800000u) bits = (bits + 0x1000u) & 0xffffe000u;
 }

@@ -20,3 +20,37 @@ FW_INLINE float fw_one_if_zero(float x) { return x == 0.0f ? 1.0f : x; }
 
 //@ fw_multiply_add: FW_INLINE
 FW_INLINE int fw_multiply_add(int a, int b, int c) { return int(unsigned(a) * unsigned(b) + unsigned(c)); }  // wraps
+
+//@ fw_sum_splits: FW_INLINE fw_vector fw_f32 fw_i32
+// Partial sums of a product whose k was cut, added in order of the split.
+template <typename T>
+FW_INLINE T fw_sum_of_splits(const T* from, unsigned splits, unsigned long long elements) {
+  T sum = from[0];
+  for (unsigned split = 1; split < splits; ++split) sum += from[split * elements];
+  return sum;
+}
+template <typename T, int N>
+FW_INLINE void fw_sum_splits(const T* from, unsigned splits, unsigned long long elements, T (&sums)[N]) {
+  fw_load_vector(from, sums);
+  for (unsigned split = 1; split < splits; ++split) {
+    T next[N];
+    fw_load_vector(from + split * elements, next);
+#pragma unroll
+    for (int e = 0; e < N; ++e) sums[e] += next[e];
+  }
+}
+
+//@ fw_block_total: FW_INLINE
+// One value from all threads of a block, in a fixed order; the first thread gets it. `totals` has room for 32 floats.
+template <typename Combine>
+FW_INLINE float fw_block_total(float x, float* totals, const Combine& combine) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) x = combine(x, __shfl_xor_sync(0xffffffffu, x, distance));
+  if (threadIdx.x % 32 == 0) totals[threadIdx.x / 32] = x;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) x = combine(x, totals[warp]);
+  }
+  __syncthreads();
+  return x;
+}

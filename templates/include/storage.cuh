@@ -2,9 +2,6 @@
 // Registers hold float for floating types, int for 8- to 32-bit integers and booleans, long long for INT64.
 // Conversions round to nearest even; integers and FP8 saturate; NaN becomes 0 in an integer.
 
-//@ FW_INLINE
-#define FW_INLINE __device__ __forceinline__
-
 //@ fw_infinity: FW_INLINE
 FW_INLINE float fw_infinity() { return __uint_as_float(0x7f800000u); }
 

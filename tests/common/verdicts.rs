@@ -1,8 +1,9 @@
 //! Graphs with the verdicts that the closed library gave on an H200 (`tests/data/README.md`).
 
 use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use fusewright::graph::Graph;
 use fusewright::graph::json::read_graph;
@@ -18,6 +19,7 @@ struct Line {
 }
 
 /// A graph with the library's verdict.
+#[derive(Clone)]
 pub(crate) struct VerdictRecord {
     pub(crate) id: u64,
     pub(crate) family: String,
@@ -26,18 +28,29 @@ pub(crate) struct VerdictRecord {
     pub(crate) graph: Graph,
 }
 
-/// Every verdict graph, in order of their ids.
-pub(crate) fn read() -> Vec<VerdictRecord> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/verdicts.jsonl.gz");
-    let file = File::open(path).expect("the file is in the repository");
-    let text = BufReader::new(flate2::read::GzDecoder::new(file));
-    let lines = serde_json::Deserializer::from_reader(text).into_iter::<Line>();
-    lines.map(|line| record(line.expect("each line is a record"))).collect()
+/// The folder with the graph files: `FUSEWRIGHT_DATA`, or that of the repository.
+pub(crate) fn folder() -> PathBuf {
+    std::env::var_os("FUSEWRIGHT_DATA")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data"), PathBuf::from)
 }
 
-fn record(line: Line) -> VerdictRecord {
-    let Line { id, family, verdict, graph } = line;
-    let graph = read_graph("verdicts", graph.to_string().as_bytes());
-    let graph = graph.unwrap_or_else(|error| panic!("record {id}: {error}"));
-    VerdictRecord { id, family, is_accepted: verdict == "supported", graph }
+/// Every verdict graph, in order of their ids; read once. The error names the file or the record.
+pub(crate) fn read() -> Result<&'static [VerdictRecord], String> {
+    static RECORDS: LazyLock<Result<Vec<VerdictRecord>, String>> = LazyLock::new(records);
+    RECORDS.as_deref().map_err(Clone::clone)
+}
+
+fn records() -> Result<Vec<VerdictRecord>, String> {
+    let path = folder().join("verdicts.jsonl.gz");
+    let in_file = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let file = File::open(&path).map_err(|error| in_file(&error))?;
+    let text = BufReader::new(flate2::read::GzDecoder::new(file));
+    text.lines().map(|line| record(&line.map_err(|error| in_file(&error))?)).collect()
+}
+
+fn record(line: &str) -> Result<VerdictRecord, String> {
+    let Line { id, family, verdict, graph } = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let graph =
+        read_graph("verdicts", graph.to_string().as_bytes()).map_err(|error| format!("record {id}: {error}"))?;
+    Ok(VerdictRecord { id, family, is_accepted: verdict == "supported", graph })
 }

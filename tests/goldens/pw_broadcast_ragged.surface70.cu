@@ -5,6 +5,8 @@
 // t2_mul = POINTWISE(IN_0=t0, IN_1=t1) MUL compute FLOAT -> virtual FLOAT [2, 3, 1001] stride [3003, 1001, 1]
 // t4_add = POINTWISE(IN_0=t2_mul, IN_1=t3) ADD compute FLOAT -> output HALF [2, 3, 1001] stride [3003, 1001, 1]
 
+#define FW_INLINE __device__ __forceinline__
+
 #ifndef FW_EMULATOR
 __device__ __forceinline__ unsigned short fw_f32_to_f16_bits(float x) {
   unsigned short bits;
@@ -27,26 +29,10 @@ __device__ __forceinline__ unsigned fw_pack_f16x2(float lo, float hi) {
 }
 #endif
 
-#define FW_INLINE __device__ __forceinline__
-
 struct fw_f16 { unsigned short bits; };
 FW_INLINE float fw_value(fw_f16 x) { return fw_f16_bits_to_f32(x.bits); }
 FW_INLINE fw_f16 fw_to_f16(float x) { return {fw_f32_to_f16_bits(x)}; }
 FW_INLINE fw_f16 fw_to_f16(int x) { return fw_to_f16(float(x)); }  // all that is inexact in float overflows here
-
-// N consecutive elements, moved in accesses of up to 16 bytes.
-template <typename Storage, int N>
-struct alignas(sizeof(Storage) * N < 16 ? sizeof(Storage) * N : 16) fw_vector { Storage at[N]; };
-template <typename Storage, typename Value, int N>
-FW_INLINE void fw_load_vector(const Storage* from, Value (&values)[N]) {
-  const fw_vector<Storage, N> raw = *reinterpret_cast<const fw_vector<Storage, N>*>(from);
-#pragma unroll
-  for (int e = 0; e < N; ++e) values[e] = fw_value(raw.at[e]);
-}
-template <typename Storage, int N>
-FW_INLINE void fw_store_vector(Storage* to, const fw_vector<Storage, N>& raw) {
-  *reinterpret_cast<fw_vector<Storage, N>*>(to) = raw;
-}
 
 FW_INLINE float fw_add(float x, float b) { return x + b; }
 FW_INLINE int fw_add(int x, int b) { return int(unsigned(x) + unsigned(b)); }
@@ -65,20 +51,14 @@ fw_pointwise(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict__ p_t1, c
     const unsigned o_t1 = i1;
     const unsigned o_t3 = i2;
     const unsigned o_t4_add = i0 * 3003 + i1 * 1001 + i2;
-    float v_t0[1];
-    fw_load_vector(p_t0 + o_t0, v_t0);
     const float t1 = fw_value(p_t1[o_t1]);
-    float v_t3[1];
-    fw_load_vector(p_t3 + o_t3, v_t3);
-    fw_vector<fw_f16, 1> w_t4_add;
 #pragma unroll
     for (int e = 0; e < 1; ++e) {
-      const float t0 = v_t0[e];
-      const float t3 = v_t3[e];
+      const float t0 = fw_value(p_t0[o_t0]);
+      const float t3 = fw_value(p_t3[o_t3]);
       const float t2_mul = fw_mul(t0, t1);
       const float t4_add = fw_add(t2_mul, t3);
-      w_t4_add.at[e] = fw_to_f16(t4_add);
+      p_t4_add[o_t4_add] = fw_to_f16(t4_add);
     }
-    fw_store_vector(p_t4_add + o_t4_add, w_t4_add);
   }
 }

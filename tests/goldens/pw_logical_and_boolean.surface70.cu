@@ -6,6 +6,8 @@
 // t4_logical_and = POINTWISE(IN_0=t3_cmp_gt, IN_1=t2_cmp_ge) LOGICAL_AND compute BOOLEAN -> output BOOLEAN [2, 24, 5, 7] stride [840, 1, 168, 24]
 // t5_binary_select = POINTWISE(IN_0=t0, IN_1=t1, IN_2=t4_logical_and) BINARY_SELECT compute FLOAT -> output HALF [2, 24, 5, 7] stride [840, 1, 168, 24]
 
+#define FW_INLINE __device__ __forceinline__
+
 #ifndef FW_EMULATOR
 __device__ __forceinline__ unsigned short fw_f32_to_f16_bits(float x) {
   unsigned short bits;
@@ -27,8 +29,6 @@ __device__ __forceinline__ unsigned fw_pack_f16x2(float lo, float hi) {
 #endif
 }
 #endif
-
-#define FW_INLINE __device__ __forceinline__
 
 FW_INLINE float fw_value(float x) { return x; }
 FW_INLINE float fw_to_f32(float x) { return x; }

@@ -4,6 +4,8 @@
 // t2_add = POINTWISE(IN_0=t0, IN_1=t1) ADD compute FLOAT -> output BFLOAT16 [2, 24, 5, 7] stride [1400, 1, 280, 40]
 // t3_relu_fwd = POINTWISE(IN_0=t2_add) RELU_FWD compute FLOAT -> output INT8 [2, 24, 5, 7] stride [840, 1, 168, 24]
 
+#define FW_INLINE __device__ __forceinline__
+
 #ifndef FW_EMULATOR
 __device__ __forceinline__ float fw_bf16_bits_to_f32(unsigned short bits) { return __uint_as_float(unsigned(bits) << 16); }
 __device__ __forceinline__ unsigned short fw_f32_to_bf16_bits(float x) {
@@ -26,8 +28,6 @@ __device__ __forceinline__ unsigned fw_pack_bf16x2(float lo, float hi) {
 #endif
 }
 #endif
-
-#define FW_INLINE __device__ __forceinline__
 
 FW_INLINE float fw_value(float x) { return x; }
 FW_INLINE float fw_to_f32(float x) { return x; }

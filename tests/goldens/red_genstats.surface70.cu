@@ -3,6 +3,8 @@
 // t1_relu_fwd = POINTWISE(IN_0=t0) RELU_FWD compute FLOAT -> virtual FLOAT [8, 48, 7, 7] stride [2352, 1, 336, 48]
 // t2_genstats, t3_genstats = GENSTATS(X=t1_relu_fwd) compute FLOAT -> output FLOAT [1, 48, 1, 1] stride [48, 1, 48, 48], output FLOAT [1, 48, 1, 1] stride [48, 1, 48, 48]
 
+#define FW_INLINE __device__ __forceinline__
+
 #ifndef FW_EMULATOR
 #define FW_SHARED(name) extern __shared__ __align__(1024) unsigned char name[]
 #endif
@@ -28,8 +30,6 @@ __device__ __forceinline__ unsigned fw_pack_f16x2(float lo, float hi) {
 #endif
 }
 #endif
-
-#define FW_INLINE __device__ __forceinline__
 
 FW_INLINE float fw_value(float x) { return x; }
 FW_INLINE float fw_to_f32(float x) { return x; }

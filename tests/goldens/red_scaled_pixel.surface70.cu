@@ -4,6 +4,8 @@
 // t2_mul = POINTWISE(IN_0=t0, IN_1=t1) MUL compute FLOAT -> output BFLOAT16 [4, 24, 6, 5] stride [720, 1, 120, 24]
 // t3_reduction_add = REDUCTION(X=t2_mul) ADD compute FLOAT -> output FLOAT [4, 1, 6, 5] stride [30, 1, 5, 1]
 
+#define FW_INLINE __device__ __forceinline__
+
 #ifndef FW_EMULATOR
 #define FW_SHARED(name) extern __shared__ __align__(1024) unsigned char name[]
 #endif
@@ -52,8 +54,6 @@ __device__ __forceinline__ unsigned fw_pack_bf16x2(float lo, float hi) {
 #endif
 }
 #endif
-
-#define FW_INLINE __device__ __forceinline__
 
 FW_INLINE float fw_value(float x) { return x; }
 FW_INLINE float fw_to_f32(float x) { return x; }

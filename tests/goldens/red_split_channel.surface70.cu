@@ -2,6 +2,8 @@
 // t0 = input HALF [64, 16, 14, 14] stride [3136, 1, 224, 16]
 // t1_reduction_max = REDUCTION(X=t0) MAX compute FLOAT -> output FLOAT [1, 16, 1, 1] stride [16, 1, 16, 16]
 
+#define FW_INLINE __device__ __forceinline__
+
 #ifndef FW_EMULATOR
 #define FW_SHARED(name) extern __shared__ __align__(1024) unsigned char name[]
 #endif
@@ -58,8 +60,6 @@ __device__ __forceinline__ void fw_wait_for_previous_launch() {
 #endif
 }
 #endif
-
-#define FW_INLINE __device__ __forceinline__
 
 FW_INLINE float fw_value(float x) { return x; }
 FW_INLINE float fw_to_f32(float x) { return x; }

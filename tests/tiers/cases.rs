@@ -3,14 +3,20 @@
 //! Small graphs that together reach every skeleton, access kind, storage type, layout and reduction shape of the
 //! engines. A case is a name and a graph; what it must compute is what the CPU engine says.
 
+use crate::convolution_cases::convolutions;
+use fusewright::device::ComputeCapability;
 use fusewright::graph::{
     Attributes, DataType, Graph, Operation, Pointwise, PointwiseMode, Port, ReductionMode, Scalar, Tensor, TensorId,
 };
+
+use crate::relaxed;
 
 /// One graph of the suite.
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) graph: Graph,
+    /// The chip whose kernel the emulator runs; a GPU runs its own.
+    pub(crate) capability: ComputeCapability,
 }
 
 /// Every case, in a fixed order.
@@ -23,20 +29,22 @@ pub(crate) fn all() -> Vec<Case> {
     matmul_shapes(&mut cases);
     matmul_types(&mut cases);
     matmul_fusions(&mut cases);
+    convolutions(&mut cases);
     once_wrong(&mut cases);
+    relaxed::cases(&mut cases);
     cases
 }
 
-fn graph(io: DataType) -> Graph {
+pub(crate) fn graph(io: DataType) -> Graph {
     Graph::new().io_data_type(io).intermediate_data_type(DataType::Float).compute_data_type(DataType::Float)
 }
 
-fn push(cases: &mut Vec<Case>, name: impl Into<String>, graph: Graph) {
+pub(crate) fn push(cases: &mut Vec<Case>, name: impl Into<String>, graph: Graph) {
     let name = name.into();
-    cases.push(Case { graph: graph.name(name.clone()), name });
+    cases.push(Case { graph: graph.name(name.clone()), name, capability: ComputeCapability::SM_90 });
 }
 
-fn output(graph: &mut Graph, id: TensorId, data_type: DataType) {
+pub(crate) fn output(graph: &mut Graph, id: TensorId, data_type: DataType) {
     graph.set_output(id).data_type = Some(data_type);
 }
 

@@ -7,7 +7,7 @@ use fusewright::engine::Floor;
 use fusewright::graph::{FinalizedGraph, Graph};
 use fusewright::host_tensor::HostTensors;
 use fusewright::plan::{DeviceContext, Driver, ExecutionPlan, run_on_device};
-use fusewright::reference::{Distribution, bounds, compare, execute, random_inputs};
+use fusewright::reference::{BoundOptions, Distribution, bounds_with, compare, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
 
 use crate::modes::{self, ModeCase};
@@ -15,7 +15,7 @@ use crate::pipeline::{self, Lowered};
 use crate::{cases, data, tier};
 
 /// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
-const VERDICT_GRAPHS: usize = 200;
+pub(crate) const VERDICT_GRAPHS: usize = 200;
 
 /// Multiply-adds that the CPU engine and the oracle compute in a few seconds.
 const WORK: u64 = 1 << 31;
@@ -31,12 +31,16 @@ pub(crate) fn trials() -> Vec<Trial> {
     let requirement = CONTEXT.as_ref().map(drop).map_err(Clone::clone);
     tier("device", requirement, "FUSEWRIGHT_REQUIRE_DEVICE", || {
         let suite = cases::all().into_iter().map(|case| (case.name, case.graph));
-        let small = |graph: &Graph| graph.finalize().is_ok_and(|graph| Floor::of(&graph).flops / 2 <= WORK);
         let count = std::env::var("FUSEWRIGHT_VERDICT_GRAPHS").ok().and_then(|count| count.parse().ok());
-        let verdicts = data::accepted_verdicts(count.unwrap_or(VERDICT_GRAPHS), small);
-        let graphs = suite.chain(verdicts).map(|(name, graph)| trial(name, graph));
+        let graphs = suite.chain(verdicts(count.unwrap_or(VERDICT_GRAPHS))).map(|(name, graph)| trial(name, graph));
         graphs.chain(modes::trials("device", run_mode)).collect()
     })
+}
+
+/// `count` verdict graphs that a GPU and the CPU engine run in a few seconds each.
+pub(crate) fn verdicts(count: usize) -> Vec<(String, Graph)> {
+    let small = |graph: &Graph| graph.finalize().is_ok_and(|graph| Floor::of(&graph).flops / 2 <= WORK);
+    data::accepted_verdicts(count, small)
 }
 
 fn trial(name: String, graph: Graph) -> Trial {
@@ -82,7 +86,7 @@ fn agrees_with_cpu(
     inputs: &HostTensors,
     actual: &HostTensors,
 ) -> Result<(), Failed> {
-    let bounds = bounds(&lowered.graph, inputs)?;
+    let bounds = bounds_with(&lowered.graph, inputs, BoundOptions { tf32: lowered.source.uses_tf32 })?;
     let comparison = compare(&lowered.graph, &execute(&lowered.graph, inputs)?, actual, Some(&bounds))?;
     if comparison.is_match() {
         return Ok(());

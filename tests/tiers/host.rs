@@ -1,15 +1,21 @@
 //! Without CUDA: the CPU engine against the f64 oracle, and properties of the rendered text.
 
-use fusewright::engine::Floor;
+use std::sync::Arc;
+
+use fusewright::device::ComputeCapability;
+use fusewright::engine::{self, Floor};
 use fusewright::graph::{Attributes, FinalizedGraph, Graph};
 use fusewright::host_tensor::HostTensors;
 use fusewright::reference::{Distribution, bounds, compare, evaluate_f64, execute, random_inputs, shrink};
+use fusewright::support::SurfaceId;
 use libtest_mimic::{Failed, Trial};
 
 use crate::cases::{self, Case};
+use crate::common::verdicts;
 use crate::data;
 use crate::modes;
 use crate::pipeline;
+use crate::relaxed;
 
 /// Verdict graphs that are malformed: a reduction that reduces nothing, or a pointwise result that is not the
 /// broadcast of its operands.
@@ -19,10 +25,17 @@ const MALFORMED_VERDICTS: usize = 33;
 const ORACLE_FLOPS: u64 = 1 << 29;
 const ORACLE_BYTES: u64 = 16 << 20;
 
+/// Families of verdict graphs around a convolution.
+const CONVOLUTIONS: [&str; 3] = ["fprop", "dgrad", "wgrad"];
+
+/// Work of a verdict graph, shrunk if need be: all of them together take seconds.
+const VERDICT_FLOPS: u64 = 1 << 22;
+const VERDICT_BYTES: u64 = 1 << 19;
+
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for case in cases::all() {
-        let Case { name, graph } = case;
+        let Case { name, graph, .. } = case;
         let suite = graph.clone();
         trials.push(Trial::test(format!("host::oracle::{name}"), move || agrees_with_oracle(&suite)));
         trials.push(Trial::test(format!("host::render::{name}"), move || renders_the_same_twice(&graph)));
@@ -35,6 +48,12 @@ pub(crate) fn trials() -> Vec<Trial> {
     }
     trials.push(modes::known_values());
     trials.extend(modes::trials("host", |_, graph, inputs| Ok(execute(graph, inputs)?)));
+    for family in CONVOLUTIONS {
+        let test = move || verdict_convolutions_agree_with_oracle(family);
+        trials.push(Trial::test(format!("host::oracle::verdicts_of_{family}"), test));
+    }
+    trials.push(Trial::test("host::relaxed::cases_break_their_rules", relaxed::cases_break_their_rules));
+    trials.push(Trial::test("host::relaxed::every_relaxation_is_exercised", relaxed::every_relaxation_is_exercised));
     trials.push(Trial::test("host::data::suite_has_53_graphs", suite_is_complete));
     trials.push(Trial::test("host::data::verdicts_have_3979_graphs", verdicts_are_complete));
     trials
@@ -62,9 +81,7 @@ fn finalized_agrees_with_oracle(graph: &FinalizedGraph) -> Result<(), Failed> {
         let inputs = random_inputs(graph, 1, distribution)?;
         let mut oracle = HostTensors::new();
         for (id, dense) in evaluate_f64(graph, &inputs)? {
-            if graph.outputs().any(|output| output == id) {
-                oracle.insert(id, dense.to_host(graph.tensor(id))?);
-            }
+            oracle.insert(id, dense.to_host(graph.tensor(id))?);
         }
         let bounds = bounds(graph, &inputs)?;
         let comparison = compare(graph, &oracle, &execute(graph, &inputs)?, Some(&bounds))?;
@@ -73,6 +90,37 @@ fn finalized_agrees_with_oracle(graph: &FinalizedGraph) -> Result<(), Failed> {
         }
     }
     Ok(())
+}
+
+/// Every convolution graph of the verdict file that a surface takes, shrunk where it is large. Those that stay too large
+/// (their windows run over large images) are left out.
+#[allow(clippy::print_stdout, reason = "how many were run is read beside the results")]
+fn verdict_convolutions_agree_with_oracle(family: &str) -> Result<(), Failed> {
+    let is_small = |graph: &FinalizedGraph| {
+        let floor = Floor::of(graph);
+        floor.flops <= VERDICT_FLOPS && floor.bytes <= VERDICT_BYTES
+    };
+    let (mut whole, mut shrunk, mut large) = (0, 0, 0);
+    for record in verdicts::read()?.iter().filter(|record| record.family == family) {
+        let Some(graph) = supported(&record.graph) else { continue };
+        let smaller = shrink(&graph, is_small, |_| true).map(|shrunk| shrunk.graph);
+        let run = smaller.as_ref().unwrap_or(&graph);
+        if !is_small(run) {
+            large += 1;
+            continue;
+        }
+        *(if smaller.is_some() { &mut shrunk } else { &mut whole }) += 1;
+        finalized_agrees_with_oracle(run).map_err(|error| format!("record {}: {:?}", record.id, error.message()))?;
+    }
+    println!("{family}: {whole} graphs as they are, {shrunk} shrunk, {large} too large");
+    if whole + shrunk == 0 { Err("no graph was run".into()) } else { Ok(()) }
+}
+
+/// The graph, where a surface takes it.
+fn supported(graph: &Graph) -> Option<Arc<FinalizedGraph>> {
+    let graph = Arc::new(graph.finalize().ok()?);
+    let decision = engine::decide(&graph, ComputeCapability::SM_90, &SurfaceId::ALL);
+    decision.report.supported.is_some().then_some(graph)
 }
 
 /// Rendering is deterministic, and independent of names and uids.
@@ -98,7 +146,7 @@ fn suite_is_complete() -> Result<(), Failed> {
 }
 
 fn verdicts_are_complete() -> Result<(), Failed> {
-    let records = data::verdicts()?;
+    let records = verdicts::read()?;
     if records.len() != 3979 {
         return Err(format!("{} verdict graphs", records.len()).into());
     }

@@ -10,6 +10,9 @@
 //! `FUSEWRIGHT_DATA` names the folder with the graph files where the binary runs away from its sources.
 
 mod cases;
+#[path = "../common/mod.rs"]
+mod common;
+mod convolution_cases;
 mod data;
 mod device;
 mod emulator;
@@ -18,6 +21,7 @@ mod host;
 mod modes;
 mod nvrtc;
 mod pipeline;
+mod relaxed;
 
 use libtest_mimic::{Arguments, Trial};
 

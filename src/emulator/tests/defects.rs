@@ -165,10 +165,10 @@ fn a_stack_that_overflows() {
 
 #[test]
 fn wrong_shared_addresses() {
-    body(1, "fw_cp_async16(0, x, true);").expect_wrong(&["cp.async: shared address 0 is outside"]);
-    body(1, "fw_cp_async16(fw_shared_address(s) + 256, x, true);").expect_wrong(&["outside the launch's 256 bytes"]);
-    body(1, "fw_cp_async16(fw_shared_address(s) + 8, x, true);").expect_wrong(&["not a multiple of 16"]);
-    body(1, "fw_cp_async16(fw_shared_address(s), x + 1, true);")
+    body(1, "fw_cp_async<16>(0, x, true);").expect_wrong(&["cp.async: shared address 0 is outside"]);
+    body(1, "fw_cp_async<16>(fw_shared_address(s) + 256, x, true);").expect_wrong(&["outside the launch's 256 bytes"]);
+    body(1, "fw_cp_async<16>(fw_shared_address(s) + 8, x, true);").expect_wrong(&["not a multiple of 16"]);
+    body(1, "fw_cp_async<16>(fw_shared_address(s), x + 1, true);")
         .expect_wrong(&["global address is not a multiple of 16"]);
     body(1, "y[0] = (float)fw_shared_address(x);").expect_wrong(&["not to shared memory"]);
 }
@@ -179,7 +179,7 @@ fn matrix_instructions_of_an_incomplete_warp() {
     case.expect_wrong(&["ldmatrix.x4 needs all 32 lanes, but lane 16"]);
     let case = body(
         32,
-        "if (t == 3) return;\n  unsigned a[4] = {}; float d[4] = {};\n  fw_mma_m16n8k16_f16(d, a, 0, 0);\n  y[t] = d[0];",
+        "if (t == 3) return;\n  unsigned a[4] = {}, b[2] = {}; float d[4] = {};\n  fw_mma_f16(d, a, b);\n  y[t] = d[0];",
     );
     case.expect_wrong(&["needs all 32 lanes, but lane 3"]);
 }

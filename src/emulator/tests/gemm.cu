@@ -9,12 +9,12 @@ __device__ __forceinline__ void load_stage(unsigned stage, const unsigned short*
   for (int chunk = threadIdx.x; chunk < TILE * 4; chunk += THREADS) {
     const int row = chunk >> 2, column = (chunk & 3) * 8;
     const bool inside = m0 + row < m && k0 + column < k;
-    fw_cp_async16(stage + row * A_PITCH + column * 2, a + (long long)(m0 + row) * k + k0 + column, inside);
+    fw_cp_async<16>(stage + row * A_PITCH + column * 2, a + (long long)(m0 + row) * k + k0 + column, inside);
   }
   for (int chunk = threadIdx.x; chunk < TILE_K * 8; chunk += THREADS) {
     const int row = chunk >> 3, column = (chunk & 7) * 8;
     const bool inside = k0 + row < k && n0 + column < n;
-    fw_cp_async16(stage + A_BYTES + row * B_PITCH + column * 2, b + (long long)(k0 + row) * n + n0 + column, inside);
+    fw_cp_async<16>(stage + A_BYTES + row * B_PITCH + column * 2, b + (long long)(k0 + row) * n + n0 + column, inside);
   }
 }
 
@@ -51,8 +51,8 @@ gemm(const unsigned short* __restrict__ a, const unsigned short* __restrict__ b,
         fw_ldmatrix_x4_trans(fragment_b[j], tile_b + (k16 + row) * B_PITCH + (warp_n + j * 16 + column) * 2);
       for (int i = 0; i < 2; ++i)
         for (int j = 0; j < 4; ++j) {
-          const unsigned* b2 = &fragment_b[j >> 1][(j & 1) * 2];
-          fw_mma_m16n8k16_f16(acc[i][j], fragment_a[i], b2[0], b2[1]);
+          const unsigned b2[2] = {fragment_b[j >> 1][(j & 1) * 2], fragment_b[j >> 1][(j & 1) * 2 + 1]};
+          fw_mma_f16(acc[i][j], fragment_a[i], b2);
         }
     }
   }

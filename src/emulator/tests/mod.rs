@@ -78,7 +78,10 @@ impl Case {
             starts_early: false,
             parameters: values.iter().zip(ids(values.len())).map(parameter).collect(),
         };
-        Self { source: Source { text: text.to_owned(), launches: vec![launch], workspace_bytes: 0 }, values }
+        Self {
+            source: Source { text: text.to_owned(), launches: vec![launch], workspace_bytes: 0, uses_tf32: false },
+            values,
+        }
     }
 
     fn grid(mut self, grid: [u32; 3]) -> Self {

@@ -8,13 +8,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::engine::check_supported;
-use super::oracle::{DenseF64, exact, operand_type, pointwise_map, walk};
+use super::oracle::{DenseF64, exact, join, operand_at, operand_type, pointwise_map, port_of, value_type, walk};
 use super::run::arithmetic;
-use super::values::Values;
+use super::supported::check_supported;
+use super::values::{Values, scales, written};
 use crate::error::Result;
 use crate::graph::{
-    Attributes, Convolution, DataType, FinalizedGraph, OperationId, Pointwise, PointwiseMode, ReductionMode, TensorId,
+    Attributes, DataType, FinalizedGraph, OperationId, Pointwise, PointwiseMode, Port, ReductionMode, TensorId,
 };
 use crate::host_tensor::HostTensors;
 
@@ -24,6 +24,7 @@ mod linear;
 mod modes;
 mod pointwise;
 mod reduction;
+mod resample;
 
 use accuracy::Accumulator;
 
@@ -84,25 +85,48 @@ struct Analysis<'a> {
 
 impl Analysis<'_> {
     fn step(&self, id: OperationId, operands: &[&Bounded]) -> Result<Vec<Bounded>> {
-        let compute = operand_type(self.graph, id);
         let operation = self.graph.operation(id);
         let operands: Vec<Cow<Bounded>> = operands
             .iter()
-            .zip(operation.input_tensors())
-            .map(|(operand, tensor)| {
-                self.loosened(id, tensor, operand.converted(self.graph.tensor(tensor).data_type, compute))
+            .zip(&operation.inputs)
+            .map(|(operand, &(port, tensor))| {
+                let storage = self.graph.tensor(tensor).data_type;
+                let read = value_type(self.graph, id, port, storage);
+                self.loosened(id, tensor, operand.converted(storage, read))
             })
             .collect();
         let operands: Vec<&Bounded> = operands.iter().map(Cow::as_ref).collect();
         let pairs = match &operation.attributes {
             Attributes::Pointwise(pointwise) => vec![self.pointwise(id, pointwise, &operands)],
+            Attributes::Concat(_) | Attributes::Signal(_) => self.moved(id, &operands)?,
             _ => self.accumulated(id, &operands)?,
         };
         let result = |(pairs, output): (Vec<(f64, f64)>, TensorId)| {
             let tensor = self.graph.tensor(output);
-            Bounded::rounded(&tensor.dim, pairs, &[compute, tensor.data_type])
+            let computed = value_type(self.graph, id, port_of(operation, output), tensor.data_type);
+            Bounded::rounded(&tensor.dim, pairs, &[computed, tensor.data_type])
         };
-        Ok(pairs.into_iter().zip(operation.output_tensors()).map(result).collect())
+        Ok(pairs.into_iter().zip(written(operation)).map(result).collect())
+    }
+
+    /// Values and bounds of a concatenation or signal: bounds are moved as values are, and a flag is exact.
+    fn moved(&self, id: OperationId, operands: &[&Bounded]) -> Result<Vec<Vec<(f64, f64)>>> {
+        let operation = self.graph.operation(id);
+        let values: Vec<&DenseF64> = operands.iter().map(|operand| &operand.dense).collect();
+        let results = exact(self.graph, id, &values, self.values)?;
+        let errors = match &operation.attributes {
+            Attributes::Concat(concat) => {
+                let errors: Vec<DenseF64> = operands.iter().map(|operand| operand.errors()).collect();
+                join(concat.axis as usize, &errors.iter().collect::<Vec<_>>())
+            }
+            _ => operand_at(operation, operands, Port::X).map_or_else(Vec::new, |x| x.errors().values),
+        };
+        let bounded = |(values, tensor): (Vec<f64>, TensorId)| {
+            let is_flag = port_of(operation, tensor) == Port::FLAG;
+            let error = |(i, value): (usize, f64)| (value, if is_flag { 0.0 } else { errors[i] });
+            values.into_iter().enumerate().map(error).collect()
+        };
+        Ok(results.into_iter().zip(written(operation)).map(bounded).collect())
     }
 
     /// An operand as a tensor core may see it.
@@ -140,26 +164,44 @@ impl Analysis<'_> {
         let results = exact(self.graph, id, &values, self.values)?;
         let accumulator = Accumulator::of(self.accumulator_type(id));
         let mut all = Vec::new();
-        for (result, output) in results.into_iter().zip(operation.output_tensors()) {
-            let dim = &self.graph.tensor(output).dim;
-            let errors = match (&operation.attributes, operands) {
-                (Attributes::Matmul(_), [a, b]) => linear::matmul(a, b, dim, accumulator),
-                (Attributes::Convolution(convolution), [first, second]) => {
-                    let errors = linear::convolution(convolution, [first, second], dim, accumulator);
-                    self.blended(convolution, errors, output, &result, accumulator)?
-                }
-                (Attributes::Reduction(reduction), [x]) => {
-                    reduction::reduce(reduction.mode, x, dim, &result, accumulator)
-                }
-                (_, [x]) if Some(output) == operation.result() => {
-                    reduction::reduce(ReductionMode::Add, x, dim, &result, accumulator)
-                }
-                (_, [x]) => reduction::squares(x, dim, accumulator),
-                _ => vec![f64::INFINITY; result.len()],
+        for (result, &(port, output)) in results.into_iter().zip(&operation.outputs) {
+            let errors = self.unscaled(id, operands, (port, output), &result, accumulator);
+            let errors = if port == Port::INDEX {
+                errors
+            } else {
+                self.blended(scales(operation), errors, output, &result, accumulator)?
             };
             all.push(result.into_iter().zip(errors).collect());
         }
         Ok(all)
+    }
+
+    /// Bounds of one output before α and β; `result` is its exact value.
+    fn unscaled(
+        &self,
+        id: OperationId,
+        operands: &[&Bounded],
+        (port, output): (Port, TensorId),
+        result: &[f64],
+        accumulator: Option<Accumulator>,
+    ) -> Vec<f64> {
+        let operation = self.graph.operation(id);
+        let dim = &self.graph.tensor(output).dim;
+        match (&operation.attributes, operands) {
+            (Attributes::Matmul(_), [a, b]) => linear::matmul(a, b, dim, accumulator),
+            (Attributes::Convolution(convolution), [first, second]) => {
+                linear::convolution(convolution, [first, second], dim, accumulator)
+            }
+            (Attributes::Reduction(reduction), [x]) => reduction::reduce(reduction.mode, x, dim, result, accumulator),
+            (Attributes::ResampleForward(resample), [x]) => resample::forward(resample, x, dim, port, accumulator),
+            (Attributes::ResampleBackward(resample), _) => {
+                let operand = |port| operand_at(operation, operands, port);
+                resample::backward(resample, [Port::DY, Port::INDEX, Port::X].map(operand), dim, accumulator)
+            }
+            (_, [x]) if port == Port::SUM => reduction::reduce(ReductionMode::Add, x, dim, result, accumulator),
+            (_, [x]) => reduction::squares(x, dim, accumulator),
+            _ => vec![f64::INFINITY; result.len()],
+        }
     }
 
     /// Fast accumulation is a property of matmuls and convolutions.
@@ -171,13 +213,12 @@ impl Analysis<'_> {
     /// Bounds of α·sum + β·prior: both products and their sum round.
     fn blended(
         &self,
-        convolution: &Convolution,
+        (alpha, beta): (f64, f64),
         errors: Vec<f64>,
         output: TensorId,
         results: &[f64],
         accumulator: Option<Accumulator>,
     ) -> Result<Vec<f64>> {
-        let (alpha, beta) = (convolution.alpha, convolution.beta);
         if alpha == 1.0 && beta == 0.0 {
             return Ok(errors);
         }

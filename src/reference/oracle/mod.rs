@@ -4,29 +4,35 @@
 //! its checks of what was given and the rounding to storage types.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
-use super::engine::check_supported;
 use super::run::arithmetic;
-use super::values::Values;
+use super::supported::check_supported;
+use super::values::{Values, results, scales, written};
 use crate::error::Result;
-use crate::graph::{Attributes, DataType, FinalTensor, FinalizedGraph, OperationId, Port, ReductionMode, TensorId};
+use crate::graph::{
+    Attributes, DataType, FinalTensor, FinalizedGraph, Operation, OperationId, Port, ReductionMode, TensorId,
+};
 use crate::host_tensor::{HostTensor, HostTensors, reserve, round_f64, to_usize};
 
 mod convolution;
 mod linear;
+mod movement;
 mod number;
 mod pointwise;
 mod reduction;
+mod resample;
 mod special;
 
 pub(super) use convolution::convolve;
 pub(super) use linear::matrix_of;
+pub(super) use movement::join;
 pub(super) use pointwise::{evaluate as pointwise_value, map as pointwise_map};
 pub(super) use reduction::fold;
+pub(super) use resample::{Contact, Windows, forward as resample_forward};
 
 /// A tensor's values in double precision, row-major over `dim`; 64-bit integers beyond 2^53 are rounded.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +61,7 @@ impl DenseF64 {
     }
 }
 
-/// Evaluates a graph op by op in double precision and gives its outputs. Every result, virtual ones included, is
+/// Evaluates a graph op by op in double precision and gives its results ([`super::results`]). Every result, virtual ones included, is
 /// rounded to its compute type and then to its storage type (O-14, A-29); sums of floats are not rounded in between,
 /// sums of `INT32` wrap (PW-R7).
 ///
@@ -68,24 +74,25 @@ pub fn evaluate_f64(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<BTre
         graph,
         |id| DenseF64::from_host(values.get(id)?),
         |id, operands| {
-            let tensors = graph.operation(id).input_tensors();
+            let slots = &graph.operation(id).inputs;
             let operands: Vec<Cow<DenseF64>> =
-                operands.iter().zip(tensors).map(|(operand, tensor)| converted(graph, id, tensor, operand)).collect();
+                operands.iter().zip(slots).map(|(operand, slot)| converted(graph, id, *slot, operand)).collect();
             let results = exact(graph, id, &operands.iter().map(Cow::as_ref).collect::<Vec<_>>(), &values)?;
-            let outputs = graph.operation(id).output_tensors();
-            Ok(results.into_iter().zip(outputs).map(|(result, output)| rounded(graph, id, output, result)).collect())
+            let written = written(graph.operation(id));
+            Ok(results.into_iter().zip(written).map(|(result, tensor)| rounded(graph, id, tensor, result)).collect())
         },
     )
 }
 
-/// Visits operations in order. Inputs are loaded when first read; everything is dropped after its last reader, save
-/// outputs, which are given back.
+/// Visits operations in order; `step` gives what each writes ([`written`]). Inputs are loaded when first read;
+/// everything is dropped after its last reader, save results, which are given back.
 pub(super) fn walk<V>(
     graph: &FinalizedGraph,
     load: impl Fn(TensorId) -> Result<V>,
     mut step: impl FnMut(OperationId, &[&V]) -> Result<Vec<V>>,
 ) -> Result<BTreeMap<TensorId, V>> {
     let mut live: BTreeMap<TensorId, V> = BTreeMap::new();
+    let kept: BTreeSet<TensorId> = results(graph).into_iter().collect();
     for id in graph.operation_ids() {
         let operation = graph.operation(id);
         for tensor in operation.input_tensors() {
@@ -99,30 +106,42 @@ pub(super) fn walk<V>(
         }
         let operands: Vec<&V> = operation.input_tensors().filter_map(|tensor| live.get(&tensor)).collect();
         let results = step(id, &operands)?;
-        let is_output = |tensor: TensorId| graph.producer(tensor).is_some() && !graph.tensor(tensor).is_virtual;
         for tensor in operation.input_tensors() {
-            if graph.consumers(tensor).last() == Some(&id) && !is_output(tensor) {
+            if graph.consumers(tensor).last() == Some(&id) && !kept.contains(&tensor) {
                 live.remove(&tensor);
             }
         }
-        live.extend(operation.output_tensors().zip(results));
+        live.extend(written(operation).zip(results));
     }
-    Ok(graph.outputs().filter_map(|id| live.remove_entry(&id)).collect())
+    Ok(kept.iter().filter_map(|id| live.remove_entry(id)).collect())
 }
 
-/// An operand converted to its operation's compute type.
+/// An operand in the type that its operation reads it in.
 fn converted<'a>(
     graph: &FinalizedGraph,
     id: OperationId,
-    tensor: TensorId,
+    (port, tensor): (Port, TensorId),
     operand: &'a DenseF64,
 ) -> Cow<'a, DenseF64> {
-    let compute = operand_type(graph, id);
-    if holds_all(compute, graph.tensor(tensor).data_type) {
+    let storage = graph.tensor(tensor).data_type;
+    let read = value_type(graph, id, port, storage);
+    if holds_all(read, storage) {
         return Cow::Borrowed(operand);
     }
-    let values = operand.values.par_iter().map(|&x| round_f64(compute, x)).collect();
+    let values = operand.values.par_iter().map(|&x| round_f64(read, x)).collect();
     Cow::Owned(DenseF64 { dim: operand.dim.clone(), values })
+}
+
+/// The type that an operation reads or computes the values at a port in: its compute type, save for what it only moves
+/// and for indices, which keep their storage type.
+pub(super) fn value_type(graph: &FinalizedGraph, id: OperationId, port: Port, storage: DataType) -> DataType {
+    let moves = matches!(graph.operation(id).attributes, Attributes::Concat(_) | Attributes::Signal(_));
+    if moves || port == Port::INDEX { storage } else { operand_type(graph, id) }
+}
+
+/// The port at which an operation writes a tensor.
+pub(super) fn port_of(operation: &Operation, tensor: TensorId) -> Port {
+    operation.outputs.iter().find(|slot| slot.1 == tensor).map_or(Port::FLAG, |slot| slot.0)
 }
 
 /// Whether a type holds every value of another one, so that converting to it changes nothing.
@@ -145,12 +164,14 @@ pub(super) fn operand_type(graph: &FinalizedGraph, id: OperationId) -> DataType 
 
 /// A result rounded to its compute type, then to its storage type.
 fn rounded(graph: &FinalizedGraph, id: OperationId, output: TensorId, result: Vec<f64>) -> DenseF64 {
-    let (compute, tensor) = (operand_type(graph, id), graph.tensor(output));
+    let tensor = graph.tensor(output);
+    let compute = value_type(graph, id, port_of(graph.operation(id), output), tensor.data_type);
     let values = result.into_par_iter().map(|x| round_f64(tensor.data_type, round_f64(compute, x))).collect();
     DenseF64 { dim: tensor.dim.clone(), values }
 }
 
-/// The results of an operation, row-major, before any rounding. `operands` are converted to the compute type.
+/// What an operation writes ([`written`]), row-major, before any rounding. `operands` are converted to the types they
+/// are read in.
 pub(super) fn exact(
     graph: &FinalizedGraph,
     id: OperationId,
@@ -158,27 +179,55 @@ pub(super) fn exact(
     values: &Values,
 ) -> Result<Vec<Vec<f64>>> {
     let operation = graph.operation(id);
-    let is_integer = operand_type(graph, id) == DataType::Int32;
-    let result = |(port, output): &(Port, TensorId)| {
-        let dim = &graph.tensor(*output).dim;
-        Ok(match &operation.attributes {
-            Attributes::Matmul(_) => linear::matmul(operands, dim, is_integer),
-            Attributes::Convolution(convolution) => {
-                let prior = if convolution.beta == 0.0 { None } else { Some(values.get(*output)?.to_dense::<f64>()?) };
-                let sums = convolve(convolution, operands, dim, is_integer);
-                blend(sums, convolution.alpha, prior.as_deref(), convolution.beta)
-            }
-            Attributes::Pointwise(pointwise) => {
-                let compute = operand_type(graph, id);
-                let rows = std::array::from_fn(|i| operands.get(i).copied());
-                pointwise::map(pointwise, rows, dim, |x| pointwise::evaluate(pointwise, compute, x))
-            }
-            Attributes::Reduction(reduction) => reduction::reduce(reduction.mode, operands, dim, is_integer),
-            _ if *port == Port::SUM => reduction::reduce(ReductionMode::Add, operands, dim, is_integer),
-            _ => reduction::sum_of_squares(operands, dim, is_integer),
-        })
+    match &operation.attributes {
+        Attributes::Concat(concat) => return Ok(vec![join(concat.axis as usize, operands)]),
+        Attributes::Signal(signal) => return movement::signal(graph, id, signal, operands),
+        _ => {}
+    }
+    let result = |&(port, output): &(Port, TensorId)| {
+        let before = unscaled(graph, id, operands, (port, output));
+        let (alpha, beta) = scales(operation);
+        if port == Port::INDEX || (alpha, beta) == (1.0, 0.0) {
+            return Ok(before);
+        }
+        let prior = if beta == 0.0 { None } else { Some(values.get(output)?.to_dense::<f64>()?) };
+        Ok(blend(before, alpha, prior.as_deref(), beta))
     };
     operation.outputs.iter().map(result).collect()
+}
+
+/// One output before α and β.
+fn unscaled(
+    graph: &FinalizedGraph,
+    id: OperationId,
+    operands: &[&DenseF64],
+    (port, output): (Port, TensorId),
+) -> Vec<f64> {
+    let operation = graph.operation(id);
+    let is_integer = operand_type(graph, id) == DataType::Int32;
+    let dim = &graph.tensor(output).dim;
+    match &operation.attributes {
+        Attributes::Matmul(_) => linear::matmul(operands, dim, is_integer),
+        Attributes::Convolution(convolution) => convolve(convolution, operands, dim, is_integer),
+        Attributes::Pointwise(pointwise) => {
+            let compute = operand_type(graph, id);
+            let rows = std::array::from_fn(|i| operands.get(i).copied());
+            pointwise::map(pointwise, rows, dim, |x| pointwise::evaluate(pointwise, compute, x))
+        }
+        Attributes::ResampleForward(resample) => resample::forward(resample, operands, dim, port),
+        Attributes::ResampleBackward(resample) => {
+            let operand = |port| operand_at(operation, operands, port);
+            resample::backward(resample, [Port::DY, Port::INDEX, Port::X].map(operand), dim)
+        }
+        Attributes::Reduction(reduction) => reduction::reduce(reduction.mode, operands, dim, is_integer),
+        _ if port == Port::SUM => reduction::reduce(ReductionMode::Add, operands, dim, is_integer),
+        _ => reduction::sum_of_squares(operands, dim, is_integer),
+    }
+}
+
+/// The operand at an input port, of operands in port order.
+pub(super) fn operand_at<'a, V>(operation: &Operation, operands: &[&'a V], port: Port) -> Option<&'a V> {
+    operands.get(operation.inputs.iter().position(|slot| slot.0 == port)?).copied()
 }
 
 fn blend(sums: Vec<f64>, alpha: f64, prior: Option<&[f64]>, beta: f64) -> Vec<f64> {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::Error;
-use crate::graph::{Pointwise, PointwiseMode as M, ReductionMode, Scalar};
+use crate::graph::{Attributes, Operation, Other, Pointwise, PointwiseMode as M, Port, ReductionMode, Scalar};
 
 #[test]
 fn a_fused_graph_with_rounded_intermediates() {
@@ -137,12 +137,19 @@ fn unfit_inputs_are_named() {
 fn unsupported_operations_are_named() {
     let mut graph = float_graph();
     let x = input(&mut graph, "x", &[2, 3], DataType::Float);
-    let y = graph.concatenate("join", 0, &[x, x]);
-    graph.set_output(y);
+    let y = graph.tensor(Tensor::new("y").row_major([3, 2]));
+    let attributes = [("permutation".to_owned(), serde_json::json!([1, 0]))].into();
+    graph.operation(Operation {
+        name: "turn".to_owned(),
+        attributes: Attributes::Other(Other { tag: "TRANSPOSE", attributes }),
+        compute_data_type: None,
+        inputs: vec![(Port::X, x)],
+        outputs: vec![(Port::Y, y)],
+    });
     let graph = graph.finalize().unwrap();
     let error = execute(&graph, &random_inputs(&graph, 0, Distribution::Normal).unwrap()).unwrap_err();
     assert!(matches!(error, Error::NotSupported(_)));
-    assert!(error.to_string().contains("'join' (CONCATENATE)"), "{error}");
+    assert!(error.to_string().contains("'turn' (TRANSPOSE)"), "{error}");
 }
 
 #[test]

@@ -4,12 +4,18 @@ mod convolution;
 mod engine;
 mod inputs;
 mod matmul;
+mod movement;
 mod pointwise;
+mod pooling;
 mod reduction;
+mod resample;
 mod tolerance;
 
 use super::{Distribution, bounds, compare, compare_exact, evaluate_f64, execute, random_inputs};
-use crate::graph::{DataType, FinalizedGraph, Graph, Tensor, TensorId};
+use crate::graph::{
+    Attributes, DataType, FinalizedGraph, Fraction, Graph, Operation, PaddingMode, Port, Resample, ResampleMode,
+    Tensor, TensorId,
+};
 use crate::host_tensor::{HostTensor, HostTensors};
 
 /// A graph whose types are FLOAT where nothing else is said.
@@ -23,6 +29,28 @@ fn float_graph() -> Graph {
 /// A row-major input.
 fn input(graph: &mut Graph, name: &str, dim: &[i64], data_type: DataType) -> TensorId {
     graph.tensor(Tensor::new(name).row_major(dim).data_type(data_type))
+}
+
+/// Adds an operation of any kind.
+fn operation(graph: &mut Graph, attributes: Attributes, inputs: &[(Port, TensorId)], outputs: &[(Port, TensorId)]) {
+    let (inputs, outputs) = (inputs.to_vec(), outputs.to_vec());
+    graph.operation(Operation { name: "op".to_owned(), attributes, compute_data_type: None, inputs, outputs });
+}
+
+/// A pooling with the padding mode of its mode, and the same padding before and after.
+fn pooling(mode: ResampleMode, window: &[i64], stride: &[i64], padding: &[i64]) -> Resample {
+    let whole = |values: &[i64]| values.iter().map(|&value| Fraction::whole(value)).collect::<Vec<_>>();
+    Resample {
+        mode,
+        padding_mode: if mode == ResampleMode::Maxpool { PaddingMode::NegInfPad } else { PaddingMode::ZeroPad },
+        window: whole(window),
+        stride: whole(stride),
+        pre_padding: whole(padding),
+        post_padding: whole(padding),
+        generate_index: None,
+        alpha: 1.0,
+        beta: 0.0,
+    }
 }
 
 fn by_name(graph: &FinalizedGraph, name: &str) -> TensorId {

@@ -13,7 +13,7 @@ rules! {
     }
     S90, "003 Support Surface 90, Generic Limitations" {
         S90_LIM_CBD_STRIDE = "S90-LIM-CBD-STRIDE", "CBD core", OTHER, "backward data has filter stride 1 on every axis";
-        S90_LIM_NO_PW = "S90-LIM-NO-PW", "PW", PATTERN, "the graph has a matmul or convolution";
+        S90_LIM_NO_PW = "S90-LIM-NO-PW", "PW", PATTERN, "a matmul or convolution in the graph";
     }
     S90, "003 Support Surface 90, Advanced Matmul/Convolution Variations" {
         S90_MIXED = "S90-MIXED", "MM, CF, CBD", PERMISSION, "g1 may convert an operand to the type the core computes on";
@@ -27,9 +27,9 @@ rules! {
         S80_CC = "S80-CC", "graph", ARCH, "compute capability 8.0, 8.6, 8.7, 8.9 or 9.0";
     }
     S80, "003 Support Surface 80, Generic Limitations" {
-        S80_LIM_NO_CBF = "S80-LIM-NO-CBF", "CBF", PATTERN, "the core is not a backward-filter convolution";
-        S80_LIM_NO_CBD = "S80-LIM-NO-CBD", "CBD", PATTERN, "the core is not a backward-data convolution";
-        S80_LIM_NO_PW = "S80-LIM-NO-PW", "PW", PATTERN, "the graph has a matmul or convolution";
+        S80_LIM_NO_CBF = "S80-LIM-NO-CBF", "CBF", PATTERN, "no backward-filter convolution";
+        S80_LIM_NO_CBD = "S80-LIM-NO-CBD", "CBD", PATTERN, "no backward-data convolution";
+        S80_LIM_NO_PW = "S80-LIM-NO-PW", "PW", PATTERN, "a matmul or convolution in the graph";
     }
     S80, "003 Support Surface 80, Advanced Matmul/Convolution Variations" {
         S80_MIXED = "S80-MIXED", "MM, CF", PERMISSION, "g1 may convert an operand to the type the core computes on";

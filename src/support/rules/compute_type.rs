@@ -50,7 +50,7 @@ pub(super) fn check(cx: &Context, found: &mut Findings) {
     for (id, operation) in cx.operations() {
         let compute = cx.graph.compute_type(id);
         if matches!(operation.attributes, Attributes::Reduction(_)) && compute != DataType::Float {
-            found.operation(cx.surface.reduction_compute, id, "FLOAT", compute.name());
+            found.operation(cx.surface.reduction_compute, id, "compute type FLOAT", format!("compute type {compute}"));
         }
         if let Some(operands) = core_operands(operation)
             && operands.iter().all(|&operand| is_legal_operand(cx, operand))

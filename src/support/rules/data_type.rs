@@ -77,7 +77,7 @@ fn roles(cx: &Context, found: &mut Findings, tensor: TensorId) {
 /// Whether a BOOLEAN tensor is out, which is reported instead of the lists.
 fn boolean(found: &mut Findings, limits: &DataTypes, tensor: TensorId, is_input: bool) -> bool {
     match limits.boolean {
-        BooleanLimit::Nowhere(rule) => found.tensor(rule, tensor, "no BOOLEAN tensor", "BOOLEAN"),
+        BooleanLimit::Nowhere(rule) => found.tensor(rule, tensor, "a type other than BOOLEAN", "BOOLEAN"),
         BooleanLimit::NotInput(rule) if is_input => {
             found.tensor(rule, tensor, "BOOLEAN only as a result of the graph's own operations", "a BOOLEAN input");
         }

@@ -113,7 +113,7 @@ fn operations(cx: &Context, found: &mut Findings) {
     let mut reductions = 0;
     for (id, operation) in cx.staged(Stage::Epilogue) {
         if !matches!(operation.attributes, Attributes::GenStats) || limits.operations.admits(&OperationKind::GenStats) {
-            order::listed_kind(found, &limits.operations, (id, operation));
+            order::listed_kind(found, &limits.operations, (id, operation), "");
         }
         if matches!(operation.attributes, Attributes::Reduction(_)) {
             reductions += 1;
@@ -122,7 +122,7 @@ fn operations(cx: &Context, found: &mut Findings) {
             }
             if let Some(reader) = reader(cx, operation) {
                 let text = format!("{} reads its result", cx.graph.describe_operation(reader));
-                found.operation(limits.reduction_exit, id, "a result that no operation of the epilogue reads", text);
+                found.operation(limits.reduction_exit, id, "a result that no operation reads", text);
             }
         }
         order::broadcast_first(cx, found, limits.broadcast_first, (id, operation));
@@ -140,8 +140,8 @@ fn signals(cx: &Context, found: &mut Findings, limits: &SignalLimits) {
     for (id, operation) in cx.staged(Stage::Epilogue).filter(|slot| is_signal(slot.1)) {
         let readers = operation.output_tensors().flat_map(|output| cx.graph.consumers(output));
         for &reader in readers.filter(|&&reader| !is_signal(cx.graph.operation(reader))) {
-            let text = format!("{} follows", cx.graph.describe_operation(reader));
-            found.operation(limits.last, id, "a final operation of the epilogue", text);
+            let text = format!("{} reads its result", cx.graph.describe_operation(reader));
+            found.operation(limits.last, id, "a result that no operation reads", text);
         }
         if let Some(reduction) = reduction {
             let text = cx.graph.describe_operation(reduction);
@@ -157,7 +157,12 @@ fn resamples(cx: &Context, found: &mut Findings, limits: &ResamplePlacement) {
             continue;
         }
         if !matches!(pattern, Pattern::ConvolutionForward | Pattern::Pointwise) {
-            found.operation(limits.pattern, id, limits.pattern.summary, format!("a graph of form {}", pattern.form()));
+            found.operation(
+                limits.pattern,
+                id,
+                limits.pattern.summary,
+                format!("a graph of the form {}", pattern.form()),
+            );
         }
         if cx.capability < limits.since {
             found.operation(limits.capability, id, limits.capability.summary, cx.capability.to_string());
@@ -172,7 +177,8 @@ fn resamples(cx: &Context, found: &mut Findings, limits: &ResamplePlacement) {
 fn core_result(cx: &Context, found: &mut Findings, core: &Core, limits: &Epilogue) {
     if !core.is_ranked {
         let dim = &cx.tensor(core.result).dim;
-        found.slot(limits.result, (core.id, core.result), limits.result.summary, format!("dims {}", dims_text(dim)));
+        let required = format!("{}: {}", core.ranks(), limits.result.summary);
+        found.slot(limits.result, (core.id, core.result), required, format!("dims {}", dims_text(dim)));
     }
     if limits.result_first {
         for slot in cx.staged(Stage::Epilogue) {
@@ -186,7 +192,7 @@ fn grouped(cx: &Context, found: &mut Findings, core: &Core, limits: &Epilogue) {
     if core.groups == 1 {
         return;
     }
-    let text = format!("{} groups", core.groups);
+    let text = format!("a convolution of {} groups before it", core.groups);
     if let (Some(rule), Some((first, _))) = (limits.grouped, cx.staged(Stage::Epilogue).next()) {
         found.operation(rule, first, "no operation after a grouped convolution", text.as_str());
     }

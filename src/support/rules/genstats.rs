@@ -35,7 +35,12 @@ pub(super) fn check(cx: &Context, found: &mut Findings) {
             shapes(cx, found, id, operation);
             layouts(cx, found, operation);
         } else {
-            found.operation(&OP_GS_SURFACE, id, "surface 70", format!("surface {}", cx.surface.id));
+            found.operation(
+                &OP_GS_SURFACE,
+                id,
+                "surface 70, the only one with GenStats",
+                format!("surface {}", cx.surface.id),
+            );
         }
     }
 }
@@ -59,7 +64,7 @@ fn types(cx: &Context, found: &mut Findings, id: OperationId, operation: &Operat
     }
     let compute = cx.graph.compute_type(id);
     if compute != DataType::Float {
-        found.operation(&OP_GS_PREC, id, "FLOAT", compute.name());
+        found.operation(&OP_GS_PREC, id, "compute type FLOAT", format!("compute type {compute}"));
     }
 }
 

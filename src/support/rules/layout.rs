@@ -104,7 +104,12 @@ fn each(cx: &Context, found: &mut Findings, limit: &LayoutLimit, tensors: impl I
             && found.asks_alignment(id)
             && !layout::is_disjoint(tensor)
         {
-            found.tensor(rule, id, "strides that step over all inner elements", layout::describe(tensor));
+            found.tensor(
+                rule,
+                id,
+                "strides without overlap, each over all elements of the axes inside it",
+                layout::describe(tensor),
+            );
         }
     }
 }
@@ -118,7 +123,7 @@ fn common(cx: &Context, found: &mut Findings, limit: &LayoutLimit, tensors: impl
         if shared.iter().any(holds) {
             shared.retain(holds);
         } else if limit.layouts.iter().any(holds) {
-            let required = format!("{}, as the tensors before it", one_of(&names(&shared)));
+            let required = format!("{}, the layout of the other tensors", one_of(&names(&shared)));
             found.tensor(limit.rule, id, required, layout::describe(tensor));
             found.set_unlaid(id);
         }

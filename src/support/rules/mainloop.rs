@@ -26,7 +26,7 @@ rules! {
         S90_CF_G1_W = "S90-CF-G1-W", "CF core", SHAPE, "W is [K,C,TRS]";
         S90_CBF_G1_DY = "S90-CBF-G1-DY", "CBF core", SHAPE, "dy is [N,K,OPQ]";
         S90_CBF_G1_X = "S90-CBF-G1-X", "CBF core", SHAPE, "X is [N,C,DHW]";
-        S90_CBF_G1_NONE = "S90-CBF-G1-NONE", "CBF g1", PATTERN, "g1 is empty";
+        S90_CBF_G1_NONE = "S90-CBF-G1-NONE", "CBF g1", PATTERN, "no operation before the convolution (g1 is empty)";
         S90_CBD_G1_DY = "S90-CBD-G1-DY", "CBD core", SHAPE, "dy is [N,K,OPQ]";
         S90_CBD_G1_DIMS = "S90-CBD-G1-DIMS", "CBD g1", SHAPE, "inputs of g1 are [1,1,1s], [1,K,1s] or [N,K,OPQ]";
         S90_CBD_G1_W = "S90-CBD-G1-W", "CBD core", SHAPE, "W is [K,C,TRS]";
@@ -48,7 +48,7 @@ rules! {
     }
     S70, "003 Support Surface 70, Mainloop Fusions" {
         S70_G1_OPS = "S70-G1-OPS", "g1", PATTERN, "g1 holds Pointwise, Concat and Signal operations only";
-        S70_G1_ORDER = "S70-G1-ORDER", "g1", PATTERN, "Concat and Signal come before every Pointwise of g1";
+        S70_G1_ORDER = "S70-G1-ORDER", "g1", PATTERN, "Concat and Signal before any Pointwise of g1";
         S70_G1_CC = "S70-G1-CC", "g1", ARCH, "g1 is empty below compute capability 8.0";
         S70_G1_VIRTUAL = "S70-G1-VIRTUAL", "g1", PATTERN, "every result inside g1 is virtual";
         S70_G1_BCAST_FIRST = "S70-G1-BCAST-FIRST", "g1 Pointwise", SHAPE, "the first input is not broadcast";
@@ -59,17 +59,17 @@ rules! {
         S70_MM_G1A_DIMS = "S70-MM-G1A-DIMS", "MM g1A", SHAPE, "other inputs of g1A are [1,1,1], [B,M,1], [B,1,K] or [B,M,K]";
         S70_MM_G1A_FULL_HALF = "S70-MM-G1A-FULL-HALF", "MM g1A", TYPE, "another input of dims [B,M,K] is HALF";
         S70_MM_G1_B = "S70-MM-G1-B", "MM core", SHAPE, "B is [B,K,N]";
-        S70_MM_G1B_NONE = "S70-MM-G1B-NONE", "MM g1B", PATTERN, "g1B is empty";
+        S70_MM_G1B_NONE = "S70-MM-G1B-NONE", "MM g1B", PATTERN, "no operation on B before the matmul (g1B is empty)";
         S70_CF_G1_X = "S70-CF-G1-X", "CF g1", SHAPE, "X is [N,C,DHW] and the first input of every operation of g1";
         S70_CF_G1_W = "S70-CF-G1-W", "CF core", SHAPE, "W is [K,C,TRS]";
-        S70_CONV_G1_CHAIN = "S70-CONV-G1-CHAIN", "CF, CBF g1", PATTERN, "the Pointwise operations of g1 are MUL, ADD, RELU_FWD in this order, or none";
+        S70_CONV_G1_CHAIN = "S70-CONV-G1-CHAIN", "CF, CBF g1", PATTERN, "MUL, ADD and RELU_FWD in this order before the convolution, or no Pointwise at all";
         S70_CONV_G1_HALF = "S70-CONV-G1-HALF", "CF, CBF g1", TYPE, "every tensor of the chain is HALF";
         S70_CONV_G1_OPERAND = "S70-CONV-G1-OPERAND", "CF, CBF g1", SHAPE, "the operands of MUL and ADD are [1,C,1s]";
         S70_CBF_G1_DY = "S70-CBF-G1-DY", "CBF core", SHAPE, "dy is [N,K,OPQ]";
         S70_CBF_G1_X = "S70-CBF-G1-X", "CBF g1", SHAPE, "X is [N,C,DHW] and the first input of every operation of g1";
         S70_CBD_G1_DY = "S70-CBD-G1-DY", "CBD core", SHAPE, "dy is [N,K,OPQ]";
         S70_CBD_G1_W = "S70-CBD-G1-W", "CBD core", SHAPE, "W is [K,C,TRS]";
-        S70_CBD_G1_NONE = "S70-CBD-G1-NONE", "CBD g1", PATTERN, "g1 is empty";
+        S70_CBD_G1_NONE = "S70-CBD-G1-NONE", "CBD g1", PATTERN, "no operation before the convolution (g1 is empty)";
     }
     S70, "003 Support Surface 70, Mainloop Fusions and Epilogue Fusion" {
         OP_CAT_STAGE = "OP-CAT-STAGE", "Concat", restated("S70-G2-OPS"), "in g1 before every Pointwise";
@@ -98,7 +98,7 @@ pub(super) fn check(cx: &Context, found: &mut Findings) {
 fn operations(cx: &Context, found: &mut Findings, stage: Stage) {
     let limits = &cx.surface.mainloop;
     for (id, operation) in cx.staged(stage) {
-        order::listed_kind(found, &limits.operations, (id, operation));
+        order::listed_kind(found, &limits.operations, (id, operation), " before the matmul or convolution");
         for output in operation.output_tensors().filter(|&output| !cx.tensor(output).is_virtual) {
             found.slot(limits.virtual_, (id, output), "a virtual tensor", "a graph output");
         }
@@ -112,7 +112,7 @@ fn operations(cx: &Context, found: &mut Findings, stage: Stage) {
 fn sequence(cx: &Context, found: &mut Findings, stage: Stage) {
     let Some(rule) = cx.surface.mainloop.order else { return };
     for id in late_joins(cx, stage) {
-        found.operation(rule, id, rule.summary, "it depends on a Pointwise");
+        found.operation(rule, id, rule.summary, "it depends on a Pointwise of g1");
     }
 }
 
@@ -137,7 +137,12 @@ fn late_joins(cx: &Context, stage: Stage) -> Vec<OperationId> {
 fn start(cx: &Context, found: &mut Findings, stage: Stage) {
     let Some((rule, since)) = cx.surface.mainloop.since else { return };
     if let (true, Some((first, _))) = (cx.capability < since, cx.staged(stage).next()) {
-        found.operation(rule, first, format!("an empty g1 before {since}"), cx.capability.to_string());
+        found.operation(
+            rule,
+            first,
+            format!("no operation before the matmul or convolution on chips before {since}"),
+            cx.capability.to_string(),
+        );
     }
 }
 
@@ -146,7 +151,8 @@ fn whole_operand(cx: &Context, found: &mut Findings, core: &Core, (limits, side)
     let (rule, operand) = (limits.operands[side], core.operands[side].tensor);
     let dim = &cx.tensor(operand).dim;
     if !core.is_ranked {
-        found.slot(rule, (core.id, operand), rule.summary, format!("dims {}", dims_text(dim)));
+        let required = format!("{}: {}", core.ranks(), rule.summary);
+        found.slot(rule, (core.id, operand), required, format!("dims {}", dims_text(dim)));
         found.set_unranked(operand);
         return;
     }

@@ -47,8 +47,8 @@ fn precision(cx: &Context, found: &mut Findings, (id, operation): (OperationId, 
     if let (PointwiseMode::Identity, Some(listed)) = (mode, &limits.identity) {
         let is_common = tensors(operation).all(|tensor| cx.tensor(tensor).data_type == compute);
         if !listed.admits(&compute) && !is_common {
-            let required = format!("{}, or the type of input and output", one_of(listed.allowed));
-            found.operation(listed.rule, id, required, compute.name());
+            let required = format!("compute type {}, or the type of input and output", one_of(listed.allowed));
+            found.operation(listed.rule, id, required, compute_text(compute));
         }
         return;
     }
@@ -58,8 +58,13 @@ fn precision(cx: &Context, found: &mut Findings, (id, operation): (OperationId, 
         _ => &limits.other,
     };
     if !listed.admits(&compute) {
-        found.operation(listed.rule, id, one_of(listed.allowed), compute.name());
+        let required = format!("compute type {}", one_of(listed.allowed));
+        found.operation(listed.rule, id, required, compute_text(compute));
     }
+}
+
+fn compute_text(compute: DataType) -> String {
+    format!("compute type {compute}")
 }
 
 /// Operators that surfaces 90 and 80 also compute in INT32.
@@ -74,7 +79,7 @@ fn scales(cx: &Context, found: &mut Findings, id: OperationId, pointwise: &Point
     let scales = [("alpha1", pointwise.alpha1), ("alpha2", pointwise.alpha2)];
     for (rule, (name, scale)) in cx.surface.pointwise.alpha.into_iter().zip(scales) {
         if scale != 1.0 {
-            found.operation(rule, id, format!("{name} = 1"), scale.to_string());
+            found.operation(rule, id, format!("{name} = 1"), format!("{name} = {scale}"));
         }
     }
 }

@@ -14,35 +14,35 @@ rules! {
         OP_RF_LAYOUT = "OP-RF-LAYOUT", "ResampleFwd", LAYOUT, "tensors are NHWC, NDHWC, NCHW or NCDHW";
         OP_RF_SPATIAL = "OP-RF-SPATIAL", "ResampleFwd", SHAPE, "two or three spatial axes";
         OP_RF_RANK = "OP-RF-RANK", "ResampleFwd", SHAPE, "X has rank 4 or 5";
-        OP_RF_NO_BOOL = "OP-RF-NO-BOOL", "ResampleFwd", TYPE, "no tensor is BOOLEAN";
+        OP_RF_NO_BOOL = "OP-RF-NO-BOOL", "ResampleFwd", TYPE, "a type other than BOOLEAN";
         OP_RF_IDX_DIMS = "OP-RF-IDX-DIMS", "ResampleFwd", WELL_FORMED, "the index tensor has the dims of Y";
         OP_RF_NCHW_NO_UP = "OP-RF-NCHW-NO-UP", "ResampleFwd, NCHW", OTHER, "no upsampling";
-        OP_RF_NCHW_NO_I64 = "OP-RF-NCHW-NO-I64", "ResampleFwd, NCHW", TYPE, "the index tensor is not INT64";
+        OP_RF_NCHW_NO_I64 = "OP-RF-NCHW-NO-I64", "ResampleFwd, NCHW", TYPE, "an index of another type than INT64";
         OP_RF_NCHW_PAD = "OP-RF-NCHW-PAD", "ResampleFwd, NCHW", PADDING, "padding is the same before and after";
-        OP_RF_MODES_DOWN = "OP-RF-MODES-DOWN", "ResampleFwd, downsampling", OTHER, "mode AVGPOOL_INCLUDE_PADDING, AVGPOOL_EXCLUDE_PADDING or MAXPOOL";
+        OP_RF_MODES_DOWN = "OP-RF-MODES-DOWN", "ResampleFwd, downsampling", OTHER, "AVGPOOL_INCLUDE_PADDING, AVGPOOL_EXCLUDE_PADDING and MAXPOOL with strides of 1 or more, BILINEAR with smaller ones";
     }
     S70, "003 ResampleFwd, Specific Restrictions for the Downsampling Modes" {
         OP_RF_AVG_PAD = "OP-RF-AVG-PAD", "ResampleFwd, average", PADDING, "padding mode ZERO_PAD";
         OP_RF_MAX_PAD = "OP-RF-MAX-PAD", "ResampleFwd, MAXPOOL", PADDING, "padding mode NEG_INF_PAD";
-        OP_RF_DOWN_ALPHA = "OP-RF-DOWN-ALPHA", "ResampleFwd, downsampling", OTHER, "alpha is 1";
-        OP_RF_DOWN_BETA = "OP-RF-DOWN-BETA", "ResampleFwd, downsampling", OTHER, "beta is 0";
-        OP_RF_DOWN_COMP = "OP-RF-DOWN-COMP", "ResampleFwd, downsampling", TYPE, "computed in FLOAT";
+        OP_RF_DOWN_ALPHA = "OP-RF-DOWN-ALPHA", "ResampleFwd, downsampling", OTHER, "alpha = 1";
+        OP_RF_DOWN_BETA = "OP-RF-DOWN-BETA", "ResampleFwd, downsampling", OTHER, "beta = 0";
+        OP_RF_DOWN_COMP = "OP-RF-DOWN-COMP", "ResampleFwd, downsampling", TYPE, "compute type FLOAT";
     }
     S70, "003 ResampleFwd, Specific Restrictions for Upsampling Mode BILINEAR" {
-        OP_RF_NO_NEAREST = "OP-RF-NO-NEAREST", "ResampleFwd, NEAREST", OTHER, "mode NEAREST is not supported";
+        OP_RF_NO_NEAREST = "OP-RF-NO-NEAREST", "ResampleFwd, NEAREST", OTHER, "a mode other than NEAREST";
         OP_RF_BIL_DIMS = "OP-RF-BIL-DIMS", "ResampleFwd, BILINEAR", SHAPE, "spatial extents of Y are twice those of X";
         OP_RF_BIL_PRE = "OP-RF-BIL-PRE", "ResampleFwd, BILINEAR", PADDING, "pre-padding 1/2";
         OP_RF_BIL_POST = "OP-RF-BIL-POST", "ResampleFwd, BILINEAR", PADDING, "post-padding 1";
         OP_RF_BIL_STRIDE = "OP-RF-BIL-STRIDE", "ResampleFwd, BILINEAR", OTHER, "stride 1/2";
         OP_RF_BIL_WIN = "OP-RF-BIL-WIN", "ResampleFwd, BILINEAR", OTHER, "window 2";
         OP_RF_BIL_DTYPE = "OP-RF-BIL-DTYPE", "ResampleFwd, BILINEAR", TYPE, "X and Y are FLOAT";
-        OP_RF_BIL_COMP = "OP-RF-BIL-COMP", "ResampleFwd, BILINEAR", TYPE, "computed in FLOAT";
-        OP_RF_BIL_ALPHA = "OP-RF-BIL-ALPHA", "ResampleFwd, BILINEAR", OTHER, "alpha is 1";
-        OP_RF_BIL_BETA = "OP-RF-BIL-BETA", "ResampleFwd, BILINEAR", OTHER, "beta is 0";
+        OP_RF_BIL_COMP = "OP-RF-BIL-COMP", "ResampleFwd, BILINEAR", TYPE, "compute type FLOAT";
+        OP_RF_BIL_ALPHA = "OP-RF-BIL-ALPHA", "ResampleFwd, BILINEAR", OTHER, "alpha = 1";
+        OP_RF_BIL_BETA = "OP-RF-BIL-BETA", "ResampleFwd, BILINEAR", OTHER, "beta = 0";
         OP_RF_BIL_PADMODE = "OP-RF-BIL-PADMODE", "ResampleFwd, BILINEAR", PADDING, "padding mode EDGE_VAL_PAD";
     }
     S70, "003 ResampleFwd; 003 ResampleBwd" {
-        OP_RF_FREE = "OP-RF-FREE", "resample", OTHER, "parameters that no rule names take any correct value: those of pooling are whole numbers";
+        OP_RF_FREE = "OP-RF-FREE", "resample", OTHER, "whole numbers for the window, stride and padding of pooling; other parameters that no rule names are free";
     }
     S70, "003 Resampling Index Tensor Dump for Training" {
         OP_IDX_MODE = "OP-IDX-MODE", "index tensor", PATTERN, "MAXPOOL only";
@@ -57,16 +57,16 @@ rules! {
         OP_RB_NHWC_IDX = "OP-RB-NHWC-IDX", "ResampleBwd, NHWC", PATTERN, "MAXPOOL has an index tensor, average modes have none";
         OP_RB_NHWC_IDXDIMS = "OP-RB-NHWC-IDXDIMS", "ResampleBwd, NHWC", WELL_FORMED, "the index tensor has the dims of DY";
         OP_RB_NCHW_XY = "OP-RB-NCHW-XY", "ResampleBwd, NCHW MAXPOOL", PATTERN, "X, Y and DY are given";
-        OP_RB_NCHW_NO_I64 = "OP-RB-NCHW-NO-I64", "ResampleBwd, NCHW", TYPE, "the index tensor is not INT64";
+        OP_RB_NCHW_NO_I64 = "OP-RB-NCHW-NO-I64", "ResampleBwd, NCHW", TYPE, "an index of another type than INT64";
         OP_RB_MODES = "OP-RB-MODES", "ResampleBwd", OTHER, "mode AVGPOOL_INCLUDE_PADDING, AVGPOOL_EXCLUDE_PADDING or MAXPOOL";
         OP_RB_NO_UP = "OP-RB-NO-UP", "ResampleBwd", OTHER, "no upsampling";
     }
     S70, "003 ResampleBwd, Specific Restrictions for the Backwards Downsampling Modes" {
         OP_RB_AVG_PAD = "OP-RB-AVG-PAD", "ResampleBwd, average", PADDING, "padding mode ZERO_PAD";
         OP_RB_MAX_PAD = "OP-RB-MAX-PAD", "ResampleBwd, MAXPOOL", PADDING, "padding mode NEG_INF_PAD";
-        OP_RB_ALPHA = "OP-RB-ALPHA", "ResampleBwd", OTHER, "alpha is 1";
-        OP_RB_BETA = "OP-RB-BETA", "ResampleBwd", OTHER, "beta is 0";
-        OP_RB_COMP = "OP-RB-COMP", "ResampleBwd", TYPE, "computed in FLOAT";
+        OP_RB_ALPHA = "OP-RB-ALPHA", "ResampleBwd", OTHER, "alpha = 1";
+        OP_RB_BETA = "OP-RB-BETA", "ResampleBwd", OTHER, "beta = 0";
+        OP_RB_COMP = "OP-RB-COMP", "ResampleBwd", TYPE, "compute type FLOAT";
     }
 }
 
@@ -240,10 +240,10 @@ impl<'a> Case<'a> {
     }
 
     fn scales(&self, found: &mut Findings, [alpha, beta, compute]: [&'static Rule; 3]) {
-        self.require(found, alpha, self.resample.alpha == 1.0, || self.resample.alpha.to_string());
-        self.require(found, beta, self.resample.beta == 0.0, || self.resample.beta.to_string());
+        self.require(found, alpha, self.resample.alpha == 1.0, || format!("alpha = {}", self.resample.alpha));
+        self.require(found, beta, self.resample.beta == 0.0, || format!("beta = {}", self.resample.beta));
         let data_type = self.cx.graph.compute_type(self.id);
-        self.require(found, compute, data_type == DataType::Float, || data_type.name().to_owned());
+        self.require(found, compute, data_type == DataType::Float, || format!("compute type {data_type}"));
     }
 
     fn bilinear(&self, found: &mut Findings) {

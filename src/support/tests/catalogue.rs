@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::suites;
+use super::{At, suites};
 use crate::support::{Kind, SurfaceId, catalogue};
 
 /// Ids of every documented rule.
@@ -57,20 +57,6 @@ const UNBREAKABLE: &[(&str, &str)] = &[
     ("S80-MM-G1B-DIMS", "every dims that broadcast to B are listed"),
 ];
 
-#[test]
-fn every_restriction_has_a_graph_that_breaks_it() {
-    let covered: BTreeSet<String> = suites()
-        .flat_map(|suite| suite.rows)
-        .flat_map(|row| row.at.iter().flat_map(|&at| super::expected(row.broken, at)))
-        .collect();
-    let missing: Vec<&str> = catalogue()
-        .filter(|rule| rule.status().is_some() && !covered.contains(rule.id))
-        .map(|rule| rule.id)
-        .filter(|id| UNBREAKABLE.iter().all(|row| row.0 != *id))
-        .collect();
-    assert_eq!(missing, Vec::<&str>::new());
-}
-
 /// Restrictions that no graph breaks alone, by reason.
 const NEVER_ALONE: &[(&str, &[&str])] = &[
     (
@@ -106,26 +92,32 @@ const NEVER_ALONE: &[(&str, &[&str])] = &[
     ("an INT64 index is read, and no input is INT64: S70-DTYPE-INPUT", &["OP-RB-NCHW-NO-I64"]),
 ];
 
-/// Rules that some row breaks alone. The graph that the row edits is its passing twin, on that surface and chip or on
-/// the nearest that admits such graphs ([`super::every_base_is_legal`]).
-fn broken_alone() -> BTreeSet<String> {
-    let mut alone = BTreeSet::new();
-    for suite in suites().filter(|suite| !suite.legal.is_empty()) {
-        for row in suite.rows.iter().filter(|row| row.broken.len() == 1) {
-            alone.extend(row.at.iter().flat_map(|&at| super::expected(row.broken, at)));
-        }
-    }
-    alone
+/// Ids of the restrictions, those left out that no graph can break.
+fn breakable() -> BTreeSet<&'static str> {
+    let restrictions = catalogue().filter(|rule| rule.status().is_some()).map(|rule| rule.id);
+    restrictions.filter(|id| UNBREAKABLE.iter().all(|row| row.0 != *id)).collect()
 }
 
 #[test]
-fn every_restriction_is_broken_alone_beside_a_graph_that_passes() {
-    let alone = broken_alone();
-    let missing: BTreeSet<&str> = catalogue()
-        .filter(|rule| rule.status().is_some() && !alone.contains(rule.id))
-        .map(|rule| rule.id)
-        .filter(|id| UNBREAKABLE.iter().all(|row| row.0 != *id))
+fn every_restriction_has_a_graph_that_breaks_it() {
+    let pairs = suites().flat_map(|suite| suite.pairs).map(|pair| (pair.refused, [pair.rule].to_vec()));
+    let rows = suites().flat_map(|suite| suite.rows).map(|row| (row.at, row.broken.to_vec()));
+    let broken: BTreeSet<String> =
+        pairs.chain(rows).flat_map(|(at, rules)| at.iter().flat_map(move |&at| super::expected(&rules, at))).collect();
+    let missing: Vec<&str> = breakable().into_iter().filter(|&id| !broken.contains(id)).collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
+#[test]
+fn every_restriction_has_a_pair_save_those_never_broken_alone() {
+    let paired: BTreeSet<String> = suites()
+        .flat_map(|suite| suite.pairs)
+        .flat_map(|pair| {
+            let is_taken = |at: &&At| pair.taken.iter().any(|taken| taken.0 == at.0);
+            pair.refused.iter().filter(is_taken).flat_map(|&at| super::expected(&[pair.rule], at))
+        })
         .collect();
+    let missing: BTreeSet<&str> = breakable().into_iter().filter(|&id| !paired.contains(id)).collect();
     let listed: BTreeSet<&str> = NEVER_ALONE.iter().flat_map(|row| row.1).copied().collect();
     assert_eq!(missing, listed);
 }

@@ -1,4 +1,5 @@
-//! Rules against graphs: each row edits a legal graph and names every rule that the edit breaks.
+//! Rules against graphs. A pair holds one rule at its limit: a graph that breaks it alone and a twin, one edit away,
+//! that passes. A row edits a legal graph and names every rule that the edit breaks, for defects that break several.
 
 mod catalogue;
 mod convolution;
@@ -40,13 +41,46 @@ const fn row(at: &'static [At], edit: fn(&mut Graph), broken: &'static [&'static
     Row { at, edit, broken }
 }
 
+/// A rule at its limit; `S*` stands for the surface's own prefix.
+struct Pair {
+    rule: &'static str,
+    /// Where the first edit breaks the rule, and no other.
+    refused: &'static [At],
+    breaks: fn(&mut Graph),
+    /// Where the second edit, as little away from the first as can be, breaks none.
+    taken: &'static [At],
+    passes: fn(&mut Graph),
+}
+
+/// Two graphs on the same surfaces and chips.
+const fn pair(rule: &'static str, at: &'static [At], breaks: fn(&mut Graph), passes: fn(&mut Graph)) -> Pair {
+    Pair { rule, refused: at, breaks, taken: at, passes }
+}
+
+/// One graph on chips that refuse it and chips that take it.
+const fn chips(rule: &'static str, refused: &'static [At], taken: &'static [At], edit: fn(&mut Graph)) -> Pair {
+    Pair { rule, refused, breaks: edit, taken, passes: edit }
+}
+
+/// No edit.
+const AS_IS: fn(&mut Graph) = |_| {};
+
 /// A legal graph, and edits of it.
 struct Suite {
     name: &'static str,
     base: fn() -> Graph,
     /// Where the graph is legal as it stands.
     legal: &'static [At],
+    pairs: &'static [Pair],
     rows: &'static [Row],
+}
+
+impl Suite {
+    fn edited(&self, edit: fn(&mut Graph)) -> Graph {
+        let mut graph = (self.base)();
+        edit(&mut graph);
+        graph
+    }
 }
 
 /// Every suite; the catalogue's tests count what they cover.
@@ -81,12 +115,34 @@ fn every_base_is_legal() {
 }
 
 #[test]
+fn every_pair_breaks_its_rule_alone_and_passes_at_its_limit() {
+    let mut failures = Vec::new();
+    for suite in suites() {
+        for Pair { rule, refused, breaks, taken, passes } in suite.pairs {
+            let (breaking, passing) = (suite.edited(*breaks), suite.edited(*passes));
+            for &at in *refused {
+                let found = broken(&breaking, at);
+                if found != expected(&[rule], at) {
+                    failures.push(format!("{}, {rule} on {at:?}: breaks {found:?}", suite.name));
+                }
+            }
+            for &at in *taken {
+                let found = broken(&passing, at);
+                if !found.is_empty() {
+                    failures.push(format!("{}, twin of {rule} on {at:?}: breaks {found:?}", suite.name));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
 fn every_edit_breaks_exactly_its_rules() {
     let mut failures = Vec::new();
     for suite in suites() {
         for (number, row) in suite.rows.iter().enumerate() {
-            let mut graph = (suite.base)();
-            (row.edit)(&mut graph);
+            let graph = suite.edited(row.edit);
             for &at in row.at {
                 let (found, expected) = (broken(&graph, at), expected(row.broken, at));
                 if found != expected {

@@ -125,11 +125,61 @@ fn a_trailing_reduction_is_left_to_another_graph() {
 }
 
 #[test]
-fn a_graph_with_two_defects_has_no_single_change() {
+fn two_tensors_are_padded() {
+    let both =
+        "pad the strides of tensor 'A' (uid 1) to [768,24,1]; pad the strides of tensor 'B' (uid 2) to [1152,72,1]";
+    expect(
+        lone_matmul,
+        H90,
+        |g| {
+            g.reshape("A", strided([2, 32, 16], [640, 20, 1]));
+            g.reshape("B", strided([2, 16, 64], [1056, 66, 1]));
+        },
+        both,
+    );
+}
+
+#[test]
+fn two_edits_of_different_kinds_are_made() {
+    expect(
+        matmul,
+        H90,
+        |g| {
+            g.swap("add");
+            g.t("A").alignment = 2;
+        },
+        "swap the first two inputs of operation 'add' (POINTWISE ADD); align the pointer of tensor 'A' (uid 1) to 16 bytes",
+    );
+}
+
+#[test]
+fn one_kind_of_edit_is_made_wherever_its_rule_is_broken() {
+    let pointers = "align the pointer of tensor 'A' (uid 1) to 16 bytes; align the pointer of tensor 'scale' (uid 2) to 16 bytes; \
+                    align the pointer of tensor 'B' (uid 4) to 16 bytes";
+    expect(matmul_g1, H90, |g| ["A", "scale", "B"].iter().for_each(|name| g.t(name).alignment = 8), pointers);
+}
+
+#[test]
+fn three_defects_of_different_kinds_are_no_small_change() {
     let mut graph = matmul();
     graph.swap("add");
     graph.t("A").alignment = 2;
+    graph.compute("relu", DataType::Int32);
     assert!(change(&graph, H90).is_none());
+}
+
+#[test]
+fn many_broken_rules_are_no_small_change() {
+    for (readers, is_found) in [(16, true), (17, false)] {
+        let mut graph = matmul();
+        let mut value = graph.id("add::OUT_0");
+        for _ in 0..readers {
+            value = graph.pointwise("next", PointwiseMode::Abs, &[value]);
+            graph.tensor_mut(value).data_type = Some(DataType::Int64);
+        }
+        graph.op("relu").inputs[0].1 = value;
+        assert_eq!(change(&graph, H90).is_some(), is_found, "{readers} virtual tensors of INT64");
+    }
 }
 
 #[test]

@@ -2,62 +2,90 @@
 
 use super::graphs::*;
 use super::*;
-use crate::graph::{Fraction, PaddingMode, PointwiseMode, Port, Resample, ResampleMode, Signal, SignalMode};
+use crate::graph::{
+    ConvolutionDirection, Fraction, PaddingMode, PointwiseMode, Port, Resample, ResampleMode, Signal, SignalMode,
+};
 
 const A: &[At] = &[A70];
 
 pub(super) static SUITES: &[Suite] = &[
-    Suite { name: "genstats", base: genstats, legal: &[A70, V70], rows: STATS },
-    Suite { name: "average pool", base: average_pool, legal: &[A70, T70], rows: AVERAGE },
-    Suite { name: "max pool", base: max_pool, legal: &[A70, T70], rows: MAX },
-    Suite { name: "max pool, index", base: indexed_pool, legal: &[A70, T70], rows: INDEX },
-    Suite { name: "bilinear", base: bilinear, legal: &[A70, T70], rows: BILINEAR },
-    Suite { name: "max pool, backward", base: max_pool_backward, legal: &[A70, T70], rows: MAX_BACKWARD },
-    Suite { name: "average pool, backward", base: average_pool_backward, legal: &[A70], rows: AVERAGE_BACKWARD },
-    Suite { name: "signal", base: signalled, legal: &[A70], rows: SIGNAL },
+    Suite { name: "genstats", base: genstats, legal: &[A70, V70], pairs: STATS_PAIRS, rows: STATS_ROWS },
+    Suite { name: "average pool", base: average_pool, legal: &[A70, T70], pairs: AVERAGE_PAIRS, rows: AVERAGE_ROWS },
+    Suite { name: "max pool", base: max_pool, legal: &[A70, T70], pairs: MAX_PAIRS, rows: MAX_ROWS },
+    Suite { name: "max pool, index", base: indexed_pool, legal: &[A70, T70], pairs: INDEX_PAIRS, rows: INDEX_ROWS },
+    Suite { name: "bilinear", base: bilinear, legal: &[A70, T70], pairs: BILINEAR_PAIRS, rows: BILINEAR_ROWS },
+    Suite {
+        name: "max pool, backward",
+        base: max_pool_backward,
+        legal: &[A70, T70],
+        pairs: MAX_BACKWARD_PAIRS,
+        rows: MAX_BACKWARD_ROWS,
+    },
+    Suite {
+        name: "average pool, backward",
+        base: average_pool_backward,
+        legal: &[A70],
+        pairs: AVERAGE_BACKWARD_PAIRS,
+        rows: AVERAGE_BACKWARD_ROWS,
+    },
+    Suite { name: "signal", base: signalled, legal: &[A70], pairs: SIGNAL_PAIRS, rows: SIGNAL_ROWS },
 ];
 
-const STATS: &[Row] = &[
-    row(&[H90, A80], |_| {}, &["OP-GS-SURFACE"]),
-    row(A, |g| g.types(&["Y"], DataType::Float), &[]),
-    row(&[V70, T70], |g| g.types(&["Y"], DataType::Float), &["OP-GS-XTYPE-PRE"]),
-    row(A, |g| g.types(&["Y"], DataType::BFloat16), &["OP-GS-XTYPE"]),
-    row(A, |g| g.types(&["SUM"], DataType::Half), &["OP-GS-OUTTYPE"]),
-    row(A, |g| g.compute("stats", DataType::Half), &["OP-GS-PREC"]),
+const STATS_PAIRS: &[Pair] = &[
+    pair("OP-GS-SURFACE", &[H90, A80], AS_IS, |g| *g = lone(ConvolutionDirection::Forward, 1)),
+    pair("OP-GS-XTYPE", A, |g| g.types(&["Y"], DataType::BFloat16), |g| g.types(&["Y"], DataType::Float)),
+    chips("OP-GS-XTYPE-PRE", &[V70, T70], A, |g| g.types(&["Y"], DataType::Float)),
+    pair("OP-GS-OUTTYPE", A, |g| g.types(&["SUM"], DataType::Half), AS_IS),
+    pair("OP-GS-PREC", A, |g| g.compute("stats", DataType::Half), AS_IS),
+];
+
+const STATS_ROWS: &[Row] = &[
     row(A, |g| g.reshape("Y", rows(RESPONSE)), &["OP-GS-LAYOUT", "S70-CF-G2-LAYOUT"]),
     row(A, read_sum, &["OP-GS-SHAPE", "S70-CF-G2-OUT"]),
     row(A, partial_statistics, &["OP-GS-SHAPE", "S70-CF-G2-DIMS"]),
 ];
 
-const AVERAGE: &[Row] = &[
-    row(&[V70], |_| {}, &["S70-G2-RES-CC"]),
-    row(A, |g| resample(g).padding_mode = PaddingMode::NegInfPad, &["OP-RF-AVG-PAD"]),
-    row(A, |g| resample(g).alpha = 2.0, &["OP-RF-DOWN-ALPHA"]),
-    row(A, |g| resample(g).beta = 1.0, &["OP-RF-DOWN-BETA"]),
-    row(A, |g| g.compute("pool", DataType::Half), &["OP-RF-DOWN-COMP"]),
-    row(A, |g| resample(g).mode = ResampleMode::Nearest, &["OP-RF-NO-NEAREST"]),
-    row(A, |g| resample(g).mode = ResampleMode::AvgpoolIncludePadding, &[]),
-    row(A, half_stride, &["OP-RF-MODES-DOWN"]),
-    row(
+const AVERAGE_PAIRS: &[Pair] = &[
+    pair(
+        "OP-RF-NO-NEAREST",
         A,
-        |g| {
-            resample(g).window = halves(5);
-            g.reshape("Y", nhwc([2, 16, 3, 3]));
-        },
-        &["OP-RF-FREE"],
+        |g| resample(g).mode = ResampleMode::Nearest,
+        |g| resample(g).mode = ResampleMode::AvgpoolIncludePadding,
     ),
-    row(
+    pair("OP-RF-AVG-PAD", A, |g| resample(g).padding_mode = PaddingMode::NegInfPad, AS_IS),
+    pair("OP-RF-DOWN-ALPHA", A, |g| resample(g).alpha = 2.0, AS_IS),
+    pair("OP-RF-DOWN-BETA", A, |g| resample(g).beta = 1.0, AS_IS),
+    pair("OP-RF-DOWN-COMP", A, |g| g.compute("pool", DataType::Half), AS_IS),
+    pair("OP-RF-MODES-DOWN", A, |g| step(g, halves(1), 13), |g| step(g, whole(1), 7)),
+    pair("OP-RF-FREE", A, |g| window(g, halves(5), 3), |g| window(g, whole(3), 3)),
+    pair(
+        "OP-RF-NO-BOOL",
         A,
         |g| {
+            wide(g);
             g.types(&["Y"], DataType::Boolean);
-            g.reshape("X", nhwc([2, 32, 8, 8]));
-            g.reshape("Y", nhwc([2, 32, 4, 4]));
         },
-        &["OP-RF-NO-BOOL"],
+        wide,
     ),
-    // NCHW is legal alone, but not beside other operations.
-    row(A, |g| to_nchw(g, &["X", "Y"]), &[]),
-    row(A, |g| to_nchw(g, &["X"]), &["OP-RF-LAYOUT"]),
+    // NCHW is legal alone, without padding.
+    pair("OP-RF-LAYOUT", A, |g| to_nchw(g, &["X"]), |g| to_nchw(g, &["X", "Y"])),
+    pair(
+        "OP-RF-NCHW-PAD",
+        A,
+        |g| {
+            to_nchw(g, &["X", "Y"]);
+            pad_after(g);
+        },
+        pad_after,
+    ),
+    pair("OP-IDX-MODE", A, write_index, |g| {
+        *g = max_pool();
+        write_index(g);
+    }),
+];
+
+const AVERAGE_ROWS: &[Row] = &[
+    row(&[V70], AS_IS, &["S70-G2-RES-CC"]),
     row(A, |g| g.reshape("X", chwn(IMAGE)), &["OP-RF-LAYOUT"]),
     row(
         A,
@@ -70,51 +98,39 @@ const AVERAGE: &[Row] = &[
     row(
         A,
         |g| {
-            to_nchw(g, &["X", "Y"]);
-            pad_after(g);
-        },
-        &["OP-RF-NCHW-PAD"],
-    ),
-    row(A, pad_after, &[]),
-    row(
-        A,
-        |g| {
-            half_stride(g);
+            step(g, halves(1), 13);
             to_nchw(g, &["X", "Y"]);
             g.types(&["X", "Y"], DataType::Float);
         },
         &["OP-RF-MODES-DOWN", "OP-RF-NCHW-NO-UP"],
     ),
     row(A, one_axis, &["OP-RF-SPATIAL", "OP-RF-RANK"]),
-    row(A, indexed, &["OP-IDX-MODE"]),
 ];
 
-const MAX: &[Row] = &[
-    row(A, |g| resample(g).padding_mode = PaddingMode::ZeroPad, &["OP-RF-MAX-PAD"]),
-    row(A, |g| resample(g).padding_mode = PaddingMode::EdgeValPad, &["OP-RF-MAX-PAD"]),
+const MAX_PAIRS: &[Pair] = &[pair("OP-RF-MAX-PAD", A, |g| resample(g).padding_mode = PaddingMode::ZeroPad, AS_IS)];
+
+const MAX_ROWS: &[Row] = &[row(A, |g| resample(g).padding_mode = PaddingMode::EdgeValPad, &["OP-RF-MAX-PAD"])];
+
+const INDEX_PAIRS: &[Pair] = &[
+    pair("OP-IDX-SIZE", A, |g| window_of(g, 12), |g| window_of(g, 11)),
+    pair("OP-RF-NCHW-NO-I64", A, |g| indexed_nchw(g, DataType::Int64), |g| indexed_nchw(g, DataType::Int32)),
 ];
 
-const INDEX: &[Row] = &[
-    row(A, |g| g.types(&["index"], DataType::Int64), &[]),
-    row(
-        A,
-        |g| {
-            to_nchw(g, &["X", "Y", "index"]);
-            g.types(&["index"], DataType::Int64);
-        },
-        &["OP-RF-NCHW-NO-I64"],
-    ),
-    row(A, |g| g.types(&["index"], DataType::Fp8E5M2), &[]),
-    row(A, |g| window_of(g, 11), &[]),
-    row(A, |g| window_of(g, 12), &["OP-IDX-SIZE"]),
+const INDEX_ROWS: &[Row] =
+    &[row(A, |g| g.types(&["index"], DataType::Int64), &[]), row(A, |g| g.types(&["index"], DataType::Fp8E5M2), &[])];
+
+const BILINEAR_PAIRS: &[Pair] = &[
+    pair("OP-RF-BIL-PADMODE", A, |g| resample(g).padding_mode = PaddingMode::ZeroPad, AS_IS),
+    pair("OP-RF-BIL-ALPHA", A, |g| resample(g).alpha = 2.0, AS_IS),
+    pair("OP-RF-BIL-BETA", A, |g| resample(g).beta = 1.0, AS_IS),
+    pair("OP-RF-BIL-COMP", A, |g| g.compute("up", DataType::Half), AS_IS),
+    pair("OP-RF-BIL-DTYPE", A, |g| g.types(&["Y"], DataType::Half), AS_IS),
+    pair("OP-RF-BIL-PRE", A, |g| resample(g).pre_padding = both(3, 5), |g| resample(g).pre_padding = both(2, 4)),
+    pair("OP-RF-BIL-POST", A, |g| resample(g).post_padding = both(11, 10), |g| resample(g).post_padding = both(10, 10)),
+    pair("OP-RF-BIL-WIN", A, |g| resample(g).window = both(19, 10), |g| resample(g).window = both(20, 10)),
 ];
 
-const BILINEAR: &[Row] = &[
-    row(A, |g| resample(g).padding_mode = PaddingMode::ZeroPad, &["OP-RF-BIL-PADMODE"]),
-    row(A, |g| resample(g).alpha = 2.0, &["OP-RF-BIL-ALPHA"]),
-    row(A, |g| resample(g).beta = 1.0, &["OP-RF-BIL-BETA"]),
-    row(A, |g| g.compute("up", DataType::Half), &["OP-RF-BIL-COMP"]),
-    row(A, |g| g.types(&["Y"], DataType::Half), &["OP-RF-BIL-DTYPE"]),
+const BILINEAR_ROWS: &[Row] = &[
     row(
         A,
         |g| {
@@ -133,90 +149,51 @@ const BILINEAR: &[Row] = &[
         },
         &["OP-RF-BIL-WIN", "OP-RF-BIL-POST"],
     ),
-    row(A, |g| resample(g).pre_padding = vec![Fraction { numerator: 3, denominator: 5 }; 2], &["OP-RF-BIL-PRE"]),
-    row(A, |g| resample(g).post_padding = vec![Fraction { numerator: 11, denominator: 10 }; 2], &["OP-RF-BIL-POST"]),
-    row(A, |g| resample(g).window = vec![Fraction { numerator: 19, denominator: 10 }; 2], &["OP-RF-BIL-WIN"]),
-    row(A, |g| resample(g).stride = vec![Fraction { numerator: 2, denominator: 4 }; 2], &[]),
-    row(
-        A,
-        |g| {
-            resample(g).stride = whole(2);
-            g.reshape("Y", nhwc(POOLED));
-        },
-        &["OP-RF-BIL-STRIDE", "OP-RF-BIL-DIMS", "OP-RF-MODES-DOWN"],
-    ),
-    row(
-        A,
-        |g| {
-            resample(g).stride = whole(1);
-            g.reshape("Y", nhwc(IMAGE));
-        },
-        &["OP-RF-BIL-STRIDE", "OP-RF-BIL-DIMS"],
-    ),
+    row(A, |g| resample(g).stride = both(2, 4), &[]),
+    row(A, |g| step(g, whole(2), 4), &["OP-RF-BIL-STRIDE", "OP-RF-BIL-DIMS", "OP-RF-MODES-DOWN"]),
+    row(A, |g| step(g, whole(1), 8), &["OP-RF-BIL-STRIDE", "OP-RF-BIL-DIMS"]),
     row(A, |g| to_nchw(g, &["X", "Y"]), &["OP-RF-NCHW-NO-UP", "OP-RF-NCHW-PAD"]),
 ];
 
-const MAX_BACKWARD: &[Row] = &[
-    row(
+const MAX_BACKWARD_PAIRS: &[Pair] = &[
+    pair("OP-RB-MODES", A, |g| resample(g).mode = ResampleMode::Nearest, AS_IS),
+    pair("OP-RB-MAX-PAD", A, |g| resample(g).padding_mode = PaddingMode::ZeroPad, AS_IS),
+    pair("OP-RB-ALPHA", A, |g| resample(g).alpha = 2.0, AS_IS),
+    pair("OP-RB-BETA", A, |g| resample(g).beta = 1.0, AS_IS),
+    pair("OP-RB-COMP", A, |g| g.compute("pool", DataType::Half), AS_IS),
+    pair("OP-RB-NO-UP", A, |g| step_back(g, halves(1), 13), |g| step_back(g, whole(1), 7)),
+    pair(
+        "OP-RB-NHWC-IDX",
         A,
         |g| {
             g.op("pool").inputs.pop();
         },
-        &["OP-RB-NHWC-IDX"],
+        AS_IS,
     ),
-    row(A, |g| resample(g).padding_mode = PaddingMode::ZeroPad, &["OP-RB-MAX-PAD"]),
-    row(A, |g| resample(g).alpha = 2.0, &["OP-RB-ALPHA"]),
-    row(A, |g| resample(g).beta = 1.0, &["OP-RB-BETA"]),
-    row(A, |g| g.compute("pool", DataType::Half), &["OP-RB-COMP"]),
-    row(A, |g| resample(g).mode = ResampleMode::Nearest, &["OP-RB-MODES"]),
+    pair("OP-RB-NCHW-XY", A, |g| to_nchw(g, &["DY", "index", "DX"]), nchw_with_forward_tensors),
+    pair("OP-RB-LAYOUT", A, |g| g.reshape("DY", chwn(POOLED)), AS_IS),
+];
+
+const MAX_BACKWARD_ROWS: &[Row] = &[
     row(
         A,
         |g| {
-            half_stride(g);
-            g.reshape("DY", nhwc([2, 16, 13, 13]));
-            g.reshape("index", nhwc([2, 16, 13, 13]));
-        },
-        &["OP-RB-NO-UP"],
-    ),
-    row(A, |g| to_nchw(g, &["DY", "index", "DX"]), &["OP-RB-NCHW-XY"]),
-    row(
-        A,
-        |g| {
-            to_nchw(g, &["DY", "index", "DX"]);
-            forward_tensors(g);
-        },
-        &[],
-    ),
-    row(
-        A,
-        |g| {
-            to_nchw(g, &["DY", "index", "DX"]);
-            forward_tensors(g);
+            nchw_with_forward_tensors(g);
             g.types(&["index"], DataType::Int64);
         },
         &["OP-RB-NCHW-NO-I64", "S70-DTYPE-INPUT"],
     ),
-    row(A, |g| g.reshape("DY", chwn(POOLED)), &["OP-RB-LAYOUT"]),
     row(A, one_axis, &["OP-RB-SPATIAL", "OP-RB-RANK"]),
 ];
 
-const AVERAGE_BACKWARD: &[Row] = &[
-    row(A, |g| resample(g).padding_mode = PaddingMode::EdgeValPad, &["OP-RB-AVG-PAD"]),
-    row(A, read_index, &["OP-RB-NHWC-IDX"]),
-];
+const AVERAGE_BACKWARD_PAIRS: &[Pair] =
+    &[pair("OP-RB-AVG-PAD", A, |g| resample(g).padding_mode = PaddingMode::EdgeValPad, AS_IS)];
 
-const SIGNAL: &[Row] = &[
-    row(&[H90, A80], |_| {}, &["S*-LIM-NO-PW"]),
-    row(
-        A,
-        |g| {
-            let y = g.id("Y");
-            let z = g.pointwise("abs", PointwiseMode::Abs, &[y]);
-            store_image(g, z);
-        },
-        &["S70-G2-SIGNAL-FINAL"],
-    ),
-];
+const AVERAGE_BACKWARD_ROWS: &[Row] = &[row(A, read_index, &["OP-RB-NHWC-IDX"])];
+
+const SIGNAL_PAIRS: &[Pair] = &[pair("S70-G2-SIGNAL-FINAL", A, read_signalled, AS_IS)];
+
+const SIGNAL_ROWS: &[Row] = &[row(&[H90, A80], AS_IS, &["S*-LIM-NO-PW"])];
 
 fn resample(g: &mut Graph) -> &mut Resample {
     g.operations
@@ -236,12 +213,37 @@ fn halves(numerator: i64) -> Vec<Fraction> {
     vec![Fraction { numerator, denominator: 2 }; 2]
 }
 
-/// Stride 1/2 over an 8×8 image with a 2×2 window: 13 outputs.
-fn half_stride(g: &mut Graph) {
-    resample(g).stride = halves(1);
-    if g.operations[0].outputs.iter().any(|slot| g.tensors[slot.1.index()].name == "Y") {
-        g.reshape("Y", nhwc([2, 16, 13, 13]));
-    }
+fn both(numerator: i64, denominator: i64) -> Vec<Fraction> {
+    vec![Fraction { numerator, denominator }; 2]
+}
+
+/// Another stride, and the extent that the result has then.
+fn step(g: &mut Graph, stride: Vec<Fraction>, extent: i64) {
+    resample(g).stride = stride;
+    g.reshape("Y", nhwc([2, 16, extent, extent]));
+}
+
+/// As [`step`], where the gradient of the result is read.
+fn step_back(g: &mut Graph, stride: Vec<Fraction>, extent: i64) {
+    resample(g).stride = stride;
+    ["DY", "index"].iter().for_each(|name| g.reshape(name, nhwc([2, 16, extent, extent])));
+}
+
+/// Another window, and the extent that the result has then.
+fn window(g: &mut Graph, window: Vec<Fraction>, extent: i64) {
+    resample(g).window = window;
+    g.reshape("Y", nhwc([2, 16, extent, extent]));
+}
+
+/// 32 channels: packed truth values of a pixel fill four bytes.
+fn wide(g: &mut Graph) {
+    g.reshape("X", nhwc([2, 32, 8, 8]));
+    g.reshape("Y", nhwc([2, 32, 4, 4]));
+}
+
+fn indexed_nchw(g: &mut Graph, index: DataType) {
+    to_nchw(g, &["X", "Y", "index"]);
+    g.types(&["index"], index);
 }
 
 fn to_nchw(g: &mut Graph, names: &[&str]) {
@@ -257,8 +259,10 @@ fn then_relu(g: &mut Graph) {
     *g.tensor_mut(z) = Tensor { name: "Z".to_owned(), ..nhwc(POOLED) };
 }
 
-fn store_image(g: &mut Graph, id: TensorId) {
-    *g.tensor_mut(id) = Tensor { name: "V".to_owned(), ..nhwc(IMAGE) };
+fn read_signalled(g: &mut Graph) {
+    let y = g.id("Y");
+    let z = g.pointwise("abs", PointwiseMode::Abs, &[y]);
+    *g.tensor_mut(z) = Tensor { name: "V".to_owned(), ..nhwc(IMAGE) };
 }
 
 /// One row of padding after the image changes no extent.
@@ -278,7 +282,7 @@ fn one_axis(g: &mut Graph) {
     }
 }
 
-fn indexed(g: &mut Graph) {
+fn write_index(g: &mut Graph) {
     let index = g.tensor(Tensor::new("index").channels_last(POOLED).data_type(DataType::Int8));
     g.op("pool").outputs.push((Port::INDEX, index));
 }
@@ -297,7 +301,8 @@ fn window_of(g: &mut Graph, extent: i64) {
     ["Y", "index"].iter().for_each(|name| g.reshape(name, nhwc([2, 16, 1, 1])));
 }
 
-fn forward_tensors(g: &mut Graph) {
+fn nchw_with_forward_tensors(g: &mut Graph) {
+    to_nchw(g, &["DY", "index", "DX"]);
     let x = g.tensor(Tensor::new("X").row_major(IMAGE));
     let y = g.tensor(Tensor::new("Y").row_major(POOLED));
     g.op("pool").inputs.extend([(Port::X, x), (Port::Y, y)]);

@@ -8,22 +8,21 @@ namespace emulator {
 
 namespace {
 
-constexpr unsigned COPY_BYTES = 16;
 constexpr char CP_ASYNC[] = "cp.async";
 
 void land(const Copy& copy) {
   if (copy.source)
-    std::memcpy(copy.destination, copy.source, COPY_BYTES);
+    std::memcpy(copy.destination, copy.source, copy.bytes);
   else
-    std::memset(copy.destination, 0, COPY_BYTES);
+    std::memset(copy.destination, 0, copy.bytes);
 }
 
 }  // namespace
 
-void start_copy(unsigned destination, const void* source) {
-  const Copy copy{shared_access(CP_ASYNC, destination, COPY_BYTES), source};
-  if (reinterpret_cast<std::uintptr_t>(source) % COPY_BYTES != 0)
-    fail("%s: the global address is not a multiple of %u", CP_ASYNC, COPY_BYTES);
+void start_copy(unsigned destination, const void* source, unsigned bytes) {
+  const Copy copy{shared_access(CP_ASYNC, destination, bytes), source, bytes};
+  if (reinterpret_cast<std::uintptr_t>(source) % bytes != 0)
+    fail("%s: the global address is not a multiple of %u", CP_ASYNC, bytes);
   if (current_block->schedule() == Schedule::eager)
     land(copy);
   else

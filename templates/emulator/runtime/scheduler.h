@@ -32,6 +32,7 @@ struct Defect : std::runtime_error {
 struct Copy {
   unsigned char* destination;
   const void* source;  // null: zeros
+  unsigned bytes;
 };
 
 using CopyGroup = std::vector<Copy>;

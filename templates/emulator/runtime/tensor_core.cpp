@@ -39,36 +39,69 @@ void complete_ldmatrix(void* const* lanes) {
     }
 }
 
+template <typename Sum>
 struct Mma {
-  float* d;
+  Sum* d;
   const unsigned* a;
-  unsigned b[2];
+  const unsigned* b;
 };
 
-// Column of a 16-bit element `half` of a lane's register in a fragment of 16 elements along k.
-unsigned column_in_fragment(unsigned lane, unsigned upper, unsigned half) { return lane % 4 * 2 + upper * 8 + half; }
+// Elements of one register of a fragment, in the order of k.
+struct F16 {
+  static constexpr unsigned BITS = 16;
+  using Sum = float;
+  static Sum widen(unsigned bits) { return fw_f16_bits_to_f32((unsigned short)bits); }
+};
+struct Bf16 {
+  static constexpr unsigned BITS = 16;
+  using Sum = float;
+  static Sum widen(unsigned bits) { return fw_bf16_bits_to_f32((unsigned short)bits); }
+};
+// The tensor core ignores the bits of FP32 below those of TF32.
+struct Tf32 {
+  static constexpr unsigned BITS = 32;
+  using Sum = float;
+  static Sum widen(unsigned bits) {
+    const unsigned kept = bits & 0xffffe000u;
+    Sum value;
+    std::memcpy(&value, &kept, sizeof value);
+    return value;
+  }
+};
+struct S8 {
+  static constexpr unsigned BITS = 8;
+  using Sum = int;
+  static Sum widen(unsigned bits) { return (signed char)bits; }
+};
 
-template <float (*widen)(unsigned short)>
+// The fragments of a warp as matrices: a row of A, and a column of B, has eight registers of k elements.
+template <typename Element>
 void complete_mma(void* const* lanes) {
-  require_full_warp("mma.m16n8k16", lanes);
-  float a[16][16], b[16][8], d[16][8];  // [m][k], [k][n], [m][n]
-  for (unsigned lane = 0; lane < WARP_SIZE; ++lane) {
-    const Mma& mma = *static_cast<const Mma*>(lanes[lane]);
-    const unsigned group = lane / 4;
-    for (unsigned half = 0; half < 2; ++half) {
-      for (unsigned r = 0; r < 4; ++r)
-        a[group + r % 2 * 8][column_in_fragment(lane, r / 2, half)] = widen((unsigned short)(mma.a[r] >> 16 * half));
-      for (unsigned r = 0; r < 2; ++r)
-        b[column_in_fragment(lane, r, half)][group] = widen((unsigned short)(mma.b[r] >> 16 * half));
+  using Sum = typename Element::Sum;
+  constexpr unsigned PER_REGISTER = 32 / Element::BITS, K = 8 * PER_REGISTER;
+  require_full_warp("mma.sync", lanes);
+  Sum a[16][K], b[K][8], d[16][8];  // [m][k], [k][n], [m][n]
+  const auto spread = [](unsigned bits, unsigned lane, unsigned upper, auto&& put) {
+    for (unsigned e = 0; e < PER_REGISTER; ++e) {
+      const unsigned k = (upper * 4 + lane % 4) * PER_REGISTER + e;
+      put(k, Element::widen(Element::BITS == 32 ? bits : bits >> Element::BITS * e & ((1ull << Element::BITS) - 1)));
     }
-    for (unsigned r = 0; r < 4; ++r) d[group + r / 2 * 8][lane % 4 * 2 + r % 2] = mma.d[r];
+  };
+  for (unsigned lane = 0; lane < WARP_SIZE; ++lane) {
+    const Mma<Sum>& mma = *static_cast<const Mma<Sum>*>(lanes[lane]);
+    const unsigned group = lane / 4;
+    for (unsigned r = 0; r < 4; ++r) {
+      spread(mma.a[r], lane, r / 2, [&](unsigned k, Sum x) { a[group + r % 2 * 8][k] = x; });
+      d[group + r / 2 * 8][lane % 4 * 2 + r % 2] = mma.d[r];
+    }
+    for (unsigned r = 0; r < 2; ++r) spread(mma.b[r], lane, r, [&](unsigned k, Sum x) { b[k][group] = x; });
   }
   for (unsigned m = 0; m < 16; ++m)
-    for (unsigned k = 0; k < 16; ++k)
+    for (unsigned k = 0; k < K; ++k)
       for (unsigned n = 0; n < 8; ++n) d[m][n] += a[m][k] * b[k][n];
   for (unsigned lane = 0; lane < WARP_SIZE; ++lane)
     for (unsigned r = 0; r < 4; ++r)
-      static_cast<Mma*>(lanes[lane])->d[r] = d[lane / 4 + r / 2 * 8][lane % 4 * 2 + r % 2];
+      static_cast<Mma<Sum>*>(lanes[lane])->d[r] = d[lane / 4 + r / 2 * 8][lane % 4 * 2 + r % 2];
 }
 
 }  // namespace
@@ -79,11 +112,17 @@ void ldmatrix_x4(Site site, unsigned (&result)[4], unsigned address) {
   warp_collective(site, FULL_MASK, &argument, transposed ? complete_ldmatrix<true> : complete_ldmatrix<false>);
 }
 
-void mma_m16n8k16(Site site, float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  Mma argument{d, a, {b0, b1}};
-  const bool is_bf16 = site.operation == MMA_BF16;
-  warp_collective(site, FULL_MASK, &argument,
-                  is_bf16 ? complete_mma<fw_bf16_bits_to_f32> : complete_mma<fw_f16_bits_to_f32>);
+void mma_float(Site site, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  Mma<float> argument{d, a, b};
+  Complete complete = complete_mma<F16>;
+  if (site.operation == MMA_BF16) complete = complete_mma<Bf16>;
+  if (site.operation == MMA_TF32) complete = complete_mma<Tf32>;
+  warp_collective(site, FULL_MASK, &argument, complete);
+}
+
+void mma_int(Site site, int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  Mma<int> argument{d, a, b};
+  warp_collective(site, FULL_MASK, &argument, complete_mma<S8>);
 }
 
 }  // namespace emulator

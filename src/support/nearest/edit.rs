@@ -1,77 +1,15 @@
-//! The nearest legal change: one small edit that keeps the mathematics of a refused graph and makes a surface hold.
-//!
-//! Each broken rule suggests edits at its place; an edit that every broken rule of some surface suggests is made on a
-//! copy of the graph, and the copy is checked again, as documented.
+//! Edits that keep the mathematics of a graph, and what each broken rule suggests.
 
-use std::sync::Arc;
-
-use super::{DetailedStatus, Report, SurfaceId, SurfaceOutcome, Violation, check};
 use crate::graph::{
     Attributes, DEFAULT_ALIGNMENT, DataType, FinalTensor, FinalizedGraph, Graph, Operation, OperationId, Pointwise,
     PointwiseMode, Port, Tensor, TensorId,
 };
-
-/// Edits tried for one graph at most.
-const TRIES: usize = 64;
-
-/// Operations of all copies checked for one graph at most: large graphs have fewer tries.
-const CHECKED_OPERATIONS: usize = 4096;
-
-/// An edit that makes a graph legal.
-#[derive(Clone, Debug)]
-pub struct Change {
-    /// The edit as an instruction to people: `swap the first two inputs of operation 'add' (POINTWISE ADD)`.
-    pub description: String,
-    /// The surface that holds then.
-    pub surface: SurfaceId,
-    /// The edited graph.
-    pub graph: Graph,
-}
-
-/// Looks for one edit with which a surface of the report holds as documented, on the chip of the report.
-///
-/// The edits, in the order they are tried: swap the inputs of a commutative operation; raise the alignment of a
-/// pointer; pad strides; give a virtual tensor another type; convert a core operand with IDENTITY; compute in another
-/// type; leave a trailing Reduction to a second graph. `None` where the graph is supported, and where no such edit is
-/// found among the first 64 (fewer for graphs of more than 64 operations, none beyond 4,096).
-pub fn nearest_change(graph: &Arc<FinalizedGraph>, report: &Report) -> Option<Change> {
-    if report.supported.is_some() {
-        return None;
-    }
-    let surfaces: Vec<SurfaceId> = report.outcomes.iter().map(|outcome| outcome.surface).collect();
-    let mut edits: Vec<Edit> = Vec::new();
-    for edit in report.outcomes.iter().flat_map(|outcome| common_edits(graph, outcome)) {
-        if !edits.contains(&edit) {
-            edits.push(edit);
-        }
-    }
-    edits.sort_by_key(Edit::rank);
-    let tries = TRIES.min(CHECKED_OPERATIONS / graph.operations().len());
-    edits.into_iter().take(tries).find_map(|edit| {
-        let edited = edit.apply(graph)?;
-        let again = check(&Arc::new(edited.finalize().ok()?), report.capability, &surfaces);
-        let surface = again.surface()?;
-        Some(Change { description: edit.describe(graph), surface, graph: edited })
-    })
-}
-
-/// Edits that every broken rule of a surface suggests.
-fn common_edits(graph: &FinalizedGraph, outcome: &SurfaceOutcome) -> Vec<Edit> {
-    let Some((first, others)) = outcome.violations.split_first() else { return Vec::new() };
-    let mut edits = suggestions(graph, first);
-    for other in others {
-        if edits.is_empty() {
-            break;
-        }
-        let suggested = suggestions(graph, other);
-        edits.retain(|edit| suggested.contains(edit));
-    }
-    edits
-}
+use crate::support::forms::dims_text;
+use crate::support::{DetailedStatus, Violation};
 
 /// One edit; ids are those of the finalized graph.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Edit {
+pub(super) enum Edit {
     /// Swaps the first two inputs of a commutative operation.
     Swap(OperationId),
     /// Raises the alignment of a pointer to [`DEFAULT_ALIGNMENT`].
@@ -88,8 +26,75 @@ enum Edit {
     Split(OperationId),
 }
 
+impl Edit {
+    /// Place in the order of tries, and in which several edits are made: a split comes last, as it moves operations.
+    pub(super) fn rank(&self) -> u8 {
+        match self {
+            Self::Swap(_) => 0,
+            Self::Align(_) => 1,
+            Self::Pad(_) => 2,
+            Self::Retype(..) => 3,
+            Self::Convert { .. } => 4,
+            Self::Compute(..) => 5,
+            Self::Split(_) => 6,
+        }
+    }
+
+    /// Whether both edits set the same thing.
+    pub(super) fn collides_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Retype(tensor, _), Self::Retype(same, _)) => tensor == same,
+            (Self::Convert { operand, .. }, Self::Convert { operand: same, .. }) => operand == same,
+            (Self::Compute(operation, _), Self::Compute(same, _)) => operation == same,
+            _ => self == other,
+        }
+    }
+
+    /// Makes the edit on a copy of the graph; `None` where it cannot be made.
+    pub(super) fn apply(self, graph: &FinalizedGraph, edited: &mut Graph) -> Option<()> {
+        match self {
+            Self::Swap(id) => swap_inputs(edited.operation_mut(id))?,
+            Self::Align(id) => edited.tensor_mut(id).alignment = DEFAULT_ALIGNMENT,
+            Self::Pad(id) => edited.tensor_mut(id).stride = padded(graph.tensor(id))?,
+            Self::Retype(id, data_type) => edited.tensor_mut(id).data_type = Some(data_type),
+            Self::Convert { core, operand, to } => convert(edited, core, operand, to),
+            Self::Compute(id, data_type) => edited.operation_mut(id).compute_data_type = Some(data_type),
+            Self::Split(id) => {
+                let reduction = edited.operations.remove(id.index());
+                reduction.input_tensors().for_each(|input| edited.tensor_mut(input).is_virtual = false);
+            }
+        }
+        Some(())
+    }
+
+    /// The edit as an instruction.
+    pub(super) fn describe(self, graph: &FinalizedGraph) -> String {
+        let tensor = |id| format!("tensor {}", graph.describe_tensor(id));
+        let operation = |id| format!("operation {}", graph.describe_operation(id));
+        match self {
+            Self::Swap(id) => format!("swap the first two inputs of {}", operation(id)),
+            Self::Align(id) => format!("align the pointer of {} to {DEFAULT_ALIGNMENT} bytes", tensor(id)),
+            Self::Pad(id) => {
+                let strides = padded(graph.tensor(id)).unwrap_or_default();
+                format!("pad the strides of {} to {}", tensor(id), dims_text(&strides))
+            }
+            Self::Retype(id, to) => {
+                format!("make virtual {} {to} instead of {}", tensor(id), graph.tensor(id).data_type)
+            }
+            Self::Convert { core, operand, to } => {
+                format!("convert {} to {to} with a Pointwise IDENTITY before {}", tensor(operand), operation(core))
+            }
+            Self::Compute(id, to) => format!("compute {} in {to} instead of {}", operation(id), graph.compute_type(id)),
+            Self::Split(id) => {
+                let inputs: Vec<String> = graph.operation(id).input_tensors().map(tensor).collect();
+                format!("store {} and leave {} to a second graph", inputs.join(", "), operation(id))
+            }
+        }
+    }
+}
+
 /// Edits that may cure one broken rule.
-fn suggestions(graph: &FinalizedGraph, violation: &Violation) -> Vec<Edit> {
+pub(super) fn suggestions(graph: &FinalizedGraph, violation: &Violation) -> Vec<Edit> {
     let mut edits = Vec::new();
     match violation.status() {
         DetailedStatus::Shape => edits.extend(swap(graph, violation)),
@@ -195,64 +200,6 @@ fn trailing_reduction(graph: &FinalizedGraph) -> Option<OperationId> {
         matches!(operation.attributes, Attributes::Reduction(_)) && !is_read && is_computed
     };
     graph.operation_ids().rev().find(is_trailing)
-}
-
-impl Edit {
-    /// Place in the order of tries.
-    fn rank(&self) -> u8 {
-        match self {
-            Self::Swap(_) => 0,
-            Self::Align(_) => 1,
-            Self::Pad(_) => 2,
-            Self::Retype(..) => 3,
-            Self::Convert { .. } => 4,
-            Self::Compute(..) => 5,
-            Self::Split(_) => 6,
-        }
-    }
-
-    /// The edited graph; `None` where the edit cannot be made.
-    fn apply(self, graph: &FinalizedGraph) -> Option<Graph> {
-        let mut edited = graph.to_graph();
-        match self {
-            Self::Swap(id) => swap_inputs(edited.operation_mut(id))?,
-            Self::Align(id) => edited.tensor_mut(id).alignment = DEFAULT_ALIGNMENT,
-            Self::Pad(id) => edited.tensor_mut(id).stride = padded(graph.tensor(id))?,
-            Self::Retype(id, data_type) => edited.tensor_mut(id).data_type = Some(data_type),
-            Self::Convert { core, operand, to } => convert(&mut edited, core, operand, to),
-            Self::Compute(id, data_type) => edited.operation_mut(id).compute_data_type = Some(data_type),
-            Self::Split(id) => {
-                let reduction = edited.operations.remove(id.index());
-                reduction.input_tensors().for_each(|input| edited.tensor_mut(input).is_virtual = false);
-            }
-        }
-        Some(edited)
-    }
-
-    /// The edit as an instruction.
-    fn describe(self, graph: &FinalizedGraph) -> String {
-        let tensor = |id| format!("tensor {}", graph.describe_tensor(id));
-        let operation = |id| format!("operation {}", graph.describe_operation(id));
-        match self {
-            Self::Swap(id) => format!("swap the first two inputs of {}", operation(id)),
-            Self::Align(id) => format!("align the pointer of {} to {DEFAULT_ALIGNMENT} bytes", tensor(id)),
-            Self::Pad(id) => {
-                let strides = padded(graph.tensor(id)).unwrap_or_default();
-                format!("pad the strides of {} to {}", tensor(id), super::forms::dims_text(&strides))
-            }
-            Self::Retype(id, to) => {
-                format!("make virtual {} {to} instead of {}", tensor(id), graph.tensor(id).data_type)
-            }
-            Self::Convert { core, operand, to } => {
-                format!("convert {} to {to} with a Pointwise IDENTITY before {}", tensor(operand), operation(core))
-            }
-            Self::Compute(id, to) => format!("compute {} in {to} instead of {}", operation(id), graph.compute_type(id)),
-            Self::Split(id) => {
-                let inputs: Vec<String> = graph.operation(id).input_tensors().map(tensor).collect();
-                format!("store {} and leave {} to a second graph", inputs.join(", "), operation(id))
-            }
-        }
-    }
 }
 
 /// Swaps tensors, not ports.

@@ -1,10 +1,10 @@
-//! Graphs without a core as passes over iteration spaces.
+//! Pointwise operations and reductions as passes over iteration spaces: graphs without a core, and epilogues that start
+//! from accumulators in the workspace.
 //!
 //! Results of equal extents share one pass; a reduction joins the pass over its input. Usually there is exactly one.
 
 use std::collections::BTreeSet;
 
-use super::NAME;
 use super::sweep::{SweepRequest, plan};
 use crate::device::Device;
 use crate::engine::{EngineConfig, Knob};
@@ -12,7 +12,7 @@ use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, FinalizedGraph, OperationId, Port, ReductionMode, TensorId};
 use crate::kernel::{
     Accumulation, Axis, Body, CombineKernel, Function, IterationSpace, Kernel, Launch, Parameter, PointwiseKernel,
-    ReductionKernel, StageProgram, Sweep,
+    ReductionKernel, Register, StageProgram, Sweep,
 };
 
 /// Alignment of workspace regions, in bytes.
@@ -36,6 +36,23 @@ const MOST_SPLITS: i64 = 1024;
 /// Kept elements from which a combination reads whole lines of partials.
 const WIDE_COMBINE: i64 = 4096;
 
+/// The core's result as the passes find it: accumulators in the workspace, not rounded yet.
+#[derive(Clone, Debug)]
+pub(super) struct CoreAccumulators {
+    /// The core's result.
+    pub(super) tensor: TensorId,
+    /// Elements to the next coordinate of each graph axis.
+    pub(super) strides: Vec<i64>,
+    /// Class of the accumulators.
+    pub(super) register: Register,
+    /// Number of partial sums.
+    pub(super) splits: u32,
+    /// Elements of one partial sum.
+    pub(super) elements: i64,
+    /// Where they lie in the workspace.
+    pub(super) parameter: Parameter,
+}
+
 /// One pass: what is stored at each point, what is reduced.
 #[derive(Debug, PartialEq)]
 pub(super) struct Pass {
@@ -47,26 +64,39 @@ pub(super) struct Pass {
 
 /// Threads of a block, the best first. Reductions that are split run all at once, so fewer and larger blocks leave
 /// fewer partials; pointwise passes run at the bandwidth of a copy with any of these.
-pub(super) fn candidates(fusion: &Fusion) -> Vec<EngineConfig> {
+pub(in crate::engine) fn candidates(engine: &'static str, fusion: &Fusion) -> Vec<EngineConfig> {
     let graph = fusion.graph();
     let reduces = graph.operation_ids().any(|id| !accumulations(graph, id).is_empty());
     let threads: &[u32] = if reduces { &[SPLIT_THREADS, 1024, 256] } else { &[256, 512, 128] };
-    let config = |&threads: &u32| EngineConfig { engine: NAME, knobs: vec![(Knob::Threads, threads)] };
+    let config = |&threads: &u32| EngineConfig { engine, knobs: vec![(Knob::Threads, threads)] };
     threads.iter().map(config).collect()
 }
 
 /// Lowers every operation of the graph.
-pub(super) fn lower(fusion: &Fusion, config: &EngineConfig, device: &Device, kernel: &mut Kernel) {
-    let graph = fusion.graph().clone();
+pub(in crate::engine) fn lower(fusion: &Fusion, config: &EngineConfig, device: &Device, kernel: &mut Kernel) {
     let operations: Vec<OperationId> = fusion.operations(Stage::Epilogue).collect();
-    let program = StageProgram::of(&graph, operations.iter().copied(), None);
-    for pass in passes(&graph, &operations) {
-        lower_pass(&graph, &program, pass, config, device, kernel);
+    lower_operations(fusion.graph(), &operations, None, config, device, kernel);
+}
+
+/// Lowers operations that may start from a core's accumulators; the core's own result is stored with them.
+pub(super) fn lower_operations(
+    graph: &FinalizedGraph,
+    operations: &[OperationId],
+    core: Option<&CoreAccumulators>,
+    config: &EngineConfig,
+    device: &Device,
+    kernel: &mut Kernel,
+) {
+    let result = core.map(|core| core.tensor);
+    let program = StageProgram::of(graph, operations.iter().copied(), result);
+    let stored = result.filter(|&tensor| !graph.tensor(tensor).is_virtual);
+    for pass in passes(graph, operations, stored) {
+        lower_pass(graph, &program, pass, core, config, device, kernel);
     }
 }
 
-/// Cuts operations into passes.
-pub(super) fn passes(graph: &FinalizedGraph, operations: &[OperationId]) -> Vec<Pass> {
+/// Cuts operations into passes; `core` is the stored result of a core.
+fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: Option<TensorId>) -> Vec<Pass> {
     let mut passes: Vec<Pass> = Vec::new();
     for &id in operations {
         for accumulation in accumulations(graph, id) {
@@ -84,7 +114,7 @@ pub(super) fn passes(graph: &FinalizedGraph, operations: &[OperationId]) -> Vec<
         }
     }
     let stored = operations.iter().copied().filter_map(|id| stored_result(graph, id));
-    for tensor in stored {
+    for tensor in core.into_iter().chain(stored) {
         let extents = &graph.tensor(tensor).dim;
         match passes.iter_mut().find(|pass| pass.extents == *extents) {
             Some(pass) => pass.stores.push(tensor),
@@ -131,10 +161,11 @@ fn reduced_axes(graph: &FinalizedGraph, accumulation: &Accumulation) -> BTreeSet
 }
 
 /// Lowers one pass, to one function or, where the reduced axes are split, to two.
-pub(super) fn lower_pass(
+fn lower_pass(
     graph: &FinalizedGraph,
     program: &StageProgram,
     pass: Pass,
+    core: Option<&CoreAccumulators>,
     config: &EngineConfig,
     device: &Device,
     kernel: &mut Kernel,
@@ -147,16 +178,18 @@ pub(super) fn lower_pass(
         stores: pass.stores,
         targets: pass.accumulations.iter().map(|accumulation| accumulation.target).collect(),
         reduced: pass.reduced,
+        core,
     });
+    let core = core.filter(|_| sweep.accumulators.is_some()).map(|core| core.parameter);
     if pass.accumulations.is_empty() {
-        push_pointwise(sweep, config.knob(Knob::Threads, 256), kernel);
+        push_pointwise(sweep, core, config.knob(Knob::Threads, 256), kernel);
     } else {
         let shape = ReductionShape::choose(&sweep, config.knob(Knob::Threads, SPLIT_THREADS), device);
-        push_reduction(graph, sweep, pass.accumulations, shape, kernel);
+        push_reduction(graph, sweep, core, pass.accumulations, shape, kernel);
     }
 }
 
-fn push_pointwise(sweep: Sweep, threads: u32, kernel: &mut Kernel) {
+fn push_pointwise(sweep: Sweep, core: Option<Parameter>, threads: u32, kernel: &mut Kernel) {
     let vectors = vectors_where(&sweep, |_| true);
     let launch = Launch {
         function: function_name("pointwise", kernel),
@@ -164,7 +197,7 @@ fn push_pointwise(sweep: Sweep, threads: u32, kernel: &mut Kernel) {
         block: [threads, 1, 1],
         shared_bytes: 0,
         starts_early: false,
-        parameters: sweep_parameters(&sweep),
+        parameters: sweep_parameters(&sweep, core),
     };
     kernel.functions.push(Function { launch, body: Body::Pointwise(PointwiseKernel { sweep, threads }) });
 }
@@ -172,6 +205,7 @@ fn push_pointwise(sweep: Sweep, threads: u32, kernel: &mut Kernel) {
 fn push_reduction(
     graph: &FinalizedGraph,
     sweep: Sweep,
+    core: Option<Parameter>,
     accumulations: Vec<Accumulation>,
     shape: ReductionShape,
     kernel: &mut Kernel,
@@ -184,7 +218,7 @@ fn push_reduction(
     } else {
         Vec::new()
     };
-    let mut parameters = sweep_parameters(&sweep);
+    let mut parameters = sweep_parameters(&sweep, core);
     let targets = accumulations.iter().map(|accumulation| Parameter::Tensor(accumulation.target));
     parameters.extend(if partials.is_empty() { targets.collect() } else { partials.clone() });
     let accumulators = if shape.reduce_vector { 1 } else { sweep.vector as u32 };
@@ -247,7 +281,8 @@ impl ReductionShape {
     }
 }
 
-/// Adds the function that combines `splits` partials for each point of `space`.
+/// Adds the function that combines `splits` partials for each point of `space`. It may start early: the launch before it
+/// writes the partials, or is another combination, which ends no sooner than that.
 pub(super) fn push_combine(
     graph: &FinalizedGraph,
     space: IterationSpace,
@@ -300,9 +335,12 @@ fn vectors_where(sweep: &Sweep, counts: impl Fn(&Axis) -> bool) -> i64 {
     outer.iter().filter(|axis| counts(axis)).map(|axis| axis.extent).product::<i64>() * per_row
 }
 
-/// Operands, then stores; a tensor that is both appears once.
-pub(super) fn sweep_parameters(sweep: &Sweep) -> Vec<Parameter> {
-    program_parameters(sweep.program.loads(), &sweep.stores, |id| sweep.access[&id] == crate::kernel::Access::Parameter)
+/// Operands, then stores, then the core's accumulators; a tensor that is both operand and store appears once.
+fn sweep_parameters(sweep: &Sweep, core: Option<Parameter>) -> Vec<Parameter> {
+    let is_scalar = |id| sweep.access[&id] == crate::kernel::Access::Parameter;
+    let mut parameters = program_parameters(sweep.program.loads(), &sweep.stores, is_scalar);
+    parameters.extend(core);
+    parameters
 }
 
 /// Operands, then stores, each tensor once; host scalars by value.
@@ -364,7 +402,7 @@ mod tests {
     }
 
     fn passes_of(graph: &FinalizedGraph) -> Vec<Pass> {
-        passes(graph, &graph.operation_ids().collect::<Vec<_>>())
+        passes(graph, &graph.operation_ids().collect::<Vec<_>>(), None)
     }
 
     #[test]
@@ -394,6 +432,7 @@ mod tests {
             stores: pass.stores,
             targets: pass.accumulations.iter().map(|accumulation| accumulation.target).collect(),
             reduced: pass.reduced,
+            core: None,
         });
         ReductionShape::choose(&sweep, 512, &Device::typical(ComputeCapability::SM_90))
     }

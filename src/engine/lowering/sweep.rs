@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::pass::CoreAccumulators;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{Access, Axis, IterationRequest, IterationSpace, StageProgram, Sweep};
+use crate::kernel::{Access, Accumulators, Axis, IterationRequest, IterationSpace, StageProgram, Sweep};
 
 /// Widest access of a thread, in bytes.
 const ACCESS_BYTES: i64 = 16;
@@ -22,6 +23,8 @@ pub(super) struct SweepRequest<'a> {
     /// Results of reductions: in memory, but not stored at each point.
     pub(super) targets: Vec<TensorId>,
     pub(super) reduced: BTreeSet<usize>,
+    /// Where the core's result lies, if the program starts from it.
+    pub(super) core: Option<&'a CoreAccumulators>,
 }
 
 /// Orders the axes, picks the vector width and the access of every tensor.
@@ -36,26 +39,42 @@ pub(super) fn plan(request: SweepRequest<'_>) -> Sweep {
         reference,
         reduced: &request.reduced,
         pinned: &request.program.indexed_axes(),
+        accumulators: request.core.map_or(&[], |core| &core.strides),
     });
     if space.axes.is_empty() {
         space.axes.push(single_point(&memory));
     }
     let moved: Vec<TensorId> = memory.iter().copied().filter(|id| !request.targets.contains(id)).collect();
-    let chosen = Width::choose(graph, &space, &moved, &request.stores);
+    let width = Width::choose(graph, &space, &moved, &request.stores);
+    let partial_sums = request.core.map_or(0, |core| core.elements.saturating_mul(core.splits.into()));
+    let wide_index = needs_wide_index(graph, &space, &memory) || partial_sums > i64::from(i32::MAX);
+    let accumulators = request.core.filter(|core| request.program.reads_accumulator(core.tensor)).map(|core| {
+        let vector = space.axes.iter().rev().skip(1).all(|axis| axis.accumulators % width.vector == 0)
+            && innermost(&space).accumulators == 1
+            && core.elements % width.vector == 0;
+        let (register, splits, elements) = (core.register, core.splits, core.elements);
+        Accumulators::Workspace { register, splits, elements, vector: vector && !width.ragged }
+    });
+    let sweep = over(graph, space, request.program, request.stores, width);
+    Sweep { wide_index, accumulators, ..sweep }
+}
+
+/// A sweep over a given space in vectors of a given width.
+pub(super) fn over(
+    graph: &FinalizedGraph,
+    space: IterationSpace,
+    program: StageProgram,
+    stores: Vec<TensorId>,
+    width: Width,
+) -> Sweep {
+    let loads = program.loads().filter(|&id| !graph.tensor(id).is_pass_by_value);
+    let moved: BTreeSet<TensorId> = loads.chain(stores.iter().copied()).collect();
     let mut access: BTreeMap<TensorId, Access> =
-        moved.iter().map(|&id| (id, chosen.access(graph, &space, id, request.stores.contains(&id)))).collect();
-    let scalars = request.program.loads().filter(|&id| graph.tensor(id).is_pass_by_value);
+        moved.iter().map(|&id| (id, width.access(graph, &space, id, stores.contains(&id)))).collect();
+    let scalars = program.loads().filter(|&id| graph.tensor(id).is_pass_by_value);
     access.extend(scalars.map(|id| (id, Access::Parameter)));
-    let wide_index = needs_wide_index(graph, &space, &memory);
-    Sweep {
-        space,
-        program: request.program,
-        access,
-        stores: request.stores,
-        vector: chosen.vector,
-        ragged: chosen.ragged,
-        wide_index,
-    }
+    let Width { vector, ragged } = width;
+    Sweep { space, program, access, stores, vector, ragged, wide_index: false, accumulators: None }
 }
 
 impl SweepRequest<'_> {
@@ -80,17 +99,26 @@ impl SweepRequest<'_> {
 
 /// The only point of a space without axes.
 fn single_point(memory: &[TensorId]) -> Axis {
-    Axis { extent: 1, reduced: false, graph_axes: Vec::new(), strides: memory.iter().map(|&id| (id, 0)).collect() }
+    let strides = memory.iter().map(|&id| (id, 0)).collect();
+    Axis { extent: 1, reduced: false, graph_axes: Vec::new(), strides, accumulators: 0 }
 }
 
 /// Vector width of a sweep.
-struct Width {
-    vector: i64,
-    ragged: bool,
+#[derive(Clone, Copy)]
+pub(super) struct Width {
+    pub(super) vector: i64,
+    /// Whether the last vector of a row has fewer points.
+    pub(super) ragged: bool,
 }
 
 impl Width {
-    fn choose(graph: &FinalizedGraph, space: &IterationSpace, moved: &[TensorId], stores: &[TensorId]) -> Self {
+    /// The widest vector that all the largest tensors can be moved in; packed booleans are stored by the byte.
+    pub(super) fn choose(
+        graph: &FinalizedGraph,
+        space: &IterationSpace,
+        moved: &[TensorId],
+        stores: &[TensorId],
+    ) -> Self {
         let inner = innermost(space);
         if stores.iter().any(|&id| graph.tensor(id).data_type == DataType::Boolean) {
             return Self { vector: BITS, ragged: inner.extent % BITS != 0 };
@@ -117,7 +145,9 @@ impl Width {
         match innermost(space).strides[&id] {
             _ if boolean && stored => Access::Bits,
             0 if !stored => Access::Broadcast,
-            1 if !boolean && !self.ragged && is_vectorizable(graph, space, id, self.vector) => Access::Vector,
+            1 if self.vector > 1 && !boolean && !self.ragged && is_vectorizable(graph, space, id, self.vector) => {
+                Access::Vector
+            }
             _ => Access::Strided,
         }
     }
@@ -128,7 +158,7 @@ fn innermost(space: &IterationSpace) -> &Axis {
 }
 
 /// Whether every vector of the tensor starts at a multiple of its access size.
-fn is_vectorizable(graph: &FinalizedGraph, space: &IterationSpace, id: TensorId, vector: i64) -> bool {
+pub(super) fn is_vectorizable(graph: &FinalizedGraph, space: &IterationSpace, id: TensorId, vector: i64) -> bool {
     let tensor = graph.tensor(id);
     let (_, outer) = space.axes.split_last().expect("a sweep has at least one axis");
     let access = (tensor.data_type.bytes() as i64 * vector).min(ACCESS_BYTES);
@@ -174,6 +204,7 @@ mod tests {
             program: StageProgram::of(&graph, graph.operation_ids(), None),
             stores: vec![result],
             targets: Vec::new(),
+            core: None,
             reduced: BTreeSet::new(),
         };
         (plan(request), ids)

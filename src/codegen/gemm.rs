@@ -1,0 +1,191 @@
+//! Records of the matrix product skeletons.
+
+use serde::Serialize;
+
+use super::gemm_epilogue::{self, EpilogueText};
+use super::gemm_operand::{self, OperandText};
+use super::names;
+use super::sections::Used;
+use super::sweep::{SweepText, index_type};
+use crate::graph::FinalizedGraph;
+use crate::kernel::{GemmKernel, MmaType, Multiply, Register};
+
+/// Rows of tiles that blocks walk before they step to the next column: their operands stay in L2 together.
+const RASTER: i64 = 8;
+
+/// What `kernel/gemm_fma.cu` and `kernel/gemm_mma.cu` read beside the function's name and parameters.
+#[derive(Serialize)]
+pub(super) struct GemmText {
+    threads: u32,
+    /// Blocks of a multiprocessor, as a bound on registers.
+    blocks: u32,
+    index: &'static str,
+    accumulator: &'static str,
+    extents: ExtentsText,
+    tile: TileText,
+    splits: u32,
+    operands: [OperandText; 2],
+    fma: Option<FmaText>,
+    mma: Option<MmaText>,
+    epilogue: EpilogueText,
+    sweep: Option<SweepText>,
+}
+
+#[derive(Serialize)]
+struct ExtentsText {
+    m: i64,
+    n: i64,
+    k: i64,
+}
+
+/// The tile of a block, spelled out.
+#[derive(Serialize)]
+struct TileText {
+    m: u32,
+    n: u32,
+    k: u32,
+    batch: i64,
+    count_m: i64,
+    count_n: i64,
+    per_batch: i64,
+    raster: i64,
+    steps: i64,
+    steps_per_split: i64,
+    /// Bytes of one tile of A and B in shared memory.
+    stage_bytes: u32,
+    c_layout: &'static str,
+    /// Element `row`, `column` of the accumulator tile.
+    c_index: String,
+}
+
+/// How a thread multiplies; `row_a` and `row_b` are padded rows in shared memory.
+#[derive(Serialize)]
+struct FmaText {
+    multiply_add: &'static str,
+    row_a: u32,
+    row_b: u32,
+    thread_m: u32,
+    thread_n: u32,
+    threads_m: u32,
+    threads_n: u32,
+}
+
+/// How a warp multiplies.
+#[derive(Serialize)]
+struct MmaText {
+    instruction: &'static str,
+    warp_m: u32,
+    warp_n: u32,
+    warps_m: u32,
+    fragments_m: u32,
+    fragments_n: u32,
+    /// Elements of k of one instruction.
+    step_k: u32,
+    /// Instructions along k in one step of the mainloop.
+    parts: u32,
+    stages: u32,
+    /// Whether fragments are rounded to TF32.
+    rounds: bool,
+}
+
+pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel) -> GemmText {
+    used.add("FW_SHARED");
+    let [_, m, n, k] = kernel.space.extents();
+    let operands = [0, 1].map(|slot| gemm_operand::operand(graph, used, kernel, slot));
+    let (epilogue, sweep) = gemm_epilogue::epilogue(graph, used, kernel);
+    GemmText {
+        threads: kernel.multiply.threads(kernel.tile),
+        blocks: blocks(kernel),
+        index: index_type(kernel.wide_index),
+        accumulator: names::register_type(kernel.multiply.accumulator()),
+        extents: ExtentsText { m, n, k },
+        tile: tile(kernel),
+        splits: kernel.splits,
+        operands,
+        fma: fma(used, kernel),
+        mma: mma(used, kernel),
+        epilogue,
+        sweep,
+    }
+}
+
+/// Two blocks of an FMA kernel, and of an `mma` kernel whose accumulators leave room for it.
+fn blocks(kernel: &GemmKernel) -> u32 {
+    match kernel.multiply {
+        Multiply::Fma { .. } => 2,
+        Multiply::Mma { warp_m, warp_n, .. } => {
+            let registers = (warp_m * warp_n / 32 + 96) * kernel.multiply.threads(kernel.tile);
+            (65536 / registers).clamp(1, 2)
+        }
+    }
+}
+
+fn tile(kernel: &GemmKernel) -> TileText {
+    let tile = kernel.tile;
+    let [batch, _, _, k] = kernel.space.extents();
+    let [count_m, count_n] = tile.counts(kernel.space.extents());
+    let steps = (k + i64::from(tile.k) - 1) / i64::from(tile.k);
+    let pitch = gemm_epilogue::pitch(kernel);
+    let (c_layout, c_index) = if kernel.along_n {
+        ("[m][n]", format!("row * {pitch} + column"))
+    } else {
+        ("[n][m]", format!("column * {pitch} + row"))
+    };
+    TileText {
+        m: tile.m,
+        n: tile.n,
+        k: tile.k,
+        batch,
+        count_m,
+        count_n,
+        per_batch: count_m * count_n,
+        raster: if count_m > 1 && count_n > 1 { RASTER.min(count_m) } else { 1 },
+        steps,
+        steps_per_split: (steps + i64::from(kernel.splits) - 1) / i64::from(kernel.splits),
+        stage_bytes: gemm_operand::stage_bytes(kernel),
+        c_layout,
+        c_index,
+    }
+}
+
+fn fma(used: &mut Used, kernel: &GemmKernel) -> Option<FmaText> {
+    let Multiply::Fma { accumulator, thread_m, thread_n } = kernel.multiply else { return None };
+    let multiply_add = if accumulator == Register::Int { "fw_multiply_add" } else { "fmaf" };
+    if accumulator == Register::Int {
+        used.add("fw_multiply_add");
+    }
+    Some(FmaText {
+        multiply_add,
+        row_a: kernel.tile.m + 1,
+        row_b: kernel.tile.n + 1,
+        thread_m,
+        thread_n,
+        threads_m: kernel.tile.m / thread_m,
+        threads_n: kernel.tile.n / thread_n,
+    })
+}
+
+fn mma(used: &mut Used, kernel: &GemmKernel) -> Option<MmaText> {
+    let Multiply::Mma { operand, warp_m, warp_n, stages } = kernel.multiply else { return None };
+    let instruction = names::mma_function(operand);
+    for section in [instruction, "fw_ldmatrix_x4", "fw_swizzled", "fw_cp_async"] {
+        used.add(section);
+    }
+    let rounds = operand == MmaType::Tf32;
+    if rounds {
+        used.add("fw_round_tf32");
+    }
+    let step_k = 32 / operand.bytes();
+    Some(MmaText {
+        instruction,
+        warp_m,
+        warp_n,
+        warps_m: kernel.tile.m / warp_m,
+        fragments_m: warp_m / 16,
+        fragments_n: warp_n / 8,
+        step_k,
+        parts: kernel.tile.k / step_k,
+        stages,
+        rounds,
+    })
+}

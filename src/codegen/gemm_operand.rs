@@ -1,0 +1,372 @@
+//! Spells the operands of a matrix product: coordinates, padding, mainloop stage, way to shared memory.
+
+use serde::Serialize;
+
+use super::names;
+use super::sections::Used;
+use super::sweep::{SweepSpeller, index_type, term};
+use crate::graph::{DataType, FinalizedGraph};
+use crate::kernel::{Coordinate, Digit, Fetch, GemmKernel, MmaType, Multiply, Operand, Register};
+
+/// What `mainloop/operand.cuh` and `mainloop/place.cuh` read.
+#[derive(Serialize)]
+pub(super) struct OperandText {
+    /// `a` or `b`.
+    name: &'static str,
+    title: String,
+    fetch: &'static str,
+    /// The index that is not k: `m` or `n`.
+    outer: &'static str,
+    /// Parameters of the operand's function.
+    arguments: String,
+    /// Arguments for the piece of a tile.
+    call: String,
+    /// Type of what is fetched at once.
+    result: String,
+    zero: &'static str,
+    vector: i64,
+    coordinates: Vec<String>,
+    /// Condition under which an element exists.
+    inside: String,
+    before: Vec<String>,
+    body: Vec<String>,
+    value: String,
+    /// Address of what is copied as it is.
+    source: String,
+    /// Whether a row of the tile in shared memory runs along k.
+    k_major: bool,
+    row_bytes: u32,
+    /// Bytes of what is fetched at once, and their number in a row and in a tile.
+    piece_bytes: u32,
+    row_pieces: u32,
+    pieces: u32,
+    /// Pieces of a thread, rounded up.
+    passes: u32,
+    has_rest: bool,
+    /// Elements from the tile's start, of piece `piece` of row `row`.
+    outer_in: String,
+    k_in: String,
+    /// Row and column of element `i` in shared memory.
+    row: String,
+    column: String,
+    unroll: u32,
+    /// Address of the tile of the first stage, and where the tile lies in a stage.
+    tile: &'static str,
+    tile_offset: u32,
+}
+
+/// Bytes of a tile of A and a tile of B.
+pub(super) fn stage_bytes(kernel: &GemmKernel) -> u32 {
+    (kernel.tile.m + kernel.tile.n) * kernel.tile.k * element_bytes(kernel)
+}
+
+fn element_bytes(kernel: &GemmKernel) -> u32 {
+    match kernel.multiply {
+        Multiply::Fma { .. } => 4,
+        Multiply::Mma { operand, .. } => operand.bytes(),
+    }
+}
+
+pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel, slot: usize) -> OperandText {
+    let operand = if slot == 0 { &kernel.a } else { &kernel.b };
+    let (name, outer) = [("a", "m"), ("b", "n")][slot];
+    let block = if slot == 0 { kernel.tile.m } else { kernel.tile.n };
+    let vector = operand.sweep.vector;
+    let names: Vec<String> = operand.coordinates.iter().map(|coordinate| coordinate.name.to_owned()).collect();
+    let mut speller = SweepSpeller::new(graph, used, &operand.sweep, &[]).with_names(names);
+    speller.speller.consume(operand.tensor);
+    let (before, body) = match operand.fetch {
+        Fetch::Async => (speller.offsets(), Vec::new()),
+        _ => speller.values_alone(),
+    };
+    let value = speller.speller.value(operand.tensor);
+    let element = Element::of(kernel.multiply);
+    let value = element.spell(used, Register::of(graph.tensor(operand.tensor).data_type), &value);
+    let inside = inside(kernel, operand, slot);
+    let source = source(graph, operand);
+    let uses = [&before[..], &body[..], std::slice::from_ref(&inside), std::slice::from_ref(&source)].concat();
+    let storage = element.storage();
+    let result = if vector > 1 { format!("fw_vector<{storage}, {vector}>") } else { storage.to_owned() };
+    if vector > 1 {
+        used.add("fw_vector");
+    }
+    let layout = Layout::new(kernel, operand, block);
+    OperandText {
+        name,
+        title: title(graph, operand, name),
+        fetch: fetch_name(kernel, operand),
+        outer,
+        arguments: arguments(kernel, slot),
+        call: layout.call(slot),
+        result,
+        zero: element.zero(),
+        vector,
+        coordinates: coordinate_lines(kernel, operand, slot, &uses),
+        inside,
+        before,
+        body,
+        value,
+        source,
+        k_major: layout.k_major,
+        row_bytes: layout.row_elements * layout.element_bytes,
+        piece_bytes: layout.element_bytes * vector as u32,
+        row_pieces: layout.row_pieces(),
+        pieces: layout.pieces(),
+        passes: layout.pieces().div_ceil(layout.threads),
+        has_rest: !layout.pieces().is_multiple_of(layout.threads),
+        outer_in: layout.outer_in(),
+        k_in: layout.k_in(),
+        row: layout.element_row(),
+        column: layout.element_column(),
+        unroll: 2,
+        tile: ["shared_a", "shared_b"][slot],
+        tile_offset: if slot == 0 { 0 } else { kernel.tile.m * kernel.tile.k * element_bytes(kernel) },
+    }
+}
+
+fn title(graph: &FinalizedGraph, operand: &Operand, name: &str) -> String {
+    let tensor = graph.canonical_name(operand.tensor);
+    let name = name.to_uppercase();
+    match graph.producer(operand.tensor) {
+        Some(_) => format!("mainloop fusion of {name}, {tensor}"),
+        None => format!("operand {name}, {tensor}"),
+    }
+}
+
+fn fetch_name(kernel: &GemmKernel, operand: &Operand) -> &'static str {
+    match (kernel.multiply, operand.fetch) {
+        (Multiply::Fma { .. }, _) => "plain",
+        (_, Fetch::Async) => "async",
+        (_, Fetch::Vector) => "vector",
+        (_, Fetch::Element) => "element",
+    }
+}
+
+fn arguments(kernel: &GemmKernel, slot: usize) -> String {
+    let index = index_type(kernel.wide_index);
+    if slot == 0 { format!("{index} m, {index} k") } else { format!("{index} k, {index} n") }
+}
+
+/// What is in shared memory.
+enum Element {
+    Register(Register),
+    Mma(MmaType),
+}
+
+impl Element {
+    fn of(multiply: Multiply) -> Self {
+        match multiply {
+            Multiply::Fma { accumulator, .. } => Self::Register(accumulator),
+            Multiply::Mma { operand, .. } => Self::Mma(operand),
+        }
+    }
+
+    fn data_type(&self) -> DataType {
+        match self {
+            Self::Register(Register::Float) | Self::Mma(MmaType::Tf32) => DataType::Float,
+            Self::Register(_) => DataType::Int32,
+            Self::Mma(MmaType::F16) => DataType::Half,
+            Self::Mma(MmaType::Bf16) => DataType::BFloat16,
+            Self::Mma(MmaType::S8) => DataType::Int8,
+        }
+    }
+
+    fn storage(&self) -> &'static str {
+        names::storage_type(self.data_type())
+    }
+
+    fn zero(&self) -> &'static str {
+        match self.data_type() {
+            DataType::Half | DataType::BFloat16 => "{}",
+            _ => "0",
+        }
+    }
+
+    /// A value of the operand tensor as an element of the tile.
+    fn spell(&self, used: &mut Used, register: Register, value: &str) -> String {
+        let data_type = self.data_type();
+        let same =
+            matches!((register, data_type), (Register::Float, DataType::Float) | (Register::Int, DataType::Int32));
+        used.add(names::storage_section(data_type));
+        if same {
+            return value.to_owned();
+        }
+        if register != Register::Float && data_type != DataType::Int8 {
+            used.add("fw_f32");
+            return names::to_storage(data_type, &names::to_storage(DataType::Float, value));
+        }
+        names::to_storage(data_type, value)
+    }
+}
+
+/// How a tile lies in shared memory and how threads share it.
+struct Layout {
+    k_major: bool,
+    /// Elements of a row of the tile, and rows.
+    row_elements: u32,
+    rows: u32,
+    element_bytes: u32,
+    vector: u32,
+    threads: u32,
+    along_k: bool,
+    tile_k: u32,
+    block: u32,
+}
+
+impl Layout {
+    fn new(kernel: &GemmKernel, operand: &Operand, block: u32) -> Self {
+        let tile_k = kernel.tile.k;
+        let k_major = operand.along_k || operand.fetch == Fetch::Element;
+        let (row_elements, rows) = if k_major { (tile_k, block) } else { (block, tile_k) };
+        Self {
+            k_major,
+            row_elements,
+            rows,
+            element_bytes: element_bytes(kernel),
+            vector: operand.sweep.vector as u32,
+            threads: kernel.multiply.threads(kernel.tile),
+            along_k: operand.along_k,
+            tile_k,
+            block,
+        }
+    }
+
+    fn row_pieces(&self) -> u32 {
+        self.row_elements / self.vector
+    }
+
+    fn pieces(&self) -> u32 {
+        self.row_pieces() * self.rows
+    }
+
+    fn in_piece(&self) -> String {
+        term("piece", self.vector.into()).unwrap_or_default()
+    }
+
+    fn outer_in(&self) -> String {
+        if self.k_major { "row".to_owned() } else { self.in_piece() }
+    }
+
+    fn k_in(&self) -> String {
+        if self.k_major { self.in_piece() } else { "row".to_owned() }
+    }
+
+    /// Elements of k-major tiles in the order in which memory has them.
+    fn element_row(&self) -> String {
+        if self.along_k { format!("i / {}", self.tile_k) } else { format!("i % {}", self.block) }
+    }
+
+    fn element_column(&self) -> String {
+        if self.along_k { format!("i % {}", self.tile_k) } else { format!("i / {}", self.block) }
+    }
+
+    fn call(&self, slot: usize) -> String {
+        let (outer, k) = match self.vector {
+            1 => ("row".to_owned(), "column".to_owned()),
+            _ => (self.outer_in(), self.k_in()),
+        };
+        if slot == 0 { format!("m0 + {outer}, k0 + {k}") } else { format!("k0 + {k}, n0 + {outer}") }
+    }
+}
+
+/// Address of a piece copied as it is.
+fn source(graph: &FinalizedGraph, operand: &Operand) -> String {
+    let name = graph.canonical_name(operand.tensor);
+    if operand.fetch == Fetch::Async { format!("p_{name} + o_{name}") } else { String::new() }
+}
+
+/// Condition under which an element exists: within the matrix, within the image, on an element.
+fn inside(kernel: &GemmKernel, operand: &Operand, slot: usize) -> String {
+    let [_, m, n, k] = kernel.space.extents();
+    let (outer, extent, block) = if slot == 0 { ("m", m, kernel.tile.m) } else { ("n", n, kernel.tile.n) };
+    let mut conditions = Vec::new();
+    if extent % i64::from(block) != 0 {
+        conditions.push(format!("{outer} < {extent}"));
+    }
+    if k % i64::from(kernel.tile.k) != 0 {
+        conditions.push(format!("k < {k}"));
+    }
+    for coordinate in &operand.coordinates {
+        let name = coordinate.name;
+        if coordinate.divisor > 1 {
+            conditions.push(format!("over_{name} >= 0 && over_{name} % {} == 0", coordinate.divisor));
+        }
+        if let Some(bound) = coordinate.bound {
+            let low = if coordinate.divisor > 1 { String::new() } else { format!("{name} >= 0 && ") };
+            conditions.push(format!("{low}{name} < {bound}"));
+        }
+    }
+    if conditions.is_empty() { "true".to_owned() } else { conditions.join(" && ") }
+}
+
+/// Digits, then coordinates: those that the text uses.
+fn coordinate_lines(kernel: &GemmKernel, operand: &Operand, slot: usize, uses: &[String]) -> Vec<String> {
+    let needed: Vec<&Coordinate> = operand
+        .coordinates
+        .iter()
+        .filter(|coordinate| mentions(uses, coordinate.name) || coordinate.bound.is_some())
+        .collect();
+    let terms: Vec<String> =
+        needed.iter().flat_map(|coordinate| coordinate.terms.iter().map(|term| term.0.to_owned())).collect();
+    let space = &kernel.space;
+    let outer = if slot == 0 { ("m", &space.m) } else { ("n", &space.n) };
+    let mut lines = Vec::new();
+    for (index, digits) in [("b", &space.b), outer, ("k", &space.k)] {
+        lines.extend(digit_lines(kernel, index, digits, &terms));
+    }
+    lines.extend(needed.into_iter().filter(|coordinate| !coordinate.is_digit()).flat_map(|c| spell(kernel, c)));
+    lines
+}
+
+/// Whether some text has this identifier.
+pub(super) fn mentions(texts: &[String], identifier: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    texts.iter().any(|text| text.split(|c| !is_part(c)).any(|word| word == identifier))
+}
+
+/// Lines that cut an index into its digits, as far as they are used.
+pub(super) fn digit_lines(kernel: &GemmKernel, index: &str, digits: &[Digit], uses: &[String]) -> Vec<String> {
+    let kind = index_type(kernel.wide_index);
+    let mut below = 1;
+    let mut lines = Vec::new();
+    for (position, digit) in digits.iter().enumerate().rev() {
+        let quotient = if below == 1 { index.to_owned() } else { format!("{index} / {below}") };
+        let value = if position == 0 { quotient } else { format!("{quotient} % {}", digit.extent) };
+        if digit.name != value && mentions(uses, digit.name) {
+            lines.push(format!("const {kind} {} = {value};", digit.name));
+        }
+        below *= digit.extent;
+    }
+    lines.reverse();
+    lines
+}
+
+/// `const int h = int(p) * 2 + int(r) - 1;`
+fn spell(kernel: &GemmKernel, coordinate: &Coordinate) -> Vec<String> {
+    let Coordinate { name, terms, constant, divisor, bound } = coordinate;
+    let is_natural = terms.iter().all(|term| term.1 > 0) && *constant >= 0 && bound.is_none();
+    let signed = if kernel.wide_index { "(long long)" } else { "int" };
+    let factor = |digit: &str| if is_natural { digit.to_owned() } else { format!("{signed}({digit})") };
+    let mut sum = String::new();
+    for (digit, scale) in terms {
+        let sign = match (sum.is_empty(), *scale < 0) {
+            (true, false) => "",
+            (true, true) => "-",
+            (false, false) => " + ",
+            (false, true) => " - ",
+        };
+        sum += &format!("{sign}{}", term(&factor(digit), scale.abs()).unwrap_or_default());
+    }
+    match (sum.is_empty(), *constant) {
+        (true, _) => sum = constant.to_string(),
+        (false, 0) => {}
+        (false, constant) if constant < 0 => sum += &format!(" - {}", -constant),
+        (false, constant) => sum += &format!(" + {constant}"),
+    }
+    let signed_type = if kernel.wide_index { "long long" } else { "int" };
+    let kind = if is_natural { index_type(kernel.wide_index) } else { signed_type };
+    if *divisor == 1 {
+        return vec![format!("const {kind} {name} = {sum};")];
+    }
+    vec![format!("const {kind} over_{name} = {sum};"), format!("const {kind} {name} = over_{name} / {divisor};")]
+}

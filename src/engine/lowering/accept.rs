@@ -1,0 +1,210 @@
+//! What lowering takes, whatever the engine: operations, types, layouts of results.
+
+use super::problem::MAX_SPATIAL;
+use crate::fusion::Fusion;
+use crate::graph::{
+    Attributes, Convolution, DataType, FinalTensor, FinalizedGraph, Operation, PointwiseMode, Port, TensorId,
+};
+use crate::kernel::has_integer_form;
+use crate::support::is_disjoint;
+
+/// What lowering point by point does not need: vector alignment and packing, one layout for all tensors, full-size
+/// first operands, listed dims and reductions, one group, and the pairing of types with chips. Each is broken by a case
+/// of the tiers' tests, which see to that.
+pub(in crate::engine) const RELAXED: &[&str] = &[
+    "S70-CC",
+    "S70-NO-MIXED",
+    "S70-DTYPE-INPUT",
+    "S70-DTYPE-CORE-IN",
+    "S70-DTYPE-FP8-PW-ONLY",
+    "S70-DTYPE-BOOL-NOT-INPUT",
+    "S70-CT-PW",
+    "S70-COMB-BF16",
+    "S70-G1-CC",
+    "S70-G1-ALIGN-32",
+    "S70-G1-BCAST-FIRST",
+    "S70-MM-G1-A",
+    "S70-MM-G1-A-HALF",
+    "S70-MM-G1A-DIMS",
+    "S70-MM-G1A-FULL-HALF",
+    "S70-MM-G1-B",
+    "S70-MM-G1B-NONE",
+    "S70-MM-G1-LAYOUT",
+    "S70-MM-G1A-SAME",
+    "S70-MM-INT8-LAYOUT",
+    "S70-NO-GROUP",
+    "S70-COMB-INT8",
+    "S70-CF-G1-X",
+    "S70-CF-G1-W",
+    "S70-CF-G1-LAYOUT",
+    "S70-CONV-G1-CHAIN",
+    "S70-CONV-G1-HALF",
+    "S70-CONV-G1-OPERAND",
+    "S70-CBF-G1-DY",
+    "S70-CBF-G1-X",
+    "S70-CBF-G1-LAYOUT",
+    "S70-CBD-G1-DY",
+    "S70-CBD-G1-W",
+    "S70-CBD-G1-NONE",
+    "S70-CBD-G1-LAYOUT",
+    "S70-CF-G2-Y",
+    "S70-CF-G2-DIMS",
+    "S70-CF-G2-OUT",
+    "S70-CF-G2-RED",
+    "S70-CF-G2-LAYOUT",
+    "S70-CBF-G2-DW",
+    "S70-CBF-G2-DIMS",
+    "S70-CBF-G2-OUT",
+    "S70-CBF-G2-RED",
+    "S70-CBF-G2-LAYOUT",
+    "S70-CBD-G2-DX",
+    "S70-CBD-G2-DIMS",
+    "S70-CBD-G2-OUT",
+    "S70-CBD-G2-RED",
+    "S70-CBD-G2-LAYOUT",
+    "S70-G2-ALIGN-32",
+    "S70-G2-BCAST-FIRST",
+    "S70-MM-G2-C",
+    "S70-MM-G2-DIMS",
+    "S70-MM-G2-OUT",
+    "S70-MM-G2-RED",
+    "S70-MM-G2-LAYOUT",
+    "S70-MM-G2-RED-ROW",
+    "S70-PW-3D-DIMS",
+    "S70-PW-45D-DIMS",
+    "S70-PW-3D-NO-RED",
+    "S70-PW-3D-LAYOUT",
+    "S70-PW-45D-LAYOUT",
+    "OP-PW7-DTYPE-LOGIC",
+    "OP-PW7-PREC-LOGIC",
+    "OP-PW7-PREC-OTHER",
+    "OP-GS-XTYPE-PRE",
+    "OP-GS-XTYPE",
+    "OP-GS-LAYOUT",
+    "OP-RED-LAYOUT",
+    "OP-RED-OP",
+];
+
+/// Whether a fusion can be lowered.
+///
+/// # Errors
+/// Why not, as a sentence.
+pub(in crate::engine) fn is_lowered(fusion: &Fusion) -> Result<(), String> {
+    operations_are_taken(fusion)?;
+    types_are_taken(fusion)?;
+    outputs_are_taken(fusion)?;
+    booleans_are_taken(fusion)
+}
+
+fn operations_are_taken(fusion: &Fusion) -> Result<(), String> {
+    let graph = fusion.graph();
+    for id in graph.operation_ids() {
+        if !operation_is_taken(graph, graph.operation(id)) {
+            return Err(format!("no kernels for {} as it stands", graph.describe_operation(id)));
+        }
+    }
+    Ok(())
+}
+
+fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
+    match &operation.attributes {
+        Attributes::Pointwise(pointwise) => {
+            pointwise.alpha1 == 1.0 && pointwise.alpha2 == 1.0 && compute_is_taken(graph, operation, pointwise.mode)
+        }
+        Attributes::Reduction(_) | Attributes::GenStats => true,
+        Attributes::Matmul(_) => matmul_is_taken(graph, operation),
+        Attributes::Convolution(convolution) => convolution_is_taken(graph, operation, convolution),
+        _ => false,
+    }
+}
+
+/// `FLOAT`; `INT32` where the mode has an integer form; `BOOLEAN` for logical modes; for `IDENTITY` also the one type of
+/// input and output (`OP-PW98-PREC-*`, `OP-PW7-PREC-*`).
+fn compute_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: PointwiseMode) -> bool {
+    let compute = operation.compute_data_type.unwrap_or(DataType::Float);
+    let mut tensors = operation.input_tensors().chain(operation.output_tensors());
+    match compute {
+        DataType::Float | DataType::FastFloatForFp8 => true,
+        DataType::Int32 => has_integer_form(mode),
+        DataType::Boolean if mode.is_logical() => true,
+        _ => mode == PointwiseMode::Identity && tensors.all(|id| graph.tensor(id).data_type == compute),
+    }
+}
+
+/// Every element of an output has an address of its own: threads store in no order.
+fn outputs_are_taken(fusion: &Fusion) -> Result<(), String> {
+    let graph = fusion.graph();
+    match graph.outputs().find(|&id| !is_disjoint(graph.tensor(id))) {
+        Some(id) => Err(format!("tensor {}: elements share addresses", graph.describe_tensor(id))),
+        None => Ok(()),
+    }
+}
+
+/// Rank 3, no overrides, not in place, and a compute type that fits the operands (`S*-COMB-*`).
+fn matmul_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
+    let overrides = [Port::M_OVERRIDE, Port::N_OVERRIDE, Port::K_OVERRIDE];
+    let in_place = operation.input_tensors().any(|input| Some(input) == operation.result());
+    let rank = operation.result().map_or(0, |c| graph.tensor(c).dim.len());
+    rank == 3
+        && !in_place
+        && operands_are_taken(graph, operation)
+        && overrides.iter().all(|&port| operation.input(port).is_none())
+}
+
+/// Convolutions that do not add to their result, of as many spatial axes as kernels have names for.
+fn convolution_is_taken(graph: &FinalizedGraph, operation: &Operation, convolution: &Convolution) -> bool {
+    let spatial = convolution.stride.len();
+    let in_place = operation.input_tensors().any(|input| Some(input) == operation.result());
+    let adds = convolution.alpha != 1.0 || convolution.beta != 0.0;
+    spatial <= MAX_SPATIAL && !adds && !in_place && operands_are_taken(graph, operation)
+}
+
+/// Combinations of operand and compute type that are computed as documented (`S*-COMB-*`).
+fn operands_are_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
+    let compute = operation.compute_data_type.unwrap_or(DataType::Float);
+    operation.input_tensors().all(|input| match graph.tensor(input).data_type {
+        DataType::Int8 => compute == DataType::Int32,
+        DataType::Half => matches!(compute, DataType::Float | DataType::Half),
+        DataType::Fp8E4M3 | DataType::Fp8E5M2 => matches!(compute, DataType::Float | DataType::FastFloatForFp8),
+        DataType::Float | DataType::BFloat16 => compute == DataType::Float,
+        _ => false,
+    })
+}
+
+/// Packed booleans are written a byte at a time: every line must start on a byte, and all lines run along one axis.
+fn booleans_are_taken(fusion: &Fusion) -> Result<(), String> {
+    let graph = fusion.graph();
+    let packed = graph.outputs().filter(|&id| graph.tensor(id).data_type == DataType::Boolean);
+    let mut line_axis = None;
+    for id in packed {
+        let axis = bit_axis(graph.tensor(id)).ok_or_else(|| not_on_bytes(graph, id))?;
+        if axis.is_some() && *line_axis.get_or_insert(axis) != axis {
+            return Err(format!("tensor {}: packed booleans of two layouts", graph.describe_tensor(id)));
+        }
+    }
+    Ok(())
+}
+
+/// The axis along which bits lie, `None` for a single element; nothing where a line starts inside a byte.
+fn bit_axis(tensor: &FinalTensor) -> Option<Option<usize>> {
+    let long = || (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1);
+    let Some(axis) = long().min_by_key(|&axis| tensor.stride[axis]) else { return Some(None) };
+    let on_bytes = long().filter(|&other| other != axis).all(|other| tensor.stride[other] % 8 == 0);
+    (tensor.stride[axis] == 1 && on_bytes).then_some(Some(axis))
+}
+
+fn not_on_bytes(graph: &FinalizedGraph, id: TensorId) -> String {
+    format!("tensor {}: packed booleans of which some line starts inside a byte", graph.describe_tensor(id))
+}
+
+fn types_are_taken(fusion: &Fusion) -> Result<(), String> {
+    let graph = fusion.graph();
+    for id in graph.tensor_ids() {
+        let data_type = graph.tensor(id).data_type;
+        let known = data_type.is_floating() || data_type.is_integer() || data_type == DataType::Boolean;
+        if !known || data_type == DataType::Double {
+            return Err(format!("tensor {}: no kernels for {data_type}", graph.describe_tensor(id)));
+        }
+    }
+    Ok(())
+}

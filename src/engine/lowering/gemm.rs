@@ -1,0 +1,242 @@
+//! A core with its stages as a tiled matrix product, and the functions that finish its epilogue.
+
+use super::epilogue::{EpilogueOutputs, EpilogueSplit, along_n, core_result, fused, kept_space, reduced_count};
+use super::operand::operand;
+use super::pass::{
+    CoreAccumulators, function_name, lower_operations, partial_regions, program_parameters, push_combine, to_u32,
+};
+use super::problem::Problem;
+use super::sweep::span;
+use crate::device::Device;
+use crate::engine::EngineConfig;
+use crate::fusion::Fusion;
+use crate::graph::FinalizedGraph;
+use crate::kernel::{
+    Body, Epilogue, Function, GemmKernel, GemmTile, Kernel, Launch, Multiply, Parameter, PartialReduction, Register,
+};
+
+/// Room for the totals of a block's warps.
+const TOTALS_BYTES: u32 = 128;
+
+/// What an engine decides of a matrix product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) struct GemmChoice {
+    pub(in crate::engine) tile: GemmTile,
+    pub(in crate::engine) multiply: Multiply,
+    /// Parts into which k is cut.
+    pub(in crate::engine) splits: u32,
+}
+
+impl GemmChoice {
+    /// Shared memory of the mainloop, in bytes. The rows of an FMA tile are padded by one word.
+    pub(in crate::engine) fn mainloop_bytes(&self) -> u32 {
+        let GemmTile { m, n, k } = self.tile;
+        match self.multiply {
+            Multiply::Fma { .. } => 4 * k * (m + 1 + n + 1),
+            Multiply::Mma { operand, stages, .. } => stages * (m + n) * k * operand.bytes(),
+        }
+    }
+
+    /// Shared memory of the epilogue, in bytes: a tile of accumulators and, for each value reduced beyond the first,
+    /// another.
+    pub(in crate::engine) fn epilogue_bytes(&self, along_n: bool, reduced_values: usize) -> u32 {
+        let GemmTile { m, n, .. } = self.tile;
+        let (rows, row) = if along_n { (m, n) } else { (n, m) };
+        4 * rows * (row + self.multiply.row_padding()) * reduced_values.max(1) as u32 + TOTALS_BYTES
+    }
+}
+
+/// Lowers the core with both mainloop stages and the epilogue. What the epilogue cannot do where the tiles are follows
+/// in passes over the core's accumulators, and operations that do not depend on the core get passes of their own.
+pub(in crate::engine) fn lower(
+    fusion: &Fusion,
+    choice: &GemmChoice,
+    config: &EngineConfig,
+    device: &Device,
+    kernel: &mut Kernel,
+) {
+    let problem = Problem::of(fusion).expect("the fusion has a core");
+    let split = EpilogueSplit::new(fusion);
+    let register = choice.multiply.accumulator();
+    let outputs = EpilogueOutputs::new(fusion, &split.fused);
+    let along_n = along_n(fusion.graph(), &problem, &outputs.stores, core_result(fusion));
+    let lowering = Lowering { fusion, problem: &problem, choice, along_n };
+    let fits = choice.epilogue_bytes(along_n, reduced_values(&outputs)) <= device.shared_bytes_per_block;
+    let fused = fused(fusion, &problem, &split.fused, choice.tile, register, along_n).filter(|_| fits);
+    match fused.filter(|_| choice.splits == 1) {
+        Some(epilogue) => {
+            lowering.push_fused(epilogue, kernel);
+            lower_operations(fusion.graph(), &split.apart, None, config, device, kernel);
+        }
+        None => {
+            let core = lowering.push_to_workspace(kernel);
+            let operations = [split.fused, split.apart].concat();
+            lower_operations(fusion.graph(), &operations, Some(&core), config, device, kernel);
+        }
+    }
+}
+
+/// Number of values that reductions start from.
+fn reduced_values(outputs: &EpilogueOutputs) -> usize {
+    let mut sources: Vec<_> = outputs.accumulations.iter().map(|accumulation| accumulation.source).collect();
+    sources.sort_unstable();
+    sources.dedup();
+    sources.len()
+}
+
+struct Lowering<'a> {
+    fusion: &'a Fusion,
+    problem: &'a Problem,
+    choice: &'a GemmChoice,
+    along_n: bool,
+}
+
+impl Lowering<'_> {
+    fn graph(&self) -> &FinalizedGraph {
+        self.fusion.graph()
+    }
+
+    fn gemm(&self, epilogue: Epilogue) -> GemmKernel {
+        let GemmChoice { tile, multiply, splits } = *self.choice;
+        let mut gemm = GemmKernel {
+            space: self.problem.space.clone(),
+            tile,
+            multiply,
+            a: operand(self.fusion, self.problem, 0, &multiply),
+            b: operand(self.fusion, self.problem, 1, &multiply),
+            epilogue,
+            along_n: self.along_n,
+            splits,
+            wide_index: self.is_wide(),
+        };
+        for sweep in gemm.sweeps_mut() {
+            sweep.wide_index = self.is_wide();
+        }
+        gemm
+    }
+
+    /// Whether some offset may exceed 31 bits. A tile reaches beyond the last row and column, so there is a margin.
+    fn is_wide(&self) -> bool {
+        let limit = i64::from(i32::MAX) / 2;
+        let mut tensors = self.graph().tensors().filter(|tensor| !tensor.is_virtual);
+        let partial_sums = self.problem.space.elements().saturating_mul(self.choice.splits.into());
+        let extents = self.problem.space.extents();
+        tensors.any(|tensor| span(tensor) > 2 * limit) || partial_sums > limit || extents.iter().any(|&e| e > limit)
+    }
+
+    /// The product with its epilogue, and a combination for each reduction.
+    fn push_fused(&self, epilogue: Epilogue, kernel: &mut Kernel) {
+        let gemm = self.gemm(epilogue);
+        let Epilogue::Fused { reductions, .. } = &gemm.epilogue else { return };
+        let reductions = reductions.clone();
+        let partials: Vec<Parameter> = reductions
+            .iter()
+            .flat_map(|reduction| partial_regions(kernel, 1, reduction.splits * reduction.kept))
+            .collect();
+        let launch = self.launch(&gemm, &partials, kernel);
+        kernel.functions.push(Function { launch, body: Body::Gemm(gemm) });
+        for (reduction, partial) in reductions.iter().zip(partials) {
+            self.push_combination(reduction, partial, kernel);
+        }
+    }
+
+    fn push_combination(&self, reduction: &PartialReduction, partial: Parameter, kernel: &mut Kernel) {
+        let space = kept_space(self.graph(), self.problem, reduction);
+        let count = reduced_count(self.problem, reduction);
+        push_combine(self.graph(), space, vec![reduction.accumulation], vec![partial], reduction.splits, count, kernel);
+    }
+
+    /// The product alone, its accumulators in the workspace.
+    fn push_to_workspace(&self, kernel: &mut Kernel) -> CoreAccumulators {
+        let register = self.choice.multiply.accumulator();
+        let elements = self.problem.space.elements();
+        let Parameter::Workspace { offset } =
+            partial_regions(kernel, 1, elements * i64::from(self.choice.splits)).remove(0)
+        else {
+            unreachable!("regions lie in the workspace")
+        };
+        let parameter = Parameter::Accumulators { offset, is_integer: register == Register::Int };
+        let strides = self.workspace_strides();
+        let gemm = self.gemm(Epilogue::Workspace { strides });
+        let launch = self.launch(&gemm, &[parameter], kernel);
+        kernel.functions.push(Function { launch, body: Body::Gemm(gemm) });
+        let tensor = core_result(self.fusion);
+        let rank = self.graph().tensor(tensor).dim.len();
+        let strides = (0..rank).map(|axis| self.axis_stride(axis, strides)).collect();
+        CoreAccumulators { tensor, strides, register, splits: self.choice.splits, elements, parameter }
+    }
+
+    /// Where the accumulator of b, m, n lies: C's rows, with the groups of a convolution inside the row, so that
+    /// channels follow each other. Where groups belong to the rows of C (filter gradients) they come first.
+    fn workspace_strides(&self) -> [i64; 3] {
+        let [b, m, n, _] = self.problem.space.extents();
+        let groups_in_row = self.shares_axis(&self.problem.space.n);
+        if groups_in_row { [n, b * n, 1] } else { [m * n, n, 1] }
+    }
+
+    /// Whether the batch digit and a digit of this index count along the same axis of C.
+    fn shares_axis(&self, digits: &[crate::kernel::Digit]) -> bool {
+        let axis = |digit: &crate::kernel::Digit| self.problem.axis_of(digit.name);
+        let batch = self.problem.space.b.iter().next().and_then(axis);
+        batch.is_some() && digits.iter().any(|digit| axis(digit) == batch)
+    }
+
+    /// Elements of the workspace to the next coordinate of a graph axis of C.
+    fn axis_stride(&self, axis: usize, strides: [i64; 3]) -> i64 {
+        let Some(&(name, scale)) = self.problem.result[axis].terms.last() else { return 0 };
+        let space = &self.problem.space;
+        for (digits, stride) in [&space.b, &space.m, &space.n].into_iter().zip(strides) {
+            if let Some(position) = digits.iter().position(|digit| digit.name == name) {
+                let inner: i64 = digits[position + 1..].iter().map(|digit| digit.extent).product();
+                return stride * inner / scale;
+            }
+        }
+        0
+    }
+
+    fn launch(&self, gemm: &GemmKernel, workspace: &[Parameter], kernel: &Kernel) -> Launch {
+        let graph = self.graph();
+        let choice = self.choice;
+        let [batch, ..] = gemm.space.extents();
+        let [tiles_m, tiles_n] = choice.tile.counts(gemm.space.extents());
+        let stores = gemm.stores();
+        let mut parameters = program_parameters(gemm.loads(), &stores, |id| graph.tensor(id).is_pass_by_value);
+        parameters.extend(workspace);
+        let epilogue = match &gemm.epilogue {
+            Epilogue::Fused { reductions, .. } => {
+                let mut sources: Vec<_> = reductions.iter().map(|r| r.accumulation.source).collect();
+                sources.sort_unstable();
+                sources.dedup();
+                choice.epilogue_bytes(self.along_n, sources.len())
+            }
+            Epilogue::Workspace { .. } => choice.epilogue_bytes(true, 1),
+        };
+        Launch {
+            function: function_name(self.skeleton(), kernel),
+            grid: [to_u32(batch * tiles_m * tiles_n), choice.splits, 1],
+            block: [choice.multiply.threads(choice.tile), 1, 1],
+            shared_bytes: choice.mainloop_bytes().max(epilogue),
+            starts_early: false,
+            parameters,
+        }
+    }
+
+    fn skeleton(&self) -> &'static str {
+        use crate::fusion::Pattern as P;
+        match self.fusion.pattern() {
+            P::ConvolutionForward => "convolution_forward",
+            P::ConvolutionBackwardData => "convolution_backward_data",
+            P::ConvolutionBackwardFilter => "convolution_backward_filter",
+            _ => "matmul",
+        }
+    }
+}
+
+/// Time of a combination of partial sums in steps of a mainloop (about 0.15 µs): launch, then every partial sum written
+/// and read once.
+pub(in crate::engine) fn combination_cost([b, m, n, _]: [i64; 4], splits: u32, device: &Device) -> f64 {
+    const STEP_SECONDS: f64 = 0.15e-6;
+    const LAUNCH_SECONDS: f64 = 3e-6;
+    let bytes = 8.0 * (b * m * n) as f64 * f64::from(splits);
+    (LAUNCH_SECONDS + bytes / device.bytes_per_second) / STEP_SECONDS
+}

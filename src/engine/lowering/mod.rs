@@ -1,0 +1,14 @@
+//! Lowering that engines share: passes over iteration spaces, and cores as matrix products.
+
+mod accept;
+mod epilogue;
+mod gemm;
+mod operand;
+mod pass;
+mod problem;
+mod sweep;
+
+pub(super) use accept::{RELAXED, is_lowered};
+pub(super) use gemm::{GemmChoice, combination_cost, lower as lower_gemm};
+pub(super) use pass::{candidates as pass_candidates, lower as lower_passes};
+pub(super) use problem::Problem;

@@ -1,0 +1,167 @@
+//! The operands of a matrix product: how their elements, with the mainloop stage, come to shared memory.
+
+use super::problem::Problem;
+use super::sweep::{Width, elements, is_vectorizable, over};
+use crate::fusion::{Fusion, Stage};
+use crate::graph::{DataType, FinalizedGraph, TensorId};
+use crate::kernel::{Axis, Coordinate, Fetch, IterationSpace, MmaType, Multiply, Operand, StageProgram, Value, step};
+
+/// Bytes of one access.
+const ACCESS_BYTES: i64 = 16;
+
+/// Smallest access of `cp.async`, in bytes.
+const ASYNC_BYTES: i64 = 4;
+
+/// Plans operand `slot` (0 is A, 1 is B).
+pub(super) fn operand(fusion: &Fusion, problem: &Problem, slot: usize, multiply: &Multiply) -> Operand {
+    let graph = fusion.graph();
+    let tensor = fusion.core_operands().expect("a product has operands")[slot];
+    let program = program(fusion, tensor, fusion.operand_stages()[slot]);
+    let planner = Planner { graph, problem, slot, tensor, program: &program };
+    planner.plan(multiply)
+}
+
+fn program(fusion: &Fusion, tensor: TensorId, stage: Stage) -> StageProgram {
+    let graph = fusion.graph();
+    match graph.producer(tensor) {
+        Some(_) => StageProgram::of(graph, fusion.operations(stage), None).needed_for([tensor].into_iter()),
+        None => StageProgram::load(tensor),
+    }
+}
+
+struct Planner<'a> {
+    graph: &'a FinalizedGraph,
+    problem: &'a Problem,
+    slot: usize,
+    tensor: TensorId,
+    program: &'a StageProgram,
+}
+
+impl Planner<'_> {
+    fn plan(&self, multiply: &Multiply) -> Operand {
+        if let Multiply::Mma { operand, .. } = *multiply {
+            let vectors = self.vector_axis().and_then(|axis| self.vectors(axis, operand));
+            if let Some(planned) = vectors {
+                return planned;
+            }
+        }
+        let last = self.contiguous_axis();
+        let (space, coordinates) = self.space(last);
+        let along_k = last.is_some_and(|axis| self.runs_along_k(axis));
+        self.operand(space, coordinates, Fetch::Element, 1, along_k)
+    }
+
+    fn operand(
+        &self,
+        space: IterationSpace,
+        coordinates: Vec<Coordinate>,
+        fetch: Fetch,
+        vector: i64,
+        along_k: bool,
+    ) -> Operand {
+        let width = Width { vector, ragged: false };
+        let sweep = over(self.graph, space, self.program.clone(), Vec::new(), width);
+        Operand { tensor: self.tensor, sweep, coordinates, fetch, along_k }
+    }
+
+    /// Vectors along a graph axis, if the axis and every large tensor allow them. What `mma` reads with m or n
+    /// contiguous has to have 16 bits (`ldmatrix.trans`).
+    fn vectors(&self, axis: usize, mma: MmaType) -> Option<Operand> {
+        let along_k = self.runs_along_k(axis);
+        let size = i64::from(mma.bytes());
+        if !along_k && size != 2 {
+            return None;
+        }
+        let (space, coordinates) = self.space(Some(axis));
+        let streams = self.streams();
+        let extent = self.digit_extent(axis)?;
+        let fits = |&vector: &i64| {
+            extent % vector == 0 && streams.iter().all(|&id| is_vectorizable(self.graph, &space, id, vector))
+        };
+        let vector = [16, 8, 4, 2].into_iter().filter(|vector| vector * size <= ACCESS_BYTES).find(fits)?;
+        let plain = self.is_plain(mma) && vector * size >= ASYNC_BYTES;
+        let fetch = if plain { Fetch::Async } else { Fetch::Vector };
+        Some(self.operand(space, coordinates, fetch, vector, along_k))
+    }
+
+    /// Whether elements are copied as they are.
+    fn is_plain(&self, mma: MmaType) -> bool {
+        let stored = match mma {
+            MmaType::F16 => DataType::Half,
+            MmaType::Bf16 => DataType::BFloat16,
+            MmaType::Tf32 => DataType::Float,
+            MmaType::S8 => DataType::Int8,
+        };
+        let loads_only = self.program.steps.iter().all(|step| step.value == Value::Load);
+        loads_only && self.graph.tensor(self.tensor).data_type == stored
+    }
+
+    /// The tensors of full size: those that decide the accesses.
+    fn streams(&self) -> Vec<TensorId> {
+        let loads = || self.program.loads().filter(|&id| !self.graph.tensor(id).is_pass_by_value);
+        let size = |id| elements(self.graph.tensor(id));
+        let largest = loads().map(size).max().unwrap_or(1);
+        loads().filter(|&id| size(id) == largest).collect()
+    }
+
+    fn coordinates(&self) -> &[Coordinate] {
+        &self.problem.operands[self.slot]
+    }
+
+    /// Axes with more than one coordinate, or with padding, one axis of the sweep each; `last` comes last.
+    fn space(&self, last: Option<usize>) -> (IterationSpace, Vec<Coordinate>) {
+        let dim = &self.graph.tensor(self.tensor).dim;
+        let counts = |&axis: &usize| dim[axis] > 1 || self.coordinates()[axis].bound.is_some();
+        let mut axes: Vec<usize> = (0..dim.len()).filter(counts).filter(|&axis| Some(axis) != last).collect();
+        axes.extend(last);
+        if axes.is_empty() {
+            axes.push(0);
+        }
+        let tensors: Vec<TensorId> =
+            self.program.loads().filter(|&id| !self.graph.tensor(id).is_pass_by_value).collect();
+        let axis = |&axis: &usize| Axis {
+            extent: dim[axis],
+            reduced: false,
+            graph_axes: vec![axis],
+            strides: tensors.iter().map(|&id| (id, step(self.graph.tensor(id), axis))).collect(),
+            accumulators: 0,
+        };
+        let space = IterationSpace { axes: axes.iter().map(axis).collect() };
+        (space, axes.into_iter().map(|axis| self.coordinates()[axis].clone()).collect())
+    }
+
+    /// The axis along which the first of the largest tensors is contiguous.
+    fn contiguous_axis(&self) -> Option<usize> {
+        let tensor = self.graph.tensor(*self.streams().first()?);
+        let axes = (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1);
+        axes.min_by_key(|&axis| tensor.stride[axis])
+    }
+
+    /// The contiguous axis, if its coordinate counts up with the innermost digit of an index of this operand.
+    fn vector_axis(&self) -> Option<usize> {
+        let axis = self.contiguous_axis()?;
+        let coordinate = &self.coordinates()[axis];
+        let (name, scale) = coordinate.terms.last()?;
+        let counts_up =
+            *scale == 1 && coordinate.divisor == 1 && coordinate.bound.is_none() && coordinate.constant == 0;
+        let space = &self.problem.space;
+        let outer = if self.slot == 0 { &space.m } else { &space.n };
+        let innermost = [&space.k, outer].into_iter().any(|digits| digits.last().is_some_and(|d| d.name == *name));
+        (counts_up && innermost).then_some(axis)
+    }
+
+    /// Extent of the digit that an axis ends with: a vector must not cross into the next group.
+    fn digit_extent(&self, axis: usize) -> Option<i64> {
+        let (name, _) = self.coordinates()[axis].terms.last()?;
+        let space = &self.problem.space;
+        let digits = [&space.m, &space.n, &space.k].into_iter().flatten();
+        digits.into_iter().find(|digit| digit.name == *name).map(|digit| digit.extent)
+    }
+
+    /// Whether some digit of k moves along an axis.
+    fn runs_along_k(&self, axis: usize) -> bool {
+        let terms = &self.coordinates()[axis].terms;
+        let k = &self.problem.space.k;
+        terms.last().is_some_and(|term| k.iter().any(|digit| digit.name == term.0))
+    }
+}

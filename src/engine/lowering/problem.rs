@@ -1,0 +1,326 @@
+//! A core as a matrix product: which digits its indices have, and where each operand's elements lie.
+
+use crate::fusion::Fusion;
+use crate::graph::{Attributes, Convolution, ConvolutionDirection, ConvolutionMode, FinalTensor, TensorId};
+use crate::kernel::{Coordinate, Digit, GemmSpace};
+
+/// Most spatial axes of a convolution that kernels are written for.
+pub(in crate::engine) const MAX_SPATIAL: usize = 3;
+
+/// Names of the spatial digits, for up to three axes: output pixel, filter tap, input pixel.
+const OUTPUT: [&str; MAX_SPATIAL] = ["o", "p", "q"];
+const TAP: [&str; MAX_SPATIAL] = ["t", "r", "s"];
+const ROTATED_TAP: [&str; MAX_SPATIAL] = ["rotated_t", "rotated_r", "rotated_s"];
+const INPUT: [&str; MAX_SPATIAL] = ["d", "h", "w"];
+
+/// The index space of a core with the coordinates of A, B and C by graph axis.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::engine) struct Problem {
+    pub(in crate::engine) space: GemmSpace,
+    pub(in crate::engine) operands: [Vec<Coordinate>; 2],
+    /// Affine and inside by construction.
+    pub(in crate::engine) result: Vec<Coordinate>,
+}
+
+impl Problem {
+    /// The matrix product of a fusion's core; `None` without a core.
+    pub(in crate::engine) fn of(fusion: &Fusion) -> Option<Self> {
+        let graph = fusion.graph();
+        let [a, b] = fusion.core_operands()?;
+        let (a, b, c) = (graph.tensor(a), graph.tensor(b), graph.tensor(fusion.core_result()?));
+        let problem = match &graph.operation(fusion.core()?).attributes {
+            Attributes::Convolution(convolution) => {
+                ConvolutionProblem::new(convolution, [a, b, c], fusion.groups()).problem()
+            }
+            _ => matmul(a, c),
+        };
+        Some(problem.without_unit_digits())
+    }
+
+    /// Digits that are always 0 dropped, from the space and from every coordinate.
+    fn without_unit_digits(mut self) -> Self {
+        let space = &mut self.space;
+        let mut dropped = Vec::new();
+        for digits in [&mut space.b, &mut space.m, &mut space.n, &mut space.k] {
+            dropped.extend(digits.iter().filter(|digit| digit.extent == 1).map(|digit| digit.name));
+            digits.retain(|digit| digit.extent > 1);
+        }
+        for coordinate in self.operands.iter_mut().flatten().chain(&mut self.result) {
+            coordinate.terms.retain(|term| !dropped.contains(&term.0));
+        }
+        self
+    }
+
+    /// Elements between neighbours of a digit in a tensor that lies over C's points.
+    pub(in crate::engine) fn stride_of(&self, digit: &str, step: impl Fn(usize) -> i64) -> i64 {
+        let scales = self.result.iter().enumerate();
+        scales
+            .flat_map(|(axis, coordinate)| coordinate.terms.iter().map(move |term| (axis, term)))
+            .filter(|(_, term)| term.0 == digit)
+            .map(|(axis, term)| term.1 * step(axis))
+            .sum()
+    }
+
+    /// The graph axis of C that a digit belongs to.
+    pub(in crate::engine) fn axis_of(&self, digit: &str) -> Option<usize> {
+        self.result.iter().position(|coordinate| coordinate.terms.iter().any(|term| term.0 == digit))
+    }
+}
+
+fn matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
+    let rank = c.dim.len();
+    let digit = |name, extent| vec![Digit { name, extent }];
+    let one = Coordinate::digit;
+    Problem {
+        space: GemmSpace {
+            b: digit("b", c.dim[..rank - 2].iter().product()),
+            m: digit("m", c.dim[rank - 2]),
+            n: digit("n", c.dim[rank - 1]),
+            k: digit("k", a.dim[a.dim.len() - 1]),
+        },
+        operands: [vec![one("b"), one("m"), one("k")], vec![one("b"), one("k"), one("n")]],
+        result: vec![one("b"), one("m"), one("n")],
+    }
+}
+
+/// A convolution by its parts.
+struct ConvolutionProblem<'a> {
+    convolution: &'a Convolution,
+    /// The two operands, then the result.
+    tensors: [&'a FinalTensor; 3],
+    groups: i64,
+    /// Whether groups have an axis of their own.
+    explicit: bool,
+}
+
+impl<'a> ConvolutionProblem<'a> {
+    fn new(convolution: &'a Convolution, tensors: [&'a FinalTensor; 3], groups: i64) -> Self {
+        let explicit = tensors[0].dim.len() > convolution.stride.len() + 2;
+        Self { convolution, tensors, groups, explicit }
+    }
+
+    /// X, W and Y, or their gradients.
+    fn image_filter_output(&self) -> [&'a FinalTensor; 3] {
+        let [first, second, result] = self.tensors;
+        match self.convolution.direction {
+            ConvolutionDirection::Forward => [first, second, result],
+            ConvolutionDirection::BackwardData => [result, second, first],
+            ConvolutionDirection::BackwardFilter => [second, result, first],
+        }
+    }
+
+    fn spatial(&self) -> usize {
+        self.convolution.stride.len()
+    }
+
+    /// The last `spatial` names of a list.
+    fn names(&self, names: &[&'static str; MAX_SPATIAL]) -> Vec<&'static str> {
+        names[MAX_SPATIAL - self.spatial()..].to_vec()
+    }
+
+    /// First spatial axis of every tensor.
+    fn first(&self) -> usize {
+        2 + usize::from(self.explicit)
+    }
+
+    fn digits(&self, names: &[&'static str; MAX_SPATIAL], tensor: &FinalTensor) -> Vec<Digit> {
+        let extents = &tensor.dim[self.first()..];
+        self.names(names).into_iter().zip(extents).map(|(name, &extent)| Digit { name, extent }).collect()
+    }
+
+    /// Channels of one group.
+    fn channels(&self) -> [Digit; 2] {
+        let [_, filter, _] = self.image_filter_output();
+        let (output, input) = if self.explicit { (1, 2) } else { (0, 1) };
+        let per_group = if self.explicit { filter.dim[output] } else { filter.dim[output] / self.groups };
+        [Digit { name: "ko", extent: per_group }, Digit { name: "ci", extent: filter.dim[input] }]
+    }
+
+    fn problem(&self) -> Problem {
+        let [image, filter, output] = self.image_filter_output();
+        let [ko, ci] = self.channels();
+        let images = Digit { name: "img", extent: image.dim[0] };
+        let pixels = |names, tensor| -> Vec<Digit> { [vec![images], self.digits(names, tensor)].concat() };
+        let taps = self.digits(&TAP, filter);
+        let with_taps = |channel, lying: &FinalTensor| innermost_last(channel, &taps, self.is_channels_last(lying));
+        let group = Digit { name: "g", extent: self.groups };
+        let b = if self.groups > 1 { vec![group] } else { Vec::new() };
+        let (m, n, k) = match self.convolution.direction {
+            ConvolutionDirection::Forward => (pixels(&OUTPUT, output), vec![ko], with_taps(ci, image)),
+            ConvolutionDirection::BackwardData => (pixels(&INPUT, image), vec![ci], with_taps(ko, output)),
+            ConvolutionDirection::BackwardFilter => (vec![ko], with_taps(ci, filter), pixels(&OUTPUT, output)),
+        };
+        let (operands, result) = self.coordinates(ko.extent, ci.extent);
+        Problem { space: GemmSpace { b, m, n, k }, operands, result }
+    }
+
+    /// Whether channels are contiguous.
+    fn is_channels_last(&self, tensor: &FinalTensor) -> bool {
+        tensor.stride[self.first() - 1] == 1
+    }
+
+    fn coordinates(&self, ko: i64, ci: i64) -> ([Vec<Coordinate>; 2], Vec<Coordinate>) {
+        let spatial = 0..self.spatial();
+        let image = |pixels: Vec<Coordinate>| self.image("ci", ci, pixels);
+        let output = |pixels: Vec<Coordinate>| self.image("ko", ko, pixels);
+        let plain = |names| self.names(names).into_iter().map(Coordinate::digit).collect();
+        let windows = || spatial.clone().map(|axis| self.window(axis)).collect();
+        match self.convolution.direction {
+            ConvolutionDirection::Forward => {
+                ([image(windows()), self.filter(ko, self.is_rotated())], output(plain(&OUTPUT)))
+            }
+            ConvolutionDirection::BackwardData => {
+                let sources = spatial.clone().map(|axis| self.source(axis)).collect();
+                ([output(sources), self.filter(ko, self.is_rotated())], image(plain(&INPUT)))
+            }
+            ConvolutionDirection::BackwardFilter => {
+                ([output(plain(&OUTPUT)), image(windows())], self.filter(ko, false))
+            }
+        }
+    }
+
+    fn is_rotated(&self) -> bool {
+        self.convolution.mode == ConvolutionMode::Convolution
+    }
+
+    /// `[img, channel, pixels …]`, with the group before or in the channel.
+    fn image(&self, channel: &'static str, per_group: i64, pixels: Vec<Coordinate>) -> Vec<Coordinate> {
+        let mut coordinates = vec![Coordinate::digit("img")];
+        coordinates.extend(self.grouped(channel, per_group));
+        coordinates.extend(pixels);
+        coordinates
+    }
+
+    /// `[ko, ci, taps …]`, with the group before or in `ko`.
+    fn filter(&self, ko: i64, rotated: bool) -> Vec<Coordinate> {
+        let [_, filter, _] = self.image_filter_output();
+        let mut coordinates = self.grouped("ko", ko);
+        coordinates.push(Coordinate::digit("ci"));
+        let taps = self.names(&TAP).into_iter().zip(self.names(&ROTATED_TAP)).zip(&filter.dim[self.first()..]);
+        coordinates.extend(taps.map(|((tap, name), extent)| match rotated {
+            true => Coordinate { constant: extent - 1, ..Coordinate::affine(name, [(tap, -1)]) },
+            false => Coordinate::digit(tap),
+        }));
+        coordinates
+    }
+
+    fn grouped(&self, channel: &'static str, per_group: i64) -> Vec<Coordinate> {
+        match (self.explicit, self.groups) {
+            (true, _) => vec![Coordinate::digit("g"), Coordinate::digit(channel)],
+            (false, 1) => vec![Coordinate::digit(channel)],
+            (false, _) => vec![Coordinate::affine("channel", [("g", per_group), (channel, 1)])],
+        }
+    }
+
+    /// Input pixel under a tap: `output · stride + tap · dilation − pre` (operations.md 3.4). In a filter gradient of
+    /// mode CONVOLUTION the tap counts from the other end.
+    fn window(&self, axis: usize) -> Coordinate {
+        let [image, filter, output] = self.image_filter_output();
+        let at = self.first() + axis;
+        let [stride, dilation, pre] = self.parameters(axis);
+        let backward = self.convolution.direction == ConvolutionDirection::BackwardFilter;
+        let last_tap = filter.dim[at] - 1;
+        let (scale, constant) =
+            if backward && self.is_rotated() { (-dilation, last_tap * dilation - pre) } else { (dilation, -pre) };
+        let terms = [(self.names(&OUTPUT)[axis], stride), (self.names(&TAP)[axis], scale)];
+        let furthest = (output.dim[at] - 1) * stride + last_tap * dilation - pre;
+        let bound = (pre > 0 || furthest >= image.dim[at]).then_some(image.dim[at]);
+        Coordinate { constant, bound, ..Coordinate::affine(self.names(&INPUT)[axis], terms) }
+    }
+
+    /// Output pixel that an input pixel reaches through a tap: `(input + pre − tap · dilation) / stride`.
+    fn source(&self, axis: usize) -> Coordinate {
+        let [_, _, output] = self.image_filter_output();
+        let [stride, dilation, pre] = self.parameters(axis);
+        let terms = [(self.names(&INPUT)[axis], 1), (self.names(&TAP)[axis], -dilation)];
+        let bound = Some(output.dim[self.first() + axis]);
+        Coordinate { constant: pre, divisor: stride, bound, ..Coordinate::affine(self.names(&OUTPUT)[axis], terms) }
+    }
+
+    fn parameters(&self, axis: usize) -> [i64; 3] {
+        let convolution = self.convolution;
+        [convolution.stride[axis], convolution.dilation[axis], convolution.pre_padding[axis]]
+    }
+}
+
+/// Taps and channel, the channel innermost where it is contiguous.
+fn innermost_last(channel: Digit, taps: &[Digit], channels_last: bool) -> Vec<Digit> {
+    if channels_last { [taps, &[channel]].concat() } else { [&[channel], taps].concat() }
+}
+
+/// Elements of a tensor's step along an axis, as far as its extent lets it step.
+pub(in crate::engine) fn step_of(
+    graph: &crate::graph::FinalizedGraph,
+    id: TensorId,
+) -> impl Fn(usize) -> i64 + use<'_> {
+    move |axis| crate::kernel::step(graph.tensor(id), axis)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::graph::{DataType, Graph, Tensor};
+
+    fn problem(direction: ConvolutionDirection, mode: ConvolutionMode, groups: i64) -> Problem {
+        let (x, w, y) = ([2, 8 * groups, 9, 7], [4 * groups, 8, 3, 2], [2, 4 * groups, 5, 7]);
+        let (first, second, result) = match direction {
+            ConvolutionDirection::Forward => (x, w, y),
+            ConvolutionDirection::BackwardData => (y, w, x),
+            ConvolutionDirection::BackwardFilter => (y, x, w),
+        };
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let inputs = [first, second].map(|dim| graph.tensor(Tensor::new("t").channels_last(dim)));
+        let convolution = Convolution {
+            mode,
+            pre_padding: vec![1, 1],
+            post_padding: vec![1, 0],
+            stride: vec![2, 1],
+            dilation: vec![1, 1],
+            ..Convolution::new(direction, 2)
+        };
+        let id = graph.convolution("conv", convolution, inputs);
+        *graph.tensor_mut(id) = Tensor::new("result").channels_last(result);
+        graph.set_output(id);
+        let graph = Arc::new(graph.finalize().expect("well formed"));
+        Problem::of(&crate::fusion::fuse(graph).expect("a convolution")).expect("a core")
+    }
+
+    #[test]
+    fn extents_follow_from_the_direction() {
+        use ConvolutionDirection as D;
+        let extents = |direction| problem(direction, ConvolutionMode::CrossCorrelation, 1).space.extents();
+        assert_eq!(extents(D::Forward), [1, 2 * 5 * 7, 4, 3 * 2 * 8]);
+        assert_eq!(extents(D::BackwardData), [1, 2 * 9 * 7, 8, 3 * 2 * 4]);
+        assert_eq!(extents(D::BackwardFilter), [1, 4, 3 * 2 * 8, 2 * 5 * 7]);
+        let grouped = problem(D::Forward, ConvolutionMode::CrossCorrelation, 3);
+        assert_eq!(grouped.space.extents(), [3, 70, 4, 48]);
+        assert_eq!(grouped.operands[0][1].terms, [("g", 8), ("ci", 1)]);
+        assert_eq!(grouped.operands[1][0].terms, [("g", 4), ("ko", 1)]);
+    }
+
+    #[test]
+    fn windows_step_by_stride_and_dilation_and_start_in_the_padding() {
+        let forward = problem(ConvolutionDirection::Forward, ConvolutionMode::CrossCorrelation, 1);
+        let rows = &forward.operands[0][2];
+        assert_eq!((rows.terms.as_slice(), rows.constant, rows.bound), (&[("p", 2), ("r", 1)][..], -1, Some(9)));
+    }
+
+    #[test]
+    fn a_rotated_filter_turns_taps_round() {
+        let rotated = |direction| problem(direction, ConvolutionMode::Convolution, 1);
+        let taps = &rotated(ConvolutionDirection::Forward).operands[1][2];
+        assert_eq!((taps.terms.as_slice(), taps.constant), (&[("r", -1)][..], 2));
+        let rows = &rotated(ConvolutionDirection::BackwardFilter).operands[1][2];
+        assert_eq!((rows.terms.as_slice(), rows.constant), (&[("p", 2), ("r", -1)][..], 1));
+    }
+
+    #[test]
+    fn input_gradients_divide_by_the_stride() {
+        let backward = problem(ConvolutionDirection::BackwardData, ConvolutionMode::CrossCorrelation, 1);
+        let rows = &backward.operands[0][2];
+        assert_eq!((rows.terms.as_slice(), rows.constant), (&[("h", 1), ("r", -1)][..], 1));
+        assert_eq!((rows.divisor, rows.bound), (2, Some(5)));
+    }
+}

@@ -1,0 +1,102 @@
+//! The engine of tensor cores through `mma.sync`, from sm_75 on: matmuls and convolutions with any mainloop and epilogue
+//! DAG, operands in FP16, BF16, TF32 or INT8.
+//!
+//! Tiles come by `cp.async` where an operand is copied as it is, through registers where a mainloop stage is evaluated
+//! or accesses are not aligned. FP8 operands are multiplied as FP16, which holds every FP8 value exactly; operands of
+//! two types as the type that holds both.
+
+mod shape;
+
+use super::lowering::{RELAXED, is_lowered, lower_gemm};
+use super::{Engine, EngineConfig};
+use crate::device::{ComputeCapability, Device};
+use crate::fusion::Fusion;
+use crate::graph::DataType;
+use crate::kernel::{Kernel, MmaType};
+use crate::support::Supported;
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Surface80;
+
+const NAME: &str = "surface80";
+
+/// `mma.sync` on FP16 and INT8 with `ldmatrix`.
+const TURING: ComputeCapability = ComputeCapability::new(7, 5);
+
+/// BF16, TF32 and `cp.async`.
+const AMPERE: ComputeCapability = ComputeCapability::new(8, 0);
+
+/// NVIDIA's switch: 0 turns TF32 off (D-14).
+const TF32_SWITCH: &str = "NVIDIA_TF32_OVERRIDE";
+
+impl Engine for Surface80 {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "matmul and convolution fusions on tensor cores by mma.sync, from sm_75 on (BF16 and TF32 from sm_80 on)"
+    }
+
+    fn relaxes(&self) -> &'static [&'static str] {
+        RELAXED
+    }
+
+    fn accepts(&self, supported: &Supported) -> Result<(), String> {
+        operand_type(supported.fusion(), supported.capability(), tf32_is_off())?;
+        is_lowered(supported.fusion())
+    }
+
+    fn candidates(&self, supported: &Supported, device: &Device) -> Vec<EngineConfig> {
+        shape::candidates(supported.fusion(), operand(supported), device)
+    }
+
+    fn lower(&self, supported: &Supported, config: &EngineConfig, device: &Device) -> Kernel {
+        let fusion = supported.fusion();
+        let mut kernel = Kernel {
+            graph: fusion.graph().clone(),
+            engine: NAME,
+            config: config.to_string(),
+            functions: Vec::new(),
+            workspace_bytes: 0,
+        };
+        lower_gemm(fusion, &shape::choice(config, operand(supported)), config, device, &mut kernel);
+        kernel
+    }
+}
+
+fn operand(supported: &Supported) -> MmaType {
+    operand_type(supported.fusion(), supported.capability(), false).expect("the graph was accepted")
+}
+
+fn tf32_is_off() -> bool {
+    std::env::var_os(TF32_SWITCH).is_some_and(|value| value == "0")
+}
+
+/// The type in which a core's operands are multiplied.
+fn operand_type(fusion: &Fusion, capability: ComputeCapability, tf32_is_off: bool) -> Result<MmaType, String> {
+    let (Some(core), Some(operands)) = (fusion.core(), fusion.core_operands()) else {
+        return Err("a graph without matmul or convolution".to_owned());
+    };
+    let graph = fusion.graph();
+    let types = operands.map(|id| graph.tensor(id).data_type);
+    let all = |accepted: &[DataType]| types.iter().all(|data_type| accepted.contains(data_type));
+    use DataType as T;
+    let operand = match graph.compute_type(core) {
+        T::Int32 if all(&[T::Int8]) => MmaType::S8,
+        T::Int32 => return Err("integer operands other than INT8".to_owned()),
+        _ if all(&[T::Half, T::Fp8E4M3, T::Fp8E5M2]) => MmaType::F16,
+        _ if all(&[T::BFloat16, T::Fp8E4M3, T::Fp8E5M2]) => MmaType::Bf16,
+        _ if all(&[T::Half, T::BFloat16, T::Float, T::Fp8E4M3, T::Fp8E5M2]) => MmaType::Tf32,
+        _ => return Err(format!("no matrix instruction for {} and {}", types[0], types[1])),
+    };
+    let needed = if matches!(operand, MmaType::F16 | MmaType::S8) { TURING } else { AMPERE };
+    if capability < needed {
+        return Err(format!("{capability} has no matrix instruction for {} and {}", types[0], types[1]));
+    }
+    if operand == MmaType::Tf32 && tf32_is_off && types.contains(&T::Float) {
+        return Err(format!("{TF32_SWITCH}=0 asks for full FP32"));
+    }
+    Ok(operand)
+}

@@ -1,0 +1,148 @@
+//! Tiles of the tensor-core skeleton: which there are, what each costs, which fit.
+
+use super::NAME;
+use crate::device::Device;
+use crate::engine::lowering::{GemmChoice, Problem, combination_cost};
+use crate::engine::{EngineConfig, Knob};
+use crate::fusion::Fusion;
+use crate::kernel::{GemmTile, MmaType, Multiply};
+
+/// A tile of a block and of a warp; depth in bytes of k.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Shape {
+    m: u32,
+    n: u32,
+    k_bytes: u32,
+    warp_m: u32,
+    warp_n: u32,
+    stages: u32,
+    /// Share of the tensor cores' rate that the tile reaches where it fits.
+    efficiency: f64,
+}
+
+const fn shape([m, n, k_bytes]: [u32; 3], [warp_m, warp_n]: [u32; 2], stages: u32, efficiency: f64) -> Shape {
+    Shape { m, n, k_bytes, warp_m, warp_n, stages, efficiency }
+}
+
+/// From large to small; the efficiencies order tiles of equal waste.
+const SHAPES: &[Shape] = &[
+    shape([128, 256, 64], [64, 64], 4, 1.0),
+    shape([256, 128, 64], [64, 64], 4, 1.0),
+    shape([128, 128, 128], [64, 32], 4, 0.92),
+    shape([128, 128, 64], [64, 64], 4, 0.9),
+    shape([128, 64, 128], [64, 32], 4, 0.75),
+    shape([64, 128, 128], [32, 64], 4, 0.75),
+    shape([64, 64, 128], [32, 32], 4, 0.55),
+    shape([32, 128, 128], [32, 32], 4, 0.45),
+    shape([128, 32, 128], [32, 32], 4, 0.45),
+    shape([32, 64, 128], [16, 32], 4, 0.35),
+    shape([64, 32, 128], [16, 32], 4, 0.35),
+    shape([16, 128, 128], [16, 32], 4, 0.25),
+    shape([16, 64, 128], [16, 16], 5, 0.2),
+];
+
+/// Steps along k that a split does at least.
+const STEPS_PER_SPLIT: i64 = 8;
+
+/// Bytes a multiprocessor reads from L2 or memory in the time of one byte-wide multiply of its tensor cores.
+const EPILOGUE_STEPS: f64 = 6.0;
+
+/// Configs that fit the device, the cheapest first.
+pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> Vec<EngineConfig> {
+    let extents = Problem::of(fusion).expect("the fusion has a core").space.extents();
+    let mut configs: Vec<(f64, EngineConfig)> = Vec::new();
+    for shape in SHAPES {
+        let Some(stages) = fitting_stages(shape, operand, device) else { continue };
+        let shape = Shape { stages, ..*shape };
+        for splits in splits(&shape, operand, extents, device) {
+            configs.push((cost(&shape, operand, extents, splits, device), config(&shape, operand, splits)));
+        }
+    }
+    configs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    configs.into_iter().map(|(_, config)| config).collect()
+}
+
+/// As many stages as fit; at least two. The accumulator tile has to fit, too.
+fn fitting_stages(shape: &Shape, operand: MmaType, device: &Device) -> Option<u32> {
+    let available = device.shared_bytes_per_block;
+    let stage = (shape.m + shape.n) * shape.k_bytes;
+    let stages = (available / stage).min(shape.stages);
+    let choice = shape.choice(operand, 1);
+    (stages >= 2 && choice.epilogue_bytes(true, 1).max(choice.epilogue_bytes(false, 1)) <= available).then_some(stages)
+}
+
+impl Shape {
+    fn tile(&self, operand: MmaType) -> GemmTile {
+        GemmTile { m: self.m, n: self.n, k: self.k_bytes / operand.bytes() }
+    }
+
+    fn choice(&self, operand: MmaType, splits: u32) -> GemmChoice {
+        let Self { warp_m, warp_n, stages, .. } = *self;
+        GemmChoice { tile: self.tile(operand), multiply: Multiply::Mma { operand, warp_m, warp_n, stages }, splits }
+    }
+}
+
+fn config(shape: &Shape, operand: MmaType, splits: u32) -> EngineConfig {
+    let mut knobs = vec![
+        (Knob::TileM, shape.m),
+        (Knob::TileN, shape.n),
+        (Knob::TileK, shape.tile(operand).k),
+        (Knob::WarpM, shape.warp_m),
+        (Knob::WarpN, shape.warp_n),
+        (Knob::Stages, shape.stages),
+    ];
+    if splits > 1 {
+        knobs.push((Knob::SplitK, splits));
+    }
+    EngineConfig { engine: NAME, knobs }
+}
+
+/// What a config chooses; a knob that is missing has the value of the smallest tile.
+pub(super) fn choice(config: &EngineConfig, operand: MmaType) -> GemmChoice {
+    let knob = |knob, default| config.knob(knob, default);
+    let multiply = Multiply::Mma {
+        operand,
+        warp_m: knob(Knob::WarpM, 32),
+        warp_n: knob(Knob::WarpN, 32),
+        stages: knob(Knob::Stages, 2),
+    };
+    let tile =
+        GemmTile { m: knob(Knob::TileM, 64), n: knob(Knob::TileN, 64), k: knob(Knob::TileK, 128 / operand.bytes()) };
+    GemmChoice { tile, multiply, splits: knob(Knob::SplitK, 1) }
+}
+
+fn blocks(shape: &Shape, operand: MmaType, extents: [i64; 4]) -> i64 {
+    let [tiles_m, tiles_n] = shape.tile(operand).counts(extents);
+    extents[0] * tiles_m * tiles_n
+}
+
+fn steps(shape: &Shape, operand: MmaType, extents: [i64; 4]) -> i64 {
+    let k = i64::from(shape.tile(operand).k);
+    (extents[3] + k - 1) / k
+}
+
+/// No split; where the tiles of C leave multiprocessors idle, as many as fill them once or twice.
+fn splits(shape: &Shape, operand: MmaType, extents: [i64; 4], device: &Device) -> Vec<u32> {
+    let blocks = blocks(shape, operand, extents);
+    let longest = steps(shape, operand, extents) / STEPS_PER_SPLIT;
+    let mut all = vec![1];
+    for waves in [1, 2] {
+        let splits = (i64::from(device.sm_count) * waves / blocks.max(1)).min(longest).min(128) as u32;
+        if splits > 1 && !all.contains(&splits) {
+            all.push(splits);
+        }
+    }
+    all
+}
+
+/// Time in steps of a full tensor core: waves of blocks, each its steps weighted by its area and efficiency; sums in
+/// the workspace are written, and read again by the epilogue.
+fn cost(shape: &Shape, operand: MmaType, extents: [i64; 4], splits: u32, device: &Device) -> f64 {
+    let blocks = blocks(shape, operand, extents) * i64::from(splits);
+    let waves = (blocks as f64 / f64::from(device.sm_count)).ceil();
+    let steps = (steps(shape, operand, extents) as f64 / f64::from(splits)).ceil();
+    let step = f64::from(shape.m * shape.n) / 16384.0 * f64::from(shape.k_bytes) / 64.0 / shape.efficiency;
+    let epilogue = EPILOGUE_STEPS * f64::from(shape.m * shape.n) / 16384.0;
+    let combination = if splits > 1 { combination_cost(extents, splits, device) } else { 0.0 };
+    waves * (steps * step + epilogue) + combination
+}

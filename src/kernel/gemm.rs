@@ -1,0 +1,286 @@
+//! A core as a matrix product: matmuls as they stand, convolutions as implicit products.
+//!
+//! `C[b, m, n] = Σ_k A[b, m, k] · B[b, k, n]`. Each of the four indices is a number of one or more digits, outermost
+//! first; a tensor's coordinates are affine functions of the digits. So a pixel of a forward convolution is
+//! `m = (image · P + p) · Q + q`, and the row of X that its filter tap `r` reads is `h = p · stride + r · dilation − pad`.
+
+use super::{Accumulation, Register, Sweep};
+use crate::graph::TensorId;
+
+/// One digit of an index in mixed radix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digit {
+    /// Variable that holds it in the generated code.
+    pub name: &'static str,
+    /// Number of values.
+    pub extent: i64,
+}
+
+/// Indices of a matrix product, each as digits, outermost first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GemmSpace {
+    /// Matrix: the batch of a matmul, the group of a convolution.
+    pub b: Vec<Digit>,
+    /// Row of C.
+    pub m: Vec<Digit>,
+    /// Column of C.
+    pub n: Vec<Digit>,
+    /// Summation index.
+    pub k: Vec<Digit>,
+}
+
+impl GemmSpace {
+    /// Extents of b, m, n and k.
+    pub fn extents(&self) -> [i64; 4] {
+        [&self.b, &self.m, &self.n, &self.k].map(|digits| digits.iter().map(|digit| digit.extent).product())
+    }
+
+    /// Elements of C.
+    pub fn elements(&self) -> i64 {
+        let [b, m, n, _] = self.extents();
+        b * m * n
+    }
+}
+
+/// A coordinate as a function of digits: `(constant + Σ scale · digit) / divisor`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Coordinate {
+    /// Variable that holds it in the generated code.
+    pub name: &'static str,
+    /// Digits with their scales.
+    pub terms: Vec<(&'static str, i64)>,
+    /// The constant.
+    pub constant: i64,
+    /// The divisor; a dividend that it does not divide lies between the elements, where the value is zero.
+    pub divisor: i64,
+    /// Extent outside of which lies zero padding; `None` where the coordinate is inside by construction.
+    pub bound: Option<i64>,
+}
+
+impl Coordinate {
+    /// A sum of digits with scales.
+    pub fn affine(name: &'static str, terms: impl Into<Vec<(&'static str, i64)>>) -> Self {
+        Self { name, terms: terms.into(), constant: 0, divisor: 1, bound: None }
+    }
+
+    /// A digit itself.
+    pub fn digit(name: &'static str) -> Self {
+        Self::affine(name, [(name, 1)])
+    }
+
+    /// Whether it is a digit itself.
+    pub fn is_digit(&self) -> bool {
+        *self == Self::digit(self.name)
+    }
+}
+
+/// How the elements of an operand come to shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fetch {
+    /// `cp.async` of `sweep.vector` elements at a time: nothing is computed on the way.
+    Async,
+    /// Vectors through registers, where the mainloop stage is evaluated.
+    Vector,
+    /// Element by element through registers: any layout, any alignment.
+    Element,
+}
+
+/// One operand with its mainloop fusion.
+#[derive(Clone, Debug)]
+pub struct Operand {
+    /// The operand tensor.
+    pub tensor: TensorId,
+    /// The mainloop stage at points of the operand tensor; axis `i` of its space has the coordinate `coordinates[i]`.
+    pub sweep: Sweep,
+    /// Coordinates of the sweep's axes.
+    pub coordinates: Vec<Coordinate>,
+    /// How elements are fetched.
+    pub fetch: Fetch,
+    /// Whether neighbouring threads, and vectors, step along k; else along m or n.
+    pub along_k: bool,
+}
+
+/// Tile of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GemmTile {
+    /// Rows of C.
+    pub m: u32,
+    /// Columns of C.
+    pub n: u32,
+    /// Depth of one mainloop step, in elements.
+    pub k: u32,
+}
+
+impl GemmTile {
+    /// Number of tiles along m and n.
+    pub fn counts(&self, [_, m, n, _]: [i64; 4]) -> [i64; 2] {
+        let count = |extent: i64, block: u32| (extent + i64::from(block) - 1) / i64::from(block);
+        [count(m, self.m), count(n, self.n)]
+    }
+}
+
+/// Operand types of `mma.sync`, each with its accumulators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MmaType {
+    /// FP16, accumulated in FP32.
+    F16,
+    /// BF16, accumulated in FP32.
+    Bf16,
+    /// TF32 (FP32 rounded to 10 bits of mantissa), accumulated in FP32.
+    Tf32,
+    /// INT8, accumulated in INT32.
+    S8,
+}
+
+impl MmaType {
+    /// Bytes of an element in shared memory.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::Tf32 => 4,
+            Self::S8 => 1,
+        }
+    }
+
+    /// Class of the accumulators.
+    pub fn accumulator(self) -> Register {
+        if self == Self::S8 { Register::Int } else { Register::Float }
+    }
+}
+
+/// How a block multiplies its tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Multiply {
+    /// Multiply-adds; every thread computes `thread_m × thread_n` elements.
+    Fma {
+        /// Class of operands and accumulators.
+        accumulator: Register,
+        /// Rows of a thread.
+        thread_m: u32,
+        /// Columns of a thread.
+        thread_n: u32,
+    },
+    /// `mma.sync`; every warp computes `warp_m × warp_n` elements.
+    Mma {
+        /// Operand type.
+        operand: MmaType,
+        /// Rows of a warp.
+        warp_m: u32,
+        /// Columns of a warp.
+        warp_n: u32,
+        /// Tiles of A and B in shared memory.
+        stages: u32,
+    },
+}
+
+impl Multiply {
+    /// Threads of a block.
+    pub fn threads(&self, tile: GemmTile) -> u32 {
+        match *self {
+            Self::Fma { thread_m, thread_n, .. } => (tile.m / thread_m) * (tile.n / thread_n),
+            Self::Mma { warp_m, warp_n, .. } => (tile.m / warp_m) * (tile.n / warp_n) * 32,
+        }
+    }
+
+    /// Elements between a row of the accumulator tile and the next, beyond its own: fragments are written without
+    /// bank conflicts if rows start 8 banks apart.
+    pub fn row_padding(&self) -> u32 {
+        match self {
+            Self::Fma { .. } => 0,
+            Self::Mma { .. } => 8,
+        }
+    }
+
+    /// Class of the accumulators.
+    pub fn accumulator(&self) -> Register {
+        match self {
+            Self::Fma { accumulator, .. } => *accumulator,
+            Self::Mma { operand, .. } => operand.accumulator(),
+        }
+    }
+}
+
+/// An epilogue reduction and where its partial results go: `partial[split][kept]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartialReduction {
+    /// The reduction.
+    pub accumulation: Accumulation,
+    /// Which of the indices b, m, n are reduced.
+    pub reduced: [bool; 3],
+    /// Number of partial results for each kept element.
+    pub splits: i64,
+    /// Number of kept elements.
+    pub kept: i64,
+}
+
+/// What happens to a tile of C.
+#[derive(Clone, Debug)]
+pub enum Epilogue {
+    /// g2 is evaluated where the tile is.
+    Fused {
+        /// g2 at vectors of points of C; axis `i` of its space is the digit `digits[i]`.
+        sweep: Sweep,
+        /// Names of the sweep's axes.
+        digits: Vec<&'static str>,
+        /// Reductions.
+        reductions: Vec<PartialReduction>,
+    },
+    /// Accumulators go to the workspace as `partial0[split][b][m][n]`; later functions of the file take them from there.
+    Workspace {
+        /// Elements from one index b, m, n to the next.
+        strides: [i64; 3],
+    },
+}
+
+/// A tiled matrix product with mainloop and epilogue fusion.
+#[derive(Clone, Debug)]
+pub struct GemmKernel {
+    /// The index space.
+    pub space: GemmSpace,
+    /// Tile of a block.
+    pub tile: GemmTile,
+    /// How tiles are multiplied.
+    pub multiply: Multiply,
+    /// Left operand.
+    pub a: Operand,
+    /// Right operand.
+    pub b: Operand,
+    /// What happens to C.
+    pub epilogue: Epilogue,
+    /// Whether vectors, and neighbouring threads, of the epilogue step along n; else along m.
+    pub along_n: bool,
+    /// Number of parts into which k is cut; more than one go to the workspace.
+    pub splits: u32,
+    /// Whether indices and offsets need 64 bits.
+    pub wide_index: bool,
+}
+
+impl GemmKernel {
+    /// Everything evaluated: both operands, then the epilogue.
+    pub fn sweeps(&self) -> impl Iterator<Item = &Sweep> {
+        let epilogue = match &self.epilogue {
+            Epilogue::Fused { sweep, .. } => Some(sweep),
+            Epilogue::Workspace { .. } => None,
+        };
+        [&self.a.sweep, &self.b.sweep].into_iter().chain(epilogue)
+    }
+
+    /// As [`Self::sweeps`].
+    pub fn sweeps_mut(&mut self) -> impl Iterator<Item = &mut Sweep> {
+        let epilogue = match &mut self.epilogue {
+            Epilogue::Fused { sweep, .. } => Some(sweep),
+            Epilogue::Workspace { .. } => None,
+        };
+        [&mut self.a.sweep, &mut self.b.sweep].into_iter().chain(epilogue)
+    }
+
+    /// Tensors read, in the order of [`Self::sweeps`].
+    pub fn loads(&self) -> impl Iterator<Item = TensorId> {
+        self.sweeps().flat_map(|sweep| sweep.program.loads())
+    }
+
+    /// Tensors stored at each point of C.
+    pub fn stores(&self) -> Vec<TensorId> {
+        self.sweeps().flat_map(|sweep| sweep.stores.iter().copied()).collect()
+    }
+}

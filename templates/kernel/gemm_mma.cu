@@ -1,0 +1,150 @@
+<# Reads function, parameters, threads, blocks, index, extents.*, tile.*, splits, mma.*, operands, accumulator, epilogue.*, sweep.*. -#>
+extern "C" __global__ void __launch_bounds__(${ threads }$, ${ blocks }$)
+${ function }$(${ parameters }$) {
+  FW_SHARED(shared_bytes);
+  const unsigned shared = fw_shared_address(shared_bytes);
+  const unsigned shared_a = shared, shared_b = shared + ${ operands[1].tile_offset }$;  // tiles of stage 0
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const unsigned warp_m = warp % ${ mma.warps_m }$ * ${ mma.warp_m }$, warp_n = warp / ${ mma.warps_m }$ * ${ mma.warp_n }$;
+<% include "block.cuh" %>
+<%- for operand in operands %>
+<% include "operand.cuh" %>
+<%- include "place.cuh" %>
+<%- endfor %>
+
+  // where the lane's rows of fragments lie in a tile
+<%- if operands[0].k_major %>
+  const unsigned lane_a = shared_a + (warp_m + lane % 16) * ${ operands[0].row_bytes }$, phase_a = fw_phase<${ operands[0].row_bytes }$>(lane % 16);
+<%- else %>
+  const unsigned lane_a = shared_a + (lane % 8 + lane / 16 * 8) * ${ operands[0].row_bytes }$, phase_a = fw_phase<${ operands[0].row_bytes }$>(lane % 8 + lane / 16 * 8);
+<%- endif %>
+<%- if operands[1].k_major %>
+  const unsigned lane_b = shared_b + (warp_n + lane % 8 + lane / 16 * 8) * ${ operands[1].row_bytes }$, phase_b = fw_phase<${ operands[1].row_bytes }$>(lane % 8 + lane / 16 * 8);
+<%- else %>
+  const unsigned lane_b = shared_b + lane % 16 * ${ operands[1].row_bytes }$, phase_b = fw_phase<${ operands[1].row_bytes }$>(lane % 16);
+<%- endif %>
+
+  // ${ mma.step_k }$ elements of k: ${ mma.fragments_m }$ fragments of 16 rows, ${ mma.fragments_n }$ of 8 columns
+  const auto load_fragments = [&](unsigned stage, unsigned part, unsigned (&left)[${ mma.fragments_m }$][4], unsigned (&right)[${ mma.fragments_n }$][2]) {
+<%- if operands[0].k_major %>
+    const unsigned at_a = lane_a + stage * ${ tile.stage_bytes }$ + (part * 32 + lane / 16 * 16 ^ phase_a);
+#pragma unroll
+    for (unsigned i = 0; i < ${ mma.fragments_m }$; ++i) fw_ldmatrix_x4(left[i], at_a + i * ${ 16 * operands[0].row_bytes }$);
+<%- else %>
+    const unsigned at_a = lane_a + stage * ${ tile.stage_bytes }$ + part * ${ 16 * operands[0].row_bytes }$;
+#pragma unroll
+    for (unsigned i = 0; i < ${ mma.fragments_m }$; ++i) fw_ldmatrix_x4_trans(left[i], at_a + ((warp_m + i * 16 + lane / 8 % 2 * 8) * 2 ^ phase_a));
+<%- endif %>
+<%- if operands[1].k_major %>
+    const unsigned at_b = lane_b + stage * ${ tile.stage_bytes }$ + (part * 32 + lane / 8 % 2 * 16 ^ phase_b);
+#pragma unroll
+    for (unsigned j = 0; j < ${ mma.fragments_n }$; j += 2) fw_ldmatrix_x4(right[j], right[j + 1], at_b + j * ${ 8 * operands[1].row_bytes }$);
+<%- else %>
+    const unsigned at_b = lane_b + stage * ${ tile.stage_bytes }$ + part * ${ 16 * operands[1].row_bytes }$;
+#pragma unroll
+    for (unsigned j = 0; j < ${ mma.fragments_n }$; j += 2) fw_ldmatrix_x4_trans(right[j], right[j + 1], at_b + ((warp_n + j * 8 + lane / 16 * 8) * 2 ^ phase_b));
+<%- endif %>
+<%- if mma.rounds %>
+#pragma unroll
+    for (unsigned i = 0; i < ${ mma.fragments_m }$; ++i) fw_round_tf32(left[i]);
+#pragma unroll
+    for (unsigned j = 0; j < ${ mma.fragments_n }$; ++j) fw_round_tf32(right[j]);
+<%- endif %>
+  };
+  ${ accumulator }$ sums[${ mma.fragments_m }$][${ mma.fragments_n }$][4] = {};
+  const auto multiply = [&](const unsigned (&left)[${ mma.fragments_m }$][4], const unsigned (&right)[${ mma.fragments_n }$][2]) {
+#pragma unroll
+    for (unsigned i = 0; i < ${ mma.fragments_m }$; ++i) {
+#pragma unroll
+      for (unsigned j = 0; j < ${ mma.fragments_n }$; ++j) ${ mma.instruction }$(sums[i][j], left[i], right[j]);
+    }
+  };
+
+  // tiles of the first steps
+<%- if splits > 1 %>
+  const unsigned first = blockIdx.y * ${ tile.steps_per_split }$;
+  const unsigned steps = min(${ tile.steps_per_split }$u, ${ tile.steps }$u - first);
+<%- else %>
+  constexpr unsigned first = 0, steps = ${ tile.steps }$;
+<%- endif %>
+#pragma unroll 1
+  for (unsigned stage = 0; stage < ${ mma.stages - 1 }$; ++stage) {
+    if (stage < steps) {
+      const ${ index }$ k0 = ${ index }$(first + stage) * ${ tile.k }$;
+<%- for operand in operands %>
+<%- if operand.fetch == "async" %>
+      copy_${ operand.name }$(stage, k0);
+<%- elif operand.fetch == "vector" %>
+      fetch_${ operand.name }$(k0);
+      place_${ operand.name }$(stage);
+<%- else %>
+      place_${ operand.name }$(stage, k0);
+<%- endif %>
+<%- endfor %>
+    }
+    fw_cp_async_commit();
+  }
+  fw_cp_async_wait<${ mma.stages - 2 }$>();
+  __syncthreads();
+
+  // fragments are loaded one part ahead, tiles ${ mma.stages - 1 }$ steps ahead
+  unsigned even_left[${ mma.fragments_m }$][4], even_right[${ mma.fragments_n }$][2];
+  unsigned odd_left[${ mma.fragments_m }$][4], odd_right[${ mma.fragments_n }$][2];
+  load_fragments(0, 0, even_left, even_right);
+  unsigned stage = 0, filled = ${ mma.stages - 1 }$;
+#pragma unroll 1
+  for (unsigned step = 0; step < steps; ++step) {
+    const bool fills = step + ${ mma.stages - 1 }$ < steps;
+#pragma unroll 1
+    for (unsigned part = 0; part < ${ mma.parts }$; part += 2) {
+      load_fragments(stage, part + 1, odd_left, odd_right);
+      if (part == 0) {
+        if (fills) {
+          const ${ index }$ k0 = ${ index }$(first + step + ${ mma.stages - 1 }$) * ${ tile.k }$;
+<%- for operand in operands %>
+<%- if operand.fetch == "async" %>
+          copy_${ operand.name }$(filled, k0);
+<%- elif operand.fetch == "vector" %>
+          fetch_${ operand.name }$(k0);
+<%- else %>
+          place_${ operand.name }$(filled, k0);
+<%- endif %>
+<%- endfor %>
+        }
+        fw_cp_async_commit();
+      }
+      multiply(even_left, even_right);
+      if (part == ${ mma.parts - 2 }$) {
+<%- for operand in operands %>
+<%- if operand.fetch == "vector" %>
+        if (fills) place_${ operand.name }$(filled);
+<%- endif %>
+<%- endfor %>
+        fw_cp_async_wait<${ mma.stages - 2 }$>();
+        __syncthreads();
+        stage = stage + 1 == ${ mma.stages }$ ? 0 : stage + 1;
+        filled = filled + 1 == ${ mma.stages }$ ? 0 : filled + 1;
+      }
+      load_fragments(stage, (part + 2) % ${ mma.parts }$, even_left, even_right);
+      multiply(odd_left, odd_right);
+    }
+  }
+  fw_cp_async_wait<0>();
+  __syncthreads();
+
+  // the accumulators go through shared memory, so that the epilogue is one rolled loop with coalesced accesses
+  ${ accumulator }$* const tile_c = reinterpret_cast<${ accumulator }$*>(shared_bytes);  // ${ tile.c_layout }$, rows padded
+#pragma unroll
+  for (unsigned i = 0; i < ${ mma.fragments_m }$; ++i) {
+#pragma unroll
+    for (unsigned j = 0; j < ${ mma.fragments_n }$; ++j) {
+#pragma unroll
+      for (unsigned r = 0; r < 4; ++r) {
+        const unsigned row = warp_m + i * 16 + lane / 4 + r / 2 * 8, column = warp_n + j * 8 + lane % 4 * 2 + r % 2;
+        tile_c[${ tile.c_index }$] = sums[i][j][r];
+      }
+    }
+  }
+  __syncthreads();
+<% include "tile.cuh" %>
+}

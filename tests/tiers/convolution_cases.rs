@@ -1,0 +1,355 @@
+//! Convolutions of the numeric suite: directions, shapes, layouts, groups, types and fusions.
+
+use fusewright::graph::{
+    Convolution, ConvolutionDirection as Direction, ConvolutionMode, DataType, Graph, PointwiseMode, ReductionMode,
+    Tensor, TensorId,
+};
+
+use crate::cases::{Case, graph, output, push};
+
+const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter];
+
+/// One convolution: extents of a layer, whatever is computed of it.
+#[derive(Clone)]
+struct Layer {
+    images: i64,
+    /// Input channels of all groups, output channels of all groups.
+    channels: [i64; 2],
+    input: Vec<i64>,
+    filter: Vec<i64>,
+    stride: Vec<i64>,
+    dilation: Vec<i64>,
+    pre: Vec<i64>,
+    post: Vec<i64>,
+    mode: ConvolutionMode,
+    groups: i64,
+    explicit_groups: bool,
+    channels_first: bool,
+    types: [DataType; 4],
+}
+
+impl Layer {
+    /// A padded 3×3 layer of two images.
+    fn small() -> Self {
+        Self {
+            images: 2,
+            channels: [16, 24],
+            input: vec![7, 6],
+            filter: vec![3, 3],
+            stride: vec![1, 1],
+            dilation: vec![1, 1],
+            pre: vec![1, 1],
+            post: vec![1, 1],
+            mode: ConvolutionMode::CrossCorrelation,
+            groups: 1,
+            explicit_groups: false,
+            channels_first: false,
+            types: [DataType::Half, DataType::Half, DataType::Float, DataType::Half],
+        }
+    }
+
+    fn output_extents(&self) -> Vec<i64> {
+        let extent = |axis: usize| {
+            let dilated = (self.filter[axis] - 1) * self.dilation[axis] + 1;
+            (self.input[axis] + self.pre[axis] + self.post[axis] - dilated) / self.stride[axis] + 1
+        };
+        (0..self.input.len()).map(extent).collect()
+    }
+
+    /// Dims of X, W and Y.
+    fn dims(&self) -> [Vec<i64>; 3] {
+        let [c, k] = self.channels;
+        let g = self.groups;
+        let (image, filter, result) = if self.explicit_groups {
+            (vec![self.images, g, c / g], vec![g, k / g, c / g], vec![self.images, g, k / g])
+        } else {
+            (vec![self.images, c], vec![k, c / g], vec![self.images, k])
+        };
+        [
+            [image, self.input.clone()].concat(),
+            [filter, self.filter.clone()].concat(),
+            [result, self.output_extents()].concat(),
+        ]
+    }
+
+    fn tensor(&self, name: &str, dim: Vec<i64>, data_type: DataType) -> Tensor {
+        let tensor = Tensor::new(name).data_type(data_type);
+        match (self.channels_first, self.explicit_groups) {
+            (true, _) => tensor.row_major(dim),
+            (false, false) => tensor.channels_last(dim),
+            (false, true) => {
+                let stride = grouped_channels_last(&dim);
+                tensor.dim(dim).stride(stride)
+            }
+        }
+    }
+
+    fn attributes(&self, direction: Direction) -> Convolution {
+        Convolution {
+            mode: self.mode,
+            pre_padding: self.pre.clone(),
+            post_padding: self.post.clone(),
+            stride: self.stride.clone(),
+            dilation: self.dilation.clone(),
+            ..Convolution::new(direction, self.input.len())
+        }
+    }
+
+    /// The operands' and the result's dims of a direction.
+    fn roles(&self, direction: Direction) -> [(&'static str, Vec<i64>); 3] {
+        let [x, w, y] = self.dims();
+        match direction {
+            Direction::Forward => [("x", x), ("w", w), ("y", y)],
+            Direction::BackwardData => [("dy", y), ("w", w), ("dx", x)],
+            Direction::BackwardFilter => [("dy", y), ("x", x), ("dw", w)],
+        }
+    }
+
+    /// The graph with its core; `change` turns operands into g1's results.
+    fn core(
+        &self,
+        direction: Direction,
+        change: impl Fn(&mut Graph, usize, TensorId) -> TensorId,
+    ) -> (Graph, TensorId) {
+        let [first, second, compute, io] = self.types;
+        let mut g = graph(io);
+        let [one, other, result] = self.roles(direction);
+        let one = g.tensor(self.tensor(one.0, one.1, first));
+        let other = g.tensor(self.tensor(other.0, other.1, second));
+        let inputs = [change(&mut g, 0, one), change(&mut g, 1, other)];
+        let id = g.convolution("conv", self.attributes(direction), inputs);
+        g.last_operation().compute_data_type = Some(compute);
+        let shape = self.tensor("result", result.1, io);
+        let tensor = g.tensor_mut(id);
+        (tensor.dim, tensor.stride) = (shape.dim, shape.stride);
+        (g, id)
+    }
+
+    fn plain(&self, direction: Direction) -> Graph {
+        let (mut g, id) = self.core(direction, |_, _, id| id);
+        output(&mut g, id, self.types[3]);
+        g
+    }
+}
+
+/// `[N, G, C, …]` with the channels of all groups innermost.
+fn grouped_channels_last(dim: &[i64]) -> Vec<i64> {
+    let mut stride = vec![0; dim.len()];
+    let order = [vec![2, 1], (3..dim.len()).rev().collect(), vec![0]].concat();
+    let mut step = 1;
+    for axis in order {
+        stride[axis] = step;
+        step *= dim[axis];
+    }
+    stride
+}
+
+fn name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "fprop",
+        Direction::BackwardData => "dgrad",
+        Direction::BackwardFilter => "wgrad",
+    }
+}
+
+/// Every case.
+pub(crate) fn convolutions(cases: &mut Vec<Case>) {
+    for (label, layer) in shapes() {
+        for direction in DIRECTIONS {
+            push(cases, format!("conv_{}_{label}", name(direction)), layer.plain(direction));
+        }
+    }
+    types(cases);
+    mainloops(cases);
+    epilogues(cases);
+    reductions(cases);
+}
+
+fn shapes() -> Vec<(&'static str, Layer)> {
+    let small = Layer::small;
+    vec![
+        ("3x3", small()),
+        ("1x1", Layer { filter: vec![1, 1], pre: vec![0, 0], post: vec![0, 0], ..small() }),
+        ("stride_2", Layer { stride: vec![2, 2], ..small() }),
+        ("dilated", Layer { dilation: vec![2, 1], pre: vec![2, 0], post: vec![1, 2], ..small() }),
+        (
+            "strided_dilated_rotated",
+            Layer {
+                stride: vec![3, 2],
+                dilation: vec![2, 2],
+                pre: vec![3, 2],
+                post: vec![2, 3],
+                mode: ConvolutionMode::Convolution,
+                ..small()
+            },
+        ),
+        ("rotated_uneven_filter", Layer { filter: vec![2, 3], mode: ConvolutionMode::Convolution, ..small() }),
+        ("ragged_channels", Layer { channels: [3, 5], ..small() }),
+        ("one_channel", Layer { channels: [1, 1], images: 1, ..small() }),
+        ("four_channels", Layer { channels: [4, 12], ..small() }),
+        ("many_channels", Layer { channels: [72, 136], input: vec![5, 9], ..small() }),
+        (
+            "1d",
+            Layer {
+                input: vec![37],
+                filter: vec![5],
+                stride: vec![2],
+                dilation: vec![1],
+                pre: vec![2],
+                post: vec![1],
+                ..small()
+            },
+        ),
+        (
+            "3d",
+            Layer {
+                input: vec![4, 5, 6],
+                filter: vec![3, 2, 3],
+                stride: vec![1, 2, 1],
+                dilation: vec![1, 1, 2],
+                pre: vec![1, 0, 2],
+                post: vec![1, 1, 1],
+                channels: [8, 16],
+                ..small()
+            },
+        ),
+        ("grouped", Layer { groups: 4, channels: [32, 64], ..small() }),
+        ("grouped_ragged", Layer { groups: 3, channels: [9, 15], ..small() }),
+        ("depthwise", Layer { groups: 16, channels: [16, 16], ..small() }),
+        ("explicit_groups", Layer { groups: 2, explicit_groups: true, channels: [16, 48], ..small() }),
+        ("channels_first", Layer { channels_first: true, ..small() }),
+        ("filter_as_large_as_the_padded_image", Layer { filter: vec![9, 8], ..small() }),
+    ]
+}
+
+fn types(cases: &mut Vec<Case>) {
+    use DataType as T;
+    let all = [
+        [T::BFloat16, T::BFloat16, T::Float, T::BFloat16],
+        [T::Float, T::Float, T::Float, T::Float],
+        [T::Half, T::Half, T::Half, T::Half],
+        [T::Fp8E4M3, T::Fp8E5M2, T::Float, T::Half],
+        [T::Int8, T::Int8, T::Int32, T::Int32],
+        [T::Int8, T::Int8, T::Int32, T::Int8],
+    ];
+    for types in all {
+        let layer = Layer { types, channels: [32, 40], ..Layer::small() };
+        let label = [types[0], types[2], types[3]].map(|t| t.name().to_ascii_lowercase()).join("_");
+        for direction in DIRECTIONS {
+            let integer = types[2] == T::Int32 && direction != Direction::Forward; // S70-COMB-INT8, S90-COMB-INT8
+            if !integer {
+                push(cases, format!("conv_{}_{label}", name(direction)), layer.plain(direction));
+            }
+        }
+    }
+}
+
+/// Scale, bias and ReLU on the image; f(0) ≠ 0 must not leak into the padding.
+fn scale_bias_relu(g: &mut Graph, image: TensorId, data_type: DataType) -> TensorId {
+    let dim = g.tensor_mut(image).dim.clone();
+    let channel: Vec<i64> = dim.iter().enumerate().map(|(axis, &extent)| if axis == 1 { extent } else { 1 }).collect();
+    let [scale, bias] = ["scale", "bias"].map(|name| g.tensor(Tensor::new(name).channels_last(channel.clone())));
+    let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[image, scale]);
+    let shifted = g.pointwise("shifted", PointwiseMode::Add, &[scaled, bias]);
+    let relu = g.pointwise("relu", PointwiseMode::ReluFwd, &[shifted]);
+    for id in [scaled, shifted, relu] {
+        g.tensor_mut(id).data_type = Some(data_type);
+    }
+    relu
+}
+
+fn mainloops(cases: &mut Vec<Case>) {
+    for (label, stride, channels) in [("", 1, [16, 24]), ("_strided_ragged", 2, [5, 7])] {
+        let layer = Layer { stride: vec![stride; 2], channels, ..Layer::small() };
+        for (direction, side) in [(Direction::Forward, 0), (Direction::BackwardFilter, 1)] {
+            let (mut g, id) = layer.core(direction, |g, slot, operand| match slot == side {
+                true => scale_bias_relu(g, operand, DataType::Half),
+                false => operand,
+            });
+            output(&mut g, id, DataType::Half);
+            push(cases, format!("conv_{}_scale_bias_relu{label}", name(direction)), g);
+        }
+    }
+    let (mut g, id) = Layer::small().core(Direction::Forward, |g, slot, operand| match slot {
+        0 => {
+            let exponential = g.pointwise("exponential", PointwiseMode::Exp, &[operand]);
+            g.tensor_mut(exponential).data_type = Some(DataType::Half);
+            exponential
+        }
+        _ => operand,
+    });
+    output(&mut g, id, DataType::Half);
+    push(cases, "conv_fprop_exp_of_padding", g);
+}
+
+fn epilogues(cases: &mut Vec<Case>) {
+    for (label, groups) in [("", 1), ("_grouped", 2)] {
+        for direction in DIRECTIONS {
+            let layer = Layer { groups, channels: [16, 32], ..Layer::small() };
+            let (mut g, core) = layer.core(direction, |_, _, id| id);
+            let dim = g.tensor_mut(core).dim.clone();
+            g.tensor_mut(core).data_type = Some(DataType::Float);
+            let bias: Vec<i64> =
+                dim.iter().enumerate().map(|(axis, &extent)| if axis == 1 { extent } else { 1 }).collect();
+            let bias = g.tensor(Tensor::new("bias").channels_last(bias));
+            let residual = g.tensor(Tensor::new("residual").channels_last(dim));
+            let biased = g.pointwise("biased", PointwiseMode::Add, &[core, bias]);
+            let sum = g.pointwise("sum", PointwiseMode::Add, &[biased, residual]);
+            let relu = g.pointwise("relu", PointwiseMode::ReluFwd, &[sum]);
+            output(&mut g, biased, DataType::BFloat16);
+            output(&mut g, relu, DataType::Half);
+            push(cases, format!("conv_{}_bias_add_relu{label}", name(direction)), g);
+        }
+    }
+    let (mut g, core) =
+        Layer { groups: 2, channels: [16, 32], ..Layer::small() }.core(Direction::Forward, |_, _, id| id);
+    let mut attributes = fusewright::graph::Pointwise::new(PointwiseMode::GenIndex);
+    attributes.axis = Some(1);
+    let channel = g.pointwise_with("channel", attributes, &[core]);
+    let sum = g.pointwise("sum", PointwiseMode::Add, &[core, channel]);
+    g.tensor_mut(channel).data_type = Some(DataType::Int32);
+    output(&mut g, sum, DataType::Half);
+    push(cases, "conv_fprop_grouped_channel_index", g);
+    let (mut g, core) = Layer { channels: [16, 40], ..Layer::small() }.core(Direction::Forward, |_, _, id| id);
+    let zero = g.tensor(Tensor::new("threshold").channels_last([1, 40, 1, 1]));
+    let mask = g.pointwise("mask", PointwiseMode::CmpGt, &[core, zero]);
+    output(&mut g, mask, DataType::Boolean);
+    push(cases, "conv_fprop_mask", g);
+}
+
+fn reductions(cases: &mut Vec<Case>) {
+    let layer = Layer { channels: [16, 40], ..Layer::small() };
+    for direction in DIRECTIONS {
+        for (label, kept) in [
+            ("all", 0b0000),
+            ("channel", 0b0010),
+            ("pixel", 0b1101),
+            ("image", 0b0001),
+            ("image_channel", 0b0011),
+            ("row", 0b0100),
+        ] {
+            for mode in [ReductionMode::Add, ReductionMode::Max] {
+                let (mut g, core) = layer.core(direction, |_, _, id| id);
+                let dim = g.tensor_mut(core).dim.clone();
+                let target: Vec<i64> = dim
+                    .iter()
+                    .enumerate()
+                    .map(|(axis, &extent)| if kept >> axis & 1 == 1 { extent } else { 1 })
+                    .collect();
+                let stored = g.pointwise("relu", PointwiseMode::ReluFwd, &[core]);
+                output(&mut g, stored, DataType::Half);
+                let reduced = g.reduction("reduced", mode, core, target);
+                output(&mut g, reduced, DataType::Float);
+                push(cases, format!("conv_{}_{}_{label}", name(direction), mode.name().to_ascii_lowercase()), g);
+            }
+        }
+    }
+    for (label, channels) in [("", [16, 40]), ("_ragged", [5, 7])] {
+        let (mut g, core) = Layer { channels, ..Layer::small() }.core(Direction::Forward, |_, _, id| id);
+        output(&mut g, core, DataType::Half);
+        let (sum, squares) = g.genstats("statistics", core);
+        output(&mut g, sum, DataType::Float);
+        output(&mut g, squares, DataType::Float);
+        push(cases, format!("conv_fprop_genstats{label}"), g);
+    }
+}
