@@ -28,6 +28,13 @@ pub(in crate::engine) struct GemmChoice {
 }
 
 impl GemmChoice {
+    /// As many splits as get steps of the mainloop: each but the last does the same number.
+    fn without_empty_splits(&self, [.., k]: [i64; 4]) -> Self {
+        let steps = (k + i64::from(self.tile.k) - 1) / i64::from(self.tile.k);
+        let each = (steps + i64::from(self.splits) - 1) / i64::from(self.splits);
+        Self { splits: to_u32((steps + each - 1) / each), ..*self }
+    }
+
     /// Shared memory of the mainloop, in bytes. The rows of an FMA tile are padded by one word.
     pub(in crate::engine) fn mainloop_bytes(&self) -> u32 {
         let GemmTile { m, n, k } = self.tile;
@@ -56,6 +63,7 @@ pub(in crate::engine) fn lower(
     kernel: &mut Kernel,
 ) {
     let problem = Problem::of(fusion).expect("the fusion has a core");
+    let choice = &choice.without_empty_splits(problem.space.extents());
     let split = EpilogueSplit::new(fusion);
     let register = choice.multiply.accumulator();
     let outputs = EpilogueOutputs::new(fusion, &split.fused);
@@ -157,7 +165,7 @@ impl Lowering<'_> {
         };
         let parameter = Parameter::Accumulators { offset, is_integer: register == Register::Int };
         let strides = self.workspace_strides();
-        let gemm = self.gemm(Epilogue::Workspace { strides });
+        let gemm = GemmKernel { along_n: true, ..self.gemm(Epilogue::Workspace { strides }) };
         let launch = self.launch(&gemm, &[parameter], kernel);
         kernel.functions.push(Function { launch, body: Body::Gemm(gemm) });
         let tensor = core_result(self.fusion);
