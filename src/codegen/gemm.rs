@@ -84,18 +84,19 @@ struct MmaText {
     /// Instructions along k in one step of the mainloop.
     parts: u32,
     stages: u32,
+    fragments: u32,
     /// Whether fragments are rounded to TF32.
     rounds: bool,
 }
 
-pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel) -> GemmText {
+pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel, shared_bytes: u32) -> GemmText {
     used.add("FW_SHARED");
     let [_, m, n, k] = kernel.space.extents();
     let operands = [0, 1].map(|slot| gemm_operand::operand(graph, used, kernel, slot));
     let (epilogue, sweep) = gemm_epilogue::epilogue(graph, used, kernel);
     GemmText {
         threads: kernel.multiply.threads(kernel.tile),
-        blocks: blocks(kernel),
+        blocks: blocks(kernel, shared_bytes),
         index: index_type(kernel.wide_index),
         accumulator: names::register_type(kernel.multiply.accumulator()),
         extents: ExtentsText { m, n, k },
@@ -109,13 +110,18 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
     }
 }
 
-/// Two blocks of an FMA kernel, and of an `mma` kernel whose accumulators leave room for it.
-fn blocks(kernel: &GemmKernel) -> u32 {
+/// Blocks that share a multiprocessor, as far as shared memory lets them and their registers suffice: those of
+/// accumulators and fragments, and about 40 for addresses.
+fn blocks(kernel: &GemmKernel, shared_bytes: u32) -> u32 {
+    const ADDRESSES: u32 = 40;
+    const SHARED_OF_A_MULTIPROCESSOR: u32 = 227 << 10;
     match kernel.multiply {
         Multiply::Fma { .. } => 2,
-        Multiply::Mma { warp_m, warp_n, .. } => {
-            let registers = (warp_m * warp_n / 32 + 96) * kernel.multiply.threads(kernel.tile);
-            (65536 / registers).clamp(1, 2)
+        Multiply::Mma { warp_m, warp_n, fragments, .. } => {
+            let of_fragments = fragments * (warp_m / 4 + warp_n / 4);
+            let registers = (warp_m * warp_n / 32 + of_fragments + ADDRESSES).next_multiple_of(8);
+            let by_registers = 65536 / (registers * kernel.multiply.threads(kernel.tile));
+            by_registers.min(SHARED_OF_A_MULTIPROCESSOR / (shared_bytes + 1024)).clamp(1, 4)
         }
     }
 }
@@ -166,7 +172,7 @@ fn fma(used: &mut Used, kernel: &GemmKernel) -> Option<FmaText> {
 }
 
 fn mma(used: &mut Used, kernel: &GemmKernel) -> Option<MmaText> {
-    let Multiply::Mma { operand, warp_m, warp_n, stages } = kernel.multiply else { return None };
+    let Multiply::Mma { operand, warp_m, warp_n, stages, fragments } = kernel.multiply else { return None };
     let instruction = names::mma_function(operand);
     for section in [instruction, "fw_ldmatrix_x4", "fw_swizzled", "fw_cp_async"] {
         used.add(section);
@@ -186,6 +192,7 @@ fn mma(used: &mut Used, kernel: &GemmKernel) -> Option<MmaText> {
         step_k,
         parts: kernel.tile.k / step_k,
         stages,
+        fragments,
         rounds,
     })
 }

@@ -55,6 +55,8 @@ static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
         ("evaluate.cuh", include_str!("../../templates/epilogue/evaluate.cuh").trim_end()),
         ("tile.cuh", include_str!("../../templates/epilogue/tile.cuh").trim_end()),
         ("block.cuh", include_str!("../../templates/mainloop/block.cuh").trim_end()),
+        ("mma_one.cuh", include_str!("../../templates/mainloop/mma_one.cuh").trim_end()),
+        ("mma_two.cuh", include_str!("../../templates/mainloop/mma_two.cuh").trim_end()),
         ("operand.cuh", include_str!("../../templates/mainloop/operand.cuh").trim_end()),
         ("place.cuh", include_str!("../../templates/mainloop/place.cuh").trim_end()),
         ("tree.cuh", include_str!("../../templates/epilogue/tree.cuh").trim_end()),
@@ -106,7 +108,7 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
                 Multiply::Fma { .. } => "gemm_fma.cu",
                 Multiply::Mma { .. } => "gemm_mma.cu",
             };
-            fill(template, name, parameters, gemm::gemm(graph, used, body))
+            fill(template, name, parameters, gemm::gemm(graph, used, body, function.launch.shared_bytes))
         }
     }
 }

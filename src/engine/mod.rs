@@ -67,6 +67,8 @@ pub enum Knob {
     WarpN,
     /// Tiles of the operands in shared memory.
     Stages,
+    /// Sets of operand fragments in registers.
+    Fragments,
     /// Parts into which k is cut.
     SplitK,
 }
@@ -82,6 +84,7 @@ impl Knob {
             Self::WarpM => "warp_m",
             Self::WarpN => "warp_n",
             Self::Stages => "stages",
+            Self::Fragments => "fragments",
             Self::SplitK => "split_k",
         }
     }

@@ -170,6 +170,8 @@ pub enum Multiply {
         warp_n: u32,
         /// Tiles of A and B in shared memory.
         stages: u32,
+        /// Sets of fragments in registers: with two, one is loaded while the other is multiplied.
+        fragments: u32,
     },
 }
 

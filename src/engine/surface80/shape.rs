@@ -16,29 +16,45 @@ struct Shape {
     warp_m: u32,
     warp_n: u32,
     stages: u32,
+    fragments: u32,
     /// Share of the tensor cores' rate that the tile reaches where it fits.
     efficiency: f64,
 }
 
-const fn shape([m, n, k_bytes]: [u32; 3], [warp_m, warp_n]: [u32; 2], stages: u32, efficiency: f64) -> Shape {
-    Shape { m, n, k_bytes, warp_m, warp_n, stages, efficiency }
+const fn shape(
+    [m, n, k_bytes]: [u32; 3],
+    [warp_m, warp_n]: [u32; 2],
+    [stages, fragments]: [u32; 2],
+    efficiency: f64,
+) -> Shape {
+    Shape { m, n, k_bytes, warp_m, warp_n, stages, fragments, efficiency }
 }
 
 /// From large to small; the efficiencies order tiles of equal waste.
 const SHAPES: &[Shape] = &[
-    shape([128, 256, 64], [64, 64], 4, 1.0),
-    shape([256, 128, 64], [64, 64], 4, 1.0),
-    shape([128, 128, 128], [64, 32], 4, 0.92),
-    shape([128, 128, 64], [64, 64], 4, 0.9),
-    shape([128, 64, 128], [64, 32], 4, 0.75),
-    shape([64, 128, 128], [32, 64], 4, 0.75),
-    shape([64, 64, 128], [32, 32], 4, 0.55),
-    shape([32, 128, 128], [32, 32], 4, 0.45),
-    shape([128, 32, 128], [32, 32], 4, 0.45),
-    shape([32, 64, 128], [16, 32], 4, 0.35),
-    shape([64, 32, 128], [16, 32], 4, 0.35),
-    shape([16, 128, 128], [16, 32], 4, 0.25),
-    shape([16, 64, 128], [16, 16], 5, 0.2),
+    shape([128, 256, 64], [64, 64], [4, 2], 1.0),
+    shape([128, 256, 64], [64, 64], [4, 1], 1.0),
+    shape([128, 256, 128], [64, 64], [3, 2], 1.0),
+    shape([128, 256, 128], [64, 64], [3, 1], 1.0),
+    shape([256, 128, 128], [64, 64], [3, 2], 1.0),
+    shape([128, 128, 128], [64, 32], [3, 1], 0.92),
+    shape([128, 128, 64], [64, 32], [4, 1], 0.92),
+    shape([128, 128, 128], [32, 64], [3, 1], 0.92),
+    shape([128, 128, 64], [64, 64], [4, 2], 0.9),
+    shape([128, 128, 64], [64, 64], [4, 1], 0.9),
+    shape([128, 128, 128], [64, 64], [3, 2], 0.9),
+    shape([128, 128, 128], [64, 64], [3, 1], 0.9),
+    shape([128, 192, 128], [64, 48], [2, 1], 0.9),
+    shape([128, 64, 128], [64, 32], [4, 2], 0.75),
+    shape([128, 64, 128], [32, 32], [4, 1], 0.75),
+    shape([64, 128, 128], [32, 64], [4, 2], 0.75),
+    shape([64, 64, 128], [32, 32], [4, 1], 0.55),
+    shape([32, 128, 128], [32, 32], [4, 1], 0.45),
+    shape([128, 32, 128], [32, 32], [4, 1], 0.45),
+    shape([32, 64, 128], [16, 32], [4, 1], 0.35),
+    shape([64, 32, 128], [16, 32], [4, 1], 0.35),
+    shape([16, 128, 128], [16, 32], [4, 1], 0.25),
+    shape([16, 64, 128], [16, 16], [5, 1], 0.2),
 ];
 
 /// Steps along k that a split does at least.
@@ -77,8 +93,9 @@ impl Shape {
     }
 
     fn choice(&self, operand: MmaType, splits: u32) -> GemmChoice {
-        let Self { warp_m, warp_n, stages, .. } = *self;
-        GemmChoice { tile: self.tile(operand), multiply: Multiply::Mma { operand, warp_m, warp_n, stages }, splits }
+        let Self { warp_m, warp_n, stages, fragments, .. } = *self;
+        let multiply = Multiply::Mma { operand, warp_m, warp_n, stages, fragments };
+        GemmChoice { tile: self.tile(operand), multiply, splits }
     }
 }
 
@@ -90,6 +107,7 @@ fn config(shape: &Shape, operand: MmaType, splits: u32) -> EngineConfig {
         (Knob::WarpM, shape.warp_m),
         (Knob::WarpN, shape.warp_n),
         (Knob::Stages, shape.stages),
+        (Knob::Fragments, shape.fragments),
     ];
     if splits > 1 {
         knobs.push((Knob::SplitK, splits));
@@ -105,6 +123,7 @@ pub(super) fn choice(config: &EngineConfig, operand: MmaType) -> GemmChoice {
         warp_m: knob(Knob::WarpM, 32),
         warp_n: knob(Knob::WarpN, 32),
         stages: knob(Knob::Stages, 2),
+        fragments: knob(Knob::Fragments, 1),
     };
     let tile =
         GemmTile { m: knob(Knob::TileM, 64), n: knob(Knob::TileN, 64), k: knob(Knob::TileK, 128 / operand.bytes()) };
