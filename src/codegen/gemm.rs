@@ -87,6 +87,26 @@ struct MmaText {
     fragments: u32,
     /// Whether fragments are rounded to TF32.
     rounds: bool,
+    /// Number of a thread's accumulators, and the products they belong to.
+    accumulators: u32,
+    zeros: String,
+    products: Vec<ProductText>,
+    /// How a fragment goes to the accumulator tile: function, elements between rows, place of the lane.
+    put: &'static str,
+    pitch: u32,
+    lane_c: String,
+}
+
+/// One product of two fragments.
+#[derive(Serialize)]
+struct ProductText {
+    /// Number of its first accumulator.
+    accumulator: u32,
+    /// Fragment of A, fragment of B.
+    i: u32,
+    j: u32,
+    /// Its place in the accumulator tile, from that of the first.
+    offset: u32,
 }
 
 pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel, shared_bytes: u32) -> GemmText {
@@ -181,6 +201,13 @@ fn mma(used: &mut Used, kernel: &GemmKernel) -> Option<MmaText> {
     if rounds {
         used.add("fw_round_tf32");
     }
+    let pitch = gemm_epilogue::pitch(kernel);
+    let (put, lane_c) = if kernel.along_n {
+        ("fw_put_rows", format!("(warp_m + lane / 4) * {pitch} + warp_n + lane % 4 * 2"))
+    } else {
+        ("fw_put_columns", format!("(warp_n + lane % 4 * 2) * {pitch} + warp_m + lane / 4"))
+    };
+    used.add(put);
     let step_k = 32 / operand.bytes();
     Some(MmaText {
         instruction,
@@ -194,5 +221,31 @@ fn mma(used: &mut Used, kernel: &GemmKernel) -> Option<MmaText> {
         stages,
         fragments,
         rounds,
+        accumulators: warp_m * warp_n / 32,
+        zeros: zeros(warp_m * warp_n / 32),
+        products: products(kernel, warp_m / 16, warp_n / 8),
+        put,
+        pitch,
+        lane_c,
     })
+}
+
+/// `FW_ZERO(0) FW_ZERO(1) …`, sixteen a line.
+fn zeros(accumulators: u32) -> String {
+    let zero = |number: u32| match number % 16 {
+        0 => format!("\n    FW_ZERO({number})"),
+        _ => format!(" FW_ZERO({number})"),
+    };
+    (0..accumulators).map(zero).collect()
+}
+
+fn products(kernel: &GemmKernel, rows: u32, columns: u32) -> Vec<ProductText> {
+    let pitch = gemm_epilogue::pitch(kernel);
+    let product = |i: u32, j: u32| ProductText {
+        accumulator: (i * columns + j) * 4,
+        i,
+        j,
+        offset: if kernel.along_n { i * 16 * pitch + j * 8 } else { j * 8 * pitch + i * 16 },
+    };
+    (0..rows).flat_map(|i| (0..columns).map(move |j| product(i, j))).collect()
 }

@@ -50,6 +50,8 @@ pub(super) struct OperandText {
     row: String,
     column: String,
     unroll: u32,
+    /// Part of a step in which the tile's next load starts: the second operand's halfway through.
+    filled_in_part: u32,
     /// Address of the tile of the first stage, and where the tile lies in a stage.
     tile: &'static str,
     tile_offset: u32,
@@ -119,9 +121,16 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
         row: layout.element_row(),
         column: layout.element_column(),
         unroll: 2,
+        filled_in_part: slot as u32 * halfway(kernel),
         tile: ["shared_a", "shared_b"][slot],
         tile_offset: if slot == 0 { 0 } else { kernel.tile.m * kernel.tile.k * element_bytes(kernel) },
     }
+}
+
+/// The even part in the middle of a step.
+fn halfway(kernel: &GemmKernel) -> u32 {
+    let parts = kernel.tile.k * element_bytes(kernel) / 32;
+    parts / 4 * 2
 }
 
 fn title(graph: &FinalizedGraph, operand: &Operand, name: &str) -> String {

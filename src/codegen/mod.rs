@@ -55,6 +55,7 @@ static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
         ("evaluate.cuh", include_str!("../../templates/epilogue/evaluate.cuh").trim_end()),
         ("tile.cuh", include_str!("../../templates/epilogue/tile.cuh").trim_end()),
         ("block.cuh", include_str!("../../templates/mainloop/block.cuh").trim_end()),
+        ("fill.cuh", include_str!("../../templates/mainloop/fill.cuh").trim_end()),
         ("mma_one.cuh", include_str!("../../templates/mainloop/mma_one.cuh").trim_end()),
         ("mma_two.cuh", include_str!("../../templates/mainloop/mma_two.cuh").trim_end()),
         ("operand.cuh", include_str!("../../templates/mainloop/operand.cuh").trim_end()),

@@ -22,7 +22,27 @@ void mma_float(Site site, float (&d)[4], const unsigned (&a)[4], const unsigned 
 // The same for 8-bit integers, sums in int.
 void mma_int(Site site, int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
 
+// Four of the current thread's accumulators from number `first` on.
+void* accumulator_registers(unsigned first);
+
+template <typename T>
+T (&accumulators(unsigned first))[4] {
+  return *static_cast<T(*)[4]>(accumulator_registers(first));
+}
+
 }  // namespace emulator
+
+// Accumulators are 32-bit registers of the thread, named by number.
+#define FW_ACCUMULATORS_float(count) static_assert((count) <= 256, "a thread has at most 255 registers")
+#define FW_ACCUMULATORS_int(count) static_assert((count) <= 256, "a thread has at most 255 registers")
+
+#define FW_ZERO(number) *static_cast<int*>(emulator::accumulator_registers(number)) = 0;
+#define FW_CLEAR(zeros) zeros
+
+template <int A, typename T>
+inline void fw_take(T (&x)[4]) {
+  for (int r = 0; r < 4; ++r) x[r] = emulator::accumulators<T>(A)[r];
+}
 
 inline void fw_ldmatrix_x4(unsigned (&r)[4], unsigned address, emulator::Place place = emulator::Place::here()) {
   emulator::ldmatrix_x4({emulator::LDMATRIX, place}, r, address);
@@ -47,24 +67,28 @@ inline void fw_ldmatrix_x4_trans(unsigned (&r)[2], unsigned (&s)[2], unsigned ad
   r[0] = four[0], r[1] = four[1], s[0] = four[2], s[1] = four[3];
 }
 
-inline void fw_mma_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
-                       emulator::Place place = emulator::Place::here()) {
-  emulator::mma_float({emulator::MMA_F16, place}, d, a, b);
-}
-
-inline void fw_mma_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
-                        emulator::Place place = emulator::Place::here()) {
-  emulator::mma_float({emulator::MMA_BF16, place}, d, a, b);
-}
-
-inline void fw_mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
-                        emulator::Place place = emulator::Place::here()) {
-  emulator::mma_float({emulator::MMA_TF32, place}, d, a, b);
-}
-
-inline void fw_mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+template <int A>
+inline void fw_mma_f16(const unsigned (&a)[4], const unsigned (&b)[2],
                       emulator::Place place = emulator::Place::here()) {
-  emulator::mma_int({emulator::MMA_S8, place}, d, a, b);
+  emulator::mma_float({emulator::MMA_F16, place}, emulator::accumulators<float>(A), a, b);
+}
+
+template <int A>
+inline void fw_mma_bf16(const unsigned (&a)[4], const unsigned (&b)[2],
+                      emulator::Place place = emulator::Place::here()) {
+  emulator::mma_float({emulator::MMA_BF16, place}, emulator::accumulators<float>(A), a, b);
+}
+
+template <int A>
+inline void fw_mma_tf32(const unsigned (&a)[4], const unsigned (&b)[2],
+                      emulator::Place place = emulator::Place::here()) {
+  emulator::mma_float({emulator::MMA_TF32, place}, emulator::accumulators<float>(A), a, b);
+}
+
+template <int A>
+inline void fw_mma_s8(const unsigned (&a)[4], const unsigned (&b)[2],
+                      emulator::Place place = emulator::Place::here()) {
+  emulator::mma_int({emulator::MMA_S8, place}, emulator::accumulators<int>(A), a, b);
 }
 
 // Rounds FP32 to the 10 bits of mantissa of TF32, to nearest, ties away from zero (`cvt.rna.tf32.f32`).

@@ -2,6 +2,7 @@
 extern "C" __global__ void __launch_bounds__(${ threads }$, ${ blocks }$)
 ${ function }$(${ parameters }$) {
   FW_SHARED(shared_bytes);
+  FW_ACCUMULATORS_${ accumulator }$(${ mma.accumulators }$);
   const unsigned shared = fw_shared_address(shared_bytes);
   const unsigned shared_a = shared, shared_b = shared + ${ operands[1].tile_offset }$;  // tiles of stage 0
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -51,43 +52,19 @@ ${ function }$(${ parameters }$) {
     for (unsigned j = 0; j < ${ mma.fragments_n }$; ++j) fw_round_tf32(right[j]);
 <%- endif %>
   };
-  ${ accumulator }$ sums[${ mma.fragments_m }$][${ mma.fragments_n }$][4] = {};
+  FW_CLEAR(${ mma.zeros }$);
   const auto multiply = [&](const unsigned (&left)[${ mma.fragments_m }$][4], const unsigned (&right)[${ mma.fragments_n }$][2]) {
-#pragma unroll
-    for (unsigned i = 0; i < ${ mma.fragments_m }$; ++i) {
-#pragma unroll
-      for (unsigned j = 0; j < ${ mma.fragments_n }$; ++j) ${ mma.instruction }$(sums[i][j], left[i], right[j]);
-    }
+<%- for product in mma.products %>
+    ${ mma.instruction }$<${ product.accumulator }$>(left[${ product.i }$], right[${ product.j }$]);
+<%- endfor %>
   };
 
-  // tiles of the first steps
 <%- if splits > 1 %>
-  const unsigned first = blockIdx.y * ${ tile.steps_per_split }$;
-  const unsigned steps = min(${ tile.steps_per_split }$u, ${ tile.steps }$u - first);
+  const int first = blockIdx.y * ${ tile.steps_per_split }$, steps = min(${ tile.steps_per_split }$, ${ tile.steps }$ - first);
 <%- else %>
-  constexpr unsigned first = 0, steps = ${ tile.steps }$;
+  constexpr int first = 0, steps = ${ tile.steps }$;
 <%- endif %>
-#pragma unroll 1
-  for (unsigned stage = 0; stage < ${ mma.stages - 1 }$; ++stage) {
-    if (stage < steps) {
-      const ${ index }$ k0 = ${ index }$(first + stage) * ${ tile.k }$;
-<%- for operand in operands %>
-<%- if operand.fetch == "async" %>
-      copy_${ operand.name }$(stage, k0);
-<%- elif operand.fetch == "vector" %>
-      fetch_${ operand.name }$(k0);
-      place_${ operand.name }$(stage);
-<%- else %>
-      place_${ operand.name }$(stage, k0);
-<%- endif %>
-<%- endfor %>
-    }
-    fw_cp_async_commit();
-  }
-  fw_cp_async_wait<${ mma.stages - 2 }$>();
-  __syncthreads();
-
-  unsigned stage = 0, filled = ${ mma.stages - 1 }$;
+  unsigned stage = 1, filled = 0;  // stage 0 is multiplied after the first ${ mma.stages - 1 }$ steps
 <%- if mma.fragments == 2 %>
 <% include "mma_two.cuh" %>
 <%- else %>
@@ -98,17 +75,10 @@ ${ function }$(${ parameters }$) {
 
   // the accumulators go through shared memory, so that the epilogue is one rolled loop with coalesced accesses
   ${ accumulator }$* const tile_c = reinterpret_cast<${ accumulator }$*>(shared_bytes);  // ${ tile.c_layout }$, rows padded
-#pragma unroll
-  for (unsigned i = 0; i < ${ mma.fragments_m }$; ++i) {
-#pragma unroll
-    for (unsigned j = 0; j < ${ mma.fragments_n }$; ++j) {
-#pragma unroll
-      for (unsigned r = 0; r < 4; ++r) {
-        const unsigned row = warp_m + i * 16 + lane / 4 + r / 2 * 8, column = warp_n + j * 8 + lane % 4 * 2 + r % 2;
-        tile_c[${ tile.c_index }$] = sums[i][j][r];
-      }
-    }
-  }
+  ${ accumulator }$* const lane_c = tile_c + ${ mma.lane_c }$;
+<%- for product in mma.products %>
+  ${ mma.put }$<${ product.accumulator }$, ${ mma.pitch }$>(lane_c + ${ product.offset }$);
+<%- endfor %>
   __syncthreads();
 <% include "tile.cuh" %>
 }

@@ -179,7 +179,7 @@ fn matrix_instructions_of_an_incomplete_warp() {
     case.expect_wrong(&["ldmatrix.x4 needs all 32 lanes, but lane 16"]);
     let case = body(
         32,
-        "if (t == 3) return;\n  unsigned a[4] = {}, b[2] = {}; float d[4] = {};\n  fw_mma_f16(d, a, b);\n  y[t] = d[0];",
+        "if (t == 3) return;\n  unsigned a[4] = {}, b[2] = {}; float d[4];\n  fw_mma_f16<0>(a, b);\n  fw_take<0>(d);\n  y[t] = d[0];",
     );
     case.expect_wrong(&["needs all 32 lanes, but lane 3"]);
 }

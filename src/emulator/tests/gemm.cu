@@ -26,10 +26,11 @@ gemm(const unsigned short* __restrict__ a, const unsigned short* __restrict__ b,
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int warp_m = (warp & 1) * 32, warp_n = (warp >> 1) * 32;
   const int m0 = blockIdx.y * TILE, n0 = blockIdx.x * TILE, steps = (k + TILE_K - 1) / TILE_K;
-  float acc[2][4][4];
-  for (int i = 0; i < 2; ++i)
-    for (int j = 0; j < 4; ++j)
-      for (int r = 0; r < 4; ++r) acc[i][j][r] = 0.0f;
+  FW_ACCUMULATORS_float(32);
+  FW_CLEAR(FW_ZERO(0) FW_ZERO(1) FW_ZERO(2) FW_ZERO(3) FW_ZERO(4) FW_ZERO(5) FW_ZERO(6) FW_ZERO(7)
+           FW_ZERO(8) FW_ZERO(9) FW_ZERO(10) FW_ZERO(11) FW_ZERO(12) FW_ZERO(13) FW_ZERO(14) FW_ZERO(15)
+           FW_ZERO(16) FW_ZERO(17) FW_ZERO(18) FW_ZERO(19) FW_ZERO(20) FW_ZERO(21) FW_ZERO(22) FW_ZERO(23)
+           FW_ZERO(24) FW_ZERO(25) FW_ZERO(26) FW_ZERO(27) FW_ZERO(28) FW_ZERO(29) FW_ZERO(30) FW_ZERO(31))
 
   for (int s = 0; s < STAGES - 1; ++s) {
     if (s < steps) load_stage(base + s * STAGE_BYTES, a, b, m0, n0, s * TILE_K, m, n, k);
@@ -49,19 +50,24 @@ gemm(const unsigned short* __restrict__ a, const unsigned short* __restrict__ b,
         fw_ldmatrix_x4(fragment_a[i], tile_a + (warp_m + i * 16 + row) * A_PITCH + (k16 + column) * 2);
       for (int j = 0; j < 2; ++j)
         fw_ldmatrix_x4_trans(fragment_b[j], tile_b + (k16 + row) * B_PITCH + (warp_n + j * 16 + column) * 2);
-      for (int i = 0; i < 2; ++i)
-        for (int j = 0; j < 4; ++j) {
-          const unsigned b2[2] = {fragment_b[j >> 1][(j & 1) * 2], fragment_b[j >> 1][(j & 1) * 2 + 1]};
-          fw_mma_f16(acc[i][j], fragment_a[i], b2);
-        }
+      unsigned right[4][2];
+      for (int j = 0; j < 4; ++j)
+        for (int r = 0; r < 2; ++r) right[j][r] = fragment_b[j >> 1][(j & 1) * 2 + r];
+      fw_mma_f16<0>(fragment_a[0], right[0]), fw_mma_f16<4>(fragment_a[0], right[1]);
+      fw_mma_f16<8>(fragment_a[0], right[2]), fw_mma_f16<12>(fragment_a[0], right[3]);
+      fw_mma_f16<16>(fragment_a[1], right[0]), fw_mma_f16<20>(fragment_a[1], right[1]);
+      fw_mma_f16<24>(fragment_a[1], right[2]), fw_mma_f16<28>(fragment_a[1], right[3]);
     }
   }
 
+  float acc[8][4];
+  fw_take<0>(acc[0]), fw_take<4>(acc[1]), fw_take<8>(acc[2]), fw_take<12>(acc[3]);
+  fw_take<16>(acc[4]), fw_take<20>(acc[5]), fw_take<24>(acc[6]), fw_take<28>(acc[7]);
   for (int i = 0; i < 2; ++i)
     for (int j = 0; j < 4; ++j)
       for (int half = 0; half < 2; ++half) {
         const int row = m0 + warp_m + i * 16 + (lane >> 2) + half * 8, column = n0 + warp_n + j * 8 + (lane & 3) * 2;
-        const unsigned pair = fw_pack_f16x2(acc[i][j][half * 2], acc[i][j][half * 2 + 1]);
+        const unsigned pair = fw_pack_f16x2(acc[i * 4 + j][half * 2], acc[i * 4 + j][half * 2 + 1]);
         if (row < m && column < n) *reinterpret_cast<unsigned*>(c + (long long)row * n + column) = pair;
       }
 }

@@ -107,7 +107,9 @@ fn half_matrices_are_multiplied_on_emulated_tensor_cores() {
 #[test]
 fn bfloat16_matrices_are_multiplied_on_emulated_tensor_cores() {
     let (case, expected) = gemm(64, 72, 96, |value| bf16::from_f32(value).to_le_bytes());
-    let Some(outputs) = case.planted("k16_f16", "k16_bf16").planted("pack_f16x2", "pack_bf16x2").run() else { return };
+    let Some(outputs) = case.planted("fw_mma_f16", "fw_mma_bf16").planted("pack_f16x2", "pack_bf16x2").run() else {
+        return;
+    };
     assert_eq!(outputs, expected);
 }
 

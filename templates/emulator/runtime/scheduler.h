@@ -49,6 +49,8 @@ struct Fiber : Thread {
   void* argument;
   Complete complete;
 
+  unsigned accumulators[256];  // of `mma.sync`
+
   CopyGroup started;
   std::vector<CopyGroup> committed;
 };

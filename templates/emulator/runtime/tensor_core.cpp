@@ -112,6 +112,8 @@ void ldmatrix_x4(Site site, unsigned (&result)[4], unsigned address) {
   warp_collective(site, FULL_MASK, &argument, transposed ? complete_ldmatrix<true> : complete_ldmatrix<false>);
 }
 
+void* accumulator_registers(unsigned first) { return &current_fiber().accumulators[first]; }
+
 void mma_float(Site site, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   Mma<float> argument{d, a, b};
   Complete complete = complete_mma<F16>;
