@@ -259,3 +259,44 @@ __device__ __forceinline__ void fw_mma_s8(const unsigned (&a)[4], const unsigned
 #endif
 }
 #endif
+
+//@ fw_fast_exp2
+// 2^x to 2 ulp; subnormal results are 0.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ float fw_fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+#endif
+
+//@ fw_fast_reciprocal
+// 1/x to 1 ulp; subnormal results are 0.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ float fw_fast_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+#endif
+
+//@ fw_let_next_launch_start
+// The next launch of the stream may be put on the chip from here on; it waits for this one's end where it must.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ void fw_let_next_launch_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+#endif
+
+//@ fw_wait_for_previous_launch
+// Until the launch before this one has finished and its memory is visible. Loads of what it wrote must not be marked
+// read-only (`const __restrict__`): the compiler might move them up.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ void fw_wait_for_previous_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+#endif
