@@ -5,14 +5,15 @@
     const bool fills = step + ${ mma.stages - 1 }$ < steps;
 #pragma unroll 1
     for (unsigned part = 0; part < ${ mma.parts }$; ++part) {
-      unsigned left[${ mma.fragments_m }$][4], right[${ mma.fragments_n }$][2];
-      if (step >= 0) load_fragments(stage, part, left, right);
 <%- for operand in operands %>
       if (part == ${ operand.filled_in_part }$) {
 <% include "fill.cuh" %>
       }
 <%- endfor %>
-      if (step >= 0) multiply(left, right);
+      if (step < 0) continue;
+      unsigned left[${ mma.fragments_m }$][4], right[${ mma.fragments_n }$][2];
+      load_fragments(stage, part, left, right);
+      multiply(left, right);
     }
 <%- for operand in operands %>
 <%- if operand.fetch == "vector" %>

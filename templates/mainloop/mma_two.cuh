@@ -7,13 +7,15 @@
     const bool fills = step + ${ mma.stages - 1 }$ < steps;
 #pragma unroll 1
     for (unsigned part = 0; part < ${ mma.parts }$; part += 2) {
-      if (step >= 0) load_fragments(stage, part + 1, odd_left, odd_right);
 <%- for operand in operands %>
       if (part == ${ operand.filled_in_part }$) {
 <% include "fill.cuh" %>
       }
 <%- endfor %>
-      if (step >= 0) multiply(even_left, even_right);
+      if (step >= 0) {
+        load_fragments(stage, part + 1, odd_left, odd_right);
+        multiply(even_left, even_right);
+      }
       if (part == ${ mma.parts - 2 }$) {
 <%- for operand in operands %>
 <%- if operand.fetch == "vector" %>
