@@ -3,7 +3,7 @@
 #pragma unroll 1
   for (int step = ${ 1 - mma.stages }$; step < steps; ++step) {
     const bool fills = step + ${ mma.stages - 1 }$ < steps;
-#pragma unroll 1
+#pragma unroll
     for (unsigned part = 0; part < ${ mma.parts }$; ++part) {
 <%- for operand in operands %>
       if (part == ${ operand.filled_in_part }$) {
