@@ -66,7 +66,8 @@ impl EmulatedKernel {
         Ok(Self { library, launches: source.launches.clone(), workspace_bytes: source.workspace_bytes })
     }
 
-    /// Runs all launches, once under each [`Schedule`], and gives the graph's outputs.
+    /// Runs all launches, once under each [`Schedule`], and gives the graph's results
+    /// ([`crate::reference::results`]: its outputs, and the flags that it sets).
     ///
     /// `inputs` holds the tensors the graph reads, with the graph's types, dims and strides; host scalars whose value
     /// the graph knows may be absent. Bytes of an output that no thread writes are `0xff`.

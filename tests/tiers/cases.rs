@@ -9,6 +9,7 @@ use fusewright::graph::{
     Attributes, DataType, Graph, Operation, Pointwise, PointwiseMode, Port, ReductionMode, Scalar, Tensor, TensorId,
 };
 
+use crate::movement_cases::movements;
 use crate::relaxed;
 
 /// One graph of the suite.
@@ -30,6 +31,7 @@ pub(crate) fn all() -> Vec<Case> {
     matmul_types(&mut cases);
     matmul_fusions(&mut cases);
     convolutions(&mut cases);
+    movements(&mut cases);
     once_wrong(&mut cases);
     relaxed::cases(&mut cases);
     cases

@@ -18,6 +18,7 @@ mod device;
 mod emulator;
 mod goldens;
 mod host;
+mod movement_cases;
 mod nvrtc;
 mod pipeline;
 mod relaxed;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::pass::CoreAccumulators;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{Access, Accumulators, Axis, IterationRequest, IterationSpace, StageProgram, Sweep};
+use crate::kernel::{Access, Accumulators, Axis, IterationRequest, IterationSpace, StageProgram, Sweep, Window, step};
 
 /// Widest access of a thread, in bytes.
 const ACCESS_BYTES: i64 = 16;
@@ -45,9 +45,11 @@ pub(super) fn plan(request: SweepRequest<'_>) -> Sweep {
         space.axes.push(single_point(&memory));
     }
     let moved: Vec<TensorId> = memory.iter().copied().filter(|id| !request.targets.contains(id)).collect();
-    let width = Width::choose(graph, &space, &moved, &request.stores);
+    let width = Width::choose(graph, &space, &request.program, &moved, &request.stores);
     let partial_sums = request.core.map_or(0, |core| core.elements.saturating_mul(core.splits.into()));
-    let wide_index = needs_wide_index(graph, &space, &memory) || partial_sums > i64::from(i32::MAX);
+    let gathered = request.program.windows().flat_map(Window::tensors);
+    let wide_index =
+        needs_wide_index(graph, &space, memory.iter().copied().chain(gathered)) || partial_sums > i64::from(i32::MAX);
     let accumulators = request.core.filter(|core| request.program.reads_accumulator(core.tensor)).map(|core| {
         let vector = space.axes.iter().rev().skip(1).all(|axis| axis.accumulators % width.vector == 0)
             && innermost(&space).accumulators == 1
@@ -67,33 +69,38 @@ pub(super) fn over(
     stores: Vec<TensorId>,
     width: Width,
 ) -> Sweep {
-    let loads = program.loads().filter(|&id| !graph.tensor(id).is_pass_by_value);
-    let moved: BTreeSet<TensorId> = loads.chain(stores.iter().copied()).collect();
+    let read = program.moved().filter(|&id| !graph.tensor(id).is_pass_by_value);
+    let moved: BTreeSet<TensorId> = read.chain(stores.iter().copied()).collect();
     let mut access: BTreeMap<TensorId, Access> =
         moved.iter().map(|&id| (id, width.access(graph, &space, id, stores.contains(&id)))).collect();
     let scalars = program.loads().filter(|&id| graph.tensor(id).is_pass_by_value);
     access.extend(scalars.map(|id| (id, Access::Parameter)));
+    let gathered = program.windows().flat_map(Window::tensors);
+    let gathers = gathered.map(|id| (id, width.gather(graph, &space, id))).collect();
     let Width { vector, ragged } = width;
-    Sweep { space, program, access, stores, vector, ragged, wide_index: false, accumulators: None }
+    Sweep { space, program, access, gathers, stores, vector, ragged, wide_index: false, accumulators: None }
 }
 
 impl SweepRequest<'_> {
     /// Device tensors touched: operands, stores and targets, each once.
     fn memory_tensors(&self) -> Vec<TensorId> {
-        let loads = self.program.loads().filter(|&id| !self.graph.tensor(id).is_pass_by_value);
+        let read = self.program.moved().filter(|&id| !self.graph.tensor(id).is_pass_by_value);
         let all: BTreeSet<TensorId> =
-            loads.chain(self.stores.iter().copied()).chain(self.targets.iter().copied()).collect();
+            read.chain(self.stores.iter().copied()).chain(self.targets.iter().copied()).collect();
         all.into_iter().collect()
     }
 
-    /// Packed booleans decide the order of the axes, else the largest tensor, results before operands.
+    /// Packed booleans decide the order of the axes, else the largest tensor, results before operands; where nothing
+    /// is moved point by point, what windows read.
     fn reference(&self, memory: &[TensorId]) -> TensorId {
         let weight = |&id: &TensorId| {
             let tensor = self.graph.tensor(id);
             let stored = self.stores.contains(&id);
             (stored && tensor.data_type == DataType::Boolean, elements(tensor), stored, std::cmp::Reverse(id))
         };
-        memory.iter().copied().max_by_key(weight).expect("a pass stores or reduces something")
+        let is_target = |id: &TensorId| self.targets.contains(id);
+        let gathered = self.program.windows().flat_map(Window::tensors).filter(|_| memory.iter().all(is_target));
+        memory.iter().copied().chain(gathered).max_by_key(weight).expect("a pass stores or reduces something")
     }
 }
 
@@ -112,10 +119,12 @@ pub(super) struct Width {
 }
 
 impl Width {
-    /// The widest vector that all the largest tensors can be moved in; packed booleans are stored by the byte.
+    /// The widest vector that all the largest tensors can be moved in, and windows be read in; packed booleans are
+    /// stored by the byte.
     pub(super) fn choose(
         graph: &FinalizedGraph,
         space: &IterationSpace,
+        program: &StageProgram,
         moved: &[TensorId],
         stores: &[TensorId],
     ) -> Self {
@@ -132,12 +141,21 @@ impl Width {
         let smallest =
             streams.iter().map(|&id| graph.tensor(id).data_type.bytes() as i64).min().unwrap_or(ACCESS_BYTES);
         let mut vector = ACCESS_BYTES / smallest;
+        let gathered: Vec<TensorId> = program.windows().flat_map(Window::tensors).collect();
         while vector > 1
-            && (inner.extent % vector != 0 || !streams.iter().all(|&id| is_vectorizable(graph, space, id, vector)))
+            && (inner.extent % vector != 0
+                || !streams.iter().all(|&id| is_vectorizable(graph, space, id, vector))
+                || !gathered.iter().all(|&id| holds_channel_vectors(graph, space, id, vector)))
         {
             vector /= 2;
         }
         Self { vector, ragged: false }
+    }
+
+    /// How windows read a tensor.
+    fn gather(&self, graph: &FinalizedGraph, space: &IterationSpace, id: TensorId) -> Access {
+        let in_vectors = self.vector > 1 && !self.ragged && holds_channel_vectors(graph, space, id, self.vector);
+        if in_vectors { Access::Vector } else { Access::Strided }
     }
 
     fn access(&self, graph: &FinalizedGraph, space: &IterationSpace, id: TensorId, stored: bool) -> Access {
@@ -168,13 +186,33 @@ pub(super) fn is_vectorizable(graph: &FinalizedGraph, space: &IterationSpace, id
         && tensor.alignment % access == 0
 }
 
+/// Whether the points of a vector are neighbouring channels of an image, of which every pixel starts at a multiple of the
+/// access size.
+fn holds_channel_vectors(graph: &FinalizedGraph, space: &IterationSpace, id: TensorId, vector: i64) -> bool {
+    const CHANNEL: usize = 1;
+    let tensor = graph.tensor(id);
+    let (inner, outer) = space.axes.split_last().expect("a sweep has at least one axis");
+    let parts = outer.iter().filter(|axis| axis.graph_axes == [CHANNEL]).count();
+    let access = (tensor.data_type.bytes() as i64 * vector).min(ACCESS_BYTES);
+    let is_apart = |axis: usize| axis == CHANNEL || step(tensor, axis) % vector == 0;
+    inner.graph_axes == [CHANNEL]
+        && (parts == 0 || inner.extent % vector == 0)
+        && step(tensor, CHANNEL) == 1
+        && (0..tensor.dim.len()).all(is_apart)
+        && tensor.alignment % access == 0
+}
+
 pub(super) fn elements(tensor: &FinalTensor) -> i64 {
     tensor.dim.iter().product()
 }
 
 /// Whether an offset into some tensor, or the number of points, may exceed 31 bits.
-fn needs_wide_index(graph: &FinalizedGraph, space: &IterationSpace, memory: &[TensorId]) -> bool {
-    memory.iter().any(|&id| span(graph.tensor(id)) > i64::from(i32::MAX)) || space.points() > i64::from(i32::MAX)
+fn needs_wide_index(
+    graph: &FinalizedGraph,
+    space: &IterationSpace,
+    mut memory: impl Iterator<Item = TensorId>,
+) -> bool {
+    memory.any(|id| span(graph.tensor(id)) > i64::from(i32::MAX)) || space.points() > i64::from(i32::MAX)
 }
 
 /// Elements from the first to one past the last.

@@ -1,0 +1,546 @@
+//! Resamplings, concatenations and signals of the numeric suite.
+
+use fusewright::graph::DataType::{self, BFloat16, Boolean, Float, Half, Int8, Int32, Int64};
+use fusewright::graph::ResampleMode::{
+    AvgpoolExcludePadding as Exclude, AvgpoolIncludePadding as Include, Bilinear, Maxpool,
+};
+use fusewright::graph::{
+    Attributes, Concat, Convolution, ConvolutionDirection, Fraction, Graph, Operation, PaddingMode, PointwiseMode,
+    Port, ReductionMode, Resample, ResampleMode, Signal, SignalMode, Tensor, TensorId,
+};
+
+use crate::cases::{Case, graph, output, push};
+
+/// Adds the cases of this file.
+pub(crate) fn movements(cases: &mut Vec<Case>) {
+    poolings(cases);
+    pooling_types(cases);
+    gradients(cases);
+    interpolations(cases);
+    pooled_pointwise(cases);
+    pooled_epilogues(cases);
+    concats_before_matmuls(cases);
+    concats_before_convolutions(cases);
+    signals(cases);
+}
+
+/// A pooling of an image.
+#[derive(Clone)]
+struct Pooling {
+    mode: ResampleMode,
+    dim: Vec<i64>,
+    window: Vec<i64>,
+    stride: Vec<i64>,
+    pre: Vec<i64>,
+    post: Vec<i64>,
+    channels_first: bool,
+    data_type: DataType,
+}
+
+impl Pooling {
+    fn new(mode: ResampleMode, dim: &[i64], window: &[i64], stride: &[i64], padding: &[i64]) -> Self {
+        Self {
+            mode,
+            dim: dim.to_vec(),
+            window: window.to_vec(),
+            stride: stride.to_vec(),
+            pre: padding.to_vec(),
+            post: padding.to_vec(),
+            channels_first: false,
+            data_type: Half,
+        }
+    }
+
+    fn attributes(&self) -> Resample {
+        let whole = |values: &[i64]| values.iter().map(|&value| Fraction::whole(value)).collect();
+        Resample {
+            mode: self.mode,
+            padding_mode: if self.mode == Maxpool { PaddingMode::NegInfPad } else { PaddingMode::ZeroPad },
+            window: whole(&self.window),
+            stride: whole(&self.stride),
+            pre_padding: whole(&self.pre),
+            post_padding: whole(&self.post),
+            generate_index: None,
+            alpha: 1.0,
+            beta: 0.0,
+        }
+    }
+
+    fn pooled(&self) -> Vec<i64> {
+        let extent = |axis: usize| {
+            1 + (self.dim[axis + 2] + self.pre[axis] + self.post[axis] - self.window[axis]) / self.stride[axis]
+        };
+        self.dim[..2].iter().copied().chain((0..self.window.len()).map(extent)).collect()
+    }
+
+    fn tensor(&self, g: &mut Graph, name: &str, dim: Vec<i64>, data_type: DataType) -> TensorId {
+        let tensor = Tensor::new(name).data_type(data_type);
+        g.tensor(if self.channels_first { tensor.row_major(dim) } else { tensor.channels_last(dim) })
+    }
+
+    /// Y and, if asked for, the index, of X; both virtual.
+    fn forward(&self, g: &mut Graph, index: Option<DataType>) -> (TensorId, Option<TensorId>) {
+        let x = self.tensor(g, "image", self.dim.clone(), self.data_type);
+        let mut result = |name: &str, data_type| {
+            let id = self.tensor(g, name, self.pooled(), data_type);
+            g.tensor_mut(id).is_virtual = true;
+            id
+        };
+        let y = result("pooled", self.data_type);
+        let index = index.map(|data_type| result("index", data_type));
+        let outputs = [(Port::Y, Some(y)), (Port::INDEX, index)];
+        operation(g, Attributes::ResampleForward(self.attributes()), vec![(Port::X, x)], outputs);
+        (y, index)
+    }
+
+    /// DX, virtual; maxima come from an index or, where there is none, from X.
+    fn backward(&self, g: &mut Graph, index: Option<DataType>) -> TensorId {
+        let mut inputs = vec![(Port::DY, self.tensor(g, "dy", self.pooled(), self.data_type))];
+        if self.mode == Maxpool && (self.channels_first || index.is_none()) {
+            inputs.push((Port::X, self.tensor(g, "image", self.dim.clone(), self.data_type)));
+            inputs.push((Port::Y, self.tensor(g, "pooled", self.pooled(), self.data_type)));
+        }
+        inputs.extend(index.map(|data_type| (Port::INDEX, self.tensor(g, "index", self.pooled(), data_type))));
+        let dx = self.tensor(g, "dx", self.dim.clone(), self.data_type);
+        g.tensor_mut(dx).is_virtual = true;
+        operation(
+            g,
+            Attributes::ResampleBackward(self.attributes()),
+            inputs,
+            [(Port::DX, Some(dx)), (Port::INDEX, None)],
+        );
+        dx
+    }
+
+    fn forward_graph(&self, index: Option<DataType>) -> Graph {
+        let mut g = graph(self.data_type);
+        let (y, index) = self.forward(&mut g, index);
+        for id in [Some(y), index].into_iter().flatten() {
+            g.tensor_mut(id).is_virtual = false;
+        }
+        g
+    }
+
+    fn backward_graph(&self, index: Option<DataType>) -> Graph {
+        let mut g = graph(self.data_type);
+        let dx = self.backward(&mut g, index);
+        g.tensor_mut(dx).is_virtual = false;
+        g
+    }
+}
+
+fn operation(
+    g: &mut Graph,
+    attributes: Attributes,
+    inputs: Vec<(Port, TensorId)>,
+    outputs: [(Port, Option<TensorId>); 2],
+) {
+    let outputs = outputs.into_iter().filter_map(|(port, id)| Some((port, id?))).collect();
+    g.operation(Operation { name: "move".to_owned(), attributes, compute_data_type: None, inputs, outputs });
+}
+
+fn label(mode: ResampleMode) -> String {
+    mode.name().to_ascii_lowercase()
+}
+
+const MODES: [ResampleMode; 3] = [Include, Exclude, Maxpool];
+
+/// Images with windows: in vectors of channels and not, overlapping and apart, partly and wholly in the padding.
+fn shapes(mode: ResampleMode) -> Vec<(&'static str, Pooling)> {
+    let asymmetric =
+        Pooling { pre: vec![0, 2], post: vec![2, 1], ..Pooling::new(mode, &[2, 24, 8, 9], &[3, 2], &[2, 3], &[0, 0]) };
+    vec![
+        ("3x3", Pooling::new(mode, &[2, 16, 9, 7], &[3, 3], &[2, 2], &[1, 1])),
+        ("2x2", Pooling::new(mode, &[2, 32, 8, 6], &[2, 2], &[2, 2], &[0, 0])),
+        ("gaps", Pooling::new(mode, &[2, 12, 9, 11], &[2, 2], &[3, 4], &[0, 1])),
+        ("ragged", Pooling::new(mode, &[3, 5, 7, 6], &[3, 2], &[1, 2], &[1, 0])),
+        ("asymmetric", asymmetric),
+        ("in_padding", Pooling::new(mode, &[1, 8, 3, 4], &[2, 2], &[1, 2], &[3, 4])),
+        ("global", Pooling::new(mode, &[2, 16, 6, 5], &[6, 5], &[1, 1], &[0, 0])),
+        ("one", Pooling::new(mode, &[1, 1, 4, 1], &[2, 1], &[2, 1], &[0, 0])),
+        ("3d", Pooling::new(mode, &[1, 16, 5, 6, 7], &[2, 3, 2], &[2, 1, 2], &[1, 1, 0])),
+        ("3d_ragged", Pooling::new(mode, &[2, 3, 3, 4, 5], &[3, 2, 2], &[1, 2, 1], &[1, 0, 1])),
+    ]
+}
+
+/// As [`shapes`]; outside of NHWC padding is the same before and after (OP-RF-NCHW-PAD).
+fn layouts(mode: ResampleMode) -> Vec<(String, Pooling)> {
+    let mut all = Vec::new();
+    for (shape, pooling) in shapes(mode) {
+        all.push((shape.to_owned(), pooling.clone()));
+        if shape != "asymmetric" {
+            all.push((format!("{shape}_channels_first"), Pooling { channels_first: true, ..pooling }));
+        }
+    }
+    all
+}
+
+fn poolings(cases: &mut Vec<Case>) {
+    for mode in MODES {
+        for (shape, pooling) in layouts(mode) {
+            push(cases, format!("resample_{}_{shape}", label(mode)), pooling.forward_graph(None));
+            if mode == Maxpool {
+                push(cases, format!("resample_maxpool_index_{shape}"), pooling.forward_graph(Some(Int8)));
+            }
+        }
+    }
+}
+
+fn pooling_types(cases: &mut Vec<Case>) {
+    for data_type in [Float, BFloat16, Int8] {
+        let name = data_type.name().to_ascii_lowercase();
+        for mode in MODES {
+            let pooling = Pooling { data_type, ..shapes(mode)[0].1.clone() };
+            push(cases, format!("resample_{}_{name}", label(mode)), pooling.forward_graph(None));
+            let index = (mode == Maxpool).then_some(Int32);
+            push(cases, format!("resample_bwd_{}_{name}", label(mode)), pooling.backward_graph(index));
+        }
+    }
+    for index in [Int32, Int64] {
+        let name = index.name().to_ascii_lowercase();
+        let pooling = shapes(Maxpool)[0].1.clone();
+        push(cases, format!("resample_maxpool_index_{name}"), pooling.forward_graph(Some(index)));
+    }
+    let wide = Pooling { dim: vec![1, 8, 20, 21], window: vec![16, 16], ..shapes(Maxpool)[0].1.clone() };
+    push(cases, "resample_maxpool_index_of_256", wide.forward_graph(Some(Int32)));
+}
+
+fn gradients(cases: &mut Vec<Case>) {
+    for mode in MODES {
+        for (shape, pooling) in layouts(mode) {
+            let index = (mode == Maxpool && !pooling.channels_first).then_some(Int8);
+            push(cases, format!("resample_bwd_{}_{shape}", label(mode)), pooling.backward_graph(index));
+        }
+    }
+    let mut pooling = shapes(Maxpool)[0].1.clone();
+    pooling.channels_first = true;
+    push(cases, "resample_bwd_maxpool_channels_first_with_index", pooling.backward_graph(Some(Int32)));
+}
+
+fn doubling(spatial: usize) -> Resample {
+    let half = Fraction { numerator: 1, denominator: 2 };
+    Resample {
+        mode: Bilinear,
+        padding_mode: PaddingMode::EdgeValPad,
+        window: vec![Fraction::whole(2); spatial],
+        stride: vec![half; spatial],
+        pre_padding: vec![half; spatial],
+        post_padding: vec![Fraction::whole(1); spatial],
+        generate_index: None,
+        alpha: 1.0,
+        beta: 0.0,
+    }
+}
+
+/// An image of twice the spatial extents, virtual.
+fn doubled(g: &mut Graph, dim: &[i64]) -> TensorId {
+    let x = g.tensor(Tensor::new("small").channels_last(dim).data_type(Float));
+    let result = dim.iter().enumerate().map(|(axis, extent)| if axis < 2 { *extent } else { extent * 2 });
+    let y = g.tensor(Tensor::new("doubled").channels_last(result.collect::<Vec<_>>()).data_type(Float));
+    g.tensor_mut(y).is_virtual = true;
+    let outputs = [(Port::Y, Some(y)), (Port::INDEX, None)];
+    operation(g, Attributes::ResampleForward(doubling(dim.len() - 2)), vec![(Port::X, x)], outputs);
+    y
+}
+
+fn interpolations(cases: &mut Vec<Case>) {
+    for (shape, dim) in [
+        ("2d", vec![2, 12, 5, 7]),
+        ("ragged", vec![3, 3, 4, 1]),
+        ("3d", vec![1, 8, 3, 4, 2]),
+        ("3d_one", vec![1, 1, 1, 3, 2]),
+    ] {
+        let mut g = graph(Float);
+        let y = doubled(&mut g, &dim);
+        g.tensor_mut(y).is_virtual = false;
+        push(cases, format!("resample_bilinear_{shape}"), g);
+    }
+}
+
+fn pooled_pointwise(cases: &mut Vec<Case>) {
+    for mode in MODES {
+        for (shape, channels) in [("", 16), ("_ragged", 7)] {
+            let pooling = Pooling::new(mode, &[2, channels, 9, 8], &[3, 2], &[2, 2], &[1, 0]);
+            let mut g = graph(Half);
+            let (pooled, _) = pooling.forward(&mut g, None);
+            g.tensor_mut(pooled).data_type = Some(Float);
+            let residual = g.tensor(Tensor::new("residual").channels_last(pooling.pooled()));
+            let sum = g.pointwise("sum", PointwiseMode::Add, &[pooled, residual]);
+            output(&mut g, sum, Half);
+            let relu = g.pointwise("relu", PointwiseMode::ReluFwd, &[sum]);
+            output(&mut g, relu, Int8);
+            push(cases, format!("resample_{}_add_relu{shape}", label(mode)), g);
+
+            let mut g = graph(Half);
+            let (pooled, _) = pooling.forward(&mut g, None);
+            g.tensor_mut(pooled).data_type = Some(Float);
+            let sum = g.reduction("sum", ReductionMode::Add, pooled, [1, channels, 1, 1]);
+            output(&mut g, sum, Float);
+            push(cases, format!("resample_{}_channel_sum{shape}", label(mode)), g);
+        }
+    }
+    let pooling = shapes(Maxpool)[0].1.clone();
+    let mut g = graph(Half);
+    let (pooled, index) = pooling.forward(&mut g, Some(Int32));
+    output(&mut g, index.expect("asked for"), Int32);
+    let threshold = g.tensor(Tensor::new("threshold").channels_last([1, 16, 1, 1]));
+    let mask = g.pointwise("mask", PointwiseMode::CmpGt, &[pooled, threshold]);
+    output(&mut g, mask, Boolean);
+    push(cases, "resample_maxpool_index_and_mask", g);
+
+    let mut g = graph(Half);
+    let dx = pooling.backward(&mut g, Some(Int8));
+    let image = g.tensor(Tensor::new("x").channels_last([2, 16, 9, 7]));
+    let gradient = g.pointwise("gradient", PointwiseMode::ReluBwd, &[dx, image]);
+    output(&mut g, gradient, Half);
+    push(cases, "resample_bwd_maxpool_relu_bwd", g);
+
+    let mut g = graph(Float);
+    let large = doubled(&mut g, &[2, 8, 5, 3]);
+    let skip = g.tensor(Tensor::new("skip").channels_last([2, 8, 10, 6]));
+    let sum = g.pointwise("sum", PointwiseMode::Add, &[large, skip]);
+    output(&mut g, sum, Half);
+    push(cases, "resample_bilinear_add", g);
+}
+
+/// A 3×3 convolution of `channels[0]` to `channels[1]` channels, in groups, of a 7×6 image; its virtual result.
+fn convolution(g: &mut Graph, [c, k]: [i64; 2], groups: i64) -> TensorId {
+    let x = g.tensor(Tensor::new("x").channels_last([2, c, 7, 6]));
+    let w = g.tensor(Tensor::new("w").channels_last([k, c / groups, 3, 3]));
+    let attributes = Convolution::new(ConvolutionDirection::Forward, 2).padding([1, 1]);
+    let y = g.convolution("conv", attributes, [x, w]);
+    *g.tensor_mut(y) = Tensor { is_virtual: true, ..Tensor::new("y").channels_last([2, k, 7, 6]).data_type(Float) };
+    y
+}
+
+fn pooled_epilogues(cases: &mut Vec<Case>) {
+    for (shape, channels, groups) in
+        [("", [16, 24], 1), ("_ragged", [5, 7], 1), ("_grouped", [16, 32], 2), ("_deep", [640, 16], 1)]
+    {
+        for mode in MODES {
+            let mut g = graph(Half);
+            let y = convolution(&mut g, channels, groups);
+            let pooling = Pooling::new(mode, &[2, channels[1], 14, 12], &[3, 3], &[2, 2], &[1, 1]);
+            let (pooled, index) = pooling.forward(&mut g, (mode == Maxpool).then_some(Int8));
+            let sum = g.pointwise("sum", PointwiseMode::Add, &[y, pooled]);
+            let relu = g.pointwise("relu", PointwiseMode::ReluFwd, &[sum]);
+            output(&mut g, relu, Half);
+            if let Some(index) = index {
+                output(&mut g, index, Int8);
+            }
+            push(cases, format!("conv_fprop_add_{}{shape}", label(mode)), g);
+        }
+    }
+    for mode in MODES {
+        let mut g = graph(Half);
+        let y = convolution(&mut g, [16, 24], 1);
+        let pooling = Pooling::new(mode, &[2, 24, 7, 6], &[3, 2], &[2, 2], &[1, 0]);
+        let dx = pooling.backward(&mut g, (mode == Maxpool).then_some(Int8));
+        let sum = g.pointwise("sum", PointwiseMode::Add, &[y, dx]);
+        output(&mut g, sum, Half);
+        push(cases, format!("conv_fprop_add_bwd_{}", label(mode)), g);
+    }
+    let mut g = graph(Half);
+    let x = g.tensor(Tensor::new("x").channels_last([2, 16, 6, 8]));
+    let w = g.tensor(Tensor::new("w").channels_last([24, 16, 1, 1]));
+    let y = g.convolution("conv", Convolution::new(ConvolutionDirection::Forward, 2), [x, w]);
+    g.tensor_mut(y).data_type = Some(Float);
+    let small = doubled(&mut g, &[2, 24, 3, 4]);
+    let sum = g.pointwise("sum", PointwiseMode::Add, &[y, small]);
+    output(&mut g, sum, Half);
+    push(cases, "conv_fprop_add_bilinear", g);
+}
+
+/// `dim` with other extents along an axis, an input each.
+fn parts(g: &mut Graph, dim: &[i64], axis: usize, extents: &[i64], data_type: DataType) -> Vec<TensorId> {
+    let part = |(number, &extent): (usize, &i64)| {
+        let mut dim = dim.to_vec();
+        dim[axis] = extent;
+        let tensor = Tensor::new(format!("part{number}")).data_type(data_type);
+        g.tensor(if dim.len() == 3 { tensor.row_major(dim) } else { tensor.channels_last(dim) })
+    };
+    extents.iter().enumerate().map(part).collect()
+}
+
+fn joined(g: &mut Graph, axis: usize, parts: &[TensorId], data_type: DataType) -> TensorId {
+    let y = g.concatenate("join", axis as i64, parts);
+    g.tensor_mut(y).data_type = Some(data_type);
+    y
+}
+
+fn concats_before_matmuls(cases: &mut Vec<Case>) {
+    let shapes: [(usize, &str, &[i64]); 6] = [
+        (0, "batch", &[1, 2]),
+        (1, "rows", &[3, 16, 1]),
+        (2, "k", &[16, 8, 40]),
+        (2, "k_ragged", &[3, 13, 1, 5]),
+        (1, "rows_of_one", &[20]),
+        (2, "k_odd", &[24, 9]),
+    ];
+    for (axis, name, extents) in shapes {
+        for data_type in [Half, Float, Int8] {
+            for scales in [false, true] {
+                let mut dim = [2, 20, 32];
+                let mut g = graph(data_type);
+                let parts = parts(&mut g, &dim, axis, extents, data_type);
+                dim[axis] = extents.iter().sum();
+                let mut a = joined(&mut g, axis, &parts, data_type);
+                if scales && data_type != Int8 {
+                    let row = g.tensor(Tensor::new("row").row_major([dim[0], dim[1], 1]));
+                    a = g.pointwise("scaled", PointwiseMode::Mul, &[a, row]);
+                    g.tensor_mut(a).data_type = Some(data_type);
+                } else if scales {
+                    continue;
+                }
+                let b = g.tensor(Tensor::new("B").row_major([dim[0], dim[2], 24]));
+                let c = g.matmul("mm", a, b);
+                g.last_operation().compute_data_type = Some(if data_type == Int8 { Int32 } else { Float });
+                output(&mut g, c, Float);
+                let suffix = if scales { "_scaled" } else { "" };
+                let name = format!("concat_{name}_{}{suffix}", data_type.name().to_ascii_lowercase());
+                push(cases, name, g);
+            }
+        }
+    }
+    nested_concat(cases);
+}
+
+/// A concatenation of concatenations along other axes, one tensor twice, one part that lies in the output already.
+fn nested_concat(cases: &mut Vec<Case>) {
+    let mut g = graph(Half);
+    let left = parts(&mut g, &[2, 20, 16], 2, &[16, 8], Half);
+    let left = joined(&mut g, 2, &left, Half);
+    let lower = g.tensor(Tensor::new("lower").row_major([2, 6, 24]));
+    let rows = joined(&mut g, 1, &[lower, left, lower], Half);
+    g.last_operation().attributes = Attributes::Concat(Concat { axis: 1, in_place_index: Some(1) });
+    let more = g.tensor(Tensor::new("more").row_major([1, 32, 24]));
+    let a = joined(&mut g, 0, &[more, rows], Half);
+    let b = g.tensor(Tensor::new("B").row_major([3, 24, 40]));
+    let c = g.matmul("mm", a, b);
+    output(&mut g, c, Half);
+    push(cases, "concat_nested", g);
+}
+
+fn concats_before_convolutions(cases: &mut Vec<Case>) {
+    let shapes: [(usize, &str, &[i64]); 5] = [
+        (0, "images", &[1, 2]),
+        (1, "channels", &[8, 16, 8]),
+        (1, "channels_ragged", &[3, 5, 1]),
+        (2, "height", &[1, 5, 2]),
+        (3, "width", &[4, 3]),
+    ];
+    for (axis, name, extents) in shapes {
+        for (direction, label) in
+            [(ConvolutionDirection::Forward, "fprop"), (ConvolutionDirection::BackwardFilter, "wgrad")]
+        {
+            for chained in [false, true] {
+                let mut g = graph(Half);
+                let mut dim = [2, 16, 8, 7];
+                let parts = parts(&mut g, &dim, axis, extents, Half);
+                dim[axis] = extents.iter().sum();
+                let mut x = joined(&mut g, axis, &parts, Half);
+                if chained {
+                    x = chain(&mut g, x, dim[1]);
+                }
+                convolve_joined(&mut g, direction, x, dim);
+                let suffix = if chained { "_scale_bias_relu" } else { "" };
+                push(cases, format!("concat_{name}_{label}{suffix}"), g);
+            }
+        }
+    }
+}
+
+/// Scale, bias and ReLU by channel.
+fn chain(g: &mut Graph, x: TensorId, channels: i64) -> TensorId {
+    let [scale, bias] = ["scale", "bias"].map(|name| g.tensor(Tensor::new(name).channels_last([1, channels, 1, 1])));
+    let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[x, scale]);
+    let shifted = g.pointwise("shifted", PointwiseMode::Add, &[scaled, bias]);
+    let relu = g.pointwise("relu", PointwiseMode::ReluFwd, &[shifted]);
+    for id in [scaled, shifted, relu] {
+        g.tensor_mut(id).data_type = Some(Half);
+    }
+    relu
+}
+
+/// A padded 3×3 convolution of a joined image of these dims, or its filter gradient.
+fn convolve_joined(g: &mut Graph, direction: ConvolutionDirection, x: TensorId, dim: [i64; 4]) {
+    let [n, c, h, w] = dim;
+    let attributes = Convolution::new(direction, 2).padding([1, 1]);
+    let (other, result) = match direction {
+        ConvolutionDirection::Forward => ([24, c, 3, 3], [n, 24, h, w]),
+        _ => ([n, 24, h, w], [24, c, 3, 3]),
+    };
+    let other = g.tensor(Tensor::new("other").channels_last(other));
+    let inputs = if direction == ConvolutionDirection::Forward { [x, other] } else { [other, x] };
+    let y = g.convolution("conv", attributes, inputs);
+    *g.tensor_mut(y) = Tensor::new("result").channels_last(result).data_type(Half);
+    g.set_output(y);
+}
+
+/// A signal on X; its result, virtual.
+fn signal(g: &mut Graph, mode: SignalMode, value: i64, x: TensorId, flag: TensorId) -> TensorId {
+    let data_type = g.tensor_mut(x).data_type;
+    let y = g.tensor(Tensor { is_virtual: true, data_type, ..Tensor::new(format!("signalled {value}")) });
+    let attributes = Attributes::Signal(Signal { mode, value });
+    operation(g, attributes, vec![(Port::X, x), (Port::FLAG, flag)], [(Port::Y, Some(y)), (Port::INDEX, None)]);
+    y
+}
+
+fn flag(g: &mut Graph, name: &str, rank: usize) -> TensorId {
+    g.tensor(Tensor::new(name).row_major(vec![1; rank]).data_type(Int32))
+}
+
+fn signals(cases: &mut Vec<Case>) {
+    signals_around_matmuls(cases);
+    let mut g = graph(Half);
+    let x = g.tensor(Tensor::new("x").channels_last([2, 24, 5, 7]));
+    let relu = g.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+    g.tensor_mut(relu).data_type = Some(Half);
+    let ready = flag(&mut g, "ready", 4);
+    let done = flag(&mut g, "done", 4);
+    let waited = signal(&mut g, SignalMode::Wait, 5, relu, ready);
+    let set = signal(&mut g, SignalMode::Set, 7, waited, done);
+    let again = signal(&mut g, SignalMode::Wait, 1, set, ready);
+    g.last_operation().attributes = Attributes::Signal(Signal { mode: SignalMode::Wait, value: 5 });
+    output(&mut g, again, Half);
+    push(cases, "signal_chain_pointwise", g);
+
+    let mut g = graph(Float);
+    let x = g.tensor(Tensor::new("x").row_major([2, 9, 20]));
+    let y = g.pointwise("neg", PointwiseMode::Neg, &[x]);
+    output(&mut g, y, Float);
+    let done = flag(&mut g, "done", 3);
+    let attributes = Attributes::Signal(Signal { mode: SignalMode::Set, value: -3 });
+    operation(&mut g, attributes, vec![(Port::X, y), (Port::FLAG, done)], [(Port::Y, None), (Port::INDEX, None)]);
+    push(cases, "signal_set_without_result", g);
+
+    let mut g = graph(Half);
+    let y = convolution(&mut g, [16, 24], 1);
+    let done = flag(&mut g, "done", 4);
+    let set = signal(&mut g, SignalMode::Set, 9, y, done);
+    output(&mut g, set, Half);
+    push(cases, "signal_set_after_convolution", g);
+}
+
+fn signals_around_matmuls(cases: &mut Vec<Case>) {
+    for joins in [false, true] {
+        let mut g = graph(Half);
+        let ready = flag(&mut g, "ready", 3);
+        let done = flag(&mut g, "done", 3);
+        let a = g.tensor(Tensor::new("A").row_major([2, 20, 16]));
+        let mut left = signal(&mut g, SignalMode::Wait, 1, a, ready);
+        let mut depth = 16;
+        if joins {
+            let more = g.tensor(Tensor::new("more").row_major([2, 20, 8]));
+            left = joined(&mut g, 2, &[more, left], Half);
+            depth = 24;
+        }
+        let b = g.tensor(Tensor::new("B").row_major([2, depth, 24]));
+        let c = g.matmul("mm", left, b);
+        let relu = g.pointwise("relu", PointwiseMode::ReluFwd, &[c]);
+        g.tensor_mut(relu).data_type = Some(Half);
+        let set = signal(&mut g, SignalMode::Set, 2, relu, done);
+        output(&mut g, set, Half);
+        push(cases, if joins { "signal_concat_matmul" } else { "signal_matmul" }, g);
+    }
+}
