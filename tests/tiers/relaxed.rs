@@ -12,6 +12,7 @@ use libtest_mimic::Failed;
 
 use crate::cases::{self, Case};
 use crate::device;
+use crate::movement_cases;
 
 const VOLTA: ComputeCapability = ComputeCapability::new(7, 0);
 const TURING: ComputeCapability = ComputeCapability::new(7, 5);
@@ -39,6 +40,7 @@ const CASES: &[Relaxed] = &[
     ("OP-PW7-PREC-LOGIC", HOPPER, logic_in_float),
     ("OP-GS-XTYPE-PRE", TURING, || statistics(Tensor::new("x").channels_last(IMAGE).data_type(Float))),
     ("OP-GS-XTYPE", HOPPER, || statistics(Tensor::new("x").channels_last(IMAGE).data_type(BFloat16))),
+    ("S70-G2-RES-CC", VOLTA, movement_cases::pooled),
     ("OP-GS-LAYOUT", HOPPER, || statistics(Tensor::new("x").row_major(IMAGE))),
 ];
 

@@ -72,6 +72,7 @@ pub(in crate::engine) const RELAXED: &[&str] = &[
     "S70-MM-G2-RED",
     "S70-MM-G2-LAYOUT",
     "S70-MM-G2-RED-ROW",
+    "S70-G2-RES-CC",
     "S70-PW-3D-DIMS",
     "S70-PW-45D-DIMS",
     "S70-PW-3D-NO-RED",
