@@ -22,12 +22,20 @@ mod movement_cases;
 mod nvrtc;
 mod pipeline;
 mod relaxed;
+mod special_values;
 
 use libtest_mimic::{Arguments, Trial};
 
 fn main() {
     let arguments = Arguments::from_args();
-    let tiers = [host::trials(), goldens::trials(), emulator::trials(), nvrtc::trials(), device::trials()];
+    let tiers = [
+        host::trials(),
+        goldens::trials(),
+        emulator::trials(),
+        special_values::trials(),
+        nvrtc::trials(),
+        device::trials(),
+    ];
     libtest_mimic::run(&arguments, tiers.into_iter().flatten().collect()).exit();
 }
 
