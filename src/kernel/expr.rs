@@ -289,7 +289,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Graph, PointwiseMode, Tensor};
+    use crate::graph::{Graph, PointwiseMode, Signal, SignalMode, Tensor};
 
     /// `relu = relu(x)`, `sum = relu + b`, `side = exp(b)`; the names of a program's steps.
     fn names(choose: impl Fn(&FinalizedGraph) -> StageProgram) -> Vec<String> {
@@ -341,5 +341,40 @@ mod tests {
         assert_eq!(needed_for("sum::OUT_0"), ["b", "relu", "sum", "x"]);
         assert_eq!(needed_for("side::OUT_0"), ["b", "side"]);
         assert_eq!(needed_for("x"), ["x"]);
+    }
+    #[test]
+    fn nested_concatenations_are_one_choice_among_tensors_in_memory() {
+        let mut graph = Graph::new()
+            .io_data_type(DataType::Half)
+            .intermediate_data_type(DataType::Half)
+            .compute_data_type(DataType::Float);
+        let [a, b] = ["a", "b"].map(|name| graph.tensor(Tensor::new(name).row_major([2, 3, 4])));
+        let wide = graph.tensor(Tensor::new("wide").row_major([2, 5, 8]));
+        let flag = graph.tensor(Tensor::new("flag").row_major([1, 1, 1]).data_type(DataType::Int32));
+        let waited = graph.tensor(Tensor { is_virtual: true, ..Tensor::new("waited") });
+        graph.operation(Operation {
+            name: "wait".to_owned(),
+            attributes: Attributes::Signal(Signal { mode: SignalMode::Wait, value: 1 }),
+            compute_data_type: None,
+            inputs: vec![(Port::X, b), (Port::FLAG, flag)],
+            outputs: vec![(Port::Y, waited)],
+        });
+        let row = graph.concatenate("row", 2, &[a, waited]);
+        let all = graph.concatenate("all", 1, &[wide, row]);
+        graph.set_output(all);
+        let graph = graph.finalize().expect("well formed");
+        let all = id(&graph, "all::Y");
+        let program = StageProgram::of(&graph, graph.operation_ids(), None).needed_for([all].into_iter());
+        let [Step { value: Value::Concat(parts), .. }] = &program.steps[..] else { panic!("{:?}", program.steps) };
+        let names = |part: &Part| (graph.tensor(part.tensor).name.clone(), part.start.clone(), part.end.clone());
+        let expected = [
+            ("wide", vec![0, 0, 0], vec![2, 5, 8]),
+            ("a", vec![0, 5, 0], vec![2, 8, 4]),
+            ("b", vec![0, 5, 4], vec![2, 8, 8]),
+        ];
+        let expected = expected.map(|(name, start, end)| (name.to_owned(), start, end));
+        assert_eq!(parts.iter().map(names).collect::<Vec<_>>(), expected);
+        assert_eq!(program.indexed_axes(), [1, 2].into());
+        assert!(program.loads().next().is_none() && program.moved().count() == 3);
     }
 }

@@ -53,7 +53,7 @@ struct fw_pool {
     for (Index dz = z.begin(z0); dz < z1; ++dz) {
 #pragma unroll 1
       for (Index dy = y.begin(y0); dy < y1; ++dy) {
-#pragma unroll 4
+#pragma unroll 2
         for (Index dx = x.begin(x0); dx < x1; ++dx)
           visit(fw_point<Index>{z0 + dz, y0 + dy, x0 + dx}, int((dz * y.window + dy) * x.window + dx));
       }
@@ -67,7 +67,7 @@ struct fw_pool {
     for (Index wz = z.first(pixel.z); wz <= z1; ++wz) {
 #pragma unroll 1
       for (Index wy = y.first(pixel.y); wy <= y1; ++wy) {
-#pragma unroll 2
+#pragma unroll 1
         for (Index wx = x.first(pixel.x); wx <= x1; ++wx) {
           const Index dz = pixel.z - z.start(wz), dy = pixel.y - y.start(wy), dx = pixel.x - x.start(wx);
           visit(fw_point<Index>{wz, wy, wx}, int((dz * y.window + dy) * x.window + dx));

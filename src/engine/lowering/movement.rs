@@ -104,3 +104,85 @@ fn joined_parts(graph: &FinalizedGraph, id: OperationId, parts: &[Option<usize>]
     }
     Ok(count)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Fraction, Graph, PointwiseMode, Tensor};
+
+    fn pooling() -> Resample {
+        let whole = |value| vec![Fraction::whole(value); 2];
+        Resample {
+            mode: ResampleMode::Maxpool,
+            padding_mode: PaddingMode::NegInfPad,
+            window: whole(2),
+            stride: whole(2),
+            pre_padding: whole(0),
+            post_padding: whole(0),
+            generate_index: None,
+            alpha: 1.0,
+            beta: 0.0,
+        }
+    }
+
+    /// Why a pooling of an image, or of its negative, is refused.
+    fn refusal(resample: Resample, computed: bool) -> Option<String> {
+        let mut graph = Graph::new()
+            .io_data_type(DataType::Float)
+            .intermediate_data_type(DataType::Float)
+            .compute_data_type(DataType::Float);
+        let mut x = graph.tensor(Tensor::new("x").channels_last([2, 8, 6, 6]));
+        if computed {
+            x = graph.pointwise("neg", PointwiseMode::Neg, &[x]);
+        }
+        let y = graph.tensor(Tensor { is_virtual: false, ..Tensor::new("y") });
+        graph.operation(Operation {
+            name: "pool".to_owned(),
+            attributes: Attributes::ResampleForward(resample.clone()),
+            compute_data_type: None,
+            inputs: vec![(Port::X, x)],
+            outputs: vec![(Port::Y, y)],
+        });
+        let graph = graph.finalize().expect("well formed");
+        let operation = graph.operations().last().expect("a pooling");
+        resample_is_taken(&graph, operation, &resample).err()
+    }
+
+    #[test]
+    fn resamplings_are_refused_with_a_reason() {
+        assert_eq!(refusal(pooling(), false), None);
+        for (resample, computed, expected) in [
+            (Resample { padding_mode: PaddingMode::ZeroPad, ..pooling() }, false, "MAXPOOL with padding mode ZERO_PAD"),
+            (Resample { alpha: 0.5, ..pooling() }, false, "alpha = 0.5, beta = 0"),
+            (Resample { window: vec![Fraction { numerator: 3, denominator: 2 }; 2], ..pooling() }, false, "port Y of"),
+            (pooling(), true, "is no input in device memory"),
+        ] {
+            let found = refusal(resample, computed).unwrap_or_default();
+            assert!(found.contains(expected), "{found}");
+        }
+    }
+
+    /// Why a concatenation of tensors of one row each is refused.
+    fn joined(count: usize, computed: bool) -> Option<String> {
+        let mut graph = Graph::new()
+            .io_data_type(DataType::Half)
+            .intermediate_data_type(DataType::Half)
+            .compute_data_type(DataType::Float);
+        let row = graph.tensor(Tensor::new("row").row_major([1, 1, 8]));
+        let row = if computed { graph.pointwise("neg", PointwiseMode::Neg, &[row]) } else { row };
+        let half = graph.concatenate("half", 1, &vec![row; count / 2]);
+        let rest = vec![row; count - count / 2 - 1];
+        let all = graph.concatenate("all", 1, &[vec![half, row], rest].concat());
+        graph.set_output(all);
+        concats_are_taken(&graph.finalize().expect("well formed")).err()
+    }
+
+    #[test]
+    fn concatenations_have_a_bounded_number_of_parts_in_memory() {
+        assert_eq!(joined(MAX_PARTS, false), None);
+        let refused = joined(MAX_PARTS + 1, false).unwrap_or_default();
+        assert_eq!(refused, "'all' (CONCATENATE): it joins 129 tensors, at most 128 are");
+        let refused = joined(4, true).unwrap_or_default();
+        assert!(refused.contains("'neg::OUT_0'") && refused.contains("is no tensor in device memory"), "{refused}");
+    }
+}

@@ -109,3 +109,88 @@ fn push(actions: Vec<FlagAction>, kernel: &mut Kernel) {
     };
     kernel.functions.push(Function { launch, body: Body::Signal(SignalKernel { actions }) });
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::graph::{DataType, Graph, PointwiseMode, Signal, Tensor};
+
+    /// Adds a signal on X; its result.
+    fn signal(graph: &mut Graph, mode: SignalMode, value: i64, x: TensorId, flag: TensorId) -> TensorId {
+        let y = graph.tensor(Tensor { is_virtual: true, ..Tensor::new("y").data_type(DataType::Half) });
+        graph.operation(Operation {
+            name: format!("signal {value}"),
+            attributes: Attributes::Signal(Signal { mode, value }),
+            compute_data_type: None,
+            inputs: vec![(Port::X, x), (Port::FLAG, flag)],
+            outputs: vec![(Port::Y, y)],
+        });
+        y
+    }
+
+    fn flag(graph: &mut Graph, data_type: DataType) -> TensorId {
+        graph.tensor(Tensor::new("flag").row_major([1, 1, 1]).data_type(data_type))
+    }
+
+    /// A matmul with signals on A and on C, in order; the fusion.
+    fn fused(before: &[(SignalMode, i64)], after: &[(SignalMode, i64)], data_type: DataType, negated: bool) -> Fusion {
+        let mut graph = Graph::new()
+            .io_data_type(DataType::Half)
+            .intermediate_data_type(DataType::Half)
+            .compute_data_type(DataType::Float);
+        let flag = flag(&mut graph, data_type);
+        let mut a = graph.tensor(Tensor::new("A").row_major([1, 8, 16]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, 16, 8]));
+        for &(mode, value) in before {
+            a = signal(&mut graph, mode, value, a, flag);
+        }
+        let mut c = graph.matmul("mm", a, b);
+        for &(mode, value) in after {
+            c = signal(&mut graph, mode, value, c, flag);
+        }
+        if negated {
+            c = graph.pointwise("neg", PointwiseMode::Neg, &[c]);
+        }
+        graph.set_output(c);
+        crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul")
+    }
+
+    fn values(fusion: &Fusion) -> [Vec<i64>; 2] {
+        let order = SignalOrder::new(fusion);
+        [order.before, order.after].map(|actions| actions.iter().map(|action| action.value).collect())
+    }
+
+    #[test]
+    fn waits_come_before_the_work_and_sets_after_it() {
+        use SignalMode::{Set, Wait};
+        let order = |before: &[_], after: &[_]| values(&fused(before, after, DataType::Int32, false));
+        assert_eq!(order(&[(Wait, 1)], &[(Set, 2)]), [vec![1], vec![2]]);
+        assert_eq!(order(&[], &[(Wait, 1), (Set, 2), (Wait, 3), (Set, 4)]), [vec![1], vec![2, 3, 4]]);
+        assert_eq!(order(&[(Set, 1), (Wait, 2)], &[]), [vec![1, 2], vec![]], "A lies in memory from the start");
+    }
+
+    #[test]
+    fn work_behind_a_set_is_refused() {
+        let refusal = signals_are_taken(&fused(&[], &[(SignalMode::Set, 1)], DataType::Int32, true)).unwrap_err();
+        assert_eq!(refusal, "'neg' (POINTWISE NEG): it depends on a signal that sets a flag");
+        signals_are_taken(&fused(&[], &[(SignalMode::Wait, 1)], DataType::Int32, true)).unwrap();
+    }
+
+    #[test]
+    fn flags_are_integers_that_can_have_the_value() {
+        let taken = |value, data_type| signals_are_taken(&fused(&[(SignalMode::Wait, value)], &[], data_type, false));
+        for (value, data_type, is_taken) in [
+            (-128, DataType::Int8, true),
+            (128, DataType::Int8, false),
+            (255, DataType::UInt8, true),
+            (i64::from(i32::MIN), DataType::Int32, true),
+            (i64::from(i32::MAX) + 1, DataType::Int32, false),
+            (i64::MAX, DataType::Int64, true),
+            (1, DataType::Float, false),
+        ] {
+            assert_eq!(taken(value, data_type).is_ok(), is_taken, "{value} {data_type}");
+        }
+    }
+}

@@ -9,6 +9,9 @@ use crate::kernel::{Access, Accumulators, Axis, IterationRequest, IterationSpace
 /// Widest access of a thread, in bytes.
 const ACCESS_BYTES: i64 = 16;
 
+/// Most channels of which a thread walks the windows at once.
+const WINDOW_CHANNELS: i64 = 8;
+
 /// Packed booleans are written a byte at a time.
 const BITS: i64 = 8;
 
@@ -138,10 +141,12 @@ impl Width {
             .copied()
             .filter(|&id| elements(graph.tensor(id)) == largest && inner.strides[&id] == 1)
             .collect();
-        let smallest =
-            streams.iter().map(|&id| graph.tensor(id).data_type.bytes() as i64).min().unwrap_or(ACCESS_BYTES);
-        let mut vector = ACCESS_BYTES / smallest;
         let gathered: Vec<TensorId> = program.windows().flat_map(Window::tensors).collect();
+        let deciding = if streams.is_empty() { &gathered } else { &streams };
+        let smallest =
+            deciding.iter().map(|&id| graph.tensor(id).data_type.bytes() as i64).min().unwrap_or(ACCESS_BYTES);
+        let widest = if gathered.is_empty() { ACCESS_BYTES } else { WINDOW_CHANNELS };
+        let mut vector = (ACCESS_BYTES / smallest).min(widest);
         while vector > 1
             && (inner.extent % vector != 0
                 || !streams.iter().all(|&id| is_vectorizable(graph, space, id, vector))
@@ -223,7 +228,9 @@ pub(super) fn span(tensor: &FinalTensor) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Graph, PointwiseMode, Tensor};
+    use crate::graph::{
+        Attributes, Fraction, Graph, Operation, PaddingMode, PointwiseMode, Port, Resample, ResampleMode, Tensor,
+    };
 
     /// The sweep of `y = x + b`, and the ids of x, b and y.
     fn sweep(x: Tensor, b: Tensor, y: DataType) -> (Sweep, [TensorId; 3]) {
@@ -285,5 +292,58 @@ mod tests {
     fn offsets_beyond_31_bits_are_wide() {
         let wide = |rows| sweep(row_major([1, rows, 1 << 16]), row_major([1, 1, 1 << 16]), DataType::Half).0.wide_index;
         assert!(!wide((1 << 15) - 1) && wide((1 << 15) + 1));
+    }
+    /// The sweep of the mean over 2×2 windows of an image.
+    fn pooled(image: Tensor) -> Sweep {
+        let mut graph = Graph::new().io_data_type(DataType::Half);
+        let whole = |value| vec![Fraction::whole(value); 2];
+        let resample = Resample {
+            mode: ResampleMode::AvgpoolIncludePadding,
+            padding_mode: PaddingMode::ZeroPad,
+            window: whole(2),
+            stride: whole(2),
+            pre_padding: whole(0),
+            post_padding: whole(0),
+            generate_index: None,
+            alpha: 1.0,
+            beta: 0.0,
+        };
+        let is_channels_last = image.stride.get(1) == Some(&1);
+        let dim = [image.dim[0], image.dim[1], image.dim[2] / 2, image.dim[3] / 2];
+        let y = Tensor::new("y");
+        let y = graph.tensor(if is_channels_last { y.channels_last(dim) } else { y.row_major(dim) });
+        let x = graph.tensor(image);
+        graph.operation(Operation {
+            name: "pool".to_owned(),
+            attributes: Attributes::ResampleForward(resample),
+            compute_data_type: None,
+            inputs: vec![(Port::X, x)],
+            outputs: vec![(Port::Y, y)],
+        });
+        let graph = graph.finalize().expect("well formed");
+        let result = graph.outputs().next().expect("one output");
+        plan(SweepRequest {
+            graph: &graph,
+            extents: &graph.tensor(result).dim,
+            program: StageProgram::of(&graph, graph.operation_ids(), None),
+            stores: vec![result],
+            targets: Vec::new(),
+            core: None,
+            reduced: BTreeSet::new(),
+        })
+    }
+
+    #[test]
+    fn windows_are_read_in_vectors_of_channels_or_one_by_one() {
+        let channels_last = |channels, alignment| {
+            pooled(Tensor::new("x").channels_last([2, channels, 6, 8]).alignment(alignment)).vector
+        };
+        assert_eq!([channels_last(16, 16), channels_last(12, 16), channels_last(5, 16)], [8, 4, 1]);
+        assert_eq!(channels_last(16, 4), 2);
+        let bytes = Tensor::new("x").channels_last([2, 32, 6, 8]).data_type(DataType::Int8);
+        assert_eq!(pooled(bytes).vector, 8, "registers hold no more");
+        let rows = pooled(Tensor::new("x").row_major([2, 16, 6, 8]));
+        assert_eq!(rows.vector, 1);
+        assert!(rows.gathers.values().all(|access| *access == Access::Strided));
     }
 }
