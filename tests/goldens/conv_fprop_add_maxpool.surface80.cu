@@ -208,7 +208,7 @@ struct fw_pool {
     for (Index dz = z.begin(z0); dz < z1; ++dz) {
 #pragma unroll 1
       for (Index dy = y.begin(y0); dy < y1; ++dy) {
-#pragma unroll 4
+#pragma unroll 2
         for (Index dx = x.begin(x0); dx < x1; ++dx)
           visit(fw_point<Index>{z0 + dz, y0 + dy, x0 + dx}, int((dz * y.window + dy) * x.window + dx));
       }
@@ -222,7 +222,7 @@ struct fw_pool {
     for (Index wz = z.first(pixel.z); wz <= z1; ++wz) {
 #pragma unroll 1
       for (Index wy = y.first(pixel.y); wy <= y1; ++wy) {
-#pragma unroll 2
+#pragma unroll 1
         for (Index wx = x.first(pixel.x); wx <= x1; ++wx) {
           const Index dz = pixel.z - z.start(wz), dy = pixel.y - y.start(wy), dx = pixel.x - x.start(wx);
           visit(fw_point<Index>{wz, wy, wx}, int((dz * y.window + dy) * x.window + dx));
@@ -414,7 +414,7 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t3, const fw_f16* __restrict
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
 fw_pointwise_1(const fw_f16* __restrict__ p_t0, signed char* __restrict__ p_t2_resample) {
   const unsigned vector = (unsigned)(blockIdx.x) * 256 + threadIdx.x;
   if (vector < 252) {
