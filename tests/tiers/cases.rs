@@ -9,7 +9,7 @@ use fusewright::graph::{
     Attributes, DataType, Graph, Operation, Pointwise, PointwiseMode, Port, ReductionMode, Scalar, Tensor, TensorId,
 };
 
-use crate::movement_cases::movements;
+use crate::movement_cases::{self, movements};
 use crate::relaxed;
 
 /// One graph of the suite.
@@ -478,5 +478,6 @@ pub(crate) fn wide() -> Vec<Case> {
     let y = g.pointwise("exp", PointwiseMode::Exp, &[x]);
     output(&mut g, y, DataType::Half);
     push(&mut cases, "wide_pointwise", g);
+    movement_cases::wide(&mut cases);
     cases
 }

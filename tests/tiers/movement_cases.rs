@@ -1,5 +1,6 @@
 //! Resamplings, concatenations and signals of the numeric suite.
 
+use fusewright::device::ComputeCapability;
 use fusewright::graph::DataType::{self, BFloat16, Boolean, Float, Half, Int8, Int32, Int64};
 use fusewright::graph::ResampleMode::{
     AvgpoolExcludePadding as Exclude, AvgpoolIncludePadding as Include, Bilinear, Maxpool,
@@ -22,6 +23,36 @@ pub(crate) fn movements(cases: &mut Vec<Case>) {
     concats_before_matmuls(cases);
     concats_before_convolutions(cases);
     signals(cases);
+    on_older_chips(cases);
+}
+
+/// Graphs whose offsets need 64 bits: only compiled, as they are too large to run.
+pub(crate) fn wide(cases: &mut Vec<Case>) {
+    let pooling = Pooling::new(Maxpool, &[3, 64, 5000, 5001], &[3, 3], &[1, 1], &[1, 1]);
+    push(cases, "wide_resample", pooling.forward_graph(Some(Int8)));
+    push(cases, "wide_resample_bwd", pooling.backward_graph(Some(Int8)));
+}
+
+/// Cases again on a chip without tensor cores, where operands are staged element by element.
+fn on_older_chips(cases: &mut Vec<Case>) {
+    let chosen = [
+        "concat_k_half",
+        "concat_channels_fprop_scale_bias_relu",
+        "concat_channels_ragged_wgrad",
+        "concat_nested",
+        "conv_fprop_add_maxpool",
+        "conv_fprop_add_avgpool_exclude_padding_ragged",
+        "signal_concat_matmul",
+    ];
+    let again: Vec<Case> = cases
+        .iter()
+        .filter(|case| chosen.contains(&case.name.as_str()))
+        .map(|case| {
+            let name = format!("{}_on_sm_70", case.name);
+            Case { graph: case.graph.clone().name(name.clone()), name, capability: ComputeCapability::new(7, 0) }
+        })
+        .collect();
+    cases.extend(again);
 }
 
 /// A pooling of an image.
@@ -201,6 +232,16 @@ fn pooling_types(cases: &mut Vec<Case>) {
         let pooling = shapes(Maxpool)[0].1.clone();
         push(cases, format!("resample_maxpool_index_{name}"), pooling.forward_graph(Some(index)));
     }
+    for (name, is_backward) in [("", false), ("_bwd", true)] {
+        for mode in MODES {
+            let (gap, far) = (1 << 30, 1 << 31);
+            let pooling =
+                Pooling { post: vec![1, far - 2], ..Pooling::new(mode, &[2, 8, 5, 4], &[2, 1], &[2, gap], &[1, far]) };
+            let index = (mode == Maxpool).then_some(Int8);
+            let graph = if is_backward { pooling.backward_graph(index) } else { pooling.forward_graph(index) };
+            push(cases, format!("resample{name}_{}_far_padding", label(mode)), graph);
+        }
+    }
     let wide = Pooling { dim: vec![1, 8, 20, 21], window: vec![16, 16], ..shapes(Maxpool)[0].1.clone() };
     push(cases, "resample_maxpool_index_of_256", wide.forward_graph(Some(Int32)));
 }
@@ -289,6 +330,14 @@ fn pooled_pointwise(cases: &mut Vec<Case>) {
             push(cases, format!("resample_{}_channel_sum{shape}", label(mode)), g);
         }
     }
+    let mut g = graph(Half);
+    let pooling = Pooling::new(Maxpool, &[2, 24, 6, 5], &[3, 3], &[1, 1], &[1, 1]);
+    let (pooled, _) = pooling.forward(&mut g, None);
+    let image = g.last_operation().inputs[0].1;
+    let peaks = g.pointwise("peaks", PointwiseMode::CmpEq, &[image, pooled]);
+    output(&mut g, peaks, Int8);
+    push(cases, "resample_maxpool_of_what_is_compared", g);
+
     let pooling = shapes(Maxpool)[0].1.clone();
     let mut g = graph(Half);
     let (pooled, index) = pooling.forward(&mut g, Some(Int32));
@@ -458,6 +507,18 @@ fn concats_before_convolutions(cases: &mut Vec<Case>) {
             }
         }
     }
+    grouped_concat(cases);
+}
+
+/// A grouped convolution of an image whose groups lie in three tensors.
+fn grouped_concat(cases: &mut Vec<Case>) {
+    let mut g = graph(Half);
+    let parts = parts(&mut g, &[2, 32, 7, 6], 1, &[8, 16, 8], Half);
+    let x = joined(&mut g, 1, &parts, Half);
+    let w = g.tensor(Tensor::new("w").channels_last([24, 16, 3, 3]));
+    let y = g.convolution("conv", Convolution::new(ConvolutionDirection::Forward, 2).padding([1, 1]), [x, w]);
+    output(&mut g, y, Half);
+    push(cases, "concat_channels_grouped", g);
 }
 
 /// Scale, bias and ReLU by channel.
