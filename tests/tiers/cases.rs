@@ -9,8 +9,9 @@ use fusewright::graph::{
     Attributes, DataType, Graph, Operation, Pointwise, PointwiseMode, Port, ReductionMode, Scalar, Tensor, TensorId,
 };
 
-use crate::movement_cases::{self, movements};
+use crate::movement_cases::movements;
 use crate::relaxed;
+use crate::resample_cases;
 
 /// One graph of the suite.
 pub(crate) struct Case {
@@ -478,6 +479,6 @@ pub(crate) fn wide() -> Vec<Case> {
     let y = g.pointwise("exp", PointwiseMode::Exp, &[x]);
     output(&mut g, y, DataType::Half);
     push(&mut cases, "wide_pointwise", g);
-    movement_cases::wide(&mut cases);
+    resample_cases::wide(&mut cases);
     cases
 }

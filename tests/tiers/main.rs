@@ -22,6 +22,7 @@ mod movement_cases;
 mod nvrtc;
 mod pipeline;
 mod relaxed;
+mod resample_cases;
 mod special_values;
 
 use libtest_mimic::{Arguments, Trial};

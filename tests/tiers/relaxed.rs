@@ -12,7 +12,7 @@ use libtest_mimic::Failed;
 
 use crate::cases::{self, Case};
 use crate::device;
-use crate::movement_cases;
+use crate::resample_cases;
 
 const VOLTA: ComputeCapability = ComputeCapability::new(7, 0);
 const TURING: ComputeCapability = ComputeCapability::new(7, 5);
@@ -40,7 +40,7 @@ const CASES: &[Relaxed] = &[
     ("OP-PW7-PREC-LOGIC", HOPPER, logic_in_float),
     ("OP-GS-XTYPE-PRE", TURING, || statistics(Tensor::new("x").channels_last(IMAGE).data_type(Float))),
     ("OP-GS-XTYPE", HOPPER, || statistics(Tensor::new("x").channels_last(IMAGE).data_type(BFloat16))),
-    ("S70-G2-RES-CC", VOLTA, movement_cases::pooled),
+    ("S70-G2-RES-CC", VOLTA, resample_cases::pooled),
     ("OP-GS-LAYOUT", HOPPER, || statistics(Tensor::new("x").row_major(IMAGE))),
 ];
 
