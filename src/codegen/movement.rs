@@ -98,8 +98,11 @@ impl SweepSpeller<'_> {
         self.speller.used.add(names::storage_section(self.data_type(result)));
         let mut lines = vec![format!("{register} v_{name}[{}];", self.sweep.vector)];
         for (number, part) in parts.iter().enumerate() {
-            let offset = shifted(&self.offset_name(part.tensor), self.shift(part));
-            let load = format!("fw_load_vector({} + ({offset}), v_{name});", names::pointer(graph, part.tensor));
+            let mut offset = shifted(&self.offset_name(part.tensor), self.shift(part));
+            if offset.contains(' ') {
+                offset = format!("({offset})");
+            }
+            let load = format!("fw_load_vector({} + {offset}, v_{name});", names::pointer(graph, part.tensor));
             let otherwise = if number > 0 { "else " } else { "" };
             lines.push(match self.condition(result, part, false) {
                 Some(condition) => format!("{otherwise}if ({condition}) {load}"),

@@ -188,7 +188,7 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict
     float v_t6[8];
     fw_load_vector(p_t6 + o_t6, v_t6);
     float v_t3_concatenate[8];
-    if (ci < 8) fw_load_vector(p_t0 + (o_t0), v_t3_concatenate);
+    if (ci < 8) fw_load_vector(p_t0 + o_t0, v_t3_concatenate);
     else if (ci < 24) fw_load_vector(p_t1 + (o_t1 - 8), v_t3_concatenate);
     else fw_load_vector(p_t2 + (o_t2 - 24), v_t3_concatenate);
 #pragma unroll
