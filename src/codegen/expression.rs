@@ -110,10 +110,21 @@ impl<'a> Speller<'a> {
                 self.pointwise(step, attributes, operands, *compute, coordinate)
             }
             Value::Load => unreachable!("loads are defined by define_load"),
+            Value::Concat(_) | Value::Window(_) => unreachable!("what is read elsewhere is defined by define_result"),
         };
-        let (register, text) = self.round(step.tensor, register, text);
-        self.defined.insert(step.tensor, register);
-        format!("const {} {} = {text};", names::register_type(register), self.result(step.tensor))
+        self.define_result(step.tensor, register, text)
+    }
+
+    /// The line that defines a result in a register of this class.
+    pub(super) fn define_result(&mut self, id: TensorId, register: Register, text: String) -> String {
+        let (register, text) = self.round(id, register, text);
+        self.define_stored(id, register, &text)
+    }
+
+    /// The line that defines a result which is already rounded to its storage type.
+    pub(super) fn define_stored(&mut self, id: TensorId, register: Register, text: &str) -> String {
+        self.defined.insert(id, register);
+        format!("const {} {} = {text};", names::register_type(register), self.result(id))
     }
 
     /// Rounds to the tensor's storage type. A value that is only stored is rounded by the store alone.

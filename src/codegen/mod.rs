@@ -9,6 +9,7 @@ mod expression;
 mod gemm;
 mod gemm_epilogue;
 mod gemm_operand;
+mod movement;
 mod names;
 mod parameters;
 mod reduction;
@@ -64,6 +65,7 @@ static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
         ("pointwise.cu", include_str!("../../templates/kernel/pointwise.cu")),
         ("reduction.cu", include_str!("../../templates/kernel/reduction.cu")),
         ("combine.cu", include_str!("../../templates/kernel/combine.cu")),
+        ("signal.cu", include_str!("../../templates/kernel/signal.cu")),
         ("gemm_fma.cu", include_str!("../../templates/kernel/gemm_fma.cu")),
         ("gemm_mma.cu", include_str!("../../templates/kernel/gemm_mma.cu")),
     ])
@@ -104,6 +106,7 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::Pointwise(body) => fill("pointwise.cu", name, parameters, reduction::pointwise(graph, used, body)),
         Body::Reduction(body) => fill("reduction.cu", name, parameters, reduction::reduction(graph, used, body)),
         Body::Combine(body) => fill("combine.cu", name, parameters, reduction::combine(graph, used, body)),
+        Body::Signal(body) => fill("signal.cu", name, parameters, movement::signal(graph, used, body)),
         Body::Gemm(body) => {
             let template = match body.multiply {
                 Multiply::Fma { .. } => "gemm_fma.cu",

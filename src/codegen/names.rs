@@ -60,6 +60,11 @@ pub(super) fn float_literal(value: f32) -> String {
     if value.is_finite() { format!("{value:?}f") } else { format!("__uint_as_float(0x{:08x}u)", value.to_bits()) }
 }
 
+/// A `long long` literal; the smallest one has none of its own.
+pub(super) fn integer_literal(value: i64) -> String {
+    if value == i64::MIN { format!("({}ll - 1)", value + 1) } else { format!("{value}ll") }
+}
+
 /// Device function of a pointwise mode, also the name of its include section. `GEN_INDEX` has none.
 pub(super) fn mode_function(mode: PointwiseMode) -> &'static str {
     use PointwiseMode as M;

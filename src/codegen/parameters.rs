@@ -2,7 +2,7 @@
 
 use super::names;
 use super::sections::Used;
-use crate::graph::{FinalizedGraph, TensorId};
+use crate::graph::{FinalizedGraph, SignalMode, TensorId};
 use crate::kernel::{Body, Function, Parameter, Register};
 
 /// `const fw_f16* __restrict__ p_t0, fw_f16* __restrict__ p_t2_add, …` in the order of the launch's parameters.
@@ -41,15 +41,20 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
 /// Tensors a function reads, and those it writes.
 fn touched(body: &Body) -> (Vec<TensorId>, Vec<TensorId>) {
     match body {
-        Body::Pointwise(kernel) => (kernel.sweep.program.loads().collect(), kernel.sweep.stores.clone()),
+        Body::Pointwise(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
         Body::Reduction(kernel) => {
             let targets = kernel.accumulations.iter().map(|accumulation| accumulation.target);
             let stores = kernel.sweep.stores.iter().copied().chain(targets);
-            (kernel.sweep.program.loads().collect(), stores.collect())
+            (kernel.sweep.program.reads().collect(), stores.collect())
         }
         Body::Gemm(kernel) => (kernel.loads().collect(), kernel.stores()),
         Body::Combine(kernel) => {
             (Vec::new(), kernel.accumulations.iter().map(|accumulation| accumulation.target).collect())
+        }
+        Body::Signal(kernel) => {
+            let flags =
+                |mode| kernel.actions.iter().filter(move |action| action.mode == mode).map(|action| action.flag);
+            (flags(SignalMode::Wait).collect(), flags(SignalMode::Set).collect())
         }
     }
 }

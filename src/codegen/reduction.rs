@@ -18,6 +18,8 @@ const GROUP: u32 = 4;
 #[derive(Serialize)]
 pub(super) struct PointwiseText {
     threads: u32,
+    /// Blocks of a multiprocessor, where the compiler's own guess would spill registers.
+    blocks: Option<u32>,
     index: &'static str,
     vectors: i64,
     coordinates: Vec<String>,
@@ -104,6 +106,7 @@ pub(super) struct CombineText {
 pub(super) fn pointwise(graph: &FinalizedGraph, used: &mut Used, kernel: &PointwiseKernel) -> PointwiseText {
     PointwiseText {
         threads: kernel.threads,
+        blocks: kernel.sweep.program.windows().next().map(|_| 1),
         index: index_type(kernel.sweep.wide_index),
         vectors: vectors(&kernel.sweep, |_| true),
         coordinates: coordinates(&kernel.sweep, "vector", |_| true),

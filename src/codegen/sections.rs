@@ -17,6 +17,7 @@ static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
         include_str!("../../templates/include/storage.cuh"),
         include_str!("../../templates/include/pointwise.cuh"),
         include_str!("../../templates/include/reduction.cuh"),
+        include_str!("../../templates/include/movement.cuh"),
     ]
     .into_iter()
     .flat_map(parse)

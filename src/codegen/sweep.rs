@@ -25,7 +25,7 @@ pub(super) struct SweepText {
 
 /// Spells sweeps of one kernel.
 pub(super) struct SweepSpeller<'a> {
-    sweep: &'a Sweep,
+    pub(super) sweep: &'a Sweep,
     pub(super) speller: Speller<'a>,
     /// Variables that hold the coordinates of the axes.
     names: Vec<String>,
@@ -69,15 +69,15 @@ impl<'a> SweepSpeller<'a> {
         SweepText { before, vector: self.sweep.vector, guard: self.guard(), body, after }
     }
 
-    fn access(&self, id: TensorId) -> Access {
+    pub(super) fn access(&self, id: TensorId) -> Access {
         self.sweep.access[&id]
     }
 
-    fn data_type(&self, id: TensorId) -> DataType {
+    pub(super) fn data_type(&self, id: TensorId) -> DataType {
         self.speller.graph.tensor(id).data_type
     }
 
-    fn offset_name(&self, id: TensorId) -> String {
+    pub(super) fn offset_name(&self, id: TensorId) -> String {
         format!("o_{}", self.speller.graph.canonical_name(id))
     }
 
@@ -111,6 +111,7 @@ impl<'a> SweepSpeller<'a> {
         let loads: Vec<TensorId> = self.sweep.program.loads().collect();
         let mut lines: Vec<String> = loads.into_iter().flat_map(|id| self.load_before(id)).collect();
         lines.extend(self.accumulators_before());
+        lines.extend(self.read_before());
         lines
     }
 
@@ -187,7 +188,7 @@ impl<'a> SweepSpeller<'a> {
     }
 
     /// Offset of point `e`.
-    fn point_offset(&self, id: TensorId) -> String {
+    pub(super) fn point_offset(&self, id: TensorId) -> String {
         self.along(&self.offset_name(id), self.inner().strides[&id])
     }
 
@@ -206,8 +207,23 @@ impl<'a> SweepSpeller<'a> {
         let names = self.names.clone();
         let coordinate = |graph_axis: usize| coordinate_of(sweep, &names, graph_axis);
         let (register, accumulator) = self.accumulator();
-        let computed = sweep.program.steps.iter().filter(|step| step.value != Value::Load);
-        computed.map(|step| self.speller.define(step, (register, &accumulator), &coordinate)).collect()
+        let mut lines = Vec::new();
+        for step in sweep.program.steps.iter().filter(|step| step.value != Value::Load) {
+            match &step.value {
+                Value::Concat(_) | Value::Window(_) => lines.extend(self.read_elsewhere(step)),
+                _ => lines.push(self.speller.define(step, (register, &accumulator), &coordinate)),
+            }
+        }
+        lines
+    }
+
+    /// Coordinate of a tensor's graph axis, 0 where it broadcasts: at point `e`, or at the first point of the vector.
+    pub(super) fn coordinate(&self, id: TensorId, graph_axis: usize, at_point: bool) -> String {
+        let broadcast = self.speller.graph.tensor(id).dim.get(graph_axis).is_none_or(|&extent| extent == 1);
+        if broadcast {
+            return "0".to_owned();
+        }
+        spell_coordinate(self.sweep, &self.names, graph_axis, at_point && self.sweep.vector > 1)
     }
 
     /// Variables that collect what is stored after the loop.
@@ -325,16 +341,21 @@ fn packs_in_pairs(data_type: DataType, vector: i64) -> bool {
     matches!(data_type, DataType::Half | DataType::BFloat16) && vector % 2 == 0
 }
 
-/// Coordinate of a graph axis at point `e`: its axis of the space or, where it is cut in two (groups and the channels
-/// of one), the outer one scaled.
+/// Coordinate of a graph axis at point `e`.
 fn coordinate_of(sweep: &Sweep, names: &[String], graph_axis: usize) -> String {
+    spell_coordinate(sweep, names, graph_axis, sweep.vector > 1)
+}
+
+/// Coordinate of a graph axis at point `e`, or at the first of a vector: its axis of the space or, where it is cut in
+/// two (groups and the channels of one), the outer one scaled.
+fn spell_coordinate(sweep: &Sweep, names: &[String], graph_axis: usize, at_point: bool) -> String {
     let last = sweep.space.axes.len() - 1;
     let mut scale = 1;
     let mut terms = Vec::new();
     for (axis, name) in names.iter().enumerate().rev() {
         let of = &sweep.space.axes[axis];
         if of.graph_axes == [graph_axis] {
-            let point = if axis == last && sweep.vector > 1 { format!("{name} + e") } else { name.clone() };
+            let point = if axis == last && at_point { format!("{name} + e") } else { name.clone() };
             terms.extend(term(&point, scale));
             scale *= of.extent;
         }

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
 use crate::kernel::{Launch, Parameter};
+use crate::reference::results;
 
 /// Alignment of the workspace, in bytes.
 const WORKSPACE_ALIGNMENT: usize = 256;
@@ -38,7 +39,7 @@ impl<'a> Bindings<'a> {
         Self { tensors: BTreeMap::new(), scalars: BTreeMap::new(), workspace }
     }
 
-    /// Buffers for the graph's outputs and for the inputs that the launches take.
+    /// Buffers for the graph's results and for the inputs that the launches take.
     ///
     /// # Errors
     /// [`Error::Input`] if such an input is absent or does not have the graph's layout.
@@ -49,11 +50,11 @@ impl<'a> Bindings<'a> {
         workspace_bytes: u64,
     ) -> Result<Self> {
         let mut bindings = Self::new(usize::try_from(workspace_bytes).map_err(|_| too_large("the workspace"))?);
-        for id in graph.outputs() {
+        for id in results(graph) {
             let tensor = graph.tensor(id);
             let bytes = HostTensor::storage_bytes(tensor.data_type, &tensor.dim, &tensor.stride)?;
             bindings.output(id, graph.describe_tensor(id), bytes, tensor.alignment as usize);
-            if is_in_place(graph, id) {
+            if has_prior_content(graph, id) {
                 let host = checked_input(graph, inputs, id)?;
                 let buffer = GuardedBuffer::holding(&host.bytes, tensor.alignment as usize);
                 bindings.tensors.insert(id, Binding { name: graph.describe_tensor(id), buffer, original: None });
@@ -153,7 +154,7 @@ impl<'a> Bindings<'a> {
         self.tensors[&id].buffer.bytes()
     }
 
-    /// The graph's outputs.
+    /// The graph's results.
     pub(super) fn into_outputs(self, graph: &FinalizedGraph) -> HostTensors {
         let outputs = self.tensors.into_iter().filter(|(_, binding)| binding.original.is_none());
         outputs.map(|(id, binding)| (id, host_tensor(graph.tensor(id), binding.buffer.bytes().to_vec()))).collect()
@@ -164,9 +165,9 @@ fn host_tensor(tensor: &FinalTensor, bytes: Vec<u8>) -> HostTensor {
     HostTensor { data_type: tensor.data_type, dim: tensor.dim.clone(), stride: tensor.stride.clone(), bytes }
 }
 
-/// Whether the operation that writes a tensor reads it as well.
-fn is_in_place(graph: &FinalizedGraph, id: TensorId) -> bool {
-    graph.producer(id).is_some_and(|writer| graph.operation(writer).input_tensors().any(|input| input == id))
+/// Whether a result is an input as well: of the operation that writes it, or as a flag that is set.
+fn has_prior_content(graph: &FinalizedGraph, id: TensorId) -> bool {
+    graph.producer(id).is_none_or(|writer| graph.operation(writer).input_tensors().any(|input| input == id))
 }
 
 /// The caller's tensor for an input, which must have the graph's type, extents, strides and size.

@@ -25,6 +25,7 @@ const FILES: &[(&str, &str)] = files![
     "atomic.h",
     "bits.h",
     "block.h",
+    "flag.h",
     "language.h",
     "launcher.h",
     "number.h",

@@ -3,7 +3,7 @@
 //! The very text that NVRTC compiles is compiled by a C++ compiler behind a header of ours (`templates/emulator`):
 //! each CUDA thread becomes a fiber, blocks are spread over OS threads. Caught and reported as [`Error::Wrong`] with
 //! block and thread: threads that diverge at a collective, deadlocks, threads that exit before a barrier, writes
-//! outside shared memory or a tensor, misaligned accesses, indices outside local arrays, wide shifts, division by
+//! outside shared memory or a tensor, misaligned accesses, flags that nobody sets, indices outside local arrays, wide shifts, division by
 //! zero, and results that depend on the order of threads. Memory that nobody wrote is NaN.
 //!
 //! Not seen: speed, registers, the hardware's memory model, reads far outside a tensor (which end the process), and
@@ -66,7 +66,8 @@ impl EmulatedKernel {
         Ok(Self { library, launches: source.launches.clone(), workspace_bytes: source.workspace_bytes })
     }
 
-    /// Runs all launches, once under each [`Schedule`], and gives the graph's outputs.
+    /// Runs all launches, once under each [`Schedule`], and gives the graph's results
+    /// ([`crate::reference::results`]: its outputs, and the flags that it sets).
     ///
     /// `inputs` holds the tensors the graph reads, with the graph's types, dims and strides; host scalars whose value
     /// the graph knows may be absent. Bytes of an output that no thread writes are `0xff`.

@@ -5,7 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::graph::{Attributes, DataType, FinalizedGraph, OperationId, Pointwise, PointwiseMode, TensorId};
+use super::Window;
+use crate::graph::{
+    Attributes, Concat, DataType, FinalizedGraph, Operation, OperationId, Pointwise, PointwiseMode, Port, TensorId,
+};
 
 /// Register class of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +57,21 @@ pub enum Value {
         /// Compute type: operands are converted to it.
         compute: DataType,
     },
+    /// The element of the part in which the point lies: the first whose ends are all beyond it.
+    Concat(Vec<Part>),
+    /// What a resampling makes of the pixels around the point.
+    Window(Window),
+}
+
+/// A tensor in device memory as a part of a concatenation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The tensor.
+    pub tensor: TensorId,
+    /// Where it starts in the result, by graph axis.
+    pub start: Vec<i64>,
+    /// Where it ends, by graph axis.
+    pub end: Vec<i64>,
 }
 
 /// One evaluated value.
@@ -87,23 +105,22 @@ impl StageProgram {
             program.steps.push(Step { tensor, value: Value::Accumulator });
         }
         for id in operations {
-            let operation = graph.operation(id);
-            for tensor in operation.input_tensors() {
-                program.load_once(tensor, &mut known);
-            }
-            if let (Attributes::Pointwise(attributes), Some(tensor)) = (&operation.attributes, operation.result()) {
-                known.insert(tensor);
-                program.steps.push(Step {
-                    tensor,
-                    value: Value::Pointwise {
-                        attributes: attributes.clone(),
-                        operands: operation.input_tensors().collect(),
-                        compute: graph.compute_type(id),
-                    },
-                });
-            }
+            program.add(graph, id, &mut known);
         }
         program
+    }
+
+    /// Adds the results of one operation, and what it reads at each point.
+    fn add(&mut self, graph: &FinalizedGraph, id: OperationId, known: &mut BTreeSet<TensorId>) {
+        let operation = graph.operation(id);
+        for tensor in operands(operation) {
+            self.load_once(tensor, known);
+        }
+        for &(port, tensor) in &operation.outputs {
+            let Some(value) = value(graph, id, port) else { continue };
+            known.insert(tensor);
+            self.steps.push(Step { tensor, value });
+        }
     }
 
     /// The program that only loads one tensor.
@@ -144,15 +161,104 @@ impl StageProgram {
         self.steps.iter().any(|step| step.tensor == c && step.value == Value::Accumulator)
     }
 
-    /// Tensors computed by pointwise operations.
+    /// Tensors of which an element belongs to each point: loads, and parts of concatenations.
+    pub fn moved(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.steps.iter().flat_map(|step| match &step.value {
+            Value::Load => vec![step.tensor],
+            Value::Concat(parts) => parts.iter().map(|part| part.tensor).collect(),
+            _ => Vec::new(),
+        })
+    }
+
+    /// Resamplings.
+    pub fn windows(&self) -> impl Iterator<Item = &Window> + '_ {
+        self.steps.iter().filter_map(|step| match &step.value {
+            Value::Window(window) => Some(window),
+            _ => None,
+        })
+    }
+
+    /// Every tensor that is read.
+    pub fn reads(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.moved().chain(self.windows().flat_map(Window::tensors))
+    }
+
+    /// Tensors that are computed.
     pub fn results(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.steps.iter().filter(|step| step.value != Value::Load).map(|step| step.tensor)
     }
 
-    /// Graph axes whose coordinate some `GEN_INDEX` reads.
+    /// Graph axes whose coordinate some step reads.
     pub fn indexed_axes(&self) -> BTreeSet<usize> {
-        self.steps.iter().filter_map(|step| step.generated_axis()).collect()
+        self.steps.iter().flat_map(Step::indexed_axes).collect()
     }
+}
+
+/// Operands read at each point. A signal's flag is none, and concatenations and resamplings read elsewhere.
+fn operands(operation: &Operation) -> Vec<TensorId> {
+    match operation.attributes {
+        Attributes::Signal(_) => {
+            operation.input(Port::X).filter(|_| operation.result().is_some()).into_iter().collect()
+        }
+        Attributes::Concat(_) | Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => Vec::new(),
+        _ => operation.input_tensors().collect(),
+    }
+}
+
+/// How a result of an operation comes about at each point; `None` where it does not (reductions).
+fn value(graph: &FinalizedGraph, id: OperationId, port: Port) -> Option<Value> {
+    let operation = graph.operation(id);
+    match &operation.attributes {
+        Attributes::Pointwise(attributes) => Some(Value::Pointwise {
+            attributes: attributes.clone(),
+            operands: operation.input_tensors().collect(),
+            compute: graph.compute_type(id),
+        }),
+        Attributes::Signal(_) => {
+            let x = operation.input(Port::X)?;
+            let attributes = Pointwise::new(PointwiseMode::Identity);
+            Some(Value::Pointwise { attributes, operands: vec![x], compute: graph.tensor(x).data_type })
+        }
+        Attributes::Concat(concat) => Some(Value::Concat(parts(graph, operation, concat))),
+        _ => Window::of(graph, operation, port).map(Value::Window),
+    }
+}
+
+/// The tensors in memory that a concatenation joins, in order, through signals and other concatenations.
+fn parts(graph: &FinalizedGraph, operation: &Operation, concat: &Concat) -> Vec<Part> {
+    let rank = operation.result().map_or(0, |result| graph.tensor(result).dim.len());
+    let mut open = inputs_from(graph, operation, concat, &vec![0; rank]);
+    let mut parts = Vec::new();
+    while let Some((tensor, start)) = open.pop() {
+        let producer = graph.producer(tensor).map(|id| graph.operation(id));
+        match producer.map(|operation| (operation, &operation.attributes)) {
+            Some((inner, Attributes::Concat(concat))) => open.extend(inputs_from(graph, inner, concat, &start)),
+            Some((inner, Attributes::Signal(_))) => open.extend(inner.input(Port::X).map(|x| (x, start))),
+            _ => {
+                let end = start.iter().zip(&graph.tensor(tensor).dim).map(|(start, extent)| start + extent).collect();
+                parts.push(Part { tensor, start, end });
+            }
+        }
+    }
+    parts
+}
+
+/// Inputs of a concatenation and where they start, the last first.
+fn inputs_from(
+    graph: &FinalizedGraph,
+    operation: &Operation,
+    concat: &Concat,
+    start: &[i64],
+) -> Vec<(TensorId, Vec<i64>)> {
+    let axis = usize::try_from(concat.axis).unwrap_or(0);
+    let mut next = start.to_vec();
+    let mut inputs = Vec::new();
+    for tensor in operation.input_tensors() {
+        inputs.push((tensor, next.clone()));
+        next[axis] += graph.tensor(tensor).dim[axis];
+    }
+    inputs.reverse();
+    inputs
 }
 
 impl Step {
@@ -165,12 +271,25 @@ impl Step {
             _ => None,
         }
     }
+
+    /// Graph axes whose coordinate the step reads.
+    fn indexed_axes(&self) -> Vec<usize> {
+        match &self.value {
+            Value::Concat(parts) => {
+                let starts_later = |&axis: &usize| parts.iter().any(|part| part.start[axis] > 0);
+                let rank = parts.first().map_or(0, |part| part.start.len());
+                (0..rank).filter(starts_later).collect()
+            }
+            Value::Window(window) => (0..window.rank()).collect(),
+            _ => self.generated_axis().into_iter().collect(),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Graph, PointwiseMode, Tensor};
+    use crate::graph::{Graph, PointwiseMode, Signal, SignalMode, Tensor};
 
     /// `relu = relu(x)`, `sum = relu + b`, `side = exp(b)`; the names of a program's steps.
     fn names(choose: impl Fn(&FinalizedGraph) -> StageProgram) -> Vec<String> {
@@ -222,5 +341,40 @@ mod tests {
         assert_eq!(needed_for("sum::OUT_0"), ["b", "relu", "sum", "x"]);
         assert_eq!(needed_for("side::OUT_0"), ["b", "side"]);
         assert_eq!(needed_for("x"), ["x"]);
+    }
+    #[test]
+    fn nested_concatenations_are_one_choice_among_tensors_in_memory() {
+        let mut graph = Graph::new()
+            .io_data_type(DataType::Half)
+            .intermediate_data_type(DataType::Half)
+            .compute_data_type(DataType::Float);
+        let [a, b] = ["a", "b"].map(|name| graph.tensor(Tensor::new(name).row_major([2, 3, 4])));
+        let wide = graph.tensor(Tensor::new("wide").row_major([2, 5, 8]));
+        let flag = graph.tensor(Tensor::new("flag").row_major([1, 1, 1]).data_type(DataType::Int32));
+        let waited = graph.tensor(Tensor { is_virtual: true, ..Tensor::new("waited") });
+        graph.operation(Operation {
+            name: "wait".to_owned(),
+            attributes: Attributes::Signal(Signal { mode: SignalMode::Wait, value: 1 }),
+            compute_data_type: None,
+            inputs: vec![(Port::X, b), (Port::FLAG, flag)],
+            outputs: vec![(Port::Y, waited)],
+        });
+        let row = graph.concatenate("row", 2, &[a, waited]);
+        let all = graph.concatenate("all", 1, &[wide, row]);
+        graph.set_output(all);
+        let graph = graph.finalize().expect("well formed");
+        let all = id(&graph, "all::Y");
+        let program = StageProgram::of(&graph, graph.operation_ids(), None).needed_for([all].into_iter());
+        let [Step { value: Value::Concat(parts), .. }] = &program.steps[..] else { panic!("{:?}", program.steps) };
+        let names = |part: &Part| (graph.tensor(part.tensor).name.clone(), part.start.clone(), part.end.clone());
+        let expected = [
+            ("wide", vec![0, 0, 0], vec![2, 5, 8]),
+            ("a", vec![0, 5, 0], vec![2, 8, 4]),
+            ("b", vec![0, 5, 4], vec![2, 8, 8]),
+        ];
+        let expected = expected.map(|(name, start, end)| (name.to_owned(), start, end));
+        assert_eq!(parts.iter().map(names).collect::<Vec<_>>(), expected);
+        assert_eq!(program.indexed_axes(), [1, 2].into());
+        assert!(program.loads().next().is_none() && program.moved().count() == 3);
     }
 }

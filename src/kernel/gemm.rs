@@ -278,7 +278,7 @@ impl GemmKernel {
 
     /// Tensors read, in the order of [`Self::sweeps`].
     pub fn loads(&self) -> impl Iterator<Item = TensorId> {
-        self.sweeps().flat_map(|sweep| sweep.program.loads())
+        self.sweeps().flat_map(|sweep| sweep.program.reads())
     }
 
     /// Tensors stored at each point of C.

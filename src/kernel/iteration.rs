@@ -11,7 +11,7 @@ pub struct Axis {
     pub extent: i64,
     /// Whether the graph's reductions run over it.
     pub reduced: bool,
-    /// The graph axes merged into it, outermost first; exactly one if a `GEN_INDEX` or a store condition reads it.
+    /// The graph axes merged into it, outermost first; exactly one if some step reads its coordinate.
     pub graph_axes: Vec<usize>,
     /// Stride in elements of every tensor in memory; 0 where the tensor broadcasts.
     pub strides: BTreeMap<TensorId, i64>,

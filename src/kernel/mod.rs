@@ -9,17 +9,21 @@ mod gemm;
 mod iteration;
 mod launch;
 mod pointwise;
+mod window;
 
 use std::sync::Arc;
 
 pub use accumulate::{Accumulation, Combine, Finish, Map};
-pub use expr::{Register, StageProgram, Step, Value, has_integer_form};
+pub use expr::{Part, Register, StageProgram, Step, Value, has_integer_form};
 pub use gemm::{
     Coordinate, Digit, Epilogue, Fetch, GemmKernel, GemmSpace, GemmTile, MmaType, Multiply, Operand, PartialReduction,
 };
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
 pub use launch::{Launch, Parameter};
-pub use pointwise::{Access, Accumulators, CombineKernel, PointwiseKernel, ReductionKernel, Sweep};
+pub use pointwise::{
+    Access, Accumulators, CombineKernel, FlagAction, PointwiseKernel, ReductionKernel, SignalKernel, Sweep,
+};
+pub use window::{Interpolation, MAX_WINDOW_AXES, Maxima, Pool, PoolAxis, PoolFunction, SampleAxis, Window};
 
 use crate::graph::FinalizedGraph;
 
@@ -68,4 +72,6 @@ pub enum Body {
     Gemm(GemmKernel),
     /// Combination of partial results in a fixed order.
     Combine(CombineKernel),
+    /// Flags waited for and set.
+    Signal(SignalKernel),
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Accumulation, IterationSpace, Register, StageProgram};
-use crate::graph::TensorId;
+use crate::graph::{SignalMode, TensorId};
 
 /// How a thread moves the elements of one tensor that belong to its vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub struct Sweep {
     pub program: StageProgram,
     /// How each tensor in memory is accessed.
     pub access: BTreeMap<TensorId, Access>,
+    /// How the tensors that windows read around each point are accessed: in vectors of channels or element by element.
+    pub gathers: BTreeMap<TensorId, Access>,
     /// Tensors stored at each point.
     pub stores: Vec<TensorId>,
     /// Points of one vector; divides the innermost extent unless `ragged`.
@@ -112,4 +114,23 @@ pub struct CombineKernel {
     pub rows: u32,
     /// Number of reduced elements behind one result.
     pub count: i64,
+}
+
+/// What one thread does with flags in device memory, in order. A launch of its own: all work before it on the stream is
+/// done, none of the work after it has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignalKernel {
+    /// Waits and sets.
+    pub actions: Vec<FlagAction>,
+}
+
+/// One wait or set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlagAction {
+    /// Wait until the flag has the value, or give it the value.
+    pub mode: SignalMode,
+    /// The flag: an integer in device memory.
+    pub flag: TensorId,
+    /// The value.
+    pub value: i64,
 }

@@ -6,6 +6,7 @@ use super::{DeviceBuffer, DeviceContext, ExecutionPlan, Stream, VariantPack, Wor
 use crate::error::Error;
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
+use crate::reference::results;
 
 /// Byte that memory holds before a kernel writes it: NaN in every floating type, so that reading it shows.
 const POISON: u8 = 0xff;
@@ -84,7 +85,7 @@ impl DeviceTensors {
         plan.execute(&self.pack, workspace, &self.stream)
     }
 
-    /// Waits for the stream, and copies the graph's outputs back.
+    /// Waits for the stream, and copies the graph's results back ([`results`]: outputs, and flags that it sets).
     ///
     /// # Errors
     /// [`Error::Wrong`] if a kernel failed, hangs, or wrote behind the end of a tensor or of the workspace.
@@ -93,10 +94,11 @@ impl DeviceTensors {
         if let Some(workspace) = &self.workspace {
             unguarded(workspace.download(&self.stream)?, GUARD, "the workspace")?;
         }
+        let written = results(graph);
         let mut outputs = HostTensors::new();
         for (id, buffer) in &self.tensors {
             let bytes = unguarded(buffer.download(&self.stream)?, guard_byte(graph, *id), &graph.describe_tensor(*id))?;
-            if graph.producer(*id).is_some() {
+            if written.contains(id) {
                 let FinalTensor { data_type, dim, stride, .. } = graph.tensor(*id).clone();
                 outputs.insert(*id, HostTensor { data_type, dim, stride, bytes });
             }
@@ -106,7 +108,7 @@ impl DeviceTensors {
 }
 
 /// Runs a plan once with inputs of the host: allocates, poisons outputs and workspace with 0xFF, copies, executes,
-/// waits, checks that nothing was written behind a tensor's end, and copies the outputs back.
+/// waits, checks that nothing was written behind a tensor's end, and copies the results back.
 ///
 /// `inputs` holds every input of the graph, host scalars without a stated value included.
 ///

@@ -14,6 +14,7 @@
 #include "number.h"
 
 #include "async_copy.h"
+#include "flag.h"
 #include "tensor_core.h"
 
 #include "launcher.h"

@@ -90,6 +90,27 @@ __device__ __forceinline__ unsigned fw_shared_address(const void* pointer) {
 }
 #endif
 
+//@ fw_wait_flag
+#ifndef FW_EMULATOR
+// Waits until a flag that others write, also another GPU, has a value; what they wrote before is seen from then on.
+template <typename Flag>
+__device__ __forceinline__ void fw_wait_flag(const Flag* flag, long long value) {
+  while (*(const volatile Flag*)flag != value) __nanosleep(200);
+  __threadfence_system();
+}
+#endif
+
+//@ fw_set_flag
+#ifndef FW_EMULATOR
+// Writes a flag that others wait for; they see all that was written before.
+template <typename Flag>
+__device__ __forceinline__ void fw_set_flag(Flag* flag, long long value) {
+  __threadfence_system();
+  *(volatile Flag*)flag = Flag(value);
+  __threadfence_system();
+}
+#endif
+
 //@ fw_swizzled: FW_INLINE
 // Byte of a row in shared memory whose 16-byte chunks are exchanged so that eight rows of one column, or a row of
 // eight columns, lie in different banks. Rows have 32 or 64 bytes, or a multiple of 128.

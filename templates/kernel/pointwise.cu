@@ -1,5 +1,5 @@
-<# One thread, one vector. Reads function, parameters, threads, index, vectors, coordinates, sweep. -#>
-extern "C" __global__ void __launch_bounds__(${ threads }$)
+<# One thread, one vector. Reads function, parameters, threads, blocks, index, vectors, coordinates, sweep. -#>
+extern "C" __global__ void __launch_bounds__(${ threads }$<% if blocks %>, ${ blocks }$<% endif %>)
 ${ function }$(${ parameters }$) {
   const ${ index }$ vector = (${ index }$)(blockIdx.x) * ${ threads }$ + threadIdx.x;
   if (vector < ${ vectors }$) {

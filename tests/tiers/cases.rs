@@ -9,7 +9,9 @@ use fusewright::graph::{
     Attributes, DataType, Graph, Operation, Pointwise, PointwiseMode, Port, ReductionMode, Scalar, Tensor, TensorId,
 };
 
+use crate::movement_cases::movements;
 use crate::relaxed;
+use crate::resample_cases;
 
 /// One graph of the suite.
 pub(crate) struct Case {
@@ -30,6 +32,7 @@ pub(crate) fn all() -> Vec<Case> {
     matmul_types(&mut cases);
     matmul_fusions(&mut cases);
     convolutions(&mut cases);
+    movements(&mut cases);
     once_wrong(&mut cases);
     relaxed::cases(&mut cases);
     cases
@@ -272,7 +275,12 @@ fn matmul_shapes(cases: &mut Vec<Case>) {
     for layout in 0..8 {
         let columns = [layout & 1 != 0, layout & 2 != 0, layout & 4 != 0];
         push(cases, format!("mm_layout_{layout}"), plain_matmul([2, 40, 24, 36], columns));
+        let mut half = plain_matmul([2, 40, 24, 72], columns);
+        let tensors: Vec<TensorId> = half.tensor_ids().collect();
+        tensors.into_iter().for_each(|id| half.tensor_mut(id).data_type = Some(DataType::Half));
+        push(cases, format!("mm_half_layout_{layout}"), half);
     }
+    push(cases, "mm_long_k", plain_matmul([1, 33, 40, 1504], [false, true, false]));
     for (label, a_batch, b_batch) in [("a", 1, 3), ("b", 3, 1)] {
         let mut g = graph(DataType::Half);
         let a = g.tensor(Tensor::new("A").row_major([a_batch, 20, 12]));
@@ -476,5 +484,6 @@ pub(crate) fn wide() -> Vec<Case> {
     let y = g.pointwise("exp", PointwiseMode::Exp, &[x]);
     output(&mut g, y, DataType::Half);
     push(&mut cases, "wide_pointwise", g);
+    resample_cases::wide(&mut cases);
     cases
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::emulator::EmulatedKernel;
-use fusewright::graph::{FinalizedGraph, Graph};
+use fusewright::graph::{FinalizedGraph, Graph, Operation};
 use fusewright::host_tensor::HostTensors;
 use fusewright::reference::{BoundOptions, Distribution, bounds_with, compare, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
@@ -16,6 +16,40 @@ use crate::{cases, data, tier};
 /// Verdict graphs run in this tier: small ones, so that each takes well under a second.
 const VERDICT_GRAPHS: usize = 60;
 
+/// The newest chip without the matrix instructions that kernels use: cores run on plain multiply-adds.
+const VOLTA: ComputeCapability = ComputeCapability::new(7, 0);
+
+/// Cases run with every config of their engine: each way of an operand to shared memory, each operand type, each
+/// direction of a convolution, both orientations of an epilogue, reductions, packed booleans, splits of k.
+const EVERY_CONFIG: &[&str] = &[
+    "mm_f32_65x63x17",
+    "mm_layout_5",
+    "mm_half_layout_0",
+    "mm_half_layout_3",
+    "mm_half_layout_5",
+    "mm_int8_int8_int32_int8",
+    "mm_both_mainloops_two_outputs",
+    "mm_reduce_add_all",
+    "mm_reduce_amax_row",
+    "mm_boolean_output",
+    "mm_boolean_of_another_layout",
+    "mm_long_k",
+    "conv_fprop_many_channels",
+    "conv_fprop_grouped_ragged",
+    "conv_fprop_genstats",
+    "conv_dgrad_strided_dilated_rotated",
+    "conv_wgrad_scale_bias_relu",
+    "conv_wgrad_max_channel",
+];
+
+/// Cases with a core that multiply-adds compute on Volta.
+pub(crate) fn on_volta() -> Vec<(String, Graph)> {
+    let has_core = |graph: &Graph| graph.finalize().is_ok_and(|graph| graph.operations().any(Operation::is_core));
+    let taken = |graph: &Graph| pipeline::lower(graph, &Device::typical(VOLTA)).is_ok();
+    let cases = cases::all().into_iter().filter(|case| has_core(&case.graph) && taken(&case.graph));
+    cases.map(|case| (case.name, case.graph)).collect()
+}
+
 pub(crate) fn trials() -> Vec<Trial> {
     let requirement = fusewright::emulator::compiler_version().map(drop).map_err(|error| error.to_string());
     tier("emulator", requirement, "FUSEWRIGHT_REQUIRE_EMULATOR", || {
@@ -23,6 +57,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         let typical = pipeline::typical_device().capability;
         let verdicts = data::small_verdicts(VERDICT_GRAPHS);
         let graphs = suite.chain(verdicts.into_iter().map(|(name, graph)| trial(name, graph, typical)));
+        let graphs =
+            graphs.chain(on_volta().into_iter().map(|(name, graph)| trial(format!("sm_70::{name}"), graph, VOLTA)));
+        let every_config = cases::all().into_iter().filter(|case| EVERY_CONFIG.contains(&case.name.as_str()));
+        let graphs = graphs.chain(every_config.map(|case| config_trial(case.name, case.graph)));
         graphs.chain(modes::trials("emulator", run_mode)).collect()
     })
 }
@@ -33,6 +71,17 @@ fn trial(name: String, graph: Graph, capability: ComputeCapability) -> Trial {
         let kernel = EmulatedKernel::compile(&lowered.source, &cache_dir())?;
         for distribution in [Distribution::Normal, Distribution::SmallIntegers] {
             agrees(&lowered, &kernel, distribution)?;
+        }
+        Ok(())
+    })
+}
+
+/// Small-integer inputs: every config has to give the same sums.
+fn config_trial(name: String, graph: Graph) -> Trial {
+    Trial::test(format!("emulator::every_config::{name}"), move || {
+        for lowered in pipeline::lower_every_config(&graph, &pipeline::typical_device())? {
+            let kernel = EmulatedKernel::compile(&lowered.source, &cache_dir())?;
+            agrees(&lowered, &kernel, Distribution::SmallIntegers)?;
         }
         Ok(())
     })

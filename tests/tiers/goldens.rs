@@ -20,6 +20,9 @@ const GOLDENS: &[&str] = &[
     "red_split_channel",
     "mm_both_mainloops_two_outputs",
     "mm_boolean_output",
+    "conv_fprop_add_maxpool",
+    "concat_channels_fprop_scale_bias_relu",
+    "resample_maxpool_index_asymmetric",
     "mm_reduce_amax_all",
 ];
 

@@ -19,15 +19,25 @@ mod emulator;
 mod goldens;
 mod host;
 mod modes;
+mod movement_cases;
 mod nvrtc;
 mod pipeline;
 mod relaxed;
+mod resample_cases;
+mod special_values;
 
 use libtest_mimic::{Arguments, Trial};
 
 fn main() {
     let arguments = Arguments::from_args();
-    let tiers = [host::trials(), goldens::trials(), emulator::trials(), nvrtc::trials(), device::trials()];
+    let tiers = [
+        host::trials(),
+        goldens::trials(),
+        emulator::trials(),
+        special_values::trials(),
+        nvrtc::trials(),
+        device::trials(),
+    ];
     libtest_mimic::run(&arguments, tiers.into_iter().flatten().collect()).exit();
 }
 

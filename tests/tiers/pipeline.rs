@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fusewright::codegen::{Source, render};
 use fusewright::device::{ComputeCapability, Device};
-use fusewright::engine::{self, EngineConfig};
+use fusewright::engine::{self, EngineConfig, Selection};
 use fusewright::graph::{FinalizedGraph, Graph};
 
 /// A graph on its way through the pipeline.
@@ -24,6 +24,23 @@ pub(crate) fn lower(graph: &Graph, device: &Device) -> Result<Lowered, String> {
 pub(crate) fn lower_finalized(graph: Arc<FinalizedGraph>, device: &Device) -> Result<Lowered, String> {
     let selection = engine::select(&graph, device.capability).map_err(|refusal| refusal.to_string())?;
     let config = selection.candidates(device).swap_remove(0);
+    render_config(graph, &selection, config, device)
+}
+
+/// Lowers and renders every config that the engine offers for a device.
+pub(crate) fn lower_every_config(graph: &Graph, device: &Device) -> Result<Vec<Lowered>, String> {
+    let graph = Arc::new(graph.finalize().map_err(|error| error.to_string())?);
+    let selection = engine::select(&graph, device.capability).map_err(|refusal| refusal.to_string())?;
+    let configs = selection.candidates(device).into_iter();
+    configs.map(|config| render_config(graph.clone(), &selection, config, device)).collect()
+}
+
+fn render_config(
+    graph: Arc<FinalizedGraph>,
+    selection: &Selection,
+    config: EngineConfig,
+    device: &Device,
+) -> Result<Lowered, String> {
     let kernel = selection.lower(&config, device);
     let source = render(&kernel).map_err(|error| error.to_string())?;
     Ok(Lowered { graph, config, source })

@@ -12,6 +12,7 @@ use libtest_mimic::Failed;
 
 use crate::cases::{self, Case};
 use crate::device;
+use crate::resample_cases;
 
 const VOLTA: ComputeCapability = ComputeCapability::new(7, 0);
 const TURING: ComputeCapability = ComputeCapability::new(7, 5);
@@ -39,6 +40,7 @@ const CASES: &[Relaxed] = &[
     ("OP-PW7-PREC-LOGIC", HOPPER, logic_in_float),
     ("OP-GS-XTYPE-PRE", TURING, || statistics(Tensor::new("x").channels_last(IMAGE).data_type(Float))),
     ("OP-GS-XTYPE", HOPPER, || statistics(Tensor::new("x").channels_last(IMAGE).data_type(BFloat16))),
+    ("S70-G2-RES-CC", VOLTA, resample_cases::pooled),
     ("OP-GS-LAYOUT", HOPPER, || statistics(Tensor::new("x").row_major(IMAGE))),
 ];
 
@@ -154,6 +156,9 @@ pub(crate) fn every_relaxation_is_exercised() -> Result<(), Failed> {
     let mut exercised = BTreeSet::new();
     for (graph, capability) in cases.chain(verdicts) {
         exercised.extend(relaxations(&graph, capability)?);
+    }
+    for (_, graph) in crate::emulator::on_volta() {
+        exercised.extend(relaxations(&graph, VOLTA)?);
     }
     let listed = ENGINES.iter().flat_map(|engine| engine.relaxes().iter().map(|&rule| (engine.name(), rule)));
     let missing: Vec<Relaxation> =

@@ -6,6 +6,7 @@ mod compilation;
 mod defects;
 mod graphs;
 mod kernels;
+mod signals;
 
 use std::path::PathBuf;
 

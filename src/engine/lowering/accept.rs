@@ -1,6 +1,8 @@
 //! What lowering takes, whatever the engine: operations, types, layouts of results.
 
+use super::movement::{concats_are_taken, resample_is_taken};
 use super::problem::MAX_SPATIAL;
+use super::signal::signals_are_taken;
 use crate::fusion::Fusion;
 use crate::graph::{
     Attributes, Convolution, DataType, FinalTensor, FinalizedGraph, Operation, PointwiseMode, Port, TensorId,
@@ -70,6 +72,7 @@ pub(in crate::engine) const RELAXED: &[&str] = &[
     "S70-MM-G2-RED",
     "S70-MM-G2-LAYOUT",
     "S70-MM-G2-RED-ROW",
+    "S70-G2-RES-CC",
     "S70-PW-3D-DIMS",
     "S70-PW-45D-DIMS",
     "S70-PW-3D-NO-RED",
@@ -93,14 +96,21 @@ pub(in crate::engine) fn is_lowered(fusion: &Fusion) -> Result<(), String> {
     operations_are_taken(fusion)?;
     types_are_taken(fusion)?;
     outputs_are_taken(fusion)?;
-    booleans_are_taken(fusion)
+    booleans_are_taken(fusion)?;
+    concats_are_taken(fusion.graph())?;
+    signals_are_taken(fusion)
 }
 
 fn operations_are_taken(fusion: &Fusion) -> Result<(), String> {
     let graph = fusion.graph();
     for id in graph.operation_ids() {
-        if !operation_is_taken(graph, graph.operation(id)) {
+        let operation = graph.operation(id);
+        if !operation_is_taken(graph, operation) {
             return Err(format!("no kernels for {} as it stands", graph.describe_operation(id)));
+        }
+        if let Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) = &operation.attributes {
+            let refuse = |reason| format!("no kernels for {}: {reason}", graph.describe_operation(id));
+            resample_is_taken(graph, operation, resample).map_err(refuse)?;
         }
     }
     Ok(())
@@ -114,7 +124,9 @@ fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
         Attributes::Reduction(_) | Attributes::GenStats => true,
         Attributes::Matmul(_) => matmul_is_taken(graph, operation),
         Attributes::Convolution(convolution) => convolution_is_taken(graph, operation, convolution),
-        _ => false,
+        Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => true,
+        Attributes::Concat(_) | Attributes::Signal(_) => true,
+        Attributes::Other(_) => false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::pass::{accumulations, stored_result};
+use super::pass::{accumulations, stored_results};
 use super::problem::{Problem, step_of};
 use super::sweep::{Width, over};
 use crate::fusion::{Fusion, Stage};
@@ -30,8 +30,9 @@ impl EpilogueSplit {
         let depends = |&id: &OperationId| graph.operation(id).input_tensors().any(|input| derived.contains(&input));
         let epilogue: Vec<OperationId> = fusion.operations(Stage::Epilogue).collect();
         let without_core: Vec<OperationId> = epilogue.iter().copied().filter(|id| !depends(id)).collect();
-        let exposed =
-            without_core.iter().any(|&id| stored_result(graph, id).is_some() || !accumulations(graph, id).is_empty());
+        let exposed = without_core
+            .iter()
+            .any(|&id| stored_results(graph, id).next().is_some() || !accumulations(graph, id).is_empty());
         let mut wanted = BTreeSet::new();
         let mut fused = Vec::new();
         for &id in epilogue.iter().rev() {
@@ -91,7 +92,7 @@ impl EpilogueOutputs {
         let c = core_result(fusion);
         let derived = derived_from(fusion, c);
         let core = (!graph.tensor(c).is_virtual).then_some(c);
-        let results = operations.iter().filter_map(|&id| stored_result(graph, id)).filter(|id| derived.contains(id));
+        let results = operations.iter().flat_map(|&id| stored_results(graph, id)).filter(|id| derived.contains(id));
         let reduced = operations.iter().flat_map(|&id| accumulations(graph, id));
         Self {
             stores: core.into_iter().chain(results).collect(),
@@ -150,8 +151,8 @@ fn space(
     stores: &[TensorId],
     digits: &[Digit],
 ) -> IterationSpace {
-    let loads = program.loads().filter(|&id| !graph.tensor(id).is_pass_by_value);
-    let tensors: BTreeSet<TensorId> = loads.chain(stores.iter().copied()).collect();
+    let read = program.moved().filter(|&id| !graph.tensor(id).is_pass_by_value);
+    let tensors: BTreeSet<TensorId> = read.chain(stores.iter().copied()).collect();
     let axis = |digit: &Digit| Axis {
         extent: digit.extent,
         reduced: false,
@@ -172,9 +173,9 @@ fn width(
     row: i64,
     inner_digits: usize,
 ) -> Option<Width> {
-    let loads = program.loads().filter(|&id| !graph.tensor(id).is_pass_by_value);
-    let moved: Vec<TensorId> = loads.chain(stores.iter().copied()).collect();
-    let mut width = Width::choose(graph, space, &moved, stores);
+    let read = program.moved().filter(|&id| !graph.tensor(id).is_pass_by_value);
+    let moved: Vec<TensorId> = read.chain(stores.iter().copied()).collect();
+    let mut width = Width::choose(graph, space, program, &moved, stores);
     let inner = space.axes.last().map_or(1, |axis| axis.extent);
     if stores.is_empty() {
         width.vector = [4, 2, 1].into_iter().find(|vector| inner % vector == 0).unwrap_or(1);

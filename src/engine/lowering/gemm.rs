@@ -6,6 +6,7 @@ use super::pass::{
     CoreAccumulators, function_name, lower_operations, partial_regions, program_parameters, push_combine, to_u32,
 };
 use super::problem::Problem;
+use super::signal::around_signals;
 use super::sweep::span;
 use crate::device::Device;
 use crate::engine::EngineConfig;
@@ -62,6 +63,10 @@ pub(in crate::engine) fn lower(
     device: &Device,
     kernel: &mut Kernel,
 ) {
+    around_signals(fusion, kernel, |kernel| lower_core(fusion, choice, config, device, kernel));
+}
+
+fn lower_core(fusion: &Fusion, choice: &GemmChoice, config: &EngineConfig, device: &Device, kernel: &mut Kernel) {
     let problem = Problem::of(fusion).expect("the fusion has a core");
     let choice = &choice.without_empty_splits(problem.space.extents());
     let split = EpilogueSplit::new(fusion);
@@ -78,7 +83,9 @@ pub(in crate::engine) fn lower(
         }
         None => {
             let core = lowering.push_to_workspace(kernel);
-            let operations = [split.fused, split.apart].concat();
+            let mut operations = [split.fused, split.apart].concat();
+            operations.sort_unstable();
+            operations.dedup();
             lower_operations(fusion.graph(), &operations, Some(&core), config, device, kernel);
         }
     }

@@ -3,9 +3,11 @@
 mod accept;
 mod epilogue;
 mod gemm;
+mod movement;
 mod operand;
 mod pass;
 mod problem;
+mod signal;
 mod sweep;
 
 pub(super) use accept::{RELAXED, is_lowered};

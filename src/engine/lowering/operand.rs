@@ -98,10 +98,10 @@ impl Planner<'_> {
 
     /// The tensors of full size: those that decide the accesses.
     fn streams(&self) -> Vec<TensorId> {
-        let loads = || self.program.loads().filter(|&id| !self.graph.tensor(id).is_pass_by_value);
+        let moved = || self.program.moved().filter(|&id| !self.graph.tensor(id).is_pass_by_value);
         let size = |id| elements(self.graph.tensor(id));
-        let largest = loads().map(size).max().unwrap_or(1);
-        loads().filter(|&id| size(id) == largest).collect()
+        let largest = moved().map(size).max().unwrap_or(1);
+        moved().filter(|&id| size(id) == largest).collect()
     }
 
     fn coordinates(&self) -> &[Coordinate] {
@@ -118,7 +118,7 @@ impl Planner<'_> {
             axes.push(0);
         }
         let tensors: Vec<TensorId> =
-            self.program.loads().filter(|&id| !self.graph.tensor(id).is_pass_by_value).collect();
+            self.program.moved().filter(|&id| !self.graph.tensor(id).is_pass_by_value).collect();
         let axis = |&axis: &usize| Axis {
             extent: dim[axis],
             reduced: false,

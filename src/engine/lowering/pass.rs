@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::signal::around_signals;
 use super::sweep::{SweepRequest, plan};
 use crate::device::Device;
 use crate::engine::{EngineConfig, Knob};
@@ -75,7 +76,9 @@ pub(in crate::engine) fn candidates(engine: &'static str, fusion: &Fusion) -> Ve
 /// Lowers every operation of the graph.
 pub(in crate::engine) fn lower(fusion: &Fusion, config: &EngineConfig, device: &Device, kernel: &mut Kernel) {
     let operations: Vec<OperationId> = fusion.operations(Stage::Epilogue).collect();
-    lower_operations(fusion.graph(), &operations, None, config, device, kernel);
+    around_signals(fusion, kernel, |kernel| {
+        lower_operations(fusion.graph(), &operations, None, config, device, kernel);
+    });
 }
 
 /// Lowers operations that may start from a core's accumulators; the core's own result is stored with them.
@@ -113,7 +116,7 @@ fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: Option<Tenso
             }
         }
     }
-    let stored = operations.iter().copied().filter_map(|id| stored_result(graph, id));
+    let stored = operations.iter().flat_map(|&id| stored_results(graph, id));
     for tensor in core.into_iter().chain(stored) {
         let extents = &graph.tensor(tensor).dim;
         match passes.iter_mut().find(|pass| pass.extents == *extents) {
@@ -129,11 +132,11 @@ fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: Option<Tenso
     passes
 }
 
-/// The non-virtual result of a pointwise operation.
-pub(super) fn stored_result(graph: &FinalizedGraph, id: OperationId) -> Option<TensorId> {
+/// The non-virtual results of an operation that has a value at each point.
+pub(super) fn stored_results(graph: &FinalizedGraph, id: OperationId) -> impl Iterator<Item = TensorId> + '_ {
     let operation = graph.operation(id);
-    let pointwise = matches!(operation.attributes, Attributes::Pointwise(_));
-    operation.result().filter(|&tensor| pointwise && !graph.tensor(tensor).is_virtual)
+    let reduces = matches!(operation.attributes, Attributes::Reduction(_) | Attributes::GenStats);
+    operation.output_tensors().filter(move |&tensor| !reduces && !graph.tensor(tensor).is_virtual)
 }
 
 /// What an operation reduces: one value for `REDUCTION`, two for `GENSTATS`.
@@ -337,20 +340,20 @@ fn vectors_where(sweep: &Sweep, counts: impl Fn(&Axis) -> bool) -> i64 {
 
 /// Operands, then stores, then the core's accumulators; a tensor that is both operand and store appears once.
 fn sweep_parameters(sweep: &Sweep, core: Option<Parameter>) -> Vec<Parameter> {
-    let is_scalar = |id| sweep.access[&id] == crate::kernel::Access::Parameter;
-    let mut parameters = program_parameters(sweep.program.loads(), &sweep.stores, is_scalar);
+    let is_scalar = |id| sweep.access.get(&id) == Some(&crate::kernel::Access::Parameter);
+    let mut parameters = program_parameters(sweep.program.reads(), &sweep.stores, is_scalar);
     parameters.extend(core);
     parameters
 }
 
 /// Operands, then stores, each tensor once; host scalars by value.
 pub(super) fn program_parameters(
-    loads: impl Iterator<Item = TensorId>,
+    reads: impl Iterator<Item = TensorId>,
     stores: &[TensorId],
     is_scalar: impl Fn(TensorId) -> bool,
 ) -> Vec<Parameter> {
     let mut parameters: Vec<Parameter> = Vec::new();
-    for id in loads {
+    for id in reads {
         let parameter = if is_scalar(id) { Parameter::Scalar(id) } else { Parameter::Tensor(id) };
         if !parameters.contains(&parameter) {
             parameters.push(parameter);

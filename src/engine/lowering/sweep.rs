@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::pass::CoreAccumulators;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{Access, Accumulators, Axis, IterationRequest, IterationSpace, StageProgram, Sweep};
+use crate::kernel::{Access, Accumulators, Axis, IterationRequest, IterationSpace, StageProgram, Sweep, Window, step};
 
 /// Widest access of a thread, in bytes.
 const ACCESS_BYTES: i64 = 16;
+
+/// Most channels of which a thread walks the windows at once.
+const WINDOW_CHANNELS: i64 = 8;
 
 /// Packed booleans are written a byte at a time.
 const BITS: i64 = 8;
@@ -45,9 +48,11 @@ pub(super) fn plan(request: SweepRequest<'_>) -> Sweep {
         space.axes.push(single_point(&memory));
     }
     let moved: Vec<TensorId> = memory.iter().copied().filter(|id| !request.targets.contains(id)).collect();
-    let width = Width::choose(graph, &space, &moved, &request.stores);
+    let width = Width::choose(graph, &space, &request.program, &moved, &request.stores);
     let partial_sums = request.core.map_or(0, |core| core.elements.saturating_mul(core.splits.into()));
-    let wide_index = needs_wide_index(graph, &space, &memory) || partial_sums > i64::from(i32::MAX);
+    let gathered = request.program.windows().flat_map(Window::tensors);
+    let wide_index =
+        needs_wide_index(graph, &space, memory.iter().copied().chain(gathered)) || partial_sums > i64::from(i32::MAX);
     let accumulators = request.core.filter(|core| request.program.reads_accumulator(core.tensor)).map(|core| {
         let vector = space.axes.iter().rev().skip(1).all(|axis| axis.accumulators % width.vector == 0)
             && innermost(&space).accumulators == 1
@@ -67,33 +72,38 @@ pub(super) fn over(
     stores: Vec<TensorId>,
     width: Width,
 ) -> Sweep {
-    let loads = program.loads().filter(|&id| !graph.tensor(id).is_pass_by_value);
-    let moved: BTreeSet<TensorId> = loads.chain(stores.iter().copied()).collect();
+    let read = program.moved().filter(|&id| !graph.tensor(id).is_pass_by_value);
+    let moved: BTreeSet<TensorId> = read.chain(stores.iter().copied()).collect();
     let mut access: BTreeMap<TensorId, Access> =
         moved.iter().map(|&id| (id, width.access(graph, &space, id, stores.contains(&id)))).collect();
     let scalars = program.loads().filter(|&id| graph.tensor(id).is_pass_by_value);
     access.extend(scalars.map(|id| (id, Access::Parameter)));
+    let gathered = program.windows().flat_map(Window::tensors);
+    let gathers = gathered.map(|id| (id, width.gather(graph, &space, id))).collect();
     let Width { vector, ragged } = width;
-    Sweep { space, program, access, stores, vector, ragged, wide_index: false, accumulators: None }
+    Sweep { space, program, access, gathers, stores, vector, ragged, wide_index: false, accumulators: None }
 }
 
 impl SweepRequest<'_> {
     /// Device tensors touched: operands, stores and targets, each once.
     fn memory_tensors(&self) -> Vec<TensorId> {
-        let loads = self.program.loads().filter(|&id| !self.graph.tensor(id).is_pass_by_value);
+        let read = self.program.moved().filter(|&id| !self.graph.tensor(id).is_pass_by_value);
         let all: BTreeSet<TensorId> =
-            loads.chain(self.stores.iter().copied()).chain(self.targets.iter().copied()).collect();
+            read.chain(self.stores.iter().copied()).chain(self.targets.iter().copied()).collect();
         all.into_iter().collect()
     }
 
-    /// Packed booleans decide the order of the axes, else the largest tensor, results before operands.
+    /// Packed booleans decide the order of the axes, else the largest tensor, results before operands; where nothing
+    /// is moved point by point, what windows read.
     fn reference(&self, memory: &[TensorId]) -> TensorId {
         let weight = |&id: &TensorId| {
             let tensor = self.graph.tensor(id);
             let stored = self.stores.contains(&id);
             (stored && tensor.data_type == DataType::Boolean, elements(tensor), stored, std::cmp::Reverse(id))
         };
-        memory.iter().copied().max_by_key(weight).expect("a pass stores or reduces something")
+        let is_target = |id: &TensorId| self.targets.contains(id);
+        let gathered = self.program.windows().flat_map(Window::tensors).filter(|_| memory.iter().all(is_target));
+        memory.iter().copied().chain(gathered).max_by_key(weight).expect("a pass stores or reduces something")
     }
 }
 
@@ -112,10 +122,12 @@ pub(super) struct Width {
 }
 
 impl Width {
-    /// The widest vector that all the largest tensors can be moved in; packed booleans are stored by the byte.
+    /// The widest vector that all the largest tensors can be moved in, and windows be read in; packed booleans are
+    /// stored by the byte.
     pub(super) fn choose(
         graph: &FinalizedGraph,
         space: &IterationSpace,
+        program: &StageProgram,
         moved: &[TensorId],
         stores: &[TensorId],
     ) -> Self {
@@ -129,15 +141,26 @@ impl Width {
             .copied()
             .filter(|&id| elements(graph.tensor(id)) == largest && inner.strides[&id] == 1)
             .collect();
+        let gathered: Vec<TensorId> = program.windows().flat_map(Window::tensors).collect();
+        let deciding = if streams.is_empty() { &gathered } else { &streams };
         let smallest =
-            streams.iter().map(|&id| graph.tensor(id).data_type.bytes() as i64).min().unwrap_or(ACCESS_BYTES);
-        let mut vector = ACCESS_BYTES / smallest;
+            deciding.iter().map(|&id| graph.tensor(id).data_type.bytes() as i64).min().unwrap_or(ACCESS_BYTES);
+        let widest = if gathered.is_empty() { ACCESS_BYTES } else { WINDOW_CHANNELS };
+        let mut vector = (ACCESS_BYTES / smallest).min(widest);
         while vector > 1
-            && (inner.extent % vector != 0 || !streams.iter().all(|&id| is_vectorizable(graph, space, id, vector)))
+            && (inner.extent % vector != 0
+                || !streams.iter().all(|&id| is_vectorizable(graph, space, id, vector))
+                || !gathered.iter().all(|&id| holds_channel_vectors(graph, space, id, vector)))
         {
             vector /= 2;
         }
         Self { vector, ragged: false }
+    }
+
+    /// How windows read a tensor.
+    fn gather(&self, graph: &FinalizedGraph, space: &IterationSpace, id: TensorId) -> Access {
+        let in_vectors = self.vector > 1 && !self.ragged && holds_channel_vectors(graph, space, id, self.vector);
+        if in_vectors { Access::Vector } else { Access::Strided }
     }
 
     fn access(&self, graph: &FinalizedGraph, space: &IterationSpace, id: TensorId, stored: bool) -> Access {
@@ -168,13 +191,33 @@ pub(super) fn is_vectorizable(graph: &FinalizedGraph, space: &IterationSpace, id
         && tensor.alignment % access == 0
 }
 
+/// Whether the points of a vector are neighbouring channels of an image, of which every pixel starts at a multiple of the
+/// access size.
+fn holds_channel_vectors(graph: &FinalizedGraph, space: &IterationSpace, id: TensorId, vector: i64) -> bool {
+    const CHANNEL: usize = 1;
+    let tensor = graph.tensor(id);
+    let (inner, outer) = space.axes.split_last().expect("a sweep has at least one axis");
+    let parts = outer.iter().filter(|axis| axis.graph_axes == [CHANNEL]).count();
+    let access = (tensor.data_type.bytes() as i64 * vector).min(ACCESS_BYTES);
+    let is_apart = |axis: usize| axis == CHANNEL || step(tensor, axis) % vector == 0;
+    inner.graph_axes == [CHANNEL]
+        && (parts == 0 || inner.extent % vector == 0)
+        && step(tensor, CHANNEL) == 1
+        && (0..tensor.dim.len()).all(is_apart)
+        && tensor.alignment % access == 0
+}
+
 pub(super) fn elements(tensor: &FinalTensor) -> i64 {
     tensor.dim.iter().product()
 }
 
 /// Whether an offset into some tensor, or the number of points, may exceed 31 bits.
-fn needs_wide_index(graph: &FinalizedGraph, space: &IterationSpace, memory: &[TensorId]) -> bool {
-    memory.iter().any(|&id| span(graph.tensor(id)) > i64::from(i32::MAX)) || space.points() > i64::from(i32::MAX)
+fn needs_wide_index(
+    graph: &FinalizedGraph,
+    space: &IterationSpace,
+    mut memory: impl Iterator<Item = TensorId>,
+) -> bool {
+    memory.any(|id| span(graph.tensor(id)) > i64::from(i32::MAX)) || space.points() > i64::from(i32::MAX)
 }
 
 /// Elements from the first to one past the last.
@@ -185,7 +228,9 @@ pub(super) fn span(tensor: &FinalTensor) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Graph, PointwiseMode, Tensor};
+    use crate::graph::{
+        Attributes, Fraction, Graph, Operation, PaddingMode, PointwiseMode, Port, Resample, ResampleMode, Tensor,
+    };
 
     /// The sweep of `y = x + b`, and the ids of x, b and y.
     fn sweep(x: Tensor, b: Tensor, y: DataType) -> (Sweep, [TensorId; 3]) {
@@ -247,5 +292,58 @@ mod tests {
     fn offsets_beyond_31_bits_are_wide() {
         let wide = |rows| sweep(row_major([1, rows, 1 << 16]), row_major([1, 1, 1 << 16]), DataType::Half).0.wide_index;
         assert!(!wide((1 << 15) - 1) && wide((1 << 15) + 1));
+    }
+    /// The sweep of the mean over 2×2 windows of an image.
+    fn pooled(image: Tensor) -> Sweep {
+        let mut graph = Graph::new().io_data_type(DataType::Half);
+        let whole = |value| vec![Fraction::whole(value); 2];
+        let resample = Resample {
+            mode: ResampleMode::AvgpoolIncludePadding,
+            padding_mode: PaddingMode::ZeroPad,
+            window: whole(2),
+            stride: whole(2),
+            pre_padding: whole(0),
+            post_padding: whole(0),
+            generate_index: None,
+            alpha: 1.0,
+            beta: 0.0,
+        };
+        let is_channels_last = image.stride.get(1) == Some(&1);
+        let dim = [image.dim[0], image.dim[1], image.dim[2] / 2, image.dim[3] / 2];
+        let y = Tensor::new("y");
+        let y = graph.tensor(if is_channels_last { y.channels_last(dim) } else { y.row_major(dim) });
+        let x = graph.tensor(image);
+        graph.operation(Operation {
+            name: "pool".to_owned(),
+            attributes: Attributes::ResampleForward(resample),
+            compute_data_type: None,
+            inputs: vec![(Port::X, x)],
+            outputs: vec![(Port::Y, y)],
+        });
+        let graph = graph.finalize().expect("well formed");
+        let result = graph.outputs().next().expect("one output");
+        plan(SweepRequest {
+            graph: &graph,
+            extents: &graph.tensor(result).dim,
+            program: StageProgram::of(&graph, graph.operation_ids(), None),
+            stores: vec![result],
+            targets: Vec::new(),
+            core: None,
+            reduced: BTreeSet::new(),
+        })
+    }
+
+    #[test]
+    fn windows_are_read_in_vectors_of_channels_or_one_by_one() {
+        let channels_last = |channels, alignment| {
+            pooled(Tensor::new("x").channels_last([2, channels, 6, 8]).alignment(alignment)).vector
+        };
+        assert_eq!([channels_last(16, 16), channels_last(12, 16), channels_last(5, 16)], [8, 4, 1]);
+        assert_eq!(channels_last(16, 4), 2);
+        let bytes = Tensor::new("x").channels_last([2, 32, 6, 8]).data_type(DataType::Int8);
+        assert_eq!(pooled(bytes).vector, 8, "registers hold no more");
+        let rows = pooled(Tensor::new("x").row_major([2, 16, 6, 8]));
+        assert_eq!(rows.vector, 1);
+        assert!(rows.gathers.values().all(|access| *access == Access::Strided));
     }
 }

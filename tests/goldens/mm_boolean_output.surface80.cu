@@ -1,0 +1,307 @@
+// fusewright 0.1.0, engine config: surface80 tile_m=16 tile_n=64 tile_k=64 warp_m=16 warp_n=16 stages=5 fragments=1
+// t0 = input BFLOAT16 [1, 33, 24] stride [792, 24, 1]
+// t1 = input BFLOAT16 [1, 24, 64] stride [1536, 64, 1]
+// t3 = input BFLOAT16 [1, 33, 1] stride [33, 1, 1]
+// t2_matmul = MATMUL(A=t0, B=t1) compute FLOAT -> virtual FLOAT [1, 33, 64] stride [2112, 64, 1]
+// t4_cmp_gt = POINTWISE(IN_0=t2_matmul, IN_1=t3) CMP_GT compute FLOAT -> output BOOLEAN [1, 33, 64] stride [2112, 64, 1]
+
+#define FW_INLINE __device__ __forceinline__
+
+#ifndef FW_EMULATOR
+#define FW_SHARED(name) extern __shared__ __align__(1024) unsigned char name[]
+#endif
+
+#ifndef FW_EMULATOR
+__device__ __forceinline__ float fw_bf16_bits_to_f32(unsigned short bits) { return __uint_as_float(unsigned(bits) << 16); }
+__device__ __forceinline__ unsigned short fw_f32_to_bf16_bits(float x) {
+#if __CUDA_ARCH__ >= 800
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+#else
+  const unsigned u = __float_as_uint(x);
+  return x != x ? 0x7fff : (unsigned short)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+#endif
+}
+__device__ __forceinline__ unsigned fw_pack_bf16x2(float lo, float hi) {
+#if __CUDA_ARCH__ >= 800
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(hi), "f"(lo));
+  return pair;
+#else
+  return fw_f32_to_bf16_bits(lo) | unsigned(fw_f32_to_bf16_bits(hi)) << 16;
+#endif
+}
+#endif
+
+#ifndef FW_EMULATOR
+__device__ __forceinline__ unsigned fw_shared_address(const void* pointer) {
+  return (unsigned)__cvta_generic_to_shared(pointer);
+}
+#endif
+
+// Byte of a row in shared memory whose 16-byte chunks are exchanged so that eight rows of one column, or a row of
+// eight columns, lie in different banks. Rows have 32 or 64 bytes, or a multiple of 128.
+template <unsigned ROW_BYTES>
+FW_INLINE unsigned fw_phase(unsigned row) {
+  static_assert(ROW_BYTES == 32 || ROW_BYTES == 64 || ROW_BYTES % 128 == 0, "rows of lines, or whole parts of one");
+  return (ROW_BYTES == 32 ? row >> 2 & 1 : ROW_BYTES == 64 ? row >> 1 & 3 : row & 7) << 4;
+}
+template <unsigned ROW_BYTES>
+FW_INLINE unsigned fw_swizzled(unsigned row, unsigned byte) {
+  return row * ROW_BYTES + (byte ^ fw_phase<ROW_BYTES>(row));
+}
+
+#ifndef FW_EMULATOR
+// Copies 4, 8 or 16 bytes to shared memory, zeros if the predicate does not hold. Before sm_80 at once.
+template <unsigned BYTES>
+__device__ __forceinline__ void fw_cp_async(unsigned shared_address, const void* global, bool predicate) {
+#if __CUDA_ARCH__ >= 800
+  const unsigned size = predicate ? BYTES : 0;
+  if (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared_address), "l"(global), "r"(size) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address), "l"(global), "n"(BYTES), "r"(size) : "memory");
+#else
+#pragma unroll
+  for (unsigned word = 0; word < BYTES / 4; ++word) {
+    const unsigned bits = predicate ? static_cast<const unsigned*>(global)[word] : 0;
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared_address + 4 * word), "r"(bits) : "memory");
+  }
+#endif
+}
+__device__ __forceinline__ void fw_cp_async_commit() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int PENDING>
+__device__ __forceinline__ void fw_cp_async_wait() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+#endif
+}
+#endif
+
+#ifndef FW_EMULATOR
+__device__ __forceinline__ void fw_ldmatrix_x4(unsigned (&r)[4], unsigned shared_address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address));
+}
+__device__ __forceinline__ void fw_ldmatrix_x4_trans(unsigned (&r)[4], unsigned shared_address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address));
+}
+__device__ __forceinline__ void fw_ldmatrix_x4(unsigned (&r)[2], unsigned (&s)[2], unsigned shared_address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(s[0]), "=r"(s[1]) : "r"(shared_address));
+}
+__device__ __forceinline__ void fw_ldmatrix_x4_trans(unsigned (&r)[2], unsigned (&s)[2], unsigned shared_address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(s[0]), "=r"(s[1]) : "r"(shared_address));
+}
+#endif
+
+#ifndef FW_EMULATOR
+// The accumulators of a thread are PTX registers `acc0`, `acc1`, … of the kernel: declared once at its top, named by
+// number. The compiler's middle end does not see them, which halves the time of a compile.
+#define FW_ACCUMULATORS_float(count) asm volatile(".reg .f32 acc<" #count ">;")
+#define FW_ACCUMULATORS_int(count) asm volatile(".reg .s32 acc<" #count ">;")
+#define FW_ZERO(number) "mov.b32 acc" #number ", 0;"
+#define FW_CLEAR(zeros) asm volatile(zeros)
+template <int A>
+__device__ __forceinline__ void fw_take(float (&x)[4]) {
+  asm volatile("mov.b32 %0, acc%4; mov.b32 %1, acc%5; mov.b32 %2, acc%6; mov.b32 %3, acc%7;"
+               : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3));
+}
+template <int A>
+__device__ __forceinline__ void fw_take(int (&x)[4]) {
+  asm volatile("mov.b32 %0, acc%4; mov.b32 %1, acc%5; mov.b32 %2, acc%6; mov.b32 %3, acc%7;"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3));
+}
+#endif
+
+// A fragment of the accumulators, 16 rows by 8 columns, to a tile whose rows lie `PITCH` elements apart; `at` is the
+// lane's first element.
+template <int A, int PITCH, typename T>
+FW_INLINE void fw_put_rows(T* at) {
+  struct alignas(8) Pair { T x, y; };
+  T x[4];
+  fw_take<A>(x);
+  *reinterpret_cast<Pair*>(at) = {x[0], x[1]};
+  *reinterpret_cast<Pair*>(at + 8 * PITCH) = {x[2], x[3]};
+}
+
+#ifndef FW_EMULATOR
+template <int A>
+__device__ __forceinline__ void fw_mma_bf16(const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {acc%6, acc%7, acc%8, acc%9}, {%0, %1, %2, %3}, {%4, %5}, {acc%6, acc%7, acc%8, acc%9};"
+               ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3));
+}
+#endif
+
+FW_INLINE float fw_value(float x) { return x; }
+FW_INLINE float fw_to_f32(float x) { return x; }
+FW_INLINE float fw_to_f32(int x) { return float(x); }
+FW_INLINE float fw_to_f32(long long x) { return float(x); }
+
+FW_INLINE int fw_to_bool(int x) { return x != 0; }
+FW_INLINE int fw_to_bool(long long x) { return x != 0; }
+FW_INLINE int fw_to_bool(float x) { return x != 0.0f; }  // NaN is true
+FW_INLINE int fw_bit(const unsigned char* bits, long long index) { return bits[index >> 3] >> (index & 7) & 1; }
+
+struct fw_bf16 { unsigned short bits; };
+FW_INLINE float fw_value(fw_bf16 x) { return fw_bf16_bits_to_f32(x.bits); }
+FW_INLINE fw_bf16 fw_to_bf16(float x) { return {fw_f32_to_bf16_bits(x)}; }
+FW_INLINE fw_bf16 fw_to_bf16(int x) {  // what float cannot hold is cut with a sticky bit: rounding twice would be wrong
+  const bool fits = -16777216 <= x && x <= 16777216;
+  return fw_to_bf16(fits ? float(x) : float(x >> 8 | ((x & 255) != 0)) * 256.0f);
+}
+template <int N>
+struct alignas(N < 8 ? 2 * N : 16) fw_bf16_pairs { unsigned at[N / 2]; };
+template <int N>
+FW_INLINE void fw_load_vector(const fw_bf16* from, float (&values)[N]) {  // one shift or one mask an element
+  const fw_bf16_pairs<N> raw = *reinterpret_cast<const fw_bf16_pairs<N>*>(from);
+#pragma unroll
+  for (int e = 0; e < N; ++e) values[e] = __uint_as_float(e % 2 ? raw.at[e / 2] & 0xffff0000u : raw.at[e / 2] << 16);
+}
+FW_INLINE void fw_load_vector(const fw_bf16* from, float (&values)[1]) { values[0] = fw_value(*from); }
+
+// N consecutive elements, moved in accesses of up to 16 bytes.
+template <typename Storage, int N>
+struct alignas(sizeof(Storage) * N < 16 ? sizeof(Storage) * N : 16) fw_vector { Storage at[N]; };
+template <typename Storage, typename Value, int N>
+FW_INLINE void fw_load_vector(const Storage* from, Value (&values)[N]) {
+  const fw_vector<Storage, N> raw = *reinterpret_cast<const fw_vector<Storage, N>*>(from);
+#pragma unroll
+  for (int e = 0; e < N; ++e) values[e] = fw_value(raw.at[e]);
+}
+template <typename Storage, int N>
+FW_INLINE void fw_store_vector(Storage* to, const fw_vector<Storage, N>& raw) {
+  *reinterpret_cast<fw_vector<Storage, N>*>(to) = raw;
+}
+
+FW_INLINE int fw_cmp_gt(float x, float b) { return x > b; }
+FW_INLINE int fw_cmp_gt(int x, int b) { return x > b; }
+
+extern "C" __global__ void __launch_bounds__(128, 4)
+fw_matmul(const fw_bf16* __restrict__ p_t0, const fw_bf16* __restrict__ p_t1, const fw_bf16* __restrict__ p_t3, unsigned char* __restrict__ p_t4_cmp_gt) {
+  FW_SHARED(shared_bytes);
+  FW_ACCUMULATORS_float(8);
+  const unsigned shared = fw_shared_address(shared_bytes);
+  const unsigned shared_a = shared, shared_b = shared + 2048;  // tiles of stage 0
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const unsigned warp_m = warp % 1 * 16, warp_n = warp / 1 * 16;
+// neighbouring blocks share rows and columns of tiles, so that operands stay in L2
+  const unsigned block = blockIdx.x;
+  const unsigned block_m = block % 3u, block_n = block / 3u;
+  const unsigned m0 = unsigned(block_m) * 16, n0 = unsigned(block_n) * 64;
+
+  // operand A, t0: 16 bytes at a time straight to shared memory, zeros outside
+  const auto copy_a = [&](unsigned stage, unsigned k0) {
+#pragma unroll
+    for (unsigned pass = 0; pass < 1; ++pass) {
+      const unsigned i = pass * 128 + threadIdx.x;
+      const unsigned row = i / 8, piece = i % 8;
+      const unsigned m = m0 + row, k = k0 + piece * 8;
+      const unsigned o_t0 = m * 24 + k;
+      fw_cp_async<16>(shared_a + stage * 10240 + fw_swizzled<128>(row, piece * 16), p_t0 + o_t0, m < 33 && k < 24);
+    }
+  };
+
+  // operand B, t1: 16 bytes at a time straight to shared memory, zeros outside
+  const auto copy_b = [&](unsigned stage, unsigned k0) {
+#pragma unroll
+    for (unsigned pass = 0; pass < 4; ++pass) {
+      const unsigned i = pass * 128 + threadIdx.x;
+      const unsigned row = i / 8, piece = i % 8;
+      const unsigned n = n0 + piece * 8, k = k0 + row;
+      const unsigned o_t1 = k * 64 + n;
+      fw_cp_async<16>(shared_b + stage * 10240 + fw_swizzled<128>(row, piece * 16), p_t1 + o_t1, k < 24);
+    }
+  };
+
+  // where the lane's rows of fragments lie in a tile
+  const unsigned lane_a = shared_a + (warp_m + lane % 16) * 128, phase_a = fw_phase<128>(lane % 16);
+  const unsigned lane_b = shared_b + lane % 16 * 128, phase_b = fw_phase<128>(lane % 16);
+
+  // 16 elements of k: 1 fragments of 16 rows, 2 of 8 columns
+  const auto load_fragments = [&](unsigned stage, unsigned part, unsigned (&left)[1][4], unsigned (&right)[2][2]) {
+    const unsigned at_a = lane_a + stage * 10240 + (part * 32 + lane / 16 * 16 ^ phase_a);
+#pragma unroll
+    for (unsigned i = 0; i < 1; ++i) fw_ldmatrix_x4(left[i], at_a + i * 2048);
+    const unsigned at_b = lane_b + stage * 10240 + part * 2048;
+#pragma unroll
+    for (unsigned j = 0; j < 2; j += 2) fw_ldmatrix_x4_trans(right[j], right[j + 1], at_b + ((warp_n + j * 8 + lane / 16 * 8) * 2 ^ phase_b));
+  };
+  FW_CLEAR(
+    FW_ZERO(0) FW_ZERO(1) FW_ZERO(2) FW_ZERO(3) FW_ZERO(4) FW_ZERO(5) FW_ZERO(6) FW_ZERO(7));
+  const auto multiply = [&](const unsigned (&left)[1][4], const unsigned (&right)[2][2]) {
+    fw_mma_bf16<0>(left[0], right[0]);
+    fw_mma_bf16<4>(left[0], right[1]);
+  };
+  constexpr int first = 0, steps = 1;
+  unsigned stage = 1, filled = 0;  // stage 0 is multiplied after the first 4 steps
+// tiles are loaded 4 steps ahead, so the first steps only load
+#pragma unroll 1
+  for (int step = -4; step < steps; ++step) {
+    const bool fills = step + 4 < steps;
+#pragma unroll
+    for (unsigned part = 0; part < 4; ++part) {
+      if (part == 0) {
+if (fills) {
+          const unsigned k0 = unsigned(first + step + 4) * 64;
+          copy_a(filled, k0);
+        }
+      }
+      if (part == 2) {
+if (fills) {
+          const unsigned k0 = unsigned(first + step + 4) * 64;
+          copy_b(filled, k0);
+        }
+      }
+      if (step < 0) continue;
+      unsigned left[1][4], right[2][2];
+      load_fragments(stage, part, left, right);
+      multiply(left, right);
+    }
+    fw_cp_async_commit();
+    fw_cp_async_wait<3>();
+    __syncthreads();
+    stage = stage + 1 == 5 ? 0 : stage + 1;
+    filled = filled + 1 == 5 ? 0 : filled + 1;
+  }
+  fw_cp_async_wait<0>();
+  __syncthreads();
+
+  // the accumulators go through shared memory, so that the epilogue is one rolled loop with coalesced accesses
+  float* const tile_c = reinterpret_cast<float*>(shared_bytes);  // [m][n], rows padded
+  float* const lane_c = tile_c + (warp_m + lane / 4) * 72 + warp_n + lane % 4 * 2;
+  fw_put_rows<0, 72>(lane_c + 0);
+  fw_put_rows<4, 72>(lane_c + 8);
+  __syncthreads();
+
+  // epilogue fusion
+#pragma unroll 1
+  for (unsigned i = threadIdx.x; i < 128; i += 128) {
+    const unsigned line = i / 8, piece = i % 8 * 8;
+    const unsigned m = m0 + line;
+    const unsigned n = n0 + piece;
+    if (!(m < 33)) continue;
+
+    const float* const tile_at = tile_c + line * 72 + piece;
+    const unsigned o_t3 = m;
+    const unsigned o_t4_cmp_gt = m * 64 + n;
+    const float t3 = fw_value(p_t3[o_t3]);
+    float acc[8];
+    fw_load_vector(tile_at, acc);
+    unsigned w_t4_cmp_gt = 0;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const float t2_matmul = acc[e];
+      const int t4_cmp_gt = fw_cmp_gt(t2_matmul, t3);
+      w_t4_cmp_gt |= unsigned(fw_to_bool(t4_cmp_gt)) << e;
+    }
+    p_t4_cmp_gt[o_t4_cmp_gt >> 3] = (unsigned char)w_t4_cmp_gt;
+  }
+}

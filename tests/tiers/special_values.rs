@@ -1,0 +1,70 @@
+//! Windows over NaN, infinities and equal values: kernels on the emulator against the CPU engine.
+
+use std::path::PathBuf;
+
+use fusewright::emulator::EmulatedKernel;
+use fusewright::graph::{DataType, Graph, Scalar};
+use fusewright::host_tensor::HostTensors;
+use fusewright::reference::{Distribution, bounds, compare, execute, random_inputs};
+use libtest_mimic::{Failed, Trial};
+
+use crate::{cases, pipeline, tier};
+
+/// Cases with windows that overlap, in vectors and not, with and without padding.
+const CASES: &[&str] = &[
+    "resample_maxpool_index_3x3",
+    "resample_maxpool_index_ragged",
+    "resample_maxpool_index_in_padding",
+    "resample_maxpool_index_3d_channels_first",
+    "resample_avgpool_include_padding_3x3",
+    "resample_avgpool_exclude_padding_in_padding",
+    "resample_bwd_maxpool_3x3",
+    "resample_bwd_maxpool_3x3_channels_first",
+    "resample_bwd_maxpool_ragged_channels_first",
+    "resample_bwd_avgpool_exclude_padding_3d",
+    "resample_bilinear_2d",
+    "resample_bilinear_3d",
+    "conv_fprop_add_maxpool",
+    "concat_nested",
+];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let requirement = fusewright::emulator::compiler_version().map(drop).map_err(|error| error.to_string());
+    tier("emulator::special_values", requirement, "FUSEWRIGHT_REQUIRE_EMULATOR", || {
+        let chosen = cases::all().into_iter().filter(|case| CASES.contains(&case.name.as_str()));
+        chosen
+            .map(|case| Trial::test(format!("emulator::special_values::{}", case.name), move || agrees(&case.graph)))
+            .collect()
+    })
+}
+
+fn agrees(graph: &Graph) -> Result<(), Failed> {
+    let lowered = pipeline::lower(graph, &pipeline::typical_device())?;
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulator");
+    let kernel = EmulatedKernel::compile(&lowered.source, &folder)?;
+    let graph = &lowered.graph;
+    for seed in 0..4 {
+        let mut inputs = random_inputs(graph, seed, Distribution::SmallIntegers)?;
+        add_special_values(&mut inputs, seed);
+        let bounds = bounds(graph, &inputs)?;
+        let comparison = compare(graph, &execute(graph, &inputs)?, &kernel.run(graph, &inputs)?, Some(&bounds))?;
+        if !comparison.is_match() {
+            return Err(format!("seed {seed}\n{comparison}").into());
+        }
+    }
+    Ok(())
+}
+
+/// NaN and infinities among the elements of every floating tensor, more with every seed; in the last one little else.
+fn add_special_values(inputs: &mut HostTensors, seed: u64) {
+    const SPECIAL: [f64; 4] = [f64::NAN, f64::NEG_INFINITY, f64::INFINITY, f64::NEG_INFINITY];
+    let spacing = [29, 7, 3, 1][seed as usize % 4];
+    for tensor in inputs.values_mut() {
+        if matches!(tensor.data_type, DataType::Float | DataType::Half | DataType::BFloat16) {
+            for (number, position) in (0..tensor.elements()).step_by(spacing).enumerate() {
+                let value = SPECIAL[(number * 7 + number / 5) % SPECIAL.len()];
+                tensor.set(position, Scalar::Float(value));
+            }
+        }
+    }
+}
