@@ -258,6 +258,20 @@ fn scale_bias_relu(g: &mut Graph, image: TensorId, data_type: DataType) -> Tenso
     relu
 }
 
+/// The chain with operands of other dims: a factor for each image, a bias for each element.
+fn scaled_by_images(g: &mut Graph, image: TensorId) -> TensorId {
+    let dim = g.tensor_mut(image).dim.clone();
+    let factor = g.tensor(Tensor::new("factor").channels_last([dim[0], 1, 1, 1]));
+    let bias = g.tensor(Tensor::new("bias").channels_last(dim));
+    let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[image, factor]);
+    let shifted = g.pointwise("shifted", PointwiseMode::Add, &[scaled, bias]);
+    let relu = g.pointwise("relu", PointwiseMode::ReluFwd, &[shifted]);
+    for id in [scaled, shifted, relu] {
+        g.tensor_mut(id).data_type = Some(DataType::Half);
+    }
+    relu
+}
+
 fn mainloops(cases: &mut Vec<Case>) {
     for (label, stride, channels) in [("", 1, [16, 24]), ("_strided_ragged", 2, [5, 7])] {
         let layer = Layer { stride: vec![stride; 2], channels, ..Layer::small() };
@@ -271,6 +285,12 @@ fn mainloops(cases: &mut Vec<Case>) {
         }
     }
     let (mut g, id) = Layer::small().core(Direction::Forward, |g, slot, operand| match slot {
+        0 => scaled_by_images(g, operand),
+        _ => operand,
+    });
+    output(&mut g, id, DataType::Half);
+    push(cases, "conv_fprop_scaled_by_images", g);
+    let (mut g, id) = Layer::small().core(Direction::Forward, |g, slot, operand| match slot {
         0 => {
             let exponential = g.pointwise("exponential", PointwiseMode::Exp, &[operand]);
             g.tensor_mut(exponential).data_type = Some(DataType::Half);
@@ -283,6 +303,16 @@ fn mainloops(cases: &mut Vec<Case>) {
 }
 
 fn epilogues(cases: &mut Vec<Case>) {
+    for direction in DIRECTIONS {
+        let (mut g, core) = Layer::small().core(direction, |_, _, id| id);
+        let dim = g.tensor_mut(core).dim.clone();
+        let side = g.tensor(Tensor::new("side").channels_last([dim[0], dim[1], 1, 1]));
+        let root = g.pointwise("root", PointwiseMode::Exp, &[side]);
+        let sum = g.pointwise("sum", PointwiseMode::Add, &[core, root]);
+        output(&mut g, root, DataType::Half);
+        output(&mut g, sum, DataType::Half);
+        push(cases, format!("conv_{}_stored_side_input", name(direction)), g);
+    }
     for (label, groups) in [("", 1), ("_grouped", 2)] {
         for direction in DIRECTIONS {
             let layer = Layer { groups, channels: [16, 32], ..Layer::small() };

@@ -29,7 +29,7 @@ impl Engine for Surface70 {
     }
 
     fn relaxes(&self) -> &'static [&'static str] {
-        RELAXED
+        &RELAXED
     }
 
     fn accepts(&self, supported: &Supported) -> Result<(), String> {

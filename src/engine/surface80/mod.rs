@@ -7,7 +7,7 @@
 
 mod shape;
 
-use super::lowering::{RELAXED, is_lowered, lower_gemm};
+use super::lowering::{RELAXED_WITH_CORE, is_lowered, lower_gemm};
 use super::{Engine, EngineConfig};
 use crate::device::{ComputeCapability, Device};
 use crate::fusion::Fusion;
@@ -40,7 +40,7 @@ impl Engine for Surface80 {
     }
 
     fn relaxes(&self) -> &'static [&'static str] {
-        RELAXED
+        RELAXED_WITH_CORE
     }
 
     fn accepts(&self, supported: &Supported) -> Result<(), String> {
