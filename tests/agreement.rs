@@ -17,22 +17,10 @@ use fusewright::engine::{self, Decision};
 use fusewright::support::SurfaceId;
 use rayon::prelude::*;
 
-const CONVOLUTIONS: &[&str] = &["fprop", "dgrad", "wgrad"];
 const CORES: &[&str] = &["matmul", "fprop", "dgrad", "wgrad"];
 
 /// Families, a part of the decisive rule's id, and why graphs that the library accepts wait; the first row counts.
-const WAITING: &[(&[&str], &str, &str)] = &[
-    (CONVOLUTIONS, "OP-RED-OP", "AMAX and MUL beside a core: the convolution engine's reductions"),
-    (CONVOLUTIONS, "LAYOUT", "NCHW tensors: a convolution engine that reads them"),
-    (CONVOLUTIONS, "-ALIGN-", "operands that are not aligned: a convolution engine that loads element by element"),
-    (CONVOLUTIONS, "BCAST-FIRST", "operands in any order: the convolution engine's epilogue"),
-    (&["fprop"], "-CF-G2-Y", "operands in any order: the convolution engine's epilogue"),
-    (&["fprop"], "-CF-G1-GROUP", "a vector per channel before a grouped convolution: the convolution engine"),
-    (&["dgrad"], "-GROUP-NONE", "an epilogue of a grouped convolution: the convolution engine"),
-    (&["dgrad"], "-NO-CBD", "a strided and grouped convolution with an epilogue: the convolution engine"),
-    (&["wgrad"], "-CBF-G2-", "side inputs and reductions of other dims: the convolution engine's epilogue"),
-    (CORES, "-COMB-", "never: the library ignores the compute type asked for"),
-];
+const WAITING: &[(&[&str], &str, &str)] = &[(CORES, "-COMB-", "never: the library ignores the compute type asked for")];
 
 /// What we say of a graph.
 enum Ours {

@@ -408,7 +408,7 @@ fn explain_shows_stages_launches_and_source() {
     let place = Place::new();
     let file = "examples/graphs/mm_bias_gelu_bf16_m16.json";
     let parts =
-        ["core  t2_matmul = MATMUL", "g2    t4_add", "t1 = 'B' (uid 2)", "chosen surface70", "grid", "1879048192 FLOP"];
+        ["core  t2_matmul = MATMUL", "g2    t4_add", "t1 = 'B' (uid 2)", "chosen surface80", "grid", "1879048192 FLOP"];
     place.run(&["explain", file]).expect(0, &parts);
     let source = place.run(&["explain", file, "--source", "--arch", "sm_80"]).expect(0, &["__global__"]).out;
     assert!(source.starts_with("//") && !source.contains("#include"));
@@ -469,9 +469,9 @@ fn rules_are_listed_for_people_and_programs() {
         assert!(rules.iter().all(|rule| !rule[key].is_null()), "{key}");
     }
     let relaxed = |id: &str| rules.iter().find(|rule| rule["id"] == id).map(|rule| rule["relaxed_by"].clone());
-    assert_eq!(relaxed("S70-MM-G2-DIMS"), Some(json!(["surface70"])));
+    assert_eq!(relaxed("S70-MM-G2-DIMS"), Some(json!(["surface80", "surface70"])));
     assert_eq!(relaxed("S90-MM-G2-DIMS"), Some(json!([])));
-    place.run(&["rules"]).expect(0, &["[not needed by surface70]"]);
+    place.run(&["rules"]).expect(0, &["[not needed by surface70]", "[not needed by surface80, surface70]"]);
 }
 
 #[test]
