@@ -4,8 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use fusewright::compile::{Cache, Compiler, Options, Request};
 use fusewright::engine::Floor;
-use fusewright::graph::{FinalizedGraph, Graph};
-use fusewright::host_tensor::HostTensors;
+use fusewright::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, Tensor, TensorId};
+use fusewright::host_tensor::{HostTensor, HostTensors};
 use fusewright::plan::{DeviceContext, Driver, ExecutionPlan, run_on_device};
 use fusewright::reference::{BoundOptions, Distribution, bounds_with, compare, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
@@ -17,8 +17,8 @@ use crate::{cases, data, tier};
 /// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
 pub(crate) const VERDICT_GRAPHS: usize = 200;
 
-/// Multiply-adds that the CPU engine and the oracle compute in a few seconds.
-const WORK: u64 = 1 << 31;
+/// Multiply-adds that the CPU engine and the oracle compute in a few seconds; no graph of the verdict file has more.
+const WORK: u64 = 1 << 32;
 
 static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(Cache::memory_only(), Options::default()));
 
@@ -33,7 +33,11 @@ pub(crate) fn trials() -> Vec<Trial> {
         let suite = cases::all().into_iter().map(|case| (case.name, case.graph));
         let count = std::env::var("FUSEWRIGHT_VERDICT_GRAPHS").ok().and_then(|count| count.parse().ok());
         let graphs = suite.chain(verdicts(count.unwrap_or(VERDICT_GRAPHS))).map(|(name, graph)| trial(name, graph));
-        graphs.chain(modes::trials("device", run_mode)).collect()
+        let large = [
+            Trial::test("device::large::negates_five_gib", negates_five_gib),
+            Trial::test("device::large::multiplies_five_gib", multiplies_five_gib),
+        ];
+        graphs.chain(modes::trials("device", run_mode)).chain(large).collect()
     })
 }
 
@@ -41,6 +45,62 @@ pub(crate) fn trials() -> Vec<Trial> {
 pub(crate) fn verdicts(count: usize) -> Vec<(String, Graph)> {
     let small = |graph: &Graph| graph.finalize().is_ok_and(|graph| Floor::of(&graph).flops / 2 <= WORK);
     data::accepted_verdicts(count, small)
+}
+
+/// Rows and columns of a matrix of more than 2^31 elements, 5 GiB in HALF.
+const ROWS: i64 = 327_680;
+const COLUMNS: i64 = 8192;
+
+/// Offsets beyond 32 bits in a pass: every element of 5 GiB negated.
+fn negates_five_gib() -> Result<(), Failed> {
+    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    let x = graph.tensor(Tensor::new("x").row_major([1, ROWS, COLUMNS]));
+    let y = graph.pointwise("neg", PointwiseMode::Neg, &[x]);
+    graph.set_output(y);
+    let value = |position: usize| (position % 2039) as f64 - 1000.0;
+    computes(&graph, &[&value], &|position| -value(position))
+}
+
+/// Offsets beyond 32 bits in a product: a row of A picks a row of B.
+fn multiplies_five_gib() -> Result<(), Failed> {
+    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    let a = graph.tensor(Tensor::new("A").row_major([1, ROWS, COLUMNS]));
+    let b = graph.tensor(Tensor::new("B").row_major([1, COLUMNS, 8]));
+    let c = graph.matmul("mm", a, b);
+    graph.set_output(c);
+    let (columns, picked) = (COLUMNS as usize, |row: usize| row * 31 % COLUMNS as usize);
+    let pick = |position: usize| f64::from(u8::from(position % columns == picked(position / columns)));
+    let value = |position: usize| (position % 2039) as f64 - 1000.0;
+    computes(&graph, &[&pick, &value], &|position| value(picked(position / 8) * 8 + position % 8))
+}
+
+/// Runs a graph on inputs given by row-major position, and compares its only output in the same way.
+fn computes(
+    graph: &Graph,
+    inputs: &[&(dyn Fn(usize) -> f64 + Sync)],
+    expected: &(dyn Fn(usize) -> f64 + Sync),
+) -> Result<(), Failed> {
+    let context = CONTEXT.as_ref().map_err(Clone::clone)?;
+    let lowered = pipeline::lower(graph, context.device())?;
+    let plan = build(context, &lowered)?;
+    let graph = &lowered.graph;
+    let made = |id: TensorId, value: &(dyn Fn(usize) -> f64 + Sync)| {
+        let tensor = graph.tensor(id);
+        HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, value)
+    };
+    let mut named: Vec<TensorId> = graph.inputs().collect();
+    named.sort_by_key(|&id| graph.tensor(id).name.clone());
+    let mut tensors = HostTensors::new();
+    for (id, value) in named.into_iter().zip(inputs) {
+        tensors.insert(id, made(id, value)?);
+    }
+    let output = graph.outputs().next().ok_or("no output")?;
+    let actual = run_on_device(&plan, graph, &tensors)?;
+    drop(tensors);
+    if actual.get(&output) != Some(&made(output, expected)?) {
+        return Err(format!("{}: some element differs", lowered.config).into());
+    }
+    Ok(())
 }
 
 fn trial(name: String, graph: Graph) -> Trial {
