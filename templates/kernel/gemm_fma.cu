@@ -12,8 +12,8 @@ ${ function }$(${ parameters }$) {
   const unsigned thread_row = threadIdx.x / ${ fma.threads_n }$, thread_column = threadIdx.x % ${ fma.threads_n }$;
   ${ accumulator }$ sums[${ fma.thread_m }$][${ fma.thread_n }$] = {};
 <%- if splits > 1 %>
-  const ${ index }$ first = ${ index }$(blockIdx.y) * ${ tile.steps_per_split * tile.k }$;
-  const ${ index }$ last = min(first + ${ tile.steps_per_split * tile.k }$, ${ index }$(${ extents.k }$));
+  const ${ index }$ first = (${ index }$)(blockIdx.y) * ${ tile.steps_per_split * tile.k }$;
+  const ${ index }$ last = min(first + ${ tile.steps_per_split * tile.k }$, (${ index }$)(${ extents.k }$));
 <%- else %>
   constexpr ${ index }$ first = 0, last = ${ extents.k }$;
 <%- endif %>

@@ -13,4 +13,4 @@
 <%- else %>
   const unsigned block_m = block % ${ tile.count_m }$u, block_n = block / ${ tile.count_m }$u;
 <%- endif %>
-  const ${ index }$ m0 = ${ index }$(block_m) * ${ tile.m }$, n0 = ${ index }$(block_n) * ${ tile.n }$;
+  const ${ index }$ m0 = (${ index }$)(block_m) * ${ tile.m }$, n0 = (${ index }$)(block_n) * ${ tile.n }$;

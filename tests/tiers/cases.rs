@@ -3,7 +3,7 @@
 //! Small graphs that together reach every skeleton, access kind, storage type, layout and reduction shape of the
 //! engines. A case is a name and a graph; what it must compute is what the CPU engine says.
 
-use crate::convolution_cases::convolutions;
+use crate::convolution_cases::{convolutions, wide_convolutions};
 use fusewright::device::ComputeCapability;
 use fusewright::graph::{
     Attributes, DataType, Graph, Operation, Pointwise, PointwiseMode, Port, ReductionMode, Scalar, Tensor, TensorId,
@@ -484,6 +484,13 @@ pub(crate) fn wide() -> Vec<Case> {
     let y = g.pointwise("exp", PointwiseMode::Exp, &[x]);
     output(&mut g, y, DataType::Half);
     push(&mut cases, "wide_pointwise", g);
+    let mut g = graph(DataType::Half);
+    let a = g.tensor(Tensor::new("A").row_major([1, 327_680, 8192]));
+    let b = g.tensor(Tensor::new("B").row_major([1, 8192, 40]));
+    let c = g.matmul("mm", a, b);
+    output(&mut g, c, DataType::Half);
+    push(&mut cases, "wide_matmul", g);
+    wide_convolutions(&mut cases);
     resample_cases::wide(&mut cases);
     cases
 }

@@ -165,6 +165,14 @@ pub(crate) fn convolutions(cases: &mut Vec<Case>) {
     reductions(cases);
 }
 
+/// Layers whose images have more than 2^31 elements.
+pub(crate) fn wide_convolutions(cases: &mut Vec<Case>) {
+    let layer = Layer { images: 40, channels: [64, 72], input: vec![1100, 1000], stride: vec![2, 1], ..Layer::small() };
+    for direction in DIRECTIONS {
+        push(cases, format!("wide_conv_{}", name(direction)), layer.plain(direction));
+    }
+}
+
 fn shapes() -> Vec<(&'static str, Layer)> {
     let small = Layer::small;
     vec![

@@ -36,7 +36,8 @@ pub(crate) fn trials() -> Vec<Trial> {
             }
         }
         for case in cases::wide() {
-            trials.push(trial(format!("nvrtc::{}::sm_90", case.name), case.graph, (9, 0)));
+            trials.push(trial(format!("nvrtc::{}::sm_90", case.name), case.graph.clone(), (9, 0)));
+            trials.push(trial(format!("nvrtc::{}::sm_70", case.name), case.graph, (7, 0)));
         }
         for case in modes::cases() {
             trials.push(trial(format!("nvrtc::modes::{}::sm_90", case.name), case.graph, (9, 0)));
