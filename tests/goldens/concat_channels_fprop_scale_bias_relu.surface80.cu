@@ -207,7 +207,7 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict
 // neighbouring blocks share rows and columns of tiles, so that operands stay in L2
   const unsigned block = blockIdx.x;
   const unsigned block_m = block % 7u, block_n = block / 7u;
-  const unsigned m0 = unsigned(block_m) * 16, n0 = unsigned(block_n) * 64;
+  const unsigned m0 = (unsigned)(block_m) * 16, n0 = (unsigned)(block_n) * 64;
 
   // mainloop fusion of A, t8_relu_fwd: 8 elements, zero outside
   const auto operand_a = [&](unsigned m, unsigned k) -> fw_vector<fw_f16, 8> {
@@ -310,13 +310,13 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict
     for (unsigned part = 0; part < 4; ++part) {
       if (part == 0) {
 if (fills) {
-          const unsigned k0 = unsigned(first + step + 4) * 64;
+          const unsigned k0 = (unsigned)(first + step + 4) * 64;
           fetch_a(k0);
         }
       }
       if (part == 2) {
 if (fills) {
-          const unsigned k0 = unsigned(first + step + 4) * 64;
+          const unsigned k0 = (unsigned)(first + step + 4) * 64;
           copy_b(filled, k0);
         }
       }

@@ -308,7 +308,7 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t3, const fw_f16* __restrict
 // neighbouring blocks share rows and columns of tiles, so that operands stay in L2
   const unsigned block = blockIdx.x;
   const unsigned block_m = block % 6u, block_n = block / 6u;
-  const unsigned m0 = unsigned(block_m) * 16, n0 = unsigned(block_n) * 64;
+  const unsigned m0 = (unsigned)(block_m) * 16, n0 = (unsigned)(block_n) * 64;
 
   // operand A, t3: 16 bytes at a time straight to shared memory, zeros outside
   const auto copy_a = [&](unsigned stage, unsigned k0) {
@@ -375,13 +375,13 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t3, const fw_f16* __restrict
     for (unsigned part = 0; part < 4; ++part) {
       if (part == 0) {
 if (fills) {
-          const unsigned k0 = unsigned(first + step + 4) * 64;
+          const unsigned k0 = (unsigned)(first + step + 4) * 64;
           copy_a(filled, k0);
         }
       }
       if (part == 2) {
 if (fills) {
-          const unsigned k0 = unsigned(first + step + 4) * 64;
+          const unsigned k0 = (unsigned)(first + step + 4) * 64;
           copy_b(filled, k0);
         }
       }

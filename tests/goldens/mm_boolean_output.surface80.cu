@@ -195,7 +195,7 @@ fw_matmul(const fw_bf16* __restrict__ p_t0, const fw_bf16* __restrict__ p_t1, co
 // neighbouring blocks share rows and columns of tiles, so that operands stay in L2
   const unsigned block = blockIdx.x;
   const unsigned block_m = block % 3u, block_n = block / 3u;
-  const unsigned m0 = unsigned(block_m) * 16, n0 = unsigned(block_n) * 64;
+  const unsigned m0 = (unsigned)(block_m) * 16, n0 = (unsigned)(block_n) * 64;
 
   // operand A, t0: 16 bytes at a time straight to shared memory, zeros outside
   const auto copy_a = [&](unsigned stage, unsigned k0) {
@@ -250,13 +250,13 @@ fw_matmul(const fw_bf16* __restrict__ p_t0, const fw_bf16* __restrict__ p_t1, co
     for (unsigned part = 0; part < 4; ++part) {
       if (part == 0) {
 if (fills) {
-          const unsigned k0 = unsigned(first + step + 4) * 64;
+          const unsigned k0 = (unsigned)(first + step + 4) * 64;
           copy_a(filled, k0);
         }
       }
       if (part == 2) {
 if (fills) {
-          const unsigned k0 = unsigned(first + step + 4) * 64;
+          const unsigned k0 = (unsigned)(first + step + 4) * 64;
           copy_b(filled, k0);
         }
       }

@@ -229,7 +229,7 @@ fw_matmul(const fw_f16* __restrict__ p_t0, const float* __restrict__ p_t1, const
   const unsigned band = block / 10u, inside_band = block % 10u;
   const unsigned band_rows = min(5u, 5u - band * 5u);
   const unsigned block_m = band * 5u + inside_band % band_rows, block_n = inside_band / band_rows;
-  const unsigned m0 = unsigned(block_m) * 16, n0 = unsigned(block_n) * 64;
+  const unsigned m0 = (unsigned)(block_m) * 16, n0 = (unsigned)(block_n) * 64;
 
   // mainloop fusion of A, t5_relu_fwd: 2 elements, zero outside
   const auto operand_a = [&](unsigned m, unsigned k) -> fw_vector<fw_f16, 2> {
@@ -331,13 +331,13 @@ fw_matmul(const fw_f16* __restrict__ p_t0, const float* __restrict__ p_t1, const
     for (unsigned part = 0; part < 4; ++part) {
       if (part == 0) {
 if (fills) {
-          const unsigned k0 = unsigned(first + step + 4) * 64;
+          const unsigned k0 = (unsigned)(first + step + 4) * 64;
           fetch_a(k0);
         }
       }
       if (part == 2) {
 if (fills) {
-          const unsigned k0 = unsigned(first + step + 4) * 64;
+          const unsigned k0 = (unsigned)(first + step + 4) * 64;
           fetch_b(k0);
         }
       }

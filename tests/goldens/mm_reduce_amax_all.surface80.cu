@@ -233,7 +233,7 @@ fw_matmul(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict__ p_t1, fw_f
   const unsigned band = block / 10u, inside_band = block % 10u;
   const unsigned band_rows = min(5u, 5u - band * 5u);
   const unsigned block_m = band * 5u + inside_band % band_rows, block_n = inside_band / band_rows;
-  const unsigned m0 = unsigned(block_m) * 16, n0 = unsigned(block_n) * 64;
+  const unsigned m0 = (unsigned)(block_m) * 16, n0 = (unsigned)(block_n) * 64;
 
   // operand A, t0: 8 bytes at a time straight to shared memory, zeros outside
   const auto copy_a = [&](unsigned stage, unsigned k0) {
@@ -288,13 +288,13 @@ fw_matmul(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict__ p_t1, fw_f
     for (unsigned part = 0; part < 4; ++part) {
       if (part == 0) {
 if (fills) {
-          const unsigned k0 = unsigned(first + step + 4) * 64;
+          const unsigned k0 = (unsigned)(first + step + 4) * 64;
           copy_a(filled, k0);
         }
       }
       if (part == 2) {
 if (fills) {
-          const unsigned k0 = unsigned(first + step + 4) * 64;
+          const unsigned k0 = (unsigned)(first + step + 4) * 64;
           copy_b(filled, k0);
         }
       }

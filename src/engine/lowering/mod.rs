@@ -12,5 +12,6 @@ mod sweep;
 
 pub(super) use accept::{RELAXED, RELAXED_WITH_CORE, is_lowered};
 pub(super) use gemm::{GemmChoice, combination_cost, lower as lower_gemm};
+pub(super) use operand::operands_in_registers;
 pub(super) use pass::{candidates as pass_candidates, lower as lower_passes};
 pub(super) use problem::Problem;

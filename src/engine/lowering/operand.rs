@@ -21,6 +21,12 @@ pub(super) fn operand(fusion: &Fusion, problem: &Problem, slot: usize, multiply:
     planner.plan(multiply)
 }
 
+/// Which operands are evaluated a vector at a time in registers, held there while a tile is multiplied.
+pub(in crate::engine) fn operands_in_registers(fusion: &Fusion, multiply: &Multiply) -> [bool; 2] {
+    let problem = Problem::of(fusion).expect("the fusion has a core");
+    [0, 1].map(|slot| operand(fusion, &problem, slot, multiply).fetch == Fetch::Vector)
+}
+
 fn program(fusion: &Fusion, tensor: TensorId, stage: Stage) -> StageProgram {
     let graph = fusion.graph();
     match graph.producer(tensor) {

@@ -2,7 +2,7 @@
 
 use super::NAME;
 use crate::device::Device;
-use crate::engine::lowering::{GemmChoice, Problem, combination_cost};
+use crate::engine::lowering::{GemmChoice, Problem, combination_cost, operands_in_registers};
 use crate::engine::{EngineConfig, Knob};
 use crate::fusion::Fusion;
 use crate::kernel::{GemmTile, MmaType, Multiply};
@@ -48,6 +48,9 @@ const SHAPES: &[Shape] = &[
     shape([16, 64, 128], [16, 16], [5, 1], 0.3),
 ];
 
+/// Registers of a thread up to which a tile was seen not to spill.
+const REGISTERS: u32 = 240;
+
 /// Steps along k that a split does at least.
 const STEPS_PER_SPLIT: i64 = 8;
 
@@ -57,8 +60,9 @@ const EPILOGUE_STEPS: f64 = 6.0;
 /// Configs that fit the device, the cheapest first.
 pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> Vec<EngineConfig> {
     let extents = Problem::of(fusion).expect("the fusion has a core").space.extents();
+    let in_registers = operands_in_registers(fusion, &SHAPES[0].choice(operand, 1).multiply);
     let mut configs: Vec<(f64, EngineConfig)> = Vec::new();
-    for shape in SHAPES {
+    for shape in SHAPES.iter().filter(|shape| shape.registers(in_registers) <= REGISTERS) {
         let Some(stages) = fitting_stages(shape, operand, device) else { continue };
         let shape = Shape { stages, ..*shape };
         for splits in splits(&shape, operand, extents, device) {
@@ -79,6 +83,17 @@ fn fitting_stages(shape: &Shape, operand: MmaType, device: &Device) -> Option<u3
 }
 
 impl Shape {
+    /// Registers of a thread: accumulators, fragments, operands that go through registers (once as they were read, once
+    /// as they are stored), and about 48 for addresses.
+    fn registers(&self, in_registers: [bool; 2]) -> u32 {
+        const ADDRESSES: u32 = 48;
+        let threads = (self.m / self.warp_m) * (self.n / self.warp_n) * 32;
+        let held = [self.m, self.n].into_iter().zip(in_registers).filter(|(_, held)| *held);
+        let operands: u32 = held.map(|(rows, _)| rows * self.k_bytes / 4 / threads * 2).sum();
+        let fragments = self.fragments * (self.warp_m + self.warp_n) / 4;
+        self.warp_m * self.warp_n / 32 + fragments + operands + ADDRESSES
+    }
+
     fn tile(&self, operand: MmaType) -> GemmTile {
         GemmTile { m: self.m, n: self.n, k: self.k_bytes / operand.bytes() }
     }
