@@ -69,7 +69,7 @@ pub enum Body {
     /// One pass over the iteration space, reducing some of its axes.
     Reduction(ReductionKernel),
     /// Tiled matrix product with mainloop and epilogue fusion.
-    Gemm(GemmKernel),
+    Gemm(Box<GemmKernel>),
     /// Combination of partial results in a fixed order.
     Combine(CombineKernel),
     /// Flags waited for and set.

@@ -175,6 +175,7 @@ pub(crate) fn wide_convolutions(cases: &mut Vec<Case>) {
 
 fn shapes() -> Vec<(&'static str, Layer)> {
     let small = Layer::small;
+    let unpadded = || Layer { pre: vec![0, 0], post: vec![0, 0], input: vec![8, 8], ..small() };
     vec![
         ("3x3", small()),
         ("1x1", Layer { filter: vec![1, 1], pre: vec![0, 0], post: vec![0, 0], ..small() }),
@@ -225,6 +226,8 @@ fn shapes() -> Vec<(&'static str, Layer)> {
         ("grouped_ragged", Layer { groups: 3, channels: [9, 15], ..small() }),
         ("depthwise", Layer { groups: 16, channels: [16, 16], ..small() }),
         ("explicit_groups", Layer { groups: 2, explicit_groups: true, channels: [16, 48], ..small() }),
+        ("one_channel_even_filter", Layer { channels: [1, 8], filter: vec![2, 4], ..unpadded() }),
+        ("channels_first_even_filter", Layer { channels_first: true, filter: vec![2, 2], ..unpadded() }),
         ("channels_first", Layer { channels_first: true, ..small() }),
         ("filter_as_large_as_the_padded_image", Layer { filter: vec![9, 8], ..small() }),
     ]

@@ -188,7 +188,7 @@ fn relaxations(graph: &Graph, capability: ComputeCapability) -> Result<Vec<Relax
 }
 
 /// The id that reports use where rows restate a rule.
-fn reported<'a>(id: &'a str) -> &'a str {
+fn reported(id: &str) -> &str {
     let rule = catalogue().find(|rule| rule.id == id);
     match rule.map(|rule| rule.kind) {
         Some(Kind::Restated(by)) => by,

@@ -7,7 +7,8 @@ use super::problem::MAX_SPATIAL;
 use super::signal::signals_are_taken;
 use crate::fusion::Fusion;
 use crate::graph::{
-    Attributes, Convolution, DataType, FinalTensor, FinalizedGraph, Operation, PointwiseMode, Port, TensorId,
+    Attributes, Convolution, DataType, FinalTensor, FinalizedGraph, Operation, PointwiseMode, Port, Reordering,
+    TensorId,
 };
 use crate::kernel::has_integer_form;
 use crate::support::is_disjoint;
@@ -104,6 +105,7 @@ pub(in crate::engine) static RELAXED: LazyLock<Vec<&str>> = LazyLock::new(|| {
 pub(in crate::engine) fn is_lowered(fusion: &Fusion) -> Result<(), String> {
     operations_are_taken(fusion)?;
     types_are_taken(fusion)?;
+    layouts_are_taken(fusion)?;
     outputs_are_taken(fusion)?;
     booleans_are_taken(fusion)?;
     concats_are_taken(fusion.graph())?;
@@ -228,4 +230,53 @@ fn types_are_taken(fusion: &Fusion) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Elements lie where dims and strides say: neither reordered nor ragged.
+fn layouts_are_taken(fusion: &Fusion) -> Result<(), String> {
+    let graph = fusion.graph();
+    for id in graph.tensor_ids() {
+        let tensor = graph.tensor(id);
+        if tensor.reordering != Reordering::None {
+            return Err(format!("tensor {}: no kernels for reordered elements", graph.describe_tensor(id)));
+        }
+        if tensor.ragged_offset.is_some() {
+            return Err(format!("tensor {}: no kernels for ragged tensors", graph.describe_tensor(id)));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::device::ComputeCapability;
+    use crate::engine::select;
+    use crate::graph::{Graph, Tensor};
+
+    /// Whether an engine takes `A · B + bias`, the bias changed.
+    fn is_taken(change: impl Fn(&mut Tensor)) -> bool {
+        let mut graph = Graph::new()
+            .io_data_type(DataType::Half)
+            .intermediate_data_type(DataType::Float)
+            .compute_data_type(DataType::Float);
+        let a = graph.tensor(Tensor::new("A").row_major([1, 16, 8]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, 8, 32]));
+        let mut bias = Tensor::new("bias").row_major([1, 16, 32]);
+        change(&mut bias);
+        let bias = graph.tensor(bias);
+        let c = graph.matmul("mm", a, b);
+        let sum = graph.pointwise("sum", PointwiseMode::Add, &[c, bias]);
+        graph.set_output(sum);
+        select(&Arc::new(graph.finalize().expect("well formed")), ComputeCapability::SM_90).is_ok()
+    }
+
+    #[test]
+    fn reordered_tensors_are_refused_although_layouts_are_free() {
+        assert!(is_taken(|_| {}));
+        assert!(is_taken(|bias| bias.stride = vec![512, 1, 16]));
+        assert!(!is_taken(|bias| bias.reordering = Reordering::F16x16));
+    }
 }

@@ -249,3 +249,76 @@ pub(super) fn reduced_count(problem: &Problem, reduction: &PartialReduction) -> 
     let [b, m, n, _] = problem.space.extents();
     [b, m, n].into_iter().zip(reduction.reduced).filter(|(_, reduced)| *reduced).map(|(extent, _)| extent).product()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::graph::{Convolution, ConvolutionDirection, Graph, PointwiseMode, ReductionMode, Tensor};
+
+    const TILE: GemmTile = GemmTile { m: 64, n: 64, k: 32 };
+
+    fn matmul() -> (Graph, TensorId) {
+        let mut graph = Graph::new()
+            .io_data_type(DataType::Half)
+            .intermediate_data_type(DataType::Float)
+            .compute_data_type(DataType::Float);
+        let a = graph.tensor(Tensor::new("A").row_major([1, 8, 4]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, 4, 16]));
+        let c = graph.matmul("mm", a, b);
+        (graph, c)
+    }
+
+    fn fusion(graph: &Graph) -> Fusion {
+        crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a core")
+    }
+
+    #[test]
+    fn operations_beside_the_core_stand_apart_only_if_they_are_stored() {
+        for stored in [false, true] {
+            let (mut graph, c) = matmul();
+            let x = graph.tensor(Tensor::new("x").row_major([1, 1, 16]));
+            let side = graph.pointwise("side", PointwiseMode::Exp, &[x]);
+            let sum = graph.pointwise("sum", PointwiseMode::Add, &[c, side]);
+            graph.set_output(sum);
+            if stored {
+                graph.set_output(side);
+            }
+            let split = EpilogueSplit::new(&fusion(&graph));
+            assert_eq!((split.fused.len(), split.apart.len()), (2, usize::from(stored)));
+        }
+    }
+
+    #[test]
+    fn packed_booleans_decide_how_threads_step() {
+        let (mut graph, c) = matmul();
+        let mask = graph.pointwise("mask", PointwiseMode::CmpGt, &[c, c]);
+        graph.set_output(mask).data_type = Some(DataType::Boolean);
+        graph.tensor_mut(mask).stride = vec![128, 1, 8];
+        let fusion = fusion(&graph);
+        let stores: Vec<TensorId> = fusion.graph().outputs().collect();
+        assert!(!along_n(fusion.graph(), &Problem::of(&fusion).expect("a core"), &stores, stores[0]));
+    }
+
+    /// Whether a reduction of a convolution's result to these dims is done where the tiles are.
+    fn is_fused(target: [i64; 4]) -> bool {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let x = graph.tensor(Tensor::new("x").channels_last([2, 8, 5, 5]));
+        let w = graph.tensor(Tensor::new("w").channels_last([16, 8, 1, 1]));
+        let y = graph.convolution("conv", Convolution::new(ConvolutionDirection::Forward, 2), [x, w]);
+        graph.set_output(y);
+        let sum = graph.reduction("sum", ReductionMode::Add, y, target);
+        graph.set_output(sum).data_type = Some(DataType::Float);
+        let fusion = fusion(&graph);
+        let operations = EpilogueSplit::new(&fusion).fused;
+        let problem = Problem::of(&fusion).expect("a core");
+        fused(&fusion, &problem, &operations, TILE, Register::Float, true).is_some()
+    }
+
+    #[test]
+    fn reductions_that_keep_a_part_of_the_pixels_index_follow_in_a_pass() {
+        assert!(is_fused([1, 16, 1, 1]) && is_fused([1, 1, 1, 1]) && is_fused([2, 1, 5, 5]));
+        assert!(!is_fused([2, 1, 1, 1]) && !is_fused([2, 16, 1, 1]) && !is_fused([1, 16, 5, 1]));
+    }
+}

@@ -149,7 +149,7 @@ impl Lowering<'_> {
             .flat_map(|reduction| partial_regions(kernel, 1, reduction.splits * reduction.kept))
             .collect();
         let launch = self.launch(&gemm, &partials, kernel);
-        kernel.functions.push(Function { launch, body: Body::Gemm(gemm) });
+        kernel.functions.push(Function { launch, body: Body::Gemm(Box::new(gemm)) });
         for (reduction, partial) in reductions.iter().zip(partials) {
             self.push_combination(reduction, partial, kernel);
         }
@@ -174,7 +174,7 @@ impl Lowering<'_> {
         let strides = self.workspace_strides();
         let gemm = GemmKernel { along_n: true, ..self.gemm(Epilogue::Workspace { strides }) };
         let launch = self.launch(&gemm, &[parameter], kernel);
-        kernel.functions.push(Function { launch, body: Body::Gemm(gemm) });
+        kernel.functions.push(Function { launch, body: Body::Gemm(Box::new(gemm)) });
         let tensor = core_result(self.fusion);
         let rank = self.graph().tensor(tensor).dim.len();
         let strides = (0..rank).map(|axis| self.axis_stride(axis, strides)).collect();
@@ -192,7 +192,7 @@ impl Lowering<'_> {
     /// Whether the batch digit and a digit of this index count along the same axis of C.
     fn shares_axis(&self, digits: &[crate::kernel::Digit]) -> bool {
         let axis = |digit: &crate::kernel::Digit| self.problem.axis_of(digit.name);
-        let batch = self.problem.space.b.iter().next().and_then(axis);
+        let batch = self.problem.space.b.first().and_then(axis);
         batch.is_some() && digits.iter().any(|digit| axis(digit) == batch)
     }
 

@@ -70,7 +70,8 @@ impl Planner<'_> {
         Operand { tensor: self.tensor, sweep, coordinates, fetch, along_k }
     }
 
-    /// Vectors along a graph axis, if the axis and every large tensor allow them. What `mma` reads with m or n
+    /// Vectors along a graph axis, if every large tensor allows them and each starts at a multiple of its length: the
+    /// coordinate's other digits (of a window, of groups) must step by multiples, too. What `mma` reads with m or n
     /// contiguous has to have 16 bits (`ldmatrix.trans`).
     fn vectors(&self, axis: usize, mma: MmaType) -> Option<Operand> {
         let along_k = self.runs_along_k(axis);
@@ -81,12 +82,15 @@ impl Planner<'_> {
         let (space, coordinates) = self.space(Some(axis));
         let streams = self.streams();
         let extent = self.digit_extent(axis)?;
+        let (_, outer_terms) = self.coordinates()[axis].terms.split_last()?;
         let fits = |&vector: &i64| {
-            extent % vector == 0 && streams.iter().all(|&id| is_vectorizable(self.graph, &space, id, vector))
+            extent % vector == 0
+                && vector * size >= ASYNC_BYTES
+                && outer_terms.iter().all(|term| term.1 % vector == 0)
+                && streams.iter().all(|&id| is_vectorizable(self.graph, &space, id, vector))
         };
         let vector = [16, 8, 4, 2].into_iter().filter(|vector| vector * size <= ACCESS_BYTES).find(fits)?;
-        let plain = self.is_plain(mma) && vector * size >= ASYNC_BYTES;
-        let fetch = if plain { Fetch::Async } else { Fetch::Vector };
+        let fetch = if self.is_plain(mma) { Fetch::Async } else { Fetch::Vector };
         Some(self.operand(space, coordinates, fetch, vector, along_k))
     }
 

@@ -95,3 +95,45 @@ fn accumulator(fusion: &Fusion) -> Register {
     let core = fusion.core().expect("the fusion has a core");
     Register::of(fusion.graph().compute_type(core))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::device::ComputeCapability;
+    use crate::graph::{DataType, Graph, Tensor};
+
+    fn fusion([m, n, k]: [i64; 3]) -> Fusion {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let a = graph.tensor(Tensor::new("A").row_major([1, m, k]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, k, n]));
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul")
+    }
+
+    fn first(extents: [i64; 3], capability: ComputeCapability) -> EngineConfig {
+        candidates(&fusion(extents), &Device::typical(capability)).swap_remove(0)
+    }
+
+    #[test]
+    fn large_problems_take_large_tiles_and_few_rows_small_ones() {
+        assert_eq!(first([8192, 8192, 64], ComputeCapability::SM_90).knob(Knob::TileM, 0), 128);
+        assert_eq!(first([16, 2048, 64], ComputeCapability::SM_90).knob(Knob::TileM, 0), 32);
+    }
+
+    #[test]
+    fn few_tiles_split_a_long_sum() {
+        let splits = |extents| first(extents, ComputeCapability::SM_90).knob(Knob::SplitK, 1);
+        assert_eq!(splits([4096, 4096, 4096]), 1);
+        assert_eq!(splits([64, 64, 64]), 1);
+        assert!(splits([64, 64, 100_000]) > 16);
+    }
+
+    #[test]
+    fn a_tile_has_to_fit_shared_memory() {
+        let turing = ComputeCapability::new(7, 5);
+        assert!(candidates(&fusion([4096; 3]), &Device::typical(turing)).iter().all(|c| c.knob(Knob::TileM, 0) < 128));
+    }
+}

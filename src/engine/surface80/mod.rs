@@ -100,3 +100,43 @@ fn operand_type(fusion: &Fusion, capability: ComputeCapability, tf32_is_off: boo
     }
     Ok(operand)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::graph::{Graph, Tensor};
+
+    fn chosen(types: [DataType; 2], compute: DataType, capability: (u32, u32)) -> Result<MmaType, String> {
+        let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(compute);
+        let a = graph.tensor(Tensor::new("A").row_major([1, 8, 8]).data_type(types[0]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, 8, 8]).data_type(types[1]));
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        let fusion = crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
+        operand_type(&fusion, ComputeCapability::new(capability.0, capability.1), false)
+    }
+
+    #[test]
+    fn operands_are_multiplied_in_a_type_that_holds_both() {
+        use DataType as T;
+        let on_ampere = |a, b| chosen([a, b], T::Float, (8, 0)).ok();
+        assert_eq!(on_ampere(T::Half, T::Half), Some(MmaType::F16));
+        assert_eq!(on_ampere(T::Fp8E4M3, T::Fp8E5M2), Some(MmaType::F16));
+        assert_eq!(on_ampere(T::BFloat16, T::Fp8E5M2), Some(MmaType::Bf16));
+        assert_eq!(on_ampere(T::BFloat16, T::Half), Some(MmaType::Tf32));
+        assert_eq!(on_ampere(T::Half, T::Float), Some(MmaType::Tf32));
+        assert_eq!(on_ampere(T::Half, T::Int8), None);
+        assert_eq!(chosen([T::Int8, T::Int8], T::Int32, (7, 5)), Ok(MmaType::S8));
+    }
+
+    #[test]
+    fn chips_without_the_instruction_are_passed_over() {
+        use DataType as T;
+        assert!(chosen([T::Half, T::Half], T::Float, (7, 0)).is_err());
+        assert!(chosen([T::Half, T::Half], T::Float, (7, 5)).is_ok());
+        assert!(chosen([T::BFloat16, T::BFloat16], T::Float, (7, 5)).is_err());
+        assert!(chosen([T::Float, T::Float], T::Float, (7, 5)).is_err());
+    }
+}

@@ -171,3 +171,69 @@ fn cost(shape: &Shape, operand: MmaType, extents: [i64; 4], splits: u32, device:
     let combination = if splits > 1 { combination_cost(extents, splits, device) } else { 0.0 };
     waves * (steps * step + epilogue) + combination
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::device::ComputeCapability;
+    use crate::graph::{DataType, Graph, PointwiseMode, Tensor};
+
+    /// `A · B`, or `exp(A) · B`.
+    fn fusion([m, n, k]: [i64; 3], evaluated: bool) -> Fusion {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let mut a = graph.tensor(Tensor::new("A").row_major([1, m, k]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, k, n]));
+        if evaluated {
+            a = graph.pointwise("exp", PointwiseMode::Exp, &[a]);
+            graph.tensor_mut(a).data_type = Some(DataType::Half);
+        }
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul")
+    }
+
+    fn configs(extents: [i64; 3], evaluated: bool, capability: (u32, u32)) -> Vec<EngineConfig> {
+        let device = Device::typical(ComputeCapability::new(capability.0, capability.1));
+        candidates(&fusion(extents, evaluated), MmaType::F16, &device)
+    }
+
+    #[test]
+    fn large_problems_take_the_largest_tile_and_few_rows_a_flat_one() {
+        let first = |extents| configs(extents, false, (9, 0)).swap_remove(0);
+        let area = |config: &EngineConfig| config.knob(Knob::TileM, 0) * config.knob(Knob::TileN, 0);
+        assert_eq!(area(&first([8192, 8192, 8192])), 128 * 256);
+        assert_eq!(first([16, 14336, 4096]).knob(Knob::TileM, 0), 16);
+    }
+
+    #[test]
+    fn few_tiles_split_a_long_sum() {
+        let first = configs([128, 128, 100_000], false, (9, 0)).swap_remove(0);
+        assert!(first.knob(Knob::SplitK, 1) > 16, "{first}");
+    }
+
+    #[test]
+    fn what_is_held_in_registers_leaves_no_room_for_the_largest_tile() {
+        let largest = |evaluated| {
+            let all = configs([8192; 3], evaluated, (9, 0));
+            all.iter().map(|config| config.knob(Knob::TileM, 0) * config.knob(Knob::TileN, 0)).max()
+        };
+        assert_eq!((largest(false), largest(true)), (Some(128 * 256), Some(128 * 128)));
+    }
+
+    #[test]
+    fn every_config_fits_the_chip_and_is_read_back() {
+        for capability in [(7, 5), (8, 0), (8, 6), (9, 0)] {
+            let device = Device::typical(ComputeCapability::new(capability.0, capability.1));
+            let all = configs([4096; 3], false, capability);
+            assert!(!all.is_empty());
+            for config in all {
+                let choice = choice(&config, MmaType::F16);
+                let bytes = choice.mainloop_bytes().max(choice.epilogue_bytes(true, 1));
+                assert!(bytes <= device.shared_bytes_per_block, "{config} on {}", device.name);
+                assert_eq!(choice.tile.m, config.knob(Knob::TileM, 0));
+            }
+        }
+    }
+}
