@@ -8,7 +8,7 @@ use super::names;
 use super::sections::Used;
 use super::sweep::{SweepText, index_type};
 use crate::graph::FinalizedGraph;
-use crate::kernel::{Fetch, GemmKernel, MmaType, Multiply, Register};
+use crate::kernel::{GemmKernel, MmaType, Multiply, Register};
 
 /// Rows of tiles that blocks walk before they step to the next column: their operands stay in L2 together.
 const RASTER: i64 = 8;
@@ -109,14 +109,14 @@ struct ProductText {
     offset: u32,
 }
 
-pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel, shared_bytes: u32) -> GemmText {
+pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel) -> GemmText {
     used.add("FW_SHARED");
     let [_, m, n, k] = kernel.space.extents();
     let operands = [0, 1].map(|slot| gemm_operand::operand(graph, used, kernel, slot));
     let (epilogue, sweep) = gemm_epilogue::epilogue(graph, used, kernel);
     GemmText {
         threads: kernel.multiply.threads(kernel.tile),
-        blocks: blocks(kernel, shared_bytes),
+        blocks: kernel.blocks,
         index: index_type(kernel.wide_index),
         accumulator: names::register_type(kernel.multiply.accumulator()),
         extents: ExtentsText { m, n, k },
@@ -128,30 +128,6 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel,
         epilogue,
         sweep,
     }
-}
-
-/// Blocks that share a multiprocessor, as far as shared memory lets them and their registers suffice: those of
-/// accumulators and fragments, and about 40 for addresses.
-fn blocks(kernel: &GemmKernel, shared_bytes: u32) -> u32 {
-    const ADDRESSES: u32 = 40;
-    const SHARED_OF_A_MULTIPROCESSOR: u32 = 227 << 10;
-    match kernel.multiply {
-        Multiply::Fma { .. } => 2,
-        Multiply::Mma { warp_m, warp_n, fragments, .. } => {
-            let of_fragments = fragments * (warp_m / 4 + warp_n / 4);
-            let registers = (warp_m * warp_n / 32 + of_fragments + of_operands(kernel) + ADDRESSES).next_multiple_of(8);
-            let by_registers = 65536 / (registers * kernel.multiply.threads(kernel.tile));
-            by_registers.min(SHARED_OF_A_MULTIPROCESSOR / (shared_bytes + 1024)).clamp(1, 4)
-        }
-    }
-}
-
-/// Registers of operands on their way through them: as they were read, and as they are stored.
-fn of_operands(kernel: &GemmKernel) -> u32 {
-    let bytes = gemm_operand::stage_bytes(kernel) / (kernel.tile.m + kernel.tile.n);
-    let rows = [(&kernel.a, kernel.tile.m), (&kernel.b, kernel.tile.n)];
-    let held = rows.into_iter().filter(|(operand, _)| operand.fetch == Fetch::Vector);
-    held.map(|(_, rows)| rows * bytes / 4 / kernel.multiply.threads(kernel.tile) * 2).sum()
 }
 
 fn tile(kernel: &GemmKernel) -> TileText {

@@ -7,7 +7,7 @@ use super::names;
 use super::sections::Used;
 use super::sweep::{SweepSpeller, SweepText, accumulated_in_float, index_type, mapped, sum, term};
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Epilogue, GemmKernel, PartialReduction, Sweep};
+use crate::kernel::{Epilogue, GemmKernel, PartialReduction, Sweep, reduced_values};
 
 /// What `epilogue/tile.cuh` reads beside the sweep.
 #[derive(Default, Serialize)]
@@ -73,7 +73,7 @@ fn fused(
     digits: &[&'static str],
     reductions: &[PartialReduction],
 ) -> (EpilogueText, SweepText) {
-    let sources = sources(reductions);
+    let sources = reduced_values(reductions.iter().map(|reduction| &reduction.accumulation));
     let names = digits.iter().map(|&name| name.to_owned()).collect();
     let accumulations: Vec<_> = reductions.iter().map(|reduction| reduction.accumulation).collect();
     let mut speller = SweepSpeller::new(graph, used, sweep, &accumulations).with_names(names);
@@ -92,14 +92,6 @@ fn fused(
         reductions: reductions.iter().map(|reduction| partial(used, kernel, reduction, &sources)).collect(),
     };
     (record, text)
-}
-
-/// The values that reductions start from, each once.
-fn sources(reductions: &[PartialReduction]) -> Vec<TensorId> {
-    let mut sources: Vec<TensorId> = reductions.iter().map(|reduction| reduction.accumulation.source).collect();
-    sources.sort_unstable();
-    sources.dedup();
-    sources
 }
 
 fn tile_at(kernel: &GemmKernel) -> String {

@@ -112,7 +112,7 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
                 Multiply::Fma { .. } => "gemm_fma.cu",
                 Multiply::Mma { .. } => "gemm_mma.cu",
             };
-            fill(template, name, parameters, gemm::gemm(graph, used, body, function.launch.shared_bytes))
+            fill(template, name, parameters, gemm::gemm(graph, used, body))
         }
     }
 }

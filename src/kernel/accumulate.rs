@@ -1,5 +1,7 @@
 //! Reductions as map, combine and finish: the same three steps in a mainloop, across threads and across blocks.
 
+use std::collections::BTreeSet;
+
 use crate::graph::{ReductionMode, TensorId};
 
 /// What is done to a value before it is combined.
@@ -52,6 +54,12 @@ pub struct Accumulation {
     pub combine: Combine,
     /// After combining.
     pub finish: Finish,
+}
+
+/// The values that reductions start from, each once, in order.
+pub fn reduced_values<'a>(accumulations: impl Iterator<Item = &'a Accumulation>) -> Vec<TensorId> {
+    let values: BTreeSet<TensorId> = accumulations.map(|accumulation| accumulation.source).collect();
+    values.into_iter().collect()
 }
 
 impl Accumulation {

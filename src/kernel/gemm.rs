@@ -253,6 +253,8 @@ pub struct GemmKernel {
     pub along_n: bool,
     /// Number of parts into which k is cut; more than one go to the workspace.
     pub splits: u32,
+    /// Blocks that share a multiprocessor: the compiler's bound on registers.
+    pub blocks: u32,
     /// Whether indices and offsets need 64 bits.
     pub wide_index: bool,
 }

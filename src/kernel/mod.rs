@@ -13,7 +13,7 @@ mod window;
 
 use std::sync::Arc;
 
-pub use accumulate::{Accumulation, Combine, Finish, Map};
+pub use accumulate::{Accumulation, Combine, Finish, Map, reduced_values};
 pub use expr::{Part, Register, StageProgram, Step, Value, has_integer_form};
 pub use gemm::{
     Coordinate, Digit, Epilogue, Fetch, GemmKernel, GemmSpace, GemmTile, MmaType, Multiply, Operand, PartialReduction,

@@ -13,7 +13,8 @@ use crate::engine::EngineConfig;
 use crate::fusion::Fusion;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{
-    Body, Epilogue, Function, GemmKernel, GemmTile, Kernel, Launch, Multiply, Parameter, PartialReduction, Register,
+    Body, Epilogue, Fetch, Function, GemmKernel, GemmTile, Kernel, Launch, Multiply, Parameter, PartialReduction,
+    Register, reduced_values,
 };
 
 /// Room for the totals of a block's warps.
@@ -73,8 +74,9 @@ fn lower_core(fusion: &Fusion, choice: &GemmChoice, config: &EngineConfig, devic
     let register = choice.multiply.accumulator();
     let outputs = EpilogueOutputs::new(fusion, &split.fused);
     let along_n = along_n(fusion.graph(), &problem, &outputs.stores, core_result(fusion));
-    let lowering = Lowering { fusion, problem: &problem, choice, along_n };
-    let fits = choice.epilogue_bytes(along_n, reduced_values(&outputs)) <= device.shared_bytes_per_block;
+    let lowering = Lowering { fusion, problem: &problem, choice, device, along_n };
+    let fits = choice.epilogue_bytes(along_n, reduced_values(outputs.accumulations.iter()).len())
+        <= device.shared_bytes_per_block;
     let fused = fused(fusion, &problem, &split.fused, choice.tile, register, along_n).filter(|_| fits);
     match fused.filter(|_| choice.splits == 1) {
         Some(epilogue) => {
@@ -91,18 +93,11 @@ fn lower_core(fusion: &Fusion, choice: &GemmChoice, config: &EngineConfig, devic
     }
 }
 
-/// Number of values that reductions start from.
-fn reduced_values(outputs: &EpilogueOutputs) -> usize {
-    let mut sources: Vec<_> = outputs.accumulations.iter().map(|accumulation| accumulation.source).collect();
-    sources.sort_unstable();
-    sources.dedup();
-    sources.len()
-}
-
 struct Lowering<'a> {
     fusion: &'a Fusion,
     problem: &'a Problem,
     choice: &'a GemmChoice,
+    device: &'a Device,
     along_n: bool,
 }
 
@@ -122,6 +117,7 @@ impl Lowering<'_> {
             epilogue,
             along_n: self.along_n,
             splits,
+            blocks: 1,
             wide_index: self.is_wide(),
         };
         for sweep in gemm.sweeps_mut() {
@@ -141,7 +137,7 @@ impl Lowering<'_> {
 
     /// The product with its epilogue, and a combination for each reduction.
     fn push_fused(&self, epilogue: Epilogue, kernel: &mut Kernel) {
-        let gemm = self.gemm(epilogue);
+        let mut gemm = self.gemm(epilogue);
         let Epilogue::Fused { reductions, .. } = &gemm.epilogue else { return };
         let reductions = reductions.clone();
         let partials: Vec<Parameter> = reductions
@@ -149,6 +145,7 @@ impl Lowering<'_> {
             .flat_map(|reduction| partial_regions(kernel, 1, reduction.splits * reduction.kept))
             .collect();
         let launch = self.launch(&gemm, &partials, kernel);
+        gemm.blocks = self.blocks(&gemm, launch.shared_bytes);
         kernel.functions.push(Function { launch, body: Body::Gemm(Box::new(gemm)) });
         for (reduction, partial) in reductions.iter().zip(partials) {
             self.push_combination(reduction, partial, kernel);
@@ -172,8 +169,9 @@ impl Lowering<'_> {
         };
         let parameter = Parameter::Accumulators { offset, is_integer: register == Register::Int };
         let strides = self.workspace_strides();
-        let gemm = GemmKernel { along_n: true, ..self.gemm(Epilogue::Workspace { strides }) };
+        let mut gemm = GemmKernel { along_n: true, ..self.gemm(Epilogue::Workspace { strides }) };
         let launch = self.launch(&gemm, &[parameter], kernel);
+        gemm.blocks = self.blocks(&gemm, launch.shared_bytes);
         kernel.functions.push(Function { launch, body: Body::Gemm(Box::new(gemm)) });
         let tensor = core_result(self.fusion);
         let rank = self.graph().tensor(tensor).dim.len();
@@ -219,10 +217,8 @@ impl Lowering<'_> {
         parameters.extend(workspace);
         let epilogue = match &gemm.epilogue {
             Epilogue::Fused { reductions, .. } => {
-                let mut sources: Vec<_> = reductions.iter().map(|r| r.accumulation.source).collect();
-                sources.sort_unstable();
-                sources.dedup();
-                choice.epilogue_bytes(self.along_n, sources.len())
+                let values = reduced_values(reductions.iter().map(|reduction| &reduction.accumulation));
+                choice.epilogue_bytes(self.along_n, values.len())
             }
             Epilogue::Workspace { .. } => choice.epilogue_bytes(true, 1),
         };
@@ -236,6 +232,23 @@ impl Lowering<'_> {
         }
     }
 
+    /// Blocks that share a multiprocessor, as far as shared memory lets them and their registers suffice: those of
+    /// accumulators and fragments, of operands on their way through registers (as they were read, and as they are
+    /// stored), and about 40 for addresses (seen in compiled tiles).
+    fn blocks(&self, gemm: &GemmKernel, shared_bytes: u32) -> u32 {
+        const ADDRESSES: u32 = 40;
+        const REGISTERS_OF_A_MULTIPROCESSOR: u32 = 65536;
+        let Multiply::Mma { operand, warp_m, warp_n, fragments, .. } = gemm.multiply else { return 2 };
+        let threads = gemm.multiply.threads(gemm.tile);
+        let row = gemm.tile.k * operand.bytes();
+        let held = [(&gemm.a, gemm.tile.m), (&gemm.b, gemm.tile.n)];
+        let held = held.into_iter().filter(|(operand, _)| operand.fetch == Fetch::Vector);
+        let operands: u32 = held.map(|(_, rows)| rows * row / 4 / threads * 2).sum();
+        let registers = warp_m * warp_n / 32 + fragments * (warp_m + warp_n) / 4 + operands + ADDRESSES;
+        let by_registers = REGISTERS_OF_A_MULTIPROCESSOR / (registers.next_multiple_of(8) * threads);
+        by_registers.min(self.device.shared_bytes_per_block / (shared_bytes + 1024)).clamp(1, 4)
+    }
+
     fn skeleton(&self) -> &'static str {
         use crate::fusion::Pattern as P;
         match self.fusion.pattern() {
@@ -247,8 +260,8 @@ impl Lowering<'_> {
     }
 }
 
-/// Time of a combination of partial sums in steps of a mainloop (about 0.15 µs): launch, then every partial sum written
-/// and read once.
+/// Time of a combination of partial sums in steps of a mainloop: launch, then every partial sum written and read once.
+/// A step of 128×128×64 bytes takes about 0.15 µs and a second launch 3 µs on an H200: an orientation for the ranking.
 pub(in crate::engine) fn combination_cost([b, m, n, _]: [i64; 4], splits: u32, device: &Device) -> f64 {
     const STEP_SECONDS: f64 = 0.15e-6;
     const LAUNCH_SECONDS: f64 = 3e-6;

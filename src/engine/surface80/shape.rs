@@ -54,7 +54,7 @@ const REGISTERS: u32 = 240;
 /// Steps along k that a split does at least.
 const STEPS_PER_SPLIT: i64 = 8;
 
-/// Time of an epilogue of 128×128 elements, in steps of 64 bytes of k.
+/// Time of an epilogue of 128×128 elements, in steps of 64 bytes of k: a guess that only breaks ties of the ranking.
 const EPILOGUE_STEPS: f64 = 6.0;
 
 /// Configs that fit the device, the cheapest first.
