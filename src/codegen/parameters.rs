@@ -30,6 +30,10 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
             let element = if is_integer { "int" } else { "float" };
             format!("{element}* __restrict__ accumulators")
         }
+        Parameter::TensorMap(map) => {
+            used.add("fw_tensor_map");
+            format!("const __grid_constant__ fw_tensor_map {}", names::tensor_map(graph, map.tensor))
+        }
         Parameter::Workspace { .. } => {
             partials += 1;
             format!("float* {restrict}partial{}", partials - 1)

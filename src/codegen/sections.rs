@@ -14,6 +14,7 @@ struct Section {
 static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
     [
         include_str!("../../templates/include/primitives.cuh"),
+        include_str!("../../templates/include/hopper.cuh"),
         include_str!("../../templates/include/storage.cuh"),
         include_str!("../../templates/include/pointwise.cuh"),
         include_str!("../../templates/include/reduction.cuh"),

@@ -8,7 +8,7 @@ use super::scalar;
 use crate::error::{Error, Result};
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
-use crate::kernel::{Launch, Parameter};
+use crate::kernel::{Launch, Parameter, TensorMap};
 use crate::reference::results;
 
 /// Alignment of the workspace, in bytes.
@@ -62,7 +62,9 @@ impl<'a> Bindings<'a> {
         }
         for &parameter in launches.iter().flat_map(|launch| &launch.parameters) {
             match parameter {
-                Parameter::Tensor(id) => bindings.bind_input(graph, inputs, id)?,
+                Parameter::Tensor(id) | Parameter::TensorMap(TensorMap { tensor: id, .. }) => {
+                    bindings.bind_input(graph, inputs, id)?;
+                }
                 Parameter::Scalar(id) => bindings.bind_scalar(graph, inputs, id)?,
                 Parameter::Workspace { .. } | Parameter::Accumulators { .. } => {}
             }
@@ -115,6 +117,7 @@ impl<'a> Bindings<'a> {
         let found = match parameter {
             Parameter::Tensor(id) => self.tensors.get_mut(&id).map(|b| Argument::Pointer(b.buffer.pointer())),
             Parameter::Scalar(id) => self.scalars.get(&id).copied(),
+            Parameter::TensorMap(_) => None,
             Parameter::Workspace { offset } | Parameter::Accumulators { offset, .. } => {
                 self.workspace_at(offset).map(Argument::Pointer)
             }

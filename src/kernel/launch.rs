@@ -40,4 +40,65 @@ pub enum Parameter {
         /// Byte offset, a multiple of 256.
         offset: u64,
     },
+    /// A tensor map by value, made from the tensor's device pointer.
+    TensorMap(TensorMap),
+}
+
+/// A tensor as an array of boxes, as the tensor memory accelerator (TMA) takes it; dims innermost first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TensorMap {
+    /// The tensor; its pointer must be a multiple of 16 bytes.
+    pub tensor: TensorId,
+    /// Type of an element in memory, and what becomes of it on the way.
+    pub element: MapElement,
+    /// Number of dims, 1 to 5; what stands beyond in the arrays is zero.
+    pub rank: usize,
+    /// Extents in elements.
+    pub dims: [u64; 5],
+    /// Bytes from one index of dim `i + 1` to the next, multiples of 16; dim 0 is contiguous.
+    pub strides: [u64; 4],
+    /// Extents of a box in elements, at most 256 each; outside the tensor it reads zeros and is not written.
+    pub box_dims: [u32; 5],
+    /// How 16-byte chunks of a box's rows are exchanged in shared memory.
+    pub swizzle: Swizzle,
+}
+
+/// Element types of tensor maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MapElement {
+    /// One byte: FP8, INT8, UINT8.
+    Byte,
+    /// FP16.
+    Half,
+    /// BF16.
+    BFloat16,
+    /// FP32.
+    Float,
+    /// FP32, rounded to TF32 (to nearest even) where it is loaded.
+    TFloat32,
+}
+
+impl MapElement {
+    /// Bytes of an element.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::Byte => 1,
+            Self::Half | Self::BFloat16 => 2,
+            Self::Float | Self::TFloat32 => 4,
+        }
+    }
+}
+
+/// Exchange of the 16-byte chunks of rows in shared memory: chunk `c` of the row at address `a` lies at `c ^ (a / 128 % n)`
+/// for rows of `16 n` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Swizzle {
+    /// None.
+    None,
+    /// Rows of 32 bytes.
+    Bytes32,
+    /// Rows of 64 bytes.
+    Bytes64,
+    /// Rows of 128 bytes.
+    Bytes128,
 }

@@ -19,7 +19,7 @@ pub use gemm::{
     Coordinate, Digit, Epilogue, Fetch, GemmKernel, GemmSpace, GemmTile, MmaType, Multiply, Operand, PartialReduction,
 };
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
-pub use launch::{Launch, Parameter};
+pub use launch::{Launch, MapElement, Parameter, Swizzle, TensorMap};
 pub use pointwise::{
     Access, Accumulators, CombineKernel, FlagAction, PointwiseKernel, ReductionKernel, SignalKernel, Sweep,
 };

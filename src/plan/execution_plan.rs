@@ -312,6 +312,7 @@ fn argument(graph: &FinalizedGraph, bindings: &Bindings, parameter: &Parameter) 
     let wrong = |id: TensorId, what: &str| inconsistent(format!("tensor {} is no {what}", graph.describe_tensor(id)));
     match *parameter {
         Parameter::Workspace { offset } | Parameter::Accumulators { offset, .. } => Ok(Argument::Workspace(offset)),
+        Parameter::TensorMap(map) => Err(wrong(map.tensor, "tensor with a map")),
         Parameter::Tensor(id) => {
             let tensor = graph.tensor(id);
             let position = bindings.position(tensor.uid).filter(|_| !tensor.is_pass_by_value);
