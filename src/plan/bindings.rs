@@ -43,6 +43,14 @@ impl Bindings {
         self.0.binary_search_by_key(&uid, |binding| binding.uid).ok()
     }
 
+    /// Demands that the pointer at a position is a multiple of this power of two of bytes as well.
+    pub(super) fn require_alignment(&mut self, position: usize, required: u64) {
+        if let Some(Binding { kind: Kind::Pointer { alignment }, .. }) = self.0.get_mut(position) {
+            let missing_bits = required.trailing_zeros().saturating_sub(alignment.trailing_zeros());
+            *alignment <<= missing_bits;
+        }
+    }
+
     /// Whether a pack has exactly these entries, with usable values. Does not allocate unless it fails.
     pub(super) fn check(&self, pack: &VariantPack) -> Result<(), Error> {
         let entries = pack.entries();
@@ -189,6 +197,18 @@ mod tests {
         refused(pack().set_pointer(2, DevicePointer::NULL), "tensor 't2' (uid 2): the device pointer is null");
         refused(pack().set_pointer(2, pointer(0x28)), "required: an alignment of 16 bytes; found: address 0x28");
         bindings().check(pack().set_pointer(-4, pointer(3))).unwrap();
+    }
+
+    #[test]
+    fn alignments_are_only_ever_raised() {
+        let mut bindings = Bindings::new(vec![
+            Binding { uid: 0, kind: Kind::Pointer { alignment: 24 }, label: "'odd' (uid 0)".to_owned() },
+            Binding { uid: 1, kind: Kind::Pointer { alignment: 64 }, label: "'wide' (uid 1)".to_owned() },
+        ]);
+        bindings.require_alignment(0, 16);
+        bindings.require_alignment(1, 16);
+        assert_eq!(bindings.0[0].kind, Kind::Pointer { alignment: 48 });
+        assert_eq!(bindings.0[1].kind, Kind::Pointer { alignment: 64 });
     }
 
     #[test]

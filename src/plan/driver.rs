@@ -10,8 +10,9 @@ use cudarc::driver::{CudaContext, sys::CUcontext};
 use crate::device::{ComputeCapability, Device};
 use crate::error::Error;
 
-/// Every driver function this module calls, itself or through cudarc. cudarc looks a function up at its first call and
-/// panics where it is missing, so all are asked for beforehand.
+/// Every driver function that each plan needs, called here or through cudarc. cudarc looks a function up at its first call
+/// and panics where it is missing, so all are asked for beforehand; those for tensor maps, CUDA graphs and measuring by
+/// [`require_functions`] where they come in.
 const FUNCTIONS: &[&str] = &[
     "cuCtxGetCurrent",
     "cuCtxPopCurrent_v2",
@@ -185,11 +186,21 @@ impl Drop for Entered {
 
 /// An error of the driver, by its CUDA name. Faults that a kernel causes are ours, all else is the operator's.
 pub(super) fn failed(what: &str, error: DriverError) -> Error {
-    let name = error.error_name().map_or_else(|_| format!("{:?}", error.0), |name| name.to_string_lossy().into_owned());
+    let name = error_name(error);
     if is_kernel_fault(error.0) {
         return Error::Wrong(format!("{what}: a kernel failed with {name}"));
     }
     Error::Environment { message: format!("{what}: {name}"), source: Some(Box::new(error)) }
+}
+
+/// The CUDA name of an error.
+pub(super) fn error_name(error: DriverError) -> String {
+    error.error_name().map_or_else(|_| format!("{:?}", error.0), |name| name.to_string_lossy().into_owned())
+}
+
+/// Stages of ours that do not agree.
+pub(super) fn inconsistent(message: String) -> Error {
+    Error::Generated { message, log: String::new(), source_path: None }
 }
 
 fn is_kernel_fault(code: CUresult) -> bool {
@@ -211,6 +222,16 @@ fn is_kernel_fault(code: CUresult) -> bool {
 pub(super) fn has_function(name: &str) -> bool {
     // SAFETY: called only once a `Driver` exists, so the library is present; the symbol is looked up, not used.
     unsafe { sys::culib().get::<*const ()>(name.as_bytes()) }.is_ok()
+}
+
+/// Whether the driver has every function that something needs beyond those that [`Driver::load`] demands.
+pub(super) fn require_functions(what: &str, names: &[&str]) -> Result<(), Error> {
+    match names.iter().find(|name| !has_function(name)) {
+        Some(missing) => Err(Error::environment(format!(
+            "{what} needs a newer driver: libcuda has no function {missing}; required: a driver for CUDA 12"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// libcuda is there and has every function.
@@ -290,5 +311,6 @@ mod tests {
         shared::<super::super::ExecutionPlan>();
         shared::<super::super::Stream>();
         shared::<super::super::DeviceBuffer>();
+        shared::<super::super::CudaGraph>();
     }
 }

@@ -3,7 +3,8 @@
 //! A [`Driver`] is loaded, a [`DeviceContext`] opened on one GPU, and an [`ExecutionPlan`] built there from a graph, its
 //! generated source and its cubin. [`ExecutionPlan::execute`] takes a [`VariantPack`] (device pointers and host scalars
 //! by uid), a [`Workspace`] and a [`Stream`], checks them, and launches: no allocation, no compilation, no
-//! synchronisation, no lock.
+//! synchronisation, no lock. [`ExecutionPlan::instantiate`] makes a [`CudaGraph`] of an execution: bound to its pointers,
+//! which [`CudaGraph::update`] exchanges, and cheaper for the host to launch.
 //!
 //! [`run_on_device`] does everything around one execution with tensors of the host; [`time`] measures.
 //!
@@ -12,20 +13,27 @@
 //! off: ordering is the caller's, by streams. Nothing is ever put on the legacy default stream unless a caller hands it
 //! in.
 
+mod arguments;
 mod bindings;
+mod cuda_graph;
 mod driver;
 mod execution_plan;
+mod launch;
 mod memory;
+mod module;
 mod resident;
 mod scalar;
 mod stream;
+mod tensor_map;
 #[cfg(test)]
 mod tests;
 mod timing;
 mod variant_pack;
 
+pub use arguments::MAX_PARAMETER_BYTES;
+pub use cuda_graph::CudaGraph;
 pub use driver::{DeviceContext, Driver};
-pub use execution_plan::{ExecutionPlan, MAX_PARAMETERS, WORKSPACE_ALIGNMENT};
+pub use execution_plan::{ExecutionPlan, WORKSPACE_ALIGNMENT};
 pub use memory::{DeviceBuffer, DevicePointer, Workspace};
 pub use resident::{DeviceTensors, run_on_device};
 pub use stream::Stream;

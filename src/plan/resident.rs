@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{DeviceBuffer, DeviceContext, ExecutionPlan, Stream, VariantPack, Workspace};
+use super::{CudaGraph, DeviceBuffer, DeviceContext, ExecutionPlan, Stream, VariantPack, Workspace};
 use crate::error::Error;
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
@@ -78,11 +78,28 @@ impl DeviceTensors {
     /// # Errors
     /// As [`ExecutionPlan::execute`].
     pub fn execute(&self, plan: &ExecutionPlan) -> Result<(), Error> {
-        let workspace = self
-            .workspace
-            .as_ref()
-            .map_or(Workspace::NONE, |buffer| Workspace { pointer: buffer.pointer(), bytes: self.workspace_bytes });
-        plan.execute(&self.pack, workspace, &self.stream)
+        plan.execute(&self.pack, self.workspace(), &self.stream)
+    }
+
+    /// An execution on these tensors as a CUDA graph, still to be launched.
+    ///
+    /// # Errors
+    /// As [`ExecutionPlan::instantiate`].
+    pub fn instantiate(&self, plan: &ExecutionPlan) -> Result<CudaGraph, Error> {
+        plan.instantiate(&self.pack, self.workspace())
+    }
+
+    /// Binds a CUDA graph of the same plan to these tensors and their workspace.
+    ///
+    /// # Errors
+    /// As [`CudaGraph::update`].
+    pub fn bind(&self, cuda_graph: &mut CudaGraph) -> Result<(), Error> {
+        cuda_graph.update(&self.pack, self.workspace())
+    }
+
+    fn workspace(&self) -> Workspace {
+        let whole = |buffer: &DeviceBuffer| Workspace { pointer: buffer.pointer(), bytes: self.workspace_bytes };
+        self.workspace.as_ref().map_or(Workspace::NONE, whole)
     }
 
     /// Waits for the stream, and copies the graph's results back ([`results`]: outputs, and flags that it sets).

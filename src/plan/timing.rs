@@ -31,6 +31,8 @@ pub struct Timing {
     pub runs: usize,
     /// Median time that one call of [`ExecutionPlan::execute`] keeps the host, in microseconds.
     pub host_us_per_execute: f64,
+    /// The same of [`super::CudaGraph::update`] that changes nothing and [`super::CudaGraph::launch`] together.
+    pub host_us_per_graph_launch: f64,
 }
 
 /// Measures a plan on tensors that are on the device: 20 ms of warm-up, then for about 100 ms a pair of events around
@@ -57,7 +59,12 @@ pub fn time(plan: &ExecutionPlan, tensors: &DeviceTensors) -> Result<Timing, Err
         Step::Timed => tensors.execute(plan),
     })?;
     let host_us_per_execute = host_microseconds(stream, || tensors.execute(plan))?;
-    Ok(Timing { runs: samples.len(), median_ms: median(samples), host_us_per_execute })
+    let mut cuda_graph = tensors.instantiate(plan)?;
+    let host_us_per_graph_launch = host_microseconds(stream, || {
+        tensors.bind(&mut cuda_graph)?;
+        cuda_graph.launch(stream)
+    })?;
+    Ok(Timing { runs: samples.len(), median_ms: median(samples), host_us_per_execute, host_us_per_graph_launch })
 }
 
 /// Bandwidth of a copy of 1 GiB from device memory to device memory, in GB/s, bytes read and bytes written together;

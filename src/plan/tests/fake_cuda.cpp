@@ -1,19 +1,26 @@
 // A CUDA driver without a GPU, for tests: device memory is host memory, work is done when it is submitted, and a module
-// has the few functions below, whatever its image. It checks what a driver would check of its caller.
+// has the few functions below, whatever its image. It checks what a driver would check of its caller. VERSION, as
+// cuDriverGetVersion gives it, says which of the newer functions it has.
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 using Result = int;
 enum : Result { SUCCESS = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700 };
 
 struct Context { int retained = 0; } context;
 struct Event { std::chrono::steady_clock::time_point time; };
-struct Function { const char* name; int shared = 48 * 1024; };
-static Function functions[] = {{"scale_add"}, {"scale_add_early"}, {"overrun"}, {"fault"}, {"hang"}};
+// Bytes of the parameters tell how much of the arguments a driver copies.
+struct Function { const char* name; std::vector<int> parameters = {8, 4, 4, 8, 8}; int shared = 48 * 1024; };
+static Function functions[] = {
+    {"scale_add"}, {"scale_add_early"}, {"overrun"}, {"fault"}, {"hang"}, {"read_map", {8, 128, 8, 128}},
+};
 static thread_local Context* current[8];
 static thread_local int depth = 0;
 static Result pending = SUCCESS;
@@ -21,7 +28,7 @@ static Result pending = SUCCESS;
 #define NEEDS_CONTEXT if (current[depth] != &context) return INVALID_CONTEXT
 extern "C" {
 Result cuInit(unsigned) { return SUCCESS; }
-Result cuDriverGetVersion(int* version) { *version = 13000; return SUCCESS; }
+Result cuDriverGetVersion(int* version) { *version = VERSION; return SUCCESS; }
 Result cuDeviceGetCount(int* count) { *count = 1; return SUCCESS; }
 Result cuDeviceGet(int* device, int ordinal) { *device = ordinal; return ordinal == 0 ? SUCCESS : INVALID_VALUE; }
 Result cuDeviceGetName(char* name, int size, int) { std::snprintf(name, size, "Fake H200"); return SUCCESS; }
@@ -116,18 +123,67 @@ Result cuFuncSetAttribute(Function* function, int attribute, int value) {
     function->shared = value;
     return SUCCESS;
 }
+
+#if VERSION >= 12000
+// What a tensor map says, in the form of this driver.
+struct TensorMap {
+    uint64_t address;
+    uint64_t dims[5], strides[4];
+    uint32_t box[5];
+    uint8_t type, rank, swizzle, is_encoded;
+};
+static_assert(sizeof(TensorMap) <= 128);
+Result cuTensorMapEncodeTiled(TensorMap* out, int type, uint32_t rank, void* address, const uint64_t* dims,
+        const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides, int interleave, int swizzle,
+        int promotion, int fill) {
+    const uint64_t place = reinterpret_cast<uint64_t>(address);
+    // Promotion 3 is by 256 bytes.
+    if (reinterpret_cast<uint64_t>(out) % 64 || place == 0 || place % 16 || interleave != 0 || promotion != 3 || fill != 0)
+        return INVALID_VALUE;
+    TensorMap map = {place, {}, {}, {}, uint8_t(type), uint8_t(rank), uint8_t(swizzle), 1};
+    for (uint32_t i = 0; i < rank; ++i) {
+        if (dims[i] == 0 || box[i] == 0 || box[i] > 256 || element_strides[i] != 1) return INVALID_VALUE;
+        map.dims[i] = dims[i];
+        map.box[i] = box[i];
+        if (i + 1 < rank && strides[i] % 16) return INVALID_VALUE;
+        if (i + 1 < rank) map.strides[i] = strides[i];
+    }
+    std::memcpy(out, &map, sizeof map);
+    return SUCCESS;
+}
+Result cuTensorMapReplaceAddress(TensorMap* map, void* address) {
+    const uint64_t place = reinterpret_cast<uint64_t>(address);
+    if (reinterpret_cast<uint64_t>(map) % 64 || !map->is_encoded || place == 0 || place % 16) return INVALID_VALUE;
+    map->address = place;
+    return SUCCESS;
+}
+
+// (float* y, map of x, const float* x, map of y): x through its map, and what the maps say of their geometry.
+static Result read_map(void** arguments) {
+    float* y = *static_cast<float**>(arguments[0]);
+    const TensorMap& x_map = *static_cast<TensorMap*>(arguments[1]);
+    const TensorMap& y_map = *static_cast<TensorMap*>(arguments[3]);
+    const float* x = *static_cast<float**>(arguments[2]);
+    if (x_map.address != reinterpret_cast<uint64_t>(x) || y_map.address != reinterpret_cast<uint64_t>(y)) return ILLEGAL_ADDRESS;
+    const uint64_t said[] = {
+        x_map.type * 100u + x_map.rank * 10u + x_map.swizzle, x_map.dims[0] * 1000 + x_map.dims[1],
+        x_map.strides[0], x_map.box[0] * 1000 + x_map.box[1], y_map.type * 100u + y_map.rank * 10u + y_map.swizzle,
+    };
+    for (int i = 0; i < 5; ++i) y[i] = float(said[i]);
+    y[5] = x[5];
+    return SUCCESS;
+}
+#endif
+
 struct Attribute { int id; char pad[4]; union { char bytes[64]; int value; }; };
 struct Config { unsigned grid[3], block[3], shared; void* stream; Attribute* attributes; unsigned attribute_count; };
-Result cuLaunchKernelEx(const Config* config, Function* function, void** arguments, void**) {
-    NEEDS_CONTEXT;
-    if (config->grid[0] == 0 || config->block[0] == 0 || config->shared > unsigned(function->shared)) return INVALID_VALUE;
-    if (pending != SUCCESS) return pending;
+static Result run(Function* function, void** arguments) {
     std::string name = function->name;
-    // 6 is programmatic stream serialization
-    const bool early = config->attribute_count == 1 && config->attributes[0].id == 6 && config->attributes[0].value == 1;
-    if (early != (name == "scale_add_early") || config->attribute_count > 1) return INVALID_VALUE;
     if (name == "fault") { pending = ILLEGAL_ADDRESS; return SUCCESS; }
     if (name == "hang") { pending = NOT_READY; return SUCCESS; }
+#if VERSION >= 12000
+    if (name == "read_map") { pending = read_map(arguments); return SUCCESS; }
+#endif
     // (const float* x, float a, float b, float* y, unsigned char* scratch), six elements
     const float* x = *static_cast<const float**>(arguments[0]);
     float a = *static_cast<float*>(arguments[1]), b = *static_cast<float*>(arguments[2]);
@@ -138,4 +194,101 @@ Result cuLaunchKernelEx(const Config* config, Function* function, void** argumen
     for (int i = 0; i < n; ++i) y[i] = a * x[i] + b;
     return SUCCESS;
 }
+Result cuLaunchKernelEx(const Config* config, Function* function, void** arguments, void**) {
+    NEEDS_CONTEXT;
+    if (config->grid[0] == 0 || config->block[0] == 0 || config->shared > unsigned(function->shared)) return INVALID_VALUE;
+    if (pending != SUCCESS) return pending;
+    // 6 is programmatic stream serialization
+    const bool early = config->attribute_count == 1 && config->attributes[0].id == 6 && config->attributes[0].value == 1;
+    if (early != (std::string(function->name) == "scale_add_early") || config->attribute_count > 1) return INVALID_VALUE;
+    return run(function, arguments);
+}
+
+#if VERSION >= 12000
+struct Node {
+    Function* function;
+    std::vector<std::vector<char>> arguments;
+    Node* after = nullptr;
+    bool is_early = false;
+};
+struct Graph { std::vector<Node*> nodes; };
+struct Executable { std::vector<Node*> originals; std::vector<Node> nodes; };
+struct NodeParameters { Function* function; unsigned grid[3], block[3], shared; void** arguments; void** extra; void* kernel; void* context; };
+struct EdgeData { unsigned char from_port, to_port, type, reserved[5]; };
+static std::atomic<int> graphs{0}, patched_nodes{0};
+// For tests: graphs and executable graphs that exist, and nodes set since the last call. The next `failures` sets fail.
+int fake_graphs() { return graphs; }
+int fake_patched_nodes() { return patched_nodes.exchange(0); }
+int fake_failures = 0;
+
+static Result copy(Node& node, const NodeParameters* given) {
+    if (given->grid[0] == 0 || given->block[0] == 0 || given->shared > unsigned(given->function->shared)) return INVALID_VALUE;
+    if (given->extra || given->kernel || given->context) return INVALID_VALUE;
+    node.function = given->function;
+    node.arguments.clear();
+    for (size_t i = 0; i < given->function->parameters.size(); ++i) {
+        const char* bytes = static_cast<const char*>(given->arguments[i]);
+        node.arguments.emplace_back(bytes, bytes + given->function->parameters[i]);
+    }
+    return SUCCESS;
+}
+Result cuGraphCreate(Graph** graph, unsigned flags) { NEEDS_CONTEXT; *graph = new Graph; graphs++; return flags ? INVALID_VALUE : SUCCESS; }
+Result cuGraphDestroy(Graph* graph) {
+    NEEDS_CONTEXT;
+    for (Node* node : graph->nodes) delete node;
+    delete graph;
+    graphs--;
+    return SUCCESS;
+}
+Result cuGraphAddKernelNode_v2(Node** out, Graph* graph, Node* const* dependencies, size_t count, const NodeParameters* given) {
+    NEEDS_CONTEXT;
+    if (count > 1) return INVALID_VALUE;
+    Node* node = new Node;
+    graph->nodes.push_back(node);
+    if (count) node->after = *dependencies;
+    *out = node;
+    return copy(*node, given);
+}
+#if VERSION >= 12030
+Result cuGraphAddDependencies_v2(Graph*, Node* const* from, Node* const* to, const EdgeData* edge, size_t count) {
+    NEEDS_CONTEXT;
+    if (count != 1 || (*to)->after || edge->from_port != 1 || edge->to_port != 0 || edge->type != 1) return INVALID_VALUE;
+    (*to)->after = *from;
+    (*to)->is_early = true;
+    return SUCCESS;
+}
+#endif
+Result cuGraphInstantiateWithFlags(Executable** out, Graph* graph, unsigned long long) {
+    NEEDS_CONTEXT;
+    Executable* made = new Executable{graph->nodes, {}};
+    for (Node* node : graph->nodes) made->nodes.push_back(*node);
+    *out = made;
+    graphs++;
+    return SUCCESS;
+}
+Result cuGraphExecDestroy(Executable* executable) { NEEDS_CONTEXT; delete executable; graphs--; return SUCCESS; }
+Result cuGraphExecKernelNodeSetParams_v2(Executable* executable, Node* node, const NodeParameters* given) {
+    NEEDS_CONTEXT;
+    if (fake_failures > 0) { fake_failures--; return INVALID_VALUE; }
+    auto& originals = executable->originals;
+    size_t index = std::find(originals.begin(), originals.end(), node) - originals.begin();
+    if (index == originals.size()) return INVALID_VALUE;
+    patched_nodes++;
+    return copy(executable->nodes[index], given);
+}
+Result cuGraphLaunch(Executable* executable, void*) {
+    NEEDS_CONTEXT;
+    if (pending != SUCCESS) return pending;
+    // Each node must follow the one before it, by an early edge where its kernel waits by itself.
+    for (size_t i = 0; i < executable->nodes.size(); ++i) {
+        Node& node = executable->nodes[i];
+        const bool early = i > 0 && VERSION >= 12030 && std::string(node.function->name) == "scale_add_early";
+        if (node.after != (i ? executable->originals[i - 1] : nullptr) || node.is_early != early) return INVALID_VALUE;
+        std::vector<void*> arguments;
+        for (auto& bytes : node.arguments) arguments.push_back(bytes.data());
+        if (Result code = run(node.function, arguments.data())) return code;
+    }
+    return SUCCESS;
+}
+#endif
 }

@@ -2,6 +2,9 @@
 //!
 //! Each test runs in a process of its own, since a driver is loaded once per process and a kernel that fails spoils it.
 
+mod cuda_graphs;
+mod tensor_maps;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -18,13 +21,28 @@ use crate::kernel::{Launch, Parameter};
 /// Set in the process that shall use the fake driver.
 const CHILD: &str = "FUSEWRIGHT_TEST_FAKE_CUDA";
 
+/// A version of the fake driver, by the CUDA version that it serves.
+#[derive(Clone, Copy, Debug)]
+enum Version {
+    /// Without tensor maps, and with CUDA graphs of another shape.
+    Cuda11,
+    /// CUDA graphs have no edges over which kernels start early.
+    Cuda12,
+    Cuda13,
+}
+
 /// Runs `test` in a child process whose driver is the fake one; `name` is the test's.
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn on_fake_driver(name: &str, test: impl FnOnce()) {
+    on_version(Version::Cuda13, name, test);
+}
+
+/// The same on some version of the driver.
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn on_version(version: Version, name: &str, test: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some() {
         return test();
     }
-    let Some(folder) = fake_driver() else {
+    let Some(folder) = fake_driver(version) else {
         eprintln!("skipped: no g++ to build the fake driver with");
         return;
     };
@@ -36,22 +54,24 @@ fn on_fake_driver(name: &str, test: impl FnOnce()) {
 }
 
 /// Folder of a `libcuda.so`, built once per process.
-fn fake_driver() -> Option<&'static Path> {
-    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+fn fake_driver(version: Version) -> Option<&'static Path> {
+    static FOLDERS: [OnceLock<Option<PathBuf>>; 3] = [const { OnceLock::new() }; 3];
     let build = || {
         Command::new("g++").arg("--version").output().ok()?;
-        let folder = std::env::current_exe().unwrap().with_file_name("fake-cuda");
+        let folder = std::env::current_exe().unwrap().with_file_name(format!("fake-{version:?}"));
         std::fs::create_dir_all(&folder).unwrap();
         // Other test processes may do the same at the same time.
         let unfinished = tempfile::NamedTempFile::new_in(&folder).unwrap().into_temp_path();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/plan/tests/fake_cuda.cpp");
+        let number = ["11080", "12000", "13000"][version as usize];
         let mut compiler = Command::new("g++");
-        compiler.args(["-std=c++17", "-O1", "-shared", "-fPIC", "-o"]).args([&*unfinished, &*source]);
+        compiler.args(["-std=c++17", "-O1", "-shared", "-fPIC", &format!("-DVERSION={number}"), "-o"]);
+        compiler.args([&*unfinished, &*source]);
         assert!(compiler.status().unwrap().success());
         unfinished.persist(folder.join("libcuda.so")).unwrap();
         Some(folder)
     };
-    FOLDER.get_or_init(build).as_deref()
+    FOLDERS[version as usize].get_or_init(build).as_deref()
 }
 
 /// `y = a·x + b` over six floats, where `a` is a host scalar and `b` is stated by the graph.
@@ -62,10 +82,15 @@ struct Case {
 
 impl Case {
     fn new() -> Self {
+        Self::aligned(16)
+    }
+
+    /// With an input whose pointer is a multiple of so many bytes.
+    fn aligned(bytes: i64) -> Self {
         let mut graph = Graph::new().io_data_type(DataType::Float).intermediate_data_type(DataType::Float);
         graph = graph.compute_data_type(DataType::Float);
         let shape = [1, 2, 3];
-        let x = graph.tensor(Tensor::new("x").uid(10).row_major(shape));
+        let x = graph.tensor(Tensor::new("x").uid(10).row_major(shape).alignment(bytes));
         let a = Tensor { value: None, ..Tensor::scalar("a", DataType::Float, Scalar::Float(0.0)) };
         let a = graph.tensor(a.uid(3));
         let b = graph.tensor(Tensor::scalar("b", DataType::Float, Scalar::Float(0.5)).uid(4));
@@ -267,7 +292,7 @@ fn what_does_not_belong_together_is_our_fault() {
         refused(|_, launch| launch.shared_bytes = 232_449, "asks for 232449 bytes of shared memory");
         refused(|case, launch| launch.parameters[0] = Parameter::Tensor(case.id(3)), "'a' (uid 3) is no tensor");
         refused(|case, launch| launch.parameters[1] = Parameter::Scalar(case.id(10)), "'x' (uid 10) is no host scalar");
-        refused(|_, launch| launch.parameters.resize(513, Parameter::Workspace { offset: 0 }), "at most 512");
+        refused(|_, launch| launch.parameters.resize(513, Parameter::Workspace { offset: 0 }), "at most 4096");
     });
 }
 
@@ -278,7 +303,8 @@ fn measuring_gives_figures() {
         let plan = case.plan("scale_add");
         let tensors = DeviceTensors::upload(&plan, &case.graph, &case.inputs()).unwrap();
         let timing = time(&plan, &tensors).unwrap();
-        assert!(timing.runs >= 5 && timing.median_ms >= 0.0 && timing.host_us_per_execute > 0.0, "{timing:?}");
+        assert!(timing.runs >= 5 && timing.median_ms >= 0.0, "{timing:?}");
+        assert!(timing.host_us_per_execute > 0.0 && timing.host_us_per_graph_launch > 0.0, "{timing:?}");
         assert!(copy_bandwidth(&case.context).unwrap() > 0.0);
     });
 }

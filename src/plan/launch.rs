@@ -1,0 +1,125 @@
+//! Launches with everything known that can be known beforehand.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+
+use cudarc::driver::result::DriverError;
+use cudarc::driver::sys;
+
+use super::arguments::{Arguments, Block};
+use super::driver::failed;
+use super::module::{Function, Module};
+use super::variant_pack::VariantPack;
+use super::{Stream, Workspace};
+use crate::device::ComputeCapability;
+use crate::error::Error;
+use crate::kernel::Launch;
+
+/// Chips from here on start a launch before the one before it has finished.
+const EARLY_START: ComputeCapability = ComputeCapability::SM_90;
+
+/// One launch of a plan.
+#[derive(Debug)]
+pub(super) struct PreparedLaunch {
+    function: Function,
+    name: String,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: u32,
+    /// Whether the chip may start it before the launch before it has finished.
+    pub(super) starts_early: bool,
+    pub(super) arguments: Arguments,
+}
+
+/// Looks the functions up and lets each have the most dynamic shared memory that one of its launches asks for.
+pub(super) fn prepare(
+    module: &Module,
+    launches: &[Launch],
+    arguments: Vec<Arguments>,
+) -> Result<Vec<PreparedLaunch>, Error> {
+    let mut shared: BTreeMap<&str, u32> = BTreeMap::new();
+    for launch in launches {
+        let most = shared.entry(&launch.function).or_default();
+        *most = launch.shared_bytes.max(*most);
+    }
+    let mut functions = BTreeMap::new();
+    for (name, bytes) in shared {
+        functions.insert(name, module.function(name, bytes)?);
+    }
+    let prepared = |(launch, arguments): (&Launch, Arguments)| PreparedLaunch {
+        function: functions[launch.function.as_str()],
+        name: launch.function.clone(),
+        grid: launch.grid,
+        block: launch.block,
+        shared_bytes: launch.shared_bytes,
+        starts_early: launch.starts_early && module.context().device().capability >= EARLY_START,
+        arguments,
+    };
+    Ok(launches.iter().zip(arguments).map(prepared).collect())
+}
+
+impl PreparedLaunch {
+    pub(super) fn start(&self, pack: &VariantPack, workspace: Workspace, stream: &Stream) -> Result<(), Error> {
+        // On the stack, so that executions share nothing.
+        let mut arguments = Block::new();
+        arguments.fill(&self.arguments);
+        for patch in self.arguments.patches() {
+            arguments.set(patch, patch.value(pack, workspace))?;
+        }
+        let mut early = early_start();
+        let config = sys::CUlaunchConfig {
+            gridDimX: self.grid[0],
+            gridDimY: self.grid[1],
+            gridDimZ: self.grid[2],
+            blockDimX: self.block[0],
+            blockDimY: self.block[1],
+            blockDimZ: self.block[2],
+            sharedMemBytes: self.shared_bytes,
+            hStream: stream.raw(),
+            attrs: &raw mut early,
+            numAttrs: u32::from(self.starts_early),
+        };
+        let pointers = arguments.pointers(&self.arguments);
+        // SAFETY: the function's module is loaded as long as the plan. There is one pointer per parameter, each to bytes
+        // that are at least as many as the parameter's, and one attribute where any is counted; the driver copies
+        // them before it returns. What the kernel does with the device pointers is what whoever made them answers for
+        // (`DevicePointer::from_raw`).
+        let launched =
+            unsafe { sys::cuLaunchKernelEx(&raw const config, self.function.raw(), pointers, std::ptr::null_mut()) };
+        launched.result().map_err(|error| self.not_launched(error))
+    }
+
+    /// The launch as a node of a CUDA graph.
+    pub(super) fn node(&self, arguments: *mut *mut c_void) -> sys::CUDA_KERNEL_NODE_PARAMS {
+        sys::CUDA_KERNEL_NODE_PARAMS {
+            func: self.function.raw(),
+            gridDimX: self.grid[0],
+            gridDimY: self.grid[1],
+            gridDimZ: self.grid[2],
+            blockDimX: self.block[0],
+            blockDimY: self.block[1],
+            blockDimZ: self.block[2],
+            sharedMemBytes: self.shared_bytes,
+            kernelParams: arguments,
+            extra: std::ptr::null_mut(),
+            kern: std::ptr::null_mut(),
+            ctx: std::ptr::null_mut(),
+        }
+    }
+
+    #[cold]
+    pub(super) fn not_launched(&self, error: DriverError) -> Error {
+        let Self { name, grid, block, shared_bytes, .. } = self;
+        let what = format!("kernel {name}, grid {grid:?}, block {block:?}, {shared_bytes} bytes of shared memory");
+        failed(&what, error)
+    }
+}
+
+/// Lets a launch start before the one before it has finished; its kernel waits (`griddepcontrol.wait`).
+fn early_start() -> sys::CUlaunchAttribute {
+    sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        pad: Default::default(),
+        value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+    }
+}

@@ -1,0 +1,101 @@
+//! Loaded binaries and their functions.
+
+use std::ffi::CString;
+
+use cudarc::driver::result;
+use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUmodule, CUresult};
+
+use super::DeviceContext;
+use super::driver::{failed, inconsistent};
+use crate::compile::Cubin;
+use crate::error::Error;
+
+/// A function of a module.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Function(CUfunction);
+
+// SAFETY: a handle, which the driver lets any thread use.
+unsafe impl Send for Function {}
+// SAFETY: as above; launching does not change it.
+unsafe impl Sync for Function {}
+
+impl Function {
+    pub(super) fn raw(self) -> CUfunction {
+        self.0
+    }
+}
+
+/// A loaded cubin, unloaded at the end.
+#[derive(Debug)]
+pub(super) struct Module {
+    context: DeviceContext,
+    handle: CUmodule,
+}
+
+// SAFETY: a handle, which the driver lets any thread use.
+unsafe impl Send for Module {}
+// SAFETY: as above; looking functions up does not change it.
+unsafe impl Sync for Module {}
+
+impl Module {
+    pub(super) fn load(context: &DeviceContext, cubin: &Cubin) -> Result<Self, Error> {
+        // The driver reads as far as the headers say, so what is plainly no image must not reach it.
+        if !cubin.image.starts_with(b"\x7fELF") || cubin.image.len() < 64 {
+            return Err(inconsistent("the compiled image is no ELF file".to_owned()));
+        }
+        let _entered = context.enter()?;
+        // SAFETY: the image is a whole cubin: it comes from NVRTC, or from a cache that checked its checksum.
+        let handle = unsafe { result::module::load_data(cubin.image.as_ptr().cast()) };
+        let device = context.device();
+        let what = || format!("loading the kernel on {} ({})", device.name, device.capability);
+        let handle = handle.map_err(|error| failed(&what(), error))?;
+        Ok(Self { context: context.clone(), handle })
+    }
+
+    pub(super) fn context(&self) -> &DeviceContext {
+        &self.context
+    }
+
+    /// A function that may be launched with up to so many bytes of dynamic shared memory.
+    pub(super) fn function(&self, name: &str, shared_bytes: u32) -> Result<Function, Error> {
+        let _entered = self.context.enter()?;
+        let function = self.find(name)?;
+        // More than 48 KiB must be asked for by function.
+        if shared_bytes > 0 {
+            self.allow_shared(name, function, shared_bytes)?;
+        }
+        Ok(function)
+    }
+
+    fn find(&self, name: &str) -> Result<Function, Error> {
+        let missing = || inconsistent(format!("the compiled image has no function '{}'", name.escape_debug()));
+        let c_name = CString::new(name).map_err(|_| missing())?;
+        // SAFETY: the module is loaded.
+        match unsafe { result::module::get_function(self.handle, c_name) } {
+            Ok(function) => Ok(Function(function)),
+            Err(error) if error.0 == CUresult::CUDA_ERROR_NOT_FOUND => Err(missing()),
+            Err(error) => Err(failed(&format!("finding the function {name}"), error)),
+        }
+    }
+
+    fn allow_shared(&self, name: &str, function: Function, bytes: u32) -> Result<(), Error> {
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let value = i32::try_from(bytes).unwrap_or(i32::MAX);
+        // SAFETY: the function's module is loaded.
+        let set = unsafe { result::function::set_function_attribute(function.0, attribute, value) };
+        let available = self.context.device().shared_bytes_per_block;
+        let what =
+            || format!("kernel {name} asks for {bytes} bytes of shared memory, of which a block has {available}");
+        set.map_err(|error| failed(&what(), error))
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        if let Some(_entered) = self.context.enter_to_release() {
+            let _ = result::ctx::synchronize();
+            // SAFETY: loaded by `load` in this context, unloaded once, and no kernel of it runs any more.
+            let _ = unsafe { result::module::unload(self.handle) };
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Tensor maps: how the tensor memory accelerator (TMA) of Hopper finds the boxes of a tensor.
+//!
+//! The driver encodes a map for an address, which only an execution knows. All else is encoded when the plan is built, so
+//! that a geometry which the driver refuses shows there; an execution copies these 128 bytes and replaces the address.
+//! That costs 23 ns a map where encoding costs 80 (an H200's host), and needs nothing that executions would share.
+
+use std::ffi::c_void;
+
+use cudarc::driver::result::DriverError;
+use cudarc::driver::sys::{
+    self, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave, CUtensorMapL2promotion,
+    CUtensorMapSwizzle,
+};
+
+use super::driver::{error_name, failed, inconsistent, require_functions};
+use crate::error::Error;
+use crate::graph::FinalizedGraph;
+use crate::kernel::{MapElement, Swizzle, TensorMap};
+
+/// 64-bit words of a map.
+pub(super) const WORDS: usize = size_of::<CUtensorMap>() / size_of::<u64>();
+
+/// Alignment of a map, in words: what CUDA 13 asks for, 128 bytes; CUDA 12 asks for 64.
+pub(super) const ALIGNMENT_WORDS: usize = align_of::<CUtensorMap>() / size_of::<u64>();
+
+/// Alignment of the device pointer of a tensor that has a map, in bytes.
+pub(super) const POINTER_ALIGNMENT: u64 = 16;
+
+/// Most dims of a map.
+const MAX_RANK: usize = 5;
+
+/// Encoded until the address is known; not null, and aligned.
+const STAND_IN_ADDRESS: usize = 1 << 20;
+
+/// A map for an address that is still to be replaced.
+pub(super) fn encode(graph: &FinalizedGraph, map: &TensorMap) -> Result<[u64; WORDS], Error> {
+    require_functions("a kernel with tensor maps", &["cuTensorMapEncodeTiled", "cuTensorMapReplaceAddress"])?;
+    let refused = |reason: &str| {
+        let tensor = graph.describe_tensor(map.tensor);
+        let TensorMap { element, rank, dims, strides, box_dims, swizzle, .. } = map;
+        inconsistent(format!(
+            "the tensor map of {tensor} cannot be encoded: {reason}: {element:?}, rank {rank}, dims {dims:?}, byte \
+             strides {strides:?}, box {box_dims:?}, swizzle {swizzle:?}"
+        ))
+    };
+    if !(1..=MAX_RANK).contains(&map.rank) {
+        return Err(refused("required: a rank from 1 to 5"));
+    }
+    let mut encoded = CUtensorMap { opaque: [0; WORDS] };
+    // SAFETY: the function is present; the arrays have at least `rank` entries (strides `rank - 1`), and the map is
+    // aligned as its type says. The address is not accessed.
+    let result = unsafe {
+        sys::cuTensorMapEncodeTiled(
+            &raw mut encoded,
+            data_type(map.element),
+            map.rank as u32,
+            std::ptr::without_provenance_mut(STAND_IN_ADDRESS),
+            map.dims.as_ptr(),
+            map.strides.as_ptr(),
+            map.box_dims.as_ptr(),
+            [1; MAX_RANK].as_ptr(),
+            CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            swizzle(map.swizzle),
+            CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    };
+    result.result().map_err(|error| refused(&error_name(error)))?;
+    Ok(encoded.opaque)
+}
+
+/// Sets the device address of an encoded map.
+///
+/// # Safety
+/// The pointer must be to a map that [`encode`] made, aligned as [`ALIGNMENT_WORDS`] says, which nothing else uses.
+pub(super) unsafe fn replace_address(map: *mut CUtensorMap, address: u64) -> Result<(), Error> {
+    // SAFETY: as promised by the caller; the function was asked for by `encode`. The address is not accessed.
+    let replaced = unsafe { sys::cuTensorMapReplaceAddress(map, address as *mut c_void) }.result();
+    replaced.map_err(|error: DriverError| failed("the address of a tensor map cannot be set", error))
+}
+
+fn data_type(element: MapElement) -> CUtensorMapDataType {
+    match element {
+        MapElement::Byte => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+        MapElement::Half => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        MapElement::BFloat16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        MapElement::Float => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        MapElement::TFloat32 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
+    }
+}
+
+fn swizzle(swizzle: Swizzle) -> CUtensorMapSwizzle {
+    match swizzle {
+        Swizzle::None => CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
+        Swizzle::Bytes32 => CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_32B,
+        Swizzle::Bytes64 => CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_64B,
+        Swizzle::Bytes128 => CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+    }
+}
