@@ -12,7 +12,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::modes::{self, ModeCase};
 use crate::pipeline::{self, Lowered};
-use crate::{cases, data, tier};
+use crate::{cases, data, device_executions, tier};
 
 /// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
 pub(crate) const VERDICT_GRAPHS: usize = 200;
@@ -37,7 +37,8 @@ pub(crate) fn trials() -> Vec<Trial> {
             Trial::test("device::large::negates_five_gib", negates_five_gib),
             Trial::test("device::large::multiplies_five_gib", multiplies_five_gib),
         ];
-        graphs.chain(modes::trials("device", run_mode)).chain(large).collect()
+        let executions = device_executions::trials();
+        graphs.chain(modes::trials("device", run_mode)).chain(large).chain(executions).collect()
     })
 }
 
@@ -80,7 +81,7 @@ fn computes(
     inputs: &[&(dyn Fn(usize) -> f64 + Sync)],
     expected: &(dyn Fn(usize) -> f64 + Sync),
 ) -> Result<(), Failed> {
-    let context = CONTEXT.as_ref().map_err(Clone::clone)?;
+    let context = context()?;
     let lowered = pipeline::lower(graph, context.device())?;
     let plan = build(context, &lowered)?;
     let graph = &lowered.graph;
@@ -108,7 +109,7 @@ fn trial(name: String, graph: Graph) -> Trial {
 }
 
 fn agrees(graph: &Graph) -> Result<(), Failed> {
-    let context = CONTEXT.as_ref().map_err(Clone::clone)?;
+    let context = context()?;
     let lowered = pipeline::lower(graph, context.device())?;
     let plan = build(context, &lowered)?;
     for distribution in [Distribution::Normal, Distribution::SmallIntegers] {
@@ -124,12 +125,16 @@ fn agrees(graph: &Graph) -> Result<(), Failed> {
 }
 
 fn run_mode(case: &ModeCase, graph: &FinalizedGraph, inputs: &HostTensors) -> Result<HostTensors, Failed> {
-    let context = CONTEXT.as_ref().map_err(Clone::clone)?;
+    let context = context()?;
     let plan = build(context, &pipeline::lower(&case.graph, context.device())?)?;
     Ok(run_on_device(&plan, graph, inputs)?)
 }
 
-fn build(context: &DeviceContext, lowered: &Lowered) -> Result<ExecutionPlan, Failed> {
+pub(crate) fn context() -> Result<&'static DeviceContext, Failed> {
+    Ok(CONTEXT.as_ref().map_err(Clone::clone)?)
+}
+
+pub(crate) fn build(context: &DeviceContext, lowered: &Lowered) -> Result<ExecutionPlan, Failed> {
     let compiled = COMPILER.compile(&Request {
         graph: lowered.graph.key(),
         engine: lowered.config.engine,

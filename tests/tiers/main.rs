@@ -15,6 +15,7 @@ mod common;
 mod convolution_cases;
 mod data;
 mod device;
+mod device_executions;
 mod emulator;
 mod goldens;
 mod host;
