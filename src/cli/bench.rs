@@ -33,6 +33,8 @@ struct Measurement {
     build_ms: f64,
     /// Median time that one execution keeps the host.
     host_us_per_execute: f64,
+    /// The same of an execution that is launched as a CUDA graph.
+    host_us_per_graph_launch: f64,
     engine: &'static str,
     config: String,
     /// Time of the floor at the bandwidth measured in this run, over the median.
@@ -55,8 +57,8 @@ pub(super) fn run(options: &BenchOptions, console: &mut Console) -> Result<()> {
     let bandwidth = units::count(bench.device.bytes_per_second, "B/s");
     console.line(format_args!("{} ({}), device copy {bandwidth}", bench.device.name, bench.device.capability))?;
     console.line(format_args!(
-        "{:<40} {:>10} {:>9} {:>8} {:>7}  engine config",
-        "case", "median ms", "build ms", "host µs", "floor"
+        "{:<40} {:>10} {:>9} {:>8} {:>8} {:>7}  engine config",
+        "case", "median ms", "build ms", "host µs", "graph µs", "floor"
     ))?;
     let mut measurements: Vec<Measurement> = Vec::new();
     let progress = console.bar(options.files.len());
@@ -149,13 +151,14 @@ impl Bench {
         let build_ms = start.elapsed().as_secs_f64() * 1e3;
         let inputs = random_inputs(graph, 0, Distribution::Normal)?;
         let tensors = DeviceTensors::upload(&plan, graph, &inputs)?;
-        let Timing { median_ms, host_us_per_execute, .. } = time(&plan, &tensors)?;
+        let Timing { median_ms, host_us_per_execute, host_us_per_graph_launch, .. } = time(&plan, &tensors)?;
         let floor_ms = Floor::of(graph).seconds(&self.device, core_type(graph)) * 1e3;
         Ok(Measurement {
             case: case.to_owned(),
             median_ms,
             build_ms,
             host_us_per_execute,
+            host_us_per_graph_launch,
             engine: build.config.engine,
             config: build.config.to_string(),
             fraction_of_floor: floor_ms / median_ms,
@@ -165,11 +168,12 @@ impl Bench {
 
 impl Measurement {
     fn row(&self, console: &Console) -> String {
-        let Self { case, median_ms, build_ms, host_us_per_execute, config, fraction_of_floor, .. } = self;
+        let Self { case, median_ms, build_ms, config, fraction_of_floor, .. } = self;
+        let (execute, graph) = (self.host_us_per_execute, self.host_us_per_graph_launch);
         let floor = format!("{:>6.0}%", fraction_of_floor * 100.0);
         let style = if *fraction_of_floor >= 0.85 { Style::Good } else { Style::Refused };
         let floor = console.paint(style, floor);
-        format!("{case:<40} {median_ms:>10.4} {build_ms:>9.1} {host_us_per_execute:>8.2} {floor}  {config}")
+        format!("{case:<40} {median_ms:>10.4} {build_ms:>9.1} {execute:>8.2} {graph:>8.2} {floor}  {config}")
     }
 }
 
