@@ -32,7 +32,7 @@ pub(super) struct GemmText {
 }
 
 #[derive(Serialize)]
-struct ExtentsText {
+pub(super) struct ExtentsText {
     m: i64,
     n: i64,
     k: i64,
@@ -40,13 +40,15 @@ struct ExtentsText {
 
 /// The tile of a block, spelled out.
 #[derive(Serialize)]
-struct TileText {
+pub(super) struct TileText {
     m: u32,
     n: u32,
     k: u32,
     batch: i64,
     count_m: i64,
     count_n: i64,
+    /// Which tile it is.
+    number: &'static str,
     per_batch: i64,
     raster: i64,
     steps: i64,
@@ -111,7 +113,6 @@ struct ProductText {
 
 pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel) -> GemmText {
     used.add("FW_SHARED");
-    let [_, m, n, k] = kernel.space.extents();
     let operands = [0, 1].map(|slot| gemm_operand::operand(graph, used, kernel, slot));
     let (epilogue, sweep) = gemm_epilogue::epilogue(graph, used, kernel);
     GemmText {
@@ -119,7 +120,7 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
         blocks: kernel.blocks,
         index: index_type(kernel.wide_index),
         accumulator: names::register_type(kernel.multiply.accumulator()),
-        extents: ExtentsText { m, n, k },
+        extents: extents(kernel),
         tile: tile(kernel),
         splits: kernel.splits,
         operands,
@@ -130,7 +131,12 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
     }
 }
 
-fn tile(kernel: &GemmKernel) -> TileText {
+pub(super) fn extents(kernel: &GemmKernel) -> ExtentsText {
+    let [_, m, n, k] = kernel.space.extents();
+    ExtentsText { m, n, k }
+}
+
+pub(super) fn tile(kernel: &GemmKernel) -> TileText {
     let tile = kernel.tile;
     let [batch, _, _, k] = kernel.space.extents();
     let [count_m, count_n] = tile.counts(kernel.space.extents());
@@ -148,6 +154,7 @@ fn tile(kernel: &GemmKernel) -> TileText {
         batch,
         count_m,
         count_n,
+        number: if matches!(kernel.multiply, Multiply::Wgmma { .. }) { "number" } else { "blockIdx.x" },
         per_batch: count_m * count_n,
         raster: if count_m > 1 && count_n > 1 { RASTER.min(count_m) } else { 1 },
         steps,
@@ -206,7 +213,7 @@ fn mma(used: &mut Used, kernel: &GemmKernel) -> Option<MmaText> {
         fragments,
         rounds,
         accumulators: warp_m * warp_n / 32,
-        zeros: zeros(warp_m * warp_n / 32),
+        zeros: zeros(0..warp_m * warp_n / 32),
         products: products(kernel, warp_m / 16, warp_n / 8),
         put,
         pitch,
@@ -215,12 +222,12 @@ fn mma(used: &mut Used, kernel: &GemmKernel) -> Option<MmaText> {
 }
 
 /// `FW_ZERO(0) FW_ZERO(1) …`, sixteen a line.
-fn zeros(accumulators: u32) -> String {
+pub(super) fn zeros(accumulators: std::ops::Range<u32>) -> String {
     let zero = |number: u32| match number % 16 {
         0 => format!("\n    FW_ZERO({number})"),
         _ => format!(" FW_ZERO({number})"),
     };
-    (0..accumulators).map(zero).collect()
+    accumulators.map(zero).collect()
 }
 
 fn products(kernel: &GemmKernel, rows: u32, columns: u32) -> Vec<ProductText> {

@@ -7,7 +7,7 @@ use super::names;
 use super::sections::Used;
 use super::sweep::{SweepSpeller, SweepText, accumulated_in_float, index_type, mapped, sum, term};
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Epilogue, GemmKernel, PartialReduction, Sweep, reduced_values};
+use crate::kernel::{Epilogue, GemmKernel, GemmTile, PartialReduction, Sweep, reduced_values};
 
 /// What `epilogue/tile.cuh` reads beside the sweep.
 #[derive(Default, Serialize)]
@@ -31,10 +31,9 @@ struct ReductionText {
     lines: Vec<String>,
 }
 
-/// Elements from a row of the accumulator tile to the next.
+/// Elements from a line of the accumulator tile to the next.
 pub(super) fn pitch(kernel: &GemmKernel) -> u32 {
-    let row = if kernel.along_n { kernel.tile.n } else { kernel.tile.m };
-    row + kernel.multiply.row_padding()
+    kernel.multiply.staged_pitch(kernel.tile, kernel.along_n)
 }
 
 /// Place of element `m_in`, `n_in` in the accumulator tile.
@@ -58,11 +57,16 @@ pub(super) fn epilogue(
 }
 
 fn workspace(kernel: &GemmKernel, strides: [i64; 3]) -> EpilogueText {
+    let workspace = Some(workspace_index(kernel, strides, "blockIdx.y"));
+    EpilogueText { workspace, at: place(kernel), ..EpilogueText::default() }
+}
+
+/// Place of the accumulator b, m, n of a part of k.
+pub(super) fn workspace_index(kernel: &GemmKernel, strides: [i64; 3], split: &str) -> String {
     let [batch, ..] = kernel.space.extents();
-    let split = (kernel.splits > 1).then(|| format!("blockIdx.y * {}ull", kernel.space.elements()));
+    let split = (kernel.splits > 1).then(|| format!("{split} * {}ull", kernel.space.elements()));
     let b = (batch > 1).then(|| term("b", strides[0])).flatten();
-    let terms = [split, b, term("m", strides[1]), term("n", strides[2])];
-    EpilogueText { workspace: Some(sum(terms.into_iter().flatten())), at: place(kernel), ..EpilogueText::default() }
+    sum([split, b, term("m", strides[1]), term("n", strides[2])].into_iter().flatten())
 }
 
 fn fused(
@@ -88,7 +92,7 @@ fn fused(
         values: value_tiles(kernel, reductions, &sources),
         vectors: i64::from(kernel.tile.m * kernel.tile.n) / sweep.vector,
         row_vectors: i64::from(row) / sweep.vector,
-        coordinates: coordinate_lines(kernel, &text),
+        coordinates: coordinate_lines(kernel, &text, ["m0", "n0"]),
         reductions: reductions.iter().map(|reduction| partial(used, kernel, reduction, &sources)).collect(),
     };
     (record, text)
@@ -125,8 +129,9 @@ fn keep_values(speller: &mut SweepSpeller<'_>, kernel: &GemmKernel, sources: &[T
     sources.iter().enumerate().map(keep).collect()
 }
 
-/// Digits of the vector's first point, as far as they are used.
-fn coordinate_lines(kernel: &GemmKernel, text: &SweepText) -> Vec<String> {
+/// Digits of the vector's first point, as far as they are used. `origin` names row and column of the first point of what
+/// is in shared memory.
+pub(super) fn coordinate_lines(kernel: &GemmKernel, text: &SweepText, origin: [&str; 2]) -> Vec<String> {
     let mut uses = [&text.before[..], &text.body[..], &text.after[..]].concat();
     uses.extend(text.guard.clone());
     let space = &kernel.space;
@@ -134,20 +139,20 @@ fn coordinate_lines(kernel: &GemmKernel, text: &SweepText) -> Vec<String> {
     let digits: Vec<String> =
         indices.iter().flat_map(|(index, digits)| digit_lines(kernel, index, digits, &uses)).collect();
     uses.extend(digits.iter().cloned());
-    let mut lines = index_lines(kernel, &uses);
+    let mut lines = index_lines(kernel, &uses, origin);
     lines.extend(digits);
     lines
 }
 
 /// Row and column of the vector's first point, as far as they are used, and whether the point exists.
-fn index_lines(kernel: &GemmKernel, uses: &[String]) -> Vec<String> {
+fn index_lines(kernel: &GemmKernel, uses: &[String], origin: [&str; 2]) -> Vec<String> {
     let kind = index_type(kernel.wide_index);
     let inside = inside(kernel);
     let (m_in, n_in) = if kernel.along_n { ("line", "piece") } else { ("piece", "line") };
     let mut lines = Vec::new();
-    for (index, at) in [("m", m_in), ("n", n_in)] {
+    for (index, first, at) in [("m", origin[0], m_in), ("n", origin[1], n_in)] {
         if mentions(uses, index) || inside.iter().any(|condition| mentions(std::slice::from_ref(condition), index)) {
-            lines.push(format!("const {kind} {index} = {index}0 + {at};"));
+            lines.push(format!("const {kind} {index} = {first} + {at};"));
         }
     }
     if !inside.is_empty() {
@@ -164,11 +169,17 @@ fn inside(kernel: &GemmKernel) -> Vec<String> {
     needed.map(|(index, extent, _)| format!("{index} < {extent}")).collect()
 }
 
-/// `split * kept + k` for the block's tile and the element m, n.
-fn partial_index(kernel: &GemmKernel, reduction: &PartialReduction) -> String {
+/// `split * kept + k` for the element m, n, where each part of `tile` gives one partial result; `parts` names its row
+/// and column among them.
+pub(super) fn partial_index(
+    kernel: &GemmKernel,
+    reduction: &PartialReduction,
+    tile: GemmTile,
+    parts: [&str; 2],
+) -> String {
     let [batch, m, n, _] = kernel.space.extents();
-    let [tiles_m, tiles_n] = kernel.tile.counts(kernel.space.extents());
-    let splits = [("b", batch), ("block_m", tiles_m), ("block_n", tiles_n)];
+    let [tiles_m, tiles_n] = tile.counts(kernel.space.extents());
+    let splits = [("b", batch), (parts[0], tiles_m), (parts[1], tiles_n)];
     let kept = [("b", batch), ("m", m), ("n", n)];
     let choose = |axes: [(&str, i64); 3], wanted: bool| -> String {
         let mut step = 1;
@@ -240,7 +251,8 @@ impl Walk<'_> {
     }
 
     fn store(&self, value: &str) -> String {
-        format!("partial{}[{}] = {value};", self.partial, partial_index(self.kernel, self.reduction))
+        let index = partial_index(self.kernel, self.reduction, self.kernel.tile, ["block_m", "block_n"]);
+        format!("partial{}[{index}] = {value};", self.partial)
     }
 
     fn index_line(&self, index: &str) -> String {

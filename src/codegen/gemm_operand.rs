@@ -65,7 +65,7 @@ pub(super) fn stage_bytes(kernel: &GemmKernel) -> u32 {
 fn element_bytes(kernel: &GemmKernel) -> u32 {
     match kernel.multiply {
         Multiply::Fma { .. } => 4,
-        Multiply::Mma { operand, .. } => operand.bytes(),
+        Multiply::Mma { operand, .. } | Multiply::Wgmma { operand, .. } => operand.bytes(),
     }
 }
 
@@ -148,6 +148,7 @@ fn title(graph: &FinalizedGraph, operand: &Operand, name: &str) -> String {
 fn fetch_name(kernel: &GemmKernel, operand: &Operand) -> &'static str {
     match (kernel.multiply, operand.fetch) {
         (Multiply::Fma { .. }, _) => "plain",
+        (_, Fetch::Tma(_)) => "tma",
         (_, Fetch::Async) => "async",
         (_, Fetch::Vector) => "vector",
         (_, Fetch::Element) => "element",
@@ -169,7 +170,7 @@ impl Element {
     fn of(multiply: Multiply) -> Self {
         match multiply {
             Multiply::Fma { accumulator, .. } => Self::Register(accumulator),
-            Multiply::Mma { operand, .. } => Self::Mma(operand),
+            Multiply::Mma { operand, .. } | Multiply::Wgmma { operand, .. } => Self::Mma(operand),
         }
     }
 
@@ -179,7 +180,7 @@ impl Element {
             Self::Register(_) => DataType::Int32,
             Self::Mma(MmaType::F16) => DataType::Half,
             Self::Mma(MmaType::Bf16) => DataType::BFloat16,
-            Self::Mma(MmaType::S8) => DataType::Int8,
+            Self::Mma(MmaType::S8 | MmaType::Fp8) => DataType::Int8,
         }
     }
 

@@ -9,12 +9,14 @@ mod expression;
 mod gemm;
 mod gemm_epilogue;
 mod gemm_operand;
+mod gemm_wgmma;
 mod movement;
 mod names;
 mod parameters;
 mod reduction;
 mod sections;
 mod sweep;
+mod warp_epilogue;
 
 use std::sync::LazyLock;
 
@@ -61,6 +63,7 @@ static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
         ("mma_two.cuh", include_str!("../../templates/mainloop/mma_two.cuh").trim_end()),
         ("operand.cuh", include_str!("../../templates/mainloop/operand.cuh").trim_end()),
         ("place.cuh", include_str!("../../templates/mainloop/place.cuh").trim_end()),
+        ("warp.cuh", include_str!("../../templates/epilogue/warp.cuh").trim_end()),
         ("tree.cuh", include_str!("../../templates/epilogue/tree.cuh").trim_end()),
         ("pointwise.cu", include_str!("../../templates/kernel/pointwise.cu")),
         ("reduction.cu", include_str!("../../templates/kernel/reduction.cu")),
@@ -68,6 +71,7 @@ static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
         ("signal.cu", include_str!("../../templates/kernel/signal.cu")),
         ("gemm_fma.cu", include_str!("../../templates/kernel/gemm_fma.cu")),
         ("gemm_mma.cu", include_str!("../../templates/kernel/gemm_mma.cu")),
+        ("gemm_wgmma.cu", include_str!("../../templates/kernel/gemm_wgmma.cu")),
     ])
     .map_err(|error| error.to_string())?;
     Ok(tera)
@@ -107,13 +111,11 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::Reduction(body) => fill("reduction.cu", name, parameters, reduction::reduction(graph, used, body)),
         Body::Combine(body) => fill("combine.cu", name, parameters, reduction::combine(graph, used, body)),
         Body::Signal(body) => fill("signal.cu", name, parameters, movement::signal(graph, used, body)),
-        Body::Gemm(body) => {
-            let template = match body.multiply {
-                Multiply::Fma { .. } => "gemm_fma.cu",
-                Multiply::Mma { .. } => "gemm_mma.cu",
-            };
-            fill(template, name, parameters, gemm::gemm(graph, used, body))
-        }
+        Body::Gemm(body) => match body.multiply {
+            Multiply::Fma { .. } => fill("gemm_fma.cu", name, parameters, gemm::gemm(graph, used, body)),
+            Multiply::Mma { .. } => fill("gemm_mma.cu", name, parameters, gemm::gemm(graph, used, body)),
+            Multiply::Wgmma { .. } => fill("gemm_wgmma.cu", name, parameters, gemm_wgmma::gemm(graph, used, body)),
+        },
     }
 }
 

@@ -55,11 +55,6 @@ pub(super) fn pointer(graph: &FinalizedGraph, id: TensorId) -> String {
     format!("p_{}", graph.canonical_name(id))
 }
 
-/// Parameter that is the map of a tensor.
-pub(super) fn tensor_map(graph: &FinalizedGraph, id: TensorId) -> String {
-    format!("map_{}", graph.canonical_name(id))
-}
-
 /// A `float` literal with exactly this value.
 pub(super) fn float_literal(value: f32) -> String {
     if value.is_finite() { format!("{value:?}f") } else { format!("__uint_as_float(0x{:08x}u)", value.to_bits()) }
@@ -134,6 +129,7 @@ pub(super) fn mma_function(operand: MmaType) -> &'static str {
         MmaType::Bf16 => "fw_mma_bf16",
         MmaType::Tf32 => "fw_mma_tf32",
         MmaType::S8 => "fw_mma_s8",
+        MmaType::Fp8 => unreachable!("a warp multiplies FP8 as FP16"),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::kernel::{Body, Function, Parameter, Register};
 pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used) -> String {
     let (loaded, stored) = touched(&function.body);
     let mut partials = 0;
+    let mut maps = 0;
     // what the previous launch still writes is not read-only (`fw_wait_for_previous_launch`)
     let restrict = if matches!(function.body, Body::Combine(_)) { "" } else { "__restrict__ " };
     let spelled = function.launch.parameters.iter().map(|parameter| match *parameter {
@@ -30,9 +31,10 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
             let element = if is_integer { "int" } else { "float" };
             format!("{element}* __restrict__ accumulators")
         }
-        Parameter::TensorMap(map) => {
+        Parameter::TensorMap(_) => {
             used.add("fw_tensor_map");
-            format!("const __grid_constant__ fw_tensor_map {}", names::tensor_map(graph, map.tensor))
+            maps += 1;
+            format!("const __grid_constant__ fw_tensor_map map{}", maps - 1)
         }
         Parameter::Workspace { .. } => {
             partials += 1;

@@ -8,6 +8,7 @@ mod floor;
 mod lowering;
 mod surface70;
 mod surface80;
+mod surface90;
 
 use std::fmt;
 
@@ -19,6 +20,7 @@ pub use decision::{Decision, Selection, decide, select};
 pub use floor::{Floor, core_type};
 pub use surface70::Surface70;
 pub use surface80::Surface80;
+pub use surface90::Surface90;
 
 /// A family of kernels.
 pub trait Engine: Sync + fmt::Debug {
@@ -47,7 +49,7 @@ pub trait Engine: Sync + fmt::Debug {
 }
 
 /// Every engine, the preferred first.
-pub static ENGINES: &[&dyn Engine] = &[&Surface80, &Surface70];
+pub static ENGINES: &[&dyn Engine] = &[&Surface90, &Surface80, &Surface70];
 
 /// A tunable of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,6 +73,10 @@ pub enum Knob {
     Fragments,
     /// Parts into which k is cut.
     SplitK,
+    /// How the multiplying warpgroups of a block share its tiles: 0 cooperative, 1 in turns ("ping-pong").
+    Schedule,
+    /// Whether the transposed product is computed, with A and B exchanged: 0 or 1.
+    SwapAb,
 }
 
 impl Knob {
@@ -86,6 +92,8 @@ impl Knob {
             Self::Stages => "stages",
             Self::Fragments => "fragments",
             Self::SplitK => "split_k",
+            Self::Schedule => "schedule",
+            Self::SwapAb => "swap_ab",
         }
     }
 }

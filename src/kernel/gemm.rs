@@ -4,7 +4,7 @@
 //! first; a tensor's coordinates are affine functions of the digits. So a pixel of a forward convolution is
 //! `m = (image · P + p) · Q + q`, and the row of X that its filter tap `r` reads is `h = p · stride + r · dilation − pad`.
 
-use super::{Accumulation, Register, Sweep};
+use super::{Accumulation, Register, Sweep, TensorMap};
 use crate::graph::TensorId;
 
 /// One digit of an index in mixed radix.
@@ -77,6 +77,9 @@ impl Coordinate {
 /// How the elements of an operand come to shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fetch {
+    /// The tensor memory accelerator, a box at a time, by this map: `[k, m or n, batch]` or `[m or n, k, batch]`, without
+    /// the batch where the operand has none.
+    Tma(TensorMap),
     /// `cp.async` of `sweep.vector` elements at a time: nothing is computed on the way.
     Async,
     /// Vectors through registers, where the mainloop stage is evaluated.
@@ -119,7 +122,7 @@ impl GemmTile {
     }
 }
 
-/// Operand types of `mma.sync`, each with its accumulators.
+/// Operand types of matrix instructions, each with its accumulators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MmaType {
     /// FP16, accumulated in FP32.
@@ -130,6 +133,8 @@ pub enum MmaType {
     Tf32,
     /// INT8, accumulated in INT32.
     S8,
+    /// FP8 as it is stored, E4M3 or E5M2 each, accumulated in FP32; `wgmma` only.
+    Fp8,
 }
 
 impl MmaType {
@@ -138,7 +143,7 @@ impl MmaType {
         match self {
             Self::F16 | Self::Bf16 => 2,
             Self::Tf32 => 4,
-            Self::S8 => 1,
+            Self::S8 | Self::Fp8 => 1,
         }
     }
 
@@ -173,7 +178,37 @@ pub enum Multiply {
         /// Sets of fragments in registers: with two, one is loaded while the other is multiplied.
         fragments: u32,
     },
+    /// `wgmma`: one warpgroup brings tiles to shared memory, two multiply. Blocks stay and walk the tiles of C.
+    Wgmma {
+        /// Operand type.
+        operand: MmaType,
+        /// How the two share tiles.
+        schedule: Schedule,
+        /// Tiles of A and B in shared memory.
+        stages: u32,
+        /// Whether sums over one tile's k are added up in FP32 outside the tensor core, which keeps 14 bits of a sum of
+        /// FP8 products.
+        promotes: bool,
+    },
 }
+
+/// How the two multiplying warpgroups of a block share its tiles of C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Schedule {
+    /// Each takes half of the rows of every tile.
+    Cooperative,
+    /// They take tiles in turns: the epilogue of one runs beside the mainloop of the other.
+    PingPong,
+}
+
+/// Threads of a warpgroup.
+pub const WARPGROUP: u32 = 128;
+
+/// Multiplying warpgroups of a `wgmma` kernel.
+pub const CONSUMERS: u32 = 2;
+
+/// Rows of one `wgmma`.
+pub const WGMMA_ROWS: u32 = 64;
 
 impl Multiply {
     /// Threads of a block.
@@ -181,15 +216,35 @@ impl Multiply {
         match *self {
             Self::Fma { thread_m, thread_n, .. } => (tile.m / thread_m) * (tile.n / thread_n),
             Self::Mma { warp_m, warp_n, .. } => (tile.m / warp_m) * (tile.n / warp_n) * 32,
+            Self::Wgmma { .. } => (1 + CONSUMERS) * WARPGROUP,
         }
     }
 
-    /// Elements between a row of the accumulator tile and the next, beyond its own: fragments are written without
-    /// bank conflicts if rows start 8 banks apart.
-    pub fn row_padding(&self) -> u32 {
+    /// Rows of a tile that one multiplying warpgroup computes; without warpgroups, all.
+    pub fn consumer_rows(&self, tile: GemmTile) -> u32 {
         match self {
-            Self::Fma { .. } => 0,
-            Self::Mma { .. } => 8,
+            Self::Wgmma { schedule: Schedule::Cooperative, .. } => tile.m / CONSUMERS,
+            _ => tile.m,
+        }
+    }
+
+    /// The part of a tile of C, m × n, that the epilogue holds in shared memory at a time: the whole of it; with
+    /// `wgmma` what one warp takes.
+    pub fn staged(&self, tile: GemmTile) -> [u32; 2] {
+        match self {
+            Self::Wgmma { .. } => [16, [32, 16, 8].into_iter().find(|n| tile.n.is_multiple_of(*n)).unwrap_or(8)],
+            _ => [tile.m, tile.n],
+        }
+    }
+
+    /// Elements from one line of the staged part to the next; lines run along n, else along m. Fragments are written
+    /// without bank conflicts if lines along n start 8 banks apart, lines along m 4.
+    pub fn staged_pitch(&self, tile: GemmTile, along_n: bool) -> u32 {
+        let [m, n] = self.staged(tile);
+        match (self, along_n) {
+            (Self::Fma { .. }, _) => [m, n][usize::from(along_n)],
+            (Self::Wgmma { .. }, false) => m + 4,
+            _ => [m, n][usize::from(along_n)] + 8,
         }
     }
 
@@ -197,7 +252,7 @@ impl Multiply {
     pub fn accumulator(&self) -> Register {
         match self {
             Self::Fma { accumulator, .. } => *accumulator,
-            Self::Mma { operand, .. } => operand.accumulator(),
+            Self::Mma { operand, .. } | Self::Wgmma { operand, .. } => operand.accumulator(),
         }
     }
 }
@@ -262,11 +317,14 @@ pub struct GemmKernel {
 impl GemmKernel {
     /// Everything evaluated: both operands, then the epilogue.
     pub fn sweeps(&self) -> impl Iterator<Item = &Sweep> {
-        let epilogue = match &self.epilogue {
+        [&self.a.sweep, &self.b.sweep].into_iter().chain(self.epilogue_sweep())
+    }
+
+    fn epilogue_sweep(&self) -> Option<&Sweep> {
+        match &self.epilogue {
             Epilogue::Fused { sweep, .. } => Some(sweep),
             Epilogue::Workspace { .. } => None,
-        };
-        [&self.a.sweep, &self.b.sweep].into_iter().chain(epilogue)
+        }
     }
 
     /// As [`Self::sweeps`].
@@ -278,9 +336,20 @@ impl GemmKernel {
         [&mut self.a.sweep, &mut self.b.sweep].into_iter().chain(epilogue)
     }
 
-    /// Tensors read, in the order of [`Self::sweeps`].
+    /// Tensors read through pointers, in the order of [`Self::sweeps`].
     pub fn loads(&self) -> impl Iterator<Item = TensorId> {
-        self.sweeps().flat_map(|sweep| sweep.program.reads())
+        let by_pointer = |operand: &&Operand| !matches!(operand.fetch, Fetch::Tma(_));
+        let operands = [&self.a, &self.b].into_iter().filter(by_pointer).map(|operand| &operand.sweep);
+        let epilogue = self.epilogue_sweep();
+        operands.chain(epilogue).flat_map(|sweep| sweep.program.reads())
+    }
+
+    /// Tensor maps of the operands that have one.
+    pub fn maps(&self) -> impl Iterator<Item = TensorMap> {
+        [self.a.fetch, self.b.fetch].into_iter().filter_map(|fetch| match fetch {
+            Fetch::Tma(map) => Some(map),
+            _ => None,
+        })
     }
 
     /// Tensors stored at each point of C.

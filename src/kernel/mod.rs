@@ -16,7 +16,8 @@ use std::sync::Arc;
 pub use accumulate::{Accumulation, Combine, Finish, Map, reduced_values};
 pub use expr::{Part, Register, StageProgram, Step, Value, has_integer_form};
 pub use gemm::{
-    Coordinate, Digit, Epilogue, Fetch, GemmKernel, GemmSpace, GemmTile, MmaType, Multiply, Operand, PartialReduction,
+    CONSUMERS, Coordinate, Digit, Epilogue, Fetch, GemmKernel, GemmSpace, GemmTile, MmaType, Multiply, Operand,
+    PartialReduction, Schedule, WARPGROUP, WGMMA_ROWS,
 };
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
 pub use launch::{Launch, MapElement, Parameter, Swizzle, TensorMap};
@@ -46,7 +47,9 @@ impl Kernel {
     /// Whether FLOAT operands of the core are rounded to TF32.
     pub fn uses_tf32(&self) -> bool {
         self.functions.iter().any(|function| match &function.body {
-            Body::Gemm(gemm) => matches!(gemm.multiply, Multiply::Mma { operand: MmaType::Tf32, .. }),
+            Body::Gemm(gemm) => {
+                matches!(gemm.multiply, Multiply::Mma { operand, .. } | Multiply::Wgmma { operand, .. } if operand == MmaType::Tf32)
+            }
             _ => false,
         })
     }

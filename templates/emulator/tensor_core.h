@@ -38,6 +38,9 @@ T (&accumulators(unsigned first))[4] {
 
 #define FW_ZERO(number) *static_cast<int*>(emulator::accumulator_registers(number)) = 0;
 #define FW_CLEAR(zeros) zeros
+#define FW_ADD(sum, part) \
+  *static_cast<float*>(emulator::accumulator_registers(sum)) += *static_cast<float*>(emulator::accumulator_registers(part));
+#define FW_SUM(additions) additions
 
 template <int A, typename T>
 inline void fw_take(T (&x)[4]) {

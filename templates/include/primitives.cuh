@@ -184,6 +184,8 @@ __device__ __forceinline__ void fw_ldmatrix_x4_trans(unsigned (&r)[2], unsigned 
 #define FW_ACCUMULATORS_int(count) asm volatile(".reg .s32 acc<" #count ">;")
 #define FW_ZERO(number) "mov.b32 acc" #number ", 0;"
 #define FW_CLEAR(zeros) asm volatile(zeros)
+#define FW_ADD(sum, part) "add.f32 acc" #sum ", acc" #sum ", acc" #part ";"
+#define FW_SUM(additions) asm volatile(additions)
 template <int A>
 __device__ __forceinline__ void fw_take(float (&x)[4]) {
   asm volatile("mov.b32 %0, acc%4; mov.b32 %1, acc%5; mov.b32 %2, acc%6; mov.b32 %3, acc%7;"

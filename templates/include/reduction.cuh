@@ -40,6 +40,15 @@ FW_INLINE void fw_sum_splits(const T* from, unsigned splits, unsigned long long 
   }
 }
 
+//@ fw_lanes_total: FW_INLINE
+// One value from the lanes of a warp whose numbers differ in the bits FROM, FROM / 2, … TO; each of them gets it.
+template <int FROM, int TO, typename Combine>
+FW_INLINE float fw_lanes_total(float x, const Combine& combine) {
+#pragma unroll
+  for (int distance = FROM; distance >= TO; distance /= 2) x = combine(x, __shfl_xor_sync(0xffffffffu, x, distance));
+  return x;
+}
+
 //@ fw_block_total: FW_INLINE
 // One value from all threads of a block, in a fixed order; the first thread gets it. `totals` has room for 32 floats.
 template <typename Combine>

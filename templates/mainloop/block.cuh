@@ -1,10 +1,10 @@
-<# The block's place in C. Reads index, extents, tile. -#>
+<# The place of a tile in C. Reads index, extents, tile. -#>
   // neighbouring blocks share rows and columns of tiles, so that operands stay in L2
 <%- if tile.batch > 1 %>
-  const ${ index }$ b = blockIdx.x / ${ tile.per_batch }$u;
-  const unsigned block = blockIdx.x % ${ tile.per_batch }$u;
+  const ${ index }$ b = ${ tile.number }$ / ${ tile.per_batch }$u;
+  const unsigned block = ${ tile.number }$ % ${ tile.per_batch }$u;
 <%- else %>
-  const unsigned block = blockIdx.x;
+  const unsigned block = ${ tile.number }$;
 <%- endif %>
 <%- if tile.raster > 1 %>
   const unsigned band = block / ${ tile.raster * tile.count_n }$u, inside_band = block % ${ tile.raster * tile.count_n }$u;

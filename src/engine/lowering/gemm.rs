@@ -13,12 +13,15 @@ use crate::engine::EngineConfig;
 use crate::fusion::Fusion;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{
-    Body, Epilogue, Fetch, Function, GemmKernel, GemmTile, Kernel, Launch, Multiply, Parameter, PartialReduction,
-    Register, reduced_values,
+    Body, CONSUMERS, Epilogue, Fetch, Function, GemmKernel, GemmTile, Kernel, Launch, Multiply, Parameter,
+    PartialReduction, Register, WARPGROUP, reduced_values,
 };
 
 /// Room for the totals of a block's warps.
 const TOTALS_BYTES: u32 = 128;
+
+/// Bytes of an mbarrier.
+const BARRIER_BYTES: u32 = 8;
 
 /// What an engine decides of a matrix product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub(in crate::engine) struct GemmChoice {
     pub(in crate::engine) multiply: Multiply,
     /// Parts into which k is cut.
     pub(in crate::engine) splits: u32,
+    /// Whether the transposed product is computed, with A and B exchanged.
+    pub(in crate::engine) transposed: bool,
 }
 
 impl GemmChoice {
@@ -37,21 +42,42 @@ impl GemmChoice {
         Self { splits: to_u32((steps + each - 1) / each), ..*self }
     }
 
-    /// Shared memory of the mainloop, in bytes. The rows of an FMA tile are padded by one word.
-    pub(in crate::engine) fn mainloop_bytes(&self) -> u32 {
-        let GemmTile { m, n, k } = self.tile;
+    /// Shared memory of a block, in bytes: that of the mainloop is used again by the epilogue, except where blocks stay
+    /// and the next tile's mainloop runs beside it.
+    pub(in crate::engine) fn shared_bytes(&self, along_n: bool, reduced_values: usize) -> u32 {
+        let mainloop = self.mainloop_bytes();
         match self.multiply {
-            Multiply::Fma { .. } => 4 * k * (m + 1 + n + 1),
-            Multiply::Mma { operand, stages, .. } => stages * (m + n) * k * operand.bytes(),
+            Multiply::Wgmma { stages, .. } => {
+                let warps = CONSUMERS * WARPGROUP / 32;
+                mainloop + warps * self.staged_bytes(along_n) + BARRIER_BYTES * (2 * stages + CONSUMERS)
+            }
+            _ => mainloop.max(self.staged_bytes(along_n) * reduced_values.max(1) as u32 + TOTALS_BYTES),
         }
     }
 
-    /// Shared memory of the epilogue, in bytes: a tile of accumulators and, for each value reduced beyond the first,
-    /// another.
-    pub(in crate::engine) fn epilogue_bytes(&self, along_n: bool, reduced_values: usize) -> u32 {
-        let GemmTile { m, n, .. } = self.tile;
-        let (rows, row) = if along_n { (m, n) } else { (n, m) };
-        4 * rows * (row + self.multiply.row_padding()) * reduced_values.max(1) as u32 + TOTALS_BYTES
+    /// Shared memory of the mainloop, in bytes. The rows of an FMA tile are padded by one word.
+    fn mainloop_bytes(&self) -> u32 {
+        let GemmTile { m, n, k } = self.tile;
+        match self.multiply {
+            Multiply::Fma { .. } => 4 * k * (m + 1 + n + 1),
+            Multiply::Mma { operand, stages, .. } | Multiply::Wgmma { operand, stages, .. } => {
+                stages * (m + n) * k * operand.bytes()
+            }
+        }
+    }
+
+    /// Bytes of the part of a tile that the epilogue holds in shared memory; there is one for each value reduced.
+    fn staged_bytes(&self, along_n: bool) -> u32 {
+        let [m, n] = self.multiply.staged(self.tile);
+        4 * if along_n { m } else { n } * self.multiply.staged_pitch(self.tile, along_n)
+    }
+
+    /// The tile of which each gives one partial result of a reduction.
+    fn reduced_tile(&self) -> GemmTile {
+        match self.multiply {
+            Multiply::Wgmma { .. } => GemmTile { m: self.multiply.staged(self.tile)[0], ..self.tile },
+            _ => self.tile,
+        }
     }
 }
 
@@ -68,16 +94,19 @@ pub(in crate::engine) fn lower(
 }
 
 fn lower_core(fusion: &Fusion, choice: &GemmChoice, config: &EngineConfig, device: &Device, kernel: &mut Kernel) {
-    let problem = Problem::of(fusion).expect("the fusion has a core");
+    let problem = if choice.transposed { Problem::transposed(fusion) } else { Problem::of(fusion) };
+    let problem = problem.expect("the fusion has a core");
     let choice = &choice.without_empty_splits(problem.space.extents());
     let split = EpilogueSplit::new(fusion);
     let register = choice.multiply.accumulator();
     let outputs = EpilogueOutputs::new(fusion, &split.fused);
     let along_n = along_n(fusion.graph(), &problem, &outputs.stores, core_result(fusion));
     let lowering = Lowering { fusion, problem: &problem, choice, device, along_n };
-    let fits = choice.epilogue_bytes(along_n, reduced_values(outputs.accumulations.iter()).len())
-        <= device.shared_bytes_per_block;
-    let fused = fused(fusion, &problem, &split.fused, choice.tile, register, along_n).filter(|_| fits);
+    let reduced = reduced_values(outputs.accumulations.iter()).len();
+    let fits = choice.shared_bytes(along_n, reduced) <= device.shared_bytes_per_block;
+    let walks = along_n || reduced == 0 || !matches!(choice.multiply, Multiply::Wgmma { .. });
+    let fused = fused(fusion, &problem, &split.fused, choice.reduced_tile(), register, along_n);
+    let fused = fused.filter(|_| fits && walks);
     match fused.filter(|_| choice.splits == 1) {
         Some(epilogue) => {
             lowering.push_fused(epilogue, kernel);
@@ -107,13 +136,13 @@ impl Lowering<'_> {
     }
 
     fn gemm(&self, epilogue: Epilogue) -> GemmKernel {
-        let GemmChoice { tile, multiply, splits } = *self.choice;
+        let GemmChoice { tile, multiply, splits, .. } = *self.choice;
         let mut gemm = GemmKernel {
             space: self.problem.space.clone(),
             tile,
             multiply,
-            a: operand(self.fusion, self.problem, 0, &multiply),
-            b: operand(self.fusion, self.problem, 1, &multiply),
+            a: operand(self.fusion, self.problem, 0, &multiply, tile),
+            b: operand(self.fusion, self.problem, 1, &multiply, tile),
             epilogue,
             along_n: self.along_n,
             splits,
@@ -215,18 +244,24 @@ impl Lowering<'_> {
         let stores = gemm.stores();
         let mut parameters = program_parameters(gemm.loads(), &stores, |id| graph.tensor(id).is_pass_by_value);
         parameters.extend(workspace);
-        let epilogue = match &gemm.epilogue {
+        parameters.extend(gemm.maps().map(Parameter::TensorMap));
+        let shared_bytes = match &gemm.epilogue {
             Epilogue::Fused { reductions, .. } => {
                 let values = reduced_values(reductions.iter().map(|reduction| &reduction.accumulation));
-                choice.epilogue_bytes(self.along_n, values.len())
+                choice.shared_bytes(self.along_n, values.len())
             }
-            Epilogue::Workspace { .. } => choice.epilogue_bytes(true, 1),
+            Epilogue::Workspace { .. } => choice.shared_bytes(true, 1),
+        };
+        let tiles = to_u32(batch * tiles_m * tiles_n);
+        let grid = match choice.multiply {
+            Multiply::Wgmma { .. } => [tiles.saturating_mul(choice.splits).min(self.device.sm_count), 1, 1],
+            _ => [tiles, choice.splits, 1],
         };
         Launch {
             function: function_name(self.skeleton(), kernel),
-            grid: [to_u32(batch * tiles_m * tiles_n), choice.splits, 1],
+            grid,
             block: [choice.multiply.threads(choice.tile), 1, 1],
-            shared_bytes: choice.mainloop_bytes().max(epilogue),
+            shared_bytes,
             starts_early: false,
             parameters,
         }
@@ -238,7 +273,11 @@ impl Lowering<'_> {
     fn blocks(&self, gemm: &GemmKernel, shared_bytes: u32) -> u32 {
         const ADDRESSES: u32 = 40;
         const REGISTERS_OF_A_MULTIPROCESSOR: u32 = 65536;
-        let Multiply::Mma { operand, warp_m, warp_n, fragments, .. } = gemm.multiply else { return 2 };
+        let (operand, warp_m, warp_n, fragments) = match gemm.multiply {
+            Multiply::Mma { operand, warp_m, warp_n, fragments, .. } => (operand, warp_m, warp_n, fragments),
+            Multiply::Fma { .. } => return 2,
+            Multiply::Wgmma { .. } => return 1,
+        };
         let threads = gemm.multiply.threads(gemm.tile);
         let row = gemm.tile.k * operand.bytes();
         let held = [(&gemm.a, gemm.tile.m), (&gemm.b, gemm.tile.n)];

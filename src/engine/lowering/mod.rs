@@ -9,9 +9,10 @@ mod pass;
 mod problem;
 mod signal;
 mod sweep;
+mod tensor_map;
 
 pub(super) use accept::{RELAXED, RELAXED_WITH_CORE, is_lowered};
 pub(super) use gemm::{GemmChoice, combination_cost, lower as lower_gemm};
-pub(super) use operand::operands_in_registers;
+pub(super) use operand::{is_boxed, operands_in_registers};
 pub(super) use pass::{candidates as pass_candidates, lower as lower_passes};
 pub(super) use problem::Problem;

@@ -2,9 +2,12 @@
 
 use super::problem::Problem;
 use super::sweep::{Width, elements, is_vectorizable, over};
+use super::tensor_map::tensor_map;
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
-use crate::kernel::{Axis, Coordinate, Fetch, IterationSpace, MmaType, Multiply, Operand, StageProgram, Value, step};
+use crate::kernel::{
+    Axis, Coordinate, Fetch, GemmTile, IterationSpace, MmaType, Multiply, Operand, StageProgram, Value, step,
+};
 
 /// Bytes of one access.
 const ACCESS_BYTES: i64 = 16;
@@ -13,18 +16,41 @@ const ACCESS_BYTES: i64 = 16;
 const ASYNC_BYTES: i64 = 4;
 
 /// Plans operand `slot` (0 is A, 1 is B).
-pub(super) fn operand(fusion: &Fusion, problem: &Problem, slot: usize, multiply: &Multiply) -> Operand {
+pub(super) fn operand(fusion: &Fusion, problem: &Problem, slot: usize, multiply: &Multiply, tile: GemmTile) -> Operand {
     let graph = fusion.graph();
-    let tensor = fusion.core_operands().expect("a product has operands")[slot];
-    let program = program(fusion, tensor, fusion.operand_stages()[slot]);
+    let of_core = problem.core_slot(slot);
+    let tensor = fusion.core_operands().expect("a product has operands")[of_core];
+    let program = program(fusion, tensor, fusion.operand_stages()[of_core]);
     let planner = Planner { graph, problem, slot, tensor, program: &program };
-    planner.plan(multiply)
+    planner.plan(multiply, tile)
+}
+
+/// Whether the tensor memory accelerator brings operand `slot` of a product to shared memory as it is.
+///
+/// # Errors
+/// Why not, as a sentence.
+pub(in crate::engine) fn is_boxed(
+    fusion: &Fusion,
+    problem: &Problem,
+    slot: usize,
+    operand: MmaType,
+) -> Result<(), String> {
+    let graph = fusion.graph();
+    let of_core = problem.core_slot(slot);
+    let tensor = fusion.core_operands().expect("a product has operands")[of_core];
+    let named = graph.describe_tensor(tensor);
+    if graph.producer(tensor).is_some() {
+        return Err(format!("operand {named} is computed in a mainloop stage"));
+    }
+    let tile = GemmTile { m: 64, n: 64, k: 128 / operand.bytes() };
+    tensor_map(graph, problem, slot, tensor, operand, tile).map(drop).map_err(|why| format!("operand {named}: {why}"))
 }
 
 /// Which operands are evaluated a vector at a time in registers, held there while a tile is multiplied.
 pub(in crate::engine) fn operands_in_registers(fusion: &Fusion, multiply: &Multiply) -> [bool; 2] {
     let problem = Problem::of(fusion).expect("the fusion has a core");
-    [0, 1].map(|slot| operand(fusion, &problem, slot, multiply).fetch == Fetch::Vector)
+    let tile = GemmTile { m: 64, n: 64, k: 64 };
+    [0, 1].map(|slot| operand(fusion, &problem, slot, multiply, tile).fetch == Fetch::Vector)
 }
 
 fn program(fusion: &Fusion, tensor: TensorId, stage: Stage) -> StageProgram {
@@ -44,7 +70,14 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn plan(&self, multiply: &Multiply) -> Operand {
+    fn plan(&self, multiply: &Multiply, tile: GemmTile) -> Operand {
+        if let Multiply::Wgmma { operand, .. } = *multiply {
+            let map = tensor_map(self.graph, self.problem, self.slot, self.tensor, operand, tile);
+            let map = map.expect("the engine has seen that the operand is boxed");
+            let (space, coordinates) = self.space(None);
+            let along_k = self.contiguous_axis().is_none_or(|axis| self.runs_along_k(axis));
+            return self.operand(space, coordinates, Fetch::Tma(map), 1, along_k);
+        }
         if let Multiply::Mma { operand, .. } = *multiply {
             let vectors = self.vector_axis().and_then(|axis| self.vectors(axis, operand));
             if let Some(planned) = vectors {
@@ -101,6 +134,7 @@ impl Planner<'_> {
             MmaType::Bf16 => DataType::BFloat16,
             MmaType::Tf32 => DataType::Float,
             MmaType::S8 => DataType::Int8,
+            MmaType::Fp8 => return false,
         };
         let loads_only = self.program.steps.iter().all(|step| step.value == Value::Load);
         loads_only && self.graph.tensor(self.tensor).data_type == stored

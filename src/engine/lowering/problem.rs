@@ -20,6 +20,8 @@ pub(in crate::engine) struct Problem {
     pub(in crate::engine) operands: [Vec<Coordinate>; 2],
     /// Affine and inside by construction.
     pub(in crate::engine) result: Vec<Coordinate>,
+    /// Whether it is the transposed product: its A is the core's second operand.
+    pub(in crate::engine) transposed: bool,
 }
 
 impl Problem {
@@ -35,6 +37,20 @@ impl Problem {
             _ => matmul(a, c),
         };
         Some(problem.without_unit_digits())
+    }
+
+    /// The transposed product of a matmul, whose rows are C's columns; `None` for another core.
+    pub(in crate::engine) fn transposed(fusion: &Fusion) -> Option<Self> {
+        let graph = fusion.graph();
+        let [a, _] = fusion.core_operands()?;
+        let is_matmul = matches!(graph.operation(fusion.core()?).attributes, Attributes::Matmul(_));
+        let c = graph.tensor(fusion.core_result()?);
+        is_matmul.then(|| transposed_matmul(graph.tensor(a), c).without_unit_digits())
+    }
+
+    /// Which of the core's operands is the product's A (slot 0) or B (slot 1).
+    pub(in crate::engine) fn core_slot(&self, slot: usize) -> usize {
+        if self.transposed { 1 - slot } else { slot }
     }
 
     /// Digits that are always 0 dropped, from the space and from every coordinate.
@@ -80,6 +96,19 @@ fn matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
         },
         operands: [vec![one("b"), one("m"), one("k")], vec![one("b"), one("k"), one("n")]],
         result: vec![one("b"), one("m"), one("n")],
+        transposed: false,
+    }
+}
+
+fn transposed_matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
+    let Problem { space, .. } = matmul(a, c);
+    let renamed = |digits: Vec<Digit>, name| digits.into_iter().map(|digit| Digit { name, ..digit }).collect();
+    let one = Coordinate::digit;
+    Problem {
+        space: GemmSpace { m: renamed(space.n, "m"), n: renamed(space.m, "n"), ..space },
+        operands: [vec![one("b"), one("k"), one("m")], vec![one("b"), one("n"), one("k")]],
+        result: vec![one("b"), one("n"), one("m")],
+        transposed: true,
     }
 }
 
@@ -151,7 +180,7 @@ impl<'a> ConvolutionProblem<'a> {
             ConvolutionDirection::BackwardFilter => (vec![ko], with_taps(ci, filter), pixels(&OUTPUT, output)),
         };
         let (operands, result) = self.coordinates(ko.extent, ci.extent);
-        Problem { space: GemmSpace { b, m, n, k }, operands, result }
+        Problem { space: GemmSpace { b, m, n, k }, operands, result, transposed: false }
     }
 
     /// Whether channels are contiguous.

@@ -28,17 +28,14 @@ const STEPS_PER_SPLIT: i64 = 16;
 impl Shape {
     fn choice(self, register: Register, splits: u32) -> GemmChoice {
         let multiply = Multiply::Fma { accumulator: register, thread_m: self.thread, thread_n: self.thread };
-        GemmChoice { tile: self.tile, multiply, splits }
+        GemmChoice { tile: self.tile, multiply, splits, transposed: false }
     }
 }
 
 /// Tiles that fit the device, the cheapest first.
 pub(super) fn candidates(fusion: &Fusion, device: &Device) -> Vec<EngineConfig> {
     let extents = extents(fusion);
-    let fits = |shape: &Shape| {
-        let choice = shape.choice(Register::Float, 1);
-        choice.mainloop_bytes().max(choice.epilogue_bytes(true, 1)) <= device.shared_bytes_per_block
-    };
+    let fits = |shape: &Shape| shape.choice(Register::Float, 1).shared_bytes(true, 1) <= device.shared_bytes_per_block;
     let mut order: Vec<Shape> = [LARGE, MEDIUM, SMALL].into_iter().filter(fits).collect();
     order.sort_by(|a, b| cost(a, extents, device).total_cmp(&cost(b, extents, device)));
     let config = |shape: Shape| {

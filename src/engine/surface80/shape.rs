@@ -79,7 +79,7 @@ fn fitting_stages(shape: &Shape, operand: MmaType, device: &Device) -> Option<u3
     let stage = (shape.m + shape.n) * shape.k_bytes;
     let stages = (available / stage).min(shape.stages);
     let choice = shape.choice(operand, 1);
-    (stages >= 2 && choice.epilogue_bytes(true, 1).max(choice.epilogue_bytes(false, 1)) <= available).then_some(stages)
+    (stages >= 2 && choice.shared_bytes(true, 1).max(choice.shared_bytes(false, 1)) <= available).then_some(stages)
 }
 
 impl Shape {
@@ -101,7 +101,7 @@ impl Shape {
     fn choice(&self, operand: MmaType, splits: u32) -> GemmChoice {
         let Self { warp_m, warp_n, stages, fragments, .. } = *self;
         let multiply = Multiply::Mma { operand, warp_m, warp_n, stages, fragments };
-        GemmChoice { tile: self.tile(operand), multiply, splits }
+        GemmChoice { tile: self.tile(operand), multiply, splits, transposed: false }
     }
 }
 
@@ -133,7 +133,7 @@ pub(super) fn choice(config: &EngineConfig, operand: MmaType) -> GemmChoice {
     };
     let tile =
         GemmTile { m: knob(Knob::TileM, 64), n: knob(Knob::TileN, 64), k: knob(Knob::TileK, 128 / operand.bytes()) };
-    GemmChoice { tile, multiply, splits: knob(Knob::SplitK, 1) }
+    GemmChoice { tile, multiply, splits: knob(Knob::SplitK, 1), transposed: false }
 }
 
 fn blocks(shape: &Shape, operand: MmaType, extents: [i64; 4]) -> i64 {
@@ -230,7 +230,7 @@ mod tests {
             assert!(!all.is_empty());
             for config in all {
                 let choice = choice(&config, MmaType::F16);
-                let bytes = choice.mainloop_bytes().max(choice.epilogue_bytes(true, 1));
+                let bytes = choice.shared_bytes(true, 1);
                 assert!(bytes <= device.shared_bytes_per_block, "{config} on {}", device.name);
                 assert_eq!(choice.tile.m, config.knob(Knob::TileM, 0));
             }

@@ -1,0 +1,275 @@
+//! Record of the Hopper skeleton of matrix products.
+
+use serde::Serialize;
+
+use super::gemm::{ExtentsText, TileText, extents, tile, zeros};
+use super::names;
+use super::sections::Used;
+use super::sweep::{SweepText, index_type};
+use super::warp_epilogue::{self, WarpEpilogueText};
+use crate::graph::{DataType, FinalizedGraph};
+use crate::kernel::{
+    CONSUMERS, Fetch, GemmKernel, MmaType, Multiply, Operand, Register, Schedule, WARPGROUP, WGMMA_ROWS,
+};
+
+/// Bytes of a swizzled row.
+const ROW_BYTES: u32 = 128;
+
+/// Bytes of an mbarrier.
+const BARRIER_BYTES: u32 = 8;
+
+/// What `kernel/gemm_wgmma.cu` reads beside the function's name and parameters.
+#[derive(Serialize)]
+pub(super) struct WgmmaText {
+    threads: u32,
+    index: &'static str,
+    accumulator: &'static str,
+    extents: ExtentsText,
+    tile: TileText,
+    splits: u32,
+    /// Tiles of C, and those of all parts of k.
+    tiles: i64,
+    units: i64,
+    operands: Vec<BoxedText>,
+    wgmma: ProductText,
+    epilogue: WarpEpilogueText,
+    sweep: Option<SweepText>,
+}
+
+/// An operand that comes in boxes.
+#[derive(Serialize)]
+struct BoxedText {
+    title: String,
+    /// Where its tile lies in a stage.
+    offset: u32,
+    /// One load of a box each.
+    loads: Vec<String>,
+    /// Its descriptor, of a consumer's rows.
+    descriptor: String,
+}
+
+/// How warpgroups multiply.
+#[derive(Serialize)]
+struct ProductText {
+    ping_pong: bool,
+    promotes: bool,
+    stages: u32,
+    /// Registers of a loading and of a multiplying thread.
+    producer_registers: u32,
+    consumer_registers: u32,
+    consumers: u32,
+    /// Rows of a tile that a consumer computes, and how many instructions of 64 rows they are.
+    consumer_m: u32,
+    blocks_m: u32,
+    /// Accumulators named, of one sum, and where the sums to be stored begin.
+    accumulators: u32,
+    zeros: String,
+    additions: String,
+    /// Lists of accumulators, one for each block of rows.
+    registers: Vec<String>,
+    products: Vec<String>,
+    /// Warps that release a stage.
+    releasing: u32,
+    barriers_at: u32,
+    barriers: u32,
+}
+
+pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel) -> WgmmaText {
+    for section in ["FW_SHARED", "fw_shared_address", "fw_elect", "fw_mbarrier", "fw_tma_load", "fw_set_registers"] {
+        used.add(section);
+    }
+    used.add("fw_wgmma");
+    let wgmma = Wgmma::of(kernel);
+    let (epilogue, sweep) = warp_epilogue::epilogue(graph, used, kernel, wgmma.first_sum(), wgmma.staging_at());
+    let [batch, ..] = kernel.space.extents();
+    let [count_m, count_n] = kernel.tile.counts(kernel.space.extents());
+    let tiles = batch * count_m * count_n;
+    WgmmaText {
+        threads: kernel.multiply.threads(kernel.tile),
+        index: index_type(kernel.wide_index),
+        accumulator: names::register_type(kernel.multiply.accumulator()),
+        extents: extents(kernel),
+        tile: tile(kernel),
+        splits: kernel.splits,
+        tiles,
+        units: tiles * i64::from(kernel.splits),
+        operands: [0, 1].map(|slot| wgmma.operand(graph, slot)).into(),
+        wgmma: wgmma.text(graph),
+        epilogue,
+        sweep,
+    }
+}
+
+/// The parts of a kernel that multiplies by `wgmma`.
+struct Wgmma<'a> {
+    kernel: &'a GemmKernel,
+    operand: MmaType,
+    schedule: Schedule,
+    stages: u32,
+    promotes: bool,
+}
+
+impl<'a> Wgmma<'a> {
+    fn of(kernel: &'a GemmKernel) -> Self {
+        let Multiply::Wgmma { operand, schedule, stages, promotes } = kernel.multiply else {
+            unreachable!("the template is that of wgmma")
+        };
+        Self { kernel, operand, schedule, stages, promotes }
+    }
+
+    fn consumer_m(&self) -> u32 {
+        self.kernel.multiply.consumer_rows(self.kernel.tile)
+    }
+
+    /// Accumulators of a thread for one instruction.
+    fn of_instruction(&self) -> u32 {
+        WGMMA_ROWS * self.kernel.tile.n / WARPGROUP
+    }
+
+    /// Accumulators of a thread for its rows.
+    fn of_rows(&self) -> u32 {
+        self.consumer_m() / WGMMA_ROWS * self.of_instruction()
+    }
+
+    /// Number of the first accumulator that the epilogue takes.
+    fn first_sum(&self) -> u32 {
+        if self.promotes { self.of_rows() } else { 0 }
+    }
+
+    fn stage_bytes(&self) -> u32 {
+        (self.kernel.tile.m + self.kernel.tile.n) * ROW_BYTES
+    }
+
+    fn staging_at(&self) -> u32 {
+        self.stages * self.stage_bytes()
+    }
+
+    fn barriers_at(&self) -> u32 {
+        let [m, n] = self.kernel.multiply.staged(self.kernel.tile);
+        let pitch = self.kernel.multiply.staged_pitch(self.kernel.tile, self.kernel.along_n);
+        let lines = if self.kernel.along_n { m } else { n };
+        self.staging_at() + CONSUMERS * WARPGROUP / 32 * lines * pitch * 4
+    }
+
+    fn side(&self, slot: usize) -> &'a Operand {
+        if slot == 0 { &self.kernel.a } else { &self.kernel.b }
+    }
+
+    fn operand(&self, graph: &FinalizedGraph, slot: usize) -> BoxedText {
+        let side = self.side(slot);
+        let offset = if slot == 0 { 0 } else { self.kernel.tile.m * ROW_BYTES };
+        let rows = if slot == 0 { self.consumer_m() } else { 0 };
+        let shift = match self.schedule {
+            Schedule::Cooperative if slot == 0 => format!(" + consumer * {}", rows * ROW_BYTES),
+            _ => String::new(),
+        };
+        let leading = if side.along_k { 16 } else { self.kernel.tile.k * ROW_BYTES };
+        let place = if offset == 0 { String::new() } else { format!(" + {offset}") };
+        BoxedText {
+            title: format!("{} {}", ["A:", "B:"][slot], graph.canonical_name(side.tensor)),
+            offset,
+            loads: self.loads(slot, offset),
+            descriptor: format!("fw_matrix_descriptor<{ROW_BYTES}>(tile{place}{shift}, {leading}, {})", 8 * ROW_BYTES),
+        }
+    }
+
+    /// A box of up to 256 rows of k or, one after the other, columns of 128 bytes of m or n.
+    fn loads(&self, slot: usize, offset: u32) -> Vec<String> {
+        let side = self.side(slot);
+        let Fetch::Tma(map) = side.fetch else { unreachable!("operands of wgmma come in boxes") };
+        let (outer, rows) = [("m0", self.kernel.tile.m), ("n0", self.kernel.tile.n)][slot];
+        let batch = if map.rank == 3 { ", b" } else { "" };
+        let [inner, lines, ..] = map.box_dims;
+        let load = |at: u32, coordinates: String| {
+            let at = if at == 0 { String::new() } else { format!(" + {at}") };
+            format!("fw_tma_load(tile{at}, &map{slot}, full + 8 * stage, {coordinates}{batch});")
+        };
+        if side.along_k {
+            return vec![load(offset, format!("k0, {outer}"))];
+        }
+        let column = |number: u32| {
+            let first = if number == 0 { outer.to_owned() } else { format!("{outer} + {}", number * inner) };
+            load(offset + number * lines * ROW_BYTES, format!("{first}, k0"))
+        };
+        (0..rows / inner).map(column).collect()
+    }
+
+    fn text(&self, graph: &FinalizedGraph) -> ProductText {
+        let ping_pong = self.schedule == Schedule::PingPong;
+        let accumulators = self.first_sum() + self.of_rows();
+        let (producer_registers, consumer_registers) = if accumulators >= 160 { (24, 240) } else { (40, 232) };
+        let blocks = self.consumer_m() / WGMMA_ROWS;
+        let barriers = 2 * self.stages + if ping_pong { CONSUMERS } else { 0 };
+        let first = self.first_sum();
+        ProductText {
+            ping_pong,
+            promotes: self.promotes,
+            stages: self.stages,
+            producer_registers,
+            consumer_registers,
+            consumers: CONSUMERS,
+            consumer_m: self.consumer_m(),
+            blocks_m: blocks,
+            accumulators,
+            zeros: zeros(first..accumulators),
+            additions: (0..self.of_rows()).map(|number| addition(first + number, number)).collect(),
+            registers: (0..blocks).map(|block| self.registers(block)).collect(),
+            products: self.products(graph),
+            releasing: WARPGROUP / 32 * if ping_pong { 1 } else { CONSUMERS },
+            barriers_at: self.barriers_at(),
+            barriers: barriers * BARRIER_BYTES,
+        }
+    }
+
+    /// `acc0, acc1, …` of a block of 64 rows, sixteen a line of the source.
+    fn registers(&self, block: u32) -> String {
+        let first = block * self.of_instruction();
+        let names: Vec<String> = (first..first + self.of_instruction()).map(|number| format!("acc{number}")).collect();
+        let lines: Vec<String> = names.chunks(16).map(|line| line.join(", ")).collect();
+        lines.join(", \" \\\n  \"")
+    }
+
+    /// The instructions of one tile's k: 32 bytes of it at a time, for each block of 64 rows.
+    fn products(&self, graph: &FinalizedGraph) -> Vec<String> {
+        let [a, b] = [0, 1].map(|slot| self.side(slot));
+        let shape = format!("m{WGMMA_ROWS}n{}k{}.{}", self.kernel.tile.n, 32 / self.operand.bytes(), self.types(graph));
+        let tail = match self.operand {
+            MmaType::S8 => String::new(),
+            MmaType::Fp8 | MmaType::Tf32 => ", 1, 1".to_owned(),
+            _ => format!(", 1, 1, {}, {}", u32::from(!a.along_k), u32::from(!b.along_k)),
+        };
+        let step = |side: &Operand| if side.along_k { 2 } else { 32 / self.operand.bytes() * ROW_BYTES / 16 };
+        let mut lines = Vec::new();
+        for part in 0..4 {
+            for block in 0..self.consumer_m() / WGMMA_ROWS {
+                let scale = if part == 0 { "p" } else { "1" };
+                let plus_a = part * step(a) + block * WGMMA_ROWS * ROW_BYTES / 16;
+                let plus_b = part * step(b);
+                lines.push(format!(
+                    "FW_PRODUCT(\"{shape}\", FW_ROWS_{block}, {plus_a}, {plus_b}, \"{scale}\", \"{tail}\")"
+                ));
+            }
+        }
+        lines
+    }
+
+    /// Types of accumulators, A and B.
+    fn types(&self, graph: &FinalizedGraph) -> String {
+        let sum = if self.kernel.multiply.accumulator() == Register::Int { "s32" } else { "f32" };
+        let [a, b] = [0, 1].map(|slot| match graph.tensor(self.side(slot).tensor).data_type {
+            DataType::Half => "f16",
+            DataType::BFloat16 => "bf16",
+            DataType::Float => "tf32",
+            DataType::Fp8E4M3 => "e4m3",
+            DataType::Fp8E5M2 => "e5m2",
+            _ => "s8",
+        });
+        format!("{sum}.{a}.{b}")
+    }
+}
+
+/// `FW_ADD(64, 0)`, eight a line.
+fn addition(sum: u32, part: u32) -> String {
+    let lead = if part.is_multiple_of(8) { "\n        " } else { " " };
+    format!("{lead}FW_ADD({sum}, {part})")
+}

@@ -1,0 +1,100 @@
+//! Tensor maps of a product's operands: boxes of a tile's rows by 128 bytes.
+
+use super::problem::Problem;
+use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
+use crate::kernel::{GemmTile, MapElement, MmaType, Swizzle, TensorMap};
+
+/// Bytes that addresses and strides are multiples of.
+const UNIT: i64 = 16;
+
+/// Bytes of a box's rows.
+const ROW_BYTES: u32 = 128;
+
+/// Rows of a box at most.
+const BOX_ROWS: u32 = 256;
+
+/// The map of operand `slot`, `[k, m or n, batch]` or `[m or n, k, batch]`, the contiguous dim first.
+///
+/// # Errors
+/// What of type or layout the tensor memory accelerator, or `wgmma`, does not take.
+pub(super) fn tensor_map(
+    graph: &FinalizedGraph,
+    problem: &Problem,
+    slot: usize,
+    id: TensorId,
+    operand: MmaType,
+    tile: GemmTile,
+) -> Result<TensorMap, String> {
+    let tensor = graph.tensor(id);
+    let element = element(tensor.data_type, operand)?;
+    let bytes = i64::from(element.bytes());
+    if tensor.alignment % UNIT != 0 {
+        return Err(format!("pointers are multiples of {} bytes; required: {UNIT}", tensor.alignment));
+    }
+    let [batch, outer, k] = axes(problem, slot)?;
+    let k_major = is_contiguous(tensor, k);
+    if !k_major && !is_contiguous(tensor, outer) {
+        return Err(format!("no axis of strides {:?} is contiguous", tensor.stride));
+    }
+    if !k_major && bytes != 2 {
+        return Err("8-bit and TF32 operands of wgmma have k contiguous".to_owned());
+    }
+    let rows = if slot == 0 { tile.m } else { tile.n };
+    let (order, boxed) = if k_major {
+        ([k, outer, batch], [tile.k, rows.min(BOX_ROWS)])
+    } else {
+        ([outer, k, batch], [ROW_BYTES / element.bytes(), tile.k])
+    };
+    let rank = if tensor.dim[batch] > 1 { 3 } else { 2 };
+    let mut map = TensorMap {
+        tensor: id,
+        element,
+        rank,
+        dims: [0; 5],
+        strides: [0; 4],
+        box_dims: [boxed[0], boxed[1], u32::from(rank == 3), 0, 0],
+        swizzle: Swizzle::Bytes128,
+    };
+    for (at, &axis) in order.iter().enumerate().take(rank) {
+        map.dims[at] = tensor.dim[axis] as u64;
+        if at > 0 {
+            map.strides[at - 1] = byte_stride(tensor, axis, bytes)?;
+        }
+    }
+    Ok(map)
+}
+
+fn element(data_type: DataType, operand: MmaType) -> Result<MapElement, String> {
+    match (operand, data_type) {
+        (MmaType::F16, DataType::Half) => Ok(MapElement::Half),
+        (MmaType::Bf16, DataType::BFloat16) => Ok(MapElement::BFloat16),
+        (MmaType::Tf32, DataType::Float) => Ok(MapElement::TFloat32),
+        (MmaType::S8, DataType::Int8) | (MmaType::Fp8, DataType::Fp8E4M3 | DataType::Fp8E5M2) => Ok(MapElement::Byte),
+        _ => Err(format!("{data_type} is converted on the way")),
+    }
+}
+
+/// The batch, m or n, and k axes of an operand of a matmul.
+fn axes(problem: &Problem, slot: usize) -> Result<[usize; 3], String> {
+    let coordinates = &problem.operands[slot];
+    let outer = if slot == 0 { "m" } else { "n" };
+    let axis = |name: &str| coordinates.iter().position(|coordinate| coordinate.name == name);
+    match [axis("b"), axis(outer), axis("k")] {
+        [Some(batch), Some(outer), Some(k)] if coordinates.len() == 3 => Ok([batch, outer, k]),
+        _ => Err("it belongs to a convolution".to_owned()),
+    }
+}
+
+fn is_contiguous(tensor: &FinalTensor, axis: usize) -> bool {
+    tensor.stride[axis] == 1 || tensor.dim[axis] == 1
+}
+
+/// Where an axis has one index any stride will do.
+fn byte_stride(tensor: &FinalTensor, axis: usize, bytes: i64) -> Result<u64, String> {
+    let stride = tensor.stride[axis] * bytes;
+    match (tensor.dim[axis], stride) {
+        (1, _) => Ok(UNIT as u64),
+        (_, stride) if stride > 0 && stride % UNIT == 0 => Ok(stride as u64),
+        (_, stride) => Err(format!("axis {axis} steps by {stride} bytes; required: a multiple of {UNIT}")),
+    }
+}

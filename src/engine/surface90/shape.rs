@@ -1,0 +1,219 @@
+//! Tiles of the Hopper skeleton: which there are, what each costs, which fit.
+
+use super::NAME;
+use crate::device::Device;
+use crate::engine::lowering::{GemmChoice, Problem};
+use crate::engine::{EngineConfig, Knob};
+use crate::fusion::Fusion;
+use crate::graph::DataType;
+use crate::kernel::{GemmTile, MmaType, Multiply, Schedule};
+
+/// Bytes of k of a tile: one swizzled row.
+const ROW_BYTES: u32 = 128;
+
+/// A tile of C and who computes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Shape {
+    m: u32,
+    n: u32,
+    schedule: Schedule,
+}
+
+const fn ping_pong(m: u32, n: u32) -> Shape {
+    Shape { m, n, schedule: Schedule::PingPong }
+}
+
+const fn cooperative(m: u32, n: u32) -> Shape {
+    Shape { m, n, schedule: Schedule::Cooperative }
+}
+
+/// From large to small.
+const SHAPES: &[Shape] = &[
+    cooperative(128, 256),
+    cooperative(256, 128),
+    ping_pong(128, 192),
+    cooperative(128, 192),
+    ping_pong(128, 128),
+    ping_pong(64, 256),
+    cooperative(128, 128),
+    ping_pong(64, 192),
+    ping_pong(128, 64),
+    ping_pong(64, 128),
+    cooperative(128, 64),
+    ping_pong(64, 64),
+    cooperative(128, 32),
+    cooperative(128, 16),
+];
+
+/// Most stages: more do not hide more.
+const MOST_STAGES: u32 = 12;
+
+/// Accumulators of a thread at most; the epilogue needs what is left of 240 registers.
+const ACCUMULATORS: u32 = 192;
+
+/// Steps along k that a split does at least.
+const STEPS_PER_SPLIT: i64 = 8;
+
+/// Configs that fit the device, the cheapest first.
+pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> Vec<EngineConfig> {
+    let mut configs: Vec<(f64, EngineConfig)> = Vec::new();
+    for transposed in [false, true] {
+        let problem = if transposed { Problem::transposed(fusion) } else { Problem::of(fusion) };
+        let Some(problem) = problem else { continue };
+        let extents = problem.space.extents();
+        for shape in SHAPES.iter().filter(|shape| shape.suits(extents, transposed)) {
+            let candidate =
+                Candidate { shape: *shape, operand, extents, promotes: promotes(fusion, operand), transposed };
+            let Some(stages) = candidate.fitting_stages(device) else { continue };
+            for splits in candidate.splits(device) {
+                configs.push((candidate.cycles(splits, device), candidate.config(stages, splits)));
+            }
+        }
+    }
+    configs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    configs.into_iter().map(|(_, config)| config).collect()
+}
+
+/// Sums of FP8 products are added up outside the tensor core unless the graph asks for speed.
+fn promotes(fusion: &Fusion, operand: MmaType) -> bool {
+    let core = fusion.core().expect("the fusion has a core");
+    operand == MmaType::Fp8 && fusion.graph().compute_type(core) != DataType::FastFloatForFp8
+}
+
+impl Shape {
+    /// Tiles much larger than the problem only waste; few rows take the transposed product with narrow tiles.
+    fn suits(&self, [_, m, n, _]: [i64; 4], transposed: bool) -> bool {
+        let narrow = n <= i64::from(self.n) / 2 && self.n > 16;
+        let low = m <= i64::from(self.m) / 2 && self.m > 64;
+        let worth = !transposed || n <= 64;
+        worth && !narrow && !low
+    }
+}
+
+/// A shape for one problem.
+struct Candidate {
+    shape: Shape,
+    operand: MmaType,
+    extents: [i64; 4],
+    promotes: bool,
+    transposed: bool,
+}
+
+impl Candidate {
+    fn choice(&self, stages: u32, splits: u32) -> GemmChoice {
+        let Self { shape, operand, promotes, transposed, .. } = *self;
+        let multiply = Multiply::Wgmma { operand, schedule: shape.schedule, stages, promotes };
+        let tile = GemmTile { m: shape.m, n: shape.n, k: ROW_BYTES / operand.bytes() };
+        GemmChoice { tile, multiply, splits, transposed }
+    }
+
+    /// As many stages as fit, at least three; none where the accumulators do not fit.
+    fn fitting_stages(&self, device: &Device) -> Option<u32> {
+        let choice = self.choice(1, 1);
+        let accumulators = choice.multiply.consumer_rows(choice.tile) / 64 * self.shape.n / 2;
+        let copies = if self.promotes { 2 } else { 1 };
+        if accumulators * copies > ACCUMULATORS {
+            return None;
+        }
+        let fits = |stages: &u32| {
+            let choice = self.choice(*stages, 1);
+            choice.shared_bytes(true, 1).max(choice.shared_bytes(false, 1)) <= device.shared_bytes_per_block
+        };
+        (3..=MOST_STAGES).rev().find(fits)
+    }
+
+    fn tiles(&self) -> i64 {
+        let [tiles_m, tiles_n] = self.choice(1, 1).tile.counts(self.extents);
+        self.extents[0] * tiles_m * tiles_n
+    }
+
+    fn steps(&self) -> i64 {
+        let k = i64::from(ROW_BYTES / self.operand.bytes());
+        (self.extents[3] + k - 1) / k
+    }
+
+    /// No split; where the tiles of C leave multiprocessors idle, as many as fill them once or twice.
+    fn splits(&self, device: &Device) -> Vec<u32> {
+        let longest = self.steps() / STEPS_PER_SPLIT;
+        let mut all = vec![1];
+        for waves in [1, 2] {
+            let splits = (i64::from(device.sm_count) * waves / self.tiles()).min(longest).min(64) as u32;
+            if splits > 1 && !all.contains(&splits) {
+                all.push(splits);
+            }
+        }
+        all
+    }
+
+    /// Estimated time in clocks: the longest of tensor cores, shared memory, L2 and memory for the tiles of a
+    /// multiprocessor, the pipeline's first fill, and the epilogues that nothing hides. Constants: measured on an H200.
+    fn cycles(&self, splits: u32, device: &Device) -> f64 {
+        let Shape { m, n, schedule } = self.shape;
+        let [batch, rows, columns, k] = self.extents.map(|extent| extent as f64);
+        let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
+        let sms = f64::from(device.sm_count);
+        let units = self.tiles() as f64 * f64::from(splits);
+        let waves = (units / sms).ceil();
+        let depth = (self.steps() as f64 / f64::from(splits)).ceil() * f64::from(ROW_BYTES) / bytes;
+        let promotion = if self.promotes { 1.03 } else { 1.0 };
+        let rate = 8192.0 / bytes;
+        let mma = m * n * depth * 2.0 / rate * promotion;
+        let shared = depth * bytes * (m / 64.0) * (64.0 + n) / 128.0;
+        let l2_rate = if n >= 128.0 { 8000.0 } else { 6000.0 };
+        let l2 = depth * bytes * (m + n) * sms.min(units) / l2_rate;
+        let moved = batch * (rows * k + k * columns) * bytes + batch * rows * columns * 2.0;
+        let memory = moved / (device.bytes_per_second / CLOCK);
+        let tile = mma.max(shared).max(l2);
+        let epilogue = match schedule {
+            Schedule::Cooperative => waves * m * n / 6.0,
+            Schedule::PingPong => (m * n / 3.0 - tile).max(0.0) * waves + m * n / 3.0,
+        };
+        let combination = if splits > 1 {
+            let partial_sums = 8.0 * f64::from(splits) * batch * rows * columns;
+            (LAUNCH_SECONDS + partial_sums / device.bytes_per_second) * CLOCK
+        } else {
+            0.0
+        };
+        FILL + (waves * tile).max(memory) + epilogue + combination
+    }
+
+    fn config(&self, stages: u32, splits: u32) -> EngineConfig {
+        let Shape { m, n, schedule } = self.shape;
+        let mut knobs = vec![
+            (Knob::TileM, m),
+            (Knob::TileN, n),
+            (Knob::Stages, stages),
+            (Knob::Schedule, u32::from(schedule == Schedule::PingPong)),
+        ];
+        if splits > 1 {
+            knobs.push((Knob::SplitK, splits));
+        }
+        if self.transposed {
+            knobs.push((Knob::SwapAb, 1));
+        }
+        EngineConfig { engine: NAME, knobs }
+    }
+}
+
+/// Clocks a second under load.
+const CLOCK: f64 = 1.6e9;
+
+/// Clocks from a block's start to its first full stage.
+const FILL: f64 = 2400.0;
+
+/// A second launch.
+const LAUNCH_SECONDS: f64 = 3e-6;
+
+/// What a config chooses; a knob that is missing has the value of the smallest tile.
+pub(super) fn choice(config: &EngineConfig, fusion: &Fusion, operand: MmaType) -> GemmChoice {
+    let knob = |knob, default| config.knob(knob, default);
+    let schedule = if knob(Knob::Schedule, 0) == 1 { Schedule::PingPong } else { Schedule::Cooperative };
+    let candidate = Candidate {
+        shape: Shape { m: knob(Knob::TileM, 128), n: knob(Knob::TileN, 16), schedule },
+        operand,
+        extents: [1; 4],
+        promotes: promotes(fusion, operand),
+        transposed: knob(Knob::SwapAb, 0) == 1,
+    };
+    candidate.choice(knob(Knob::Stages, 3), knob(Knob::SplitK, 1))
+}

@@ -1,0 +1,142 @@
+<# Reads function, parameters, threads, index, extents.*, tile.*, tiles, units, splits, operands, wgmma.*, accumulator, epilogue.*,
+   sweep.*. -#>
+<%- for list in wgmma.registers -%>
+#define FW_ROWS_${ loop.index0 }$ "${ list }$"
+<% endfor -%>
+extern "C" __global__ void __launch_bounds__(${ threads }$, 1)
+${ function }$(${ parameters }$) {
+  FW_SHARED(shared_bytes);
+  FW_ACCUMULATORS_${ accumulator }$(${ wgmma.accumulators }$);
+  const unsigned shared = fw_shared_address(shared_bytes);
+  const unsigned full = shared + ${ wgmma.barriers_at }$, empty = full + ${ 8 * wgmma.stages }$;  // an mbarrier each for a stage
+<%- if wgmma.ping_pong %>
+  const unsigned turn = empty + ${ 8 * wgmma.stages }$;  // and one for each consumer
+<%- endif %>
+  const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) {
+<%- for operand in operands %>
+    fw_tma_prefetch(&map${ loop.index0 }$);
+<%- endfor %>
+#pragma unroll 1
+    for (unsigned stage = 0; stage < ${ wgmma.stages }$; ++stage) {
+      fw_mbarrier_init(full + 8 * stage, 1);
+      fw_mbarrier_init(empty + 8 * stage, ${ wgmma.releasing }$);  // warps that multiply what is in it
+    }
+<%- if wgmma.ping_pong %>
+    fw_mbarrier_init(turn, 4);
+    fw_mbarrier_init(turn + 8, 4);
+<%- endif %>
+    fw_mbarrier_init_fence();
+  }
+  __syncthreads();
+
+  if (warp < 4) {
+    // one thread asks for the tiles of A and B, ${ wgmma.stages }$ ahead
+    fw_decrease_registers<${ wgmma.producer_registers }$>();
+    if (warp == 0 && fw_elect()) {
+      unsigned stage = 0, parity = 1;
+#pragma unroll 1
+      for (unsigned unit = blockIdx.x; unit < ${ units }$u; unit += gridDim.x) {
+<%- if splits > 1 %>
+        const unsigned split = unit / ${ tiles }$u, number = unit % ${ tiles }$u;
+        const int first = split * ${ tile.steps_per_split }$, steps = min(${ tile.steps_per_split }$, ${ tile.steps }$ - first);
+<%- else %>
+        const unsigned number = unit;
+        constexpr int first = 0, steps = ${ tile.steps }$;
+<%- endif %>
+<% include "block.cuh" %>
+#pragma unroll 1
+        for (int step = 0; step < steps; ++step) {
+          fw_mbarrier_wait(empty + 8 * stage, parity);
+          fw_mbarrier_expect(full + 8 * stage, ${ tile.stage_bytes }$);
+          const unsigned tile = shared + stage * ${ tile.stage_bytes }$;
+          const int k0 = (first + step) * ${ tile.k }$;
+<%- for operand in operands %>
+          // ${ operand.title }$
+<%- for line in operand.loads %>
+          ${ line }$
+<%- endfor %>
+<%- endfor %>
+          if (++stage == ${ wgmma.stages }$) stage = 0, parity ^= 1;
+        }
+      }
+    }
+  } else {
+    fw_increase_registers<${ wgmma.consumer_registers }$>();
+    const unsigned consumer = warp / 4 - 1;
+    ${ accumulator }$* const piece_c = reinterpret_cast<${ accumulator }$*>(shared_bytes + ${ epilogue.staging_at }$ + (warp - 4) * ${ epilogue.piece_bytes }$);  // of ${ epilogue.rows }$ rows, ${ epilogue.columns }$ columns
+    ${ accumulator }$* const lane_c = piece_c + ${ epilogue.lane_c }$;
+<%- if wgmma.ping_pong %>
+<%- if splits > 1 %>
+    const auto steps_of = [&](unsigned unit) { return min(${ tile.steps_per_split }$u, ${ tile.steps }$u - unit / ${ tiles }$u * ${ tile.steps_per_split }$u); };
+    const unsigned skipped = consumer == 0 || blockIdx.x >= ${ units }$u ? 0 : steps_of(blockIdx.x);
+<%- else %>
+    const unsigned skipped = consumer == 0 ? 0 : ${ tile.steps }$;  // the first tile is the other's
+<%- endif %>
+    unsigned stage = skipped % ${ wgmma.stages }$, parity = skipped / ${ wgmma.stages }$ & 1, turn_parity = consumer == 0;
+#pragma unroll 1
+    for (unsigned unit = blockIdx.x + consumer * gridDim.x; unit < ${ units }$u; unit += 2 * gridDim.x) {
+<%- else %>
+    unsigned stage = 0, parity = 0;
+#pragma unroll 1
+    for (unsigned unit = blockIdx.x; unit < ${ units }$u; unit += gridDim.x) {
+<%- endif %>
+<%- if splits > 1 %>
+      const unsigned split = unit / ${ tiles }$u, number = unit % ${ tiles }$u;
+      const int steps = min(${ tile.steps_per_split }$, ${ tile.steps }$ - int(split) * ${ tile.steps_per_split }$);
+<%- else %>
+      const unsigned number = unit;
+      constexpr int steps = ${ tile.steps }$;
+<%- endif %>
+<% include "block.cuh" %>
+<%- if wgmma.ping_pong %>
+      fw_mbarrier_wait(turn + 8 * consumer, turn_parity);
+      turn_parity ^= 1;
+<%- endif %>
+<%- if wgmma.promotes %>
+      FW_CLEAR(${ wgmma.zeros }$);
+<%- endif %>
+      unsigned multiplied = 0;  // the stage before, which may still be read
+#pragma unroll 1
+      for (int step = 0; step < steps; ++step) {
+        fw_mbarrier_wait(full + 8 * stage, parity);
+        const unsigned tile = shared + stage * ${ tile.stage_bytes }$;
+        const unsigned long long a = ${ operands[0].descriptor }$;
+        const unsigned long long b = ${ operands[1].descriptor }$;
+        FW_PRODUCTS(a, b, <% if wgmma.promotes %>0<% else %>step<% endif %>,
+<%- for product in wgmma.products %>
+          ${ product }$
+<%- endfor %>);
+<%- if wgmma.ping_pong %>
+        if (step == steps - 1 && lane == 0) fw_mbarrier_arrive(turn + 8 * (consumer ^ 1));  // the other's products come next
+<%- endif %>
+<%- if wgmma.promotes %>
+        fw_wgmma_wait<0>();
+        if (lane == 0) fw_mbarrier_arrive(empty + 8 * stage);
+        FW_SUM(${ wgmma.additions }$);
+<%- else %>
+        fw_wgmma_wait<1>();
+        if (step > 0 && lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
+        multiplied = stage;
+<%- endif %>
+        if (++stage == ${ wgmma.stages }$) stage = 0, parity ^= 1;
+      }
+<%- if not wgmma.promotes %>
+      fw_wgmma_wait<0>();
+      if (lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
+<%- endif %>
+<%- if wgmma.ping_pong %>
+<%- if splits > 1 %>
+      if (unit + gridDim.x < ${ units }$u) stage += steps_of(unit + gridDim.x);
+<%- else %>
+      stage += steps;  // those of the other's tile
+<%- endif %>
+      parity ^= stage / ${ wgmma.stages }$ & 1;
+      stage %= ${ wgmma.stages }$;
+<%- endif %>
+
+      // epilogue fusion: a warp takes ${ epilogue.rows }$ rows and ${ epilogue.columns }$ columns at a time through its own piece of shared memory
+<% include "warp.cuh" %>
+    }
+  }
+}
