@@ -77,6 +77,16 @@ static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
     Ok(tera)
 });
 
+/// The device code of these sections of `templates/include` and of those that they need: for kernels written by hand.
+///
+/// # Panics
+/// If there is no section of such a name.
+pub fn device_code(sections: &[&'static str]) -> String {
+    let mut used = Used::default();
+    sections.iter().for_each(|section| used.add(section));
+    used.text()
+}
+
 /// What every skeleton reads, and its own record.
 #[derive(Serialize)]
 struct FunctionText<T> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::guarded::GuardedBuffer;
 use super::library::Argument;
 use super::scalar;
+use super::tensor_map::EncodedMap;
 use crate::error::{Error, Result};
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
@@ -115,9 +116,12 @@ impl<'a> Bindings<'a> {
 
     fn argument(&mut self, launch: &Launch, parameter: Parameter) -> Result<Argument> {
         let found = match parameter {
+            Parameter::TensorMap(map) => match self.tensors.get_mut(&map.tensor) {
+                Some(Binding { name, buffer, .. }) => Some(Argument::TensorMap(EncodedMap::of(&map, name, buffer)?)),
+                None => None,
+            },
             Parameter::Tensor(id) => self.tensors.get_mut(&id).map(|b| Argument::Pointer(b.buffer.pointer())),
             Parameter::Scalar(id) => self.scalars.get(&id).copied(),
-            Parameter::TensorMap(_) => None,
             Parameter::Workspace { offset } | Parameter::Accumulators { offset, .. } => {
                 self.workspace_at(offset).map(Argument::Pointer)
             }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::thread;
 
 use super::Schedule;
+use super::tensor_map::EncodedMap;
 use crate::error::{Error, Result};
 use crate::kernel::Launch;
 
@@ -42,6 +43,8 @@ pub(super) enum Argument {
     Int(i32),
     /// `long long`.
     LongLong(i64),
+    /// `fw_tensor_map`.
+    TensorMap(EncodedMap),
 }
 
 impl Argument {
@@ -52,6 +55,7 @@ impl Argument {
             Self::Float(_) => b'f',
             Self::Int(_) => b'i',
             Self::LongLong(_) => b'l',
+            Self::TensorMap(_) => b't',
         }
     }
 }
@@ -115,6 +119,7 @@ fn value_pointer(argument: &Argument) -> *const c_void {
         Argument::Float(value) => (&raw const *value).cast(),
         Argument::Int(value) => (&raw const *value).cast(),
         Argument::LongLong(value) => (&raw const *value).cast(),
+        Argument::TensorMap(value) => (&raw const *value).cast(),
     }
 }
 

@@ -15,6 +15,7 @@ mod compiler;
 mod guarded;
 mod library;
 mod scalar;
+mod tensor_map;
 
 #[cfg(test)]
 mod tests;

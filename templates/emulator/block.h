@@ -69,4 +69,7 @@ unsigned shared_address(const void* pointer);
 // The memory behind `bytes` bytes at a shared address, which must be a multiple of `bytes`.
 unsigned char* shared_access(const char* operation, unsigned address, unsigned bytes);
 
+// The same where the address must be a multiple of `alignment`.
+unsigned char* shared_range(const char* operation, unsigned address, unsigned bytes, unsigned alignment);
+
 }  // namespace emulator

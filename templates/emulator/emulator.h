@@ -15,6 +15,10 @@
 
 #include "async_copy.h"
 #include "flag.h"
+#include "mbarrier.h"
 #include "tensor_core.h"
+#include "tma.h"
+#include "warpgroup.h"
+#include "wgmma.h"
 
 #include "launcher.h"

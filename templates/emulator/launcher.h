@@ -2,6 +2,7 @@
 #pragma once
 
 #include "request.h"
+#include "tensor_map.h"
 
 namespace emulator {
 
@@ -22,6 +23,10 @@ struct Kind<int> {
 template <>
 struct Kind<long long> {
   static constexpr char letter = 'l';
+};
+template <>
+struct Kind<fw_tensor_map> {
+  static constexpr char letter = 't';
 };
 
 template <unsigned... I>

@@ -6,7 +6,7 @@ namespace emulator {
 // One launch. src/emulator/library.rs holds the same structure; change both together.
 struct Request {
   void* const* arguments;  // one pointer to each argument's value
-  const char* signature;   // one letter each: p pointer, f float, i int, l long long
+  const char* signature;   // one letter each: p pointer, f float, i int, l long long, t tensor map
   unsigned grid[3];
   unsigned block[3];
   unsigned shared_bytes;

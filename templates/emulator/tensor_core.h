@@ -1,4 +1,4 @@
-// Matrix instructions of a warp: `ldmatrix` and `mma.sync`.
+// Matrix instructions of a warp: `ldmatrix`, `stmatrix` and `mma.sync`.
 #pragma once
 
 #include "block.h"
@@ -7,6 +7,8 @@ namespace emulator {
 
 inline constexpr char LDMATRIX[] = "ldmatrix.x4";
 inline constexpr char LDMATRIX_TRANS[] = "ldmatrix.x4.trans";
+inline constexpr char STMATRIX[] = "stmatrix.x4";
+inline constexpr char STMATRIX_TRANS[] = "stmatrix.x4.trans";
 inline constexpr char MMA_F16[] = "mma.m16n8k16.f16";
 inline constexpr char MMA_BF16[] = "mma.m16n8k16.bf16";
 inline constexpr char MMA_TF32[] = "mma.m16n8k8.tf32";
@@ -16,13 +18,17 @@ inline constexpr char MMA_S8[] = "mma.m16n8k32.s8";
 // gets elements (l / 4, l % 4 * 2 + {0, 1}) of each matrix, or of its transpose.
 void ldmatrix_x4(Site site, unsigned (&result)[4], unsigned address);
 
+// Stores what ldmatrix_x4 would load.
+void stmatrix_x4(Site site, unsigned address, const unsigned (&value)[4]);
+
 // d += a * b with the PTX fragment layout of the shape whose k has 32 bytes; sums in the order of k, in float.
 void mma_float(Site site, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
 
 // The same for 8-bit integers, sums in int.
 void mma_int(Site site, int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
 
-// Four of the current thread's accumulators from number `first` on.
+// Four of the current thread's accumulators from number `first` on; fails while a product that writes them is not waited
+// for.
 void* accumulator_registers(unsigned first);
 
 template <typename T>
@@ -68,6 +74,16 @@ inline void fw_ldmatrix_x4_trans(unsigned (&r)[2], unsigned (&s)[2], unsigned ad
   unsigned four[4];
   emulator::ldmatrix_x4({emulator::LDMATRIX_TRANS, place}, four, address);
   r[0] = four[0], r[1] = four[1], s[0] = four[2], s[1] = four[3];
+}
+
+inline void fw_stmatrix_x4(unsigned address, unsigned r0, unsigned r1, unsigned r2, unsigned r3,
+                           emulator::Place place = emulator::Place::here()) {
+  emulator::stmatrix_x4({emulator::STMATRIX, place}, address, {r0, r1, r2, r3});
+}
+
+inline void fw_stmatrix_x4_trans(unsigned address, unsigned r0, unsigned r1, unsigned r2, unsigned r3,
+                                 emulator::Place place = emulator::Place::here()) {
+  emulator::stmatrix_x4({emulator::STMATRIX_TRANS, place}, address, {r0, r1, r2, r3});
 }
 
 template <int A>

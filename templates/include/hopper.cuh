@@ -1,5 +1,6 @@
-// Device primitives of sm_90a: tensor maps, mbarriers, the tensor memory accelerator, wgmma. No template syntax.
-// Sections as in primitives.cuh; the emulator brings its own versions.
+// Device primitives of sm_90a: tensor maps, mbarriers, the tensor memory accelerator (TMA), wgmma. No template syntax.
+// Sections as in primitives.cuh; the emulator brings its own versions. Shared addresses, also of mbarriers, are those of
+// fw_shared_address.
 
 //@ fw_tensor_map
 // A tensor map as the driver encodes it, by value in the parameters.
@@ -7,4 +8,204 @@
 struct alignas(64) fw_tensor_map {
   unsigned char bytes[128];
 };
+#endif
+
+//@ fw_elect
+// True in one lane of a converged warp. The assembler then knows that a single thread takes the branch.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ bool fw_elect() {
+  unsigned elected;
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(elected));
+  return elected;
+}
+#endif
+
+//@ fw_mbarrier
+#ifndef FW_EMULATOR
+// A phase ends when `count` arrivals have come and the bytes expected in it have landed. Once all barriers of the block
+// are initialised, their thread fences, and the block synchronises.
+__device__ __forceinline__ void fw_mbarrier_init(unsigned barrier, unsigned count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+__device__ __forceinline__ void fw_mbarrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+// Arrives, and lets the phase wait for so many bytes more.
+__device__ __forceinline__ void fw_mbarrier_expect(unsigned barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void fw_mbarrier_arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+// Waits until the phase of this parity has ended: the first has parity 0, and of a fresh barrier parity 1 has ended.
+__device__ __forceinline__ void fw_mbarrier_wait(unsigned barrier, unsigned parity) {
+  asm volatile("{\n.reg .pred p;\nWAIT_%=:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+               "@p bra.uni DONE_%=;\nbra.uni WAIT_%=;\nDONE_%=:\n}" ::"r"(barrier), "r"(parity) : "memory");
+}
+#endif
+
+//@ fw_tma_load: fw_tensor_map fw_mbarrier
+#ifndef FW_EMULATOR
+// One thread copies a box to shared memory, and its bytes are counted by the mbarrier; coordinates innermost first.
+// Elements outside the tensor are zeros. The destination is a multiple of 128 bytes, or of eight swizzled rows.
+__device__ __forceinline__ void fw_tma_prefetch(const fw_tensor_map* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+#define FW_TMA_LOAD(rank, coordinates, ...)                                                                            \
+  asm volatile("cp.async.bulk.tensor." rank ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {"   \
+               coordinates "}], [%2];" ::"r"(destination), "l"(map), "r"(barrier), __VA_ARGS__ : "memory")
+__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, int c0) {
+  FW_TMA_LOAD("1d", "%3", "r"(c0));
+}
+__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, int c0,
+                                            int c1) {
+  FW_TMA_LOAD("2d", "%3, %4", "r"(c0), "r"(c1));
+}
+__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, int c0,
+                                            int c1, int c2) {
+  FW_TMA_LOAD("3d", "%3, %4, %5", "r"(c0), "r"(c1), "r"(c2));
+}
+__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, int c0,
+                                            int c1, int c2, int c3) {
+  FW_TMA_LOAD("4d", "%3, %4, %5, %6", "r"(c0), "r"(c1), "r"(c2), "r"(c3));
+}
+__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, int c0,
+                                            int c1, int c2, int c3, int c4) {
+  FW_TMA_LOAD("5d", "%3, %4, %5, %6, %7", "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4));
+}
+#endif
+
+//@ fw_tma_store: fw_tensor_map
+#ifndef FW_EMULATOR
+// One thread copies a box from shared memory; elements outside the tensor are not written. The thread closes a group of
+// stores, and lets all but the latest PENDING groups have read shared memory, or have written.
+#define FW_TMA_STORE(rank, coordinates, ...)                                                                           \
+  asm volatile("cp.async.bulk.tensor." rank ".global.shared::cta.tile.bulk_group [%0, {" coordinates "}], [%1];" ::    \
+                   "l"(map), "r"(source), __VA_ARGS__ : "memory")
+__device__ __forceinline__ void fw_tma_store(const fw_tensor_map* map, unsigned source, int c0) {
+  FW_TMA_STORE("1d", "%2", "r"(c0));
+}
+__device__ __forceinline__ void fw_tma_store(const fw_tensor_map* map, unsigned source, int c0, int c1) {
+  FW_TMA_STORE("2d", "%2, %3", "r"(c0), "r"(c1));
+}
+__device__ __forceinline__ void fw_tma_store(const fw_tensor_map* map, unsigned source, int c0, int c1, int c2) {
+  FW_TMA_STORE("3d", "%2, %3, %4", "r"(c0), "r"(c1), "r"(c2));
+}
+__device__ __forceinline__ void fw_tma_store(const fw_tensor_map* map, unsigned source, int c0, int c1, int c2, int c3) {
+  FW_TMA_STORE("4d", "%2, %3, %4, %5", "r"(c0), "r"(c1), "r"(c2), "r"(c3));
+}
+__device__ __forceinline__ void fw_tma_store(const fw_tensor_map* map, unsigned source, int c0, int c1, int c2, int c3,
+                                             int c4) {
+  FW_TMA_STORE("5d", "%2, %3, %4, %5, %6", "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4));
+}
+__device__ __forceinline__ void fw_tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int PENDING>
+__device__ __forceinline__ void fw_tma_store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}
+template <int PENDING>
+__device__ __forceinline__ void fw_tma_store_wait() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+#endif
+
+//@ fw_fence_async
+#ifndef FW_EMULATOR
+// Lets TMA stores and wgmma see what the thread has written to shared memory; each writer calls it before the barrier.
+__device__ __forceinline__ void fw_fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+#endif
+
+//@ fw_named_barrier
+#ifndef FW_EMULATOR
+// Barrier ID, 1 to 15, of THREADS threads of the block: whole warps.
+template <int ID, int THREADS>
+__device__ __forceinline__ void fw_named_barrier() {
+  static_assert(ID >= 1 && ID <= 15 && THREADS > 0 && THREADS % 32 == 0, "0 is __syncthreads; warps come whole");
+  asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
+}
+#endif
+
+//@ fw_set_registers
+#ifndef FW_EMULATOR
+// Registers a thread has from here on, 24 to 256 in steps of 8; all warps of a warpgroup call it.
+template <int N>
+__device__ __forceinline__ void fw_decrease_registers() {
+  static_assert(N >= 24 && N <= 256 && N % 8 == 0, "24 to 256 in steps of 8");
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N) : "memory");
+}
+template <int N>
+__device__ __forceinline__ void fw_increase_registers() {
+  static_assert(N >= 24 && N <= 256 && N % 8 == 0, "24 to 256 in steps of 8");
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N) : "memory");
+}
+#endif
+
+//@ fw_stmatrix
+#ifndef FW_EMULATOR
+// Stores four 8x8 matrices of 16-bit elements; lanes 8m to 8m + 7 give the addresses of the rows of matrix m.
+__device__ __forceinline__ void fw_stmatrix_x4(unsigned address, unsigned r0, unsigned r1, unsigned r2, unsigned r3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};"
+               ::"r"(address), "r"(r0), "r"(r1), "r"(r2), "r"(r3) : "memory");
+}
+__device__ __forceinline__ void fw_stmatrix_x4_trans(unsigned address, unsigned r0, unsigned r1, unsigned r2,
+                                                     unsigned r3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 [%0], {%1, %2, %3, %4};"
+               ::"r"(address), "r"(r0), "r"(r1), "r"(r2), "r"(r3) : "memory");
+}
+#endif
+
+//@ fw_matrix_descriptor: FW_INLINE
+// How wgmma finds an operand in shared memory. SWIZZLE: 128, 64 or 32 for rows of so many bytes in tiles that start at
+// a multiple of eight rows, 0 for none. Bytes from one part to the next, with e elements in a row:
+//
+//   storage            | leading_bytes                  | stride_bytes
+//   K-major, swizzled  | unused                         | eight rows
+//   K-major, none      | 16 bytes of k                  | eight rows
+//   MN-major, swizzled | e elements of m or n           | eight rows of k
+//   MN-major, none     | eight rows of k                | eight elements of m or n
+//
+// "None" is made of blocks of eight rows of 16 bytes, 128 bytes in a piece.
+template <unsigned SWIZZLE>
+FW_INLINE unsigned long long fw_matrix_descriptor(unsigned address, unsigned leading_bytes, unsigned stride_bytes) {
+  static_assert(SWIZZLE == 0 || SWIZZLE == 32 || SWIZZLE == 64 || SWIZZLE == 128, "bytes of a row");
+  constexpr unsigned long long layout = SWIZZLE == 0 ? 0 : SWIZZLE == 32 ? 3 : SWIZZLE == 64 ? 2 : 1;
+  const unsigned low = (address & 0x3ffff) >> 4 | (leading_bytes >> 4 & 0x3fff) << 16;
+  return low | (unsigned long long)(stride_bytes >> 4 & 0x3fff) << 32 | layout << 62;
+}
+
+//@ fw_wgmma: fw_accumulators fw_matrix_descriptor
+#ifndef FW_EMULATOR
+// FW_PRODUCTS: a warpgroup starts products and closes their group, in one statement; `products` are FW_PRODUCTs without
+// commas between them, for instance the four steps of a block of k:
+//
+//   FW_PRODUCT("m64n16k16.f32.bf16.bf16", "acc0, acc1, …, acc7", plus_a, plus_b, scale, tail)
+//
+// Literals all: the shape (64 rows, n columns, 32 bytes of k) with the types of accumulators, A and B; the n/2
+// accumulators, consecutive; what is added to the descriptors, in units of 16 bytes; scale "p" to start from zero unless
+// `accumulate`, "1" to add always; and a tail: "" for integers, ", 1, 1" for FP8 and TF32, ", 1, 1, ta, tb" for FP16 and
+// BF16, where ta and tb are 1 for an operand that is MN-major. FP8 types mix, and so do s8 and u8.
+#define FW_PRODUCTS(descriptor_a, descriptor_b, accumulate, products)                                                  \
+  asm volatile("{\n.reg .pred p;\n.reg .b64 a, b;\nsetp.ne.b32 p, %2, 0;\nwgmma.fence.sync.aligned;\n" products       \
+               "wgmma.commit_group.sync.aligned;\n}" ::"l"(descriptor_a), "l"(descriptor_b), "r"(int(accumulate))      \
+               : "memory")
+#define FW_PRODUCT(shape, registers, plus_a, plus_b, scale, tail)                                                      \
+  "add.s64 a, %0, " #plus_a ";\nadd.s64 b, %1, " #plus_b ";\nwgmma.mma_async.sync.aligned." shape " {" registers      \
+  "}, a, b, " scale tail ";\n"
+
+// The same with A from registers, one step of k: `fragment` is an `unsigned[4]`, which must not change before the wait.
+// Lane l of warp w holds in fragment[i] 32 bits of row 16 w + l / 4 + 8 (i % 2), from byte 4 (l % 4) + 16 (i / 2) of k.
+// No plus_a; for FP16 and BF16 the tail is ", 1, 1, tb".
+#define FW_PRODUCTS_A(fragment, descriptor_b, accumulate, products)                                                    \
+  asm volatile("{\n.reg .pred p;\n.reg .b64 b;\nsetp.ne.b32 p, %5, 0;\nwgmma.fence.sync.aligned;\n" products          \
+               "wgmma.commit_group.sync.aligned;\n}" ::"r"((fragment)[0]), "r"((fragment)[1]), "r"((fragment)[2]),     \
+               "r"((fragment)[3]), "l"(descriptor_b), "r"(int(accumulate)) : "memory")
+#define FW_PRODUCT_A(shape, registers, plus_b, scale, tail)                                                            \
+  "add.s64 b, %4, " #plus_b ";\nwgmma.mma_async.sync.aligned." shape " {" registers "}, {%0, %1, %2, %3}, b, " scale   \
+  tail ";\n"
+
+// Waits for all groups of products but the latest PENDING ones: their accumulators may be used, their operands changed.
+template <int PENDING>
+__device__ __forceinline__ void fw_wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
 #endif

@@ -5,6 +5,7 @@
 mod compilation;
 mod defects;
 mod graphs;
+mod hopper;
 mod kernels;
 mod signals;
 
@@ -17,7 +18,7 @@ use super::{EmulatedKernel, Schedule};
 use crate::codegen::Source;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Tensor, TensorId};
-use crate::kernel::{Launch, Parameter};
+use crate::kernel::{Launch, Parameter, TensorMap};
 
 const VECTOR_ADD: &str = include_str!("vector_add.cu");
 const BLOCK_SUM: &str = include_str!("block_sum.cu");
@@ -55,6 +56,8 @@ enum Value {
     Scalar(Argument),
     /// Offset into the workspace.
     Workspace(u64),
+    /// The value at a position as boxes; the tensor that the map names is not read.
+    Map(usize, TensorMap),
 }
 
 /// A hand-written kernel with one launch and its arguments.
@@ -66,7 +69,9 @@ struct Case {
 
 impl Case {
     fn new(text: &str, function: &str, values: Vec<Value>) -> Self {
-        let parameter = |(value, id): (&Value, TensorId)| match value {
+        let ids = ids(values.len());
+        let parameter = |(value, &id): (&Value, &TensorId)| match value {
+            &Value::Map(position, map) => Parameter::TensorMap(TensorMap { tensor: ids[position], ..map }),
             Value::Input(_) | Value::Output(_) => Parameter::Tensor(id),
             Value::Scalar(_) => Parameter::Scalar(id),
             &Value::Workspace(offset) => Parameter::Workspace { offset },
@@ -77,7 +82,7 @@ impl Case {
             block: [1; 3],
             shared_bytes: 0,
             starts_early: false,
-            parameters: values.iter().zip(ids(values.len())).map(parameter).collect(),
+            parameters: values.iter().zip(&ids).map(parameter).collect(),
         };
         Self {
             source: Source { text: text.to_owned(), launches: vec![launch], workspace_bytes: 0, uses_tf32: false },
@@ -132,7 +137,7 @@ impl Case {
                 Value::Input(bytes) => bindings.input(id, format!("argument {i}"), bytes, 16),
                 &Value::Output(bytes) => bindings.output(id, format!("argument {i}"), bytes, 16),
                 &Value::Scalar(scalar) => bindings.scalar(id, scalar),
-                Value::Workspace(_) => {}
+                Value::Workspace(_) | Value::Map(..) => {}
             }
         }
         kernel.execute(&mut bindings, schedule)?;

@@ -4,7 +4,11 @@
 #include "scheduler.cpp"
 
 #include "async_copy.cpp"
+#include "mbarrier.cpp"
 #include "tensor_core.cpp"
+#include "tma.cpp"
+#include "warpgroup.cpp"
+#include "wgmma.cpp"
 
 #include "launch.cpp"
 #include "sanitizer.cpp"

@@ -1,9 +1,11 @@
 #include "scheduler.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 
+#include "mbarrier.h"
 #include "poison.h"
 
 namespace emulator {
@@ -43,6 +45,12 @@ unsigned ordered(unsigned i, unsigned count, bool descending) { return descendin
 
 }  // namespace
 
+void record(Warp& warp, const Site& site, std::uint64_t word) {
+  constexpr std::uint64_t PRIME = 0x100000001b3;
+  for (const std::uint64_t part : {std::uint64_t(site.place.line), word})
+    warp.warpgroup_history = (warp.warpgroup_history ^ part) * PRIME + 1;
+}
+
 SharedMemory::SharedMemory(unsigned bytes)
     : bytes_(bytes), storage_(new unsigned char[bytes + 2 * GUARD + ALIGNMENT]), begin_(storage_.get() + GUARD) {
   begin_ += -reinterpret_cast<std::uintptr_t>(begin_) % ALIGNMENT;
@@ -79,12 +87,16 @@ void Block::run(uint3 index) {
   current_block = this;
   geometry_.block_index = index;
   arrived_ = exited_ = 0;
+  for (NamedBarrier& barrier : named_) barrier = {};
+  loads.clear();
+  unfenced_barriers.clear();
   for (Warp& warp : warps_) warp = {};
   for (unsigned thread = 0; thread < fibers_.size(); ++thread) start(thread);
   shared_.reset();
   try {
     while (exited_ < fibers_.size())
-      if (!run_round()) throw Defect(explain_stall());
+      if (!run_round() && !land_load()) throw Defect(explain_stall());
+    finish();
     shared_.check();
     for (const Fiber& fiber : fibers_)
       if (stacks_.has_overflowed(fiber.linear))
@@ -102,6 +114,8 @@ void Block::start(unsigned thread) {
   fiber.state = Fiber::State::ready;
   fiber.started.clear();
   fiber.committed.clear();
+  fiber.started_stores = {};
+  fiber.committed_stores.clear();
   warps_[thread / WARP_SIZE].live |= 1u << fiber.lane();
   prepare_context(fiber.context, stacks_.stack(thread), Stacks::BYTES, fiber_main);
 }
@@ -114,6 +128,7 @@ void Block::fiber_main() {
 }
 
 void Block::exit(Fiber& fiber) {
+  require_waited(fiber);
   fiber.state = Fiber::State::exited;
   ++exited_;
   if (arrived_ > 0) abandon(fiber, "exits, but " + describe_wait(*first_));
@@ -130,6 +145,44 @@ void Block::abandon(Fiber& fiber, const std::string& message) {
   defect_ = describe(fiber) + ": " + message;
   suspend(fiber);
   __builtin_unreachable();  // no fiber of a defective block is resumed
+}
+
+// A thread that ends has waited for all it has started.
+void Block::require_waited(Fiber& fiber) {
+  const auto refuse = [&](const char* what, const Site& site) {
+    abandon(fiber, std::string("exits, but ") + what + " (" + site.place.file + ":" + std::to_string(site.place.line) + ")");
+  };
+  for (const ProductGroup& group : warp_of(fiber).products) refuse("has not waited for its FW_PRODUCTS", group.site);
+  for (const BoxStore& store : fiber.started_stores.stores) refuse("has not committed its TMA store", store.site);
+  for (const StoreGroup& group : fiber.committed_stores)
+    for (const BoxStore& store : group.stores)
+      if (!group.waited_read) refuse("has not waited until its TMA store has read", store.site);
+}
+
+// Lets the oldest load in flight land; false if there is none.
+bool Block::land_load() {
+  if (loads.empty()) return false;
+  current = nullptr;
+  const BoxLoad load = loads.front();
+  loads.erase(loads.begin());
+  land(load);
+  return true;
+}
+
+// After the last thread.
+void Block::finish() {
+  if (!loads.empty()) {
+    const Place& place = loads.front().site.place;
+    throw Defect(std::string("the block ends before its TMA load (") + place.file + ":" + std::to_string(place.line) +
+                 ") has landed");
+  }
+  for (Fiber& fiber : fibers_)
+    for (StoreGroup& group : fiber.committed_stores)
+      if (!group.is_written) write_boxes(group);
+  for (unsigned warp = 0; warp < warps_.size(); ++warp)
+    if (warps_[warp].warpgroup_history != warps_[warp / 4 * 4].warpgroup_history)
+      throw Defect("warps " + std::to_string(warp / 4 * 4) + " and " + std::to_string(warp) +
+                   " of a warpgroup differ in their FW_PRODUCTS or register counts");
 }
 
 // Lets every warp go as far as it can; false if none could move.
@@ -206,6 +259,35 @@ void Block::block_barrier(Fiber& fiber, Site site) {
   for (Fiber& other : fibers_) other.state = Fiber::State::ready;
 }
 
+void Block::named_barrier(Fiber& fiber, Site site, unsigned id, unsigned threads) {
+  NamedBarrier& barrier = named_[id];
+  if (barrier.arrived == 0) barrier.threads = threads;
+  if (barrier.threads != threads)
+    abandon(fiber, describe(site) + ": barrier " + std::to_string(id) + " is of " + std::to_string(threads) +
+                       " threads here, but of " + std::to_string(barrier.threads) + " where others wait");
+  fiber.state = Fiber::State::at_named_barrier;
+  fiber.site = site;
+  fiber.barrier = id;
+  fiber.parity = 0;
+  if (++barrier.arrived < threads) return suspend(fiber);
+  barrier.arrived = 0;
+  for (Fiber& other : fibers_)
+    if (other.state == Fiber::State::at_named_barrier && other.barrier == id) other.state = Fiber::State::ready;
+}
+
+void Block::wait_mbarrier(Fiber& fiber, Site site, unsigned address, unsigned parity) {
+  fiber.state = Fiber::State::at_mbarrier;
+  fiber.site = site;
+  fiber.barrier = address;
+  fiber.parity = parity;
+  suspend(fiber);
+}
+
+void Block::wake(unsigned mbarrier) {
+  for (Fiber& fiber : fibers_)
+    if (fiber.state == Fiber::State::at_mbarrier && fiber.barrier == mbarrier) fiber.state = Fiber::State::ready;
+}
+
 // A thread that `waiting` waits for and that is not at the same collective; null if there is none.
 const Fiber* Block::blocker(const Fiber& waiting) const {
   if (waiting.state == Fiber::State::at_block_barrier) {
@@ -213,6 +295,7 @@ const Fiber* Block::blocker(const Fiber& waiting) const {
       if (other.state != Fiber::State::at_block_barrier) return &other;
     return nullptr;
   }
+  if (waiting.state != Fiber::State::at_warp_collective) return nullptr;
   const unsigned warp = waiting.linear / WARP_SIZE;
   for (unsigned lanes = waiting.mask & warps_[warp].live; lanes != 0; lanes &= lanes - 1) {
     const Fiber& other = lane(warp, __builtin_ctz(lanes));
@@ -221,18 +304,52 @@ const Fiber* Block::blocker(const Fiber& waiting) const {
   return nullptr;
 }
 
+// Who waits at mbarriers and named barriers, and for what; empty if nobody does.
+std::string Block::explain_barriers() const {
+  const auto at_barrier = [](const Fiber& fiber) {
+    return fiber.state == Fiber::State::at_mbarrier || fiber.state == Fiber::State::at_named_barrier;
+  };
+  const auto waits_alike = [](const Fiber& a, const Fiber& b) {
+    return a.state == b.state && a.barrier == b.barrier && a.parity == b.parity && is_same(a.site, b.site);
+  };
+  std::string text;
+  std::vector<const Fiber*> described;
+  for (const Fiber& fiber : fibers_) {
+    const auto is_described = [&](const Fiber* other) { return waits_alike(*other, fiber); };
+    if (!at_barrier(fiber) || std::any_of(described.begin(), described.end(), is_described)) continue;
+    described.push_back(&fiber);
+    const auto count = std::count_if(fibers_.begin(), fibers_.end(),
+                                     [&](const Fiber& other) { return waits_alike(other, fiber); });
+    text += (text.empty() ? "" : "; ") + describe_wait(fiber);
+    if (count > 1) text += " (as do " + std::to_string(count - 1) + " others)";
+    if (fiber.state == Fiber::State::at_named_barrier) {
+      const NamedBarrier& barrier = named_[fiber.barrier];
+      text += " for barrier " + std::to_string(fiber.barrier) + ", to which " + std::to_string(barrier.arrived) + " of " +
+              std::to_string(barrier.threads) + " threads have come";
+    } else {
+      char address[16];
+      std::snprintf(address, sizeof address, "%#x", fiber.barrier);
+      text += " for parity " + std::to_string(fiber.parity) + " of the mbarrier at " + address + ", " +
+              describe_missing(fiber.barrier);
+    }
+  }
+  return text;
+}
+
 // What holds the block: two threads that wait for each other at different operations if there are such, else the
 // first thread that waits and one that it waits for.
 std::string Block::explain_stall() const {
-  std::string deadlock;
+  std::string deadlock = explain_barriers();
+  if (!deadlock.empty()) return "deadlock: " + deadlock;
   for (const Fiber& fiber : fibers_) {
     if (fiber.state == Fiber::State::exited) continue;
     const Fiber* other = blocker(fiber);
     if (!other) continue;
     const std::string both = describe_wait(fiber) + ", " + describe_wait(*other);
     const bool same_warp = fiber.linear / WARP_SIZE == other->linear / WARP_SIZE;
-    const bool mutual =
-        other->state == Fiber::State::at_block_barrier || (same_warp && other->mask >> fiber.lane() & 1);
+    const bool in_collective = other->state == Fiber::State::at_warp_collective;
+    const bool mutual = other->state == Fiber::State::at_block_barrier ||
+                        (same_warp && in_collective && other->mask >> fiber.lane() & 1);
     if (mutual) return "divergence: " + both;
     if (deadlock.empty()) deadlock = "deadlock: " + both;
   }
@@ -251,6 +368,7 @@ void fail(const char* format, ...) {
   va_start(arguments, format);
   std::vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
+  if (!current) throw Defect(message);  // outside all threads, as a load lands
   current_block->abandon(current_fiber(), message);
 }
 
@@ -268,12 +386,16 @@ unsigned shared_address(const void* pointer) {
 }
 
 unsigned char* shared_access(const char* operation, unsigned address, unsigned bytes) {
+  return shared_range(operation, address, bytes, bytes);
+}
+
+unsigned char* shared_range(const char* operation, unsigned address, unsigned bytes, unsigned alignment) {
   const SharedMemory& shared = current_block->shared();
   const unsigned offset = address - SHARED_WINDOW;
   if (address < SHARED_WINDOW || offset > shared.bytes() || shared.bytes() - offset < bytes)
     fail("%s: shared address %#x is outside the launch's %u bytes, which start at %#x", operation, address,
          shared.bytes(), SHARED_WINDOW);
-  if (address % bytes != 0) fail("%s: shared address %#x is not a multiple of %u", operation, address, bytes);
+  if (address % alignment != 0) fail("%s: shared address %#x is not a multiple of %u", operation, address, alignment);
   return shared.begin() + offset;
 }
 

@@ -14,7 +14,9 @@
 
 #include "../block.h"
 #include "../request.h"
+#include "boxes.h"
 #include "fiber.h"
+#include "products.h"
 
 namespace emulator {
 
@@ -38,7 +40,14 @@ struct Copy {
 using CopyGroup = std::vector<Copy>;
 
 struct Fiber : Thread {
-  enum class State : unsigned char { ready, at_warp_collective, at_block_barrier, exited };
+  enum class State : unsigned char {
+    ready,
+    at_warp_collective,
+    at_block_barrier,
+    at_named_barrier,
+    at_mbarrier,
+    exited,
+  };
 
   Context context;
   State state;
@@ -48,16 +57,32 @@ struct Fiber : Thread {
   unsigned mask;
   void* argument;
   Complete complete;
+  unsigned barrier;  // id of a named barrier, address of an mbarrier
+  unsigned parity;
 
-  unsigned accumulators[256];  // of `mma.sync`
+  unsigned accumulators[256];  // of matrix instructions
 
   CopyGroup started;
   std::vector<CopyGroup> committed;
+
+  StoreGroup started_stores;
+  std::vector<StoreGroup> committed_stores;
 };
 
 struct Warp {
   unsigned live;     // lanes that exist and have not exited
   unsigned waiting;  // lanes in a warp collective
+
+  std::vector<ProductGroup> products;  // not waited for
+  std::uint64_t warpgroup_history;     // what all warps of a warpgroup have to do alike
+};
+
+// Adds to a warp's history.
+void record(Warp& warp, const Site& site, std::uint64_t word);
+
+// A barrier of some threads of a block, between their first arrival and the last.
+struct NamedBarrier {
+  unsigned arrived, threads;
 };
 
 // Dynamic shared memory of one block between two guards.
@@ -92,10 +117,23 @@ class Block {
 
   void warp_collective(Fiber& fiber, Site site, unsigned mask, void* argument, Complete complete);
   void block_barrier(Fiber& fiber, Site site);
+  void named_barrier(Fiber& fiber, Site site, unsigned id, unsigned threads);
+
+  // Suspends until `wake` is called for the mbarrier.
+  void wait_mbarrier(Fiber& fiber, Site site, unsigned address, unsigned parity);
+  void wake(unsigned mbarrier);
+
   [[noreturn]] void abandon(Fiber& fiber, const std::string& message);
 
   const SharedMemory& shared() const { return shared_; }
   Schedule schedule() const { return schedule_; }
+  const std::vector<Fiber>& fibers() const { return fibers_; }
+  const std::vector<Warp>& warps() const { return warps_; }
+  Warp& warp_of(const Fiber& fiber) { return warps_[fiber.linear / WARP_SIZE]; }
+  Fiber& lane(const Warp& warp, unsigned lane) { return fibers_[unsigned(&warp - warps_.data()) * WARP_SIZE + lane]; }
+
+  std::vector<BoxLoad> loads;               // in flight, oldest first
+  std::vector<unsigned> unfenced_barriers;  // initialised, not yet fenced
 
  private:
   static void fiber_main();
@@ -106,7 +144,11 @@ class Block {
   bool run_round();
   bool run_warp(unsigned warp);
   void try_complete(unsigned warp, const Fiber& leader);
+  void require_waited(Fiber& fiber);
+  bool land_load();
+  void finish();
   std::string explain_stall() const;
+  std::string explain_barriers() const;
   const Fiber* blocker(const Fiber& waiting) const;
   Fiber& lane(unsigned warp, unsigned lane) { return fibers_[warp * WARP_SIZE + lane]; }
   const Fiber& lane(unsigned warp, unsigned lane) const { return fibers_[warp * WARP_SIZE + lane]; }
@@ -122,6 +164,7 @@ class Block {
   Context scheduler_;
   unsigned arrived_;    // threads at the block barrier
   const Fiber* first_;  // the first of them
+  NamedBarrier named_[16];
   unsigned exited_;
   std::string defect_;
 };

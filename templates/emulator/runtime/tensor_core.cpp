@@ -39,6 +39,24 @@ void complete_ldmatrix(void* const* lanes) {
     }
 }
 
+struct Stmatrix {
+  unsigned char* row;
+  const unsigned* value;
+};
+
+template <bool transposed>
+void complete_stmatrix(void* const* lanes) {
+  require_full_warp(transposed ? STMATRIX_TRANS : STMATRIX, lanes);
+  for (unsigned lane = 0; lane < WARP_SIZE; ++lane)
+    for (unsigned m = 0; m < 4; ++m)
+      for (unsigned half = 0; half < 2; ++half) {
+        const unsigned line = lane / 4, place = lane % 4 * 2 + half;
+        const unsigned row = transposed ? place : line, column = transposed ? line : place;
+        const auto value = (unsigned short)(static_cast<const Stmatrix*>(lanes[lane])->value[m] >> 16 * half);
+        std::memcpy(static_cast<const Stmatrix*>(lanes[m * 8 + row])->row + 2 * column, &value, sizeof value);
+      }
+}
+
 template <typename Sum>
 struct Mma {
   Sum* d;
@@ -112,7 +130,16 @@ void ldmatrix_x4(Site site, unsigned (&result)[4], unsigned address) {
   warp_collective(site, FULL_MASK, &argument, transposed ? complete_ldmatrix<true> : complete_ldmatrix<false>);
 }
 
-void* accumulator_registers(unsigned first) { return &current_fiber().accumulators[first]; }
+void stmatrix_x4(Site site, unsigned address, const unsigned (&value)[4]) {
+  Stmatrix argument{shared_access(site.operation, address, 16), value};
+  const bool transposed = site.operation == STMATRIX_TRANS;
+  warp_collective(site, FULL_MASK, &argument, transposed ? complete_stmatrix<true> : complete_stmatrix<false>);
+}
+
+void* accumulator_registers(unsigned first) {
+  require_no_product(current_block->warp_of(current_fiber()), first, 4);
+  return &current_fiber().accumulators[first];
+}
 
 void mma_float(Site site, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   Mma<float> argument{d, a, b};

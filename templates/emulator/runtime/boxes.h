@@ -1,0 +1,38 @@
+// Copies of boxes that a block has started (see ../tma.h).
+#pragma once
+
+#include <vector>
+
+#include "../block.h"
+#include "../tensor_map.h"
+
+namespace emulator {
+
+struct BoxLoad {
+  Site site;
+  fw_tensor_map map;
+  int at[5];
+  unsigned shared, bytes;
+  unsigned barrier;
+};
+
+struct BoxStore {
+  Site site;
+  fw_tensor_map map;
+  int at[5];
+  unsigned shared, bytes;
+  std::vector<unsigned char> content;  // of the box, once read
+};
+
+struct StoreGroup {
+  std::vector<BoxStore> stores;
+  bool waited_read = false, is_read = false, is_written = false;
+};
+
+// Moves the box and counts its bytes.
+void land(const BoxLoad& load);
+
+void read_boxes(StoreGroup& group);
+void write_boxes(StoreGroup& group);
+
+}  // namespace emulator
