@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use fusewright::compile::{Cache, Compiler, Options, Request};
+use fusewright::device::ComputeCapability;
 use fusewright::engine::Floor;
 use fusewright::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, Tensor, TensorId};
 use fusewright::host_tensor::{HostTensor, HostTensors};
@@ -10,6 +11,7 @@ use fusewright::plan::{DeviceContext, Driver, ExecutionPlan, run_on_device};
 use fusewright::reference::{BoundOptions, Distribution, bounds_with, compare, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
 
+use crate::hopper::{self, KernelTest};
 use crate::modes::{self, ModeCase};
 use crate::pipeline::{self, Lowered};
 use crate::{cases, data, device_executions, tier};
@@ -37,8 +39,8 @@ pub(crate) fn trials() -> Vec<Trial> {
             Trial::test("device::large::negates_five_gib", negates_five_gib),
             Trial::test("device::large::multiplies_five_gib", multiplies_five_gib),
         ];
-        let executions = device_executions::trials();
-        graphs.chain(modes::trials("device", run_mode)).chain(large).chain(executions).collect()
+        let graphs = graphs.chain(modes::trials("device", run_mode)).chain(large);
+        graphs.chain(device_executions::trials()).chain(hopper_trials()).collect()
     })
 }
 
@@ -128,6 +130,25 @@ fn run_mode(case: &ModeCase, graph: &FinalizedGraph, inputs: &HostTensors) -> Re
     let context = context()?;
     let plan = build(context, &pipeline::lower(&case.graph, context.device())?)?;
     Ok(run_on_device(&plan, graph, inputs)?)
+}
+
+/// Kernels over the primitives of sm_90a, where the GPU is of that architecture.
+fn hopper_trials() -> Vec<Trial> {
+    let is_hopper = CONTEXT.as_ref().is_ok_and(|context| context.device().capability == ComputeCapability::SM_90);
+    if is_hopper { hopper::trials("device", run_kernel) } else { Vec::new() }
+}
+
+fn run_kernel(test: &KernelTest) -> Result<Option<HostTensors>, Failed> {
+    let context = CONTEXT.as_ref().map_err(Clone::clone)?;
+    let compiled = COMPILER.compile(&Request {
+        graph: test.graph.key(),
+        engine: "by hand",
+        config: "",
+        source: &test.source.text,
+        capability: context.device().capability,
+    })?;
+    let plan = ExecutionPlan::build(context, &test.graph, &test.source, &compiled.cubin)?;
+    Ok(Some(run_on_device(&plan, &test.graph, &test.inputs)?))
 }
 
 pub(crate) fn context() -> Result<&'static DeviceContext, Failed> {

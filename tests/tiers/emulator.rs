@@ -9,6 +9,7 @@ use fusewright::host_tensor::HostTensors;
 use fusewright::reference::{BoundOptions, Distribution, bounds_with, compare, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
 
+use crate::hopper::{self, KernelTest};
 use crate::modes::{self, ModeCase};
 use crate::pipeline::{self, Lowered};
 use crate::{cases, data, tier};
@@ -61,7 +62,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             graphs.chain(on_volta().into_iter().map(|(name, graph)| trial(format!("sm_70::{name}"), graph, VOLTA)));
         let every_config = cases::all().into_iter().filter(|case| EVERY_CONFIG.contains(&case.name.as_str()));
         let graphs = graphs.chain(every_config.map(|case| config_trial(case.name, case.graph)));
-        graphs.chain(modes::trials("emulator", run_mode)).collect()
+        graphs.chain(modes::trials("emulator", run_mode)).chain(hopper::trials("emulator", run_kernel)).collect()
     })
 }
 
@@ -102,6 +103,10 @@ fn agrees(lowered: &Lowered, kernel: &EmulatedKernel, distribution: Distribution
 fn run_mode(case: &ModeCase, graph: &FinalizedGraph, inputs: &HostTensors) -> Result<HostTensors, Failed> {
     let lowered = pipeline::lower(&case.graph, &pipeline::typical_device())?;
     Ok(EmulatedKernel::compile(&lowered.source, &cache_dir())?.run(graph, inputs)?)
+}
+
+fn run_kernel(test: &KernelTest) -> Result<Option<HostTensors>, Failed> {
+    Ok(Some(EmulatedKernel::compile(&test.source, &cache_dir())?.run(&test.graph, &test.inputs)?))
 }
 
 /// Compiled kernels are kept beside the test binary, so that a second run is quick.

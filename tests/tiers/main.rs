@@ -18,6 +18,7 @@ mod device;
 mod device_executions;
 mod emulator;
 mod goldens;
+mod hopper;
 mod host;
 mod modes;
 mod movement_cases;

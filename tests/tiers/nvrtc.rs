@@ -2,12 +2,13 @@
 
 use std::sync::LazyLock;
 
+use fusewright::codegen::Source;
 use fusewright::compile::{Cache, Compiler, Nvrtc, Options, Request};
 use fusewright::device::{ComputeCapability, Device};
-use fusewright::graph::Graph;
+use fusewright::graph::{Graph, GraphKey};
 use libtest_mimic::{Failed, Trial};
 
-use crate::{cases, data, modes, pipeline, tier};
+use crate::{cases, data, hopper, modes, pipeline, tier};
 
 /// Chips with a newer NVRTC; sm_70 needs a 12.x one.
 const CHIPS: [(u32, u32); 6] = [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0)];
@@ -45,6 +46,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         for (name, graph) in data::suite_of_engines() {
             trials.push(trial(format!("nvrtc::{name}::sm_90"), graph, (9, 0)));
         }
+        trials.extend(hopper::trials("nvrtc", |test| {
+            compile(test.graph.key(), "by hand", "", &test.source, ComputeCapability::SM_90)?;
+            Ok(None)
+        }));
         trials
     })
 }
@@ -60,14 +65,19 @@ fn trial(name: String, graph: Graph, (major, minor): (u32, u32)) -> Trial {
 
 fn compiles(graph: &Graph, capability: ComputeCapability) -> Result<(), Failed> {
     let lowered = pipeline::lower(graph, &Device::typical(capability))?;
-    let compiled = COMPILER.compile(&Request {
-        graph: lowered.graph.key(),
-        engine: lowered.config.engine,
-        config: &lowered.config.to_string(),
-        source: &lowered.source.text,
-        capability,
-    })?;
-    let cubin = compiled.cubin;
+    let config = lowered.config.to_string();
+    compile(lowered.graph.key(), lowered.config.engine, &config, &lowered.source, capability)
+}
+
+fn compile(
+    graph: GraphKey,
+    engine: &str,
+    config: &str,
+    source: &Source,
+    capability: ComputeCapability,
+) -> Result<(), Failed> {
+    let request = Request { graph, engine, config, source: &source.text, capability };
+    let cubin = COMPILER.compile(&request)?.cubin;
     if !cubin.warnings.is_empty() {
         return Err(cubin.warnings.join("\n").into());
     }
@@ -76,7 +86,7 @@ fn compiles(graph: &Graph, capability: ComputeCapability) -> Result<(), Failed> 
             return Err(format!("{} spills: {function:?}", function.function).into());
         }
     }
-    for launch in &lowered.source.launches {
+    for launch in &source.launches {
         if !cubin.resources.iter().any(|function| function.function == launch.function) {
             return Err(format!("the cubin has no function {}", launch.function).into());
         }

@@ -1,5 +1,6 @@
 //! Planted defects, each of which must be found.
 
+use super::hopper::ring;
 use super::kernels::{encode_f16, gemm, transpose};
 use super::*;
 
@@ -188,4 +189,122 @@ fn matrix_instructions_of_an_incomplete_warp() {
 fn the_first_defective_block_is_named() {
     let case = body(32, "if (blockIdx.x >= 5) s[64] = 0.0f;").grid([64, 1, 1]);
     case.expect_wrong(&["block (5, 0, 0)"]);
+}
+
+/// A ring of three stages, seven blocks of k and two tiles a block, with a defect that is reported in these words under
+/// one of the schedules; without words, at least the result is wrong.
+#[track_caller]
+fn broken_ring(from: &str, to: &str, words: &[&str]) {
+    let (case, expected) = ring(256, 128, 7 * 64, 3);
+    let case = case.planted(from, to);
+    if words.is_empty() { case.expect_not(&expected) } else { case.expect_reported(words) }
+}
+
+#[test]
+fn mbarriers_that_wait_for_ever() {
+    let expect = "fw_mbarrier_expect(full + 8 * stage, STAGE_BYTES)";
+    broken_ring(
+        expect,
+        "fw_mbarrier_expect(full + 8 * stage, STAGE_BYTES + 16)",
+        &[
+            "block (0, 0, 0)",
+            "deadlock: thread 0 waits in fw_mbarrier_wait",
+            "thread 128 waits in fw_mbarrier_wait",
+            "(as do 255 others) for parity 0 of the mbarrier at",
+            "which lacks 0 of 1 arrivals and 16 bytes",
+        ],
+    );
+    broken_ring(
+        "fw_mbarrier_arrive(empty + 8 * previous)",
+        "",
+        &["parity 0", "which lacks 8 of 8 arrivals and 0 bytes"],
+    );
+    broken_ring(
+        "fw_mbarrier_init(empty + 8 * stage, 8)",
+        "fw_mbarrier_init(empty + 8 * stage, 256)",
+        &["which lacks 248 of 256 arrivals"],
+    );
+    broken_ring(
+        "producer_parity = 1",
+        "producer_parity = 0",
+        &["thread 0 waits in fw_mbarrier_wait", "8 of 8 arrivals"],
+    );
+}
+
+#[test]
+fn phases_that_end_too_early() {
+    let expect = "fw_mbarrier_expect(full + 8 * stage, STAGE_BYTES)";
+    broken_ring(expect, "fw_mbarrier_expect(full + 8 * stage, A_BYTES)", &["still writes an operand"]);
+    broken_ring(expect, "fw_mbarrier_arrive(full + 8 * stage)", &["still writes an operand"]);
+    broken_ring("fw_mbarrier_init(empty + 8 * stage, 8)", "fw_mbarrier_init(empty + 8 * stage, 4)", &["still read by"]);
+    broken_ring("consumer_parity = 0", "consumer_parity = 1", &["still writes an operand"]);
+    broken_ring("stage = 0, consumer_parity ^= 1", "stage = 0", &["still writes an operand"]);
+    broken_ring("stage = 0, producer_parity ^= 1", "stage = 0", &["still written by a TMA load"]);
+}
+
+#[test]
+fn missing_waits_of_a_ring() {
+    broken_ring("fw_mbarrier_wait(full + 8 * stage, consumer_parity);", "", &["still writes an operand"]);
+    broken_ring("fw_mbarrier_wait(empty + 8 * stage, producer_parity);", "", &["still written by a TMA load"]);
+    broken_ring("fw_wgmma_wait<1>();", "", &["still read by FW_PRODUCTS"]);
+    broken_ring("fw_wgmma_wait<0>();", "", &["accumulators 0 to 3 are used before the FW_PRODUCTS", "is waited for"]);
+    broken_ring("fw_wgmma_wait<1>();\n        if (k > 0 && ", "if (", &["still read by FW_PRODUCTS"]);
+    broken_ring("if (is_first) fw_tma_store_wait_read<0>();\n      if", "if", &[]);
+    broken_ring(
+        "if (is_first) fw_tma_store_wait_read<0>();  // before the block ends",
+        "",
+        &["exits, but has not waited until its TMA store has read"],
+    );
+    broken_ring("fw_tma_store_commit();", "", &["exits, but has not committed its TMA store"]);
+    broken_ring("k < K_BLOCKS; ++k) {\n          const", "k <= K_BLOCKS; ++k) {\n          const", &[]);
+}
+
+#[test]
+fn operands_in_the_wrong_place() {
+    broken_ring("fw_matrix_descriptor<128>", "fw_matrix_descriptor<64>", &[]);
+    broken_ring("16, 1024)", "16, 512)", &[]);
+    broken_ring(" ^ row % 8", "", &[]);
+    broken_ring("fw_stmatrix_x4(", "fw_stmatrix_x4_trans(", &[]);
+    broken_ring("STEP(2, \"1\")", "STEP(3, \"1\")", &[]);
+    broken_ring("k > 0, STEP", "1, STEP", &[]);
+    broken_ring("k * 64, tile / TILES_N", "k * 64 + 4, tile / TILES_N", &["4 is not a multiple of 16 bytes"]);
+    broken_ring("k * 64, tile / TILES_N", "0, k * 64, tile / TILES_N", &["3 coordinates for a tensor map of rank 2"]);
+    broken_ring("shared + stage * STAGE_BYTES;", "shared + 512 + stage * STAGE_BYTES;", &["is not a multiple of 1024"]);
+}
+
+#[test]
+fn warps_of_a_warpgroup_that_part() {
+    broken_ring(
+        "fw_increase_registers<232>();",
+        "if (threadIdx.x % 128 < 96) fw_increase_registers<232>();",
+        &["warps 4 and 7 of a warpgroup differ in their FW_PRODUCTS or register counts"],
+    );
+    broken_ring(
+        "FW_PRODUCTS(a, b,",
+        "FW_PRODUCTS(a + threadIdx.x % 32 / 31, b,",
+        &["lanes 0 and 31 have different descriptors"],
+    );
+    broken_ring("FW_PRODUCTS(a, b,", "if (threadIdx.x % 128 != 5) FW_PRODUCTS(a, b,", &["divergence", "FW_PRODUCTS"]);
+    broken_ring("fw_named_barrier<1, 128>", "fw_named_barrier<1, 160>", &["to which 128 of 160 threads have come"]);
+}
+
+#[test]
+fn misused_mbarriers() {
+    let init = "const unsigned b = fw_shared_address(s); fw_mbarrier_init(b, 2);";
+    for (rest, words) in [
+        ("fw_mbarrier_init(b, 2);", "there is an mbarrier at 0x400 already"),
+        ("fw_mbarrier_init(b + 8, 0);", "a count of 0; it is 1 to 1048575"),
+        ("fw_mbarrier_init(b + 4, 1);", "0x404 is not a multiple of 8"),
+        ("fw_mbarrier_arrive(b + 8);", "there is no mbarrier at 0x408: never initialised, or overwritten"),
+        ("s[1] = 1.0f; fw_mbarrier_arrive(b);", "there is no mbarrier at 0x400"),
+        (
+            "fw_mbarrier_expect(b, 1); fw_mbarrier_arrive(b); fw_mbarrier_arrive(b);",
+            "one arrival more than the 2 of a phase",
+        ),
+        ("fw_mbarrier_expect(b, 1 << 20);", "cannot expect 2^20 bytes"),
+        ("fw_mbarrier_wait(b, 2);", "2 is no parity"),
+    ] {
+        body(1, &format!("{init} {rest}")).expect_wrong(&[words]);
+    }
+    broken_ring("fw_mbarrier_init_fence();", "", &["fw_tma_load: no fw_mbarrier_init_fence since the mbarrier at"]);
 }

@@ -164,6 +164,16 @@ impl Case {
         assert!(messages.iter().any(|m| words.iter().all(|&word| m.contains(word))), "{messages:#?}");
     }
 
+    /// Fails unless the kernel is found wrong under at least one schedule, with all of `words` in the message.
+    #[track_caller]
+    fn expect_reported(&self, words: &[&str]) {
+        let Some(lazy) = self.run_with(Schedule::Lazy) else { return };
+        let eager = self.run_with(Schedule::Eager).expect("the compiler is still there");
+        let messages =
+            [lazy, eager].map(|result| result.err().map_or("no defect".to_owned(), |error| error.to_string()));
+        assert!(messages.iter().any(|m| words.iter().all(|&word| m.contains(word))), "{messages:#?}");
+    }
+
     /// Fails unless at least one schedule gives something other than `right`, or finds the kernel wrong.
     #[track_caller]
     fn expect_not(&self, right: &[Vec<u8>]) {

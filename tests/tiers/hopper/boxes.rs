@@ -1,0 +1,297 @@
+//! Boxes of TMA: loads whose every byte in shared memory is known, and stores that leave the elements outside alone.
+
+use fusewright::graph::DataType;
+use fusewright::host_tensor::HostTensor;
+use fusewright::kernel::{MapElement, Parameter, Swizzle, TensorMap};
+use libtest_mimic::Failed;
+
+use super::{Carrier, Case, KernelTest, launch, padded};
+
+/// A tensor in boxes, and where boxes are taken; dims innermost first.
+#[derive(Clone, Copy)]
+struct Boxes {
+    name: &'static str,
+    element: MapElement,
+    swizzle: Swizzle,
+    dims: &'static [u64],
+    /// Elements from one index of dim `i + 1` to the next.
+    pitches: &'static [u64],
+    box_dims: &'static [u32],
+    /// Coordinates of a block's box; boxes do not overlap in the tensor.
+    at: &'static [&'static [i32]],
+}
+
+const BOXES: [Boxes; 9] = [
+    Boxes {
+        name: "rank_1_float",
+        element: MapElement::Float,
+        swizzle: Swizzle::None,
+        dims: &[300],
+        pitches: &[],
+        box_dims: &[64],
+        at: &[&[64], &[256], &[-32], &[320], &[-64], &[128]],
+    },
+    Boxes {
+        name: "rank_1_half_swizzled",
+        element: MapElement::Half,
+        swizzle: Swizzle::Bytes128,
+        dims: &[100],
+        pitches: &[],
+        box_dims: &[64],
+        at: &[&[64], &[-8]],
+    },
+    Boxes {
+        name: "rank_2_bfloat16_128",
+        element: MapElement::BFloat16,
+        swizzle: Swizzle::Bytes128,
+        dims: &[104, 37],
+        pitches: &[112],
+        box_dims: &[64, 16],
+        at: &[&[0, 16], &[64, 0], &[64, 32], &[0, 37], &[-16, -3], &[104, 5]],
+    },
+    Boxes {
+        name: "rank_2_half_64",
+        element: MapElement::Half,
+        swizzle: Swizzle::Bytes64,
+        dims: &[72, 30],
+        pitches: &[72],
+        box_dims: &[32, 24],
+        at: &[&[0, 0], &[32, 0], &[64, 24], &[-8, 25], &[0, 3000]],
+    },
+    Boxes {
+        name: "rank_2_byte_32",
+        element: MapElement::Byte,
+        swizzle: Swizzle::Bytes32,
+        dims: &[90, 40],
+        pitches: &[96],
+        box_dims: &[32, 40],
+        at: &[&[0, 0], &[32, 2], &[64, -7]],
+    },
+    Boxes {
+        name: "rank_2_byte_256_by_256",
+        element: MapElement::Byte,
+        swizzle: Swizzle::None,
+        dims: &[300, 260],
+        pitches: &[304],
+        box_dims: &[256, 256],
+        at: &[&[0, 0], &[256, 16], &[-256, 1]],
+    },
+    Boxes {
+        name: "rank_3_float_128",
+        element: MapElement::Float,
+        swizzle: Swizzle::Bytes128,
+        dims: &[45, 5, 7],
+        pitches: &[48, 256],
+        box_dims: &[32, 4, 3],
+        at: &[&[0, 0, 0], &[32, 4, 6], &[32, -2, 2], &[-4, 4, -2]],
+    },
+    Boxes {
+        name: "rank_4_half_64",
+        element: MapElement::Half,
+        swizzle: Swizzle::Bytes64,
+        dims: &[40, 6, 5, 3],
+        pitches: &[40, 240, 1200],
+        box_dims: &[32, 3, 2, 2],
+        at: &[&[0, 0, 0, 0], &[32, 3, 4, 2], &[0, 5, 2, -1], &[0, 0, 3, 1]],
+    },
+    Boxes {
+        name: "rank_5_bfloat16_32",
+        element: MapElement::BFloat16,
+        swizzle: Swizzle::Bytes32,
+        dims: &[24, 3, 4, 2, 3],
+        pitches: &[32, 96, 384, 768],
+        box_dims: &[16, 2, 3, 2, 2],
+        at: &[&[0, 0, 0, 0, 0], &[16, 2, 3, 1, 2], &[0, -1, 3, -1, 1], &[16, 0, 0, 0, -1]],
+    },
+];
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for boxes in BOXES {
+        cases.push(Case::new(format!("boxes::load::{}", boxes.name), move || boxes.load()));
+        cases.push(Case::new(format!("boxes::store::{}", boxes.name), move || boxes.store()));
+    }
+    let rounded = Boxes { element: MapElement::TFloat32, ..BOXES[6] };
+    cases.push(Case::new("boxes::load::rank_3_tfloat32_128".to_owned(), move || rounded.load()));
+    cases
+}
+
+/// A byte of the input, by position. Its second bit is 0, so that no floating type sees NaN or infinity, which a
+/// conversion might change.
+fn input_byte(position: usize) -> u8 {
+    (position * 151 + position / 7 * 83 + position / 256) as u8 & 0xbf
+}
+
+/// A finite FP32 number rounded to TF32, to nearest even.
+fn round_to_tf32(bits: u32) -> u32 {
+    let (low, kept) = (bits & 0x1fff, bits & !0x1fff);
+    let up = low > 0x1000 || (low == 0x1000 && kept & 0x2000 != 0);
+    if up { kept + 0x2000 } else { kept }
+}
+
+impl Boxes {
+    fn data_type(&self) -> DataType {
+        match self.element {
+            MapElement::Byte => DataType::UInt8,
+            MapElement::Half => DataType::Half,
+            MapElement::BFloat16 => DataType::BFloat16,
+            MapElement::Float | MapElement::TFloat32 => DataType::Float,
+        }
+    }
+
+    fn element_bytes(&self) -> usize {
+        self.element.bytes() as usize
+    }
+
+    /// Elements from the tensor's first to its last.
+    fn elements(&self) -> usize {
+        let last = self.dims[1..].iter().zip(self.pitches).map(|(dim, pitch)| (dim - 1) * pitch);
+        (self.dims[0] + last.sum::<u64>()) as usize
+    }
+
+    fn box_elements(&self) -> usize {
+        self.box_dims.iter().product::<u32>() as usize
+    }
+
+    fn box_bytes(&self) -> usize {
+        self.box_elements() * self.element_bytes()
+    }
+
+    /// Offset in the tensor of element `i` of a box; none outside.
+    fn offset(&self, at: &[i32], mut i: usize) -> Option<usize> {
+        let mut offset = 0;
+        for (axis, (&extent, &first)) in self.box_dims.iter().zip(at).enumerate() {
+            let index = i64::from(first) + (i % extent as usize) as i64;
+            i /= extent as usize;
+            let index = u64::try_from(index).ok().filter(|&index| index < self.dims[axis])?;
+            offset += index * if axis == 0 { 1 } else { self.pitches[axis - 1] };
+        }
+        Some(offset as usize)
+    }
+
+    /// Byte of a box in shared memory where its element `i` lies; boxes start at multiples of 1024.
+    fn place(&self, i: usize) -> usize {
+        let byte = i * self.element_bytes();
+        let chunks = match self.swizzle {
+            Swizzle::None => 1,
+            Swizzle::Bytes32 => 2,
+            Swizzle::Bytes64 => 4,
+            Swizzle::Bytes128 => 8,
+        };
+        byte ^ (byte / 128 % chunks * 16)
+    }
+
+    fn map(&self, tensor: fusewright::graph::TensorId) -> Parameter {
+        let strides: Vec<u64> = self.pitches.iter().map(|pitch| pitch * self.element_bytes() as u64).collect();
+        Parameter::TensorMap(TensorMap {
+            tensor,
+            element: self.element,
+            rank: self.dims.len(),
+            dims: padded(self.dims),
+            strides: padded(&strides),
+            box_dims: padded(self.box_dims),
+            swizzle: self.swizzle,
+        })
+    }
+
+    /// `if (blockIdx.x == 0) call(…); …` for every place.
+    fn at_each_place(&self, call: &str) -> String {
+        let line = |(block, at): (usize, &&[i32])| {
+            let at: Vec<String> = at.iter().map(i32::to_string).collect();
+            format!("    if (blockIdx.x == {block}) {call}, {});\n", at.join(", "))
+        };
+        self.at.iter().enumerate().map(line).collect()
+    }
+
+    /// An input of the flat tensor's type and these bytes.
+    fn inputs(&self, carrier: &Carrier, bytes: Vec<u8>) -> Result<[HostTensor; 2], Failed> {
+        let mut a = carrier.host(carrier.a, |_| 0.0)?;
+        assert_eq!(a.bytes.len(), bytes.len());
+        a.bytes = bytes;
+        Ok([a, carrier.host(carrier.b, |_| 0.0)?])
+    }
+
+    /// Loads every box, and copies shared memory as it is.
+    fn load(&self) -> Result<KernelTest, Failed> {
+        let (bytes, words) = (self.box_bytes(), self.box_bytes() / 4);
+        let carrier = Carrier::flat(self.data_type(), self.elements(), DataType::Int32, self.at.len() * words)?;
+        let text = format!(
+            r#"extern "C" __global__ void __launch_bounds__(64)
+load_boxes(const __grid_constant__ fw_tensor_map map, int* __restrict__ y) {{
+  FW_SHARED(shared_bytes);
+  const unsigned shared = fw_shared_address(shared_bytes), full = shared + {bytes};
+  if (threadIdx.x == 0) {{
+    fw_tma_prefetch(&map);
+    fw_mbarrier_init(full, 1);
+    fw_mbarrier_init_fence();
+    fw_mbarrier_expect(full, {bytes});
+{loads}  }}
+  __syncthreads();
+  fw_mbarrier_wait(full, 0);
+  for (unsigned i = threadIdx.x; i < {words}; i += 64) y[blockIdx.x * {words} + i] = reinterpret_cast<int*>(shared_bytes)[i];
+}}
+"#,
+            loads = self.at_each_place("fw_tma_load(shared, &map, full"),
+        );
+        let x: Vec<u8> = (0..self.elements() * self.element_bytes()).map(input_byte).collect();
+        let mut expected = vec![0xff; carrier.c_bytes()?];
+        for (at, content) in self.at.iter().zip(expected.chunks_mut(bytes)) {
+            for i in 0..self.box_elements() {
+                let size = self.element_bytes();
+                let element = self.offset(at, i).map_or(vec![0; size], |offset| x[offset * size..][..size].to_vec());
+                content[self.place(i)..][..size].copy_from_slice(&self.loaded(&element));
+            }
+        }
+        let inputs = self.inputs(&carrier, x)?;
+        let parameters = vec![self.map(carrier.a), Parameter::Tensor(carrier.c)];
+        let launches = vec![launch("load_boxes", self.at.len(), 64, bytes + 8, parameters)];
+        Ok(carrier.test(&["FW_SHARED", "fw_shared_address", "fw_tma_load"], &text, launches, inputs, expected))
+    }
+
+    /// An element on its way to shared memory.
+    fn loaded(&self, element: &[u8]) -> Vec<u8> {
+        match (self.element, element) {
+            (MapElement::TFloat32, &[a, b, c, d]) => {
+                round_to_tf32(u32::from_le_bytes([a, b, c, d])).to_le_bytes().into()
+            }
+            _ => element.to_vec(),
+        }
+    }
+
+    /// Fills shared memory, and stores every box.
+    fn store(&self) -> Result<KernelTest, Failed> {
+        let (bytes, size, count) = (self.box_bytes(), self.element_bytes(), self.at.len() * self.box_elements());
+        let carrier = Carrier::flat(self.data_type(), count, self.data_type(), self.elements())?;
+        let text = format!(
+            r#"extern "C" __global__ void __launch_bounds__(64)
+store_boxes(const int* __restrict__ x, const __grid_constant__ fw_tensor_map map) {{
+  FW_SHARED(shared_bytes);
+  const unsigned shared = fw_shared_address(shared_bytes);
+  for (unsigned i = threadIdx.x; i < {words}; i += 64) reinterpret_cast<int*>(shared_bytes)[i] = x[blockIdx.x * {words} + i];
+  fw_fence_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {{
+{stores}    fw_tma_store_commit();
+    fw_tma_store_wait<0>();
+  }}
+}}
+"#,
+            words = bytes / 4,
+            stores = self.at_each_place("fw_tma_store(&map, shared"),
+        );
+        let x: Vec<u8> = (0..count * size).map(input_byte).collect();
+        let mut expected = vec![0xff; carrier.c_bytes()?];
+        for (at, content) in self.at.iter().zip(x.chunks(bytes)) {
+            for i in 0..self.box_elements() {
+                if let Some(offset) = self.offset(at, i) {
+                    expected[offset * size..][..size].copy_from_slice(&content[self.place(i)..][..size]);
+                }
+            }
+        }
+        let inputs = self.inputs(&carrier, x)?;
+        let parameters = vec![Parameter::Tensor(carrier.a), self.map(carrier.c)];
+        let launches = vec![launch("store_boxes", self.at.len(), 64, bytes, parameters)];
+        let sections = ["FW_SHARED", "fw_shared_address", "fw_tma_store", "fw_fence_async"];
+        Ok(carrier.test(&sections, &text, launches, inputs, expected))
+    }
+}
