@@ -155,6 +155,12 @@ impl<'a> Wgmma<'a> {
         if slot == 0 { &self.kernel.a } else { &self.kernel.b }
     }
 
+    /// Bytes of a swizzled row of an operand's tile: of k, or of m or n.
+    fn row_bytes(&self, slot: usize) -> u32 {
+        let rows = [self.kernel.tile.m, self.kernel.tile.n][slot];
+        if self.side(slot).along_k { ROW_BYTES } else { ROW_BYTES.min(rows * self.operand.bytes()) }
+    }
+
     fn operand(&self, graph: &FinalizedGraph, slot: usize) -> BoxedText {
         let side = self.side(slot);
         let offset = if slot == 0 { 0 } else { self.kernel.tile.m * ROW_BYTES };
@@ -163,13 +169,14 @@ impl<'a> Wgmma<'a> {
             Schedule::Cooperative if slot == 0 => format!(" + consumer * {}", rows * ROW_BYTES),
             _ => String::new(),
         };
-        let leading = if side.along_k { 16 } else { self.kernel.tile.k * ROW_BYTES };
+        let row_bytes = self.row_bytes(slot);
+        let leading = if side.along_k { 16 } else { self.kernel.tile.k * row_bytes };
         let place = if offset == 0 { String::new() } else { format!(" + {offset}") };
         BoxedText {
             title: format!("{} {}", ["A:", "B:"][slot], graph.canonical_name(side.tensor)),
             offset,
             loads: self.loads(slot, offset),
-            descriptor: format!("fw_matrix_descriptor<{ROW_BYTES}>(tile{place}{shift}, {leading}, {})", 8 * ROW_BYTES),
+            descriptor: format!("fw_matrix_descriptor<{row_bytes}>(tile{place}{shift}, {leading}, {})", 8 * row_bytes),
         }
     }
 
@@ -189,7 +196,7 @@ impl<'a> Wgmma<'a> {
         }
         let column = |number: u32| {
             let first = if number == 0 { outer.to_owned() } else { format!("{outer} + {}", number * inner) };
-            load(offset + number * lines * ROW_BYTES, format!("{first}, k0"))
+            load(offset + number * lines * self.row_bytes(slot), format!("{first}, k0"))
         };
         (0..rows / inner).map(column).collect()
     }
@@ -238,13 +245,14 @@ impl<'a> Wgmma<'a> {
             MmaType::Fp8 | MmaType::Tf32 => ", 1, 1".to_owned(),
             _ => format!(", 1, 1, {}, {}", u32::from(!a.along_k), u32::from(!b.along_k)),
         };
-        let step = |side: &Operand| if side.along_k { 2 } else { 32 / self.operand.bytes() * ROW_BYTES / 16 };
+        let step =
+            |slot| if self.side(slot).along_k { 2 } else { 32 / self.operand.bytes() * self.row_bytes(slot) / 16 };
         let mut lines = Vec::new();
         for part in 0..4 {
             for block in 0..self.consumer_m() / WGMMA_ROWS {
                 let scale = if part == 0 { "p" } else { "1" };
-                let plus_a = part * step(a) + block * WGMMA_ROWS * ROW_BYTES / 16;
-                let plus_b = part * step(b);
+                let plus_a = part * step(0) + block * WGMMA_ROWS * ROW_BYTES / 16;
+                let plus_b = part * step(1);
                 lines.push(format!(
                     "FW_PRODUCT(\"{shape}\", FW_ROWS_{block}, {plus_a}, {plus_b}, \"{scale}\", \"{tail}\")"
                 ));

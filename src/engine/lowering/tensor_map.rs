@@ -7,7 +7,7 @@ use crate::kernel::{GemmTile, MapElement, MmaType, Swizzle, TensorMap};
 /// Bytes that addresses and strides are multiples of.
 const UNIT: i64 = 16;
 
-/// Bytes of a box's rows.
+/// Bytes of a box's rows at most.
 const ROW_BYTES: u32 = 128;
 
 /// Rows of a box at most.
@@ -40,10 +40,11 @@ pub(super) fn tensor_map(
         return Err("8-bit and TF32 operands of wgmma have k contiguous".to_owned());
     }
     let rows = if slot == 0 { tile.m } else { tile.n };
+    let row_bytes = if k_major { ROW_BYTES } else { ROW_BYTES.min(rows * element.bytes()) };
     let (order, boxed) = if k_major {
         ([k, outer, batch], [tile.k, rows.min(BOX_ROWS)])
     } else {
-        ([outer, k, batch], [ROW_BYTES / element.bytes(), tile.k])
+        ([outer, k, batch], [row_bytes / element.bytes(), tile.k])
     };
     let rank = if tensor.dim[batch] > 1 { 3 } else { 2 };
     let mut map = TensorMap {
@@ -53,7 +54,7 @@ pub(super) fn tensor_map(
         dims: [0; 5],
         strides: [0; 4],
         box_dims: [boxed[0], boxed[1], u32::from(rank == 3), 0, 0],
-        swizzle: Swizzle::Bytes128,
+        swizzle: swizzle(row_bytes),
     };
     for (at, &axis) in order.iter().enumerate().take(rank) {
         map.dims[at] = tensor.dim[axis] as u64;
@@ -62,6 +63,15 @@ pub(super) fn tensor_map(
         }
     }
     Ok(map)
+}
+
+fn swizzle(row_bytes: u32) -> Swizzle {
+    match row_bytes {
+        128 => Swizzle::Bytes128,
+        64 => Swizzle::Bytes64,
+        32 => Swizzle::Bytes32,
+        _ => Swizzle::None,
+    }
 }
 
 fn element(data_type: DataType, operand: MmaType) -> Result<MapElement, String> {

@@ -84,7 +84,7 @@ impl Shape {
     /// Tiles much larger than the problem only waste; few rows take the transposed product with narrow tiles.
     fn suits(&self, [_, m, n, _]: [i64; 4], transposed: bool) -> bool {
         let narrow = n <= i64::from(self.n) / 2 && self.n > 16;
-        let low = m <= i64::from(self.m) / 2 && self.m > 64;
+        let low = m <= i64::from(self.m) / 2 && self.m > 128;
         let worth = !transposed || n <= 64;
         worth && !narrow && !low
     }
