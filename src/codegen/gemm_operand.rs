@@ -52,6 +52,8 @@ pub(super) struct OperandText {
     unroll: u32,
     /// Part of a step in which the tile's next load starts.
     filled_in_part: u32,
+    /// Where the piece of a row lies in the tile: for `wgmma` columns of swizzled rows, one after the other.
+    place: String,
     /// Address of the tile of the first stage, and where the tile lies in a stage.
     tile: &'static str,
     tile_offset: u32,
@@ -84,6 +86,7 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
     let value = speller.speller.value(operand.tensor);
     let element = Element::of(kernel.multiply);
     let value = element.spell(used, Register::of(graph.tensor(operand.tensor).data_type), &value);
+    let value = rounded(used, kernel, value);
     let inside = inside(kernel, operand, slot);
     let source = source(graph, operand);
     let uses = [&before[..], &body[..], std::slice::from_ref(&inside), std::slice::from_ref(&source)].concat();
@@ -120,10 +123,22 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
         k_in: layout.k_in(),
         row: layout.element_row(),
         column: layout.element_column(),
-        unroll: 2,
+        unroll: if matches!(kernel.multiply, Multiply::Wgmma { .. }) { 4 } else { 2 },
         filled_in_part: slot as u32 * halfway(kernel),
+        place: layout.place(used, vector as u32 * layout.element_bytes, if vector > 1 { "piece" } else { "column" }),
         tile: ["shared_a", "shared_b"][slot],
         tile_offset: if slot == 0 { 0 } else { kernel.tile.m * kernel.tile.k * element_bytes(kernel) },
+    }
+}
+
+/// What `wgmma` reads as TF32 is rounded on its way to shared memory; the tensor core alone would cut bits off.
+fn rounded(used: &mut Used, kernel: &GemmKernel, value: String) -> String {
+    match kernel.multiply {
+        Multiply::Wgmma { operand: MmaType::Tf32, .. } => {
+            used.add("fw_as_tf32");
+            format!("fw_as_tf32({value})")
+        }
+        _ => value,
     }
 }
 
@@ -224,6 +239,8 @@ struct Layout {
     along_k: bool,
     tile_k: u32,
     block: u32,
+    /// Whether rows longer than a line are cut into columns of lines.
+    in_columns: bool,
 }
 
 impl Layout {
@@ -237,10 +254,11 @@ impl Layout {
             rows,
             element_bytes: element_bytes(kernel),
             vector: operand.sweep.vector as u32,
-            threads: kernel.multiply.threads(kernel.tile),
+            threads: kernel.multiply.loaders(kernel.tile),
             along_k: operand.along_k,
             tile_k,
             block,
+            in_columns: matches!(kernel.multiply, Multiply::Wgmma { .. }),
         }
     }
 
@@ -271,6 +289,19 @@ impl Layout {
 
     fn element_column(&self) -> String {
         if self.along_k { format!("i % {}", self.tile_k) } else { format!("i / {}", self.block) }
+    }
+
+    /// Byte of a piece in the tile.
+    fn place(&self, used: &mut Used, piece_bytes: u32, piece: &str) -> String {
+        const LINE: u32 = 128;
+        used.add("fw_swizzled");
+        let row_bytes = self.row_elements * self.element_bytes;
+        let byte = term(piece, piece_bytes.into()).unwrap_or_default();
+        if row_bytes <= LINE || !self.in_columns {
+            return format!("fw_swizzled<{row_bytes}>(row, {byte})");
+        }
+        let per_line = LINE / piece_bytes;
+        format!("fw_swizzled<{LINE}>({piece} / {per_line} * {} + row, {piece} % {per_line} * {piece_bytes})", self.rows)
     }
 
     fn call(&self, slot: usize) -> String {

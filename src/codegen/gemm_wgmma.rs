@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::gemm::{ExtentsText, TileText, extents, tile, zeros};
+use super::gemm_operand::{self, OperandText};
 use super::names;
 use super::sections::Used;
 use super::sweep::{SweepText, index_type};
@@ -30,19 +31,22 @@ pub(super) struct WgmmaText {
     /// Tiles of C, and those of all parts of k.
     tiles: i64,
     units: i64,
-    operands: Vec<BoxedText>,
+    /// How A and B lie in a stage.
+    sides: [SideText; 2],
+    /// Operands that go through registers.
+    operands: Vec<OperandText>,
     wgmma: ProductText,
     epilogue: WarpEpilogueText,
     sweep: Option<SweepText>,
 }
 
-/// An operand that comes in boxes.
+/// An operand in a stage.
 #[derive(Serialize)]
-struct BoxedText {
+struct SideText {
     title: String,
     /// Where its tile lies in a stage.
     offset: u32,
-    /// One load of a box each.
+    /// One load of a box each; none if it goes through registers.
     loads: Vec<String>,
     /// Its descriptor, of a consumer's rows.
     descriptor: String,
@@ -51,6 +55,12 @@ struct BoxedText {
 /// How warpgroups multiply.
 #[derive(Serialize)]
 struct ProductText {
+    /// Bringing warpgroups, bytes of a stage that come in boxes, and arrivals that fill a stage.
+    producers: u32,
+    boxed_bytes: u32,
+    filling: u32,
+    /// Numbers of the maps.
+    maps: Vec<u32>,
     ping_pong: bool,
     promotes: bool,
     stages: u32,
@@ -75,11 +85,14 @@ struct ProductText {
 }
 
 pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel) -> WgmmaText {
-    for section in ["FW_SHARED", "fw_shared_address", "fw_elect", "fw_mbarrier", "fw_tma_load", "fw_set_registers"] {
+    let sections = ["FW_SHARED", "fw_shared_address", "fw_elect", "fw_mbarrier", "fw_tma_load", "fw_set_registers"];
+    for section in sections.into_iter().chain(["fw_wgmma"]) {
         used.add(section);
     }
-    used.add("fw_wgmma");
     let wgmma = Wgmma::of(kernel);
+    if wgmma.producers > 1 {
+        used.add("fw_fence_async");
+    }
     let (epilogue, sweep) = warp_epilogue::epilogue(graph, used, kernel, wgmma.first_sum(), wgmma.staging_at());
     let [batch, ..] = kernel.space.extents();
     let [count_m, count_n] = kernel.tile.counts(kernel.space.extents());
@@ -93,7 +106,11 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
         splits: kernel.splits,
         tiles,
         units: tiles * i64::from(kernel.splits),
-        operands: [0, 1].map(|slot| wgmma.operand(graph, slot)).into(),
+        sides: [0, 1].map(|slot| wgmma.side_text(graph, slot)),
+        operands: (0..2)
+            .filter(|slot| !wgmma.is_boxed(*slot))
+            .map(|slot| gemm_operand::operand(graph, used, kernel, slot))
+            .collect(),
         wgmma: wgmma.text(graph),
         epilogue,
         sweep,
@@ -104,6 +121,7 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
 struct Wgmma<'a> {
     kernel: &'a GemmKernel,
     operand: MmaType,
+    producers: u32,
     schedule: Schedule,
     stages: u32,
     promotes: bool,
@@ -111,10 +129,10 @@ struct Wgmma<'a> {
 
 impl<'a> Wgmma<'a> {
     fn of(kernel: &'a GemmKernel) -> Self {
-        let Multiply::Wgmma { operand, schedule, stages, promotes } = kernel.multiply else {
+        let Multiply::Wgmma { operand, producers, schedule, stages, promotes } = kernel.multiply else {
             unreachable!("the template is that of wgmma")
         };
-        Self { kernel, operand, schedule, stages, promotes }
+        Self { kernel, operand, producers, schedule, stages, promotes }
     }
 
     fn consumer_m(&self) -> u32 {
@@ -161,7 +179,11 @@ impl<'a> Wgmma<'a> {
         if self.side(slot).along_k { ROW_BYTES } else { ROW_BYTES.min(rows * self.operand.bytes()) }
     }
 
-    fn operand(&self, graph: &FinalizedGraph, slot: usize) -> BoxedText {
+    fn is_boxed(&self, slot: usize) -> bool {
+        matches!(self.side(slot).fetch, Fetch::Tma(_))
+    }
+
+    fn side_text(&self, graph: &FinalizedGraph, slot: usize) -> SideText {
         let side = self.side(slot);
         let offset = if slot == 0 { 0 } else { self.kernel.tile.m * ROW_BYTES };
         let rows = if slot == 0 { self.consumer_m() } else { 0 };
@@ -172,7 +194,7 @@ impl<'a> Wgmma<'a> {
         let row_bytes = self.row_bytes(slot);
         let leading = if side.along_k { 16 } else { self.kernel.tile.k * row_bytes };
         let place = if offset == 0 { String::new() } else { format!(" + {offset}") };
-        BoxedText {
+        SideText {
             title: format!("{} {}", ["A:", "B:"][slot], graph.canonical_name(side.tensor)),
             offset,
             loads: self.loads(slot, offset),
@@ -183,13 +205,14 @@ impl<'a> Wgmma<'a> {
     /// A box of up to 256 rows of k or, one after the other, columns of 128 bytes of m or n.
     fn loads(&self, slot: usize, offset: u32) -> Vec<String> {
         let side = self.side(slot);
-        let Fetch::Tma(map) = side.fetch else { unreachable!("operands of wgmma come in boxes") };
+        let Fetch::Tma(map) = side.fetch else { return Vec::new() };
+        let number = if slot == 1 && self.is_boxed(0) { 1 } else { 0 };
         let (outer, rows) = [("m0", self.kernel.tile.m), ("n0", self.kernel.tile.n)][slot];
         let batch = if map.rank == 3 { ", b" } else { "" };
         let [inner, lines, ..] = map.box_dims;
         let load = |at: u32, coordinates: String| {
             let at = if at == 0 { String::new() } else { format!(" + {at}") };
-            format!("fw_tma_load(tile{at}, &map{slot}, full + 8 * stage, {coordinates}{batch});")
+            format!("fw_tma_load(tile{at}, &map{number}, full + 8 * stage, {coordinates}{batch});")
         };
         if side.along_k {
             return vec![load(offset, format!("k0, {outer}"))];
@@ -204,11 +227,22 @@ impl<'a> Wgmma<'a> {
     fn text(&self, graph: &FinalizedGraph) -> ProductText {
         let ping_pong = self.schedule == Schedule::PingPong;
         let accumulators = self.first_sum() + self.of_rows();
-        let (producer_registers, consumer_registers) = if accumulators >= 160 { (24, 240) } else { (40, 232) };
+        let (producer_registers, consumer_registers) = match (self.producers, accumulators) {
+            (1, 0..160) => (40, 232),
+            (1, _) => (24, 240),
+            _ => (56, 200),
+        };
+        let boxed: Vec<usize> = (0..2).filter(|slot| self.is_boxed(*slot)).collect();
+        let rows = |slot: usize| [self.kernel.tile.m, self.kernel.tile.n][slot];
+        let arrivals = if self.producers > 1 { WARPGROUP / 32 } else { 0 };
         let blocks = self.consumer_m() / WGMMA_ROWS;
         let barriers = 2 * self.stages + if ping_pong { CONSUMERS } else { 0 };
         let first = self.first_sum();
         ProductText {
+            producers: self.producers,
+            boxed_bytes: boxed.iter().map(|&slot| rows(slot) * ROW_BYTES).sum(),
+            filling: u32::from(!boxed.is_empty()) + arrivals,
+            maps: (0..boxed.len() as u32).collect(),
             ping_pong,
             promotes: self.promotes,
             stages: self.stages,
@@ -264,13 +298,13 @@ impl<'a> Wgmma<'a> {
     /// Types of accumulators, A and B.
     fn types(&self, graph: &FinalizedGraph) -> String {
         let sum = if self.kernel.multiply.accumulator() == Register::Int { "s32" } else { "f32" };
-        let [a, b] = [0, 1].map(|slot| match graph.tensor(self.side(slot).tensor).data_type {
-            DataType::Half => "f16",
-            DataType::BFloat16 => "bf16",
-            DataType::Float => "tf32",
-            DataType::Fp8E4M3 => "e4m3",
-            DataType::Fp8E5M2 => "e5m2",
-            _ => "s8",
+        let [a, b] = [0, 1].map(|slot| match (self.operand, graph.tensor(self.side(slot).tensor).data_type) {
+            (MmaType::F16, _) => "f16",
+            (MmaType::Bf16, _) => "bf16",
+            (MmaType::Tf32, _) => "tf32",
+            (MmaType::S8, _) => "s8",
+            (MmaType::Fp8, DataType::Fp8E4M3) => "e4m3",
+            (MmaType::Fp8, _) => "e5m2",
         });
         format!("{sum}.{a}.{b}")
     }

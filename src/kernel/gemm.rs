@@ -178,10 +178,13 @@ pub enum Multiply {
         /// Sets of fragments in registers: with two, one is loaded while the other is multiplied.
         fragments: u32,
     },
-    /// `wgmma`: one warpgroup brings tiles to shared memory, two multiply. Blocks stay and walk the tiles of C.
+    /// `wgmma`: some warpgroups bring tiles to shared memory, two multiply. Blocks stay and walk the tiles of C.
     Wgmma {
         /// Operand type.
         operand: MmaType,
+        /// Warpgroups that bring tiles: one where the tensor memory accelerator does it, two that take steps of k in
+        /// turns where an operand goes through registers.
+        producers: u32,
         /// How the two share tiles.
         schedule: Schedule,
         /// Tiles of A and B in shared memory.
@@ -216,7 +219,15 @@ impl Multiply {
         match *self {
             Self::Fma { thread_m, thread_n, .. } => (tile.m / thread_m) * (tile.n / thread_n),
             Self::Mma { warp_m, warp_n, .. } => (tile.m / warp_m) * (tile.n / warp_n) * 32,
-            Self::Wgmma { .. } => (1 + CONSUMERS) * WARPGROUP,
+            Self::Wgmma { producers, .. } => (producers + CONSUMERS) * WARPGROUP,
+        }
+    }
+
+    /// Threads that bring an operand's tile to shared memory together.
+    pub fn loaders(&self, tile: GemmTile) -> u32 {
+        match self {
+            Self::Wgmma { .. } => WARPGROUP,
+            _ => self.threads(tile),
         }
     }
 

@@ -264,6 +264,13 @@ __device__ __forceinline__ void fw_round_tf32(unsigned (&x)[N]) {
 }
 #endif
 
+//@ fw_as_tf32: FW_INLINE fw_round_tf32
+FW_INLINE float fw_as_tf32(float x) {
+  unsigned bits[1] = {__float_as_uint(x)};
+  fw_round_tf32(bits);
+  return __uint_as_float(bits[0]);
+}
+
 //@ fw_mma_s8: fw_accumulators
 #ifndef FW_EMULATOR
 template <int A>

@@ -1,4 +1,4 @@
-<# Reads function, parameters, threads, index, extents.*, tile.*, tiles, units, splits, operands, wgmma.*, accumulator, epilogue.*,
+<# Reads function, parameters, threads, index, extents.*, tile.*, tiles, units, splits, sides, operands, wgmma.*, accumulator, epilogue.*,
    sweep.*. -#>
 <%- for list in wgmma.registers -%>
 #define FW_ROWS_${ loop.index0 }$ "${ list }$"
@@ -14,12 +14,12 @@ ${ function }$(${ parameters }$) {
 <%- endif %>
   const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   if (threadIdx.x == 0) {
-<%- for operand in operands %>
-    fw_tma_prefetch(&map${ loop.index0 }$);
+<%- for map in wgmma.maps %>
+    fw_tma_prefetch(&map${ map }$);
 <%- endfor %>
 #pragma unroll 1
     for (unsigned stage = 0; stage < ${ wgmma.stages }$; ++stage) {
-      fw_mbarrier_init(full + 8 * stage, 1);
+      fw_mbarrier_init(full + 8 * stage, ${ wgmma.filling }$);
       fw_mbarrier_init(empty + 8 * stage, ${ wgmma.releasing }$);  // warps that multiply what is in it
     }
 <%- if wgmma.ping_pong %>
@@ -30,11 +30,20 @@ ${ function }$(${ parameters }$) {
   }
   __syncthreads();
 
+<%- if wgmma.producers == 1 %>
   if (warp < 4) {
     // one thread asks for the tiles of A and B, ${ wgmma.stages }$ ahead
     fw_decrease_registers<${ wgmma.producer_registers }$>();
     if (warp == 0 && fw_elect()) {
       unsigned stage = 0, parity = 1;
+<%- else %>
+  if (warp < ${ 4 * wgmma.producers }$) {
+    // two warpgroups bring the tiles of A and B, up to ${ wgmma.stages }$ ahead, and take steps of k in turns
+    fw_decrease_registers<${ wgmma.producer_registers }$>();
+    {
+      const unsigned thread = threadIdx.x % 128;
+      unsigned stage = 0, parity = 1, others = warp / 4;  // the first step is the first warpgroup's
+<%- endif %>
 #pragma unroll 1
       for (unsigned unit = blockIdx.x; unit < ${ units }$u; unit += gridDim.x) {
 <%- if splits > 1 %>
@@ -45,26 +54,53 @@ ${ function }$(${ parameters }$) {
         constexpr int first = 0, steps = ${ tile.steps }$;
 <%- endif %>
 <% include "block.cuh" %>
+<%- for operand in operands %>
+<% include "operand.cuh" %>
+<% include "fill_stage.cuh" %>
+<%- endfor %>
 #pragma unroll 1
         for (int step = 0; step < steps; ++step) {
+<%- if wgmma.producers > 1 %>
+          others ^= 1;
+          if (others) {
+<%- endif %>
           fw_mbarrier_wait(empty + 8 * stage, parity);
-          fw_mbarrier_expect(full + 8 * stage, ${ tile.stage_bytes }$);
           const unsigned tile = shared + stage * ${ tile.stage_bytes }$;
           const int k0 = (first + step) * ${ tile.k }$;
-<%- for operand in operands %>
-          // ${ operand.title }$
-<%- for line in operand.loads %>
+<%- if wgmma.boxed_bytes > 0 %>
+<%- if wgmma.producers > 1 %>
+          if (warp % 4 == 0 && fw_elect()) {
+<%- endif %>
+          fw_mbarrier_expect(full + 8 * stage, ${ wgmma.boxed_bytes }$);
+<%- for side in sides %>
+<%- if side.loads %>
+          // ${ side.title }$
+<%- for line in side.loads %>
           ${ line }$
 <%- endfor %>
+<%- endif %>
 <%- endfor %>
+<%- if wgmma.producers > 1 %>
+          }
+<%- endif %>
+<%- endif %>
+<%- if wgmma.producers > 1 %>
+<%- for operand in operands %>
+          fill_${ operand.name }$(tile, k0);
+<%- endfor %>
+          fw_fence_async();
+          __syncwarp();
+          if (thread % 32 == 0) fw_mbarrier_arrive(full + 8 * stage);
+          }
+<%- endif %>
           if (++stage == ${ wgmma.stages }$) stage = 0, parity ^= 1;
         }
       }
     }
   } else {
     fw_increase_registers<${ wgmma.consumer_registers }$>();
-    const unsigned consumer = warp / 4 - 1;
-    ${ accumulator }$* const piece_c = reinterpret_cast<${ accumulator }$*>(shared_bytes + ${ epilogue.staging_at }$ + (warp - 4) * ${ epilogue.piece_bytes }$);  // of ${ epilogue.rows }$ rows, ${ epilogue.columns }$ columns
+    const unsigned consumer = warp / 4 - ${ wgmma.producers }$;
+    ${ accumulator }$* const piece_c = reinterpret_cast<${ accumulator }$*>(shared_bytes + ${ epilogue.staging_at }$ + (warp - ${ 4 * wgmma.producers }$) * ${ epilogue.piece_bytes }$);  // of ${ epilogue.rows }$ rows, ${ epilogue.columns }$ columns
     ${ accumulator }$* const lane_c = piece_c + ${ epilogue.lane_c }$;
 <%- if wgmma.ping_pong %>
 <%- if splits > 1 %>
@@ -101,8 +137,8 @@ ${ function }$(${ parameters }$) {
       for (int step = 0; step < steps; ++step) {
         fw_mbarrier_wait(full + 8 * stage, parity);
         const unsigned tile = shared + stage * ${ tile.stage_bytes }$;
-        const unsigned long long a = ${ operands[0].descriptor }$;
-        const unsigned long long b = ${ operands[1].descriptor }$;
+        const unsigned long long a = ${ sides[0].descriptor }$;
+        const unsigned long long b = ${ sides[1].descriptor }$;
         FW_PRODUCTS(a, b, <% if wgmma.promotes %>0<% else %>step<% endif %>,
 <%- for product in wgmma.products %>
           ${ product }$

@@ -25,32 +25,34 @@ pub(super) fn operand(fusion: &Fusion, problem: &Problem, slot: usize, multiply:
     planner.plan(multiply, tile)
 }
 
-/// Whether the tensor memory accelerator brings operand `slot` of a product to shared memory as it is.
-///
-/// # Errors
-/// Why not, as a sentence.
-pub(in crate::engine) fn is_boxed(
+/// How each operand of a product comes to shared memory.
+pub(in crate::engine) fn fetches(fusion: &Fusion, problem: &Problem, multiply: &Multiply) -> [Fetch; 2] {
+    let tile = GemmTile { m: 64, n: 64, k: 64 };
+    [0, 1].map(|slot| operand(fusion, problem, slot, multiply, tile).fetch)
+}
+
+/// Why the tensor memory accelerator does not bring operand `slot` of a product to shared memory as it is; `None` if it
+/// does.
+pub(in crate::engine) fn why_not_boxed(
     fusion: &Fusion,
     problem: &Problem,
     slot: usize,
     operand: MmaType,
-) -> Result<(), String> {
+) -> Option<String> {
     let graph = fusion.graph();
-    let of_core = problem.core_slot(slot);
-    let tensor = fusion.core_operands().expect("a product has operands")[of_core];
+    let tensor = fusion.core_operands()?[problem.core_slot(slot)];
     let named = graph.describe_tensor(tensor);
     if graph.producer(tensor).is_some() {
-        return Err(format!("operand {named} is computed in a mainloop stage"));
+        return Some(format!("operand {named} is computed in a mainloop stage"));
     }
     let tile = GemmTile { m: 64, n: 64, k: 128 / operand.bytes() };
-    tensor_map(graph, problem, slot, tensor, operand, tile).map(drop).map_err(|why| format!("operand {named}: {why}"))
+    tensor_map(graph, problem, slot, tensor, operand, tile).err().map(|why| format!("operand {named}: {why}"))
 }
 
 /// Which operands are evaluated a vector at a time in registers, held there while a tile is multiplied.
 pub(in crate::engine) fn operands_in_registers(fusion: &Fusion, multiply: &Multiply) -> [bool; 2] {
     let problem = Problem::of(fusion).expect("the fusion has a core");
-    let tile = GemmTile { m: 64, n: 64, k: 64 };
-    [0, 1].map(|slot| operand(fusion, &problem, slot, multiply, tile).fetch == Fetch::Vector)
+    fetches(fusion, &problem, multiply).map(|fetch| fetch == Fetch::Vector)
 }
 
 fn program(fusion: &Fusion, tensor: TensorId, stage: Stage) -> StageProgram {
@@ -71,15 +73,18 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn plan(&self, multiply: &Multiply, tile: GemmTile) -> Operand {
-        if let Multiply::Wgmma { operand, .. } = *multiply {
-            let map = tensor_map(self.graph, self.problem, self.slot, self.tensor, operand, tile);
-            let map = map.expect("the engine has seen that the operand is boxed");
-            let (space, coordinates) = self.space(None);
-            let along_k = self.contiguous_axis().is_none_or(|axis| self.runs_along_k(axis));
-            return self.operand(space, coordinates, Fetch::Tma(map), 1, along_k);
+        if let Multiply::Wgmma { operand, .. } = *multiply
+            && let Some(boxed) = self.boxed(operand, tile)
+        {
+            return boxed;
         }
-        if let Multiply::Mma { operand, .. } = *multiply {
-            let vectors = self.vector_axis().and_then(|axis| self.vectors(axis, operand));
+        if let Multiply::Mma { operand, .. } | Multiply::Wgmma { operand, .. } = *multiply {
+            let fetch = if self.is_plain(operand) && matches!(multiply, Multiply::Mma { .. }) {
+                Fetch::Async
+            } else {
+                Fetch::Vector
+            };
+            let vectors = self.vector_axis().and_then(|axis| self.vectors(axis, operand, fetch));
             if let Some(planned) = vectors {
                 return planned;
             }
@@ -88,6 +93,17 @@ impl Planner<'_> {
         let (space, coordinates) = self.space(last);
         let along_k = last.is_some_and(|axis| self.runs_along_k(axis));
         self.operand(space, coordinates, Fetch::Element, 1, along_k)
+    }
+
+    /// The operand as it is, if the tensor memory accelerator takes it.
+    fn boxed(&self, operand: MmaType, tile: GemmTile) -> Option<Operand> {
+        if self.graph.producer(self.tensor).is_some() {
+            return None;
+        }
+        let map = tensor_map(self.graph, self.problem, self.slot, self.tensor, operand, tile).ok()?;
+        let (space, coordinates) = self.space(None);
+        let along_k = self.contiguous_axis().is_none_or(|axis| self.runs_along_k(axis));
+        Some(self.operand(space, coordinates, Fetch::Tma(map), 1, along_k))
     }
 
     fn operand(
@@ -106,7 +122,7 @@ impl Planner<'_> {
     /// Vectors along a graph axis, if every large tensor allows them and each starts at a multiple of its length: the
     /// coordinate's other digits (of a window, of groups) must step by multiples, too. What `mma` reads with m or n
     /// contiguous has to have 16 bits (`ldmatrix.trans`).
-    fn vectors(&self, axis: usize, mma: MmaType) -> Option<Operand> {
+    fn vectors(&self, axis: usize, mma: MmaType, fetch: Fetch) -> Option<Operand> {
         let along_k = self.runs_along_k(axis);
         let size = i64::from(mma.bytes());
         if !along_k && size != 2 {
@@ -123,7 +139,6 @@ impl Planner<'_> {
                 && streams.iter().all(|&id| is_vectorizable(self.graph, &space, id, vector))
         };
         let vector = [16, 8, 4, 2].into_iter().filter(|vector| vector * size <= ACCESS_BYTES).find(fits)?;
-        let fetch = if self.is_plain(mma) { Fetch::Async } else { Fetch::Vector };
         Some(self.operand(space, coordinates, fetch, vector, along_k))
     }
 

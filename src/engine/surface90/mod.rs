@@ -1,16 +1,17 @@
 //! Hopper's engine: matmuls through the tensor memory accelerator (TMA) and `wgmma`, with any epilogue DAG.
 //!
-//! One warpgroup asks for tiles, two multiply; blocks stay on their multiprocessor and walk the tiles of C. Operands are
-//! FP16, BF16, TF32, FP8 or INT8 as they are stored; what the accelerator does not take is left to the next engine.
+//! One warpgroup asks for tiles, two multiply; blocks stay on their multiprocessor and walk the tiles of C. An operand
+//! with a mainloop stage, of another type, or of a layout that the accelerator does not take goes through the registers of
+//! two warpgroups in front of them. What cannot be read in vectors is left to the next engine.
 
 mod shape;
 
-use super::lowering::{Problem, RELAXED_WITH_CORE, is_boxed, is_lowered, lower_gemm};
+use super::lowering::{Problem, RELAXED_WITH_CORE, fetches, is_lowered, lower_gemm, why_not_boxed};
 use super::{Engine, EngineConfig};
 use crate::device::Device;
 use crate::fusion::Fusion;
 use crate::graph::DataType;
-use crate::kernel::{Kernel, MmaType};
+use crate::kernel::{Fetch, Kernel, MmaType};
 use crate::support::Supported;
 
 /// See the module.
@@ -45,10 +46,16 @@ impl Engine for Surface90 {
         if operand == MmaType::Tf32 && std::env::var_os(TF32_SWITCH).is_some_and(|value| value == "0") {
             return Err(format!("{TF32_SWITCH}=0 asks for full FP32"));
         }
-        let problem = Problem::of(fusion).ok_or("a graph without matmul")?;
-        is_boxed(fusion, &problem, 0, operand)?;
-        is_boxed(fusion, &problem, 1, operand)?;
-        is_lowered(fusion)
+        is_lowered(fusion)?;
+        let problem = Problem::transposed(fusion).ok_or("convolutions have no kernels here yet")?;
+        let fetched = fetches(fusion, &problem, &shape::multiply(fusion, operand));
+        match fetched.iter().position(|fetch| *fetch == Fetch::Element) {
+            Some(slot) => {
+                let why = why_not_boxed(fusion, &problem, slot, operand).unwrap_or_default();
+                Err(format!("{why}, and it cannot be read in vectors"))
+            }
+            None => Ok(()),
+        }
     }
 
     fn candidates(&self, supported: &Supported, device: &Device) -> Vec<EngineConfig> {
@@ -73,16 +80,27 @@ fn operand(supported: &Supported) -> MmaType {
     operand_type(supported.fusion()).expect("the graph was accepted")
 }
 
-/// The type in which a core's operands are multiplied: both as they are stored.
+/// The type in which a core's operands are multiplied: FP8 as it is where both are boxed, else the type that holds both.
 fn operand_type(fusion: &Fusion) -> Result<MmaType, String> {
-    let types = fusion.core_operands().ok_or("a graph without matmul")?.map(|id| fusion.graph().tensor(id).data_type);
+    let (Some(core), Some(operands)) = (fusion.core(), fusion.core_operands()) else {
+        return Err("a graph without matmul".to_owned());
+    };
+    let graph = fusion.graph();
+    let types = operands.map(|id| graph.tensor(id).data_type);
+    let all = |accepted: &[DataType]| types.iter().all(|data_type| accepted.contains(data_type));
+    let boxed = |operand| {
+        Problem::of(fusion).is_some_and(|problem| {
+            [0, 1].into_iter().all(|slot| why_not_boxed(fusion, &problem, slot, operand).is_none())
+        })
+    };
     use DataType as T;
-    match types {
-        [T::Half, T::Half] => Ok(MmaType::F16),
-        [T::BFloat16, T::BFloat16] => Ok(MmaType::Bf16),
-        [T::Float, T::Float] => Ok(MmaType::Tf32),
-        [T::Int8, T::Int8] => Ok(MmaType::S8),
-        [T::Fp8E4M3 | T::Fp8E5M2, T::Fp8E4M3 | T::Fp8E5M2] => Ok(MmaType::Fp8),
-        [a, b] => Err(format!("wgmma does not multiply {a} by {b}")),
+    match graph.compute_type(core) {
+        T::Int32 if all(&[T::Int8]) => Ok(MmaType::S8),
+        T::Int32 => Err("integer operands other than INT8".to_owned()),
+        _ if all(&[T::Fp8E4M3, T::Fp8E5M2]) && boxed(MmaType::Fp8) => Ok(MmaType::Fp8),
+        _ if all(&[T::Half, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::F16),
+        _ if all(&[T::BFloat16, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::Bf16),
+        _ if all(&[T::Half, T::BFloat16, T::Float, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::Tf32),
+        _ => Err(format!("no matrix instruction for {} and {}", types[0], types[1])),
     }
 }

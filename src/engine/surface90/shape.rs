@@ -2,11 +2,11 @@
 
 use super::NAME;
 use crate::device::Device;
-use crate::engine::lowering::{GemmChoice, Problem};
+use crate::engine::lowering::{GemmChoice, Problem, fetches};
 use crate::engine::{EngineConfig, Knob};
 use crate::fusion::Fusion;
 use crate::graph::DataType;
-use crate::kernel::{GemmTile, MmaType, Multiply, Schedule};
+use crate::kernel::{Fetch, GemmTile, MmaType, Multiply, Schedule};
 
 /// Bytes of k of a tile: one swizzled row.
 const ROW_BYTES: u32 = 128;
@@ -48,8 +48,9 @@ const SHAPES: &[Shape] = &[
 /// Most stages: more do not hide more.
 const MOST_STAGES: u32 = 12;
 
-/// Accumulators of a thread at most; the epilogue needs what is left of 240 registers.
-const ACCUMULATORS: u32 = 192;
+/// Accumulators of a thread at most, of 240 registers with one producing warpgroup and of 200 with two: the epilogue needs
+/// what is left.
+const ACCUMULATORS: [u32; 2] = [192, 128];
 
 /// Steps along k that a split does at least.
 const STEPS_PER_SPLIT: i64 = 8;
@@ -62,8 +63,14 @@ pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> 
         let Some(problem) = problem else { continue };
         let extents = problem.space.extents();
         for shape in SHAPES.iter().filter(|shape| shape.suits(extents, transposed)) {
-            let candidate =
-                Candidate { shape: *shape, operand, extents, promotes: promotes(fusion, operand), transposed };
+            let candidate = Candidate {
+                shape: *shape,
+                operand,
+                extents,
+                promotes: promotes(fusion, operand),
+                producers: producers(fusion, operand),
+                transposed,
+            };
             let Some(stages) = candidate.fitting_stages(device) else { continue };
             for splits in candidate.splits(device) {
                 configs.push((candidate.cycles(splits, device), candidate.config(stages, splits)));
@@ -72,6 +79,19 @@ pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> 
     }
     configs.sort_by(|a, b| a.0.total_cmp(&b.0));
     configs.into_iter().map(|(_, config)| config).collect()
+}
+
+/// How the engine multiplies; which tiles, and how many, is left open.
+pub(super) fn multiply(fusion: &Fusion, operand: MmaType) -> Multiply {
+    let promotes = promotes(fusion, operand);
+    Multiply::Wgmma { operand, producers: 1, schedule: Schedule::Cooperative, stages: 1, promotes }
+}
+
+/// Two warpgroups bring tiles if some operand goes through registers.
+fn producers(fusion: &Fusion, operand: MmaType) -> u32 {
+    let problem = Problem::of(fusion).expect("the fusion has a core");
+    let fetched = fetches(fusion, &problem, &multiply(fusion, operand));
+    if fetched.iter().all(|fetch| matches!(fetch, Fetch::Tma(_))) { 1 } else { 2 }
 }
 
 /// Sums of FP8 products are added up outside the tensor core unless the graph asks for speed.
@@ -96,13 +116,14 @@ struct Candidate {
     operand: MmaType,
     extents: [i64; 4],
     promotes: bool,
+    producers: u32,
     transposed: bool,
 }
 
 impl Candidate {
     fn choice(&self, stages: u32, splits: u32) -> GemmChoice {
-        let Self { shape, operand, promotes, transposed, .. } = *self;
-        let multiply = Multiply::Wgmma { operand, schedule: shape.schedule, stages, promotes };
+        let Self { shape, operand, promotes, producers, transposed, .. } = *self;
+        let multiply = Multiply::Wgmma { operand, producers, schedule: shape.schedule, stages, promotes };
         let tile = GemmTile { m: shape.m, n: shape.n, k: ROW_BYTES / operand.bytes() };
         GemmChoice { tile, multiply, splits, transposed }
     }
@@ -112,7 +133,7 @@ impl Candidate {
         let choice = self.choice(1, 1);
         let accumulators = choice.multiply.consumer_rows(choice.tile) / 64 * self.shape.n / 2;
         let copies = if self.promotes { 2 } else { 1 };
-        if accumulators * copies > ACCUMULATORS {
+        if accumulators * copies > ACCUMULATORS[self.producers as usize - 1] {
             return None;
         }
         let fits = |stages: &u32| {
@@ -213,6 +234,7 @@ pub(super) fn choice(config: &EngineConfig, fusion: &Fusion, operand: MmaType) -
         operand,
         extents: [1; 4],
         promotes: promotes(fusion, operand),
+        producers: producers(fusion, operand),
         transposed: knob(Knob::SwapAb, 0) == 1,
     };
     candidate.choice(knob(Knob::Stages, 3), knob(Knob::SplitK, 1))
