@@ -236,16 +236,20 @@ fn phases_that_end_too_early() {
     let expect = "fw_mbarrier_expect(full + 8 * stage, STAGE_BYTES)";
     broken_ring(expect, "fw_mbarrier_expect(full + 8 * stage, A_BYTES)", &["still writes an operand"]);
     broken_ring(expect, "fw_mbarrier_arrive(full + 8 * stage)", &["still writes an operand"]);
-    broken_ring("fw_mbarrier_init(empty + 8 * stage, 8)", "fw_mbarrier_init(empty + 8 * stage, 4)", &["still read by"]);
-    broken_ring("consumer_parity = 0", "consumer_parity = 1", &["still writes an operand"]);
+    broken_ring("fw_mbarrier_init(empty + 8 * stage, 8)", "fw_mbarrier_init(empty + 8 * stage, 4)", &["lacks 4 of 4"]);
+    broken_ring("consumer_parity = 0", "consumer_parity = 1", &["still read by FW_PRODUCTS"]);
     broken_ring("stage = 0, consumer_parity ^= 1", "stage = 0", &["still writes an operand"]);
-    broken_ring("stage = 0, producer_parity ^= 1", "stage = 0", &["still written by a TMA load"]);
+    broken_ring("stage = 0, producer_parity ^= 1", "stage = 0", &["one arrival more than the 1 of a phase"]);
 }
 
 #[test]
 fn missing_waits_of_a_ring() {
     broken_ring("fw_mbarrier_wait(full + 8 * stage, consumer_parity);", "", &["still writes an operand"]);
-    broken_ring("fw_mbarrier_wait(empty + 8 * stage, producer_parity);", "", &["still written by a TMA load"]);
+    broken_ring(
+        "fw_mbarrier_wait(empty + 8 * stage, producer_parity);",
+        "",
+        &["one arrival more than the 1 of a phase"],
+    );
     broken_ring("fw_wgmma_wait<1>();", "", &["still read by FW_PRODUCTS"]);
     broken_ring("fw_wgmma_wait<0>();", "", &["accumulators 0 to 3 are used before the FW_PRODUCTS", "is waited for"]);
     broken_ring("fw_wgmma_wait<1>();\n        if (k > 0 && ", "if (", &["still read by FW_PRODUCTS"]);
@@ -296,7 +300,7 @@ fn misused_mbarriers() {
         ("fw_mbarrier_init(b + 8, 0);", "a count of 0; it is 1 to 1048575"),
         ("fw_mbarrier_init(b + 4, 1);", "0x404 is not a multiple of 8"),
         ("fw_mbarrier_arrive(b + 8);", "there is no mbarrier at 0x408: never initialised, or overwritten"),
-        ("s[1] = 1.0f; fw_mbarrier_arrive(b);", "there is no mbarrier at 0x400"),
+        ("s[0] = 1.0f; fw_mbarrier_arrive(b);", "there is no mbarrier at 0x400"),
         (
             "fw_mbarrier_expect(b, 1); fw_mbarrier_arrive(b); fw_mbarrier_arrive(b);",
             "one arrival more than the 2 of a phase",

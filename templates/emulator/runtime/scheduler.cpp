@@ -337,10 +337,9 @@ std::string Block::explain_barriers() const {
 }
 
 // What holds the block: two threads that wait for each other at different operations if there are such, else the
-// first thread that waits and one that it waits for.
+// barriers that are waited at, else the first thread that waits and one that it waits for.
 std::string Block::explain_stall() const {
-  std::string deadlock = explain_barriers();
-  if (!deadlock.empty()) return "deadlock: " + deadlock;
+  std::string deadlock;
   for (const Fiber& fiber : fibers_) {
     if (fiber.state == Fiber::State::exited) continue;
     const Fiber* other = blocker(fiber);
@@ -353,6 +352,8 @@ std::string Block::explain_stall() const {
     if (mutual) return "divergence: " + both;
     if (deadlock.empty()) deadlock = "deadlock: " + both;
   }
+  const std::string barriers = explain_barriers();
+  if (!barriers.empty()) return "deadlock: " + barriers;
   return deadlock.empty() ? "deadlock: no thread can go on" : deadlock;
 }
 
