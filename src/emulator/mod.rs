@@ -2,12 +2,15 @@
 //!
 //! The very text that NVRTC compiles is compiled by a C++ compiler behind a header of ours (`templates/emulator`):
 //! each CUDA thread becomes a fiber, blocks are spread over OS threads. Caught and reported as [`Error::Wrong`] with
-//! block and thread: threads that diverge at a collective, deadlocks, threads that exit before a barrier, writes
-//! outside shared memory or a tensor, misaligned accesses, flags that nobody sets, indices outside local arrays, wide shifts, division by
-//! zero, and results that depend on the order of threads. Memory that nobody wrote is NaN.
+//! block and thread: threads that diverge at a collective, deadlocks (with the phase of an mbarrier that is waited for),
+//! threads that exit before a barrier, writes outside shared memory or a tensor, misaligned accesses, flags that nobody
+//! sets, indices outside local arrays, wide shifts, division by zero, shared memory that a TMA copy or a product of
+//! matrices still reads or writes, accumulators used before their product is waited for, asynchronous work that nobody
+//! waits for, and results that depend on the order of threads. Memory that nobody wrote is NaN.
 //!
-//! Not seen: speed, registers, the hardware's memory model, reads far outside a tensor (which end the process), and
-//! threads that loop for ever without a collective (which never end).
+//! Not seen: speed, registers, the hardware's memory model (of `fence.proxy.async` only what `stmatrix` writes), the
+//! tensor core's rounding of sums (here FP32, or exact), reads far outside a tensor (which end the process), and threads
+//! that loop for ever without a collective (which never end).
 
 mod artifact;
 mod bindings;

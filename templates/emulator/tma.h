@@ -26,6 +26,10 @@ void commit_stores();
 // Lets all of the current thread's groups but the `pending` most recent ones read shared memory, and write if `written`.
 void wait_stores(unsigned pending, bool written);
 
+// From here on TMA stores may read what the current thread has written by stmatrix. Other writes to shared memory are not
+// watched.
+void fence_stores();
+
 }  // namespace emulator
 
 inline void fw_tma_prefetch(const fw_tensor_map* map) { emulator::check_map(emulator::TMA_PREFETCH, map); }
@@ -64,5 +68,4 @@ inline void fw_tma_store_wait() {
   emulator::wait_stores(PENDING, true);
 }
 
-// What threads have written is in shared memory at once.
-inline void fw_fence_async() {}
+inline void fw_fence_async() { emulator::fence_stores(); }

@@ -259,6 +259,7 @@ fn missing_waits_of_a_ring() {
         "",
         &["exits, but has not waited until its TMA store has read"],
     );
+    broken_ring("fw_fence_async();", "", &["fw_tma_store: no fw_fence_async by thread", "since it wrote to"]);
     broken_ring("fw_tma_store_commit();", "", &["exits, but has not committed its TMA store"]);
     broken_ring("k < K_BLOCKS; ++k) {\n          const", "k <= K_BLOCKS; ++k) {\n          const", &[]);
 }

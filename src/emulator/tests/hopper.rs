@@ -70,3 +70,39 @@ fn a_ring_of_stages_feeds_two_consumers() {
         assert!(outputs == expected, "{m} x {n} x {k}");
     }
 }
+
+#[test]
+fn products_that_the_assembler_refuses_do_not_compile() {
+    let product = |shape, count: usize, tail| {
+        let registers: Vec<String> = (0..count).map(|i| format!("acc{i}")).collect();
+        format!("FW_PRODUCT(\"{shape}\", \"{}\", 0, 0, \"p\", \"{tail}\")", registers.join(", "))
+    };
+    let compiles = |product: &str| {
+        let text = format!("extern \"C\" __global__ void k() {{ FW_PRODUCTS(0ull, 0ull, 0, {product}); }}");
+        let case = Case::new(&text, "k", Vec::new());
+        compiler().map(|compiler| EmulatedKernel::compile_with(&compiler, &case.source, &cache_dir()).is_ok())
+    };
+    for (shape, count, tail) in [
+        ("m64n8k16.f32.f16.f16", 4, ", 1, 1, 1, 0"),
+        ("m64n24k32.s32.u8.s8", 12, ""),
+        ("m64n256k32.f32.e4m3.e5m2", 128, ", 1, 1"),
+    ] {
+        assert!(compiles(&product(shape, count, tail)).unwrap_or(true), "{shape}");
+    }
+    for (shape, count, tail) in [
+        ("m64n12k16.f32.f16.f16", 6, ", 1, 1, 0, 0"),
+        ("m64n40k32.s32.s8.s8", 20, ""),
+        ("m64n8k8.f32.f16.f16", 4, ", 1, 1, 0, 0"),
+        ("m64n8k16.f32.f16.bf16", 4, ", 1, 1, 0, 0"),
+        ("m64n8k32.f32.s8.s8", 4, ""),
+        ("m64n8k16.f32.f16.f16", 8, ", 1, 1, 0, 0"),
+        ("m64n8k16.f32.f16.f16", 4, ", 1, 1"),
+        ("m64n8k32.s32.s8.s8", 4, ", 1, 1"),
+        ("m64n8k32.f32.e4m3.e4m3", 4, ", 1, 1, 1, 0"),
+    ] {
+        assert!(
+            !compiles(&product(shape, count, tail)).unwrap_or(false),
+            "{shape} with {count} registers and {tail:?}"
+        );
+    }
+}

@@ -32,6 +32,9 @@ struct StoreGroup {
 // Moves the box and counts its bytes.
 void land(const BoxLoad& load);
 
+// Fails if a thread has written to this range by stmatrix and not fenced since.
+void require_fenced(Site site, unsigned address, unsigned bytes);
+
 void read_boxes(StoreGroup& group);
 void write_boxes(StoreGroup& group);
 

@@ -114,6 +114,7 @@ void Block::start(unsigned thread) {
   fiber.state = Fiber::State::ready;
   fiber.started.clear();
   fiber.committed.clear();
+  fiber.unfenced_rows.clear();
   fiber.started_stores = {};
   fiber.committed_stores.clear();
   warps_[thread / WARP_SIZE].live |= 1u << fiber.lane();

@@ -65,6 +65,8 @@ struct Fiber : Thread {
   CopyGroup started;
   std::vector<CopyGroup> committed;
 
+  std::vector<unsigned> unfenced_rows;  // addresses of 16 bytes, written by stmatrix since the last fence
+
   StoreGroup started_stores;
   std::vector<StoreGroup> committed_stores;
 };

@@ -1,5 +1,6 @@
 #include "../tensor_core.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "../number.h"
@@ -134,6 +135,8 @@ void stmatrix_x4(Site site, unsigned address, const unsigned (&value)[4]) {
   Stmatrix argument{shared_access(site.operation, address, 16), value};
   const bool transposed = site.operation == STMATRIX_TRANS;
   warp_collective(site, FULL_MASK, &argument, transposed ? complete_stmatrix<true> : complete_stmatrix<false>);
+  std::vector<unsigned>& rows = current_fiber().unfenced_rows;
+  if (std::find(rows.begin(), rows.end(), address) == rows.end()) rows.push_back(address);
 }
 
 void* accumulator_registers(unsigned first) {

@@ -167,7 +167,17 @@ void start_store(Site site, const fw_tensor_map* map, unsigned source, const int
   BoxStore store = box_of<BoxStore>(site, map, source, coordinates, rank);
   for (const BoxLoad& load : current_block->loads)
     if (overlap(store, load)) fail("%s: a TMA load still writes to the source at %#x", site.operation, source);
+  require_fenced(site, source, store.bytes);
   current_fiber().started_stores.stores.push_back(std::move(store));
+}
+
+void fence_stores() { current_fiber().unfenced_rows.clear(); }
+
+void require_fenced(Site site, unsigned address, unsigned bytes) {
+  for (const Fiber& fiber : current_block->fibers())
+    for (const unsigned row : fiber.unfenced_rows)
+      if (row < address + bytes && address < row + CHUNK)
+        fail("%s: no fw_fence_async by thread %u since it wrote to %#x", site.operation, fiber.linear, row);
 }
 
 void commit_stores() {
