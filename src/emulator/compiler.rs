@@ -51,6 +51,7 @@ const FILES: &[(&str, &str)] = files![
     "runtime/sanitizer.cpp",
     "runtime/scheduler.cpp",
     "runtime/scheduler.h",
+    "runtime/stall.cpp",
     "runtime/swizzle.h",
     "runtime/tensor_core.cpp",
     "runtime/tma.cpp",

@@ -38,9 +38,9 @@ use library::Library;
 /// Order in which threads run: the two extremes between which the orders of a GPU lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Schedule {
-    /// Blocks, warps and lanes ascend; asynchronous copies land as late as they may.
+    /// Blocks, warps and lanes ascend; asynchronous work ends as late as it may.
     Lazy,
-    /// Blocks, warps and lanes descend; asynchronous copies land at once.
+    /// Blocks, warps and lanes descend; asynchronous work ends at once.
     Eager,
 }
 

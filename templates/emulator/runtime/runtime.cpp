@@ -2,6 +2,7 @@
 #include "fiber.cpp"
 #include "poison.cpp"
 #include "scheduler.cpp"
+#include "stall.cpp"
 
 #include "async_copy.cpp"
 #include "mbarrier.cpp"

@@ -22,8 +22,8 @@ namespace emulator {
 
 // Two extremes between which all legal orders lie; a correct kernel gives the same result under both.
 enum class Schedule : unsigned {
-  lazy = 0,   // blocks, warps and lanes ascend; asynchronous copies land as late as they may
-  eager = 1,  // blocks, warps and lanes descend; asynchronous copies land at once
+  lazy = 0,   // blocks, warps and lanes ascend; asynchronous work ends as late as it may
+  eager = 1,  // blocks, warps and lanes descend; asynchronous work ends at once
 };
 
 // A defect of the kernel, as a message for its author.
