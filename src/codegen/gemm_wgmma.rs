@@ -163,7 +163,7 @@ impl<'a> Wgmma<'a> {
     }
 
     fn barriers_at(&self) -> u32 {
-        let [m, n] = self.kernel.multiply.staged(self.kernel.tile);
+        let [m, n] = self.kernel.multiply.staged(self.kernel.tile, self.kernel.along_n);
         let pitch = self.kernel.multiply.staged_pitch(self.kernel.tile, self.kernel.along_n);
         let lines = if self.kernel.along_n { m } else { n };
         self.staging_at() + CONSUMERS * WARPGROUP / 32 * lines * pitch * 4

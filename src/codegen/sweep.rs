@@ -124,6 +124,10 @@ impl<'a> SweepSpeller<'a> {
                 self.speller.used.add(if register == Register::Int { "fw_i32" } else { "fw_f32" });
                 (register, "fw_load_vector(tile_at, acc);".to_owned())
             }
+            Some(Accumulators::SwizzledTile(register)) => {
+                self.speller.used.add("fw_load_staged");
+                (register, "fw_load_staged(piece_c, line, piece, acc);".to_owned())
+            }
             Some(Accumulators::Workspace { register, splits, elements, vector: true }) => {
                 self.speller.used.add("fw_sum_splits");
                 (register, format!("fw_sum_splits(accumulators + o_accumulators, {splits}, {elements}ull, acc);"))

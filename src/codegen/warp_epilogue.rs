@@ -7,7 +7,7 @@ use super::names;
 use super::sections::Used;
 use super::sweep::{SweepSpeller, SweepText, accumulated_in_float, mapped};
 use crate::graph::FinalizedGraph;
-use crate::kernel::{Epilogue, GemmKernel, GemmTile, PartialReduction, Sweep};
+use crate::kernel::{Epilogue, GemmKernel, GemmTile, PartialReduction, Sweep, Value, WARPGROUP};
 
 /// What `epilogue/warp.cuh` reads beside the sweep.
 #[derive(Default, Serialize)]
@@ -22,7 +22,8 @@ pub(super) struct WarpEpilogueText {
     /// Where the warps' pieces begin, and their bytes.
     staging_at: u32,
     piece_bytes: u32,
-    pitch: u32,
+    /// Place of an accumulator in the piece.
+    staged: String,
     /// Place of the lane's first element in the piece.
     lane_c: String,
     /// For each time: how accumulators go to the piece.
@@ -31,6 +32,8 @@ pub(super) struct WarpEpilogueText {
     vectors: u32,
     line_vectors: u32,
     passes: u32,
+    /// Vectors of a lane that are evaluated side by side.
+    unroll: u32,
     coordinates: Vec<String>,
     /// Before the rows are walked, before their columns are, after those, and after the rows.
     before_rows: Vec<String>,
@@ -46,9 +49,13 @@ pub(super) fn epilogue(
     first_sum: u32,
     staging_at: u32,
 ) -> (WarpEpilogueText, Option<SweepText>) {
-    let [rows, columns] = kernel.multiply.staged(kernel.tile);
+    let [rows, columns] = kernel.multiply.staged(kernel.tile, kernel.along_n);
     let pitch = pitch(kernel);
-    let (put, lane_c, lines) = if kernel.along_n {
+    let swizzled = kernel.multiply.stages_swizzled(kernel.tile, kernel.along_n);
+    let (put, lane_c, lines) = if swizzled {
+        used.add("fw_staged");
+        ("fw_put_rows", format!("lane / 4 * {pitch} + fw_staged(lane / 4, lane % 4 * 2)"), rows)
+    } else if kernel.along_n {
         ("fw_put_rows", format!("lane / 4 * {pitch} + lane % 4 * 2"), rows)
     } else {
         ("fw_put_columns", format!("lane % 4 * 2 * {pitch} + lane / 4"), columns)
@@ -61,7 +68,6 @@ pub(super) fn epilogue(
         along_n: kernel.along_n,
         staging_at,
         piece_bytes: 4 * lines * pitch,
-        pitch,
         lane_c,
         cases: cases(kernel, put, first_sum),
         ..WarpEpilogueText::default()
@@ -69,6 +75,11 @@ pub(super) fn epilogue(
     match &kernel.epilogue {
         Epilogue::Workspace { strides } => {
             text.workspace = Some(workspace_index(kernel, *strides, "split"));
+            text.staged = if swizzled {
+                "line * 64 + fw_staged(line, piece)".to_owned()
+            } else {
+                format!("line * {pitch} + piece")
+            };
             (text, None)
         }
         Epilogue::Fused { sweep, digits, reductions } => {
@@ -80,13 +91,18 @@ pub(super) fn epilogue(
 
 /// A fragment of the accumulators is 16 rows by 8 columns: the rows of a warp.
 fn cases(kernel: &GemmKernel, put: &str, first_sum: u32) -> Vec<Vec<String>> {
-    let [_, columns] = kernel.multiply.staged(kernel.tile);
+    let [_, columns] = kernel.multiply.staged(kernel.tile, kernel.along_n);
     let pitch = pitch(kernel);
     let blocks = kernel.multiply.consumer_rows(kernel.tile) / crate::kernel::WGMMA_ROWS;
+    let swizzled = kernel.multiply.stages_swizzled(kernel.tile, kernel.along_n);
     let fragment = |first: u32, number: u32| {
-        let offset = 8 * number * if kernel.along_n { 1 } else { pitch };
-        let at = if offset == 0 { String::new() } else { format!(" + {offset}") };
-        format!("{put}<{}, {pitch}>(lane_c{at});", first + 4 * number)
+        let at = match (swizzled, kernel.along_n, number) {
+            (_, _, 0) => "lane_c".to_owned(),
+            (true, ..) => format!("fw_exchanged(lane_c, {})", 8 * number ^ number / 4 * 4),
+            (false, true, _) => format!("lane_c + {}", 8 * number),
+            (false, false, _) => format!("lane_c + {}", 8 * number * pitch),
+        };
+        format!("{put}<{}, {pitch}>({at});", first + 4 * number)
     };
     let chunk = |number: u32| {
         let first = first_sum + number * columns / 2;
@@ -105,11 +121,12 @@ fn fused(
     record: &mut WarpEpilogueText,
 ) -> SweepText {
     let vector = sweep.vector as u32;
-    let [rows, columns] = kernel.multiply.staged(kernel.tile);
+    let [rows, columns] = kernel.multiply.staged(kernel.tile, kernel.along_n);
     let line = if kernel.along_n { columns } else { rows };
     record.vectors = rows * columns / vector;
     record.line_vectors = line / vector;
     record.passes = record.vectors.div_ceil(32);
+    record.unroll = unroll(kernel, sweep, reductions, record.passes);
     let names = digits.iter().map(|&name| name.to_owned()).collect();
     let accumulations: Vec<_> = reductions.iter().map(|reduction| reduction.accumulation).collect();
     let mut speller = SweepSpeller::new(graph, used, sweep, &accumulations).with_names(names);
@@ -124,9 +141,27 @@ fn fused(
         total.walk(used, record);
     }
     let accumulator = names::register_type(kernel.multiply.accumulator());
-    text.before.insert(0, format!("const {accumulator}* const tile_at = piece_c + line * {} + piece;", pitch(kernel)));
+    if !kernel.multiply.stages_swizzled(kernel.tile, kernel.along_n) {
+        let at = format!("const {accumulator}* const tile_at = piece_c + line * {} + piece;", pitch(kernel));
+        text.before.insert(0, at);
+    }
     record.coordinates = coordinate_lines(kernel, &text, ["warp_m0", "chunk_n0"]);
     text
+}
+
+/// Few steps leave registers, and time to compile, for vectors side by side: their loads overlap. Totals of a lane's rows
+/// are told apart by the compiler alone.
+fn unroll(kernel: &GemmKernel, sweep: &Sweep, reductions: &[PartialReduction], passes: u32) -> u32 {
+    const FEW_STEPS: usize = 4;
+    const MANY_ACCUMULATORS: u32 = 160;
+    let keeps_rows = reductions.iter().any(|reduction| matches!(reduction.reduced, [_, false, true]));
+    let accumulators = kernel.multiply.consumer_rows(kernel.tile) * kernel.tile.n / WARPGROUP;
+    let steps = sweep.program.steps.iter().filter(|step| step.value != Value::Load).count();
+    match (keeps_rows, steps <= FEW_STEPS, accumulators < MANY_ACCUMULATORS) {
+        (true, ..) => passes,
+        (_, true, true) => passes.min(2),
+        _ => 1,
+    }
 }
 
 /// A reduction in a warp: which lanes hold what, and when it is complete.
@@ -186,7 +221,7 @@ impl<'a> Total<'a> {
     /// `partial0[…] = …` for the element m, n.
     fn store(&self, m: &str, n: &str, value: &str) -> String {
         let [_, rows, columns, _] = self.kernel.space.extents();
-        let tile = GemmTile { m: self.kernel.multiply.staged(self.kernel.tile)[0], ..self.kernel.tile };
+        let tile = GemmTile { m: self.kernel.multiply.staged(self.kernel.tile, true)[0], ..self.kernel.tile };
         let index = partial_index(self.kernel, self.reduction, tile, ["(warp_m0 / 16)", "block_n"]);
         let renamed = renamed(&index, [("m", m), ("n", n)]);
         let inside = match self.reduction.reduced {

@@ -210,6 +210,9 @@ pub const WARPGROUP: u32 = 128;
 /// Multiplying warpgroups of a `wgmma` kernel.
 pub const CONSUMERS: u32 = 2;
 
+/// Columns of a staged part whose rows are swizzled: whole lines of 16-bit results.
+const SWIZZLED_COLUMNS: u32 = 64;
+
 /// Rows of one `wgmma`.
 pub const WGMMA_ROWS: u32 = 64;
 
@@ -241,21 +244,29 @@ impl Multiply {
 
     /// The part of a tile of C, m × n, that the epilogue holds in shared memory at a time: the whole of it; with
     /// `wgmma` what one warp takes.
-    pub fn staged(&self, tile: GemmTile) -> [u32; 2] {
+    pub fn staged(&self, tile: GemmTile, along_n: bool) -> [u32; 2] {
+        let widths: &[u32] = if along_n { &[SWIZZLED_COLUMNS, 32, 16, 8] } else { &[32, 16, 8] };
         match self {
-            Self::Wgmma { .. } => [16, [32, 16, 8].into_iter().find(|n| tile.n.is_multiple_of(*n)).unwrap_or(8)],
+            Self::Wgmma { .. } => [16, widths.iter().copied().find(|n| tile.n.is_multiple_of(*n)).unwrap_or(8)],
             _ => [tile.m, tile.n],
         }
+    }
+
+    /// Whether the staged part lies in swizzled rows (`fw_load_staged`) instead of padded ones.
+    pub fn stages_swizzled(&self, tile: GemmTile, along_n: bool) -> bool {
+        matches!(self, Self::Wgmma { .. }) && self.staged(tile, along_n)[1] == SWIZZLED_COLUMNS
     }
 
     /// Elements from one line of the staged part to the next; lines run along n, else along m. Fragments are written
     /// without bank conflicts if lines along n start 8 banks apart, lines along m 4.
     pub fn staged_pitch(&self, tile: GemmTile, along_n: bool) -> u32 {
-        let [m, n] = self.staged(tile);
-        match (self, along_n) {
-            (Self::Fma { .. }, _) => [m, n][usize::from(along_n)],
-            (Self::Wgmma { .. }, false) => m + 4,
-            _ => [m, n][usize::from(along_n)] + 8,
+        let [m, n] = self.staged(tile, along_n);
+        let line = if along_n { n } else { m };
+        match self {
+            Self::Fma { .. } => line,
+            Self::Wgmma { .. } if self.stages_swizzled(tile, along_n) => line,
+            Self::Wgmma { .. } if !along_n => line + 4,
+            _ => line + 8,
         }
     }
 

@@ -25,6 +25,8 @@ pub enum Access {
 pub enum Accumulators {
     /// In a tile of shared memory, a vector at a time.
     Tile(Register),
+    /// In a piece of shared memory of 64 columns whose rows are swizzled, a vector at a time.
+    SwizzledTile(Register),
     /// In the workspace, as `splits` partial sums of `elements` elements each.
     Workspace {
         /// Their class.
@@ -42,7 +44,7 @@ impl Accumulators {
     /// Class of the accumulators.
     pub fn register(&self) -> Register {
         match *self {
-            Self::Tile(register) | Self::Workspace { register, .. } => register,
+            Self::Tile(register) | Self::SwizzledTile(register) | Self::Workspace { register, .. } => register,
         }
     }
 }

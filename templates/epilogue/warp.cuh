@@ -21,13 +21,13 @@
           for (unsigned i = lane; i < ${ epilogue.rows * epilogue.columns }$; i += 32) {
             const unsigned line = i / ${ epilogue.columns }$, piece = i % ${ epilogue.columns }$;
             const ${ index }$ m = warp_m0 + line, n = chunk_n0 + piece;
-            if (m < ${ extents.m }$ && n < ${ extents.n }$) accumulators[${ epilogue.workspace }$] = piece_c[line * ${ epilogue.pitch }$ + piece];
+            if (m < ${ extents.m }$ && n < ${ extents.n }$) accumulators[${ epilogue.workspace }$] = piece_c[${ epilogue.staged }$];
           }
 <%- else %>
 <%- for line in epilogue.before_rows %>
           ${ line }$
 <%- endfor %>
-#pragma unroll
+#pragma unroll ${ epilogue.unroll }$
           for (unsigned pass = 0; pass < ${ epilogue.passes }$; ++pass) {
             const unsigned i = pass * 32 + lane;
 <%- if epilogue.vectors < 32 %>

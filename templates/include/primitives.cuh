@@ -219,6 +219,31 @@ FW_INLINE void fw_put_columns(T* at) {
   at[0] = x[0], at[PITCH] = x[1], at[8] = x[2], at[PITCH + 8] = x[3];
 }
 
+//@ fw_staged: FW_INLINE
+// Element of a row of 64 accumulators whose chunks of four are exchanged, so that fragments are written, and vectors of
+// eight read, without bank conflicts: chunk c of row r lies at c ^ (r & 7) ^ (c >> 3).
+FW_INLINE unsigned fw_staged(unsigned row, unsigned column) {
+  return (column / 4 ^ (row & 7) ^ column >> 5) * 4 + column % 4;
+}
+// A place with some of its 64 elements' index bits inverted; rows start at multiples of 256 bytes.
+template <typename T>
+FW_INLINE T* fw_exchanged(T* at, unsigned elements) {
+  return reinterpret_cast<T*>(reinterpret_cast<unsigned long long>(at) ^ elements * sizeof(T));
+}
+
+//@ fw_load_staged: FW_INLINE fw_staged
+template <typename T, int N>
+FW_INLINE void fw_load_staged(const T* piece, unsigned row, unsigned column, T (&values)[N]) {
+  constexpr int CHUNK = N < 4 ? N : 4;
+  struct alignas(sizeof(T) * CHUNK) Chunk { T at[CHUNK]; };
+#pragma unroll
+  for (int first = 0; first < N; first += CHUNK) {
+    const Chunk chunk = *reinterpret_cast<const Chunk*>(piece + row * 64 + fw_staged(row, column + first));
+#pragma unroll
+    for (int e = 0; e < CHUNK; ++e) values[first + e] = chunk.at[e];
+  }
+}
+
 //@ fw_mma_f16: fw_accumulators
 #ifndef FW_EMULATOR
 // acc[A..A+3] += a · b, fragments of 16 by 8 with 32 bytes of k.

@@ -8,7 +8,7 @@ use super::sweep::{Width, over};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{DataType, FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Accumulation, Accumulators, Axis, Digit, Epilogue, GemmTile, IterationSpace, PartialReduction, Register,
+    Accumulation, Accumulators, Axis, Digit, Epilogue, GemmTile, IterationSpace, PartialReduction,
     StageProgram,
 };
 
@@ -108,7 +108,7 @@ pub(super) fn fused(
     problem: &Problem,
     operations: &[OperationId],
     tile: GemmTile,
-    register: Register,
+    accumulators: Accumulators,
     along_n: bool,
 ) -> Option<Epilogue> {
     let graph = fusion.graph();
@@ -128,7 +128,7 @@ pub(super) fn fused(
     let (row, inner) = if along_n { (tile.n, &problem.space.n) } else { (tile.m, &problem.space.m) };
     let width = width(graph, &space, &program, &outputs.stores, row.into(), inner.len().max(1))?;
     let mut sweep = over(graph, space, program, outputs.stores, width);
-    sweep.accumulators = Some(Accumulators::Tile(register));
+    sweep.accumulators = Some(accumulators);
     let digits = digits.into_iter().map(|digit| digit.name).collect();
     Some(Epilogue::Fused { sweep, digits, reductions: reductions? })
 }
@@ -256,6 +256,7 @@ mod tests {
 
     use super::*;
     use crate::graph::{Convolution, ConvolutionDirection, Graph, PointwiseMode, ReductionMode, Tensor};
+    use crate::kernel::Register;
 
     const TILE: GemmTile = GemmTile { m: 64, n: 64, k: 32 };
 
@@ -313,7 +314,7 @@ mod tests {
         let fusion = fusion(&graph);
         let operations = EpilogueSplit::new(&fusion).fused;
         let problem = Problem::of(&fusion).expect("a core");
-        fused(&fusion, &problem, &operations, TILE, Register::Float, true).is_some()
+        fused(&fusion, &problem, &operations, TILE, Accumulators::Tile(Register::Float), true).is_some()
     }
 
     #[test]

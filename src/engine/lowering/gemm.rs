@@ -13,8 +13,8 @@ use crate::engine::EngineConfig;
 use crate::fusion::Fusion;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{
-    Body, CONSUMERS, Epilogue, Fetch, Function, GemmKernel, GemmTile, Kernel, Launch, Multiply, Parameter,
-    PartialReduction, Register, WARPGROUP, reduced_values,
+    Accumulators, Body, CONSUMERS, Epilogue, Fetch, Function, GemmKernel, GemmTile, Kernel, Launch, Multiply,
+    Parameter, PartialReduction, Register, WARPGROUP, reduced_values,
 };
 
 /// Room for the totals of a block's warps.
@@ -68,14 +68,14 @@ impl GemmChoice {
 
     /// Bytes of the part of a tile that the epilogue holds in shared memory; there is one for each value reduced.
     fn staged_bytes(&self, along_n: bool) -> u32 {
-        let [m, n] = self.multiply.staged(self.tile);
+        let [m, n] = self.multiply.staged(self.tile, along_n);
         4 * if along_n { m } else { n } * self.multiply.staged_pitch(self.tile, along_n)
     }
 
     /// The tile of which each gives one partial result of a reduction.
     fn reduced_tile(&self) -> GemmTile {
         match self.multiply {
-            Multiply::Wgmma { .. } => GemmTile { m: self.multiply.staged(self.tile)[0], ..self.tile },
+            Multiply::Wgmma { .. } => GemmTile { m: self.multiply.staged(self.tile, true)[0], ..self.tile },
             _ => self.tile,
         }
     }
@@ -105,7 +105,12 @@ fn lower_core(fusion: &Fusion, choice: &GemmChoice, config: &EngineConfig, devic
     let reduced = reduced_values(outputs.accumulations.iter()).len();
     let fits = choice.shared_bytes(along_n, reduced) <= device.shared_bytes_per_block;
     let walks = along_n || reduced == 0 || !matches!(choice.multiply, Multiply::Wgmma { .. });
-    let fused = fused(fusion, &problem, &split.fused, choice.reduced_tile(), register, along_n);
+    let accumulators = if choice.multiply.stages_swizzled(choice.tile, along_n) {
+        Accumulators::SwizzledTile(register)
+    } else {
+        Accumulators::Tile(register)
+    };
+    let fused = fused(fusion, &problem, &split.fused, choice.reduced_tile(), accumulators, along_n);
     let fused = fused.filter(|_| fits && walks);
     match fused.filter(|_| choice.splits == 1) {
         Some(epilogue) => {
