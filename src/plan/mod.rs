@@ -6,7 +6,8 @@
 //! synchronisation, no lock. [`ExecutionPlan::instantiate`] makes a [`CudaGraph`] of an execution: bound to its pointers,
 //! which [`CudaGraph::update`] exchanges, and cheaper for the host to launch.
 //!
-//! [`run_on_device`] does everything around one execution with tensors of the host; [`time`] measures.
+//! [`run_on_device`] does everything around one execution with tensors of the host; [`time`] measures a plan,
+//! [`time_interleaved`] several plans of one graph against each other.
 //!
 //! The driver (libcuda) is looked for at run time. Where it is absent, [`Driver::load`] says so; nothing else here can
 //! be reached without it. Contexts are the devices' primary ones, which frameworks use too. cudarc's event tracking is
@@ -18,6 +19,7 @@ mod bindings;
 mod cuda_graph;
 mod driver;
 mod execution_plan;
+mod interleaved;
 mod launch;
 mod memory;
 mod module;
@@ -34,6 +36,7 @@ pub use arguments::MAX_PARAMETER_BYTES;
 pub use cuda_graph::CudaGraph;
 pub use driver::{DeviceContext, Driver};
 pub use execution_plan::{ExecutionPlan, WORKSPACE_ALIGNMENT};
+pub use interleaved::{Sampled, time_interleaved};
 pub use memory::{DeviceBuffer, DevicePointer, Workspace};
 pub use resident::{DeviceTensors, run_on_device};
 pub use stream::Stream;

@@ -39,7 +39,17 @@ impl DeviceTensors {
     /// [`Error::Input`] if an input is missing, or has another type, extents, strides or size than the graph says;
     /// [`Error::Environment`] where memory does not suffice.
     pub fn upload(plan: &ExecutionPlan, graph: &FinalizedGraph, inputs: &HostTensors) -> Result<Self, Error> {
-        let stream = Stream::new(plan.context())?;
+        let mut tensors = Self::allocate(plan.context(), graph, inputs)?;
+        tensors.reserve(plan)?;
+        Ok(tensors)
+    }
+
+    /// As [`Self::upload`], but for any number of plans of the graph: [`Self::reserve`] adds the workspace of each.
+    ///
+    /// # Errors
+    /// As [`Self::upload`].
+    pub fn allocate(context: &DeviceContext, graph: &FinalizedGraph, inputs: &HostTensors) -> Result<Self, Error> {
+        let stream = Stream::new(context)?;
         let mut pack = VariantPack::new();
         let mut tensors = Vec::new();
         for id in graph.tensor_ids() {
@@ -58,14 +68,28 @@ impl DeviceTensors {
                 let alignment = u64::try_from(tensor.alignment).unwrap_or(1);
                 let content = input.map(|input| input.bytes.as_slice()).unwrap_or_default();
                 let guard = guard_byte(graph, id);
-                let buffer = guarded(plan.context(), bytes, alignment, guard, content, &stream)?;
+                let buffer = guarded(context, bytes, alignment, guard, content, &stream)?;
                 pack.set_pointer(tensor.uid, buffer.pointer());
                 tensors.push((id, buffer));
             }
         }
-        let workspace_bytes = plan.workspace_bytes();
-        let workspace = workspace(plan, &stream)?;
-        Ok(Self { stream, pack, tensors, workspace, workspace_bytes })
+        Ok(Self { stream, pack, tensors, workspace: None, workspace_bytes: 0 })
+    }
+
+    /// Makes the workspace, which the plans share, at least as large as this plan needs. A new one is poisoned with
+    /// 0xFF, and CUDA graphs that were bound to the old one have to be bound again.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] where memory does not suffice.
+    pub fn reserve(&mut self, plan: &ExecutionPlan) -> Result<(), Error> {
+        let required = plan.workspace_bytes();
+        if required > self.workspace_bytes {
+            // Released first, so that both need not fit.
+            (self.workspace, self.workspace_bytes) = (None, 0);
+            self.workspace = Some(workspace(plan, &self.stream)?);
+            self.workspace_bytes = required;
+        }
+        Ok(())
     }
 
     /// The stream everything here is ordered by.
@@ -155,10 +179,9 @@ fn check_input(graph: &FinalizedGraph, id: TensorId, input: &HostTensor) -> Resu
     input.validate().map_err(|error| Error::input(place(), error.to_string()))
 }
 
-fn workspace(plan: &ExecutionPlan, stream: &Stream) -> Result<Option<DeviceBuffer>, Error> {
+fn workspace(plan: &ExecutionPlan, stream: &Stream) -> Result<DeviceBuffer, Error> {
     let bytes = usize::try_from(plan.workspace_bytes()).unwrap_or(usize::MAX);
-    let buffer = || guarded(plan.context(), bytes, super::WORKSPACE_ALIGNMENT, GUARD, &[], stream);
-    (bytes > 0).then(buffer).transpose()
+    guarded(plan.context(), bytes, super::WORKSPACE_ALIGNMENT, GUARD, &[], stream)
 }
 
 /// The byte behind a tensor.

@@ -10,7 +10,7 @@ use super::{DeviceBuffer, DeviceContext, DeviceTensors, ExecutionPlan, Stream};
 use crate::error::Error;
 
 /// Overwritten before each timed run, so that it finds none of its operands in L2.
-const FLUSH_BYTES: usize = 256 << 20;
+pub(super) const FLUSH_BYTES: usize = 256 << 20;
 const WARM_UP: Duration = Duration::from_millis(20);
 /// Time that the timed runs shall take together.
 const MEASURED: Duration = Duration::from_millis(100);
@@ -20,7 +20,7 @@ const BURST: u32 = 64;
 const BURSTS: usize = 25;
 const COPY_BYTES: usize = 1 << 30;
 /// More than any run that is worth measuring.
-const LIMIT: Duration = Duration::from_secs(120);
+pub(super) const LIMIT: Duration = Duration::from_secs(120);
 
 /// What an execution costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,12 +86,12 @@ pub fn copy_bandwidth(context: &DeviceContext) -> Result<f64, Error> {
 }
 
 /// What [`event_pairs`] asks for.
-enum Step {
+pub(super) enum Step {
     Before,
     Timed,
 }
 
-fn warm_up(stream: &Stream, mut run: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+pub(super) fn warm_up(stream: &Stream, mut run: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
     let start = Instant::now();
     loop {
         run()?;
@@ -103,7 +103,7 @@ fn warm_up(stream: &Stream, mut run: impl FnMut() -> Result<(), Error>) -> Resul
 }
 
 /// Milliseconds between two events around each timed step.
-fn event_pairs(
+pub(super) fn event_pairs(
     context: &DeviceContext,
     stream: &Stream,
     runs: usize,
@@ -141,7 +141,7 @@ fn host_microseconds(stream: &Stream, mut run: impl FnMut() -> Result<(), Error>
 }
 
 /// Middle value, or the mean of the two in the middle; NaN of nothing.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {

@@ -15,15 +15,20 @@ using Result = int;
 enum : Result { SUCCESS = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700 };
 
 struct Context { int retained = 0; } context;
-struct Event { std::chrono::steady_clock::time_point time; };
+// When it was recorded, on a clock that only kernels with a stated time move, and by the host's.
+struct Event { double milliseconds; std::chrono::steady_clock::time_point time; };
 // Bytes of the parameters tell how much of the arguments a driver copies.
-struct Function { const char* name; std::vector<int> parameters = {8, 4, 4, 8, 8}; int shared = 48 * 1024; };
+struct Function { const char* name; std::vector<int> parameters = {8, 4, 4, 8, 8}; int shared = 48 * 1024; double milliseconds = 0; };
 static Function functions[] = {
     {"scale_add"}, {"scale_add_early"}, {"overrun"}, {"fault"}, {"hang"}, {"read_map", {8, 128, 8, 128}},
+    {"stated_a", {8, 4, 4, 8, 8}, 48 * 1024, 1.125}, {"stated_b", {8, 4, 4, 8, 8}, 48 * 1024, 1.0},
+    {"stated_c", {8, 4, 4, 8, 8}, 48 * 1024, 1.5},
 };
 static thread_local Context* current[8];
 static thread_local int depth = 0;
 static Result pending = SUCCESS;
+static double milliseconds = 0;  // of kernels with a stated time
+static char timed[4096];         // last letter of each of their launches that differs from the one before
 
 #define NEEDS_CONTEXT if (current[depth] != &context) return INVALID_CONTEXT
 extern "C" {
@@ -104,10 +109,13 @@ Result cuStreamQuery(void*) { NEEDS_CONTEXT; return pending; }
 Result cuStreamSynchronize(void*) { NEEDS_CONTEXT; return pending; }
 Result cuEventCreate(Event** event, unsigned) { NEEDS_CONTEXT; *event = new Event; return SUCCESS; }
 Result cuEventDestroy_v2(Event* event) { delete event; return SUCCESS; }
-Result cuEventRecord(Event* event, void*) { event->time = std::chrono::steady_clock::now(); return SUCCESS; }
+Result cuEventRecord(Event* event, void*) { *event = {milliseconds, std::chrono::steady_clock::now()}; return SUCCESS; }
+// For tests: the launches of kernels with a stated time, repetitions left out.
+const char* fake_timed_launches() { return timed; }
 Result cuEventSynchronize(Event*) { return SUCCESS; }
 Result cuEventElapsedTime_v2(float* milliseconds, Event* start, Event* end) {
-    *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
+    const double stated = end->milliseconds - start->milliseconds;
+    *milliseconds = stated > 0 ? float(stated) : std::chrono::duration<float, std::milli>(end->time - start->time).count();
     return SUCCESS;
 }
 
@@ -179,6 +187,11 @@ struct Attribute { int id; char pad[4]; union { char bytes[64]; int value; }; };
 struct Config { unsigned grid[3], block[3], shared; void* stream; Attribute* attributes; unsigned attribute_count; };
 static Result run(Function* function, void** arguments) {
     std::string name = function->name;
+    if (function->milliseconds > 0) {
+        milliseconds += function->milliseconds;
+        const size_t length = std::strlen(timed);
+        if (length + 1 < sizeof timed && (length == 0 || timed[length - 1] != name.back())) timed[length] = name.back();
+    }
     if (name == "fault") { pending = ILLEGAL_ADDRESS; return SUCCESS; }
     if (name == "hang") { pending = NOT_READY; return SUCCESS; }
 #if VERSION >= 12000

@@ -3,6 +3,7 @@
 //! Each test runs in a process of its own, since a driver is loaded once per process and a kernel that fails spoils it.
 
 mod cuda_graphs;
+mod interleaved;
 mod tensor_maps;
 
 use std::path::{Path, PathBuf};
