@@ -121,7 +121,7 @@ fn suite_graph(name: &str) -> Result<Graph> {
 
 fn lower(graph: &Arc<FinalizedGraph>, device: &Device) -> Result<(EngineConfig, Source)> {
     let selection = engine::select(graph, device.capability)?;
-    let config = selection.candidates(device).remove(0);
+    let config = selection.candidates(device).remove(0).config;
     let source = render(&selection.lower(&config, device))?;
     Ok((config, source))
 }

@@ -102,7 +102,7 @@ fn run_on_gpu(graph: &Arc<FinalizedGraph>, inputs: &HostTensors) -> Result<HostT
     let context = Driver::load()?.open(0)?;
     let device = context.device();
     let selection = select(graph, device.capability)?;
-    let config = &selection.candidates(device)[0];
+    let config = &selection.candidates(device)[0].config;
     let kernel = selection.lower(config, device);
     let source = render(&kernel)?;
     let compiler = Compiler::new(Cache::from_environment(), Options::default());

@@ -23,18 +23,18 @@ fn main() -> Result<(), Error> {
     graph.set_output(y);
     let graph = Arc::new(graph.finalize()?);
 
-    // Engines give their configs best first; each lowers to a kernel description, and that renders to one file.
+    // Engines rank their configs, the best first; each lowers to a kernel description, and that renders to one file.
     let device = Device::typical(ComputeCapability::new(8, 0));
     let selection = select(&graph, device.capability)?;
-    let configs = selection.candidates(&device);
-    let source = render(&selection.lower(&configs[0], &device))?;
+    let config = selection.candidates(&device).remove(0).config;
+    let source = render(&selection.lower(&config, &device))?;
     print!("{}", source.text);
     for launch in &source.launches {
         println!("// {}: grid {:?}, block {:?}", launch.function, launch.grid, launch.block);
     }
 
     // Rendering is deterministic to the byte, and the file is complete: it includes nothing.
-    let again = render(&selection.lower(&configs[0], &device))?;
+    let again = render(&selection.lower(&config, &device))?;
     assert_eq!(source, again);
     assert!(source.text.contains(&source.launches[0].function) && !source.text.contains("#include"));
     Ok(())

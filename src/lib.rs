@@ -35,6 +35,8 @@ pub mod emulator;
 
 pub mod plan;
 
+pub mod tuning;
+
 /// The example in the README, compiled and run with the other examples of this documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -18,6 +18,7 @@ const ORDER: &[&str] = &[
     "reference",
     "emulator",
     "plan",
+    "tuning",
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

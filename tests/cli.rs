@@ -8,7 +8,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use fusewright::compile::Cache;
+use fusewright::device::{ComputeCapability, Device};
 use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor, json as graph_json};
+use fusewright::plan::Sampled;
+use fusewright::tuning::{Tuned, TuningStore};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde_json::{Value, json};
 
@@ -408,10 +412,51 @@ fn explain_shows_stages_launches_and_source() {
     let place = Place::new();
     let file = "examples/graphs/mm_bias_gelu_bf16_m16.json";
     let parts =
-        ["core  t2_matmul = MATMUL", "g2    t4_add", "t1 = 'B' (uid 2)", "chosen surface80", "grid", "1879048192 FLOP"];
+        ["core  t2_matmul = MATMUL", "g2    t4_add", "t1 = 'B' (uid 2)", "chosen surface90", "grid", "1879048192 FLOP"];
     place.run(&["explain", file]).expect(0, &parts);
     let source = place.run(&["explain", file, "--source", "--arch", "sm_80"]).expect(0, &["__global__"]).out;
     assert!(source.starts_with("//") && !source.contains("#include"));
+}
+
+#[test]
+fn explain_ranks_configs_and_lists_knobs() {
+    let place = Place::new();
+    let file = "tests/data/suite/mm_bf16_4096.json";
+    let out =
+        place.run(&["explain", file, "--arch", "sm_80"]).expect(0, &["µs  surface80 tile_m=", "launches with"]).out;
+    let times = |line: &str| Some(line.split_once(" µs  surface80")?.0.trim().parse::<f64>().unwrap());
+    let times: Vec<f64> = out.lines().filter_map(times).collect();
+    assert!(times.len() > 8 && times.is_sorted() && times[0] > 100.0, "{times:?}");
+    let knob = |name: &str| out.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_default().to_owned();
+    assert_eq!(knob("tile_m  "), "  tile_m     count   16, 32, 64, 128, 256");
+    let hopper = place.run(&["explain", file]).expect(0, &["schedule=ping_pong"]).out;
+    assert!(hopper.contains("  schedule   choice  cooperative, ping_pong\n"), "{hopper}");
+}
+
+#[test]
+fn a_tuned_config_is_explained_listed_and_cleared() {
+    let place = Place::new();
+    let json = sum_relu().to_string();
+    let file = place.write("graph.json", &json);
+    let graph = graph_json::read_documents("graph", json.as_bytes()).documents.remove(0).result.unwrap();
+    let device = Device { name: "Tested GPU".to_owned(), ..Device::typical(ComputeCapability::SM_90) };
+    let selection = fusewright::engine::select(&graph.finalize().unwrap().into(), device.capability).unwrap();
+    let ranked = selection.candidates(&device).pop().unwrap();
+    let text = format!("tuned on Tested GPU: {}", ranked.config);
+    let winner = Tuned { ranked, sampled: Sampled { median_ms: 0.125, runs: 9 } };
+    TuningStore::beside(&Cache::at(place.path("cache"))).put(&selection, &device, &winner).unwrap();
+
+    place.run(&["explain", &file]).expect(0, &[&format!("{text}, 125 µs")]);
+    let other = place.run(&["explain", &file, "--arch", "sm_80"]).expect(0, &["launches with"]);
+    assert!(!other.out.contains("tuned on"), "{other:#?}");
+    place.run(&["cache", "list"]).expect(0, &[&text, "1 tuned config"]);
+    place.run(&["cache", "verify"]).expect(0, &["1 entries", "0 damaged"]);
+    let stored = fs::read_dir(place.path("cache/tuning")).unwrap().next().unwrap().unwrap().path();
+    fs::write(stored, "damaged").unwrap();
+    place.run(&["explain", &file]).expect(0, &["launches with"]);
+    place.run(&["cache", "verify"]).expect(1, &["1 damaged"]);
+    place.run(&["cache", "clear"]).expect(0, &["removed 1 entries"]);
+    place.run(&["cache", "list"]).expect(0, &["0 tuned configs"]);
 }
 
 #[test]

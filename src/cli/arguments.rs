@@ -29,7 +29,7 @@ pub(super) struct Arguments {
 pub(super) enum Command {
     /// Tell for every graph which support surface and engine takes it, or every rule it breaks
     Check(CheckOptions),
-    /// Show stages, engine choice, launches, floor and source of a graph
+    /// Show stages, engine choice, ranked configs, launches, floor and source of a graph
     Explain(ExplainOptions),
     /// Compile kernels with NVRTC, and tell what they need of the chip
     Compile(CompileOptions),
@@ -136,9 +136,12 @@ pub(super) struct BenchOptions {
     /// Also write the figures to this JSON file
     #[arg(long)]
     pub(super) json: Option<PathBuf>,
-    /// Measure every engine config and keep the fastest
-    #[arg(long)]
-    pub(super) autotune: bool,
+    /// Time the first N engine configs by the model, or all, against each other, measure the fastest, and store it
+    ///
+    /// What is stored, beside the cached binaries, is what run uses from then on for this graph on this GPU. Without
+    /// --autotune the first config by the model is measured.
+    #[arg(long, value_name = "N|all", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
+    pub(super) autotune: Option<CandidateCount>,
 }
 
 #[derive(Debug, Args)]
@@ -205,6 +208,19 @@ impl fmt::Display for Selector {
     }
 }
 
+/// How many engine configs are timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CandidateCount(pub(super) usize);
+
+impl FromStr for CandidateCount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let count = if text == "all" { Some(usize::MAX) } else { text.parse().ok() };
+        count.filter(|count| *count > 0).map(Self).ok_or_else(|| "a number of configs from 1 on, or all".to_owned())
+    }
+}
+
 /// What computes a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeviceChoice {
@@ -259,6 +275,25 @@ mod tests {
         assert_eq!("12".parse(), Ok(Selector::Number(12)));
         assert_eq!("12b".parse(), Ok(Selector::Name("12b".to_owned())));
         assert!("0".parse::<Selector>().is_err());
+    }
+
+    #[test]
+    fn autotune_takes_a_count() {
+        let autotune = |extra: &[&str]| {
+            let arguments = ["fusewright", "bench", "x.json"].iter().chain(extra);
+            match Arguments::try_parse_from(arguments).map(|arguments| arguments.command) {
+                Ok(Command::Bench(options)) => Ok(options.autotune.map(|count| count.0)),
+                _ => Err(()),
+            }
+        };
+        assert_eq!(autotune(&[]), Ok(None));
+        assert_eq!(autotune(&["--autotune"]), Ok(Some(fusewright::tuning::DEFAULT_CANDIDATES)));
+        assert_eq!(autotune(&["--autotune", "y.json"]), Ok(Some(fusewright::tuning::DEFAULT_CANDIDATES)));
+        assert_eq!(autotune(&["--autotune=3"]), Ok(Some(3)));
+        assert_eq!(autotune(&["--autotune=all"]), Ok(Some(usize::MAX)));
+        for wrong in ["--autotune=0", "--autotune=-1", "--autotune=some", "--autotune="] {
+            assert_eq!(autotune(&[wrong]), Err(()), "{wrong}");
+        }
     }
 
     #[test]

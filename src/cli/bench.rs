@@ -12,9 +12,10 @@ use fusewright::error::Error;
 use fusewright::graph::FinalizedGraph;
 use fusewright::plan::{DeviceContext, DeviceTensors, Driver, ExecutionPlan, Timing, copy_bandwidth, time};
 use fusewright::reference::{Distribution, random_inputs};
+use fusewright::tuning::{TuningStore, autotune};
 use serde::Serialize;
 
-use super::arguments::BenchOptions;
+use super::arguments::{BenchOptions, CandidateCount};
 use super::build;
 use super::console::{Console, Style};
 use super::files::{self, LoadedGraph};
@@ -47,7 +48,8 @@ struct Bench {
     /// The device, with the bandwidth measured now.
     device: Device,
     compiler: Compiler,
-    autotune: bool,
+    /// Configs to time against each other, where that is asked for.
+    autotune: Option<CandidateCount>,
 }
 
 pub(super) fn run(options: &BenchOptions, console: &mut Console) -> Result<()> {
@@ -126,35 +128,51 @@ impl Bench {
 
     fn measure(&self, case: String, graph: &Arc<FinalizedGraph>) -> std::result::Result<Measurement, Error> {
         let selection = engine::select(graph, self.device.capability)?;
-        let count = if self.autotune { usize::MAX } else { 1 };
-        let mut best: Option<Measurement> = None;
-        for config in selection.candidates(&self.device).into_iter().take(count) {
-            let measurement = self.measure_config(&case, graph, &selection, config)?;
-            if best.as_ref().is_none_or(|best| measurement.median_ms < best.median_ms) {
-                best = Some(measurement);
-            }
+        let inputs = random_inputs(graph, 0, Distribution::Normal)?;
+        let mut tensors = DeviceTensors::allocate(&self.context, graph, &inputs)?;
+        let config = match self.autotune {
+            Some(CandidateCount(count)) => self.fastest(&selection, count, &mut tensors)?,
+            None => selection.candidates(&self.device).swap_remove(0).config,
+        };
+        self.measure_config(case, &selection, config, &mut tensors)
+    }
+
+    /// The fastest of the first configs by the model, which is stored for later runs.
+    fn fastest(
+        &self,
+        selection: &Selection,
+        count: usize,
+        tensors: &mut DeviceTensors,
+    ) -> std::result::Result<EngineConfig, Error> {
+        let mut candidates = selection.candidates(&self.device);
+        candidates.truncate(count);
+        // Its own, so that building the fastest is measured without any cache.
+        let compiler = Compiler::new(Cache::memory_only(), Options::default());
+        let winner = autotune(&self.context, &compiler, selection, &candidates, tensors)?.swap_remove(0);
+        if let Err(error) = TuningStore::from_environment().put(selection, self.context.device(), &winner) {
+            tracing::warn!("{error}");
         }
-        best.ok_or_else(|| Error::NotSupported(format!("engine {} offers no config", selection.engine().name())))
+        Ok(winner.ranked.config)
     }
 
     fn measure_config(
         &self,
-        case: &str,
-        graph: &Arc<FinalizedGraph>,
+        case: String,
         selection: &Selection,
         config: EngineConfig,
+        tensors: &mut DeviceTensors,
     ) -> std::result::Result<Measurement, Error> {
+        let graph = selection.supported().graph();
         let start = Instant::now();
         let build = build::render(selection, config, &self.device)?;
         let compiled = build.compile(&self.compiler, self.device.capability)?;
         let plan = ExecutionPlan::build(&self.context, graph, &build.source, &compiled.cubin)?;
         let build_ms = start.elapsed().as_secs_f64() * 1e3;
-        let inputs = random_inputs(graph, 0, Distribution::Normal)?;
-        let tensors = DeviceTensors::upload(&plan, graph, &inputs)?;
-        let Timing { median_ms, host_us_per_execute, host_us_per_graph_launch, .. } = time(&plan, &tensors)?;
+        tensors.reserve(&plan)?;
+        let Timing { median_ms, host_us_per_execute, host_us_per_graph_launch, .. } = time(&plan, tensors)?;
         let floor_ms = Floor::of(graph).seconds(&self.device, core_type(graph)) * 1e3;
         Ok(Measurement {
-            case: case.to_owned(),
+            case,
             median_ms,
             build_ms,
             host_us_per_execute,

@@ -10,6 +10,7 @@ use fusewright::engine::{self, EngineConfig, Selection};
 use fusewright::error::Error;
 use fusewright::graph::FinalizedGraph;
 use fusewright::kernel::Kernel;
+use fusewright::tuning::TuningStore;
 
 /// A graph's kernel for a device.
 pub(super) struct Build {
@@ -43,8 +44,21 @@ impl Build {
 /// As [`engine::select`] and [`render`].
 pub(super) fn generate(graph: &Arc<FinalizedGraph>, device: &Device) -> Result<Build, Error> {
     let selection = engine::select(graph, device.capability)?;
-    let config = selection.candidates(device).swap_remove(0);
+    let config = selection.candidates(device).swap_remove(0).config;
     render(&selection, config, device)
+}
+
+/// Generates the kernel of a graph with the stored winner of tuning on this device, or else as [`generate`].
+///
+/// # Errors
+/// As [`generate`].
+pub(super) fn generate_tuned(
+    graph: &Arc<FinalizedGraph>,
+    device: &Device,
+    store: &TuningStore,
+) -> Result<Build, Error> {
+    let selection = engine::select(graph, device.capability)?;
+    render(&selection, store.config(&selection, device), device)
 }
 
 /// Lowers and renders a graph with a config of its engine.

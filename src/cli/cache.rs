@@ -1,10 +1,11 @@
-//! `fusewright cache`: the folder of compiled binaries.
+//! `fusewright cache`: the folder of compiled binaries and tuned configs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use fusewright::compile::{Cache, CacheEntry};
 use fusewright::error::Error;
+use fusewright::tuning::{StoredTuning, TuningEntry, TuningStore};
 
 use super::arguments::{CacheAction, CacheOptions};
 use super::console::{Console, Style};
@@ -38,13 +39,18 @@ fn list(cache: &Cache, folder: &Path, console: &mut Console) -> Result<()> {
     for entry in &entries {
         console.line(entry_line(entry))?;
     }
+    let tunings = TuningStore::beside(cache).entries()?;
+    for stored in &tunings {
+        console.line(tuning_line(stored))?;
+    }
     let bytes = entries.iter().map(|entry| entry.bytes).sum();
     let (libraries, library_bytes) = emulator_files(folder);
     console.line(format_args!(
-        "{}, {} in {}; {} of the emulator, {}",
+        "{}, {} in {}; {}; {} of the emulator, {}",
         units::plural(entries.len(), "binary").replace("binarys", "binaries"),
         units::bytes(bytes),
         folder.display(),
+        units::plural(tunings.len(), "tuned config"),
         units::plural(libraries, "file"),
         units::bytes(library_bytes),
     ))?;
@@ -61,30 +67,43 @@ fn entry_line(entry: &CacheEntry) -> String {
     format!("{stem:.16}  {:>9}  {age:>8} old  {what}", units::bytes(entry.bytes))
 }
 
+fn tuning_line(stored: &StoredTuning) -> String {
+    let stem = stored.path.file_stem().unwrap_or_default().to_string_lossy();
+    let what = match &stored.content {
+        Ok(TuningEntry { key, config, .. }) => {
+            let (device, config) = (key.device().escape_debug(), config.escape_debug());
+            format!("tuned on {device}: {config} graph {}", key.graph())
+        }
+        Err(damage) => format!("damaged: {damage}"),
+    };
+    format!("{stem:.16}  {what}")
+}
+
 fn clear(cache: &Cache, folder: &Path, console: &mut Console) -> Result<()> {
     let (libraries, library_bytes) = emulator_files(folder);
     let cleared = cache.clear()?;
+    let tunings = TuningStore::beside(cache).clear()?;
     if let Err(error) = fs::remove_dir_all(folder.join(EMULATOR))
         && error.kind() != std::io::ErrorKind::NotFound
     {
         let message = format!("cannot remove {}", folder.join(EMULATOR).display());
         return Err(Error::Environment { message, source: Some(Box::new(error)) }.into());
     }
-    let removed = cleared.entries + libraries as u64;
+    let removed = cleared.entries + (tunings + libraries) as u64;
     let bytes = units::bytes(cleared.bytes + library_bytes);
     console.line(format_args!("removed {removed} entries, {bytes}, from {}", folder.display()))?;
     Ok(())
 }
 
 fn verify(cache: &Cache, folder: &Path, console: &mut Console) -> Result<()> {
-    let entries = cache.entries()?;
+    let binaries = cache.entries()?.into_iter().map(|entry| (entry.path, entry.content.err()));
+    let tunings = TuningStore::beside(cache).entries()?.into_iter().map(|stored| (stored.path, stored.content.err()));
+    let entries: Vec<(PathBuf, Option<String>)> = binaries.chain(tunings).collect();
     let mut damaged = 0;
-    for entry in &entries {
-        if let Err(damage) = &entry.content {
-            damaged += 1;
-            let word = console.paint(Style::Bad, "damaged");
-            console.line(format_args!("{word} {}: {damage}", entry.path.display()))?;
-        }
+    for (path, damage) in entries.iter().filter_map(|(path, damage)| Some((path, damage.as_ref()?))) {
+        damaged += 1;
+        let word = console.paint(Style::Bad, "damaged");
+        console.line(format_args!("{word} {}: {damage}", path.display()))?;
     }
     console.line(format_args!(
         "{} entries in {}, {damaged} damaged{}",

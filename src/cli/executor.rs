@@ -11,6 +11,7 @@ use fusewright::error::Error;
 use fusewright::graph::FinalizedGraph;
 use fusewright::host_tensor::HostTensors;
 use fusewright::plan::{DeviceContext, DeviceTensors, Driver, ExecutionPlan};
+use fusewright::tuning::TuningStore;
 use fusewright::{engine, reference};
 
 use super::arguments::DeviceChoice;
@@ -30,7 +31,7 @@ pub(super) enum Executor {
     Gpu(Box<Gpu>),
 }
 
-/// An opened GPU with the compiler for it.
+/// An opened GPU with the compiler for it. Kernels are those that won when they were tuned, where that was done.
 pub(super) struct Gpu {
     context: DeviceContext,
     compiler: Compiler,
@@ -172,7 +173,9 @@ fn finish(
 impl Gpu {
     fn plan(&self, graph: &Arc<FinalizedGraph>) -> Result<ExecutionPlan, Error> {
         let device = self.context.device();
-        let build = build::generate(graph, device)?;
+        let store = TuningStore::beside(self.compiler.cache());
+        let build = build::generate_tuned(graph, device, &store)?;
+        tracing::info!(config = %build.config, "kernel chosen");
         let compiled = build.compile(&self.compiler, device.capability)?;
         ExecutionPlan::build(&self.context, graph, &build.source, &compiled.cubin)
     }

@@ -1,13 +1,15 @@
-//! `fusewright explain`: how a graph is cut, which engine takes it and why, what is launched, what it costs at least.
+//! `fusewright explain`: how a graph is cut, which engine takes it and why, how its configs rank, what is launched, what it
+//! costs at least.
 
 use std::sync::Arc;
 
 use fusewright::codegen::Source;
 use fusewright::device::Device;
-use fusewright::engine::{self, ENGINES, EngineConfig, Floor, Selection, core_type};
+use fusewright::engine::{self, ENGINES, EngineConfig, Floor, RankedConfig, Selection, core_type, knob_values};
 use fusewright::fusion::fuse;
 use fusewright::graph::FinalizedGraph;
 use fusewright::support::SurfaceId;
+use fusewright::tuning::{TuningEntry, TuningStore};
 
 use super::arguments::ExplainOptions;
 use super::build;
@@ -82,19 +84,50 @@ fn stages(graph: &Arc<FinalizedGraph>, console: &mut Console) -> Result<()> {
     indented(&graph.legend(), console)
 }
 
-/// The engine chosen with those after it, its configs, and what the first one launches.
+/// The engine chosen with those after it, its configs, those found by tuning, and what the first one launches.
 fn kernel(selection: &Selection, device: &Device, console: &mut Console) -> Result<()> {
     let chosen = selection.engine();
     console.line(format_args!("  chosen {}: {}", chosen.name(), chosen.summary()))?;
     for later in ENGINES.iter().skip_while(|engine| engine.name() != chosen.name()).skip(1) {
         console.line(format_args!("  not asked {}: it comes later", later.name()))?;
     }
-    let candidates = selection.candidates(device);
-    heading(console, "configs, best first")?;
-    candidates.iter().try_for_each(|config| console.line(format_args!("  {config}")))?;
-    let Some(config) = candidates.into_iter().next() else { return Ok(()) };
-    let build = build::render(selection, config, device)?;
+    let mut ranking = selection.candidates(device);
+    configs(&ranking, console)?;
+    knobs(&ranking, console)?;
+    for TuningEntry { key, config, median_ms } in stored(selection) {
+        let (device, config) = (key.device().escape_debug(), config.escape_debug());
+        console.line(format_args!("tuned on {device}: {config}, {}", units::seconds(median_ms * 1e-3)))?;
+    }
+    let build = build::render(selection, ranking.swap_remove(0).config, device)?;
     launches(&build.source, &build.config, console)
+}
+
+fn configs(ranking: &[RankedConfig], console: &mut Console) -> Result<()> {
+    heading(console, "configs, best first, with the time that the engine's model expects")?;
+    for RankedConfig { config, estimated_us } in ranking {
+        console.line(format_args!("  {:>7}  {config}", units::seconds(estimated_us * 1e-6)))?;
+    }
+    Ok(())
+}
+
+/// Each knob with its type and the values that it takes.
+fn knobs(ranking: &[RankedConfig], console: &mut Console) -> Result<()> {
+    heading(console, "knobs")?;
+    for (knob, values) in knob_values(ranking) {
+        let values: Vec<String> = values.into_iter().map(|value| knob.value_text(value)).collect();
+        let (name, knob_type) = (knob.name(), knob.knob_type().name());
+        console.line(format_args!("  {name:<9}  {knob_type:<6}  {}", values.join(", ")))?;
+    }
+    Ok(())
+}
+
+/// What was found by tuning the graph on devices of the chip asked about; nothing where the cache cannot be read.
+fn stored(selection: &Selection) -> Vec<TuningEntry> {
+    let (supported, engine) = (selection.supported(), selection.engine().name());
+    let stored = TuningStore::from_environment().entries().unwrap_or_default();
+    let entries = stored.into_iter().filter_map(|stored| stored.content.ok());
+    let is_asked = |entry: &TuningEntry| entry.key.is_of(supported.graph().key(), engine, supported.capability());
+    entries.filter(is_asked).collect()
 }
 
 fn launches(source: &Source, config: &EngineConfig, console: &mut Console) -> Result<()> {

@@ -27,6 +27,7 @@ mod search;
 #[cfg(test)]
 mod testing;
 
+pub(crate) use cache::create_private_folder;
 pub use cache::{Cache, CacheEntry, Cleared, Origin};
 pub use compiler::{Compiled, Compiler, Request};
 pub use cubin::{Cubin, FunctionResources};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ENGINES, Engine, EngineConfig};
+use super::{ENGINES, Engine, EngineConfig, RankedConfig};
 use crate::device::{ComputeCapability, Device};
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
@@ -102,8 +102,8 @@ impl Selection {
         self.engine
     }
 
-    /// Engine configs for a device, best first; at least one.
-    pub fn candidates(&self, device: &Device) -> Vec<EngineConfig> {
+    /// Engine configs for a device, best first by the engine's model; at least one.
+    pub fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
         self.engine.candidates(&self.supported, device)
     }
 

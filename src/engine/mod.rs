@@ -3,6 +3,7 @@
 //! [`ENGINES`] lists them in order of preference; [`decide`] asks the surfaces and the engines, and says of each that
 //! refuses why.
 
+mod config;
 mod decision;
 mod floor;
 mod lowering;
@@ -16,6 +17,7 @@ use crate::device::Device;
 use crate::kernel::Kernel;
 use crate::support::Supported;
 
+pub use config::{EngineConfig, Knob, KnobType, RankedConfig, knob_values};
 pub use decision::{Decision, Selection, decide, select};
 pub use floor::{Floor, core_type};
 pub use surface70::Surface70;
@@ -41,8 +43,8 @@ pub trait Engine: Sync + fmt::Debug {
     /// Why not, as a sentence.
     fn accepts(&self, supported: &Supported) -> Result<(), String>;
 
-    /// Configs for a device, best first; never empty for an accepted graph.
-    fn candidates(&self, supported: &Supported, device: &Device) -> Vec<EngineConfig>;
+    /// Configs for a device with the times that the engine's model expects, best first; never empty for an accepted graph.
+    fn candidates(&self, supported: &Supported, device: &Device) -> Vec<RankedConfig>;
 
     /// Lowers an accepted graph. Cannot fail for reasons that lie in the graph.
     fn lower(&self, supported: &Supported, config: &EngineConfig, device: &Device) -> Kernel;
@@ -50,73 +52,3 @@ pub trait Engine: Sync + fmt::Debug {
 
 /// Every engine, the preferred first.
 pub static ENGINES: &[&dyn Engine] = &[&Surface90, &Surface80, &Surface70];
-
-/// A tunable of an engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Knob {
-    /// Threads of a block.
-    Threads,
-    /// Rows of C of a block.
-    TileM,
-    /// Columns of C of a block.
-    TileN,
-    /// Depth of a mainloop step, in elements.
-    TileK,
-    /// Rows of C of a warp.
-    WarpM,
-    /// Columns of C of a warp.
-    WarpN,
-    /// Tiles of the operands in shared memory.
-    Stages,
-    /// Sets of operand fragments in registers.
-    Fragments,
-    /// Parts into which k is cut.
-    SplitK,
-    /// How the multiplying warpgroups of a block share its tiles: 0 cooperative, 1 in turns ("ping-pong").
-    Schedule,
-    /// Whether the transposed product is computed, with A and B exchanged: 0 or 1.
-    SwapAb,
-}
-
-impl Knob {
-    /// Name as printed and stored.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Threads => "threads",
-            Self::TileM => "tile_m",
-            Self::TileN => "tile_n",
-            Self::TileK => "tile_k",
-            Self::WarpM => "warp_m",
-            Self::WarpN => "warp_n",
-            Self::Stages => "stages",
-            Self::Fragments => "fragments",
-            Self::SplitK => "split_k",
-            Self::Schedule => "schedule",
-            Self::SwapAb => "swap_ab",
-        }
-    }
-}
-
-/// One way to run a graph: an engine and the values of its knobs.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct EngineConfig {
-    /// Name of the engine.
-    pub engine: &'static str,
-    /// Knob values, each knob at most once.
-    pub knobs: Vec<(Knob, u32)>,
-}
-
-impl EngineConfig {
-    /// The value of a knob, or `default` where the config does not set it.
-    pub fn knob(&self, knob: Knob, default: u32) -> u32 {
-        self.knobs.iter().find(|setting| setting.0 == knob).map_or(default, |setting| setting.1)
-    }
-}
-
-impl fmt::Display for EngineConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.engine)?;
-        self.knobs.iter().try_for_each(|(knob, value)| write!(f, " {}={value}", knob.name()))
-    }
-}

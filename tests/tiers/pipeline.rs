@@ -23,7 +23,7 @@ pub(crate) fn lower(graph: &Graph, device: &Device) -> Result<Lowered, String> {
 /// Checks, lowers and renders for a device.
 pub(crate) fn lower_finalized(graph: Arc<FinalizedGraph>, device: &Device) -> Result<Lowered, String> {
     let selection = engine::select(&graph, device.capability).map_err(|refusal| refusal.to_string())?;
-    let config = selection.candidates(device).swap_remove(0);
+    let config = selection.candidates(device).swap_remove(0).config;
     render_config(graph, &selection, config, device)
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn lower_every_config(graph: &Graph, device: &Device) -> Result<Vec<L
     let graph = Arc::new(graph.finalize().map_err(|error| error.to_string())?);
     let selection = engine::select(&graph, device.capability).map_err(|refusal| refusal.to_string())?;
     let configs = selection.candidates(device).into_iter();
-    configs.map(|config| render_config(graph.clone(), &selection, config, device)).collect()
+    configs.map(|ranked| render_config(graph.clone(), &selection, ranked.config, device)).collect()
 }
 
 fn render_config(

@@ -188,7 +188,7 @@ fn inspect(path: PathBuf) -> Option<CacheEntry> {
 }
 
 /// Binaries run on the GPU with the rights of whoever loads them: only their owner may write new ones.
-fn create_private_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

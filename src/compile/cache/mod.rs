@@ -11,6 +11,7 @@ mod memory;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) use disk::create_private_folder;
 pub use disk::{CacheEntry, Cleared};
 
 use self::disk::Disk;

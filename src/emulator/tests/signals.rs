@@ -37,7 +37,7 @@ fn kernel(graph: &Arc<FinalizedGraph>) -> Option<EmulatedKernel> {
     compiler()?;
     let device = Device::typical(ComputeCapability::SM_90);
     let selection = engine::select(graph, device.capability).expect("surface 70 takes it");
-    let kernel = selection.lower(&selection.candidates(&device)[0], &device);
+    let kernel = selection.lower(&selection.candidates(&device)[0].config, &device);
     Some(EmulatedKernel::compile(&render(&kernel).expect("it renders"), &cache_dir()).expect("it compiles"))
 }
 

@@ -7,9 +7,9 @@
 mod gemm;
 
 use super::lowering::{RELAXED, is_lowered, lower_passes, pass_candidates};
-use super::{Engine, EngineConfig};
+use super::{Engine, EngineConfig, Floor, RankedConfig};
 use crate::device::{ComputeCapability, Device};
-use crate::fusion::Pattern;
+use crate::fusion::{Fusion, Pattern};
 use crate::kernel::Kernel;
 use crate::support::Supported;
 
@@ -40,9 +40,9 @@ impl Engine for Surface70 {
         is_lowered(supported.fusion())
     }
 
-    fn candidates(&self, supported: &Supported, device: &Device) -> Vec<EngineConfig> {
+    fn candidates(&self, supported: &Supported, device: &Device) -> Vec<RankedConfig> {
         match supported.fusion().pattern() {
-            Pattern::Pointwise => pass_candidates(NAME, supported.fusion()),
+            Pattern::Pointwise => passes(supported.fusion(), device),
             _ => gemm::candidates(supported.fusion(), device),
         }
     }
@@ -62,4 +62,11 @@ impl Engine for Surface70 {
         }
         kernel
     }
+}
+
+/// Passes move every tensor once, with any of the configs.
+fn passes(fusion: &Fusion, device: &Device) -> Vec<RankedConfig> {
+    let estimated_us = Floor::of(fusion.graph()).seconds(device, None) * 1e6;
+    let configs = pass_candidates(NAME, fusion).into_iter();
+    configs.map(|config| RankedConfig { config, estimated_us }).collect()
 }

@@ -8,7 +8,7 @@
 mod shape;
 
 use super::lowering::{RELAXED_WITH_CORE, is_lowered, lower_gemm};
-use super::{Engine, EngineConfig};
+use super::{Engine, EngineConfig, RankedConfig};
 use crate::device::{ComputeCapability, Device};
 use crate::fusion::Fusion;
 use crate::graph::DataType;
@@ -48,7 +48,7 @@ impl Engine for Surface80 {
         is_lowered(supported.fusion())
     }
 
-    fn candidates(&self, supported: &Supported, device: &Device) -> Vec<EngineConfig> {
+    fn candidates(&self, supported: &Supported, device: &Device) -> Vec<RankedConfig> {
         shape::candidates(supported.fusion(), operand(supported), device)
     }
 

@@ -58,7 +58,7 @@ impl Engine for Surface90 {
         }
     }
 
-    fn candidates(&self, supported: &Supported, device: &Device) -> Vec<EngineConfig> {
+    fn candidates(&self, supported: &Supported, device: &Device) -> Vec<super::RankedConfig> {
         shape::candidates(supported.fusion(), operand(supported), device)
     }
 

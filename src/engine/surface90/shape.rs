@@ -56,7 +56,7 @@ const ACCUMULATORS: [u32; 2] = [192, 128];
 const STEPS_PER_SPLIT: i64 = 8;
 
 /// Configs that fit the device, the cheapest first.
-pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> Vec<EngineConfig> {
+pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> Vec<crate::engine::RankedConfig> {
     let mut configs: Vec<(f64, EngineConfig)> = Vec::new();
     for transposed in [false, true] {
         let problem = if transposed { Problem::transposed(fusion) } else { Problem::of(fusion) };
@@ -77,8 +77,7 @@ pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> 
             }
         }
     }
-    configs.sort_by(|a, b| a.0.total_cmp(&b.0));
-    configs.into_iter().map(|(_, config)| config).collect()
+    crate::engine::config::ranked(configs, 1e6 / CLOCK)
 }
 
 /// How the engine multiplies; which tiles, and how many, is left open.

@@ -1,0 +1,298 @@
+//! Engine configs and their knobs: typed, enumerable, printed and read back as text.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use super::ENGINES;
+
+/// A tunable of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Knob {
+    /// Threads of a block.
+    Threads,
+    /// Rows of C of a block.
+    TileM,
+    /// Columns of C of a block.
+    TileN,
+    /// Depth of a mainloop step, in elements.
+    TileK,
+    /// Rows of C of a warp.
+    WarpM,
+    /// Columns of C of a warp.
+    WarpN,
+    /// Tiles of the operands in shared memory.
+    Stages,
+    /// Sets of operand fragments in registers.
+    Fragments,
+    /// Parts into which k is cut; 1 where a config does not set it.
+    SplitK,
+    /// How the multiplying warpgroups of a block share its tiles: 0 cooperative, 1 in turns ("ping-pong").
+    Schedule,
+    /// Whether the transposed product is computed, with A and B exchanged; off where a config does not set it.
+    SwapAb,
+}
+
+/// What a knob's value means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnobType {
+    /// A number of something, at least 1.
+    Count,
+    /// Off (0) or on (1).
+    Switch,
+    /// One of these, numbered from 0.
+    Choice(&'static [&'static str]),
+}
+
+impl Knob {
+    /// Every knob, in ascending order.
+    pub const ALL: &[Self] = &[
+        Self::Threads,
+        Self::TileM,
+        Self::TileN,
+        Self::TileK,
+        Self::WarpM,
+        Self::WarpN,
+        Self::Stages,
+        Self::Fragments,
+        Self::SplitK,
+        Self::Schedule,
+        Self::SwapAb,
+    ];
+
+    /// Name as printed and stored.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Threads => "threads",
+            Self::TileM => "tile_m",
+            Self::TileN => "tile_n",
+            Self::TileK => "tile_k",
+            Self::WarpM => "warp_m",
+            Self::WarpN => "warp_n",
+            Self::Stages => "stages",
+            Self::Fragments => "fragments",
+            Self::SplitK => "split_k",
+            Self::Schedule => "schedule",
+            Self::SwapAb => "swap_ab",
+        }
+    }
+
+    /// What its value means.
+    pub fn knob_type(self) -> KnobType {
+        match self {
+            Self::Schedule => KnobType::Choice(&["cooperative", "ping_pong"]),
+            Self::SwapAb => KnobType::Switch,
+            _ => KnobType::Count,
+        }
+    }
+
+    /// What a config means that does not set it, where that is stated.
+    pub fn unset(self) -> Option<u32> {
+        match self {
+            Self::SplitK => Some(1),
+            Self::SwapAb => Some(0),
+            _ => None,
+        }
+    }
+
+    /// A value as printed and stored.
+    pub fn value_text(self, value: u32) -> String {
+        let name = match self.knob_type() {
+            KnobType::Choice(names) => names.get(value as usize),
+            _ => None,
+        };
+        name.map_or_else(|| value.to_string(), |name| (*name).to_owned())
+    }
+
+    /// Reads a value as [`Self::value_text`] writes it; `None` where the type has no such value.
+    pub fn parse_value(self, text: &str) -> Option<u32> {
+        match self.knob_type() {
+            KnobType::Count => text.parse().ok().filter(|value| *value > 0),
+            KnobType::Switch => text.parse().ok().filter(|value| *value < 2),
+            KnobType::Choice(names) => names.iter().position(|name| *name == text).map(|position| position as u32),
+        }
+    }
+}
+
+impl KnobType {
+    /// Name as printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Switch => "switch",
+            Self::Choice(_) => "choice",
+        }
+    }
+}
+
+/// One way to run a graph: an engine and the values of its knobs. Its text, `surface70 tile_m=64 tile_n=64`, reads back
+/// to the same config.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EngineConfig {
+    /// Name of the engine.
+    pub engine: &'static str,
+    /// Knob values, each knob at most once.
+    pub knobs: Vec<(Knob, u32)>,
+}
+
+impl EngineConfig {
+    /// The value of a knob, or `default` where the config does not set it.
+    pub fn knob(&self, knob: Knob, default: u32) -> u32 {
+        self.knobs.iter().find(|setting| setting.0 == knob).map_or(default, |setting| setting.1)
+    }
+}
+
+impl fmt::Display for EngineConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.engine)?;
+        self.knobs.iter().try_for_each(|(knob, value)| write!(f, " {}={}", knob.name(), knob.value_text(*value)))
+    }
+}
+
+impl FromStr for EngineConfig {
+    type Err = String;
+
+    /// Reads what `Display` writes. That the engine offers the config for a graph is not checked.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = text.split(' ');
+        let name = words.next().unwrap_or_default();
+        let engine =
+            ENGINES.iter().find(|engine| engine.name() == name).ok_or(format!("there is no engine '{name}'"))?;
+        let mut knobs: Vec<(Knob, u32)> = Vec::new();
+        for word in words {
+            let setting = setting(word).ok_or_else(|| format!("'{word}' sets no knob"))?;
+            if knobs.iter().any(|(knob, _)| *knob == setting.0) {
+                return Err(format!("'{word}' sets a knob again"));
+            }
+            knobs.push(setting);
+        }
+        Ok(Self { engine: engine.name(), knobs })
+    }
+}
+
+/// A knob and its value from `name=value`.
+fn setting(word: &str) -> Option<(Knob, u32)> {
+    let (name, value) = word.split_once('=')?;
+    let knob = Knob::ALL.iter().copied().find(|knob| knob.name() == name)?;
+    Some((knob, knob.parse_value(value)?))
+}
+
+/// A config with the time that its engine's model expects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankedConfig {
+    /// The config.
+    pub config: EngineConfig,
+    /// Time of one execution by the engine's model, in microseconds. It orders the configs of one engine for one graph; as
+    /// a time it is an orientation, as models are coarse and their constants were measured on an H200.
+    pub estimated_us: f64,
+}
+
+/// Configs with costs in a unit of the engine's model, sorted by cost; equal costs keep their order.
+pub(super) fn ranked(mut configs: Vec<(f64, EngineConfig)>, microseconds_per_unit: f64) -> Vec<RankedConfig> {
+    configs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ranked = |(cost, config)| RankedConfig { config, estimated_us: cost * microseconds_per_unit };
+    configs.into_iter().map(ranked).collect()
+}
+
+/// The knobs of a ranking, each with every value that it takes there, both in ascending order. A value that some configs
+/// leave unset is among them where it is stated ([`Knob::unset`]).
+pub fn knob_values(ranking: &[RankedConfig]) -> BTreeMap<Knob, BTreeSet<u32>> {
+    let mut values: BTreeMap<Knob, BTreeSet<u32>> = BTreeMap::new();
+    for (knob, value) in ranking.iter().flat_map(|ranked| &ranked.config.knobs) {
+        values.entry(*knob).or_default().insert(*value);
+    }
+    for (knob, values) in &mut values {
+        let is_unset = |ranked: &RankedConfig| ranked.config.knobs.iter().all(|setting| setting.0 != *knob);
+        values.extend(knob.unset().filter(|_| ranking.iter().any(is_unset)));
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every value of an enumeration, some counts.
+    fn values(knob: Knob) -> Vec<u32> {
+        match knob.knob_type() {
+            KnobType::Count => vec![1, 64, u32::MAX],
+            KnobType::Switch => vec![0, 1],
+            KnobType::Choice(names) => (0..names.len() as u32).collect(),
+        }
+    }
+
+    fn config(knobs: &[(Knob, u32)]) -> EngineConfig {
+        EngineConfig { engine: "surface70", knobs: knobs.to_vec() }
+    }
+
+    #[test]
+    fn every_knob_and_value_reads_back() {
+        for engine in ENGINES {
+            for &knob in Knob::ALL {
+                for value in values(knob) {
+                    let config = EngineConfig { engine: engine.name(), knobs: vec![(knob, value), (Knob::ALL[0], 32)] };
+                    let config = if knob == Knob::ALL[0] { self::config(&[(knob, value)]) } else { config };
+                    assert_eq!(config.to_string().parse(), Ok(config));
+                }
+            }
+        }
+        let all: Vec<(Knob, u32)> = Knob::ALL.iter().map(|knob| (*knob, values(*knob)[0])).collect();
+        assert_eq!(config(&all).to_string().parse(), Ok(config(&all)));
+        assert_eq!("surface80".parse(), Ok(EngineConfig { engine: "surface80", knobs: Vec::new() }));
+    }
+
+    #[test]
+    fn enumerations_are_spelt_out() {
+        let config = config(&[(Knob::Schedule, 1), (Knob::SwapAb, 1), (Knob::Stages, 4)]);
+        assert_eq!(config.to_string(), "surface70 schedule=ping_pong swap_ab=1 stages=4");
+    }
+
+    #[test]
+    fn names_are_unique_and_the_list_is_in_order() {
+        assert!(Knob::ALL.is_sorted_by(|a, b| a < b));
+        let names: BTreeSet<&str> = Knob::ALL.iter().map(|knob| knob.name()).collect();
+        assert_eq!(names.len(), Knob::ALL.len());
+        assert_eq!(Knob::ALL.last().map(|knob| *knob as usize), Some(Knob::ALL.len() - 1));
+    }
+
+    #[test]
+    fn other_text_is_no_config() {
+        for text in [
+            "",
+            "surface60",
+            "surface70 tile_m",
+            "surface70 tile_m=",
+            "surface70 tile_m=0",
+            "surface70 tile_m=-1",
+            "surface70 tile_m=4294967296",
+            "surface70 tile_m=64 tile_m=64",
+            "surface70 schedule=2",
+            "surface70 schedule=1",
+            "surface70 swap_ab=2",
+            "surface70 colour=1",
+            "surface70  tile_m=64",
+            "surface70 tile_m=64 ",
+        ] {
+            assert!(text.parse::<EngineConfig>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_cheapest_comes_first_and_equal_costs_keep_their_order() {
+        let costs =
+            [2.0, 1.0, 2.0].into_iter().zip(1..).map(|(cost, stages)| (cost, config(&[(Knob::Stages, stages)])));
+        let ranked = ranked(costs.collect(), 0.5);
+        let order: Vec<(u32, f64)> =
+            ranked.iter().map(|ranked| (ranked.config.knob(Knob::Stages, 0), ranked.estimated_us)).collect();
+        assert_eq!(order, [(2, 0.5), (1, 1.0), (3, 1.0)]);
+    }
+
+    #[test]
+    fn the_values_of_a_ranking_hold_what_is_left_unset() {
+        let configs = [config(&[(Knob::Stages, 4)]), config(&[(Knob::Stages, 3), (Knob::SplitK, 8)])];
+        let ranking = ranked(configs.map(|config| (1.0, config)).to_vec(), 1.0);
+        let expected = [(Knob::Stages, BTreeSet::from([3, 4])), (Knob::SplitK, BTreeSet::from([1, 8]))];
+        assert_eq!(knob_values(&ranking), BTreeMap::from(expected));
+    }
+}
