@@ -7,6 +7,8 @@
 //! graph   graph            fusion   support     engine         kernel   codegen       compile  plan
 //! ```
 //!
+//! [`tuning`] measures what [`engine`] only estimates, and remembers the winners.
+//!
 //! Two invariants: everything up to rendering does no I/O and needs no GPU; after [`support`] accepted a graph,
 //! lowering and rendering cannot fail for reasons that lie in the graph.
 

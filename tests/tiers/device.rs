@@ -22,7 +22,8 @@ pub(crate) const VERDICT_GRAPHS: usize = 200;
 /// Multiply-adds that the CPU engine and the oracle compute in a few seconds; no graph of the verdict file has more.
 const WORK: u64 = 1 << 32;
 
-static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(Cache::memory_only(), Options::default()));
+pub(crate) static COMPILER: LazyLock<Compiler> =
+    LazyLock::new(|| Compiler::new(Cache::memory_only(), Options::default()));
 
 static CONTEXT: LazyLock<Result<Arc<DeviceContext>, String>> = LazyLock::new(|| {
     let driver = Driver::load().map_err(|error| error.to_string())?;

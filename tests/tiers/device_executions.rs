@@ -1,11 +1,14 @@
-//! On a GPU: executions of one plan beside one another, and as CUDA graphs.
+//! On a GPU: executions of one plan beside one another, as CUDA graphs, and after every other config of the engine.
 
 use std::sync::Arc;
 
+use fusewright::compile::Cache;
+use fusewright::engine;
 use fusewright::graph::FinalizedGraph;
 use fusewright::host_tensor::HostTensors;
 use fusewright::plan::{DeviceTensors, ExecutionPlan, run_on_device};
 use fusewright::reference::{Distribution, random_inputs};
+use fusewright::tuning::{TuningStore, autotune};
 use libtest_mimic::{Failed, Trial};
 
 use crate::{cases, device, pipeline};
@@ -19,8 +22,11 @@ const ROUNDS: usize = 50;
 
 type Check = fn(&Subject) -> Result<(), Failed>;
 
-const CHECKS: [(&str, Check); 2] =
-    [("as_cuda_graph", cuda_graphs_compute_the_same), ("on_two_streams", two_streams_do_not_disturb_each_other)];
+const CHECKS: [(&str, Check); 3] = [
+    ("as_cuda_graph", cuda_graphs_compute_the_same),
+    ("on_two_streams", two_streams_do_not_disturb_each_other),
+    ("tuned", every_config_is_timed_and_the_fastest_kept),
+];
 
 pub(crate) fn trials() -> Vec<Trial> {
     let trial = |name: &'static str, (label, check): (&str, Check)| {
@@ -83,4 +89,25 @@ fn two_streams_do_not_disturb_each_other(subject: &Subject) -> Result<(), Failed
     }
     subject.check(&first, 1, "the first stream")?;
     subject.check(&second, 2, "the second stream")
+}
+
+/// On tensors and a workspace that all configs share, and which are whole afterwards.
+fn every_config_is_timed_and_the_fastest_kept(subject: &Subject) -> Result<(), Failed> {
+    let context = device::context()?;
+    let selection = engine::select(&subject.graph, context.device().capability)?;
+    let candidates = selection.candidates(context.device());
+    let mut tensors = DeviceTensors::allocate(context, &subject.graph, &subject.inputs(1)?)?;
+    let ranking = autotune(context, &device::COMPILER, &selection, &candidates, &mut tensors)?;
+    let medians: Vec<f64> = ranking.iter().map(|tuned| tuned.sampled.median_ms).collect();
+    if medians.len() != candidates.len() || !medians.is_sorted() || medians[0] <= 0.0 {
+        return Err(format!("{} configs took {medians:?} ms", candidates.len()).into());
+    }
+    let folder = tempfile::tempdir()?;
+    let store = TuningStore::beside(&Cache::at(folder.path()));
+    store.put(&selection, context.device(), &ranking[0])?;
+    if store.config(&selection, context.device()) != ranking[0].ranked.config {
+        return Err("the fastest config is not found again".into());
+    }
+    tensors.execute(&subject.plan)?;
+    subject.check(&tensors, 1, "an execution after those of every config")
 }
