@@ -25,7 +25,7 @@ mod nvrtc;
 mod options;
 mod search;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub(crate) use cache::create_private_folder;
 pub use cache::{Cache, CacheEntry, Cleared, Origin};

@@ -31,7 +31,7 @@ pub(super) fn cubin(image: &[u8]) -> Cubin {
 /// The NVRTC that `find` gives, or none with the reason printed; without one the test is skipped, unless
 /// `FUSEWRIGHT_REQUIRE_NVRTC=1` forbids that.
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]
-pub(super) fn nvrtc_or_skip(find: impl FnOnce() -> Result<Nvrtc, Error>) -> Option<Nvrtc> {
+pub(crate) fn nvrtc_or_skip(find: impl FnOnce() -> Result<Nvrtc, Error>) -> Option<Nvrtc> {
     match find() {
         Ok(nvrtc) => Some(nvrtc),
         Err(error) if std::env::var_os("FUSEWRIGHT_REQUIRE_NVRTC").is_some_and(|value| value == "1") => {
