@@ -261,6 +261,8 @@ fn missing_waits_of_a_ring() {
     );
     broken_ring("fw_fence_async();", "", &["fw_tma_store: no fw_fence_async by thread", "since it wrote to"]);
     broken_ring("fw_tma_store_commit();", "", &["exits, but has not committed its TMA store"]);
+    let below = "tile % TILES_N * 64 - 8, tile / TILES_N";
+    broken_ring("tile % TILES_N * 64, tile / TILES_N", below, &["fw_tma_store: coordinate 0 is -8"]);
     broken_ring("k < K_BLOCKS; ++k) {\n          const", "k <= K_BLOCKS; ++k) {\n          const", &[]);
 }
 

@@ -165,6 +165,8 @@ void write_boxes(StoreGroup& group) {
 
 void start_store(Site site, const fw_tensor_map* map, unsigned source, const int* coordinates, unsigned rank) {
   BoxStore store = box_of<BoxStore>(site, map, source, coordinates, rank);
+  for (unsigned axis = 0; axis < rank; ++axis)  // an illegal instruction on an H200
+    if (coordinates[axis] < 0) fail("%s: coordinate %u is %d: a store starts at 0 or beyond", site.operation, axis, coordinates[axis]);
   for (const BoxLoad& load : current_block->loads)
     if (overlap(store, load)) fail("%s: a TMA load still writes to the source at %#x", site.operation, source);
   require_fenced(site, source, store.bytes);
