@@ -90,6 +90,19 @@ impl<'a> Speller<'a> {
         format!("fw_value({})", self.stored(id, &name))
     }
 
+    /// A value in a `float` register, as it was loaded or computed.
+    pub(super) fn unrounded(&mut self, id: TensorId) -> String {
+        if self.defined.contains_key(&id) {
+            return self.in_float(id);
+        }
+        let value = self.value(id);
+        if Register::of(self.data_type(id)) == Register::Float {
+            return value;
+        }
+        self.used.add("fw_f32");
+        names::to_storage(DataType::Float, &value)
+    }
+
     /// Conversion of a register to an element in memory.
     pub(super) fn stored(&mut self, id: TensorId, value: &str) -> String {
         self.used.add(names::storage_section(self.data_type(id)));
@@ -107,7 +120,11 @@ impl<'a> Speller<'a> {
         let (register, text) = match &step.value {
             Value::Accumulator => (accumulator.0, accumulator.1.to_owned()),
             Value::Pointwise { attributes, operands, compute } => {
-                self.pointwise(step, attributes, operands, *compute, coordinate)
+                let (register, text) = self.pointwise(step, attributes, operands, *compute, coordinate);
+                if register == Register::Float && self.picks(step.tensor, attributes, operands) {
+                    return self.define_stored(step.tensor, register, &text);
+                }
+                (register, text)
             }
             Value::Load => unreachable!("loads are defined by define_load"),
             Value::Concat(_) | Value::Window(_) => unreachable!("what is read elsewhere is defined by define_result"),
@@ -140,6 +157,20 @@ impl<'a> Speller<'a> {
         let stored = self.stored(id, &text);
         let text = if data_type == DataType::Boolean { stored } else { format!("fw_value({stored})") };
         (Register::of(data_type), text)
+    }
+
+    /// Whether a result is one of its operands, but for the sign, or zero: rounded to their type already.
+    fn picks(&self, id: TensorId, attributes: &Pointwise, operands: &[TensorId]) -> bool {
+        use PointwiseMode as M;
+        let picks = match attributes.mode {
+            M::Identity | M::Neg | M::Abs | M::Max | M::Min => true,
+            M::ReluFwd => {
+                [attributes.lower_clip(), attributes.lower_slope()] == [0.0; 2]
+                    && attributes.upper_clip() == f32::INFINITY
+            }
+            _ => false,
+        };
+        picks && operands.iter().all(|&operand| self.data_type(operand) == self.data_type(id))
     }
 
     fn pointwise(

@@ -23,6 +23,8 @@ pub(super) struct OperandText {
     call: String,
     /// Type of what is fetched at once.
     result: String,
+    /// Function that rounds a vector of floats to it, two at a time.
+    pack: Option<&'static str>,
     zero: &'static str,
     vector: i64,
     coordinates: Vec<String>,
@@ -61,7 +63,9 @@ pub(super) struct OperandText {
 
 /// Bytes of a tile of A and a tile of B.
 pub(super) fn stage_bytes(kernel: &GemmKernel) -> u32 {
-    (kernel.tile.m + kernel.tile.n) * kernel.tile.k * element_bytes(kernel)
+    let bytes = element_bytes(kernel);
+    let raw = [(&kernel.a, kernel.tile.m), (&kernel.b, kernel.tile.n)].map(|(side, rows)| side.raw_bytes(rows, bytes));
+    (kernel.tile.m + kernel.tile.n) * kernel.tile.k * bytes + raw[0] + raw[1]
 }
 
 fn element_bytes(kernel: &GemmKernel) -> u32 {
@@ -77,21 +81,42 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
     let block = if slot == 0 { kernel.tile.m } else { kernel.tile.n };
     let vector = operand.sweep.vector;
     let names: Vec<String> = operand.coordinates.iter().map(|coordinate| coordinate.name.to_owned()).collect();
-    let mut speller = SweepSpeller::new(graph, used, &operand.sweep, &[]).with_names(names);
-    speller.speller.consume(operand.tensor);
+    let raw = match operand.fetch {
+        Fetch::Transformed(map) => Some((map.tensor, "raw")),
+        _ => None,
+    };
+    let mut speller = SweepSpeller::new(graph, used, &operand.sweep, &[]).with_names(names).with_vectors_from(raw);
+    let element = Element::of(kernel.multiply);
+    let pack = pack(graph, kernel, operand, &element);
+    if pack.is_none() {
+        speller.speller.consume(operand.tensor);
+    }
     let (before, body) = match operand.fetch {
         Fetch::Async => (speller.offsets(), Vec::new()),
         _ => speller.values_alone(),
     };
-    let value = speller.speller.value(operand.tensor);
-    let element = Element::of(kernel.multiply);
-    let value = element.spell(used, Register::of(graph.tensor(operand.tensor).data_type), &value);
-    let value = rounded(used, kernel, value);
+    let value = match pack {
+        Some(pack) => {
+            let value = speller.speller.unrounded(operand.tensor);
+            used.add(pack);
+            used.add(names::storage_section(element.data_type()));
+            value
+        }
+        None => {
+            let value = speller.speller.value(operand.tensor);
+            let value = element.spell(used, Register::of(graph.tensor(operand.tensor).data_type), &value);
+            rounded(used, kernel, value)
+        }
+    };
     let inside = inside(kernel, operand, slot);
     let source = source(graph, operand);
     let uses = [&before[..], &body[..], std::slice::from_ref(&inside), std::slice::from_ref(&source)].concat();
     let storage = element.storage();
-    let result = if vector > 1 { format!("fw_vector<{storage}, {vector}>") } else { storage.to_owned() };
+    let result = match vector {
+        _ if pack.is_some() => format!("fw_vector<unsigned, {}>", vector / 2),
+        1 => storage.to_owned(),
+        _ => format!("fw_vector<{storage}, {vector}>"),
+    };
     if vector > 1 {
         used.add("fw_vector");
     }
@@ -101,9 +126,10 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
         title: title(graph, operand, name),
         fetch: fetch_name(kernel, operand),
         outer,
-        arguments: arguments(kernel, slot),
-        call: layout.call(slot),
+        arguments: arguments(graph, kernel, slot, operand),
+        call: format!("{}{}", layout.call(slot), raw_argument(graph, used, kernel, operand, &layout, slot)),
         result,
+        pack,
         zero: element.zero(),
         vector,
         coordinates: coordinate_lines(kernel, operand, slot, &uses),
@@ -123,11 +149,24 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
         k_in: layout.k_in(),
         row: layout.element_row(),
         column: layout.element_column(),
-        unroll: if matches!(kernel.multiply, Multiply::Wgmma { .. }) { 4 } else { 2 },
+        unroll: layout.unroll(kernel),
         filled_in_part: slot as u32 * halfway(kernel),
         place: layout.place(used, vector as u32 * layout.element_bytes, if vector > 1 { "piece" } else { "column" }),
         tile: ["shared_a", "shared_b"][slot],
         tile_offset: if slot == 0 { 0 } else { kernel.tile.m * kernel.tile.k * element_bytes(kernel) },
+    }
+}
+
+/// Values of a stage in the type in which they are multiplied, FP16 or BF16, are rounded two at a time.
+fn pack(graph: &FinalizedGraph, kernel: &GemmKernel, operand: &Operand, element: &Element) -> Option<&'static str> {
+    let data_type = graph.tensor(operand.tensor).data_type;
+    let is_computed = matches!(operand.fetch, Fetch::Vector | Fetch::Transformed(_));
+    let of_matrix_instructions = !matches!(kernel.multiply, Multiply::Fma { .. });
+    let pairs = is_computed && of_matrix_instructions && operand.sweep.vector % 2 == 0;
+    match data_type {
+        DataType::Half if pairs && element.data_type() == data_type => Some("fw_pack_f16"),
+        DataType::BFloat16 if pairs && element.data_type() == data_type => Some("fw_pack_bf16"),
+        _ => None,
     }
 }
 
@@ -164,15 +203,54 @@ fn fetch_name(kernel: &GemmKernel, operand: &Operand) -> &'static str {
     match (kernel.multiply, operand.fetch) {
         (Multiply::Fma { .. }, _) => "plain",
         (_, Fetch::Tma(_)) => "tma",
+        (_, Fetch::Transformed(_)) => "transformed",
         (_, Fetch::Async) => "async",
         (_, Fetch::Vector) => "vector",
         (_, Fetch::Element) => "element",
     }
 }
 
-fn arguments(kernel: &GemmKernel, slot: usize) -> String {
+fn arguments(graph: &FinalizedGraph, kernel: &GemmKernel, slot: usize, operand: &Operand) -> String {
     let index = index_type(kernel.wide_index);
-    if slot == 0 { format!("{index} m, {index} k") } else { format!("{index} k, {index} n") }
+    let at = if slot == 0 { format!("{index} m, {index} k") } else { format!("{index} k, {index} n") };
+    match operand.fetch {
+        Fetch::Transformed(map) => {
+            let storage = names::storage_type(graph.tensor(map.tensor).data_type);
+            format!("{at}, const {storage}* raw")
+        }
+        _ => at,
+    }
+}
+
+/// Where in shared memory the piece that is transformed lies.
+fn raw_argument(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    kernel: &GemmKernel,
+    operand: &Operand,
+    layout: &Layout,
+    slot: usize,
+) -> String {
+    let Fetch::Transformed(map) = operand.fetch else { return String::new() };
+    let storage = names::storage_type(graph.tensor(map.tensor).data_type);
+    let bytes = map.element.bytes();
+    let raw = Layout { element_bytes: bytes, ..*layout };
+    let place = raw.place(used, layout.vector * bytes, "piece");
+    let offset = raw_offset(kernel, slot);
+    format!(", reinterpret_cast<const {storage}*>(shared_bytes + (tile - shared) + {offset} + {place})")
+}
+
+/// Where what is transformed to the tile of A or B lies in a stage: in its place, or behind both tiles.
+pub(super) fn raw_offset(kernel: &GemmKernel, slot: usize) -> u32 {
+    let bytes = element_bytes(kernel);
+    let tile_bytes = [kernel.tile.m, kernel.tile.n].map(|rows| rows * kernel.tile.k * bytes);
+    let raw = [(&kernel.a, kernel.tile.m), (&kernel.b, kernel.tile.n)].map(|(side, rows)| side.raw_bytes(rows, bytes));
+    match (slot, raw[slot]) {
+        (0, 0) => 0,
+        (_, 0) => tile_bytes[0],
+        (0, _) => tile_bytes[0] + tile_bytes[1],
+        _ => tile_bytes[0] + tile_bytes[1] + raw[0],
+    }
 }
 
 /// What is in shared memory.
@@ -289,6 +367,15 @@ impl Layout {
 
     fn element_column(&self) -> String {
         if self.along_k { format!("i % {}", self.tile_k) } else { format!("i / {}", self.block) }
+    }
+
+    /// Pieces of a thread that are under way at once.
+    fn unroll(&self, kernel: &GemmKernel) -> u32 {
+        let passes = self.pieces().div_ceil(self.threads);
+        match kernel.multiply {
+            Multiply::Wgmma { .. } => [4, 2].into_iter().find(|unroll| passes.is_multiple_of(*unroll)).unwrap_or(1),
+            _ => 2,
+        }
     }
 
     /// Byte of a piece in the tile.

@@ -55,10 +55,12 @@ struct SideText {
 /// How warpgroups multiply.
 #[derive(Serialize)]
 struct ProductText {
-    /// Bringing warpgroups, bytes of a stage that come in boxes, and arrivals that fill a stage.
-    producers: u32,
+    /// Whether the first warpgroup computes some operand; bytes of a stage that come in boxes; arrivals that fill a stage;
+    /// steps that boxes are asked for ahead of what is computed.
+    fills: bool,
     boxed_bytes: u32,
     filling: u32,
+    ahead: u32,
     /// Numbers of the maps.
     maps: Vec<u32>,
     ping_pong: bool,
@@ -90,7 +92,7 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
         used.add(section);
     }
     let wgmma = Wgmma::of(kernel);
-    if wgmma.producers > 1 {
+    if wgmma.fills {
         used.add("fw_fence_async");
     }
     let (epilogue, sweep) = warp_epilogue::epilogue(graph, used, kernel, wgmma.first_sum(), wgmma.staging_at());
@@ -108,7 +110,7 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
         units: tiles * i64::from(kernel.splits),
         sides: [0, 1].map(|slot| wgmma.side_text(graph, slot)),
         operands: (0..2)
-            .filter(|slot| !wgmma.is_boxed(*slot))
+            .filter(|slot| !wgmma.is_copied(*slot))
             .map(|slot| gemm_operand::operand(graph, used, kernel, slot))
             .collect(),
         wgmma: wgmma.text(graph),
@@ -121,7 +123,7 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
 struct Wgmma<'a> {
     kernel: &'a GemmKernel,
     operand: MmaType,
-    producers: u32,
+    fills: bool,
     schedule: Schedule,
     stages: u32,
     promotes: bool,
@@ -129,10 +131,10 @@ struct Wgmma<'a> {
 
 impl<'a> Wgmma<'a> {
     fn of(kernel: &'a GemmKernel) -> Self {
-        let Multiply::Wgmma { operand, producers, schedule, stages, promotes } = kernel.multiply else {
+        let Multiply::Wgmma { operand, fills, schedule, stages, promotes } = kernel.multiply else {
             unreachable!("the template is that of wgmma")
         };
-        Self { kernel, operand, producers, schedule, stages, promotes }
+        Self { kernel, operand, fills, schedule, stages, promotes }
     }
 
     fn consumer_m(&self) -> u32 {
@@ -155,7 +157,7 @@ impl<'a> Wgmma<'a> {
     }
 
     fn stage_bytes(&self) -> u32 {
-        (self.kernel.tile.m + self.kernel.tile.n) * ROW_BYTES
+        gemm_operand::stage_bytes(self.kernel)
     }
 
     fn staging_at(&self) -> u32 {
@@ -180,6 +182,11 @@ impl<'a> Wgmma<'a> {
     }
 
     fn is_boxed(&self, slot: usize) -> bool {
+        self.side(slot).map().is_some()
+    }
+
+    /// Whether boxes are multiplied as they come.
+    fn is_copied(&self, slot: usize) -> bool {
         matches!(self.side(slot).fetch, Fetch::Tma(_))
     }
 
@@ -205,43 +212,52 @@ impl<'a> Wgmma<'a> {
     /// A box of up to 256 rows of k or, one after the other, columns of 128 bytes of m or n.
     fn loads(&self, slot: usize, offset: u32) -> Vec<String> {
         let side = self.side(slot);
-        let Fetch::Tma(map) = side.fetch else { return Vec::new() };
+        let Some(map) = side.map() else { return Vec::new() };
+        let offset = if self.is_copied(slot) { offset } else { gemm_operand::raw_offset(self.kernel, slot) };
+        let (barrier, stage) = if self.fills { ("raw", "asked_stage") } else { ("full", "stage") };
         let number = if slot == 1 && self.is_boxed(0) { 1 } else { 0 };
         let (outer, rows) = [("m0", self.kernel.tile.m), ("n0", self.kernel.tile.n)][slot];
         let batch = if map.rank == 3 { ", b" } else { "" };
         let [inner, lines, ..] = map.box_dims;
         let load = |at: u32, coordinates: String| {
             let at = if at == 0 { String::new() } else { format!(" + {at}") };
-            format!("fw_tma_load(tile{at}, &map{number}, full + 8 * stage, {coordinates}{batch});")
+            format!("fw_tma_load(tile{at}, &map{number}, {barrier} + 8 * {stage}, {coordinates}{batch});")
         };
         if side.along_k {
             return vec![load(offset, format!("k0, {outer}"))];
         }
         let column = |number: u32| {
             let first = if number == 0 { outer.to_owned() } else { format!("{outer} + {}", number * inner) };
-            load(offset + number * lines * self.row_bytes(slot), format!("{first}, k0"))
+            load(offset + number * lines * inner * map.element.bytes(), format!("{first}, k0"))
         };
         (0..rows / inner).map(column).collect()
+    }
+
+    /// Bytes of all boxes of an operand's tile.
+    fn boxed_bytes(&self, slot: usize) -> u32 {
+        let rows = [self.kernel.tile.m, self.kernel.tile.n][slot];
+        let element = self.side(slot).map().map_or(0, |map| map.element.bytes());
+        rows * self.kernel.tile.k * element
     }
 
     fn text(&self, graph: &FinalizedGraph) -> ProductText {
         let ping_pong = self.schedule == Schedule::PingPong;
         let accumulators = self.first_sum() + self.of_rows();
-        let (producer_registers, consumer_registers) = match (self.producers, accumulators) {
-            (1, 0..160) => (40, 232),
-            (1, _) => (24, 240),
-            _ => (56, 200),
+        let (producer_registers, consumer_registers) = match (self.fills, accumulators) {
+            (false, 0..160) => (40, 232),
+            (false, _) => (24, 240),
+            (true, _) => (96, 208),
         };
         let boxed: Vec<usize> = (0..2).filter(|slot| self.is_boxed(*slot)).collect();
-        let rows = |slot: usize| [self.kernel.tile.m, self.kernel.tile.n][slot];
-        let arrivals = if self.producers > 1 { WARPGROUP / 32 } else { 0 };
         let blocks = self.consumer_m() / WGMMA_ROWS;
-        let barriers = 2 * self.stages + if ping_pong { CONSUMERS } else { 0 };
+        let per_stage = if self.fills { 3 } else { 2 };
+        let barriers = per_stage * self.stages + if ping_pong { CONSUMERS } else { 0 };
         let first = self.first_sum();
         ProductText {
-            producers: self.producers,
-            boxed_bytes: boxed.iter().map(|&slot| rows(slot) * ROW_BYTES).sum(),
-            filling: u32::from(!boxed.is_empty()) + arrivals,
+            fills: self.fills,
+            boxed_bytes: boxed.iter().map(|&slot| self.boxed_bytes(slot)).sum(),
+            filling: if self.fills { WARPGROUP / 32 } else { 1 },
+            ahead: self.stages - 2,
             maps: (0..boxed.len() as u32).collect(),
             ping_pong,
             promotes: self.promotes,

@@ -62,6 +62,8 @@ static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
         ("mma_one.cuh", include_str!("../../templates/mainloop/mma_one.cuh").trim_end()),
         ("mma_two.cuh", include_str!("../../templates/mainloop/mma_two.cuh").trim_end()),
         ("operand.cuh", include_str!("../../templates/mainloop/operand.cuh").trim_end()),
+        ("filling.cuh", include_str!("../../templates/mainloop/filling.cuh").trim_end()),
+        ("unit.cuh", include_str!("../../templates/mainloop/unit.cuh").trim_end()),
         ("fill_stage.cuh", include_str!("../../templates/mainloop/fill_stage.cuh").trim_end()),
         ("place.cuh", include_str!("../../templates/mainloop/place.cuh").trim_end()),
         ("warp.cuh", include_str!("../../templates/epilogue/warp.cuh").trim_end()),

@@ -29,6 +29,8 @@ pub(super) struct SweepSpeller<'a> {
     pub(super) speller: Speller<'a>,
     /// Variables that hold the coordinates of the axes.
     names: Vec<String>,
+    /// A tensor whose vector is not read where the tensor is, and the pointer from which it is.
+    elsewhere: Option<(TensorId, &'static str)>,
 }
 
 impl<'a> SweepSpeller<'a> {
@@ -41,7 +43,12 @@ impl<'a> SweepSpeller<'a> {
         let sources = accumulations.iter().map(|accumulation| accumulation.source);
         let speller = Speller::new(graph, used, &sweep.program, sources);
         let names = (0..sweep.space.axes.len()).map(|axis| format!("i{axis}")).collect();
-        Self { sweep, speller, names }
+        Self { sweep, speller, names, elsewhere: None }
+    }
+
+    /// Reads the vectors of a tensor through another pointer.
+    pub(super) fn with_vectors_from(self, elsewhere: Option<(TensorId, &'static str)>) -> Self {
+        Self { elsewhere, ..self }
     }
 
     /// Coordinates under names of their own.
@@ -88,7 +95,9 @@ impl<'a> SweepSpeller<'a> {
     /// Offset of the vector's first element, for every tensor that has one.
     pub(super) fn offsets(&self) -> Vec<String> {
         let index = index_type(self.sweep.wide_index);
-        let moved = self.sweep.access.iter().filter(|(_, access)| **access != Access::Parameter);
+        let is_elsewhere = |id: TensorId| self.elsewhere.is_some_and(|(tensor, _)| tensor == id);
+        let moved =
+            self.sweep.access.iter().filter(|(id, access)| **access != Access::Parameter && !is_elsewhere(**id));
         let mut lines: Vec<String> = moved
             .map(|(&id, _)| {
                 let sum = self.dot(|axis| axis.strides[&id]);
@@ -163,10 +172,13 @@ impl<'a> SweepSpeller<'a> {
                 self.speller.used.add(names::storage_section(self.data_type(id)));
                 let name = self.speller.graph.canonical_name(id);
                 let register = names::register_type(Register::of(self.data_type(id)));
-                let pointer = names::pointer(self.speller.graph, id);
+                let from = match self.elsewhere {
+                    Some((tensor, pointer)) if tensor == id => pointer.to_owned(),
+                    _ => format!("{} + {offset}", names::pointer(self.speller.graph, id)),
+                };
                 vec![
                     format!("{register} v_{name}[{}];", self.sweep.vector),
-                    format!("fw_load_vector({pointer} + {offset}, v_{name});"),
+                    format!("fw_load_vector({from}, v_{name});"),
                 ]
             }
             _ => Vec::new(),

@@ -18,7 +18,8 @@ pub(super) struct WarpEpilogueText {
     rows: u32,
     columns: u32,
     chunks: u32,
-    along_n: bool,
+    /// Whether the piece's rows are swizzled, so that `lane_c` is an index whose bits are exchanged.
+    swizzled: bool,
     /// Where the warps' pieces begin, and their bytes.
     staging_at: u32,
     piece_bytes: u32,
@@ -65,7 +66,7 @@ pub(super) fn epilogue(
         rows,
         columns,
         chunks: kernel.tile.n / columns,
-        along_n: kernel.along_n,
+        swizzled,
         staging_at,
         piece_bytes: 4 * lines * pitch,
         lane_c,
@@ -97,8 +98,8 @@ fn cases(kernel: &GemmKernel, put: &str, first_sum: u32) -> Vec<Vec<String>> {
     let swizzled = kernel.multiply.stages_swizzled(kernel.tile, kernel.along_n);
     let fragment = |first: u32, number: u32| {
         let at = match (swizzled, kernel.along_n, number) {
-            (_, _, 0) => "lane_c".to_owned(),
-            (true, ..) => format!("fw_exchanged(lane_c, {})", 8 * number ^ number / 4 * 4),
+            (true, ..) => format!("piece_c + (lane_c ^ {})", 8 * number ^ number / 4 * 4),
+            (false, _, 0) => "lane_c".to_owned(),
             (false, true, _) => format!("lane_c + {}", 8 * number),
             (false, false, _) => format!("lane_c + {}", 8 * number * pitch),
         };

@@ -80,6 +80,9 @@ pub enum Fetch {
     /// The tensor memory accelerator, a box at a time, by this map: `[k, m or n, batch]` or `[m or n, k, batch]`, without
     /// the batch where the operand has none.
     Tma(TensorMap),
+    /// As `Tma`, but what comes is the tensor that the mainloop stage starts from: the stage is evaluated from shared
+    /// memory to shared memory, `sweep.vector` elements at a time.
+    Transformed(TensorMap),
     /// `cp.async` of `sweep.vector` elements at a time: nothing is computed on the way.
     Async,
     /// Vectors through registers, where the mainloop stage is evaluated.
@@ -101,6 +104,33 @@ pub struct Operand {
     pub fetch: Fetch,
     /// Whether neighbouring threads, and vectors, step along k; else along m or n.
     pub along_k: bool,
+}
+
+impl Operand {
+    /// The tensor that comes in boxes.
+    pub fn map(&self) -> Option<TensorMap> {
+        match self.fetch {
+            Fetch::Tma(map) | Fetch::Transformed(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// Tensors read through pointers.
+    fn loads(&self) -> impl Iterator<Item = TensorId> {
+        let boxed = self.map().map(|map| map.tensor);
+        self.sweep.program.reads().filter(move |&id| Some(id) != boxed)
+    }
+
+    /// Bytes of a stage in which boxes wait for their transformation: none where it is done in place.
+    pub fn raw_bytes(&self, rows: u32, element_bytes: u32) -> u32 {
+        match self.fetch {
+            Fetch::Transformed(map) if map.element.bytes() != element_bytes => {
+                let lines = if self.along_k { rows } else { rows / map.box_dims[0] * map.box_dims[1] };
+                (lines * map.box_dims[0] * map.element.bytes()).next_multiple_of(SWIZZLE_PERIOD)
+            }
+            _ => 0,
+        }
+    }
 }
 
 /// Tile of a block.
@@ -178,13 +208,12 @@ pub enum Multiply {
         /// Sets of fragments in registers: with two, one is loaded while the other is multiplied.
         fragments: u32,
     },
-    /// `wgmma`: some warpgroups bring tiles to shared memory, two multiply. Blocks stay and walk the tiles of C.
+    /// `wgmma`: one warpgroup brings tiles to shared memory, two multiply. Blocks stay and walk the tiles of C.
     Wgmma {
         /// Operand type.
         operand: MmaType,
-        /// Warpgroups that bring tiles: one where the tensor memory accelerator does it, two that take steps of k in
-        /// turns where an operand goes through registers.
-        producers: u32,
+        /// Whether the threads of the first warpgroup compute some operand, so that not one of them alone asks for boxes.
+        fills: bool,
         /// How the two share tiles.
         schedule: Schedule,
         /// Tiles of A and B in shared memory.
@@ -213,6 +242,9 @@ pub const CONSUMERS: u32 = 2;
 /// Columns of a staged part whose rows are swizzled: whole lines of 16-bit results.
 const SWIZZLED_COLUMNS: u32 = 64;
 
+/// What boxes start at a multiple of, in bytes: eight lines of 128.
+const SWIZZLE_PERIOD: u32 = 1024;
+
 /// Rows of one `wgmma`.
 pub const WGMMA_ROWS: u32 = 64;
 
@@ -222,7 +254,7 @@ impl Multiply {
         match *self {
             Self::Fma { thread_m, thread_n, .. } => (tile.m / thread_m) * (tile.n / thread_n),
             Self::Mma { warp_m, warp_n, .. } => (tile.m / warp_m) * (tile.n / warp_n) * 32,
-            Self::Wgmma { producers, .. } => (producers + CONSUMERS) * WARPGROUP,
+            Self::Wgmma { .. } => (1 + CONSUMERS) * WARPGROUP,
         }
     }
 
@@ -360,18 +392,13 @@ impl GemmKernel {
 
     /// Tensors read through pointers, in the order of [`Self::sweeps`].
     pub fn loads(&self) -> impl Iterator<Item = TensorId> {
-        let by_pointer = |operand: &&Operand| !matches!(operand.fetch, Fetch::Tma(_));
-        let operands = [&self.a, &self.b].into_iter().filter(by_pointer).map(|operand| &operand.sweep);
-        let epilogue = self.epilogue_sweep();
-        operands.chain(epilogue).flat_map(|sweep| sweep.program.reads())
+        let operands = [&self.a, &self.b].into_iter().flat_map(Operand::loads);
+        operands.chain(self.epilogue_sweep().into_iter().flat_map(|sweep| sweep.program.reads()))
     }
 
     /// Tensor maps of the operands that have one.
     pub fn maps(&self) -> impl Iterator<Item = TensorMap> {
-        [self.a.fetch, self.b.fetch].into_iter().filter_map(|fetch| match fetch {
-            Fetch::Tma(map) => Some(map),
-            _ => None,
-        })
+        [&self.a, &self.b].into_iter().filter_map(Operand::map)
     }
 
     /// Tensors stored at each point of C.

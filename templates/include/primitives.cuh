@@ -225,11 +225,6 @@ FW_INLINE void fw_put_columns(T* at) {
 FW_INLINE unsigned fw_staged(unsigned row, unsigned column) {
   return (column / 4 ^ (row & 7) ^ column >> 5) * 4 + column % 4;
 }
-// A place with some of its 64 elements' index bits inverted; rows start at multiples of 256 bytes.
-template <typename T>
-FW_INLINE T* fw_exchanged(T* at, unsigned elements) {
-  return reinterpret_cast<T*>(reinterpret_cast<unsigned long long>(at) ^ elements * sizeof(T));
-}
 
 //@ fw_load_staged: FW_INLINE fw_staged
 template <typename T, int N>

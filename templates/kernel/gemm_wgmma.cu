@@ -9,8 +9,11 @@ ${ function }$(${ parameters }$) {
   FW_ACCUMULATORS_${ accumulator }$(${ wgmma.accumulators }$);
   const unsigned shared = fw_shared_address(shared_bytes);
   const unsigned full = shared + ${ wgmma.barriers_at }$, empty = full + ${ 8 * wgmma.stages }$;  // an mbarrier each for a stage
+<%- if wgmma.fills %>
+  const unsigned raw = empty + ${ 8 * wgmma.stages }$;  // another for the boxes of a stage
+<%- endif %>
 <%- if wgmma.ping_pong %>
-  const unsigned turn = empty + ${ 8 * wgmma.stages }$;  // and one for each consumer
+  const unsigned turn = <% if wgmma.fills %>raw<% else %>empty<% endif %> + ${ 8 * wgmma.stages }$;  // and one for each consumer
 <%- endif %>
   const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   if (threadIdx.x == 0) {
@@ -20,6 +23,9 @@ ${ function }$(${ parameters }$) {
 #pragma unroll 1
     for (unsigned stage = 0; stage < ${ wgmma.stages }$; ++stage) {
       fw_mbarrier_init(full + 8 * stage, ${ wgmma.filling }$);
+<%- if wgmma.fills %>
+      fw_mbarrier_init(raw + 8 * stage, 1);
+<%- endif %>
       fw_mbarrier_init(empty + 8 * stage, ${ wgmma.releasing }$);  // warps that multiply what is in it
     }
 <%- if wgmma.ping_pong %>
@@ -30,78 +36,45 @@ ${ function }$(${ parameters }$) {
   }
   __syncthreads();
 
-<%- if wgmma.producers == 1 %>
+
   if (warp < 4) {
-    // one thread asks for the tiles of A and B, ${ wgmma.stages }$ ahead
     fw_decrease_registers<${ wgmma.producer_registers }$>();
+<%- if wgmma.fills %>
+<% include "filling.cuh" %>
+<%- else %>
+    // one thread asks for the tiles of A and B, up to ${ wgmma.stages }$ ahead
     if (warp == 0 && fw_elect()) {
       unsigned stage = 0, parity = 1;
-<%- else %>
-  if (warp < ${ 4 * wgmma.producers }$) {
-    // two warpgroups bring the tiles of A and B, up to ${ wgmma.stages }$ ahead, and take steps of k in turns
-    fw_decrease_registers<${ wgmma.producer_registers }$>();
-    {
-      const unsigned thread = threadIdx.x % 128;
-      unsigned stage = 0, parity = 1, others = warp / 4;  // the first step is the first warpgroup's
-<%- endif %>
 #pragma unroll 1
       for (unsigned unit = blockIdx.x; unit < ${ units }$u; unit += gridDim.x) {
-<%- if splits > 1 %>
-        const unsigned split = unit / ${ tiles }$u, number = unit % ${ tiles }$u;
-        const int first = split * ${ tile.steps_per_split }$, steps = min(${ tile.steps_per_split }$, ${ tile.steps }$ - first);
-<%- else %>
-        const unsigned number = unit;
-        constexpr int first = 0, steps = ${ tile.steps }$;
-<%- endif %>
+<% include "unit.cuh" %>
 <% include "block.cuh" %>
-<%- for operand in operands %>
-<% include "operand.cuh" %>
-<% include "fill_stage.cuh" %>
-<%- endfor %>
 #pragma unroll 1
         for (int step = 0; step < steps; ++step) {
-<%- if wgmma.producers > 1 %>
-          others ^= 1;
-          if (others) {
-<%- endif %>
           fw_mbarrier_wait(empty + 8 * stage, parity);
+          fw_mbarrier_expect(full + 8 * stage, ${ wgmma.boxed_bytes }$);
           const unsigned tile = shared + stage * ${ tile.stage_bytes }$;
           const int k0 = (first + step) * ${ tile.k }$;
-<%- if wgmma.boxed_bytes > 0 %>
-<%- if wgmma.producers > 1 %>
-          if (warp % 4 == 0 && fw_elect()) {
-<%- endif %>
-          fw_mbarrier_expect(full + 8 * stage, ${ wgmma.boxed_bytes }$);
 <%- for side in sides %>
-<%- if side.loads %>
           // ${ side.title }$
 <%- for line in side.loads %>
           ${ line }$
 <%- endfor %>
-<%- endif %>
 <%- endfor %>
-<%- if wgmma.producers > 1 %>
-          }
-<%- endif %>
-<%- endif %>
-<%- if wgmma.producers > 1 %>
-<%- for operand in operands %>
-          fill_${ operand.name }$(tile, k0);
-<%- endfor %>
-          fw_fence_async();
-          __syncwarp();
-          if (thread % 32 == 0) fw_mbarrier_arrive(full + 8 * stage);
-          }
-<%- endif %>
           if (++stage == ${ wgmma.stages }$) stage = 0, parity ^= 1;
         }
       }
     }
+<%- endif %>
   } else {
     fw_increase_registers<${ wgmma.consumer_registers }$>();
-    const unsigned consumer = warp / 4 - ${ wgmma.producers }$;
-    ${ accumulator }$* const piece_c = reinterpret_cast<${ accumulator }$*>(shared_bytes + ${ epilogue.staging_at }$ + (warp - ${ 4 * wgmma.producers }$) * ${ epilogue.piece_bytes }$);  // of ${ epilogue.rows }$ rows, ${ epilogue.columns }$ columns
+    const unsigned consumer = warp / 4 - 1;
+    ${ accumulator }$* const piece_c = reinterpret_cast<${ accumulator }$*>(shared_bytes + ${ epilogue.staging_at }$ + (warp - 4) * ${ epilogue.piece_bytes }$);  // of ${ epilogue.rows }$ rows, ${ epilogue.columns }$ columns
+<%- if epilogue.swizzled %>
+    const unsigned lane_c = ${ epilogue.lane_c }$;
+<%- else %>
     ${ accumulator }$* const lane_c = piece_c + ${ epilogue.lane_c }$;
+<%- endif %>
 <%- if wgmma.ping_pong %>
 <%- if splits > 1 %>
     const auto steps_of = [&](unsigned unit) { return min(${ tile.steps_per_split }$u, ${ tile.steps }$u - unit / ${ tiles }$u * ${ tile.steps_per_split }$u); };
@@ -117,13 +90,7 @@ ${ function }$(${ parameters }$) {
 #pragma unroll 1
     for (unsigned unit = blockIdx.x; unit < ${ units }$u; unit += gridDim.x) {
 <%- endif %>
-<%- if splits > 1 %>
-      const unsigned split = unit / ${ tiles }$u, number = unit % ${ tiles }$u;
-      const int steps = min(${ tile.steps_per_split }$, ${ tile.steps }$ - int(split) * ${ tile.steps_per_split }$);
-<%- else %>
-      const unsigned number = unit;
-      constexpr int steps = ${ tile.steps }$;
-<%- endif %>
+<% include "unit.cuh" %>
 <% include "block.cuh" %>
 <%- if wgmma.ping_pong %>
       fw_mbarrier_wait(turn + 8 * consumer, turn_parity);
@@ -136,6 +103,9 @@ ${ function }$(${ parameters }$) {
 #pragma unroll 1
       for (int step = 0; step < steps; ++step) {
         fw_mbarrier_wait(full + 8 * stage, parity);
+<%- if wgmma.fills and wgmma.boxed_bytes > 0 %>
+        fw_mbarrier_wait(raw + 8 * stage, parity);  // has been so: what came in boxes is seen from here on
+<%- endif %>
         const unsigned tile = shared + stage * ${ tile.stage_bytes }$;
         const unsigned long long a = ${ sides[0].descriptor }$;
         const unsigned long long b = ${ sides[1].descriptor }$;

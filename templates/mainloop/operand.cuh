@@ -26,9 +26,13 @@
     ${ line }$
 <%- endfor %>
 <%- if operand.vector > 1 %>
-    ${ operand.result }$ out = {};
+<%- if operand.pack %>
+    float out[${ operand.vector }$];
+<%- else %>
+    ${ operand.result }$ out;
+<%- endif %>
 <%- if operand.inside != "true" %>
-    if (!(${ operand.inside }$)) return out;
+    if (!(${ operand.inside }$)) return {};
 <%- endif %>
 <%- for line in operand.before %>
     ${ line }$
@@ -38,9 +42,9 @@
 <%- for line in operand.body %>
       ${ line }$
 <%- endfor %>
-      out.at[e] = ${ operand.value }$;
+      out<% if not operand.pack %>.at<% endif %>[e] = ${ operand.value }$;
     }
-    return out;
+    return <% if operand.pack %>${ operand.pack }$(out)<% else %>out<% endif %>;
 <%- else %>
 <%- if operand.inside != "true" %>
     if (!(${ operand.inside }$)) return ${ operand.zero }$;

@@ -8,8 +8,7 @@ use super::sweep::{Width, over};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{DataType, FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Accumulation, Accumulators, Axis, Digit, Epilogue, GemmTile, IterationSpace, PartialReduction,
-    StageProgram,
+    Accumulation, Accumulators, Axis, Digit, Epilogue, GemmTile, IterationSpace, PartialReduction, StageProgram,
 };
 
 /// Packed booleans are stored a byte at a time.

@@ -32,6 +32,8 @@ pub(in crate::engine) struct GemmChoice {
     pub(in crate::engine) splits: u32,
     /// Whether the transposed product is computed, with A and B exchanged.
     pub(in crate::engine) transposed: bool,
+    /// Bytes of a stage beyond the tiles of A and B, for what is transformed on its way.
+    pub(in crate::engine) raw_bytes: u32,
 }
 
 impl GemmChoice {
@@ -49,7 +51,7 @@ impl GemmChoice {
         match self.multiply {
             Multiply::Wgmma { stages, .. } => {
                 let warps = CONSUMERS * WARPGROUP / 32;
-                mainloop + warps * self.staged_bytes(along_n) + BARRIER_BYTES * (2 * stages + CONSUMERS)
+                mainloop + warps * self.staged_bytes(along_n) + BARRIER_BYTES * (3 * stages + CONSUMERS)
             }
             _ => mainloop.max(self.staged_bytes(along_n) * reduced_values.max(1) as u32 + TOTALS_BYTES),
         }
@@ -61,7 +63,7 @@ impl GemmChoice {
         match self.multiply {
             Multiply::Fma { .. } => 4 * k * (m + 1 + n + 1),
             Multiply::Mma { operand, stages, .. } | Multiply::Wgmma { operand, stages, .. } => {
-                stages * (m + n) * k * operand.bytes()
+                stages * ((m + n) * k * operand.bytes() + self.raw_bytes)
             }
         }
     }

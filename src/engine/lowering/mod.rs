@@ -13,6 +13,6 @@ mod tensor_map;
 
 pub(super) use accept::{RELAXED, RELAXED_WITH_CORE, is_lowered};
 pub(super) use gemm::{GemmChoice, combination_cost, lower as lower_gemm};
-pub(super) use operand::{fetches, operands_in_registers, why_not_boxed};
+pub(super) use operand::{fetches, operands_in_registers, raw_bytes, why_not_boxed};
 pub(super) use pass::{candidates as pass_candidates, lower as lower_passes};
 pub(super) use problem::Problem;

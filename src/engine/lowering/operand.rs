@@ -2,11 +2,11 @@
 
 use super::problem::Problem;
 use super::sweep::{Width, elements, is_vectorizable, over};
-use super::tensor_map::tensor_map;
+use super::tensor_map::{raw_map, tensor_map};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Axis, Coordinate, Fetch, GemmTile, IterationSpace, MmaType, Multiply, Operand, StageProgram, Value, step,
+    Access, Axis, Coordinate, Fetch, GemmTile, IterationSpace, MmaType, Multiply, Operand, StageProgram, Value, step,
 };
 
 /// Bytes of one access.
@@ -27,8 +27,18 @@ pub(super) fn operand(fusion: &Fusion, problem: &Problem, slot: usize, multiply:
 
 /// How each operand of a product comes to shared memory.
 pub(in crate::engine) fn fetches(fusion: &Fusion, problem: &Problem, multiply: &Multiply) -> [Fetch; 2] {
-    let tile = GemmTile { m: 64, n: 64, k: 64 };
-    [0, 1].map(|slot| operand(fusion, problem, slot, multiply, tile).fetch)
+    let k = match multiply {
+        Multiply::Wgmma { operand, .. } => 128 / operand.bytes(),
+        _ => 64,
+    };
+    [0, 1].map(|slot| operand(fusion, problem, slot, multiply, GemmTile { m: 64, n: 64, k }).fetch)
+}
+
+/// Bytes of a stage for what is transformed on its way to the tiles of A and B.
+pub(in crate::engine) fn raw_bytes(fusion: &Fusion, problem: &Problem, multiply: &Multiply, tile: GemmTile) -> u32 {
+    let Multiply::Wgmma { operand: mma, .. } = *multiply else { return 0 };
+    let rows = [tile.m, tile.n];
+    [0, 1].map(|slot| operand(fusion, problem, slot, multiply, tile).raw_bytes(rows[slot], mma.bytes())).iter().sum()
 }
 
 /// Why the tensor memory accelerator does not bring operand `slot` of a product to shared memory as it is; `None` if it
@@ -86,7 +96,10 @@ impl Planner<'_> {
             };
             let vectors = self.vector_axis().and_then(|axis| self.vectors(axis, operand, fetch));
             if let Some(planned) = vectors {
-                return planned;
+                return match multiply {
+                    Multiply::Wgmma { .. } => self.transformed(planned, operand, tile),
+                    _ => planned,
+                };
             }
         }
         let last = self.contiguous_axis();
@@ -104,6 +117,19 @@ impl Planner<'_> {
         let (space, coordinates) = self.space(None);
         let along_k = self.contiguous_axis().is_none_or(|axis| self.runs_along_k(axis));
         Some(self.operand(space, coordinates, Fetch::Tma(map), 1, along_k))
+    }
+
+    /// Lets the one large tensor of the stage come in boxes, if it can.
+    fn transformed(&self, planned: Operand, operand: MmaType, tile: GemmTile) -> Operand {
+        let stream = match self.streams()[..] {
+            [stream] if planned.sweep.access.get(&stream) == Some(&Access::Vector) => stream,
+            _ => return planned,
+        };
+        let has_operand_dims = self.graph.tensor(stream).dim == self.graph.tensor(self.tensor).dim;
+        match raw_map(self.graph, self.problem, self.slot, stream, operand, tile) {
+            Some(map) if has_operand_dims => Operand { fetch: Fetch::Transformed(map), ..planned },
+            _ => planned,
+        }
     }
 
     fn operand(

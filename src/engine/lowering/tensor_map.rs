@@ -25,8 +25,40 @@ pub(super) fn tensor_map(
     operand: MmaType,
     tile: GemmTile,
 ) -> Result<TensorMap, String> {
+    let element = element(graph.tensor(id).data_type, operand)?;
+    boxes(graph, problem, slot, id, element, tile)
+}
+
+/// The map of the tensor that a mainloop stage starts from, if a row of the operand's tile is at most a line of it.
+pub(super) fn raw_map(
+    graph: &FinalizedGraph,
+    problem: &Problem,
+    slot: usize,
+    id: TensorId,
+    operand: MmaType,
+    tile: GemmTile,
+) -> Option<TensorMap> {
+    let element = match graph.tensor(id).data_type {
+        DataType::Int8 | DataType::UInt8 | DataType::Fp8E4M3 | DataType::Fp8E5M2 => MapElement::Byte,
+        DataType::Half => MapElement::Half,
+        DataType::BFloat16 => MapElement::BFloat16,
+        DataType::Float => MapElement::Float,
+        _ => return None,
+    };
+    let fits = element.bytes() <= operand.bytes();
+    boxes(graph, problem, slot, id, element, tile).ok().filter(|_| fits)
+}
+
+/// Boxes of a tile's rows by the tile's k, or by 64 elements of m or n.
+fn boxes(
+    graph: &FinalizedGraph,
+    problem: &Problem,
+    slot: usize,
+    id: TensorId,
+    element: MapElement,
+    tile: GemmTile,
+) -> Result<TensorMap, String> {
     let tensor = graph.tensor(id);
-    let element = element(tensor.data_type, operand)?;
     let bytes = i64::from(element.bytes());
     if tensor.alignment % UNIT != 0 {
         return Err(format!("pointers are multiples of {} bytes; required: {UNIT}", tensor.alignment));
@@ -36,15 +68,16 @@ pub(super) fn tensor_map(
     if !k_major && !is_contiguous(tensor, outer) {
         return Err(format!("no axis of strides {:?} is contiguous", tensor.stride));
     }
-    if !k_major && bytes != 2 {
+    if !k_major && tile.k * 2 != ROW_BYTES {
         return Err("8-bit and TF32 operands of wgmma have k contiguous".to_owned());
     }
     let rows = if slot == 0 { tile.m } else { tile.n };
-    let row_bytes = if k_major { ROW_BYTES } else { ROW_BYTES.min(rows * element.bytes()) };
+    let row_elements = if k_major { tile.k } else { rows.min(ROW_BYTES / 2) };
+    let row_bytes = row_elements * element.bytes();
     let (order, boxed) = if k_major {
         ([k, outer, batch], [tile.k, rows.min(BOX_ROWS)])
     } else {
-        ([outer, k, batch], [row_bytes / element.bytes(), tile.k])
+        ([outer, k, batch], [row_elements, tile.k])
     };
     let rank = if tensor.dim[batch] > 1 { 3 } else { 2 };
     let mut map = TensorMap {

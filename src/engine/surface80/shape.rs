@@ -106,7 +106,7 @@ impl Shape {
     fn choice(&self, operand: MmaType, splits: u32) -> GemmChoice {
         let Self { warp_m, warp_n, stages, fragments, .. } = *self;
         let multiply = Multiply::Mma { operand, warp_m, warp_n, stages, fragments };
-        GemmChoice { tile: self.tile(operand), multiply, splits, transposed: false }
+        GemmChoice { tile: self.tile(operand), multiply, splits, transposed: false, raw_bytes: 0 }
     }
 }
 
@@ -138,7 +138,7 @@ pub(super) fn choice(config: &EngineConfig, operand: MmaType) -> GemmChoice {
     };
     let tile =
         GemmTile { m: knob(Knob::TileM, 64), n: knob(Knob::TileN, 64), k: knob(Knob::TileK, 128 / operand.bytes()) };
-    GemmChoice { tile, multiply, splits: knob(Knob::SplitK, 1), transposed: false }
+    GemmChoice { tile, multiply, splits: knob(Knob::SplitK, 1), transposed: false, raw_bytes: 0 }
 }
 
 fn blocks(shape: &Shape, operand: MmaType, extents: [i64; 4]) -> i64 {

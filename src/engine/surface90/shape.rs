@@ -2,7 +2,7 @@
 
 use super::NAME;
 use crate::device::Device;
-use crate::engine::lowering::{GemmChoice, Problem, fetches};
+use crate::engine::lowering::{GemmChoice, Problem, fetches, raw_bytes};
 use crate::engine::{EngineConfig, Knob};
 use crate::fusion::Fusion;
 use crate::graph::DataType;
@@ -31,8 +31,11 @@ const fn cooperative(m: u32, n: u32) -> Shape {
 const SHAPES: &[Shape] = &[
     cooperative(128, 256),
     cooperative(256, 128),
+    cooperative(128, 224),
     ping_pong(128, 192),
     cooperative(128, 192),
+    ping_pong(128, 160),
+    cooperative(128, 160),
     ping_pong(128, 128),
     ping_pong(64, 256),
     cooperative(128, 128),
@@ -48,9 +51,13 @@ const SHAPES: &[Shape] = &[
 /// Most stages: more do not hide more.
 const MOST_STAGES: u32 = 12;
 
-/// Accumulators of a thread at most, of 240 registers with one producing warpgroup and of 200 with two: the epilogue needs
+/// Accumulators of a thread at most, of 240 registers, and of 208 where the first warpgroup computes: the epilogue needs
 /// what is left.
 const ACCUMULATORS: [u32; 2] = [192, 128];
+
+/// Rows of C up to which the transposed product is worth a try, in narrow tiles; where an operand is computed on its way
+/// it always is: which of the two is computed less often depends on the tile.
+const FEW_ROWS: i64 = 64;
 
 /// Steps along k that a split does at least.
 const STEPS_PER_SPLIT: i64 = 8;
@@ -62,15 +69,9 @@ pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> 
         let problem = if transposed { Problem::transposed(fusion) } else { Problem::of(fusion) };
         let Some(problem) = problem else { continue };
         let extents = problem.space.extents();
-        for shape in SHAPES.iter().filter(|shape| shape.suits(extents, transposed)) {
-            let candidate = Candidate {
-                shape: *shape,
-                operand,
-                extents,
-                promotes: promotes(fusion, operand),
-                producers: producers(fusion, operand),
-                transposed,
-            };
+        let worth = !transposed || extents[2] <= FEW_ROWS || fills(fusion, operand);
+        for shape in SHAPES.iter().filter(|shape| worth && shape.suits(extents)) {
+            let candidate = Candidate::new(fusion, &problem, *shape, operand);
             let Some(stages) = candidate.fitting_stages(device) else { continue };
             for splits in candidate.splits(device) {
                 configs.push((candidate.cycles(splits, device), candidate.config(stages, splits)));
@@ -83,14 +84,14 @@ pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> 
 /// How the engine multiplies; which tiles, and how many, is left open.
 pub(super) fn multiply(fusion: &Fusion, operand: MmaType) -> Multiply {
     let promotes = promotes(fusion, operand);
-    Multiply::Wgmma { operand, producers: 1, schedule: Schedule::Cooperative, stages: 1, promotes }
+    Multiply::Wgmma { operand, fills: false, schedule: Schedule::Cooperative, stages: 1, promotes }
 }
 
-/// Two warpgroups bring tiles if some operand goes through registers.
-fn producers(fusion: &Fusion, operand: MmaType) -> u32 {
+/// Whether some operand is not multiplied as it is stored.
+fn fills(fusion: &Fusion, operand: MmaType) -> bool {
     let problem = Problem::of(fusion).expect("the fusion has a core");
     let fetched = fetches(fusion, &problem, &multiply(fusion, operand));
-    if fetched.iter().all(|fetch| matches!(fetch, Fetch::Tma(_))) { 1 } else { 2 }
+    fetched.iter().any(|fetch| !matches!(fetch, Fetch::Tma(_)))
 }
 
 /// Sums of FP8 products are added up outside the tensor core unless the graph asks for speed.
@@ -100,12 +101,11 @@ fn promotes(fusion: &Fusion, operand: MmaType) -> bool {
 }
 
 impl Shape {
-    /// Tiles much larger than the problem only waste; few rows take the transposed product with narrow tiles.
-    fn suits(&self, [_, m, n, _]: [i64; 4], transposed: bool) -> bool {
+    /// Tiles much larger than the problem only waste.
+    fn suits(&self, [_, m, n, _]: [i64; 4]) -> bool {
         let narrow = n <= i64::from(self.n) / 2 && self.n > 16;
         let low = m <= i64::from(self.m) / 2 && self.m > 128;
-        let worth = !transposed || n <= 64;
-        worth && !narrow && !low
+        !narrow && !low
     }
 }
 
@@ -115,16 +115,38 @@ struct Candidate {
     operand: MmaType,
     extents: [i64; 4],
     promotes: bool,
-    producers: u32,
+    fills: bool,
     transposed: bool,
+    raw_bytes: u32,
+    /// Rows of a tile of A and of Bᵀ that are computed on their way.
+    computed_rows: u32,
 }
 
 impl Candidate {
+    fn new(fusion: &Fusion, problem: &Problem, shape: Shape, operand: MmaType) -> Self {
+        let mut candidate = Self {
+            shape,
+            operand,
+            extents: problem.space.extents(),
+            promotes: promotes(fusion, operand),
+            fills: fills(fusion, operand),
+            transposed: problem.transposed,
+            raw_bytes: 0,
+            computed_rows: 0,
+        };
+        let GemmChoice { multiply, tile, .. } = candidate.choice(1, 1);
+        candidate.raw_bytes = raw_bytes(fusion, problem, &multiply, tile);
+        let fetched = fetches(fusion, problem, &multiply).into_iter().zip([tile.m, tile.n]);
+        let computed = fetched.filter(|(fetch, _)| !matches!(fetch, Fetch::Tma(_)));
+        candidate.computed_rows = computed.map(|(_, rows)| rows).sum();
+        candidate
+    }
+
     fn choice(&self, stages: u32, splits: u32) -> GemmChoice {
-        let Self { shape, operand, promotes, producers, transposed, .. } = *self;
-        let multiply = Multiply::Wgmma { operand, producers, schedule: shape.schedule, stages, promotes };
+        let Self { shape, operand, promotes, fills, transposed, .. } = *self;
+        let multiply = Multiply::Wgmma { operand, fills, schedule: shape.schedule, stages, promotes };
         let tile = GemmTile { m: shape.m, n: shape.n, k: ROW_BYTES / operand.bytes() };
-        GemmChoice { tile, multiply, splits, transposed }
+        GemmChoice { tile, multiply, splits, transposed, raw_bytes: self.raw_bytes }
     }
 
     /// As many stages as fit, at least three; none where the accumulators do not fit.
@@ -132,7 +154,7 @@ impl Candidate {
         let choice = self.choice(1, 1);
         let accumulators = choice.multiply.consumer_rows(choice.tile) / 64 * self.shape.n / 2;
         let copies = if self.promotes { 2 } else { 1 };
-        if accumulators * copies > ACCUMULATORS[self.producers as usize - 1] {
+        if accumulators * copies > ACCUMULATORS[usize::from(self.fills)] {
             return None;
         }
         let fits = |stages: &u32| {
@@ -178,12 +200,13 @@ impl Candidate {
         let promotion = if self.promotes { 1.03 } else { 1.0 };
         let rate = 8192.0 / bytes;
         let mma = m * n * depth * 2.0 / rate * promotion;
+        let computed = f64::from(self.computed_rows) * depth * COMPUTED_ELEMENT;
         let shared = depth * bytes * (m / 64.0) * (64.0 + n) / 128.0;
         let l2_rate = if n >= 128.0 { 8000.0 } else { 6000.0 };
         let l2 = depth * bytes * (m + n) * sms.min(units) / l2_rate;
         let moved = batch * (rows * k + k * columns) * bytes + batch * rows * columns * 2.0;
         let memory = moved / (device.bytes_per_second / CLOCK);
-        let tile = mma.max(shared).max(l2);
+        let tile = mma.max(shared).max(l2).max(computed);
         let epilogue = match schedule {
             Schedule::Cooperative => waves * m * n / 6.0,
             Schedule::PingPong => (m * n / 3.0 - tile).max(0.0) * waves + m * n / 3.0,
@@ -221,6 +244,9 @@ const CLOCK: f64 = 1.6e9;
 /// Clocks from a block's start to its first full stage.
 const FILL: f64 = 2400.0;
 
+/// Clocks of a multiprocessor for an element that is computed on its way to shared memory: about eight instructions.
+const COMPUTED_ELEMENT: f64 = 0.07;
+
 /// A second launch.
 const LAUNCH_SECONDS: f64 = 3e-6;
 
@@ -228,13 +254,8 @@ const LAUNCH_SECONDS: f64 = 3e-6;
 pub(super) fn choice(config: &EngineConfig, fusion: &Fusion, operand: MmaType) -> GemmChoice {
     let knob = |knob, default| config.knob(knob, default);
     let schedule = if knob(Knob::Schedule, 0) == 1 { Schedule::PingPong } else { Schedule::Cooperative };
-    let candidate = Candidate {
-        shape: Shape { m: knob(Knob::TileM, 128), n: knob(Knob::TileN, 16), schedule },
-        operand,
-        extents: [1; 4],
-        promotes: promotes(fusion, operand),
-        producers: producers(fusion, operand),
-        transposed: knob(Knob::SwapAb, 0) == 1,
-    };
+    let shape = Shape { m: knob(Knob::TileM, 128), n: knob(Knob::TileN, 16), schedule };
+    let problem = if knob(Knob::SwapAb, 0) == 1 { Problem::transposed(fusion) } else { Problem::of(fusion) };
+    let candidate = Candidate::new(fusion, &problem.expect("the fusion has a matmul"), shape, operand);
     candidate.choice(knob(Knob::Stages, 3), knob(Knob::SplitK, 1))
 }
