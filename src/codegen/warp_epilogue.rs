@@ -98,7 +98,7 @@ fn cases(kernel: &GemmKernel, put: &str, first_sum: u32) -> Vec<Vec<String>> {
     let swizzled = kernel.multiply.stages_swizzled(kernel.tile, kernel.along_n);
     let fragment = |first: u32, number: u32| {
         let at = match (swizzled, kernel.along_n, number) {
-            (true, ..) => format!("piece_c + (lane_c ^ {})", 8 * number ^ number / 4 * 4),
+            (true, ..) => format!("piece_c + (lane_c ^ {})", (8 * number) ^ (number / 4 * 4)),
             (false, _, 0) => "lane_c".to_owned(),
             (false, true, _) => format!("lane_c + {}", 8 * number),
             (false, false, _) => format!("lane_c + {}", 8 * number * pitch),

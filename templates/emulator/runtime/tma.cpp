@@ -152,12 +152,14 @@ void read_boxes(StoreGroup& group) {
   group.is_read = true;
 }
 
+// Rows end at a multiple of 16 bytes, not at the tensor's last element: so an H200 stores them.
 void write_boxes(StoreGroup& group) {
   for (const BoxStore& store : group.stores) {
     const unsigned bytes = row_bytes(store.map), count = rows(store.map);
     for (unsigned row = 0; row < count; ++row) {
       const RowPart part = part_of_row(store.map, store.at, row);
-      if (part.global) std::memcpy(part.global, &store.content[row * bytes + part.begin], part.end - part.begin);
+      const unsigned end = std::min((part.end + CHUNK - 1) / CHUNK * CHUNK, bytes);
+      if (part.global) std::memcpy(part.global, &store.content[row * bytes + part.begin], end - part.begin);
     }
   }
   group.is_written = true;

@@ -1,4 +1,5 @@
-//! Boxes of TMA: loads whose every byte in shared memory is known, and stores that leave the elements outside alone.
+//! Boxes of TMA: loads whose every byte in shared memory is known, and stores that leave alone what is outside, but for
+//! the rest of 16 bytes at the end of a row.
 
 use fusewright::graph::DataType;
 use fusewright::host_tensor::HostTensor;
@@ -143,10 +144,10 @@ impl Boxes {
         self.element.bytes() as usize
     }
 
-    /// Elements from the tensor's first to its last.
+    /// Elements from the tensor's first to the last that a store touches.
     fn elements(&self) -> usize {
         let last = self.dims[1..].iter().zip(self.pitches).map(|(dim, pitch)| (dim - 1) * pitch);
-        (self.dims[0] + last.sum::<u64>()) as usize
+        (self.stored_row() + last.sum::<u64>()) as usize
     }
 
     fn box_elements(&self) -> usize {
@@ -157,13 +158,13 @@ impl Boxes {
         self.box_elements() * self.element_bytes()
     }
 
-    /// Offset in the tensor of element `i` of a box; none outside.
-    fn offset(&self, at: &[i32], mut i: usize) -> Option<usize> {
+    /// Offset in the tensor of element `i` of a box; none outside, where rows have `row` elements.
+    fn offset(&self, at: &[i32], row: u64, mut i: usize) -> Option<usize> {
         let mut offset = 0;
         for (axis, (&extent, &first)) in self.box_dims.iter().zip(at).enumerate() {
             let index = i64::from(first) + (i % extent as usize) as i64;
             i /= extent as usize;
-            let index = u64::try_from(index).ok().filter(|&index| index < self.dims[axis])?;
+            let index = u64::try_from(index).ok().filter(|&index| index < if axis == 0 { row } else { self.dims[axis] })?;
             offset += index * if axis == 0 { 1 } else { self.pitches[axis - 1] };
         }
         Some(offset as usize)
@@ -238,7 +239,7 @@ load_boxes(const __grid_constant__ fw_tensor_map map, int* __restrict__ y) {{
         for (at, content) in self.at.iter().zip(expected.chunks_mut(bytes)) {
             for i in 0..self.box_elements() {
                 let size = self.element_bytes();
-                let element = self.offset(at, i).map_or(vec![0; size], |offset| x[offset * size..][..size].to_vec());
+                let element = self.offset(at, self.dims[0], i).map_or(vec![0; size], |offset| x[offset * size..][..size].to_vec());
                 content[self.place(i)..][..size].copy_from_slice(&self.loaded(&element));
             }
         }
@@ -261,6 +262,13 @@ load_boxes(const __grid_constant__ fw_tensor_map map, int* __restrict__ y) {{
     /// Places without a coordinate below zero: an H200 takes such a store for an illegal instruction.
     fn stored_places(&self) -> Vec<&[i32]> {
         self.at.iter().copied().filter(|at| at.iter().all(|&coordinate| coordinate >= 0)).collect()
+    }
+
+    /// Elements up to which an H200 stores a row: whole units of 16 bytes, the last beyond the tensor's extent.
+    fn stored_row(&self) -> u64 {
+        const UNIT: u64 = 16;
+        let size = self.element_bytes() as u64;
+        (self.dims[0] * size).next_multiple_of(UNIT) / size
     }
 
     /// Fills shared memory, and stores every box.
@@ -289,7 +297,7 @@ store_boxes(const int* __restrict__ x, const __grid_constant__ fw_tensor_map map
         let mut expected = vec![0xff; carrier.c_bytes()?];
         for (at, content) in places.iter().zip(x.chunks(bytes)) {
             for i in 0..self.box_elements() {
-                if let Some(offset) = self.offset(at, i) {
+                if let Some(offset) = self.offset(at, self.stored_row(), i) {
                     expected[offset * size..][..size].copy_from_slice(&content[self.place(i)..][..size]);
                 }
             }
