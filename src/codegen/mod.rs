@@ -54,29 +54,8 @@ static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
     };
     tera.set_delimiters(delimiters).map_err(|error| error.to_string())?;
     tera.autoescape_on(Vec::<&str>::new());
-    tera.add_raw_templates([
-        ("evaluate.cuh", include_str!("../../templates/epilogue/evaluate.cuh").trim_end()),
-        ("tile.cuh", include_str!("../../templates/epilogue/tile.cuh").trim_end()),
-        ("block.cuh", include_str!("../../templates/mainloop/block.cuh").trim_end()),
-        ("fill.cuh", include_str!("../../templates/mainloop/fill.cuh").trim_end()),
-        ("mma_one.cuh", include_str!("../../templates/mainloop/mma_one.cuh").trim_end()),
-        ("mma_two.cuh", include_str!("../../templates/mainloop/mma_two.cuh").trim_end()),
-        ("operand.cuh", include_str!("../../templates/mainloop/operand.cuh").trim_end()),
-        ("filling.cuh", include_str!("../../templates/mainloop/filling.cuh").trim_end()),
-        ("unit.cuh", include_str!("../../templates/mainloop/unit.cuh").trim_end()),
-        ("fill_stage.cuh", include_str!("../../templates/mainloop/fill_stage.cuh").trim_end()),
-        ("place.cuh", include_str!("../../templates/mainloop/place.cuh").trim_end()),
-        ("warp.cuh", include_str!("../../templates/epilogue/warp.cuh").trim_end()),
-        ("tree.cuh", include_str!("../../templates/epilogue/tree.cuh").trim_end()),
-        ("pointwise.cu", include_str!("../../templates/kernel/pointwise.cu")),
-        ("reduction.cu", include_str!("../../templates/kernel/reduction.cu")),
-        ("combine.cu", include_str!("../../templates/kernel/combine.cu")),
-        ("signal.cu", include_str!("../../templates/kernel/signal.cu")),
-        ("gemm_fma.cu", include_str!("../../templates/kernel/gemm_fma.cu")),
-        ("gemm_mma.cu", include_str!("../../templates/kernel/gemm_mma.cu")),
-        ("gemm_wgmma.cu", include_str!("../../templates/kernel/gemm_wgmma.cu")),
-    ])
-    .map_err(|error| error.to_string())?;
+    tera.add_raw_templates(TEMPLATE_FILES.iter().map(|(name, text)| (*name, template_text(name, text))))
+        .map_err(|error| error.to_string())?;
     Ok(tera)
 });
 
@@ -88,6 +67,36 @@ pub fn device_code(sections: &[&'static str]) -> String {
     let mut used = Used::default();
     sections.iter().for_each(|section| used.add(section));
     used.text()
+}
+
+/// Skeletons and the fragments they include.
+const TEMPLATE_FILES: &[(&str, &str)] = &[
+    ("evaluate.cuh", include_str!("../../templates/epilogue/evaluate.cuh")),
+    ("tile.cuh", include_str!("../../templates/epilogue/tile.cuh")),
+    ("block.cuh", include_str!("../../templates/mainloop/block.cuh")),
+    ("fill.cuh", include_str!("../../templates/mainloop/fill.cuh")),
+    ("mma_one.cuh", include_str!("../../templates/mainloop/mma_one.cuh")),
+    ("mma_two.cuh", include_str!("../../templates/mainloop/mma_two.cuh")),
+    ("operand.cuh", include_str!("../../templates/mainloop/operand.cuh")),
+    ("filling.cuh", include_str!("../../templates/mainloop/filling.cuh")),
+    ("unit.cuh", include_str!("../../templates/mainloop/unit.cuh")),
+    ("fill_stage.cuh", include_str!("../../templates/mainloop/fill_stage.cuh")),
+    ("place.cuh", include_str!("../../templates/mainloop/place.cuh")),
+    ("warp.cuh", include_str!("../../templates/epilogue/warp.cuh")),
+    ("tree.cuh", include_str!("../../templates/epilogue/tree.cuh")),
+    ("pointwise.cu", include_str!("../../templates/kernel/pointwise.cu")),
+    ("reduction.cu", include_str!("../../templates/kernel/reduction.cu")),
+    ("combine.cu", include_str!("../../templates/kernel/combine.cu")),
+    ("signal.cu", include_str!("../../templates/kernel/signal.cu")),
+    ("gemm_fma.cu", include_str!("../../templates/kernel/gemm_fma.cu")),
+    ("gemm_mma.cu", include_str!("../../templates/kernel/gemm_mma.cu")),
+    ("gemm_wgmma.cu", include_str!("../../templates/kernel/gemm_wgmma.cu")),
+];
+
+/// A template without the comment at its head, which says what it reads; a fragment (`.cuh`) without its last line's end.
+fn template_text<'a>(name: &str, text: &'a str) -> &'a str {
+    let body = text.strip_prefix("<#").and_then(|text| text.split_once("#>\n")).map_or(text, |(_, body)| body);
+    if name.ends_with(".cuh") { body.trim_end() } else { body }
 }
 
 /// What every skeleton reads, and its own record.

@@ -37,7 +37,9 @@
 <%- for line in epilogue.coordinates %>
             ${ line }$
 <%- endfor %>
+<% filter indent(width=8, first=true) -%>
 <% include "evaluate.cuh" %>
+<%- endfilter %>
           }
 <%- for line in epilogue.after_columns %>
           ${ line }$

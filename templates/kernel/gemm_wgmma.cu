@@ -36,7 +36,6 @@ ${ function }$(${ parameters }$) {
   }
   __syncthreads();
 
-
   if (warp < 4) {
     fw_decrease_registers<${ wgmma.producer_registers }$>();
 <%- if wgmma.fills %>
@@ -47,8 +46,12 @@ ${ function }$(${ parameters }$) {
       unsigned stage = 0, parity = 1;
 #pragma unroll 1
       for (unsigned unit = blockIdx.x; unit < ${ units }$u; unit += gridDim.x) {
+<% filter indent(width=6, first=true) -%>
 <% include "unit.cuh" %>
+<%- endfilter %>
+<% filter indent(width=6, first=true) -%>
 <% include "block.cuh" %>
+<%- endfilter %>
 #pragma unroll 1
         for (int step = 0; step < steps; ++step) {
           fw_mbarrier_wait(empty + 8 * stage, parity);
@@ -90,8 +93,12 @@ ${ function }$(${ parameters }$) {
 #pragma unroll 1
     for (unsigned unit = blockIdx.x; unit < ${ units }$u; unit += gridDim.x) {
 <%- endif %>
+<% filter indent(width=4, first=true) -%>
 <% include "unit.cuh" %>
+<%- endfilter %>
+<% filter indent(width=4, first=true) -%>
 <% include "block.cuh" %>
+<%- endfilter %>
 <%- if wgmma.ping_pong %>
       fw_mbarrier_wait(turn + 8 * consumer, turn_parity);
       turn_parity ^= 1;

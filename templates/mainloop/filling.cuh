@@ -8,8 +8,12 @@
     const auto ask = [&] {
       if (asked_unit >= ${ units }$u) return;
       const unsigned unit = asked_unit;
+<% filter indent(width=4, first=true) -%>
 <% include "unit.cuh" %>
+<%- endfilter %>
+<% filter indent(width=4, first=true) -%>
 <% include "block.cuh" %>
+<%- endfilter %>
       fw_mbarrier_wait(empty + 8 * asked_stage, asked_parity);
       fw_mbarrier_expect(raw + 8 * asked_stage, ${ wgmma.boxed_bytes }$);
       const unsigned tile = shared + asked_stage * ${ tile.stage_bytes }$;
@@ -33,11 +37,19 @@
     unsigned stage = 0, parity = 0;
 #pragma unroll 1
     for (unsigned unit = blockIdx.x; unit < ${ units }$u; unit += gridDim.x) {
+<% filter indent(width=4, first=true) -%>
 <% include "unit.cuh" %>
+<%- endfilter %>
+<% filter indent(width=4, first=true) -%>
 <% include "block.cuh" %>
+<%- endfilter %>
 <%- for operand in operands %>
+<% filter indent(width=4, first=true) -%>
 <% include "operand.cuh" %>
+<%- endfilter %>
+<% filter indent(width=4, first=true) -%>
 <% include "fill_stage.cuh" %>
+<%- endfilter %>
 <%- endfor %>
 #pragma unroll 1
       for (int step = 0; step < steps; ++step) {

@@ -114,6 +114,8 @@ __device__ __forceinline__ void fw_ldmatrix_x4_trans(unsigned (&r)[2], unsigned 
 #define FW_ACCUMULATORS_int(count) asm volatile(".reg .s32 acc<" #count ">;")
 #define FW_ZERO(number) "mov.b32 acc" #number ", 0;"
 #define FW_CLEAR(zeros) asm volatile(zeros)
+#define FW_ADD(sum, part) "add.f32 acc" #sum ", acc" #sum ", acc" #part ";"
+#define FW_SUM(additions) asm volatile(additions)
 template <int A>
 __device__ __forceinline__ void fw_take(float (&x)[4]) {
   asm volatile("mov.b32 %0, acc%4; mov.b32 %1, acc%5; mov.b32 %2, acc%6; mov.b32 %3, acc%7;"
@@ -204,13 +206,13 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict
   const unsigned shared_a = shared, shared_b = shared + 2048;  // tiles of stage 0
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const unsigned warp_m = warp % 1 * 16, warp_n = warp / 1 * 16;
-// neighbouring blocks share rows and columns of tiles, so that operands stay in L2
+  // neighbouring blocks share rows and columns of tiles, so that operands stay in L2
   const unsigned block = blockIdx.x;
   const unsigned block_m = block % 7u, block_n = block / 7u;
   const unsigned m0 = (unsigned)(block_m) * 16, n0 = (unsigned)(block_n) * 64;
 
   // mainloop fusion of A, t8_relu_fwd: 8 elements, zero outside
-  const auto operand_a = [&](unsigned m, unsigned k) -> fw_vector<fw_f16, 8> {
+  const auto operand_a = [&](unsigned m, unsigned k) -> fw_vector<unsigned, 4> {
     const unsigned img = m / 56;
     const unsigned p = m / 7 % 8;
     const unsigned q = m % 7;
@@ -219,8 +221,8 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict
     const unsigned ci = k % 32;
     const int h = int(p) + int(r) - 1;
     const int w = int(q) + int(s) - 1;
-    fw_vector<fw_f16, 8> out = {};
-    if (!(k < 288 && h >= 0 && h < 8 && w >= 0 && w < 7)) return out;
+    float out[8];
+    if (!(k < 288 && h >= 0 && h < 8 && w >= 0 && w < 7)) return {};
     const unsigned o_t0 = img * 448 + h * 56 + w * 8 + ci;
     const unsigned o_t1 = img * 896 + h * 112 + w * 16 + ci;
     const unsigned o_t2 = img * 448 + h * 56 + w * 8 + ci;
@@ -241,12 +243,12 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict
       const float t3_concatenate = v_t3_concatenate[e];
       const float t5_mul = fw_value(fw_to_f16(fw_mul(t3_concatenate, t4)));
       const float t7_add = fw_value(fw_to_f16(fw_add(t5_mul, t6)));
-      const float t8_relu_fwd = fw_value(fw_to_f16(fw_relu(t7_add, 0.0f, __uint_as_float(0x7f800000u), 0.0f)));
-      out.at[e] = fw_to_f16(t8_relu_fwd);
+      const float t8_relu_fwd = fw_relu(t7_add, 0.0f, __uint_as_float(0x7f800000u), 0.0f);
+      out[e] = t8_relu_fwd;
     }
-    return out;
+    return fw_pack_f16(out);
   };
-  fw_vector<fw_f16, 8> fetched_a[1];
+  fw_vector<unsigned, 4> fetched_a[1];
   const auto fetch_a = [&](unsigned k0) {
 #pragma unroll
     for (unsigned pass = 0; pass < 1; ++pass) {
@@ -261,7 +263,7 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict
       const unsigned i = pass * 128 + threadIdx.x;
       const unsigned row = i / 8, piece = i % 8;
       const unsigned at = shared_a + stage * 10240 + fw_swizzled<128>(row, piece * 16);
-      *reinterpret_cast<fw_vector<fw_f16, 8>*>(shared_bytes + (at - shared)) = fetched_a[pass];
+      *reinterpret_cast<fw_vector<unsigned, 4>*>(shared_bytes + (at - shared)) = fetched_a[pass];
     }
   };
 
@@ -302,20 +304,20 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict
   };
   constexpr int first = 0, steps = 5;
   unsigned stage = 1, filled = 0;  // stage 0 is multiplied after the first 4 steps
-// tiles are loaded 4 steps ahead, so the first steps only load
+  // tiles are loaded 4 steps ahead, so the first steps only load
 #pragma unroll 1
   for (int step = -4; step < steps; ++step) {
     const bool fills = step + 4 < steps;
 #pragma unroll
     for (unsigned part = 0; part < 4; ++part) {
       if (part == 0) {
-if (fills) {
+        if (fills) {
           const unsigned k0 = (unsigned)(first + step + 4) * 64;
           fetch_a(k0);
         }
       }
       if (part == 2) {
-if (fills) {
+        if (fills) {
           const unsigned k0 = (unsigned)(first + step + 4) * 64;
           copy_b(filled, k0);
         }

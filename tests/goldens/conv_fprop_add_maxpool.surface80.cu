@@ -110,6 +110,8 @@ __device__ __forceinline__ void fw_ldmatrix_x4_trans(unsigned (&r)[2], unsigned 
 #define FW_ACCUMULATORS_int(count) asm volatile(".reg .s32 acc<" #count ">;")
 #define FW_ZERO(number) "mov.b32 acc" #number ", 0;"
 #define FW_CLEAR(zeros) asm volatile(zeros)
+#define FW_ADD(sum, part) "add.f32 acc" #sum ", acc" #sum ", acc" #part ";"
+#define FW_SUM(additions) asm volatile(additions)
 template <int A>
 __device__ __forceinline__ void fw_take(float (&x)[4]) {
   asm volatile("mov.b32 %0, acc%4; mov.b32 %1, acc%5; mov.b32 %2, acc%6; mov.b32 %3, acc%7;"
@@ -305,7 +307,7 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t3, const fw_f16* __restrict
   const unsigned shared_a = shared, shared_b = shared + 2048;  // tiles of stage 0
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const unsigned warp_m = warp % 1 * 16, warp_n = warp / 1 * 16;
-// neighbouring blocks share rows and columns of tiles, so that operands stay in L2
+  // neighbouring blocks share rows and columns of tiles, so that operands stay in L2
   const unsigned block = blockIdx.x;
   const unsigned block_m = block % 6u, block_n = block / 6u;
   const unsigned m0 = (unsigned)(block_m) * 16, n0 = (unsigned)(block_n) * 64;
@@ -367,20 +369,20 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t3, const fw_f16* __restrict
   };
   constexpr int first = 0, steps = 3;
   unsigned stage = 1, filled = 0;  // stage 0 is multiplied after the first 4 steps
-// tiles are loaded 4 steps ahead, so the first steps only load
+  // tiles are loaded 4 steps ahead, so the first steps only load
 #pragma unroll 1
   for (int step = -4; step < steps; ++step) {
     const bool fills = step + 4 < steps;
 #pragma unroll
     for (unsigned part = 0; part < 4; ++part) {
       if (part == 0) {
-if (fills) {
+        if (fills) {
           const unsigned k0 = (unsigned)(first + step + 4) * 64;
           copy_a(filled, k0);
         }
       }
       if (part == 2) {
-if (fills) {
+        if (fills) {
           const unsigned k0 = (unsigned)(first + step + 4) * 64;
           copy_b(filled, k0);
         }

@@ -110,7 +110,6 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ p_t2_genstats,
       acc1[e] = fw_sum(acc1[e], fw_square(t1_relu_fwd));
     }
   }
-
   // acc0: one result for every kept vector, from all threads of the block
 #pragma unroll
   for (int e = 0; e < 8; ++e) shared[lane * 8 + e] = acc0[e];
@@ -133,7 +132,6 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ p_t2_genstats,
     }
   }
   __syncthreads();
-
   // acc1: one result for every kept vector, from all threads of the block
 #pragma unroll
   for (int e = 0; e < 8; ++e) shared[lane * 8 + e] = acc1[e];

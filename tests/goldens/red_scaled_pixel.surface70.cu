@@ -166,7 +166,6 @@ fw_reduction(const fw_f16* __restrict__ p_t0, const float* __restrict__ p_t1, fw
     }
     fw_store_vector(reinterpret_cast<unsigned*>(p_t2_mul + o_t2_mul), fw_pack_bf16(w_t2_mul));
   }
-
   // acc0: one result for every kept element, from all threads of the block
 #pragma unroll
   for (int e = 0; e < 1; ++e) shared[lane * 1 + e] = acc0[e];

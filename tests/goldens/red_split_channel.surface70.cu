@@ -127,7 +127,6 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0) {
       acc0[e] = fw_largest(acc0[e], t0);
     }
   }
-
   // acc0: one result for every kept vector, from all threads of the block
 #pragma unroll
   for (int e = 0; e < 8; ++e) shared[lane * 8 + e] = acc0[e];
@@ -168,7 +167,6 @@ fw_combine_1(float* partial0, float* __restrict__ p_t1_reduction_max) {
       acc0[0] = fw_largest(acc0[0], partial0[split * 16 + k]);
     }
   }
-
   // acc0: one result for every kept element, from all threads of the block
 #pragma unroll
   for (int e = 0; e < 1; ++e) shared[lane * 1 + e] = acc0[e];

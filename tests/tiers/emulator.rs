@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::emulator::EmulatedKernel;
-use fusewright::graph::{FinalizedGraph, Graph, Operation};
+use fusewright::graph::{Attributes, FinalizedGraph, Graph, Operation};
 use fusewright::host_tensor::HostTensors;
 use fusewright::reference::{BoundOptions, Distribution, bounds_with, compare, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
@@ -43,11 +43,19 @@ const EVERY_CONFIG: &[&str] = &[
     "conv_wgrad_max_channel",
 ];
 
+/// The newest chip without Hopper's instructions: matmuls run by `mma.sync`, as convolutions do on every chip since.
+const AMPERE: ComputeCapability = ComputeCapability::new(8, 0);
+
 /// Cases with a core that multiply-adds compute on Volta.
 pub(crate) fn on_volta() -> Vec<(String, Graph)> {
-    let has_core = |graph: &Graph| graph.finalize().is_ok_and(|graph| graph.operations().any(Operation::is_core));
-    let taken = |graph: &Graph| pipeline::lower(graph, &Device::typical(VOLTA)).is_ok();
-    let cases = cases::all().into_iter().filter(|case| has_core(&case.graph) && taken(&case.graph));
+    on_chip(VOLTA, Operation::is_core)
+}
+
+/// Cases with an operation of some kind that a chip takes.
+fn on_chip(capability: ComputeCapability, kind: fn(&Operation) -> bool) -> Vec<(String, Graph)> {
+    let has_kind = |graph: &Graph| graph.finalize().is_ok_and(|graph| graph.operations().any(kind));
+    let taken = |graph: &Graph| pipeline::lower(graph, &Device::typical(capability)).is_ok();
+    let cases = cases::all().into_iter().filter(|case| has_kind(&case.graph) && taken(&case.graph));
     cases.map(|case| (case.name, case.graph)).collect()
 }
 
@@ -60,6 +68,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         let graphs = suite.chain(verdicts.into_iter().map(|(name, graph)| trial(name, graph, typical)));
         let graphs =
             graphs.chain(on_volta().into_iter().map(|(name, graph)| trial(format!("sm_70::{name}"), graph, VOLTA)));
+        let is_matmul: fn(&Operation) -> bool = |operation| matches!(operation.attributes, Attributes::Matmul(_));
+        let on_ampere = on_chip(AMPERE, is_matmul).into_iter();
+        let graphs = graphs.chain(on_ampere.map(|(name, graph)| trial(format!("sm_80::{name}"), graph, AMPERE)));
         let every_config = cases::all().into_iter().filter(|case| EVERY_CONFIG.contains(&case.name.as_str()));
         let graphs = graphs.chain(every_config.map(|case| config_trial(case.name, case.graph)));
         graphs.chain(modes::trials("emulator", run_mode)).chain(hopper::trials("emulator", run_kernel)).collect()

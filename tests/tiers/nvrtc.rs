@@ -16,6 +16,20 @@ const CHIPS: [(u32, u32); 6] = [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0)];
 /// One chip in this many compiles a case; the cases together reach every chip with every skeleton.
 const STRIDE: usize = 6;
 
+/// Suite graphs compiled with every config for sm_90: every operand type of `wgmma`, a computed operand, the epilogues that
+/// need most registers.
+const EVERY_CONFIG: &[&str] = &[
+    "mm_bf16_4096",
+    "mm_dgelu_bf16_mlp",
+    "mm_bias_residual_bf16_mlp",
+    "mm_relu_amax_bf16_4096",
+    "mm_fp8_8192",
+    "mm_i8_8192",
+    "mm_f32_tf32_4096",
+    "mm_g1_rowscale_relu_f16",
+    "mm_mixed_bf16_i8_m16",
+];
+
 static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(Cache::memory_only(), Options::default()));
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -46,6 +60,11 @@ pub(crate) fn trials() -> Vec<Trial> {
         for (name, graph) in data::suite_of_engines() {
             trials.push(trial(format!("nvrtc::{name}::sm_90"), graph, (9, 0)));
         }
+        for (name, graph) in
+            data::suite_of_engines().into_iter().filter(|(name, _)| EVERY_CONFIG.contains(&name.as_str()))
+        {
+            trials.push(Trial::test(format!("nvrtc::every_config::{name}"), move || every_config_compiles(&graph)));
+        }
         trials.extend(hopper::trials("nvrtc", |test| {
             compile(test.graph.key(), "by hand", "", &test.source, ComputeCapability::SM_90)?;
             Ok(None)
@@ -67,6 +86,15 @@ fn compiles(graph: &Graph, capability: ComputeCapability) -> Result<(), Failed> 
     let lowered = pipeline::lower(graph, &Device::typical(capability))?;
     let config = lowered.config.to_string();
     compile(lowered.graph.key(), lowered.config.engine, &config, &lowered.source, capability)
+}
+
+fn every_config_compiles(graph: &Graph) -> Result<(), Failed> {
+    for lowered in pipeline::lower_every_config(graph, &pipeline::typical_device())? {
+        let config = lowered.config.to_string();
+        compile(lowered.graph.key(), lowered.config.engine, &config, &lowered.source, ComputeCapability::SM_90)
+            .map_err(|failed| format!("{config}: {}", failed.message().unwrap_or_default()))?;
+    }
+    Ok(())
 }
 
 fn compile(

@@ -164,7 +164,8 @@ impl Boxes {
         for (axis, (&extent, &first)) in self.box_dims.iter().zip(at).enumerate() {
             let index = i64::from(first) + (i % extent as usize) as i64;
             i /= extent as usize;
-            let index = u64::try_from(index).ok().filter(|&index| index < if axis == 0 { row } else { self.dims[axis] })?;
+            let index =
+                u64::try_from(index).ok().filter(|&index| index < if axis == 0 { row } else { self.dims[axis] })?;
             offset += index * if axis == 0 { 1 } else { self.pitches[axis - 1] };
         }
         Some(offset as usize)
@@ -239,7 +240,9 @@ load_boxes(const __grid_constant__ fw_tensor_map map, int* __restrict__ y) {{
         for (at, content) in self.at.iter().zip(expected.chunks_mut(bytes)) {
             for i in 0..self.box_elements() {
                 let size = self.element_bytes();
-                let element = self.offset(at, self.dims[0], i).map_or(vec![0; size], |offset| x[offset * size..][..size].to_vec());
+                let element = self
+                    .offset(at, self.dims[0], i)
+                    .map_or(vec![0; size], |offset| x[offset * size..][..size].to_vec());
                 content[self.place(i)..][..size].copy_from_slice(&self.loaded(&element));
             }
         }
