@@ -381,14 +381,19 @@ impl Layout {
     /// Byte of a piece in the tile.
     fn place(&self, used: &mut Used, piece_bytes: u32, piece: &str) -> String {
         const LINE: u32 = 128;
+        const LINE_ELEMENTS: u32 = 64;
         used.add("fw_swizzled");
         let row_bytes = self.row_elements * self.element_bytes;
-        let byte = term(piece, piece_bytes.into()).unwrap_or_default();
-        if row_bytes <= LINE || !self.in_columns {
-            return format!("fw_swizzled<{row_bytes}>(row, {byte})");
+        let line = LINE.min(LINE_ELEMENTS * self.element_bytes);
+        if self.k_major || row_bytes <= line || !self.in_columns {
+            let byte = term(piece, piece_bytes.into()).unwrap_or_default();
+            return match row_bytes {
+                0..32 => format!("row * {row_bytes} + {byte}"),
+                _ => format!("fw_swizzled<{row_bytes}>(row, {byte})"),
+            };
         }
-        let per_line = LINE / piece_bytes;
-        format!("fw_swizzled<{LINE}>({piece} / {per_line} * {} + row, {piece} % {per_line} * {piece_bytes})", self.rows)
+        let per_line = line / piece_bytes;
+        format!("fw_swizzled<{line}>({piece} / {per_line} * {} + row, {piece} % {per_line} * {piece_bytes})", self.rows)
     }
 
     fn call(&self, slot: usize) -> String {

@@ -171,6 +171,7 @@ struct Total<'a> {
     reduction: &'a PartialReduction,
     number: usize,
     vector: u32,
+    vectors: u32,
     passes: u32,
     line_vectors: u32,
 }
@@ -183,8 +184,8 @@ impl<'a> Total<'a> {
         vector: u32,
         record: &WarpEpilogueText,
     ) -> Self {
-        let WarpEpilogueText { passes, line_vectors, .. } = *record;
-        Self { kernel, reduction, number, vector, passes, line_vectors }
+        let WarpEpilogueText { vectors, passes, line_vectors, .. } = *record;
+        Self { kernel, reduction, number, vector, vectors, passes, line_vectors }
     }
 
     /// Totals a lane holds: one; one for each of its rows; one for each column of its vector.
@@ -268,7 +269,8 @@ impl<'a> Total<'a> {
                 record.before_columns.extend(clear);
                 let row = format!("warp_m0 + (e * 32 + lane) / {line_vectors}");
                 let store = self.store(&format!("({row})"), "n", "sum");
-                let store = format!("if (lane % {line_vectors} == 0) {{ {store} }}");
+                let lanes = if self.vectors < 32 { format!(" && lane < {}", self.vectors) } else { String::new() };
+                let store = format!("if (lane % {line_vectors} == 0{lanes}) {{ {store} }}");
                 record.after_rows.extend(looped(vec![over(line_vectors / 2, 1, "e"), store]));
             }
             _ => {

@@ -6,7 +6,8 @@ use super::tensor_map::{raw_map, tensor_map};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Access, Axis, Coordinate, Fetch, GemmTile, IterationSpace, MmaType, Multiply, Operand, StageProgram, Value, step,
+    Access, Axis, Coordinate, Fetch, GemmTile, IterationSpace, MmaType, Multiply, Operand, StageProgram, Step, Value,
+    step,
 };
 
 /// Bytes of one access.
@@ -119,12 +120,17 @@ impl Planner<'_> {
         Some(self.operand(space, coordinates, Fetch::Tma(map), 1, along_k))
     }
 
-    /// Lets the one large tensor of the stage come in boxes, if it can.
+    /// Lets the one large tensor of the stage come in boxes, if it can: where every point is computed from the tensors'
+    /// elements at that point.
     fn transformed(&self, planned: Operand, operand: MmaType, tile: GemmTile) -> Operand {
         let stream = match self.streams()[..] {
             [stream] if planned.sweep.access.get(&stream) == Some(&Access::Vector) => stream,
             _ => return planned,
         };
+        let is_pointwise = |step: &Step| matches!(step.value, Value::Load | Value::Pointwise { .. });
+        if !self.program.steps.iter().all(is_pointwise) {
+            return planned;
+        }
         let has_operand_dims = self.graph.tensor(stream).dim == self.graph.tensor(self.tensor).dim;
         match raw_map(self.graph, self.problem, self.slot, stream, operand, tile) {
             Some(map) if has_operand_dims => Operand { fetch: Fetch::Transformed(map), ..planned },
