@@ -13,6 +13,10 @@ use crate::kernel::{
     CONSUMERS, Fetch, GemmKernel, MmaType, Multiply, Operand, Register, Schedule, WARPGROUP, WGMMA_ROWS,
 };
 
+/// Registers of each of three warpgroups' threads at launch; they share these, and not the rest of the multiprocessor's: an
+/// H200 waits for ever for more.
+const REGISTERS_AT_LAUNCH: u32 = 168;
+
 /// Bytes of a swizzled row.
 const ROW_BYTES: u32 = 128;
 
@@ -243,10 +247,10 @@ impl<'a> Wgmma<'a> {
     fn text(&self, graph: &FinalizedGraph) -> ProductText {
         let ping_pong = self.schedule == Schedule::PingPong;
         let accumulators = self.first_sum() + self.of_rows();
-        let (producer_registers, consumer_registers) = match (self.fills, accumulators) {
-            (false, 0..160) => (40, 232),
-            (false, _) => (24, 240),
-            (true, _) => (96, 208),
+        let producer_registers = match (self.fills, accumulators) {
+            (false, 0..160) => 40,
+            (false, _) => 24,
+            (true, _) => 88,
         };
         let boxed: Vec<usize> = (0..2).filter(|slot| self.is_boxed(*slot)).collect();
         let blocks = self.consumer_m() / WGMMA_ROWS;
@@ -263,7 +267,7 @@ impl<'a> Wgmma<'a> {
             promotes: self.promotes,
             stages: self.stages,
             producer_registers,
-            consumer_registers,
+            consumer_registers: ((1 + CONSUMERS) * REGISTERS_AT_LAUNCH - producer_registers) / CONSUMERS,
             consumers: CONSUMERS,
             consumer_m: self.consumer_m(),
             blocks_m: blocks,

@@ -312,7 +312,7 @@ fw_matmul(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict__ p_t1, fw_f
   __syncthreads();
 
   if (warp < 4) {
-    fw_decrease_registers<96>();
+    fw_decrease_registers<88>();
     const unsigned thread = threadIdx.x;
     unsigned stage = 0, parity = 0;
 #pragma unroll 1

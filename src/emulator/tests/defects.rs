@@ -280,6 +280,15 @@ fn operands_in_the_wrong_place() {
 }
 
 #[test]
+fn registers_that_the_block_does_not_have() {
+    broken_ring(
+        "fw_increase_registers<232>();",
+        "fw_increase_registers<240>();",
+        &["want 66560 registers together, but the block is launched with 64512"],
+    );
+}
+
+#[test]
 fn warps_of_a_warpgroup_that_part() {
     broken_ring(
         "fw_increase_registers<232>();",

@@ -95,6 +95,7 @@ void Block::run(uint3 index) {
     while (exited_ < fibers_.size())
       if (!run_round() && !land_load()) throw Defect(explain_stall());
     finish();
+    check_registers(warps_);
     shared_.check();
     for (const Fiber& fiber : fibers_)
       if (stacks_.has_overflowed(fiber.linear))

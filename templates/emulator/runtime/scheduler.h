@@ -77,10 +77,15 @@ struct Warp {
 
   std::vector<ProductGroup> products;  // not waited for
   std::uint64_t warpgroup_history;     // what all warps of a warpgroup have to do alike
+  unsigned registers;                  // of a thread, once it has set them; 0 before
 };
 
 // Adds to a warp's history.
 void record(Warp& warp, const Site& site, std::uint64_t word);
+
+// Throws Defect where the warps have set more registers than the block has from its launch: as many as `__launch_bounds__`
+// with one block a multiprocessor leaves each thread.
+void check_registers(const std::vector<Warp>& warps);
 
 // A barrier of some threads of a block, between their first arrival and the last.
 struct NamedBarrier {
