@@ -1,8 +1,9 @@
 //! Hopper's engine: matmuls through the tensor memory accelerator (TMA) and `wgmma`, with any epilogue DAG.
 //!
-//! One warpgroup asks for tiles, two multiply; blocks stay on their multiprocessor and walk the tiles of C. An operand
-//! with a mainloop stage, of another type, or of a layout that the accelerator does not take goes through the registers of
-//! two warpgroups in front of them. What cannot be read in vectors is left to the next engine.
+//! One warpgroup brings tiles, two multiply; blocks stay on their multiprocessor and walk the tiles of C. An operand with a
+//! mainloop stage or of another type is computed by the first warpgroup on its way: from boxes of the tensor that the stage
+//! starts from, or through registers where the accelerator does not take its layout. What cannot be read in vectors is left
+//! to the next engine.
 
 mod shape;
 
