@@ -10,12 +10,6 @@ use super::sweep::{SweepText, index_type};
 use crate::graph::FinalizedGraph;
 use crate::kernel::{GemmKernel, MmaType, Multiply, Register};
 
-/// Rows of tiles that blocks walk before they step to the next column: their operands stay in L2 together.
-const RASTER: i64 = 8;
-
-/// Tiles of C under way at once where blocks stay, one a multiprocessor.
-const RESIDENT: i64 = 132;
-
 /// What `kernel/gemm_fma.cu` and `kernel/gemm_mma.cu` read beside the function's name and parameters.
 #[derive(Serialize)]
 pub(super) struct GemmText {
@@ -159,23 +153,13 @@ pub(super) fn tile(kernel: &GemmKernel) -> TileText {
         count_n,
         number: if matches!(kernel.multiply, Multiply::Wgmma { .. }) { "number" } else { "blockIdx.x" },
         per_batch: count_m * count_n,
-        raster: if count_m > 1 && count_n > 1 { raster(kernel).min(count_m) } else { 1 },
+        raster: if count_m > 1 && count_n > 1 { i64::from(kernel.raster).min(count_m) } else { 1 },
         steps,
         steps_per_split: (steps + i64::from(kernel.splits) - 1) / i64::from(kernel.splits),
         stage_bytes: gemm_operand::stage_bytes(kernel),
         c_layout,
         c_index,
     }
-}
-
-/// Where blocks stay: of 4, 8, 16 and 32 rows of tiles those with which the fewest rows of A and of Bᵀ are read at once.
-fn raster(kernel: &GemmKernel) -> i64 {
-    if !matches!(kernel.multiply, Multiply::Wgmma { .. }) {
-        return RASTER;
-    }
-    let (m, n) = (i64::from(kernel.tile.m), i64::from(kernel.tile.n));
-    let read = |rows: &i64| rows * m + (RESIDENT + rows - 1) / rows * n;
-    [4, 8, 16, 32].into_iter().min_by_key(read).unwrap_or(RASTER)
 }
 
 fn fma(used: &mut Used, kernel: &GemmKernel) -> Option<FmaText> {

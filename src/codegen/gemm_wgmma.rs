@@ -17,11 +17,12 @@ use crate::kernel::{
 /// H200 waits for ever for more.
 const REGISTERS_AT_LAUNCH: u32 = 168;
 
+/// Device code that every kernel of the skeleton uses.
+const SECTIONS: &[&str] =
+    &["FW_SHARED", "fw_shared_address", "fw_elect", "fw_mbarrier", "fw_tma_load", "fw_set_registers", "fw_wgmma"];
+
 /// Bytes of a swizzled row.
 const ROW_BYTES: u32 = 128;
-
-/// Bytes of an mbarrier.
-const BARRIER_BYTES: u32 = 8;
 
 /// What `kernel/gemm_wgmma.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -48,8 +49,6 @@ pub(super) struct WgmmaText {
 #[derive(Serialize)]
 struct SideText {
     title: String,
-    /// Where its tile lies in a stage.
-    offset: u32,
     /// One load of a box each; none if it goes through registers.
     loads: Vec<String>,
     /// Its descriptor, of a consumer's rows.
@@ -73,11 +72,10 @@ struct ProductText {
     /// Registers of a loading and of a multiplying thread.
     producer_registers: u32,
     consumer_registers: u32,
-    consumers: u32,
     /// Rows of a tile that a consumer computes, and how many instructions of 64 rows they are.
     consumer_m: u32,
     blocks_m: u32,
-    /// Accumulators named, of one sum, and where the sums to be stored begin.
+    /// Accumulators named.
     accumulators: u32,
     zeros: String,
     additions: String,
@@ -87,12 +85,10 @@ struct ProductText {
     /// Warps that release a stage.
     releasing: u32,
     barriers_at: u32,
-    barriers: u32,
 }
 
 pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel) -> WgmmaText {
-    let sections = ["FW_SHARED", "fw_shared_address", "fw_elect", "fw_mbarrier", "fw_tma_load", "fw_set_registers"];
-    for section in sections.into_iter().chain(["fw_wgmma"]) {
+    for &section in SECTIONS {
         used.add(section);
     }
     let wgmma = Wgmma::of(kernel);
@@ -207,7 +203,6 @@ impl<'a> Wgmma<'a> {
         let place = if offset == 0 { String::new() } else { format!(" + {offset}") };
         SideText {
             title: format!("{} {}", ["A:", "B:"][slot], graph.canonical_name(side.tensor)),
-            offset,
             loads: self.loads(slot, offset),
             descriptor: format!("fw_matrix_descriptor<{row_bytes}>(tile{place}{shift}, {leading}, {})", 8 * row_bytes),
         }
@@ -254,8 +249,6 @@ impl<'a> Wgmma<'a> {
         };
         let boxed: Vec<usize> = (0..2).filter(|slot| self.is_boxed(*slot)).collect();
         let blocks = self.consumer_m() / WGMMA_ROWS;
-        let per_stage = if self.fills { 3 } else { 2 };
-        let barriers = per_stage * self.stages + if ping_pong { CONSUMERS } else { 0 };
         let first = self.first_sum();
         ProductText {
             fills: self.fills,
@@ -268,7 +261,6 @@ impl<'a> Wgmma<'a> {
             stages: self.stages,
             producer_registers,
             consumer_registers: ((1 + CONSUMERS) * REGISTERS_AT_LAUNCH - producer_registers) / CONSUMERS,
-            consumers: CONSUMERS,
             consumer_m: self.consumer_m(),
             blocks_m: blocks,
             accumulators,
@@ -278,7 +270,6 @@ impl<'a> Wgmma<'a> {
             products: self.products(graph),
             releasing: WARPGROUP / 32 * if ping_pong { 1 } else { CONSUMERS },
             barriers_at: self.barriers_at(),
-            barriers: barriers * BARRIER_BYTES,
         }
     }
 

@@ -360,6 +360,8 @@ pub struct GemmKernel {
     pub epilogue: Epilogue,
     /// Whether vectors, and neighbouring threads, of the epilogue step along n; else along m.
     pub along_n: bool,
+    /// Rows of tiles that blocks walk before they step to the next column: their operands stay in L2 together.
+    pub raster: u32,
     /// Number of parts into which k is cut; more than one go to the workspace.
     pub splits: u32,
     /// Blocks that share a multiprocessor: the compiler's bound on registers.

@@ -152,6 +152,7 @@ impl Lowering<'_> {
             b: operand(self.fusion, self.problem, 1, &multiply, tile),
             epilogue,
             along_n: self.along_n,
+            raster: self.raster(),
             splits,
             blocks: 1,
             wide_index: self.is_wide(),
@@ -160,6 +161,18 @@ impl Lowering<'_> {
             sweep.wide_index = self.is_wide();
         }
         gemm
+    }
+
+    /// Rows of tiles that are walked together. Where blocks stay, of 4, 8, 16 and 32 those with which the tiles under way at
+    /// once read the fewest rows of A and of Bᵀ; else 8.
+    fn raster(&self) -> u32 {
+        const ROWS: u32 = 8;
+        let GemmTile { m, n, .. } = self.choice.tile;
+        let read = |rows: &u32| rows * m + self.device.sm_count.div_ceil(*rows) * n;
+        match self.choice.multiply {
+            Multiply::Wgmma { .. } => [4, 8, 16, 32].into_iter().min_by_key(read).unwrap_or(ROWS),
+            _ => ROWS,
+        }
     }
 
     /// Whether some offset may exceed 31 bits. A tile reaches beyond the last row and column, so there is a margin.

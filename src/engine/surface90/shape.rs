@@ -48,7 +48,7 @@ const SHAPES: &[Shape] = &[
     cooperative(128, 16),
 ];
 
-/// Most stages: more do not hide more.
+/// Most stages; what fits beside the narrowest tile. Not tuned.
 const MOST_STAGES: u32 = 12;
 
 /// Accumulators of a thread at most, of 240 registers, and of 208 where the first warpgroup computes: the epilogue needs
@@ -59,8 +59,9 @@ const ACCUMULATORS: [u32; 2] = [192, 128];
 /// it always is: which of the two is computed less often depends on the tile.
 const FEW_ROWS: i64 = 64;
 
-/// Steps along k that a split does at least.
+/// Steps along k that a split does at least, and most splits. Not tuned.
 const STEPS_PER_SPLIT: i64 = 8;
+const MOST_SPLITS: i64 = 64;
 
 /// Configs that fit the device, the cheapest first.
 pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> Vec<crate::engine::RankedConfig> {
@@ -69,9 +70,11 @@ pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> 
         let problem = if transposed { Problem::transposed(fusion) } else { Problem::of(fusion) };
         let Some(problem) = problem else { continue };
         let extents = problem.space.extents();
-        let worth = !transposed || extents[2] <= FEW_ROWS || fills(fusion, operand);
-        for shape in SHAPES.iter().filter(|shape| worth && shape.suits(extents)) {
+        for shape in SHAPES.iter().filter(|shape| shape.suits(extents)) {
             let candidate = Candidate::new(fusion, &problem, *shape, operand);
+            if transposed && extents[2] > FEW_ROWS && !candidate.fills() {
+                continue;
+            }
             let Some(stages) = candidate.fitting_stages(device) else { continue };
             for splits in candidate.splits(device) {
                 configs.push((candidate.cycles(splits, device), candidate.config(stages, splits)));
@@ -87,13 +90,6 @@ pub(super) fn multiply(fusion: &Fusion, operand: MmaType) -> Multiply {
     Multiply::Wgmma { operand, fills: false, schedule: Schedule::Cooperative, stages: 1, promotes }
 }
 
-/// Whether some operand is not multiplied as it is stored.
-fn fills(fusion: &Fusion, operand: MmaType) -> bool {
-    let problem = Problem::of(fusion).expect("the fusion has a core");
-    let fetched = fetches(fusion, &problem, &multiply(fusion, operand));
-    fetched.iter().any(|fetch| !matches!(fetch, Fetch::Tma(_)))
-}
-
 /// Sums of FP8 products are added up outside the tensor core unless the graph asks for speed.
 fn promotes(fusion: &Fusion, operand: MmaType) -> bool {
     let core = fusion.core().expect("the fusion has a core");
@@ -101,6 +97,10 @@ fn promotes(fusion: &Fusion, operand: MmaType) -> bool {
 }
 
 impl Shape {
+    fn tile(&self, operand: MmaType) -> GemmTile {
+        GemmTile { m: self.m, n: self.n, k: ROW_BYTES / operand.bytes() }
+    }
+
     /// Tiles much larger than the problem only waste.
     fn suits(&self, [_, m, n, _]: [i64; 4]) -> bool {
         let narrow = n <= i64::from(self.n) / 2 && self.n > 16;
@@ -115,7 +115,6 @@ struct Candidate {
     operand: MmaType,
     extents: [i64; 4],
     promotes: bool,
-    fills: bool,
     transposed: bool,
     raw_bytes: u32,
     /// Rows of a tile of A and of Bᵀ that are computed on their way.
@@ -124,29 +123,31 @@ struct Candidate {
 
 impl Candidate {
     fn new(fusion: &Fusion, problem: &Problem, shape: Shape, operand: MmaType) -> Self {
-        let mut candidate = Self {
+        let multiply = multiply(fusion, operand);
+        let tile = shape.tile(operand);
+        let fetched = fetches(fusion, problem, &multiply).into_iter().zip([tile.m, tile.n]);
+        let computed = fetched.filter(|(fetch, _)| !matches!(fetch, Fetch::Tma(_)));
+        Self {
             shape,
             operand,
             extents: problem.space.extents(),
             promotes: promotes(fusion, operand),
-            fills: fills(fusion, operand),
             transposed: problem.transposed,
-            raw_bytes: 0,
-            computed_rows: 0,
-        };
-        let GemmChoice { multiply, tile, .. } = candidate.choice(1, 1);
-        candidate.raw_bytes = raw_bytes(fusion, problem, &multiply, tile);
-        let fetched = fetches(fusion, problem, &multiply).into_iter().zip([tile.m, tile.n]);
-        let computed = fetched.filter(|(fetch, _)| !matches!(fetch, Fetch::Tma(_)));
-        candidate.computed_rows = computed.map(|(_, rows)| rows).sum();
-        candidate
+            raw_bytes: raw_bytes(fusion, problem, &multiply, tile),
+            computed_rows: computed.map(|(_, rows)| rows).sum(),
+        }
+    }
+
+    /// Whether some operand is not multiplied as it is stored.
+    fn fills(&self) -> bool {
+        self.computed_rows > 0
     }
 
     fn choice(&self, stages: u32, splits: u32) -> GemmChoice {
-        let Self { shape, operand, promotes, fills, transposed, .. } = *self;
+        let Self { shape, operand, promotes, transposed, raw_bytes, .. } = *self;
+        let fills = self.fills();
         let multiply = Multiply::Wgmma { operand, fills, schedule: shape.schedule, stages, promotes };
-        let tile = GemmTile { m: shape.m, n: shape.n, k: ROW_BYTES / operand.bytes() };
-        GemmChoice { tile, multiply, splits, transposed, raw_bytes: self.raw_bytes }
+        GemmChoice { tile: shape.tile(operand), multiply, splits, transposed, raw_bytes }
     }
 
     /// As many stages as fit, at least three; none where the accumulators do not fit.
@@ -154,7 +155,7 @@ impl Candidate {
         let choice = self.choice(1, 1);
         let accumulators = choice.multiply.consumer_rows(choice.tile) / 64 * self.shape.n / 2;
         let copies = if self.promotes { 2 } else { 1 };
-        if accumulators * copies > ACCUMULATORS[usize::from(self.fills)] {
+        if accumulators * copies > ACCUMULATORS[usize::from(self.fills())] {
             return None;
         }
         let fits = |stages: &u32| {
@@ -179,7 +180,7 @@ impl Candidate {
         let longest = self.steps() / STEPS_PER_SPLIT;
         let mut all = vec![1];
         for waves in [1, 2] {
-            let splits = (i64::from(device.sm_count) * waves / self.tiles()).min(longest).min(64) as u32;
+            let splits = (i64::from(device.sm_count) * waves / self.tiles()).min(longest).min(MOST_SPLITS) as u32;
             if splits > 1 && !all.contains(&splits) {
                 all.push(splits);
             }
@@ -188,7 +189,8 @@ impl Candidate {
     }
 
     /// Estimated time in clocks: the longest of tensor cores, shared memory, L2 and memory for the tiles of a
-    /// multiprocessor, the pipeline's first fill, and the epilogues that nothing hides. Constants: measured on an H200.
+    /// multiprocessor, the pipeline's first fill, and the epilogues that nothing hides. A model to rank by: what it ranks
+    /// first is held against measured tiles in docs/performance-notes.md.
     fn cycles(&self, splits: u32, device: &Device) -> f64 {
         let Shape { m, n, schedule } = self.shape;
         let [batch, rows, columns, k] = self.extents.map(|extent| extent as f64);
@@ -197,19 +199,22 @@ impl Candidate {
         let units = self.tiles() as f64 * f64::from(splits);
         let waves = (units / sms).ceil();
         let depth = (self.steps() as f64 / f64::from(splits)).ceil() * f64::from(ROW_BYTES) / bytes;
-        let promotion = if self.promotes { 1.03 } else { 1.0 };
+        let promotion = if self.promotes { PROMOTION } else { 1.0 };
         let rate = 8192.0 / bytes;
         let mma = m * n * depth * 2.0 / rate * promotion;
         let computed = f64::from(self.computed_rows) * depth * COMPUTED_ELEMENT;
         let shared = depth * bytes * (m / 64.0) * (64.0 + n) / 128.0;
-        let l2_rate = if n >= 128.0 { 8000.0 } else { 6000.0 };
+        let l2_rate = if n >= 128.0 { L2_WIDE } else { L2_NARROW };
         let l2 = depth * bytes * (m + n) * sms.min(units) / l2_rate;
         let moved = batch * (rows * k + k * columns) * bytes + batch * rows * columns * 2.0;
         let memory = moved / (device.bytes_per_second / CLOCK);
         let tile = mma.max(shared).max(l2).max(computed);
         let epilogue = match schedule {
-            Schedule::Cooperative => waves * m * n / 6.0,
-            Schedule::PingPong => (m * n / 3.0 - tile).max(0.0) * waves + m * n / 3.0,
+            Schedule::Cooperative => waves * m * n / COOPERATIVE_EPILOGUE,
+            Schedule::PingPong => {
+                let each = m * n / PING_PONG_EPILOGUE;
+                (each - tile).max(0.0) * waves + each
+            }
         };
         let combination = if splits > 1 {
             let partial_sums = 8.0 * f64::from(splits) * batch * rows * columns;
@@ -238,16 +243,28 @@ impl Candidate {
     }
 }
 
-/// Clocks a second under load.
+/// Clocks a second, between those of a rested H200 (1.98e9) and of one at its power limit (1.45e9).
 const CLOCK: f64 = 1.6e9;
 
-/// Clocks from a block's start to its first full stage.
+/// Clocks from a block's start to its first full stage (seen on an H200).
 const FILL: f64 = 2400.0;
 
-/// Clocks of a multiprocessor for an element that is computed on its way to shared memory: about eight instructions.
+/// Bytes a clock that all multiprocessors together get from L2, by columns of a tile (seen on an H200).
+const L2_WIDE: f64 = 8000.0;
+const L2_NARROW: f64 = 6000.0;
+
+/// Clocks of a multiprocessor for an element that is computed on its way to shared memory: seven instructions on four
+/// warps (counted in the assembly of `mm_g1_rowscale_relu_f16`), not timed.
 const COMPUTED_ELEMENT: f64 = 0.07;
 
-/// A second launch.
+/// What adding partial sums up in FP32 costs beside the products: an estimate.
+const PROMOTION: f64 = 1.03;
+
+/// Elements of C a clock in the epilogue of both warpgroups, and of one beside the other's products: estimates.
+const COOPERATIVE_EPILOGUE: f64 = 6.0;
+const PING_PONG_EPILOGUE: f64 = 3.0;
+
+/// A second launch: an estimate, as in `combination_cost`.
 const LAUNCH_SECONDS: f64 = 3e-6;
 
 /// What a config chooses; a knob that is missing has the value of the smallest tile.
