@@ -4,6 +4,7 @@ mod accept;
 mod epilogue;
 mod gemm;
 mod movement;
+mod multiplied;
 mod operand;
 mod pass;
 mod problem;
@@ -13,6 +14,7 @@ mod tensor_map;
 
 pub(super) use accept::{RELAXED, RELAXED_WITH_CORE, is_lowered};
 pub(super) use gemm::{GemmChoice, combination_cost, lower as lower_gemm};
+pub(super) use multiplied::{multiplied_type, tf32_is_allowed};
 pub(super) use operand::{fetches, operands_in_registers, raw_bytes, why_not_boxed};
 pub(super) use pass::{candidates as pass_candidates, lower as lower_passes};
 pub(super) use problem::Problem;

@@ -7,11 +7,10 @@
 
 mod shape;
 
-use super::lowering::{RELAXED_WITH_CORE, is_lowered, lower_gemm};
+use super::lowering::{RELAXED_WITH_CORE, is_lowered, lower_gemm, multiplied_type, tf32_is_allowed};
 use super::{Engine, EngineConfig, RankedConfig};
 use crate::device::{ComputeCapability, Device};
 use crate::fusion::Fusion;
-use crate::graph::DataType;
 use crate::kernel::{Kernel, MmaType};
 use crate::support::Supported;
 
@@ -27,9 +26,6 @@ const TURING: ComputeCapability = ComputeCapability::new(7, 5);
 /// BF16, TF32 and `cp.async`.
 const AMPERE: ComputeCapability = ComputeCapability::new(8, 0);
 
-/// NVIDIA's switch: 0 turns TF32 off (D-14).
-const TF32_SWITCH: &str = "NVIDIA_TF32_OVERRIDE";
-
 impl Engine for Surface80 {
     fn name(&self) -> &'static str {
         NAME
@@ -44,7 +40,8 @@ impl Engine for Surface80 {
     }
 
     fn accepts(&self, supported: &Supported) -> Result<(), String> {
-        operand_type(supported.fusion(), supported.capability(), tf32_is_off())?;
+        let operand = operand_type(supported.fusion(), supported.capability())?;
+        tf32_is_allowed(supported.fusion(), operand)?;
         is_lowered(supported.fusion())
     }
 
@@ -67,36 +64,17 @@ impl Engine for Surface80 {
 }
 
 fn operand(supported: &Supported) -> MmaType {
-    operand_type(supported.fusion(), supported.capability(), false).expect("the graph was accepted")
+    operand_type(supported.fusion(), supported.capability()).expect("the graph was accepted")
 }
 
-fn tf32_is_off() -> bool {
-    std::env::var_os(TF32_SWITCH).is_some_and(|value| value == "0")
-}
-
-/// The type in which a core's operands are multiplied.
-fn operand_type(fusion: &Fusion, capability: ComputeCapability, tf32_is_off: bool) -> Result<MmaType, String> {
-    let (Some(core), Some(operands)) = (fusion.core(), fusion.core_operands()) else {
-        return Err("a graph without matmul or convolution".to_owned());
-    };
-    let graph = fusion.graph();
-    let types = operands.map(|id| graph.tensor(id).data_type);
-    let all = |accepted: &[DataType]| types.iter().all(|data_type| accepted.contains(data_type));
-    use DataType as T;
-    let operand = match graph.compute_type(core) {
-        T::Int32 if all(&[T::Int8]) => MmaType::S8,
-        T::Int32 => return Err("integer operands other than INT8".to_owned()),
-        _ if all(&[T::Half, T::Fp8E4M3, T::Fp8E5M2]) => MmaType::F16,
-        _ if all(&[T::BFloat16, T::Fp8E4M3, T::Fp8E5M2]) => MmaType::Bf16,
-        _ if all(&[T::Half, T::BFloat16, T::Float, T::Fp8E4M3, T::Fp8E5M2]) => MmaType::Tf32,
-        _ => return Err(format!("no matrix instruction for {} and {}", types[0], types[1])),
-    };
+/// The type in which a core's operands are multiplied, if the chip has the instruction.
+fn operand_type(fusion: &Fusion, capability: ComputeCapability) -> Result<MmaType, String> {
+    let operand = multiplied_type(fusion)?;
     let needed = if matches!(operand, MmaType::F16 | MmaType::S8) { TURING } else { AMPERE };
     if capability < needed {
-        return Err(format!("{capability} has no matrix instruction for {} and {}", types[0], types[1]));
-    }
-    if operand == MmaType::Tf32 && tf32_is_off && types.contains(&T::Float) {
-        return Err(format!("{TF32_SWITCH}=0 asks for full FP32"));
+        return Err(format!(
+            "{capability} has no matrix instruction for {operand:?} operands; it begins with {needed}"
+        ));
     }
     Ok(operand)
 }
@@ -106,7 +84,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::graph::{Graph, Tensor};
+    use crate::graph::{DataType, Graph, Tensor};
 
     fn chosen(types: [DataType; 2], compute: DataType, capability: (u32, u32)) -> Result<MmaType, String> {
         let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(compute);
@@ -115,7 +93,7 @@ mod tests {
         let c = graph.matmul("mm", a, b);
         graph.set_output(c);
         let fusion = crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
-        operand_type(&fusion, ComputeCapability::new(capability.0, capability.1), false)
+        operand_type(&fusion, ComputeCapability::new(capability.0, capability.1))
     }
 
     #[test]

@@ -7,11 +7,12 @@
 
 mod shape;
 
-use super::lowering::{Problem, RELAXED_WITH_CORE, fetches, is_lowered, lower_gemm, why_not_boxed};
+use super::lowering::{
+    Problem, RELAXED_WITH_CORE, fetches, is_lowered, lower_gemm, multiplied_type, tf32_is_allowed, why_not_boxed,
+};
 use super::{Engine, EngineConfig};
 use crate::device::Device;
 use crate::fusion::Fusion;
-use crate::graph::DataType;
 use crate::kernel::{Fetch, Kernel, MmaType};
 use crate::support::Supported;
 
@@ -20,9 +21,6 @@ use crate::support::Supported;
 pub struct Surface90;
 
 const NAME: &str = "surface90";
-
-/// NVIDIA's switch: 0 turns TF32 off (D-14).
-const TF32_SWITCH: &str = "NVIDIA_TF32_OVERRIDE";
 
 impl Engine for Surface90 {
     fn name(&self) -> &'static str {
@@ -44,9 +42,7 @@ impl Engine for Surface90 {
         }
         let fusion = supported.fusion();
         let operand = operand_type(fusion)?;
-        if operand == MmaType::Tf32 && std::env::var_os(TF32_SWITCH).is_some_and(|value| value == "0") {
-            return Err(format!("{TF32_SWITCH}=0 asks for full FP32"));
-        }
+        tf32_is_allowed(fusion, operand)?;
         is_lowered(fusion)?;
         let problem = Problem::transposed(fusion).ok_or("convolutions have no kernels here yet")?;
         let fetched = fetches(fusion, &problem, &shape::multiply(fusion, operand));
@@ -83,25 +79,8 @@ fn operand(supported: &Supported) -> MmaType {
 
 /// The type in which a core's operands are multiplied: FP8 as it is where both are boxed, else the type that holds both.
 fn operand_type(fusion: &Fusion) -> Result<MmaType, String> {
-    let (Some(core), Some(operands)) = (fusion.core(), fusion.core_operands()) else {
-        return Err("a graph without matmul".to_owned());
-    };
-    let graph = fusion.graph();
-    let types = operands.map(|id| graph.tensor(id).data_type);
-    let all = |accepted: &[DataType]| types.iter().all(|data_type| accepted.contains(data_type));
-    let boxed = |operand| {
-        Problem::of(fusion).is_some_and(|problem| {
-            [0, 1].into_iter().all(|slot| why_not_boxed(fusion, &problem, slot, operand).is_none())
-        })
-    };
-    use DataType as T;
-    match graph.compute_type(core) {
-        T::Int32 if all(&[T::Int8]) => Ok(MmaType::S8),
-        T::Int32 => Err("integer operands other than INT8".to_owned()),
-        _ if all(&[T::Fp8E4M3, T::Fp8E5M2]) && boxed(MmaType::Fp8) => Ok(MmaType::Fp8),
-        _ if all(&[T::Half, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::F16),
-        _ if all(&[T::BFloat16, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::Bf16),
-        _ if all(&[T::Half, T::BFloat16, T::Float, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::Tf32),
-        _ => Err(format!("no matrix instruction for {} and {}", types[0], types[1])),
-    }
+    let common = multiplied_type(fusion)?;
+    let boxed = |problem: Problem| (0..2).all(|slot| why_not_boxed(fusion, &problem, slot, MmaType::Fp8).is_none());
+    let as_stored = common == MmaType::F16 && Problem::of(fusion).is_some_and(boxed);
+    Ok(if as_stored { MmaType::Fp8 } else { common })
 }

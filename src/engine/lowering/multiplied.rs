@@ -1,0 +1,43 @@
+//! The type in which matrix instructions multiply a core's operands.
+
+use crate::fusion::Fusion;
+use crate::graph::DataType;
+use crate::kernel::MmaType;
+
+/// NVIDIA's switch: 0 turns TF32 off (D-14).
+const TF32_SWITCH: &str = "NVIDIA_TF32_OVERRIDE";
+
+/// The type that holds both operands, FP8 as FP16.
+///
+/// # Errors
+/// That there is no such type, as a sentence.
+pub(in crate::engine) fn multiplied_type(fusion: &Fusion) -> Result<MmaType, String> {
+    let (Some(core), Some(operands)) = (fusion.core(), fusion.core_operands()) else {
+        return Err("a graph without matmul or convolution".to_owned());
+    };
+    let graph = fusion.graph();
+    let types = operands.map(|id| graph.tensor(id).data_type);
+    let all = |accepted: &[DataType]| types.iter().all(|data_type| accepted.contains(data_type));
+    use DataType as T;
+    match graph.compute_type(core) {
+        T::Int32 if all(&[T::Int8]) => Ok(MmaType::S8),
+        T::Int32 => Err("integer operands other than INT8".to_owned()),
+        _ if all(&[T::Half, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::F16),
+        _ if all(&[T::BFloat16, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::Bf16),
+        _ if all(&[T::Half, T::BFloat16, T::Float, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::Tf32),
+        _ => Err(format!("no matrix instruction for {} and {}", types[0], types[1])),
+    }
+}
+
+/// Whether FLOAT operands may be rounded to TF32.
+///
+/// # Errors
+/// That the environment asks for full FP32.
+pub(in crate::engine) fn tf32_is_allowed(fusion: &Fusion, operand: MmaType) -> Result<(), String> {
+    let is_float = |id| fusion.graph().tensor(id).data_type == DataType::Float;
+    let rounds = operand == MmaType::Tf32 && fusion.core_operands().is_some_and(|ids| ids.into_iter().any(is_float));
+    match std::env::var_os(TF32_SWITCH) {
+        Some(value) if rounds && value == "0" => Err(format!("{TF32_SWITCH}=0 asks for full FP32")),
+        _ => Ok(()),
+    }
+}
