@@ -11,6 +11,7 @@ use fusewright::error::Error;
 use fusewright::graph::FinalizedGraph;
 use fusewright::host_tensor::HostTensors;
 use fusewright::plan::{DeviceContext, DeviceTensors, Driver, ExecutionPlan};
+use fusewright::reference::BoundOptions;
 use fusewright::tuning::TuningStore;
 use fusewright::{engine, reference};
 
@@ -130,9 +131,14 @@ impl Executor {
         }
     }
 
-    /// Whether the kernel it generates rounds FLOAT operands to TF32.
-    pub(super) fn uses_tf32(&self, graph: &Arc<FinalizedGraph>) -> bool {
-        self.runs_kernels() && build::generate(graph, &self.device()).is_ok_and(|build| build.source.uses_tf32)
+    /// What the kernel it generates does beyond rounding.
+    pub(super) fn liberties(&self, graph: &Arc<FinalizedGraph>) -> BoundOptions {
+        match build::generate(graph, &self.device()) {
+            Ok(build) if self.runs_kernels() => {
+                BoundOptions { tf32: build.source.uses_tf32, fp8: build.source.uses_fp8 }
+            }
+            _ => BoundOptions::default(),
+        }
     }
 
     /// Computes a graph once.

@@ -51,11 +51,10 @@ impl Computation<'_> {
 
     /// What the computation may do beyond rounding.
     fn bound_options(&self, graph: &Arc<FinalizedGraph>) -> BoundOptions {
-        let tf32 = match self {
-            Self::By(executor) => executor.uses_tf32(graph),
-            Self::Evaluation => false,
-        };
-        BoundOptions { tf32 }
+        match self {
+            Self::By(executor) => executor.liberties(graph),
+            Self::Evaluation => BoundOptions::default(),
+        }
     }
 
     fn outputs(

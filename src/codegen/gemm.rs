@@ -72,7 +72,8 @@ struct FmaText {
 /// How a warp multiplies.
 #[derive(Serialize)]
 struct MmaText {
-    instruction: &'static str,
+    /// Function that multiplies two fragments.
+    instruction: String,
     warp_m: u32,
     warp_n: u32,
     warps_m: u32,
@@ -122,7 +123,7 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
         splits: kernel.splits,
         operands,
         fma: fma(used, kernel),
-        mma: mma(used, kernel),
+        mma: mma(graph, used, kernel),
         epilogue,
         sweep,
     }
@@ -179,10 +180,10 @@ fn fma(used: &mut Used, kernel: &GemmKernel) -> Option<FmaText> {
     })
 }
 
-fn mma(used: &mut Used, kernel: &GemmKernel) -> Option<MmaText> {
-    let Multiply::Mma { operand, warp_m, warp_n, stages, fragments } = kernel.multiply else { return None };
-    let instruction = names::mma_function(operand);
-    for section in [instruction, "fw_ldmatrix_x4", "fw_swizzled", "fw_cp_async"] {
+fn mma(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel) -> Option<MmaText> {
+    let Multiply::Mma { operand, warp_m, warp_n, stages, fragments, promotes } = kernel.multiply else { return None };
+    let section = names::mma_section(operand, [&kernel.a, &kernel.b].map(|side| graph.tensor(side.tensor).data_type));
+    for section in [section, "fw_ldmatrix_x4", "fw_swizzled", "fw_cp_async"] {
         used.add(section);
     }
     let rounds = operand == MmaType::Tf32;
@@ -198,7 +199,7 @@ fn mma(used: &mut Used, kernel: &GemmKernel) -> Option<MmaText> {
     used.add(put);
     let step_k = 32 / operand.bytes();
     Some(MmaText {
-        instruction,
+        instruction: format!("{section}{}", if promotes { "_promoted" } else { "" }),
         warp_m,
         warp_n,
         warps_m: kernel.tile.m / warp_m,

@@ -96,6 +96,7 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
         _ => speller.values_alone(),
     };
     let value = match pack {
+        _ if operand.fetch == Fetch::Async => String::new(),
         Some(pack) => {
             let value = speller.speller.unrounded(operand.tensor);
             used.add(pack);

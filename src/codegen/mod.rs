@@ -25,7 +25,7 @@ use tera::{Context, Delimiters, Tera};
 
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
-use crate::kernel::{Body, Function, Kernel, Launch, Multiply};
+use crate::kernel::{Body, Function, Kernel, Launch, MmaType, Multiply};
 use sections::Used;
 
 /// Rendered CUDA text with what is needed to launch it.
@@ -39,6 +39,8 @@ pub struct Source {
     pub workspace_bytes: u64,
     /// Whether FLOAT operands of the core are rounded to TF32 (D-14).
     pub uses_tf32: bool,
+    /// Whether FP8 operands of the core are multiplied as they are.
+    pub uses_fp8: bool,
 }
 
 /// Every template, parsed once. The delimiters cannot clash with CUDA's braces and percent signs.
@@ -122,7 +124,8 @@ pub fn render(kernel: &Kernel) -> Result<Source, Error> {
     let text = format!("{}\n{}\n\n{}", header(kernel), used.text(), functions.join("\n"));
     tracing::trace!(source = text, "rendered");
     let launches = kernel.functions.iter().map(|function| function.launch.clone()).collect();
-    Ok(Source { text, launches, workspace_bytes: kernel.workspace_bytes, uses_tf32: kernel.uses_tf32() })
+    let [uses_tf32, uses_fp8] = [MmaType::Tf32, MmaType::Fp8].map(|operand| kernel.multiplies(operand));
+    Ok(Source { text, launches, workspace_bytes: kernel.workspace_bytes, uses_tf32, uses_fp8 })
 }
 
 fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used) -> Result<String, Error> {

@@ -122,14 +122,17 @@ pub(super) fn mode_function(mode: PointwiseMode) -> &'static str {
     }
 }
 
-/// Primitive that multiplies fragments, also the name of its include section.
-pub(super) fn mma_function(operand: MmaType) -> &'static str {
-    match operand {
-        MmaType::F16 => "fw_mma_f16",
-        MmaType::Bf16 => "fw_mma_bf16",
-        MmaType::Tf32 => "fw_mma_tf32",
-        MmaType::S8 => "fw_mma_s8",
-        MmaType::Fp8 => unreachable!("a warp multiplies FP8 as FP16"),
+/// Include section of the primitive that multiplies fragments of A and B, also the primitive's name.
+pub(super) fn mma_section(operand: MmaType, stored: [DataType; 2]) -> &'static str {
+    match (operand, stored.map(|data_type| data_type == DataType::Fp8E4M3)) {
+        (MmaType::F16, _) => "fw_mma_f16",
+        (MmaType::Bf16, _) => "fw_mma_bf16",
+        (MmaType::Tf32, _) => "fw_mma_tf32",
+        (MmaType::S8, _) => "fw_mma_s8",
+        (MmaType::Fp8, [true, true]) => "fw_mma_e4m3_e4m3",
+        (MmaType::Fp8, [true, false]) => "fw_mma_e4m3_e5m2",
+        (MmaType::Fp8, [false, true]) => "fw_mma_e5m2_e4m3",
+        (MmaType::Fp8, [false, false]) => "fw_mma_e5m2_e5m2",
     }
 }
 

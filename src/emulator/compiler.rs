@@ -287,6 +287,7 @@ mod tests {
             launches: functions.iter().map(launch).collect(),
             workspace_bytes: 0,
             uses_tf32: false,
+            uses_fp8: false,
         }
     }
 

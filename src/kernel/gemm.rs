@@ -163,7 +163,7 @@ pub enum MmaType {
     Tf32,
     /// INT8, accumulated in INT32.
     S8,
-    /// FP8 as it is stored, E4M3 or E5M2 each, accumulated in FP32; `wgmma` only.
+    /// FP8 as it is stored, E4M3 or E5M2 each, accumulated in FP32.
     Fp8,
 }
 
@@ -207,6 +207,9 @@ pub enum Multiply {
         stages: u32,
         /// Sets of fragments in registers: with two, one is loaded while the other is multiplied.
         fragments: u32,
+        /// Whether the sums of each instruction are added up in FP32 outside the tensor core, which keeps 14 bits of a sum
+        /// of FP8 products.
+        promotes: bool,
     },
     /// `wgmma`: one warpgroup brings tiles to shared memory, two multiply. Blocks stay and walk the tiles of C.
     Wgmma {

@@ -44,14 +44,14 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Whether FLOAT operands of the core are rounded to TF32.
-    pub fn uses_tf32(&self) -> bool {
-        self.functions.iter().any(|function| match &function.body {
-            Body::Gemm(gemm) => {
-                matches!(gemm.multiply, Multiply::Mma { operand, .. } | Multiply::Wgmma { operand, .. } if operand == MmaType::Tf32)
-            }
-            _ => false,
-        })
+    /// Whether some matrix instruction takes operands of this type.
+    pub fn multiplies(&self, wanted: MmaType) -> bool {
+        let takes = |multiply| match multiply {
+            Multiply::Mma { operand, .. } | Multiply::Wgmma { operand, .. } => operand == wanted,
+            Multiply::Fma { .. } => false,
+        };
+        let is_taken = |function: &Function| matches!(&function.body, Body::Gemm(gemm) if takes(gemm.multiply));
+        self.functions.iter().any(is_taken)
     }
 }
 

@@ -21,7 +21,8 @@ void ldmatrix_x4(Site site, unsigned (&result)[4], unsigned address);
 // Stores what ldmatrix_x4 would load.
 void stmatrix_x4(Site site, unsigned address, const unsigned (&value)[4]);
 
-// d += a * b with the PTX fragment layout of the shape whose k has 32 bytes; sums in the order of k, in float.
+// d += a * b with the PTX fragment layout of the shape whose k has 32 bytes; sums in the order of k, in float. Of FP8 the
+// operation's name ends with the types of a and b.
 void mma_float(Site site, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
 
 // The same for 8-bit integers, sums in int.
@@ -109,6 +110,23 @@ inline void fw_mma_s8(const unsigned (&a)[4], const unsigned (&b)[2],
                       emulator::Place place = emulator::Place::here()) {
   emulator::mma_int({emulator::MMA_S8, place}, emulator::accumulators<int>(A), a, b);
 }
+
+// Sums are floats, added up inside the tensor core or outside.
+#define FW_MMA_FP8(name, types)                                                                               \
+  template <int A>                                                                                            \
+  inline void name(const unsigned (&a)[4], const unsigned (&b)[2],                                            \
+                   emulator::Place place = emulator::Place::here()) {                                         \
+    static constexpr char OPERATION[] = "mma.m16n8k32." types;                                                \
+    emulator::mma_float({OPERATION, place}, emulator::accumulators<float>(A), a, b);                          \
+  }                                                                                                           \
+  template <int A>                                                                                            \
+  inline void name##_promoted(const unsigned (&a)[4], const unsigned (&b)[2],                                 \
+                              emulator::Place place = emulator::Place::here()) {                              \
+    static constexpr char OPERATION[] = "mma.m16n8k32." types;                                                \
+    float sums[4] = {};                                                                                       \
+    emulator::mma_float({OPERATION, place}, sums, a, b);                                                      \
+    for (int r = 0; r < 4; ++r) emulator::accumulators<float>(A)[r] += sums[r];                               \
+  }
 
 // Rounds FP32 to the 10 bits of mantissa of TF32, to nearest, ties away from zero (`cvt.rna.tf32.f32`).
 template <int N>

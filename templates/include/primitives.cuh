@@ -310,6 +310,39 @@ __device__ __forceinline__ void fw_mma_s8(const unsigned (&a)[4], const unsigned
 }
 #endif
 
+//@ fw_mma_fp8: fw_accumulators
+#ifndef FW_EMULATOR
+// Two functions for FP8 types of A and B: `name` as above, and `name##_promoted`, where the tensor core adds up one product of
+// fragments and an FP32 addition the sums. From sm_90 to sm_110 the assembler does so by itself: it multiplies as FP16.
+#define FW_MMA_FP8(name, types)                                                                                        \
+  template <int A>                                                                                                     \
+  __device__ __forceinline__ void name(const unsigned (&a)[4], const unsigned (&b)[2]) {                               \
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.f32." types ".f32 {acc%6, acc%7, acc%8, acc%9}, {%0, %1, %2, %3}, {%4, %5}, {acc%6, acc%7, acc%8, acc%9};" \
+                 ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3)); \
+  }                                                                                                                    \
+  template <int A>                                                                                                     \
+  __device__ __forceinline__ void name##_promoted(const unsigned (&a)[4], const unsigned (&b)[2]) {                    \
+    if (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200) return name<A>(a, b);                                            \
+    asm volatile("{\n.reg .f32 sum<4>;\n"                                                                              \
+                 "mma.sync.aligned.m16n8k32.row.col.f32." types ".f32 {sum0, sum1, sum2, sum3}, {%0, %1, %2, %3}, {%4, %5}, {%6, %6, %6, %6};\n" \
+                 "add.f32 acc%7, acc%7, sum0;\nadd.f32 acc%8, acc%8, sum1;\n"                                          \
+                 "add.f32 acc%9, acc%9, sum2;\nadd.f32 acc%10, acc%10, sum3;\n}"                                       \
+                 ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f), "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3)); \
+  }
+#endif
+
+//@ fw_mma_e4m3_e4m3: fw_mma_fp8
+FW_MMA_FP8(fw_mma_e4m3_e4m3, "e4m3.e4m3")
+
+//@ fw_mma_e4m3_e5m2: fw_mma_fp8
+FW_MMA_FP8(fw_mma_e4m3_e5m2, "e4m3.e5m2")
+
+//@ fw_mma_e5m2_e4m3: fw_mma_fp8
+FW_MMA_FP8(fw_mma_e5m2_e4m3, "e5m2.e4m3")
+
+//@ fw_mma_e5m2_e5m2: fw_mma_fp8
+FW_MMA_FP8(fw_mma_e5m2_e5m2, "e5m2.e5m2")
+
 //@ fw_fast_exp2
 // 2^x to 2 ulp; subnormal results are 0.
 #ifndef FW_EMULATOR

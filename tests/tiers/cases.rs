@@ -30,6 +30,7 @@ pub(crate) fn all() -> Vec<Case> {
     reductions(&mut cases);
     matmul_shapes(&mut cases);
     matmul_types(&mut cases);
+    fp8_matmuls(&mut cases);
     matmul_fusions(&mut cases);
     convolutions(&mut cases);
     movements(&mut cases);
@@ -328,6 +329,31 @@ fn matmul_types(cases: &mut Vec<Case>) {
         output(&mut g, c, result);
         let names = [a_type, b_type, compute, result].map(|data_type| lower(data_type.name()));
         push(cases, format!("mm_{}", names.join("_")), g);
+    }
+}
+
+/// FP8 operands that lie along k, which `mma.sync` takes as they are from sm_89 on: every pair of types, sums added up inside
+/// and outside the tensor core, vectors of every width, ragged tiles, a sum that is split. The last is too ragged for it.
+fn fp8_matmuls(cases: &mut Vec<Case>) {
+    use DataType::{FastFloatForFp8, Float, Fp8E4M3, Fp8E5M2};
+    let rows = [
+        (Fp8E4M3, Fp8E4M3, Float, [2, 48, 40, 64]),
+        (Fp8E4M3, Fp8E5M2, Float, [1, 129, 65, 40]),
+        (Fp8E5M2, Fp8E4M3, FastFloatForFp8, [1, 70, 33, 100]),
+        (Fp8E5M2, Fp8E5M2, FastFloatForFp8, [3, 16, 130, 160]),
+        (Fp8E4M3, Fp8E4M3, Float, [1, 33, 40, 3008]),
+        (Fp8E4M3, Fp8E4M3, Float, [1, 20, 24, 30]),
+    ];
+    for (a_type, b_type, compute, [batch, m, n, k]) in rows {
+        let mut g = graph(Float);
+        let a = g.tensor(Tensor::new("A").row_major([batch, m, k]).data_type(a_type));
+        let b = g.tensor(Tensor::new("B").dim([batch, k, n]).stride([k * n, 1, k]).data_type(b_type));
+        let c = g.matmul("mm", a, b);
+        g.last_operation().compute_data_type = Some(compute);
+        output(&mut g, c, Float);
+        let names = [a_type, b_type, compute].map(|data_type| lower(data_type.name())).join("_");
+        push(cases, format!("mm_along_k_{names}_{m}x{n}x{k}"), g);
+        cases.last_mut().expect("one was pushed").capability = ComputeCapability::new(8, 9);
     }
 }
 

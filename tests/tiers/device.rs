@@ -173,7 +173,8 @@ fn agrees_with_cpu(
     inputs: &HostTensors,
     actual: &HostTensors,
 ) -> Result<(), Failed> {
-    let bounds = bounds_with(&lowered.graph, inputs, BoundOptions { tf32: lowered.source.uses_tf32 })?;
+    let options = BoundOptions { tf32: lowered.source.uses_tf32, fp8: lowered.source.uses_fp8 };
+    let bounds = bounds_with(&lowered.graph, inputs, options)?;
     let comparison = compare(&lowered.graph, &execute(&lowered.graph, inputs)?, actual, Some(&bounds))?;
     if comparison.is_match() {
         return Ok(());

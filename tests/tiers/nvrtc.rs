@@ -17,7 +17,7 @@ const CHIPS: [(u32, u32); 6] = [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0)];
 const STRIDE: usize = 6;
 
 /// Suite graphs compiled with every config for sm_90: every operand type of `wgmma`, a computed operand, the epilogues that
-/// need most registers.
+/// need most registers. The one of FP8 also for sm_89.
 const EVERY_CONFIG: &[&str] = &[
     "mm_bf16_4096",
     "mm_dgelu_bf16_mlp",
@@ -28,6 +28,12 @@ const EVERY_CONFIG: &[&str] = &[
     "mm_f32_tf32_4096",
     "mm_g1_rowscale_relu_f16",
     "mm_mixed_bf16_i8_m16",
+];
+
+/// Cases compiled with every config for a chip on which `mma.sync` takes FP8 as it is.
+const FP8_CASES: &[(&str, (u32, u32))] = &[
+    ("conv_fprop_fp8_e4m3_float_half", (9, 0)),
+    ("mm_along_k_fp8_e5m2_fp8_e4m3_fast_float_for_fp8_70x33x100", (8, 9)),
 ];
 
 static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(Cache::memory_only(), Options::default()));
@@ -63,7 +69,15 @@ pub(crate) fn trials() -> Vec<Trial> {
         for (name, graph) in
             data::suite_of_engines().into_iter().filter(|(name, _)| EVERY_CONFIG.contains(&name.as_str()))
         {
-            trials.push(Trial::test(format!("nvrtc::every_config::{name}"), move || every_config_compiles(&graph)));
+            trials.push(every_config(&name, graph, (9, 0)));
+        }
+        for (name, graph) in data::suite_of_engines().into_iter().filter(|(name, _)| name == "mm_fp8_8192") {
+            trials.push(every_config(&format!("{name}::sm_89"), graph, (8, 9)));
+        }
+        for case in cases::all() {
+            if let Some(&(_, chip)) = FP8_CASES.iter().find(|(name, _)| *name == case.name) {
+                trials.push(every_config(&case.name, case.graph, chip));
+            }
         }
         trials.extend(hopper::trials("nvrtc", |test| {
             compile(test.graph.key(), "by hand", "", &test.source, ComputeCapability::SM_90)?;
@@ -88,10 +102,15 @@ fn compiles(graph: &Graph, capability: ComputeCapability) -> Result<(), Failed> 
     compile(lowered.graph.key(), lowered.config.engine, &config, &lowered.source, capability)
 }
 
-fn every_config_compiles(graph: &Graph) -> Result<(), Failed> {
-    for lowered in pipeline::lower_every_config(graph, &pipeline::typical_device())? {
+fn every_config(name: &str, graph: Graph, (major, minor): (u32, u32)) -> Trial {
+    let capability = ComputeCapability::new(major, minor);
+    Trial::test(format!("nvrtc::every_config::{name}"), move || every_config_compiles(&graph, capability))
+}
+
+fn every_config_compiles(graph: &Graph, capability: ComputeCapability) -> Result<(), Failed> {
+    for lowered in pipeline::lower_every_config(graph, &Device::typical(capability))? {
         let config = lowered.config.to_string();
-        compile(lowered.graph.key(), lowered.config.engine, &config, &lowered.source, ComputeCapability::SM_90)
+        compile(lowered.graph.key(), lowered.config.engine, &config, &lowered.source, capability)
             .map_err(|failed| format!("{config}: {}", failed.message().unwrap_or_default()))?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Planted defects, each of which must be found.
 
 use super::hopper::ring;
-use super::kernels::{encode_f16, gemm, transpose};
+use super::kernels::{encode_e4m3, encode_e5m2, encode_f16, fp8_product, gemm, transpose};
 use super::*;
 
 /// A kernel of one block over `y`, an output of 64 floats, and 256 bytes of shared memory `s`.
@@ -45,6 +45,22 @@ fn defects_of_the_copy_pipeline() {
     ] {
         case.clone().planted(from, to).expect_not(&expected);
     }
+}
+
+#[test]
+fn defects_of_fp8_products() {
+    let (case, expected) = fp8_product([encode_e4m3, encode_e5m2]);
+    for (from, to) in [
+        ("e4m3.e5m2", "e5m2.e4m3"),
+        ("e4m3.e5m2", "e4m3.e4m3"),
+        ("top[128], top[4]", "top[4], top[128]"),
+        ("column[4]}", "column[0]}"),
+        ("k < 16", "k < 8"),
+        ("fw_mma<0>(left", "if (word < 3) fw_mma<0>(left"),
+    ] {
+        case.clone().planted(from, to).expect_not(&expected);
+    }
+    case.planted("e4m3.e5m2", "e4m3.e3m4").expect_wrong(&["there is no mma.m16n8k32.e4m3.e3m4"]);
 }
 
 #[test]

@@ -36,8 +36,13 @@ fn fixture() -> Fixture {
         vec![Parameter::Tensor(x), Parameter::Scalar(scale), Parameter::Scalar(shift), Parameter::Tensor(y)];
     let function = "scale_and_add".to_owned();
     let launch = Launch { function, grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, starts_early: false, parameters };
-    let source =
-        Source { text: SCALE_AND_ADD.to_owned(), launches: vec![launch], workspace_bytes: 0, uses_tf32: false };
+    let source = Source {
+        text: SCALE_AND_ADD.to_owned(),
+        launches: vec![launch],
+        workspace_bytes: 0,
+        uses_tf32: false,
+        uses_fp8: false,
+    };
     let given = HostTensor::from_fn(DataType::Half, &[1, 32], &[32, 1], |i| 3.0 * i as f64).unwrap();
     let rank = graph.tensor(shift).dim.len();
     let inputs = [(x, given), (shift, HostTensor::scalar(DataType::Int32, rank, Scalar::Integer(7)).unwrap())].into();

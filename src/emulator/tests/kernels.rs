@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 
 use super::*;
@@ -111,6 +112,40 @@ fn bfloat16_matrices_are_multiplied_on_emulated_tensor_cores() {
         return;
     };
     assert_eq!(outputs, expected);
+}
+
+/// A product of small integers in these FP8 encodings, E4M3 and E5M2 in `fp8.cu`, and its exact result.
+pub(super) fn fp8_product(encode: [fn(f32) -> u8; 2]) -> (Case, Vec<Vec<u8>>) {
+    const K: usize = 64;
+    let [a, b] = [0, 1000].map(|start| move |row: usize, k: usize| small(start + row * K + k));
+    let element = |i: usize| (0..K).map(|k| a(i / 8, k) * b(i % 8, k)).sum::<f32>();
+    let a_bytes = (0..16 * K).map(|i| encode[0](a(i / K, i % K))).collect();
+    let b_bytes = (0..8 * K).map(|i| encode[1](b(i / K, i % K))).collect();
+    let values = vec![Value::Input(a_bytes), Value::Input(b_bytes), Value::Output(16 * 8 * 4)];
+    (Case::new(FP8, "product", values).block([32, 1, 1]), vec![floats((0..16 * 8).map(element))])
+}
+
+pub(super) fn encode_e4m3(value: f32) -> u8 {
+    F8E4M3::from_f32(value).to_bits()
+}
+
+pub(super) fn encode_e5m2(value: f32) -> u8 {
+    F8E5M2::from_f32(value).to_bits()
+}
+
+#[test]
+fn fp8_matrices_of_every_pair_of_types_are_multiplied_on_emulated_tensor_cores() {
+    let types: [(&str, fn(f32) -> u8); 2] = [("e4m3", encode_e4m3), ("e5m2", encode_e5m2)];
+    for (a, encode_a) in types {
+        for (b, encode_b) in types {
+            let (case, expected) = fp8_product([encode_a, encode_b]);
+            for function in ["fw_mma<0>", "fw_mma_promoted<0>"] {
+                let case = case.clone().planted("e4m3.e5m2", &format!("{a}.{b}")).planted("fw_mma<0>", function);
+                let Some(outputs) = case.run() else { return };
+                assert_eq!(outputs, expected, "{function} {a} {b}");
+            }
+        }
+    }
 }
 
 /// Whether two floats are the same number, signs of zeros included, or both NaN.

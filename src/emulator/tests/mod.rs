@@ -24,6 +24,7 @@ const VECTOR_ADD: &str = include_str!("vector_add.cu");
 const BLOCK_SUM: &str = include_str!("block_sum.cu");
 const TRANSPOSE: &str = include_str!("transpose.cu");
 const GEMM: &str = include_str!("gemm.cu");
+const FP8: &str = include_str!("fp8.cu");
 const NUMBERS: &str = include_str!("numbers.cu");
 const INTRINSICS: &str = include_str!("intrinsics.cu");
 
@@ -85,7 +86,13 @@ impl Case {
             parameters: values.iter().zip(&ids).map(parameter).collect(),
         };
         Self {
-            source: Source { text: text.to_owned(), launches: vec![launch], workspace_bytes: 0, uses_tf32: false },
+            source: Source {
+                text: text.to_owned(),
+                launches: vec![launch],
+                workspace_bytes: 0,
+                uses_tf32: false,
+                uses_fp8: false,
+            },
             values,
         }
     }

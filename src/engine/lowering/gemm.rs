@@ -1,6 +1,7 @@
 //! A core with its stages as a tiled matrix product, and the functions that finish its epilogue.
 
 use super::epilogue::{EpilogueOutputs, EpilogueSplit, along_n, core_result, fused, kept_space, reduced_count};
+use super::multiplied::fp8_registers;
 use super::operand::operand;
 use super::pass::{
     CoreAccumulators, function_name, lower_operations, partial_regions, program_parameters, push_combine, to_u32,
@@ -303,7 +304,9 @@ impl Lowering<'_> {
         let held = [(&gemm.a, gemm.tile.m), (&gemm.b, gemm.tile.n)];
         let held = held.into_iter().filter(|(operand, _)| operand.fetch == Fetch::Vector);
         let operands: u32 = held.map(|(_, rows)| rows * row / 4 / threads * 2).sum();
-        let registers = warp_m * warp_n / 32 + fragments * (warp_m + warp_n) / 4 + operands + ADDRESSES;
+        let fragments = fragments * (warp_m + warp_n) / 4;
+        let multiplied = warp_m * warp_n / 32 + fragments + fp8_registers(&gemm.multiply, self.device);
+        let registers = multiplied + operands + ADDRESSES;
         let by_registers = REGISTERS_OF_A_MULTIPROCESSOR / (registers.next_multiple_of(8) * threads);
         by_registers.min(self.device.shared_bytes_per_block / (shared_bytes + 1024)).clamp(1, 4)
     }

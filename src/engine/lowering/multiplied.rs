@@ -1,8 +1,9 @@
 //! The type in which matrix instructions multiply a core's operands.
 
+use crate::device::Device;
 use crate::fusion::Fusion;
 use crate::graph::DataType;
-use crate::kernel::MmaType;
+use crate::kernel::{MmaType, Multiply};
 
 /// NVIDIA's switch: 0 turns TF32 off (D-14).
 const TF32_SWITCH: &str = "NVIDIA_TF32_OVERRIDE";
@@ -26,6 +27,29 @@ pub(in crate::engine) fn multiplied_type(fusion: &Fusion) -> Result<MmaType, Str
         _ if all(&[T::BFloat16, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::Bf16),
         _ if all(&[T::Half, T::BFloat16, T::Float, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::Tf32),
         _ => Err(format!("no matrix instruction for {} and {}", types[0], types[1])),
+    }
+}
+
+/// Whether sums of FP8 products are added up outside the tensor core: unless the graph asks for speed.
+pub(in crate::engine) fn promotes(fusion: &Fusion, operand: MmaType) -> bool {
+    let fast = |core| fusion.graph().compute_type(core) == DataType::FastFloatForFp8;
+    operand == MmaType::Fp8 && !fusion.core().is_some_and(fast)
+}
+
+/// Whether the chip has no FP8 instruction of a warp: the assembler spells it with two of FP16, whose sums it adds up in
+/// FP32 (seen in the code for sm_90 and sm_100; sm_89 and sm_120 have one).
+pub(in crate::engine) fn unpacks_fp8(device: &Device) -> bool {
+    (9..12).contains(&device.capability.major)
+}
+
+/// Registers of a thread for FP8 products beside accumulators and fragments: for a set of fragments in FP16, or for sums
+/// on their way to the accumulators (a bound under which no tile was seen to spill).
+pub(in crate::engine) fn fp8_registers(multiply: &Multiply, device: &Device) -> u32 {
+    const SUMS: u32 = 48;
+    match *multiply {
+        Multiply::Mma { operand: MmaType::Fp8, warp_m, warp_n, .. } if unpacks_fp8(device) => (warp_m + warp_n) / 2,
+        Multiply::Mma { promotes: true, .. } => SUMS,
+        _ => 0,
     }
 }
 

@@ -176,15 +176,15 @@ impl Planner<'_> {
 
     /// Whether elements are copied as they are.
     fn is_plain(&self, mma: MmaType) -> bool {
-        let stored = match mma {
-            MmaType::F16 => DataType::Half,
-            MmaType::Bf16 => DataType::BFloat16,
-            MmaType::Tf32 => DataType::Float,
-            MmaType::S8 => DataType::Int8,
-            MmaType::Fp8 => return false,
+        let data_type = self.graph.tensor(self.tensor).data_type;
+        let is_stored = match mma {
+            MmaType::F16 => data_type == DataType::Half,
+            MmaType::Bf16 => data_type == DataType::BFloat16,
+            MmaType::Tf32 => data_type == DataType::Float,
+            MmaType::S8 => data_type == DataType::Int8,
+            MmaType::Fp8 => data_type.is_fp8(),
         };
-        let loads_only = self.program.steps.iter().all(|step| step.value == Value::Load);
-        loads_only && self.graph.tensor(self.tensor).data_type == stored
+        is_stored && self.program.steps.iter().all(|step| step.value == Value::Load)
     }
 
     /// The tensors of full size: those that decide the accesses.

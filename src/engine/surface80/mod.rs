@@ -1,17 +1,19 @@
 //! The engine of tensor cores through `mma.sync`, from sm_75 on: matmuls and convolutions with any mainloop and epilogue
-//! DAG, operands in FP16, BF16, TF32 or INT8.
+//! DAG, operands in FP16, BF16, TF32, INT8 or FP8.
 //!
 //! Tiles come by `cp.async` where an operand is copied as it is, through registers where a mainloop stage is evaluated
-//! or accesses are not aligned. FP8 operands are multiplied as FP16, which holds every FP8 value exactly; operands of
-//! two types as the type that holds both.
+//! or accesses are not aligned. FP8 operands are multiplied as they are from sm_89 on where both are copied as they are;
+//! else as FP16, which holds every FP8 value exactly. Operands of two types are multiplied as the type that holds both.
 
 mod shape;
 
-use super::lowering::{RELAXED_WITH_CORE, is_lowered, lower_gemm, multiplied_type, tf32_is_allowed};
+use super::lowering::{
+    Problem, RELAXED_WITH_CORE, fetches, is_lowered, lower_gemm, multiplied_type, promotes, tf32_is_allowed,
+};
 use super::{Engine, EngineConfig, RankedConfig};
 use crate::device::{ComputeCapability, Device};
 use crate::fusion::Fusion;
-use crate::kernel::{Kernel, MmaType};
+use crate::kernel::{Fetch, Kernel, MmaType};
 use crate::support::Supported;
 
 /// See the module.
@@ -25,6 +27,9 @@ const TURING: ComputeCapability = ComputeCapability::new(7, 5);
 
 /// BF16, TF32 and `cp.async`.
 const AMPERE: ComputeCapability = ComputeCapability::new(8, 0);
+
+/// FP8.
+const ADA: ComputeCapability = ComputeCapability::new(8, 9);
 
 impl Engine for Surface80 {
     fn name(&self) -> &'static str {
@@ -58,7 +63,9 @@ impl Engine for Surface80 {
             functions: Vec::new(),
             workspace_bytes: 0,
         };
-        lower_gemm(fusion, &shape::choice(config, operand(supported)), config, device, &mut kernel);
+        let operand = operand(supported);
+        let choice = shape::choice(config, operand, promotes(fusion, operand));
+        lower_gemm(fusion, &choice, config, device, &mut kernel);
         kernel
     }
 }
@@ -70,6 +77,9 @@ fn operand(supported: &Supported) -> MmaType {
 /// The type in which a core's operands are multiplied, if the chip has the instruction.
 fn operand_type(fusion: &Fusion, capability: ComputeCapability) -> Result<MmaType, String> {
     let operand = multiplied_type(fusion)?;
+    if operand == MmaType::F16 && capability >= ADA && copies_fp8(fusion) {
+        return Ok(MmaType::Fp8);
+    }
     let needed = if matches!(operand, MmaType::F16 | MmaType::S8) { TURING } else { AMPERE };
     if capability < needed {
         return Err(format!(
@@ -77,6 +87,13 @@ fn operand_type(fusion: &Fusion, capability: ComputeCapability) -> Result<MmaTyp
         ));
     }
     Ok(operand)
+}
+
+/// Whether both operands are FP8 tensors that `cp.async` takes along k: `ldmatrix` does not transpose bytes, so others are
+/// faster as FP16.
+fn copies_fp8(fusion: &Fusion) -> bool {
+    let copied = |problem: &Problem| fetches(fusion, problem, &shape::multiply(MmaType::Fp8)) == [Fetch::Async; 2];
+    Problem::of(fusion).as_ref().is_some_and(copied)
 }
 
 #[cfg(test)]
@@ -107,6 +124,26 @@ mod tests {
         assert_eq!(on_ampere(T::Half, T::Float), Some(MmaType::Tf32));
         assert_eq!(on_ampere(T::Half, T::Int8), None);
         assert_eq!(chosen([T::Int8, T::Int8], T::Int32, (7, 5)), Ok(MmaType::S8));
+    }
+
+    /// What `A · B` of FP8 is multiplied as on a chip, B with these strides.
+    fn of_fp8(stride: [i64; 3], capability: (u32, u32)) -> MmaType {
+        let mut graph = Graph::new().io_data_type(DataType::Fp8E4M3).compute_data_type(DataType::Float);
+        let a = graph.tensor(Tensor::new("A").row_major([1, 8, 8]));
+        let b = graph.tensor(Tensor::new("B").dim([1, 8, 8]).stride(stride).data_type(DataType::Fp8E5M2));
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        let fusion = crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
+        operand_type(&fusion, ComputeCapability::new(capability.0, capability.1)).expect("FP16 holds it")
+    }
+
+    #[test]
+    fn fp8_is_multiplied_as_it_is_where_chip_and_layout_allow_it() {
+        let (along_k, along_n) = ([64, 1, 8], [64, 8, 1]);
+        assert_eq!(of_fp8(along_k, (8, 9)), MmaType::Fp8);
+        assert_eq!(of_fp8(along_k, (9, 0)), MmaType::Fp8);
+        assert_eq!(of_fp8(along_k, (8, 6)), MmaType::F16);
+        assert_eq!(of_fp8(along_n, (8, 9)), MmaType::F16);
     }
 
     #[test]

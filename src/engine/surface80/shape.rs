@@ -3,7 +3,9 @@
 use super::NAME;
 use crate::device::Device;
 use crate::engine::config::ranked;
-use crate::engine::lowering::{GemmChoice, Problem, combination_cost, operands_in_registers};
+use crate::engine::lowering::{
+    GemmChoice, Problem, combination_cost, fp8_registers, operands_in_registers, promotes, unpacks_fp8,
+};
 use crate::engine::{EngineConfig, Knob, RankedConfig};
 use crate::fusion::Fusion;
 use crate::graph::DataType;
@@ -66,9 +68,12 @@ const MMA_RATE: f64 = 427e12 / 132.0;
 /// Configs that fit the device, the cheapest first.
 pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> Vec<RankedConfig> {
     let extents = Problem::of(fusion).expect("the fusion has a core").space.extents();
-    let in_registers = operands_in_registers(fusion, &SHAPES[0].choice(operand, 1).multiply);
+    let in_registers = operands_in_registers(fusion, &multiply(operand));
+    let promotes = promotes(fusion, operand);
+    let registers =
+        |shape: &Shape| shape.registers(in_registers) + fp8_registers(&shape.multiply(operand, promotes), device);
     let mut configs: Vec<(f64, EngineConfig)> = Vec::new();
-    for shape in SHAPES.iter().filter(|shape| shape.registers(in_registers) <= REGISTERS) {
+    for shape in SHAPES.iter().filter(|shape| registers(shape) <= REGISTERS) {
         let Some(stages) = fitting_stages(shape, operand, device) else { continue };
         let shape = Shape { stages, ..*shape };
         for splits in splits(&shape, operand, extents, device) {
@@ -76,6 +81,11 @@ pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> 
         }
     }
     ranked(configs, step_seconds(device) * 1e6)
+}
+
+/// How the engine multiplies, by the first tile: the ways of operands to shared memory do not depend on it.
+pub(super) fn multiply(operand: MmaType) -> Multiply {
+    SHAPES[0].multiply(operand, false)
 }
 
 /// As many stages as fit; at least two. The accumulator tile has to fit, too.
@@ -103,9 +113,14 @@ impl Shape {
         GemmTile { m: self.m, n: self.n, k: self.k_bytes / operand.bytes() }
     }
 
-    fn choice(&self, operand: MmaType, splits: u32) -> GemmChoice {
+    fn multiply(&self, operand: MmaType, promotes: bool) -> Multiply {
         let Self { warp_m, warp_n, stages, fragments, .. } = *self;
-        let multiply = Multiply::Mma { operand, warp_m, warp_n, stages, fragments };
+        Multiply::Mma { operand, warp_m, warp_n, stages, fragments, promotes }
+    }
+
+    /// What is chosen, but for how sums are added up, which takes no shared memory.
+    fn choice(&self, operand: MmaType, splits: u32) -> GemmChoice {
+        let multiply = self.multiply(operand, false);
         GemmChoice { tile: self.tile(operand), multiply, splits, transposed: false, raw_bytes: 0 }
     }
 }
@@ -127,7 +142,7 @@ fn config(shape: &Shape, operand: MmaType, splits: u32) -> EngineConfig {
 }
 
 /// What a config chooses; a knob that is missing has the value of the smallest tile.
-pub(super) fn choice(config: &EngineConfig, operand: MmaType) -> GemmChoice {
+pub(super) fn choice(config: &EngineConfig, operand: MmaType, promotes: bool) -> GemmChoice {
     let knob = |knob, default| config.knob(knob, default);
     let multiply = Multiply::Mma {
         operand,
@@ -135,6 +150,7 @@ pub(super) fn choice(config: &EngineConfig, operand: MmaType) -> GemmChoice {
         warp_n: knob(Knob::WarpN, 32),
         stages: knob(Knob::Stages, 2),
         fragments: knob(Knob::Fragments, 1),
+        promotes,
     };
     let tile =
         GemmTile { m: knob(Knob::TileM, 64), n: knob(Knob::TileN, 64), k: knob(Knob::TileK, 128 / operand.bytes()) };
@@ -171,8 +187,10 @@ fn cost(shape: &Shape, operand: MmaType, extents: [i64; 4], splits: u32, device:
     let blocks = blocks(shape, operand, extents) * i64::from(splits);
     let waves = (blocks as f64 / f64::from(device.sm_count)).ceil();
     let steps = (steps(shape, operand, extents) as f64 / f64::from(splits)).ceil();
-    let step = f64::from(shape.m * shape.n) / 16384.0 * f64::from(shape.k_bytes) / 64.0 / shape.efficiency;
-    let epilogue = EPILOGUE_STEPS * f64::from(shape.m * shape.n) / 16384.0;
+    let instructions = if operand == MmaType::Fp8 && unpacks_fp8(device) { 2.0 } else { 1.0 };
+    let area = f64::from(shape.m * shape.n) / 16384.0;
+    let step = area * f64::from(shape.k_bytes) / 64.0 * instructions / shape.efficiency;
+    let epilogue = EPILOGUE_STEPS * area;
     let combination = if splits > 1 { combination_cost(extents, splits, device) } else { 0.0 };
     waves * (steps * step + epilogue) + combination
 }
@@ -252,7 +270,7 @@ mod tests {
             let all = configs([4096; 3], false, capability);
             assert!(!all.is_empty());
             for config in all {
-                let choice = choice(&config, MmaType::F16);
+                let choice = choice(&config, MmaType::F16, false);
                 let bytes = choice.shared_bytes(true, 1);
                 assert!(bytes <= device.shared_bytes_per_block, "{config} on {}", device.name);
                 assert_eq!(choice.tile.m, config.knob(Knob::TileM, 0));

@@ -2,10 +2,9 @@
 
 use super::NAME;
 use crate::device::Device;
-use crate::engine::lowering::{GemmChoice, Problem, fetches, raw_bytes};
+use crate::engine::lowering::{GemmChoice, Problem, fetches, promotes, raw_bytes};
 use crate::engine::{EngineConfig, Knob};
 use crate::fusion::Fusion;
-use crate::graph::DataType;
 use crate::kernel::{Fetch, GemmTile, MmaType, Multiply, Schedule};
 
 /// Bytes of k of a tile: one swizzled row.
@@ -88,12 +87,6 @@ pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> 
 pub(super) fn multiply(fusion: &Fusion, operand: MmaType) -> Multiply {
     let promotes = promotes(fusion, operand);
     Multiply::Wgmma { operand, fills: false, schedule: Schedule::Cooperative, stages: 1, promotes }
-}
-
-/// Sums of FP8 products are added up outside the tensor core unless the graph asks for speed.
-fn promotes(fusion: &Fusion, operand: MmaType) -> bool {
-    let core = fusion.core().expect("the fusion has a core");
-    operand == MmaType::Fp8 && fusion.graph().compute_type(core) != DataType::FastFloatForFp8
 }
 
 impl Shape {

@@ -120,7 +120,7 @@ impl Case {
     }
 
     fn build(&self, launches: Vec<Launch>) -> Result<ExecutionPlan, Error> {
-        let source = Source { text: String::new(), launches, workspace_bytes: 512, uses_tf32: false };
+        let source = Source { text: String::new(), launches, workspace_bytes: 512, uses_tf32: false, uses_fp8: false };
         let mut image = b"\x7fELF".to_vec();
         image.resize(64, 0);
         let cubin = Cubin { image, log: String::new(), resources: Vec::new(), warnings: Vec::new(), milliseconds: 0.0 };

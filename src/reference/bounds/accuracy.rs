@@ -30,6 +30,8 @@ pub(super) struct Accumulator {
     roundoff: f64,
     /// Terms added exactly before one rounding.
     group: f64,
+    /// Relative error of groups before they are added.
+    within: f64,
     /// Sums of integers up to this are exact in any order.
     exact: f64,
     /// Distance of the smallest numbers: what one product may lose beside its relative error.
@@ -54,10 +56,26 @@ impl Accumulator {
         Some(Self {
             roundoff: power_of_two(-bits),
             group,
+            within: 0.0,
             exact: power_of_two(bits),
             least: precision(compute).1,
             largest,
         })
+    }
+
+    /// FP8 tensor cores whose sums of at most four times 32 products are added up in FP32: the error of the parts does not
+    /// grow with their number, since `Σ ‖a‖·‖b‖` over parts is at most `‖a‖·‖b‖` of the whole.
+    pub(super) fn promoted_fp8() -> Self {
+        const ADDITIONS: f64 = 4.0;
+        let roundoff = power_of_two(-13);
+        Self {
+            roundoff: power_of_two(-24),
+            group: 32.0,
+            within: ADDITIONS * roundoff,
+            exact: 1.0 / roundoff,
+            least: precision(DataType::Float).1,
+            largest: f64::from(f32::MAX),
+        }
     }
 
     /// Error of a sum of `terms` products whose magnitudes add up to `magnitude`.
@@ -80,7 +98,7 @@ impl Accumulator {
     /// probabilistic rounding error analysis*, theorem 2.4 with λ = 6).
     pub(super) fn relative_error(self, terms: usize) -> f64 {
         let additions = (terms as f64 / self.group).ceil();
-        additions.min(6.0 * additions.sqrt()) * self.roundoff
+        self.within + additions.min(6.0 * additions.sqrt()) * self.roundoff
     }
 
     /// Whether every partial sum of terms that are multiples of `quantum` and add up to at most `magnitude` is exact.

@@ -36,6 +36,9 @@ pub use modes::{ACCURACY, Accuracy, ModeAccuracy, Unit, accuracy_table, allowed_
 pub struct BoundOptions {
     /// FLOAT operands of matmuls and convolutions may be cut to the 10 fraction bits of TF32 (A-41, D-14).
     pub tf32: bool,
+    /// FP8 products of matmuls and convolutions may be added up by FP8 tensor cores, 128 at a time, also where the graph
+    /// computes in FLOAT.
+    pub fp8: bool,
 }
 
 /// Bounds of a graph's outputs, from the exact value to any honest result.
@@ -162,7 +165,7 @@ impl Analysis<'_> {
         let operation = self.graph.operation(id);
         let values: Vec<&DenseF64> = operands.iter().map(|operand| &operand.dense).collect();
         let results = exact(self.graph, id, &values, self.values)?;
-        let accumulator = Accumulator::of(self.accumulator_type(id));
+        let accumulator = self.accumulator(id);
         let mut all = Vec::new();
         for (result, &(port, output)) in results.into_iter().zip(&operation.outputs) {
             let errors = self.unscaled(id, operands, (port, output), &result, accumulator);
@@ -204,10 +207,17 @@ impl Analysis<'_> {
         }
     }
 
-    /// Fast accumulation is a property of matmuls and convolutions.
-    fn accumulator_type(&self, id: OperationId) -> DataType {
-        let compute = self.graph.compute_type(id);
-        if self.graph.operation(id).is_core() { compute } else { arithmetic(compute) }
+    /// Fast accumulation, and what FP8 tensor cores keep, are properties of matmuls and convolutions.
+    fn accumulator(&self, id: OperationId) -> Option<Accumulator> {
+        let (compute, operation) = (self.graph.compute_type(id), self.graph.operation(id));
+        let is_fp8 = |tensor| self.graph.tensor(tensor).data_type.is_fp8();
+        match compute {
+            _ if !operation.is_core() => Accumulator::of(arithmetic(compute)),
+            DataType::Float if self.options.fp8 && operation.input_tensors().all(is_fp8) => {
+                Some(Accumulator::promoted_fp8())
+            }
+            _ => Accumulator::of(compute),
+        }
     }
 
     /// Bounds of α·sum + β·prior: both products and their sum round.

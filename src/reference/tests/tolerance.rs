@@ -125,11 +125,46 @@ fn tf32_operands_are_tolerated_on_request() {
     }
     let (expected, actual) = (execute(&graph, &inputs).unwrap(), execute(&graph, &cut).unwrap());
     let wrong = |tf32| {
-        let bounds = bounds_with(&graph, &inputs, BoundOptions { tf32 }).unwrap();
+        let bounds = bounds_with(&graph, &inputs, BoundOptions { tf32, ..BoundOptions::default() }).unwrap();
         compare(&graph, &expected, &actual, Some(&bounds)).unwrap().outputs[0].mismatches
     };
     assert_eq!(wrong(true), 0);
     assert!(wrong(false) > 100);
+}
+
+/// The same graph's result where tensor cores keep 14 bits of products and of the sums of 128 of them.
+fn summed_on_fp8_tensor_cores(graph: &FinalizedGraph, inputs: &HostTensors, k: usize) -> Vec<f64> {
+    let dense = |name| inputs[&by_name(graph, name)].to_dense::<f32>().unwrap();
+    let (a, b, bias) = (dense("A"), dense("B"), dense("bias"));
+    let kept = |sum: f32| f32::from_bits(sum.to_bits() & !0x3ff);
+    let element = |i: usize| {
+        let (row, column) = (i / 30, i % 30);
+        let product = |t: usize| a[row * k + t] * b[t * 30 + column];
+        let largest = |t: usize| (t..t + 32).map(|t| product(t).abs()).fold(0.0, f32::max);
+        let cut = |x: f32, largest: f32| (x / largest * 8192.0).trunc() / 8192.0 * largest;
+        let group = |t: usize| (t..t + 32).map(|i| cut(product(i), largest(t))).sum::<f32>();
+        let part = |t: usize| (t..t + 128).step_by(32).fold(0.0, |sum, t| kept(sum + group(t)));
+        let sum: f32 = (0..k).step_by(128).map(part).sum();
+        f64::from((sum + bias[column]).max(0.0))
+    };
+    (0..40 * 30).map(element).collect()
+}
+
+#[test]
+fn sums_of_fp8_tensor_cores_are_tolerated_on_request() {
+    let graph = gemm(256, DataType::Fp8E4M3, DataType::Float);
+    let inputs = random_inputs(&graph, 5, Distribution::Normal).unwrap();
+    let id = graph.outputs().next().unwrap();
+    let tensor = graph.tensor(id);
+    let sums = summed_on_fp8_tensor_cores(&graph, &inputs, 256);
+    let actual = HostTensor::from_dense(tensor.data_type, &tensor.dim, &tensor.stride, &sums).unwrap();
+    let (expected, actual) = (execute(&graph, &inputs).unwrap(), HostTensors::from([(id, actual)]));
+    let wrong = |fp8| {
+        let bounds = bounds_with(&graph, &inputs, BoundOptions { fp8, ..BoundOptions::default() }).unwrap();
+        compare(&graph, &expected, &actual, Some(&bounds)).unwrap().outputs[0].mismatches
+    };
+    assert_eq!(wrong(true), 0);
+    assert!(wrong(false) > 100, "{}", wrong(false));
 }
 
 #[test]

@@ -87,6 +87,20 @@ struct Tf32 {
     return value;
   }
 };
+struct E5m2 {
+  static constexpr unsigned BITS = 8;
+  using Sum = float;
+  static Sum widen(unsigned bits) { return fw_f16_bits_to_f32((unsigned short)(bits << 8)); }
+};
+// As a half with the same fields its exponent would be 8 too small.
+struct E4m3 {
+  static constexpr unsigned BITS = 8;
+  using Sum = float;
+  static Sum widen(unsigned bits) {
+    if ((bits & 0x7f) == 0x7f) return __builtin_nanf("");
+    return fw_f16_bits_to_f32((unsigned short)((bits & 0x80) << 8 | (bits & 0x7f) << 7)) * 256;
+  }
+};
 struct S8 {
   static constexpr unsigned BITS = 8;
   using Sum = int;
@@ -94,26 +108,26 @@ struct S8 {
 };
 
 // The fragments of a warp as matrices: a row of A, and a column of B, has eight registers of k elements.
-template <typename Element>
+template <typename Left, typename Right = Left>
 void complete_mma(void* const* lanes) {
-  using Sum = typename Element::Sum;
-  constexpr unsigned PER_REGISTER = 32 / Element::BITS, K = 8 * PER_REGISTER;
+  using Sum = typename Left::Sum;
+  constexpr unsigned BITS = Left::BITS, PER_REGISTER = 32 / BITS, K = 8 * PER_REGISTER;
   require_full_warp("mma.sync", lanes);
   Sum a[16][K], b[K][8], d[16][8];  // [m][k], [k][n], [m][n]
   const auto spread = [](unsigned bits, unsigned lane, unsigned upper, auto&& put) {
     for (unsigned e = 0; e < PER_REGISTER; ++e) {
       const unsigned k = (upper * 4 + lane % 4) * PER_REGISTER + e;
-      put(k, Element::widen(Element::BITS == 32 ? bits : bits >> Element::BITS * e & ((1ull << Element::BITS) - 1)));
+      put(k, unsigned(bits >> BITS * e & ((1ull << BITS) - 1)));
     }
   };
   for (unsigned lane = 0; lane < WARP_SIZE; ++lane) {
     const Mma<Sum>& mma = *static_cast<const Mma<Sum>*>(lanes[lane]);
     const unsigned group = lane / 4;
     for (unsigned r = 0; r < 4; ++r) {
-      spread(mma.a[r], lane, r / 2, [&](unsigned k, Sum x) { a[group + r % 2 * 8][k] = x; });
+      spread(mma.a[r], lane, r / 2, [&](unsigned k, unsigned bits) { a[group + r % 2 * 8][k] = Left::widen(bits); });
       d[group + r / 2 * 8][lane % 4 * 2 + r % 2] = mma.d[r];
     }
-    for (unsigned r = 0; r < 2; ++r) spread(mma.b[r], lane, r, [&](unsigned k, Sum x) { b[k][group] = x; });
+    for (unsigned r = 0; r < 2; ++r) spread(mma.b[r], lane, r, [&](unsigned k, unsigned bits) { b[k][group] = Right::widen(bits); });
   }
   for (unsigned m = 0; m < 16; ++m)
     for (unsigned k = 0; k < K; ++k)
@@ -121,6 +135,25 @@ void complete_mma(void* const* lanes) {
   for (unsigned lane = 0; lane < WARP_SIZE; ++lane)
     for (unsigned r = 0; r < 4; ++r)
       static_cast<Mma<Sum>*>(lanes[lane])->d[r] = d[lane / 4 + r / 2 * 8][lane % 4 * 2 + r % 2];
+}
+
+// Of a product whose sums are floats.
+Complete completion(const char* operation) {
+  const struct {
+    const char* operation;
+    Complete complete;
+  } KINDS[] = {
+      {MMA_F16, complete_mma<F16>},
+      {MMA_BF16, complete_mma<Bf16>},
+      {MMA_TF32, complete_mma<Tf32>},
+      {"mma.m16n8k32.e4m3.e4m3", complete_mma<E4m3>},
+      {"mma.m16n8k32.e4m3.e5m2", complete_mma<E4m3, E5m2>},
+      {"mma.m16n8k32.e5m2.e4m3", complete_mma<E5m2, E4m3>},
+      {"mma.m16n8k32.e5m2.e5m2", complete_mma<E5m2>},
+  };
+  for (const auto& kind : KINDS)
+    if (!std::strcmp(kind.operation, operation)) return kind.complete;
+  fail("there is no %s", operation);
 }
 
 }  // namespace
@@ -146,10 +179,7 @@ void* accumulator_registers(unsigned first) {
 
 void mma_float(Site site, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   Mma<float> argument{d, a, b};
-  Complete complete = complete_mma<F16>;
-  if (site.operation == MMA_BF16) complete = complete_mma<Bf16>;
-  if (site.operation == MMA_TF32) complete = complete_mma<Tf32>;
-  warp_collective(site, FULL_MASK, &argument, complete);
+  warp_collective(site, FULL_MASK, &argument, completion(site.operation));
 }
 
 void mma_int(Site site, int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {

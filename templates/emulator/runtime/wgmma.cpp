@@ -68,20 +68,6 @@ class Operand {
 Operand operand_a(const StartedProduct& started) { return {started.a, started.product.a_is_mn_major}; }
 Operand operand_b(const StartedProduct& started) { return {started.b, started.product.b_is_mn_major}; }
 
-struct E5m2 {
-  static constexpr unsigned BITS = 8;
-  using Sum = float;
-  static Sum widen(unsigned bits) { return fw_f16_bits_to_f32((unsigned short)(bits << 8)); }
-};
-// As a half with the same fields its exponent would be 8 too small.
-struct E4m3 {
-  static constexpr unsigned BITS = 8;
-  using Sum = float;
-  static Sum widen(unsigned bits) {
-    if ((bits & 0x7f) == 0x7f) return __builtin_nanf("");
-    return fw_f16_bits_to_f32((unsigned short)((bits & 0x80) << 8 | (bits & 0x7f) << 7)) * 256;
-  }
-};
 struct U8 {
   static constexpr unsigned BITS = 8;
   using Sum = int;

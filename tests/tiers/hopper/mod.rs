@@ -119,7 +119,7 @@ impl Carrier {
         expected: Vec<u8>,
     ) -> KernelTest {
         let text = format!("{}\n\n{text}", device_code(sections));
-        let source = Source { text, launches, workspace_bytes: 0, uses_tf32: false };
+        let source = Source { text, launches, workspace_bytes: 0, uses_tf32: false, uses_fp8: false };
         let inputs = HostTensors::from([(self.a, a), (self.b, b)]);
         KernelTest { graph: self.graph.clone(), source, inputs, expected }
     }
