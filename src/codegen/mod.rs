@@ -12,6 +12,7 @@ mod gemm_operand;
 mod gemm_wgmma;
 mod movement;
 mod names;
+mod packed;
 mod parameters;
 mod reduction;
 mod sections;
@@ -87,6 +88,7 @@ const TEMPLATE_FILES: &[(&str, &str)] = &[
     ("warp.cuh", include_str!("../../templates/epilogue/warp.cuh")),
     ("tree.cuh", include_str!("../../templates/epilogue/tree.cuh")),
     ("pointwise.cu", include_str!("../../templates/kernel/pointwise.cu")),
+    ("packed.cu", include_str!("../../templates/kernel/packed.cu")),
     ("reduction.cu", include_str!("../../templates/kernel/reduction.cu")),
     ("combine.cu", include_str!("../../templates/kernel/combine.cu")),
     ("signal.cu", include_str!("../../templates/kernel/signal.cu")),
@@ -133,6 +135,7 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
     let parameters = parameters::spell(graph, function, used);
     match &function.body {
         Body::Pointwise(body) => fill("pointwise.cu", name, parameters, reduction::pointwise(graph, used, body)),
+        Body::Packed(body) => fill("packed.cu", name, parameters, packed::packed(graph, used, body)),
         Body::Reduction(body) => fill("reduction.cu", name, parameters, reduction::reduction(graph, used, body)),
         Body::Combine(body) => fill("combine.cu", name, parameters, reduction::combine(graph, used, body)),
         Body::Signal(body) => fill("signal.cu", name, parameters, movement::signal(graph, used, body)),

@@ -48,6 +48,7 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
 fn touched(body: &Body) -> (Vec<TensorId>, Vec<TensorId>) {
     match body {
         Body::Pointwise(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
+        Body::Packed(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
         Body::Reduction(kernel) => {
             let targets = kernel.accumulations.iter().map(|accumulation| accumulation.target);
             let stores = kernel.sweep.stores.iter().copied().chain(targets);

@@ -96,8 +96,13 @@ impl<'a> SweepSpeller<'a> {
     pub(super) fn offsets(&self) -> Vec<String> {
         let index = index_type(self.sweep.wide_index);
         let is_elsewhere = |id: TensorId| self.elsewhere.is_some_and(|(tensor, _)| tensor == id);
-        let moved =
-            self.sweep.access.iter().filter(|(id, access)| **access != Access::Parameter && !is_elsewhere(**id));
+        let loads: Vec<TensorId> = self.sweep.program.loads().collect();
+        let has_offset = |id: TensorId, access: Access| match access {
+            Access::Parameter => false,
+            Access::Bit => loads.contains(&id),
+            _ => !is_elsewhere(id),
+        };
+        let moved = self.sweep.access.iter().filter(|&(&id, &access)| has_offset(id, access));
         let mut lines: Vec<String> = moved
             .map(|(&id, _)| {
                 let sum = self.dot(|axis| axis.strides[&id]);
@@ -192,7 +197,7 @@ impl<'a> SweepSpeller<'a> {
         for id in loads {
             let text = match self.access(id) {
                 Access::Vector => format!("v_{}[e]", self.speller.graph.canonical_name(id)),
-                Access::Strided | Access::Bits => {
+                Access::Strided | Access::Bits | Access::Bit => {
                     let offset = self.point_offset(id);
                     self.speller.element(id, &offset)
                 }
@@ -275,6 +280,7 @@ impl<'a> SweepSpeller<'a> {
             }
             Access::Vector => format!("w_{name}.at[e] = {};", self.speller.stored(id, &name)),
             Access::Bits => format!("w_{name} |= unsigned({}) << e;", self.speller.stored(id, &name)),
+            Access::Bit => format!("w_{name} |= unsigned({}) << bit;", self.speller.stored(id, &name)),
             _ => {
                 let offset = self.point_offset(id);
                 let pointer = names::pointer(self.speller.graph, id);

@@ -22,7 +22,8 @@ pub use gemm::{
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
 pub use launch::{Launch, MapElement, Parameter, Swizzle, TensorMap};
 pub use pointwise::{
-    Access, Accumulators, CombineKernel, FlagAction, PointwiseKernel, ReductionKernel, SignalKernel, Sweep,
+    Access, Accumulators, CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel,
+    Sweep,
 };
 pub use window::{Interpolation, MAX_WINDOW_AXES, Maxima, Pool, PoolAxis, PoolFunction, SampleAxis, Window};
 
@@ -69,6 +70,8 @@ pub struct Function {
 pub enum Body {
     /// One pass over the iteration space.
     Pointwise(PointwiseKernel),
+    /// One pass over the bytes of packed booleans.
+    Packed(PackedKernel),
     /// One pass over the iteration space, reducing some of its axes.
     Reduction(ReductionKernel),
     /// Tiled matrix product with mainloop and epilogue fusion.

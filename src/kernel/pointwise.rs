@@ -16,6 +16,8 @@ pub enum Access {
     Strided,
     /// A byte of eight packed booleans.
     Bits,
+    /// One bit of a byte that a thread puts together from points of several lines.
+    Bit,
     /// Host scalar from the parameters.
     Parameter,
 }
@@ -75,6 +77,16 @@ pub struct Sweep {
 /// One thread evaluates one vector; one tile a block (a grid-stride loop costs 5 to 10 % of the bandwidth).
 #[derive(Clone, Debug)]
 pub struct PointwiseKernel {
+    /// What is evaluated.
+    pub sweep: Sweep,
+    /// Threads of a block.
+    pub threads: u32,
+}
+
+/// One thread evaluates the points whose bits share a byte of packed booleans, in vectors of one. All stores are packed
+/// booleans of one layout, in which each axis steps over all that those after it span.
+#[derive(Clone, Debug)]
+pub struct PackedKernel {
     /// What is evaluated.
     pub sweep: Sweep,
     /// Threads of a block.

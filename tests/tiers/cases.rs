@@ -31,6 +31,7 @@ pub(crate) fn all() -> Vec<Case> {
     matmul_shapes(&mut cases);
     matmul_types(&mut cases);
     fp8_matmuls(&mut cases);
+    packed_booleans(&mut cases);
     matmul_fusions(&mut cases);
     convolutions(&mut cases);
     movements(&mut cases);
@@ -431,6 +432,47 @@ fn matmul_fusions(cases: &mut Vec<Case>) {
     let apart = g.pointwise("apart", PointwiseMode::Exp, &[x]);
     output(&mut g, apart, DataType::Float);
     push(cases, "mm_side_operations", g);
+}
+
+/// Packed booleans whose lines start inside a byte, beside other results: images with a bias, gaps of bits, and a matmul with
+/// masks along rows and along columns of which only the first has lines of whole bytes.
+fn packed_booleans(cases: &mut Vec<Case>) {
+    use DataType::{Boolean, Float, Half};
+    let mut g = graph(Half);
+    let x = g.tensor(Tensor::new("x").channels_last([2, 21, 5, 7]));
+    let bias = g.tensor(Tensor::new("bias").channels_last([1, 21, 1, 1]).data_type(Float));
+    let sum = g.pointwise("sum", PointwiseMode::Add, &[x, bias]);
+    output(&mut g, sum, Half);
+    let zero = g.tensor(Tensor::scalar("zero", Float, Scalar::Float(0.0)));
+    let mask = g.pointwise("mask", PointwiseMode::CmpGt, &[sum, zero]);
+    output(&mut g, mask, Boolean);
+    let total = g.reduction("total", ReductionMode::Add, sum, [1, 21, 1, 1]);
+    output(&mut g, total, Float);
+    push(cases, "pw_mask_of_odd_lines", g);
+
+    for (label, stride) in [("lines", [900, 29, 1]), ("elements", [2000, 63, 3])] {
+        let mut g = graph(Float);
+        let x = g.tensor(Tensor::new("x").row_major([2, 30, 20]));
+        let row = g.tensor(Tensor::new("row").row_major([2, 30, 1]));
+        let mask = g.pointwise("mask", PointwiseMode::CmpLe, &[x, row]);
+        output(&mut g, mask, Boolean);
+        g.tensor_mut(mask).stride = stride.to_vec();
+        push(cases, format!("pw_mask_gaps_between_{label}"), g);
+    }
+
+    let mut g = graph(Half);
+    let a = g.tensor(Tensor::new("A").row_major([2, 35, 24]));
+    let b = g.tensor(Tensor::new("B").row_major([2, 24, 40]));
+    let c = g.matmul("mm", a, b);
+    let row = g.tensor(Tensor::new("row").row_major([1, 35, 1]));
+    let more = g.pointwise("more", PointwiseMode::CmpGt, &[c, row]);
+    output(&mut g, more, Boolean);
+    let less = g.pointwise("less", PointwiseMode::CmpLt, &[c, row]);
+    output(&mut g, less, Boolean);
+    g.tensor_mut(less).stride = vec![35 * 40, 1, 35];
+    let y = g.pointwise("relu", PointwiseMode::ReluFwd, &[c]);
+    output(&mut g, y, Half);
+    push(cases, "mm_masks_along_rows_and_columns", g);
 }
 
 /// Graphs whose kernels were once wrong or did not compile.

@@ -351,11 +351,14 @@ fn epilogues(cases: &mut Vec<Case>) {
     g.tensor_mut(channel).data_type = Some(DataType::Int32);
     output(&mut g, sum, DataType::Half);
     push(cases, "conv_fprop_grouped_channel_index", g);
-    let (mut g, core) = Layer { channels: [16, 40], ..Layer::small() }.core(Direction::Forward, |_, _, id| id);
-    let zero = g.tensor(Tensor::new("threshold").channels_last([1, 40, 1, 1]));
-    let mask = g.pointwise("mask", PointwiseMode::CmpGt, &[core, zero]);
-    output(&mut g, mask, DataType::Boolean);
-    push(cases, "conv_fprop_mask", g);
+    for (label, channels) in [("", 40), ("_of_odd_lines", 21)] {
+        let layer = Layer { channels: [16, channels], ..Layer::small() };
+        let (mut g, core) = layer.core(Direction::Forward, |_, _, id| id);
+        let zero = g.tensor(Tensor::new("threshold").channels_last([1, channels, 1, 1]));
+        let mask = g.pointwise("mask", PointwiseMode::CmpGt, &[core, zero]);
+        output(&mut g, mask, DataType::Boolean);
+        push(cases, format!("conv_fprop_mask{label}"), g);
+    }
 }
 
 fn reductions(cases: &mut Vec<Case>) {

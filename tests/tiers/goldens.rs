@@ -15,6 +15,7 @@ const GOLDENS: &[&str] = &[
     "pw_broadcast_ragged",
     "pw_logical_and_boolean",
     "pw_padded_strides_two_outputs",
+    "pw_mask_gaps_between_lines",
     "red_genstats",
     "red_scaled_pixel",
     "red_split_channel",

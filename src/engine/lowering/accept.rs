@@ -3,12 +3,12 @@
 use std::sync::LazyLock;
 
 use super::movement::{concats_are_taken, resample_is_taken};
+use super::packed::stands_apart;
 use super::problem::MAX_SPATIAL;
 use super::signal::signals_are_taken;
 use crate::fusion::Fusion;
 use crate::graph::{
-    Attributes, Convolution, DataType, FinalTensor, FinalizedGraph, Operation, PointwiseMode, Port, Reordering,
-    TensorId,
+    Attributes, Convolution, DataType, FinalizedGraph, Operation, PointwiseMode, Port, Reordering, TensorId,
 };
 use crate::kernel::has_integer_form;
 use crate::support::is_disjoint;
@@ -68,6 +68,7 @@ pub(in crate::engine) const RELAXED_WITH_CORE: &[&str] = &[
     "S70-CBD-G2-RED",
     "S70-CBD-G2-LAYOUT",
     "S70-G2-ALIGN-32",
+    "S70-G2-ALIGN-PWOUT-8",
     "S70-G2-BCAST-FIRST",
     "S70-MM-G2-C",
     "S70-MM-G2-DIMS",
@@ -194,30 +195,21 @@ fn operands_are_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
     })
 }
 
-/// Packed booleans are written a byte at a time: every line must start on a byte, and all lines run along one axis.
+/// Packed booleans that need a pass of their own are computed beside the others, which therefore must not read them.
 fn booleans_are_taken(fusion: &Fusion) -> Result<(), String> {
     let graph = fusion.graph();
-    let packed = graph.outputs().filter(|&id| graph.tensor(id).data_type == DataType::Boolean);
-    let mut line_axis = None;
-    for id in packed {
-        let axis = bit_axis(graph.tensor(id)).ok_or_else(|| not_on_bytes(graph, id))?;
-        if axis.is_some() && *line_axis.get_or_insert(axis) != axis {
-            return Err(format!("tensor {}: packed booleans of two layouts", graph.describe_tensor(id)));
-        }
+    let is_read = |id: TensorId| {
+        graph.operations().any(|operation| {
+            operation.input_tensors().any(|input| input == id) && operation.output_tensors().any(|output| output == id)
+        })
+    };
+    match graph.outputs().find(|&id| stands_apart(graph, id) && is_read(id)) {
+        Some(id) => Err(format!(
+            "tensor {}: packed booleans in place, of which some line starts inside a byte or which lie unlike others",
+            graph.describe_tensor(id)
+        )),
+        None => Ok(()),
     }
-    Ok(())
-}
-
-/// The axis along which bits lie, `None` for a single element; nothing where a line starts inside a byte.
-fn bit_axis(tensor: &FinalTensor) -> Option<Option<usize>> {
-    let long = || (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1);
-    let Some(axis) = long().min_by_key(|&axis| tensor.stride[axis]) else { return Some(None) };
-    let on_bytes = long().filter(|&other| other != axis).all(|other| tensor.stride[other] % 8 == 0);
-    (tensor.stride[axis] == 1 && on_bytes).then_some(Some(axis))
-}
-
-fn not_on_bytes(graph: &FinalizedGraph, id: TensorId) -> String {
-    format!("tensor {}: packed booleans of which some line starts inside a byte", graph.describe_tensor(id))
 }
 
 fn types_are_taken(fusion: &Fusion) -> Result<(), String> {
@@ -254,7 +246,7 @@ mod tests {
     use super::*;
     use crate::device::ComputeCapability;
     use crate::engine::select;
-    use crate::graph::{Graph, Tensor};
+    use crate::graph::{Graph, Pointwise, Tensor};
 
     /// Whether an engine takes `A · B + bias`, the bias changed.
     fn is_taken(change: impl Fn(&mut Tensor)) -> bool {
@@ -271,6 +263,24 @@ mod tests {
         let sum = graph.pointwise("sum", PointwiseMode::Add, &[c, bias]);
         graph.set_output(sum);
         select(&Arc::new(graph.finalize().expect("well formed")), ComputeCapability::SM_90).is_ok()
+    }
+
+    #[test]
+    fn packed_booleans_in_place_have_lines_of_whole_bytes() {
+        let is_taken = |columns: i64| {
+            let mut graph = Graph::new().io_data_type(DataType::Boolean).compute_data_type(DataType::Boolean);
+            let mask = graph.tensor(Tensor::new("mask").row_major([1, 4, columns]));
+            let row = graph.tensor(Tensor::new("row").row_major([1, 1, columns]));
+            graph.operation(Operation {
+                name: "and".to_owned(),
+                attributes: Attributes::Pointwise(Pointwise::new(PointwiseMode::LogicalAnd)),
+                compute_data_type: None,
+                inputs: vec![(Port::IN_0, mask), (Port::IN_1, row)],
+                outputs: vec![(Port::OUT_0, mask)],
+            });
+            select(&Arc::new(graph.finalize().expect("well formed")), ComputeCapability::SM_90).is_ok()
+        };
+        assert!(is_taken(16) && !is_taken(21));
     }
 
     #[test]

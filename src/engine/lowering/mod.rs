@@ -6,6 +6,7 @@ mod gemm;
 mod movement;
 mod multiplied;
 mod operand;
+mod packed;
 mod pass;
 mod problem;
 mod signal;

@@ -5,15 +5,16 @@
 
 use std::collections::BTreeSet;
 
+use super::packed::stands_apart;
 use super::signal::around_signals;
-use super::sweep::{SweepRequest, plan};
+use super::sweep::{BITS, SweepRequest, plan, span};
 use crate::device::Device;
 use crate::engine::{EngineConfig, Knob};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, FinalizedGraph, OperationId, Port, ReductionMode, TensorId};
 use crate::kernel::{
-    Accumulation, Axis, Body, CombineKernel, Function, IterationSpace, Kernel, Launch, Parameter, PointwiseKernel,
-    ReductionKernel, Register, StageProgram, Sweep,
+    Access, Accumulation, Axis, Body, CombineKernel, Function, IterationSpace, Kernel, Launch, PackedKernel, Parameter,
+    PointwiseKernel, ReductionKernel, Register, StageProgram, Sweep,
 };
 
 /// Alignment of workspace regions, in bytes.
@@ -61,6 +62,8 @@ pub(super) struct Pass {
     stores: Vec<TensorId>,
     accumulations: Vec<Accumulation>,
     reduced: BTreeSet<usize>,
+    /// Strides of the stores, if they are packed booleans that stand apart.
+    packed: Option<Vec<i64>>,
 }
 
 /// Threads of a block, the best first. Reductions that are split run all at once, so fewer and larger blocks leave
@@ -98,7 +101,8 @@ pub(super) fn lower_operations(
     }
 }
 
-/// Cuts operations into passes; `core` is the stored result of a core.
+/// Cuts operations into passes; `core` is the stored result of a core. Packed booleans that stand apart come first: what
+/// they are computed from may be overwritten in place by the others.
 fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: Option<TensorId>) -> Vec<Pass> {
     let mut passes: Vec<Pass> = Vec::new();
     for &id in operations {
@@ -112,6 +116,7 @@ fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: Option<Tenso
                     stores: Vec::new(),
                     accumulations: vec![accumulation],
                     reduced,
+                    packed: None,
                 }),
             }
         }
@@ -119,16 +124,19 @@ fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: Option<Tenso
     let stored = operations.iter().flat_map(|&id| stored_results(graph, id));
     for tensor in core.into_iter().chain(stored) {
         let extents = &graph.tensor(tensor).dim;
-        match passes.iter_mut().find(|pass| pass.extents == *extents) {
+        let packed = stands_apart(graph, tensor).then(|| graph.tensor(tensor).stride.clone());
+        match passes.iter_mut().find(|pass| pass.extents == *extents && pass.packed == packed) {
             Some(pass) => pass.stores.push(tensor),
             None => passes.push(Pass {
                 extents: extents.clone(),
                 stores: vec![tensor],
                 accumulations: Vec::new(),
                 reduced: BTreeSet::new(),
+                packed,
             }),
         }
     }
+    passes.sort_by_key(|pass| pass.packed.is_none());
     passes
 }
 
@@ -184,7 +192,9 @@ fn lower_pass(
         core,
     });
     let core = core.filter(|_| sweep.accumulators.is_some()).map(|core| core.parameter);
-    if pass.accumulations.is_empty() {
+    if sweep.access.values().any(|access| *access == Access::Bit) {
+        push_packed(graph, sweep, core, config.knob(Knob::Threads, 256), kernel);
+    } else if pass.accumulations.is_empty() {
         push_pointwise(sweep, core, config.knob(Knob::Threads, 256), kernel);
     } else {
         let shape = ReductionShape::choose(&sweep, config.knob(Knob::Threads, SPLIT_THREADS), device);
@@ -203,6 +213,20 @@ fn push_pointwise(sweep: Sweep, core: Option<Parameter>, threads: u32, kernel: &
         parameters: sweep_parameters(&sweep, core),
     };
     kernel.functions.push(Function { launch, body: Body::Pointwise(PointwiseKernel { sweep, threads }) });
+}
+
+/// A thread for each byte.
+fn push_packed(graph: &FinalizedGraph, sweep: Sweep, core: Option<Parameter>, threads: u32, kernel: &mut Kernel) {
+    let bits = span(graph.tensor(sweep.stores[0]));
+    let launch = Launch {
+        function: function_name("packed", kernel),
+        grid: [to_u32((bits + BITS * i64::from(threads) - 1) / (BITS * i64::from(threads))), 1, 1],
+        block: [threads, 1, 1],
+        shared_bytes: 0,
+        starts_early: false,
+        parameters: sweep_parameters(&sweep, core),
+    };
+    kernel.functions.push(Function { launch, body: Body::Packed(PackedKernel { sweep, threads }) });
 }
 
 fn push_reduction(

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::packed::shares_bytes;
 use super::pass::CoreAccumulators;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{Access, Accumulators, Axis, IterationRequest, IterationSpace, StageProgram, Sweep, Window, step};
@@ -13,7 +14,7 @@ const ACCESS_BYTES: i64 = 16;
 const WINDOW_CHANNELS: i64 = 8;
 
 /// Packed booleans are written a byte at a time.
-const BITS: i64 = 8;
+pub(super) const BITS: i64 = 8;
 
 /// What a sweep has to do.
 pub(super) struct SweepRequest<'a> {
@@ -48,7 +49,11 @@ pub(super) fn plan(request: SweepRequest<'_>) -> Sweep {
         space.axes.push(single_point(&memory));
     }
     let moved: Vec<TensorId> = memory.iter().copied().filter(|id| !request.targets.contains(id)).collect();
-    let width = Width::choose(graph, &space, &request.program, &moved, &request.stores);
+    let width = if shares_bytes(graph, &space, &request.stores) {
+        Width { vector: 1, ragged: false }
+    } else {
+        Width::choose(graph, &space, &request.program, &moved, &request.stores)
+    };
     let partial_sums = request.core.map_or(0, |core| core.elements.saturating_mul(core.splits.into()));
     let gathered = request.program.windows().flat_map(Window::tensors);
     let wide_index =
@@ -166,6 +171,7 @@ impl Width {
     fn access(&self, graph: &FinalizedGraph, space: &IterationSpace, id: TensorId, stored: bool) -> Access {
         let boolean = graph.tensor(id).data_type == DataType::Boolean;
         match innermost(space).strides[&id] {
+            _ if boolean && stored && self.vector == 1 => Access::Bit,
             _ if boolean && stored => Access::Bits,
             0 if !stored => Access::Broadcast,
             1 if self.vector > 1 && !boolean && !self.ragged && is_vectorizable(graph, space, id, self.vector) => {

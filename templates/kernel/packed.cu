@@ -1,0 +1,28 @@
+<# One thread, one byte of packed booleans and the points of its bits. Reads function, parameters, threads, index, bytes,
+   coordinates, inside, stores, sweep. -#>
+extern "C" __global__ void __launch_bounds__(${ threads }$)
+${ function }$(${ parameters }$) {
+  const ${ index }$ byte = (${ index }$)(blockIdx.x) * ${ threads }$ + threadIdx.x;
+  if (byte < ${ bytes }$) {
+<%- for store in stores %>
+    unsigned ${ store.byte }$ = 0;
+<%- endfor %>
+    bool holds_points = false;
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      const ${ index }$ at = byte * 8 + bit;
+<%- for line in coordinates %>
+      ${ line }$
+<%- endfor %>
+      if (!(${ inside }$)) continue;
+      holds_points = true;
+<%- filter indent(width=2) -%>
+<% include "evaluate.cuh" %>
+<%- endfilter %>
+    }
+    if (holds_points) {
+<%- for store in stores %>
+      ${ store.pointer }$[byte] = (unsigned char)${ store.byte }$;
+<%- endfor %>
+    }
+  }
+}
