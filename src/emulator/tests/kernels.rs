@@ -114,8 +114,11 @@ fn bfloat16_matrices_are_multiplied_on_emulated_tensor_cores() {
     assert_eq!(outputs, expected);
 }
 
+/// From a number to its FP8 byte.
+type Encode = fn(f32) -> u8;
+
 /// A product of small integers in these FP8 encodings, E4M3 and E5M2 in `fp8.cu`, and its exact result.
-pub(super) fn fp8_product(encode: [fn(f32) -> u8; 2]) -> (Case, Vec<Vec<u8>>) {
+pub(super) fn fp8_product(encode: [Encode; 2]) -> (Case, Vec<Vec<u8>>) {
     const K: usize = 64;
     let [a, b] = [0, 1000].map(|start| move |row: usize, k: usize| small(start + row * K + k));
     let element = |i: usize| (0..K).map(|k| a(i / 8, k) * b(i % 8, k)).sum::<f32>();
@@ -135,7 +138,7 @@ pub(super) fn encode_e5m2(value: f32) -> u8 {
 
 #[test]
 fn fp8_matrices_of_every_pair_of_types_are_multiplied_on_emulated_tensor_cores() {
-    let types: [(&str, fn(f32) -> u8); 2] = [("e4m3", encode_e4m3), ("e5m2", encode_e5m2)];
+    let types: [(&str, Encode); 2] = [("e4m3", encode_e4m3), ("e5m2", encode_e5m2)];
     for (a, encode_a) in types {
         for (b, encode_b) in types {
             let (case, expected) = fp8_product([encode_a, encode_b]);
