@@ -133,10 +133,9 @@ impl Executor {
 
     /// What the kernel it generates does beyond rounding.
     pub(super) fn liberties(&self, graph: &Arc<FinalizedGraph>) -> BoundOptions {
-        match build::generate(graph, &self.device()) {
-            Ok(build) if self.runs_kernels() => {
-                BoundOptions { tf32: build.source.uses_tf32, fp8: build.source.uses_fp8 }
-            }
+        let build = self.runs_kernels().then(|| build::generate(graph, &self.device()));
+        match build {
+            Some(Ok(build)) => BoundOptions { tf32: build.source.uses_tf32, fp8: build.source.uses_fp8 },
             _ => BoundOptions::default(),
         }
     }

@@ -198,12 +198,12 @@ fn operands_are_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
 /// Packed booleans that need a pass of their own are computed beside the others, which therefore must not read them.
 fn booleans_are_taken(fusion: &Fusion) -> Result<(), String> {
     let graph = fusion.graph();
-    let is_read = |id: TensorId| {
+    let is_in_place = |id: TensorId| {
         graph.operations().any(|operation| {
             operation.input_tensors().any(|input| input == id) && operation.output_tensors().any(|output| output == id)
         })
     };
-    match graph.outputs().find(|&id| stands_apart(graph, id) && is_read(id)) {
+    match graph.outputs().find(|&id| stands_apart(graph, id) && is_in_place(id)) {
         Some(id) => Err(format!(
             "tensor {}: packed booleans in place, of which some line starts inside a byte or which lie unlike others",
             graph.describe_tensor(id)
