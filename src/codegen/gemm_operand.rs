@@ -6,7 +6,7 @@ use super::names;
 use super::sections::Used;
 use super::sweep::{SweepSpeller, index_type, term};
 use crate::graph::{DataType, FinalizedGraph};
-use crate::kernel::{Coordinate, Digit, Fetch, GemmKernel, MmaType, Multiply, Operand, Register};
+use crate::kernel::{Coordinate, Digit, Fetch, GemmKernel, MmaType, Multiply, Operand, Register, row_along_outer};
 
 /// What `mainloop/operand.cuh` and `mainloop/place.cuh` read.
 #[derive(Serialize)]
@@ -61,6 +61,35 @@ pub(super) struct OperandText {
     tile_offset: u32,
 }
 
+/// An operand that the threads of a warpgroup bring to its tile.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum FilledText {
+    Computed(Box<OperandText>),
+    Turned(TurnedText),
+}
+
+/// What `mainloop/turn_stage.cuh` reads.
+#[derive(Serialize)]
+pub(super) struct TurnedText {
+    /// `a` or `b`.
+    name: &'static str,
+    title: String,
+    fetch: &'static str,
+    /// Elements of a piece, 16 bytes of m or n, and lines of k of which pieces are turned together: to four bytes of k.
+    vector: u32,
+    lines: u32,
+    /// Pieces of all lines that are turned together, and their number along k.
+    pieces: u32,
+    groups: u32,
+    /// Where a piece of line `row` lies in shared memory, from the stage's start.
+    raw: String,
+    /// Where the tile lies in a stage.
+    tile_offset: u32,
+    /// Four bytes of k of element `e` of the pieces.
+    word: &'static str,
+}
+
 /// Bytes of a tile of A and a tile of B.
 pub(super) fn stage_bytes(kernel: &GemmKernel) -> u32 {
     let bytes = element_bytes(kernel);
@@ -73,6 +102,47 @@ fn element_bytes(kernel: &GemmKernel) -> u32 {
         Multiply::Fma { .. } => 4,
         Multiply::Mma { operand, .. } | Multiply::Wgmma { operand, .. } => operand.bytes(),
     }
+}
+
+pub(super) fn filled(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel, slot: usize) -> FilledText {
+    let operand = [&kernel.a, &kernel.b][slot];
+    match operand.fetch {
+        Fetch::Turned(_) => FilledText::Turned(turned(graph, used, kernel, slot)),
+        _ => FilledText::Computed(Box::new(self::operand(graph, used, kernel, slot))),
+    }
+}
+
+fn turned(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel, slot: usize) -> TurnedText {
+    const PIECE: u32 = 16;
+    const WORD: u32 = 4;
+    let operand = [&kernel.a, &kernel.b][slot];
+    let (name, block) = [("a", kernel.tile.m), ("b", kernel.tile.n)][slot];
+    let (row_elements, rows) = (block, kernel.tile.k);
+    let boxes = Layout { k_major: false, row_elements, rows, ..Layout::new(kernel, operand, block) };
+    let bytes = boxes.element_bytes;
+    used.add("fw_vector");
+    if bytes == 1 {
+        used.add("fw_byte_column");
+    }
+    let (vector, lines) = (PIECE / bytes, WORD / bytes);
+    let groups = kernel.tile.k / lines;
+    TurnedText {
+        name,
+        title: title(graph, operand, name),
+        fetch: fetch_name(kernel, operand),
+        vector,
+        lines,
+        pieces: block / vector * groups,
+        groups,
+        raw: format!("{} + {}", raw_offset(kernel, slot), boxes.place(used, PIECE, "piece")),
+        tile_offset: tile_offset(kernel, slot),
+        word: if bytes == 1 { "fw_byte_column(read, e)" } else { "read[0].at[e]" },
+    }
+}
+
+/// Where the tile of A or B lies in a stage.
+fn tile_offset(kernel: &GemmKernel, slot: usize) -> u32 {
+    if slot == 0 { 0 } else { kernel.tile.m * kernel.tile.k * element_bytes(kernel) }
 }
 
 pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel, slot: usize) -> OperandText {
@@ -154,7 +224,7 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
         filled_in_part: slot as u32 * halfway(kernel),
         place: layout.place(used, vector as u32 * layout.element_bytes, if vector > 1 { "piece" } else { "column" }),
         tile: ["shared_a", "shared_b"][slot],
-        tile_offset: if slot == 0 { 0 } else { kernel.tile.m * kernel.tile.k * element_bytes(kernel) },
+        tile_offset: tile_offset(kernel, slot),
     }
 }
 
@@ -205,6 +275,7 @@ fn fetch_name(kernel: &GemmKernel, operand: &Operand) -> &'static str {
         (Multiply::Fma { .. }, _) => "plain",
         (_, Fetch::Tma(_)) => "tma",
         (_, Fetch::Transformed(_)) => "transformed",
+        (_, Fetch::Turned(_)) => "turned",
         (_, Fetch::Async) => "async",
         (_, Fetch::Vector) => "vector",
         (_, Fetch::Element) => "element",
@@ -381,11 +452,9 @@ impl Layout {
 
     /// Byte of a piece in the tile.
     fn place(&self, used: &mut Used, piece_bytes: u32, piece: &str) -> String {
-        const LINE: u32 = 128;
-        const LINE_ELEMENTS: u32 = 64;
         used.add("fw_swizzled");
         let row_bytes = self.row_elements * self.element_bytes;
-        let line = LINE.min(LINE_ELEMENTS * self.element_bytes);
+        let line = row_along_outer(self.row_elements, self.element_bytes) * self.element_bytes;
         if self.k_major || row_bytes <= line || !self.in_columns {
             let byte = term(piece, piece_bytes.into()).unwrap_or_default();
             return match row_bytes {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::gemm::{ExtentsText, TileText, extents, tile, zeros};
-use super::gemm_operand::{self, OperandText};
+use super::gemm_operand::{self, FilledText};
 use super::names;
 use super::sections::Used;
 use super::sweep::{SweepText, index_type};
@@ -11,6 +11,7 @@ use super::warp_epilogue::{self, WarpEpilogueText};
 use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{
     CONSUMERS, Fetch, GemmKernel, MmaType, Multiply, Operand, Register, Schedule, WARPGROUP, WGMMA_ROWS,
+    row_along_outer,
 };
 
 /// Registers of each of three warpgroups' threads at launch; they share these, and not the rest of the multiprocessor's: an
@@ -39,7 +40,7 @@ pub(super) struct WgmmaText {
     /// How A and B lie in a stage.
     sides: [SideText; 2],
     /// Operands that go through registers.
-    operands: Vec<OperandText>,
+    operands: Vec<FilledText>,
     wgmma: ProductText,
     epilogue: WarpEpilogueText,
     sweep: Option<SweepText>,
@@ -111,7 +112,7 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
         sides: [0, 1].map(|slot| wgmma.side_text(graph, slot)),
         operands: (0..2)
             .filter(|slot| !wgmma.is_copied(*slot))
-            .map(|slot| gemm_operand::operand(graph, used, kernel, slot))
+            .map(|slot| gemm_operand::filled(graph, used, kernel, slot))
             .collect(),
         wgmma: wgmma.text(graph),
         epilogue,
@@ -178,7 +179,8 @@ impl<'a> Wgmma<'a> {
     /// Bytes of a swizzled row of an operand's tile: of k, or of m or n.
     fn row_bytes(&self, slot: usize) -> u32 {
         let rows = [self.kernel.tile.m, self.kernel.tile.n][slot];
-        if self.side(slot).along_k { ROW_BYTES } else { ROW_BYTES.min(rows * self.operand.bytes()) }
+        let bytes = self.operand.bytes();
+        if self.side(slot).along_k { ROW_BYTES } else { row_along_outer(rows, bytes) * bytes }
     }
 
     fn is_boxed(&self, slot: usize) -> bool {
@@ -222,7 +224,7 @@ impl<'a> Wgmma<'a> {
             let at = if at == 0 { String::new() } else { format!(" + {at}") };
             format!("fw_tma_load(tile{at}, &map{number}, {barrier} + 8 * {stage}, {coordinates}{batch});")
         };
-        if side.along_k {
+        if side.boxes_along_k() {
             return vec![load(offset, format!("k0, {outer}"))];
         }
         let column = |number: u32| {

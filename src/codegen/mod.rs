@@ -84,6 +84,7 @@ const TEMPLATE_FILES: &[(&str, &str)] = &[
     ("filling.cuh", include_str!("../../templates/mainloop/filling.cuh")),
     ("unit.cuh", include_str!("../../templates/mainloop/unit.cuh")),
     ("fill_stage.cuh", include_str!("../../templates/mainloop/fill_stage.cuh")),
+    ("turn_stage.cuh", include_str!("../../templates/mainloop/turn_stage.cuh")),
     ("place.cuh", include_str!("../../templates/mainloop/place.cuh")),
     ("warp.cuh", include_str!("../../templates/epilogue/warp.cuh")),
     ("tree.cuh", include_str!("../../templates/epilogue/tree.cuh")),

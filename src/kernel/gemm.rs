@@ -83,6 +83,9 @@ pub enum Fetch {
     /// As `Tma`, but what comes is the tensor that the mainloop stage starts from: the stage is evaluated from shared
     /// memory to shared memory, `sweep.vector` elements at a time.
     Transformed(TensorMap),
+    /// As `Tma`, but boxes run along m or n and the tile along k: elements of 8 or 32 bits are turned from shared memory to
+    /// shared memory.
+    Turned(TensorMap),
     /// `cp.async` of `sweep.vector` elements at a time: nothing is computed on the way.
     Async,
     /// Vectors through registers, where the mainloop stage is evaluated.
@@ -102,7 +105,7 @@ pub struct Operand {
     pub coordinates: Vec<Coordinate>,
     /// How elements are fetched.
     pub fetch: Fetch,
-    /// Whether neighbouring threads, and vectors, step along k; else along m or n.
+    /// Whether neighbouring threads, and vectors, step along k; else along m or n. What is turned arrives along k.
     pub along_k: bool,
 }
 
@@ -110,7 +113,7 @@ impl Operand {
     /// The tensor that comes in boxes.
     pub fn map(&self) -> Option<TensorMap> {
         match self.fetch {
-            Fetch::Tma(map) | Fetch::Transformed(map) => Some(map),
+            Fetch::Tma(map) | Fetch::Transformed(map) | Fetch::Turned(map) => Some(map),
             _ => None,
         }
     }
@@ -121,16 +124,29 @@ impl Operand {
         self.sweep.program.reads().filter(move |&id| Some(id) != boxed)
     }
 
+    /// Whether rows of boxes run along k; else along m or n.
+    pub fn boxes_along_k(&self) -> bool {
+        self.along_k && !matches!(self.fetch, Fetch::Turned(_))
+    }
+
     /// Bytes of a stage in which boxes wait for their transformation: none where it is done in place.
     pub fn raw_bytes(&self, rows: u32, element_bytes: u32) -> u32 {
-        match self.fetch {
-            Fetch::Transformed(map) if map.element.bytes() != element_bytes => {
-                let lines = if self.along_k { rows } else { rows / map.box_dims[0] * map.box_dims[1] };
-                (lines * map.box_dims[0] * map.element.bytes()).next_multiple_of(SWIZZLE_PERIOD)
-            }
-            _ => 0,
-        }
+        let map = match self.fetch {
+            Fetch::Transformed(map) if map.element.bytes() != element_bytes => map,
+            Fetch::Turned(map) => map,
+            _ => return 0,
+        };
+        let lines = if self.boxes_along_k() { rows } else { rows / map.box_dims[0] * map.box_dims[1] };
+        (lines * map.box_dims[0] * map.element.bytes()).next_multiple_of(SWIZZLE_PERIOD)
     }
+}
+
+/// Elements of a swizzled row, of a tile or a box, that runs along m or n: the most that cut `rows` into whole columns of
+/// 64, 32 or 16 elements and at most 128 bytes.
+pub fn row_along_outer(rows: u32, element_bytes: u32) -> u32 {
+    const LINE: u32 = 128;
+    let fits = |elements: &u32| rows.is_multiple_of(*elements) && elements * element_bytes <= LINE;
+    [64, 32].into_iter().find(fits).unwrap_or(16)
 }
 
 /// Tile of a block.

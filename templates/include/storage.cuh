@@ -129,6 +129,14 @@ FW_INLINE void fw_store_vector(Storage* to, const fw_vector<Storage, N>& raw) {
   *reinterpret_cast<fw_vector<Storage, N>*>(to) = raw;
 }
 
+//@ fw_byte_column: FW_INLINE fw_vector
+// Byte e of each of four pieces of 16 bytes.
+FW_INLINE unsigned fw_byte_column(const fw_vector<unsigned, 4> (&pieces)[4], unsigned e) {
+  const unsigned word = e / 4, pair = e % 4 | (e % 4 + 4) << 4;
+  return __byte_perm(__byte_perm(pieces[0].at[word], pieces[1].at[word], pair),
+                     __byte_perm(pieces[2].at[word], pieces[3].at[word], pair), 0x5410);
+}
+
 //@ fw_pack_f16: fw_f16 fw_vector
 template <int N>
 FW_INLINE fw_vector<unsigned, N / 2> fw_pack_f16(const float (&values)[N]) {

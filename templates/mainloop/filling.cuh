@@ -44,12 +44,18 @@
 <% include "block.cuh" %>
 <%- endfilter %>
 <%- for operand in operands %>
+<%- if operand.fetch == "turned" %>
+<% filter indent(width=4, first=true) -%>
+<% include "turn_stage.cuh" %>
+<%- endfilter %>
+<%- else %>
 <% filter indent(width=4, first=true) -%>
 <% include "operand.cuh" %>
 <%- endfilter %>
 <% filter indent(width=4, first=true) -%>
 <% include "fill_stage.cuh" %>
 <%- endfilter %>
+<%- endif %>
 <%- endfor %>
 #pragma unroll 1
       for (int step = 0; step < steps; ++step) {

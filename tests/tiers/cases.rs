@@ -274,15 +274,24 @@ fn matmul_shapes(cases: &mut Vec<Case>) {
     {
         push(cases, format!("mm_f32_{m}x{n}x{k}"), plain_matmul([1, m, n, k], [false, false, false]));
     }
+    let half = [DataType::Half, DataType::Half, DataType::Float, DataType::Half];
     for layout in 0..8 {
         let columns = [layout & 1 != 0, layout & 2 != 0, layout & 4 != 0];
         push(cases, format!("mm_layout_{layout}"), plain_matmul([2, 40, 24, 36], columns));
-        let mut half = plain_matmul([2, 40, 24, 72], columns);
-        let tensors: Vec<TensorId> = half.tensor_ids().collect();
-        tensors.into_iter().for_each(|id| half.tensor_mut(id).data_type = Some(DataType::Half));
-        push(cases, format!("mm_half_layout_{layout}"), half);
+        push(cases, format!("mm_half_layout_{layout}"), typed(plain_matmul([2, 40, 24, 72], columns), half));
     }
     push(cases, "mm_long_k", plain_matmul([1, 33, 40, 1504], [false, true, false]));
+    let int8 = [DataType::Int8, DataType::Int8, DataType::Int32, DataType::Int32];
+    let fp8 = [DataType::Fp8E4M3, DataType::Fp8E5M2, DataType::Float, DataType::Half];
+    for (label, types) in [("int8", int8), ("fp8", fp8)] {
+        for layout in 0..4 {
+            let columns = [layout & 1 != 0, layout & 2 != 0, false];
+            push(cases, format!("mm_{label}_layout_{layout}"), typed(plain_matmul([2, 48, 32, 144], columns), types));
+        }
+    }
+    for (label, types) in [("half", half), ("int8", int8), ("tf32", [DataType::Float; 4])] {
+        push(cases, format!("mm_{label}_wide"), typed(plain_matmul([1, 80, 208, 80], [true, false, false]), types));
+    }
     for (label, a_batch, b_batch) in [("a", 1, 3), ("b", 3, 1)] {
         let mut g = graph(DataType::Half);
         let a = g.tensor(Tensor::new("A").row_major([a_batch, 20, 12]));
@@ -307,6 +316,16 @@ fn plain_matmul([batch, m, n, k]: [i64; 4], columns: [bool; 3]) -> Graph {
         g.tensor_mut(c).stride = vec![m * n, 1, m];
     }
     g
+}
+
+/// A plain matmul with other types: of A, B, the computation and C.
+fn typed(mut matmul: Graph, [a, b, compute, c]: [DataType; 4]) -> Graph {
+    let tensors: Vec<TensorId> = matmul.tensor_ids().collect();
+    for (id, data_type) in tensors.into_iter().zip([a, b, c]) {
+        matmul.tensor_mut(id).data_type = Some(data_type);
+    }
+    matmul.last_operation().compute_data_type = Some(compute);
+    matmul
 }
 
 /// Every operand type with its compute type and several results.

@@ -2,7 +2,7 @@
 
 use super::problem::Problem;
 use super::sweep::{Width, elements, is_vectorizable, over};
-use super::tensor_map::{raw_map, tensor_map};
+use super::tensor_map::{boxed, raw_map};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
@@ -42,8 +42,8 @@ pub(in crate::engine) fn raw_bytes(fusion: &Fusion, problem: &Problem, multiply:
     [0, 1].map(|slot| operand(fusion, problem, slot, multiply, tile).raw_bytes(rows[slot], mma.bytes())).iter().sum()
 }
 
-/// Why the tensor memory accelerator does not bring operand `slot` of a product to shared memory as it is; `None` if it
-/// does.
+/// Why the tensor memory accelerator does not bring operand `slot` of a product to shared memory as it is stored, turned or
+/// not; `None` if it does.
 pub(in crate::engine) fn why_not_boxed(
     fusion: &Fusion,
     problem: &Problem,
@@ -57,7 +57,7 @@ pub(in crate::engine) fn why_not_boxed(
         return Some(format!("operand {named} is computed in a mainloop stage"));
     }
     let tile = GemmTile { m: 64, n: 64, k: 128 / operand.bytes() };
-    tensor_map(graph, problem, slot, tensor, operand, tile).err().map(|why| format!("operand {named}: {why}"))
+    boxed(graph, problem, slot, tensor, operand, tile).err().map(|why| format!("operand {named}: {why}"))
 }
 
 /// Which operands are evaluated a vector at a time in registers, held there while a tile is multiplied.
@@ -114,10 +114,9 @@ impl Planner<'_> {
         if self.graph.producer(self.tensor).is_some() {
             return None;
         }
-        let map = tensor_map(self.graph, self.problem, self.slot, self.tensor, operand, tile).ok()?;
+        let (fetch, along_k) = boxed(self.graph, self.problem, self.slot, self.tensor, operand, tile).ok()?;
         let (space, coordinates) = self.space(None);
-        let along_k = self.contiguous_axis().is_none_or(|axis| self.runs_along_k(axis));
-        Some(self.operand(space, coordinates, Fetch::Tma(map), 1, along_k))
+        Some(self.operand(space, coordinates, fetch, 1, along_k))
     }
 
     /// Lets the one large tensor of the stage come in boxes, if it can: where every point is computed from the tensors'
@@ -132,7 +131,7 @@ impl Planner<'_> {
             return planned;
         }
         let has_operand_dims = self.graph.tensor(stream).dim == self.graph.tensor(self.tensor).dim;
-        match raw_map(self.graph, self.problem, self.slot, stream, operand, tile) {
+        match raw_map(self.graph, self.problem, self.slot, stream, operand, tile, planned.along_k) {
             Some(map) if has_operand_dims => Operand { fetch: Fetch::Transformed(map), ..planned },
             _ => planned,
         }

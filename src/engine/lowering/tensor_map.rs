@@ -2,34 +2,46 @@
 
 use super::problem::Problem;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{GemmTile, MapElement, MmaType, Swizzle, TensorMap};
+use crate::kernel::{Fetch, GemmTile, MapElement, MmaType, Swizzle, TensorMap, row_along_outer};
 
 /// Bytes that addresses and strides are multiples of.
 const UNIT: i64 = 16;
 
-/// Bytes of a box's rows at most.
-const ROW_BYTES: u32 = 128;
-
 /// Rows of a box at most.
 const BOX_ROWS: u32 = 256;
 
-/// The map of operand `slot`, `[k, m or n, batch]` or `[m or n, k, batch]`, the contiguous dim first.
+/// How operand `slot` comes in boxes as it is stored, by a map `[k, m or n, batch]` or `[m or n, k, batch]`, the contiguous
+/// dim first, and whether its tile runs along k. `wgmma` takes 8-bit and TF32 operands along k alone: others are turned.
 ///
 /// # Errors
-/// What of type or layout the tensor memory accelerator, or `wgmma`, does not take.
-pub(super) fn tensor_map(
+/// What of type or layout the tensor memory accelerator does not take.
+pub(super) fn boxed(
     graph: &FinalizedGraph,
     problem: &Problem,
     slot: usize,
     id: TensorId,
     operand: MmaType,
     tile: GemmTile,
-) -> Result<TensorMap, String> {
-    let element = element(graph.tensor(id).data_type, operand)?;
-    boxes(graph, problem, slot, id, element, tile)
+) -> Result<(Fetch, bool), String> {
+    let tensor = graph.tensor(id);
+    let element = element(tensor.data_type, operand)?;
+    let [_, outer, k] = axes(problem, slot)?;
+    let mut why = format!("no axis of strides {:?} is contiguous", tensor.stride);
+    for (axis, along_k) in [(k, true), (outer, false)] {
+        if !is_contiguous(tensor, axis) {
+            continue;
+        }
+        match boxes(graph, problem, slot, id, element, tile, along_k) {
+            Ok(map) if along_k || operand.bytes() == 2 => return Ok((Fetch::Tma(map), along_k)),
+            Ok(map) => return Ok((Fetch::Turned(map), true)),
+            Err(reason) => why = reason,
+        }
+    }
+    Err(why)
 }
 
-/// The map of the tensor that a mainloop stage starts from, if a row of the operand's tile is at most a line of it.
+/// The map of the tensor that a mainloop stage starts from, with boxes along k or not, if a row of the operand's tile is at
+/// most a line of it.
 pub(super) fn raw_map(
     graph: &FinalizedGraph,
     problem: &Problem,
@@ -37,6 +49,7 @@ pub(super) fn raw_map(
     id: TensorId,
     operand: MmaType,
     tile: GemmTile,
+    along_k: bool,
 ) -> Option<TensorMap> {
     let element = match graph.tensor(id).data_type {
         DataType::Int8 | DataType::UInt8 | DataType::Fp8E4M3 | DataType::Fp8E5M2 => MapElement::Byte,
@@ -46,10 +59,10 @@ pub(super) fn raw_map(
         _ => return None,
     };
     let fits = element.bytes() <= operand.bytes();
-    boxes(graph, problem, slot, id, element, tile).ok().filter(|_| fits)
+    boxes(graph, problem, slot, id, element, tile, along_k).ok().filter(|_| fits)
 }
 
-/// Boxes of a tile's rows by the tile's k, or by 64 elements of m or n.
+/// Boxes of a tile's rows by the tile's k, or by a row of elements of m or n: along an axis that is contiguous.
 fn boxes(
     graph: &FinalizedGraph,
     problem: &Problem,
@@ -57,6 +70,7 @@ fn boxes(
     id: TensorId,
     element: MapElement,
     tile: GemmTile,
+    along_k: bool,
 ) -> Result<TensorMap, String> {
     let tensor = graph.tensor(id);
     let bytes = i64::from(element.bytes());
@@ -64,21 +78,9 @@ fn boxes(
         return Err(format!("pointers are multiples of {} bytes; required: {UNIT}", tensor.alignment));
     }
     let [batch, outer, k] = axes(problem, slot)?;
-    let k_major = is_contiguous(tensor, k);
-    if !k_major && !is_contiguous(tensor, outer) {
-        return Err(format!("no axis of strides {:?} is contiguous", tensor.stride));
-    }
-    if !k_major && tile.k * 2 != ROW_BYTES {
-        return Err("8-bit and TF32 operands of wgmma have k contiguous".to_owned());
-    }
     let rows = if slot == 0 { tile.m } else { tile.n };
-    let row_elements = if k_major { tile.k } else { rows.min(ROW_BYTES / 2) };
-    let row_bytes = row_elements * element.bytes();
-    let (order, boxed) = if k_major {
-        ([k, outer, batch], [tile.k, rows.min(BOX_ROWS)])
-    } else {
-        ([outer, k, batch], [row_elements, tile.k])
-    };
+    let row_elements = if along_k { tile.k } else { row_along_outer(rows, element.bytes()) };
+    let (order, lines) = if along_k { ([k, outer, batch], rows.min(BOX_ROWS)) } else { ([outer, k, batch], tile.k) };
     let rank = if tensor.dim[batch] > 1 { 3 } else { 2 };
     let mut map = TensorMap {
         tensor: id,
@@ -86,8 +88,8 @@ fn boxes(
         rank,
         dims: [0; 5],
         strides: [0; 4],
-        box_dims: [boxed[0], boxed[1], u32::from(rank == 3), 0, 0],
-        swizzle: swizzle(row_bytes),
+        box_dims: [row_elements, lines, u32::from(rank == 3), 0, 0],
+        swizzle: swizzle(row_elements * element.bytes()),
     };
     for (at, &axis) in order.iter().enumerate().take(rank) {
         map.dims[at] = tensor.dim[axis] as u64;

@@ -2,8 +2,8 @@
 //!
 //! One warpgroup brings tiles, two multiply; blocks stay on their multiprocessor and walk the tiles of C. An operand with a
 //! mainloop stage or of another type is computed by the first warpgroup on its way: from boxes of the tensor that the stage
-//! starts from, or through registers where the accelerator does not take its layout. What cannot be read in vectors is left
-//! to the next engine.
+//! starts from, or through registers where the accelerator does not take its layout. Operands of 8 bits and of TF32 that do
+//! not run along k are turned there. What cannot be read in vectors is left to the next engine.
 
 mod shape;
 
@@ -83,4 +83,57 @@ fn operand_type(fusion: &Fusion) -> Result<MmaType, String> {
     let boxed = |problem: Problem| (0..2).all(|slot| why_not_boxed(fusion, &problem, slot, MmaType::Fp8).is_none());
     let as_stored = common == MmaType::F16 && Problem::of(fusion).is_some_and(boxed);
     Ok(if as_stored { MmaType::Fp8 } else { common })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::device::ComputeCapability;
+    use crate::graph::{DataType, Graph, Tensor};
+
+    /// How the operands of a matmul come to shared memory and what they are multiplied as; a reason where another engine
+    /// takes it.
+    fn ways(types: [DataType; 2], compute: DataType, columns: [bool; 2]) -> Result<([Fetch; 2], MmaType), String> {
+        let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(compute);
+        let mut tensor = |name, [rows, width]: [i64; 2], slot: usize| {
+            let stride = if columns[slot] { [rows * width, 1, rows] } else { [rows * width, width, 1] };
+            graph.tensor(Tensor::new(name).dim([1, rows, width]).stride(stride).data_type(types[slot]))
+        };
+        let (a, b) = (tensor("A", [48, 64], 0), tensor("B", [64, 32], 1));
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        let graph = Arc::new(graph.finalize().expect("well formed"));
+        let selection = crate::engine::select(&graph, ComputeCapability::SM_90).expect("supported");
+        let fusion = selection.supported().fusion();
+        Surface90.accepts(selection.supported())?;
+        let operand = operand_type(fusion)?;
+        let problem = Problem::of(fusion).expect("a matmul");
+        Ok((fetches(fusion, &problem, &shape::multiply(fusion, operand)), operand))
+    }
+
+    #[test]
+    fn operands_of_8_and_32_bits_are_turned_where_they_do_not_run_along_k() {
+        use DataType::{Float, Fp8E4M3, Fp8E5M2, Int8, Int32};
+        for (types, compute, expected) in [
+            ([Int8; 2], Int32, MmaType::S8),
+            ([Fp8E4M3, Fp8E5M2], Float, MmaType::Fp8),
+            ([Float; 2], Float, MmaType::Tf32),
+        ] {
+            for columns in [[false, false], [false, true], [true, false], [true, true]] {
+                let (fetched, operand) = ways(types, compute, columns).expect("surface 90 takes it");
+                let turned = fetched.map(|fetch| matches!(fetch, Fetch::Turned(_)));
+                assert_eq!((operand, turned), (expected, [columns[0], !columns[1]]), "{types:?} {columns:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn operands_of_16_bits_are_multiplied_as_they_lie() {
+        for columns in [[false, false], [true, true]] {
+            let (fetched, _) = ways([DataType::Half; 2], DataType::Float, columns).expect("surface 90 takes it");
+            assert!(fetched.iter().all(|fetch| matches!(fetch, Fetch::Tma(_))), "{columns:?}");
+        }
+    }
 }

@@ -110,7 +110,7 @@ struct Candidate {
     promotes: bool,
     transposed: bool,
     raw_bytes: u32,
-    /// Rows of a tile of A and of Bᵀ that are computed on their way.
+    /// Rows of a tile of A and of Bᵀ that are computed or turned on their way.
     computed_rows: u32,
 }
 
