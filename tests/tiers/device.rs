@@ -14,10 +14,13 @@ use libtest_mimic::{Failed, Trial};
 use crate::hopper::{self, KernelTest};
 use crate::modes::{self, ModeCase};
 use crate::pipeline::{self, Lowered};
-use crate::{cases, data, device_executions, tier};
+use crate::{cases, data, device_executions, shape_sweep, tier, walks};
 
 /// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
 pub(crate) const VERDICT_GRAPHS: usize = 200;
+
+/// Tiles of a block, at most, in walks.
+const TILES: [i64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
 /// Multiply-adds that the CPU engine and the oracle compute in a few seconds; no graph of the verdict file has more.
 const WORK: u64 = 1 << 32;
@@ -41,7 +44,8 @@ pub(crate) fn trials() -> Vec<Trial> {
             Trial::test("device::large::multiplies_five_gib", multiplies_five_gib),
         ];
         let graphs = graphs.chain(modes::trials("device", run_mode)).chain(large);
-        graphs.chain(device_executions::trials()).chain(hopper_trials()).collect()
+        let sweep = shape_sweep::trials(|| Ok(context()?.device().clone()), run_lowered);
+        graphs.chain(device_executions::trials()).chain(sweep).chain(hopper_trials()).collect()
     })
 }
 
@@ -112,9 +116,11 @@ fn trial(name: String, graph: Graph) -> Trial {
 }
 
 fn agrees(graph: &Graph) -> Result<(), Failed> {
-    let context = context()?;
-    let lowered = pipeline::lower(graph, context.device())?;
-    let plan = build(context, &lowered)?;
+    run_lowered(&pipeline::lower(graph, context()?.device())?)
+}
+
+fn run_lowered(lowered: &Lowered) -> Result<(), Failed> {
+    let plan = build(context()?, lowered)?;
     for distribution in [Distribution::Normal, Distribution::SmallIntegers] {
         let inputs = random_inputs(&lowered.graph, 11, distribution)?;
         let actual = run_on_device(&plan, &lowered.graph, &inputs)?;
@@ -122,7 +128,7 @@ fn agrees(graph: &Graph) -> Result<(), Failed> {
         if actual != again {
             return Err("two runs differ".into());
         }
-        agrees_with_cpu(&lowered, distribution, &inputs, &actual)?;
+        agrees_with_cpu(lowered, distribution, &inputs, &actual)?;
     }
     Ok(())
 }
@@ -133,10 +139,14 @@ fn run_mode(case: &ModeCase, graph: &FinalizedGraph, inputs: &HostTensors) -> Re
     Ok(run_on_device(&plan, graph, inputs)?)
 }
 
-/// Kernels over the primitives of sm_90a, where the GPU is of that architecture.
+/// Kernels over the primitives of sm_90a and walks of generated ones, where the GPU is of that architecture.
 fn hopper_trials() -> Vec<Trial> {
     let is_hopper = CONTEXT.as_ref().is_ok_and(|context| context.device().capability == ComputeCapability::SM_90);
-    if is_hopper { hopper::trials("device", run_kernel) } else { Vec::new() }
+    if !is_hopper {
+        return Vec::new();
+    }
+    let walks = walks::trials("device", &TILES, || Ok(context()?.device().clone()), run_lowered);
+    hopper::trials("device", run_kernel).into_iter().chain(walks).collect()
 }
 
 fn run_kernel(test: &KernelTest) -> Result<Option<HostTensors>, Failed> {

@@ -1,4 +1,5 @@
-//! On a GPU: executions of one plan beside one another, as CUDA graphs, and after every other config of the engine.
+//! On a GPU: executions of one plan again and again, beside one another, beside those of another plan, as CUDA graphs, and
+//! after every other config of the engine.
 
 use std::sync::Arc;
 
@@ -11,20 +12,32 @@ use fusewright::reference::{Distribution, random_inputs};
 use fusewright::tuning::{TuningStore, autotune};
 use libtest_mimic::{Failed, Trial};
 
-use crate::{cases, device, pipeline};
+use crate::pipeline::{self, Lowered};
+use crate::{cases, device};
 
-/// A pass, a reduction and two products: of one launch, and of two that share a workspace.
-const CASES: [&str; 4] =
-    ["pw_padded_strides_two_outputs", "red_split_channel", "mm_both_mainloops_two_outputs", "mm_reduce_amax_all"];
+/// A pass, a reduction and products: of one launch, of two that share a workspace, of a long k.
+const CASES: [&str; 6] = [
+    "pw_padded_strides_two_outputs",
+    "red_split_channel",
+    "mm_both_mainloops_two_outputs",
+    "mm_reduce_amax_all",
+    "mm_reduce_add_all",
+    "mm_long_k",
+];
 
 /// Rounds in which executions may overlap.
 const ROUNDS: usize = 50;
 
+/// Executions that must not differ by a bit.
+const REPEATS: usize = 20;
+
 type Check = fn(&Subject) -> Result<(), Failed>;
 
-const CHECKS: [(&str, Check); 3] = [
+const CHECKS: [(&str, Check); 5] = [
+    ("again_and_again", every_config_repeats_to_the_bit),
     ("as_cuda_graph", cuda_graphs_compute_the_same),
     ("on_two_streams", two_streams_do_not_disturb_each_other),
+    ("beside_another_plan", two_plans_do_not_disturb_each_other),
     ("tuned", every_config_is_timed_and_the_fastest_kept),
 ];
 
@@ -44,9 +57,19 @@ struct Subject {
 impl Subject {
     fn of(name: &str) -> Result<Self, Failed> {
         let case = cases::all().into_iter().find(|case| case.name == name).ok_or("no such case")?;
-        let context = device::context()?;
-        let lowered = pipeline::lower(&case.graph, context.device())?;
-        Ok(Self { plan: device::build(context, &lowered)?, graph: lowered.graph })
+        let lowered = pipeline::lower(&case.graph, device::context()?.device())?;
+        Self::with_config(lowered)
+    }
+
+    fn with_config(lowered: Lowered) -> Result<Self, Failed> {
+        Ok(Self { plan: device::build(device::context()?, &lowered)?, graph: lowered.graph })
+    }
+
+    /// The plans of every config, that of the first in front.
+    fn every_config(&self) -> Result<Vec<Self>, Failed> {
+        let device = device::context()?.device();
+        let lowered = pipeline::lower_every_config_finalized(&self.graph, device)?;
+        lowered.into_iter().map(Self::with_config).collect()
     }
 
     fn inputs(&self, seed: u64) -> Result<HostTensors, Failed> {
@@ -65,6 +88,23 @@ impl Subject {
         }
         Ok(())
     }
+}
+
+/// Splits of k and partial reductions among them. Memory and workspace start poisoned the first time only: what an
+/// execution leaves there must not matter to the next.
+fn every_config_repeats_to_the_bit(subject: &Subject) -> Result<(), Failed> {
+    for subject in subject.every_config()? {
+        let tensors = subject.upload(1)?;
+        tensors.execute(&subject.plan)?;
+        let first = tensors.download(&subject.graph)?;
+        for repeat in 1..REPEATS {
+            tensors.execute(&subject.plan)?;
+            if tensors.download(&subject.graph)? != first {
+                return Err(format!("execution {repeat} differs from the first").into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Also after it was bound to other tensors.
@@ -89,6 +129,20 @@ fn two_streams_do_not_disturb_each_other(subject: &Subject) -> Result<(), Failed
     }
     subject.check(&first, 1, "the first stream")?;
     subject.check(&second, 2, "the second stream")
+}
+
+/// Each config's plan on a stream and in a workspace of its own.
+fn two_plans_do_not_disturb_each_other(subject: &Subject) -> Result<(), Failed> {
+    for other in subject.every_config()? {
+        let (first, second) = (subject.upload(1)?, other.upload(2)?);
+        for _ in 0..ROUNDS {
+            first.execute(&subject.plan)?;
+            second.execute(&other.plan)?;
+        }
+        subject.check(&first, 1, "the first plan")?;
+        other.check(&second, 2, "the second plan")?;
+    }
+    Ok(())
 }
 
 /// On tensors and a workspace that all configs share, and which are whole afterwards.

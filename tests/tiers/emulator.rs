@@ -12,7 +12,7 @@ use libtest_mimic::{Failed, Trial};
 use crate::hopper::{self, KernelTest};
 use crate::modes::{self, ModeCase};
 use crate::pipeline::{self, Lowered};
-use crate::{cases, data, tier};
+use crate::{cases, data, shape_sweep, tier, walks};
 
 /// Verdict graphs run in this tier: small ones, so that each takes well under a second.
 const VERDICT_GRAPHS: usize = 60;
@@ -29,6 +29,10 @@ const EVERY_CONFIG: &[&str] = &[
     "mm_half_layout_3",
     "mm_half_layout_5",
     "mm_int8_int8_int32_int8",
+    "mm_fp8_layout_1",
+    "mm_half_wide",
+    "mm_int8_wide",
+    "mm_tf32_wide",
     "mm_both_mainloops_two_outputs",
     "mm_reduce_add_all",
     "mm_reduce_amax_row",
@@ -43,6 +47,9 @@ const EVERY_CONFIG: &[&str] = &[
     "conv_wgrad_scale_bias_relu",
     "conv_wgrad_max_channel",
 ];
+
+/// Tiles of a block, at most, in walks; the other blocks have one fewer.
+const TILES: [i64; 1] = [3];
 
 /// The newest chip without Hopper's instructions: matmuls run by `mma.sync`, as convolutions do on every chip since.
 const AMPERE: ComputeCapability = ComputeCapability::new(8, 0);
@@ -74,19 +81,24 @@ pub(crate) fn trials() -> Vec<Trial> {
         let graphs = graphs.chain(on_ampere.map(|(name, graph)| trial(format!("sm_80::{name}"), graph, AMPERE)));
         let every_config = cases::all().into_iter().filter(|case| EVERY_CONFIG.contains(&case.name.as_str()));
         let graphs = graphs.chain(every_config.map(|case| config_trial(case.name, case.graph)));
+        let graphs = graphs.chain(shape_sweep::emulated(run_lowered));
+        let graphs = graphs.chain(walks::trials("emulator", &TILES, || Ok(pipeline::typical_device()), run_lowered));
         graphs.chain(modes::trials("emulator", run_mode)).chain(hopper::trials("emulator", run_kernel)).collect()
     })
 }
 
 fn trial(name: String, graph: Graph, capability: ComputeCapability) -> Trial {
     Trial::test(format!("emulator::{name}"), move || {
-        let lowered = pipeline::lower(&graph, &Device::typical(capability))?;
-        let kernel = EmulatedKernel::compile(&lowered.source, &cache_dir())?;
-        for distribution in [Distribution::Normal, Distribution::SmallIntegers] {
-            agrees(&lowered, &kernel, distribution)?;
-        }
-        Ok(())
+        run_lowered(&pipeline::lower(&graph, &Device::typical(capability))?)
     })
+}
+
+fn run_lowered(lowered: &Lowered) -> Result<(), Failed> {
+    let kernel = EmulatedKernel::compile(&lowered.source, &cache_dir())?;
+    for distribution in [Distribution::Normal, Distribution::SmallIntegers] {
+        agrees(lowered, &kernel, distribution)?;
+    }
+    Ok(())
 }
 
 /// Small-integer inputs: every config has to give the same sums.

@@ -26,7 +26,9 @@ mod nvrtc;
 mod pipeline;
 mod relaxed;
 mod resample_cases;
+mod shape_sweep;
 mod special_values;
+mod walks;
 
 use libtest_mimic::{Arguments, Trial};
 

@@ -29,10 +29,27 @@ pub(crate) fn lower_finalized(graph: Arc<FinalizedGraph>, device: &Device) -> Re
 
 /// Lowers and renders every config that the engine offers for a device.
 pub(crate) fn lower_every_config(graph: &Graph, device: &Device) -> Result<Vec<Lowered>, String> {
-    let graph = Arc::new(graph.finalize().map_err(|error| error.to_string())?);
-    let selection = engine::select(&graph, device.capability).map_err(|refusal| refusal.to_string())?;
+    lower_every_config_finalized(&Arc::new(graph.finalize().map_err(|error| error.to_string())?), device)
+}
+
+/// As [`lower_every_config`].
+pub(crate) fn lower_every_config_finalized(
+    graph: &Arc<FinalizedGraph>,
+    device: &Device,
+) -> Result<Vec<Lowered>, String> {
+    let selection = engine::select(graph, device.capability).map_err(|refusal| refusal.to_string())?;
     let configs = selection.candidates(device).into_iter();
     configs.map(|ranked| render_config(graph.clone(), &selection, ranked.config, device)).collect()
+}
+
+/// Lowers and renders a config of the engine that takes a graph.
+pub(crate) fn lower_config(graph: &Graph, config: EngineConfig, device: &Device) -> Result<Lowered, String> {
+    let graph = Arc::new(graph.finalize().map_err(|error| error.to_string())?);
+    let selection = engine::select(&graph, device.capability).map_err(|refusal| refusal.to_string())?;
+    if selection.engine().name() != config.engine {
+        return Err(format!("{} takes the graph, not {}", selection.engine().name(), config.engine));
+    }
+    render_config(graph, &selection, config, device)
 }
 
 fn render_config(

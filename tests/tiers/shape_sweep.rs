@@ -1,0 +1,190 @@
+//! Plain matmuls with extents around every tile edge, by operand type and layout.
+//!
+//! A GPU runs, of each operand type, 256 graphs in which every pair of values of two extents meets once, and every value of an
+//! extent meets every style once; the emulator a few of the small ones. Each graph is computed with the config that the
+//! engine's model puts first, and with another.
+
+use fusewright::device::Device;
+use fusewright::graph::DataType::{self, BFloat16, Float, Fp8E4M3, Fp8E5M2, Half, Int8, Int32};
+use fusewright::graph::{Graph, Tensor};
+use libtest_mimic::{Failed, Trial};
+
+use crate::cases;
+use crate::pipeline::{self, Lowered};
+
+/// Values of m, n and k: one, vectors, rows of instructions and tiles, each with its neighbours, and a ragged large one.
+const EXTENTS: [i64; 16] = [1, 7, 8, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1000];
+
+/// Graphs of each operand type in both tiers, where the default is not wanted: up to 4096, every style with every pair of
+/// two extents.
+const SWITCH: &str = "FUSEWRIGHT_SWEEP";
+
+/// Graphs of an operand type on a GPU: every pair of two extents.
+const ON_DEVICE: usize = EXTENTS.len() * EXTENTS.len();
+
+/// Graphs of an operand type in the emulator.
+const EMULATED: usize = 4;
+
+/// Multiply-adds of a graph that the emulator computes in about a second.
+const EMULATED_WORK: i64 = 1 << 20;
+
+/// Bytes that rows start at a multiple of where they are padded.
+const ROW_UNIT: i64 = 16;
+
+/// What is multiplied.
+#[derive(Clone, Copy)]
+struct Types {
+    name: &'static str,
+    a: DataType,
+    b: DataType,
+    compute: DataType,
+    c: DataType,
+}
+
+const TYPES: [Types; 5] = [
+    Types { name: "bf16", a: BFloat16, b: BFloat16, compute: Float, c: BFloat16 },
+    Types { name: "f16", a: Half, b: Half, compute: Float, c: Half },
+    Types { name: "tf32", a: Float, b: Float, compute: Float, c: Float },
+    Types { name: "fp8", a: Fp8E4M3, b: Fp8E5M2, compute: Float, c: BFloat16 },
+    Types { name: "int8", a: Int8, b: Int8, compute: Int32, c: Int32 },
+];
+
+/// How A, B and C lie in memory, as four bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Style(usize);
+
+impl Style {
+    const COUNT: usize = 16;
+
+    /// Whether A (0), B (1) or C (2) is column-major.
+    fn is_column_major(self, matrix: usize) -> bool {
+        self.0 >> matrix & 1 == 1
+    }
+
+    /// Whether rows (of a column-major matrix, columns) are padded to whole multiples of [`ROW_UNIT`].
+    fn is_padded(self) -> bool {
+        self.0 >> 3 == 1
+    }
+
+    fn name(self) -> String {
+        let majors: String = (0..3).map(|matrix| if self.is_column_major(matrix) { 'c' } else { 'r' }).collect();
+        format!("{majors}_{}", if self.is_padded() { "padded" } else { "packed" })
+    }
+
+    /// A matrix of this style.
+    fn tensor(self, matrix: usize, [rows, columns]: [i64; 2], data_type: DataType) -> Tensor {
+        let unit = if self.is_padded() { ROW_UNIT / data_type.bytes() as i64 } else { 1 };
+        let pitch = |extent: i64| (extent + unit - 1) / unit * unit;
+        let stride = if self.is_column_major(matrix) {
+            [pitch(rows) * columns, 1, pitch(rows)]
+        } else {
+            [rows * pitch(columns), pitch(columns), 1]
+        };
+        Tensor::new(["A", "B", "C"][matrix]).dim([1, rows, columns]).stride(stride).data_type(data_type)
+    }
+}
+
+/// One matmul of the sweep.
+#[derive(Clone, Copy)]
+struct Shape {
+    types: Types,
+    style: Style,
+    /// m, n and k.
+    extents: [i64; 3],
+    /// Picks the config beside the first.
+    number: usize,
+}
+
+impl Shape {
+    /// The shape of a style at two places of [`EXTENTS`]; k is such that every pair of two extents occurs once.
+    fn new(types: Types, style: Style, [m, n]: [usize; 2]) -> Self {
+        let k = m ^ n;
+        let extents = [m, n, k].map(|place| EXTENTS[place]);
+        Self { types, style, extents, number: EXTENTS.len() * m + n + style.0 }
+    }
+
+    fn work(&self) -> i64 {
+        self.extents.iter().product()
+    }
+
+    fn graph(&self) -> Graph {
+        let Types { a, b, compute, c, .. } = self.types;
+        let [m, n, k] = self.extents;
+        let mut graph = cases::graph(a);
+        let a = graph.tensor(self.style.tensor(0, [m, k], a));
+        let b = graph.tensor(self.style.tensor(1, [k, n], b));
+        let product = graph.matmul("mm", a, b);
+        graph.last_operation().compute_data_type = Some(compute);
+        graph.set_output(product);
+        let result = self.style.tensor(2, [m, n], c);
+        let tensor = graph.tensor_mut(product);
+        (tensor.data_type, tensor.stride) = (result.data_type, result.stride);
+        graph
+    }
+
+    /// Runs the first config and another.
+    fn run(&self, device: &Device, run: impl Fn(&Lowered) -> Result<(), Failed>) -> Result<(), Failed> {
+        let lowered = pipeline::lower_every_config(&self.graph(), device)?;
+        let other = self.number % lowered.len();
+        for lowered in [&lowered[0]].into_iter().chain(lowered.get(other).filter(|_| other > 0)) {
+            run(lowered).map_err(|failed| {
+                let [m, n, k] = self.extents;
+                format!("{m} x {n} x {k}, {}: {}", lowered.config, failed.message().unwrap_or_default())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The style that meets two places of [`EXTENTS`]: with `m ^ n` and this, any two of m, n, k and style determine the others
+/// (sums in the field of 16 elements, x⁴ = x + 1).
+fn style_at([m, n]: [usize; 2]) -> Style {
+    let doubled = n << 1 ^ if n & 8 == 0 { 0 } else { 0b1_0011 };
+    Style(m ^ doubled)
+}
+
+/// All shapes of an operand type. In each 256 every pair of values of m, n, k and style occurs once.
+fn shapes(types: Types) -> impl Iterator<Item = Shape> {
+    let places = || (0..EXTENTS.len()).flat_map(|m| (0..EXTENTS.len()).map(move |n| [m, n]));
+    let shifted = move |shift| places().map(move |at| Shape::new(types, Style(style_at(at).0 ^ shift), at));
+    (0..Style::COUNT).flat_map(shifted)
+}
+
+fn count(default: usize) -> usize {
+    std::env::var(SWITCH).ok().and_then(|count| count.parse().ok()).unwrap_or(default)
+}
+
+/// A trial for each operand type and style.
+pub(crate) fn trials(
+    device: impl Fn() -> Result<Device, Failed> + Copy + Send + 'static,
+    run: impl Fn(&Lowered) -> Result<(), Failed> + Copy + Send + 'static,
+) -> Vec<Trial> {
+    let count = count(ON_DEVICE);
+    let trial = |(types, style): (Types, Style)| {
+        Trial::test(format!("device::sweep_{}::{}", types.name, style.name()), move || {
+            let device = device()?;
+            let mut of_style = shapes(types).take(count).filter(|shape| shape.style == style);
+            of_style.try_for_each(|shape| shape.run(&device, run))
+        })
+    };
+    let styles = |types: Types| (0..Style::COUNT).map(move |style| (types, Style(style)));
+    TYPES.into_iter().flat_map(styles).map(trial).collect()
+}
+
+/// A trial for each of a few small graphs.
+pub(crate) fn emulated(run: impl Fn(&Lowered) -> Result<(), Failed> + Copy + Send + 'static) -> Vec<Trial> {
+    let trial = |shape: Shape| {
+        let [m, n, k] = shape.extents;
+        let name = format!("emulator::sweep_{}::{}::{m}x{n}x{k}", shape.types.name, shape.style.name());
+        Trial::test(name, move || shape.run(&pipeline::typical_device(), run))
+    };
+    TYPES.into_iter().enumerate().flat_map(small).map(trial).collect()
+}
+
+/// Some of the small shapes of an operand type, spread over extents and styles; others of the next type.
+fn small((position, types): (usize, Types)) -> Vec<Shape> {
+    let small: Vec<Shape> = shapes(types).filter(|shape| shape.work() <= EMULATED_WORK).collect();
+    let count = count(EMULATED).clamp(1, small.len());
+    let shape = |number: usize| small[(number * small.len() + position * small.len() / TYPES.len()) / count];
+    (0..count).map(shape).collect()
+}
