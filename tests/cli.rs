@@ -434,6 +434,23 @@ fn explain_ranks_configs_and_lists_knobs() {
 }
 
 #[test]
+fn heuristic_modes_choose_what_is_explained() {
+    let place = Place::new();
+    let file = "tests/data/suite/mm_bf16_4096.json";
+    let configs = |mode: &str, heading: &str| {
+        let out = place.run(&["explain", file, "--mode", mode]).expect(0, &[heading, "launches with"]).out;
+        out.lines().filter_map(|line| line.split_once("µs  ")).map(|(_, config)| config.to_owned()).collect::<Vec<_>>()
+    };
+    let (a, b) = (configs("A", "configs of mode A"), configs("b", "configs of mode B"));
+    assert!(b.len() < a.len() && a[0] == b[0] && b.iter().all(|config| a.contains(config)), "{b:?}");
+    let fallback = configs("FALLBACK", "fallback surface80");
+    assert!(fallback.iter().all(|config| config.starts_with("surface80 ")), "{fallback:?}");
+    let source = place.run(&["explain", file, "--mode", "FALLBACK", "--source"]).expect(0, &["fw_cp_async"]).out;
+    assert!(!source.contains("wgmma"));
+    place.run(&["explain", file, "--mode", "C"]).expect(2, &["a heuristic mode is A, B or FALLBACK"]);
+}
+
+#[test]
 fn a_tuned_config_is_explained_listed_and_cleared() {
     let place = Place::new();
     let json = sum_relu().to_string();

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use fusewright::device::ComputeCapability;
+use fusewright::engine::HeuristicMode;
 use fusewright::support::SurfaceId;
 
 /// A runtime fusion compiler for operation graphs in the cuDNN Graph API model.
@@ -74,6 +75,9 @@ pub(super) struct ExplainOptions {
     /// Only this graph of the file, by number or name
     #[arg(long)]
     pub(super) graph: Option<Selector>,
+    /// Heuristic mode that lists the configs: A (all by the model), B (one of each family) or FALLBACK (the next engine)
+    #[arg(long, default_value_t)]
+    pub(super) mode: HeuristicMode,
     /// Print the CUDA source alone
     #[arg(long)]
     pub(super) source: bool,
@@ -90,6 +94,9 @@ pub(super) struct CompileOptions {
     /// Only this graph of each file, by number or name
     #[arg(long)]
     pub(super) graph: Option<Selector>,
+    /// Heuristic mode whose first config is compiled: A, B or FALLBACK
+    #[arg(long, default_value_t)]
+    pub(super) mode: HeuristicMode,
     /// Folder for the .cu and .cubin files, made where absent
     #[arg(long)]
     pub(super) out: Option<PathBuf>,
@@ -136,10 +143,13 @@ pub(super) struct BenchOptions {
     /// Also write the figures to this JSON file
     #[arg(long)]
     pub(super) json: Option<PathBuf>,
-    /// Time the first N engine configs by the model, or all, against each other, measure the fastest, and store it
+    /// Heuristic mode that lists the configs: A (all by the model), B (one of each family) or FALLBACK (the next engine)
+    #[arg(long, default_value_t)]
+    pub(super) mode: HeuristicMode,
+    /// Time the first N engine configs of the mode, or all, against each other, measure the fastest, and store it
     ///
-    /// What is stored, beside the cached binaries, is what run uses from then on for this graph on this GPU. Without
-    /// --autotune the first config by the model is measured.
+    /// What is stored, beside the cached binaries, is what run uses from then on for this graph on this GPU, unless it is of
+    /// the mode FALLBACK. Without --autotune the first config of the mode is measured.
     #[arg(long, value_name = "N|all", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
     pub(super) autotune: Option<CandidateCount>,
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use fusewright::compile::{Cache, Compiler, Options};
 use fusewright::device::Device;
-use fusewright::engine::{self, EngineConfig, Floor, Selection, core_type};
+use fusewright::engine::{self, EngineConfig, Floor, HeuristicMode, Heuristics, RankedConfig, Selection, core_type};
 use fusewright::error::Error;
 use fusewright::graph::FinalizedGraph;
 use fusewright::plan::{DeviceContext, DeviceTensors, Driver, ExecutionPlan, Timing, copy_bandwidth, time};
@@ -48,6 +48,8 @@ struct Bench {
     /// The device, with the bandwidth measured now.
     device: Device,
     compiler: Compiler,
+    /// Lists the configs.
+    mode: HeuristicMode,
     /// Configs to time against each other, where that is asked for.
     autotune: Option<CandidateCount>,
 }
@@ -123,32 +125,33 @@ impl Bench {
         // No cache: building is measured, too. The library is loaded before the first measurement.
         let compiler = Compiler::new(Cache::memory_only(), Options::default());
         compiler.nvrtc(device.capability)?;
-        Ok(Self { context, device, compiler, autotune: options.autotune })
+        Ok(Self { context, device, compiler, mode: options.mode, autotune: options.autotune })
     }
 
     fn measure(&self, case: String, graph: &Arc<FinalizedGraph>) -> std::result::Result<Measurement, Error> {
-        let selection = engine::select(graph, self.device.capability)?;
+        let Heuristics { selection, mut configs } = engine::heuristics(graph, &self.device, self.mode)?;
         let inputs = random_inputs(graph, 0, Distribution::Normal)?;
         let mut tensors = DeviceTensors::allocate(&self.context, graph, &inputs)?;
         let config = match self.autotune {
-            Some(CandidateCount(count)) => self.fastest(&selection, count, &mut tensors)?,
-            None => selection.candidates(&self.device).swap_remove(0).config,
+            Some(CandidateCount(count)) => {
+                configs.truncate(count);
+                self.fastest(&selection, &configs, &mut tensors)?
+            }
+            None => configs.swap_remove(0).config,
         };
         self.measure_config(case, &selection, config, &mut tensors)
     }
 
-    /// The fastest of the first configs by the model, which is stored for later runs.
+    /// The fastest of these configs, which is stored for later runs.
     fn fastest(
         &self,
         selection: &Selection,
-        count: usize,
+        candidates: &[RankedConfig],
         tensors: &mut DeviceTensors,
     ) -> std::result::Result<EngineConfig, Error> {
-        let mut candidates = selection.candidates(&self.device);
-        candidates.truncate(count);
         // Its own, so that building the fastest is measured without any cache.
         let compiler = Compiler::new(Cache::memory_only(), Options::default());
-        let winner = autotune(&self.context, &compiler, selection, &candidates, tensors)?.swap_remove(0);
+        let winner = autotune(&self.context, &compiler, selection, candidates, tensors)?.swap_remove(0);
         if let Err(error) = TuningStore::from_environment().put(selection, self.context.device(), &winner) {
             tracing::warn!("{error}");
         }

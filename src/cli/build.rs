@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fusewright::codegen::{self, Source};
 use fusewright::compile::{Compiled, Compiler, Request};
 use fusewright::device::{ComputeCapability, Device};
-use fusewright::engine::{self, EngineConfig, Selection};
+use fusewright::engine::{self, EngineConfig, HeuristicMode, Heuristics, Selection};
 use fusewright::error::Error;
 use fusewright::graph::FinalizedGraph;
 use fusewright::kernel::Kernel;
@@ -38,17 +38,16 @@ impl Build {
     }
 }
 
-/// Generates the kernel of a graph with the engine's first config.
+/// Generates the kernel of a graph with a mode's first config.
 ///
 /// # Errors
-/// As [`engine::select`] and [`render`].
-pub(super) fn generate(graph: &Arc<FinalizedGraph>, device: &Device) -> Result<Build, Error> {
-    let selection = engine::select(graph, device.capability)?;
-    let config = selection.candidates(device).swap_remove(0).config;
-    render(&selection, config, device)
+/// As [`engine::heuristics`] and [`render`].
+pub(super) fn generate(graph: &Arc<FinalizedGraph>, device: &Device, mode: HeuristicMode) -> Result<Build, Error> {
+    let Heuristics { selection, mut configs } = engine::heuristics(graph, device, mode)?;
+    render(&selection, configs.swap_remove(0).config, device)
 }
 
-/// Generates the kernel of a graph with the stored winner of tuning on this device, or else as [`generate`].
+/// Generates the kernel of a graph with the stored winner of tuning on this device, or else as [`generate`] in mode A.
 ///
 /// # Errors
 /// As [`generate`].

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use fusewright::codegen::Source;
 use fusewright::compile::{Cache, Compiler, Cubin, FunctionResources, Options};
 use fusewright::device::{ComputeCapability, Device};
+use fusewright::engine::HeuristicMode;
 use fusewright::error::Error;
 use fusewright::graph::FinalizedGraph;
 
@@ -29,7 +30,8 @@ pub(super) fn run(options: &CompileOptions, console: &mut Console) -> Result<()>
         let graph = Arc::new(graph);
         for &capability in &capabilities {
             let spinner = console.spinner(format!("{place} for {capability}"));
-            let compiled = compile(&compiler, &graph, capability).map_err(|error| files::locate(&place, error));
+            let compiled =
+                compile(&compiler, &graph, capability, options.mode).map_err(|error| files::locate(&place, error));
             spinner.finish_and_clear();
             match compiled {
                 Ok((source, cubin)) => {
@@ -67,8 +69,9 @@ fn compile(
     compiler: &Compiler,
     graph: &Arc<FinalizedGraph>,
     capability: ComputeCapability,
+    mode: HeuristicMode,
 ) -> std::result::Result<(Source, Arc<Cubin>), Error> {
-    let build = build::generate(graph, &Device::typical(capability))?;
+    let build = build::generate(graph, &Device::typical(capability), mode)?;
     let compiled = build.compile(compiler, capability)?;
     Ok((build.source, compiled.cubin))
 }

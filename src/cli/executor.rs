@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use fusewright::compile::{Cache, Compiler, Options};
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::emulator::{self, EmulatedKernel};
+use fusewright::engine::HeuristicMode;
 use fusewright::error::Error;
 use fusewright::graph::FinalizedGraph;
 use fusewright::host_tensor::HostTensors;
@@ -133,7 +134,7 @@ impl Executor {
 
     /// What the kernel it generates does beyond rounding.
     pub(super) fn liberties(&self, graph: &Arc<FinalizedGraph>) -> BoundOptions {
-        let build = self.runs_kernels().then(|| build::generate(graph, &self.device()));
+        let build = self.runs_kernels().then(|| build::generate(graph, &self.device(), HeuristicMode::A));
         match build {
             Some(Ok(build)) => BoundOptions { tf32: build.source.uses_tf32, fp8: build.source.uses_fp8 },
             _ => BoundOptions::default(),
@@ -149,7 +150,7 @@ impl Executor {
         match self {
             Self::CpuEngine => finish(start, 0.0, || reference::execute(graph, inputs)),
             Self::Emulator(folder) => {
-                let kernel = emulate(&build::generate(graph, &self.device())?, folder.as_deref())?;
+                let kernel = emulate(&build::generate(graph, &self.device(), HeuristicMode::A)?, folder.as_deref())?;
                 finish(Instant::now(), start.elapsed().as_secs_f64(), || kernel.run(graph, inputs))
             }
             Self::Gpu(gpu) => {

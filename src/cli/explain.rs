@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use fusewright::codegen::Source;
 use fusewright::device::Device;
-use fusewright::engine::{self, ENGINES, EngineConfig, Floor, RankedConfig, Selection, core_type, knob_values};
+use fusewright::engine::{
+    self, ENGINES, EngineConfig, Floor, HeuristicMode, Heuristics, RankedConfig, Selection, core_type, knob_values,
+};
 use fusewright::fusion::fuse;
 use fusewright::graph::FinalizedGraph;
 use fusewright::support::SurfaceId;
@@ -22,18 +24,18 @@ pub(super) fn run(options: &ExplainOptions, console: &mut Console) -> Result<()>
     let device = Device::typical(options.capability);
     let paths = std::slice::from_ref(&options.file);
     files::for_each(paths, options.graph.as_ref(), console, |loaded, console| match options.source {
-        true => print_source(loaded, &device, console),
-        false => explain(loaded, &device, console),
+        true => print_source(loaded, &device, options.mode, console),
+        false => explain(loaded, &device, options.mode, console),
     })
 }
 
-fn print_source(loaded: LoadedGraph, device: &Device, console: &mut Console) -> Result<()> {
+fn print_source(loaded: LoadedGraph, device: &Device, mode: HeuristicMode, console: &mut Console) -> Result<()> {
     let build =
-        build::generate(&Arc::new(loaded.graph), device).map_err(|error| files::locate(&loaded.place, error))?;
+        build::generate(&Arc::new(loaded.graph), device, mode).map_err(|error| files::locate(&loaded.place, error))?;
     Ok(console.text(&build.source.text)?)
 }
 
-fn explain(loaded: LoadedGraph, device: &Device, console: &mut Console) -> Result<()> {
+fn explain(loaded: LoadedGraph, device: &Device, mode: HeuristicMode, console: &mut Console) -> Result<()> {
     let graph = Arc::new(loaded.graph);
     let decision = engine::decide(&graph, device.capability, &SurfaceId::ALL);
     console.line(console.paint(Style::Heading, &loaded.place))?;
@@ -43,7 +45,7 @@ fn explain(loaded: LoadedGraph, device: &Device, console: &mut Console) -> Resul
     heading(console, "engines")?;
     decision.passed_over.iter().try_for_each(|reason| console.line(format_args!("  passed over {reason}")))?;
     match decision.into_selection() {
-        Ok(selection) => kernel(&selection, device, console)?,
+        Ok(selection) => kernel(selection, device, mode, console)?,
         Err(_) => {
             console.line("  none")?;
             console.note_outcome(Outcome::Refused);
@@ -84,26 +86,30 @@ fn stages(graph: &Arc<FinalizedGraph>, console: &mut Console) -> Result<()> {
     indented(&graph.legend(), console)
 }
 
-/// The engine chosen with those after it, its configs, those found by tuning, and what the first one launches.
-fn kernel(selection: &Selection, device: &Device, console: &mut Console) -> Result<()> {
+/// The engine chosen with those after it, the mode's configs, those found by tuning, and what the first one launches.
+fn kernel(selection: Selection, device: &Device, mode: HeuristicMode, console: &mut Console) -> Result<()> {
     let chosen = selection.engine();
     console.line(format_args!("  chosen {}: {}", chosen.name(), chosen.summary()))?;
     for later in ENGINES.iter().skip_while(|engine| engine.name() != chosen.name()).skip(1) {
         console.line(format_args!("  not asked {}: it comes later", later.name()))?;
     }
-    let mut ranking = selection.candidates(device);
-    configs(&ranking, console)?;
+    let Heuristics { selection, configs: mut ranking } = Heuristics::of(selection, device, mode);
+    if selection.engine().name() != chosen.name() {
+        console.line(format_args!("  fallback {}: {}", selection.engine().name(), selection.engine().summary()))?;
+    }
+    configs(&ranking, mode, console)?;
     knobs(&ranking, console)?;
-    for TuningEntry { key, config, median_ms } in stored(selection) {
+    for TuningEntry { key, config, median_ms } in stored(&selection) {
         let (device, config) = (key.device().escape_debug(), config.escape_debug());
         console.line(format_args!("tuned on {device}: {config}, {}", units::seconds(median_ms * 1e-3)))?;
     }
-    let build = build::render(selection, ranking.swap_remove(0).config, device)?;
+    let build = build::render(&selection, ranking.swap_remove(0).config, device)?;
     launches(&build.source, &build.config, console)
 }
 
-fn configs(ranking: &[RankedConfig], console: &mut Console) -> Result<()> {
-    heading(console, "configs, best first, with the time that the engine's model expects")?;
+fn configs(ranking: &[RankedConfig], mode: HeuristicMode, console: &mut Console) -> Result<()> {
+    let text = format!("configs of mode {mode}, best first, with the time that the engine's model expects");
+    heading(console, &text)?;
     for RankedConfig { config, estimated_us } in ranking {
         console.line(format_args!("  {:>7}  {config}", units::seconds(estimated_us * 1e-6)))?;
     }

@@ -107,6 +107,25 @@ impl Selection {
         self.engine.candidates(&self.supported, device)
     }
 
+    /// The graph with the next engine that takes it, after this one in [`ENGINES`].
+    pub fn fallback(&self) -> Option<Self> {
+        let later = ENGINES.iter().skip_while(|engine| engine.name() != self.engine.name()).skip(1);
+        later.copied().find_map(|engine| {
+            let supported = self.proof_for(engine).filter(|supported| engine.accepts(supported).is_ok())?;
+            Some(Self { supported, engine })
+        })
+    }
+
+    /// A proof that needs no other relaxations than an engine's: this one, or else of any surface.
+    fn proof_for(&self, engine: &dyn Engine) -> Option<Supported> {
+        let relaxes = engine.relaxes();
+        if self.supported.relaxed().iter().all(|rule| relaxes.contains(&rule.id)) {
+            return Some(self.supported.clone());
+        }
+        let (graph, capability) = (self.supported.graph(), self.supported.capability());
+        support::check_relaxed(graph, capability, &SurfaceId::ALL, relaxes).supported
+    }
+
     /// The kernel of a config.
     pub fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
         let key = self.supported.graph().key();

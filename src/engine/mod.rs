@@ -1,11 +1,12 @@
 //! Engines: what each accepts beyond the documented surfaces, which configs it offers, how it lowers a graph.
 //!
 //! [`ENGINES`] lists them in order of preference; [`decide`] asks the surfaces and the engines, and says of each that
-//! refuses why.
+//! refuses why. [`heuristics`] ranks configs in the modes of the backend API.
 
 mod config;
 mod decision;
 mod floor;
+mod heuristics;
 mod lowering;
 mod surface70;
 mod surface80;
@@ -20,6 +21,7 @@ use crate::support::Supported;
 pub use config::{EngineConfig, Knob, KnobType, RankedConfig, knob_values};
 pub use decision::{Decision, Selection, decide, select};
 pub use floor::{Floor, core_type};
+pub use heuristics::{HeuristicMode, Heuristics, heuristics};
 pub use surface70::Surface70;
 pub use surface80::Surface80;
 pub use surface90::Surface90;
