@@ -16,8 +16,8 @@ const CHIPS: [(u32, u32); 6] = [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0)];
 /// One chip in this many compiles a case; the cases together reach every chip with every skeleton.
 const STRIDE: usize = 6;
 
-/// Suite graphs compiled with every config for sm_90: every operand type of `wgmma`, a computed operand, the epilogues that
-/// need most registers. The one of FP8 also for sm_89.
+/// Cases and suite graphs compiled with every config for sm_90: every operand type of `wgmma`, along k and turned, computed
+/// operands, the epilogues that need most registers. The one of FP8 also for sm_89.
 const EVERY_CONFIG: &[&str] = &[
     "mm_bf16_4096",
     "mm_dgelu_bf16_mlp",
@@ -28,6 +28,10 @@ const EVERY_CONFIG: &[&str] = &[
     "mm_f32_tf32_4096",
     "mm_g1_rowscale_relu_f16",
     "mm_mixed_bf16_i8_m16",
+    "mm_half_wide",
+    "mm_int8_wide",
+    "mm_tf32_wide",
+    "mm_fp8_layout_0",
 ];
 
 /// Cases compiled with every config for a chip on which `mma.sync` takes FP8 as it is.
@@ -66,9 +70,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         for (name, graph) in data::suite_of_engines() {
             trials.push(trial(format!("nvrtc::{name}::sm_90"), graph, (9, 0)));
         }
-        for (name, graph) in
-            data::suite_of_engines().into_iter().filter(|(name, _)| EVERY_CONFIG.contains(&name.as_str()))
-        {
+        let cases = cases::all().into_iter().map(|case| (case.name, case.graph));
+        let named = cases.chain(data::suite_of_engines());
+        for (name, graph) in named.filter(|(name, _)| EVERY_CONFIG.contains(&name.as_str())) {
             trials.push(every_config(&name, graph, (9, 0)));
         }
         for (name, graph) in data::suite_of_engines().into_iter().filter(|(name, _)| name == "mm_fp8_8192") {

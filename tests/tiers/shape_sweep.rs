@@ -1,4 +1,4 @@
-//! Plain matmuls with extents around every tile edge, by operand type and layout.
+//! Matmuls with extents around every tile edge, by operand types and layouts.
 //!
 //! A GPU runs, of each operand type, 256 graphs in which every pair of values of two extents meets once, and every value of an
 //! extent meets every style once; the emulator a few of the small ones. Each graph is computed with the config that the
@@ -6,7 +6,7 @@
 
 use fusewright::device::Device;
 use fusewright::graph::DataType::{self, BFloat16, Float, Fp8E4M3, Fp8E5M2, Half, Int8, Int32};
-use fusewright::graph::{Graph, Tensor};
+use fusewright::graph::{Graph, PointwiseMode, Tensor};
 use libtest_mimic::{Failed, Trial};
 
 use crate::cases;
@@ -39,14 +39,21 @@ struct Types {
     b: DataType,
     compute: DataType,
     c: DataType,
+    /// Whether A and B go through mainloop stages, to the type of A.
+    has_stages: bool,
 }
 
-const TYPES: [Types; 5] = [
-    Types { name: "bf16", a: BFloat16, b: BFloat16, compute: Float, c: BFloat16 },
-    Types { name: "f16", a: Half, b: Half, compute: Float, c: Half },
-    Types { name: "tf32", a: Float, b: Float, compute: Float, c: Float },
-    Types { name: "fp8", a: Fp8E4M3, b: Fp8E5M2, compute: Float, c: BFloat16 },
-    Types { name: "int8", a: Int8, b: Int8, compute: Int32, c: Int32 },
+const fn types(name: &'static str, [a, b, compute, c]: [DataType; 4]) -> Types {
+    Types { name, a, b, compute, c, has_stages: false }
+}
+
+const TYPES: [Types; 6] = [
+    types("bf16", [BFloat16, BFloat16, Float, BFloat16]),
+    types("f16", [Half, Half, Float, Half]),
+    types("tf32", [Float, Float, Float, Float]),
+    types("fp8", [Fp8E4M3, Fp8E5M2, Float, BFloat16]),
+    types("int8", [Int8, Int8, Int32, Int32]),
+    Types { has_stages: true, ..types("stages", [Half, Int8, Float, Half]) },
 ];
 
 /// How A, B and C lie in memory, as four bits.
@@ -108,11 +115,15 @@ impl Shape {
     }
 
     fn graph(&self) -> Graph {
-        let Types { a, b, compute, c, .. } = self.types;
+        let Types { a, b, compute, c, has_stages, .. } = self.types;
         let [m, n, k] = self.extents;
-        let mut graph = cases::graph(a);
-        let a = graph.tensor(self.style.tensor(0, [m, k], a));
-        let b = graph.tensor(self.style.tensor(1, [k, n], b));
+        let mut graph = cases::graph(a).intermediate_data_type(a);
+        let mut a = graph.tensor(self.style.tensor(0, [m, k], a));
+        let mut b = graph.tensor(self.style.tensor(1, [k, n], b));
+        if has_stages {
+            a = graph.pointwise("positive", PointwiseMode::ReluFwd, &[a]);
+            b = graph.pointwise("widened", PointwiseMode::Identity, &[b]);
+        }
         let product = graph.matmul("mm", a, b);
         graph.last_operation().compute_data_type = Some(compute);
         graph.set_output(product);
