@@ -49,7 +49,7 @@ pub(super) fn epilogue(
 ) -> (EpilogueText, Option<SweepText>) {
     match &kernel.epilogue {
         Epilogue::Workspace { strides } => (workspace(kernel, *strides), None),
-        Epilogue::Fused { sweep, digits, reductions } => {
+        Epilogue::Fused { sweep, digits, reductions, boxes: _ } => {
             let (text, sweep) = fused(graph, used, kernel, sweep, digits, reductions);
             (text, Some(sweep))
         }

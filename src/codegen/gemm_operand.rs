@@ -152,7 +152,7 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
     let vector = operand.sweep.vector;
     let names: Vec<String> = operand.coordinates.iter().map(|coordinate| coordinate.name.to_owned()).collect();
     let raw = match operand.fetch {
-        Fetch::Transformed(map) => Some((map.tensor, "raw")),
+        Fetch::Transformed(map) => Some((map.tensor, "raw".to_owned())),
         _ => None,
     };
     let mut speller = SweepSpeller::new(graph, used, &operand.sweep, &[]).with_names(names).with_vectors_from(raw);

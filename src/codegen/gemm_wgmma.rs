@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::fragment_epilogue::{self, FragmentEpilogueText, Places};
 use super::gemm::{ExtentsText, TileText, extents, tile, zeros};
 use super::gemm_operand::{self, FilledText};
 use super::names;
@@ -42,7 +43,9 @@ pub(super) struct WgmmaText {
     /// Operands that go through registers.
     operands: Vec<FilledText>,
     wgmma: ProductText,
-    epilogue: WarpEpilogueText,
+    /// One of the two.
+    epilogue: Option<WarpEpilogueText>,
+    fragments: Option<FragmentEpilogueText>,
     sweep: Option<SweepText>,
 }
 
@@ -96,7 +99,16 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
     if wgmma.fills {
         used.add("fw_fence_async");
     }
-    let (epilogue, sweep) = warp_epilogue::epilogue(graph, used, kernel, wgmma.first_sum(), wgmma.staging_at());
+    let (epilogue, fragments, sweep) = match kernel.boxes() {
+        Some(boxes) => {
+            let (text, sweep) = fragment_epilogue::epilogue(graph, used, kernel, boxes, &wgmma.places());
+            (None, Some(text), Some(sweep))
+        }
+        None => {
+            let (text, sweep) = warp_epilogue::epilogue(graph, used, kernel, wgmma.first_sum(), wgmma.staging_at());
+            (Some(text), None, sweep)
+        }
+    };
     let [batch, ..] = kernel.space.extents();
     let [count_m, count_n] = kernel.tile.counts(kernel.space.extents());
     let tiles = batch * count_m * count_n;
@@ -116,6 +128,7 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
             .collect(),
         wgmma: wgmma.text(graph),
         epilogue,
+        fragments,
         sweep,
     }
 }
@@ -165,11 +178,30 @@ impl<'a> Wgmma<'a> {
         self.stages * self.stage_bytes()
     }
 
-    fn barriers_at(&self) -> u32 {
+    /// What the epilogue holds in shared memory.
+    fn staged_bytes(&self) -> u32 {
+        const WARPS: u32 = CONSUMERS * WARPGROUP / 32;
+        if let Some(boxes) = self.kernel.boxes() {
+            return WARPS * boxes.warp_bytes();
+        }
         let [m, n] = self.kernel.multiply.staged(self.kernel.tile, self.kernel.along_n);
         let pitch = self.kernel.multiply.staged_pitch(self.kernel.tile, self.kernel.along_n);
         let lines = if self.kernel.along_n { m } else { n };
-        self.staging_at() + CONSUMERS * WARPGROUP / 32 * lines * pitch * 4
+        WARPS * lines * pitch * 4
+    }
+
+    fn barriers_at(&self) -> u32 {
+        self.staging_at() + self.staged_bytes()
+    }
+
+    /// Barriers of the mainloop come first: three for a stage, and one for each consumer.
+    fn places(&self) -> Places {
+        Places {
+            boxes_at: self.staging_at(),
+            barriers_at: self.barriers_at() + 8 * (3 * self.stages + CONSUMERS),
+            first_sum: self.first_sum(),
+            first_map: (0..2).filter(|slot| self.is_boxed(*slot)).count(),
+        }
     }
 
     fn side(&self, slot: usize) -> &'a Operand {
@@ -257,7 +289,7 @@ impl<'a> Wgmma<'a> {
             boxed_bytes: boxed.iter().map(|&slot| self.boxed_bytes(slot)).sum(),
             filling: if self.fills { WARPGROUP / 32 } else { 1 },
             ahead: self.stages - 2,
-            maps: (0..boxed.len() as u32).collect(),
+            maps: (0..self.kernel.maps().count() as u32).collect(),
             ping_pong,
             promotes: self.promotes,
             stages: self.stages,

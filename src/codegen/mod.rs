@@ -6,6 +6,7 @@
 //! device: never on the caller's names or uids.
 
 mod expression;
+mod fragment_epilogue;
 mod gemm;
 mod gemm_epilogue;
 mod gemm_operand;
@@ -18,6 +19,7 @@ mod reduction;
 mod sections;
 mod sweep;
 mod warp_epilogue;
+mod warp_total;
 
 use std::sync::LazyLock;
 
@@ -86,6 +88,8 @@ const TEMPLATE_FILES: &[(&str, &str)] = &[
     ("fill_stage.cuh", include_str!("../../templates/mainloop/fill_stage.cuh")),
     ("turn_stage.cuh", include_str!("../../templates/mainloop/turn_stage.cuh")),
     ("place.cuh", include_str!("../../templates/mainloop/place.cuh")),
+    ("fragments_ask.cuh", include_str!("../../templates/epilogue/fragments_ask.cuh")),
+    ("fragments.cuh", include_str!("../../templates/epilogue/fragments.cuh")),
     ("warp.cuh", include_str!("../../templates/epilogue/warp.cuh")),
     ("tree.cuh", include_str!("../../templates/epilogue/tree.cuh")),
     ("pointwise.cu", include_str!("../../templates/kernel/pointwise.cu")),

@@ -1,5 +1,7 @@
 //! Spells a [`Sweep`]: coordinates, offsets, operands, values and stores of one vector of points.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::expression::Speller;
@@ -29,8 +31,9 @@ pub(super) struct SweepSpeller<'a> {
     pub(super) speller: Speller<'a>,
     /// Variables that hold the coordinates of the axes.
     names: Vec<String>,
-    /// A tensor whose vector is not read where the tensor is, and the pointer from which it is.
-    elsewhere: Option<(TensorId, &'static str)>,
+    /// Tensors whose vectors are not read where the tensor is, or not stored there, and the pointers by which they are.
+    read_from: BTreeMap<TensorId, String>,
+    stored_to: BTreeMap<TensorId, String>,
 }
 
 impl<'a> SweepSpeller<'a> {
@@ -43,12 +46,17 @@ impl<'a> SweepSpeller<'a> {
         let sources = accumulations.iter().map(|accumulation| accumulation.source);
         let speller = Speller::new(graph, used, &sweep.program, sources);
         let names = (0..sweep.space.axes.len()).map(|axis| format!("i{axis}")).collect();
-        Self { sweep, speller, names, elsewhere: None }
+        Self { sweep, speller, names, read_from: BTreeMap::new(), stored_to: BTreeMap::new() }
     }
 
-    /// Reads the vectors of a tensor through another pointer.
-    pub(super) fn with_vectors_from(self, elsewhere: Option<(TensorId, &'static str)>) -> Self {
-        Self { elsewhere, ..self }
+    /// Reads the vectors of some tensors through other pointers.
+    pub(super) fn with_vectors_from(self, pointers: impl IntoIterator<Item = (TensorId, String)>) -> Self {
+        Self { read_from: pointers.into_iter().collect(), ..self }
+    }
+
+    /// Stores the vectors of some tensors through other pointers.
+    pub(super) fn with_vectors_to(self, pointers: impl IntoIterator<Item = (TensorId, String)>) -> Self {
+        Self { stored_to: pointers.into_iter().collect(), ..self }
     }
 
     /// Coordinates under names of their own.
@@ -95,14 +103,16 @@ impl<'a> SweepSpeller<'a> {
     /// Offset of the vector's first element, for every tensor that has one.
     pub(super) fn offsets(&self) -> Vec<String> {
         let index = index_type(self.sweep.wide_index);
-        let is_elsewhere = |id: TensorId| self.elsewhere.is_some_and(|(tensor, _)| tensor == id);
         let loads: Vec<TensorId> = self.sweep.program.loads().collect();
-        let has_offset = |id: TensorId, access: Access| match access {
+        let is_read = |id: &TensorId| self.sweep.program.moved().any(|moved| moved == *id);
+        let is_read_here = |id: &TensorId| is_read(id) && !self.read_from.contains_key(id);
+        let is_stored_here = |id: &TensorId| self.sweep.stores.contains(id) && !self.stored_to.contains_key(id);
+        let has_offset = |id: &TensorId, access: Access| match access {
             Access::Parameter => false,
-            Access::Bit => loads.contains(&id),
-            _ => !is_elsewhere(id),
+            Access::Bit => loads.contains(id),
+            _ => is_read_here(id) || is_stored_here(id),
         };
-        let moved = self.sweep.access.iter().filter(|&(&id, &access)| has_offset(id, access));
+        let moved = self.sweep.access.iter().filter(|&(id, &access)| has_offset(id, access));
         let mut lines: Vec<String> = moved
             .map(|(&id, _)| {
                 let sum = self.dot(|axis| axis.strides[&id]);
@@ -142,6 +152,10 @@ impl<'a> SweepSpeller<'a> {
                 self.speller.used.add("fw_load_staged");
                 (register, "fw_load_staged(piece_c, line, piece, acc);".to_owned())
             }
+            Some(Accumulators::Fragment(register)) => {
+                let pair = names::register_type(register);
+                return vec![format!("const {pair} acc[2] = {{sums[j][2 * half], sums[j][2 * half + 1]}};")];
+            }
             Some(Accumulators::Workspace { register, splits, elements, vector: true }) => {
                 self.speller.used.add("fw_sum_splits");
                 (register, format!("fw_sum_splits(accumulators + o_accumulators, {splits}, {elements}ull, acc);"))
@@ -177,10 +191,8 @@ impl<'a> SweepSpeller<'a> {
                 self.speller.used.add(names::storage_section(self.data_type(id)));
                 let name = self.speller.graph.canonical_name(id);
                 let register = names::register_type(Register::of(self.data_type(id)));
-                let from = match self.elsewhere {
-                    Some((tensor, pointer)) if tensor == id => pointer.to_owned(),
-                    _ => format!("{} + {offset}", names::pointer(self.speller.graph, id)),
-                };
+                let here = || format!("{} + {offset}", names::pointer(self.speller.graph, id));
+                let from = self.read_from.get(&id).cloned().unwrap_or_else(here);
                 vec![
                     format!("{register} v_{name}[{}];", self.sweep.vector),
                     format!("fw_load_vector({from}, v_{name});"),
@@ -296,12 +308,13 @@ impl<'a> SweepSpeller<'a> {
             let name = self.speller.result(id);
             let pointer = names::pointer(self.speller.graph, id);
             let offset = self.offset_name(id);
+            let to = self.stored_to.get(&id).cloned().unwrap_or_else(|| format!("{pointer} + {offset}"));
             match (self.access(id), self.data_type(id)) {
                 (Access::Bits, _) => lines.push(format!("{pointer}[{offset} >> 3] = (unsigned char)w_{name};")),
                 (Access::Vector, data_type) if packs_in_pairs(data_type, self.sweep.vector) => {
-                    lines.push(self.store_pairs(data_type, &pointer, &offset, &name));
+                    lines.push(self.store_pairs(data_type, &to, &name));
                 }
-                (Access::Vector, _) => lines.push(format!("fw_store_vector({pointer} + {offset}, w_{name});")),
+                (Access::Vector, _) => lines.push(format!("fw_store_vector({to}, w_{name});")),
                 _ => {}
             }
         }
@@ -309,11 +322,11 @@ impl<'a> SweepSpeller<'a> {
     }
 
     /// 16-bit floats are converted two at a time.
-    fn store_pairs(&mut self, data_type: DataType, pointer: &str, offset: &str, name: &str) -> String {
+    fn store_pairs(&mut self, data_type: DataType, to: &str, name: &str) -> String {
         let pack = if data_type == DataType::Half { "fw_pack_f16" } else { "fw_pack_bf16" };
         self.speller.used.add(pack);
         self.speller.used.add(names::storage_section(data_type));
-        format!("fw_store_vector(reinterpret_cast<unsigned*>({pointer} + {offset}), {pack}(w_{name}));")
+        format!("fw_store_vector(reinterpret_cast<unsigned*>({to}), {pack}(w_{name}));")
     }
 
     fn accumulate(&mut self, accumulations: &[Accumulation], index: &str) -> Vec<String> {

@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
-use super::gemm_epilogue::{coordinate_lines, partial_index, pitch, workspace_index};
+use super::gemm_epilogue::{coordinate_lines, pitch, workspace_index};
 use super::names;
 use super::sections::Used;
-use super::sweep::{SweepSpeller, SweepText, accumulated_in_float, mapped};
+use super::sweep::{SweepSpeller, SweepText, accumulated_in_float};
+use super::warp_total::{Lanes, Total, TotalsText};
 use crate::graph::FinalizedGraph;
-use crate::kernel::{Epilogue, GemmKernel, GemmTile, PartialReduction, Sweep, Value, WARPGROUP};
+use crate::kernel::{Epilogue, GemmKernel, PartialReduction, Sweep, Value, WARPGROUP};
 
 /// What `epilogue/warp.cuh` reads beside the sweep.
 #[derive(Default, Serialize)]
@@ -36,11 +37,7 @@ pub(super) struct WarpEpilogueText {
     /// Vectors of a lane that are evaluated side by side.
     unroll: u32,
     coordinates: Vec<String>,
-    /// Before the rows are walked, before their columns are, after those, and after the rows.
-    before_rows: Vec<String>,
-    before_columns: Vec<String>,
-    after_columns: Vec<String>,
-    after_rows: Vec<String>,
+    totals: TotalsText,
 }
 
 pub(super) fn epilogue(
@@ -83,7 +80,7 @@ pub(super) fn epilogue(
             };
             (text, None)
         }
-        Epilogue::Fused { sweep, digits, reductions } => {
+        Epilogue::Fused { sweep, digits, reductions, boxes: _ } => {
             let sweep = fused(graph, used, kernel, sweep, digits, reductions, &mut text);
             (text, Some(sweep))
         }
@@ -137,9 +134,15 @@ fn fused(
         .collect();
     let mut text = speller.text(&[], "");
     for (number, (reduction, value)) in reductions.iter().zip(values).enumerate() {
-        let total = Total::new(kernel, reduction, number, vector, record);
+        let lanes = Lanes::Vectors {
+            vector,
+            vectors: record.vectors,
+            passes: record.passes,
+            line_vectors: record.line_vectors,
+        };
+        let total = Total { kernel, reduction, number, lanes };
         text.body.push(total.combined(used, value));
-        total.walk(used, record);
+        total.walk(used, &mut record.totals);
     }
     let accumulator = names::register_type(kernel.multiply.accumulator());
     if !kernel.multiply.stages_swizzled(kernel.tile, kernel.along_n) {
@@ -163,144 +166,4 @@ fn unroll(kernel: &GemmKernel, sweep: &Sweep, reductions: &[PartialReduction], p
         (_, true, true) => passes.min(2),
         _ => 1,
     }
-}
-
-/// A reduction in a warp: which lanes hold what, and when it is complete.
-struct Total<'a> {
-    kernel: &'a GemmKernel,
-    reduction: &'a PartialReduction,
-    number: usize,
-    vector: u32,
-    vectors: u32,
-    passes: u32,
-    line_vectors: u32,
-}
-
-impl<'a> Total<'a> {
-    fn new(
-        kernel: &'a GemmKernel,
-        reduction: &'a PartialReduction,
-        number: usize,
-        vector: u32,
-        record: &WarpEpilogueText,
-    ) -> Self {
-        let WarpEpilogueText { vectors, passes, line_vectors, .. } = *record;
-        Self { kernel, reduction, number, vector, vectors, passes, line_vectors }
-    }
-
-    /// Totals a lane holds: one; one for each of its rows; one for each column of its vector.
-    fn count(&self) -> u32 {
-        match self.reduction.reduced {
-            [_, true, true] => 1,
-            [_, false, true] => self.passes,
-            [_, true, false] => self.vector,
-            [_, false, false] => 0,
-        }
-    }
-
-    fn name(&self) -> String {
-        format!("total{}", self.number)
-    }
-
-    fn combine(&self) -> &'static str {
-        names::combine_function(self.reduction.accumulation.combine)
-    }
-
-    /// How a point enters.
-    fn combined(&self, used: &mut Used, value: String) -> String {
-        used.add(self.combine());
-        let value = mapped(used, self.reduction.accumulation.map, value);
-        let at = match self.reduction.reduced {
-            [_, true, true] => "0",
-            [_, false, true] => "pass",
-            [_, true, false] => "e",
-            [_, false, false] => return self.store("m", "n + e", &value),
-        };
-        let (name, combine) = (self.name(), self.combine());
-        format!("{name}[{at}] = {combine}({name}[{at}], {value});")
-    }
-
-    /// `partial0[…] = …` for the element m, n.
-    fn store(&self, m: &str, n: &str, value: &str) -> String {
-        let [_, rows, columns, _] = self.kernel.space.extents();
-        let tile = GemmTile { m: self.kernel.multiply.staged(self.kernel.tile, true)[0], ..self.kernel.tile };
-        let index = partial_index(self.kernel, self.reduction, tile, ["(warp_m0 / 16)", "block_n"]);
-        let renamed = renamed(&index, [("m", m), ("n", n)]);
-        let inside = match self.reduction.reduced {
-            [_, true, true] => format!("warp_m0 < {rows}"),
-            [_, false, true] => format!("{m} < {rows}"),
-            [_, true, false] => format!("warp_m0 < {rows} && {n} < {columns}"),
-            [_, false, false] => return format!("partial{}[{renamed}] = {value};", self.number),
-        };
-        format!("if ({inside}) partial{}[{renamed}] = {value};", self.number)
-    }
-
-    /// What is said around the loops.
-    fn walk(&self, used: &mut Used, record: &mut WarpEpilogueText) {
-        let (name, combine, count) = (self.name(), self.combine(), self.count());
-        if count == 0 {
-            return;
-        }
-        used.add("fw_lanes_total");
-        let identity = names::combine_identity(self.reduction.accumulation.combine);
-        let clear = vec![
-            format!("float {name}[{count}];"),
-            format!("for (int e = 0; e < {count}; ++e) {name}[e] = {identity};"),
-        ];
-        let over = |from: u32, to: u32, at: &str| {
-            format!(
-                "const float sum = fw_lanes_total<{from}, {to}>({name}[{at}], [](float a, float b) {{ return {combine}(a, b); }});"
-            )
-        };
-        let looped = |lines: Vec<String>| {
-            let mut all = vec!["#pragma unroll".to_owned(), format!("for (unsigned e = 0; e < {count}; ++e) {{")];
-            all.extend(lines.into_iter().map(|line| format!("  {line}")));
-            all.push("}".to_owned());
-            all
-        };
-        let line_vectors = self.line_vectors;
-        match self.reduction.reduced {
-            [_, true, true] => {
-                record.before_columns.extend(clear);
-                let store = format!("if (lane == 0) {{ {} }}", self.store("m", "n", "sum"));
-                record.after_rows.extend(looped(vec![over(16, 1, "e"), store]));
-            }
-            [_, false, true] => {
-                record.before_columns.extend(clear);
-                let row = format!("warp_m0 + (e * 32 + lane) / {line_vectors}");
-                let store = self.store(&format!("({row})"), "n", "sum");
-                let lanes = if self.vectors < 32 { format!(" && lane < {}", self.vectors) } else { String::new() };
-                let store = format!("if (lane % {line_vectors} == 0{lanes}) {{ {store} }}");
-                record.after_rows.extend(looped(vec![over(line_vectors / 2, 1, "e"), store]));
-            }
-            _ => {
-                record.before_rows.extend(clear);
-                let column = format!("(chunk_n0 + lane % {line_vectors} * {} + e)", self.vector);
-                let store = format!("if (lane < {line_vectors}) {{ {} }}", self.store("m", &column, "sum"));
-                record.after_columns.extend(looped(vec![over(16, line_vectors, "e"), store]));
-            }
-        }
-    }
-}
-
-/// A text with identifiers replaced.
-fn renamed(text: &str, names: [(&str, &str); 2]) -> String {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let mut out = String::new();
-    let mut word = String::new();
-    let flush = |word: &mut String, out: &mut String| {
-        let replaced = names.iter().find(|(name, _)| name == word).map_or(word.as_str(), |(_, other)| other);
-        out.push_str(replaced);
-        word.clear();
-    };
-    for c in text.chars() {
-        if is_part(c) {
-            word.push(c);
-        } else {
-            flush(&mut word, &mut out);
-            out.push(c);
-        }
-    }
-    flush(&mut word, &mut out);
-    out
 }

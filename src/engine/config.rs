@@ -32,6 +32,9 @@ pub enum Knob {
     Schedule,
     /// Whether the transposed product is computed, with A and B exchanged; off where a config does not set it.
     SwapAb,
+    /// Whether tensors of the epilogue come and leave by TMA, evaluated where the accumulators are; off where a config does
+    /// not set it.
+    TmaEpilogue,
 }
 
 /// What a knob's value means.
@@ -59,6 +62,7 @@ impl Knob {
         Self::SplitK,
         Self::Schedule,
         Self::SwapAb,
+        Self::TmaEpilogue,
     ];
 
     /// Name as printed and stored.
@@ -75,6 +79,7 @@ impl Knob {
             Self::SplitK => "split_k",
             Self::Schedule => "schedule",
             Self::SwapAb => "swap_ab",
+            Self::TmaEpilogue => "tma_epilogue",
         }
     }
 
@@ -82,7 +87,7 @@ impl Knob {
     pub fn knob_type(self) -> KnobType {
         match self {
             Self::Schedule => KnobType::Choice(&["cooperative", "ping_pong"]),
-            Self::SwapAb => KnobType::Switch,
+            Self::SwapAb | Self::TmaEpilogue => KnobType::Switch,
             _ => KnobType::Count,
         }
     }
@@ -91,7 +96,7 @@ impl Knob {
     pub fn unset(self) -> Option<u32> {
         match self {
             Self::SplitK => Some(1),
-            Self::SwapAb => Some(0),
+            Self::SwapAb | Self::TmaEpilogue => Some(0),
             _ => None,
         }
     }

@@ -343,6 +343,53 @@ pub struct PartialReduction {
     pub kept: i64,
 }
 
+/// Boxes of a warp's part of C by which the tensor memory accelerator brings and takes the epilogue's tensors. Each holds 16
+/// rows; a warp evaluates its accumulators where they are, in registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boxes {
+    /// Columns of a box: one swizzled row of each tensor.
+    pub columns: u32,
+    /// Tensors read. They come while the products, or the boxes before, are computed.
+    pub read: Vec<TensorMap>,
+    /// Tensors stored. They leave while the next boxes are computed.
+    pub stored: Vec<TensorMap>,
+}
+
+impl Boxes {
+    /// Sets of boxes of a warp, used in turns.
+    pub const SETS: u32 = 2;
+
+    /// Rows of a box: those of a warp's fragments.
+    pub const ROWS: u32 = 16;
+
+    /// Bytes of a warp's boxes.
+    pub fn warp_bytes(&self) -> u32 {
+        Self::SETS * self.set_bytes()
+    }
+
+    /// Bytes from one set to the next: a multiple of the period of every swizzle.
+    pub fn set_bytes(&self) -> u32 {
+        let boxes = self.read.iter().chain(&self.stored);
+        boxes.map(Self::box_bytes).sum::<u32>().next_multiple_of(SWIZZLE_PERIOD)
+    }
+
+    /// Bytes of a box.
+    pub fn box_bytes(map: &TensorMap) -> u32 {
+        Self::ROWS * map.box_dims[0] * map.element.bytes()
+    }
+
+    /// Where the boxes of a set begin, those read before those stored. The widest lie first, so that each begins at a
+    /// multiple of eight of its rows, the period of its swizzle.
+    pub fn places(&self) -> Vec<u32> {
+        let bytes: Vec<u32> = self.read.iter().chain(&self.stored).map(Self::box_bytes).collect();
+        let before = |number: usize| {
+            let first = |other: &usize| (bytes[number], *other) < (bytes[*other], number);
+            (0..bytes.len()).filter(first).map(|other| bytes[other]).sum()
+        };
+        (0..bytes.len()).map(before).collect()
+    }
+}
+
 /// What happens to a tile of C.
 #[derive(Clone, Debug)]
 pub enum Epilogue {
@@ -354,6 +401,9 @@ pub enum Epilogue {
         digits: Vec<&'static str>,
         /// Reductions.
         reductions: Vec<PartialReduction>,
+        /// The boxes by which tensors come and leave; without them accumulators go through shared memory, and tensors
+        /// are read and stored in vectors. `wgmma` only.
+        boxes: Option<Boxes>,
     },
     /// Accumulators go to the workspace as `partial0[split][b][m][n]`; later functions of the file take them from there.
     Workspace {
@@ -411,19 +461,36 @@ impl GemmKernel {
         [&mut self.a.sweep, &mut self.b.sweep].into_iter().chain(epilogue)
     }
 
+    /// The boxes of the epilogue.
+    pub fn boxes(&self) -> Option<&Boxes> {
+        match &self.epilogue {
+            Epilogue::Fused { boxes, .. } => boxes.as_ref(),
+            Epilogue::Workspace { .. } => None,
+        }
+    }
+
     /// Tensors read through pointers, in the order of [`Self::sweeps`].
     pub fn loads(&self) -> impl Iterator<Item = TensorId> {
         let operands = [&self.a, &self.b].into_iter().flat_map(Operand::loads);
-        operands.chain(self.epilogue_sweep().into_iter().flat_map(|sweep| sweep.program.reads()))
+        let boxed = |id: &TensorId| self.boxes().is_some_and(|boxes| is_among(&boxes.read, *id));
+        let epilogue = self.epilogue_sweep().into_iter().flat_map(|sweep| sweep.program.reads());
+        operands.chain(epilogue.filter(move |id| !boxed(id)))
     }
 
-    /// Tensor maps of the operands that have one.
+    /// Tensor maps: of the operands that have one, then of the epilogue's boxes, those read before those stored.
     pub fn maps(&self) -> impl Iterator<Item = TensorMap> {
-        [&self.a, &self.b].into_iter().filter_map(Operand::map)
+        let boxes = self.boxes().into_iter().flat_map(|boxes| boxes.read.iter().chain(&boxes.stored).copied());
+        [&self.a, &self.b].into_iter().filter_map(Operand::map).chain(boxes)
     }
 
-    /// Tensors stored at each point of C.
+    /// Tensors stored through pointers at each point of C.
     pub fn stores(&self) -> Vec<TensorId> {
-        self.sweeps().flat_map(|sweep| sweep.stores.iter().copied()).collect()
+        let boxed = |id: &TensorId| self.boxes().is_some_and(|boxes| is_among(&boxes.stored, *id));
+        self.sweeps().flat_map(|sweep| sweep.stores.iter().copied()).filter(|id| !boxed(id)).collect()
     }
+}
+
+/// Whether some map is that of a tensor.
+fn is_among(maps: &[TensorMap], tensor: TensorId) -> bool {
+    maps.iter().any(|map| map.tensor == tensor)
 }

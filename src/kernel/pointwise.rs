@@ -29,6 +29,8 @@ pub enum Accumulators {
     Tile(Register),
     /// In a piece of shared memory of 64 columns whose rows are swizzled, a vector at a time.
     SwizzledTile(Register),
+    /// In registers, as a fragment of 16 rows by 8 columns: vectors are its pairs of columns.
+    Fragment(Register),
     /// In the workspace, as `splits` partial sums of `elements` elements each.
     Workspace {
         /// Their class.
@@ -46,7 +48,10 @@ impl Accumulators {
     /// Class of the accumulators.
     pub fn register(&self) -> Register {
         match *self {
-            Self::Tile(register) | Self::SwizzledTile(register) | Self::Workspace { register, .. } => register,
+            Self::Tile(register)
+            | Self::SwizzledTile(register)
+            | Self::Fragment(register)
+            | Self::Workspace { register, .. } => register,
         }
     }
 }

@@ -3,7 +3,7 @@
 #pragma unroll 1
       for (unsigned rows = 0; rows < ${ wgmma.blocks_m }$; ++rows) {
         const ${ index }$ warp_m0 = m0 + <% if not wgmma.ping_pong %>consumer * ${ wgmma.consumer_m }$ + <% endif %>rows * 64 + warp % 4 * 16;
-<%- for line in epilogue.before_columns %>
+<%- for line in epilogue.totals.before_columns %>
         ${ line }$
 <%- endfor %>
 #pragma unroll 1
@@ -24,7 +24,7 @@
             if (m < ${ extents.m }$ && n < ${ extents.n }$) accumulators[${ epilogue.workspace }$] = piece_c[${ epilogue.staged }$];
           }
 <%- else %>
-<%- for line in epilogue.before_rows %>
+<%- for line in epilogue.totals.before_rows %>
           ${ line }$
 <%- endfor %>
 #pragma unroll ${ epilogue.unroll }$
@@ -41,13 +41,13 @@
 <% include "evaluate.cuh" %>
 <%- endfilter %>
           }
-<%- for line in epilogue.after_columns %>
+<%- for line in epilogue.totals.after_columns %>
           ${ line }$
 <%- endfor %>
 <%- endif %>
           __syncwarp();
         }
-<%- for line in epilogue.after_rows %>
+<%- for line in epilogue.totals.after_rows %>
         ${ line }$
 <%- endfor %>
       }

@@ -226,6 +226,13 @@ FW_INLINE unsigned fw_staged(unsigned row, unsigned column) {
   return (column / 4 ^ (row & 7) ^ column >> 5) * 4 + column % 4;
 }
 
+//@ fw_boxed: FW_INLINE
+// Byte of a box of lines of ROW bytes whose chunks of 16 are exchanged as TMA exchanges them.
+template <unsigned ROW>
+FW_INLINE unsigned fw_boxed(unsigned line, unsigned byte) {
+  return line * ROW + (byte ^ (line * ROW >> 3 & (ROW - 16)));
+}
+
 //@ fw_load_staged: FW_INLINE fw_staged
 template <typename T, int N>
 FW_INLINE void fw_load_staged(const T* piece, unsigned row, unsigned column, T (&values)[N]) {

@@ -1,5 +1,5 @@
-<# Reads function, parameters, threads, index, extents.*, tile.*, tiles, units, splits, sides, operands, wgmma.*, accumulator, epilogue.*,
-   sweep.*. -#>
+<# Reads function, parameters, threads, index, extents.*, tile.*, tiles, units, splits, sides, operands, wgmma.*, accumulator, sweep.*,
+   and epilogue.* or fragments.*. -#>
 <%- for list in wgmma.registers -%>
 #define FW_ROWS_${ loop.index0 }$ "${ list }$"
 <% endfor -%>
@@ -31,6 +31,10 @@ ${ function }$(${ parameters }$) {
 <%- if wgmma.ping_pong %>
     fw_mbarrier_init(turn, 4);
     fw_mbarrier_init(turn + 8, 4);
+<%- endif %>
+<%- if fragments and fragments.loads %>
+#pragma unroll 1
+    for (unsigned set = 0; set < ${ fragments.barriers }$; ++set) fw_mbarrier_init(shared + ${ fragments.barriers_at }$ + 8 * set, 1);
 <%- endif %>
     fw_mbarrier_init_fence();
   }
@@ -72,11 +76,20 @@ ${ function }$(${ parameters }$) {
   } else {
     fw_increase_registers<${ wgmma.consumer_registers }$>();
     const unsigned consumer = warp / 4 - 1;
+<%- if fragments %>
+    unsigned char* const boxes = shared_bytes + ${ fragments.boxes_at }$ + (warp - 4) * ${ fragments.warp_bytes }$;  // of the warp, of C
+    const unsigned boxes_at = shared + ${ fragments.boxes_at }$ + (warp - 4) * ${ fragments.warp_bytes }$;
+<%- if fragments.loads %>
+    const unsigned arrived = shared + ${ fragments.barriers_at }$ + (warp - 4) * ${ 8 * fragments.sets }$;  // an mbarrier for each set of them
+<%- endif %>
+    unsigned taken = 0;  // sets of boxes so far
+<%- else %>
     ${ accumulator }$* const piece_c = reinterpret_cast<${ accumulator }$*>(shared_bytes + ${ epilogue.staging_at }$ + (warp - 4) * ${ epilogue.piece_bytes }$);  // of ${ epilogue.rows }$ rows, ${ epilogue.columns }$ columns
 <%- if epilogue.swizzled %>
     const unsigned lane_c = ${ epilogue.lane_c }$;
 <%- else %>
     ${ accumulator }$* const lane_c = piece_c + ${ epilogue.lane_c }$;
+<%- endif %>
 <%- endif %>
 <%- if wgmma.ping_pong %>
 <%- if splits > 1 %>
@@ -99,6 +112,9 @@ ${ function }$(${ parameters }$) {
 <% filter indent(width=4, first=true) -%>
 <% include "block.cuh" %>
 <%- endfilter %>
+<%- if fragments and fragments.loads %>
+<% include "fragments_ask.cuh" %>
+<%- endif %>
 <%- if wgmma.ping_pong %>
       fw_mbarrier_wait(turn + 8 * consumer, turn_parity);
       turn_parity ^= 1;
@@ -147,9 +163,18 @@ ${ function }$(${ parameters }$) {
       parity ^= stage / ${ wgmma.stages }$ & 1;
       stage %= ${ wgmma.stages }$;
 <%- endif %>
+<%- if fragments %>
+
+      // epilogue fusion: a warp takes 16 rows and ${ fragments.columns }$ columns at a time, beside boxes of the tensors
+<% include "fragments.cuh" %>
+<%- else %>
 
       // epilogue fusion: a warp takes ${ epilogue.rows }$ rows and ${ epilogue.columns }$ columns at a time through its own piece of shared memory
 <% include "warp.cuh" %>
+<%- endif %>
     }
+<%- if fragments %>
+    if (lane == 0) fw_tma_store_wait_read<0>();
+<%- endif %>
   }
 }

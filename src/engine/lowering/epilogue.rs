@@ -8,7 +8,7 @@ use super::sweep::{Width, over};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{DataType, FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Accumulation, Accumulators, Axis, Digit, Epilogue, GemmTile, IterationSpace, PartialReduction, StageProgram,
+    Accumulation, Accumulators, Axis, Boxes, Digit, Epilogue, GemmTile, IterationSpace, PartialReduction, StageProgram,
 };
 
 /// Packed booleans are stored a byte at a time.
@@ -100,6 +100,14 @@ impl EpilogueOutputs {
     }
 }
 
+/// The values that an epilogue stores and reduces, from the core's result on.
+pub(super) fn epilogue_program(fusion: &Fusion, operations: &[OperationId], outputs: &EpilogueOutputs) -> StageProgram {
+    let c = core_result(fusion);
+    let sources = outputs.accumulations.iter().map(|accumulation| accumulation.source);
+    let targets = outputs.stores.iter().copied().chain(sources).chain([c]);
+    StageProgram::of(fusion.graph(), operations.iter().copied(), Some(c)).needed_for(targets)
+}
+
 /// Plans a fused epilogue; `None` where a value has other extents than C (the core's result broadcasts), or a
 /// reduction keeps one digit of an index and reduces another.
 pub(super) fn fused(
@@ -109,6 +117,7 @@ pub(super) fn fused(
     tile: GemmTile,
     accumulators: Accumulators,
     along_n: bool,
+    boxes: Option<Boxes>,
 ) -> Option<Epilogue> {
     let graph = fusion.graph();
     let c = core_result(fusion);
@@ -120,16 +129,18 @@ pub(super) fn fused(
     }
     let reductions: Option<Vec<PartialReduction>> =
         outputs.accumulations.iter().map(|&accumulation| partial(graph, problem, accumulation, tile)).collect();
-    let program = StageProgram::of(graph, operations.iter().copied(), Some(c))
-        .needed_for(outputs.stores.iter().copied().chain(sources()).chain([c]));
+    let program = epilogue_program(fusion, operations, &outputs);
     let digits = ordered_digits(problem, along_n);
     let space = space(graph, problem, &program, &outputs.stores, &digits);
     let (row, inner) = if along_n { (tile.n, &problem.space.n) } else { (tile.m, &problem.space.m) };
-    let width = width(graph, &space, &program, &outputs.stores, row.into(), inner.len().max(1))?;
+    let width = match &boxes {
+        Some(_) => Width::PAIR,
+        None => width(graph, &space, &program, &outputs.stores, row.into(), inner.len().max(1))?,
+    };
     let mut sweep = over(graph, space, program, outputs.stores, width);
     sweep.accumulators = Some(accumulators);
     let digits = digits.into_iter().map(|digit| digit.name).collect();
-    Some(Epilogue::Fused { sweep, digits, reductions: reductions? })
+    Some(Epilogue::Fused { sweep, digits, reductions: reductions?, boxes })
 }
 
 /// Digits of C's points, outermost first: those of the index along which vectors step come last.
@@ -198,7 +209,7 @@ fn writes_whole_bytes(space: &IterationSpace, id: TensorId) -> bool {
 
 /// The layout of a reduction's partial results. Reduced tiles give one partial each; a reduced batch gives one for
 /// each matrix.
-fn partial(
+pub(super) fn partial(
     graph: &FinalizedGraph,
     problem: &Problem,
     accumulation: Accumulation,
@@ -313,7 +324,7 @@ mod tests {
         let fusion = fusion(&graph);
         let operations = EpilogueSplit::new(&fusion).fused;
         let problem = Problem::of(&fusion).expect("a core");
-        fused(&fusion, &problem, &operations, TILE, Accumulators::Tile(Register::Float), true).is_some()
+        fused(&fusion, &problem, &operations, TILE, Accumulators::Tile(Register::Float), true, None).is_some()
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A core with its stages as a tiled matrix product, and the functions that finish its epilogue.
 
+use super::boxes::epilogue_boxes;
 use super::epilogue::{EpilogueOutputs, EpilogueSplit, along_n, core_result, fused, kept_space, reduced_count};
 use super::multiplied::fp8_registers;
 use super::operand::operand;
@@ -14,7 +15,7 @@ use crate::engine::EngineConfig;
 use crate::fusion::Fusion;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{
-    Accumulators, Body, CONSUMERS, Epilogue, Fetch, Function, GemmKernel, GemmTile, Kernel, Launch, Multiply,
+    Accumulators, Body, Boxes, CONSUMERS, Epilogue, Fetch, Function, GemmKernel, GemmTile, Kernel, Launch, Multiply,
     Parameter, PartialReduction, Register, WARPGROUP, reduced_values,
 };
 
@@ -35,6 +36,9 @@ pub(in crate::engine) struct GemmChoice {
     pub(in crate::engine) transposed: bool,
     /// Bytes of a stage beyond the tiles of A and B, for what is transformed on its way.
     pub(in crate::engine) raw_bytes: u32,
+    /// Bytes of a warp's boxes, where the epilogue's tensors come and leave by TMA; 0 where accumulators go through shared
+    /// memory.
+    pub(in crate::engine) boxed_bytes: u32,
 }
 
 impl GemmChoice {
@@ -52,7 +56,9 @@ impl GemmChoice {
         match self.multiply {
             Multiply::Wgmma { stages, .. } => {
                 let warps = CONSUMERS * WARPGROUP / 32;
-                mainloop + warps * self.staged_bytes(along_n) + BARRIER_BYTES * (3 * stages + CONSUMERS)
+                let barriers = 3 * stages + CONSUMERS + warps * Boxes::SETS;
+                let staged = if self.boxed_bytes > 0 { self.boxed_bytes } else { self.staged_bytes(along_n) };
+                mainloop + warps * staged + BARRIER_BYTES * barriers
             }
             _ => mainloop.max(self.staged_bytes(along_n) * reduced_values.max(1) as u32 + TOTALS_BYTES),
         }
@@ -108,12 +114,13 @@ fn lower_core(fusion: &Fusion, choice: &GemmChoice, config: &EngineConfig, devic
     let reduced = reduced_values(outputs.accumulations.iter()).len();
     let fits = choice.shared_bytes(along_n, reduced) <= device.shared_bytes_per_block;
     let walks = along_n || reduced == 0 || !matches!(choice.multiply, Multiply::Wgmma { .. });
-    let accumulators = if choice.multiply.stages_swizzled(choice.tile, along_n) {
-        Accumulators::SwizzledTile(register)
-    } else {
-        Accumulators::Tile(register)
+    let boxes = (choice.boxed_bytes > 0).then(|| epilogue_boxes(fusion, &problem, choice.tile)).flatten();
+    let accumulators = match &boxes {
+        Some(_) => Accumulators::Fragment(register),
+        None if choice.multiply.stages_swizzled(choice.tile, along_n) => Accumulators::SwizzledTile(register),
+        None => Accumulators::Tile(register),
     };
-    let fused = fused(fusion, &problem, &split.fused, choice.reduced_tile(), accumulators, along_n);
+    let fused = fused(fusion, &problem, &split.fused, choice.reduced_tile(), accumulators, along_n, boxes);
     let fused = fused.filter(|_| fits && walks);
     match fused.filter(|_| choice.splits == 1) {
         Some(epilogue) => {

@@ -127,6 +127,9 @@ pub(super) struct Width {
 }
 
 impl Width {
+    /// The two columns of a row of a fragment that a thread holds.
+    pub(super) const PAIR: Self = Self { vector: 2, ragged: false };
+
     /// The widest vector that all the largest tensors can be moved in, and windows be read in; packed booleans are
     /// stored by the byte.
     pub(super) fn choose(

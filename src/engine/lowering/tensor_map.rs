@@ -5,7 +5,7 @@ use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{Fetch, GemmTile, MapElement, MmaType, Swizzle, TensorMap, row_along_outer};
 
 /// Bytes that addresses and strides are multiples of.
-const UNIT: i64 = 16;
+pub(super) const UNIT: i64 = 16;
 
 /// Rows of a box at most.
 const BOX_ROWS: u32 = 256;
@@ -89,7 +89,7 @@ fn boxes(
         dims: [0; 5],
         strides: [0; 4],
         box_dims: [row_elements, lines, u32::from(rank == 3), 0, 0],
-        swizzle: swizzle(row_elements * element.bytes()),
+        swizzle: box_swizzle(row_elements * element.bytes()),
     };
     for (at, &axis) in order.iter().enumerate().take(rank) {
         map.dims[at] = tensor.dim[axis] as u64;
@@ -100,7 +100,8 @@ fn boxes(
     Ok(map)
 }
 
-fn swizzle(row_bytes: u32) -> Swizzle {
+/// The swizzle of rows of so many bytes.
+pub(super) fn box_swizzle(row_bytes: u32) -> Swizzle {
     match row_bytes {
         128 => Swizzle::Bytes128,
         64 => Swizzle::Bytes64,
@@ -135,7 +136,7 @@ fn is_contiguous(tensor: &FinalTensor, axis: usize) -> bool {
 }
 
 /// Where an axis has one index any stride will do.
-fn byte_stride(tensor: &FinalTensor, axis: usize, bytes: i64) -> Result<u64, String> {
+pub(super) fn byte_stride(tensor: &FinalTensor, axis: usize, bytes: i64) -> Result<u64, String> {
     let stride = tensor.stride[axis] * bytes;
     match (tensor.dim[axis], stride) {
         (1, _) => Ok(UNIT as u64),

@@ -29,7 +29,7 @@ const STEPS_PER_SPLIT: i64 = 16;
 impl Shape {
     fn choice(self, register: Register, splits: u32) -> GemmChoice {
         let multiply = Multiply::Fma { accumulator: register, thread_m: self.thread, thread_n: self.thread };
-        GemmChoice { tile: self.tile, multiply, splits, transposed: false, raw_bytes: 0 }
+        GemmChoice { tile: self.tile, multiply, splits, transposed: false, raw_bytes: 0, boxed_bytes: 0 }
     }
 }
 

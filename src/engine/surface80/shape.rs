@@ -121,7 +121,7 @@ impl Shape {
     /// What is chosen, but for how sums are added up, which takes no shared memory.
     fn choice(&self, operand: MmaType, splits: u32) -> GemmChoice {
         let multiply = self.multiply(operand, false);
-        GemmChoice { tile: self.tile(operand), multiply, splits, transposed: false, raw_bytes: 0 }
+        GemmChoice { tile: self.tile(operand), multiply, splits, transposed: false, raw_bytes: 0, boxed_bytes: 0 }
     }
 }
 
@@ -154,7 +154,7 @@ pub(super) fn choice(config: &EngineConfig, operand: MmaType, promotes: bool) ->
     };
     let tile =
         GemmTile { m: knob(Knob::TileM, 64), n: knob(Knob::TileN, 64), k: knob(Knob::TileK, 128 / operand.bytes()) };
-    GemmChoice { tile, multiply, splits: knob(Knob::SplitK, 1), transposed: false, raw_bytes: 0 }
+    GemmChoice { tile, multiply, splits: knob(Knob::SplitK, 1), transposed: false, raw_bytes: 0, boxed_bytes: 0 }
 }
 
 fn blocks(shape: &Shape, operand: MmaType, extents: [i64; 4]) -> i64 {

@@ -2,7 +2,7 @@
 
 use super::NAME;
 use crate::device::Device;
-use crate::engine::lowering::{GemmChoice, Problem, fetches, promotes, raw_bytes};
+use crate::engine::lowering::{GemmChoice, Problem, epilogue_boxes, fetches, promotes, raw_bytes};
 use crate::engine::{EngineConfig, Knob};
 use crate::fusion::Fusion;
 use crate::kernel::{Fetch, GemmTile, MmaType, Multiply, Schedule};
@@ -74,9 +74,12 @@ pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> 
             if transposed && extents[2] > FEW_ROWS && !candidate.fills() {
                 continue;
             }
-            let Some(stages) = candidate.fitting_stages(device) else { continue };
             for splits in candidate.splits(device) {
-                configs.push((candidate.cycles(splits, device), candidate.config(stages, splits)));
+                for &staging in candidate.stagings(splits) {
+                    let Some(stages) = candidate.fitting_stages(staging, device) else { continue };
+                    let cycles = candidate.cycles(splits, staging, device);
+                    configs.push((cycles, candidate.config(stages, splits, staging)));
+                }
             }
         }
     }
@@ -102,6 +105,15 @@ impl Shape {
     }
 }
 
+/// What goes through shared memory in the epilogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Staging {
+    /// Accumulators, so that vectors of them meet vectors of the tensors.
+    Accumulators,
+    /// The tensors, in boxes.
+    Boxes,
+}
+
 /// A shape for one problem.
 struct Candidate {
     shape: Shape,
@@ -110,6 +122,8 @@ struct Candidate {
     promotes: bool,
     transposed: bool,
     raw_bytes: u32,
+    /// Bytes of a warp's boxes, where the epilogue's tensors may come and leave by TMA.
+    boxed_bytes: Option<u32>,
     /// Rows of a tile of A and of Bᵀ that are computed or turned on their way.
     computed_rows: u32,
 }
@@ -127,6 +141,7 @@ impl Candidate {
             promotes: promotes(fusion, operand),
             transposed: problem.transposed,
             raw_bytes: raw_bytes(fusion, problem, &multiply, tile),
+            boxed_bytes: epilogue_boxes(fusion, problem, tile).map(|boxes| boxes.warp_bytes()),
             computed_rows: computed.map(|(_, rows)| rows).sum(),
         }
     }
@@ -136,30 +151,39 @@ impl Candidate {
         self.computed_rows > 0
     }
 
-    fn choice(&self, stages: u32, splits: u32) -> GemmChoice {
+    /// Ways of the epilogue, the faster first. Partial sums go to the workspace as they are.
+    fn stagings(&self, splits: u32) -> &'static [Staging] {
+        match self.boxed_bytes {
+            Some(_) if splits == 1 => &[Staging::Boxes, Staging::Accumulators],
+            _ => &[Staging::Accumulators],
+        }
+    }
+
+    fn choice(&self, stages: u32, splits: u32, staging: Staging) -> GemmChoice {
         let Self { shape, operand, promotes, transposed, raw_bytes, .. } = *self;
         let fills = self.fills();
         let multiply = Multiply::Wgmma { operand, fills, schedule: shape.schedule, stages, promotes };
-        GemmChoice { tile: shape.tile(operand), multiply, splits, transposed, raw_bytes }
+        let boxed_bytes = self.boxed_bytes.filter(|_| staging == Staging::Boxes).unwrap_or(0);
+        GemmChoice { tile: shape.tile(operand), multiply, splits, transposed, raw_bytes, boxed_bytes }
     }
 
     /// As many stages as fit, at least three; none where the accumulators do not fit.
-    fn fitting_stages(&self, device: &Device) -> Option<u32> {
-        let choice = self.choice(1, 1);
+    fn fitting_stages(&self, staging: Staging, device: &Device) -> Option<u32> {
+        let choice = self.choice(1, 1, staging);
         let accumulators = choice.multiply.consumer_rows(choice.tile) / 64 * self.shape.n / 2;
         let copies = if self.promotes { 2 } else { 1 };
         if accumulators * copies > ACCUMULATORS[usize::from(self.fills())] {
             return None;
         }
         let fits = |stages: &u32| {
-            let choice = self.choice(*stages, 1);
+            let choice = self.choice(*stages, 1, staging);
             choice.shared_bytes(true, 1).max(choice.shared_bytes(false, 1)) <= device.shared_bytes_per_block
         };
         (3..=MOST_STAGES).rev().find(fits)
     }
 
     fn tiles(&self) -> i64 {
-        let [tiles_m, tiles_n] = self.choice(1, 1).tile.counts(self.extents);
+        let [tiles_m, tiles_n] = self.shape.tile(self.operand).counts(self.extents);
         self.extents[0] * tiles_m * tiles_n
     }
 
@@ -184,7 +208,7 @@ impl Candidate {
     /// Estimated time in clocks: the longest of tensor cores, shared memory, L2 and memory for the tiles of a
     /// multiprocessor, the pipeline's first fill, and the epilogues that nothing hides. A model to rank by: what it ranks
     /// first is held against measured tiles in docs/performance-notes.md.
-    fn cycles(&self, splits: u32, device: &Device) -> f64 {
+    fn cycles(&self, splits: u32, staging: Staging, device: &Device) -> f64 {
         let Shape { m, n, schedule } = self.shape;
         let [batch, rows, columns, k] = self.extents.map(|extent| extent as f64);
         let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
@@ -202,10 +226,11 @@ impl Candidate {
         let moved = batch * (rows * k + k * columns) * bytes + batch * rows * columns * 2.0;
         let memory = moved / (device.bytes_per_second / CLOCK);
         let tile = mma.max(shared).max(l2).max(computed);
+        let faster = if staging == Staging::Boxes { BOXED_EPILOGUE } else { 1.0 };
         let epilogue = match schedule {
-            Schedule::Cooperative => waves * m * n / COOPERATIVE_EPILOGUE,
+            Schedule::Cooperative => waves * m * n / (COOPERATIVE_EPILOGUE * faster),
             Schedule::PingPong => {
-                let each = m * n / PING_PONG_EPILOGUE;
+                let each = m * n / (PING_PONG_EPILOGUE * faster);
                 (each - tile).max(0.0) * waves + each
             }
         };
@@ -218,7 +243,7 @@ impl Candidate {
         FILL + (waves * tile).max(memory) + epilogue + combination
     }
 
-    fn config(&self, stages: u32, splits: u32) -> EngineConfig {
+    fn config(&self, stages: u32, splits: u32, staging: Staging) -> EngineConfig {
         let Shape { m, n, schedule } = self.shape;
         let mut knobs = vec![
             (Knob::TileM, m),
@@ -231,6 +256,9 @@ impl Candidate {
         }
         if self.transposed {
             knobs.push((Knob::SwapAb, 1));
+        }
+        if staging == Staging::Boxes {
+            knobs.push((Knob::TmaEpilogue, 1));
         }
         EngineConfig { engine: NAME, knobs }
     }
@@ -257,6 +285,9 @@ const PROMOTION: f64 = 1.03;
 const COOPERATIVE_EPILOGUE: f64 = 6.0;
 const PING_PONG_EPILOGUE: f64 = 3.0;
 
+/// How much faster an epilogue is whose tensors come and leave by TMA: an estimate.
+const BOXED_EPILOGUE: f64 = 1.5;
+
 /// A second launch: an estimate, as in `combination_cost`.
 const LAUNCH_SECONDS: f64 = 3e-6;
 
@@ -267,5 +298,6 @@ pub(super) fn choice(config: &EngineConfig, fusion: &Fusion, operand: MmaType) -
     let shape = Shape { m: knob(Knob::TileM, 128), n: knob(Knob::TileN, 16), schedule };
     let problem = if knob(Knob::SwapAb, 0) == 1 { Problem::transposed(fusion) } else { Problem::of(fusion) };
     let candidate = Candidate::new(fusion, &problem.expect("the fusion has a matmul"), shape, operand);
-    candidate.choice(knob(Knob::Stages, 3), knob(Knob::SplitK, 1))
+    let staging = if knob(Knob::TmaEpilogue, 0) == 1 { Staging::Boxes } else { Staging::Accumulators };
+    candidate.choice(knob(Knob::Stages, 3), knob(Knob::SplitK, 1), staging)
 }

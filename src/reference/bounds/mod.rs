@@ -25,6 +25,7 @@ mod modes;
 mod pointwise;
 mod reduction;
 mod resample;
+mod tensor_core;
 
 use accuracy::Accumulator;
 
@@ -191,6 +192,7 @@ impl Analysis<'_> {
         let operation = self.graph.operation(id);
         let dim = &self.graph.tensor(output).dim;
         match (&operation.attributes, operands) {
+            (Attributes::Matmul(_), [a, b]) if self.sums_fp8(id) => self.fp8_matmul(id, [a, b], dim),
             (Attributes::Matmul(_), [a, b]) => linear::matmul(a, b, dim, accumulator),
             (Attributes::Convolution(convolution), [first, second]) => {
                 linear::convolution(convolution, [first, second], dim, accumulator)
@@ -210,14 +212,28 @@ impl Analysis<'_> {
     /// Fast accumulation, and what FP8 tensor cores keep, are properties of matmuls and convolutions.
     fn accumulator(&self, id: OperationId) -> Option<Accumulator> {
         let (compute, operation) = (self.graph.compute_type(id), self.graph.operation(id));
-        let is_fp8 = |tensor| self.graph.tensor(tensor).data_type.is_fp8();
         match compute {
             _ if !operation.is_core() => Accumulator::of(arithmetic(compute)),
-            DataType::Float if self.options.fp8 && operation.input_tensors().all(is_fp8) => {
-                Some(Accumulator::promoted_fp8())
-            }
+            DataType::Float if self.sums_fp8(id) => Some(Accumulator::promoted_fp8()),
             _ => Accumulator::of(compute),
         }
+    }
+
+    /// Whether an operation's products are those of FP8 tensor cores.
+    fn sums_fp8(&self, id: OperationId) -> bool {
+        let is_fp8 = |tensor| self.graph.tensor(tensor).data_type.is_fp8();
+        self.options.fp8 && self.graph.operation(id).input_tensors().all(is_fp8)
+    }
+
+    /// Bounds of a matmul of FP8 products: what tensor cores lose, and the sums of that in FP32.
+    fn fp8_matmul(&self, id: OperationId, [a, b]: [&Bounded; 2], dim: &[i64]) -> Vec<f64> {
+        let chain = match self.graph.compute_type(id) {
+            DataType::FastFloatForFp8 => usize::MAX,
+            _ => tensor_core::PROMOTED_TERMS,
+        };
+        let lost = tensor_core::lost(&a.dense, &b.dense, dim, chain);
+        let rounded = linear::matmul(a, b, dim, Accumulator::of(DataType::Float));
+        rounded.into_iter().zip(lost).map(|(rounded, lost)| rounded + lost).collect()
     }
 
     /// Bounds of α·sum + β·prior: both products and their sum round.

@@ -1,0 +1,178 @@
+//! Spells the epilogue of a matrix product that is evaluated in the registers of its accumulators, beside boxes of the
+//! tensors in shared memory.
+
+use serde::Serialize;
+
+use super::gemm_epilogue::coordinate_lines;
+use super::names;
+use super::sections::Used;
+use super::sweep::{SweepSpeller, SweepText, accumulated_in_float};
+use super::warp_total::{Lanes, Total, TotalsText};
+use crate::graph::{FinalizedGraph, TensorId};
+use crate::kernel::{Boxes, CONSUMERS, Epilogue, GemmKernel, Sweep, TensorMap, Value, WARPGROUP};
+
+/// What `epilogue/fragments.cuh` reads beside the sweep.
+#[derive(Serialize)]
+pub(super) struct FragmentEpilogueText {
+    /// Columns of a box, how many boxes lie beside each other, and how many of them a warp has of a tile.
+    columns: u32,
+    chunks: u32,
+    parts: u32,
+    /// Columns taken from the accumulators at a time, and their fragments.
+    step_columns: u32,
+    steps: u32,
+    fragments: u32,
+    /// For each step of each part: how accumulators are taken.
+    takes: Vec<String>,
+    /// Where the boxes of the first warp begin, bytes of a warp's and of one set, number of sets.
+    boxes_at: u32,
+    warp_bytes: u32,
+    set_bytes: u32,
+    sets: u32,
+    /// Bytes of the boxes read; their mbarriers, one for each set of each warp.
+    read_bytes: u32,
+    barriers_at: u32,
+    barriers: u32,
+    /// One load or store of a box each.
+    loads: Vec<String>,
+    stores: Vec<String>,
+    coordinates: Vec<String>,
+    totals: TotalsText,
+}
+
+/// Where the epilogue finds its part of shared memory.
+pub(super) struct Places {
+    pub(super) boxes_at: u32,
+    pub(super) barriers_at: u32,
+    /// Number of the first accumulator.
+    pub(super) first_sum: u32,
+    /// Number of the first map.
+    pub(super) first_map: usize,
+}
+
+/// Device code that the template uses.
+const SECTIONS: &[&str] = &["fw_boxed", "fw_tma_store", "fw_fence_async", "fw_accumulators"];
+
+pub(super) fn epilogue(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    kernel: &GemmKernel,
+    boxes: &Boxes,
+    places: &Places,
+) -> (FragmentEpilogueText, SweepText) {
+    for &section in SECTIONS {
+        used.add(section);
+    }
+    let Epilogue::Fused { sweep, digits, reductions, .. } = &kernel.epilogue else {
+        unreachable!("boxes are those of a fused epilogue")
+    };
+    let names = digits.iter().map(|&name| name.to_owned()).collect();
+    let accumulations: Vec<_> = reductions.iter().map(|reduction| reduction.accumulation).collect();
+    let box_places = boxes.places();
+    let (read_places, stored_places) = box_places.split_at(boxes.read.len());
+    let mut speller = SweepSpeller::new(graph, used, sweep, &accumulations)
+        .with_names(names)
+        .with_vectors_from(pointers(graph, &boxes.read, read_places))
+        .with_vectors_to(pointers(graph, &boxes.stored, stored_places));
+    let values: Vec<String> = reductions
+        .iter()
+        .map(|reduction| accumulated_in_float(&mut speller.speller, reduction.accumulation.source))
+        .collect();
+    let mut text = speller.text(&[], "");
+    let mut totals = TotalsText::default();
+    for (number, (reduction, value)) in reductions.iter().zip(values).enumerate() {
+        let total = Total { kernel, reduction, number, lanes: Lanes::Fragments };
+        text.body.push(total.combined(used, value));
+        total.walk(used, &mut totals);
+    }
+    let shape = Shape::of(kernel, boxes, sweep);
+    let set_bytes = boxes.set_bytes();
+    let transfers = |maps: &[TensorMap], at: &[u32], first: usize, spell: fn(usize, String, &str) -> String| {
+        let place = |at: u32| format!("boxes_at + set * {set_bytes} + {at}");
+        let each = maps.iter().zip(at).enumerate();
+        each.map(|(number, (map, &at))| spell(first + number, place(at), batch(map))).collect()
+    };
+    let record = FragmentEpilogueText {
+        columns: boxes.columns,
+        chunks: shape.chunks,
+        parts: shape.parts,
+        step_columns: shape.step_columns,
+        steps: boxes.columns / shape.step_columns,
+        fragments: shape.step_columns / 8,
+        takes: shape.takes(places.first_sum),
+        boxes_at: places.boxes_at,
+        warp_bytes: boxes.warp_bytes(),
+        set_bytes,
+        sets: Boxes::SETS,
+        read_bytes: boxes.read.iter().map(Boxes::box_bytes).sum(),
+        barriers_at: places.barriers_at,
+        barriers: CONSUMERS * WARPGROUP / 32 * Boxes::SETS,
+        loads: transfers(&boxes.read, read_places, places.first_map, load),
+        stores: transfers(&boxes.stored, stored_places, places.first_map + boxes.read.len(), store),
+        coordinates: coordinate_lines(kernel, &text, ["warp_m0", "chunk_n0"]),
+        totals,
+    };
+    (record, text)
+}
+
+fn batch(map: &TensorMap) -> &'static str {
+    if map.rank == 3 { ", b" } else { "" }
+}
+
+fn load(map: usize, place: String, batch: &str) -> String {
+    format!("fw_tma_load({place}, &map{map}, arrived + 8 * set, box_n0, box_m0{batch});")
+}
+
+fn store(map: usize, place: String, batch: &str) -> String {
+    format!("fw_tma_store(&map{map}, {place}, chunk_n0, warp_m0{batch});")
+}
+
+/// Where a lane finds its pair of each tensor in the boxes.
+fn pointers(graph: &FinalizedGraph, maps: &[TensorMap], places: &[u32]) -> Vec<(TensorId, String)> {
+    let pointer = |(map, at): (&TensorMap, &u32)| {
+        let storage = names::storage_type(graph.tensor(map.tensor).data_type);
+        let bytes = map.element.bytes();
+        let row = map.box_dims[0] * bytes;
+        let element = if bytes == 1 { "piece".to_owned() } else { format!("piece * {bytes}") };
+        (map.tensor, format!("reinterpret_cast<{storage}*>(box + {at} + fw_boxed<{row}>(line, {element}))"))
+    };
+    maps.iter().zip(places).map(pointer).collect()
+}
+
+/// How a warp walks its part of a tile.
+struct Shape {
+    columns: u32,
+    chunks: u32,
+    parts: u32,
+    step_columns: u32,
+}
+
+impl Shape {
+    /// Few values to compute leave registers, and time to compile, for many fragments side by side.
+    fn of(kernel: &GemmKernel, boxes: &Boxes, sweep: &Sweep) -> Self {
+        const MANY_ACCUMULATORS: u32 = 160;
+        let rows = kernel.multiply.consumer_rows(kernel.tile);
+        let accumulators = rows * kernel.tile.n / WARPGROUP;
+        let steps = sweep.program.steps.iter().filter(|step| step.value != Value::Load).count();
+        let step_columns = match steps {
+            _ if accumulators > MANY_ACCUMULATORS => 16,
+            0..=2 => 64,
+            3..=5 => 32,
+            _ => 16,
+        };
+        let chunks = kernel.tile.n / boxes.columns;
+        let parts = rows / crate::kernel::WGMMA_ROWS * chunks;
+        Self { columns: boxes.columns, chunks, parts, step_columns: boxes.columns.min(step_columns) }
+    }
+
+    /// `fw_take<0>(sums[0]); fw_take<4>(sums[1]); …` for each step.
+    fn takes(&self, first_sum: u32) -> Vec<String> {
+        let fragments = self.step_columns / 8;
+        let steps = self.parts * self.columns / self.step_columns;
+        let take = |step: u32, number: u32| {
+            format!("fw_take<{}>(sums[{number}]);", first_sum + 4 * (step * fragments + number))
+        };
+        let step = |step: u32| (0..fragments).map(|number| take(step, number)).collect::<Vec<_>>().join(" ");
+        (0..steps).map(step).collect()
+    }
+}
