@@ -9,7 +9,7 @@ use super::sections::Used;
 use super::sweep::{SweepSpeller, SweepText, accumulated_in_float};
 use super::warp_total::{Lanes, Total, TotalsText};
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Boxes, CONSUMERS, Epilogue, GemmKernel, Sweep, TensorMap, Value, WARPGROUP};
+use crate::kernel::{BoxPlace, Boxes, CONSUMERS, Epilogue, GemmKernel, Sweep, TensorMap, Value, WARPGROUP};
 
 /// What `epilogue/fragments.cuh` reads beside the sweep.
 #[derive(Serialize)]
@@ -24,10 +24,13 @@ pub(super) struct FragmentEpilogueText {
     fragments: u32,
     /// For each step of each part: how accumulators are taken.
     takes: Vec<String>,
-    /// Where the boxes of the first warp begin, bytes of a warp's and of one set, number of sets.
+    /// Where the boxes of the first warp begin, and bytes of a set.
     boxes_at: u32,
-    warp_bytes: u32,
     set_bytes: u32,
+    /// The same of single rows.
+    rows_at: u32,
+    row_set_bytes: u32,
+    /// Number of sets.
     sets: u32,
     /// Bytes of the boxes read; their mbarriers, one for each set of each warp.
     read_bytes: u32,
@@ -49,6 +52,9 @@ pub(super) struct Places {
     /// Number of the first map.
     pub(super) first_map: usize,
 }
+
+/// Multiplying warps of a block.
+const WARPS: u32 = CONSUMERS * WARPGROUP / 32;
 
 /// Device code that the template uses.
 const SECTIONS: &[&str] = &["fw_boxed", "fw_tma_store", "fw_fence_async", "fw_accumulators"];
@@ -72,8 +78,8 @@ pub(super) fn epilogue(
     let (read_places, stored_places) = box_places.split_at(boxes.read.len());
     let mut speller = SweepSpeller::new(graph, used, sweep, &accumulations)
         .with_names(names)
-        .with_vectors_from(pointers(graph, &boxes.read, read_places))
-        .with_vectors_to(pointers(graph, &boxes.stored, stored_places));
+        .with_vectors_from(pointers(graph, "const ", &boxes.read, read_places))
+        .with_vectors_to(pointers(graph, "", &boxes.stored, stored_places));
     let values: Vec<String> = reductions
         .iter()
         .map(|reduction| accumulated_in_float(&mut speller.speller, reduction.accumulation.source))
@@ -86,11 +92,19 @@ pub(super) fn epilogue(
         total.walk(used, &mut totals);
     }
     let shape = Shape::of(kernel, boxes, sweep);
-    let set_bytes = boxes.set_bytes();
-    let transfers = |maps: &[TensorMap], at: &[u32], first: usize, spell: fn(usize, String, &str) -> String| {
-        let place = |at: u32| format!("boxes_at + set * {set_bytes} + {at}");
-        let each = maps.iter().zip(at).enumerate();
-        each.map(|(number, (map, &at))| spell(first + number, place(at), batch(map))).collect()
+    let (set_bytes, row_set_bytes) = (boxes.set_bytes(), boxes.row_set_bytes());
+    let address = |place: &BoxPlace| {
+        let (base, step) = if place.is_row { ("rows_at", row_set_bytes) } else { ("boxes_at", set_bytes) };
+        format!("{base} + set * {step} + {}", place.at)
+    };
+    let load = |(number, (map, place)): (usize, (&TensorMap, &BoxPlace))| {
+        let map_number = places.first_map + number;
+        let m = if place.is_row { "0".to_owned() } else { format!("tile_m0 + part / {} * 64", shape.chunks) };
+        format!("fw_tma_load({}, &map{map_number}, arrived + 8 * set, box_n0, {m}{});", address(place), batch(map))
+    };
+    let store = |(number, (map, place)): (usize, (&TensorMap, &BoxPlace))| {
+        let map_number = places.first_map + boxes.read.len() + number;
+        format!("fw_tma_store(&map{map_number}, {}, chunk_n0, warp_m0{});", address(place), batch(map))
     };
     let record = FragmentEpilogueText {
         columns: boxes.columns,
@@ -101,14 +115,15 @@ pub(super) fn epilogue(
         fragments: shape.step_columns / 8,
         takes: shape.takes(places.first_sum),
         boxes_at: places.boxes_at,
-        warp_bytes: boxes.warp_bytes(),
         set_bytes,
+        rows_at: places.boxes_at + WARPS * Boxes::SETS * set_bytes,
+        row_set_bytes,
         sets: Boxes::SETS,
-        read_bytes: boxes.read.iter().map(Boxes::box_bytes).sum(),
+        read_bytes: boxes.read_bytes(),
         barriers_at: places.barriers_at,
-        barriers: CONSUMERS * WARPGROUP / 32 * Boxes::SETS,
-        loads: transfers(&boxes.read, read_places, places.first_map, load),
-        stores: transfers(&boxes.stored, stored_places, places.first_map + boxes.read.len(), store),
+        barriers: WARPS * Boxes::SETS,
+        loads: boxes.read.iter().zip(read_places).enumerate().map(load).collect(),
+        stores: boxes.stored.iter().zip(stored_places).enumerate().map(store).collect(),
         coordinates: coordinate_lines(kernel, &text, ["warp_m0", "chunk_n0"]),
         totals,
     };
@@ -119,22 +134,24 @@ fn batch(map: &TensorMap) -> &'static str {
     if map.rank == 3 { ", b" } else { "" }
 }
 
-fn load(map: usize, place: String, batch: &str) -> String {
-    format!("fw_tma_load({place}, &map{map}, arrived + 8 * set, box_n0, box_m0{batch});")
-}
-
-fn store(map: usize, place: String, batch: &str) -> String {
-    format!("fw_tma_store(&map{map}, {place}, chunk_n0, warp_m0{batch});")
-}
-
 /// Where a lane finds its pair of each tensor in the boxes.
-fn pointers(graph: &FinalizedGraph, maps: &[TensorMap], places: &[u32]) -> Vec<(TensorId, String)> {
-    let pointer = |(map, at): (&TensorMap, &u32)| {
+fn pointers(
+    graph: &FinalizedGraph,
+    constness: &str,
+    maps: &[TensorMap],
+    places: &[BoxPlace],
+) -> Vec<(TensorId, String)> {
+    let pointer = |(map, place): (&TensorMap, &BoxPlace)| {
         let storage = names::storage_type(graph.tensor(map.tensor).data_type);
         let bytes = map.element.bytes();
-        let row = map.box_dims[0] * bytes;
         let element = if bytes == 1 { "piece".to_owned() } else { format!("piece * {bytes}") };
-        (map.tensor, format!("reinterpret_cast<{storage}*>(box + {at} + fw_boxed<{row}>(line, {element}))"))
+        let at = place.at;
+        let byte = if place.is_row {
+            format!("row + {at} + {element}")
+        } else {
+            format!("box + {at} + fw_boxed<{}>(line, {element})", map.box_dims[0] * bytes)
+        };
+        (map.tensor, format!("reinterpret_cast<{constness}{storage}*>({byte})"))
     };
     maps.iter().zip(places).map(pointer).collect()
 }

@@ -152,7 +152,7 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
     let vector = operand.sweep.vector;
     let names: Vec<String> = operand.coordinates.iter().map(|coordinate| coordinate.name.to_owned()).collect();
     let raw = match operand.fetch {
-        Fetch::Transformed(map) => Some((map.tensor, "raw".to_owned())),
+        Fetch::Transformed(map) | Fetch::Fragments(map) => Some((map.tensor, "raw".to_owned())),
         _ => None,
     };
     let mut speller = SweepSpeller::new(graph, used, &operand.sweep, &[]).with_names(names).with_vectors_from(raw);
@@ -231,7 +231,7 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
 /// Values of a stage in the type in which they are multiplied, FP16 or BF16, are rounded two at a time.
 fn pack(graph: &FinalizedGraph, kernel: &GemmKernel, operand: &Operand, element: &Element) -> Option<&'static str> {
     let data_type = graph.tensor(operand.tensor).data_type;
-    let is_computed = matches!(operand.fetch, Fetch::Vector | Fetch::Transformed(_));
+    let is_computed = matches!(operand.fetch, Fetch::Vector | Fetch::Transformed(_) | Fetch::Fragments(_));
     let of_matrix_instructions = !matches!(kernel.multiply, Multiply::Fma { .. });
     let pairs = is_computed && of_matrix_instructions && operand.sweep.vector % 2 == 0;
     match data_type {
@@ -275,6 +275,7 @@ fn fetch_name(kernel: &GemmKernel, operand: &Operand) -> &'static str {
         (Multiply::Fma { .. }, _) => "plain",
         (_, Fetch::Tma(_)) => "tma",
         (_, Fetch::Transformed(_)) => "transformed",
+        (_, Fetch::Fragments(_)) => "fragments",
         (_, Fetch::Turned(_)) => "turned",
         (_, Fetch::Async) => "async",
         (_, Fetch::Vector) => "vector",
@@ -286,7 +287,7 @@ fn arguments(graph: &FinalizedGraph, kernel: &GemmKernel, slot: usize, operand: 
     let index = index_type(kernel.wide_index);
     let at = if slot == 0 { format!("{index} m, {index} k") } else { format!("{index} k, {index} n") };
     match operand.fetch {
-        Fetch::Transformed(map) => {
+        Fetch::Transformed(map) | Fetch::Fragments(map) => {
             let storage = names::storage_type(graph.tensor(map.tensor).data_type);
             format!("{at}, const {storage}* raw")
         }

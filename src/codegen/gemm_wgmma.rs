@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::fragment_epilogue::{self, FragmentEpilogueText, Places};
 use super::gemm::{ExtentsText, TileText, extents, tile, zeros};
-use super::gemm_operand::{self, FilledText};
+use super::gemm_operand::{self, FilledText, OperandText};
 use super::names;
 use super::sections::Used;
 use super::sweep::{SweepText, index_type};
@@ -26,6 +26,9 @@ const SECTIONS: &[&str] =
 /// Bytes of a swizzled row.
 const ROW_BYTES: u32 = 128;
 
+/// Instructions along k of one tile: 32 bytes each.
+const PARTS: u32 = 4;
+
 /// What `kernel/gemm_wgmma.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
 pub(super) struct WgmmaText {
@@ -40,8 +43,10 @@ pub(super) struct WgmmaText {
     units: i64,
     /// How A and B lie in a stage.
     sides: [SideText; 2],
-    /// Operands that go through registers.
+    /// Operands that the first warpgroup computes.
     operands: Vec<FilledText>,
+    /// A, if the multiplying warps compute its fragments.
+    computed_a: Option<ComputedText>,
     wgmma: ProductText,
     /// One of the two.
     epilogue: Option<WarpEpilogueText>,
@@ -57,6 +62,35 @@ struct SideText {
     loads: Vec<String>,
     /// Its descriptor, of a consumer's rows.
     descriptor: String,
+}
+
+/// An operand A of which the multiplying warps compute the fragments.
+#[derive(Serialize)]
+struct ComputedText {
+    /// Its function.
+    operand: OperandText,
+    /// Type of what lies in shared memory, bytes of an element, and of a row.
+    raw_type: &'static str,
+    raw_bytes: u32,
+    raw_row: u32,
+    /// Groups of products under way while a fragment is computed: all but that which has used its registers.
+    pending: u32,
+    /// Names of the fragments.
+    names: Vec<String>,
+    fragments: Vec<FragmentText>,
+}
+
+/// A fragment of 64 rows by 32 bytes of k and its products.
+#[derive(Serialize)]
+struct FragmentText {
+    name: String,
+    block: u32,
+    part: u32,
+    /// Whether the sums start with it.
+    accumulate: &'static str,
+    product: String,
+    /// Whether the products of the stage before have been done once its registers are free.
+    is_last: bool,
 }
 
 /// How warpgroups multiply.
@@ -123,9 +157,10 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
         units: tiles * i64::from(kernel.splits),
         sides: [0, 1].map(|slot| wgmma.side_text(graph, slot)),
         operands: (0..2)
-            .filter(|slot| !wgmma.is_copied(*slot))
+            .filter(|slot| !wgmma.is_copied(*slot) && !wgmma.is_in_fragments(*slot))
             .map(|slot| gemm_operand::filled(graph, used, kernel, slot))
             .collect(),
+        computed_a: wgmma.computed_a(graph, used),
         wgmma: wgmma.text(graph),
         epilogue,
         fragments,
@@ -315,23 +350,72 @@ impl<'a> Wgmma<'a> {
         lines.join(", \" \\\n  \"")
     }
 
+    fn is_in_fragments(&self, slot: usize) -> bool {
+        matches!(self.side(slot).fetch, Fetch::Fragments(_))
+    }
+
+    fn computed_a(&self, graph: &FinalizedGraph, used: &mut Used) -> Option<ComputedText> {
+        let Fetch::Fragments(map) = self.kernel.a.fetch else { return None };
+        used.add("fw_boxed");
+        used.add("fw_as_word");
+        let blocks = self.consumer_m() / WGMMA_ROWS;
+        let count = PARTS * blocks;
+        let fragments: Vec<FragmentText> = (0..count)
+            .map(|number| self.fragment(graph, number / blocks, number % blocks, number + 1 == count))
+            .collect();
+        let raw_bytes = map.element.bytes();
+        Some(ComputedText {
+            operand: gemm_operand::operand(graph, used, self.kernel, 0),
+            raw_type: names::storage_type(graph.tensor(map.tensor).data_type),
+            raw_bytes,
+            raw_row: raw_bytes * self.kernel.tile.k,
+            pending: count - 1,
+            names: fragments.iter().map(|fragment| format!("{}[4]", fragment.name)).collect(),
+            fragments,
+        })
+    }
+
+    fn fragment(&self, graph: &FinalizedGraph, part: u32, block: u32, is_last: bool) -> FragmentText {
+        let b = &self.kernel.b;
+        let tail = format!(", 1, 1, {}", u32::from(!b.along_k));
+        let scale = if part == 0 { "p" } else { "1" };
+        let plus_b = part * self.step(1);
+        let shape = self.shape(graph);
+        FragmentText {
+            name: format!("fragment_{part}_{block}"),
+            block,
+            part,
+            accumulate: if part == 0 { "step" } else { "1" },
+            product: format!("FW_PRODUCT_A(\"{shape}\", FW_ROWS_{block}, {plus_b}, \"{scale}\", \"{tail}\")"),
+            is_last,
+        }
+    }
+
+    /// `m64n256k16.f32.bf16.bf16`.
+    fn shape(&self, graph: &FinalizedGraph) -> String {
+        format!("m{WGMMA_ROWS}n{}k{}.{}", self.kernel.tile.n, 32 / self.operand.bytes(), self.types(graph))
+    }
+
+    /// From 32 bytes of k of an operand to the next, in units of descriptors: 16 bytes.
+    fn step(&self, slot: usize) -> u32 {
+        if self.side(slot).along_k { 2 } else { 32 / self.operand.bytes() * self.row_bytes(slot) / 16 }
+    }
+
     /// The instructions of one tile's k: 32 bytes of it at a time, for each block of 64 rows.
     fn products(&self, graph: &FinalizedGraph) -> Vec<String> {
         let [a, b] = [0, 1].map(|slot| self.side(slot));
-        let shape = format!("m{WGMMA_ROWS}n{}k{}.{}", self.kernel.tile.n, 32 / self.operand.bytes(), self.types(graph));
+        let shape = self.shape(graph);
         let tail = match self.operand {
             MmaType::S8 => String::new(),
             MmaType::Fp8 | MmaType::Tf32 => ", 1, 1".to_owned(),
             _ => format!(", 1, 1, {}, {}", u32::from(!a.along_k), u32::from(!b.along_k)),
         };
-        let step =
-            |slot| if self.side(slot).along_k { 2 } else { 32 / self.operand.bytes() * self.row_bytes(slot) / 16 };
         let mut lines = Vec::new();
-        for part in 0..4 {
+        for part in 0..PARTS {
             for block in 0..self.consumer_m() / WGMMA_ROWS {
                 let scale = if part == 0 { "p" } else { "1" };
-                let plus_a = part * step(0) + block * WGMMA_ROWS * ROW_BYTES / 16;
-                let plus_b = part * step(1);
+                let plus_a = part * self.step(0) + block * WGMMA_ROWS * ROW_BYTES / 16;
+                let plus_b = part * self.step(1);
                 lines.push(format!(
                     "FW_PRODUCT(\"{shape}\", FW_ROWS_{block}, {plus_a}, {plus_b}, \"{scale}\", \"{tail}\")"
                 ));

@@ -83,6 +83,7 @@ const TEMPLATE_FILES: &[(&str, &str)] = &[
     ("mma_one.cuh", include_str!("../../templates/mainloop/mma_one.cuh")),
     ("mma_two.cuh", include_str!("../../templates/mainloop/mma_two.cuh")),
     ("operand.cuh", include_str!("../../templates/mainloop/operand.cuh")),
+    ("fragments_of_a.cuh", include_str!("../../templates/mainloop/fragments_of_a.cuh")),
     ("filling.cuh", include_str!("../../templates/mainloop/filling.cuh")),
     ("unit.cuh", include_str!("../../templates/mainloop/unit.cuh")),
     ("fill_stage.cuh", include_str!("../../templates/mainloop/fill_stage.cuh")),

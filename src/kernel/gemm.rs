@@ -83,6 +83,9 @@ pub enum Fetch {
     /// As `Tma`, but what comes is the tensor that the mainloop stage starts from: the stage is evaluated from shared
     /// memory to shared memory, `sweep.vector` elements at a time.
     Transformed(TensorMap),
+    /// Rows of `Transformed` along k of which the multiplying warps evaluate the stage themselves, in pairs along k, to the
+    /// fragments of A in their registers.
+    Fragments(TensorMap),
     /// As `Tma`, but boxes run along m or n and the tile along k: elements of 8 or 32 bits are turned from shared memory to
     /// shared memory.
     Turned(TensorMap),
@@ -113,7 +116,7 @@ impl Operand {
     /// The tensor that comes in boxes.
     pub fn map(&self) -> Option<TensorMap> {
         match self.fetch {
-            Fetch::Tma(map) | Fetch::Transformed(map) | Fetch::Turned(map) => Some(map),
+            Fetch::Tma(map) | Fetch::Transformed(map) | Fetch::Fragments(map) | Fetch::Turned(map) => Some(map),
             _ => None,
         }
     }
@@ -129,7 +132,7 @@ impl Operand {
         self.along_k && !matches!(self.fetch, Fetch::Turned(_))
     }
 
-    /// Bytes of a stage in which boxes wait for their transformation: none where it is done in place.
+    /// Bytes of a stage in which boxes wait for their transformation, beside the tile: none where it is done in place.
     pub fn raw_bytes(&self, rows: u32, element_bytes: u32) -> u32 {
         let map = match self.fetch {
             Fetch::Transformed(map) if map.element.bytes() != element_bytes => map,
@@ -344,15 +347,24 @@ pub struct PartialReduction {
 }
 
 /// Boxes of a warp's part of C by which the tensor memory accelerator brings and takes the epilogue's tensors. Each holds 16
-/// rows; a warp evaluates its accumulators where they are, in registers.
+/// rows, or the one row of a tensor that has but one; a warp evaluates its accumulators where they are, in registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boxes {
-    /// Columns of a box: one swizzled row of each tensor.
+    /// Columns of a box: at most one swizzled row of each tensor.
     pub columns: u32,
     /// Tensors read. They come while the products, or the boxes before, are computed.
     pub read: Vec<TensorMap>,
     /// Tensors stored. They leave while the next boxes are computed.
     pub stored: Vec<TensorMap>,
+}
+
+/// Where a box lies in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoxPlace {
+    /// Bytes from the start of its set.
+    pub at: u32,
+    /// Whether it is a single row. These have sets of their own, behind those of all warps.
+    pub is_row: bool,
 }
 
 impl Boxes {
@@ -362,31 +374,58 @@ impl Boxes {
     /// Rows of a box: those of a warp's fragments.
     pub const ROWS: u32 = 16;
 
+    /// Whether a map's boxes are single rows.
+    pub fn is_row(map: &TensorMap) -> bool {
+        map.box_dims[1] == 1
+    }
+
     /// Bytes of a warp's boxes.
     pub fn warp_bytes(&self) -> u32 {
-        Self::SETS * self.set_bytes()
+        Self::SETS * (self.set_bytes() + self.row_set_bytes())
     }
 
-    /// Bytes from one set to the next: a multiple of the period of every swizzle.
+    /// Bytes from one set of a warp to the next: a multiple of the period of every swizzle.
     pub fn set_bytes(&self) -> u32 {
-        let boxes = self.read.iter().chain(&self.stored);
-        boxes.map(Self::box_bytes).sum::<u32>().next_multiple_of(SWIZZLE_PERIOD)
+        self.bytes_of(false).next_multiple_of(SWIZZLE_PERIOD)
     }
 
-    /// Bytes of a box.
-    pub fn box_bytes(map: &TensorMap) -> u32 {
-        Self::ROWS * map.box_dims[0] * map.element.bytes()
+    /// The same of the sets of single rows.
+    pub fn row_set_bytes(&self) -> u32 {
+        self.bytes_of(true)
     }
 
-    /// Where the boxes of a set begin, those read before those stored. The widest lie first, so that each begins at a
-    /// multiple of eight of its rows, the period of its swizzle.
-    pub fn places(&self) -> Vec<u32> {
-        let bytes: Vec<u32> = self.read.iter().chain(&self.stored).map(Self::box_bytes).collect();
-        let before = |number: usize| {
-            let first = |other: &usize| (bytes[number], *other) < (bytes[*other], number);
-            (0..bytes.len()).filter(first).map(|other| bytes[other]).sum()
+    /// Bytes that come with one set.
+    pub fn read_bytes(&self) -> u32 {
+        self.read.iter().map(|map| map.box_dims[0] * map.box_dims[1] * map.element.bytes()).sum()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &TensorMap> {
+        self.read.iter().chain(&self.stored)
+    }
+
+    fn bytes_of(&self, rows: bool) -> u32 {
+        self.all().filter(|map| Self::is_row(map) == rows).map(Self::box_bytes).sum()
+    }
+
+    /// Bytes of a box with what its alignment takes.
+    fn box_bytes(map: &TensorMap) -> u32 {
+        const ALIGNMENT: u32 = 128;
+        (map.box_dims[0] * map.box_dims[1] * map.element.bytes()).next_multiple_of(ALIGNMENT)
+    }
+
+    /// Where boxes lie, those read before those stored. The widest come first, so that each begins at a multiple of eight
+    /// of its rows, the period of its swizzle.
+    pub fn places(&self) -> Vec<BoxPlace> {
+        let boxes: Vec<(bool, u32)> = self.all().map(|map| (Self::is_row(map), Self::box_bytes(map))).collect();
+        let place = |number: usize| {
+            let (is_row, bytes) = boxes[number];
+            let is_before = |other: &usize| {
+                let (other_is_row, other_bytes) = boxes[*other];
+                other_is_row == is_row && (bytes, *other) < (other_bytes, number)
+            };
+            BoxPlace { at: (0..boxes.len()).filter(is_before).map(|other| boxes[other].1).sum(), is_row }
         };
-        (0..bytes.len()).map(before).collect()
+        (0..boxes.len()).map(place).collect()
     }
 }
 

@@ -10,7 +10,10 @@
         for (unsigned chunk = 0; chunk < ${ fragments.chunks }$; ++chunk, ++taken) {
           const ${ index }$ chunk_n0 = n0 + chunk * ${ fragments.columns }$;
           const unsigned part = rows * ${ fragments.chunks }$ + chunk, set = taken % ${ fragments.sets }$;
-          unsigned char* const box = boxes + set * ${ fragments.set_bytes }$;
+          unsigned char* const box = shared_bytes + (boxes_at - shared) + set * ${ fragments.set_bytes }$;
+<%- if fragments.row_set_bytes > 0 %>
+          const unsigned char* const row = shared_bytes + (rows_at - shared) + set * ${ fragments.row_set_bytes }$;
+<%- endif %>
 <%- if fragments.loads %>
           fw_mbarrier_wait(arrived + 8 * set, taken / ${ fragments.sets }$ & 1);
 <%- endif %>

@@ -2,7 +2,7 @@
       const ${ index }$ tile_m0 = m0 + <% if not wgmma.ping_pong %>consumer * ${ wgmma.consumer_m }$ + <% endif %>warp % 4 * 16;
       const auto ask_for = [&](unsigned part, unsigned set) {
         if (lane == 0) {
-          const ${ index }$ box_m0 = tile_m0 + part / ${ fragments.chunks }$ * 64, box_n0 = n0 + part % ${ fragments.chunks }$ * ${ fragments.columns }$;
+          const ${ index }$ box_n0 = n0 + part % ${ fragments.chunks }$ * ${ fragments.columns }$;
           fw_mbarrier_expect(arrived + 8 * set, ${ fragments.read_bytes }$);
 <%- for line in fragments.loads %>
           ${ line }$

@@ -137,6 +137,14 @@ FW_INLINE unsigned fw_byte_column(const fw_vector<unsigned, 4> (&pieces)[4], uns
                      __byte_perm(pieces[2].at[word], pieces[3].at[word], pair), 0x5410);
 }
 
+//@ fw_as_word: FW_INLINE fw_vector
+// Two elements of 16 bits as 32 bits, the first in the lower half.
+FW_INLINE unsigned fw_as_word(const fw_vector<unsigned, 1>& pair) { return pair.at[0]; }
+template <typename Storage>
+FW_INLINE unsigned fw_as_word(const fw_vector<Storage, 2>& pair) {
+  return pair.at[0].bits | unsigned(pair.at[1].bits) << 16;
+}
+
 //@ fw_pack_f16: fw_f16 fw_vector
 template <int N>
 FW_INLINE fw_vector<unsigned, N / 2> fw_pack_f16(const float (&values)[N]) {

@@ -77,8 +77,10 @@ ${ function }$(${ parameters }$) {
     fw_increase_registers<${ wgmma.consumer_registers }$>();
     const unsigned consumer = warp / 4 - 1;
 <%- if fragments %>
-    unsigned char* const boxes = shared_bytes + ${ fragments.boxes_at }$ + (warp - 4) * ${ fragments.warp_bytes }$;  // of the warp, of C
-    const unsigned boxes_at = shared + ${ fragments.boxes_at }$ + (warp - 4) * ${ fragments.warp_bytes }$;
+    const unsigned boxes_at = shared + ${ fragments.boxes_at }$ + (warp - 4) * ${ fragments.sets * fragments.set_bytes }$;  // of the warp, of C
+<%- if fragments.row_set_bytes > 0 %>
+    const unsigned rows_at = shared + ${ fragments.rows_at }$ + (warp - 4) * ${ fragments.sets * fragments.row_set_bytes }$;  // of one row each
+<%- endif %>
 <%- if fragments.loads %>
     const unsigned arrived = shared + ${ fragments.barriers_at }$ + (warp - 4) * ${ 8 * fragments.sets }$;  // an mbarrier for each set of them
 <%- endif %>
@@ -115,6 +117,16 @@ ${ function }$(${ parameters }$) {
 <%- if fragments and fragments.loads %>
 <% include "fragments_ask.cuh" %>
 <%- endif %>
+<%- if computed_a %>
+<%- set operand = computed_a.operand %>
+<% filter indent(width=4, first=true) -%>
+<% include "operand.cuh" %>
+<%- endfilter %>
+<% filter indent(width=4, first=true) -%>
+<% include "fragments_of_a.cuh" %>
+<%- endfilter %>
+      unsigned <% for name in computed_a.names %>${ name }$<% if not loop.last %>, <% endif %><% endfor %>;
+<%- endif %>
 <%- if wgmma.ping_pong %>
       fw_mbarrier_wait(turn + 8 * consumer, turn_parity);
       turn_parity ^= 1;
@@ -130,12 +142,26 @@ ${ function }$(${ parameters }$) {
         fw_mbarrier_wait(raw + 8 * stage, parity);  // has been so: what came in boxes is seen from here on
 <%- endif %>
         const unsigned tile = shared + stage * ${ tile.stage_bytes }$;
+<%- if computed_a %>
+        const ${ index }$ k0 = (${ index }$)(first + step) * ${ tile.k }$;
+        const unsigned char* const raw_a = shared_bytes + (tile - shared);
+        const unsigned long long b = ${ sides[1].descriptor }$;
+<%- for fragment in computed_a.fragments %>
+        fw_wgmma_wait<${ computed_a.pending }$>();  // all but the products that are under way: nothing reads ${ fragment.name }$
+<%- if fragment.is_last %>
+        if (step > 0 && lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
+<%- endif %>
+        fill_a(${ fragment.name }$, raw_a, k0, ${ fragment.block }$, ${ fragment.part }$);
+        FW_PRODUCTS_A(${ fragment.name }$, b, ${ fragment.accumulate }$, ${ fragment.product }$);
+<%- endfor %>
+<%- else %>
         const unsigned long long a = ${ sides[0].descriptor }$;
         const unsigned long long b = ${ sides[1].descriptor }$;
         FW_PRODUCTS(a, b, <% if wgmma.promotes %>0<% else %>step<% endif %>,
 <%- for product in wgmma.products %>
           ${ product }$
 <%- endfor %>);
+<%- endif %>
 <%- if wgmma.ping_pong %>
         if (step == steps - 1 && lane == 0) fw_mbarrier_arrive(turn + 8 * (consumer ^ 1));  // the other's products come next
 <%- endif %>
@@ -143,6 +169,8 @@ ${ function }$(${ parameters }$) {
         fw_wgmma_wait<0>();
         if (lane == 0) fw_mbarrier_arrive(empty + 8 * stage);
         FW_SUM(${ wgmma.additions }$);
+<%- elif computed_a %>
+        multiplied = stage;
 <%- else %>
         fw_wgmma_wait<1>();
         if (step > 0 && lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);

@@ -5,5 +5,5 @@
   const int first = split * ${ tile.steps_per_split }$, steps = min(${ tile.steps_per_split }$, ${ tile.steps }$ - first);
 <%- else %>
   const unsigned number = unit;
-  constexpr int first = 0, steps = ${ tile.steps }$;
+  [[maybe_unused]] constexpr int first = 0, steps = ${ tile.steps }$;
 <%- endif %>

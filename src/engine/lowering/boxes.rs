@@ -5,7 +5,7 @@ use super::problem::Problem;
 use super::tensor_map::{UNIT, box_swizzle, byte_stride};
 use crate::fusion::Fusion;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{Boxes, GemmTile, MapElement, PartialReduction, StageProgram, TensorMap, Value};
+use crate::kernel::{Boxes, GemmTile, MapElement, PartialReduction, StageProgram, Swizzle, TensorMap, Value};
 
 /// Bytes of a box's rows: one swizzled row.
 const ROW_BYTES: [u32; 3] = [128, 64, 32];
@@ -60,12 +60,12 @@ impl Planner<'_> {
         element(self.graph.tensor(id).data_type).map(MapElement::bytes)
     }
 
-    /// Whether a tensor that is read has an element for each point of C, and boxes of them.
+    /// Whether a tensor that is read has elements for the columns of C, and boxes of them.
     fn is_streamed(&self, id: TensorId) -> bool {
         let tensor = self.graph.tensor(id);
-        let [_, m, n] = self.axes();
+        let [.., n] = self.axes();
         let whole = !tensor.is_pass_by_value && tensor.dim.len() == self.problem.result.len();
-        whole && tensor.dim[m] > 1 && tensor.dim[n] > 1 && self.map(id, 32).is_some()
+        whole && tensor.dim[n] > 1 && self.map(id, 32).is_some()
     }
 
     /// Graph axes of b, m and n.
@@ -81,7 +81,7 @@ impl Planner<'_> {
         tensor.dim[n] * tensor.data_type.bytes() as i64 % UNIT == 0
     }
 
-    /// Boxes of 16 rows of a tensor over C's points: `[n, m, batch]`.
+    /// Boxes of 16 rows of a tensor over C's points, or of its only row: `[n, m, batch]`.
     fn map(&self, id: TensorId, columns: u32) -> Option<TensorMap> {
         let tensor = self.graph.tensor(id);
         let element = element(tensor.data_type)?;
@@ -90,6 +90,8 @@ impl Planner<'_> {
         if tensor.alignment % UNIT != 0 || !is_contiguous(tensor, n) || row_bytes < UNIT as u32 {
             return None;
         }
+        let (rows, swizzle) =
+            if tensor.dim[m] > 1 { (Boxes::ROWS, box_swizzle(row_bytes)) } else { (1, Swizzle::None) };
         let rank = if tensor.dim[batch] > 1 { 3 } else { 2 };
         let mut map = TensorMap {
             tensor: id,
@@ -97,8 +99,8 @@ impl Planner<'_> {
             rank,
             dims: [0; 5],
             strides: [0; 4],
-            box_dims: [columns, Boxes::ROWS, u32::from(rank == 3), 0, 0],
-            swizzle: box_swizzle(row_bytes),
+            box_dims: [columns, rows, u32::from(rank == 3), 0, 0],
+            swizzle,
         };
         for (at, axis) in [n, m, batch].into_iter().enumerate().take(rank) {
             map.dims[at] = tensor.dim[axis] as u64;

@@ -98,7 +98,7 @@ impl Planner<'_> {
             let vectors = self.vector_axis().and_then(|axis| self.vectors(axis, operand, fetch));
             if let Some(planned) = vectors {
                 return match multiply {
-                    Multiply::Wgmma { .. } => self.transformed(planned, operand, tile),
+                    Multiply::Wgmma { .. } => self.in_fragments(self.transformed(planned, operand, tile), operand),
                     _ => planned,
                 };
             }
@@ -133,6 +133,17 @@ impl Planner<'_> {
         let has_operand_dims = self.graph.tensor(stream).dim == self.graph.tensor(self.tensor).dim;
         match raw_map(self.graph, self.problem, self.slot, stream, operand, tile, planned.along_k) {
             Some(map) if has_operand_dims => Operand { fetch: Fetch::Transformed(map), ..planned },
+            _ => planned,
+        }
+    }
+
+    /// Lets the warps that multiply evaluate the stage of A: `wgmma` takes fragments of A from registers, and a pair of 16-bit
+    /// elements along k is a register of a fragment.
+    fn in_fragments(&self, planned: Operand, operand: MmaType) -> Operand {
+        match planned.fetch {
+            Fetch::Transformed(map) if self.slot == 0 && planned.along_k && operand.bytes() == 2 => {
+                self.operand(planned.sweep.space, planned.coordinates, Fetch::Fragments(map), 2, true)
+            }
             _ => planned,
         }
     }

@@ -71,7 +71,7 @@ pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> 
         let extents = problem.space.extents();
         for shape in SHAPES.iter().filter(|shape| shape.suits(extents)) {
             let candidate = Candidate::new(fusion, &problem, *shape, operand);
-            if transposed && extents[2] > FEW_ROWS && !candidate.fills() {
+            if transposed && extents[2] > FEW_ROWS && !candidate.computes() {
                 continue;
             }
             for splits in candidate.splits(device) {
@@ -126,14 +126,19 @@ struct Candidate {
     boxed_bytes: Option<u32>,
     /// Rows of a tile of A and of Bᵀ that are computed or turned on their way.
     computed_rows: u32,
+    /// Rows of a tile of A that are computed in the registers of the multiplying warps.
+    fragment_rows: u32,
 }
 
 impl Candidate {
     fn new(fusion: &Fusion, problem: &Problem, shape: Shape, operand: MmaType) -> Self {
         let multiply = multiply(fusion, operand);
         let tile = shape.tile(operand);
-        let fetched = fetches(fusion, problem, &multiply).into_iter().zip([tile.m, tile.n]);
-        let computed = fetched.filter(|(fetch, _)| !matches!(fetch, Fetch::Tma(_)));
+        let fetched = fetches(fusion, problem, &multiply);
+        let rows = |is_wanted: fn(&Fetch) -> bool| {
+            let wanted = fetched.iter().zip([tile.m, tile.n]).filter(|(fetch, _)| is_wanted(fetch));
+            wanted.map(|(_, rows)| rows).sum()
+        };
         Self {
             shape,
             operand,
@@ -142,13 +147,19 @@ impl Candidate {
             transposed: problem.transposed,
             raw_bytes: raw_bytes(fusion, problem, &multiply, tile),
             boxed_bytes: epilogue_boxes(fusion, problem, tile).map(|boxes| boxes.warp_bytes()),
-            computed_rows: computed.map(|(_, rows)| rows).sum(),
+            computed_rows: rows(|fetch| !matches!(fetch, Fetch::Tma(_) | Fetch::Fragments(_))),
+            fragment_rows: rows(|fetch| matches!(fetch, Fetch::Fragments(_))),
         }
     }
 
-    /// Whether some operand is not multiplied as it is stored.
+    /// Whether the first warpgroup computes some operand.
     fn fills(&self) -> bool {
         self.computed_rows > 0
+    }
+
+    /// Whether some operand is not multiplied as it is stored.
+    fn computes(&self) -> bool {
+        self.fills() || self.fragment_rows > 0
     }
 
     /// Ways of the epilogue, the faster first. Partial sums go to the workspace as they are.
@@ -172,7 +183,7 @@ impl Candidate {
         let choice = self.choice(1, 1, staging);
         let accumulators = choice.multiply.consumer_rows(choice.tile) / 64 * self.shape.n / 2;
         let copies = if self.promotes { 2 } else { 1 };
-        if accumulators * copies > ACCUMULATORS[usize::from(self.fills())] {
+        if accumulators * copies > ACCUMULATORS[usize::from(self.computes())] {
             return None;
         }
         let fits = |stages: &u32| {
@@ -220,6 +231,7 @@ impl Candidate {
         let rate = 8192.0 / bytes;
         let mma = m * n * depth * 2.0 / rate * promotion;
         let computed = f64::from(self.computed_rows) * depth * COMPUTED_ELEMENT;
+        let mma = mma + f64::from(self.fragment_rows) * depth * FRAGMENT_ELEMENT;
         let shared = depth * bytes * (m / 64.0) * (64.0 + n) / 128.0;
         let l2_rate = if n >= 128.0 { L2_WIDE } else { L2_NARROW };
         let l2 = depth * bytes * (m + n) * sms.min(units) / l2_rate;
@@ -274,9 +286,12 @@ const FILL: f64 = 2400.0;
 const L2_WIDE: f64 = 8000.0;
 const L2_NARROW: f64 = 6000.0;
 
-/// Clocks of a multiprocessor for an element that is computed on its way to shared memory: seven instructions on four
-/// warps (counted in the assembly of `mm_g1_rowscale_relu_f16`), not timed.
-const COMPUTED_ELEMENT: f64 = 0.07;
+/// Clocks of a multiprocessor for an element that the first warpgroup computes on its way to shared memory (seen on an H200:
+/// 0.23 for `mm_g1_rowscale_relu_f16`, 0.18 for `mm_mixed_bf16_i8_m4096`).
+const COMPUTED_ELEMENT: f64 = 0.2;
+
+/// The same for an element that the multiplying warps compute in their registers, beside the products before: an estimate.
+const FRAGMENT_ELEMENT: f64 = 0.02;
 
 /// What adding partial sums up in FP32 costs beside the products: an estimate.
 const PROMOTION: f64 = 1.03;
