@@ -50,10 +50,12 @@ impl Planner<'_> {
         let widest = widest.into_iter().max()?;
         let fits = |columns: &u32| tile.n.is_multiple_of(*columns);
         let columns = ROW_BYTES.map(|row| row / widest).into_iter().filter(|columns| *columns >= 16).find(fits)?;
-        let all = |ids: &[TensorId]| ids.iter().map(|&id| self.map(id, columns)).collect::<Option<Vec<TensorMap>>>();
+        let maps = |ids: &[TensorId], rows: &dyn Fn(TensorId) -> u32| -> Option<Vec<TensorMap>> {
+            ids.iter().map(|&id| self.map(id, columns, rows(id))).collect()
+        };
         let ends_whole = |id: &TensorId| self.ends_whole(*id);
-        let stored = all(stores).filter(|_| stores.iter().all(ends_whole))?;
-        Some(Boxes { columns, read: all(&read)?, stored })
+        let stored = maps(stores, &|_| Boxes::ROWS).filter(|_| stores.iter().all(ends_whole))?;
+        Some(Boxes { columns, read: maps(&read, &|id| self.rows(id))?, stored })
     }
 
     fn bytes(&self, id: TensorId) -> Option<u32> {
@@ -65,7 +67,7 @@ impl Planner<'_> {
         let tensor = self.graph.tensor(id);
         let [.., n] = self.axes();
         let whole = !tensor.is_pass_by_value && tensor.dim.len() == self.problem.result.len();
-        whole && tensor.dim[n] > 1 && self.map(id, 32).is_some()
+        whole && tensor.dim[n] > 1 && self.map(id, 32, self.rows(id)).is_some()
     }
 
     /// Graph axes of b, m and n.
@@ -81,8 +83,14 @@ impl Planner<'_> {
         tensor.dim[n] * tensor.data_type.bytes() as i64 % UNIT == 0
     }
 
-    /// Boxes of 16 rows of a tensor over C's points, or of its only row: `[n, m, batch]`.
-    fn map(&self, id: TensorId, columns: u32) -> Option<TensorMap> {
+    /// Rows of a box that is read: of a tensor with one row, that row.
+    fn rows(&self, id: TensorId) -> u32 {
+        let [_, m, _] = self.axes();
+        if self.graph.tensor(id).dim[m] > 1 { Boxes::ROWS } else { 1 }
+    }
+
+    /// Boxes of so many rows of a tensor over C's points: `[n, m, batch]`.
+    fn map(&self, id: TensorId, columns: u32, rows: u32) -> Option<TensorMap> {
         let tensor = self.graph.tensor(id);
         let element = element(tensor.data_type)?;
         let [batch, m, n] = self.axes();
@@ -90,8 +98,7 @@ impl Planner<'_> {
         if tensor.alignment % UNIT != 0 || !is_contiguous(tensor, n) || row_bytes < UNIT as u32 {
             return None;
         }
-        let (rows, swizzle) =
-            if tensor.dim[m] > 1 { (Boxes::ROWS, box_swizzle(row_bytes)) } else { (1, Swizzle::None) };
+        let swizzle = if rows > 1 { box_swizzle(row_bytes) } else { Swizzle::None };
         let rank = if tensor.dim[batch] > 1 { 3 } else { 2 };
         let mut map = TensorMap {
             tensor: id,
