@@ -39,21 +39,24 @@ struct Types {
     b: DataType,
     compute: DataType,
     c: DataType,
+    /// Matrices A and B; where there is one B, all A share it.
+    batches: [i64; 2],
     /// Whether A and B go through mainloop stages, to the type of A.
     has_stages: bool,
 }
 
 const fn types(name: &'static str, [a, b, compute, c]: [DataType; 4]) -> Types {
-    Types { name, a, b, compute, c, has_stages: false }
+    Types { name, a, b, compute, c, batches: [1, 1], has_stages: false }
 }
 
-const TYPES: [Types; 6] = [
+const TYPES: [Types; 7] = [
     types("bf16", [BFloat16, BFloat16, Float, BFloat16]),
     types("f16", [Half, Half, Float, Half]),
     types("tf32", [Float, Float, Float, Float]),
     types("fp8", [Fp8E4M3, Fp8E5M2, Float, BFloat16]),
     types("int8", [Int8, Int8, Int32, Int32]),
-    Types { has_stages: true, ..types("stages", [Half, Int8, Float, Half]) },
+    Types { batches: [3, 3], ..types("batches", [BFloat16, BFloat16, Float, BFloat16]) },
+    Types { batches: [2, 1], has_stages: true, ..types("stages", [Half, Int8, Float, Half]) },
 ];
 
 /// How A, B and C lie in memory, as four bits.
@@ -78,8 +81,8 @@ impl Style {
         format!("{majors}_{}", if self.is_padded() { "padded" } else { "packed" })
     }
 
-    /// A matrix of this style.
-    fn tensor(self, matrix: usize, [rows, columns]: [i64; 2], data_type: DataType) -> Tensor {
+    /// Matrices of this style.
+    fn tensor(self, matrix: usize, [batch, rows, columns]: [i64; 3], data_type: DataType) -> Tensor {
         let unit = if self.is_padded() { ROW_UNIT / data_type.bytes() as i64 } else { 1 };
         let pitch = |extent: i64| (extent + unit - 1) / unit * unit;
         let stride = if self.is_column_major(matrix) {
@@ -87,7 +90,7 @@ impl Style {
         } else {
             [rows * pitch(columns), pitch(columns), 1]
         };
-        Tensor::new(["A", "B", "C"][matrix]).dim([1, rows, columns]).stride(stride).data_type(data_type)
+        Tensor::new(["A", "B", "C"][matrix]).dim([batch, rows, columns]).stride(stride).data_type(data_type)
     }
 }
 
@@ -111,15 +114,15 @@ impl Shape {
     }
 
     fn work(&self) -> i64 {
-        self.extents.iter().product()
+        self.types.batches[0] * self.extents.iter().product::<i64>()
     }
 
     fn graph(&self) -> Graph {
-        let Types { a, b, compute, c, has_stages, .. } = self.types;
+        let Types { a, b, compute, c, batches, has_stages, .. } = self.types;
         let [m, n, k] = self.extents;
         let mut graph = cases::graph(a).intermediate_data_type(a);
-        let mut a = graph.tensor(self.style.tensor(0, [m, k], a));
-        let mut b = graph.tensor(self.style.tensor(1, [k, n], b));
+        let mut a = graph.tensor(self.style.tensor(0, [batches[0], m, k], a));
+        let mut b = graph.tensor(self.style.tensor(1, [batches[1], k, n], b));
         if has_stages {
             a = graph.pointwise("positive", PointwiseMode::ReluFwd, &[a]);
             b = graph.pointwise("widened", PointwiseMode::Identity, &[b]);
@@ -127,7 +130,7 @@ impl Shape {
         let product = graph.matmul("mm", a, b);
         graph.last_operation().compute_data_type = Some(compute);
         graph.set_output(product);
-        let result = self.style.tensor(2, [m, n], c);
+        let result = self.style.tensor(2, [batches[0], m, n], c);
         let tensor = graph.tensor_mut(product);
         (tensor.data_type, tensor.stride) = (result.data_type, result.stride);
         graph
