@@ -287,7 +287,7 @@ const L2_WIDE: f64 = 8000.0;
 const L2_NARROW: f64 = 6000.0;
 
 /// Clocks of a multiprocessor for an element that the first warpgroup computes on its way to shared memory (seen on an H200:
-/// 0.23 for `mm_g1_rowscale_relu_f16`, 0.18 for `mm_mixed_bf16_i8_m4096`).
+/// 0.23 for `mm_g1_rowscale_relu_f16`, 0.18 for `mm_mixed_bf16_i8_m4096`); one that is turned is taken for as dear.
 const COMPUTED_ELEMENT: f64 = 0.2;
 
 /// The same for an element that the multiplying warps compute in their registers, beside the products before: an estimate.
