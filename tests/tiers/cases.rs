@@ -417,6 +417,16 @@ fn matmul_fusions(cases: &mut Vec<Case>) {
         }
     }
 
+    for (label, dim) in [("row", [1, 40, 1]), ("column", [1, 1, 65])] {
+        let mut g = graph(DataType::Half);
+        let a = g.tensor(Tensor::new("A").row_major([1, 40, 24]));
+        let b = g.tensor(Tensor::new("B").dim([1, 24, 65]).stride([24 * 65, 1, 24]));
+        let c = g.matmul("mm", a, b);
+        let total = g.reduction("total", ReductionMode::Add, c, dim);
+        output(&mut g, total, DataType::Float);
+        push(cases, format!("mm_reduce_odd_{label}"), g);
+    }
+
     let mut g = graph(DataType::Half);
     let a = g.tensor(Tensor::new("A").row_major([1, 20, 24]));
     let b = g.tensor(Tensor::new("B").row_major([1, 24, 40]));

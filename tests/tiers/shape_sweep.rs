@@ -6,7 +6,7 @@
 
 use fusewright::device::Device;
 use fusewright::graph::DataType::{self, BFloat16, Float, Fp8E4M3, Fp8E5M2, Half, Int8, Int32};
-use fusewright::graph::{Graph, PointwiseMode, Tensor};
+use fusewright::graph::{Graph, PointwiseMode, ReductionMode, Tensor, TensorId};
 use libtest_mimic::{Failed, Trial};
 
 use crate::cases;
@@ -43,19 +43,22 @@ struct Types {
     batches: [i64; 2],
     /// Whether A and B go through mainloop stages, to the type of A.
     has_stages: bool,
+    /// Whether side inputs of three shapes are added, and columns summed.
+    has_epilogue: bool,
 }
 
 const fn types(name: &'static str, [a, b, compute, c]: [DataType; 4]) -> Types {
-    Types { name, a, b, compute, c, batches: [1, 1], has_stages: false }
+    Types { name, a, b, compute, c, batches: [1, 1], has_stages: false, has_epilogue: false }
 }
 
-const TYPES: [Types; 7] = [
+const TYPES: [Types; 8] = [
     types("bf16", [BFloat16, BFloat16, Float, BFloat16]),
     types("f16", [Half, Half, Float, Half]),
     types("tf32", [Float, Float, Float, Float]),
     types("fp8", [Fp8E4M3, Fp8E5M2, Float, BFloat16]),
     types("int8", [Int8, Int8, Int32, Int32]),
     Types { batches: [3, 3], ..types("batches", [BFloat16, BFloat16, Float, BFloat16]) },
+    Types { has_epilogue: true, ..types("epilogue", [Half, Half, Float, Half]) },
     Types { batches: [2, 1], has_stages: true, ..types("stages", [Half, Int8, Float, Half]) },
 ];
 
@@ -118,7 +121,7 @@ impl Shape {
     }
 
     fn graph(&self) -> Graph {
-        let Types { a, b, compute, c, batches, has_stages, .. } = self.types;
+        let Types { a, b, compute, c, batches, has_stages, has_epilogue, .. } = self.types;
         let [m, n, k] = self.extents;
         let mut graph = cases::graph(a).intermediate_data_type(a);
         let mut a = graph.tensor(self.style.tensor(0, [batches[0], m, k], a));
@@ -129,11 +132,35 @@ impl Shape {
         }
         let product = graph.matmul("mm", a, b);
         graph.last_operation().compute_data_type = Some(compute);
-        graph.set_output(product);
-        let result = self.style.tensor(2, [batches[0], m, n], c);
-        let tensor = graph.tensor_mut(product);
-        (tensor.data_type, tensor.stride) = (result.data_type, result.stride);
+        let result = if has_epilogue { self.epilogue(&mut graph, product) } else { product };
+        let stored = self.style.tensor(2, [batches[0], m, n], c);
+        let tensor = graph.set_output(result);
+        (tensor.data_type, tensor.stride) = (stored.data_type, stored.stride);
         graph
+    }
+
+    /// `Y = C + residual + row + column`, with the sum of each column of Y that has several elements.
+    fn epilogue(&self, graph: &mut Graph, product: TensorId) -> TensorId {
+        let [m, n, _] = self.extents;
+        let residual = Tensor { name: "residual".to_owned(), ..self.style.tensor(2, [1, m, n], self.types.c) };
+        let sides = [
+            residual,
+            Tensor::new("row").row_major([1, m, 1]).data_type(Float),
+            Tensor::new("column").row_major([1, 1, n]).data_type(self.types.c),
+        ];
+        graph.tensor_mut(product).data_type = Some(Float);
+        let mut sum = product;
+        for side in sides {
+            let name = format!("with {}", side.name);
+            let side = graph.tensor(side);
+            sum = graph.pointwise(&name, PointwiseMode::Add, &[sum, side]);
+            graph.tensor_mut(sum).data_type = Some(Float);
+        }
+        if m > 1 {
+            let total = graph.reduction("total", ReductionMode::Add, sum, [1, 1, n]);
+            cases::output(graph, total, Float);
+        }
+        sum
     }
 
     /// Runs the first config and another.

@@ -81,6 +81,19 @@ impl GemmChoice {
         4 * if along_n { m } else { n } * self.multiply.staged_pitch(self.tile, along_n)
     }
 
+    /// Whether the lanes of a warp hold a whole line of what it takes at a time, as totals of rows and of columns need:
+    /// where `wgmma`'s lanes take single elements, lines of 64 are too long.
+    fn holds_lines(&self, epilogue: &Epilogue, along_n: bool) -> bool {
+        const LANES: i64 = 32;
+        let (Multiply::Wgmma { .. }, Epilogue::Fused { sweep, reductions, .. }) = (self.multiply, epilogue) else {
+            return true;
+        };
+        let [rows, columns] = self.multiply.staged(self.tile, along_n);
+        let line = i64::from(if along_n { columns } else { rows });
+        let needs_lines = |reduction: &PartialReduction| reduction.reduced[1] != reduction.reduced[2];
+        line <= LANES * sweep.vector || !reductions.iter().any(needs_lines)
+    }
+
     /// The tile of which each gives one partial result of a reduction.
     fn reduced_tile(&self) -> GemmTile {
         match self.multiply {
@@ -121,7 +134,7 @@ fn lower_core(fusion: &Fusion, choice: &GemmChoice, config: &EngineConfig, devic
         None => Accumulators::Tile(register),
     };
     let fused = fused(fusion, &problem, &split.fused, choice.reduced_tile(), accumulators, along_n, boxes);
-    let fused = fused.filter(|_| fits && walks);
+    let fused = fused.filter(|epilogue| fits && walks && choice.holds_lines(epilogue, along_n));
     match fused.filter(|_| choice.splits == 1) {
         Some(epilogue) => {
             lowering.push_fused(epilogue, kernel);
