@@ -37,6 +37,7 @@ const EVERY_CONFIG: &[&str] = &[
     "mm_reduce_add_all",
     "mm_reduce_amax_row",
     "mm_reduce_odd_column",
+    "mm_reduce_odd_row",
     "mm_boolean_output",
     "mm_boolean_of_another_layout",
     "mm_long_k",
