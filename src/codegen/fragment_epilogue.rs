@@ -9,7 +9,7 @@ use super::sections::Used;
 use super::sweep::{SweepSpeller, SweepText, accumulated_in_float};
 use super::warp_total::{Lanes, Total, TotalsText};
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{BoxPlace, Boxes, CONSUMERS, Epilogue, GemmKernel, Sweep, TensorMap, Value, WARPGROUP};
+use crate::kernel::{Access, BoxPlace, Boxes, CONSUMERS, Epilogue, GemmKernel, Sweep, TensorMap, Value, WARPGROUP};
 
 /// What `epilogue/fragments.cuh` reads beside the sweep.
 #[derive(Serialize)]
@@ -124,10 +124,20 @@ pub(super) fn epilogue(
         barriers: WARPS * Boxes::SETS,
         loads: boxes.read.iter().zip(read_places).enumerate().map(load).collect(),
         stores: boxes.stored.iter().zip(stored_places).enumerate().map(store).collect(),
-        coordinates: coordinate_lines(kernel, &text, ["warp_m0", "chunk_n0"]),
+        coordinates: coordinates(kernel, boxes, sweep, &text),
         totals,
     };
     (record, text)
+}
+
+/// Points outside of C need no check where only boxes are moved: they end where the tensor does.
+fn coordinates(kernel: &GemmKernel, boxes: &Boxes, sweep: &Sweep, text: &SweepText) -> Vec<String> {
+    let is_boxed = |id: &TensorId| boxes.read.iter().chain(&boxes.stored).any(|map| map.tensor == *id);
+    let Epilogue::Fused { reductions, .. } = &kernel.epilogue else { return Vec::new() };
+    let checks =
+        !reductions.is_empty() || sweep.access.iter().any(|(id, access)| *access != Access::Parameter && !is_boxed(id));
+    let lines = coordinate_lines(kernel, text, ["warp_m0", "chunk_n0"]);
+    lines.into_iter().filter(|line| checks || !line.starts_with("if (!(")).collect()
 }
 
 fn batch(map: &TensorMap) -> &'static str {

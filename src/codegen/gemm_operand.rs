@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::names;
+use super::pairs::pairs;
 use super::sections::Used;
 use super::sweep::{SweepSpeller, index_type, term};
 use crate::graph::{DataType, FinalizedGraph};
@@ -25,6 +26,8 @@ pub(super) struct OperandText {
     result: String,
     /// Function that rounds a vector of floats to it, two at a time.
     pack: Option<&'static str>,
+    /// The register that holds a pair, where `before` computes pairs.
+    pair: Option<String>,
     zero: &'static str,
     vector: i64,
     coordinates: Vec<String>,
@@ -161,12 +164,16 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
     if pack.is_none() {
         speller.speller.consume(operand.tensor);
     }
-    let (before, body) = match operand.fetch {
-        Fetch::Async => (speller.offsets(), Vec::new()),
+    let takes_pairs = matches!(operand.fetch, Fetch::Fragments(_)) && pack.is_some();
+    let pairs = takes_pairs.then(|| pairs(&mut speller, operand.tensor)).flatten();
+    let pair = pairs.as_ref().map(|(_, pair)| pair.clone());
+    let (before, body) = match (pairs, operand.fetch) {
+        (Some((lines, _)), _) => (lines, Vec::new()),
+        (_, Fetch::Async) => (speller.offsets(), Vec::new()),
         _ => speller.values_alone(),
     };
     let value = match pack {
-        _ if operand.fetch == Fetch::Async => String::new(),
+        _ if operand.fetch == Fetch::Async || pair.is_some() => String::new(),
         Some(pack) => {
             let value = speller.speller.unrounded(operand.tensor);
             used.add(pack);
@@ -201,6 +208,7 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
         call: format!("{}{}", layout.call(slot), raw_argument(graph, used, kernel, operand, &layout, slot)),
         result,
         pack,
+        pair,
         zero: element.zero(),
         vector,
         coordinates: coordinate_lines(kernel, operand, slot, &uses),

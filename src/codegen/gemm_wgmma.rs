@@ -26,6 +26,9 @@ const SECTIONS: &[&str] =
 /// Bytes of a swizzled row.
 const ROW_BYTES: u32 = 128;
 
+/// Columns of a tile up to which computing a fragment takes longer than its products. Not tuned.
+const NARROW_COLUMNS: u32 = 64;
+
 /// Instructions along k of one tile: 32 bytes each.
 const PARTS: u32 = 4;
 
@@ -73,6 +76,9 @@ struct ComputedText {
     raw_type: &'static str,
     raw_bytes: u32,
     raw_row: u32,
+    /// Whether all fragments of a step are computed side by side, then multiplied: in narrow tiles, whose products take
+    /// less time than one fragment.
+    at_once: bool,
     /// Groups of products under way while a fragment is computed: all but that which has used its registers.
     pending: u32,
     /// Names of the fragments.
@@ -369,6 +375,7 @@ impl<'a> Wgmma<'a> {
             raw_type: names::storage_type(graph.tensor(map.tensor).data_type),
             raw_bytes,
             raw_row: raw_bytes * self.kernel.tile.k,
+            at_once: self.kernel.tile.n <= NARROW_COLUMNS,
             pending: count - 1,
             names: fragments.iter().map(|fragment| format!("{}[4]", fragment.name)).collect(),
             fragments,

@@ -14,6 +14,7 @@ mod gemm_wgmma;
 mod movement;
 mod names;
 mod packed;
+mod pairs;
 mod parameters;
 mod reduction;
 mod sections;

@@ -191,8 +191,7 @@ impl<'a> SweepSpeller<'a> {
                 self.speller.used.add(names::storage_section(self.data_type(id)));
                 let name = self.speller.graph.canonical_name(id);
                 let register = names::register_type(Register::of(self.data_type(id)));
-                let here = || format!("{} + {offset}", names::pointer(self.speller.graph, id));
-                let from = self.read_from.get(&id).cloned().unwrap_or_else(here);
+                let from = self.vector_pointer(id);
                 vec![
                     format!("{register} v_{name}[{}];", self.sweep.vector),
                     format!("fw_load_vector({from}, v_{name});"),
@@ -200,6 +199,12 @@ impl<'a> SweepSpeller<'a> {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Where a tensor's vector is read.
+    pub(super) fn vector_pointer(&self, id: TensorId) -> String {
+        let here = || format!("{} + {}", names::pointer(self.speller.graph, id), self.offset_name(id));
+        self.read_from.get(&id).cloned().unwrap_or_else(here)
     }
 
     /// Operands taken point by point.

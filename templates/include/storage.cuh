@@ -63,6 +63,60 @@ FW_INLINE void fw_load_vector(const fw_bf16* from, float (&values)[N]) {  // one
 }
 FW_INLINE void fw_load_vector(const fw_bf16* from, float (&values)[1]) { values[0] = fw_value(*from); }
 
+//@ fw_f16x2: FW_INLINE fw_f16 fw_max_nan
+// Pairs of F16 values; each result is rounded once.
+#ifdef FW_EMULATOR
+template <typename Function>
+FW_INLINE unsigned fw_on_f16x2(unsigned x, unsigned b, Function function) {
+  const auto value = [](unsigned bits) { return fw_value(fw_f16{(unsigned short)bits}); };
+  return fw_pack_f16x2(function(value(x), value(b)), function(value(x >> 16), value(b >> 16)));
+}
+FW_INLINE unsigned fw_add_f16x2(unsigned x, unsigned b) { return fw_on_f16x2(x, b, [](float x, float b) { return x + b; }); }
+FW_INLINE unsigned fw_sub_f16x2(unsigned x, unsigned b) { return fw_on_f16x2(x, b, [](float x, float b) { return x - b; }); }
+FW_INLINE unsigned fw_mul_f16x2(unsigned x, unsigned b) { return fw_on_f16x2(x, b, [](float x, float b) { return x * b; }); }
+FW_INLINE unsigned fw_relu_f16x2(unsigned x) { return fw_on_f16x2(x, 0, [](float x, float b) { return fw_max_nan(x, b); }); }
+#else
+#define FW_ON_PAIRS(name, instruction)                                                                     \
+  FW_INLINE unsigned name(unsigned x, unsigned b) {                                                        \
+    unsigned pair;                                                                                         \
+    asm(instruction " %0, %1, %2;" : "=r"(pair) : "r"(x), "r"(b));                                         \
+    return pair;                                                                                           \
+  }
+FW_ON_PAIRS(fw_add_f16x2, "add.rn.f16x2")
+FW_ON_PAIRS(fw_sub_f16x2, "sub.rn.f16x2")
+FW_ON_PAIRS(fw_mul_f16x2, "mul.rn.f16x2")
+FW_ON_PAIRS(fw_max_f16x2, "max.NaN.f16x2")
+#undef FW_ON_PAIRS
+FW_INLINE unsigned fw_relu_f16x2(unsigned x) { return fw_max_f16x2(x, 0); }
+#endif
+
+//@ fw_bf16x2: FW_INLINE fw_bf16 fw_max_nan
+// Pairs of BF16 values; each result is rounded once.
+#ifdef FW_EMULATOR
+template <typename Function>
+FW_INLINE unsigned fw_on_bf16x2(unsigned x, unsigned b, Function function) {
+  const auto value = [](unsigned bits) { return fw_value(fw_bf16{(unsigned short)bits}); };
+  return fw_pack_bf16x2(function(value(x), value(b)), function(value(x >> 16), value(b >> 16)));
+}
+FW_INLINE unsigned fw_add_bf16x2(unsigned x, unsigned b) { return fw_on_bf16x2(x, b, [](float x, float b) { return x + b; }); }
+FW_INLINE unsigned fw_sub_bf16x2(unsigned x, unsigned b) { return fw_on_bf16x2(x, b, [](float x, float b) { return x - b; }); }
+FW_INLINE unsigned fw_mul_bf16x2(unsigned x, unsigned b) { return fw_on_bf16x2(x, b, [](float x, float b) { return x * b; }); }
+FW_INLINE unsigned fw_relu_bf16x2(unsigned x) { return fw_on_bf16x2(x, 0, [](float x, float b) { return fw_max_nan(x, b); }); }
+#else
+#define FW_ON_PAIRS(name, instruction)                                                                     \
+  FW_INLINE unsigned name(unsigned x, unsigned b) {                                                        \
+    unsigned pair;                                                                                         \
+    asm(instruction " %0, %1, %2;" : "=r"(pair) : "r"(x), "r"(b));                                         \
+    return pair;                                                                                           \
+  }
+FW_ON_PAIRS(fw_add_bf16x2, "add.rn.bf16x2")
+FW_ON_PAIRS(fw_sub_bf16x2, "sub.rn.bf16x2")
+FW_ON_PAIRS(fw_mul_bf16x2, "mul.rn.bf16x2")
+FW_ON_PAIRS(fw_max_bf16x2, "max.NaN.bf16x2")
+#undef FW_ON_PAIRS
+FW_INLINE unsigned fw_relu_bf16x2(unsigned x) { return fw_max_bf16x2(x, 0); }
+#endif
+
 //@ fw_fp8: FW_INLINE
 // 8-bit floats in integer arithmetic, the same on every chip. `mantissa` bits of fraction, `bias` of the exponent.
 FW_INLINE float fw_fp8_to_f32(unsigned char bits, int mantissa, int bias) {

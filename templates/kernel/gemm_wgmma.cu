@@ -146,6 +146,16 @@ ${ function }$(${ parameters }$) {
         const ${ index }$ k0 = (${ index }$)(first + step) * ${ tile.k }$;
         const unsigned char* const raw_a = shared_bytes + (tile - shared);
         const unsigned long long b = ${ sides[1].descriptor }$;
+<%- if computed_a.at_once %>
+        fw_wgmma_wait<0>();
+        if (step > 0 && lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
+<%- for fragment in computed_a.fragments %>
+        fill_a(${ fragment.name }$, raw_a, k0, ${ fragment.block }$, ${ fragment.part }$);
+<%- endfor %>
+<%- for fragment in computed_a.fragments %>
+        FW_PRODUCTS_A(${ fragment.name }$, b, ${ fragment.accumulate }$, ${ fragment.product }$);
+<%- endfor %>
+<%- else %>
 <%- for fragment in computed_a.fragments %>
         fw_wgmma_wait<${ computed_a.pending }$>();  // all but the products that are under way: nothing reads ${ fragment.name }$
 <%- if fragment.is_last %>
@@ -154,6 +164,7 @@ ${ function }$(${ parameters }$) {
         fill_a(${ fragment.name }$, raw_a, k0, ${ fragment.block }$, ${ fragment.part }$);
         FW_PRODUCTS_A(${ fragment.name }$, b, ${ fragment.accumulate }$, ${ fragment.product }$);
 <%- endfor %>
+<%- endif %>
 <%- else %>
         const unsigned long long a = ${ sides[0].descriptor }$;
         const unsigned long long b = ${ sides[1].descriptor }$;

@@ -25,7 +25,15 @@
 <%- for line in operand.coordinates %>
     ${ line }$
 <%- endfor %>
-<%- if operand.vector > 1 %>
+<%- if operand.pair %>
+<%- if operand.inside != "true" %>
+    if (!(${ operand.inside }$)) return {};
+<%- endif %>
+<%- for line in operand.before %>
+    ${ line }$
+<%- endfor %>
+    return {${ operand.pair }$};
+<%- elif operand.vector > 1 %>
 <%- if operand.pack %>
     float out[${ operand.vector }$];
 <%- else %>
