@@ -5,6 +5,7 @@
 //! starts from, or through registers where the accelerator does not take its layout. Operands of 8 bits and of TF32 that do
 //! not run along k are turned there. What cannot be read in vectors is left to the next engine.
 
+mod model;
 mod shape;
 
 use super::lowering::{

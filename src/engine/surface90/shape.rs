@@ -1,21 +1,21 @@
-//! Tiles of the Hopper skeleton: which there are, what each costs, which fit.
+//! Tiles of the Hopper skeleton: which there are, which fit.
 
 use super::NAME;
 use crate::device::Device;
 use crate::engine::lowering::{GemmChoice, Problem, epilogue_boxes, fetches, promotes, raw_bytes};
 use crate::engine::{EngineConfig, Knob};
 use crate::fusion::Fusion;
-use crate::kernel::{Fetch, GemmTile, MmaType, Multiply, Schedule};
+use crate::kernel::{Boxes, Fetch, GemmTile, MmaType, Multiply, Schedule};
 
 /// Bytes of k of a tile: one swizzled row.
-const ROW_BYTES: u32 = 128;
+pub(super) const ROW_BYTES: u32 = 128;
 
 /// A tile of C and who computes it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Shape {
-    m: u32,
-    n: u32,
-    schedule: Schedule,
+pub(super) struct Shape {
+    pub(super) m: u32,
+    pub(super) n: u32,
+    pub(super) schedule: Schedule,
 }
 
 const fn ping_pong(m: u32, n: u32) -> Shape {
@@ -83,7 +83,7 @@ pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> 
             }
         }
     }
-    crate::engine::config::ranked(configs, 1e6 / CLOCK)
+    crate::engine::config::ranked(configs, 1e6 / super::model::CLOCK)
 }
 
 /// How the engine multiplies; which tiles, and how many, is left open.
@@ -107,7 +107,7 @@ impl Shape {
 
 /// What goes through shared memory in the epilogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Staging {
+pub(super) enum Staging {
     /// Accumulators, so that vectors of them meet vectors of the tensors.
     Accumulators,
     /// The tensors, in boxes.
@@ -115,25 +115,28 @@ enum Staging {
 }
 
 /// A shape for one problem.
-struct Candidate {
-    shape: Shape,
-    operand: MmaType,
-    extents: [i64; 4],
-    promotes: bool,
+pub(super) struct Candidate {
+    pub(super) shape: Shape,
+    pub(super) operand: MmaType,
+    pub(super) extents: [i64; 4],
+    pub(super) promotes: bool,
     transposed: bool,
     raw_bytes: u32,
     /// Bytes of a warp's boxes, where the epilogue's tensors may come and leave by TMA.
     boxed_bytes: Option<u32>,
+    /// Whether some of these are read.
+    pub(super) reads_boxes: bool,
     /// Rows of a tile of A and of Bᵀ that are computed or turned on their way.
-    computed_rows: u32,
+    pub(super) computed_rows: u32,
     /// Rows of a tile of A that are computed in the registers of the multiplying warps.
-    fragment_rows: u32,
+    pub(super) fragment_rows: u32,
 }
 
 impl Candidate {
     fn new(fusion: &Fusion, problem: &Problem, shape: Shape, operand: MmaType) -> Self {
         let multiply = multiply(fusion, operand);
         let tile = shape.tile(operand);
+        let boxes = epilogue_boxes(fusion, problem, tile);
         let fetched = fetches(fusion, problem, &multiply);
         let rows = |is_wanted: fn(&Fetch) -> bool| {
             let wanted = fetched.iter().zip([tile.m, tile.n]).filter(|(fetch, _)| is_wanted(fetch));
@@ -146,7 +149,8 @@ impl Candidate {
             promotes: promotes(fusion, operand),
             transposed: problem.transposed,
             raw_bytes: raw_bytes(fusion, problem, &multiply, tile),
-            boxed_bytes: epilogue_boxes(fusion, problem, tile).map(|boxes| boxes.warp_bytes()),
+            boxed_bytes: boxes.as_ref().map(Boxes::warp_bytes),
+            reads_boxes: boxes.is_some_and(|boxes| !boxes.read.is_empty()),
             computed_rows: rows(|fetch| !matches!(fetch, Fetch::Tma(_) | Fetch::Fragments(_))),
             fragment_rows: rows(|fetch| matches!(fetch, Fetch::Fragments(_))),
         }
@@ -193,12 +197,12 @@ impl Candidate {
         (3..=MOST_STAGES).rev().find(fits)
     }
 
-    fn tiles(&self) -> i64 {
+    pub(super) fn tiles(&self) -> i64 {
         let [tiles_m, tiles_n] = self.shape.tile(self.operand).counts(self.extents);
         self.extents[0] * tiles_m * tiles_n
     }
 
-    fn steps(&self) -> i64 {
+    pub(super) fn steps(&self) -> i64 {
         let k = i64::from(ROW_BYTES / self.operand.bytes());
         (self.extents[3] + k - 1) / k
     }
@@ -214,45 +218,6 @@ impl Candidate {
             }
         }
         all
-    }
-
-    /// Estimated time in clocks: the longest of tensor cores, shared memory, L2 and memory for the tiles of a
-    /// multiprocessor, the pipeline's first fill, and the epilogues that nothing hides. A model to rank by: what it ranks
-    /// first is held against measured tiles in docs/performance-notes.md.
-    fn cycles(&self, splits: u32, staging: Staging, device: &Device) -> f64 {
-        let Shape { m, n, schedule } = self.shape;
-        let [batch, rows, columns, k] = self.extents.map(|extent| extent as f64);
-        let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
-        let sms = f64::from(device.sm_count);
-        let units = self.tiles() as f64 * f64::from(splits);
-        let waves = (units / sms).ceil();
-        let depth = (self.steps() as f64 / f64::from(splits)).ceil() * f64::from(ROW_BYTES) / bytes;
-        let promotion = if self.promotes { PROMOTION } else { 1.0 };
-        let rate = 8192.0 / bytes;
-        let mma = m * n * depth * 2.0 / rate * promotion;
-        let computed = f64::from(self.computed_rows) * depth * COMPUTED_ELEMENT;
-        let mma = mma + f64::from(self.fragment_rows) * depth * FRAGMENT_ELEMENT;
-        let shared = depth * bytes * (m / 64.0) * (64.0 + n) / 128.0;
-        let l2_rate = if n >= 128.0 { L2_WIDE } else { L2_NARROW };
-        let l2 = depth * bytes * (m + n) * sms.min(units) / l2_rate;
-        let moved = batch * (rows * k + k * columns) * bytes + batch * rows * columns * 2.0;
-        let memory = moved / (device.bytes_per_second / CLOCK);
-        let tile = mma.max(shared).max(l2).max(computed);
-        let faster = if staging == Staging::Boxes { BOXED_EPILOGUE } else { 1.0 };
-        let epilogue = match schedule {
-            Schedule::Cooperative => waves * m * n / (COOPERATIVE_EPILOGUE * faster),
-            Schedule::PingPong => {
-                let each = m * n / (PING_PONG_EPILOGUE * faster);
-                (each - tile).max(0.0) * waves + each
-            }
-        };
-        let combination = if splits > 1 {
-            let partial_sums = 8.0 * f64::from(splits) * batch * rows * columns;
-            (LAUNCH_SECONDS + partial_sums / device.bytes_per_second) * CLOCK
-        } else {
-            0.0
-        };
-        FILL + (waves * tile).max(memory) + epilogue + combination
     }
 
     fn config(&self, stages: u32, splits: u32, staging: Staging) -> EngineConfig {
@@ -275,36 +240,6 @@ impl Candidate {
         EngineConfig { engine: NAME, knobs }
     }
 }
-
-/// Clocks a second, between those of a rested H200 (1.98e9) and of one at its power limit (1.45e9).
-const CLOCK: f64 = 1.6e9;
-
-/// Clocks from a block's start to its first full stage (seen on an H200).
-const FILL: f64 = 2400.0;
-
-/// Bytes a clock that all multiprocessors together get from L2, by columns of a tile (seen on an H200).
-const L2_WIDE: f64 = 8000.0;
-const L2_NARROW: f64 = 6000.0;
-
-/// Clocks of a multiprocessor for an element that the first warpgroup computes on its way to shared memory (seen on an H200:
-/// 0.23 for `mm_g1_rowscale_relu_f16`, 0.18 for `mm_mixed_bf16_i8_m4096`); one that is turned is taken for as dear.
-const COMPUTED_ELEMENT: f64 = 0.2;
-
-/// The same for an element that the multiplying warps compute in their registers, beside the products before: an estimate.
-const FRAGMENT_ELEMENT: f64 = 0.02;
-
-/// What adding partial sums up in FP32 costs beside the products: an estimate.
-const PROMOTION: f64 = 1.03;
-
-/// Elements of C a clock in the epilogue of both warpgroups, and of one beside the other's products: estimates.
-const COOPERATIVE_EPILOGUE: f64 = 6.0;
-const PING_PONG_EPILOGUE: f64 = 3.0;
-
-/// How much faster an epilogue is whose tensors come and leave by TMA: an estimate.
-const BOXED_EPILOGUE: f64 = 1.5;
-
-/// A second launch: an estimate, as in `combination_cost`.
-const LAUNCH_SECONDS: f64 = 3e-6;
 
 /// What a config chooses; a knob that is missing has the value of the smallest tile.
 pub(super) fn choice(config: &EngineConfig, fusion: &Fusion, operand: MmaType) -> GemmChoice {

@@ -1,0 +1,112 @@
+//! What a candidate is expected to cost: a model to rank by. What it ranks first is held against measured tiles in
+//! `docs/performance-notes.md`.
+
+use super::shape::{Candidate, ROW_BYTES, Shape, Staging};
+use crate::device::Device;
+use crate::kernel::Schedule;
+
+/// Clocks a second, between those of a rested H200 (1.98e9) and of one at its power limit (1.45e9).
+pub(super) const CLOCK: f64 = 1.6e9;
+
+/// Clocks from a block's start to its first full stage (seen on an H200).
+const FILL: f64 = 2400.0;
+
+/// Bytes a clock that all multiprocessors together get from L2, by columns of a tile (seen on an H200).
+const L2_WIDE: f64 = 10000.0;
+const L2_NARROW: f64 = 6000.0;
+
+/// Part of the multiprocessors that reads as fast as all: an estimate.
+const ENOUGH_BLOCKS: f64 = 0.75;
+
+/// Clocks of a multiprocessor for an element that the first warpgroup computes on its way to shared memory (seen on an H200:
+/// 0.23 for `mm_g1_rowscale_relu_f16`, 0.18 for `mm_mixed_bf16_i8_m4096`); one that is turned is taken for as dear.
+const COMPUTED_ELEMENT: f64 = 0.2;
+
+/// The same for an element that the multiplying warps compute in their registers: where two warpgroups multiply at once, and
+/// where one does; and by how much products take longer, beside and behind it (fitted to the tiles of
+/// `mm_mixed_bf16_i8_m4096` on an H200).
+const FRAGMENT_ELEMENT: f64 = 0.078;
+const LONE_FRAGMENT_ELEMENT: f64 = 0.125;
+const BESIDE_FRAGMENTS: f64 = 1.1;
+const BEHIND_FRAGMENTS: f64 = 0.53;
+
+/// What adding partial sums up in FP32 costs beside the products of the other warpgroup (an estimate), and where the other
+/// does not multiply meanwhile (seen on an H200: `mm_fp8_mlp`).
+const PROMOTION: f64 = 1.03;
+const LONE_PROMOTION: f64 = 1.5;
+
+/// Elements of C a clock in the epilogue of both warpgroups, and of one beside the other's products: through shared memory
+/// (estimates), and by boxes (fitted to the batched product of the suite; where boxes are read, to those with a bias).
+const COOPERATIVE_EPILOGUE: f64 = 6.0;
+const PING_PONG_EPILOGUE: f64 = 3.0;
+const COOPERATIVE_BOXES: f64 = 10.0;
+const COOPERATIVE_BOXES_READ: f64 = 5.0;
+const PING_PONG_BOXES: f64 = 4.0;
+
+/// A second launch: an estimate, as in `combination_cost`.
+const LAUNCH_SECONDS: f64 = 3e-6;
+
+impl Candidate {
+    /// Estimated time in clocks: the longest of tensor cores, shared memory, L2 and memory for the tiles of a
+    /// multiprocessor, the pipeline's first fill, and the epilogues that nothing hides.
+    pub(super) fn cycles(&self, splits: u32, staging: Staging, device: &Device) -> f64 {
+        let Shape { m, n, schedule } = self.shape;
+        let [batch, rows, columns, k] = self.extents.map(|extent| extent as f64);
+        let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
+        let sms = f64::from(device.sm_count);
+        let units = self.tiles() as f64 * f64::from(splits);
+        let waves = (units / sms).ceil();
+        let depth = (self.steps() as f64 / f64::from(splits)).ceil() * f64::from(ROW_BYTES) / bytes;
+        let promotion = match schedule {
+            _ if !self.promotes => 1.0,
+            Schedule::Cooperative => PROMOTION,
+            Schedule::PingPong => LONE_PROMOTION,
+        };
+        let rate = 8192.0 / bytes;
+        let computed = f64::from(self.computed_rows) * depth * COMPUTED_ELEMENT;
+        let mma = self.with_fragments(m * n * depth * 2.0 / rate * promotion, depth);
+        let shared = depth * bytes * (m / 64.0) * (64.0 + n) / 128.0;
+        let l2_rate = if n >= 128.0 { L2_WIDE } else { L2_NARROW };
+        let l2 = depth * bytes * (m + n) * sms.min(units) / l2_rate;
+        let moved = batch * (rows * k + k * columns) * bytes + batch * rows * columns * 2.0;
+        let reached = (sms.min(units) / (ENOUGH_BLOCKS * sms)).min(1.0);
+        let memory = moved / (device.bytes_per_second / CLOCK * reached);
+        let tile = mma.max(shared).max(l2).max(computed);
+        let epilogue = m * n / self.epilogue_rate(staging);
+        let (exposed, last) = match schedule {
+            Schedule::Cooperative => (epilogue, 0.0),
+            // both warpgroups may be in their epilogues while nothing is multiplied
+            Schedule::PingPong => (((epilogue - tile) / 2.0).max(0.0), epilogue),
+        };
+        let combination = if splits > 1 {
+            let partial_sums = 8.0 * f64::from(splits) * batch * rows * columns;
+            (LAUNCH_SECONDS + partial_sums / device.bytes_per_second) * CLOCK
+        } else {
+            0.0
+        };
+        // nothing hides the last epilogue
+        FILL + (waves * tile + (waves - 1.0) * exposed).max(memory) + exposed + last + combination
+    }
+
+    /// Clocks of a tile's products where the multiplying warps compute their fragments of A, which products hide in part.
+    fn with_fragments(&self, products: f64, depth: f64) -> f64 {
+        let element = match self.shape.schedule {
+            _ if self.fragment_rows == 0 => return products,
+            Schedule::Cooperative => FRAGMENT_ELEMENT,
+            Schedule::PingPong => LONE_FRAGMENT_ELEMENT,
+        };
+        let computed = f64::from(self.fragment_rows) * depth * element;
+        (products * BESIDE_FRAGMENTS).max(products * BEHIND_FRAGMENTS + computed)
+    }
+
+    /// Elements of C a clock of the warpgroups that are in their epilogue at once.
+    fn epilogue_rate(&self, staging: Staging) -> f64 {
+        match (self.shape.schedule, staging) {
+            (Schedule::Cooperative, Staging::Boxes) if self.reads_boxes => COOPERATIVE_BOXES_READ,
+            (Schedule::Cooperative, Staging::Boxes) => COOPERATIVE_BOXES,
+            (Schedule::Cooperative, Staging::Accumulators) => COOPERATIVE_EPILOGUE,
+            (Schedule::PingPong, Staging::Boxes) => PING_PONG_BOXES,
+            (Schedule::PingPong, Staging::Accumulators) => PING_PONG_EPILOGUE,
+        }
+    }
+}
