@@ -82,18 +82,42 @@ fn smooth(p: &Pointwise, x: [f64; 3], [ex, eb, _]: [f64; 3]) -> Option<f64> {
     }
 }
 
-/// Largest deviation from `value` with every operand at either end of its interval.
+/// Largest deviation from `value` with every operand at either end of its interval, or where the function turns inside it.
 fn corners(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value: f64) -> f64 {
+    let places: [Vec<f64>; 3] = std::array::from_fn(|i| places(p, i, x[i], error[i]));
     let mut largest = 0.0;
-    for corner in 0..8 {
-        let sign = |i: usize| if corner >> i & 1 == 0 { -1.0 } else { 1.0 };
-        let is_duplicate = (0..3).any(|i| error[i] == 0.0 && sign(i) > 0.0);
-        if !is_duplicate {
-            let moved = std::array::from_fn(|i| if error[i] == 0.0 { x[i] } else { x[i] + sign(i) * error[i] });
-            largest = f64::max(largest, deviation(value, pointwise_value(p, compute, moved)));
+    for &first in &places[0] {
+        for &second in &places[1] {
+            for &third in &places[2] {
+                let moved = pointwise_value(p, compute, [first, second, third]);
+                largest = f64::max(largest, deviation(value, moved));
+            }
         }
     }
     largest
+}
+
+/// Where an operand is tried: at the ends of its interval, and at extremes of the function inside.
+fn places(p: &Pointwise, operand: usize, x: f64, error: f64) -> Vec<f64> {
+    if error == 0.0 {
+        return vec![x];
+    }
+    let (least, most) = (x - error, x + error);
+    let inside = turns(p, operand).into_iter().filter(|turn| (least..=most).contains(turn));
+    [least, most].into_iter().chain(inside).collect()
+}
+
+/// Where functions of one operand have an extreme, to four digits: near it they hardly change.
+fn turns(p: &Pointwise, operand: usize) -> Vec<f64> {
+    let beta = f64::from(p.beta());
+    match (p.mode, operand) {
+        (M::GeluFwd | M::GeluApproxTanhFwd, 0) => vec![-0.7518],
+        (M::SwishFwd, 0) => vec![-1.2785 / beta],
+        (M::TanhBwd | M::SigmoidBwd, 1) => vec![0.0],
+        (M::GeluBwd | M::GeluApproxTanhBwd, 1) => vec![-1.4142, 1.4142],
+        (M::SwishBwd, 1) => vec![-2.3994 / beta, 2.3994 / beta],
+        _ => Vec::new(),
+    }
 }
 
 /// Which branch of the tangent x lies on.
@@ -114,6 +138,16 @@ mod tests {
 
     fn error(mode: M, x: [f64; 3], error: [f64; 3]) -> f64 {
         value_and_error(&Pointwise::new(mode), DataType::Float, x, error).1
+    }
+
+    #[test]
+    fn extremes_inside_an_interval_count() {
+        for (mode, at, wide) in [(M::GeluFwd, -3.0, 0.16), (M::GeluApproxTanhFwd, -3.0, 0.16), (M::SwishFwd, -4.0, 0.2)]
+        {
+            assert!(error(mode, [at, 0.0, 0.0], [-at, 0.0, 0.0]) > wide, "{mode:?}");
+        }
+        assert!(error(M::TanhBwd, [1.0, 3.0, 0.0], [0.0, 6.0, 0.0]) > 0.98);
+        assert!(error(M::GeluBwd, [1.0, 0.0, 0.0], [0.0, 9.0, 0.0]) > 0.62);
     }
 
     #[test]
