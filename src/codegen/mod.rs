@@ -158,7 +158,10 @@ fn fill<T: Serialize>(template: &str, function: String, parameters: String, body
     let tera = TEMPLATES.as_ref().map_err(|error| template_error(template, error))?;
     let context = Context::from_serialize(&FunctionText { function, parameters, body })
         .map_err(|error| template_error(template, &error))?;
-    tera.render(template, &context).map_err(|error| template_error(template, &error))
+    let text = tera.render(template, &context).map_err(|error| template_error(template, &error))?;
+    // an included fragment begins with the end of a line, of which only its indentation is left
+    let is_left_over = |line: &&str| !line.is_empty() && line.trim().is_empty();
+    Ok(text.lines().filter(|line| !is_left_over(line)).map(|line| format!("{line}\n")).collect())
 }
 
 fn template_error(template: &str, error: &dyn std::fmt::Display) -> Error {

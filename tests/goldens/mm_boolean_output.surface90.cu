@@ -202,6 +202,13 @@ FW_INLINE unsigned long long fw_matrix_descriptor(unsigned address, unsigned lea
   "add.s64 b, %4, " #plus_b ";\nwgmma.mma_async.sync.aligned." shape " {" registers "}, {%0, %1, %2, %3}, b, " scale   \
   tail ";\n"
 
+// A fragment that products have used, whose group has been waited for, is replaced: till here it keeps its registers.
+__device__ __forceinline__ void fw_exchange(unsigned (&used)[4], const unsigned (&next)[4]) {
+  asm volatile("" ::"r"(used[0]), "r"(used[1]), "r"(used[2]), "r"(used[3]));
+#pragma unroll
+  for (int i = 0; i < 4; ++i) used[i] = next[i];
+}
+
 // Waits for all groups of products but the latest PENDING ones: their accumulators may be used, their operands changed.
 template <int PENDING>
 __device__ __forceinline__ void fw_wgmma_wait() {
@@ -282,7 +289,7 @@ fw_matmul(const fw_bf16* __restrict__ p_t3, unsigned char* __restrict__ p_t4_cmp
       for (unsigned unit = blockIdx.x; unit < 4u; unit += gridDim.x) {
         // a tile of C
         const unsigned number = unit;
-        constexpr int first = 0, steps = 1;
+        [[maybe_unused]] constexpr int first = 0, steps = 1;
         // neighbouring blocks share rows and columns of tiles, so that operands stay in L2
         const unsigned block = number;
         const unsigned block_m = block % 1u, block_n = block / 1u;
@@ -311,7 +318,7 @@ fw_matmul(const fw_bf16* __restrict__ p_t3, unsigned char* __restrict__ p_t4_cmp
     for (unsigned unit = blockIdx.x; unit < 4u; unit += gridDim.x) {
       // a tile of C
       const unsigned number = unit;
-      constexpr int first = 0, steps = 1;
+      [[maybe_unused]] constexpr int first = 0, steps = 1;
       // neighbouring blocks share rows and columns of tiles, so that operands stay in L2
       const unsigned block = number;
       const unsigned block_m = block % 1u, block_n = block / 1u;
@@ -354,7 +361,6 @@ fw_matmul(const fw_bf16* __restrict__ p_t3, unsigned char* __restrict__ p_t4_cmp
             const unsigned m = warp_m0 + line;
             const unsigned n = chunk_n0 + piece;
             if (!(m < 33)) continue;
-        
             const float* const tile_at = piece_c + line * 24 + piece;
             const unsigned o_t3 = m;
             const unsigned o_t4_cmp_gt = m * 64 + n;

@@ -239,6 +239,13 @@ FW_INLINE unsigned long long fw_matrix_descriptor(unsigned address, unsigned lea
   "add.s64 b, %4, " #plus_b ";\nwgmma.mma_async.sync.aligned." shape " {" registers "}, {%0, %1, %2, %3}, b, " scale   \
   tail ";\n"
 
+// A fragment that products have used, whose group has been waited for, is replaced: till here it keeps its registers.
+__device__ __forceinline__ void fw_exchange(unsigned (&used)[4], const unsigned (&next)[4]) {
+  asm volatile("" ::"r"(used[0]), "r"(used[1]), "r"(used[2]), "r"(used[3]));
+#pragma unroll
+  for (int i = 0; i < 4; ++i) used[i] = next[i];
+}
+
 // Waits for all groups of products but the latest PENDING ones: their accumulators may be used, their operands changed.
 template <int PENDING>
 __device__ __forceinline__ void fw_wgmma_wait() {
@@ -319,13 +326,12 @@ fw_matmul(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict__ p_t1, fw_f
     for (unsigned unit = blockIdx.x; unit < 15u; unit += gridDim.x) {
       // a tile of C
       const unsigned number = unit;
-      constexpr int first = 0, steps = 1;
+      [[maybe_unused]] constexpr int first = 0, steps = 1;
       // neighbouring blocks share rows and columns of tiles, so that operands stay in L2
       const unsigned b = number / 5u;
       const unsigned block = number % 5u;
       const unsigned block_m = block % 1u, block_n = block / 1u;
       const unsigned m0 = (unsigned)(block_m) * 128, n0 = (unsigned)(block_n) * 16;
-    
       // operand A, t0: 4 elements, zero outside
       const auto operand_a = [&](unsigned m, unsigned k) -> fw_vector<unsigned, 2> {
         float out[4];
@@ -357,7 +363,6 @@ fw_matmul(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict__ p_t1, fw_f
           }
         }
       };
-    
       // operand B, t1: 2 elements, zero outside
       const auto operand_b = [&](unsigned k, unsigned n) -> fw_vector<unsigned, 1> {
         float out[2];
@@ -412,7 +417,7 @@ fw_matmul(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict__ p_t1, fw_f
     for (unsigned unit = blockIdx.x; unit < 15u; unit += gridDim.x) {
       // a tile of C
       const unsigned number = unit;
-      constexpr int first = 0, steps = 1;
+      [[maybe_unused]] constexpr int first = 0, steps = 1;
       // neighbouring blocks share rows and columns of tiles, so that operands stay in L2
       const unsigned b = number / 5u;
       const unsigned block = number % 5u;
@@ -458,7 +463,6 @@ fw_matmul(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict__ p_t1, fw_f
             const unsigned m = warp_m0 + line;
             const unsigned n = chunk_n0 + piece;
             if (!(m < 70 && n < 66)) continue;
-        
             const float* const tile_at = piece_c + line * 24 + piece;
             const unsigned o_t2_matmul = b * 4620 + m * 66 + n;
             float acc[2];
