@@ -139,10 +139,6 @@ constexpr Product product(const char* shape, const char* registers, bool a_in_re
 #define FW_PRODUCT_A(shape, registers, plus_b, scale, tail) \
   emulator::product(shape, registers, true, 0, plus_b, scale, tail),
 
-inline void fw_exchange(unsigned (&used)[4], const unsigned (&next)[4]) {
-  for (int i = 0; i < 4; ++i) used[i] = next[i];
-}
-
 template <int PENDING>
 inline void fw_wgmma_wait(emulator::Place place = emulator::Place::here()) {
   emulator::wait_products({emulator::WGMMA_WAIT, place}, PENDING);

@@ -125,7 +125,7 @@ ${ function }$(${ parameters }$) {
 <% filter indent(width=4, first=true) -%>
 <% include "fragments_of_a.cuh" %>
 <%- endfilter %>
-      unsigned <% for name in computed_a.names %>${ name }$<% if computed_a.at_once %> = {}<% endif %><% if not loop.last %>, <% endif %><% endfor %>;
+      unsigned <% for name in computed_a.names %>${ name }$<% if not loop.last %>, <% endif %><% endfor %>;
 <%- endif %>
 <%- if wgmma.ping_pong %>
       fw_mbarrier_wait(turn + 8 * consumer, turn_parity);
@@ -147,14 +147,10 @@ ${ function }$(${ parameters }$) {
         const unsigned char* const raw_a = shared_bytes + (tile - shared);
         const unsigned long long b = ${ sides[1].descriptor }$;
 <%- if computed_a.at_once %>
-        unsigned next[${ computed_a.fragments | length }$][4];  // computed while the products of the stage before are under way
-<%- for fragment in computed_a.fragments %>
-        fill_a(next[${ loop.index0 }$], raw_a, k0, ${ fragment.block }$, ${ fragment.part }$);
-<%- endfor %>
         fw_wgmma_wait<0>();
         if (step > 0 && lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
 <%- for fragment in computed_a.fragments %>
-        fw_exchange(${ fragment.name }$, next[${ loop.index0 }$]);
+        fill_a(${ fragment.name }$, raw_a, k0, ${ fragment.block }$, ${ fragment.part }$);
 <%- endfor %>
 <%- for fragment in computed_a.fragments %>
         FW_PRODUCTS_A(${ fragment.name }$, b, ${ fragment.accumulate }$, ${ fragment.product }$);

@@ -239,13 +239,6 @@ FW_INLINE unsigned long long fw_matrix_descriptor(unsigned address, unsigned lea
   "add.s64 b, %4, " #plus_b ";\nwgmma.mma_async.sync.aligned." shape " {" registers "}, {%0, %1, %2, %3}, b, " scale   \
   tail ";\n"
 
-// A fragment that products have used, whose group has been waited for, is replaced: till here it keeps its registers.
-__device__ __forceinline__ void fw_exchange(unsigned (&used)[4], const unsigned (&next)[4]) {
-  asm volatile("" ::"r"(used[0]), "r"(used[1]), "r"(used[2]), "r"(used[3]));
-#pragma unroll
-  for (int i = 0; i < 4; ++i) used[i] = next[i];
-}
-
 // Waits for all groups of products but the latest PENDING ones: their accumulators may be used, their operands changed.
 template <int PENDING>
 __device__ __forceinline__ void fw_wgmma_wait() {
