@@ -33,6 +33,7 @@ pub(crate) fn all() -> Vec<Case> {
     fp8_matmuls(&mut cases);
     packed_booleans(&mut cases);
     matmul_fusions(&mut cases);
+    matmul_boxes(&mut cases);
     convolutions(&mut cases);
     movements(&mut cases);
     once_wrong(&mut cases);
@@ -461,6 +462,52 @@ fn matmul_fusions(cases: &mut Vec<Case>) {
     let apart = g.pointwise("apart", PointwiseMode::Exp, &[x]);
     output(&mut g, apart, DataType::Float);
     push(cases, "mm_side_operations", g);
+}
+
+/// Matmuls of more than one tile that Hopper's engine evaluates in registers: the stage of A, with all its values in 16 bits or
+/// with INT8 weights, and an epilogue beside boxes of the tensors it reads (of C's size, of one row) and stores (of several
+/// types), with a column that is no box and a total.
+fn matmul_boxes(cases: &mut Vec<Case>) {
+    use DataType::{BFloat16, Float, Fp8E4M3, Half, Int8};
+    let (m, n, k) = (150, 208, 72);
+    for (label, io) in [("half", Half), ("bfloat16", BFloat16)] {
+        let mut g = graph(io);
+        let a = g.tensor(Tensor::new("A").row_major([2, m, k]));
+        let [scale, shift] = ["scale", "shift"].map(|name| g.tensor(Tensor::new(name).row_major([1, m, 1])));
+        let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[a, scale]);
+        let shifted = g.pointwise("shifted", PointwiseMode::Sub, &[scaled, shift]);
+        let doubled = g.pointwise("doubled", PointwiseMode::Add, &[shifted, shifted]);
+        let positive = g.pointwise("positive", PointwiseMode::ReluFwd, &[doubled]);
+        for id in [scaled, shifted, doubled, positive] {
+            g.tensor_mut(id).data_type = Some(io);
+        }
+        let b = g.tensor(Tensor::new("B").row_major([2, k, n]));
+        let c = g.matmul("mm", positive, b);
+        let bias = g.tensor(Tensor::new("bias").row_major([2, 1, n]));
+        let biased = g.pointwise("biased", PointwiseMode::Add, &[c, bias]);
+        output(&mut g, biased, Float);
+        let column = g.tensor(Tensor::new("column").row_major([2, m, 1]).data_type(Float));
+        let weighted = g.pointwise("weighted", PointwiseMode::Mul, &[biased, column]);
+        let residual = g.tensor(Tensor::new("residual").row_major([2, m, n]));
+        let sum = g.pointwise("sum", PointwiseMode::Add, &[weighted, residual]);
+        output(&mut g, sum, io);
+        let total = g.reduction("total", ReductionMode::Amax, sum, [1, 1, 1]);
+        output(&mut g, total, Float);
+        push(cases, format!("mm_boxes_{label}"), g);
+    }
+
+    let mut g = graph(BFloat16);
+    let a = g.tensor(Tensor::new("A").row_major([1, m, k]));
+    let weights = g.tensor(Tensor::new("W").dim([1, k, n]).stride([k * n, 1, k]).data_type(Int8).alignment(16));
+    let widened = g.pointwise("widened", PointwiseMode::Identity, &[weights]);
+    g.tensor_mut(widened).data_type = Some(BFloat16);
+    let c = g.matmul("mm", a, widened);
+    let scale = g.tensor(Tensor::new("scale").row_major([1, 1, n]));
+    let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[c, scale]);
+    output(&mut g, scaled, Fp8E4M3);
+    let rows = g.reduction("rows", ReductionMode::Add, scaled, [1, m, 1]);
+    output(&mut g, rows, Float);
+    push(cases, "mm_boxes_int8_weights", g);
 }
 
 /// Packed booleans whose lines start inside a byte, beside other results: images with a bias, gaps of bits, and a matmul with

@@ -34,6 +34,8 @@ const EVERY_CONFIG: &[&str] = &[
     "mm_int8_wide",
     "mm_tf32_wide",
     "mm_both_mainloops_two_outputs",
+    "mm_boxes_half",
+    "mm_boxes_int8_weights",
     "mm_reduce_add_all",
     "mm_reduce_amax_row",
     "mm_reduce_odd_column",
