@@ -442,7 +442,7 @@ pub enum Epilogue {
         reductions: Vec<PartialReduction>,
         /// The boxes by which tensors come and leave; without them accumulators go through shared memory, and tensors
         /// are read and stored in vectors. `wgmma` only.
-        boxes: Option<Boxes>,
+        boxes: Option<Box<Boxes>>,
     },
     /// Accumulators go to the workspace as `partial0[split][b][m][n]`; later functions of the file take them from there.
     Workspace {
@@ -503,7 +503,7 @@ impl GemmKernel {
     /// The boxes of the epilogue.
     pub fn boxes(&self) -> Option<&Boxes> {
         match &self.epilogue {
-            Epilogue::Fused { boxes, .. } => boxes.as_ref(),
+            Epilogue::Fused { boxes, .. } => boxes.as_deref(),
             Epilogue::Workspace { .. } => None,
         }
     }

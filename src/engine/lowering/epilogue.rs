@@ -140,7 +140,7 @@ pub(super) fn fused(
     let mut sweep = over(graph, space, program, outputs.stores, width);
     sweep.accumulators = Some(accumulators);
     let digits = digits.into_iter().map(|digit| digit.name).collect();
-    Some(Epilogue::Fused { sweep, digits, reductions: reductions?, boxes })
+    Some(Epilogue::Fused { sweep, digits, reductions: reductions?, boxes: boxes.map(Box::new) })
 }
 
 /// Digits of C's points, outermost first: those of the index along which vectors step come last.

@@ -1,5 +1,7 @@
 //! Errors of pointwise operations: operands' errors carried through the function, and the function's own.
 
+use std::f64::consts::SQRT_2;
+
 use super::interval::deviation;
 use super::modes::{Accuracy, accuracy, allowed_error};
 use crate::graph::{DataType, Pointwise, PointwiseMode as M};
@@ -114,7 +116,7 @@ fn turns(p: &Pointwise, operand: usize) -> Vec<f64> {
         (M::GeluFwd | M::GeluApproxTanhFwd, 0) => vec![-0.7518],
         (M::SwishFwd, 0) => vec![-1.2785 / beta],
         (M::TanhBwd | M::SigmoidBwd, 1) => vec![0.0],
-        (M::GeluBwd | M::GeluApproxTanhBwd, 1) => vec![-1.4142, 1.4142],
+        (M::GeluBwd | M::GeluApproxTanhBwd, 1) => vec![-SQRT_2, SQRT_2],
         (M::SwishBwd, 1) => vec![-2.3994 / beta, 2.3994 / beta],
         _ => Vec::new(),
     }
