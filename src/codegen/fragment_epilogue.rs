@@ -93,19 +93,7 @@ pub(super) fn epilogue(
     }
     let shape = Shape::of(kernel, boxes, sweep);
     let (set_bytes, row_set_bytes) = (boxes.set_bytes(), boxes.row_set_bytes());
-    let address = |place: &BoxPlace| {
-        let (base, step) = if place.is_row { ("rows_at", row_set_bytes) } else { ("boxes_at", set_bytes) };
-        format!("{base} + set * {step} + {}", place.at)
-    };
-    let load = |(number, (map, place)): (usize, (&TensorMap, &BoxPlace))| {
-        let map_number = places.first_map + number;
-        let m = if place.is_row { "0".to_owned() } else { format!("tile_m0 + part / {} * 64", shape.chunks) };
-        format!("fw_tma_load({}, &map{map_number}, arrived + 8 * set, box_n0, {m}{});", address(place), batch(map))
-    };
-    let store = |(number, (map, place)): (usize, (&TensorMap, &BoxPlace))| {
-        let map_number = places.first_map + boxes.read.len() + number;
-        format!("fw_tma_store(&map{map_number}, {}, chunk_n0, warp_m0{});", address(place), batch(map))
-    };
+    let transfers = Transfers { boxes, first_map: places.first_map, chunks: shape.chunks };
     let record = FragmentEpilogueText {
         columns: boxes.columns,
         chunks: shape.chunks,
@@ -122,8 +110,8 @@ pub(super) fn epilogue(
         read_bytes: boxes.read_bytes(),
         barriers_at: places.barriers_at,
         barriers: WARPS * Boxes::SETS,
-        loads: boxes.read.iter().zip(read_places).enumerate().map(load).collect(),
-        stores: boxes.stored.iter().zip(stored_places).enumerate().map(store).collect(),
+        loads: transfers.loads(read_places),
+        stores: transfers.stores(stored_places),
         coordinates: coordinates(kernel, boxes, sweep, &text),
         totals,
     };
@@ -138,6 +126,42 @@ fn coordinates(kernel: &GemmKernel, boxes: &Boxes, sweep: &Sweep, text: &SweepTe
         !reductions.is_empty() || sweep.access.iter().any(|(id, access)| *access != Access::Parameter && !is_boxed(id));
     let lines = coordinate_lines(kernel, text, ["warp_m0", "chunk_n0"]);
     lines.into_iter().filter(|line| checks || !line.starts_with("if (!(")).collect()
+}
+
+/// Spells how boxes come and leave.
+struct Transfers<'a> {
+    boxes: &'a Boxes,
+    /// Number of the first map, and boxes beside each other.
+    first_map: usize,
+    chunks: u32,
+}
+
+impl Transfers<'_> {
+    fn loads(&self, places: &[BoxPlace]) -> Vec<String> {
+        let load = |(number, (map, place)): (usize, (&TensorMap, &BoxPlace))| {
+            let (at, map_number) = (self.address(place), self.first_map + number);
+            let m = if place.is_row { "0".to_owned() } else { format!("tile_m0 + part / {} * 64", self.chunks) };
+            format!("fw_tma_load({at}, &map{map_number}, arrived + 8 * set, box_n0, {m}{});", batch(map))
+        };
+        self.boxes.read.iter().zip(places).enumerate().map(load).collect()
+    }
+
+    fn stores(&self, places: &[BoxPlace]) -> Vec<String> {
+        let store = |(number, (map, place)): (usize, (&TensorMap, &BoxPlace))| {
+            let (at, map_number) = (self.address(place), self.first_map + self.boxes.read.len() + number);
+            format!("fw_tma_store(&map{map_number}, {at}, chunk_n0, warp_m0{});", batch(map))
+        };
+        self.boxes.stored.iter().zip(places).enumerate().map(store).collect()
+    }
+
+    /// Where a box lies in a set.
+    fn address(&self, place: &BoxPlace) -> String {
+        let (base, step) = match place.is_row {
+            true => ("rows_at", self.boxes.row_set_bytes()),
+            false => ("boxes_at", self.boxes.set_bytes()),
+        };
+        format!("{base} + set * {step} + {}", place.at)
+    }
 }
 
 fn batch(map: &TensorMap) -> &'static str {

@@ -153,39 +153,8 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
     let (name, outer) = [("a", "m"), ("b", "n")][slot];
     let block = if slot == 0 { kernel.tile.m } else { kernel.tile.n };
     let vector = operand.sweep.vector;
-    let names: Vec<String> = operand.coordinates.iter().map(|coordinate| coordinate.name.to_owned()).collect();
-    let raw = match operand.fetch {
-        Fetch::Transformed(map) | Fetch::Fragments(map) => Some((map.tensor, "raw".to_owned())),
-        _ => None,
-    };
-    let mut speller = SweepSpeller::new(graph, used, &operand.sweep, &[]).with_names(names).with_vectors_from(raw);
     let element = Element::of(kernel.multiply);
-    let pack = pack(graph, kernel, operand, &element);
-    if pack.is_none() {
-        speller.speller.consume(operand.tensor);
-    }
-    let takes_pairs = matches!(operand.fetch, Fetch::Fragments(_)) && pack.is_some();
-    let pairs = takes_pairs.then(|| pairs(&mut speller, operand.tensor)).flatten();
-    let pair = pairs.as_ref().map(|(_, pair)| pair.clone());
-    let (before, body) = match (pairs, operand.fetch) {
-        (Some((lines, _)), _) => (lines, Vec::new()),
-        (_, Fetch::Async) => (speller.offsets(), Vec::new()),
-        _ => speller.values_alone(),
-    };
-    let value = match pack {
-        _ if operand.fetch == Fetch::Async || pair.is_some() => String::new(),
-        Some(pack) => {
-            let value = speller.speller.unrounded(operand.tensor);
-            used.add(pack);
-            used.add(names::storage_section(element.data_type()));
-            value
-        }
-        None => {
-            let value = speller.speller.value(operand.tensor);
-            let value = element.spell(used, Register::of(graph.tensor(operand.tensor).data_type), &value);
-            rounded(used, kernel, value)
-        }
-    };
+    let Values { pack, pair, before, body, value } = Values::spell(graph, used, kernel, operand, &element);
     let inside = inside(kernel, operand, slot);
     let source = source(graph, operand);
     let uses = [&before[..], &body[..], std::slice::from_ref(&inside), std::slice::from_ref(&source)].concat();
@@ -233,6 +202,63 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
         place: layout.place(used, vector as u32 * layout.element_bytes, if vector > 1 { "piece" } else { "column" }),
         tile: ["shared_a", "shared_b"][slot],
         tile_offset: tile_offset(kernel, slot),
+    }
+}
+
+/// How the values of an operand come about.
+struct Values {
+    /// Function that rounds them two at a time.
+    pack: Option<&'static str>,
+    /// The register that holds a pair, where `before` computes pairs.
+    pair: Option<String>,
+    before: Vec<String>,
+    body: Vec<String>,
+    /// The value of an element.
+    value: String,
+}
+
+impl Values {
+    fn spell(
+        graph: &FinalizedGraph,
+        used: &mut Used,
+        kernel: &GemmKernel,
+        operand: &Operand,
+        element: &Element,
+    ) -> Self {
+        let names: Vec<String> = operand.coordinates.iter().map(|coordinate| coordinate.name.to_owned()).collect();
+        let raw = match operand.fetch {
+            Fetch::Transformed(map) | Fetch::Fragments(map) => Some((map.tensor, "raw".to_owned())),
+            _ => None,
+        };
+        let mut speller = SweepSpeller::new(graph, used, &operand.sweep, &[]).with_names(names).with_vectors_from(raw);
+        let pack = pack(graph, kernel, operand, element);
+        if pack.is_none() {
+            speller.speller.consume(operand.tensor);
+        }
+        let takes_pairs = matches!(operand.fetch, Fetch::Fragments(_)) && pack.is_some();
+        if let Some((before, pair)) = takes_pairs.then(|| pairs(&mut speller, operand.tensor)).flatten() {
+            return Self { pack, pair: Some(pair), before, body: Vec::new(), value: String::new() };
+        }
+        if operand.fetch == Fetch::Async {
+            let before = speller.offsets();
+            return Self { pack, pair: None, before, body: Vec::new(), value: String::new() };
+        }
+        let (before, body) = speller.values_alone();
+        let value = match pack {
+            Some(pack) => {
+                let value = speller.speller.unrounded(operand.tensor);
+                used.add(pack);
+                used.add(names::storage_section(element.data_type()));
+                value
+            }
+            None => {
+                let value = speller.speller.value(operand.tensor);
+                let register = Register::of(graph.tensor(operand.tensor).data_type);
+                let value = element.spell(used, register, &value);
+                rounded(used, kernel, value)
+            }
+        };
+        Self { pack, pair: None, before, body, value }
     }
 }
 

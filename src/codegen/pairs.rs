@@ -14,11 +14,15 @@ use crate::kernel::{Access, Sweep, Value};
 const BOTH: &str = "0x10001u";
 
 /// Lines that compute a stage's result, a pair at a time, and the register that holds it; `None` if some value has another
-/// type, or some operation no instruction for pairs.
+/// type, some operation no instruction for pairs, or some tensor is both read and computed.
 pub(super) fn pairs(speller: &mut SweepSpeller<'_>, result: TensorId) -> Option<(Vec<String>, String)> {
     let (graph, sweep) = (speller.speller.graph, speller.sweep);
     let data_type = graph.tensor(result).data_type;
-    if sweep.vector != 2 || !sweep.program.steps.iter().all(|step| is_paired(graph, sweep, data_type, step)) {
+    let is_in_place = sweep.program.loads().any(|id| sweep.program.results().any(|result| result == id));
+    if is_in_place
+        || sweep.vector != 2
+        || !sweep.program.steps.iter().all(|step| is_paired(graph, sweep, data_type, step))
+    {
         return None;
     }
     let suffix = if data_type == DataType::Half { "f16x2" } else { "bf16x2" };
