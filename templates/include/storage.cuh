@@ -168,6 +168,62 @@ FW_INLINE fw_e5m2 fw_to_e5m2(float x) {
 }
 FW_INLINE fw_e5m2 fw_to_e5m2(int x) { return fw_to_e5m2(float(x)); }
 
+//@ fw_f16x2_of_i8: fw_f16x2
+// Pairs of 8-bit integers as F16: 1024 + u, in which u is the lower byte, less what is too much. Here and below the chip's
+// own conversions, 16 a clock, would take several times as long.
+FW_INLINE unsigned fw_f16x2_of_i8(unsigned pair) {
+  return fw_add_f16x2(__byte_perm(pair ^ 0x8080u, 0x64u, 0x4140), 0xe480e480u);  // u = x + 128, less 1152
+}
+
+//@ fw_f16x2_of_u8: fw_f16x2
+FW_INLINE unsigned fw_f16x2_of_u8(unsigned pair) {
+  return fw_add_f16x2(__byte_perm(pair, 0x64u, 0x4140), 0xe400e400u);  // less 1024
+}
+
+//@ fw_bf16x2_of_i8: fw_bf16x2
+// As BF16, whose fraction has seven bits: 128 + (x & 127), less 128, or 256 where x is negative.
+FW_INLINE unsigned fw_bf16x2_of_i8(unsigned pair) {
+  const unsigned x = __byte_perm(pair, 0, 0x4140);
+  return fw_add_bf16x2((x & 0x7f007fu) | 0x43004300u, (x & 0x800080u) | 0xc300c300u);
+}
+
+//@ fw_bf16x2_of_u8: fw_bf16x2
+// 128 + (x & 127), less 128 where x is less than that: 0x80 * 0x186 is -128.
+FW_INLINE unsigned fw_bf16x2_of_u8(unsigned pair) {
+  const unsigned x = __byte_perm(pair, 0, 0x4140);
+  return fw_add_bf16x2((x & 0x7f007fu) | 0x43004300u, (~x & 0x800080u) * 0x186u);
+}
+
+//@ fw_f16x2_of_e5m2: FW_INLINE
+// An E5M2 number is the upper byte of an F16.
+FW_INLINE unsigned fw_f16x2_of_e5m2(unsigned pair) { return __byte_perm(pair, 0, 0x1404); }
+
+//@ fw_f16x2_of_e4m3: FW_INLINE fw_f16 fw_e4m3
+// One instruction from sm_89 on.
+#ifdef FW_EMULATOR
+FW_INLINE unsigned fw_f16x2_of_e4m3(unsigned pair) {
+  const auto value = [](unsigned bits) { return fw_value(fw_e4m3{(unsigned char)bits}); };
+  return fw_pack_f16x2(value(pair), value(pair >> 8));
+}
+#else
+FW_INLINE unsigned fw_f16x2_of_e4m3(unsigned pair) {
+  unsigned values;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(values) : "h"((unsigned short)pair));
+  return values;
+}
+#endif
+
+//@ fw_bf16x2_of_f16x2: FW_INLINE fw_f16 fw_bf16
+FW_INLINE unsigned fw_bf16x2_of_f16x2(unsigned pair) {
+  return fw_pack_bf16x2(fw_f16_bits_to_f32((unsigned short)pair), fw_f16_bits_to_f32((unsigned short)(pair >> 16)));
+}
+
+//@ fw_bf16x2_of_e5m2: fw_f16x2_of_e5m2 fw_bf16x2_of_f16x2
+FW_INLINE unsigned fw_bf16x2_of_e5m2(unsigned pair) { return fw_bf16x2_of_f16x2(fw_f16x2_of_e5m2(pair)); }
+
+//@ fw_bf16x2_of_e4m3: fw_f16x2_of_e4m3 fw_bf16x2_of_f16x2
+FW_INLINE unsigned fw_bf16x2_of_e4m3(unsigned pair) { return fw_bf16x2_of_f16x2(fw_f16x2_of_e4m3(pair)); }
+
 //@ fw_vector: FW_INLINE
 // N consecutive elements, moved in accesses of up to 16 bytes.
 template <typename Storage, int N>

@@ -480,10 +480,12 @@ fw_matmul(const fw_f16* __restrict__ p_t1, const fw_f16* __restrict__ p_t3, cons
       const auto fill_a = [&](unsigned (&fragment)[4], const unsigned char* raw, unsigned k0, unsigned block, unsigned part) {
     #pragma unroll
         for (unsigned i = 0; i < 4; ++i) {
-          const unsigned row = block * 64 + warp % 4 * 16 + lane / 4 + i % 2 * 8;
-          const unsigned column = part * 16 + lane % 4 * 2 + i / 2 * 8;
-          const unsigned char* const at = raw + fw_boxed<128>(row, column * 2);
-          fragment[i] = fw_as_word(operand_a(m0 + row, k0 + column, reinterpret_cast<const fw_f16*>(at)));
+          // eight rows below lie eight lines further: the exchange of chunks repeats after as many
+          const unsigned row = block * 64 + warp % 4 * 16 + lane / 4;
+          const unsigned column = part * 16 + lane % 4 * 2;
+          const unsigned below = i % 2 * 8, right = i / 2 * 8;
+          const unsigned at = fw_boxed<128>(row, (column + right) * 2) + below * 128;
+          fragment[i] = fw_as_word(operand_a(m0 + row + below, k0 + column + right, reinterpret_cast<const fw_f16*>(raw + at)));
         }
       };
       unsigned fragment_0_0[4], fragment_1_0[4], fragment_2_0[4], fragment_3_0[4];

@@ -2,6 +2,7 @@
 //! that every byte of a result is known; every tier runs the same text.
 
 mod boxes;
+mod bytes;
 mod matrices;
 mod products;
 mod ring;
@@ -41,7 +42,7 @@ pub(crate) fn trials(
     tier: &str,
     run: impl Fn(&KernelTest) -> Result<Option<HostTensors>, Failed> + Copy + Send + 'static,
 ) -> Vec<Trial> {
-    let cases = [products::cases(), ring::cases(), boxes::cases(), matrices::cases()];
+    let cases = [products::cases(), ring::cases(), boxes::cases(), matrices::cases(), bytes::cases()];
     let trial = |case: Case| {
         Trial::test(format!("{tier}::hopper::{}", case.name), move || {
             let test = (case.make)()?;
