@@ -101,7 +101,7 @@ pub(super) fn epilogue(
         step_columns: shape.step_columns,
         steps: boxes.columns / shape.step_columns,
         fragments: shape.step_columns / 8,
-        takes: shape.takes(places.first_sum),
+        takes: shape.takes(kernel, places.first_sum),
         boxes_at: places.boxes_at,
         set_bytes,
         rows_at: places.boxes_at + WARPS * Boxes::SETS * set_bytes,
@@ -203,7 +203,7 @@ impl Shape {
     fn of(kernel: &GemmKernel, boxes: &Boxes, sweep: &Sweep) -> Self {
         const MANY_ACCUMULATORS: u32 = 160;
         let rows = kernel.multiply.consumer_rows(kernel.tile);
-        let accumulators = rows * kernel.tile.n / WARPGROUP;
+        let accumulators = kernel.multiply.sum_registers(kernel.tile);
         let steps = sweep.program.steps.iter().filter(|step| step.value != Value::Load).count();
         let step_columns = match steps {
             _ if accumulators > MANY_ACCUMULATORS => 16,
@@ -217,13 +217,15 @@ impl Shape {
     }
 
     /// `fw_take<0>(sums[0]); fw_take<4>(sums[1]); …` for each step.
-    fn takes(&self, first_sum: u32) -> Vec<String> {
+    fn takes(&self, kernel: &GemmKernel, first_sum: u32) -> Vec<String> {
+        let take = names::take_function(&kernel.multiply);
+        let registers = kernel.multiply.fragment_registers();
         let fragments = self.step_columns / 8;
         let steps = self.parts * self.columns / self.step_columns;
-        let take = |step: u32, number: u32| {
-            format!("fw_take<{}>(sums[{number}]);", first_sum + 4 * (step * fragments + number))
+        let fragment = |step: u32, number: u32| {
+            format!("{take}<{}>(sums[{number}]);", first_sum + registers * (step * fragments + number))
         };
-        let step = |step: u32| (0..fragments).map(|number| take(step, number)).collect::<Vec<_>>().join(" ");
+        let step = |step: u32| (0..fragments).map(|number| fragment(step, number)).collect::<Vec<_>>().join(" ");
         (0..steps).map(step).collect()
     }
 }

@@ -191,11 +191,12 @@ fn mma(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel) -> Option<M
         used.add("fw_round_tf32");
     }
     let pitch = gemm_epilogue::pitch(kernel);
-    let (put, lane_c) = if kernel.along_n {
-        ("fw_put_rows", format!("(warp_m + lane / 4) * {pitch} + warp_n + lane % 4 * 2"))
+    let lane_c = if kernel.along_n {
+        format!("(warp_m + lane / 4) * {pitch} + warp_n + lane % 4 * 2")
     } else {
-        ("fw_put_columns", format!("(warp_n + lane % 4 * 2) * {pitch} + warp_m + lane / 4"))
+        format!("(warp_n + lane % 4 * 2) * {pitch} + warp_m + lane / 4")
     };
+    let put = names::put_function(&kernel.multiply, kernel.along_n);
     used.add(put);
     let step_k = 32 / operand.bytes();
     Some(MmaText {

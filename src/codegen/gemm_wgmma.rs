@@ -11,7 +11,7 @@ use super::sweep::{SweepText, index_type};
 use super::warp_epilogue::{self, WarpEpilogueText};
 use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{
-    CONSUMERS, Fetch, GemmKernel, MmaType, Multiply, Operand, Register, Schedule, WARPGROUP, WGMMA_ROWS,
+    CONSUMERS, Fetch, GemmKernel, MmaType, Multiply, Operand, Register, Schedule, Sums, WARPGROUP, WGMMA_ROWS,
     row_along_outer,
 };
 
@@ -119,11 +119,12 @@ struct ProductText {
     /// Rows of a tile that a consumer computes, and how many instructions of 64 rows they are.
     consumer_m: u32,
     blocks_m: u32,
-    /// Accumulators named.
+    /// Registers named, and the macro that declares them.
     accumulators: u32,
+    declare: String,
     zeros: String,
     additions: String,
-    /// Lists of accumulators, one for each block of rows.
+    /// Lists of registers, one for each block of rows.
     registers: Vec<String>,
     products: Vec<String>,
     /// Warps that release a stage.
@@ -136,6 +137,9 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
         used.add(section);
     }
     let wgmma = Wgmma::of(kernel);
+    if wgmma.sums == Sums::Half {
+        used.add("fw_half_accumulators");
+    }
     if wgmma.fills {
         used.add("fw_fence_async");
     }
@@ -181,34 +185,43 @@ struct Wgmma<'a> {
     fills: bool,
     schedule: Schedule,
     stages: u32,
-    promotes: bool,
+    sums: Sums,
 }
 
 impl<'a> Wgmma<'a> {
     fn of(kernel: &'a GemmKernel) -> Self {
-        let Multiply::Wgmma { operand, fills, schedule, stages, promotes } = kernel.multiply else {
+        let Multiply::Wgmma { operand, fills, schedule, stages, sums } = kernel.multiply else {
             unreachable!("the template is that of wgmma")
         };
-        Self { kernel, operand, fills, schedule, stages, promotes }
+        Self { kernel, operand, fills, schedule, stages, sums }
     }
 
     fn consumer_m(&self) -> u32 {
         self.kernel.multiply.consumer_rows(self.kernel.tile)
     }
 
-    /// Accumulators of a thread for one instruction.
-    fn of_instruction(&self) -> u32 {
-        WGMMA_ROWS * self.kernel.tile.n / WARPGROUP
-    }
-
-    /// Accumulators of a thread for its rows.
+    /// Registers of a thread for the sums of its rows.
     fn of_rows(&self) -> u32 {
-        self.consumer_m() / WGMMA_ROWS * self.of_instruction()
+        self.kernel.multiply.sum_registers(self.kernel.tile)
     }
 
-    /// Number of the first accumulator that the epilogue takes.
+    /// Those of one instruction.
+    fn of_instruction(&self) -> u32 {
+        self.of_rows() / (self.consumer_m() / WGMMA_ROWS)
+    }
+
+    /// Number of the first register that the epilogue takes.
     fn first_sum(&self) -> u32 {
-        if self.promotes { self.of_rows() } else { 0 }
+        if self.sums == Sums::Promoted { self.of_rows() } else { 0 }
+    }
+
+    /// The macro that declares the accumulators.
+    fn declare(&self) -> String {
+        let sum = match self.sums {
+            Sums::Half => "half",
+            Sums::Full | Sums::Promoted => names::register_type(self.kernel.multiply.accumulator()),
+        };
+        format!("FW_ACCUMULATORS_{sum}")
     }
 
     fn stage_bytes(&self) -> u32 {
@@ -332,13 +345,14 @@ impl<'a> Wgmma<'a> {
             ahead: self.stages - 2,
             maps: (0..self.kernel.maps().count() as u32).collect(),
             ping_pong,
-            promotes: self.promotes,
+            promotes: self.sums == Sums::Promoted,
             stages: self.stages,
             producer_registers,
             consumer_registers: ((1 + CONSUMERS) * REGISTERS_AT_LAUNCH - producer_registers) / CONSUMERS,
             consumer_m: self.consumer_m(),
             blocks_m: blocks,
             accumulators,
+            declare: self.declare(),
             zeros: zeros(first..accumulators),
             additions: (0..self.of_rows()).map(|number| addition(first + number, number)).collect(),
             registers: (0..blocks).map(|block| self.registers(block)).collect(),
@@ -433,7 +447,11 @@ impl<'a> Wgmma<'a> {
 
     /// Types of accumulators, A and B.
     fn types(&self, graph: &FinalizedGraph) -> String {
-        let sum = if self.kernel.multiply.accumulator() == Register::Int { "s32" } else { "f32" };
+        let sum = match (self.sums, self.kernel.multiply.accumulator()) {
+            (Sums::Half, _) => "f16",
+            (_, Register::Int) => "s32",
+            _ => "f32",
+        };
         let [a, b] = [0, 1].map(|slot| match (self.operand, graph.tensor(self.side(slot).tensor).data_type) {
             (MmaType::F16, _) => "f16",
             (MmaType::Bf16, _) => "bf16",

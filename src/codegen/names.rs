@@ -1,7 +1,7 @@
 //! The only place that spells identifiers, types and literals of the generated code.
 
 use crate::graph::{DataType, FinalizedGraph, PointwiseMode, TensorId};
-use crate::kernel::{Combine, Map, MmaType, Register};
+use crate::kernel::{Combine, Map, MmaType, Multiply, Register};
 
 /// C++ type of an element in memory.
 pub(super) fn storage_type(data_type: DataType) -> &'static str {
@@ -133,6 +133,22 @@ pub(super) fn mma_section(operand: MmaType, stored: [DataType; 2]) -> &'static s
         (MmaType::Fp8, [true, false]) => "fw_mma_e4m3_e5m2",
         (MmaType::Fp8, [false, true]) => "fw_mma_e5m2_e4m3",
         (MmaType::Fp8, [false, false]) => "fw_mma_e5m2_e5m2",
+    }
+}
+
+/// Device function that takes a fragment of the accumulators.
+pub(super) fn take_function(multiply: &Multiply) -> &'static str {
+    if multiply.sums_in_half() { "fw_take_half" } else { "fw_take" }
+}
+
+/// Device function, also the name of its include section, that puts a fragment of the accumulators into shared memory, in
+/// lines along n or along m.
+pub(super) fn put_function(multiply: &Multiply, along_n: bool) -> &'static str {
+    match (multiply.sums_in_half(), along_n) {
+        (false, true) => "fw_put_rows",
+        (false, false) => "fw_put_columns",
+        (true, true) => "fw_put_half_rows",
+        (true, false) => "fw_put_half_columns",
     }
 }
 

@@ -8,7 +8,7 @@ use super::sections::Used;
 use super::sweep::{SweepSpeller, SweepText, accumulated_in_float};
 use super::warp_total::{Lanes, Total, TotalsText};
 use crate::graph::FinalizedGraph;
-use crate::kernel::{Epilogue, GemmKernel, PartialReduction, Sweep, Value, WARPGROUP};
+use crate::kernel::{Epilogue, GemmKernel, PartialReduction, Sweep, Value};
 
 /// What `epilogue/warp.cuh` reads beside the sweep.
 #[derive(Default, Serialize)]
@@ -50,14 +50,15 @@ pub(super) fn epilogue(
     let [rows, columns] = kernel.multiply.staged(kernel.tile, kernel.along_n);
     let pitch = pitch(kernel);
     let swizzled = kernel.multiply.stages_swizzled(kernel.tile, kernel.along_n);
-    let (put, lane_c, lines) = if swizzled {
+    let (lane_c, lines) = if swizzled {
         used.add("fw_staged");
-        ("fw_put_rows", format!("lane / 4 * {pitch} + fw_staged(lane / 4, lane % 4 * 2)"), rows)
+        (format!("lane / 4 * {pitch} + fw_staged(lane / 4, lane % 4 * 2)"), rows)
     } else if kernel.along_n {
-        ("fw_put_rows", format!("lane / 4 * {pitch} + lane % 4 * 2"), rows)
+        (format!("lane / 4 * {pitch} + lane % 4 * 2"), rows)
     } else {
-        ("fw_put_columns", format!("lane % 4 * 2 * {pitch} + lane / 4"), columns)
+        (format!("lane % 4 * 2 * {pitch} + lane / 4"), columns)
     };
+    let put = names::put_function(&kernel.multiply, kernel.along_n);
     used.add(put);
     let mut text = WarpEpilogueText {
         rows,
@@ -93,6 +94,7 @@ fn cases(kernel: &GemmKernel, put: &str, first_sum: u32) -> Vec<Vec<String>> {
     let pitch = pitch(kernel);
     let blocks = kernel.multiply.consumer_rows(kernel.tile) / crate::kernel::WGMMA_ROWS;
     let swizzled = kernel.multiply.stages_swizzled(kernel.tile, kernel.along_n);
+    let registers = kernel.multiply.fragment_registers();
     let fragment = |first: u32, number: u32| {
         let at = match (swizzled, kernel.along_n, number) {
             (true, ..) => format!("piece_c + (lane_c ^ {})", (8 * number) ^ (number / 4 * 4)),
@@ -100,10 +102,10 @@ fn cases(kernel: &GemmKernel, put: &str, first_sum: u32) -> Vec<Vec<String>> {
             (false, true, _) => format!("lane_c + {}", 8 * number),
             (false, false, _) => format!("lane_c + {}", 8 * number * pitch),
         };
-        format!("{put}<{}, {pitch}>({at});", first + 4 * number)
+        format!("{put}<{}, {pitch}>({at});", first + registers * number)
     };
     let chunk = |number: u32| {
-        let first = first_sum + number * columns / 2;
+        let first = first_sum + number * columns / 8 * registers;
         (0..columns / 8).map(|number| fragment(first, number)).collect()
     };
     (0..blocks * kernel.tile.n / columns).map(chunk).collect()
@@ -159,7 +161,7 @@ fn unroll(kernel: &GemmKernel, sweep: &Sweep, reductions: &[PartialReduction], p
     const FEW_STEPS: usize = 4;
     const MANY_ACCUMULATORS: u32 = 160;
     let keeps_rows = reductions.iter().any(|reduction| matches!(reduction.reduced, [_, false, true]));
-    let accumulators = kernel.multiply.consumer_rows(kernel.tile) * kernel.tile.n / WARPGROUP;
+    let accumulators = kernel.multiply.sum_registers(kernel.tile);
     let steps = sweep.program.steps.iter().filter(|step| step.value != Value::Load).count();
     match (keeps_rows, steps <= FEW_STEPS, accumulators < MANY_ACCUMULATORS) {
         (true, ..) => passes,

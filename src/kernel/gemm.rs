@@ -171,7 +171,7 @@ impl GemmTile {
     }
 }
 
-/// Operand types of matrix instructions, each with its accumulators.
+/// Operand types of matrix instructions, each with its accumulators, if these are not [`Sums::Half`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MmaType {
     /// FP16, accumulated in FP32.
@@ -240,10 +240,28 @@ pub enum Multiply {
         schedule: Schedule,
         /// Tiles of A and B in shared memory.
         stages: u32,
-        /// Whether sums over one tile's k are added up in FP32 outside the tensor core, which keeps 14 bits of a sum of
-        /// FP8 products.
-        promotes: bool,
+        /// What sums are kept in.
+        sums: Sums,
     },
+}
+
+/// What the sums of `wgmma` are kept in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sums {
+    /// The operand type's accumulators.
+    Full,
+    /// As `Full` over one tile's k; these are added up in FP32 outside the tensor core, which keeps 14 bits of a sum of FP8
+    /// products.
+    Promoted,
+    /// FP16, two columns in a register.
+    Half,
+}
+
+impl Sums {
+    /// Sums in a register.
+    pub fn per_register(self) -> u32 {
+        if self == Self::Half { 2 } else { 1 }
+    }
 }
 
 /// How the two multiplying warpgroups of a block share its tiles of C.
@@ -324,12 +342,31 @@ impl Multiply {
         }
     }
 
-    /// Class of the accumulators.
+    /// Class in which the epilogue takes the accumulators.
     pub fn accumulator(&self) -> Register {
         match self {
             Self::Fma { accumulator, .. } => *accumulator,
             Self::Mma { operand, .. } | Self::Wgmma { operand, .. } => operand.accumulator(),
         }
+    }
+
+    /// Whether accumulators are FP16, two in a register.
+    pub fn sums_in_half(&self) -> bool {
+        matches!(self, Self::Wgmma { sums: Sums::Half, .. })
+    }
+
+    /// Registers of a multiplying thread for the sums of its part of a tile.
+    pub fn sum_registers(&self, tile: GemmTile) -> u32 {
+        match *self {
+            Self::Fma { thread_m, thread_n, .. } => thread_m * thread_n,
+            Self::Mma { warp_m, warp_n, .. } => warp_m * warp_n / 32,
+            Self::Wgmma { sums, .. } => self.consumer_rows(tile) * tile.n / WARPGROUP / sums.per_register(),
+        }
+    }
+
+    /// Registers of a lane for a fragment of the accumulators: 16 rows by 8 columns.
+    pub fn fragment_registers(&self) -> u32 {
+        if self.sums_in_half() { 2 } else { 4 }
     }
 }
 

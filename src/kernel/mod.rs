@@ -17,7 +17,7 @@ pub use accumulate::{Accumulation, Combine, Finish, Map, reduced_values};
 pub use expr::{Part, Register, StageProgram, Step, Value, has_integer_form};
 pub use gemm::{
     BoxPlace, Boxes, CONSUMERS, Coordinate, Digit, Epilogue, Fetch, GemmKernel, GemmSpace, GemmTile, MmaType, Multiply,
-    Operand, PartialReduction, Schedule, WARPGROUP, WGMMA_ROWS, row_along_outer,
+    Operand, PartialReduction, Schedule, Sums, WARPGROUP, WGMMA_ROWS, row_along_outer,
 };
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
 pub use launch::{Launch, MapElement, Parameter, Swizzle, TensorMap};

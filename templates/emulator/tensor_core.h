@@ -2,6 +2,7 @@
 #pragma once
 
 #include "block.h"
+#include "number.h"
 
 namespace emulator {
 
@@ -28,13 +29,13 @@ void mma_float(Site site, float (&d)[4], const unsigned (&a)[4], const unsigned 
 // The same for 8-bit integers, sums in int.
 void mma_int(Site site, int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
 
-// Four of the current thread's accumulators from number `first` on; fails while a product that writes them is not waited
+// So many of the current thread's accumulators from number `first` on; fails while a product that writes them is not waited
 // for.
-void* accumulator_registers(unsigned first);
+void* accumulator_registers(unsigned first, unsigned count = 4);
 
-template <typename T>
-T (&accumulators(unsigned first))[4] {
-  return *static_cast<T(*)[4]>(accumulator_registers(first));
+template <typename T, unsigned COUNT = 4>
+T (&accumulators(unsigned first))[COUNT] {
+  return *static_cast<T(*)[COUNT]>(accumulator_registers(first, COUNT));
 }
 
 }  // namespace emulator
@@ -42,6 +43,7 @@ T (&accumulators(unsigned first))[4] {
 // Accumulators are 32-bit registers of the thread, named by number.
 #define FW_ACCUMULATORS_float(count) static_assert((count) <= 256, "a thread has at most 255 registers")
 #define FW_ACCUMULATORS_int(count) static_assert((count) <= 256, "a thread has at most 255 registers")
+#define FW_ACCUMULATORS_half(count) static_assert((count) <= 256, "a thread has at most 255 registers")
 
 #define FW_ZERO(number) *static_cast<int*>(emulator::accumulator_registers(number)) = 0;
 #define FW_CLEAR(zeros) zeros
@@ -52,6 +54,12 @@ T (&accumulators(unsigned first))[4] {
 template <int A, typename T>
 inline void fw_take(T (&x)[4]) {
   for (int r = 0; r < 4; ++r) x[r] = emulator::accumulators<T>(A)[r];
+}
+
+template <int A>
+inline void fw_take_half(float (&x)[4]) {
+  const auto& pairs = emulator::accumulators<unsigned, 2>(A);
+  for (int r = 0; r < 4; ++r) x[r] = fw_f16_bits_to_f32((unsigned short)(pairs[r / 2] >> 16 * (r % 2)));
 }
 
 inline void fw_ldmatrix_x4(unsigned (&r)[4], unsigned address, emulator::Place place = emulator::Place::here()) {

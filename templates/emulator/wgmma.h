@@ -16,8 +16,12 @@ struct Product {
   OperandType a, b;
   bool a_in_registers, a_is_mn_major, b_is_mn_major;
   bool adds_always;  // else only where the statement accumulates
+  bool sums_in_f16;  // two columns in a register
   unsigned first;    // accumulator
   int plus_a, plus_b;
+
+  // Of a thread, for its accumulators.
+  constexpr unsigned registers() const { return sums_in_f16 ? n / 4 : n / 2; }
 };
 
 // A statement: its products, and what it is called with.
@@ -90,25 +94,27 @@ constexpr Product product(const char* shape, const char* registers, bool a_in_re
   if (!text.take("k")) return malformed("the shape has no k");
   const unsigned k = text.number();
   const bool sums_integers = text.take(".s32.");
-  if (!sums_integers && !text.take(".f32.")) return malformed("accumulators are f32 or s32");
+  made.sums_in_f16 = !sums_integers && text.take(".f16.");
+  if (!sums_integers && !made.sums_in_f16 && !text.take(".f32.")) return malformed("accumulators are f32, f16 or s32");
   if (!text.operand(made.a) || !text.take(".") || !text.operand(made.b) || *text.at)
     return malformed("the types of A and B");
   const bool mixes = (is_fp8(made.a) && is_fp8(made.b)) || (is_integer(made.a) && is_integer(made.b));
   if (made.a != made.b && !mixes) return malformed("A and B are of one kind");
-  if (sums_integers != is_integer(made.a)) return malformed("integers are summed in s32, all others in f32");
+  if (sums_integers != is_integer(made.a)) return malformed("integers are summed in s32, all others are not");
+  if (made.sums_in_f16 && made.a != OperandType::f16) return malformed("here sums in f16 are those of f16");
   if (k * bytes_of(made.a) != 32) return malformed("k has 32 bytes");
   const bool fits = made.n % 8 == 0 && made.n >= 8 && made.n <= 256;
   if (!fits || (sums_integers && made.n > 32 && made.n % 16 != 0) || (sums_integers && made.n == 40))
     return malformed("no such n");
 
   text = {registers};
-  for (unsigned i = 0; i < made.n / 2; ++i) {
-    if ((i > 0 && !text.take(", ")) || !text.take("acc")) return malformed("n / 2 accumulators");
+  for (unsigned i = 0; i < made.registers(); ++i) {
+    if ((i > 0 && !text.take(", ")) || !text.take("acc")) return malformed("n / 2 accumulators, n / 4 registers of f16");
     const unsigned number = text.number();
     if (i == 0) made.first = number;
     if (number != made.first + i) return malformed("consecutive accumulators");
   }
-  if (*text.at) return malformed("n / 2 accumulators");
+  if (*text.at) return malformed("n / 2 accumulators, n / 4 registers of f16");
 
   text = {scale};
   made.adds_always = text.take("1");

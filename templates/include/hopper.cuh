@@ -209,3 +209,36 @@ __device__ __forceinline__ void fw_wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 #endif
+
+//@ fw_half_accumulators
+#ifndef FW_EMULATOR
+// Accumulators of products whose shape says f16, two columns in a register: n/4 registers. A fragment of 16 rows by 8
+// columns is two, the upper rows before the lower ones.
+#define FW_ACCUMULATORS_half(count) asm volatile(".reg .b32 acc<" #count ">;")
+template <int A>
+__device__ __forceinline__ void fw_take_half(float (&x)[4]) {
+  asm volatile("{\n.reg .b16 lo, hi;\nmov.b32 {lo, hi}, acc%4;\ncvt.f32.f16 %0, lo;\ncvt.f32.f16 %1, hi;\n"
+               "mov.b32 {lo, hi}, acc%5;\ncvt.f32.f16 %2, lo;\ncvt.f32.f16 %3, hi;\n}"
+               : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "n"(A), "n"(A + 1));
+}
+#endif
+
+//@ fw_put_half_rows: FW_INLINE fw_half_accumulators
+// A fragment of them as FP32 to a tile whose rows lie `PITCH` elements apart; `at` is the lane's first element.
+template <int A, int PITCH>
+FW_INLINE void fw_put_half_rows(float* at) {
+  struct alignas(8) Pair { float x, y; };
+  float x[4];
+  fw_take_half<A>(x);
+  *reinterpret_cast<Pair*>(at) = {x[0], x[1]};
+  *reinterpret_cast<Pair*>(at + 8 * PITCH) = {x[2], x[3]};
+}
+
+//@ fw_put_half_columns: FW_INLINE fw_half_accumulators
+// The same to a tile whose columns lie `PITCH` elements apart.
+template <int A, int PITCH>
+FW_INLINE void fw_put_half_columns(float* at) {
+  float x[4];
+  fw_take_half<A>(x);
+  at[0] = x[0], at[PITCH] = x[1], at[8] = x[2], at[PITCH + 8] = x[3];
+}

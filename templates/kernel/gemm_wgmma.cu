@@ -6,7 +6,7 @@
 extern "C" __global__ void __launch_bounds__(${ threads }$, 1)
 ${ function }$(${ parameters }$) {
   FW_SHARED(shared_bytes);
-  FW_ACCUMULATORS_${ accumulator }$(${ wgmma.accumulators }$);
+  ${ wgmma.declare }$(${ wgmma.accumulators }$);
   const unsigned shared = fw_shared_address(shared_bytes);
   const unsigned full = shared + ${ wgmma.barriers_at }$, empty = full + ${ 8 * wgmma.stages }$;  // an mbarrier each for a stage
 <%- if wgmma.fills %>

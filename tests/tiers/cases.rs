@@ -34,6 +34,7 @@ pub(crate) fn all() -> Vec<Case> {
     packed_booleans(&mut cases);
     matmul_fusions(&mut cases);
     matmul_boxes(&mut cases);
+    half_sums(&mut cases);
     convolutions(&mut cases);
     movements(&mut cases);
     once_wrong(&mut cases);
@@ -508,6 +509,38 @@ fn matmul_boxes(cases: &mut Vec<Case>) {
     let rows = g.reduction("rows", ReductionMode::Add, scaled, [1, m, 1]);
     output(&mut g, rows, Float);
     push(cases, "mm_boxes_int8_weights", g);
+}
+
+/// Matmuls that compute in HALF, whose sums Hopper's engine keeps in FP16: ragged tiles and results along columns (through
+/// shared memory), boxes, few rows, a long k that is split; then a stage of A with an epilogue that adds up rows, by boxes, and
+/// one that adds up columns, without.
+fn half_sums(cases: &mut Vec<Case>) {
+    use DataType::{Float, Half};
+    for (label, extents, columns) in [
+        ("ragged", [1, 150, 203, 72], [false, true, false]),
+        ("columns", [2, 150, 208, 72], [true, false, true]),
+        ("boxes", [2, 150, 208, 200], [false, false, false]),
+        ("few", [1, 5, 200, 136], [false, true, false]),
+        ("split", [1, 33, 40, 3008], [false, true, false]),
+    ] {
+        push(cases, format!("mm_half_sums_{label}"), typed(plain_matmul(extents, columns), [Half; 4]));
+    }
+    let (m, n, k) = (150, 208, 72);
+    for (label, dim) in [("stage", [1, m, 1]), ("column", [1, 1, n])] {
+        let mut g = graph(Half);
+        let a = g.tensor(Tensor::new("A").row_major([1, m, k]));
+        let positive = g.pointwise("positive", PointwiseMode::ReluFwd, &[a]);
+        g.tensor_mut(positive).data_type = Some(Half);
+        let b = g.tensor(Tensor::new("B").row_major([1, k, n]));
+        let c = g.matmul("mm", positive, b);
+        g.last_operation().compute_data_type = Some(Half);
+        let bias = g.tensor(Tensor::new("bias").row_major([1, 1, n]));
+        let biased = g.pointwise("biased", PointwiseMode::Add, &[c, bias]);
+        output(&mut g, biased, Half);
+        let sums = g.reduction("sums", ReductionMode::Add, biased, dim);
+        output(&mut g, sums, Float);
+        push(cases, format!("mm_half_sums_{label}"), g);
+    }
 }
 
 /// Packed booleans whose lines start inside a byte, beside other results: images with a bias, gaps of bits, and a matmul with

@@ -51,7 +51,7 @@ const fn types(name: &'static str, [a, b, compute, c]: [DataType; 4]) -> Types {
     Types { name, a, b, compute, c, batches: [1, 1], has_stages: false, has_epilogue: false }
 }
 
-const TYPES: [Types; 8] = [
+const TYPES: [Types; 9] = [
     types("bf16", [BFloat16, BFloat16, Float, BFloat16]),
     types("f16", [Half, Half, Float, Half]),
     types("tf32", [Float, Float, Float, Float]),
@@ -60,6 +60,7 @@ const TYPES: [Types; 8] = [
     Types { batches: [3, 3], ..types("batches", [BFloat16, BFloat16, Float, BFloat16]) },
     Types { has_epilogue: true, ..types("epilogue", [Half, Half, Float, Half]) },
     Types { batches: [2, 1], has_stages: true, ..types("stages", [Half, Int8, Float, Half]) },
+    types("half_sums", [Half, Half, Half, Half]),
 ];
 
 /// How A, B and C lie in memory, as four bits.

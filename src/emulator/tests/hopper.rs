@@ -84,6 +84,7 @@ fn products_that_the_assembler_refuses_do_not_compile() {
     };
     for (shape, count, tail) in [
         ("m64n8k16.f32.f16.f16", 4, ", 1, 1, 1, 0"),
+        ("m64n8k16.f16.f16.f16", 2, ", 1, 1, 0, 0"),
         ("m64n24k32.s32.u8.s8", 12, ""),
         ("m64n256k32.f32.e4m3.e5m2", 128, ", 1, 1"),
     ] {
@@ -96,6 +97,8 @@ fn products_that_the_assembler_refuses_do_not_compile() {
         ("m64n8k16.f32.f16.bf16", 4, ", 1, 1, 0, 0"),
         ("m64n8k32.f32.s8.s8", 4, ""),
         ("m64n8k16.f32.f16.f16", 8, ", 1, 1, 0, 0"),
+        ("m64n8k16.f16.f16.f16", 4, ", 1, 1, 0, 0"),
+        ("m64n8k16.f16.bf16.bf16", 2, ", 1, 1, 0, 0"),
         ("m64n8k16.f32.f16.f16", 4, ", 1, 1"),
         ("m64n8k32.s32.s8.s8", 4, ", 1, 1"),
         ("m64n8k32.f32.e4m3.e4m3", 4, ", 1, 1, 1, 0"),

@@ -3,7 +3,7 @@
 
 use super::shape::{Candidate, ROW_BYTES, Shape, Staging};
 use crate::device::Device;
-use crate::kernel::Schedule;
+use crate::kernel::{Schedule, Sums};
 
 /// Clocks a second, between those of a rested H200 (1.98e9) and of one at its power limit (1.45e9).
 pub(super) const CLOCK: f64 = 1.6e9;
@@ -58,7 +58,7 @@ impl Candidate {
         let waves = (units / sms).ceil();
         let depth = (self.steps() as f64 / f64::from(splits)).ceil() * f64::from(ROW_BYTES) / bytes;
         let promotion = match schedule {
-            _ if !self.promotes => 1.0,
+            _ if self.sums != Sums::Promoted => 1.0,
             Schedule::Cooperative => PROMOTION,
             Schedule::PingPong => LONE_PROMOTION,
         };

@@ -5,7 +5,8 @@ use crate::device::Device;
 use crate::engine::lowering::{GemmChoice, Problem, epilogue_boxes, fetches, promotes, raw_bytes};
 use crate::engine::{EngineConfig, Knob};
 use crate::fusion::Fusion;
-use crate::kernel::{Boxes, Fetch, GemmTile, MmaType, Multiply, Schedule};
+use crate::graph::DataType;
+use crate::kernel::{Boxes, Fetch, GemmTile, MmaType, Multiply, Schedule, Sums};
 
 /// Bytes of k of a tile: one swizzled row.
 pub(super) const ROW_BYTES: u32 = 128;
@@ -26,8 +27,11 @@ const fn cooperative(m: u32, n: u32) -> Shape {
     Shape { m, n, schedule: Schedule::Cooperative }
 }
 
-/// From large to small.
+/// From large to small. Sums in FP16 alone leave registers for the first three.
 const SHAPES: &[Shape] = &[
+    cooperative(256, 256),
+    ping_pong(128, 256),
+    ping_pong(256, 128),
     cooperative(128, 256),
     cooperative(256, 128),
     cooperative(128, 224),
@@ -50,7 +54,7 @@ const SHAPES: &[Shape] = &[
 /// Most stages; what fits beside the narrowest tile. Not tuned.
 const MOST_STAGES: u32 = 12;
 
-/// Accumulators of a thread at most, of 240 registers, and of 208 where the first warpgroup computes: the epilogue needs
+/// Registers of a thread for accumulators at most, of 240 registers, and of 208 where the first warpgroup computes: the epilogue needs
 /// what is left.
 const ACCUMULATORS: [u32; 2] = [192, 128];
 
@@ -88,8 +92,18 @@ pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> 
 
 /// How the engine multiplies; which tiles, and how many, is left open.
 pub(super) fn multiply(fusion: &Fusion, operand: MmaType) -> Multiply {
-    let promotes = promotes(fusion, operand);
-    Multiply::Wgmma { operand, fills: false, schedule: Schedule::Cooperative, stages: 1, promotes }
+    let sums = sums(fusion, operand);
+    Multiply::Wgmma { operand, fills: false, schedule: Schedule::Cooperative, stages: 1, sums }
+}
+
+/// What sums are kept in: in FP16 where that is the compute type of FP16 operands.
+fn sums(fusion: &Fusion, operand: MmaType) -> Sums {
+    let computes_in_half = |core| fusion.graph().compute_type(core) == DataType::Half;
+    match operand {
+        MmaType::F16 if fusion.core().is_some_and(computes_in_half) => Sums::Half,
+        _ if promotes(fusion, operand) => Sums::Promoted,
+        _ => Sums::Full,
+    }
 }
 
 impl Shape {
@@ -119,7 +133,7 @@ pub(super) struct Candidate {
     pub(super) shape: Shape,
     pub(super) operand: MmaType,
     pub(super) extents: [i64; 4],
-    pub(super) promotes: bool,
+    pub(super) sums: Sums,
     transposed: bool,
     raw_bytes: u32,
     /// Bytes of a warp's boxes, where the epilogue's tensors may come and leave by TMA.
@@ -146,7 +160,7 @@ impl Candidate {
             shape,
             operand,
             extents: problem.space.extents(),
-            promotes: promotes(fusion, operand),
+            sums: sums(fusion, operand),
             transposed: problem.transposed,
             raw_bytes: raw_bytes(fusion, problem, &multiply, tile),
             boxed_bytes: boxes.as_ref().map(Boxes::warp_bytes),
@@ -175,9 +189,9 @@ impl Candidate {
     }
 
     fn choice(&self, stages: u32, splits: u32, staging: Staging) -> GemmChoice {
-        let Self { shape, operand, promotes, transposed, raw_bytes, .. } = *self;
+        let Self { shape, operand, sums, transposed, raw_bytes, .. } = *self;
         let fills = self.fills();
-        let multiply = Multiply::Wgmma { operand, fills, schedule: shape.schedule, stages, promotes };
+        let multiply = Multiply::Wgmma { operand, fills, schedule: shape.schedule, stages, sums };
         let boxed_bytes = self.boxed_bytes.filter(|_| staging == Staging::Boxes).unwrap_or(0);
         GemmChoice { tile: shape.tile(operand), multiply, splits, transposed, raw_bytes, boxed_bytes }
     }
@@ -185,9 +199,8 @@ impl Candidate {
     /// As many stages as fit, at least three; none where the accumulators do not fit.
     fn fitting_stages(&self, staging: Staging, device: &Device) -> Option<u32> {
         let choice = self.choice(1, 1, staging);
-        let accumulators = choice.multiply.consumer_rows(choice.tile) / 64 * self.shape.n / 2;
-        let copies = if self.promotes { 2 } else { 1 };
-        if accumulators * copies > ACCUMULATORS[usize::from(self.computes())] {
+        let copies = if self.sums == Sums::Promoted { 2 } else { 1 };
+        if choice.multiply.sum_registers(choice.tile) * copies > ACCUMULATORS[usize::from(self.computes())] {
             return None;
         }
         let fits = |stages: &u32| {

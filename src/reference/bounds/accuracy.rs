@@ -80,10 +80,8 @@ impl Accumulator {
 
     /// Error of a sum of `terms` products whose magnitudes add up to `magnitude`.
     pub(super) fn error(self, terms: usize, magnitude: f64) -> f64 {
-        if magnitude > self.largest {
-            return f64::INFINITY;
-        }
-        self.relative_error(terms) * magnitude + terms as f64 * self.least
+        let error = self.relative_error(terms) * magnitude + terms as f64 * self.least;
+        if magnitude + error > self.largest { f64::INFINITY } else { error }
     }
 
     /// What a product of `terms` factors may lose below the normal numbers, where the largest partial product is
@@ -103,7 +101,8 @@ impl Accumulator {
 
     /// Whether every partial sum of terms that are multiples of `quantum` and add up to at most `magnitude` is exact.
     pub(super) fn is_exact(self, magnitude: f64, quantum: f64) -> bool {
-        magnitude == 0.0 || (magnitude <= self.exact * quantum && quantum >= self.least)
+        let represented = quantum >= self.least && magnitude <= self.largest;
+        magnitude == 0.0 || (represented && magnitude <= self.exact * quantum)
     }
 }
 
@@ -156,8 +155,10 @@ mod tests {
     #[test]
     fn sums_that_may_overflow_on_the_way_are_incomparable() {
         let half = Accumulator::of(DataType::Half).unwrap();
-        assert!(half.error(8, 65504.0).is_finite());
+        assert!(half.error(8, 65000.0).is_finite());
         assert_eq!(half.error(8, 65505.0), f64::INFINITY);
+        assert_eq!(half.error(8, 65400.0), f64::INFINITY, "a rounded sum may be larger");
+        assert!(half.is_exact(32768.0, 16384.0) && !half.is_exact(65536.0, 16384.0));
     }
 
     #[test]

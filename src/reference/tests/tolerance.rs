@@ -57,6 +57,23 @@ fn another_order_of_summation_passes_and_a_lost_term_does_not() {
 }
 
 #[test]
+fn sums_beyond_half_are_not_compared_where_they_are_kept_in_half() {
+    let [beyond, within] = [256.0, 3.0].map(|first| {
+        let mut graph = float_graph().compute_data_type(DataType::Half);
+        let a = input(&mut graph, "A", &[1, 1, 2], DataType::Half);
+        let b = input(&mut graph, "B", &[1, 2, 1], DataType::Half);
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c).data_type = Some(DataType::Float);
+        let graph = graph.finalize().unwrap();
+        let inputs = given(&graph, &[("A", &[first, 1.0]), ("B", &[256.0, 256.0])]);
+        let id = graph.outputs().next().unwrap();
+        (output(&graph, &inputs)[0], bounds(&graph, &inputs).unwrap().at(id, 0))
+    });
+    assert_eq!(beyond, (f64::INFINITY, f64::INFINITY), "a multiple of 256, as every product, but 65792");
+    assert_eq!(within, (1024.0, 0.0));
+}
+
+#[test]
 fn an_error_just_above_the_tolerance_is_caught() {
     let graph = gemm(64, DataType::Float, DataType::Float);
     let inputs = random_inputs(&graph, 5, Distribution::Normal).unwrap();

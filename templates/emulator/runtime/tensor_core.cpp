@@ -172,8 +172,8 @@ void stmatrix_x4(Site site, unsigned address, const unsigned (&value)[4]) {
   if (std::find(rows.begin(), rows.end(), address) == rows.end()) rows.push_back(address);
 }
 
-void* accumulator_registers(unsigned first) {
-  require_no_product(current_block->warp_of(current_fiber()), first, 4);
+void* accumulator_registers(unsigned first, unsigned count) {
+  require_no_product(current_block->warp_of(current_fiber()), first, count);
   return &current_fiber().accumulators[first];
 }
 

@@ -105,15 +105,34 @@ struct alignas(32) Matrices {
   Sum a[ROWS][MAX_K], b[MAX_K][MAX_N], d[ROWS][MAX_N];
 };
 
-// Lane l holds in register 4 j + i of its accumulators element (l / 4 + i / 2 * 8, 8 j + l % 4 * 2 + i % 2).
+// Lane l holds in register 4 j + i of its accumulators element (l / 4 + i / 2 * 8, 8 j + l % 4 * 2 + i % 2). Two of FP16 in a
+// register, the same in halves of registers.
 template <class Sum, class Move>
 void for_each_accumulator(Block& block, const Warp& warp, const Product& product, Matrices<Sum>& matrices, Move&& move) {
   for (unsigned l = 0; l < WARP_SIZE; ++l) {
     unsigned* registers = block.lane(warp, l).accumulators + product.first;
     for (unsigned r = 0; r < product.n / 2; ++r)
-      move(registers[r], matrices.d[l / 4 + r % 4 / 2 * 8][r / 4 * 8 + l % 4 * 2 + r % 2]);
+      move(registers, r, matrices.d[l / 4 + r % 4 / 2 * 8][r / 4 * 8 + l % 4 * 2 + r % 2]);
   }
 }
+
+// Accumulator r of a lane, and back; sums in FP16 are rounded once a product.
+void load(const Product& product, const unsigned* registers, unsigned r, float& sum) {
+  if (product.sums_in_f16)
+    sum = fw_f16_bits_to_f32((unsigned short)(registers[r / 2] >> 16 * (r % 2)));
+  else
+    std::memcpy(&sum, &registers[r], sizeof sum);
+}
+void load(const Product&, const unsigned* registers, unsigned r, int& sum) { sum = int(registers[r]); }
+
+void store(const Product& product, unsigned* registers, unsigned r, float sum) {
+  const unsigned shift = 16 * (r % 2);
+  if (product.sums_in_f16)
+    registers[r / 2] = (registers[r / 2] & 0xffff0000u >> shift) | unsigned(fw_f32_to_f16_bits(sum)) << shift;
+  else
+    std::memcpy(&registers[r], &sum, sizeof sum);
+}
+void store(const Product&, unsigned* registers, unsigned r, int sum) { registers[r] = unsigned(sum); }
 
 template <class Sum>
 void read_operand(const Operand& operand, OperandType type, unsigned first, unsigned rows, Sum* matrix, unsigned row_pitch,
@@ -154,15 +173,15 @@ void execute(Block& block, const Warp& warp, unsigned number, const StartedProdu
   else
     read_operand(operand_a(started), product.a, number % WARPS * ROWS, ROWS, &matrices.a[0][0], MAX_K, 1);
   read_operand(operand_b(started), product.b, 0, product.n, &matrices.b[0][0], 1, MAX_N);
-  for_each_accumulator(block, warp, product, matrices, [&](const unsigned& bits, Sum& d) {
+  for_each_accumulator(block, warp, product, matrices, [&](const unsigned* registers, unsigned r, Sum& d) {
     if (started.adds)
-      std::memcpy(&d, &bits, sizeof d);
+      load(product, registers, r, d);
     else
       d = 0;
   });
   multiply(matrices, product.n, 32 / bytes_of(product.a));
   for_each_accumulator(block, warp, product, matrices,
-                       [](unsigned& bits, const Sum& d) { std::memcpy(&bits, &d, sizeof d); });
+                       [&](unsigned* registers, unsigned r, Sum d) { store(product, registers, r, d); });
 }
 
 void execute(Block& block, const Warp& warp, unsigned number, ProductGroup& group) {
@@ -210,7 +229,7 @@ void complete_products(void* const* lanes) {
   ProductGroup group{current_fiber().site, {}, false};
   for (unsigned i = 0; i < first.count; ++i) {
     StartedProduct product = started(first, first.products[i]);
-    if (product.product.first + product.product.n / 2 > REGISTERS) fail("%s: a thread has at most 255 registers", PRODUCTS);
+    if (product.product.first + product.product.registers() > REGISTERS) fail("%s: a thread has at most 255 registers", PRODUCTS);
     for (unsigned l = 0; first.fragment && l < WARP_SIZE; ++l)
       product.fragment.insert(product.fragment.end(), statement(l).fragment, statement(l).fragment + 4);
     require_landed(number, product);
@@ -240,7 +259,7 @@ void require_no_product(const Warp& warp, unsigned first, unsigned count) {
   for (const ProductGroup& group : warp.products)
     for (const StartedProduct& started : group.products) {
       const Product& product = started.product;
-      if (first < product.first + product.n / 2 && product.first < first + count)
+      if (first < product.first + product.registers() && product.first < first + count)
         fail("accumulators %u to %u are used before the FW_PRODUCTS that writes them (%s:%d) is waited for", first,
              first + count - 1, group.site.place.file, group.site.place.line);
     }

@@ -37,7 +37,8 @@ const fn types(name: &'static str, a: DataType, b: DataType, element: MapElement
 }
 
 /// Every pair of operand types, as wgmma spells it.
-const TYPES: [Types; 11] = [
+const TYPES: [Types; 12] = [
+    types("f16.f16.f16", DataType::Half, DataType::Half, MapElement::Half),
     types("f32.f16.f16", DataType::Half, DataType::Half, MapElement::Half),
     types("f32.bf16.bf16", DataType::BFloat16, DataType::BFloat16, MapElement::BFloat16),
     types("f32.tf32.tf32", DataType::Float, DataType::Float, MapElement::TFloat32),
@@ -162,7 +163,7 @@ fn all_columns() -> usize {
     COLUMNS.iter().sum()
 }
 
-/// Small values of a type, by position: exact in it, and so are their sums.
+/// Small values of a type, by position: exact in it, and so are their sums in 32 bits.
 fn value(data_type: DataType, position: usize) -> f64 {
     let mixed = position * 37 + position / 11;
     match data_type {
@@ -180,6 +181,20 @@ impl Product {
 
     fn is_integer(&self) -> bool {
         self.types.name.starts_with("s32")
+    }
+
+    /// As [`value`]; smaller where sums are FP16: 64 products of up to 9.
+    fn value(&self, data_type: DataType, position: usize) -> f64 {
+        if self.sums_in_half() { value(data_type, position) % 4.0 } else { value(data_type, position) }
+    }
+
+    fn sums_in_half(&self) -> bool {
+        self.types.name.starts_with("f16")
+    }
+
+    /// Registers of a thread for the accumulators of so many columns.
+    fn registers(&self, columns: usize) -> usize {
+        if self.sums_in_half() { columns / 4 } else { columns / 2 }
     }
 
     fn tile(&self, rows: usize, is_mn_major: bool, (swizzle, width, _): (Swizzle, usize, &str)) -> Tile {
@@ -222,14 +237,15 @@ impl Product {
             }
         }
         let inputs = [
-            carrier.host(carrier.a, |position| value(a_type, position))?,
-            carrier.host(carrier.b, |position| value(b_type, position))?,
+            carrier.host(carrier.a, |position| self.value(a_type, position))?,
+            carrier.host(carrier.b, |position| self.value(b_type, position))?,
         ];
-        let element =
-            |i: usize| (0..k).map(|kk| value(a_type, i / n * k + kk) * value(b_type, kk * n + i % n)).sum::<f64>();
+        let term = |i: usize, kk: usize| self.value(a_type, i / n * k + kk) * self.value(b_type, kk * n + i % n);
+        let element = |i: usize| (0..k).map(|kk| term(i, kk)).sum::<f64>();
         let bytes = |sum: f64| if self.is_integer() { (sum as i32).to_le_bytes() } else { (sum as f32).to_le_bytes() };
         let expected = (0..m * n).flat_map(|i| bytes(element(i))).collect();
-        let sections = ["FW_SHARED", "fw_shared_address", "fw_elect", "fw_tma_load", "fw_put_rows", "fw_wgmma"];
+        let put = self.put();
+        let sections = ["FW_SHARED", "fw_shared_address", "fw_elect", "fw_tma_load", put, "fw_wgmma"];
         Ok(carrier.test(&sections, &texts.join("\n"), launches, inputs, expected))
     }
 
@@ -248,6 +264,7 @@ impl Product {
         let name = format!("product_{}_{columns}", swizzle.2);
         let (b_at, total) = if from_registers { (0, b.bytes()) } else { (a.bytes(), a.bytes() + b.bytes()) };
         let sum = if self.is_integer() { "int" } else { "float" };
+        let declared = if self.sums_in_half() { "half" } else { sum };
         let (leading_b, stride_b) = b.strides();
         let (a_parameter, a_loads, products) = if from_registers {
             (
@@ -263,13 +280,13 @@ impl Product {
             )
         };
         let puts: String = (0..columns / 8)
-            .map(|j| format!("  fw_put_rows<{}, {}>(at + {});\n", 4 * j, all_columns(), 8 * j))
+            .map(|j| format!("  {}<{}, {}>(at + {});\n", self.put(), self.registers(8 * j), all_columns(), 8 * j))
             .collect();
         let text = format!(
             r#"extern "C" __global__ void __launch_bounds__(128)
 {name}({a_parameter}, const __grid_constant__ fw_tensor_map map_b, {sum}* __restrict__ c) {{
   FW_SHARED(shared_bytes);
-  FW_ACCUMULATORS_{sum}({accumulators});
+  FW_ACCUMULATORS_{declared}({accumulators});
   const unsigned shared = fw_shared_address(shared_bytes), shared_b = shared + {b_at}, full = shared + {total};
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   if (threadIdx.x == 0) {{
@@ -286,7 +303,7 @@ impl Product {
   {sum}* const at = c + ({row} + warp * 16 + lane / 4) * {pitch} + {first_column} + lane % 4 * 2;
 {puts}}}
 "#,
-            accumulators = columns / 2,
+            accumulators = self.registers(columns),
             b_loads = b.loads("shared_b", "map_b", first_column),
             swizzle = swizzle.2,
             pitch = all_columns(),
@@ -295,6 +312,11 @@ impl Product {
             if from_registers { Parameter::Tensor(carrier.a) } else { self.map(carrier.a, SWIZZLES.len() * ROWS, &a) };
         let parameters = vec![a_argument, self.map(carrier.b, all_columns(), &b), Parameter::Tensor(carrier.c)];
         (text, launch(&name, 1, 128, total + 8, parameters))
+    }
+
+    /// What puts a fragment of the accumulators into rows of C.
+    fn put(&self) -> &'static str {
+        if self.sums_in_half() { "fw_put_half_rows" } else { "fw_put_rows" }
     }
 
     /// What follows the registers of a product.
@@ -312,7 +334,7 @@ impl Product {
 
     /// Shape and registers of a product.
     fn shape(&self, columns: usize) -> String {
-        let registers: Vec<String> = (0..columns / 2).map(|i| format!("acc{i}")).collect();
+        let registers: Vec<String> = (0..self.registers(columns)).map(|i| format!("acc{i}")).collect();
         let k = 32 / self.types.element.bytes();
         format!("\"m64n{columns}k{k}.{}\", \"{}\"", self.types.name, registers.join(", "))
     }
