@@ -525,8 +525,7 @@ fn half_sums(cases: &mut Vec<Case>) {
     ] {
         push(cases, format!("mm_half_sums_{label}"), typed(plain_matmul(extents, columns), [Half; 4]));
     }
-    let (m, n, k) = (150, 208, 72);
-    for (label, dim) in [("stage", [1, m, 1]), ("column", [1, 1, n])] {
+    for (label, [m, n, k], dim) in [("stage", [256, 208, 128], [1, 256, 1]), ("column", [150, 208, 72], [1, 1, 208])] {
         let mut g = graph(Half);
         let a = g.tensor(Tensor::new("A").row_major([1, m, k]));
         let positive = g.pointwise("positive", PointwiseMode::ReluFwd, &[a]);
