@@ -3,7 +3,8 @@
 //!
 //! Tiles come by `cp.async` where an operand is copied as it is, through registers where a mainloop stage is evaluated
 //! or accesses are not aligned. FP8 operands are multiplied as they are from sm_89 on where both are copied as they are;
-//! else as FP16, which holds every FP8 value exactly. Operands of two types are multiplied as the type that holds both.
+//! else as FP16, which holds every FP8 value exactly. Sums are FP32, or INT32 of INT8, also where the graph computes in HALF
+//! (A-40). Operands of two types are multiplied as the type that holds both.
 
 mod shape;
 
@@ -37,7 +38,8 @@ impl Engine for Surface80 {
     }
 
     fn summary(&self) -> &'static str {
-        "matmul and convolution fusions on tensor cores by mma.sync, from sm_75 on (BF16 and TF32 from sm_80 on)"
+        "matmul and convolution fusions on tensor cores by mma.sync, from sm_75 on (BF16 and TF32 from sm_80 on), sums in FP32 \
+         or INT32"
     }
 
     fn relaxes(&self) -> &'static [&'static str] {

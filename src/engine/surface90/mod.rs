@@ -3,7 +3,8 @@
 //! One warpgroup brings tiles, two multiply; blocks stay on their multiprocessor and walk the tiles of C. An operand with a
 //! mainloop stage or of another type is computed by the first warpgroup on its way: from boxes of the tensor that the stage
 //! starts from, or through registers where the accelerator does not take its layout. Operands of 8 bits and of TF32 that do
-//! not run along k are turned there. What cannot be read in vectors is left to the next engine.
+//! not run along k are turned there. Sums are kept in FP16 where the matmul computes in HALF, else in FP32 or INT32. What
+//! cannot be read in vectors is left to the next engine.
 
 mod model;
 mod shape;
@@ -29,7 +30,7 @@ impl Engine for Surface90 {
     }
 
     fn summary(&self) -> &'static str {
-        "matmul fusions on Hopper by TMA and wgmma: operands as they are stored, any epilogue"
+        "matmul fusions on Hopper by TMA and wgmma: operands as they are stored, sums in the compute type, any epilogue"
     }
 
     fn relaxes(&self) -> &'static [&'static str] {

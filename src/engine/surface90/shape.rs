@@ -53,9 +53,11 @@ const SHAPES: &[Shape] = &[
 /// Most stages; what fits beside the narrowest tile. Not tuned.
 const MOST_STAGES: u32 = 12;
 
-/// Registers of a thread for accumulators at most, of 240 registers, and of 208 where the first warpgroup computes: the epilogue needs
-/// what is left.
-const ACCUMULATORS: [u32; 2] = [192, 128];
+/// Registers of a thread for accumulators at most, of 240, and of 208 where the first warpgroup computes: the epilogue needs
+/// what is left, and more of it where sums of FP16 are unpacked (128 of these beside fragments of A were seen to spill).
+const ACCUMULATORS: u32 = 192;
+const ACCUMULATORS_WHERE_COMPUTED: u32 = 128;
+const HALF_ACCUMULATORS_WHERE_COMPUTED: u32 = 96;
 
 /// Rows of C up to which the transposed product is worth a try, in narrow tiles; where an operand is computed on its way
 /// it always is: which of the two is computed less often depends on the tile.
@@ -195,11 +197,20 @@ impl Candidate {
         GemmChoice { tile: shape.tile(operand), multiply, splits, transposed, raw_bytes, boxed_bytes }
     }
 
+    /// Registers of a thread for accumulators at most.
+    fn most_accumulators(&self) -> u32 {
+        match self.sums {
+            _ if !self.computes() => ACCUMULATORS,
+            Sums::Half => HALF_ACCUMULATORS_WHERE_COMPUTED,
+            Sums::Full | Sums::Promoted => ACCUMULATORS_WHERE_COMPUTED,
+        }
+    }
+
     /// As many stages as fit, at least three; none where the accumulators do not fit.
     fn fitting_stages(&self, staging: Staging, device: &Device) -> Option<u32> {
         let choice = self.choice(1, 1, staging);
         let copies = if self.sums == Sums::Promoted { 2 } else { 1 };
-        if choice.multiply.sum_registers(choice.tile) * copies > ACCUMULATORS[usize::from(self.computes())] {
+        if choice.multiply.sum_registers(choice.tile) * copies > self.most_accumulators() {
             return None;
         }
         let fits = |stages: &u32| {
