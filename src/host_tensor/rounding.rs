@@ -108,11 +108,12 @@ pub(crate) const fn power_of_two(exponent: i32) -> f64 {
 }
 
 /// The value of this storage type that `x` is converted to: once rounded to nearest even; integers and 8-bit floats
-/// saturate; NaN stays NaN in floats and is 0 in integers; into `BOOLEAN` anything but zero is 1.
+/// saturate; NaN stays NaN in floats and is 0 in integers, which have no −0; into `BOOLEAN` anything but zero is 1.
 ///
 /// Types without elements of their own (`FAST_FLOAT_FOR_FP8`) round as `FLOAT`.
 pub(crate) fn round_f64(data_type: DataType, x: f64) -> f64 {
-    let integer = |low: f64, high: f64| if x.is_nan() { 0.0 } else { x.round_ties_even().clamp(low, high) };
+    // adding 0 makes −0 a 0
+    let integer = |low: f64, high: f64| if x.is_nan() { 0.0 } else { x.round_ties_even().clamp(low, high) + 0.0 };
     match data_type {
         DataType::Double => x,
         DataType::Boolean => f64::from(u8::from(x != 0.0)),
@@ -200,6 +201,8 @@ mod tests {
         assert_eq!(round_f64(DataType::Fp8E4M3, f64::INFINITY), 448.0);
         assert_eq!(round_f64(DataType::Fp8E5M2, f64::NEG_INFINITY), -57344.0);
         assert!(round_f64(DataType::Fp8E4M3, f64::NAN).is_nan());
+        let integers = [DataType::Int8, DataType::UInt8, DataType::Int32, DataType::Int64];
+        assert!(integers.iter().all(|&data_type| round_f64(data_type, -0.25).is_sign_positive()));
     }
 
     #[test]

@@ -63,9 +63,10 @@ impl<'a> Run<'a> {
             };
             let mut operands = Vec::new();
             for tensor in operation.input_tensors() {
-                let operand = match produced.get(&tensor) {
-                    Some(&instruction) => Operand::Instruction(instruction),
-                    None => run.source(source_of(pointwise, tensor), &mut known),
+                let source = source_of(pointwise, tensor);
+                let operand = match (source, produced.get(&tensor)) {
+                    (Source::Tensor(_), Some(&instruction)) => Operand::Instruction(instruction),
+                    _ => run.source(source, &mut known),
                 };
                 operands.push((operand, run.operand_type(operand, tensor)));
             }

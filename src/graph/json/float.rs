@@ -102,6 +102,8 @@ pub(super) fn write_scalar(value: Scalar, data_type: Option<DataType>) -> Value 
     let index = data_type.and_then(position).or_else(|| position(fallback));
     let value = match (value, data_type) {
         (Scalar::Integer(value), _) => json!(value),
+        // as it is converted where it is used: to the nearest, ties to even
+        (Scalar::Float(value), Some(data_type)) if is_integer(data_type) => json!(value.round_ties_even() as i64),
         (Scalar::Float(value), Some(DataType::Double)) => double(value),
         (Scalar::Float(value), _) => hex(value as f32),
     };
@@ -139,6 +141,12 @@ mod tests {
         assert_eq!(hex(0.125), json!("3E000000"));
         assert_eq!(read_f64("x", &double(f64::INFINITY)), Ok(f64::INFINITY));
         assert_eq!(read_f64("x", &double(0.1)), Ok(0.1));
+    }
+
+    #[test]
+    fn floats_are_written_as_integers_where_the_type_is_one() {
+        let written = write_scalar(Scalar::Float(-2.5), Some(DataType::Int32));
+        assert_eq!(read_scalar(&written, Some(DataType::Int32), 13200).unwrap().value, Scalar::Integer(-2));
     }
 
     fn scalar(given: Value, data_type: Option<DataType>, version: i64) -> Scalar {

@@ -43,7 +43,8 @@ impl Uses {
         if producers.len() > 1 {
             return Err(ambiguous("FEJ-31", producers));
         }
-        if let Some(own) = producers.iter().find(|producer| consumers.contains(producer)) {
+        let own = producers.iter().find(|producer| consumers.contains(producer));
+        if let Some(own) = own.filter(|_| table.uid(entry, dialect).is_none()) {
             let message = format!("ambiguous tensor name '{}': node {own} reads its own output", name.escape_debug());
             return Err(Failure::new("FEJ-31", message));
         }

@@ -61,6 +61,9 @@ fn carried(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value
         M::Div if may_vanish(1) => f64::INFINITY,
         M::Reciprocal if may_vanish(0) => f64::INFINITY,
         M::Tan if period(x[0] - ex) != period(x[0] + ex) => f64::INFINITY,
+        M::Pow if may_have_a_root(x, error) => f64::INFINITY,
+        // The remainder of a division by 0 is NaN.
+        M::Mod if eb > 0.0 && eb >= x[1].abs() => f64::INFINITY,
         M::Mod if wraps(x, error) => x[1].abs() + eb,
         // Both have slopes of at most 1, and extremes inside the interval.
         M::Sin | M::Cos => ex.min(2.0),
@@ -127,11 +130,19 @@ fn period(x: f64) -> f64 {
     (x / std::f64::consts::PI + 0.5).floor()
 }
 
+/// Whether POW may take a root of a negative number, which is NaN, and may not.
+fn may_have_a_root(x: [f64; 3], error: [f64; 3]) -> bool {
+    let [base, exponent] = [0, 1].map(|i| (x[i] - error[i], x[i] + error[i]));
+    let reaches_integer = exponent.0.ceil() <= exponent.1;
+    let is_integer = error[1] == 0.0 && reaches_integer;
+    base.0 < 0.0 && !is_integer && (base.1 >= 0.0 || reaches_integer)
+}
+
 /// Whether the quotient of MOD may have another integer part.
 fn wraps(x: [f64; 3], error: [f64; 3]) -> bool {
     let quotient = |a: f64, b: f64| ((x[0] + a * error[0]) / (x[1] + b * error[1])).trunc();
     let signs = [(-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, 1.0)];
-    error[1] >= x[1].abs() || signs.iter().any(|&(a, b)| quotient(a, b) != quotient(0.0, 0.0))
+    signs.iter().any(|&(a, b)| quotient(a, b) != quotient(0.0, 0.0))
 }
 
 #[cfg(test)]
@@ -175,6 +186,10 @@ mod tests {
         assert_eq!(error(M::CmpGt, [2.1, 2.0, 0.0], reach), 0.0);
         assert_eq!(error(M::BinarySelect, [5.0, -5.0, 1e-4], [0.0, 0.0, 1e-3]), 10.0);
         assert!(error(M::Mod, [5.9999, 2.0, 0.0], reach) >= 2.0);
+        assert_eq!(error(M::Pow, [-2.0, 3.001, 0.0], [0.0, 1e-2, 0.0]), f64::INFINITY);
+        assert!(error(M::Pow, [-2.0, 3.0, 0.0], [1e-2, 0.0, 0.0]) < 0.2);
+        assert_eq!(error(M::Pow, [-2.0, 3.5, 0.0], [1e-2, 1e-2, 0.0]), 0.0);
+        assert_eq!(error(M::Mod, [1.0, 1e-4, 0.0], [0.0, 1e-3, 0.0]), f64::INFINITY);
         assert_eq!(error(M::Reciprocal, [1e-4, 0.0, 0.0], reach), f64::INFINITY);
         assert_eq!(error(M::Log, [1e-4, 0.0, 0.0], reach), f64::INFINITY);
         let unknown = [f64::INFINITY, 0.0, 0.0];

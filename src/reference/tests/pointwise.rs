@@ -231,6 +231,18 @@ fn indices_count_along_the_axis_in_any_layout() {
 }
 
 #[test]
+fn indices_of_a_computed_value_are_not_the_value() {
+    let mut graph = float_graph();
+    let x = input(&mut graph, "x", &[1, 3], DataType::Float);
+    let exp = graph.pointwise("exp", M::Exp, &[x]);
+    let attributes = Pointwise { axis: Some(1), ..Pointwise::new(M::GenIndex) };
+    let y = graph.pointwise_with("index", attributes, &[exp]);
+    graph.set_output(y).data_type = Some(DataType::Int64);
+    let graph = graph.finalize().unwrap();
+    assert_eq!(output(&graph, &given(&graph, &[("x", &[0.0; 3])])), [0.0, 1.0, 2.0]);
+}
+
+#[test]
 fn truth_is_stored_as_packed_bits() {
     let mut graph = float_graph();
     let x = input(&mut graph, "x", &[1, 10], DataType::Float);
