@@ -39,6 +39,8 @@ pub mod plan;
 
 pub mod tuning;
 
+pub mod fuzz;
+
 /// The example in the README, compiled and run with the other examples of this documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

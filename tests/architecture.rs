@@ -19,6 +19,7 @@ const ORDER: &[&str] = &[
     "emulator",
     "plan",
     "tuning",
+    "fuzz",
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use fusewright::device::ComputeCapability;
 use fusewright::engine::HeuristicMode;
+use fusewright::fuzz::Family;
 use fusewright::support::SurfaceId;
 
 /// A runtime fusion compiler for operation graphs in the cuDNN Graph API model.
@@ -42,6 +43,8 @@ pub(super) enum Command {
     Rules(RulesOptions),
     /// Show, check or empty the disk cache
     Cache(CacheOptions),
+    /// Generate random graphs, and hold each against what must be true of every graph
+    Fuzz(FuzzOptions),
     /// Tell what was found on this machine, and how to get what is missing
     Doctor,
 }
@@ -127,6 +130,37 @@ pub(super) struct RunOptions {
     /// Never compute a shrunk graph, however long the full one takes
     #[arg(long)]
     pub(super) full: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct FuzzOptions {
+    /// matmul, fprop, dgrad, wgrad or pointwise; may be repeated [default: all, in turns]
+    #[arg(long = "family", value_name = "FAMILY")]
+    pub(super) families: Vec<Family>,
+    /// Compute results, too: cpu (the CPU engine against double precision), emulator or cuda:N (kernels as well), auto
+    #[arg(long)]
+    pub(super) device: Option<DeviceChoice>,
+    /// Compile each kernel with NVRTC
+    #[arg(long, conflicts_with = "device")]
+    pub(super) nvrtc: bool,
+    /// Seed of the graphs
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: u64,
+    /// Number of the first graph
+    #[arg(long, default_value_t = 0)]
+    pub(super) first: u64,
+    /// How many graphs
+    #[arg(long, default_value_t = 1000)]
+    pub(super) count: u64,
+    /// End after so many minutes
+    #[arg(long)]
+    pub(super) minutes: Option<f64>,
+    /// Folder for the graphs that fail, made where absent
+    #[arg(long, default_value = "fuzz-findings")]
+    pub(super) out: PathBuf,
+    /// Examine the graphs of this file instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["families", "first", "count", "minutes"])]
+    pub(super) replay: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fusewright::compile::{Cache, Compiler, Options};
+use fusewright::codegen::Source;
+use fusewright::compile::{Cache, Compiler, Cubin, Options};
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::emulator::{self, EmulatedKernel};
 use fusewright::engine::HeuristicMode;
@@ -114,7 +115,7 @@ impl Executor {
     }
 
     /// The chip that kernels are generated for.
-    fn device(&self) -> Device {
+    pub(super) fn device(&self) -> Device {
         match self {
             Self::Gpu(gpu) => gpu.context.device().clone(),
             _ => Device::typical(ComputeCapability::SM_90),
@@ -156,12 +157,8 @@ impl Executor {
             Self::Gpu(gpu) => {
                 let plan = gpu.plan(graph)?;
                 let build_seconds = start.elapsed().as_secs_f64();
-                let tensors = DeviceTensors::upload(&plan, graph, inputs)?;
-                let start = Instant::now();
-                tensors.execute(&plan)?;
-                tensors.stream().wait(LIMIT)?;
-                let seconds = start.elapsed().as_secs_f64();
-                Ok(Execution { outputs: tensors.download(graph)?, build_seconds, seconds })
+                let (outputs, seconds) = execute(&plan, graph, inputs)?;
+                Ok(Execution { outputs, build_seconds, seconds })
             }
         }
     }
@@ -176,7 +173,32 @@ fn finish(
     Ok(Execution { outputs, build_seconds, seconds: start.elapsed().as_secs_f64() })
 }
 
+/// A plan's outputs, and the seconds of its execution.
+fn execute(plan: &ExecutionPlan, graph: &FinalizedGraph, inputs: &HostTensors) -> Result<(HostTensors, f64), Error> {
+    let tensors = DeviceTensors::upload(plan, graph, inputs)?;
+    let start = Instant::now();
+    tensors.execute(plan)?;
+    tensors.stream().wait(LIMIT)?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok((tensors.download(graph)?, seconds))
+}
+
 impl Gpu {
+    /// Runs a kernel that was made elsewhere.
+    ///
+    /// # Errors
+    /// Those of loading and of running it.
+    pub(super) fn run(
+        &self,
+        graph: &Arc<FinalizedGraph>,
+        source: &Source,
+        cubin: &Cubin,
+        inputs: &HostTensors,
+    ) -> Result<HostTensors, Error> {
+        let plan = ExecutionPlan::build(&self.context, graph, source, cubin)?;
+        execute(&plan, graph, inputs).map(|(outputs, _)| outputs)
+    }
+
     fn plan(&self, graph: &Arc<FinalizedGraph>) -> Result<ExecutionPlan, Error> {
         let device = self.context.device();
         let store = TuningStore::beside(self.compiler.cache());

@@ -16,6 +16,8 @@ mod doctor;
 mod executor;
 mod explain;
 mod files;
+mod fuzz;
+mod kernel_runner;
 mod outcome;
 mod rules;
 mod run;
@@ -71,6 +73,7 @@ fn run_command(command: Command, console: &mut Console) -> outcome::Result<()> {
         Command::Bench(options) => bench::run(&options, console),
         Command::Rules(options) => rules::run(&options, console),
         Command::Cache(options) => cache::run(&options, console),
+        Command::Fuzz(options) => fuzz::run(&options, console),
         Command::Doctor => doctor::run(console),
     }
 }

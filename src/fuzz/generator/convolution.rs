@@ -1,0 +1,145 @@
+//! g2(Convolution(g1(inputs), W), inputs) in the three directions.
+
+use super::super::choices::Choices;
+use super::layout::{Order, tensor};
+use super::matmul::finish;
+use super::stage::{Frame, Stage};
+use super::{alignment, core_types, epilogue_types};
+use crate::graph::{Convolution, ConvolutionDirection, ConvolutionMode, DataType, Graph, TensorId};
+use crate::support::SurfaceId;
+
+use ConvolutionDirection::{BackwardData, BackwardFilter, Forward};
+
+/// Parts of the graphs that have a stage before the image, several groups, an epilogue, a reduction; percent.
+const MAINLOOP: usize = 25;
+const GROUPED: usize = 15;
+const EPILOGUE: usize = 80;
+const REDUCTION: usize = 20;
+
+/// Extents and attributes of a convolution.
+struct Problem {
+    attributes: Convolution,
+    x: Vec<i64>,
+    w: Vec<i64>,
+    y: Vec<i64>,
+    groups: i64,
+}
+
+pub(super) fn graph(choices: &mut Choices<'_>, aim: SurfaceId, direction: ConvolutionDirection) -> Graph {
+    let (operand, compute, result) = choices.of(core_types(aim));
+    let mut graph =
+        Graph::new().io_data_type(operand).compute_data_type(DataType::Float).intermediate_data_type(result);
+    let problem = problem(choices, aim, direction, (alignment(aim) / operand.bytes() as i64).max(1));
+    let Problem { attributes, x, w, y, groups } = problem;
+    let order = Order::ChannelsLast;
+    let (first, second, full) = match direction {
+        Forward => (("X", x.clone()), ("W", w), y),
+        BackwardData => (("DY", y), ("W", w), x),
+        BackwardFilter => (("DY", y), ("X", x), w),
+    };
+    let mut operand_of = |choices: &mut Choices<'_>, (name, dim): (&str, Vec<i64>)| {
+        (graph.tensor(tensor(choices, name, operand, &dim, order)), dim)
+    };
+    let (first, image) = operand_of(choices, first);
+    let (second, _) = operand_of(choices, second);
+    let has_stage = aim != SurfaceId::S70 && direction != BackwardFilter && groups == 1 && choices.chance(MAINLOOP);
+    let first = if has_stage { mainloop(&mut graph, choices, operand, first, image) } else { first };
+    let result_id = graph.convolution("conv", attributes, [first, second]);
+    let tensor = graph.tensor_mut(result_id);
+    (tensor.data_type, tensor.dim) = (Some(result), full.clone());
+    graph.last_operation().compute_data_type = Some(compute);
+    let shapes = sides(direction, full.len());
+    let shapes: Vec<&[bool]> = shapes.iter().map(Vec::as_slice).collect();
+    epilogue(&mut graph, choices, aim, result_id, full, &shapes, groups == 1);
+    graph
+}
+
+/// Extents that fit together: y = (x + padding − ((w − 1)·dilation + 1)) / stride + 1.
+fn problem(choices: &mut Choices<'_>, aim: SurfaceId, direction: ConvolutionDirection, unit: i64) -> Problem {
+    let axes = choices.of(&[2, 2, 2, 3]);
+    let groups = if aim != SurfaceId::S70 && choices.chance(GROUPED) { choices.of(&[2, 4]) } else { 1 };
+    let channels = |choices: &mut Choices<'_>| {
+        let whole = unit * choices.of(&[1, 2, 3, 4]);
+        if choices.chance(8) { choices.of(&[1, 3, 7, 20]) } else { whole }
+    };
+    let (n, c, k) = (choices.of(&[1, 2, 3]), channels(choices), channels(choices) * groups);
+    let strided = direction != BackwardData || aim == SurfaceId::S70;
+    let mut attributes = Convolution::new(direction, axes);
+    let [mut x, mut w, mut y] = [vec![n, c * groups], vec![k, c], vec![n, k]];
+    for axis in 0..axes {
+        let filter = choices.of(&[3, 1, 2, 5]);
+        attributes.dilation[axis] = if choices.chance(20) { 2 } else { 1 };
+        attributes.stride[axis] = if strided && choices.chance(30) { 2 } else { 1 };
+        let reach = (filter - 1) * attributes.dilation[axis] + 1;
+        attributes.pre_padding[axis] = choices.of(&[0, 1, 1, 2]).min(reach - 1);
+        attributes.post_padding[axis] =
+            if choices.chance(20) { choices.of(&[0, 1]).min(reach - 1) } else { attributes.pre_padding[axis] };
+        let padding = attributes.pre_padding[axis] + attributes.post_padding[axis];
+        let image = choices.of(&[6, 4, 7, 8, 5, 1]).max(reach - padding).max(1);
+        x.push(image);
+        w.push(filter);
+        y.push((image + padding - reach) / attributes.stride[axis] + 1);
+    }
+    if choices.chance(15) {
+        attributes.mode = ConvolutionMode::Convolution;
+    }
+    Problem { attributes, x, w, y, groups }
+}
+
+/// Shapes of side inputs: all of the result, one value a channel, a pixel, or one (`S90-CF-G2-DIMS`).
+fn sides(direction: ConvolutionDirection, rank: usize) -> Vec<Vec<bool>> {
+    let of = |kept: &dyn Fn(usize) -> bool| (0..rank).map(kept).collect::<Vec<bool>>();
+    match direction {
+        // [K,C,TRS]: all, [1,C,TRS], [K,1,1s], one
+        BackwardFilter => vec![of(&|_| true), of(&|axis| axis != 0), of(&|axis| axis == 0), of(&|_| false)],
+        _ => vec![of(&|_| true), of(&|axis| axis == 1), of(&|axis| axis != 1), of(&|_| false)],
+    }
+}
+
+fn mainloop(
+    graph: &mut Graph,
+    choices: &mut Choices<'_>,
+    operand: DataType,
+    image: TensorId,
+    full: Vec<i64>,
+) -> TensorId {
+    let rank = full.len();
+    let kept = [vec![true; rank], (0..rank).map(|axis| axis == 1).collect(), vec![false; rank]];
+    let kept: Vec<&[bool]> = kept.iter().map(Vec::as_slice).collect();
+    let frame = Frame {
+        name: "g1",
+        full,
+        sides: &kept,
+        order: Order::ChannelsLast,
+        side_types: &[operand],
+        virtual_types: &[operand],
+        compute_types: &[DataType::Float],
+    };
+    let operations = 1 + choices.below(3);
+    let mut stage = Stage::new(graph, choices, frame, Some(image));
+    stage.grow(operations);
+    stage.last()
+}
+
+fn epilogue(
+    graph: &mut Graph,
+    choices: &mut Choices<'_>,
+    aim: SurfaceId,
+    result: TensorId,
+    full: Vec<i64>,
+    sides: &[&[bool]],
+    may_fuse: bool,
+) {
+    let [side_types, virtual_types, compute_types, output_types] = epilogue_types(aim);
+    let fuses = may_fuse && choices.chance(EPILOGUE);
+    let operations = if fuses { 1 + choices.below(4) } else { 0 };
+    let reduces = fuses && choices.chance(REDUCTION);
+    let order = Order::ChannelsLast;
+    let frame = Frame { name: "g2", full, sides, order, side_types, virtual_types, compute_types };
+    let mut stage = Stage::new(graph, choices, frame, Some(result));
+    stage.grow(operations);
+    if reduces {
+        stage.reduce(sides);
+    }
+    finish(&mut stage, reduces, output_types);
+}

@@ -1,0 +1,106 @@
+//! Operation graphs from bytes.
+//!
+//! Each family follows the documented rules of the surface it aims at where a choice is cheap to get right (extents,
+//! layouts, alignments, the types that go together), so that about half of its graphs are accepted there; two fifths of
+//! all graphs get a [`twist`](super::twist) on top, an edit that may break any rule.
+
+mod convolution;
+mod layout;
+mod matmul;
+mod pointwise;
+mod stage;
+
+use super::Family;
+use super::choices::Choices;
+use super::twist::twist;
+use crate::graph::{ConvolutionDirection, DataType, Graph};
+use crate::support::SurfaceId;
+
+use DataType::{BFloat16, Boolean, FastFloatForFp8, Float, Fp8E4M3, Fp8E5M2, Half, Int8, Int32, Int64, UInt8};
+
+/// Part of the graphs that get a twist, in percent.
+const TWISTED: usize = 40;
+
+/// A graph, and the surface whose rules it was made to keep.
+#[derive(Clone, Debug)]
+pub struct Generated {
+    /// The graph.
+    pub graph: Graph,
+    /// The surface aimed at.
+    pub aim: SurfaceId,
+}
+
+/// The graph of a family that some bytes stand for: the same for the same bytes, and one for every string.
+pub fn generate(family: Family, bytes: &[u8]) -> Generated {
+    let choices = &mut Choices::new(bytes);
+    let aim = choices.of(aims(family));
+    let mut graph = match family {
+        Family::Matmul => matmul::graph(choices, aim),
+        Family::Forward => convolution::graph(choices, aim, ConvolutionDirection::Forward),
+        Family::BackwardData => convolution::graph(choices, aim, ConvolutionDirection::BackwardData),
+        Family::BackwardFilter => convolution::graph(choices, aim, ConvolutionDirection::BackwardFilter),
+        Family::Pointwise => pointwise::graph(choices),
+    };
+    if choices.chance(TWISTED) {
+        twist(choices, &mut graph);
+    }
+    Generated { graph, aim }
+}
+
+/// Surfaces that have a family.
+fn aims(family: Family) -> &'static [SurfaceId] {
+    match family {
+        Family::Matmul | Family::Forward => &[SurfaceId::S90, SurfaceId::S80, SurfaceId::S70],
+        Family::BackwardData | Family::BackwardFilter => &[SurfaceId::S90, SurfaceId::S70],
+        Family::Pointwise => &[SurfaceId::S70],
+    }
+}
+
+/// Types of a core's operands, and of its computation and result (`S??-COMB-*`).
+fn core_types(aim: SurfaceId) -> &'static [(DataType, DataType, DataType)] {
+    const COMMON: &[(DataType, DataType, DataType)] = &[
+        (Half, Float, Float),
+        (BFloat16, Float, Float),
+        (Float, Float, Float),
+        (Half, Half, Half),
+        (Int8, Int32, Int32),
+        (Half, Float, Half),
+        (BFloat16, Float, BFloat16),
+    ];
+    const WITH_FP8: &[(DataType, DataType, DataType)] = &[
+        (Half, Float, Float),
+        (BFloat16, Float, Float),
+        (Float, Float, Float),
+        (Fp8E4M3, Float, Float),
+        (Fp8E5M2, FastFloatForFp8, Float),
+        (Half, Half, Half),
+        (Int8, Int32, Int32),
+        (BFloat16, Float, BFloat16),
+    ];
+    if aim == SurfaceId::S90 { WITH_FP8 } else { COMMON }
+}
+
+/// Bytes to which the mainloop's inputs are aligned (`S90-G1-ALIGN-128`, `S80-G1-ALIGN-32`, `S70-G1-ALIGN-32`).
+fn alignment(aim: SurfaceId) -> i64 {
+    if aim == SurfaceId::S90 { 16 } else { 4 }
+}
+
+/// Types of side inputs.
+const SIDE_TYPES: &[DataType] = &[Float, Half, BFloat16, Float, Int8, Int32];
+
+/// Types of outputs.
+const OUTPUT_TYPES: &[DataType] = &[Half, Float, BFloat16, Half, Int8, Int32, UInt8, Int64];
+const FP8_OUTPUT_TYPES: &[DataType] = &[Half, Float, BFloat16, Fp8E4M3, Fp8E5M2, Int8, Int32];
+
+/// Types of values that stay in the kernel.
+const VIRTUAL_TYPES: &[DataType] = &[Float, Float, Float, Half, BFloat16, Int32];
+const VIRTUAL_TYPES_WITH_BOOLEAN: &[DataType] = &[Float, Float, Float, Half, BFloat16, Boolean];
+
+/// Types of side inputs, values and computations, and of outputs, in the epilogue of a surface.
+fn epilogue_types(aim: SurfaceId) -> [&'static [DataType]; 4] {
+    match aim {
+        SurfaceId::S90 => [SIDE_TYPES, VIRTUAL_TYPES, &[Float, Int32], FP8_OUTPUT_TYPES],
+        SurfaceId::S80 => [SIDE_TYPES, VIRTUAL_TYPES, &[Float, Int32], OUTPUT_TYPES],
+        SurfaceId::S70 => [SIDE_TYPES, VIRTUAL_TYPES_WITH_BOOLEAN, &[Float, Boolean], OUTPUT_TYPES],
+    }
+}

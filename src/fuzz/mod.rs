@@ -1,0 +1,77 @@
+//! Random operation graphs, and what must hold of every one of them.
+//!
+//! - [`generate`] makes a graph of a [`Family`] from any string of bytes; about half are accepted on the surface that
+//!   they aim at, the others are refused or malformed.
+//! - [`examine`] holds a graph against the [oracles](Finding): nothing panics; writing and reading, and writing in another
+//!   order under other names, change nothing; what is accepted lowers and renders; what is computed is right, and so are
+//!   graphs made from it that mean the same.
+//! - [`broken`] makes a legal graph break one chosen rule, which the refusal must name.
+//! - [`minimize`] makes a graph smaller while it still shows a finding.
+//! - [`Campaign`] does all of that for numbered graphs of a seed, in parallel, and counts.
+
+mod breaker;
+mod campaign;
+mod choices;
+mod generator;
+mod metamorphic;
+mod minimize;
+mod oracle;
+mod rewrite;
+mod twist;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use breaker::{Broken, broken};
+pub use campaign::{Campaign, Failure, Totals, graph_bytes};
+pub use generator::{Generated, generate};
+pub use minimize::minimize;
+pub use oracle::{Examination, Finding, Runner, Standing, examine};
+pub use rewrite::rewritten;
+
+/// The patterns of graphs that are generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// Matmuls with stages before and behind.
+    Matmul,
+    /// Forward convolutions.
+    Forward,
+    /// Convolutions that compute the image's gradient.
+    BackwardData,
+    /// Convolutions that compute the filter's gradient.
+    BackwardFilter,
+    /// Graphs without a core: pointwise operations, reductions, statistics, resamplings.
+    Pointwise,
+}
+
+impl Family {
+    /// Every family.
+    pub const ALL: [Self; 5] = [Self::Matmul, Self::Forward, Self::BackwardData, Self::BackwardFilter, Self::Pointwise];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Matmul => "matmul",
+            Self::Forward => "fprop",
+            Self::BackwardData => "dgrad",
+            Self::BackwardFilter => "wgrad",
+            Self::Pointwise => "pointwise",
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Family {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(Self::name).join(", ");
+        let family = Self::ALL.into_iter().find(|family| family.name() == text);
+        family.ok_or_else(|| format!("'{text}' is no family; there are {}", names()))
+    }
+}

@@ -1,0 +1,351 @@
+//! What must hold of every graph.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::choices::Choices;
+use super::metamorphic::{self, Change};
+use super::rewrite::rewritten;
+use crate::codegen::{Source, render};
+use crate::device::{ComputeCapability, Device};
+use crate::engine::{self, EngineConfig, Floor, Selection};
+use crate::error::Error;
+use crate::graph::{FinalizedGraph, Graph, TensorId, json};
+use crate::host_tensor::{HostTensor, HostTensors};
+use crate::reference::{
+    BoundOptions, Bounds, Comparison, Distribution, bounds_with, compare, compare_exact, evaluate_f64, execute,
+    random_inputs,
+};
+use crate::support::{self, SurfaceId};
+
+/// What takes rendered kernels: a compiler, the emulator, a GPU.
+pub trait Runner: Sync {
+    /// Compiles the source of a graph's kernel, and runs it on inputs where it can.
+    ///
+    /// # Errors
+    /// Those of compiling and of running.
+    fn run(
+        &self,
+        graph: &Arc<FinalizedGraph>,
+        source: &Source,
+        inputs: &HostTensors,
+    ) -> Result<Option<HostTensors>, Error>;
+
+    /// The chip that kernels are made for.
+    fn device(&self) -> &Device;
+
+    /// FLOP of a core, and bytes of tensors, up to which graphs are run.
+    fn limit(&self) -> u64;
+}
+
+/// What was found out of a graph that meets every expectation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is not well formed.
+    Malformed,
+    /// No engine takes it.
+    Refused,
+    /// An engine takes it.
+    Accepted {
+        /// Whether the surface aimed at holds as documented.
+        on_aim: bool,
+        /// Whether its results were compared; large graphs are not run.
+        matched: bool,
+    },
+}
+
+/// An expectation that a graph does not meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The expectation, in words that tell two kinds of failures apart.
+    pub oracle: &'static str,
+    /// What happened.
+    pub message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.oracle, self.message)
+    }
+}
+
+/// How graphs are examined.
+#[derive(Clone, Copy)]
+pub struct Examination<'a> {
+    /// Whether results are computed: by the CPU engine, op by op in double precision, and from graphs that mean the same.
+    pub computes: bool,
+    /// What else compiles and runs kernels.
+    pub runner: Option<&'a dyn Runner>,
+}
+
+/// A check, lowering and rendering that take longer hang, in the eyes of whoever waits.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// FLOP of a core, and bytes of tensors, up to which results are computed without a runner.
+const LIMIT: u64 = 4_000_000;
+
+/// Source files rendered for a graph: the first config, and one of the others.
+const CONFIGS: usize = 2;
+
+/// Holds a graph against every expectation. `bytes` decides what is drawn on the way: orders, configs, changes.
+///
+/// # Errors
+/// The first expectation that it does not meet.
+pub fn examine(
+    graph: &Graph,
+    aim: SurfaceId,
+    bytes: &[u8],
+    examination: &Examination<'_>,
+) -> Result<Standing, Finding> {
+    let examined = catch_unwind(AssertUnwindSafe(|| Examiner { aim, bytes, examination }.examine(graph)));
+    examined.unwrap_or_else(|payload| Err(finding("nothing panics", panic_message(&*payload))))
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
+}
+
+fn finding(oracle: &'static str, message: impl fmt::Display) -> Finding {
+    Finding { oracle, message: message.to_string() }
+}
+
+struct Examiner<'a> {
+    aim: SurfaceId,
+    bytes: &'a [u8],
+    examination: &'a Examination<'a>,
+}
+
+/// A config with its kernel's source.
+struct Rendered {
+    config: EngineConfig,
+    source: Source,
+}
+
+impl Examiner<'_> {
+    fn examine(&self, graph: &Graph) -> Result<Standing, Finding> {
+        let start = Instant::now();
+        let Ok(finalized) = graph.finalize() else { return Ok(Standing::Malformed) };
+        let finalized = Arc::new(finalized);
+        self.reads_back(graph, &finalized)?;
+        let decision = engine::decide(&finalized, self.device().capability, &SurfaceId::ALL);
+        if decision.report.supported.is_none() {
+            self.change_helps(&finalized, &decision.report)?;
+        }
+        let selection = decision.into_selection().ok();
+        let rendered = selection.as_ref().map(|selection| self.render(selection)).transpose()?.unwrap_or_default();
+        self.is_the_same_rewritten(&finalized, selection.as_ref(), rendered.first())?;
+        let took = start.elapsed();
+        if took > PATIENCE {
+            return Err(finding("a verdict comes in time", format!("{:.1} s", took.as_secs_f64())));
+        }
+        if selection.is_none() {
+            return Ok(Standing::Refused);
+        }
+        let matched = self.computes(&finalized, &rendered)?;
+        let report = support::check(&finalized, self.device().capability, &[self.aim]);
+        Ok(Standing::Accepted { on_aim: report.supported.is_some(), matched })
+    }
+
+    fn device(&self) -> Device {
+        let runner = self.examination.runner.map(|runner| runner.device().clone());
+        runner.unwrap_or_else(|| Device::typical(ComputeCapability::SM_90))
+    }
+
+    /// What is written reads back as the same graph.
+    fn reads_back(&self, graph: &Graph, finalized: &FinalizedGraph) -> Result<(), Finding> {
+        const ORACLE: &str = "a graph that is written reads back";
+        // dialect 1.0 tells a tensor without a uid by its name, which an operation in place makes ambiguous
+        for (form, text) in [("2.0", json::write_v2(graph)), ("1.0", json::write_v1c(&finalized.to_graph()))] {
+            let read = json::read_graph("written", text.as_bytes());
+            let read = read.map_err(|error| finding(ORACLE, format!("{form}: {error}")))?;
+            let again = read.finalize().map_err(|error| finding(ORACLE, format!("{form}: {error}")))?;
+            if again.key() != finalized.key() {
+                return Err(finding(ORACLE, format!("{form}: the key is another\n{}", again.text())));
+            }
+        }
+        Ok(())
+    }
+
+    /// The nearest legal change that a refusal names is legal.
+    fn change_helps(&self, graph: &Arc<FinalizedGraph>, report: &support::Report) -> Result<(), Finding> {
+        const ORACLE: &str = "the change that a refusal names makes the graph legal";
+        let Some(change) = support::nearest_change(graph, report) else { return Ok(()) };
+        let edited = change.graph.finalize().map_err(|error| finding(ORACLE, error))?;
+        let again = support::check(&Arc::new(edited), report.capability, &[change.surface]);
+        if again.supported.is_some() { Ok(()) } else { Err(finding(ORACLE, change.description)) }
+    }
+
+    /// What an engine takes lowers and renders, with the first of its configs and with another.
+    fn render(&self, selection: &Selection) -> Result<Vec<Rendered>, Finding> {
+        let device = self.device();
+        let mut configs = selection.candidates(&device);
+        let other = Choices::new(self.bytes).below(configs.len());
+        if other > 0 {
+            configs.swap(1, other);
+        }
+        let rendered = configs.into_iter().take(CONFIGS).map(|ranked| {
+            let kernel = selection.lower(&ranked.config, &device);
+            let source = render(&kernel).map_err(|error| finding("what is accepted renders", error))?;
+            Ok(Rendered { config: ranked.config, source })
+        });
+        rendered.collect()
+    }
+
+    /// Another order of operations and tensors, other names and uids change neither key, verdict nor source.
+    fn is_the_same_rewritten(
+        &self,
+        graph: &FinalizedGraph,
+        selection: Option<&Selection>,
+        rendered: Option<&Rendered>,
+    ) -> Result<(), Finding> {
+        const ORACLE: &str = "names and order change nothing";
+        let other = rewritten(&graph.to_graph(), self.bytes);
+        let other = Arc::new(other.finalize().map_err(|error| finding(ORACLE, error))?);
+        if other.key() != graph.key() {
+            return Err(finding(ORACLE, "the key is another"));
+        }
+        let device = self.device();
+        let again = engine::select(&other, device.capability).ok();
+        let of = |selection: &Selection| (selection.supported().surface(), selection.engine().name());
+        if again.as_ref().map(of) != selection.map(of) {
+            return Err(finding(ORACLE, "the verdict is another"));
+        }
+        let (Some(again), Some(rendered)) = (again, rendered) else { return Ok(()) };
+        let source = render(&again.lower(&rendered.config, &device)).map_err(|error| finding(ORACLE, error))?;
+        if source.text == rendered.source.text { Ok(()) } else { Err(finding(ORACLE, "the source is another")) }
+    }
+
+    /// Results are right, however they are computed. Gives whether they were computed at all.
+    fn computes(&self, graph: &Arc<FinalizedGraph>, rendered: &[Rendered]) -> Result<bool, Finding> {
+        let limit = self.examination.runner.map_or(LIMIT, Runner::limit);
+        let (computes, runner) = (self.examination.computes, self.examination.runner);
+        if work(graph) > limit || (!computes && runner.is_none()) {
+            return Ok(false);
+        }
+        let seed = Choices::new(self.bytes).below(1 << 16) as u64;
+        let inputs =
+            random_inputs(graph, seed, Distribution::Normal).map_err(|error| finding("inputs exist", error))?;
+        let expected = execute(graph, &inputs).map_err(|error| finding("the CPU engine computes", error))?;
+        if computes {
+            self.evaluation_agrees(graph, &inputs, &expected)?;
+            self.same_meaning_same_results(graph, &inputs, &expected)?;
+        }
+        let mut matched = computes;
+        for rendered in runner.is_some().then_some(rendered).into_iter().flatten() {
+            matched |= self.kernel_agrees(graph, rendered, &inputs, &expected)?;
+        }
+        Ok(matched)
+    }
+
+    /// The CPU engine agrees with the evaluation op by op in double precision.
+    fn evaluation_agrees(
+        &self,
+        graph: &FinalizedGraph,
+        inputs: &HostTensors,
+        expected: &HostTensors,
+    ) -> Result<(), Finding> {
+        const ORACLE: &str = "the CPU engine agrees with the evaluation in double precision";
+        let evaluated = || -> Result<HostTensors, Error> {
+            let values = evaluate_f64(graph, inputs)?;
+            values.into_iter().map(|(id, dense)| Ok((id, dense.to_host(graph.tensor(id))?))).collect()
+        };
+        let evaluated = evaluated().map_err(|error| finding(ORACLE, error))?;
+        let bounds = bounds_of(graph, inputs, BoundOptions::default())?;
+        judge(ORACLE, compare(graph, &evaluated, expected, Some(&bounds)))
+    }
+
+    /// A compiled kernel agrees with the CPU engine. Gives whether it was run.
+    fn kernel_agrees(
+        &self,
+        graph: &Arc<FinalizedGraph>,
+        rendered: &Rendered,
+        inputs: &HostTensors,
+        expected: &HostTensors,
+    ) -> Result<bool, Finding> {
+        let Some(runner) = self.examination.runner else { return Ok(false) };
+        let Rendered { config, source } = rendered;
+        let actual = runner.run(graph, source, inputs);
+        let actual = actual.map_err(|error| finding("what renders compiles and runs", format!("{config}: {error}")))?;
+        let Some(actual) = actual else { return Ok(false) };
+        let options = BoundOptions { tf32: source.uses_tf32, fp8: source.uses_fp8 };
+        let bounds = bounds_of(graph, inputs, options)?;
+        let comparison = compare(graph, expected, &actual, Some(&bounds));
+        let named = |found: Finding| Finding { message: format!("{config}: {}", found.message), ..found };
+        judge("a kernel agrees with the CPU engine", comparison).map_err(named)?;
+        Ok(true)
+    }
+
+    /// Graphs that mean the same have the same results, bit by bit.
+    fn same_meaning_same_results(
+        &self,
+        graph: &FinalizedGraph,
+        inputs: &HostTensors,
+        expected: &HostTensors,
+    ) -> Result<(), Finding> {
+        const ORACLE: &str = "graphs that mean the same give the same results";
+        let choices = &mut Choices::new(self.bytes);
+        for change in Change::ALL {
+            let Some(changed) = change.apply(graph, choices) else { continue };
+            let named = |message: &dyn fmt::Display| finding(ORACLE, format!("{}: {message}", change.name()));
+            let changed = changed.finalize().map_err(|error| named(&error))?;
+            let moved_inputs = moved(graph, &changed, inputs);
+            let results = execute(&changed, &moved_inputs).map_err(|error| named(&error))?;
+            let expected = moved(graph, &changed, expected);
+            judge(ORACLE, compare_exact(&changed, &expected, &results)).map_err(|found| named(&found.message))?;
+        }
+        self.cut_in_two(graph, inputs, expected, choices)
+    }
+
+    /// A graph and the two that it is cut into.
+    fn cut_in_two(
+        &self,
+        graph: &FinalizedGraph,
+        inputs: &HostTensors,
+        expected: &HostTensors,
+        choices: &mut Choices<'_>,
+    ) -> Result<(), Finding> {
+        const ORACLE: &str = "a graph that is cut in two gives the same results";
+        let Some(cut) = metamorphic::cut(graph, choices) else { return Ok(()) };
+        let finalize = |part: &Graph| part.finalize().map_err(|error| finding(ORACLE, error));
+        let (first, second) = (finalize(&cut.first)?, finalize(&cut.second)?);
+        let run =
+            |part: &FinalizedGraph, inputs: &HostTensors| execute(part, inputs).map_err(|error| finding(ORACLE, error));
+        let between = run(&first, &moved(graph, &first, inputs))?;
+        let mut rest = moved(graph, &second, inputs);
+        rest.extend(moved(&first, &second, &between));
+        let results = run(&second, &rest)?;
+        let expected = moved(graph, &second, expected);
+        judge(ORACLE, compare_exact(&second, &expected, &results))
+    }
+}
+
+/// FLOP of the core or bytes of all tensors with their gaps, whichever is more.
+fn work(graph: &FinalizedGraph) -> u64 {
+    let bytes = graph.tensors().map(|tensor| {
+        let bytes = HostTensor::storage_bytes(tensor.data_type, &tensor.dim, &tensor.stride);
+        bytes.map_or(u64::MAX, |bytes| bytes as u64)
+    });
+    Floor::of(graph).flops.max(bytes.fold(0, u64::saturating_add))
+}
+
+fn bounds_of(graph: &FinalizedGraph, inputs: &HostTensors, options: BoundOptions) -> Result<Bounds, Finding> {
+    bounds_with(graph, inputs, options).map_err(|error| finding("results have bounds", error))
+}
+
+fn judge(oracle: &'static str, comparison: Result<Comparison, Error>) -> Result<(), Finding> {
+    match comparison {
+        Ok(comparison) if comparison.is_match() => Ok(()),
+        Ok(comparison) => Err(finding(oracle, comparison)),
+        Err(error) => Err(finding(oracle, error)),
+    }
+}
+
+/// Tensors under the ids that they have in a changed graph: by uid, which finalizing keeps.
+fn moved(graph: &FinalizedGraph, changed: &FinalizedGraph, tensors: &HostTensors) -> HostTensors {
+    let place = |id: TensorId| changed.tensor_by_uid(graph.tensor(id).uid);
+    tensors.iter().filter_map(|(&id, tensor)| Some((place(id)?, tensor.clone()))).collect()
+}
