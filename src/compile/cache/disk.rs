@@ -1,6 +1,7 @@
 //! Binaries on disk, one file each, shared by processes.
 
-use std::fs;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,9 +15,14 @@ use crate::error::Error;
 const ENTRY: &str = "cubin";
 const LOCK: &str = "lock";
 const UNFINISHED: &str = "part";
+/// What the names of unfinished files begin with.
+const TEMPORARY: &str = ".tmp";
 
 /// How long another process may take to compile what this one needs; far above the slowest kernel.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a killed process left is removed after this time; far above what any file is written or any lock held for.
+const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
 /// Larger files are not ours.
 const LARGEST_ENTRY: u64 = 1 << 30;
@@ -50,11 +56,13 @@ pub(super) struct Disk {
     patience: Duration,
     /// One warning a process is enough.
     warned: AtomicBool,
+    /// So is one look for what killed processes left.
+    swept: AtomicBool,
 }
 
 impl Disk {
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder, patience: PATIENCE, warned: AtomicBool::new(false) }
+        Self { folder, patience: PATIENCE, warned: AtomicBool::new(false), swept: AtomicBool::new(false) }
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -74,6 +82,7 @@ impl Disk {
             self.warn(&error);
             return compile().map(|cubin| (cubin, Origin::Compiled));
         }
+        self.sweep();
         let lock = Lock::acquire(&self.path(key, LOCK), self.patience);
         if let Some(cubin) = self.read(key) {
             return Ok((cubin, Origin::Disk));
@@ -93,7 +102,7 @@ impl Disk {
         Ok(entries)
     }
 
-    /// Removes every file of ours.
+    /// Removes every file of ours; a folder under the name of one is not ours.
     pub(super) fn clear(&self) -> Result<Cleared, Error> {
         let mut cleared = Cleared::default();
         for path in self.files(&[ENTRY, LOCK, UNFINISHED])? {
@@ -105,6 +114,7 @@ impl Disk {
                 }
                 // Another process was faster.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(_) if path.is_dir() => {}
                 Err(error) => return Err(environment(format!("cannot remove {}", path.display()), error)),
             }
         }
@@ -135,10 +145,31 @@ impl Disk {
     /// what a power cut spoils has a wrong checksum.
     fn write(&self, key: &CacheKey, cubin: &Cubin) -> io::Result<()> {
         let suffix = format!(".{UNFINISHED}");
-        let mut file = tempfile::Builder::new().suffix(&suffix).tempfile_in(&self.folder)?;
+        let mut file = tempfile::Builder::new().prefix(TEMPORARY).suffix(&suffix).tempfile_in(&self.folder)?;
         file.write_all(&entry::encode(key, cubin))?;
         file.persist(self.path(key, ENTRY))?;
         Ok(())
+    }
+
+    /// Removes locks and unfinished files that killed processes left: a lock whose entry was written just before is
+    /// not asked for again.
+    fn sweep(&self) {
+        if self.swept.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        // A folder that cannot be read is noticed by who needs it.
+        for path in self.files(&[LOCK, UNFINISHED]).unwrap_or_default() {
+            if !is_abandoned(&path) {
+                continue;
+            }
+            tracing::debug!(path = %path.display(), "left by a killed process; removed");
+            if path.extension() == Some(OsStr::new(LOCK)) {
+                drop(Lock::acquire(&path, Duration::ZERO));
+            } else {
+                // Another process may have been faster.
+                let _ = fs::remove_file(&path);
+            }
+        }
     }
 
     fn warn(&self, error: &io::Error) {
@@ -147,7 +178,7 @@ impl Disk {
         }
     }
 
-    /// The files with one of these extensions; none where there is no folder.
+    /// Our files with one of these extensions; none where there is no folder.
     fn files(&self, extensions: &[&str]) -> Result<Vec<PathBuf>, Error> {
         let failed = |error| environment(format!("cannot read the cache folder {}", self.folder.display()), error);
         let entries = match fs::read_dir(&self.folder) {
@@ -158,12 +189,28 @@ impl Disk {
         let mut files = Vec::new();
         for entry in entries {
             let path = entry.map_err(failed)?.path();
-            if path.extension().is_some_and(|found| extensions.iter().any(|extension| found == *extension)) {
+            if extensions.iter().any(|extension| is_ours(&path, extension)) {
                 files.push(path);
             }
         }
         Ok(files)
     }
+}
+
+/// Whether a path is named as our files with this extension are: the folder may hold a `Cargo.lock`, too.
+fn is_ours(path: &Path, extension: &str) -> bool {
+    let stem = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+    let has_our_stem = match extension {
+        UNFINISHED => stem.starts_with(TEMPORARY),
+        _ => stem.len() == 64 && stem.bytes().all(|byte| byte.is_ascii_hexdigit()),
+    };
+    has_our_stem && path.extension() == Some(OsStr::new(extension))
+}
+
+fn is_abandoned(path: &Path) -> bool {
+    let written = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
+    let age = written.ok().and_then(|written| SystemTime::now().duration_since(written).ok());
+    age.is_some_and(|age| age > ABANDONED)
 }
 
 /// Reads and decodes a file; `None` where there is none. Only regular files are opened: a pipe would block.
@@ -172,7 +219,8 @@ fn read_entry(path: &Path) -> Option<Result<(CacheKey, Cubin), String>> {
     if !metadata.is_file() || metadata.len() > LARGEST_ENTRY {
         return Some(Err("is no file of ours".to_owned()));
     }
-    Some(fs::read(path).map_err(|error| format!("cannot be read: {error}")).and_then(|bytes| entry::decode(&bytes)))
+    let file = File::open(path).map_err(|error| format!("cannot be read: {error}"));
+    Some(file.and_then(|file| entry::read(file, metadata.len())))
 }
 
 /// What a listing says of a file; `None` if it is gone by now.

@@ -10,6 +10,8 @@
 //! ...     ...     image
 //! ```
 
+use std::io::{self, Read};
+
 use serde::{Deserialize, Serialize};
 
 use crate::compile::{CacheKey, Cubin, FunctionResources};
@@ -50,24 +52,31 @@ pub(super) fn encode(key: &CacheKey, cubin: &Cubin) -> Vec<u8> {
     bytes
 }
 
-/// Reads a file's content.
+/// Reads the content of a file of `length` bytes; no more than its first 64 where they do not fit the length.
 ///
 /// # Errors
 /// What is wrong with it; never a panic, whatever the bytes.
-pub(super) fn decode(bytes: &[u8]) -> Result<(CacheKey, Cubin), String> {
-    let rest = bytes.strip_prefix(MAGIC).ok_or("is no entry of this version")?;
-    let (hash, hashed) = rest.split_first_chunk::<32>().ok_or("is truncated")?;
-    let (metadata_bytes, rest) = hashed.split_first_chunk::<8>().ok_or("is truncated")?;
-    let (image_bytes, rest) = rest.split_first_chunk::<8>().ok_or("is truncated")?;
-    let total = u64::from_le_bytes(*metadata_bytes).checked_add(u64::from_le_bytes(*image_bytes));
-    if total != Some(rest.len() as u64) {
+pub(super) fn read(mut file: impl Read, length: u64) -> Result<(CacheKey, Cubin), String> {
+    let unreadable = |error: io::Error| format!("cannot be read: {error}");
+    let mut header = Vec::with_capacity(METADATA_FROM);
+    file.by_ref().take(METADATA_FROM as u64).read_to_end(&mut header).map_err(unreadable)?;
+    let rest = header.strip_prefix(MAGIC).ok_or("is no entry of this version")?;
+    let (hash, lengths) = rest.split_first_chunk::<32>().ok_or("is truncated")?;
+    let (metadata_bytes, image_bytes) = lengths.split_first_chunk::<8>().ok_or("is truncated")?;
+    let metadata_bytes = u64::from_le_bytes(*metadata_bytes);
+    let image_bytes = u64::from_le_bytes(image_bytes.try_into().map_err(|_| "is truncated")?);
+    let stated = metadata_bytes.checked_add(image_bytes).and_then(|total| total.checked_add(METADATA_FROM as u64));
+    if stated != Some(length) {
         return Err("has not the length it states".to_owned());
     }
-    if blake3::hash(hashed).as_bytes() != hash {
+    let mut hashed = lengths.to_vec();
+    file.read_to_end(&mut hashed).map_err(unreadable)?;
+    if blake3::hash(&hashed).as_bytes() != hash {
         return Err("has a wrong checksum".to_owned());
     }
-    // No more than the rest's length, as was just checked.
-    let (metadata, image) = rest.split_at(u64::from_le_bytes(*metadata_bytes) as usize);
+    let rest = &hashed[METADATA_FROM - HASHED_FROM..];
+    // The file may have changed since its length was asked for.
+    let (metadata, image) = rest.split_at_checked(metadata_bytes as usize).ok_or("is truncated")?;
     let metadata: Metadata = serde_json::from_slice(metadata).map_err(|error| format!("has bad metadata: {error}"))?;
     let Metadata { key, log, resources, warnings, milliseconds } = metadata;
     Ok((key, Cubin { image: image.to_vec(), log, resources, warnings, milliseconds }))
@@ -77,6 +86,10 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(CacheKey, Cubin), String> {
 mod tests {
     use super::*;
     use crate::compile::testing::{cubin, key};
+
+    fn decode(bytes: &[u8]) -> Result<(CacheKey, Cubin), String> {
+        read(bytes, bytes.len() as u64)
+    }
 
     #[test]
     fn an_entry_reads_back() {
@@ -96,6 +109,15 @@ mod tests {
             assert!(decode(&bytes[..position]).is_err(), "cut at {position}");
         }
         assert!(decode(&[&bytes[..], b"x"].concat()).is_err(), "appended");
+    }
+
+    #[test]
+    fn what_is_no_entry_is_not_read_whole() {
+        let mut endless = io::repeat(0);
+        assert_eq!(read(&mut endless, 1 << 30).unwrap_err(), "is no entry of this version");
+        let bytes = encode(&key("a"), &cubin(b"image"));
+        let stretched = bytes.chain(io::repeat(0));
+        assert_eq!(read(stretched, 1 << 30).unwrap_err(), "has not the length it states");
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) struct Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A file that stays behind costs nothing; the next holder removes it.
+        // A file that stays behind costs nothing; the next holder removes it, or who sweeps the folder.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -26,7 +26,8 @@ impl Lock {
     /// Waits for the lock, but not longer than `patience`: a holder that hangs must not stop others, and some file
     /// systems have no locks.
     pub(super) fn acquire(path: &Path, patience: Duration) -> Option<Self> {
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path).ok()?;
+        // Whoever opens a pipe for writing alone waits for a reader.
+        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path).ok()?;
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_millis(1);
         loop {
@@ -60,6 +61,16 @@ mod tests {
         drop(held);
         assert!(!path.exists());
         assert!(Lock::acquire(&path, Duration::ZERO).is_some());
+    }
+
+    #[test]
+    fn a_pipe_under_the_name_of_a_lock_does_not_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.lock");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(drop(Lock::acquire(&path, Duration::ZERO))));
+        assert_eq!(is_done.recv_timeout(Duration::from_secs(10)), Ok(()));
     }
 
     #[test]

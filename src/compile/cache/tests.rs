@@ -133,24 +133,54 @@ fn a_panicking_compilation_leaves_the_cache_usable() {
     assert_eq!(get_from(&cache, "s", b"1").1, Origin::Compiled);
 }
 
+/// What a process leaves that is killed while it writes the entry of `t`.
+fn leave_behind(folder: &Path) -> [PathBuf; 2] {
+    let left = [folder.join(key("t").file_stem()).with_extension("lock"), folder.join(".tmpabc.part")];
+    left.each_ref().map(|path| std::fs::write(path, "half").unwrap());
+    left
+}
+
 #[test]
 fn the_list_shows_keys_and_clear_leaves_other_files_alone() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::at(folder.path());
     get_from(&cache, "s", b"1");
     get_from(&cache, "t", b"2");
-    std::fs::write(folder.path().join("notes.txt"), "mine").unwrap();
-    std::fs::write(folder.path().join("x.lock"), "").unwrap();
-    std::fs::write(folder.path().join(".tmpabc.part"), "half").unwrap();
+    leave_behind(folder.path());
+    let foreign = ["notes.txt", "Cargo.lock", "kernel.cubin", "film.part"].map(|name| folder.path().join(name));
+    foreign.each_ref().map(|path| std::fs::write(path, "mine").unwrap());
+    let obstacle = folder.path().join(key("u").file_stem()).with_extension("lock");
+    std::fs::create_dir(&obstacle).unwrap();
 
     let entries = cache.entries().unwrap();
     let mut sources: Vec<&str> = entries.iter().map(|entry| entry.content.as_ref().unwrap().source.as_str()).collect();
     sources.sort_unstable();
     assert_eq!(sources, ["s", "t"]);
     let bytes: u64 = entries.iter().map(|entry| entry.bytes).sum();
-    assert_eq!(cache.clear().unwrap(), Cleared { entries: 2, bytes: bytes + 4 });
-    assert_eq!(only_file(folder.path()), folder.path().join("notes.txt"));
+    assert_eq!(cache.clear().unwrap(), Cleared { entries: 2, bytes: bytes + 8 });
+    std::fs::remove_dir(obstacle).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), foreign.len());
+    assert!(foreign.iter().all(|path| path.is_file()));
     assert_eq!(get_from(&cache, "s", b"3"), (b"3".to_vec(), Origin::Compiled));
+}
+
+#[test]
+fn what_killed_processes_left_is_removed_once_it_is_old() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = leave_behind(folder.path());
+    get(folder.path(), "s", b"1");
+    assert!(left.iter().all(|path| path.is_file()), "they may be in use");
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    let foreign = folder.path().join("Cargo.lock");
+    std::fs::write(&foreign, "mine").unwrap();
+    for path in left.iter().chain([&foreign]) {
+        std::fs::File::open(path).unwrap().set_modified(long_ago).unwrap();
+    }
+    get(folder.path(), "s", b"1");
+    assert!(left.iter().all(|path| path.is_file()), "who only reads sweeps nothing");
+    get(folder.path(), "u", b"2");
+    assert!(left.iter().all(|path| !path.exists()));
+    assert!(foreign.is_file());
 }
 
 #[test]
