@@ -21,7 +21,7 @@ use super::console::{Console, Style};
 use super::files::{self, LoadedGraph};
 use super::outcome::Result;
 use super::tensor_file::ResultFile;
-use super::units;
+use super::{plain, units};
 
 /// One entry of the list that `--json` writes.
 #[derive(Clone, Debug, Serialize)]
@@ -67,7 +67,7 @@ pub(super) fn run(options: &BenchOptions, console: &mut Console) -> Result<()> {
     let mut measurements: Vec<Measurement> = Vec::new();
     let progress = console.bar(options.files.len());
     for path in &options.files {
-        progress.set_message(path.display().to_string());
+        progress.set_message(plain::path(path));
         let mut graphs = Vec::new();
         files::for_each(std::slice::from_ref(path), options.graph.as_ref(), console, |loaded, _| {
             graphs.push(loaded);
@@ -107,8 +107,8 @@ fn check_cases(paths: &[PathBuf]) -> std::result::Result<(), Error> {
     let mut stems: HashMap<String, &Path> = HashMap::new();
     for path in paths {
         if let Some(other) = stems.insert(stem(path), path) {
-            let message = format!("has the stem of {}, by which the results are named", other.display());
-            return Err(Error::input(path.display().to_string(), message));
+            let message = format!("has the stem of {}, by which the results are named", plain::path(other));
+            return Err(Error::input(plain::path(path), message));
         }
     }
     Ok(())
@@ -189,7 +189,8 @@ impl Bench {
 
 impl Measurement {
     fn row(&self, console: &Console) -> String {
-        let Self { case, median_ms, build_ms, config, fraction_of_floor, .. } = self;
+        let Self { median_ms, build_ms, config, fraction_of_floor, .. } = self;
+        let case = plain::part(&self.case);
         let (execute, graph) = (self.host_us_per_execute, self.host_us_per_graph_launch);
         let floor = format!("{:>6.0}%", fraction_of_floor * 100.0);
         let style = if *fraction_of_floor >= 0.85 { Style::Good } else { Style::Refused };

@@ -10,7 +10,7 @@ use fusewright::tuning::{StoredTuning, TuningEntry, TuningStore};
 use super::arguments::{CacheAction, CacheOptions};
 use super::console::{Console, Style};
 use super::outcome::{Outcome, Result};
-use super::units;
+use super::{plain, units};
 
 /// Folder of the emulator's libraries, inside the cache.
 const EMULATOR: &str = "emulator";
@@ -27,7 +27,7 @@ pub(super) fn run(options: &CacheOptions, console: &mut Console) -> Result<()> {
         return Err(Error::environment(message).into());
     };
     match options.action {
-        CacheAction::Path => Ok(console.line(folder.display())?),
+        CacheAction::Path => Ok(console.line(plain::path(folder))?),
         CacheAction::List => list(&cache, folder, console),
         CacheAction::Clear => clear(&cache, folder, console),
         CacheAction::Verify => verify(&cache, folder, console),
@@ -49,7 +49,7 @@ fn list(cache: &Cache, folder: &Path, console: &mut Console) -> Result<()> {
         "{}, {} in {}; {}; {} of the emulator, {}",
         units::plural(entries.len(), "binary").replace("binarys", "binaries"),
         units::bytes(bytes),
-        folder.display(),
+        plain::path(folder),
         units::plural(tunings.len(), "tuned config"),
         units::plural(libraries, "file"),
         units::bytes(library_bytes),
@@ -60,21 +60,26 @@ fn list(cache: &Cache, folder: &Path, console: &mut Console) -> Result<()> {
 fn entry_line(entry: &CacheEntry) -> String {
     let age = units::seconds(entry.age.as_secs_f64());
     let stem = entry.path.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = plain::part(&stem);
     let what = match &entry.content {
-        Ok(key) => format!("{} {} graph {} NVRTC {}", key.target(), key.config(), key.graph(), key.nvrtc()),
-        Err(damage) => format!("damaged: {damage}"),
+        Ok(key) => {
+            let parts = [key.target(), key.config(), key.graph(), key.nvrtc()].map(plain::part);
+            format!("{} {} graph {} NVRTC {}", parts[0], parts[1], parts[2], parts[3])
+        }
+        Err(damage) => format!("damaged: {}", plain::part(damage)),
     };
     format!("{stem:.16}  {:>9}  {age:>8} old  {what}", units::bytes(entry.bytes))
 }
 
 fn tuning_line(stored: &StoredTuning) -> String {
     let stem = stored.path.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = plain::part(&stem);
     let what = match &stored.content {
         Ok(TuningEntry { key, config, .. }) => {
             let (device, config) = (key.device().escape_debug(), config.escape_debug());
-            format!("tuned on {device}: {config} graph {}", key.graph())
+            format!("tuned on {device}: {config} graph {}", plain::part(key.graph()))
         }
-        Err(damage) => format!("damaged: {damage}"),
+        Err(damage) => format!("damaged: {}", plain::part(damage)),
     };
     format!("{stem:.16}  {what}")
 }
@@ -86,12 +91,12 @@ fn clear(cache: &Cache, folder: &Path, console: &mut Console) -> Result<()> {
     if let Err(error) = fs::remove_dir_all(folder.join(EMULATOR))
         && error.kind() != std::io::ErrorKind::NotFound
     {
-        let message = format!("cannot remove {}", folder.join(EMULATOR).display());
+        let message = format!("cannot remove {}", plain::path(&folder.join(EMULATOR)));
         return Err(Error::Environment { message, source: Some(Box::new(error)) }.into());
     }
     let removed = cleared.entries + (tunings + libraries) as u64;
     let bytes = units::bytes(cleared.bytes + library_bytes);
-    console.line(format_args!("removed {removed} entries, {bytes}, from {}", folder.display()))?;
+    console.line(format_args!("removed {removed} entries, {bytes}, from {}", plain::path(folder)))?;
     Ok(())
 }
 
@@ -103,12 +108,12 @@ fn verify(cache: &Cache, folder: &Path, console: &mut Console) -> Result<()> {
     for (path, damage) in entries.iter().filter_map(|(path, damage)| Some((path, damage.as_ref()?))) {
         damaged += 1;
         let word = console.paint(Style::Bad, "damaged");
-        console.line(format_args!("{word} {}: {damage}", path.display()))?;
+        console.line(format_args!("{word} {}: {}", plain::path(path), plain::part(damage)))?;
     }
     console.line(format_args!(
         "{} entries in {}, {damaged} damaged{}",
         entries.len(),
-        folder.display(),
+        plain::path(folder),
         if damaged > 0 { "; each is replaced when it is next needed" } else { "" }
     ))?;
     if damaged > 0 {

@@ -15,7 +15,7 @@ use super::arguments::{CheckOptions, Format};
 use super::console::{Console, Style};
 use super::files::{self, Documents};
 use super::outcome::{Outcome, Result};
-use super::units;
+use super::{plain, units};
 
 /// Graphs that are checked in parallel before their verdicts are printed; bounds what is held in memory.
 const BATCH: usize = 256;
@@ -77,7 +77,7 @@ fn check_file(path: &Path, options: &CheckOptions, tally: &mut Tally, console: &
             }
         }
     }
-    documents.remarks().iter().for_each(|remark| console.warn(format_args!("{file}: {remark}")));
+    documents.remarks().iter().for_each(|remark| console.warn(format_args!("{}: {remark}", plain::path(path))));
     Ok(())
 }
 

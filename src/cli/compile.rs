@@ -18,7 +18,7 @@ use super::console::{Console, Style};
 use super::files::{self, LoadedGraph};
 use super::outcome::Result;
 use super::tensor_file::ResultFile;
-use super::units;
+use super::{plain, units};
 
 pub(super) fn run(options: &CompileOptions, console: &mut Console) -> Result<()> {
     // No cache: the time shall be the compiler's.
@@ -54,7 +54,7 @@ fn available(compiler: &Compiler, asked: &[ComputeCapability], console: &mut Con
     let asked = if asked.is_empty() { &[ComputeCapability::SM_90] } else { asked };
     let is_available = |&capability: &ComputeCapability| match compiler.nvrtc(capability) {
         Ok(nvrtc) => {
-            console.note(format_args!("{capability}: NVRTC {} in {}", nvrtc.version(), nvrtc.path().display()));
+            console.note(format_args!("{capability}: NVRTC {} in {}", nvrtc.version(), plain::path(nvrtc.path())));
             true
         }
         Err(error) => {
@@ -120,7 +120,7 @@ impl Results {
     /// [`Error::Input`] where two graphs want one file, before anything is written, or where the folder cannot be
     /// written; [`Error::Environment`] where the disk is full.
     fn write(self, folder: &Path) -> std::result::Result<(), Error> {
-        let place = folder.display().to_string();
+        let place = plain::path(folder);
         if let Some(clash) = self.clash {
             return Err(Error::input(place, format!("{clash}: name the graphs apart, or compile one with --graph")));
         }

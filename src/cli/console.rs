@@ -11,6 +11,7 @@ use tracing::level_filters::LevelFilter;
 use fusewright::error::Error;
 
 use super::outcome::{Outcome, Stop};
+use super::plain;
 
 /// How much is said on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,18 +98,22 @@ impl Console {
 
     /// Writes one line of results.
     pub(super) fn line(&mut self, text: impl Display) -> io::Result<()> {
-        writeln!(self.output, "{text}")
+        let text = text.to_string();
+        writeln!(
+            self.output,
+            "{}",
+            if self.colours { plain_between_colours(&text) } else { plain::lines(&text).into() }
+        )
     }
 
-    /// Writes lines of results as they are.
+    /// Writes lines of results.
     pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
-        self.output.write_all(text.as_bytes())
+        self.output.write_all(plain::lines(text).as_bytes())
     }
 
     /// Writes one JSON value on a line of its own.
     pub(super) fn json(&mut self, value: &impl serde::Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.output, value)?;
-        self.output.write_all(b"\n")
+        writeln!(self.output, "{}", plain::json(&serde_json::to_string(value)?))
     }
 
     /// Hands over what was written so far.
@@ -118,7 +123,7 @@ impl Console {
 
     /// A text in the colour of its meaning, where colours are on.
     pub(super) fn paint(&self, style: Style, text: impl Display) -> String {
-        if self.colours { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { text.to_string() }
+        if self.colours { format!("\x1b[{}m{text}{PLAIN}", style.code()) } else { text.to_string() }
     }
 
     /// Reports an error with its causes, and remembers its outcome.
@@ -132,7 +137,7 @@ impl Console {
         }
         if let Error::Generated { log, source_path, .. } = error {
             message.extend((!log.is_empty()).then(|| format!("\n{}", log.trim_end())));
-            message.extend(source_path.iter().map(|path| format!("\nthe source is in {}", path.display())));
+            message.extend(source_path.iter().map(|path| format!("\nthe source is in {}", plain::path(path))));
         }
         self.complain(format_args!("{message}"));
     }
@@ -168,6 +173,8 @@ impl Console {
     }
 
     fn say(&self, kind: &str, colour: &str, message: fmt::Arguments<'_>) {
+        let message = message.to_string();
+        let message = plain::lines(&message);
         let kind = if self.colours_errors() { format!("\x1b[{colour}m{kind}\x1b[0m") } else { kind.to_owned() };
         // Nobody is left to tell that standard error is gone.
         let _ = writeln!(io::stderr(), "fusewright: {kind}: {message}");
@@ -178,7 +185,7 @@ impl Console {
         if !self.shows_progress() {
             return ProgressBar::hidden();
         }
-        let spinner = ProgressBar::new_spinner().with_message(text.into());
+        let spinner = ProgressBar::new_spinner().with_message(plain::part(&text.into()).into_owned());
         spinner.enable_steady_tick(Duration::from_millis(120));
         spinner
     }
@@ -197,7 +204,39 @@ impl Console {
     }
 }
 
+/// Ends a colour.
+const PLAIN: &str = "\x1b[0m";
+
+/// The text with its other escapes shown: what [`Console::paint`] made stays.
+fn plain_between_colours(text: &str) -> String {
+    const STYLES: [Style; 4] = [Style::Good, Style::Refused, Style::Bad, Style::Heading];
+    let colours = STYLES.map(|style| format!("\x1b[{}m", style.code()));
+    let mut result = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('\x1b') {
+        let (before, escape) = rest.split_at(at);
+        let known = colours.iter().map(String::as_str).chain([PLAIN]).find(|colour| escape.starts_with(colour));
+        let length = known.map_or(1, str::len);
+        result += &plain::lines(before);
+        result += &known.map_or_else(|| plain::lines(&escape[..length]), Into::into);
+        rest = &escape[length..];
+    }
+    result + &plain::lines(rest)
+}
+
 /// `NO_COLOR`, whatever its value, asks for none (no-color.org); an empty one is as good as unset.
 fn colours_are_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_colours_stay_and_other_escapes_are_shown() {
+        let text = "\x1b[31mbad\x1b[0m \x1b[2J\x1b]0;t\u{7}\u{9b}1m \x1b[1mx\x1b[0m\x1b";
+        let shown = "\x1b[31mbad\x1b[0m \\u{1b}[2J\\u{1b}]0;t\\u{7}\\u{9b}1m \x1b[1mx\x1b[0m\\u{1b}";
+        assert_eq!(plain_between_colours(text), shown);
+    }
 }

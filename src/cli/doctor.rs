@@ -9,7 +9,7 @@ use fusewright::plan::Driver;
 
 use super::console::{Console, Style};
 use super::outcome::{Outcome, Result};
-use super::units;
+use super::{plain, units};
 
 /// Looks for everything that could be used, in the order in which a graph meets it. The CPU engine is always there;
 /// the outcome is bad where generated code can be neither compiled nor run.
@@ -41,7 +41,7 @@ fn nvrtc(console: &mut Console) -> Result<bool> {
         return absent(console, "NVRTC", &error).map(|()| false);
     }
     for nvrtc in [13, 12].map(Nvrtc::load_version).iter().flatten() {
-        console.line(format_args!("NVRTC        {} in {}", nvrtc.version(), nvrtc.path().display()))?;
+        console.line(format_args!("NVRTC        {} in {}", nvrtc.version(), plain::path(nvrtc.path())))?;
     }
     Ok(true)
 }
@@ -83,11 +83,11 @@ fn cache(console: &mut Console) -> Result<()> {
         return Ok(console.line("disk cache   off (FUSEWRIGHT_CACHE, or no home folder): every process compiles anew")?);
     };
     match writable(folder) {
-        Ok(()) => console.line(format_args!("disk cache   {}", folder.display()))?,
+        Ok(()) => console.line(format_args!("disk cache   {}", plain::path(folder)))?,
         Err(error) => {
             let message = format!(
                 "{} cannot be written ({error}); set FUSEWRIGHT_CACHE_DIR to a folder that can be",
-                folder.display()
+                plain::path(folder)
             );
             absent(console, "disk cache", &Error::environment(message))?;
         }

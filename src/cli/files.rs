@@ -10,7 +10,7 @@ use fusewright::graph::json::{DocumentReader, GraphDocument};
 
 use super::arguments::Selector;
 use super::console::Console;
-use super::{outcome, units};
+use super::{outcome, plain, units};
 
 /// The graphs of one file that are meant, read as they are asked for.
 pub(super) struct Documents {
@@ -32,14 +32,14 @@ impl Documents {
         let input: Box<dyn BufRead> = match name.as_str() {
             "-" => Box::new(io::stdin().lock()),
             _ => {
-                let file =
-                    File::open(path).map_err(|error| Error::input(&name, format!("cannot be opened: {error}")))?;
+                let file = File::open(path)
+                    .map_err(|error| Error::input(plain::path(path), format!("cannot be opened: {error}")))?;
                 Box::new(BufReader::with_capacity(1 << 18, file))
             }
         };
         let mut reader = DocumentReader::new(&name, input);
         let selected = match selector {
-            Some(selector) => Some(vec![select(&name, &mut reader, selector)?].into_iter()),
+            Some(selector) => Some(vec![select(&plain::path(path), &mut reader, selector)?].into_iter()),
             None => None,
         };
         Ok(Self { reader, selected, last: 0 })
@@ -105,7 +105,7 @@ pub(super) struct LoadedGraph {
 
 /// File and graph, as messages name them.
 pub(super) fn place(path: &Path, document: &GraphDocument) -> String {
-    format!("{}: graph {} '{}'", path.display(), document.number, document.name.escape_debug())
+    format!("{}: graph {} '{}'", plain::path(path), document.number, document.name.escape_debug())
 }
 
 /// Finalizes the graph of a document, and passes its warnings on.
@@ -157,7 +157,7 @@ pub(super) fn for_each(
             let done = load(path, document, console).map_err(Into::into).and_then(|graph| action(graph, console));
             console.survive(done)?;
         }
-        documents.remarks().iter().for_each(|remark| console.warn(format_args!("{}: {remark}", path.display())));
+        documents.remarks().iter().for_each(|remark| console.warn(format_args!("{}: {remark}", plain::path(path))));
     }
     Ok(())
 }
@@ -174,7 +174,7 @@ pub(super) fn load_one(path: &Path, selector: Option<&Selector>, console: &Conso
         Some(document) if others == 0 => load(path, document, console),
         _ => {
             let message = format!("holds {} graphs: pick one with --graph", others + 1);
-            Err(Error::input(path.display().to_string(), message))
+            Err(Error::input(plain::path(path), message))
         }
     }
 }

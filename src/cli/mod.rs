@@ -19,6 +19,7 @@ mod files;
 mod fuzz;
 mod kernel_runner;
 mod outcome;
+mod plain;
 mod rules;
 mod run;
 mod tensor_file;
@@ -90,10 +91,23 @@ fn report_usage(error: &clap::Error) -> ExitCode {
             Outcome::BadInput.into()
         }
         _ => {
-            let _ = write!(io::stderr(), "fusewright: {}", error.render());
+            let _ = write!(io::stderr(), "fusewright: {}", plain_usage(error.render().to_string()));
             Outcome::BadInput.into()
         }
     }
+}
+
+/// A message about arguments, with each of them as part of a line.
+fn plain_usage(mut message: String) -> String {
+    for argument in std::env::args_os().skip(1) {
+        let argument = argument.to_string_lossy();
+        for quoted in [argument.as_ref(), argument.split_once('=').map_or("", |(_, value)| value)] {
+            if quoted.contains('\n') {
+                message = message.replace(quoted, &plain::part(quoted));
+            }
+        }
+    }
+    plain::lines(&message).into_owned()
 }
 
 /// Sends the library's events to standard error, as `FUSEWRIGHT_LOG` says (`debug`, `fusewright::compile=trace`, …);

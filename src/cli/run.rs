@@ -14,7 +14,7 @@ use super::executor::{Execution, Executor};
 use super::files;
 use super::outcome::Result;
 use super::tensor_file::{ResultFile, read_inputs, serialize_outputs};
-use super::{units, verify};
+use super::{plain, units, verify};
 use fusewright::reference::shrink;
 
 /// Elements shown of each output.
@@ -73,7 +73,7 @@ fn bounded(
 
 fn inputs(graph: &FinalizedGraph, options: &RunOptions, console: &mut Console) -> Result<HostTensors> {
     if let Some(path) = &options.inputs {
-        console.line(format_args!("inputs   {}", path.display()))?;
+        console.line(format_args!("inputs   {}", plain::path(path)))?;
         return Ok(read_inputs(path, graph)?);
     }
     console.line(format_args!("inputs   random, seed {}", options.seed))?;

@@ -16,6 +16,8 @@ use fusewright::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
 use fusewright::host_tensor::{HostTensor, HostTensors};
 use fusewright::reference::required_inputs;
 
+use super::plain;
+
 /// Element types that both sides know.
 const TYPES: [(DataType, Dtype); 11] = [
     (DataType::Float, Dtype::F32),
@@ -50,7 +52,7 @@ fn keys(graph: &FinalizedGraph) -> HashMap<TensorId, String> {
 /// [`Error::Input`] naming file and tensor: a file that is not there or no safetensors file, a tensor that is missing,
 /// of another type or of other extents.
 pub(super) fn read_inputs(path: &Path, graph: &FinalizedGraph) -> Result<HostTensors, Error> {
-    let place = path.display().to_string();
+    let place = plain::path(path);
     let content = fs::read(path).map_err(|error| Error::input(&place, format!("cannot be read: {error}")))?;
     let file = SafeTensors::deserialize(&content)
         .map_err(|error| Error::input(&place, format!("is not a safetensors file: {error}")))?;
@@ -135,8 +137,7 @@ impl ResultFile {
     /// # Errors
     /// [`Error::Input`] where the place cannot be written to.
     pub(super) fn create(path: &Path) -> Result<Self, Error> {
-        let refuse =
-            |why: &dyn std::fmt::Display| Error::input(path.display().to_string(), format!("cannot be written: {why}"));
+        let refuse = |why: &dyn std::fmt::Display| Error::input(plain::path(path), format!("cannot be written: {why}"));
         let file = match fs::metadata(path) {
             Ok(found) if found.is_dir() => return Err(refuse(&"it is a folder")),
             Ok(found) if !found.is_file() => {
@@ -166,7 +167,7 @@ impl ResultFile {
             Target::Beside(folder) => replace(&folder, &self.path, content),
         };
         written.map_err(|error| Error::Environment {
-            message: format!("{}: cannot be written", self.path.display()),
+            message: format!("{}: cannot be written", plain::path(&self.path)),
             source: Some(Box::new(error)),
         })
     }

@@ -87,9 +87,9 @@ impl Harm {
             }
             Self::ReadOnly => fs::set_permissions(folder, Permissions::from_mode(0o500)),
             Self::ForeignFiles => add_foreign_files(folder),
-            Self::ObstacleForEntry => put_obstacle(&pick(folder, &["cubin"], chance)?, chance),
+            Self::ObstacleForEntry => put_obstacle(&pick(folder, &["cubin"], chance)?, chance.below(3)),
             Self::ObstacleForLock => {
-                put_obstacle(&pick(folder, &["cubin", "lock"], chance)?.with_extension("lock"), chance)
+                put_obstacle(&pick(folder, &["cubin", "lock"], chance)?.with_extension("lock"), chance.below(3))
             }
         }
     }
@@ -159,12 +159,32 @@ fn truncate(path: &Path, chance: &mut Chance) -> io::Result<()> {
     file.set_len(chance.below(length.max(1)))
 }
 
-fn put_obstacle(path: &Path, chance: &mut Chance) -> io::Result<()> {
+/// Puts obstacles of all kinds where three entries were, and where the locks of three others are looked for. Fewer where
+/// there are not so many entries; says how many.
+pub(crate) fn put_obstacles(folder: &Path) -> io::Result<usize> {
+    let entries = files(folder, &["cubin"])?;
+    let ours = entries.iter().filter(|path| path.is_file() && FOREIGN.iter().all(|(name, _)| !path.ends_with(name)));
+    let mut count = 0;
+    for path in ours.take(6) {
+        let kind = count as u64 % 3;
+        if count < 3 {
+            put_obstacle(path, kind)?;
+        } else {
+            fs::remove_file(path)?;
+            put_obstacle(&path.with_extension("lock"), kind)?;
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// A folder, a link to itself or a pipe, by number.
+fn put_obstacle(path: &Path, kind: u64) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    match chance.below(3) {
+    match kind {
         0 => fs::create_dir_all(path.join("not empty")),
         1 => symlink(path, path),
         _ => match Command::new("mkfifo").arg(path).status()?.success() {

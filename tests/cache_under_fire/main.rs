@@ -28,8 +28,8 @@ use graphs::{CAPABILITY, COUNT, Prepared, Tally, build_all};
 use harm::{FOREIGN, Harm};
 
 const PROCESSES: usize = 8;
-const ROUNDS: usize = 10;
-const KILLS_PER_ROUND: usize = 20;
+const ROUNDS: usize = 8;
+const KILLS_PER_ROUND: usize = 25;
 
 /// A process that takes longer waits for ever; far above what fifty compilations take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -45,7 +45,7 @@ const SEED: &str = "FUSEWRIGHT_FIRE_SEED";
 const TASK: &str = "FUSEWRIGHT_TEST_FIRE_TASK";
 
 /// How long a process in the fire goes on.
-const LIFE: Duration = Duration::from_millis(600);
+const LIFE: Duration = Duration::from_millis(400);
 
 /// What a process does.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +78,7 @@ fn every_graph_builds_and_is_right_whatever_befalls_the_cache() {
     let spared: Vec<Harm> = Harm::ALL.into_iter().filter(|harm| !fire.done.contains(&(*harm as u8))).collect();
     assert!(spared.is_empty(), "never done: {spared:?}");
     eprintln!("in {} of {} kills a graph was being built", fire.kills_in_builds, ROUNDS * KILLS_PER_ROUND);
+    assert!(fire.obstructed > 0, "every round left the folder in ruins");
     assert!(fire.kills_in_builds > 0, "no process was killed while it built");
 }
 
@@ -117,6 +118,8 @@ struct Fire {
     processes: Vec<Child>,
     /// Kinds of harm that were done.
     done: BTreeSet<u8>,
+    /// Rounds after which obstacles of all kinds lay in the folder.
+    obstructed: usize,
     /// Kills while some process held a lock.
     kills_in_builds: usize,
 }
@@ -131,7 +134,15 @@ impl Fire {
         let json = serde_json::to_vec(&prepared).expect("texts always serialize");
         fs::write(&file, json).expect("a temporary folder can be written");
         let (processes, done) = (Vec::new(), BTreeSet::new());
-        Self { folder: work.join("cache"), prepared: file, chance: Chance(seed), processes, done, kills_in_builds: 0 }
+        Self {
+            folder: work.join("cache"),
+            prepared: file,
+            chance: Chance(seed),
+            processes,
+            done,
+            obstructed: 0,
+            kills_in_builds: 0,
+        }
     }
 
     fn round(&mut self, round: usize) {
@@ -200,6 +211,8 @@ impl Fire {
 
     /// Everything builds in what is left of the folder, and once it can be written, all of it is right.
     fn settle(&mut self) {
+        // Impossible where there is no folder; most rounds leave one.
+        self.obstructed += usize::from(harm::put_obstacles(&self.folder).is_ok_and(|count| count == 6));
         succeeded(wait(self.start(Task::Build)));
         harm::mend(&self.folder);
         harm::add_foreign_files(&self.folder).expect("a folder that can be written");

@@ -4,9 +4,12 @@
 //! behind it, and lines that a cut-off object swallowed are looked at once more, for objects on one line only.
 
 use std::collections::VecDeque;
-use std::io::BufRead;
+use std::io::{BufRead, Read as _};
 
 use super::boundary::{Boundary, MAX_DEPTH, Progress};
+
+/// Most bytes of one value, and of one line: half a kilobyte for each of the most operations that a graph may have.
+pub(super) const MAX_BYTES: usize = 32 << 20;
 
 /// What was found next.
 #[derive(Debug, PartialEq)]
@@ -34,6 +37,8 @@ struct Line {
     offset: u64,
     /// The line was inside an object that turned out to be cut off: only whole values count.
     is_replayed: bool,
+    /// It went on beyond [`MAX_BYTES`]; the rest was not kept.
+    is_cut: bool,
 }
 
 /// Where in a line the search goes on.
@@ -82,19 +87,21 @@ impl<R: BufRead> Finder<R> {
             return Ok(Some(line));
         }
         let mut text = Vec::new();
-        if self.failed || self.input.read_until(b'\n', &mut text)? == 0 {
+        if self.failed || self.input.by_ref().take(MAX_BYTES as u64).read_until(b'\n', &mut text)? == 0 {
             return Ok(None);
         }
+        let is_full = text.len() == MAX_BYTES && !text.ends_with(b"\n");
+        let skipped = if is_full { self.input.skip_until(b'\n')? } else { 0 };
         self.line_number += 1;
         let offset = self.offset;
-        self.offset += text.len() as u64;
+        self.offset += (text.len() + skipped) as u64;
         if self.line_number == 1 {
             text.iter().zip(&mut self.opening).for_each(|(byte, opening)| *opening = *byte);
             if text.starts_with(b"\xef\xbb\xbf") {
                 text.drain(..3);
             }
         }
-        Ok(Some(Line { text, number: self.line_number, offset, is_replayed: false }))
+        Ok(Some(Line { text, number: self.line_number, offset, is_replayed: false, is_cut: skipped > 0 }))
     }
 
     fn unreadable(&mut self, error: &std::io::Error) -> Found {
@@ -121,6 +128,7 @@ impl<R: BufRead> Finder<R> {
                 self.current = Some((line, Cursor { at: at.max(start + 1), fresh: false, failed: true }));
                 Some(found)
             }
+            Progress::More if line.is_cut => Some(broken(&line.text[start..], line.number, too_large())),
             Progress::More if line.is_replayed => {
                 Some(broken(&line.text[start..], line.number, "unterminated object at the end of the line".to_owned()))
             }
@@ -130,6 +138,7 @@ impl<R: BufRead> Finder<R> {
 
     /// Goes on with a value that its first line does not end.
     fn search_over_lines(&mut self, first: Line, start: usize, mut boundary: Boundary) -> Found {
+        let mut bytes = first.text.len();
         let mut lines = vec![first];
         loop {
             let line = match self.next_line() {
@@ -137,7 +146,12 @@ impl<R: BufRead> Finder<R> {
                 Ok(None) => return self.unterminated(lines, start),
                 Err(error) => return self.unreadable(&error),
             };
+            bytes += line.text.len();
             match boundary.feed(&line.text) {
+                Progress::More if bytes > MAX_BYTES => {
+                    let found = broken(&joined(&lines, start, b""), lines[0].number, too_large());
+                    return self.pass_over(line, boundary).map_or(found, |error| self.unreadable(&error));
+                }
                 Progress::More => lines.push(line),
                 Progress::End(length) => {
                     let text = joined(&lines, start, &line.text[..length]);
@@ -151,6 +165,31 @@ impl<R: BufRead> Finder<R> {
                 }
             }
         }
+    }
+
+    /// Skips the rest of a value that is too large: up to its end, to the line that cannot be part of it, or to one of
+    /// which the end is not known.
+    fn pass_over(&mut self, last: Line, mut boundary: Boundary) -> Option<std::io::Error> {
+        let mut is_cut = last.is_cut;
+        while !is_cut {
+            let line = match self.next_line() {
+                Ok(line) => line?,
+                Err(error) => return Some(error),
+            };
+            is_cut = line.is_cut;
+            match boundary.feed(&line.text) {
+                Progress::More => {}
+                Progress::End(length) => {
+                    self.current = Some((line, Cursor { at: length, fresh: true, failed: false }));
+                    return None;
+                }
+                Progress::Bad(_) => {
+                    self.current = Some((line, LINE_START));
+                    return None;
+                }
+            }
+        }
+        None
     }
 
     fn unterminated(&mut self, lines: Vec<Line>, start: usize) -> Found {
@@ -233,6 +272,11 @@ fn joined(lines: &[Line], start: usize, last: &[u8]) -> Vec<u8> {
     lines[1..].iter().for_each(|line| text.extend_from_slice(&line.text));
     text.extend_from_slice(last);
     text
+}
+
+fn too_large() -> String {
+    let mebibytes = MAX_BYTES >> 20;
+    format!("an object or array of more than {mebibytes} MiB; of several graphs, each may have a line of its own")
 }
 
 /// The finding for a value that is cut off or no JSON.
@@ -320,6 +364,26 @@ mod tests {
     fn text_lines_and_skipped_mentions_are_told_apart() {
         assert_eq!(find("hello\n"), [Found::Text(b"hello\n".to_vec())]);
         assert_eq!(find("x\n... \"nodes\": [\n")[1], Found::Skipped { line: 2 });
+    }
+
+    #[test]
+    fn what_is_too_large_is_passed_over_and_the_rest_is_found() {
+        let node = format!("{{\"a\":\"{}\"}}", "x".repeat(1000));
+        let count = MAX_BYTES / node.len() + 1;
+        for separator in [",", ",\n"] {
+            let large = format!("{{\"nodes\":[{}{node}]}}", format!("{node}{separator}").repeat(count));
+            for behind in ["\n{\"b\":1}", "\nfailed with json: {\"b\":1}"] {
+                let found = find(&format!("{{\"c\":2}}\n{large}{behind}\n"));
+                assert_eq!(found[0], Found::Value { text: b"{\"c\":2}".to_vec(), line: 1 });
+                assert_eq!(found[1], Found::Broken { line: 2, message: too_large() });
+                assert!(matches!(&found[2], Found::Value { text, .. } if text == b"{\"b\":1}"));
+                assert_eq!(found.len(), 3);
+            }
+        }
+        let cut_off = format!("{{\"nodes\":[{}\n[cudnn] text\n{{\"b\":1}}", format!("{node},\n").repeat(count));
+        assert!(matches!(find(&cut_off).last(), Some(Found::Value { text, .. }) if text == b"{\"b\":1}"));
+        let array = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_BYTES - 8));
+        assert_eq!(values(&array).len(), 1, "the largest");
     }
 
     #[test]

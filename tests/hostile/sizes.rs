@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fusewright::device::ComputeCapability;
-use fusewright::engine;
+use fusewright::codegen;
+use fusewright::device::{ComputeCapability, Device};
+use fusewright::engine::{self, Floor};
 use fusewright::graph::json::read_documents;
 use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor, TensorId};
 use fusewright::support::{SurfaceId, nearest_change};
@@ -126,6 +127,85 @@ fn extents_and_strides_near_the_largest_integer() {
         // A verdict or an error: the strides are looked at without overflow.
         let _ = verdict(graph);
     }
+}
+
+/// Everything up to the source, which may refuse the graph or not, but does not overflow.
+fn goes_all_the_way(graph: Graph) -> bool {
+    let build = move || {
+        let graph = Arc::new(graph.finalize().ok()?);
+        let selection = engine::select(&graph, ComputeCapability::SM_90).ok()?;
+        let device = Device::typical(ComputeCapability::SM_90);
+        let _ = Floor::of(&graph).seconds(&device, engine::core_type(&graph));
+        let configs = selection.candidates(&device);
+        codegen::render(&selection.lower(&configs[0].config, &device)).ok()
+    };
+    let thread = std::thread::Builder::new().stack_size(8 << 20).spawn(build).expect("a thread starts");
+    thread.join().expect("no panic and no overflow of the stack").is_some()
+}
+
+#[test]
+fn extents_whose_products_overflow() {
+    let mut accepted = 0;
+    // Powers of two: batch, rows, columns and depth of a product; the last ones are beyond what 63 bits hold.
+    for [batch, m, n, k] in [
+        [0, 31, 26, 26],
+        [0, 30, 3, 28],
+        [29, 14, 14, 14],
+        [15, 3, 20, 40],
+        [15, 20, 20, 20],
+        [56, 1, 1, 1],
+        [3, 29, 26, 29],
+        [31, 31, 31, 31],
+        [62, 62, 62, 62],
+        [20, 20, 21, 3],
+        [57, 3, 3, 3],
+    ] {
+        let mut graph = half();
+        let a = graph.tensor(Tensor::new("a").row_major([1i64 << batch, 1 << m, 1 << k]));
+        let b = graph.tensor(Tensor::new("b").row_major([1i64 << batch, 1 << k, 1 << n]));
+        let c = graph.matmul("mm", a, b);
+        let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[c]);
+        graph.set_output(y);
+        accepted += usize::from(goes_all_the_way(graph));
+    }
+    assert!((1..11).contains(&accepted), "{accepted} of 11");
+    for extents in [[1 << 31, 1 << 26, 1], [1 << 21, 1 << 21, 1 << 21], [1 << 56, 1, 1], [3, (1 << 56) - 1, 1]] {
+        let mut graph = half();
+        let x = graph.tensor(Tensor::new("x").row_major(extents));
+        let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+        graph.set_output(y);
+        goes_all_the_way(graph);
+    }
+}
+
+#[test]
+fn windows_strides_and_paddings_that_overflow() {
+    use fusewright::graph::{Convolution, ConvolutionDirection::Forward};
+    for value in [i64::MAX, i64::MAX / 2, 1 << 62, 1 << 32, i64::MIN, -1] {
+        let change: [fn(&mut Convolution, i64); 4] = [
+            |convolution, value| convolution.pre_padding = vec![value; 2],
+            |convolution, value| convolution.post_padding = vec![value; 2],
+            |convolution, value| convolution.stride = vec![value; 2],
+            |convolution, value| convolution.dilation = vec![value; 2],
+        ];
+        for change in change {
+            let mut graph = half();
+            let x = graph.tensor(Tensor::new("x").channels_last([1, 8, 4, 4]));
+            let w = graph.tensor(Tensor::new("w").channels_last([8, 8, 3, 3]));
+            let mut convolution = Convolution::new(Forward, 2);
+            change(&mut convolution, value);
+            let y = graph.convolution("conv", convolution, [x, w]);
+            graph.set_output(y);
+            goes_all_the_way(graph);
+        }
+    }
+}
+
+#[test]
+fn a_million_operations_are_refused_at_once() {
+    let graph = chain(1_000_000, PointwiseMode::ReluFwd, |graph| matrix(graph, "x"));
+    let error = verdict(graph).expect_err("too many operations");
+    assert!(error.contains("1000000 operations; at most 65536 are read [GR-NODES]"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,6 @@
+//! Hostile input: graphs and files of hostile size, and names that would command a terminal.
+
+mod files;
+mod names;
+mod program;
+mod sizes;
