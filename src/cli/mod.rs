@@ -42,7 +42,7 @@ use outcome::{Outcome, Stop};
 pub(crate) fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return report_usage(&error),
+        Err(error) => return report_usage(&with_plain_arguments(error)),
     };
     let mut console = Console::new(arguments.verbosity());
     log_to_stderr(&console);
@@ -91,23 +91,16 @@ fn report_usage(error: &clap::Error) -> ExitCode {
             Outcome::BadInput.into()
         }
         _ => {
-            let _ = write!(io::stderr(), "fusewright: {}", plain_usage(error.render().to_string()));
+            let _ = write!(io::stderr(), "fusewright: {}", plain::lines(&error.render().to_string()));
             Outcome::BadInput.into()
         }
     }
 }
 
-/// A message about arguments, with each of them as part of a line.
-fn plain_usage(mut message: String) -> String {
-    for argument in std::env::args_os().skip(1) {
-        let argument = argument.to_string_lossy();
-        for quoted in [argument.as_ref(), argument.split_once('=').map_or("", |(_, value)| value)] {
-            if quoted.contains('\n') {
-                message = message.replace(quoted, &plain::part(quoted));
-            }
-        }
-    }
-    plain::lines(&message).into_owned()
+/// The error that the arguments give with their control characters as escapes; they are quoted in it.
+fn with_plain_arguments(error: clap::Error) -> clap::Error {
+    let plain = std::env::args_os().map(|argument| plain::part(&argument.to_string_lossy()).into_owned());
+    Arguments::try_parse_from(plain).err().unwrap_or(error)
 }
 
 /// Sends the library's events to standard error, as `FUSEWRIGHT_LOG` says (`debug`, `fusewright::compile=trace`, …);

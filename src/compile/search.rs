@@ -31,7 +31,7 @@ impl Candidate {
     /// Where it was looked for: the folder of a file.
     pub(super) fn place(&self) -> String {
         match self {
-            Self::File(path) => path.parent().unwrap_or(path).display().to_string(),
+            Self::File(path) => shown(path.parent().unwrap_or(path)),
             Self::Name(_) => self.to_string(),
         }
     }
@@ -41,9 +41,14 @@ impl std::fmt::Display for Candidate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Name(name) => write!(f, "{name} on the library path"),
-            Self::File(path) => write!(f, "{}", path.display()),
+            Self::File(path) => f.write_str(&shown(path)),
         }
     }
+}
+
+/// A path as messages name it: on one line.
+fn shown(path: &Path) -> String {
+    path.display().to_string().escape_debug().to_string()
 }
 
 /// What the search reads of the process, so that tests can give another.

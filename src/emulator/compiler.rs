@@ -100,7 +100,12 @@ impl Compiler {
             Error::environment(format!(
                 "no C++ compiler, which the emulator needs (looked for {}); \
                  install one, for instance with 'apt-get install g++', or name it in CXX",
-                commands.iter().filter(|c| !c.is_empty()).copied().collect::<Vec<_>>().join(", ")
+                commands
+                    .iter()
+                    .filter(|c| !c.is_empty())
+                    .map(|c| c.escape_debug().to_string())
+                    .collect::<Vec<_>>()
+                    .join(", ")
             ))
         })
     }

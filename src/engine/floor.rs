@@ -7,7 +7,8 @@ use crate::graph::{
     Attributes, ConvolutionDirection, DataType, FinalTensor, FinalizedGraph, Operation, Port, TensorId,
 };
 
-/// Least work of a graph: each input read once, each output written once, the core's multiply-adds.
+/// Least work of a graph: each input read once, each output written once, the core's multiply-adds. Counts that exceed 64
+/// bits are the greatest of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floor {
     /// Bytes moved through device memory.
@@ -20,8 +21,8 @@ impl Floor {
     /// The floor of a graph.
     pub fn of(graph: &FinalizedGraph) -> Self {
         let moved = graph.inputs().chain(graph.outputs()).map(|id| graph.tensor(id));
-        let bytes = moved.filter(|tensor| !tensor.is_pass_by_value).map(tensor_bytes).sum();
-        let flops = graph.operations().map(|operation| operation_flops(graph, operation)).sum();
+        let bytes = moved.filter(|tensor| !tensor.is_pass_by_value).map(tensor_bytes).fold(0, u64::saturating_add);
+        let flops = graph.operations().map(|operation| operation_flops(graph, operation)).fold(0, u64::saturating_add);
         Self { bytes, flops }
     }
 
@@ -55,7 +56,7 @@ fn operation_flops(graph: &FinalizedGraph, operation: &Operation) -> u64 {
     match &operation.attributes {
         Attributes::Matmul(_) => {
             let k = operation.input(Port::A).and_then(|a| graph.tensor(a).dim.last().copied()).unwrap_or(0);
-            2 * elements(operation.output(Port::C)) * k as u64
+            elements(operation.output(Port::C)).saturating_mul(k as u64).saturating_mul(2)
         }
         Attributes::Convolution(convolution) => {
             let (filter, image) = match convolution.direction {
@@ -64,7 +65,7 @@ fn operation_flops(graph: &FinalizedGraph, operation: &Operation) -> u64 {
                 ConvolutionDirection::BackwardFilter => (operation.output(Port::DW), operation.input(Port::DY)),
             };
             let output_channels = filter.map_or(1, |id| graph.tensor(id).dim[0].max(1) as u64);
-            2 * elements(image) * (elements(filter) / output_channels)
+            elements(image).saturating_mul(elements(filter) / output_channels).saturating_mul(2)
         }
         _ => 0,
     }
@@ -92,6 +93,17 @@ mod tests {
         let graph = graph.finalize().expect("well formed");
         assert_eq!(Floor::of(&graph), Floor { bytes: 2 * (30 + 70 + 42), flops: 2 * 2 * 3 * 5 * 7 });
         assert_eq!(core_type(&graph), Some(DataType::Half));
+    }
+
+    #[test]
+    fn counts_beyond_64_bits_are_the_greatest() {
+        let mut graph = half();
+        let a = graph.tensor(Tensor::new("A").row_major([1, 1 << 31, 1 << 26]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, 1 << 26, 1 << 26]));
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        let floor = Floor::of(&graph.finalize().expect("well formed"));
+        assert_eq!(floor, Floor { bytes: 2 * ((1 << 57) + (1 << 52) + (1 << 57)), flops: u64::MAX });
     }
 
     #[test]

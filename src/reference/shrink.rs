@@ -273,7 +273,7 @@ mod tests {
 
     /// Elements of all tensors, and the core's multiply-adds.
     fn work(graph: &FinalizedGraph) -> u64 {
-        let elements: i64 = graph.tensors().map(|tensor| tensor.dim.iter().product::<i64>()).sum();
+        let elements = graph.tensors().map(|tensor| tensor.dim.iter().product::<i64>()).fold(0, i64::saturating_add);
         elements as u64 + crate::engine::Floor::of(graph).flops / 2
     }
 

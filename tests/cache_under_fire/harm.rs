@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use fusewright::compile::Cache;
 
@@ -187,7 +187,7 @@ fn put_obstacle(path: &Path, kind: u64) -> io::Result<()> {
     match kind {
         0 => fs::create_dir_all(path.join("not empty")),
         1 => symlink(path, path),
-        _ => match Command::new("mkfifo").arg(path).status()?.success() {
+        _ => match Command::new("mkfifo").arg(path).stderr(Stdio::null()).status()?.success() {
             true => Ok(()),
             false => Err(io::ErrorKind::AlreadyExists.into()),
         },
