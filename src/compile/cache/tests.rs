@@ -136,7 +136,7 @@ fn a_panicking_compilation_leaves_the_cache_usable() {
 /// What a process leaves that is killed while it writes the entry of `t`.
 fn leave_behind(folder: &Path) -> [PathBuf; 2] {
     let left = [folder.join(key("t").file_stem()).with_extension("lock"), folder.join(".tmpabc.part")];
-    left.each_ref().map(|path| std::fs::write(path, "half").unwrap());
+    left.iter().for_each(|path| std::fs::write(path, "half").unwrap());
     left
 }
 
@@ -148,7 +148,7 @@ fn the_list_shows_keys_and_clear_leaves_other_files_alone() {
     get_from(&cache, "t", b"2");
     leave_behind(folder.path());
     let foreign = ["notes.txt", "Cargo.lock", "kernel.cubin", "film.part"].map(|name| folder.path().join(name));
-    foreign.each_ref().map(|path| std::fs::write(path, "mine").unwrap());
+    foreign.iter().for_each(|path| std::fs::write(path, "mine").unwrap());
     let obstacle = folder.path().join(key("u").file_stem()).with_extension("lock");
     std::fs::create_dir(&obstacle).unwrap();
 
