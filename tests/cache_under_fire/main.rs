@@ -8,6 +8,8 @@
 //! Needs NVRTC: without one it is skipped; `FUSEWRIGHT_REQUIRE_NVRTC=1` makes that a failure.
 //! `FUSEWRIGHT_FIRE_SEED` repeats the choices of a run, though not what the scheduler made of them.
 
+#![expect(clippy::print_stderr, reason = "a skipped test says so, and a failed one how it went")]
+
 mod chance;
 mod graphs;
 mod harm;

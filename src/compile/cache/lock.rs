@@ -69,7 +69,10 @@ mod tests {
         let path = folder.path().join("x.lock");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let (done, is_done) = std::sync::mpsc::channel();
-        std::thread::spawn(move || done.send(drop(Lock::acquire(&path, Duration::ZERO))));
+        std::thread::spawn(move || {
+            drop(Lock::acquire(&path, Duration::ZERO));
+            done.send(())
+        });
         assert_eq!(is_done.recv_timeout(Duration::from_secs(10)), Ok(()));
     }
 
