@@ -30,6 +30,8 @@ pub(super) struct OperandText {
     pair: Option<String>,
     zero: &'static str,
     vector: i64,
+    /// Lines that move a point outside to the nearest inside, where a value is chosen instead of returned early.
+    nearest: Vec<String>,
     coordinates: Vec<String>,
     /// Condition under which an element exists.
     inside: String,
@@ -180,6 +182,7 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
         pair,
         zero: element.zero(),
         vector,
+        nearest: nearest(kernel, operand, slot),
         coordinates: coordinate_lines(kernel, operand, slot, &uses),
         inside,
         before,
@@ -538,6 +541,18 @@ fn inside(kernel: &GemmKernel, operand: &Operand, slot: usize) -> String {
         }
     }
     if conditions.is_empty() { "true".to_owned() } else { conditions.join(" && ") }
+}
+
+/// What moves a point of a fragment that lies outside to the nearest inside, whose side inputs can be read.
+fn nearest(kernel: &GemmKernel, operand: &Operand, slot: usize) -> Vec<String> {
+    if !matches!(operand.fetch, Fetch::Fragments(_)) {
+        return Vec::new();
+    }
+    let [_, m, n, k] = kernel.space.extents();
+    let (outer, extent, block) = if slot == 0 { ("m", m, kernel.tile.m) } else { ("n", n, kernel.tile.n) };
+    let axes = [(outer, extent, block, 1), ("k", k, kernel.tile.k, operand.sweep.vector as i64)];
+    let ragged = axes.into_iter().filter(|&(_, extent, block, _)| extent % i64::from(block) != 0);
+    ragged.map(|(name, extent, _, step)| format!("if ({name} >= {extent}) {name} = {};", extent - step)).collect()
 }
 
 /// Digits, then coordinates: those that the text uses.

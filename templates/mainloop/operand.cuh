@@ -22,24 +22,31 @@
 <%- else %>
   // ${ operand.title }$: <% if operand.vector > 1 %>${ operand.vector }$ elements<% else %>one element<% endif %>, zero outside
   const auto operand_${ operand.name }$ = [&](${ operand.arguments }$) -> ${ operand.result }$ {
+<%- if operand.nearest %>
+    // outside, what lies nearest is computed and left: a branch here would keep products from running beside it
+    const bool is_inside = ${ operand.inside }$;
+<%- for line in operand.nearest %>
+    ${ line }$
+<%- endfor %>
+<%- endif %>
 <%- for line in operand.coordinates %>
     ${ line }$
 <%- endfor %>
 <%- if operand.pair %>
-<%- if operand.inside != "true" %>
+<%- if operand.inside != "true" and not operand.nearest %>
     if (!(${ operand.inside }$)) return {};
 <%- endif %>
 <%- for line in operand.before %>
     ${ line }$
 <%- endfor %>
-    return {${ operand.pair }$};
+    return {<% if operand.nearest %>is_inside ? ${ operand.pair }$ : 0<% else %>${ operand.pair }$<% endif %>};
 <%- elif operand.vector > 1 %>
 <%- if operand.pack %>
     float out[${ operand.vector }$];
 <%- else %>
     ${ operand.result }$ out;
 <%- endif %>
-<%- if operand.inside != "true" %>
+<%- if operand.inside != "true" and not operand.nearest %>
     if (!(${ operand.inside }$)) return {};
 <%- endif %>
 <%- for line in operand.before %>
@@ -52,7 +59,7 @@
 <%- endfor %>
       out<% if not operand.pack %>.at<% endif %>[e] = ${ operand.value }$;
     }
-    return <% if operand.pack %>${ operand.pack }$(out)<% else %>out<% endif %>;
+    return <% if operand.nearest %>!is_inside ? ${ operand.result }${} : <% endif %><% if operand.pack %>${ operand.pack }$(out)<% else %>out<% endif %>;
 <%- else %>
 <%- if operand.inside != "true" %>
     if (!(${ operand.inside }$)) return ${ operand.zero }$;

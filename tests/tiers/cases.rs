@@ -538,7 +538,7 @@ fn half_sums(cases: &mut Vec<Case>) {
     output(&mut g, y, Half);
     push(cases, "mm_half_sums_boxes", g);
 
-    for (label, [m, n, k], dim) in [("stage", [256, 208, 128], [1, 256, 1]), ("column", [150, 208, 72], [1, 1, 208])] {
+    for (label, [m, n, k], dim) in [("stage", [150, 208, 72], [1, 150, 1]), ("column", [150, 208, 72], [1, 1, 208])] {
         let mut g = graph(Half);
         let a = g.tensor(Tensor::new("A").row_major([1, m, k]));
         let positive = g.pointwise("positive", PointwiseMode::ReluFwd, &[a]);

@@ -29,6 +29,7 @@ const EVERY_CONFIG: &[&str] = &[
     "mm_g1_rowscale_relu_f16",
     "mm_mixed_bf16_i8_m16",
     "mm_half_wide",
+    "mm_boxes_half",
     "mm_half_sums_boxes",
     "mm_half_sums_columns",
     "mm_half_sums_stage",

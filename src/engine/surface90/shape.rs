@@ -54,10 +54,10 @@ const SHAPES: &[Shape] = &[
 const MOST_STAGES: u32 = 12;
 
 /// Registers of a thread for accumulators at most, of 240, and of 208 where the first warpgroup computes: the epilogue needs
-/// what is left, and more of it where sums of FP16 are unpacked (128 of these beside fragments of A were seen to spill).
+/// what is left, and more of it where sums of FP16 are unpacked (96 of these beside ragged fragments of A were seen to spill).
 const ACCUMULATORS: u32 = 192;
 const ACCUMULATORS_WHERE_COMPUTED: u32 = 128;
-const HALF_ACCUMULATORS_WHERE_COMPUTED: u32 = 96;
+const HALF_ACCUMULATORS_WHERE_COMPUTED: u32 = 64;
 
 /// Rows of C up to which the transposed product is worth a try, in narrow tiles; where an operand is computed on its way
 /// it always is: which of the two is computed less often depends on the tile.
