@@ -550,7 +550,7 @@ fn nearest(kernel: &GemmKernel, operand: &Operand, slot: usize) -> Vec<String> {
     }
     let [_, m, n, k] = kernel.space.extents();
     let (outer, extent, block) = if slot == 0 { ("m", m, kernel.tile.m) } else { ("n", n, kernel.tile.n) };
-    let axes = [(outer, extent, block, 1), ("k", k, kernel.tile.k, operand.sweep.vector as i64)];
+    let axes = [(outer, extent, block, 1), ("k", k, kernel.tile.k, operand.sweep.vector)];
     let ragged = axes.into_iter().filter(|&(_, extent, block, _)| extent % i64::from(block) != 0);
     ragged.map(|(name, extent, _, step)| format!("if ({name} >= {extent}) {name} = {};", extent - step)).collect()
 }
