@@ -126,7 +126,7 @@ fn replay(path: &Path, options: &FuzzOptions, examination: &Examination<'_>, con
         let graph = match &document.result {
             Ok(graph) => graph,
             Err(error) => {
-                console.complain(format_args!("{}: {error}", path.display()));
+                console.complain(format_args!("{error}"));
                 console.note_outcome(Outcome::BadInput);
                 continue;
             }
