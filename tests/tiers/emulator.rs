@@ -35,7 +35,6 @@ const EVERY_CONFIG: &[&str] = &[
     "mm_tf32_wide",
     "mm_both_mainloops_two_outputs",
     "mm_boxes_half",
-    "mm_half_sums_columns",
     "mm_half_sums_stage",
     "mm_boxes_int8_weights",
     "mm_reduce_add_all",
