@@ -146,7 +146,7 @@ pub(super) struct FuzzOptions {
     /// Seed of the graphs
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
-    /// Number of the first graph
+    /// Number of the first graph; with --replay, of the graph whose draws are made again
     #[arg(long, default_value_t = 0)]
     pub(super) first: u64,
     /// How many graphs
@@ -159,7 +159,7 @@ pub(super) struct FuzzOptions {
     #[arg(long, default_value = "fuzz-findings")]
     pub(super) out: PathBuf,
     /// Examine the graphs of this file instead
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["families", "first", "count", "minutes"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["families", "count", "minutes"])]
     pub(super) replay: Option<PathBuf>,
 }
 

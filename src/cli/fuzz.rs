@@ -6,9 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use fusewright::error::Error;
-use fusewright::fuzz::{Campaign, Examination, Failure, Family, Runner, Totals, examine, graph_bytes};
+use fusewright::fuzz::{Campaign, Examination, Failure, Family, Runner, Totals, drawn_inputs, examine, graph_bytes};
 use fusewright::graph::{Graph, json};
-use fusewright::reference::{Distribution, random_inputs};
 use fusewright::support::SurfaceId;
 
 use super::arguments::{DeviceChoice, FuzzOptions};
@@ -59,16 +58,14 @@ fn report(failure: &Failure, options: &FuzzOptions, console: &mut Console) -> Re
     let stem = format!("{family}-{}-{number}", options.seed);
     let path = options.out.join(format!("{stem}.json"));
     write(&path, json::write_v2(graph).as_bytes())?;
-    let device = device_arguments(options);
-    console.line(format_args!("       made smaller: fusewright fuzz --replay {}{device}", path.display()))?;
-    if let Some(inputs) = inputs(graph, options.seed) {
+    let drawn = format!("--seed {} --first {number}{}", options.seed, device_arguments(options));
+    console.line(format_args!("       made smaller: fusewright fuzz --replay {} {drawn}", path.display()))?;
+    if let Some(inputs) = inputs(graph, &graph_bytes(options.seed, *number)) {
         let path = options.out.join(format!("{stem}.safetensors"));
         write(&path, &inputs)?;
         console.line(format_args!("       inputs: {}", path.display()))?;
     }
-    let seed = options.seed;
-    let whole = format!("fusewright fuzz --family {family} --seed {seed} --first {number} --count 1{device}");
-    Ok(console.line(format_args!("       as it was: {whole}"))?)
+    Ok(console.line(format_args!("       as it was: fusewright fuzz --family {family} --count 1 {drawn}"))?)
 }
 
 fn device_arguments(options: &FuzzOptions) -> String {
@@ -82,10 +79,10 @@ fn device_arguments(options: &FuzzOptions) -> String {
     }
 }
 
-/// Random inputs of a graph as a file; `None` where it has none, being malformed.
-fn inputs(graph: &Graph, seed: u64) -> Option<Vec<u8>> {
+/// The inputs drawn for a graph as a file; `None` where it has none, being malformed.
+fn inputs(graph: &Graph, bytes: &[u8]) -> Option<Vec<u8>> {
     let graph = graph.finalize().ok()?;
-    let inputs = random_inputs(&graph, seed, Distribution::Normal).ok()?;
+    let inputs = drawn_inputs(&graph, bytes).ok()?;
     tensor_file::serialize_outputs(&graph, &inputs).ok()
 }
 

@@ -26,7 +26,7 @@ pub use breaker::{Broken, broken};
 pub use campaign::{Campaign, Failure, Totals, graph_bytes};
 pub use generator::{Generated, generate};
 pub use minimize::minimize;
-pub use oracle::{Examination, Finding, Runner, Standing, examine};
+pub use oracle::{Examination, Finding, Runner, Standing, drawn_inputs, examine};
 pub use rewrite::rewritten;
 
 /// The patterns of graphs that are generated.

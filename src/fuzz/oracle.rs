@@ -104,6 +104,14 @@ pub fn examine(
     examined.unwrap_or_else(|payload| Err(finding("nothing panics", panic_message(&*payload))))
 }
 
+/// The inputs that [`examine`] draws from these bytes for a graph.
+///
+/// # Errors
+/// As [`random_inputs`].
+pub fn drawn_inputs(graph: &FinalizedGraph, bytes: &[u8]) -> Result<HostTensors, Error> {
+    random_inputs(graph, Choices::new(bytes).below(1 << 16) as u64, Distribution::Normal)
+}
+
 fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())

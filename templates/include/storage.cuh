@@ -170,7 +170,7 @@ FW_INLINE fw_e5m2 fw_to_e5m2(int x) { return fw_to_e5m2(float(x)); }
 
 //@ fw_f16x2_of_i8: fw_f16x2
 // Pairs of 8-bit integers as F16: 1024 + u, in which u is the lower byte, less what is too much. Here and below the chip's
-// own conversions, 16 a clock, would take several times as long.
+// own conversions take longer (docs/performance-notes.md).
 FW_INLINE unsigned fw_f16x2_of_i8(unsigned pair) {
   return fw_add_f16x2(__byte_perm(pair ^ 0x8080u, 0x64u, 0x4140), 0xe480e480u);  // u = x + 128, less 1152
 }
