@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fusewright::codegen::Source;
-use fusewright::compile::{Cache, Compiler, Cubin, Options};
+use fusewright::compile::{Cache, Compiler, Options};
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::emulator::{self, EmulatedKernel};
 use fusewright::engine::HeuristicMode;
@@ -184,21 +183,6 @@ fn execute(plan: &ExecutionPlan, graph: &FinalizedGraph, inputs: &HostTensors) -
 }
 
 impl Gpu {
-    /// Runs a kernel that was made elsewhere.
-    ///
-    /// # Errors
-    /// Those of loading and of running it.
-    pub(super) fn run(
-        &self,
-        graph: &Arc<FinalizedGraph>,
-        source: &Source,
-        cubin: &Cubin,
-        inputs: &HostTensors,
-    ) -> Result<HostTensors, Error> {
-        let plan = ExecutionPlan::build(&self.context, graph, source, cubin)?;
-        execute(&plan, graph, inputs).map(|(outputs, _)| outputs)
-    }
-
     fn plan(&self, graph: &Arc<FinalizedGraph>) -> Result<ExecutionPlan, Error> {
         let device = self.context.device();
         let store = TuningStore::beside(self.compiler.cache());

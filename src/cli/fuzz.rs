@@ -5,29 +5,39 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use fusewright::device::ComputeCapability;
 use fusewright::error::Error;
-use fusewright::fuzz::{Campaign, Examination, Failure, Family, Runner, Totals, drawn_inputs, examine, graph_bytes};
+use fusewright::fuzz::{
+    Campaign, CompiledOnly, Emulated, Examination, Failure, Family, OnGpu, Runner, Totals, drawn_inputs, examine,
+    graph_bytes,
+};
 use fusewright::graph::{Graph, json};
 use fusewright::support::SurfaceId;
 
 use super::arguments::{DeviceChoice, FuzzOptions};
 use super::console::{Console, Style};
 use super::files::Documents;
-use super::kernel_runner::{CompiledOnly, Executed};
 use super::outcome::{Outcome, Result};
 use super::tensor_file;
 
 pub(super) fn run(options: &FuzzOptions, console: &mut Console) -> Result<()> {
-    let runner: Option<Box<dyn Runner>> = match options.device {
-        _ if options.nvrtc => Some(Box::new(CompiledOnly::open()?)),
-        None | Some(DeviceChoice::Cpu) => None,
-        Some(choice) => Executed::open(choice)?.map(|executed| Box::new(executed) as Box<dyn Runner>),
-    };
+    let runner = runner(options)?;
     let examination = Examination { computes: options.device.is_some(), runner: runner.as_deref() };
     match &options.replay {
         Some(path) => replay(path, options, &examination, console),
         None => generated(options, examination, console),
     }
+}
+
+/// What takes kernels; `None` where there are none, or only the CPU engine computes.
+fn runner(options: &FuzzOptions) -> Result<Option<Box<dyn Runner>>> {
+    Ok(match options.device {
+        _ if options.nvrtc => Some(Box::new(CompiledOnly::open(ComputeCapability::SM_90)?)),
+        None | Some(DeviceChoice::Cpu) => None,
+        Some(DeviceChoice::Emulator) => Some(Box::new(Emulated::open()?)),
+        Some(DeviceChoice::Cuda(ordinal)) => Some(Box::new(OnGpu::open(ordinal)?)),
+        Some(DeviceChoice::Auto) => OnGpu::open(0).ok().map(|gpu| Box::new(gpu) as Box<dyn Runner>),
+    })
 }
 
 fn generated(options: &FuzzOptions, examination: Examination<'_>, console: &mut Console) -> Result<()> {
@@ -37,14 +47,18 @@ fn generated(options: &FuzzOptions, examination: Examination<'_>, console: &mut 
     let (seed, first, count) = (options.seed, options.first, options.count);
     let campaign = Campaign { families, seed, first, count, limit, examination };
     let bar = console.bar(usize::try_from(count).unwrap_or(usize::MAX));
-    let mut failures = Vec::new();
-    let totals = campaign.run(|done| bar.set_position(done), |failure| failures.push(failure));
+    let mut reported = Ok(());
+    let totals = campaign.run(
+        |done| bar.set_position(done),
+        |failure| {
+            let told = bar.suspend(|| report(&failure, options, console));
+            reported = std::mem::replace(&mut reported, Ok(())).and(told);
+        },
+    );
     bar.finish_and_clear();
-    for failure in &failures {
-        report(failure, options, console)?;
-    }
+    reported?;
     table(&totals, console)?;
-    if !failures.is_empty() {
+    if totals.values().any(|totals| totals.failed > 0) {
         console.note_outcome(Outcome::Refused);
     }
     Ok(())
@@ -98,8 +112,19 @@ fn write(path: &Path, content: &[u8]) -> std::result::Result<(), Error> {
 }
 
 fn table(totals: &BTreeMap<Family, Totals>, console: &mut Console) -> Result<()> {
-    const HEADER: [&str; 9] =
-        ["family", "generated", "malformed", "refused", "accepted", "on aim", "matched", "rule named", "wrong"];
+    const HEADER: [&str; 11] = [
+        "family",
+        "generated",
+        "malformed",
+        "refused",
+        "accepted",
+        "on aim",
+        "compiled",
+        "run",
+        "matched",
+        "rule named",
+        "wrong",
+    ];
     console.line(HEADER.map(|title| format!("{title:>10}")).join(" "))?;
     let mut all = Totals::default();
     for (family, totals) in totals {
@@ -110,8 +135,8 @@ fn table(totals: &BTreeMap<Family, Totals>, console: &mut Console) -> Result<()>
 }
 
 fn row(name: &str, totals: &Totals) -> String {
-    let Totals { generated, malformed, refused, accepted, on_aim, matched, broken, failed } = totals;
-    let counts = [generated, malformed, refused, accepted, on_aim, matched, broken, failed];
+    let Totals { generated, malformed, refused, accepted, on_aim, compiled, run, matched, broken, failed } = totals;
+    let counts = [generated, malformed, refused, accepted, on_aim, compiled, run, matched, broken, failed];
     let counts = counts.map(|count| format!("{count:>10}"));
     format!("{name:>10} {}", counts.join(" "))
 }

@@ -17,7 +17,6 @@ mod executor;
 mod explain;
 mod files;
 mod fuzz;
-mod kernel_runner;
 mod outcome;
 mod plain;
 mod rules;

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 
 use super::Family;
-use super::breaker::{Broken, broken};
 use super::generator::{Generated, generate};
 use super::minimize::minimize;
-use super::oracle::{Examination, Finding, Standing, examine};
+use super::oracle::{Computed, Examination, Finding, Standing, examine};
 use crate::graph::Graph;
 
 /// Bytes that a graph is made from.
@@ -48,9 +47,13 @@ pub struct Totals {
     pub accepted: u64,
     /// Legal as documented on the surface aimed at.
     pub on_aim: u64,
-    /// Compared with another computation.
+    /// Kernels compiled.
+    pub compiled: u64,
+    /// Kernels run, each compared with the CPU engine.
+    pub run: u64,
+    /// Graphs whose results were compared with another computation.
     pub matched: u64,
-    /// Made to break a chosen rule, and refused by its name.
+    /// Graphs that were made to break a chosen rule, and refused by its name.
     pub broken: u64,
     /// Not as they must be.
     pub failed: u64,
@@ -63,6 +66,8 @@ impl AddAssign for Totals {
         self.refused += other.refused;
         self.accepted += other.accepted;
         self.on_aim += other.on_aim;
+        self.compiled += other.compiled;
+        self.run += other.run;
         self.matched += other.matched;
         self.broken += other.broken;
         self.failed += other.failed;
@@ -115,17 +120,10 @@ impl Campaign<'_> {
         let family = self.families[(number % self.families.len() as u64) as usize];
         let bytes = graph_bytes(self.seed, number);
         let Generated { graph, aim } = generate(family, &bytes);
-        let found = examine(&graph, aim, &bytes, &self.examination).and_then(|standing| {
-            let broken = match standing {
-                Standing::Accepted { on_aim: true, .. } => broken(&graph, aim, &bytes)?,
-                _ => None,
-            };
-            Ok((standing, broken))
-        });
         let mut totals = Totals { generated: 1, ..Totals::default() };
-        let finding = match found {
-            Ok((standing, broken)) => {
-                totals.count(standing, broken.as_ref());
+        let finding = match examine(&graph, aim, &bytes, &self.examination) {
+            Ok(standing) => {
+                totals.count(standing);
                 return (family, totals, None);
             }
             Err(finding) => finding,
@@ -141,16 +139,18 @@ impl Campaign<'_> {
 }
 
 impl Totals {
-    fn count(&mut self, standing: Standing, broken: Option<&Broken>) {
+    fn count(&mut self, standing: Standing) {
         match standing {
             Standing::Malformed => self.malformed += 1,
             Standing::Refused => self.refused += 1,
-            Standing::Accepted { on_aim, matched } => {
+            Standing::Accepted { on_aim, computed: Computed { compiled, run, matched }, broken } => {
                 self.accepted += 1;
                 self.on_aim += u64::from(on_aim);
+                self.compiled += compiled;
+                self.run += run;
                 self.matched += u64::from(matched);
+                self.broken += u64::from(broken.is_some());
             }
         }
-        self.broken += u64::from(broken.is_some());
     }
 }

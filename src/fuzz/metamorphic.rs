@@ -108,7 +108,9 @@ pub(super) struct Cut {
 
 /// Cuts at some value; tensors keep their uids. `None` where no value stays inside.
 pub(super) fn cut(graph: &FinalizedGraph, choices: &mut Choices<'_>) -> Option<Cut> {
-    let is_inside = |id: &TensorId| graph.tensor(*id).is_virtual && graph.producer(*id).is_some();
+    // an operation with several results would be in both parts
+    let has_one_result = |producer| graph.operation(producer).outputs.len() == 1;
+    let is_inside = |id: &TensorId| graph.tensor(*id).is_virtual && graph.producer(*id).is_some_and(has_one_result);
     let values: Vec<TensorId> = graph.tensor_ids().filter(is_inside).collect();
     let value = values[choices.index_of(&values)?];
     let mut whole = graph.to_graph();

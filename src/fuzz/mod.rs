@@ -4,8 +4,8 @@
 //!   they aim at, the others are refused or malformed.
 //! - [`examine`] holds a graph against the [oracles](Finding): nothing panics; writing and reading, and writing in another
 //!   order under other names, change nothing; what is accepted lowers and renders; what is computed is right, and so are
-//!   graphs made from it that mean the same.
-//! - [`broken`] makes a legal graph break one chosen rule, which the refusal must name.
+//!   graphs made from it that mean the same; an edit that breaks one chosen rule is refused by its name.
+//! - A [`Runner`] compiles the kernels, or runs them, too: by NVRTC alone, in the emulator, on a GPU.
 //! - [`minimize`] makes a graph smaller while it still shows a finding.
 //! - [`Campaign`] does all of that for numbered graphs of a seed, in parallel, and counts.
 
@@ -17,17 +17,18 @@ mod metamorphic;
 mod minimize;
 mod oracle;
 mod rewrite;
+mod runner;
 mod twist;
 
 use std::fmt;
 use std::str::FromStr;
 
-pub use breaker::{Broken, broken};
 pub use campaign::{Campaign, Failure, Totals, graph_bytes};
 pub use generator::{Generated, generate};
 pub use minimize::minimize;
-pub use oracle::{Examination, Finding, Runner, Standing, drawn_inputs, examine};
+pub use oracle::{Computed, Examination, Finding, Standing, drawn_inputs, examine};
 pub use rewrite::rewritten;
+pub use runner::{CompiledOnly, Emulated, OnGpu, Runner};
 
 /// The patterns of graphs that are generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

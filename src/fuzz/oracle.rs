@@ -1,45 +1,28 @@
 //! What must hold of every graph.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::breaker::broken;
 use super::choices::Choices;
 use super::metamorphic::{self, Change};
 use super::rewrite::rewritten;
+use super::runner::Runner;
 use crate::codegen::{Source, render};
 use crate::device::{ComputeCapability, Device};
 use crate::engine::{self, EngineConfig, Floor, Selection};
 use crate::error::Error;
-use crate::graph::{FinalizedGraph, Graph, TensorId, json};
+use crate::graph::{FinalizedGraph, Graph, Port, TensorId, json};
 use crate::host_tensor::{HostTensor, HostTensors};
 use crate::reference::{
     BoundOptions, Bounds, Comparison, Distribution, bounds_with, compare, compare_exact, evaluate_f64, execute,
     random_inputs,
 };
 use crate::support::{self, SurfaceId};
-
-/// What takes rendered kernels: a compiler, the emulator, a GPU.
-pub trait Runner: Sync {
-    /// Compiles the source of a graph's kernel, and runs it on inputs where it can.
-    ///
-    /// # Errors
-    /// Those of compiling and of running.
-    fn run(
-        &self,
-        graph: &Arc<FinalizedGraph>,
-        source: &Source,
-        inputs: &HostTensors,
-    ) -> Result<Option<HostTensors>, Error>;
-
-    /// The chip that kernels are made for.
-    fn device(&self) -> &Device;
-
-    /// FLOP of a core, and bytes of tensors, up to which graphs are run.
-    fn limit(&self) -> u64;
-}
 
 /// What was found out of a graph that meets every expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +35,22 @@ pub enum Standing {
     Accepted {
         /// Whether the surface aimed at holds as documented.
         on_aim: bool,
-        /// Whether its results were compared; large graphs are not run.
-        matched: bool,
+        /// What was done with its kernels and results.
+        computed: Computed,
+        /// The rule that an edit of it broke, and that the refusal named; `None` where no edit was made.
+        broken: Option<&'static str>,
     },
+}
+
+/// What was done with a graph's kernels and results; large graphs are not run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Computed {
+    /// Kernels compiled.
+    pub compiled: u64,
+    /// Kernels run, each compared with the CPU engine.
+    pub run: u64,
+    /// Whether results were compared at all, be it those of the CPU engine.
+    pub matched: bool,
 }
 
 /// An expectation that a graph does not meet.
@@ -153,9 +149,11 @@ impl Examiner<'_> {
         if selection.is_none() {
             return Ok(Standing::Refused);
         }
-        let matched = self.computes(&finalized, &rendered)?;
-        let report = support::check(&finalized, self.device().capability, &[self.aim]);
-        Ok(Standing::Accepted { on_aim: report.supported.is_some(), matched })
+        let computed = self.computes(&finalized, &rendered)?;
+        let holds = |surface| support::check(&finalized, self.device().capability, &[surface]).supported.is_some();
+        let legal: Vec<SurfaceId> = SurfaceId::ALL.into_iter().filter(|&surface| holds(surface)).collect();
+        let broken = broken(&finalized, &legal, self.device().capability, self.bytes)?.map(|broken| broken.rule);
+        Ok(Standing::Accepted { on_aim: legal.contains(&self.aim), computed, broken })
     }
 
     fn device(&self) -> Device {
@@ -227,26 +225,29 @@ impl Examiner<'_> {
         if source.text == rendered.source.text { Ok(()) } else { Err(finding(ORACLE, "the source is another")) }
     }
 
-    /// Results are right, however they are computed. Gives whether they were computed at all.
-    fn computes(&self, graph: &Arc<FinalizedGraph>, rendered: &[Rendered]) -> Result<bool, Finding> {
-        let limit = self.examination.runner.map_or(LIMIT, Runner::limit);
-        let (computes, runner) = (self.examination.computes, self.examination.runner);
-        if work(graph) > limit || (!computes && runner.is_none()) {
-            return Ok(false);
+    /// Results are right, however they are computed.
+    fn computes(&self, graph: &Arc<FinalizedGraph>, rendered: &[Rendered]) -> Result<Computed, Finding> {
+        let runner = self.examination.runner;
+        if let Some(compiler) = runner.filter(|runner| runner.only_compiles()) {
+            return compiles(compiler, graph, rendered);
         }
-        let seed = Choices::new(self.bytes).below(1 << 16) as u64;
-        let inputs =
-            random_inputs(graph, seed, Distribution::Normal).map_err(|error| finding("inputs exist", error))?;
+        let is_asked = self.examination.computes || runner.is_some();
+        if !is_asked || work(graph) > runner.map_or(LIMIT, Runner::limit) || shares_a_flag(graph) {
+            return Ok(Computed::default());
+        }
+        let inputs = drawn_inputs(graph, self.bytes).map_err(|error| finding("inputs exist", error))?;
         let expected = execute(graph, &inputs).map_err(|error| finding("the CPU engine computes", error))?;
-        if computes {
+        if self.examination.computes {
             self.evaluation_agrees(graph, &inputs, &expected)?;
             self.same_meaning_same_results(graph, &inputs, &expected)?;
         }
-        let mut matched = computes;
-        for rendered in runner.is_some().then_some(rendered).into_iter().flatten() {
-            matched |= self.kernel_agrees(graph, rendered, &inputs, &expected)?;
+        let mut computed = Computed { matched: true, ..Computed::default() };
+        for (runner, rendered) in runner.into_iter().flat_map(|runner| rendered.iter().map(move |one| (runner, one))) {
+            kernel_agrees(runner, graph, rendered, &inputs, &expected)?;
+            computed.compiled += 1;
+            computed.run += 1;
         }
-        Ok(matched)
+        Ok(computed)
     }
 
     /// The CPU engine agrees with the evaluation op by op in double precision.
@@ -264,27 +265,6 @@ impl Examiner<'_> {
         let evaluated = evaluated().map_err(|error| finding(ORACLE, error))?;
         let bounds = bounds_of(graph, inputs, BoundOptions::default())?;
         judge(ORACLE, compare(graph, &evaluated, expected, Some(&bounds)))
-    }
-
-    /// A compiled kernel agrees with the CPU engine. Gives whether it was run.
-    fn kernel_agrees(
-        &self,
-        graph: &Arc<FinalizedGraph>,
-        rendered: &Rendered,
-        inputs: &HostTensors,
-        expected: &HostTensors,
-    ) -> Result<bool, Finding> {
-        let Some(runner) = self.examination.runner else { return Ok(false) };
-        let Rendered { config, source } = rendered;
-        let actual = runner.run(graph, source, inputs);
-        let actual = actual.map_err(|error| finding("what renders compiles and runs", format!("{config}: {error}")))?;
-        let Some(actual) = actual else { return Ok(false) };
-        let options = BoundOptions { tf32: source.uses_tf32, fp8: source.uses_fp8 };
-        let bounds = bounds_of(graph, inputs, options)?;
-        let comparison = compare(graph, expected, &actual, Some(&bounds));
-        let named = |found: Finding| Finding { message: format!("{config}: {}", found.message), ..found };
-        judge("a kernel agrees with the CPU engine", comparison).map_err(named)?;
-        Ok(true)
     }
 
     /// Graphs that mean the same have the same results, bit by bit.
@@ -329,6 +309,39 @@ impl Examiner<'_> {
         let expected = moved(graph, &second, expected);
         judge(ORACLE, compare_exact(&second, &expected, &results))
     }
+}
+
+const COMPILES: &str = "what renders compiles and runs";
+
+fn compiles(compiler: &dyn Runner, graph: &Arc<FinalizedGraph>, rendered: &[Rendered]) -> Result<Computed, Finding> {
+    for Rendered { config, source } in rendered {
+        let compiled = compiler.run(graph, source, &HostTensors::new());
+        compiled.map_err(|error| finding(COMPILES, format!("{config}: {error}")))?;
+    }
+    Ok(Computed { compiled: rendered.len() as u64, ..Computed::default() })
+}
+
+/// A compiled kernel agrees with the CPU engine.
+fn kernel_agrees(
+    runner: &dyn Runner,
+    graph: &Arc<FinalizedGraph>,
+    Rendered { config, source }: &Rendered,
+    inputs: &HostTensors,
+    expected: &HostTensors,
+) -> Result<(), Finding> {
+    let named = |message: &dyn fmt::Display| format!("{config}: {message}");
+    let actual = runner.run(graph, source, inputs).map_err(|error| finding(COMPILES, named(&error)))?;
+    let actual = actual.ok_or_else(|| finding(COMPILES, named(&"it was not run")))?;
+    let options = BoundOptions { tf32: source.uses_tf32, fp8: source.uses_fp8 };
+    let bounds = bounds_of(graph, inputs, options)?;
+    let judged = judge("a kernel agrees with the CPU engine", compare(graph, expected, &actual, Some(&bounds)));
+    judged.map_err(|found| Finding { message: named(&found.message), ..found })
+}
+
+/// Whether several signals use one flag: what one of them waits for may be what another sets, now or never.
+fn shares_a_flag(graph: &FinalizedGraph) -> bool {
+    let mut flags = BTreeSet::new();
+    !graph.operations().filter_map(|operation| operation.input(Port::FLAG)).all(|flag| flags.insert(flag))
 }
 
 /// FLOP of the core or bytes of all tensors with their gaps, whichever is more.

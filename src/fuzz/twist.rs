@@ -1,7 +1,7 @@
 //! Edits that may break any rule, or the graph.
 
 use super::choices::Choices;
-use crate::graph::{Attributes, DataType, Graph, Operation, PointwiseMode, Tensor, TensorId};
+use crate::graph::{Attributes, DataType, Graph, Operation, Other, PointwiseMode, Port, Tensor, TensorId};
 
 /// Types that some surface does not take somewhere.
 const TYPES: &[DataType] = &[
@@ -19,7 +19,7 @@ const TYPES: &[DataType] = &[
 
 /// Makes one edit somewhere.
 pub(super) fn twist(choices: &mut Choices<'_>, graph: &mut Graph) {
-    match choices.below(10) {
+    match choices.below(12) {
         0 => tensor(graph, choices, |tensor, choices| tensor.data_type = Some(choices.of(TYPES))),
         1 => tensor(graph, choices, |tensor, choices| tensor.alignment = choices.of(&[1, 2, 4, 8, 64])),
         2 => axis(graph, choices, |dim, choices| *dim = choices.of(&[1, 2, *dim + 1, *dim * 2])),
@@ -29,6 +29,8 @@ pub(super) fn twist(choices: &mut Choices<'_>, graph: &mut Graph) {
         6 => attributes(graph, choices),
         7 => rewire(graph, choices),
         8 => after_all(graph, choices),
+        9 => in_place(graph, choices),
+        10 => carried(graph, choices),
         _ => swap(graph, choices),
     }
 }
@@ -106,6 +108,29 @@ fn after_all(graph: &mut Graph, choices: &mut Choices<'_>) {
         let y = graph.pointwise("late", PointwiseMode::Neg, &[x]);
         graph.set_output(y).data_type = Some(DataType::Float);
     }
+}
+
+/// An operation writes the tensor that it reads.
+fn in_place(graph: &mut Graph, choices: &mut Choices<'_>) {
+    operation(graph, choices, |operation, choices| {
+        if let (Some(slot), Some(output)) = (choices.index_of(&operation.inputs), operation.outputs.first_mut()) {
+            output.1 = operation.inputs[slot].1;
+        }
+    });
+}
+
+/// An operation that files may hold and that nothing computes.
+fn carried(graph: &mut Graph, choices: &mut Choices<'_>) {
+    let Some(x) = any_tensor(graph, choices) else { return };
+    let y = Tensor { name: "view".to_owned(), uid: None, is_virtual: false, ..graph.tensors()[x.index()].clone() };
+    let y = graph.tensor(y);
+    graph.operation(Operation {
+        name: "view".to_owned(),
+        attributes: Attributes::Other(Other { tag: "RESHAPE", attributes: Default::default() }),
+        compute_data_type: None,
+        inputs: vec![(Port::X, x)],
+        outputs: vec![(Port::Y, y)],
+    });
 }
 
 /// Exchanges the first two operands of an operation.

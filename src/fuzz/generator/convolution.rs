@@ -3,18 +3,30 @@
 use super::super::choices::Choices;
 use super::layout::{Order, tensor};
 use super::matmul::finish;
+use super::movement;
+use super::pointwise::statistics;
 use super::stage::{Frame, Stage};
 use super::{alignment, core_types, epilogue_types};
-use crate::graph::{Convolution, ConvolutionDirection, ConvolutionMode, DataType, Graph, TensorId};
+use crate::graph::{Convolution, ConvolutionDirection, ConvolutionMode, DataType, Graph, PointwiseMode, TensorId};
 use crate::support::SurfaceId;
 
 use ConvolutionDirection::{BackwardData, BackwardFilter, Forward};
+use PointwiseMode::{Add, Mul, ReluFwd};
 
 /// Parts of the graphs that have a stage before the image, several groups, an epilogue, a reduction; percent.
 const MAINLOOP: usize = 25;
 const GROUPED: usize = 15;
 const EPILOGUE: usize = 80;
 const REDUCTION: usize = 20;
+
+/// Parts of the graphs for surface 70 that add a pooled image, end with a signal, or with statistics; percent.
+const POOLED: usize = 8;
+const SIGNALLED: usize = 5;
+const STATISTICS: usize = 8;
+
+/// Parts of the gradients for surface 90 with a whole number of vectors in the batch, and of their operands whose batch
+/// is innermost; percent.
+const BATCH_INNERMOST: usize = 20;
 
 /// Extents and attributes of a convolution.
 struct Problem {
@@ -29,29 +41,71 @@ pub(super) fn graph(choices: &mut Choices<'_>, aim: SurfaceId, direction: Convol
     let (operand, compute, result) = choices.of(core_types(aim));
     let mut graph =
         Graph::new().io_data_type(operand).compute_data_type(DataType::Float).intermediate_data_type(result);
-    let problem = problem(choices, aim, direction, (alignment(aim) / operand.bytes() as i64).max(1));
-    let Problem { attributes, x, w, y, groups } = problem;
-    let order = Order::ChannelsLast;
+    let unit = (alignment(aim) / operand.bytes() as i64).max(1);
+    let Problem { attributes, x, w, y, groups } = problem(choices, aim, direction, unit);
+    let may_differ = aim == SurfaceId::S90 && direction != Forward;
     let (first, second, full) = match direction {
         Forward => (("X", x.clone()), ("W", w), y),
         BackwardData => (("DY", y), ("W", w), x),
         BackwardFilter => (("DY", y), ("X", x), w),
     };
     let mut operand_of = |choices: &mut Choices<'_>, (name, dim): (&str, Vec<i64>)| {
-        (graph.tensor(tensor(choices, name, operand, &dim, order)), dim)
+        let order = if may_differ && dim[0] % unit == 0 { order(choices) } else { Order::ChannelsLast };
+        let moves = aim == SurfaceId::S70 && takes_stage(direction, name) && groups == 1;
+        let id = match moves {
+            true => movement::operand(&mut graph, choices, name, operand, &dim, order),
+            false => graph.tensor(tensor(choices, name, operand, &dim, order)),
+        };
+        (id, dim)
     };
     let (first, image) = operand_of(choices, first);
-    let (second, _) = operand_of(choices, second);
-    let has_stage = aim != SurfaceId::S70 && direction != BackwardFilter && groups == 1 && choices.chance(MAINLOOP);
-    let first = if has_stage { mainloop(&mut graph, choices, operand, first, image) } else { first };
-    let result_id = graph.convolution("conv", attributes, [first, second]);
+    let (second, other) = operand_of(choices, second);
+    let has_stage = groups == 1 && choices.chance(MAINLOOP);
+    let operands = match (aim, direction) {
+        _ if !has_stage => [first, second],
+        (SurfaceId::S70, Forward) => [chain(&mut graph, choices, first, &image), second],
+        (SurfaceId::S70, BackwardFilter) => [first, chain(&mut graph, choices, second, &other)],
+        (_, BackwardFilter) | (SurfaceId::S70, _) => [first, second],
+        _ => [mainloop(&mut graph, choices, operand, first, image), second],
+    };
+    let result_id = graph.convolution("conv", attributes, operands);
     let tensor = graph.tensor_mut(result_id);
     (tensor.data_type, tensor.dim) = (Some(result), full.clone());
     graph.last_operation().compute_data_type = Some(compute);
     let shapes = sides(direction, full.len());
     let shapes: Vec<&[bool]> = shapes.iter().map(Vec::as_slice).collect();
-    epilogue(&mut graph, choices, aim, result_id, full, &shapes, groups == 1);
+    epilogue(&mut graph, choices, (aim, direction), result_id, full, &shapes, groups == 1);
     graph
+}
+
+/// Channels last, or what the mainloop's inputs of gradients may be on surface 90, too (`S90-CB?-G1-LAYOUT`).
+fn order(choices: &mut Choices<'_>) -> Order {
+    if choices.chance(BATCH_INNERMOST) { Order::BatchInnermost } else { Order::ChannelsLast }
+}
+
+/// Whether a stage may stand before an operand on surface 70 (`PAT-C*`, `S70-CBD-G1-NONE`).
+fn takes_stage(direction: ConvolutionDirection, name: &str) -> bool {
+    name == "X" && direction != BackwardData
+}
+
+/// x·scale + shift, then RELU, one scale and shift a channel, all HALF (`S70-CONV-G1-CHAIN`).
+fn chain(graph: &mut Graph, choices: &mut Choices<'_>, x: TensorId, full: &[i64]) -> TensorId {
+    let mut channel = vec![1; full.len()];
+    channel[1] = full[1];
+    let mut value = x;
+    for (mode, side) in [(Mul, "scale"), (Add, "shift")] {
+        let side = graph.tensor(tensor(choices, side, DataType::Half, &channel, Order::ChannelsLast));
+        value = graph.pointwise(&format!("{mode}"), mode, &[value, side]);
+        half(graph, value);
+    }
+    value = graph.pointwise("relu", ReluFwd, &[value]);
+    half(graph, value);
+    value
+}
+
+fn half(graph: &mut Graph, id: TensorId) {
+    graph.tensor_mut(id).data_type = Some(DataType::Half);
+    graph.last_operation().compute_data_type = Some(DataType::Float);
 }
 
 /// Extents that fit together: y = (x + padding − ((w − 1)·dilation + 1)) / stride + 1.
@@ -62,7 +116,9 @@ fn problem(choices: &mut Choices<'_>, aim: SurfaceId, direction: ConvolutionDire
         let whole = unit * choices.of(&[1, 2, 3, 4]);
         if choices.chance(8) { choices.of(&[1, 3, 7, 20]) } else { whole }
     };
-    let (n, c, k) = (choices.of(&[1, 2, 3]), channels(choices), channels(choices) * groups);
+    let whole_batch = aim == SurfaceId::S90 && direction != Forward && choices.chance(BATCH_INNERMOST);
+    let n = if whole_batch { unit } else { choices.of(&[1, 2, 3]) };
+    let (c, k) = (channels(choices), channels(choices) * groups);
     let strided = direction != BackwardData || aim == SurfaceId::S70;
     let mut attributes = Convolution::new(direction, axes);
     let [mut x, mut w, mut y] = [vec![n, c * groups], vec![k, c], vec![n, k]];
@@ -124,7 +180,7 @@ fn mainloop(
 fn epilogue(
     graph: &mut Graph,
     choices: &mut Choices<'_>,
-    aim: SurfaceId,
+    (aim, direction): (SurfaceId, ConvolutionDirection),
     result: TensorId,
     full: Vec<i64>,
     sides: &[&[bool]],
@@ -138,8 +194,18 @@ fn epilogue(
     let frame = Frame { name: "g2", full, sides, order, side_types, virtual_types, compute_types };
     let mut stage = Stage::new(graph, choices, frame, Some(result));
     stage.grow(operations);
+    let takes_more = aim == SurfaceId::S70 && may_fuse;
+    if takes_more && direction == Forward && stage.choices.chance(POOLED) {
+        stage.add_pooled();
+    }
     if reduces {
         stage.reduce(sides);
     }
     finish(&mut stage, reduces, output_types);
+    if takes_more && !reduces && stage.choices.chance(SIGNALLED) {
+        stage.signal();
+    } else if takes_more && !reduces && stage.choices.chance(STATISTICS) {
+        let last = stage.last();
+        statistics(stage.graph, last);
+    }
 }

@@ -12,6 +12,8 @@ pub(super) enum Order {
     ColumnMajor,
     /// Axis 1 is contiguous, then the last one inwards; axis 0 is outermost.
     ChannelsLast,
+    /// Axis 0 is contiguous, then the last one inwards; axis 1 is outermost.
+    BatchInnermost,
 }
 
 impl Order {
@@ -24,6 +26,7 @@ impl Order {
                 axes.retain(|&axis| axis != 1);
                 axes.insert(0, 1);
             }
+            Self::BatchInnermost if rank > 2 => axes.rotate_right(1),
             _ => {}
         }
         axes

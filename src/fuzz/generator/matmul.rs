@@ -2,6 +2,7 @@
 
 use super::super::choices::Choices;
 use super::layout::{Order, aligned_extent, extent, tensor};
+use super::movement;
 use super::stage::{Frame, Stage};
 use super::{alignment, core_types, epilogue_types};
 use crate::graph::{DataType, Graph, PointwiseMode, TensorId};
@@ -26,6 +27,9 @@ const MIXED: usize = 15;
 const EPILOGUE: usize = 85;
 const REDUCTION: usize = 25;
 
+/// Part of the graphs for surface 70 that end with a signal, in percent.
+const SIGNALLED: usize = 6;
+
 /// Part of the tensors between operations that become outputs, in percent.
 const SECOND_OUTPUT: usize = 20;
 
@@ -37,10 +41,11 @@ pub(super) fn graph(choices: &mut Choices<'_>, aim: SurfaceId) -> Graph {
     let batch = choices.of(&[1, 1, 2, 3]);
     let [m, n, k] = [extent(choices), aligned_extent(choices, unit), aligned_extent(choices, unit)];
     let m = if choices.chance(30) { (m + unit - 1) / unit * unit } else { m };
-    let a_order = if m % unit == 0 && choices.chance(30) { Order::ColumnMajor } else { Order::RowMajor };
-    let b_order = if choices.chance(50) { Order::ColumnMajor } else { Order::RowMajor };
+    let has_columns = if operand == DataType::Int8 && aim == SurfaceId::S70 { [8, 85] } else { [30, 50] };
+    let a_order = if m % unit == 0 && choices.chance(has_columns[0]) { Order::ColumnMajor } else { Order::RowMajor };
+    let b_order = if choices.chance(has_columns[1]) { Order::ColumnMajor } else { Order::RowMajor };
     let mut side = |choices: &mut Choices<'_>, name: &str, dim: [i64; 2], order| {
-        let batch = if choices.chance(15) { 1 } else { batch };
+        let batch = if choices.chance(if aim == SurfaceId::S70 { 4 } else { 15 }) { 1 } else { batch };
         side(&mut graph, choices, aim, operand, name, [batch, dim[0], dim[1]], order)
     };
     let a = side(choices, "A", [m, k], a_order);
@@ -65,17 +70,22 @@ fn side(
     let has_stages = aim != SurfaceId::S70;
     let mixed = has_stages && operand.is_floating() && choices.chance(MIXED);
     let stored = if mixed { choices.of(&[DataType::Int8, DataType::Half, DataType::Fp8E4M3]) } else { operand };
-    let input = graph.tensor(tensor(choices, name, stored, &dim, order));
+    let input = match has_stages {
+        true => graph.tensor(tensor(choices, name, stored, &dim, order)),
+        false => movement::operand(graph, choices, name, stored, &dim, order),
+    };
     let mut value = input;
     if stored != operand {
         value = graph.pointwise(&format!("{name}_cast"), PointwiseMode::Identity, &[input]);
         graph.tensor_mut(value).data_type = Some(operand);
     }
-    if has_stages && choices.chance(MAINLOOP) {
+    // surface 70: on A alone, in HALF (`S70-MM-G1B-NONE`, `S70-MM-G1-A-HALF`)
+    let takes_stage = has_stages || (name == "A" && operand == DataType::Half);
+    if takes_stage && choices.chance(MAINLOOP) {
         let frame = Frame {
             name: if name == "A" { "g1a" } else { "g1b" },
             full: dim.to_vec(),
-            sides: ANY_SIDES,
+            sides: if has_stages { ANY_SIDES } else { BATCHED_SIDES },
             order,
             side_types: &[operand],
             virtual_types: &[operand],
@@ -103,6 +113,9 @@ fn epilogue(graph: &mut Graph, choices: &mut Choices<'_>, aim: SurfaceId, c: Ten
         stage.reduce(sides);
     }
     finish(&mut stage, reduces, output_types);
+    if aim == SurfaceId::S70 && !reduces && stage.choices.chance(SIGNALLED) {
+        stage.signal();
+    }
 }
 
 /// Makes outputs of the last value, unless a reduction reads it, and of some before.

@@ -7,7 +7,9 @@
 mod convolution;
 mod layout;
 mod matmul;
+mod movement;
 mod pointwise;
+mod resample;
 mod stage;
 
 use super::Family;

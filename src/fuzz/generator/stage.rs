@@ -2,8 +2,10 @@
 
 use super::super::choices::Choices;
 use super::layout::{Order, tensor};
+use super::movement;
+use super::resample::halving;
 use crate::graph::{
-    DataType, Graph, NanPropagation, Pointwise, PointwiseMode, ReductionMode, Scalar, Tensor, TensorId,
+    DataType, Graph, NanPropagation, Pointwise, PointwiseMode, ReductionMode, Scalar, SignalMode, Tensor, TensorId,
 };
 
 /// The tensors around which a stage is built.
@@ -32,6 +34,9 @@ pub(super) struct Stage<'a, 'b> {
     sides: Vec<TensorId>,
     operations: usize,
 }
+
+/// Part of the tensors in memory that are aligned to other than 16 bytes, in percent.
+const ALIGNED_OTHERWISE: usize = 5;
 
 /// Modes with results that stay in range for most inputs come first.
 const MODES: &[PointwiseMode] = &[
@@ -152,7 +157,9 @@ impl<'a, 'b> Stage<'a, 'b> {
         let dim: Vec<i64> = self.frame.full.iter().zip(kept).map(|(&e, &kept)| if kept { e } else { 1 }).collect();
         let name = format!("{}_side_{}", self.frame.name, self.sides.len());
         let data_type = self.choices.of(self.frame.side_types);
-        let side = self.graph.tensor(tensor(self.choices, &name, data_type, &dim, self.frame.order));
+        let mut laid = tensor(self.choices, &name, data_type, &dim, self.frame.order);
+        laid.alignment = self.alignment(data_type);
+        let side = self.graph.tensor(laid);
         self.sides.push(side);
         side
     }
@@ -186,6 +193,30 @@ impl<'a, 'b> Stage<'a, 'b> {
         (total.data_type, total.stride) = (Some(DataType::Float), laid.stride);
     }
 
+    /// Adds the maxima of an image of twice the extents, each of 2·2 samples.
+    pub(super) fn add_pooled(&mut self) {
+        let mut image = self.frame.full.clone();
+        image[2..].iter_mut().for_each(|extent| *extent *= 2);
+        let data_type = self.choices.of(&[DataType::Half, DataType::Float]);
+        let image = self.graph.tensor(tensor(self.choices, "image", data_type, &image, self.frame.order));
+        let pooled = self.graph.resample("pool", halving(self.frame.full.len() - 2), image);
+        let tensor = self.graph.tensor_mut(pooled);
+        (tensor.data_type, tensor.dim) = (Some(data_type), self.frame.full.clone());
+        let last = self.last();
+        let sum = self.graph.pointwise("pooled_sum", PointwiseMode::Add, &[last, pooled]);
+        self.graph.tensor_mut(sum).data_type = Some(DataType::Float);
+        self.values.push(sum);
+    }
+
+    /// A signal that sets a flag when the latest value, an output, is there; what passes through is an output, too.
+    pub(super) fn signal(&mut self) {
+        let last = self.last();
+        let x = &self.graph.tensors()[last.index()];
+        let (Some(data_type), false) = (x.data_type, x.is_virtual) else { return };
+        let y = self.graph.tensor(tensor(self.choices, "passed", data_type, &self.frame.full, self.frame.order));
+        movement::signal(self.graph, self.choices, SignalMode::Set, last, y);
+    }
+
     /// Makes a value an output of one of some types, in the frame's order.
     pub(super) fn output(&mut self, value: TensorId, types: &[DataType]) {
         let data_type = match self.graph.tensors()[value.index()].data_type {
@@ -193,8 +224,16 @@ impl<'a, 'b> Stage<'a, 'b> {
             _ => self.choices.of(types),
         };
         let laid = tensor(self.choices, "", data_type, &self.frame.full, self.frame.order);
+        let alignment = self.alignment(data_type);
         let output = self.graph.set_output(value);
         (output.data_type, output.dim, output.stride) = (Some(data_type), laid.dim, laid.stride);
+        output.alignment = alignment;
+    }
+
+    /// Bytes that a pointer is aligned to: what is usual, or a few, or the element's own.
+    fn alignment(&mut self, data_type: DataType) -> i64 {
+        let element = data_type.bytes().max(1) as i64;
+        if self.choices.chance(ALIGNED_OTHERWISE) { self.choices.of(&[4, element, 64]).max(element) } else { 16 }
     }
 }
 

@@ -1,0 +1,175 @@
+//! What compiles and runs the kernels of random graphs: NVRTC, the emulator, a GPU.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::codegen::Source;
+use crate::compile::{Cubin, Nvrtc, Options};
+use crate::device::{ComputeCapability, Device};
+use crate::emulator::{self, EmulatedKernel};
+use crate::error::Error;
+use crate::graph::FinalizedGraph;
+use crate::host_tensor::HostTensors;
+use crate::plan::{DeviceContext, DeviceTensors, Driver, ExecutionPlan};
+
+/// What takes rendered kernels: a compiler, the emulator, a GPU.
+pub trait Runner: Sync {
+    /// Compiles the source of a graph's kernel, and runs it on the inputs; `None` where it [only
+    /// compiles](Self::only_compiles).
+    ///
+    /// # Errors
+    /// Those of compiling and of running.
+    fn run(
+        &self,
+        graph: &Arc<FinalizedGraph>,
+        source: &Source,
+        inputs: &HostTensors,
+    ) -> Result<Option<HostTensors>, Error>;
+
+    /// The chip that kernels are made for.
+    fn device(&self) -> &Device;
+
+    /// FLOP of a core, and bytes of tensors, up to which graphs are run.
+    fn limit(&self) -> u64;
+
+    /// Whether nothing is run, so that inputs need not exist.
+    fn only_compiles(&self) -> bool {
+        false
+    }
+}
+
+/// FLOP or bytes up to which graphs are computed in the emulator, and on a GPU beside the CPU engine.
+const EMULATED: u64 = 1_000_000;
+const ON_A_GPU: u64 = 40_000_000;
+
+/// A kernel that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Compiles with NVRTC, and runs nothing. No cache: hardly two graphs are the same.
+pub struct CompiledOnly {
+    nvrtc: Nvrtc,
+    device: Device,
+}
+
+impl CompiledOnly {
+    /// For a typical chip of a compute capability.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] without an NVRTC that knows it.
+    pub fn open(capability: ComputeCapability) -> Result<Self, Error> {
+        Ok(Self { nvrtc: Nvrtc::load_for(capability)?, device: Device::typical(capability) })
+    }
+}
+
+impl Runner for CompiledOnly {
+    fn run(&self, graph: &Arc<FinalizedGraph>, source: &Source, _: &HostTensors) -> Result<Option<HostTensors>, Error> {
+        compile(&self.nvrtc, graph, source, self.device.capability).map(|_| None)
+    }
+
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn limit(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn only_compiles(&self) -> bool {
+        true
+    }
+}
+
+/// A kernel's machine code; what the assembler warns of is an error.
+fn compile(
+    nvrtc: &Nvrtc,
+    graph: &FinalizedGraph,
+    source: &Source,
+    capability: ComputeCapability,
+) -> Result<Cubin, Error> {
+    let name = format!("{}.cu", graph.key());
+    let cubin = nvrtc.compile(&source.text, capability, &name, &Options::default())?;
+    match cubin.warnings.is_empty() {
+        true => Ok(cubin),
+        false => Err(Error::Wrong(cubin.warnings.join("; "))),
+    }
+}
+
+/// Runs kernels for Hopper in the emulator; what it compiles is gone with it.
+pub struct Emulated {
+    device: Device,
+    folder: TempDir,
+}
+
+impl Emulated {
+    /// # Errors
+    /// [`Error::Environment`] without a C++ compiler or a folder for temporary files.
+    pub fn open() -> Result<Self, Error> {
+        emulator::compiler_version()?;
+        let folder = tempfile::tempdir().map_err(|error| Error::Environment {
+            message: "no temporary folder can be made for the emulator".to_owned(),
+            source: Some(Box::new(error)),
+        })?;
+        Ok(Self { device: Device::typical(ComputeCapability::SM_90), folder })
+    }
+}
+
+impl Runner for Emulated {
+    fn run(
+        &self,
+        graph: &Arc<FinalizedGraph>,
+        source: &Source,
+        inputs: &HostTensors,
+    ) -> Result<Option<HostTensors>, Error> {
+        EmulatedKernel::compile(source, self.folder.path())?.run(graph, inputs).map(Some)
+    }
+
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn limit(&self) -> u64 {
+        EMULATED
+    }
+}
+
+/// Compiles with NVRTC and runs on a GPU.
+pub struct OnGpu {
+    context: DeviceContext,
+    nvrtc: Nvrtc,
+}
+
+impl OnGpu {
+    /// # Errors
+    /// [`Error::Environment`] without that GPU, or without an NVRTC that knows it.
+    pub fn open(ordinal: u32) -> Result<Self, Error> {
+        let context = Driver::load()?.open(ordinal)?;
+        let nvrtc = Nvrtc::load_for(context.device().capability)?;
+        Ok(Self { context, nvrtc })
+    }
+}
+
+impl Runner for OnGpu {
+    fn run(
+        &self,
+        graph: &Arc<FinalizedGraph>,
+        source: &Source,
+        inputs: &HostTensors,
+    ) -> Result<Option<HostTensors>, Error> {
+        let cubin = compile(&self.nvrtc, graph, source, self.device().capability)?;
+        let plan = ExecutionPlan::build(&self.context, graph, source, &cubin)?;
+        let tensors = DeviceTensors::upload(&plan, graph, inputs)?;
+        tensors.execute(&plan)?;
+        tensors.stream().wait(PATIENCE)?;
+        tensors.download(graph).map(Some)
+    }
+
+    fn device(&self) -> &Device {
+        self.context.device()
+    }
+
+    fn limit(&self) -> u64 {
+        ON_A_GPU
+    }
+}
