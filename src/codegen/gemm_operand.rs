@@ -342,7 +342,9 @@ fn raw_argument(
     slot: usize,
 ) -> String {
     let Fetch::Transformed(map) = operand.fetch else { return String::new() };
-    let storage = names::storage_type(graph.tensor(map.tensor).data_type);
+    let stored = graph.tensor(map.tensor).data_type;
+    used.add(names::storage_section(stored));
+    let storage = names::storage_type(stored);
     let bytes = map.element.bytes();
     let raw = Layout { element_bytes: bytes, ..*layout };
     let place = raw.place(used, layout.vector * bytes, "piece");

@@ -384,9 +384,11 @@ impl<'a> Wgmma<'a> {
             .map(|number| self.fragment(graph, number / blocks, number % blocks, number + 1 == count))
             .collect();
         let raw_bytes = map.element.bytes();
+        let stored = graph.tensor(map.tensor).data_type;
+        used.add(names::storage_section(stored));
         Some(ComputedText {
             operand: gemm_operand::operand(graph, used, self.kernel, 0),
-            raw_type: names::storage_type(graph.tensor(map.tensor).data_type),
+            raw_type: names::storage_type(stored),
             raw_bytes,
             raw_row: raw_bytes * self.kernel.tile.k,
             at_once: self.kernel.tile.n <= NARROW_COLUMNS,

@@ -117,8 +117,27 @@ FW_ON_PAIRS(fw_max_bf16x2, "max.NaN.bf16x2")
 FW_INLINE unsigned fw_relu_bf16x2(unsigned x) { return fw_max_bf16x2(x, 0); }
 #endif
 
-//@ fw_fp8: FW_INLINE
-// 8-bit floats in integer arithmetic, the same on every chip. `mantissa` bits of fraction, `bias` of the exponent.
+//@ fw_fp8: FW_INLINE fw_f16_bits
+// 8-bit floats: by instructions from sm_89 on, elsewhere in integer arithmetic. What is too large becomes the largest, NaN
+// the NaN without a sign.
+#if !defined(FW_EMULATOR) && __CUDA_ARCH__ >= 890
+FW_INLINE float fw_e4m3_bits_to_f32(unsigned char bits) {
+  unsigned values;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(values) : "h"((unsigned short)bits));
+  return fw_f16_bits_to_f32((unsigned short)values);
+}
+FW_INLINE unsigned char fw_f32_to_e4m3_bits(float x) {
+  unsigned short bits;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(x));
+  return (unsigned char)bits;
+}
+FW_INLINE unsigned char fw_f32_to_e5m2_bits(float x) {
+  unsigned short bits;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(x));
+  return (unsigned char)bits;
+}
+#else
+// `mantissa` bits of fraction, `bias` of the exponent.
 FW_INLINE float fw_fp8_to_f32(unsigned char bits, int mantissa, int bias) {
   const int exponent = (bits & 0x7f) >> mantissa;
   const int fraction = bits & ((1 << mantissa) - 1);
@@ -145,27 +164,24 @@ FW_INLINE unsigned char fw_f32_to_fp8(float x, int mantissa, int bias, unsigned 
   }
   return (unsigned char)(sign | code);
 }
+FW_INLINE float fw_e4m3_bits_to_f32(unsigned char bits) {
+  return (bits & 0x7f) == 0x7f ? __uint_as_float(0x7fffffffu) : fw_fp8_to_f32(bits, 3, 7);
+}
+FW_INLINE unsigned char fw_f32_to_e4m3_bits(float x) { return x != x ? 0x7f : fw_f32_to_fp8(x, 3, 7, 0x7e); }
+FW_INLINE unsigned char fw_f32_to_e5m2_bits(float x) { return x != x ? 0x7f : fw_f32_to_fp8(x, 2, 15, 0x7b); }
+#endif
 
 //@ fw_e4m3: FW_INLINE fw_fp8
 struct fw_e4m3 { unsigned char bits; };
-FW_INLINE float fw_value(fw_e4m3 x) {
-  return (x.bits & 0x7f) == 0x7f ? __uint_as_float(0x7fffffffu) : fw_fp8_to_f32(x.bits, 3, 7);
-}
-FW_INLINE fw_e4m3 fw_to_e4m3(float x) {
-  return {x != x ? (unsigned char)0x7f : fw_f32_to_fp8(x, 3, 7, 0x7e)};
-}
+FW_INLINE float fw_value(fw_e4m3 x) { return fw_e4m3_bits_to_f32(x.bits); }
+FW_INLINE fw_e4m3 fw_to_e4m3(float x) { return {fw_f32_to_e4m3_bits(x)}; }
 FW_INLINE fw_e4m3 fw_to_e4m3(int x) { return fw_to_e4m3(float(x)); }
 
-//@ fw_e5m2: FW_INLINE fw_fp8 fw_infinity
+//@ fw_e5m2: FW_INLINE fw_fp8
+// The upper byte of an F16.
 struct fw_e5m2 { unsigned char bits; };
-FW_INLINE float fw_value(fw_e5m2 x) {
-  const int magnitude = x.bits & 0x7f;
-  if (magnitude < 0x7c) return fw_fp8_to_f32(x.bits, 2, 15);
-  return magnitude > 0x7c ? __uint_as_float(0x7fffffffu) : x.bits & 0x80 ? -fw_infinity() : fw_infinity();
-}
-FW_INLINE fw_e5m2 fw_to_e5m2(float x) {
-  return {x != x ? (unsigned char)0x7f : fw_f32_to_fp8(x, 2, 15, 0x7b)};
-}
+FW_INLINE float fw_value(fw_e5m2 x) { return fw_f16_bits_to_f32((unsigned short)(x.bits << 8)); }
+FW_INLINE fw_e5m2 fw_to_e5m2(float x) { return {fw_f32_to_e5m2_bits(x)}; }
 FW_INLINE fw_e5m2 fw_to_e5m2(int x) { return fw_to_e5m2(float(x)); }
 
 //@ fw_f16x2_of_i8: fw_f16x2
@@ -195,7 +211,6 @@ FW_INLINE unsigned fw_bf16x2_of_u8(unsigned pair) {
 }
 
 //@ fw_f16x2_of_e5m2: FW_INLINE
-// An E5M2 number is the upper byte of an F16.
 FW_INLINE unsigned fw_f16x2_of_e5m2(unsigned pair) { return __byte_perm(pair, 0, 0x1404); }
 
 //@ fw_f16x2_of_e4m3: FW_INLINE fw_f16 fw_e4m3

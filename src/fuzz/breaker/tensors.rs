@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Row] = &[
     ("S*-DTYPE-VIRTUAL", |s, g, c| retype(pick(c, virtuals(s)), g, DataType::Double)),
     ("S*-DTYPE-CORE-IN", |s, g, c| retype(pick(c, core_inputs(s)), g, DataType::Int32)),
     ("S70-DTYPE-BOOL-NOT-INPUT", |s, g, c| retype(pick(c, inputs(s)), g, DataType::Boolean)),
-    ("S70-DTYPE-FP8-PW-ONLY", |s, g, c| s.core().is_some() && retype(pick(c, s.side_inputs()), g, DataType::Fp8E4M3)),
+    ("S70-DTYPE-FP8-PW-ONLY", |s, g, c| has_core(s) && retype(pick(c, behind_core(s)), g, DataType::Fp8E4M3)),
     ("S*-DTYPE-RED-OUT", |s, g, _| retype(result_of(s, is_reduction), g, DataType::Half)),
     ("OP-GS-OUTTYPE", |s, g, _| retype(result_of(s, is_statistics), g, DataType::Half)),
     ("OP-GS-XTYPE", |s, g, _| retype(input_of(s, is_statistics), g, DataType::BFloat16)),
@@ -105,6 +105,12 @@ fn core_inputs(s: &Subject) -> Vec<TensorId> {
     operands.filter(|&id| s.is_input(id)).collect()
 }
 
+/// Side inputs that nothing before the core reads.
+fn behind_core(s: &Subject) -> Vec<TensorId> {
+    let before = [s.mainloop_inputs(), core_inputs(s)].concat();
+    s.side_inputs().into_iter().filter(|id| !before.contains(id)).collect()
+}
+
 fn result_of(s: &Subject, is_kind: fn(&Operation) -> bool) -> Option<TensorId> {
     s.graph().operations().find(|operation| is_kind(operation))?.output_tensors().next()
 }
@@ -149,7 +155,8 @@ fn is_spread(dim: &[i64], axis: usize) -> bool {
 fn first_axis_inside(id: Option<TensorId>, s: &Subject, edited: &mut Graph) -> bool {
     let Some(id) = id else { return false };
     let dim = &s.tensor(id).dim;
-    if dim.len() < 4 || !is_spread(dim, 1) || !is_spread(dim, 2) || !is_spread(dim, 3) || is_scalar_like(s, id) {
+    let is_spread = (0..dim.len()).all(|axis| is_spread(dim, axis));
+    if dim.len() < 4 || !is_spread || s.tensor(id).is_virtual || is_scalar_like(s, id) {
         return false;
     }
     let mut order: Vec<usize> = (0..dim.len()).rev().collect();
