@@ -44,6 +44,9 @@ fn graphs_that_showed_a_defect_once() {
     let mut count = 0;
     for entry in fs::read_dir(&folder).expect("the folder is in the repository") {
         let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            continue; // inputs of a fuzz target
+        }
         let name = path.display().to_string();
         let graph = json::read_graph(&name, &fs::read(&path).expect("a readable file")).expect("a graph");
         for draw in 0..8 {

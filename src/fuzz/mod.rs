@@ -7,6 +7,7 @@
 //!   graphs made from it that mean the same.
 //! - [`broken`] makes a legal graph break one chosen rule, which the refusal must name.
 //! - [`minimize`] makes a graph smaller while it still shows a finding.
+//! - [`targets`] are what the fuzz crate asks of any bytes: files, logs, cache entries, variant packs.
 //! - [`Campaign`] does all of that for numbered graphs of a seed, in parallel, and counts.
 
 mod breaker;
@@ -17,6 +18,7 @@ mod metamorphic;
 mod minimize;
 mod oracle;
 mod rewrite;
+pub mod targets;
 mod twist;
 
 use std::fmt;
