@@ -17,6 +17,7 @@ use fusewright::codegen::{Source, render};
 use fusewright::compile::{Cache, Compiler, Options, Request};
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::engine::{self, EngineConfig};
+use fusewright::fuzz::{Campaign, Examination, Family};
 use fusewright::graph::json::{self, DocumentReader};
 use fusewright::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, ReductionMode, Tensor};
 use fusewright::plan::{Driver, ExecutionPlan};
@@ -27,8 +28,12 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// Suite graphs whose kernels are rendered, compiled and loaded.
 const KERNELS: [&str; 3] = ["pw_nhwc_bn_apply_f16", "red_nhwc_channel_sum_f16", "mm_bias_relu_f16_4096"];
 
+/// Generated graphs that are checked, lowered and rendered: some seconds' worth.
+const GENERATED: u64 = 10_000;
+
 fn main() -> Result<()> {
     check_all()?;
+    generated();
     for name in KERNELS {
         if let Err(error) = kernel(name) {
             println!("{name}: {error}");
@@ -56,6 +61,18 @@ fn median(runs: usize, mut run: impl FnMut() -> Result<()>) -> Result<Duration> 
 
 fn row(what: &str, time: Duration) {
     println!("{what:<64} {:>12.3} ms", time.as_secs_f64() * 1e3);
+}
+
+/// What `fusewright fuzz` does with each graph: generate, read back, check, lower, render, twice; all cores.
+fn generated() {
+    let examination = Examination { computes: false, runner: None };
+    let families = Family::ALL.to_vec();
+    let campaign = Campaign { families, seed: 0, first: 0, count: GENERATED, limit: None, examination };
+    let start = Instant::now();
+    campaign.run(|_| (), |failure| println!("{}: {}", failure.number, failure.finding));
+    let time = start.elapsed();
+    let a_minute = 60.0 * GENERATED as f64 / time.as_secs_f64();
+    row(&format!("generate and examine {GENERATED} graphs, {a_minute:.0} a minute"), time);
 }
 
 /// Read, finalize and check every verdict graph of one JSONL.

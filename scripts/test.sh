@@ -19,6 +19,7 @@ esac
 
 step "format"
 cargo fmt --check
+cargo fmt --check --manifest-path fuzz/Cargo.toml
 step "lints"
 cargo clippy --locked --all-targets -- -D warnings
 step "documentation"

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use fusewright::fuzz::{Campaign, Examination, Family, Totals, examine, graph_bytes, minimize};
+use fusewright::fuzz::{Campaign, Emulated, Examination, Family, Totals, examine, graph_bytes, minimize};
 use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor, json};
 use fusewright::support::SurfaceId;
 
@@ -11,7 +11,10 @@ use fusewright::support::SurfaceId;
 const SEED: u64 = 20_261_122;
 
 fn campaign(count: u64, computes: bool) -> Vec<(Family, Totals)> {
-    let examination = Examination { computes, runner: None };
+    examined(count, Examination { computes, runner: None })
+}
+
+fn examined(count: u64, examination: Examination<'_>) -> Vec<(Family, Totals)> {
     let campaign = Campaign { families: Family::ALL.to_vec(), seed: SEED, first: 0, count, limit: None, examination };
     let mut failures = Vec::new();
     let totals = campaign.run(|_| (), |failure| failures.push(failure));
@@ -38,12 +41,30 @@ fn results_of_random_graphs() {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn kernels_of_random_graphs_in_the_emulator() {
+    let emulated = match Emulated::open() {
+        Ok(emulated) => emulated,
+        Err(error) if std::env::var_os("FUSEWRIGHT_REQUIRE_EMULATOR").is_some_and(|value| value == "1") => {
+            panic!("FUSEWRIGHT_REQUIRE_EMULATOR=1, but {error}")
+        }
+        Err(error) => return eprintln!("skipped: no emulator ({error})"),
+    };
+    let totals = examined(20, Examination { computes: false, runner: Some(&emulated) });
+    let run: u64 = totals.iter().map(|(_, totals)| totals.run).sum();
+    assert!(run >= 12, "{run} kernels were run: {totals:?}");
+}
+
+#[test]
 fn graphs_that_showed_a_defect_once() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/regressions");
     let examination = Examination { computes: true, runner: None };
     let mut count = 0;
     for entry in fs::read_dir(&folder).expect("the folder is in the repository") {
         let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            continue; // inputs of a fuzz target
+        }
         let name = path.display().to_string();
         let graph = json::read_graph(&name, &fs::read(&path).expect("a readable file")).expect("a graph");
         for draw in 0..8 {

@@ -121,7 +121,8 @@ impl<'a> Speller<'a> {
             Value::Accumulator => (accumulator.0, accumulator.1.to_owned()),
             Value::Pointwise { attributes, operands, compute } => {
                 let (register, text) = self.pointwise(step, attributes, operands, *compute, coordinate);
-                if register == Register::Float && self.picks(step.tensor, attributes, operands) {
+                let is_float = register == Register::Float && Register::of(self.data_type(step.tensor)) == register;
+                if is_float && self.picks(step.tensor, attributes, operands) {
                     return self.define_stored(step.tensor, register, &text);
                 }
                 (register, text)

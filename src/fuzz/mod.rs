@@ -7,6 +7,7 @@
 //!   graphs made from it that mean the same; an edit that breaks one chosen rule is refused by its name.
 //! - A [`Runner`] compiles the kernels, or runs them, too: by NVRTC alone, in the emulator, on a GPU.
 //! - [`minimize`] makes a graph smaller while it still shows a finding.
+//! - [`targets`] are what the fuzz crate asks of any bytes: files, logs, cache entries, variant packs.
 //! - [`Campaign`] does all of that for numbered graphs of a seed, in parallel, and counts.
 
 mod breaker;
@@ -18,6 +19,7 @@ mod minimize;
 mod oracle;
 mod rewrite;
 mod runner;
+pub mod targets;
 mod twist;
 
 use std::fmt;

@@ -117,6 +117,21 @@ fn finding(oracle: &'static str, message: impl fmt::Display) -> Finding {
     Finding { oracle, message: message.to_string() }
 }
 
+/// What is written in either dialect reads back as the same graph.
+pub(super) fn reads_back(graph: &Graph, finalized: &FinalizedGraph) -> Result<(), Finding> {
+    const ORACLE: &str = "a graph that is written reads back";
+    // dialect 1.0 tells a tensor without a uid by its name, which an operation in place makes ambiguous
+    for (form, text) in [("2.0", json::write_v2(graph)), ("1.0", json::write_v1c(&finalized.to_graph()))] {
+        let failed = |message: &dyn fmt::Display| finding(ORACLE, format!("{form}: {message}\n{text}"));
+        let again = json::read_graph("written", text.as_bytes()).map_err(|error| failed(&error))?;
+        let again = again.finalize().map_err(|error| failed(&error))?;
+        if again.key() != finalized.key() {
+            return Err(failed(&"the key is another"));
+        }
+    }
+    Ok(())
+}
+
 struct Examiner<'a> {
     aim: SurfaceId,
     bytes: &'a [u8],
@@ -134,7 +149,7 @@ impl Examiner<'_> {
         let start = Instant::now();
         let Ok(finalized) = graph.finalize() else { return Ok(Standing::Malformed) };
         let finalized = Arc::new(finalized);
-        self.reads_back(graph, &finalized)?;
+        reads_back(graph, &finalized)?;
         let decision = engine::decide(&finalized, self.device().capability, &SurfaceId::ALL);
         if decision.report.supported.is_none() {
             self.change_helps(&finalized, &decision.report)?;
@@ -152,28 +167,13 @@ impl Examiner<'_> {
         let computed = self.computes(&finalized, &rendered)?;
         let holds = |surface| support::check(&finalized, self.device().capability, &[surface]).supported.is_some();
         let legal: Vec<SurfaceId> = SurfaceId::ALL.into_iter().filter(|&surface| holds(surface)).collect();
-        let broken = broken(&finalized, &legal, self.device().capability, self.bytes)?.map(|broken| broken.rule);
+        let broken = broken(&finalized, &legal, self.device().capability, self.bytes)?;
         Ok(Standing::Accepted { on_aim: legal.contains(&self.aim), computed, broken })
     }
 
     fn device(&self) -> Device {
         let runner = self.examination.runner.map(|runner| runner.device().clone());
         runner.unwrap_or_else(|| Device::typical(ComputeCapability::SM_90))
-    }
-
-    /// What is written reads back as the same graph.
-    fn reads_back(&self, graph: &Graph, finalized: &FinalizedGraph) -> Result<(), Finding> {
-        const ORACLE: &str = "a graph that is written reads back";
-        // dialect 1.0 tells a tensor without a uid by its name, which an operation in place makes ambiguous
-        for (form, text) in [("2.0", json::write_v2(graph)), ("1.0", json::write_v1c(&finalized.to_graph()))] {
-            let read = json::read_graph("written", text.as_bytes());
-            let read = read.map_err(|error| finding(ORACLE, format!("{form}: {error}")))?;
-            let again = read.finalize().map_err(|error| finding(ORACLE, format!("{form}: {error}")))?;
-            if again.key() != finalized.key() {
-                return Err(finding(ORACLE, format!("{form}: the key is another\n{}", again.text())));
-            }
-        }
-        Ok(())
     }
 
     /// The nearest legal change that a refusal names is legal.

@@ -55,8 +55,8 @@ pub(super) struct Block {
 }
 
 impl Arguments {
-    /// Those of a launch. Tensors that have maps are from now on bound by aligned pointers.
-    pub(super) fn prepare(graph: &FinalizedGraph, bindings: &mut Bindings, launch: &Launch) -> Result<Self, Error> {
+    /// Those of a launch that the bindings were made for.
+    pub(super) fn prepare(graph: &FinalizedGraph, bindings: &Bindings, launch: &Launch) -> Result<Self, Error> {
         let mut arguments = Self::default();
         for parameter in &launch.parameters {
             arguments.push(graph, bindings, parameter)?;
@@ -71,7 +71,7 @@ impl Arguments {
         Ok(arguments)
     }
 
-    fn push(&mut self, graph: &FinalizedGraph, bindings: &mut Bindings, parameter: &Parameter) -> Result<(), Error> {
+    fn push(&mut self, graph: &FinalizedGraph, bindings: &Bindings, parameter: &Parameter) -> Result<(), Error> {
         match parameter {
             Parameter::Workspace { offset } | Parameter::Accumulators { offset, .. } => {
                 self.push_variable(Variable::Workspace(*offset));
@@ -96,9 +96,8 @@ impl Arguments {
         Ok(())
     }
 
-    fn push_map(&mut self, graph: &FinalizedGraph, bindings: &mut Bindings, map: &TensorMap) -> Result<(), Error> {
+    fn push_map(&mut self, graph: &FinalizedGraph, bindings: &Bindings, map: &TensorMap) -> Result<(), Error> {
         let position = pointer(graph, bindings, map.tensor)?;
-        bindings.require_alignment(position, tensor_map::POINTER_ALIGNMENT);
         let word = self.push_words(&tensor_map::encode(graph, map)?, tensor_map::ALIGNMENT_WORDS);
         self.patches.push(Patch { variable: Variable::Pointer(position), word, is_map: true });
         Ok(())

@@ -1,9 +1,10 @@
 //! What a plan expects of a variant pack.
 
-use super::scalar;
 use super::variant_pack::{Value, VariantPack};
+use super::{scalar, tensor_map};
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph, TensorId};
+use crate::kernel::{Launch, Parameter};
 
 /// What a tensor must be given.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,12 +29,19 @@ pub(super) struct Binding {
 pub(super) struct Bindings(Vec<Binding>);
 
 impl Bindings {
-    /// Those of a graph: every tensor that is not virtual, except host scalars whose value the graph states.
-    pub(super) fn of(graph: &FinalizedGraph) -> Self {
-        Self::new(graph.tensor_ids().filter_map(|id| binding(graph, id)).collect())
+    /// Those of a graph and its launches: every tensor that is not virtual, except host scalars whose value the graph
+    /// states. Where a launch takes a tensor map, the pointer is aligned for it.
+    pub(super) fn of(graph: &FinalizedGraph, launches: &[Launch]) -> Self {
+        let mut bindings = Self::new(graph.tensor_ids().filter_map(|id| binding(graph, id)).collect());
+        for parameter in launches.iter().flat_map(|launch| &launch.parameters) {
+            if let Parameter::TensorMap(map) = parameter {
+                bindings.require_alignment(graph.tensor(map.tensor).uid, tensor_map::POINTER_ALIGNMENT);
+            }
+        }
+        bindings
     }
 
-    pub(super) fn new(mut bindings: Vec<Binding>) -> Self {
+    fn new(mut bindings: Vec<Binding>) -> Self {
         bindings.sort_by_key(|binding| binding.uid);
         Self(bindings)
     }
@@ -43,11 +51,14 @@ impl Bindings {
         self.0.binary_search_by_key(&uid, |binding| binding.uid).ok()
     }
 
-    /// Demands that the pointer at a position is a multiple of this power of two of bytes as well.
-    pub(super) fn require_alignment(&mut self, position: usize, required: u64) {
-        if let Some(Binding { kind: Kind::Pointer { alignment }, .. }) = self.0.get_mut(position) {
+    /// Demands that the pointer of a uid is a multiple of this power of two of bytes as well.
+    fn require_alignment(&mut self, uid: i64, required: u64) {
+        let position = self.position(uid);
+        let binding = position.and_then(|position| self.0.get_mut(position));
+        if let Some(Binding { kind: Kind::Pointer { alignment }, .. }) = binding {
             let missing_bits = required.trailing_zeros().saturating_sub(alignment.trailing_zeros());
-            *alignment <<= missing_bits;
+            // No address is a multiple of more than 64 bits hold, nor of the largest number that they do.
+            *alignment = alignment.checked_mul(1 << missing_bits).unwrap_or(u64::MAX);
         }
     }
 
@@ -204,11 +215,14 @@ mod tests {
         let mut bindings = Bindings::new(vec![
             Binding { uid: 0, kind: Kind::Pointer { alignment: 24 }, label: "'odd' (uid 0)".to_owned() },
             Binding { uid: 1, kind: Kind::Pointer { alignment: 64 }, label: "'wide' (uid 1)".to_owned() },
+            Binding { uid: 2, kind: Kind::Pointer { alignment: (1 << 62) + 2 }, label: "'none' (uid 2)".to_owned() },
         ]);
         bindings.require_alignment(0, 16);
         bindings.require_alignment(1, 16);
+        bindings.require_alignment(2, 16);
         assert_eq!(bindings.0[0].kind, Kind::Pointer { alignment: 48 });
         assert_eq!(bindings.0[1].kind, Kind::Pointer { alignment: 64 });
+        assert_eq!(bindings.0[2].kind, Kind::Pointer { alignment: u64::MAX });
     }
 
     #[test]

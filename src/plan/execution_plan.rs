@@ -48,8 +48,8 @@ impl ExecutionPlan {
         cubin: &Cubin,
     ) -> Result<Self, Error> {
         let _entered = context.enter()?;
-        let mut bindings = Bindings::of(graph);
-        let arguments = |launch| Arguments::prepare(graph, &mut bindings, launch);
+        let bindings = Bindings::of(graph, &source.launches);
+        let arguments = |launch| Arguments::prepare(graph, &bindings, launch);
         let arguments = source.launches.iter().map(arguments).collect::<Result<Vec<_>, _>>()?;
         let module = Module::load(context, cubin)?;
         let launches = launch::prepare(&module, &source.launches, arguments)?;
@@ -101,7 +101,7 @@ impl Prepared {
     /// Whether an execution can be given these.
     pub(super) fn check(&self, pack: &VariantPack, workspace: Workspace) -> Result<(), Error> {
         self.bindings.check(pack)?;
-        self.check_workspace(workspace)
+        check_workspace(workspace, self.workspace_bytes)
     }
 
     pub(super) fn check_stream(&self, stream: &Stream) -> Result<(), Error> {
@@ -110,23 +110,37 @@ impl Prepared {
         }
         Err(Error::input("stream", "it belongs to another device than the plan"))
     }
+}
 
-    fn check_workspace(&self, workspace: Workspace) -> Result<(), Error> {
-        let required = self.workspace_bytes;
-        if required == 0 {
-            return Ok(());
-        }
-        let address = workspace.pointer.address();
-        let problem = if address == 0 {
-            "the pointer is null".to_owned()
-        } else if workspace.bytes < required {
-            format!("found: {} bytes", workspace.bytes)
-        } else if !address.is_multiple_of(WORKSPACE_ALIGNMENT) {
-            format!("found: address {address:#x}")
-        } else {
-            return Ok(());
-        };
-        let message = format!("required: {required} bytes aligned to {WORKSPACE_ALIGNMENT}; {problem}");
-        Err(Error::input("workspace", message))
+/// Whether a plan of this graph and source could be executed with a pack and a workspace: what
+/// [`ExecutionPlan::execute`] checks of them, without a GPU.
+///
+/// # Errors
+/// [`Error::Input`] as there.
+pub fn check_execution(
+    graph: &FinalizedGraph,
+    source: &Source,
+    pack: &VariantPack,
+    workspace: Workspace,
+) -> Result<(), Error> {
+    Bindings::of(graph, &source.launches).check(pack)?;
+    check_workspace(workspace, source.workspace_bytes)
+}
+
+fn check_workspace(workspace: Workspace, required: u64) -> Result<(), Error> {
+    if required == 0 {
+        return Ok(());
     }
+    let address = workspace.pointer.address();
+    let problem = if address == 0 {
+        "the pointer is null".to_owned()
+    } else if workspace.bytes < required {
+        format!("found: {} bytes", workspace.bytes)
+    } else if !address.is_multiple_of(WORKSPACE_ALIGNMENT) {
+        format!("found: address {address:#x}")
+    } else {
+        return Ok(());
+    };
+    let message = format!("required: {required} bytes aligned to {WORKSPACE_ALIGNMENT}; {problem}");
+    Err(Error::input("workspace", message))
 }

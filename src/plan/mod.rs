@@ -6,11 +6,13 @@
 //! synchronisation, no lock. [`ExecutionPlan::instantiate`] makes a [`CudaGraph`] of an execution: bound to its pointers,
 //! which [`CudaGraph::update`] exchanges, and cheaper for the host to launch.
 //!
+//! [`check_execution`] tells without a GPU whether pack and workspace are right.
+//!
 //! [`run_on_device`] does everything around one execution with tensors of the host; [`time`] measures a plan,
 //! [`time_interleaved`] several plans of one graph against each other.
 //!
-//! The driver (libcuda) is looked for at run time. Where it is absent, [`Driver::load`] says so; nothing else here can
-//! be reached without it. Contexts are the devices' primary ones, which frameworks use too. cudarc's event tracking is
+//! The driver (libcuda) is looked for at run time. Where it is absent, [`Driver::load`] says so; nothing else here that
+//! has to do with a device can be reached without it. Contexts are the devices' primary ones, which frameworks use too. cudarc's event tracking is
 //! off: ordering is the caller's, by streams. Nothing is ever put on the legacy default stream unless a caller hands it
 //! in.
 
@@ -35,7 +37,7 @@ mod variant_pack;
 pub use arguments::MAX_PARAMETER_BYTES;
 pub use cuda_graph::CudaGraph;
 pub use driver::{DeviceContext, Driver};
-pub use execution_plan::{ExecutionPlan, WORKSPACE_ALIGNMENT};
+pub use execution_plan::{ExecutionPlan, WORKSPACE_ALIGNMENT, check_execution};
 pub use interleaved::{Sampled, time_interleaved};
 pub use memory::{DeviceBuffer, DevicePointer, Workspace};
 pub use resident::{DeviceTensors, run_on_device};

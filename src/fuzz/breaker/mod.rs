@@ -13,13 +13,6 @@ use crate::fusion::{Fusion, Pattern, Stage, fuse};
 use crate::graph::{Attributes, FinalTensor, FinalizedGraph, Graph, Operation, OperationId, TensorId};
 use crate::support::{self, Kind, Rule, SurfaceId, catalogue};
 
-/// A graph that breaks a chosen rule and is refused by its name.
-#[derive(Clone, Debug)]
-pub(super) struct Broken {
-    /// The rule's id.
-    pub(super) rule: &'static str,
-}
-
 /// An edit of a legal graph; gives false where the graph has nothing to edit.
 type Edit = fn(&Subject, &mut Graph, &mut Choices<'_>) -> bool;
 
@@ -32,7 +25,8 @@ const ROWS: &[&[Row]] = &[tensors::ROWS, operations::ROWS, structure::ROWS];
 /// How many rows are drawn until one fits the graph.
 const DRAWS: usize = 8;
 
-/// Makes a graph break one rule of one of the surfaces that it is legal on; `None` where no row drawn fits.
+/// Makes a graph break one rule of one of the surfaces that it is legal on, and gives the rule's id; `None` where no row
+/// drawn fits.
 ///
 /// # Errors
 /// A finding if the surface still holds, or refuses without naming the rule.
@@ -41,7 +35,7 @@ pub(super) fn broken(
     legal: &[SurfaceId],
     capability: ComputeCapability,
     bytes: &[u8],
-) -> Result<Option<Broken>, Finding> {
+) -> Result<Option<&'static str>, Finding> {
     let choices = &mut Choices::new(bytes);
     let Some(surface) = choices.index_of(legal).map(|index| legal[index]) else { return Ok(None) };
     let Ok(fusion) = fuse(Arc::clone(graph)) else { return Ok(None) };
@@ -54,7 +48,7 @@ pub(super) fn broken(
             continue;
         }
         if let Ok(edited) = edited.finalize() {
-            return is_named(&Arc::new(edited), surface, capability, rule).map(|()| Some(Broken { rule: rule.id }));
+            return is_named(&Arc::new(edited), surface, capability, rule).map(|()| Some(rule.id));
         }
     }
     Ok(None)

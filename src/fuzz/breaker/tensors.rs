@@ -207,7 +207,7 @@ fn overlap(id: Option<TensorId>, s: &Subject, edited: &mut Graph) -> bool {
 /// Leaves a tensor the extents of some axes, where that makes it another one in its dims and on the others.
 fn keep(id: Option<TensorId>, s: &Subject, edited: &mut Graph, kept: fn(usize) -> bool) -> bool {
     let (Some(id), full) = (id, s.full()) else { return false };
-    if s.tensor(id).dim.len() != full.len() || full.iter().any(|&extent| extent == 1) {
+    if s.tensor(id).dim.len() != full.len() || full.contains(&1) {
         return false;
     }
     let dim: Vec<i64> = full.iter().enumerate().map(|(axis, &extent)| if kept(axis) { extent } else { 1 }).collect();

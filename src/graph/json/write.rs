@@ -44,12 +44,13 @@ pub fn write_v2(graph: &Graph) -> String {
     Value::Object(root).to_string()
 }
 
-/// Writes dialect 1.0 as frontend 1.23 does, on one line. Tensors with a uid are referred to by it, the others by name;
-/// names are made unique, and given to tensors that have neither.
+/// Writes dialect 1.0 as frontend 1.26 does, on one line: the last that writes it, as those before 1.24 could not tell a
+/// block mask from Q (FEJ-34). Tensors with a uid are referred to by it, the others by name; names are made unique, and
+/// given to tensors that have neither.
 pub fn write_v1c(graph: &Graph) -> String {
     let references = References::new(graph, false);
-    let mut root = envelope(graph, 12300, "9.10.0", "1.0");
-    let nodes = graph.operations().iter().map(|operation| write_node(operation, 12300, &references));
+    let mut root = envelope(graph, 12600, "9.23.0", "1.0");
+    let nodes = graph.operations().iter().map(|operation| write_node(operation, 12600, &references));
     root.insert("nodes".to_owned(), null_if_empty(nodes.collect()));
     let tensors = graph.tensors().iter().enumerate().map(|(index, tensor)| {
         let mut object = write_tensor(tensor, &references);
