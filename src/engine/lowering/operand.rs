@@ -4,7 +4,7 @@ use super::problem::Problem;
 use super::sweep::{Width, elements, is_vectorizable, over};
 use super::tensor_map::{boxed, raw_map};
 use crate::fusion::{Fusion, Stage};
-use crate::graph::{DataType, FinalizedGraph, PointwiseMode, TensorId};
+use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
     Access, Axis, Coordinate, Fetch, GemmTile, IterationSpace, MmaType, Multiply, Operand, StageProgram, Step, Value,
     step,
@@ -138,11 +138,10 @@ impl Planner<'_> {
     }
 
     /// Lets the warps that multiply evaluate the stage of A: `wgmma` takes fragments of A from registers, and a pair of 16-bit
-    /// elements along k is a register of a fragment. Not so where it branches: products would wait for each other.
+    /// elements along k is a register of a fragment.
     fn in_fragments(&self, planned: Operand, operand: MmaType) -> Operand {
-        let is_straight = !self.program.steps.iter().any(branches);
         match planned.fetch {
-            Fetch::Transformed(map) if self.slot == 0 && planned.along_k && operand.bytes() == 2 && is_straight => {
+            Fetch::Transformed(map) if self.slot == 0 && planned.along_k && operand.bytes() == 2 => {
                 self.operand(planned.sweep.space, planned.coordinates, Fetch::Fragments(map), 2, true)
             }
             _ => planned,
@@ -266,26 +265,4 @@ impl Planner<'_> {
         let k = &self.problem.space.k;
         terms.last().is_some_and(|term| k.iter().any(|digit| digit.name == term.0))
     }
-}
-
-/// Whether an operation has a way of its own for some values, and so a branch: full-precision quotients and roots, powers,
-/// what reduces large angles, `expm1` and `log1p` (each alone makes ptxas serialise the products of a 128×128 tile).
-fn branches(step: &Step) -> bool {
-    use PointwiseMode as M;
-    let Value::Pointwise { attributes, .. } = &step.value else { return false };
-    matches!(
-        attributes.mode,
-        M::Div
-            | M::Mod
-            | M::Pow
-            | M::Atan2
-            | M::Sqrt
-            | M::Reciprocal
-            | M::Sin
-            | M::Cos
-            | M::Tan
-            | M::EluFwd
-            | M::EluBwd
-            | M::SoftplusFwd
-    )
 }
