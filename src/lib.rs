@@ -41,6 +41,8 @@ pub mod tuning;
 
 pub mod fuzz;
 
+pub mod capi;
+
 /// The example in the README, compiled and run with the other examples of this documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

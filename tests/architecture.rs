@@ -20,6 +20,7 @@ const ORDER: &[&str] = &[
     "plan",
     "tuning",
     "fuzz",
+    "capi",
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -97,6 +97,14 @@ impl Driver {
         describe(ordinal).map_err(asked)
     }
 
+    /// The device whose context is current on this thread; the first where none is.
+    pub fn current_device(&self) -> u32 {
+        let mut device = 0;
+        // SAFETY: the driver is initialised; the pointer is valid for one number.
+        let asked = unsafe { sys::cuCtxGetDevice(&raw mut device) }.result();
+        asked.ok().and_then(|()| u32::try_from(device).ok()).unwrap_or(0)
+    }
+
     /// Opens a device: retains its primary context until the last clone of the result is gone.
     ///
     /// # Errors

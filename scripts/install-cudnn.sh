@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Builds the shared library with the cuDNN 9 backend ABI, and installs it under the name that programs look for.
+#
+#   scripts/install-cudnn.sh FOLDER
+#
+# Programs find it with LD_LIBRARY_PATH=FOLDER, before any cuDNN that is installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ $# -eq 1 ] || { echo "usage: scripts/install-cudnn.sh FOLDER" >&2; exit 2; }
+
+cargo rustc --release --locked --lib --crate-type cdylib -- -C link-arg=-Wl,-soname,libcudnn.so.9
+mkdir -p "$1"
+install -m 755 "${CARGO_TARGET_DIR:-target}/release/libfusewright.so" "$1/libcudnn.so.9"
+strip --strip-unneeded "$1/libcudnn.so.9"
+ln -sf libcudnn.so.9 "$1/libcudnn.so"
+echo "$1/libcudnn.so.9"

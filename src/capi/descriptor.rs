@@ -1,0 +1,328 @@
+//! Descriptors: created, given attributes, finalized, asked, destroyed (spec/backend-api.md, section 1).
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
+use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
+use cudarc::cudnn::sys::cudnnStatus_t as Status;
+
+use super::attributes::{self, Access, Attribute};
+use super::device;
+use super::engine::{self, Config, Engine, Heuristics, KnobChoice, KnobInfo};
+use super::failure::{Failure, Result};
+use super::graph::{self, OperationGraph};
+use super::operation::{self, Node};
+use super::plan::{self, Pack, Plan};
+use super::registry::Registry;
+use super::values::Values;
+use crate::device::Device;
+use crate::graph::Tensor;
+
+static DESCRIPTORS: Registry<Descriptor> = Registry::new();
+
+/// One descriptor.
+pub(super) struct Descriptor {
+    kind: Kind,
+    attributes: &'static [Attribute],
+    state: RwLock<State>,
+}
+
+/// What a descriptor was given, and what was made of it; `None` until it is finalized.
+#[derive(Clone, Default)]
+struct State {
+    values: BTreeMap<u32, Values>,
+    built: Option<Built>,
+}
+
+/// What finalizing makes.
+#[derive(Clone)]
+pub(super) enum Built {
+    /// Attributes that others read, and no more.
+    Bundle,
+    Tensor(Arc<Tensor>),
+    Node(Arc<Node>),
+    Graph(Arc<OperationGraph>),
+    Engine(Arc<Engine>),
+    KnobChoice(KnobChoice),
+    KnobInfo(KnobInfo),
+    Config(Arc<Config>),
+    Heuristics(Arc<Heuristics>),
+    Plan(Arc<Plan>),
+    Pack(Arc<Pack>),
+    Device(Arc<Device>),
+}
+
+/// A new descriptor of a kind.
+pub(super) fn create(number: u32) -> Result<*mut c_void> {
+    let (kind, attributes) = attributes::of_kind(number)
+        .ok_or_else(|| Failure::unsupported(format!("there are no descriptors of type {number}")))?;
+    Ok(DESCRIPTORS.insert(Descriptor { kind, attributes, state: RwLock::default() }))
+}
+
+/// The descriptor that a pointer stands for.
+pub(super) fn find(pointer: *mut c_void) -> Result<Arc<Descriptor>> {
+    if pointer.is_null() {
+        return Err(Failure::null("a descriptor"));
+    }
+    DESCRIPTORS.get(pointer).ok_or_else(|| Failure::bad("a pointer is to no descriptor, or to one that was destroyed"))
+}
+
+/// Ends a descriptor; those that refer to it keep what they need of it.
+pub(super) fn destroy(pointer: *mut c_void) -> Result<()> {
+    match DESCRIPTORS.remove(pointer) {
+        Some(_) => Ok(()),
+        None => find(pointer).map(drop),
+    }
+}
+
+impl Descriptor {
+    /// A finalized descriptor that no caller made.
+    pub(super) fn finished(kind: Kind, values: Vec<(Name, Values)>, built: Built) -> Arc<Self> {
+        let attributes = attributes::of_kind(kind as u32).map_or(&[][..], |row| row.1);
+        let values = values.into_iter().map(|(name, values)| (name as u32, values)).collect();
+        Arc::new(Self { kind, attributes, state: RwLock::new(State { values, built: Some(built) }) })
+    }
+
+    fn state(&self) -> std::sync::RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn attribute(&self, number: u32) -> Result<&'static Attribute> {
+        let row = self.attributes.iter().find(|attribute| attribute.name as u32 == number);
+        row.ok_or_else(|| Failure::bad(format!("{:?} has no attribute {number}", self.kind)))
+    }
+
+    /// Sets an attribute.
+    ///
+    /// # Safety
+    /// As [`Values::read`].
+    pub(super) unsafe fn set(&self, number: u32, of_type: u32, count: i64, elements: *const c_void) -> Result<()> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if state.built.is_some() {
+            let message = format!("{:?} is finalized; its attributes stay as they are", self.kind);
+            return Err(Failure::new(Status::CUDNN_STATUS_NOT_INITIALIZED, message));
+        }
+        if self.attributes.is_empty() {
+            return Ok(()); // refused when it is finalized
+        }
+        let attribute = self.attribute(number)?;
+        if attribute.access == Access::Computed {
+            return Err(Failure::bad(format!("{:?} can only be got", attribute.name)));
+        }
+        let kind = required_type(attribute, of_type)?;
+        let count = usize::try_from(count).ok().filter(|count| attribute.count.contains(count)).ok_or_else(|| {
+            let (least, most) = (attribute.count.start(), attribute.count.end());
+            Failure::bad(format!("{:?} has {least} to {most} elements; found: {count}", attribute.name))
+        })?;
+        // SAFETY: as promised by the caller.
+        let values = unsafe { Values::read(kind, count, elements) }?;
+        state.values.insert(number, values);
+        Ok(())
+    }
+
+    /// Gets an attribute: how many elements it has, and at most `room` of them.
+    ///
+    /// # Safety
+    /// As [`Values::write`].
+    pub(super) unsafe fn get(&self, number: u32, of_type: u32, room: i64, elements: *mut c_void) -> Result<i64> {
+        let attribute = self.attribute(number)?;
+        required_type(attribute, of_type)?;
+        let state = self.state();
+        let Some(built) = &state.built else { return Err(self.unfinished()) };
+        let given = state.values.get(&number).cloned();
+        let values = given.map_or_else(|| computed(built, attribute.name), Ok)?;
+        drop(state);
+        if !elements.is_null() && room > 0 {
+            // SAFETY: as promised by the caller.
+            unsafe { values.write(room as usize, elements) }?;
+        }
+        Ok(values.len() as i64)
+    }
+
+    /// Finalizes it, where everything required is there and goes together.
+    pub(super) fn finalize(&self) -> Result<()> {
+        // without the lock from here on: it may refer to itself
+        let State { values, built } = self.state().clone();
+        if built.is_some() {
+            return Ok(());
+        }
+        if self.attributes.is_empty() {
+            return Err(Failure::unsupported(format!("no engine computes what {:?} describes", self.kind)));
+        }
+        for attribute in self.attributes.iter().filter(|attribute| attribute.access == Access::Required) {
+            if !values.contains_key(&(attribute.name as u32)) {
+                return Err(Failure::bad(format!("{:?} is not set", attribute.name)));
+            }
+        }
+        let built = self::built(self.kind, &Given(&values))?;
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = State { values, built: Some(built) };
+        Ok(())
+    }
+
+    /// Takes over what a finalized descriptor of the same kind is: how computed descriptors reach the caller.
+    pub(super) fn become_like(&self, other: &Self) -> Result<()> {
+        if self.kind != other.kind {
+            let message = format!("{:?} cannot hold what {:?} is", self.kind, other.kind);
+            return Err(Failure::new(Status::CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, message));
+        }
+        let taken = other.state().clone();
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = taken;
+        Ok(())
+    }
+
+    fn unfinished(&self) -> Failure {
+        let message = format!("{:?} is not finalized", self.kind);
+        Failure::new(Status::CUDNN_STATUS_NOT_INITIALIZED, message)
+    }
+
+    /// What was made of it.
+    pub(super) fn built(&self) -> Result<Built> {
+        self.state().built.clone().ok_or_else(|| {
+            Failure::new(Status::CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, format!("{:?} is not finalized", self.kind))
+        })
+    }
+
+    /// A failure that says what another kind of descriptor was expected.
+    pub(super) fn mismatch(&self, wanted: &str) -> Failure {
+        let message = format!("{wanted} is wanted; found: {:?}", self.kind);
+        Failure::new(Status::CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, message)
+    }
+
+    /// Its values, where it is finalized and of a kind.
+    pub(super) fn given<T>(&self, kind: Kind, read: impl FnOnce(&Given<'_>) -> Result<T>) -> Result<T> {
+        if self.kind != kind {
+            return Err(self.mismatch(&format!("{kind:?}")));
+        }
+        self.built()?;
+        read(&Given(&self.state().values))
+    }
+}
+
+/// What a finalized descriptor of a kind is, by the variant of [`Built`].
+macro_rules! as_built {
+    ($($function:ident: $variant:ident, $type:ty, $what:literal;)*) => {
+        impl Descriptor {
+            $(pub(super) fn $function(&self) -> Result<$type> {
+                match self.built()? {
+                    Built::$variant(built) => Ok(built),
+                    _ => Err(self.mismatch($what)),
+                }
+            })*
+        }
+    };
+}
+
+as_built! {
+    tensor: Tensor, Arc<Tensor>, "a tensor descriptor";
+    node: Node, Arc<Node>, "a descriptor of an operation";
+    graph: Graph, Arc<OperationGraph>, "an operation graph descriptor";
+    engine: Engine, Arc<Engine>, "an engine descriptor";
+    config: Config, Arc<Config>, "an engine config descriptor";
+    knob_choice: KnobChoice, KnobChoice, "a knob choice descriptor";
+    plan: Plan, Arc<Plan>, "an execution plan descriptor";
+    pack: Pack, Arc<Pack>, "a variant pack descriptor";
+    device: Device, Arc<Device>, "a device properties descriptor";
+}
+
+fn required_type(attribute: &Attribute, number: u32) -> Result<cudarc::cudnn::sys::cudnnBackendAttributeType_t> {
+    let kind = attributes::type_of(number).filter(|kind| attribute.types.contains(kind));
+    kind.ok_or_else(|| {
+        let message = format!("{:?} is of type {:?}; found: type {number}", attribute.name, attribute.types);
+        Failure::new(Status::CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, message)
+    })
+}
+
+fn built(kind: Kind, given: &Given<'_>) -> Result<Built> {
+    Ok(match kind {
+        Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR => Built::Tensor(Arc::new(operation::tensor(given)?)),
+        Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => Built::Graph(Arc::new(graph::build(given)?)),
+        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => Built::Engine(Arc::new(engine::engine(given)?)),
+        Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => Built::Config(Arc::new(engine::config(given)?)),
+        Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR => Built::KnobChoice(engine::knob_choice(given)?),
+        Kind::CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR => {
+            return Err(Failure::unsupported("knob infos are got from an engine"));
+        }
+        Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => Built::Heuristics(Arc::new(engine::heuristics(given)?)),
+        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => Built::Plan(Arc::new(plan::plan(given)?)),
+        Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR => Built::Pack(Arc::new(plan::pack(given)?)),
+        Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR => Built::Device(Arc::new(device::properties(given)?)),
+        _ => match operation::node(kind, given)? {
+            Some(node) => Built::Node(Arc::new(node)),
+            None => Built::Bundle,
+        },
+    })
+}
+
+/// An attribute that the caller does not set.
+fn computed(built: &Built, name: Name) -> Result<Values> {
+    let values = match built {
+        Built::Graph(graph) => graph.attribute(name),
+        Built::Engine(engine) => engine.attribute(name)?,
+        Built::KnobInfo(info) => info.attribute(name),
+        Built::Config(config) => config.attribute(name)?,
+        Built::Heuristics(heuristics) => heuristics.attribute(name),
+        Built::Plan(plan) => plan.attribute(name),
+        Built::Device(device) => device::attribute(device, name),
+        _ => None,
+    };
+    values.ok_or_else(|| Failure::unsupported(format!("{name:?} was not set")))
+}
+
+/// The values that a descriptor was given.
+pub(super) struct Given<'a>(&'a BTreeMap<u32, Values>);
+
+impl Given<'_> {
+    pub(super) fn of(&self, name: Name) -> Option<&Values> {
+        self.0.get(&(name as u32))
+    }
+
+    pub(super) fn int64s(&self, name: Name) -> Vec<i64> {
+        match self.of(name) {
+            Some(Values::Int64(values)) => values.clone(),
+            Some(Values::Int32(values)) => values.iter().map(|&value| value.into()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn int64(&self, name: Name) -> Option<i64> {
+        self.int64s(name).first().copied()
+    }
+
+    pub(super) fn number(&self, name: Name) -> Option<f64> {
+        match self.of(name)? {
+            Values::Double(values) => values.first().copied(),
+            Values::Float(values) => values.first().map(|&value| value.into()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_set(&self, name: Name) -> bool {
+        matches!(self.of(name), Some(Values::Boolean(values)) if values.first() == Some(&true))
+    }
+
+    /// An enumerator's number; that of a required attribute is there.
+    pub(super) fn enumerator(&self, name: Name) -> Option<u32> {
+        match self.of(name)? {
+            Values::Enum(values) => values.first().copied(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn descriptors(&self, name: Name) -> &[Arc<Descriptor>] {
+        match self.of(name) {
+            Some(Values::Descriptors(values)) => values,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn descriptor(&self, name: Name) -> Option<&Arc<Descriptor>> {
+        self.descriptors(name).first()
+    }
+
+    /// A required descriptor.
+    pub(super) fn required(&self, name: Name) -> Result<&Arc<Descriptor>> {
+        self.descriptor(name).ok_or_else(|| Failure::bad(format!("{name:?} is not set")))
+    }
+}

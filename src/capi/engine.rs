@@ -1,0 +1,260 @@
+//! Engines, their configs and knobs, heuristics.
+//!
+//! Engines are numbered as they are tried: 0 is `surface90`, 1 `surface80`, 2 `surface70`. The number stands for the same
+//! engine for every graph; of a graph that it does not take, it cannot be finalized.
+
+use std::sync::Arc;
+
+use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
+use cudarc::cudnn::sys::cudnnBackendBehaviorNote_t as BehaviorNote;
+use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
+use cudarc::cudnn::sys::cudnnBackendHeurMode_t as RawMode;
+use cudarc::cudnn::sys::cudnnBackendNumericalNote_t as NumericalNote;
+
+use super::descriptor::{Built, Descriptor, Given};
+use super::failure::{Failure, Result};
+use super::graph::OperationGraph;
+use super::translate;
+use super::values::Values;
+use crate::codegen::{Source, render};
+use crate::device::Device;
+use crate::engine::{self, ENGINES, EngineConfig, HeuristicMode, Heuristics as Answer, Knob, RankedConfig, Selection};
+
+/// How many engines there are.
+pub(super) const COUNT: i64 = ENGINES.len() as i64;
+
+/// An engine for a graph on a device.
+pub(super) struct Engine {
+    pub(super) graph: Arc<OperationGraph>,
+    device: Arc<Device>,
+    pub(super) selection: Selection,
+    /// Best first.
+    configs: Vec<RankedConfig>,
+}
+
+/// A knob and what it is set to.
+#[derive(Clone, Copy)]
+pub(super) struct KnobChoice {
+    knob: Knob,
+    value: u32,
+}
+
+/// The values that a knob of an engine takes for a graph lie among these.
+#[derive(Clone, Copy)]
+pub(super) struct KnobInfo {
+    knob: Knob,
+    minimum: u32,
+    maximum: u32,
+    stride: u32,
+}
+
+/// An engine with values of all its knobs.
+pub(super) struct Config {
+    pub(super) engine: Arc<Engine>,
+    pub(super) config: EngineConfig,
+}
+
+/// What a heuristic mode answers.
+pub(super) struct Heuristics {
+    results: Vec<Arc<Descriptor>>,
+}
+
+/// The device of a descriptor of properties, or else of the graph's handle.
+fn device(given: &Given<'_>, properties: Name, graph: &OperationGraph) -> Result<Arc<Device>> {
+    if let Some(properties) = given.descriptor(properties) {
+        return properties.device();
+    }
+    let message = "no device is known: neither a handle of the graph nor device properties are set";
+    let handle = graph.handle.as_ref().ok_or_else(|| Failure::bad(message))?;
+    Ok(Arc::new(handle.context.device().clone()))
+}
+
+/// The first engine that takes a graph.
+fn selected(graph: &OperationGraph, device: &Device) -> Result<Selection> {
+    let decision = engine::decide(&graph.graph, device.capability, &crate::support::SurfaceId::ALL);
+    let cause = decision.report.violations().next().and_then(|violation| violation.rule.status());
+    decision.into_selection().map_err(|error| Failure::refused(cause, error))
+}
+
+/// The engine of a number, where it takes the graph ([002 9.2.2]).
+pub(super) fn engine(given: &Given<'_>) -> Result<Engine> {
+    let graph = given.required(Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH)?.graph()?;
+    let number = given.int64(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX).unwrap_or_default();
+    let wanted = usize::try_from(number).ok().and_then(|number| ENGINES.get(number));
+    let name = wanted.ok_or_else(|| Failure::unsupported(format!("there is no engine {number}; there are {COUNT}")))?;
+    let device = device(given, Name::CUDNN_ATTR_ENGINE_DEVICEPROP, &graph)?;
+    let mut next = Some(selected(&graph, &device)?);
+    while let Some(selection) = next {
+        if selection.engine().name() == name.name() {
+            return Ok(Engine::new(graph, device, selection));
+        }
+        next = selection.fallback();
+    }
+    Err(Failure::unsupported(format!("engine {number} ({}) does not take the graph", name.name())))
+}
+
+impl Engine {
+    fn new(graph: Arc<OperationGraph>, device: Arc<Device>, selection: Selection) -> Self {
+        let configs = selection.candidates(&device);
+        Self { graph, device, selection, configs }
+    }
+
+    fn number(&self) -> i64 {
+        let name = self.selection.engine().name();
+        ENGINES.iter().position(|engine| engine.name() == name).unwrap_or_default() as i64
+    }
+
+    pub(super) fn attribute(&self, name: Name) -> Result<Option<Values>> {
+        Ok(Some(match name {
+            Name::CUDNN_ATTR_ENGINE_KNOB_INFO => Values::Descriptors(self.knob_infos()),
+            Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE => {
+                Values::Enum(vec![BehaviorNote::CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION as u32])
+            }
+            Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE => Values::Enum(self.numerical_notes()?),
+            Name::CUDNN_ATTR_ENGINE_LAYOUT_INFO => Values::Descriptors(Vec::new()),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn knob_infos(&self) -> Vec<Arc<Descriptor>> {
+        let infos = engine::knob_values(&self.configs).into_iter().filter_map(|(knob, values)| {
+            let (minimum, maximum) = (*values.first()?, *values.last()?);
+            let stride = values.iter().fold(0, |stride, value| greatest_common_divisor(stride, value - minimum)).max(1);
+            Some(KnobInfo { knob, minimum, maximum, stride })
+        });
+        let finished =
+            |info| Descriptor::finished(Kind::CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR, Vec::new(), Built::KnobInfo(info));
+        infos.map(finished).collect()
+    }
+
+    /// By the kernel of the best config.
+    fn numerical_notes(&self) -> Result<Vec<u32>> {
+        let source = self.source(&self.configs[0].config)?;
+        let mut notes = Vec::new();
+        if engine::core_type(&self.graph.graph).is_some() {
+            notes.push(NumericalNote::CUDNN_NUMERICAL_NOTE_TENSOR_CORE as u32);
+        }
+        if source.uses_tf32 {
+            notes.push(NumericalNote::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS as u32);
+        }
+        Ok(notes)
+    }
+
+    /// The source of the kernel of a config.
+    pub(super) fn source(&self, config: &EngineConfig) -> Result<Source> {
+        let kernel = self.selection.lower(config, &self.device);
+        render(&kernel).map_err(|error| Failure::of_build(&error))
+    }
+}
+
+fn greatest_common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+impl KnobInfo {
+    pub(super) fn attribute(&self, name: Name) -> Option<Values> {
+        Some(match name {
+            Name::CUDNN_ATTR_KNOB_INFO_TYPE => Values::Enum(vec![translate::knob_number(self.knob)]),
+            Name::CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE => Values::Int64(vec![self.minimum.into()]),
+            Name::CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE => Values::Int64(vec![self.maximum.into()]),
+            Name::CUDNN_ATTR_KNOB_INFO_STRIDE => Values::Int64(vec![self.stride.into()]),
+            _ => return None,
+        })
+    }
+}
+
+pub(super) fn knob_choice(given: &Given<'_>) -> Result<KnobChoice> {
+    let number = given.enumerator(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE).unwrap_or(u32::MAX);
+    let value = given.int64(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE).unwrap_or_default();
+    let value = u32::try_from(value).map_err(|_| Failure::unsupported(format!("no knob has the value {value}")))?;
+    Ok(KnobChoice { knob: translate::knob(number)?, value })
+}
+
+/// The best config of an engine with the knobs chosen ([002 9.2.3]).
+pub(super) fn config(given: &Given<'_>) -> Result<Config> {
+    let engine = given.required(Name::CUDNN_ATTR_ENGINECFG_ENGINE)?.engine()?;
+    let choices = given.descriptors(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES).iter();
+    let choices: Vec<KnobChoice> = choices.map(|choice| choice.knob_choice()).collect::<Result<_>>()?;
+    let fits = |config: &EngineConfig| {
+        let value = |knob: Knob| config.knobs.iter().find(|set| set.0 == knob).map(|set| set.1).or(knob.unset());
+        choices.iter().all(|choice| value(choice.knob) == Some(choice.value))
+    };
+    let found = engine.configs.iter().map(|ranked| &ranked.config).find(|config| fits(config)).cloned();
+    let config = found.ok_or_else(|| {
+        let texts: Vec<String> =
+            choices.iter().map(|choice| format!("{}={}", choice.knob.name(), choice.value)).collect();
+        let name = engine.selection.engine().name();
+        Failure::unsupported(format!("{name} has no config with {} for the graph", texts.join(" ")))
+    })?;
+    Ok(Config { engine, config })
+}
+
+impl Config {
+    pub(super) fn attribute(&self, name: Name) -> Result<Option<Values>> {
+        Ok(Some(match name {
+            Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES => Values::Descriptors(Vec::new()),
+            Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE => {
+                Values::Int64(vec![self.engine.source(&self.config)?.workspace_bytes as i64])
+            }
+            Name::CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED => {
+                let source = self.engine.source(&self.config)?;
+                let bytes = source.launches.iter().map(|launch| launch.shared_bytes).max().unwrap_or_default();
+                Values::Int32(vec![bytes as i32])
+            }
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// The configs of a mode, best first ([002 9.2.4], B-08).
+pub(super) fn heuristics(given: &Given<'_>) -> Result<Heuristics> {
+    let graph = given.required(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)?.graph()?;
+    let number = given.enumerator(Name::CUDNN_ATTR_ENGINEHEUR_MODE).unwrap_or(u32::MAX);
+    let is = |mode: RawMode| mode as u32 == number;
+    let mode = match () {
+        () if is(RawMode::CUDNN_HEUR_MODE_A) || is(RawMode::CUDNN_HEUR_MODE_INSTANT) => HeuristicMode::A,
+        () if is(RawMode::CUDNN_HEUR_MODE_B) => HeuristicMode::B,
+        () if is(RawMode::CUDNN_HEUR_MODE_FALLBACK) => HeuristicMode::Fallback,
+        () => return Err(Failure::bad(format!("{number} is no heuristic mode"))),
+    };
+    let device = device(given, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, &graph)?;
+    let Answer { selection, configs } = Answer::of(selected(&graph, &device)?, &device, mode);
+    let engine = Arc::new(Engine::new(graph, device, selection));
+    let described = described(&engine);
+    let results = configs.into_iter().map(|ranked| result(&engine, &described, ranked.config)).collect();
+    Ok(Heuristics { results })
+}
+
+impl Heuristics {
+    pub(super) fn attribute(&self, name: Name) -> Option<Values> {
+        (name == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS).then(|| Values::Descriptors(self.results.clone()))
+    }
+}
+
+/// An engine's descriptor, as a caller would have made it.
+fn described(engine: &Arc<Engine>) -> Arc<Descriptor> {
+    let graph = Built::Graph(Arc::clone(&engine.graph));
+    let graph = Descriptor::finished(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, Vec::new(), graph);
+    let values = vec![
+        (Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, Values::Descriptors(vec![graph])),
+        (Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Values::Int64(vec![engine.number()])),
+    ];
+    Descriptor::finished(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, values, Built::Engine(Arc::clone(engine)))
+}
+
+fn result(engine: &Arc<Engine>, described: &Arc<Descriptor>, config: EngineConfig) -> Arc<Descriptor> {
+    let choices = config.knobs.iter().map(|&(knob, value)| {
+        let values = vec![
+            (Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Values::Enum(vec![translate::knob_number(knob)])),
+            (Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, Values::Int64(vec![value.into()])),
+        ];
+        let built = Built::KnobChoice(KnobChoice { knob, value });
+        Descriptor::finished(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, values, built)
+    });
+    let values = vec![
+        (Name::CUDNN_ATTR_ENGINECFG_ENGINE, Values::Descriptors(vec![Arc::clone(described)])),
+        (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Values::Descriptors(choices.collect())),
+    ];
+    let built = Built::Config(Arc::new(Config { engine: Arc::clone(engine), config }));
+    Descriptor::finished(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, values, built)
+}

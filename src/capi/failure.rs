@@ -1,0 +1,100 @@
+//! Why a call fails: a status of the ABI and a text.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+
+use cudarc::cudnn::sys::cudnnStatus_t as Status;
+
+use crate::error::Error;
+use crate::support::DetailedStatus;
+
+/// A status other than success, and what is wrong.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) status: Status,
+    pub(super) message: String,
+}
+
+pub(super) type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub(super) fn new(status: Status, message: impl Display) -> Self {
+        Self { status, message: message.to_string() }
+    }
+
+    pub(super) fn bad(message: impl Display) -> Self {
+        Self::new(Status::CUDNN_STATUS_BAD_PARAM, message)
+    }
+
+    pub(super) fn null(what: &str) -> Self {
+        Self::new(Status::CUDNN_STATUS_BAD_PARAM_NULL_POINTER, format!("{what} is null"))
+    }
+
+    pub(super) fn unsupported(message: impl Display) -> Self {
+        Self::new(Status::CUDNN_STATUS_NOT_SUPPORTED, message)
+    }
+
+    /// What went wrong before an execution.
+    pub(super) fn of_build(error: &Error) -> Self {
+        let status = match error {
+            Error::Malformed(_) | Error::Input { .. } => Status::CUDNN_STATUS_BAD_PARAM,
+            Error::NotSupported(_) => Status::CUDNN_STATUS_NOT_SUPPORTED,
+            Error::Generated { .. } => Status::CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED,
+            Error::Wrong(_) => Status::CUDNN_STATUS_INTERNAL_ERROR,
+            Error::Environment { .. } => Status::CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING,
+        };
+        Self::new(status, with_causes(error))
+    }
+
+    /// What went wrong when a plan was given its arguments and launched.
+    pub(super) fn of_execution(error: &Error) -> Self {
+        let status = match error {
+            Error::Malformed(_) | Error::Input { .. } => Status::CUDNN_STATUS_BAD_PARAM,
+            Error::Environment { .. } => Status::CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER,
+            _ => Status::CUDNN_STATUS_EXECUTION_FAILED,
+        };
+        Self::new(status, with_causes(error))
+    }
+
+    /// A refusal whose root cause has a status of its own (spec/backend-api.md, section 8).
+    pub(super) fn refused(cause: Option<DetailedStatus>, message: impl Display) -> Self {
+        let status = match cause {
+            Some(DetailedStatus::ArchMismatch) => Status::CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH,
+            Some(DetailedStatus::GraphPattern) => Status::CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
+            Some(DetailedStatus::DataType) => Status::CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE,
+            Some(DetailedStatus::Shape) => Status::CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
+            Some(DetailedStatus::Layout) => Status::CUDNN_STATUS_NOT_SUPPORTED_LAYOUT,
+            Some(DetailedStatus::Padding) => Status::CUDNN_STATUS_NOT_SUPPORTED_PADDING,
+            _ => Status::CUDNN_STATUS_NOT_SUPPORTED,
+        };
+        Self::new(status, message)
+    }
+}
+
+fn with_causes(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+thread_local! {
+    static LAST: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Keeps a failure's text for this thread; gives its status.
+pub(super) fn remember(function: &str, failure: &Failure) -> Status {
+    let Failure { status, message } = failure;
+    tracing::error!(function, ?status, "{message}");
+    LAST.with_borrow_mut(|last| *last = format!("{function}: {status:?}; Reason: {message}"));
+    *status
+}
+
+/// The text of this thread's latest failure, which is forgotten with that (LG-16).
+pub(super) fn take_last() -> String {
+    LAST.with_borrow_mut(std::mem::take)
+}

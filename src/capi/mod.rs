@@ -1,0 +1,30 @@
+//! The cuDNN 9 backend API as a C ABI: descriptors over the Rust API, so that programs written for the cuDNN frontend run
+//! on this library unchanged. Translation, checks and lifetimes only.
+//!
+//! - `exports` holds the functions of the ABI. Each asks a function of the modules below, catches what panics, and keeps
+//!   the message of a failure for `cudnnGetLastErrorString`.
+//! - A pointer that a caller holds is a number in a [`registry`]: null, foreign and destroyed ones are found out, never
+//!   followed.
+//! - [`attributes`] is the table of what each descriptor has; [`descriptor`] sets, gets and finalizes by it.
+//! - [`operation`] and [`graph`] make a [`Graph`](crate::graph::Graph) of descriptors, [`engine`] answers for engines,
+//!   configs and heuristics, [`plan`] builds and executes.
+//!
+//! Names and numbers of the ABI are those of cudarc's bindings of cuDNN 9.21.
+
+mod attributes;
+mod descriptor;
+mod device;
+mod engine;
+mod exports;
+mod failure;
+mod graph;
+mod handle;
+mod operation;
+mod plan;
+mod registry;
+#[cfg(test)]
+mod tests;
+mod translate;
+mod values;
+
+pub use exports::*;

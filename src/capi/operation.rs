@@ -1,0 +1,379 @@
+//! Tensors and operations from their descriptors.
+
+use std::sync::Arc;
+
+use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
+use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
+
+use super::descriptor::{Descriptor, Given};
+use super::failure::{Failure, Result};
+use super::translate;
+use super::values::Values;
+use crate::graph::{
+    Attributes, Concat, Convolution, ConvolutionDirection, ConvolutionMode, DataType, Fraction, Matmul, NanPropagation,
+    Pointwise, Port, Reduction, Resample, Signal, SignalMode, Tensor,
+};
+
+/// An operation and its tensors, which know each other by uids alone.
+pub(super) struct Node {
+    pub(super) attributes: Attributes,
+    pub(super) compute: Option<DataType>,
+    pub(super) inputs: Vec<(Port, Arc<Tensor>)>,
+    pub(super) outputs: Vec<(Port, Arc<Tensor>)>,
+}
+
+/// A tensor by its descriptor ([002 9.2.16]).
+pub(super) fn tensor(given: &Given<'_>) -> Result<Tensor> {
+    let data_type = data_type(given, Name::CUDNN_ATTR_TENSOR_DATA_TYPE)?;
+    let dim = given.int64s(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
+    let stride = given.int64s(Name::CUDNN_ATTR_TENSOR_STRIDES);
+    let alignment = given.int64(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT).unwrap_or_default();
+    if dim.len() != stride.len() {
+        return Err(Failure::bad(format!("{} dimensions and {} strides", dim.len(), stride.len())));
+    }
+    if let Some(&value) = dim.iter().chain(&stride).find(|&&value| value <= 0) {
+        return Err(Failure::bad(format!("dimensions and strides are positive; found: {value}")));
+    }
+    let bytes = data_type.bytes().max(1) as i64;
+    if alignment <= 0 || alignment % bytes != 0 {
+        return Err(Failure::bad(format!("the alignment is a multiple of {bytes} bytes; found: {alignment}")));
+    }
+    let vectors = given.int64(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT).unwrap_or(1);
+    if vectors != 1 {
+        return Err(Failure::unsupported(format!("a vector count of {vectors}; no engine takes vectorized tensors")));
+    }
+    if given.descriptor(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).is_some() {
+        return Err(Failure::unsupported("no engine takes ragged tensors"));
+    }
+    let reordering = given.enumerator(Name::CUDNN_ATTR_TENSOR_REORDERING_MODE).map(translate::reordering);
+    Ok(Tensor {
+        uid: given.int64(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID),
+        data_type: Some(data_type),
+        dim,
+        stride,
+        alignment,
+        is_virtual: given.is_set(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL),
+        is_pass_by_value: given.is_set(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE),
+        reordering: reordering.transpose()?.unwrap_or_default(),
+        ..Tensor::default()
+    })
+}
+
+fn data_type(given: &Given<'_>, name: Name) -> Result<DataType> {
+    let number = given.enumerator(name).ok_or_else(|| Failure::bad(format!("{name:?} is not set")))?;
+    translate::data_type(number)
+}
+
+/// The operation that a descriptor of a kind describes; `None` for the bundles of attributes that operations refer to.
+pub(super) fn node(kind: Kind, given: &Given<'_>) -> Result<Option<Node>> {
+    Ok(Some(match kind {
+        Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR => matmul(given)?,
+        Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => convolution(given, &FORWARD)?,
+        Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR => convolution(given, &BACKWARD_DATA)?,
+        Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR => convolution(given, &BACKWARD_FILTER)?,
+        Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR => pointwise(given)?,
+        Kind::CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR => reduction(given)?,
+        Kind::CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR => statistics(given)?,
+        Kind::CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR => resample_forward(given)?,
+        Kind::CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR => resample_backward(given)?,
+        Kind::CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR => concat(given)?,
+        Kind::CUDNN_BACKEND_OPERATION_SIGNAL_DESCRIPTOR => signal(given)?,
+        _ => return Ok(None),
+    }))
+}
+
+/// The tensors of some slots; those that are not set are left out.
+fn slots(given: &Given<'_>, ports: &[(Port, Name)]) -> Result<Vec<(Port, Arc<Tensor>)>> {
+    let mut slots = Vec::new();
+    for &(port, name) in ports {
+        if let Some(descriptor) = given.descriptor(name) {
+            slots.push((port, descriptor.tensor()?));
+        }
+    }
+    Ok(slots)
+}
+
+fn matmul(given: &Given<'_>) -> Result<Node> {
+    let inputs = slots(
+        given,
+        &[
+            (Port::A, Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC),
+            (Port::B, Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC),
+            (Port::M_OVERRIDE, Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC),
+            (Port::N_OVERRIDE, Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC),
+            (Port::K_OVERRIDE, Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC),
+        ],
+    )?;
+    let outputs = slots(given, &[(Port::C, Name::CUDNN_ATTR_OPERATION_MATMUL_CDESC)])?;
+    let bundle = given.required(Name::CUDNN_ATTR_OPERATION_MATMUL_DESC)?;
+    bundle.given(Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR, |bundle| {
+        let padding_value = bundle.number(Name::CUDNN_ATTR_MATMUL_PADDING_VALUE).unwrap_or(0.0);
+        let compute = Some(data_type(bundle, Name::CUDNN_ATTR_MATMUL_COMP_TYPE)?);
+        Ok(Node { attributes: Attributes::Matmul(Matmul { padding_value }), compute, inputs, outputs })
+    })
+}
+
+/// Names of the attributes of a convolution in one direction.
+struct ConvolutionNames {
+    direction: ConvolutionDirection,
+    bundle: Name,
+    alpha: Name,
+    beta: Name,
+    inputs: [(Port, Name); 2],
+    output: (Port, Name),
+}
+
+const FORWARD: ConvolutionNames = ConvolutionNames {
+    direction: ConvolutionDirection::Forward,
+    bundle: Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+    alpha: Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+    beta: Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+    inputs: [
+        (Port::X, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X),
+        (Port::W, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W),
+    ],
+    output: (Port::Y, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y),
+};
+
+const BACKWARD_DATA: ConvolutionNames = ConvolutionNames {
+    direction: ConvolutionDirection::BackwardData,
+    bundle: Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+    alpha: Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+    beta: Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+    inputs: [
+        (Port::DY, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY),
+        (Port::W, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W),
+    ],
+    output: (Port::DX, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX),
+};
+
+const BACKWARD_FILTER: ConvolutionNames = ConvolutionNames {
+    direction: ConvolutionDirection::BackwardFilter,
+    bundle: Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+    alpha: Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+    beta: Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+    inputs: [
+        (Port::DY, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY),
+        (Port::X, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X),
+    ],
+    output: (Port::DW, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW),
+};
+
+fn convolution(given: &Given<'_>, names: &ConvolutionNames) -> Result<Node> {
+    let inputs = slots(given, &names.inputs)?;
+    let outputs = slots(given, &[names.output])?;
+    let (alpha, beta) = (given.number(names.alpha).unwrap_or(1.0), given.number(names.beta).unwrap_or(0.0));
+    given.required(names.bundle)?.given(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, |bundle| {
+        let axes = bundle.int64(Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS).unwrap_or_default();
+        let array = |name: Name, default: Option<&[i64]>| -> Result<Vec<i64>> {
+            let values = bundle.int64s(name);
+            match default {
+                Some(default) if values.is_empty() => Ok(default.to_vec()),
+                _ if values.len() as i64 == axes => Ok(values),
+                _ => Err(Failure::bad(format!("{name:?} has {} elements for {axes} axes", values.len()))),
+            }
+        };
+        let pre_padding = array(Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, None)?;
+        let post_padding = array(Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Some(&pre_padding))?;
+        let mode = match bundle.enumerator(Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE) {
+            Some(0) => ConvolutionMode::Convolution,
+            _ => ConvolutionMode::CrossCorrelation,
+        };
+        let convolution = Convolution {
+            direction: names.direction,
+            mode,
+            post_padding,
+            stride: array(Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, None)?,
+            dilation: array(Name::CUDNN_ATTR_CONVOLUTION_DILATIONS, None)?,
+            pre_padding,
+            alpha,
+            beta,
+        };
+        let compute = Some(data_type(bundle, Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE)?);
+        Ok(Node { attributes: Attributes::Convolution(convolution), compute, inputs, outputs })
+    })
+}
+
+fn pointwise(given: &Given<'_>) -> Result<Node> {
+    let bundle = given.required(Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)?;
+    let (mut attributes, compute) = bundle.given(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR, |bundle| {
+        Ok((pointwise_attributes(bundle)?, data_type(bundle, Name::CUDNN_ATTR_POINTWISE_MATH_PREC)?))
+    })?;
+    attributes.alpha1 = given.number(Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1).unwrap_or(1.0) as f32;
+    attributes.alpha2 = given.number(Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2).unwrap_or(1.0) as f32;
+    let x = (Port::IN_0, Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+    let (inputs, output): (&[(Port, Name)], Name) = match attributes.mode.is_backward() {
+        true => (
+            &[
+                (Port::IN_0, Name::CUDNN_ATTR_OPERATION_POINTWISE_DYDESC),
+                (Port::IN_1, Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
+                (Port::IN_1, Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC),
+            ],
+            Name::CUDNN_ATTR_OPERATION_POINTWISE_DXDESC,
+        ),
+        false => (
+            &[
+                x,
+                (Port::IN_1, Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC),
+                (Port::IN_2, Name::CUDNN_ATTR_OPERATION_POINTWISE_TDESC),
+            ],
+            Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
+        ),
+    };
+    let inputs = slots(given, inputs)?;
+    let outputs = slots(given, &[(Port::OUT_0, output)])?;
+    let (wanted, found) = (attributes.mode.inputs(), inputs.len());
+    if found != wanted || outputs.is_empty() {
+        let message = format!("{} takes {wanted} inputs and gives one output; found: {found}", attributes.mode);
+        return Err(Failure::bad(format!("{message} and {}", outputs.len())));
+    }
+    Ok(Node { attributes: Attributes::Pointwise(attributes), compute: Some(compute), inputs, outputs })
+}
+
+fn pointwise_attributes(bundle: &Given<'_>) -> Result<Pointwise> {
+    let mode = bundle.enumerator(Name::CUDNN_ATTR_POINTWISE_MODE).unwrap_or(u32::MAX);
+    let number = |name: Name| bundle.number(name).map(|value| value as f32);
+    Ok(Pointwise {
+        axis: bundle.int64(Name::CUDNN_ATTR_POINTWISE_AXIS),
+        relu_lower_clip: number(Name::CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP),
+        relu_upper_clip: number(Name::CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP),
+        relu_lower_clip_slope: number(Name::CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE),
+        swish_beta: number(Name::CUDNN_ATTR_POINTWISE_SWISH_BETA),
+        elu_alpha: number(Name::CUDNN_ATTR_POINTWISE_ELU_ALPHA),
+        softplus_beta: number(Name::CUDNN_ATTR_POINTWISE_SOFTPLUS_BETA),
+        nan_propagation: bundle.enumerator(Name::CUDNN_ATTR_POINTWISE_NAN_PROPAGATION).map(|number| match number {
+            0 => NanPropagation::NotPropagate,
+            _ => NanPropagation::Propagate,
+        }),
+        ..Pointwise::new(translate::pointwise(mode)?)
+    })
+}
+
+fn reduction(given: &Given<'_>) -> Result<Node> {
+    let inputs = slots(given, &[(Port::X, Name::CUDNN_ATTR_OPERATION_REDUCTION_XDESC)])?;
+    let outputs = slots(given, &[(Port::Y, Name::CUDNN_ATTR_OPERATION_REDUCTION_YDESC)])?;
+    let bundle = given.required(Name::CUDNN_ATTR_OPERATION_REDUCTION_DESC)?;
+    bundle.given(Kind::CUDNN_BACKEND_REDUCTION_DESCRIPTOR, |bundle| {
+        let mode = bundle.enumerator(Name::CUDNN_ATTR_REDUCTION_OPERATOR).unwrap_or(u32::MAX);
+        let is_deterministic = bundle.is_set(Name::CUDNN_ATTR_REDUCTION_IS_DETERMINISTIC);
+        let attributes = Attributes::Reduction(Reduction { mode: translate::reduction(mode)?, is_deterministic });
+        Ok(Node {
+            attributes,
+            compute: Some(data_type(bundle, Name::CUDNN_ATTR_REDUCTION_COMP_TYPE)?),
+            inputs,
+            outputs,
+        })
+    })
+}
+
+fn statistics(given: &Given<'_>) -> Result<Node> {
+    Ok(Node {
+        attributes: Attributes::GenStats,
+        compute: Some(data_type(given, Name::CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC)?),
+        inputs: slots(given, &[(Port::X, Name::CUDNN_ATTR_OPERATION_GENSTATS_XDESC)])?,
+        outputs: slots(
+            given,
+            &[
+                (Port::SUM, Name::CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC),
+                (Port::SQ_SUM, Name::CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC),
+            ],
+        )?,
+    })
+}
+
+fn resample_forward(given: &Given<'_>) -> Result<Node> {
+    let (resample, compute) = resample(
+        given.required(Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC)?,
+        given.number(Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_ALPHA),
+        given.number(Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA),
+    )?;
+    Ok(Node {
+        attributes: Attributes::ResampleForward(resample),
+        compute,
+        inputs: slots(given, &[(Port::X, Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC)])?,
+        outputs: slots(
+            given,
+            &[
+                (Port::Y, Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC),
+                (Port::INDEX, Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC),
+            ],
+        )?,
+    })
+}
+
+fn resample_backward(given: &Given<'_>) -> Result<Node> {
+    let (resample, compute) = resample(
+        given.required(Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC)?,
+        given.number(Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_ALPHA),
+        given.number(Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA),
+    )?;
+    Ok(Node {
+        attributes: Attributes::ResampleBackward(resample),
+        compute,
+        inputs: slots(
+            given,
+            &[
+                (Port::DY, Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC),
+                (Port::X, Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_XDESC),
+                (Port::Y, Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_YDESC),
+                (Port::INDEX, Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC),
+            ],
+        )?,
+        outputs: slots(given, &[(Port::DX, Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC)])?,
+    })
+}
+
+fn resample(bundle: &Descriptor, alpha: Option<f64>, beta: Option<f64>) -> Result<(Resample, Option<DataType>)> {
+    bundle.given(Kind::CUDNN_BACKEND_RESAMPLE_DESCRIPTOR, |bundle| {
+        let fractions = |name: Name| match bundle.of(name) {
+            Some(Values::Fraction(values)) => values.clone(),
+            Some(Values::Int64(values)) => values.iter().map(|&value| Fraction::whole(value)).collect(),
+            _ => Vec::new(),
+        };
+        let mode = bundle.enumerator(Name::CUDNN_ATTR_RESAMPLE_MODE).unwrap_or(u32::MAX);
+        let padding = bundle.enumerator(Name::CUDNN_ATTR_RESAMPLE_PADDING_MODE).unwrap_or(0);
+        let resample = Resample {
+            mode: translate::resample(mode)?,
+            padding_mode: translate::padding(padding)?,
+            window: fractions(Name::CUDNN_ATTR_RESAMPLE_WINDOW_DIMS),
+            stride: fractions(Name::CUDNN_ATTR_RESAMPLE_STRIDES),
+            pre_padding: fractions(Name::CUDNN_ATTR_RESAMPLE_PRE_PADDINGS),
+            post_padding: fractions(Name::CUDNN_ATTR_RESAMPLE_POST_PADDINGS),
+            generate_index: None,
+            alpha: alpha.unwrap_or(1.0),
+            beta: beta.unwrap_or(0.0),
+        };
+        Ok((resample, Some(data_type(bundle, Name::CUDNN_ATTR_RESAMPLE_COMP_TYPE)?)))
+    })
+}
+
+fn concat(given: &Given<'_>) -> Result<Node> {
+    let inputs = given.descriptors(Name::CUDNN_ATTR_OPERATION_CONCAT_INPUT_DESCS).iter();
+    let inputs = inputs.map(|input| Ok((Port::CONCAT_INPUT, input.tensor()?))).collect::<Result<_>>()?;
+    let concat = Concat {
+        axis: given.int64(Name::CUDNN_ATTR_OPERATION_CONCAT_AXIS).unwrap_or_default(),
+        in_place_index: given.int64(Name::CUDNN_ATTR_OPERATION_CONCAT_INPLACE_INDEX),
+    };
+    let outputs = slots(given, &[(Port::Y, Name::CUDNN_ATTR_OPERATION_CONCAT_OUTPUT_DESC)])?;
+    Ok(Node { attributes: Attributes::Concat(concat), compute: None, inputs, outputs })
+}
+
+fn signal(given: &Given<'_>) -> Result<Node> {
+    let mode = match given.enumerator(Name::CUDNN_ATTR_OPERATION_SIGNAL_MODE) {
+        Some(0) => SignalMode::Set,
+        _ => SignalMode::Wait,
+    };
+    let value = given.int64(Name::CUDNN_ATTR_OPERATION_SIGNAL_VALUE).unwrap_or_default();
+    Ok(Node {
+        attributes: Attributes::Signal(Signal { mode, value }),
+        compute: None,
+        inputs: slots(
+            given,
+            &[
+                (Port::X, Name::CUDNN_ATTR_OPERATION_SIGNAL_XDESC),
+                (Port::FLAG, Name::CUDNN_ATTR_OPERATION_SIGNAL_FLAGDESC),
+            ],
+        )?,
+        outputs: slots(given, &[(Port::Y, Name::CUDNN_ATTR_OPERATION_SIGNAL_YDESC)])?,
+    })
+}

@@ -1,0 +1,384 @@
+//! Programs against the ABI, without a GPU.
+
+use std::ffi::{CStr, c_void};
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
+use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
+use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
+use cudarc::cudnn::sys::cudnnBackendHeurMode_t as Mode;
+use cudarc::cudnn::sys::cudnnDataType_t as RawType;
+use cudarc::cudnn::sys::cudnnPointwiseMode_t as RawMode;
+use cudarc::cudnn::sys::cudnnStatus_t as Status;
+
+use super::*;
+use crate::device::{ComputeCapability, Device};
+use crate::engine;
+use crate::graph::{DataType, Graph, PointwiseMode, Tensor};
+
+/// A descriptor as a C program holds one.
+struct Owned(*mut c_void);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        assert_eq!(cudnnBackendDestroyDescriptor(self.0), Status::CUDNN_STATUS_SUCCESS);
+    }
+}
+
+impl Owned {
+    fn new(kind: Kind) -> Self {
+        let mut made = ptr::null_mut();
+        // SAFETY: the pointer is to room for one.
+        let status = unsafe { cudnnBackendCreateDescriptor(kind as u32, &raw mut made) };
+        assert_eq!(status, Status::CUDNN_STATUS_SUCCESS);
+        Self(made)
+    }
+
+    fn try_set<T>(&self, name: Name, of_type: Type, elements: &[T]) -> Status {
+        let pointer = elements.as_ptr().cast();
+        // SAFETY: the tests give elements of the type that they name.
+        unsafe { cudnnBackendSetAttribute(self.0, name as u32, of_type as u32, elements.len() as i64, pointer) }
+    }
+
+    #[track_caller]
+    fn set<T>(&self, name: Name, of_type: Type, elements: &[T]) -> &Self {
+        assert_eq!(self.try_set(name, of_type, elements), Status::CUDNN_STATUS_SUCCESS, "{name:?}: {}", last_error());
+        self
+    }
+
+    #[track_caller]
+    fn refer(&self, name: Name, other: &Self) -> &Self {
+        self.set(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[other.0])
+    }
+
+    #[track_caller]
+    fn finalize(self) -> Self {
+        assert_eq!(cudnnBackendFinalize(self.0), Status::CUDNN_STATUS_SUCCESS, "{}", last_error());
+        self
+    }
+
+    fn try_get<T: Copy>(&self, name: Name, of_type: Type, room: &mut [T]) -> (Status, i64) {
+        let mut count = -1;
+        let (pointer, length) = (room.as_mut_ptr().cast(), room.len() as i64);
+        // SAFETY: the tests give room for elements of the type that they name.
+        let status =
+            unsafe { cudnnBackendGetAttribute(self.0, name as u32, of_type as u32, length, &raw mut count, pointer) };
+        (status, count)
+    }
+
+    #[track_caller]
+    fn get<T: Copy>(&self, name: Name, of_type: Type, room: &mut [T]) -> i64 {
+        let (status, count) = self.try_get(name, of_type, room);
+        assert_eq!(status, Status::CUDNN_STATUS_SUCCESS, "{name:?}: {}", last_error());
+        count
+    }
+}
+
+fn last_error() -> String {
+    let mut room = [1; 4096];
+    // SAFETY: the length is that of the array.
+    unsafe { cudnnGetLastErrorString(room.as_mut_ptr(), room.len()) };
+    // SAFETY: the text ends with a zero byte.
+    unsafe { CStr::from_ptr(room.as_ptr()) }.to_string_lossy().into_owned()
+}
+
+fn unfinished_tensor(uid: i64, data_type: RawType, dim: &[i64], stride: &[i64], is_virtual: bool) -> Owned {
+    let tensor = Owned::new(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    tensor
+        .set(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, Type::CUDNN_TYPE_INT64, &[uid])
+        .set(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[data_type as u32])
+        .set(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Type::CUDNN_TYPE_INT64, &[16_i64])
+        .set(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Type::CUDNN_TYPE_INT64, dim)
+        .set(Name::CUDNN_ATTR_TENSOR_STRIDES, Type::CUDNN_TYPE_INT64, stride)
+        .set(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, Type::CUDNN_TYPE_BOOLEAN, &[is_virtual]);
+    tensor
+}
+
+const HALF: RawType = RawType::CUDNN_DATA_HALF;
+const FLOAT: RawType = RawType::CUDNN_DATA_FLOAT;
+
+/// relu(A·B) of [1,128,64] and [1,64,256], by descriptors; `output` is the result's type.
+fn matmul_relu(output: RawType) -> Owned {
+    let a = unfinished_tensor(1, HALF, &[1, 128, 64], &[8192, 64, 1], false).finalize();
+    let b = unfinished_tensor(2, HALF, &[1, 64, 256], &[16384, 1, 64], false).finalize();
+    let c = unfinished_tensor(3, FLOAT, &[1, 128, 256], &[32768, 256, 1], true).finalize();
+    let y = unfinished_tensor(4, output, &[1, 128, 256], &[32768, 256, 1], false).finalize();
+    let product = Owned::new(Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+    product.set(Name::CUDNN_ATTR_MATMUL_COMP_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[FLOAT as u32]);
+    let product = product.finalize();
+    let matmul = Owned::new(Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+    matmul
+        .refer(Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC, &a)
+        .refer(Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC, &b)
+        .refer(Name::CUDNN_ATTR_OPERATION_MATMUL_CDESC, &c)
+        .refer(Name::CUDNN_ATTR_OPERATION_MATMUL_DESC, &product);
+    let matmul = matmul.finalize();
+    let relu = Owned::new(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    let mode = RawMode::CUDNN_POINTWISE_RELU_FWD as u32;
+    relu.set(Name::CUDNN_ATTR_POINTWISE_MODE, Type::CUDNN_TYPE_POINTWISE_MODE, &[mode])
+        .set(Name::CUDNN_ATTR_POINTWISE_MATH_PREC, Type::CUDNN_TYPE_DATA_TYPE, &[FLOAT as u32])
+        .set(Name::CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, Type::CUDNN_TYPE_DOUBLE, &[6.0_f64]);
+    let relu = relu.finalize();
+    let pointwise = Owned::new(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    pointwise
+        .refer(Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, &relu)
+        .refer(Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, &c)
+        .refer(Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC, &y)
+        .set(Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, Type::CUDNN_TYPE_FLOAT, &[1.0_f32]);
+    let pointwise = pointwise.finalize();
+    let graph = Owned::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    let operations = [matmul.0, pointwise.0];
+    graph.set(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &operations);
+    graph.finalize()
+}
+
+/// A typical Hopper, by the text of its properties.
+fn hopper() -> Owned {
+    let text = br#"{"name": "H200", "compute_capability": [9, 0], "sm_count": 132, "shared_bytes_per_block": 232448,
+        "l2_bytes": 62914560, "bytes_per_second": 4.25e12}"#;
+    let device = Owned::new(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    device.set(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, text);
+    device.finalize()
+}
+
+fn heuristics(graph: &Owned, mode: Mode) -> Owned {
+    let heuristics = Owned::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    heuristics
+        .refer(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
+        .refer(Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, &hopper())
+        .set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, Type::CUDNN_TYPE_HEUR_MODE, &[mode as u32]);
+    heuristics
+}
+
+/// The same graph by the Rust API.
+fn expected() -> Graph {
+    let mut graph = Graph::new().compute_data_type(DataType::Float).intermediate_data_type(DataType::Float);
+    let a = graph.tensor(Tensor::new("A").row_major([1, 128, 64]).data_type(DataType::Half));
+    let b = graph.tensor(Tensor::new("B").dim([1, 64, 256]).stride([16384, 1, 64]).data_type(DataType::Half));
+    let c = graph.matmul("mm", a, b);
+    let mut relu = crate::graph::Pointwise::new(PointwiseMode::ReluFwd);
+    relu.relu_upper_clip = Some(6.0);
+    let y = graph.pointwise_with("relu", relu, &[c]);
+    graph.set_output(y).data_type = Some(DataType::Half);
+    graph
+}
+
+#[test]
+fn descriptors_make_the_graph_that_the_rust_api_makes() {
+    let graph = matmul_relu(HALF);
+    let built = descriptor::find(graph.0).and_then(|graph| graph.graph()).expect("a graph");
+    assert_eq!(built.graph.key(), expected().finalize().expect("well formed").key());
+    let mut count = [0_i64];
+    graph.get(Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, Type::CUDNN_TYPE_INT64, &mut count);
+    assert_eq!(count, [3]);
+}
+
+#[test]
+fn heuristics_give_the_configs_of_the_rust_api_in_order() {
+    let graph = matmul_relu(HALF);
+    let device = Device::typical(ComputeCapability::SM_90);
+    let wanted = engine::select(&Arc::new(expected().finalize().expect("well formed")), device.capability);
+    let wanted = wanted.expect("an engine").candidates(&device);
+    for mode in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_INSTANT] {
+        let heuristics = heuristics(&graph, mode).finalize();
+        let count = heuristics.get(
+            Name::CUDNN_ATTR_ENGINEHEUR_RESULTS,
+            Type::CUDNN_TYPE_BACKEND_DESCRIPTOR,
+            &mut [ptr::null_mut::<c_void>(); 0],
+        );
+        assert_eq!(count as usize, wanted.len());
+        let results: Vec<Owned> = (0..count).map(|_| Owned::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)).collect();
+        let mut pointers: Vec<*mut c_void> = results.iter().map(|result| result.0).collect();
+        heuristics.get(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &mut pointers);
+        for (result, wanted) in results.iter().zip(&wanted) {
+            let config = descriptor::find(result.0).and_then(|result| result.config()).expect("a config");
+            assert_eq!(config.config, wanted.config);
+        }
+    }
+}
+
+/// A config's engine and knobs, read and set again, are the config.
+#[test]
+fn configs_are_made_of_engines_and_knobs() {
+    let graph = matmul_relu(HALF);
+    let heuristics = heuristics(&graph, Mode::CUDNN_HEUR_MODE_B).finalize();
+    let of_descriptors = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+    let results: Vec<Owned> = (0..2).map(|_| Owned::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)).collect();
+    let mut pointers: Vec<*mut c_void> = results.iter().map(|result| result.0).collect();
+    assert!(heuristics.get(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, of_descriptors, &mut pointers) >= 2);
+
+    let engine = Owned::new(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    results[1].get(Name::CUDNN_ATTR_ENGINECFG_ENGINE, of_descriptors, &mut [engine.0]);
+    let mut number = [-1_i64];
+    engine.get(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &mut number);
+    assert_eq!(number, [0]);
+
+    let choices: Vec<Owned> = (0..16).map(|_| Owned::new(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)).collect();
+    let mut pointers: Vec<*mut c_void> = choices.iter().map(|choice| choice.0).collect();
+    let count = results[1].get(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, of_descriptors, &mut pointers) as usize;
+    assert!((2..16).contains(&count), "{count} knobs");
+    let again = Owned::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    again.refer(Name::CUDNN_ATTR_ENGINECFG_ENGINE, &engine);
+    again.set(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, of_descriptors, &pointers[..count]);
+    let again = again.finalize();
+    let config = |owned: &Owned| descriptor::find(owned.0).and_then(|one| one.config()).expect("a config");
+    assert_eq!(config(&again).config, config(&results[1]).config);
+}
+
+#[test]
+fn knob_infos_bound_the_knobs() {
+    let engine = Owned::new(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    engine
+        .refer(Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &matmul_relu(HALF))
+        .refer(Name::CUDNN_ATTR_ENGINE_DEVICEPROP, &hopper())
+        .set(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &[0_i64]);
+    let engine = engine.finalize();
+    let infos: Vec<Owned> = (0..16).map(|_| Owned::new(Kind::CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR)).collect();
+    let mut pointers: Vec<*mut c_void> = infos.iter().map(|info| info.0).collect();
+    let of_descriptors = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+    let count = engine.get(Name::CUDNN_ATTR_ENGINE_KNOB_INFO, of_descriptors, &mut pointers) as usize;
+    assert!(count >= 3, "{count} knobs");
+    for info in &infos[..count] {
+        let number = |name: Name| {
+            let mut value = [-1_i64];
+            info.get(name, Type::CUDNN_TYPE_INT64, &mut value);
+            value[0]
+        };
+        let [least, most] =
+            [Name::CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, Name::CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE].map(number);
+        let stride = number(Name::CUDNN_ATTR_KNOB_INFO_STRIDE);
+        assert!(least <= most && stride >= 1 && (most - least) % stride == 0, "{least} {most} {stride}");
+    }
+    let mut notes = [9_u32; 4];
+    let count = engine.get(Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, Type::CUDNN_TYPE_BEHAVIOR_NOTE, &mut notes);
+    assert_eq!((count, notes[0]), (1, 0));
+}
+
+#[test]
+fn a_refusal_names_rule_and_status() {
+    let graph = matmul_relu(RawType::CUDNN_DATA_DOUBLE);
+    let heuristics = heuristics(&graph, Mode::CUDNN_HEUR_MODE_A);
+    assert_eq!(cudnnBackendFinalize(heuristics.0), Status::CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE);
+    let text = last_error();
+    assert!(text.contains("S90-DTYPE-OUTPUT") && text.starts_with("cudnnBackendFinalize: "), "{text}");
+    assert_eq!(last_error(), "", "it is forgotten once it was read");
+}
+
+#[test]
+fn wrong_use_has_the_documented_status() {
+    use Status as S;
+    let tensor = unfinished_tensor(1, HALF, &[1, 8, 8], &[64, 8, 1], false);
+    let name = Name::CUDNN_ATTR_TENSOR_UNIQUE_ID;
+    assert_eq!(tensor.try_get(name, Type::CUDNN_TYPE_INT64, &mut [0_i64]).0, S::CUDNN_STATUS_NOT_INITIALIZED);
+    assert_eq!(tensor.try_set(name, Type::CUDNN_TYPE_FLOAT, &[0.0_f32]), S::CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE);
+    assert_eq!(tensor.try_set(name, Type::CUDNN_TYPE_INT64, &[1_i64, 2]), S::CUDNN_STATUS_BAD_PARAM);
+    let other = Name::CUDNN_ATTR_MATMUL_COMP_TYPE;
+    assert_eq!(tensor.try_set(other, Type::CUDNN_TYPE_DATA_TYPE, &[0_u32]), S::CUDNN_STATUS_BAD_PARAM);
+    let finished = tensor.finalize();
+    assert_eq!(finished.try_set(name, Type::CUDNN_TYPE_INT64, &[1_i64]), S::CUDNN_STATUS_NOT_INITIALIZED);
+    assert_eq!(cudnnBackendFinalize(finished.0), S::CUDNN_STATUS_SUCCESS);
+
+    let matmul = Owned::new(Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+    assert_eq!(cudnnBackendFinalize(matmul.0), S::CUDNN_STATUS_BAD_PARAM, "nothing is set");
+    let missing = unfinished_tensor(9, HALF, &[1, 8, 8], &[64, 8, 1], false);
+    matmul
+        .refer(Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC, &finished)
+        .refer(Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC, &missing)
+        .refer(Name::CUDNN_ATTR_OPERATION_MATMUL_CDESC, &finished)
+        .refer(Name::CUDNN_ATTR_OPERATION_MATMUL_DESC, &finished);
+    assert_eq!(cudnnBackendFinalize(matmul.0), S::CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED);
+
+    let odd = unfinished_tensor(2, HALF, &[1, 8, 8], &[64, 8, 1], false);
+    odd.set(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Type::CUDNN_TYPE_INT64, &[3_i64]);
+    assert_eq!(cudnnBackendFinalize(odd.0), S::CUDNN_STATUS_BAD_PARAM);
+    odd.set(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Type::CUDNN_TYPE_INT64, &[1_i64, 0, 8]);
+    assert_eq!(cudnnBackendFinalize(odd.0), S::CUDNN_STATUS_BAD_PARAM);
+}
+
+#[test]
+fn a_descriptor_that_refers_to_itself_is_not_finalized() {
+    let graph = Owned::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    graph.refer(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &graph);
+    assert_eq!(cudnnBackendFinalize(graph.0), Status::CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED);
+}
+
+#[test]
+fn foreign_null_and_destroyed_pointers_are_found_out() {
+    use Status as S;
+    let null = ptr::null_mut();
+    assert_eq!(cudnnBackendFinalize(null), S::CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
+    assert_eq!(cudnnBackendFinalize(ptr::without_provenance_mut(0x1234)), S::CUDNN_STATUS_BAD_PARAM);
+    let mut number = 7_i64;
+    assert_eq!(cudnnBackendFinalize((&raw mut number).cast()), S::CUDNN_STATUS_BAD_PARAM);
+    let descriptor = Owned::new(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    let pointer = descriptor.0;
+    drop(descriptor);
+    assert_eq!(cudnnBackendFinalize(pointer), S::CUDNN_STATUS_BAD_PARAM);
+    assert_eq!(cudnnBackendDestroyDescriptor(pointer), S::CUDNN_STATUS_BAD_PARAM);
+    assert_eq!(cudnnDestroy(null), S::CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
+    // SAFETY: null is allowed where there is no room.
+    unsafe {
+        assert_eq!(cudnnBackendCreateDescriptor(17, null.cast()), S::CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
+        assert_eq!(cudnnBackendCreateDescriptor(9999, (&raw mut number).cast()), S::CUDNN_STATUS_NOT_SUPPORTED);
+        assert_eq!(cudnnBackendExecute(null, null, null), S::CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
+        let tensor = Owned::new(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+        let status = cudnnBackendSetAttribute(tensor.0, 906, 3, 1, ptr::null());
+        assert_eq!(status, S::CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
+        assert_eq!(cudnnBackendSetAttribute(tensor.0, 902, 3, -1, ptr::null()), S::CUDNN_STATUS_BAD_PARAM);
+    }
+}
+
+#[test]
+fn descriptors_of_norms_are_refused_with_a_reason() {
+    let norm = Owned::new(Kind::CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
+    // SAFETY: one number is there.
+    let status = unsafe { cudnnBackendSetAttribute(norm.0, 2000, 27, 1, (&raw const *&0_u32).cast()) };
+    assert_eq!(status, Status::CUDNN_STATUS_SUCCESS);
+    assert_eq!(cudnnBackendFinalize(norm.0), Status::CUDNN_STATUS_NOT_SUPPORTED);
+    assert!(last_error().contains("NORM_FORWARD"));
+}
+
+#[test]
+fn packs_hold_a_pointer_for_each_uid() {
+    let pack = |uids: &[i64], pointers: &[usize]| {
+        let pack = Owned::new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+        pack.set(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_INT64, uids);
+        pack.set(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR, pointers);
+        cudnnBackendFinalize(pack.0)
+    };
+    assert_eq!(pack(&[1, 2], &[16, 32]), Status::CUDNN_STATUS_SUCCESS);
+    assert_eq!(pack(&[1, 2], &[16]), Status::CUDNN_STATUS_BAD_PARAM);
+    assert_eq!(pack(&[1, 1], &[16, 32]), Status::CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES);
+}
+
+#[test]
+fn device_properties_are_read_back() {
+    let device = hopper();
+    let mut room = [0_u8; 512];
+    let name = Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION;
+    let count = device.get(name, Type::CUDNN_TYPE_CHAR, &mut room) as usize;
+    let again = Owned::new(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    again.set(name, Type::CUDNN_TYPE_CHAR, &room[..count]);
+    let again = again.finalize();
+    let device = descriptor::find(again.0).and_then(|device| device.device()).expect("device properties");
+    assert_eq!(*device, Device::typical(ComputeCapability::SM_90));
+    let broken = Owned::new(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    broken.set(name, Type::CUDNN_TYPE_CHAR, b"{\"name\": 3}");
+    assert_eq!(cudnnBackendFinalize(broken.0), Status::CUDNN_STATUS_BAD_PARAM);
+}
+
+#[test]
+fn every_status_and_mode_has_its_name() {
+    // SAFETY: names end with a zero byte.
+    let name = |status: u32| unsafe { CStr::from_ptr(cudnnGetErrorString(status)) }.to_str().expect("ASCII");
+    assert_eq!(name(0), "CUDNN_STATUS_SUCCESS");
+    assert_eq!(name(3002), "CUDNN_STATUS_NOT_SUPPORTED_SHAPE");
+    assert_eq!(name(77), "CUDNN_UNKNOWN_STATUS");
+    let modes: Vec<PointwiseMode> = (0..700).filter_map(|number| translate::pointwise(number).ok()).collect();
+    let mut sorted = modes.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!((modes.len(), sorted.len()), (51, 51));
+    assert_eq!(cudnnGetVersion(), 92_100);
+}

@@ -1,0 +1,146 @@
+//! Typed elements that come from C arrays, and go there.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
+
+use super::descriptor::{self, Descriptor};
+use super::failure::{Failure, Result};
+use super::handle::{self, Handle};
+use crate::graph::Fraction;
+
+/// The elements of an attribute.
+#[derive(Clone)]
+pub(super) enum Values {
+    Int64(Vec<i64>),
+    Int32(Vec<i32>),
+    /// Of any enumeration.
+    Enum(Vec<u32>),
+    Float(Vec<f32>),
+    Double(Vec<f64>),
+    Boolean(Vec<bool>),
+    Pointer(Vec<usize>),
+    Fraction(Vec<Fraction>),
+    Char(Vec<u8>),
+    Handle(Arc<Handle>),
+    Descriptors(Vec<Arc<Descriptor>>),
+}
+
+/// As `cudnnFraction_t` lies in memory.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawFraction {
+    numerator: i64,
+    denominator: i64,
+}
+
+impl Values {
+    /// Copies elements of a type.
+    ///
+    /// # Safety
+    /// `elements` points to so many elements of the type, or is null.
+    pub(super) unsafe fn read(kind: Type, count: usize, elements: *const c_void) -> Result<Self> {
+        if elements.is_null() && count > 0 {
+            return Err(Failure::null("the array of elements"));
+        }
+        // SAFETY: as promised by the caller; each kind is read as its type.
+        unsafe {
+            Ok(match kind {
+                Type::CUDNN_TYPE_INT64 => Self::Int64(copied(elements, count)),
+                Type::CUDNN_TYPE_INT32 => Self::Int32(copied(elements, count)),
+                Type::CUDNN_TYPE_FLOAT => Self::Float(copied(elements, count)),
+                Type::CUDNN_TYPE_DOUBLE => Self::Double(copied(elements, count)),
+                Type::CUDNN_TYPE_CHAR => Self::Char(copied(elements, count)),
+                Type::CUDNN_TYPE_VOID_PTR => Self::Pointer(copied(elements, count)),
+                Type::CUDNN_TYPE_BOOLEAN => {
+                    Self::Boolean(copied::<u8>(elements, count).into_iter().map(|byte| byte != 0).collect())
+                }
+                Type::CUDNN_TYPE_FRACTION => {
+                    let fraction =
+                        |raw: RawFraction| Fraction { numerator: raw.numerator, denominator: raw.denominator };
+                    Self::Fraction(copied(elements, count).into_iter().map(fraction).collect())
+                }
+                Type::CUDNN_TYPE_HANDLE => {
+                    let handles: Vec<*mut c_void> = copied(elements, count);
+                    let handle = handles.first().ok_or_else(|| Failure::bad("no handle is given"))?;
+                    Self::Handle(handle::find(*handle)?)
+                }
+                Type::CUDNN_TYPE_BACKEND_DESCRIPTOR => {
+                    let descriptors: Vec<*mut c_void> = copied(elements, count);
+                    Self::Descriptors(descriptors.into_iter().map(descriptor::find).collect::<Result<_>>()?)
+                }
+                _ => Self::Enum(copied(elements, count)),
+            })
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Int64(values) => values.len(),
+            Self::Int32(values) => values.len(),
+            Self::Enum(values) => values.len(),
+            Self::Float(values) => values.len(),
+            Self::Double(values) => values.len(),
+            Self::Boolean(values) => values.len(),
+            Self::Pointer(values) => values.len(),
+            Self::Fraction(values) => values.len(),
+            Self::Char(values) => values.len(),
+            Self::Descriptors(values) => values.len(),
+            Self::Handle(_) => 1,
+        }
+    }
+
+    /// Writes at most `room` elements. Descriptors are not written over: those that lie in the array become what these are.
+    ///
+    /// # Safety
+    /// `elements` points to room for so many elements of the type.
+    pub(super) unsafe fn write(&self, room: usize, elements: *mut c_void) -> Result<()> {
+        // SAFETY: as promised by the caller; each kind is written as its type.
+        unsafe {
+            match self {
+                Self::Int64(values) => store(values, room, elements),
+                Self::Int32(values) => store(values, room, elements),
+                Self::Enum(values) => store(values, room, elements),
+                Self::Float(values) => store(values, room, elements),
+                Self::Double(values) => store(values, room, elements),
+                Self::Char(values) => store(values, room, elements),
+                Self::Pointer(values) => store(values, room, elements),
+                Self::Boolean(values) => {
+                    let bytes: Vec<u8> = values.iter().map(|&value| u8::from(value)).collect();
+                    store(&bytes, room, elements);
+                }
+                Self::Fraction(values) => {
+                    let raw =
+                        |value: &Fraction| RawFraction { numerator: value.numerator, denominator: value.denominator };
+                    let raw: Vec<RawFraction> = values.iter().map(raw).collect();
+                    store(&raw, room, elements);
+                }
+                Self::Handle(_) => return Err(Failure::unsupported("a handle cannot be got")),
+                Self::Descriptors(values) => {
+                    let targets: Vec<*mut c_void> = copied(elements, room.min(values.len()));
+                    for (target, value) in targets.into_iter().zip(values) {
+                        descriptor::find(target)?.become_like(value)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// # Safety
+/// `elements` points to so many elements, which need not be aligned; any bits are an element.
+unsafe fn copied<T: Copy>(elements: *const c_void, count: usize) -> Vec<T> {
+    // SAFETY: as promised by the caller.
+    (0..count).map(|index| unsafe { elements.cast::<T>().add(index).read_unaligned() }).collect()
+}
+
+/// # Safety
+/// `elements` points to room for so many elements.
+unsafe fn store<T: Copy>(values: &[T], room: usize, elements: *mut c_void) {
+    for (index, value) in values.iter().take(room).enumerate() {
+        // SAFETY: as promised by the caller.
+        unsafe { elements.cast::<T>().add(index).write_unaligned(*value) };
+    }
+}
