@@ -3,11 +3,11 @@
 //!
 //! - `exports` holds the functions of the ABI. Each asks a function of the modules below, catches what panics, and keeps
 //!   the message of a failure for `cudnnGetLastErrorString`.
-//! - A pointer that a caller holds is a number in a [`registry`]: null, foreign and destroyed ones are found out, never
+//! - A pointer that a caller holds is a number in a `registry`: null, foreign and destroyed ones are found out, never
 //!   followed.
-//! - [`attributes`] is the table of what each descriptor has; [`descriptor`] sets, gets and finalizes by it.
-//! - [`operation`] and [`graph`] make a [`Graph`](crate::graph::Graph) of descriptors, [`engine`] answers for engines,
-//!   configs and heuristics, [`plan`] builds and executes.
+//! - `attributes` is the table of what each descriptor has; `descriptor` sets, gets and finalizes by it.
+//! - `operation` and `graph` make a [`Graph`](crate::graph::Graph) of descriptors, `engine` answers for engines,
+//!   configs and heuristics, `plan` builds and executes.
 //!
 //! Names and numbers of the ABI are those of cudarc's bindings of cuDNN 9.21.
 
