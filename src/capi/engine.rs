@@ -179,7 +179,11 @@ pub(super) fn config(given: &Given<'_>) -> Result<Config> {
         let value = |knob: Knob| config.knobs.iter().find(|set| set.0 == knob).map(|set| set.1).or(knob.unset());
         choices.iter().all(|choice| value(choice.knob) == Some(choice.value))
     };
-    let found = engine.configs.iter().map(|ranked| &ranked.config).find(|config| fits(config)).cloned();
+    let mut fitting: Vec<&EngineConfig> =
+        engine.configs.iter().map(|ranked| &ranked.config).filter(|config| fits(config)).collect();
+    // a config whose knobs are all chosen is meant itself, others by what they leave unset
+    fitting.sort_by_key(|config| config.knobs.len() != choices.len());
+    let found = fitting.first().map(|&config| config.clone());
     let config = found.ok_or_else(|| {
         let texts: Vec<String> =
             choices.iter().map(|choice| format!("{}={}", choice.knob.name(), choice.value)).collect();

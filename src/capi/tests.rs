@@ -182,15 +182,8 @@ fn heuristics_give_the_configs_of_the_rust_api_in_order() {
     let wanted = wanted.expect("an engine").candidates(&device);
     for mode in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_INSTANT] {
         let heuristics = heuristics(&graph, mode).finalize();
-        let count = heuristics.get(
-            Name::CUDNN_ATTR_ENGINEHEUR_RESULTS,
-            Type::CUDNN_TYPE_BACKEND_DESCRIPTOR,
-            &mut [] as &mut [*mut c_void],
-        );
-        assert_eq!(count as usize, wanted.len());
-        let results: Vec<Owned> = (0..count).map(|_| Owned::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)).collect();
-        let mut pointers: Vec<*mut c_void> = results.iter().map(|result| result.0).collect();
-        heuristics.get(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &mut pointers);
+        let results = got(&heuristics, Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+        assert_eq!(results.len(), wanted.len());
         for (result, wanted) in results.iter().zip(&wanted) {
             let config = descriptor::find(result.0).and_then(|result| result.config()).expect("a config");
             assert_eq!(config.config, wanted.config);
@@ -198,32 +191,38 @@ fn heuristics_give_the_configs_of_the_rust_api_in_order() {
     }
 }
 
+/// The descriptors of a kind that an attribute gives.
+fn got(from: &Owned, name: Name, kind: Kind) -> Vec<Owned> {
+    let of_descriptors = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+    let count = from.get(name, of_descriptors, &mut [] as &mut [*mut c_void]);
+    let made: Vec<Owned> = (0..count).map(|_| Owned::new(kind)).collect();
+    let mut pointers: Vec<*mut c_void> = made.iter().map(|one| one.0).collect();
+    assert_eq!(from.get(name, of_descriptors, &mut pointers), count);
+    made
+}
+
 /// A config's engine and knobs, read and set again, are the config.
 #[test]
 fn configs_are_made_of_engines_and_knobs() {
     let graph = matmul_relu(HALF);
-    let heuristics = heuristics(&graph, Mode::CUDNN_HEUR_MODE_B).finalize();
-    let of_descriptors = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
-    let results: Vec<Owned> = (0..2).map(|_| Owned::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)).collect();
-    let mut pointers: Vec<*mut c_void> = results.iter().map(|result| result.0).collect();
-    assert!(heuristics.get(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, of_descriptors, &mut pointers) >= 2);
-
-    let engine = Owned::new(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-    results[1].get(Name::CUDNN_ATTR_ENGINECFG_ENGINE, of_descriptors, &mut [engine.0]);
-    let mut number = [-1_i64];
-    engine.get(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &mut number);
-    assert_eq!(number, [0]);
-
-    let choices: Vec<Owned> = (0..16).map(|_| Owned::new(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)).collect();
-    let mut pointers: Vec<*mut c_void> = choices.iter().map(|choice| choice.0).collect();
-    let count = results[1].get(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, of_descriptors, &mut pointers) as usize;
-    assert!((2..16).contains(&count), "{count} knobs");
-    let again = Owned::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    again.refer(Name::CUDNN_ATTR_ENGINECFG_ENGINE, &engine);
-    again.set(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, of_descriptors, &pointers[..count]);
-    let again = again.finalize();
-    let config = |owned: &Owned| descriptor::find(owned.0).and_then(|one| one.config()).expect("a config");
-    assert_eq!(config(&again).config, config(&results[1]).config);
+    let heuristics = heuristics(&graph, Mode::CUDNN_HEUR_MODE_A).finalize();
+    let results = got(&heuristics, Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    assert!(results.len() > 8, "{} configs", results.len());
+    for result in &results {
+        let engine = got(result, Name::CUDNN_ATTR_ENGINECFG_ENGINE, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+        let mut number = [-1_i64];
+        engine[0].get(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &mut number);
+        assert_eq!(number, [0]);
+        let knobs = Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES;
+        let choices = got(result, knobs, Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+        let pointers: Vec<*mut c_void> = choices.iter().map(|choice| choice.0).collect();
+        let again = Owned::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+        again.refer(Name::CUDNN_ATTR_ENGINECFG_ENGINE, &engine[0]);
+        let again = again.set(knobs, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &pointers).0;
+        assert_eq!(cudnnBackendFinalize(again), Status::CUDNN_STATUS_SUCCESS, "{}", last_error());
+        let config = |pointer| descriptor::find(pointer).and_then(|one| one.config()).expect("a config");
+        assert_eq!(config(again).config, config(result.0).config);
+    }
 }
 
 #[test]
@@ -234,12 +233,10 @@ fn knob_infos_bound_the_knobs() {
         .refer(Name::CUDNN_ATTR_ENGINE_DEVICEPROP, &hopper())
         .set(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &[0_i64]);
     let engine = engine.finalize();
-    let infos: Vec<Owned> = (0..16).map(|_| Owned::new(Kind::CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR)).collect();
-    let mut pointers: Vec<*mut c_void> = infos.iter().map(|info| info.0).collect();
-    let of_descriptors = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
-    let count = engine.get(Name::CUDNN_ATTR_ENGINE_KNOB_INFO, of_descriptors, &mut pointers) as usize;
+    let infos = got(&engine, Name::CUDNN_ATTR_ENGINE_KNOB_INFO, Kind::CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR);
+    let count = infos.len();
     assert!(count >= 3, "{count} knobs");
-    for info in &infos[..count] {
+    for info in &infos {
         let number = |name: Name| {
             let mut value = [-1_i64];
             info.get(name, Type::CUDNN_TYPE_INT64, &mut value);
