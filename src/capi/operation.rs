@@ -236,7 +236,8 @@ fn pointwise_attributes(bundle: &Given<'_>) -> Result<Pointwise> {
     Ok(Pointwise {
         axis: bundle.int64(Name::CUDNN_ATTR_POINTWISE_AXIS),
         relu_lower_clip: number(Name::CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP),
-        relu_upper_clip: number(Name::CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP),
+        // the frontend writes the largest FLOAT where there is no clip
+        relu_upper_clip: number(Name::CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP).filter(|&clip| clip < f32::MAX),
         relu_lower_clip_slope: number(Name::CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE),
         swish_beta: number(Name::CUDNN_ATTR_POINTWISE_SWISH_BETA),
         elu_alpha: number(Name::CUDNN_ATTR_POINTWISE_ELU_ALPHA),

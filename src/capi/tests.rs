@@ -98,8 +98,12 @@ fn unfinished_tensor(uid: i64, data_type: RawType, dim: &[i64], stride: &[i64], 
 const HALF: RawType = RawType::CUDNN_DATA_HALF;
 const FLOAT: RawType = RawType::CUDNN_DATA_FLOAT;
 
-/// relu(A·B) of [1,128,64] and [1,64,256], by descriptors; `output` is the result's type.
+/// min(relu(A·B), 6) of [1,128,64] and [1,64,256], by descriptors; `output` is the result's type.
 fn matmul_relu(output: RawType) -> Owned {
+    clipped(output, 6.0)
+}
+
+fn clipped(output: RawType, upper_clip: f64) -> Owned {
     let a = unfinished_tensor(1, HALF, &[1, 128, 64], &[8192, 64, 1], false).finalize();
     let b = unfinished_tensor(2, HALF, &[1, 64, 256], &[16384, 1, 64], false).finalize();
     let c = unfinished_tensor(3, FLOAT, &[1, 128, 256], &[32768, 256, 1], true).finalize();
@@ -118,7 +122,7 @@ fn matmul_relu(output: RawType) -> Owned {
     let mode = RawMode::CUDNN_POINTWISE_RELU_FWD as u32;
     relu.set(Name::CUDNN_ATTR_POINTWISE_MODE, Type::CUDNN_TYPE_POINTWISE_MODE, &[mode])
         .set(Name::CUDNN_ATTR_POINTWISE_MATH_PREC, Type::CUDNN_TYPE_DATA_TYPE, &[FLOAT as u32])
-        .set(Name::CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, Type::CUDNN_TYPE_DOUBLE, &[6.0_f64]);
+        .set(Name::CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, Type::CUDNN_TYPE_DOUBLE, &[upper_clip]);
     let relu = relu.finalize();
     let pointwise = Owned::new(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     pointwise
@@ -172,6 +176,22 @@ fn descriptors_make_the_graph_that_the_rust_api_makes() {
     let mut count = [0_i64];
     graph.get(Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, Type::CUDNN_TYPE_INT64, &mut count);
     assert_eq!(count, [3]);
+}
+
+#[test]
+fn the_largest_float_is_no_clip() {
+    let operations = |graph: &Owned| {
+        let built = descriptor::find(graph.0).and_then(|graph| graph.graph()).expect("a graph");
+        built.graph.operations().map(|operation| operation.attributes.clone()).collect::<Vec<_>>()
+    };
+    let clip = |attributes: Vec<crate::graph::Attributes>| {
+        attributes.into_iter().find_map(|attributes| match attributes {
+            crate::graph::Attributes::Pointwise(pointwise) => Some(pointwise.upper_clip()),
+            _ => None,
+        })
+    };
+    assert_eq!(clip(operations(&clipped(HALF, f64::from(f32::MAX)))), Some(f32::INFINITY));
+    assert_eq!(clip(operations(&clipped(HALF, 6.0))), Some(6.0));
 }
 
 #[test]
