@@ -119,9 +119,15 @@ fn in_place(graph: &mut Graph, choices: &mut Choices<'_>) {
     });
 }
 
-/// An operation that files may hold and that nothing computes.
+/// An operation that nothing computes, behind any tensor.
 fn carried(graph: &mut Graph, choices: &mut Choices<'_>) {
-    let Some(x) = any_tensor(graph, choices) else { return };
+    if let Some(x) = any_tensor(graph, choices) {
+        view(graph, x);
+    }
+}
+
+/// Adds an operation that files may hold and that nothing computes, on a tensor; its result is stored.
+pub(super) fn view(graph: &mut Graph, x: TensorId) {
     let y = Tensor { name: "view".to_owned(), uid: None, is_virtual: false, ..graph.tensors()[x.index()].clone() };
     let y = graph.tensor(y);
     graph.operation(Operation {

@@ -3,9 +3,9 @@
 use super::{Row, Subject, pick};
 use crate::fusion::{Pattern, Stage};
 use crate::fuzz::choices::Choices;
+use crate::fuzz::twist::view;
 use crate::graph::{
-    Attributes, DataType, Graph, Operation, Other, PointwiseMode, Port, ReductionMode, Signal, SignalMode, Tensor,
-    TensorId,
+    Attributes, DataType, Graph, Operation, PointwiseMode, Port, ReductionMode, Signal, SignalMode, Tensor, TensorId,
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -67,14 +67,7 @@ fn second_total(s: &Subject, edited: &mut Graph, _: &mut Choices<'_>) -> bool {
 fn carried(s: &Subject, edited: &mut Graph, choices: &mut Choices<'_>) -> bool {
     let full = s.full();
     let Some(x) = pick(choices, s.graph().outputs().filter(|&id| s.tensor(id).dim == full)) else { return false };
-    let result = edited.tensor(Tensor { name: "view".to_owned(), uid: None, ..edited.tensors()[x.index()].clone() });
-    edited.operation(Operation {
-        name: "view".to_owned(),
-        attributes: Attributes::Other(Other { tag: "RESHAPE", attributes: Default::default() }),
-        compute_data_type: None,
-        inputs: vec![(Port::X, x)],
-        outputs: vec![(Port::Y, result)],
-    });
+    view(edited, x);
     true
 }
 
