@@ -6,7 +6,7 @@ use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 
-/// Most axes of a tensor.
+/// Most axes of a tensor (D-R6).
 pub(super) const MAX_DIMS: usize = 8;
 
 /// Who gives an attribute its value.

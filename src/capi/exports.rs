@@ -13,7 +13,7 @@ use crate::plan::Driver;
 /// The version of the API that this is: 9.21.0.
 const VERSION: [c_int; 3] = [9, 21, 0];
 
-/// Longest text of a status, with the zero byte that ends it.
+/// What a number that is no status is called (HB-03).
 const UNKNOWN: &CStr = c"CUDNN_UNKNOWN_STATUS";
 
 /// The status of what a function does; no panic leaves the library.
