@@ -56,6 +56,15 @@ pub enum Error {
         message: String,
     },
 
+    /// What an execution is given is not what its plan needs. Caller.
+    #[error("{}: {message}", .misuse.place())]
+    Execution {
+        /// What kind of thing is wrong.
+        misuse: Misuse,
+        /// What is wrong, with the values found and required.
+        message: String,
+    },
+
     /// The graph is well formed, but no surface or engine takes it. Caller; the report lists every broken rule.
     #[error("{0}")]
     NotSupported(String),
@@ -86,7 +95,41 @@ pub enum Error {
     },
 }
 
+/// What can be wrong with what an execution is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Misuse {
+    /// The variant pack lacks a tensor, has one too many, or a value where a pointer belongs.
+    Pack,
+    /// A pointer of the variant pack is null.
+    NullPointer,
+    /// A pointer of the variant pack has not its tensor's alignment.
+    Alignment,
+    /// The workspace is null, misaligned or too small.
+    Workspace,
+    /// The stream is of another device.
+    Stream,
+    /// A CUDA graph is not one of this plan.
+    CudaGraph,
+}
+
+impl Misuse {
+    /// What messages begin with.
+    pub fn place(self) -> &'static str {
+        match self {
+            Self::Pack | Self::NullPointer | Self::Alignment => "variant pack",
+            Self::Workspace => "workspace",
+            Self::Stream => "stream",
+            Self::CudaGraph => "CUDA graph",
+        }
+    }
+}
+
 impl Error {
+    /// An execution that is asked for wrongly.
+    pub fn execution(misuse: Misuse, message: impl Into<String>) -> Self {
+        Self::Execution { misuse, message: message.into() }
+    }
+
     /// Bad input at this place.
     pub fn input(place: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Input { place: place.into(), message: message.into() }
@@ -101,7 +144,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NotSupported(_) | Self::Wrong(_) => 1,
-            Self::Malformed(_) | Self::Input { .. } => 2,
+            Self::Malformed(_) | Self::Input { .. } | Self::Execution { .. } => 2,
             Self::Generated { .. } | Self::Environment { .. } => 3,
         }
     }

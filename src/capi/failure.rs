@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
-use crate::error::Error;
+use crate::error::{Error, Misuse};
 use crate::support::DetailedStatus;
 
 /// A status other than success, and what is wrong.
@@ -37,6 +37,7 @@ impl Failure {
     /// What went wrong before an execution.
     pub(super) fn of_build(error: &Error) -> Self {
         let status = match error {
+            Error::Execution { misuse, .. } => of_misuse(*misuse),
             Error::Malformed(_) | Error::Input { .. } => Status::CUDNN_STATUS_BAD_PARAM,
             Error::NotSupported(_) => Status::CUDNN_STATUS_NOT_SUPPORTED,
             Error::Generated { .. } => Status::CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED,
@@ -49,6 +50,7 @@ impl Failure {
     /// What went wrong when a plan was given its arguments and launched.
     pub(super) fn of_execution(error: &Error) -> Self {
         let status = match error {
+            Error::Execution { misuse, .. } => of_misuse(*misuse),
             Error::Malformed(_) | Error::Input { .. } => Status::CUDNN_STATUS_BAD_PARAM,
             Error::Environment { .. } => Status::CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER,
             _ => Status::CUDNN_STATUS_EXECUTION_FAILED,
@@ -68,6 +70,17 @@ impl Failure {
             _ => Status::CUDNN_STATUS_NOT_SUPPORTED,
         };
         Self::new(status, message)
+    }
+}
+
+fn of_misuse(misuse: Misuse) -> Status {
+    match misuse {
+        Misuse::Pack => Status::CUDNN_STATUS_BAD_PARAM,
+        Misuse::NullPointer => Status::CUDNN_STATUS_BAD_PARAM_NULL_POINTER,
+        Misuse::Alignment => Status::CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER,
+        Misuse::Workspace => Status::CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT,
+        Misuse::Stream => Status::CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH,
+        Misuse::CudaGraph => Status::CUDNN_STATUS_BAD_PARAM_CUDA_GRAPH_MISMATCH,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::variant_pack::{Value, VariantPack};
 use super::{scalar, tensor_map};
-use crate::error::Error;
+use crate::error::{Error, Misuse};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{Launch, Parameter};
 
@@ -114,9 +114,11 @@ impl Binding {
     fn bad_pointer(&self, address: u64, alignment: u64) -> Error {
         let label = &self.label;
         if address == 0 {
-            return pack_error(format!("tensor {label}: the device pointer is null"));
+            return Error::execution(Misuse::NullPointer, format!("tensor {label}: the device pointer is null"));
         }
-        pack_error(format!("tensor {label}: required: an alignment of {alignment} bytes; found: address {address:#x}"))
+        let message =
+            format!("tensor {label}: required: an alignment of {alignment} bytes; found: address {address:#x}");
+        Error::execution(Misuse::Alignment, message)
     }
 }
 
@@ -142,7 +144,7 @@ fn missing(binding: &Binding) -> Error {
 }
 
 fn pack_error(message: String) -> Error {
-    Error::input("variant pack", message)
+    Error::execution(Misuse::Pack, message)
 }
 
 #[cfg(test)]

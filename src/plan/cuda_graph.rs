@@ -11,7 +11,7 @@ use super::execution_plan::Prepared;
 use super::launch::PreparedLaunch;
 use super::variant_pack::VariantPack;
 use super::{DeviceContext, Stream, Workspace};
-use crate::error::Error;
+use crate::error::{Error, Misuse};
 
 const FUNCTIONS: &[&str] = &[
     "cuGraphAddKernelNode_v2",
@@ -79,7 +79,7 @@ impl CudaGraph {
     /// argument differs are touched, and in them only that argument.
     ///
     /// # Errors
-    /// [`Error::Input`] as [`super::ExecutionPlan::execute`]: it stays bound as it was. [`Error::Environment`] if the
+    /// [`Error::Execution`] as [`super::ExecutionPlan::execute`]: it stays bound as it was. [`Error::Environment`] if the
     /// driver refuses: the graph cannot be launched until an update succeeds.
     pub fn update(&mut self, pack: &VariantPack, workspace: Workspace) -> Result<(), Error> {
         let prepared = &*self.prepared;
@@ -97,11 +97,12 @@ impl CudaGraph {
     /// Puts the execution on the stream and returns, as [`super::ExecutionPlan::execute`].
     ///
     /// # Errors
-    /// [`Error::Input`] if the stream is of another device, or the last update failed half-way: nothing is launched.
+    /// [`Error::Execution`] if the stream is of another device, or the last update failed half-way: nothing is launched.
     /// [`Error::Environment`] if the driver refuses the launch; [`Error::Wrong`] if an earlier kernel failed.
     pub fn launch(&mut self, stream: &Stream) -> Result<(), Error> {
         if self.nodes.iter().any(|node| !node.is_current) {
-            return Err(Error::input("CUDA graph", "its last update failed half-way; required: one that succeeds"));
+            let message = "its last update failed half-way; required: one that succeeds";
+            return Err(Error::execution(Misuse::CudaGraph, message));
         }
         self.prepared.check_stream(stream)?;
         let _entered = self.prepared.context().enter()?;
@@ -165,41 +166,10 @@ impl Graph {
         workspace: Workspace,
     ) -> Result<Node, Error> {
         let mut node = Node::new(launch, pack, workspace)?;
-        let starts_early = launch.starts_early && has_function(ADD_EARLY_EDGE);
         let after = previous.map(|node| node.handle);
-        let whole = after.filter(|_| !starts_early);
-        let dependencies = whole.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let parameters = launch.node(node.arguments.pointers(&launch.arguments));
-        // SAFETY: the graph, the node before and the plan's functions are alive, there are as many dependencies as
-        // counted, and the arguments are as launches have them; the driver copies them before it returns.
-        let added = unsafe {
-            sys::cuGraphAddKernelNode_v2(
-                &raw mut node.handle,
-                self.handle,
-                dependencies,
-                usize::from(whole.is_some()),
-                &raw const parameters,
-            )
-        };
-        added.result().map_err(|error| launch.not_launched(error))?;
-        if let Some(after) = after.filter(|_| starts_early) {
-            self.connect_early(after, node.handle).map_err(|error| launch.not_launched(error))?;
-        }
+        // SAFETY: the graph and the node before are alive.
+        node.handle = unsafe { add_node(self.handle, launch, after, &mut node.arguments) }?;
         Ok(node)
-    }
-
-    /// Lets a node start before the one before it has finished: the edge that stands for a launch's attribute.
-    fn connect_early(&self, from: CUgraphNode, to: CUgraphNode) -> Result<(), DriverError> {
-        let edge = sys::CUgraphEdgeData {
-            from_port: sys::CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC as u8,
-            to_port: 0,
-            type_: sys::CUgraphDependencyType::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC as u8,
-            reserved: [0; 5],
-        };
-        // SAFETY: the function is present, the graph and its nodes are alive, and there is one of each.
-        unsafe {
-            sys::cuGraphAddDependencies_v2(self.handle, &raw const from, &raw const to, &raw const edge, 1).result()
-        }
     }
 
     fn instantiate(&self) -> Result<Executable, Error> {
@@ -218,6 +188,50 @@ impl Drop for Graph {
             let _ = unsafe { sys::cuGraphDestroy(self.handle) };
         }
     }
+}
+
+/// Adds a launch with its arguments to a graph, after another node.
+///
+/// # Safety
+/// The graph is alive, and the node before one of it.
+pub(super) unsafe fn add_node(
+    graph: CUgraph,
+    launch: &PreparedLaunch,
+    after: Option<CUgraphNode>,
+    arguments: &mut Block,
+) -> Result<CUgraphNode, Error> {
+    let starts_early = launch.starts_early && has_function(ADD_EARLY_EDGE);
+    let whole = after.filter(|_| !starts_early);
+    let dependencies = whole.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let parameters = launch.node(arguments.pointers(&launch.arguments));
+    let mut node: CUgraphNode = std::ptr::null_mut();
+    // SAFETY: the graph, the node before and the plan's functions are alive, there are as many dependencies as counted,
+    // and the arguments are as launches have them; the driver copies them before it returns.
+    let added = unsafe {
+        let count = usize::from(whole.is_some());
+        sys::cuGraphAddKernelNode_v2(&raw mut node, graph, dependencies, count, &raw const parameters)
+    };
+    added.result().map_err(|error| launch.not_launched(error))?;
+    if let Some(after) = after.filter(|_| starts_early) {
+        // SAFETY: both nodes are of the graph.
+        unsafe { connect_early(graph, after, node) }.map_err(|error| launch.not_launched(error))?;
+    }
+    Ok(node)
+}
+
+/// Lets a node start before the one before it has finished: the edge that stands for a launch's attribute.
+///
+/// # Safety
+/// The graph and its nodes are alive, and [`ADD_EARLY_EDGE`] is present.
+unsafe fn connect_early(graph: CUgraph, from: CUgraphNode, to: CUgraphNode) -> Result<(), DriverError> {
+    let edge = sys::CUgraphEdgeData {
+        from_port: sys::CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC as u8,
+        to_port: 0,
+        type_: sys::CUgraphDependencyType::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC as u8,
+        reserved: [0; 5],
+    };
+    // SAFETY: as promised by the caller, and there is one of each.
+    unsafe { sys::cuGraphAddDependencies_v2(graph, &raw const from, &raw const to, &raw const edge, 1).result() }
 }
 
 /// An executable graph, destroyed at the end.

@@ -15,6 +15,7 @@ use crate::error::Error;
 /// [`require_functions`] where they come in.
 const FUNCTIONS: &[&str] = &[
     "cuCtxGetCurrent",
+    "cuCtxGetDevice",
     "cuCtxPopCurrent_v2",
     "cuCtxPushCurrent_v2",
     "cuCtxSetCurrent",

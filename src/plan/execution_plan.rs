@@ -10,7 +10,7 @@ use super::variant_pack::VariantPack;
 use super::{CudaGraph, DeviceContext, Stream, Workspace};
 use crate::codegen::Source;
 use crate::compile::Cubin;
-use crate::error::Error;
+use crate::error::{Error, Misuse};
 use crate::graph::FinalizedGraph;
 
 /// Alignment of a workspace, in bytes; what kernels may assume of their offsets into it.
@@ -70,7 +70,7 @@ impl ExecutionPlan {
     /// Puts one execution on the stream and returns: nothing is allocated, compiled, waited for or locked.
     ///
     /// # Errors
-    /// [`Error::Input`] if the pack lacks a tensor, has one too many, holds a null or misaligned pointer (a tensor with a
+    /// [`Error::Execution`] if the pack lacks a tensor, has one too many, holds a null or misaligned pointer (a tensor with a
     /// tensor map needs 16 bytes) or a value of the wrong kind, if the workspace is null, misaligned or too small, or if
     /// the stream is of another device: nothing has been launched then. [`Error::Environment`] if the driver refuses a
     /// launch; [`Error::Wrong`] if an earlier kernel failed. Failures of these kernels themselves show when the stream is
@@ -80,6 +80,10 @@ impl ExecutionPlan {
         self.prepared.check_stream(stream)?;
         let _entered = self.context().enter()?;
         self.prepared.launches.iter().try_for_each(|launch| launch.start(pack, workspace, stream))
+    }
+
+    pub(super) fn prepared(&self) -> &Prepared {
+        &self.prepared
     }
 
     /// An execution as a CUDA graph, bound to these pointers and values until [`CudaGraph::update`] changes them: for
@@ -108,7 +112,7 @@ impl Prepared {
         if stream.is_of(self.context()) {
             return Ok(());
         }
-        Err(Error::input("stream", "it belongs to another device than the plan"))
+        Err(Error::execution(Misuse::Stream, "it belongs to another device than the plan"))
     }
 }
 
@@ -116,7 +120,7 @@ impl Prepared {
 /// [`ExecutionPlan::execute`] checks of them, without a GPU.
 ///
 /// # Errors
-/// [`Error::Input`] as there.
+/// [`Error::Execution`] as there.
 pub fn check_execution(
     graph: &FinalizedGraph,
     source: &Source,
@@ -142,5 +146,5 @@ fn check_workspace(workspace: Workspace, required: u64) -> Result<(), Error> {
         return Ok(());
     };
     let message = format!("required: {required} bytes aligned to {WORKSPACE_ALIGNMENT}; {problem}");
-    Err(Error::input("workspace", message))
+    Err(Error::execution(Misuse::Workspace, message))
 }

@@ -62,10 +62,7 @@ impl PreparedLaunch {
     pub(super) fn start(&self, pack: &VariantPack, workspace: Workspace, stream: &Stream) -> Result<(), Error> {
         // On the stack, so that executions share nothing.
         let mut arguments = Block::new();
-        arguments.fill(&self.arguments);
-        for patch in self.arguments.patches() {
-            arguments.set(patch, patch.value(pack, workspace))?;
-        }
+        self.complete(&mut arguments, pack, workspace)?;
         let mut early = early_start();
         let config = sys::CUlaunchConfig {
             gridDimX: self.grid[0],
@@ -87,6 +84,22 @@ impl PreparedLaunch {
         let launched =
             unsafe { sys::cuLaunchKernelEx(&raw const config, self.function.raw(), pointers, std::ptr::null_mut()) };
         launched.result().map_err(|error| self.not_launched(error))
+    }
+
+    /// Puts the arguments of an execution into a block.
+    pub(super) fn complete(&self, block: &mut Block, pack: &VariantPack, workspace: Workspace) -> Result<(), Error> {
+        block.fill(&self.arguments);
+        self.arguments.patches().iter().try_for_each(|patch| block.set(patch, patch.value(pack, workspace)))
+    }
+
+    /// The kernel's name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it starts this function.
+    pub(super) fn is_of(&self, function: sys::CUfunction) -> bool {
+        self.function.raw() == function
     }
 
     /// The launch as a node of a CUDA graph.

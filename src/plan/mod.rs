@@ -4,7 +4,8 @@
 //! generated source and its cubin. [`ExecutionPlan::execute`] takes a [`VariantPack`] (device pointers and host scalars
 //! by uid), a [`Workspace`] and a [`Stream`], checks them, and launches: no allocation, no compilation, no
 //! synchronisation, no lock. [`ExecutionPlan::instantiate`] makes a [`CudaGraph`] of an execution: bound to its pointers,
-//! which [`CudaGraph::update`] exchanges, and cheaper for the host to launch.
+//! which [`CudaGraph::update`] exchanges, and cheaper for the host to launch. [`ExecutionPlan::populate`] fills a CUDA graph
+//! that a caller has, and [`ExecutionPlan::update`] exchanges the pointers there.
 //!
 //! [`check_execution`] tells without a GPU whether pack and workspace are right.
 //!
@@ -25,6 +26,7 @@ mod interleaved;
 mod launch;
 mod memory;
 mod module;
+mod populate;
 mod resident;
 mod scalar;
 mod stream;

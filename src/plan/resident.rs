@@ -121,7 +121,13 @@ impl DeviceTensors {
         cuda_graph.update(&self.pack, self.workspace())
     }
 
-    fn workspace(&self) -> Workspace {
+    /// The pointers and values.
+    pub fn pack(&self) -> &VariantPack {
+        &self.pack
+    }
+
+    /// The workspace.
+    pub fn workspace(&self) -> Workspace {
         let whole = |buffer: &DeviceBuffer| Workspace { pointer: buffer.pointer(), bytes: self.workspace_bytes };
         self.workspace.as_ref().map_or(Workspace::NONE, whole)
     }

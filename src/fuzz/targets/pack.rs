@@ -166,7 +166,7 @@ fn is_judged(judged: Result<(), Error>, wrong: &[String]) -> Result<(), Finding>
         Ok(()) => expect("what an execution cannot take is refused", wrong.is_empty(), || format!("{wrong:?} passed")),
         Err(error) => {
             let text = error.to_string();
-            let is_named = matches!(error, Error::Input { .. }) && wrong.iter().any(|name| text.contains(name));
+            let is_named = matches!(error, Error::Execution { .. }) && wrong.iter().any(|name| text.contains(name));
             expect("a refusal names what is wrong in a pack", is_named, || format!("{text}; wrong are {wrong:?}"))
         }
     }

@@ -51,6 +51,7 @@ Result cuDeviceGetAttribute(int* value, int attribute, int) {
 Result cuDevicePrimaryCtxRetain(Context** out, int) { context.retained++; *out = &context; return SUCCESS; }
 Result cuDevicePrimaryCtxRelease_v2(int) { context.retained--; return SUCCESS; }
 Result cuCtxGetCurrent(Context** out) { *out = current[depth]; return SUCCESS; }
+Result cuCtxGetDevice(int* out) { NEEDS_CONTEXT; *out = 0; return SUCCESS; }
 Result cuCtxSetCurrent(Context* wanted) { current[depth] = wanted; return SUCCESS; }
 Result cuCtxPushCurrent_v2(Context* wanted) { current[++depth] = wanted; return SUCCESS; }
 Result cuCtxPopCurrent_v2(Context** out) { *out = current[depth]; current[depth--] = nullptr; return SUCCESS; }
@@ -218,7 +219,9 @@ Result cuLaunchKernelEx(const Config* config, Function* function, void** argumen
 }
 
 #if VERSION >= 12000
+struct Graph;
 struct Node {
+    Graph* graph;
     Function* function;
     std::vector<std::vector<char>> arguments;
     Node* after = nullptr;
@@ -229,10 +232,12 @@ struct Executable { std::vector<Node*> originals; std::vector<Node> nodes; };
 struct NodeParameters { Function* function; unsigned grid[3], block[3], shared; void** arguments; void** extra; void* kernel; void* context; };
 struct EdgeData { unsigned char from_port, to_port, type, reserved[5]; };
 static std::atomic<int> graphs{0}, patched_nodes{0};
-// For tests: graphs and executable graphs that exist, and nodes set since the last call. The next `failures` sets fail.
+// For tests: graphs and executable graphs that exist, and nodes set since the last call. The next `failures` sets fail,
+// and of the nodes added from now on that of number `failing_node`, from 1.
 int fake_graphs() { return graphs; }
 int fake_patched_nodes() { return patched_nodes.exchange(0); }
 int fake_failures = 0;
+int fake_failing_node = 0;
 
 static Result copy(Node& node, const NodeParameters* given) {
     if (given->grid[0] == 0 || given->block[0] == 0 || given->shared > unsigned(given->function->shared)) return INVALID_VALUE;
@@ -256,12 +261,30 @@ Result cuGraphDestroy(Graph* graph) {
 Result cuGraphAddKernelNode_v2(Node** out, Graph* graph, Node* const* dependencies, size_t count, const NodeParameters* given) {
     NEEDS_CONTEXT;
     if (count > 1) return INVALID_VALUE;
+    if (fake_failing_node > 0 && --fake_failing_node == 0) return INVALID_VALUE;
     Node* node = new Node;
+    node->graph = graph;
     graph->nodes.push_back(node);
     if (count) node->after = *dependencies;
     *out = node;
     return copy(*node, given);
 }
+Result cuGraphDestroyNode(Node* node) {
+    NEEDS_CONTEXT;
+    auto& nodes = node->graph->nodes;
+    nodes.erase(std::find(nodes.begin(), nodes.end(), node));
+    delete node;
+    return SUCCESS;
+}
+Result cuGraphGetNodes(Graph* graph, Node** out, size_t* count) {
+    NEEDS_CONTEXT;
+    if (out) std::copy_n(graph->nodes.begin(), std::min(*count, graph->nodes.size()), out);
+    *count = graph->nodes.size();
+    return SUCCESS;
+}
+Result cuGraphNodeGetType(Node*, int* type) { NEEDS_CONTEXT; *type = 0; return SUCCESS; }
+Result cuGraphKernelNodeGetParams_v2(Node* node, NodeParameters* out) { NEEDS_CONTEXT; out->function = node->function; return SUCCESS; }
+Result cuGraphKernelNodeSetParams_v2(Node* node, const NodeParameters* given) { NEEDS_CONTEXT; return copy(*node, given); }
 #if VERSION >= 12030
 Result cuGraphAddDependencies_v2(Graph*, Node* const* from, Node* const* to, const EdgeData* edge, size_t count) {
     NEEDS_CONTEXT;

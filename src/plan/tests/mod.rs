@@ -4,6 +4,7 @@
 
 mod cuda_graphs;
 mod interleaved;
+mod populated;
 mod tensor_maps;
 
 use std::path::{Path, PathBuf};
