@@ -3,10 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::graph::DataType;
 
 /// CUDA compute capability, `major.minor`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ComputeCapability {
     /// Architecture generation.
     pub major: u32,
@@ -36,6 +39,20 @@ impl fmt::Display for ComputeCapability {
     }
 }
 
+impl From<ComputeCapability> for String {
+    fn from(capability: ComputeCapability) -> Self {
+        capability.to_string()
+    }
+}
+
+impl TryFrom<String> for ComputeCapability {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
 impl FromStr for ComputeCapability {
     type Err = String;
 
@@ -57,7 +74,8 @@ impl FromStr for ComputeCapability {
 }
 
 /// What code generation and heuristics need to know of a GPU.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Device {
     /// Name for messages, as the driver gives it, or that of the typical chip.
     pub name: String,

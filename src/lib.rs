@@ -7,12 +7,15 @@
 //! graph   graph            fusion   support     engine         kernel   codegen       compile  plan
 //! ```
 //!
-//! [`tuning`] measures what [`engine`] only estimates, and remembers the winners.
+//! [`tuning`] measures what [`engine`] only estimates, and remembers the winners. [`session`] is the whole pipeline as a
+//! service, with the plans it built kept.
 //!
 //! Two invariants: everything up to rendering does no I/O and needs no GPU; after [`support`] accepted a graph,
 //! lowering and rendering cannot fail for reasons that lie in the graph.
 
 pub mod error;
+
+pub mod logging;
 
 pub mod graph;
 
@@ -38,6 +41,8 @@ pub mod emulator;
 pub mod plan;
 
 pub mod tuning;
+
+pub mod session;
 
 pub mod fuzz;
 

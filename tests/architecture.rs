@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 /// Top-level modules in pipeline order. `error` is used by all.
 const ORDER: &[&str] = &[
     "error",
+    "logging",
     "graph",
     "device",
     "host_tensor",
@@ -19,6 +20,7 @@ const ORDER: &[&str] = &[
     "emulator",
     "plan",
     "tuning",
+    "session",
     "fuzz",
     "capi",
 ];

@@ -29,6 +29,13 @@ pub(super) struct Attribute {
     pub(super) access: Access,
 }
 
+impl Attribute {
+    /// Whether it is got as it is now, and not as it was set.
+    pub(super) fn is_living(&self) -> bool {
+        self.name == Name::CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION
+    }
+}
+
 const ONE: RangeInclusive<usize> = 1..=1;
 const ANY: RangeInclusive<usize> = 0..=usize::MAX;
 const SOME: RangeInclusive<usize> = 1..=usize::MAX;
@@ -241,14 +248,21 @@ attributes! {
         Computed CUDNN_ATTR_ENGINEHEUR_RESULTS: DESCRIPTOR, ANY;
     }
     EXECUTION_PLAN {
-        Required CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG: DESCRIPTOR, ONE;
+        Optional CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG: DESCRIPTOR, ONE;
         Optional CUDNN_ATTR_EXECUTION_PLAN_HANDLE: HANDLE, ONE;
+        Optional CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP: DESCRIPTOR, ONE;
+        Optional CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE: DESCRIPTOR, ONE;
+        Optional CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION: CHAR, SOME;
         Computed CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE: INT64, ONE;
     }
     VARIANT_PACK {
         Required CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS: INT64, ANY;
         Required CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS: POINTER, ANY;
         Optional CUDNN_ATTR_VARIANT_PACK_WORKSPACE: POINTER, ONE;
+    }
+    KERNEL_CACHE {
+        Optional CUDNN_ATTR_KERNEL_CACHE_OPERATION_GRAPH: DESCRIPTOR, ONE;
+        Optional CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION: CHAR, SOME;
     }
     DEVICE_PROPERTIES {
         Optional CUDNN_ATTR_DEVICEPROP_DEVICE_ID: INT32, ONE;
@@ -285,6 +299,7 @@ const DESCRIPTORS: &[(Kind, &[Attribute])] = &[
     (Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, HEURISTICS),
     (Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, EXECUTION_PLAN),
     (Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, VARIANT_PACK),
+    (Kind::CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR, KERNEL_CACHE),
     (Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, DEVICE_PROPERTIES),
     (Kind::CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR, &[]),
     (Kind::CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR, &[]),
@@ -301,6 +316,12 @@ const DESCRIPTORS: &[(Kind, &[Attribute])] = &[
 /// The kind of this number with its attributes; `None` where there is none to create.
 pub(super) fn of_kind(number: u32) -> Option<(Kind, &'static [Attribute])> {
     DESCRIPTORS.iter().copied().find(|(kind, _)| *kind as u32 == number)
+}
+
+/// The name of an attribute's number; `None` where no descriptor has it.
+pub(super) fn name_of(number: u32) -> Option<Name> {
+    let names = DESCRIPTORS.iter().flat_map(|row| row.1).map(|attribute| attribute.name);
+    names.into_iter().find(|name| *name as u32 == number)
 }
 
 /// Types of elements, in the order of their numbers.

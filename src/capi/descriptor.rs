@@ -13,12 +13,14 @@ use super::device;
 use super::engine::{self, Config, Engine, Heuristics, KnobChoice, KnobInfo};
 use super::failure::{Failure, Result};
 use super::graph::{self, OperationGraph};
+use super::kernels;
 use super::operation::{self, Node};
 use super::plan::{self, Pack, Plan};
 use super::registry::Registry;
 use super::values::Values;
 use crate::device::Device;
 use crate::graph::Tensor;
+use crate::session::KernelCache;
 
 static DESCRIPTORS: Registry<Descriptor> = Registry::new();
 
@@ -52,6 +54,7 @@ pub(super) enum Built {
     Plan(Arc<Plan>),
     Pack(Arc<Pack>),
     Device(Arc<Device>),
+    Kernels(Arc<KernelCache>),
 }
 
 /// A new descriptor of a kind.
@@ -131,8 +134,10 @@ impl Descriptor {
         required_type(attribute, of_type)?;
         let state = self.state();
         let Some(built) = &state.built else { return Err(self.unfinished()) };
-        let given = state.values.get(&number).cloned();
-        let values = given.map_or_else(|| computed(built, attribute.name), Ok)?;
+        let values = match state.values.get(&number).cloned().filter(|_| !attribute.is_living()) {
+            Some(given) => given,
+            None => computed(built, attribute.name)?,
+        };
         drop(state);
         if !elements.is_null() && room > 0 {
             // SAFETY: as promised by the caller.
@@ -224,6 +229,7 @@ as_built! {
     plan: Plan, Arc<Plan>, "an execution plan descriptor";
     pack: Pack, Arc<Pack>, "a variant pack descriptor";
     device: Device, Arc<Device>, "a device properties descriptor";
+    kernels: Kernels, Arc<KernelCache>, "a kernel cache descriptor";
 }
 
 fn required_type(attribute: &Attribute, number: u32) -> Result<cudarc::cudnn::sys::cudnnBackendAttributeType_t> {
@@ -247,6 +253,7 @@ fn built(kind: Kind, given: &Given<'_>) -> Result<Built> {
         Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => Built::Heuristics(Arc::new(engine::heuristics(given)?)),
         Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => Built::Plan(Arc::new(plan::plan(given)?)),
         Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR => Built::Pack(Arc::new(plan::pack(given)?)),
+        Kind::CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR => Built::Kernels(Arc::new(kernels::kernels(given)?)),
         Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR => Built::Device(Arc::new(device::properties(given)?)),
         _ => match operation::node(kind, given)? {
             Some(node) => Built::Node(Arc::new(node)),
@@ -259,12 +266,13 @@ fn built(kind: Kind, given: &Given<'_>) -> Result<Built> {
 fn computed(built: &Built, name: Name) -> Result<Values> {
     let values = match built {
         Built::Graph(graph) => graph.attribute(name),
-        Built::Engine(engine) => engine.attribute(name)?,
+        Built::Engine(engine) => engine.attribute(name),
         Built::KnobInfo(info) => info.attribute(name),
         Built::Config(config) => config.attribute(name)?,
         Built::Heuristics(heuristics) => heuristics.attribute(name),
-        Built::Plan(plan) => plan.attribute(name),
+        Built::Plan(plan) => plan.attribute(name)?,
         Built::Device(device) => device::attribute(device, name),
+        Built::Kernels(kernels) => kernels::attribute(kernels, name),
         _ => None,
     };
     values.ok_or_else(|| Failure::unsupported(format!("{name:?} was not set")))
@@ -300,6 +308,14 @@ impl Given<'_> {
 
     pub(super) fn is_set(&self, name: Name) -> bool {
         matches!(self.of(name), Some(Values::Boolean(values)) if values.first() == Some(&true))
+    }
+
+    /// A text, without the zero byte that may end it.
+    pub(super) fn text(&self, name: Name) -> Result<Option<&str>> {
+        let Some(Values::Char(bytes)) = self.of(name) else { return Ok(None) };
+        let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
+        let wrong = |error| Failure::bad(format!("{name:?} is no UTF-8: {error}"));
+        std::str::from_utf8(bytes).map(Some).map_err(wrong)
     }
 
     /// An enumerator's number; that of a required attribute is there.

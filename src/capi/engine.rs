@@ -3,7 +3,7 @@
 //! Engines are numbered as they are tried: 0 is `surface90`, 1 `surface80`, 2 `surface70`. The number stands for the same
 //! engine for every graph; of a graph that it does not take, it cannot be finalized.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendBehaviorNote_t as BehaviorNote;
@@ -14,11 +14,13 @@ use cudarc::cudnn::sys::cudnnBackendNumericalNote_t as NumericalNote;
 use super::descriptor::{Built, Descriptor, Given};
 use super::failure::{Failure, Result};
 use super::graph::OperationGraph;
-use super::translate;
+use super::translate::{self, Choice};
 use super::values::Values;
 use crate::codegen::{Source, render};
 use crate::device::Device;
 use crate::engine::{self, ENGINES, EngineConfig, HeuristicMode, Heuristics as Answer, Knob, RankedConfig, Selection};
+use crate::kernel::MmaType;
+use crate::support::Violation;
 
 /// How many engines there are.
 pub(super) const COUNT: i64 = ENGINES.len() as i64;
@@ -26,23 +28,24 @@ pub(super) const COUNT: i64 = ENGINES.len() as i64;
 /// An engine for a graph on a device.
 pub(super) struct Engine {
     pub(super) graph: Arc<OperationGraph>,
-    device: Arc<Device>,
-    pub(super) selection: Selection,
+    pub(super) device: Arc<Device>,
+    pub(super) selection: Arc<Selection>,
     /// Best first.
     configs: Vec<RankedConfig>,
+    numerical_notes: OnceLock<Vec<u32>>,
 }
 
 /// A knob and what it is set to.
 #[derive(Clone, Copy)]
 pub(super) struct KnobChoice {
-    knob: Knob,
+    choice: Choice,
     value: u32,
 }
 
 /// The values that a knob of an engine takes for a graph lie among these.
 #[derive(Clone, Copy)]
 pub(super) struct KnobInfo {
-    knob: Knob,
+    choice: Choice,
     minimum: u32,
     maximum: u32,
     stride: u32,
@@ -52,6 +55,22 @@ pub(super) struct KnobInfo {
 pub(super) struct Config {
     pub(super) engine: Arc<Engine>,
     pub(super) config: EngineConfig,
+    /// Its kernel, once it was asked about.
+    source: OnceLock<Source>,
+}
+
+impl Config {
+    fn new(engine: Arc<Engine>, config: EngineConfig) -> Self {
+        Self { engine, config, source: OnceLock::new() }
+    }
+
+    fn source(&self) -> Result<&Source> {
+        if let Some(source) = self.source.get() {
+            return Ok(source);
+        }
+        let source = self.engine.source(&self.config)?;
+        Ok(self.source.get_or_init(|| source))
+    }
 }
 
 /// What a heuristic mode answers.
@@ -66,14 +85,23 @@ fn device(given: &Given<'_>, properties: Name, graph: &OperationGraph) -> Result
     }
     let message = "no device is known: neither a handle of the graph nor device properties are set";
     let handle = graph.handle.as_ref().ok_or_else(|| Failure::bad(message))?;
-    Ok(Arc::new(handle.context.device().clone()))
+    Ok(Arc::clone(handle.session.device()))
 }
 
 /// The first engine that takes a graph.
 fn selected(graph: &OperationGraph, device: &Device) -> Result<Selection> {
     let decision = engine::decide(&graph.graph, device.capability, &crate::support::SurfaceId::ALL);
-    let cause = decision.report.violations().next().and_then(|violation| violation.rule.status());
-    decision.into_selection().map_err(|error| Failure::refused(cause, error))
+    let violations: Vec<&Violation> = decision.report.violations().collect();
+    let status = violations.first().and_then(|violation| violation.rule.status());
+    let mut causes: Vec<String> = violations.into_iter().map(broken).collect();
+    causes.extend(decision.passed_over.iter().cloned());
+    decision.into_selection().map_err(|error| Failure::refused(status, error).because(causes))
+}
+
+/// A broken rule as one line.
+fn broken(violation: &Violation) -> String {
+    let Violation { surface, rule, place, required, found, .. } = violation;
+    format!("surface {surface}: {} at {place}: required: {required}; found: {found}", rule.id)
 }
 
 /// The engine of a number, where it takes the graph ([002 9.2.2]).
@@ -83,20 +111,15 @@ pub(super) fn engine(given: &Given<'_>) -> Result<Engine> {
     let wanted = usize::try_from(number).ok().and_then(|number| ENGINES.get(number));
     let name = wanted.ok_or_else(|| Failure::unsupported(format!("there is no engine {number}; there are {COUNT}")))?;
     let device = device(given, Name::CUDNN_ATTR_ENGINE_DEVICEPROP, &graph)?;
-    let mut next = Some(selected(&graph, &device)?);
-    while let Some(selection) = next {
-        if selection.engine().name() == name.name() {
-            return Ok(Engine::new(graph, device, selection));
-        }
-        next = selection.fallback();
-    }
-    Err(Failure::unsupported(format!("engine {number} ({}) does not take the graph", name.name())))
+    let refused = || Failure::unsupported(format!("engine {number} ({}) does not take the graph", name.name()));
+    let selection = selected(&graph, &device)?.with_engine(name.name()).ok_or_else(refused)?;
+    Ok(Engine::new(graph, device, selection))
 }
 
 impl Engine {
-    fn new(graph: Arc<OperationGraph>, device: Arc<Device>, selection: Selection) -> Self {
+    pub(super) fn new(graph: Arc<OperationGraph>, device: Arc<Device>, selection: Selection) -> Self {
         let configs = selection.candidates(&device);
-        Self { graph, device, selection, configs }
+        Self { graph, device, selection: Arc::new(selection), configs, numerical_notes: OnceLock::new() }
     }
 
     fn number(&self) -> i64 {
@@ -104,44 +127,49 @@ impl Engine {
         ENGINES.iter().position(|engine| engine.name() == name).unwrap_or_default() as i64
     }
 
-    pub(super) fn attribute(&self, name: Name) -> Result<Option<Values>> {
-        Ok(Some(match name {
+    pub(super) fn attribute(&self, name: Name) -> Option<Values> {
+        Some(match name {
             Name::CUDNN_ATTR_ENGINE_KNOB_INFO => Values::Descriptors(self.knob_infos()),
-            Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE => {
-                Values::Enum(vec![BehaviorNote::CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION as u32])
+            Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE => Values::Enum(vec![
+                BehaviorNote::CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION as u32,
+                BehaviorNote::CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API as u32,
+            ]),
+            Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE => {
+                Values::Enum(self.numerical_notes.get_or_init(|| self.notes_of_best()).clone())
             }
-            Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE => Values::Enum(self.numerical_notes()?),
             Name::CUDNN_ATTR_ENGINE_LAYOUT_INFO => Values::Descriptors(Vec::new()),
-            _ => return Ok(None),
-        }))
+            _ => return None,
+        })
     }
 
     fn knob_infos(&self) -> Vec<Arc<Descriptor>> {
         let infos = engine::knob_values(&self.configs).into_iter().filter_map(|(knob, values)| {
             let (minimum, maximum) = (*values.first()?, *values.last()?);
             let stride = values.iter().fold(0, |stride, value| greatest_common_divisor(stride, value - minimum)).max(1);
-            Some(KnobInfo { knob, minimum, maximum, stride })
+            Some(KnobInfo { choice: Choice::Knob(knob), minimum, maximum, stride })
         });
+        let last = u32::try_from(self.configs.len()).unwrap_or(u32::MAX).saturating_sub(1);
+        let infos = infos.chain([KnobInfo { choice: Choice::Place, minimum: 0, maximum: last, stride: 1 }]);
         let finished =
             |info| Descriptor::finished(Kind::CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR, Vec::new(), Built::KnobInfo(info));
         infos.map(finished).collect()
     }
 
     /// By the kernel of the best config.
-    fn numerical_notes(&self) -> Result<Vec<u32>> {
-        let source = self.source(&self.configs[0].config)?;
+    fn notes_of_best(&self) -> Vec<u32> {
+        let kernel = self.selection.lower(&self.configs[0].config, &self.device);
         let mut notes = Vec::new();
-        if engine::core_type(&self.graph.graph).is_some() {
+        if kernel.uses_tensor_cores() {
             notes.push(NumericalNote::CUDNN_NUMERICAL_NOTE_TENSOR_CORE as u32);
         }
-        if source.uses_tf32 {
+        if kernel.multiplies(MmaType::Tf32) {
             notes.push(NumericalNote::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS as u32);
         }
-        Ok(notes)
+        notes
     }
 
     /// The source of the kernel of a config.
-    pub(super) fn source(&self, config: &EngineConfig) -> Result<Source> {
+    fn source(&self, config: &EngineConfig) -> Result<Source> {
         let kernel = self.selection.lower(config, &self.device);
         render(&kernel).map_err(|error| Failure::of_build(&error))
     }
@@ -154,7 +182,7 @@ fn greatest_common_divisor(a: u32, b: u32) -> u32 {
 impl KnobInfo {
     pub(super) fn attribute(&self, name: Name) -> Option<Values> {
         Some(match name {
-            Name::CUDNN_ATTR_KNOB_INFO_TYPE => Values::Enum(vec![translate::knob_number(self.knob)]),
+            Name::CUDNN_ATTR_KNOB_INFO_TYPE => Values::Enum(vec![self.choice.number()]),
             Name::CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE => Values::Int64(vec![self.minimum.into()]),
             Name::CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE => Values::Int64(vec![self.maximum.into()]),
             Name::CUDNN_ATTR_KNOB_INFO_STRIDE => Values::Int64(vec![self.stride.into()]),
@@ -167,7 +195,7 @@ pub(super) fn knob_choice(given: &Given<'_>) -> Result<KnobChoice> {
     let number = given.enumerator(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE).unwrap_or(u32::MAX);
     let value = given.int64(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE).unwrap_or_default();
     let value = u32::try_from(value).map_err(|_| Failure::unsupported(format!("no knob has the value {value}")))?;
-    Ok(KnobChoice { knob: translate::knob(number)?, value })
+    Ok(KnobChoice { choice: translate::choice(number)?, value })
 }
 
 /// The best config of an engine with the knobs chosen ([002 9.2.3]).
@@ -175,34 +203,35 @@ pub(super) fn config(given: &Given<'_>) -> Result<Config> {
     let engine = given.required(Name::CUDNN_ATTR_ENGINECFG_ENGINE)?.engine()?;
     let choices = given.descriptors(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES).iter();
     let choices: Vec<KnobChoice> = choices.map(|choice| choice.knob_choice()).collect::<Result<_>>()?;
-    let fits = |config: &EngineConfig| {
-        let value = |knob: Knob| config.knobs.iter().find(|set| set.0 == knob).map(|set| set.1).or(knob.unset());
-        choices.iter().all(|choice| value(choice.knob) == Some(choice.value))
+    let fits = |place: usize, config: &EngineConfig| {
+        let of_knob = |knob: Knob| config.knobs.iter().find(|set| set.0 == knob).map(|set| set.1).or(knob.unset());
+        choices.iter().all(|chosen| match chosen.choice {
+            Choice::Knob(knob) => of_knob(knob) == Some(chosen.value),
+            Choice::Place => place == chosen.value as usize,
+        })
     };
+    let configs = engine.configs.iter().map(|ranked| &ranked.config).enumerate();
     let mut fitting: Vec<&EngineConfig> =
-        engine.configs.iter().map(|ranked| &ranked.config).filter(|config| fits(config)).collect();
+        configs.filter(|(place, config)| fits(*place, config)).map(|numbered| numbered.1).collect();
     // a config whose knobs are all chosen is meant itself, others by what they leave unset
     fitting.sort_by_key(|config| config.knobs.len() != choices.len());
     let found = fitting.first().map(|&config| config.clone());
     let config = found.ok_or_else(|| {
         let texts: Vec<String> =
-            choices.iter().map(|choice| format!("{}={}", choice.knob.name(), choice.value)).collect();
+            choices.iter().map(|chosen| format!("{}={}", chosen.choice.name(), chosen.value)).collect();
         let name = engine.selection.engine().name();
         Failure::unsupported(format!("{name} has no config with {} for the graph", texts.join(" ")))
     })?;
-    Ok(Config { engine, config })
+    Ok(Config::new(engine, config))
 }
 
 impl Config {
     pub(super) fn attribute(&self, name: Name) -> Result<Option<Values>> {
         Ok(Some(match name {
             Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES => Values::Descriptors(Vec::new()),
-            Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE => {
-                Values::Int64(vec![self.engine.source(&self.config)?.workspace_bytes as i64])
-            }
+            Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE => Values::Int64(vec![self.source()?.workspace_bytes as i64]),
             Name::CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED => {
-                let source = self.engine.source(&self.config)?;
-                let bytes = source.launches.iter().map(|launch| launch.shared_bytes).max().unwrap_or_default();
+                let bytes = self.source()?.launches.iter().map(|launch| launch.shared_bytes).max().unwrap_or_default();
                 Values::Int32(vec![bytes as i32])
             }
             _ => return Ok(None),
@@ -236,7 +265,7 @@ impl Heuristics {
 }
 
 /// An engine's descriptor, as a caller would have made it.
-fn described(engine: &Arc<Engine>) -> Arc<Descriptor> {
+pub(super) fn described(engine: &Arc<Engine>) -> Arc<Descriptor> {
     let graph = Built::Graph(Arc::clone(&engine.graph));
     let graph = Descriptor::finished(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, Vec::new(), graph);
     let values = vec![
@@ -246,19 +275,19 @@ fn described(engine: &Arc<Engine>) -> Arc<Descriptor> {
     Descriptor::finished(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, values, Built::Engine(Arc::clone(engine)))
 }
 
-fn result(engine: &Arc<Engine>, described: &Arc<Descriptor>, config: EngineConfig) -> Arc<Descriptor> {
+pub(super) fn result(engine: &Arc<Engine>, described: &Arc<Descriptor>, config: EngineConfig) -> Arc<Descriptor> {
     let choices = config.knobs.iter().map(|&(knob, value)| {
         let values = vec![
-            (Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Values::Enum(vec![translate::knob_number(knob)])),
+            (Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Values::Enum(vec![Choice::Knob(knob).number()])),
             (Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, Values::Int64(vec![value.into()])),
         ];
-        let built = Built::KnobChoice(KnobChoice { knob, value });
+        let built = Built::KnobChoice(KnobChoice { choice: Choice::Knob(knob), value });
         Descriptor::finished(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, values, built)
     });
     let values = vec![
         (Name::CUDNN_ATTR_ENGINECFG_ENGINE, Values::Descriptors(vec![Arc::clone(described)])),
         (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Values::Descriptors(choices.collect())),
     ];
-    let built = Built::Config(Arc::new(Config { engine: Arc::clone(engine), config }));
+    let built = Built::Config(Arc::new(Config::new(Arc::clone(engine), config)));
     Descriptor::finished(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, values, built)
 }

@@ -1,13 +1,15 @@
 //! The functions of the ABI. Their meaning is that of the cuDNN 9 documentation; spec/backend-api.md states it.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::panic::catch_unwind;
 use std::sync::LazyLock;
 
-use cudarc::cudnn::sys::cudnnStatus_t as Status;
+use cudarc::cudnn::sys::{cudnnCallback_t, cudnnStatus_t as Status};
 
+use super::calls::{AttributeName, Call, DESCRIPTOR, HANDLE, KindName, TypeName};
 use super::failure::{self, Failure, Result};
-use super::{descriptor, handle, plan};
+use super::{callback, descriptor, handle, plan};
+use crate::logging;
 use crate::plan::Driver;
 
 /// The version of the API that this is: 9.21.0.
@@ -15,14 +17,6 @@ const VERSION: [c_int; 3] = [9, 21, 0];
 
 /// What a number that is no status is called (HB-03).
 const UNKNOWN: &CStr = c"CUDNN_UNKNOWN_STATUS";
-
-/// The status of what a function does; no panic leaves the library.
-fn guarded(function: &'static str, body: impl FnOnce() -> Result<()>) -> Status {
-    let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        Err(Failure::new(Status::CUDNN_STATUS_INTERNAL_ERROR, "a defect of this library: it panicked"))
-    });
-    outcome.map_or_else(|failure| failure::remember(function, &failure), |()| Status::CUDNN_STATUS_SUCCESS)
-}
 
 /// Writes a result to where a caller wants it.
 ///
@@ -45,13 +39,14 @@ unsafe fn give<T>(to: *mut T, what: &str, value: impl FnOnce() -> Result<T>) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreate(handle: *mut *mut c_void) -> Status {
     // SAFETY: as promised by the caller.
-    guarded("cudnnCreate", || unsafe { give(handle, "the pointer to a handle", handle::create) })
+    Call::new("cudnnCreate", &[("handle", "cudnnHandle_t *", &handle)])
+        .run(|| unsafe { give(handle, "the pointer to a handle", handle::create) })
 }
 
 /// Destroys a library handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroy(handle: *mut c_void) -> Status {
-    guarded("cudnnDestroy", || handle::destroy(handle))
+    Call::new("cudnnDestroy", &[("handle", HANDLE, &handle)]).with(handle).run(|| handle::destroy(handle))
 }
 
 /// Sets the stream that executions with a handle go to.
@@ -60,12 +55,14 @@ pub extern "C" fn cudnnDestroy(handle: *mut c_void) -> Status {
 /// The stream is null or one of the handle's device, and lives as long as the handle uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetStream(handle: *mut c_void, stream: *mut c_void) -> Status {
-    guarded("cudnnSetStream", || {
-        let handle = handle::find(handle)?;
-        // SAFETY: as promised by the caller.
-        unsafe { handle.set_stream(stream) };
-        Ok(())
-    })
+    Call::new("cudnnSetStream", &[("handle", HANDLE, &handle), ("streamId", "cudaStream_t", &stream)]).with(handle).run(
+        || {
+            let handle = handle::find(handle)?;
+            // SAFETY: as promised by the caller.
+            unsafe { handle.set_stream(stream) };
+            Ok(())
+        },
+    )
 }
 
 /// Gets the stream of a handle.
@@ -74,11 +71,13 @@ pub unsafe extern "C" fn cudnnSetStream(handle: *mut c_void, stream: *mut c_void
 /// `stream` is null or has room for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetStream(handle: *mut c_void, stream: *mut *mut c_void) -> Status {
-    guarded("cudnnGetStream", || {
-        let handle = handle::find(handle)?;
-        // SAFETY: as promised by the caller.
-        unsafe { give(stream, "the pointer to a stream", || Ok(handle.raw_stream())) }
-    })
+    Call::new("cudnnGetStream", &[("handle", HANDLE, &handle), ("streamId", "cudaStream_t *", &stream)])
+        .with(handle)
+        .run(|| {
+            let handle = handle::find(handle)?;
+            // SAFETY: as promised by the caller.
+            unsafe { give(stream, "the pointer to a stream", || Ok(handle.raw_stream())) }
+        })
 }
 
 /// Creates a descriptor of a type.
@@ -88,15 +87,21 @@ pub unsafe extern "C" fn cudnnGetStream(handle: *mut c_void, stream: *mut *mut c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendCreateDescriptor(of_type: u32, created: *mut *mut c_void) -> Status {
     // SAFETY: as promised by the caller.
-    guarded("cudnnBackendCreateDescriptor", || unsafe {
-        give(created, "the pointer to a descriptor", || descriptor::create(of_type))
-    })
+    Call::new(
+        "cudnnBackendCreateDescriptor",
+        &[
+            ("descriptorType", "cudnnBackendDescriptorType_t", &KindName(of_type)),
+            ("descriptor", "cudnnBackendDescriptor_t *", &created),
+        ],
+    )
+    .run(|| unsafe { give(created, "the pointer to a descriptor", || descriptor::create(of_type)) })
 }
 
 /// Destroys a descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnBackendDestroyDescriptor(descriptor: *mut c_void) -> Status {
-    guarded("cudnnBackendDestroyDescriptor", || descriptor::destroy(descriptor))
+    Call::new("cudnnBackendDestroyDescriptor", &[("descriptor", DESCRIPTOR, &descriptor)])
+        .run(|| descriptor::destroy(descriptor))
 }
 
 /// Sets an attribute of a descriptor that is not finalized.
@@ -112,7 +117,17 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
     elements: *const c_void,
 ) -> Status {
     // SAFETY: as promised by the caller.
-    guarded("cudnnBackendSetAttribute", || unsafe { descriptor::find(descriptor)?.set(name, of_type, count, elements) })
+    Call::new(
+        "cudnnBackendSetAttribute",
+        &[
+            ("descriptor", DESCRIPTOR, &descriptor),
+            ("attributeName", "cudnnBackendAttributeName_t", &AttributeName(name)),
+            ("attributeType", "cudnnBackendAttributeType_t", &TypeName(of_type)),
+            ("elementCount", "int64_t", &count),
+            ("arrayOfElements", "const void *", &elements),
+        ],
+    )
+    .run(|| unsafe { descriptor::find(descriptor)?.set(name, of_type, count, elements) })
 }
 
 /// Gets an attribute of a finalized descriptor: how many elements it has, and as many as there is room for.
@@ -128,7 +143,18 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     count: *mut i64,
     elements: *mut c_void,
 ) -> Status {
-    guarded("cudnnBackendGetAttribute", || {
+    Call::new(
+        "cudnnBackendGetAttribute",
+        &[
+            ("descriptor", DESCRIPTOR, &descriptor),
+            ("attributeName", "cudnnBackendAttributeName_t", &AttributeName(name)),
+            ("attributeType", "cudnnBackendAttributeType_t", &TypeName(of_type)),
+            ("requestedElementCount", "int64_t", &room),
+            ("elementCount", "int64_t *", &count),
+            ("arrayOfElements", "void *", &elements),
+        ],
+    )
+    .run(|| {
         // SAFETY: as promised by the caller.
         let found = unsafe { descriptor::find(descriptor)?.get(name, of_type, room, elements) }?;
         if !count.is_null() {
@@ -142,7 +168,8 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
 /// Finalizes a descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnBackendFinalize(descriptor: *mut c_void) -> Status {
-    guarded("cudnnBackendFinalize", || descriptor::find(descriptor)?.finalize())
+    Call::new("cudnnBackendFinalize", &[("descriptor", DESCRIPTOR, &descriptor)])
+        .run(|| descriptor::find(descriptor)?.finalize())
 }
 
 /// Executes a plan on the stream of a handle.
@@ -152,14 +179,106 @@ pub extern "C" fn cudnnBackendFinalize(descriptor: *mut c_void) -> Status {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendExecute(handle: *mut c_void, plan: *mut c_void, pack: *mut c_void) -> Status {
     // SAFETY: as promised by the caller.
-    guarded("cudnnBackendExecute", || unsafe { plan::execute(handle, plan, pack) })
+    Call::new(
+        "cudnnBackendExecute",
+        &[("handle", HANDLE, &handle), ("executionPlan", DESCRIPTOR, &plan), ("variantPack", DESCRIPTOR, &pack)],
+    )
+    .with(handle)
+    .run(|| unsafe { plan::execute(handle, plan, pack) })
+}
+
+/// Fills an empty CUDA graph with one execution of a plan, bound to the pointers of a variant pack.
+///
+/// # Safety
+/// As [`cudnnBackendExecute`]; the graph is null, or a `cudaGraph_t` that nothing else uses meanwhile. The plan lives as long
+/// as the graph and what is made of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
+    handle: *mut c_void,
+    plan: *mut c_void,
+    pack: *mut c_void,
+    graph: *mut c_void,
+) -> Status {
+    // SAFETY: as promised by the caller.
+    Call::new(
+        "cudnnBackendPopulateCudaGraph",
+        &[
+            ("handle", HANDLE, &handle),
+            ("executionPlan", DESCRIPTOR, &plan),
+            ("variantPack", DESCRIPTOR, &pack),
+            ("graph", "cudaGraph_t", &graph),
+        ],
+    )
+    .with(handle)
+    .run(|| unsafe { plan::populate(handle, plan, pack, graph) })
+}
+
+/// Binds a CUDA graph that the plan filled, or a copy of it, to the pointers of another variant pack.
+///
+/// # Safety
+/// As [`cudnnBackendPopulateCudaGraph`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
+    handle: *mut c_void,
+    plan: *mut c_void,
+    pack: *mut c_void,
+    graph: *mut c_void,
+) -> Status {
+    // SAFETY: as promised by the caller.
+    Call::new(
+        "cudnnBackendUpdateCudaGraph",
+        &[
+            ("handle", HANDLE, &handle),
+            ("executionPlan", DESCRIPTOR, &plan),
+            ("variantPack", DESCRIPTOR, &pack),
+            ("graph", "cudaGraph_t", &graph),
+        ],
+    )
+    .with(handle)
+    .run(|| unsafe { plan::update(handle, plan, pack, graph) })
+}
+
+/// Has log records of the severities of a mask sent to a function, in place of what the environment asks for; null restores
+/// that.
+///
+/// # Safety
+/// The function may be called with the data from any thread until another is set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSetCallback(mask: c_uint, data: *mut c_void, function: cudnnCallback_t) -> Status {
+    let address = function.map(|function| function as *const c_void);
+    let parameters: [(_, _, &dyn std::fmt::Debug); 3] =
+        [("mask", "unsigned", &mask), ("udata", "void *", &data), ("fptr", "cudnnCallback_t", &address)];
+    Call::new("cudnnSetCallback", &parameters).run(|| {
+        callback::set(mask, data, function);
+        Ok(())
+    })
+}
+
+/// What [`cudnnSetCallback`] set last: mask, data and function; the function is null for the default.
+///
+/// # Safety
+/// Each pointer is null or has room for its value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetCallback(
+    mask: *mut c_uint,
+    data: *mut *mut c_void,
+    function: *mut cudnnCallback_t,
+) -> Status {
+    Call::new("cudnnGetCallback", &[]).run(|| {
+        let current = callback::get();
+        // SAFETY: as promised by the caller.
+        unsafe {
+            give(mask, "the pointer to a mask", || Ok(current.mask))?;
+            give(data, "the pointer to the data", || Ok(current.data()))?;
+            give(function, "the pointer to a function", || Ok(current.function))
+        }
+    })
 }
 
 /// The version of the API: 10000 · major + 100 · minor + patch.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGetVersion() -> usize {
-    let [major, minor, patch] = VERSION;
-    (10_000 * major + 100 * minor + patch) as usize
+    logging::VERSION as usize
 }
 
 /// The CUDA version of the driver: 1000 · major + 10 · minor; 0 where there is none. No CUDA runtime is used.
@@ -177,12 +296,16 @@ pub extern "C" fn cudnnGetCudartVersion() -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetProperty(property: u32, value: *mut c_int) -> Status {
     // SAFETY: as promised by the caller.
-    guarded("cudnnGetProperty", || unsafe {
-        give(value, "the pointer to a value", || {
-            let part = VERSION.get(property as usize).copied();
-            part.ok_or_else(|| Failure::new(Status::CUDNN_STATUS_INVALID_VALUE, format!("{property} is no property")))
-        })
-    })
+    Call::new("cudnnGetProperty", &[("type", "libraryPropertyType", &property), ("value", "int *", &value)]).run(
+        || unsafe {
+            give(value, "the pointer to a value", || {
+                let part = VERSION.get(property as usize).copied();
+                part.ok_or_else(|| {
+                    Failure::new(Status::CUDNN_STATUS_INVALID_VALUE, format!("{property} is no property"))
+                })
+            })
+        },
+    )
 }
 
 /// Whether the parts of the library belong together; there is one part.
@@ -214,6 +337,11 @@ pub unsafe extern "C" fn cudnnGetLastErrorString(message: *mut c_char, room: usi
         // SAFETY: as promised by the caller: the index is below `room`.
         unsafe { message.add(index).write(byte as c_char) };
     }
+}
+
+/// The status of a number.
+pub(super) fn status_of(number: u32) -> Option<Status> {
+    STATUSES.iter().copied().find(|status| *status as u32 == number)
 }
 
 /// Every status with its name.

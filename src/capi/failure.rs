@@ -13,13 +13,15 @@ use crate::support::DetailedStatus;
 pub(super) struct Failure {
     pub(super) status: Status,
     pub(super) message: String,
+    /// What led to it, the root cause first.
+    causes: Vec<String>,
 }
 
 pub(super) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
     pub(super) fn new(status: Status, message: impl Display) -> Self {
-        Self { status, message: message.to_string() }
+        Self { status, message: message.to_string(), causes: Vec::new() }
     }
 
     pub(super) fn bad(message: impl Display) -> Self {
@@ -32,6 +34,24 @@ impl Failure {
 
     pub(super) fn unsupported(message: impl Display) -> Self {
         Self::new(Status::CUDNN_STATUS_NOT_SUPPORTED, message)
+    }
+
+    /// The same with what led to it, the root cause first.
+    pub(super) fn because(self, causes: Vec<String>) -> Self {
+        Self { causes, ..self }
+    }
+
+    /// Whether it is a refusal, and not wrong use or a fault: what logs call a warning.
+    pub(super) fn is_refusal(&self) -> bool {
+        let number = self.status as u32;
+        (Status::CUDNN_STATUS_NOT_SUPPORTED as u32..Status::CUDNN_STATUS_INTERNAL_ERROR as u32).contains(&number)
+    }
+
+    /// From the root cause to the function that was called.
+    pub(super) fn traceback(&self, function: &str) -> Vec<String> {
+        let mut lines = self.causes.clone();
+        lines.extend([self.message.clone(), function.to_owned()]);
+        lines
     }
 
     /// What went wrong before an execution.
@@ -100,11 +120,10 @@ thread_local! {
 }
 
 /// Keeps a failure's text for this thread; gives its status.
-pub(super) fn remember(function: &str, failure: &Failure) -> Status {
-    let Failure { status, message } = failure;
-    tracing::error!(function, ?status, "{message}");
+pub(super) fn remember(function: &str, failure: Failure) -> Status {
+    let Failure { status, message, .. } = failure;
     LAST.with_borrow_mut(|last| *last = format!("{function}: {status:?}; Reason: {message}"));
-    *status
+    status
 }
 
 /// The text of this thread's latest failure, which is forgotten with that (LG-16).

@@ -22,11 +22,9 @@ pub(super) struct OperationGraph {
 
 /// The graph of the operations of a descriptor: tensors of one uid are one tensor.
 pub(super) fn build(given: &Given<'_>) -> Result<OperationGraph> {
-    let shape_flags = [
-        Name::CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED,
-        Name::CUDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED,
-    ];
-    if let Some(flag) = shape_flags.into_iter().find(|&flag| given.is_set(flag)) {
+    // that shapes may change from graph to graph asks nothing of one graph: its kernel is made for its shapes
+    let flag = Name::CUDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED;
+    if given.is_set(flag) {
         let message = format!("{flag:?}: kernels are made for the shapes of their graph");
         return Err(Failure::new(Status::CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE, message));
     }

@@ -1,33 +1,51 @@
-//! Handles: a device, its compiler, a stream.
+//! Handles: a session on a device, and a stream.
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
 use super::failure::{Failure, Result};
 use super::registry::Registry;
-use crate::compile::{Cache, Compiler, Options};
+use crate::error::Error;
 use crate::plan::{DeviceContext, Driver, Stream};
+use crate::session::{Session, SessionOptions};
 
 static HANDLES: Registry<Handle> = Registry::new();
 
+/// The sessions that the handles of a device share, as long as there is one.
+static SESSIONS: Mutex<BTreeMap<u32, Weak<Session>>> = Mutex::new(BTreeMap::new());
+
 /// What a library handle stands for.
 pub(super) struct Handle {
-    pub(super) context: DeviceContext,
-    pub(super) compiler: Compiler,
+    pub(super) session: Arc<Session>,
+    context: DeviceContext,
     stream: RwLock<(usize, Stream)>,
 }
 
 /// A handle for the current device of the calling thread, on its legacy default stream (HB-01).
 pub(super) fn create() -> Result<*mut c_void> {
-    let missing = |error: crate::error::Error| Failure::new(Status::CUDNN_STATUS_NOT_INITIALIZED, error);
+    let missing = |error: Error| Failure::new(Status::CUDNN_STATUS_NOT_INITIALIZED, error);
     let driver = Driver::load().map_err(missing)?;
-    let context = driver.open(driver.current_device()).map_err(missing)?;
+    let (session, context) = session(driver).map_err(missing)?;
     // SAFETY: null is the legacy default stream.
     let stream = unsafe { Stream::from_raw(&context, std::ptr::null_mut()) };
-    let compiler = Compiler::new(Cache::from_environment(), Options::default());
-    Ok(HANDLES.insert(Handle { context, compiler, stream: RwLock::new((0, stream)) }))
+    Ok(HANDLES.insert(Handle { session, context, stream: RwLock::new((0, stream)) }))
+}
+
+/// The session on the current device.
+fn session(driver: Driver) -> std::result::Result<(Arc<Session>, DeviceContext), Error> {
+    let ordinal = driver.current_device();
+    let mut sessions = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = sessions.get(&ordinal).and_then(Weak::upgrade);
+    if let Some((session, context)) = known.and_then(|session| Some((session.clone(), session.context()?.clone()))) {
+        return Ok((session, context));
+    }
+    let context = driver.open(ordinal)?;
+    let session = Arc::new(Session::on(context.clone(), SessionOptions::default()));
+    sessions.insert(ordinal, Arc::downgrade(&session));
+    Ok((session, context))
 }
 
 /// The handle that a pointer stands for.

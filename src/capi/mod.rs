@@ -1,17 +1,20 @@
 //! The cuDNN 9 backend API as a C ABI: descriptors over the Rust API, so that programs written for the cuDNN frontend run
 //! on this library unchanged. Translation, checks and lifetimes only.
 //!
-//! - `exports` holds the functions of the ABI. Each asks a function of the modules below, catches what panics, and keeps
-//!   the message of a failure for `cudnnGetLastErrorString`.
+//! - `exports` holds the functions of the ABI. Each asks a function of the modules below, as one of the `calls` that are
+//!   caught where they panic, logged, and remembered for `cudnnGetLastErrorString` where they fail; `callback` sends logs
+//!   to a function of the caller.
 //! - A pointer that a caller holds is a number in a `registry`: null, foreign and destroyed ones are found out, never
 //!   followed.
 //! - `attributes` is the table of what each descriptor has; `descriptor` sets, gets and finalizes by it.
 //! - `operation` and `graph` make a [`Graph`](crate::graph::Graph) of descriptors, `engine` answers for engines,
-//!   configs and heuristics, `plan` builds and executes.
+//!   configs and heuristics, `plan` builds and executes, `kernels` are the binaries that an application keeps itself.
 //!
 //! Names and numbers of the ABI are those of cudarc's bindings of cuDNN 9.21.
 
 mod attributes;
+mod callback;
+mod calls;
 mod descriptor;
 mod device;
 mod engine;
@@ -19,6 +22,7 @@ mod exports;
 mod failure;
 mod graph;
 mod handle;
+mod kernels;
 mod operation;
 mod plan;
 mod registry;

@@ -270,7 +270,8 @@ fn reduction(given: &Given<'_>) -> Result<Node> {
 fn statistics(given: &Given<'_>) -> Result<Node> {
     Ok(Node {
         attributes: Attributes::GenStats,
-        compute: Some(data_type(given, Name::CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC)?),
+        // the frontend writes a number of its own enumeration there; there is but one type to compute in (OP-GS-PREC)
+        compute: Some(DataType::Float),
         inputs: slots(given, &[(Port::X, Name::CUDNN_ATTR_OPERATION_GENSTATS_XDESC)])?,
         outputs: slots(
             given,

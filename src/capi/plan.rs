@@ -1,101 +1,178 @@
 //! Execution plans, variant packs, executions.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::sync::{Arc, OnceLock};
 
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 use half::{bf16, f16};
 
-use super::descriptor::{self, Given};
+use super::descriptor::{self, Descriptor, Given};
+use super::engine::{self, Config, Engine};
 use super::failure::{Failure, Result};
-use super::handle;
+use super::graph::OperationGraph;
+use super::handle::{self, Handle};
 use super::values::Values;
-use crate::compile::Request;
+use crate::device::Device;
+use crate::engine::{EngineConfig, Selection};
+use crate::error::Error;
 use crate::graph::{DataType, Scalar};
 use crate::plan::{DevicePointer, ExecutionPlan, VariantPack, WORKSPACE_ALIGNMENT, Workspace};
+use crate::session::{self, Binary, Session, SessionOptions};
 
-/// A graph compiled for a device.
+/// A graph compiled for a device, and loaded where there is one.
 pub(super) struct Plan {
-    plan: ExecutionPlan,
+    binary: Arc<Binary>,
+    /// By the first execution, where the plan was made without a handle.
+    loaded: OnceLock<Arc<session::Plan>>,
     /// Host scalars whose values come with the variant pack, by pointers to host memory; with their types.
     scalars: BTreeMap<i64, DataType>,
+    /// Config and graph, where a text brought them and no caller has.
+    handle: Option<Arc<Handle>>,
 }
 
 /// Pointers by uids, and a workspace, as they were given.
 pub(super) struct Pack {
-    pointers: Vec<(i64, usize)>,
+    /// All as device pointers.
+    pointers: VariantPack,
+    addresses: Vec<(i64, usize)>,
     workspace: usize,
 }
 
-/// Compiles the kernel of a config, or takes it from the cache, and loads it ([002 9.2.5], X-04).
+/// The plan of a text, or of an engine config ([002 9.2.5], X-04).
 pub(super) fn plan(given: &Given<'_>) -> Result<Plan> {
-    let config = given.required(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)?.config()?;
-    // the frontend leaves the plan's own handle out: that of the graph counts then
-    let handle = match given.of(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE) {
-        Some(Values::Handle(handle)) => Some(handle),
-        _ => config.engine.graph.handle.as_ref(),
+    let own = match given.of(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE) {
+        Some(Values::Handle(handle)) => Some(Arc::clone(handle)),
+        _ => None,
     };
-    let handle = handle.ok_or_else(|| Failure::bad("neither the plan nor its graph has a handle"))?;
-    let graph = &config.engine.graph.graph;
-    let source = config.engine.source(&config.config)?;
-    let capability = handle.context.device().capability;
-    let name = config.config.to_string();
-    let compiled = handle.compiler.compile(&Request {
-        graph: graph.key(),
-        engine: config.config.engine,
-        config: &name,
-        source: &source.text,
-        capability,
-    });
-    let compiled = compiled.map_err(|error| Failure::of_build(&error))?;
-    let plan = ExecutionPlan::build(&handle.context, graph, &source, &compiled.cubin);
+    match given.text(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)? {
+        Some(text) => read(given, own, text),
+        None => build(given, own),
+    }
+}
+
+/// Compiles the kernel of a config, or takes it from a cache, and loads it where there is a handle: the plan's own or, as
+/// the frontend leaves that out, the graph's.
+fn build(given: &Given<'_>, own: Option<Arc<Handle>>) -> Result<Plan> {
+    let config = given.required(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)?.config()?;
+    let Config { engine, config, .. } = &*config;
+    let kernels = given.descriptor(Name::CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE);
+    let kernels = kernels.map(|kernels| kernels.kernels()).transpose()?;
+    let handle = own.or_else(|| engine.graph.handle.clone());
+    let Some(handle) = handle else {
+        let session = Session::without_gpu(Device::clone(&engine.device), SessionOptions::default());
+        let binary = session.compile(&engine.selection, config, kernels.as_deref());
+        let binary = binary.map_err(|error| Failure::of_build(&error))?;
+        return Ok(Plan::new(Arc::new(binary), None, None));
+    };
+    if engine.device != *handle.session.device() {
+        // properties of another device than the handle's: its configs may not fit
+        require_offered(&handle, config, &engine.selection)?;
+    }
+    let plan = handle.session.plan_from(&engine.selection, config, kernels.as_deref());
     let plan = plan.map_err(|error| Failure::of_build(&error))?;
-    let tensors = graph.tensors().filter(|tensor| tensor.is_pass_by_value && tensor.value.is_none());
-    Ok(Plan { plan, scalars: tensors.map(|tensor| (tensor.uid, tensor.data_type)).collect() })
+    Ok(Plan::new(Arc::clone(plan.binary()), Some(plan), None))
+}
+
+fn require_offered(handle: &Handle, config: &EngineConfig, selection: &Selection) -> Result<()> {
+    let device = handle.session.device();
+    let is_same_chip = selection.supported().capability() == device.capability;
+    if is_same_chip && selection.candidates(device).iter().any(|ranked| ranked.config == *config) {
+        return Ok(());
+    }
+    let message = format!("the config {config} was made for another device than the handle's ({})", device.name);
+    Err(Failure::new(Status::CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH, message))
+}
+
+/// Reads a plan back; without a handle, for the device of properties.
+fn read(given: &Given<'_>, handle: Option<Arc<Handle>>, text: &str) -> Result<Plan> {
+    let refused = |error| Failure::of_build(&error);
+    if let Some(handle) = handle {
+        let plan = handle.session.load(text).map_err(refused)?;
+        return Ok(Plan::new(Arc::clone(plan.binary()), Some(Arc::new(plan)), Some(handle)));
+    }
+    let device = given.descriptor(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+    let device = device.ok_or_else(|| Failure::bad("a text needs a handle, or device properties"))?.device()?;
+    let binary = Binary::from_json(text, &device).map_err(refused)?;
+    Ok(Plan::new(Arc::new(binary), None, None))
 }
 
 impl Plan {
-    pub(super) fn attribute(&self, name: Name) -> Option<Values> {
-        let is_size = name == Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
-        is_size.then(|| Values::Int64(vec![self.reserved() as i64]))
+    fn new(binary: Arc<Binary>, loaded: Option<Arc<session::Plan>>, handle: Option<Arc<Handle>>) -> Self {
+        let tensors = binary.graph().tensors();
+        let scalars = tensors.filter(|tensor| tensor.is_pass_by_value && tensor.value.is_none());
+        let scalars = scalars.map(|tensor| (tensor.uid, tensor.data_type)).collect();
+        let loaded = loaded.map_or_else(OnceLock::new, OnceLock::from);
+        Self { binary, loaded, scalars, handle }
+    }
+
+    pub(super) fn attribute(&self, name: Name) -> Result<Option<Values>> {
+        Ok(Some(match name {
+            Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE => Values::Int64(vec![self.reserved() as i64]),
+            Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION => Values::Char(self.binary.to_json().into_bytes()),
+            Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG => Values::Descriptors(vec![self.config()]),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// The engine config of a plan that was read from a text.
+    fn config(&self) -> Arc<Descriptor> {
+        let graph = OperationGraph { graph: Arc::clone(self.binary.graph()), handle: self.handle.clone() };
+        let device = Arc::new(self.binary.device().clone());
+        let engine = Engine::new(Arc::new(graph), device, Selection::clone(self.binary.selection()));
+        let engine = Arc::new(engine);
+        engine::result(&engine, &engine::described(&engine), self.binary.config().clone())
     }
 
     /// Bytes that callers give: room to align the workspace, since they may not know how.
     fn reserved(&self) -> u64 {
-        match self.plan.workspace_bytes() {
+        match self.binary.source().workspace_bytes {
             0 => 0,
             bytes => bytes + WORKSPACE_ALIGNMENT,
         }
     }
 
-    /// What the plan takes, of a pack.
+    /// The plan on a GPU: that of the handle, where it was made without one.
+    fn loaded(&self, handle: &Handle) -> Result<&ExecutionPlan> {
+        if self.loaded.get().is_none() {
+            let plan =
+                handle.session.load_binary(Arc::clone(&self.binary)).map_err(|error| Failure::of_build(&error))?;
+            // where another thread was faster, its plan is taken
+            self.loaded.get_or_init(|| Arc::new(plan));
+        }
+        let missing = || Failure::bad("the plan is not loaded");
+        self.loaded.get().map(|plan| plan.execution()).ok_or_else(missing)
+    }
+
+    /// What a pack has for the plan.
     ///
     /// # Safety
     /// Pointers of host scalars point to values of their types.
-    unsafe fn arguments(&self, pack: &Pack) -> Result<(VariantPack, Workspace)> {
-        let mut arguments = VariantPack::new();
-        for &(uid, address) in &pack.pointers {
-            match self.scalars.get(&uid) {
-                Some(_) if address == 0 => {
-                    return Err(Failure::null(&format!("the pointer of the scalar of uid {uid}")));
-                }
-                // SAFETY: as promised by the caller.
-                Some(&data_type) => arguments.set_scalar(uid, unsafe { scalar(data_type, address) }?),
-                // SAFETY: device memory is the caller's concern, as the ABI says.
-                None => arguments.set_pointer(uid, unsafe { DevicePointer::from_raw(address as u64) }),
-            };
+    unsafe fn variants<'a>(&self, pack: &'a Pack) -> Result<Cow<'a, VariantPack>> {
+        let mut variants = Cow::Borrowed(&pack.pointers);
+        for &(uid, address) in &pack.addresses {
+            let Some(&data_type) = self.scalars.get(&uid) else { continue };
+            if address == 0 {
+                return Err(Failure::null(&format!("the pointer of the scalar of uid {uid}")));
+            }
+            // SAFETY: as promised by the caller.
+            variants.to_mut().set_scalar(uid, unsafe { scalar(data_type, address) }?);
         }
-        let bytes = self.plan.workspace_bytes();
-        if bytes == 0 {
-            return Ok((arguments, Workspace::NONE));
-        }
-        if pack.workspace == 0 {
-            return Err(Failure::null("CUDNN_ATTR_VARIANT_PACK_WORKSPACE"));
-        }
-        let address = (pack.workspace as u64).next_multiple_of(WORKSPACE_ALIGNMENT);
-        // SAFETY: the caller gives as many bytes as `reserved` asks for, which leaves room for this.
-        Ok((arguments, Workspace { pointer: unsafe { DevicePointer::from_raw(address) }, bytes }))
+        Ok(variants)
+    }
+
+    fn workspace(&self, pack: &Pack) -> Workspace {
+        let bytes = self.binary.source().workspace_bytes;
+        let address = match (bytes, pack.workspace as u64) {
+            (0, _) => return Workspace::NONE,
+            (_, 0) => 0,
+            (_, address) => address.saturating_add(WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT,
+        };
+        // SAFETY: the caller gives as many bytes as `reserved` asks for, which leaves room for the alignment; null is
+        // refused when it is used.
+        Workspace { pointer: unsafe { DevicePointer::from_raw(address) }, bytes }
     }
 }
 
@@ -139,7 +216,13 @@ pub(super) fn pack(given: &Given<'_>) -> Result<Pack> {
         return Err(Failure::new(Status::CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, message));
     }
     let workspace = addresses(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE).first().copied().unwrap_or(0);
-    Ok(Pack { pointers: uids.into_iter().zip(pointers).collect(), workspace })
+    let addresses: Vec<(i64, usize)> = uids.into_iter().zip(pointers).collect();
+    let mut pointers = VariantPack::new();
+    for &(uid, address) in &addresses {
+        // SAFETY: device memory is the caller's concern, as the ABI says.
+        pointers.set_pointer(uid, unsafe { DevicePointer::from_raw(address as u64) });
+    }
+    Ok(Pack { pointers, addresses, workspace })
 }
 
 /// Puts one execution of a plan on the stream of a handle.
@@ -148,9 +231,61 @@ pub(super) fn pack(given: &Given<'_>) -> Result<Pack> {
 /// The pointers of the pack are what its uids ask for.
 pub(super) unsafe fn execute(handle: *mut c_void, plan: *mut c_void, pack: *mut c_void) -> Result<()> {
     let handle = handle::find(handle)?;
+    let stream = handle.stream();
+    // SAFETY: as promised by the caller.
+    unsafe { with(&handle, plan, pack, |plan, pack, workspace| plan.execute(pack, workspace, &stream)) }
+}
+
+/// Fills an empty CUDA graph with one execution of a plan (G-02).
+///
+/// # Safety
+/// As [`execute`], and the graph is null or one that nothing else uses meanwhile.
+pub(super) unsafe fn populate(
+    handle: *mut c_void,
+    plan: *mut c_void,
+    pack: *mut c_void,
+    graph: *mut c_void,
+) -> Result<()> {
+    let handle = handle::find(handle)?;
+    require_graph(graph)?;
+    // SAFETY: as promised by the caller.
+    unsafe { with(&handle, plan, pack, |plan, pack, workspace| plan.populate(graph, pack, workspace)) }
+}
+
+/// Binds a CUDA graph that was filled by the plan to the pointers of a pack (G-05).
+///
+/// # Safety
+/// As [`populate`].
+pub(super) unsafe fn update(
+    handle: *mut c_void,
+    plan: *mut c_void,
+    pack: *mut c_void,
+    graph: *mut c_void,
+) -> Result<()> {
+    let handle = handle::find(handle)?;
+    require_graph(graph)?;
+    // SAFETY: as promised by the caller.
+    unsafe { with(&handle, plan, pack, |plan, pack, workspace| plan.update(graph, pack, workspace)) }
+}
+
+fn require_graph(graph: *mut c_void) -> Result<()> {
+    if graph.is_null() { Err(Failure::null("the CUDA graph")) } else { Ok(()) }
+}
+
+/// Does something with a loaded plan and what a pack has for it.
+///
+/// # Safety
+/// The pointers of the pack are what its uids ask for.
+unsafe fn with(
+    handle: &Handle,
+    plan: *mut c_void,
+    pack: *mut c_void,
+    act: impl FnOnce(&ExecutionPlan, &VariantPack, Workspace) -> std::result::Result<(), Error>,
+) -> Result<()> {
     let plan = descriptor::find(plan)?.plan()?;
     let pack = descriptor::find(pack)?.pack()?;
+    let loaded = plan.loaded(handle)?;
     // SAFETY: as promised by the caller.
-    let (arguments, workspace) = unsafe { plan.arguments(&pack) }?;
-    plan.plan.execute(&arguments, workspace, &handle.stream()).map_err(|error| Failure::of_execution(&error))
+    let variants = unsafe { plan.variants(&pack) }?;
+    act(loaded, &variants, plan.workspace(&pack)).map_err(|error| Failure::of_execution(&error))
 }

@@ -162,8 +162,38 @@ fn raw_pointwise(mode: PointwiseMode) -> RawMode {
     }
 }
 
-/// The number of a knob: that of the knob type which says the same, or the nearest.
-pub(super) fn knob_number(knob: Knob) -> u32 {
+/// What an engine config is chosen by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// A knob of ours.
+    Knob(Knob),
+    /// The place in the engine's order of configs, from 0: a knob type that every engine has.
+    Place,
+}
+
+const PLACE: RawKnob = RawKnob::CUDNN_KNOB_TYPE_KERNEL_CFG;
+
+impl Choice {
+    /// The number of its knob type.
+    pub(super) fn number(self) -> u32 {
+        match self {
+            Self::Knob(knob) => knob_number(knob),
+            Self::Place => PLACE as u32,
+        }
+    }
+
+    /// How messages name it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Knob(knob) => knob.name(),
+            Self::Place => "KERNEL_CFG",
+        }
+    }
+}
+
+/// The number of a knob: that of the knob type which says the same, or the nearest; all of them types that the frontend
+/// knows, since it takes the others for one.
+fn knob_number(knob: Knob) -> u32 {
     let raw = match knob {
         Knob::Threads => RawKnob::CUDNN_KNOB_TYPE_BLOCK_SIZE,
         Knob::TileM => RawKnob::CUDNN_KNOB_TYPE_TILE_M,
@@ -172,17 +202,20 @@ pub(super) fn knob_number(knob: Knob) -> u32 {
         Knob::WarpM => RawKnob::CUDNN_KNOB_TYPE_TILE_ROWS,
         Knob::WarpN => RawKnob::CUDNN_KNOB_TYPE_TILE_COLS,
         Knob::Stages => RawKnob::CUDNN_KNOB_TYPE_STAGES,
-        Knob::Fragments => RawKnob::CUDNN_KNOB_TYPE_SINGLEBUFFER,
-        Knob::SplitK => RawKnob::CUDNN_KNOB_TYPE_SPLIT_K,
+        Knob::Fragments => RawKnob::CUDNN_KNOB_TYPE_MULTIPLY,
+        Knob::SplitK => RawKnob::CUDNN_KNOB_TYPE_SPLIT_K_SLC,
         Knob::Schedule => RawKnob::CUDNN_KNOB_TYPE_WARP_SPEC_CFG,
         Knob::SwapAb => RawKnob::CUDNN_KNOB_TYPE_SWAP_AB,
-        Knob::TmaEpilogue => RawKnob::CUDNN_KNOB_TYPE_KERNEL_CFG,
+        Knob::TmaEpilogue => RawKnob::CUDNN_KNOB_TYPE_EDGE,
     };
     raw as u32
 }
 
-/// The knob of a number.
-pub(super) fn knob(number: u32) -> Result<Knob> {
+/// What a number chooses by.
+pub(super) fn choice(number: u32) -> Result<Choice> {
+    if number == PLACE as u32 {
+        return Ok(Choice::Place);
+    }
     let knob = Knob::ALL.iter().copied().find(|&knob| knob_number(knob) == number);
-    knob.ok_or_else(|| Failure::unsupported(format!("no engine has a knob of type {number}")))
+    knob.map(Choice::Knob).ok_or_else(|| Failure::unsupported(format!("no engine has a knob of type {number}")))
 }

@@ -30,7 +30,9 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use arguments::{Arguments, Command};
 use console::{Console, Verbosity};
@@ -103,19 +105,18 @@ fn with_plain_arguments(error: clap::Error) -> clap::Error {
 }
 
 /// Sends the library's events to standard error, as `FUSEWRIGHT_LOG` says (`debug`, `fusewright::compile=trace`, …);
-/// without it, by verbosity.
+/// without it, by verbosity; and to where cuDNN's variables say ([`fusewright::logging`]).
 fn log_to_stderr(console: &Console) {
     let filter = EnvFilter::builder()
         .with_default_directive(console.verbosity().log_level().into())
         .with_env_var("FUSEWRIGHT_LOG")
         .from_env_lossy();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(console.colours_errors())
         .without_time()
-        .with_target(false)
-        .init();
+        .with_target(false);
+    tracing_subscriber::registry().with(lines.with_filter(filter)).with(fusewright::logging::layer()).init();
 }
 
 impl Arguments {

@@ -22,6 +22,7 @@ mod key;
 mod library;
 mod log;
 mod nvrtc;
+mod once_map;
 mod options;
 mod search;
 #[cfg(test)]
@@ -33,4 +34,5 @@ pub use compiler::{Compiled, Compiler, Request};
 pub use cubin::{Cubin, FunctionResources};
 pub use key::CacheKey;
 pub use nvrtc::{Nvrtc, Version};
+pub(crate) use once_map::OnceMap;
 pub use options::Options;

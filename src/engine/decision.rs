@@ -116,6 +116,14 @@ impl Selection {
         })
     }
 
+    /// The graph with the engine of this name, where it takes the graph: this one, or one after it.
+    pub fn with_engine(self, name: &str) -> Option<Self> {
+        if self.engine.name() == name {
+            return Some(self);
+        }
+        self.fallback()?.with_engine(name)
+    }
+
     /// A proof that needs no other relaxations than an engine's: this one, or else of any surface.
     fn proof_for(&self, engine: &dyn Engine) -> Option<Supported> {
         let relaxes = engine.relaxes();

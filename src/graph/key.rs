@@ -16,6 +16,11 @@ const FORM: &[u8] = b"fusewright graph 1";
 pub struct GraphKey(pub(super) [u8; 32]);
 
 impl GraphKey {
+    /// The whole hash.
+    pub fn to_bytes(self) -> [u8; 32] {
+        self.0
+    }
+
     /// Key of complete tensors and operations in canonical order.
     pub(super) fn of(tensors: &[Tensor], operations: &[Operation]) -> Self {
         let mut bytes = Bytes(FORM.to_vec());

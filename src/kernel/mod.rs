@@ -47,12 +47,23 @@ pub struct Kernel {
 impl Kernel {
     /// Whether some matrix instruction takes operands of this type.
     pub fn multiplies(&self, wanted: MmaType) -> bool {
-        let takes = |multiply| match multiply {
-            Multiply::Mma { operand, .. } | Multiply::Wgmma { operand, .. } => operand == wanted,
-            Multiply::Fma { .. } => false,
-        };
-        let is_taken = |function: &Function| matches!(&function.body, Body::Gemm(gemm) if takes(gemm.multiply));
-        self.functions.iter().any(is_taken)
+        self.operands().any(|operand| operand == wanted)
+    }
+
+    /// Whether there are matrix instructions at all.
+    pub fn uses_tensor_cores(&self) -> bool {
+        self.operands().next().is_some()
+    }
+
+    /// What the matrix instructions take.
+    fn operands(&self) -> impl Iterator<Item = MmaType> + '_ {
+        self.functions.iter().filter_map(|function| match &function.body {
+            Body::Gemm(gemm) => match gemm.multiply {
+                Multiply::Mma { operand, .. } | Multiply::Wgmma { operand, .. } => Some(operand),
+                Multiply::Fma { .. } => None,
+            },
+            _ => None,
+        })
     }
 }
 

@@ -32,7 +32,7 @@ mod scalar;
 mod stream;
 mod tensor_map;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod timing;
 mod variant_pack;
 

@@ -6,7 +6,6 @@
 mod disk;
 mod entry;
 mod lock;
-mod memory;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,9 +14,12 @@ pub(crate) use disk::create_private_folder;
 pub use disk::{CacheEntry, Cleared};
 
 use self::disk::Disk;
-use self::memory::Memory;
+use super::once_map::OnceMap;
 use super::{CacheKey, Cubin};
 use crate::error::Error;
+
+/// Binaries kept in memory at most; a process that meets more kernels than this finds the others on disk.
+const CAPACITY: usize = 8192;
 
 /// Where a binary came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +35,7 @@ pub enum Origin {
 /// A cache of binaries, shared by threads; its folder is shared by processes.
 #[derive(Debug)]
 pub struct Cache {
-    memory: Memory,
+    memory: OnceMap<Arc<Cubin>>,
     disk: Option<Disk>,
 }
 
@@ -56,12 +58,12 @@ impl Cache {
 
     /// On disk in this folder, which is made when first needed.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self { memory: Memory::default(), disk: Some(Disk::new(folder.into())) }
+        Self { memory: OnceMap::new(CAPACITY), disk: Some(Disk::new(folder.into())) }
     }
 
     /// Without disk.
     pub fn memory_only() -> Self {
-        Self { memory: Memory::default(), disk: None }
+        Self { memory: OnceMap::new(CAPACITY), disk: None }
     }
 
     /// The folder on disk, if there is one.
@@ -79,10 +81,15 @@ impl Cache {
         key: &CacheKey,
         compile: impl FnOnce() -> Result<Cubin, Error>,
     ) -> Result<(Arc<Cubin>, Origin), Error> {
-        self.memory.get_or_make(key.digest(), || match &self.disk {
-            Some(disk) => disk.get_or_compile(key, compile),
-            None => compile().map(|cubin| (cubin, Origin::Compiled)),
-        })
+        let make = || {
+            let (cubin, origin) = match &self.disk {
+                Some(disk) => disk.get_or_compile(key, compile)?,
+                None => (compile()?, Origin::Compiled),
+            };
+            Ok::<_, Error>((Arc::new(cubin), origin))
+        };
+        let (cubin, made) = self.memory.get_or_make(key.digest(), make)?;
+        Ok((cubin, made.unwrap_or(Origin::Memory)))
     }
 
     /// The entries on disk, the youngest first; each is read and checked whole, damaged ones are among them.

@@ -39,8 +39,27 @@ fn on_fake_driver(name: &str, test: impl FnOnce()) {
 }
 
 /// The same on some version of the driver.
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn on_version(version: Version, name: &str, test: impl FnOnce()) {
+    in_child(version, &format!("plan::tests::{name}"), &[], test);
+}
+
+/// Runs `test`, of this full name, on a fake driver that takes every module: kernels that it does not know do nothing.
+pub(crate) fn on_driver_without_kernels(name: &str, test: impl FnOnce()) {
+    in_child(Version::Cuda13, name, &[("FAKE_CUDA_ANY", "1"), ("FUSEWRIGHT_CACHE", "off")], test);
+}
+
+/// Launches of kernels that the fake driver does not know, so far.
+pub(crate) fn launches_of_any() -> i64 {
+    // SAFETY: the fake driver's initialisers do nothing, and the function has this type.
+    unsafe {
+        let driver = libloading::Library::new("libcuda.so").unwrap();
+        let count: libloading::Symbol<'_, unsafe extern "C" fn() -> i64> = driver.get(b"fake_any_launches").unwrap();
+        count()
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn in_child(version: Version, name: &str, variables: &[(&str, &str)], test: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some() {
         return test();
     }
@@ -48,8 +67,14 @@ fn on_version(version: Version, name: &str, test: impl FnOnce()) {
         eprintln!("skipped: no g++ to build the fake driver with");
         return;
     };
+    let mut path = folder.as_os_str().to_owned();
+    if let Some(rest) = std::env::var_os("LD_LIBRARY_PATH") {
+        path.push(":");
+        path.push(rest);
+    }
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", &format!("plan::tests::{name}")]).env(CHILD, "1").env("LD_LIBRARY_PATH", folder);
+    child.args(["--exact", name]).env(CHILD, "1").env("LD_LIBRARY_PATH", path);
+    child.envs(variables.iter().copied());
     let output = child.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));

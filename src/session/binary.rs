@@ -1,0 +1,196 @@
+//! A graph compiled for a device, and the same loaded on a GPU.
+
+use std::sync::Arc;
+
+use super::KernelCache;
+use super::text::{self, PlanText};
+use crate::codegen::{self, Source};
+use crate::compile::{Compiler, Cubin, Origin, Request};
+use crate::device::Device;
+use crate::engine::{self, EngineConfig, Selection};
+use crate::error::Error;
+use crate::graph::FinalizedGraph;
+use crate::graph::json::{read_graph, write_v2};
+use crate::plan::{CudaGraph, DeviceContext, ExecutionPlan, Stream, VariantPack, Workspace};
+
+/// What messages call a text that is read.
+const PLACE: &str = "plan text";
+
+/// A graph with the compiled kernel of one of its configs, for one kind of device. No GPU is needed to make one.
+#[derive(Debug)]
+pub struct Binary {
+    selection: Arc<Selection>,
+    config: EngineConfig,
+    device: Device,
+    source: Source,
+    cubin: Arc<Cubin>,
+}
+
+impl Binary {
+    pub(super) fn build(
+        selection: &Selection,
+        config: &EngineConfig,
+        device: &Device,
+        compiler: &Compiler,
+        kernels: Option<&KernelCache>,
+    ) -> Result<(Self, Origin), Error> {
+        let source = codegen::render(&selection.lower(config, device))?;
+        let found = kernels.and_then(|kernels| kernels.get(&source.text, device.capability));
+        let (cubin, origin) = match found {
+            Some(cubin) => (cubin, Origin::Memory),
+            None => {
+                let compiled = compiler.compile(&Request {
+                    graph: selection.supported().graph().key(),
+                    engine: config.engine,
+                    config: &config.to_string(),
+                    source: &source.text,
+                    capability: device.capability,
+                })?;
+                (compiled.cubin, compiled.origin)
+            }
+        };
+        let selection = Arc::new(selection.clone());
+        let binary = Self { selection, config: config.clone(), device: device.clone(), source, cubin };
+        if let Some(kernels) = kernels {
+            kernels.put(&binary);
+        }
+        Ok((binary, origin))
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Arc<FinalizedGraph> {
+        self.selection.supported().graph()
+    }
+
+    /// The graph with its engine.
+    pub fn selection(&self) -> &Arc<Selection> {
+        &self.selection
+    }
+
+    /// The engine config.
+    pub fn config(&self) -> &EngineConfig {
+        &self.config
+    }
+
+    /// The device it was made for.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The CUDA text and its launches.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The machine code.
+    pub fn cubin(&self) -> &Arc<Cubin> {
+        &self.cubin
+    }
+
+    /// Whether it runs on a device.
+    pub(super) fn require_device(&self, device: &Device) -> Result<(), Error> {
+        require_same(&self.device, device).map_err(|message| Error::input("binary", message))
+    }
+
+    /// Everything that [`Self::from_json`] needs to make it again without compiling, with a checksum: the graph as a frontend
+    /// file, engine config, device, and the machine code in base64.
+    pub fn to_json(&self) -> String {
+        text::seal(&PlanText {
+            device: self.device.clone(),
+            config: self.config.to_string(),
+            graph: write_v2(&self.graph().to_graph()),
+            source: text::hash(&self.source.text),
+            cubin: Cubin::clone(&self.cubin),
+        })
+    }
+
+    /// Reads what [`Self::to_json`] wrote, for a device. The graph is checked and lowered again, so that what is launched is
+    /// what this version would launch; the machine code is taken as it is.
+    ///
+    /// # Errors
+    /// [`Error::Input`] with the reason: damaged or no plan, written by another version, or made for another device.
+    pub fn from_json(text: &str, device: &Device) -> Result<Self, Error> {
+        let refused = |message: String| Error::input(PLACE, message);
+        let PlanText { device: made_for, config, graph, source, cubin } = text::open(text).map_err(refused)?;
+        require_same(&made_for, device).map_err(refused)?;
+        let graph = read_graph(PLACE, graph.as_bytes())?.finalize()?;
+        let config: EngineConfig = config.parse().map_err(refused)?;
+        let other_version = || refused("this version has no such kernel for the graph".to_owned());
+        let selection = engine::select(&Arc::new(graph), device.capability).ok();
+        let selection =
+            selection.and_then(|selection| selection.with_engine(config.engine)).ok_or_else(other_version)?;
+        if !selection.candidates(device).iter().any(|ranked| ranked.config == config) {
+            return Err(other_version());
+        }
+        let rendered = codegen::render(&selection.lower(&config, device))?;
+        if text::hash(&rendered.text) != source {
+            return Err(refused("this version generates another kernel for the graph".to_owned()));
+        }
+        let (selection, cubin) = (Arc::new(selection), Arc::new(cubin));
+        Ok(Self { selection, config, device: device.clone(), source: rendered, cubin })
+    }
+}
+
+/// Launches and tiles depend on these.
+fn require_same(made_for: &Device, device: &Device) -> Result<(), String> {
+    let facts = |device: &Device| (device.capability, device.sm_count, device.shared_bytes_per_block);
+    if facts(made_for) == facts(device) {
+        return Ok(());
+    }
+    let describe = |device: &Device| {
+        let Device { name, capability, sm_count, shared_bytes_per_block, .. } = device;
+        format!(
+            "{name} ({capability}, {sm_count} multiprocessors, {shared_bytes_per_block} bytes of shared memory a block)"
+        )
+    };
+    Err(format!("required: made for {}; found: made for {}", describe(device), describe(made_for)))
+}
+
+/// A binary that is loaded on a GPU, ready to execute from any thread.
+#[derive(Debug)]
+pub struct Plan {
+    binary: Arc<Binary>,
+    execution: ExecutionPlan,
+}
+
+impl Plan {
+    /// Loads a binary.
+    ///
+    /// # Errors
+    /// As [`ExecutionPlan::build`].
+    pub fn load(context: &DeviceContext, binary: Arc<Binary>) -> Result<Self, Error> {
+        let execution = ExecutionPlan::build(context, binary.graph(), &binary.source, &binary.cubin)?;
+        Ok(Self { binary, execution })
+    }
+
+    /// What was loaded.
+    pub fn binary(&self) -> &Arc<Binary> {
+        &self.binary
+    }
+
+    /// The plan as the driver has it.
+    pub fn execution(&self) -> &ExecutionPlan {
+        &self.execution
+    }
+
+    /// Bytes of workspace an execution needs; may be zero.
+    pub fn workspace_bytes(&self) -> u64 {
+        self.execution.workspace_bytes()
+    }
+
+    /// Puts one execution on the stream and returns.
+    ///
+    /// # Errors
+    /// As [`ExecutionPlan::execute`].
+    pub fn execute(&self, pack: &VariantPack, workspace: Workspace, stream: &Stream) -> Result<(), Error> {
+        self.execution.execute(pack, workspace, stream)
+    }
+
+    /// An execution as a CUDA graph.
+    ///
+    /// # Errors
+    /// As [`ExecutionPlan::instantiate`].
+    pub fn instantiate(&self, pack: &VariantPack, workspace: Workspace) -> Result<CudaGraph, Error> {
+        self.execution.instantiate(pack, workspace)
+    }
+}

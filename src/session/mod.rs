@@ -1,0 +1,295 @@
+//! The service for backends: one [`Session`] a device, which answers, builds, and keeps what it built.
+//!
+//! [`Session::check`] says whether a graph is taken, [`Session::plan`] gives an execution plan: from memory, else with a
+//! binary from memory or disk, else compiled now. [`Session::plan_async`] builds in the background while the caller does
+//! something else, [`Session::warm`] builds the graphs of a folder beforehand, [`Session::stats`] counts.
+//!
+//! A [`Binary`] is a graph compiled for a device, which needs no GPU to be made; a [`Plan`] is one that is loaded. Both are
+//! written as texts and read back without compiling; a [`KernelCache`] keeps many binaries in one text.
+
+mod binary;
+mod identity;
+mod kernel_cache;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod text;
+mod warm;
+
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+pub use binary::{Binary, Plan};
+pub use kernel_cache::KernelCache;
+pub use stats::Stats;
+pub use warm::{WarmStep, Warmed};
+
+use self::identity::{config_digest, graph_digest};
+use self::stats::Counters;
+use crate::compile::{Cache, Compiler, OnceMap, Options};
+use crate::device::Device;
+use crate::engine::{self, EngineConfig, Selection};
+use crate::error::Error;
+use crate::graph::FinalizedGraph;
+use crate::plan::{DeviceContext, Driver};
+use crate::tuning::TuningStore;
+
+/// The compiler of sessions that bring none of their own.
+static COMPILER: LazyLock<Arc<Compiler>> =
+    LazyLock::new(|| Arc::new(Compiler::new(Cache::from_environment(), Options::default())));
+
+/// What a session works with.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// Compiles, with the caches of binaries. Without one of their own, the sessions of a process share one, with the
+    /// caches that the environment names.
+    pub compiler: Arc<Compiler>,
+    /// Plans kept in memory, about; those that were not asked for lately are forgotten, and dropped once nobody holds them.
+    pub plans: usize,
+    /// Whether winners of tuning are preferred to the engine's model.
+    pub uses_tuning: bool,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self { compiler: Arc::clone(&COMPILER), plans: 4096, uses_tuning: true }
+    }
+}
+
+/// A device, the compiler for it, and the plans that were built. Shared by threads: what several ask for at once is built
+/// once, and what is there is found without waiting for anyone.
+#[derive(Debug)]
+pub struct Session {
+    device: Arc<Device>,
+    context: Option<DeviceContext>,
+    compiler: Arc<Compiler>,
+    tuning: Option<TuningStore>,
+    verdicts: OnceMap<Arc<Verdict>>,
+    plans: OnceMap<Arc<Plan>>,
+    counters: Counters,
+}
+
+/// What became of a graph: the engine that takes it, or the whole refusal.
+type Verdict = Result<Arc<Selection>, String>;
+
+impl Session {
+    /// On a GPU, by its number among the visible ones.
+    ///
+    /// # Errors
+    /// [`Error::Environment`]: no driver, or no such GPU.
+    pub fn open(ordinal: u32, options: SessionOptions) -> Result<Self, Error> {
+        Ok(Self::on(Driver::load()?.open(ordinal)?, options))
+    }
+
+    /// On a GPU that was opened.
+    pub fn on(context: DeviceContext, options: SessionOptions) -> Self {
+        let device = Arc::new(context.device().clone());
+        Self::new(device, Some(context), options)
+    }
+
+    /// For a device that need not be there: it answers and compiles, but makes no plans.
+    pub fn without_gpu(device: Device, options: SessionOptions) -> Self {
+        Self::new(Arc::new(device), None, options)
+    }
+
+    fn new(device: Arc<Device>, context: Option<DeviceContext>, options: SessionOptions) -> Self {
+        let SessionOptions { compiler, plans, uses_tuning } = options;
+        let tuning = uses_tuning.then(|| TuningStore::beside(compiler.cache()));
+        let (verdicts, plans) = (OnceMap::new(plans), OnceMap::new(plans));
+        Self { device, context, compiler, tuning, verdicts, plans, counters: Counters::default() }
+    }
+
+    /// The device that is answered and compiled for.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// The opened GPU, where there is one.
+    pub fn context(&self) -> Option<&DeviceContext> {
+        self.context.as_ref()
+    }
+
+    /// Whether a graph is taken, and by which engine.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] with every broken rule, or the reason of each engine.
+    pub fn check(&self, graph: &Arc<FinalizedGraph>) -> Result<Arc<Selection>, Error> {
+        self.checked(graph_digest(graph), graph)
+    }
+
+    fn checked(&self, digest: [u8; 32], graph: &Arc<FinalizedGraph>) -> Result<Arc<Selection>, Error> {
+        let decide = || {
+            let selected = engine::select(graph, self.device.capability);
+            Ok::<_, Error>((Arc::new(selected.map(Arc::new).map_err(|error| error.to_string())), ()))
+        };
+        let (verdict, made) = self.verdicts.get_or_make(digest, decide)?;
+        self.counters.checked(made.is_none());
+        verdict.as_ref().clone().map_err(Error::NotSupported)
+    }
+
+    /// The plan of a graph: from memory, else with the winner of tuning or else the first config by the engine's model.
+    ///
+    /// # Errors
+    /// Those of [`Self::check`] and [`Self::compile`]; [`Error::Environment`] where the session has no GPU, or the driver
+    /// does not take the binary. No failure is kept: the next call tries again.
+    pub fn plan(&self, graph: &Arc<FinalizedGraph>) -> Result<Arc<Plan>, Error> {
+        let digest = graph_digest(graph);
+        if let Some(plan) = self.plans.get(&digest) {
+            self.counters.hit();
+            return Ok(plan);
+        }
+        let selection = self.checked(digest, graph)?;
+        self.planned(digest, || Ok((self.config(&selection), selection)), None)
+    }
+
+    /// The plan of a graph with a config of its engine.
+    ///
+    /// # Errors
+    /// As [`Self::plan`].
+    pub fn plan_with(&self, selection: &Arc<Selection>, config: &EngineConfig) -> Result<Arc<Plan>, Error> {
+        self.plan_from(selection, config, None)
+    }
+
+    /// As [`Self::plan_with`], with the binary from a kernel cache; where that has none, it is put there.
+    ///
+    /// # Errors
+    /// As [`Self::plan`].
+    pub fn plan_from(
+        &self,
+        selection: &Arc<Selection>,
+        config: &EngineConfig,
+        kernels: Option<&KernelCache>,
+    ) -> Result<Arc<Plan>, Error> {
+        let digest = config_digest(selection.supported().graph(), config);
+        let plan = self.planned(digest, || Ok((config.clone(), Arc::clone(selection))), kernels)?;
+        // a plan that was in memory already is to be found there, too
+        if let Some(kernels) = kernels {
+            kernels.put(plan.binary());
+        }
+        Ok(plan)
+    }
+
+    fn planned(
+        &self,
+        digest: [u8; 32],
+        chosen: impl FnOnce() -> Result<(EngineConfig, Arc<Selection>), Error>,
+        kernels: Option<&KernelCache>,
+    ) -> Result<Arc<Plan>, Error> {
+        let make = || {
+            let start = Instant::now();
+            let context = self.context.as_ref().ok_or_else(no_gpu)?;
+            let (config, selection) = chosen()?;
+            let (binary, origin) = Binary::build(&selection, &config, &self.device, &self.compiler, kernels)?;
+            let plan = Plan::load(context, Arc::new(binary))?;
+            Ok::<_, Error>((Arc::new(plan), (origin, start.elapsed())))
+        };
+        let made = self.plans.get_or_make(digest, make);
+        match &made {
+            Ok((_, Some((origin, time)))) => self.counters.built(*origin, *time),
+            Ok((_, None)) => self.counters.hit(),
+            Err(_) => self.counters.failed(),
+        }
+        Ok(made?.0)
+    }
+
+    /// The winner of tuning, or else the first config by the engine's model.
+    pub fn config(&self, selection: &Selection) -> EngineConfig {
+        match &self.tuning {
+            Some(store) => store.config(selection, &self.device),
+            None => selection.candidates(&self.device).swap_remove(0).config,
+        }
+    }
+
+    /// A graph's binary, which a GPU of the same kind loads later: from the caches, or compiled now. It is not kept.
+    ///
+    /// # Errors
+    /// As [`Compiler::compile`].
+    pub fn compile(
+        &self,
+        selection: &Selection,
+        config: &EngineConfig,
+        kernels: Option<&KernelCache>,
+    ) -> Result<Binary, Error> {
+        Ok(Binary::build(selection, config, &self.device, &self.compiler, kernels)?.0)
+    }
+
+    /// The plan of a text that [`Binary::to_json`] wrote; nothing is compiled.
+    ///
+    /// # Errors
+    /// [`Error::Input`] with the reason: the text is damaged, of another version, or for another device.
+    /// [`Error::Environment`] where the session has no GPU, or the driver does not take the binary.
+    pub fn load(&self, text: &str) -> Result<Plan, Error> {
+        self.load_binary(Arc::new(Binary::from_json(text, &self.device)?))
+    }
+
+    /// The plan of a binary.
+    ///
+    /// # Errors
+    /// [`Error::Input`] where it was made for another device; [`Error::Environment`] where the session has no GPU, or the driver
+    /// does not take the binary.
+    pub fn load_binary(&self, binary: Arc<Binary>) -> Result<Plan, Error> {
+        binary.require_device(&self.device)?;
+        Plan::load(self.context.as_ref().ok_or_else(no_gpu)?, binary)
+    }
+
+    /// Builds a plan in the background; it is found in memory afterwards.
+    pub fn plan_async(self: &Arc<Self>, graph: &Arc<FinalizedGraph>) -> PendingPlan {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let (session, graph) = (Arc::clone(self), Arc::clone(graph));
+        rayon::spawn(move || {
+            let build = std::panic::AssertUnwindSafe(|| session.plan(&graph));
+            let outcome = std::panic::catch_unwind(build);
+            // where nobody waits any more, the plan stays in memory all the same
+            let _ = sender.send(outcome.unwrap_or_else(|_| Err(panicked())));
+        });
+        PendingPlan { receiver }
+    }
+
+    /// What was asked and done so far.
+    pub fn stats(&self) -> Stats {
+        self.counters.stats(self.plans.len())
+    }
+
+    /// Forgets every plan and verdict; plans that are held elsewhere go on.
+    pub fn clear(&self) {
+        self.plans.clear();
+        self.verdicts.clear();
+    }
+}
+
+fn no_gpu() -> Error {
+    Error::environment("this session has no GPU to load plans on: it was made for a device that need not be there")
+}
+
+fn panicked() -> Error {
+    Error::Wrong("a defect of this library: the build panicked".to_owned())
+}
+
+/// A plan that is being built.
+#[derive(Debug)]
+pub struct PendingPlan {
+    receiver: Receiver<Result<Arc<Plan>, Error>>,
+}
+
+impl PendingPlan {
+    /// The outcome, where the build has ended: `Err` gives the pending plan back.
+    ///
+    /// # Errors
+    /// Itself, while the build goes on.
+    pub fn ready(self) -> Result<Result<Arc<Plan>, Error>, Self> {
+        match self.receiver.try_recv() {
+            Ok(outcome) => Ok(outcome),
+            Err(TryRecvError::Empty) => Err(self),
+            Err(TryRecvError::Disconnected) => Ok(Err(panicked())),
+        }
+    }
+
+    /// Waits for the outcome.
+    ///
+    /// # Errors
+    /// As [`Session::plan`].
+    pub fn wait(self) -> Result<Arc<Plan>, Error> {
+        self.receiver.recv().unwrap_or_else(|_| Err(panicked()))
+    }
+}
