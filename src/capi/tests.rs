@@ -1,5 +1,7 @@
 //! Programs against the ABI, without a GPU.
 
+mod executed;
+
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -104,6 +106,11 @@ fn matmul_relu(output: RawType) -> Owned {
 }
 
 fn clipped(output: RawType, upper_clip: f64) -> Owned {
+    graph_of(&matmul_relu_nodes(output, upper_clip), None)
+}
+
+/// The operations of it.
+fn matmul_relu_nodes(output: RawType, upper_clip: f64) -> [Owned; 2] {
     let a = unfinished_tensor(1, HALF, &[1, 128, 64], &[8192, 64, 1], false).finalize();
     let b = unfinished_tensor(2, HALF, &[1, 64, 256], &[16384, 1, 64], false).finalize();
     let c = unfinished_tensor(3, FLOAT, &[1, 128, 256], &[32768, 256, 1], true).finalize();
@@ -130,10 +137,17 @@ fn clipped(output: RawType, upper_clip: f64) -> Owned {
         .refer(Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, &c)
         .refer(Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC, &y)
         .set(Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, Type::CUDNN_TYPE_FLOAT, &[1.0_f32]);
-    let pointwise = pointwise.finalize();
+    [matmul, pointwise.finalize()]
+}
+
+/// The graph of operations, perhaps with a handle.
+fn graph_of(operations: &[Owned], handle: Option<*mut c_void>) -> Owned {
     let graph = Owned::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    let operations = [matmul.0, pointwise.0];
-    graph.set(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &operations);
+    let pointers: Vec<*mut c_void> = operations.iter().map(|operation| operation.0).collect();
+    graph.set(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &pointers);
+    if let Some(handle) = handle {
+        graph.set(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle]);
+    }
     graph.finalize()
 }
 

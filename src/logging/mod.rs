@@ -103,7 +103,7 @@ impl Wanted {
     fn takes(metadata: &Metadata<'_>) -> bool {
         let wanted = STATE.wanted.load(Ordering::Relaxed);
         let severity = Severity::of(*metadata.level());
-        metadata.is_event()
+        !metadata.is_span()
             && metadata.target().starts_with(env!("CARGO_CRATE_NAME"))
             && severity.is_some_and(|severity| wanted & severity.bit() != 0)
     }

@@ -1,1 +1,267 @@
+//! Sessions without a GPU: answers, binaries, texts; plans on the fake driver.
 
+use std::fs;
+use std::path::Path;
+
+use super::identity::graph_digest;
+use super::*;
+use crate::compile::testing::nvrtc_or_skip;
+use crate::compile::{Nvrtc, Origin};
+use crate::device::ComputeCapability;
+use crate::graph::json::{read_graph, write_v2};
+use crate::graph::{DataType, Graph, PointwiseMode, Scalar, Tensor};
+use crate::plan::tests::{launches_of_any, on_driver_without_kernels};
+use crate::plan::{DevicePointer, Stream, VariantPack, WORKSPACE_ALIGNMENT, Workspace};
+
+/// relu(A·B) of [1, 64, 64] tensors, whose first uid is given.
+fn matmul(uid: i64) -> Arc<FinalizedGraph> {
+    let mut graph = Graph::new().io_data_type(DataType::Half).intermediate_data_type(DataType::Float);
+    graph = graph.compute_data_type(DataType::Float);
+    let a = graph.tensor(Tensor::new("A").uid(uid).row_major([1, 64, 64]));
+    let b = graph.tensor(Tensor::new("B").uid(uid + 1).row_major([1, 64, 64]));
+    let c = graph.matmul("mm", a, b);
+    let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[c]);
+    graph.set_output(y).uid = Some(uid + 2);
+    Arc::new(graph.finalize().unwrap())
+}
+
+fn refused() -> Arc<FinalizedGraph> {
+    let mut graph = Graph::new().io_data_type(DataType::Double).compute_data_type(DataType::Double);
+    let x = graph.tensor(Tensor::new("x").row_major([1, 8, 8]));
+    let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+    graph.set_output(y);
+    Arc::new(graph.finalize().unwrap())
+}
+
+fn hopper() -> Device {
+    Device::typical(ComputeCapability::SM_90)
+}
+
+fn options(cache: Cache) -> SessionOptions {
+    SessionOptions { compiler: Arc::new(Compiler::new(cache, Options::default())), ..SessionOptions::default() }
+}
+
+fn without_gpu() -> Session {
+    Session::without_gpu(hopper(), options(Cache::memory_only()))
+}
+
+fn has_nvrtc() -> bool {
+    nvrtc_or_skip(|| Nvrtc::load_for(ComputeCapability::SM_90)).is_some()
+}
+
+fn compiled(session: &Session, graph: &Arc<FinalizedGraph>) -> Binary {
+    let selection = session.check(graph).unwrap();
+    session.compile(&selection, &session.config(&selection), None).unwrap()
+}
+
+#[test]
+fn whatever_a_plan_is_bound_by_tells_graphs_apart() {
+    let scaled = |value, name: &str| {
+        let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
+        let x = graph.tensor(Tensor::new(name).uid(1).row_major([1, 8, 8]));
+        let scale = graph.tensor(Tensor::scalar("scale", DataType::Float, value).uid(2));
+        let y = graph.pointwise("mul", PointwiseMode::Mul, &[x, scale]);
+        graph.set_output(y).uid = Some(3);
+        graph_digest(&graph.finalize().unwrap())
+    };
+    let base = scaled(Scalar::Float(2.0), "x");
+    assert_eq!(scaled(Scalar::Float(2.0), "x"), base);
+    assert_ne!(scaled(Scalar::Float(3.0), "x"), base);
+    assert_ne!(scaled(Scalar::Float(2.0), "z"), base);
+    assert_eq!(matmul(1).key(), matmul(5).key());
+    assert_ne!(graph_digest(&matmul(1)), graph_digest(&matmul(5)));
+}
+
+#[test]
+fn verdicts_are_kept_refusals_too() {
+    let session = without_gpu();
+    for _ in 0..2 {
+        assert_eq!(session.check(&matmul(1)).unwrap().engine().name(), "surface90");
+        let error = session.check(&refused()).unwrap_err();
+        assert!(matches!(&error, Error::NotSupported(text) if text.contains("DOUBLE")), "{error}");
+    }
+    let stats = session.stats();
+    assert_eq!((stats.checks, stats.check_hits), (4, 2));
+    let error = session.plan(&matmul(1)).unwrap_err();
+    assert!(matches!(&error, Error::Environment { message, .. } if message.contains("has no GPU")), "{error}");
+    assert_eq!(session.stats().failed, 1);
+}
+
+/// What is written of a graph gives the same plan: of every graph of the suite.
+#[test]
+fn graphs_of_plan_texts_are_the_graphs() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/suite");
+    let mut count = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let name = path.display().to_string();
+        let graph = Arc::new(read_graph(&name, &fs::read(&path).unwrap()).unwrap().finalize().unwrap());
+        let again = read_graph(&name, write_v2(&graph.to_graph()).as_bytes()).unwrap().finalize().unwrap();
+        assert_eq!(graph_digest(&again), graph_digest(&graph), "{name}");
+        count += 1;
+    }
+    assert_eq!(count, 53);
+}
+
+#[test]
+fn a_binary_is_read_back_as_it_was() {
+    if !has_nvrtc() {
+        return;
+    }
+    let binary = compiled(&without_gpu(), &matmul(1));
+    let text = binary.to_json();
+    assert!(text.is_ascii());
+    let again = Binary::from_json(&text, &hopper()).unwrap();
+    assert_eq!(again.cubin(), binary.cubin());
+    assert_eq!(again.source().text, binary.source().text);
+    assert_eq!(again.config(), binary.config());
+    assert_eq!(graph_digest(again.graph()), graph_digest(binary.graph()));
+    assert_eq!(again.to_json(), text);
+}
+
+#[test]
+fn texts_that_do_not_fit_are_refused_with_a_reason() {
+    if !has_nvrtc() {
+        return;
+    }
+    let text = compiled(&without_gpu(), &matmul(1)).to_json();
+    let refused = |text: &str, device: Device, expected: &str| {
+        let error = Binary::from_json(text, &device).unwrap_err();
+        assert!(error.exit_code() == 2 && error.to_string().contains(expected), "{error}");
+    };
+    refused(&text, Device::typical(ComputeCapability::new(8, 0)), "found: made for H200 (sm_90, 132 multiprocessors");
+    refused(&text, Device { sm_count: 114, ..hopper() }, "required: made for H200 (sm_90, 114 multiprocessors");
+    refused("", hopper(), "is no fusewright plan");
+    refused(&text[..text.len() / 2], hopper(), "is no fusewright plan");
+    refused(&text.replace("\"version\":1", "\"version\":2"), hopper(), "found: form 2 of fusewright");
+    refused(&text.replace("fusewright\":\"0", "fusewright\":\"7"), hopper(), "of fusewright 7.1.0");
+    refused(&KernelCache::new().to_json(), hopper(), "found: 'fusewright kernel cache'");
+    // every byte of the content counts
+    for position in (text.find("content").unwrap() + 12..text.len() - 1).step_by(text.len() / 300) {
+        let mut bytes = text.clone().into_bytes();
+        bytes[position] = if bytes[position] == b'A' { b'B' } else { b'A' };
+        let Ok(changed) = String::from_utf8(bytes) else { continue };
+        let error = Binary::from_json(&changed, &hopper()).unwrap_err().to_string();
+        assert!(error.contains("damaged") || error.contains("is no fusewright plan"), "{position}: {error}");
+    }
+}
+
+#[test]
+fn a_kernel_cache_serves_without_a_compiler() {
+    if !has_nvrtc() {
+        return;
+    }
+    let kernels = KernelCache::new();
+    let session = without_gpu();
+    let selection = session.check(&matmul(1)).unwrap();
+    let config = session.config(&selection);
+    let device = hopper();
+    let build = |kernels: &KernelCache, compiler: &Compiler| {
+        Binary::build(&selection, &config, &device, compiler, Some(kernels)).unwrap().1
+    };
+    let compiler = || Compiler::new(Cache::memory_only(), Options::default());
+    assert_eq!(build(&kernels, &compiler()), Origin::Compiled);
+    assert_eq!(build(&kernels, &compiler()), Origin::Memory);
+    let again = KernelCache::from_json(&kernels.to_json()).unwrap();
+    assert_eq!((again.len(), kernels.is_empty()), (1, false));
+    assert_eq!(build(&again, &compiler()), Origin::Memory);
+    assert_eq!(again.to_json(), kernels.to_json());
+    let error = KernelCache::from_json("{}").unwrap_err();
+    assert!(error.to_string().starts_with("kernel cache: is no fusewright kernel cache"), "{error}");
+}
+
+#[test]
+fn threads_that_want_one_plan_compile_once() {
+    on_driver_without_kernels("session::tests::threads_that_want_one_plan_compile_once", || {
+        if !has_nvrtc() {
+            return;
+        }
+        let session = Session::open(0, options(Cache::memory_only())).unwrap();
+        let graph = matmul(1);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..16).map(|_| scope.spawn(|| session.plan(&graph).unwrap())).collect();
+            let plans: Vec<Arc<Plan>> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+            assert!(plans.iter().all(|plan| Arc::ptr_eq(plan, &plans[0])));
+        });
+        let stats = session.stats();
+        assert_eq!((stats.compiled, stats.hits, stats.misses(), stats.plans), (1, 15, 1, 1));
+        assert!(stats.build_ms > 0.0 && stats.longest_build_ms == stats.build_ms, "{stats:?}");
+        // other uids: another plan of the same kernel
+        session.plan(&matmul(10)).unwrap();
+        let stats = session.stats();
+        assert_eq!((stats.compiled, stats.from_memory, stats.plans), (1, 1, 2), "{stats:?}");
+        session.clear();
+        session.plan(&graph).unwrap();
+        let stats = session.stats();
+        assert_eq!((stats.compiled, stats.from_memory, stats.plans), (1, 2, 1), "{stats:?}");
+    });
+}
+
+#[test]
+fn a_plan_that_is_loaded_from_a_text_executes() {
+    on_driver_without_kernels("session::tests::a_plan_that_is_loaded_from_a_text_executes", || {
+        if !has_nvrtc() {
+            return;
+        }
+        let device = Session::open(0, options(Cache::memory_only())).unwrap().device().clone();
+        let apart = Session::without_gpu(Device::clone(&device), options(Cache::memory_only()));
+        let text = compiled(&apart, &matmul(1)).to_json();
+        // a compiler that finds nothing: nothing is compiled
+        let session = Session::open(0, options(Cache::memory_only())).unwrap();
+        let plan = session.load(&text).unwrap();
+        let context = session.context().unwrap();
+        let buffer = crate::plan::DeviceBuffer::new(context, 1 << 20, WORKSPACE_ALIGNMENT).unwrap();
+        let mut pack = VariantPack::new();
+        for uid in 1..=3 {
+            pack.set_pointer(uid, buffer.pointer());
+        }
+        let stream = Stream::new(context).unwrap();
+        let workspace = Workspace { pointer: buffer.pointer(), bytes: 1 << 20 };
+        plan.execute(&pack, workspace, &stream).unwrap();
+        assert!(launches_of_any() >= 1);
+        pack.set_pointer(2, DevicePointer::NULL);
+        assert!(plan.execute(&pack, workspace, &stream).unwrap_err().to_string().contains("'B' (uid 2)"));
+        assert_eq!(session.stats().compiled, 0);
+    });
+}
+
+#[test]
+fn plans_are_built_in_the_background_and_from_folders() {
+    on_driver_without_kernels("session::tests::plans_are_built_in_the_background_and_from_folders", || {
+        if !has_nvrtc() {
+            return;
+        }
+        let session = Arc::new(Session::open(0, options(Cache::memory_only())).unwrap());
+        let mut pending = session.plan_async(&matmul(1));
+        let plan = loop {
+            match pending.ready() {
+                Ok(outcome) => break outcome.unwrap(),
+                Err(again) => pending = again,
+            }
+            std::thread::yield_now();
+        };
+        assert!(Arc::ptr_eq(&plan, &session.plan(&matmul(1)).unwrap()));
+        assert!(session.plan_async(&refused()).wait().is_err());
+
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("a.json", &write_v2(&matmul(1).to_graph()));
+        write("b.json", &write_v2(&matmul(7).to_graph()));
+        write("c.json", &write_v2(&refused().to_graph()));
+        write("d.json", "{ no graph");
+        let seen = std::sync::atomic::AtomicUsize::new(0);
+        let warmed = session.warm(folder.path(), |_| {
+            seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        });
+        let warmed = warmed.unwrap();
+        assert_eq!((warmed.plans, warmed.failures.len(), seen.into_inner()), (2, 2, 4));
+        let places: Vec<&str> = warmed.failures.iter().map(|step| step.place.as_str()).collect();
+        assert!(places[0].contains("c.json: graph 1") && places[1].contains("d.json"), "{places:?}");
+        assert!(warmed.failures.iter().all(|step| step.error.is_some()));
+        let error = session.warm(&folder.path().join("none"), |_| {}).unwrap_err();
+        assert!(error.to_string().contains("none: cannot be read"), "{error}");
+    });
+}
