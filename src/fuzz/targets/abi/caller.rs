@@ -110,7 +110,7 @@ impl Caller {
         &self.known
     }
 
-    /// The latest pointers to finalized descriptors of some kinds first, at most `count`.
+    /// Pointers to descriptors that are wanted and not destroyed, the latest first, at most `count`.
     pub(super) fn latest(&self, is_wanted: impl Fn(&Known) -> bool, count: usize) -> Vec<Pointer> {
         let wanted = self.known.iter().rev().filter(|known| !known.is_destroyed && is_wanted(known));
         wanted.take(count).map(|known| known.pointer).collect()
@@ -181,7 +181,8 @@ impl Caller {
         Ok(())
     }
 
-    /// Sets an attribute; `count` is said, and null elements are.
+    /// Sets an attribute, by an array or null; of an array, `count` elements are there. What would have a plan compiled is
+    /// left out.
     pub(super) fn set(
         &mut self,
         pointer: Pointer,
@@ -245,7 +246,7 @@ impl Caller {
         }
         let attribute = known.attribute(name).filter(|attribute| attribute.access != Access::Computed);
         let Some(attribute) = attribute else { return Some(Status::CUDNN_STATUS_BAD_PARAM) };
-        if !attribute.takes(of_type) {
+        if !takes(attribute, of_type) {
             return Some(Status::CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE);
         }
         if !usize::try_from(count).is_ok_and(|count| attribute.count.contains(&count)) {
@@ -254,9 +255,7 @@ impl Caller {
         (is_null && count > 0).then_some(Status::CUDNN_STATUS_BAD_PARAM_NULL_POINTER)
     }
 
-    /// Gets an attribute into room for so many elements, or null; gives the count that the library says.
-    ///
-    /// `targets` lie in the array before, where it is of descriptors.
+    /// Gets an attribute; `None` where that fails.
     pub(super) fn get(
         &mut self,
         pointer: Pointer,
@@ -300,7 +299,7 @@ impl Caller {
     fn refusal_of_get(&self, pointer: Pointer, name: u32, of_type: u32) -> Option<Status> {
         let Some(known) = self.alive(pointer) else { return self.refusal(pointer) };
         let Some(attribute) = known.attribute(name) else { return Some(Status::CUDNN_STATUS_BAD_PARAM) };
-        if !attribute.takes(of_type) {
+        if !takes(attribute, of_type) {
             return Some(Status::CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE);
         }
         (!known.is_finalized).then_some(Status::CUDNN_STATUS_NOT_INITIALIZED)
@@ -360,8 +359,8 @@ impl Caller {
     }
 }
 
-/// A finalize that fails does so because of what it was given, or because no engine takes it; what a device or a compiler
-/// would do is not asked here.
+/// Without a handle, a finalize can fail because of what it is given, because no engine takes it, or because there is no
+/// device of a number; not in a compiler.
 fn is_refused_for_a_reason(kind: Kind, status: Status) -> Result<(), Finding> {
     let is_known = matches!(status as u32, 0 | 2000..4000) || status == Status::CUDNN_STATUS_NOT_INITIALIZED;
     expect("a finalize is refused as bad or not supported", is_known, || format!("{kind:?}: {status:?}"))
@@ -438,12 +437,6 @@ impl Room {
 }
 
 /// Whether a type is one that an attribute takes.
-trait Takes {
-    fn takes(&self, of_type: u32) -> bool;
-}
-
-impl Takes for Attribute {
-    fn takes(&self, of_type: u32) -> bool {
-        self.types.iter().any(|&kind| kind as u32 == of_type)
-    }
+fn takes(attribute: &Attribute, of_type: u32) -> bool {
+    attribute.types.iter().any(|&kind| kind as u32 == of_type)
 }

@@ -12,6 +12,7 @@ use std::ptr;
 
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
+use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
 use super::expect;
@@ -46,8 +47,8 @@ pub fn backend_api(bytes: &[u8]) -> Result<bool, Finding> {
     let mut caller = Caller::new();
     let program = Program { bytes, choices: Choices::new(bytes), caller: &mut caller, graphs: 0, is_taken: false };
     let outcome = program.run();
-    caller.destroy_all()?;
-    outcome
+    let cleared = caller.destroy_all();
+    outcome.and_then(|is_taken| cleared.map(|()| is_taken))
 }
 
 /// A program as it runs.
@@ -158,7 +159,7 @@ impl Program<'_> {
     fn any_count(&mut self) -> i64 {
         match self.choices.chance(20) {
             true => self.choices.of(&[-1, 0, 9, 257, 1 << 20, i64::MAX, i64::MIN, 1 << 32]),
-            false => self.choices.below(ELEMENTS.min(12)) as i64,
+            false => self.choices.below(12) as i64,
         }
     }
 
@@ -223,9 +224,8 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// The device properties of a text; `None` where that is not one.
+    /// Device properties by a text, perhaps of a device that is refused.
     fn describe_device(&mut self) -> Result<engines::Properties, Finding> {
-        use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
         let text = texts::device(&mut self.choices);
         let device = serde_json::from_str(&text).ok();
         let described = self.caller.create(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR as u32)?;
