@@ -58,6 +58,8 @@ for target, draws in {"check": 1, "lower_and_render": 0, "nvrtc_compile": 4, "va
         write(target, name, drawn(name, draws) + content)
 for number in range(100):
     write("cache_entry", f"damage_{number}", drawn(f"damage {number}", 32 + number))
+for number in range(200):
+    write("backend_api", f"program_{number}", drawn(f"program {number}", 64 + 8 * number))
 known = set().union(*(words(json.loads(text)) for text in graphs.values()))
 entries = (word.replace("\\", "\\\\").replace('"', '\\"') for word in sorted(known) if word.isascii())
 (CORPUS / "json.dict").write_text("".join(f'"{entry}"\n' for entry in entries))

@@ -44,9 +44,9 @@ pub mod tuning;
 
 pub mod session;
 
-pub mod fuzz;
-
 pub mod capi;
+
+pub mod fuzz;
 
 /// The example in the README, compiled and run with the other examples of this documentation.
 #[cfg(doctest)]

@@ -21,8 +21,8 @@ const ORDER: &[&str] = &[
     "plan",
     "tuning",
     "session",
-    "fuzz",
     "capi",
+    "fuzz",
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -13,7 +13,7 @@ const SEED: u64 = 20_261_122;
 
 type Target = fn(&[u8]) -> Result<bool, Finding>;
 
-const TARGETS: [(&str, Target); 7] = [
+const TARGETS: [(&str, Target); 8] = [
     ("frontend_json", targets::frontend_json),
     ("log_reader", targets::log_reader),
     ("check", targets::check),
@@ -21,6 +21,7 @@ const TARGETS: [(&str, Target); 7] = [
     ("nvrtc_compile", nvrtc_compile),
     ("cache_entry", targets::cache_entry),
     ("variant_pack", targets::variant_pack),
+    ("backend_api", targets::backend_api),
 ];
 
 /// None where there is no NVRTC, which is then said once, unless `FUSEWRIGHT_REQUIRE_NVRTC=1` forbids that.
@@ -129,6 +130,13 @@ fn cache_entries() {
 fn variant_packs() {
     let judged = ask(targets::variant_pack, strings(32, 300));
     assert!(judged >= 150, "the packs of {judged} graphs of 300 were judged");
+}
+
+#[test]
+fn programs_against_the_abi() {
+    let programs = (0..200).map(|number| [graph_bytes(SEED, 2 * number), graph_bytes(SEED, 2 * number + 1)].concat());
+    let taken = ask(targets::backend_api, programs);
+    assert!(taken >= 60, "of {taken} programs of 200 an engine takes a graph");
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub(super) const MAX_DIMS: usize = 8;
 
 /// Who gives an attribute its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     /// The caller has to.
     Required,
     /// The caller may.
@@ -21,12 +21,12 @@ pub(super) enum Access {
 }
 
 /// One attribute of a descriptor.
-pub(super) struct Attribute {
-    pub(super) name: Name,
+pub(crate) struct Attribute {
+    pub(crate) name: Name,
     /// Types that its elements may be given in; they are got in the first.
-    pub(super) types: &'static [Type],
-    pub(super) count: RangeInclusive<usize>,
-    pub(super) access: Access,
+    pub(crate) types: &'static [Type],
+    pub(crate) count: RangeInclusive<usize>,
+    pub(crate) access: Access,
 }
 
 impl Attribute {
@@ -314,7 +314,7 @@ const DESCRIPTORS: &[(Kind, &[Attribute])] = &[
 ];
 
 /// The kind of this number with its attributes; `None` where there is none to create.
-pub(super) fn of_kind(number: u32) -> Option<(Kind, &'static [Attribute])> {
+pub(crate) fn of_kind(number: u32) -> Option<(Kind, &'static [Attribute])> {
     DESCRIPTORS.iter().copied().find(|(kind, _)| *kind as u32 == number)
 }
 
@@ -359,6 +359,6 @@ const TYPES: [Type; 30] = [
 ];
 
 /// The type of this number.
-pub(super) fn type_of(number: u32) -> Option<Type> {
+pub(crate) fn type_of(number: u32) -> Option<Type> {
     TYPES.get(number as usize).copied()
 }

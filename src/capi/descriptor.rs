@@ -75,9 +75,10 @@ pub(super) fn find(pointer: *mut c_void) -> Result<Arc<Descriptor>> {
 /// Ends a descriptor; those that refer to it keep what they need of it.
 pub(super) fn destroy(pointer: *mut c_void) -> Result<()> {
     match DESCRIPTORS.remove(pointer) {
-        Some(_) => Ok(()),
-        None => find(pointer).map(drop),
+        Some(descriptor) => descriptor.forget(),
+        None => drop(find(pointer)?),
     }
+    Ok(())
 }
 
 impl Descriptor {
@@ -86,6 +87,14 @@ impl Descriptor {
         let attributes = attributes::of_kind(kind as u32).map_or(&[][..], |row| row.1);
         let values = values.into_iter().map(|(name, values)| (name as u32, values)).collect();
         Arc::new(Self { kind, attributes, state: RwLock::new(State { values, built: Some(built) }) })
+    }
+
+    /// Lets go of what it was given, where it is not finalized and now never will be: it might be itself.
+    fn forget(&self) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if state.built.is_none() {
+            state.values.clear();
+        }
     }
 
     fn state(&self) -> std::sync::RwLockReadGuard<'_, State> {
@@ -131,7 +140,7 @@ impl Descriptor {
     /// As [`Values::write`].
     pub(super) unsafe fn get(&self, number: u32, of_type: u32, room: i64, elements: *mut c_void) -> Result<i64> {
         let attribute = self.attribute(number)?;
-        required_type(attribute, of_type)?;
+        let kind = required_type(attribute, of_type)?;
         let state = self.state();
         let Some(built) = &state.built else { return Err(self.unfinished()) };
         let values = match state.values.get(&number).cloned().filter(|_| !attribute.is_living()) {
@@ -139,6 +148,7 @@ impl Descriptor {
             None => computed(built, attribute.name)?,
         };
         drop(state);
+        let values = values.into_type(kind)?;
         if !elements.is_null() && room > 0 {
             // SAFETY: as promised by the caller.
             unsafe { values.write(room as usize, elements) }?;
@@ -160,6 +170,10 @@ impl Descriptor {
             if !values.contains_key(&(attribute.name as u32)) {
                 return Err(Failure::bad(format!("{:?} is not set", attribute.name)));
             }
+        }
+        // L-08, whether what it refers to is asked for or not
+        for other in values.values().flat_map(Values::descriptors) {
+            other.built()?;
         }
         let built = self::built(self.kind, &Given(&values))?;
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = State { values, built: Some(built) };
@@ -327,10 +341,7 @@ impl Given<'_> {
     }
 
     pub(super) fn descriptors(&self, name: Name) -> &[Arc<Descriptor>] {
-        match self.of(name) {
-            Some(Values::Descriptors(values)) => values,
-            _ => &[],
-        }
+        self.of(name).map_or(&[], Values::descriptors)
     }
 
     pub(super) fn descriptor(&self, name: Name) -> Option<&Arc<Descriptor>> {

@@ -1,5 +1,7 @@
 //! Device properties: what is known of a GPU, from a GPU or from a text, so that graphs can be asked about without one.
 
+use std::fmt::Display;
+
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
@@ -12,7 +14,9 @@ use crate::plan::Driver;
 /// The device of a descriptor: by its text, its handle, or its number, whichever is set first in this order.
 pub(super) fn properties(given: &Given<'_>) -> Result<Device> {
     if let Some(text) = given.text(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)? {
-        return serde_json::from_str(text).map_err(|error| Failure::bad(format!("the device properties: {error}")));
+        let wrong = |message: &dyn Display| Failure::bad(format!("the device properties: {message}"));
+        let device: Device = serde_json::from_str(text).map_err(|error| wrong(&error))?;
+        return if is_a_gpu(&device) { Ok(device) } else { Err(wrong(&"there is no GPU of these sizes")) };
     }
     if let Some(Values::Handle(handle)) = given.of(Name::CUDNN_ATTR_DEVICEPROP_HANDLE) {
         return Ok(Device::clone(handle.session.device()));
@@ -22,6 +26,14 @@ pub(super) fn properties(given: &Given<'_>) -> Result<Device> {
     let ordinal = u32::try_from(ordinal).map_err(|_| Failure::bad(format!("{ordinal} is no device id")))?;
     let missing = |error| Failure::new(Status::CUDNN_STATUS_NOT_INITIALIZED, error);
     Driver::load().map_err(missing)?.device(ordinal).map_err(missing)
+}
+
+/// Whether kernels may be planned for a device: its sizes are within some orders of magnitude of every GPU's.
+fn is_a_gpu(device: &Device) -> bool {
+    (1..=1 << 12).contains(&device.sm_count)
+        && device.shared_bytes_per_block <= 1 << 24
+        && device.l2_bytes <= 1 << 40
+        && (1e6..=1e18).contains(&device.bytes_per_second)
 }
 
 /// The text of a device.

@@ -10,6 +10,7 @@ use cudarc::cudnn::sys::cudnnBackendBehaviorNote_t as BehaviorNote;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use cudarc::cudnn::sys::cudnnBackendHeurMode_t as RawMode;
 use cudarc::cudnn::sys::cudnnBackendNumericalNote_t as NumericalNote;
+use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
 use super::descriptor::{Built, Descriptor, Given};
 use super::failure::{Failure, Result};
@@ -113,13 +114,19 @@ pub(super) fn engine(given: &Given<'_>) -> Result<Engine> {
     let device = device(given, Name::CUDNN_ATTR_ENGINE_DEVICEPROP, &graph)?;
     let refused = || Failure::unsupported(format!("engine {number} ({}) does not take the graph", name.name()));
     let selection = selected(&graph, &device)?.with_engine(name.name()).ok_or_else(refused)?;
-    Ok(Engine::new(graph, device, selection))
+    Engine::new(graph, device, selection)
 }
 
 impl Engine {
-    pub(super) fn new(graph: Arc<OperationGraph>, device: Arc<Device>, selection: Selection) -> Self {
+    /// An engine that has a config for the graph on the device.
+    pub(super) fn new(graph: Arc<OperationGraph>, device: Arc<Device>, selection: Selection) -> Result<Self> {
         let configs = selection.candidates(&device);
-        Self { graph, device, selection: Arc::new(selection), configs, numerical_notes: OnceLock::new() }
+        if configs.is_empty() {
+            let (name, bytes) = (selection.engine().name(), device.shared_bytes_per_block);
+            let message = format!("no config of {name} fits the device ({bytes} bytes of shared memory a block)");
+            return Err(Failure::new(Status::CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT, message));
+        }
+        Ok(Self { graph, device, selection: Arc::new(selection), configs, numerical_notes: OnceLock::new() })
     }
 
     fn number(&self) -> i64 {
@@ -252,7 +259,7 @@ pub(super) fn heuristics(given: &Given<'_>) -> Result<Heuristics> {
     };
     let device = device(given, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, &graph)?;
     let Answer { selection, configs } = Answer::of(selected(&graph, &device)?, &device, mode);
-    let engine = Arc::new(Engine::new(graph, device, selection));
+    let engine = Arc::new(Engine::new(graph, device, selection)?);
     let described = described(&engine);
     let results = configs.into_iter().map(|ranked| result(&engine, &described, ranked.config)).collect();
     Ok(Heuristics { results })

@@ -10,14 +10,14 @@ use crate::support::DetailedStatus;
 
 /// A status other than success, and what is wrong.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     pub(super) status: Status,
     pub(super) message: String,
     /// What led to it, the root cause first.
     causes: Vec<String>,
 }
 
-pub(super) type Result<T> = std::result::Result<T, Failure>;
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
     pub(super) fn new(status: Status, message: impl Display) -> Self {

@@ -12,7 +12,7 @@
 //!
 //! Names and numbers of the ABI are those of cudarc's bindings of cuDNN 9.21.
 
-mod attributes;
+pub(crate) mod attributes;
 mod callback;
 mod calls;
 mod descriptor;
@@ -28,7 +28,7 @@ mod plan;
 mod registry;
 #[cfg(test)]
 mod tests;
-mod translate;
+pub(crate) mod translate;
 mod values;
 
 pub use exports::*;

@@ -112,18 +112,18 @@ impl Plan {
         Ok(Some(match name {
             Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE => Values::Int64(vec![self.reserved() as i64]),
             Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION => Values::Char(self.binary.to_json().into_bytes()),
-            Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG => Values::Descriptors(vec![self.config()]),
+            Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG => Values::Descriptors(vec![self.config()?]),
             _ => return Ok(None),
         }))
     }
 
     /// The engine config of a plan that was read from a text.
-    fn config(&self) -> Arc<Descriptor> {
+    fn config(&self) -> Result<Arc<Descriptor>> {
         let graph = OperationGraph { graph: Arc::clone(self.binary.graph()), handle: self.handle.clone() };
         let device = Arc::new(self.binary.device().clone());
-        let engine = Engine::new(Arc::new(graph), device, Selection::clone(self.binary.selection()));
+        let engine = Engine::new(Arc::new(graph), device, Selection::clone(self.binary.selection()))?;
         let engine = Arc::new(engine);
-        engine::result(&engine, &engine::described(&engine), self.binary.config().clone())
+        Ok(engine::result(&engine, &engine::described(&engine), self.binary.config().clone()))
     }
 
     /// Bytes that callers give: room to align the workspace, since they may not know how.

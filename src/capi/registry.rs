@@ -16,15 +16,17 @@ const STEP: usize = 16;
 /// The objects of a part by their numbers; none until the first comes.
 type Shard<T> = RwLock<Option<HashMap<usize, Arc<T>>>>;
 
+/// The number that comes next. All registries share it, so that a pointer to an object of another kind is found out, too.
+static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
+
 /// Objects of one kind under the numbers that stand for them. A number is never given out again.
 pub(super) struct Registry<T> {
     shards: [Shard<T>; SHARDS],
-    next: AtomicUsize,
 }
 
 impl<T> Registry<T> {
     pub(super) const fn new() -> Self {
-        Self { shards: [const { RwLock::new(None) }; SHARDS], next: AtomicUsize::new(FIRST) }
+        Self { shards: [const { RwLock::new(None) }; SHARDS] }
     }
 
     fn shard(&self, number: usize) -> &Shard<T> {
@@ -33,7 +35,7 @@ impl<T> Registry<T> {
 
     /// Keeps an object; gives the pointer that stands for it.
     pub(super) fn insert(&self, object: T) -> *mut c_void {
-        let number = self.next.fetch_add(STEP, Ordering::Relaxed);
+        let number = NEXT.fetch_add(STEP, Ordering::Relaxed);
         let mut shard = self.shard(number).write().unwrap_or_else(std::sync::PoisonError::into_inner);
         shard.get_or_insert_default().insert(number, Arc::new(object));
         std::ptr::without_provenance_mut(number)

@@ -151,12 +151,14 @@ fn graph_of(operations: &[Owned], handle: Option<*mut c_void>) -> Owned {
     graph.finalize()
 }
 
+/// The properties of a typical Hopper.
+const HOPPER: &str = r#"{"name": "H200", "capability": "sm_90", "sm_count": 132, "shared_bytes_per_block": 232448,
+    "l2_bytes": 62914560, "bytes_per_second": 4.25e12}"#;
+
 /// A typical Hopper, by the text of its properties.
 fn hopper() -> Owned {
-    let text = br#"{"name": "H200", "capability": "sm_90", "sm_count": 132, "shared_bytes_per_block": 232448,
-        "l2_bytes": 62914560, "bytes_per_second": 4.25e12}"#;
     let device = Owned::new(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-    device.set(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, text);
+    device.set(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, HOPPER.as_bytes());
     device.finalize()
 }
 
@@ -332,6 +334,102 @@ fn a_descriptor_that_refers_to_itself_is_not_finalized() {
     let graph = Owned::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     graph.refer(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &graph);
     assert_eq!(cudnnBackendFinalize(graph.0), Status::CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED);
+}
+
+#[test]
+fn what_refers_to_itself_goes_with_its_pointer() {
+    let unfinished = Owned::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    unfinished.refer(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &unfinished);
+    let kept = Arc::downgrade(&descriptor::find(unfinished.0).expect("a descriptor"));
+    drop(unfinished);
+    assert!(kept.upgrade().is_none());
+    // an attribute that nothing asks for: the operation would be finalized, and refer to itself for ever
+    let relu = Owned::new(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    let mode = RawMode::CUDNN_POINTWISE_RELU_FWD as u32;
+    relu.set(Name::CUDNN_ATTR_POINTWISE_MODE, Type::CUDNN_TYPE_POINTWISE_MODE, &[mode]).set(
+        Name::CUDNN_ATTR_POINTWISE_MATH_PREC,
+        Type::CUDNN_TYPE_DATA_TYPE,
+        &[FLOAT as u32],
+    );
+    let [x, y] = [1, 2].map(|uid| unfinished_tensor(uid, HALF, &[1, 8, 8], &[64, 8, 1], false).finalize());
+    let operation = Owned::new(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    operation
+        .refer(Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, &relu.finalize())
+        .refer(Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, &x)
+        .refer(Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC, &y)
+        .refer(Name::CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, &operation);
+    assert_eq!(cudnnBackendFinalize(operation.0), Status::CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED);
+}
+
+/// What lies behind the room of a get stays as it is, whatever type it was set in.
+#[test]
+fn elements_are_got_in_the_type_that_is_asked_for() {
+    let relu = Owned::new(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    let (alpha, clip) = (Name::CUDNN_ATTR_POINTWISE_ELU_ALPHA, Name::CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP);
+    relu.set(Name::CUDNN_ATTR_POINTWISE_MODE, Type::CUDNN_TYPE_POINTWISE_MODE, &[0_u32])
+        .set(Name::CUDNN_ATTR_POINTWISE_MATH_PREC, Type::CUDNN_TYPE_DATA_TYPE, &[FLOAT as u32])
+        .set(alpha, Type::CUDNN_TYPE_DOUBLE, &[2.5_f64])
+        .set(clip, Type::CUDNN_TYPE_FLOAT, &[6.0_f32]);
+    let relu = relu.finalize();
+    let mut floats = [0.0, -1.0_f32];
+    assert_eq!(relu.get(alpha, Type::CUDNN_TYPE_FLOAT, &mut floats), 1);
+    assert_eq!(floats, [2.5, -1.0]);
+    let mut doubles = [0.0, -1.0_f64];
+    assert_eq!(relu.get(clip, Type::CUDNN_TYPE_DOUBLE, &mut doubles), 1);
+    assert_eq!(doubles, [6.0, -1.0]);
+
+    let resample = Owned::new(Kind::CUDNN_BACKEND_RESAMPLE_DESCRIPTOR);
+    let (window, strides) = (Name::CUDNN_ATTR_RESAMPLE_WINDOW_DIMS, Name::CUDNN_ATTR_RESAMPLE_STRIDES);
+    let (pre, post) = (Name::CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, Name::CUDNN_ATTR_RESAMPLE_POST_PADDINGS);
+    resample
+        .set(Name::CUDNN_ATTR_RESAMPLE_MODE, Type::CUDNN_TYPE_RESAMPLE_MODE, &[0_u32])
+        .set(Name::CUDNN_ATTR_RESAMPLE_COMP_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[FLOAT as u32])
+        .set(Name::CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, Type::CUDNN_TYPE_INT64, &[2_i64])
+        .set(window, Type::CUDNN_TYPE_FRACTION, &[[4_i64, 2], [3, 1]])
+        .set(strides, Type::CUDNN_TYPE_FRACTION, &[[1_i64, 2], [1, 0]])
+        .set(pre, Type::CUDNN_TYPE_INT64, &[1_i64, 0])
+        .set(post, Type::CUDNN_TYPE_INT64, &[1_i64, 0]);
+    let resample = resample.finalize();
+    let mut whole = [0, 0, -1_i64];
+    assert_eq!(resample.get(window, Type::CUDNN_TYPE_INT64, &mut whole), 2);
+    assert_eq!(whole, [2, 3, -1]);
+    let refused = resample.try_get(strides, Type::CUDNN_TYPE_INT64, &mut whole).0;
+    assert_eq!((refused, whole), (Status::CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, [2, 3, -1]));
+    let mut fractions = [[0, 0], [0, 0], [-1, -1_i64]];
+    assert_eq!(resample.get(pre, Type::CUDNN_TYPE_FRACTION, &mut fractions), 2);
+    assert_eq!(fractions, [[1, 1], [0, 1], [-1, -1]]);
+}
+
+#[test]
+fn devices_that_nothing_fits_are_refused() {
+    let of_text = |from: &str, to: &str| {
+        let text = HOPPER.replace(from, to);
+        let device = Owned::new(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+        device.set(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, text.as_bytes());
+        device
+    };
+    for (from, to) in
+        [("132", "0"), ("132", "4294967295"), ("4.25e12", "0"), ("4.25e12", "-1"), ("232448", "4294967295")]
+    {
+        assert_eq!(cudnnBackendFinalize(of_text(from, to).0), Status::CUDNN_STATUS_BAD_PARAM, "{to} for {from}");
+    }
+    let graph = matmul_relu(HALF);
+    let without_memory = of_text("232448", "0").finalize();
+    let heuristics = Owned::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    heuristics
+        .refer(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &graph)
+        .refer(Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, &without_memory)
+        .set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, Type::CUDNN_TYPE_HEUR_MODE, &[0_u32]);
+    let insufficient = Status::CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT;
+    assert_eq!(cudnnBackendFinalize(heuristics.0), insufficient);
+}
+
+#[test]
+fn a_pointer_to_another_kind_of_object_is_found_out() {
+    let (letters, numbers) = (registry::Registry::new(), registry::Registry::new());
+    let (letter, number) = (letters.insert('a'), numbers.insert(1));
+    assert_eq!((letters.get(letter).as_deref(), numbers.get(number).as_deref()), (Some(&'a'), Some(&1)));
+    assert_eq!((letters.get(number), numbers.get(letter)), (None, None));
 }
 
 #[test]

@@ -46,7 +46,7 @@ const DATA_TYPES: &[(u32, DataType)] = numbered!(RawType {
     CUDNN_DATA_COMPLEX_FP64 => DataType::ComplexFp64,
 });
 
-pub(super) fn data_type(number: u32) -> Result<DataType> {
+pub(crate) fn data_type(number: u32) -> Result<DataType> {
     found(DATA_TYPES, number, "data type")
 }
 
@@ -62,7 +62,7 @@ const REDUCTIONS: &[(u32, ReductionMode)] = numbered!(RawReduction {
     CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS => ReductionMode::MulNoZeros,
 });
 
-pub(super) fn reduction(number: u32) -> Result<ReductionMode> {
+pub(crate) fn reduction(number: u32) -> Result<ReductionMode> {
     found(REDUCTIONS, number, "reduction operator")
 }
 
@@ -74,7 +74,7 @@ const RESAMPLES: &[(u32, ResampleMode)] = numbered!(RawResample {
     CUDNN_RESAMPLE_MAXPOOL => ResampleMode::Maxpool,
 });
 
-pub(super) fn resample(number: u32) -> Result<ResampleMode> {
+pub(crate) fn resample(number: u32) -> Result<ResampleMode> {
     found(RESAMPLES, number, "resampling mode")
 }
 
@@ -84,7 +84,7 @@ const PADDINGS: &[(u32, PaddingMode)] = numbered!(RawPadding {
     CUDNN_EDGE_VAL_PAD => PaddingMode::EdgeValPad,
 });
 
-pub(super) fn padding(number: u32) -> Result<PaddingMode> {
+pub(crate) fn padding(number: u32) -> Result<PaddingMode> {
     found(PADDINGS, number, "padding mode")
 }
 
@@ -95,12 +95,12 @@ const REORDERINGS: &[(u32, Reordering)] = numbered!(RawReordering {
     CUDNN_TENSOR_REORDERING_F8_128x4 => Reordering::F8_128x4,
 });
 
-pub(super) fn reordering(number: u32) -> Result<Reordering> {
+pub(crate) fn reordering(number: u32) -> Result<Reordering> {
     found(REORDERINGS, number, "reordering of a tensor")
 }
 
 /// The ABI names pointwise modes as graph files do, behind a prefix.
-pub(super) fn pointwise(number: u32) -> Result<PointwiseMode> {
+pub(crate) fn pointwise(number: u32) -> Result<PointwiseMode> {
     let mode = PointwiseMode::ALL.iter().copied().find(|&mode| raw_pointwise(mode) as u32 == number);
     mode.ok_or_else(|| Failure::bad(format!("{number} is no pointwise mode")))
 }

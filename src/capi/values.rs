@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
+use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
 use super::descriptor::{self, Descriptor};
 use super::failure::{Failure, Result};
@@ -75,6 +76,14 @@ impl Values {
         }
     }
 
+    /// The descriptors; none where it is something else.
+    pub(super) fn descriptors(&self) -> &[Arc<Descriptor>] {
+        match self {
+            Self::Descriptors(values) => values,
+            _ => &[],
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Int64(values) => values.len(),
@@ -89,6 +98,23 @@ impl Values {
             Self::Descriptors(values) => values.len(),
             Self::Handle(_) => 1,
         }
+    }
+
+    /// The elements as another type that their attribute may have; numbers are rounded, fractions have to be whole.
+    pub(super) fn into_type(self, kind: Type) -> Result<Self> {
+        Ok(match (self, kind) {
+            (Self::Float(values), Type::CUDNN_TYPE_DOUBLE) => Self::Double(values.into_iter().map(f64::from).collect()),
+            (Self::Double(values), Type::CUDNN_TYPE_FLOAT) => {
+                Self::Float(values.into_iter().map(|value| value as f32).collect())
+            }
+            (Self::Int64(values), Type::CUDNN_TYPE_FRACTION) => {
+                Self::Fraction(values.into_iter().map(Fraction::whole).collect())
+            }
+            (Self::Fraction(values), Type::CUDNN_TYPE_INT64) => {
+                Self::Int64(values.into_iter().map(whole).collect::<Result<_>>()?)
+            }
+            (values, _) => values,
+        })
     }
 
     /// Writes at most `room` elements. Descriptors are not written over: those that lie in the array become what these are.
@@ -127,6 +153,16 @@ impl Values {
         }
         Ok(())
     }
+}
+
+/// The integer that a fraction is.
+fn whole(Fraction { numerator, denominator }: Fraction) -> Result<i64> {
+    let is_whole = numerator.checked_rem(denominator) == Some(0);
+    let quotient = numerator.checked_div(denominator).filter(|_| is_whole);
+    quotient.ok_or_else(|| {
+        let message = format!("{numerator}/{denominator} is no INT64");
+        Failure::new(Status::CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, message)
+    })
 }
 
 /// # Safety

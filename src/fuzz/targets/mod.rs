@@ -4,6 +4,7 @@
 //! Each gives whether the bytes stand for something that its expectations could be asked of; or, as a [`Finding`], the
 //! first that is not met. A panic is one, too.
 
+mod abi;
 mod cache;
 mod files;
 mod kernels;
@@ -12,6 +13,7 @@ mod verdict;
 
 use std::fmt;
 
+pub use abi::backend_api;
 pub use cache::cache_entry;
 pub use files::{frontend_json, log_reader};
 pub use kernels::{lower_and_render, nvrtc_compile};
