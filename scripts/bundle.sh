@@ -19,23 +19,25 @@ for line in sys.stdin:
 }
 tiers=$(built test --release --test tiers)
 pipeline=$(built bench --bench pipeline)
+runtime=$(built bench --bench runtime)
 
 mkdir -p "$folder"
 cp "${CARGO_TARGET_DIR:-target}/release/fusewright" "$folder/fusewright"
 cp "$tiers" "$folder/tiers"
 cp "$pipeline" "$folder/pipeline-bench"
-strip "$folder/tiers" "$folder/pipeline-bench"
+cp "$runtime" "$folder/runtime-bench"
+strip "$folder/tiers" "$folder/pipeline-bench" "$folder/runtime-bench"
 rm -rf "$folder/data"
 cp -r tests/data "$folder/data"
 cat > "$folder/run.sh" <<'RUN'
 #!/usr/bin/env bash
-# Times the pipeline's stages, then runs the device tier and prints passed, failed and skipped.
+# Times the pipeline's stages and the runtime, then runs the device tier and prints passed, failed and skipped.
 # Arguments go to the test binary (a filter, --list, …); with any, nothing is timed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 export FUSEWRIGHT_DATA="$here/data" FUSEWRIGHT_REQUIRE_DEVICE=1
 "$here/fusewright" doctor || true
-[ $# -gt 0 ] || "$here/pipeline-bench" || true
+[ $# -gt 0 ] || { "$here/pipeline-bench"; "$here/runtime-bench"; } || true
 "$here/tiers" "${1:-device::}" "${@:2}"
 RUN
 chmod +x "$folder/run.sh"

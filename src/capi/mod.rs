@@ -23,6 +23,7 @@ mod failure;
 mod graph;
 mod handle;
 mod kernels;
+mod legacy;
 mod operation;
 mod plan;
 mod registry;
@@ -32,3 +33,4 @@ pub(crate) mod translate;
 mod values;
 
 pub use exports::*;
+pub use legacy::*;

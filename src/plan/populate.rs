@@ -54,7 +54,7 @@ impl ExecutionPlan {
         // SAFETY: as promised by the caller.
         let nodes = unsafe { nodes_of(graph.cast()) }?;
         // SAFETY: these are nodes of the caller's graph.
-        unsafe { require_launches(prepared, &nodes) }?;
+        let nodes = unsafe { of_launches(prepared, nodes) }?;
         for (node, launch) in nodes.into_iter().zip(&prepared.launches) {
             let mut arguments = Block::new();
             launch.complete(&mut arguments, pack, workspace)?;
@@ -130,16 +130,21 @@ unsafe fn nodes_of(graph: CUgraph) -> Result<Vec<CUgraphNode>, Error> {
     Ok(nodes)
 }
 
-/// Whether nodes are the launches of a plan, in their order.
+/// The node of each launch of a plan. Drivers list nodes in any order; launches of one function keep the order in which
+/// they are listed.
 ///
 /// # Safety
 /// The nodes are alive.
-unsafe fn require_launches(prepared: &Prepared, nodes: &[CUgraphNode]) -> Result<(), Error> {
+unsafe fn of_launches(prepared: &Prepared, mut nodes: Vec<CUgraphNode>) -> Result<Vec<CUgraphNode>, Error> {
     let (required, found) = (prepared.launches.len(), nodes.len());
-    // SAFETY: as promised by the caller.
-    let is_same = |(node, launch): (&CUgraphNode, &PreparedLaunch)| unsafe { runs(*node, launch) };
-    if required == found && nodes.iter().zip(&prepared.launches).all(is_same) {
-        return Ok(());
+    let mut of_launches = Vec::with_capacity(required);
+    for launch in &prepared.launches {
+        // SAFETY: as promised by the caller.
+        let place = nodes.iter().position(|&node| unsafe { runs(node, launch) });
+        of_launches.extend(place.map(|place| nodes.remove(place)));
+    }
+    if nodes.is_empty() && of_launches.len() == required {
+        return Ok(of_launches);
     }
     let names: Vec<&str> = prepared.launches.iter().map(PreparedLaunch::name).collect();
     let message = format!("required: the kernels of this plan ({}); found: {found} nodes, or others", names.join(", "));

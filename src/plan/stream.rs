@@ -41,6 +41,11 @@ impl Stream {
         Self { cuda, context: context.clone() }
     }
 
+    /// The handle, as other libraries take it; it ends with the last clone of this value.
+    pub fn as_raw(&self) -> *mut c_void {
+        self.raw().cast()
+    }
+
     /// Waits until all work put on the stream so far is done.
     ///
     /// # Errors
