@@ -19,7 +19,7 @@ use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 use fusewright::capi::*;
 use fusewright::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, Tensor};
-use fusewright::plan::{DeviceBuffer, Stream, WORKSPACE_ALIGNMENT};
+use fusewright::plan::{DeviceBuffer, Stream, VariantPack, WORKSPACE_ALIGNMENT, Workspace};
 use fusewright::session::{Session, SessionOptions};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -71,15 +71,14 @@ fn plans(session: &Arc<Session>) -> Result<()> {
             for _ in 0..threads {
                 scope.spawn(|| {
                     barrier.wait();
-                    for graph in graphs.iter().cycle().take(graphs.len() * rounds) {
-                        let taken = session.check(graph).is_ok() && session.plan(graph).is_ok();
-                        assert!(taken, "a plan was there");
-                    }
+                    let mut graphs = graphs.iter().cycle().take(graphs.len() * rounds);
+                    let are_there = graphs.all(|graph| session.check(graph).is_ok() && session.plan(graph).is_ok());
                     barrier.wait();
+                    assert!(are_there, "every plan was there");
                 });
             }
-            barrier.wait();
             let start = Instant::now();
+            barrier.wait();
             barrier.wait();
             start.elapsed()
         });
@@ -139,7 +138,8 @@ fn pack(uids: &[i64], pointers: &[u64], workspace: u64) -> Descriptor {
 
 /// Host time of executions through the ABI, and what many of them leave.
 fn executions(session: &Session) -> Result<()> {
-    let text = session.plan(&matmul(1)?)?.binary().to_json();
+    let direct = session.plan(&matmul(1)?)?;
+    let text = direct.binary().to_json();
     let context = session.context().ok_or("a GPU is open")?;
     let stream = Stream::new(context)?;
     let buffers = (0..4)
@@ -171,7 +171,26 @@ fn executions(session: &Session) -> Result<()> {
         times.sort_unstable_by(f64::total_cmp);
         Ok(times[times.len() / 2])
     };
-    println!("cudnnBackendExecute: {:.2} µs of host time", burst(&|| execute(&one))?);
+    let mut variants = VariantPack::new();
+    for (uid, buffer) in (1..).zip(&buffers[..3]) {
+        variants.set_pointer(uid, buffer.pointer());
+    }
+    let workspace = Workspace { pointer: buffers[3].pointer(), bytes: 1 << 20 };
+    let mut cuda_graph = direct.instantiate(&variants, workspace)?;
+    let mut launches = Vec::new();
+    for _ in 0..100 {
+        let start = Instant::now();
+        for _ in 0..BURST {
+            cuda_graph.launch(&stream)?;
+        }
+        launches.push(start.elapsed().as_secs_f64() * 1e6 / BURST as f64);
+        wait()?;
+    }
+    launches.sort_unstable_by(f64::total_cmp);
+    println!("CudaGraph::launch: {:.2} µs of host time", launches[launches.len() / 2]);
+    let in_rust = burst(&|| assert!(direct.execute(&variants, workspace, &stream).is_ok()))?;
+    println!("Plan::execute: {in_rust:.2} µs");
+    println!("cudnnBackendExecute: {:.2} µs", burst(&|| execute(&one))?);
     println!("with a new variant pack each: {:.2} µs", burst(&|| execute(&new_pack()))?);
     let before = Memory::now()?;
     let start = Instant::now();

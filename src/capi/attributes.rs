@@ -9,6 +9,9 @@ use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 /// Most axes of a tensor (D-R6).
 pub(super) const MAX_DIMS: usize = 8;
 
+/// Most elements of an attribute, of those that have any number: what a text with a binary in it may have, and more.
+pub(crate) const MAX_ELEMENTS: usize = 1 << 30;
+
 /// Who gives an attribute its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {

@@ -43,7 +43,8 @@ pub(super) fn get() -> Callback {
 /// Sends records of the severities of a mask to a function; without one, to where the environment says.
 pub(super) fn set(mask: c_uint, data: *mut c_void, function: cudnnCallback_t) {
     let callback = Callback { mask, data: data.expose_provenance(), function };
-    *CURRENT.write().unwrap_or_else(PoisonError::into_inner) = callback;
+    let mut current = CURRENT.write().unwrap_or_else(PoisonError::into_inner);
+    *current = callback;
     logging::install_always();
     let sink: logging::Sink = Arc::new(move |record| callback.call(record));
     logging::set_sink(function.map(|_| (mask as u8, sink)));

@@ -37,6 +37,11 @@ impl<'a> Call<'a> {
 
     /// The status of what the function does; no panic leaves the library.
     pub(super) fn run(&self, body: impl FnOnce() -> Result<()>) -> Status {
+        let run = AssertUnwindSafe(|| self.run_and_log(body));
+        catch_unwind(run).unwrap_or(Status::CUDNN_STATUS_INTERNAL_ERROR_UNEXPECTED_VALUE)
+    }
+
+    fn run_and_log(&self, body: impl FnOnce() -> Result<()>) -> Status {
         static LOGGING: Once = Once::new();
         LOGGING.call_once(logging::install);
         let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
@@ -67,7 +72,11 @@ impl<'a> Call<'a> {
 
     /// The traceback, the root cause first.
     fn log_failure(&self, failure: &Failure) {
-        if !tracing::enabled!(tracing::Level::ERROR) {
+        let is_asked_for = match failure.is_refusal() {
+            true => tracing::enabled!(tracing::Level::WARN),
+            false => tracing::enabled!(tracing::Level::ERROR),
+        };
+        if !is_asked_for {
             return;
         }
         let traceback: Vec<String> = failure.traceback(self.function).iter().map(|line| one_line(line)).collect();

@@ -124,8 +124,9 @@ impl Descriptor {
             return Err(Failure::bad(format!("{:?} can only be got", attribute.name)));
         }
         let kind = required_type(attribute, of_type)?;
-        let count = usize::try_from(count).ok().filter(|count| attribute.count.contains(count)).ok_or_else(|| {
-            let (least, most) = (attribute.count.start(), attribute.count.end());
+        let fits = |count: &usize| attribute.count.contains(count) && *count <= attributes::MAX_ELEMENTS;
+        let count = usize::try_from(count).ok().filter(fits).ok_or_else(|| {
+            let (least, most) = (attribute.count.start(), attribute.count.end().min(&attributes::MAX_ELEMENTS));
             Failure::bad(format!("{:?} has {least} to {most} elements; found: {count}", attribute.name))
         })?;
         // SAFETY: as promised by the caller.

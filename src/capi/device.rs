@@ -25,7 +25,11 @@ pub(super) fn properties(given: &Given<'_>) -> Result<Device> {
     let ordinal = ordinal.ok_or_else(|| Failure::bad("neither a handle, a device id nor a text is set"))?;
     let ordinal = u32::try_from(ordinal).map_err(|_| Failure::bad(format!("{ordinal} is no device id")))?;
     let missing = |error| Failure::new(Status::CUDNN_STATUS_NOT_INITIALIZED, error);
-    Driver::load().map_err(missing)?.device(ordinal).map_err(missing)
+    let driver = Driver::load().map_err(missing)?;
+    if ordinal >= driver.device_count() {
+        return Err(Failure::bad(format!("{ordinal} is no device id; there are {} devices", driver.device_count())));
+    }
+    driver.device(ordinal).map_err(missing)
 }
 
 /// Whether kernels may be planned for a device: its sizes are within some orders of magnitude of every GPU's.

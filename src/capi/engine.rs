@@ -15,6 +15,7 @@ use cudarc::cudnn::sys::cudnnStatus_t as Status;
 use super::descriptor::{Built, Descriptor, Given};
 use super::failure::{Failure, Result};
 use super::graph::OperationGraph;
+use super::plan;
 use super::translate::{self, Choice};
 use super::values::Values;
 use crate::codegen::{Source, render};
@@ -236,7 +237,9 @@ impl Config {
     pub(super) fn attribute(&self, name: Name) -> Result<Option<Values>> {
         Ok(Some(match name {
             Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES => Values::Descriptors(Vec::new()),
-            Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE => Values::Int64(vec![self.source()?.workspace_bytes as i64]),
+            Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE => {
+                Values::Int64(vec![plan::reserved(self.source()?.workspace_bytes) as i64])
+            }
             Name::CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED => {
                 let bytes = self.source()?.launches.iter().map(|launch| launch.shared_bytes).max().unwrap_or_default();
                 Values::Int32(vec![bytes as i32])

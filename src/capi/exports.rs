@@ -59,8 +59,7 @@ pub unsafe extern "C" fn cudnnSetStream(handle: *mut c_void, stream: *mut c_void
         || {
             let handle = handle::find(handle)?;
             // SAFETY: as promised by the caller.
-            unsafe { handle.set_stream(stream) };
-            Ok(())
+            unsafe { handle.set_stream(stream) }
         },
     )
 }
@@ -175,7 +174,8 @@ pub extern "C" fn cudnnBackendFinalize(descriptor: *mut c_void) -> Status {
 /// Executes a plan on the stream of a handle.
 ///
 /// # Safety
-/// The pointers of the variant pack are what the plan's graph asks for, until the work is done.
+/// The pointers of the variant pack are what the plan's graph asks for, until the work is done. Where the stream is captured,
+/// the plan lives as long as the graph and what is made of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendExecute(handle: *mut c_void, plan: *mut c_void, pack: *mut c_void) -> Status {
     // SAFETY: as promised by the caller.
@@ -239,10 +239,11 @@ pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
 }
 
 /// Has log records of the severities of a mask sent to a function, in place of what the environment asks for; null restores
-/// that.
+/// that. What the function itself asks of the library is not logged.
 ///
 /// # Safety
-/// The function may be called with the data from any thread until another is set.
+/// The function may be called with the data from any thread until another is set, and may still be running then in other
+/// threads; it neither builds nor creates anything with the library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetCallback(mask: c_uint, data: *mut c_void, function: cudnnCallback_t) -> Status {
     let address = function.map(|function| function as *const c_void);

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::fmt::Display;
 
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
+use cudarc::driver::result::DriverError;
+use cudarc::driver::sys::CUresult;
 
 use crate::error::{Error, Misuse};
 use crate::support::DetailedStatus;
@@ -62,7 +64,13 @@ impl Failure {
             Error::NotSupported(_) => Status::CUDNN_STATUS_NOT_SUPPORTED,
             Error::Generated { .. } => Status::CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED,
             Error::Wrong(_) => Status::CUDNN_STATUS_INTERNAL_ERROR,
-            Error::Environment { .. } => Status::CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING,
+            Error::Environment { source, .. } => match of_driver(source.as_deref()) {
+                None => Status::CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING,
+                Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
+                    Status::CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED
+                }
+                Some(_) => Status::CUDNN_STATUS_INTERNAL_ERROR,
+            },
         };
         Self::new(status, with_causes(error))
     }
@@ -72,7 +80,10 @@ impl Failure {
         let status = match error {
             Error::Execution { misuse, .. } => of_misuse(*misuse),
             Error::Malformed(_) | Error::Input { .. } => Status::CUDNN_STATUS_BAD_PARAM,
-            Error::Environment { .. } => Status::CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER,
+            Error::Environment { source, .. } => match of_driver(source.as_deref()) {
+                None => Status::CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER,
+                Some(_) => Status::CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER,
+            },
             _ => Status::CUDNN_STATUS_EXECUTION_FAILED,
         };
         Self::new(status, with_causes(error))
@@ -91,6 +102,11 @@ impl Failure {
         };
         Self::new(status, message)
     }
+}
+
+/// The driver's own error; `None` where something is missing.
+fn of_driver(source: Option<&(dyn std::error::Error + Send + Sync + 'static)>) -> Option<CUresult> {
+    source.and_then(|source| source.downcast_ref::<DriverError>()).map(|error| error.0)
 }
 
 fn of_misuse(misuse: Misuse) -> Status {
@@ -122,11 +138,12 @@ thread_local! {
 /// Keeps a failure's text for this thread; gives its status.
 pub(super) fn remember(function: &str, failure: Failure) -> Status {
     let Failure { status, message, .. } = failure;
-    LAST.with_borrow_mut(|last| *last = format!("{function}: {status:?}; Reason: {message}"));
+    // a thread that ends keeps nothing any more
+    let _ = LAST.try_with(|last| *last.borrow_mut() = format!("{function}: {status:?}; Reason: {message}"));
     status
 }
 
 /// The text of this thread's latest failure, which is forgotten with that (LG-16).
 pub(super) fn take_last() -> String {
-    LAST.with_borrow_mut(std::mem::take)
+    LAST.try_with(|last| std::mem::take(&mut *last.borrow_mut())).unwrap_or_default()
 }

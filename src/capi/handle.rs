@@ -69,10 +69,26 @@ impl Handle {
     ///
     /// # Safety
     /// As [`Stream::from_raw`].
-    pub(super) unsafe fn set_stream(&self, raw: *mut c_void) {
+    pub(super) unsafe fn set_stream(&self, raw: *mut c_void) -> Result<()> {
+        // SAFETY: as promised by the caller.
+        if !unsafe { Stream::is_on(&self.context, raw) } {
+            let message = "the stream is of another device or context than the handle";
+            return Err(Failure::new(Status::CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, message));
+        }
         // SAFETY: as promised by the caller.
         let stream = unsafe { Stream::from_raw(&self.context, raw) };
         *self.stream.write().unwrap_or_else(PoisonError::into_inner) = (raw.addr(), stream);
+        Ok(())
+    }
+
+    /// Whether something of a device may be used with the handle.
+    pub(super) fn require_context(&self, other: &DeviceContext) -> Result<()> {
+        if other.ordinal() == self.context.ordinal() {
+            return Ok(());
+        }
+        let (found, required) = (other.ordinal(), self.context.ordinal());
+        let message = format!("the plan is on cuda:{found}; required: cuda:{required}, the handle's device");
+        Err(Failure::new(Status::CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, message))
     }
 
     pub(super) fn raw_stream(&self) -> *mut c_void {

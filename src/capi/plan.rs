@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
+use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 
 use super::descriptor::{self, Descriptor, Given};
@@ -27,9 +28,11 @@ pub(super) struct Plan {
     binary: Arc<Binary>,
     /// By the first execution, where the plan was made without a handle.
     loaded: OnceLock<Arc<session::Plan>>,
+    /// Held by the execution that loads it.
+    loading: Mutex<()>,
     /// Host scalars whose values come with the variant pack, by pointers to host memory; with their types.
     scalars: BTreeMap<i64, DataType>,
-    /// Config and graph, where a text brought them and no caller has.
+    /// What a config that is got from the plan belongs to; set for plans of texts.
     handle: Option<Arc<Handle>>,
 }
 
@@ -105,12 +108,14 @@ impl Plan {
         let scalars = tensors.filter(|tensor| tensor.is_pass_by_value && tensor.value.is_none());
         let scalars = scalars.map(|tensor| (tensor.uid, tensor.data_type)).collect();
         let loaded = loaded.map_or_else(OnceLock::new, OnceLock::from);
-        Self { binary, loaded, scalars, handle }
+        Self { binary, loaded, loading: Mutex::new(()), scalars, handle }
     }
 
     pub(super) fn attribute(&self, name: Name) -> Result<Option<Values>> {
         Ok(Some(match name {
-            Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE => Values::Int64(vec![self.reserved() as i64]),
+            Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE => {
+                Values::Int64(vec![reserved(self.binary.source().workspace_bytes) as i64])
+            }
             Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION => Values::Char(self.binary.to_json().into_bytes()),
             Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG => Values::Descriptors(vec![self.config()?]),
             _ => return Ok(None),
@@ -126,20 +131,15 @@ impl Plan {
         Ok(engine::result(&engine, &engine::described(&engine), self.binary.config().clone()))
     }
 
-    /// Bytes that callers give: room to align the workspace, since they may not know how.
-    fn reserved(&self) -> u64 {
-        match self.binary.source().workspace_bytes {
-            0 => 0,
-            bytes => bytes + WORKSPACE_ALIGNMENT,
-        }
-    }
-
     /// The plan on a GPU: that of the handle, where it was made without one.
     fn loaded(&self, handle: &Handle) -> Result<&ExecutionPlan> {
+        let _loading = match self.loaded.get() {
+            Some(plan) => return Ok(plan.execution()),
+            None => self.loading.lock().unwrap_or_else(PoisonError::into_inner),
+        };
         if self.loaded.get().is_none() {
             let plan =
                 handle.session.load_binary(Arc::clone(&self.binary)).map_err(|error| Failure::of_build(&error))?;
-            // where another thread was faster, its plan is taken
             self.loaded.get_or_init(|| Arc::new(plan));
         }
         let missing = || Failure::bad("the plan is not loaded");
@@ -176,6 +176,11 @@ impl Plan {
     }
 }
 
+/// Bytes of workspace that callers give: room to align it, since they may not know how.
+pub(super) fn reserved(bytes: u64) -> u64 {
+    if bytes == 0 { 0 } else { bytes + WORKSPACE_ALIGNMENT }
+}
+
 /// A host scalar.
 ///
 /// # Safety
@@ -192,6 +197,9 @@ unsafe fn scalar(data_type: DataType, address: usize) -> Result<Scalar> {
             DataType::Int32 => Scalar::Integer(pointer.cast::<i32>().read_unaligned().into()),
             DataType::Int64 => Scalar::Integer(pointer.cast::<i64>().read_unaligned()),
             DataType::Int8 => Scalar::Integer(pointer.cast::<i8>().read_unaligned().into()),
+            DataType::Boolean => Scalar::Integer((pointer.cast::<u8>().read() != 0).into()),
+            DataType::Fp8E4M3 => Scalar::Float(F8E4M3::from_bits(pointer.cast::<u8>().read()).to_f64()),
+            DataType::Fp8E5M2 => Scalar::Float(F8E5M2::from_bits(pointer.cast::<u8>().read()).to_f64()),
             DataType::UInt8 => Scalar::Integer(pointer.cast::<u8>().read_unaligned().into()),
             _ => return Err(Failure::unsupported(format!("host scalars of type {data_type}"))),
         })
@@ -285,6 +293,7 @@ unsafe fn with(
     let plan = descriptor::find(plan)?.plan()?;
     let pack = descriptor::find(pack)?.pack()?;
     let loaded = plan.loaded(handle)?;
+    handle.require_context(loaded.context())?;
     // SAFETY: as promised by the caller.
     let variants = unsafe { plan.variants(&pack) }?;
     act(loaded, &variants, plan.workspace(&pack)).map_err(|error| Failure::of_execution(&error))

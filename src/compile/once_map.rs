@@ -62,7 +62,7 @@ impl<T: Clone> OnceMap<T> {
         if let Some(value) = slot.ready.get() {
             return Ok((value.clone(), None));
         }
-        let (value, made) = make()?;
+        let (value, made) = make().inspect_err(|_| self.forget(&digest, &slot))?;
         Ok((slot.ready.get_or_init(|| value).clone(), Some(made)))
     }
 
@@ -79,6 +79,14 @@ impl<T: Clone> OnceMap<T> {
         for shard in &self.shards {
             // dropped without the lock: a value may take its time
             drop(std::mem::take(&mut shard.write().unwrap_or_else(PoisonError::into_inner).slots));
+        }
+    }
+
+    /// Gives the place up of a value that could not be made.
+    fn forget(&self, digest: &[u8; 32], failed: &Arc<Slot<T>>) {
+        let mut shard = self.shard(digest).write().unwrap_or_else(PoisonError::into_inner);
+        if shard.slots.get(digest).is_some_and(|slot| Arc::ptr_eq(slot, failed)) {
+            shard.slots.remove(digest);
         }
     }
 
@@ -123,7 +131,8 @@ impl<T> Shard<T> {
         let mut ages: Vec<u64> = self.slots.values().map(|slot| slot.used.load(Ordering::Relaxed)).collect();
         let middle = ages.len() / 2;
         let (_, &mut limit, _) = ages.select_nth_unstable(middle);
-        let is_old = |slot: &Arc<Slot<T>>| slot.used.load(Ordering::Relaxed) < limit;
+        // what is being made is asked for now
+        let is_old = |slot: &Arc<Slot<T>>| slot.ready.get().is_some() && slot.used.load(Ordering::Relaxed) < limit;
         let old: Vec<[u8; 32]> = self.slots.iter().filter(|entry| is_old(entry.1)).map(|entry| *entry.0).collect();
         // all of one age: none is older than another
         let old = if old.is_empty() { self.slots.keys().take(middle.max(1)).copied().collect() } else { old };

@@ -45,7 +45,8 @@ pub trait Engine: Sync + fmt::Debug {
     /// Why not, as a sentence.
     fn accepts(&self, supported: &Supported) -> Result<(), String>;
 
-    /// Configs for a device with the times that the engine's model expects, best first; never empty for an accepted graph.
+    /// Configs for a device with the times that the engine's model expects, best first; none where the device has too little shared
+    /// memory for any.
     fn candidates(&self, supported: &Supported, device: &Device) -> Vec<RankedConfig>;
 
     /// Lowers an accepted graph. Cannot fail for reasons that lie in the graph.

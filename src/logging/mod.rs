@@ -17,6 +17,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
@@ -44,6 +45,11 @@ struct State {
     wanted: AtomicU8,
 }
 
+thread_local! {
+    /// Whether this thread is writing a record.
+    static WRITING: Cell<bool> = const { Cell::new(false) };
+}
+
 static STATE: LazyLock<State> = LazyLock::new(|| State::new(Settings::from_environment()));
 
 impl State {
@@ -53,6 +59,15 @@ impl State {
     }
 
     fn write(&self, record: &Record) {
+        // what a sink does is not logged again
+        let is_nested = WRITING.try_with(|writing| writing.replace(true)).unwrap_or(true);
+        if !is_nested {
+            self.write_one(record);
+            let _ = WRITING.try_with(|writing| writing.set(false));
+        }
+    }
+
+    fn write_one(&self, record: &Record) {
         let sink = self.sink.read().unwrap_or_else(PoisonError::into_inner).clone();
         match sink {
             Some((mask, sink)) if mask & record.severity.bit() != 0 => sink(record),
@@ -66,8 +81,11 @@ impl State {
 
     fn set_sink(&self, sink: Option<(u8, Sink)>) {
         let wanted = sink.as_ref().map_or(self.settings.mask(), |sink| sink.0);
-        *self.sink.write().unwrap_or_else(PoisonError::into_inner) = sink;
+        let mut current = self.sink.write().unwrap_or_else(PoisonError::into_inner);
+        let previous = std::mem::replace(&mut *current, sink);
         self.wanted.store(wanted, Ordering::Relaxed);
+        drop(current);
+        drop(previous);
     }
 }
 

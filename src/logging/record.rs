@@ -127,7 +127,7 @@ impl Record {
     }
 }
 
-/// What `tracing` calls the thread.
+/// The number that the standard library gives the thread.
 fn thread_number() -> u64 {
     let text = format!("{:?}", std::thread::current().id());
     text.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0)

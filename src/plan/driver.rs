@@ -112,6 +112,7 @@ impl Driver {
     /// As [`Self::device`].
     pub fn open(&self, ordinal: u32) -> Result<DeviceContext, Error> {
         let device = self.device(ordinal)?;
+        let _kept = KeptContext::new();
         let cuda = CudaContext::new(ordinal as usize)
             .map_err(|error| failed(&format!("cuda:{ordinal} ({}) cannot be opened", device.name), error))?;
         // SAFETY: nothing was allocated on this context yet, and this module orders its work by streams alone.
@@ -175,6 +176,27 @@ impl DeviceContext {
         let pushed = unsafe { sys::cuCtxPushCurrent_v2(wanted) }.result();
         pushed.map_err(|error| failed("the context cannot be made current", error))?;
         Ok(Entered { pushed: true })
+    }
+}
+
+/// The context that is current on this thread, which is so again at the end; where there was none, any may be.
+struct KeptContext(CUcontext);
+
+impl KeptContext {
+    fn new() -> Self {
+        let mut current: CUcontext = std::ptr::null_mut();
+        // SAFETY: the driver is initialised; the pointer is valid for one handle, and is left alone on failure.
+        let _ = unsafe { sys::cuCtxGetCurrent(&raw mut current) };
+        Self(current)
+    }
+}
+
+impl Drop for KeptContext {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: it was current on this thread, whose context stack nobody else changes.
+            let _ = unsafe { sys::cuCtxSetCurrent(self.0) };
+        }
     }
 }
 

@@ -3,10 +3,10 @@
 use std::ffi::CString;
 
 use cudarc::driver::result;
-use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUmodule, CUresult};
+use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute, CUmodule, CUresult, CUstreamCaptureMode};
 
 use super::DeviceContext;
-use super::driver::{failed, inconsistent};
+use super::driver::{failed, has_function, inconsistent};
 use crate::compile::Cubin;
 use crate::error::Error;
 
@@ -44,6 +44,7 @@ impl Module {
             return Err(inconsistent("the compiled image is no ELF file".to_owned()));
         }
         let _entered = context.enter()?;
+        let _beside_captures = BesideCaptures::new();
         // SAFETY: the image is a whole cubin: it comes from NVRTC, or from a cache that checked its checksum.
         let handle = unsafe { result::module::load_data(cubin.image.as_ptr().cast()) };
         let device = context.device();
@@ -90,10 +91,40 @@ impl Module {
     }
 }
 
+/// While it lives, what this thread does leaves captures of streams alone that other threads have begun, and they leave it
+/// alone.
+struct BesideCaptures {
+    previous: Option<CUstreamCaptureMode>,
+}
+
+impl BesideCaptures {
+    fn new() -> Self {
+        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        Self { previous: exchange(&mut mode).then_some(mode) }
+    }
+}
+
+impl Drop for BesideCaptures {
+    fn drop(&mut self) {
+        if let Some(mut mode) = self.previous {
+            exchange(&mut mode);
+        }
+    }
+}
+
+/// Exchanges the thread's mode; `false` where the driver has none.
+fn exchange(mode: &mut CUstreamCaptureMode) -> bool {
+    // SAFETY: the function is present, and the pointer is valid for one mode.
+    has_function("cuThreadExchangeStreamCaptureMode")
+        && unsafe { sys::cuThreadExchangeStreamCaptureMode(mode) }.result().is_ok()
+}
+
 impl Drop for Module {
     fn drop(&mut self) {
-        if let Some(_entered) = self.context.enter_to_release() {
-            let _ = result::ctx::synchronize();
+        let Some(_entered) = self.context.enter_to_release() else { return };
+        let _beside_captures = BesideCaptures::new();
+        // where the device cannot be waited for, its code stays: it may be running
+        if result::ctx::synchronize().is_ok() {
             // SAFETY: loaded by `load` in this context, unloaded once, and no kernel of it runs any more.
             let _ = unsafe { result::module::unload(self.handle) };
         }

@@ -130,8 +130,7 @@ unsafe fn nodes_of(graph: CUgraph) -> Result<Vec<CUgraphNode>, Error> {
     Ok(nodes)
 }
 
-/// The node of each launch of a plan. Drivers list nodes in any order; launches of one function keep the order in which
-/// they are listed.
+/// The node of each launch of a plan, found by its function: drivers list nodes in any order.
 ///
 /// # Safety
 /// The nodes are alive.
@@ -154,10 +153,11 @@ unsafe fn of_launches(prepared: &Prepared, mut nodes: Vec<CUgraphNode>) -> Resul
 /// # Safety
 /// The node is alive.
 unsafe fn runs(node: CUgraphNode, launch: &PreparedLaunch) -> bool {
-    let mut kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
-    // SAFETY: as promised by the caller; the pointer is valid for one value.
-    let asked = unsafe { sys::cuGraphNodeGetType(node, &raw mut kind) };
-    if asked.result().is_err() || kind != CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL {
+    // a number: newer drivers have kinds that the enumeration lacks
+    let mut kind = u32::MAX;
+    // SAFETY: as promised by the caller; the pointer is valid for one number.
+    let asked = unsafe { sys::cuGraphNodeGetType(node, (&raw mut kind).cast()) };
+    if asked.result().is_err() || kind != CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL as u32 {
         return false;
     }
     let mut parameters = launch.node(std::ptr::null_mut());

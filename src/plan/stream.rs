@@ -9,7 +9,7 @@ use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUresult, CUstream};
 
 use super::DeviceContext;
-use super::driver::failed;
+use super::driver::{failed, has_function};
 use crate::error::Error;
 
 /// Work on a GPU, in order. Cheap to clone; the clones are one stream.
@@ -39,6 +39,21 @@ impl Stream {
         // SAFETY: as promised by the caller; the order of the work is the caller's concern.
         let cuda = unsafe { context.cuda.wrap_borrowed_stream(handle.cast()) };
         Self { cuda, context: context.clone() }
+    }
+
+    /// Whether a stream of another library is one of this device's primary context; so are the default ones.
+    ///
+    /// # Safety
+    /// The handle must be null or a stream.
+    pub unsafe fn is_on(context: &DeviceContext, handle: *mut c_void) -> bool {
+        // the legacy default stream by its number, and that of a thread
+        if handle.addr() <= 2 || !has_function("cuStreamGetCtx") {
+            return true;
+        }
+        let mut of_stream = std::ptr::null_mut();
+        // SAFETY: as promised by the caller; the pointer is valid for one handle.
+        let asked = unsafe { sys::cuStreamGetCtx(handle.cast(), &raw mut of_stream) };
+        asked.result().is_err() || of_stream == context.cuda.cu_ctx()
     }
 
     /// The handle, as other libraries take it; it ends with the last clone of this value.

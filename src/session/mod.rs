@@ -140,7 +140,7 @@ impl Session {
             return Ok(plan);
         }
         let selection = self.checked(digest, graph)?;
-        self.planned(digest, || Ok((self.config(&selection), selection)), None)
+        self.planned(digest, || Ok((self.config(&selection)?, selection)), None)
     }
 
     /// The plan of a graph with a config of its engine.
@@ -161,6 +161,11 @@ impl Session {
         config: &EngineConfig,
         kernels: Option<&KernelCache>,
     ) -> Result<Arc<Plan>, Error> {
+        let capability = selection.supported().capability();
+        if capability != self.device.capability {
+            let message = format!("it was made for {capability}; required: {}", self.device.capability);
+            return Err(Error::input("selection", message));
+        }
         let digest = config_digest(selection.supported().graph(), config);
         let plan = self.planned(digest, || Ok((config.clone(), Arc::clone(selection))), kernels)?;
         // a plan that was in memory already is to be found there, too
@@ -194,11 +199,20 @@ impl Session {
     }
 
     /// The winner of tuning, or else the first config by the engine's model.
-    pub fn config(&self, selection: &Selection) -> EngineConfig {
-        match &self.tuning {
-            Some(store) => store.config(selection, &self.device),
-            None => selection.candidates(&self.device).swap_remove(0).config,
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] where the device has too little shared memory for every config.
+    pub fn config(&self, selection: &Selection) -> Result<EngineConfig, Error> {
+        if let Some(winner) = self.tuning.as_ref().and_then(|store| store.winner(selection, &self.device)) {
+            return Ok(winner);
         }
+        let first = selection.candidates(&self.device).into_iter().next();
+        first.map(|ranked| ranked.config).ok_or_else(|| {
+            let (engine, name) = (selection.engine().name(), &self.device.name);
+            let bytes = self.device.shared_bytes_per_block;
+            let message = format!("{engine}: no config fits {name}, where a block has {bytes} bytes of shared memory");
+            Error::NotSupported(message)
+        })
     }
 
     /// A graph's binary, which a GPU of the same kind loads later: from the caches, or compiled now. It is not kept.
@@ -237,12 +251,18 @@ impl Session {
     pub fn plan_async(self: &Arc<Self>, graph: &Arc<FinalizedGraph>) -> PendingPlan {
         let (sender, receiver) = mpsc::sync_channel(1);
         let (session, graph) = (Arc::clone(self), Arc::clone(graph));
-        rayon::spawn(move || {
+        let run = move || {
             let build = std::panic::AssertUnwindSafe(|| session.plan(&graph));
             let outcome = std::panic::catch_unwind(build);
             // where nobody waits any more, the plan stays in memory all the same
             let _ = sender.send(outcome.unwrap_or_else(|_| Err(panicked())));
-        });
+        };
+        // a worker that waits for another could wait for ever
+        if rayon::current_thread_index().is_some() {
+            run()
+        } else {
+            rayon::spawn(run)
+        }
         PendingPlan { receiver }
     }
 

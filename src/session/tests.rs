@@ -51,7 +51,7 @@ fn has_nvrtc() -> bool {
 
 fn compiled(session: &Session, graph: &Arc<FinalizedGraph>) -> Binary {
     let selection = session.check(graph).unwrap();
-    session.compile(&selection, &session.config(&selection), None).unwrap()
+    session.compile(&selection, &session.config(&selection).unwrap(), None).unwrap()
 }
 
 #[test]
@@ -85,6 +85,10 @@ fn verdicts_are_kept_refusals_too() {
     let error = session.plan(&matmul(1)).unwrap_err();
     assert!(matches!(&error, Error::Environment { message, .. } if message.contains("has no GPU")), "{error}");
     assert_eq!(session.stats().failed, 1);
+    let small = Device { shared_bytes_per_block: 1, ..hopper() };
+    let small = Session::without_gpu(small, options(Cache::memory_only()));
+    let error = small.config(&session.check(&matmul(1)).unwrap()).unwrap_err();
+    assert!(matches!(&error, Error::NotSupported(text) if text.contains("1 bytes of shared memory")), "{error}");
 }
 
 /// What is written of a graph gives the same plan: of every graph of the suite.
@@ -157,7 +161,7 @@ fn a_kernel_cache_serves_without_a_compiler() {
     let kernels = KernelCache::new();
     let session = without_gpu();
     let selection = session.check(&matmul(1)).unwrap();
-    let config = session.config(&selection);
+    let config = session.config(&selection).unwrap();
     let device = hopper();
     let build = |kernels: &KernelCache, compiler: &Compiler| {
         Binary::build(&selection, &config, &device, compiler, Some(kernels)).unwrap().1
