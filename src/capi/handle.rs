@@ -95,7 +95,8 @@ impl Handle {
         std::ptr::with_exposed_provenance_mut(self.stream.read().unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    pub(super) fn stream(&self) -> Stream {
-        self.stream.read().unwrap_or_else(PoisonError::into_inner).1.clone()
+    /// Does something on the stream, which stays the handle's until that is done.
+    pub(super) fn on_stream<R>(&self, act: impl FnOnce(&Stream) -> R) -> R {
+        act(&self.stream.read().unwrap_or_else(PoisonError::into_inner).1)
     }
 }

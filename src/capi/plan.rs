@@ -239,9 +239,11 @@ pub(super) fn pack(given: &Given<'_>) -> Result<Pack> {
 /// The pointers of the pack are what its uids ask for.
 pub(super) unsafe fn execute(handle: *mut c_void, plan: *mut c_void, pack: *mut c_void) -> Result<()> {
     let handle = handle::find(handle)?;
-    let stream = handle.stream();
+    let execute = |plan: &ExecutionPlan, pack: &VariantPack, workspace| {
+        handle.on_stream(|stream| plan.execute(pack, workspace, stream))
+    };
     // SAFETY: as promised by the caller.
-    unsafe { with(&handle, plan, pack, |plan, pack, workspace| plan.execute(pack, workspace, &stream)) }
+    unsafe { with(&handle, plan, pack, execute) }
 }
 
 /// Fills an empty CUDA graph with one execution of a plan (G-02).

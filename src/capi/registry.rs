@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 
@@ -14,7 +15,26 @@ const FIRST: usize = 0x7fd0_0000_0000_0010;
 const STEP: usize = 16;
 
 /// The objects of a part by their numbers; none until the first comes.
-type Shard<T> = RwLock<Option<HashMap<usize, Arc<T>>>>;
+type Shard<T> = RwLock<Option<HashMap<usize, Arc<T>, BuildHasherDefault<NumberHasher>>>>;
+
+/// Hashes numbers that are our own, in a part of the time that hashing against collisions takes.
+#[derive(Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn write_usize(&mut self, number: usize) {
+        // spreads the low bits, in which numbers differ, over the high ones, which tables look at first
+        self.0 = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_usize(self.0 as usize ^ usize::from(byte)));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// The number that comes next. All registries share it, so that a pointer to an object of another kind is found out, too.
 static NEXT: AtomicUsize = AtomicUsize::new(FIRST);

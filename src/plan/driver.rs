@@ -100,8 +100,12 @@ impl Driver {
 
     /// The device whose context is current on this thread; the first where none is.
     pub fn current_device(&self) -> u32 {
-        let mut device = 0;
-        // SAFETY: the driver is initialised; the pointer is valid for one number.
+        let (mut context, mut device) = (std::ptr::null_mut(), 0);
+        // SAFETY: the driver is initialised; the pointer is valid for one handle.
+        if unsafe { sys::cuCtxGetCurrent(&raw mut context) }.result().is_err() || context.is_null() {
+            return 0;
+        }
+        // SAFETY: a context is current; the pointer is valid for one number.
         let asked = unsafe { sys::cuCtxGetDevice(&raw mut device) }.result();
         asked.ok().and_then(|()| u32::try_from(device).ok()).unwrap_or(0)
     }
