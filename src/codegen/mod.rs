@@ -140,6 +140,7 @@ pub fn render(kernel: &Kernel) -> Result<Source, Error> {
 fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used) -> Result<String, Error> {
     let name = function.launch.function.clone();
     let parameters = parameters::spell(graph, function, used);
+    used.add("fw_wait_for_previous_launch");
     match &function.body {
         Body::Pointwise(body) => fill("pointwise.cu", name, parameters, reduction::pointwise(graph, used, body)),
         Body::Packed(body) => fill("packed.cu", name, parameters, packed::packed(graph, used, body)),

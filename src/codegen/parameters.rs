@@ -10,8 +10,6 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
     let (loaded, stored) = touched(&function.body);
     let mut partials = 0;
     let mut maps = 0;
-    // what the previous launch still writes is not read-only (`fw_wait_for_previous_launch`)
-    let restrict = if matches!(function.body, Body::Combine(_)) { "" } else { "__restrict__ " };
     let spelled = function.launch.parameters.iter().map(|parameter| match *parameter {
         Parameter::Tensor(id) => {
             used.add(names::storage_section(graph.tensor(id).data_type));
@@ -38,7 +36,7 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
         }
         Parameter::Workspace { .. } => {
             partials += 1;
-            format!("float* {restrict}partial{}", partials - 1)
+            format!("float* __restrict__ partial{}", partials - 1)
         }
     });
     spelled.collect::<Vec<_>>().join(", ")

@@ -151,7 +151,6 @@ pub(super) fn reduction(graph: &FinalizedGraph, used: &mut Used, kernel: &Reduct
 
 pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineKernel) -> CombineText {
     used.add("FW_SHARED");
-    used.add("fw_wait_for_previous_launch");
     let axes = &kernel.space.axes;
     let index = index_type(is_wide(kernel));
     let counts = axes.iter().enumerate().map(|(number, axis)| (number, axis.extent, 1)).collect();

@@ -13,8 +13,8 @@ pub struct Launch {
     pub block: [u32; 3],
     /// Dynamic shared memory, in bytes.
     pub shared_bytes: u32,
-    /// Whether it may be started before the launch before it has finished: the kernel waits for that itself before it
-    /// touches memory (`fw_wait_for_previous_launch`).
+    /// Whether it may be started before the launch before it, of whatever origin, has finished: the kernel waits for that
+    /// itself before it touches memory (`fw_wait_for_previous_launch`). All that are generated do.
     pub starts_early: bool,
     /// Arguments in order.
     pub parameters: Vec<Parameter>,

@@ -6,7 +6,7 @@ use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUgraph, CUgraphExec, CUgraphNode};
 
 use super::arguments::Block;
-use super::driver::{failed, has_function, require_functions};
+use super::driver::{failed, require_functions};
 use super::execution_plan::Prepared;
 use super::launch::PreparedLaunch;
 use super::variant_pack::VariantPack;
@@ -22,9 +22,6 @@ const FUNCTIONS: &[&str] = &[
     "cuGraphInstantiateWithFlags",
     "cuGraphLaunch",
 ];
-
-/// Takes edges over which a kernel starts early; drivers before CUDA 12.3 lack it.
-const ADD_EARLY_EDGE: &str = "cuGraphAddDependencies_v2";
 
 /// An execution of a plan as an executable CUDA graph with a node for each launch, bound to the device pointers, host
 /// values and workspace that it was last given. It keeps the plan's code loaded.
@@ -200,8 +197,7 @@ pub(super) unsafe fn add_node(
     after: Option<CUgraphNode>,
     arguments: &mut Block,
 ) -> Result<CUgraphNode, Error> {
-    let starts_early = launch.starts_early && has_function(ADD_EARLY_EDGE);
-    let whole = after.filter(|_| !starts_early);
+    let whole = after.filter(|_| !launch.starts_early);
     let dependencies = whole.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let parameters = launch.node(arguments.pointers(&launch.arguments));
     let mut node: CUgraphNode = std::ptr::null_mut();
@@ -212,7 +208,7 @@ pub(super) unsafe fn add_node(
         sys::cuGraphAddKernelNode_v2(&raw mut node, graph, dependencies, count, &raw const parameters)
     };
     added.result().map_err(|error| launch.not_launched(error))?;
-    if let Some(after) = after.filter(|_| starts_early) {
+    if let Some(after) = after.filter(|_| launch.starts_early) {
         // SAFETY: both nodes are of the graph.
         unsafe { connect_early(graph, after, node) }.map_err(|error| launch.not_launched(error))?;
     }
@@ -222,7 +218,7 @@ pub(super) unsafe fn add_node(
 /// Lets a node start before the one before it has finished: the edge that stands for a launch's attribute.
 ///
 /// # Safety
-/// The graph and its nodes are alive, and [`ADD_EARLY_EDGE`] is present.
+/// The graph and its nodes are alive, and [`EARLY_EDGE`](super::launch::EARLY_EDGE) is present.
 unsafe fn connect_early(graph: CUgraph, from: CUgraphNode, to: CUgraphNode) -> Result<(), DriverError> {
     let edge = sys::CUgraphEdgeData {
         from_port: sys::CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC as u8,

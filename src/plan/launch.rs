@@ -7,7 +7,7 @@ use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
 
 use super::arguments::{Arguments, Block};
-use super::driver::failed;
+use super::driver::{failed, has_function};
 use super::module::{Function, Module};
 use super::variant_pack::VariantPack;
 use super::{Stream, Workspace};
@@ -18,6 +18,9 @@ use crate::kernel::Launch;
 /// Chips from here on start a launch before the one before it has finished.
 const EARLY_START: ComputeCapability = ComputeCapability::SM_90;
 
+/// Connects nodes of CUDA graphs so. Drivers that lack it, before CUDA 12.3, do not capture such launches, either.
+pub(super) const EARLY_EDGE: &str = "cuGraphAddDependencies_v2";
+
 /// One launch of a plan.
 #[derive(Debug)]
 pub(super) struct PreparedLaunch {
@@ -26,7 +29,7 @@ pub(super) struct PreparedLaunch {
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
-    /// Whether the chip may start it before the launch before it has finished.
+    /// Whether the chip may start it before the launch before it has finished, and the driver knows how.
     pub(super) starts_early: bool,
     pub(super) arguments: Arguments,
 }
@@ -46,13 +49,14 @@ pub(super) fn prepare(
     for (name, bytes) in shared {
         functions.insert(name, module.function(name, bytes)?);
     }
+    let can_start_early = module.context().device().capability >= EARLY_START && has_function(EARLY_EDGE);
     let prepared = |(launch, arguments): (&Launch, Arguments)| PreparedLaunch {
         function: functions[launch.function.as_str()],
         name: launch.function.clone(),
         grid: launch.grid,
         block: launch.block,
         shared_bytes: launch.shared_bytes,
-        starts_early: launch.starts_early && module.context().device().capability >= EARLY_START,
+        starts_early: launch.starts_early && can_start_early,
         arguments,
     };
     Ok(launches.iter().zip(arguments).map(prepared).collect())

@@ -381,12 +381,17 @@ __device__ __forceinline__ void fw_let_next_launch_start() {
 #endif
 
 //@ fw_wait_for_previous_launch
-// Until the launch before this one has finished and its memory is visible. Loads of what it wrote must not be marked
-// read-only (`const __restrict__`): the compiler might move them up.
+// Until the launch before this one has finished and its memory is visible. ptxas would move loads of read-only memory
+// (`const __restrict__`) above that; it moves none above an exit, even if no launch takes it: grids have one layer.
 #ifndef FW_EMULATOR
 __device__ __forceinline__ void fw_wait_for_previous_launch() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile(
+      "{ .reg .pred never; .reg .u32 layers;\n"
+      "griddepcontrol.wait;\n"
+      "mov.u32 layers, %nctaid.z;\n"
+      "setp.ne.u32 never, layers, 1;\n"
+      "@never exit; }" ::: "memory");
 #endif
 }
 #endif

@@ -1,6 +1,7 @@
 <# Reads function, parameters, threads, blocks, index, extents.*, tile.*, splits, fma.*, operands, accumulator, epilogue.*, sweep.*. -#>
 extern "C" __global__ void __launch_bounds__(${ threads }$, ${ blocks }$)
 ${ function }$(${ parameters }$) {
+  fw_wait_for_previous_launch();
   FW_SHARED(shared_bytes);
   ${ accumulator }$* const tile_a = reinterpret_cast<${ accumulator }$*>(shared_bytes);  // [k][m], rows padded
   ${ accumulator }$* const tile_b = tile_a + ${ tile.k }$ * ${ fma.row_a }$;  // [k][n], rows padded

@@ -1,6 +1,7 @@
 <# Reads function, parameters, threads, blocks, index, extents.*, tile.*, splits, mma.*, operands, accumulator, epilogue.*, sweep.*. -#>
 extern "C" __global__ void __launch_bounds__(${ threads }$, ${ blocks }$)
 ${ function }$(${ parameters }$) {
+  fw_wait_for_previous_launch();
   FW_SHARED(shared_bytes);
   FW_ACCUMULATORS_${ accumulator }$(${ mma.accumulators }$);
   const unsigned shared = fw_shared_address(shared_bytes);

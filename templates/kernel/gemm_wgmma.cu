@@ -39,6 +39,7 @@ ${ function }$(${ parameters }$) {
     fw_mbarrier_init_fence();
   }
   __syncthreads();
+  fw_wait_for_previous_launch();
 
   if (warp < 4) {
     fw_decrease_registers<${ wgmma.producer_registers }$>();

@@ -2,6 +2,7 @@
    coordinates, inside, stores, sweep. -#>
 extern "C" __global__ void __launch_bounds__(${ threads }$)
 ${ function }$(${ parameters }$) {
+  fw_wait_for_previous_launch();
   const ${ index }$ byte = (${ index }$)(blockIdx.x) * ${ threads }$ + threadIdx.x;
   if (byte < ${ bytes }$) {
 <%- for store in stores %>

@@ -1,6 +1,7 @@
 <# Reads function, parameters, threads, resident, signals, index, kept, reduced, accumulations, accumulators, sweep, tree. -#>
 extern "C" __global__ void __launch_bounds__(${ threads }$, ${ resident }$)
 ${ function }$(${ parameters }$) {
+  fw_wait_for_previous_launch();
 <%- if signals %>
   fw_let_next_launch_start();
 <%- endif %>

@@ -151,6 +151,21 @@ __device__ __forceinline__ void fw_mma_f16(const unsigned (&a)[4], const unsigne
 }
 #endif
 
+// Until the launch before this one has finished and its memory is visible. ptxas would move loads of read-only memory
+// (`const __restrict__`) above that; it moves none above an exit, even if no launch takes it: grids have one layer.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ void fw_wait_for_previous_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{ .reg .pred never; .reg .u32 layers;\n"
+      "griddepcontrol.wait;\n"
+      "mov.u32 layers, %nctaid.z;\n"
+      "setp.ne.u32 never, layers, 1;\n"
+      "@never exit; }" ::: "memory");
+#endif
+}
+#endif
+
 FW_INLINE float fw_infinity() { return __uint_as_float(0x7f800000u); }
 
 FW_INLINE float fw_value(float x) { return x; }
@@ -301,6 +316,7 @@ FW_INLINE void fw_pool_max(fw_plane<Storage, Index> image, fw_pool<Index> pool, 
 
 extern "C" __global__ void __launch_bounds__(128, 4)
 fw_convolution_forward(const fw_f16* __restrict__ p_t3, const fw_f16* __restrict__ p_t4, const fw_f16* __restrict__ p_t0, fw_f16* __restrict__ p_t7_relu_fwd) {
+  fw_wait_for_previous_launch();
   FW_SHARED(shared_bytes);
   FW_ACCUMULATORS_float(8);
   const unsigned shared = fw_shared_address(shared_bytes);
@@ -443,6 +459,7 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t3, const fw_f16* __restrict
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 fw_pointwise_1(const fw_f16* __restrict__ p_t0, signed char* __restrict__ p_t2_resample) {
+  fw_wait_for_previous_launch();
   const unsigned vector = (unsigned)(blockIdx.x) * 256 + threadIdx.x;
   if (vector < 252) {
     const unsigned i0 = vector / 126;

@@ -72,6 +72,21 @@ FW_INLINE void fw_put_rows(T* at) {
   *reinterpret_cast<Pair*>(at + 8 * PITCH) = {x[2], x[3]};
 }
 
+// Until the launch before this one has finished and its memory is visible. ptxas would move loads of read-only memory
+// (`const __restrict__`) above that; it moves none above an exit, even if no launch takes it: grids have one layer.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ void fw_wait_for_previous_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{ .reg .pred never; .reg .u32 layers;\n"
+      "griddepcontrol.wait;\n"
+      "mov.u32 layers, %nctaid.z;\n"
+      "setp.ne.u32 never, layers, 1;\n"
+      "@never exit; }" ::: "memory");
+#endif
+}
+#endif
+
 // A tensor map as the driver encodes it, by value in the parameters.
 #ifndef FW_EMULATOR
 struct alignas(64) fw_tensor_map {
@@ -272,6 +287,7 @@ fw_matmul(const fw_bf16* __restrict__ p_t3, unsigned char* __restrict__ p_t4_cmp
     fw_mbarrier_init_fence();
   }
   __syncthreads();
+  fw_wait_for_previous_launch();
 
   if (warp < 4) {
     fw_decrease_registers<40>();

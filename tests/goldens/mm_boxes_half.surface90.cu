@@ -101,12 +101,17 @@ FW_INLINE unsigned fw_boxed(unsigned line, unsigned byte) {
   return line * ROW + (byte ^ (line * ROW >> 3 & (ROW - 16)));
 }
 
-// Until the launch before this one has finished and its memory is visible. Loads of what it wrote must not be marked
-// read-only (`const __restrict__`): the compiler might move them up.
+// Until the launch before this one has finished and its memory is visible. ptxas would move loads of read-only memory
+// (`const __restrict__`) above that; it moves none above an exit, even if no launch takes it: grids have one layer.
 #ifndef FW_EMULATOR
 __device__ __forceinline__ void fw_wait_for_previous_launch() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile(
+      "{ .reg .pred never; .reg .u32 layers;\n"
+      "griddepcontrol.wait;\n"
+      "mov.u32 layers, %nctaid.z;\n"
+      "setp.ne.u32 never, layers, 1;\n"
+      "@never exit; }" ::: "memory");
 #endif
 }
 #endif
@@ -399,6 +404,7 @@ fw_matmul(const fw_f16* __restrict__ p_t1, const fw_f16* __restrict__ p_t3, cons
     fw_mbarrier_init_fence();
   }
   __syncthreads();
+  fw_wait_for_previous_launch();
 
   if (warp < 4) {
     fw_decrease_registers<40>();
@@ -598,7 +604,7 @@ fw_matmul(const fw_f16* __restrict__ p_t1, const fw_f16* __restrict__ p_t3, cons
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-fw_combine_1(float* partial0, float* __restrict__ p_t15_reduction_amax) {
+fw_combine_1(float* __restrict__ partial0, float* __restrict__ p_t15_reduction_amax) {
   FW_SHARED(shared_bytes);
   float* const shared = reinterpret_cast<float*>(shared_bytes);
   const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;

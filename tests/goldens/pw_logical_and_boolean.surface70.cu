@@ -30,6 +30,21 @@ __device__ __forceinline__ unsigned fw_pack_f16x2(float lo, float hi) {
 }
 #endif
 
+// Until the launch before this one has finished and its memory is visible. ptxas would move loads of read-only memory
+// (`const __restrict__`) above that; it moves none above an exit, even if no launch takes it: grids have one layer.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ void fw_wait_for_previous_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{ .reg .pred never; .reg .u32 layers;\n"
+      "griddepcontrol.wait;\n"
+      "mov.u32 layers, %nctaid.z;\n"
+      "setp.ne.u32 never, layers, 1;\n"
+      "@never exit; }" ::: "memory");
+#endif
+}
+#endif
+
 FW_INLINE float fw_value(float x) { return x; }
 FW_INLINE float fw_to_f32(float x) { return x; }
 FW_INLINE float fw_to_f32(int x) { return float(x); }
@@ -80,6 +95,7 @@ FW_INLINE int fw_select(int t, int x, int b) { return t ? x : b; }
 
 extern "C" __global__ void __launch_bounds__(256)
 fw_pointwise(const fw_f16* __restrict__ p_t0, const fw_f16* __restrict__ p_t1, unsigned char* __restrict__ p_t4_logical_and, fw_f16* __restrict__ p_t5_binary_select) {
+  fw_wait_for_previous_launch();
   const unsigned vector = (unsigned)(blockIdx.x) * 256 + threadIdx.x;
   if (vector < 210) {
     const unsigned i0 = vector * 8;

@@ -29,6 +29,21 @@ __device__ __forceinline__ unsigned fw_pack_bf16x2(float lo, float hi) {
 }
 #endif
 
+// Until the launch before this one has finished and its memory is visible. ptxas would move loads of read-only memory
+// (`const __restrict__`) above that; it moves none above an exit, even if no launch takes it: grids have one layer.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ void fw_wait_for_previous_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{ .reg .pred never; .reg .u32 layers;\n"
+      "griddepcontrol.wait;\n"
+      "mov.u32 layers, %nctaid.z;\n"
+      "setp.ne.u32 never, layers, 1;\n"
+      "@never exit; }" ::: "memory");
+#endif
+}
+#endif
+
 FW_INLINE float fw_value(float x) { return x; }
 FW_INLINE float fw_to_f32(float x) { return x; }
 FW_INLINE float fw_to_f32(int x) { return float(x); }
@@ -92,6 +107,7 @@ FW_INLINE float fw_relu(float x, float lower, float upper, float slope) {
 
 extern "C" __global__ void __launch_bounds__(256)
 fw_pointwise(const fw_bf16* __restrict__ p_t0, const float* __restrict__ p_t1, fw_bf16* __restrict__ p_t2_add, signed char* __restrict__ p_t3_relu_fwd) {
+  fw_wait_for_previous_launch();
   const unsigned vector = (unsigned)(blockIdx.x) * 256 + threadIdx.x;
   if (vector < 210) {
     const unsigned i0 = vector / 3;

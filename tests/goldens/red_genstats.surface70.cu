@@ -31,6 +31,21 @@ __device__ __forceinline__ unsigned fw_pack_f16x2(float lo, float hi) {
 }
 #endif
 
+// Until the launch before this one has finished and its memory is visible. ptxas would move loads of read-only memory
+// (`const __restrict__`) above that; it moves none above an exit, even if no launch takes it: grids have one layer.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ void fw_wait_for_previous_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{ .reg .pred never; .reg .u32 layers;\n"
+      "griddepcontrol.wait;\n"
+      "mov.u32 layers, %nctaid.z;\n"
+      "setp.ne.u32 never, layers, 1;\n"
+      "@never exit; }" ::: "memory");
+#endif
+}
+#endif
+
 FW_INLINE float fw_value(float x) { return x; }
 FW_INLINE float fw_to_f32(float x) { return x; }
 FW_INLINE float fw_to_f32(int x) { return float(x); }
@@ -66,6 +81,7 @@ FW_INLINE float fw_square(float x) { return x * x; }
 
 extern "C" __global__ void __launch_bounds__(512, 2)
 fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ p_t2_genstats, float* __restrict__ p_t3_genstats) {
+  fw_wait_for_previous_launch();
   FW_SHARED(shared_bytes);
   float* const shared = reinterpret_cast<float*>(shared_bytes);
   const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;

@@ -51,12 +51,17 @@ __device__ __forceinline__ void fw_let_next_launch_start() {
 }
 #endif
 
-// Until the launch before this one has finished and its memory is visible. Loads of what it wrote must not be marked
-// read-only (`const __restrict__`): the compiler might move them up.
+// Until the launch before this one has finished and its memory is visible. ptxas would move loads of read-only memory
+// (`const __restrict__`) above that; it moves none above an exit, even if no launch takes it: grids have one layer.
 #ifndef FW_EMULATOR
 __device__ __forceinline__ void fw_wait_for_previous_launch() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile(
+      "{ .reg .pred never; .reg .u32 layers;\n"
+      "griddepcontrol.wait;\n"
+      "mov.u32 layers, %nctaid.z;\n"
+      "setp.ne.u32 never, layers, 1;\n"
+      "@never exit; }" ::: "memory");
 #endif
 }
 #endif
@@ -89,6 +94,7 @@ FW_INLINE float fw_largest(float a, float x) { return fw_max_nan(a, x); }
 
 extern "C" __global__ void __launch_bounds__(512, 2)
 fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0) {
+  fw_wait_for_previous_launch();
   fw_let_next_launch_start();
   FW_SHARED(shared_bytes);
   float* const shared = reinterpret_cast<float*>(shared_bytes);
@@ -152,7 +158,7 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0) {
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-fw_combine_1(float* partial0, float* __restrict__ p_t1_reduction_max) {
+fw_combine_1(float* __restrict__ partial0, float* __restrict__ p_t1_reduction_max) {
   FW_SHARED(shared_bytes);
   float* const shared = reinterpret_cast<float*>(shared_bytes);
   const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;

@@ -26,6 +26,21 @@ __device__ __forceinline__ unsigned fw_pack_f16x2(float lo, float hi) {
 }
 #endif
 
+// Until the launch before this one has finished and its memory is visible. ptxas would move loads of read-only memory
+// (`const __restrict__`) above that; it moves none above an exit, even if no launch takes it: grids have one layer.
+#ifndef FW_EMULATOR
+__device__ __forceinline__ void fw_wait_for_previous_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{ .reg .pred never; .reg .u32 layers;\n"
+      "griddepcontrol.wait;\n"
+      "mov.u32 layers, %nctaid.z;\n"
+      "setp.ne.u32 never, layers, 1;\n"
+      "@never exit; }" ::: "memory");
+#endif
+}
+#endif
+
 FW_INLINE float fw_infinity() { return __uint_as_float(0x7f800000u); }
 
 FW_INLINE int fw_value(int x) { return x; }
@@ -163,6 +178,7 @@ FW_INLINE void fw_pool_max(fw_plane<Storage, Index> image, fw_pool<Index> pool, 
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 fw_pointwise(const fw_f16* __restrict__ p_t0, fw_f16* __restrict__ p_t1_resample, signed char* __restrict__ p_t2_resample) {
+  fw_wait_for_previous_launch();
   const unsigned vector = (unsigned)(blockIdx.x) * 256 + threadIdx.x;
   if (vector < 96) {
     const unsigned i0 = vector / 48;

@@ -8,7 +8,7 @@ use fusewright::device::{ComputeCapability, Device};
 use fusewright::graph::{Graph, GraphKey};
 use libtest_mimic::{Failed, Trial};
 
-use crate::{cases, data, hopper, modes, pipeline, tier};
+use crate::{cases, data, hopper, machine_code, modes, pipeline, tier};
 
 /// Chips with a newer NVRTC; sm_70 needs a 12.x one.
 const CHIPS: [(u32, u32); 6] = [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0)];
@@ -147,5 +147,8 @@ fn compile(
             return Err(format!("the cubin has no function {}", launch.function).into());
         }
     }
-    Ok(())
+    if capability < ComputeCapability::SM_90 {
+        return Ok(());
+    }
+    machine_code::waits_before_memory(source, &cubin.image)
 }

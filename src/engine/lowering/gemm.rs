@@ -303,7 +303,7 @@ impl Lowering<'_> {
             grid,
             block: [choice.multiply.threads(choice.tile), 1, 1],
             shared_bytes,
-            starts_early: false,
+            starts_early: true,
             parameters,
         }
     }

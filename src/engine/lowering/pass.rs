@@ -209,7 +209,7 @@ fn push_pointwise(sweep: Sweep, core: Option<Parameter>, threads: u32, kernel: &
         grid: [to_u32((vectors + i64::from(threads) - 1) / i64::from(threads)), 1, 1],
         block: [threads, 1, 1],
         shared_bytes: 0,
-        starts_early: false,
+        starts_early: true,
         parameters: sweep_parameters(&sweep, core),
     };
     kernel.functions.push(Function { launch, body: Body::Pointwise(PointwiseKernel { sweep, threads }) });
@@ -223,7 +223,7 @@ fn push_packed(graph: &FinalizedGraph, sweep: Sweep, core: Option<Parameter>, th
         grid: [to_u32((bits + BITS * i64::from(threads) - 1) / (BITS * i64::from(threads))), 1, 1],
         block: [threads, 1, 1],
         shared_bytes: 0,
-        starts_early: false,
+        starts_early: true,
         parameters: sweep_parameters(&sweep, core),
     };
     kernel.functions.push(Function { launch, body: Body::Packed(PackedKernel { sweep, threads }) });
@@ -254,7 +254,7 @@ fn push_reduction(
         grid: [shape.blocks, shape.splits, 1],
         block: [shape.columns, shape.rows, 1],
         shared_bytes: shape.columns * shape.rows * accumulators * 4,
-        starts_early: false,
+        starts_early: true,
         parameters,
     };
     let body = Body::Reduction(ReductionKernel {

@@ -106,7 +106,7 @@ fn push(actions: Vec<FlagAction>, kernel: &mut Kernel) {
         block: [1; 3],
         shared_bytes: 0,
         parameters: flags.into_iter().map(Parameter::Tensor).collect(),
-        starts_early: false,
+        starts_early: true,
     };
     kernel.functions.push(Function { launch, body: Body::Signal(SignalKernel { actions }) });
 }

@@ -222,7 +222,8 @@ Result cuLaunchKernelEx(const Config* config, Function* function, void** argumen
     if (function->is_any) return run(function, arguments);
     // 6 is programmatic stream serialization
     const bool early = config->attribute_count == 1 && config->attributes[0].id == 6 && config->attributes[0].value == 1;
-    if (early != (std::string(function->name) == "scale_add_early") || config->attribute_count > 1) return INVALID_VALUE;
+    const bool waits = VERSION >= 12030 && std::string(function->name) == "scale_add_early";
+    if (early != waits || config->attribute_count > 1) return INVALID_VALUE;
     return run(function, arguments);
 }
 
