@@ -34,7 +34,8 @@ pub(super) struct Descriptor {
 /// What a descriptor was given, and what was made of it; `None` until it is finalized.
 #[derive(Clone, Default)]
 struct State {
-    values: BTreeMap<u32, Values>,
+    /// Shared with whoever builds it or becomes like it.
+    values: Arc<BTreeMap<u32, Values>>,
     built: Option<Built>,
 }
 
@@ -85,7 +86,7 @@ impl Descriptor {
     /// A finalized descriptor that no caller made.
     pub(super) fn finished(kind: Kind, values: Vec<(Name, Values)>, built: Built) -> Arc<Self> {
         let attributes = attributes::of_kind(kind as u32).map_or(&[][..], |row| row.1);
-        let values = values.into_iter().map(|(name, values)| (name as u32, values)).collect();
+        let values = Arc::new(values.into_iter().map(|(name, values)| (name as u32, values)).collect());
         Arc::new(Self { kind, attributes, state: RwLock::new(State { values, built: Some(built) }) })
     }
 
@@ -93,7 +94,7 @@ impl Descriptor {
     fn forget(&self) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if state.built.is_none() {
-            state.values.clear();
+            state.values = Arc::default();
         }
     }
 
@@ -131,7 +132,7 @@ impl Descriptor {
         })?;
         // SAFETY: as promised by the caller.
         let values = unsafe { Values::read(kind, count, elements) }?;
-        state.values.insert(number, values);
+        Arc::make_mut(&mut state.values).insert(number, values);
         Ok(())
     }
 

@@ -40,7 +40,6 @@ pub(super) struct Plan {
 pub(super) struct Pack {
     /// All as device pointers.
     pointers: VariantPack,
-    addresses: Vec<(i64, usize)>,
     workspace: usize,
 }
 
@@ -152,13 +151,13 @@ impl Plan {
     /// Pointers of host scalars point to values of their types.
     unsafe fn variants<'a>(&self, pack: &'a Pack) -> Result<Cow<'a, VariantPack>> {
         let mut variants = Cow::Borrowed(&pack.pointers);
-        for &(uid, address) in &pack.addresses {
-            let Some(&data_type) = self.scalars.get(&uid) else { continue };
-            if address == 0 {
+        for (&uid, &data_type) in &self.scalars {
+            let Some(pointer) = pack.pointers.pointer(uid) else { continue };
+            if pointer == DevicePointer::NULL {
                 return Err(Failure::null(&format!("the pointer of the scalar of uid {uid}")));
             }
             // SAFETY: as promised by the caller.
-            variants.to_mut().set_scalar(uid, unsafe { scalar(data_type, address) }?);
+            variants.to_mut().set_scalar(uid, unsafe { scalar(data_type, pointer.address() as usize) }?);
         }
         Ok(variants)
     }
@@ -210,27 +209,24 @@ unsafe fn scalar(data_type: DataType, address: usize) -> Result<Scalar> {
 pub(super) fn pack(given: &Given<'_>) -> Result<Pack> {
     let uids = given.int64s(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
     let addresses = |name: Name| match given.of(name) {
-        Some(Values::Pointer(values)) => values.clone(),
-        _ => Vec::new(),
+        Some(Values::Pointer(values)) => values.as_slice(),
+        _ => &[],
     };
-    let pointers = addresses(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
-    if uids.len() != pointers.len() {
-        return Err(Failure::bad(format!("{} uids and {} pointers", uids.len(), pointers.len())));
-    }
-    let mut sorted = uids.clone();
-    sorted.sort_unstable();
-    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        let message = format!("the uid {} has two pointers", pair[0]);
-        return Err(Failure::new(Status::CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, message));
+    let given_pointers = addresses(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+    if uids.len() != given_pointers.len() {
+        return Err(Failure::bad(format!("{} uids and {} pointers", uids.len(), given_pointers.len())));
     }
     let workspace = addresses(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE).first().copied().unwrap_or(0);
-    let addresses: Vec<(i64, usize)> = uids.into_iter().zip(pointers).collect();
-    let mut pointers = VariantPack::new();
-    for &(uid, address) in &addresses {
+    let mut pointers = VariantPack::with_capacity(uids.len());
+    for (&uid, &address) in uids.iter().zip(given_pointers) {
+        if pointers.pointer(uid).is_some() {
+            let message = format!("the uid {uid} has two pointers");
+            return Err(Failure::new(Status::CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, message));
+        }
         // SAFETY: device memory is the caller's concern, as the ABI says.
         pointers.set_pointer(uid, unsafe { DevicePointer::from_raw(address as u64) });
     }
-    Ok(Pack { pointers, addresses, workspace })
+    Ok(Pack { pointers, workspace })
 }
 
 /// Puts one execution of a plan on the stream of a handle.

@@ -26,6 +26,20 @@ impl VariantPack {
         Self::default()
     }
 
+    /// An empty pack with room for so many entries.
+    pub fn with_capacity(entries: usize) -> Self {
+        Self { entries: Vec::with_capacity(entries) }
+    }
+
+    /// The device pointer of a tensor, where it has one.
+    pub fn pointer(&self, uid: i64) -> Option<DevicePointer> {
+        let position = self.entries.binary_search_by_key(&uid, |entry| entry.0).ok()?;
+        match self.entries[position].1 {
+            Value::Pointer(pointer) => Some(pointer),
+            Value::Scalar(_) => None,
+        }
+    }
+
     /// Sets or replaces the device pointer of a tensor.
     pub fn set_pointer(&mut self, uid: i64, pointer: DevicePointer) -> &mut Self {
         self.set(uid, Value::Pointer(pointer))
@@ -63,5 +77,6 @@ mod tests {
         let uids: Vec<i64> = pack.entries().iter().map(|entry| entry.0).collect();
         assert_eq!(uids, [-3, 0, 7]);
         assert_eq!(pack.entries()[1].1, Value::Pointer(DevicePointer::NULL));
+        assert_eq!([0, 7, 8].map(|uid| pack.pointer(uid)), [Some(DevicePointer::NULL), None, None]);
     }
 }

@@ -21,8 +21,10 @@ const FROM: i64 = 1;
 const TO: i64 = 2;
 const FIXED: i64 = 3;
 
+type Chain = fn() -> Result<(), Failed>;
+
 pub(crate) fn trials() -> Vec<Trial> {
-    let chains: [(&str, fn() -> Result<(), Failed>); 5] = [
+    let chains: [(&str, Chain); 5] = [
         ("counts_and_transposes", counts_and_transposes),
         ("shifts_columns", || shifts_columns([256, 256], false)),
         ("shifts_columns_behind_a_stage", || shifts_columns([256, 256], true)),
