@@ -18,7 +18,8 @@ use crate::kernel::Launch;
 /// Chips from here on start a launch before the one before it has finished.
 const EARLY_START: ComputeCapability = ComputeCapability::SM_90;
 
-/// Connects nodes of CUDA graphs so. Drivers that lack it, before CUDA 12.3, do not capture such launches, either.
+/// Connects nodes of CUDA graphs so. Drivers that lack it, before CUDA 12.3, get whole edges, and launches without the
+/// attribute, since those may be captured into a graph.
 pub(super) const EARLY_EDGE: &str = "cuGraphAddDependencies_v2";
 
 /// One launch of a plan.
