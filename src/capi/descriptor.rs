@@ -136,26 +136,28 @@ impl Descriptor {
         Ok(())
     }
 
-    /// Gets an attribute: how many elements it has, and at most `room` of them.
+    /// Gets an attribute: at most `room` of its elements, and how many that are; with no room, how many it has.
     ///
     /// # Safety
     /// As [`Values::write`].
     pub(super) unsafe fn get(&self, number: u32, of_type: u32, room: i64, elements: *mut c_void) -> Result<i64> {
         let attribute = self.attribute(number)?;
+        let room = usize::try_from(room).map_err(|_| Failure::bad(format!("{room} elements are asked for")))?;
         let kind = required_type(attribute, of_type)?;
         let state = self.state();
-        let Some(built) = &state.built else { return Err(self.unfinished()) };
+        let Some(built) = &state.built else { return Err(self.asked_too_early()) };
         let values = match state.values.get(&number).cloned().filter(|_| !attribute.is_living()) {
             Some(given) => given,
             None => computed(built, attribute.name)?,
         };
         drop(state);
         let values = values.into_type(kind)?;
-        if !elements.is_null() && room > 0 {
-            // SAFETY: as promised by the caller.
-            unsafe { values.write(room as usize, elements) }?;
+        if elements.is_null() || room == 0 {
+            return Ok(values.len() as i64);
         }
-        Ok(values.len() as i64)
+        // SAFETY: as promised by the caller.
+        unsafe { values.write(room, elements) }?;
+        Ok(values.len().min(room) as i64)
     }
 
     /// Finalizes it, where everything required is there and goes together.
@@ -163,7 +165,7 @@ impl Descriptor {
         // without the lock from here on: it may refer to itself
         let State { values, built } = self.state().clone();
         if built.is_some() {
-            return Ok(());
+            return Err(Failure::bad(format!("{:?} is finalized already", self.kind)));
         }
         if self.attributes.is_empty() {
             return Err(Failure::unsupported(format!("no engine computes what {:?} describes", self.kind)));
@@ -182,6 +184,11 @@ impl Descriptor {
         Ok(())
     }
 
+    /// Makes it as it was when it was created.
+    pub(super) fn clear(&self) {
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = State::default();
+    }
+
     /// Takes over what a finalized descriptor of the same kind is: how computed descriptors reach the caller.
     pub(super) fn become_like(&self, other: &Self) -> Result<()> {
         if self.kind != other.kind {
@@ -193,16 +200,21 @@ impl Descriptor {
         Ok(())
     }
 
-    fn unfinished(&self) -> Failure {
+    /// The caller asks for what is not there yet.
+    fn asked_too_early(&self) -> Failure {
         let message = format!("{:?} is not finalized", self.kind);
         Failure::new(Status::CUDNN_STATUS_NOT_INITIALIZED, message)
     }
 
     /// What was made of it.
     pub(super) fn built(&self) -> Result<Built> {
-        self.state().built.clone().ok_or_else(|| {
-            Failure::new(Status::CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, format!("{:?} is not finalized", self.kind))
-        })
+        self.state().built.clone().ok_or_else(|| self.used_too_early())
+    }
+
+    /// Something refers to it that needs it finalized.
+    fn used_too_early(&self) -> Failure {
+        let message = format!("{:?} is not finalized", self.kind);
+        Failure::new(Status::CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, message)
     }
 
     /// A failure that says what another kind of descriptor was expected.
@@ -226,9 +238,10 @@ macro_rules! as_built {
     ($($function:ident: $variant:ident, $type:ty, $what:literal;)*) => {
         impl Descriptor {
             $(pub(super) fn $function(&self) -> Result<$type> {
-                match self.built()? {
-                    Built::$variant(built) => Ok(built),
-                    _ => Err(self.mismatch($what)),
+                match &self.state().built {
+                    Some(Built::$variant(built)) => Ok(built.clone()),
+                    Some(_) => Err(self.mismatch($what)),
+                    None => Err(self.used_too_early()),
                 }
             })*
         }
@@ -263,8 +276,10 @@ fn built(kind: Kind, given: &Given<'_>) -> Result<Built> {
         Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => Built::Engine(Arc::new(engine::engine(given)?)),
         Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => Built::Config(Arc::new(engine::config(given)?)),
         Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR => Built::KnobChoice(engine::knob_choice(given)?),
-        Kind::CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR => {
-            return Err(Failure::unsupported("knob infos are got from an engine"));
+        Kind::CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR
+        | Kind::CUDNN_BACKEND_LAYOUT_INFO_DESCRIPTOR
+        | Kind::CUDNN_BACKEND_INTERMEDIATE_INFO_DESCRIPTOR => {
+            return Err(Failure::unsupported(format!("{kind:?} is got from an engine, and never finalized")));
         }
         Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => Built::Heuristics(Arc::new(engine::heuristics(given)?)),
         Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => Built::Plan(Arc::new(plan::plan(given)?)),
@@ -272,8 +287,14 @@ fn built(kind: Kind, given: &Given<'_>) -> Result<Built> {
         Kind::CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR => Built::Kernels(Arc::new(kernels::kernels(given)?)),
         Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR => Built::Device(Arc::new(device::properties(given)?)),
         _ => match operation::node(kind, given)? {
-            Some(node) => Built::Node(Arc::new(node)),
-            None => Built::Bundle,
+            Some(node) => {
+                graph::require_well_formed(&node)?;
+                Built::Node(Arc::new(node))
+            }
+            None => {
+                operation::check_bundle(kind, given)?;
+                Built::Bundle
+            }
         },
     })
 }
@@ -281,6 +302,7 @@ fn built(kind: Kind, given: &Given<'_>) -> Result<Built> {
 /// An attribute that the caller does not set.
 fn computed(built: &Built, name: Name) -> Result<Values> {
     let values = match built {
+        Built::Tensor(_) => operation::tensor_default(name),
         Built::Graph(graph) => graph.attribute(name),
         Built::Engine(engine) => engine.attribute(name),
         Built::KnobInfo(info) => info.attribute(name),

@@ -43,7 +43,7 @@ pub unsafe extern "C" fn cudnnCreate(handle: *mut *mut c_void) -> Status {
         .run(|| unsafe { give(handle, "the pointer to a handle", handle::create) })
 }
 
-/// Destroys a library handle.
+/// Destroys a library handle, and waits for the device; null is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroy(handle: *mut c_void) -> Status {
     Call::new("cudnnDestroy", &[("handle", HANDLE, &handle)]).with(handle).run(|| handle::destroy(handle))
@@ -103,6 +103,15 @@ pub extern "C" fn cudnnBackendDestroyDescriptor(descriptor: *mut c_void) -> Stat
         .run(|| descriptor::destroy(descriptor))
 }
 
+/// Makes a descriptor as it was when it was created.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnBackendInitialize(descriptor: *mut c_void) -> Status {
+    Call::new("cudnnBackendInitialize", &[("descriptor", DESCRIPTOR, &descriptor)]).run(|| {
+        descriptor::find(descriptor)?.clear();
+        Ok(())
+    })
+}
+
 /// Sets an attribute of a descriptor that is not finalized.
 ///
 /// # Safety
@@ -129,7 +138,8 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
     .run(|| unsafe { descriptor::find(descriptor)?.set(name, of_type, count, elements) })
 }
 
-/// Gets an attribute of a finalized descriptor: how many elements it has, and as many as there is room for.
+/// Gets an attribute of a finalized descriptor: as many elements as there is room for, and how many that are; with no room
+/// or null, how many there are.
 ///
 /// # Safety
 /// `elements` has room for `room` elements of the type, or is null; `count` is null or has room for a number.

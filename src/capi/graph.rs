@@ -10,6 +10,7 @@ use super::descriptor::Given;
 use super::engine;
 use super::failure::{Failure, Result};
 use super::handle::Handle;
+use super::operation::Node;
 use super::values::Values;
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, Graph, Operation, Port, Tensor, TensorId};
@@ -28,33 +29,55 @@ pub(super) fn build(given: &Given<'_>) -> Result<OperationGraph> {
         let message = format!("{flag:?}: kernels are made for the shapes of their graph");
         return Err(Failure::new(Status::CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE, message));
     }
-    let mut made = Made { graph: Graph::new(), ids: BTreeMap::new() };
+    let mut made = Made::default();
     for (number, descriptor) in given.descriptors(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS).iter().enumerate() {
         let node = descriptor.node()?;
-        let inputs = made.slots(&node.inputs)?;
-        let outputs = made.slots(&node.outputs)?;
-        made.graph.operation(Operation {
-            name: format!("node {number}"),
-            attributes: node.attributes.clone(),
-            compute_data_type: node.compute,
-            inputs,
-            outputs,
-        });
+        made.push(&node, format!("node {number}"))?;
     }
-    let graph = made.graph.finalize().map_err(|malformed| Failure::of_build(&Error::from(malformed)))?;
+    let graph = made.finalize()?;
     let handle = match given.of(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE) {
-        Some(Values::Handle(handle)) => Some(Arc::clone(handle)),
+        Some(Values::Handle(given)) => Some(Arc::clone(&given.handle)),
         _ => None,
     };
     Ok(OperationGraph { graph: Arc::new(graph), handle })
 }
 
+/// Whether an operation could be in a graph: its tensors fit each other (CV-R3, [002 9.2.10–9.2.14]).
+pub(super) fn require_well_formed(node: &Node) -> Result<()> {
+    let mut alone = Made::default();
+    alone.push(node, "the operation".to_owned())?;
+    // none of them has another end here
+    for &id in alone.ids.values() {
+        alone.graph.tensor_mut(id).is_virtual = false;
+    }
+    alone.finalize().map(drop)
+}
+
+/// A graph in the making, by uids.
+#[derive(Default)]
 struct Made {
     graph: Graph,
     ids: BTreeMap<i64, TensorId>,
 }
 
 impl Made {
+    fn push(&mut self, node: &Node, name: String) -> Result<()> {
+        let inputs = self.slots(&node.inputs)?;
+        let outputs = self.slots(&node.outputs)?;
+        self.graph.operation(Operation {
+            name,
+            attributes: node.attributes.clone(),
+            compute_data_type: node.compute,
+            inputs,
+            outputs,
+        });
+        Ok(())
+    }
+
+    fn finalize(self) -> Result<FinalizedGraph> {
+        self.graph.finalize().map_err(|malformed| Failure::of_build(&Error::from(malformed)))
+    }
+
     fn slots(&mut self, tensors: &[(Port, Arc<Tensor>)]) -> Result<Vec<(Port, TensorId)>> {
         tensors.iter().map(|(port, tensor)| Ok((*port, self.tensor(tensor)?))).collect()
     }

@@ -56,12 +56,15 @@ pub(super) fn find(pointer: *mut c_void) -> Result<Arc<Handle>> {
     HANDLES.get(pointer).ok_or_else(|| Failure::bad("a pointer is to no handle, or to one that was destroyed"))
 }
 
-/// Ends a handle; what was made with it goes on.
+/// Ends a handle once its device has done all its work (HB-01); what was made with it goes on.
 pub(super) fn destroy(pointer: *mut c_void) -> Result<()> {
-    match HANDLES.remove(pointer) {
-        Some(_) => Ok(()),
-        None => find(pointer).map(drop),
+    if pointer.is_null() {
+        return Ok(());
     }
+    let handle = find(pointer)?;
+    HANDLES.remove(pointer);
+    handle.context.synchronize();
+    Ok(())
 }
 
 impl Handle {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
+use cudarc::cudnn::sys::cudnnBackendTensorReordering_t as RawReordering;
 
 use super::descriptor::{Descriptor, Given};
 use super::failure::{Failure, Result};
@@ -57,6 +58,33 @@ pub(super) fn tensor(given: &Given<'_>) -> Result<Tensor> {
         reordering: reordering.transpose()?.unwrap_or_default(),
         ..Tensor::default()
     })
+}
+
+/// What an attribute of a tensor is where it was not set.
+pub(super) fn tensor_default(name: Name) -> Option<Values> {
+    Some(match name {
+        Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT => Values::Int64(vec![1]),
+        Name::CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION => Values::Int64(vec![-1]),
+        Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL | Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE => Values::Boolean(vec![false]),
+        Name::CUDNN_ATTR_TENSOR_REORDERING_MODE => {
+            Values::Enum(vec![RawReordering::CUDNN_TENSOR_REORDERING_NONE as u32])
+        }
+        _ => return None,
+    })
+}
+
+/// Whether a bundle of attributes that operations refer to goes together; a convolution's arrays have an element an axis.
+pub(super) fn check_bundle(kind: Kind, given: &Given<'_>) -> Result<()> {
+    match kind {
+        Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR => {
+            convolution_of(given, ConvolutionDirection::Forward, 1.0, 0.0).map(drop)
+        }
+        Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR => pointwise_of(given).map(drop),
+        Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR => data_type(given, Name::CUDNN_ATTR_MATMUL_COMP_TYPE).map(drop),
+        Kind::CUDNN_BACKEND_REDUCTION_DESCRIPTOR => reduction_of(given).map(drop),
+        Kind::CUDNN_BACKEND_RESAMPLE_DESCRIPTOR => resample_of(given, 1.0, 0.0).map(drop),
+        _ => Ok(()),
+    }
 }
 
 fn data_type(given: &Given<'_>, name: Name) -> Result<DataType> {
@@ -163,42 +191,56 @@ fn convolution(given: &Given<'_>, names: &ConvolutionNames) -> Result<Node> {
     let inputs = slots(given, &names.inputs)?;
     let outputs = slots(given, &[names.output])?;
     let (alpha, beta) = (given.number(names.alpha).unwrap_or(1.0), given.number(names.beta).unwrap_or(0.0));
-    given.required(names.bundle)?.given(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, |bundle| {
-        let axes = bundle.int64(Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS).unwrap_or_default();
-        let array = |name: Name, default: Option<&[i64]>| -> Result<Vec<i64>> {
-            let values = bundle.int64s(name);
-            match default {
-                Some(default) if values.is_empty() => Ok(default.to_vec()),
-                _ if values.len() as i64 == axes => Ok(values),
-                _ => Err(Failure::bad(format!("{name:?} has {} elements for {axes} axes", values.len()))),
-            }
-        };
-        let pre_padding = array(Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, None)?;
-        let post_padding = array(Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Some(&pre_padding))?;
-        let mode = match bundle.enumerator(Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE) {
-            Some(0) => ConvolutionMode::Convolution,
-            _ => ConvolutionMode::CrossCorrelation,
-        };
-        let convolution = Convolution {
-            direction: names.direction,
-            mode,
-            post_padding,
-            stride: array(Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, None)?,
-            dilation: array(Name::CUDNN_ATTR_CONVOLUTION_DILATIONS, None)?,
-            pre_padding,
-            alpha,
-            beta,
-        };
-        let compute = Some(data_type(bundle, Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE)?);
-        Ok(Node { attributes: Attributes::Convolution(convolution), compute, inputs, outputs })
-    })
+    let bundle = given.required(names.bundle)?;
+    let (convolution, compute) = bundle.given(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, |bundle| {
+        convolution_of(bundle, names.direction, alpha, beta)
+    })?;
+    Ok(Node { attributes: Attributes::Convolution(convolution), compute: Some(compute), inputs, outputs })
+}
+
+/// A convolution by its bundle (spec/operations.md, 3.1).
+fn convolution_of(
+    bundle: &Given<'_>,
+    direction: ConvolutionDirection,
+    alpha: f64,
+    beta: f64,
+) -> Result<(Convolution, DataType)> {
+    let axes = bundle.int64(Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS).unwrap_or_default();
+    let array = |name: Name, least: i64| -> Result<Vec<i64>> {
+        let values = bundle.int64s(name);
+        if values.len() as i64 != axes {
+            return Err(Failure::bad(format!("{name:?} has {} elements for {axes} axes", values.len())));
+        }
+        match values.iter().find(|&&value| value < least) {
+            Some(value) => Err(Failure::bad(format!("{name:?} is at least {least}; found: {value}"))),
+            None => Ok(values),
+        }
+    };
+    let pre_padding = array(Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 0)?;
+    let post_padding = match bundle.of(Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS) {
+        Some(_) => array(Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 0)?,
+        None => pre_padding.clone(),
+    };
+    let mode = match bundle.enumerator(Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE) {
+        Some(0) => ConvolutionMode::Convolution,
+        _ => ConvolutionMode::CrossCorrelation,
+    };
+    let convolution = Convolution {
+        direction,
+        mode,
+        pre_padding,
+        post_padding,
+        stride: array(Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 1)?,
+        dilation: array(Name::CUDNN_ATTR_CONVOLUTION_DILATIONS, 1)?,
+        alpha,
+        beta,
+    };
+    Ok((convolution, data_type(bundle, Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE)?))
 }
 
 fn pointwise(given: &Given<'_>) -> Result<Node> {
     let bundle = given.required(Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)?;
-    let (mut attributes, compute) = bundle.given(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR, |bundle| {
-        Ok((pointwise_attributes(bundle)?, data_type(bundle, Name::CUDNN_ATTR_POINTWISE_MATH_PREC)?))
-    })?;
+    let (mut attributes, compute) = bundle.given(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR, pointwise_of)?;
     attributes.alpha1 = given.number(Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1).unwrap_or(1.0) as f32;
     attributes.alpha2 = given.number(Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2).unwrap_or(1.0) as f32;
     let x = (Port::IN_0, Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
@@ -230,10 +272,11 @@ fn pointwise(given: &Given<'_>) -> Result<Node> {
     Ok(Node { attributes: Attributes::Pointwise(attributes), compute: Some(compute), inputs, outputs })
 }
 
-fn pointwise_attributes(bundle: &Given<'_>) -> Result<Pointwise> {
+/// A pointwise operation by its bundle.
+fn pointwise_of(bundle: &Given<'_>) -> Result<(Pointwise, DataType)> {
     let mode = bundle.enumerator(Name::CUDNN_ATTR_POINTWISE_MODE).unwrap_or(u32::MAX);
     let number = |name: Name| bundle.number(name).map(|value| value as f32);
-    Ok(Pointwise {
+    let pointwise = Pointwise {
         axis: bundle.int64(Name::CUDNN_ATTR_POINTWISE_AXIS),
         relu_lower_clip: number(Name::CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP),
         // the frontend writes the largest FLOAT where there is no clip
@@ -247,24 +290,23 @@ fn pointwise_attributes(bundle: &Given<'_>) -> Result<Pointwise> {
             _ => NanPropagation::Propagate,
         }),
         ..Pointwise::new(translate::pointwise(mode)?)
-    })
+    };
+    Ok((pointwise, data_type(bundle, Name::CUDNN_ATTR_POINTWISE_MATH_PREC)?))
 }
 
 fn reduction(given: &Given<'_>) -> Result<Node> {
     let inputs = slots(given, &[(Port::X, Name::CUDNN_ATTR_OPERATION_REDUCTION_XDESC)])?;
     let outputs = slots(given, &[(Port::Y, Name::CUDNN_ATTR_OPERATION_REDUCTION_YDESC)])?;
     let bundle = given.required(Name::CUDNN_ATTR_OPERATION_REDUCTION_DESC)?;
-    bundle.given(Kind::CUDNN_BACKEND_REDUCTION_DESCRIPTOR, |bundle| {
-        let mode = bundle.enumerator(Name::CUDNN_ATTR_REDUCTION_OPERATOR).unwrap_or(u32::MAX);
-        let is_deterministic = bundle.is_set(Name::CUDNN_ATTR_REDUCTION_IS_DETERMINISTIC);
-        let attributes = Attributes::Reduction(Reduction { mode: translate::reduction(mode)?, is_deterministic });
-        Ok(Node {
-            attributes,
-            compute: Some(data_type(bundle, Name::CUDNN_ATTR_REDUCTION_COMP_TYPE)?),
-            inputs,
-            outputs,
-        })
-    })
+    let (reduction, compute) = bundle.given(Kind::CUDNN_BACKEND_REDUCTION_DESCRIPTOR, reduction_of)?;
+    Ok(Node { attributes: Attributes::Reduction(reduction), compute: Some(compute), inputs, outputs })
+}
+
+/// A reduction by its bundle.
+fn reduction_of(bundle: &Given<'_>) -> Result<(Reduction, DataType)> {
+    let mode = translate::reduction(bundle.enumerator(Name::CUDNN_ATTR_REDUCTION_OPERATOR).unwrap_or(u32::MAX))?;
+    let is_deterministic = bundle.is_set(Name::CUDNN_ATTR_REDUCTION_IS_DETERMINISTIC);
+    Ok((Reduction { mode, is_deterministic }, data_type(bundle, Name::CUDNN_ATTR_REDUCTION_COMP_TYPE)?))
 }
 
 fn statistics(given: &Given<'_>) -> Result<Node> {
@@ -326,27 +368,40 @@ fn resample_backward(given: &Given<'_>) -> Result<Node> {
 }
 
 fn resample(bundle: &Descriptor, alpha: Option<f64>, beta: Option<f64>) -> Result<(Resample, Option<DataType>)> {
-    bundle.given(Kind::CUDNN_BACKEND_RESAMPLE_DESCRIPTOR, |bundle| {
-        let fractions = |name: Name| match bundle.of(name) {
+    let (alpha, beta) = (alpha.unwrap_or(1.0), beta.unwrap_or(0.0));
+    let (resample, compute) =
+        bundle.given(Kind::CUDNN_BACKEND_RESAMPLE_DESCRIPTOR, |bundle| resample_of(bundle, alpha, beta))?;
+    Ok((resample, Some(compute)))
+}
+
+/// A resampling by its bundle (spec/operations.md, 7: its arrays have an element an axis).
+fn resample_of(bundle: &Given<'_>, alpha: f64, beta: f64) -> Result<(Resample, DataType)> {
+    let axes = bundle.int64(Name::CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS).unwrap_or_default();
+    let fractions = |name: Name| -> Result<Vec<Fraction>> {
+        let values: Vec<Fraction> = match bundle.of(name) {
             Some(Values::Fraction(values)) => values.clone(),
             Some(Values::Int64(values)) => values.iter().map(|&value| Fraction::whole(value)).collect(),
             _ => Vec::new(),
         };
-        let mode = bundle.enumerator(Name::CUDNN_ATTR_RESAMPLE_MODE).unwrap_or(u32::MAX);
-        let padding = bundle.enumerator(Name::CUDNN_ATTR_RESAMPLE_PADDING_MODE).unwrap_or(0);
-        let resample = Resample {
-            mode: translate::resample(mode)?,
-            padding_mode: translate::padding(padding)?,
-            window: fractions(Name::CUDNN_ATTR_RESAMPLE_WINDOW_DIMS),
-            stride: fractions(Name::CUDNN_ATTR_RESAMPLE_STRIDES),
-            pre_padding: fractions(Name::CUDNN_ATTR_RESAMPLE_PRE_PADDINGS),
-            post_padding: fractions(Name::CUDNN_ATTR_RESAMPLE_POST_PADDINGS),
-            generate_index: None,
-            alpha: alpha.unwrap_or(1.0),
-            beta: beta.unwrap_or(0.0),
-        };
-        Ok((resample, Some(data_type(bundle, Name::CUDNN_ATTR_RESAMPLE_COMP_TYPE)?)))
-    })
+        if values.len() as i64 == axes {
+            return Ok(values);
+        }
+        Err(Failure::unsupported(format!("{name:?} has {} elements for {axes} axes", values.len())))
+    };
+    let mode = bundle.enumerator(Name::CUDNN_ATTR_RESAMPLE_MODE).unwrap_or(u32::MAX);
+    let padding = bundle.enumerator(Name::CUDNN_ATTR_RESAMPLE_PADDING_MODE).unwrap_or(0);
+    let resample = Resample {
+        mode: translate::resample(mode)?,
+        padding_mode: translate::padding(padding)?,
+        window: fractions(Name::CUDNN_ATTR_RESAMPLE_WINDOW_DIMS)?,
+        stride: fractions(Name::CUDNN_ATTR_RESAMPLE_STRIDES)?,
+        pre_padding: fractions(Name::CUDNN_ATTR_RESAMPLE_PRE_PADDINGS)?,
+        post_padding: fractions(Name::CUDNN_ATTR_RESAMPLE_POST_PADDINGS)?,
+        generate_index: None,
+        alpha,
+        beta,
+    };
+    Ok((resample, data_type(bundle, Name::CUDNN_ATTR_RESAMPLE_COMP_TYPE)?))
 }
 
 fn concat(given: &Given<'_>) -> Result<Node> {

@@ -46,7 +46,7 @@ pub(super) struct Pack {
 /// The plan of a text, or of an engine config ([002 9.2.5], X-04).
 pub(super) fn plan(given: &Given<'_>) -> Result<Plan> {
     let own = match given.of(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE) {
-        Some(Values::Handle(handle)) => Some(Arc::clone(handle)),
+        Some(Values::Handle(given)) => Some(Arc::clone(&given.handle)),
         _ => None,
     };
     match given.text(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)? {

@@ -310,7 +310,7 @@ fn wrong_use_has_the_documented_status() {
     assert_eq!(tensor.try_set(other, Type::CUDNN_TYPE_DATA_TYPE, &[0_u32]), S::CUDNN_STATUS_BAD_PARAM);
     let finished = tensor.finalize();
     assert_eq!(finished.try_set(name, Type::CUDNN_TYPE_INT64, &[1_i64]), S::CUDNN_STATUS_NOT_INITIALIZED);
-    assert_eq!(cudnnBackendFinalize(finished.0), S::CUDNN_STATUS_SUCCESS);
+    assert_eq!(cudnnBackendFinalize(finished.0), S::CUDNN_STATUS_BAD_PARAM, "it is finalized already");
 
     let matmul = Owned::new(Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
     assert_eq!(cudnnBackendFinalize(matmul.0), S::CUDNN_STATUS_BAD_PARAM, "nothing is set");
@@ -327,6 +327,118 @@ fn wrong_use_has_the_documented_status() {
     assert_eq!(cudnnBackendFinalize(odd.0), S::CUDNN_STATUS_BAD_PARAM);
     odd.set(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Type::CUDNN_TYPE_INT64, &[1_i64, 0, 8]);
     assert_eq!(cudnnBackendFinalize(odd.0), S::CUDNN_STATUS_BAD_PARAM);
+}
+
+/// The status of finalizing a product of FLOAT tensors, packed by rows.
+fn product(a: &[i64], b: &[i64], c: &[i64]) -> Status {
+    let tensor = |uid: i64, dim: &[i64]| {
+        let stride: Vec<i64> = (0..dim.len()).map(|axis| dim[axis + 1..].iter().product()).collect();
+        unfinished_tensor(uid, FLOAT, dim, &stride, false).finalize()
+    };
+    let bundle = Owned::new(Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+    bundle.set(Name::CUDNN_ATTR_MATMUL_COMP_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[FLOAT as u32]);
+    let operation = Owned::new(Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+    operation
+        .refer(Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC, &tensor(1, a))
+        .refer(Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC, &tensor(2, b))
+        .refer(Name::CUDNN_ATTR_OPERATION_MATMUL_CDESC, &tensor(3, c))
+        .refer(Name::CUDNN_ATTR_OPERATION_MATMUL_DESC, &bundle.finalize());
+    cudnnBackendFinalize(operation.0)
+}
+
+#[test]
+fn operations_whose_tensors_do_not_fit_are_not_finalized() {
+    assert_eq!(product(&[2, 8, 4], &[1, 4, 16], &[2, 8, 16]), Status::CUDNN_STATUS_SUCCESS, "{}", last_error());
+    for (b, c) in [([1, 5, 16], [2, 8, 16]), ([1, 4, 16], [2, 8, 15]), ([3, 4, 16], [2, 8, 16])] {
+        assert_eq!(product(&[2, 8, 4], &b, &c), Status::CUDNN_STATUS_BAD_PARAM, "{b:?} {c:?}");
+        let text = last_error();
+        assert!(text.contains("the operation") && text.contains("uid"), "{text}");
+    }
+    assert_eq!(product(&[2, 8, 4], &[4, 16], &[2, 8, 16]), Status::CUDNN_STATUS_BAD_PARAM);
+}
+
+/// The status of finalizing a convolution's bundle of two axes, but for one array.
+fn convolution_but_for(name: Name, elements: &[i64]) -> Status {
+    let bundle = Owned::new(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    bundle
+        .set(Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[FLOAT as u32])
+        .set(Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE, Type::CUDNN_TYPE_CONVOLUTION_MODE, &[1_u32])
+        .set(Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, Type::CUDNN_TYPE_INT64, &[2_i64]);
+    let arrays = [
+        Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
+        Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS,
+        Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
+        Name::CUDNN_ATTR_CONVOLUTION_DILATIONS,
+    ];
+    for array in arrays {
+        bundle.set(array, Type::CUDNN_TYPE_INT64, if array == name { elements } else { &[1, 1] });
+    }
+    cudnnBackendFinalize(bundle.0)
+}
+
+#[test]
+fn bundles_that_contradict_themselves_are_not_finalized() {
+    use Status as S;
+    let (pre, post) = (Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
+    let (stride, dilation) = (Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, Name::CUDNN_ATTR_CONVOLUTION_DILATIONS);
+    for (name, least) in [(pre, 0), (post, 0), (stride, 1), (dilation, 1)] {
+        assert_eq!(convolution_but_for(name, &[least, 2]), S::CUDNN_STATUS_SUCCESS, "{name:?}: {}", last_error());
+        assert_eq!(convolution_but_for(name, &[least - 1, 2]), S::CUDNN_STATUS_BAD_PARAM, "{name:?}");
+        assert_eq!(convolution_but_for(name, &[1]), S::CUDNN_STATUS_BAD_PARAM, "{name:?}");
+        assert!(last_error().contains(&format!("{name:?} has 1 elements for 2 axes")));
+        assert_eq!(convolution_but_for(name, &[1, 1, 1]), S::CUDNN_STATUS_BAD_PARAM, "{name:?}");
+    }
+    let relu = Owned::new(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    relu.set(Name::CUDNN_ATTR_POINTWISE_MODE, Type::CUDNN_TYPE_POINTWISE_MODE, &[9999_u32]);
+    relu.set(Name::CUDNN_ATTR_POINTWISE_MATH_PREC, Type::CUDNN_TYPE_DATA_TYPE, &[FLOAT as u32]);
+    assert_eq!(cudnnBackendFinalize(relu.0), S::CUDNN_STATUS_BAD_PARAM);
+    assert!(last_error().contains("9999 is no pointwise mode"));
+}
+
+#[test]
+fn a_descriptor_is_as_it_was_made_after_initialize() {
+    let tensor = unfinished_tensor(1, HALF, &[1, 8, 8], &[64, 8, 1], false).finalize();
+    assert_eq!(cudnnBackendInitialize(tensor.0), Status::CUDNN_STATUS_SUCCESS);
+    assert_eq!(cudnnBackendFinalize(tensor.0), Status::CUDNN_STATUS_BAD_PARAM);
+    assert!(last_error().contains("CUDNN_ATTR_TENSOR_UNIQUE_ID is not set"), "nothing is left of it");
+}
+
+#[test]
+fn a_get_counts_what_it_writes() {
+    let name = Name::CUDNN_ATTR_TENSOR_DIMENSIONS;
+    let tensor = unfinished_tensor(1, HALF, &[3, 8, 5], &[40, 5, 1], false).finalize();
+    let mut room = [-1_i64; 4];
+    assert_eq!(tensor.get(name, Type::CUDNN_TYPE_INT64, &mut [] as &mut [i64]), 3, "how many there are");
+    assert_eq!((tensor.get(name, Type::CUDNN_TYPE_INT64, &mut room[..2]), room), (2, [3, 8, -1, -1]));
+    assert_eq!((tensor.get(name, Type::CUDNN_TYPE_INT64, &mut room), room), (3, [3, 8, 5, -1]));
+    let mut count = -1;
+    let (number, of_type) = (name as u32, Type::CUDNN_TYPE_INT64 as u32);
+    // SAFETY: nothing is written.
+    let status = unsafe { cudnnBackendGetAttribute(tensor.0, number, of_type, 4, &raw mut count, ptr::null_mut()) };
+    assert_eq!((status, count), (Status::CUDNN_STATUS_SUCCESS, 3));
+    let elements = room.as_mut_ptr().cast();
+    // SAFETY: there is more room than is said.
+    let status = unsafe { cudnnBackendGetAttribute(tensor.0, number, of_type, -1, &raw mut count, elements) };
+    assert_eq!((status, count, room), (Status::CUDNN_STATUS_BAD_PARAM, 3, [3, 8, 5, -1]));
+}
+
+#[test]
+fn attributes_of_tensors_that_are_not_set_have_their_defaults() {
+    let tensor = unfinished_tensor(1, HALF, &[1, 8, 8], &[64, 8, 1], false);
+    let number = |tensor: &Owned, name: Name| {
+        let mut room = [7_i64];
+        tensor.get(name, Type::CUDNN_TYPE_INT64, &mut room);
+        room[0]
+    };
+    let tensor = tensor.finalize();
+    assert_eq!(number(&tensor, Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT), 1);
+    assert_eq!(number(&tensor, Name::CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION), -1);
+    let mut is_by_value = [7_u8];
+    tensor.get(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, Type::CUDNN_TYPE_BOOLEAN, &mut is_by_value);
+    let mut reordering = [7_u32];
+    let name = Name::CUDNN_ATTR_TENSOR_REORDERING_MODE;
+    tensor.get(name, Type::CUDNN_TYPE_TENSOR_REORDERING_MODE, &mut reordering);
+    assert_eq!((is_by_value, reordering), ([0], [0]));
 }
 
 #[test]
@@ -445,7 +557,9 @@ fn foreign_null_and_destroyed_pointers_are_found_out() {
     drop(descriptor);
     assert_eq!(cudnnBackendFinalize(pointer), S::CUDNN_STATUS_BAD_PARAM);
     assert_eq!(cudnnBackendDestroyDescriptor(pointer), S::CUDNN_STATUS_BAD_PARAM);
-    assert_eq!(cudnnDestroy(null), S::CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
+    assert_eq!(cudnnDestroy(null), S::CUDNN_STATUS_SUCCESS, "there is nothing to destroy");
+    assert_eq!(cudnnDestroy(pointer), S::CUDNN_STATUS_BAD_PARAM);
+    assert_eq!(cudnnBackendInitialize(pointer), S::CUDNN_STATUS_BAD_PARAM);
     // SAFETY: null is allowed where there is no room.
     unsafe {
         assert_eq!(cudnnBackendCreateDescriptor(17, null.cast()), S::CUDNN_STATUS_BAD_PARAM_NULL_POINTER);

@@ -24,8 +24,15 @@ pub(super) enum Values {
     Pointer(Vec<usize>),
     Fraction(Vec<Fraction>),
     Char(Vec<u8>),
-    Handle(Arc<Handle>),
+    Handle(LibraryHandle),
     Descriptors(Vec<Arc<Descriptor>>),
+}
+
+/// A library handle, and the pointer that stands for it.
+#[derive(Clone)]
+pub(super) struct LibraryHandle {
+    pub(super) handle: Arc<Handle>,
+    pointer: usize,
 }
 
 /// As `cudnnFraction_t` lies in memory.
@@ -64,8 +71,8 @@ impl Values {
                 }
                 Type::CUDNN_TYPE_HANDLE => {
                     let handles: Vec<*mut c_void> = copied(elements, count);
-                    let handle = handles.first().ok_or_else(|| Failure::bad("no handle is given"))?;
-                    Self::Handle(handle::find(*handle)?)
+                    let &pointer = handles.first().ok_or_else(|| Failure::bad("no handle is given"))?;
+                    Self::Handle(LibraryHandle { handle: handle::find(pointer)?, pointer: pointer.addr() })
                 }
                 Type::CUDNN_TYPE_BACKEND_DESCRIPTOR => {
                     let descriptors: Vec<*mut c_void> = copied(elements, count);
@@ -142,7 +149,7 @@ impl Values {
                     let raw: Vec<RawFraction> = values.iter().map(raw).collect();
                     store(&raw, room, elements);
                 }
-                Self::Handle(_) => return Err(Failure::unsupported("a handle cannot be got")),
+                Self::Handle(LibraryHandle { pointer, .. }) => store(&[*pointer], room, elements),
                 Self::Descriptors(values) => {
                     let targets: Vec<*mut c_void> = copied(elements, room.min(values.len()));
                     for (target, value) in targets.into_iter().zip(values) {

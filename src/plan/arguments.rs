@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 
 use super::bindings::Bindings;
 use super::driver::inconsistent;
+use super::tensor_map::EncodedMap;
 use super::variant_pack::{Value, VariantPack};
 use super::{Workspace, scalar, tensor_map};
 use crate::error::Error;
@@ -32,7 +33,7 @@ enum Variable {
 pub(super) struct Patch {
     variable: Variable,
     word: usize,
-    /// Whether a tensor map begins there, whose address it is.
+    /// Whether a tensor map begins there, whose address only the driver can replace.
     is_map: bool,
 }
 
@@ -98,8 +99,10 @@ impl Arguments {
 
     fn push_map(&mut self, graph: &FinalizedGraph, bindings: &Bindings, map: &TensorMap) -> Result<(), Error> {
         let position = pointer(graph, bindings, map.tensor)?;
-        let word = self.push_words(&tensor_map::encode(graph, map)?, tensor_map::ALIGNMENT_WORDS);
-        self.patches.push(Patch { variable: Variable::Pointer(position), word, is_map: true });
+        let EncodedMap { words, address } = tensor_map::encode(graph, map)?;
+        let start = self.push_words(&words, tensor_map::ALIGNMENT_WORDS);
+        let word = start + address.unwrap_or(0);
+        self.patches.push(Patch { variable: Variable::Pointer(position), word, is_map: address.is_none() });
         Ok(())
     }
 

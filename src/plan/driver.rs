@@ -161,6 +161,14 @@ impl DeviceContext {
         }
     }
 
+    /// Waits until all work of the device is done, where that is possible: not where it hangs, or a stream is captured.
+    pub(crate) fn synchronize(&self) {
+        if let Some(_entered) = self.enter_to_release() {
+            // SAFETY: the context is current. A failed kernel shows in what is launched or read next.
+            let _ = unsafe { sys::cuCtxSynchronize() };
+        }
+    }
+
     /// Enters the context to release something; `None` where that is impossible or would wait for ever.
     pub(super) fn enter_to_release(&self) -> Option<Entered> {
         // Where the context cannot be entered, the error has surfaced elsewhere.

@@ -1,8 +1,9 @@
 //! Tensor maps: how the tensor memory accelerator (TMA) of Hopper finds the boxes of a tensor.
 //!
 //! The driver encodes a map for an address, which only an execution knows. All else is encoded when the plan is built, so
-//! that a geometry which the driver refuses shows there; an execution copies these 128 bytes and replaces the address.
-//! That costs 23 ns a map where encoding costs 80 (an H200's host), and needs nothing that executions would share.
+//! that a geometry which the driver refuses shows there; an execution copies these 128 bytes and replaces the address:
+//! by writing it, where two maps for different addresses show that it is a word of its own, otherwise by the driver. The
+//! latter costs 23 ns a map where encoding costs 80 (an H200's host); neither needs anything that executions would share.
 
 use std::ffi::c_void;
 
@@ -29,11 +30,18 @@ pub(super) const POINTER_ALIGNMENT: u64 = 16;
 /// Most dims of a map.
 const MAX_RANK: usize = 5;
 
-/// Encoded until the address is known; not null, and aligned.
-const STAND_IN_ADDRESS: usize = 1 << 20;
+/// Encoded until the address is known: aligned, and each bit of an address of the device is set in one of them alone.
+const STAND_INS: [u64; 2] = [0x0001_5555_5555_5550, 0x0000_aaaa_aaaa_aaa0];
 
 /// A map for an address that is still to be replaced.
-pub(super) fn encode(graph: &FinalizedGraph, map: &TensorMap) -> Result<[u64; WORDS], Error> {
+pub(super) struct EncodedMap {
+    pub(super) words: [u64; WORDS],
+    /// The word that is the address; `None` where only the driver can replace it.
+    pub(super) address: Option<usize>,
+}
+
+/// Encodes a map but for its address.
+pub(super) fn encode(graph: &FinalizedGraph, map: &TensorMap) -> Result<EncodedMap, Error> {
     require_functions("a kernel with tensor maps", &["cuTensorMapEncodeTiled", "cuTensorMapReplaceAddress"])?;
     let refused = |reason: &str| {
         let tensor = graph.describe_tensor(map.tensor);
@@ -46,15 +54,28 @@ pub(super) fn encode(graph: &FinalizedGraph, map: &TensorMap) -> Result<[u64; WO
     if !(1..=MAX_RANK).contains(&map.rank) {
         return Err(refused("required: a rank from 1 to 5"));
     }
+    let [words, others] = STAND_INS.map(|address| encode_at(map, address));
+    let words = words.map_err(|error| refused(&error_name(error)))?;
+    Ok(EncodedMap { words, address: others.ok().and_then(|others| word_of_address(&words, &others)) })
+}
+
+/// The only word in which the maps for the two addresses differ, if it is the address.
+fn word_of_address(words: &[u64; WORDS], others: &[u64; WORDS]) -> Option<usize> {
+    let mut differing = (0..WORDS).filter(|&word| words[word] != others[word]);
+    let word = differing.next()?;
+    (differing.next().is_none() && [words[word], others[word]] == STAND_INS).then_some(word)
+}
+
+fn encode_at(map: &TensorMap, address: u64) -> Result<[u64; WORDS], DriverError> {
     let mut encoded = CUtensorMap { opaque: [0; WORDS] };
-    // SAFETY: the function is present; the arrays have at least `rank` entries (strides `rank - 1`), and the map is
-    // aligned as its type says. The address is not accessed.
+    // SAFETY: `encode` asked for the function and checked the rank; the arrays have at least `rank` entries (strides
+    // `rank - 1`), and the map is aligned as its type says. The address is not accessed.
     let result = unsafe {
         sys::cuTensorMapEncodeTiled(
             &raw mut encoded,
             data_type(map.element),
             map.rank as u32,
-            std::ptr::without_provenance_mut(STAND_IN_ADDRESS),
+            std::ptr::without_provenance_mut(address as usize),
             map.dims.as_ptr(),
             map.strides.as_ptr(),
             map.box_dims.as_ptr(),
@@ -65,8 +86,7 @@ pub(super) fn encode(graph: &FinalizedGraph, map: &TensorMap) -> Result<[u64; WO
             CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     };
-    result.result().map_err(|error| refused(&error_name(error)))?;
-    Ok(encoded.opaque)
+    result.result().map(|()| encoded.opaque)
 }
 
 /// Sets the device address of an encoded map.

@@ -89,6 +89,12 @@ fn a_plan_executes_and_wrong_packs_have_their_status() {
         let mut workspace = [-1_i64];
         plan.get(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64, &mut workspace);
         assert!(workspace[0] >= 0);
+        let mut handle = [0_usize];
+        let plan_of_handle = session.plan(&session.matmul(), |plan| {
+            plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, &[session.0]);
+        });
+        plan_of_handle.get(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, &mut handle);
+        assert_eq!(handle, [session.0.addr()]);
         assert_eq!(session.execute(&plan, &pack(&COMPLETE, 0x10000)), S::CUDNN_STATUS_SUCCESS, "{}", last_error());
         let launches = launches_of_any();
         assert!(launches >= 1);

@@ -140,9 +140,10 @@ Result cuFuncSetAttribute(Function* function, int attribute, int value) {
 }
 
 #if VERSION >= 12000
-// What a tensor map says, in the form of this driver.
+// What a tensor map says, in the form of this driver. Before version 13 only the driver knows how an address lies there.
+constexpr uint64_t HIDDEN = VERSION < 13000 ? 0x0123456789abcdef : 0;
 struct TensorMap {
-    uint64_t address;
+    uint64_t hidden_address;
     uint64_t dims[5], strides[4];
     uint32_t box[5];
     uint8_t type, rank, swizzle, is_encoded;
@@ -155,7 +156,7 @@ Result cuTensorMapEncodeTiled(TensorMap* out, int type, uint32_t rank, void* add
     // Promotion 3 is by 256 bytes.
     if (reinterpret_cast<uint64_t>(out) % 64 || place == 0 || place % 16 || interleave != 0 || promotion != 3 || fill != 0)
         return INVALID_VALUE;
-    TensorMap map = {place, {}, {}, {}, uint8_t(type), uint8_t(rank), uint8_t(swizzle), 1};
+    TensorMap map = {place ^ HIDDEN, {}, {}, {}, uint8_t(type), uint8_t(rank), uint8_t(swizzle), 1};
     for (uint32_t i = 0; i < rank; ++i) {
         if (dims[i] == 0 || box[i] == 0 || box[i] > 256 || element_strides[i] != 1) return INVALID_VALUE;
         map.dims[i] = dims[i];
@@ -169,7 +170,7 @@ Result cuTensorMapEncodeTiled(TensorMap* out, int type, uint32_t rank, void* add
 Result cuTensorMapReplaceAddress(TensorMap* map, void* address) {
     const uint64_t place = reinterpret_cast<uint64_t>(address);
     if (reinterpret_cast<uint64_t>(map) % 64 || !map->is_encoded || place == 0 || place % 16) return INVALID_VALUE;
-    map->address = place;
+    map->hidden_address = place ^ HIDDEN;
     return SUCCESS;
 }
 
@@ -179,7 +180,8 @@ static Result read_map(void** arguments) {
     const TensorMap& x_map = *static_cast<TensorMap*>(arguments[1]);
     const TensorMap& y_map = *static_cast<TensorMap*>(arguments[3]);
     const float* x = *static_cast<float**>(arguments[2]);
-    if (x_map.address != reinterpret_cast<uint64_t>(x) || y_map.address != reinterpret_cast<uint64_t>(y)) return ILLEGAL_ADDRESS;
+    if ((x_map.hidden_address ^ HIDDEN) != reinterpret_cast<uint64_t>(x)) return ILLEGAL_ADDRESS;
+    if ((y_map.hidden_address ^ HIDDEN) != reinterpret_cast<uint64_t>(y)) return ILLEGAL_ADDRESS;
     const uint64_t said[] = {
         x_map.type * 100u + x_map.rank * 10u + x_map.swizzle, x_map.dims[0] * 1000 + x_map.dims[1],
         x_map.strides[0], x_map.box[0] * 1000 + x_map.box[1], y_map.type * 100u + y_map.rank * 10u + y_map.swizzle,

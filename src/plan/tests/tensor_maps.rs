@@ -33,7 +33,16 @@ pub(super) fn plan(case: &Case) -> ExecutionPlan {
 
 #[test]
 fn maps_arrive_with_geometry_and_pointer() {
-    on_fake_driver("tensor_maps::maps_arrive_with_geometry_and_pointer", || {
+    maps_arrive(Version::Cuda13, "maps_arrive_with_geometry_and_pointer");
+}
+
+#[test]
+fn maps_arrive_where_only_the_driver_can_set_their_address() {
+    maps_arrive(Version::Cuda12, "maps_arrive_where_only_the_driver_can_set_their_address");
+}
+
+fn maps_arrive(version: Version, name: &str) {
+    on_version(version, &format!("tensor_maps::{name}"), || {
         let case = Case::new();
         let y_map = TensorMap { element: MapElement::Byte, rank: 1, ..map_of(case.id(-1)) };
         let elements = [

@@ -13,7 +13,7 @@ use super::elements::{self, Elements};
 use crate::capi::attributes::{self, Access, Attribute};
 use crate::capi::{
     cudnnBackendCreateDescriptor, cudnnBackendDestroyDescriptor, cudnnBackendFinalize, cudnnBackendGetAttribute,
-    cudnnBackendSetAttribute, cudnnGetErrorString, cudnnGetLastErrorString,
+    cudnnBackendInitialize, cudnnBackendSetAttribute, cudnnGetErrorString, cudnnGetLastErrorString,
 };
 use crate::fuzz::Finding;
 use crate::fuzz::targets::expect;
@@ -273,7 +273,7 @@ impl Caller {
         let elements = if into.is_null { ptr::null_mut() } else { bytes.as_mut_ptr().cast() };
         // SAFETY: there is room for so many elements, or none is given.
         let status = unsafe { cudnnBackendGetAttribute(raw(pointer), name, of_type, into.count, count_at, elements) };
-        let refusal = self.refusal_of_get(pointer, name, of_type);
+        let refusal = self.refusal_of_get(pointer, name, of_type, into.count);
         let is_got = match refusal {
             Some(wanted) => refuse(FUNCTION, status, wanted).map(|()| false)?,
             None => judge(FUNCTION, status)?,
@@ -291,14 +291,19 @@ impl Caller {
         }
         let allowed = self.alive(pointer).and_then(|known| known.attribute(name)).map(|attribute| &attribute.count);
         let is_counted = usize::try_from(count).is_ok_and(|count| allowed.is_some_and(|range| range.contains(&count)));
-        expect("a get says how many elements there are", is_counted || !into.counts, || format!("{name}: {count}"))?;
+        let fills_the_room = !into.is_null && into.count > 0 && count == into.count;
+        let is_right = !into.counts || is_counted || fills_the_room;
+        expect("a get says how many elements there are", is_right, || format!("{name}: {count}"))?;
+        let is_written = into.is_null || into.count == 0 || count <= into.count;
+        expect("a get counts what it writes", is_written, || format!("{name}: {count} in room for {}", into.count))?;
         bytes.truncate(written);
         Ok(Some(Got { count, bytes }))
     }
 
-    fn refusal_of_get(&self, pointer: Pointer, name: u32, of_type: u32) -> Option<Status> {
+    fn refusal_of_get(&self, pointer: Pointer, name: u32, of_type: u32, room: i64) -> Option<Status> {
         let Some(known) = self.alive(pointer) else { return self.refusal(pointer) };
-        let Some(attribute) = known.attribute(name) else { return Some(Status::CUDNN_STATUS_BAD_PARAM) };
+        let attribute = known.attribute(name).filter(|_| room >= 0);
+        let Some(attribute) = attribute else { return Some(Status::CUDNN_STATUS_BAD_PARAM) };
         if !takes(attribute, of_type) {
             return Some(Status::CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE);
         }
@@ -323,6 +328,22 @@ impl Caller {
         Ok(())
     }
 
+    /// Makes a descriptor as it was when it was created.
+    pub(super) fn initialize(&mut self, pointer: Pointer) -> Answer {
+        const FUNCTION: &str = "cudnnBackendInitialize";
+        let status = cudnnBackendInitialize(raw(pointer));
+        if let Some(wanted) = self.refusal(pointer) {
+            return refuse(FUNCTION, status, wanted).map(|()| false);
+        }
+        let is_cleared = judge(FUNCTION, status)?;
+        expect("a descriptor can be initialized", is_cleared, || format!("{status:?}"))?;
+        if let Some(known) = self.find_mut(pointer) {
+            known.is_finalized = false;
+            known.set.clear();
+        }
+        Ok(true)
+    }
+
     pub(super) fn finalize(&mut self, pointer: Pointer) -> Answer {
         const FUNCTION: &str = "cudnnBackendFinalize";
         let status = cudnnBackendFinalize(raw(pointer));
@@ -330,12 +351,12 @@ impl Caller {
             let wanted = self.refusal(pointer).unwrap_or(Status::CUDNN_STATUS_BAD_PARAM);
             return refuse(FUNCTION, status, wanted).map(|()| false);
         };
-        let is_done = judge(FUNCTION, status)?;
-        let (kind, was_finalized) = (known.kind, known.is_finalized);
-        expect("what is finalized stays so", is_done || !was_finalized, || format!("{kind:?}: {status:?}"))?;
-        if !is_done || was_finalized {
-            is_refused_for_a_reason(kind, status)?;
-            return Ok(is_done);
+        let kind = known.kind;
+        if known.is_finalized {
+            return refuse(FUNCTION, status, Status::CUDNN_STATUS_BAD_PARAM).map(|()| false);
+        }
+        if !judge(FUNCTION, status)? {
+            return is_refused_for_a_reason(kind, status).map(|()| false);
         }
         let is_complete = known.requirements().all(|name| known.set.contains_key(&name));
         expect("what is finalized has all that is required", is_complete, || format!("{kind:?}"))?;
