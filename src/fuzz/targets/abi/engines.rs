@@ -102,7 +102,8 @@ fn children(caller: &mut Caller, pointer: Pointer, name: Name, kind: Kind) -> Re
     }
     let got = caller.get(pointer, name as u32, DESCRIPTORS, &Room::with(targets.clone()))?;
     let again = got.map_or(0, |got| got.count) as usize;
-    expect("a list has as many elements as it said", again == count, || format!("{name:?}: {count}, then {again}"))?;
+    let room = targets.len();
+    expect("a list fills the room", again == room, || format!("{name:?}: {again} of {count}, in room for {room}"))?;
     let is_whole = targets.iter().all(|&target| caller.alive(target).is_some_and(|known| known.is_finalized));
     expect("what a list gives is finalized", is_whole, || format!("{name:?}"))?;
     Ok((targets, count))
