@@ -121,8 +121,10 @@ impl Descriptor {
             return Ok(()); // refused when it is finalized
         }
         let attribute = self.attribute(number)?;
-        if attribute.access == Access::Computed {
-            return Err(Failure::bad(format!("{:?} can only be got", attribute.name)));
+        match attribute.access {
+            Access::Computed => return Err(Failure::bad(format!("{:?} can only be got", attribute.name))),
+            Access::Unsupported => return Err(unsupported(attribute)),
+            Access::Required | Access::Optional => {}
         }
         let kind = required_type(attribute, of_type)?;
         let fits = |count: &usize| attribute.count.contains(count) && *count <= attributes::MAX_ELEMENTS;
@@ -144,6 +146,9 @@ impl Descriptor {
         let attribute = self.attribute(number)?;
         let room = usize::try_from(room).map_err(|_| Failure::bad(format!("{room} elements are asked for")))?;
         let kind = required_type(attribute, of_type)?;
+        if attribute.access == Access::Unsupported {
+            return Err(unsupported(attribute));
+        }
         let state = self.state();
         let Some(built) = &state.built else { return Err(self.asked_too_early()) };
         let values = match state.values.get(&number).cloned().filter(|_| !attribute.is_living()) {
@@ -259,6 +264,10 @@ as_built! {
     pack: Pack, Arc<Pack>, "a variant pack descriptor";
     device: Device, Arc<Device>, "a device properties descriptor";
     kernels: Kernels, Arc<KernelCache>, "a kernel cache descriptor";
+}
+
+fn unsupported(attribute: &Attribute) -> Failure {
+    Failure::unsupported(format!("no engine has what {:?} is about", attribute.name))
 }
 
 fn required_type(attribute: &Attribute, number: u32) -> Result<cudarc::cudnn::sys::cudnnBackendAttributeType_t> {

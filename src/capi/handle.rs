@@ -61,9 +61,10 @@ pub(super) fn destroy(pointer: *mut c_void) -> Result<()> {
     if pointer.is_null() {
         return Ok(());
     }
-    let handle = find(pointer)?;
-    HANDLES.remove(pointer);
-    handle.context.synchronize();
+    match HANDLES.remove(pointer) {
+        Some(handle) => handle.context.synchronize(),
+        None => find(pointer).map(drop)?,
+    }
     Ok(())
 }
 

@@ -423,6 +423,16 @@ fn a_get_counts_what_it_writes() {
 }
 
 #[test]
+fn attributes_that_no_engine_has_are_refused() {
+    let pack = Owned::new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    let name = Name::CUDNN_ATTR_VARIANT_PACK_INTERMEDIATES;
+    assert_eq!(pack.try_set(name, Type::CUDNN_TYPE_VOID_PTR, &[16_usize]), Status::CUDNN_STATUS_NOT_SUPPORTED);
+    assert!(last_error().contains("no engine has what CUDNN_ATTR_VARIANT_PACK_INTERMEDIATES is about"));
+    let got = pack.try_get(name, Type::CUDNN_TYPE_VOID_PTR, &mut [0_usize]);
+    assert_eq!(got, (Status::CUDNN_STATUS_NOT_SUPPORTED, -1));
+}
+
+#[test]
 fn attributes_of_tensors_that_are_not_set_have_their_defaults() {
     let tensor = unfinished_tensor(1, HALF, &[1, 8, 8], &[64, 8, 1], false);
     let number = |tensor: &Owned, name: Name| {

@@ -30,8 +30,11 @@ pub(super) const POINTER_ALIGNMENT: u64 = 16;
 /// Most dims of a map.
 const MAX_RANK: usize = 5;
 
-/// Encoded until the address is known: aligned, and each bit of an address of the device is set in one of them alone.
-const STAND_INS: [u64; 2] = [0x0001_5555_5555_5550, 0x0000_aaaa_aaaa_aaa0];
+/// Encoded until the address is known: not null, and aligned.
+const STAND_IN: u64 = 1 << 20;
+
+/// Show where the address lies: each bit that an address of the device may have is set in one of them alone.
+const PROBES: [u64; 2] = [0x0001_5555_5555_5550, 0x0000_aaaa_aaaa_aaa0];
 
 /// A map for an address that is still to be replaced.
 pub(super) struct EncodedMap {
@@ -54,16 +57,22 @@ pub(super) fn encode(graph: &FinalizedGraph, map: &TensorMap) -> Result<EncodedM
     if !(1..=MAX_RANK).contains(&map.rank) {
         return Err(refused("required: a rank from 1 to 5"));
     }
-    let [words, others] = STAND_INS.map(|address| encode_at(map, address));
-    let words = words.map_err(|error| refused(&error_name(error)))?;
-    Ok(EncodedMap { words, address: others.ok().and_then(|others| word_of_address(&words, &others)) })
+    let words = encode_at(map, STAND_IN).map_err(|error| refused(&error_name(error)))?;
+    Ok(EncodedMap { words, address: word_of_address(map, &words) })
 }
 
-/// The only word in which the maps for the two addresses differ, if it is the address.
-fn word_of_address(words: &[u64; WORDS], others: &[u64; WORDS]) -> Option<usize> {
-    let mut differing = (0..WORDS).filter(|&word| words[word] != others[word]);
-    let word = differing.next()?;
-    (differing.next().is_none() && [words[word], others[word]] == STAND_INS).then_some(word)
+/// The only word in which maps for other addresses differ from this one, if it is the address in all of them.
+fn word_of_address(map: &TensorMap, words: &[u64; WORDS]) -> Option<usize> {
+    let place = words.iter().position(|&word| word == STAND_IN)?;
+    let moved = |address| {
+        let mut moved = *words;
+        moved[place] = address;
+        moved
+    };
+    PROBES
+        .iter()
+        .all(|&address| encode_at(map, address).is_ok_and(|encoded| encoded == moved(address)))
+        .then_some(place)
 }
 
 fn encode_at(map: &TensorMap, address: u64) -> Result<[u64; WORDS], DriverError> {

@@ -246,6 +246,9 @@ impl Caller {
         }
         let attribute = known.attribute(name).filter(|attribute| attribute.access != Access::Computed);
         let Some(attribute) = attribute else { return Some(Status::CUDNN_STATUS_BAD_PARAM) };
+        if attribute.access == Access::Unsupported {
+            return Some(Status::CUDNN_STATUS_NOT_SUPPORTED);
+        }
         if !takes(attribute, of_type) {
             return Some(Status::CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE);
         }
@@ -307,7 +310,10 @@ impl Caller {
         if !takes(attribute, of_type) {
             return Some(Status::CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE);
         }
-        (!known.is_finalized).then_some(Status::CUDNN_STATUS_NOT_INITIALIZED)
+        match attribute.access {
+            Access::Unsupported => Some(Status::CUDNN_STATUS_NOT_SUPPORTED),
+            _ => (!known.is_finalized).then_some(Status::CUDNN_STATUS_NOT_INITIALIZED),
+        }
     }
 
     /// Learns which targets of a get became finalized: of those an attribute that none has cannot be set for that reason.

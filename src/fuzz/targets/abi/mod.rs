@@ -200,7 +200,7 @@ impl Program<'_> {
             let is_given = match attribute.access {
                 Access::Required => self.choices.chance(98),
                 Access::Optional => self.choices.chance(25),
-                Access::Computed => false,
+                Access::Computed | Access::Unsupported => false,
             };
             if is_given {
                 self.set_plausibly(pointer, attribute)?;
