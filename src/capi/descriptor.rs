@@ -13,6 +13,7 @@ use super::device;
 use super::engine::{self, Config, Engine, Heuristics, KnobChoice, KnobInfo};
 use super::failure::{Failure, Result};
 use super::graph::{self, OperationGraph};
+use super::handle::Handle;
 use super::kernels;
 use super::operation::{self, Node};
 use super::plan::{self, Pack, Plan};
@@ -123,7 +124,7 @@ impl Descriptor {
         let attribute = self.attribute(number)?;
         match attribute.access {
             Access::Computed => return Err(Failure::bad(format!("{:?} can only be got", attribute.name))),
-            Access::Unsupported => return Err(unsupported(attribute)),
+            Access::Unsupported => return Err(no_engine_has(attribute)),
             Access::Required | Access::Optional => {}
         }
         let kind = required_type(attribute, of_type)?;
@@ -147,10 +148,12 @@ impl Descriptor {
         let room = usize::try_from(room).map_err(|_| Failure::bad(format!("{room} elements are asked for")))?;
         let kind = required_type(attribute, of_type)?;
         if attribute.access == Access::Unsupported {
-            return Err(unsupported(attribute));
+            return Err(no_engine_has(attribute));
         }
         let state = self.state();
-        let Some(built) = &state.built else { return Err(self.asked_too_early()) };
+        let Some(built) = &state.built else {
+            return Err(self.not_finalized(Status::CUDNN_STATUS_NOT_INITIALIZED));
+        };
         let values = match state.values.get(&number).cloned().filter(|_| !attribute.is_living()) {
             Some(given) => given,
             None => computed(built, attribute.name)?,
@@ -205,12 +208,6 @@ impl Descriptor {
         Ok(())
     }
 
-    /// The caller asks for what is not there yet.
-    fn asked_too_early(&self) -> Failure {
-        let message = format!("{:?} is not finalized", self.kind);
-        Failure::new(Status::CUDNN_STATUS_NOT_INITIALIZED, message)
-    }
-
     /// What was made of it.
     pub(super) fn built(&self) -> Result<Built> {
         self.state().built.clone().ok_or_else(|| self.used_too_early())
@@ -218,8 +215,11 @@ impl Descriptor {
 
     /// Something refers to it that needs it finalized.
     fn used_too_early(&self) -> Failure {
-        let message = format!("{:?} is not finalized", self.kind);
-        Failure::new(Status::CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, message)
+        self.not_finalized(Status::CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED)
+    }
+
+    fn not_finalized(&self, status: Status) -> Failure {
+        Failure::new(status, format!("{:?} is not finalized", self.kind))
     }
 
     /// A failure that says what another kind of descriptor was expected.
@@ -266,8 +266,8 @@ as_built! {
     kernels: Kernels, Arc<KernelCache>, "a kernel cache descriptor";
 }
 
-fn unsupported(attribute: &Attribute) -> Failure {
-    Failure::unsupported(format!("no engine has what {:?} is about", attribute.name))
+fn no_engine_has(attribute: &Attribute) -> Failure {
+    Failure::unsupported(format!("no engine supports {:?}; leave it out", attribute.name))
 }
 
 fn required_type(attribute: &Attribute, number: u32) -> Result<cudarc::cudnn::sys::cudnnBackendAttributeType_t> {
@@ -369,6 +369,13 @@ impl Given<'_> {
     pub(super) fn enumerator(&self, name: Name) -> Option<u32> {
         match self.of(name)? {
             Values::Enum(values) => values.first().copied(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn handle(&self, name: Name) -> Option<&Arc<Handle>> {
+        match self.of(name)? {
+            Values::Handle(given) => Some(&given.handle),
             _ => None,
         }
     }

@@ -7,7 +7,7 @@ use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
 use super::descriptor::Given;
 use super::failure::{Failure, Result};
-use super::values::{LibraryHandle, Values};
+use super::values::Values;
 use crate::device::Device;
 use crate::plan::Driver;
 
@@ -18,7 +18,7 @@ pub(super) fn properties(given: &Given<'_>) -> Result<Device> {
         let device: Device = serde_json::from_str(text).map_err(|error| wrong(&error))?;
         return if is_a_gpu(&device) { Ok(device) } else { Err(wrong(&"there is no GPU of these sizes")) };
     }
-    if let Some(Values::Handle(LibraryHandle { handle, .. })) = given.of(Name::CUDNN_ATTR_DEVICEPROP_HANDLE) {
+    if let Some(handle) = given.handle(Name::CUDNN_ATTR_DEVICEPROP_HANDLE) {
         return Ok(Device::clone(handle.session.device()));
     }
     let ordinal = given.int64(Name::CUDNN_ATTR_DEVICEPROP_DEVICE_ID);

@@ -35,10 +35,7 @@ pub(super) fn build(given: &Given<'_>) -> Result<OperationGraph> {
         made.push(&node, format!("node {number}"))?;
     }
     let graph = made.finalize()?;
-    let handle = match given.of(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE) {
-        Some(Values::Handle(given)) => Some(Arc::clone(&given.handle)),
-        _ => None,
-    };
+    let handle = given.handle(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE).cloned();
     Ok(OperationGraph { graph: Arc::new(graph), handle })
 }
 

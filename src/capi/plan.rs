@@ -45,10 +45,7 @@ pub(super) struct Pack {
 
 /// The plan of a text, or of an engine config ([002 9.2.5], X-04).
 pub(super) fn plan(given: &Given<'_>) -> Result<Plan> {
-    let own = match given.of(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE) {
-        Some(Values::Handle(given)) => Some(Arc::clone(&given.handle)),
-        _ => None,
-    };
+    let own = given.handle(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE).cloned();
     match given.text(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)? {
         Some(text) => read(given, own, text),
         None => build(given, own),
