@@ -55,7 +55,7 @@ pub(super) fn open(file: &OsStr) -> Result<Opened, String> {
     // SAFETY: the initialisers of NVRTC ask nothing of the process; whoever names a file vouches for it, as with any
     // library path.
     let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
-    let library = ManuallyDrop::new(library.map_err(|error| reason(&error))?);
+    let library = ManuallyDrop::new(library.map_err(|error| loader_reason(&error))?);
     // SAFETY: the symbols are NVRTC's, whose C signatures are those of the table.
     let functions = unsafe { functions(&library) }?;
     let (mut major, mut minor) = (0, 0);
@@ -110,7 +110,7 @@ fn preload_builtins(nvrtc: &Path, version: Version) {
 }
 
 /// Path of the library a function lies in.
-fn containing_file(function: *const c_void) -> Option<PathBuf> {
+pub(crate) fn containing_file(function: *const c_void) -> Option<PathBuf> {
     #[repr(C)]
     struct DlInfo {
         file_name: *const c_char,
@@ -138,7 +138,7 @@ fn containing_file(function: *const c_void) -> Option<PathBuf> {
 }
 
 /// The loader's own words.
-fn reason(error: &libloading::Error) -> String {
+pub(crate) fn loader_reason(error: &libloading::Error) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     cause.unwrap_or_else(|| error.to_string())
 }

@@ -33,6 +33,7 @@ pub use cache::{Cache, CacheEntry, Cleared, Origin};
 pub use compiler::{Compiled, Compiler, Request};
 pub use cubin::{Cubin, FunctionResources};
 pub use key::CacheKey;
+pub(crate) use library::{containing_file, loader_reason};
 pub use nvrtc::{Nvrtc, Version};
 pub(crate) use once_map::OnceMap;
 pub use options::Options;

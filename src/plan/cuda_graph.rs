@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUgraph, CUgraphExec, CUgraphNode};
 
 use super::arguments::Block;
+use super::cuda::{self, CudaError};
 use super::driver::{failed, require_functions};
 use super::execution_plan::Prepared;
 use super::launch::PreparedLaunch;
@@ -105,8 +105,8 @@ impl CudaGraph {
         let _entered = self.prepared.context().enter()?;
         // SAFETY: graph and stream are alive. What the kernels do with the device pointers is what whoever made them
         // answers for (`DevicePointer::from_raw`).
-        let launched = unsafe { sys::cuGraphLaunch(self.executable.handle, stream.raw()) };
-        launched.result().map_err(|error| failed("the CUDA graph cannot be launched", error))
+        let launched = unsafe { cuda::cuGraphLaunch(self.executable.handle, stream.raw()) };
+        launched.map_err(|error| failed("the CUDA graph cannot be launched", error))
     }
 }
 
@@ -149,8 +149,8 @@ impl Graph {
     fn new(context: &DeviceContext) -> Result<Self, Error> {
         let mut handle: CUgraph = std::ptr::null_mut();
         // SAFETY: the pointer is valid for one handle.
-        let created = unsafe { sys::cuGraphCreate(&raw mut handle, 0) };
-        created.result().map_err(|error| failed("no CUDA graph can be made", error))?;
+        let created = unsafe { cuda::cuGraphCreate(&raw mut handle, 0) };
+        created.map_err(|error| failed("no CUDA graph can be made", error))?;
         Ok(Self { context: context.clone(), handle })
     }
 
@@ -172,8 +172,8 @@ impl Graph {
     fn instantiate(&self) -> Result<Executable, Error> {
         let mut handle: CUgraphExec = std::ptr::null_mut();
         // SAFETY: the graph is alive, and the pointer is valid for one handle.
-        let made = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut handle, self.handle, 0) };
-        made.result().map_err(|error| failed("the CUDA graph cannot be instantiated", error))?;
+        let made = unsafe { cuda::cuGraphInstantiateWithFlags(&raw mut handle, self.handle, 0) };
+        made.map_err(|error| failed("the CUDA graph cannot be instantiated", error))?;
         Ok(Executable { context: self.context.clone(), handle })
     }
 }
@@ -182,7 +182,7 @@ impl Drop for Graph {
     fn drop(&mut self) {
         if let Some(_entered) = self.context.enter_to_release() {
             // SAFETY: made by `new` and destroyed once.
-            let _ = unsafe { sys::cuGraphDestroy(self.handle) };
+            let _ = unsafe { cuda::cuGraphDestroy(self.handle) };
         }
     }
 }
@@ -205,9 +205,9 @@ pub(super) unsafe fn add_node(
     // and the arguments are as launches have them; the driver copies them before it returns.
     let added = unsafe {
         let count = usize::from(whole.is_some());
-        sys::cuGraphAddKernelNode_v2(&raw mut node, graph, dependencies, count, &raw const parameters)
+        cuda::cuGraphAddKernelNode_v2(&raw mut node, graph, dependencies, count, &raw const parameters)
     };
-    added.result().map_err(|error| launch.not_launched(error))?;
+    added.map_err(|error| launch.not_launched(error))?;
     if let Some(after) = after.filter(|_| launch.starts_early) {
         // SAFETY: both nodes are of the graph.
         unsafe { connect_early(graph, after, node) }.map_err(|error| launch.not_launched(error))?;
@@ -219,7 +219,7 @@ pub(super) unsafe fn add_node(
 ///
 /// # Safety
 /// The graph and its nodes are alive, and [`EARLY_EDGE`](super::launch::EARLY_EDGE) is present.
-unsafe fn connect_early(graph: CUgraph, from: CUgraphNode, to: CUgraphNode) -> Result<(), DriverError> {
+unsafe fn connect_early(graph: CUgraph, from: CUgraphNode, to: CUgraphNode) -> Result<(), CudaError> {
     let edge = sys::CUgraphEdgeData {
         from_port: sys::CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC as u8,
         to_port: 0,
@@ -227,7 +227,7 @@ unsafe fn connect_early(graph: CUgraph, from: CUgraphNode, to: CUgraphNode) -> R
         reserved: [0; 5],
     };
     // SAFETY: as promised by the caller, and there is one of each.
-    unsafe { sys::cuGraphAddDependencies_v2(graph, &raw const from, &raw const to, &raw const edge, 1).result() }
+    unsafe { cuda::cuGraphAddDependencies_v2(graph, &raw const from, &raw const to, &raw const edge, 1) }
 }
 
 /// An executable graph, destroyed at the end.
@@ -243,8 +243,8 @@ impl Executable {
         let parameters = launch.node(node.arguments.pointers(&launch.arguments));
         // SAFETY: the node is of the graph this was made from, and both are alive; the driver copies the arguments
         // before it returns.
-        let set = unsafe { sys::cuGraphExecKernelNodeSetParams_v2(self.handle, node.handle, &raw const parameters) };
-        set.result().map_err(|error| launch.not_launched(error))?;
+        let set = unsafe { cuda::cuGraphExecKernelNodeSetParams_v2(self.handle, node.handle, &raw const parameters) };
+        set.map_err(|error| launch.not_launched(error))?;
         node.is_current = true;
         Ok(())
     }
@@ -254,7 +254,7 @@ impl Drop for Executable {
     fn drop(&mut self) {
         if let Some(_entered) = self.context.enter_to_release() {
             // SAFETY: made by `Graph::instantiate` and destroyed once; launches under way end by themselves.
-            let _ = unsafe { sys::cuGraphExecDestroy(self.handle) };
+            let _ = unsafe { cuda::cuGraphExecDestroy(self.handle) };
         }
     }
 }

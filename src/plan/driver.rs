@@ -1,55 +1,14 @@
 //! The CUDA driver: found, asked for its devices, opened.
 
+use std::ffi::{CStr, c_char, c_int};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
-use cudarc::driver::{CudaContext, sys::CUcontext};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUresult};
 
+use super::cuda::{self, CudaError, Missing};
 use crate::device::{ComputeCapability, Device};
 use crate::error::Error;
-
-/// Every driver function that each plan needs, called here or through cudarc. cudarc looks a function up at its first call
-/// and panics where it is missing, so all are asked for beforehand; those for tensor maps, CUDA graphs and measuring by
-/// [`require_functions`] where they come in.
-const FUNCTIONS: &[&str] = &[
-    "cuCtxGetCurrent",
-    "cuCtxGetDevice",
-    "cuCtxPopCurrent_v2",
-    "cuCtxPushCurrent_v2",
-    "cuCtxSetCurrent",
-    "cuCtxSynchronize",
-    "cuDeviceGet",
-    "cuDeviceGetAttribute",
-    "cuDeviceGetCount",
-    "cuDeviceGetName",
-    "cuDevicePrimaryCtxRelease_v2",
-    "cuDevicePrimaryCtxRetain",
-    "cuDriverGetVersion",
-    "cuEventCreate",
-    "cuEventDestroy_v2",
-    "cuEventRecord",
-    "cuEventSynchronize",
-    "cuFuncSetAttribute",
-    "cuGetErrorName",
-    "cuGetErrorString",
-    "cuInit",
-    "cuLaunchKernelEx",
-    "cuMemAlloc_v2",
-    "cuMemFree_v2",
-    "cuMemcpyDtoDAsync_v2",
-    "cuMemcpyDtoHAsync_v2",
-    "cuMemcpyHtoDAsync_v2",
-    "cuMemsetD8Async",
-    "cuModuleGetFunction",
-    "cuModuleLoadData",
-    "cuModuleUnload",
-    "cuStreamCreate",
-    "cuStreamDestroy_v2",
-    "cuStreamQuery",
-    "cuStreamSynchronize",
-];
 
 /// The CUDA driver, loaded and initialised, with at least one device.
 #[derive(Clone, Copy, Debug)]
@@ -62,15 +21,19 @@ impl Driver {
     /// Loads libcuda and initialises it. Later calls cost little.
     ///
     /// # Errors
-    /// [`Error::Environment`]: the library is absent (with the names looked for), too old, or finds no GPU.
+    /// [`Error::Environment`]: the library is absent (with the names looked for), too old, no driver but the toolkit's stub
+    /// of it, or finds no GPU.
     pub fn load() -> Result<Self, Error> {
-        require_library()?;
-        result::init().map_err(|error| failed("the CUDA driver cannot be initialised", error))?;
-        let mut version = 0;
-        // SAFETY: the function is present, and the pointer is valid for one int.
-        unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(|error| failed("no version", error))?;
+        cuda::load().map_err(missing)?;
+        // SAFETY: no flags are defined.
+        unsafe { cuda::cuInit(0) }.map_err(not_initialised)?;
+        let (mut version, mut count) = (0, 0);
+        // SAFETY: the pointer is valid for one int.
+        unsafe { cuda::cuDriverGetVersion(&raw mut version) }.map_err(|error| failed("no version", error))?;
+        // SAFETY: the pointer is valid for one int.
+        let counted = unsafe { cuda::cuDeviceGetCount(&raw mut count) };
+        counted.map_err(|error| failed("the devices cannot be counted", error))?;
         let version = u32::try_from(version).unwrap_or(0);
-        let count = result::device::get_count().map_err(|error| failed("the devices cannot be counted", error))?;
         let device_count = u32::try_from(count).unwrap_or(0);
         if device_count == 0 {
             return Err(Error::environment("the CUDA driver is there, but no CUDA device is visible"));
@@ -101,27 +64,25 @@ impl Driver {
     /// The device whose context is current on this thread; the first where none is.
     pub fn current_device(&self) -> u32 {
         let (mut context, mut device) = (std::ptr::null_mut(), 0);
-        // SAFETY: the driver is initialised; the pointer is valid for one handle.
-        if unsafe { sys::cuCtxGetCurrent(&raw mut context) }.result().is_err() || context.is_null() {
+        // SAFETY: the pointer is valid for one handle.
+        if unsafe { cuda::cuCtxGetCurrent(&raw mut context) }.is_err() || context.is_null() {
             return 0;
         }
         // SAFETY: a context is current; the pointer is valid for one number.
-        let asked = unsafe { sys::cuCtxGetDevice(&raw mut device) }.result();
+        let asked = unsafe { cuda::cuCtxGetDevice(&raw mut device) };
         asked.ok().and_then(|()| u32::try_from(device).ok()).unwrap_or(0)
     }
 
-    /// Opens a device: retains its primary context until the last clone of the result is gone.
+    /// Opens a device: retains its primary context until the last clone of the result is gone. Which context is current on
+    /// a thread does not change, neither here nor by anything that is done with the result or when that goes.
     ///
     /// # Errors
     /// As [`Self::device`].
     pub fn open(&self, ordinal: u32) -> Result<DeviceContext, Error> {
         let device = self.device(ordinal)?;
-        let _kept = KeptContext::new();
-        let cuda = CudaContext::new(ordinal as usize)
+        let primary = PrimaryContext::retain(ordinal)
             .map_err(|error| failed(&format!("cuda:{ordinal} ({}) cannot be opened", device.name), error))?;
-        // SAFETY: nothing was allocated on this context yet, and this module orders its work by streams alone.
-        unsafe { cuda.disable_event_tracking() };
-        Ok(DeviceContext { cuda, device: Arc::new(device), abandoned: Arc::default() })
+        Ok(DeviceContext { primary: Arc::new(primary), device: Arc::new(device), abandoned: Arc::default() })
     }
 
     fn require(&self, ordinal: u32) -> Result<(), Error> {
@@ -133,10 +94,40 @@ impl Driver {
     }
 }
 
+/// The primary context of a device, which the CUDA runtime uses, too. cudarc's type for it makes the context current
+/// whenever it is used, and once more when it goes; this one never does.
+#[derive(Debug)]
+struct PrimaryContext {
+    ordinal: u32,
+    device: CUdevice,
+    handle: CUcontext,
+}
+
+// SAFETY: a handle, which the driver lets any thread use.
+unsafe impl Send for PrimaryContext {}
+// SAFETY: as above; nothing of it changes.
+unsafe impl Sync for PrimaryContext {}
+
+impl PrimaryContext {
+    fn retain(ordinal: u32) -> Result<Self, CudaError> {
+        let (device, mut handle) = (device_of(ordinal)?, std::ptr::null_mut());
+        // SAFETY: the device was just given by the driver; the pointer is valid for one handle.
+        unsafe { cuda::cuDevicePrimaryCtxRetain(&raw mut handle, device) }?;
+        Ok(Self { ordinal, device, handle })
+    }
+}
+
+impl Drop for PrimaryContext {
+    fn drop(&mut self) {
+        // SAFETY: retained once, and released once. It need not be current.
+        let _ = unsafe { cuda::cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
 /// A GPU that was opened. Cheap to clone; shared by threads.
 #[derive(Clone, Debug)]
 pub struct DeviceContext {
-    pub(super) cuda: Arc<CudaContext>,
+    primary: Arc<PrimaryContext>,
     device: Arc<Device>,
     /// Set once a kernel hangs.
     abandoned: Arc<AtomicBool>,
@@ -150,14 +141,19 @@ impl DeviceContext {
 
     /// Number of the device among the visible ones.
     pub fn ordinal(&self) -> usize {
-        self.cuda.ordinal()
+        self.primary.ordinal as usize
+    }
+
+    /// The context's handle.
+    pub(super) fn raw(&self) -> CUcontext {
+        self.primary.handle
     }
 
     /// Gives the device up because a kernel hangs on it: everything that would wait for it is leaked from now on.
     pub(super) fn abandon(&self) {
         if !self.abandoned.swap(true, Ordering::Relaxed) {
             // The last release of the context would wait, too.
-            std::mem::forget(Arc::clone(&self.cuda));
+            std::mem::forget(Arc::clone(&self.primary));
         }
     }
 
@@ -165,7 +161,7 @@ impl DeviceContext {
     pub(crate) fn synchronize(&self) {
         if let Some(_entered) = self.enter_to_release() {
             // SAFETY: the context is current. A failed kernel shows in what is launched or read next.
-            let _ = unsafe { sys::cuCtxSynchronize() };
+            let _ = unsafe { cuda::cuCtxSynchronize() };
         }
     }
 
@@ -177,38 +173,17 @@ impl DeviceContext {
 
     /// Makes the context current on this thread until the guard goes; costs one call where it is current already.
     pub(super) fn enter(&self) -> Result<Entered, Error> {
-        let wanted = self.cuda.cu_ctx();
+        let wanted = self.raw();
         let mut current: CUcontext = std::ptr::null_mut();
-        // SAFETY: the driver is initialised; the pointer is valid for one handle.
-        unsafe { sys::cuCtxGetCurrent(&raw mut current) }.result().map_err(|e| failed("no current context", e))?;
+        // SAFETY: the pointer is valid for one handle.
+        unsafe { cuda::cuCtxGetCurrent(&raw mut current) }.map_err(|error| failed("no current context", error))?;
         if current == wanted {
             return Ok(Entered { pushed: false });
         }
-        // SAFETY: the handle is of a context that `self.cuda` keeps alive.
-        let pushed = unsafe { sys::cuCtxPushCurrent_v2(wanted) }.result();
+        // SAFETY: the handle is of a context that `self.primary` keeps alive.
+        let pushed = unsafe { cuda::cuCtxPushCurrent_v2(wanted) };
         pushed.map_err(|error| failed("the context cannot be made current", error))?;
         Ok(Entered { pushed: true })
-    }
-}
-
-/// The context that is current on this thread, which is so again at the end; where there was none, any may be.
-struct KeptContext(CUcontext);
-
-impl KeptContext {
-    fn new() -> Self {
-        let mut current: CUcontext = std::ptr::null_mut();
-        // SAFETY: the driver is initialised; the pointer is valid for one handle, and is left alone on failure.
-        let _ = unsafe { sys::cuCtxGetCurrent(&raw mut current) };
-        Self(current)
-    }
-}
-
-impl Drop for KeptContext {
-    fn drop(&mut self) {
-        if !self.0.is_null() {
-            // SAFETY: it was current on this thread, whose context stack nobody else changes.
-            let _ = unsafe { sys::cuCtxSetCurrent(self.0) };
-        }
     }
 }
 
@@ -222,23 +197,31 @@ impl Drop for Entered {
         if self.pushed {
             let mut ours: CUcontext = std::ptr::null_mut();
             // SAFETY: undoes the push of this guard, on the same thread: the guard holds no lock and is not sent.
-            let _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut ours) };
+            let _ = unsafe { cuda::cuCtxPopCurrent_v2(&raw mut ours) };
         }
     }
 }
 
 /// An error of the driver, by its CUDA name. Faults that a kernel causes are ours, all else is the operator's.
-pub(super) fn failed(what: &str, error: DriverError) -> Error {
-    let name = error_name(error);
-    if is_kernel_fault(error.0) {
-        return Error::Wrong(format!("{what}: a kernel failed with {name}"));
+pub(super) fn failed(what: &str, error: CudaError) -> Error {
+    if KERNEL_FAULTS.iter().any(|&fault| error.is(fault)) {
+        return Error::Wrong(format!("{what}: a kernel failed with {error}"));
     }
-    Error::Environment { message: format!("{what}: {name}"), source: Some(Box::new(error)) }
+    Error::Environment { message: format!("{what}: {error}"), source: Some(Box::new(error)) }
 }
 
-/// The CUDA name of an error.
-pub(super) fn error_name(error: DriverError) -> String {
-    error.error_name().map_or_else(|_| format!("{:?}", error.0), |name| name.to_string_lossy().into_owned())
+/// A driver that cannot be initialised; a stub of the toolkit is named, since it hides the driver.
+fn not_initialised(error: CudaError) -> Error {
+    let mut what = "the CUDA driver cannot be initialised".to_owned();
+    if error.is(CUresult::CUDA_ERROR_STUB_LIBRARY) {
+        let path = cuda::path();
+        what = format!(
+            "{what}: {} is the CUDA toolkit's stub, which is there to link against; take its folder out of \
+             LD_LIBRARY_PATH, so that the driver's libcuda.so.1 is found",
+            path.display()
+        );
+    }
+    failed(&what, error)
 }
 
 /// Stages of ours that do not agree.
@@ -246,30 +229,21 @@ pub(super) fn inconsistent(message: String) -> Error {
     Error::Generated { message, log: String::new(), source_path: None }
 }
 
-fn is_kernel_fault(code: CUresult) -> bool {
-    matches!(
-        code,
-        CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
-            | CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
-            | CUresult::CUDA_ERROR_ASSERT
-            | CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR
-            | CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION
-            | CUresult::CUDA_ERROR_MISALIGNED_ADDRESS
-            | CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE
-            | CUresult::CUDA_ERROR_INVALID_PC
-            | CUresult::CUDA_ERROR_LAUNCH_FAILED
-    )
-}
-
-/// Whether the driver has a function beyond those that [`Driver::load`] demands.
-pub(super) fn has_function(name: &str) -> bool {
-    // SAFETY: called only once a `Driver` exists, so the library is present; the symbol is looked up, not used.
-    unsafe { sys::culib().get::<*const ()>(name.as_bytes()) }.is_ok()
-}
+const KERNEL_FAULTS: [CUresult; 9] = [
+    CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+    CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
+    CUresult::CUDA_ERROR_ASSERT,
+    CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR,
+    CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION,
+    CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
+    CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE,
+    CUresult::CUDA_ERROR_INVALID_PC,
+    CUresult::CUDA_ERROR_LAUNCH_FAILED,
+];
 
 /// Whether the driver has every function that something needs beyond those that [`Driver::load`] demands.
 pub(super) fn require_functions(what: &str, names: &[&str]) -> Result<(), Error> {
-    match names.iter().find(|name| !has_function(name)) {
+    match names.iter().find(|name| !cuda::has(name)) {
         Some(missing) => Err(Error::environment(format!(
             "{what} needs a newer driver: libcuda has no function {missing}; required: a driver for CUDA 12"
         ))),
@@ -277,36 +251,35 @@ pub(super) fn require_functions(what: &str, names: &[&str]) -> Result<(), Error>
     }
 }
 
-/// libcuda is there and has every function.
-fn require_library() -> Result<(), Error> {
-    // SAFETY: opens libraries by the names of the CUDA driver; their initialisers ask nothing of the process.
-    if !unsafe { sys::is_culib_present() } {
-        let names = cudarc::get_lib_name_candidates("cuda").join(", ");
-        return Err(Error::environment(format!(
+/// Why there is no driver, for people.
+fn missing(missing: Missing) -> Error {
+    Error::environment(match missing {
+        Missing::Library { names, reasons } => format!(
             "no CUDA driver was found, so there is no GPU to run on; install NVIDIA's driver, or use the CPU engine; \
-             looked on the library path (LD_LIBRARY_PATH included) for: {names}"
-        )));
-    }
-    match FUNCTIONS.iter().find(|name| !has_function(name)) {
-        Some(missing) => Err(Error::environment(format!(
-            "libcuda has no function {missing}: it is too old, or no driver; required: a driver for CUDA 12"
-        ))),
-        None => Ok(()),
-    }
+             looked on the library path (LD_LIBRARY_PATH included) for {}: {}",
+            names.join(", "),
+            reasons.join("; ")
+        ),
+        Missing::Function { name, path } => format!(
+            "{} has no function {name}: it is too old, or no driver; required: a driver for CUDA 12",
+            path.display()
+        ),
+    })
 }
 
 /// Part of the memory's peak rate (two transfers a clock, clock in kHz) that a large copy reaches on HBM chips.
 const COPY_SHARE: f64 = 0.87;
 
-fn describe(ordinal: u32) -> Result<Device, DriverError> {
-    let device = result::device::get(i32::try_from(ordinal).unwrap_or(i32::MAX))?;
+fn describe(ordinal: u32) -> Result<Device, CudaError> {
+    let device = device_of(ordinal)?;
     let attribute = |attribute| {
-        // SAFETY: the handle was just given by the driver.
-        let value = unsafe { result::device::get_attribute(device, attribute) }?;
-        Ok::<u32, DriverError>(u32::try_from(value).unwrap_or(0))
+        let mut value: c_int = 0;
+        // SAFETY: the device was just given by the driver; the pointer is valid for one int.
+        unsafe { cuda::cuDeviceGetAttribute(&raw mut value, attribute, device) }?;
+        Ok::<u32, CudaError>(u32::try_from(value).unwrap_or(0))
     };
     Ok(Device {
-        name: result::device::get_name(device)?,
+        name: name_of(device)?,
         capability: ComputeCapability::new(
             attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
             attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
@@ -319,6 +292,24 @@ fn describe(ordinal: u32) -> Result<Device, DriverError> {
             * f64::from(attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?)
             * f64::from(attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)? / 8),
     })
+}
+
+fn device_of(ordinal: u32) -> Result<CUdevice, CudaError> {
+    let mut device: CUdevice = 0;
+    // SAFETY: the pointer is valid for one handle.
+    unsafe { cuda::cuDeviceGet(&raw mut device, c_int::try_from(ordinal).unwrap_or(c_int::MAX)) }?;
+    Ok(device)
+}
+
+fn name_of(device: CUdevice) -> Result<String, CudaError> {
+    const ROOM: usize = 256;
+    let mut name: [c_char; ROOM] = [0; ROOM];
+    // SAFETY: the device was given by the driver. The last byte, of which the driver is not told, stays zero.
+    let name = unsafe {
+        cuda::cuDeviceGetName(name.as_mut_ptr(), ROOM as c_int - 1, device)?;
+        CStr::from_ptr(name.as_ptr())
+    };
+    Ok(name.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
@@ -343,8 +334,8 @@ mod tests {
 
     #[test]
     fn faults_of_kernels_are_ours() {
-        assert!(is_kernel_fault(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
-        assert!(!is_kernel_fault(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
+        assert!(KERNEL_FAULTS.contains(&CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
+        assert!(!KERNEL_FAULTS.contains(&CUresult::CUDA_ERROR_OUT_OF_MEMORY));
     }
 
     #[test]

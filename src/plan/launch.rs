@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 
-use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
 
 use super::arguments::{Arguments, Block};
-use super::driver::{failed, has_function};
+use super::cuda::{self, CudaError};
+use super::driver::failed;
 use super::module::{Function, Module};
 use super::variant_pack::VariantPack;
 use super::{Stream, Workspace};
@@ -50,7 +50,7 @@ pub(super) fn prepare(
     for (name, bytes) in shared {
         functions.insert(name, module.function(name, bytes)?);
     }
-    let can_start_early = module.context().device().capability >= EARLY_START && has_function(EARLY_EDGE);
+    let can_start_early = module.context().device().capability >= EARLY_START && cuda::has(EARLY_EDGE);
     let prepared = |(launch, arguments): (&Launch, Arguments)| PreparedLaunch {
         function: functions[launch.function.as_str()],
         name: launch.function.clone(),
@@ -87,8 +87,8 @@ impl PreparedLaunch {
         // them before it returns. What the kernel does with the device pointers is what whoever made them answers for
         // (`DevicePointer::from_raw`).
         let launched =
-            unsafe { sys::cuLaunchKernelEx(&raw const config, self.function.raw(), pointers, std::ptr::null_mut()) };
-        launched.result().map_err(|error| self.not_launched(error))
+            unsafe { cuda::cuLaunchKernelEx(&raw const config, self.function.raw(), pointers, std::ptr::null_mut()) };
+        launched.map_err(|error| self.not_launched(error))
     }
 
     /// Puts the arguments of an execution into a block.
@@ -126,7 +126,7 @@ impl PreparedLaunch {
     }
 
     #[cold]
-    pub(super) fn not_launched(&self, error: DriverError) -> Error {
+    pub(super) fn not_launched(&self, error: CudaError) -> Error {
         let Self { name, grid, block, shared_bytes, .. } = self;
         let what = format!("kernel {name}, grid {grid:?}, block {block:?}, {shared_bytes} bytes of shared memory");
         failed(&what, error)

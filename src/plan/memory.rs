@@ -1,8 +1,8 @@
 //! Device memory.
 
-use cudarc::driver::result;
 use cudarc::driver::sys::CUdeviceptr;
 
+use super::cuda;
 use super::driver::failed;
 use super::{DeviceContext, Stream};
 use crate::error::Error;
@@ -66,9 +66,10 @@ impl DeviceBuffer {
         let _entered = context.enter()?;
         let slack = if alignment > ALLOCATION_ALIGNMENT { alignment } else { 0 };
         let wanted = bytes.max(1).saturating_add(usize::try_from(slack).unwrap_or(usize::MAX));
-        // SAFETY: a context is current, and the size is not zero. The memory is never read as initialised by the host.
-        let allocation = unsafe { result::malloc_sync(wanted) };
-        let allocation = allocation.map_err(|error| failed(&format!("{wanted} bytes of device memory"), error))?;
+        let mut allocation: CUdeviceptr = 0;
+        // SAFETY: a context is current, the size is not zero, and the pointer is valid for one address.
+        let allocated = unsafe { cuda::cuMemAlloc_v2(&raw mut allocation, wanted) };
+        allocated.map_err(|error| failed(&format!("{wanted} bytes of device memory"), error))?;
         let pointer = allocation.next_multiple_of(alignment.max(1));
         Ok(Self { context: context.clone(), allocation, pointer, bytes })
     }
@@ -95,7 +96,7 @@ impl DeviceBuffer {
     pub(super) fn fill_first(&mut self, bytes: usize, byte: u8, stream: &Stream) -> Result<(), Error> {
         let _entered = self.context.enter()?;
         // SAFETY: the range is the allocation's, which lives until the device is done with it.
-        let filled = unsafe { result::memset_d8_async(self.pointer, byte, bytes.min(self.bytes), stream.raw()) };
+        let filled = unsafe { cuda::cuMemsetD8Async(self.pointer, byte, bytes.min(self.bytes), stream.raw()) };
         filled.map_err(|error| failed("filling device memory", error))
     }
 
@@ -109,8 +110,11 @@ impl DeviceBuffer {
             return Err(Error::input("device buffer", message));
         }
         let _entered = self.context.enter()?;
-        // SAFETY: source and destination are as long as the copy, and outlive it since it is waited for.
-        let copied = unsafe { result::memcpy_htod_async(self.pointer, bytes, stream.raw()) };
+        // SAFETY: source and destination are as long as the copy. The source need not outlive this call, even where waiting
+        // fails: pageable memory is staged before the driver returns ("API synchronization behavior" of the driver API).
+        // The destination lives until the device is done with it.
+        let copied =
+            unsafe { cuda::cuMemcpyHtoDAsync_v2(self.pointer, bytes.as_ptr().cast(), bytes.len(), stream.raw()) };
         copied.map_err(|error| failed("copying to the device", error))?;
         stream.synchronize()
     }
@@ -122,8 +126,11 @@ impl DeviceBuffer {
     pub fn download(&self, stream: &Stream) -> Result<Vec<u8>, Error> {
         let _entered = self.context.enter()?;
         let mut bytes = vec![0u8; self.bytes];
-        // SAFETY: source and destination are as long as the copy, and outlive it since it is waited for.
-        let copied = unsafe { result::memcpy_dtoh_async(&mut bytes, self.pointer, stream.raw()) };
+        // SAFETY: source and destination are as long as the copy. The destination need not outlive this call, even where
+        // waiting fails: to pageable memory the driver returns once the copy is complete ("API synchronization behavior" of
+        // the driver API). The source lives until the device is done with it.
+        let copied =
+            unsafe { cuda::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), self.pointer, bytes.len(), stream.raw()) };
         copied.map_err(|error| failed("copying from the device", error))?;
         stream.synchronize()?;
         Ok(bytes)
@@ -134,7 +141,7 @@ impl DeviceBuffer {
         let _entered = self.context.enter()?;
         let bytes = other.bytes.min(self.bytes);
         // SAFETY: both ranges lie in their allocations, which live until the device is done with them.
-        let copied = unsafe { result::memcpy_dtod_async(self.pointer, other.pointer, bytes, stream.raw()) };
+        let copied = unsafe { cuda::cuMemcpyDtoDAsync_v2(self.pointer, other.pointer, bytes, stream.raw()) };
         copied.map_err(|error| failed("copying on the device", error))
     }
 }
@@ -143,7 +150,7 @@ impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         if let Some(_entered) = self.context.enter_to_release() {
             // SAFETY: allocated by `new` in this context and freed once; the driver waits for work that uses it.
-            let _ = unsafe { result::free_sync(self.allocation) };
+            let _ = unsafe { cuda::cuMemFree_v2(self.allocation) };
         }
     }
 }

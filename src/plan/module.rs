@@ -2,11 +2,11 @@
 
 use std::ffi::CString;
 
-use cudarc::driver::result;
-use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute, CUmodule, CUresult, CUstreamCaptureMode};
+use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUmodule, CUresult, CUstreamCaptureMode};
 
 use super::DeviceContext;
-use super::driver::{failed, has_function, inconsistent};
+use super::cuda;
+use super::driver::{failed, inconsistent};
 use crate::compile::Cubin;
 use crate::error::Error;
 
@@ -45,11 +45,12 @@ impl Module {
         }
         let _entered = context.enter()?;
         let _beside_captures = BesideCaptures::new();
+        let mut handle: CUmodule = std::ptr::null_mut();
         // SAFETY: the image is a whole cubin: it comes from NVRTC, or from a cache that checked its checksum.
-        let handle = unsafe { result::module::load_data(cubin.image.as_ptr().cast()) };
+        let loaded = unsafe { cuda::cuModuleLoadData(&raw mut handle, cubin.image.as_ptr().cast()) };
         let device = context.device();
         let what = || format!("loading the kernel on {} ({})", device.name, device.capability);
-        let handle = handle.map_err(|error| failed(&what(), error))?;
+        loaded.map_err(|error| failed(&what(), error))?;
         Ok(Self { context: context.clone(), handle })
     }
 
@@ -71,10 +72,11 @@ impl Module {
     fn find(&self, name: &str) -> Result<Function, Error> {
         let missing = || inconsistent(format!("the compiled image has no function '{}'", name.escape_debug()));
         let c_name = CString::new(name).map_err(|_| missing())?;
-        // SAFETY: the module is loaded.
-        match unsafe { result::module::get_function(self.handle, c_name) } {
-            Ok(function) => Ok(Function(function)),
-            Err(error) if error.0 == CUresult::CUDA_ERROR_NOT_FOUND => Err(missing()),
+        let mut function: CUfunction = std::ptr::null_mut();
+        // SAFETY: the module is loaded, the pointer is valid for one handle, and the name ends with a zero byte.
+        match unsafe { cuda::cuModuleGetFunction(&raw mut function, self.handle, c_name.as_ptr()) } {
+            Ok(()) => Ok(Function(function)),
+            Err(error) if error.is(CUresult::CUDA_ERROR_NOT_FOUND) => Err(missing()),
             Err(error) => Err(failed(&format!("finding the function {name}"), error)),
         }
     }
@@ -83,7 +85,7 @@ impl Module {
         let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let value = i32::try_from(bytes).unwrap_or(i32::MAX);
         // SAFETY: the function's module is loaded.
-        let set = unsafe { result::function::set_function_attribute(function.0, attribute, value) };
+        let set = unsafe { cuda::cuFuncSetAttribute(function.0, attribute, value) };
         let available = self.context.device().shared_bytes_per_block;
         let what =
             || format!("kernel {name} asks for {bytes} bytes of shared memory, of which a block has {available}");
@@ -115,8 +117,7 @@ impl Drop for BesideCaptures {
 /// Exchanges the thread's mode; `false` where the driver has none.
 fn exchange(mode: &mut CUstreamCaptureMode) -> bool {
     // SAFETY: the function is present, and the pointer is valid for one mode.
-    has_function("cuThreadExchangeStreamCaptureMode")
-        && unsafe { sys::cuThreadExchangeStreamCaptureMode(mode) }.result().is_ok()
+    cuda::has("cuThreadExchangeStreamCaptureMode") && unsafe { cuda::cuThreadExchangeStreamCaptureMode(mode) }.is_ok()
 }
 
 impl Drop for Module {
@@ -124,9 +125,10 @@ impl Drop for Module {
         let Some(_entered) = self.context.enter_to_release() else { return };
         let _beside_captures = BesideCaptures::new();
         // where the device cannot be waited for, its code stays: it may be running
-        if result::ctx::synchronize().is_ok() {
+        // SAFETY: the context is current.
+        if unsafe { cuda::cuCtxSynchronize() }.is_ok() {
             // SAFETY: loaded by `load` in this context, unloaded once, and no kernel of it runs any more.
-            let _ = unsafe { result::module::unload(self.handle) };
+            let _ = unsafe { cuda::cuModuleUnload(self.handle) };
         }
     }
 }

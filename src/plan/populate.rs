@@ -2,9 +2,10 @@
 
 use std::ffi::c_void;
 
-use cudarc::driver::sys::{self, CUgraph, CUgraphNode, CUgraphNodeType};
+use cudarc::driver::sys::{CUgraph, CUgraphNode, CUgraphNodeType};
 
 use super::arguments::Block;
+use super::cuda;
 use super::cuda_graph::add_node;
 use super::driver::{failed, require_functions};
 use super::execution_plan::Prepared;
@@ -60,8 +61,8 @@ impl ExecutionPlan {
             launch.complete(&mut arguments, pack, workspace)?;
             let parameters = launch.node(arguments.pointers(&launch.arguments));
             // SAFETY: the node is one of the caller's graph, with this launch's function; the driver copies the arguments.
-            let set = unsafe { sys::cuGraphKernelNodeSetParams_v2(node, &raw const parameters) };
-            set.result().map_err(|error| launch.not_launched(error))?;
+            let set = unsafe { cuda::cuGraphKernelNodeSetParams_v2(node, &raw const parameters) };
+            set.map_err(|error| launch.not_launched(error))?;
         }
         Ok(())
     }
@@ -90,7 +91,7 @@ unsafe fn fill(prepared: &Prepared, graph: CUgraph, pack: &VariantPack, workspac
             Err(error) => {
                 for node in added.into_iter().rev() {
                     // SAFETY: it was added just now, and nothing else knows it.
-                    let _ = unsafe { sys::cuGraphDestroyNode(node) };
+                    let _ = unsafe { cuda::cuGraphDestroyNode(node) };
                 }
                 return Err(error);
             }
@@ -120,11 +121,11 @@ unsafe fn nodes_of(graph: CUgraph) -> Result<Vec<CUgraphNode>, Error> {
     let refused = |error| failed("the nodes of a CUDA graph cannot be listed", error);
     let mut count = 0;
     // SAFETY: the graph is alive; without an array only the count is written.
-    unsafe { sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count) }.result().map_err(refused)?;
+    unsafe { cuda::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count) }.map_err(refused)?;
     let mut nodes: Vec<CUgraphNode> = vec![std::ptr::null_mut(); count];
     if count > 0 {
         // SAFETY: the array has room for as many nodes as counted.
-        unsafe { sys::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count) }.result().map_err(refused)?;
+        unsafe { cuda::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count) }.map_err(refused)?;
         nodes.truncate(count);
     }
     Ok(nodes)
@@ -156,13 +157,13 @@ unsafe fn runs(node: CUgraphNode, launch: &PreparedLaunch) -> bool {
     // a number: newer drivers have kinds that the enumeration lacks
     let mut kind = u32::MAX;
     // SAFETY: as promised by the caller; the pointer is valid for one number.
-    let asked = unsafe { sys::cuGraphNodeGetType(node, (&raw mut kind).cast()) };
-    if asked.result().is_err() || kind != CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL as u32 {
+    let asked = unsafe { cuda::cuGraphNodeGetType(node, (&raw mut kind).cast()) };
+    if asked.is_err() || kind != CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL as u32 {
         return false;
     }
     let mut parameters = launch.node(std::ptr::null_mut());
     parameters.func = std::ptr::null_mut();
     // SAFETY: it is a kernel node; the pointer is valid for one record.
-    let asked = unsafe { sys::cuGraphKernelNodeGetParams_v2(node, &raw mut parameters) };
-    asked.result().is_ok() && launch.is_of(parameters.func)
+    let asked = unsafe { cuda::cuGraphKernelNodeGetParams_v2(node, &raw mut parameters) };
+    asked.is_ok() && launch.is_of(parameters.func)
 }

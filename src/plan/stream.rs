@@ -4,19 +4,37 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::CudaStream;
-use cudarc::driver::result::DriverError;
-use cudarc::driver::sys::{self, CUresult, CUstream};
+use cudarc::driver::sys::{CUresult, CUstream, CUstream_flags};
 
 use super::DeviceContext;
-use super::driver::{failed, has_function};
+use super::cuda;
+use super::driver::failed;
 use crate::error::Error;
 
 /// Work on a GPU, in order. Cheap to clone; the clones are one stream.
 #[derive(Clone, Debug)]
-pub struct Stream {
-    cuda: Arc<CudaStream>,
+pub struct Stream(Arc<Handle>);
+
+/// A stream's handle; one of ours is destroyed at the end.
+#[derive(Debug)]
+struct Handle {
+    raw: CUstream,
     context: DeviceContext,
+    is_ours: bool,
+}
+
+// SAFETY: a handle, which the driver lets any thread use.
+unsafe impl Send for Handle {}
+// SAFETY: as above; nothing of it changes.
+unsafe impl Sync for Handle {}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(_entered) = self.context.enter_to_release().filter(|_| self.is_ours) {
+            // SAFETY: made by `Stream::new` in this context, and destroyed once; the driver lets its work end.
+            let _ = unsafe { cuda::cuStreamDestroy_v2(self.raw) };
+        }
+    }
 }
 
 impl Stream {
@@ -25,8 +43,12 @@ impl Stream {
     /// # Errors
     /// [`Error::Environment`] where the driver fails.
     pub fn new(context: &DeviceContext) -> Result<Self, Error> {
-        let cuda = context.cuda.new_stream().map_err(|error| failed("no stream can be made", error))?;
-        Ok(Self { cuda, context: context.clone() })
+        let _entered = context.enter()?;
+        let mut raw: CUstream = std::ptr::null_mut();
+        // SAFETY: the pointer is valid for one handle.
+        let made = unsafe { cuda::cuStreamCreate(&raw mut raw, CUstream_flags::CU_STREAM_NON_BLOCKING as u32) };
+        made.map_err(|error| failed("no stream can be made", error))?;
+        Ok(Self(Arc::new(Handle { raw, context: context.clone(), is_ours: true })))
     }
 
     /// A stream of another library, as a `cudaStream_t` or `CUstream`; null is the legacy default stream. It is not
@@ -36,9 +58,7 @@ impl Stream {
     /// The handle must be null or a stream of this device's primary context, and stay valid as long as this value and
     /// its clones.
     pub unsafe fn from_raw(context: &DeviceContext, handle: *mut c_void) -> Self {
-        // SAFETY: as promised by the caller; the order of the work is the caller's concern.
-        let cuda = unsafe { context.cuda.wrap_borrowed_stream(handle.cast()) };
-        Self { cuda, context: context.clone() }
+        Self(Arc::new(Handle { raw: handle.cast(), context: context.clone(), is_ours: false }))
     }
 
     /// Whether a stream of another library is one of this device's primary context; so are the default ones.
@@ -47,13 +67,13 @@ impl Stream {
     /// The handle must be null or a stream.
     pub unsafe fn is_on(context: &DeviceContext, handle: *mut c_void) -> bool {
         // the legacy default stream by its number, and that of a thread
-        if handle.addr() <= 2 || !has_function("cuStreamGetCtx") {
+        if handle.addr() <= 2 || !cuda::has("cuStreamGetCtx") {
             return true;
         }
         let mut of_stream = std::ptr::null_mut();
         // SAFETY: as promised by the caller; the pointer is valid for one handle.
-        let asked = unsafe { sys::cuStreamGetCtx(handle.cast(), &raw mut of_stream) };
-        asked.result().is_err() || of_stream == context.cuda.cu_ctx()
+        let asked = unsafe { cuda::cuStreamGetCtx(handle.cast(), &raw mut of_stream) };
+        asked.is_err() || of_stream == context.raw()
     }
 
     /// The handle, as other libraries take it; it ends with the last clone of this value.
@@ -71,7 +91,7 @@ impl Stream {
         while !self.is_done()? {
             let waited = start.elapsed();
             if waited > limit {
-                self.context.abandon();
+                self.0.context.abandon();
                 return Err(Error::Wrong(format!("a kernel is not done after {} s: it hangs", limit.as_secs_f32())));
             }
             // Short work is polled for, long work is not worth a busy core.
@@ -84,29 +104,27 @@ impl Stream {
 
     /// Waits without a limit, as cheaply as the driver can.
     pub(super) fn synchronize(&self) -> Result<(), Error> {
-        self.cuda.synchronize().map_err(|error| failed("waiting for the device", error))
+        let _entered = self.0.context.enter()?;
+        // SAFETY: the stream is alive as long as `self`.
+        unsafe { cuda::cuStreamSynchronize(self.raw()) }.map_err(|error| failed("waiting for the device", error))
     }
 
     fn is_done(&self) -> Result<bool, Error> {
-        let _entered = self.context.enter()?;
+        let _entered = self.0.context.enter()?;
         // SAFETY: the stream is alive as long as `self`.
-        match unsafe { sys::cuStreamQuery(self.raw()) } {
-            CUresult::CUDA_SUCCESS => Ok(true),
-            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-            code => Err(failed("waiting for the device", DriverError(code))),
+        match unsafe { cuda::cuStreamQuery(self.raw()) } {
+            Ok(()) => Ok(true),
+            Err(error) if error.is(CUresult::CUDA_ERROR_NOT_READY) => Ok(false),
+            Err(error) => Err(failed("waiting for the device", error)),
         }
     }
 
     /// Whether the stream is of this device.
     pub(super) fn is_of(&self, context: &DeviceContext) -> bool {
-        self.context.cuda.cu_ctx() == context.cuda.cu_ctx()
+        self.0.context.raw() == context.raw()
     }
 
     pub(super) fn raw(&self) -> CUstream {
-        self.cuda.cu_stream()
-    }
-
-    pub(super) fn cuda(&self) -> &CudaStream {
-        &self.cuda
+        self.0.raw
     }
 }

@@ -7,13 +7,13 @@
 
 use std::ffi::c_void;
 
-use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{
-    self, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave, CUtensorMapL2promotion,
+    CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave, CUtensorMapL2promotion,
     CUtensorMapSwizzle,
 };
 
-use super::driver::{error_name, failed, inconsistent, require_functions};
+use super::cuda::{self, CudaError};
+use super::driver::{failed, inconsistent, require_functions};
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{MapElement, Swizzle, TensorMap};
@@ -57,7 +57,7 @@ pub(super) fn encode(graph: &FinalizedGraph, map: &TensorMap) -> Result<EncodedM
     if !(1..=MAX_RANK).contains(&map.rank) {
         return Err(refused("required: a rank from 1 to 5"));
     }
-    let words = encode_at(map, STAND_IN).map_err(|error| refused(&error_name(error)))?;
+    let words = encode_at(map, STAND_IN).map_err(|error| refused(&error.name()))?;
     Ok(EncodedMap { words, address: word_of_address(map, &words) })
 }
 
@@ -75,12 +75,12 @@ fn word_of_address(map: &TensorMap, words: &[u64; WORDS]) -> Option<usize> {
         .then_some(place)
 }
 
-fn encode_at(map: &TensorMap, address: u64) -> Result<[u64; WORDS], DriverError> {
+fn encode_at(map: &TensorMap, address: u64) -> Result<[u64; WORDS], CudaError> {
     let mut encoded = CUtensorMap { opaque: [0; WORDS] };
     // SAFETY: `encode` asked for the function and checked the rank; the arrays have at least `rank` entries (strides
     // `rank - 1`), and the map is aligned as its type says. The address is not accessed.
     let result = unsafe {
-        sys::cuTensorMapEncodeTiled(
+        cuda::cuTensorMapEncodeTiled(
             &raw mut encoded,
             data_type(map.element),
             map.rank as u32,
@@ -95,7 +95,7 @@ fn encode_at(map: &TensorMap, address: u64) -> Result<[u64; WORDS], DriverError>
             CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     };
-    result.result().map(|()| encoded.opaque)
+    result.map(|()| encoded.opaque)
 }
 
 /// Sets the device address of an encoded map.
@@ -104,8 +104,8 @@ fn encode_at(map: &TensorMap, address: u64) -> Result<[u64; WORDS], DriverError>
 /// The pointer must be to a map that [`encode`] made, aligned as [`ALIGNMENT_WORDS`] says, which nothing else uses.
 pub(super) unsafe fn replace_address(map: *mut CUtensorMap, address: u64) -> Result<(), Error> {
     // SAFETY: as promised by the caller; the function was asked for by `encode`. The address is not accessed.
-    let replaced = unsafe { sys::cuTensorMapReplaceAddress(map, address as *mut c_void) }.result();
-    replaced.map_err(|error: DriverError| failed("the address of a tensor map cannot be set", error))
+    let replaced = unsafe { cuda::cuTensorMapReplaceAddress(map, address as *mut c_void) };
+    replaced.map_err(|error| failed("the address of a tensor map cannot be set", error))
 }
 
 fn data_type(element: MapElement) -> CUtensorMapDataType {

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use cudarc::driver::CudaEvent;
-use cudarc::driver::sys::CUevent_flags;
+use cudarc::driver::sys::{CUevent, CUevent_flags};
 
-use super::driver::{failed, has_function};
+use super::cuda::{self, CudaError};
+use super::driver::failed;
 use super::{DeviceBuffer, DeviceContext, DeviceTensors, ExecutionPlan, Stream};
 use crate::error::Error;
 
@@ -109,21 +109,60 @@ pub(super) fn event_pairs(
     runs: usize,
     mut step: impl FnMut(Step) -> Result<(), Error>,
 ) -> Result<Vec<f64>, Error> {
-    if !has_function("cuEventElapsedTime_v2") {
+    if !cuda::has("cuEventElapsedTime_v2") {
         return Err(Error::environment("measuring needs a driver for CUDA 12.8 or newer"));
     }
     let failed = |error| failed("timing events", error);
-    let event = || context.cuda.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).map_err(failed);
+    let _entered = context.enter()?;
     // Made beforehand, so that making them is not timed.
-    let events = (0..runs).map(|_| Ok((event()?, event()?))).collect::<Result<Vec<(CudaEvent, CudaEvent)>, Error>>()?;
+    let event = || Event::new(context).map_err(failed);
+    let events = (0..runs).map(|_| Ok((event()?, event()?))).collect::<Result<Vec<(Event, Event)>, Error>>()?;
     for (start, end) in &events {
         step(Step::Before)?;
-        start.record(stream.cuda()).map_err(failed)?;
+        start.record(stream).map_err(failed)?;
         step(Step::Timed)?;
-        end.record(stream.cuda()).map_err(failed)?;
+        end.record(stream).map_err(failed)?;
     }
     stream.wait(LIMIT)?;
-    events.iter().map(|(start, end)| start.elapsed_ms(end).map(f64::from).map_err(failed)).collect()
+    events.iter().map(|(start, end)| start.milliseconds_until(end).map_err(failed)).collect()
+}
+
+/// A point in a stream, with the time when it is reached.
+struct Event {
+    context: DeviceContext,
+    handle: CUevent,
+}
+
+impl Event {
+    /// In the context that is current.
+    fn new(context: &DeviceContext) -> Result<Self, CudaError> {
+        let mut handle: CUevent = std::ptr::null_mut();
+        // SAFETY: a context is current, and the pointer is valid for one handle.
+        unsafe { cuda::cuEventCreate(&raw mut handle, CUevent_flags::CU_EVENT_DEFAULT as u32) }?;
+        Ok(Self { context: context.clone(), handle })
+    }
+
+    fn record(&self, stream: &Stream) -> Result<(), CudaError> {
+        // SAFETY: event and stream are alive.
+        unsafe { cuda::cuEventRecord(self.handle, stream.raw()) }
+    }
+
+    /// The time between two events that were reached.
+    fn milliseconds_until(&self, end: &Self) -> Result<f64, CudaError> {
+        let mut milliseconds = 0.0f32;
+        // SAFETY: both events are alive; the pointer is valid for one number.
+        unsafe { cuda::cuEventElapsedTime_v2(&raw mut milliseconds, self.handle, end.handle) }?;
+        Ok(f64::from(milliseconds))
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if let Some(_entered) = self.context.enter_to_release() {
+            // SAFETY: made by `new` in this context, and destroyed once.
+            let _ = unsafe { cuda::cuEventDestroy_v2(self.handle) };
+        }
+    }
 }
 
 /// Median over bursts of the host's time per call, the device being idle when a burst begins.

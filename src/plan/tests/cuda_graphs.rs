@@ -25,7 +25,7 @@ fn y_of(case: &Case, tensors: &DeviceTensors) -> Vec<f32> {
 /// The fake driver, which is loaded already.
 fn driver() -> Library {
     // SAFETY: the fake driver's initialisers do nothing.
-    unsafe { Library::new("libcuda.so") }.unwrap()
+    unsafe { Library::new("libcuda.so.1") }.unwrap()
 }
 
 /// What a function of the fake driver counts.

@@ -1,6 +1,6 @@
 // A CUDA driver without a GPU, for tests: device memory is host memory, work is done when it is submitted, and a module
 // has the few functions below, whatever its image. It checks what a driver would check of its caller. VERSION, as
-// cuDriverGetVersion gives it, says which of the newer functions it has.
+// cuDriverGetVersion gives it, says which of the newer functions it has; FAKE_CUDA_DEVICES how many devices there are.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -12,9 +12,11 @@
 #include <vector>
 
 using Result = int;
-enum : Result { SUCCESS = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700 };
+enum : Result { SUCCESS = 0, INVALID_VALUE = 1, STUB_LIBRARY = 34, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700 };
 
-struct Context { int retained = 0; } context;
+// Primary contexts by device; one that nobody retains is gone.
+struct Context { std::atomic<int> retained{0}; };
+static Context contexts[8];
 // When it was recorded, on a clock that only kernels with a stated time move, and by the host's.
 struct Event { double milliseconds; std::chrono::steady_clock::time_point time; };
 // Bytes of the parameters tell how much of the arguments a driver copies.
@@ -33,13 +35,22 @@ static Result pending = SUCCESS;
 static double milliseconds = 0;  // of kernels with a stated time
 static char timed[4096];         // last letter of each of their launches that differs from the one before
 
-#define NEEDS_CONTEXT if (current[depth] != &context) return INVALID_CONTEXT
+static int device_count() {
+    const char* asked = std::getenv("FAKE_CUDA_DEVICES");
+    return asked ? std::clamp(std::atoi(asked), 1, 8) : 1;
+}
+static bool has_context() { return current[depth] && current[depth]->retained > 0; }
+#define NEEDS_CONTEXT if (!has_context()) return INVALID_CONTEXT
+#define NEEDS_DEVICE(device) if ((device) < 0 || (device) >= device_count()) return INVALID_DEVICE
 extern "C" {
 long fake_any_launches() { return any_launches; }
-Result cuInit(unsigned) { return SUCCESS; }
+// For tests: how often the primary context of a device is retained.
+int fake_retained(int device) { return contexts[device].retained; }
+// Where FAKE_CUDA_STUB is set, it is the toolkit's stub.
+Result cuInit(unsigned) { return std::getenv("FAKE_CUDA_STUB") ? STUB_LIBRARY : SUCCESS; }
 Result cuDriverGetVersion(int* version) { *version = VERSION; return SUCCESS; }
-Result cuDeviceGetCount(int* count) { *count = 1; return SUCCESS; }
-Result cuDeviceGet(int* device, int ordinal) { *device = ordinal; return ordinal == 0 ? SUCCESS : INVALID_VALUE; }
+Result cuDeviceGetCount(int* count) { *count = device_count(); return SUCCESS; }
+Result cuDeviceGet(int* device, int ordinal) { NEEDS_DEVICE(ordinal); *device = ordinal; return SUCCESS; }
 Result cuDeviceGetName(char* name, int size, int) { std::snprintf(name, size, "Fake H200"); return SUCCESS; }
 Result cuDeviceGetAttribute(int* value, int attribute, int) {
     switch (attribute) {
@@ -52,10 +63,18 @@ Result cuDeviceGetAttribute(int* value, int attribute, int) {
     }
     return SUCCESS;
 }
-Result cuDevicePrimaryCtxRetain(Context** out, int) { context.retained++; *out = &context; return SUCCESS; }
-Result cuDevicePrimaryCtxRelease_v2(int) { context.retained--; return SUCCESS; }
+Result cuDevicePrimaryCtxRetain(Context** out, int device) {
+    NEEDS_DEVICE(device);
+    contexts[device].retained++;
+    *out = &contexts[device];
+    return SUCCESS;
+}
+Result cuDevicePrimaryCtxRelease_v2(int device) {
+    NEEDS_DEVICE(device);
+    return contexts[device].retained-- > 0 ? SUCCESS : INVALID_CONTEXT;
+}
 Result cuCtxGetCurrent(Context** out) { *out = current[depth]; return SUCCESS; }
-Result cuCtxGetDevice(int* out) { NEEDS_CONTEXT; *out = 0; return SUCCESS; }
+Result cuCtxGetDevice(int* out) { NEEDS_CONTEXT; *out = int(current[depth] - contexts); return SUCCESS; }
 Result cuCtxSetCurrent(Context* wanted) { current[depth] = wanted; return SUCCESS; }
 Result cuCtxPushCurrent_v2(Context* wanted) { current[++depth] = wanted; return SUCCESS; }
 Result cuCtxPopCurrent_v2(Context** out) { *out = current[depth]; current[depth--] = nullptr; return SUCCESS; }
@@ -63,6 +82,8 @@ Result cuCtxSynchronize() { NEEDS_CONTEXT; if (pending == NOT_READY) std::abort(
 Result cuGetErrorName(Result code, const char** name) {
     switch (code) {
         case INVALID_VALUE: *name = "CUDA_ERROR_INVALID_VALUE"; return SUCCESS;
+        case STUB_LIBRARY: *name = "CUDA_ERROR_STUB_LIBRARY"; return SUCCESS;
+        case INVALID_DEVICE: *name = "CUDA_ERROR_INVALID_DEVICE"; return SUCCESS;
         case INVALID_CONTEXT: *name = "CUDA_ERROR_INVALID_CONTEXT"; return SUCCESS;
         case NOT_FOUND: *name = "CUDA_ERROR_NOT_FOUND"; return SUCCESS;
         case ILLEGAL_ADDRESS: *name = "CUDA_ERROR_ILLEGAL_ADDRESS"; return SUCCESS;

@@ -3,6 +3,7 @@
 //! Each test runs in a process of its own, since a driver is loaded once per process and a kernel that fails spoils it.
 
 mod cuda_graphs;
+mod current_context;
 mod interleaved;
 mod populated;
 mod tensor_maps;
@@ -48,11 +49,17 @@ pub(crate) fn on_driver_without_kernels(name: &str, test: impl FnOnce()) {
     in_child(Version::Cuda13, name, &[("FAKE_CUDA_ANY", "1"), ("FUSEWRIGHT_CACHE", "off")], test);
 }
 
+/// Runs `test`, of this full name, on a fake driver of two devices that takes every module.
+pub(crate) fn on_two_devices(name: &str, test: impl FnOnce()) {
+    let variables = [("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_ANY", "1"), ("FUSEWRIGHT_CACHE", "off")];
+    in_child(Version::Cuda13, name, &variables, test);
+}
+
 /// Launches of kernels that the fake driver does not know, so far.
 pub(crate) fn launches_of_any() -> i64 {
     // SAFETY: the fake driver's initialisers do nothing, and the function has this type.
     unsafe {
-        let driver = libloading::Library::new("libcuda.so").unwrap();
+        let driver = libloading::Library::new("libcuda.so.1").unwrap();
         let count: libloading::Symbol<'_, unsafe extern "C" fn() -> i64> = driver.get(b"fake_any_launches").unwrap();
         count()
     }
@@ -80,25 +87,31 @@ fn in_child(version: Version, name: &str, variables: &[(&str, &str)], test: impl
     assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Folder of a `libcuda.so`, built once per process.
+/// Folder of a `libcuda.so.1`, built once per process.
 fn fake_driver(version: Version) -> Option<&'static Path> {
     static FOLDERS: [OnceLock<Option<PathBuf>>; 3] = [const { OnceLock::new() }; 3];
     let build = || {
         Command::new("g++").arg("--version").output().ok()?;
         let folder = std::env::current_exe().unwrap().with_file_name(format!("fake-{version:?}"));
         std::fs::create_dir_all(&folder).unwrap();
-        // Other test processes may do the same at the same time.
-        let unfinished = tempfile::NamedTempFile::new_in(&folder).unwrap().into_temp_path();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/plan/tests/fake_cuda.cpp");
         let number = ["11080", "12000", "13000"][version as usize];
-        let mut compiler = Command::new("g++");
-        compiler.args(["-std=c++17", "-O1", "-shared", "-fPIC", &format!("-DVERSION={number}"), "-o"]);
-        compiler.args([&*unfinished, &*source]);
-        assert!(compiler.status().unwrap().success());
-        unfinished.persist(folder.join("libcuda.so")).unwrap();
+        let options = ["-std=c++17", &format!("-DVERSION={number}")];
+        compile_library("src/plan/tests/fake_cuda.cpp", &options, &folder.join("libcuda.so.1"));
+        // what the toolkit brings: under a name that is not the driver's, and of no use
+        compile_library("src/plan/tests/stub_cuda.cpp", &[], &folder.join("libcuda.so"));
         Some(folder)
     };
     FOLDERS[version as usize].get_or_init(build).as_deref()
+}
+
+/// Compiles a library. Other test processes may do the same at the same time.
+fn compile_library(source: &str, options: &[&str], library: &Path) {
+    let unfinished = tempfile::NamedTempFile::new_in(library.parent().unwrap()).unwrap().into_temp_path();
+    let mut compiler = Command::new("g++");
+    compiler.args(["-O1", "-shared", "-fPIC"]).args(options).arg("-o").arg(&*unfinished);
+    compiler.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(source));
+    assert!(compiler.status().unwrap().success());
+    unfinished.persist(library).unwrap();
 }
 
 /// `y = a·x + b` over six floats, where `a` is a host scalar and `b` is stated by the graph.
@@ -179,6 +192,17 @@ fn a_plan_runs_with_every_kind_of_argument() {
         assert_eq!(outputs.len(), 1);
         let y: Vec<f32> = outputs[&case.id(-1)].to_dense().unwrap();
         assert_eq!(y, [0.5, 2.5, 4.5, 6.5, 8.5, 10.5]);
+    });
+}
+
+#[test]
+fn a_stub_of_the_toolkit_is_named() {
+    const NAME: &str = "plan::tests::a_stub_of_the_toolkit_is_named";
+    in_child(Version::Cuda13, NAME, &[("FAKE_CUDA_STUB", "1")], || {
+        let error = Driver::load().unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("libcuda.so.1 is the CUDA toolkit's stub"), "{message}");
+        assert!(message.contains("CUDA_ERROR_STUB_LIBRARY") && error.exit_code() == 3, "{message}");
     });
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use cudarc::driver::sys::{self, CUgraph, CUgraphExec};
+use cudarc::driver::sys::{CUgraph, CUgraphExec};
 use libloading::{Library, Symbol};
 
 use super::*;
@@ -19,7 +19,7 @@ impl Owned {
         let mut graph: CUgraph = std::ptr::null_mut();
         let _entered = context.enter().unwrap();
         // SAFETY: the pointer is valid for one handle.
-        unsafe { sys::cuGraphCreate(&raw mut graph, 0) }.result().unwrap();
+        unsafe { cuda::cuGraphCreate(&raw mut graph, 0) }.unwrap();
         Self { context: context.clone(), graph }
     }
 
@@ -31,7 +31,7 @@ impl Owned {
         let _entered = self.context.enter().unwrap();
         let mut count = 0;
         // SAFETY: the graph is alive; without an array only the count is written.
-        unsafe { sys::cuGraphGetNodes(self.graph, std::ptr::null_mut(), &raw mut count) }.result().unwrap();
+        unsafe { cuda::cuGraphGetNodes(self.graph, std::ptr::null_mut(), &raw mut count) }.unwrap();
         count
     }
 
@@ -41,9 +41,9 @@ impl Owned {
         let mut executable: CUgraphExec = std::ptr::null_mut();
         // SAFETY: the graph is alive, and so are the tensors that it is bound to.
         unsafe {
-            sys::cuGraphInstantiateWithFlags(&raw mut executable, self.graph, 0).result().unwrap();
-            sys::cuGraphLaunch(executable, tensors.stream().raw()).result().unwrap();
-            sys::cuGraphExecDestroy(executable).result().unwrap();
+            cuda::cuGraphInstantiateWithFlags(&raw mut executable, self.graph, 0).unwrap();
+            cuda::cuGraphLaunch(executable, tensors.stream().raw()).unwrap();
+            cuda::cuGraphExecDestroy(executable).unwrap();
         }
     }
 }
@@ -52,7 +52,7 @@ impl Drop for Owned {
     fn drop(&mut self) {
         let _entered = self.context.enter().unwrap();
         // SAFETY: made by `new`, destroyed once.
-        unsafe { sys::cuGraphDestroy(self.graph) }.result().unwrap();
+        unsafe { cuda::cuGraphDestroy(self.graph) }.unwrap();
     }
 }
 
@@ -128,7 +128,7 @@ fn a_graph_that_cannot_be_filled_stays_empty() {
         let graph = Owned::new(&case.context);
         // SAFETY: the fake driver is loaded; the variable has this type, and only this thread uses it.
         unsafe {
-            let driver = Library::new("libcuda.so").unwrap();
+            let driver = Library::new("libcuda.so.1").unwrap();
             let failures: Symbol<'_, *mut i32> = driver.get(b"fake_failing_node").unwrap();
             **failures = 2;
         }
