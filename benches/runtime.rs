@@ -181,14 +181,16 @@ fn executions(session: &Session) -> Result<()> {
     for _ in 0..100 {
         let start = Instant::now();
         for _ in 0..BURST {
-            cuda_graph.launch(&stream)?;
+            // SAFETY: it is bound to the buffers, which are as long as its tensors, and live on.
+            unsafe { cuda_graph.launch(&stream) }?;
         }
         launches.push(start.elapsed().as_secs_f64() * 1e6 / BURST as f64);
         wait()?;
     }
     launches.sort_unstable_by(f64::total_cmp);
     println!("CudaGraph::launch: {:.2} µs of host time", launches[launches.len() / 2]);
-    let in_rust = burst(&|| assert!(direct.execute(&variants, workspace, &stream).is_ok()))?;
+    // SAFETY: the buffers are as long as the plan's tensors, and live on.
+    let in_rust = burst(&|| assert!(unsafe { direct.execute(&variants, workspace, &stream) }.is_ok()))?;
     println!("Plan::execute: {in_rust:.2} µs");
     println!("cudnnBackendExecute: {:.2} µs", burst(&|| execute(&one))?);
     println!("with a new variant pack each: {:.2} µs", burst(&|| execute(&new_pack()))?);

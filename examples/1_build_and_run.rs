@@ -6,15 +6,14 @@
 
 use std::sync::Arc;
 
-use fusewright::codegen::render;
-use fusewright::compile::{Cache, Compiler, Options, Request};
 use fusewright::device::ComputeCapability;
 use fusewright::engine::select;
 use fusewright::error::Error;
 use fusewright::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, Tensor};
 use fusewright::host_tensor::{HostTensor, HostTensors};
-use fusewright::plan::{Driver, ExecutionPlan, run_on_device};
+use fusewright::plan::run_on_device;
 use fusewright::reference;
+use fusewright::session::{Session, SessionOptions};
 
 /// Rows of A and C, columns of B and C, and what is between them.
 const M: usize = 48;
@@ -97,23 +96,11 @@ fn expected(row: usize, column: usize) -> f32 {
     (sum + bias(column)).max(0.0)
 }
 
-/// Each stage by name: choose, lower, render, compile, load, execute.
+/// A session chooses, lowers, renders, compiles and loads, or has done so before; the plan is executed on tensors that are
+/// made, filled and read back for that.
 fn run_on_gpu(graph: &Arc<FinalizedGraph>, inputs: &HostTensors) -> Result<HostTensors, Error> {
-    let context = Driver::load()?.open(0)?;
-    let device = context.device();
-    let selection = select(graph, device.capability)?;
-    let config = &selection.candidates(device)[0].config;
-    let kernel = selection.lower(config, device);
-    let source = render(&kernel)?;
-    let compiler = Compiler::new(Cache::from_environment(), Options::default());
-    let compiled = compiler.compile(&Request {
-        graph: graph.key(),
-        engine: kernel.engine,
-        config: &kernel.config,
-        source: &source.text,
-        capability: device.capability,
-    })?;
-    let plan = ExecutionPlan::build(&context, graph, &source, &compiled.cubin)?;
-    println!("on {} with {config}", device.name);
-    run_on_device(&plan, graph, inputs)
+    let session = Session::open(0, SessionOptions::default())?;
+    let plan = session.plan(graph)?;
+    println!("on {} with {}", session.device().name, plan.binary().config());
+    run_on_device(plan.execution(), graph, inputs)
 }

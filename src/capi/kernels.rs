@@ -14,7 +14,8 @@ pub(super) fn kernels(given: &Given<'_>) -> Result<KernelCache> {
     }
     let name = Name::CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION;
     let Some(text) = given.text(name)? else { return Ok(KernelCache::new()) };
-    KernelCache::from_json(text).map_err(|error| Failure::of_build(&error))
+    // SAFETY: the program that set the text answers for where it comes from (`cudnnBackendSetAttribute`).
+    unsafe { KernelCache::from_json(text) }.map_err(|error| Failure::of_build(&error))
 }
 
 pub(super) fn attribute(kernels: &KernelCache, name: Name) -> Option<Values> {

@@ -89,12 +89,14 @@ fn require_offered(handle: &Handle, config: &EngineConfig, selection: &Selection
 fn read(given: &Given<'_>, handle: Option<Arc<Handle>>, text: &str) -> Result<Plan> {
     let refused = |error| Failure::of_build(&error);
     if let Some(handle) = handle {
-        let plan = handle.session.load(text).map_err(refused)?;
+        // SAFETY: the program that set the text answers for where it comes from (`cudnnBackendSetAttribute`).
+        let plan = unsafe { handle.session.load(text) }.map_err(refused)?;
         return Ok(Plan::new(Arc::clone(plan.binary()), Some(Arc::new(plan)), Some(handle)));
     }
     let device = given.descriptor(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
     let device = device.ok_or_else(|| Failure::bad("a text needs a handle, or device properties"))?.device()?;
-    let binary = Binary::from_json(text, &device).map_err(refused)?;
+    // SAFETY: as above.
+    let binary = unsafe { Binary::from_json(text, &device) }.map_err(refused)?;
     Ok(Plan::new(Arc::new(binary), None, None))
 }
 
@@ -166,9 +168,9 @@ impl Plan {
             (_, 0) => 0,
             (_, address) => address.saturating_add(WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT,
         };
-        // SAFETY: the caller gives as many bytes as `reserved` asks for, which leaves room for the alignment; null is
-        // refused when it is used.
-        Workspace { pointer: unsafe { DevicePointer::from_raw(address) }, bytes }
+        // the caller gives as many bytes as `reserved` asks for, which leaves room for the alignment; null is refused when
+        // it is used
+        Workspace { pointer: DevicePointer::from_raw(address), bytes }
     }
 }
 
@@ -220,8 +222,7 @@ pub(super) fn pack(given: &Given<'_>) -> Result<Pack> {
             let message = format!("the uid {uid} has two pointers");
             return Err(Failure::new(Status::CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, message));
         }
-        // SAFETY: device memory is the caller's concern, as the ABI says.
-        pointers.set_pointer(uid, unsafe { DevicePointer::from_raw(address as u64) });
+        pointers.set_pointer(uid, DevicePointer::from_raw(address as u64));
     }
     Ok(Pack { pointers, workspace })
 }
@@ -233,7 +234,8 @@ pub(super) fn pack(given: &Given<'_>) -> Result<Pack> {
 pub(super) unsafe fn execute(handle: *mut c_void, plan: *mut c_void, pack: *mut c_void) -> Result<()> {
     let handle = handle::find(handle)?;
     let execute = |plan: &ExecutionPlan, pack: &VariantPack, workspace| {
-        handle.on_stream(|stream| plan.execute(pack, workspace, stream))
+        // SAFETY: the pack's pointers and its workspace are as the caller promises.
+        handle.on_stream(|stream| unsafe { plan.execute(pack, workspace, stream) })
     };
     // SAFETY: as promised by the caller.
     unsafe { with(&handle, plan, pack, execute) }

@@ -189,14 +189,16 @@ impl Gpu {
         let build = build::generate_tuned(graph, device, &store)?;
         tracing::info!(config = %build.config, "kernel chosen");
         let compiled = build.compile(&self.compiler, device.capability)?;
-        ExecutionPlan::build(&self.context, graph, &build.source, &compiled.cubin)
+        // SAFETY: the source was rendered from a config of the graph, and the cubin compiled from it.
+        unsafe { ExecutionPlan::build(&self.context, graph, &build.source, &compiled.cubin) }
     }
 }
 
 /// Compiles for the emulator through the cache, or without it where it cannot be written.
 fn emulate(build: &Build, folder: Option<&Path>) -> Result<EmulatedKernel, Error> {
     if let Some(folder) = folder {
-        match EmulatedKernel::compile(&build.source, folder) {
+        // SAFETY: the source was rendered from the graph that the kernel is run for.
+        match unsafe { EmulatedKernel::compile(&build.source, folder) } {
             Err(Error::Environment { message, source }) => {
                 let cause = source.map(|source| format!(": {source}")).unwrap_or_default();
                 tracing::warn!("the emulator goes on without the cache: {message}{cause}");
@@ -210,5 +212,6 @@ fn emulate(build: &Build, folder: Option<&Path>) -> Result<EmulatedKernel, Error
     };
     let temporary = tempfile::tempdir().map_err(cannot)?;
     // The library stays loaded after its file is gone.
-    EmulatedKernel::compile(&build.source, temporary.path())
+    // SAFETY: as above.
+    unsafe { EmulatedKernel::compile(&build.source, temporary.path()) }
 }

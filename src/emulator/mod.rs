@@ -61,7 +61,11 @@ impl EmulatedKernel {
     /// # Errors
     /// [`Error::Environment`] if there is no C++ compiler or the directory cannot be written, [`Error::Generated`]
     /// with the compiler's log if the source does not compile.
-    pub fn compile(source: &Source, cache_dir: &Path) -> Result<Self> {
+    ///
+    /// # Safety
+    /// The source was rendered from the lowering of a graph, and it is run for that graph: its text is compiled and
+    /// executed as code of this process.
+    pub unsafe fn compile(source: &Source, cache_dir: &Path) -> Result<Self> {
         Self::compile_with(&Compiler::find()?, source, cache_dir)
     }
 

@@ -3,14 +3,15 @@
 use super::variant_pack::{Value, VariantPack};
 use super::{scalar, tensor_map};
 use crate::error::{Error, Misuse};
-use crate::graph::{DataType, FinalizedGraph, TensorId};
+use crate::graph::{DataType, FinalizedGraph, GraphKey, TensorId};
+use crate::host_tensor::HostTensor;
 use crate::kernel::{Launch, Parameter};
 
 /// What a tensor must be given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// A device pointer with this alignment in bytes.
-    Pointer { alignment: u64 },
+    /// A device pointer with this alignment, to memory of this size, both in bytes.
+    Pointer { alignment: u64, bytes: u64 },
     /// A host value of this type.
     Scalar { data_type: DataType },
 }
@@ -23,6 +24,10 @@ pub(super) struct Binding {
     /// How messages name the tensor.
     pub(super) label: String,
 }
+
+/// Identity of the memory that a plan works on: the graph's key, and the size of each tensor by uid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TensorsDigest([u8; 32]);
 
 /// Every entry a pack must have, in ascending order of uid.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +51,20 @@ impl Bindings {
         Self(bindings)
     }
 
+    /// What two plans share exactly where each runs on the memory of the other.
+    pub(super) fn digest(&self, key: GraphKey) -> TensorsDigest {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&key.to_bytes());
+        for Binding { uid, kind, .. } in &self.0 {
+            let bytes = match kind {
+                Kind::Pointer { bytes, .. } => *bytes,
+                Kind::Scalar { .. } => 0,
+            };
+            hasher.update(&uid.to_le_bytes()).update(&bytes.to_le_bytes());
+        }
+        TensorsDigest(*hasher.finalize().as_bytes())
+    }
+
     /// Position of a uid, in the bindings and in every pack that passed [`Self::check`].
     pub(super) fn position(&self, uid: i64) -> Option<usize> {
         self.0.binary_search_by_key(&uid, |binding| binding.uid).ok()
@@ -55,7 +74,7 @@ impl Bindings {
     fn require_alignment(&mut self, uid: i64, required: u64) {
         let position = self.position(uid);
         let binding = position.and_then(|position| self.0.get_mut(position));
-        if let Some(Binding { kind: Kind::Pointer { alignment }, .. }) = binding {
+        if let Some(Binding { kind: Kind::Pointer { alignment, .. }, .. }) = binding {
             let missing_bits = required.trailing_zeros().saturating_sub(alignment.trailing_zeros());
             // No address is a multiple of more than 64 bits hold, nor of the largest number that they do.
             *alignment = alignment.checked_mul(1 << missing_bits).unwrap_or(u64::MAX);
@@ -89,7 +108,7 @@ impl Bindings {
 impl Binding {
     fn check(&self, value: Value) -> Result<(), Error> {
         match (self.kind, value) {
-            (Kind::Pointer { alignment }, Value::Pointer(pointer)) => {
+            (Kind::Pointer { alignment, .. }, Value::Pointer(pointer)) => {
                 let address = pointer.address();
                 if address != 0 && address.is_multiple_of(alignment) {
                     return Ok(());
@@ -133,7 +152,9 @@ fn binding(graph: &FinalizedGraph, id: TensorId) -> Option<Binding> {
     } else if tensor.is_virtual {
         return None;
     } else {
-        Kind::Pointer { alignment: u64::try_from(tensor.alignment).unwrap_or(1).max(1) }
+        let bytes = HostTensor::storage_bytes(tensor.data_type, &tensor.dim, &tensor.stride);
+        let bytes = bytes.ok().and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(u64::MAX);
+        Kind::Pointer { alignment: u64::try_from(tensor.alignment).unwrap_or(1).max(1), bytes }
     };
     Some(Binding { uid: tensor.uid, kind, label: graph.describe_tensor(id) })
 }
@@ -157,14 +178,13 @@ mod tests {
         let binding = |uid, kind| Binding { uid, kind, label: format!("'t{uid}' (uid {uid})") };
         Bindings::new(vec![
             binding(9, Kind::Scalar { data_type: DataType::Int32 }),
-            binding(2, Kind::Pointer { alignment: 16 }),
-            binding(-4, Kind::Pointer { alignment: 1 }),
+            binding(2, Kind::Pointer { alignment: 16, bytes: 4 }),
+            binding(-4, Kind::Pointer { alignment: 1, bytes: 4 }),
         ])
     }
 
     fn pointer(address: u64) -> DevicePointer {
-        // SAFETY: never given to a kernel.
-        unsafe { DevicePointer::from_raw(address) }
+        DevicePointer::from_raw(address)
     }
 
     fn pack() -> VariantPack {
@@ -215,16 +235,20 @@ mod tests {
     #[test]
     fn alignments_are_only_ever_raised() {
         let mut bindings = Bindings::new(vec![
-            Binding { uid: 0, kind: Kind::Pointer { alignment: 24 }, label: "'odd' (uid 0)".to_owned() },
-            Binding { uid: 1, kind: Kind::Pointer { alignment: 64 }, label: "'wide' (uid 1)".to_owned() },
-            Binding { uid: 2, kind: Kind::Pointer { alignment: (1 << 62) + 2 }, label: "'none' (uid 2)".to_owned() },
+            Binding { uid: 0, kind: Kind::Pointer { alignment: 24, bytes: 4 }, label: "'odd' (uid 0)".to_owned() },
+            Binding { uid: 1, kind: Kind::Pointer { alignment: 64, bytes: 4 }, label: "'wide' (uid 1)".to_owned() },
+            Binding {
+                uid: 2,
+                kind: Kind::Pointer { alignment: (1 << 62) + 2, bytes: 4 },
+                label: "'none' (uid 2)".to_owned(),
+            },
         ]);
         bindings.require_alignment(0, 16);
         bindings.require_alignment(1, 16);
         bindings.require_alignment(2, 16);
-        assert_eq!(bindings.0[0].kind, Kind::Pointer { alignment: 48 });
-        assert_eq!(bindings.0[1].kind, Kind::Pointer { alignment: 64 });
-        assert_eq!(bindings.0[2].kind, Kind::Pointer { alignment: u64::MAX });
+        assert_eq!(bindings.0[0].kind, Kind::Pointer { alignment: 48, bytes: 4 });
+        assert_eq!(bindings.0[1].kind, Kind::Pointer { alignment: 64, bytes: 4 });
+        assert_eq!(bindings.0[2].kind, Kind::Pointer { alignment: u64::MAX, bytes: 4 });
     }
 
     #[test]

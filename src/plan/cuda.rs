@@ -126,6 +126,7 @@ macro_rules! functions {
         $(
             const _: unsafe fn($($o_type),*) -> CUresult = sys::$optional;
 
+            #[allow(clippy::too_many_arguments, reason = "the driver's signature")]
             #[expect(non_snake_case, reason = "the driver's name")]
             pub(super) unsafe fn $optional($($o_parameter: $o_type),*) -> Result<(), CudaError> {
                 let function = driver()?.$optional.ok_or(CudaError(CUresult::CUDA_ERROR_NOT_FOUND as c_int))?;

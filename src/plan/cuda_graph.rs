@@ -91,20 +91,27 @@ impl CudaGraph {
         Ok(())
     }
 
+    /// The plan's launches and what they expect.
+    pub(super) fn prepared(&self) -> &Prepared {
+        &self.prepared
+    }
+
     /// Puts the execution on the stream and returns, as [`super::ExecutionPlan::execute`].
     ///
     /// # Errors
     /// [`Error::Execution`] if the stream is of another device, or the last update failed half-way: nothing is launched.
     /// [`Error::Environment`] if the driver refuses the launch; [`Error::Wrong`] if an earlier kernel failed.
-    pub fn launch(&mut self, stream: &Stream) -> Result<(), Error> {
+    ///
+    /// # Safety
+    /// As [`super::ExecutionPlan::execute`], for the pointers and the workspace that it was last bound to.
+    pub unsafe fn launch(&mut self, stream: &Stream) -> Result<(), Error> {
         if self.nodes.iter().any(|node| !node.is_current) {
             let message = "its last update failed half-way; required: one that succeeds";
             return Err(Error::execution(Misuse::CudaGraph, message));
         }
         self.prepared.check_stream(stream)?;
         let _entered = self.prepared.context().enter()?;
-        // SAFETY: graph and stream are alive. What the kernels do with the device pointers is what whoever made them
-        // answers for (`DevicePointer::from_raw`).
+        // SAFETY: graph and stream are alive. What the kernels do with memory, the caller promises.
         let launched = unsafe { cuda::cuGraphLaunch(self.executable.handle, stream.raw()) };
         launched.map_err(|error| failed("the CUDA graph cannot be launched", error))
     }

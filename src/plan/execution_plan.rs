@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::arguments::Arguments;
-use super::bindings::Bindings;
+use super::bindings::{Bindings, TensorsDigest};
 use super::launch::{self, PreparedLaunch};
 use super::module::Module;
 use super::variant_pack::VariantPack;
@@ -30,6 +30,7 @@ pub struct ExecutionPlan {
 pub(super) struct Prepared {
     pub(super) launches: Vec<PreparedLaunch>,
     bindings: Bindings,
+    tensors: TensorsDigest,
     workspace_bytes: u64,
     module: Module,
 }
@@ -41,7 +42,12 @@ impl ExecutionPlan {
     /// [`Error::Environment`] where the driver does not take the cubin (another chip, no memory) or is too old for
     /// tensor maps; [`Error::Generated`] where source, cubin and graph do not belong together, or the driver refuses the
     /// geometry of a tensor map.
-    pub fn build(
+    ///
+    /// # Safety
+    /// The source was rendered from the lowering of this graph, with its launches, and the cubin compiled from its text: an
+    /// execution runs that machine code with those launches. The image is whole, since the driver reads as far as its
+    /// headers say. (A [`Session`](crate::session::Session) does all of that itself, and is safe.)
+    pub unsafe fn build(
         context: &DeviceContext,
         graph: &FinalizedGraph,
         source: &Source,
@@ -51,9 +57,11 @@ impl ExecutionPlan {
         let bindings = Bindings::of(graph, &source.launches);
         let arguments = |launch| Arguments::prepare(graph, &bindings, launch);
         let arguments = source.launches.iter().map(arguments).collect::<Result<Vec<_>, _>>()?;
-        let module = Module::load(context, cubin)?;
+        // SAFETY: as promised by the caller.
+        let module = unsafe { Module::load(context, cubin) }?;
         let launches = launch::prepare(&module, &source.launches, arguments)?;
-        let prepared = Prepared { launches, bindings, workspace_bytes: source.workspace_bytes, module };
+        let tensors = bindings.digest(graph.key());
+        let prepared = Prepared { launches, bindings, tensors, workspace_bytes: source.workspace_bytes, module };
         Ok(Self { prepared: Arc::new(prepared) })
     }
 
@@ -75,11 +83,18 @@ impl ExecutionPlan {
     /// the stream is of another device: nothing has been launched then. [`Error::Environment`] if the driver refuses a
     /// launch; [`Error::Wrong`] if an earlier kernel failed. Failures of these kernels themselves show when the stream is
     /// waited for.
-    pub fn execute(&self, pack: &VariantPack, workspace: Workspace, stream: &Stream) -> Result<(), Error> {
+    ///
+    /// # Safety
+    /// The kernels read and write at the pack's pointers and in the workspace. Until they are done, each pointer is to memory
+    /// that the device can access, as long as its tensor's extents and strides say, and the workspace to as many bytes as
+    /// it states; and nothing else uses memory that they write, or writes memory that they read, except on the same
+    /// stream. ([`DeviceTensors`](super::DeviceTensors) sees to all of that, and is safe.)
+    pub unsafe fn execute(&self, pack: &VariantPack, workspace: Workspace, stream: &Stream) -> Result<(), Error> {
         self.prepared.check(pack, workspace)?;
         self.prepared.check_stream(stream)?;
         let _entered = self.context().enter()?;
-        self.prepared.launches.iter().try_for_each(|launch| launch.start(pack, workspace, stream))
+        // SAFETY: as promised by the caller.
+        self.prepared.launches.iter().try_for_each(|launch| unsafe { launch.start(pack, workspace, stream) })
     }
 
     pub(super) fn prepared(&self) -> &Prepared {
@@ -91,7 +106,7 @@ impl ExecutionPlan {
     /// [`Self::execute`]. Executions that may overlap need one each, with a workspace each.
     ///
     /// # Errors
-    /// As [`Self::execute`]; nothing is launched.
+    /// As [`Self::execute`]; nothing is launched, and no memory is touched.
     pub fn instantiate(&self, pack: &VariantPack, workspace: Workspace) -> Result<CudaGraph, Error> {
         CudaGraph::instantiate(Arc::clone(&self.prepared), pack, workspace)
     }
@@ -106,6 +121,14 @@ impl Prepared {
     pub(super) fn check(&self, pack: &VariantPack, workspace: Workspace) -> Result<(), Error> {
         self.bindings.check(pack)?;
         check_workspace(workspace, self.workspace_bytes)
+    }
+
+    /// Whether memory that was laid out for a graph is that of the plan's graph.
+    pub(super) fn check_tensors(&self, tensors: &TensorsDigest) -> Result<(), Error> {
+        if self.tensors == *tensors {
+            return Ok(());
+        }
+        Err(Error::execution(Misuse::Pack, "the tensors are of another graph than the plan"))
     }
 
     pub(super) fn check_stream(&self, stream: &Stream) -> Result<(), Error> {

@@ -64,7 +64,9 @@ pub(super) fn prepare(
 }
 
 impl PreparedLaunch {
-    pub(super) fn start(&self, pack: &VariantPack, workspace: Workspace, stream: &Stream) -> Result<(), Error> {
+    /// # Safety
+    /// As [`super::ExecutionPlan::execute`].
+    pub(super) unsafe fn start(&self, pack: &VariantPack, workspace: Workspace, stream: &Stream) -> Result<(), Error> {
         // On the stack, so that executions share nothing.
         let mut arguments = Block::new();
         self.complete(&mut arguments, pack, workspace)?;
@@ -84,8 +86,7 @@ impl PreparedLaunch {
         let pointers = arguments.pointers(&self.arguments);
         // SAFETY: the function's module is loaded as long as the plan. There is one pointer per parameter, each to bytes
         // that are at least as many as the parameter's, and one attribute where any is counted; the driver copies
-        // them before it returns. What the kernel does with the device pointers is what whoever made them answers for
-        // (`DevicePointer::from_raw`).
+        // them before it returns. What the kernel does with memory, the caller promises.
         let launched =
             unsafe { cuda::cuLaunchKernelEx(&raw const config, self.function.raw(), pointers, std::ptr::null_mut()) };
         launched.map_err(|error| self.not_launched(error))

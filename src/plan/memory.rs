@@ -18,13 +18,9 @@ impl DevicePointer {
     /// No memory; refused wherever memory is needed.
     pub const NULL: Self = Self(0);
 
-    /// An address given by CUDA, in this library or another.
-    ///
-    /// # Safety
-    /// Kernels read and write at it. Unless null, it must be accessible from the device whose plan it is given to, from
-    /// this address to the end of the tensor or workspace it stands for, until that work is done; and nothing else may
-    /// use that memory meanwhile, except on the same stream.
-    pub const unsafe fn from_raw(address: u64) -> Self {
+    /// An address given by CUDA, in this library or another. It is a number: what lies there is the concern of whoever
+    /// executes a plan with it ([`ExecutionPlan::execute`](super::ExecutionPlan::execute)).
+    pub const fn from_raw(address: u64) -> Self {
         Self(address)
     }
 
@@ -34,7 +30,7 @@ impl DevicePointer {
     }
 }
 
-/// Scratch memory of an execution. Executions that may overlap need one each.
+/// Where the scratch memory of an execution lies. Executions that may overlap need memory each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workspace {
     /// Start, aligned to [`super::WORKSPACE_ALIGNMENT`].
@@ -74,7 +70,7 @@ impl DeviceBuffer {
         Ok(Self { context: context.clone(), allocation, pointer, bytes })
     }
 
-    /// Its start.
+    /// Its start; the address outlives the memory.
     pub fn pointer(&self) -> DevicePointer {
         DevicePointer(self.pointer)
     }

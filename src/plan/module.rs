@@ -38,7 +38,9 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    pub(super) fn load(context: &DeviceContext, cubin: &Cubin) -> Result<Self, Error> {
+    /// # Safety
+    /// The image is a whole cubin.
+    pub(super) unsafe fn load(context: &DeviceContext, cubin: &Cubin) -> Result<Self, Error> {
         // The driver reads as far as the headers say, so what is plainly no image must not reach it.
         if !cubin.image.starts_with(b"\x7fELF") || cubin.image.len() < 64 {
             return Err(inconsistent("the compiled image is no ELF file".to_owned()));
@@ -46,7 +48,7 @@ impl Module {
         let _entered = context.enter()?;
         let _beside_captures = BesideCaptures::new();
         let mut handle: CUmodule = std::ptr::null_mut();
-        // SAFETY: the image is a whole cubin: it comes from NVRTC, or from a cache that checked its checksum.
+        // SAFETY: as promised by the caller; the pointer is valid for one handle.
         let loaded = unsafe { cuda::cuModuleLoadData(&raw mut handle, cubin.image.as_ptr().cast()) };
         let device = context.device();
         let what = || format!("loading the kernel on {} ({})", device.name, device.capability);

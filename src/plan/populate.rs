@@ -32,7 +32,8 @@ impl ExecutionPlan {
     /// As [`Self::execute`], and [`Error::Execution`] where the graph has nodes already; it is left as it was.
     ///
     /// # Safety
-    /// The handle must be a graph (`CUgraph` or `cudaGraph_t`) that nothing else uses meanwhile.
+    /// The handle must be a graph (`CUgraph` or `cudaGraph_t`) that nothing else uses meanwhile. Whenever it is launched, what
+    /// it is bound to is as [`Self::execute`] asks.
     pub unsafe fn populate(&self, graph: *mut c_void, pack: &VariantPack, workspace: Workspace) -> Result<(), Error> {
         let prepared = prepare(self, pack, workspace)?;
         let _entered = prepared.context().enter()?;

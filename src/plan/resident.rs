@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::bindings::{Bindings, TensorsDigest};
 use super::{CudaGraph, DeviceBuffer, DeviceContext, ExecutionPlan, Stream, VariantPack, Workspace};
 use crate::error::Error;
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
@@ -21,9 +22,12 @@ const GUARD: u8 = 0xa5;
 /// A kernel that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A graph's non-virtual tensors on a device, with a stream, a workspace and the variant pack that binds them.
+/// A graph's non-virtual tensors on a device, with a stream, a workspace and the variant pack that binds them: the safe way
+/// to execute plans, since it owns the memory, knows its size, and compares the graph with the plan's.
 #[derive(Debug)]
 pub struct DeviceTensors {
+    /// Which plans may work on them.
+    digest: TensorsDigest,
     stream: Stream,
     pack: VariantPack,
     tensors: Vec<(TensorId, DeviceBuffer)>,
@@ -73,11 +77,12 @@ impl DeviceTensors {
                 tensors.push((id, buffer));
             }
         }
-        Ok(Self { stream, pack, tensors, workspace: None, workspace_bytes: 0 })
+        let digest = Bindings::of(graph, &[]).digest(graph.key());
+        Ok(Self { digest, stream, pack, tensors, workspace: None, workspace_bytes: 0 })
     }
 
     /// Makes the workspace, which the plans share, at least as large as this plan needs. A new one is poisoned with
-    /// 0xFF, and CUDA graphs that were bound to the old one have to be bound again.
+    /// 0xFF; [`Self::launch`] binds CUDA graphs to it.
     ///
     /// # Errors
     /// [`Error::Environment`] where memory does not suffice.
@@ -100,25 +105,33 @@ impl DeviceTensors {
     /// Puts one execution on the stream.
     ///
     /// # Errors
-    /// As [`ExecutionPlan::execute`].
+    /// As [`ExecutionPlan::execute`], and [`Error::Execution`] for a plan of another graph.
     pub fn execute(&self, plan: &ExecutionPlan) -> Result<(), Error> {
-        plan.execute(&self.pack, self.workspace(), &self.stream)
+        plan.prepared().check_tensors(&self.digest)?;
+        // SAFETY: the pack has a buffer for each tensor of the plan's graph, as long as it needs, and the workspace is as
+        // long as it says. They are released by waiting for the device, and nothing but the stream here orders their use.
+        unsafe { plan.execute(&self.pack, self.workspace(), &self.stream) }
     }
 
-    /// An execution on these tensors as a CUDA graph, still to be launched.
+    /// An execution on these tensors as a CUDA graph, still to be launched ([`Self::launch`]).
     ///
     /// # Errors
     /// As [`ExecutionPlan::instantiate`].
     pub fn instantiate(&self, plan: &ExecutionPlan) -> Result<CudaGraph, Error> {
+        plan.prepared().check_tensors(&self.digest)?;
         plan.instantiate(&self.pack, self.workspace())
     }
 
-    /// Binds a CUDA graph of the same plan to these tensors and their workspace.
+    /// Binds a CUDA graph of a plan of the graph to these tensors and their workspace, and puts an execution on the stream.
+    /// What it was bound to before may be gone by now.
     ///
     /// # Errors
-    /// As [`CudaGraph::update`].
-    pub fn bind(&self, cuda_graph: &mut CudaGraph) -> Result<(), Error> {
-        cuda_graph.update(&self.pack, self.workspace())
+    /// As [`CudaGraph::update`] and [`CudaGraph::launch`], and [`Error::Execution`] for a plan of another graph.
+    pub fn launch(&self, cuda_graph: &mut CudaGraph) -> Result<(), Error> {
+        cuda_graph.prepared().check_tensors(&self.digest)?;
+        cuda_graph.update(&self.pack, self.workspace())?;
+        // SAFETY: as for an execution: it was just bound to memory that is here.
+        unsafe { cuda_graph.launch(&self.stream) }
     }
 
     /// The pointers and values.

@@ -33,8 +33,22 @@ const MAX_RANK: usize = 5;
 /// Encoded until the address is known: not null, and aligned.
 const STAND_IN: u64 = 1 << 20;
 
-/// Show where the address lies: each bit that an address of the device may have is set in one of them alone.
-const PROBES: [u64; 2] = [0x0001_5555_5555_5550, 0x0000_aaaa_aaaa_aaa0];
+/// Show where the address lies, and that nothing else of a map depends on it: each bit that an address may have is set in one
+/// of the first two alone, up to bit 48, and in one of the next two up to bit 56, the last that processors map; the others are
+/// aligned to 16 bytes and no more, to 64, to 4 KiB, and to all there is.
+const PROBES: [u64; 8] = [
+    0x0001_5555_5555_5550,
+    0x0000_aaaa_aaaa_aaa0,
+    0x0155_5555_5555_5550,
+    0x00aa_aaaa_aaaa_aaa0,
+    0x0000_7fd0_1234_5610,
+    0x0000_7fd0_1234_5640,
+    0x0000_7fd0_1234_5000,
+    1 << 47,
+];
+
+/// From here on a driver may know that it gives no such address, and refuse it.
+const HIGH: u64 = 1 << 49;
 
 /// A map for an address that is still to be replaced.
 pub(super) struct EncodedMap {
@@ -58,11 +72,11 @@ pub(super) fn encode(graph: &FinalizedGraph, map: &TensorMap) -> Result<EncodedM
         return Err(refused("required: a rank from 1 to 5"));
     }
     let words = encode_at(map, STAND_IN).map_err(|error| refused(&error.name()))?;
-    Ok(EncodedMap { words, address: word_of_address(map, &words) })
+    Ok(EncodedMap { words, address: word_of_address(&words, |address| encode_at(map, address).ok()) })
 }
 
 /// The only word in which maps for other addresses differ from this one, if it is the address in all of them.
-fn word_of_address(map: &TensorMap, words: &[u64; WORDS]) -> Option<usize> {
+fn word_of_address(words: &[u64; WORDS], encode_at: impl Fn(u64) -> Option<[u64; WORDS]>) -> Option<usize> {
     let place = words.iter().position(|&word| word == STAND_IN)?;
     let moved = |address| {
         let mut moved = *words;
@@ -71,7 +85,7 @@ fn word_of_address(map: &TensorMap, words: &[u64; WORDS]) -> Option<usize> {
     };
     PROBES
         .iter()
-        .all(|&address| encode_at(map, address).is_ok_and(|encoded| encoded == moved(address)))
+        .all(|&address| encode_at(address).map_or(address >= HIGH, |encoded| encoded == moved(address)))
         .then_some(place)
 }
 
@@ -124,5 +138,52 @@ fn swizzle(swizzle: Swizzle) -> CUtensorMapSwizzle {
         Swizzle::Bytes32 => CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_32B,
         Swizzle::Bytes64 => CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_64B,
         Swizzle::Bytes128 => CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A map whose word 3 is the address, changed by a driver of another mind.
+    fn word(change: impl Fn(u64, &mut [u64; WORDS])) -> Option<usize> {
+        let encode = |address| {
+            let mut words = [7; WORDS];
+            words[3] = address;
+            change(address, &mut words);
+            words
+        };
+        word_of_address(&encode(STAND_IN), |address| Some(encode(address)))
+    }
+
+    #[test]
+    fn the_address_is_written_where_a_word_is_it_and_nothing_else_depends_on_it() {
+        assert_eq!(word(|_, _| ()), Some(3));
+    }
+
+    #[test]
+    fn a_driver_may_refuse_addresses_that_it_never_gives_and_no_others() {
+        let refusing = |from: u64| {
+            let map = |address: u64| std::array::from_fn(|place| if place == 3 { address } else { 7 });
+            word_of_address(&map(STAND_IN), |address| (address < from).then(|| map(address)))
+        };
+        assert_eq!(refusing(HIGH), Some(3));
+        assert_eq!(refusing(HIGH >> 1), None);
+    }
+
+    #[test]
+    fn every_bit_of_an_address_is_looked_at() {
+        for bit in 4..57 {
+            assert_eq!(word(|address, words| words[3] = address & !(1 << bit)), None, "bit {bit} dropped");
+            assert_eq!(word(|address, words| words[5] ^= address >> bit & 1), None, "bit {bit} elsewhere, too");
+        }
+    }
+
+    #[test]
+    fn a_map_that_knows_the_alignment_is_left_to_the_driver() {
+        for bytes in [32, 64, 128, 256, 512, 1024, 2048, 4096, 1 << 16, 1 << 20] {
+            let marked = |address: u64, words: &mut [u64; WORDS]| words[5] += u64::from(address.is_multiple_of(bytes));
+            assert_eq!(word(marked), None, "{bytes} bytes");
+        }
     }
 }

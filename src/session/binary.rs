@@ -34,6 +34,7 @@ impl Binary {
         compiler: &Compiler,
         kernels: Option<&KernelCache>,
     ) -> Result<(Self, Origin), Error> {
+        require_offered(selection, config, device)?;
         let source = codegen::render(&selection.lower(config, device))?;
         let found = kernels.and_then(|kernels| kernels.get(&source.text, device.capability));
         let (cubin, origin) = match found {
@@ -109,7 +110,11 @@ impl Binary {
     ///
     /// # Errors
     /// [`Error::Input`] with the reason: damaged or no plan, written by another version, or made for another device.
-    pub fn from_json(text: &str, device: &Device) -> Result<Self, Error> {
+    ///
+    /// # Safety
+    /// The text comes from [`Self::to_json`]: whoever wrote it may run code as the caller. Its checksum finds damage, not
+    /// forgery.
+    pub unsafe fn from_json(text: &str, device: &Device) -> Result<Self, Error> {
         let refused = |message: String| Error::input(PLACE, message);
         let PlanText { device: made_for, config, graph, source, cubin } = text::open(text).map_err(refused)?;
         require_same(&made_for, device).map_err(refused)?;
@@ -119,9 +124,7 @@ impl Binary {
         let selection = engine::select(&Arc::new(graph), device.capability).ok();
         let selection =
             selection.and_then(|selection| selection.with_engine(config.engine)).ok_or_else(other_version)?;
-        if !selection.candidates(device).iter().any(|ranked| ranked.config == config) {
-            return Err(other_version());
-        }
+        require_offered(&selection, &config, device).map_err(|_| other_version())?;
         let rendered = codegen::render(&selection.lower(&config, device))?;
         if text::hash(&rendered.text) != source {
             return Err(refused("this version generates another kernel for the graph".to_owned()));
@@ -129,6 +132,15 @@ impl Binary {
         let (selection, cubin) = (Arc::new(selection), Arc::new(cubin));
         Ok(Self { selection, config, device: device.clone(), source: rendered, cubin })
     }
+}
+
+/// Kernels are right for the configs that an engine offers, and no others.
+fn require_offered(selection: &Selection, config: &EngineConfig, device: &Device) -> Result<(), Error> {
+    if selection.candidates(device).iter().any(|ranked| ranked.config == *config) {
+        return Ok(());
+    }
+    let engine = selection.engine().name();
+    Err(Error::input("engine config", format!("{engine} does not offer {config} for this graph on {}", device.name)))
 }
 
 /// Launches and tiles depend on these.
@@ -159,7 +171,9 @@ impl Plan {
     /// # Errors
     /// As [`ExecutionPlan::build`].
     pub fn load(context: &DeviceContext, binary: Arc<Binary>) -> Result<Self, Error> {
-        let execution = ExecutionPlan::build(context, binary.graph(), &binary.source, &binary.cubin)?;
+        // SAFETY: the source was rendered from an offered config of the graph, and the cubin compiled from it here, or taken
+        // from a cache or a text that whoever named it trusts.
+        let execution = unsafe { ExecutionPlan::build(context, binary.graph(), &binary.source, &binary.cubin) }?;
         Ok(Self { binary, execution })
     }
 
@@ -182,8 +196,12 @@ impl Plan {
     ///
     /// # Errors
     /// As [`ExecutionPlan::execute`].
-    pub fn execute(&self, pack: &VariantPack, workspace: Workspace, stream: &Stream) -> Result<(), Error> {
-        self.execution.execute(pack, workspace, stream)
+    ///
+    /// # Safety
+    /// As [`ExecutionPlan::execute`].
+    pub unsafe fn execute(&self, pack: &VariantPack, workspace: Workspace, stream: &Stream) -> Result<(), Error> {
+        // SAFETY: as promised by the caller.
+        unsafe { self.execution.execute(pack, workspace, stream) }
     }
 
     /// An execution as a CUDA graph.

@@ -233,8 +233,13 @@ impl Session {
     /// # Errors
     /// [`Error::Input`] with the reason: the text is damaged, of another version, or for another device.
     /// [`Error::Environment`] where the session has no GPU, or the driver does not take the binary.
-    pub fn load(&self, text: &str) -> Result<Plan, Error> {
-        self.load_binary(Arc::new(Binary::from_json(text, &self.device)?))
+    ///
+    /// # Safety
+    /// As [`Binary::from_json`].
+    pub unsafe fn load(&self, text: &str) -> Result<Plan, Error> {
+        // SAFETY: as promised by the caller.
+        let binary = unsafe { Binary::from_json(text, &self.device) }?;
+        self.load_binary(Arc::new(binary))
     }
 
     /// The plan of a binary.

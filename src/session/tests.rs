@@ -110,6 +110,12 @@ fn graphs_of_plan_texts_are_the_graphs() {
     assert_eq!(count, 53);
 }
 
+/// Reads a text; those that are changed are refused, or none of their machine code runs.
+fn read(text: &str, device: &Device) -> Result<Binary, Error> {
+    // SAFETY: nothing is executed.
+    unsafe { Binary::from_json(text, device) }
+}
+
 #[test]
 fn a_binary_is_read_back_as_it_was() {
     if !has_nvrtc() {
@@ -118,7 +124,7 @@ fn a_binary_is_read_back_as_it_was() {
     let binary = compiled(&without_gpu(), &matmul(1));
     let text = binary.to_json();
     assert!(text.is_ascii());
-    let again = Binary::from_json(&text, &hopper()).unwrap();
+    let again = read(&text, &hopper()).unwrap();
     assert_eq!(again.cubin(), binary.cubin());
     assert_eq!(again.source().text, binary.source().text);
     assert_eq!(again.config(), binary.config());
@@ -133,7 +139,7 @@ fn texts_that_do_not_fit_are_refused_with_a_reason() {
     }
     let text = compiled(&without_gpu(), &matmul(1)).to_json();
     let refused = |text: &str, device: Device, expected: &str| {
-        let error = Binary::from_json(text, &device).unwrap_err();
+        let error = read(text, &device).unwrap_err();
         assert!(error.exit_code() == 2 && error.to_string().contains(expected), "{error}");
     };
     refused(&text, Device::typical(ComputeCapability::new(8, 0)), "found: made for H200 (sm_90, 132 multiprocessors");
@@ -148,7 +154,7 @@ fn texts_that_do_not_fit_are_refused_with_a_reason() {
         let mut bytes = text.clone().into_bytes();
         bytes[position] = if bytes[position] == b'A' { b'B' } else { b'A' };
         let Ok(changed) = String::from_utf8(bytes) else { continue };
-        let error = Binary::from_json(&changed, &hopper()).unwrap_err().to_string();
+        let error = read(&changed, &hopper()).unwrap_err().to_string();
         assert!(error.contains("damaged") || error.contains("is no fusewright plan"), "{position}: {error}");
     }
 }
@@ -169,11 +175,13 @@ fn a_kernel_cache_serves_without_a_compiler() {
     let compiler = || Compiler::new(Cache::memory_only(), Options::default());
     assert_eq!(build(&kernels, &compiler()), Origin::Compiled);
     assert_eq!(build(&kernels, &compiler()), Origin::Memory);
-    let again = KernelCache::from_json(&kernels.to_json()).unwrap();
+    // SAFETY: the text was written just now.
+    let again = unsafe { KernelCache::from_json(&kernels.to_json()) }.unwrap();
     assert_eq!((again.len(), kernels.is_empty()), (1, false));
     assert_eq!(build(&again, &compiler()), Origin::Memory);
     assert_eq!(again.to_json(), kernels.to_json());
-    let error = KernelCache::from_json("{}").unwrap_err();
+    // SAFETY: nothing is in the text.
+    let error = unsafe { KernelCache::from_json("{}") }.unwrap_err();
     assert!(error.to_string().starts_with("kernel cache: is no fusewright kernel cache"), "{error}");
 }
 
@@ -215,7 +223,8 @@ fn a_plan_that_is_loaded_from_a_text_executes() {
         let text = compiled(&apart, &matmul(1)).to_json();
         // a compiler that finds nothing: nothing is compiled
         let session = Session::open(0, options(Cache::memory_only())).unwrap();
-        let plan = session.load(&text).unwrap();
+        // SAFETY: the text was written just now.
+        let plan = unsafe { session.load(&text) }.unwrap();
         let context = session.context().unwrap();
         let buffer = crate::plan::DeviceBuffer::new(context, 1 << 20, WORKSPACE_ALIGNMENT).unwrap();
         let mut pack = VariantPack::new();
@@ -224,10 +233,12 @@ fn a_plan_that_is_loaded_from_a_text_executes() {
         }
         let stream = Stream::new(context).unwrap();
         let workspace = Workspace { pointer: buffer.pointer(), bytes: 1 << 20 };
-        plan.execute(&pack, workspace, &stream).unwrap();
+        // SAFETY: the fake driver's kernels touch no memory.
+        let execute = |pack: &VariantPack| unsafe { plan.execute(pack, workspace, &stream) };
+        execute(&pack).unwrap();
         assert!(launches_of_any() >= 1);
         pack.set_pointer(2, DevicePointer::NULL);
-        assert!(plan.execute(&pack, workspace, &stream).unwrap_err().to_string().contains("'B' (uid 2)"));
+        assert!(execute(&pack).unwrap_err().to_string().contains("'B' (uid 2)"));
         assert_eq!(session.stats().compiled, 0);
     });
 }

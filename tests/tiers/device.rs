@@ -163,7 +163,8 @@ fn run_kernel(test: &KernelTest) -> Result<Option<HostTensors>, Failed> {
         source: &test.source.text,
         capability: context.device().capability,
     })?;
-    let plan = ExecutionPlan::build(context, &test.graph, &test.source, &compiled.cubin)?;
+    // SAFETY: the source was written for the graph, and the cubin compiled from it.
+    let plan = unsafe { ExecutionPlan::build(context, &test.graph, &test.source, &compiled.cubin) }?;
     Ok(Some(run_on_device(&plan, &test.graph, &test.inputs)?))
 }
 
@@ -179,7 +180,8 @@ pub(crate) fn build(context: &DeviceContext, lowered: &Lowered) -> Result<Execut
         source: &lowered.source.text,
         capability: context.device().capability,
     })?;
-    Ok(ExecutionPlan::build(context, &lowered.graph, &lowered.source, &compiled.cubin)?)
+    // SAFETY: the source was rendered from a config of the graph, and the cubin compiled from it.
+    Ok(unsafe { ExecutionPlan::build(context, &lowered.graph, &lowered.source, &compiled.cubin) }?)
 }
 
 fn agrees_with_cpu(

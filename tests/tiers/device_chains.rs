@@ -145,7 +145,8 @@ impl Step {
             pack.set_pointer(FIXED, fixed.pointer());
         }
         let workspace = Workspace { pointer: self.workspace.pointer(), bytes: self.plan.workspace_bytes() };
-        Ok(self.plan.execute(&pack, workspace, stream)?)
+        // SAFETY: each buffer is as long as its tensor, and lives until the chain was waited for.
+        Ok(unsafe { self.plan.execute(&pack, workspace, stream) }?)
     }
 }
 

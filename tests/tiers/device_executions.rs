@@ -111,10 +111,9 @@ fn every_config_repeats_to_the_bit(subject: &Subject) -> Result<(), Failed> {
 fn cuda_graphs_compute_the_same(subject: &Subject) -> Result<(), Failed> {
     let (first, second) = (subject.upload(1)?, subject.upload(2)?);
     let mut cuda_graph = first.instantiate(&subject.plan)?;
-    cuda_graph.launch(first.stream())?;
+    first.launch(&mut cuda_graph)?;
     subject.check(&first, 1, "the CUDA graph")?;
-    second.bind(&mut cuda_graph)?;
-    cuda_graph.launch(second.stream())?;
+    second.launch(&mut cuda_graph)?;
     subject.check(&second, 2, "the CUDA graph bound to other tensors")
 }
 
@@ -124,8 +123,8 @@ fn two_streams_do_not_disturb_each_other(subject: &Subject) -> Result<(), Failed
     for _ in 0..ROUNDS {
         first.execute(&subject.plan)?;
         second.execute(&subject.plan)?;
-        first_graph.launch(first.stream())?;
-        second_graph.launch(second.stream())?;
+        first.launch(&mut first_graph)?;
+        second.launch(&mut second_graph)?;
     }
     subject.check(&first, 1, "the first stream")?;
     subject.check(&second, 2, "the second stream")

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use fusewright::codegen::Source;
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::emulator::EmulatedKernel;
+use fusewright::error::Error;
 use fusewright::graph::{Attributes, FinalizedGraph, Graph, Operation};
 use fusewright::host_tensor::HostTensors;
 use fusewright::reference::{BoundOptions, Distribution, bounds_with, compare, execute, random_inputs};
@@ -99,7 +101,7 @@ fn trial(name: String, graph: Graph, capability: ComputeCapability) -> Trial {
 }
 
 fn run_lowered(lowered: &Lowered) -> Result<(), Failed> {
-    let kernel = EmulatedKernel::compile(&lowered.source, &cache_dir())?;
+    let kernel = emulated(&lowered.source)?;
     for distribution in [Distribution::Normal, Distribution::SmallIntegers] {
         agrees(lowered, &kernel, distribution)?;
     }
@@ -110,7 +112,7 @@ fn run_lowered(lowered: &Lowered) -> Result<(), Failed> {
 fn config_trial(name: String, graph: Graph) -> Trial {
     Trial::test(format!("emulator::every_config::{name}"), move || {
         for lowered in pipeline::lower_every_config(&graph, &pipeline::typical_device())? {
-            let kernel = EmulatedKernel::compile(&lowered.source, &cache_dir())?;
+            let kernel = emulated(&lowered.source)?;
             agrees(&lowered, &kernel, Distribution::SmallIntegers)?;
         }
         Ok(())
@@ -131,11 +133,17 @@ fn agrees(lowered: &Lowered, kernel: &EmulatedKernel, distribution: Distribution
 
 fn run_mode(case: &ModeCase, graph: &FinalizedGraph, inputs: &HostTensors) -> Result<HostTensors, Failed> {
     let lowered = pipeline::lower(&case.graph, &pipeline::typical_device())?;
-    Ok(EmulatedKernel::compile(&lowered.source, &cache_dir())?.run(graph, inputs)?)
+    Ok(emulated(&lowered.source)?.run(graph, inputs)?)
 }
 
 fn run_kernel(test: &KernelTest) -> Result<Option<HostTensors>, Failed> {
-    Ok(Some(EmulatedKernel::compile(&test.source, &cache_dir())?.run(&test.graph, &test.inputs)?))
+    Ok(Some(emulated(&test.source)?.run(&test.graph, &test.inputs)?))
+}
+
+/// A kernel of a graph, which it is run for.
+fn emulated(source: &Source) -> Result<EmulatedKernel, Error> {
+    // SAFETY: the tests run each source for the graph that it was rendered from or written for.
+    unsafe { EmulatedKernel::compile(source, &cache_dir()) }
 }
 
 /// Compiled kernels are kept beside the test binary, so that a second run is quick.

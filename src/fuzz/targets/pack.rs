@@ -58,7 +58,8 @@ pub fn variant_pack(bytes: &[u8]) -> Result<bool, Finding> {
 
     let choices = &mut Choices::new(draws);
     let mut entries: Vec<(i64, Entry)> = needs.iter().map(|(&uid, &need)| (uid, right(need, choices))).collect();
-    let mut workspace = Workspace { pointer: pointer(WORKSPACE_ALIGNMENT * 7), bytes: source.workspace_bytes };
+    let mut workspace =
+        Workspace { pointer: DevicePointer::from_raw(WORKSPACE_ALIGNMENT * 7), bytes: source.workspace_bytes };
     for _ in 0..choices.below(MISTAKES + 1) {
         mistake(&mut entries, &mut workspace, choices);
     }
@@ -115,7 +116,7 @@ fn mistake(entries: &mut Vec<(i64, Entry)>, workspace: &mut Workspace, choices: 
         6 => entries.push((uid.wrapping_add(choices.of(&[1, -1, 1000])), Entry::Address(256))),
         7 => workspace.pointer = DevicePointer::NULL,
         8 => workspace.bytes = workspace.bytes.saturating_sub(1),
-        _ => workspace.pointer = pointer(address + (1 << choices.below(8))),
+        _ => workspace.pointer = DevicePointer::from_raw(address + (1 << choices.below(8))),
     }
 }
 
@@ -128,15 +129,10 @@ fn off(entry: Entry, bytes: u64) -> u64 {
 
 fn with(mut pack: VariantPack, &(uid, entry): &(i64, Entry)) -> VariantPack {
     match entry {
-        Entry::Address(address) => pack.set_pointer(uid, pointer(address)),
+        Entry::Address(address) => pack.set_pointer(uid, DevicePointer::from_raw(address)),
         Entry::Value(value) => pack.set_scalar(uid, value),
     };
     pack
-}
-
-fn pointer(address: u64) -> DevicePointer {
-    // SAFETY: it is only looked at; nothing is launched.
-    unsafe { DevicePointer::from_raw(address) }
 }
 
 /// How messages name the tensors that lack an entry or have a wrong one, and the uids that should have none.

@@ -18,6 +18,17 @@ fn scaled(case: &Case, a: f64) -> HostTensors {
     inputs
 }
 
+/// Binds a graph to tensors, without launching it.
+fn bind(cuda_graph: &mut CudaGraph, tensors: &DeviceTensors) -> Result<(), Error> {
+    cuda_graph.update(tensors.pack(), tensors.workspace())
+}
+
+/// Launches a graph on the stream of the tensors that it is bound to, as it is.
+fn launch(cuda_graph: &mut CudaGraph, tensors: &DeviceTensors) -> Result<(), Error> {
+    // SAFETY: the tensors are of the plan's graph, and live on.
+    unsafe { cuda_graph.launch(tensors.stream()) }
+}
+
 fn y_of(case: &Case, tensors: &DeviceTensors) -> Vec<f32> {
     tensors.download(&case.graph).unwrap()[&case.id(-1)].to_dense().unwrap()
 }
@@ -57,12 +68,12 @@ fn a_graph_computes_what_an_execution_does() {
         executed.execute(&plan).unwrap();
         let launched = DeviceTensors::upload(&plan, &case.graph, &case.inputs()).unwrap();
         let mut cuda_graph = launched.instantiate(&plan).unwrap();
-        cuda_graph.launch(launched.stream()).unwrap();
+        launch(&mut cuda_graph, &launched).unwrap();
         assert_eq!(y_of(&case, &launched), y_of(&case, &executed));
 
         let others = DeviceTensors::upload(&plan, &case.graph, &scaled(&case, 3.0)).unwrap();
-        others.bind(&mut cuda_graph).unwrap();
-        cuda_graph.launch(others.stream()).unwrap();
+        bind(&mut cuda_graph, &others).unwrap();
+        launch(&mut cuda_graph, &others).unwrap();
         assert_eq!(y_of(&case, &others), [2.0, 11.0, 20.0, 29.0, 38.0, 47.0]);
     });
 }
@@ -74,7 +85,7 @@ fn threads_share_a_plan_with_a_graph_each() {
         let plan = twice(&case, "scale_add", false);
         let run = |a: f64| {
             let tensors = DeviceTensors::upload(&plan, &case.graph, &scaled(&case, a)).unwrap();
-            tensors.instantiate(&plan).unwrap().launch(tensors.stream()).unwrap();
+            launch(&mut tensors.instantiate(&plan).unwrap(), &tensors).unwrap();
             y_of(&case, &tensors)[2]
         };
         std::thread::scope(|scope| {
@@ -121,9 +132,9 @@ fn maps_follow_their_tensors() {
         let (first, second) = (tensors(), tensors());
         let mut cuda_graph = first.instantiate(&plan).unwrap();
         for tensors in [&first, &second] {
-            tensors.bind(&mut cuda_graph).unwrap();
+            bind(&mut cuda_graph, tensors).unwrap();
             // The kernel faults where a map has another address than the pointer beside it.
-            cuda_graph.launch(tensors.stream()).unwrap();
+            launch(&mut cuda_graph, tensors).unwrap();
             assert_eq!(y_of(&case, tensors), [720.0, 3002.0, 16.0, 4002.0, 720.0, 5.0]);
         }
     });
@@ -134,7 +145,7 @@ fn starts_early() {
     let case = Case::new();
     let plan = twice(&case, "scale_add_early", true);
     let tensors = DeviceTensors::upload(&plan, &case.graph, &case.inputs()).unwrap();
-    tensors.instantiate(&plan).unwrap().launch(tensors.stream()).unwrap();
+    launch(&mut tensors.instantiate(&plan).unwrap(), &tensors).unwrap();
     assert_eq!(y_of(&case, &tensors)[1], 5.5);
 }
 
@@ -172,7 +183,7 @@ fn a_refused_update_leaves_the_graph_bound_as_it_was() {
         assert!(error.to_string().contains("has no entry") && error.exit_code() == 2, "{error}");
         let error = plan.instantiate(&VariantPack::new(), Workspace::NONE).unwrap_err();
         assert!(error.to_string().contains("has no entry") && error.exit_code() == 2, "{error}");
-        cuda_graph.launch(tensors.stream()).unwrap();
+        launch(&mut cuda_graph, &tensors).unwrap();
         assert_eq!(y_of(&case, &tensors)[1], 5.5);
     });
 }
@@ -186,16 +197,16 @@ fn a_graph_is_not_launched_after_half_an_update() {
         let (first, second) = (tensors(2.0), tensors(3.0));
         let mut cuda_graph = first.instantiate(&plan).unwrap();
         refuse_changes(1);
-        let error = second.bind(&mut cuda_graph).unwrap_err();
+        let error = bind(&mut cuda_graph, &second).unwrap_err();
         assert!(error.to_string().starts_with("kernel scale_add, grid [1, 1, 1]"), "{error}");
         assert!(matches!(error, Error::Environment { .. }), "{error:?}");
-        let error = cuda_graph.launch(second.stream()).unwrap_err();
+        let error = launch(&mut cuda_graph, &second).unwrap_err();
         assert!(error.to_string().contains("its last update failed half-way") && error.exit_code() == 2, "{error}");
         // Back to where it was, or on: either is whole again.
-        first.bind(&mut cuda_graph).unwrap();
-        cuda_graph.launch(first.stream()).unwrap();
-        second.bind(&mut cuda_graph).unwrap();
-        cuda_graph.launch(second.stream()).unwrap();
+        bind(&mut cuda_graph, &first).unwrap();
+        launch(&mut cuda_graph, &first).unwrap();
+        bind(&mut cuda_graph, &second).unwrap();
+        launch(&mut cuda_graph, &second).unwrap();
         assert_eq!((y_of(&case, &first)[1], y_of(&case, &second)[1]), (5.5, 11.0));
     });
 }
@@ -208,7 +219,7 @@ fn a_graph_outlives_its_plan_and_leaves_nothing() {
         let tensors = DeviceTensors::upload(&plan, &case.graph, &case.inputs()).unwrap();
         let mut cuda_graph = tensors.instantiate(&plan).unwrap();
         drop(plan);
-        cuda_graph.launch(tensors.stream()).unwrap();
+        launch(&mut cuda_graph, &tensors).unwrap();
         assert_eq!(y_of(&case, &tensors), [0.5, 2.5, 4.5, 6.5, 8.5, 10.5]);
         assert_eq!(counted("fake_graphs"), 2);
         drop(cuda_graph);
@@ -223,8 +234,8 @@ fn a_kernel_of_a_graph_that_fails_is_wrong() {
         let plan = case.plan("fault");
         let tensors = DeviceTensors::upload(&plan, &case.graph, &case.inputs()).unwrap();
         let mut cuda_graph = tensors.instantiate(&plan).unwrap();
-        cuda_graph.launch(tensors.stream()).unwrap();
-        let error = cuda_graph.launch(tensors.stream()).unwrap_err();
+        launch(&mut cuda_graph, &tensors).unwrap();
+        let error = launch(&mut cuda_graph, &tensors).unwrap_err();
         assert!(matches!(&error, Error::Wrong(text) if text.contains("CUDA_ERROR_ILLEGAL_ADDRESS")), "{error}");
     });
 }

@@ -17,7 +17,7 @@ use super::*;
 use crate::codegen::Source;
 use crate::compile::Cubin;
 use crate::error::Error;
-use crate::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, Scalar, Tensor, TensorId};
+use crate::graph::{DataType, FinalTensor, FinalizedGraph, Graph, PointwiseMode, Scalar, Tensor, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
 use crate::kernel::{Launch, Parameter};
 
@@ -127,16 +127,20 @@ impl Case {
 
     /// With an input whose pointer is a multiple of so many bytes.
     fn aligned(bytes: i64) -> Self {
+        Self::shaped(bytes, [1, 2, 3], -1)
+    }
+
+    /// Also with other extents, and another uid of y.
+    fn shaped(bytes: i64, shape: [i64; 3], y_uid: i64) -> Self {
         let mut graph = Graph::new().io_data_type(DataType::Float).intermediate_data_type(DataType::Float);
         graph = graph.compute_data_type(DataType::Float);
-        let shape = [1, 2, 3];
         let x = graph.tensor(Tensor::new("x").uid(10).row_major(shape).alignment(bytes));
         let a = Tensor { value: None, ..Tensor::scalar("a", DataType::Float, Scalar::Float(0.0)) };
         let a = graph.tensor(a.uid(3));
         let b = graph.tensor(Tensor::scalar("b", DataType::Float, Scalar::Float(0.5)).uid(4));
         let scaled = graph.pointwise("scale", PointwiseMode::Mul, &[x, a]);
         let y = graph.pointwise("shift", PointwiseMode::Add, &[scaled, b]);
-        graph.set_output(y).uid = Some(-1);
+        graph.set_output(y).uid = Some(y_uid);
         let context = Driver::load().unwrap().open(0).unwrap();
         Self { graph: graph.finalize().unwrap(), context }
     }
@@ -163,7 +167,8 @@ impl Case {
         let mut image = b"\x7fELF".to_vec();
         image.resize(64, 0);
         let cubin = Cubin { image, log: String::new(), resources: Vec::new(), warnings: Vec::new(), milliseconds: 0.0 };
-        ExecutionPlan::build(&self.context, &self.graph, &source, &cubin)
+        // SAFETY: the fake driver reads no image, and its kernels take what these launches give.
+        unsafe { ExecutionPlan::build(&self.context, &self.graph, &source, &cubin) }
     }
 
     fn plan(&self, function: &str) -> ExecutionPlan {
@@ -172,7 +177,8 @@ impl Case {
 
     fn inputs(&self) -> HostTensors {
         let value = |position: usize| position as f64;
-        let x = HostTensor::from_fn(DataType::Float, &[1, 2, 3], &[6, 3, 1], value).unwrap();
+        let FinalTensor { dim, stride, .. } = self.graph.tensor(self.id(10));
+        let x = HostTensor::from_fn(DataType::Float, dim, stride, value).unwrap();
         let a = self.graph.tensor(self.id(3));
         let a = HostTensor::scalar(DataType::Float, a.dim.len(), Scalar::Float(2.0)).unwrap();
         HostTensors::from([(self.id(10), x), (self.id(3), a)])
@@ -247,29 +253,71 @@ fn a_borrowed_stream_and_raw_pointers_serve_as_well() {
         assert!(x.upload(&[0; 25], &own).is_err());
         let y = DeviceBuffer::new(&case.context, 24, 16).unwrap();
         let scratch = DeviceBuffer::new(&case.context, 512, WORKSPACE_ALIGNMENT).unwrap();
-        // SAFETY: null is the default stream; the pointer is that of a buffer which outlives the execution.
-        let (stream, y_pointer) = unsafe {
-            let stream = Stream::from_raw(&case.context, std::ptr::null_mut());
-            (stream, DevicePointer::from_raw(y.pointer().address()))
-        };
+        // SAFETY: null is the default stream.
+        let stream = unsafe { Stream::from_raw(&case.context, std::ptr::null_mut()) };
+        let y_pointer = DevicePointer::from_raw(y.pointer().address());
         let mut pack = VariantPack::new();
         pack.set_pointer(10, x.pointer()).set_pointer(-1, y_pointer).set_scalar(3, Scalar::Integer(7));
         let workspace = Workspace { pointer: scratch.pointer(), bytes: 512 };
-        plan.execute(&pack, workspace, &stream).unwrap();
+        // SAFETY: the buffers are as long as the tensors, and outlive the executions.
+        let execute = |pack: &VariantPack, workspace| unsafe { plan.execute(pack, workspace, &stream) };
+        execute(&pack, workspace).unwrap();
         assert_eq!(y.download(&stream).unwrap(), [0.5f32.to_le_bytes(); 6].concat());
 
         let refused = |workspace, expected: &str| {
-            let error = plan.execute(&pack, workspace, &stream).unwrap_err();
+            let error = execute(&pack, workspace).unwrap_err();
             assert!(error.to_string().contains(expected) && error.exit_code() == 2, "{error}");
         };
         refused(Workspace::NONE, "required: 512 bytes aligned to 256; the pointer is null");
         refused(Workspace { bytes: 511, ..workspace }, "found: 511 bytes");
-        // SAFETY: refused before any use.
-        let misaligned = unsafe { DevicePointer::from_raw(scratch.pointer().address() + 128) };
+        let misaligned = DevicePointer::from_raw(scratch.pointer().address() + 128);
         refused(Workspace { pointer: misaligned, bytes: 512 }, "found: address 0x");
-        pack.set_pointer(99, x.pointer());
-        let error = plan.execute(&pack, workspace, &stream).unwrap_err();
+        let error = execute(pack.clone().set_pointer(99, x.pointer()), workspace).unwrap_err();
         assert!(error.to_string().contains("uid 99 is not expected"), "{error}");
+    });
+}
+
+/// The safe way to execute has memory for the tensors of one graph: others would be written behind their ends.
+#[test]
+fn tensors_of_another_graph_are_refused() {
+    on_fake_driver("tensors_of_another_graph_are_refused", || {
+        let case = Case::new();
+        let plan = case.plan("scale_add");
+        // the same uids and kinds, and more or less to hold
+        for other in [Case::shaped(16, [1, 2, 4], -1), Case::shaped(16, [1, 1, 1], -1), Case::shaped(16, [1, 2, 3], -2)]
+        {
+            let tensors = DeviceTensors::allocate(&case.context, &other.graph, &other.inputs()).unwrap();
+            let mut cuda_graph = {
+                let mut own = DeviceTensors::allocate(&case.context, &case.graph, &case.inputs()).unwrap();
+                own.reserve(&plan).unwrap();
+                own.instantiate(&plan).unwrap()
+            };
+            for error in [
+                tensors.execute(&plan).unwrap_err(),
+                tensors.instantiate(&plan).unwrap_err(),
+                tensors.launch(&mut cuda_graph).unwrap_err(),
+            ] {
+                assert!(error.to_string().contains("of another graph than the plan"), "{error}");
+                assert_eq!(error.exit_code(), 2);
+            }
+        }
+    });
+}
+
+/// What a CUDA graph was bound to may be gone when tensors launch it: they bind it to what is there.
+#[test]
+fn tensors_launch_a_graph_on_the_workspace_that_they_have_now() {
+    on_fake_driver("tensors_launch_a_graph_on_the_workspace_that_they_have_now", || {
+        let case = Case::new();
+        let plan = case.plan("scale_add");
+        let mut cuda_graph = {
+            let gone = DeviceTensors::upload(&plan, &case.graph, &case.inputs()).unwrap();
+            gone.instantiate(&plan).unwrap()
+        };
+        let tensors = DeviceTensors::upload(&plan, &case.graph, &case.inputs()).unwrap();
+        tensors.launch(&mut cuda_graph).unwrap();
+        let y: Vec<f32> = tensors.download(&case.graph).unwrap()[&case.id(-1)].to_dense().unwrap();
+        assert_eq!(y, [0.5, 2.5, 4.5, 6.5, 8.5, 10.5]);
     });
 }
 

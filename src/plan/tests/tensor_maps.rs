@@ -73,19 +73,20 @@ fn a_misaligned_pointer_is_refused_only_where_there_is_a_map() {
         let mut memory = DeviceBuffer::new(&case.context, 1024, 256).unwrap();
         memory.fill(0, &stream).unwrap();
         let start = memory.pointer().address();
-        // SAFETY: in the buffer, which outlives the executions.
-        let at = |offset: u64| unsafe { DevicePointer::from_raw(start + offset) };
+        let at = |offset: u64| DevicePointer::from_raw(start + offset);
         let mut pack = VariantPack::new();
         pack.set_pointer(10, at(8)).set_pointer(-1, at(64)).set_scalar(3, Scalar::Integer(1));
         let workspace = Workspace { pointer: at(256), bytes: 512 };
 
+        // SAFETY: what the pointers stand for lies in the buffer, which outlives the executions.
+        let execute = |plan: &ExecutionPlan, pack: &VariantPack| unsafe { plan.execute(pack, workspace, &stream) };
         let with_maps = plan(&case);
-        let error = with_maps.execute(&pack, workspace, &stream).unwrap_err();
+        let error = execute(&with_maps, &pack).unwrap_err();
         let expected = "tensor 'x' (uid 10): required: an alignment of 16 bytes; found: address 0x";
         assert!(error.to_string().contains(expected) && error.exit_code() == 2, "{error}");
         assert_eq!(memory.download(&stream).unwrap(), [0; 1024]);
-        case.plan("scale_add").execute(&pack, workspace, &stream).unwrap();
-        with_maps.execute(pack.set_pointer(10, at(16)), workspace, &stream).unwrap();
+        execute(&case.plan("scale_add"), &pack).unwrap();
+        execute(&with_maps, pack.set_pointer(10, at(16))).unwrap();
     });
 }
 
