@@ -74,9 +74,9 @@ pub(super) fn render(selection: &Selection, config: EngineConfig, device: &Devic
 pub(super) fn launch_lines(source: &Source) -> String {
     let mut text = String::new();
     for launch in &source.launches {
-        let by = |extents: [u32; 3]| extents.map(|extent| extent.to_string()).join("×");
+        let by = |extents: &[u32]| extents.iter().map(u32::to_string).collect::<Vec<_>>().join("×");
         let shared = super::units::bytes(launch.shared_bytes.into());
-        let (grid, block) = (by(launch.grid), by(launch.block));
+        let (grid, block) = (by(&launch.grid), by(&launch.block));
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {}  grid {grid}, block {block}, {shared} of shared memory", launch.function);
     }

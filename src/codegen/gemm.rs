@@ -136,9 +136,9 @@ pub(super) fn extents(kernel: &GemmKernel) -> ExtentsText {
 
 pub(super) fn tile(kernel: &GemmKernel) -> TileText {
     let tile = kernel.tile;
-    let [batch, _, _, k] = kernel.space.extents();
+    let [batch, ..] = kernel.space.extents();
     let [count_m, count_n] = tile.counts(kernel.space.extents());
-    let steps = (k + i64::from(tile.k) - 1) / i64::from(tile.k);
+    let steps = kernel.steps();
     let pitch = gemm_epilogue::pitch(kernel);
     let (c_layout, c_index) = if kernel.along_n {
         ("[m][n]", format!("row * {pitch} + column"))

@@ -153,9 +153,6 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
             (Some(text), None, sweep)
         }
     };
-    let [batch, ..] = kernel.space.extents();
-    let [count_m, count_n] = kernel.tile.counts(kernel.space.extents());
-    let tiles = batch * count_m * count_n;
     WgmmaText {
         threads: kernel.multiply.threads(kernel.tile),
         index: index_type(kernel.wide_index),
@@ -163,8 +160,8 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
         extents: extents(kernel),
         tile: tile(kernel),
         splits: kernel.splits,
-        tiles,
-        units: tiles * i64::from(kernel.splits),
+        tiles: kernel.tiles(),
+        units: kernel.units(),
         sides: [0, 1].map(|slot| wgmma.side_text(graph, slot)),
         operands: (0..2)
             .filter(|slot| !wgmma.is_copied(*slot) && !wgmma.is_in_fragments(*slot))

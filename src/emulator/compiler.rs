@@ -281,7 +281,7 @@ mod tests {
     fn source(functions: &[&str]) -> Source {
         let launch = |name: &&str| Launch {
             function: (*name).to_owned(),
-            grid: [1; 3],
+            grid: [1; 2],
             block: [1; 3],
             shared_bytes: 0,
             starts_early: false,

@@ -7,7 +7,7 @@ use std::thread;
 use super::Schedule;
 use super::tensor_map::EncodedMap;
 use crate::error::{Error, Result};
-use crate::kernel::Launch;
+use crate::kernel::{Launch, MOST_BLOCKS};
 
 /// Dynamic shared memory of one block that no chip exceeds: 227 KiB.
 const MAX_SHARED_BYTES: u32 = 227 * 1024;
@@ -94,7 +94,7 @@ impl Library {
         let request = Request {
             arguments: pointers.as_ptr(),
             signature: signature.as_ptr().cast(),
-            grid: launch.grid,
+            grid: [launch.grid[0], launch.grid[1], 1],
             block: launch.block,
             shared_bytes: launch.shared_bytes,
             os_threads: thread::available_parallelism().map_or(1, |count| count.get() as u32),
@@ -125,11 +125,10 @@ fn value_pointer(argument: &Argument) -> *const c_void {
 
 /// The limits of CUDA's launch geometry, which are the same for all chips from sm_70.
 fn require_launchable(launch: &Launch) -> Result<()> {
-    let within =
-        |extents: [u32; 3], limits: [u32; 3]| extents.iter().zip(limits).all(|(&n, max)| (1..=max).contains(&n));
+    let within = |extents: &[u32], limits: &[u32]| extents.iter().zip(limits).all(|(n, max)| (1..=*max).contains(n));
     let threads: u64 = launch.block.iter().map(|&n| u64::from(n)).product();
-    let is_launchable = within(launch.grid, [i32::MAX as u32, 65535, 65535])
-        && within(launch.block, [1024, 1024, 64])
+    let is_launchable = within(&launch.grid, &MOST_BLOCKS)
+        && within(&launch.block, &[1024, 1024, 64])
         && threads <= 1024
         && launch.shared_bytes <= MAX_SHARED_BYTES;
     if is_launchable {
@@ -145,26 +144,25 @@ fn require_launchable(launch: &Launch) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn launch(grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> Launch {
+    fn launch(grid: [u32; 2], block: [u32; 3], shared_bytes: u32) -> Launch {
         Launch { function: "k".to_owned(), grid, block, shared_bytes, starts_early: false, parameters: Vec::new() }
     }
 
     #[test]
     fn the_limits_of_launches() {
-        for (grid, block, shared) in [
-            ([1, 1, 1], [1, 1, 1], 0),
-            ([i32::MAX as u32, 65535, 65535], [1024, 1, 1], 232_448),
-            ([1, 1, 1], [4, 4, 64], 0),
-        ] {
+        for (grid, block, shared) in
+            [([1, 1], [1, 1, 1], 0), ([i32::MAX as u32, 65535], [1024, 1, 1], 232_448), ([1, 1], [4, 4, 64], 0)]
+        {
             assert!(require_launchable(&launch(grid, block, shared)).is_ok(), "{grid:?} {block:?} {shared}");
         }
         for (grid, block, shared) in [
-            ([0, 1, 1], [1, 1, 1], 0),
-            ([1, 65536, 1], [1, 1, 1], 0),
-            ([1, 1, 1], [1, 1, 0], 0),
-            ([1, 1, 1], [1, 1, 65], 0),
-            ([1, 1, 1], [33, 32, 1], 0),
-            ([1, 1, 1], [1, 1, 1], 232_449),
+            ([0, 1], [1, 1, 1], 0),
+            ([1 << 31, 1], [1, 1, 1], 0),
+            ([1, 65536], [1, 1, 1], 0),
+            ([1, 1], [1, 1, 0], 0),
+            ([1, 1], [1, 1, 65], 0),
+            ([1, 1], [33, 32, 1], 0),
+            ([1, 1], [1, 1, 1], 232_449),
         ] {
             assert!(require_launchable(&launch(grid, block, shared)).is_err(), "{grid:?} {block:?} {shared}");
         }

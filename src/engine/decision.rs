@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::limits::launches_fit;
 use super::{ENGINES, Engine, EngineConfig, RankedConfig};
 use crate::device::{ComputeCapability, Device};
 use crate::error::Error;
@@ -50,7 +51,7 @@ pub fn decide(graph: &Arc<FinalizedGraph>, capability: ComputeCapability, surfac
 }
 
 fn takes(engine: &'static dyn Engine, supported: &Supported, passed_over: &mut Vec<String>) -> bool {
-    match engine.accepts(supported) {
+    match accepts(engine, supported) {
         Ok(()) => true,
         Err(reason) => {
             tracing::debug!(engine = engine.name(), reason, "engine passed over");
@@ -58,6 +59,11 @@ fn takes(engine: &'static dyn Engine, supported: &Supported, passed_over: &mut V
             false
         }
     }
+}
+
+/// Whether an engine computes the graph, and its launches stay within limits.
+fn accepts(engine: &dyn Engine, supported: &Supported) -> Result<(), String> {
+    engine.accepts(supported).and_then(|()| launches_fit(engine, supported))
 }
 
 impl Decision {
@@ -111,7 +117,7 @@ impl Selection {
     pub fn fallback(&self) -> Option<Self> {
         let later = ENGINES.iter().skip_while(|engine| engine.name() != self.engine.name()).skip(1);
         later.copied().find_map(|engine| {
-            let supported = self.proof_for(engine).filter(|supported| engine.accepts(supported).is_ok())?;
+            let supported = self.proof_for(engine).filter(|supported| accepts(engine, supported).is_ok())?;
             Some(Self { supported, engine })
         })
     }
@@ -138,7 +144,9 @@ impl Selection {
     pub fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
         let key = self.supported.graph().key();
         let _span = tracing::debug_span!("lower", graph_key = %key, engine = self.engine.name(), %config).entered();
-        self.engine.lower(&self.supported, config, device)
+        let kernel = self.engine.lower(&self.supported, config, device);
+        debug_assert_eq!(kernel.fits(), Ok(()), "{config}");
+        kernel
     }
 }
 

@@ -7,6 +7,7 @@ mod config;
 mod decision;
 mod floor;
 mod heuristics;
+mod limits;
 mod lowering;
 mod surface70;
 mod surface80;
@@ -39,7 +40,8 @@ pub trait Engine: Sync + fmt::Debug {
         &[]
     }
 
-    /// Whether the engine computes this graph on the chip it was checked for.
+    /// Whether the engine computes this graph on the chip it was checked for. That launches stay within limits is not its
+    /// concern: the kernels of all configs are asked ([`Kernel::fits`]).
     ///
     /// # Errors
     /// Why not, as a sentence.

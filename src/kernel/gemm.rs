@@ -516,6 +516,25 @@ pub struct GemmKernel {
 }
 
 impl GemmKernel {
+    /// Tiles of C, of all matrices.
+    pub fn tiles(&self) -> i64 {
+        let [batch, ..] = self.space.extents();
+        let [tiles_m, tiles_n] = self.tile.counts(self.space.extents());
+        batch * tiles_m * tiles_n
+    }
+
+    /// Tiles of all parts of k: what blocks share.
+    pub fn units(&self) -> i64 {
+        self.tiles().saturating_mul(self.splits.into())
+    }
+
+    /// Steps along k, of all parts.
+    pub fn steps(&self) -> i64 {
+        let [.., k] = self.space.extents();
+        let each = i64::from(self.tile.k);
+        (k + each - 1) / each
+    }
+
     /// Everything evaluated: both operands, then the epilogue.
     pub fn sweeps(&self) -> impl Iterator<Item = &Sweep> {
         [&self.a.sweep, &self.b.sweep].into_iter().chain(self.epilogue_sweep())

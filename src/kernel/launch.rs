@@ -7,8 +7,8 @@ use crate::graph::TensorId;
 pub struct Launch {
     /// Name of the `extern "C" __global__` function in the source.
     pub function: String,
-    /// Blocks of the grid, x, y, z.
-    pub grid: [u32; 3],
+    /// Blocks of the grid, x and y: it has one layer, as `fw_wait_for_previous_launch` takes for granted.
+    pub grid: [u32; 2],
     /// Threads of a block, x, y, z.
     pub block: [u32; 3],
     /// Dynamic shared memory, in bytes.

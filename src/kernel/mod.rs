@@ -8,6 +8,7 @@ mod expr;
 mod gemm;
 mod iteration;
 mod launch;
+mod limits;
 mod pointwise;
 mod window;
 
@@ -21,6 +22,7 @@ pub use gemm::{
 };
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
 pub use launch::{Launch, MapElement, Parameter, Swizzle, TensorMap};
+pub use limits::MOST_BLOCKS;
 pub use pointwise::{
     Access, Accumulators, CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel,
     Sweep,

@@ -27,7 +27,7 @@ pub(super) const EARLY_EDGE: &str = "cuGraphAddDependencies_v2";
 pub(super) struct PreparedLaunch {
     function: Function,
     name: String,
-    grid: [u32; 3],
+    grid: [u32; 2],
     block: [u32; 3],
     shared_bytes: u32,
     /// Whether the chip may start it before the launch before it has finished, and the driver knows how.
@@ -74,7 +74,7 @@ impl PreparedLaunch {
         let config = sys::CUlaunchConfig {
             gridDimX: self.grid[0],
             gridDimY: self.grid[1],
-            gridDimZ: self.grid[2],
+            gridDimZ: 1,
             blockDimX: self.block[0],
             blockDimY: self.block[1],
             blockDimZ: self.block[2],
@@ -114,7 +114,7 @@ impl PreparedLaunch {
             func: self.function.raw(),
             gridDimX: self.grid[0],
             gridDimY: self.grid[1],
-            gridDimZ: self.grid[2],
+            gridDimZ: 1,
             blockDimX: self.block[0],
             blockDimY: self.block[1],
             blockDimZ: self.block[2],

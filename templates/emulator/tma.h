@@ -13,6 +13,9 @@ inline constexpr char TMA_STORE[] = "fw_tma_store";
 // Fails unless the map lies as the hardware takes it.
 void check_map(const char* operation, const fw_tensor_map* map);
 
+// Fails for an index that no coordinate of 32 bits holds.
+[[noreturn]] void refuse_coordinate(unsigned long long index);
+
 // Starts a copy of the box at these coordinates, innermost first and as many as the map's rank, to shared memory.
 void start_load(Site site, unsigned destination, const fw_tensor_map* map, unsigned barrier, const int* coordinates,
                 unsigned rank);
@@ -34,26 +37,43 @@ void fence_stores();
 
 inline void fw_tma_prefetch(const fw_tensor_map* map) { emulator::check_map(emulator::TMA_PREFETCH, map); }
 
-#define FW_EMULATOR_TMA(rank, coordinates, ...)                                                                 \
+// An index of any type as a coordinate of a box, which is a signed number of 32 bits.
+template <class Index>
+inline int fw_coordinate(Index index) {
+  const int coordinate = int(index);
+  const bool is_signed = Index(-1) < Index(0);
+  if (Index(coordinate) != index || (coordinate < 0 && !is_signed)) emulator::refuse_coordinate(index);
+  return coordinate;
+}
+
+#define FW_EMULATOR_TMA(rank, coordinates, types, ...)                                                          \
+  template <types>                                                                                             \
   inline void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, __VA_ARGS__,       \
                           emulator::Place place = emulator::Place::here()) {                                   \
-    const int at[] = coordinates;                                                                              \
+    const int at[] = {coordinates};                                                                            \
     emulator::start_load({emulator::TMA_LOAD, place}, destination, map, barrier, at, rank);                    \
   }                                                                                                            \
+  template <types>                                                                                             \
   inline void fw_tma_store(const fw_tensor_map* map, unsigned source, __VA_ARGS__,                             \
                            emulator::Place place = emulator::Place::here()) {                                  \
-    const int at[] = coordinates;                                                                              \
+    const int at[] = {coordinates};                                                                            \
     emulator::start_store({emulator::TMA_STORE, place}, map, source, at, rank);                                \
   }
-#define FW_EMULATOR_AT(...) {__VA_ARGS__}
+#define FW_EMULATOR_LIST(...) __VA_ARGS__
+#define FW_EMULATOR_AT(number) fw_coordinate(c##number)
 
-FW_EMULATOR_TMA(1, FW_EMULATOR_AT(c0), int c0)
-FW_EMULATOR_TMA(2, FW_EMULATOR_AT(c0, c1), int c0, int c1)
-FW_EMULATOR_TMA(3, FW_EMULATOR_AT(c0, c1, c2), int c0, int c1, int c2)
-FW_EMULATOR_TMA(4, FW_EMULATOR_AT(c0, c1, c2, c3), int c0, int c1, int c2, int c3)
-FW_EMULATOR_TMA(5, FW_EMULATOR_AT(c0, c1, c2, c3, c4), int c0, int c1, int c2, int c3, int c4)
+FW_EMULATOR_TMA(1, FW_EMULATOR_AT(0), class C0, C0 c0)
+FW_EMULATOR_TMA(2, FW_EMULATOR_LIST(FW_EMULATOR_AT(0), FW_EMULATOR_AT(1)), FW_EMULATOR_LIST(class C0, class C1), C0 c0, C1 c1)
+FW_EMULATOR_TMA(3, FW_EMULATOR_LIST(FW_EMULATOR_AT(0), FW_EMULATOR_AT(1), FW_EMULATOR_AT(2)),
+                FW_EMULATOR_LIST(class C0, class C1, class C2), C0 c0, C1 c1, C2 c2)
+FW_EMULATOR_TMA(4, FW_EMULATOR_LIST(FW_EMULATOR_AT(0), FW_EMULATOR_AT(1), FW_EMULATOR_AT(2), FW_EMULATOR_AT(3)),
+                FW_EMULATOR_LIST(class C0, class C1, class C2, class C3), C0 c0, C1 c1, C2 c2, C3 c3)
+FW_EMULATOR_TMA(5, FW_EMULATOR_LIST(FW_EMULATOR_AT(0), FW_EMULATOR_AT(1), FW_EMULATOR_AT(2), FW_EMULATOR_AT(3),
+                                    FW_EMULATOR_AT(4)),
+                FW_EMULATOR_LIST(class C0, class C1, class C2, class C3, class C4), C0 c0, C1 c1, C2 c2, C3 c3, C4 c4)
 
 #undef FW_EMULATOR_AT
+#undef FW_EMULATOR_LIST
 #undef FW_EMULATOR_TMA
 
 inline void fw_tma_store_commit() { emulator::commit_stores(); }

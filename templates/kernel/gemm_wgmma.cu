@@ -62,7 +62,7 @@ ${ function }$(${ parameters }$) {
           fw_mbarrier_wait(empty + 8 * stage, parity);
           fw_mbarrier_expect(full + 8 * stage, ${ wgmma.boxed_bytes }$);
           const unsigned tile = shared + stage * ${ tile.stage_bytes }$;
-          const int k0 = (first + step) * ${ tile.k }$;
+          const ${ index }$ k0 = (${ index }$)(first + step) * ${ tile.k }$;
 <%- for side in sides %>
           // ${ side.title }$
 <%- for line in side.loads %>

@@ -17,7 +17,7 @@
       fw_mbarrier_wait(empty + 8 * asked_stage, asked_parity);
       fw_mbarrier_expect(raw + 8 * asked_stage, ${ wgmma.boxed_bytes }$);
       const unsigned tile = shared + asked_stage * ${ tile.stage_bytes }$;
-      const int k0 = (first + asked_step) * ${ tile.k }$;
+      const ${ index }$ k0 = (${ index }$)(first + asked_step) * ${ tile.k }$;
 <%- for side in sides %>
 <%- if side.loads %>
       // ${ side.title }$

@@ -126,6 +126,14 @@ __device__ __forceinline__ void fw_mbarrier_wait(unsigned barrier, unsigned pari
 }
 #endif
 
+// An index of any type as a coordinate of a box, which is a signed number of 32 bits: engines take no graph with larger ones.
+#ifndef FW_EMULATOR
+template <typename Index>
+__device__ __forceinline__ int fw_coordinate(Index index) {
+  return int(index);
+}
+#endif
+
 #ifndef FW_EMULATOR
 // One thread copies a box to shared memory, and its bytes are counted by the mbarrier; coordinates innermost first.
 // Elements outside the tensor are zeros. The destination is a multiple of 128 bytes, or of eight swizzled rows.
@@ -135,24 +143,31 @@ __device__ __forceinline__ void fw_tma_prefetch(const fw_tensor_map* map) {
 #define FW_TMA_LOAD(rank, coordinates, ...)                                                                            \
   asm volatile("cp.async.bulk.tensor." rank ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {"   \
                coordinates "}], [%2];" ::"r"(destination), "l"(map), "r"(barrier), __VA_ARGS__ : "memory")
-__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, int c0) {
-  FW_TMA_LOAD("1d", "%3", "r"(c0));
+template <typename C0>
+__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, C0 c0) {
+  FW_TMA_LOAD("1d", "%3", "r"(fw_coordinate(c0)));
 }
-__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, int c0,
-                                            int c1) {
-  FW_TMA_LOAD("2d", "%3, %4", "r"(c0), "r"(c1));
+template <typename C0, typename C1>
+__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, C0 c0,
+                                            C1 c1) {
+  FW_TMA_LOAD("2d", "%3, %4", "r"(fw_coordinate(c0)), "r"(fw_coordinate(c1)));
 }
-__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, int c0,
-                                            int c1, int c2) {
-  FW_TMA_LOAD("3d", "%3, %4, %5", "r"(c0), "r"(c1), "r"(c2));
+template <typename C0, typename C1, typename C2>
+__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, C0 c0,
+                                            C1 c1, C2 c2) {
+  FW_TMA_LOAD("3d", "%3, %4, %5", "r"(fw_coordinate(c0)), "r"(fw_coordinate(c1)), "r"(fw_coordinate(c2)));
 }
-__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, int c0,
-                                            int c1, int c2, int c3) {
-  FW_TMA_LOAD("4d", "%3, %4, %5, %6", "r"(c0), "r"(c1), "r"(c2), "r"(c3));
+template <typename C0, typename C1, typename C2, typename C3>
+__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, C0 c0,
+                                            C1 c1, C2 c2, C3 c3) {
+  FW_TMA_LOAD("4d", "%3, %4, %5, %6", "r"(fw_coordinate(c0)), "r"(fw_coordinate(c1)), "r"(fw_coordinate(c2)),
+              "r"(fw_coordinate(c3)));
 }
-__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, int c0,
-                                            int c1, int c2, int c3, int c4) {
-  FW_TMA_LOAD("5d", "%3, %4, %5, %6, %7", "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4));
+template <typename C0, typename C1, typename C2, typename C3, typename C4>
+__device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tensor_map* map, unsigned barrier, C0 c0,
+                                            C1 c1, C2 c2, C3 c3, C4 c4) {
+  FW_TMA_LOAD("5d", "%3, %4, %5, %6, %7", "r"(fw_coordinate(c0)), "r"(fw_coordinate(c1)), "r"(fw_coordinate(c2)),
+              "r"(fw_coordinate(c3)), "r"(fw_coordinate(c4)));
 }
 #endif
 
@@ -308,7 +323,7 @@ fw_matmul(const fw_bf16* __restrict__ p_t3, unsigned char* __restrict__ p_t4_cmp
           fw_mbarrier_wait(empty + 8 * stage, parity);
           fw_mbarrier_expect(full + 8 * stage, 18432);
           const unsigned tile = shared + stage * 18432;
-          const int k0 = (first + step) * 64;
+          const unsigned k0 = (unsigned)(first + step) * 64;
           // A: t0
           fw_tma_load(tile, &map0, full + 8 * stage, k0, m0);
           // B: t1

@@ -229,6 +229,16 @@ fn shapes() -> Vec<(&'static str, Layer)> {
         ("one_channel_even_filter", Layer { channels: [1, 8], filter: vec![2, 4], ..unpadded() }),
         ("channels_first_even_filter", Layer { channels_first: true, filter: vec![2, 2], ..unpadded() }),
         ("channels_first", Layer { channels_first: true, ..small() }),
+        (
+            "padding_of_32_bits",
+            Layer {
+                filter: vec![1, 3],
+                stride: vec![1 << 31, 1],
+                pre: vec![1 << 31, 1],
+                post: vec![1 << 31, 1],
+                ..small()
+            },
+        ),
         ("filter_as_large_as_the_padded_image", Layer { filter: vec![9, 8], ..small() }),
     ]
 }

@@ -203,7 +203,7 @@ fn matrix_instructions_of_an_incomplete_warp() {
 
 #[test]
 fn the_first_defective_block_is_named() {
-    let case = body(32, "if (blockIdx.x >= 5) s[64] = 0.0f;").grid([64, 1, 1]);
+    let case = body(32, "if (blockIdx.x >= 5) s[64] = 0.0f;").grid([64, 1]);
     case.expect_wrong(&["block (5, 0, 0)"]);
 }
 
@@ -277,8 +277,18 @@ fn missing_waits_of_a_ring() {
     );
     broken_ring("fw_fence_async();", "", &["fw_tma_store: no fw_fence_async by thread", "since it wrote to"]);
     broken_ring("fw_tma_store_commit();", "", &["exits, but has not committed its TMA store"]);
-    let below = "tile % TILES_N * 64 - 8, tile / TILES_N";
-    broken_ring("tile % TILES_N * 64, tile / TILES_N", below, &["fw_tma_store: coordinate 0 is -8"]);
+    let stored = "tile % TILES_N * 64, tile / TILES_N";
+    let below = "int(tile % TILES_N * 64) - 8, tile / TILES_N";
+    broken_ring(stored, below, &["fw_tma_store: coordinate 0 is -8"]);
+    // What the device would take for the right coordinate, and for a negative one.
+    let beyond = "tile % TILES_N * 64 + (1ull << 32), tile / TILES_N";
+    broken_ring(stored, beyond, &["of a box is more than 32 bits hold", "the device would take 0"]);
+    let beyond = "k * 64 + 0x80000000u";
+    broken_ring(
+        "&map_a, full + 8 * stage, k * 64",
+        &format!("&map_a, full + 8 * stage, {beyond}"),
+        &["the coordinate 2147483648 of a box"],
+    );
     broken_ring("k < K_BLOCKS; ++k) {\n          const", "k <= K_BLOCKS; ++k) {\n          const", &[]);
 }
 

@@ -57,7 +57,7 @@ pub(super) fn ring(m: usize, n: usize, k: usize, stages: usize) -> (Case, Vec<Ve
         tiles_m * tiles_n
     );
     let shared = stages * (128 + 64) * 128 + 2 * 64 * 128 + 16 * stages;
-    let mut case = Case::new(&text, "ring", values).grid([2, 1, 1]).block([384, 1, 1]).shared(shared as u32);
+    let mut case = Case::new(&text, "ring", values).grid([2, 1]).block([384, 1, 1]).shared(shared as u32);
     case.source.launches[0].parameters.truncate(3);
     (case, vec![(0..m * n).flat_map(|i| bytes(element(i))).collect()])
 }

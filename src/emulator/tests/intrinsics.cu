@@ -60,7 +60,7 @@ intrinsics(int* __restrict__ out, unsigned* __restrict__ counters, float* __rest
   EXPECT(alignof(uchar4) == 4 && alignof(ushort2) == 4);
   const int4 vector = make_int4(1, 2, 3, 4);
   EXPECT(vector.x + vector.w == 5 && make_uint2(1, 2).y == 2 && dim3(7).y == 1);
-  EXPECT(warpSize == 32 && blockDim.x * blockDim.y == 64 && gridDim.y == 2 && gridDim.z == 3);
+  EXPECT(warpSize == 32 && blockDim.x * blockDim.y == 64 && gridDim.y == 6 && gridDim.z == 1);
 
   atomicAdd(counters, 1u);
   atomicAdd(sum, 1.0f);

@@ -79,7 +79,7 @@ impl Case {
         };
         let launch = Launch {
             function: function.to_owned(),
-            grid: [1; 3],
+            grid: [1; 2],
             block: [1; 3],
             shared_bytes: 0,
             starts_early: false,
@@ -97,7 +97,7 @@ impl Case {
         }
     }
 
-    fn grid(mut self, grid: [u32; 3]) -> Self {
+    fn grid(mut self, grid: [u32; 2]) -> Self {
         self.source.launches[0].grid = grid;
         self
     }

@@ -13,6 +13,9 @@ use crate::graph::{
 use crate::kernel::has_integer_form;
 use crate::support::is_disjoint;
 
+/// Largest stride, dilation and padding of convolutions that are lowered, as of resamplings.
+const LARGEST_PARAMETER: i64 = 1 << 31;
+
 /// What lowering point by point does not need beside a core: vector alignment and packing, one layout for all tensors,
 /// full-size first operands, listed dims and reductions, one group, and the pairing of types with chips. Each is broken
 /// by a case of the tiers' tests, which see to that.
@@ -175,12 +178,17 @@ fn matmul_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
         && overrides.iter().all(|&port| operation.input(port).is_none())
 }
 
-/// Convolutions that do not add to their result, of as many spatial axes as kernels have names for.
+/// Convolutions that do not add to their result, of as many spatial axes as kernels have names for, and of which sums of a few
+/// parameters do not overflow.
 fn convolution_is_taken(graph: &FinalizedGraph, operation: &Operation, convolution: &Convolution) -> bool {
     let spatial = convolution.stride.len();
     let in_place = operation.input_tensors().any(|input| Some(input) == operation.result());
+    let Convolution { stride, dilation, pre_padding, post_padding, .. } = convolution;
+    let parameters = [stride, dilation, pre_padding, post_padding];
+    let are_counted =
+        parameters.into_iter().flatten().all(|parameter| (-LARGEST_PARAMETER..=LARGEST_PARAMETER).contains(parameter));
     let adds = convolution.alpha != 1.0 || convolution.beta != 0.0;
-    spatial <= MAX_SPATIAL && !adds && !in_place && operands_are_taken(graph, operation)
+    spatial <= MAX_SPATIAL && are_counted && !adds && !in_place && operands_are_taken(graph, operation)
 }
 
 /// Combinations of operand and compute type that are computed as documented (`S*-COMB-*`).

@@ -196,9 +196,12 @@ impl Lowering<'_> {
         }
     }
 
-    /// Whether some offset may exceed 31 bits. A tile reaches beyond the last row and column, so there is a margin.
+    /// Whether some offset or coordinate may exceed 31 bits. A tile reaches beyond the last row and column, so there is a margin.
     fn is_wide(&self) -> bool {
         let limit = i64::from(i32::MAX) / 2;
+        if self.problem.reach() > limit {
+            return true;
+        }
         let mut tensors = self.graph().tensors().filter(|tensor| !tensor.is_virtual);
         let partial_sums = self.problem.space.elements().saturating_mul(self.choice.splits.into());
         let extents = self.problem.space.extents();
@@ -280,8 +283,6 @@ impl Lowering<'_> {
     fn launch(&self, gemm: &GemmKernel, workspace: &[Parameter], kernel: &Kernel) -> Launch {
         let graph = self.graph();
         let choice = self.choice;
-        let [batch, ..] = gemm.space.extents();
-        let [tiles_m, tiles_n] = choice.tile.counts(gemm.space.extents());
         let stores = gemm.stores();
         let mut parameters = program_parameters(gemm.loads(), &stores, |id| graph.tensor(id).is_pass_by_value);
         parameters.extend(workspace);
@@ -293,10 +294,9 @@ impl Lowering<'_> {
             }
             Epilogue::Workspace { .. } => choice.shared_bytes(true, 1),
         };
-        let tiles = to_u32(batch * tiles_m * tiles_n);
         let grid = match choice.multiply {
-            Multiply::Wgmma { .. } => [tiles.saturating_mul(choice.splits).min(self.device.sm_count), 1, 1],
-            _ => [tiles, choice.splits, 1],
+            Multiply::Wgmma { .. } => [to_u32(gemm.units()).min(self.device.sm_count), 1],
+            _ => [to_u32(gemm.tiles()), choice.splits],
         };
         Launch {
             function: function_name(self.skeleton(), kernel),

@@ -206,7 +206,7 @@ fn push_pointwise(sweep: Sweep, core: Option<Parameter>, threads: u32, kernel: &
     let vectors = vectors_where(&sweep, |_| true);
     let launch = Launch {
         function: function_name("pointwise", kernel),
-        grid: [to_u32((vectors + i64::from(threads) - 1) / i64::from(threads)), 1, 1],
+        grid: [to_u32((vectors + i64::from(threads) - 1) / i64::from(threads)), 1],
         block: [threads, 1, 1],
         shared_bytes: 0,
         starts_early: true,
@@ -220,7 +220,7 @@ fn push_packed(graph: &FinalizedGraph, sweep: Sweep, core: Option<Parameter>, th
     let bits = span(graph.tensor(sweep.stores[0]));
     let launch = Launch {
         function: function_name("packed", kernel),
-        grid: [to_u32((bits + BITS * i64::from(threads) - 1) / (BITS * i64::from(threads))), 1, 1],
+        grid: [to_u32((bits + BITS * i64::from(threads) - 1) / (BITS * i64::from(threads))), 1],
         block: [threads, 1, 1],
         shared_bytes: 0,
         starts_early: true,
@@ -251,7 +251,7 @@ fn push_reduction(
     let accumulators = if shape.reduce_vector { 1 } else { sweep.vector as u32 };
     let launch = Launch {
         function: function_name("reduction", kernel),
-        grid: [shape.blocks, shape.splits, 1],
+        grid: [shape.blocks, shape.splits],
         block: [shape.columns, shape.rows, 1],
         shared_bytes: shape.columns * shape.rows * accumulators * 4,
         starts_early: true,
@@ -327,7 +327,7 @@ pub(super) fn push_combine(
     let targets = accumulations.iter().map(|accumulation| Parameter::Tensor(accumulation.target));
     let launch = Launch {
         function: function_name("combine", kernel),
-        grid: [to_u32((kept + i64::from(columns) - 1) / i64::from(columns)), 1, 1],
+        grid: [to_u32((kept + i64::from(columns) - 1) / i64::from(columns)), 1],
         block: [columns, rows, 1],
         shared_bytes: columns * rows * 4,
         starts_early: true,
@@ -404,7 +404,7 @@ fn power_of_two_within(value: i64, largest: u32) -> u32 {
     to_u32(value.clamp(1, i64::from(largest))).next_power_of_two()
 }
 
-/// Launch geometry is bounded by device memory: a tensor that fits a device has fewer than 2^31 tiles.
+/// A number of blocks or threads; what is too large becomes the largest, which [`Kernel::fits`] refuses.
 pub(super) fn to_u32(value: i64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }

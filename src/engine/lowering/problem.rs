@@ -77,6 +77,19 @@ impl Problem {
             .sum()
     }
 
+    /// A bound on the magnitude of every coordinate of an operand on the way, also where a tile reaches beyond the last index.
+    pub(in crate::engine) fn reach(&self) -> i64 {
+        const BEYOND: i64 = 512;
+        let space = &self.space;
+        let digits = || [&space.b, &space.m, &space.n, &space.k].into_iter().flatten();
+        let extent = |name| digits().find(|digit| digit.name == name).map_or(1, |digit| digit.extent);
+        let reach = |coordinate: &Coordinate| {
+            let terms = coordinate.terms.iter().map(|&(name, scale)| scale.abs().saturating_mul(extent(name) + BEYOND));
+            terms.fold(coordinate.constant.abs(), i64::saturating_add)
+        };
+        self.operands.iter().flatten().map(reach).max().unwrap_or(0)
+    }
+
     /// The graph axis of C that a digit belongs to.
     pub(in crate::engine) fn axis_of(&self, digit: &str) -> Option<usize> {
         self.result.iter().position(|coordinate| coordinate.terms.iter().any(|term| term.0 == digit))

@@ -102,7 +102,7 @@ fn push(actions: Vec<FlagAction>, kernel: &mut Kernel) {
     let flags: BTreeSet<TensorId> = actions.iter().map(|action| action.flag).collect();
     let launch = Launch {
         function: function_name("signal", kernel),
-        grid: [1; 3],
+        grid: [1; 2],
         block: [1; 3],
         shared_bytes: 0,
         parameters: flags.into_iter().map(Parameter::Tensor).collect(),

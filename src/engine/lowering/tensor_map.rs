@@ -4,8 +4,9 @@ use super::problem::Problem;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{Fetch, GemmTile, MapElement, MmaType, Swizzle, TensorMap, row_along_outer};
 
-/// Bytes that addresses and strides are multiples of.
+/// Bytes that addresses and strides are multiples of, and that strides are below (`cuTensorMapEncodeTiled`).
 pub(super) const UNIT: i64 = 16;
+const STRIDES_BELOW: i64 = 1 << 40;
 
 /// Rows of a box at most.
 const BOX_ROWS: u32 = 256;
@@ -137,10 +138,16 @@ fn is_contiguous(tensor: &FinalTensor, axis: usize) -> bool {
 
 /// Where an axis has one index any stride will do.
 pub(super) fn byte_stride(tensor: &FinalTensor, axis: usize, bytes: i64) -> Result<u64, String> {
-    let stride = tensor.stride[axis] * bytes;
-    match (tensor.dim[axis], stride) {
-        (1, _) => Ok(UNIT as u64),
-        (_, stride) if stride > 0 && stride % UNIT == 0 => Ok(stride as u64),
-        (_, stride) => Err(format!("axis {axis} steps by {stride} bytes; required: a multiple of {UNIT}")),
+    if tensor.dim[axis] == 1 {
+        return Ok(UNIT as u64);
+    }
+    match tensor.stride[axis] * bytes {
+        stride if stride % UNIT != 0 => {
+            Err(format!("axis {axis} steps by {stride} bytes; required: a multiple of {UNIT}"))
+        }
+        stride if stride >= STRIDES_BELOW => {
+            Err(format!("axis {axis} steps by {stride} bytes; required: less than {STRIDES_BELOW}"))
+        }
+        stride => Ok(stride as u64),
     }
 }

@@ -47,9 +47,9 @@ impl Engine for Surface80 {
     }
 
     fn accepts(&self, supported: &Supported) -> Result<(), String> {
+        is_lowered(supported.fusion())?;
         let operand = operand_type(supported.fusion(), supported.capability())?;
-        tf32_is_allowed(supported.fusion(), operand)?;
-        is_lowered(supported.fusion())
+        tf32_is_allowed(supported.fusion(), operand)
     }
 
     fn candidates(&self, supported: &Supported, device: &Device) -> Vec<RankedConfig> {

@@ -43,9 +43,9 @@ impl Engine for Surface90 {
             return Err(format!("wgmma is Hopper's; the chip is {capability}"));
         }
         let fusion = supported.fusion();
+        is_lowered(fusion)?;
         let operand = operand_type(fusion)?;
         tf32_is_allowed(fusion, operand)?;
-        is_lowered(fusion)?;
         let problem = Problem::transposed(fusion).ok_or("convolutions have no kernels here yet")?;
         let fetched = fetches(fusion, &problem, &shape::multiply(fusion, operand));
         match fetched.iter().position(|fetch| *fetch == Fetch::Element) {

@@ -154,7 +154,7 @@ impl Case {
         let tensor = |uid| Parameter::Tensor(self.id(uid));
         Launch {
             function: function.to_owned(),
-            grid: [1, 1, 1],
+            grid: [1; 2],
             block: [32, 1, 1],
             shared_bytes: 100 << 10,
             starts_early: false,

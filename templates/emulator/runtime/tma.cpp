@@ -111,6 +111,10 @@ void check_map(const char* operation, const fw_tensor_map* map) {
   if (map->rank < 1 || map->rank > 5) fail("%s: this is no tensor map", operation);
 }
 
+void refuse_coordinate(unsigned long long index) {
+  fail("the coordinate %llu of a box is more than 32 bits hold; the device would take %d", index, int(index));
+}
+
 void start_load(Site site, unsigned destination, const fw_tensor_map* map, unsigned barrier, const int* coordinates,
                 unsigned rank) {
   BoxLoad load = box_of<BoxLoad>(site, map, destination, coordinates, rank);

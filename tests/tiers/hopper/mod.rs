@@ -129,7 +129,7 @@ impl Carrier {
 fn launch(function: &str, blocks: usize, threads: u32, shared_bytes: usize, parameters: Vec<Parameter>) -> Launch {
     Launch {
         function: function.to_owned(),
-        grid: [blocks as u32, 1, 1],
+        grid: [blocks as u32, 1],
         block: [threads, 1, 1],
         shared_bytes: shared_bytes as u32,
         starts_early: false,
