@@ -14,7 +14,7 @@ use libtest_mimic::{Failed, Trial};
 use crate::hopper::{self, KernelTest};
 use crate::modes::{self, ModeCase};
 use crate::pipeline::{self, Lowered};
-use crate::{cases, data, device_chains, device_executions, shape_sweep, tier, walks};
+use crate::{cases, data, device_chains, device_executions, device_huge, shape_sweep, tier, walks};
 
 /// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
 pub(crate) const VERDICT_GRAPHS: usize = 200;
@@ -48,6 +48,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         graphs
             .chain(device_executions::trials())
             .chain(device_chains::trials())
+            .chain(device_huge::trials())
             .chain(sweep)
             .chain(hopper_trials())
             .collect()

@@ -7,6 +7,8 @@
 //! | `nvrtc` | an NVRTC library | `FUSEWRIGHT_REQUIRE_NVRTC=1` |
 //! | `device` | a GPU and NVRTC | `FUSEWRIGHT_REQUIRE_DEVICE=1` |
 //!
+//! `FUSEWRIGHT_HUGE=1` adds a product that fills 64 GiB of a GPU to the device tier.
+//!
 //! `FUSEWRIGHT_DATA` names the folder with the graph files where the binary runs away from its sources.
 
 mod cases;
@@ -17,6 +19,7 @@ mod data;
 mod device;
 mod device_chains;
 mod device_executions;
+mod device_huge;
 mod emulator;
 mod goldens;
 mod hopper;
