@@ -79,7 +79,8 @@ fn multiplies() -> Result<(), Failed> {
     let mut pack = VariantPack::new();
     pack.set_pointer(A, a.pointer()).set_pointer(B, b.pointer()).set_pointer(C, c.pointer());
     let workspace = Workspace { pointer: workspace.pointer(), bytes: plan.workspace_bytes() };
-    plan.execute(&pack, workspace, &stream)?;
+    // SAFETY: the buffers are as long as the tensors, and live until the execution was waited for.
+    unsafe { plan.execute(&pack, workspace, &stream) }?;
     stream.wait(LIMIT)?;
     check(context, &c, &stream).map_err(|error| format!("{}: {error:?}", lowered.config).into())
 }
@@ -131,14 +132,14 @@ impl Copy {
     fn run(&self, from: DevicePointer, to: DevicePointer, stream: &Stream) -> Result<(), Failed> {
         let mut pack = VariantPack::new();
         pack.set_pointer(A, from).set_pointer(C, to);
-        Ok(self.plan.execute(&pack, Workspace::NONE, stream)?)
+        // SAFETY: both ends lie in buffers that outlive the copy, as it is waited for; the copy ends before they do.
+        Ok(unsafe { self.plan.execute(&pack, Workspace::NONE, stream) }?)
     }
 }
 
 /// A row of a buffer. A copy that starts there reads or writes at most to its end.
 fn at(buffer: &DeviceBuffer, row: u64) -> DevicePointer {
-    // SAFETY: the row is one of the buffer, which outlives the copy, as that is waited for.
-    unsafe { DevicePointer::from_raw(buffer.pointer().address() + row * ROW_BYTES) }
+    DevicePointer::from_raw(buffer.pointer().address() + row * ROW_BYTES)
 }
 
 fn row_major(rows: u64, value: &(dyn Fn(usize) -> f64 + Sync)) -> Result<Vec<u8>, Failed> {
