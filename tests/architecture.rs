@@ -36,9 +36,12 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The text without its tests: unit tests may use any module.
+/// The text without its tests: unit tests may use any module. A module of tests that lies in another file is only named.
 fn without_tests(text: &str) -> &str {
-    text.split("#[cfg(test)]\nmod ").next().unwrap_or(text)
+    const TESTS: &str = "#[cfg(test)]\nmod ";
+    let is_body = |start: &usize| text[start + TESTS.len()..].lines().next().is_some_and(|line| line.ends_with('{'));
+    let start = text.match_indices(TESTS).map(|(start, _)| start).find(is_body);
+    &text[..start.unwrap_or(text.len())]
 }
 
 /// Top-level modules that a text names through `crate::`.
@@ -77,4 +80,76 @@ fn no_module_uses_one_below_it() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What a file has of unsafe code: blocks, functions that ask something of their callers, and promises to the compiler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct UnsafeCode {
+    blocks: usize,
+    functions: usize,
+    implementations: usize,
+}
+
+fn unsafe_code(text: &str) -> UnsafeCode {
+    let mut found = UnsafeCode::default();
+    for line in without_tests(text).lines().map(str::trim_start).filter(|line| !line.starts_with("//")) {
+        for rest in line.split("unsafe ").skip(1) {
+            match rest.split([' ', '<', '(']).next() {
+                Some("impl") => found.implementations += 1,
+                // a declaration of foreign functions is no function of ours; a type of function has no name
+                Some("fn") if rest.starts_with("fn ") => found.functions += 1,
+                Some("extern") if rest.contains(" fn ") => found.functions += 1,
+                Some(block) if block.starts_with('{') => found.blocks += 1,
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// `docs/unsafe.md` has a row for each file with unsafe code: how much, and why it is sound.
+#[test]
+fn unsafe_code_has_its_argument() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = fs::read_to_string(root.join("docs/unsafe.md")).expect("docs/unsafe.md");
+    let rows: Vec<Vec<&str>> = document
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `src/"))
+        .map(|row| row.split('|').map(|cell| cell.trim().trim_end_matches('`')).collect())
+        .collect();
+    let mut files = Vec::new();
+    sources(&root.join("src"), &mut files);
+    files.sort();
+    let mut wrong = Vec::new();
+    let mut named = 0;
+    for path in files.iter().filter(|path| !is_test(path)) {
+        let code = unsafe_code(&fs::read_to_string(path).expect("a readable source file"));
+        let name = path.strip_prefix(root.join("src")).expect("below src").display().to_string();
+        let row = rows.iter().find(|row| row[0] == name);
+        named += usize::from(row.is_some());
+        if row.is_none() && code == UnsafeCode::default() {
+            continue;
+        }
+        let UnsafeCode { blocks, functions, implementations } = code;
+        let required = [blocks, functions, implementations].map(|count| count.to_string());
+        let argument = row.and_then(|row| row.get(4)).copied().unwrap_or_default();
+        let is_right = row.is_some_and(|row| row.len() > 4 && row[1..4] == required);
+        if !is_right || argument.split_whitespace().count() < 4 {
+            wrong.push(format!("| `src/{name}` | {} | {argument} |", required.join(" | ")));
+        }
+    }
+    assert!(wrong.is_empty(), "rows of docs/unsafe.md that are missing, or say something else:\n{}", wrong.join("\n"));
+    assert_eq!(named, rows.len(), "rows of docs/unsafe.md for files that have no unsafe code, or are gone");
+}
+
+fn is_test(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs")
+}
+
+#[test]
+fn unsafe_code_is_counted() {
+    let text = "#[cfg(test)]\nmod elsewhere;\nunsafe impl Send for A {}\n// unsafe { no }\npub unsafe fn f(g: unsafe extern \"C\" fn(i32)) {\n    \
+                let x = unsafe { g(1) };\n}\nunsafe extern \"C\" {\n    fn h();\n}\n#[unsafe(no_mangle)]\n\
+                pub unsafe extern \"C\" fn i() {}\n#[cfg(test)]\nmod tests {\n    unsafe { j() }\n}\n";
+    assert_eq!(unsafe_code(text), UnsafeCode { blocks: 1, functions: 2, implementations: 1 });
 }
