@@ -103,8 +103,8 @@ pub(super) struct AttributeName(pub(super) u32);
 
 impl Debug for AttributeName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match attributes::name_of(self.0) {
-            Some(name) => write!(f, "{name:?} ({})", self.0),
+        match attributes::of_name(self.0) {
+            Some(attribute) => write!(f, "{:?} ({})", attribute.name, self.0),
             None => write!(f, "{}", self.0),
         }
     }

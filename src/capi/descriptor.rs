@@ -183,12 +183,24 @@ impl Descriptor {
                 return Err(Failure::bad(format!("{:?} is not set", attribute.name)));
             }
         }
-        // L-08, whether what it refers to is asked for or not
+        self.require_referred(&values)?;
+        let built = self::built(self.kind, &Given(&values))?;
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = State { values, built: Some(built) };
+        Ok(())
+    }
+
+    /// What it refers to is finalized (L-08) and of the kinds that its attributes have, whether it is asked for or not. So
+    /// descriptors lie in tiers, the plan's above all, and neither chains nor rings of them can be made.
+    fn require_referred(&self, values: &BTreeMap<u32, Values>) -> Result<()> {
         for other in values.values().flat_map(Values::descriptors) {
             other.built()?;
         }
-        let built = self::built(self.kind, &Given(&values))?;
-        *self.state.write().unwrap_or_else(PoisonError::into_inner) = State { values, built: Some(built) };
+        for attribute in self.attributes {
+            let referred = values.get(&(attribute.name as u32)).map_or(&[][..], Values::descriptors);
+            if let Some(other) = referred.iter().find(|other| !attribute.kinds.contains(&other.kind)) {
+                return Err(other.mismatch(&format!("{:?} for {:?}", attribute.kinds, attribute.name)));
+            }
+        }
         Ok(())
     }
 

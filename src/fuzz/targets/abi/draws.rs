@@ -2,11 +2,11 @@
 
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
-use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 
 use super::caller::{Caller, Pointer};
 use super::elements::{self, Elements};
 use super::texts;
+use crate::capi::attributes;
 use crate::fuzz::choices::Choices;
 
 /// Pointers that the library never gave.
@@ -128,53 +128,9 @@ fn referred(caller: &Caller, choices: &mut Choices<'_>, name: u32) -> Pointer {
     if choices.chance(12) {
         return pointer(caller, choices);
     }
-    let kinds = wanted(name);
+    let kinds = attributes::of_name(name).map_or(&[][..], |attribute| attribute.kinds);
     let fitting = caller.latest(|known| known.is_finalized && kinds.contains(&known.kind), 6);
     choices.index_of(&fitting).map_or_else(|| pointer(caller, choices), |index| fitting[index])
-}
-
-/// Kinds of descriptors that an attribute refers to; tensors where nothing else is known.
-fn wanted(name: u32) -> &'static [Kind] {
-    const WANTED: &[(Name, &[Kind])] = &[
-        (Name::CUDNN_ATTR_OPERATION_MATMUL_DESC, &[Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, &[Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, &[Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, &[Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, &[Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_OPERATION_REDUCTION_DESC, &[Kind::CUDNN_BACKEND_REDUCTION_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, &[Kind::CUDNN_BACKEND_RESAMPLE_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC, &[Kind::CUDNN_BACKEND_RESAMPLE_DESCRIPTOR]),
-        (
-            Name::CUDNN_ATTR_OPERATIONGRAPH_OPS,
-            &[
-                Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
-                Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-                Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
-                Kind::CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
-                Kind::CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR,
-                Kind::CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR,
-                Kind::CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR,
-                Kind::CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR,
-                Kind::CUDNN_BACKEND_OPERATION_SIGNAL_DESCRIPTOR,
-            ],
-        ),
-        (Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &[Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_KERNEL_CACHE_OPERATION_GRAPH, &[Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_ENGINE_DEVICEPROP, &[Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, &[Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, &[Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_ENGINE_KNOB_INFO, &[Kind::CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_ENGINECFG_ENGINE, &[Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, &[Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, &[Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR]),
-        (Name::CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE, &[Kind::CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR]),
-    ];
-    let row = WANTED.iter().find(|row| row.0 as u32 == name);
-    row.map_or(&[Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR], |row| row.1)
 }
 
 /// A text for an attribute that holds one, perhaps damaged; `None` where it holds none.
