@@ -8,7 +8,7 @@ use std::sync::Once;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
 use super::failure::{self, Failure, Result};
-use super::{attributes, handle};
+use super::{attributes, gate, handle};
 use crate::logging;
 
 /// Names of the ABI's types, as logs have them.
@@ -37,6 +37,7 @@ impl<'a> Call<'a> {
 
     /// The status of what the function does; no panic leaves the library.
     pub(super) fn run(&self, body: impl FnOnce() -> Result<()>) -> Status {
+        let _inside = gate::enter();
         let run = AssertUnwindSafe(|| self.run_and_log(body));
         catch_unwind(run).unwrap_or(Status::CUDNN_STATUS_INTERNAL_ERROR_UNEXPECTED_VALUE)
     }

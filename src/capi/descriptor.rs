@@ -1,5 +1,6 @@
 //! Descriptors: created, given attributes, finalized, asked, destroyed (spec/backend-api.md, section 1).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -18,12 +19,15 @@ use super::kernels;
 use super::operation::{self, Node};
 use super::plan::{self, Pack, Plan};
 use super::registry::Registry;
-use super::values::Values;
+use super::values::{self, Values};
 use crate::device::Device;
 use crate::graph::Tensor;
 use crate::session::KernelCache;
 
 static DESCRIPTORS: Registry<Descriptor> = Registry::new();
+
+/// What reading a text makes of it is at most about so many times as large.
+const READING: usize = 4;
 
 /// One descriptor.
 pub(super) struct Descriptor {
@@ -154,12 +158,14 @@ impl Descriptor {
         let Some(built) = &state.built else {
             return Err(self.not_finalized(Status::CUDNN_STATUS_NOT_INITIALIZED));
         };
-        let values = match state.values.get(&number).cloned().filter(|_| !attribute.is_living()) {
-            Some(given) => given,
-            None => computed(built, attribute.name)?,
-        };
+        let (values, built) = (Arc::clone(&state.values), built.clone());
+        // without the lock from here on: computing takes its time, and it may be in the array itself
         drop(state);
-        let values = values.into_type(kind)?;
+        let values = match values.get(&number).filter(|_| !attribute.is_living()) {
+            Some(given) => Cow::Borrowed(given),
+            None => Cow::Owned(computed(&built, attribute.name)?),
+        };
+        let values = Values::of_type(values, kind)?;
         if elements.is_null() || room == 0 {
             return Ok(values.len() as i64);
         }
@@ -198,7 +204,8 @@ impl Descriptor {
         for attribute in self.attributes {
             let referred = values.get(&(attribute.name as u32)).map_or(&[][..], Values::descriptors);
             if let Some(other) = referred.iter().find(|other| !attribute.kinds.contains(&other.kind)) {
-                return Err(other.mismatch(&format!("{:?} for {:?}", attribute.kinds, attribute.name)));
+                let message = format!("{:?} refers to {:?}; found: {:?}", attribute.name, attribute.kinds, other.kind);
+                return Err(Failure::new(Status::CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, message));
             }
         }
         Ok(())
@@ -373,6 +380,7 @@ impl Given<'_> {
     pub(super) fn text(&self, name: Name) -> Result<Option<&str>> {
         let Some(Values::Char(bytes)) = self.of(name) else { return Ok(None) };
         let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
+        values::require_memory(bytes.len().saturating_mul(READING))?;
         let wrong = |error| Failure::bad(format!("{name:?} is no UTF-8: {error}"));
         std::str::from_utf8(bytes).map(Some).map_err(wrong)
     }

@@ -8,7 +8,7 @@ use cudarc::cudnn::sys::{cudnnCallback_t, cudnnStatus_t as Status};
 
 use super::calls::{AttributeName, Call, DESCRIPTOR, HANDLE, KindName, TypeName};
 use super::failure::{self, Failure, Result};
-use super::{callback, descriptor, handle, plan};
+use super::{callback, descriptor, gate, handle, plan};
 use crate::logging;
 use crate::plan::Driver;
 
@@ -296,6 +296,7 @@ pub extern "C" fn cudnnGetVersion() -> usize {
 /// The CUDA version of the driver: 1000 · major + 10 · minor; 0 where there is none. No CUDA runtime is used.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGetCudartVersion() -> usize {
+    let _inside = gate::enter();
     let version = catch_unwind(|| Driver::load().map(|driver| driver.version()).unwrap_or_default());
     let (major, minor) = version.unwrap_or_default();
     (1000 * major + 10 * minor) as usize
@@ -329,6 +330,7 @@ pub extern "C" fn cudnnGraphVersionCheck() -> Status {
 /// The name of a status, which lives as long as the program.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGetErrorString(status: u32) -> *const c_char {
+    let _inside = gate::enter();
     let name = NAMES.iter().find(|name| name.0 == status);
     name.map_or(UNKNOWN, |name| name.1.as_c_str()).as_ptr()
 }

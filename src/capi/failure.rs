@@ -38,6 +38,12 @@ impl Failure {
         Self::new(Status::CUDNN_STATUS_NOT_SUPPORTED, message)
     }
 
+    /// So many bytes of memory are not to be had.
+    pub(super) fn memory(bytes: usize) -> Self {
+        let message = format!("there is no memory for {bytes} bytes");
+        Self::new(Status::CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, message)
+    }
+
     /// The same with what led to it, the root cause first.
     pub(super) fn because(self, causes: Vec<String>) -> Self {
         Self { causes, ..self }

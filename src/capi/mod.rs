@@ -3,7 +3,7 @@
 //!
 //! - `exports` holds the functions of the ABI. Each asks a function of the modules below, as one of the `calls` that are
 //!   caught where they panic, logged, and remembered for `cudnnGetLastErrorString` where they fail; `callback` sends logs
-//!   to a function of the caller.
+//!   to a function of the caller. All go through the `gate`, which is closed while the process forks.
 //! - A pointer that a caller holds is a number in a `registry`: null, foreign and destroyed ones are found out, never
 //!   followed.
 //! - `attributes` is the table of what each descriptor has; `descriptor` sets, gets and finalizes by it.
@@ -20,6 +20,7 @@ mod device;
 mod engine;
 mod exports;
 mod failure;
+mod gate;
 mod graph;
 mod handle;
 mod kernels;

@@ -20,7 +20,7 @@ use crate::device::Device;
 use crate::engine::{EngineConfig, Selection};
 use crate::error::Error;
 use crate::graph::{DataType, Scalar};
-use crate::plan::{DevicePointer, ExecutionPlan, VariantPack, WORKSPACE_ALIGNMENT, Workspace};
+use crate::plan::{DevicePointer, ExecutionPlan, Unfit, VariantPack, WORKSPACE_ALIGNMENT, Workspace};
 use crate::session::{self, Binary, Session, SessionOptions};
 
 /// A graph compiled for a device, and loaded where there is one.
@@ -60,6 +60,7 @@ fn build(given: &Given<'_>, own: Option<Arc<Handle>>) -> Result<Plan> {
     let kernels = given.descriptor(Name::CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE);
     let kernels = kernels.map(|kernels| kernels.kernels()).transpose()?;
     let handle = own.or_else(|| engine.graph.handle.clone());
+    handle.as_ref().map_or(Ok(()), |handle| handle.require_process())?;
     let Some(handle) = handle else {
         let session = Session::without_gpu(Device::clone(&engine.device), SessionOptions::default());
         let binary = session.compile(&engine.selection, config, kernels.as_deref());
@@ -89,6 +90,7 @@ fn require_offered(handle: &Handle, config: &EngineConfig, selection: &Selection
 fn read(given: &Given<'_>, handle: Option<Arc<Handle>>, text: &str) -> Result<Plan> {
     let refused = |error| Failure::of_build(&error);
     if let Some(handle) = handle {
+        handle.require_process()?;
         // SAFETY: the program that set the text answers for where it comes from (`cudnnBackendSetAttribute`).
         let plan = unsafe { handle.session.load(text) }.map_err(refused)?;
         return Ok(Plan::new(Arc::clone(plan.binary()), Some(Arc::new(plan)), Some(handle)));
@@ -206,7 +208,10 @@ unsafe fn scalar(data_type: DataType, address: usize) -> Result<Scalar> {
 
 /// The pointers of a pack ([002 9.2.17]).
 pub(super) fn pack(given: &Given<'_>) -> Result<Pack> {
-    let uids = given.int64s(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+    let uids = match given.of(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS) {
+        Some(Values::Int64(uids)) => uids.as_slice(),
+        _ => &[],
+    };
     let addresses = |name: Name| match given.of(name) {
         Some(Values::Pointer(values)) => values.as_slice(),
         _ => &[],
@@ -216,14 +221,15 @@ pub(super) fn pack(given: &Given<'_>) -> Result<Pack> {
         return Err(Failure::bad(format!("{} uids and {} pointers", uids.len(), given_pointers.len())));
     }
     let workspace = addresses(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE).first().copied().unwrap_or(0);
-    let mut pointers = VariantPack::with_capacity(uids.len());
-    for (&uid, &address) in uids.iter().zip(given_pointers) {
-        if pointers.pointer(uid).is_some() {
+    let entries = uids.iter().zip(given_pointers);
+    let entries = entries.map(|(&uid, &address)| (uid, DevicePointer::from_raw(address as u64)));
+    let pointers = VariantPack::from_pointers(entries).map_err(|unfit| match unfit {
+        Unfit::Twice(uid) => {
             let message = format!("the uid {uid} has two pointers");
-            return Err(Failure::new(Status::CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, message));
+            Failure::new(Status::CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES, message)
         }
-        pointers.set_pointer(uid, DevicePointer::from_raw(address as u64));
-    }
+        Unfit::Large(bytes) => Failure::memory(bytes),
+    })?;
     Ok(Pack { pointers, workspace })
 }
 

@@ -1,6 +1,7 @@
 //! Programs against the ABI, without a GPU.
 
 mod executed;
+mod limits;
 
 use std::ffi::{CStr, c_void};
 use std::ptr;

@@ -1,6 +1,8 @@
 //! Typed elements that come from C arrays, and go there.
 
+use std::borrow::Cow;
 use std::ffi::c_void;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
@@ -55,30 +57,34 @@ impl Values {
         // SAFETY: as promised by the caller; each kind is read as its type.
         unsafe {
             Ok(match kind {
-                Type::CUDNN_TYPE_INT64 => Self::Int64(copied(elements, count)),
-                Type::CUDNN_TYPE_INT32 => Self::Int32(copied(elements, count)),
-                Type::CUDNN_TYPE_FLOAT => Self::Float(copied(elements, count)),
-                Type::CUDNN_TYPE_DOUBLE => Self::Double(copied(elements, count)),
-                Type::CUDNN_TYPE_CHAR => Self::Char(copied(elements, count)),
-                Type::CUDNN_TYPE_VOID_PTR => Self::Pointer(copied(elements, count)),
+                Type::CUDNN_TYPE_INT64 => Self::Int64(copied(elements, count)?),
+                Type::CUDNN_TYPE_INT32 => Self::Int32(copied(elements, count)?),
+                Type::CUDNN_TYPE_FLOAT => Self::Float(copied(elements, count)?),
+                Type::CUDNN_TYPE_DOUBLE => Self::Double(copied(elements, count)?),
+                Type::CUDNN_TYPE_CHAR => Self::Char(copied(elements, count)?),
+                Type::CUDNN_TYPE_VOID_PTR => Self::Pointer(copied(elements, count)?),
                 Type::CUDNN_TYPE_BOOLEAN => {
-                    Self::Boolean(copied::<u8>(elements, count).into_iter().map(|byte| byte != 0).collect())
+                    Self::Boolean(copied::<u8>(elements, count)?.into_iter().map(|byte| byte != 0).collect())
                 }
                 Type::CUDNN_TYPE_FRACTION => {
                     let fraction =
                         |raw: RawFraction| Fraction { numerator: raw.numerator, denominator: raw.denominator };
-                    Self::Fraction(copied(elements, count).into_iter().map(fraction).collect())
+                    Self::Fraction(copied(elements, count)?.into_iter().map(fraction).collect())
                 }
                 Type::CUDNN_TYPE_HANDLE => {
-                    let handles: Vec<*mut c_void> = copied(elements, count);
+                    let handles: Vec<*mut c_void> = copied(elements, count)?;
                     let &pointer = handles.first().ok_or_else(|| Failure::bad("no handle is given"))?;
                     Self::Handle(LibraryHandle { handle: handle::find(pointer)?, pointer: pointer.addr() })
                 }
                 Type::CUDNN_TYPE_BACKEND_DESCRIPTOR => {
-                    let descriptors: Vec<*mut c_void> = copied(elements, count);
-                    Self::Descriptors(descriptors.into_iter().map(descriptor::find).collect::<Result<_>>()?)
+                    let pointers: Vec<*mut c_void> = copied(elements, count)?;
+                    let mut descriptors = room(count)?;
+                    for pointer in pointers {
+                        descriptors.push(descriptor::find(pointer)?);
+                    }
+                    Self::Descriptors(descriptors)
                 }
-                _ => Self::Enum(copied(elements, count)),
+                _ => Self::Enum(copied(elements, count)?),
             })
         }
     }
@@ -108,20 +114,22 @@ impl Values {
     }
 
     /// The elements as another type that their attribute may have; numbers are rounded, fractions have to be whole.
-    pub(super) fn into_type(self, kind: Type) -> Result<Self> {
-        Ok(match (self, kind) {
-            (Self::Float(values), Type::CUDNN_TYPE_DOUBLE) => Self::Double(values.into_iter().map(f64::from).collect()),
+    pub(super) fn of_type(values: Cow<'_, Self>, kind: Type) -> Result<Cow<'_, Self>> {
+        Ok(Cow::Owned(match (&*values, kind) {
+            (Self::Float(values), Type::CUDNN_TYPE_DOUBLE) => {
+                Self::Double(values.iter().map(|&value| value.into()).collect())
+            }
             (Self::Double(values), Type::CUDNN_TYPE_FLOAT) => {
-                Self::Float(values.into_iter().map(|value| value as f32).collect())
+                Self::Float(values.iter().map(|&value| value as f32).collect())
             }
             (Self::Int64(values), Type::CUDNN_TYPE_FRACTION) => {
-                Self::Fraction(values.into_iter().map(Fraction::whole).collect())
+                Self::Fraction(values.iter().map(|&value| Fraction::whole(value)).collect())
             }
             (Self::Fraction(values), Type::CUDNN_TYPE_INT64) => {
-                Self::Int64(values.into_iter().map(whole).collect::<Result<_>>()?)
+                Self::Int64(values.iter().map(|&value| whole(value)).collect::<Result<_>>()?)
             }
-            (values, _) => values,
-        })
+            _ => return Ok(values),
+        }))
     }
 
     /// Writes at most `room` elements. Descriptors are not written over: those that lie in the array become what these are.
@@ -151,7 +159,7 @@ impl Values {
                 }
                 Self::Handle(LibraryHandle { pointer, .. }) => store(&[*pointer], room, elements),
                 Self::Descriptors(values) => {
-                    let targets: Vec<*mut c_void> = copied(elements, room.min(values.len()));
+                    let targets: Vec<*mut c_void> = copied(elements, room.min(values.len()))?;
                     for (target, value) in targets.into_iter().zip(values) {
                         descriptor::find(target)?.become_like(value)?;
                     }
@@ -174,9 +182,24 @@ fn whole(Fraction { numerator, denominator }: Fraction) -> Result<i64> {
 
 /// # Safety
 /// `elements` points to so many elements, which need not be aligned; any bits are an element.
-unsafe fn copied<T: Copy>(elements: *const c_void, count: usize) -> Vec<T> {
+unsafe fn copied<T: Copy>(elements: *const c_void, count: usize) -> Result<Vec<T>> {
+    let mut copies = room(count)?;
     // SAFETY: as promised by the caller.
-    (0..count).map(|index| unsafe { elements.cast::<T>().add(index).read_unaligned() }).collect()
+    copies.extend((0..count).map(|index| unsafe { elements.cast::<T>().add(index).read_unaligned() }));
+    Ok(copies)
+}
+
+/// An empty list with room for so many elements, as many as a caller may think of.
+fn room<T>(count: usize) -> Result<Vec<T>> {
+    let mut elements = Vec::new();
+    let missing = |_| Failure::memory(count.saturating_mul(size_of::<T>()));
+    elements.try_reserve_exact(count).map_err(missing)?;
+    Ok(elements)
+}
+
+/// Whether so many bytes are to be had now, before something is done that cannot fail for want of them, but ends the process.
+pub(super) fn require_memory(bytes: usize) -> Result<()> {
+    room::<u8>(bytes).map(|room| drop(black_box(room)))
 }
 
 /// # Safety

@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 /// Parts that are locked on their own, so that threads do not wait for each other.
 const SHARDS: usize = 16;
 
+/// Values that a part is worth having for.
+const LEAST: usize = 8;
+
 /// A value, or the place where it will be.
 #[derive(Debug)]
 struct Slot<T> {
@@ -27,15 +30,18 @@ struct Shard<T> {
 #[derive(Debug)]
 pub(crate) struct OnceMap<T> {
     shards: [RwLock<Shard<T>>; SHARDS],
+    /// How many of them are used.
+    parts: usize,
     /// Values a shard keeps at most.
     shard_capacity: usize,
 }
 
 impl<T: Clone> OnceMap<T> {
-    /// For about so many values; where there are more, those that were not asked for lately are forgotten.
+    /// For so many values at most, and one at least; where there are more, those that were not asked for lately are forgotten.
     pub(crate) fn new(capacity: usize) -> Self {
         let shard = || RwLock::new(Shard { slots: HashMap::new(), insertions: 0 });
-        Self { shards: std::array::from_fn(|_| shard()), shard_capacity: capacity.div_ceil(SHARDS).max(2) }
+        let parts = (capacity / LEAST).clamp(1, SHARDS);
+        Self { shards: std::array::from_fn(|_| shard()), parts, shard_capacity: (capacity / parts).max(1) }
     }
 
     /// The value where it is there already.
@@ -91,7 +97,7 @@ impl<T: Clone> OnceMap<T> {
     }
 
     fn shard(&self, digest: &[u8; 32]) -> &RwLock<Shard<T>> {
-        &self.shards[usize::from(digest[0]) % SHARDS]
+        &self.shards[usize::from(digest[0]) % self.parts]
     }
 
     fn slot(&self, digest: [u8; 32]) -> Arc<Slot<T>> {
@@ -184,6 +190,17 @@ mod tests {
         assert_eq!(map.len(), 0);
         assert!(put(&map, 1));
         assert!(!put(&map, 1));
+    }
+
+    #[test]
+    fn there_are_never_more_than_was_said() {
+        for capacity in [1, 2, 7, 8, 9, 20, 100, 130] {
+            let map = OnceMap::new(capacity);
+            for number in 0..500 {
+                assert!(put(&map, number));
+                assert!(map.len() <= capacity, "{} of {capacity}", map.len());
+            }
+        }
     }
 
     #[test]

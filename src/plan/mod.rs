@@ -46,4 +46,5 @@ pub use memory::{DeviceBuffer, DevicePointer, Workspace};
 pub use resident::{DeviceTensors, run_on_device};
 pub use stream::Stream;
 pub use timing::{Timing, copy_bandwidth, time};
+pub(crate) use variant_pack::Unfit;
 pub use variant_pack::VariantPack;

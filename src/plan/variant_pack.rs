@@ -31,6 +31,23 @@ impl VariantPack {
         Self { entries: Vec::with_capacity(entries) }
     }
 
+    /// The pack of device pointers by uids, in any order.
+    ///
+    /// # Errors
+    /// A uid that has two pointers; want of memory.
+    pub(crate) fn from_pointers(pointers: impl ExactSizeIterator<Item = (i64, DevicePointer)>) -> Result<Self, Unfit> {
+        let mut entries = Vec::new();
+        entries
+            .try_reserve_exact(pointers.len())
+            .map_err(|_| Unfit::Large(pointers.len() * size_of::<(i64, Value)>()))?;
+        entries.extend(pointers.map(|(uid, pointer)| (uid, Value::Pointer(pointer))));
+        entries.sort_unstable_by_key(|entry| entry.0);
+        match entries.array_windows().find(|[first, second]| first.0 == second.0) {
+            Some([first, _]) => Err(Unfit::Twice(first.0)),
+            None => Ok(Self { entries }),
+        }
+    }
+
     /// The device pointer of a tensor, where it has one.
     pub fn pointer(&self, uid: i64) -> Option<DevicePointer> {
         let position = self.entries.binary_search_by_key(&uid, |entry| entry.0).ok()?;
@@ -63,9 +80,32 @@ impl VariantPack {
     }
 }
 
+/// Why pointers make no pack.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Unfit {
+    /// This uid has two.
+    Twice(i64),
+    /// There is no memory for so many bytes.
+    Large(usize),
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pointers_make_a_pack_in_any_order() {
+        // SAFETY: nothing is executed.
+        let pointer = |uid: i64| (uid, unsafe { DevicePointer::from_raw(16 * uid as u64) });
+        let pack = VariantPack::from_pointers([5, 9, 2].map(pointer).into_iter()).unwrap();
+        let mut same = VariantPack::new();
+        for (uid, pointer) in [9, 2, 5].map(pointer) {
+            same.set_pointer(uid, pointer);
+        }
+        assert_eq!(pack, same);
+        let twice = VariantPack::from_pointers([5, 9, 2, 9].map(pointer).into_iter());
+        assert_eq!(twice, Err(Unfit::Twice(9)));
+    }
 
     #[test]
     fn entries_are_sorted_and_replaced() {

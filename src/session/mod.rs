@@ -17,7 +17,7 @@ mod text;
 mod warm;
 
 use std::sync::mpsc::{self, Receiver, TryRecvError};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 pub use binary::{Binary, Plan};
@@ -35,9 +35,23 @@ use crate::graph::FinalizedGraph;
 use crate::plan::{DeviceContext, Driver};
 use crate::tuning::TuningStore;
 
-/// The compiler of sessions that bring none of their own.
-static COMPILER: LazyLock<Arc<Compiler>> =
-    LazyLock::new(|| Arc::new(Compiler::new(Cache::from_environment(), Options::default())));
+/// The compiler of sessions that bring none of their own, from the first of them on.
+static COMPILER: RwLock<Option<Arc<Compiler>>> = RwLock::new(None);
+
+fn shared_compiler() -> Arc<Compiler> {
+    let known = COMPILER.read().unwrap_or_else(PoisonError::into_inner).clone();
+    known.unwrap_or_else(|| {
+        // without the lock: what is wrong with the environment is logged
+        let made = Arc::new(Compiler::new(Cache::from_environment(), Options::default()));
+        Arc::clone(COMPILER.write().unwrap_or_else(PoisonError::into_inner).get_or_insert(made))
+    })
+}
+
+/// Leaves the shared compiler to a thread that is no more, which was using it when the process forked; the next session makes
+/// another.
+pub(crate) fn replace_compiler() {
+    std::mem::forget(COMPILER.write().unwrap_or_else(PoisonError::into_inner).take());
+}
 
 /// What a session works with.
 #[derive(Clone, Debug)]
@@ -45,7 +59,7 @@ pub struct SessionOptions {
     /// Compiles, with the caches of binaries. Without one of their own, the sessions of a process share one, with the
     /// caches that the environment names.
     pub compiler: Arc<Compiler>,
-    /// Plans kept in memory, about; those that were not asked for lately are forgotten, and dropped once nobody holds them.
+    /// Plans kept in memory, at most; those that were not asked for lately are forgotten, and dropped once nobody holds them.
     pub plans: usize,
     /// Whether winners of tuning are preferred to the engine's model.
     pub uses_tuning: bool,
@@ -53,7 +67,7 @@ pub struct SessionOptions {
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        Self { compiler: Arc::clone(&COMPILER), plans: 4096, uses_tuning: true }
+        Self { compiler: shared_compiler(), plans: 4096, uses_tuning: true }
     }
 }
 

@@ -12,13 +12,15 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct Lock {
     path: PathBuf,
-    _file: File,
+    file: File,
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
         // A file that stays behind costs nothing; the next holder removes it, or who sweeps the folder.
         let _ = std::fs::remove_file(&self.path);
+        // a child that was forked meanwhile has the file open, too, and the lock would be its own
+        let _ = self.file.unlock();
     }
 }
 
@@ -32,7 +34,7 @@ impl Lock {
         let mut pause = Duration::from_millis(1);
         loop {
             match file.try_lock() {
-                Ok(()) => return Some(Self { path: path.to_owned(), _file: file }),
+                Ok(()) => return Some(Self { path: path.to_owned(), file }),
                 Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(pause),
                 Err(TryLockError::WouldBlock) => {
                     tracing::warn!(path = %path.display(), "another process holds the lock for too long; not waiting");

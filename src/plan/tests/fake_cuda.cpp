@@ -145,8 +145,11 @@ Result cuEventElapsedTime_v2(float* milliseconds, Event* start, Event* end) {
     return SUCCESS;
 }
 
-Result cuModuleLoadData(void** module, const void*) { NEEDS_CONTEXT; *module = new int; return SUCCESS; }
-Result cuModuleUnload(void* module) { NEEDS_CONTEXT; delete static_cast<int*>(module); return SUCCESS; }
+static std::atomic<long> modules{0};
+// For tests: modules that are loaded.
+long fake_modules() { return modules; }
+Result cuModuleLoadData(void** module, const void*) { NEEDS_CONTEXT; *module = new int; modules++; return SUCCESS; }
+Result cuModuleUnload(void* module) { NEEDS_CONTEXT; delete static_cast<int*>(module); modules--; return SUCCESS; }
 Result cuModuleGetFunction(Function** function, void*, const char* name) {
     for (Function& candidate : functions)
         if (std::string(candidate.name) == name) { *function = &candidate; return SUCCESS; }

@@ -1,0 +1,205 @@
+//! Programs in C and Python against the shared library, each in a process of its own, on a driver without a GPU.
+//!
+//! They show what calls leave behind in a program: its current device, its children, its memory.
+#![cfg(target_os = "linux")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use fusewright::compile::Nvrtc;
+use fusewright::device::ComputeCapability;
+
+/// Where everything is built.
+const FOLDER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/abi");
+
+const EXAMPLE: &str = "fusewright_abi";
+
+fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn succeed(command: &mut Command) -> String {
+    let output = command.output().expect("it can be run");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command:?}: {}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// Whether there is a compiler; CI has one.
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn has_compiler() -> bool {
+    let is_there = Command::new("g++").arg("--version").output().is_ok();
+    if !is_there {
+        eprintln!("skipped: no g++ to build the fake driver with");
+    }
+    is_there
+}
+
+/// Whether plans can be built.
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn builds() -> bool {
+    match Nvrtc::load_for(ComputeCapability::SM_90) {
+        Ok(_) => true,
+        Err(error) if std::env::var_os("FUSEWRIGHT_REQUIRE_NVRTC").is_some_and(|value| value == "1") => {
+            panic!("FUSEWRIGHT_REQUIRE_NVRTC=1, but {error}")
+        }
+        Err(error) => {
+            eprintln!("no plans are built: {error}");
+            false
+        }
+    }
+}
+
+/// Builds a file once a run, under a name of its own until it is whole.
+fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
+    let path = Path::new(FOLDER).join(name);
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    let unfinished = path.with_extension(format!("part{}", std::process::id()));
+    build(&unfinished);
+    std::fs::rename(unfinished, &path).expect("in one folder");
+    path
+}
+
+/// The shared library. `cargo test` has built it with the examples; for one test alone it may be that it has not.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let profile = if cfg!(debug_assertions) { "test" } else { "release" };
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--locked", "--profile", profile, "--example", EXAMPLE]).current_dir(in_repository(""));
+        succeed(&mut cargo);
+        let folder = std::env::current_exe().expect("a path").ancestors().nth(2).expect("a folder").join("examples");
+        let path = folder.join(format!("lib{EXAMPLE}.so"));
+        assert!(path.is_file(), "{} is not there", path.display());
+        path
+    })
+}
+
+/// The folder of the fake driver, which has the driver's name alone.
+fn driver() -> &'static Path {
+    static DRIVER: OnceLock<PathBuf> = OnceLock::new();
+    DRIVER.get_or_init(|| {
+        let driver = built("driver/libcuda.so.1", |path| {
+            let source = in_repository("src/plan/tests/fake_cuda.cpp");
+            let mut compiler = Command::new("g++");
+            compiler.args(["-std=c++17", "-O1", "-shared", "-fPIC", "-DVERSION=13000", "-o"]).arg(path).arg(source);
+            succeed(&mut compiler);
+        });
+        let folder = driver.parent().expect("a folder").to_owned();
+        let link = folder.join("libcuda.so");
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink("libcuda.so.1", &link).expect("a link");
+        folder
+    })
+}
+
+/// A program that is to be run on the fake driver.
+fn program(name: &str) -> Command {
+    let source = in_repository(&format!("tests/abi/programs/{name}.c"));
+    let program = built(&format!("programs/{name}-{}", uses()), |path| {
+        let mut compiler = Command::new("gcc");
+        compiler.args(["-std=gnu11", "-O1", "-Wall", "-Werror", "-o"]).arg(path).arg(source).arg(library());
+        compiler.arg("-Wl,-rpath").arg(library().parent().expect("a folder")).args(["-pthread", "-ldl"]);
+        succeed(&mut compiler);
+    });
+    on_fake_driver(Command::new(program))
+}
+
+/// A number that no other use of this process has.
+fn uses() -> usize {
+    static USES: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    USES.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}
+
+fn on_fake_driver(mut command: Command) -> Command {
+    command.env("LD_LIBRARY_PATH", path_behind(driver())).env("FAKE_CUDA_ANY", "1").env("FUSEWRIGHT_CACHE", "off");
+    command
+}
+
+/// The library path with a folder before it.
+fn path_behind(folder: &Path) -> std::ffi::OsString {
+    let rest = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&rest));
+    std::env::join_paths(folders).expect("no colon in a folder's name")
+}
+
+#[track_caller]
+fn pass(program: &mut Command) {
+    let text = succeed(program);
+    assert!(text.ends_with("passed\n"), "{text}");
+}
+
+fn flag(is_set: bool) -> &'static str {
+    if is_set { "1" } else { "0" }
+}
+
+#[test]
+fn chains_rings_and_long_lists_are_bounded() {
+    if has_compiler() {
+        pass(&mut program("limits"));
+    }
+}
+
+#[test]
+fn children_of_threads_use_descriptors_and_plans() {
+    if has_compiler() {
+        pass(program("forks").args(["60", flag(builds())]));
+    }
+}
+
+#[test]
+fn children_refuse_the_handles_of_their_parents() {
+    if has_compiler() {
+        pass(&mut program("create"));
+    }
+}
+
+#[test]
+fn the_current_context_is_kept_beside_two_devices() {
+    if has_compiler() {
+        pass(program("context").arg(flag(builds())).env("FAKE_CUDA_DEVICES", "2"));
+    }
+}
+
+#[test]
+fn modules_that_no_descriptor_has_are_unloaded() {
+    if has_compiler() && builds() {
+        pass(program("modules").arg("8").env("FUSEWRIGHT_PLANS", "8"));
+        pass(program("modules").arg("60").env("FUSEWRIGHT_PLANS", "many"));
+    }
+}
+
+#[test]
+fn a_stub_before_the_driver_is_passed_over() {
+    if has_compiler() {
+        let stub = built("stub/libcuda.so", |path| {
+            let source = in_repository("tests/abi/programs/stub.c");
+            succeed(Command::new("gcc").args(["-shared", "-fPIC", "-o"]).arg(path).arg(source));
+        });
+        let folders = [stub.parent().expect("a folder"), &driver_alone()].map(Path::to_owned);
+        let path = std::env::join_paths(folders).expect("no colon in a folder's name");
+        pass(program("create").env("LD_LIBRARY_PATH", path));
+    }
+}
+
+/// A folder with the fake driver under the name that it is installed by.
+fn driver_alone() -> PathBuf {
+    let driver = driver().join("libcuda.so.1");
+    let alone = built("alone/libcuda.so.1", |path| drop(std::fs::copy(driver, path).expect("it can be read")));
+    alone.parent().expect("a folder").to_owned()
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn children_of_python_use_the_library() {
+    if !has_compiler() {
+        return;
+    }
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: no Python");
+        return;
+    }
+    let mut python = on_fake_driver(Command::new("python3"));
+    pass(python.arg(in_repository("tests/abi/programs/forks.py")).arg(library()));
+}
