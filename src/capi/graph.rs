@@ -13,7 +13,7 @@ use super::handle::Handle;
 use super::operation::Node;
 use super::values::Values;
 use crate::error::Error;
-use crate::graph::{FinalizedGraph, Graph, Operation, Port, Tensor, TensorId};
+use crate::graph::{FinalizedGraph, Graph, MAX_OPERATIONS, Operation, Port, Tensor, TensorId};
 
 /// A well-formed graph, and the handle it was given, which names the device.
 pub(super) struct OperationGraph {
@@ -29,8 +29,14 @@ pub(super) fn build(given: &Given<'_>) -> Result<OperationGraph> {
         let message = format!("{flag:?}: kernels are made for the shapes of their graph");
         return Err(Failure::new(Status::CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE, message));
     }
+    let operations = given.descriptors(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    if operations.len() > MAX_OPERATIONS {
+        // before they are made anew: one descriptor may be there millions of times
+        let message = format!("a graph has at most {MAX_OPERATIONS} operations; found: {}", operations.len());
+        return Err(Failure::bad(message));
+    }
     let mut made = Made::default();
-    for (number, descriptor) in given.descriptors(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS).iter().enumerate() {
+    for (number, descriptor) in operations.iter().enumerate() {
         let node = descriptor.node()?;
         made.push(&node, format!("node {number}"))?;
     }

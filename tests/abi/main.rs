@@ -186,7 +186,9 @@ fn a_stub_before_the_driver_is_passed_over() {
 /// A folder with the fake driver under the name that it is installed by.
 fn driver_alone() -> PathBuf {
     let driver = driver().join("libcuda.so.1");
-    let alone = built("alone/libcuda.so.1", |path| drop(std::fs::copy(driver, path).expect("it can be read")));
+    let alone = built("alone/libcuda.so.1", |path| {
+        std::fs::copy(driver, path).expect("it can be read");
+    });
     alone.parent().expect("a folder").to_owned()
 }
 

@@ -91,6 +91,8 @@ Result cuGetErrorName(Result code, const char** name) {
     }
 }
 Result cuGetErrorString(Result code, const char** text) { return cuGetErrorName(code, text); }
+// NVRTC asks a libcuda.so.1 for this, and goes on without.
+Result cuGetExportTable(const void** table, const void*) { *table = nullptr; return NOT_FOUND; }
 
 Result cuMemAlloc_v2(uint64_t* pointer, size_t bytes) {
     NEEDS_CONTEXT;

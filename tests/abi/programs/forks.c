@@ -38,13 +38,13 @@ static void use(int builds) {
     destroy(device);
 }
 
-// Forks, and forks again in the child.
-static void child(int builds, int generations) {
+// What a child does; it may have one of its own.
+static void child(int builds, int forks) {
     alarm(30);  // one that hangs is killed
     use(builds);
-    if (generations > 0) {
+    if (forks) {
         const pid_t grandchild = fork();
-        if (grandchild == 0) child(0, generations - 1);
+        if (grandchild == 0) use(0), exit(0);
         int status = -1;
         EXPECT(waitpid(grandchild, &status, 0), grandchild);
         EXPECT(status, 0);
@@ -74,6 +74,7 @@ static int succeeded(pid_t process) {
 }
 
 int main(int count, char** arguments) {
+    setvbuf(stdout, NULL, _IONBF, 0);  // what is not written yet would be written by every child
     const int children = atoi(arguments[1]), builds = count > 2 && atoi(arguments[2]);
     pthread_t threads[4];
     for (int i = 0; i < 4; ++i) pthread_create(&threads[i], NULL, work, (void*)(intptr_t)(10 * i + i % 2));
@@ -83,6 +84,7 @@ int main(int count, char** arguments) {
         const pid_t process = fork();
         if (process == 0) child(builds && number % 10 == 0, number % 20 == 0);
         good += succeeded(process);
+        if (number == children / 2) use(builds);  // later children find the kernel
     }
     const long before = atomic_load(&calls);
     while (atomic_load(&calls) < before + 100) usleep(100);  // the parent's threads go on

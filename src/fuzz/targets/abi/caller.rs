@@ -24,6 +24,9 @@ const GUARD: usize = 64;
 /// What they are.
 const UNTOUCHED: u8 = 0xa5;
 
+/// From a plan down to its tensors.
+const TIERS: usize = 6;
+
 /// A pointer as a caller holds it: a number.
 pub(super) type Pointer = usize;
 
@@ -34,6 +37,8 @@ pub(super) struct Known {
     pub(super) attributes: &'static [Attribute],
     pub(super) is_finalized: bool,
     pub(super) is_destroyed: bool,
+    /// Descriptors from it down to its tensors, when it was finalized.
+    height: usize,
     /// What was set, with the descriptors among it.
     set: BTreeMap<u32, Vec<Pointer>>,
 }
@@ -153,7 +158,7 @@ impl Caller {
         let is_new = is_made && pointer != 0 && self.find(pointer).is_none();
         expect("a descriptor has a pointer that no other had", is_new, || format!("{kind:?}: {status:?} {made:?}"))?;
         let set = BTreeMap::new();
-        self.known.push(Known { pointer, kind, attributes, is_finalized: false, is_destroyed: false, set });
+        self.known.push(Known { pointer, kind, attributes, is_finalized: false, is_destroyed: false, height: 1, set });
         Ok(pointer)
     }
 
@@ -220,6 +225,18 @@ impl Caller {
             known.set.insert(name, descriptors);
         }
         Ok(is_set)
+    }
+
+    /// Sets a live handle.
+    pub(super) fn set_handle(&mut self, pointer: Pointer, name: u32, of_type: u32, handle: usize) -> Result<(), Finding> {
+        // SAFETY: there is one pointer.
+        let status = unsafe { cudnnBackendSetAttribute(raw(pointer), name, of_type, 1, (&raw const handle).cast()) };
+        let is_set = judge("cudnnBackendSetAttribute", status)?;
+        expect("a handle can be set", is_set, || format!("{name}: {status:?}"))?;
+        if let Some(known) = self.find_mut(pointer) {
+            known.set.insert(name, Vec::new());
+        }
+        Ok(())
     }
 
     /// Whether a plan would be compiled by a finalize with this set.
@@ -369,8 +386,13 @@ impl Caller {
         let mut referred = known.set.values().flatten();
         let is_founded = referred.all(|&other| self.find(other).is_some_and(|other| other.is_finalized));
         expect("what is finalized refers to what is", is_founded, || format!("{kind:?}"))?;
+        let mut referred = known.set.values().flatten().filter_map(|&other| self.find(other));
+        let height = 1 + referred.clone().map(|other| other.height).max().unwrap_or(0);
+        let is_tiered = height <= TIERS && referred.all(|other| other.kind != kind);
+        expect("descriptors refer to each other in six tiers at most", is_tiered, || format!("{kind:?}: {height}"))?;
         if let Some(known) = self.find_mut(pointer) {
             known.is_finalized = true;
+            known.height = height;
         }
         if kind == Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR {
             self.has_results(pointer)?;

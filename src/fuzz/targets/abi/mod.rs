@@ -4,9 +4,14 @@ mod caller;
 mod draws;
 mod elements;
 mod engines;
+#[cfg(unix)]
+mod forks;
 mod graph;
+mod handles;
+mod links;
 mod texts;
 
+use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
@@ -36,16 +41,26 @@ const GRAPHS: usize = 3;
 /// Most elements of an array that is not null.
 const ELEMENTS: usize = 256;
 
-/// A program of up to 200 steps that the bytes choose: calls of the ABI with right and wrong arguments, and whole graphs by
-/// descriptors with what heuristics say of them. Each call is held against what the documentation says of it, a described
-/// graph against the Rust API. No handle is created and nothing compiled. Gives whether a graph was described that an
-/// engine takes.
+/// Most entries of a variant pack.
+const ENTRIES: usize = 5000;
+
+/// Descriptors that a program tries to have refer to each other.
+const LINKS: usize = 8;
+
+/// A program of up to 200 steps that the bytes choose: calls of the ABI with right and wrong arguments, whole graphs by
+/// descriptors with what heuristics say of them, chains and rings of descriptors, long variant packs, and forks whose child
+/// goes on for some steps while a thread of the parent's calls. Each call is held against what the documentation says of it, a
+/// described graph against the Rust API. Nothing is compiled. Handles are created where `FAKE_CUDA_DEVICES` says that the
+/// driver is the fake one of the tests; the current context is then the same after every step. Gives whether a graph was
+/// described that an engine takes.
 ///
 /// # Errors
 /// The first expectation that is not met.
 pub fn backend_api(bytes: &[u8]) -> Result<bool, Finding> {
     let mut caller = Caller::new();
-    let program = Program { bytes, choices: Choices::new(bytes), caller: &mut caller, graphs: 0, is_taken: false };
+    let devices = handles::Devices::open();
+    let choices = Choices::new(bytes);
+    let program = Program { bytes, choices, caller: &mut caller, devices, graphs: 0, is_child: false, is_taken: false };
     let outcome = program.run();
     let cleared = caller.destroy_all();
     outcome.and_then(|is_taken| cleared.map(|()| is_taken))
@@ -57,7 +72,9 @@ struct Program<'a> {
     bytes: &'a [u8],
     choices: Choices<'a>,
     caller: &'a mut Caller,
+    devices: Option<handles::Devices>,
     graphs: usize,
+    is_child: bool,
     is_taken: bool,
 }
 
@@ -65,12 +82,14 @@ impl Program<'_> {
     fn run(mut self) -> Result<bool, Finding> {
         for _ in 0..self.choices.below(STEPS) + 1 {
             self.step()?;
+            self.devices.as_ref().map_or(Ok(()), handles::Devices::require_kept)?;
         }
+        self.devices.take().map_or(Ok(()), handles::Devices::close)?;
         Ok(self.is_taken)
     }
 
     fn step(&mut self) -> Result<(), Finding> {
-        match self.choices.below(40) {
+        match self.choices.below(43) {
             0..=3 => self.finalize(),
             4..=8 => self.create(),
             9..=17 => self.set(),
@@ -82,6 +101,11 @@ impl Program<'_> {
             35..=36 => self.use_plan(),
             37 => self.ask_the_library(),
             38 => self.misuse_handles(),
+            39 => self.link(),
+            40 => self.fill_a_pack(),
+            41 => self.use_devices(),
+            #[cfg(unix)]
+            42 if self.choices.chance(20) => self.fork(),
             _ => self.read_an_error(),
         }
     }
@@ -238,6 +262,70 @@ impl Program<'_> {
         let is_read = self.caller.finalize(described)?;
         expect("what is no device is not read", !is_read || device.is_some(), || text)?;
         Ok(engines::Properties { device: device.filter(|_| is_read), described })
+    }
+
+    /// Has descriptors refer to each other by an attribute that their mode does not use: in a chain, or in a ring.
+    fn link(&mut self) -> Result<(), Finding> {
+        let relu = links::Relu::new(self.caller)?;
+        let first = relu.operation(self.caller)?;
+        self.caller.finalize(first)?;
+        let mut last = first;
+        for _ in 0..self.choices.below(LINKS) {
+            let next = relu.operation(self.caller)?;
+            links::refer(self.caller, next, links::UNUSED, last)?;
+            if self.caller.finalize(next)? {
+                last = next;
+            }
+        }
+        if self.choices.chance(50) {
+            self.caller.initialize(first)?;
+            relu.give(self.caller, first)?;
+            links::refer(self.caller, first, links::UNUSED, last)?;
+            self.caller.finalize(first)?;
+        }
+        Ok(())
+    }
+
+    /// A variant pack of up to thousands of entries, perhaps with a uid twice.
+    fn fill_a_pack(&mut self) -> Result<(), Finding> {
+        let count = self.choices.of(&[1, 2, 3, 17, 256, ENTRIES - 1]) + self.choices.below(2);
+        let step = self.choices.of(&[1, -1, 7, -1 << 40]);
+        let mut uids: Vec<i64> = (0..count as i64).map(|number| number * step).collect();
+        if self.choices.chance(40) {
+            let [from, to] = [self.choices.below(count), self.choices.below(count)];
+            uids[to] = uids[from];
+        }
+        let is_unique = BTreeSet::from_iter(&uids).len() == count;
+        let pack = self.caller.create(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR as u32)?;
+        let pointers: Vec<u8> = (0..count).flat_map(|number| (16 * number).to_ne_bytes()).collect();
+        let Elements { of_type, bytes } = Elements::int64(&uids);
+        let (name, pointer) = (Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_VOID_PTR);
+        self.caller.set(pack, name as u32, of_type as u32, count as i64, Some(&bytes))?;
+        let name = Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS;
+        self.caller.set(pack, name as u32, pointer as u32, count as i64, Some(&pointers))?;
+        let is_made = self.caller.finalize(pack)?;
+        expect("a pack has a pointer for each uid", is_made == is_unique, || format!("{count} uids by {step}"))
+    }
+
+    fn use_devices(&mut self) -> Result<(), Finding> {
+        match &mut self.devices {
+            Some(devices) => devices.step(self.caller, &mut self.choices),
+            None => Ok(()),
+        }
+    }
+
+    /// Some steps in a child, which knows what its parent knew.
+    #[cfg(unix)]
+    fn fork(&mut self) -> Result<(), Finding> {
+        if self.is_child {
+            return Ok(());
+        }
+        forks::in_child(|| {
+            self.is_child = true;
+            // a context is of the process that made it
+            std::mem::forget(self.devices.take());
+            (0..1 + self.choices.below(8)).try_for_each(|_| self.step())
+        })
     }
 
     /// Executions with handles that there are none of.
