@@ -1,6 +1,8 @@
 //! Programs against the ABI, without a GPU.
 
 mod executed;
+#[cfg(unix)]
+mod forks;
 mod limits;
 
 use std::ffi::{CStr, c_void};

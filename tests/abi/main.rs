@@ -9,11 +9,15 @@ use std::sync::OnceLock;
 
 use fusewright::compile::Nvrtc;
 use fusewright::device::ComputeCapability;
+use fusewright::fuzz::{graph_bytes, targets};
 
 /// Where everything is built.
 const FOLDER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/abi");
 
 const EXAMPLE: &str = "fusewright_abi";
+
+/// Seed of the random programs.
+const SEED: u64 = 20_261_123;
 
 fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -22,7 +26,12 @@ fn in_repository(path: &str) -> PathBuf {
 fn succeed(command: &mut Command) -> String {
     let output = command.output().expect("it can be run");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command:?}: {}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     text
 }
 
@@ -190,6 +199,23 @@ fn driver_alone() -> PathBuf {
         std::fs::copy(driver, path).expect("it can be read");
     });
     alone.parent().expect("a folder").to_owned()
+}
+
+/// The fuzz target's programs with handles of two devices, in a process of their own.
+#[test]
+fn random_programs_keep_the_context_beside_two_devices() {
+    const DEVICES: &str = "FAKE_CUDA_DEVICES";
+    if std::env::var_os(DEVICES).is_some() {
+        for number in 0..150 {
+            let program = [graph_bytes(SEED, 2 * number), graph_bytes(SEED, 2 * number + 1)].concat();
+            targets::backend_api(&program).unwrap_or_else(|finding| panic!("program {number}: {finding}"));
+        }
+    } else if has_compiler() {
+        let mut again = on_fake_driver(Command::new(std::env::current_exe().expect("a path")));
+        again.args(["--exact", "random_programs_keep_the_context_beside_two_devices"]).env(DEVICES, "2");
+        let text = succeed(&mut again);
+        assert!(text.contains("1 passed"), "{text}");
+    }
 }
 
 #[test]

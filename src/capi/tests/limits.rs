@@ -144,13 +144,13 @@ fn an_operation_that_is_there_millions_of_times_is_not_made_so_often() {
 }
 
 /// Runs a test in a process of its own; `name` is the test's.
-fn alone(name: &str, test: impl FnOnce()) {
+pub(super) fn alone(name: &str, test: impl FnOnce()) {
     const ALONE: &str = "FUSEWRIGHT_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
         return test();
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", &format!("capi::tests::limits::{name}")]).env(ALONE, "1");
+    child.args(["--exact", &format!("capi::tests::{name}")]).env(ALONE, "1");
     let output = child.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
@@ -169,7 +169,7 @@ fn limit_memory(more: u64) {
 #[test]
 #[cfg(target_os = "linux")]
 fn want_of_memory_is_a_status() {
-    alone("want_of_memory_is_a_status", || {
+    alone("limits::want_of_memory_is_a_status", || {
         const LENGTH: usize = 10 << 20;
         const LACKING: Status = Status::CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
         let numbers = vec![7_i64; LENGTH];

@@ -65,6 +65,19 @@ mod tests {
         assert!(Lock::acquire(&path, Duration::ZERO).is_some());
     }
 
+    /// A child that was forked meanwhile has the same open file.
+    #[test]
+    fn a_lock_is_free_for_those_who_wait_once_it_is_dropped_wherever_its_file_is_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.lock");
+        let held = Lock::acquire(&path, Duration::ZERO).unwrap();
+        let (inherited, waiting) = (held.file.try_clone().unwrap(), File::open(&path).unwrap());
+        assert!(waiting.try_lock().is_err());
+        drop(held);
+        assert!(waiting.try_lock().is_ok());
+        drop(inherited);
+    }
+
     #[test]
     fn a_pipe_under_the_name_of_a_lock_does_not_block() {
         let folder = tempfile::tempdir().unwrap();

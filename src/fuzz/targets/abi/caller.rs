@@ -228,7 +228,13 @@ impl Caller {
     }
 
     /// Sets a live handle.
-    pub(super) fn set_handle(&mut self, pointer: Pointer, name: u32, of_type: u32, handle: usize) -> Result<(), Finding> {
+    pub(super) fn set_handle(
+        &mut self,
+        pointer: Pointer,
+        name: u32,
+        of_type: u32,
+        handle: usize,
+    ) -> Result<(), Finding> {
         // SAFETY: there is one pointer.
         let status = unsafe { cudnnBackendSetAttribute(raw(pointer), name, of_type, 1, (&raw const handle).cast()) };
         let is_set = judge("cudnnBackendSetAttribute", status)?;
