@@ -129,7 +129,8 @@ fn on_fake_driver(mut command: Command) -> Command {
 /// The library path with a folder before it.
 fn path_behind(folder: &Path) -> std::ffi::OsString {
     let rest = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&rest));
+    let rest = std::env::split_paths(&rest).filter(|folder| folder.is_absolute());
+    let folders = std::iter::once(folder.to_owned()).chain(rest);
     std::env::join_paths(folders).expect("no colon in a folder's name")
 }
 
