@@ -50,14 +50,14 @@ pub(super) fn generate(graph: &Arc<FinalizedGraph>, device: &Device, mode: Heuri
 /// Generates the kernel of a graph with the stored winner of tuning on this device, or else as [`generate`] in mode A.
 ///
 /// # Errors
-/// As [`generate`].
+/// As [`generate`] and [`TuningStore::config`].
 pub(super) fn generate_tuned(
     graph: &Arc<FinalizedGraph>,
     device: &Device,
     store: &TuningStore,
 ) -> Result<Build, Error> {
     let selection = engine::select(graph, device.capability)?;
-    render(&selection, store.config(&selection, device), device)
+    render(&selection, store.config(&selection, device)?, device)
 }
 
 /// Lowers and renders a graph with a config of its engine.

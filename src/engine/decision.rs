@@ -108,9 +108,24 @@ impl Selection {
         self.engine
     }
 
-    /// Engine configs for a device, best first by the engine's model; at least one.
+    /// Engine configs for a device, best first by the engine's model; none where it has too little shared memory.
     pub fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
         self.engine.candidates(&self.supported, device)
+    }
+
+    /// The first of the [`Self::candidates`]: what to run unmeasured.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] where the device has too little shared memory for every config.
+    pub fn config(&self, device: &Device) -> Result<EngineConfig, Error> {
+        let first = self.candidates(device).into_iter().next();
+        first.map(|ranked| ranked.config).ok_or_else(|| self.no_config_fits(device))
+    }
+
+    pub(super) fn no_config_fits(&self, device: &Device) -> Error {
+        let (engine, name, bytes) = (self.engine.name(), &device.name, device.shared_bytes_per_block);
+        let message = format!("{engine}: no config fits {name}, where a block has {bytes} bytes of shared memory");
+        Error::NotSupported(message)
     }
 
     /// The graph with the next engine that takes it, after this one in [`ENGINES`].

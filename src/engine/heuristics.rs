@@ -69,7 +69,7 @@ impl FromStr for HeuristicMode {
 pub struct Heuristics {
     /// The graph with the engine of the configs.
     pub selection: Selection,
-    /// Configs in the mode's order; at least one.
+    /// Configs in the mode's order; of [`heuristics`] at least one.
     pub configs: Vec<RankedConfig>,
 }
 
@@ -94,9 +94,10 @@ impl Heuristics {
 /// Engine configs for a graph on a device in a heuristic mode.
 ///
 /// # Errors
-/// As [`select`].
+/// As [`select`], and as [`Selection::config`] where there is none.
 pub fn heuristics(graph: &Arc<FinalizedGraph>, device: &Device, mode: HeuristicMode) -> Result<Heuristics, Error> {
-    Ok(Heuristics::of(select(graph, device.capability)?, device, mode))
+    let answer = Heuristics::of(select(graph, device.capability)?, device, mode);
+    if answer.configs.is_empty() { Err(answer.selection.no_config_fits(device)) } else { Ok(answer) }
 }
 
 /// The first config of each family.
@@ -198,6 +199,15 @@ mod tests {
         let fallback = chosen.fallback().expect("surface 70 takes every matmul");
         let relaxes = fallback.engine().relaxes();
         assert!(fallback.supported().relaxed().iter().all(|rule| relaxes.contains(&rule.id)));
+    }
+
+    #[test]
+    fn a_device_that_no_config_fits_is_an_error() {
+        let tiny = Device { shared_bytes_per_block: 1, ..Device::typical(ComputeCapability::SM_90) };
+        for mode in HeuristicMode::ALL {
+            let error = heuristics(&matmul(64), &tiny, mode).unwrap_err();
+            assert!(matches!(&error, Error::NotSupported(text) if text.contains("1 bytes of shared")), "{error}");
+        }
     }
 
     #[test]

@@ -215,18 +215,12 @@ impl Session {
     /// The winner of tuning, or else the first config by the engine's model.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] where the device has too little shared memory for every config.
+    /// As [`Selection::config`].
     pub fn config(&self, selection: &Selection) -> Result<EngineConfig, Error> {
         if let Some(winner) = self.tuning.as_ref().and_then(|store| store.winner(selection, &self.device)) {
             return Ok(winner);
         }
-        let first = selection.candidates(&self.device).into_iter().next();
-        first.map(|ranked| ranked.config).ok_or_else(|| {
-            let (engine, name) = (selection.engine().name(), &self.device.name);
-            let bytes = self.device.shared_bytes_per_block;
-            let message = format!("{engine}: no config fits {name}, where a block has {bytes} bytes of shared memory");
-            Error::NotSupported(message)
-        })
+        selection.config(&self.device)
     }
 
     /// A graph's binary, which a GPU of the same kind loads later: from the caches, or compiled now. It is not kept.

@@ -48,9 +48,11 @@ impl TuningStore {
     }
 
     /// What to run on a device: the stored winner, or else the first config by the engine's model.
-    pub fn config(&self, selection: &Selection, device: &Device) -> EngineConfig {
-        let first = || selection.candidates(device).swap_remove(0).config;
-        self.winner(selection, device).unwrap_or_else(first)
+    ///
+    /// # Errors
+    /// As [`Selection::config`].
+    pub fn config(&self, selection: &Selection, device: &Device) -> Result<EngineConfig, Error> {
+        self.winner(selection, device).map_or_else(|| selection.config(device), Ok)
     }
 
     /// The stored winner for a graph and a device, if there is one.

@@ -158,7 +158,7 @@ fn every_config_is_timed_and_the_fastest_kept(subject: &Subject) -> Result<(), F
     let folder = tempfile::tempdir()?;
     let store = TuningStore::beside(&Cache::at(folder.path()));
     store.put(&selection, context.device(), &ranking[0])?;
-    if store.config(&selection, context.device()) != ranking[0].ranked.config {
+    if store.config(&selection, context.device())? != ranking[0].ranked.config {
         return Err("the fastest config is not found again".into());
     }
     tensors.execute(&subject.plan)?;

@@ -44,7 +44,7 @@ fn a_winner_is_found_again_by_another_process() {
     let (_, winner) = stored(folder.path());
     let store = TuningStore::beside(&Cache::at(folder.path()));
     assert_eq!(store.winner(&selection(64), &hopper()), Some(winner.clone()));
-    assert_eq!(store.config(&selection(64), &hopper()), winner);
+    assert_eq!(store.config(&selection(64), &hopper()).unwrap(), winner);
     let entry = store.entries().unwrap().remove(0).content.unwrap();
     assert_eq!((entry.config, entry.median_ms), (winner.to_string(), 0.125));
 }
@@ -56,10 +56,22 @@ fn without_a_winner_the_model_chooses() {
     for cache in [Cache::memory_only(), Cache::at(folder.path().join("absent"))] {
         let store = TuningStore::beside(&cache);
         assert_eq!(store.winner(&selection(64), &hopper()), None);
-        assert_eq!(store.config(&selection(64), &hopper()), first);
+        assert_eq!(store.config(&selection(64), &hopper()).unwrap(), first);
         assert!(store.entries().unwrap().is_empty());
         assert_eq!(store.clear().unwrap(), 0);
     }
+}
+
+#[test]
+fn a_device_that_no_config_fits_is_an_error() {
+    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    let [a, b] = ["a", "b"].map(|name| graph.tensor(Tensor::new(name).row_major([1, 64, 64])));
+    let c = graph.matmul("mm", a, b);
+    graph.set_output(c);
+    let selection = engine::select(&Arc::new(graph.finalize().unwrap()), ComputeCapability::SM_90).unwrap();
+    let tiny = Device { shared_bytes_per_block: 1, ..hopper() };
+    let error = TuningStore::beside(&Cache::memory_only()).config(&selection, &tiny).unwrap_err();
+    assert!(matches!(&error, Error::NotSupported(text) if text.contains("1 bytes of shared memory")), "{error}");
 }
 
 #[test]
