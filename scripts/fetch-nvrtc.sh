@@ -4,7 +4,8 @@
 #   .nv/13   NVRTC 13.0.88 (sm_75 and up), nvdisasm and cuobjdump 13.5.37
 #   .nv/12   NVRTC 12.9.86 (the last line that knows sm_70)
 #
-# `.nv/` lies in the repository root and is ignored by git; the library looks there by itself when it runs from the root.
+# `.nv/` lies in the repository root and is ignored by git. What cargo runs in the repository finds it: .cargo/config.toml reads
+# .nv/cargo.toml, which sets FUSEWRIGHT_NVRTC unless it is set. For other programs, FUSEWRIGHT_NVRTC=REPOSITORY/.nv names it.
 # The two versions stay in two folders. Safe to run again: a finished folder is left alone, an unfinished one is redone.
 #
 # usage: scripts/fetch-nvrtc.sh [12] [13]      both without an argument
@@ -53,3 +54,5 @@ for version in "$@"; do
     *) fail "unknown version '$version'; usage: scripts/fetch-nvrtc.sh [12] [13]" ;;
     esac
 done
+# Read by .cargo/config.toml. The path is relative to the repository.
+printf '[env]\nFUSEWRIGHT_NVRTC = { value = ".nv", relative = true }\n' >"$root/.nv/cargo.toml"

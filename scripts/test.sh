@@ -23,6 +23,9 @@ case "${1:-}" in
 *) echo "usage: scripts/test.sh [--offline]" >&2; exit 2 ;;
 esac
 
+# As .cargo/config.toml has it, also where the scripts did not fetch it.
+[ ! -d .nv ] || export FUSEWRIGHT_NVRTC="${FUSEWRIGHT_NVRTC-$PWD/.nv}"
+
 step "format"
 cargo fmt --check
 cargo fmt --check --manifest-path fuzz/Cargo.toml

@@ -42,6 +42,9 @@ pub(super) enum Command {
     /// List the rules of the support surfaces
     Rules(RulesOptions),
     /// Show, check or empty the disk cache
+    ///
+    /// What lies in the cache runs as code. Checksums find damage, not forgery: a folder that belongs to another user, or
+    /// that others may write, is not used, and entries are shared among users who may run code as each other only.
     Cache(CacheOptions),
     /// Generate random graphs, and hold each against what must be true of every graph
     Fuzz(FuzzOptions),
@@ -210,7 +213,7 @@ pub(super) enum CacheAction {
     List,
     /// Remove its entries
     Clear,
-    /// Read every entry and name the damaged ones
+    /// Read every entry and name the damaged ones; a forged one is not told from others
     Verify,
 }
 

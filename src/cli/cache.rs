@@ -1,9 +1,11 @@
 //! `fusewright cache`: the folder of compiled binaries and tuned configs.
 
+use std::error::Error as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use fusewright::compile::{Cache, CacheEntry};
+use fusewright::emulator;
 use fusewright::error::Error;
 use fusewright::tuning::{StoredTuning, TuningEntry, TuningStore};
 
@@ -15,9 +17,20 @@ use super::{plain, units};
 /// Folder of the emulator's libraries, inside the cache.
 const EMULATOR: &str = "emulator";
 
-/// Where the emulator keeps compiled libraries; `None` where the disk cache is off.
+/// Where the emulator keeps compiled libraries; `None`, with a warning, where the disk cache cannot be used, and without
+/// one where it is off.
 pub(super) fn emulator_folder(cache: &Cache) -> Option<PathBuf> {
-    cache.folder().map(|folder| folder.join(EMULATOR))
+    let folder = cache.folder()?;
+    if let Err(error) = cache.prepare() {
+        tracing::warn!("the emulator goes on without the cache: {}", with_cause(&error));
+        return None;
+    }
+    Some(folder.join(EMULATOR))
+}
+
+fn with_cause(error: &Error) -> String {
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("{error}{cause}")
 }
 
 pub(super) fn run(options: &CacheOptions, console: &mut Console) -> Result<()> {
@@ -27,11 +40,22 @@ pub(super) fn run(options: &CacheOptions, console: &mut Console) -> Result<()> {
         return Err(Error::environment(message).into());
     };
     match options.action {
-        CacheAction::Path => Ok(console.line(plain::path(folder))?),
+        CacheAction::Path => path(&cache, folder, console),
         CacheAction::List => list(&cache, folder, console),
         CacheAction::Clear => clear(&cache, folder, console),
         CacheAction::Verify => verify(&cache, folder, console),
     }
+}
+
+/// The path, and a warning if there is a folder that cannot be used.
+fn path(cache: &Cache, folder: &Path, console: &mut Console) -> Result<()> {
+    console.line(plain::path(folder))?;
+    if folder.exists()
+        && let Err(error) = cache.prepare()
+    {
+        tracing::warn!("{}", with_cause(&error));
+    }
+    Ok(())
 }
 
 fn list(cache: &Cache, folder: &Path, console: &mut Console) -> Result<()> {
@@ -88,12 +112,7 @@ fn clear(cache: &Cache, folder: &Path, console: &mut Console) -> Result<()> {
     let (libraries, library_bytes) = emulator_files(folder);
     let cleared = cache.clear()?;
     let tunings = TuningStore::beside(cache).clear()?;
-    if let Err(error) = fs::remove_dir_all(folder.join(EMULATOR))
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        let message = format!("cannot remove {}", plain::path(&folder.join(EMULATOR)));
-        return Err(Error::Environment { message, source: Some(Box::new(error)) }.into());
-    }
+    emulator::clear(&folder.join(EMULATOR))?;
     let removed = cleared.entries + (tunings + libraries) as u64;
     let bytes = units::bytes(cleared.bytes + library_bytes);
     console.line(format_args!("removed {removed} entries, {bytes}, from {}", plain::path(folder)))?;

@@ -1,5 +1,6 @@
 //! `fusewright doctor`: what was found on this machine, and how to get what is missing.
 
+use std::error::Error as _;
 use std::path::Path;
 
 use fusewright::compile::{Cache, Nvrtc};
@@ -8,12 +9,12 @@ use fusewright::error::Error;
 use fusewright::plan::Driver;
 
 use super::console::{Console, Style};
-use super::outcome::{Outcome, Result};
+use super::outcome::{self, Outcome};
 use super::{plain, units};
 
 /// Looks for everything that could be used, in the order in which a graph meets it. The CPU engine is always there;
 /// the outcome is bad where generated code can be neither compiled nor run.
-pub(super) fn run(console: &mut Console) -> Result<()> {
+pub(super) fn run(console: &mut Console) -> outcome::Result<()> {
     console.line(format_args!("fusewright   {}", env!("CARGO_PKG_VERSION")))?;
     let has_nvrtc = nvrtc(console)?;
     let has_gpu = driver(console)?;
@@ -36,7 +37,7 @@ fn summary(has_nvrtc: bool, has_gpu: bool, has_emulator: bool) -> &'static str {
     }
 }
 
-fn nvrtc(console: &mut Console) -> Result<bool> {
+fn nvrtc(console: &mut Console) -> outcome::Result<bool> {
     if let Err(error) = Nvrtc::load() {
         return absent(console, "NVRTC", &error).map(|()| false);
     }
@@ -46,7 +47,7 @@ fn nvrtc(console: &mut Console) -> Result<bool> {
     Ok(true)
 }
 
-fn driver(console: &mut Console) -> Result<bool> {
+fn driver(console: &mut Console) -> outcome::Result<bool> {
     let driver = match Driver::load() {
         Ok(driver) => driver,
         Err(error) => return absent(console, "CUDA driver", &error).map(|()| false),
@@ -69,7 +70,7 @@ fn driver(console: &mut Console) -> Result<bool> {
     Ok(true)
 }
 
-fn emulator(console: &mut Console) -> Result<bool> {
+fn emulator(console: &mut Console) -> outcome::Result<bool> {
     match emulator::compiler_version() {
         Ok(version) => console.line(format_args!("C++ compiler {version}, for the emulator"))?,
         Err(error) => return absent(console, "C++ compiler", &error).map(|()| false),
@@ -77,31 +78,32 @@ fn emulator(console: &mut Console) -> Result<bool> {
     Ok(true)
 }
 
-fn cache(console: &mut Console) -> Result<()> {
+fn cache(console: &mut Console) -> outcome::Result<()> {
     let cache = Cache::from_environment();
     let Some(folder) = cache.folder() else {
         return Ok(console.line("disk cache   off (FUSEWRIGHT_CACHE, or no home folder): every process compiles anew")?);
     };
-    match writable(folder) {
+    match cache.prepare().and_then(|()| writable(folder)) {
         Ok(()) => console.line(format_args!("disk cache   {}", plain::path(folder)))?,
         Err(error) => {
-            let message = format!(
-                "{} cannot be written ({error}); set FUSEWRIGHT_CACHE_DIR to a folder that can be",
-                plain::path(folder)
-            );
+            let cause = error.source().map(|cause| format!(" ({cause})")).unwrap_or_default();
+            let message =
+                format!("{error}{cause}; set FUSEWRIGHT_CACHE_DIR to a folder that you can write, and nobody else");
             absent(console, "disk cache", &Error::environment(message))?;
         }
     }
     Ok(())
 }
 
-/// Makes the folder, and a file in it.
-fn writable(folder: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    tempfile::tempfile_in(folder).map(drop)
+/// Makes a file in the folder.
+fn writable(folder: &Path) -> Result<(), Error> {
+    tempfile::tempfile_in(folder).map(drop).map_err(|source| Error::Environment {
+        message: format!("{} cannot be written", plain::path(folder)),
+        source: Some(Box::new(source)),
+    })
 }
 
-fn absent(console: &mut Console, what: &str, error: &Error) -> Result<()> {
+fn absent(console: &mut Console, what: &str, error: &Error) -> outcome::Result<()> {
     let word = console.paint(Style::Refused, "missing");
     Ok(console.line(format_args!("{what:<12} {word}: {error}"))?)
 }

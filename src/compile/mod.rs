@@ -11,6 +11,7 @@
 //! | `FUSEWRIGHT_NVRTC` | where NVRTC is: a folder or the library itself; several are separated as in `PATH`; asked first |
 //! | `FUSEWRIGHT_CACHE_DIR` | folder of the disk cache, instead of `fusewright` in the user's cache folder |
 //! | `FUSEWRIGHT_CACHE` | `off` or `0`: no disk cache |
+//! | `FUSEWRIGHT_CACHE_LIMIT` | bytes that each folder of the disk cache may hold, such as `500M` or `2G`; `off` or `0`: no limit |
 //!
 //! Binaries are found again by [`CacheKey`], which holds everything that can change them.
 
@@ -18,6 +19,7 @@ mod architectures;
 mod cache;
 mod compiler;
 mod cubin;
+mod folder;
 mod key;
 mod library;
 mod log;
@@ -28,12 +30,13 @@ mod search;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub(crate) use cache::create_private_folder;
 pub use cache::{Cache, CacheEntry, Cleared, Origin};
 pub use compiler::{Compiled, Compiler, Request};
 pub use cubin::{Cubin, FunctionResources};
+pub(crate) use folder::{Limit, PrivateFolder, UNFINISHED, is_ours, warn_once};
 pub use key::CacheKey;
 pub(crate) use library::{containing_file, loader_reason};
 pub use nvrtc::{Nvrtc, Version};
 pub(crate) use once_map::OnceMap;
 pub use options::Options;
+pub(crate) use search::absolute_paths;

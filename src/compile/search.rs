@@ -7,8 +7,18 @@ use std::path::{Path, PathBuf};
 /// Major versions, the preferred one first.
 const MAJORS: [u32; 2] = [13, 12];
 
-/// Folders below a chosen folder that may hold the library: as in a toolkit, in NVIDIA's wheels, in our `.nv/`.
-const BELOW: [&str; 6] = ["", "lib64", "lib", "targets/x86_64-linux/lib", "nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"];
+/// Folders below a chosen folder that may hold the library: as in a toolkit, in NVIDIA's wheels, and in the `.nv/` that
+/// `scripts/fetch-nvrtc.sh` fills.
+const BELOW: [&str; 8] = [
+    "",
+    "lib64",
+    "lib",
+    "targets/x86_64-linux/lib",
+    "nvidia/cu13/lib",
+    "nvidia/cuda_nvrtc/lib",
+    "13/nvidia/cu13/lib",
+    "12/nvidia/cuda_nvrtc/lib",
+];
 
 /// Something to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,36 +61,43 @@ fn shown(path: &Path) -> String {
     path.display().to_string().escape_debug().to_string()
 }
 
-/// What the search reads of the process, so that tests can give another.
+/// What the search reads of the process, so that tests can give another. Where the process works plays no part: the
+/// working directory may be a stranger's.
 pub(super) struct Surroundings<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<OsString>,
-    pub(super) current_folder: PathBuf,
+}
+
+/// The folders of a list as in `PATH`, without those that depend on the working directory; an empty one means itself.
+pub(crate) fn absolute_paths(list: &OsStr) -> impl Iterator<Item = PathBuf> {
+    std::env::split_paths(list).filter(|path| path.is_absolute())
 }
 
 impl Surroundings<'_> {
     /// Those of this process.
     pub(super) fn of_process() -> Self {
-        let variable = &|name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        Self { variable, current_folder: std::env::current_dir().unwrap_or_default() }
+        Self { variable: &|name: &str| std::env::var_os(name).filter(|value| !value.is_empty()) }
     }
 
     fn paths(&self, variable: &str) -> Vec<PathBuf> {
-        (self.variable)(variable).map(|list| std::env::split_paths(&list).collect()).unwrap_or_default()
+        (self.variable)(variable).map(|list| absolute_paths(&list).collect()).unwrap_or_default()
     }
 
     fn path(&self, variable: &str) -> Option<PathBuf> {
-        (self.variable)(variable).map(PathBuf::from)
+        (self.variable)(variable).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 }
 
-/// What `FUSEWRIGHT_NVRTC` names.
+/// What `FUSEWRIGHT_NVRTC` names. It names NVRTC and nothing else, so a relative path there is meant: it is one of the
+/// working directory, and made absolute, as the loader would search for a bare name.
 pub(super) fn chosen(around: &Surroundings<'_>) -> Vec<Candidate> {
-    around.paths("FUSEWRIGHT_NVRTC").iter().flat_map(|path| at(path)).collect()
+    let list = (around.variable)("FUSEWRIGHT_NVRTC").unwrap_or_default();
+    // An empty element names nothing.
+    let named = std::env::split_paths(&list).filter_map(|path| std::path::absolute(path).ok());
+    named.flat_map(|path| at(&path)).collect()
 }
 
 /// Every other place: the loader's own search (`LD_LIBRARY_PATH` included), the toolkit that `CUDA_HOME` or
-/// `CUDA_PATH` names, `/usr/local/cuda`, conda, Python's packages, and `.nv/` in the current folder, which
-/// `scripts/fetch-nvrtc.sh` fills.
+/// `CUDA_PATH` names, `/usr/local/cuda`, conda and Python's packages. Relative paths are passed over.
 pub(super) fn usual(around: &Surroundings<'_>) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = MAJORS.map(|major| Candidate::Name(library(major))).into();
     for variable in ["CUDA_HOME", "CUDA_PATH"] {
@@ -92,9 +109,6 @@ pub(super) fn usual(around: &Surroundings<'_>) -> Vec<Candidate> {
         found.extend(in_folder(&packages.join("nvidia/cu13/lib")));
         found.extend(in_folder(&packages.join("nvidia/cuda_nvrtc/lib")));
     }
-    let fetched = around.current_folder.join(".nv");
-    found.extend(in_folder(&fetched.join("13/nvidia/cu13/lib")));
-    found.extend(in_folder(&fetched.join("12/nvidia/cuda_nvrtc/lib")));
     found
 }
 
@@ -154,32 +168,51 @@ mod tests {
 
     use super::*;
 
-    fn search(variables: &[(&str, &Path)], current_folder: &Path) -> Vec<Candidate> {
+    fn search(variables: &[(&str, &Path)]) -> Vec<Candidate> {
         let variables: BTreeMap<&str, &Path> = variables.iter().copied().collect();
         let variable = |name: &str| variables.get(name).map(|path| path.as_os_str().to_owned());
-        let around = Surroundings { variable: &variable, current_folder: current_folder.to_owned() };
+        let around = Surroundings { variable: &variable };
         chosen(&around).into_iter().chain(usual(&around)).collect()
     }
 
     #[test]
-    fn the_chosen_place_comes_first_and_the_current_folder_last() {
+    fn the_chosen_place_comes_first() {
         let here = tempfile::tempdir().unwrap();
-        let found = search(&[("FUSEWRIGHT_NVRTC", here.path()), ("CUDA_HOME", Path::new("/cuda"))], here.path());
+        let found = search(&[("FUSEWRIGHT_NVRTC", here.path()), ("CUDA_HOME", Path::new("/cuda"))]);
         assert_eq!(found[0], Candidate::File(here.path().join("libnvrtc.so.13")));
         let position = |wanted: Candidate| found.iter().position(|candidate| *candidate == wanted).unwrap();
+        let fetched = position(Candidate::File(here.path().join("12/nvidia/cuda_nvrtc/lib/libnvrtc.so.12")));
         let by_name = position(Candidate::Name("libnvrtc.so.13".to_owned()));
         let toolkit = position(Candidate::File("/cuda/lib64/libnvrtc.so.13".into()));
         let usual = position(Candidate::File("/usr/local/cuda/lib64/libnvrtc.so.12".into()));
-        assert!(by_name < toolkit && toolkit < usual);
-        let last = here.path().join(".nv/12/nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
-        assert_eq!(found.last(), Some(&Candidate::File(last)));
+        assert!(fetched < by_name && by_name < toolkit && toolkit < usual);
     }
 
     #[test]
     fn a_chosen_file_is_taken_as_it_is() {
-        let found = search(&[("FUSEWRIGHT_NVRTC", Path::new("/nowhere/my-nvrtc.so"))], Path::new("/"));
+        let found = search(&[("FUSEWRIGHT_NVRTC", Path::new("/nowhere/my-nvrtc.so"))]);
         assert_eq!(found[0], Candidate::File("/nowhere/my-nvrtc.so".into()));
         assert_eq!(found[0].to_open(), None, "a file that does not exist is passed over");
+    }
+
+    #[test]
+    fn only_what_is_chosen_may_be_relative() {
+        // Unit tests run in the repository, where these folders are.
+        let relative = [("PYTHONPATH", "src"), ("VIRTUAL_ENV", "src"), ("CONDA_PREFIX", "."), ("HOME", ".")];
+        let others = [("PATH", ":src:."), ("CUDA_HOME", "src"), ("CUDA_PATH", ".")];
+        let variables: Vec<(&str, &Path)> =
+            relative.iter().chain(&others).map(|(name, path)| (*name, Path::new(*path))).collect();
+        let found = search(&variables);
+        assert_eq!(found, search(&[]));
+        let is_absolute = |candidate: &Candidate| match candidate {
+            Candidate::File(path) => path.is_absolute(),
+            Candidate::Name(_) => true,
+        };
+        assert!(found.iter().all(is_absolute), "{found:?}");
+        let chosen = search(&[("FUSEWRIGHT_NVRTC", Path::new(":src:mine.so"))]);
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(chosen[0], Candidate::File(here.join("src/libnvrtc.so.13")));
+        assert!(chosen.contains(&Candidate::File(here.join("mine.so"))) && chosen.iter().all(is_absolute));
     }
 
     #[test]
@@ -188,7 +221,7 @@ mod tests {
         let packages = prefix.path().join("lib/python3.12/site-packages");
         std::fs::create_dir_all(&packages).unwrap();
         std::fs::create_dir_all(prefix.path().join("lib/ruby/site-packages")).unwrap();
-        let found = search(&[("VIRTUAL_ENV", prefix.path()), ("CONDA_PREFIX", prefix.path())], Path::new("/"));
+        let found = search(&[("VIRTUAL_ENV", prefix.path()), ("CONDA_PREFIX", prefix.path())]);
         let library = Candidate::File(packages.join("nvidia/cuda_nvrtc/lib/libnvrtc.so.12"));
         assert_eq!(found.iter().filter(|candidate| **candidate == library).count(), 1);
         assert!(!found.iter().any(|candidate| candidate.to_string().contains("ruby")));

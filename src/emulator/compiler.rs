@@ -1,6 +1,8 @@
 //! The host's C++ compiler, and what it makes of generated source.
 
+use std::ffi::OsString;
 use std::fmt::Write;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
@@ -8,6 +10,7 @@ use std::{env, fs};
 
 use super::artifact::{self, cannot};
 use crate::codegen::Source;
+use crate::compile::{PrivateFolder, absolute_paths};
 use crate::error::{Error, Result};
 
 /// A file of `templates/emulator` by its path there.
@@ -79,7 +82,7 @@ const KERNEL_FLAGS: &[&str] =
 /// A C++ compiler with the flags for this machine.
 #[derive(Clone, Debug)]
 pub(super) struct Compiler {
-    program: String,
+    program: PathBuf,
     /// What follows the program in `$CXX`, as in `ccache g++`.
     arguments: Vec<String>,
     /// First line of `--version`.
@@ -117,9 +120,9 @@ impl Compiler {
 
     fn probe(command: &str) -> Option<Self> {
         let mut words = command.split_whitespace().map(str::to_owned);
-        let program = words.next()?;
+        let program = program(&words.next()?, &search_path())?;
         let arguments: Vec<String> = words.collect();
-        let output = Command::new(&program).args(&arguments).arg("--version").output().ok()?;
+        let output = start(&program, &arguments).arg("--version").output().ok()?;
         let version = String::from_utf8_lossy(&output.stdout).lines().next()?.to_owned();
         let mut flags = cpu_flags();
         if version.contains("clang") {
@@ -135,24 +138,23 @@ impl Compiler {
         self
     }
 
-    /// Path of the shared library with the launchers of all functions of `source`, built unless `cache_dir` has it.
-    pub(super) fn library(&self, source: &Source, cache_dir: &Path) -> Result<PathBuf> {
+    /// Name of the shared library in `folder` with the launchers of all functions of `source`, built unless it is there.
+    pub(super) fn library(&self, source: &Source, folder: &PrivateFolder) -> Result<String> {
         let unit = translation_unit(source)?;
         let key = self.key(&[&source.text, &unit]);
-        let path = cache_dir.join(format!("{key}.so"));
-        if !artifact::is_intact(&path) {
-            fs::create_dir_all(cache_dir).map_err(|error| cannot("create", cache_dir, error))?;
-            self.build_library(source, &unit, &path)?;
+        let name = format!("{key}.so");
+        if artifact::read(folder, &name).is_none() {
+            artifact::store(folder, &name, &self.build_library(source, &unit, folder, &key)?)?;
         }
-        Ok(path)
+        Ok(name)
     }
 
     /// Identity of what the compiler makes of these texts.
     fn key(&self, texts: &[&str]) -> String {
         let mut hasher = blake3::Hasher::new();
+        let program = self.program.to_string_lossy();
         let files = FILES.iter().flat_map(|&(path, text)| [path, text]);
-        let command =
-            [self.program.as_str(), &self.version].into_iter().chain(self.arguments.iter().map(String::as_str));
+        let command = [&*program, &self.version].into_iter().chain(self.arguments.iter().map(String::as_str));
         let flags = FLAGS.iter().chain(KERNEL_FLAGS).chain(&self.flags).copied();
         for part in files.chain(command).chain(flags).chain(texts.iter().copied()) {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
@@ -160,50 +162,55 @@ impl Compiler {
         hasher.finalize().to_hex()[..32].to_owned()
     }
 
-    fn build_library(&self, source: &Source, unit: &str, path: &Path) -> Result<()> {
-        let runtime = self.runtime(path.parent().unwrap_or(Path::new(".")))?;
+    fn build_library(&self, source: &Source, unit: &str, folder: &PrivateFolder, key: &str) -> Result<Vec<u8>> {
+        let runtime = self.runtime(folder)?;
         let directory = sources()?;
         write(&directory.path().join("kernel.cu"), &source.text)?;
         write(&directory.path().join("unit.cpp"), unit)?;
+        write(&directory.path().join("runtime.o"), runtime)?;
         let compiled = self.call(directory.path(), KERNEL_FLAGS, &["-c", "unit.cpp", "-o", "unit.o"])?;
         if !compiled.status.success() {
-            return Err(self.refusal(source, &compiled, &path.with_extension("cu")));
+            return Err(self.refusal(source, &compiled, folder, &format!("{key}.cu")));
         }
-        let runtime = fs::canonicalize(&runtime).map_err(|error| cannot("find", &runtime, error))?;
-        let linked = Command::new(&self.program)
-            .args(&self.arguments)
-            .args(["-shared", "-pthread", "-o", "kernel.so", "unit.o"])
-            .args([runtime])
+        let linked = self
+            .command()
+            .args(["-shared", "-pthread", "-o", "kernel.so", "unit.o", "runtime.o"])
             .current_dir(directory.path())
             .output();
-        self.require_success("link", linked.map_err(|error| cannot("start", Path::new(&self.program), error))?)?;
-        store_copy(&directory.path().join("kernel.so"), path)
+        self.require_success("link", linked.map_err(|error| cannot("start", &self.program, error))?)?;
+        read(&directory.path().join("kernel.so"))
     }
 
-    /// Path of the compiled runtime, built unless the directory has it.
-    fn runtime(&self, cache_dir: &Path) -> Result<PathBuf> {
+    /// The compiled runtime, built unless the folder has it.
+    fn runtime(&self, folder: &PrivateFolder) -> Result<Vec<u8>> {
         static BUILDING: Mutex<()> = Mutex::new(());
-        let path = cache_dir.join(format!("{}.o", self.key(&[])));
+        let name = format!("{}.o", self.key(&[]));
         let _one_at_a_time = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
-        if !artifact::is_intact(&path) {
-            let directory = sources()?;
-            let compiled = self.call(directory.path(), &[], &["-c", "runtime/runtime.cpp", "-o", "runtime.o"])?;
-            self.require_success("compile", compiled)?;
-            store_copy(&directory.path().join("runtime.o"), &path)?;
+        if let Some(runtime) = artifact::read(folder, &name) {
+            return Ok(runtime);
         }
-        Ok(path)
+        let directory = sources()?;
+        let compiled = self.call(directory.path(), &[], &["-c", "runtime/runtime.cpp", "-o", "runtime.o"])?;
+        self.require_success("compile", compiled)?;
+        let runtime = read(&directory.path().join("runtime.o"))?;
+        artifact::store(folder, &name, &runtime)?;
+        Ok(runtime)
+    }
+
+    /// The compiler, with no arguments of ours.
+    pub(super) fn command(&self) -> Command {
+        start(&self.program, &self.arguments)
     }
 
     fn call(&self, directory: &Path, flags: &[&str], arguments: &[&str]) -> Result<Output> {
-        Command::new(&self.program)
-            .args(&self.arguments)
+        self.command()
             .args(FLAGS)
             .args(&self.flags)
             .args(flags)
             .args(arguments)
             .current_dir(directory)
             .output()
-            .map_err(|error| cannot("start", Path::new(&self.program), error))
+            .map_err(|error| cannot("start", &self.program, error))
     }
 
     fn require_success(&self, verb: &str, output: Output) -> Result<()> {
@@ -211,17 +218,47 @@ impl Compiler {
             return Ok(());
         }
         let log = String::from_utf8_lossy(&output.stderr);
-        Err(Error::environment(format!("{} ({}) cannot {verb} the emulator:\n{log}", self.program, self.version)))
+        let program = self.program.display();
+        Err(Error::environment(format!("{program} ({}) cannot {verb} the emulator:\n{log}", self.version)))
     }
 
     /// The error for generated source that does not compile; keeps the source beside the cache's entries.
-    fn refusal(&self, source: &Source, output: &Output, kept: &Path) -> Error {
+    fn refusal(&self, source: &Source, output: &Output, folder: &PrivateFolder, kept: &str) -> Error {
         Error::Generated {
             message: format!("the generated source does not compile for the emulator with {}", self.version),
             log: String::from_utf8_lossy(&output.stderr).into_owned(),
-            source_path: fs::write(kept, &source.text).ok().map(|()| kept.to_owned()),
+            source_path: artifact::store_plain(folder, kept, source.text.as_bytes())
+                .ok()
+                .map(|()| folder.path().join(kept)),
         }
     }
+}
+
+/// A command of the compiler, for which the search path has absolute folders only, too.
+fn start(program: &Path, arguments: &[String]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if let Ok(folders) = env::join_paths(search_path()) {
+        command.env("PATH", folders);
+    }
+    command
+}
+
+/// The folders of `PATH`; those that depend on the working directory are passed over.
+fn search_path() -> Vec<PathBuf> {
+    absolute_paths(&env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"))).collect()
+}
+
+/// The file of a program: one that is named by its path, or the first that can be run in these folders.
+fn program(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+    if name.contains('/') {
+        return std::path::absolute(name).ok();
+    }
+    let can_be_run = |path: &PathBuf| {
+        let metadata = fs::metadata(path);
+        metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    };
+    folders.iter().map(|folder| folder.join(name)).find(can_be_run)
 }
 
 /// The file that is compiled: header, source, one launcher for each function.
@@ -264,13 +301,12 @@ fn sources() -> Result<tempfile::TempDir> {
     Ok(directory)
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|error| cannot("write", path, error))
+fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
+    fs::write(path, contents).map_err(|error| cannot("write", path, error))
 }
 
-fn store_copy(built: &Path, path: &Path) -> Result<()> {
-    let contents = fs::read(built).map_err(|error| cannot("read", built, error))?;
-    artifact::store(path, &contents)
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|error| cannot("read", path, error))
 }
 
 #[cfg(test)]
@@ -319,9 +355,24 @@ mod tests {
     }
 
     #[test]
+    fn programs_are_not_looked_for_in_the_working_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiler = folder.path().join("g++");
+        fs::write(&compiler, "#!/bin/sh").unwrap();
+        let list = OsString::from(format!(":.:bin::{}:", folder.path().display()));
+        let folders: Vec<PathBuf> = absolute_paths(&list).collect();
+        assert_eq!(folders, [folder.path()]);
+        assert_eq!(program("g++", &folders), None, "it cannot be run");
+        fs::set_permissions(&compiler, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(program("g++", &folders), Some(compiler));
+        let named = program("bin/g++", &folders);
+        assert_eq!(named, Some(env::current_dir().unwrap().join("bin/g++")), "who writes a path means it");
+    }
+
+    #[test]
     fn the_key_depends_on_texts_flags_and_their_boundaries() {
         let compiler = Compiler {
-            program: "g++".to_owned(),
+            program: "/usr/bin/g++".into(),
             arguments: Vec::new(),
             version: "g++ 12".to_owned(),
             flags: Vec::new(),

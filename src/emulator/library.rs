@@ -1,11 +1,11 @@
 //! A compiled kernel as a loaded shared library.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::path::Path;
 use std::thread;
 
 use super::Schedule;
 use super::tensor_map::EncodedMap;
+use crate::compile::PrivateFolder;
 use crate::error::{Error, Result};
 use crate::kernel::{Launch, MOST_BLOCKS};
 
@@ -66,10 +66,12 @@ pub(super) struct Library(libloading::Library);
 
 impl Library {
     /// Loads a library that [`super::compiler::Compiler`] made.
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        // SAFETY: the library is our runtime and generated code; loading it runs no initialiser but the C++ library's.
-        unsafe { libloading::Library::new(path) }.map(Self).map_err(|error| Error::Environment {
-            message: format!("cannot load the compiled kernel {path:?}"),
+    pub(super) fn open(folder: &PrivateFolder, name: &str) -> Result<Self> {
+        // SAFETY: the library is our runtime and generated code, whose initialisers are the C++ library's alone. The
+        // compiler put it there or saw that it is whole; since then, and ever, only this user and root could write in the
+        // folder, and the path leads to the folder that was looked at, whatever others did to the folders above it.
+        unsafe { libloading::Library::new(folder.path_to_load(name)) }.map(Self).map_err(|error| Error::Environment {
+            message: format!("cannot load the compiled kernel {:?}", folder.path().join(name)),
             source: Some(Box::new(error)),
         })
     }

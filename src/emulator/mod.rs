@@ -26,6 +26,7 @@ mod tests;
 use std::path::Path;
 
 use crate::codegen::Source;
+use crate::compile::PrivateFolder;
 use crate::error::{Error, Result};
 use crate::graph::FinalizedGraph;
 use crate::host_tensor::HostTensors;
@@ -53,14 +54,15 @@ pub struct EmulatedKernel {
 }
 
 impl EmulatedKernel {
-    /// Compiles `source`, or takes the compiled library from `cache_dir`, which is created where absent; any number
-    /// of threads and processes may share it.
+    /// Compiles `source`, or takes the compiled library from `cache_dir`, which is created where absent, for its user
+    /// alone; any number of threads and processes of that user may share it.
     ///
-    /// The compiler is the command in `$CXX`, else g++, c++ or clang++ of the search path.
+    /// The compiler is the command in `$CXX`, else g++, c++ or clang++ of the absolute folders of the search path.
     ///
     /// # Errors
-    /// [`Error::Environment`] if there is no C++ compiler or the directory cannot be written, [`Error::Generated`]
-    /// with the compiler's log if the source does not compile.
+    /// [`Error::Environment`] if there is no C++ compiler, or if the directory cannot be written, belongs to another user
+    /// or can be written by others, who could put code there; [`Error::Generated`] with the compiler's log if the source
+    /// does not compile.
     ///
     /// # Safety
     /// The source was rendered from the lowering of a graph, and it is run for that graph: its text is compiled and
@@ -70,7 +72,8 @@ impl EmulatedKernel {
     }
 
     fn compile_with(compiler: &Compiler, source: &Source, cache_dir: &Path) -> Result<Self> {
-        let library = Library::open(&compiler.library(source, cache_dir)?)?;
+        let folder = PrivateFolder::create(cache_dir).map_err(|error| artifact::cannot("use", cache_dir, error))?;
+        let library = Library::open(&folder, &compiler.library(source, &folder)?)?;
         Ok(Self { library, launches: source.launches.clone(), workspace_bytes: source.workspace_bytes })
     }
 
@@ -121,6 +124,19 @@ impl EmulatedKernel {
 /// [`Error::Environment`] if there is none, with what was looked for.
 pub fn compiler_version() -> Result<String> {
     Compiler::find().map(Compiler::into_version)
+}
+
+/// Removes what [`EmulatedKernel::compile`] keeps in a folder, and the folder where nothing else is in it.
+///
+/// # Errors
+/// [`Error::Environment`] if a file cannot be removed, or the folder is not used since others may write there.
+pub fn clear(cache_dir: &Path) -> Result<()> {
+    match PrivateFolder::open(cache_dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        opened => opened
+            .and_then(|folder| artifact::clear(&folder))
+            .map_err(|error| artifact::cannot("empty", cache_dir, error)),
+    }
 }
 
 fn require_same_bytes(tensor: &str, lazy: &[u8], eager: &[u8]) -> Result<()> {

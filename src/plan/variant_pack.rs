@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn pointers_make_a_pack_in_any_order() {
         // SAFETY: nothing is executed.
-        let pointer = |uid: i64| (uid, unsafe { DevicePointer::from_raw(16 * uid as u64) });
+        let pointer = |uid: i64| (uid, DevicePointer::from_raw(16 * uid as u64));
         let pack = VariantPack::from_pointers([5, 9, 2].map(pointer).into_iter()).unwrap();
         let mut same = VariantPack::new();
         for (uid, pointer) in [9, 2, 5].map(pointer) {

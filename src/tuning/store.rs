@@ -1,11 +1,10 @@
 //! Winners on disk, one file each, shared by processes.
 
-use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Tuned, TuningEntry, TuningKey};
-use crate::compile::{Cache, create_private_folder};
+use crate::compile::{Cache, Limit, PrivateFolder, UNFINISHED, is_ours, warn_once};
 use crate::device::Device;
 use crate::engine::{EngineConfig, Selection};
 use crate::error::Error;
@@ -13,7 +12,8 @@ use crate::error::Error;
 /// Folder of the entries, inside the cache's.
 const FOLDER: &str = "tuning";
 const ENTRY: &str = "tuned";
-const UNFINISHED: &str = "part";
+/// Digits of a key in the name of a file.
+const DIGITS: usize = 64;
 
 /// Larger files are not ours.
 const LARGEST_ENTRY: u64 = 1 << 16;
@@ -24,6 +24,7 @@ const LARGEST_ENTRY: u64 = 1 << 16;
 /// the graph and the device is passed over.
 #[derive(Clone, Debug)]
 pub struct TuningStore {
+    /// The cache's.
     folder: Option<PathBuf>,
 }
 
@@ -44,7 +45,7 @@ impl TuningStore {
 
     /// In the folder of a cache; without one, nothing is kept.
     pub fn beside(cache: &Cache) -> Self {
-        Self { folder: cache.folder().map(|folder| folder.join(FOLDER)) }
+        Self { folder: cache.folder().map(Path::to_owned) }
     }
 
     /// What to run on a device: the stored winner, or else the first config by the engine's model.
@@ -58,11 +59,11 @@ impl TuningStore {
     /// The stored winner for a graph and a device, if there is one.
     pub fn winner(&self, selection: &Selection, device: &Device) -> Option<EngineConfig> {
         let key = key(selection, device);
-        let path = self.path(&key)?;
-        let wanted = match read(&path)?.and_then(|entry| check(entry, &key)) {
+        let folder = self.folder_to_read()?;
+        let wanted = match read(&folder, &name(&key))?.and_then(|entry| check(entry, &key)) {
             Ok(config) => config,
             Err(damage) => {
-                tracing::debug!(path = %path.display(), damage, "stored tuning passed over");
+                tracing::debug!(folder = %folder.path().display(), damage, "stored tuning passed over");
                 return None;
             }
         };
@@ -79,65 +80,72 @@ impl TuningStore {
     /// [`Error::Environment`] if the folder cannot be written.
     pub fn put(&self, selection: &Selection, device: &Device, winner: &Tuned) -> Result<(), Error> {
         let key = key(selection, device);
-        let Some(path) = self.path(&key) else { return Ok(()) };
+        let Some(folder) = &self.folder else { return Ok(()) };
         let config = winner.ranked.config.to_string();
         let entry = TuningEntry { key, config, median_ms: winner.sampled.median_ms };
-        write(&path, &entry.encode()).map_err(|source| Error::Environment {
-            message: format!("the tuned config cannot be kept in {}", path.display()),
-            source: Some(Box::new(source)),
-        })
+        let name = name(&entry.key);
+        let write = || -> io::Result<()> {
+            let folder = PrivateFolder::create(folder)?.create_subfolder(FOLDER)?;
+            folder.write(&name, entry.encode().as_bytes())?;
+            folder.keep_within(Limit::of_environment(), &name, DIGITS, &[ENTRY]);
+            Ok(())
+        };
+        write().map_err(|error| environment("the tuned config cannot be kept in", folder, error))
     }
 
     /// Every file, checked, in the order of their names; none where there is no folder.
     ///
     /// # Errors
-    /// [`Error::Environment`] if the folder exists and cannot be read.
+    /// [`Error::Environment`] if the folder exists and cannot be read, or is not used since others may write there.
     pub fn entries(&self) -> Result<Vec<StoredTuning>, Error> {
-        let mut paths = self.files(&[ENTRY])?;
-        paths.sort();
-        let stored = |path: PathBuf| {
-            let content = read(&path)?.and_then(|entry| {
-                let is_at_home = path.file_stem().is_some_and(|stem| stem == entry.key.file_stem().as_str());
+        let Some(folder) = self.existing()? else { return Ok(Vec::new()) };
+        let mut names = names(&folder, &[ENTRY])?;
+        names.sort();
+        let stored = |found: String| {
+            let content = read(&folder, &found)?.and_then(|entry| {
+                let is_at_home = found == name(&entry.key);
                 if is_at_home { Ok(entry) } else { Err("is the entry of another key".to_owned()) }
             });
-            Some(StoredTuning { path, content })
+            Some(StoredTuning { path: folder.path().join(found), content })
         };
-        Ok(paths.into_iter().filter_map(stored).collect())
+        Ok(names.into_iter().filter_map(stored).collect())
     }
 
     /// Removes every file of ours, and says how many entries there were.
     ///
     /// # Errors
-    /// [`Error::Environment`] if a file cannot be removed.
+    /// [`Error::Environment`] if a file cannot be removed, or the folder is not used since others may write there.
     pub fn clear(&self) -> Result<usize, Error> {
+        let Some(folder) = self.existing()? else { return Ok(0) };
         let mut entries = 0;
-        for path in self.files(&[ENTRY, UNFINISHED])? {
-            match fs::remove_file(&path) {
-                Ok(()) => entries += usize::from(path.extension().is_some_and(|extension| extension == ENTRY)),
+        for name in names(&folder, &[ENTRY, UNFINISHED])? {
+            match folder.remove(&name) {
+                Ok(()) => entries += usize::from(is_ours(&name, DIGITS, ENTRY)),
                 // Another process was faster.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(environment("cannot remove", &path, error)),
+                Err(error) => return Err(environment("cannot remove", &folder.path().join(name), error)),
             }
         }
         Ok(entries)
     }
 
-    fn path(&self, key: &TuningKey) -> Option<PathBuf> {
-        self.folder.as_ref().map(|folder| folder.join(key.file_stem()).with_extension(ENTRY))
+    /// The folder, for who can do without it.
+    fn folder_to_read(&self) -> Option<PrivateFolder> {
+        let folder = PrivateFolder::open_if_private(self.folder.as_ref()?)?;
+        match folder.subfolder(FOLDER) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            opened => opened.inspect_err(|error| warn_once(&folder.path().join(FOLDER), error)).ok(),
+        }
     }
 
-    fn files(&self, extensions: &[&str]) -> Result<Vec<PathBuf>, Error> {
-        let Some(folder) = &self.folder else { return Ok(Vec::new()) };
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(environment("cannot read", folder, error)),
-        };
-        let paths = entries.map(|entry| entry.map(|entry| entry.path()));
-        let mut paths: Vec<PathBuf> =
-            paths.collect::<io::Result<_>>().map_err(|error| environment("cannot read", folder, error))?;
-        paths.retain(|path| path.extension().is_some_and(|found| extensions.iter().any(|wanted| found == *wanted)));
-        Ok(paths)
+    /// The folder, if there is one.
+    fn existing(&self) -> Result<Option<PrivateFolder>, Error> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        match PrivateFolder::open(folder).and_then(|folder| folder.subfolder(FOLDER)) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(environment("cannot read the tuned configs in", folder, error)),
+        }
     }
 }
 
@@ -150,24 +158,20 @@ fn check(entry: TuningEntry, key: &TuningKey) -> Result<EngineConfig, String> {
     if entry.key == *key { entry.config.parse() } else { Err("is the entry of another key".to_owned()) }
 }
 
-/// Reads and decodes a file; `None` where there is none. Only regular files are opened: a pipe would block.
-fn read(path: &Path) -> Option<Result<TuningEntry, String>> {
-    let metadata = fs::metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > LARGEST_ENTRY {
-        return Some(Err("is no file of ours".to_owned()));
-    }
-    let bytes = fs::read(path).map_err(|error| format!("cannot be read: {error}"));
+/// Reads and decodes a file; `None` where there is none.
+fn read(folder: &PrivateFolder, name: &str) -> Option<Result<TuningEntry, String>> {
+    let bytes = folder.read(name, LARGEST_ENTRY)?;
     Some(bytes.and_then(|bytes| TuningEntry::decode(&bytes)))
 }
 
-/// Writes beside the entry and renames, so that a reader sees all of it or nothing.
-fn write(path: &Path, content: &str) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new(""));
-    create_private_folder(folder)?;
-    let mut file = tempfile::Builder::new().suffix(&format!(".{UNFINISHED}")).tempfile_in(folder)?;
-    file.write_all(content.as_bytes())?;
-    file.persist(path)?;
-    Ok(())
+fn name(key: &TuningKey) -> String {
+    format!("{}.{ENTRY}", key.file_stem())
+}
+
+/// Our files with one of these extensions.
+fn names(folder: &PrivateFolder, extensions: &[&str]) -> Result<Vec<String>, Error> {
+    let is_wanted = |name: &str| extensions.iter().any(|extension| is_ours(name, DIGITS, extension));
+    folder.names(is_wanted).map_err(|error| environment("cannot read", folder.path(), error))
 }
 
 fn environment(what: &str, path: &Path, error: io::Error) -> Error {

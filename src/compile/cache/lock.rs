@@ -1,8 +1,9 @@
 //! A lock between processes: a file, locked through the operating system, which releases it when its holder dies.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::path::{Path, PathBuf};
+use std::fs::{File, TryLockError};
 use std::time::{Duration, Instant};
+
+use crate::compile::folder::PrivateFolder;
 
 /// The right to build one entry.
 ///
@@ -10,38 +11,39 @@ use std::time::{Duration, Instant};
 /// for the entry, and finds it; who comes later finds the entry at once. The worst that can happen is that two
 /// processes compile the same source, which is harmless.
 #[derive(Debug)]
-pub(super) struct Lock {
-    path: PathBuf,
+pub(super) struct Lock<'a> {
+    folder: &'a PrivateFolder,
+    name: String,
     file: File,
 }
 
-impl Drop for Lock {
+impl Drop for Lock<'_> {
     fn drop(&mut self) {
         // A file that stays behind costs nothing; the next holder removes it, or who sweeps the folder.
-        let _ = std::fs::remove_file(&self.path);
+        let _ = self.folder.remove(&self.name);
         // a child that was forked meanwhile has the file open, too, and the lock would be its own
         let _ = self.file.unlock();
     }
 }
 
-impl Lock {
+impl<'a> Lock<'a> {
     /// Waits for the lock, but not longer than `patience`: a holder that hangs must not stop others, and some file
     /// systems have no locks.
-    pub(super) fn acquire(path: &Path, patience: Duration) -> Option<Self> {
-        // Whoever opens a pipe for writing alone waits for a reader.
-        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path).ok()?;
+    pub(super) fn acquire(folder: &'a PrivateFolder, name: String, patience: Duration) -> Option<Self> {
+        let file = folder.lock_file(&name).ok()?;
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_millis(1);
         loop {
             match file.try_lock() {
-                Ok(()) => return Some(Self { path: path.to_owned(), file }),
+                Ok(()) => return Some(Self { folder, name, file }),
                 Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(pause),
                 Err(TryLockError::WouldBlock) => {
+                    let path = folder.path().join(name);
                     tracing::warn!(path = %path.display(), "another process holds the lock for too long; not waiting");
                     return None;
                 }
                 Err(TryLockError::Error(error)) => {
-                    tracing::debug!(path = %path.display(), %error, "no locks here");
+                    tracing::debug!(folder = %folder.path().display(), name, %error, "no locks here");
                     return None;
                 }
             }
@@ -54,24 +56,35 @@ impl Lock {
 mod tests {
     use super::*;
 
+    const NAME: &str = "x.lock";
+
+    fn acquire(folder: &PrivateFolder, patience: Duration) -> Option<Lock<'_>> {
+        Lock::acquire(folder, NAME.to_owned(), patience)
+    }
+
+    fn private(folder: &tempfile::TempDir) -> PrivateFolder {
+        PrivateFolder::open(folder.path()).unwrap()
+    }
+
     #[test]
     fn patience_ends_and_a_released_lock_is_free() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.lock");
-        let held = Lock::acquire(&path, Duration::ZERO).unwrap();
-        assert!(Lock::acquire(&path, Duration::from_millis(5)).is_none());
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = private(&temporary);
+        let held = acquire(&folder, Duration::ZERO).unwrap();
+        assert!(acquire(&folder, Duration::from_millis(5)).is_none());
         drop(held);
-        assert!(!path.exists());
-        assert!(Lock::acquire(&path, Duration::ZERO).is_some());
+        assert!(!temporary.path().join(NAME).exists());
+        assert!(acquire(&folder, Duration::ZERO).is_some());
     }
 
     /// A child that was forked meanwhile has the same open file.
     #[test]
     fn a_lock_is_free_for_those_who_wait_once_it_is_dropped_wherever_its_file_is_open() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.lock");
-        let held = Lock::acquire(&path, Duration::ZERO).unwrap();
-        let (inherited, waiting) = (held.file.try_clone().unwrap(), File::open(&path).unwrap());
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = private(&temporary);
+        let held = acquire(&folder, Duration::ZERO).unwrap();
+        let waiting = File::open(temporary.path().join(NAME)).unwrap();
+        let inherited = held.file.try_clone().unwrap();
         assert!(waiting.try_lock().is_err());
         drop(held);
         assert!(waiting.try_lock().is_ok());
@@ -80,12 +93,13 @@ mod tests {
 
     #[test]
     fn a_pipe_under_the_name_of_a_lock_does_not_block() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.lock");
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = private(&temporary);
+        let path = temporary.path().join(NAME);
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let (done, is_done) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            drop(Lock::acquire(&path, Duration::ZERO));
+            drop(acquire(&folder, Duration::ZERO));
             done.send(())
         });
         assert_eq!(is_done.recv_timeout(Duration::from_secs(10)), Ok(()));
@@ -93,9 +107,8 @@ mod tests {
 
     #[test]
     fn a_file_left_by_a_killed_process_is_no_obstacle() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.lock");
-        std::fs::write(&path, "").unwrap();
-        assert!(Lock::acquire(&path, Duration::ZERO).is_some());
+        let temporary = tempfile::tempdir().unwrap();
+        std::fs::write(temporary.path().join(NAME), "").unwrap();
+        assert!(acquire(&private(&temporary), Duration::ZERO).is_some());
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! The cache only ever saves time. Whatever is wrong with it (a damaged entry, a folder that cannot be written, a full
 //! disk) costs a compilation and at most a warning in the log, never an error.
+//!
+//! Whoever may write an entry decides what runs: checksums find damage, not forgery. A folder that belongs to another user,
+//! or that others may write, is therefore not used.
 
 mod disk;
 mod entry;
@@ -10,10 +13,10 @@ mod lock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(crate) use disk::create_private_folder;
 pub use disk::{CacheEntry, Cleared};
 
 use self::disk::Disk;
+use super::folder::Limit;
 use super::once_map::OnceMap;
 use super::{CacheKey, Cubin};
 use crate::error::Error;
@@ -66,9 +69,27 @@ impl Cache {
         Self { memory: OnceMap::new(CAPACITY), disk: None }
     }
 
+    /// With another limit of the disk's entries than that of `FUSEWRIGHT_CACHE_LIMIT`, in bytes; `None`: without a limit.
+    /// Where there are more, those go that were not used for the longest time.
+    pub fn with_limit(mut self, bytes: Option<u64>) -> Self {
+        if let Some(disk) = &mut self.disk {
+            disk.set_limit(Limit(bytes));
+        }
+        self
+    }
+
     /// The folder on disk, if there is one.
     pub fn folder(&self) -> Option<&Path> {
         self.disk.as_ref().map(Disk::folder)
+    }
+
+    /// Makes the folder on disk, if there is to be one, and looks whether it can be used.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] if it cannot be made, or if it belongs to another user or others may write there: then the
+    /// cache goes on without it.
+    pub fn prepare(&self) -> Result<(), Error> {
+        self.disk.as_ref().map_or(Ok(()), Disk::prepare)
     }
 
     /// The binary of a key, from memory, from disk or from `compile`, which is called at most once. While one thread or
@@ -95,7 +116,7 @@ impl Cache {
     /// The entries on disk, the youngest first; each is read and checked whole, damaged ones are among them.
     ///
     /// # Errors
-    /// [`Error::Environment`] if the folder exists and cannot be read.
+    /// [`Error::Environment`] if the folder exists and cannot be read, or is not used since others may write there.
     pub fn entries(&self) -> Result<Vec<CacheEntry>, Error> {
         self.disk.as_ref().map_or_else(|| Ok(Vec::new()), Disk::entries)
     }
@@ -104,7 +125,7 @@ impl Cache {
     /// the folder stay.
     ///
     /// # Errors
-    /// [`Error::Environment`] if a file cannot be removed.
+    /// [`Error::Environment`] if a file cannot be removed, or the folder is not used since others may write there.
     pub fn clear(&self) -> Result<Cleared, Error> {
         self.memory.clear();
         self.disk.as_ref().map_or_else(|| Ok(Cleared::default()), Disk::clear)

@@ -115,6 +115,55 @@ fn a_read_only_folder_still_gives_its_entries() {
 }
 
 #[test]
+fn a_folder_that_others_may_write_is_neither_read_nor_written() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    get(folder.path(), "s", b"1");
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    assert_eq!(get(folder.path(), "s", b"2"), (b"2".to_vec(), Origin::Compiled));
+    assert_eq!(get(folder.path(), "t", b"3"), (b"3".to_vec(), Origin::Compiled));
+    only_file(folder.path());
+    let cache = Cache::at(folder.path());
+    for error in [cache.prepare().unwrap_err(), cache.entries().unwrap_err(), cache.clear().unwrap_err()] {
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.contains("mode 0777") && cause.contains("chmod go-w"), "{cause}");
+    }
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(get(folder.path(), "s", b"2"), (b"1".to_vec(), Origin::Disk));
+}
+
+#[test]
+fn an_entry_behind_a_link_or_that_others_may_write_is_replaced() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    get(folder.path(), "s", b"1");
+    let file = only_file(folder.path());
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(get(folder.path(), "s", b"2"), (b"2".to_vec(), Origin::Compiled));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let target = elsewhere.path().join("entry");
+    std::fs::rename(&file, &target).unwrap();
+    std::os::unix::fs::symlink(&target, &file).unwrap();
+    assert_eq!(get(folder.path(), "s", b"3"), (b"3".to_vec(), Origin::Compiled));
+    assert!(std::fs::symlink_metadata(file).unwrap().is_file());
+    assert_eq!(get(folder.path(), "s", b"4").1, Origin::Disk);
+}
+
+#[test]
+fn a_cache_keeps_within_its_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = [1; 100_000];
+    let cache = Cache::at(folder.path()).with_limit(Some(450_000));
+    for number in 0..20 {
+        get_from(&cache, &number.to_string(), &image);
+        let bytes: u64 = cache.entries().unwrap().iter().map(|entry| entry.bytes).sum();
+        assert!(bytes <= 450_000, "{bytes} bytes after {number}");
+    }
+    assert_eq!(get(folder.path(), "19", b"").1, Origin::Disk, "the last stays");
+    assert_eq!(get(folder.path(), "0", b"").1, Origin::Compiled, "the first went");
+}
+
+#[test]
 fn a_failed_compilation_is_not_remembered() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::at(folder.path());

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::*;
+use crate::compile::PrivateFolder;
 
 fn store_one(body: &str) -> Case {
     let text = format!("extern \"C\" __global__ void k(float* __restrict__ y) {{ {body} }}");
@@ -62,7 +63,8 @@ fn a_damaged_entry_of_the_cache_is_built_again() {
     let Some(compiler) = compiler() else { return };
     let dir = tempfile::tempdir().unwrap();
     let case = store_one("*y = 3.0f;");
-    let path = compiler.library(&case.source, dir.path()).unwrap();
+    let folder = PrivateFolder::open(dir.path()).unwrap();
+    let path = dir.path().join(compiler.library(&case.source, &folder).unwrap());
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() / 2]).unwrap();
     let kernel = EmulatedKernel::compile_with(&compiler, &case.source, dir.path()).unwrap();
@@ -72,6 +74,45 @@ fn a_damaged_entry_of_the_cache_is_built_again() {
     let mut names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().path()).collect();
     names.sort_unstable_by_key(|path| path.extension().map(ToOwned::to_owned));
     assert_eq!(names.len(), 2, "one runtime and one library, nothing else: {names:?}");
+}
+
+/// A library that someone put there who could write the folder: its checksum is right, as anyone can make one.
+#[test]
+fn a_library_in_a_folder_that_others_may_write_is_not_loaded() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(compiler) = compiler() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let case = store_one("*y = 5.0f;");
+    let folder = PrivateFolder::open(dir.path()).unwrap();
+    let name = compiler.library(&case.source, &folder).unwrap();
+    let trace = dir.path().join("it-ran");
+    let source = dir.path().join("planted.cpp");
+    let constructor = format!(
+        "#include <cstdio>\n__attribute__((constructor)) static void run() {{ std::fopen(\"{}\", \"w\"); }}\n",
+        trace.display()
+    );
+    fs::write(&source, constructor).unwrap();
+    let built = dir.path().join("planted");
+    let built_well = compiler.command().args(["-shared", "-fPIC", "-o"]).arg(&built).arg(&source).status();
+    assert!(built_well.unwrap().success());
+    super::super::artifact::store(&folder, &name, &fs::read(&built).unwrap()).unwrap();
+
+    let set_mode = |mode| fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+    let compile = || EmulatedKernel::compile_with(&compiler, &case.source, dir.path());
+    set_mode(0o777);
+    let error = compile().unwrap_err();
+    assert_eq!(error.exit_code(), 3);
+    assert!(!trace.exists(), "the planted library ran");
+    set_mode(0o700);
+    fs::set_permissions(dir.path().join(&name), fs::Permissions::from_mode(0o660)).unwrap();
+    let kernel = compile().unwrap();
+    assert_eq!(as_floats(&case.run_compiled(&kernel, Schedule::Lazy).unwrap()[0]), [5.0], "it is built again");
+    assert!(!trace.exists(), "the planted library ran");
+    // What only the user may write is loaded: no checksum finds forgery.
+    drop(kernel);
+    super::super::artifact::store(&folder, &name, &fs::read(&built).unwrap()).unwrap();
+    compile().unwrap();
+    assert!(trace.exists(), "the planted library does what the test believes");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Damaged entries of the disk cache.
 
 use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -45,7 +47,7 @@ pub fn cache_entry(bytes: &[u8]) -> Result<bool, Finding> {
     let (damaged, is_sealed) = damaged(entries, &mut Choices::new(script), content);
     let folder = tempfile::tempdir().map_err(|error| unmet("a temporary folder can be made", error))?;
     let file = file_of(folder.path(), &key(0));
-    fs::write(&file, &damaged).map_err(|error| unmet("a temporary file can be written", error))?;
+    write_private(&file, &damaged).map_err(|error| unmet("a temporary file can be written", error))?;
 
     let is_listed_whole = listed(folder.path())?;
     let rebuilt = Cubin { log: "compiled again".to_owned(), ..cubin(0) };
@@ -61,6 +63,11 @@ pub fn cache_entry(bytes: &[u8]) -> Result<bool, Finding> {
     let kept = get(folder.path(), || Err(Error::environment("asked to compile again")))?;
     expect("what the cache gave is kept", kept == (given, Origin::Disk), || format!("{kept:?}"))?;
     Ok(damaged != entries[0])
+}
+
+/// Writes a file that others may not write, whatever the process's mask is: such a one is not read.
+fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)
 }
 
 /// Whether the only entry of the folder is listed as whole.

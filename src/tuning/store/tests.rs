@@ -1,3 +1,5 @@
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::*;
@@ -161,6 +163,28 @@ fn a_folder_that_cannot_be_written_is_an_error_of_the_environment() {
     let error = store.put(&selection(64), &hopper(), &tuned(&selection(64))).unwrap_err();
     assert_eq!(error.exit_code(), 3);
     assert_eq!(store.winner(&selection(64), &hopper()), None);
+}
+
+#[test]
+fn a_folder_that_others_may_write_is_neither_read_nor_written() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (store, winner) = stored(folder.path());
+    for path in [folder.path().to_owned(), folder.path().join(FOLDER)] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o770)).unwrap();
+        assert_eq!(store.winner(&selection(64), &hopper()), None);
+        for error in [
+            store.put(&selection(128), &hopper(), &tuned(&selection(128))).unwrap_err(),
+            store.entries().unwrap_err(),
+            store.clear().unwrap_err(),
+        ] {
+            let cause = std::error::Error::source(&error).unwrap().to_string();
+            assert!(cause.contains("mode 0770"), "{cause}");
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    assert_eq!(store.winner(&selection(64), &hopper()), Some(winner));
+    assert_eq!(store.entries().unwrap().len(), 1);
 }
 
 #[test]
