@@ -330,6 +330,117 @@ fn an_unusable_cache_costs_a_warning_only() {
     assert_eq!(fs::read_to_string(&no_folder).unwrap(), "a file where the folder should be");
 }
 
+#[test]
+fn the_cache_is_made_for_its_user_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let graph = place.write("graph.json", sum_relu().to_string());
+    let mut program = place.command(&["run", &graph, "--device", "emulator"]);
+    // The mask of the whole process: others must not see it change.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "umask 002; exec \"$0\" \"$@\""]).arg(program.get_program()).args(program.get_args());
+    shell.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    program = shell;
+    let ran = Ran::from(program.output().expect("the program starts"));
+    if has_emulator(&ran) {
+        ran.expect(0, &["the generated kernel in the emulator"]);
+        for made in ["cache", "cache/emulator"] {
+            let mode = fs::metadata(place.path(made)).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, 0o700, "{made}");
+        }
+    }
+}
+
+#[test]
+fn a_cache_that_others_may_write_is_neither_read_nor_written() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let graph = place.write("graph.json", sum_relu().to_string());
+    fs::create_dir(place.path("cache")).unwrap();
+    fs::set_permissions(place.path("cache"), fs::Permissions::from_mode(0o777)).unwrap();
+    let words = ["has mode 0777", "chmod go-w", "FUSEWRIGHT_CACHE_DIR"];
+    let ran = place.run(&["run", &graph, "--device", "emulator"]);
+    if has_emulator(&ran) {
+        ran.expect(0, &["the generated kernel in the emulator"]).expect(0, &words);
+    }
+    for action in ["list", "verify", "clear"] {
+        place.run(&["cache", action]).expect(3, &words);
+    }
+    let path = place.run(&["cache", "path"]).expect(0, &words);
+    assert_eq!(path.out.trim_end(), place.text("cache"));
+    let doctor = place.run(&["doctor"]);
+    assert!(words.iter().all(|word| doctor.out.contains(word)), "{doctor:#?}");
+    assert_eq!(fs::read_dir(place.path("cache")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_limit_that_is_no_size_is_warned_of() {
+    let place = Place::new();
+    for (limit, is_warned_of) in [("much", true), ("2G", false), ("off", false)] {
+        let list = place.command(&["cache", "list"]).env("FUSEWRIGHT_CACHE_LIMIT", limit).output().unwrap();
+        let list = Ran::from(list).expect(0, &[]);
+        assert_eq!(list.err.contains("FUSEWRIGHT_CACHE_LIMIT is \"much\""), is_warned_of, "{list:#?}");
+    }
+}
+
+/// Libraries and programs under the names that are looked for, in a folder where the program is then run.
+#[test]
+fn nothing_is_loaded_from_the_working_directory() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let graph = place.write("graph.json", sum_relu().to_string());
+    let trace = place.path("it-ran");
+    let constructor = format!(
+        "#include <cstdio>\n__attribute__((constructor)) static void run() {{ std::fopen(\"{}\", \"w\"); }}\n",
+        trace.display()
+    );
+    let source = place.write("planted.cpp", constructor);
+    let library = place.text("planted.so");
+    match Command::new("g++").args(["-shared", "-fPIC", "-o", &library, &source]).output() {
+        Ok(built) => assert!(built.status.success(), "{}", Ran::from(built).err),
+        Err(error) => return assert!(!is_required("FUSEWRIGHT_REQUIRE_EMULATOR"), "no g++: {error}"),
+    }
+    let packages = "packages/nvidia/cu13/lib/libnvrtc.so.";
+    let of_python = "lib/python3.1/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.";
+    let wheel = ["nvidia/cu13/lib/libnvrtc.so.", packages, of_python, "toolkit/lib64/libnvrtc.so."];
+    let fetched = [".nv/13/nvidia/cu13/lib/libnvrtc.so.", ".nv/12/nvidia/cuda_nvrtc/lib/libnvrtc.so.", "libnvrtc.so."];
+    for stem in wheel.iter().chain(&fetched) {
+        for major in ["12", "13"] {
+            let planted = place.path(&format!("{stem}{major}"));
+            fs::create_dir_all(planted.parent().expect("a folder")).unwrap();
+            fs::copy(&library, planted).unwrap();
+        }
+    }
+    fs::create_dir(place.path("bin")).unwrap();
+    for program in ["g++", "c++", "clang++", "bin/g++", "bin/c++", "bin/python3"] {
+        let text = format!("#!/bin/sh\n: >{}\necho g++ 1.0\n", trace.display());
+        place.write(program, text);
+        fs::set_permissions(place.path(program), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let command = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.current_dir(place.folder.path()).env_remove("FUSEWRIGHT_NVRTC").env_remove("CXX");
+        command.envs([("PATH", ":bin:.:/usr/bin:/bin"), ("PYTHONPATH", "packages:"), ("CUDA_HOME", "toolkit")]);
+        command.envs([("CUDA_PATH", "toolkit"), ("VIRTUAL_ENV", "."), ("CONDA_PREFIX", "."), ("HOME", ".")]);
+        command
+    };
+    for arguments in [
+        &["doctor"][..],
+        &["compile", &graph, "--arch", "sm_90", "--arch", "sm_70"],
+        &["run", &graph, "--device", "emulator"],
+    ] {
+        // What the machine has decides how it ends.
+        let ran = Ran::from(command(arguments).output().expect("the program starts"));
+        assert!(!trace.exists(), "{arguments:?} ran what was planted: {ran:#?}");
+    }
+    // Named on purpose, the same is loaded, and a relative path is the working directory's.
+    for named in [".nv", "planted.so"] {
+        let named = command(&["doctor"]).env("FUSEWRIGHT_NVRTC", named).output().expect("the program starts");
+        assert!(Ran::from(named).out.contains("has no function nvrtcGetErrorString"));
+        fs::remove_file(&trace).expect("the planted library does what the test believes");
+    }
+}
+
 /// Whether there is a C++ compiler; where one is required, its absence is a failure.
 fn has_emulator(ran: &Ran) -> bool {
     let is_absent = ran.code == Some(3) && ran.err.contains("no C++ compiler");

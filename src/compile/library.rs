@@ -52,8 +52,8 @@ pub(super) struct Opened {
 /// # Errors
 /// Why it cannot be used, for a list of places.
 pub(super) fn open(file: &OsStr) -> Result<Opened, String> {
-    // SAFETY: the initialisers of NVRTC ask nothing of the process; whoever names a file vouches for it, as with any
-    // library path.
+    // SAFETY: the initialisers of NVRTC ask nothing of the process. Whoever names a file vouches for it, as with any
+    // library path: the user, in the environment or by what is installed; never the working directory (`search`).
     let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
     let library = ManuallyDrop::new(library.map_err(|error| loader_reason(&error))?);
     // SAFETY: the symbols are NVRTC's, whose C signatures are those of the table.
