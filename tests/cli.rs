@@ -630,6 +630,12 @@ fn the_cache_is_listed_verified_and_emptied() {
     assert!(!place.path("cache/emulator").exists());
     let off = place.command(&["cache", "path"]).env("FUSEWRIGHT_CACHE", "off").output().unwrap();
     Ran::from(off).expect(3, &["no disk cache"]);
+    let mut here = place.command(&["cache", "path"]);
+    here.current_dir(place.folder.path()).env("FUSEWRIGHT_CACHE_DIR", "cache");
+    Ran::from(here.output().unwrap()).expect(0, &[&folder]);
+    // A home that depends on the working directory is none.
+    here.env_remove("FUSEWRIGHT_CACHE_DIR").env_remove("XDG_CACHE_HOME").env("HOME", ".");
+    Ran::from(here.output().unwrap()).expect(3, &["no disk cache"]);
 }
 
 #[test]

@@ -132,12 +132,15 @@ impl Cache {
     }
 }
 
+/// Absolute: what is in the working directory may be a stranger's, even where this user unpacked it. Only
+/// `FUSEWRIGHT_CACHE_DIR` can mean a folder there.
 fn folder_of_environment() -> Option<PathBuf> {
     if let Some(folder) = std::env::var_os("FUSEWRIGHT_CACHE_DIR").filter(|folder| !folder.is_empty()) {
-        return Some(folder.into());
+        return std::path::absolute(folder).ok();
     }
     use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
-    choose_base_strategy().ok().map(|folders| folders.cache_dir().join("fusewright"))
+    let caches = choose_base_strategy().ok()?.cache_dir();
+    caches.is_absolute().then(|| caches.join("fusewright"))
 }
 
 #[cfg(test)]
