@@ -29,6 +29,9 @@ static DESCRIPTORS: Registry<Descriptor> = Registry::new();
 /// What reading a text makes of it is at most about so many times as large.
 const READING: usize = 4;
 
+/// Bytes that finalizing makes for each descriptor that is referred to, at most about.
+const REFERRING: usize = 256;
+
 /// One descriptor.
 pub(super) struct Descriptor {
     kind: Kind,
@@ -198,6 +201,8 @@ impl Descriptor {
     /// What it refers to is finalized (L-08) and of the kinds that its attributes have, whether it is asked for or not. So
     /// descriptors lie in tiers, the plan's above all, and neither chains nor rings of them can be made.
     fn require_referred(&self, values: &BTreeMap<u32, Values>) -> Result<()> {
+        let count: usize = values.values().map(|values| values.descriptors().len()).sum();
+        values::require_memory(count.saturating_mul(REFERRING))?;
         for other in values.values().flat_map(Values::descriptors) {
             other.built()?;
         }
