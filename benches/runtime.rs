@@ -39,9 +39,18 @@ fn main() -> Result<()> {
             return Ok(());
         }
     };
+    make_current()?;
     println!("{}, {} cores", session.device().name, std::thread::available_parallelism()?);
     plans(&session)?;
     executions(&session)
+}
+
+/// Makes the device's primary context current on this thread, as it is in every program of the CUDA runtime.
+fn make_current() -> Result<()> {
+    use cudarc::driver::result::{ctx, device, primary_ctx};
+    // SAFETY: the driver is there, as a session was opened; the context is retained until the end.
+    unsafe { ctx::set_current(primary_ctx::retain(device::get(0)?)?) }?;
+    Ok(())
 }
 
 /// relu(A·B) of [1, 128, 64] and [1, 64, 128], HALF in FLOAT; its uids begin with the one given.

@@ -153,3 +153,35 @@ fn unsafe_code_is_counted() {
                 pub unsafe extern \"C\" fn i() {}\n#[cfg(test)]\nmod tests {\n    unsafe { j() }\n}\n";
     assert_eq!(unsafe_code(text), UnsafeCode { blocks: 1, functions: 2, implementations: 1 });
 }
+
+/// `docs/security.md` says which test holds what: each is there.
+#[test]
+fn security_names_tests_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = fs::read_to_string(root.join("docs/security.md")).expect("docs/security.md");
+    let mut files = Vec::new();
+    for folder in ["src", "tests"] {
+        sources(&root.join(folder), &mut files);
+    }
+    let texts: Vec<String> =
+        files.iter().map(|path| fs::read_to_string(path).expect("a readable source file")).collect();
+    let is_there = |name: &str| {
+        let (function, trial) = (format!("fn {name}("), format!("::{name}\""));
+        root.join(name).is_file()
+            || root.join("fuzz/fuzz_targets").join(name).with_extension("rs").is_file()
+            || texts.iter().any(|text| text.contains(&function) || text.contains(&trial))
+    };
+    let rows =
+        document.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| Who") && !line.contains("---"));
+    let mut count = 0;
+    for row in rows {
+        let held_by = row.trim_end_matches(" |").rsplit(" | ").next().expect("a last cell");
+        let names: Vec<&str> = held_by.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "nothing holds this: {row}");
+        for name in names {
+            assert!(is_there(name), "docs/security.md: there is no test {name}");
+        }
+        count += 1;
+    }
+    assert!(count > 10, "{count} rows were read");
+}

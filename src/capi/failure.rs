@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::fmt::Display;
 
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
-use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::CUresult;
 
 use crate::error::{Error, Misuse};
+use crate::plan::cuda::CudaError;
 use crate::support::DetailedStatus;
 
 /// A status other than success, and what is wrong.
@@ -72,7 +72,7 @@ impl Failure {
             Error::Wrong(_) => Status::CUDNN_STATUS_INTERNAL_ERROR,
             Error::Environment { source, .. } => match of_driver(source.as_deref()) {
                 None => Status::CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING,
-                Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
+                Some(error) if error.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
                     Status::CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED
                 }
                 Some(_) => Status::CUDNN_STATUS_INTERNAL_ERROR,
@@ -111,8 +111,8 @@ impl Failure {
 }
 
 /// The driver's own error; `None` where something is missing.
-fn of_driver(source: Option<&(dyn std::error::Error + Send + Sync + 'static)>) -> Option<CUresult> {
-    source.and_then(|source| source.downcast_ref::<DriverError>()).map(|error| error.0)
+fn of_driver(source: Option<&(dyn std::error::Error + Send + Sync + 'static)>) -> Option<CudaError> {
+    source.and_then(|source| source.downcast_ref()).copied()
 }
 
 fn of_misuse(misuse: Misuse) -> Status {

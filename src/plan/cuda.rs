@@ -28,10 +28,11 @@ static DRIVER: OnceLock<Driver> = OnceLock::new();
 
 /// A result other than success, by its number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct CudaError(c_int);
+pub(crate) struct CudaError(c_int);
 
 impl CudaError {
-    pub(super) fn is(self, code: CUresult) -> bool {
+    /// Whether it is this result.
+    pub(crate) fn is(self, code: CUresult) -> bool {
         self.0 == code as c_int
     }
 
@@ -117,7 +118,7 @@ macro_rules! functions {
             const _: unsafe fn($($type),*) -> CUresult = sys::$required;
 
             #[expect(non_snake_case, reason = "the driver's name")]
-            pub(super) unsafe fn $required($($parameter: $type),*) -> Result<(), CudaError> {
+            pub(crate) unsafe fn $required($($parameter: $type),*) -> Result<(), CudaError> {
                 // SAFETY: as promised by the caller.
                 checked(unsafe { (driver()?.$required)($($parameter),*) })
             }
@@ -128,7 +129,7 @@ macro_rules! functions {
 
             #[allow(clippy::too_many_arguments, reason = "the driver's signature")]
             #[expect(non_snake_case, reason = "the driver's name")]
-            pub(super) unsafe fn $optional($($o_parameter: $o_type),*) -> Result<(), CudaError> {
+            pub(crate) unsafe fn $optional($($o_parameter: $o_type),*) -> Result<(), CudaError> {
                 let function = driver()?.$optional.ok_or(CudaError(CUresult::CUDA_ERROR_NOT_FOUND as c_int))?;
                 // SAFETY: as promised by the caller.
                 checked(unsafe { function($($o_parameter),*) })
@@ -144,6 +145,7 @@ functions! {
         cuCtxGetDevice(device: *mut CUdevice);
         cuCtxPopCurrent_v2(context: *mut CUcontext);
         cuCtxPushCurrent_v2(context: CUcontext);
+        cuCtxSetCurrent(context: CUcontext);
         cuCtxSynchronize();
         cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
         cuDeviceGetAttribute(value: *mut c_int, attribute: CUdevice_attribute, device: CUdevice);

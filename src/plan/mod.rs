@@ -19,7 +19,7 @@
 
 mod arguments;
 mod bindings;
-mod cuda;
+pub(crate) mod cuda;
 mod cuda_graph;
 mod driver;
 mod execution_plan;

@@ -72,7 +72,12 @@ pub(super) fn encode(graph: &FinalizedGraph, map: &TensorMap) -> Result<EncodedM
         return Err(refused("required: a rank from 1 to 5"));
     }
     let words = encode_at(map, STAND_IN).map_err(|error| refused(&error.name()))?;
-    Ok(EncodedMap { words, address: word_of_address(&words, |address| encode_at(map, address).ok()) })
+    let address = word_of_address(&words, |address| encode_at(map, address).ok());
+    if address.is_none() {
+        let tensor = graph.describe_tensor(map.tensor);
+        tracing::debug!(tensor, "this driver's maps hide their address: it is asked to replace it at each execution");
+    }
+    Ok(EncodedMap { words, address })
 }
 
 /// The only word in which maps for other addresses differ from this one, if it is the address in all of them.

@@ -159,6 +159,24 @@ fn texts_that_do_not_fit_are_refused_with_a_reason() {
     }
 }
 
+/// Kernels are right for what engines offer: anything else could write where it should not.
+#[test]
+fn configs_that_are_not_offered_are_refused() {
+    let session = without_gpu();
+    let selection = session.check(&matmul(1)).unwrap();
+    let offered = session.config(&selection).unwrap();
+    let mut others = vec![EngineConfig { engine: "surface70", ..offered.clone() }];
+    for position in 0..offered.knobs.len() {
+        let mut other = offered.clone();
+        other.knobs[position].1 += 1000;
+        others.push(other);
+    }
+    for other in others {
+        let error = session.compile(&selection, &other, None).unwrap_err();
+        assert!(error.to_string().contains("does not offer") && error.exit_code() == 2, "{other}: {error}");
+    }
+}
+
 #[test]
 fn a_kernel_cache_serves_without_a_compiler() {
     if !has_nvrtc() {

@@ -8,7 +8,8 @@ use cudarc::cudnn::sys::{cudnnDebugStruct, cudnnSeverity_t as RawSeverity};
 use super::*;
 use crate::compile::Nvrtc;
 use crate::compile::testing::nvrtc_or_skip;
-use crate::plan::tests::{launches_of_any, on_driver_without_kernels};
+use crate::plan::cuda;
+use crate::plan::tests::{launches_of_any, on_driver_without_kernels, set_in_driver};
 
 /// Runs a test on that driver, where there is a compiler.
 fn executed(name: &str, test: impl FnOnce(Session)) {
@@ -34,8 +35,8 @@ impl Session {
         graph_of(&matmul_relu_nodes(HALF, 6.0), Some(self.0))
     }
 
-    /// A finalized plan of the first config, changed before it is finalized.
-    fn plan(&self, graph: &Owned, change: impl FnOnce(&Owned)) -> Owned {
+    /// The first config of a graph.
+    fn config(&self, graph: &Owned) -> Owned {
         let heuristics = Owned::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
         heuristics.refer(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).set(
             Name::CUDNN_ATTR_ENGINEHEUR_MODE,
@@ -44,8 +45,13 @@ impl Session {
         );
         let heuristics = heuristics.finalize();
         let configs = got(&heuristics, Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+        configs.into_iter().next().expect("a config")
+    }
+
+    /// A finalized plan of the first config, changed before it is finalized.
+    fn plan(&self, graph: &Owned, change: impl FnOnce(&Owned)) -> Owned {
         let plan = Owned::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-        plan.refer(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &configs[0]);
+        plan.refer(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &self.config(graph));
         change(&plan);
         plan.finalize()
     }
@@ -204,6 +210,39 @@ fn kernel_caches_fill_and_are_texts() {
     });
 }
 
+/// Errors of the driver: memory that is not there, a launch that it refuses, and what it has done before.
+#[test]
+fn failures_of_the_driver_have_their_status() {
+    executed("failures_of_the_driver_have_their_status", |session| {
+        use Status as S;
+        const OUT_OF_MEMORY: i32 = 2;
+        const INVALID_VALUE: i32 = 1;
+        let unfinished = |graph: &Owned| {
+            let plan = Owned::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+            plan.refer(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &session.config(graph));
+            plan
+        };
+        let plan = unfinished(&session.matmul());
+        set_in_driver("fake_module_error", OUT_OF_MEMORY);
+        assert_eq!(cudnnBackendFinalize(plan.0), S::CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED);
+        assert!(last_error().contains("CUDA_ERROR_OUT_OF_MEMORY"));
+        set_in_driver("fake_module_error", INVALID_VALUE);
+        assert_eq!(cudnnBackendFinalize(plan.0), S::CUDNN_STATUS_INTERNAL_ERROR);
+        set_in_driver("fake_module_error", 0);
+        assert_eq!(cudnnBackendFinalize(plan.0), S::CUDNN_STATUS_SUCCESS, "{}", last_error());
+
+        let pack = pack(&COMPLETE, 0x10000);
+        set_in_driver("fake_launch_error", INVALID_VALUE);
+        assert_eq!(session.execute(&plan, &pack), S::CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER);
+        // a number that no enumeration has is told by it
+        set_in_driver("fake_launch_error", 12_345);
+        assert_eq!(session.execute(&plan, &pack), S::CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER);
+        assert!(last_error().contains("CUDA error 12345"));
+        set_in_driver("fake_launch_error", 0);
+        assert_eq!(session.execute(&plan, &pack), S::CUDNN_STATUS_SUCCESS, "{}", last_error());
+    });
+}
+
 #[test]
 fn cuda_graphs_are_filled_and_bound_anew() {
     executed("cuda_graphs_are_filled_and_bound_anew", |session| {
@@ -214,9 +253,9 @@ fn cuda_graphs_are_filled_and_bound_anew() {
         let mut context = ptr::null_mut();
         // SAFETY: a primary context of the fake driver, and a graph in it; the graph is used here alone.
         unsafe {
-            cudarc::driver::sys::cuDevicePrimaryCtxRetain(&raw mut context, 0).result().unwrap();
-            cudarc::driver::sys::cuCtxPushCurrent_v2(context).result().unwrap();
-            cudarc::driver::sys::cuGraphCreate(&raw mut graph, 0).result().unwrap();
+            cuda::cuDevicePrimaryCtxRetain(&raw mut context, 0).unwrap();
+            cuda::cuCtxPushCurrent_v2(context).unwrap();
+            cuda::cuGraphCreate(&raw mut graph, 0).unwrap();
             let raw: *mut c_void = graph.cast();
             let mismatch = S::CUDNN_STATUS_BAD_PARAM_CUDA_GRAPH_MISMATCH;
             assert_eq!(cudnnBackendUpdateCudaGraph(session.0, plan.0, first.0, raw), mismatch);
@@ -228,7 +267,7 @@ fn cuda_graphs_are_filled_and_bound_anew() {
             let null = ptr::null_mut();
             let status = cudnnBackendPopulateCudaGraph(session.0, plan.0, first.0, null);
             assert_eq!(status, S::CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
-            cudarc::driver::sys::cuGraphDestroy(graph).result().unwrap();
+            cuda::cuGraphDestroy(graph).unwrap();
         }
     });
 }

@@ -51,12 +51,7 @@ fn counted(name: &str) -> i32 {
 
 /// Lets the fake driver refuse the next changes of nodes.
 fn refuse_changes(count: i32) {
-    let driver = driver();
-    // SAFETY: the variable has this type, and only this thread uses it.
-    unsafe {
-        let failures: Symbol<'_, *mut i32> = driver.get(b"fake_failures").unwrap();
-        **failures = count;
-    }
+    set_in_driver("fake_failures", count);
 }
 
 #[test]

@@ -12,7 +12,7 @@
 #include <vector>
 
 using Result = int;
-enum : Result { SUCCESS = 0, INVALID_VALUE = 1, STUB_LIBRARY = 34, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700 };
+enum : Result { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, STUB_LIBRARY = 34, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700 };
 
 // Primary contexts by device; one that nobody retains is gone.
 struct Context { std::atomic<int> retained{0}; };
@@ -82,6 +82,7 @@ Result cuCtxSynchronize() { NEEDS_CONTEXT; if (pending == NOT_READY) std::abort(
 Result cuGetErrorName(Result code, const char** name) {
     switch (code) {
         case INVALID_VALUE: *name = "CUDA_ERROR_INVALID_VALUE"; return SUCCESS;
+        case OUT_OF_MEMORY: *name = "CUDA_ERROR_OUT_OF_MEMORY"; return SUCCESS;
         case STUB_LIBRARY: *name = "CUDA_ERROR_STUB_LIBRARY"; return SUCCESS;
         case INVALID_DEVICE: *name = "CUDA_ERROR_INVALID_DEVICE"; return SUCCESS;
         case INVALID_CONTEXT: *name = "CUDA_ERROR_INVALID_CONTEXT"; return SUCCESS;
@@ -150,7 +151,16 @@ Result cuEventElapsedTime_v2(float* milliseconds, Event* start, Event* end) {
 static std::atomic<long> modules{0};
 // For tests: modules that are loaded.
 long fake_modules() { return modules; }
-Result cuModuleLoadData(void** module, const void*) { NEEDS_CONTEXT; *module = new int; modules++; return SUCCESS; }
+// For tests: what loading a module, and launching a kernel that is not known, end with.
+int fake_module_error = SUCCESS;
+int fake_launch_error = SUCCESS;
+Result cuModuleLoadData(void** module, const void*) {
+    NEEDS_CONTEXT;
+    if (fake_module_error) return fake_module_error;
+    *module = new int;
+    modules++;
+    return SUCCESS;
+}
 Result cuModuleUnload(void* module) { NEEDS_CONTEXT; delete static_cast<int*>(module); modules--; return SUCCESS; }
 Result cuModuleGetFunction(Function** function, void*, const char* name) {
     for (Function& candidate : functions)
@@ -247,7 +257,7 @@ Result cuLaunchKernelEx(const Config* config, Function* function, void** argumen
     NEEDS_CONTEXT;
     if (config->grid[0] == 0 || config->block[0] == 0 || config->shared > unsigned(function->shared)) return INVALID_VALUE;
     if (pending != SUCCESS) return pending;
-    if (function->is_any) return run(function, arguments);
+    if (function->is_any) return fake_launch_error ? fake_launch_error : run(function, arguments);
     // 6 is programmatic stream serialization
     const bool early = config->attribute_count == 1 && config->attributes[0].id == 6 && config->attributes[0].value == 1;
     const bool waits = VERSION >= 12030 && std::string(function->name) == "scale_add_early";

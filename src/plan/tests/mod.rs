@@ -55,6 +55,16 @@ pub(crate) fn on_two_devices(name: &str, test: impl FnOnce()) {
     in_child(Version::Cuda13, name, &variables, test);
 }
 
+/// Sets a variable of the fake driver.
+pub(crate) fn set_in_driver(variable: &str, value: i32) {
+    // SAFETY: the variable has this type, and only this thread uses it.
+    unsafe {
+        let driver = libloading::Library::new("libcuda.so.1").unwrap();
+        let place: libloading::Symbol<'_, *mut i32> = driver.get(variable.as_bytes()).unwrap();
+        **place = value;
+    }
+}
+
 /// Launches of kernels that the fake driver does not know, so far.
 pub(crate) fn launches_of_any() -> i64 {
     // SAFETY: the fake driver's initialisers do nothing, and the function has this type.

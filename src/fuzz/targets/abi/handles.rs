@@ -6,8 +6,7 @@ use std::ptr;
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
-use cudarc::driver::result::DriverError;
-use cudarc::driver::sys::{self, CUcontext, CUresult};
+use cudarc::driver::sys::CUcontext;
 
 use super::caller::{Caller, Pointer, judge, refuse};
 use super::{Status, cudnnCreate, cudnnDestroy, cudnnGetStream, cudnnSetStream};
@@ -15,6 +14,7 @@ use crate::fuzz::Finding;
 use crate::fuzz::choices::Choices;
 use crate::fuzz::targets::{expect, unmet};
 use crate::plan::Driver;
+use crate::plan::cuda::{self, CudaError};
 
 /// Set where the driver is the fake one.
 const VARIABLE: &str = "FAKE_CUDA_DEVICES";
@@ -30,9 +30,8 @@ pub(super) struct Devices {
     handles: Vec<*mut c_void>,
 }
 
-fn succeed(function: &str, result: CUresult) -> Result<(), Finding> {
-    let failed = |DriverError(error)| unmet("the driver does what it is asked", format!("{function}: {error:?}"));
-    result.result().map_err(failed)
+fn succeed(function: &str, result: Result<(), CudaError>) -> Result<(), Finding> {
+    result.map_err(|error| unmet("the driver does what it is asked", format!("{function}: {error:?}")))
 }
 
 impl Devices {
@@ -43,8 +42,8 @@ impl Devices {
         let retain = |device| {
             let mut context = ptr::null_mut();
             // SAFETY: the driver is loaded and there is room for a context.
-            let result = unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, device as i32) };
-            result.result().ok().map(|()| context)
+            let result = unsafe { cuda::cuDevicePrimaryCtxRetain(&raw mut context, device as i32) };
+            result.ok().map(|()| context)
         };
         let contexts = (0..count).map(retain).collect::<Option<_>>()?;
         let mut devices = Self { contexts, current: ptr::null_mut(), handles: Vec::new() };
@@ -54,7 +53,7 @@ impl Devices {
 
     fn make_current(&mut self, context: CUcontext) -> Result<(), Finding> {
         // SAFETY: the context is retained, or null.
-        succeed("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(context) })?;
+        succeed("cuCtxSetCurrent", unsafe { cuda::cuCtxSetCurrent(context) })?;
         self.current = context;
         Ok(())
     }
@@ -63,7 +62,7 @@ impl Devices {
     pub(super) fn require_kept(&self) -> Result<(), Finding> {
         let mut current = ptr::null_mut();
         // SAFETY: there is room for a context.
-        succeed("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&raw mut current) })?;
+        succeed("cuCtxGetCurrent", unsafe { cuda::cuCtxGetCurrent(&raw mut current) })?;
         let is_kept = current == self.current;
         expect("the current context stays", is_kept, || format!("{:?}, then {current:?}", self.current))
     }
@@ -105,7 +104,7 @@ impl Devices {
         self.make_current(ptr::null_mut())?;
         for device in 0..self.contexts.len() {
             // SAFETY: it was retained once.
-            succeed("cuDevicePrimaryCtxRelease", unsafe { sys::cuDevicePrimaryCtxRelease_v2(device as i32) })?;
+            succeed("cuDevicePrimaryCtxRelease", unsafe { cuda::cuDevicePrimaryCtxRelease_v2(device as i32) })?;
         }
         Ok(())
     }
