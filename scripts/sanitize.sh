@@ -39,6 +39,8 @@ address() {
     export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$PWD/target/sanitize/address
     # The standard library is not instrumented.
     export RUSTFLAGS="-Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer $coverage"
+    # Want of memory is the caller's to see, as without the tool.
+    export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}allocator_may_return_null=1
     # Given for the host alone, so that build scripts and macros are not instrumented.
     test=$(built test --lib --no-run --target "$host")
     "$test" "$filter"

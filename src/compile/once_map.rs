@@ -20,6 +20,11 @@ struct Slot<T> {
     used: AtomicU64,
 }
 
+/// In cache lines of its own: threads that use others, and what all of them read, are not disturbed.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Part<T>(RwLock<Shard<T>>);
+
 #[derive(Debug)]
 struct Shard<T> {
     slots: HashMap<[u8; 32], Arc<Slot<T>>>,
@@ -29,7 +34,7 @@ struct Shard<T> {
 /// Values by digest of what they are made of. Cheap to clone values only, such as an `Arc`.
 #[derive(Debug)]
 pub(crate) struct OnceMap<T> {
-    shards: [RwLock<Shard<T>>; SHARDS],
+    shards: [Part<T>; SHARDS],
     /// How many of them are used.
     parts: usize,
     /// Values a shard keeps at most.
@@ -39,7 +44,7 @@ pub(crate) struct OnceMap<T> {
 impl<T: Clone> OnceMap<T> {
     /// For so many values at most, and one at least; where there are more, those that were not asked for lately are forgotten.
     pub(crate) fn new(capacity: usize) -> Self {
-        let shard = || RwLock::new(Shard { slots: HashMap::new(), insertions: 0 });
+        let shard = || Part(RwLock::new(Shard { slots: HashMap::new(), insertions: 0 }));
         let parts = (capacity / LEAST).clamp(1, SHARDS);
         Self { shards: std::array::from_fn(|_| shard()), parts, shard_capacity: (capacity / parts).max(1) }
     }
@@ -74,7 +79,7 @@ impl<T: Clone> OnceMap<T> {
 
     /// How many values there are.
     pub(crate) fn len(&self) -> usize {
-        let of_shard = |shard: &RwLock<Shard<T>>| {
+        let of_shard = |Part(shard): &Part<T>| {
             let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
             shard.slots.values().filter(|slot| slot.ready.get().is_some()).count()
         };
@@ -82,7 +87,7 @@ impl<T: Clone> OnceMap<T> {
     }
 
     pub(crate) fn clear(&self) {
-        for shard in &self.shards {
+        for Part(shard) in &self.shards {
             // dropped without the lock: a value may take its time
             drop(std::mem::take(&mut shard.write().unwrap_or_else(PoisonError::into_inner).slots));
         }
@@ -97,7 +102,7 @@ impl<T: Clone> OnceMap<T> {
     }
 
     fn shard(&self, digest: &[u8; 32]) -> &RwLock<Shard<T>> {
-        &self.shards[usize::from(digest[0]) % self.parts]
+        &self.shards[usize::from(digest[0]) % self.parts].0
     }
 
     fn slot(&self, digest: [u8; 32]) -> Arc<Slot<T>> {

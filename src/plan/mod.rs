@@ -14,8 +14,8 @@
 //!
 //! The driver (libcuda) is looked for at run time. Where it is absent, [`Driver::load`] says so; nothing else here that
 //! has to do with a device can be reached without it. Contexts are the devices' primary ones, which frameworks use too.
-//! cudarc's event tracking is off: ordering is the caller's, by streams. Nothing is ever put on the legacy default stream
-//! unless a caller hands it in.
+//! Which of them is current on a thread never changes for the caller. Ordering is the caller's, by streams. Nothing is ever
+//! put on the legacy default stream unless a caller hands it in.
 
 mod arguments;
 mod bindings;
