@@ -20,6 +20,8 @@ usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "$0" >&2; exit 2; }
 tool=${1:-}
 filter=${2:-capi::}
 seconds=${FUSEWRIGHT_FUZZ_SECONDS:-60}
+# As .cargo/config.toml has it; the tests are not run by cargo.
+[ ! -d .nv ] || export FUSEWRIGHT_NVRTC="${FUSEWRIGHT_NVRTC-$PWD/.nv}"
 host=$(rustc -vV | sed -n 's/^host: //p')
 
 # The executable of a cargo command's only binary or test.
@@ -55,10 +57,13 @@ address() {
 memcheck() {
     local test
     test=$(built test --lib --no-run)
-    # What tests start is the same binary, beside the fake driver, and the compiler that builds that.
-    valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
-        --suppressions=scripts/valgrind.suppressions --trace-children=yes \
-        --trace-children-skip='*/g++*,*/gcc*,*/cc*,*/as,*/ld*,*/collect2,*/sh' "$test" "$filter" --test-threads=2
+    # Times are not those of the machine; what tests start is the same binary, beside the fake driver, and the compiler that builds that.
+    local watch=(valgrind -q --error-exitcode=9 --suppressions=scripts/valgrind.suppressions --trace-children=yes
+        --trace-children-skip='*/g++*,*/gcc*,*/cc*,*/as,*/ld*,*/collect2,*/sh')
+    "${watch[@]}" --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
+        "$test" "$filter" --skip forks:: --skip take_no_time --test-threads=2
+    # In a forked child, what the threads of its parent held is held by nobody.
+    [ "$filter" != capi:: ] || "${watch[@]}" --leak-check=no "$test" capi::tests::forks:: --test-threads=2
 }
 
 case $tool in
