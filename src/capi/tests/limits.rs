@@ -123,7 +123,7 @@ fn packs_of_many_entries_take_no_time() {
     let pack = unfinished_pack(&uids);
     let start = Instant::now();
     let pack = pack.finalize();
-    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     drop(pack);
     uids[0] = 77;
     let pack = unfinished_pack(&uids);
@@ -140,7 +140,7 @@ fn an_operation_that_is_there_millions_of_times_is_not_made_so_often() {
     let start = Instant::now();
     assert_eq!(cudnnBackendFinalize(graph.0), Status::CUDNN_STATUS_BAD_PARAM);
     assert!(last_error().ends_with("a graph has at most 65536 operations; found: 1048576"));
-    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
 }
 
 /// Runs a test in a process of its own; `name` is the test's.
