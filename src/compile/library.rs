@@ -91,9 +91,11 @@ unsafe fn functions(library: &Library) -> Result<Functions, String> {
     }
 }
 
+/// A function of a library.
+///
 /// # Safety
-/// The symbol must be a function of type `F`.
-unsafe fn symbol<F: Copy>(library: &Library, name: &str) -> Result<F, String> {
+/// The symbol is absent, or a function of type `F`.
+pub(crate) unsafe fn symbol<F: Copy>(library: &Library, name: &str) -> Result<F, String> {
     // SAFETY: as promised by the caller.
     let found = unsafe { library.get::<F>(name) };
     found.map(|symbol| *symbol).map_err(|_| format!("has no function {name}"))

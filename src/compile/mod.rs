@@ -35,7 +35,7 @@ pub use compiler::{Compiled, Compiler, Request};
 pub use cubin::{Cubin, FunctionResources};
 pub(crate) use folder::{Limit, PrivateFolder, UNFINISHED, is_ours, warn_once};
 pub use key::CacheKey;
-pub(crate) use library::{containing_file, loader_reason};
+pub(crate) use library::{containing_file, loader_reason, symbol};
 pub use nvrtc::{Nvrtc, Version};
 pub(crate) use once_map::OnceMap;
 pub use options::Options;

@@ -19,7 +19,7 @@ use cudarc::driver::sys::{
 };
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use crate::compile::containing_file;
+use crate::compile::{containing_file, loader_reason, symbol};
 
 /// Names of the driver's library, in the order in which they are tried. Every driver has the first.
 const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
@@ -99,9 +99,9 @@ macro_rules! functions {
                 // SAFETY: as promised by the caller, the symbols have the C signatures of the fields.
                 unsafe {
                     Ok(Self {
-                        $($required: symbol(library, stringify!($required)).ok_or(stringify!($required))?,)*
-                        $($optional: symbol(library, stringify!($optional)),)*
-                        cuGetErrorName: symbol(library, "cuGetErrorName").ok_or("cuGetErrorName")?,
+                        $($required: symbol(library, stringify!($required)).map_err(|_| stringify!($required))?,)*
+                        $($optional: symbol(library, stringify!($optional)).ok(),)*
+                        cuGetErrorName: symbol(library, "cuGetErrorName").map_err(|_| "cuGetErrorName")?,
                     })
                 }
             }
@@ -238,7 +238,7 @@ pub(super) fn load() -> Result<(), Missing> {
                 let _ = DRIVER.set(driver);
                 return Ok(());
             }
-            Err(error) => reasons.push(crate::compile::loader_reason(&error)),
+            Err(error) => reasons.push(loader_reason(&error)),
         }
     }
     Err(Missing::Library { names: NAMES, reasons })
@@ -258,18 +258,14 @@ pub(super) fn path() -> PathBuf {
 
 fn path_of(library: &Library) -> PathBuf {
     // SAFETY: looked up, not called; any function of the driver lies in the file.
-    let found: Option<unsafe extern "C" fn(c_uint) -> c_int> = unsafe { symbol(library, "cuInit") };
-    found.and_then(|function| containing_file(function as *const c_void)).unwrap_or_else(|| PathBuf::from("libcuda"))
+    let found: Result<unsafe extern "C" fn(c_uint) -> c_int, _> = unsafe { symbol(library, "cuInit") };
+    found
+        .ok()
+        .and_then(|function| containing_file(function as *const c_void))
+        .unwrap_or_else(|| PathBuf::from("libcuda"))
 }
 
 /// Whether the driver has a function beyond those that it must have.
 pub(super) fn has(name: &str) -> bool {
     DRIVER.get().is_some_and(|driver| driver.has(name))
-}
-
-/// # Safety
-/// The symbol is absent, or a function of type `F`.
-unsafe fn symbol<F: Copy>(library: &Library, name: &str) -> Option<F> {
-    // SAFETY: as promised by the caller.
-    unsafe { library.get::<F>(name) }.ok().map(|symbol| *symbol)
 }

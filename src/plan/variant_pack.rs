@@ -26,11 +26,6 @@ impl VariantPack {
         Self::default()
     }
 
-    /// An empty pack with room for so many entries.
-    pub fn with_capacity(entries: usize) -> Self {
-        Self { entries: Vec::with_capacity(entries) }
-    }
-
     /// The pack of device pointers by uids, in any order.
     ///
     /// # Errors
@@ -95,7 +90,6 @@ mod tests {
 
     #[test]
     fn pointers_make_a_pack_in_any_order() {
-        // SAFETY: nothing is executed.
         let pointer = |uid: i64| (uid, DevicePointer::from_raw(16 * uid as u64));
         let pack = VariantPack::from_pointers([5, 9, 2].map(pointer).into_iter()).unwrap();
         let mut same = VariantPack::new();

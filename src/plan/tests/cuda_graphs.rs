@@ -1,6 +1,6 @@
 //! Executions as CUDA graphs.
 
-use libloading::{Library, Symbol};
+use libloading::Symbol;
 
 use super::*;
 
@@ -31,12 +31,6 @@ fn launch(cuda_graph: &mut CudaGraph, tensors: &DeviceTensors) -> Result<(), Err
 
 fn y_of(case: &Case, tensors: &DeviceTensors) -> Vec<f32> {
     tensors.download(&case.graph).unwrap()[&case.id(-1)].to_dense().unwrap()
-}
-
-/// The fake driver, which is loaded already.
-fn driver() -> Library {
-    // SAFETY: the fake driver's initialisers do nothing.
-    unsafe { Library::new("libcuda.so.1") }.unwrap()
 }
 
 /// What a function of the fake driver counts.

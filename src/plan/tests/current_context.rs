@@ -1,7 +1,7 @@
 //! The context that is current on a thread stays so, whatever is done and whatever goes.
 
 use cudarc::driver::sys::CUcontext;
-use libloading::{Library, Symbol};
+use libloading::Symbol;
 
 use super::*;
 
@@ -25,7 +25,7 @@ pub(crate) fn retain(device: i32) -> CUcontext {
 pub(crate) fn retained(device: i32) -> i32 {
     // SAFETY: the fake driver is loaded, and the function has this type.
     unsafe {
-        let driver = Library::new("libcuda.so.1").unwrap();
+        let driver = driver();
         let count: Symbol<'_, unsafe extern "C" fn(i32) -> i32> = driver.get(b"fake_retained").unwrap();
         count(device)
     }

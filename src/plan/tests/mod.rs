@@ -55,11 +55,17 @@ pub(crate) fn on_two_devices(name: &str, test: impl FnOnce()) {
     in_child(Version::Cuda13, name, &variables, test);
 }
 
+/// The fake driver, which is loaded already.
+fn driver() -> libloading::Library {
+    // SAFETY: its initialisers do nothing.
+    unsafe { libloading::Library::new("libcuda.so.1") }.unwrap()
+}
+
 /// Sets a variable of the fake driver.
 pub(crate) fn set_in_driver(variable: &str, value: i32) {
     // SAFETY: the variable has this type, and only this thread uses it.
     unsafe {
-        let driver = libloading::Library::new("libcuda.so.1").unwrap();
+        let driver = driver();
         let place: libloading::Symbol<'_, *mut i32> = driver.get(variable.as_bytes()).unwrap();
         **place = value;
     }
@@ -69,7 +75,7 @@ pub(crate) fn set_in_driver(variable: &str, value: i32) {
 pub(crate) fn launches_of_any() -> i64 {
     // SAFETY: the fake driver's initialisers do nothing, and the function has this type.
     unsafe {
-        let driver = libloading::Library::new("libcuda.so.1").unwrap();
+        let driver = driver();
         let count: libloading::Symbol<'_, unsafe extern "C" fn() -> i64> = driver.get(b"fake_any_launches").unwrap();
         count()
     }

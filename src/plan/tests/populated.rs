@@ -3,7 +3,6 @@
 use std::ffi::c_void;
 
 use cudarc::driver::sys::{CUgraph, CUgraphExec};
-use libloading::{Library, Symbol};
 
 use super::*;
 use crate::error::Misuse;
@@ -126,12 +125,7 @@ fn a_graph_that_cannot_be_filled_stays_empty() {
         let plan = twice(&case, "scale_add");
         let tensors = tensors(&case, &plan);
         let graph = Owned::new(&case.context);
-        // SAFETY: the fake driver is loaded; the variable has this type, and only this thread uses it.
-        unsafe {
-            let driver = Library::new("libcuda.so.1").unwrap();
-            let failures: Symbol<'_, *mut i32> = driver.get(b"fake_failing_node").unwrap();
-            **failures = 2;
-        }
+        set_in_driver("fake_failing_node", 2);
         // SAFETY: the graph is alive, and used here alone.
         let error = unsafe { plan.populate(graph.raw(), tensors.pack(), tensors.workspace()) }.unwrap_err();
         assert!(matches!(error, Error::Environment { .. }), "{error:?}");
