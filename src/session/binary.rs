@@ -27,6 +27,7 @@ pub struct Binary {
 }
 
 impl Binary {
+    /// Of a config that the engine offers.
     pub(super) fn build(
         selection: &Selection,
         config: &EngineConfig,
@@ -34,7 +35,6 @@ impl Binary {
         compiler: &Compiler,
         kernels: Option<&KernelCache>,
     ) -> Result<(Self, Origin), Error> {
-        require_offered(selection, config, device)?;
         let source = codegen::render(&selection.lower(config, device))?;
         let found = kernels.and_then(|kernels| kernels.get(&source.text, device.capability));
         let (cubin, origin) = match found {
@@ -134,8 +134,8 @@ impl Binary {
     }
 }
 
-/// Kernels are right for the configs that an engine offers, and no others.
-fn require_offered(selection: &Selection, config: &EngineConfig, device: &Device) -> Result<(), Error> {
+/// Kernels are right for the configs that an engine offers, and no others: asked of a config that a caller or a text names.
+pub(super) fn require_offered(selection: &Selection, config: &EngineConfig, device: &Device) -> Result<(), Error> {
     if selection.candidates(device).iter().any(|ranked| ranked.config == *config) {
         return Ok(());
     }

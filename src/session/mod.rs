@@ -20,6 +20,7 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
+use binary::require_offered;
 pub use binary::{Binary, Plan};
 pub use kernel_cache::KernelCache;
 pub use stats::Stats;
@@ -160,7 +161,7 @@ impl Session {
     /// The plan of a graph with a config of its engine.
     ///
     /// # Errors
-    /// As [`Self::plan`].
+    /// As [`Self::plan`], and [`Error::Input`] for a config that the engine does not offer.
     pub fn plan_with(&self, selection: &Arc<Selection>, config: &EngineConfig) -> Result<Arc<Plan>, Error> {
         self.plan_from(selection, config, None)
     }
@@ -168,7 +169,7 @@ impl Session {
     /// As [`Self::plan_with`], with the binary from a kernel cache; where that has none, it is put there.
     ///
     /// # Errors
-    /// As [`Self::plan`].
+    /// As [`Self::plan_with`].
     pub fn plan_from(
         &self,
         selection: &Arc<Selection>,
@@ -181,7 +182,11 @@ impl Session {
             return Err(Error::input("selection", message));
         }
         let digest = config_digest(selection.supported().graph(), config);
-        let plan = self.planned(digest, || Ok((config.clone(), Arc::clone(selection))), kernels)?;
+        let chosen = || {
+            require_offered(selection, config, &self.device)?;
+            Ok((config.clone(), Arc::clone(selection)))
+        };
+        let plan = self.planned(digest, chosen, kernels)?;
         // a plan that was in memory already is to be found there, too
         if let Some(kernels) = kernels {
             kernels.put(plan.binary());
@@ -226,13 +231,14 @@ impl Session {
     /// A graph's binary, which a GPU of the same kind loads later: from the caches, or compiled now. It is not kept.
     ///
     /// # Errors
-    /// As [`Compiler::compile`].
+    /// As [`Compiler::compile`], and [`Error::Input`] for a config that the engine does not offer.
     pub fn compile(
         &self,
         selection: &Selection,
         config: &EngineConfig,
         kernels: Option<&KernelCache>,
     ) -> Result<Binary, Error> {
+        require_offered(selection, config, &self.device)?;
         Ok(Binary::build(selection, config, &self.device, &self.compiler, kernels)?.0)
     }
 

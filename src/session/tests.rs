@@ -162,7 +162,13 @@ fn texts_that_do_not_fit_are_refused_with_a_reason() {
 /// Kernels are right for what engines offer: anything else could write where it should not.
 #[test]
 fn configs_that_are_not_offered_are_refused() {
-    let session = without_gpu();
+    on_driver_without_kernels("session::tests::configs_that_are_not_offered_are_refused", || {
+        let session = Session::open(0, options(Cache::memory_only())).unwrap();
+        refuses_configs_that_are_not_offered(&session);
+    });
+}
+
+fn refuses_configs_that_are_not_offered(session: &Session) {
     let selection = session.check(&matmul(1)).unwrap();
     let offered = session.config(&selection).unwrap();
     let mut others = vec![EngineConfig { engine: "surface70", ..offered.clone() }];
@@ -172,8 +178,10 @@ fn configs_that_are_not_offered_are_refused() {
         others.push(other);
     }
     for other in others {
-        let error = session.compile(&selection, &other, None).unwrap_err();
-        assert!(error.to_string().contains("does not offer") && error.exit_code() == 2, "{other}: {error}");
+        let compiled = session.compile(&selection, &other, None).map(drop);
+        for error in [compiled.unwrap_err(), session.plan_with(&selection, &other).map(drop).unwrap_err()] {
+            assert!(error.to_string().contains("does not offer") && error.exit_code() == 2, "{other}: {error}");
+        }
     }
 }
 
