@@ -21,8 +21,8 @@ static SESSIONS: Mutex<BTreeMap<(usize, u32), Weak<Session>>> = Mutex::new(BTree
 /// How many plans the session of a device keeps that no descriptor has any more.
 const VARIABLE: &str = "FUSEWRIGHT_PLANS";
 
-/// Unless that says another number. One that is gone and asked for again takes about half a millisecond, as its binary is in the
-/// compiler's cache (1,000 plans of one kernel: 0.37–0.57 s on H200 hosts, `cargo bench --bench runtime`).
+/// Unless that says another number. One that is gone and asked for again takes about a third of a millisecond, as its binary is
+/// in the compiler's cache (1,000 plans of one kernel: 0.30–0.34 s on an H200's host, `cargo bench --bench runtime`).
 const PLANS: usize = 256;
 
 /// What a library handle stands for.
