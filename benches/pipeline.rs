@@ -17,8 +17,8 @@ use fusewright::codegen::{Source, render};
 use fusewright::compile::{Cache, Compiler, Options, Request};
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::engine::{self, EngineConfig};
+use fusewright::frontend::{self, DocumentReader};
 use fusewright::fuzz::{Campaign, Examination, Family};
-use fusewright::graph::json::{self, DocumentReader};
 use fusewright::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, ReductionMode, Tensor};
 use fusewright::plan::{Driver, ExecutionPlan};
 use fusewright::support::{SurfaceId, check};
@@ -132,7 +132,7 @@ fn verdict(graph: &Arc<FinalizedGraph>) -> bool {
 
 fn suite_graph(name: &str) -> Result<Graph> {
     let bytes = std::fs::read(data().join(format!("suite/{name}.json")))?;
-    let document = json::read_documents(name, &bytes).documents.remove(0);
+    let document = frontend::read_documents(name, &bytes).documents.remove(0);
     Ok(document.result?)
 }
 
@@ -155,7 +155,7 @@ fn kernel(name: &str) -> Result<()> {
     let config = config.to_string();
     let request = Request {
         graph: graph.key(),
-        engine: "surface70",
+        engine: "scalar",
         config: &config,
         source: &source.text,
         capability: device.capability,

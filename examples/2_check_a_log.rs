@@ -9,7 +9,7 @@ use std::sync::Arc;
 use fusewright::device::ComputeCapability;
 use fusewright::engine::decide;
 use fusewright::error::Error;
-use fusewright::graph::json::read_documents;
+use fusewright::frontend::read_documents;
 use fusewright::support::SurfaceId;
 
 const LOG: &[u8] = include_bytes!("graphs/training.log");

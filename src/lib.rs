@@ -19,6 +19,8 @@ pub mod logging;
 
 pub mod graph;
 
+pub mod frontend;
+
 pub mod device;
 pub mod host_tensor;
 

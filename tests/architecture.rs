@@ -8,6 +8,7 @@ const ORDER: &[&str] = &[
     "error",
     "logging",
     "graph",
+    "frontend",
     "device",
     "host_tensor",
     "fusion",

@@ -10,7 +10,8 @@ use std::process::{Command, Output, Stdio};
 
 use fusewright::compile::Cache;
 use fusewright::device::{ComputeCapability, Device};
-use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor, json as graph_json};
+use fusewright::frontend;
+use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
 use fusewright::plan::Sampled;
 use fusewright::tuning::{Tuned, TuningStore};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -456,7 +457,7 @@ fn verdicts_name_the_surface_the_engine_and_every_broken_rule() {
     let records: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(records.len(), 4);
     assert_eq!((&records[0]["status"], &records[0]["arch"]), (&json!("supported"), &json!("sm_90")));
-    assert_eq!((&records[1]["surface"], &records[1]["engine"]), (&json!(70), &json!("surface70")));
+    assert_eq!((&records[1]["surface"], &records[1]["engine"]), (&json!(70), &json!("scalar")));
     let violation = &records[2]["violations"][0];
     assert_eq!((&records[2]["status"], &records[2]["engine"]), (&json!("not_supported"), &Value::Null));
     for key in ["surface", "rule", "where", "required", "found"] {
@@ -492,8 +493,14 @@ fn standard_input_is_a_file_and_a_reader_that_leaves_is_no_failure() {
 fn explain_shows_stages_launches_and_source() {
     let place = Place::new();
     let file = "examples/graphs/mm_bias_gelu_bf16_m16.json";
-    let parts =
-        ["core  t2_matmul = MATMUL", "g2    t4_add", "t1 = 'B' (uid 2)", "chosen surface90", "grid", "1879048192 FLOP"];
+    let parts = [
+        "core  t2_matmul = MATMUL",
+        "g2    t4_add",
+        "t1 = 'B' (uid 2)",
+        "chosen warpgroup_mma",
+        "grid",
+        "1879048192 FLOP",
+    ];
     place.run(&["explain", file]).expect(0, &parts);
     let source = place.run(&["explain", file, "--source", "--arch", "sm_80"]).expect(0, &["__global__"]).out;
     assert!(source.starts_with("//") && !source.contains("#include"));
@@ -504,8 +511,8 @@ fn explain_ranks_configs_and_lists_knobs() {
     let place = Place::new();
     let file = "tests/data/suite/mm_bf16_4096.json";
     let out =
-        place.run(&["explain", file, "--arch", "sm_80"]).expect(0, &["µs  surface80 tile_m=", "launches with"]).out;
-    let times = |line: &str| Some(line.split_once(" µs  surface80")?.0.trim().parse::<f64>().unwrap());
+        place.run(&["explain", file, "--arch", "sm_80"]).expect(0, &["µs  warp_mma tile_m=", "launches with"]).out;
+    let times = |line: &str| Some(line.split_once(" µs  warp_mma")?.0.trim().parse::<f64>().unwrap());
     let times: Vec<f64> = out.lines().filter_map(times).collect();
     assert!(times.len() > 8 && times.is_sorted() && times[0] > 100.0, "{times:?}");
     let knob = |name: &str| out.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_default().to_owned();
@@ -524,8 +531,8 @@ fn heuristic_modes_choose_what_is_explained() {
     };
     let (a, b) = (configs("A", "configs of mode A"), configs("b", "configs of mode B"));
     assert!(b.len() < a.len() && a[0] == b[0] && b.iter().all(|config| a.contains(config)), "{b:?}");
-    let fallback = configs("FALLBACK", "fallback surface80");
-    assert!(fallback.iter().all(|config| config.starts_with("surface80 ")), "{fallback:?}");
+    let fallback = configs("FALLBACK", "fallback warp_mma");
+    assert!(fallback.iter().all(|config| config.starts_with("warp_mma ")), "{fallback:?}");
     let source = place.run(&["explain", file, "--mode", "FALLBACK", "--source"]).expect(0, &["fw_cp_async"]).out;
     assert!(!source.contains("wgmma"));
     place.run(&["explain", file, "--mode", "C"]).expect(2, &["a heuristic mode is A, B or FALLBACK"]);
@@ -536,7 +543,7 @@ fn a_tuned_config_is_explained_listed_and_cleared() {
     let place = Place::new();
     let json = sum_relu().to_string();
     let file = place.write("graph.json", &json);
-    let graph = graph_json::read_documents("graph", json.as_bytes()).documents.remove(0).result.unwrap();
+    let graph = frontend::read_documents("graph", json.as_bytes()).documents.remove(0).result.unwrap();
     let device = Device { name: "Tested GPU".to_owned(), ..Device::typical(ComputeCapability::SM_90) };
     let selection = fusewright::engine::select(&graph.finalize().unwrap().into(), device.capability).unwrap();
     let ranked = selection.candidates(&device).pop().unwrap();
@@ -628,9 +635,9 @@ fn rules_are_listed_for_people_and_programs() {
         assert!(rules.iter().all(|rule| !rule[key].is_null()), "{key}");
     }
     let relaxed = |id: &str| rules.iter().find(|rule| rule["id"] == id).map(|rule| rule["relaxed_by"].clone());
-    assert_eq!(relaxed("S70-MM-G2-DIMS"), Some(json!(["surface90", "surface80", "surface70"])));
+    assert_eq!(relaxed("S70-MM-G2-DIMS"), Some(json!(["warpgroup_mma", "warp_mma", "scalar"])));
     assert_eq!(relaxed("S90-MM-G2-DIMS"), Some(json!([])));
-    place.run(&["rules"]).expect(0, &["[not needed by surface70]", "[not needed by surface90, surface80, surface70]"]);
+    place.run(&["rules"]).expect(0, &["[not needed by scalar]", "[not needed by warpgroup_mma, warp_mma, scalar]"]);
 }
 
 #[test]
@@ -642,7 +649,7 @@ fn a_refused_graph_comes_with_the_nearest_legal_one() {
     let c = graph.matmul("mm", a, b);
     let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[c]);
     graph.set_output(y);
-    let file = place.write("graph.json", graph_json::write_v2(&graph.finalize().unwrap().to_graph()));
+    let file = place.write("graph.json", frontend::write_v2(&graph.finalize().unwrap().to_graph()));
     let change = "compute operation 'relu' (POINTWISE RELU_FWD) in FLOAT instead of HALF";
     let arguments = ["check", file.as_str(), "--surface", "90"];
     place.run(&arguments).expect(1, &["nearest legal change, with which surface 90 holds: ", change]);

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use fusewright::frontend;
 use fusewright::fuzz::{Campaign, Emulated, Examination, Family, Totals, examine, graph_bytes, minimize};
-use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor, json};
+use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
 use fusewright::support::SurfaceId;
 
 /// Seed of the graphs here; it is not one that the defects below were found with.
@@ -18,7 +19,7 @@ fn examined(count: u64, examination: Examination<'_>) -> Vec<(Family, Totals)> {
     let campaign = Campaign { families: Family::ALL.to_vec(), seed: SEED, first: 0, count, limit: None, examination };
     let mut failures = Vec::new();
     let totals = campaign.run(|_| (), |failure| failures.push(failure));
-    let first = failures.first().map(|failure| (failure.family, failure.number, json::write_v2(&failure.graph)));
+    let first = failures.first().map(|failure| (failure.family, failure.number, frontend::write_v2(&failure.graph)));
     assert!(failures.is_empty(), "{} failures, the first {}: {first:?}", failures.len(), failures[0].finding);
     totals.into_iter().collect()
 }
@@ -66,7 +67,7 @@ fn graphs_that_showed_a_defect_once() {
             continue; // inputs of a fuzz target
         }
         let name = path.display().to_string();
-        let graph = json::read_graph(&name, &fs::read(&path).expect("a readable file")).expect("a graph");
+        let graph = frontend::read_graph(&name, &fs::read(&path).expect("a readable file")).expect("a graph");
         for draw in 0..8 {
             let standing = examine(&graph, SurfaceId::S90, &graph_bytes(SEED, draw), &examination);
             standing.unwrap_or_else(|finding| panic!("{name}: {finding}"));

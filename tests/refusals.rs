@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
+use fusewright::frontend;
 use fusewright::graph::{
-    Convolution, ConvolutionDirection, DataType, Graph, PointwiseMode, ReductionMode, Tensor, TensorId, json,
+    Convolution, ConvolutionDirection, DataType, Graph, PointwiseMode, ReductionMode, Tensor, TensorId,
 };
 
 /// HALF in device memory, FLOAT inside.
@@ -19,7 +20,7 @@ fn half(name: &str) -> Graph {
 fn check(graph: &Graph, arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let finalized = graph.finalize().expect("the graph is well formed");
-    std::fs::write(folder.path().join("graph.json"), json::write_v2(&finalized.to_graph()))
+    std::fs::write(folder.path().join("graph.json"), frontend::write_v2(&finalized.to_graph()))
         .expect("the folder can be written");
     let mut command = Command::new(env!("CARGO_BIN_EXE_fusewright"));
     let ran = command.args(["check", "graph.json"]).args(arguments).current_dir(folder.path()).output();

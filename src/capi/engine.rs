@@ -1,7 +1,7 @@
 //! Engines, their configs and knobs, heuristics.
 //!
-//! Engines are numbered as they are tried: 0 is `surface90`, 1 `surface80`, 2 `surface70`. The number stands for the same
-//! engine for every graph; of a graph that it does not take, it cannot be finalized.
+//! An engine's number ([`engine::Engine::id`]) stands for it for every graph; of a graph that it does not take, it cannot be
+//! finalized.
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,8 +24,10 @@ use crate::engine::{self, ENGINES, EngineConfig, HeuristicMode, Heuristics as An
 use crate::kernel::MmaType;
 use crate::support::Violation;
 
-/// How many engines there are.
-pub(super) const COUNT: i64 = ENGINES.len() as i64;
+/// One more than the largest number of an engine.
+pub(super) fn count() -> i64 {
+    ENGINES.iter().map(|engine| engine.id() + 1).max().unwrap_or(0)
+}
 
 /// An engine for a graph on a device.
 pub(super) struct Engine {
@@ -110,8 +112,8 @@ fn broken(violation: &Violation) -> String {
 pub(super) fn engine(given: &Given<'_>) -> Result<Engine> {
     let graph = given.required(Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH)?.graph()?;
     let number = given.int64(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX).unwrap_or_default();
-    let wanted = usize::try_from(number).ok().and_then(|number| ENGINES.get(number));
-    let name = wanted.ok_or_else(|| Failure::unsupported(format!("there is no engine {number}; there are {COUNT}")))?;
+    let wanted = ENGINES.iter().find(|engine| engine.id() == number);
+    let name = wanted.ok_or_else(|| Failure::unsupported(format!("no engine has the number {number}")))?;
     let device = device(given, Name::CUDNN_ATTR_ENGINE_DEVICEPROP, &graph)?;
     let refused = || Failure::unsupported(format!("engine {number} ({}) does not take the graph", name.name()));
     let selection = selected(&graph, &device)?.with_engine(name.name()).ok_or_else(refused)?;
@@ -131,8 +133,7 @@ impl Engine {
     }
 
     fn number(&self) -> i64 {
-        let name = self.selection.engine().name();
-        ENGINES.iter().position(|engine| engine.name() == name).unwrap_or_default() as i64
+        self.selection.engine().id()
     }
 
     pub(super) fn attribute(&self, name: Name) -> Option<Values> {

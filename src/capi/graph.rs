@@ -102,6 +102,6 @@ impl Made {
 
 impl OperationGraph {
     pub(super) fn attribute(&self, name: Name) -> Option<Values> {
-        (name == Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT).then(|| Values::Int64(vec![engine::COUNT]))
+        (name == Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT).then(|| Values::Int64(vec![engine::count()]))
     }
 }

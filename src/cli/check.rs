@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fusewright::device::ComputeCapability;
 use fusewright::engine::{self, Decision, Engine};
-use fusewright::graph::json::GraphDocument;
+use fusewright::frontend::GraphDocument;
 use fusewright::support::{self, Change, GraphLabel, SurfaceId, Verdict, VerdictStatus};
 use rayon::prelude::*;
 use serde::Serialize;

@@ -5,8 +5,8 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use fusewright::error::{Error, Malformed};
+use fusewright::frontend::{DocumentReader, GraphDocument};
 use fusewright::graph::FinalizedGraph;
-use fusewright::graph::json::{DocumentReader, GraphDocument};
 
 use super::arguments::Selector;
 use super::console::Console;

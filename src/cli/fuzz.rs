@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use fusewright::device::ComputeCapability;
 use fusewright::error::Error;
+use fusewright::frontend;
 use fusewright::fuzz::{
     Campaign, CompiledOnly, Emulated, Examination, Failure, Family, OnGpu, Runner, Totals, drawn_inputs, examine,
     graph_bytes,
 };
-use fusewright::graph::{Graph, json};
+use fusewright::graph::Graph;
 use fusewright::support::SurfaceId;
 
 use super::arguments::{DeviceChoice, FuzzOptions};
@@ -71,7 +72,7 @@ fn report(failure: &Failure, options: &FuzzOptions, console: &mut Console) -> Re
     console.line(format_args!("{wrong}  {family} graph {number}: {finding}"))?;
     let stem = format!("{family}-{}-{number}", options.seed);
     let path = options.out.join(format!("{stem}.json"));
-    write(&path, json::write_v2(graph).as_bytes())?;
+    write(&path, frontend::write_v2(graph).as_bytes())?;
     let drawn = format!("--seed {} --first {number}{}", options.seed, device_arguments(options));
     console.line(format_args!("       made smaller: fusewright fuzz --replay {} {drawn}", path.display()))?;
     if let Some(inputs) = inputs(graph, &graph_bytes(options.seed, *number)) {

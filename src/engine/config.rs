@@ -131,7 +131,7 @@ impl KnobType {
     }
 }
 
-/// One way to run a graph: an engine and the values of its knobs. Its text, `surface70 tile_m=64 tile_n=64`, reads back
+/// One way to run a graph: an engine and the values of its knobs. Its text, `scalar tile_m=64 tile_n=64`, reads back
 /// to the same config.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EngineConfig {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn config(knobs: &[(Knob, u32)]) -> EngineConfig {
-        EngineConfig { engine: "surface70", knobs: knobs.to_vec() }
+        EngineConfig { engine: "scalar", knobs: knobs.to_vec() }
     }
 
     #[test]
@@ -244,13 +244,21 @@ mod tests {
         }
         let all: Vec<(Knob, u32)> = Knob::ALL.iter().map(|knob| (*knob, values(*knob)[0])).collect();
         assert_eq!(config(&all).to_string().parse(), Ok(config(&all)));
-        assert_eq!("surface80".parse(), Ok(EngineConfig { engine: "surface80", knobs: Vec::new() }));
+        assert_eq!("warp_mma".parse(), Ok(EngineConfig { engine: "warp_mma", knobs: Vec::new() }));
     }
 
     #[test]
     fn enumerations_are_spelt_out() {
         let config = config(&[(Knob::Schedule, 1), (Knob::SwapAb, 1), (Knob::Stages, 4)]);
-        assert_eq!(config.to_string(), "surface70 schedule=ping_pong swap_ab=1 stages=4");
+        assert_eq!(config.to_string(), "scalar schedule=ping_pong swap_ab=1 stages=4");
+    }
+
+    /// Programs store engine numbers and config texts: neither ever changes its meaning.
+    #[test]
+    fn engines_keep_their_numbers_and_names() {
+        let engines: BTreeSet<(i64, &str)> = ENGINES.iter().map(|engine| (engine.id(), engine.name())).collect();
+        assert_eq!(engines, BTreeSet::from([(0, "warpgroup_mma"), (1, "warp_mma"), (2, "scalar")]));
+        assert_eq!(engines.len(), ENGINES.len());
     }
 
     #[test]
@@ -266,18 +274,18 @@ mod tests {
         for text in [
             "",
             "surface60",
-            "surface70 tile_m",
-            "surface70 tile_m=",
-            "surface70 tile_m=0",
-            "surface70 tile_m=-1",
-            "surface70 tile_m=4294967296",
-            "surface70 tile_m=64 tile_m=64",
-            "surface70 schedule=2",
-            "surface70 schedule=1",
-            "surface70 swap_ab=2",
-            "surface70 colour=1",
-            "surface70  tile_m=64",
-            "surface70 tile_m=64 ",
+            "scalar tile_m",
+            "scalar tile_m=",
+            "scalar tile_m=0",
+            "scalar tile_m=-1",
+            "scalar tile_m=4294967296",
+            "scalar tile_m=64 tile_m=64",
+            "scalar schedule=2",
+            "scalar schedule=1",
+            "scalar swap_ab=2",
+            "scalar colour=1",
+            "scalar  tile_m=64",
+            "scalar tile_m=64 ",
         ] {
             assert!(text.parse::<EngineConfig>().is_err(), "{text}");
         }

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn configs_that_differ_in_stages_and_splits_are_related() {
         let ranked = |knobs: &[(Knob, u32)]| RankedConfig {
-            config: EngineConfig { engine: "surface90", knobs: knobs.to_vec() },
+            config: EngineConfig { engine: "warpgroup_mma", knobs: knobs.to_vec() },
             estimated_us: 1.0,
         };
         let first = ranked(&[(Knob::TileM, 128), (Knob::Stages, 4)]);
@@ -177,11 +177,11 @@ mod tests {
     #[test]
     fn fallback_is_the_next_engine_that_takes_the_graph() {
         let engine = |capability| asked(&matmul(64), capability, HeuristicMode::Fallback).selection.engine().name();
-        assert_eq!([(9, 0), (8, 0), (7, 0)].map(engine), ["surface80", "surface70", "surface70"]);
+        assert_eq!([(9, 0), (8, 0), (7, 0)].map(engine), ["warp_mma", "scalar", "scalar"]);
         let answer = asked(&matmul(64), (9, 0), HeuristicMode::Fallback);
-        assert!(answer.configs.iter().all(|ranked| ranked.config.engine == "surface80"));
-        let last = answer.selection.fallback().expect("surface 70 takes every matmul");
-        assert_eq!(last.engine().name(), "surface70");
+        assert!(answer.configs.iter().all(|ranked| ranked.config.engine == "warp_mma"));
+        let last = answer.selection.fallback().expect("scalar code takes every matmul");
+        assert_eq!(last.engine().name(), "scalar");
         assert!(last.fallback().is_none());
     }
 
@@ -196,7 +196,7 @@ mod tests {
         graph.set_output(c);
         let graph = Arc::new(graph.finalize().expect("well formed"));
         let chosen = select(&graph, ComputeCapability::SM_90).expect("an engine takes it");
-        let fallback = chosen.fallback().expect("surface 70 takes every matmul");
+        let fallback = chosen.fallback().expect("scalar code takes every matmul");
         let relaxes = fallback.engine().relaxes();
         assert!(fallback.supported().relaxed().iter().all(|rule| relaxes.contains(&rule.id)));
     }

@@ -99,12 +99,12 @@ mod tests {
                 extents[axis] = extent;
                 engine(&matmul(extents, data_type).0, SM_90)
             };
-            assert_eq!(of(END - tile), ("surface90", String::new()), "axis {axis} of {data_type}");
+            assert_eq!(of(END - tile), ("warpgroup_mma", String::new()), "axis {axis} of {data_type}");
             for extent in [END - tile + 1, END - 1, END, END + 1, (1 << 32) + 1] {
                 let (name, reasons) = of(extent);
-                let said = format!("surface90: {} padded to tiles of ", ["b", "m", "n", "k"][axis]);
-                let said_of_transposed = "surface90: m padded to tiles of ";
-                assert_eq!(name, "surface80", "{extent} on axis {axis} of {data_type}: {reasons}");
+                let said = format!("warpgroup_mma: {} padded to tiles of ", ["b", "m", "n", "k"][axis]);
+                let said_of_transposed = "warpgroup_mma: m padded to tiles of ";
+                assert_eq!(name, "warp_mma", "{extent} on axis {axis} of {data_type}: {reasons}");
                 assert!(
                     reasons.starts_with(&said) || axis == 2 && reasons.starts_with(said_of_transposed),
                     "{reasons}"
@@ -117,13 +117,13 @@ mod tests {
         }
     }
 
-    /// Bytes from one index to the next of every tensor map that some config of surface 90 uses, where A's matrices lie so
+    /// Bytes from one index to the next of every tensor map that some config of `warpgroup_mma` uses, where A's matrices lie so
     /// many elements apart.
     fn mapped_strides(apart: i64) -> Vec<u64> {
         let (mut graph, [a, _]) = matmul([2, 128, 256, 64], DataType::Half);
         graph.tensor_mut(a).stride[0] = apart;
         let selection = decided(&graph, SM_90).into_selection().expect("supported");
-        assert_eq!(selection.engine().name(), "surface90");
+        assert_eq!(selection.engine().name(), "warpgroup_mma");
         let device = Device::typical(SM_90);
         let kernels = selection.candidates(&device).into_iter().map(|ranked| selection.lower(&ranked.config, &device));
         let functions = kernels.flat_map(|kernel| kernel.functions);
@@ -143,14 +143,14 @@ mod tests {
     #[test]
     fn tiles_are_counted_in_31_bits() {
         let batch = |batch| engine(&matmul([batch, 8, 8, 8], DataType::Half).0, SM_90).0;
-        assert_eq!([batch((1 << 31) - 1), batch(1 << 31)], ["surface90", "none"]);
+        assert_eq!([batch((1 << 31) - 1), batch(1 << 31)], ["warpgroup_mma", "none"]);
         // Tiles of 16 by 64 at the smallest.
         let square = |capability, m: i64, n: i64| engine(&matmul([1, 1i64 << m, n, 8], DataType::Half).0, capability);
-        assert_eq!(square(SM_80, 20, (1 << 21) - 64).0, "surface80");
+        assert_eq!(square(SM_80, 20, (1 << 21) - 64).0, "warp_mma");
         let (name, reasons) = square(SM_80, 20, 1 << 21);
         assert_eq!(name, "none");
-        assert!(reasons.contains("surface80: C has 2147483648 tiles; at most 2147483647 are counted"), "{reasons}");
-        assert!(reasons.contains("surface70: C has 2147483648 tiles"), "{reasons}");
+        assert!(reasons.contains("warp_mma: C has 2147483648 tiles; at most 2147483647 are counted"), "{reasons}");
+        assert!(reasons.contains("scalar: C has 2147483648 tiles"), "{reasons}");
         // What is stored may be small.
         let (mut graph, [_, c]) = matmul([1, 1 << 28, 1 << 28, 8], DataType::Half);
         let virtual_c = graph.tensor_mut(c);
@@ -159,16 +159,16 @@ mod tests {
         graph.set_output(sum).data_type = Some(DataType::Float);
         let (name, reasons) = engine(&graph, SM_90);
         assert_eq!(name, "none");
-        assert!(reasons.contains("surface90: C has 4398046511104 tiles"), "{reasons}");
+        assert!(reasons.contains("warpgroup_mma: C has 4398046511104 tiles"), "{reasons}");
     }
 
     #[test]
     fn steps_along_k_are_counted_in_31_bits() {
         let of = |k: i64| engine(&matmul([1, 16, 16, k], DataType::Int8).0, SM_80);
-        assert_eq!(of(1 << 36).0, "surface80");
+        assert_eq!(of(1 << 36).0, "warp_mma");
         let (name, reasons) = of(1 << 37);
-        assert_eq!(name, "surface70", "{reasons}");
-        assert!(reasons.ends_with("surface80: k takes 2147483648 steps; at most 2147483643 are counted"), "{reasons}");
+        assert_eq!(name, "scalar", "{reasons}");
+        assert!(reasons.ends_with("warp_mma: k takes 2147483648 steps; at most 2147483643 are counted"), "{reasons}");
     }
 
     /// `y = relu(x)`, of one type.
@@ -184,10 +184,10 @@ mod tests {
     fn grids_of_passes_have_fewer_than_2_to_the_31_blocks() {
         // Eight elements a thread, at least 128 threads a block.
         let most = ((1 << 31) - 1) * 8 * 128;
-        assert_eq!(engine(&relu(most), SM_90).0, "surface70");
+        assert_eq!(engine(&relu(most), SM_90).0, "scalar");
         let (name, reasons) = engine(&relu(most + 8), SM_90);
         assert_eq!(name, "none");
-        assert!(reasons.ends_with("surface70: fw_pointwise would need more than 2147483647 blocks"), "{reasons}");
+        assert!(reasons.ends_with("scalar: fw_pointwise would need more than 2147483647 blocks"), "{reasons}");
         let error = decided(&relu(1 << 44), SM_90).into_selection().expect_err("a grid of 2^33 blocks");
         assert!(matches!(error, crate::error::Error::NotSupported(_)), "{error:?}");
         // Of a reduction, along the kept axis.
@@ -199,10 +199,10 @@ mod tests {
             engine(&graph, SM_90)
         };
         let (name, reasons) = reduced(1 << 40);
-        assert_eq!(name, "surface70", "{reasons}");
+        assert_eq!(name, "scalar", "{reasons}");
         let (name, reasons) = reduced(1 << 43);
         assert_eq!(name, "none");
-        assert!(reasons.ends_with("surface70: fw_reduction would need more than 2147483647 blocks"), "{reasons}");
+        assert!(reasons.ends_with("scalar: fw_reduction would need more than 2147483647 blocks"), "{reasons}");
     }
 
     /// Whether a convolution's coordinates need 64 bits, `None` where it is refused.

@@ -9,9 +9,9 @@ mod floor;
 mod heuristics;
 mod limits;
 mod lowering;
-mod surface70;
-mod surface80;
-mod surface90;
+mod scalar;
+mod warp_mma;
+mod warpgroup_mma;
 
 use std::fmt;
 
@@ -23,12 +23,15 @@ pub use config::{EngineConfig, Knob, KnobType, RankedConfig, knob_values};
 pub use decision::{Decision, Selection, decide, select};
 pub use floor::{Floor, core_type};
 pub use heuristics::{HeuristicMode, Heuristics, heuristics};
-pub use surface70::Surface70;
-pub use surface80::Surface80;
-pub use surface90::Surface90;
+pub use scalar::Scalar;
+pub use warp_mma::WarpMma;
+pub use warpgroup_mma::WarpgroupMma;
 
 /// A family of kernels.
 pub trait Engine: Sync + fmt::Debug {
+    /// Number of the engine in the backend API, for every graph: fixed, and never another engine's. It says nothing of preference.
+    fn id(&self) -> i64;
+
     /// Stable name, as printed by `check` and `explain`.
     fn name(&self) -> &'static str;
 
@@ -56,4 +59,4 @@ pub trait Engine: Sync + fmt::Debug {
 }
 
 /// Every engine, the preferred first.
-pub static ENGINES: &[&dyn Engine] = &[&Surface90, &Surface80, &Surface70];
+pub static ENGINES: &[&dyn Engine] = &[&WarpgroupMma, &WarpMma, &Scalar];

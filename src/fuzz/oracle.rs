@@ -16,7 +16,8 @@ use crate::codegen::{Source, render};
 use crate::device::{ComputeCapability, Device};
 use crate::engine::{self, EngineConfig, Floor, Selection};
 use crate::error::Error;
-use crate::graph::{FinalizedGraph, Graph, Port, TensorId, json};
+use crate::frontend;
+use crate::graph::{FinalizedGraph, Graph, Port, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
 use crate::reference::{
     BoundOptions, Bounds, Comparison, Distribution, bounds_with, compare, compare_exact, evaluate_f64, execute,
@@ -121,9 +122,9 @@ fn finding(oracle: &'static str, message: impl fmt::Display) -> Finding {
 pub(super) fn reads_back(graph: &Graph, finalized: &FinalizedGraph) -> Result<(), Finding> {
     const ORACLE: &str = "a graph that is written reads back";
     // dialect 1.0 tells a tensor without a uid by its name, which an operation in place makes ambiguous
-    for (form, text) in [("2.0", json::write_v2(graph)), ("1.0", json::write_v1c(&finalized.to_graph()))] {
+    for (form, text) in [("2.0", frontend::write_v2(graph)), ("1.0", frontend::write_v1c(&finalized.to_graph()))] {
         let failed = |message: &dyn fmt::Display| finding(ORACLE, format!("{form}: {message}\n{text}"));
-        let again = json::read_graph("written", text.as_bytes()).map_err(|error| failed(&error))?;
+        let again = frontend::read_graph("written", text.as_bytes()).map_err(|error| failed(&error))?;
         let again = again.finalize().map_err(|error| failed(&error))?;
         if again.key() != finalized.key() {
             return Err(failed(&"the key is another"));

@@ -22,8 +22,6 @@ mod tensor;
 mod text;
 mod topology;
 
-pub mod json;
-
 pub use builder::Graph;
 pub use data_type::DataType;
 pub use finalize::{MAX_OPERATIONS, MAX_RANK};

@@ -7,6 +7,11 @@ use super::DataType;
 pub struct TensorId(pub(super) u32);
 
 impl TensorId {
+    /// The tensor at a position in the graph's list; `None` beyond 2^32.
+    pub(crate) fn at(index: usize) -> Option<Self> {
+        u32::try_from(index).ok().map(Self)
+    }
+
     /// Position in the graph's list of tensors.
     pub fn index(self) -> usize {
         self.0 as usize

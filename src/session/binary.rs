@@ -9,8 +9,8 @@ use crate::compile::{Compiler, Cubin, Origin, Request};
 use crate::device::Device;
 use crate::engine::{self, EngineConfig, Selection};
 use crate::error::Error;
+use crate::frontend::{read_graph, write_v2};
 use crate::graph::FinalizedGraph;
-use crate::graph::json::{read_graph, write_v2};
 use crate::plan::{CudaGraph, DeviceContext, ExecutionPlan, Stream, VariantPack, Workspace};
 
 /// What messages call a text that is read.

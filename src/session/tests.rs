@@ -8,7 +8,7 @@ use super::*;
 use crate::compile::testing::nvrtc_or_skip;
 use crate::compile::{Nvrtc, Origin};
 use crate::device::ComputeCapability;
-use crate::graph::json::{read_graph, write_v2};
+use crate::frontend::{read_graph, write_v2};
 use crate::graph::{DataType, Graph, PointwiseMode, Scalar, Tensor};
 use crate::plan::tests::{launches_of_any, on_driver_without_kernels};
 use crate::plan::{DevicePointer, Stream, VariantPack, WORKSPACE_ALIGNMENT, Workspace};
@@ -76,7 +76,7 @@ fn whatever_a_plan_is_bound_by_tells_graphs_apart() {
 fn verdicts_are_kept_refusals_too() {
     let session = without_gpu();
     for _ in 0..2 {
-        assert_eq!(session.check(&matmul(1)).unwrap().engine().name(), "surface90");
+        assert_eq!(session.check(&matmul(1)).unwrap().engine().name(), "warpgroup_mma");
         let error = session.check(&refused()).unwrap_err();
         assert!(matches!(&error, Error::NotSupported(text) if text.contains("DOUBLE")), "{error}");
     }
@@ -171,7 +171,7 @@ fn configs_that_are_not_offered_are_refused() {
 fn refuses_configs_that_are_not_offered(session: &Session) {
     let selection = session.check(&matmul(1)).unwrap();
     let offered = session.config(&selection).unwrap();
-    let mut others = vec![EngineConfig { engine: "surface70", ..offered.clone() }];
+    let mut others = vec![EngineConfig { engine: "scalar", ..offered.clone() }];
     for position in 0..offered.knobs.len() {
         let mut other = offered.clone();
         other.knobs[position].1 += 1000;

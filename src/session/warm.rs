@@ -9,8 +9,8 @@ use rayon::prelude::*;
 
 use super::Session;
 use crate::error::Error;
+use crate::frontend::DocumentReader;
 use crate::graph::Graph;
-use crate::graph::json::DocumentReader;
 
 /// One graph of a folder that is warmed.
 #[derive(Debug)]

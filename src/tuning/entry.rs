@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn entry() -> TuningEntry {
-        TuningEntry { key: key(), config: "surface90 schedule=ping_pong".to_owned(), median_ms: 0.1 + 0.2 }
+        TuningEntry { key: key(), config: "warpgroup_mma schedule=ping_pong".to_owned(), median_ms: 0.1 + 0.2 }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
+use fusewright::frontend::read_graph;
 use fusewright::graph::Graph;
-use fusewright::graph::json::read_graph;
 use serde::Deserialize;
 
 /// One line of the file.

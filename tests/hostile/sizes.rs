@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fusewright::codegen;
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::engine::{self, Floor};
-use fusewright::graph::json::read_documents;
+use fusewright::frontend::read_documents;
 use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor, TensorId};
 use fusewright::support::{SurfaceId, nearest_change};
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use fusewright::engine::Floor;
+use fusewright::frontend;
 use fusewright::graph::Graph;
-use fusewright::graph::json;
 
 use crate::common::verdicts::{self, VerdictRecord};
 
@@ -24,7 +24,7 @@ pub(crate) fn suite() -> Result<Vec<(String, Graph)>, String> {
 fn read(path: PathBuf) -> Result<(String, Graph), String> {
     let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut documents = json::read_documents(&name, &bytes).documents;
+    let mut documents = frontend::read_documents(&name, &bytes).documents;
     match documents.len() {
         1 => documents.remove(0).result.map(|graph| (name, graph)).map_err(|error| error.to_string()),
         count => Err(format!("{name}: {count} graphs")),

@@ -62,7 +62,7 @@ fn multiplies() -> Result<(), Failed> {
     let c = graph.matmul("mm", a, b);
     graph.set_output(c).uid = Some(C);
     let lowered = pipeline::lower(&graph, context.device())?;
-    if lowered.config.engine == "surface90" {
+    if lowered.config.engine == "warpgroup_mma" {
         return Err(format!("{} counts rows in 31 bits", lowered.config).into());
     }
     let plan = device::build(context, &lowered)?;

@@ -30,7 +30,7 @@ const GOLDENS: &[&str] = &[
 
 /// Those of another config than the first choice: wide tiles, which small graphs would not get.
 const CONFIGS: &[(&str, &str)] =
-    &[("mm_boxes_half", "surface90 tile_m=64 tile_n=64 stages=6 schedule=ping_pong tma_epilogue=1")];
+    &[("mm_boxes_half", "warpgroup_mma tile_m=64 tile_n=64 stages=6 schedule=ping_pong tma_epilogue=1")];
 
 pub(crate) fn trials() -> Vec<Trial> {
     let chosen = cases::all().into_iter().filter(|case| GOLDENS.contains(&case.name.as_str()));

@@ -88,7 +88,7 @@ impl Kind {
             (Knob::Schedule, self.schedule),
             (Knob::SplitK, self.splits as u32),
         ];
-        EngineConfig { engine: "surface90", knobs }
+        EngineConfig { engine: "warpgroup_mma", knobs }
     }
 
     /// So many tiles of C that a block has at most `per_block` of each part of k, and one block fewer.

@@ -4,9 +4,9 @@ use std::io::BufReader;
 
 use super::{INPUT, expect};
 use crate::error::Malformed;
+use crate::frontend::{self, DocumentReader, Documents, GraphDocument, ReadError};
 use crate::fuzz::Finding;
 use crate::fuzz::oracle::reads_back;
-use crate::graph::json::{self, DocumentReader, Documents, GraphDocument, ReadError};
 
 /// Any bytes as a file in one of the JSON dialects: an error names its place and its rule, and a graph that is well formed
 /// is written and read back as itself. Gives whether there is such a graph.
@@ -14,7 +14,7 @@ use crate::graph::json::{self, DocumentReader, Documents, GraphDocument, ReadErr
 /// # Errors
 /// The first expectation that is not met.
 pub fn frontend_json(bytes: &[u8]) -> Result<bool, Finding> {
-    let Documents { documents, .. } = json::read_documents(INPUT, bytes);
+    let Documents { documents, .. } = frontend::read_documents(INPUT, bytes);
     expect("every file has a document", !documents.is_empty(), String::new)?;
     let mut has_graph = false;
     for document in &documents {
@@ -50,7 +50,7 @@ fn names_its_rule(malformed: &Malformed) -> Result<(), Finding> {
 /// The first expectation that is not met.
 pub fn log_reader(bytes: &[u8]) -> Result<bool, Finding> {
     let Some((&piece, log)) = bytes.split_first() else { return Ok(false) };
-    let whole = json::read_documents("app.log", log);
+    let whole = frontend::read_documents("app.log", log);
     is_in_order(&whole.documents, log)?;
 
     let mut reader = DocumentReader::new("app.log", BufReader::with_capacity(usize::from(piece) + 1, log));

@@ -22,7 +22,7 @@ pub use verdict::check;
 
 use super::generator::{Generated, generate};
 use super::{Family, Finding};
-use crate::graph::json;
+use crate::frontend;
 use crate::support::SurfaceId;
 
 /// How messages call the input.
@@ -36,7 +36,7 @@ const INPUT: &str = "input.json";
 fn graph_of(bytes: &[u8]) -> Option<Generated> {
     let (&first, rest) = bytes.split_first()?;
     if first == b'{' {
-        let graph = json::read_graph(INPUT, bytes).ok()?;
+        let graph = frontend::read_graph(INPUT, bytes).ok()?;
         return Some(Generated { graph, aim: SurfaceId::S90 });
     }
     Some(generate(Family::ALL[usize::from(first) % Family::ALL.len()], rest))

@@ -148,7 +148,7 @@ fn a_foreign_entry_under_the_right_name_is_a_miss() {
 fn a_config_that_the_engine_does_not_offer_is_a_miss() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = stored(folder.path());
-    for text in ["surface70 threads=7", "surface70", "surface90 tile_m=128", "surface70 threads=x", ""] {
+    for text in ["scalar threads=7", "scalar", "warpgroup_mma tile_m=128", "scalar threads=x", ""] {
         let mut entry = store.entries().unwrap().remove(0).content.unwrap();
         entry.config = text.to_owned();
         fs::write(only_file(&store), entry.encode()).unwrap();

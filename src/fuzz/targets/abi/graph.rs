@@ -10,10 +10,10 @@ use super::caller::{Answer, Caller, Pointer};
 use super::draws;
 use super::elements::Elements;
 use crate::capi::translate;
+use crate::frontend::write_v2;
 use crate::fuzz::Finding;
 use crate::fuzz::choices::Choices;
 use crate::fuzz::targets::expect;
-use crate::graph::json::write_v2;
 use crate::graph::{
     Attributes, Convolution, ConvolutionDirection, ConvolutionMode, DataType, FinalTensor, FinalizedGraph, Graph,
     NanPropagation, Operation, OperationId, PaddingMode, Pointwise, PointwiseMode, Port, Reduction, ReductionMode,

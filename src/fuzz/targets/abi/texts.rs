@@ -8,9 +8,9 @@ use crate::codegen::render;
 use crate::compile::Cubin;
 use crate::device::{ComputeCapability, Device};
 use crate::engine::{EngineConfig, Selection, select};
+use crate::frontend::write_v2;
 use crate::fuzz::choices::Choices;
 use crate::fuzz::{Family, generate};
-use crate::graph::json::write_v2;
 
 const CAPABILITIES: [ComputeCapability; 5] = [
     ComputeCapability::SM_90,
