@@ -3,41 +3,12 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-/// A graph that is not well formed: it has no verdict.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Malformed {
-    /// Rule of `spec/support-surfaces.md` or `spec/operations.md` (`GR-ACYCLIC`, `CV-R5`, …), or a rule of ours.
-    pub rule: &'static str,
-    /// Operation concerned, as `'name' (POINTWISE, node 3)`.
-    pub operation: Option<String>,
-    /// Tensor concerned, as `'name' (uid 7)`.
-    pub tensor: Option<String>,
-    /// What is wrong, with the values found and required.
-    pub message: String,
-}
-
-impl Malformed {
-    /// A defect that concerns the whole graph.
-    pub fn graph(rule: &'static str, message: impl Into<String>) -> Self {
-        Self { rule, operation: None, tensor: None, message: message.into() }
-    }
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("malformed graph: ")?;
-        if let Some(operation) = &self.operation {
-            write!(f, "operation {operation}: ")?;
-        }
-        if let Some(tensor) = &self.tensor {
-            write!(f, "tensor {tensor}: ")?;
-        }
-        write!(f, "{} [{}]", self.message, self.rule)
-    }
-}
-
-impl std::error::Error for Malformed {}
+use crate::frontend::ReadError;
+use crate::graph::FinalizedGraph;
+pub use crate::graph::Malformed;
+use crate::support::{Change, DetailedStatus, Report, Violation, nearest_change};
 
 /// Everything that can go wrong on the way from a file to a result.
 #[derive(Debug, thiserror::Error)]
@@ -65,9 +36,9 @@ pub enum Error {
         message: String,
     },
 
-    /// The graph is well formed, but no surface or engine takes it. Caller; the report lists every broken rule.
-    #[error("{0}")]
-    NotSupported(String),
+    /// The graph is well formed, but what was asked for it is not supported. Caller.
+    #[error(transparent)]
+    NotSupported(#[from] Arc<NotSupported>),
 
     /// Our generated source does not compile, or a template failed. Us.
     #[error("{message}")]
@@ -93,6 +64,159 @@ pub enum Error {
         #[source]
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
+}
+
+/// What is not supported, with all that is known of it: the command line, the C ABI and Rust callers read the same value.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NotSupported {
+    /// No surface takes the graph, not even with what engines relax, or no engine takes what a surface does.
+    Graph {
+        /// The graph.
+        graph: Arc<FinalizedGraph>,
+        /// What each surface says: rules, places, required and found.
+        report: Report,
+        /// What each engine asked says.
+        engines: Vec<Refusal>,
+    },
+    /// The engine that takes the graph has nothing for the device.
+    Device(Refusal),
+    /// The CPU engine does not compute an operation, or not in its type.
+    CpuEngine(String),
+    /// A graph, or a step of a command, that is too much work to do.
+    Work(String),
+    /// The same, of a graph at this place of a file.
+    At {
+        /// File and number of the graph.
+        place: String,
+        /// What is not supported.
+        cause: Arc<NotSupported>,
+    },
+}
+
+/// Why an engine does not take a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Name of the engine.
+    pub engine: &'static str,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What keeps an engine from taking a graph; texts are sentences for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The graph breaks rules that the engine does not relax.
+    Rules,
+    /// The chip lacks an instruction.
+    Chip(String),
+    /// There are no kernels for an operation, a type or a layout of the graph.
+    Graph(String),
+    /// Launches would be beyond a limit of the hardware, or counters of kernels.
+    Limit(String),
+    /// No config has so little shared memory as the device.
+    SharedMemory(String),
+    /// The environment forbids the arithmetic.
+    Environment(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rules => f.write_str("needs rules that the graph breaks"),
+            Self::Chip(text)
+            | Self::Graph(text)
+            | Self::Limit(text)
+            | Self::SharedMemory(text)
+            | Self::Environment(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.engine, self.reason)
+    }
+}
+
+impl NotSupported {
+    /// What the surfaces say; `None` where they were not what refused.
+    pub fn report(&self) -> Option<&Report> {
+        match self {
+            Self::Graph { report, .. } => Some(report),
+            Self::At { cause, .. } => cause.report(),
+            _ => None,
+        }
+    }
+
+    /// What the engines asked say.
+    pub fn engines(&self) -> &[Refusal] {
+        match self {
+            Self::Graph { engines, .. } => engines,
+            Self::Device(refusal) => std::slice::from_ref(refusal),
+            Self::At { cause, .. } => cause.engines(),
+            Self::CpuEngine(_) | Self::Work(_) => &[],
+        }
+    }
+
+    /// Status of the backend API ([`Report::status`]).
+    pub fn status(&self) -> DetailedStatus {
+        self.report().and_then(Report::status).unwrap_or(DetailedStatus::Unspecified)
+    }
+
+    /// A small change that makes the graph legal. It is searched for: some copies of the graph are edited and checked.
+    pub fn nearest_change(&self) -> Option<Change> {
+        match self {
+            Self::Graph { graph, report, .. } => nearest_change(graph, report),
+            Self::At { cause, .. } => cause.nearest_change(),
+            _ => None,
+        }
+    }
+
+    /// What led to it, a line each: broken rules, then engines.
+    pub fn causes(&self) -> Vec<String> {
+        let violations = self.report().into_iter().flat_map(Report::violations);
+        violations.map(broken).chain(self.engines().iter().map(Refusal::to_string)).collect()
+    }
+}
+
+/// A broken rule as one line.
+fn broken(violation: &Violation) -> String {
+    let Violation { surface, rule, place, required, found, .. } = violation;
+    format!("surface {surface}: {} at {place}: required: {required}; found: {found}", rule.id)
+}
+
+impl fmt::Display for NotSupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Graph { report, engines, .. } => match &report.supported {
+                None => report.fmt(f),
+                Some(supported) => {
+                    let reasons: Vec<String> = engines.iter().map(Refusal::to_string).collect();
+                    let surface = supported.surface();
+                    write!(f, "supported by surface {surface}, but no engine takes it yet: {}", reasons.join("; "))
+                }
+            },
+            Self::Device(refusal) => refusal.fmt(f),
+            Self::CpuEngine(text) | Self::Work(text) => f.write_str(text),
+            Self::At { place, cause } => write!(f, "{place}: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for NotSupported {}
+
+impl From<NotSupported> for Error {
+    fn from(cause: NotSupported) -> Self {
+        Self::NotSupported(Arc::new(cause))
+    }
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        Self::input(error.place(), format!("{} [{}]", error.message, error.rule))
+    }
 }
 
 /// What can be wrong with what an execution is given.

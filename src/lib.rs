@@ -13,8 +13,6 @@
 //! Two invariants: everything up to rendering does no I/O and needs no GPU; after [`support`] accepted a graph,
 //! lowering and rendering cannot fail for reasons that lie in the graph.
 
-pub mod error;
-
 pub mod logging;
 
 pub mod graph;
@@ -22,7 +20,6 @@ pub mod graph;
 pub mod frontend;
 
 pub mod device;
-pub mod host_tensor;
 
 pub mod fusion;
 
@@ -30,11 +27,15 @@ pub mod support;
 
 pub mod kernel;
 
+pub mod error;
+
 pub mod engine;
 
 pub mod codegen;
 
 pub mod compile;
+
+pub mod host_tensor;
 
 pub mod reference;
 

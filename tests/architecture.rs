@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 /// Top-level modules in pipeline order. `error` is used by all.
 const ORDER: &[&str] = &[
-    "error",
     "logging",
     "graph",
     "frontend",
     "device",
-    "host_tensor",
     "fusion",
     "support",
     "kernel",
+    "error",
     "engine",
     "codegen",
     "compile",
+    "host_tensor",
     "reference",
     "emulator",
     "plan",

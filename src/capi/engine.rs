@@ -10,7 +10,6 @@ use cudarc::cudnn::sys::cudnnBackendBehaviorNote_t as BehaviorNote;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use cudarc::cudnn::sys::cudnnBackendHeurMode_t as RawMode;
 use cudarc::cudnn::sys::cudnnBackendNumericalNote_t as NumericalNote;
-use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
 use super::descriptor::{Built, Descriptor, Given};
 use super::failure::{Failure, Result};
@@ -22,7 +21,6 @@ use crate::codegen::{Source, render};
 use crate::device::Device;
 use crate::engine::{self, ENGINES, EngineConfig, HeuristicMode, Heuristics as Answer, Knob, RankedConfig, Selection};
 use crate::kernel::MmaType;
-use crate::support::Violation;
 
 /// One more than the largest number of an engine.
 pub(super) fn count() -> i64 {
@@ -94,18 +92,7 @@ fn device(given: &Given<'_>, properties: Name, graph: &OperationGraph) -> Result
 
 /// The first engine that takes a graph.
 fn selected(graph: &OperationGraph, device: &Device) -> Result<Selection> {
-    let decision = engine::decide(&graph.graph, device.capability, &crate::support::SurfaceId::ALL);
-    let violations: Vec<&Violation> = decision.report.violations().collect();
-    let status = violations.first().and_then(|violation| violation.rule.status());
-    let mut causes: Vec<String> = violations.into_iter().map(broken).collect();
-    causes.extend(decision.passed_over.iter().cloned());
-    decision.into_selection().map_err(|error| Failure::refused(status, error).because(causes))
-}
-
-/// A broken rule as one line.
-fn broken(violation: &Violation) -> String {
-    let Violation { surface, rule, place, required, found, .. } = violation;
-    format!("surface {surface}: {} at {place}: required: {required}; found: {found}", rule.id)
+    engine::select(&graph.graph, device.capability).map_err(|cause| Failure::refused(&cause))
 }
 
 /// The engine of a number, where it takes the graph ([002 9.2.2]).
@@ -125,9 +112,7 @@ impl Engine {
     pub(super) fn new(graph: Arc<OperationGraph>, device: Arc<Device>, selection: Selection) -> Result<Self> {
         let configs = selection.candidates(&device);
         if configs.is_empty() {
-            let (name, bytes) = (selection.engine().name(), device.shared_bytes_per_block);
-            let message = format!("no config of {name} fits the device ({bytes} bytes of shared memory a block)");
-            return Err(Failure::new(Status::CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT, message));
+            return Err(Failure::refused(&selection.no_config_fits(&device)));
         }
         Ok(Self { graph, device, selection: Arc::new(selection), configs, numerical_notes: OnceLock::new() })
     }

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 use cudarc::driver::sys::CUresult;
 
-use crate::error::{Error, Misuse};
+use crate::error::{Error, Misuse, NotSupported, Reason};
 use crate::plan::cuda::CudaError;
 use crate::support::DetailedStatus;
 
@@ -44,11 +44,6 @@ impl Failure {
         Self::new(Status::CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, message)
     }
 
-    /// The same with what led to it, the root cause first.
-    pub(super) fn because(self, causes: Vec<String>) -> Self {
-        Self { causes, ..self }
-    }
-
     /// Whether it is a refusal, and not wrong use or a fault: what logs call a warning.
     pub(super) fn is_refusal(&self) -> bool {
         let number = self.status as u32;
@@ -64,6 +59,9 @@ impl Failure {
 
     /// What went wrong before an execution.
     pub(super) fn of_build(error: &Error) -> Self {
+        if let Error::NotSupported(cause) = error {
+            return Self::refused(cause);
+        }
         let status = match error {
             Error::Execution { misuse, .. } => of_misuse(*misuse),
             Error::Malformed(_) | Error::Input { .. } => Status::CUDNN_STATUS_BAD_PARAM,
@@ -95,18 +93,26 @@ impl Failure {
         Self::new(status, with_causes(error))
     }
 
-    /// A refusal whose root cause has a status of its own (spec/backend-api.md, section 8).
-    pub(super) fn refused(cause: Option<DetailedStatus>, message: impl Display) -> Self {
-        let status = match cause {
-            Some(DetailedStatus::ArchMismatch) => Status::CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH,
-            Some(DetailedStatus::GraphPattern) => Status::CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
-            Some(DetailedStatus::DataType) => Status::CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE,
-            Some(DetailedStatus::Shape) => Status::CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
-            Some(DetailedStatus::Layout) => Status::CUDNN_STATUS_NOT_SUPPORTED_LAYOUT,
-            Some(DetailedStatus::Padding) => Status::CUDNN_STATUS_NOT_SUPPORTED_PADDING,
+    /// A refusal, with the status of its root cause (spec/backend-api.md, section 8).
+    pub(super) fn refused(cause: &NotSupported) -> Self {
+        let status = match cause.status() {
+            DetailedStatus::ArchMismatch => Status::CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH,
+            DetailedStatus::GraphPattern => Status::CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
+            DetailedStatus::DataType => Status::CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE,
+            DetailedStatus::Shape => Status::CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
+            DetailedStatus::Layout => Status::CUDNN_STATUS_NOT_SUPPORTED_LAYOUT,
+            DetailedStatus::Padding => Status::CUDNN_STATUS_NOT_SUPPORTED_PADDING,
             _ => Status::CUDNN_STATUS_NOT_SUPPORTED,
         };
-        Self::new(status, message)
+        let status = match cause.engines() {
+            [refusal] if matches!(refusal.reason, Reason::SharedMemory(_)) => {
+                Status::CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT
+            }
+            _ => status,
+        };
+        let mut failure = Self::new(status, cause);
+        failure.causes = cause.causes();
+        failure
     }
 }
 

@@ -122,7 +122,8 @@ fn text(decision: &Decision, change: Option<&Change>) -> String {
     let engine = match decision.engine() {
         Some(engine) => format!("\nengine {}", engine.name()),
         None if decision.report.supported.is_some() => {
-            format!("\nno engine takes it yet: {}", decision.passed_over.join("; "))
+            let reasons: Vec<String> = decision.passed_over.iter().map(ToString::to_string).collect();
+            format!("\nno engine takes it yet: {}", reasons.join("; "))
         }
         None => String::new(),
     };

@@ -128,7 +128,7 @@ impl Executor {
     pub(super) fn check(&self, graph: &Arc<FinalizedGraph>) -> Result<(), Error> {
         match self {
             Self::CpuEngine => Ok(()),
-            _ => engine::select(graph, self.device().capability).map(drop),
+            _ => Ok(engine::select(graph, self.device().capability).map(drop)?),
         }
     }
 

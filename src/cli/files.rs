@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use fusewright::error::{Error, Malformed};
+use fusewright::error::{Error, Malformed, NotSupported};
 use fusewright::frontend::{DocumentReader, GraphDocument};
 use fusewright::graph::FinalizedGraph;
 
@@ -128,7 +128,7 @@ pub(super) fn at(place: &str, malformed: &Malformed) -> Error {
 /// Puts the place before an error that names none.
 pub(super) fn locate(place: &str, error: Error) -> Error {
     match error {
-        Error::NotSupported(reason) => Error::NotSupported(format!("{place}: {reason}")),
+        Error::NotSupported(cause) => NotSupported::At { place: place.to_owned(), cause }.into(),
         Error::Wrong(reason) => Error::Wrong(format!("{place}: {reason}")),
         Error::Input { place: inner, message } => Error::input(format!("{place}: {inner}"), message),
         Error::Generated { message, log, source_path } => {

@@ -61,6 +61,8 @@ pub(super) type Result<T> = std::result::Result<T, Stop>;
 
 #[cfg(test)]
 mod tests {
+    use fusewright::error::NotSupported;
+
     use super::*;
 
     #[test]
@@ -71,7 +73,7 @@ mod tests {
 
     #[test]
     fn errors_have_the_outcome_of_who_must_act() {
-        assert_eq!(Outcome::from(&Error::NotSupported(String::new())), Outcome::Refused);
+        assert_eq!(Outcome::from(&Error::from(NotSupported::Work(String::new()))), Outcome::Refused);
         assert_eq!(Outcome::from(&Error::input("x", "y")), Outcome::BadInput);
         assert_eq!(Outcome::from(&Error::environment("no driver")), Outcome::Environment);
     }

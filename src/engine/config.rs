@@ -183,20 +183,57 @@ fn setting(word: &str) -> Option<(Knob, u32)> {
     Some((knob, knob.parse_value(value)?))
 }
 
+/// A knob of an engine's own type of configs: where the type keeps its value.
+pub(super) struct Field<C> {
+    pub(super) knob: Knob,
+    pub(super) get: fn(&C) -> u32,
+    pub(super) set: fn(&mut C, u32),
+}
+
+impl EngineConfig {
+    /// The config of an engine whose knobs are these fields; values that a config means where it does not set them are left out.
+    pub(super) fn of_fields<C>(engine: &'static str, fields: &[Field<C>], config: &C) -> Self {
+        let settings = fields.iter().map(|field| (field.knob, (field.get)(config)));
+        let knobs = settings.filter(|(knob, value)| knob.unset() != Some(*value)).collect();
+        Self { engine, knobs }
+    }
+
+    /// The engine's own config with these fields; what the text does not set has the default's value.
+    pub(super) fn fields<C: Default>(&self, fields: &[Field<C>]) -> C {
+        let mut config = C::default();
+        for field in fields {
+            let default = (field.get)(&config);
+            (field.set)(&mut config, self.knob(field.knob, default));
+        }
+        config
+    }
+}
+
 /// A config with the time that its engine's model expects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RankedConfig {
     /// The config.
     pub config: EngineConfig,
+    /// Why the epilogue of a core is evaluated in launches of its own, from accumulators in the workspace; `None` where it is
+    /// evaluated with the core's tiles, and for graphs without a core.
+    pub through_workspace: Option<String>,
     /// Time of one execution by the engine's model, in microseconds. It orders the configs of one engine for one graph; as
     /// a time it is an orientation, as models are coarse and their constants were measured on an H200.
     pub estimated_us: f64,
 }
 
-/// Configs with costs in a unit of the engine's model, sorted by cost; equal costs keep their order.
-pub(super) fn ranked(mut configs: Vec<(f64, EngineConfig)>, microseconds_per_unit: f64) -> Vec<RankedConfig> {
+/// Configs with their costs in a unit of the engine's model, which is so many microseconds, and why an epilogue goes through the
+/// workspace: sorted by cost; equal costs keep their order.
+pub(super) fn ranked(
+    mut configs: Vec<(f64, EngineConfig, Option<String>)>,
+    microseconds_per_unit: f64,
+) -> Vec<RankedConfig> {
     configs.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let ranked = |(cost, config)| RankedConfig { config, estimated_us: cost * microseconds_per_unit };
+    let ranked = |(cost, config, through_workspace)| RankedConfig {
+        config,
+        through_workspace,
+        estimated_us: cost * microseconds_per_unit,
+    };
     configs.into_iter().map(ranked).collect()
 }
 
@@ -255,6 +292,24 @@ mod tests {
 
     /// Programs store engine numbers and config texts: neither ever changes its meaning.
     #[test]
+    fn fields_are_written_and_read_by_one_table() {
+        #[derive(Debug, Default, PartialEq)]
+        struct Own {
+            stages: u32,
+            splits: u32,
+        }
+        const FIELDS: &[Field<Own>] = &[
+            Field { knob: Knob::Stages, get: |own| own.stages, set: |own, value| own.stages = value },
+            Field { knob: Knob::SplitK, get: |own| own.splits, set: |own, value| own.splits = value },
+        ];
+        let own = Own { stages: 4, splits: 8 };
+        let written = EngineConfig::of_fields("scalar", FIELDS, &own);
+        assert_eq!((written.to_string().as_str(), written.fields(FIELDS)), ("scalar stages=4 split_k=8", own));
+        let whole = EngineConfig::of_fields("scalar", FIELDS, &Own { stages: 4, splits: 1 });
+        assert_eq!(whole.to_string(), "scalar stages=4");
+    }
+
+    #[test]
     fn engines_keep_their_numbers_and_names() {
         let engines: BTreeSet<(i64, &str)> = ENGINES.iter().map(|engine| (engine.id(), engine.name())).collect();
         assert_eq!(engines, BTreeSet::from([(0, "warpgroup_mma"), (1, "warp_mma"), (2, "scalar")]));
@@ -294,7 +349,7 @@ mod tests {
     #[test]
     fn the_cheapest_comes_first_and_equal_costs_keep_their_order() {
         let costs =
-            [2.0, 1.0, 2.0].into_iter().zip(1..).map(|(cost, stages)| (cost, config(&[(Knob::Stages, stages)])));
+            [2.0, 1.0, 2.0].into_iter().zip(1..).map(|(cost, stages)| (cost, config(&[(Knob::Stages, stages)]), None));
         let ranked = ranked(costs.collect(), 0.5);
         let order: Vec<(u32, f64)> =
             ranked.iter().map(|ranked| (ranked.config.knob(Knob::Stages, 0), ranked.estimated_us)).collect();
@@ -304,7 +359,7 @@ mod tests {
     #[test]
     fn the_values_of_a_ranking_hold_what_is_left_unset() {
         let configs = [config(&[(Knob::Stages, 4)]), config(&[(Knob::Stages, 3), (Knob::SplitK, 8)])];
-        let ranking = ranked(configs.map(|config| (1.0, config)).to_vec(), 1.0);
+        let ranking = ranked(configs.map(|config| (1.0, config, None)).to_vec(), 1.0);
         let expected = [(Knob::Stages, BTreeSet::from([3, 4])), (Knob::SplitK, BTreeSet::from([1, 8]))];
         assert_eq!(knob_values(&ranking), BTreeMap::from(expected));
     }

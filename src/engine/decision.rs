@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::limits::launches_fit;
-use super::{ENGINES, Engine, EngineConfig, RankedConfig};
+use super::{ENGINES, Engine, EngineConfig, Offer, RankedConfig};
 use crate::device::{ComputeCapability, Device};
-use crate::error::Error;
+use crate::error::{Error, NotSupported, Reason, Refusal};
 use crate::graph::FinalizedGraph;
 use crate::kernel::Kernel;
 use crate::support::{self, Report, Supported, SurfaceId};
@@ -13,19 +13,27 @@ use crate::support::{self, Report, Supported, SurfaceId};
 /// What the surfaces say of a graph on a chip, and which engine takes it.
 #[derive(Clone, Debug)]
 pub struct Decision {
+    graph: Arc<FinalizedGraph>,
     /// Verdict of the documented surfaces or, where they refuse and an engine takes the graph all the same, the verdict
     /// with that engine's relaxations.
     pub report: Report,
-    engine: Option<&'static dyn Engine>,
-    /// Why engines passed over did not take the graph, one sentence each, beginning with the engine's name.
-    pub passed_over: Vec<String>,
+    taken: Option<Taken>,
+    /// Why engines passed over did not take the graph, in the order in which they were asked.
+    pub passed_over: Vec<Refusal>,
+}
+
+/// An engine and what it planned.
+#[derive(Clone, Debug)]
+struct Taken {
+    engine: &'static dyn Engine,
+    offer: Arc<dyn Offer>,
 }
 
 /// A supported graph with its engine: all that lowering needs.
 #[derive(Clone, Debug)]
 pub struct Selection {
     supported: Supported,
-    engine: &'static dyn Engine,
+    taken: Taken,
 }
 
 /// Asks the surfaces given; where they refuse, each engine's relaxations of them.
@@ -33,59 +41,59 @@ pub fn decide(graph: &Arc<FinalizedGraph>, capability: ComputeCapability, surfac
     let _span = tracing::debug_span!("decide", graph_key = %graph.key(), %capability).entered();
     let report = support::check(graph, capability, surfaces);
     let mut passed_over = Vec::new();
+    let decision = |report, taken, passed_over| Decision { graph: Arc::clone(graph), report, taken, passed_over };
     if let Some(supported) = &report.supported {
-        let engine = ENGINES.iter().copied().find(|engine| takes(*engine, supported, &mut passed_over));
-        return Decision { report, engine, passed_over };
+        let taken = ENGINES.iter().find_map(|&engine| asked(engine, supported, &mut passed_over));
+        return decision(report, taken, passed_over);
     }
     for &engine in ENGINES {
         let relaxed = support::check_relaxed(graph, capability, surfaces, engine.relaxes());
-        match &relaxed.supported {
-            Some(supported) if takes(engine, supported, &mut passed_over) => {
-                return Decision { report: relaxed, engine: Some(engine), passed_over };
-            }
-            Some(_) => {}
-            None => passed_over.push(format!("{}: needs rules that the graph breaks", engine.name())),
+        let Some(supported) = &relaxed.supported else {
+            passed_over.push(Refusal { engine: engine.name(), reason: Reason::Rules });
+            continue;
+        };
+        if let Some(taken) = asked(engine, supported, &mut passed_over) {
+            return decision(relaxed, Some(taken), passed_over);
         }
     }
-    Decision { report, engine: None, passed_over }
+    decision(report, None, passed_over)
 }
 
-fn takes(engine: &'static dyn Engine, supported: &Supported, passed_over: &mut Vec<String>) -> bool {
-    match accepts(engine, supported) {
-        Ok(()) => true,
+/// What an engine offers; why it does not take the graph is logged and added to `passed_over`.
+fn asked(engine: &'static dyn Engine, supported: &Supported, passed_over: &mut Vec<Refusal>) -> Option<Taken> {
+    match take(engine, supported) {
+        Ok(taken) => Some(taken),
         Err(reason) => {
-            tracing::debug!(engine = engine.name(), reason, "engine passed over");
-            passed_over.push(format!("{}: {reason}", engine.name()));
-            false
+            tracing::debug!(engine = engine.name(), %reason, "engine passed over");
+            passed_over.push(Refusal { engine: engine.name(), reason });
+            None
         }
     }
 }
 
-/// Whether an engine computes the graph, and its launches stay within limits.
-fn accepts(engine: &dyn Engine, supported: &Supported) -> Result<(), String> {
-    engine.accepts(supported).and_then(|()| launches_fit(engine, supported))
+/// What an engine offers for a graph, if its launches stay within limits.
+fn take(engine: &'static dyn Engine, supported: &Supported) -> Result<Taken, Reason> {
+    let offer = engine.take(supported)?;
+    launches_fit(&*offer, supported)?;
+    Ok(Taken { engine, offer: Arc::from(offer) })
 }
 
 impl Decision {
     /// The engine that takes the graph.
     pub fn engine(&self) -> Option<&'static dyn Engine> {
-        self.engine
+        self.taken.as_ref().map(|taken| taken.engine)
     }
 
     /// The proof and the engine together.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] with the whole report, or with the reason of each engine.
-    pub fn into_selection(self) -> Result<Selection, Error> {
-        let Some(supported) = self.report.supported.clone() else {
-            return Err(Error::NotSupported(self.report.to_string()));
-        };
-        let engine = self.engine.ok_or_else(|| {
-            let reasons = self.passed_over.join("; ");
-            let surface = supported.surface();
-            Error::NotSupported(format!("supported by surface {surface}, but no engine takes it yet: {reasons}"))
-        })?;
-        Ok(Selection { supported, engine })
+    /// [`NotSupported::Graph`] with the report, and the reason of each engine.
+    pub fn into_selection(self) -> Result<Selection, Arc<NotSupported>> {
+        let Self { graph, report, taken, passed_over } = self;
+        match (&report.supported, taken) {
+            (Some(supported), Some(taken)) => Ok(Selection { supported: supported.clone(), taken }),
+            _ => Err(Arc::new(NotSupported::Graph { graph, report, engines: passed_over })),
+        }
     }
 }
 
@@ -93,7 +101,7 @@ impl Decision {
 ///
 /// # Errors
 /// As [`Decision::into_selection`].
-pub fn select(graph: &Arc<FinalizedGraph>, capability: ComputeCapability) -> Result<Selection, Error> {
+pub fn select(graph: &Arc<FinalizedGraph>, capability: ComputeCapability) -> Result<Selection, Arc<NotSupported>> {
     decide(graph, capability, &SurfaceId::ALL).into_selection()
 }
 
@@ -105,12 +113,13 @@ impl Selection {
 
     /// The engine.
     pub fn engine(&self) -> &'static dyn Engine {
-        self.engine
+        self.taken.engine
     }
 
     /// Engine configs for a device, best first by the engine's model; none where it has too little shared memory.
     pub fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
-        self.engine.candidates(&self.supported, device)
+        let _span = tracing::debug_span!("rank", engine = self.engine().name(), device = device.name).entered();
+        self.taken.offer.candidates(device)
     }
 
     /// The first of the [`Self::candidates`]: what to run unmeasured.
@@ -119,27 +128,29 @@ impl Selection {
     /// [`Error::NotSupported`] where the device has too little shared memory for every config.
     pub fn config(&self, device: &Device) -> Result<EngineConfig, Error> {
         let first = self.candidates(device).into_iter().next();
-        first.map(|ranked| ranked.config).ok_or_else(|| self.no_config_fits(device))
+        Ok(first.map(|ranked| ranked.config).ok_or_else(|| self.no_config_fits(device))?)
     }
 
-    pub(super) fn no_config_fits(&self, device: &Device) -> Error {
-        let (engine, name, bytes) = (self.engine.name(), &device.name, device.shared_bytes_per_block);
-        let message = format!("{engine}: no config fits {name}, where a block has {bytes} bytes of shared memory");
-        Error::NotSupported(message)
+    /// That a device has too little shared memory for every config.
+    pub(crate) fn no_config_fits(&self, device: &Device) -> NotSupported {
+        let (name, bytes) = (&device.name, device.shared_bytes_per_block);
+        let text = format!("no config fits {name}, where a block has {bytes} bytes of shared memory");
+        NotSupported::Device(Refusal { engine: self.engine().name(), reason: Reason::SharedMemory(text) })
     }
 
     /// The graph with the next engine that takes it, after this one in [`ENGINES`].
     pub fn fallback(&self) -> Option<Self> {
-        let later = ENGINES.iter().skip_while(|engine| engine.name() != self.engine.name()).skip(1);
+        let later = ENGINES.iter().skip_while(|engine| engine.name() != self.engine().name()).skip(1);
         later.copied().find_map(|engine| {
-            let supported = self.proof_for(engine).filter(|supported| accepts(engine, supported).is_ok())?;
-            Some(Self { supported, engine })
+            let supported = self.proof_for(engine)?;
+            let taken = take(engine, &supported).ok()?;
+            Some(Self { supported, taken })
         })
     }
 
     /// The graph with the engine of this name, where it takes the graph: this one, or one after it.
     pub fn with_engine(self, name: &str) -> Option<Self> {
-        if self.engine.name() == name {
+        if self.engine().name() == name {
             return Some(self);
         }
         self.fallback()?.with_engine(name)
@@ -158,8 +169,8 @@ impl Selection {
     /// The kernel of a config.
     pub fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
         let key = self.supported.graph().key();
-        let _span = tracing::debug_span!("lower", graph_key = %key, engine = self.engine.name(), %config).entered();
-        let kernel = self.engine.lower(&self.supported, config, device);
+        let _span = tracing::debug_span!("lower", graph_key = %key, engine = self.engine().name(), %config).entered();
+        let kernel = self.taken.offer.lower(config, device);
         debug_assert_eq!(kernel.fits(), Ok(()), "{config}");
         kernel
     }
@@ -168,7 +179,9 @@ impl Selection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{DataType, Graph, PointwiseMode, Tensor, TensorId};
+    use crate::graph::{DataType, Graph, PointwiseMode, ReductionMode, Tensor, TensorId};
+    use crate::kernel::{Body, Epilogue};
+    use crate::support::DetailedStatus;
 
     fn sum(x: Tensor) -> (Graph, TensorId) {
         let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
@@ -203,12 +216,73 @@ mod tests {
         let decision = decided(&graph);
         assert!(decision.engine().is_none());
         assert!(
-            decision.passed_over.iter().any(|reason| reason.contains("share addresses")),
+            decision.passed_over.iter().any(|refusal| refusal.to_string().contains("share addresses")),
             "{:?}",
             decision.passed_over
         );
         let (mut graph, _) = sum(Tensor::new("x").row_major([2, 8, 16]));
         graph.last_operation().compute_data_type = Some(DataType::Half);
         assert!(decided(&graph).into_selection().is_err());
+    }
+
+    #[test]
+    fn a_refusal_holds_rules_places_engines_and_the_nearest_change() {
+        let (mut graph, _) = sum(Tensor::new("x").row_major([2, 8, 16]));
+        graph.last_operation().compute_data_type = Some(DataType::Half);
+        let refused = decided(&graph).into_selection().expect_err("HALF arithmetic");
+        let rules: Vec<&str> =
+            refused.report().into_iter().flat_map(Report::violations).map(|violation| violation.rule.id).collect();
+        assert_eq!(rules.last(), Some(&"OP-PW7-PREC-OTHER"), "{rules:?}");
+        assert_eq!(
+            refused.engines().iter().map(|refusal| refusal.engine).collect::<Vec<_>>(),
+            ["warpgroup_mma", "warp_mma", "scalar"]
+        );
+        let change = refused.nearest_change().expect("FLOAT arithmetic");
+        assert_eq!(change.surface, SurfaceId::S70);
+        assert_eq!(refused.status(), DetailedStatus::DataType);
+    }
+
+    /// Which configs of a matmul with an epilogue say that it goes through the workspace.
+    fn announced(epilogue: impl FnOnce(&mut Graph, TensorId), k: i64) -> Vec<bool> {
+        let mut graph = Graph::new()
+            .io_data_type(DataType::Half)
+            .intermediate_data_type(DataType::Float)
+            .compute_data_type(DataType::Float);
+        let a = graph.tensor(Tensor::new("A").row_major([2, 256, k]));
+        let b = graph.tensor(Tensor::new("B").row_major([2, k, 64]));
+        let c = graph.matmul("mm", a, b);
+        epilogue(&mut graph, c);
+        let device = Device::typical(ComputeCapability::SM_90);
+        let mut selection = decided(&graph).into_selection().expect("supported");
+        let mut all = Vec::new();
+        loop {
+            for ranked in selection.candidates(&device) {
+                let kernel = selection.lower(&ranked.config, &device);
+                let through_workspace = kernel.functions.iter().any(|function| match &function.body {
+                    Body::Gemm(gemm) => matches!(gemm.epilogue, Epilogue::Workspace { .. }),
+                    _ => false,
+                });
+                assert_eq!(ranked.through_workspace.is_some(), through_workspace, "{}", ranked.config);
+                all.push(through_workspace);
+            }
+            let Some(next) = selection.fallback() else { return all };
+            selection = next;
+        }
+    }
+
+    #[test]
+    fn what_goes_through_the_workspace_is_known_before_it_is_lowered() {
+        let stored = |graph: &mut Graph, c: TensorId| {
+            graph.set_output(c);
+        };
+        let broadcast = |graph: &mut Graph, c: TensorId| {
+            let rows = graph.reduction("rows", ReductionMode::Add, c, [2, 256, 1]);
+            graph.set_output(rows).data_type = Some(DataType::Float);
+        };
+        assert!(announced(stored, 64).iter().all(|through_workspace| !through_workspace));
+        let split = announced(stored, 1 << 16);
+        assert!(split.contains(&true) && split.contains(&false));
+        let along_columns = announced(broadcast, 64);
+        assert!(along_columns.contains(&false), "{along_columns:?}");
     }
 }

@@ -97,7 +97,7 @@ impl Heuristics {
 /// As [`select`], and as [`Selection::config`] where there is none.
 pub fn heuristics(graph: &Arc<FinalizedGraph>, device: &Device, mode: HeuristicMode) -> Result<Heuristics, Error> {
     let answer = Heuristics::of(select(graph, device.capability)?, device, mode);
-    if answer.configs.is_empty() { Err(answer.selection.no_config_fits(device)) } else { Ok(answer) }
+    if answer.configs.is_empty() { Err(answer.selection.no_config_fits(device).into()) } else { Ok(answer) }
 }
 
 /// The first config of each family.
@@ -166,6 +166,7 @@ mod tests {
     fn configs_that_differ_in_stages_and_splits_are_related() {
         let ranked = |knobs: &[(Knob, u32)]| RankedConfig {
             config: EngineConfig { engine: "warpgroup_mma", knobs: knobs.to_vec() },
+            through_workspace: None,
             estimated_us: 1.0,
         };
         let first = ranked(&[(Knob::TileM, 128), (Knob::Stages, 4)]);
@@ -206,7 +207,10 @@ mod tests {
         let tiny = Device { shared_bytes_per_block: 1, ..Device::typical(ComputeCapability::SM_90) };
         for mode in HeuristicMode::ALL {
             let error = heuristics(&matmul(64), &tiny, mode).unwrap_err();
-            assert!(matches!(&error, Error::NotSupported(text) if text.contains("1 bytes of shared")), "{error}");
+            assert!(
+                matches!(&error, Error::NotSupported(cause) if cause.to_string().contains("1 bytes of shared")),
+                "{error}"
+            );
         }
     }
 

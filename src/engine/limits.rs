@@ -1,7 +1,8 @@
 //! Whether the launches of a graph stay within limits.
 
-use super::Engine;
+use super::Offer;
 use crate::device::Device;
+use crate::error::Reason;
 use crate::graph::FinalTensor;
 use crate::support::Supported;
 
@@ -9,18 +10,18 @@ use crate::support::Supported;
 /// more blocks, or counts to more, than some tensor has elements, rounded up to a tile.
 const SMALL: i64 = 1 << 30;
 
-/// Whether every config of an engine gives launches within limits, which the kernels themselves are asked. What is asked for does
+/// Whether every config of an offer gives launches within limits, which the kernels themselves are asked. What is asked for does
 /// not depend on the device: k is split, and launches shaped by its multiprocessors, only where there are few blocks.
 ///
 /// # Errors
 /// What is beyond which limit, as a sentence.
-pub(super) fn launches_fit(engine: &dyn Engine, supported: &Supported) -> Result<(), String> {
+pub(super) fn launches_fit(offer: &dyn Offer, supported: &Supported) -> Result<(), Reason> {
     if supported.graph().tensors().all(is_small) {
         return Ok(());
     }
     let device = Device::typical(supported.capability());
-    let mut ranking = engine.candidates(supported, &device).into_iter();
-    ranking.try_for_each(|ranked| engine.lower(supported, &ranked.config, &device).fits())
+    let mut ranking = offer.candidates(&device).into_iter();
+    ranking.try_for_each(|ranked| offer.lower(&ranked.config, &device).fits()).map_err(Reason::Limit)
 }
 
 fn is_small(tensor: &FinalTensor) -> bool {
@@ -74,7 +75,7 @@ mod tests {
     /// The engine of a graph, with what others say; each config of it gives a kernel within limits.
     fn engine(graph: &Graph, capability: ComputeCapability) -> (&'static str, String) {
         let decision = decided(graph, capability);
-        let reasons = decision.passed_over.join("; ");
+        let reasons = decision.passed_over.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let Ok(selection) = decision.into_selection() else { return ("none", reasons) };
         let device = Device::typical(capability);
         for ranked in selection.candidates(&device) {
@@ -189,7 +190,8 @@ mod tests {
         assert_eq!(name, "none");
         assert!(reasons.ends_with("scalar: fw_pointwise would need more than 2147483647 blocks"), "{reasons}");
         let error = decided(&relu(1 << 44), SM_90).into_selection().expect_err("a grid of 2^33 blocks");
-        assert!(matches!(error, crate::error::Error::NotSupported(_)), "{error:?}");
+        let refused: Vec<_> = error.engines().iter().map(|refusal| &refusal.reason).collect();
+        assert!(matches!(refused.last(), Some(Reason::Limit(_))), "{error:?}");
         // Of a reduction, along the kept axis.
         let reduced = |kept: i64| {
             let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);

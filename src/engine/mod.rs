@@ -1,8 +1,10 @@
 //! Engines: what each accepts beyond the documented surfaces, which configs it offers, how it lowers a graph.
 //!
 //! [`ENGINES`] lists them in order of preference; [`decide`] asks the surfaces and the engines, and says of each that
-//! refuses why. [`heuristics`] ranks configs in the modes of the backend API.
+//! refuses why. An engine looks at a supported graph once and answers with an [`Offer`]: what it planned, from which configs
+//! and kernels come. [`heuristics`] ranks configs in the modes of the backend API.
 
+mod builder;
 mod config;
 mod decision;
 mod floor;
@@ -16,6 +18,7 @@ mod warpgroup_mma;
 use std::fmt;
 
 use crate::device::Device;
+use crate::error::Reason;
 use crate::kernel::Kernel;
 use crate::support::Supported;
 
@@ -43,19 +46,22 @@ pub trait Engine: Sync + fmt::Debug {
         &[]
     }
 
-    /// Whether the engine computes this graph on the chip it was checked for. That launches stay within limits is not its
-    /// concern: the kernels of all configs are asked ([`Kernel::fits`]).
+    /// Plans a graph for the chip it was checked for. That launches stay within limits is not the engine's concern: the kernels
+    /// of all configs are asked ([`Kernel::fits`]).
     ///
     /// # Errors
-    /// Why not, as a sentence.
-    fn accepts(&self, supported: &Supported) -> Result<(), String>;
+    /// Why it does not compute the graph.
+    fn take(&self, supported: &Supported) -> Result<Box<dyn Offer>, Reason>;
+}
 
+/// What an engine planned for a graph. Nothing in it depends on the device, of which only the chip is known so far.
+pub trait Offer: Send + Sync + fmt::Debug {
     /// Configs for a device with the times that the engine's model expects, best first; none where the device has too little shared
     /// memory for any.
-    fn candidates(&self, supported: &Supported, device: &Device) -> Vec<RankedConfig>;
+    fn candidates(&self, device: &Device) -> Vec<RankedConfig>;
 
-    /// Lowers an accepted graph. Cannot fail for reasons that lie in the graph.
-    fn lower(&self, supported: &Supported, config: &EngineConfig, device: &Device) -> Kernel;
+    /// The kernel of one of the [`Self::candidates`]. Cannot fail for reasons that lie in the graph.
+    fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel;
 }
 
 /// Every engine, the preferred first.

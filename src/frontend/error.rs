@@ -3,8 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::Error;
-
 /// A graph that could not be read from its document; other graphs of the same document are not affected.
 ///
 /// Displayed as `FILE: graph 2 (line 17): node 'act' (POINTWISE, node 3): tensor 'x': MESSAGE [FEJ-12]`.
@@ -27,7 +25,8 @@ pub struct ReadError {
 }
 
 impl ReadError {
-    fn place(&self) -> String {
+    /// File, graph, node and tensor, as far as they are known.
+    pub(crate) fn place(&self) -> String {
         let mut place = format!("{}: graph {} (line {})", self.source_name.escape_debug(), self.number, self.line);
         if let Some(node) = &self.node {
             place.push_str(&format!(": node {node}"));
@@ -46,12 +45,6 @@ impl fmt::Display for ReadError {
 }
 
 impl std::error::Error for ReadError {}
-
-impl From<ReadError> for Error {
-    fn from(error: ReadError) -> Self {
-        Self::input(error.place(), format!("{} [{}]", error.message, error.rule))
-    }
-}
 
 /// A [`ReadError`] before the file, the graph number and, at first, the node are known.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,6 +89,6 @@ mod tests {
         let error = failure.into_error(&Arc::from("log\n.txt"), 2, 17);
         let text = "log\\n.txt: graph 2 (line 17): node 'a' (POINTWISE, node 3): tensor 'x': no such mode [FEJ-12]";
         assert_eq!(error.to_string(), text);
-        assert_eq!(Error::from(error).to_string(), text);
+        assert_eq!(crate::error::Error::from(error).to_string(), text);
     }
 }

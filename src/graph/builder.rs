@@ -4,7 +4,7 @@ use super::{
     Attributes, Concat, Convolution, DataType, FinalizedGraph, Matmul, Operation, OperationId, Pointwise,
     PointwiseMode, Port, Reduction, ReductionMode, Resample, Tensor, TensorId,
 };
-use crate::error::Malformed;
+use crate::graph::Malformed;
 
 /// An operation graph under construction.
 ///

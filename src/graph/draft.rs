@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{DataType, Graph, MAX_OPERATIONS, Operation, OperationId, Tensor, TensorId};
-use crate::error::Malformed;
+use crate::graph::Malformed;
 
 /// Types of tensors and operations that state none (`context` of a graph file).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

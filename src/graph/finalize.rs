@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::draft::Draft;
 use super::topology::Topology;
 use super::{FinalTensor, FinalizedGraph, Graph, GraphKey, Operation, OperationId, Tensor, TensorId, canonical, infer};
-use crate::error::Malformed;
+use crate::graph::Malformed;
 
 /// Largest rank of a tensor (`CUDNN_DIM_MAX`, D-R6).
 pub const MAX_RANK: usize = 8;

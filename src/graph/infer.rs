@@ -22,7 +22,7 @@ use node::Node;
 
 use super::draft::Draft;
 use super::{Attributes, OperationId, Port};
-use crate::error::Malformed;
+use crate::graph::Malformed;
 
 /// Completes and checks all operations; `order` is topological.
 ///

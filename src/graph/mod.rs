@@ -12,6 +12,7 @@ mod finalize;
 mod finalized;
 mod infer;
 mod key;
+mod malformed;
 mod mode;
 mod operation;
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub use data_type::DataType;
 pub use finalize::{MAX_OPERATIONS, MAX_RANK};
 pub use finalized::{FinalTensor, FinalizedGraph};
 pub use key::GraphKey;
+pub use malformed::Malformed;
 pub use mode::{PaddingMode, PointwiseMode, ReductionMode, ResampleMode};
 pub use operation::{
     Attributes, Concat, Convolution, ConvolutionDirection, ConvolutionMode, Fraction, Matmul, NanPropagation,

@@ -9,7 +9,7 @@ use petgraph::visit::EdgeRef;
 
 use super::draft::Draft;
 use super::{Attributes, OperationId, TensorId};
-use crate::error::Malformed;
+use crate::graph::Malformed;
 
 /// The operations of a graph as nodes, and an edge wherever one reads what another writes (GR-EDGE-UID).
 #[derive(Debug)]

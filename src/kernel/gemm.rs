@@ -97,6 +97,24 @@ pub enum Fetch {
     Element,
 }
 
+impl Fetch {
+    /// Whether rows of boxes run along k, of a tile that does or does not; else along m or n.
+    fn boxes_along_k(&self, along_k: bool) -> bool {
+        along_k && !matches!(self, Self::Turned(_))
+    }
+
+    /// Bytes of a stage in which boxes wait for their transformation, beside the tile: none where it is done in place.
+    pub fn raw_bytes(&self, along_k: bool, rows: u32, element_bytes: u32) -> u32 {
+        let map = match self {
+            Self::Transformed(map) if map.element.bytes() != element_bytes => map,
+            Self::Turned(map) => map,
+            _ => return 0,
+        };
+        let lines = if self.boxes_along_k(along_k) { rows } else { rows / map.box_dims[0] * map.box_dims[1] };
+        (lines * map.box_dims[0] * map.element.bytes()).next_multiple_of(SWIZZLE_PERIOD)
+    }
+}
+
 /// One operand with its mainloop fusion.
 #[derive(Clone, Debug)]
 pub struct Operand {
@@ -129,18 +147,12 @@ impl Operand {
 
     /// Whether rows of boxes run along k; else along m or n.
     pub fn boxes_along_k(&self) -> bool {
-        self.along_k && !matches!(self.fetch, Fetch::Turned(_))
+        self.fetch.boxes_along_k(self.along_k)
     }
 
-    /// Bytes of a stage in which boxes wait for their transformation, beside the tile: none where it is done in place.
+    /// Bytes of a stage in which boxes wait for their transformation, beside the tile of so many rows.
     pub fn raw_bytes(&self, rows: u32, element_bytes: u32) -> u32 {
-        let map = match self.fetch {
-            Fetch::Transformed(map) if map.element.bytes() != element_bytes => map,
-            Fetch::Turned(map) => map,
-            _ => return 0,
-        };
-        let lines = if self.boxes_along_k() { rows } else { rows / map.box_dims[0] * map.box_dims[1] };
-        (lines * map.box_dims[0] * map.element.bytes()).next_multiple_of(SWIZZLE_PERIOD)
+        self.fetch.raw_bytes(self.along_k, rows, element_bytes)
     }
 }
 

@@ -9,7 +9,7 @@ use super::resample;
 use super::run::{Run, arithmetic};
 use super::supported::check_supported;
 use super::values::{Values, scales, storage_strides};
-use crate::error::{Error, Result};
+use crate::error::{Error, NotSupported, Result};
 use crate::graph::{
     Attributes, Convolution, ConvolutionDirection, DataType, FinalizedGraph, Operation, OperationId, Port,
     ReductionMode, Resample, ResampleMode, TensorId,
@@ -160,7 +160,8 @@ fn compute<T: Element>(
 
 /// The tensor at an input port that the operation's definition requires.
 fn operand<'v>(graph: &FinalizedGraph, id: OperationId, port: Port, values: &'v Values) -> Result<&'v HostTensor> {
-    let missing = || Error::NotSupported(format!("operation {}: port {port} is empty", graph.describe_operation(id)));
+    let missing =
+        || NotSupported::CpuEngine(format!("operation {}: port {port} is empty", graph.describe_operation(id)));
     values.get(graph.operation(id).input(port).ok_or_else(missing)?)
 }
 
@@ -185,7 +186,7 @@ fn accumulated<T: Element>(
             let fold = if port == Port::SUM { Fold::Mode(ReductionMode::Add) } else { Fold::SumOfSquares };
             reduce::<T>(x, &to_usize(dim), fold)
         }
-        _ => Err(Error::NotSupported(format!("operation {}", graph.describe_operation(id)))),
+        _ => Err(NotSupported::CpuEngine(format!("operation {}", graph.describe_operation(id))).into()),
     }
 }
 
@@ -226,7 +227,7 @@ fn convolution_result<T: Element>(
         ConvolutionDirection::BackwardFilter => (second, result, first),
     };
     let geometry = Geometry::new(convolution, x, w, y)
-        .ok_or_else(|| Error::NotSupported(format!("convolution of {x:?} with {w:?} to {y:?}")))?;
+        .ok_or_else(|| NotSupported::CpuEngine(format!("convolution of {x:?} with {w:?} to {y:?}")))?;
     convolve(convolution.direction, &geometry, inputs)
 }
 

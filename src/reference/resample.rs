@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::element::Element;
 use super::matmul::load;
-use crate::error::{Error, Result};
+use crate::error::{NotSupported, Result};
 use crate::graph::{Fraction, Resample, ResampleMode};
 use crate::host_tensor::{HostTensor, reserve};
 
@@ -146,8 +146,8 @@ impl Pooling {
 
 /// The windows of a pooling that `check_supported` let through.
 fn pooling(resample: &Resample, image: &[i64], pooled: &[i64]) -> Result<Pooling> {
-    Pooling::new(resample, image, pooled)
-        .ok_or_else(|| Error::NotSupported(format!("resampling {image:?} to {pooled:?}: windows are no whole numbers")))
+    let why = || NotSupported::CpuEngine(format!("resampling {image:?} to {pooled:?}: windows are no whole numbers"));
+    Ok(Pooling::new(resample, image, pooled).ok_or_else(why)?)
 }
 
 /// Every index must be a place of the window.
@@ -254,7 +254,7 @@ struct Neighbours {
 /// Separable linear interpolation, innermost axis first.
 fn bilinear<T: Element>(resample: &Resample, x: &HostTensor, dim: &[i64]) -> Result<Vec<T>> {
     let (Some(input), Some(output)) = (spatial(&x.dim), spatial(dim)) else {
-        return Err(Error::NotSupported(format!("resampling {:?} to {dim:?}", x.dim)));
+        return Err(NotSupported::CpuEngine(format!("resampling {:?} to {dim:?}", x.dim)).into());
     };
     let absent = 3 - resample.window.len();
     let neighbours = |axis: usize, at: i64| {

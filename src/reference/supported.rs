@@ -3,7 +3,7 @@
 use super::resample::{Pooling, whole};
 use super::run::arithmetic;
 use super::values::{scales, set_flag};
-use crate::error::{Error, Result};
+use crate::error::{NotSupported, Result};
 use crate::graph::{
     Attributes, Convolution, DataType, FinalizedGraph, Fraction, Operation, OperationId, PaddingMode, Port, Resample,
     ResampleMode, Signal,
@@ -22,7 +22,7 @@ pub(super) fn check_supported(graph: &FinalizedGraph) -> Result<()> {
         let operation = graph.operation(id);
         let refuse = |reason: String| {
             let operation = graph.describe_operation(id);
-            Err(Error::NotSupported(format!("operation {operation}: the CPU engine {reason}")))
+            Err(NotSupported::CpuEngine(format!("operation {operation}: the CPU engine {reason}")).into())
         };
         if let Err(reason) = check_operation(graph, id) {
             return refuse(reason);

@@ -31,7 +31,7 @@ use self::stats::Counters;
 use crate::compile::{Cache, Compiler, OnceMap, Options};
 use crate::device::Device;
 use crate::engine::{self, EngineConfig, Selection};
-use crate::error::Error;
+use crate::error::{Error, NotSupported};
 use crate::graph::FinalizedGraph;
 use crate::plan::{DeviceContext, Driver};
 use crate::tuning::TuningStore;
@@ -86,7 +86,7 @@ pub struct Session {
 }
 
 /// What became of a graph: the engine that takes it, or the whole refusal.
-type Verdict = Result<Arc<Selection>, String>;
+type Verdict = Result<Arc<Selection>, Arc<NotSupported>>;
 
 impl Session {
     /// On a GPU, by its number among the visible ones.
@@ -136,7 +136,7 @@ impl Session {
     fn checked(&self, digest: [u8; 32], graph: &Arc<FinalizedGraph>) -> Result<Arc<Selection>, Error> {
         let decide = || {
             let selected = engine::select(graph, self.device.capability);
-            Ok::<_, Error>((Arc::new(selected.map(Arc::new).map_err(|error| error.to_string())), ()))
+            Ok::<_, Error>((Arc::new(selected.map(Arc::new)), ()))
         };
         let (verdict, made) = self.verdicts.get_or_make(digest, decide)?;
         self.counters.checked(made.is_none());

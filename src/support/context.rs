@@ -2,7 +2,7 @@
 
 use super::surface::{OperationKind, PatternLimits, Surface};
 use crate::device::ComputeCapability;
-use crate::fusion::{self, Fusion, NoPattern, Pattern, Stage};
+use crate::fusion::{self, CoreOperand, Fusion, NoPattern, Product, ProductKind, Stage};
 use crate::graph::{Attributes, FinalTensor, FinalizedGraph, Operation, OperationId, Port, TensorId};
 
 /// One graph on one chip against one surface.
@@ -89,16 +89,14 @@ fn largest_extents(graph: &FinalizedGraph) -> Vec<i64> {
 
 impl Core {
     fn new(graph: &FinalizedGraph, fusion: &Fusion) -> Option<Self> {
-        let (id, result) = (fusion.core()?, fusion.core_result()?);
-        let tensors = fusion.core_operands()?;
-        let stages = fusion.operand_stages();
-        let operands = [0, 1].map(|side| Operand::new(graph, fusion, tensors[side], stages[side]));
+        let &Product { kind, operation: id, result, groups, .. } = fusion.product()?;
+        let operands = fusion.product()?.operands.map(|operand| Operand::new(graph, fusion, &operand));
         let mut is_derived = vec![false; graph.tensors().len()];
         is_derived[result.index()] = true;
-        spread(graph, fusion.operations(Stage::Epilogue), &mut is_derived);
+        spread(graph, fusion.operations(Stage::After), &mut is_derived);
         let is_ranked = is_ranked(graph, id);
-        let is_matmul = fusion.pattern() == Pattern::Matmul;
-        Some(Self { id, result, groups: fusion.groups(), is_ranked, is_matmul, operands, is_derived })
+        let is_matmul = kind == ProductKind::Matmul;
+        Some(Self { id, result, groups, is_ranked, is_matmul, operands, is_derived })
     }
 
     /// Ranks that its tensors may have, for messages.
@@ -132,11 +130,12 @@ fn is_ranked(graph: &FinalizedGraph, core: OperationId) -> bool {
 }
 
 impl Operand {
-    fn new(graph: &FinalizedGraph, fusion: &Fusion, tensor: TensorId, stage: Stage) -> Self {
+    fn new(graph: &FinalizedGraph, fusion: &Fusion, operand: &CoreOperand) -> Self {
+        let (tensor, stage) = (operand.tensor, operand.stage());
         let is_fused = fusion.operations(stage).next().is_some();
         let mut inputs = if is_fused { fusion.stage_inputs(stage) } else { vec![tensor] };
         inputs.retain(|&id| !graph.tensor(id).is_pass_by_value);
-        Self { tensor, stage, anchor: fusion.anchor(stage).unwrap_or(tensor), is_fused, inputs }
+        Self { tensor, stage, anchor: fusion.anchor(operand), is_fused, inputs }
     }
 }
 
@@ -144,12 +143,12 @@ impl Operand {
 fn epilogue_tensors(graph: &FinalizedGraph, fusion: &Fusion) -> EpilogueTensors {
     let is_stored = |id: &TensorId| !graph.tensor(*id).is_virtual && !graph.tensor(*id).is_pass_by_value;
     let is_named = |id: &OperationId| OperationKind::of(&graph.operation(*id).attributes).is_some();
-    let named = || fusion.operations(Stage::Epilogue).filter(is_named);
+    let named = || fusion.operations(Stage::After).filter(is_named);
     let read = named().flat_map(|id| graph.operation(id).input_tensors());
     let mut inputs: Vec<TensorId> = read.filter(|&id| is_stored(&id) && is_input(graph, id)).collect();
     inputs.sort_unstable();
     inputs.dedup();
-    let writers = fusion.core().into_iter().chain(named());
+    let writers = fusion.product().map(|product| product.operation).into_iter().chain(named());
     let outputs = writers.flat_map(|id| graph.operation(id).output_tensors()).filter(is_stored).collect();
     EpilogueTensors { inputs, outputs }
 }

@@ -44,7 +44,7 @@ pub fn autotune(
         plans.push(plan);
     }
     let ranking = rank(candidates, time_interleaved(&plans, tensors)?);
-    for Tuned { ranked: RankedConfig { config, estimated_us }, sampled } in &ranking {
+    for Tuned { ranked: RankedConfig { config, estimated_us, .. }, sampled } in &ranking {
         let measured_us = sampled.median_ms * 1e3;
         tracing::info!(graph_key = %graph.key(), %config, measured_us, estimated_us, "measured");
     }

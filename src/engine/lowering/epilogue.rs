@@ -2,32 +2,140 @@
 
 use std::collections::BTreeSet;
 
+use super::boxes::EpilogueBoxes;
 use super::pass::{accumulations, stored_results};
 use super::problem::{Problem, step_of};
 use super::sweep::{Width, over};
-use crate::fusion::{Fusion, Stage};
+use crate::fusion::{Fusion, Product, Stage};
 use crate::graph::{DataType, FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
     Accumulation, Accumulators, Axis, Boxes, Digit, Epilogue, GemmTile, IterationSpace, PartialReduction, StageProgram,
+    Sweep, Value, reduced_values,
 };
 
 /// Packed booleans are stored a byte at a time.
 const BITS: i64 = 8;
 
-/// Operations evaluated with the core's tiles, and those that stand apart.
-pub(super) struct EpilogueSplit {
+/// The epilogue of a product, as far as tiles do not change it.
+#[derive(Clone, Debug)]
+pub(super) struct EpiloguePlan {
+    /// Operations evaluated with the core's tiles.
     pub(super) fused: Vec<OperationId>,
+    /// Operations that neither depend on the core nor feed one that does: they get passes of their own.
     pub(super) apart: Vec<OperationId>,
+    /// Results stored at each point of C: the core's own if it is stored, then those derived from it.
+    stores: Vec<TensorId>,
+    accumulations: Vec<Accumulation>,
+    /// The values stored and reduced, from the core's result on.
+    program: StageProgram,
+    /// Whether vectors step along n.
+    pub(super) along_n: bool,
+    digits: Vec<Digit>,
+    space: IterationSpace,
+    /// Which of b, m and n each accumulation reduces, or why tiles cannot do it.
+    reduced: Result<Vec<[bool; 3]>, String>,
+    /// Why values do not lie over C's points.
+    misfit: Option<String>,
+    boxes: Option<EpilogueBoxes>,
 }
 
-impl EpilogueSplit {
+impl EpiloguePlan {
+    /// Plans the epilogue of a product.
+    pub(super) fn new(fusion: &Fusion, product: &Product, problem: &Problem) -> Self {
+        let (graph, c) = (fusion.graph(), product.result);
+        let Split { fused, apart } = Split::new(fusion, c);
+        let (stores, accumulations) = outputs(fusion, c, &fused);
+        let program = program(graph, c, &fused, &stores, &accumulations);
+        let along_n = along_n(graph, problem, &stores, c);
+        let digits = ordered_digits(problem, along_n);
+        let space = space(graph, problem, &program, &stores, &digits);
+        let reduced = accumulations.iter().map(|accumulation| reduced_indices(graph, problem, accumulation)).collect();
+        let misfit = misfit(graph, c, &stores, &accumulations);
+        let mut plan =
+            Self { fused, apart, stores, accumulations, program, along_n, digits, space, reduced, misfit, boxes: None };
+        plan.boxes =
+            plan.may_be_boxed().then(|| EpilogueBoxes::new(graph, problem, &plan.program, &plan.stores)).flatten();
+        plan
+    }
+
+    /// Whether boxes could hold all that is read and stored: values at C's points, stepping along n, of which reductions keep no
+    /// column.
+    fn may_be_boxed(&self) -> bool {
+        let is_pointwise = |value: &Value| matches!(value, Value::Load | Value::Accumulator | Value::Pointwise { .. });
+        let keeps_no_columns = self.reduced.as_ref().is_ok_and(|all| all.iter().all(|reduced| reduced[2]));
+        self.along_n
+            && !self.stores.is_empty()
+            && self.misfit.is_none()
+            && keeps_no_columns
+            && self.program.steps.iter().all(|step| is_pointwise(&step.value))
+    }
+
+    /// The epilogue's tensors in boxes, for tiles of this size.
+    pub(super) fn boxes(&self, tile: GemmTile) -> Option<Boxes> {
+        self.boxes.as_ref().and_then(|boxes| boxes.at(tile))
+    }
+
+    /// Number of values that reductions start from.
+    pub(super) fn reduced_values(&self) -> usize {
+        reduced_values(self.accumulations.iter()).len()
+    }
+
+    /// The epilogue where the tiles are, each of which gives one partial result of a reduction.
+    ///
+    /// # Errors
+    /// Why tiles cannot do it, as a sentence: a value has other extents than C (the core's result broadcasts), a reduction keeps
+    /// one digit of an index and reduces another, or bytes of packed booleans would be shared between rows.
+    pub(super) fn in_tiles(
+        &self,
+        graph: &FinalizedGraph,
+        problem: &Problem,
+        tile: GemmTile,
+        accumulators: Accumulators,
+        boxes: Option<Boxes>,
+        wide_index: bool,
+    ) -> Result<Epilogue, String> {
+        if let Some(misfit) = &self.misfit {
+            return Err(misfit.clone());
+        }
+        let reduced = self.reduced.clone()?;
+        let width = match &boxes {
+            Some(_) => Width::PAIR,
+            None => self.width(graph, problem, tile).ok_or("rows of packed booleans would share bytes")?,
+        };
+        let partials = self.accumulations.iter().zip(reduced);
+        let reductions =
+            partials.map(|(&accumulation, reduced)| partial(problem, accumulation, reduced, tile)).collect();
+        let sweep = over(graph, self.space.clone(), self.program.clone(), self.stores.clone(), width);
+        let sweep = Sweep { accumulators: Some(accumulators), wide_index, ..sweep };
+        let digits = self.digits.iter().map(|digit| digit.name).collect();
+        Ok(Epilogue::Fused { sweep, digits, reductions, boxes: boxes.map(Box::new) })
+    }
+
+    /// Vectors as wide as all tensors allow, within one row of the tile; `None` where bytes of packed booleans would be
+    /// shared between rows.
+    fn width(&self, graph: &FinalizedGraph, problem: &Problem, tile: GemmTile) -> Option<Width> {
+        let (row, inner_digits) = match self.along_n {
+            true => (tile.n, problem.space.n.len()),
+            false => (tile.m, problem.space.m.len()),
+        };
+        width(graph, &self.space, &self.program, &self.stores, row.into(), inner_digits.max(1))
+    }
+}
+
+/// Operations of g2 by where they are evaluated.
+struct Split {
+    fused: Vec<OperationId>,
+    apart: Vec<OperationId>,
+}
+
+impl Split {
     /// An operation stands apart if it neither depends on the core nor feeds an operation that does. A value that both
     /// need is evaluated in both.
-    pub(super) fn new(fusion: &Fusion) -> Self {
+    fn new(fusion: &Fusion, c: TensorId) -> Self {
         let graph = fusion.graph();
-        let derived = derived_from(fusion, core_result(fusion));
+        let derived = derived_from(graph, c);
         let depends = |&id: &OperationId| graph.operation(id).input_tensors().any(|input| derived.contains(&input));
-        let epilogue: Vec<OperationId> = fusion.operations(Stage::Epilogue).collect();
+        let epilogue: Vec<OperationId> = fusion.operations(Stage::After).collect();
         let without_core: Vec<OperationId> = epilogue.iter().copied().filter(|id| !depends(id)).collect();
         let exposed = without_core
             .iter()
@@ -46,13 +154,8 @@ impl EpilogueSplit {
     }
 }
 
-pub(super) fn core_result(fusion: &Fusion) -> TensorId {
-    fusion.core_result().expect("a product has a result")
-}
-
 /// Tensors computed from `source`, itself included.
-fn derived_from(fusion: &Fusion, source: TensorId) -> BTreeSet<TensorId> {
-    let graph = fusion.graph();
+fn derived_from(graph: &FinalizedGraph, source: TensorId) -> BTreeSet<TensorId> {
     let mut derived = BTreeSet::from([source]);
     for id in graph.operation_ids() {
         let operation = graph.operation(id);
@@ -65,7 +168,7 @@ fn derived_from(fusion: &Fusion, source: TensorId) -> BTreeSet<TensorId> {
 
 /// Whether vectors of the epilogue step along n: where N is contiguous in the first packed boolean, else in the first
 /// stored tensor, else in C.
-pub(super) fn along_n(graph: &FinalizedGraph, problem: &Problem, stores: &[TensorId], c: TensorId) -> bool {
+fn along_n(graph: &FinalizedGraph, problem: &Problem, stores: &[TensorId], c: TensorId) -> bool {
     let is_packed = |id: TensorId| {
         let tensor = graph.tensor(id);
         tensor.data_type == DataType::Boolean && super::sweep::elements(tensor) > 1
@@ -78,69 +181,37 @@ pub(super) fn along_n(graph: &FinalizedGraph, problem: &Problem, stores: &[Tenso
     stride(&problem.space.n) <= stride(&problem.space.m)
 }
 
-/// What the epilogue stores and reduces of the values that depend on the core.
-pub(super) struct EpilogueOutputs {
-    pub(super) stores: Vec<TensorId>,
-    pub(super) accumulations: Vec<Accumulation>,
-}
-
-impl EpilogueOutputs {
-    /// The core's own result if it is stored, then every stored result derived from it.
-    pub(super) fn new(fusion: &Fusion, operations: &[OperationId]) -> Self {
-        let graph = fusion.graph();
-        let c = core_result(fusion);
-        let derived = derived_from(fusion, c);
-        let core = (!graph.tensor(c).is_virtual).then_some(c);
-        let results = operations.iter().flat_map(|&id| stored_results(graph, id)).filter(|id| derived.contains(id));
-        let reduced = operations.iter().flat_map(|&id| accumulations(graph, id));
-        Self {
-            stores: core.into_iter().chain(results).collect(),
-            accumulations: reduced.filter(|accumulation| derived.contains(&accumulation.source)).collect(),
-        }
-    }
+/// What operations store and reduce of the values that depend on the core: its own result first, if it is stored.
+fn outputs(fusion: &Fusion, c: TensorId, operations: &[OperationId]) -> (Vec<TensorId>, Vec<Accumulation>) {
+    let graph = fusion.graph();
+    let derived = derived_from(graph, c);
+    let core = (!graph.tensor(c).is_virtual).then_some(c);
+    let results = operations.iter().flat_map(|&id| stored_results(graph, id)).filter(|id| derived.contains(id));
+    let reduced = operations.iter().flat_map(|&id| accumulations(graph, id));
+    let reduced = reduced.filter(|accumulation| derived.contains(&accumulation.source));
+    (core.into_iter().chain(results).collect(), reduced.collect())
 }
 
 /// The values that an epilogue stores and reduces, from the core's result on.
-pub(super) fn epilogue_program(fusion: &Fusion, operations: &[OperationId], outputs: &EpilogueOutputs) -> StageProgram {
-    let c = core_result(fusion);
-    let sources = outputs.accumulations.iter().map(|accumulation| accumulation.source);
-    let targets = outputs.stores.iter().copied().chain(sources).chain([c]);
-    StageProgram::of(fusion.graph(), operations.iter().copied(), Some(c)).needed_for(targets)
+fn program(
+    graph: &FinalizedGraph,
+    c: TensorId,
+    operations: &[OperationId],
+    stores: &[TensorId],
+    accumulations: &[Accumulation],
+) -> StageProgram {
+    let sources = accumulations.iter().map(|accumulation| accumulation.source);
+    let targets = stores.iter().copied().chain(sources).chain([c]);
+    StageProgram::of(graph, operations.iter().copied(), Some(c)).needed_for(targets)
 }
 
-/// Plans a fused epilogue; `None` where a value has other extents than C (the core's result broadcasts), or a
-/// reduction keeps one digit of an index and reduces another.
-pub(super) fn fused(
-    fusion: &Fusion,
-    problem: &Problem,
-    operations: &[OperationId],
-    tile: GemmTile,
-    accumulators: Accumulators,
-    along_n: bool,
-    boxes: Option<Boxes>,
-) -> Option<Epilogue> {
-    let graph = fusion.graph();
-    let c = core_result(fusion);
-    let outputs = EpilogueOutputs::new(fusion, operations);
+/// Why some value that is stored or reduced does not lie over C's points; `None` where all do.
+fn misfit(graph: &FinalizedGraph, c: TensorId, stores: &[TensorId], accumulations: &[Accumulation]) -> Option<String> {
     let dim = &graph.tensor(c).dim;
-    let sources = || outputs.accumulations.iter().map(|accumulation| accumulation.source);
-    if !outputs.stores.iter().copied().chain(sources()).all(|id| graph.tensor(id).dim == *dim) {
-        return None;
-    }
-    let reductions: Option<Vec<PartialReduction>> =
-        outputs.accumulations.iter().map(|&accumulation| partial(graph, problem, accumulation, tile)).collect();
-    let program = epilogue_program(fusion, operations, &outputs);
-    let digits = ordered_digits(problem, along_n);
-    let space = space(graph, problem, &program, &outputs.stores, &digits);
-    let (row, inner) = if along_n { (tile.n, &problem.space.n) } else { (tile.m, &problem.space.m) };
-    let width = match &boxes {
-        Some(_) => Width::PAIR,
-        None => width(graph, &space, &program, &outputs.stores, row.into(), inner.len().max(1))?,
-    };
-    let mut sweep = over(graph, space, program, outputs.stores, width);
-    sweep.accumulators = Some(accumulators);
-    let digits = digits.into_iter().map(|digit| digit.name).collect();
-    Some(Epilogue::Fused { sweep, digits, reductions: reductions?, boxes: boxes.map(Box::new) })
+    let sources = accumulations.iter().map(|accumulation| accumulation.source);
+    let other = stores.iter().copied().chain(sources).find(|&id| graph.tensor(id).dim != *dim)?;
+    let (name, found) = (graph.describe_tensor(other), &graph.tensor(other).dim);
+    Some(format!("tensor {name} has extents {found:?}, the core's result {dim:?}"))
 }
 
 /// Digits of C's points, outermost first: those of the index along which vectors step come last.
@@ -173,8 +244,7 @@ fn space(
     IterationSpace { axes: digits.iter().map(axis).collect() }
 }
 
-/// Vectors as wide as all tensors allow, within one row of the tile; `None` where bytes of packed booleans would be
-/// shared between rows.
+/// As [`EpiloguePlan::width`], for rows of `row` points.
 fn width(
     graph: &FinalizedGraph,
     space: &IterationSpace,
@@ -207,29 +277,44 @@ fn writes_whole_bytes(space: &IterationSpace, id: TensorId) -> bool {
     (inner.strides[&id] == 1 || inner.extent == 1) && steps().all(|axis| axis.strides[&id] % BITS == 0)
 }
 
-/// The layout of a reduction's partial results. Reduced tiles give one partial each; a reduced batch gives one for
-/// each matrix.
-pub(super) fn partial(
+/// Which of b, m and n an accumulation reduces.
+///
+/// # Errors
+/// That it keeps one digit of an index and reduces another.
+fn reduced_indices(
     graph: &FinalizedGraph,
     problem: &Problem,
-    accumulation: Accumulation,
-    tile: GemmTile,
-) -> Option<PartialReduction> {
+    accumulation: &Accumulation,
+) -> Result<[bool; 3], String> {
     let target = &graph.tensor(accumulation.target).dim;
     let space = &problem.space;
-    let [b, m, n] = [&space.b, &space.m, &space.n].map(|digits| is_reduced(problem, digits, target));
-    let reduced = [b?, m?, n?];
-    let [batch, rows, columns, _] = space.extents();
-    let [tiles_m, tiles_n] = tile.counts(space.extents());
+    let reduced = |digits: &[Digit]| {
+        let why = || {
+            let name = graph.describe_tensor(accumulation.target);
+            format!(
+                "reduction to {name} keeps a part of the core's {} index",
+                if digits == space.n { "n" } else { "m" }
+            )
+        };
+        is_reduced(problem, digits, target).ok_or_else(why)
+    };
+    Ok([reduced(&space.b)?, reduced(&space.m)?, reduced(&space.n)?])
+}
+
+/// The layout of a reduction's partial results. Reduced tiles give one partial each; a reduced batch gives one for
+/// each matrix.
+fn partial(problem: &Problem, accumulation: Accumulation, reduced: [bool; 3], tile: GemmTile) -> PartialReduction {
+    let [batch, rows, columns, _] = problem.space.extents();
+    let [tiles_m, tiles_n] = tile.counts(problem.space.extents());
     let product = |extents: [i64; 3], wanted: bool| -> i64 {
         extents.iter().zip(reduced).filter(|(_, reduced)| *reduced == wanted).map(|(extent, _)| extent).product()
     };
-    Some(PartialReduction {
+    PartialReduction {
         accumulation,
         reduced,
         splits: product([batch, tiles_m, tiles_n], true),
         kept: product([batch, rows, columns], false),
-    })
+    }
 }
 
 /// Whether an index is reduced to a target's dims: all of its digits or none.
@@ -285,6 +370,11 @@ mod tests {
         crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a core")
     }
 
+    fn plan(fusion: &Fusion) -> EpiloguePlan {
+        let product = fusion.product().expect("a core");
+        EpiloguePlan::new(fusion, product, &Problem::of(fusion.graph(), product))
+    }
+
     #[test]
     fn operations_beside_the_core_stand_apart_only_if_they_are_stored() {
         for stored in [false, true] {
@@ -296,8 +386,8 @@ mod tests {
             if stored {
                 graph.set_output(side);
             }
-            let split = EpilogueSplit::new(&fusion(&graph));
-            assert_eq!((split.fused.len(), split.apart.len()), (2, usize::from(stored)));
+            let plan = plan(&fusion(&graph));
+            assert_eq!((plan.fused.len(), plan.apart.len()), (2, usize::from(stored)));
         }
     }
 
@@ -307,9 +397,7 @@ mod tests {
         let mask = graph.pointwise("mask", PointwiseMode::CmpGt, &[c, c]);
         graph.set_output(mask).data_type = Some(DataType::Boolean);
         graph.tensor_mut(mask).stride = vec![128, 1, 8];
-        let fusion = fusion(&graph);
-        let stores: Vec<TensorId> = fusion.graph().outputs().collect();
-        assert!(!along_n(fusion.graph(), &Problem::of(&fusion).expect("a core"), &stores, stores[0]));
+        assert!(!plan(&fusion(&graph)).along_n);
     }
 
     /// Whether a reduction of a convolution's result to these dims is done where the tiles are.
@@ -322,9 +410,9 @@ mod tests {
         let sum = graph.reduction("sum", ReductionMode::Add, y, target);
         graph.set_output(sum).data_type = Some(DataType::Float);
         let fusion = fusion(&graph);
-        let operations = EpilogueSplit::new(&fusion).fused;
-        let problem = Problem::of(&fusion).expect("a core");
-        fused(&fusion, &problem, &operations, TILE, Accumulators::Tile(Register::Float), true, None).is_some()
+        let problem = Problem::of(fusion.graph(), fusion.product().expect("a core"));
+        let accumulators = Accumulators::Tile(Register::Float);
+        plan(&fusion).in_tiles(fusion.graph(), &problem, TILE, accumulators, None, false).is_ok()
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The type in which matrix instructions multiply a core's operands.
 
 use crate::device::Device;
-use crate::fusion::Fusion;
-use crate::graph::DataType;
+use crate::fusion::Product;
+use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{MmaType, Multiply};
 
 /// NVIDIA's switch: 0 turns TF32 off (D-14).
@@ -12,15 +12,11 @@ const TF32_SWITCH: &str = "NVIDIA_TF32_OVERRIDE";
 ///
 /// # Errors
 /// That there is no such type, as a sentence.
-pub(in crate::engine) fn multiplied_type(fusion: &Fusion) -> Result<MmaType, String> {
-    let (Some(core), Some(operands)) = (fusion.core(), fusion.core_operands()) else {
-        return Err("a graph without matmul or convolution".to_owned());
-    };
-    let graph = fusion.graph();
-    let types = operands.map(|id| graph.tensor(id).data_type);
+pub(in crate::engine) fn multiplied_type(graph: &FinalizedGraph, product: &Product) -> Result<MmaType, String> {
+    let types = product.tensors().map(|id| graph.tensor(id).data_type);
     let all = |accepted: &[DataType]| types.iter().all(|data_type| accepted.contains(data_type));
     use DataType as T;
-    match graph.compute_type(core) {
+    match graph.compute_type(product.operation) {
         T::Int32 if all(&[T::Int8]) => Ok(MmaType::S8),
         T::Int32 => Err("integer operands other than INT8".to_owned()),
         _ if all(&[T::Half, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::F16),
@@ -31,9 +27,8 @@ pub(in crate::engine) fn multiplied_type(fusion: &Fusion) -> Result<MmaType, Str
 }
 
 /// Whether sums of FP8 products are added up outside the tensor core: unless the graph asks for speed.
-pub(in crate::engine) fn promotes(fusion: &Fusion, operand: MmaType) -> bool {
-    let fast = |core| fusion.graph().compute_type(core) == DataType::FastFloatForFp8;
-    operand == MmaType::Fp8 && !fusion.core().is_some_and(fast)
+pub(in crate::engine) fn promotes(graph: &FinalizedGraph, product: &Product, operand: MmaType) -> bool {
+    operand == MmaType::Fp8 && graph.compute_type(product.operation) != DataType::FastFloatForFp8
 }
 
 /// Whether the chip has no FP8 instruction of a warp: the assembler spells it with two of FP16, whose sums it adds up in
@@ -57,9 +52,13 @@ pub(in crate::engine) fn fp8_registers(multiply: &Multiply, device: &Device) -> 
 ///
 /// # Errors
 /// That the environment asks for full FP32.
-pub(in crate::engine) fn tf32_is_allowed(fusion: &Fusion, operand: MmaType) -> Result<(), String> {
-    let is_float = |id| fusion.graph().tensor(id).data_type == DataType::Float;
-    let rounds = operand == MmaType::Tf32 && fusion.core_operands().is_some_and(|ids| ids.into_iter().any(is_float));
+pub(in crate::engine) fn tf32_is_allowed(
+    graph: &FinalizedGraph,
+    product: &Product,
+    operand: MmaType,
+) -> Result<(), String> {
+    let is_float = |id| graph.tensor(id).data_type == DataType::Float;
+    let rounds = operand == MmaType::Tf32 && product.tensors().into_iter().any(is_float);
     match std::env::var_os(TF32_SWITCH) {
         Some(value) if rounds && value == "0" => Err(format!("{TF32_SWITCH}=0 asks for full FP32")),
         _ => Ok(()),

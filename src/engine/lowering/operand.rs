@@ -2,12 +2,11 @@
 
 use super::problem::Problem;
 use super::sweep::{Width, elements, is_vectorizable, over};
-use super::tensor_map::{boxed, raw_map};
-use crate::fusion::{Fusion, Stage};
+use super::tensor_map::{Arrival, BoxedOperand, boxed, raw};
+use crate::fusion::{CoreOperand, Fusion, Product};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Access, Axis, Coordinate, Fetch, GemmTile, IterationSpace, MmaType, Multiply, Operand, StageProgram, Step, Value,
-    step,
+    Access, Axis, Coordinate, Fetch, GemmTile, IterationSpace, MmaType, Operand, StageProgram, Step, Sweep, Value, step,
 };
 
 /// Bytes of one access.
@@ -16,60 +15,144 @@ const ACCESS_BYTES: i64 = 16;
 /// Smallest access of `cp.async`, in bytes.
 const ASYNC_BYTES: i64 = 4;
 
-/// Plans operand `slot` (0 is A, 1 is B).
-pub(super) fn operand(fusion: &Fusion, problem: &Problem, slot: usize, multiply: &Multiply, tile: GemmTile) -> Operand {
-    let graph = fusion.graph();
-    let of_core = problem.core_slot(slot);
-    let tensor = fusion.core_operands().expect("a product has operands")[of_core];
-    let program = program(fusion, tensor, fusion.operand_stages()[of_core]);
-    let planner = Planner { graph, problem, slot, tensor, program: &program };
-    planner.plan(multiply, tile)
+/// What operands are planned for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum Instruction {
+    /// Multiply-adds.
+    Fma,
+    /// `mma.sync` of operands of this type.
+    Mma(MmaType),
+    /// `wgmma` of operands of this type.
+    Wgmma(MmaType),
 }
 
-/// How each operand of a product comes to shared memory.
-pub(in crate::engine) fn fetches(fusion: &Fusion, problem: &Problem, multiply: &Multiply) -> [Fetch; 2] {
-    let k = match multiply {
-        Multiply::Wgmma { operand, .. } => 128 / operand.bytes(),
-        _ => 64,
-    };
-    [0, 1].map(|slot| operand(fusion, problem, slot, multiply, GemmTile { m: 64, n: 64, k }).fetch)
+/// How the elements of an operand come to shared memory, whatever the tile.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Tma(BoxedOperand),
+    Transformed(BoxedOperand),
+    Fragments(BoxedOperand),
+    Turned(BoxedOperand),
+    Async,
+    Vector,
+    Element,
 }
 
-/// Bytes of a stage for what is transformed on its way to the tiles of A and B.
-pub(in crate::engine) fn raw_bytes(fusion: &Fusion, problem: &Problem, multiply: &Multiply, tile: GemmTile) -> u32 {
-    let Multiply::Wgmma { operand: mma, .. } = *multiply else { return 0 };
-    let rows = [tile.m, tile.n];
-    [0, 1].map(|slot| operand(fusion, problem, slot, multiply, tile).raw_bytes(rows[slot], mma.bytes())).iter().sum()
+/// An operand of a product with its mainloop stage, as far as tiles do not change it.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct OperandPlan {
+    tensor: TensorId,
+    sweep: Sweep,
+    coordinates: Vec<Coordinate>,
+    way: Way,
+    along_k: bool,
+    /// Why the tensor memory accelerator does not bring the operand as it is stored, turned or not; `None` if it does, and where
+    /// nobody asked.
+    why_not_boxed: Option<String>,
 }
 
-/// Why the tensor memory accelerator does not bring operand `slot` of a product to shared memory as it is stored, turned or
-/// not; `None` if it does.
-pub(in crate::engine) fn why_not_boxed(
-    fusion: &Fusion,
+impl OperandPlan {
+    /// Plans operand `slot` (0 is A, 1 is B).
+    pub(super) fn new(
+        fusion: &Fusion,
+        product: &Product,
+        problem: &Problem,
+        slot: usize,
+        instruction: Instruction,
+    ) -> Self {
+        let graph = fusion.graph();
+        let operand = &product.operands[problem.core_slot(slot)];
+        let program = program(fusion, operand);
+        let planner = Planner { graph, problem, slot, tensor: operand.tensor, program: &program };
+        planner.plan(instruction)
+    }
+
+    /// The operand in tiles of a size, with offsets of 64 bits or not.
+    pub(super) fn at(&self, tile: GemmTile, wide_index: bool) -> Operand {
+        Operand {
+            tensor: self.tensor,
+            sweep: Sweep { wide_index, ..self.sweep.clone() },
+            coordinates: self.coordinates.clone(),
+            fetch: self.fetch(tile),
+            along_k: self.along_k,
+        }
+    }
+
+    fn fetch(&self, tile: GemmTile) -> Fetch {
+        match self.way {
+            Way::Tma(boxes) => Fetch::Tma(boxes.at(tile)),
+            Way::Transformed(boxes) => Fetch::Transformed(boxes.at(tile)),
+            Way::Fragments(boxes) => Fetch::Fragments(boxes.at(tile)),
+            Way::Turned(boxes) => Fetch::Turned(boxes.at(tile)),
+            Way::Async => Fetch::Async,
+            Way::Vector => Fetch::Vector,
+            Way::Element => Fetch::Element,
+        }
+    }
+
+    /// Bytes of a stage in which boxes wait for their transformation, beside the tile.
+    pub(super) fn raw_bytes(&self, tile: GemmTile, rows: u32, element_bytes: u32) -> u32 {
+        self.fetch(tile).raw_bytes(self.along_k, rows, element_bytes)
+    }
+
+    /// Whether elements are copied by `cp.async`.
+    pub(in crate::engine) fn is_copied(&self) -> bool {
+        matches!(self.way, Way::Async)
+    }
+
+    /// Whether vectors are evaluated in registers, and held there while a tile is multiplied.
+    pub(in crate::engine) fn is_held_in_registers(&self) -> bool {
+        matches!(self.way, Way::Vector)
+    }
+
+    /// Whether boxes are multiplied as they come.
+    pub(in crate::engine) fn is_boxed(&self) -> bool {
+        matches!(self.way, Way::Tma(_))
+    }
+
+    /// Whether the multiplying warps evaluate the stage to fragments in their registers.
+    pub(in crate::engine) fn is_in_fragments(&self) -> bool {
+        matches!(self.way, Way::Fragments(_))
+    }
+
+    /// Whether boxes are turned on their way.
+    #[cfg(test)]
+    pub(in crate::engine) fn is_turned(&self) -> bool {
+        matches!(self.way, Way::Turned(_))
+    }
+
+    /// Why the operand is read element by element where boxes were asked for; `None` where it is not.
+    pub(in crate::engine) fn why_by_element(&self) -> Option<String> {
+        let why = self.why_not_boxed.as_deref().unwrap_or_default();
+        matches!(self.way, Way::Element).then(|| format!("{why}, and it cannot be read in vectors"))
+    }
+}
+
+/// Whether the tensor memory accelerator brings both operands of a core as they are stored, turned or not.
+pub(in crate::engine) fn are_boxed(fusion: &Fusion, product: &Product, operand: MmaType) -> bool {
+    let (graph, problem) = (fusion.graph(), Problem::of(fusion.graph(), product));
+    (0..2).all(|slot| boxed_as_stored(graph, &problem, slot, product.tensors()[slot], operand).is_ok())
+}
+
+/// An operand that no mainloop stage computes, in boxes.
+fn boxed_as_stored(
+    graph: &FinalizedGraph,
     problem: &Problem,
     slot: usize,
+    tensor: TensorId,
     operand: MmaType,
-) -> Option<String> {
-    let graph = fusion.graph();
-    let tensor = fusion.core_operands()?[problem.core_slot(slot)];
+) -> Result<(BoxedOperand, Arrival), String> {
     let named = graph.describe_tensor(tensor);
     if graph.producer(tensor).is_some() {
-        return Some(format!("operand {named} is computed in a mainloop stage"));
+        return Err(format!("operand {named} is computed in a mainloop stage"));
     }
-    let tile = GemmTile { m: 64, n: 64, k: 128 / operand.bytes() };
-    boxed(graph, problem, slot, tensor, operand, tile).err().map(|why| format!("operand {named}: {why}"))
+    boxed(graph, problem, slot, tensor, operand).map_err(|why| format!("operand {named}: {why}"))
 }
 
-/// Which operands are evaluated a vector at a time in registers, held there while a tile is multiplied.
-pub(in crate::engine) fn operands_in_registers(fusion: &Fusion, multiply: &Multiply) -> [bool; 2] {
-    let problem = Problem::of(fusion).expect("the fusion has a core");
-    fetches(fusion, &problem, multiply).map(|fetch| fetch == Fetch::Vector)
-}
-
-fn program(fusion: &Fusion, tensor: TensorId, stage: Stage) -> StageProgram {
-    let graph = fusion.graph();
+fn program(fusion: &Fusion, operand: &CoreOperand) -> StageProgram {
+    let (graph, tensor) = (fusion.graph(), operand.tensor);
     match graph.producer(tensor) {
-        Some(_) => StageProgram::of(graph, fusion.operations(stage), None).needed_for([tensor].into_iter()),
+        Some(_) => StageProgram::of(graph, fusion.operations(operand.stage()), None).needed_for([tensor].into_iter()),
         None => StageProgram::load(tensor),
     }
 }
@@ -83,68 +166,65 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn plan(&self, multiply: &Multiply, tile: GemmTile) -> Operand {
-        if let Multiply::Wgmma { operand, .. } = *multiply
-            && let Some(boxed) = self.boxed(operand, tile)
-        {
-            return boxed;
-        }
-        if let Multiply::Mma { operand, .. } | Multiply::Wgmma { operand, .. } = *multiply {
-            let fetch = if self.is_plain(operand) && matches!(multiply, Multiply::Mma { .. }) {
-                Fetch::Async
-            } else {
-                Fetch::Vector
-            };
-            let vectors = self.vector_axis().and_then(|axis| self.vectors(axis, operand, fetch));
-            if let Some(planned) = vectors {
-                return match multiply {
-                    Multiply::Wgmma { .. } => self.in_fragments(self.transformed(planned, operand, tile), operand),
-                    _ => planned,
-                };
+    fn plan(&self, instruction: Instruction) -> OperandPlan {
+        match instruction {
+            Instruction::Fma => self.by_element(),
+            Instruction::Mma(operand) => {
+                let way = if self.is_plain(operand) { Way::Async } else { Way::Vector };
+                self.in_vectors(operand, way).unwrap_or_else(|| self.by_element())
             }
+            Instruction::Wgmma(operand) => match self.boxed(operand) {
+                Ok(plan) => plan,
+                Err(why) => {
+                    let plan = self.in_vectors(operand, Way::Vector).map(|plan| self.transformed(plan, operand));
+                    let plan = plan.unwrap_or_else(|| self.by_element());
+                    OperandPlan { why_not_boxed: Some(why), ..plan }
+                }
+            },
         }
-        let last = self.contiguous_axis();
-        let (space, coordinates) = self.space(last);
-        let along_k = last.is_some_and(|axis| self.runs_along_k(axis));
-        self.operand(space, coordinates, Fetch::Element, 1, along_k)
     }
 
     /// The operand as it is, if the tensor memory accelerator takes it.
-    fn boxed(&self, operand: MmaType, tile: GemmTile) -> Option<Operand> {
-        if self.graph.producer(self.tensor).is_some() {
-            return None;
-        }
-        let (fetch, along_k) = boxed(self.graph, self.problem, self.slot, self.tensor, operand, tile).ok()?;
+    fn boxed(&self, operand: MmaType) -> Result<OperandPlan, String> {
+        let (boxes, arrival) = boxed_as_stored(self.graph, self.problem, self.slot, self.tensor, operand)?;
         let (space, coordinates) = self.space(None);
-        Some(self.operand(space, coordinates, fetch, 1, along_k))
+        Ok(match arrival {
+            Arrival::Tma => self.operand(space, coordinates, Way::Tma(boxes), 1, boxes.runs_along_k()),
+            Arrival::Turned => self.operand(space, coordinates, Way::Turned(boxes), 1, true),
+        })
+    }
+
+    fn by_element(&self) -> OperandPlan {
+        let last = self.contiguous_axis();
+        let (space, coordinates) = self.space(last);
+        let along_k = last.is_some_and(|axis| self.runs_along_k(axis));
+        self.operand(space, coordinates, Way::Element, 1, along_k)
+    }
+
+    /// Vectors along the axis in which memory is contiguous.
+    fn in_vectors(&self, operand: MmaType, way: Way) -> Option<OperandPlan> {
+        self.vector_axis().and_then(|axis| self.vectors(axis, operand, way))
     }
 
     /// Lets the one large tensor of the stage come in boxes, if it can: where every point is computed from the tensors'
-    /// elements at that point.
-    fn transformed(&self, planned: Operand, operand: MmaType, tile: GemmTile) -> Operand {
+    /// elements at that point. The warps that multiply evaluate the stage of A themselves where a pair of 16-bit elements along k
+    /// is a register of a fragment, as `wgmma` takes fragments of A from registers.
+    fn transformed(&self, planned: OperandPlan, operand: MmaType) -> OperandPlan {
         let stream = match self.streams()[..] {
             [stream] if planned.sweep.access.get(&stream) == Some(&Access::Vector) => stream,
             _ => return planned,
         };
         let is_pointwise = |step: &Step| matches!(step.value, Value::Load | Value::Pointwise { .. });
-        if !self.program.steps.iter().all(is_pointwise) {
+        let has_operand_dims = self.graph.tensor(stream).dim == self.graph.tensor(self.tensor).dim;
+        if !has_operand_dims || !self.program.steps.iter().all(is_pointwise) {
             return planned;
         }
-        let has_operand_dims = self.graph.tensor(stream).dim == self.graph.tensor(self.tensor).dim;
-        match raw_map(self.graph, self.problem, self.slot, stream, operand, tile, planned.along_k) {
-            Some(map) if has_operand_dims => Operand { fetch: Fetch::Transformed(map), ..planned },
-            _ => planned,
-        }
-    }
-
-    /// Lets the warps that multiply evaluate the stage of A: `wgmma` takes fragments of A from registers, and a pair of 16-bit
-    /// elements along k is a register of a fragment.
-    fn in_fragments(&self, planned: Operand, operand: MmaType) -> Operand {
-        match planned.fetch {
-            Fetch::Transformed(map) if self.slot == 0 && planned.along_k && operand.bytes() == 2 => {
-                self.operand(planned.sweep.space, planned.coordinates, Fetch::Fragments(map), 2, true)
+        match raw(self.graph, self.problem, self.slot, stream, operand, planned.along_k) {
+            Some(boxes) if self.slot == 0 && planned.along_k && operand.bytes() == 2 => {
+                self.operand(planned.sweep.space, planned.coordinates, Way::Fragments(boxes), 2, true)
             }
-            _ => planned,
+            Some(boxes) => OperandPlan { way: Way::Transformed(boxes), ..planned },
+            None => planned,
         }
     }
 
@@ -152,19 +232,19 @@ impl Planner<'_> {
         &self,
         space: IterationSpace,
         coordinates: Vec<Coordinate>,
-        fetch: Fetch,
+        way: Way,
         vector: i64,
         along_k: bool,
-    ) -> Operand {
+    ) -> OperandPlan {
         let width = Width { vector, ragged: false };
         let sweep = over(self.graph, space, self.program.clone(), Vec::new(), width);
-        Operand { tensor: self.tensor, sweep, coordinates, fetch, along_k }
+        OperandPlan { tensor: self.tensor, sweep, coordinates, way, along_k, why_not_boxed: None }
     }
 
     /// Vectors along a graph axis, if every large tensor allows them and each starts at a multiple of its length: the
     /// coordinate's other digits (of a window, of groups) must step by multiples, too. What `mma` reads with m or n
     /// contiguous has to have 16 bits (`ldmatrix.trans`).
-    fn vectors(&self, axis: usize, mma: MmaType, fetch: Fetch) -> Option<Operand> {
+    fn vectors(&self, axis: usize, mma: MmaType, way: Way) -> Option<OperandPlan> {
         let along_k = self.runs_along_k(axis);
         let size = i64::from(mma.bytes());
         if !along_k && size != 2 {
@@ -181,7 +261,7 @@ impl Planner<'_> {
                 && streams.iter().all(|&id| is_vectorizable(self.graph, &space, id, vector))
         };
         let vector = [16, 8, 4, 2].into_iter().filter(|vector| vector * size <= ACCESS_BYTES).find(fits)?;
-        Some(self.operand(space, coordinates, fetch, vector, along_k))
+        Some(self.operand(space, coordinates, way, vector, along_k))
     }
 
     /// Whether elements are copied as they are.

@@ -9,16 +9,13 @@ use super::packed::stands_apart;
 use super::signal::around_signals;
 use super::sweep::{BITS, SweepRequest, plan, span};
 use crate::device::Device;
-use crate::engine::{EngineConfig, Knob};
+use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, FinalizedGraph, OperationId, Port, ReductionMode, TensorId};
 use crate::kernel::{
-    Access, Accumulation, Axis, Body, CombineKernel, Function, IterationSpace, Kernel, Launch, PackedKernel, Parameter,
-    PointwiseKernel, ReductionKernel, Register, StageProgram, Sweep,
+    Access, Accumulation, Axis, Body, CombineKernel, IterationSpace, PackedKernel, Parameter, PointwiseKernel,
+    ReductionKernel, Register, StageProgram, Sweep,
 };
-
-/// Alignment of workspace regions, in bytes.
-const WORKSPACE_ALIGNMENT: u64 = 256;
 
 /// Threads of a multiprocessor that keep enough loads under way, each four.
 const THREADS_PER_SM: i64 = 1024;
@@ -68,36 +65,61 @@ pub(super) struct Pass {
 
 /// Threads of a block, the best first. Reductions that are split run all at once, so fewer and larger blocks leave
 /// fewer partials; pointwise passes run at the bandwidth of a copy with any of these.
-pub(in crate::engine) fn candidates(engine: &'static str, fusion: &Fusion) -> Vec<EngineConfig> {
+pub(in crate::engine) fn candidates(fusion: &Fusion) -> &'static [u32] {
     let graph = fusion.graph();
     let reduces = graph.operation_ids().any(|id| !accumulations(graph, id).is_empty());
-    let threads: &[u32] = if reduces { &[SPLIT_THREADS, 1024, 256] } else { &[256, 512, 128] };
-    let config = |&threads: &u32| EngineConfig { engine, knobs: vec![(Knob::Threads, threads)] };
-    threads.iter().map(config).collect()
+    if reduces { &[SPLIT_THREADS, 1024, 256] } else { &[256, 512, 128] }
 }
 
 /// Lowers every operation of the graph.
-pub(in crate::engine) fn lower(fusion: &Fusion, config: &EngineConfig, device: &Device, kernel: &mut Kernel) {
-    let operations: Vec<OperationId> = fusion.operations(Stage::Epilogue).collect();
-    around_signals(fusion, kernel, |kernel| {
-        lower_operations(fusion.graph(), &operations, None, config, device, kernel);
-    });
+pub(in crate::engine) fn lower(fusion: &Fusion, threads: u32, device: &Device, builder: &mut KernelBuilder) {
+    let operations: Vec<OperationId> = fusion.operations(Stage::After).collect();
+    let plan = PassPlan { graph: fusion.graph(), core: None, threads: Some(threads), device };
+    around_signals(fusion, builder, |builder| plan.lower(&operations, builder));
 }
 
-/// Lowers operations that may start from a core's accumulators; the core's own result is stored with them.
-pub(super) fn lower_operations(
-    graph: &FinalizedGraph,
-    operations: &[OperationId],
-    core: Option<&CoreAccumulators>,
-    config: &EngineConfig,
-    device: &Device,
-    kernel: &mut Kernel,
-) {
-    let result = core.map(|core| core.tensor);
-    let program = StageProgram::of(graph, operations.iter().copied(), result);
-    let stored = result.filter(|&tensor| !graph.tensor(tensor).is_virtual);
-    for pass in passes(graph, operations, stored) {
-        lower_pass(graph, &program, pass, core, config, device, kernel);
+/// What passes have in common.
+pub(super) struct PassPlan<'a> {
+    pub(super) graph: &'a FinalizedGraph,
+    /// A core's accumulators that the operations may start from; the core's own result is stored with theirs.
+    pub(super) core: Option<&'a CoreAccumulators>,
+    /// Threads of a block, where they are chosen.
+    pub(super) threads: Option<u32>,
+    pub(super) device: &'a Device,
+}
+
+impl PassPlan<'_> {
+    /// Lowers operations.
+    pub(super) fn lower(&self, operations: &[OperationId], builder: &mut KernelBuilder) {
+        let result = self.core.map(|core| core.tensor);
+        let program = StageProgram::of(self.graph, operations.iter().copied(), result);
+        let stored = result.filter(|&tensor| !self.graph.tensor(tensor).is_virtual);
+        for pass in passes(self.graph, operations, stored) {
+            self.lower_pass(&program, pass, builder);
+        }
+    }
+
+    /// Lowers one pass, to one function or, where the reduced axes are split, to two.
+    fn lower_pass(&self, program: &StageProgram, pass: Pass, builder: &mut KernelBuilder) {
+        let sources = pass.accumulations.iter().map(|accumulation| accumulation.source);
+        let sweep = plan(SweepRequest {
+            graph: self.graph,
+            extents: &pass.extents,
+            program: program.needed_for(pass.stores.iter().copied().chain(sources)),
+            stores: pass.stores,
+            targets: pass.accumulations.iter().map(|accumulation| accumulation.target).collect(),
+            reduced: pass.reduced,
+            core: self.core,
+        });
+        let core = self.core.filter(|_| sweep.accumulators.is_some()).map(|core| core.parameter);
+        if sweep.access.values().any(|access| *access == Access::Bit) {
+            push_packed(self.graph, sweep, core, self.threads.unwrap_or(THREADS), builder);
+        } else if pass.accumulations.is_empty() {
+            push_pointwise(sweep, core, self.threads.unwrap_or(THREADS), builder);
+        } else {
+            let shape = ReductionShape::choose(&sweep, self.threads.unwrap_or(SPLIT_THREADS), self.device);
+            push_reduction(sweep, core, pass.accumulations, shape, builder);
+        }
     }
 }
 
@@ -171,91 +193,58 @@ fn reduced_axes(graph: &FinalizedGraph, accumulation: &Accumulation) -> BTreeSet
     (0..source.len()).filter(|&axis| target[axis] == 1 && source[axis] > 1).collect()
 }
 
-/// Lowers one pass, to one function or, where the reduced axes are split, to two.
-fn lower_pass(
-    graph: &FinalizedGraph,
-    program: &StageProgram,
-    pass: Pass,
-    core: Option<&CoreAccumulators>,
-    config: &EngineConfig,
-    device: &Device,
-    kernel: &mut Kernel,
-) {
-    let sources = pass.accumulations.iter().map(|accumulation| accumulation.source);
-    let sweep = plan(SweepRequest {
-        graph,
-        extents: &pass.extents,
-        program: program.needed_for(pass.stores.iter().copied().chain(sources)),
-        stores: pass.stores,
-        targets: pass.accumulations.iter().map(|accumulation| accumulation.target).collect(),
-        reduced: pass.reduced,
-        core,
-    });
-    let core = core.filter(|_| sweep.accumulators.is_some()).map(|core| core.parameter);
-    if sweep.access.values().any(|access| *access == Access::Bit) {
-        push_packed(graph, sweep, core, config.knob(Knob::Threads, 256), kernel);
-    } else if pass.accumulations.is_empty() {
-        push_pointwise(sweep, core, config.knob(Knob::Threads, 256), kernel);
-    } else {
-        let shape = ReductionShape::choose(&sweep, config.knob(Knob::Threads, SPLIT_THREADS), device);
-        push_reduction(graph, sweep, core, pass.accumulations, shape, kernel);
-    }
-}
-
-fn push_pointwise(sweep: Sweep, core: Option<Parameter>, threads: u32, kernel: &mut Kernel) {
+fn push_pointwise(sweep: Sweep, core: Option<Parameter>, threads: u32, builder: &mut KernelBuilder) {
     let vectors = vectors_where(&sweep, |_| true);
-    let launch = Launch {
-        function: function_name("pointwise", kernel),
-        grid: [to_u32((vectors + i64::from(threads) - 1) / i64::from(threads)), 1],
-        block: [threads, 1, 1],
-        shared_bytes: 0,
-        starts_early: true,
-        parameters: sweep_parameters(&sweep, core),
-    };
-    kernel.functions.push(Function { launch, body: Body::Pointwise(PointwiseKernel { sweep, threads }) });
+    let parameters = sweep_parameters(&sweep, core);
+    builder.push(
+        "pointwise",
+        line_of_blocks(vectors, threads),
+        parameters,
+        Body::Pointwise(PointwiseKernel { sweep, threads }),
+    );
 }
 
 /// A thread for each byte.
-fn push_packed(graph: &FinalizedGraph, sweep: Sweep, core: Option<Parameter>, threads: u32, kernel: &mut Kernel) {
-    let bits = span(graph.tensor(sweep.stores[0]));
-    let launch = Launch {
-        function: function_name("packed", kernel),
-        grid: [to_u32((bits + BITS * i64::from(threads) - 1) / (BITS * i64::from(threads))), 1],
-        block: [threads, 1, 1],
-        shared_bytes: 0,
-        starts_early: true,
-        parameters: sweep_parameters(&sweep, core),
-    };
-    kernel.functions.push(Function { launch, body: Body::Packed(PackedKernel { sweep, threads }) });
+fn push_packed(
+    graph: &FinalizedGraph,
+    sweep: Sweep,
+    core: Option<Parameter>,
+    threads: u32,
+    builder: &mut KernelBuilder,
+) {
+    let bytes = (span(graph.tensor(sweep.stores[0])) + BITS - 1) / BITS;
+    let parameters = sweep_parameters(&sweep, core);
+    builder.push("packed", line_of_blocks(bytes, threads), parameters, Body::Packed(PackedKernel { sweep, threads }));
+}
+
+/// A thread for each of so many items.
+fn line_of_blocks(items: i64, threads: u32) -> Shape {
+    let blocks = to_u32((items + i64::from(threads) - 1) / i64::from(threads));
+    Shape { grid: [blocks, 1], block: [threads, 1, 1], shared_bytes: 0 }
 }
 
 fn push_reduction(
-    graph: &FinalizedGraph,
     sweep: Sweep,
     core: Option<Parameter>,
     accumulations: Vec<Accumulation>,
     shape: ReductionShape,
-    kernel: &mut Kernel,
+    builder: &mut KernelBuilder,
 ) {
     let kept = sweep.space.points_where(false);
     let count = sweep.space.points_where(true);
     let kept_axes = kept_space(&sweep.space);
-    let partials = if shape.splits > 1 {
-        partial_regions(kernel, accumulations.len(), i64::from(shape.splits) * kept)
-    } else {
-        Vec::new()
+    let partials = match shape.splits {
+        1 => Vec::new(),
+        splits => builder.regions(accumulations.len(), i64::from(splits) * kept),
     };
     let mut parameters = sweep_parameters(&sweep, core);
     let targets = accumulations.iter().map(|accumulation| Parameter::Tensor(accumulation.target));
     parameters.extend(if partials.is_empty() { targets.collect() } else { partials.clone() });
     let accumulators = if shape.reduce_vector { 1 } else { sweep.vector as u32 };
-    let launch = Launch {
-        function: function_name("reduction", kernel),
+    let launched = Shape {
         grid: [shape.blocks, shape.splits],
         block: [shape.columns, shape.rows, 1],
         shared_bytes: shape.columns * shape.rows * accumulators * 4,
-        starts_early: true,
-        parameters,
     };
     let body = Body::Reduction(ReductionKernel {
         sweep,
@@ -266,9 +255,10 @@ fn push_reduction(
         splits: shape.splits,
         count,
     });
-    kernel.functions.push(Function { launch, body });
+    builder.push("reduction", launched, parameters, body);
     if !partials.is_empty() {
-        push_combine(graph, kept_axes, accumulations, partials, i64::from(shape.splits), count, kernel);
+        let combination = Combination { space: kept_axes, accumulations, partials, splits: shape.splits.into(), count };
+        combination.push(builder);
     }
 }
 
@@ -308,45 +298,38 @@ impl ReductionShape {
     }
 }
 
-/// Adds the function that combines `splits` partials for each point of `space`. It may start early: the launch before it
-/// writes the partials, or is another combination, which ends no sooner than that.
-pub(super) fn push_combine(
-    graph: &FinalizedGraph,
-    space: IterationSpace,
-    accumulations: Vec<Accumulation>,
-    partials: Vec<Parameter>,
-    splits: i64,
-    count: i64,
-    kernel: &mut Kernel,
-) {
-    debug_assert!(accumulations.iter().all(|accumulation| !graph.tensor(accumulation.target).is_virtual));
-    let kept = space.points();
-    // few kept elements: narrow blocks, so that more of them share the splits
-    let columns = power_of_two_within(kept, if kept >= WIDE_COMBINE { 32 } else { 8 });
-    let rows = 256 / columns;
-    let targets = accumulations.iter().map(|accumulation| Parameter::Tensor(accumulation.target));
-    let launch = Launch {
-        function: function_name("combine", kernel),
-        grid: [to_u32((kept + i64::from(columns) - 1) / i64::from(columns)), 1],
-        block: [columns, rows, 1],
-        shared_bytes: columns * rows * 4,
-        starts_early: true,
-        parameters: partials.into_iter().chain(targets).collect(),
-    };
-    let body = Body::Combine(CombineKernel { space, accumulations, splits, columns, rows, count });
-    kernel.functions.push(Function { launch, body });
+/// Partial results of reductions that are yet to be combined.
+pub(super) struct Combination {
+    /// The kept points.
+    pub(super) space: IterationSpace,
+    pub(super) accumulations: Vec<Accumulation>,
+    /// Where the partial results of each reduction lie.
+    pub(super) partials: Vec<Parameter>,
+    /// Partial results of each point.
+    pub(super) splits: i64,
+    /// Elements behind one result.
+    pub(super) count: i64,
 }
 
-/// Reserves a region of `elements` floats for each accumulation.
-pub(super) fn partial_regions(kernel: &mut Kernel, accumulations: usize, elements: i64) -> Vec<Parameter> {
-    let bytes = (elements as u64 * 4).next_multiple_of(WORKSPACE_ALIGNMENT);
-    (0..accumulations)
-        .map(|_| {
-            let offset = kernel.workspace_bytes;
-            kernel.workspace_bytes += bytes;
-            Parameter::Workspace { offset }
-        })
-        .collect()
+impl Combination {
+    /// Adds the function that combines them. It may start early: the launch before it writes the partials, or is another
+    /// combination, which ends no sooner than that.
+    pub(super) fn push(self, builder: &mut KernelBuilder) {
+        let Self { space, accumulations, partials, splits, count } = self;
+        let kept = space.points();
+        // few kept elements: narrow blocks, so that more of them share the splits
+        let columns = power_of_two_within(kept, if kept >= WIDE_COMBINE { 32 } else { 8 });
+        let rows = THREADS / columns;
+        let targets = accumulations.iter().map(|accumulation| Parameter::Tensor(accumulation.target));
+        let parameters = partials.into_iter().chain(targets).collect();
+        let shape = Shape {
+            grid: [to_u32((kept + i64::from(columns) - 1) / i64::from(columns)), 1],
+            block: [columns, rows, 1],
+            shared_bytes: columns * rows * 4,
+        };
+        let body = Body::Combine(CombineKernel { space, accumulations, splits, columns, rows, count });
+        builder.push("combine", shape, parameters, body);
+    }
 }
 
 /// The kept axes alone; point `k` of it is element `k` of the partials.
@@ -389,14 +372,6 @@ pub(super) fn program_parameters(
         }
     }
     parameters
-}
-
-/// `fw_<skeleton>`, numbered from the second function of the file on.
-pub(super) fn function_name(skeleton: &str, kernel: &Kernel) -> String {
-    match kernel.functions.len() {
-        0 => format!("fw_{skeleton}"),
-        number => format!("fw_{skeleton}_{number}"),
-    }
 }
 
 /// The smallest power of two not below `value`, at most `largest`.

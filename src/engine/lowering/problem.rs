@@ -1,7 +1,9 @@
 //! A core as a matrix product: which digits its indices have, and where each operand's elements lie.
 
-use crate::fusion::Fusion;
-use crate::graph::{Attributes, Convolution, ConvolutionDirection, ConvolutionMode, FinalTensor, TensorId};
+use crate::fusion::{Product, ProductKind};
+use crate::graph::{
+    Attributes, Convolution, ConvolutionDirection, ConvolutionMode, FinalTensor, FinalizedGraph, TensorId,
+};
 use crate::kernel::{Coordinate, Digit, GemmSpace};
 
 /// Most spatial axes of a convolution that kernels are written for.
@@ -25,27 +27,23 @@ pub(in crate::engine) struct Problem {
 }
 
 impl Problem {
-    /// The matrix product of a fusion's core; `None` without a core.
-    pub(in crate::engine) fn of(fusion: &Fusion) -> Option<Self> {
-        let graph = fusion.graph();
-        let [a, b] = fusion.core_operands()?;
-        let (a, b, c) = (graph.tensor(a), graph.tensor(b), graph.tensor(fusion.core_result()?));
-        let problem = match &graph.operation(fusion.core()?).attributes {
+    /// A core as it stands.
+    pub(in crate::engine) fn of(graph: &FinalizedGraph, product: &Product) -> Self {
+        let [a, b] = product.tensors().map(|id| graph.tensor(id));
+        let c = graph.tensor(product.result);
+        let problem = match &graph.operation(product.operation).attributes {
             Attributes::Convolution(convolution) => {
-                ConvolutionProblem::new(convolution, [a, b, c], fusion.groups()).problem()
+                ConvolutionProblem::new(convolution, [a, b, c], product.groups).problem()
             }
             _ => matmul(a, c),
         };
-        Some(problem.without_unit_digits())
+        problem.without_unit_digits()
     }
 
-    /// The transposed product of a matmul, whose rows are C's columns; `None` for another core.
-    pub(in crate::engine) fn transposed(fusion: &Fusion) -> Option<Self> {
-        let graph = fusion.graph();
-        let [a, _] = fusion.core_operands()?;
-        let is_matmul = matches!(graph.operation(fusion.core()?).attributes, Attributes::Matmul(_));
-        let c = graph.tensor(fusion.core_result()?);
-        is_matmul.then(|| transposed_matmul(graph.tensor(a), c).without_unit_digits())
+    /// The transposed product of a matmul, whose rows are C's columns; `None` for a convolution.
+    pub(in crate::engine) fn transposed(graph: &FinalizedGraph, product: &Product) -> Option<Self> {
+        let (a, c) = (graph.tensor(product.tensors()[0]), graph.tensor(product.result));
+        (product.kind == ProductKind::Matmul).then(|| transposed_matmul(a, c).without_unit_digits())
     }
 
     /// Which of the core's operands is the product's A (slot 0) or B (slot 1).
@@ -291,10 +289,7 @@ fn innermost_last(channel: Digit, taps: &[Digit], channels_last: bool) -> Vec<Di
 }
 
 /// Elements of a tensor's step along an axis, as far as its extent lets it step.
-pub(in crate::engine) fn step_of(
-    graph: &crate::graph::FinalizedGraph,
-    id: TensorId,
-) -> impl Fn(usize) -> i64 + use<'_> {
+pub(in crate::engine) fn step_of(graph: &FinalizedGraph, id: TensorId) -> impl Fn(usize) -> i64 + use<'_> {
     move |axis| crate::kernel::step(graph.tensor(id), axis)
 }
 
@@ -326,7 +321,8 @@ mod tests {
         *graph.tensor_mut(id) = Tensor::new("result").channels_last(result);
         graph.set_output(id);
         let graph = Arc::new(graph.finalize().expect("well formed"));
-        Problem::of(&crate::fusion::fuse(graph).expect("a convolution")).expect("a core")
+        let fusion = crate::fusion::fuse(Arc::clone(&graph)).expect("a convolution");
+        Problem::of(&graph, fusion.product().expect("a core"))
     }
 
     #[test]

@@ -5,17 +5,17 @@
 
 use std::collections::BTreeSet;
 
-use super::pass::function_name;
+use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, FinalizedGraph, Operation, OperationId, Port, SignalMode, TensorId};
-use crate::kernel::{Body, FlagAction, Function, Kernel, Launch, Parameter, SignalKernel};
+use crate::kernel::{Body, FlagAction, Parameter, SignalKernel};
 
 /// Lowers the work of a graph between its waits and its sets.
-pub(super) fn around_signals(fusion: &Fusion, kernel: &mut Kernel, lower: impl FnOnce(&mut Kernel)) {
+pub(super) fn around_signals(fusion: &Fusion, builder: &mut KernelBuilder, lower: impl FnOnce(&mut KernelBuilder)) {
     let order = SignalOrder::new(fusion);
-    push(order.before, kernel);
-    lower(kernel);
-    push(order.after, kernel);
+    push(order.before, builder);
+    lower(builder);
+    push(order.after, builder);
 }
 
 /// The flags of a graph in the order in which one thread treats them.
@@ -49,7 +49,7 @@ fn action(operation: &Operation) -> Option<FlagAction> {
 fn behind_sets(fusion: &Fusion) -> BTreeSet<OperationId> {
     let graph = fusion.graph();
     let (mut operations, mut tensors) = (BTreeSet::new(), BTreeSet::<TensorId>::new());
-    for id in fusion.operations(Stage::Epilogue) {
+    for id in fusion.operations(Stage::After) {
         let operation = graph.operation(id);
         let sets = action(operation).is_some_and(|action| action.mode == SignalMode::Set);
         if sets || operation.input_tensors().any(|input| tensors.contains(&input)) {
@@ -95,20 +95,14 @@ fn flag_is_taken(graph: &FinalizedGraph, action: FlagAction) -> Result<(), Strin
     Ok(())
 }
 
-fn push(actions: Vec<FlagAction>, kernel: &mut Kernel) {
+fn push(actions: Vec<FlagAction>, builder: &mut KernelBuilder) {
     if actions.is_empty() {
         return;
     }
     let flags: BTreeSet<TensorId> = actions.iter().map(|action| action.flag).collect();
-    let launch = Launch {
-        function: function_name("signal", kernel),
-        grid: [1; 2],
-        block: [1; 3],
-        shared_bytes: 0,
-        parameters: flags.into_iter().map(Parameter::Tensor).collect(),
-        starts_early: true,
-    };
-    kernel.functions.push(Function { launch, body: Body::Signal(SignalKernel { actions }) });
+    let shape = Shape { grid: [1; 2], block: [1; 3], shared_bytes: 0 };
+    let parameters = flags.into_iter().map(Parameter::Tensor).collect();
+    builder.push("signal", shape, parameters, Body::Signal(SignalKernel { actions }));
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::problem::Problem;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{Fetch, GemmTile, MapElement, MmaType, Swizzle, TensorMap, row_along_outer};
+use crate::kernel::{GemmTile, MapElement, MmaType, Swizzle, TensorMap, row_along_outer};
 
 /// Bytes that addresses and strides are multiples of, and that strides are below (`cuTensorMapEncodeTiled`).
 pub(super) const UNIT: i64 = 16;
@@ -11,8 +11,48 @@ const STRIDES_BELOW: i64 = 1 << 40;
 /// Rows of a box at most.
 const BOX_ROWS: u32 = 256;
 
-/// How operand `slot` comes in boxes as it is stored, by a map `[k, m or n, batch]` or `[m or n, k, batch]`, the contiguous
-/// dim first, and whether its tile runs along k. `wgmma` takes 8-bit and TF32 operands along k alone: others are turned.
+/// An operand's tensor as an array of boxes, of a size that the tile decides.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BoxedOperand {
+    /// The map without its boxes: `[k, m or n, batch]`, or `[m or n, k, batch]` where lines do not run along k.
+    map: TensorMap,
+    /// Whether the operand is A.
+    is_a: bool,
+    /// Whether lines of boxes run along k.
+    along_k: bool,
+}
+
+impl BoxedOperand {
+    /// Whether lines of boxes run along k.
+    pub(super) fn runs_along_k(&self) -> bool {
+        self.along_k
+    }
+
+    /// The map with the boxes of a tile: its rows by its k, or lines of m or n by its k.
+    pub(super) fn at(&self, tile: GemmTile) -> TensorMap {
+        let rows = if self.is_a { tile.m } else { tile.n };
+        let bytes = self.map.element.bytes();
+        let (row_elements, lines) =
+            if self.along_k { (tile.k, rows.min(BOX_ROWS)) } else { (row_along_outer(rows, bytes), tile.k) };
+        TensorMap {
+            box_dims: [row_elements, lines, u32::from(self.map.rank == 3), 0, 0],
+            swizzle: box_swizzle(row_elements * bytes),
+            ..self.map
+        }
+    }
+}
+
+/// How a tensor in boxes becomes a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It is multiplied as it lies.
+    Tma,
+    /// It is turned, so that lines run along k.
+    Turned,
+}
+
+/// How operand `slot` comes in boxes as it is stored, by a map whose first dim is the contiguous one. `wgmma` takes 8-bit and TF32
+/// operands along k alone: others are turned.
 ///
 /// # Errors
 /// What of type or layout the tensor memory accelerator does not take.
@@ -22,8 +62,7 @@ pub(super) fn boxed(
     slot: usize,
     id: TensorId,
     operand: MmaType,
-    tile: GemmTile,
-) -> Result<(Fetch, bool), String> {
+) -> Result<(BoxedOperand, Arrival), String> {
     let tensor = graph.tensor(id);
     let element = element(tensor.data_type, operand)?;
     let [_, outer, k] = axes(problem, slot)?;
@@ -32,26 +71,25 @@ pub(super) fn boxed(
         if !is_contiguous(tensor, axis) {
             continue;
         }
-        match boxes(graph, problem, slot, id, element, tile, along_k) {
-            Ok(map) if along_k || operand.bytes() == 2 => return Ok((Fetch::Tma(map), along_k)),
-            Ok(map) => return Ok((Fetch::Turned(map), true)),
+        match boxes(graph, problem, slot, id, element, along_k) {
+            Ok(boxes) if along_k || operand.bytes() == 2 => return Ok((boxes, Arrival::Tma)),
+            Ok(boxes) => return Ok((boxes, Arrival::Turned)),
             Err(reason) => why = reason,
         }
     }
     Err(why)
 }
 
-/// The map of the tensor that a mainloop stage starts from, with boxes along k or not, if a row of the operand's tile is at
-/// most a line of it.
-pub(super) fn raw_map(
+/// The tensor that a mainloop stage starts from in boxes, of lines along k or not, if a row of the operand's tile is at most a
+/// line of it.
+pub(super) fn raw(
     graph: &FinalizedGraph,
     problem: &Problem,
     slot: usize,
     id: TensorId,
     operand: MmaType,
-    tile: GemmTile,
     along_k: bool,
-) -> Option<TensorMap> {
+) -> Option<BoxedOperand> {
     let element = match graph.tensor(id).data_type {
         DataType::Int8 | DataType::UInt8 | DataType::Fp8E4M3 | DataType::Fp8E5M2 => MapElement::Byte,
         DataType::Half => MapElement::Half,
@@ -60,28 +98,25 @@ pub(super) fn raw_map(
         _ => return None,
     };
     let fits = element.bytes() <= operand.bytes();
-    boxes(graph, problem, slot, id, element, tile, along_k).ok().filter(|_| fits)
+    boxes(graph, problem, slot, id, element, along_k).ok().filter(|_| fits)
 }
 
-/// Boxes of a tile's rows by the tile's k, or by a row of elements of m or n: along an axis that is contiguous.
+/// Boxes along an axis that is contiguous.
 fn boxes(
     graph: &FinalizedGraph,
     problem: &Problem,
     slot: usize,
     id: TensorId,
     element: MapElement,
-    tile: GemmTile,
     along_k: bool,
-) -> Result<TensorMap, String> {
+) -> Result<BoxedOperand, String> {
     let tensor = graph.tensor(id);
     let bytes = i64::from(element.bytes());
     if tensor.alignment % UNIT != 0 {
         return Err(format!("pointers are multiples of {} bytes; required: {UNIT}", tensor.alignment));
     }
     let [batch, outer, k] = axes(problem, slot)?;
-    let rows = if slot == 0 { tile.m } else { tile.n };
-    let row_elements = if along_k { tile.k } else { row_along_outer(rows, element.bytes()) };
-    let (order, lines) = if along_k { ([k, outer, batch], rows.min(BOX_ROWS)) } else { ([outer, k, batch], tile.k) };
+    let order = if along_k { [k, outer, batch] } else { [outer, k, batch] };
     let rank = if tensor.dim[batch] > 1 { 3 } else { 2 };
     let mut map = TensorMap {
         tensor: id,
@@ -89,8 +124,8 @@ fn boxes(
         rank,
         dims: [0; 5],
         strides: [0; 4],
-        box_dims: [row_elements, lines, u32::from(rank == 3), 0, 0],
-        swizzle: box_swizzle(row_elements * element.bytes()),
+        box_dims: [0; 5],
+        swizzle: Swizzle::None,
     };
     for (at, &axis) in order.iter().enumerate().take(rank) {
         map.dims[at] = tensor.dim[axis] as u64;
@@ -98,7 +133,7 @@ fn boxes(
             map.strides[at - 1] = byte_stride(tensor, axis, bytes)?;
         }
     }
-    Ok(map)
+    Ok(BoxedOperand { map, is_a: slot == 0, along_k })
 }
 
 /// The swizzle of rows of so many bytes.

@@ -2,11 +2,38 @@
 
 use super::NAME;
 use crate::device::Device;
-use crate::engine::config::ranked;
-use crate::engine::lowering::{GemmChoice, Problem, lower_gemm};
-use crate::engine::{EngineConfig, Knob, RankedConfig};
-use crate::fusion::Fusion;
+use crate::engine::config::{Field, ranked};
+use crate::engine::lowering::{GemmChoice, Instruction, ProductPlan, combination_seconds};
+use crate::engine::{EngineConfig, Knob, Offer, RankedConfig};
+use crate::fusion::{Fusion, Product};
 use crate::kernel::{GemmTile, Kernel, Multiply, Register};
+
+/// A product in tiles.
+#[derive(Debug)]
+pub(super) struct Tiles {
+    plan: ProductPlan,
+    accumulator: Register,
+}
+
+/// A tile of a block, and parts of k.
+#[derive(Debug)]
+struct Config {
+    tile_m: u32,
+    tile_n: u32,
+    splits: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { tile_m: MEDIUM.tile.m, tile_n: MEDIUM.tile.n, splits: 1 }
+    }
+}
+
+const FIELDS: &[Field<Config>] = &[
+    Field { knob: Knob::TileM, get: |config| config.tile_m, set: |config, value| config.tile_m = value },
+    Field { knob: Knob::TileN, get: |config| config.tile_n, set: |config, value| config.tile_n = value },
+    Field { knob: Knob::SplitK, get: |config| config.splits, set: |config, value| config.splits = value },
+];
 
 /// A tile of a block and of a thread.
 #[derive(Clone, Copy)]
@@ -26,31 +53,64 @@ const BLOCKS_PER_SM: i64 = 2;
 /// Steps along k that a split does at least.
 const STEPS_PER_SPLIT: i64 = 16;
 
-impl Shape {
-    fn choice(self, register: Register, splits: u32) -> GemmChoice {
-        let multiply = Multiply::Fma { accumulator: register, thread_m: self.thread, thread_n: self.thread };
-        GemmChoice { tile: self.tile, multiply, splits, transposed: false, raw_bytes: 0, boxed_bytes: 0 }
-    }
-}
-
 /// Multiply-adds a second of a multiprocessor: 2048³ with the largest tile on the 132 of an H200, at 23.1 TFLOP/s in two
 /// waves.
 const FMA_RATE: f64 = 90e9;
 
-/// Tiles that fit the device, the cheapest first.
-pub(super) fn candidates(fusion: &Fusion, device: &Device) -> Vec<RankedConfig> {
-    let extents = extents(fusion);
-    let fits = |shape: &Shape| shape.choice(Register::Float, 1).shared_bytes(true, 1) <= device.shared_bytes_per_block;
-    let config = |shape: Shape| {
-        let mut knobs = vec![(Knob::TileM, shape.tile.m), (Knob::TileN, shape.tile.n)];
+impl Shape {
+    fn choice(self, register: Register, splits: u32) -> GemmChoice {
+        let multiply = Multiply::Fma { accumulator: register, thread_m: self.thread, thread_n: self.thread };
+        GemmChoice { tile: self.tile, multiply, splits, boxes: None }
+    }
+}
+
+impl Tiles {
+    /// INT32 compute accumulates in `int`; every other compute type in `float` (A-40: wider than HALF is acceptable).
+    pub(super) fn new(fusion: &Fusion, product: &Product) -> Self {
+        let accumulator = Register::of(fusion.graph().compute_type(product.operation));
+        Self { plan: ProductPlan::new(fusion, product, Instruction::Fma), accumulator }
+    }
+
+    /// A tile's config with its cost in multiply-adds of a multiprocessor, and why the epilogue goes through the workspace; `None`
+    /// where it does not fit the device.
+    fn priced(&self, shape: Shape, device: &Device) -> Option<(f64, EngineConfig, Option<String>)> {
+        let extents = self.plan.extents();
         let splits = splits(&shape, extents, device);
-        if splits > 1 {
-            knobs.push((Knob::SplitK, splits));
+        let choice = shape.choice(self.accumulator, splits);
+        let (needed, most) = (self.plan.most_shared_bytes(&choice), device.shared_bytes_per_block);
+        if needed > most {
+            tracing::debug!(
+                tile_m = shape.tile.m,
+                tile_n = shape.tile.n,
+                needed,
+                most,
+                "tile passed over: shared memory"
+            );
+            return None;
         }
-        (cost(&shape, extents, device), EngineConfig { engine: NAME, knobs })
-    };
-    let configs = [LARGE, MEDIUM, SMALL].into_iter().filter(fits).map(config).collect();
-    ranked(configs, 1e6 / FMA_RATE)
+        let config = Config { tile_m: shape.tile.m, tile_n: shape.tile.n, splits };
+        let through_workspace = self.plan.through_workspace(&choice, device);
+        let sums =
+            if through_workspace.is_some() { combination_seconds(extents, splits, device) * FMA_RATE } else { 0.0 };
+        let cost = cost(&shape, extents, device) + sums;
+        Some((cost, EngineConfig::of_fields(NAME, FIELDS, &config), through_workspace))
+    }
+}
+
+impl Offer for Tiles {
+    /// Tiles that fit the device, the cheapest first.
+    fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
+        let shapes = [LARGE, MEDIUM, SMALL].into_iter();
+        ranked(shapes.filter_map(|shape| self.priced(shape, device)).collect(), 1e6 / FMA_RATE)
+    }
+
+    fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
+        let Config { tile_m, tile_n, splits } = config.fields(FIELDS);
+        let shapes = [LARGE, MEDIUM, SMALL];
+        let is_wanted = |shape: &Shape| (shape.tile.m, shape.tile.n) == (tile_m, tile_n);
+        let shape = shapes.into_iter().find(is_wanted).unwrap_or(MEDIUM);
+        self.plan.lower(&shape.choice(self.accumulator, splits), config, device)
+    }
 }
 
 /// Time of a tile choice in multiply-adds of one multiprocessor: waves of blocks, each as long as its tile is large,
@@ -79,25 +139,6 @@ fn splits(shape: &Shape, extents: [i64; 4], device: &Device) -> u32 {
     wanted.min(longest).clamp(1, 256) as u32
 }
 
-/// Lowers a core with its stages.
-pub(super) fn lower(fusion: &Fusion, config: &EngineConfig, device: &Device, kernel: &mut Kernel) {
-    let wanted = (config.knob(Knob::TileM, MEDIUM.tile.m), config.knob(Knob::TileN, MEDIUM.tile.n));
-    let shapes = [LARGE, MEDIUM, SMALL];
-    let shape = shapes.into_iter().find(|shape| (shape.tile.m, shape.tile.n) == wanted).unwrap_or(MEDIUM);
-    let choice = shape.choice(accumulator(fusion), config.knob(Knob::SplitK, 1));
-    lower_gemm(fusion, &choice, config, device, kernel);
-}
-
-fn extents(fusion: &Fusion) -> [i64; 4] {
-    Problem::of(fusion).expect("the fusion has a core").space.extents()
-}
-
-/// INT32 compute accumulates in `int`; every other compute type in `float` (A-40: wider than HALF is acceptable).
-fn accumulator(fusion: &Fusion) -> Register {
-    let core = fusion.core().expect("the fusion has a core");
-    Register::of(fusion.graph().compute_type(core))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -115,8 +156,14 @@ mod tests {
         crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul")
     }
 
+    fn candidates(extents: [i64; 3], capability: ComputeCapability) -> Vec<RankedConfig> {
+        let fusion = fusion(extents);
+        let tiles = Tiles::new(&fusion, fusion.product().expect("a matmul"));
+        tiles.candidates(&Device::typical(capability))
+    }
+
     fn first(extents: [i64; 3], capability: ComputeCapability) -> EngineConfig {
-        candidates(&fusion(extents), &Device::typical(capability)).swap_remove(0).config
+        candidates(extents, capability).swap_remove(0).config
     }
 
     #[test]
@@ -136,7 +183,7 @@ mod tests {
     #[test]
     fn a_tile_has_to_fit_shared_memory() {
         let turing = ComputeCapability::new(7, 5);
-        let ranking = candidates(&fusion([4096; 3]), &Device::typical(turing));
+        let ranking = candidates([4096; 3], turing);
         assert!(ranking.iter().all(|ranked| ranked.config.knob(Knob::TileM, 0) < 128));
     }
 }

@@ -5,12 +5,13 @@
 //! and layouts, and any extents.
 
 mod gemm;
+mod passes;
 
-use super::lowering::{RELAXED, is_lowered, lower_passes, pass_candidates};
-use super::{Engine, EngineConfig, Floor, RankedConfig};
-use crate::device::{ComputeCapability, Device};
-use crate::fusion::{Fusion, Pattern};
-use crate::kernel::Kernel;
+use super::lowering::{RELAXED, is_lowered};
+use super::{Engine, Offer};
+use crate::device::ComputeCapability;
+use crate::error::Reason;
+use crate::fusion::Core;
 use crate::support::Supported;
 
 /// See the module.
@@ -36,41 +37,16 @@ impl Engine for Scalar {
         &RELAXED
     }
 
-    fn accepts(&self, supported: &Supported) -> Result<(), String> {
+    fn take(&self, supported: &Supported) -> Result<Box<dyn Offer>, Reason> {
         let capability = supported.capability();
         if capability < ComputeCapability::new(7, 0) {
-            return Err(format!("{capability} is older than sm_70"));
+            return Err(Reason::Chip(format!("{capability} is older than sm_70")));
         }
-        is_lowered(supported.fusion())
-    }
-
-    fn candidates(&self, supported: &Supported, device: &Device) -> Vec<RankedConfig> {
-        match supported.fusion().pattern() {
-            Pattern::Pointwise => passes(supported.fusion(), device),
-            _ => gemm::candidates(supported.fusion(), device),
-        }
-    }
-
-    fn lower(&self, supported: &Supported, config: &EngineConfig, device: &Device) -> Kernel {
         let fusion = supported.fusion();
-        let mut kernel = Kernel {
-            graph: fusion.graph().clone(),
-            engine: NAME,
-            config: config.to_string(),
-            functions: Vec::new(),
-            workspace_bytes: 0,
-        };
-        match fusion.pattern() {
-            Pattern::Pointwise => lower_passes(fusion, config, device, &mut kernel),
-            _ => gemm::lower(fusion, config, device, &mut kernel),
-        }
-        kernel
+        is_lowered(fusion).map_err(Reason::Graph)?;
+        Ok(match fusion.core() {
+            Core::None => Box::new(passes::Passes::new(fusion)),
+            Core::Product(product) => Box::new(gemm::Tiles::new(fusion, product)),
+        })
     }
-}
-
-/// Passes move every tensor once, with any of the configs.
-fn passes(fusion: &Fusion, device: &Device) -> Vec<RankedConfig> {
-    let estimated_us = Floor::of(fusion.graph()).seconds(device, None) * 1e6;
-    let configs = pass_candidates(NAME, fusion).into_iter();
-    configs.map(|config| RankedConfig { config, estimated_us }).collect()
 }

@@ -9,12 +9,14 @@
 mod shape;
 
 use super::lowering::{
-    Problem, RELAXED_WITH_CORE, fetches, is_lowered, lower_gemm, multiplied_type, promotes, tf32_is_allowed,
+    Instruction, ProductPlan, RELAXED_WITH_CORE, is_lowered, multiplied_type, promotes, tf32_is_allowed,
 };
-use super::{Engine, EngineConfig, RankedConfig};
+use super::{Engine, EngineConfig, Offer, RankedConfig};
 use crate::device::{ComputeCapability, Device};
-use crate::fusion::Fusion;
-use crate::kernel::{Fetch, Kernel, MmaType};
+use crate::error::Reason;
+use crate::fusion::{Fusion, Product};
+use crate::graph::FinalizedGraph;
+use crate::kernel::{Kernel, MmaType};
 use crate::support::Supported;
 
 /// See the module.
@@ -50,56 +52,68 @@ impl Engine for WarpMma {
         RELAXED_WITH_CORE
     }
 
-    fn accepts(&self, supported: &Supported) -> Result<(), String> {
-        is_lowered(supported.fusion())?;
-        let operand = operand_type(supported.fusion(), supported.capability())?;
-        tf32_is_allowed(supported.fusion(), operand)
-    }
-
-    fn candidates(&self, supported: &Supported, device: &Device) -> Vec<RankedConfig> {
-        shape::candidates(supported.fusion(), operand(supported), device)
-    }
-
-    fn lower(&self, supported: &Supported, config: &EngineConfig, device: &Device) -> Kernel {
+    fn take(&self, supported: &Supported) -> Result<Box<dyn Offer>, Reason> {
         let fusion = supported.fusion();
-        let mut kernel = Kernel {
-            graph: fusion.graph().clone(),
-            engine: NAME,
-            config: config.to_string(),
-            functions: Vec::new(),
-            workspace_bytes: 0,
+        is_lowered(fusion).map_err(Reason::Graph)?;
+        let without = || Reason::Graph("a graph without matmul or convolution".to_owned());
+        let product = fusion.product().ok_or_else(without)?;
+        let tiles = Tiles::new(fusion, product, supported.capability())?;
+        tf32_is_allowed(fusion.graph(), product, tiles.operand).map_err(Reason::Environment)?;
+        Ok(Box::new(tiles))
+    }
+}
+
+/// A product in tiles.
+#[derive(Debug)]
+struct Tiles {
+    plan: ProductPlan,
+    /// The type in which operands are multiplied.
+    operand: MmaType,
+    /// Whether sums of FP8 products are added up outside the tensor core.
+    promotes: bool,
+}
+
+impl Tiles {
+    /// Plans a product in the type in which its operands are multiplied. FP8 is multiplied as it is where `cp.async` takes both
+    /// operands along k: `ldmatrix` does not transpose bytes, so others are faster as FP16.
+    ///
+    /// # Errors
+    /// That there is no instruction for the operands, or that the chip lacks it.
+    fn new(fusion: &Fusion, product: &Product, capability: ComputeCapability) -> Result<Self, Reason> {
+        let graph = fusion.graph();
+        let operand = multiplied_type(graph, product).map_err(Reason::Graph)?;
+        let planned = |operand| {
+            let plan = ProductPlan::new(fusion, product, Instruction::Mma(operand));
+            Self { plan, operand, promotes: promotes(graph, product, operand) }
         };
-        let operand = operand(supported);
-        let choice = shape::choice(config, operand, promotes(fusion, operand));
-        lower_gemm(fusion, &choice, config, device, &mut kernel);
-        kernel
+        if operand == MmaType::F16 && capability >= ADA && is_fp8(graph, product) {
+            let as_stored = planned(MmaType::Fp8);
+            if as_stored.plan.operands.iter().all(|operand| operand.is_copied()) {
+                return Ok(as_stored);
+            }
+        }
+        let needed = if matches!(operand, MmaType::F16 | MmaType::S8) { TURING } else { AMPERE };
+        if capability < needed {
+            return Err(Reason::Chip(format!(
+                "{capability} has no matrix instruction for {operand:?} operands; it begins with {needed}"
+            )));
+        }
+        Ok(planned(operand))
     }
 }
 
-fn operand(supported: &Supported) -> MmaType {
-    operand_type(supported.fusion(), supported.capability()).expect("the graph was accepted")
+fn is_fp8(graph: &FinalizedGraph, product: &Product) -> bool {
+    product.tensors().iter().all(|&id| graph.tensor(id).data_type.is_fp8())
 }
 
-/// The type in which a core's operands are multiplied, if the chip has the instruction.
-fn operand_type(fusion: &Fusion, capability: ComputeCapability) -> Result<MmaType, String> {
-    let operand = multiplied_type(fusion)?;
-    if operand == MmaType::F16 && capability >= ADA && copies_fp8(fusion) {
-        return Ok(MmaType::Fp8);
+impl Offer for Tiles {
+    fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
+        shape::candidates(self, device)
     }
-    let needed = if matches!(operand, MmaType::F16 | MmaType::S8) { TURING } else { AMPERE };
-    if capability < needed {
-        return Err(format!(
-            "{capability} has no matrix instruction for {operand:?} operands; it begins with {needed}"
-        ));
-    }
-    Ok(operand)
-}
 
-/// Whether both operands are FP8 tensors that `cp.async` takes along k: `ldmatrix` does not transpose bytes, so others are
-/// faster as FP16.
-fn copies_fp8(fusion: &Fusion) -> bool {
-    let copied = |problem: &Problem| fetches(fusion, problem, &shape::multiply(MmaType::Fp8)) == [Fetch::Async; 2];
-    Problem::of(fusion).as_ref().is_some_and(copied)
+    fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
+        self.plan.lower(&shape::choice(self, config), config, device)
+    }
 }
 
 #[cfg(test)]
@@ -109,14 +123,19 @@ mod tests {
     use super::*;
     use crate::graph::{DataType, Graph, Tensor};
 
-    fn chosen(types: [DataType; 2], compute: DataType, capability: (u32, u32)) -> Result<MmaType, String> {
+    fn operand_type(graph: &Graph, (major, minor): (u32, u32)) -> Result<MmaType, Reason> {
+        let fusion = crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
+        let product = fusion.product().expect("a matmul");
+        Tiles::new(&fusion, product, ComputeCapability::new(major, minor)).map(|tiles| tiles.operand)
+    }
+
+    fn chosen(types: [DataType; 2], compute: DataType, capability: (u32, u32)) -> Result<MmaType, Reason> {
         let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(compute);
         let a = graph.tensor(Tensor::new("A").row_major([1, 8, 8]).data_type(types[0]));
         let b = graph.tensor(Tensor::new("B").row_major([1, 8, 8]).data_type(types[1]));
         let c = graph.matmul("mm", a, b);
         graph.set_output(c);
-        let fusion = crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
-        operand_type(&fusion, ComputeCapability::new(capability.0, capability.1))
+        operand_type(&graph, capability)
     }
 
     #[test]
@@ -139,8 +158,7 @@ mod tests {
         let b = graph.tensor(Tensor::new("B").dim([1, 8, 8]).stride(stride).data_type(DataType::Fp8E5M2));
         let c = graph.matmul("mm", a, b);
         graph.set_output(c);
-        let fusion = crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
-        operand_type(&fusion, ComputeCapability::new(capability.0, capability.1)).expect("FP16 holds it")
+        operand_type(&graph, capability).expect("FP16 holds it")
     }
 
     #[test]

@@ -1,15 +1,40 @@
 //! Tiles of the tensor-core skeleton: which there are, what each costs, which fit.
 
-use super::NAME;
+use super::{NAME, Tiles};
 use crate::device::Device;
-use crate::engine::config::ranked;
-use crate::engine::lowering::{
-    GemmChoice, Problem, combination_cost, fp8_registers, operands_in_registers, promotes, unpacks_fp8,
-};
+use crate::engine::config::{Field, ranked};
+use crate::engine::lowering::{GemmChoice, combination_seconds, fp8_registers, unpacks_fp8};
 use crate::engine::{EngineConfig, Knob, RankedConfig};
-use crate::fusion::Fusion;
 use crate::graph::DataType;
 use crate::kernel::{GemmTile, MmaType, Multiply};
+
+/// Tiles of a block and of a warp, and parts of k.
+#[derive(Debug)]
+struct Config {
+    tile: GemmTile,
+    warp_m: u32,
+    warp_n: u32,
+    stages: u32,
+    fragments: u32,
+    splits: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { tile: GemmTile { m: 64, n: 64, k: 64 }, warp_m: 32, warp_n: 32, stages: 2, fragments: 1, splits: 1 }
+    }
+}
+
+const FIELDS: &[Field<Config>] = &[
+    Field { knob: Knob::TileM, get: |config| config.tile.m, set: |config, value| config.tile.m = value },
+    Field { knob: Knob::TileN, get: |config| config.tile.n, set: |config, value| config.tile.n = value },
+    Field { knob: Knob::TileK, get: |config| config.tile.k, set: |config, value| config.tile.k = value },
+    Field { knob: Knob::WarpM, get: |config| config.warp_m, set: |config, value| config.warp_m = value },
+    Field { knob: Knob::WarpN, get: |config| config.warp_n, set: |config, value| config.warp_n = value },
+    Field { knob: Knob::Stages, get: |config| config.stages, set: |config, value| config.stages = value },
+    Field { knob: Knob::Fragments, get: |config| config.fragments, set: |config, value| config.fragments = value },
+    Field { knob: Knob::SplitK, get: |config| config.splits, set: |config, value| config.splits = value },
+];
 
 /// A tile of a block and of a warp; depth in bytes of k.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,36 +90,51 @@ const EPILOGUE_STEPS: f64 = 6.0;
 /// rate is lower are taken to reach it.
 const MMA_RATE: f64 = 427e12 / 132.0;
 
+/// Time of a step of 128×128×64 bytes and of a launch beside it, as an orientation for the ranking (seen on an H200: 0.15 µs).
+const STEP_SECONDS: f64 = 0.15e-6;
+
 /// Configs that fit the device, the cheapest first.
-pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> Vec<RankedConfig> {
-    let extents = Problem::of(fusion).expect("the fusion has a core").space.extents();
-    let in_registers = operands_in_registers(fusion, &multiply(operand));
-    let promotes = promotes(fusion, operand);
-    let registers =
-        |shape: &Shape| shape.registers(in_registers) + fp8_registers(&shape.multiply(operand, promotes), device);
-    let mut configs: Vec<(f64, EngineConfig)> = Vec::new();
-    for shape in SHAPES.iter().filter(|shape| registers(shape) <= REGISTERS) {
-        let Some(stages) = fitting_stages(shape, operand, device) else { continue };
-        let shape = Shape { stages, ..*shape };
-        for splits in splits(&shape, operand, extents, device) {
-            configs.push((cost(&shape, operand, extents, splits, device), config(&shape, operand, splits)));
+pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
+    let mut configs = Vec::new();
+    for shape in SHAPES {
+        let Some(shape) = fitting(shape, tiles, device) else { continue };
+        let extents = tiles.plan.extents();
+        for splits in splits(&shape, tiles.operand, extents, device) {
+            let choice = shape.choice(tiles, splits);
+            let through_workspace = tiles.plan.through_workspace(&choice, device);
+            let sums = match through_workspace {
+                Some(_) => combination_seconds(extents, splits, device) / STEP_SECONDS,
+                None => 0.0,
+            };
+            let steps = cost(&shape, tiles.operand, extents, splits, device) + sums;
+            configs.push((steps, config(&choice, &shape), through_workspace));
         }
     }
     ranked(configs, step_seconds(device) * 1e6)
 }
 
-/// How the engine multiplies, by the first tile: the ways of operands to shared memory do not depend on it.
-pub(super) fn multiply(operand: MmaType) -> Multiply {
-    SHAPES[0].multiply(operand, false)
-}
-
-/// As many stages as fit; at least two. The accumulator tile has to fit, too.
-fn fitting_stages(shape: &Shape, operand: MmaType, device: &Device) -> Option<u32> {
+/// The shape with as many stages as fit, at least two, if the accumulators and what is held beside them fit, too.
+fn fitting(shape: &Shape, tiles: &Tiles, device: &Device) -> Option<Shape> {
+    let operand = tiles.operand;
+    let pass_over = |why: &str, needed, most| {
+        tracing::debug!(tile_m = shape.m, tile_n = shape.n, why, needed, most, "tile passed over");
+    };
+    let multiply = shape.multiply(operand, tiles.promotes);
+    let held = tiles.plan.operands.each_ref().map(|operand| operand.is_held_in_registers());
+    let registers = shape.registers(held) + fp8_registers(&multiply, device);
+    if registers > REGISTERS {
+        pass_over("registers of a thread", registers, REGISTERS);
+        return None;
+    }
     let available = device.shared_bytes_per_block;
     let stage = (shape.m + shape.n) * shape.k_bytes;
     let stages = (available / stage).min(shape.stages);
-    let choice = shape.choice(operand, 1);
-    (stages >= 2 && choice.shared_bytes(true, 1).max(choice.shared_bytes(false, 1)) <= available).then_some(stages)
+    let needed = tiles.plan.most_shared_bytes(&shape.choice(tiles, 1)).max(2 * stage);
+    if needed > available {
+        pass_over("bytes of shared memory", needed, available);
+        return None;
+    }
+    Some(Shape { stages, ..*shape })
 }
 
 impl Shape {
@@ -118,43 +158,24 @@ impl Shape {
         Multiply::Mma { operand, warp_m, warp_n, stages, fragments, promotes }
     }
 
-    /// What is chosen, but for how sums are added up, which takes no shared memory.
-    fn choice(&self, operand: MmaType, splits: u32) -> GemmChoice {
-        let multiply = self.multiply(operand, false);
-        GemmChoice { tile: self.tile(operand), multiply, splits, transposed: false, raw_bytes: 0, boxed_bytes: 0 }
+    fn choice(&self, tiles: &Tiles, splits: u32) -> GemmChoice {
+        let multiply = self.multiply(tiles.operand, tiles.promotes);
+        GemmChoice { tile: self.tile(tiles.operand), multiply, splits, boxes: None }
     }
 }
 
-fn config(shape: &Shape, operand: MmaType, splits: u32) -> EngineConfig {
-    let mut knobs = vec![
-        (Knob::TileM, shape.m),
-        (Knob::TileN, shape.n),
-        (Knob::TileK, shape.tile(operand).k),
-        (Knob::WarpM, shape.warp_m),
-        (Knob::WarpN, shape.warp_n),
-        (Knob::Stages, shape.stages),
-        (Knob::Fragments, shape.fragments),
-    ];
-    if splits > 1 {
-        knobs.push((Knob::SplitK, splits));
-    }
-    EngineConfig { engine: NAME, knobs }
+fn config(choice: &GemmChoice, shape: &Shape) -> EngineConfig {
+    let Shape { warp_m, warp_n, stages, fragments, .. } = *shape;
+    let config = Config { tile: choice.tile, warp_m, warp_n, stages, fragments, splits: choice.splits };
+    EngineConfig::of_fields(NAME, FIELDS, &config)
 }
 
-/// What a config chooses; a knob that is missing has the value of the smallest tile.
-pub(super) fn choice(config: &EngineConfig, operand: MmaType, promotes: bool) -> GemmChoice {
-    let knob = |knob, default| config.knob(knob, default);
-    let multiply = Multiply::Mma {
-        operand,
-        warp_m: knob(Knob::WarpM, 32),
-        warp_n: knob(Knob::WarpN, 32),
-        stages: knob(Knob::Stages, 2),
-        fragments: knob(Knob::Fragments, 1),
-        promotes,
-    };
-    let tile =
-        GemmTile { m: knob(Knob::TileM, 64), n: knob(Knob::TileN, 64), k: knob(Knob::TileK, 128 / operand.bytes()) };
-    GemmChoice { tile, multiply, splits: knob(Knob::SplitK, 1), transposed: false, raw_bytes: 0, boxed_bytes: 0 }
+/// What a config chooses.
+pub(super) fn choice(tiles: &Tiles, config: &EngineConfig) -> GemmChoice {
+    let Config { tile, warp_m, warp_n, stages, fragments, splits } = config.fields(FIELDS);
+    let (operand, promotes) = (tiles.operand, tiles.promotes);
+    let multiply = Multiply::Mma { operand, warp_m, warp_n, stages, fragments, promotes };
+    GemmChoice { tile, multiply, splits, boxes: None }
 }
 
 fn blocks(shape: &Shape, operand: MmaType, extents: [i64; 4]) -> i64 {
@@ -181,8 +202,7 @@ fn splits(shape: &Shape, operand: MmaType, extents: [i64; 4], device: &Device) -
     all
 }
 
-/// Time in steps of a full tensor core: waves of blocks, each its steps weighted by its area and efficiency; sums in
-/// the workspace are written, and read again by the epilogue.
+/// Time in steps of a full tensor core: waves of blocks, each its steps weighted by its area and efficiency.
 fn cost(shape: &Shape, operand: MmaType, extents: [i64; 4], splits: u32, device: &Device) -> f64 {
     let blocks = blocks(shape, operand, extents) * i64::from(splits);
     let waves = (blocks as f64 / f64::from(device.sm_count)).ceil();
@@ -191,8 +211,7 @@ fn cost(shape: &Shape, operand: MmaType, extents: [i64; 4], splits: u32, device:
     let area = f64::from(shape.m * shape.n) / 16384.0;
     let step = area * f64::from(shape.k_bytes) / 64.0 * instructions / shape.efficiency;
     let epilogue = EPILOGUE_STEPS * area;
-    let combination = if splits > 1 { combination_cost(extents, splits, device) } else { 0.0 };
-    waves * (steps * step + epilogue) + combination
+    waves * (steps * step + epilogue)
 }
 
 /// Seconds of a step of a full tensor core, 128×128 elements by 64 bytes of k: the same for operands of every type, since
@@ -212,7 +231,7 @@ mod tests {
     use crate::graph::{Graph, PointwiseMode, Tensor};
 
     /// `A · B`, or `exp(A) · B`.
-    fn fusion([m, n, k]: [i64; 3], evaluated: bool) -> Fusion {
+    fn tiles([m, n, k]: [i64; 3], evaluated: bool, capability: ComputeCapability) -> Tiles {
         let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
         let mut a = graph.tensor(Tensor::new("A").row_major([1, m, k]));
         let b = graph.tensor(Tensor::new("B").row_major([1, k, n]));
@@ -222,12 +241,13 @@ mod tests {
         }
         let c = graph.matmul("mm", a, b);
         graph.set_output(c);
-        crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul")
+        let fusion = crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
+        Tiles::new(&fusion, fusion.product().expect("a matmul"), capability).expect("the chip multiplies FP16")
     }
 
     fn configs(extents: [i64; 3], evaluated: bool, capability: (u32, u32)) -> Vec<EngineConfig> {
         let device = Device::typical(ComputeCapability::new(capability.0, capability.1));
-        let ranking = candidates(&fusion(extents, evaluated), MmaType::F16, &device);
+        let ranking = candidates(&tiles(extents, evaluated, device.capability), &device);
         ranking.into_iter().map(|ranked| ranked.config).collect()
     }
 
@@ -243,7 +263,7 @@ mod tests {
     fn estimates_ascend_and_are_near_what_was_measured() {
         // 0.314 ms on an H200.
         let device = Device::typical(ComputeCapability::SM_90);
-        let ranking = candidates(&fusion([4096; 3], false), MmaType::F16, &device);
+        let ranking = candidates(&tiles([4096; 3], false, device.capability), &device);
         assert!((280.0..380.0).contains(&ranking[0].estimated_us), "{:?}", ranking[0]);
         assert!(ranking.is_sorted_by(|a, b| a.estimated_us <= b.estimated_us));
     }
@@ -270,8 +290,9 @@ mod tests {
             let all = configs([4096; 3], false, capability);
             assert!(!all.is_empty());
             for config in all {
-                let choice = choice(&config, MmaType::F16, false);
-                let bytes = choice.shared_bytes(true, 1);
+                let tiles = tiles([4096; 3], false, device.capability);
+                let choice = choice(&tiles, &config);
+                let bytes = tiles.plan.most_shared_bytes(&choice);
                 assert!(bytes <= device.shared_bytes_per_block, "{config} on {}", device.name);
                 assert_eq!(choice.tile.m, config.knob(Knob::TileM, 0));
             }

@@ -10,12 +10,14 @@ mod model;
 mod shape;
 
 use super::lowering::{
-    Problem, RELAXED_WITH_CORE, fetches, is_lowered, lower_gemm, multiplied_type, tf32_is_allowed, why_not_boxed,
+    Instruction, ProductPlan, RELAXED_WITH_CORE, are_boxed, is_lowered, multiplied_type, promotes, tf32_is_allowed,
 };
-use super::{Engine, EngineConfig};
+use super::{Engine, EngineConfig, Offer, RankedConfig};
 use crate::device::Device;
-use crate::fusion::Fusion;
-use crate::kernel::{Fetch, Kernel, MmaType};
+use crate::error::Reason;
+use crate::fusion::{Fusion, Product};
+use crate::graph::{DataType, FinalizedGraph};
+use crate::kernel::{Kernel, MmaType, Sums};
 use crate::support::Supported;
 
 /// See the module.
@@ -41,54 +43,78 @@ impl Engine for WarpgroupMma {
         RELAXED_WITH_CORE
     }
 
-    fn accepts(&self, supported: &Supported) -> Result<(), String> {
+    fn take(&self, supported: &Supported) -> Result<Box<dyn Offer>, Reason> {
         let capability = supported.capability();
         if capability.major != 9 {
-            return Err(format!("wgmma is Hopper's; the chip is {capability}"));
+            return Err(Reason::Chip(format!("wgmma is Hopper's; the chip is {capability}")));
         }
         let fusion = supported.fusion();
-        is_lowered(fusion)?;
-        let operand = operand_type(fusion)?;
-        tf32_is_allowed(fusion, operand)?;
-        let problem = Problem::transposed(fusion).ok_or("convolutions have no kernels here yet")?;
-        let fetched = fetches(fusion, &problem, &shape::multiply(fusion, operand));
-        match fetched.iter().position(|fetch| *fetch == Fetch::Element) {
-            Some(slot) => {
-                let why = why_not_boxed(fusion, &problem, slot, operand).unwrap_or_default();
-                Err(format!("{why}, and it cannot be read in vectors"))
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn candidates(&self, supported: &Supported, device: &Device) -> Vec<super::RankedConfig> {
-        shape::candidates(supported.fusion(), operand(supported), device)
-    }
-
-    fn lower(&self, supported: &Supported, config: &EngineConfig, device: &Device) -> Kernel {
-        let fusion = supported.fusion();
-        let mut kernel = Kernel {
-            graph: fusion.graph().clone(),
-            engine: NAME,
-            config: config.to_string(),
-            functions: Vec::new(),
-            workspace_bytes: 0,
-        };
-        lower_gemm(fusion, &shape::choice(config, fusion, operand(supported)), config, device, &mut kernel);
-        kernel
+        is_lowered(fusion).map_err(Reason::Graph)?;
+        let without = || Reason::Graph("a graph without matmul or convolution".to_owned());
+        Ok(Box::new(Tiles::new(fusion, fusion.product().ok_or_else(without)?)?))
     }
 }
 
-fn operand(supported: &Supported) -> MmaType {
-    operand_type(supported.fusion()).expect("the graph was accepted")
+/// A matmul in tiles.
+#[derive(Debug)]
+struct Tiles {
+    /// The product as it stands, and the transposed one.
+    plans: [ProductPlan; 2],
+    /// The type in which operands are multiplied.
+    operand: MmaType,
+    /// What sums are kept in.
+    sums: Sums,
+}
+
+impl Tiles {
+    /// Plans a matmul.
+    ///
+    /// # Errors
+    /// That there is no instruction for the operands, or that they cannot be read in vectors.
+    fn new(fusion: &Fusion, product: &Product) -> Result<Self, Reason> {
+        let graph = fusion.graph();
+        let operand = operand_type(fusion, product)?;
+        tf32_is_allowed(graph, product, operand).map_err(Reason::Environment)?;
+        let instruction = Instruction::Wgmma(operand);
+        let transposed = ProductPlan::transposed(fusion, product, instruction);
+        let transposed = transposed.ok_or_else(|| Reason::Graph("convolutions have no kernels here yet".to_owned()))?;
+        if let Some(why) = transposed.operands.iter().find_map(|operand| operand.why_by_element()) {
+            return Err(Reason::Graph(why));
+        }
+        let plans = [ProductPlan::new(fusion, product, instruction), transposed];
+        Ok(Self { plans, operand, sums: sums(graph, product, operand) })
+    }
+
+    /// The product as it stands, or the transposed one.
+    fn plan(&self, transposed: bool) -> &ProductPlan {
+        &self.plans[usize::from(transposed)]
+    }
+}
+
+impl Offer for Tiles {
+    fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
+        shape::candidates(self, device)
+    }
+
+    fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
+        shape::lower(self, config, device)
+    }
 }
 
 /// The type in which a core's operands are multiplied: FP8 as it is where both are boxed, else the type that holds both.
-fn operand_type(fusion: &Fusion) -> Result<MmaType, String> {
-    let common = multiplied_type(fusion)?;
-    let boxed = |problem: Problem| (0..2).all(|slot| why_not_boxed(fusion, &problem, slot, MmaType::Fp8).is_none());
-    let as_stored = common == MmaType::F16 && Problem::of(fusion).is_some_and(boxed);
+fn operand_type(fusion: &Fusion, product: &Product) -> Result<MmaType, Reason> {
+    let common = multiplied_type(fusion.graph(), product).map_err(Reason::Graph)?;
+    let as_stored = common == MmaType::F16 && are_boxed(fusion, product, MmaType::Fp8);
     Ok(if as_stored { MmaType::Fp8 } else { common })
+}
+
+/// What sums are kept in: in FP16 where that is the compute type of FP16 operands.
+fn sums(graph: &FinalizedGraph, product: &Product, operand: MmaType) -> Sums {
+    match operand {
+        MmaType::F16 if graph.compute_type(product.operation) == DataType::Half => Sums::Half,
+        _ if promotes(graph, product, operand) => Sums::Promoted,
+        _ => Sums::Full,
+    }
 }
 
 #[cfg(test)]
@@ -96,12 +122,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::device::ComputeCapability;
-    use crate::graph::{DataType, Graph, Tensor};
+    use crate::graph::{Graph, Tensor};
 
-    /// How the operands of a matmul come to shared memory and what they are multiplied as; a reason where another engine
-    /// takes it.
-    fn ways(types: [DataType; 2], compute: DataType, columns: [bool; 2]) -> Result<([Fetch; 2], MmaType), String> {
+    /// A matmul of operands in rows or columns.
+    fn tiles(types: [DataType; 2], compute: DataType, columns: [bool; 2]) -> Tiles {
         let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(compute);
         let mut tensor = |name, [rows, width]: [i64; 2], slot: usize| {
             let stride = if columns[slot] { [rows * width, 1, rows] } else { [rows * width, width, 1] };
@@ -110,13 +134,8 @@ mod tests {
         let (a, b) = (tensor("A", [48, 64], 0), tensor("B", [64, 32], 1));
         let c = graph.matmul("mm", a, b);
         graph.set_output(c);
-        let graph = Arc::new(graph.finalize().expect("well formed"));
-        let selection = crate::engine::select(&graph, ComputeCapability::SM_90).expect("supported");
-        let fusion = selection.supported().fusion();
-        WarpgroupMma.accepts(selection.supported())?;
-        let operand = operand_type(fusion)?;
-        let problem = Problem::of(fusion).expect("a matmul");
-        Ok((fetches(fusion, &problem, &shape::multiply(fusion, operand)), operand))
+        let fusion = crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
+        Tiles::new(&fusion, fusion.product().expect("a matmul")).expect("the engine takes it")
     }
 
     #[test]
@@ -128,9 +147,9 @@ mod tests {
             ([Float; 2], Float, MmaType::Tf32),
         ] {
             for columns in [[false, false], [false, true], [true, false], [true, true]] {
-                let (fetched, operand) = ways(types, compute, columns).expect("the engine takes it");
-                let turned = fetched.map(|fetch| matches!(fetch, Fetch::Turned(_)));
-                assert_eq!((operand, turned), (expected, [columns[0], !columns[1]]), "{types:?} {columns:?}");
+                let tiles = tiles(types, compute, columns);
+                let turned = tiles.plan(false).operands.each_ref().map(|operand| operand.is_turned());
+                assert_eq!((tiles.operand, turned), (expected, [columns[0], !columns[1]]), "{types:?} {columns:?}");
             }
         }
     }
@@ -138,8 +157,8 @@ mod tests {
     #[test]
     fn operands_of_16_bits_are_multiplied_as_they_lie() {
         for columns in [[false, false], [true, true]] {
-            let (fetched, _) = ways([DataType::Half; 2], DataType::Float, columns).expect("the engine takes it");
-            assert!(fetched.iter().all(|fetch| matches!(fetch, Fetch::Tma(_))), "{columns:?}");
+            let tiles = tiles([DataType::Half; 2], DataType::Float, columns);
+            assert!(tiles.plan(false).operands.iter().all(|operand| operand.is_boxed()), "{columns:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::shape::{Candidate, ROW_BYTES, Shape, Staging};
 use crate::device::Device;
+use crate::engine::lowering::combination_seconds;
 use crate::kernel::{Schedule, Sums};
 
 /// Clocks a second, between those of a rested H200 (1.98e9) and of one at its power limit (1.45e9).
@@ -43,13 +44,10 @@ const COOPERATIVE_BOXES: f64 = 10.0;
 const COOPERATIVE_BOXES_READ: f64 = 5.0;
 const PING_PONG_BOXES: f64 = 4.0;
 
-/// A second launch: an estimate, as in `combination_cost`.
-const LAUNCH_SECONDS: f64 = 3e-6;
-
-impl Candidate {
+impl Candidate<'_> {
     /// Estimated time in clocks: the longest of tensor cores, shared memory, L2 and memory for the tiles of a
-    /// multiprocessor, the pipeline's first fill, and the epilogues that nothing hides.
-    pub(super) fn cycles(&self, splits: u32, staging: Staging, device: &Device) -> f64 {
+    /// multiprocessor, the pipeline's first fill, the epilogues that nothing hides, and sums that go through the workspace.
+    pub(super) fn cycles(&self, splits: u32, staging: Staging, through_workspace: bool, device: &Device) -> f64 {
         let Shape { m, n, schedule } = self.shape;
         let [batch, rows, columns, k] = self.extents.map(|extent| extent as f64);
         let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
@@ -78,12 +76,8 @@ impl Candidate {
             // both warpgroups may be in their epilogues while nothing is multiplied
             Schedule::PingPong => (((epilogue - tile) / 2.0).max(0.0), epilogue),
         };
-        let combination = if splits > 1 {
-            let partial_sums = 8.0 * f64::from(splits) * batch * rows * columns;
-            (LAUNCH_SECONDS + partial_sums / device.bytes_per_second) * CLOCK
-        } else {
-            0.0
-        };
+        let combination =
+            if through_workspace { combination_seconds(self.extents, splits, device) * CLOCK } else { 0.0 };
         // nothing hides the last epilogue
         FILL + (waves * tile + (waves - 1.0) * exposed).max(memory) + exposed + last + combination
     }

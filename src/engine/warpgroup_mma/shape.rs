@@ -1,12 +1,53 @@
 //! Tiles of the Hopper skeleton: which there are, which fit.
 
-use super::NAME;
+use super::{NAME, Tiles};
 use crate::device::Device;
-use crate::engine::lowering::{GemmChoice, Problem, epilogue_boxes, fetches, promotes, raw_bytes};
-use crate::engine::{EngineConfig, Knob};
-use crate::fusion::Fusion;
-use crate::graph::DataType;
-use crate::kernel::{Boxes, Fetch, GemmTile, MmaType, Multiply, Schedule, Sums};
+use crate::engine::config::{Field, ranked};
+use crate::engine::lowering::{GemmChoice, ProductPlan};
+use crate::engine::{EngineConfig, Knob, RankedConfig};
+use crate::kernel::{Boxes, GemmTile, Kernel, MmaType, Multiply, Schedule, Sums};
+
+/// A tile with its schedule, and how k and the epilogue are treated.
+#[derive(Debug)]
+struct Config {
+    shape: Shape,
+    stages: u32,
+    splits: u32,
+    transposed: bool,
+    staging: Staging,
+}
+
+impl Default for Config {
+    /// That of the smallest tile.
+    fn default() -> Self {
+        let staging = Staging::Accumulators;
+        Self { shape: cooperative(128, 16), stages: 3, splits: 1, transposed: false, staging }
+    }
+}
+
+const FIELDS: &[Field<Config>] = &[
+    Field { knob: Knob::TileM, get: |config| config.shape.m, set: |config, value| config.shape.m = value },
+    Field { knob: Knob::TileN, get: |config| config.shape.n, set: |config, value| config.shape.n = value },
+    Field { knob: Knob::Stages, get: |config| config.stages, set: |config, value| config.stages = value },
+    Field {
+        knob: Knob::Schedule,
+        get: |config| u32::from(config.shape.schedule == Schedule::PingPong),
+        set: |config, value| {
+            config.shape.schedule = if value == 1 { Schedule::PingPong } else { Schedule::Cooperative };
+        },
+    },
+    Field { knob: Knob::SplitK, get: |config| config.splits, set: |config, value| config.splits = value },
+    Field {
+        knob: Knob::SwapAb,
+        get: |config| u32::from(config.transposed),
+        set: |config, value| config.transposed = value == 1,
+    },
+    Field {
+        knob: Knob::TmaEpilogue,
+        get: |config| u32::from(config.staging == Staging::Boxes),
+        set: |config, value| config.staging = if value == 1 { Staging::Boxes } else { Staging::Accumulators },
+    },
+];
 
 /// Bytes of k of a tile: one swizzled row.
 pub(super) const ROW_BYTES: u32 = 128;
@@ -68,43 +109,31 @@ const STEPS_PER_SPLIT: i64 = 8;
 const MOST_SPLITS: i64 = 64;
 
 /// Configs that fit the device, the cheapest first.
-pub(super) fn candidates(fusion: &Fusion, operand: MmaType, device: &Device) -> Vec<crate::engine::RankedConfig> {
-    let mut configs: Vec<(f64, EngineConfig)> = Vec::new();
+pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
+    let mut configs = Vec::new();
     for transposed in [false, true] {
-        let problem = if transposed { Problem::transposed(fusion) } else { Problem::of(fusion) };
-        let Some(problem) = problem else { continue };
-        let extents = problem.space.extents();
+        let plan = tiles.plan(transposed);
+        let extents = plan.extents();
         for shape in SHAPES.iter().filter(|shape| shape.suits(extents)) {
-            let candidate = Candidate::new(fusion, &problem, *shape, operand);
+            let candidate = Candidate::new(tiles, transposed, *shape);
             if transposed && extents[2] > FEW_ROWS && !candidate.computes() {
                 continue;
             }
             for splits in candidate.splits(device) {
                 for &staging in candidate.stagings(splits) {
-                    let Some(stages) = candidate.fitting_stages(staging, device) else { continue };
-                    let cycles = candidate.cycles(splits, staging, device);
-                    configs.push((cycles, candidate.config(stages, splits, staging)));
+                    configs.extend(candidate.priced(staging, splits, device));
                 }
             }
         }
     }
-    crate::engine::config::ranked(configs, 1e6 / super::model::CLOCK)
+    ranked(configs, 1e6 / super::model::CLOCK)
 }
 
-/// How the engine multiplies; which tiles, and how many, is left open.
-pub(super) fn multiply(fusion: &Fusion, operand: MmaType) -> Multiply {
-    let sums = sums(fusion, operand);
-    Multiply::Wgmma { operand, fills: false, schedule: Schedule::Cooperative, stages: 1, sums }
-}
-
-/// What sums are kept in: in FP16 where that is the compute type of FP16 operands.
-fn sums(fusion: &Fusion, operand: MmaType) -> Sums {
-    let computes_in_half = |core| fusion.graph().compute_type(core) == DataType::Half;
-    match operand {
-        MmaType::F16 if fusion.core().is_some_and(computes_in_half) => Sums::Half,
-        _ if promotes(fusion, operand) => Sums::Promoted,
-        _ => Sums::Full,
-    }
+/// The kernel of a config.
+pub(super) fn lower(tiles: &Tiles, config: &EngineConfig, device: &Device) -> Kernel {
+    let Config { shape, stages, splits, transposed, staging } = config.fields(FIELDS);
+    let candidate = Candidate::new(tiles, transposed, shape);
+    candidate.plan.lower(&candidate.choice(stages, splits, staging), config, device)
 }
 
 impl Shape {
@@ -130,13 +159,13 @@ pub(super) enum Staging {
 }
 
 /// A shape for one problem.
-pub(super) struct Candidate {
+pub(super) struct Candidate<'a> {
+    plan: &'a ProductPlan,
     pub(super) shape: Shape,
     pub(super) operand: MmaType,
     pub(super) extents: [i64; 4],
     pub(super) sums: Sums,
     transposed: bool,
-    raw_bytes: u32,
     /// Bytes of a warp's boxes, where the epilogue's tensors may come and leave by TMA.
     boxed_bytes: Option<u32>,
     /// Whether some of these are read.
@@ -147,28 +176,46 @@ pub(super) struct Candidate {
     pub(super) fragment_rows: u32,
 }
 
-impl Candidate {
-    fn new(fusion: &Fusion, problem: &Problem, shape: Shape, operand: MmaType) -> Self {
-        let multiply = multiply(fusion, operand);
+impl<'a> Candidate<'a> {
+    fn new(tiles: &'a Tiles, transposed: bool, shape: Shape) -> Self {
+        let (plan, operand) = (tiles.plan(transposed), tiles.operand);
         let tile = shape.tile(operand);
-        let boxes = epilogue_boxes(fusion, problem, tile);
-        let fetched = fetches(fusion, problem, &multiply);
-        let rows = |is_wanted: fn(&Fetch) -> bool| {
-            let wanted = fetched.iter().zip([tile.m, tile.n]).filter(|(fetch, _)| is_wanted(fetch));
-            wanted.map(|(_, rows)| rows).sum()
-        };
+        let boxes = plan.boxes(tile);
+        let operands = || plan.operands.iter().zip([tile.m, tile.n]);
+        let in_fragments = operands().filter(|(operand, _)| operand.is_in_fragments());
+        let computed = operands().filter(|(operand, _)| !operand.is_boxed() && !operand.is_in_fragments());
         Self {
+            plan,
             shape,
             operand,
-            extents: problem.space.extents(),
-            sums: sums(fusion, operand),
-            transposed: problem.transposed,
-            raw_bytes: raw_bytes(fusion, problem, &multiply, tile),
+            extents: plan.extents(),
+            sums: tiles.sums,
+            transposed,
             boxed_bytes: boxes.as_ref().map(Boxes::warp_bytes),
             reads_boxes: boxes.is_some_and(|boxes| !boxes.read.is_empty()),
-            computed_rows: rows(|fetch| !matches!(fetch, Fetch::Tma(_) | Fetch::Fragments(_))),
-            fragment_rows: rows(|fetch| matches!(fetch, Fetch::Fragments(_))),
+            computed_rows: computed.map(|(_, rows)| rows).sum(),
+            fragment_rows: in_fragments.map(|(_, rows)| rows).sum(),
         }
+    }
+
+    /// The config of a way to stage the epilogue with its cost in clocks, and why the epilogue goes through the workspace; `None`
+    /// where it does not fit the device.
+    fn priced(&self, staging: Staging, splits: u32, device: &Device) -> Option<(f64, EngineConfig, Option<String>)> {
+        let stages = match self.fitting_stages(staging, device) {
+            Ok(stages) => stages,
+            Err(why) => {
+                let Shape { m, n, schedule } = self.shape;
+                tracing::debug!(tile_m = m, tile_n = n, ?schedule, ?staging, why, "tile passed over");
+                return None;
+            }
+        };
+        let through_workspace = self.plan.through_workspace(&self.choice(stages, splits, staging), device);
+        if staging == Staging::Boxes && through_workspace.is_some() {
+            return None;
+        }
+        let config = Config { shape: self.shape, stages, splits, transposed: self.transposed, staging };
+        let cycles = self.cycles(splits, staging, through_workspace.is_some(), device);
+        Some((cycles, EngineConfig::of_fields(NAME, FIELDS, &config), through_workspace))
     }
 
     /// Whether the first warpgroup computes some operand.
@@ -190,11 +237,10 @@ impl Candidate {
     }
 
     fn choice(&self, stages: u32, splits: u32, staging: Staging) -> GemmChoice {
-        let Self { shape, operand, sums, transposed, raw_bytes, .. } = *self;
-        let fills = self.fills();
-        let multiply = Multiply::Wgmma { operand, fills, schedule: shape.schedule, stages, sums };
-        let boxed_bytes = self.boxed_bytes.filter(|_| staging == Staging::Boxes).unwrap_or(0);
-        GemmChoice { tile: shape.tile(operand), multiply, splits, transposed, raw_bytes, boxed_bytes }
+        let Self { shape, operand, sums, .. } = *self;
+        let multiply = Multiply::Wgmma { operand, fills: self.fills(), schedule: shape.schedule, stages, sums };
+        let boxes = self.boxed_bytes.filter(|_| staging == Staging::Boxes);
+        GemmChoice { tile: shape.tile(operand), multiply, splits, boxes }
     }
 
     /// Registers of a thread for accumulators at most.
@@ -206,18 +252,20 @@ impl Candidate {
         }
     }
 
-    /// As many stages as fit, at least three; none where the accumulators do not fit.
-    fn fitting_stages(&self, staging: Staging, device: &Device) -> Option<u32> {
+    /// As many stages as fit, at least three.
+    ///
+    /// # Errors
+    /// What does not fit.
+    fn fitting_stages(&self, staging: Staging, device: &Device) -> Result<u32, &'static str> {
         let choice = self.choice(1, 1, staging);
         let copies = if self.sums == Sums::Promoted { 2 } else { 1 };
         if choice.multiply.sum_registers(choice.tile) * copies > self.most_accumulators() {
-            return None;
+            return Err("the accumulators take too many registers");
         }
         let fits = |stages: &u32| {
-            let choice = self.choice(*stages, 1, staging);
-            choice.shared_bytes(true, 1).max(choice.shared_bytes(false, 1)) <= device.shared_bytes_per_block
+            self.plan.most_shared_bytes(&self.choice(*stages, 1, staging)) <= device.shared_bytes_per_block
         };
-        (3..=MOST_STAGES).rev().find(fits)
+        (3..=MOST_STAGES).rev().find(fits).ok_or("three stages take too much shared memory")
     }
 
     pub(super) fn tiles(&self) -> i64 {
@@ -242,35 +290,4 @@ impl Candidate {
         }
         all
     }
-
-    fn config(&self, stages: u32, splits: u32, staging: Staging) -> EngineConfig {
-        let Shape { m, n, schedule } = self.shape;
-        let mut knobs = vec![
-            (Knob::TileM, m),
-            (Knob::TileN, n),
-            (Knob::Stages, stages),
-            (Knob::Schedule, u32::from(schedule == Schedule::PingPong)),
-        ];
-        if splits > 1 {
-            knobs.push((Knob::SplitK, splits));
-        }
-        if self.transposed {
-            knobs.push((Knob::SwapAb, 1));
-        }
-        if staging == Staging::Boxes {
-            knobs.push((Knob::TmaEpilogue, 1));
-        }
-        EngineConfig { engine: NAME, knobs }
-    }
-}
-
-/// What a config chooses; a knob that is missing has the value of the smallest tile.
-pub(super) fn choice(config: &EngineConfig, fusion: &Fusion, operand: MmaType) -> GemmChoice {
-    let knob = |knob, default| config.knob(knob, default);
-    let schedule = if knob(Knob::Schedule, 0) == 1 { Schedule::PingPong } else { Schedule::Cooperative };
-    let shape = Shape { m: knob(Knob::TileM, 128), n: knob(Knob::TileN, 16), schedule };
-    let problem = if knob(Knob::SwapAb, 0) == 1 { Problem::transposed(fusion) } else { Problem::of(fusion) };
-    let candidate = Candidate::new(fusion, &problem.expect("the fusion has a matmul"), shape, operand);
-    let staging = if knob(Knob::TmaEpilogue, 0) == 1 { Staging::Boxes } else { Staging::Accumulators };
-    candidate.choice(knob(Knob::Stages, 3), knob(Knob::SplitK, 1), staging)
 }

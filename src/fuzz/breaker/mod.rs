@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::choices::Choices;
 use super::oracle::Finding;
 use crate::device::ComputeCapability;
-use crate::fusion::{Fusion, Pattern, Stage, fuse};
+use crate::fusion::{Fusion, Pattern, Side, Stage, fuse};
 use crate::graph::{Attributes, FinalTensor, FinalizedGraph, Graph, Operation, OperationId, TensorId};
 use crate::support::{self, Kind, Rule, SurfaceId, catalogue};
 
@@ -116,12 +116,12 @@ impl Subject {
     }
 
     fn core(&self) -> Option<&Operation> {
-        self.fusion.core().map(|id| self.operation(id))
+        self.fusion.product().map(|product| self.operation(product.operation))
     }
 
     /// The full extents of values behind the core, or of all values without a core.
     fn full(&self) -> Vec<i64> {
-        let result = self.fusion.core_result();
+        let result = self.fusion.product().map(|product| product.result);
         let tensors = self.graph().tensors().filter(|tensor| !tensor.is_pass_by_value);
         let dim = result.map(|id| &self.tensor(id).dim);
         let dim = dim.or_else(|| tensors.map(|tensor| &tensor.dim).max_by_key(|dim| dim.iter().product::<i64>()));
@@ -143,7 +143,7 @@ impl Subject {
     fn mainloop_inputs(&self) -> Vec<TensorId> {
         let core = self.core().into_iter().flat_map(|core| core.input_tensors());
         let mut inputs: Vec<TensorId> = core.filter(|&id| self.is_input(id)).collect();
-        for stage in [Stage::MainloopA, Stage::MainloopB] {
+        for stage in Side::BOTH.map(Stage::Before) {
             inputs.extend(self.fusion.stage_inputs(stage).into_iter().filter(|&id| self.is_input(id)));
         }
         inputs
@@ -151,7 +151,7 @@ impl Subject {
 
     /// Inputs in memory behind the core.
     fn side_inputs(&self) -> Vec<TensorId> {
-        self.fusion.stage_inputs(Stage::Epilogue).into_iter().filter(|&id| self.is_input(id)).collect()
+        self.fusion.stage_inputs(Stage::After).into_iter().filter(|&id| self.is_input(id)).collect()
     }
 
     fn is_input(&self, id: TensorId) -> bool {

@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Row] = &[
 
 /// The core computes in a type that its operands, all of one type, do not go with.
 fn core_of(s: &Subject, edited: &mut Graph, operands: DataType, computed: DataType) -> bool {
-    let Some(id) = s.fusion.core() else { return false };
+    let Some(id) = s.fusion.product().map(|product| product.operation) else { return false };
     s.operation(id).input_tensors().all(|id| s.tensor(id).data_type == operands) && compute(Some(id), edited, computed)
 }
 
@@ -92,7 +92,7 @@ fn broadcast_first(s: &Subject, edited: &mut Graph, choices: &mut Choices<'_>) -
     let candidates = s.graph().operation_ids().filter(|&id| {
         let inputs = &s.operation(id).inputs;
         let dim = |slot: usize| inputs.get(slot).map(|slot| &s.tensor(slot.1).dim);
-        let is_epilogue = s.fusion.stage(id) == crate::fusion::Stage::Epilogue;
+        let is_epilogue = s.fusion.stage(id) == crate::fusion::Stage::After;
         let stays = |slot: usize| inputs.get(slot).is_some_and(|slot| !s.tensor(slot.1).is_pass_by_value);
         let covers = dim(0) == s.operation(id).result().map(|result| &s.tensor(result).dim);
         is_epilogue && is_pointwise(s.operation(id)) && inputs.len() == 2 && covers && dim(0) != dim(1) && stays(1)

@@ -1,7 +1,7 @@
 //! Edits of a graph's structure: operations that come in where none may be, values stored or read where they may not.
 
 use super::{Row, Subject, pick};
-use crate::fusion::{Pattern, Stage};
+use crate::fusion::{Pattern, Side, Stage};
 use crate::fuzz::choices::Choices;
 use crate::fuzz::twist::view;
 use crate::graph::{
@@ -95,7 +95,7 @@ fn side_output(s: &Subject, edited: &mut Graph, choices: &mut Choices<'_>) -> bo
 
 /// A RELU on a bare operand of the core.
 fn before_core(s: &Subject, edited: &mut Graph, slot: usize) -> bool {
-    let Some(core) = s.fusion.core() else { return false };
+    let Some(core) = s.fusion.product().map(|product| product.operation) else { return false };
     let Some(operand) = s.operation(core).inputs.get(slot).map(|slot| slot.1).filter(|&id| s.is_input(id)) else {
         return false;
     };
@@ -108,7 +108,7 @@ fn before_core(s: &Subject, edited: &mut Graph, slot: usize) -> bool {
 
 /// A reduction, which no stage before the core may hold, of an operand to extents of 1 that broadcast.
 fn late_sum(s: &Subject, edited: &mut Graph, choices: &mut Choices<'_>) -> bool {
-    let stages = [Stage::MainloopA, Stage::MainloopB];
+    let stages = Side::BOTH.map(Stage::Before);
     let staged = stages.into_iter().flat_map(|stage| s.fusion.operations(stage));
     let binary = staged.filter(|&id| s.operation(id).inputs.len() == 2);
     let Some(id) = pick(choices, binary) else { return false };
@@ -125,7 +125,7 @@ fn late_sum(s: &Subject, edited: &mut Graph, choices: &mut Choices<'_>) -> bool 
 
 /// An operand joined from two halves, on a surface without concatenation.
 fn joined(s: &Subject, edited: &mut Graph, _: &mut Choices<'_>) -> bool {
-    let Some(core) = s.fusion.core() else { return false };
+    let Some(core) = s.fusion.product().map(|product| product.operation) else { return false };
     // DY stays bare (`PAT-CBF`)
     let slot = usize::from(s.fusion.pattern() == Pattern::ConvolutionBackwardFilter);
     let operand = s.operation(core).inputs[slot].1;

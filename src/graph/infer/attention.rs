@@ -2,7 +2,7 @@
 
 use super::layout::Layout;
 use super::node::Node;
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::graph::Port;
 
 /// `Stats`, `Max` and `Sum_exp` are `[b, h, s, 1]` of Q, row-major; maxima for scaling are one value. The gradients, and

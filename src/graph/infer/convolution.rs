@@ -2,7 +2,7 @@
 
 use super::layout::Layout;
 use super::node::Node;
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::graph::{Convolution, ConvolutionDirection, MAX_RANK, Port};
 
 /// Ports that take the parts of X, W and Y in one direction (CV-R3).

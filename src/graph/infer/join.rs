@@ -2,7 +2,7 @@
 
 use super::layout::Layout;
 use super::node::Node;
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::graph::{Concat, Port, Tensor};
 
 /// Y: the first input's dims, with the sum of extents along the axis, in the order of the first input's axes.

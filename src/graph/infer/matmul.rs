@@ -2,7 +2,7 @@
 
 use super::layout::Layout;
 use super::node::Node;
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::graph::Port;
 
 /// C = batch extents of A and B, then A's M and B's N; row-major.

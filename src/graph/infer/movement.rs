@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::layout::Layout;
 use super::node::Node;
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::graph::{Other, Port};
 
 pub(super) fn infer(node: &mut Node, other: &Other) -> Result<(), Malformed> {

@@ -1,7 +1,7 @@
 //! An operation with its tensors at hand, for the rules of each kind.
 
 use super::layout::Layout;
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::graph::draft::Draft;
 use crate::graph::{Operation, OperationId, Port, Tensor, TensorId};
 

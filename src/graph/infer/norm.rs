@@ -3,7 +3,7 @@
 use super::layout::Layout;
 use super::node::Node;
 use super::reduction::channel_vector;
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::graph::{Other, Port};
 
 const X: Port = Port("X");

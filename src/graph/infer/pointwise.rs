@@ -3,7 +3,7 @@
 
 use super::layout::Layout;
 use super::node::Node;
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::graph::{Pointwise, PointwiseMode, Port};
 
 /// Dims: broadcast of all inputs. Strides: those of the first input of these dims; else, for a virtual result, the

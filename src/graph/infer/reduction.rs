@@ -2,7 +2,7 @@
 
 use super::layout::Layout;
 use super::node::Node;
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::graph::Port;
 
 /// Without dims the result has those of X: whoever wants a reduction must say over what.

@@ -2,7 +2,7 @@
 
 use super::layout::Layout;
 use super::node::Node;
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::graph::{Fraction, Port, Resample};
 
 /// Y: N and C of X, spatial extents by the formula; the index has Y's dims.

@@ -1,6 +1,6 @@
 //! Data types from the context (FEJ-20).
 
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::graph::draft::Draft;
 use crate::graph::{Attributes, DataType, OperationId, Port, TensorId};
 

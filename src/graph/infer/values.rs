@@ -1,6 +1,6 @@
 //! Rules every tensor obeys by itself, and scalars.
 
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::graph::draft::Draft;
 use crate::graph::{Attributes, DataType, MAX_RANK, OperationId, Tensor, TensorId};
 

@@ -66,7 +66,7 @@ pub(super) fn check(cx: &Context, found: &mut Findings) {
 fn excluded_pattern(cx: &Context, found: &mut Findings) {
     let Ok(fusion) = &cx.facts.fusion else { return };
     let Some(rule) = cx.surface.excludes(fusion.pattern()) else { return };
-    match fusion.core() {
+    match fusion.product().map(|product| product.operation) {
         Some(core) => found.operation(rule, core, rule.summary, cx.graph.operation(core).tag()),
         None => found.graph(rule, rule.summary, without_core(cx)),
     }

@@ -111,7 +111,7 @@ pub(super) fn check(cx: &Context, found: &mut Findings) {
 fn operations(cx: &Context, found: &mut Findings) {
     let limits = &cx.surface.epilogue;
     let mut reductions = 0;
-    for (id, operation) in cx.staged(Stage::Epilogue) {
+    for (id, operation) in cx.staged(Stage::After) {
         if !matches!(operation.attributes, Attributes::GenStats) || limits.operations.admits(&OperationKind::GenStats) {
             order::listed_kind(found, &limits.operations, (id, operation), "");
         }
@@ -135,9 +135,9 @@ fn reader(cx: &Context, operation: &Operation) -> Option<OperationId> {
 
 fn signals(cx: &Context, found: &mut Findings, limits: &SignalLimits) {
     let is_signal = |operation: &Operation| matches!(operation.attributes, Attributes::Signal(_));
-    let mut staged = cx.staged(Stage::Epilogue);
+    let mut staged = cx.staged(Stage::After);
     let reduction = staged.find(|slot| matches!(slot.1.attributes, Attributes::Reduction(_))).map(|slot| slot.0);
-    for (id, operation) in cx.staged(Stage::Epilogue).filter(|slot| is_signal(slot.1)) {
+    for (id, operation) in cx.staged(Stage::After).filter(|slot| is_signal(slot.1)) {
         let readers = operation.output_tensors().flat_map(|output| cx.graph.consumers(output));
         for &reader in readers.filter(|&&reader| !is_signal(cx.graph.operation(reader))) {
             let text = format!("{} reads its result", cx.graph.describe_operation(reader));
@@ -152,7 +152,7 @@ fn signals(cx: &Context, found: &mut Findings, limits: &SignalLimits) {
 
 fn resamples(cx: &Context, found: &mut Findings, limits: &ResamplePlacement) {
     let pattern = cx.facts.fusion.as_ref().map_or(Pattern::Pointwise, |fusion| fusion.pattern());
-    for (id, operation) in cx.staged(Stage::Epilogue) {
+    for (id, operation) in cx.staged(Stage::After) {
         if OperationKind::of(&operation.attributes) != Some(OperationKind::Resample) {
             continue;
         }
@@ -181,7 +181,7 @@ fn core_result(cx: &Context, found: &mut Findings, core: &Core, limits: &Epilogu
         found.slot(limits.result, (core.id, core.result), required, format!("dims {}", dims_text(dim)));
     }
     if limits.result_first {
-        for slot in cx.staged(Stage::Epilogue) {
+        for slot in cx.staged(Stage::After) {
             order::derived_first(cx, found, limits.result, slot, |tensor| core.reaches(tensor));
         }
     }
@@ -193,10 +193,10 @@ fn grouped(cx: &Context, found: &mut Findings, core: &Core, limits: &Epilogue) {
         return;
     }
     let text = format!("a convolution of {} groups before it", core.groups);
-    if let (Some(rule), Some((first, _))) = (limits.grouped, cx.staged(Stage::Epilogue).next()) {
+    if let (Some(rule), Some((first, _))) = (limits.grouped, cx.staged(Stage::After).next()) {
         found.operation(rule, first, "no operation after a grouped convolution", text.as_str());
     }
-    for (id, operation) in cx.staged(Stage::Epilogue) {
+    for (id, operation) in cx.staged(Stage::After) {
         if let (Some(rule), Attributes::Reduction(_)) = (limits.grouped_reduction, &operation.attributes) {
             found.operation(rule, id, "no Reduction after a grouped convolution", text.as_str());
         }
@@ -221,7 +221,7 @@ pub(super) fn stage_dims(cx: &Context, found: &mut Findings, dims: &StageDims) {
     let is_listed = |slot: &(OperationId, &Operation)| {
         OperationKind::of(&slot.1.attributes).is_some_and(|kind| listed.admits(&kind))
     };
-    for (id, operation) in cx.staged(Stage::Epilogue).filter(is_listed) {
+    for (id, operation) in cx.staged(Stage::After).filter(is_listed) {
         for &(port, input) in &operation.inputs {
             let is_side_input = cx.is_input(input) && !has_own_dims(operation, port);
             if is_side_input && !dims.inputs.forms.admit(&cx.tensor(input).dim, dims.full) {

@@ -147,7 +147,7 @@ fn mainloop_in_common(cx: &Context, found: &mut Findings, core: &Core, limits: (
 
 /// Matmul epilogues beside a Reduction.
 fn row_major(cx: &Context, found: &mut Findings, rule: &'static Rule, listed: &LayoutLimit) {
-    if cx.staged(Stage::Epilogue).any(|slot| matches!(slot.1.attributes, Attributes::Reduction(_))) {
+    if cx.staged(Stage::After).any(|slot| matches!(slot.1.attributes, Attributes::Reduction(_))) {
         cx.epilogue_tensors().for_each(|id| require(cx, found, rule, id, (Layout::RowMajor, listed)));
     }
 }

@@ -1,6 +1,6 @@
 //! Mainloop fusions (g1): operations, operands, dims of inputs.
 
-use crate::fusion::Stage;
+use crate::fusion::{Side, Stage};
 use crate::graph::{Attributes, DataType, Operation, OperationId, PointwiseMode, TensorId};
 use crate::support::context::{Context, Core, Operand, spread};
 use crate::support::findings::Findings;
@@ -80,7 +80,7 @@ rules! {
 /// What g1 holds, what the core's operands are, and what flows into them.
 pub(super) fn check(cx: &Context, found: &mut Findings) {
     let (Some(core), Some(limits)) = (&cx.facts.core, cx.limits()) else { return };
-    for stage in [Stage::MainloopA, Stage::MainloopB] {
+    for stage in Side::BOTH.map(Stage::Before) {
         operations(cx, found, stage);
         sequence(cx, found, stage);
         start(cx, found, stage);

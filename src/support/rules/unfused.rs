@@ -75,7 +75,7 @@ fn ranks(cx: &Context, found: &mut Findings, rule: &'static Rule) {
 }
 
 fn no_matrix_reduction(cx: &Context, found: &mut Findings, rule: &'static Rule) {
-    for (id, operation) in cx.staged(Stage::Epilogue) {
+    for (id, operation) in cx.staged(Stage::After) {
         if matches!(operation.attributes, Attributes::Reduction(_)) {
             found.operation(rule, id, "no Reduction of 3-D tensors", operation.tag());
         }

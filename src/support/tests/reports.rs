@@ -2,7 +2,7 @@
 
 use super::graphs::*;
 use super::*;
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::support::{DetailedStatus, GraphLabel, Report, Verdict, catalogue, check_relaxed};
 
 fn report(graph: &Graph, surfaces: &[SurfaceId], relaxed: &[&str]) -> Report {

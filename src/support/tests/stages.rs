@@ -106,18 +106,19 @@ fn scalars(g: &mut Graph) {
 
 #[test]
 fn operations_get_the_stage_that_data_flow_gives_them() {
-    use crate::fusion::{Pattern, Stage, fuse};
+    use crate::fusion::{Pattern, Side, Stage, fuse};
     let graph = Arc::new(backward_filter_g1().finalize().expect("well formed"));
     let fusion = fuse(Arc::clone(&graph)).expect("a backward filter with g1 on X");
     assert_eq!(fusion.pattern(), Pattern::ConvolutionBackwardFilter);
-    assert_eq!(fusion.operations(Stage::MainloopA).count(), 3);
+    assert_eq!(fusion.operations(Stage::Before(Side::A)).count(), 3);
     let names = |ids: Vec<TensorId>| ids.iter().map(|&id| graph.tensor(id).name.clone()).collect::<BTreeSet<_>>();
     let expected = ["X", "scale", "shift"].map(str::to_owned);
-    assert_eq!(names(fusion.stage_inputs(Stage::MainloopA)), BTreeSet::from(expected));
-    assert_eq!(fusion.anchor(Stage::MainloopA).map(|id| graph.tensor(id).name.as_str()), Some("X"));
-    let [dy, x] = fusion.core_operands().expect("it has a core");
+    assert_eq!(names(fusion.stage_inputs(Stage::Before(Side::A))), BTreeSet::from(expected));
+    let product = fusion.product().expect("it has a core");
+    assert_eq!(graph.tensor(fusion.anchor(product.operand(Side::A))).name, "X");
+    let [dy, x] = product.tensors();
     assert_eq!((graph.tensor(dy).name.as_str(), graph.tensor(x).name.as_str()), ("DY", "relu::OUT_0"));
-    assert_eq!(fusion.stage_outputs(Stage::MainloopA), [x]);
+    assert_eq!(fusion.stage_outputs(Stage::Before(Side::A)), [x]);
 }
 
 #[test]

@@ -73,7 +73,10 @@ fn a_device_that_no_config_fits_is_an_error() {
     let selection = engine::select(&Arc::new(graph.finalize().unwrap()), ComputeCapability::SM_90).unwrap();
     let tiny = Device { shared_bytes_per_block: 1, ..hopper() };
     let error = TuningStore::beside(&Cache::memory_only()).config(&selection, &tiny).unwrap_err();
-    assert!(matches!(&error, Error::NotSupported(text) if text.contains("1 bytes of shared memory")), "{error}");
+    assert!(
+        matches!(&error, Error::NotSupported(cause) if cause.to_string().contains("1 bytes of shared memory")),
+        "{error}"
+    );
 }
 
 #[test]

@@ -2,105 +2,28 @@
 //!
 //! The stage follows from data flow alone: an operation that the core's fusable operand depends on belongs to
 //! the mainloop, every other operation besides the core to the epilogue. Which operations a stage may hold is not
-//! decided here but by the rules of a support surface.
+//! decided here but by the rules of a support surface. What a graph is fused around is a [`Core`]: a kind of core is a
+//! file beside `core.rs`, a variant of [`Core`] and the [`Pattern`] that the documentation names it by.
+
+mod core;
+mod pattern;
+mod stage;
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::graph::{Attributes, ConvolutionDirection, FinalizedGraph, Operation, OperationId, Port, TensorId};
+use crate::graph::{Attributes, FinalizedGraph, Operation, OperationId, TensorId};
 
-/// The five generic patterns (`spec/support-surfaces.md` section 3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Pattern {
-    /// `g2( Matmul( g1A, g1B ) )`.
-    Matmul,
-    /// `g2( ConvolutionFwd( g1(X), W ) )`.
-    ConvolutionForward,
-    /// `g2( ConvolutionBwdFilter( dy, g1(X) ) )`.
-    ConvolutionBackwardFilter,
-    /// `g2( ConvolutionBwdData( g1(dy), W ) )`.
-    ConvolutionBackwardData,
-    /// `g2( inputs )`.
-    Pointwise,
-}
-
-impl Pattern {
-    /// The pattern's row in the catalogue of rules: `PAT-MM`, `PAT-CF`, `PAT-CBF`, `PAT-CBD` or `PAT-PW`.
-    pub fn rule(self) -> &'static str {
-        match self {
-            Self::Matmul => "PAT-MM",
-            Self::ConvolutionForward => "PAT-CF",
-            Self::ConvolutionBackwardFilter => "PAT-CBF",
-            Self::ConvolutionBackwardData => "PAT-CBD",
-            Self::Pointwise => "PAT-PW",
-        }
-    }
-
-    /// The pattern's form, as messages quote it.
-    pub fn form(self) -> &'static str {
-        match self {
-            Self::Matmul => "g2(Matmul(g1A(inputs), g1B(inputs)), inputs)",
-            Self::ConvolutionForward => "g2(ConvolutionFwd(g1(X), W), inputs)",
-            Self::ConvolutionBackwardFilter => "g2(ConvolutionBwdFilter(dy, g1(X)), inputs)",
-            Self::ConvolutionBackwardData => "g2(ConvolutionBwdData(g1(dy), W), inputs)",
-            Self::Pointwise => "g2(inputs)",
-        }
-    }
-
-    /// Stage of the operations before each core operand, in the order of [`Fusion::core_operands`]; the operand that
-    /// the form keeps bare has [`Stage::MainloopB`], which only a matmul may fill.
-    fn operand_stages(self) -> [Stage; 2] {
-        match self {
-            Self::ConvolutionBackwardFilter => [Stage::MainloopB, Stage::MainloopA],
-            _ => [Stage::MainloopA, Stage::MainloopB],
-        }
-    }
-
-    /// The pattern built around an operation; [`Pattern::Pointwise`] unless it is a core.
-    pub(crate) fn of(operation: &Operation) -> Self {
-        match &operation.attributes {
-            Attributes::Matmul(_) => Self::Matmul,
-            Attributes::Convolution(convolution) => match convolution.direction {
-                ConvolutionDirection::Forward => Self::ConvolutionForward,
-                ConvolutionDirection::BackwardFilter => Self::ConvolutionBackwardFilter,
-                ConvolutionDirection::BackwardData => Self::ConvolutionBackwardData,
-            },
-            _ => Self::Pointwise,
-        }
-    }
-}
-
-/// Where in a fused kernel an operation is evaluated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Stage {
-    /// Mainloop fusion on the core's first operand (matmul A; the fusable operand of a convolution).
-    MainloopA,
-    /// Mainloop fusion on matmul's B.
-    MainloopB,
-    /// The matmul or convolution.
-    Core,
-    /// Epilogue fusion.
-    Epilogue,
-}
-
-impl Stage {
-    /// Name of the stage in messages: `g1A`, `g1B`, `core`, `g2`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::MainloopA => "g1A",
-            Self::MainloopB => "g1B",
-            Self::Core => "core",
-            Self::Epilogue => "g2",
-        }
-    }
-}
+pub use self::core::{Core, CoreOperand, Product, ProductKind};
+pub(crate) use self::core::{groups, operands};
+pub use pattern::Pattern;
+pub use stage::{Side, Stage};
 
 /// A graph cut into stages.
 #[derive(Clone, Debug)]
 pub struct Fusion {
     graph: Arc<FinalizedGraph>,
-    pattern: Pattern,
-    core: Option<OperationId>,
+    core: Core,
     stages: Vec<Stage>,
 }
 
@@ -134,14 +57,13 @@ impl std::error::Error for NoPattern {}
 /// the core are not apart, or where an operand that its form keeps bare is computed by the graph.
 pub fn fuse(graph: Arc<FinalizedGraph>) -> Result<Fusion, NoPattern> {
     let core = single_core(&graph)?;
-    let pattern = core.map_or(Pattern::Pointwise, |core| Pattern::of(graph.operation(core)));
-    let mut stages = vec![Stage::Epilogue; graph.operations().len()];
-    if let Some(core) = core {
-        stages[core.index()] = Stage::Core;
-        assign_mainloop(&graph, pattern, core, &mut stages)?;
-        check_mainloop_is_private(&graph, pattern, &stages)?;
+    let mut stages = vec![Stage::After; graph.operations().len()];
+    if let Core::Product(product) = &core {
+        stages[product.operation.index()] = Stage::Core;
+        assign_mainloop(&graph, product, &mut stages)?;
+        check_mainloop_is_private(&graph, product.kind.into(), &stages)?;
     }
-    Ok(Fusion { graph, pattern, core, stages })
+    Ok(Fusion { graph, core, stages })
 }
 
 impl Fusion {
@@ -152,12 +74,20 @@ impl Fusion {
 
     /// The pattern matched.
     pub fn pattern(&self) -> Pattern {
-        self.pattern
+        Pattern::of(&self.core)
     }
 
-    /// The matmul or convolution; `None` in a pure pointwise graph.
-    pub fn core(&self) -> Option<OperationId> {
-        self.core
+    /// What the graph is fused around.
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// The core, if it is a product.
+    pub fn product(&self) -> Option<&Product> {
+        match &self.core {
+            Core::Product(product) => Some(product),
+            Core::None => None,
+        }
     }
 
     /// Stage of an operation.
@@ -168,26 +98,6 @@ impl Fusion {
     /// Operations of a stage, in topological order.
     pub fn operations(&self, stage: Stage) -> impl Iterator<Item = OperationId> + '_ {
         self.graph.operation_ids().filter(move |&id| self.stage(id) == stage)
-    }
-
-    /// The tensors the core reads, after g1: A, B; X, W; DY, W; DY, X. `None` in a pure pointwise graph.
-    pub fn core_operands(&self) -> Option<[TensorId; 2]> {
-        self.core.and_then(|core| operands(self.graph.operation(core)))
-    }
-
-    /// The tensor the core writes: C, Y, DX or DW. `None` in a pure pointwise graph.
-    pub fn core_result(&self) -> Option<TensorId> {
-        self.core.and_then(|core| self.graph.operation(core).result())
-    }
-
-    /// Stage of the operations before each core operand, in the order of [`Fusion::core_operands`].
-    pub fn operand_stages(&self) -> [Stage; 2] {
-        self.pattern.operand_stages()
-    }
-
-    /// Groups of a convolution, read off the channel extents (CV-R1); 1 for everything else.
-    pub fn groups(&self) -> i64 {
-        self.core.map_or(1, |core| groups(&self.graph, core))
     }
 
     /// Tensors that the operations of a stage read but do not produce, each once, in canonical order. A tensor that
@@ -217,20 +127,19 @@ impl Fusion {
         self.operations(stage).flat_map(|id| graph.operation(id).output_tensors()).filter(leaves).collect()
     }
 
-    /// Where the operand of a mainloop stage comes from: the graph input, or the result of a concat or signal, reached
-    /// from the core's operand by following full-size operands upward, the first one where there are several.
-    /// The operand itself where the stage is empty; `None` in a pure pointwise graph and for other stages.
-    pub fn anchor(&self, stage: Stage) -> Option<TensorId> {
-        let side = self.operand_stages().into_iter().position(|of| of == stage)?;
-        let mut tensor = self.core_operands()?[side];
-        while let Some(producer) = self.graph.producer(tensor).filter(|&id| self.stage(id) == stage) {
+    /// Where an operand of the core comes from: the graph input, or the result of a concat or signal, reached from the operand
+    /// by following full-size operands upward, the first one where there are several. The operand itself where no
+    /// operation stands before it.
+    pub fn anchor(&self, operand: &CoreOperand) -> TensorId {
+        let mut tensor = operand.tensor;
+        while let Some(producer) = self.graph.producer(tensor).filter(|&id| self.stage(id) == operand.stage()) {
             let operation = self.graph.operation(producer);
             match (&operation.attributes, full_size_input(&self.graph, operation)) {
                 (Attributes::Pointwise(_), Some(input)) => tensor = input,
                 _ => break,
             }
         }
-        Some(tensor)
+        tensor
     }
 }
 
@@ -241,75 +150,39 @@ fn full_size_input(graph: &FinalizedGraph, operation: &Operation) -> Option<Tens
     operation.input_tensors().find(|&input| dim(input) == dim(result)).or_else(|| operation.input_tensors().next())
 }
 
-/// The two tensors a core reads, in port order; `None` for other operations.
-pub(crate) fn operands(operation: &Operation) -> Option<[TensorId; 2]> {
-    let [first, second] = match &operation.attributes {
-        Attributes::Matmul(_) => [Port::A, Port::B],
-        Attributes::Convolution(convolution) => convolution.ports().0,
-        _ => return None,
-    };
-    Some([operation.input(first)?, operation.input(second)?])
-}
-
-/// Groups of a convolution (CV-R1): channels of the image over channels of one filter in the packed form, the extent
-/// of the group axis in the explicit one.
-pub(crate) fn groups(graph: &FinalizedGraph, core: OperationId) -> i64 {
-    let operation = graph.operation(core);
-    let Attributes::Convolution(convolution) = &operation.attributes else { return 1 };
-    let (image, filter) = match convolution.direction {
-        ConvolutionDirection::Forward => (operation.input(Port::X), operation.input(Port::W)),
-        ConvolutionDirection::BackwardData => (operation.output(Port::DX), operation.input(Port::W)),
-        ConvolutionDirection::BackwardFilter => (operation.input(Port::X), operation.output(Port::DW)),
-    };
-    let dim = |tensor: Option<TensorId>| tensor.map_or(&[][..], |id| graph.tensor(id).dim.as_slice());
-    let has_group_axis = dim(image).len() > convolution.stride.len() + 2;
-    match (dim(image).get(1), dim(filter).get(1)) {
-        (Some(&groups), _) if has_group_axis => groups,
-        (Some(image), Some(filter)) => (image / filter).max(1),
-        _ => 1,
-    }
-}
-
-fn single_core(graph: &FinalizedGraph) -> Result<Option<OperationId>, NoPattern> {
-    let mut cores = graph.operation_ids().filter(|&id| graph.operation(id).is_core());
-    let first = cores.next();
-    let (Some(first), Some(second)) = (first, cores.next()) else { return Ok(first) };
+fn single_core(graph: &FinalizedGraph) -> Result<Core, NoPattern> {
+    let mut products = graph.operation_ids().filter_map(|id| Product::of(graph, id));
+    let Some(first) = products.next() else { return Ok(Core::None) };
+    let Some(second) = products.next() else { return Ok(Core::Product(first)) };
     Err(NoPattern {
         rule: "PAT-ONE-CORE",
-        operation: second,
-        place: graph.describe_operation(second),
+        operation: second.operation,
+        place: graph.describe_operation(second.operation),
         required: "at most one matmul or convolution in a graph".to_owned(),
-        found: format!("a second one, beside {}", graph.describe_operation(first)),
+        found: format!("a second one, beside {}", graph.describe_operation(first.operation)),
     })
 }
 
 /// Gives the operations before each operand their stage.
-fn assign_mainloop(
-    graph: &FinalizedGraph,
-    pattern: Pattern,
-    core: OperationId,
-    stages: &mut [Stage],
-) -> Result<(), NoPattern> {
-    let misfit = |operation, found| Err(no_pattern(graph, pattern, operation, found));
-    let operation = graph.operation(core);
-    let Some(operands) = operands(operation) else { return Ok(()) };
-    if let Some((port, _)) = operation.inputs.iter().find(|slot| !operands.contains(&slot.1)) {
+fn assign_mainloop(graph: &FinalizedGraph, product: &Product, stages: &mut [Stage]) -> Result<(), NoPattern> {
+    let misfit = |operation, found| Err(no_pattern(graph, product.kind.into(), operation, found));
+    let core = product.operation;
+    let operands = product.tensors();
+    if let Some((port, _)) = graph.operation(core).inputs.iter().find(|slot| !operands.contains(&slot.1)) {
         return misfit(core, format!("a further input at port {port}"));
     }
-    for (operand, stage) in operands.into_iter().zip(pattern.operand_stages()) {
-        let mut pending = vec![operand];
+    for operand in &product.operands {
+        let mut pending = vec![operand.tensor];
         while let Some(tensor) = pending.pop() {
             let Some(producer) = graph.producer(tensor).filter(|&id| id != core) else { continue };
             match stages[producer.index()] {
-                found if found == stage => continue,
-                Stage::Epilogue => stages[producer.index()] = stage,
+                found if found == operand.stage() => continue,
+                Stage::After => stages[producer.index()] = operand.stage(),
                 _ => return misfit(producer, "both operands depend on it".to_owned()),
             }
-            if stage == Stage::MainloopB && pattern != Pattern::Matmul {
-                return misfit(
-                    producer,
-                    format!("it computes {}, which the form leaves as it is", graph.describe_tensor(operand)),
-                );
+            if operand.is_bare {
+                let tensor = graph.describe_tensor(operand.tensor);
+                return misfit(producer, format!("it computes {tensor}, which the form leaves as it is"));
             }
             pending.extend(graph.operation(producer).input_tensors());
         }
@@ -319,10 +192,10 @@ fn assign_mainloop(
 
 /// A value of g1 is read by its own stage and the core only.
 fn check_mainloop_is_private(graph: &FinalizedGraph, pattern: Pattern, stages: &[Stage]) -> Result<(), NoPattern> {
-    for id in graph.operation_ids().filter(|id| stages[id.index()] == Stage::Epilogue) {
+    for id in graph.operation_ids().filter(|id| stages[id.index()] == Stage::After) {
         for tensor in graph.operation(id).input_tensors() {
             let stage = graph.producer(tensor).map(|producer| stages[producer.index()]);
-            if matches!(stage, Some(Stage::MainloopA | Stage::MainloopB)) {
+            if matches!(stage, Some(Stage::Before(_))) {
                 let found = format!("it reads {}, a value of g1", graph.describe_tensor(tensor));
                 return Err(no_pattern(graph, pattern, id, found));
             }
@@ -344,7 +217,7 @@ fn no_pattern(graph: &FinalizedGraph, pattern: Pattern, operation: OperationId, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Convolution, DataType, Graph, PointwiseMode, Tensor};
+    use crate::graph::{Convolution, ConvolutionDirection, DataType, Graph, PointwiseMode, Tensor};
 
     fn half() -> Graph {
         Graph::new()
@@ -378,14 +251,14 @@ mod tests {
     #[test]
     fn a_matmul_has_a_mainloop_stage_for_each_operand() {
         let fusion = fused(&matmul().0).expect("it fits");
-        assert_eq!((fusion.pattern(), fusion.groups()), (Pattern::Matmul, 1));
-        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::MainloopA)), ["A"]);
-        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::MainloopB)), ["B"]);
+        let product = fusion.product().expect("a matmul");
+        assert_eq!((fusion.pattern(), product.groups), (Pattern::Matmul, 1));
+        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::Before(Side::A))), ["A"]);
+        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::Before(Side::B))), ["B"]);
         assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::Core)), ["abs::OUT_0", "exp::OUT_0"]);
-        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::Epilogue)), ["mm::C", "bias"]);
-        assert_eq!(names(&fusion, &fusion.stage_outputs(Stage::Epilogue)), ["D"]);
-        assert_eq!(fusion.anchor(Stage::MainloopB).map(|id| names(&fusion, &[id])), Some(vec!["B".to_owned()]));
-        assert_eq!(fusion.anchor(Stage::Epilogue), None);
+        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::After)), ["mm::C", "bias"]);
+        assert_eq!(names(&fusion, &fusion.stage_outputs(Stage::After)), ["D"]);
+        assert_eq!(names(&fusion, &[fusion.anchor(product.operand(Side::B))]), ["B"]);
     }
 
     #[test]
@@ -395,8 +268,8 @@ mod tests {
         let y = graph.pointwise("abs", PointwiseMode::Abs, &[x]);
         *graph.tensor_mut(y) = Tensor::new("Y").row_major([1, 8, 8]);
         let fusion = fused(&graph).expect("it fits");
-        assert_eq!((fusion.pattern(), fusion.core(), fusion.core_operands()), (Pattern::Pointwise, None, None));
-        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::Epilogue)), ["X"]);
+        assert_eq!((fusion.pattern(), fusion.core()), (Pattern::Pointwise, &Core::None));
+        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::After)), ["X"]);
     }
 
     #[test]
@@ -406,7 +279,7 @@ mod tests {
         graph.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
         graph.last_operation().outputs[0].1 = x;
         let fusion = fused(&graph).expect("a single operation may work in place");
-        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::Epilogue)), ["X"]);
+        assert_eq!(names(&fusion, &fusion.stage_inputs(Stage::After)), ["X"]);
     }
 
     #[test]
@@ -437,7 +310,7 @@ mod tests {
             let w = graph.tensor(Tensor::new("W").row_major(w));
             let result = graph.convolution("conv", Convolution::new(ConvolutionDirection::Forward, 2), [x, w]);
             *graph.tensor_mut(result) = Tensor::new("Y").row_major(y);
-            fused(&graph).expect("it fits").groups()
+            fused(&graph).expect("it fits").product().expect("a convolution").groups
         };
         assert_eq!(lone(&[2, 16, 8, 8], &[32, 16, 1, 1], &[2, 32, 8, 8]), 1);
         assert_eq!(lone(&[2, 16, 8, 8], &[32, 4, 1, 1], &[2, 32, 8, 8]), 4);

@@ -1,0 +1,71 @@
+//! A kernel in the making: functions in the order of their launches, their names, and the workspace that they share.
+
+use std::sync::Arc;
+
+use super::EngineConfig;
+use crate::graph::FinalizedGraph;
+use crate::kernel::{Body, Function, Kernel, Launch, Parameter};
+
+/// Alignment of workspace regions, in bytes.
+const WORKSPACE_ALIGNMENT: u64 = 256;
+
+/// What lowering adds functions to; the only maker of a [`Kernel`].
+#[derive(Debug)]
+pub(super) struct KernelBuilder {
+    kernel: Kernel,
+}
+
+/// How a function is launched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// Blocks, x and y.
+    pub(super) grid: [u32; 2],
+    /// Threads of a block.
+    pub(super) block: [u32; 3],
+    /// Dynamic shared memory of a block, in bytes.
+    pub(super) shared_bytes: u32,
+}
+
+impl KernelBuilder {
+    /// A file without functions yet, of a graph in an engine's config.
+    pub(super) fn new(graph: &Arc<FinalizedGraph>, config: &EngineConfig) -> Self {
+        Self {
+            kernel: Kernel {
+                graph: Arc::clone(graph),
+                engine: config.engine,
+                config: config.to_string(),
+                functions: Vec::new(),
+                workspace_bytes: 0,
+            },
+        }
+    }
+
+    /// Reserves a region of the workspace for so many words of four bytes.
+    pub(super) fn region(&mut self, words: i64) -> u64 {
+        let offset = self.kernel.workspace_bytes;
+        self.kernel.workspace_bytes += (words as u64 * 4).next_multiple_of(WORKSPACE_ALIGNMENT);
+        offset
+    }
+
+    /// Reserves regions of so many floats each.
+    pub(super) fn regions(&mut self, count: usize, floats: i64) -> Vec<Parameter> {
+        (0..count).map(|_| Parameter::Workspace { offset: self.region(floats) }).collect()
+    }
+
+    /// Adds a function, `fw_<skeleton>`, numbered from the second one of the file on. Every function may be started before the
+    /// launch before it has finished, and waits for that itself.
+    pub(super) fn push(&mut self, skeleton: &str, shape: Shape, parameters: Vec<Parameter>, body: Body) {
+        let function = match self.kernel.functions.len() {
+            0 => format!("fw_{skeleton}"),
+            number => format!("fw_{skeleton}_{number}"),
+        };
+        let Shape { grid, block, shared_bytes } = shape;
+        let launch = Launch { function, grid, block, shared_bytes, starts_early: true, parameters };
+        self.kernel.functions.push(Function { launch, body });
+    }
+
+    /// The kernel.
+    pub(super) fn finish(self) -> Kernel {
+        self.kernel
+    }
+}

@@ -1,0 +1,448 @@
+//! A core with its stages as a tiled matrix product, and the functions that finish its epilogue.
+
+use std::sync::{Arc, OnceLock};
+
+use super::epilogue::{EpiloguePlan, kept_space, reduced_count};
+use super::multiplied::fp8_registers;
+use super::operand::{Instruction, OperandPlan};
+use super::pass::{Combination, CoreAccumulators, PassPlan, program_parameters, to_u32};
+use super::problem::Problem;
+use super::signal::around_signals;
+use super::sweep::span;
+use crate::device::Device;
+use crate::engine::EngineConfig;
+use crate::engine::builder::{KernelBuilder, Shape};
+use crate::fusion::{Fusion, Pattern, Product};
+use crate::graph::{FinalizedGraph, OperationId};
+use crate::kernel::{
+    Accumulators, Body, Boxes, CONSUMERS, Digit, Epilogue, Fetch, GemmKernel, GemmTile, Kernel, Multiply, Parameter,
+    PartialReduction, Register, WARPGROUP, reduced_values,
+};
+
+/// Room for the totals of a block's warps.
+const TOTALS_BYTES: u32 = 128;
+
+/// Bytes of an mbarrier.
+const BARRIER_BYTES: u32 = 8;
+
+/// A product as an engine multiplies it: what is planned of it whatever the tile.
+#[derive(Debug)]
+pub(in crate::engine) struct ProductPlan {
+    fusion: Fusion,
+    product: Product,
+    pub(in crate::engine) problem: Problem,
+    /// A and B of the problem.
+    pub(in crate::engine) operands: [OperandPlan; 2],
+    /// Planned when somebody asks about tiles.
+    epilogue: OnceLock<EpiloguePlan>,
+}
+
+/// What an engine decides of a matrix product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) struct GemmChoice {
+    pub(in crate::engine) tile: GemmTile,
+    pub(in crate::engine) multiply: Multiply,
+    /// Parts into which k is cut.
+    pub(in crate::engine) splits: u32,
+    /// Bytes of a warp's boxes, where the epilogue's tensors come and leave by TMA; `None` where accumulators go through shared
+    /// memory.
+    pub(in crate::engine) boxes: Option<u32>,
+}
+
+/// Where an epilogue is evaluated.
+#[derive(Debug)]
+enum Route {
+    /// Where the tiles are.
+    Tiles(Epilogue),
+    /// In passes over accumulators in the workspace.
+    Workspace(String),
+}
+
+impl GemmChoice {
+    /// As many splits as get steps of the mainloop: each but the last does the same number.
+    fn without_empty_splits(&self, [.., k]: [i64; 4]) -> Self {
+        let steps = (k + i64::from(self.tile.k) - 1) / i64::from(self.tile.k);
+        let each = (steps + i64::from(self.splits) - 1) / i64::from(self.splits);
+        Self { splits: to_u32((steps + each - 1) / each), ..*self }
+    }
+
+    /// Bytes of the part of a tile that the epilogue holds in shared memory; there is one for each value reduced.
+    fn staged_bytes(&self, along_n: bool) -> u32 {
+        let [m, n] = self.multiply.staged(self.tile, along_n);
+        4 * if along_n { m } else { n } * self.multiply.staged_pitch(self.tile, along_n)
+    }
+
+    /// Whether the lanes of a warp hold a whole line of what it takes at a time, as totals of rows and of columns need:
+    /// where `wgmma`'s lanes take single elements, lines of 64 are too long.
+    fn holds_lines(&self, epilogue: &Epilogue, along_n: bool) -> bool {
+        const LANES: i64 = 32;
+        let (Multiply::Wgmma { .. }, Epilogue::Fused { sweep, reductions, .. }) = (self.multiply, epilogue) else {
+            return true;
+        };
+        let [rows, columns] = self.multiply.staged(self.tile, along_n);
+        let line = i64::from(if along_n { columns } else { rows });
+        let needs_lines = |reduction: &PartialReduction| reduction.reduced[1] != reduction.reduced[2];
+        line <= LANES * sweep.vector || !reductions.iter().any(needs_lines)
+    }
+
+    /// The tile of which each gives one partial result of a reduction.
+    fn reduced_tile(&self) -> GemmTile {
+        match self.multiply {
+            Multiply::Wgmma { .. } => GemmTile { m: self.multiply.staged(self.tile, true)[0], ..self.tile },
+            _ => self.tile,
+        }
+    }
+
+    /// How the epilogue finds the accumulators.
+    fn accumulators(&self, along_n: bool) -> Accumulators {
+        let register = self.multiply.accumulator();
+        match self.multiply.stages_swizzled(self.tile, along_n) {
+            _ if self.boxes.is_some() => Accumulators::Fragment(register),
+            true => Accumulators::SwizzledTile(register),
+            false => Accumulators::Tile(register),
+        }
+    }
+}
+
+impl ProductPlan {
+    /// Plans a product as it stands.
+    pub(in crate::engine) fn new(fusion: &Fusion, product: &Product, instruction: Instruction) -> Self {
+        Self::of(fusion, product, Problem::of(fusion.graph(), product), instruction)
+    }
+
+    /// Plans the transposed product of a matmul; `None` for a convolution.
+    pub(in crate::engine) fn transposed(fusion: &Fusion, product: &Product, instruction: Instruction) -> Option<Self> {
+        let problem = Problem::transposed(fusion.graph(), product)?;
+        Some(Self::of(fusion, product, problem, instruction))
+    }
+
+    fn of(fusion: &Fusion, product: &Product, problem: Problem, instruction: Instruction) -> Self {
+        let operands = [0, 1].map(|slot| OperandPlan::new(fusion, product, &problem, slot, instruction));
+        let (fusion, product) = (fusion.clone(), product.clone());
+        Self { fusion, product, problem, operands, epilogue: OnceLock::new() }
+    }
+
+    fn epilogue(&self) -> &EpiloguePlan {
+        self.epilogue.get_or_init(|| EpiloguePlan::new(&self.fusion, &self.product, &self.problem))
+    }
+
+    fn graph(&self) -> &Arc<FinalizedGraph> {
+        self.fusion.graph()
+    }
+
+    /// Extents of b, m, n and k.
+    pub(in crate::engine) fn extents(&self) -> [i64; 4] {
+        self.problem.space.extents()
+    }
+
+    /// The epilogue's tensors in boxes for tiles of this size; `None` where they cannot come and leave so.
+    pub(in crate::engine) fn boxes(&self, tile: GemmTile) -> Option<Boxes> {
+        self.epilogue().boxes(tile)
+    }
+
+    /// Why the epilogue is evaluated in passes of its own; `None` where tiles do it.
+    pub(in crate::engine) fn through_workspace(&self, choice: &GemmChoice, device: &Device) -> Option<String> {
+        match self.route(choice, device) {
+            Route::Tiles(_) => None,
+            Route::Workspace(why) => Some(why),
+        }
+    }
+
+    /// The kernel of a choice. What the epilogue cannot do where the tiles are follows in passes over the core's accumulators, and
+    /// operations that do not depend on the core get passes of their own.
+    pub(in crate::engine) fn lower(&self, choice: &GemmChoice, config: &EngineConfig, device: &Device) -> Kernel {
+        let mut builder = KernelBuilder::new(self.graph(), config);
+        around_signals(&self.fusion, &mut builder, |builder| self.lower_core(choice, device, builder));
+        builder.finish()
+    }
+
+    fn lower_core(&self, choice: &GemmChoice, device: &Device, builder: &mut KernelBuilder) {
+        let route = self.route(choice, device);
+        let choice = &choice.without_empty_splits(self.extents());
+        let lowering = Lowering { plan: self, choice, device };
+        let EpiloguePlan { fused, apart, .. } = self.epilogue();
+        match route {
+            Route::Tiles(epilogue) => {
+                lowering.push_fused(epilogue, builder);
+                lowering.push_passes(apart, None, builder);
+            }
+            Route::Workspace(why) => {
+                tracing::debug!(graph_key = %self.graph().key(), why, "epilogue goes through the workspace");
+                let core = lowering.push_to_workspace(builder);
+                let mut operations = [&fused[..], apart].concat();
+                operations.sort_unstable();
+                operations.dedup();
+                lowering.push_passes(&operations, Some(&core), builder);
+            }
+        }
+    }
+
+    /// Where the epilogue of a choice is evaluated.
+    fn route(&self, choice: &GemmChoice, device: &Device) -> Route {
+        let choice = choice.without_empty_splits(self.extents());
+        self.in_tiles(&choice, device).map_or_else(Route::Workspace, Route::Tiles)
+    }
+
+    /// The epilogue where the tiles are.
+    ///
+    /// # Errors
+    /// Why it is not evaluated there.
+    fn in_tiles(&self, choice: &GemmChoice, device: &Device) -> Result<Epilogue, String> {
+        if choice.splits > 1 {
+            return Err(format!("k is cut into {} parts", choice.splits));
+        }
+        let plan = self.epilogue();
+        let along_n = plan.along_n;
+        let (needed, most) = (self.shared_bytes(choice, plan.reduced_values()), device.shared_bytes_per_block);
+        if needed > most {
+            return Err(format!("values that are reduced take {needed} bytes of shared memory; a block has {most}"));
+        }
+        let is_wgmma = matches!(choice.multiply, Multiply::Wgmma { .. });
+        if is_wgmma && !along_n && plan.reduced_values() > 0 {
+            return Err("values that are reduced lie along columns".to_owned());
+        }
+        let boxes = choice.boxes.and_then(|_| plan.boxes(choice.tile));
+        let (accumulators, wide) = (choice.accumulators(along_n), self.is_wide(choice.splits));
+        let epilogue = plan.in_tiles(self.graph(), &self.problem, choice.reduced_tile(), accumulators, boxes, wide)?;
+        match choice.holds_lines(&epilogue, along_n) {
+            true => Ok(epilogue),
+            false => Err("a warp does not hold whole lines of what it reduces".to_owned()),
+        }
+    }
+
+    /// Bytes of a stage beyond the tiles of A and B, for what is transformed on its way.
+    fn raw_bytes(&self, choice: &GemmChoice) -> u32 {
+        let tile = choice.tile;
+        let Multiply::Wgmma { operand, .. } = choice.multiply else { return 0 };
+        let [a, b] = &self.operands;
+        a.raw_bytes(tile, tile.m, operand.bytes()) + b.raw_bytes(tile, tile.n, operand.bytes())
+    }
+
+    /// Shared memory of a block, in bytes, whatever becomes of the epilogue.
+    pub(in crate::engine) fn most_shared_bytes(&self, choice: &GemmChoice) -> u32 {
+        let bytes = |along_n| self.shared_bytes_of(choice, along_n, 1);
+        bytes(true).max(bytes(false))
+    }
+
+    /// Shared memory of a block, in bytes, with an epilogue that reduces so many values where the tiles are.
+    fn shared_bytes(&self, choice: &GemmChoice, reduced_values: usize) -> u32 {
+        self.shared_bytes_of(choice, self.epilogue().along_n, reduced_values)
+    }
+
+    /// That of the mainloop is used again by the epilogue, except where blocks stay and the next tile's mainloop runs beside it.
+    fn shared_bytes_of(&self, choice: &GemmChoice, along_n: bool, reduced_values: usize) -> u32 {
+        let mainloop = self.mainloop_bytes(choice);
+        match choice.multiply {
+            Multiply::Wgmma { stages, .. } => {
+                let warps = CONSUMERS * WARPGROUP / 32;
+                let barriers = 3 * stages + CONSUMERS + warps * Boxes::SETS;
+                let staged = choice.boxes.unwrap_or_else(|| choice.staged_bytes(along_n));
+                mainloop + warps * staged + BARRIER_BYTES * barriers
+            }
+            _ => mainloop.max(choice.staged_bytes(along_n) * reduced_values.max(1) as u32 + TOTALS_BYTES),
+        }
+    }
+
+    /// Shared memory of the mainloop, in bytes. The rows of an FMA tile are padded by one word.
+    fn mainloop_bytes(&self, choice: &GemmChoice) -> u32 {
+        let GemmTile { m, n, k } = choice.tile;
+        match choice.multiply {
+            Multiply::Fma { .. } => 4 * k * (m + 1 + n + 1),
+            Multiply::Mma { operand, stages, .. } | Multiply::Wgmma { operand, stages, .. } => {
+                stages * ((m + n) * k * operand.bytes() + self.raw_bytes(choice))
+            }
+        }
+    }
+
+    /// Whether some offset or coordinate may exceed 31 bits. A tile reaches beyond the last row and column, so there is a margin.
+    fn is_wide(&self, splits: u32) -> bool {
+        let limit = i64::from(i32::MAX) / 2;
+        if self.problem.reach() > limit {
+            return true;
+        }
+        let mut tensors = self.graph().tensors().filter(|tensor| !tensor.is_virtual);
+        let partial_sums = self.problem.space.elements().saturating_mul(splits.into());
+        let extents = self.extents();
+        tensors.any(|tensor| span(tensor) > 2 * limit) || partial_sums > limit || extents.iter().any(|&e| e > limit)
+    }
+
+    fn skeleton(&self) -> &'static str {
+        match self.fusion.pattern() {
+            Pattern::ConvolutionForward => "convolution_forward",
+            Pattern::ConvolutionBackwardData => "convolution_backward_data",
+            Pattern::ConvolutionBackwardFilter => "convolution_backward_filter",
+            _ => "matmul",
+        }
+    }
+}
+
+/// One choice on one device.
+struct Lowering<'a> {
+    plan: &'a ProductPlan,
+    choice: &'a GemmChoice,
+    device: &'a Device,
+}
+
+impl Lowering<'_> {
+    fn push_passes(&self, operations: &[OperationId], core: Option<&CoreAccumulators>, builder: &mut KernelBuilder) {
+        let graph = self.plan.graph();
+        PassPlan { graph, core, threads: None, device: self.device }.lower(operations, builder);
+    }
+
+    fn gemm(&self, epilogue: Epilogue, along_n: bool) -> GemmKernel {
+        let GemmChoice { tile, multiply, splits, .. } = *self.choice;
+        let wide_index = self.plan.is_wide(splits);
+        let [a, b] = [0, 1].map(|slot| self.plan.operands[slot].at(tile, wide_index));
+        let shared_bytes = self.shared_bytes(&epilogue);
+        let blocks = self.blocks([&a, &b].map(|operand| operand.fetch), shared_bytes);
+        GemmKernel {
+            space: self.plan.problem.space.clone(),
+            tile,
+            multiply,
+            a,
+            b,
+            epilogue,
+            along_n,
+            raster: self.raster(),
+            splits,
+            blocks,
+            wide_index,
+        }
+    }
+
+    /// Rows of tiles that are walked together. Where blocks stay, of 4, 8, 16 and 32 those with which the tiles under way at
+    /// once read the fewest rows of A and of Bᵀ; else 8.
+    fn raster(&self) -> u32 {
+        const ROWS: u32 = 8;
+        let GemmTile { m, n, .. } = self.choice.tile;
+        let read = |rows: &u32| rows * m + self.device.sm_count.div_ceil(*rows) * n;
+        match self.choice.multiply {
+            Multiply::Wgmma { .. } => [4, 8, 16, 32].into_iter().min_by_key(read).unwrap_or(ROWS),
+            _ => ROWS,
+        }
+    }
+
+    fn shared_bytes(&self, epilogue: &Epilogue) -> u32 {
+        match epilogue {
+            Epilogue::Fused { reductions, .. } => {
+                let values = reduced_values(reductions.iter().map(|reduction| &reduction.accumulation));
+                self.plan.shared_bytes(self.choice, values.len())
+            }
+            Epilogue::Workspace { .. } => self.plan.shared_bytes_of(self.choice, true, 1),
+        }
+    }
+
+    /// The product with its epilogue, and a combination for each reduction.
+    fn push_fused(&self, epilogue: Epilogue, builder: &mut KernelBuilder) {
+        let reductions = match &epilogue {
+            Epilogue::Fused { reductions, .. } => reductions.clone(),
+            Epilogue::Workspace { .. } => Vec::new(),
+        };
+        let region = |reduction: &PartialReduction| builder.regions(1, reduction.splits * reduction.kept);
+        let partials: Vec<Parameter> = reductions.iter().flat_map(region).collect();
+        self.push(self.gemm(epilogue, self.plan.epilogue().along_n), &partials, builder);
+        for (reduction, partial) in reductions.iter().zip(partials) {
+            let combination = Combination {
+                space: kept_space(self.plan.graph(), &self.plan.problem, reduction),
+                accumulations: vec![reduction.accumulation],
+                partials: vec![partial],
+                splits: reduction.splits,
+                count: reduced_count(&self.plan.problem, reduction),
+            };
+            combination.push(builder);
+        }
+    }
+
+    /// The product alone, its accumulators in the workspace.
+    fn push_to_workspace(&self, builder: &mut KernelBuilder) -> CoreAccumulators {
+        let register = self.choice.multiply.accumulator();
+        let elements = self.plan.problem.space.elements();
+        let offset = builder.region(elements * i64::from(self.choice.splits));
+        let parameter = Parameter::Accumulators { offset, is_integer: register == Register::Int };
+        let strides = self.workspace_strides();
+        self.push(self.gemm(Epilogue::Workspace { strides }, true), &[parameter], builder);
+        let tensor = self.plan.product.result;
+        let rank = self.plan.graph().tensor(tensor).dim.len();
+        let strides = (0..rank).map(|axis| self.axis_stride(axis, strides)).collect();
+        CoreAccumulators { tensor, strides, register, splits: self.choice.splits, elements, parameter }
+    }
+
+    /// Where the accumulator of b, m, n lies: C's rows, with the groups of a convolution inside the row, so that
+    /// channels follow each other. Where groups belong to the rows of C (filter gradients) they come first.
+    fn workspace_strides(&self) -> [i64; 3] {
+        let [b, m, n, _] = self.plan.extents();
+        let groups_in_row = self.shares_axis(&self.plan.problem.space.n);
+        if groups_in_row { [n, b * n, 1] } else { [m * n, n, 1] }
+    }
+
+    /// Whether the batch digit and a digit of this index count along the same axis of C.
+    fn shares_axis(&self, digits: &[Digit]) -> bool {
+        let axis = |digit: &Digit| self.plan.problem.axis_of(digit.name);
+        let batch = self.plan.problem.space.b.first().and_then(axis);
+        batch.is_some() && digits.iter().any(|digit| axis(digit) == batch)
+    }
+
+    /// Elements of the workspace to the next coordinate of a graph axis of C.
+    fn axis_stride(&self, axis: usize, strides: [i64; 3]) -> i64 {
+        let Some(&(name, scale)) = self.plan.problem.result[axis].terms.last() else { return 0 };
+        let space = &self.plan.problem.space;
+        for (digits, stride) in [&space.b, &space.m, &space.n].into_iter().zip(strides) {
+            if let Some(position) = digits.iter().position(|digit| digit.name == name) {
+                let inner: i64 = digits[position + 1..].iter().map(|digit| digit.extent).product();
+                return stride * inner / scale;
+            }
+        }
+        0
+    }
+
+    fn push(&self, gemm: GemmKernel, workspace: &[Parameter], builder: &mut KernelBuilder) {
+        let graph = self.plan.graph();
+        let mut parameters = program_parameters(gemm.loads(), &gemm.stores(), |id| graph.tensor(id).is_pass_by_value);
+        parameters.extend(workspace);
+        parameters.extend(gemm.maps().map(Parameter::TensorMap));
+        let shape = Shape {
+            grid: self.grid(&gemm),
+            block: [self.choice.multiply.threads(self.choice.tile), 1, 1],
+            shared_bytes: self.shared_bytes(&gemm.epilogue),
+        };
+        builder.push(self.plan.skeleton(), shape, parameters, Body::Gemm(Box::new(gemm)));
+    }
+
+    fn grid(&self, gemm: &GemmKernel) -> [u32; 2] {
+        match self.choice.multiply {
+            Multiply::Wgmma { .. } => [to_u32(gemm.units()).min(self.device.sm_count), 1],
+            _ => [to_u32(gemm.tiles()), self.choice.splits],
+        }
+    }
+
+    /// Blocks that share a multiprocessor, as far as shared memory lets them and their registers suffice: those of
+    /// accumulators and fragments, of operands on their way through registers (as they were read, and as they are
+    /// stored), and about 40 for addresses (seen in compiled tiles).
+    fn blocks(&self, fetched: [Fetch; 2], shared_bytes: u32) -> u32 {
+        const ADDRESSES: u32 = 40;
+        const REGISTERS_OF_A_MULTIPROCESSOR: u32 = 65536;
+        let GemmChoice { tile, multiply, .. } = *self.choice;
+        let (operand, warp_m, warp_n, fragments) = match multiply {
+            Multiply::Mma { operand, warp_m, warp_n, fragments, .. } => (operand, warp_m, warp_n, fragments),
+            Multiply::Fma { .. } => return 2,
+            Multiply::Wgmma { .. } => return 1,
+        };
+        let threads = multiply.threads(tile);
+        let row = tile.k * operand.bytes();
+        let held = fetched.into_iter().zip([tile.m, tile.n]).filter(|(fetch, _)| *fetch == Fetch::Vector);
+        let operands: u32 = held.map(|(_, rows)| rows * row / 4 / threads * 2).sum();
+        let fragments = fragments * (warp_m + warp_n) / 4;
+        let multiplied = warp_m * warp_n / 32 + fragments + fp8_registers(&multiply, self.device);
+        let registers = multiplied + operands + ADDRESSES;
+        let by_registers = REGISTERS_OF_A_MULTIPROCESSOR / (registers.next_multiple_of(8) * threads);
+        by_registers.min(self.device.shared_bytes_per_block / (shared_bytes + 1024)).clamp(1, 4)
+    }
+}
+
+/// Seconds for sums that go through the workspace: a launch, then every partial sum written and read once. A second launch takes
+/// about 3 µs on an H200: an orientation for rankings.
+pub(in crate::engine) fn combination_seconds([b, m, n, _]: [i64; 4], splits: u32, device: &Device) -> f64 {
+    const LAUNCH_SECONDS: f64 = 3e-6;
+    let bytes = 8.0 * (b as f64 * m as f64 * n as f64) * f64::from(splits);
+    LAUNCH_SECONDS + bytes / device.bytes_per_second
+}
