@@ -146,12 +146,13 @@ impl Plan {
         self.loaded.get().map(|plan| plan.execution()).ok_or_else(missing)
     }
 
-    /// What a pack has for the plan.
+    /// What a pack has for the plan, which was loaded; the rest is passed over, as cuDNN does: the frontend's programs give
+    /// tensors that no operation reads.
     ///
     /// # Safety
     /// Pointers of host scalars point to values of their types.
-    unsafe fn variants<'a>(&self, pack: &'a Pack) -> Result<Cow<'a, VariantPack>> {
-        let mut variants = Cow::Borrowed(&pack.pointers);
+    unsafe fn variants<'a>(&self, loaded: &ExecutionPlan, pack: &'a Pack) -> Result<Cow<'a, VariantPack>> {
+        let mut variants = loaded.known(&pack.pointers);
         for (&uid, &data_type) in &self.scalars {
             let Some(pointer) = pack.pointers.pointer(uid) else { continue };
             if pointer == DevicePointer::NULL {
@@ -298,6 +299,6 @@ unsafe fn with(
     let loaded = plan.loaded(handle)?;
     handle.require_context(loaded.context())?;
     // SAFETY: as promised by the caller.
-    let variants = unsafe { plan.variants(&pack) }?;
+    let variants = unsafe { plan.variants(loaded, &pack) }?;
     act(loaded, &variants, plan.workspace(&pack)).map_err(|error| Failure::of_execution(&error))
 }

@@ -1,5 +1,7 @@
 //! What a plan expects of a variant pack.
 
+use std::borrow::Cow;
+
 use super::variant_pack::{Value, VariantPack};
 use super::{scalar, tensor_map};
 use crate::error::{Error, Misuse};
@@ -92,6 +94,11 @@ impl Bindings {
             }
         }
         entries.get(self.0.len()).map_or(Ok(()), |(uid, _)| Err(self.extra(*uid)))
+    }
+
+    /// A pack's entries of the uids that are bound; the pack itself where it has no others.
+    pub(super) fn known<'a>(&self, pack: &'a VariantPack) -> Cow<'a, VariantPack> {
+        pack.only(|uid| self.position(uid).is_some())
     }
 
     #[cold]
@@ -223,6 +230,16 @@ mod tests {
         for uid in [-5, 0, 5, 10] {
             refused(pack().set_pointer(uid, pointer(16)), &format!("uid {uid} is not expected"));
         }
+    }
+
+    #[test]
+    fn entries_of_other_uids_can_be_left_out() {
+        let mut larger = pack();
+        for uid in [-5, 0, 5, 10] {
+            larger.set_pointer(uid, DevicePointer::NULL);
+        }
+        assert_eq!(*bindings().known(&larger), pack());
+        assert!(matches!(bindings().known(&pack()), Cow::Borrowed(_)), "nothing is copied without need");
     }
 
     #[test]

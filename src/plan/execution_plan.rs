@@ -1,5 +1,6 @@
 //! A compiled graph on one GPU, ready to run.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::arguments::Arguments;
@@ -99,6 +100,12 @@ impl ExecutionPlan {
 
     pub(super) fn prepared(&self) -> &Prepared {
         &self.prepared
+    }
+
+    /// What a pack has for this plan; the pack itself where it has nothing else. For callers whose packs may serve more than
+    /// one graph: an execution refuses the entries of uids that are not the plan's.
+    pub(crate) fn known<'a>(&self, pack: &'a VariantPack) -> Cow<'a, VariantPack> {
+        self.prepared.bindings.known(pack)
     }
 
     /// An execution as a CUDA graph, bound to these pointers and values until [`CudaGraph::update`] changes them: for

@@ -1,5 +1,7 @@
 //! What an execution is given, by uid.
 
+use std::borrow::Cow;
+
 use super::DevicePointer;
 use crate::graph::Scalar;
 
@@ -68,6 +70,14 @@ impl VariantPack {
             Err(position) => self.entries.insert(position, (uid, value)),
         }
         self
+    }
+
+    /// The entries of the uids that are kept; the pack itself where those are all.
+    pub(super) fn only(&self, is_kept: impl Fn(i64) -> bool) -> Cow<'_, Self> {
+        if self.entries.iter().all(|entry| is_kept(entry.0)) {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(Self { entries: self.entries.iter().copied().filter(|entry| is_kept(entry.0)).collect() })
     }
 
     pub(super) fn entries(&self) -> &[(i64, Value)] {
