@@ -20,7 +20,6 @@ use super::values::Values;
 use crate::codegen::{Source, render};
 use crate::device::Device;
 use crate::engine::{self, ENGINES, EngineConfig, HeuristicMode, Heuristics as Answer, Knob, RankedConfig, Selection};
-use crate::kernel::MmaType;
 
 /// One more than the largest number of an engine.
 pub(super) fn count() -> i64 {
@@ -66,7 +65,7 @@ impl Config {
         Self { engine, config, source: OnceLock::new() }
     }
 
-    fn source(&self) -> Result<&Source> {
+    pub(super) fn source(&self) -> Result<&Source> {
         if let Some(source) = self.source.get() {
             return Ok(source);
         }
@@ -149,17 +148,12 @@ impl Engine {
         infos.map(finished).collect()
     }
 
-    /// By the kernel of the best config.
+    /// By the kernel of the best config. That FLOAT is multiplied as TF32 is meant by TENSOR_CORE, not by DOWN_CONVERT_INPUTS:
+    /// PyTorch drops every config with the latter.
     fn notes_of_best(&self) -> Vec<u32> {
         let kernel = self.selection.lower(&self.configs[0].config, &self.device);
-        let mut notes = Vec::new();
-        if kernel.uses_tensor_cores() {
-            notes.push(NumericalNote::CUDNN_NUMERICAL_NOTE_TENSOR_CORE as u32);
-        }
-        if kernel.multiplies(MmaType::Tf32) {
-            notes.push(NumericalNote::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS as u32);
-        }
-        notes
+        let tensor_core = NumericalNote::CUDNN_NUMERICAL_NOTE_TENSOR_CORE as u32;
+        kernel.uses_tensor_cores().then_some(tensor_core).into_iter().collect()
     }
 
     /// The source of the kernel of a config.
@@ -248,9 +242,16 @@ pub(super) fn heuristics(given: &Given<'_>) -> Result<Heuristics> {
     };
     let device = device(given, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, &graph)?;
     let Answer { selection, configs } = Answer::of(selected(&graph, &device)?, &device, mode);
-    let engine = Arc::new(Engine::new(graph, device, selection)?);
-    let described = described(&engine);
-    let results = configs.into_iter().map(|ranked| result(&engine, &described, ranked.config)).collect();
+    let in_full = selection.in_full_float(&device);
+    let engine = Arc::new(Engine::new(Arc::clone(&graph), Arc::clone(&device), selection)?);
+    let described_engine = described(&engine);
+    let mut results: Vec<_> =
+        configs.into_iter().map(|ranked| result(&engine, &described_engine, ranked.config)).collect();
+    if let Some(selection) = in_full {
+        // programs that forbid TF32 drop what has the note TENSOR_CORE, and ask nothing further
+        let engine = Arc::new(Engine::new(graph, device, selection)?);
+        results.push(result(&engine, &described(&engine), engine.configs[0].config.clone()));
+    }
     Ok(Heuristics { results })
 }
 

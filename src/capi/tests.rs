@@ -4,6 +4,7 @@ mod executed;
 #[cfg(unix)]
 mod forks;
 mod limits;
+mod notes;
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -109,13 +110,13 @@ fn matmul_relu(output: RawType) -> Owned {
 }
 
 fn clipped(output: RawType, upper_clip: f64) -> Owned {
-    graph_of(&matmul_relu_nodes(output, upper_clip), None)
+    graph_of(&matmul_relu_nodes(HALF, output, upper_clip), None)
 }
 
-/// The operations of it.
-fn matmul_relu_nodes(output: RawType, upper_clip: f64) -> [Owned; 2] {
-    let a = unfinished_tensor(1, HALF, &[1, 128, 64], &[8192, 64, 1], false).finalize();
-    let b = unfinished_tensor(2, HALF, &[1, 64, 256], &[16384, 1, 64], false).finalize();
+/// The operations of it, for operands of a type.
+fn matmul_relu_nodes(operands: RawType, output: RawType, upper_clip: f64) -> [Owned; 2] {
+    let a = unfinished_tensor(1, operands, &[1, 128, 64], &[8192, 64, 1], false).finalize();
+    let b = unfinished_tensor(2, operands, &[1, 64, 256], &[16384, 1, 64], false).finalize();
     let c = unfinished_tensor(3, FLOAT, &[1, 128, 256], &[32768, 256, 1], true).finalize();
     let y = unfinished_tensor(4, output, &[1, 128, 256], &[32768, 256, 1], false).finalize();
     let product = Owned::new(Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR);

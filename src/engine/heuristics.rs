@@ -1,13 +1,14 @@
 //! Heuristic modes, in the words of the backend API: which engine configs a caller gets for a graph, and in which order.
 
 use std::fmt;
+use std::iter::successors;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use super::{Knob, RankedConfig, Selection, select};
 use crate::device::Device;
 use crate::error::Error;
-use crate::graph::FinalizedGraph;
+use crate::graph::{DataType, FinalizedGraph};
 
 /// Families of configs that mode B lists, at most: as many as are timed in about a second.
 const FAMILIES: usize = 8;
@@ -100,6 +101,23 @@ pub fn heuristics(graph: &Arc<FinalizedGraph>, device: &Device, mode: HeuristicM
     if answer.configs.is_empty() { Err(answer.selection.no_config_fits(device).into()) } else { Ok(answer) }
 }
 
+impl Selection {
+    /// The graph with the first engine after this one that computes without tensor cores, where this one's do and round FLOAT
+    /// operands to TF32: for callers who forbid that.
+    pub fn in_full_float(&self, device: &Device) -> Option<Self> {
+        let uses_tensor_cores = |selection: &Self| {
+            let best = selection.candidates(device).into_iter().next()?;
+            Some(selection.lower(&best.config, device).uses_tensor_cores())
+        };
+        let fusion = self.supported().fusion();
+        let is_float = |id| fusion.graph().tensor(id).data_type == DataType::Float;
+        if !fusion.product()?.tensors().into_iter().any(is_float) || !uses_tensor_cores(self)? {
+            return None;
+        }
+        successors(self.fallback(), Self::fallback).find(|selection| uses_tensor_cores(selection) == Some(false))
+    }
+}
+
 /// The first config of each family.
 fn families(ranking: Vec<RankedConfig>) -> Vec<RankedConfig> {
     let mut first: Vec<RankedConfig> = Vec::new();
@@ -121,10 +139,14 @@ mod tests {
     use super::*;
     use crate::device::ComputeCapability;
     use crate::engine::EngineConfig;
-    use crate::graph::{DataType, Graph, PointwiseMode, Tensor};
+    use crate::graph::{Graph, PointwiseMode, Tensor};
 
     fn matmul(extent: i64) -> Arc<FinalizedGraph> {
-        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        matmul_of(DataType::Half, extent)
+    }
+
+    fn matmul_of(data_type: DataType, extent: i64) -> Arc<FinalizedGraph> {
+        let mut graph = Graph::new().io_data_type(data_type).compute_data_type(DataType::Float);
         let a = graph.tensor(Tensor::new("A").row_major([1, extent, extent]));
         let b = graph.tensor(Tensor::new("B").row_major([1, extent, extent]));
         let c = graph.matmul("mm", a, b);
@@ -184,6 +206,21 @@ mod tests {
         let last = answer.selection.fallback().expect("scalar code takes every matmul");
         assert_eq!(last.engine().name(), "scalar");
         assert!(last.fallback().is_none());
+    }
+
+    #[test]
+    fn only_products_that_round_floats_have_another_engine_for_full_float() {
+        let full = |data_type, (major, minor)| {
+            let device = Device::typical(ComputeCapability::new(major, minor));
+            let selection = select(&matmul_of(data_type, 64), device.capability).expect("supported");
+            selection.in_full_float(&device)
+        };
+        for capability in [(9, 0), (8, 0)] {
+            let engine = full(DataType::Float, capability).expect("an engine").engine().name();
+            assert_eq!(engine, "scalar");
+            assert!(full(DataType::Half, capability).is_none());
+        }
+        assert!(full(DataType::Float, (7, 0)).is_none(), "it has no tensor cores for FLOAT");
     }
 
     #[test]

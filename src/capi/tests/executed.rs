@@ -32,7 +32,7 @@ impl Session {
     }
 
     fn matmul(&self) -> Owned {
-        graph_of(&matmul_relu_nodes(HALF, 6.0), Some(self.0))
+        graph_of(&matmul_relu_nodes(HALF, HALF, 6.0), Some(self.0))
     }
 
     /// The first config of a graph.
