@@ -8,9 +8,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -eq 1 ] || { echo "usage: scripts/install-cudnn.sh FOLDER" >&2; exit 2; }
 
-cargo rustc --release --locked --lib --crate-type cdylib -- -C link-arg=-Wl,-soname,libcudnn.so.9
+cargo rustc --release --locked -p fusewright-cudnn -- -C link-arg=-Wl,-soname,libcudnn.so.9
 mkdir -p "$1"
-install -m 755 "${CARGO_TARGET_DIR:-target}/release/libfusewright.so" "$1/libcudnn.so.9"
+install -m 755 "${CARGO_TARGET_DIR:-target}/release/libfusewright_cudnn.so" "$1/libcudnn.so.9"
 strip --strip-unneeded "$1/libcudnn.so.9"
 ln -sf libcudnn.so.9 "$1/libcudnn.so"
 echo "$1/libcudnn.so.9"

@@ -27,12 +27,12 @@ esac
 [ ! -d .nv ] || export FUSEWRIGHT_NVRTC="${FUSEWRIGHT_NVRTC-$PWD/.nv}"
 
 step "format"
-cargo fmt --check
+cargo fmt --all --check
 cargo fmt --check --manifest-path fuzz/Cargo.toml
 step "lints"
-cargo clippy --locked --all-targets -- -D warnings
+cargo clippy --locked --workspace --all-targets -- -D warnings
 step "documentation"
-RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib
+RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --lib
 step "tests"
 cargo test --locked
 step "examples"

@@ -115,17 +115,19 @@ fn unsafe_code_has_its_argument() {
     let document = fs::read_to_string(root.join("docs/unsafe.md")).expect("docs/unsafe.md");
     let rows: Vec<Vec<&str>> = document
         .lines()
-        .filter_map(|line| line.strip_prefix("| `src/"))
+        .filter_map(|line| line.strip_prefix("| `").filter(|row| row.contains(".rs` |")))
         .map(|row| row.split('|').map(|cell| cell.trim().trim_end_matches('`')).collect())
         .collect();
     let mut files = Vec::new();
-    sources(&root.join("src"), &mut files);
+    for folder in ["cudnn/src", "src"] {
+        sources(&root.join(folder), &mut files);
+    }
     files.sort();
     let mut wrong = Vec::new();
     let mut named = 0;
     for path in files.iter().filter(|path| !is_test(path)) {
         let code = unsafe_code(&fs::read_to_string(path).expect("a readable source file"));
-        let name = path.strip_prefix(root.join("src")).expect("below src").display().to_string();
+        let name = path.strip_prefix(root).expect("in the repository").display().to_string();
         let row = rows.iter().find(|row| row[0] == name);
         named += usize::from(row.is_some());
         if row.is_none() && code == UnsafeCode::default() {
@@ -136,7 +138,7 @@ fn unsafe_code_has_its_argument() {
         let argument = row.and_then(|row| row.get(4)).copied().unwrap_or_default();
         let is_right = row.is_some_and(|row| row.len() > 4 && row[1..4] == required);
         if !is_right || argument.split_whitespace().count() < 4 {
-            wrong.push(format!("| `src/{name}` | {} | {argument} |", required.join(" | ")));
+            wrong.push(format!("| `{name}` | {} | {argument} |", required.join(" | ")));
         }
     }
     assert!(wrong.is_empty(), "rows of docs/unsafe.md that are missing, or say something else:\n{}", wrong.join("\n"));

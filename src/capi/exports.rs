@@ -1,4 +1,5 @@
 //! The functions of the ABI. Their meaning is that of the cuDNN 9 documentation; spec/backend-api.md states it.
+#![expect(non_snake_case, reason = "names of the ABI")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::panic::catch_unwind;
@@ -36,7 +37,6 @@ unsafe fn give<T>(to: *mut T, what: &str, value: impl FnOnce() -> Result<T>) -> 
 ///
 /// # Safety
 /// `handle` is null or has room for a pointer.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreate(handle: *mut *mut c_void) -> Status {
     // SAFETY: as promised by the caller.
     Call::new("cudnnCreate", &[("handle", "cudnnHandle_t *", &handle)])
@@ -44,7 +44,6 @@ pub unsafe extern "C" fn cudnnCreate(handle: *mut *mut c_void) -> Status {
 }
 
 /// Destroys a library handle, and waits for the device; null is none.
-#[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroy(handle: *mut c_void) -> Status {
     Call::new("cudnnDestroy", &[("handle", HANDLE, &handle)]).with(handle).run(|| handle::destroy(handle))
 }
@@ -53,7 +52,6 @@ pub extern "C" fn cudnnDestroy(handle: *mut c_void) -> Status {
 ///
 /// # Safety
 /// The stream is null or one of the handle's device, and lives as long as the handle uses it.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetStream(handle: *mut c_void, stream: *mut c_void) -> Status {
     Call::new("cudnnSetStream", &[("handle", HANDLE, &handle), ("streamId", "cudaStream_t", &stream)]).with(handle).run(
         || {
@@ -68,7 +66,6 @@ pub unsafe extern "C" fn cudnnSetStream(handle: *mut c_void, stream: *mut c_void
 ///
 /// # Safety
 /// `stream` is null or has room for a pointer.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetStream(handle: *mut c_void, stream: *mut *mut c_void) -> Status {
     Call::new("cudnnGetStream", &[("handle", HANDLE, &handle), ("streamId", "cudaStream_t *", &stream)])
         .with(handle)
@@ -83,7 +80,6 @@ pub unsafe extern "C" fn cudnnGetStream(handle: *mut c_void, stream: *mut *mut c
 ///
 /// # Safety
 /// `created` is null or has room for a pointer.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendCreateDescriptor(of_type: u32, created: *mut *mut c_void) -> Status {
     // SAFETY: as promised by the caller.
     Call::new(
@@ -97,14 +93,12 @@ pub unsafe extern "C" fn cudnnBackendCreateDescriptor(of_type: u32, created: *mu
 }
 
 /// Destroys a descriptor.
-#[unsafe(no_mangle)]
 pub extern "C" fn cudnnBackendDestroyDescriptor(descriptor: *mut c_void) -> Status {
     Call::new("cudnnBackendDestroyDescriptor", &[("descriptor", DESCRIPTOR, &descriptor)])
         .run(|| descriptor::destroy(descriptor))
 }
 
 /// Makes a descriptor as it was when it was created.
-#[unsafe(no_mangle)]
 pub extern "C" fn cudnnBackendInitialize(descriptor: *mut c_void) -> Status {
     Call::new("cudnnBackendInitialize", &[("descriptor", DESCRIPTOR, &descriptor)]).run(|| {
         descriptor::find(descriptor)?.clear();
@@ -117,7 +111,6 @@ pub extern "C" fn cudnnBackendInitialize(descriptor: *mut c_void) -> Status {
 /// # Safety
 /// `elements` points to so many elements of the type, or is null. The text of a plan or of a kernel cache comes from this
 /// library: the machine code in it runs as it is.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendSetAttribute(
     descriptor: *mut c_void,
     name: u32,
@@ -144,7 +137,6 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
 ///
 /// # Safety
 /// `elements` has room for `room` elements of the type, or is null; `count` is null or has room for a number.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendGetAttribute(
     descriptor: *mut c_void,
     name: u32,
@@ -176,7 +168,6 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
 }
 
 /// Finalizes a descriptor.
-#[unsafe(no_mangle)]
 pub extern "C" fn cudnnBackendFinalize(descriptor: *mut c_void) -> Status {
     Call::new("cudnnBackendFinalize", &[("descriptor", DESCRIPTOR, &descriptor)])
         .run(|| descriptor::find(descriptor)?.finalize())
@@ -187,7 +178,6 @@ pub extern "C" fn cudnnBackendFinalize(descriptor: *mut c_void) -> Status {
 /// # Safety
 /// The pointers of the variant pack are what the plan's graph asks for, until the work is done. Where the stream is captured,
 /// the plan lives as long as the graph and what is made of it.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendExecute(handle: *mut c_void, plan: *mut c_void, pack: *mut c_void) -> Status {
     // SAFETY: as promised by the caller.
     Call::new(
@@ -203,7 +193,6 @@ pub unsafe extern "C" fn cudnnBackendExecute(handle: *mut c_void, plan: *mut c_v
 /// # Safety
 /// As [`cudnnBackendExecute`]; the graph is null, or a `cudaGraph_t` that nothing else uses meanwhile. The plan lives as long
 /// as the graph and what is made of it.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
     handle: *mut c_void,
     plan: *mut c_void,
@@ -228,7 +217,6 @@ pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
 ///
 /// # Safety
 /// As [`cudnnBackendPopulateCudaGraph`].
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
     handle: *mut c_void,
     plan: *mut c_void,
@@ -255,7 +243,6 @@ pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
 /// # Safety
 /// The function may be called with the data from any thread until another is set, and may still be running then in other
 /// threads; it neither builds nor creates anything with the library.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetCallback(mask: c_uint, data: *mut c_void, function: cudnnCallback_t) -> Status {
     let address = function.map(|function| function as *const c_void);
     let parameters: [(_, _, &dyn std::fmt::Debug); 3] =
@@ -270,7 +257,6 @@ pub unsafe extern "C" fn cudnnSetCallback(mask: c_uint, data: *mut c_void, funct
 ///
 /// # Safety
 /// Each pointer is null or has room for its value.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetCallback(
     mask: *mut c_uint,
     data: *mut *mut c_void,
@@ -288,13 +274,11 @@ pub unsafe extern "C" fn cudnnGetCallback(
 }
 
 /// The version of the API: 10000 · major + 100 · minor + patch.
-#[unsafe(no_mangle)]
 pub extern "C" fn cudnnGetVersion() -> usize {
     logging::VERSION as usize
 }
 
 /// The CUDA version of the driver: 1000 · major + 10 · minor; 0 where there is none. No CUDA runtime is used.
-#[unsafe(no_mangle)]
 pub extern "C" fn cudnnGetCudartVersion() -> usize {
     let _inside = gate::enter();
     let version = catch_unwind(|| Driver::load().map(|driver| driver.version()).unwrap_or_default());
@@ -306,7 +290,6 @@ pub extern "C" fn cudnnGetCudartVersion() -> usize {
 ///
 /// # Safety
 /// `value` is null or has room for a number.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetProperty(property: u32, value: *mut c_int) -> Status {
     // SAFETY: as promised by the caller.
     Call::new("cudnnGetProperty", &[("type", "libraryPropertyType", &property), ("value", "int *", &value)]).run(
@@ -322,13 +305,11 @@ pub unsafe extern "C" fn cudnnGetProperty(property: u32, value: *mut c_int) -> S
 }
 
 /// Whether the parts of the library belong together; there is one part.
-#[unsafe(no_mangle)]
 pub extern "C" fn cudnnGraphVersionCheck() -> Status {
     Status::CUDNN_STATUS_SUCCESS
 }
 
 /// The name of a status, which lives as long as the program.
-#[unsafe(no_mangle)]
 pub extern "C" fn cudnnGetErrorString(status: u32) -> *const c_char {
     let _inside = gate::enter();
     let name = NAMES.iter().find(|name| name.0 == status);
@@ -340,7 +321,6 @@ pub extern "C" fn cudnnGetErrorString(status: u32) -> *const c_char {
 ///
 /// # Safety
 /// `message` is null or has room for `room` bytes.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetLastErrorString(message: *mut c_char, room: usize) {
     if message.is_null() || room == 0 {
         return;

@@ -1,5 +1,6 @@
 //! Functions of the older API that the frontend's headers name, so that programs which are not optimised link. They reorder
 //! filters for the INT8x32 layout, which no engine takes.
+#![expect(non_snake_case, reason = "names of the ABI")]
 
 use std::ffi::{c_int, c_void};
 
@@ -13,19 +14,16 @@ fn refused(function: &'static str) -> Status {
 }
 
 /// Not supported.
-#[unsafe(no_mangle)]
 pub extern "C" fn cudnnCreateFilterDescriptor(_filter: *mut *mut c_void) -> Status {
     refused("cudnnCreateFilterDescriptor")
 }
 
 /// Not supported.
-#[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroyFilterDescriptor(_filter: *mut c_void) -> Status {
     refused("cudnnDestroyFilterDescriptor")
 }
 
 /// Not supported.
-#[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetFilterNdDescriptor(
     _filter: *mut c_void,
     _data_type: u32,
@@ -37,7 +35,6 @@ pub extern "C" fn cudnnSetFilterNdDescriptor(
 }
 
 /// Not supported.
-#[unsafe(no_mangle)]
 pub extern "C" fn cudnnReorderFilterAndBias(
     _handle: *mut c_void,
     _filter: *mut c_void,

@@ -1,9 +1,10 @@
 //! The cuDNN 9 backend API as a C ABI: descriptors over the Rust API, so that programs written for the cuDNN frontend run
 //! on this library unchanged. Translation, checks and lifetimes only.
 //!
-//! - `exports` holds the functions of the ABI. Each asks a function of the modules below, as one of the `calls` that are
-//!   caught where they panic, logged, and remembered for `cudnnGetLastErrorString` where they fail; `callback` sends logs
-//!   to a function of the caller. All go through the `gate`, which is closed while the process forks.
+//! - `exports` holds the functions of the ABI; the workspace's member `cudnn` alone exports their names. Each asks a
+//!   function of the modules below, as one of the `calls` that are caught where they panic, logged, and remembered for
+//!   `cudnnGetLastErrorString` where they fail; `callback` sends logs to a function of the caller. All go through the
+//!   `gate`, which is closed while the process forks.
 //! - A pointer that a caller holds is a number in a `registry`: null, foreign and destroyed ones are found out, never
 //!   followed.
 //! - `attributes` is the table of what each descriptor has; `descriptor` sets, gets and finalizes by it.

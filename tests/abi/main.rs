@@ -3,6 +3,7 @@
 //! They show what calls leave behind in a program: its current device, its children, its memory.
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -10,11 +11,13 @@ use std::sync::OnceLock;
 use fusewright::compile::Nvrtc;
 use fusewright::device::ComputeCapability;
 use fusewright::fuzz::{graph_bytes, targets};
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSymbol};
 
 /// Where everything is built.
 const FOLDER: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/abi");
 
-const EXAMPLE: &str = "fusewright_abi";
+const FILE: &str = "libfusewright_cudnn.so";
 
 /// Seed of the random programs.
 const SEED: u64 = 20_261_123;
@@ -70,16 +73,16 @@ fn built(name: &str, build: impl FnOnce(&Path)) -> PathBuf {
     path
 }
 
-/// The shared library. `cargo test` has built it with the examples; for one test alone it may be that it has not.
+/// The shared library, of what is compiled for the tests: naming one of them lets cargo choose the same features of what both
+/// depend on, so that nothing but the library is built.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let profile = if cfg!(debug_assertions) { "test" } else { "release" };
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--locked", "--profile", profile, "--example", EXAMPLE]).current_dir(in_repository(""));
-        succeed(&mut cargo);
-        let folder = std::env::current_exe().expect("a path").ancestors().nth(2).expect("a folder").join("examples");
-        let path = folder.join(format!("lib{EXAMPLE}.so"));
+        cargo.args(["build", "--locked", "--profile", profile, "--workspace", "--lib", "--test", "abi"]);
+        succeed(cargo.current_dir(in_repository("")));
+        let path = std::env::current_exe().expect("a path").ancestors().nth(2).expect("a folder").join(FILE);
         assert!(path.is_file(), "{} is not there", path.display());
         path
     })
@@ -134,6 +137,15 @@ fn path_behind(folder: &Path) -> std::ffi::OsString {
     std::env::join_paths(folders).expect("no colon in a folder's name")
 }
 
+/// The names that a file defines for others, of both its tables of symbols.
+fn exported(file: &Path) -> BTreeSet<String> {
+    let content = std::fs::read(file).expect("a readable file");
+    let file = ElfFile64::<Endianness>::parse(&*content).expect("an ELF file");
+    let symbols = file.symbols().chain(file.dynamic_symbols());
+    let symbols = symbols.filter(|symbol| symbol.is_global() && symbol.is_definition());
+    symbols.map(|symbol| symbol.name().expect("a name").to_owned()).collect()
+}
+
 #[track_caller]
 fn pass(program: &mut Command) {
     let text = succeed(program);
@@ -142,6 +154,27 @@ fn pass(program: &mut Command) {
 
 fn flag(is_set: bool) -> &'static str {
     if is_set { "1" } else { "0" }
+}
+
+/// A program with the library in it, as this one is, leaves calls of cuDNN to the cuDNN of the process.
+#[test]
+fn what_links_the_library_exports_no_name_of_cudnn() {
+    std::hint::black_box(fusewright::capi::cudnnCreate as *const ()); // so that it is linked
+    let itself = std::env::current_exe().expect("a path");
+    for program in [&itself, Path::new(env!("CARGO_BIN_EXE_fusewright"))] {
+        let captured: Vec<String> = exported(program).into_iter().filter(|name| name.starts_with("cudnn")).collect();
+        assert!(captured.is_empty(), "{}: {captured:?}", program.display());
+    }
+}
+
+/// Those of docs/cudnn-abi.md.
+#[test]
+fn the_shared_library_exports_the_functions_of_the_abi_alone() {
+    let document = std::fs::read_to_string(in_repository("docs/cudnn-abi.md")).expect("a document");
+    let section = document.split("\n## ").find(|section| section.starts_with("Functions")).expect("a section");
+    let is_name = |word: &&str| word.starts_with("cudnn") && word.chars().all(char::is_alphanumeric);
+    let promised: BTreeSet<String> = section.split('`').filter(is_name).map(str::to_owned).collect();
+    assert_eq!(exported(library()), promised);
 }
 
 #[test]
