@@ -31,6 +31,10 @@ cargo fmt --all --check
 cargo fmt --check --manifest-path fuzz/Cargo.toml
 step "lints"
 cargo clippy --locked --workspace --all-targets -- -D warnings
+for features in "" reference emulator fuzz; do
+    step "lints of the library with the features '$features' alone"
+    cargo clippy --locked --lib --no-default-features --features "$features" -- -D warnings
+done
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --lib
 step "tests"

@@ -14,8 +14,12 @@ mod store;
 mod traversal;
 
 pub use lanes::Lane;
-pub(crate) use lanes::{LaneStorage, Lanes};
-pub(crate) use rounding::{power_of_two, round_f64, round_half};
+#[cfg(feature = "reference")]
+pub(crate) use lanes::LaneStorage;
+pub(crate) use lanes::Lanes;
+pub(crate) use rounding::round_f64;
+#[cfg(feature = "reference")]
+pub(crate) use rounding::{power_of_two, round_half};
 pub(crate) use store::store_outputs;
 pub(crate) use traversal::Traversal;
 
@@ -292,6 +296,7 @@ impl HostTensor {
 
     /// Strides for an iteration space of these extents, 0 along axes in which this tensor is broadcast. Axes are
     /// matched from the last one.
+    #[cfg(feature = "reference")]
     pub(crate) fn strides_within(&self, extents: &[usize]) -> Vec<usize> {
         let skipped = extents.len().saturating_sub(self.dim.len());
         let own = |axis: usize| axis.checked_sub(skipped).filter(|&own| self.dim[own] != 1);

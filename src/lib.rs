@@ -10,6 +10,9 @@
 //! [`tuning`] measures what [`engine`] only estimates, and remembers the winners. [`session`] is the whole pipeline as a
 //! service, with the plans it built kept.
 //!
+//! Features: `reference` (the CPU engine), `emulator` (kernels on the CPU), `fuzz` (random graphs, with both), and `cli`, the
+//! default, with all of them. The way from a graph to a plan, and the C ABI, need none.
+//!
 //! Two invariants: everything up to rendering does no I/O and needs no GPU; after [`support`] accepted a graph,
 //! lowering and rendering cannot fail for reasons that lie in the graph.
 
@@ -37,8 +40,10 @@ pub mod compile;
 
 pub mod host_tensor;
 
+#[cfg(feature = "reference")]
 pub mod reference;
 
+#[cfg(feature = "emulator")]
 pub mod emulator;
 
 pub mod plan;
@@ -49,6 +54,7 @@ pub mod session;
 
 pub mod capi;
 
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 
 /// The example in the README, compiled and run with the other examples of this documentation.

@@ -39,4 +39,5 @@ pub(crate) use library::{containing_file, loader_reason, symbol};
 pub use nvrtc::{Nvrtc, Version};
 pub(crate) use once_map::OnceMap;
 pub use options::Options;
+#[cfg(feature = "emulator")]
 pub(crate) use search::absolute_paths;

@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
 use crate::kernel::{Launch, Parameter, TensorMap};
-use crate::reference::results;
 
 /// Alignment of the workspace, in bytes.
 const WORKSPACE_ALIGNMENT: usize = 256;
@@ -51,7 +50,7 @@ impl<'a> Bindings<'a> {
         workspace_bytes: u64,
     ) -> Result<Self> {
         let mut bindings = Self::new(usize::try_from(workspace_bytes).map_err(|_| too_large("the workspace"))?);
-        for id in results(graph) {
+        for id in graph.results() {
             let tensor = graph.tensor(id);
             let bytes = HostTensor::storage_bytes(tensor.data_type, &tensor.dim, &tensor.stride)?;
             bindings.output(id, graph.describe_tensor(id), bytes, tensor.alignment as usize);

@@ -78,7 +78,7 @@ impl EmulatedKernel {
     }
 
     /// Runs all launches, once under each [`Schedule`], and gives the graph's results
-    /// ([`crate::reference::results`]: its outputs, and the flags that it sets).
+    /// ([`FinalizedGraph::results`]: its outputs, and the flags that it sets).
     ///
     /// `inputs` holds the tensors the graph reads, with the graph's types, dims and strides; host scalars whose value
     /// the graph knows may be absent. Bytes of an output that no thread writes are `0xff`.

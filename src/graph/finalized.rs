@@ -147,6 +147,16 @@ impl FinalizedGraph {
         self.tensor_ids().filter(|&id| self.producer(id).is_some() && !self.tensor(id).is_virtual)
     }
 
+    /// Tensors that an execution writes to memory: the outputs, and the flags that signals set (operations.md section 8), which
+    /// are inputs of the graph too.
+    pub fn results(&self) -> Vec<TensorId> {
+        let mut results: Vec<TensorId> =
+            self.outputs().chain(self.operations().filter_map(Operation::set_flag)).collect();
+        results.sort();
+        results.dedup();
+        results
+    }
+
     /// How messages name a tensor: `'bias' (uid 4)`.
     pub fn describe_tensor(&self, id: TensorId) -> String {
         let tensor = self.tensor(id);

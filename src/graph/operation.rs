@@ -91,6 +91,14 @@ impl Operation {
         self.outputs.first().map(|slot| slot.1)
     }
 
+    /// The flag that the operation sets, where it is a signal that does.
+    pub fn set_flag(&self) -> Option<TensorId> {
+        match &self.attributes {
+            Attributes::Signal(signal) if signal.mode == SignalMode::Set => self.input(Port::FLAG),
+            _ => None,
+        }
+    }
+
     /// Read tensors in port order.
     pub fn input_tensors(&self) -> impl DoubleEndedIterator<Item = TensorId> + ExactSizeIterator + '_ {
         self.inputs.iter().map(|slot| slot.1)

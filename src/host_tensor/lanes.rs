@@ -35,6 +35,7 @@ mod private {
     }
 }
 
+#[cfg(feature = "reference")]
 pub(crate) use private::Sealed as LaneStorage;
 
 macro_rules! lane {

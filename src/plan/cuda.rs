@@ -81,13 +81,13 @@ pub(super) enum Missing {
 /// Calling one asks what the driver's documentation of it asks.
 macro_rules! functions {
     (
-        required { $($required:ident($($parameter:ident: $type:ty),*);)* }
+        required { $($(#[$used:meta])? $required:ident($($parameter:ident: $type:ty),*);)* }
         optional { $($optional:ident($($o_parameter:ident: $o_type:ty),*);)* }
     ) => {
         /// The functions of the library.
         #[expect(non_snake_case, reason = "the driver's names")]
         struct Driver {
-            $($required: unsafe extern "C" fn($($type),*) -> c_int,)*
+            $($(#[$used])? $required: unsafe extern "C" fn($($type),*) -> c_int,)*
             $($optional: Option<unsafe extern "C" fn($($o_type),*) -> c_int>,)*
             cuGetErrorName: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
         }
@@ -99,7 +99,10 @@ macro_rules! functions {
                 // SAFETY: as promised by the caller, the symbols have the C signatures of the fields.
                 unsafe {
                     Ok(Self {
-                        $($required: symbol(library, stringify!($required)).map_err(|_| stringify!($required))?,)*
+                        $(
+                            $(#[$used])?
+                            $required: symbol(library, stringify!($required)).map_err(|_| stringify!($required))?,
+                        )*
                         $($optional: symbol(library, stringify!($optional)).ok(),)*
                         cuGetErrorName: symbol(library, "cuGetErrorName").map_err(|_| "cuGetErrorName")?,
                     })
@@ -117,6 +120,7 @@ macro_rules! functions {
         $(
             const _: unsafe fn($($type),*) -> CUresult = sys::$required;
 
+            $(#[$used])?
             #[expect(non_snake_case, reason = "the driver's name")]
             pub(crate) unsafe fn $required($($parameter: $type),*) -> Result<(), CudaError> {
                 // SAFETY: as promised by the caller.
@@ -145,6 +149,7 @@ functions! {
         cuCtxGetDevice(device: *mut CUdevice);
         cuCtxPopCurrent_v2(context: *mut CUcontext);
         cuCtxPushCurrent_v2(context: CUcontext);
+        #[cfg(feature = "fuzz")]
         cuCtxSetCurrent(context: CUcontext);
         cuCtxSynchronize();
         cuDeviceGet(device: *mut CUdevice, ordinal: c_int);

@@ -7,7 +7,6 @@ use super::{CudaGraph, DeviceBuffer, DeviceContext, ExecutionPlan, Stream, Varia
 use crate::error::Error;
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
-use crate::reference::results;
 
 /// Byte that memory holds before a kernel writes it: NaN in every floating type, so that reading it shows.
 const POISON: u8 = 0xff;
@@ -154,7 +153,7 @@ impl DeviceTensors {
         if let Some(workspace) = &self.workspace {
             unguarded(workspace.download(&self.stream)?, GUARD, "the workspace")?;
         }
-        let written = results(graph);
+        let written = graph.results();
         let mut outputs = HostTensors::new();
         for (id, buffer) in &self.tensors {
             let bytes = unguarded(buffer.download(&self.stream)?, guard_byte(graph, *id), &graph.describe_tensor(*id))?;

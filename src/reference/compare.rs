@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::bounds::Bounds;
-use super::values::results;
 use crate::error::{Error, Result};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
@@ -70,7 +69,7 @@ pub fn compare(
     actual: &HostTensors,
     bounds: Option<&Bounds>,
 ) -> Result<Comparison> {
-    let outputs = results(graph).into_iter().map(|id| {
+    let outputs = graph.results().into_iter().map(|id| {
         let expected = find(graph, expected, id)?;
         let actual = find(graph, actual, id)?;
         compare_output(graph, id, [expected, actual], bounds)

@@ -50,4 +50,4 @@ pub use engine::execute;
 pub use inputs::{Distribution, random_inputs};
 pub use oracle::{DenseF64, evaluate_f64};
 pub use shrink::{Shrunk, shrink};
-pub use values::{required_inputs, results};
+pub use values::required_inputs;

@@ -1,6 +1,6 @@
 //! Concatenations and signals of the CPU engine (operations.md section 8): values are moved as they are.
 
-use super::values::{Values, set_flag};
+use super::values::Values;
 use crate::error::{Error, Result};
 use crate::graph::{Concat, DataType, FinalizedGraph, OperationId, Port, Scalar, Signal, SignalMode, TensorId};
 use crate::host_tensor::{HostTensor, Lane, reserve};
@@ -43,7 +43,7 @@ pub(super) fn signal(graph: &FinalizedGraph, id: OperationId, signal: &Signal, v
     if let (Some(x), Some(y)) = (operation.input(Port::X), operation.output(Port::Y)) {
         results.push((y, moved(0, &[values.get(x)?], values.poisoned(y)?)?));
     }
-    if let Some(flag) = set_flag(operation) {
+    if let Some(flag) = operation.set_flag() {
         let mut raised = values.get(flag)?.clone();
         raised.set(0, Scalar::Integer(signal.value));
         results.push((flag, raised));

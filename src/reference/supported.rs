@@ -2,7 +2,7 @@
 
 use super::resample::{Pooling, whole};
 use super::run::arithmetic;
-use super::values::{scales, set_flag};
+use super::values::scales;
 use crate::error::{NotSupported, Result};
 use crate::graph::{
     Attributes, Convolution, DataType, FinalizedGraph, Fraction, Operation, OperationId, PaddingMode, Port, Resample,
@@ -151,7 +151,7 @@ fn check_signal(graph: &FinalizedGraph, operation: &Operation, signal: &Signal) 
         let (name, data_type) = (graph.describe_tensor(id), flag.data_type);
         return Err(format!("cannot have {} in the flag {name} of type {data_type}", signal.value));
     }
-    if set_flag(operation).is_some() && (flag.is_pass_by_value || graph.producer(id).is_some()) {
+    if operation.set_flag().is_some() && (flag.is_pass_by_value || graph.producer(id).is_some()) {
         let name = graph.describe_tensor(id);
         return Err(format!("sets flags that are inputs in device memory; {name} is a host scalar or a result"));
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
-use crate::graph::{Attributes, FinalizedGraph, Operation, Port, SignalMode, TensorId, packed_strides};
+use crate::graph::{Attributes, FinalizedGraph, Operation, TensorId, packed_strides};
 use crate::host_tensor::{HostTensor, HostTensors};
 
 /// Tensors that must be given to execute a graph: its inputs, save host scalars whose value the graph holds; what an
@@ -17,26 +17,9 @@ pub fn required_inputs(graph: &FinalizedGraph) -> Vec<TensorId> {
     required
 }
 
-/// Tensors that an execution writes to memory: the graph's outputs, and the flags that its signals set (operations.md
-/// section 8), which are inputs of the graph too.
-pub fn results(graph: &FinalizedGraph) -> Vec<TensorId> {
-    let mut results: Vec<TensorId> = graph.outputs().chain(graph.operations().filter_map(set_flag)).collect();
-    results.sort();
-    results.dedup();
-    results
-}
-
-/// The flag that an operation sets.
-pub(super) fn set_flag(operation: &Operation) -> Option<TensorId> {
-    match &operation.attributes {
-        Attributes::Signal(signal) if signal.mode == SignalMode::Set => operation.input(Port::FLAG),
-        _ => None,
-    }
-}
-
 /// What an operation writes: its outputs, then the flag it sets.
 pub(super) fn written(operation: &Operation) -> impl Iterator<Item = TensorId> + '_ {
-    operation.output_tensors().chain(set_flag(operation))
+    operation.output_tensors().chain(operation.set_flag())
 }
 
 /// α and β of an operation's first result; 1 and 0 where it has none.
@@ -112,7 +95,7 @@ impl<'a> Values<'a> {
 
     /// The results of the graph, all computed.
     pub(super) fn into_results(mut self) -> HostTensors {
-        results(self.graph).into_iter().filter_map(|id| Some((id, self.owned.remove(&id)?))).collect()
+        self.graph.results().into_iter().filter_map(|id| Some((id, self.owned.remove(&id)?))).collect()
     }
 }
 

@@ -10,7 +10,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -113,7 +113,9 @@ impl PrivateFolder {
     }
 
     /// A path by which the system's loader finds a file of this very folder.
+    #[cfg(feature = "emulator")]
     pub(crate) fn path_to_load(&self, name: &str) -> PathBuf {
+        use std::os::fd::AsRawFd as _;
         Path::new("/proc/self/fd").join(self.descriptor.as_raw_fd().to_string()).join(name)
     }
 

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::run::arithmetic;
 use super::supported::check_supported;
-use super::values::{Values, results, scales, written};
+use super::values::{Values, scales, written};
 use crate::error::Result;
 use crate::graph::{
     Attributes, DataType, FinalTensor, FinalizedGraph, Operation, OperationId, Port, ReductionMode, TensorId,
@@ -92,7 +92,7 @@ pub(super) fn walk<V>(
     mut step: impl FnMut(OperationId, &[&V]) -> Result<Vec<V>>,
 ) -> Result<BTreeMap<TensorId, V>> {
     let mut live: BTreeMap<TensorId, V> = BTreeMap::new();
-    let kept: BTreeSet<TensorId> = results(graph).into_iter().collect();
+    let kept: BTreeSet<TensorId> = graph.results().into_iter().collect();
     for id in graph.operation_ids() {
         let operation = graph.operation(id);
         for tensor in operation.input_tensors() {

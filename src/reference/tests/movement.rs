@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::Error;
 use crate::graph::{Concat, PointwiseMode as M, Scalar, Signal, SignalMode};
-use crate::reference::{required_inputs, results, shrink};
+use crate::reference::{required_inputs, shrink};
 
 fn joined(axis: i64, dims: [[i64; 4]; 3], data_type: DataType, is_channels_last: bool) -> Graph {
     let mut graph = float_graph().io_data_type(data_type);
@@ -99,7 +99,7 @@ fn signalled(mode: SignalMode, value: i64, flag: DataType) -> Graph {
 fn set_passes_x_through_and_raises_the_flag() {
     let graph = signalled(SignalMode::Set, 7, DataType::Int32).finalize().unwrap();
     let flag = by_name(&graph, "flag");
-    assert_eq!(results(&graph).len(), 2);
+    assert_eq!(graph.results().len(), 2);
     let inputs = random_inputs(&graph, 0, Distribution::Normal).unwrap();
     let outputs = execute(&graph, &inputs).unwrap();
     assert_eq!(outputs[&flag].to_dense::<i64>().unwrap(), [7]);
@@ -117,7 +117,7 @@ fn wait_passes_x_through_once_the_flag_has_the_value() {
     let graph = signalled(SignalMode::Wait, -3, DataType::Int32);
     assert_agreement(&graph, true);
     let graph = graph.finalize().unwrap();
-    assert_eq!(results(&graph), graph.outputs().collect::<Vec<_>>());
+    assert_eq!(graph.results(), graph.outputs().collect::<Vec<_>>());
     let mut inputs = random_inputs(&graph, 0, Distribution::Normal).unwrap();
     inputs.get_mut(&by_name(&graph, "flag")).unwrap().set(0, Scalar::Integer(-2)).unwrap();
     for error in [
