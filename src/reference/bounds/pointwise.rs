@@ -13,7 +13,7 @@ use crate::reference::oracle::pointwise_value;
 pub(super) fn value_and_error(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3]) -> (f64, f64) {
     let value = pointwise_value(p, compute, x);
     let is_exact_input = error == [0.0; 3];
-    let carried = if is_exact_input { 0.0 } else { carried(p, compute, x, error, value) };
+    let carried = if is_exact_input { 0.0 } else { carried_by_scaled(p, compute, (x, error), value) };
     (value, carried + own(p, compute, x, value, is_exact_input))
 }
 
@@ -41,6 +41,17 @@ fn own(p: &Pointwise, compute: DataType, x: [f64; 3], value: f64, is_exact_input
         Accuracy::Rounded if is_representable() => 0.0,
         _ => allowed_error(p, compute, x, value),
     }
+}
+
+/// As [`carried`], for the operands as the function sees them: times α, as turns and poles are places of those.
+fn carried_by_scaled(p: &Pointwise, compute: DataType, (x, error): ([f64; 3], [f64; 3]), value: f64) -> f64 {
+    let scales = match p.mode.is_backward() {
+        true => [1.0, p.alpha1, 1.0],
+        false => [p.alpha1, p.alpha2, 1.0],
+    };
+    let unscaled = Pointwise { alpha1: 1.0, alpha2: 1.0, ..p.clone() };
+    let scaled = |of: [f64; 3]| std::array::from_fn(|i| of[i] * f64::from(scales[i]));
+    carried(&unscaled, compute, scaled(x), scaled(error).map(f64::abs), value)
 }
 
 /// Largest change of the value while the operands move by their errors.
@@ -76,9 +87,6 @@ fn carried(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value
 
 /// What `corners` would give, for the modes that most epilogues consist of.
 fn smooth(p: &Pointwise, x: [f64; 3], [ex, eb, _]: [f64; 3]) -> Option<f64> {
-    if p.alpha1 != 1.0 || p.alpha2 != 1.0 {
-        return None;
-    }
     match p.mode {
         M::Add | M::Sub => Some(ex + eb),
         M::Mul => Some(x[0].abs() * eb + x[1].abs() * ex + ex * eb),
@@ -102,14 +110,27 @@ fn corners(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value
     largest
 }
 
-/// Where an operand is tried: at the ends of its interval, and at extremes of the function inside.
+/// Where an operand is tried: at the ends of its interval, and inside at extremes of the function and on either side of
+/// its jumps. Between two of these places it only rises or only falls.
 fn places(p: &Pointwise, operand: usize, x: f64, error: f64) -> Vec<f64> {
     if error == 0.0 {
         return vec![x];
     }
     let (least, most) = (x - error, x + error);
-    let inside = turns(p, operand).into_iter().filter(|turn| (least..=most).contains(turn));
-    [least, most].into_iter().chain(inside).collect()
+    let beside = |jump: f64| [jump.next_down(), jump, jump.next_up()];
+    let inside = turns(p, operand).into_iter().chain(jumps(p, operand).into_iter().flat_map(beside));
+    [least, most].into_iter().chain(inside.filter(|place| (least..=most).contains(place))).collect()
+}
+
+/// Where functions jump, or turn at a corner, and neither rise nor fall throughout.
+fn jumps(p: &Pointwise, operand: usize) -> Vec<f64> {
+    match (p.mode, operand) {
+        (M::ReluFwd, 0) | (M::ReluBwd, 1) => vec![f64::from(p.lower_clip()), f64::from(p.upper_clip())],
+        (M::EluFwd, 0) | (M::EluBwd, 1) => vec![0.0],
+        // π on one side of the negative axis, −π on the other
+        (M::Atan2, 0) => vec![0.0, -0.0],
+        _ => Vec::new(),
+    }
 }
 
 /// Where functions of one operand have an extreme, to four digits: near it they hardly change.
@@ -161,6 +182,32 @@ mod tests {
         }
         assert!(error(M::TanhBwd, [1.0, 3.0, 0.0], [0.0, 6.0, 0.0]) > 0.98);
         assert!(error(M::GeluBwd, [1.0, 0.0, 0.0], [0.0, 9.0, 0.0]) > 0.62);
+    }
+
+    #[test]
+    fn a_slope_between_two_clips_counts_where_both_are_within_reach() {
+        let clipped = Pointwise { relu_upper_clip: Some(6.0), ..Pointwise::new(M::ReluBwd) };
+        let bound = |x: f64, error| value_and_error(&clipped, DataType::Float, [2.0, x, 0.0], [0.0, error, 0.0]).1;
+        for (x, reach, wide) in [(-1.0, 9.0, 2.0), (-1.0, 0.5, 0.0), (5.0, 1.0, 2.0), (5.0, 0.5, 0.0)] {
+            assert!((bound(x, reach) - wide).abs() < 1e-6, "{x} ± {reach}");
+        }
+    }
+
+    #[test]
+    fn corners_and_jumps_inside_an_interval_count() {
+        let falls = Pointwise { relu_lower_clip_slope: Some(-1.0), ..Pointwise::new(M::ReluFwd) };
+        assert!(value_and_error(&falls, DataType::Float, [3.0, 0.0, 0.0], [4.0, 0.0, 0.0]).1 >= 3.0);
+        let steep = Pointwise { elu_alpha: Some(3.0), ..Pointwise::new(M::EluBwd) };
+        assert!(value_and_error(&steep, DataType::Float, [1.0, 0.5, 0.0], [0.0, 1.0, 0.0]).1 >= 2.0);
+        assert!(error(M::Atan2, [0.0, -1.0, 0.0], [0.1, 2.0, 0.0]) >= 2.0 * std::f64::consts::PI - 1e-9);
+    }
+
+    #[test]
+    fn operands_are_scaled_before_a_function_turns() {
+        let scaled = Pointwise { alpha1: 2.0, relu_upper_clip: Some(6.0), ..Pointwise::new(M::ReluBwd) };
+        assert!(value_and_error(&scaled, DataType::Float, [1.0, -0.5, 0.0], [0.0, 4.0, 0.0]).1 >= 1.0);
+        let equal = Pointwise { alpha2: 2.0, ..Pointwise::new(M::CmpEq) };
+        assert_eq!(value_and_error(&equal, DataType::Float, [4.0, 2.1, 0.0], [0.0, 0.2, 0.0]).1, 1.0);
     }
 
     #[test]
