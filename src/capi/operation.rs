@@ -11,8 +11,8 @@ use super::failure::{Failure, Result};
 use super::translate;
 use super::values::Values;
 use crate::graph::{
-    Attributes, Concat, Convolution, ConvolutionDirection, ConvolutionMode, DataType, Fraction, Matmul, NanPropagation,
-    Pointwise, Port, Reduction, Resample, Signal, SignalMode, Tensor,
+    Attributes, Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, DataType, Fraction, Matmul,
+    NanPropagation, Pointwise, Port, Reduction, Resample, Signal, SignalMode, Softmax, Tensor,
 };
 
 /// An operation and its tensors, which know each other by uids alone.
@@ -106,6 +106,7 @@ pub(super) fn node(kind: Kind, given: &Given<'_>) -> Result<Option<Node>> {
         Kind::CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR => resample_backward(given)?,
         Kind::CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR => concat(given)?,
         Kind::CUDNN_BACKEND_OPERATION_SIGNAL_DESCRIPTOR => signal(given)?,
+        Kind::CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR => softmax(given)?,
         _ => return Ok(None),
     }))
 }
@@ -432,5 +433,29 @@ fn signal(given: &Given<'_>) -> Result<Node> {
             ],
         )?,
         outputs: slots(given, &[(Port::Y, Name::CUDNN_ATTR_OPERATION_SIGNAL_YDESC)])?,
+    })
+}
+
+fn softmax(given: &Given<'_>) -> Result<Node> {
+    Ok(Node {
+        attributes: Attributes::Composite(Composite::Softmax(Softmax)),
+        // the descriptor has no type; softmax of attention is computed in FLOAT (MHAF-PW-COMP, MHAF-RED)
+        compute: Some(DataType::Float),
+        inputs: slots(
+            given,
+            &[
+                (Port::X, Name::CUDNN_ATTR_OPERATION_SOFTMAX_XDESC),
+                (Port::SINK, Name::CUDNN_ATTR_OPERATION_SOFTMAX_SINK_DESC),
+            ],
+        )?,
+        outputs: slots(
+            given,
+            &[
+                (Port::Y, Name::CUDNN_ATTR_OPERATION_SOFTMAX_YDESC),
+                (Port::STATS, Name::CUDNN_ATTR_OPERATION_SOFTMAX_STATS_DESC),
+                (Port::MAX, Name::CUDNN_ATTR_OPERATION_SOFTMAX_MAX_DESC),
+                (Port::SUM_EXP, Name::CUDNN_ATTR_OPERATION_SOFTMAX_SUM_EXP_DESC),
+            ],
+        )?,
     })
 }

@@ -21,7 +21,7 @@ use cudarc::cudnn::sys::cudnnStatus_t as Status;
 use super::*;
 use crate::device::{ComputeCapability, Device};
 use crate::engine;
-use crate::graph::{DataType, Graph, PointwiseMode, Tensor};
+use crate::graph::{DataType, Graph, PointwiseMode, Port, Tensor};
 
 /// A descriptor as a C program holds one.
 struct Owned(*mut c_void);
@@ -584,6 +584,31 @@ fn foreign_null_and_destroyed_pointers_are_found_out() {
         assert_eq!(status, S::CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
         assert_eq!(cudnnBackendSetAttribute(tensor.0, 902, 3, -1, ptr::null()), S::CUDNN_STATUS_BAD_PARAM);
     }
+}
+
+/// Softmax of [2,8,32] in HALF with its logarithms of sums, alone in a graph.
+#[test]
+fn a_softmax_is_the_graph_that_the_rust_api_makes() {
+    let tensor =
+        |uid, data_type, dim: &[i64], stride: &[i64]| unfinished_tensor(uid, data_type, dim, stride, false).finalize();
+    let (x, y) = (tensor(1, HALF, &[2, 8, 32], &[256, 32, 1]), tensor(2, HALF, &[2, 8, 32], &[256, 32, 1]));
+    let (stats, sink) = (tensor(3, FLOAT, &[2, 8, 1], &[8, 1, 1]), tensor(4, FLOAT, &[1, 8, 1], &[8, 1, 1]));
+    let softmax = Owned::new(Kind::CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR);
+    softmax
+        .refer(Name::CUDNN_ATTR_OPERATION_SOFTMAX_XDESC, &x)
+        .refer(Name::CUDNN_ATTR_OPERATION_SOFTMAX_YDESC, &y)
+        .refer(Name::CUDNN_ATTR_OPERATION_SOFTMAX_STATS_DESC, &stats)
+        .refer(Name::CUDNN_ATTR_OPERATION_SOFTMAX_SINK_DESC, &sink);
+    let made = graph_of(&[softmax.finalize()], None);
+    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    let x = graph.tensor(Tensor::new("x").row_major([2, 8, 32]));
+    let sink = graph.tensor(Tensor::new("sink").row_major([1, 8, 1]).data_type(DataType::Float));
+    let (y, statistics) = graph.softmax_with("s", x, Some(sink), &[Port::STATS]);
+    for id in [y].into_iter().chain(statistics) {
+        graph.set_output(id);
+    }
+    let built = descriptor::find(made.0).and_then(|graph| graph.graph()).expect("a graph");
+    assert_eq!(built.graph.key(), graph.finalize().expect("well formed").key());
 }
 
 #[test]

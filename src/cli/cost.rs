@@ -35,8 +35,9 @@ pub(super) const EVALUATION: Rate = Rate { multiply_adds: 2.5e8, elements: 1e7 }
 pub(super) const GPU: Rate = Rate { multiply_adds: f64::INFINITY, elements: f64::INFINITY };
 
 impl Rate {
-    /// Estimated seconds for a graph.
+    /// Estimated seconds for a graph; composite operations cost what defines them.
     pub(super) fn seconds(self, graph: &FinalizedGraph) -> f64 {
+        let graph = &*graph.expand();
         let others = graph.operations().filter(|operation| !operation.is_core());
         let elements: f64 = others.map(|operation| largest_tensor(graph, operation)).sum();
         Floor::of(graph).flops as f64 / 2.0 / self.multiply_adds + elements / self.elements

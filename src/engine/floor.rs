@@ -22,6 +22,7 @@ impl Floor {
     pub fn of(graph: &FinalizedGraph) -> Self {
         let moved = graph.inputs().chain(graph.outputs()).map(|id| graph.tensor(id));
         let bytes = moved.filter(|tensor| !tensor.is_pass_by_value).map(tensor_bytes).fold(0, u64::saturating_add);
+        let graph = &*graph.expand();
         let flops = graph.operations().map(|operation| operation_flops(graph, operation)).fold(0, u64::saturating_add);
         Self { bytes, flops }
     }

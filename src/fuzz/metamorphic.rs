@@ -1,5 +1,6 @@
 //! Graphs made from a graph that mean the same.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::choices::Choices;
@@ -19,10 +20,13 @@ pub(super) enum Change {
     TimesOne,
     /// −0 is added to a value: x + −0 is x, for −0 too.
     PlusZero,
+    /// Composite operations are replaced by what defines them.
+    TakenApart,
 }
 
 impl Change {
-    pub(super) const ALL: [Self; 4] = [Self::Commuted, Self::ThroughIdentity, Self::TimesOne, Self::PlusZero];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Commuted, Self::ThroughIdentity, Self::TimesOne, Self::PlusZero, Self::TakenApart];
 
     /// For messages.
     pub(super) fn name(self) -> &'static str {
@@ -31,6 +35,7 @@ impl Change {
             Self::ThroughIdentity => "a value through IDENTITY",
             Self::TimesOne => "a value times 1",
             Self::PlusZero => "a value plus -0",
+            Self::TakenApart => "composite operations taken apart",
         }
     }
 
@@ -41,6 +46,7 @@ impl Change {
             Self::ThroughIdentity => through(graph, choices, PointwiseMode::Identity, None),
             Self::TimesOne => through(graph, choices, PointwiseMode::Mul, Some(1.0)),
             Self::PlusZero => through(graph, choices, PointwiseMode::Add, Some(-0.0)),
+            Self::TakenApart => taken_apart(graph),
         }
     }
 }
@@ -62,6 +68,15 @@ fn commuted(graph: &FinalizedGraph, choices: &mut Choices<'_>) -> Option<Graph> 
     inputs[0].1 = inputs.get(1)?.1;
     inputs[1].1 = first;
     Some(changed)
+}
+
+/// The primitive operations of a composite one in place are no graph: one of them reads what a later one writes.
+fn taken_apart(graph: &FinalizedGraph) -> Option<Graph> {
+    let in_place = |operation: &Operation| operation.output_tensors().any(|id| operation.input(Port::X) == Some(id));
+    match graph.expand() {
+        Cow::Owned(expanded) if !graph.operations().any(in_place) => Some(expanded.to_graph()),
+        _ => None,
+    }
 }
 
 /// Puts an operation with a host scalar between a value and one of those that read it.

@@ -1,8 +1,8 @@
 //! Building a graph, with the calls and names a cuDNN frontend user knows.
 
 use super::{
-    Attributes, Concat, Convolution, DataType, FinalizedGraph, Matmul, Operation, OperationId, Pointwise,
-    PointwiseMode, Port, Reduction, ReductionMode, Resample, Tensor, TensorId,
+    Attributes, Composite, Concat, Convolution, DataType, FinalizedGraph, Matmul, Operation, OperationId, Pointwise,
+    PointwiseMode, Port, Reduction, ReductionMode, Resample, Softmax, Tensor, TensorId,
 };
 use crate::graph::Malformed;
 
@@ -161,6 +161,28 @@ impl Graph {
         let sq_sum = self.result_tensor(name, Port::SQ_SUM);
         self.push(name, Attributes::GenStats, vec![(Port::X, x)], vec![(Port::SUM, sum), (Port::SQ_SUM, sq_sum)]);
         (sum, sq_sum)
+    }
+
+    /// Softmax over the last axis; gives Y.
+    pub fn softmax(&mut self, name: &str, x: TensorId) -> TensorId {
+        self.softmax_with(name, x, None, &[]).0
+    }
+
+    /// Softmax with a sink, and with statistics: some of [`Softmax::STATISTICS`]. Gives Y, and the statistics in the
+    /// order in which they were asked for.
+    pub fn softmax_with(
+        &mut self,
+        name: &str,
+        x: TensorId,
+        sink: Option<TensorId>,
+        statistics: &[Port],
+    ) -> (TensorId, Vec<TensorId>) {
+        let y = self.result_tensor(name, Port::Y);
+        let rows: Vec<TensorId> = statistics.iter().map(|&port| self.result_tensor(name, port)).collect();
+        let inputs = [(Port::X, x)].into_iter().chain(sink.map(|sink| (Port::SINK, sink))).collect();
+        let outputs = [(Port::Y, y)].into_iter().chain(statistics.iter().copied().zip(rows.iter().copied())).collect();
+        self.push(name, Attributes::Composite(Composite::Softmax(Softmax)), inputs, outputs);
+        (y, rows)
     }
 
     /// Forward resampling; gives Y.

@@ -26,7 +26,7 @@ pub(super) fn finalize(graph: &Graph) -> Result<FinalizedGraph, Malformed> {
         topology = Topology::of(&draft)?;
     }
     let order = topology.order(&draft, &canonical::ranks(&draft))?;
-    let finalized = assemble(draft, &topology, &order);
+    let finalized = assemble(draft, &order);
     tracing::debug!(graph_key = %finalized.key(), operations = order.len(), "finalized");
     Ok(finalized)
 }
@@ -57,7 +57,7 @@ fn remove_dead_ends(draft: &mut Draft, topology: &Topology) -> bool {
 }
 
 /// Numbers operations and tensors canonically and fills in what follows from the numbering.
-fn assemble(mut draft: Draft, topology: &Topology, order: &[OperationId]) -> FinalizedGraph {
+fn assemble(mut draft: Draft, order: &[OperationId]) -> FinalizedGraph {
     let tensor_order = draft.used_tensors(order.iter().copied());
     let number = inverse(tensor_order.iter().map(|id| id.index()), draft.tensors.len());
     let operations = renumber_operations(&mut draft, order, &number);
@@ -65,13 +65,11 @@ fn assemble(mut draft: Draft, topology: &Topology, order: &[OperationId]) -> Fin
     assign_uids(&mut tensors);
     let key = GraphKey::of(&tensors, &operations);
     let tensors: Vec<FinalTensor> = tensors.into_iter().map(complete_tensor).collect();
-    let operation_number = inverse(order.iter().map(|id| id.index()), order.len());
-    let renumber = |id: OperationId| OperationId(operation_number[id.index()]);
     FinalizedGraph {
         name: draft.name,
         default_types: draft.default_types,
         consumers: find_consumers(tensors.len(), &operations),
-        producer: tensor_order.iter().map(|&id| topology.producer(id).map(renumber)).collect(),
+        producer: find_producers(tensors.len(), &operations),
         by_uid: tensors.iter().zip(0..).map(|(tensor, number)| (tensor.uid, TensorId(number))).collect(),
         tensors,
         operations,
@@ -111,7 +109,17 @@ fn assign_uids(tensors: &mut [Tensor]) {
     }
 }
 
-fn find_consumers(tensors: usize, operations: &[Operation]) -> Vec<Vec<OperationId>> {
+/// The operation that writes each tensor.
+pub(super) fn find_producers(tensors: usize, operations: &[Operation]) -> Vec<Option<OperationId>> {
+    let mut producer = vec![None; tensors];
+    for (operation, number) in operations.iter().zip(0..) {
+        operation.output_tensors().for_each(|id| producer[id.index()] = Some(OperationId(number)));
+    }
+    producer
+}
+
+/// The operations that read each tensor, each once, in order.
+pub(super) fn find_consumers(tensors: usize, operations: &[Operation]) -> Vec<Vec<OperationId>> {
     let mut consumers: Vec<Vec<OperationId>> = vec![Vec::new(); tensors];
     for (operation, number) in operations.iter().zip(0..) {
         for id in operation.input_tensors() {

@@ -18,7 +18,8 @@ mod resample;
 mod types;
 mod values;
 
-use node::Node;
+pub(super) use layout::Layout;
+pub(super) use node::Node;
 
 use super::draft::Draft;
 use super::{Attributes, OperationId, Port};
@@ -45,7 +46,7 @@ pub(super) fn complete(draft: &mut Draft, order: &[OperationId]) -> Result<(), M
 }
 
 /// Required inputs, optional inputs, required outputs, optional outputs; `None` for operations that are only carried.
-type Ports = ([&'static [Port]; 2], [&'static [Port]; 2]);
+pub(super) type Ports = ([&'static [Port]; 2], [&'static [Port]; 2]);
 
 fn ports(attributes: &Attributes) -> Option<Ports> {
     use super::ConvolutionDirection as Direction;
@@ -64,6 +65,7 @@ fn ports(attributes: &Attributes) -> Option<Ports> {
         Attributes::ResampleForward(_) => ([&[Port::X], &[]], [&[Port::Y], &[Port::INDEX]]),
         Attributes::ResampleBackward(_) => ([&[Port::DY], &[Port::X, Port::Y, Port::INDEX]], [&[Port::DX], &[]]),
         Attributes::Signal(_) => ([&[Port::X, Port::FLAG], &[]], [&[], &[Port::Y]]),
+        Attributes::Composite(composite) => composite.definition().ports(),
         Attributes::Concat(_) | Attributes::Other(_) => return None,
     })
 }
@@ -111,6 +113,7 @@ fn shape(node: &mut Node) -> Result<(), Malformed> {
         Attributes::ResampleBackward(_) => resample::infer_backward(node),
         Attributes::Concat(concat) => join::infer_concat(node, concat),
         Attributes::Signal(_) => join::infer_signal(node),
+        Attributes::Composite(composite) => composite.definition().infer(node),
         Attributes::Other(other) => match other.tag {
             "RESHAPE"
             | "TRANSPOSE"
@@ -140,6 +143,7 @@ fn check(node: &Node) -> Result<(), Malformed> {
         Attributes::ResampleBackward(resample) => resample::check(node, resample, Port::DX, Port::DY),
         Attributes::Concat(concat) => join::check_concat(node, concat),
         Attributes::Signal(_) => join::check_signal(node),
+        Attributes::Composite(composite) => composite.definition().check(node),
         Attributes::Other(other) => movement::check(node, other),
     }
 }

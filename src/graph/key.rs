@@ -74,40 +74,40 @@ pub(super) fn operation_bytes(operation: &Operation) -> Vec<u8> {
 
 /// A byte string that can be read in one way only: every list and text carries its length.
 #[derive(Default)]
-struct Bytes(Vec<u8>);
+pub(super) struct Bytes(Vec<u8>);
 
 impl Bytes {
-    fn integer(&mut self, value: i64) {
+    pub(super) fn integer(&mut self, value: i64) {
         self.0.extend(value.to_le_bytes());
     }
 
-    fn length(&mut self, value: usize) {
+    pub(super) fn length(&mut self, value: usize) {
         self.integer(value as i64);
     }
 
-    fn integers(&mut self, values: &[i64]) {
+    pub(super) fn integers(&mut self, values: &[i64]) {
         self.length(values.len());
         values.iter().for_each(|&value| self.integer(value));
     }
 
-    fn fractions(&mut self, values: &[Fraction]) {
+    pub(super) fn fractions(&mut self, values: &[Fraction]) {
         self.length(values.len());
         values.iter().for_each(|value| self.integers(&[value.numerator, value.denominator]));
     }
 
-    fn single(&mut self, value: f32) {
+    pub(super) fn single(&mut self, value: f32) {
         self.0.extend(value.to_bits().to_le_bytes());
     }
 
-    fn double(&mut self, value: f64) {
+    pub(super) fn double(&mut self, value: f64) {
         self.0.extend(value.to_bits().to_le_bytes());
     }
 
-    fn flag(&mut self, value: bool) {
+    pub(super) fn flag(&mut self, value: bool) {
         self.0.push(u8::from(value));
     }
 
-    fn text(&mut self, value: &str) {
+    pub(super) fn text(&mut self, value: &str) {
         self.length(value.len());
         self.0.extend(value.as_bytes());
     }
@@ -125,6 +125,7 @@ impl Bytes {
             Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) => self.resample(resample),
             Attributes::Concat(concat) => self.integers(&[concat.axis, concat.in_place_index.unwrap_or(-1)]),
             Attributes::Signal(signal) => self.integers(&[signal.mode as i64, signal.value]),
+            Attributes::Composite(composite) => composite.definition().key_bytes(self),
             Attributes::Other(other) => {
                 for (key, value) in other.set_attributes() {
                     self.text(key);

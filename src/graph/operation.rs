@@ -1,9 +1,15 @@
 //! Operations: what they compute, and the named ports that tie them to tensors.
 
+pub(super) mod composite;
+mod softmax;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{DataType, PaddingMode, PointwiseMode, ReductionMode, ResampleMode, TensorId};
+
+pub use composite::Composite;
+pub use softmax::Softmax;
 
 /// Index of an operation inside one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,6 +47,10 @@ impl Port {
     pub const SQ_SUM: Self = Self("SQ_SUM");
     pub const INDEX: Self = Self("Index");
     pub const FLAG: Self = Self("FLAG");
+    pub const SINK: Self = Self("SINK");
+    pub const STATS: Self = Self("Stats");
+    pub const MAX: Self = Self("Max");
+    pub const SUM_EXP: Self = Self("Sum_exp");
     pub const M_OVERRIDE: Self = Self("M_override");
     pub const N_OVERRIDE: Self = Self("N_override");
     pub const K_OVERRIDE: Self = Self("K_override");
@@ -146,6 +156,8 @@ pub enum Attributes {
     Concat(Concat),
     /// `X, FLAG [→ Y]`.
     Signal(Signal),
+    /// An operation that is defined by primitive ones ([`super::FinalizedGraph::expand`]).
+    Composite(Composite),
     /// An operation that is read, kept and written back, but that no engine executes yet (norms, attention, reshapes, …).
     Other(Other),
 }
@@ -163,6 +175,7 @@ impl Attributes {
             Self::ResampleBackward(_) => "RESAMPLE_BWD",
             Self::Concat(_) => "CONCATENATE",
             Self::Signal(_) => "SIGNAL",
+            Self::Composite(composite) => composite.tag(),
             Self::Other(other) => other.tag,
         }
     }

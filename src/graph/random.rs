@@ -2,8 +2,9 @@
 
 use super::samples::half_graph;
 use super::{
-    Attributes, Concat, Convolution, ConvolutionDirection, Fraction, Graph, Matmul, Operation, Other, PaddingMode,
-    Pointwise, PointwiseMode, Port, Reduction, ReductionMode, Resample, ResampleMode, Tensor, TensorId,
+    Attributes, Composite, Concat, Convolution, ConvolutionDirection, Fraction, Graph, Matmul, Operation, Other,
+    PaddingMode, Pointwise, PointwiseMode, Port, Reduction, ReductionMode, Resample, ResampleMode, Softmax, Tensor,
+    TensorId,
 };
 
 /// The graph that these random numbers choose.
@@ -100,7 +101,7 @@ impl Choices {
                 ..Pointwise::new(self.of(PointwiseMode::ALL))
             }),
             3 => Attributes::Reduction(Reduction::new(ReductionMode::Add)),
-            4 => Attributes::GenStats,
+            4 => self.of(&[Attributes::GenStats, Attributes::Composite(Composite::Softmax(Softmax))]),
             5 => Attributes::ResampleForward(self.resample()),
             6 => Attributes::ResampleBackward(self.resample()),
             7 => Attributes::Concat(Concat {
@@ -125,6 +126,7 @@ impl Choices {
             },
             Attributes::Pointwise(pointwise) => (&["IN_0", "IN_1", "IN_2"][..pointwise.mode.inputs()], &["OUT_0"]),
             Attributes::GenStats => (&["X"], &["SUM", "SQ_SUM"]),
+            Attributes::Composite(Composite::Softmax(_)) => (&["X", "SINK"], &["Y", "Max", "Stats"]),
             Attributes::ResampleForward(_) => (&["X"], &["Y", "Index"]),
             Attributes::ResampleBackward(_) => (&["DY", "X"], &["DX"]),
             Attributes::Concat(_) => (&["INPUT", "INPUT"], &["Y"]),

@@ -121,6 +121,7 @@ fn attribute_texts(attributes: &Attributes) -> Vec<String> {
         Attributes::Signal(signal) => {
             vec![format!("{:?}", signal.mode).to_uppercase(), format!("value={}", signal.value)]
         }
+        Attributes::Composite(composite) => composite.definition().texts(),
         Attributes::Other(other) => {
             other.set_attributes().map(|(key, value)| format!("{}={value}", key.escape_debug())).collect()
         }

@@ -15,7 +15,6 @@ use crate::graph::Malformed;
 #[derive(Debug)]
 pub(super) struct Topology {
     graph: DiGraph<OperationId, TensorId>,
-    producer: Vec<Option<OperationId>>,
 }
 
 impl Topology {
@@ -40,12 +39,7 @@ impl Topology {
                 }
             }
         }
-        Ok(Self { graph, producer })
-    }
-
-    /// The operation that writes a tensor.
-    pub(super) fn producer(&self, id: TensorId) -> Option<OperationId> {
-        self.producer[id.index()]
+        Ok(Self { graph })
     }
 
     /// A topological order that, among the operations that are ready, always takes the one of least rank

@@ -27,7 +27,8 @@ const LONGEST_RUN: usize = 32;
 /// rounded to its tensor's storage type (S*-VIRTUAL-OBEYED, O-14, A-29, A-48). The result does not depend on the
 /// number of threads. Host scalars whose value the graph holds need not be given, and are not read if they are.
 /// Concatenations and signals move values without rounding to a compute type; an input of a concatenation that lies in
-/// the output already is a tensor like the others here, and is copied.
+/// the output already is a tensor like the others here, and is copied. Composite operations are computed by their
+/// definition ([`FinalizedGraph::expand`]).
 ///
 /// # Errors
 /// [`Error::NotSupported`] for operations that are not computed here, for compute types without arithmetic, and for
@@ -35,6 +36,7 @@ const LONGEST_RUN: usize = 32;
 /// are no whole numbers); [`Error::Input`] for tensors that are missing or do not fit, indices outside of their window,
 /// and flags that do not have the value that is waited for; [`Error::Environment`] where there is not enough memory.
 pub fn execute(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<HostTensors> {
+    let graph = &*graph.expand();
     check_supported(graph)?;
     let mut values = Values::new(graph, inputs)?;
     let steps = Steps::of(graph);

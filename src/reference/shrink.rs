@@ -29,7 +29,7 @@ pub fn shrink(
 ) -> Option<Shrunk> {
     let ids: Vec<TensorId> = graph.tensor_ids().collect();
     let mut draft = graph.to_graph();
-    let mut classes = AxisClasses::of(&draft, &ids);
+    let mut classes = AxisClasses::of(&graph.expand().to_graph());
     let mut shrunk: Option<FinalizedGraph> = None;
     for unit in [16, 8, 4, 2, 1] {
         let mut refused = vec![false; classes.parent.len()];
@@ -75,15 +75,16 @@ struct AxisClasses {
 }
 
 impl AxisClasses {
-    fn of(graph: &Graph, ids: &[TensorId]) -> Self {
-        let mut first = Vec::with_capacity(ids.len());
+    /// The classes of a graph whose composite operations are taken apart; the tensors of the whole come first.
+    fn of(graph: &Graph) -> Self {
+        let mut first = Vec::with_capacity(graph.tensors().len());
         let mut count = 0;
         for tensor in graph.tensors() {
             first.push(count);
             count += tensor.dim.len();
         }
         let mut classes = Self { first, parent: (0..count).collect(), is_fixed: vec![false; count] };
-        for (&id, tensor) in ids.iter().zip(graph.tensors()) {
+        for (id, tensor) in graph.tensor_ids().zip(graph.tensors()) {
             if tensor.ragged_offset.is_some() || tensor.reordering != Reordering::None || tensor.is_pass_by_value {
                 classes.fix_all(graph, id);
             }

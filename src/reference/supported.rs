@@ -13,7 +13,7 @@ use crate::host_tensor::HOST_TYPES;
 /// Largest padding, stride, dilation and window: sums of a few of them do not overflow.
 const LARGEST_PARAMETER: i64 = 1 << 31;
 
-/// Fails for the first operation that no reference computes.
+/// Fails for the first operation that no reference computes; composite operations are taken apart before.
 ///
 /// # Errors
 /// [`Error::NotSupported`], naming the operation and the tensor or type.
@@ -52,7 +52,7 @@ fn check_operation(graph: &FinalizedGraph, id: OperationId) -> std::result::Resu
         Attributes::Pointwise(_) => &HOST_TYPES,
         Attributes::Concat(_) => return Ok(()),
         Attributes::Signal(signal) => return check_signal(graph, operation, signal),
-        Attributes::Other(_) => return Err("does not execute this operation".into()),
+        Attributes::Composite(_) | Attributes::Other(_) => return Err("does not execute this operation".into()),
     };
     let blends_virtual = operation.result().is_some_and(|result| graph.tensor(result).is_virtual);
     if blends_virtual && scales(operation).1 != 0.0 {

@@ -7,11 +7,17 @@ use crate::graph::{Attributes, FinalizedGraph, Operation, TensorId, packed_strid
 use crate::host_tensor::{HostTensor, HostTensors};
 
 /// Tensors that must be given to execute a graph: its inputs, save host scalars whose value the graph holds; what an
-/// operation working in place reads; and the prior result of a convolution or resampling with β ≠ 0.
+/// operation working in place reads, or the operations that define it; and the prior result of a convolution or
+/// resampling with β ≠ 0.
 pub fn required_inputs(graph: &FinalizedGraph) -> Vec<TensorId> {
     let unknown = |id: &TensorId| graph.tensor(*id).value.is_none();
     let mut required: Vec<TensorId> = graph.inputs().filter(unknown).collect();
-    required.extend(graph.operations().flat_map(reads_prior_content));
+    let in_place = |id: &TensorId| {
+        let first = graph.consumers(*id).first();
+        graph.producer(*id).is_some_and(|producer| first.is_some_and(|&first| first <= producer))
+    };
+    required.extend(graph.outputs().filter(in_place));
+    required.extend(graph.operations().filter_map(blended));
     required.sort();
     required.dedup();
     required
@@ -33,11 +39,9 @@ pub(super) fn scales(operation: &Operation) -> (f64, f64) {
     }
 }
 
-/// Results whose content before the execution an operation reads.
-fn reads_prior_content(operation: &Operation) -> Vec<TensorId> {
-    let blended = operation.result().filter(|_| scales(operation).1 != 0.0);
-    let in_place = |id: &TensorId| operation.input_tensors().any(|input| input == *id);
-    operation.output_tensors().filter(in_place).chain(blended).collect()
+/// The result whose content before the execution an operation adds to.
+fn blended(operation: &Operation) -> Option<TensorId> {
+    operation.result().filter(|_| scales(operation).1 != 0.0)
 }
 
 /// The given tensors, and those computed so far and still needed.

@@ -141,7 +141,7 @@ fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
         Attributes::Convolution(convolution) => convolution_is_taken(graph, operation, convolution),
         Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => true,
         Attributes::Concat(_) | Attributes::Signal(_) => true,
-        Attributes::Other(_) => false,
+        Attributes::Composite(_) | Attributes::Other(_) => false,
     }
 }
 

@@ -151,7 +151,7 @@ const fn convolution(tag: &'static str, inputs: &'static [&'static str], outputs
 }
 
 /// Operations with typed attributes: their keys are read and written in `attributes`, the table names them.
-/// `RESAMPLE_BWD` and `SIGNAL` are tags of ours, and so are the keys that no version writes.
+/// `RESAMPLE_BWD`, `SIGNAL` and `SOFTMAX` are tags of ours, and so are the keys that no version writes.
 const GENERIC: &[Schema] = &[
     convolution("CONV_FPROP", &["X", "W"], &["Y"]),
     convolution("CONV_DGRAD", &["DY", "W"], &["DX"]),
@@ -212,6 +212,13 @@ const GENERIC: &[Schema] = &[
         outputs: [&[], &["Y"]],
         keys: Keys::Typed(&["mode", "value"]),
         compute_since: NEVER,
+    },
+    Schema {
+        tag: "SOFTMAX",
+        inputs: [&["X"], &["SINK"]],
+        outputs: [&["Y"], &["Stats", "Max", "Sum_exp"]],
+        keys: Keys::Typed(&[]),
+        compute_since: 0,
     },
 ];
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::frontend::{DocumentReader, write_v1c, write_v2};
-use crate::graph::{Attributes, Concat, DataType, Other, PointwiseMode, Port, Scalar, Signal, SignalMode};
+use crate::graph::{Attributes, Concat, DataType, Other, PointwiseMode, Port, Scalar, Signal, SignalMode, Softmax};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -75,6 +75,11 @@ fn rich() -> Graph {
         inputs: vec![(Port::X, scaled), (Port::FLAG, flag)],
         outputs: vec![],
     });
+    let sink = graph.tensor(Tensor::new("sink").data_type(DataType::Float).row_major([1, 8, 1, 1]));
+    let (y, statistics) = graph.softmax_with("soft", scaled, Some(sink), Softmax::STATISTICS);
+    for id in [y].into_iter().chain(statistics) {
+        graph.set_output(id);
+    }
     let moved = graph.tensor(Tensor::new("moved").data_type(DataType::Half));
     let attributes = [("permutation".to_owned(), json!([0, 2, 3, 1]))].into_iter().collect();
     graph.operation(crate::graph::Operation {

@@ -4,7 +4,7 @@ use crate::graph::{channels_last_order, packed_strides, row_major_order};
 
 /// A packed order of axes ("helper strides" of frontend-json.md section 8).
 #[derive(Clone, Debug)]
-pub(super) enum Layout {
+pub(in crate::graph) enum Layout {
     /// Last axis fastest.
     RowMajor,
     /// Axis 1 fastest, then the last axis inwards, axis 0 slowest: "NHWC-packed".
@@ -19,7 +19,7 @@ pub(super) enum Layout {
 
 impl Layout {
     /// Strides of `dim`, in elements.
-    pub(super) fn strides(&self, dim: &[i64]) -> Vec<i64> {
+    pub(in crate::graph) fn strides(&self, dim: &[i64]) -> Vec<i64> {
         let rank = dim.len();
         match self {
             Self::RowMajor => packed_strides(dim, &row_major_order(rank)),
@@ -39,7 +39,7 @@ impl Layout {
     }
 
     /// How notes call it.
-    pub(super) fn name(&self) -> &'static str {
+    pub(in crate::graph) fn name(&self) -> &'static str {
         match self {
             Self::RowMajor => "row-major",
             Self::ChannelsLast | Self::GroupedChannelsLast => "NHWC-packed",

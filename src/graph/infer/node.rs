@@ -6,24 +6,24 @@ use crate::graph::draft::Draft;
 use crate::graph::{Operation, OperationId, Port, Tensor, TensorId};
 
 /// One operation of a draft. Ports are looked up among the inputs first, then among the outputs.
-pub(super) struct Node<'a> {
-    pub(super) operation: &'a Operation,
+pub(in crate::graph) struct Node<'a> {
+    pub(in crate::graph) operation: &'a Operation,
     id: OperationId,
     draft: &'a mut Draft,
 }
 
 impl<'a> Node<'a> {
-    pub(super) fn new(draft: &'a mut Draft, operation: &'a Operation, id: OperationId) -> Self {
+    pub(in crate::graph) fn new(draft: &'a mut Draft, operation: &'a Operation, id: OperationId) -> Self {
         Self { operation, id, draft }
     }
 
     /// A defect of the operation as a whole.
-    pub(super) fn fault(&self, rule: &'static str, message: impl Into<String>) -> Malformed {
+    pub(in crate::graph) fn fault(&self, rule: &'static str, message: impl Into<String>) -> Malformed {
         self.draft.fault(rule, self.id, None, message)
     }
 
     /// A defect of the tensor at a port.
-    pub(super) fn fault_at(&self, rule: &'static str, port: Port, message: impl AsRef<str>) -> Malformed {
+    pub(in crate::graph) fn fault_at(&self, rule: &'static str, port: Port, message: impl AsRef<str>) -> Malformed {
         self.draft.fault(rule, self.id, self.tensor_id(port), format!("port {port}: {}", message.as_ref()))
     }
 
@@ -32,17 +32,17 @@ impl<'a> Node<'a> {
     }
 
     /// The tensor at a port, where there is one.
-    pub(super) fn tensor(&self, port: Port) -> Option<&Tensor> {
+    pub(in crate::graph) fn tensor(&self, port: Port) -> Option<&Tensor> {
         self.tensor_id(port).map(|id| self.draft.tensor(id))
     }
 
     /// Tensors of all inputs in port order; concatenations have many at one port.
-    pub(super) fn inputs(&self) -> impl DoubleEndedIterator<Item = &Tensor> + ExactSizeIterator {
+    pub(in crate::graph) fn inputs(&self) -> impl DoubleEndedIterator<Item = &Tensor> + ExactSizeIterator {
         self.operation.input_tensors().map(|id| self.draft.tensor(id))
     }
 
     /// Dims at a port that must have some.
-    pub(super) fn dim(&self, port: Port) -> Result<&[i64], Malformed> {
+    pub(in crate::graph) fn dim(&self, port: Port) -> Result<&[i64], Malformed> {
         match self.tensor(port) {
             None => Err(self.fault("GR-PORTS", format!("port {port} has no tensor"))),
             Some(tensor) if tensor.dim.is_empty() => Err(self.not_set(port, "dims")),
@@ -51,7 +51,7 @@ impl<'a> Node<'a> {
     }
 
     /// Strides at a port that must have some.
-    pub(super) fn stride(&self, port: Port) -> Result<&[i64], Malformed> {
+    pub(in crate::graph) fn stride(&self, port: Port) -> Result<&[i64], Malformed> {
         match self.tensor(port) {
             None => Err(self.fault("GR-PORTS", format!("port {port} has no tensor"))),
             Some(tensor) if tensor.stride.is_empty() => Err(self.not_set(port, "strides")),
@@ -60,22 +60,22 @@ impl<'a> Node<'a> {
     }
 
     /// What only the author can know is missing.
-    pub(super) fn not_set(&self, port: Port, what: &str) -> Malformed {
+    pub(in crate::graph) fn not_set(&self, port: Port, what: &str) -> Malformed {
         self.fault_at("ATTRIBUTE_NOT_SET", port, format!("{what} must be given; they cannot be inferred"))
     }
 
     /// Whether the tensor at a port is there and lacks dims.
-    pub(super) fn lacks_dim(&self, port: Port) -> bool {
+    pub(in crate::graph) fn lacks_dim(&self, port: Port) -> bool {
         self.tensor(port).is_some_and(|tensor| tensor.dim.is_empty())
     }
 
     /// Whether the tensor at a port is there and lacks strides.
-    pub(super) fn lacks_stride(&self, port: Port) -> bool {
+    pub(in crate::graph) fn lacks_stride(&self, port: Port) -> bool {
         self.tensor(port).is_some_and(|tensor| tensor.stride.is_empty())
     }
 
     /// Fills in what the tensor at a port lacks, and notes it (FEJ-21). Nothing happens where the port is empty.
-    pub(super) fn complete(&mut self, port: Port, dim: Vec<i64>, layout: &Layout) {
+    pub(in crate::graph) fn complete(&mut self, port: Port, dim: Vec<i64>, layout: &Layout) {
         let Some(id) = self.tensor_id(port) else { return };
         let tensor = self.draft.tensor(id);
         let what = match (tensor.dim.is_empty(), tensor.stride.is_empty()) {
@@ -99,7 +99,7 @@ impl<'a> Node<'a> {
     }
 
     /// Says something about the tensor at a port to whoever reads the notes.
-    pub(super) fn note(&mut self, port: Port, message: &str) {
+    pub(in crate::graph) fn note(&mut self, port: Port, message: &str) {
         if let Some(id) = self.tensor_id(port) {
             let tensor = self.draft.describe_tensor(id);
             self.draft.notes.push(format!("tensor {tensor}: {message}"));
@@ -107,7 +107,7 @@ impl<'a> Node<'a> {
     }
 
     /// All tensors of the operation must have one rank; gives it.
-    pub(super) fn common_rank(&self, rule: &'static str, ports: &[Port]) -> Result<usize, Malformed> {
+    pub(in crate::graph) fn common_rank(&self, rule: &'static str, ports: &[Port]) -> Result<usize, Malformed> {
         let mut rank = None;
         for &port in ports {
             let found = self.dim(port)?.len();
@@ -127,7 +127,7 @@ impl<'a> Node<'a> {
     }
 
     /// The dims at a port must be exactly these; `reason` says where they come from.
-    pub(super) fn require_dim(
+    pub(in crate::graph) fn require_dim(
         &self,
         rule: &'static str,
         port: Port,

@@ -12,14 +12,25 @@ pub(super) fn complete(draft: &mut Draft, id: OperationId) -> Result<(), Malform
     complete_compute_type(draft, id)?;
     let operation = &draft.operations[id.index()];
     let source = copies_type(&operation.attributes).then(|| operation.input(Port::X)).flatten();
-    let tensors: Vec<TensorId> = operation.input_tensors().chain(operation.output_tensors()).collect();
-    for tensor in tensors {
+    let slots = operation.inputs.iter().chain(&operation.outputs);
+    let tensors: Vec<(TensorId, Option<DataType>)> =
+        slots.map(|&(port, tensor)| (tensor, own_type(&operation.attributes, port))).collect();
+    for (tensor, own) in tensors {
+        draft.tensors[tensor.index()].data_type = draft.tensor(tensor).data_type.or(own);
         complete_tensor(draft, id, tensor, source)?;
         if let Some(offset) = draft.tensor(tensor).ragged_offset {
             complete_tensor(draft, id, offset, None)?;
         }
     }
     Ok(())
+}
+
+/// The type that an operation's definition gives the tensor at a port, whatever the context says.
+fn own_type(attributes: &Attributes, port: Port) -> Option<DataType> {
+    match attributes {
+        Attributes::Composite(composite) => composite.definition().default_type(port),
+        _ => None,
+    }
 }
 
 /// Data movement, whose result falls back to the type of what is moved.

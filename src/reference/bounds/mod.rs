@@ -73,6 +73,7 @@ pub fn bounds(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<Bounds> {
 /// # Errors
 /// As [`super::execute`].
 pub fn bounds_with(graph: &FinalizedGraph, inputs: &HostTensors, options: BoundOptions) -> Result<Bounds> {
+    let graph = &*graph.expand();
     check_supported(graph)?;
     let values = Values::new(graph, inputs)?;
     let analysis = Analysis { graph, values: &values, options };
@@ -95,7 +96,7 @@ impl Analysis<'_> {
             .zip(&operation.inputs)
             .map(|(operand, &(port, tensor))| {
                 let storage = self.graph.tensor(tensor).data_type;
-                let read = value_type(self.graph, id, port, storage);
+                let read = value_type(self.graph, id, (port, tensor));
                 self.loosened(id, tensor, operand.converted(storage, read))
             })
             .collect();
@@ -107,7 +108,7 @@ impl Analysis<'_> {
         };
         let result = |(pairs, output): (Vec<(f64, f64)>, TensorId)| {
             let tensor = self.graph.tensor(output);
-            let computed = value_type(self.graph, id, port_of(operation, output), tensor.data_type);
+            let computed = value_type(self.graph, id, (port_of(operation, output), output));
             Bounded::rounded(&tensor.dim, pairs, &[computed, tensor.data_type])
         };
         Ok(pairs.into_iter().zip(written(operation)).map(result).collect())

@@ -62,12 +62,14 @@ impl DenseF64 {
 }
 
 /// Evaluates a graph op by op in double precision and gives its results ([`super::results`]). Every result, virtual ones included, is
-/// rounded to its compute type and then to its storage type (O-14, A-29); sums of floats are not rounded in between,
+/// rounded to its compute type and then to its storage type (O-14, A-29), save virtual `DOUBLE` ones, of which composite
+/// operations are made: those hold what is defined, whatever the compute type. Sums of floats are not rounded in between,
 /// sums of `INT32` wrap (PW-R7).
 ///
 /// # Errors
 /// As [`super::execute`].
 pub fn evaluate_f64(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<BTreeMap<TensorId, DenseF64>> {
+    let graph = &*graph.expand();
     check_supported(graph)?;
     let values = Values::new(graph, inputs)?;
     walk(
@@ -123,9 +125,8 @@ fn converted<'a>(
     (port, tensor): (Port, TensorId),
     operand: &'a DenseF64,
 ) -> Cow<'a, DenseF64> {
-    let storage = graph.tensor(tensor).data_type;
-    let read = value_type(graph, id, port, storage);
-    if holds_all(read, storage) {
+    let read = value_type(graph, id, (port, tensor));
+    if holds_all(read, graph.tensor(tensor).data_type) {
         return Cow::Borrowed(operand);
     }
     let values = operand.values.par_iter().map(|&x| round_f64(read, x)).collect();
@@ -133,10 +134,13 @@ fn converted<'a>(
 }
 
 /// The type that an operation reads or computes the values at a port in: its compute type, save for what it only moves
-/// and for indices, which keep their storage type.
-pub(super) fn value_type(graph: &FinalizedGraph, id: OperationId, port: Port, storage: DataType) -> DataType {
+/// and for indices, which keep their storage type, and for virtual `DOUBLE` tensors of floating arithmetic, which hold
+/// what the definition says: that an implementation computes it in less is an error of the implementation.
+pub(super) fn value_type(graph: &FinalizedGraph, id: OperationId, (port, tensor): (Port, TensorId)) -> DataType {
     let moves = matches!(graph.operation(id).attributes, Attributes::Concat(_) | Attributes::Signal(_));
-    if moves || port == Port::INDEX { storage } else { operand_type(graph, id) }
+    let (compute, tensor) = (operand_type(graph, id), graph.tensor(tensor));
+    let is_ideal = tensor.is_virtual && tensor.data_type == DataType::Double && compute.is_floating();
+    if moves || port == Port::INDEX || is_ideal { tensor.data_type } else { compute }
 }
 
 /// The port at which an operation writes a tensor.
@@ -165,7 +169,7 @@ pub(super) fn operand_type(graph: &FinalizedGraph, id: OperationId) -> DataType 
 /// A result rounded to its compute type, then to its storage type.
 fn rounded(graph: &FinalizedGraph, id: OperationId, output: TensorId, result: Vec<f64>) -> DenseF64 {
     let tensor = graph.tensor(output);
-    let compute = value_type(graph, id, port_of(graph.operation(id), output), tensor.data_type);
+    let compute = value_type(graph, id, (port_of(graph.operation(id), output), output));
     let values = result.into_par_iter().map(|x| round_f64(tensor.data_type, round_f64(compute, x))).collect();
     DenseF64 { dim: tensor.dim.clone(), values }
 }

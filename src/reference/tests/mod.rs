@@ -9,6 +9,7 @@ mod pointwise;
 mod pooling;
 mod reduction;
 mod resample;
+mod softmax;
 mod tolerance;
 
 use super::{Distribution, bounds, compare, compare_exact, evaluate_f64, execute, random_inputs};

@@ -15,9 +15,9 @@ use crate::fuzz::Finding;
 use crate::fuzz::choices::Choices;
 use crate::fuzz::targets::expect;
 use crate::graph::{
-    Attributes, Convolution, ConvolutionDirection, ConvolutionMode, DataType, FinalTensor, FinalizedGraph, Graph,
-    NanPropagation, Operation, OperationId, PaddingMode, Pointwise, PointwiseMode, Port, Reduction, ReductionMode,
-    Reordering, Resample, ResampleMode, SignalMode,
+    Attributes, Composite, Convolution, ConvolutionDirection, ConvolutionMode, DataType, FinalTensor, FinalizedGraph,
+    Graph, NanPropagation, Operation, OperationId, PaddingMode, Pointwise, PointwiseMode, Port, Reduction,
+    ReductionMode, Reordering, Resample, ResampleMode, SignalMode,
 };
 
 /// Part of the attributes that are given otherwise or left out where there are mistakes, in percent.
@@ -57,7 +57,7 @@ pub(super) fn sayable(graph: &Graph) -> Option<FinalizedGraph> {
         }
         operation.compute_data_type = match operation.attributes {
             Attributes::Concat(_) | Attributes::Signal(_) | Attributes::Other(_) => None,
-            Attributes::GenStats => Some(DataType::Float),
+            Attributes::GenStats | Attributes::Composite(Composite::Softmax(_)) => Some(DataType::Float),
             _ => Some(finalized.compute_type(id)),
         };
     }
@@ -476,6 +476,17 @@ fn form(attributes: &Attributes) -> (Option<Kind>, Ports<'static>) {
                 (Port::X, Name::CUDNN_ATTR_OPERATION_SIGNAL_XDESC),
                 (Port::FLAG, Name::CUDNN_ATTR_OPERATION_SIGNAL_FLAGDESC),
                 (Port::Y, Name::CUDNN_ATTR_OPERATION_SIGNAL_YDESC),
+            ],
+        ),
+        Attributes::Composite(Composite::Softmax(_)) => (
+            Some(Kind::CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR),
+            &[
+                (Port::X, Name::CUDNN_ATTR_OPERATION_SOFTMAX_XDESC),
+                (Port::SINK, Name::CUDNN_ATTR_OPERATION_SOFTMAX_SINK_DESC),
+                (Port::Y, Name::CUDNN_ATTR_OPERATION_SOFTMAX_YDESC),
+                (Port::STATS, Name::CUDNN_ATTR_OPERATION_SOFTMAX_STATS_DESC),
+                (Port::MAX, Name::CUDNN_ATTR_OPERATION_SOFTMAX_MAX_DESC),
+                (Port::SUM_EXP, Name::CUDNN_ATTR_OPERATION_SOFTMAX_SUM_EXP_DESC),
             ],
         ),
         Attributes::Other(_) => (None, &[]),

@@ -1,0 +1,223 @@
+//! Operations that carry their definition in primitive ones.
+//!
+//! A composite operation is one file here (attributes, ports, key, text, inference, definition) and one row of
+//! [`Composite`]. Whatever knows primitive operations knows it through [`FinalizedGraph::expand`]: the CPU engine, the f64
+//! oracle, error bounds, twins, operation counts, and kernels that run it unfused.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use super::softmax::Softmax;
+use super::{Attributes, Operation, Pointwise, Port, Reduction};
+use crate::error::Malformed;
+use crate::graph::finalize::{find_consumers, find_producers};
+use crate::graph::infer::{Node, Ports};
+use crate::graph::key::Bytes;
+use crate::graph::{
+    DEFAULT_ALIGNMENT, DataType, FinalTensor, FinalizedGraph, PointwiseMode, ReductionMode, Reordering, TensorId,
+    packed_strides, row_major_order,
+};
+
+/// The composite operations.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Composite {
+    /// `X [, SINK] → Y [, STATS, MAX, SUM_EXP]`.
+    Softmax(Softmax),
+}
+
+impl Composite {
+    /// What is particular to the operation.
+    pub(in crate::graph) fn definition(&self) -> &dyn Definition {
+        match self {
+            Self::Softmax(softmax) => softmax,
+        }
+    }
+
+    /// Tag in graph files.
+    pub fn tag(&self) -> &'static str {
+        self.definition().tag()
+    }
+}
+
+/// What a composite operation says of itself.
+pub(in crate::graph) trait Definition {
+    /// Tag in graph files.
+    fn tag(&self) -> &'static str;
+
+    /// Its ports, in the order of the definition.
+    fn ports(&self) -> Ports;
+
+    /// The attributes that generated code depends on.
+    fn key_bytes(&self, _bytes: &mut Bytes) {}
+
+    /// Attributes that are not the default, as the canonical text shows them.
+    fn texts(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Type of the tensor at a port where the tensor states none; `None` where the graph's context tells.
+    fn default_type(&self, _port: Port) -> Option<DataType> {
+        None
+    }
+
+    /// Fills in the dims and strides that follow from the rest.
+    fn infer(&self, node: &mut Node) -> Result<(), Malformed>;
+
+    /// Checks complete tensors against the operation's shape rules.
+    fn check(&self, node: &Node) -> Result<(), Malformed>;
+
+    /// Computes every result that is asked for from the inputs.
+    fn define(&self, expansion: &mut Expansion);
+}
+
+/// The primitive operations of one node, as its definition states them.
+///
+/// Values between them are virtual `DOUBLE` tensors: the definition rounds nowhere but where a result is stored. Each
+/// operation computes in the type of the node; what is lost by that is an implementation's error, not the definition's.
+pub(in crate::graph) struct Expansion<'a> {
+    graph: &'a FinalizedGraph,
+    node: &'a Operation,
+    tensors: &'a mut Vec<FinalTensor>,
+    operations: &'a mut Vec<Operation>,
+}
+
+impl Expansion<'_> {
+    /// The tensor at an input port that may be empty.
+    pub(in crate::graph) fn input(&self, port: Port) -> Option<TensorId> {
+        self.node.input(port)
+    }
+
+    /// The inputs that the operation always has, in port order.
+    pub(in crate::graph) fn required<const N: usize>(&self) -> [TensorId; N] {
+        std::array::from_fn(|place| self.node.inputs[place].1)
+    }
+
+    /// Extents of a tensor of the graph or of the expansion.
+    pub(in crate::graph) fn dim(&self, id: TensorId) -> &[i64] {
+        &self.tensors[id.index()].dim
+    }
+
+    /// A pointwise operation without further attributes.
+    pub(in crate::graph) fn pointwise(&mut self, mode: PointwiseMode, operands: &[TensorId]) -> TensorId {
+        self.pointwise_with(Pointwise::new(mode), operands)
+    }
+
+    /// A pointwise operation; along each axis its result has the largest extent of the operands.
+    pub(in crate::graph) fn pointwise_with(&mut self, attributes: Pointwise, operands: &[TensorId]) -> TensorId {
+        let rank = operands.iter().map(|&id| self.dim(id).len()).max().unwrap_or(0);
+        let extent = |axis: usize| operands.iter().filter_map(|&id| self.dim(id).get(axis)).max().copied().unwrap_or(1);
+        let dim = (0..rank).map(extent).collect();
+        let result = self.value(attributes.mode.name(), dim);
+        self.apply(attributes, operands, result);
+        result
+    }
+
+    /// A reduction to these extents. Where they are those of X every set has one element: what `ADD`, `MIN` and `MAX`,
+    /// the operators of definitions, make of one is that element (a `REDUCTION` reduces something, A-26).
+    pub(in crate::graph) fn reduction(&mut self, mode: ReductionMode, x: TensorId, dim: Vec<i64>) -> TensorId {
+        if self.dim(x) == dim {
+            return self.pointwise(PointwiseMode::Identity, &[x]);
+        }
+        let y = self.value(mode.name(), dim);
+        self.push(Attributes::Reduction(Reduction::new(mode)), vec![(Port::X, x)], (Port::Y, y));
+        y
+    }
+
+    /// Whether the tensor at an output port is in memory or read: only then must it be computed.
+    pub(in crate::graph) fn is_asked_for(&self, port: Port) -> bool {
+        let is_live = |id: TensorId| !self.tensors[id.index()].is_virtual || !self.graph.consumers(id).is_empty();
+        self.node.output(port).is_some_and(is_live)
+    }
+
+    /// The node's result at a port is the value of a pointwise operation; nothing happens where it is not asked for.
+    pub(in crate::graph) fn result(&mut self, port: Port, mode: PointwiseMode, operands: &[TensorId]) {
+        if let Some(result) = self.node.output(port).filter(|_| self.is_asked_for(port)) {
+            self.apply(Pointwise::new(mode), operands, result);
+        }
+    }
+
+    fn apply(&mut self, attributes: Pointwise, operands: &[TensorId], result: TensorId) {
+        let ports = [Port::IN_0, Port::IN_1, Port::IN_2];
+        let inputs = ports.into_iter().zip(operands.iter().copied()).collect();
+        self.push(Attributes::Pointwise(attributes), inputs, (Port::OUT_0, result));
+    }
+
+    fn push(&mut self, attributes: Attributes, inputs: Vec<(Port, TensorId)>, output: (Port, TensorId)) {
+        let result = &self.tensors[output.1.index()].name;
+        let operation = Operation {
+            name: result.clone(),
+            attributes,
+            compute_data_type: self.node.compute_data_type,
+            inputs,
+            outputs: vec![output],
+        };
+        self.operations.push(operation);
+    }
+
+    /// A virtual tensor for a value of the definition; uids are given by [`FinalizedGraph::expand`].
+    fn value(&mut self, function: &str, dim: Vec<i64>) -> TensorId {
+        let id = TensorId(self.tensors.len() as u32);
+        self.tensors.push(FinalTensor {
+            name: format!("{}::{}", self.node.name, function.to_lowercase()),
+            uid: 0,
+            data_type: DataType::Double,
+            stride: packed_strides(&dim, &row_major_order(dim.len())),
+            dim,
+            is_virtual: true,
+            is_pass_by_value: false,
+            value: None,
+            alignment: DEFAULT_ALIGNMENT,
+            reordering: Reordering::None,
+            ragged_offset: None,
+            ragged_offset_multiplier: 1,
+        });
+        id
+    }
+}
+
+impl FinalizedGraph {
+    /// The graph with the primitive operations of its definition in place of every composite operation; the graph itself
+    /// where it has none.
+    ///
+    /// Tensors keep their ids and uids; those of the definitions come behind, are virtual and `DOUBLE`, and have uids
+    /// that the graph does not use. The key is the graph's: an expansion is another way to say the same.
+    pub fn expand(&self) -> Cow<'_, Self> {
+        let is_composite = |operation: &Operation| matches!(operation.attributes, Attributes::Composite(_));
+        if !self.operations().any(is_composite) {
+            return Cow::Borrowed(self);
+        }
+        let (mut tensors, mut operations) = (self.tensors.clone(), Vec::new());
+        for node in &self.operations {
+            match &node.attributes {
+                Attributes::Composite(composite) => composite.definition().define(&mut Expansion {
+                    graph: self,
+                    node,
+                    tensors: &mut tensors,
+                    operations: &mut operations,
+                }),
+                _ => operations.push(node.clone()),
+            }
+        }
+        Cow::Owned(self.with(tensors, operations))
+    }
+
+    /// This graph with other operations, and further tensors behind its own.
+    fn with(&self, mut tensors: Vec<FinalTensor>, operations: Vec<Operation>) -> Self {
+        let known = self.tensors.len();
+        let taken: HashSet<i64> = self.by_uid.keys().copied().collect();
+        let free = (1..).filter(|uid| !taken.contains(uid));
+        tensors[known..].iter_mut().zip(free).for_each(|(tensor, uid)| tensor.uid = uid);
+        Self {
+            producer: find_producers(tensors.len(), &operations),
+            consumers: find_consumers(tensors.len(), &operations),
+            by_uid: tensors.iter().zip(0..).map(|(tensor, number)| (tensor.uid, TensorId(number))).collect(),
+            name: self.name.clone(),
+            default_types: self.default_types,
+            notes: self.notes.clone(),
+            key: self.key,
+            tensors,
+            operations,
+        }
+    }
+}
