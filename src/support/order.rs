@@ -7,7 +7,7 @@ use super::rule::Rule;
 use super::surface::{Listed, OperationKind};
 use crate::graph::{Attributes, Operation, OperationId, TensorId};
 
-/// The operation is of a kind that the stage lists. `place` says where the stage is, for messages.
+/// The operation is of a kind that the stage lists; composite ones answer to a row of their own. `place` says where the stage is, for messages.
 pub(super) fn listed_kind(
     found: &mut Findings,
     listed: &Listed<OperationKind>,
@@ -15,7 +15,8 @@ pub(super) fn listed_kind(
     place: &str,
 ) {
     let kind = OperationKind::of(&operation.attributes);
-    if kind.is_some_and(|kind| listed.admits(&kind)) {
+    let is_composite = matches!(operation.attributes, Attributes::Composite(_));
+    if is_composite || kind.is_some_and(|kind| listed.admits(&kind)) {
         return;
     }
     let names: Vec<&str> = listed.allowed.iter().map(|kind| kind.name()).collect();

@@ -74,6 +74,9 @@ fn excluded_pattern(cx: &Context, found: &mut Findings) {
 
 fn without_core(cx: &Context) -> String {
     match cx.unnamed_operation() {
+        Some(operation) if matches!(operation.attributes, Attributes::Composite(_)) => {
+            format!("none, but {}", operation.tag())
+        }
         Some(operation) => format!("none, and {}, which no engine executes yet", operation.tag()),
         None => "none".to_owned(),
     }

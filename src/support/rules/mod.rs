@@ -2,6 +2,7 @@
 
 pub(super) mod alignment;
 pub(super) mod capability;
+pub(super) mod composite;
 pub(super) mod compute_type;
 pub(super) mod core;
 pub(super) mod data_type;
@@ -35,6 +36,7 @@ pub(super) static RECORDS: &[&[&Rule]] = &[
     genstats::RULES,
     reduction::RULES,
     resample::RULES,
+    composite::RULES,
 ];
 
 /// Looks at one heading of one surface.
@@ -50,6 +52,7 @@ static GENERAL: &[Check] = &[
     genstats::check,
     reduction::check,
     resample::check,
+    composite::check,
 ];
 
 /// Headings about stages, void where the surface excludes the pattern or there is none (reporting conventions, 3).

@@ -165,6 +165,7 @@ const REDUCTION_PAIRS: &[Pair] = &[
     pair("S*-CT-RED", ALL, |g| g.compute("sum", DataType::Half), AS_IS),
     pair("S*-G2-RED-EXIT", ALL, |g| centred(g, "R"), |g| centred(g, "mm::C")),
     pair("S*-G2-OPS", ALL, second_reduction, AS_IS),
+    pair("OP-COMPOSITE", ALL, |g| unfused::softmaxed(g, "mm::C"), AS_IS),
     pair(
         "S70-G2-SIGNAL-NO-RED",
         &[A70],

@@ -41,6 +41,8 @@ const IMAGE_ROWS: &[Row] = &[
     row(&[A70], |g| g.t("Y").alignment = 2, &[]),
     row(&[A70], other_rank, &["S70-PW-RANK"]),
     row(&[A70], carried, &["S70-G2-OPS"]),
+    row(&[A70], |g| softmaxed(g, "Y"), &["OP-COMPOSITE"]),
+    row(&[H90, A80], |g| softmaxed(g, "Y"), &["S*-LIM-NO-PW", "OP-COMPOSITE"]),
     row(&[H90, A80], carried, &["S*-LIM-NO-PW"]),
 ];
 
@@ -104,6 +106,13 @@ fn matrix_reduction(g: &mut Graph) {
     let y = g.id("Y");
     let sum = g.reduction("sum", ReductionMode::Add, y, [1, 32, 1]);
     *g.tensor_mut(sum) = Tensor { name: "R".to_owned(), ..rows([1, 32, 1]).data_type(DataType::Float) };
+}
+
+/// A softmax of a value, stored.
+pub(super) fn softmaxed(g: &mut Graph, x: &str) {
+    let x = g.id(x);
+    let y = g.softmax("softmax", x);
+    g.set_output(y);
 }
 
 /// An operation that is read and kept, but that no surface names.
