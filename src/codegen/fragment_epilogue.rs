@@ -9,7 +9,7 @@ use super::sections::Used;
 use super::sweep::{SweepSpeller, SweepText, accumulated_in_float};
 use super::warp_total::{Lanes, Total, TotalsText};
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Access, BoxPlace, Boxes, CONSUMERS, Epilogue, GemmKernel, Sweep, TensorMap, Value, WARPGROUP};
+use crate::kernel::{Access, BoxPlace, Boxes, CONSUMERS, Epilogue, GemmKernel, Sweep, TensorMap, WARPGROUP};
 
 /// What `epilogue/fragments.cuh` reads beside the sweep.
 #[derive(Serialize)]
@@ -91,7 +91,7 @@ pub(super) fn epilogue(
         text.body.push(total.combined(used, value));
         total.walk(used, &mut totals);
     }
-    let shape = Shape::of(kernel, boxes, sweep);
+    let shape = Shape::of(kernel, boxes);
     let (set_bytes, row_set_bytes) = (boxes.set_bytes(), boxes.row_set_bytes());
     let transfers = Transfers { boxes, first_map: places.first_map, chunks: shape.chunks };
     let record = FragmentEpilogueText {
@@ -199,21 +199,11 @@ struct Shape {
 }
 
 impl Shape {
-    /// Few values to compute leave registers, and time to compile, for many fragments side by side.
-    fn of(kernel: &GemmKernel, boxes: &Boxes, sweep: &Sweep) -> Self {
-        const MANY_ACCUMULATORS: u32 = 160;
+    fn of(kernel: &GemmKernel, boxes: &Boxes) -> Self {
         let rows = kernel.multiply.consumer_rows(kernel.tile);
-        let accumulators = kernel.multiply.sum_registers(kernel.tile);
-        let steps = sweep.program.steps.iter().filter(|step| step.value != Value::Load).count();
-        let step_columns = match steps {
-            _ if accumulators > MANY_ACCUMULATORS => 16,
-            0..=2 => 64,
-            3..=5 => 32,
-            _ => 16,
-        };
         let chunks = kernel.tile.n / boxes.columns;
         let parts = rows / crate::kernel::WGMMA_ROWS * chunks;
-        Self { columns: boxes.columns, chunks, parts, step_columns: boxes.columns.min(step_columns) }
+        Self { columns: boxes.columns, chunks, parts, step_columns: kernel.tuning.step_columns }
     }
 
     /// `fw_take<0>(sums[0]); fw_take<4>(sums[1]); …` for each step.

@@ -157,7 +157,7 @@ pub(super) fn tile(kernel: &GemmKernel) -> TileText {
         raster: if count_m > 1 && count_n > 1 { i64::from(kernel.raster).min(count_m) } else { 1 },
         steps,
         steps_per_split: (steps + i64::from(kernel.splits) - 1) / i64::from(kernel.splits),
-        stage_bytes: gemm_operand::stage_bytes(kernel),
+        stage_bytes: kernel.shared.stage.bytes,
         c_layout,
         c_index,
     }

@@ -105,8 +105,8 @@ fn tile_at(kernel: &GemmKernel) -> String {
 
 /// Tiles of reduced values; the first replaces the accumulators it came from.
 fn value_tiles(kernel: &GemmKernel, reductions: &[PartialReduction], sources: &[TensorId]) -> Vec<String> {
-    let rows = if kernel.along_n { kernel.tile.m } else { kernel.tile.n };
-    let tile = rows * pitch(kernel);
+    let floats = |bytes: u32| bytes / 4;
+    let tile = floats(kernel.shared.epilogue_bytes);
     let mut lines = Vec::new();
     for number in 0..sources.len() as u32 {
         let offset = if number == 0 { String::new() } else { format!(" + {}", number * tile) };
@@ -114,7 +114,7 @@ fn value_tiles(kernel: &GemmKernel, reductions: &[PartialReduction], sources: &[
     }
     let reduces_to_one = |reduction: &PartialReduction| reduction.reduced[1] && reduction.reduced[2];
     if reductions.iter().any(reduces_to_one) {
-        lines.push(format!("float* const totals = values0 + {};", sources.len() as u32 * tile));
+        lines.push(format!("float* const totals = values0 + {};", floats(kernel.shared.totals)));
     }
     lines
 }

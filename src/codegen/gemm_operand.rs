@@ -95,13 +95,6 @@ pub(super) struct TurnedText {
     word: &'static str,
 }
 
-/// Bytes of a tile of A and a tile of B.
-pub(super) fn stage_bytes(kernel: &GemmKernel) -> u32 {
-    let bytes = element_bytes(kernel);
-    let raw = [(&kernel.a, kernel.tile.m), (&kernel.b, kernel.tile.n)].map(|(side, rows)| side.raw_bytes(rows, bytes));
-    (kernel.tile.m + kernel.tile.n) * kernel.tile.k * bytes + raw[0] + raw[1]
-}
-
 fn element_bytes(kernel: &GemmKernel) -> u32 {
     match kernel.multiply {
         Multiply::Fma { .. } => 4,
@@ -139,15 +132,10 @@ fn turned(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel, slot: us
         lines,
         pieces: block / vector * groups,
         groups,
-        raw: format!("{} + {}", raw_offset(kernel, slot), boxes.place(used, PIECE, "piece")),
-        tile_offset: tile_offset(kernel, slot),
+        raw: format!("{} + {}", kernel.shared.stage.raw[slot], boxes.place(used, PIECE, "piece")),
+        tile_offset: kernel.shared.stage.tiles[slot],
         word: if bytes == 1 { "fw_byte_column(read, e)" } else { "read[0].at[e]" },
     }
-}
-
-/// Where the tile of A or B lies in a stage.
-fn tile_offset(kernel: &GemmKernel, slot: usize) -> u32 {
-    if slot == 0 { 0 } else { kernel.tile.m * kernel.tile.k * element_bytes(kernel) }
 }
 
 pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel, slot: usize) -> OperandText {
@@ -200,11 +188,11 @@ pub(super) fn operand(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKern
         k_in: layout.k_in(),
         row: layout.element_row(),
         column: layout.element_column(),
-        unroll: layout.unroll(kernel),
-        filled_in_part: slot as u32 * halfway(kernel),
+        unroll: kernel.tuning.pieces_under_way[slot],
+        filled_in_part: kernel.tuning.load_in_part[slot],
         place: layout.place(used, vector as u32 * layout.element_bytes, if vector > 1 { "piece" } else { "column" }),
         tile: ["shared_a", "shared_b"][slot],
-        tile_offset: tile_offset(kernel, slot),
+        tile_offset: kernel.shared.stage.tiles[slot],
     }
 }
 
@@ -289,15 +277,6 @@ fn rounded(used: &mut Used, kernel: &GemmKernel, value: String) -> String {
     }
 }
 
-/// The middle of a step; with two sets of fragments tiles are asked for all at once (4096³ on an H200: 427 against
-/// 424 TFLOP/s with two sets, 422 against 372 with one).
-fn halfway(kernel: &GemmKernel) -> u32 {
-    match kernel.multiply {
-        Multiply::Mma { operand, fragments: 1, .. } => kernel.tile.k * operand.bytes() / 64,
-        _ => 0,
-    }
-}
-
 fn title(graph: &FinalizedGraph, operand: &Operand, name: &str) -> String {
     let tensor = graph.canonical_name(operand.tensor);
     let name = name.to_uppercase();
@@ -348,21 +327,8 @@ fn raw_argument(
     let bytes = map.element.bytes();
     let raw = Layout { element_bytes: bytes, ..*layout };
     let place = raw.place(used, layout.vector * bytes, "piece");
-    let offset = raw_offset(kernel, slot);
+    let offset = kernel.shared.stage.raw[slot];
     format!(", reinterpret_cast<const {storage}*>(shared_bytes + (tile - shared) + {offset} + {place})")
-}
-
-/// Where what is transformed to the tile of A or B lies in a stage: in its place, or behind both tiles.
-pub(super) fn raw_offset(kernel: &GemmKernel, slot: usize) -> u32 {
-    let bytes = element_bytes(kernel);
-    let tile_bytes = [kernel.tile.m, kernel.tile.n].map(|rows| rows * kernel.tile.k * bytes);
-    let raw = [(&kernel.a, kernel.tile.m), (&kernel.b, kernel.tile.n)].map(|(side, rows)| side.raw_bytes(rows, bytes));
-    match (slot, raw[slot]) {
-        (0, 0) => 0,
-        (_, 0) => tile_bytes[0],
-        (0, _) => tile_bytes[0] + tile_bytes[1],
-        _ => tile_bytes[0] + tile_bytes[1] + raw[0],
-    }
 }
 
 /// What is in shared memory.
@@ -479,15 +445,6 @@ impl Layout {
 
     fn element_column(&self) -> String {
         if self.along_k { format!("i % {}", self.tile_k) } else { format!("i / {}", self.block) }
-    }
-
-    /// Pieces of a thread that are under way at once.
-    fn unroll(&self, kernel: &GemmKernel) -> u32 {
-        let passes = self.pieces().div_ceil(self.threads);
-        match kernel.multiply {
-            Multiply::Wgmma { .. } => [4, 2].into_iter().find(|unroll| passes.is_multiple_of(*unroll)).unwrap_or(1),
-            _ => 2,
-        }
     }
 
     /// Byte of a piece in the tile.

@@ -26,9 +26,6 @@ const SECTIONS: &[&str] =
 /// Bytes of a swizzled row.
 const ROW_BYTES: u32 = 128;
 
-/// Columns of a tile up to which computing a fragment takes longer than its products. Not tuned.
-const NARROW_COLUMNS: u32 = 64;
-
 /// Instructions along k of one tile: 32 bytes each.
 const PARTS: u32 = 4;
 
@@ -149,7 +146,7 @@ pub(super) fn gemm(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel)
             (None, Some(text), Some(sweep))
         }
         None => {
-            let (text, sweep) = warp_epilogue::epilogue(graph, used, kernel, wgmma.first_sum(), wgmma.staging_at());
+            let (text, sweep) = warp_epilogue::epilogue(graph, used, kernel, wgmma.first_sum(), kernel.shared.epilogue);
             (Some(text), None, sweep)
         }
     };
@@ -221,35 +218,10 @@ impl<'a> Wgmma<'a> {
         format!("FW_ACCUMULATORS_{sum}")
     }
 
-    fn stage_bytes(&self) -> u32 {
-        gemm_operand::stage_bytes(self.kernel)
-    }
-
-    fn staging_at(&self) -> u32 {
-        self.stages * self.stage_bytes()
-    }
-
-    /// What the epilogue holds in shared memory.
-    fn staged_bytes(&self) -> u32 {
-        const WARPS: u32 = CONSUMERS * WARPGROUP / 32;
-        if let Some(boxes) = self.kernel.boxes() {
-            return WARPS * boxes.warp_bytes();
-        }
-        let [m, n] = self.kernel.multiply.staged(self.kernel.tile, self.kernel.along_n);
-        let pitch = self.kernel.multiply.staged_pitch(self.kernel.tile, self.kernel.along_n);
-        let lines = if self.kernel.along_n { m } else { n };
-        WARPS * lines * pitch * 4
-    }
-
-    fn barriers_at(&self) -> u32 {
-        self.staging_at() + self.staged_bytes()
-    }
-
-    /// Barriers of the mainloop come first: three for a stage, and one for each consumer.
     fn places(&self) -> Places {
         Places {
-            boxes_at: self.staging_at(),
-            barriers_at: self.barriers_at() + 8 * (3 * self.stages + CONSUMERS),
+            boxes_at: self.kernel.shared.epilogue,
+            barriers_at: self.kernel.shared.box_barriers,
             first_sum: self.first_sum(),
             first_map: (0..2).filter(|slot| self.is_boxed(*slot)).count(),
         }
@@ -277,7 +249,7 @@ impl<'a> Wgmma<'a> {
 
     fn side_text(&self, graph: &FinalizedGraph, slot: usize) -> SideText {
         let side = self.side(slot);
-        let offset = if slot == 0 { 0 } else { self.kernel.tile.m * ROW_BYTES };
+        let offset = self.kernel.shared.stage.tiles[slot];
         let rows = if slot == 0 { self.consumer_m() } else { 0 };
         let shift = match self.schedule {
             Schedule::Cooperative if slot == 0 => format!(" + consumer * {}", rows * ROW_BYTES),
@@ -297,7 +269,7 @@ impl<'a> Wgmma<'a> {
     fn loads(&self, slot: usize, offset: u32) -> Vec<String> {
         let side = self.side(slot);
         let Some(map) = side.map() else { return Vec::new() };
-        let offset = if self.is_copied(slot) { offset } else { gemm_operand::raw_offset(self.kernel, slot) };
+        let offset = if self.is_copied(slot) { offset } else { self.kernel.shared.stage.raw[slot] };
         let (barrier, stage) = if self.fills { ("raw", "asked_stage") } else { ("full", "stage") };
         let number = if slot == 1 && self.is_boxed(0) { 1 } else { 0 };
         let (outer, rows) = [("m0", self.kernel.tile.m), ("n0", self.kernel.tile.n)][slot];
@@ -327,11 +299,7 @@ impl<'a> Wgmma<'a> {
     fn text(&self, graph: &FinalizedGraph) -> ProductText {
         let ping_pong = self.schedule == Schedule::PingPong;
         let accumulators = self.first_sum() + self.of_rows();
-        let producer_registers = match (self.fills, accumulators) {
-            (false, 0..160) => 40,
-            (false, _) => 24,
-            (true, _) => 88,
-        };
+        let producer_registers = self.kernel.tuning.producer_registers;
         let boxed: Vec<usize> = (0..2).filter(|slot| self.is_boxed(*slot)).collect();
         let blocks = self.consumer_m() / WGMMA_ROWS;
         let first = self.first_sum();
@@ -339,7 +307,7 @@ impl<'a> Wgmma<'a> {
             fills: self.fills,
             boxed_bytes: boxed.iter().map(|&slot| self.boxed_bytes(slot)).sum(),
             filling: if self.fills { WARPGROUP / 32 } else { 1 },
-            ahead: self.stages - 2,
+            ahead: self.kernel.tuning.boxes_ahead,
             maps: (0..self.kernel.maps().count() as u32).collect(),
             ping_pong,
             promotes: self.sums == Sums::Promoted,
@@ -355,7 +323,7 @@ impl<'a> Wgmma<'a> {
             registers: (0..blocks).map(|block| self.registers(block)).collect(),
             products: self.products(graph),
             releasing: WARPGROUP / 32 * if ping_pong { 1 } else { CONSUMERS },
-            barriers_at: self.barriers_at(),
+            barriers_at: self.kernel.shared.barriers,
         }
     }
 
@@ -388,7 +356,7 @@ impl<'a> Wgmma<'a> {
             raw_type: names::storage_type(stored),
             raw_bytes,
             raw_row: raw_bytes * self.kernel.tile.k,
-            at_once: self.kernel.tile.n <= NARROW_COLUMNS,
+            at_once: self.kernel.tuning.fragments_at_once,
             pending: count - 1,
             names: fragments.iter().map(|fragment| format!("{}[4]", fragment.name)).collect(),
             fragments,

@@ -8,7 +8,7 @@ use super::sections::Used;
 use super::sweep::{SweepSpeller, SweepText, accumulated_in_float};
 use super::warp_total::{Lanes, Total, TotalsText};
 use crate::graph::FinalizedGraph;
-use crate::kernel::{Epilogue, GemmKernel, PartialReduction, Sweep, Value};
+use crate::kernel::{Epilogue, GemmKernel, PartialReduction, Sweep};
 
 /// What `epilogue/warp.cuh` reads beside the sweep.
 #[derive(Default, Serialize)]
@@ -50,13 +50,13 @@ pub(super) fn epilogue(
     let [rows, columns] = kernel.multiply.staged(kernel.tile, kernel.along_n);
     let pitch = pitch(kernel);
     let swizzled = kernel.multiply.stages_swizzled(kernel.tile, kernel.along_n);
-    let (lane_c, lines) = if swizzled {
+    let lane_c = if swizzled {
         used.add("fw_staged");
-        (format!("lane / 4 * {pitch} + fw_staged(lane / 4, lane % 4 * 2)"), rows)
+        format!("lane / 4 * {pitch} + fw_staged(lane / 4, lane % 4 * 2)")
     } else if kernel.along_n {
-        (format!("lane / 4 * {pitch} + lane % 4 * 2"), rows)
+        format!("lane / 4 * {pitch} + lane % 4 * 2")
     } else {
-        (format!("lane % 4 * 2 * {pitch} + lane / 4"), columns)
+        format!("lane % 4 * 2 * {pitch} + lane / 4")
     };
     let put = names::put_function(&kernel.multiply, kernel.along_n);
     used.add(put);
@@ -66,7 +66,7 @@ pub(super) fn epilogue(
         chunks: kernel.tile.n / columns,
         swizzled,
         staging_at,
-        piece_bytes: 4 * lines * pitch,
+        piece_bytes: kernel.shared.epilogue_bytes,
         lane_c,
         cases: cases(kernel, put, first_sum),
         ..WarpEpilogueText::default()
@@ -126,7 +126,7 @@ fn fused(
     record.vectors = rows * columns / vector;
     record.line_vectors = line / vector;
     record.passes = record.vectors.div_ceil(32);
-    record.unroll = unroll(kernel, sweep, reductions, record.passes);
+    record.unroll = kernel.tuning.vectors_at_once;
     let names = digits.iter().map(|&name| name.to_owned()).collect();
     let accumulations: Vec<_> = reductions.iter().map(|reduction| reduction.accumulation).collect();
     let mut speller = SweepSpeller::new(graph, used, sweep, &accumulations).with_names(names);
@@ -153,19 +153,4 @@ fn fused(
     }
     record.coordinates = coordinate_lines(kernel, &text, ["warp_m0", "chunk_n0"]);
     text
-}
-
-/// Few steps leave registers, and time to compile, for vectors side by side: their loads overlap. Totals of a lane's rows
-/// are told apart by the compiler alone.
-fn unroll(kernel: &GemmKernel, sweep: &Sweep, reductions: &[PartialReduction], passes: u32) -> u32 {
-    const FEW_STEPS: usize = 4;
-    const MANY_ACCUMULATORS: u32 = 160;
-    let keeps_rows = reductions.iter().any(|reduction| matches!(reduction.reduced, [_, false, true]));
-    let accumulators = kernel.multiply.sum_registers(kernel.tile);
-    let steps = sweep.program.steps.iter().filter(|step| step.value != Value::Load).count();
-    match (keeps_rows, steps <= FEW_STEPS, accumulators < MANY_ACCUMULATORS) {
-        (true, ..) => passes,
-        (_, true, true) => passes.min(2),
-        _ => 1,
-    }
 }

@@ -4,7 +4,7 @@
 //! first; a tensor's coordinates are affine functions of the digits. So a pixel of a forward convolution is
 //! `m = (image · P + p) · Q + q`, and the row of X that its filter tap `r` reads is `h = p · stride + r · dilation − pad`.
 
-use super::{Accumulation, Register, Sweep, TensorMap};
+use super::{Accumulation, Register, SharedLayout, Sweep, TensorMap};
 use crate::graph::TensorId;
 
 /// One digit of an index in mixed radix.
@@ -500,6 +500,25 @@ pub enum Epilogue {
     },
 }
 
+/// How loops of a product are unrolled and registers shared: what an engine chooses for speed alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// Pieces of A and of B that a thread has under way at once, where threads bring them.
+    pub pieces_under_way: [u32; 2],
+    /// Part of a step, of 32 bytes of k, in which the next load of A and of B starts. `mma` only.
+    pub load_in_part: [u32; 2],
+    /// Registers of a thread that brings tiles. `wgmma` only.
+    pub producer_registers: u32,
+    /// Steps that boxes are asked for ahead of what is computed from them. `wgmma` only.
+    pub boxes_ahead: u32,
+    /// Whether all fragments of a step that warps compute are computed side by side, then multiplied. `wgmma` only.
+    pub fragments_at_once: bool,
+    /// Columns of boxes that are taken from the accumulators at a time. `wgmma` with boxes only.
+    pub step_columns: u32,
+    /// Vectors of a lane that are evaluated side by side in the epilogue. `wgmma` without boxes only.
+    pub vectors_at_once: u32,
+}
+
 /// A tiled matrix product with mainloop and epilogue fusion.
 #[derive(Clone, Debug)]
 pub struct GemmKernel {
@@ -523,6 +542,10 @@ pub struct GemmKernel {
     pub splits: u32,
     /// Blocks that share a multiprocessor: the compiler's bound on registers.
     pub blocks: u32,
+    /// Shared memory of a block.
+    pub shared: SharedLayout,
+    /// What changes the time, and nothing else.
+    pub tuning: Tuning,
     /// Whether indices and offsets need 64 bits.
     pub wide_index: bool,
 }

@@ -10,6 +10,7 @@ mod iteration;
 mod launch;
 mod limits;
 mod pointwise;
+mod shared;
 mod window;
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ pub use accumulate::{Accumulation, Combine, Finish, Map, reduced_values};
 pub use expr::{Part, Register, StageProgram, Step, Value, has_integer_form};
 pub use gemm::{
     BoxPlace, Boxes, CONSUMERS, Coordinate, Digit, Epilogue, Fetch, GemmKernel, GemmSpace, GemmTile, MmaType, Multiply,
-    Operand, PartialReduction, Schedule, Sums, WARPGROUP, WGMMA_ROWS, row_along_outer,
+    Operand, PartialReduction, Schedule, Sums, Tuning, WARPGROUP, WGMMA_ROWS, row_along_outer,
 };
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
 pub use launch::{Launch, MapElement, Parameter, Swizzle, TensorMap};
@@ -27,6 +28,7 @@ pub use pointwise::{
     Access, Accumulators, CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel,
     Sweep,
 };
+pub use shared::{SharedLayout, SharedRequest, StageLayout};
 pub use window::{Interpolation, MAX_WINDOW_AXES, Maxima, Pool, PoolAxis, PoolFunction, SampleAxis, Window};
 
 use crate::graph::FinalizedGraph;

@@ -13,6 +13,7 @@ mod product;
 mod signal;
 mod sweep;
 mod tensor_map;
+mod tuning;
 
 pub(super) use accept::{RELAXED, RELAXED_WITH_CORE, is_lowered};
 pub(super) use multiplied::{fp8_registers, multiplied_type, promotes, tf32_is_allowed, unpacks_fp8};

@@ -9,21 +9,16 @@ use super::pass::{Combination, CoreAccumulators, PassPlan, program_parameters, t
 use super::problem::Problem;
 use super::signal::around_signals;
 use super::sweep::span;
+use super::tuning::Tuned;
 use crate::device::Device;
 use crate::engine::EngineConfig;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId};
 use crate::kernel::{
-    Accumulators, Body, Boxes, CONSUMERS, Digit, Epilogue, Fetch, GemmKernel, GemmTile, Kernel, Multiply, Parameter,
-    PartialReduction, Register, WARPGROUP, reduced_values,
+    Accumulators, Body, Boxes, Digit, Epilogue, Fetch, GemmKernel, GemmTile, Kernel, Multiply, Parameter,
+    PartialReduction, Register, SharedLayout, SharedRequest, reduced_values,
 };
-
-/// Room for the totals of a block's warps.
-const TOTALS_BYTES: u32 = 128;
-
-/// Bytes of an mbarrier.
-const BARRIER_BYTES: u32 = 8;
 
 /// A product as an engine multiplies it: what is planned of it whatever the tile.
 #[derive(Debug)]
@@ -64,12 +59,6 @@ impl GemmChoice {
         let steps = (k + i64::from(self.tile.k) - 1) / i64::from(self.tile.k);
         let each = (steps + i64::from(self.splits) - 1) / i64::from(self.splits);
         Self { splits: to_u32((steps + each - 1) / each), ..*self }
-    }
-
-    /// Bytes of the part of a tile that the epilogue holds in shared memory; there is one for each value reduced.
-    fn staged_bytes(&self, along_n: bool) -> u32 {
-        let [m, n] = self.multiply.staged(self.tile, along_n);
-        4 * if along_n { m } else { n } * self.multiply.staged_pitch(self.tile, along_n)
     }
 
     /// Whether the lanes of a warp hold a whole line of what it takes at a time, as totals of rows and of columns need:
@@ -158,7 +147,8 @@ impl ProductPlan {
 
     fn lower_core(&self, choice: &GemmChoice, device: &Device, builder: &mut KernelBuilder) {
         let route = self.route(choice, device);
-        let choice = &choice.without_empty_splits(self.extents());
+        let boxes = choice.boxes.filter(|_| matches!(route, Route::Tiles(_)));
+        let choice = &GemmChoice { boxes, ..choice.without_empty_splits(self.extents()) };
         let lowering = Lowering { plan: self, choice, device };
         let EpiloguePlan { fused, apart, .. } = self.epilogue();
         match route {
@@ -193,7 +183,8 @@ impl ProductPlan {
         }
         let plan = self.epilogue();
         let along_n = plan.along_n;
-        let (needed, most) = (self.shared_bytes(choice, plan.reduced_values()), device.shared_bytes_per_block);
+        let needed = self.shared(choice, along_n, plan.reduced_values()).bytes;
+        let most = device.shared_bytes_per_block;
         if needed > most {
             return Err(format!("values that are reduced take {needed} bytes of shared memory; a block has {most}"));
         }
@@ -210,48 +201,25 @@ impl ProductPlan {
         }
     }
 
-    /// Bytes of a stage beyond the tiles of A and B, for what is transformed on its way.
-    fn raw_bytes(&self, choice: &GemmChoice) -> u32 {
+    /// Bytes of a stage beyond the tiles of A and B, for what is transformed to each on its way.
+    fn raw_bytes(&self, choice: &GemmChoice) -> [u32; 2] {
         let tile = choice.tile;
-        let Multiply::Wgmma { operand, .. } = choice.multiply else { return 0 };
+        let Multiply::Wgmma { operand, .. } = choice.multiply else { return [0; 2] };
         let [a, b] = &self.operands;
-        a.raw_bytes(tile, tile.m, operand.bytes()) + b.raw_bytes(tile, tile.n, operand.bytes())
+        [a.raw_bytes(tile, tile.m, operand.bytes()), b.raw_bytes(tile, tile.n, operand.bytes())]
     }
 
     /// Shared memory of a block, in bytes, whatever becomes of the epilogue.
     pub(in crate::engine) fn most_shared_bytes(&self, choice: &GemmChoice) -> u32 {
-        let bytes = |along_n| self.shared_bytes_of(choice, along_n, 1);
+        let bytes = |along_n| self.shared(choice, along_n, 1).bytes;
         bytes(true).max(bytes(false))
     }
 
-    /// Shared memory of a block, in bytes, with an epilogue that reduces so many values where the tiles are.
-    fn shared_bytes(&self, choice: &GemmChoice, reduced_values: usize) -> u32 {
-        self.shared_bytes_of(choice, self.epilogue().along_n, reduced_values)
-    }
-
-    /// That of the mainloop is used again by the epilogue, except where blocks stay and the next tile's mainloop runs beside it.
-    fn shared_bytes_of(&self, choice: &GemmChoice, along_n: bool, reduced_values: usize) -> u32 {
-        let mainloop = self.mainloop_bytes(choice);
-        match choice.multiply {
-            Multiply::Wgmma { stages, .. } => {
-                let warps = CONSUMERS * WARPGROUP / 32;
-                let barriers = 3 * stages + CONSUMERS + warps * Boxes::SETS;
-                let staged = choice.boxes.unwrap_or_else(|| choice.staged_bytes(along_n));
-                mainloop + warps * staged + BARRIER_BYTES * barriers
-            }
-            _ => mainloop.max(choice.staged_bytes(along_n) * reduced_values.max(1) as u32 + TOTALS_BYTES),
-        }
-    }
-
-    /// Shared memory of the mainloop, in bytes. The rows of an FMA tile are padded by one word.
-    fn mainloop_bytes(&self, choice: &GemmChoice) -> u32 {
-        let GemmTile { m, n, k } = choice.tile;
-        match choice.multiply {
-            Multiply::Fma { .. } => 4 * k * (m + 1 + n + 1),
-            Multiply::Mma { operand, stages, .. } | Multiply::Wgmma { operand, stages, .. } => {
-                stages * ((m + n) * k * operand.bytes() + self.raw_bytes(choice))
-            }
-        }
+    /// Shared memory of a block with an epilogue that reduces so many values where the tiles are.
+    fn shared(&self, choice: &GemmChoice, along_n: bool, reduced_values: usize) -> SharedLayout {
+        let GemmChoice { tile, multiply, boxes: box_bytes, .. } = *choice;
+        let raw_bytes = self.raw_bytes(choice);
+        SharedLayout::new(&SharedRequest { multiply, tile, raw_bytes, box_bytes, along_n, reduced_values })
     }
 
     /// Whether some offset or coordinate may exceed 31 bits. A tile reaches beyond the last row and column, so there is a margin.
@@ -293,19 +261,21 @@ impl Lowering<'_> {
         let GemmChoice { tile, multiply, splits, .. } = *self.choice;
         let wide_index = self.plan.is_wide(splits);
         let [a, b] = [0, 1].map(|slot| self.plan.operands[slot].at(tile, wide_index));
-        let shared_bytes = self.shared_bytes(&epilogue);
-        let blocks = self.blocks([&a, &b].map(|operand| operand.fetch), shared_bytes);
+        let shared = self.plan.shared(self.choice, along_n, reduced_values_of(&epilogue));
+        let tuned = Tuned { multiply, tile, operands: [&a, &b], epilogue: &epilogue, along_n };
         GemmKernel {
             space: self.plan.problem.space.clone(),
             tile,
             multiply,
+            tuning: tuned.tuning(),
+            blocks: self.blocks([&a, &b].map(|operand| operand.fetch), shared.bytes),
             a,
             b,
             epilogue,
             along_n,
             raster: self.raster(),
             splits,
-            blocks,
+            shared,
             wide_index,
         }
     }
@@ -319,16 +289,6 @@ impl Lowering<'_> {
         match self.choice.multiply {
             Multiply::Wgmma { .. } => [4, 8, 16, 32].into_iter().min_by_key(read).unwrap_or(ROWS),
             _ => ROWS,
-        }
-    }
-
-    fn shared_bytes(&self, epilogue: &Epilogue) -> u32 {
-        match epilogue {
-            Epilogue::Fused { reductions, .. } => {
-                let values = reduced_values(reductions.iter().map(|reduction| &reduction.accumulation));
-                self.plan.shared_bytes(self.choice, values.len())
-            }
-            Epilogue::Workspace { .. } => self.plan.shared_bytes_of(self.choice, true, 1),
         }
     }
 
@@ -403,7 +363,7 @@ impl Lowering<'_> {
         let shape = Shape {
             grid: self.grid(&gemm),
             block: [self.choice.multiply.threads(self.choice.tile), 1, 1],
-            shared_bytes: self.shared_bytes(&gemm.epilogue),
+            shared_bytes: gemm.shared.bytes,
         };
         builder.push(self.plan.skeleton(), shape, parameters, Body::Gemm(Box::new(gemm)));
     }
@@ -436,6 +396,16 @@ impl Lowering<'_> {
         let registers = multiplied + operands + ADDRESSES;
         let by_registers = REGISTERS_OF_A_MULTIPROCESSOR / (registers.next_multiple_of(8) * threads);
         by_registers.min(self.device.shared_bytes_per_block / (shared_bytes + 1024)).clamp(1, 4)
+    }
+}
+
+/// Number of values that the reductions of an epilogue start from.
+fn reduced_values_of(epilogue: &Epilogue) -> usize {
+    match epilogue {
+        Epilogue::Fused { reductions, .. } => {
+            reduced_values(reductions.iter().map(|reduction| &reduction.accumulation)).len()
+        }
+        Epilogue::Workspace { .. } => 0,
     }
 }
 
