@@ -144,7 +144,7 @@ impl DeviceTensors {
         self.workspace.as_ref().map_or(Workspace::NONE, whole)
     }
 
-    /// Waits for the stream, and copies the graph's results back ([`results`]: outputs, and flags that it sets).
+    /// Waits for the stream, and copies the graph's results back ([`FinalizedGraph::results`]: outputs, and flags that it sets).
     ///
     /// # Errors
     /// [`Error::Wrong`] if a kernel failed, hangs, or wrote behind the end of a tensor or of the workspace.

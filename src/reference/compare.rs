@@ -61,7 +61,7 @@ impl Comparison {
 /// may lie that far from the exact value; without bounds, and where a bound is 0, values must be equal.
 ///
 /// # Errors
-/// [`Error::Input`] where a result ([`super::results`]) is missing from either side, or has other extents or another
+/// [`Error::Input`] where a result ([`FinalizedGraph::results`]) is missing from either side, or has other extents or another
 /// type.
 pub fn compare(
     graph: &FinalizedGraph,

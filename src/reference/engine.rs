@@ -19,7 +19,7 @@ use crate::host_tensor::{HostTensor, HostTensors, to_usize};
 /// Operations evaluated together at most; each holds a row of values a chunk.
 const LONGEST_RUN: usize = 32;
 
-/// Executes a graph on the CPU and gives its results ([`super::results`]: outputs, and flags that it sets), each in the
+/// Executes a graph on the CPU and gives its results ([`FinalizedGraph::results`]: outputs, and flags that it sets), each in the
 /// layout of its tensor with poisoned gaps.
 ///
 /// Operands are converted to the operation's compute type, sums accumulate in it (FLOAT in `f32` without TF32, A-41;

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use super::softmax::Softmax;
 use super::{Attributes, Operation, Pointwise, Port, Reduction};
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::graph::finalize::{find_consumers, find_producers};
 use crate::graph::infer::{Node, Ports};
 use crate::graph::key::Bytes;

@@ -7,7 +7,7 @@
 
 use super::composite::{Definition, Expansion};
 use super::{Pointwise, Port};
-use crate::error::Malformed;
+use crate::graph::Malformed;
 use crate::graph::infer::{Layout, Node, Ports};
 use crate::graph::{DataType, PointwiseMode, ReductionMode};
 

@@ -61,7 +61,7 @@ impl DenseF64 {
     }
 }
 
-/// Evaluates a graph op by op in double precision and gives its results ([`super::results`]). Every result, virtual ones included, is
+/// Evaluates a graph op by op in double precision and gives its results ([`FinalizedGraph::results`]). Every result, virtual ones included, is
 /// rounded to its compute type and then to its storage type (O-14, A-29), save virtual `DOUBLE` ones, of which composite
 /// operations are made: those hold what is defined, whatever the compute type. Sums of floats are not rounded in between,
 /// sums of `INT32` wrap (PW-R7).
