@@ -13,6 +13,9 @@
 //! Features: `reference` (the CPU engine), `emulator` (kernels on the CPU), `fuzz` (random graphs, with both), and `cli`, the
 //! default, with all of them. The way from a graph to a plan, and the C ABI, need none.
 //!
+//! Modules that are hidden here ([`fusion`], [`kernel`], [`capi`] and `fuzz`) are open to the repository's own programs; no promise
+//! holds for them.
+//!
 //! Two invariants: everything up to rendering does no I/O and needs no GPU; after [`support`] accepted a graph,
 //! lowering and rendering cannot fail for reasons that lie in the graph.
 
@@ -24,10 +27,12 @@ pub mod frontend;
 
 pub mod device;
 
+#[doc(hidden)]
 pub mod fusion;
 
 pub mod support;
 
+#[doc(hidden)]
 pub mod kernel;
 
 pub mod error;
@@ -52,9 +57,11 @@ pub mod tuning;
 
 pub mod session;
 
+#[doc(hidden)]
 pub mod capi;
 
 #[cfg(feature = "fuzz")]
+#[doc(hidden)]
 pub mod fuzz;
 
 /// The example in the README, compiled and run with the other examples of this documentation.

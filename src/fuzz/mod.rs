@@ -6,7 +6,7 @@
 //!   order under other names, change nothing; what is accepted lowers and renders; what is computed is right, and so are
 //!   graphs made from it that mean the same; an edit that breaks one chosen rule is refused by its name.
 //! - A [`Runner`] compiles the kernels, or runs them, too: by NVRTC alone, in the emulator, on a GPU.
-//! - [`minimize`] makes a graph smaller while it still shows a finding.
+//! - [`minimize`](fn@minimize) makes a graph smaller while it still shows a finding.
 //! - [`targets`] are what the fuzz crate asks of any bytes: files, logs, cache entries, variant packs, programs against the
 //!   ABI.
 //! - [`Campaign`] does all of that for numbered graphs of a seed, in parallel, and counts.
