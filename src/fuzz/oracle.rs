@@ -101,12 +101,15 @@ pub fn examine(
     examined.unwrap_or_else(|payload| Err(finding("nothing panics", panic_message(&*payload))))
 }
 
-/// The inputs that [`examine`] draws from these bytes for a graph.
+/// The inputs that [`examine`] draws from these bytes for a graph: one half of all draws places values where the graph's
+/// functions jump or tie.
 ///
 /// # Errors
 /// As [`random_inputs`].
 pub fn drawn_inputs(graph: &FinalizedGraph, bytes: &[u8]) -> Result<HostTensors, Error> {
-    random_inputs(graph, Choices::new(bytes).below(1 << 16) as u64, Distribution::Normal)
+    let seed = Choices::new(bytes).below(1 << 16) as u64;
+    let distribution = if seed % 2 == 0 { Distribution::Normal } else { Distribution::Landmarks };
+    random_inputs(graph, seed, distribution)
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> String {

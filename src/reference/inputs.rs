@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::landmarks::{landmarks, selectors};
 use super::resample::Pooling;
 use super::supported::check_resample;
 use super::values::required_inputs;
@@ -19,6 +20,11 @@ pub enum Distribution {
     Normal,
     /// Uniform integers −2 … 2 (0 … 2 in `UINT8`), so that most results are exact in any order of summation.
     SmallIntegers,
+    /// Normal, but for about three elements in eight, which lie where some function of the graph jumps, turns or ties:
+    /// at clips, equal operands, zeros, halves, the largest values of a type. Of one operand of a core every fourth vector
+    /// selects an element of the other operand, so that such values get through. Every fourth tensor has no negative
+    /// element, and every fourth no positive one, as the maximum of many is else always positive.
+    Landmarks,
 }
 
 /// Random values for every tensor of [`required_inputs`]; gaps of padded strides are poisoned, `BOOLEAN` is uniform.
@@ -33,13 +39,14 @@ pub enum Distribution {
 /// [`crate::error::Error::Environment`] where there is not enough memory.
 pub fn random_inputs(graph: &FinalizedGraph, seed: u64, distribution: Distribution) -> Result<HostTensors> {
     let roles = roles(graph);
+    let places = if distribution == Distribution::Landmarks { Places::of(graph) } else { Places::default() };
     let tensor = |id: TensorId| {
         let generator = Generator { key: mix(seed ^ mix(id.index() as u64 + 1)) };
         let tensor = graph.tensor(id);
         let values = match roles.get(&id) {
             Some(Role::Flag(value)) => HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, |_| *value),
             Some(Role::Index(pooling)) => random_index(tensor, generator, pooling),
-            None => random_tensor(tensor, generator, distribution),
+            None => random_tensor(tensor, generator, distribution, &places.at(tensor, id)),
         };
         Ok((id, values?))
     };
@@ -90,20 +97,97 @@ fn random_index(tensor: &FinalTensor, generator: Generator, pooling: &Pooling) -
     })
 }
 
-fn random_tensor(tensor: &FinalTensor, generator: Generator, distribution: Distribution) -> Result<HostTensor> {
+/// What [`Distribution::Landmarks`] places in the tensors of a graph.
+#[derive(Default)]
+struct Places {
+    landmarks: BTreeMap<TensorId, Vec<f64>>,
+    selectors: BTreeMap<TensorId, Vec<bool>>,
+}
+
+impl Places {
+    fn of(graph: &FinalizedGraph) -> Self {
+        Self { landmarks: landmarks(graph), selectors: selectors(graph) }
+    }
+
+    fn at<'a>(&'a self, tensor: &'a FinalTensor, id: TensorId) -> Placed<'a> {
+        Placed {
+            dim: &tensor.dim,
+            values: self.landmarks.get(&id).map_or(&[], Vec::as_slice),
+            selects: self.selectors.get(&id).map(Vec::as_slice),
+            has_sign: self.landmarks.contains_key(&id),
+        }
+    }
+}
+
+/// What is placed in one tensor.
+struct Placed<'a> {
+    dim: &'a [i64],
+    values: &'a [f64],
+    /// Axes that tell apart the vectors which may select.
+    selects: Option<&'a [bool]>,
+    /// Whether all values may be of one sign.
+    has_sign: bool,
+}
+
+impl Placed<'_> {
+    /// The value of the element at a row-major position; `random` where nothing is placed.
+    fn at(&self, position: usize, generator: Generator, random: f64) -> f64 {
+        let drawn = |what: u64, position, count: usize| {
+            let own = Generator { key: mix(generator.key ^ mix(what)) };
+            own.uniform(position, 0, count as i64 - 1) as usize
+        };
+        let signed = |value: f64| match drawn(0, 0, 4) {
+            0 if self.has_sign => value.abs(),
+            1 if self.has_sign => -value.abs(),
+            _ => value,
+        };
+        if let Some(selects) = self.selects {
+            let (vector, place, length) = self.split(position, selects);
+            if drawn(1, vector, 4) == 0 {
+                return if drawn(2, vector, length) == place { 1.0 } else { 0.0 };
+            }
+        }
+        let is_placed = !self.values.is_empty() && drawn(3, position, 8) < 3;
+        signed(if is_placed { self.values[drawn(4, position, self.values.len())] } else { random })
+    }
+
+    /// The number of an element's vector, its place in the vector, and the vector's length.
+    fn split(&self, mut position: usize, selects: &[bool]) -> (usize, usize, usize) {
+        let (mut vectors, mut length) = (1, 1);
+        let (mut vector, mut place) = (0, 0);
+        for (&extent, &is_apart) in self.dim.iter().zip(selects).rev() {
+            let extent = extent as usize;
+            let (index, count) = if is_apart { (&mut vector, &mut vectors) } else { (&mut place, &mut length) };
+            *index += position % extent * *count;
+            *count *= extent;
+            position /= extent;
+        }
+        (vector, place, length)
+    }
+}
+
+fn random_tensor(
+    tensor: &FinalTensor,
+    generator: Generator,
+    distribution: Distribution,
+    placed: &Placed<'_>,
+) -> Result<HostTensor> {
     let data_type = tensor.data_type;
     let integers = match (distribution, data_type) {
         (_, DataType::Boolean) => Some((0, 1)),
         (Distribution::SmallIntegers, DataType::UInt8) => Some((0, 2)),
         (Distribution::SmallIntegers, _) => Some((-2, 2)),
-        (Distribution::Normal, DataType::Int8) => Some((-8, 7)),
-        (Distribution::Normal, DataType::UInt8) => Some((0, 15)),
-        (Distribution::Normal, data_type) if data_type.is_integer() => Some((-100, 100)),
-        (Distribution::Normal, _) => None,
+        (_, DataType::Int8) => Some((-8, 7)),
+        (_, DataType::UInt8) => Some((0, 15)),
+        (_, data_type) if data_type.is_integer() => Some((-100, 100)),
+        _ => None,
     };
-    HostTensor::from_fn(data_type, &tensor.dim, &tensor.stride, |position| match integers {
+    let random = |position| match integers {
         Some((low, high)) => generator.uniform(position, low, high),
         None => generator.normal(position),
+    };
+    HostTensor::from_fn(data_type, &tensor.dim, &tensor.stride, |position| {
+        placed.at(position, generator, random(position))
     })
 }
 

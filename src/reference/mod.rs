@@ -26,6 +26,7 @@ mod convolution;
 mod element;
 mod engine;
 mod inputs;
+mod landmarks;
 mod linear;
 mod math;
 mod matmul;

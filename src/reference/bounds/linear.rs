@@ -10,6 +10,8 @@ use crate::reference::oracle::{DenseF64, convolve, matrix_of};
 struct Norms {
     value: Vec<f64>,
     error: Vec<f64>,
+    /// Whether a vector is at most one ±1 among zeros, so that a product only selects.
+    selects: Vec<bool>,
 }
 
 impl Norms {
@@ -22,7 +24,19 @@ impl Norms {
             Some(_) => root(sum(&squares(&operand.errors().values))),
             None => vec![0.0; value.len()],
         };
-        Self { value, error }
+        let weights = (0..operand.dense.values.len()).map(|position| weight(operand, position)).collect::<Vec<f64>>();
+        let selects = sum(&weights).into_iter().map(|weight| weight <= 1.0).collect();
+        Self { value, error, selects }
+    }
+}
+
+/// Of zeros 0, of ±1 1, of all else more.
+fn weight(operand: &Bounded, position: usize) -> f64 {
+    match operand.dense.values[position].abs() {
+        _ if operand.error_at(position) != 0.0 => 2.0,
+        0.0 => 0.0,
+        1.0 => 1.0,
+        _ => 2.0,
     }
 }
 
@@ -41,7 +55,9 @@ impl Products {
         let (a, b) = (self.left.value[left], self.right.value[right]);
         let (ea, eb) = (self.left.error[left], self.right.error[right]);
         let (magnitude, carried) = ((a + ea) * (b + eb), a * eb + ea * b + ea * eb);
+        let selects = (self.left.selects[left] || self.right.selects[right]) && magnitude.is_finite();
         match accumulator {
+            _ if selects && carried == 0.0 => 0.0,
             Some(accumulator) if carried > 0.0 || !accumulator.is_exact(magnitude, self.quantum) => {
                 carried + accumulator.error(self.terms, magnitude)
             }

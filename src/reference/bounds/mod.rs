@@ -157,8 +157,11 @@ impl Analysis<'_> {
             if carries { operands.iter().map(|operand| operand.errors()).collect() } else { Vec::new() };
         let value_row = |i: usize| operands.get(i).map(|operand| &operand.dense);
         let rows = std::array::from_fn(|i| if i < 3 { value_row(i) } else { errors.get(i - 3) });
+        // Which zero MIN and MAX give is open, and that of a sum depends on its order.
+        let is_computed = |i: usize| operation.inputs.get(i).is_some_and(|slot| self.graph.producer(slot.1).is_some());
+        let is_open = std::array::from_fn(is_computed);
         pointwise_map(pointwise, rows, dim, |[x, b, t, ex, eb, et]| {
-            pointwise::value_and_error(pointwise, compute, [x, b, t], [ex, eb, et])
+            pointwise::value_and_error(pointwise, compute, ([x, b, t], [ex, eb, et]), is_open)
         })
     }
 

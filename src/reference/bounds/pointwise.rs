@@ -6,15 +6,22 @@ use super::interval::deviation;
 use super::modes::{Accuracy, accuracy, allowed_error};
 use crate::graph::{DataType, Pointwise, PointwiseMode as M};
 use crate::host_tensor::round_f64;
+use crate::reference::landmarks::jumps;
 use crate::reference::oracle::pointwise_value;
 
 /// The exact value for operands `x`, and how far an honest result may lie from it if each operand may be off by its
-/// part of `error`.
-pub(super) fn value_and_error(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3]) -> (f64, f64) {
+/// part of `error`. Where the sign of an operand that is zero `is_open`, either counts.
+pub(super) fn value_and_error(
+    p: &Pointwise,
+    compute: DataType,
+    (x, error): ([f64; 3], [f64; 3]),
+    is_open: [bool; 3],
+) -> (f64, f64) {
     let value = pointwise_value(p, compute, x);
     let is_exact_input = error == [0.0; 3];
     let carried = if is_exact_input { 0.0 } else { carried_by_scaled(p, compute, (x, error), value) };
-    (value, carried + own(p, compute, x, value, is_exact_input))
+    let sign = sign_error(p, compute, x, is_open, value);
+    (value, carried + own(p, compute, x, value, is_exact_input) + sign)
 }
 
 /// The mode's own error (`ACCURACY`).
@@ -97,7 +104,11 @@ fn smooth(p: &Pointwise, x: [f64; 3], [ex, eb, _]: [f64; 3]) -> Option<f64> {
 
 /// Largest deviation from `value` with every operand at either end of its interval, or where the function turns inside it.
 fn corners(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value: f64) -> f64 {
-    let places: [Vec<f64>; 3] = std::array::from_fn(|i| places(p, i, x[i], error[i]));
+    farthest(p, compute, std::array::from_fn(|i| places(p, i, x[i], error[i])), value)
+}
+
+/// Largest deviation from `value` with every operand at any of its places.
+fn farthest(p: &Pointwise, compute: DataType, places: [Vec<f64>; 3], value: f64) -> f64 {
     let mut largest = 0.0;
     for &first in &places[0] {
         for &second in &places[1] {
@@ -110,6 +121,22 @@ fn corners(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value
     largest
 }
 
+/// What the other sign of operands that are zero would change, of those whose sign is open.
+fn sign_error(p: &Pointwise, compute: DataType, x: [f64; 3], is_open: [bool; 3], value: f64) -> f64 {
+    let is_told = |i| match p.mode {
+        M::Reciprocal | M::Rsqrt | M::Pow => i == 0,
+        M::Div => i == 1,
+        M::Atan2 => i < 2,
+        _ => false,
+    };
+    let may_flip: [bool; 3] = std::array::from_fn(|i| is_open[i] && x[i] == 0.0 && is_told(i));
+    if may_flip == [false; 3] || !compute.is_floating() {
+        return 0.0;
+    }
+    let places = std::array::from_fn(|i| if may_flip[i] { vec![0.0, -0.0] } else { vec![x[i]] });
+    farthest(p, compute, places, value)
+}
+
 /// Where an operand is tried: at the ends of its interval, and inside at extremes of the function and on either side of
 /// its jumps. Between two of these places it only rises or only falls.
 fn places(p: &Pointwise, operand: usize, x: f64, error: f64) -> Vec<f64> {
@@ -120,17 +147,6 @@ fn places(p: &Pointwise, operand: usize, x: f64, error: f64) -> Vec<f64> {
     let beside = |jump: f64| [jump.next_down(), jump, jump.next_up()];
     let inside = turns(p, operand).into_iter().chain(jumps(p, operand).into_iter().flat_map(beside));
     [least, most].into_iter().chain(inside.filter(|place| (least..=most).contains(place))).collect()
-}
-
-/// Where functions jump, or turn at a corner, and neither rise nor fall throughout.
-fn jumps(p: &Pointwise, operand: usize) -> Vec<f64> {
-    match (p.mode, operand) {
-        (M::ReluFwd, 0) | (M::ReluBwd, 1) => vec![f64::from(p.lower_clip()), f64::from(p.upper_clip())],
-        (M::EluFwd, 0) | (M::EluBwd, 1) => vec![0.0],
-        // π on one side of the negative axis, −π on the other
-        (M::Atan2, 0) => vec![0.0, -0.0],
-        _ => Vec::new(),
-    }
 }
 
 /// Where functions of one operand have an extreme, to four digits: near it they hardly change.
@@ -170,8 +186,12 @@ fn wraps(x: [f64; 3], error: [f64; 3]) -> bool {
 mod tests {
     use super::*;
 
+    fn bound(p: &Pointwise, x: [f64; 3], error: [f64; 3]) -> f64 {
+        value_and_error(p, DataType::Float, (x, error), [false; 3]).1
+    }
+
     fn error(mode: M, x: [f64; 3], error: [f64; 3]) -> f64 {
-        value_and_error(&Pointwise::new(mode), DataType::Float, x, error).1
+        bound(&Pointwise::new(mode), x, error)
     }
 
     #[test]
@@ -187,27 +207,46 @@ mod tests {
     #[test]
     fn a_slope_between_two_clips_counts_where_both_are_within_reach() {
         let clipped = Pointwise { relu_upper_clip: Some(6.0), ..Pointwise::new(M::ReluBwd) };
-        let bound = |x: f64, error| value_and_error(&clipped, DataType::Float, [2.0, x, 0.0], [0.0, error, 0.0]).1;
+        let reach_of = |x: f64, error| bound(&clipped, [2.0, x, 0.0], [0.0, error, 0.0]);
         for (x, reach, wide) in [(-1.0, 9.0, 2.0), (-1.0, 0.5, 0.0), (5.0, 1.0, 2.0), (5.0, 0.5, 0.0)] {
-            assert!((bound(x, reach) - wide).abs() < 1e-6, "{x} ± {reach}");
+            assert!((reach_of(x, reach) - wide).abs() < 1e-6, "{x} ± {reach}");
         }
     }
 
     #[test]
     fn corners_and_jumps_inside_an_interval_count() {
         let falls = Pointwise { relu_lower_clip_slope: Some(-1.0), ..Pointwise::new(M::ReluFwd) };
-        assert!(value_and_error(&falls, DataType::Float, [3.0, 0.0, 0.0], [4.0, 0.0, 0.0]).1 >= 3.0);
+        assert!(bound(&falls, [3.0, 0.0, 0.0], [4.0, 0.0, 0.0]) >= 3.0);
         let steep = Pointwise { elu_alpha: Some(3.0), ..Pointwise::new(M::EluBwd) };
-        assert!(value_and_error(&steep, DataType::Float, [1.0, 0.5, 0.0], [0.0, 1.0, 0.0]).1 >= 2.0);
+        assert!(bound(&steep, [1.0, 0.5, 0.0], [0.0, 1.0, 0.0]) >= 2.0);
         assert!(error(M::Atan2, [0.0, -1.0, 0.0], [0.1, 2.0, 0.0]) >= 2.0 * std::f64::consts::PI - 1e-9);
+    }
+
+    #[test]
+    fn either_sign_of_a_computed_zero_counts() {
+        let of =
+            |mode, x, is_open| value_and_error(&Pointwise::new(mode), DataType::Float, (x, [0.0; 3]), [is_open; 3]).1;
+        let half_turn = std::f64::consts::PI;
+        for (mode, x, wide) in [
+            (M::Reciprocal, [0.0; 3], f64::INFINITY),
+            (M::Div, [1.0, -0.0, 0.0], f64::INFINITY),
+            (M::Pow, [0.0, -1.0, 0.0], f64::INFINITY),
+            (M::Rsqrt, [-0.0, 0.0, 0.0], f64::INFINITY),
+            (M::Atan2, [0.0, -1.0, 0.0], 2.0 * half_turn),
+            (M::Pow, [0.0, 2.0, 0.0], 0.0),
+            (M::Div, [0.0, 1.0, 0.0], 0.0),
+        ] {
+            assert!(of(mode, x, true) - of(mode, x, false) >= wide * (1.0 - 1e-9), "{mode:?}");
+            assert!(of(mode, x, false) < 1e-6, "{mode:?}");
+        }
     }
 
     #[test]
     fn operands_are_scaled_before_a_function_turns() {
         let scaled = Pointwise { alpha1: 2.0, relu_upper_clip: Some(6.0), ..Pointwise::new(M::ReluBwd) };
-        assert!(value_and_error(&scaled, DataType::Float, [1.0, -0.5, 0.0], [0.0, 4.0, 0.0]).1 >= 1.0);
+        assert!(bound(&scaled, [1.0, -0.5, 0.0], [0.0, 4.0, 0.0]) >= 1.0);
         let equal = Pointwise { alpha2: 2.0, ..Pointwise::new(M::CmpEq) };
-        assert_eq!(value_and_error(&equal, DataType::Float, [4.0, 2.1, 0.0], [0.0, 0.2, 0.0]).1, 1.0);
+        assert_eq!(bound(&equal, [4.0, 2.1, 0.0], [0.0, 0.2, 0.0]), 1.0);
     }
 
     #[test]
