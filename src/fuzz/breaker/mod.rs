@@ -1,11 +1,14 @@
-//! Edits that break one chosen rule of a legal graph: one row an edit, with the rule that the refusal must name.
+//! Edits that break one chosen rule of a legal graph: one row an edit, with the rule that the refusal must name. Rules with a
+//! number in them are held on both sides of it.
 
+mod limits;
 mod operations;
 mod structure;
 mod tensors;
 
 use std::sync::Arc;
 
+use self::limits::Side;
 use super::choices::Choices;
 use super::oracle::Finding;
 use crate::device::ComputeCapability;
@@ -25,11 +28,14 @@ const ROWS: &[&[Row]] = &[tensors::ROWS, operations::ROWS, structure::ROWS];
 /// How many rows are drawn until one fits the graph.
 const DRAWS: usize = 8;
 
+/// Part of the graphs that are put at a limit and beyond it, where some limit drawn fits, in percent.
+const LIMITED: usize = 40;
+
 /// Makes a graph break one rule of one of the surfaces that it is legal on, and gives the rule's id; `None` where no row
 /// drawn fits.
 ///
 /// # Errors
-/// A finding if the surface still holds, or refuses without naming the rule.
+/// A finding if the surface still holds, or refuses without naming the rule; or if it refuses a graph at a rule's limit.
 pub(super) fn broken(
     graph: &Arc<FinalizedGraph>,
     legal: &[SurfaceId],
@@ -40,6 +46,11 @@ pub(super) fn broken(
     let Some(surface) = choices.index_of(legal).map(|index| legal[index]) else { return Ok(None) };
     let Ok(fusion) = fuse(Arc::clone(graph)) else { return Ok(None) };
     let subject = Subject { fusion, surface };
+    if choices.chance(LIMITED)
+        && let Some(rule) = limited(graph, &subject, capability, choices)?
+    {
+        return Ok(Some(rule.id));
+    }
     for _ in 0..DRAWS {
         let (id, edit) = draw(choices);
         let Some(rule) = subject.rule(id) else { continue };
@@ -52,6 +63,81 @@ pub(super) fn broken(
         }
     }
     Ok(None)
+}
+
+/// Puts a graph on both sides of a limit, and gives the rule; `None` where no limit drawn fits.
+fn limited(
+    graph: &Arc<FinalizedGraph>,
+    subject: &Subject,
+    capability: ComputeCapability,
+    choices: &mut Choices<'_>,
+) -> Result<Option<&'static Rule>, Finding> {
+    for _ in 0..DRAWS {
+        let number = choices.below(limits::ROWS.len() + limits::CHIPS.len());
+        let held = match limits::ROWS.get(number) {
+            Some(row) => held(graph, subject, capability, (row, choices.below(8)))?,
+            None => held_by_chip(graph, subject, &limits::CHIPS[number - limits::ROWS.len()])?,
+        };
+        if held.is_some() {
+            return Ok(held.map(|(rule, _)| rule));
+        }
+    }
+    Ok(None)
+}
+
+/// The rule of a row and the sides of it that the graph was put on; `None` where the row does not fit.
+fn held(
+    graph: &Arc<FinalizedGraph>,
+    subject: &Subject,
+    capability: ComputeCapability,
+    (&(id, step), number): (&limits::Row, usize),
+) -> Result<Option<(&'static Rule, Vec<Side>)>, Finding> {
+    let Some(rule) = subject.rule(id) else { return Ok(None) };
+    let mut sides = Vec::new();
+    for side in [Side::At, Side::Beyond] {
+        let mut edited = graph.to_graph();
+        if !step(subject, &mut edited, number, side) {
+            continue;
+        }
+        let Ok(edited) = edited.finalize() else { continue };
+        let edited = Arc::new(edited);
+        match side {
+            Side::At => is_accepted(&edited, subject.surface, capability, rule)?,
+            Side::Beyond => is_named(&edited, subject.surface, capability, rule)?,
+        }
+        sides.push(side);
+    }
+    Ok((!sides.is_empty()).then_some((rule, sides)))
+}
+
+/// The rule of a row of chips: the last chip does not break it, the next does.
+fn held_by_chip(
+    graph: &Arc<FinalizedGraph>,
+    subject: &Subject,
+    &(id, applies, last, next): &limits::Since,
+) -> Result<Option<(&'static Rule, Vec<Side>)>, Finding> {
+    let Some(rule) = subject.rule(id).filter(|_| applies(subject)) else { return Ok(None) };
+    let report = support::check(graph, last, &[subject.surface]);
+    if report.violations().any(|violation| violation.rule.id == rule.id) {
+        return Err(refused_at(rule, subject.surface, &report, graph));
+    }
+    is_named(graph, subject.surface, next, rule)?;
+    Ok(Some((rule, vec![Side::At, Side::Beyond])))
+}
+
+fn is_accepted(
+    edited: &Arc<FinalizedGraph>,
+    surface: SurfaceId,
+    capability: ComputeCapability,
+    rule: &Rule,
+) -> Result<(), Finding> {
+    let report = support::check(edited, capability, &[surface]);
+    if report.supported.is_some() { Ok(()) } else { Err(refused_at(rule, surface, &report, edited)) }
+}
+
+fn refused_at(rule: &Rule, surface: SurfaceId, report: &support::Report, graph: &FinalizedGraph) -> Finding {
+    let message = format!("surface {surface}, at the limit of {}: {report}\n{}", rule.id, graph.text());
+    Finding { oracle: "a graph at the limit of a rule is accepted", message }
 }
 
 fn draw(choices: &mut Choices<'_>) -> Row {
@@ -180,11 +266,47 @@ fn is_resample(operation: &Operation) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fuzz::{Family, generate, graph_bytes};
+
+    /// Every row of limits fits some random graph, on either side that it has.
+    #[test]
+    fn limits_are_met_on_both_sides() {
+        const ONE_SIDED: [&str; 3] = ["S*-G2-ALIGN-8", "S70-G2-ALIGN-PWOUT-8", "S80-CF-ALIGN-8"];
+        let mut met = vec![Vec::new(); limits::ROWS.len()];
+        let mut chips = vec![false; limits::CHIPS.len()];
+        for number in 0..3000 {
+            let family = Family::ALL[number as usize % Family::ALL.len()];
+            let generated = generate(family, &graph_bytes(20_261_123, number));
+            let Ok(graph) = generated.graph.finalize().map(Arc::new) else { continue };
+            let surfaces = SurfaceId::ALL.into_iter();
+            let holds =
+                |surface: &SurfaceId| support::check(&graph, ComputeCapability::SM_90, &[*surface]).supported.is_some();
+            for surface in surfaces.filter(holds) {
+                let subject = Subject { fusion: fuse(Arc::clone(&graph)).expect("it is legal"), surface };
+                for (row, met) in limits::ROWS.iter().zip(&mut met) {
+                    let held = held(&graph, &subject, ComputeCapability::SM_90, (row, number as usize));
+                    met.extend(held.unwrap_or_else(|finding| panic!("{finding}")).into_iter().flat_map(|held| held.1));
+                }
+                for (row, met) in limits::CHIPS.iter().zip(&mut chips) {
+                    let held = held_by_chip(&graph, &subject, row).unwrap_or_else(|finding| panic!("{finding}"));
+                    *met |= held.is_some();
+                }
+            }
+        }
+        for ((id, _), met) in limits::ROWS.iter().zip(met) {
+            assert!(met.contains(&Side::At), "{id} at its limit");
+            assert!(met.contains(&Side::Beyond) || ONE_SIDED.contains(id), "{id} beyond its limit");
+        }
+        for (row, met) in limits::CHIPS.iter().zip(chips) {
+            assert!(met, "{} between {} and {}", row.0, row.2, row.3);
+        }
+    }
 
     /// Every id of a row is that of a rule, for some surface and pattern.
     #[test]
     fn rows_name_rules_that_exist() {
-        for (id, _) in ROWS.iter().copied().flatten() {
+        let limits = limits::ROWS.iter().map(|row| &row.0).chain(limits::CHIPS.iter().map(|row| &row.0));
+        for id in ROWS.iter().copied().flatten().map(|row| &row.0).chain(limits) {
             let patterns = ["MM", "CF", "CBF", "CBD", "PW"].map(|pattern| id.replace('@', pattern));
             let ids = patterns.iter().flat_map(|id| SurfaceId::ALL.map(|s| id.replace("S*", &format!("S{s}"))));
             let ids: Vec<String> = ids.collect();

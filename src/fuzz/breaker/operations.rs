@@ -34,11 +34,11 @@ pub(super) const ROWS: &[Row] = &[
     ("OP-RF-NO-NEAREST", |s, g, _| forward(s, g, pools, |resample| resample.mode = ResampleMode::Nearest)),
     ("OP-RF-AVG-PAD", |s, g, _| forward(s, g, averages, |resample| resample.padding_mode = PaddingMode::NegInfPad)),
     ("OP-RF-MAX-PAD", |s, g, _| forward(s, g, takes_maxima, |resample| resample.padding_mode = PaddingMode::ZeroPad)),
-    ("OP-RF-DOWN-ALPHA", |s, g, _| forward(s, g, pools, |resample| resample.alpha = 2.0)),
-    ("OP-RF-DOWN-BETA", |s, g, _| forward(s, g, pools, |resample| resample.beta = 1.0)),
+    ("OP-RF-DOWN-ALPHA", |s, g, _| forward(s, g, pools, |resample| resample.alpha = 1f64.next_up())),
+    ("OP-RF-DOWN-BETA", |s, g, _| forward(s, g, pools, |resample| resample.beta = f64::from_bits(1))),
     ("OP-RF-DOWN-COMP", |s, g, _| resample_in(s, g, Kind::Forward, pools)),
-    ("OP-RF-BIL-ALPHA", |s, g, _| forward(s, g, is_bilinear, |resample| resample.alpha = 2.0)),
-    ("OP-RF-BIL-BETA", |s, g, _| forward(s, g, is_bilinear, |resample| resample.beta = 1.0)),
+    ("OP-RF-BIL-ALPHA", |s, g, _| forward(s, g, is_bilinear, |resample| resample.alpha = 1f64.next_up())),
+    ("OP-RF-BIL-BETA", |s, g, _| forward(s, g, is_bilinear, |resample| resample.beta = f64::from_bits(1))),
     ("OP-RF-BIL-COMP", |s, g, _| resample_in(s, g, Kind::Forward, is_bilinear)),
     ("OP-RF-BIL-PADMODE", |s, g, _| {
         forward(s, g, is_bilinear, |resample| resample.padding_mode = PaddingMode::ZeroPad)
@@ -47,8 +47,8 @@ pub(super) const ROWS: &[Row] = &[
     ("OP-RB-MODES", |s, g, _| backward(s, g, pools, |resample| resample.mode = ResampleMode::Nearest)),
     ("OP-RB-AVG-PAD", |s, g, _| backward(s, g, averages, |resample| resample.padding_mode = PaddingMode::EdgeValPad)),
     ("OP-RB-MAX-PAD", |s, g, _| backward(s, g, takes_maxima, |resample| resample.padding_mode = PaddingMode::ZeroPad)),
-    ("OP-RB-ALPHA", |s, g, _| backward(s, g, pools, |resample| resample.alpha = 0.5)),
-    ("OP-RB-BETA", |s, g, _| backward(s, g, pools, |resample| resample.beta = 1.0)),
+    ("OP-RB-ALPHA", |s, g, _| backward(s, g, pools, |resample| resample.alpha = 1f64.next_down())),
+    ("OP-RB-BETA", |s, g, _| backward(s, g, pools, |resample| resample.beta = f64::from_bits(1))),
     ("OP-RB-COMP", |s, g, _| resample_in(s, g, Kind::Backward, pools)),
 ];
 
@@ -83,7 +83,7 @@ fn is_transcendental(mode: PointwiseMode) -> bool {
 fn scale(id: Option<OperationId>, edited: &mut Graph, of: fn(&mut Pointwise) -> &mut f32) -> bool {
     let Some(operation) = id.map(|id| edited.operation_mut(id)) else { return false };
     let Attributes::Pointwise(pointwise) = &mut operation.attributes else { return false };
-    *of(pointwise) = 0.5;
+    *of(pointwise) = 1f32.next_up();
     true
 }
 

@@ -94,7 +94,7 @@ fn side_output(s: &Subject, edited: &mut Graph, choices: &mut Choices<'_>) -> bo
 }
 
 /// A RELU on a bare operand of the core.
-fn before_core(s: &Subject, edited: &mut Graph, slot: usize) -> bool {
+pub(super) fn before_core(s: &Subject, edited: &mut Graph, slot: usize) -> bool {
     let Some(core) = s.fusion.product().map(|product| product.operation) else { return false };
     let Some(operand) = s.operation(core).inputs.get(slot).map(|slot| slot.1).filter(|&id| s.is_input(id)) else {
         return false;

@@ -40,11 +40,11 @@ pub(super) const ROWS: &[Row] = &[
     ("OP-GS-LAYOUT", |s, g, _| first_axis_inside(input_of(s, is_statistics), s, g)),
 ];
 
-fn has_core(s: &Subject) -> bool {
+pub(super) fn has_core(s: &Subject) -> bool {
     s.core().is_some()
 }
 
-fn is_matmul(s: &Subject) -> bool {
+pub(super) fn is_matmul(s: &Subject) -> bool {
     s.core().is_some_and(|core| matches!(core.attributes, Attributes::Matmul(_)))
 }
 
@@ -80,7 +80,7 @@ fn is_logical(operation: &Operation) -> bool {
 
 /// Whether the mainloop's inputs answer to the alignment of surface 80 and 70: of convolutions without a stage, surface
 /// 80 asks for bytes only (`S80-CF-ALIGN-8`).
-fn fuses_or_packs(s: &Subject) -> bool {
+pub(super) fn fuses_or_packs(s: &Subject) -> bool {
     use crate::support::SurfaceId;
     let is_bare = s.core().is_some_and(|core| core.input_tensors().all(|id| s.is_input(id)));
     s.surface == SurfaceId::S70 || is_matmul(s) || !is_bare
@@ -106,7 +106,7 @@ fn core_inputs(s: &Subject) -> Vec<TensorId> {
 }
 
 /// Side inputs that nothing before the core reads.
-fn behind_core(s: &Subject) -> Vec<TensorId> {
+pub(super) fn behind_core(s: &Subject) -> Vec<TensorId> {
     let before = [s.mainloop_inputs(), core_inputs(s)].concat();
     s.side_inputs().into_iter().filter(|id| !before.contains(id)).collect()
 }
