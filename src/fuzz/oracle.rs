@@ -87,6 +87,9 @@ const LIMIT: u64 = 4_000_000;
 /// Source files rendered for a graph: the first config, and one of the others.
 const CONFIGS: usize = 2;
 
+/// Where the byte lies that draws a chip.
+const DEVICE_BYTE: usize = 64;
+
 /// Holds a graph against every expectation. `bytes` decides what is drawn on the way: orders, configs, changes.
 ///
 /// # Errors
@@ -175,9 +178,11 @@ impl Examiner<'_> {
         Ok(Standing::Accepted { on_aim: legal.contains(&self.aim), computed, broken })
     }
 
+    /// The chip, drawn from bytes that nothing else is drawn from first.
     fn device(&self) -> Device {
-        let runner = self.examination.runner.map(|runner| runner.device().clone());
-        runner.unwrap_or_else(|| Device::typical(ComputeCapability::SM_90))
+        let choices = &mut Choices::new(self.bytes.get(DEVICE_BYTE..).unwrap_or_default());
+        let drawn = self.examination.runner.map(|runner| choices.of(runner.devices()));
+        drawn.unwrap_or_else(|| Device::typical(ComputeCapability::SM_90))
     }
 
     /// The nearest legal change that a refusal names is legal.

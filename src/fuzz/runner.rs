@@ -1,5 +1,6 @@
 //! What compiles and runs the kernels of random graphs: NVRTC, the emulator, a GPU.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,11 @@ pub trait Runner: Sync {
     /// The chip that kernels are made for.
     fn device(&self) -> &Device;
 
+    /// Chips that kernels may be made for; one is drawn for each graph.
+    fn devices(&self) -> &[Device] {
+        slice::from_ref(self.device())
+    }
+
     /// FLOP of a core, and bytes of tensors, up to which graphs are run.
     fn limit(&self) -> u64;
 
@@ -43,6 +49,9 @@ pub trait Runner: Sync {
 /// FLOP or bytes up to which graphs are computed in the emulator, and on a GPU beside the CPU engine.
 const EMULATED: u64 = 1_000_000;
 const ON_A_GPU: u64 = 40_000_000;
+
+/// Of the smaller of the emulated chips.
+const FEW_MULTIPROCESSORS: u32 = 2;
 
 /// A kernel that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -113,7 +122,8 @@ fn compile(
 
 /// Runs kernels for Hopper in the emulator; what it compiles is gone with it.
 pub struct Emulated {
-    device: Device,
+    /// One is so small that blocks which stay have several tiles each, even of graphs that are cheap to emulate.
+    devices: [Device; 2],
     folder: TempDir,
 }
 
@@ -126,7 +136,9 @@ impl Emulated {
             message: "no temporary folder can be made for the emulator".to_owned(),
             source: Some(Box::new(error)),
         })?;
-        Ok(Self { device: Device::typical(ComputeCapability::SM_90), folder })
+        let whole = Device::typical(ComputeCapability::SM_90);
+        let few = Device { sm_count: FEW_MULTIPROCESSORS, ..whole.clone() };
+        Ok(Self { devices: [whole, few], folder })
     }
 }
 
@@ -143,7 +155,11 @@ impl Runner for Emulated {
     }
 
     fn device(&self) -> &Device {
-        &self.device
+        &self.devices[0]
+    }
+
+    fn devices(&self) -> &[Device] {
+        &self.devices
     }
 
     fn limit(&self) -> u64 {

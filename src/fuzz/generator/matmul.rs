@@ -30,6 +30,12 @@ const REDUCTION: usize = 25;
 /// Part of the graphs for surface 70 that end with a signal, in percent.
 const SIGNALLED: usize = 6;
 
+/// Part of the graphs whose k is longer than any ring of stages, in percent.
+const LONG: usize = 8;
+
+/// Bytes of k in the longest ring of any engine: 12 stages of 128.
+const RING: i64 = 12 * 128;
+
 /// Part of the tensors between operations that become outputs, in percent.
 const SECOND_OUTPUT: usize = 20;
 
@@ -38,8 +44,12 @@ pub(super) fn graph(choices: &mut Choices<'_>, aim: SurfaceId) -> Graph {
     let mut graph =
         Graph::new().io_data_type(operand).compute_data_type(DataType::Float).intermediate_data_type(result);
     let unit = (alignment(aim) / operand.bytes() as i64).max(1);
-    let batch = choices.of(&[1, 1, 2, 3]);
-    let [m, n, k] = [extent(choices), aligned_extent(choices, unit), aligned_extent(choices, unit)];
+    let is_long = choices.chance(LONG);
+    let batch = if is_long { 1 } else { choices.of(&[1, 1, 2, 3]) };
+    let [m, n, k] = match is_long {
+        true => long_extents(choices, operand, unit),
+        false => [extent(choices), aligned_extent(choices, unit), aligned_extent(choices, unit)],
+    };
     let m = if choices.chance(30) { (m + unit - 1) / unit * unit } else { m };
     let has_columns = if operand == DataType::Int8 && aim == SurfaceId::S70 { [8, 85] } else { [30, 50] };
     let a_order = if m % unit == 0 && choices.chance(has_columns[0]) { Order::ColumnMajor } else { Order::RowMajor };
@@ -55,6 +65,13 @@ pub(super) fn graph(choices: &mut Choices<'_>, aim: SurfaceId) -> Graph {
     graph.last_operation().compute_data_type = Some(compute);
     epilogue(&mut graph, choices, aim, c, [batch, m, n]);
     graph
+}
+
+/// Few rows and columns, and a k that takes every stage of a ring more than once.
+fn long_extents(choices: &mut Choices<'_>, operand: DataType, unit: i64) -> [i64; 3] {
+    let ring = RING / operand.bytes() as i64;
+    let k = ring + unit * choices.of(&[1, 4, 9, 11]);
+    [choices.of(&[8, 16, 1, 7, 17]), choices.of(&[8, 16]).max(unit), k]
 }
 
 /// An operand: a tensor in memory, sometimes of another type, sometimes behind a stage.
@@ -128,5 +145,30 @@ pub(super) fn finish(stage: &mut Stage<'_, '_>, reduces: bool, output_types: &[D
         if value != last && stage.choices.chance(SECOND_OUTPUT) && stage.graph.tensors()[value.index()].is_virtual {
             stage.output(value, output_types);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::device::{ComputeCapability, Device};
+    use crate::engine::{Knob, select};
+
+    #[test]
+    fn no_engine_has_a_longer_ring() {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let a = graph.tensor(crate::graph::Tensor::new("a").row_major([1, 512, 4096]));
+        let b = graph.tensor(crate::graph::Tensor::new("b").row_major([1, 4096, 512]));
+        let c = graph.matmul("matmul", a, b);
+        graph.set_output(c);
+        let graph = Arc::new(graph.finalize().unwrap());
+        let mut longest = 0;
+        for capability in [ComputeCapability::SM_90, ComputeCapability::new(8, 0), ComputeCapability::new(7, 0)] {
+            let configs = select(&graph, capability).unwrap().candidates(&Device::typical(capability));
+            longest = configs.iter().map(|ranked| ranked.config.knob(Knob::Stages, 1)).fold(longest, u32::max);
+        }
+        assert_eq!(i64::from(longest) * 128, RING);
     }
 }
