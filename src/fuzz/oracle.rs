@@ -111,7 +111,7 @@ pub fn examine(
 /// As [`random_inputs`].
 pub fn drawn_inputs(graph: &FinalizedGraph, bytes: &[u8]) -> Result<HostTensors, Error> {
     let seed = Choices::new(bytes).below(1 << 16) as u64;
-    let distribution = if seed % 2 == 0 { Distribution::Normal } else { Distribution::Landmarks };
+    let distribution = if seed.is_multiple_of(2) { Distribution::Normal } else { Distribution::Landmarks };
     random_inputs(graph, seed, distribution)
 }
 

@@ -31,8 +31,8 @@ pub enum Distribution {
 /// What has to be of a kind is: an index of max pooling points at a random pixel of its window (at 0 where the window
 /// has none), and a flag has the value that the first signal on it waits for, or another value than the one it sets.
 ///
-/// A value depends only on the seed, the tensor's place in the canonical order and the element's row-major position:
-/// not on layouts, names or the number of threads.
+/// A value depends only on the seed, the tensor's place in the canonical order and the element's row-major position
+/// (with [`Distribution::Landmarks`] on the graph's operations, too): not on layouts, names or the number of threads.
 ///
 /// # Errors
 /// [`crate::error::Error::Input`] for types without elements in host memory, and

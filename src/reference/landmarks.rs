@@ -11,9 +11,13 @@ use crate::graph::{
     Attributes, Convolution, ConvolutionDirection, DataType, FinalizedGraph, Operation, Pointwise, PointwiseMode as M,
     TensorId,
 };
+use crate::host_tensor::round_f64;
 
 /// Most values that are kept of a tensor; those of the nearest operations come first.
 const MOST: usize = 16;
+
+/// Largest value that goes through a core.
+const LARGEST: f64 = 512.0;
 
 /// Values that a tensor's elements should have, for tensors that have any.
 pub(super) fn landmarks(graph: &FinalizedGraph) -> BTreeMap<TensorId, Vec<f64>> {
@@ -29,14 +33,15 @@ pub(super) fn landmarks(graph: &FinalizedGraph) -> BTreeMap<TensorId, Vec<f64>> 
             let other = other_scalar(graph, operation, slot);
             let before = results.iter().filter_map(|&value| preimage(operation, slot, value, other));
             let values: Vec<f64> = own(operation, slot, other).into_iter().chain(before).collect();
-            keep(all.entry(operand).or_default(), values);
+            let data_type = graph.tensor(operand).data_type;
+            keep(all.entry(operand).or_default(), values, |value| round_f64(data_type, value).is_finite());
         }
     }
     all
 }
 
-fn keep(kept: &mut Vec<f64>, values: Vec<f64>) {
-    for value in values.into_iter().filter(|value| value.is_finite()) {
+fn keep(kept: &mut Vec<f64>, values: Vec<f64>, is_held: impl Fn(f64) -> bool) {
+    for value in values.into_iter().filter(|&value| value.is_finite() && is_held(value)) {
         if kept.len() < MOST && !kept.contains(&value) {
             kept.push(value);
         }
@@ -95,7 +100,14 @@ fn pointwise_own(mode: M, slot: usize, other: Option<f64>) -> Vec<f64> {
 
 /// The operand for which an operation gives a value, where its other operand is this scalar, or neutral.
 fn preimage(operation: &Operation, slot: usize, value: f64, other: Option<f64>) -> Option<f64> {
-    let Attributes::Pointwise(pointwise) = &operation.attributes else { return Some(value) };
+    let pointwise = match &operation.attributes {
+        Attributes::Pointwise(pointwise) => pointwise,
+        // What is huge would make all sums huge that it is part of.
+        Attributes::Matmul(_) | Attributes::Convolution(_) => {
+            return Some(value).filter(|value| value.abs() <= LARGEST);
+        }
+        _ => return Some(value),
+    };
     match (pointwise.mode, slot) {
         (M::Identity | M::Ceil | M::Floor | M::Max | M::Min | M::Abs | M::ReluFwd, _) => Some(value),
         (M::BinarySelect, 0 | 1) => Some(value),

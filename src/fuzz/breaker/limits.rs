@@ -231,9 +231,10 @@ fn filter_stride(s: &Subject, edited: &mut Graph, _: usize, side: Side) -> bool 
     convolution.direction == ConvolutionDirection::BackwardData
 }
 
-/// The narrowest type that holds every place of a window, or the widest that does not.
-fn index_type(s: &Subject, edited: &mut Graph, _: usize, side: Side) -> bool {
-    const TYPES: [(DataType, i64); 3] = [(DataType::Fp8E5M2, 8), (DataType::Fp8E4M3, 16), (DataType::BFloat16, 256)];
+/// A type that holds every place of a window, or the widest that does not.
+fn index_type(s: &Subject, edited: &mut Graph, number: usize, side: Side) -> bool {
+    const TYPES: [(DataType, i64); 4] =
+        [(DataType::Fp8E5M2, 8), (DataType::Fp8E4M3, 16), (DataType::BFloat16, 256), (DataType::Half, 2048)];
     let pooled = s.graph().operations().find_map(|operation| match &operation.attributes {
         Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) => Some((operation, resample)),
         _ => None,
@@ -242,7 +243,7 @@ fn index_type(s: &Subject, edited: &mut Graph, _: usize, side: Side) -> bool {
     let Some(index) = operation.input(Port::INDEX).or(operation.output(Port::INDEX)) else { return false };
     let last = places(resample) - 1;
     let chosen = match side {
-        Side::At => TYPES.iter().find(|(_, most)| *most >= last),
+        Side::At => one(TYPES.iter().filter(|(_, most)| *most >= last), number),
         Side::Beyond => TYPES.iter().rev().find(|(_, most)| *most < last),
     };
     let Some((data_type, _)) = chosen else { return false };

@@ -38,6 +38,9 @@ pub(super) struct Stage<'a, 'b> {
 /// Part of the tensors in memory that are aligned to other than 16 bytes, in percent.
 const ALIGNED_OTHERWISE: usize = 5;
 
+/// Part of the RELUs that have clips of their own, in percent.
+const CLIPPED: usize = 60;
+
 /// Modes with results that stay in range for most inputs come first.
 const MODES: &[PointwiseMode] = &[
     PointwiseMode::Add,
@@ -116,9 +119,9 @@ impl<'a, 'b> Stage<'a, 'b> {
     fn attributes(&mut self, mode: PointwiseMode) -> Pointwise {
         let mut attributes = Pointwise::new(mode);
         match mode {
-            PointwiseMode::ReluFwd | PointwiseMode::ReluBwd if self.choices.chance(30) => {
+            PointwiseMode::ReluFwd | PointwiseMode::ReluBwd if self.choices.chance(CLIPPED) => {
                 attributes.relu_lower_clip = Some(self.choices.of(&[0.0, -1.0, 0.5]));
-                attributes.relu_upper_clip = self.choices.of(&[None, Some(6.0)]);
+                attributes.relu_upper_clip = self.choices.of(&[Some(6.0), None, Some(6.0)]);
                 attributes.relu_lower_clip_slope = self.choices.of(&[None, Some(0.01)]);
             }
             PointwiseMode::SwishFwd | PointwiseMode::SwishBwd => {

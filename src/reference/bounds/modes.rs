@@ -329,6 +329,12 @@ mod tests {
     }
 
     #[test]
+    fn tails_are_as_narrow_as_the_density_there() {
+        let gelu = Pointwise::new(M::GeluBwd);
+        assert!(allowed_error(&gelu, DataType::Float, [1.0, -3.0, 0.0], -0.011_945_6) < 1e-6);
+    }
+
+    #[test]
     fn terms_that_overflow_count_as_one() {
         for unit in [Unit::GeluTerms, Unit::GeluTanhTerms, Unit::SwishTerms] {
             for x in [-1e300, 1e300, f64::INFINITY] {

@@ -79,6 +79,7 @@ fn carried(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value
         M::Div if may_vanish(1) => f64::INFINITY,
         M::Reciprocal if may_vanish(0) => f64::INFINITY,
         M::Tan if period(x[0] - ex) != period(x[0] + ex) => f64::INFINITY,
+        M::Pow if may_vanish(0) && x[1] - eb < 0.0 => f64::INFINITY,
         M::Pow if may_have_a_root(x, error) => f64::INFINITY,
         // The remainder of a division by 0 is NaN.
         M::Mod if eb > 0.0 && eb >= x[1].abs() => f64::INFINITY,
@@ -277,6 +278,8 @@ mod tests {
         assert_eq!(error(M::Pow, [-2.0, 3.5, 0.0], [1e-2, 1e-2, 0.0]), 0.0);
         assert_eq!(error(M::Mod, [1.0, 1e-4, 0.0], [0.0, 1e-3, 0.0]), f64::INFINITY);
         assert_eq!(error(M::Reciprocal, [1e-4, 0.0, 0.0], reach), f64::INFINITY);
+        assert_eq!(error(M::Pow, [1e-4, -2.0, 0.0], reach), f64::INFINITY);
+        assert!(error(M::Pow, [1e-4, 2.0, 0.0], reach) < 1e-5);
         assert_eq!(error(M::Log, [1e-4, 0.0, 0.0], reach), f64::INFINITY);
         let unknown = [f64::INFINITY, 0.0, 0.0];
         assert_eq!(error(M::EluFwd, [f64::NAN, 0.0, 0.0], unknown), f64::INFINITY);

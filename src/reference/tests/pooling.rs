@@ -131,6 +131,17 @@ fn backward_needs_to_know_the_maxima_and_averages_take_no_index() {
     assert!(refusal(case(Include), Maxima::Index(DataType::Int8)).contains("no index in mode AVGPOOL_INCLUDE_PADDING"));
 }
 
+#[test]
+fn gradients_that_meet_in_one_maximum_round_and_others_are_exact() {
+    let case = Case::new(pooling(Maxpool, &[2, 2], &[1, 1], &[0, 0]), &[1, 1, 3, 3]);
+    let graph = case.backward(DataType::Float, Maxima::X).finalize().unwrap();
+    let x = [0.0, 0.0, 0.0, 0.0, 9.0, 0.0, 0.0, 0.0, 0.0];
+    let inputs = given(&graph, &[("dy", &[0.1, 0.2, 0.3, 0.7]), ("x", &x), ("y", &[9.0; 4])]);
+    let bounds = bounds(&graph, &inputs).unwrap();
+    let is_exact: Vec<bool> = (0..9).map(|pixel| bounds.at(by_name(&graph, "dx"), pixel) == 0.0).collect();
+    assert_eq!(is_exact, [true, true, true, true, false, true, true, true, true]);
+}
+
 /// A small linear congruential generator, so that cases are the same everywhere.
 struct Random(u64);
 

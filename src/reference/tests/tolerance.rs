@@ -202,6 +202,38 @@ fn comparisons_name_the_worst_element() {
 }
 
 #[test]
+fn a_mismatch_is_worse_than_a_larger_difference_that_is_allowed() {
+    let mut graph = float_graph();
+    let x = input(&mut graph, "x", &[1, 2], DataType::Float);
+    let y = graph.pointwise("exp", M::Exp, &[x]);
+    graph.set_output(y);
+    let graph = graph.finalize().unwrap();
+    let [x, y] = [graph.inputs().next().unwrap(), graph.outputs().next().unwrap()];
+    let tensor = |values: [f64; 2]| HostTensor::from_dense(DataType::Float, &[1, 2], &[2, 1], &values).unwrap();
+    let inputs = HostTensors::from([(x, tensor([0.0, 8.0]))]);
+    let bounds = bounds(&graph, &inputs).unwrap();
+    let expected = execute(&graph, &inputs).unwrap();
+    let [small, large] = expected[&y].to_dense::<f64>().unwrap()[..] else { panic!("two elements") };
+    let actual = HostTensors::from([(y, tensor([small + 1e-5, large + 3e-4]))]);
+    let output = &compare(&graph, &expected, &actual, Some(&bounds)).unwrap().outputs[0];
+    assert_eq!((output.mismatches, &output.worst.as_ref().unwrap().index[..]), (1, &[0, 0][..]));
+}
+
+#[test]
+fn an_average_is_off_by_its_part_of_the_sum() {
+    let [sum, average] = [ReductionMode::Add, ReductionMode::Avg].map(|mode| {
+        let mut graph = float_graph();
+        let x = input(&mut graph, "x", &[8, 32], DataType::Float);
+        let y = graph.reduction("total", mode, x, vec![8, 1]);
+        graph.set_output(y);
+        let graph = graph.finalize().unwrap();
+        let bounds = bounds(&graph, &random_inputs(&graph, 3, Distribution::Normal).unwrap()).unwrap();
+        bounds.at(graph.outputs().next().unwrap(), 5)
+    });
+    assert!(average >= sum / 32.0 && average < sum / 16.0, "{average} of {sum}");
+}
+
+#[test]
 fn large_integers_are_compared_bit_by_bit() {
     let mut graph = float_graph();
     let x = input(&mut graph, "x", &[1, 1], DataType::Int64);
