@@ -77,8 +77,8 @@ const fn chip(major: u32, minor: u32) -> ComputeCapability {
 }
 
 fn computes_before(s: &Subject) -> bool {
-    use crate::fusion::Stage;
-    [Stage::MainloopA, Stage::MainloopB].into_iter().any(|stage| s.fusion.operations(stage).next().is_some())
+    use crate::fusion::{Side, Stage};
+    Side::BOTH.map(Stage::Before).into_iter().any(|stage| s.fusion.operations(stage).next().is_some())
 }
 
 /// Whether statistics are taken of a FLOAT value.
@@ -221,7 +221,7 @@ fn rank(s: &Subject, edited: &mut Graph, _: usize, side: Side) -> bool {
 
 /// A stride of 2 along an axis where the filter has one place only, so that no extent changes.
 fn filter_stride(s: &Subject, edited: &mut Graph, _: usize, side: Side) -> bool {
-    let Some(id) = s.fusion.core() else { return false };
+    let Some(id) = s.fusion.product().map(|product| product.operation) else { return false };
     let dy = &s.tensor(s.operation(id).inputs[0].1).dim;
     let Attributes::Convolution(convolution) = &mut edited.operation_mut(id).attributes else { return false };
     let Some(axis) = (2..dy.len()).find(|&axis| dy[axis] == 1) else { return false };
