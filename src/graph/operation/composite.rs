@@ -9,13 +9,12 @@ use std::collections::HashSet;
 
 use super::softmax::Softmax;
 use super::{Attributes, Operation, Pointwise, Port, Reduction};
-use crate::graph::Malformed;
 use crate::graph::finalize::{find_consumers, find_producers};
 use crate::graph::infer::{Node, Ports};
 use crate::graph::key::Bytes;
 use crate::graph::{
-    DEFAULT_ALIGNMENT, DataType, FinalTensor, FinalizedGraph, PointwiseMode, ReductionMode, Reordering, TensorId,
-    packed_strides, row_major_order,
+    DEFAULT_ALIGNMENT, DataType, FinalTensor, FinalizedGraph, Malformed, PointwiseMode, ReductionMode, Reordering,
+    TensorId, packed_strides, row_major_order,
 };
 
 /// The composite operations.
@@ -78,6 +77,7 @@ pub(in crate::graph) trait Definition {
 pub(in crate::graph) struct Expansion<'a> {
     graph: &'a FinalizedGraph,
     node: &'a Operation,
+    data_type: DataType,
     tensors: &'a mut Vec<FinalTensor>,
     operations: &'a mut Vec<Operation>,
 }
@@ -161,7 +161,7 @@ impl Expansion<'_> {
         self.tensors.push(FinalTensor {
             name: format!("{}::{}", self.node.name, function.to_lowercase()),
             uid: 0,
-            data_type: DataType::Double,
+            data_type: self.data_type,
             stride: packed_strides(&dim, &row_major_order(dim.len())),
             dim,
             is_virtual: true,
@@ -183,6 +183,11 @@ impl FinalizedGraph {
     /// Tensors keep their ids and uids; those of the definitions come behind, are virtual and `DOUBLE`, and have uids
     /// that the graph does not use. The key is the graph's: an expansion is another way to say the same.
     pub fn expand(&self) -> Cow<'_, Self> {
+        self.expand_in(DataType::Double)
+    }
+
+    /// The expansion for an implementation that holds the values between operations in a type of its own.
+    pub(crate) fn expand_in(&self, data_type: DataType) -> Cow<'_, Self> {
         let is_composite = |operation: &Operation| matches!(operation.attributes, Attributes::Composite(_));
         if !self.operations().any(is_composite) {
             return Cow::Borrowed(self);
@@ -193,6 +198,7 @@ impl FinalizedGraph {
                 Attributes::Composite(composite) => composite.definition().define(&mut Expansion {
                     graph: self,
                     node,
+                    data_type,
                     tensors: &mut tensors,
                     operations: &mut operations,
                 }),

@@ -7,9 +7,8 @@
 
 use super::composite::{Definition, Expansion};
 use super::{Pointwise, Port};
-use crate::graph::Malformed;
 use crate::graph::infer::{Layout, Node, Ports};
-use crate::graph::{DataType, PointwiseMode, ReductionMode};
+use crate::graph::{DataType, Malformed, PointwiseMode, ReductionMode};
 
 /// Softmax has no attributes: the ports say what is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
