@@ -467,6 +467,22 @@ fn verdicts_name_the_surface_the_engine_and_every_broken_rule() {
 }
 
 #[test]
+fn a_softmax_is_on_no_surface_and_an_engine_takes_it_beyond_them() {
+    let place = Place::new();
+    let mut graph = Graph::new().name("softmax").io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    let x = graph.tensor(Tensor::new("x").row_major([2, 3, 8, 40]));
+    let y = graph.softmax("softmax", x);
+    graph.set_output(y);
+    let file = place.write("softmax.json", frontend::write_v2(&graph));
+    let ran = place.run(&["check", &file, "--arch", "sm_90", "--format", "json"]).expect(0, &[]);
+    let record: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&record["status"], &record["surface"]), (&json!("supported"), &Value::Null));
+    assert_eq!((&record["engine"], &record["relaxed"]), (&json!("scalar"), &json!(["OP-COMPOSITE"])));
+    place.run(&["check", &file, "--surface", "90"]).expect(1, &["OP-COMPOSITE", "primitive operations only"]);
+    place.run(&["run", &file, "--device", "cpu"]).expect(0, &[]);
+}
+
+#[test]
 fn standard_input_is_a_file_and_a_reader_that_leaves_is_no_failure() {
     let place = Place::new();
     let mut child = place

@@ -11,7 +11,7 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
     let mut partials = 0;
     let mut maps = 0;
     let spelled = function.launch.parameters.iter().map(|parameter| match *parameter {
-        Parameter::Tensor(id) => {
+        Parameter::Tensor(id) | Parameter::Intermediate { tensor: id, .. } => {
             used.add(names::storage_section(graph.tensor(id).data_type));
             let storage = names::storage_type(graph.tensor(id).data_type);
             let pointer = names::pointer(graph, id);

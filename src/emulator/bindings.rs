@@ -66,7 +66,7 @@ impl<'a> Bindings<'a> {
                     bindings.bind_input(graph, inputs, id)?;
                 }
                 Parameter::Scalar(id) => bindings.bind_scalar(graph, inputs, id)?,
-                Parameter::Workspace { .. } | Parameter::Accumulators { .. } => {}
+                Parameter::Workspace { .. } | Parameter::Accumulators { .. } | Parameter::Intermediate { .. } => {}
             }
         }
         Ok(bindings)
@@ -121,9 +121,9 @@ impl<'a> Bindings<'a> {
             },
             Parameter::Tensor(id) => self.tensors.get_mut(&id).map(|b| Argument::Pointer(b.buffer.pointer())),
             Parameter::Scalar(id) => self.scalars.get(&id).copied(),
-            Parameter::Workspace { offset } | Parameter::Accumulators { offset, .. } => {
-                self.workspace_at(offset).map(Argument::Pointer)
-            }
+            Parameter::Workspace { offset }
+            | Parameter::Accumulators { offset, .. }
+            | Parameter::Intermediate { offset, .. } => self.workspace_at(offset).map(Argument::Pointer),
         };
         let function = &launch.function;
         found.ok_or_else(|| {

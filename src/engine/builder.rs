@@ -1,9 +1,10 @@
 //! A kernel in the making: functions in the order of their launches, their names, and the workspace that they share.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::EngineConfig;
-use crate::graph::FinalizedGraph;
+use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{Body, Function, Kernel, Launch, Parameter};
 
 /// Alignment of workspace regions, in bytes.
@@ -13,6 +14,8 @@ const WORKSPACE_ALIGNMENT: u64 = 256;
 #[derive(Debug)]
 pub(super) struct KernelBuilder {
     kernel: Kernel,
+    /// Virtual tensors that lie in the workspace, with the parameter that points to each.
+    intermediates: BTreeMap<TensorId, Parameter>,
 }
 
 /// How a function is launched.
@@ -37,6 +40,7 @@ impl KernelBuilder {
                 functions: Vec::new(),
                 workspace_bytes: 0,
             },
+            intermediates: BTreeMap::new(),
         }
     }
 
@@ -52,9 +56,20 @@ impl KernelBuilder {
         (0..count).map(|_| Parameter::Workspace { offset: self.region(floats) }).collect()
     }
 
+    /// Gives a virtual tensor of so many elements a place in the workspace, where functions added from now on find it.
+    pub(super) fn place(&mut self, tensor: TensorId, elements: i64) {
+        let offset = self.region(elements);
+        self.intermediates.insert(tensor, Parameter::Intermediate { tensor, offset });
+    }
+
     /// Adds a function, `fw_<skeleton>`, numbered from the second one of the file on. Every function may be started before the
     /// launch before it has finished, and waits for that itself.
-    pub(super) fn push(&mut self, skeleton: &str, shape: Shape, parameters: Vec<Parameter>, body: Body) {
+    pub(super) fn push(&mut self, skeleton: &str, shape: Shape, mut parameters: Vec<Parameter>, body: Body) {
+        for parameter in &mut parameters {
+            if let Parameter::Tensor(id) = parameter {
+                *parameter = self.intermediates.get(id).copied().unwrap_or(*parameter);
+            }
+        }
         let function = match self.kernel.functions.len() {
             0 => format!("fw_{skeleton}"),
             number => format!("fw_{skeleton}_{number}"),

@@ -40,6 +40,13 @@ pub enum Parameter {
         /// Byte offset, a multiple of 256.
         offset: u64,
     },
+    /// Pointer to a virtual tensor of the kernel's graph that lies in the plan's workspace, between two launches.
+    Intermediate {
+        /// The tensor.
+        tensor: TensorId,
+        /// Byte offset, a multiple of 256.
+        offset: u64,
+    },
     /// A tensor map by value, made from the tensor's device pointer.
     TensorMap(TensorMap),
 }

@@ -36,7 +36,7 @@ use crate::graph::FinalizedGraph;
 /// A lowered graph: one source file with one or more launches.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// The graph computed.
+    /// The graph computed, its composite operations taken apart.
     pub graph: Arc<FinalizedGraph>,
     /// Name of the engine that lowered it.
     pub engine: &'static str,

@@ -74,7 +74,9 @@ impl Arguments {
 
     fn push(&mut self, graph: &FinalizedGraph, bindings: &Bindings, parameter: &Parameter) -> Result<(), Error> {
         match parameter {
-            Parameter::Workspace { offset } | Parameter::Accumulators { offset, .. } => {
+            Parameter::Workspace { offset }
+            | Parameter::Accumulators { offset, .. }
+            | Parameter::Intermediate { offset, .. } => {
                 self.push_variable(Variable::Workspace(*offset));
             }
             Parameter::Tensor(id) => self.push_variable(Variable::Pointer(pointer(graph, bindings, *id)?)),

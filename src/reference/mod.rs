@@ -10,7 +10,7 @@
 //! - [`random_inputs`] gives inputs that are the same everywhere.
 //!
 //! All take any [`crate::graph::FinalizedGraph`] of matmuls, convolutions, pointwise operations, reductions,
-//! statistics, resamplings, concatenations and signals, whether or not a support surface accepts it. Where the
+//! statistics, resamplings, concatenations, signals and composite operations, which they take apart, whether or not a support surface accepts it. Where the
 //! specification leaves a value open:
 //! - `RELU_BWD` multiplies DY by its derivative (∞·0 is NaN) and treats a NaN forward input as `RELU_FWD` does;
 //!   `GELU` modes have their limits at ±∞; `AMAX` propagates NaN.

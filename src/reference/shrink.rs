@@ -298,6 +298,22 @@ mod tests {
     }
 
     #[test]
+    fn a_composite_operation_shrinks_as_what_defines_it() {
+        let mut graph = floats();
+        let x = graph.tensor(Tensor::new("x").row_major([64, 3, 4000]));
+        let sink = graph.tensor(Tensor::new("sink").row_major([1, 3, 1]));
+        let (y, statistics) = graph.softmax_with("s", x, Some(sink), &[crate::graph::Port::STATS]);
+        for id in [y, statistics[0]] {
+            graph.set_output(id);
+        }
+        let small = shrink(&graph.finalize().unwrap(), at_most(20_000), |_| true).unwrap().graph;
+        let [x, y, stats, sink] = ["x", "s::Y", "s::Stats", "sink"].map(|name| dims(&small, name));
+        assert_eq!((x.clone(), [x[0], x[1], 1].to_vec()), (y, stats));
+        assert!(x[0] < 64 || x[2] < 4000, "{x:?}");
+        assert_eq!(sink, [1, x[1], 1]);
+    }
+
+    #[test]
     fn extents_that_belong_together_shrink_together() {
         let large = matmul_bias(4096, 1000, 512);
         let small = shrink(&large, at_most(10_000_000), |_| true).unwrap().graph;

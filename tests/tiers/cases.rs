@@ -12,6 +12,7 @@ use fusewright::graph::{
 use crate::movement_cases::movements;
 use crate::relaxed;
 use crate::resample_cases;
+use crate::softmax_cases::softmaxes;
 
 /// One graph of the suite.
 pub(crate) struct Case {
@@ -37,6 +38,7 @@ pub(crate) fn all() -> Vec<Case> {
     half_sums(&mut cases);
     convolutions(&mut cases);
     movements(&mut cases);
+    softmaxes(&mut cases);
     once_wrong(&mut cases);
     relaxed::cases(&mut cases);
     cases

@@ -53,6 +53,7 @@ const EVERY_CONFIG: &[&str] = &[
     "conv_dgrad_strided_dilated_rotated",
     "conv_wgrad_scale_bias_relu",
     "conv_wgrad_max_channel",
+    "softmax_long_row",
 ];
 
 /// Tiles of a block, at most, in walks; the other blocks have one fewer.

@@ -19,6 +19,7 @@ const GOLDENS: &[&str] = &[
     "red_genstats",
     "red_scaled_pixel",
     "red_split_channel",
+    "softmax_statistics_sink",
     "mm_both_mainloops_two_outputs",
     "mm_boxes_half",
     "mm_boolean_output",

@@ -32,6 +32,7 @@ mod pipeline;
 mod relaxed;
 mod resample_cases;
 mod shape_sweep;
+mod softmax_cases;
 mod special_values;
 mod walks;
 

@@ -1,4 +1,4 @@
-//! Windows over NaN, infinities and equal values: kernels on the emulator against the CPU engine.
+//! Windows and softmax over NaN, infinities and equal values: kernels on the emulator against the CPU engine.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::{cases, pipeline, tier};
 
-/// Cases with windows that overlap, in vectors and not, with and without padding.
+/// Cases with windows that overlap, in vectors and not, with and without padding; rows of softmax.
 const CASES: &[&str] = &[
     "resample_maxpool_index_3x3",
     "resample_maxpool_index_ragged",
@@ -26,6 +26,9 @@ const CASES: &[&str] = &[
     "resample_bilinear_3d",
     "conv_fprop_add_maxpool",
     "concat_nested",
+    "softmax_half",
+    "softmax_statistics_sink",
+    "softmax_virtual_statistics",
 ];
 
 pub(crate) fn trials() -> Vec<Trial> {

@@ -98,6 +98,7 @@ pub(in crate::engine) static RELAXED: LazyLock<Vec<&str>> = LazyLock::new(|| {
         "S70-PW-3D-NO-RED",
         "S70-PW-3D-LAYOUT",
         "S70-PW-45D-LAYOUT",
+        "OP-COMPOSITE",
     ];
     [RELAXED_WITH_CORE, &without_core].concat()
 });

@@ -1,13 +1,15 @@
 //! Pointwise operations and reductions as passes over iteration spaces: graphs without a core, and epilogues that start
 //! from accumulators in the workspace.
 //!
-//! Results of equal extents share one pass; a reduction joins the pass over its input. Usually there is exactly one.
+//! Results of equal extents share one pass; a reduction joins the pass over its input. Usually there is exactly one. What
+//! a reduction gives and other operations read lies in the workspace, and those operations come in later passes, which
+//! evaluate anew what they need of the earlier ones.
 
 use std::collections::BTreeSet;
 
 use super::packed::stands_apart;
 use super::signal::around_signals;
-use super::sweep::{BITS, SweepRequest, plan, span};
+use super::sweep::{BITS, SweepRequest, elements, plan, span};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Stage};
@@ -55,6 +57,8 @@ pub(super) struct CoreAccumulators {
 /// One pass: what is stored at each point, what is reduced.
 #[derive(Debug, PartialEq)]
 pub(super) struct Pass {
+    /// Reductions, one behind the other, whose results the pass reads.
+    level: usize,
     extents: Vec<i64>,
     stores: Vec<TensorId>,
     accumulations: Vec<Accumulation>,
@@ -94,6 +98,10 @@ impl PassPlan<'_> {
         let result = self.core.map(|core| core.tensor);
         let program = StageProgram::of(self.graph, operations.iter().copied(), result);
         let stored = result.filter(|&tensor| !self.graph.tensor(tensor).is_virtual);
+        let reduced = operations.iter().flat_map(|&id| accumulations(self.graph, id));
+        let targets = reduced.map(|accumulation| (accumulation.target, self.graph.tensor(accumulation.target)));
+        // what is not in memory is read by a later pass
+        targets.filter(|target| target.1.is_virtual).for_each(|(id, tensor)| builder.place(id, elements(tensor)));
         for pass in passes(self.graph, operations, stored) {
             self.lower_pass(&program, pass, builder);
         }
@@ -123,17 +131,33 @@ impl PassPlan<'_> {
     }
 }
 
+/// For each tensor, how many reductions stand one behind the other before it.
+fn levels(graph: &FinalizedGraph, operations: &[OperationId]) -> Vec<usize> {
+    let mut levels = vec![0; graph.tensors().len()];
+    for &id in operations {
+        let operation = graph.operation(id);
+        let before = operation.input_tensors().map(|input| levels[input.index()]).max().unwrap_or(0);
+        let reduces = usize::from(!accumulations(graph, id).is_empty());
+        operation.output_tensors().for_each(|output| levels[output.index()] = before + reduces);
+    }
+    levels
+}
+
 /// Cuts operations into passes; `core` is the stored result of a core. Packed booleans that stand apart come first: what
 /// they are computed from may be overwritten in place by the others.
 fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: Option<TensorId>) -> Vec<Pass> {
     let mut passes: Vec<Pass> = Vec::new();
+    let levels = levels(graph, operations);
     for &id in operations {
         for accumulation in accumulations(graph, id) {
             let reduced = reduced_axes(graph, &accumulation);
             let extents = &graph.tensor(accumulation.source).dim;
-            match passes.iter_mut().find(|pass| pass.extents == *extents && pass.reduced == reduced) {
+            let level = levels[accumulation.source.index()];
+            let joins = |pass: &&mut Pass| (pass.level, &pass.extents, &pass.reduced) == (level, extents, &reduced);
+            match passes.iter_mut().find(joins) {
                 Some(pass) => pass.accumulations.push(accumulation),
                 None => passes.push(Pass {
+                    level,
                     extents: extents.clone(),
                     stores: Vec::new(),
                     accumulations: vec![accumulation],
@@ -146,10 +170,13 @@ fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: Option<Tenso
     let stored = operations.iter().flat_map(|&id| stored_results(graph, id));
     for tensor in core.into_iter().chain(stored) {
         let extents = &graph.tensor(tensor).dim;
+        let level = levels[tensor.index()];
         let packed = stands_apart(graph, tensor).then(|| graph.tensor(tensor).stride.clone());
-        match passes.iter_mut().find(|pass| pass.extents == *extents && pass.packed == packed) {
+        let joins = |pass: &&mut Pass| (pass.level, &pass.extents, &pass.packed) == (level, extents, &packed);
+        match passes.iter_mut().find(joins) {
             Some(pass) => pass.stores.push(tensor),
             None => passes.push(Pass {
+                level,
                 extents: extents.clone(),
                 stores: vec![tensor],
                 accumulations: Vec::new(),
@@ -158,7 +185,7 @@ fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: Option<Tenso
             }),
         }
     }
-    passes.sort_by_key(|pass| pass.packed.is_none());
+    passes.sort_by_key(|pass| (pass.level, pass.packed.is_none()));
     passes
 }
 
@@ -416,6 +443,21 @@ mod tests {
         assert_eq!(shapes.iter().map(|shape| shape.0).sum::<usize>(), 1, "stored once");
         shapes.sort_by_key(|shape| shape.1);
         assert_eq!(shapes.iter().map(|shape| (shape.1, shape.2)).collect::<Vec<_>>(), [(1, 1), (2, 3)]);
+    }
+
+    #[test]
+    fn what_reductions_give_is_read_by_later_passes() {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let x = graph.tensor(Tensor::new("x").row_major([2, 8, 16]));
+        let (y, statistics) = graph.softmax_with("softmax", x, None, &[Port::MAX]);
+        for id in [y, statistics[0]] {
+            graph.set_output(id);
+        }
+        let graph = graph.finalize().expect("well formed");
+        let graph = graph.expand_in(DataType::Float);
+        let shape = |pass: &Pass| (pass.level, pass.stores.len(), pass.accumulations.len());
+        let passes: Vec<_> = passes_of(&graph).iter().map(shape).collect();
+        assert_eq!(passes, [(0, 0, 1), (1, 0, 1), (1, 1, 0), (2, 1, 0)]);
     }
 
     #[test]

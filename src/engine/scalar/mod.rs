@@ -7,7 +7,7 @@
 mod gemm;
 mod passes;
 
-use super::lowering::{RELAXED, is_lowered};
+use super::lowering::{RELAXED, is_lowered, taken_apart};
 use super::{Engine, Offer};
 use crate::device::ComputeCapability;
 use crate::error::Reason;
@@ -42,7 +42,7 @@ impl Engine for Scalar {
         if capability < ComputeCapability::new(7, 0) {
             return Err(Reason::Chip(format!("{capability} is older than sm_70")));
         }
-        let fusion = supported.fusion();
+        let fusion = &*taken_apart(supported.fusion()).map_err(Reason::Graph)?;
         is_lowered(fusion).map_err(Reason::Graph)?;
         Ok(match fusion.core() {
             Core::None => Box::new(passes::Passes::new(fusion)),

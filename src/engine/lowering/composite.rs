@@ -1,0 +1,136 @@
+//! Composite operations, unfused: their definitions, in passes over the tensors.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::fusion::{Core, Fusion, fuse};
+use crate::graph::{Attributes, DataType, FinalizedGraph, Operation};
+
+/// The fusion that kernels are made for: composite operations taken apart, what stands between their operations held in
+/// registers and in the workspace as `FLOAT`.
+///
+/// # Errors
+/// Why passes do not compute the graph, as a sentence: what stands beside a composite operation is neither pointwise nor a
+/// reduction, or tensors have several ranks. The rules of the surfaces say nothing of such graphs.
+pub(in crate::engine) fn taken_apart(fusion: &Fusion) -> Result<Cow<'_, Fusion>, String> {
+    let graph = fusion.graph();
+    let Cow::Owned(expanded) = graph.expand_in(DataType::Float) else { return Ok(Cow::Borrowed(fusion)) };
+    if !matches!(fusion.core(), Core::None) {
+        return Err("no kernels for composite operations beside a matmul or convolution".to_owned());
+    }
+    let is_strange = |operation: &&Operation| !is_pass(&operation.attributes);
+    if let Some(operation) = expanded.operations().find(is_strange) {
+        return Err(format!("no kernels for composite operations beside {}", operation.tag()));
+    }
+    if let Some(operation) = graph.operations().find(|operation| is_in_place(operation)) {
+        return Err(format!("no kernels for {} in place: launches read what a later one would write", operation.tag()));
+    }
+    have_one_rank(graph)?;
+    fuse(Arc::new(expanded)).map(Cow::Owned).map_err(|misfit| misfit.to_string())
+}
+
+fn is_in_place(operation: &Operation) -> bool {
+    operation.output_tensors().any(|output| operation.input_tensors().any(|input| input == output))
+}
+
+fn is_pass(attributes: &Attributes) -> bool {
+    matches!(attributes, Attributes::Pointwise(_) | Attributes::Reduction(_) | Attributes::GenStats)
+}
+
+/// Passes count along the axes that all tensors have.
+fn have_one_rank(graph: &FinalizedGraph) -> Result<(), String> {
+    let mut ranks = graph.tensors().map(|tensor| tensor.dim.len());
+    let first = ranks.next();
+    match ranks.find(|&rank| Some(rank) != first) {
+        Some(rank) => Err(format!("tensors of ranks {} and {rank} beside a composite operation", first.unwrap_or(0))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{ComputeCapability, Device};
+    use crate::engine::{Decision, decide};
+    use crate::graph::{Graph, Port, Signal, SignalMode, Tensor};
+    use crate::kernel::Parameter;
+    use crate::support::SurfaceId;
+
+    fn decided(graph: &Graph) -> Decision {
+        decide(&Arc::new(graph.finalize().expect("well formed")), ComputeCapability::SM_90, &SurfaceId::ALL)
+    }
+
+    fn half() -> Graph {
+        Graph::new()
+            .io_data_type(DataType::Half)
+            .intermediate_data_type(DataType::Float)
+            .compute_data_type(DataType::Float)
+    }
+
+    /// Softmax of a tensor.
+    fn softmax(x: Tensor) -> Graph {
+        let mut graph = half();
+        let x = graph.tensor(x);
+        let y = graph.softmax("softmax", x);
+        graph.set_output(y);
+        graph
+    }
+
+    #[test]
+    fn a_softmax_runs_beyond_the_surfaces_in_launches_that_hand_on_rows() {
+        let decision = decided(&softmax(Tensor::new("x").row_major([2, 8, 16])));
+        assert_eq!(decision.report.surface(), None);
+        let relaxed: Vec<&str> = decision.report.relaxed().iter().map(|rule| rule.id).collect();
+        assert_eq!((relaxed, decision.engine().map(|engine| engine.name())), (vec!["OP-COMPOSITE"], Some("scalar")));
+        let selection = decision.into_selection().expect("an engine takes it");
+        let device = Device::typical(ComputeCapability::SM_90);
+        let kernel = selection.lower(&selection.config(&device).expect("a config"), &device);
+        let launches: Vec<usize> = kernel
+            .functions
+            .iter()
+            .map(|function| {
+                let is_row = |parameter: &&Parameter| matches!(parameter, Parameter::Intermediate { .. });
+                function.launch.parameters.iter().filter(is_row).count()
+            })
+            .collect();
+        assert_eq!((launches, kernel.workspace_bytes), (vec![1, 2, 2], 2 * 256));
+    }
+
+    #[test]
+    fn what_passes_do_not_compute_is_refused_with_the_reason() {
+        let reason = |graph: &Graph| {
+            let decision = decided(graph);
+            assert!(decision.engine().is_none());
+            decision.passed_over.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        };
+        let mut beside_matmul = half();
+        let [a, b] = ["A", "B"].map(|name| beside_matmul.tensor(Tensor::new(name).row_major([1, 16, 16])));
+        let c = beside_matmul.matmul("mm", a, b);
+        let y = beside_matmul.softmax("softmax", c);
+        beside_matmul.set_output(y);
+        assert!(reason(&beside_matmul).contains("no kernels for composite operations beside a matmul"));
+        let mut in_place = softmax(Tensor::new("x").row_major([2, 8, 16]));
+        let operation = in_place.last_operation();
+        operation.outputs[0].1 = operation.inputs[0].1;
+        assert!(reason(&in_place).contains("no kernels for SOFTMAX in place"), "{}", reason(&in_place));
+        let mut of_ranks = softmax(Tensor::new("x").row_major([2, 8, 16]));
+        let other = of_ranks.tensor(Tensor::new("other").row_major([4]));
+        let other = of_ranks.softmax("other", other);
+        of_ranks.set_output(other);
+        assert!(reason(&of_ranks).contains("tensors of ranks 3 and 1"), "{}", reason(&of_ranks));
+        let mut signalled = softmax(Tensor::new("x").row_major([2, 8, 16]));
+        let y = signalled.operations()[0].result().expect("Y");
+        let flag = signalled.tensor(Tensor::new("flag").row_major([1, 1, 1]).data_type(DataType::Int32));
+        signalled.operation(Operation {
+            name: "done".to_owned(),
+            attributes: Attributes::Signal(Signal { mode: SignalMode::Set, value: 1 }),
+            compute_data_type: None,
+            inputs: vec![(Port::X, y), (Port::FLAG, flag)],
+            outputs: Vec::new(),
+        });
+        assert!(reason(&signalled).contains("beside SIGNAL"), "{}", reason(&signalled));
+        let mut in_half = softmax(Tensor::new("x").row_major([2, 8, 16]));
+        in_half.last_operation().compute_data_type = Some(DataType::Half);
+        assert!(reason(&in_half).contains("no kernels for"), "{}", reason(&in_half));
+    }
+}
