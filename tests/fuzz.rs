@@ -26,9 +26,13 @@ fn examined(count: u64, examination: Examination<'_>) -> Vec<(Family, Totals)> {
 
 #[test]
 fn verdicts_and_sources_of_random_graphs() {
-    for (family, totals) in campaign(4000, false) {
+    for (family, totals) in campaign(4800, false) {
         let Totals { generated, malformed, refused, accepted, on_aim, broken, .. } = totals;
         assert_eq!((generated, malformed + refused + accepted), (800, 800), "{family}");
+        if family == Family::Softmax {
+            assert!(accepted >= 320, "{accepted} of 800 graphs with a softmax, which no surface has, are taken");
+            continue;
+        }
         assert!((320..=560).contains(&on_aim), "{family}: {on_aim} of 800 are legal on the surface aimed at");
         assert!(broken >= 80, "{family}: a rule was broken in {broken} graphs");
     }
@@ -36,7 +40,7 @@ fn verdicts_and_sources_of_random_graphs() {
 
 #[test]
 fn results_of_random_graphs() {
-    for (family, totals) in campaign(300, true) {
+    for (family, totals) in campaign(360, true) {
         assert!(totals.matched >= 35, "{family}: {} of 60 were computed", totals.matched);
     }
 }
@@ -51,7 +55,7 @@ fn kernels_of_random_graphs_in_the_emulator() {
         }
         Err(error) => return eprintln!("skipped: no emulator ({error})"),
     };
-    let totals = examined(20, Examination { computes: false, runner: Some(&emulated) });
+    let totals = examined(24, Examination { computes: false, runner: Some(&emulated) });
     let run: u64 = totals.iter().map(|(_, totals)| totals.run).sum();
     assert!(run >= 12, "{run} kernels were run: {totals:?}");
 }

@@ -46,11 +46,14 @@ pub enum Family {
     BackwardFilter,
     /// Graphs without a core: pointwise operations, reductions, statistics, resamplings.
     Pointwise,
+    /// Softmax between pointwise operations.
+    Softmax,
 }
 
 impl Family {
     /// Every family.
-    pub const ALL: [Self; 5] = [Self::Matmul, Self::Forward, Self::BackwardData, Self::BackwardFilter, Self::Pointwise];
+    pub const ALL: [Self; 6] =
+        [Self::Matmul, Self::Forward, Self::BackwardData, Self::BackwardFilter, Self::Pointwise, Self::Softmax];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -60,6 +63,7 @@ impl Family {
             Self::BackwardData => "dgrad",
             Self::BackwardFilter => "wgrad",
             Self::Pointwise => "pointwise",
+            Self::Softmax => "softmax",
         }
     }
 }

@@ -10,6 +10,7 @@ mod matmul;
 mod movement;
 mod pointwise;
 mod resample;
+mod softmax;
 mod stage;
 
 use super::Family;
@@ -42,6 +43,7 @@ pub fn generate(family: Family, bytes: &[u8]) -> Generated {
         Family::BackwardData => convolution::graph(choices, aim, ConvolutionDirection::BackwardData),
         Family::BackwardFilter => convolution::graph(choices, aim, ConvolutionDirection::BackwardFilter),
         Family::Pointwise => pointwise::graph(choices),
+        Family::Softmax => softmax::graph(choices),
     };
     if choices.chance(TWISTED) {
         twist(choices, &mut graph);
@@ -49,12 +51,12 @@ pub fn generate(family: Family, bytes: &[u8]) -> Generated {
     Generated { graph, aim }
 }
 
-/// Surfaces that have a family.
+/// Surfaces that have a family; none has softmax, which is aimed at the one whose other rules are the least.
 fn aims(family: Family) -> &'static [SurfaceId] {
     match family {
         Family::Matmul | Family::Forward => &[SurfaceId::S90, SurfaceId::S80, SurfaceId::S70],
         Family::BackwardData | Family::BackwardFilter => &[SurfaceId::S90, SurfaceId::S70],
-        Family::Pointwise => &[SurfaceId::S70],
+        Family::Pointwise | Family::Softmax => &[SurfaceId::S70],
     }
 }
 

@@ -156,7 +156,8 @@ impl<'a, 'b> Stage<'a, 'b> {
         }
     }
 
-    fn side(&mut self, kept: &[bool]) -> TensorId {
+    /// A side input with some of the axes.
+    pub(super) fn side(&mut self, kept: &[bool]) -> TensorId {
         let dim: Vec<i64> = self.frame.full.iter().zip(kept).map(|(&e, &kept)| if kept { e } else { 1 }).collect();
         let name = format!("{}_side_{}", self.frame.name, self.sides.len());
         let data_type = self.choices.of(self.frame.side_types);
