@@ -12,7 +12,7 @@ use crate::support::SurfaceId;
 
 /// Where an edit puts a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum Place {
     /// Just inside of the limit.
     At,
     /// The smallest step outside.
@@ -21,7 +21,7 @@ pub(super) enum Side {
 
 /// An edit to either side of a rule's limit, of the tensor or axis that a number draws; gives false where the graph has
 /// nothing to edit, or the limit has no other side.
-pub(super) type Step = fn(&Subject, &mut Graph, usize, Side) -> bool;
+pub(super) type Step = fn(&Subject, &mut Graph, usize, Place) -> bool;
 
 /// A rule's id, as in the other rows, and the edit.
 pub(super) type Row = (&'static str, Step);
@@ -31,11 +31,11 @@ pub(super) const ROWS: &[Row] = &[
     ("S*-G1-ALIGN-128", |s, g, n, side| point(one(s.mainloop_inputs(), n), s, g, (16, side))),
     ("S*-G1-ALIGN-32", |s, g, n, side| fuses_or_packs(s) && point(one(s.mainloop_inputs(), n), s, g, (4, side))),
     ("S70-G2-ALIGN-32", |s, g, n, side| point(one(s.side_inputs(), n), s, g, (4, side))),
-    ("S*-G2-ALIGN-8", |s, g, n, side| side == Side::At && point(one(behind_core(s), n), s, g, (1, side))),
-    ("S*-G2-ALIGN-8", |s, g, n, side| side == Side::At && point(one(unread_outputs(s), n), s, g, (1, side))),
-    ("S70-G2-ALIGN-PWOUT-8", |s, g, n, side| side == Side::At && point(pointwise_output(s, n), s, g, (1, side))),
+    ("S*-G2-ALIGN-8", |s, g, n, side| side == Place::At && point(one(behind_core(s), n), s, g, (1, side))),
+    ("S*-G2-ALIGN-8", |s, g, n, side| side == Place::At && point(one(unread_outputs(s), n), s, g, (1, side))),
+    ("S70-G2-ALIGN-PWOUT-8", |s, g, n, side| side == Place::At && point(pointwise_output(s, n), s, g, (1, side))),
     ("S80-CF-ALIGN-8", |s, g, n, side| {
-        side == Side::At && !fuses_or_packs(s) && point(one(s.mainloop_inputs(), n), s, g, (1, side))
+        side == Place::At && !fuses_or_packs(s) && point(one(s.mainloop_inputs(), n), s, g, (1, side))
     }),
     ("S90-G1-ALIGN-128", |s, g, n, side| pitch(one(s.mainloop_inputs(), n), s, g, (16, side))),
     ("S80-G1-ALIGN-32", |s, g, n, side| fuses_or_packs(s) && pitch(one(s.mainloop_inputs(), n), s, g, (4, side))),
@@ -106,12 +106,12 @@ fn unread_outputs<'a>(s: &'a Subject) -> impl Iterator<Item = TensorId> + use<'a
 }
 
 /// A pointer aligned to so many bytes, or to half of them.
-fn point(id: Option<TensorId>, s: &Subject, edited: &mut Graph, (bytes, side): (i64, Side)) -> bool {
+fn point(id: Option<TensorId>, s: &Subject, edited: &mut Graph, (bytes, side): (i64, Place)) -> bool {
     let Some(id) = id else { return false };
-    let alignment = if side == Side::At { bytes } else { bytes / 2 };
+    let alignment = if side == Place::At { bytes } else { bytes / 2 };
     let element = s.tensor(id).data_type.bytes() as i64;
     edited.tensor_mut(id).alignment = alignment.max(element);
-    element <= alignment || side == Side::At
+    element <= alignment || side == Place::At
 }
 
 /// Elements in so many bytes.
@@ -130,19 +130,19 @@ fn slowest(s: &Subject, id: TensorId) -> Option<(usize, i64)> {
 }
 
 /// The slowest stride is longer by one unit of alignment, or by one element.
-fn pitch(id: Option<TensorId>, s: &Subject, edited: &mut Graph, (bytes, side): (i64, Side)) -> bool {
+fn pitch(id: Option<TensorId>, s: &Subject, edited: &mut Graph, (bytes, side): (i64, Place)) -> bool {
     let Some((id, (axis, _))) = id.and_then(|id| Some((id, slowest(s, id)?))) else { return false };
     let unit = unit(s, id, bytes);
-    edited.tensor_mut(id).stride[axis] += if side == Side::At { unit } else { 1 };
+    edited.tensor_mut(id).stride[axis] += if side == Place::At { unit } else { 1 };
     unit > 1
 }
 
 /// The slowest axis begins one unit behind the end of the others, or within their last one.
-fn overlap(id: Option<TensorId>, s: &Subject, edited: &mut Graph, (bytes, side): (i64, Side)) -> bool {
+fn overlap(id: Option<TensorId>, s: &Subject, edited: &mut Graph, (bytes, side): (i64, Place)) -> bool {
     let Some((id, (axis, reach))) = id.and_then(|id| Some((id, slowest(s, id)?))) else { return false };
     let unit = unit(s, id, bytes);
     let within = reach / unit * unit;
-    let stride = if side == Side::At { within + unit } else { within };
+    let stride = if side == Place::At { within + unit } else { within };
     edited.tensor_mut(id).stride[axis] = stride;
     let others =
         s.tensor(id).stride.iter().enumerate().filter(|&(other, _)| other != axis && s.tensor(id).dim[other] > 1);
@@ -152,16 +152,16 @@ fn overlap(id: Option<TensorId>, s: &Subject, edited: &mut Graph, (bytes, side):
 }
 
 /// A packed tensor, or one with a gap of an aligned word before its slowest axis.
-fn pad(id: Option<TensorId>, s: &Subject, edited: &mut Graph, side: Side) -> bool {
+fn pad(id: Option<TensorId>, s: &Subject, edited: &mut Graph, side: Place) -> bool {
     let Some((id, (axis, _))) = id.and_then(|id| Some((id, slowest(s, id)?))) else { return false };
-    if side == Side::Beyond {
+    if side == Place::Beyond {
         edited.tensor_mut(id).stride[axis] += unit(s, id, 4);
     }
     true
 }
 
 /// Channels of a group: the next multiple of what is aligned, or one more; rows stay aligned.
-fn channels(s: &Subject, edited: &mut Graph, (bytes, side): (i64, Side)) -> bool {
+fn channels(s: &Subject, edited: &mut Graph, (bytes, side): (i64, Place)) -> bool {
     let Some(core) = s.core() else { return false };
     let Attributes::Convolution(convolution) = &core.attributes else { return false };
     let [image, filter] = [0, 1].map(|slot| core.inputs[slot].1);
@@ -174,7 +174,7 @@ fn channels(s: &Subject, edited: &mut Graph, (bytes, side): (i64, Side)) -> bool
     let all = s.tensor(image).dim[1];
     let groups = if axis == 1 { all / s.tensor(filter).dim[1] } else { groups_of(s, core) };
     let aligned = (all / groups / unit + 1) * unit;
-    let channels = if side == Side::At { aligned } else { aligned + 1 };
+    let channels = if side == Place::At { aligned } else { aligned + 1 };
     let filters = if axis == 1 { channels } else { groups * channels };
     for (id, axis, extent) in [(image, 1, groups * channels), (filter, axis, filters)] {
         let tensor = edited.tensor_mut(id);
@@ -202,7 +202,7 @@ fn rows_of(dim: &[i64], unit: i64) -> Vec<i64> {
 }
 
 /// Images get one more axis of extent 1, and are of rank 5, or two and are of rank 6.
-fn rank(s: &Subject, edited: &mut Graph, _: usize, side: Side) -> bool {
+fn rank(s: &Subject, edited: &mut Graph, _: usize, side: Place) -> bool {
     let is_plain =
         |operation: &Operation| matches!(operation.attributes, Attributes::Pointwise(_) | Attributes::Reduction(_));
     if s.core().is_some()
@@ -212,7 +212,7 @@ fn rank(s: &Subject, edited: &mut Graph, _: usize, side: Side) -> bool {
         return false;
     }
     for tensor in &mut edited.tensors {
-        let axes = if side == Side::At { 1 } else { 2 };
+        let axes = if side == Place::At { 1 } else { 2 };
         tensor.dim.extend(vec![1; axes]);
         tensor.stride.extend(vec![1; axes]);
     }
@@ -220,19 +220,19 @@ fn rank(s: &Subject, edited: &mut Graph, _: usize, side: Side) -> bool {
 }
 
 /// A stride of 2 along an axis where the filter has one place only, so that no extent changes.
-fn filter_stride(s: &Subject, edited: &mut Graph, _: usize, side: Side) -> bool {
+fn filter_stride(s: &Subject, edited: &mut Graph, _: usize, side: Place) -> bool {
     let Some(id) = s.fusion.product().map(|product| product.operation) else { return false };
     let dy = &s.tensor(s.operation(id).inputs[0].1).dim;
     let Attributes::Convolution(convolution) = &mut edited.operation_mut(id).attributes else { return false };
     let Some(axis) = (2..dy.len()).find(|&axis| dy[axis] == 1) else { return false };
-    if side == Side::Beyond {
+    if side == Place::Beyond {
         convolution.stride[axis - 2] = 2;
     }
     convolution.direction == ConvolutionDirection::BackwardData
 }
 
 /// A type that holds every place of a window, or the widest that does not.
-fn index_type(s: &Subject, edited: &mut Graph, number: usize, side: Side) -> bool {
+fn index_type(s: &Subject, edited: &mut Graph, number: usize, side: Place) -> bool {
     const TYPES: [(DataType, i64); 4] =
         [(DataType::Fp8E5M2, 8), (DataType::Fp8E4M3, 16), (DataType::BFloat16, 256), (DataType::Half, 2048)];
     let pooled = s.graph().operations().find_map(|operation| match &operation.attributes {
@@ -243,8 +243,8 @@ fn index_type(s: &Subject, edited: &mut Graph, number: usize, side: Side) -> boo
     let Some(index) = operation.input(Port::INDEX).or(operation.output(Port::INDEX)) else { return false };
     let last = places(resample) - 1;
     let chosen = match side {
-        Side::At => one(TYPES.iter().filter(|(_, most)| *most >= last), number),
-        Side::Beyond => TYPES.iter().rev().find(|(_, most)| *most < last),
+        Place::At => one(TYPES.iter().filter(|(_, most)| *most >= last), number),
+        Place::Beyond => TYPES.iter().rev().find(|(_, most)| *most < last),
     };
     let Some((data_type, _)) = chosen else { return false };
     edited.tensor_mut(index).data_type = Some(*data_type);
@@ -252,10 +252,10 @@ fn index_type(s: &Subject, edited: &mut Graph, number: usize, side: Side) -> boo
 }
 
 /// Half a sample of padding before a bilinear resampling's first axis rather than behind it, so that no extent changes.
-fn bilinear(_: &Subject, edited: &mut Graph, _: usize, side: Side) -> bool {
+fn bilinear(_: &Subject, edited: &mut Graph, _: usize, side: Place) -> bool {
     let of = |operation: &mut Operation| match &mut operation.attributes {
         Attributes::ResampleForward(resample) if resample.mode == ResampleMode::Bilinear => {
-            if side == Side::Beyond {
+            if side == Place::Beyond {
                 std::mem::swap(&mut resample.pre_padding[0], &mut resample.post_padding[0]);
             }
             true

@@ -8,7 +8,7 @@ mod tensors;
 
 use std::sync::Arc;
 
-use self::limits::Side;
+use self::limits::Place;
 use super::choices::Choices;
 use super::oracle::Finding;
 use crate::device::ComputeCapability;
@@ -91,10 +91,10 @@ fn held(
     subject: &Subject,
     capability: ComputeCapability,
     (&(id, step), number): (&limits::Row, usize),
-) -> Result<Option<(&'static Rule, Vec<Side>)>, Finding> {
+) -> Result<Option<(&'static Rule, Vec<Place>)>, Finding> {
     let Some(rule) = subject.rule(id) else { return Ok(None) };
     let mut sides = Vec::new();
-    for side in [Side::At, Side::Beyond] {
+    for side in [Place::At, Place::Beyond] {
         let mut edited = graph.to_graph();
         if !step(subject, &mut edited, number, side) {
             continue;
@@ -102,8 +102,8 @@ fn held(
         let Ok(edited) = edited.finalize() else { continue };
         let edited = Arc::new(edited);
         match side {
-            Side::At => is_accepted(&edited, subject.surface, capability, rule)?,
-            Side::Beyond => is_named(&edited, subject.surface, capability, rule)?,
+            Place::At => is_accepted(&edited, subject.surface, capability, rule)?,
+            Place::Beyond => is_named(&edited, subject.surface, capability, rule)?,
         }
         sides.push(side);
     }
@@ -115,14 +115,14 @@ fn held_by_chip(
     graph: &Arc<FinalizedGraph>,
     subject: &Subject,
     &(id, applies, last, next): &limits::Since,
-) -> Result<Option<(&'static Rule, Vec<Side>)>, Finding> {
+) -> Result<Option<(&'static Rule, Vec<Place>)>, Finding> {
     let Some(rule) = subject.rule(id).filter(|_| applies(subject)) else { return Ok(None) };
     let report = support::check(graph, last, &[subject.surface]);
     if report.violations().any(|violation| violation.rule.id == rule.id) {
         return Err(refused_at(rule, subject.surface, &report, graph));
     }
     is_named(graph, subject.surface, next, rule)?;
-    Ok(Some((rule, vec![Side::At, Side::Beyond])))
+    Ok(Some((rule, vec![Place::At, Place::Beyond])))
 }
 
 fn is_accepted(
@@ -294,8 +294,8 @@ mod tests {
             }
         }
         for ((id, _), met) in limits::ROWS.iter().zip(met) {
-            assert!(met.contains(&Side::At), "{id} at its limit");
-            assert!(met.contains(&Side::Beyond) || ONE_SIDED.contains(id), "{id} beyond its limit");
+            assert!(met.contains(&Place::At), "{id} at its limit");
+            assert!(met.contains(&Place::Beyond) || ONE_SIDED.contains(id), "{id} beyond its limit");
         }
         for (row, met) in limits::CHIPS.iter().zip(chips) {
             assert!(met, "{} between {} and {}", row.0, row.2, row.3);
