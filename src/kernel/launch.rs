@@ -70,6 +70,22 @@ pub struct TensorMap {
     pub swizzle: Swizzle,
 }
 
+impl TensorMap {
+    /// Bytes of a line of L2.
+    const LINE: u64 = 128;
+
+    /// Whether rows of boxes lie in whole lines of L2: else each row of 128 bytes touches two.
+    pub fn rows_are_lines(&self) -> bool {
+        self.rank < 2 || self.strides[0].is_multiple_of(Self::LINE)
+    }
+
+    /// Bytes that L2 reads at least where a box asks for some of them: the line after each row's, which is asked for next, but not
+    /// where rows straddle lines (4096×4096×4088 in FP16 on an H200: 317 µs with 128, 376 with 256; 4096³: the same).
+    pub fn promotion(&self) -> u32 {
+        if self.rows_are_lines() { 256 } else { 128 }
+    }
+}
+
 /// Element types of tensor maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MapElement {
@@ -108,4 +124,25 @@ pub enum Swizzle {
     Bytes64,
     /// Rows of 128 bytes.
     Bytes128,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::TensorId;
+
+    #[test]
+    fn rows_that_straddle_lines_of_l2_ask_for_no_more_than_a_line() {
+        let map = |rank, stride| TensorMap {
+            tensor: TensorId::at(0).expect("a first tensor"),
+            element: MapElement::Half,
+            rank,
+            dims: [64, 64, 1, 0, 0],
+            strides: [stride, 0, 0, 0],
+            box_dims: [64, 64, 1, 0, 0],
+            swizzle: Swizzle::Bytes128,
+        };
+        assert_eq!([8192, 8320, 8176, 16].map(|stride| map(2, stride).promotion()), [256, 256, 128, 128]);
+        assert_eq!(map(1, 0).promotion(), 256, "a single row has no stride");
+    }
 }

@@ -110,7 +110,7 @@ fn encode_at(map: &TensorMap, address: u64) -> Result<[u64; WORDS], CudaError> {
             [1; MAX_RANK].as_ptr(),
             CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
             swizzle(map.swizzle),
-            CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            promotion(map.promotion()),
             CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     };
@@ -134,6 +134,13 @@ fn data_type(element: MapElement) -> CUtensorMapDataType {
         MapElement::BFloat16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
         MapElement::Float => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
         MapElement::TFloat32 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
+    }
+}
+
+fn promotion(bytes: u32) -> CUtensorMapL2promotion {
+    match bytes {
+        256 => CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        _ => CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
     }
 }
 

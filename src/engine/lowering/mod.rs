@@ -19,6 +19,6 @@ mod tuning;
 pub(super) use accept::{RELAXED, RELAXED_WITH_CORE, is_lowered};
 pub(super) use composite::taken_apart;
 pub(super) use multiplied::{fp8_registers, multiplied_type, promotes, tf32_is_allowed, unpacks_fp8};
-pub(super) use operand::{Instruction, are_boxed};
+pub(super) use operand::{Instruction, Straddling, are_boxed};
 pub(super) use pass::{candidates as pass_candidates, lower as lower_passes};
 pub(super) use product::{GemmChoice, ProductPlan, combination_seconds};

@@ -26,6 +26,15 @@ pub(in crate::engine) enum Instruction {
     Wgmma(MmaType),
 }
 
+/// Rows of boxes that straddle lines of L2, by the index along which they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum Straddling {
+    /// Along k.
+    AlongK,
+    /// Along m or n.
+    AlongOuter,
+}
+
 /// How the elements of an operand come to shared memory, whatever the tile.
 #[derive(Clone, Copy, Debug)]
 enum Way {
@@ -113,6 +122,15 @@ impl OperandPlan {
     /// Whether the multiplying warps evaluate the stage to fragments in their registers.
     pub(in crate::engine) fn is_in_fragments(&self) -> bool {
         matches!(self.way, Way::Fragments(_))
+    }
+
+    /// How rows of boxes straddle lines of L2; `None` where they do not, and where nothing comes in boxes.
+    pub(in crate::engine) fn straddles(&self) -> Option<Straddling> {
+        let (Way::Tma(boxes) | Way::Transformed(boxes) | Way::Fragments(boxes) | Way::Turned(boxes)) = &self.way else {
+            return None;
+        };
+        let straddling = if boxes.runs_along_k() { Straddling::AlongK } else { Straddling::AlongOuter };
+        (!boxes.rows_are_lines()).then_some(straddling)
     }
 
     /// Whether boxes are turned on their way.

@@ -28,6 +28,11 @@ impl BoxedOperand {
         self.along_k
     }
 
+    /// Whether rows of boxes lie in whole lines of L2.
+    pub(super) fn rows_are_lines(&self) -> bool {
+        self.map.rows_are_lines()
+    }
+
     /// The map with the boxes of a tile: its rows by its k, or lines of m or n by its k.
     pub(super) fn at(&self, tile: GemmTile) -> TensorMap {
         let rows = if self.is_a { tile.m } else { tile.n };

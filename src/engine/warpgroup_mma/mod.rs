@@ -122,6 +122,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::engine::Knob;
     use crate::graph::{Graph, Tensor};
 
     /// A matmul of operands in rows or columns.
@@ -160,5 +161,27 @@ mod tests {
             let tiles = tiles([DataType::Half; 2], DataType::Float, columns);
             assert!(tiles.plan(false).operands.iter().all(|operand| operand.is_boxed()), "{columns:?}");
         }
+    }
+
+    /// The first config of `A · Bᵀ` of FP16 and the time that the model expects, in microseconds.
+    fn best([m, n, k]: [i64; 3]) -> (u32, f64) {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let a = graph.tensor(Tensor::new("A").row_major([1, m, k]));
+        let b = graph.tensor(Tensor::new("B").dim([1, k, n]).stride([k * n, 1, k]));
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        let fusion = crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
+        let tiles = Tiles::new(&fusion, fusion.product().expect("a matmul")).expect("the engine takes it");
+        let first = tiles.candidates(&Device::typical(crate::device::ComputeCapability::SM_90)).swap_remove(0);
+        let area = first.config.knob(Knob::TileM, 0) * first.config.knob(Knob::TileN, 0);
+        (area, first.estimated_us)
+    }
+
+    #[test]
+    fn rows_that_straddle_lines_of_l2_take_larger_tiles_and_longer() {
+        let ((area, lines), (straddling_area, straddling)) = (best([4096; 3]), best([4096, 4096, 4088]));
+        assert_eq!((area, straddling_area), (128 * 128, 128 * 256));
+        // 181 to 200 and 237 µs on an H200
+        assert!((150.0..220.0).contains(&lines) && (215.0..265.0).contains(&straddling), "{lines} {straddling}");
     }
 }

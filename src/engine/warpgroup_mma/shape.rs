@@ -172,6 +172,8 @@ pub(super) struct Candidate<'a> {
     pub(super) reads_boxes: bool,
     /// Rows of a tile of A and of Bᵀ that are computed or turned on their way.
     pub(super) computed_rows: u32,
+    /// How many times what the rows of A and of Bᵀ hold is read from L2: more than once where they straddle its lines.
+    pub(super) l2_reads: [f64; 2],
     /// Rows of a tile of A that are computed in the registers of the multiplying warps.
     pub(super) fragment_rows: u32,
 }
@@ -194,6 +196,7 @@ impl<'a> Candidate<'a> {
             boxed_bytes: boxes.as_ref().map(Boxes::warp_bytes),
             reads_boxes: boxes.is_some_and(|boxes| !boxes.read.is_empty()),
             computed_rows: computed.map(|(_, rows)| rows).sum(),
+            l2_reads: plan.operands.each_ref().map(|operand| super::model::l2_reads(operand.straddles())),
             fragment_rows: in_fragments.map(|(_, rows)| rows).sum(),
         }
     }
