@@ -93,7 +93,7 @@ fn read(given: &Given<'_>, handle: Option<Arc<Handle>>, text: &str) -> Result<Pl
         handle.require_process()?;
         // SAFETY: the program that set the text answers for where it comes from (`cudnnBackendSetAttribute`).
         let plan = unsafe { handle.session.load(text) }.map_err(refused)?;
-        return Ok(Plan::new(Arc::clone(plan.binary()), Some(Arc::new(plan)), Some(handle)));
+        return Ok(Plan::new(Arc::clone(plan.binary()), Some(plan), Some(handle)));
     }
     let device = given.descriptor(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
     let device = device.ok_or_else(|| Failure::bad("a text needs a handle, or device properties"))?.device()?;

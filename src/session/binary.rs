@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::KernelCache;
-use super::text::{self, PlanText};
+use super::text::{self, PlanOrigin, PlanText, Unread};
 use crate::codegen::{self, Source};
 use crate::compile::{Compiler, Cubin, Origin, Request};
 use crate::device::Device;
@@ -115,23 +115,76 @@ impl Binary {
     /// The text comes from [`Self::to_json`]: whoever wrote it may run code as the caller. Its checksum finds damage, not
     /// forgery.
     pub unsafe fn from_json(text: &str, device: &Device) -> Result<Self, Error> {
-        let refused = |message: String| Error::input(PLACE, message);
-        let PlanText { device: made_for, config, graph, source, cubin } = text::open(text).map_err(refused)?;
-        require_same(&made_for, device).map_err(refused)?;
-        let graph = read_graph(PLACE, graph.as_bytes())?.finalize()?;
-        let config: EngineConfig = config.parse().map_err(refused)?;
-        let other_version = || refused("this version has no such kernel for the graph".to_owned());
-        let selection = engine::select(&Arc::new(graph), device.capability).ok();
-        let selection =
-            selection.and_then(|selection| selection.with_engine(config.engine)).ok_or_else(other_version)?;
-        require_offered(&selection, &config, device).map_err(|_| other_version())?;
-        let rendered = codegen::render(&selection.lower(&config, device))?;
-        if text::hash(&rendered.text) != source {
-            return Err(refused("this version generates another kernel for the graph".to_owned()));
+        // SAFETY: as promised by the caller.
+        match unsafe { Reading::of(text, device) }? {
+            Reading::Binary(binary) => Ok(*binary),
+            Reading::Stale { why, .. } => Err(Error::input(PLACE, why)),
         }
-        let (selection, cubin) = (Arc::new(selection), Arc::new(cubin));
-        Ok(Self { selection, config, device: device.clone(), source: rendered, cubin })
     }
+}
+
+/// What a text is good for.
+pub(super) enum Reading {
+    /// The binary.
+    Binary(Box<Binary>),
+    /// Another version wrote it: the graph, to be built anew, and why.
+    Stale { graph: Arc<FinalizedGraph>, why: String },
+}
+
+impl Reading {
+    /// Reads a text for a device.
+    ///
+    /// # Errors
+    /// As [`Binary::from_json`], but where another version wrote the text.
+    ///
+    /// # Safety
+    /// As [`Binary::from_json`].
+    pub(super) unsafe fn of(text: &str, device: &Device) -> Result<Self, Error> {
+        let refused = |message: String| Error::input(PLACE, message);
+        match text::open::<PlanText>(text) {
+            Ok(content) => Self::of_content(content, device),
+            Err(Unread::OtherVersion { why, content }) => {
+                let origin: Option<PlanOrigin> = serde_json::from_str(&content).ok();
+                let PlanOrigin { device: made_for, graph } = origin.ok_or_else(|| refused(why.clone()))?;
+                require_same(&made_for, device).map_err(refused)?;
+                Ok(Self::Stale { graph: finalized(&graph)?, why })
+            }
+            Err(Unread::Refused(why)) => Err(refused(why)),
+        }
+    }
+
+    fn of_content(content: PlanText, device: &Device) -> Result<Self, Error> {
+        let PlanText { device: made_for, config, graph, source, cubin } = content;
+        require_same(&made_for, device).map_err(|why| Error::input(PLACE, why))?;
+        let graph = finalized(&graph)?;
+        match rendered(&graph, &config, device)? {
+            Some((selection, config, rendered)) if text::hash(&rendered.text) == source => {
+                let (selection, cubin, device) = (Arc::new(selection), Arc::new(cubin), device.clone());
+                Ok(Self::Binary(Box::new(Binary { selection, config, device, source: rendered, cubin })))
+            }
+            _ => Ok(Self::Stale { graph, why: "this version has no such kernel for the graph".to_owned() }),
+        }
+    }
+}
+
+fn finalized(graph: &str) -> Result<Arc<FinalizedGraph>, Error> {
+    Ok(Arc::new(read_graph(PLACE, graph.as_bytes())?.finalize()?))
+}
+
+/// The kernel of a config that the text names; `None` where this version does not offer it.
+fn rendered(
+    graph: &Arc<FinalizedGraph>,
+    config: &str,
+    device: &Device,
+) -> Result<Option<(Selection, EngineConfig, Source)>, Error> {
+    let Ok(config) = config.parse::<EngineConfig>() else { return Ok(None) };
+    let selection = engine::select(graph, device.capability).ok();
+    let Some(selection) = selection.and_then(|selection| selection.with_engine(config.engine)) else { return Ok(None) };
+    if require_offered(&selection, &config, device).is_err() {
+        return Ok(None);
+    }
+    let source = codegen::render(&selection.lower(&config, device))?;
+    Ok(Some((selection, config, source)))
 }
 
 /// Kernels are right for the configs that an engine offers, and no others: asked of a config that a caller or a text names.

@@ -87,7 +87,7 @@ impl KernelCache {
     /// The text comes from [`Self::to_json`]: whoever wrote it may run code as the caller. Its checksum finds damage, not
     /// forgery.
     pub unsafe fn from_json(text: &str) -> Result<Self, Error> {
-        let content: CacheText = text::open(text).map_err(|message| Error::input("kernel cache", message))?;
+        let content: CacheText = text::open(text).map_err(|unread| Error::input("kernel cache", unread.why()))?;
         let kernel = |text: KernelText| ((text.target, text.source), Arc::new(text.cubin));
         Ok(Self { kernels: Mutex::new(content.kernels.into_iter().map(kernel).collect()) })
     }

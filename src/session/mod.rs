@@ -20,8 +20,8 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use binary::require_offered;
 pub use binary::{Binary, Plan};
+use binary::{Reading, require_offered};
 pub use kernel_cache::KernelCache;
 pub use stats::Stats;
 pub use warm::{WarmStep, Warmed};
@@ -242,18 +242,24 @@ impl Session {
         Ok(Binary::build(selection, config, &self.device, &self.compiler, kernels)?.0)
     }
 
-    /// The plan of a text that [`Binary::to_json`] wrote; nothing is compiled.
+    /// The plan of a text that [`Binary::to_json`] wrote. Nothing is compiled, unless another version wrote the text: as with any
+    /// cache that is a miss, and the plan is that of [`Self::plan`] for the text's graph.
     ///
     /// # Errors
-    /// [`Error::Input`] with the reason: the text is damaged, of another version, or for another device.
-    /// [`Error::Environment`] where the session has no GPU, or the driver does not take the binary.
+    /// [`Error::Input`] with the reason: the text is damaged, or for another device. [`Error::Environment`] where the session has
+    /// no GPU, or the driver does not take the binary. Where another version wrote it, those of [`Self::plan`].
     ///
     /// # Safety
     /// As [`Binary::from_json`].
-    pub unsafe fn load(&self, text: &str) -> Result<Plan, Error> {
+    pub unsafe fn load(&self, text: &str) -> Result<Arc<Plan>, Error> {
         // SAFETY: as promised by the caller.
-        let binary = unsafe { Binary::from_json(text, &self.device) }?;
-        self.load_binary(Arc::new(binary))
+        match unsafe { Reading::of(text, &self.device) }? {
+            Reading::Binary(binary) => Ok(Arc::new(self.load_binary(Arc::new(*binary))?)),
+            Reading::Stale { graph, why } => {
+                tracing::info!(graph_key = %graph.key(), why, "plan text is a miss: built anew");
+                self.plan(&graph)
+            }
+        }
     }
 
     /// The plan of a binary.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::identity::graph_digest;
+use super::text::{self, PlanText};
 use super::*;
 use crate::compile::testing::nvrtc_or_skip;
 use crate::compile::{Nvrtc, Origin};
@@ -269,6 +270,20 @@ fn a_plan_that_is_loaded_from_a_text_executes() {
         pack.set_pointer(2, DevicePointer::NULL);
         assert!(execute(&pack).unwrap_err().to_string().contains("'B' (uid 2)"));
         assert_eq!(session.stats().compiled, 0);
+        // of another version: the form, or an engine that had another name
+        let older = text.replacen("\"version\":1", "\"version\":0", 1);
+        let renamed = text::seal(&PlanText {
+            device: Device::clone(&device),
+            config: "surface90 tile_m=128 stages=4".to_owned(),
+            graph: write_v2(&matmul(1).to_graph()),
+            source: text::hash("another"),
+            cubin: plan.binary().cubin().as_ref().clone(),
+        });
+        for text in [older, renamed] {
+            // SAFETY: as above.
+            let anew = unsafe { session.load(&text) }.unwrap();
+            assert_eq!((anew.binary().config(), session.stats().compiled), (plan.binary().config(), 1));
+        }
     });
 }
 

@@ -29,6 +29,13 @@ pub(super) trait Sealed: Serialize + DeserializeOwned {
     const KIND: &'static str;
 }
 
+/// What every form of a plan's text holds: enough to build the plan anew.
+#[derive(Deserialize)]
+pub(super) struct PlanOrigin {
+    pub(super) device: Device,
+    pub(super) graph: String,
+}
+
 impl Sealed for PlanText {
     const KIND: &'static str = "fusewright plan";
 }
@@ -63,24 +70,54 @@ pub(super) fn seal<T: Sealed>(content: &T) -> String {
     serde_json::to_string(&envelope).expect(SERIALIZES)
 }
 
+/// Why a text is not read.
+#[derive(Debug)]
+pub(super) enum Unread {
+    /// It is of no use, for this reason.
+    Refused(String),
+    /// It is whole, but another version wrote it; its content.
+    OtherVersion { why: String, content: String },
+}
+
+impl Unread {
+    /// Why, as a sentence.
+    pub(super) fn why(self) -> String {
+        match self {
+            Self::Refused(why) | Self::OtherVersion { why, .. } => why,
+        }
+    }
+}
+
 /// Reads a text that [`seal`] wrote.
 ///
 /// # Errors
-/// Why not, as a sentence.
-pub(super) fn open<T: Sealed>(text: &str) -> Result<T, String> {
-    let kind = T::KIND;
-    let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|error| format!("is no {kind}: {error}"))?;
+/// Why not.
+pub(super) fn open<T: Sealed>(text: &str) -> Result<T, Unread> {
+    let content = open_content(text, T::KIND)?;
+    serde_json::from_str(content).map_err(|error| Unread::Refused(format!("is no {}: {error}", T::KIND)))
+}
+
+/// The content of a whole text of this version.
+fn open_content<'a>(text: &'a str, kind: &str) -> Result<&'a str, Unread> {
+    let refused = |why: String| Err(Unread::Refused(why));
+    let envelope: Envelope<'_> = match serde_json::from_str(text) {
+        Ok(envelope) => envelope,
+        Err(error) => return refused(format!("is no {kind}: {error}")),
+    };
     let Envelope { kind: found, version, fusewright, checksum, content } = envelope;
     if found != kind {
-        return Err(format!("required: a {kind}; found: '{}'", found.escape_debug()));
+        return refused(format!("required: a {kind}; found: '{}'", found.escape_debug()));
     }
+    let is_whole = hash(content.get()) == checksum;
     let ours = env!("CARGO_PKG_VERSION");
     if version != VERSION || fusewright != ours {
         let found = format!("form {version} of fusewright {}", fusewright.escape_debug());
-        return Err(format!("required: form {VERSION} of fusewright {ours}; found: {found}"));
+        let why = format!("required: form {VERSION} of fusewright {ours}; found: {found}");
+        let content = content.get().to_owned();
+        return Err(if is_whole { Unread::OtherVersion { why, content } } else { Unread::Refused(why) });
     }
-    if hash(content.get()) != checksum {
-        return Err(format!("is damaged: the checksum of the {kind} is another"));
+    match is_whole {
+        true => Ok(content.get()),
+        false => refused(format!("is damaged: the checksum of the {kind} is another")),
     }
-    serde_json::from_str(content.get()).map_err(|error| format!("is no {kind}: {error}"))
 }
