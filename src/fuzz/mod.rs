@@ -10,6 +10,8 @@
 //! - [`targets`] are what the fuzz crate asks of any bytes: files, logs, cache entries, variant packs, programs against the
 //!   ABI.
 //! - [`Campaign`] does all of that for numbered graphs of a seed, in parallel, and counts.
+//!
+//! Jumps of functions, limits of rules, rings and waves are sought on purpose: `docs/fuzzing.md`.
 
 mod breaker;
 mod campaign;
