@@ -8,7 +8,7 @@
 #                                               trials that it names
 #
 # A mutant is killed if a test fails or hangs. Both kinds work on copies; what they build stays in target/mutants/.
-# cargo-mutants comes from crates.io into target/, once. A whole run takes days, so take shards; a mutant of the library costs
+# cargo-mutants is built from its package into target/, once. A whole run takes days, so take shards; a mutant of the library costs
 # its build without optimisation and its unit tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,7 +31,7 @@ rust() {
     # Texts and what only formats them are nobody's defect; tests among the sources are left out by cargo-mutants itself.
     CARGO_TARGET_DIR=$folder/mutants/build "$tools/bin/cargo-mutants" mutants --sharding round-robin --baseline=skip --timeout 300 \
         --output "$folder/mutants" \
-        -f 'src/support/**' -f src/fusion.rs -f 'src/engine/lowering/**' -f 'src/reference/**' \
+        -f 'src/support/**' -f 'src/fusion/**' -f 'src/engine/lowering/**' -f 'src/reference/**' \
         -E 'impl .*Display for' -E 'describe' \
         "$@" -- --lib -- reference:: support:: fusion:: engine:: fuzz:: kernel:: codegen::
 }

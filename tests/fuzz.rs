@@ -4,8 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use fusewright::frontend;
-use fusewright::fuzz::{Campaign, Emulated, Examination, Family, Totals, examine, graph_bytes, minimize};
+use fusewright::fuzz::{
+    Campaign, Emulated, Examination, Family, Totals, drawn_inputs, examine, generate, graph_bytes, minimize,
+};
 use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+use fusewright::host_tensor::HostTensor;
 use fusewright::support::SurfaceId;
 
 /// Seed of the graphs here; it is not one that the defects below were found with.
@@ -86,6 +89,30 @@ fn the_same_number_is_the_same_graph() {
     assert_eq!(graph_bytes(7, 3), graph_bytes(7, 3));
     assert_ne!(graph_bytes(7, 3), graph_bytes(7, 4));
     assert_ne!(graph_bytes(7, 3), graph_bytes(8, 3));
+}
+
+/// Inputs are drawn apart from graphs: of those with one type of operands, some have values placed at jumps, some have none.
+#[test]
+fn every_kind_of_graph_meets_its_jumps() {
+    for family in [Family::Matmul, Family::Forward, Family::BackwardData, Family::BackwardFilter] {
+        let [mut random, mut placed] = [0, 0];
+        for number in 0..400 {
+            let bytes = graph_bytes(SEED, number);
+            let graph = generate(family, &bytes).graph;
+            let Some(finalized) = graph.finalize().ok().filter(|_| graph.io_data_type == Some(DataType::Float)) else {
+                continue;
+            };
+            if finalized.tensors().any(|tensor| tensor.stride.iter().any(|&stride| stride > 100_000)) {
+                continue; // a twist made it huge
+            }
+            let inputs = drawn_inputs(&finalized, &bytes).expect("inputs exist");
+            // normal values are never 0
+            let has_zeros = |tensor: &HostTensor| tensor.to_dense::<f64>().expect("numbers").contains(&0.0);
+            let mut floats = inputs.values().filter(|tensor| tensor.data_type == DataType::Float);
+            *(if floats.any(has_zeros) { &mut placed } else { &mut random }) += 1;
+        }
+        assert!(random > 8 && placed > 8, "{family}: {random} random, {placed} placed");
+    }
 }
 
 #[test]

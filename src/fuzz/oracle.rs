@@ -87,8 +87,18 @@ const LIMIT: u64 = 4_000_000;
 /// Source files rendered for a graph: the first config, and one of the others.
 const CONFIGS: usize = 2;
 
-/// Where the byte lies that draws a chip.
+/// Where the bytes lie that draw a chip, and how inputs are distributed: the first bytes decide what graph it is, and no kind
+/// of graphs must go with one kind of inputs.
 const DEVICE_BYTE: usize = 64;
+const INPUTS_BYTE: usize = 72;
+
+/// Part of the draws of inputs that place values where the graph's functions jump or tie, in percent.
+const PLACED: usize = 50;
+
+/// What is drawn from the bytes from one on.
+fn choices_from(bytes: &[u8], first: usize) -> Choices<'_> {
+    Choices::new(bytes.get(first..).unwrap_or_default())
+}
 
 /// Holds a graph against every expectation. `bytes` decides what is drawn on the way: orders, configs, changes.
 ///
@@ -111,7 +121,8 @@ pub fn examine(
 /// As [`random_inputs`].
 pub fn drawn_inputs(graph: &FinalizedGraph, bytes: &[u8]) -> Result<HostTensors, Error> {
     let seed = Choices::new(bytes).below(1 << 16) as u64;
-    let distribution = if seed.is_multiple_of(2) { Distribution::Normal } else { Distribution::Landmarks };
+    let is_placed = choices_from(bytes, INPUTS_BYTE).chance(PLACED);
+    let distribution = if is_placed { Distribution::Landmarks } else { Distribution::Normal };
     random_inputs(graph, seed, distribution)
 }
 
@@ -178,9 +189,8 @@ impl Examiner<'_> {
         Ok(Standing::Accepted { on_aim: legal.contains(&self.aim), computed, broken })
     }
 
-    /// The chip, drawn from bytes that nothing else is drawn from first.
     fn device(&self) -> Device {
-        let choices = &mut Choices::new(self.bytes.get(DEVICE_BYTE..).unwrap_or_default());
+        let choices = &mut choices_from(self.bytes, DEVICE_BYTE);
         let drawn = self.examination.runner.map(|runner| choices.of(runner.devices()));
         drawn.unwrap_or_else(|| Device::typical(ComputeCapability::SM_90))
     }
