@@ -25,7 +25,7 @@ fail() { echo "mutants: $*" >&2; exit 2; }
 rust() {
     if [ ! -x "$tools/bin/cargo-mutants" ]; then
         cargo install --locked --quiet --root "$tools" "cargo-mutants@$version" \
-            || fail "cargo-mutants $version could not be installed (is crates.io reachable?)"
+            || fail "cargo-mutants $version could not be installed (is the package registry reachable?)"
     fi
     mkdir -p "$folder/mutants"
     # Texts and what only formats them are nobody's defect; tests among the sources are left out by cargo-mutants itself.
