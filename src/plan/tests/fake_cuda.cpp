@@ -189,8 +189,9 @@ Result cuTensorMapEncodeTiled(TensorMap* out, int type, uint32_t rank, void* add
         const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides, int interleave, int swizzle,
         int promotion, int fill) {
     const uint64_t place = reinterpret_cast<uint64_t>(address);
-    // Promotion 3 is by 256 bytes.
-    if (reinterpret_cast<uint64_t>(out) % 64 || place == 0 || place % 16 || interleave != 0 || promotion != 3 || fill != 0)
+    // Promotion 3 is by 256 bytes, 2 by 128: where rows straddle lines of 128 bytes.
+    const int expected = rank > 1 && strides[0] % 128 != 0 ? 2 : 3;
+    if (reinterpret_cast<uint64_t>(out) % 64 || place == 0 || place % 16 || interleave != 0 || promotion != expected || fill != 0)
         return INVALID_VALUE;
     TensorMap map = {place ^ HIDDEN, {}, {}, {}, uint8_t(type), uint8_t(rank), uint8_t(swizzle), 1};
     for (uint32_t i = 0; i < rank; ++i) {
