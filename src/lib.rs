@@ -3,8 +3,8 @@
 //! The pipeline is a chain of immutable values; each stage is a function in one module, and uses only modules above it:
 //!
 //! ```text
-//! Graph → FinalizedGraph → Fusion → Supported → EngineConfig → Kernel → source text → cubin → ExecutionPlan
-//! graph   graph            fusion   support     engine         kernel   codegen       compile  plan
+//! Graph → FinalizedGraph → Fusion → Supported → Offer → Kernel → source text → cubin → ExecutionPlan
+//! graph   graph            fusion   support     engine  kernel   codegen       compile  plan
 //! ```
 //!
 //! [`tuning`] measures what [`engine`] only estimates, and remembers the winners. [`session`] is the whole pipeline as a
@@ -17,7 +17,10 @@
 //! holds for them.
 //!
 //! Two invariants: everything up to rendering does no I/O and needs no GPU; after [`support`] accepted a graph,
-//! lowering and rendering cannot fail for reasons that lie in the graph.
+//! lowering and rendering cannot fail for reasons that lie in the graph. An engine looks at a supported graph once and answers
+//! with an offer, from which configs and kernels come; a refusal is one typed value ([`error::NotSupported`]) for Rust, the command
+//! line and the C ABI. `docs/architecture.md` has the types between the stages and says where to add what; ids like `A-16` are
+//! those of `docs/spec/`.
 
 pub mod logging;
 
