@@ -206,7 +206,7 @@ impl<'a> Wgmma<'a> {
 
     /// Number of the first register that the epilogue takes.
     fn first_sum(&self) -> u32 {
-        if self.sums == Sums::Promoted { self.of_rows() } else { 0 }
+        (self.sums.sets() - 1) * self.of_rows()
     }
 
     /// The macro that declares the accumulators.

@@ -270,6 +270,11 @@ pub enum Sums {
 }
 
 impl Sums {
+    /// Sets of sums that a thread holds: what is promoted is held beside the sums that it is added to.
+    pub fn sets(self) -> u32 {
+        if self == Self::Promoted { 2 } else { 1 }
+    }
+
     /// Sums in a register.
     pub fn per_register(self) -> u32 {
         if self == Self::Half { 2 } else { 1 }

@@ -22,7 +22,8 @@ pub struct StageLayout {
     pub bytes: u32,
 }
 
-/// Where everything lies that a block holds, in bytes from the start of its shared memory.
+/// Where everything lies that a block holds, in bytes from the start of its shared memory. A part that a kernel does not have
+/// is empty: it begins where the part before it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedLayout {
     /// One stage; stage `s` begins at `s * stage.bytes`.

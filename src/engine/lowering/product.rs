@@ -16,8 +16,8 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId};
 use crate::kernel::{
-    Accumulators, Body, Boxes, Digit, Epilogue, Fetch, GemmKernel, GemmTile, Kernel, Multiply, Parameter,
-    PartialReduction, Register, SharedLayout, SharedRequest, reduced_values,
+    Accumulators, Body, Boxes, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Multiply, Parameter, PartialReduction,
+    Register, SharedLayout, SharedRequest, reduced_values,
 };
 
 /// A product as an engine multiplies it: what is planned of it whatever the tile.
@@ -42,15 +42,6 @@ pub(in crate::engine) struct GemmChoice {
     /// Bytes of a warp's boxes, where the epilogue's tensors come and leave by TMA; `None` where accumulators go through shared
     /// memory.
     pub(in crate::engine) boxes: Option<u32>,
-}
-
-/// Where an epilogue is evaluated.
-#[derive(Debug)]
-enum Route {
-    /// Where the tiles are.
-    Tiles(Epilogue),
-    /// In passes over accumulators in the workspace.
-    Workspace(String),
 }
 
 impl GemmChoice {
@@ -131,10 +122,7 @@ impl ProductPlan {
 
     /// Why the epilogue is evaluated in passes of its own; `None` where tiles do it.
     pub(in crate::engine) fn through_workspace(&self, choice: &GemmChoice, device: &Device) -> Option<String> {
-        match self.route(choice, device) {
-            Route::Tiles(_) => None,
-            Route::Workspace(why) => Some(why),
-        }
+        self.in_tiles(&choice.without_empty_splits(self.extents()), device).err()
     }
 
     /// The kernel of a choice. What the epilogue cannot do where the tiles are follows in passes over the core's accumulators, and
@@ -146,18 +134,17 @@ impl ProductPlan {
     }
 
     fn lower_core(&self, choice: &GemmChoice, device: &Device, builder: &mut KernelBuilder) {
-        let route = self.route(choice, device);
-        let boxes = choice.boxes.filter(|_| matches!(route, Route::Tiles(_)));
-        let choice = &GemmChoice { boxes, ..choice.without_empty_splits(self.extents()) };
-        let lowering = Lowering { plan: self, choice, device };
+        let choice = &choice.without_empty_splits(self.extents());
         let EpiloguePlan { fused, apart, .. } = self.epilogue();
-        match route {
-            Route::Tiles(epilogue) => {
+        match self.in_tiles(choice, device) {
+            Ok(epilogue) => {
+                let lowering = Lowering { plan: self, choice, device };
                 lowering.push_fused(epilogue, builder);
                 lowering.push_passes(apart, None, builder);
             }
-            Route::Workspace(why) => {
+            Err(why) => {
                 tracing::debug!(graph_key = %self.graph().key(), why, "epilogue goes through the workspace");
+                let lowering = Lowering { plan: self, choice: &GemmChoice { boxes: None, ..*choice }, device };
                 let core = lowering.push_to_workspace(builder);
                 let mut operations = [&fused[..], apart].concat();
                 operations.sort_unstable();
@@ -167,13 +154,7 @@ impl ProductPlan {
         }
     }
 
-    /// Where the epilogue of a choice is evaluated.
-    fn route(&self, choice: &GemmChoice, device: &Device) -> Route {
-        let choice = choice.without_empty_splits(self.extents());
-        self.in_tiles(&choice, device).map_or_else(Route::Workspace, Route::Tiles)
-    }
-
-    /// The epilogue where the tiles are.
+    /// The epilogue where the tiles are, of a choice without empty splits.
     ///
     /// # Errors
     /// Why it is not evaluated there.
@@ -268,7 +249,7 @@ impl Lowering<'_> {
             tile,
             multiply,
             tuning: tuned.tuning(),
-            blocks: self.blocks([&a, &b].map(|operand| operand.fetch), shared.bytes),
+            blocks: self.blocks(shared.bytes),
             a,
             b,
             epilogue,
@@ -378,7 +359,7 @@ impl Lowering<'_> {
     /// Blocks that share a multiprocessor, as far as shared memory lets them and their registers suffice: those of
     /// accumulators and fragments, of operands on their way through registers (as they were read, and as they are
     /// stored), and about 40 for addresses (seen in compiled tiles).
-    fn blocks(&self, fetched: [Fetch; 2], shared_bytes: u32) -> u32 {
+    fn blocks(&self, shared_bytes: u32) -> u32 {
         const ADDRESSES: u32 = 40;
         const REGISTERS_OF_A_MULTIPROCESSOR: u32 = 65536;
         let GemmChoice { tile, multiply, .. } = *self.choice;
@@ -389,7 +370,8 @@ impl Lowering<'_> {
         };
         let threads = multiply.threads(tile);
         let row = tile.k * operand.bytes();
-        let held = fetched.into_iter().zip([tile.m, tile.n]).filter(|(fetch, _)| *fetch == Fetch::Vector);
+        let held =
+            self.plan.operands.iter().zip([tile.m, tile.n]).filter(|(operand, _)| operand.is_held_in_registers());
         let operands: u32 = held.map(|(_, rows)| rows * row / 4 / threads * 2).sum();
         let fragments = fragments * (warp_m + warp_n) / 4;
         let multiplied = warp_m * warp_n / 32 + fragments + fp8_registers(&multiply, self.device);

@@ -1,6 +1,6 @@
 //! What is chosen for the speed of a product alone: unrolling, registers, when loads start.
 
-use crate::kernel::{Boxes, Epilogue, GemmTile, Multiply, Operand, PartialReduction, Sums, Sweep, Tuning, Value};
+use crate::kernel::{Boxes, Epilogue, GemmTile, Multiply, Operand, PartialReduction, Sweep, Tuning, Value};
 
 /// Columns of a tile up to which computing a fragment takes longer than its products. Not tuned.
 const NARROW_COLUMNS: u32 = 64;
@@ -54,8 +54,7 @@ impl Tuned<'_> {
     /// What a thread needs that asks for boxes alone, and one that computes.
     fn producer_registers(&self) -> u32 {
         let Multiply::Wgmma { fills, sums, .. } = self.multiply else { return 0 };
-        let copies = if sums == Sums::Promoted { 2 } else { 1 };
-        match (fills, copies * self.multiply.sum_registers(self.tile)) {
+        match (fills, sums.sets() * self.multiply.sum_registers(self.tile)) {
             (false, 0..MANY_ACCUMULATORS) => 40,
             (false, _) => 24,
             (true, _) => 88,

@@ -90,7 +90,8 @@ const EPILOGUE_STEPS: f64 = 6.0;
 /// rate is lower are taken to reach it.
 const MMA_RATE: f64 = 427e12 / 132.0;
 
-/// Time of a step of 128×128×64 bytes and of a launch beside it, as an orientation for the ranking (seen on an H200: 0.15 µs).
+/// Seconds of a step of 128×128×64 bytes against which sums that go through the workspace are weighed: an orientation for the
+/// ranking (seen on an H200).
 const STEP_SECONDS: f64 = 0.15e-6;
 
 /// Configs that fit the device, the cheapest first.

@@ -261,8 +261,7 @@ impl<'a> Candidate<'a> {
     /// What does not fit.
     fn fitting_stages(&self, staging: Staging, device: &Device) -> Result<u32, &'static str> {
         let choice = self.choice(1, 1, staging);
-        let copies = if self.sums == Sums::Promoted { 2 } else { 1 };
-        if choice.multiply.sum_registers(choice.tile) * copies > self.most_accumulators() {
+        if choice.multiply.sum_registers(choice.tile) * self.sums.sets() > self.most_accumulators() {
             return Err("the accumulators take too many registers");
         }
         let fits = |stages: &u32| {
