@@ -6,7 +6,8 @@ use super::movement::{concats_are_taken, resample_is_taken};
 use super::packed::stands_apart;
 use super::problem::MAX_SPATIAL;
 use super::signal::signals_are_taken;
-use crate::fusion::Fusion;
+use crate::error::Reason;
+use crate::fusion::{Fusion, Product};
 use crate::graph::{
     Attributes, Convolution, DataType, FinalizedGraph, Operation, PointwiseMode, Port, Reordering, TensorId,
 };
@@ -102,6 +103,15 @@ pub(in crate::engine) static RELAXED: LazyLock<Vec<&str>> = LazyLock::new(|| {
     ];
     [RELAXED_WITH_CORE, &without_core].concat()
 });
+
+/// The core of a fusion that can be lowered around a product.
+///
+/// # Errors
+/// That there is no such core, or why the fusion cannot be lowered.
+pub(in crate::engine) fn lowered_product(fusion: &Fusion) -> Result<&Product, Reason> {
+    is_lowered(fusion).map_err(Reason::Graph)?;
+    fusion.product().ok_or_else(|| Reason::Graph("a graph without matmul or convolution".to_owned()))
+}
 
 /// Whether a fusion can be lowered.
 ///

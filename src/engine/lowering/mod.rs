@@ -16,7 +16,7 @@ mod sweep;
 mod tensor_map;
 mod tuning;
 
-pub(super) use accept::{RELAXED, RELAXED_WITH_CORE, is_lowered};
+pub(super) use accept::{RELAXED, RELAXED_WITH_CORE, is_lowered, lowered_product};
 pub(super) use composite::taken_apart;
 pub(super) use multiplied::{fp8_registers, multiplied_type, promotes, tf32_is_allowed, unpacks_fp8};
 pub(super) use operand::{Instruction, Straddling, are_boxed};

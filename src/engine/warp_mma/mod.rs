@@ -9,7 +9,7 @@
 mod shape;
 
 use super::lowering::{
-    Instruction, ProductPlan, RELAXED_WITH_CORE, is_lowered, multiplied_type, promotes, tf32_is_allowed,
+    Instruction, ProductPlan, RELAXED_WITH_CORE, lowered_product, multiplied_type, promotes, tf32_is_allowed,
 };
 use super::{Engine, EngineConfig, Offer, RankedConfig};
 use crate::device::{ComputeCapability, Device};
@@ -54,9 +54,7 @@ impl Engine for WarpMma {
 
     fn take(&self, supported: &Supported) -> Result<Box<dyn Offer>, Reason> {
         let fusion = supported.fusion();
-        is_lowered(fusion).map_err(Reason::Graph)?;
-        let without = || Reason::Graph("a graph without matmul or convolution".to_owned());
-        let product = fusion.product().ok_or_else(without)?;
+        let product = lowered_product(fusion)?;
         let tiles = Tiles::new(fusion, product, supported.capability())?;
         tf32_is_allowed(fusion.graph(), product, tiles.operand).map_err(Reason::Environment)?;
         Ok(Box::new(tiles))

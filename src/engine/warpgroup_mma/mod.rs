@@ -10,7 +10,7 @@ mod model;
 mod shape;
 
 use super::lowering::{
-    Instruction, ProductPlan, RELAXED_WITH_CORE, are_boxed, is_lowered, multiplied_type, promotes, tf32_is_allowed,
+    Instruction, ProductPlan, RELAXED_WITH_CORE, are_boxed, lowered_product, multiplied_type, promotes, tf32_is_allowed,
 };
 use super::{Engine, EngineConfig, Offer, RankedConfig};
 use crate::device::Device;
@@ -49,9 +49,7 @@ impl Engine for WarpgroupMma {
             return Err(Reason::Chip(format!("wgmma is Hopper's; the chip is {capability}")));
         }
         let fusion = supported.fusion();
-        is_lowered(fusion).map_err(Reason::Graph)?;
-        let without = || Reason::Graph("a graph without matmul or convolution".to_owned());
-        Ok(Box::new(Tiles::new(fusion, fusion.product().ok_or_else(without)?)?))
+        Ok(Box::new(Tiles::new(fusion, lowered_product(fusion)?)?))
     }
 }
 
