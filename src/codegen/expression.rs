@@ -109,18 +109,13 @@ impl<'a> Speller<'a> {
         names::to_storage(self.data_type(id), value)
     }
 
-    /// The line that defines a computed value; `accumulator` is the core's, with its class, `coordinate` spells a graph
-    /// axis.
-    pub(super) fn define(
-        &mut self,
-        step: &Step,
-        accumulator: (Register, &str),
-        coordinate: &dyn Fn(usize) -> String,
-    ) -> String {
+    /// The line that defines a computed value; `accumulator` is the core's, with its class, `coordinate` that along the axis
+    /// whose indices the step generates.
+    pub(super) fn define(&mut self, step: &Step, accumulator: (Register, &str), coordinate: Option<&str>) -> String {
         let (register, text) = match &step.value {
             Value::Accumulator => (accumulator.0, accumulator.1.to_owned()),
             Value::Pointwise { attributes, operands, compute } => {
-                let (register, text) = self.pointwise(step, attributes, operands, *compute, coordinate);
+                let (register, text) = self.pointwise(attributes, operands, *compute, coordinate);
                 let is_float = register == Register::Float && Register::of(self.data_type(step.tensor)) == register;
                 if is_float && self.picks(step.tensor, attributes, operands) {
                     return self.define_stored(step.tensor, register, &text);
@@ -176,15 +171,13 @@ impl<'a> Speller<'a> {
 
     fn pointwise(
         &mut self,
-        step: &Step,
         attributes: &Pointwise,
         operands: &[TensorId],
         compute: DataType,
-        coordinate: &dyn Fn(usize) -> String,
+        coordinate: Option<&str>,
     ) -> (Register, String) {
-        if let Some(axis) = step.generated_axis() {
-            let broadcast = self.graph.tensor(step.tensor).dim.get(axis).is_none_or(|&extent| extent == 1);
-            let text = if broadcast { "0".to_owned() } else { format!("int({})", coordinate(axis)) };
+        if let Some(coordinate) = coordinate {
+            let text = if coordinate == "0" { coordinate.to_owned() } else { format!("int({coordinate})") };
             return (Register::Int, text);
         }
         let compute = computed_in(attributes.mode, compute);

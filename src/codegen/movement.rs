@@ -4,14 +4,14 @@ use serde::Serialize;
 
 use super::names;
 use super::sections::Used;
-use super::sweep::{SweepSpeller, sum, term};
+use super::sweep::SweepSpeller;
 use crate::graph::{FinalizedGraph, SignalMode, TensorId};
 use crate::kernel::{
     Access, Interpolation, MAX_WINDOW_AXES, Maxima, Part, Pool, PoolFunction, Register, SignalKernel, Step, Value,
     Window, step,
 };
 
-/// What `kernel/signal.cu` reads beside the function's name and parameters.
+/// What `sweep/signal.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
 pub(super) struct SignalText {
     lines: Vec<String>,
@@ -35,7 +35,9 @@ impl SweepSpeller<'_> {
         let mut lines = Vec::new();
         for step in &sweep.program.steps {
             match &step.value {
-                Value::Concat(parts) if self.has_vectors(parts) => lines.extend(self.part_vectors(step.tensor, parts)),
+                Value::Concat(parts) if sweep.concatenated.contains(&step.tensor) => {
+                    lines.extend(self.part_vectors(step.tensor, parts))
+                }
                 Value::Window(window) => {
                     let search = search(step.tensor, window);
                     if searches.contains(&search) {
@@ -64,29 +66,14 @@ impl SweepSpeller<'_> {
 
     // Concatenations.
 
-    /// Elements between where a part would start if it started with the result, and where it does.
-    fn shift(&self, part: &Part) -> i64 {
-        let tensor = self.speller.graph.tensor(part.tensor);
-        part.start.iter().enumerate().map(|(axis, start)| start * step(tensor, axis)).sum()
-    }
-
-    /// Whether every vector lies in one part and starts there at a multiple of the access size.
-    fn has_vectors(&self, parts: &[Part]) -> bool {
-        let vector = self.sweep.vector;
-        let inner = self.sweep.space.axes.last().and_then(|axis| axis.graph_axes.first().copied());
-        let is_aligned = |part: &Part| {
-            let start = inner.map_or(0, |axis| part.start[axis]);
-            start % vector == 0 && self.shift(part) % vector == 0
-        };
-        vector > 1 && parts.iter().all(|part| self.access(part.tensor) == Access::Vector && is_aligned(part))
-    }
-
     /// Condition under which a point that lies in no earlier part lies in this one; none for the last.
-    fn condition(&self, result: TensorId, part: &Part, at_point: bool) -> Option<String> {
+    fn condition(&mut self, result: TensorId, part: &Part, at_point: bool) -> Option<String> {
         let dim = &self.speller.graph.tensor(result).dim;
-        let ends = (0..dim.len()).filter(|&axis| part.end[axis] < dim[axis]);
-        let conditions: Vec<String> =
-            ends.map(|axis| format!("{} < {}", self.coordinate(result, axis, at_point), part.end[axis])).collect();
+        let ends: Vec<usize> = (0..dim.len()).filter(|&axis| part.end[axis] < dim[axis]).collect();
+        let mut conditions = Vec::new();
+        for axis in ends {
+            conditions.push(format!("{} < {}", self.coordinate(result, axis, at_point), part.end[axis]));
+        }
         (!conditions.is_empty()).then(|| conditions.join(" && "))
     }
 
@@ -98,7 +85,7 @@ impl SweepSpeller<'_> {
         self.speller.used.add(names::storage_section(self.data_type(result)));
         let mut lines = vec![format!("{register} v_{name}[{}];", self.sweep.vector)];
         for (number, part) in parts.iter().enumerate() {
-            let mut offset = shifted(&self.offset_name(part.tensor), self.shift(part));
+            let mut offset = shifted(&self.offset_name(part.tensor), part.shift(self.speller.graph));
             if offset.contains(' ') {
                 offset = format!("({offset})");
             }
@@ -114,11 +101,11 @@ impl SweepSpeller<'_> {
 
     fn part(&mut self, result: TensorId, parts: &[Part]) -> String {
         let mut text = String::new();
-        if self.has_vectors(parts) {
-            text = format!("v_{}[e]", self.speller.graph.canonical_name(result));
+        if self.sweep.concatenated.contains(&result) {
+            text = format!("v_{}[{}]", self.speller.graph.canonical_name(result), self.point());
         } else {
             for part in parts {
-                let offset = shifted(&self.point_offset(part.tensor), self.shift(part));
+                let offset = shifted(&self.point_offset(part.tensor), part.shift(self.speller.graph));
                 let element = self.speller.element(part.tensor, &offset);
                 text += &match self.condition(result, part, true) {
                     Some(condition) => format!("{condition} ? {element} : "),
@@ -170,7 +157,7 @@ impl SweepSpeller<'_> {
         if !in_vectors && self.is_first_of_search(result, window) {
             lines.extend(self.window(result, window, false));
         }
-        let element = if in_vectors { "e" } else { "0" };
+        let element = if in_vectors { self.point() } else { "0" };
         let place = matches!(window, Window::Pool(Pool { function: PoolFunction::Place, .. }));
         let (register, array) = if place { (Register::Int, "at") } else { (Register::Float, "v") };
         lines.push(self.speller.define_result(result, register, format!("{array}_{name}[{element}]")));
@@ -201,7 +188,7 @@ impl SweepSpeller<'_> {
             lines.push(format!("int at_{name}[{vector}];"));
             filled += &format!(", at_{name}");
         }
-        let point = self.point(result, window, in_vectors);
+        let point = self.window_point(result, window, in_vectors);
         lines.push(format!("{function}({}, {geometry}, {point}, {filled});", planes.join(", ")));
         lines
     }
@@ -213,17 +200,23 @@ impl SweepSpeller<'_> {
         let index = self.window_index(window);
         self.speller.used.add("fw_plane");
         self.speller.used.add(names::storage_section(tensor.data_type));
-        let base = sum((0..2).filter_map(|axis| match self.coordinate(result, axis, !in_vectors) {
-            coordinate if coordinate == "0" => None,
-            coordinate => term(&cast(index, &coordinate), step(tensor, axis)),
-        }));
+        let mut terms = Vec::new();
+        for axis in 0..2 {
+            match (self.coordinate(result, axis, !in_vectors), step(tensor, axis)) {
+                (_, 0) => {}
+                (coordinate, _) if coordinate == "0" => {}
+                (coordinate, 1) => terms.push(cast(index, &coordinate)),
+                (coordinate, stride) => terms.push(format!("{} * {stride}", cast(index, &coordinate))),
+            }
+        }
+        let base = if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") };
         let steps = (2..tensor.dim.len()).map(|axis| step(tensor, axis).to_string()).collect();
         let (storage, pointer) = (names::storage_type(tensor.data_type), names::pointer(graph, id));
         format!("fw_plane<{storage}, {index}>{{{pointer} + ({base}), {}}}", spatial(steps, "0"))
     }
 
     /// The spatial coordinates of the point.
-    fn point(&self, result: TensorId, window: &Window, in_vectors: bool) -> String {
+    fn window_point(&mut self, result: TensorId, window: &Window, in_vectors: bool) -> String {
         let index = self.window_index(window);
         let coordinates = (2..window.rank()).map(|axis| match self.coordinate(result, axis, !in_vectors) {
             coordinate if coordinate == "0" => coordinate,

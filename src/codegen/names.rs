@@ -1,7 +1,7 @@
 //! The only place that spells identifiers, types and literals of the generated code.
 
 use crate::graph::{DataType, FinalizedGraph, PointwiseMode, TensorId};
-use crate::kernel::{Combine, Map, MmaType, Multiply, Register};
+use crate::kernel::{Combine, Map, MmaType, Multiply, Quantity, Register, Role, Variable};
 
 /// C++ type of an element in memory.
 pub(super) fn storage_type(data_type: DataType) -> &'static str {
@@ -47,6 +47,42 @@ pub(super) fn register_type(register: Register) -> &'static str {
         Register::Float => "float",
         Register::Int => "int",
         Register::Long => "long long",
+    }
+}
+
+/// Name of an integer variable.
+pub(super) fn variable(variable: Variable) -> String {
+    match variable {
+        Variable::Of(quantity) => self::quantity(quantity).to_owned(),
+        Variable::Axis(axis) => format!("i{axis}"),
+        Variable::Local(name) => name.to_owned(),
+    }
+}
+
+/// Variable that holds a digit of an index, or a coordinate: the letters of cuDNN's documentation for convolutions.
+pub(super) fn quantity(quantity: Quantity) -> &'static str {
+    let along = |axis: u8, names: [&'static str; 3]| names[usize::from(axis)];
+    match quantity {
+        Quantity::Index(role) => role_index(role),
+        Quantity::Image => "img",
+        Quantity::Group => "g",
+        Quantity::Channel => "channel",
+        Quantity::InputChannel => "ci",
+        Quantity::OutputChannel => "ko",
+        Quantity::InputPixel(axis) => along(axis, ["d", "h", "w"]),
+        Quantity::OutputPixel(axis) => along(axis, ["o", "p", "q"]),
+        Quantity::Tap(axis) => along(axis, ["t", "r", "s"]),
+        Quantity::RotatedTap(axis) => along(axis, ["rotated_t", "rotated_r", "rotated_s"]),
+    }
+}
+
+/// Variable that holds an index of a matrix product.
+pub(super) fn role_index(role: Role) -> &'static str {
+    match role {
+        Role::Batch => "b",
+        Role::Row => "m",
+        Role::Column => "n",
+        Role::Sum => "k",
     }
 }
 

@@ -2,24 +2,28 @@
 
 use serde::Serialize;
 
+use super::index::{as_index, index_type};
 use super::names;
 use super::sections::Used;
-use super::sweep::{SweepSpeller, SweepText, index_type};
+use super::sweep::SweepSpeller;
+use crate::error::Error;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{PackedKernel, Sweep};
 
-/// What `kernel/packed.cu` reads beside the function's name and parameters.
+/// What `sweep/packed.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
 pub(super) struct PackedText {
     threads: u32,
     index: &'static str,
+    /// The block's number.
+    block: String,
     bytes: i64,
     /// Coordinates of the point at bit `at`, outermost first.
     coordinates: Vec<String>,
     /// Condition under which there is a point.
     inside: String,
     stores: Vec<StoreText>,
-    sweep: SweepText,
+    evaluate: String,
 }
 
 /// One tensor.
@@ -30,7 +34,7 @@ struct StoreText {
     pointer: String,
 }
 
-pub(super) fn packed(graph: &FinalizedGraph, used: &mut Used, kernel: &PackedKernel) -> PackedText {
+pub(super) fn packed(graph: &FinalizedGraph, used: &mut Used, kernel: &PackedKernel) -> Result<PackedText, Error> {
     let sweep = &kernel.sweep;
     let speller = SweepSpeller::new(graph, used, sweep, &[]);
     let store =
@@ -38,15 +42,16 @@ pub(super) fn packed(graph: &FinalizedGraph, used: &mut Used, kernel: &PackedKer
     let stores = sweep.stores.iter().map(store).collect();
     let axes = axes(sweep);
     let last_bit: i64 = axes.iter().map(|(extent, stride)| (extent - 1) * stride).sum();
-    PackedText {
+    Ok(PackedText {
         threads: kernel.threads,
         index: index_type(sweep.wide_index),
+        block: as_index(sweep.wide_index, "blockIdx.x"),
         bytes: last_bit / 8 + 1,
         coordinates: coordinates(index_type(sweep.wide_index), &axes),
         inside: inside(&axes, last_bit),
         stores,
-        sweep: speller.text(&[], ""),
-    }
+        evaluate: speller.text(&[], "").evaluate()?,
+    })
 }
 
 /// Extent and stride in bits of every axis; all stores have the same.

@@ -5,6 +5,9 @@ use super::sections::Used;
 use crate::graph::{FinalizedGraph, SignalMode, TensorId};
 use crate::kernel::{Body, Function, Parameter, Register};
 
+/// Characters of parameters on one line; where there are more, each has a line of its own.
+const LINE: usize = 110;
+
 /// `const fw_f16* __restrict__ p_t0, fw_f16* __restrict__ p_t2_add, …` in the order of the launch's parameters.
 pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used) -> String {
     let (loaded, stored) = touched(&function.body);
@@ -39,7 +42,9 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
             format!("float* __restrict__ partial{}", partials - 1)
         }
     });
-    spelled.collect::<Vec<_>>().join(", ")
+    let spelled: Vec<String> = spelled.collect();
+    let length: usize = spelled.iter().map(|parameter| parameter.len() + 2).sum();
+    spelled.join(if length > LINE { ",\n" } else { ", " })
 }
 
 /// Tensors a function reads, and those it writes.

@@ -2,11 +2,16 @@
 
 use serde::Serialize;
 
+use super::index::{as_index, definition_lines, index_type, spell, within};
 use super::names;
 use super::sections::Used;
-use super::sweep::{SweepSpeller, SweepText, coordinates, cut, dot, index_type};
-use crate::graph::FinalizedGraph;
-use crate::kernel::{Accumulation, Axis, CombineKernel, Finish, PointwiseKernel, ReductionKernel, Sweep};
+use super::sweep::{SweepSpeller, coordinates, cut};
+use super::template;
+use crate::error::Error;
+use crate::graph::{FinalizedGraph, TensorId};
+use crate::kernel::{
+    Accumulation, Axis, CombineKernel, Finish, Index, PointwiseKernel, ReductionKernel, Sweep, Variable, needed,
+};
 
 /// Threads of a multiprocessor that reduce: half of what it holds, so that each has registers for four loads under way.
 const RESIDENT_THREADS: u32 = 1024;
@@ -14,19 +19,21 @@ const RESIDENT_THREADS: u32 = 1024;
 /// Points a thread has under way at once.
 const GROUP: u32 = 4;
 
-/// What `kernel/pointwise.cu` reads beside the function's name and parameters.
+/// What `sweep/pointwise.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
 pub(super) struct PointwiseText {
     threads: u32,
     /// Blocks of a multiprocessor, where the compiler's own guess would spill registers.
     blocks: Option<u32>,
     index: &'static str,
+    /// The block's number.
+    block: String,
     vectors: i64,
     coordinates: Vec<String>,
-    sweep: SweepText,
+    evaluate: String,
 }
 
-/// What `kernel/reduction.cu` reads beside the function's name and parameters.
+/// What `sweep/reduction.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
 pub(super) struct ReductionText {
     threads: u32,
@@ -37,17 +44,17 @@ pub(super) struct ReductionText {
     index: &'static str,
     kept: KeptText,
     reduced: ReducedText,
-    accumulations: Vec<AccumulationText>,
-    accumulators: i64,
-    sweep: SweepText,
-    tree: TreeText,
+    /// Accumulators, each of its identity.
+    declarations: Vec<String>,
+    evaluate: String,
+    trees: Vec<String>,
 }
 
 /// The kept points: which thread has which.
 #[derive(Serialize)]
 struct KeptText {
-    thread: &'static str,
-    threads: u32,
+    /// The thread's.
+    first: String,
     count: i64,
     coordinates: Vec<String>,
 }
@@ -55,7 +62,9 @@ struct KeptText {
 /// The reduced points: where a thread starts, how far it steps.
 #[derive(Serialize)]
 struct ReducedText {
-    thread: &'static str,
+    /// The thread's first, and that of number `g` of a group.
+    first: String,
+    of_group: String,
     threads: u32,
     count: i64,
     /// Points a thread loads before it uses the first.
@@ -64,20 +73,18 @@ struct ReducedText {
     coordinates: Vec<String>,
 }
 
-/// One accumulator.
+/// One accumulator of a combination.
 #[derive(Serialize)]
 struct AccumulationText {
     name: String,
     identity: String,
     combine: &'static str,
     partial: String,
-    /// Statement that writes `total`.
-    write: String,
+    tree: String,
 }
 
-/// What `epilogue/tree.cuh` reads.
-#[derive(Serialize)]
-struct TreeText {
+/// The tree over a block's threads, whatever is combined.
+struct Tree {
     /// For messages to readers: what has a result each.
     along: &'static str,
     width: i64,
@@ -89,32 +96,85 @@ struct TreeText {
     guard: Option<String>,
 }
 
-/// What `kernel/combine.cu` reads beside the function's name and parameters.
+/// What `sweep/tree.cuh` reads.
+#[derive(Serialize)]
+struct TreeText<'a> {
+    name: String,
+    along: &'static str,
+    width: i64,
+    half: u32,
+    thread: &'static str,
+    stride: i64,
+    combine: &'static str,
+    writes: &'a str,
+    guard: Option<&'a str>,
+    /// Statement that writes `total`.
+    write: String,
+}
+
+impl Tree {
+    fn spell(
+        &self,
+        used: &mut Used,
+        number: usize,
+        accumulation: &Accumulation,
+        write: String,
+    ) -> Result<String, Error> {
+        let combine = names::combine_function(accumulation.combine);
+        used.add(combine);
+        used.add("fw_tree");
+        let Self { along, width, half, thread, stride, .. } = *self;
+        let (name, writes, guard) = (accumulator(number), &*self.writes, self.guard.as_deref());
+        let record = TreeText { name, along, width, half, thread, stride, combine, writes, guard, write };
+        template::render("sweep/tree.cuh", &record)
+    }
+}
+
+/// Variable that holds a thread's part of a reduction.
+fn accumulator(number: usize) -> String {
+    format!("acc{number}")
+}
+
+/// What `sweep/combine.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
 pub(super) struct CombineText {
     threads: u32,
     index: &'static str,
-    columns: u32,
+    /// The kept element of a column of threads; rows of threads.
+    k: String,
     rows: u32,
     splits: i64,
     kept: i64,
+    /// Place of a split's partial result.
+    partial: String,
     coordinates: Vec<String>,
     accumulations: Vec<AccumulationText>,
-    tree: TreeText,
 }
 
-pub(super) fn pointwise(graph: &FinalizedGraph, used: &mut Used, kernel: &PointwiseKernel) -> PointwiseText {
-    PointwiseText {
+pub(super) fn pointwise(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    kernel: &PointwiseKernel,
+) -> Result<PointwiseText, Error> {
+    let sweep = SweepSpeller::new(graph, used, &kernel.sweep, &[]).text(&[], "");
+    let index = index_type(kernel.sweep.wide_index);
+    let coordinates = coordinates(&kernel.sweep, &Index::local("vector"), |_| true);
+    Ok(PointwiseText {
         threads: kernel.threads,
         blocks: kernel.sweep.program.windows().next().map(|_| 1),
-        index: index_type(kernel.sweep.wide_index),
+        index,
+        block: as_index(kernel.sweep.wide_index, "blockIdx.x"),
         vectors: vectors(&kernel.sweep, |_| true),
-        coordinates: coordinates(&kernel.sweep, "vector", |_| true),
-        sweep: SweepSpeller::new(graph, used, &kernel.sweep, &[]).text(&[], ""),
-    }
+        coordinates: definition_lines(index, &needed(coordinates, &mut sweep.uses.clone())),
+        evaluate: sweep.evaluate()?,
+    })
 }
 
-pub(super) fn reduction(graph: &FinalizedGraph, used: &mut Used, kernel: &ReductionKernel) -> ReductionText {
+pub(super) fn reduction(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    kernel: &ReductionKernel,
+) -> Result<ReductionText, Error> {
     used.add("FW_SHARED");
     if kernel.splits > 1 {
         used.add("fw_let_next_launch_start");
@@ -122,62 +182,98 @@ pub(super) fn reduction(graph: &FinalizedGraph, used: &mut Used, kernel: &Reduct
     let sweep = &kernel.sweep;
     let (along, across) = (("threadIdx.x", kernel.columns), ("threadIdx.y", kernel.rows));
     let (kept, reduced) = if kernel.reduce_vector { (across, along) } else { (along, across) };
-    let index = if kernel.reduce_vector { "0" } else { "e" };
-    ReductionText {
+    let point = if kernel.reduce_vector { "0" } else { "e" };
+    let index = index_type(sweep.wide_index);
+    let results = results(kernel);
+    let text = SweepSpeller::new(graph, used, sweep, &kernel.accumulations).text(&kernel.accumulations, point);
+    let mut uses = text.uses.clone();
+    uses.extend(results.iter().flat_map(Index::variables));
+    uses.extend((!kernel.reduce_vector && sweep.ragged).then(|| Variable::Axis(sweep.space.axes.len() - 1)));
+    let mut cut = |linear, reduced| {
+        let definitions = coordinates(sweep, &Index::local(linear), |axis| axis.reduced == reduced);
+        definition_lines(index, &needed(definitions, &mut uses))
+    };
+    let (kept_coordinates, reduced_coordinates) = (cut("kept", false), cut("r", true));
+    // where an axis has one thread, its number is the block's
+    let first = |block: &str, threads: u32, thread: &str| match threads {
+        1 => as_index(sweep.wide_index, block),
+        _ => format!("{} * {threads} + {thread}", as_index(sweep.wide_index, block)),
+    };
+    let tree = reduction_tree(kernel);
+    let mut trees = Vec::new();
+    for (number, (accumulation, result)) in kernel.accumulations.iter().zip(&results).enumerate() {
+        let write = reduction_write(graph, used, kernel, number, result);
+        trees.push(tree.spell(used, number, accumulation, write)?);
+    }
+    Ok(ReductionText {
         threads: kernel.columns * kernel.rows,
         resident: (RESIDENT_THREADS / (kernel.columns * kernel.rows)).max(1),
         signals: kernel.splits > 1,
-        index: index_type(sweep.wide_index),
+        index,
         kept: KeptText {
-            thread: kept.0,
-            threads: kept.1,
+            first: first("blockIdx.x", kept.1, kept.0),
             count: vectors(sweep, |axis| !axis.reduced),
-            coordinates: coordinates(sweep, "kept", |axis| !axis.reduced),
+            coordinates: kept_coordinates,
         },
         reduced: ReducedText {
-            thread: reduced.0,
+            first: first("blockIdx.y", GROUP * reduced.1, reduced.0),
+            of_group: spell(&(Index::local("next") + Index::local("g") * i64::from(reduced.1))),
             threads: reduced.1,
             count: vectors(sweep, |axis| axis.reduced),
             group: GROUP,
             step: i64::from(GROUP) * i64::from(reduced.1) * i64::from(kernel.splits),
-            coordinates: coordinates(sweep, "r", |axis| axis.reduced),
+            coordinates: reduced_coordinates,
         },
-        accumulators: accumulators(kernel),
-        accumulations: reduction_accumulations(graph, used, kernel),
-        tree: reduction_tree(kernel),
-        sweep: SweepSpeller::new(graph, used, sweep, &kernel.accumulations).text(&kernel.accumulations, index),
-    }
+        declarations: declarations(kernel),
+        evaluate: text.evaluate()?,
+        trees,
+    })
 }
 
-pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineKernel) -> CombineText {
+pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineKernel) -> Result<CombineText, Error> {
     used.add("FW_SHARED");
     let axes = &kernel.space.axes;
     let index = index_type(is_wide(kernel));
-    let counts = axes.iter().enumerate().map(|(number, axis)| (number, axis.extent, 1)).collect();
-    let accumulations = kernel.accumulations.iter().enumerate().map(|(number, accumulation)| {
-        let offset = dot(axes, |axis| axis.strides[&accumulation.target]);
+    let counts: Vec<_> = axes.iter().enumerate().map(|(number, axis)| (number, axis.extent, 1)).collect();
+    let offsets: Vec<Index> =
+        kernel.accumulations.iter().map(|accumulation| offset(axes, accumulation.target)).collect();
+    let mut uses = offsets.iter().flat_map(Index::variables).collect();
+    let coordinates = needed(cut(&Index::local("k"), &counts), &mut uses);
+    let kept = kernel.space.points();
+    let tree = Tree {
+        along: "kept element",
+        width: 1,
+        half: kernel.rows / 2,
+        thread: "threadIdx.y",
+        stride: i64::from(kernel.columns),
+        writes: format!("threadIdx.y == 0 && k < {kept}"),
+        guard: None,
+    };
+    let mut accumulations = Vec::new();
+    for (number, (accumulation, offset)) in kernel.accumulations.iter().zip(offsets).enumerate() {
         let write = write_result(graph, used, accumulation, &offset, kernel.count);
-        spell_accumulation(used, number, accumulation, write)
-    });
-    CombineText {
+        accumulations.push(AccumulationText {
+            name: accumulator(number),
+            identity: names::combine_identity(accumulation.combine),
+            combine: names::combine_function(accumulation.combine),
+            partial: format!("partial{number}"),
+            tree: tree.spell(used, number, accumulation, write)?,
+        });
+    }
+    Ok(CombineText {
         threads: kernel.columns * kernel.rows,
         index,
-        columns: kernel.columns,
+        k: match kernel.columns {
+            1 => as_index(is_wide(kernel), "blockIdx.x"),
+            columns => format!("{} * {columns} + threadIdx.x", as_index(is_wide(kernel), "blockIdx.x")),
+        },
         rows: kernel.rows,
         splits: kernel.splits,
-        kept: kernel.space.points(),
-        coordinates: cut(index, "k", counts),
-        accumulations: accumulations.collect(),
-        tree: TreeText {
-            along: "kept element",
-            width: 1,
-            half: kernel.rows / 2,
-            thread: "threadIdx.y",
-            stride: i64::from(kernel.columns),
-            writes: format!("threadIdx.y == 0 && k < {}", kernel.space.points()),
-            guard: None,
-        },
-    }
+        kept,
+        partial: spell(&(Index::local("split") * kept + Index::local("k"))),
+        coordinates: definition_lines(index, &coordinates),
+        accumulations,
+    })
 }
 
 /// Whether offsets into the partials or into a result need 64 bits.
@@ -194,13 +290,13 @@ fn accumulators(kernel: &ReductionKernel) -> i64 {
     if kernel.reduce_vector { 1 } else { kernel.sweep.vector }
 }
 
-fn reduction_tree(kernel: &ReductionKernel) -> TreeText {
+fn reduction_tree(kernel: &ReductionKernel) -> Tree {
     let width = accumulators(kernel);
     let kept = vectors(&kernel.sweep, |axis| !axis.reduced);
     let last = kernel.sweep.space.axes.len() - 1;
     let extent = kernel.sweep.space.axes[last].extent;
     if kernel.reduce_vector {
-        TreeText {
+        Tree {
             along: "kept element",
             width,
             half: kernel.columns / 2,
@@ -210,7 +306,7 @@ fn reduction_tree(kernel: &ReductionKernel) -> TreeText {
             guard: None,
         }
     } else {
-        TreeText {
+        Tree {
             along: "kept vector",
             width,
             half: kernel.rows / 2,
@@ -222,47 +318,61 @@ fn reduction_tree(kernel: &ReductionKernel) -> TreeText {
     }
 }
 
-fn reduction_accumulations(graph: &FinalizedGraph, used: &mut Used, kernel: &ReductionKernel) -> Vec<AccumulationText> {
-    let point = if kernel.reduce_vector { "" } else { " + e" };
-    let mut spelled = Vec::new();
-    for (number, accumulation) in kernel.accumulations.iter().enumerate() {
-        let write = if kernel.splits > 1 {
-            let kept = kernel.sweep.space.points_where(false);
-            let k = dense_offset(&kernel.sweep.space.axes);
-            format!("partial{number}[(unsigned long long)(blockIdx.y) * {kept} + ({k}{point})] = total;")
-        } else {
-            let stride = kernel.sweep.space.axes.last().map_or(0, |axis| axis.strides[&accumulation.target]);
-            let offset = dot(&kernel.sweep.space.axes, |axis| axis.strides[&accumulation.target]);
-            let point = if kernel.reduce_vector { String::new() } else { format!(" + e * {stride}") };
-            write_result(graph, used, accumulation, &format!("{offset}{point}"), kernel.count)
+/// Where each accumulation's results lie, of the tensor or of the partial results: at a thread's accumulator `e`.
+fn results(kernel: &ReductionKernel) -> Vec<Index> {
+    let axes = &kernel.sweep.space.axes;
+    let result = |accumulation: &Accumulation| {
+        let (first, step) = match kernel.splits {
+            1 => (offset(axes, accumulation.target), axes.last().map_or(0, |axis| axis.strides[&accumulation.target])),
+            _ => (dense_offset(axes), 1),
         };
-        spelled.push(spell_accumulation(used, number, accumulation, write));
+        let step = if kernel.reduce_vector { 0 } else { step };
+        first + Index::local("e") * step
+    };
+    kernel.accumulations.iter().map(result).collect()
+}
+
+/// `float acc0[2] = {0.0f, 0.0f};`
+fn declarations(kernel: &ReductionKernel) -> Vec<String> {
+    let count = accumulators(kernel) as usize;
+    let declaration = |(number, accumulation): (usize, &Accumulation)| {
+        let identities = vec![names::combine_identity(accumulation.combine); count].join(", ");
+        format!("float {}[{count}] = {{{identities}}};", accumulator(number))
+    };
+    kernel.accumulations.iter().enumerate().map(declaration).collect()
+}
+
+/// The statement that writes `total` as a result or, where the reduced points are cut into splits, as a partial result.
+fn reduction_write(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    kernel: &ReductionKernel,
+    number: usize,
+    result: &Index,
+) -> String {
+    if kernel.splits > 1 {
+        let kept = kernel.sweep.space.points_where(false);
+        return format!("partial{number}[(unsigned long long)(blockIdx.y) * {kept} + {}] = total;", within(result));
     }
-    spelled
+    write_result(graph, used, &kernel.accumulations[number], result, kernel.count)
+}
+
+/// Elements of a tensor before a point.
+fn offset(axes: &[Axis], tensor: TensorId) -> Index {
+    let terms =
+        axes.iter().enumerate().map(|(number, axis)| Index::variable(Variable::Axis(number)) * axis.strides[&tensor]);
+    Index::sum(terms)
 }
 
 /// Position of a kept point among all kept points, innermost axis fastest.
-fn dense_offset(axes: &[Axis]) -> String {
+fn dense_offset(axes: &[Axis]) -> Index {
     let mut step = 1;
-    let mut strides = vec![0; axes.len()];
-    for (axis, stride) in axes.iter().zip(&mut strides).rev().filter(|(axis, _)| !axis.reduced) {
-        *stride = step;
+    let mut terms = Vec::new();
+    for (number, axis) in axes.iter().enumerate().rev().filter(|(_, axis)| !axis.reduced) {
+        terms.push(Index::variable(Variable::Axis(number)) * step);
         step *= axis.extent;
     }
-    let terms = (0..axes.len()).filter_map(|axis| super::sweep::term(&format!("i{axis}"), strides[axis]));
-    super::sweep::sum(terms)
-}
-
-fn spell_accumulation(used: &mut Used, number: usize, accumulation: &Accumulation, write: String) -> AccumulationText {
-    let combine = names::combine_function(accumulation.combine);
-    used.add(combine);
-    AccumulationText {
-        name: format!("acc{number}"),
-        identity: names::combine_identity(accumulation.combine),
-        combine,
-        partial: format!("partial{number}"),
-        write,
-    }
+    Index::sum(terms.into_iter().rev())
 }
 
 /// `p_t5[offset] = …total…;`
@@ -270,7 +380,7 @@ fn write_result(
     graph: &FinalizedGraph,
     used: &mut Used,
     accumulation: &Accumulation,
-    offset: &str,
+    offset: &Index,
     count: i64,
 ) -> String {
     let data_type = graph.tensor(accumulation.target).data_type;
@@ -281,7 +391,7 @@ fn write_result(
         Finish::Root => "sqrtf(total)".to_owned(),
     };
     let pointer = names::pointer(graph, accumulation.target);
-    format!("{pointer}[{offset}] = {};", names::to_storage(data_type, &finished))
+    format!("{pointer}[{}] = {};", spell(offset), names::to_storage(data_type, &finished))
 }
 
 /// Vectors over the chosen axes; the innermost axis of the space counts in vectors, rows padded to whole ones.

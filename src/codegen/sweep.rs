@@ -1,16 +1,24 @@
 //! Spells a [`Sweep`]: coordinates, offsets, operands, values and stores of one vector of points.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::expression::Speller;
+use super::index::{index_type, spell};
 use super::names;
 use super::sections::Used;
+use super::template;
+use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph, TensorId};
-use crate::kernel::{Access, Accumulation, Accumulators, Axis, Map, Register, Sweep, Value};
+use crate::kernel::{
+    Access, Accumulation, Accumulators, Axis, Definition, Index, Map, Register, Sweep, Value, Variable,
+};
 
-/// What `templates/epilogue/evaluate.cuh` reads.
+/// The point of a vector.
+const POINT: Variable = Variable::Local("e");
+
+/// What `sweep/evaluate.cuh` reads.
 #[derive(Debug, Serialize)]
 pub(super) struct SweepText {
     /// Before the loop over the vector: offsets, operands, room for results.
@@ -23,14 +31,28 @@ pub(super) struct SweepText {
     pub(super) body: Vec<String>,
     /// After the loop: wide stores.
     pub(super) after: Vec<String>,
+    /// The coordinates that all of this reads.
+    #[serde(skip)]
+    pub(super) uses: BTreeSet<Variable>,
+}
+
+impl SweepText {
+    /// The lines that evaluate a vector of points.
+    ///
+    /// # Errors
+    /// [`Error::Generated`] if the template fails: a defect of ours.
+    pub(super) fn evaluate(&self) -> Result<String, Error> {
+        template::render("sweep/evaluate.cuh", self)
+    }
 }
 
 /// Spells sweeps of one kernel.
 pub(super) struct SweepSpeller<'a> {
     pub(super) sweep: &'a Sweep,
     pub(super) speller: Speller<'a>,
-    /// Variables that hold the coordinates of the axes.
-    names: Vec<String>,
+    /// Variables that hold the coordinates of the axes, and those that have been spelled so far.
+    variables: Vec<Variable>,
+    pub(super) uses: BTreeSet<Variable>,
     /// Tensors whose vectors are not read where the tensor is, or not stored there, and the pointers by which they are.
     read_from: BTreeMap<TensorId, String>,
     stored_to: BTreeMap<TensorId, String>,
@@ -45,8 +67,9 @@ impl<'a> SweepSpeller<'a> {
     ) -> Self {
         let sources = accumulations.iter().map(|accumulation| accumulation.source);
         let speller = Speller::new(graph, used, &sweep.program, sources);
-        let names = (0..sweep.space.axes.len()).map(|axis| format!("i{axis}")).collect();
-        Self { sweep, speller, names, read_from: BTreeMap::new(), stored_to: BTreeMap::new() }
+        let variables = (0..sweep.space.axes.len()).map(Variable::Axis).collect();
+        let (read_from, stored_to) = (BTreeMap::new(), BTreeMap::new());
+        Self { sweep, speller, variables, uses: BTreeSet::new(), read_from, stored_to }
     }
 
     /// Reads the vectors of some tensors through other pointers.
@@ -59,9 +82,20 @@ impl<'a> SweepSpeller<'a> {
         Self { stored_to: pointers.into_iter().collect(), ..self }
     }
 
-    /// Coordinates under names of their own.
-    pub(super) fn with_names(self, names: Vec<String>) -> Self {
-        Self { names, ..self }
+    /// Coordinates in variables of their own.
+    pub(super) fn with_variables(self, variables: impl IntoIterator<Item = impl Into<Variable>>) -> Self {
+        Self { variables: variables.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// The point of a vector: the only one of a vector of one.
+    pub(super) fn point(&self) -> &'static str {
+        if self.sweep.vector > 1 { "e" } else { "0" }
+    }
+
+    /// Spells an index, and remembers what it reads.
+    fn spell(&mut self, index: &Index) -> String {
+        self.uses.extend(index.variables());
+        spell(index)
     }
 
     /// The values at a vector of points, without stores: what comes before the loop over the vector, and for each
@@ -81,7 +115,7 @@ impl<'a> SweepSpeller<'a> {
         body.extend(self.stores_within());
         body.extend(self.accumulate(accumulations, accumulator_index));
         let after = self.stores_after();
-        SweepText { before, vector: self.sweep.vector, guard: self.guard(), body, after }
+        SweepText { before, vector: self.sweep.vector, guard: self.guard(), body, after, uses: self.uses }
     }
 
     pub(super) fn access(&self, id: TensorId) -> Access {
@@ -101,7 +135,7 @@ impl<'a> SweepSpeller<'a> {
     }
 
     /// Offset of the vector's first element, for every tensor that has one.
-    pub(super) fn offsets(&self) -> Vec<String> {
+    pub(super) fn offsets(&mut self) -> Vec<String> {
         let index = index_type(self.sweep.wide_index);
         let loads: Vec<TensorId> = self.sweep.program.loads().collect();
         let is_read = |id: &TensorId| self.sweep.program.moved().any(|moved| moved == *id);
@@ -113,21 +147,23 @@ impl<'a> SweepSpeller<'a> {
             _ => is_read_here(id) || is_stored_here(id),
         };
         let moved = self.sweep.access.iter().filter(|&(id, &access)| has_offset(id, access));
-        let mut lines: Vec<String> = moved
-            .map(|(&id, _)| {
-                let sum = self.dot(|axis| axis.strides[&id]);
-                format!("const {index} {} = {sum};", self.offset_name(id))
-            })
-            .collect();
+        let moved: Vec<TensorId> = moved.map(|(&id, _)| id).collect();
+        let mut lines: Vec<String> = Vec::new();
+        for id in moved {
+            let offset = self.dot(|axis| axis.strides[&id]);
+            lines.push(format!("const {index} {} = {};", self.offset_name(id), self.spell(&offset)));
+        }
         if let Some(Accumulators::Workspace { .. }) = self.sweep.accumulators {
-            lines.push(format!("const {index} o_accumulators = {};", self.dot(|axis| axis.accumulators)));
+            let offset = self.dot(|axis| axis.accumulators);
+            lines.push(format!("const {index} o_accumulators = {};", self.spell(&offset)));
         }
         lines
     }
 
     /// The sum over axes of coordinate times stride.
-    fn dot(&self, stride: impl Fn(&Axis) -> i64) -> String {
-        sum(self.names.iter().zip(&self.sweep.space.axes).filter_map(|(name, axis)| term(name, stride(axis))))
+    fn dot(&self, stride: impl Fn(&Axis) -> i64) -> Index {
+        let axes = self.variables.iter().zip(&self.sweep.space.axes);
+        Index::sum(axes.map(|(&variable, axis)| Index::Variable(variable) * stride(axis)))
     }
 
     /// Operands moved as a whole: broadcasts and vectors.
@@ -173,7 +209,7 @@ impl<'a> SweepSpeller<'a> {
                 let at = self.along("o_accumulators", self.inner().accumulators);
                 (register, format!("fw_sum_of_splits(accumulators + ({at}), {splits}, {elements}ull)"))
             }
-            Some(accumulators) => (accumulators.register(), "acc[e]".to_owned()),
+            Some(accumulators) => (accumulators.register(), format!("acc[{}]", self.point())),
             None => (Register::Float, String::new()),
         }
     }
@@ -213,7 +249,7 @@ impl<'a> SweepSpeller<'a> {
         let mut lines = Vec::new();
         for id in loads {
             let text = match self.access(id) {
-                Access::Vector => format!("v_{}[e]", self.speller.graph.canonical_name(id)),
+                Access::Vector => format!("v_{}[{}]", self.speller.graph.canonical_name(id), self.point()),
                 Access::Strided | Access::Bits | Access::Bit => {
                     let offset = self.point_offset(id);
                     self.speller.element(id, &offset)
@@ -242,26 +278,44 @@ impl<'a> SweepSpeller<'a> {
 
     fn values(&mut self) -> Vec<String> {
         let sweep = self.sweep;
-        let names = self.names.clone();
-        let coordinate = |graph_axis: usize| coordinate_of(sweep, &names, graph_axis);
         let (register, accumulator) = self.accumulator();
         let mut lines = Vec::new();
         for step in sweep.program.steps.iter().filter(|step| step.value != Value::Load) {
             match &step.value {
                 Value::Concat(_) | Value::Window(_) => lines.extend(self.read_elsewhere(step)),
-                _ => lines.push(self.speller.define(step, (register, &accumulator), &coordinate)),
+                _ => {
+                    let coordinate = step.generated_axis().map(|axis| self.coordinate(step.tensor, axis, true));
+                    lines.push(self.speller.define(step, (register, &accumulator), coordinate.as_deref()));
+                }
             }
         }
         lines
     }
 
     /// Coordinate of a tensor's graph axis, 0 where it broadcasts: at point `e`, or at the first point of the vector.
-    pub(super) fn coordinate(&self, id: TensorId, graph_axis: usize, at_point: bool) -> String {
+    pub(super) fn coordinate(&mut self, id: TensorId, graph_axis: usize, at_point: bool) -> String {
         let broadcast = self.speller.graph.tensor(id).dim.get(graph_axis).is_none_or(|&extent| extent == 1);
         if broadcast {
             return "0".to_owned();
         }
-        spell_coordinate(self.sweep, &self.names, graph_axis, at_point && self.sweep.vector > 1)
+        let coordinate = self.coordinate_of(graph_axis, at_point && self.sweep.vector > 1);
+        self.spell(&coordinate)
+    }
+
+    /// Coordinate of a graph axis at point `e`, or at the first of a vector: its axis of the space or, where it is cut in
+    /// two (groups and the channels of one), the outer one scaled.
+    fn coordinate_of(&self, graph_axis: usize, at_point: bool) -> Index {
+        let axes = &self.sweep.space.axes;
+        let mut scale = 1;
+        let mut terms = Vec::new();
+        for (number, axis) in axes.iter().enumerate().rev().filter(|(_, axis)| axis.graph_axes == [graph_axis]) {
+            if at_point && number + 1 == axes.len() {
+                terms.push(Index::Variable(POINT));
+            }
+            terms.push(Index::Variable(self.variables[number]) * scale);
+            scale *= axis.extent;
+        }
+        Index::sum(terms.into_iter().rev())
     }
 
     /// Variables that collect what is stored after the loop.
@@ -293,10 +347,10 @@ impl<'a> SweepSpeller<'a> {
         let name = self.speller.result(id);
         match self.access(id) {
             Access::Vector if packs_in_pairs(self.data_type(id), self.sweep.vector) => {
-                format!("w_{name}[e] = {};", self.speller.in_float(id))
+                format!("w_{name}[{}] = {};", self.point(), self.speller.in_float(id))
             }
-            Access::Vector => format!("w_{name}.at[e] = {};", self.speller.stored(id, &name)),
-            Access::Bits => format!("w_{name} |= unsigned({}) << e;", self.speller.stored(id, &name)),
+            Access::Vector => format!("w_{name}.at[{}] = {};", self.point(), self.speller.stored(id, &name)),
+            Access::Bits => format!("w_{name} |= unsigned({}) << {};", self.speller.stored(id, &name), self.point()),
             Access::Bit => format!("w_{name} |= unsigned({}) << bit;", self.speller.stored(id, &name)),
             _ => {
                 let offset = self.point_offset(id);
@@ -344,9 +398,10 @@ impl<'a> SweepSpeller<'a> {
         lines.collect()
     }
 
-    fn guard(&self) -> Option<String> {
-        let last = self.names.last().map_or("0", String::as_str);
-        self.sweep.ragged.then(|| format!("{last} + e < {}", self.inner().extent))
+    /// The point's place along the innermost axis, where the last vector of a row is short.
+    fn guard(&mut self) -> Option<String> {
+        let inner = Index::Variable(*self.variables.last()?) + Index::Variable(POINT);
+        self.sweep.ragged.then(|| format!("{} < {}", self.spell(&inner), self.inner().extent))
     }
 }
 
@@ -381,79 +436,27 @@ fn packs_in_pairs(data_type: DataType, vector: i64) -> bool {
     matches!(data_type, DataType::Half | DataType::BFloat16) && vector % 2 == 0
 }
 
-/// Coordinate of a graph axis at point `e`.
-fn coordinate_of(sweep: &Sweep, names: &[String], graph_axis: usize) -> String {
-    spell_coordinate(sweep, names, graph_axis, sweep.vector > 1)
-}
-
-/// Coordinate of a graph axis at point `e`, or at the first of a vector: its axis of the space or, where it is cut in
-/// two (groups and the channels of one), the outer one scaled.
-fn spell_coordinate(sweep: &Sweep, names: &[String], graph_axis: usize, at_point: bool) -> String {
-    let last = sweep.space.axes.len() - 1;
-    let mut scale = 1;
-    let mut terms = Vec::new();
-    for (axis, name) in names.iter().enumerate().rev() {
-        let of = &sweep.space.axes[axis];
-        if of.graph_axes == [graph_axis] {
-            let point = if axis == last && at_point { format!("{name} + e") } else { name.clone() };
-            terms.extend(term(&point, scale));
-            scale *= of.extent;
-        }
-    }
-    terms.reverse();
-    sum(terms.into_iter())
-}
-
-/// Type of indices and offsets.
-pub(super) fn index_type(wide: bool) -> &'static str {
-    if wide { "unsigned long long" } else { "unsigned" }
-}
-
-/// `i0 * 4096 + i1`: the sum over axes of coordinate times stride; axes with stride 0 do not appear.
-pub(super) fn dot(axes: &[Axis], stride: impl Fn(&Axis) -> i64) -> String {
-    let terms =
-        axes.iter().enumerate().filter_map(|(axis, description)| term(&format!("i{axis}"), stride(description)));
-    sum(terms)
-}
-
-/// One term of an offset.
-pub(super) fn term(coordinate: &str, stride: i64) -> Option<String> {
-    match stride {
-        0 => None,
-        1 => Some(coordinate.to_owned()),
-        _ => Some(format!("{coordinate} * {stride}")),
-    }
-}
-
-/// Terms joined by `+`; 0 where there is none.
-pub(super) fn sum(terms: impl Iterator<Item = String>) -> String {
-    let text = terms.collect::<Vec<_>>().join(" + ");
-    if text.is_empty() { "0".to_owned() } else { text }
-}
-
-/// Lines that cut the linear index `linear` into the coordinates of the axes chosen, innermost first; the innermost
-/// axis of the space counts in vectors.
-pub(super) fn coordinates(sweep: &Sweep, linear: &str, chosen: impl Fn(&Axis) -> bool) -> Vec<String> {
-    let index = index_type(sweep.wide_index);
+/// The coordinates of the axes chosen at a linear index over their points, outermost first; the innermost axis of the space
+/// counts in vectors.
+pub(super) fn coordinates(sweep: &Sweep, linear: &Index, chosen: impl Fn(&Axis) -> bool) -> Vec<Definition> {
     let last = sweep.space.axes.len() - 1;
     let counts = sweep.space.axes.iter().enumerate().filter(|(_, axis)| chosen(axis)).map(|(number, axis)| {
         let per_row = (axis.extent + sweep.vector - 1) / sweep.vector;
         if number == last { (number, per_row, sweep.vector) } else { (number, axis.extent, 1) }
     });
-    cut(index, linear, counts.collect())
+    cut(linear, &counts.collect::<Vec<_>>())
 }
 
 /// Cuts a linear index; each entry is (axis, number of coordinates, elements to a coordinate), outermost first.
-pub(super) fn cut(index: &str, linear: &str, counts: Vec<(usize, i64, i64)>) -> Vec<String> {
-    let mut lines = Vec::new();
+pub(super) fn cut(linear: &Index, counts: &[(usize, i64, i64)]) -> Vec<Definition> {
+    let mut definitions = Vec::new();
     let mut below = 1;
     for (position, &(axis, count, scale)) in counts.iter().enumerate().rev() {
-        let quotient = if below == 1 { linear.to_owned() } else { format!("{linear} / {below}") };
-        let coordinate = if position == 0 { quotient } else { format!("{quotient} % {count}") };
-        let scaled = if scale == 1 { coordinate } else { format!("{coordinate} * {scale}") };
-        lines.push(format!("const {index} i{axis} = {scaled};"));
+        let quotient = linear.clone() / below;
+        let coordinate = if position == 0 { quotient } else { quotient % count };
+        definitions.push(Definition::new(Variable::Axis(axis), coordinate * scale));
         below *= count;
     }
-    lines.reverse();
-    lines
+    definitions.reverse();
+    definitions
 }

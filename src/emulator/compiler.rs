@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::{env, fs};
 
 use super::artifact::{self, cannot};
-use crate::codegen::Source;
+use crate::codegen::{Source, without_primitives};
 use crate::compile::{PrivateFolder, absolute_paths};
 use crate::error::{Error, Result};
 
@@ -76,8 +76,7 @@ const FLAGS: &[&str] = &[
 ];
 
 /// Flags of kernels: their defects are caught by checks whose handlers are in the runtime.
-const KERNEL_FLAGS: &[&str] =
-    &["-DFW_EMULATOR", "-fno-exceptions", "-fsanitize=alignment,bounds,shift-exponent,integer-divide-by-zero"];
+const KERNEL_FLAGS: &[&str] = &["-fno-exceptions", "-fsanitize=alignment,bounds,shift-exponent,integer-divide-by-zero"];
 
 /// A C++ compiler with the flags for this machine.
 #[derive(Clone, Debug)]
@@ -165,7 +164,7 @@ impl Compiler {
     fn build_library(&self, source: &Source, unit: &str, folder: &PrivateFolder, key: &str) -> Result<Vec<u8>> {
         let runtime = self.runtime(folder)?;
         let directory = sources()?;
-        write(&directory.path().join("kernel.cu"), &source.text)?;
+        write(&directory.path().join("kernel.cu"), without_primitives(&source.text))?;
         write(&directory.path().join("unit.cpp"), unit)?;
         write(&directory.path().join("runtime.o"), runtime)?;
         let compiled = self.call(directory.path(), KERNEL_FLAGS, &["-c", "unit.cpp", "-o", "unit.o"])?;

@@ -74,6 +74,14 @@ pub struct Part {
     pub end: Vec<i64>,
 }
 
+impl Part {
+    /// Elements between where the part would start if it started with the result, and where it does.
+    pub fn shift(&self, graph: &FinalizedGraph) -> i64 {
+        let tensor = graph.tensor(self.tensor);
+        self.start.iter().enumerate().map(|(axis, start)| start * super::step(tensor, axis)).sum()
+    }
+}
+
 /// One evaluated value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {

@@ -4,16 +4,51 @@
 //! first; a tensor's coordinates are affine functions of the digits. So a pixel of a forward convolution is
 //! `m = (image · P + p) · Q + q`, and the row of X that its filter tap `r` reads is `h = p · stride + r · dilation − pad`.
 
-use super::{Accumulation, Register, SharedLayout, Sweep, TensorMap};
+use super::{Accumulation, Definition, Index, Quantity, Register, Role, SharedLayout, Sweep, TensorMap};
 use crate::graph::TensorId;
 
 /// One digit of an index in mixed radix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digit {
-    /// Variable that holds it in the generated code.
-    pub name: &'static str,
+    /// What it counts.
+    pub quantity: Quantity,
     /// Number of values.
     pub extent: i64,
+    /// Number of values that the index gives it: where there are more than `extent`, the others lie outside, and operands are
+    /// zero there.
+    pub radix: i64,
+}
+
+impl Digit {
+    /// A digit all of whose values are inside.
+    pub fn new(quantity: Quantity, extent: i64) -> Self {
+        Self { quantity, extent, radix: extent }
+    }
+
+    /// The digit in blocks of so many values, the last of which may reach outside. If k ends with it and a step of the mainloop is
+    /// one block, all elements of a step share the digits before it: the taps of a convolution's filter.
+    pub fn in_blocks_of(self, values: i64) -> Self {
+        Self { radix: (self.extent + values - 1) / values * values, ..self }
+    }
+
+    /// Whether some values that the index gives it lie outside.
+    pub fn is_padded(&self) -> bool {
+        self.radix > self.extent
+    }
+}
+
+/// The digits of an index at a value of it, outermost first.
+pub fn digits_at(index: &Index, digits: &[Digit]) -> Vec<Definition> {
+    let mut below = 1;
+    let mut definitions = Vec::new();
+    for (position, digit) in digits.iter().enumerate().rev() {
+        let quotient = index.clone() / below;
+        let value = if position == 0 { quotient } else { quotient % digit.radix };
+        definitions.push(Definition::new(digit.quantity, value));
+        below *= digit.radix;
+    }
+    definitions.reverse();
+    definitions
 }
 
 /// Indices of a matrix product, each as digits, outermost first.
@@ -30,9 +65,19 @@ pub struct GemmSpace {
 }
 
 impl GemmSpace {
-    /// Extents of b, m, n and k.
+    /// The digits of an index.
+    pub fn digits(&self, role: Role) -> &[Digit] {
+        match role {
+            Role::Batch => &self.b,
+            Role::Row => &self.m,
+            Role::Column => &self.n,
+            Role::Sum => &self.k,
+        }
+    }
+
+    /// Number of values of each index b, m, n and k, those outside included.
     pub fn extents(&self) -> [i64; 4] {
-        [&self.b, &self.m, &self.n, &self.k].map(|digits| digits.iter().map(|digit| digit.extent).product())
+        Role::ALL.map(|role| self.digits(role).iter().map(|digit| digit.radix).product())
     }
 
     /// Elements of C.
@@ -45,10 +90,10 @@ impl GemmSpace {
 /// A coordinate as a function of digits: `(constant + Σ scale · digit) / divisor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coordinate {
-    /// Variable that holds it in the generated code.
-    pub name: &'static str,
+    /// What it counts.
+    pub quantity: Quantity,
     /// Digits with their scales.
-    pub terms: Vec<(&'static str, i64)>,
+    pub terms: Vec<(Quantity, i64)>,
     /// The constant.
     pub constant: i64,
     /// The divisor; a dividend that it does not divide lies between the elements, where the value is zero.
@@ -59,18 +104,18 @@ pub struct Coordinate {
 
 impl Coordinate {
     /// A sum of digits with scales.
-    pub fn affine(name: &'static str, terms: impl Into<Vec<(&'static str, i64)>>) -> Self {
-        Self { name, terms: terms.into(), constant: 0, divisor: 1, bound: None }
+    pub fn affine(quantity: Quantity, terms: impl Into<Vec<(Quantity, i64)>>) -> Self {
+        Self { quantity, terms: terms.into(), constant: 0, divisor: 1, bound: None }
     }
 
     /// A digit itself.
-    pub fn digit(name: &'static str) -> Self {
-        Self::affine(name, [(name, 1)])
+    pub fn digit(quantity: Quantity) -> Self {
+        Self::affine(quantity, [(quantity, 1)])
     }
 
     /// Whether it is a digit itself.
     pub fn is_digit(&self) -> bool {
-        *self == Self::digit(self.name)
+        *self == Self::digit(self.quantity)
     }
 }
 
@@ -214,47 +259,59 @@ impl MmaType {
     }
 }
 
-/// How a block multiplies its tiles.
+/// How a block multiplies its tiles: by a skeleton, with what the skeleton leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Multiply {
-    /// Multiply-adds; every thread computes `thread_m × thread_n` elements.
-    Fma {
-        /// Class of operands and accumulators.
-        accumulator: Register,
-        /// Rows of a thread.
-        thread_m: u32,
-        /// Columns of a thread.
-        thread_n: u32,
-    },
-    /// `mma.sync`; every warp computes `warp_m × warp_n` elements.
-    Mma {
-        /// Operand type.
-        operand: MmaType,
-        /// Rows of a warp.
-        warp_m: u32,
-        /// Columns of a warp.
-        warp_n: u32,
-        /// Tiles of A and B in shared memory.
-        stages: u32,
-        /// Sets of fragments in registers: with two, one is loaded while the other is multiplied.
-        fragments: u32,
-        /// Whether the sums of each instruction are added up in FP32 outside the tensor core, which keeps 14 bits of a sum
-        /// of FP8 products.
-        promotes: bool,
-    },
-    /// `wgmma`: one warpgroup brings tiles to shared memory, two multiply. Blocks stay and walk the tiles of C.
-    Wgmma {
-        /// Operand type.
-        operand: MmaType,
-        /// Whether the threads of the first warpgroup compute some operand, so that not one of them alone asks for boxes.
-        fills: bool,
-        /// How the two share tiles.
-        schedule: Schedule,
-        /// Tiles of A and B in shared memory.
-        stages: u32,
-        /// What sums are kept in.
-        sums: Sums,
-    },
+    /// Multiply-adds.
+    Fma(Fma),
+    /// `mma.sync`.
+    Mma(Mma),
+    /// `wgmma`.
+    Wgmma(Wgmma),
+}
+
+/// Multiply-adds; every thread computes `thread_m × thread_n` elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fma {
+    /// Class of operands and accumulators.
+    pub accumulator: Register,
+    /// Rows of a thread.
+    pub thread_m: u32,
+    /// Columns of a thread.
+    pub thread_n: u32,
+}
+
+/// `mma.sync`; every warp computes `warp_m × warp_n` elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mma {
+    /// Operand type.
+    pub operand: MmaType,
+    /// Rows of a warp.
+    pub warp_m: u32,
+    /// Columns of a warp.
+    pub warp_n: u32,
+    /// Tiles of A and B in shared memory.
+    pub stages: u32,
+    /// Sets of fragments in registers: with two, one is loaded while the other is multiplied.
+    pub fragments: u32,
+    /// Whether the sums of each instruction are added up in FP32 outside the tensor core, which keeps 14 bits of a sum of FP8
+    /// products.
+    pub promotes: bool,
+}
+
+/// `wgmma`: one warpgroup brings tiles to shared memory, two multiply. Blocks stay and walk the tiles of C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wgmma {
+    /// Operand type.
+    pub operand: MmaType,
+    /// Whether the threads of the first warpgroup compute some operand, so that not one of them alone asks for boxes.
+    pub fills: bool,
+    /// How the two share tiles.
+    pub schedule: Schedule,
+    /// Tiles of A and B in shared memory.
+    pub stages: u32,
+    /// What sums are kept in.
+    pub sums: Sums,
 }
 
 /// What the sums of `wgmma` are kept in.
@@ -309,16 +366,16 @@ impl Multiply {
     /// Threads of a block.
     pub fn threads(&self, tile: GemmTile) -> u32 {
         match *self {
-            Self::Fma { thread_m, thread_n, .. } => (tile.m / thread_m) * (tile.n / thread_n),
-            Self::Mma { warp_m, warp_n, .. } => (tile.m / warp_m) * (tile.n / warp_n) * 32,
-            Self::Wgmma { .. } => (1 + CONSUMERS) * WARPGROUP,
+            Self::Fma(Fma { thread_m, thread_n, .. }) => (tile.m / thread_m) * (tile.n / thread_n),
+            Self::Mma(Mma { warp_m, warp_n, .. }) => (tile.m / warp_m) * (tile.n / warp_n) * 32,
+            Self::Wgmma(_) => (1 + CONSUMERS) * WARPGROUP,
         }
     }
 
     /// Threads that bring an operand's tile to shared memory together.
     pub fn loaders(&self, tile: GemmTile) -> u32 {
         match self {
-            Self::Wgmma { .. } => WARPGROUP,
+            Self::Wgmma(_) => WARPGROUP,
             _ => self.threads(tile),
         }
     }
@@ -326,7 +383,7 @@ impl Multiply {
     /// Rows of a tile that one multiplying warpgroup computes; without warpgroups, all.
     pub fn consumer_rows(&self, tile: GemmTile) -> u32 {
         match self {
-            Self::Wgmma { schedule: Schedule::Cooperative, .. } => tile.m / CONSUMERS,
+            Self::Wgmma(Wgmma { schedule: Schedule::Cooperative, .. }) => tile.m / CONSUMERS,
             _ => tile.m,
         }
     }
@@ -336,14 +393,14 @@ impl Multiply {
     pub fn staged(&self, tile: GemmTile, along_n: bool) -> [u32; 2] {
         let widths: &[u32] = if along_n { &[SWIZZLED_COLUMNS, 32, 16, 8] } else { &[32, 16, 8] };
         match self {
-            Self::Wgmma { .. } => [16, widths.iter().copied().find(|n| tile.n.is_multiple_of(*n)).unwrap_or(8)],
+            Self::Wgmma(_) => [16, widths.iter().copied().find(|n| tile.n.is_multiple_of(*n)).unwrap_or(8)],
             _ => [tile.m, tile.n],
         }
     }
 
     /// Whether the staged part lies in swizzled rows (`fw_load_staged`) instead of padded ones.
     pub fn stages_swizzled(&self, tile: GemmTile, along_n: bool) -> bool {
-        matches!(self, Self::Wgmma { .. }) && self.staged(tile, along_n)[1] == SWIZZLED_COLUMNS
+        matches!(self, Self::Wgmma(_)) && self.staged(tile, along_n)[1] == SWIZZLED_COLUMNS
     }
 
     /// Elements from one line of the staged part to the next; lines run along n, else along m. Fragments are written
@@ -352,32 +409,40 @@ impl Multiply {
         let [m, n] = self.staged(tile, along_n);
         let line = if along_n { n } else { m };
         match self {
-            Self::Fma { .. } => line,
-            Self::Wgmma { .. } if self.stages_swizzled(tile, along_n) => line,
-            Self::Wgmma { .. } if !along_n => line + 4,
+            Self::Fma(_) => line,
+            Self::Wgmma(_) if self.stages_swizzled(tile, along_n) => line,
+            Self::Wgmma(_) if !along_n => line + 4,
             _ => line + 8,
+        }
+    }
+
+    /// Bytes of an operand's element in shared memory.
+    pub fn element_bytes(&self) -> u32 {
+        match self {
+            Self::Fma(_) => 4,
+            Self::Mma(Mma { operand, .. }) | Self::Wgmma(Wgmma { operand, .. }) => operand.bytes(),
         }
     }
 
     /// Class in which the epilogue takes the accumulators.
     pub fn accumulator(&self) -> Register {
         match self {
-            Self::Fma { accumulator, .. } => *accumulator,
-            Self::Mma { operand, .. } | Self::Wgmma { operand, .. } => operand.accumulator(),
+            Self::Fma(Fma { accumulator, .. }) => *accumulator,
+            Self::Mma(Mma { operand, .. }) | Self::Wgmma(Wgmma { operand, .. }) => operand.accumulator(),
         }
     }
 
     /// Whether accumulators are FP16, two in a register.
     pub fn sums_in_half(&self) -> bool {
-        matches!(self, Self::Wgmma { sums: Sums::Half, .. })
+        matches!(self, Self::Wgmma(Wgmma { sums: Sums::Half, .. }))
     }
 
     /// Registers of a multiplying thread for the sums of its part of a tile.
     pub fn sum_registers(&self, tile: GemmTile) -> u32 {
         match *self {
-            Self::Fma { thread_m, thread_n, .. } => thread_m * thread_n,
-            Self::Mma { warp_m, warp_n, .. } => warp_m * warp_n / 32,
-            Self::Wgmma { sums, .. } => self.consumer_rows(tile) * tile.n / WARPGROUP / sums.per_register(),
+            Self::Fma(Fma { thread_m, thread_n, .. }) => thread_m * thread_n,
+            Self::Mma(Mma { warp_m, warp_n, .. }) => warp_m * warp_n / 32,
+            Self::Wgmma(Wgmma { sums, .. }) => self.consumer_rows(tile) * tile.n / WARPGROUP / sums.per_register(),
         }
     }
 
@@ -483,21 +548,25 @@ impl Boxes {
     }
 }
 
+/// g2, evaluated where a tile of C is.
+#[derive(Clone, Debug)]
+pub struct FusedEpilogue {
+    /// g2 at vectors of points of C; axis `i` of its space is the digit of `digits[i]`.
+    pub sweep: Sweep,
+    /// What the sweep's axes count.
+    pub digits: Vec<Quantity>,
+    /// Reductions.
+    pub reductions: Vec<PartialReduction>,
+    /// The boxes by which tensors come and leave; without them accumulators go through shared memory, and tensors
+    /// are read and stored in vectors. `wgmma` only.
+    pub boxes: Option<Boxes>,
+}
+
 /// What happens to a tile of C.
 #[derive(Clone, Debug)]
 pub enum Epilogue {
     /// g2 is evaluated where the tile is.
-    Fused {
-        /// g2 at vectors of points of C; axis `i` of its space is the digit `digits[i]`.
-        sweep: Sweep,
-        /// Names of the sweep's axes.
-        digits: Vec<&'static str>,
-        /// Reductions.
-        reductions: Vec<PartialReduction>,
-        /// The boxes by which tensors come and leave; without them accumulators go through shared memory, and tensors
-        /// are read and stored in vectors. `wgmma` only.
-        boxes: Option<Box<Boxes>>,
-    },
+    Fused(Box<FusedEpilogue>),
     /// Accumulators go to the workspace as `partial0[split][b][m][n]`; later functions of the file take them from there.
     Workspace {
         /// Elements from one index b, m, n to the next.
@@ -582,7 +651,7 @@ impl GemmKernel {
 
     fn epilogue_sweep(&self) -> Option<&Sweep> {
         match &self.epilogue {
-            Epilogue::Fused { sweep, .. } => Some(sweep),
+            Epilogue::Fused(fused) => Some(&fused.sweep),
             Epilogue::Workspace { .. } => None,
         }
     }
@@ -590,7 +659,7 @@ impl GemmKernel {
     /// As [`Self::sweeps`].
     pub fn sweeps_mut(&mut self) -> impl Iterator<Item = &mut Sweep> {
         let epilogue = match &mut self.epilogue {
-            Epilogue::Fused { sweep, .. } => Some(sweep),
+            Epilogue::Fused(fused) => Some(&mut fused.sweep),
             Epilogue::Workspace { .. } => None,
         };
         [&mut self.a.sweep, &mut self.b.sweep].into_iter().chain(epilogue)
@@ -599,7 +668,7 @@ impl GemmKernel {
     /// The boxes of the epilogue.
     pub fn boxes(&self) -> Option<&Boxes> {
         match &self.epilogue {
-            Epilogue::Fused { boxes, .. } => boxes.as_deref(),
+            Epilogue::Fused(fused) => fused.boxes.as_ref(),
             Epilogue::Workspace { .. } => None,
         }
     }
@@ -628,4 +697,35 @@ impl GemmKernel {
 /// Whether some map is that of a tensor.
 fn is_among(maps: &[TensorMap], tensor: TensorId) -> bool {
     maps.iter().any(|map| map.tensor == tensor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where k begins in a step of so many elements, as taps and channel.
+    fn digits_of_step(channels: Digit, step_k: i64) -> Vec<Index> {
+        let taps = [Quantity::Tap(1), Quantity::Tap(2)].map(|tap| Digit::new(tap, 3));
+        let k = [&taps[..], &[channels]].concat();
+        let first = Index::local("step") * step_k;
+        digits_at(&first, &k).into_iter().map(|definition| definition.value).collect()
+    }
+
+    #[test]
+    fn a_step_of_whole_blocks_of_channels_has_one_tap() {
+        let step = || Index::local("step");
+        let channels = Digit::new(Quantity::InputChannel, 128);
+        assert_eq!(digits_of_step(channels, 64), [step() / 6, step() / 2 % 3, step() * 64 % 128]);
+        let one_block = Digit::new(Quantity::InputChannel, 64);
+        assert_eq!(digits_of_step(one_block, 64), [step() / 3, step() % 3, Index::ZERO]);
+    }
+
+    #[test]
+    fn channels_that_are_no_whole_blocks_are_padded_to_them() {
+        let channels = Digit::new(Quantity::InputChannel, 40).in_blocks_of(64);
+        assert!(channels.is_padded() && !Digit::new(Quantity::InputChannel, 128).in_blocks_of(64).is_padded());
+        assert_eq!(digits_of_step(channels, 64), [Index::local("step") / 3, Index::local("step") % 3, Index::ZERO]);
+        let space = GemmSpace { k: vec![Digit::new(Quantity::Tap(2), 3), channels], ..GemmSpace::default() };
+        assert_eq!(space.extents(), [1, 1, 1, 3 * 64]);
+    }
 }

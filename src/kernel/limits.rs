@@ -1,6 +1,6 @@
 //! What a launch can hold: limits of grids, and of the 32-bit numbers in which kernels count.
 
-use super::{Body, GemmKernel, Kernel, Launch, Multiply};
+use super::{Body, GemmKernel, Kernel, Launch, Mma, Multiply, Wgmma};
 
 /// Most blocks of a grid, x and y, on every chip from sm_70 on.
 pub const MOST_BLOCKS: [u32; 2] = [i32::MAX as u32, 65535];
@@ -43,8 +43,8 @@ impl GemmKernel {
         }
         let ahead = match self.multiply {
             // Counts in the type of its indices.
-            Multiply::Fma { .. } => return Ok(()),
-            Multiply::Mma { stages, .. } | Multiply::Wgmma { stages, .. } => i64::from(stages),
+            Multiply::Fma(_) => return Ok(()),
+            Multiply::Mma(Mma { stages, .. }) | Multiply::Wgmma(Wgmma { stages, .. }) => i64::from(stages),
         };
         if steps > LARGEST - ahead {
             return Err(format!("k takes {steps} steps; at most {} are counted", LARGEST - ahead));

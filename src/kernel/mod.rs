@@ -6,6 +6,7 @@
 mod accumulate;
 mod expr;
 mod gemm;
+mod index;
 mod iteration;
 mod launch;
 mod limits;
@@ -18,9 +19,11 @@ use std::sync::Arc;
 pub use accumulate::{Accumulation, Combine, Finish, Map, reduced_values};
 pub use expr::{Part, Register, StageProgram, Step, Value, has_integer_form};
 pub use gemm::{
-    BoxPlace, Boxes, CONSUMERS, Coordinate, Digit, Epilogue, Fetch, GemmKernel, GemmSpace, GemmTile, MmaType, Multiply,
-    Operand, PartialReduction, Schedule, Sums, Tuning, WARPGROUP, WGMMA_ROWS, row_along_outer,
+    BoxPlace, Boxes, CONSUMERS, Coordinate, Digit, Epilogue, Fetch, Fma, FusedEpilogue, GemmKernel, GemmSpace,
+    GemmTile, Mma, MmaType, Multiply, Operand, PartialReduction, Schedule, Sums, Tuning, WARPGROUP, WGMMA_ROWS, Wgmma,
+    digits_at, row_along_outer,
 };
+pub use index::{Definition, Index, Quantity, Role, Variable, needed};
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
 pub use launch::{Launch, MapElement, Parameter, Swizzle, TensorMap};
 pub use limits::MOST_BLOCKS;
@@ -63,8 +66,8 @@ impl Kernel {
     fn operands(&self) -> impl Iterator<Item = MmaType> + '_ {
         self.functions.iter().filter_map(|function| match &function.body {
             Body::Gemm(gemm) => match gemm.multiply {
-                Multiply::Mma { operand, .. } | Multiply::Wgmma { operand, .. } => Some(operand),
-                Multiply::Fma { .. } => None,
+                Multiply::Mma(Mma { operand, .. }) | Multiply::Wgmma(Wgmma { operand, .. }) => Some(operand),
+                Multiply::Fma(_) => None,
             },
             _ => None,
         })

@@ -1,6 +1,6 @@
 //! Kernels of graphs without a core.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Accumulation, IterationSpace, Register, StageProgram};
 use crate::graph::{SignalMode, TensorId};
@@ -67,6 +67,8 @@ pub struct Sweep {
     pub access: BTreeMap<TensorId, Access>,
     /// How the tensors that windows read around each point are accessed: in vectors of channels or element by element.
     pub gathers: BTreeMap<TensorId, Access>,
+    /// Concatenations of whose parts each vector of points lies in one, at a multiple of the access size: read as a whole.
+    pub concatenated: BTreeSet<TensorId>,
     /// Tensors stored at each point.
     pub stores: Vec<TensorId>,
     /// Points of one vector; divides the innermost extent unless `ragged`.

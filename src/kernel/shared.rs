@@ -1,6 +1,6 @@
 //! Dynamic shared memory of a block of a matrix product: one layout, made when the kernel is, read by code generation.
 
-use super::{Boxes, CONSUMERS, GemmTile, Multiply, WARPGROUP};
+use super::{Boxes, CONSUMERS, GemmTile, Mma, Multiply, WARPGROUP, Wgmma};
 
 /// Bytes of an mbarrier.
 const BARRIER_BYTES: u32 = 8;
@@ -65,8 +65,8 @@ impl StageLayout {
     fn new(request: &SharedRequest) -> Self {
         let GemmTile { m, n, k } = request.tile;
         let [a, b] = match request.multiply {
-            Multiply::Fma { .. } => [4 * k * (m + 1), 4 * k * (n + 1)],
-            Multiply::Mma { operand, .. } | Multiply::Wgmma { operand, .. } => {
+            Multiply::Fma(_) => [4 * k * (m + 1), 4 * k * (n + 1)],
+            Multiply::Mma(Mma { operand, .. }) | Multiply::Wgmma(Wgmma { operand, .. }) => {
                 [m * k * operand.bytes(), n * k * operand.bytes()]
             }
         };
@@ -84,9 +84,9 @@ impl SharedLayout {
     pub fn new(request: &SharedRequest) -> Self {
         let stage = StageLayout::new(request);
         match request.multiply {
-            Multiply::Fma { .. } => Self::over_stages(request, stage, 1),
-            Multiply::Mma { stages, .. } => Self::over_stages(request, stage, stages),
-            Multiply::Wgmma { stages, .. } => Self::beside_stages(request, stage, stages),
+            Multiply::Fma(_) => Self::over_stages(request, stage, 1),
+            Multiply::Mma(Mma { stages, .. }) => Self::over_stages(request, stage, stages),
+            Multiply::Wgmma(Wgmma { stages, .. }) => Self::beside_stages(request, stage, stages),
         }
     }
 
@@ -121,7 +121,7 @@ impl SharedRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{MmaType, Register, Schedule, Sums};
+    use crate::kernel::{Fma, MmaType, Register, Schedule, Sums};
 
     fn request(multiply: Multiply, tile: GemmTile) -> SharedRequest {
         SharedRequest { multiply, tile, raw_bytes: [0; 2], box_bytes: None, along_n: true, reduced_values: 0 }
@@ -130,7 +130,7 @@ mod tests {
     /// `wgmma` on FP16 in tiles of 128 × 128 × 64.
     fn wgmma(stages: u32) -> SharedRequest {
         let (operand, schedule, sums) = (MmaType::F16, Schedule::PingPong, Sums::Full);
-        let multiply = Multiply::Wgmma { operand, fills: false, schedule, stages, sums };
+        let multiply = Multiply::Wgmma(Wgmma { operand, fills: false, schedule, stages, sums });
         request(multiply, GemmTile { m: 128, n: 128, k: 64 })
     }
 
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn other_blocks_use_the_stages_again_for_their_epilogue() {
-        let multiply = Multiply::Fma { accumulator: Register::Float, thread_m: 4, thread_n: 4 };
+        let multiply = Multiply::Fma(Fma { accumulator: Register::Float, thread_m: 4, thread_n: 4 });
         let fma = request(multiply, GemmTile { m: 64, n: 64, k: 16 });
         let layout = SharedLayout::new(&SharedRequest { reduced_values: 2, ..fma });
         assert_eq!(layout.stage, StageLayout { tiles: [0, 4160], raw: [0, 4160], bytes: 8320 });

@@ -68,6 +68,48 @@ inline float fw_min_nan(float a, float b) {
 
 namespace emulator {
 
+// A function of two FP16 or BF16 values on both halves of two words; each result is rounded once.
+template <typename Function>
+inline unsigned on_f16x2(unsigned x, unsigned b, Function function) {
+  const auto value = [](unsigned bits) { return fw_f16_bits_to_f32((unsigned short)bits); };
+  return fw_pack_f16x2(function(value(x), value(b)), function(value(x >> 16), value(b >> 16)));
+}
+template <typename Function>
+inline unsigned on_bf16x2(unsigned x, unsigned b, Function function) {
+  const auto value = [](unsigned bits) { return fw_bf16_bits_to_f32((unsigned short)bits); };
+  return fw_pack_bf16x2(function(value(x), value(b)), function(value(x >> 16), value(b >> 16)));
+}
+inline float sum(float x, float b) { return x + b; }
+inline float difference(float x, float b) { return x - b; }
+inline float product(float x, float b) { return x * b; }
+
+// E4M3 differs from FP16 by 2^8 in its scale; NaN loses its sign.
+inline unsigned f16_bits_of_e4m3(unsigned bits) {
+  const unsigned magnitude = bits & 0x7fu;
+  if (magnitude == 0x7fu) return NAN16;
+  const float value = fw_f16_bits_to_f32((unsigned short)(magnitude << 7)) * 0x1p8f;
+  return fw_f32_to_f16_bits(value) | (bits & 0x80u) << 8;
+}
+
+}  // namespace emulator
+
+// PTX `add.rn`, `sub.rn`, `mul.rn` and `max.NaN` of two values at once.
+inline unsigned fw_add_f16x2(unsigned x, unsigned b) { return emulator::on_f16x2(x, b, emulator::sum); }
+inline unsigned fw_sub_f16x2(unsigned x, unsigned b) { return emulator::on_f16x2(x, b, emulator::difference); }
+inline unsigned fw_mul_f16x2(unsigned x, unsigned b) { return emulator::on_f16x2(x, b, emulator::product); }
+inline unsigned fw_relu_f16x2(unsigned x) { return emulator::on_f16x2(x, 0, fw_max_nan); }
+inline unsigned fw_add_bf16x2(unsigned x, unsigned b) { return emulator::on_bf16x2(x, b, emulator::sum); }
+inline unsigned fw_sub_bf16x2(unsigned x, unsigned b) { return emulator::on_bf16x2(x, b, emulator::difference); }
+inline unsigned fw_mul_bf16x2(unsigned x, unsigned b) { return emulator::on_bf16x2(x, b, emulator::product); }
+inline unsigned fw_relu_bf16x2(unsigned x) { return emulator::on_bf16x2(x, 0, fw_max_nan); }
+
+// Two E4M3 values as FP16.
+inline unsigned fw_f16x2_of_e4m3(unsigned pair) {
+  return emulator::f16_bits_of_e4m3(pair & 0xffu) | emulator::f16_bits_of_e4m3(pair >> 8 & 0xffu) << 16;
+}
+
+namespace emulator {
+
 // `.ftz`: subnormal numbers are zeros of their sign.
 inline float flushed(float x) { return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x; }
 

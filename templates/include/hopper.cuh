@@ -2,26 +2,21 @@
 // Sections as in primitives.cuh; the emulator brings its own versions. Shared addresses, also of mbarriers, are those of
 // fw_shared_address.
 
-//@ fw_tensor_map
+//@ primitive fw_tensor_map
 // A tensor map as the driver encodes it, by value in the parameters.
-#ifndef FW_EMULATOR
 struct alignas(64) fw_tensor_map {
   unsigned char bytes[128];
 };
-#endif
 
-//@ fw_elect
+//@ primitive fw_elect
 // True in one lane of a converged warp. The assembler then knows that a single thread takes the branch.
-#ifndef FW_EMULATOR
 __device__ __forceinline__ bool fw_elect() {
   unsigned elected;
   asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(elected));
   return elected;
 }
-#endif
 
-//@ fw_mbarrier
-#ifndef FW_EMULATOR
+//@ primitive fw_mbarrier
 // A phase ends when `count` arrivals have come and the bytes expected in it have landed. Once all barriers of the block
 // are initialised, their thread fences, and the block synchronises.
 __device__ __forceinline__ void fw_mbarrier_init(unsigned barrier, unsigned count) {
@@ -42,19 +37,15 @@ __device__ __forceinline__ void fw_mbarrier_wait(unsigned barrier, unsigned pari
   asm volatile("{\n.reg .pred p;\nWAIT_%=:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
                "@p bra.uni DONE_%=;\nbra.uni WAIT_%=;\nDONE_%=:\n}" ::"r"(barrier), "r"(parity) : "memory");
 }
-#endif
 
-//@ fw_coordinate
+//@ primitive fw_coordinate
 // An index of any type as a coordinate of a box, which is a signed number of 32 bits: engines take no graph with larger ones.
-#ifndef FW_EMULATOR
 template <typename Index>
 __device__ __forceinline__ int fw_coordinate(Index index) {
   return int(index);
 }
-#endif
 
-//@ fw_tma_load: fw_tensor_map fw_mbarrier fw_coordinate
-#ifndef FW_EMULATOR
+//@ primitive fw_tma_load: fw_tensor_map fw_mbarrier fw_coordinate
 // One thread copies a box to shared memory, and its bytes are counted by the mbarrier; coordinates innermost first.
 // Elements outside the tensor are zeros. The destination is a multiple of 128 bytes, or of eight swizzled rows.
 __device__ __forceinline__ void fw_tma_prefetch(const fw_tensor_map* map) {
@@ -89,10 +80,8 @@ __device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tenso
   FW_TMA_LOAD("5d", "%3, %4, %5, %6, %7", "r"(fw_coordinate(c0)), "r"(fw_coordinate(c1)), "r"(fw_coordinate(c2)),
               "r"(fw_coordinate(c3)), "r"(fw_coordinate(c4)));
 }
-#endif
 
-//@ fw_tma_store: fw_tensor_map fw_coordinate
-#ifndef FW_EMULATOR
+//@ primitive fw_tma_store: fw_tensor_map fw_coordinate
 // One thread copies a box from shared memory; elements outside the tensor are not written. The thread closes a group of
 // stores, and lets all but the latest PENDING groups have read shared memory, or have written.
 #define FW_TMA_STORE(rank, coordinates, ...)                                                                           \
@@ -130,26 +119,20 @@ template <int PENDING>
 __device__ __forceinline__ void fw_tma_store_wait() {
   asm volatile("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory");
 }
-#endif
 
-//@ fw_fence_async
-#ifndef FW_EMULATOR
+//@ primitive fw_fence_async
 // Lets TMA stores and wgmma see what the thread has written to shared memory; each writer calls it before the barrier.
 __device__ __forceinline__ void fw_fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-#endif
 
-//@ fw_named_barrier
-#ifndef FW_EMULATOR
+//@ primitive fw_named_barrier
 // Barrier ID, 1 to 15, of THREADS threads of the block: whole warps.
 template <int ID, int THREADS>
 __device__ __forceinline__ void fw_named_barrier() {
   static_assert(ID >= 1 && ID <= 15 && THREADS > 0 && THREADS % 32 == 0, "0 is __syncthreads; warps come whole");
   asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
 }
-#endif
 
-//@ fw_set_registers
-#ifndef FW_EMULATOR
+//@ primitive fw_set_registers
 // Registers a thread has from here on, 24 to 256 in steps of 8; all warps of a warpgroup call it.
 template <int N>
 __device__ __forceinline__ void fw_decrease_registers() {
@@ -161,10 +144,8 @@ __device__ __forceinline__ void fw_increase_registers() {
   static_assert(N >= 24 && N <= 256 && N % 8 == 0, "24 to 256 in steps of 8");
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N) : "memory");
 }
-#endif
 
-//@ fw_stmatrix
-#ifndef FW_EMULATOR
+//@ primitive fw_stmatrix
 // Stores four 8x8 matrices of 16-bit elements; lanes 8m to 8m + 7 give the addresses of the rows of matrix m.
 __device__ __forceinline__ void fw_stmatrix_x4(unsigned address, unsigned r0, unsigned r1, unsigned r2, unsigned r3) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};"
@@ -175,7 +156,6 @@ __device__ __forceinline__ void fw_stmatrix_x4_trans(unsigned address, unsigned 
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 [%0], {%1, %2, %3, %4};"
                ::"r"(address), "r"(r0), "r"(r1), "r"(r2), "r"(r3) : "memory");
 }
-#endif
 
 //@ fw_matrix_descriptor: FW_INLINE
 // How wgmma finds an operand in shared memory. SWIZZLE: 128, 64 or 32 for rows of so many bytes in tiles that start at
@@ -196,8 +176,7 @@ FW_INLINE unsigned long long fw_matrix_descriptor(unsigned address, unsigned lea
   return low | (unsigned long long)(stride_bytes >> 4 & 0x3fff) << 32 | layout << 62;
 }
 
-//@ fw_wgmma: fw_accumulators fw_matrix_descriptor
-#ifndef FW_EMULATOR
+//@ primitive fw_wgmma: fw_matrix_descriptor
 // FW_PRODUCTS: a warpgroup starts products and closes their group, in one statement; `products` are FW_PRODUCTs without
 // commas between them, for instance the four steps of a block of k:
 //
@@ -231,10 +210,8 @@ template <int PENDING>
 __device__ __forceinline__ void fw_wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
-#endif
 
-//@ fw_half_accumulators
-#ifndef FW_EMULATOR
+//@ primitive fw_half_accumulators
 // Accumulators of products whose shape says f16, two columns in a register: n/4 registers. A fragment of 16 rows by 8
 // columns is two, the upper rows before the lower ones.
 #define FW_ACCUMULATORS_half(count) asm volatile(".reg .b32 acc<" #count ">;")
@@ -244,7 +221,6 @@ __device__ __forceinline__ void fw_take_half(float (&x)[4]) {
                "mov.b32 {lo, hi}, acc%5;\ncvt.f32.f16 %2, lo;\ncvt.f32.f16 %3, hi;\n}"
                : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "n"(A), "n"(A + 1));
 }
-#endif
 
 //@ fw_put_half_rows: FW_INLINE fw_half_accumulators
 // A fragment of them as FP32 to a tile whose rows lie `PITCH` elements apart; `at` is the lane's first element.

@@ -1,17 +1,14 @@
 // Device primitives: everything that needs inline PTX or an architecture switch. No template syntax.
 // Sections start with `//@ name: needed sections`; a kernel gets the sections it uses, in this order.
-// The emulator brings its own versions, so each section stands inside FW_EMULATOR's #ifndef.
+// `//@ primitive name` says that the emulator brings its own version.
 
 //@ FW_INLINE
 #define FW_INLINE __device__ __forceinline__
 
-//@ FW_SHARED
-#ifndef FW_EMULATOR
+//@ primitive FW_SHARED
 #define FW_SHARED(name) extern __shared__ __align__(1024) unsigned char name[]
-#endif
 
-//@ fw_f16_bits
-#ifndef FW_EMULATOR
+//@ primitive fw_f16_bits
 __device__ __forceinline__ unsigned short fw_f32_to_f16_bits(float x) {
   unsigned short bits;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
@@ -31,10 +28,8 @@ __device__ __forceinline__ unsigned fw_pack_f16x2(float lo, float hi) {
   return fw_f32_to_f16_bits(lo) | unsigned(fw_f32_to_f16_bits(hi)) << 16;
 #endif
 }
-#endif
 
-//@ fw_bf16_bits
-#ifndef FW_EMULATOR
+//@ primitive fw_bf16_bits
 __device__ __forceinline__ float fw_bf16_bits_to_f32(unsigned short bits) { return __uint_as_float(unsigned(bits) << 16); }
 __device__ __forceinline__ unsigned short fw_f32_to_bf16_bits(float x) {
 #if __CUDA_ARCH__ >= 800
@@ -55,10 +50,8 @@ __device__ __forceinline__ unsigned fw_pack_bf16x2(float lo, float hi) {
   return fw_f32_to_bf16_bits(lo) | unsigned(fw_f32_to_bf16_bits(hi)) << 16;
 #endif
 }
-#endif
 
-//@ fw_max_nan
-#ifndef FW_EMULATOR
+//@ primitive fw_max_nan
 __device__ __forceinline__ float fw_max_nan(float x, float y) {
 #if __CUDA_ARCH__ >= 800
   float z;
@@ -68,10 +61,8 @@ __device__ __forceinline__ float fw_max_nan(float x, float y) {
   return x != x || y != y ? x + y : fmaxf(x, y);
 #endif
 }
-#endif
 
-//@ fw_min_nan
-#ifndef FW_EMULATOR
+//@ primitive fw_min_nan
 __device__ __forceinline__ float fw_min_nan(float x, float y) {
 #if __CUDA_ARCH__ >= 800
   float z;
@@ -81,27 +72,21 @@ __device__ __forceinline__ float fw_min_nan(float x, float y) {
   return x != x || y != y ? x + y : fminf(x, y);
 #endif
 }
-#endif
 
-//@ fw_shared_address
-#ifndef FW_EMULATOR
+//@ primitive fw_shared_address
 __device__ __forceinline__ unsigned fw_shared_address(const void* pointer) {
   return (unsigned)__cvta_generic_to_shared(pointer);
 }
-#endif
 
-//@ fw_wait_flag
-#ifndef FW_EMULATOR
+//@ primitive fw_wait_flag
 // Waits until a flag that others write, also another GPU, has a value; what they wrote before is seen from then on.
 template <typename Flag>
 __device__ __forceinline__ void fw_wait_flag(const Flag* flag, long long value) {
   while (*(const volatile Flag*)flag != value) __nanosleep(200);
   __threadfence_system();
 }
-#endif
 
-//@ fw_set_flag
-#ifndef FW_EMULATOR
+//@ primitive fw_set_flag
 // Writes a flag that others wait for; they see all that was written before.
 template <typename Flag>
 __device__ __forceinline__ void fw_set_flag(Flag* flag, long long value) {
@@ -109,7 +94,6 @@ __device__ __forceinline__ void fw_set_flag(Flag* flag, long long value) {
   *(volatile Flag*)flag = Flag(value);
   __threadfence_system();
 }
-#endif
 
 //@ fw_swizzled: FW_INLINE
 // Byte of a row in shared memory whose 16-byte chunks are exchanged so that eight rows of one column, or a row of
@@ -124,8 +108,7 @@ FW_INLINE unsigned fw_swizzled(unsigned row, unsigned byte) {
   return row * ROW_BYTES + (byte ^ fw_phase<ROW_BYTES>(row));
 }
 
-//@ fw_cp_async: fw_shared_address
-#ifndef FW_EMULATOR
+//@ primitive fw_cp_async: fw_shared_address
 // Copies 4, 8 or 16 bytes to shared memory, zeros if the predicate does not hold. Before sm_80 at once.
 template <unsigned BYTES>
 __device__ __forceinline__ void fw_cp_async(unsigned shared_address, const void* global, bool predicate) {
@@ -154,10 +137,8 @@ __device__ __forceinline__ void fw_cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 #endif
 }
-#endif
 
-//@ fw_ldmatrix_x4
-#ifndef FW_EMULATOR
+//@ primitive fw_ldmatrix_x4
 __device__ __forceinline__ void fw_ldmatrix_x4(unsigned (&r)[4], unsigned shared_address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address));
@@ -174,10 +155,8 @@ __device__ __forceinline__ void fw_ldmatrix_x4_trans(unsigned (&r)[2], unsigned 
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(s[0]), "=r"(s[1]) : "r"(shared_address));
 }
-#endif
 
-//@ fw_accumulators
-#ifndef FW_EMULATOR
+//@ primitive fw_accumulators
 // The accumulators of a thread are PTX registers `acc0`, `acc1`, … of the kernel: declared once at its top, named by
 // number. The compiler's middle end does not see them, which halves the time of a compile.
 #define FW_ACCUMULATORS_float(count) asm volatile(".reg .f32 acc<" #count ">;")
@@ -196,7 +175,6 @@ __device__ __forceinline__ void fw_take(int (&x)[4]) {
   asm volatile("mov.b32 %0, acc%4; mov.b32 %1, acc%5; mov.b32 %2, acc%6; mov.b32 %3, acc%7;"
                : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3));
 }
-#endif
 
 //@ fw_put_rows: FW_INLINE fw_accumulators
 // A fragment of the accumulators, 16 rows by 8 columns, to a tile whose rows lie `PITCH` elements apart; `at` is the
@@ -246,8 +224,7 @@ FW_INLINE void fw_load_staged(const T* piece, unsigned row, unsigned column, T (
   }
 }
 
-//@ fw_mma_f16: fw_accumulators
-#ifndef FW_EMULATOR
+//@ primitive fw_mma_f16: fw_accumulators
 // acc[A..A+3] += a · b, fragments of 16 by 8 with 32 bytes of k.
 template <int A>
 __device__ __forceinline__ void fw_mma_f16(const unsigned (&a)[4], const unsigned (&b)[2]) {
@@ -261,35 +238,28 @@ __device__ __forceinline__ void fw_mma_f16(const unsigned (&a)[4], const unsigne
                  ::"r"(a[2 * half]), "r"(a[2 * half + 1]), "r"(b[half]), "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3));
 #endif
 }
-#endif
 
-//@ fw_mma_bf16: fw_accumulators
-#ifndef FW_EMULATOR
+//@ primitive fw_mma_bf16: fw_accumulators
 template <int A>
 __device__ __forceinline__ void fw_mma_bf16(const unsigned (&a)[4], const unsigned (&b)[2]) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {acc%6, acc%7, acc%8, acc%9}, {%0, %1, %2, %3}, {%4, %5}, {acc%6, acc%7, acc%8, acc%9};"
                ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3));
 }
-#endif
 
-//@ fw_mma_tf32: fw_accumulators
-#ifndef FW_EMULATOR
+//@ primitive fw_mma_tf32: fw_accumulators
 template <int A>
 __device__ __forceinline__ void fw_mma_tf32(const unsigned (&a)[4], const unsigned (&b)[2]) {
   asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {acc%6, acc%7, acc%8, acc%9}, {%0, %1, %2, %3}, {%4, %5}, {acc%6, acc%7, acc%8, acc%9};"
                ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3));
 }
-#endif
 
-//@ fw_round_tf32
-#ifndef FW_EMULATOR
+//@ primitive fw_round_tf32
 // Rounds FP32 to TF32, to nearest; the tensor core alone would cut the bits off.
 template <int N>
 __device__ __forceinline__ void fw_round_tf32(unsigned (&x)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(x[i]) : "f"(__uint_as_float(x[i])));
 }
-#endif
 
 //@ fw_as_tf32: FW_INLINE fw_round_tf32
 FW_INLINE float fw_as_tf32(float x) {
@@ -298,8 +268,7 @@ FW_INLINE float fw_as_tf32(float x) {
   return __uint_as_float(bits[0]);
 }
 
-//@ fw_mma_s8: fw_accumulators
-#ifndef FW_EMULATOR
+//@ primitive fw_mma_s8: fw_accumulators
 template <int A>
 __device__ __forceinline__ void fw_mma_s8(const unsigned (&a)[4], const unsigned (&b)[2]) {
 #if __CUDA_ARCH__ >= 800
@@ -315,10 +284,8 @@ __device__ __forceinline__ void fw_mma_s8(const unsigned (&a)[4], const unsigned
   }
 #endif
 }
-#endif
 
-//@ fw_mma_fp8: fw_accumulators
-#ifndef FW_EMULATOR
+//@ primitive fw_mma_fp8: fw_accumulators
 // Two functions for FP8 types of A and B: `name` as above, and `name##_promoted`, where the tensor core adds up one product of
 // fragments and an FP32 addition the sums. From sm_90 to sm_110 the assembler does so by itself: it multiplies as FP16.
 #define FW_MMA_FP8(name, types)                                                                                        \
@@ -336,7 +303,6 @@ __device__ __forceinline__ void fw_mma_s8(const unsigned (&a)[4], const unsigned
                  "add.f32 acc%9, acc%9, sum2;\nadd.f32 acc%10, acc%10, sum3;\n}"                                       \
                  ::"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f), "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3)); \
   }
-#endif
 
 //@ fw_mma_e4m3_e4m3: fw_mma_fp8
 FW_MMA_FP8(fw_mma_e4m3_e4m3, "e4m3.e4m3")
@@ -350,40 +316,33 @@ FW_MMA_FP8(fw_mma_e5m2_e4m3, "e5m2.e4m3")
 //@ fw_mma_e5m2_e5m2: fw_mma_fp8
 FW_MMA_FP8(fw_mma_e5m2_e5m2, "e5m2.e5m2")
 
-//@ fw_fast_exp2
+//@ primitive fw_fast_exp2
 // 2^x to 2 ulp; subnormal results are 0.
-#ifndef FW_EMULATOR
 __device__ __forceinline__ float fw_fast_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-#endif
 
-//@ fw_fast_reciprocal
+//@ primitive fw_fast_reciprocal
 // 1/x to 1 ulp; subnormal results are 0.
-#ifndef FW_EMULATOR
 __device__ __forceinline__ float fw_fast_reciprocal(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-#endif
 
-//@ fw_let_next_launch_start
+//@ primitive fw_let_next_launch_start
 // The next launch of the stream may be put on the chip from here on; it waits for this one's end where it must.
-#ifndef FW_EMULATOR
 __device__ __forceinline__ void fw_let_next_launch_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-#endif
 
-//@ fw_wait_for_previous_launch
+//@ primitive fw_wait_for_previous_launch
 // Until the launch before this one has finished and its memory is visible. ptxas would move loads of read-only memory
 // (`const __restrict__`) above that; it moves none above an exit, even if no launch takes it: grids have one layer.
-#ifndef FW_EMULATOR
 __device__ __forceinline__ void fw_wait_for_previous_launch() {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
@@ -394,4 +353,3 @@ __device__ __forceinline__ void fw_wait_for_previous_launch() {
       "@never exit; }" ::: "memory");
 #endif
 }
-#endif

@@ -63,3 +63,24 @@ FW_INLINE float fw_block_total(float x, float* totals, const Combine& combine) {
   __syncthreads();
   return x;
 }
+
+//@ fw_tree: FW_INLINE
+// Combines WIDTH values of each thread over the threads that differ in `thread` alone, in a fixed tree of `2 * half` leaves; thread 0
+// of them finds its totals from `shared[lane * WIDTH]` on. Neighbours in the tree lie `stride` floats apart.
+template <int WIDTH, typename Combine>
+FW_INLINE void fw_tree(float* shared, const float (&values)[WIDTH], unsigned lane, unsigned thread, unsigned half,
+                       unsigned stride, const Combine& combine) {
+#pragma unroll
+  for (int e = 0; e < WIDTH; ++e) shared[lane * WIDTH + e] = values[e];
+#pragma unroll 1
+  for (; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half) {
+#pragma unroll
+      for (int e = 0; e < WIDTH; ++e) {
+        const unsigned mine = lane * WIDTH + e;
+        shared[mine] = combine(shared[mine], shared[mine + half * stride]);
+      }
+    }
+  }
+}

@@ -63,19 +63,8 @@ FW_INLINE void fw_load_vector(const fw_bf16* from, float (&values)[N]) {  // one
 }
 FW_INLINE void fw_load_vector(const fw_bf16* from, float (&values)[1]) { values[0] = fw_value(*from); }
 
-//@ fw_f16x2: FW_INLINE fw_f16 fw_max_nan
+//@ primitive fw_f16x2: FW_INLINE
 // Pairs of F16 values; each result is rounded once.
-#ifdef FW_EMULATOR
-template <typename Function>
-FW_INLINE unsigned fw_on_f16x2(unsigned x, unsigned b, Function function) {
-  const auto value = [](unsigned bits) { return fw_value(fw_f16{(unsigned short)bits}); };
-  return fw_pack_f16x2(function(value(x), value(b)), function(value(x >> 16), value(b >> 16)));
-}
-FW_INLINE unsigned fw_add_f16x2(unsigned x, unsigned b) { return fw_on_f16x2(x, b, [](float x, float b) { return x + b; }); }
-FW_INLINE unsigned fw_sub_f16x2(unsigned x, unsigned b) { return fw_on_f16x2(x, b, [](float x, float b) { return x - b; }); }
-FW_INLINE unsigned fw_mul_f16x2(unsigned x, unsigned b) { return fw_on_f16x2(x, b, [](float x, float b) { return x * b; }); }
-FW_INLINE unsigned fw_relu_f16x2(unsigned x) { return fw_on_f16x2(x, 0, [](float x, float b) { return fw_max_nan(x, b); }); }
-#else
 #define FW_ON_PAIRS(name, instruction)                                                                     \
   FW_INLINE unsigned name(unsigned x, unsigned b) {                                                        \
     unsigned pair;                                                                                         \
@@ -88,21 +77,9 @@ FW_ON_PAIRS(fw_mul_f16x2, "mul.rn.f16x2")
 FW_ON_PAIRS(fw_max_f16x2, "max.NaN.f16x2")
 #undef FW_ON_PAIRS
 FW_INLINE unsigned fw_relu_f16x2(unsigned x) { return fw_max_f16x2(x, 0); }
-#endif
 
-//@ fw_bf16x2: FW_INLINE fw_bf16 fw_max_nan
+//@ primitive fw_bf16x2: FW_INLINE
 // Pairs of BF16 values; each result is rounded once.
-#ifdef FW_EMULATOR
-template <typename Function>
-FW_INLINE unsigned fw_on_bf16x2(unsigned x, unsigned b, Function function) {
-  const auto value = [](unsigned bits) { return fw_value(fw_bf16{(unsigned short)bits}); };
-  return fw_pack_bf16x2(function(value(x), value(b)), function(value(x >> 16), value(b >> 16)));
-}
-FW_INLINE unsigned fw_add_bf16x2(unsigned x, unsigned b) { return fw_on_bf16x2(x, b, [](float x, float b) { return x + b; }); }
-FW_INLINE unsigned fw_sub_bf16x2(unsigned x, unsigned b) { return fw_on_bf16x2(x, b, [](float x, float b) { return x - b; }); }
-FW_INLINE unsigned fw_mul_bf16x2(unsigned x, unsigned b) { return fw_on_bf16x2(x, b, [](float x, float b) { return x * b; }); }
-FW_INLINE unsigned fw_relu_bf16x2(unsigned x) { return fw_on_bf16x2(x, 0, [](float x, float b) { return fw_max_nan(x, b); }); }
-#else
 #define FW_ON_PAIRS(name, instruction)                                                                     \
   FW_INLINE unsigned name(unsigned x, unsigned b) {                                                        \
     unsigned pair;                                                                                         \
@@ -115,12 +92,11 @@ FW_ON_PAIRS(fw_mul_bf16x2, "mul.rn.bf16x2")
 FW_ON_PAIRS(fw_max_bf16x2, "max.NaN.bf16x2")
 #undef FW_ON_PAIRS
 FW_INLINE unsigned fw_relu_bf16x2(unsigned x) { return fw_max_bf16x2(x, 0); }
-#endif
 
 //@ fw_fp8: FW_INLINE fw_f16_bits
 // 8-bit floats: by instructions from sm_89 on, elsewhere in integer arithmetic. What is too large becomes the largest, NaN
 // the NaN without a sign.
-#if !defined(FW_EMULATOR) && __CUDA_ARCH__ >= 890
+#if __CUDA_ARCH__ >= 890
 FW_INLINE float fw_e4m3_bits_to_f32(unsigned char bits) {
   unsigned values;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(values) : "h"((unsigned short)bits));
@@ -213,20 +189,13 @@ FW_INLINE unsigned fw_bf16x2_of_u8(unsigned pair) {
 //@ fw_f16x2_of_e5m2: FW_INLINE
 FW_INLINE unsigned fw_f16x2_of_e5m2(unsigned pair) { return __byte_perm(pair, 0, 0x1404); }
 
-//@ fw_f16x2_of_e4m3: FW_INLINE fw_f16 fw_e4m3
-// One instruction from sm_89 on.
-#ifdef FW_EMULATOR
-FW_INLINE unsigned fw_f16x2_of_e4m3(unsigned pair) {
-  const auto value = [](unsigned bits) { return fw_value(fw_e4m3{(unsigned char)bits}); };
-  return fw_pack_f16x2(value(pair), value(pair >> 8));
-}
-#else
+//@ primitive fw_f16x2_of_e4m3: FW_INLINE
+// One instruction, from sm_89 on.
 FW_INLINE unsigned fw_f16x2_of_e4m3(unsigned pair) {
   unsigned values;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(values) : "h"((unsigned short)pair));
   return values;
 }
-#endif
 
 //@ fw_bf16x2_of_f16x2: FW_INLINE fw_f16 fw_bf16
 FW_INLINE unsigned fw_bf16x2_of_f16x2(unsigned pair) {

@@ -1,10 +1,12 @@
-//! Rendered kernels under review: one of each skeleton, committed as CUDA files.
+//! Rendered kernels under review: one of each skeleton, committed as CUDA files in which sections of device code, reviewed where
+//! they are written, are only named.
 //!
 //! `FUSEWRIGHT_BLESS=1 cargo test --test tiers golden` rewrites them; the difference is reviewed like code.
 
 use std::fs;
 use std::path::PathBuf;
 
+use fusewright::codegen::abridged;
 use fusewright::graph::Graph;
 use libtest_mimic::{Failed, Trial};
 
@@ -50,15 +52,14 @@ fn matches_golden(name: &str, graph: &Graph) -> Result<(), Failed> {
     };
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/goldens");
     let path = folder.join(format!("{name}.{}.cu", lowered.config.engine));
+    let text = abridged(&lowered.source.text);
     if std::env::var_os("FUSEWRIGHT_BLESS").is_some_and(|value| value == "1") {
-        fs::write(&path, &lowered.source.text)?;
+        fs::write(&path, &text)?;
     }
     let golden = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    match golden.lines().zip(lowered.source.text.lines()).position(|(old, new)| old != new) {
+    match golden.lines().zip(text.lines()).position(|(old, new)| old != new) {
         Some(line) => Err(format!("line {} differs from {}", line + 1, path.display()).into()),
-        None if golden.len() != lowered.source.text.len() => {
-            Err(format!("length differs from {}", path.display()).into())
-        }
+        None if golden.len() != text.len() => Err(format!("length differs from {}", path.display()).into()),
         None => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::*;
+use crate::codegen::{device_code, without_primitives};
 use crate::compile::PrivateFolder;
 
 fn store_one(body: &str) -> Case {
@@ -34,10 +35,15 @@ fn source_sees_no_more_names_than_nvrtc_gives_it() {
 }
 
 #[test]
-fn device_only_text_is_left_out() {
-    let case = store_one("*y = 1.0f;\n#ifndef FW_EMULATOR\nasm(\"no such instruction\");\n#endif\n");
-    let Some(outputs) = case.run() else { return };
-    assert_eq!(as_floats(&outputs[0]), [1.0]);
+fn primitives_are_left_out_line_by_line() {
+    let primitives = device_code(&["FW_SHARED", "fw_mbarrier", "fw_wgmma"]);
+    let text = format!("{primitives}\nvoid kernel() {{}}\n");
+    let left = without_primitives(&text);
+    assert!(
+        !left.contains("asm volatile") && !left.contains("#define FW_SHARED") && left.contains("fw_matrix_descriptor")
+    );
+    assert_eq!(left.lines().count(), text.lines().count());
+    assert_eq!(left.lines().last(), text.lines().last());
 }
 
 #[test]

@@ -20,6 +20,7 @@ const SECTIONS: &[&str] = &[
     "fw_named_barrier",
     "fw_set_registers",
     "fw_stmatrix",
+    "fw_accumulators",
     "fw_wgmma",
 ];
 

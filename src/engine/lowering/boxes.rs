@@ -3,7 +3,7 @@
 use super::problem::Problem;
 use super::tensor_map::{UNIT, box_swizzle, byte_stride};
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{Boxes, GemmTile, MapElement, StageProgram, Swizzle, TensorMap};
+use crate::kernel::{Boxes, Coordinate, GemmTile, MapElement, Quantity, Role, StageProgram, Swizzle, TensorMap};
 
 /// Bytes of a box's rows: one swizzled row.
 const ROW_BYTES: [u32; 3] = [128, 64, 32];
@@ -66,8 +66,9 @@ impl EpilogueBoxes {
 
 /// Graph axes of b, m and n; `None` unless C's coordinates are these alone.
 fn axes(problem: &Problem) -> Option<[usize; 3]> {
-    let axis = |name| problem.result.iter().position(|coordinate| coordinate.name == name);
-    Some([axis("b")?, axis("m")?, axis("n")?])
+    let is = |role| move |coordinate: &Coordinate| coordinate.quantity == Quantity::Index(role);
+    let axis = |role| problem.result.iter().position(is(role));
+    Some([axis(Role::Batch)?, axis(Role::Row)?, axis(Role::Column)?])
 }
 
 struct Planner<'a> {

@@ -9,8 +9,8 @@ use super::sweep::{Width, over};
 use crate::fusion::{Fusion, Product, Stage};
 use crate::graph::{DataType, FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Accumulation, Accumulators, Axis, Boxes, Digit, Epilogue, GemmTile, IterationSpace, PartialReduction, StageProgram,
-    Sweep, Value, reduced_values,
+    Accumulation, Accumulators, Axis, Boxes, Digit, Epilogue, FusedEpilogue, GemmTile, IterationSpace,
+    PartialReduction, Quantity, Role, StageProgram, Sweep, Value, reduced_values,
 };
 
 /// Packed booleans are stored a byte at a time.
@@ -107,8 +107,8 @@ impl EpiloguePlan {
             partials.map(|(&accumulation, reduced)| partial(problem, accumulation, reduced, tile)).collect();
         let sweep = over(graph, self.space.clone(), self.program.clone(), self.stores.clone(), width);
         let sweep = Sweep { accumulators: Some(accumulators), wide_index, ..sweep };
-        let digits = self.digits.iter().map(|digit| digit.name).collect();
-        Ok(Epilogue::Fused { sweep, digits, reductions, boxes: boxes.map(Box::new) })
+        let digits = self.digits.iter().map(|digit| digit.quantity).collect();
+        Ok(Epilogue::Fused(Box::new(FusedEpilogue { sweep, digits, reductions, boxes })))
     }
 
     /// Vectors as wide as all tensors allow, within one row of the tile; `None` where bytes of packed booleans would be
@@ -176,7 +176,9 @@ fn along_n(graph: &FinalizedGraph, problem: &Problem, stores: &[TensorId], c: Te
     let packed = stores.iter().copied().find(|&id| is_packed(id));
     let tensor = packed.or(stores.first().copied()).unwrap_or(c);
     let stride = |digits: &[Digit]| {
-        digits.last().map_or(i64::MAX, |digit| problem.stride_of(digit.name, |axis| graph.tensor(tensor).stride[axis]))
+        digits
+            .last()
+            .map_or(i64::MAX, |digit| problem.stride_of(digit.quantity, |axis| graph.tensor(tensor).stride[axis]))
     };
     stride(&problem.space.n) <= stride(&problem.space.m)
 }
@@ -220,7 +222,8 @@ fn ordered_digits(problem: &Problem, along_n: bool) -> Vec<Digit> {
     let (outer, inner) = if along_n { (&space.m, &space.n) } else { (&space.n, &space.m) };
     let mut digits: Vec<Digit> = space.b.iter().chain(outer).chain(inner).copied().collect();
     if inner.is_empty() {
-        digits.push(Digit { name: if along_n { "n" } else { "m" }, extent: 1 });
+        let role = if along_n { Role::Column } else { Role::Row };
+        digits.push(Digit::new(Quantity::Index(role), 1));
     }
     digits
 }
@@ -237,8 +240,8 @@ fn space(
     let axis = |digit: &Digit| Axis {
         extent: digit.extent,
         reduced: false,
-        graph_axes: problem.axis_of(digit.name).into_iter().collect(),
-        strides: tensors.iter().map(|&id| (id, problem.stride_of(digit.name, step_of(graph, id)))).collect(),
+        graph_axes: problem.axis_of(digit.quantity).into_iter().collect(),
+        strides: tensors.iter().map(|&id| (id, problem.stride_of(digit.quantity, step_of(graph, id)))).collect(),
         accumulators: 0,
     };
     IterationSpace { axes: digits.iter().map(axis).collect() }
@@ -319,7 +322,7 @@ fn partial(problem: &Problem, accumulation: Accumulation, reduced: [bool; 3], ti
 
 /// Whether an index is reduced to a target's dims: all of its digits or none.
 fn is_reduced(problem: &Problem, digits: &[Digit], target: &[i64]) -> Option<bool> {
-    let reduced = |digit: &Digit| problem.axis_of(digit.name).is_some_and(|axis| target[axis] == 1);
+    let reduced = |digit: &Digit| problem.axis_of(digit.quantity).is_some_and(|axis| target[axis] == 1);
     let first = digits.first().is_some_and(reduced);
     digits.iter().all(|digit| reduced(digit) == first).then_some(first)
 }
@@ -332,8 +335,8 @@ pub(super) fn kept_space(graph: &FinalizedGraph, problem: &Problem, reduction: &
     let axis = |digit: &Digit| Axis {
         extent: digit.extent,
         reduced: false,
-        graph_axes: problem.axis_of(digit.name).into_iter().collect(),
-        strides: [(target, problem.stride_of(digit.name, step_of(graph, target)))].into(),
+        graph_axes: problem.axis_of(digit.quantity).into_iter().collect(),
+        strides: [(target, problem.stride_of(digit.quantity, step_of(graph, target)))].into(),
         accumulators: 0,
     };
     IterationSpace { axes: kept.flat_map(|(digits, _)| digits).map(axis).collect() }

@@ -3,7 +3,7 @@
 use crate::device::Device;
 use crate::fusion::Product;
 use crate::graph::{DataType, FinalizedGraph};
-use crate::kernel::{MmaType, Multiply};
+use crate::kernel::{Mma, MmaType, Multiply};
 
 /// NVIDIA's switch: 0 turns TF32 off (D-14).
 const TF32_SWITCH: &str = "NVIDIA_TF32_OVERRIDE";
@@ -42,8 +42,10 @@ pub(in crate::engine) fn unpacks_fp8(device: &Device) -> bool {
 pub(in crate::engine) fn fp8_registers(multiply: &Multiply, device: &Device) -> u32 {
     const SUMS: u32 = 48;
     match *multiply {
-        Multiply::Mma { operand: MmaType::Fp8, warp_m, warp_n, .. } if unpacks_fp8(device) => (warp_m + warp_n) / 2,
-        Multiply::Mma { promotes: true, .. } => SUMS,
+        Multiply::Mma(Mma { operand: MmaType::Fp8, warp_m, warp_n, .. }) if unpacks_fp8(device) => {
+            (warp_m + warp_n) / 2
+        }
+        Multiply::Mma(Mma { promotes: true, .. }) => SUMS,
         _ => 0,
     }
 }

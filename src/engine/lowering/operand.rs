@@ -340,27 +340,28 @@ impl Planner<'_> {
     fn vector_axis(&self) -> Option<usize> {
         let axis = self.contiguous_axis()?;
         let coordinate = &self.coordinates()[axis];
-        let (name, scale) = coordinate.terms.last()?;
+        let (quantity, scale) = coordinate.terms.last()?;
         let counts_up =
             *scale == 1 && coordinate.divisor == 1 && coordinate.bound.is_none() && coordinate.constant == 0;
         let space = &self.problem.space;
         let outer = if self.slot == 0 { &space.m } else { &space.n };
-        let innermost = [&space.k, outer].into_iter().any(|digits| digits.last().is_some_and(|d| d.name == *name));
+        let innermost =
+            [&space.k, outer].into_iter().any(|digits| digits.last().is_some_and(|d| d.quantity == *quantity));
         (counts_up && innermost).then_some(axis)
     }
 
     /// Extent of the digit that an axis ends with: a vector must not cross into the next group.
     fn digit_extent(&self, axis: usize) -> Option<i64> {
-        let (name, _) = self.coordinates()[axis].terms.last()?;
+        let (quantity, _) = self.coordinates()[axis].terms.last()?;
         let space = &self.problem.space;
         let digits = [&space.m, &space.n, &space.k].into_iter().flatten();
-        digits.into_iter().find(|digit| digit.name == *name).map(|digit| digit.extent)
+        digits.into_iter().find(|digit| digit.quantity == *quantity).map(|digit| digit.extent)
     }
 
     /// Whether some digit of k moves along an axis.
     fn runs_along_k(&self, axis: usize) -> bool {
         let terms = &self.coordinates()[axis].terms;
         let k = &self.problem.space.k;
-        terms.last().is_some_and(|term| k.iter().any(|digit| digit.name == term.0))
+        terms.last().is_some_and(|term| k.iter().any(|digit| digit.quantity == term.0))
     }
 }

@@ -4,16 +4,10 @@ use crate::fusion::{Product, ProductKind};
 use crate::graph::{
     Attributes, Convolution, ConvolutionDirection, ConvolutionMode, FinalTensor, FinalizedGraph, TensorId,
 };
-use crate::kernel::{Coordinate, Digit, GemmSpace};
+use crate::kernel::{Coordinate, Digit, GemmSpace, Quantity, Role};
 
 /// Most spatial axes of a convolution that kernels are written for.
 pub(in crate::engine) const MAX_SPATIAL: usize = 3;
-
-/// Names of the spatial digits, for up to three axes: output pixel, filter tap, input pixel.
-const OUTPUT: [&str; MAX_SPATIAL] = ["o", "p", "q"];
-const TAP: [&str; MAX_SPATIAL] = ["t", "r", "s"];
-const ROTATED_TAP: [&str; MAX_SPATIAL] = ["rotated_t", "rotated_r", "rotated_s"];
-const INPUT: [&str; MAX_SPATIAL] = ["d", "h", "w"];
 
 /// The index space of a core with the coordinates of A, B and C by graph axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +50,7 @@ impl Problem {
         let space = &mut self.space;
         let mut dropped = Vec::new();
         for digits in [&mut space.b, &mut space.m, &mut space.n, &mut space.k] {
-            dropped.extend(digits.iter().filter(|digit| digit.extent == 1).map(|digit| digit.name));
+            dropped.extend(digits.iter().filter(|digit| digit.extent == 1).map(|digit| digit.quantity));
             digits.retain(|digit| digit.extent > 1);
         }
         for coordinate in self.operands.iter_mut().flatten().chain(&mut self.result) {
@@ -66,7 +60,7 @@ impl Problem {
     }
 
     /// Elements between neighbours of a digit in a tensor that lies over C's points.
-    pub(in crate::engine) fn stride_of(&self, digit: &str, step: impl Fn(usize) -> i64) -> i64 {
+    pub(in crate::engine) fn stride_of(&self, digit: Quantity, step: impl Fn(usize) -> i64) -> i64 {
         let scales = self.result.iter().enumerate();
         scales
             .flat_map(|(axis, coordinate)| coordinate.terms.iter().map(move |term| (axis, term)))
@@ -80,45 +74,54 @@ impl Problem {
         const BEYOND: i64 = 512;
         let space = &self.space;
         let digits = || [&space.b, &space.m, &space.n, &space.k].into_iter().flatten();
-        let extent = |name| digits().find(|digit| digit.name == name).map_or(1, |digit| digit.extent);
+        let extent = |quantity| digits().find(|digit| digit.quantity == quantity).map_or(1, |digit| digit.radix);
         let reach = |coordinate: &Coordinate| {
-            let terms = coordinate.terms.iter().map(|&(name, scale)| scale.abs().saturating_mul(extent(name) + BEYOND));
+            let terms =
+                coordinate.terms.iter().map(|&(quantity, scale)| scale.abs().saturating_mul(extent(quantity) + BEYOND));
             terms.fold(coordinate.constant.abs(), i64::saturating_add)
         };
         self.operands.iter().flatten().map(reach).max().unwrap_or(0)
     }
 
     /// The graph axis of C that a digit belongs to.
-    pub(in crate::engine) fn axis_of(&self, digit: &str) -> Option<usize> {
+    pub(in crate::engine) fn axis_of(&self, digit: Quantity) -> Option<usize> {
         self.result.iter().position(|coordinate| coordinate.terms.iter().any(|term| term.0 == digit))
     }
 }
 
 fn matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
     let rank = c.dim.len();
-    let digit = |name, extent| vec![Digit { name, extent }];
-    let one = Coordinate::digit;
+    let digit = |role, extent| vec![Digit::new(Quantity::Index(role), extent)];
+    let one = |role| Coordinate::digit(Quantity::Index(role));
     Problem {
         space: GemmSpace {
-            b: digit("b", c.dim[..rank - 2].iter().product()),
-            m: digit("m", c.dim[rank - 2]),
-            n: digit("n", c.dim[rank - 1]),
-            k: digit("k", a.dim[a.dim.len() - 1]),
+            b: digit(Role::Batch, c.dim[..rank - 2].iter().product()),
+            m: digit(Role::Row, c.dim[rank - 2]),
+            n: digit(Role::Column, c.dim[rank - 1]),
+            k: digit(Role::Sum, a.dim[a.dim.len() - 1]),
         },
-        operands: [vec![one("b"), one("m"), one("k")], vec![one("b"), one("k"), one("n")]],
-        result: vec![one("b"), one("m"), one("n")],
+        operands: [
+            vec![one(Role::Batch), one(Role::Row), one(Role::Sum)],
+            vec![one(Role::Batch), one(Role::Sum), one(Role::Column)],
+        ],
+        result: vec![one(Role::Batch), one(Role::Row), one(Role::Column)],
         transposed: false,
     }
 }
 
 fn transposed_matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
     let Problem { space, .. } = matmul(a, c);
-    let renamed = |digits: Vec<Digit>, name| digits.into_iter().map(|digit| Digit { name, ..digit }).collect();
-    let one = Coordinate::digit;
+    let counting = |digits: Vec<Digit>, role| -> Vec<Digit> {
+        digits.into_iter().map(|digit| Digit { quantity: Quantity::Index(role), ..digit }).collect()
+    };
+    let one = |role| Coordinate::digit(Quantity::Index(role));
     Problem {
-        space: GemmSpace { m: renamed(space.n, "m"), n: renamed(space.m, "n"), ..space },
-        operands: [vec![one("b"), one("k"), one("m")], vec![one("b"), one("n"), one("k")]],
-        result: vec![one("b"), one("n"), one("m")],
+        space: GemmSpace { m: counting(space.n, Role::Row), n: counting(space.m, Role::Column), ..space },
+        operands: [
+            vec![one(Role::Batch), one(Role::Sum), one(Role::Row)],
+            vec![one(Role::Batch), one(Role::Column), one(Role::Sum)],
+        ],
+        result: vec![one(Role::Batch), one(Role::Column), one(Role::Row)],
         transposed: true,
     }
 }
@@ -153,9 +156,14 @@ impl<'a> ConvolutionProblem<'a> {
         self.convolution.stride.len()
     }
 
-    /// The last `spatial` names of a list.
-    fn names(&self, names: &[&'static str; MAX_SPATIAL]) -> Vec<&'static str> {
-        names[MAX_SPATIAL - self.spatial()..].to_vec()
+    /// A quantity along each spatial axis.
+    fn along_axes(&self, quantity: fn(u8) -> Quantity) -> Vec<Quantity> {
+        (0..self.spatial()).map(|axis| self.along(quantity, axis)).collect()
+    }
+
+    /// A quantity along a spatial axis of the convolution, the last of which is numbered as the last of three.
+    fn along(&self, quantity: fn(u8) -> Quantity, axis: usize) -> Quantity {
+        quantity((MAX_SPATIAL - self.spatial() + axis) as u8)
     }
 
     /// First spatial axis of every tensor.
@@ -163,9 +171,13 @@ impl<'a> ConvolutionProblem<'a> {
         2 + usize::from(self.explicit)
     }
 
-    fn digits(&self, names: &[&'static str; MAX_SPATIAL], tensor: &FinalTensor) -> Vec<Digit> {
+    fn digits(&self, quantity: fn(u8) -> Quantity, tensor: &FinalTensor) -> Vec<Digit> {
         let extents = &tensor.dim[self.first()..];
-        self.names(names).into_iter().zip(extents).map(|(name, &extent)| Digit { name, extent }).collect()
+        self.along_axes(quantity)
+            .into_iter()
+            .zip(extents)
+            .map(|(counted, &extent)| Digit::new(counted, extent))
+            .collect()
     }
 
     /// Channels of one group.
@@ -173,22 +185,26 @@ impl<'a> ConvolutionProblem<'a> {
         let [_, filter, _] = self.image_filter_output();
         let (output, input) = if self.explicit { (1, 2) } else { (0, 1) };
         let per_group = if self.explicit { filter.dim[output] } else { filter.dim[output] / self.groups };
-        [Digit { name: "ko", extent: per_group }, Digit { name: "ci", extent: filter.dim[input] }]
+        [Digit::new(Quantity::OutputChannel, per_group), Digit::new(Quantity::InputChannel, filter.dim[input])]
     }
 
     fn problem(&self) -> Problem {
         let [image, filter, output] = self.image_filter_output();
         let [ko, ci] = self.channels();
-        let images = Digit { name: "img", extent: image.dim[0] };
-        let pixels = |names, tensor| -> Vec<Digit> { [vec![images], self.digits(names, tensor)].concat() };
-        let taps = self.digits(&TAP, filter);
+        let images = Digit::new(Quantity::Image, image.dim[0]);
+        let pixels = |quantity, tensor| -> Vec<Digit> { [vec![images], self.digits(quantity, tensor)].concat() };
+        let taps = self.digits(Quantity::Tap, filter);
         let with_taps = |channel, lying: &FinalTensor| innermost_last(channel, &taps, self.is_channels_last(lying));
-        let group = Digit { name: "g", extent: self.groups };
+        let group = Digit::new(Quantity::Group, self.groups);
         let b = if self.groups > 1 { vec![group] } else { Vec::new() };
         let (m, n, k) = match self.convolution.direction {
-            ConvolutionDirection::Forward => (pixels(&OUTPUT, output), vec![ko], with_taps(ci, image)),
-            ConvolutionDirection::BackwardData => (pixels(&INPUT, image), vec![ci], with_taps(ko, output)),
-            ConvolutionDirection::BackwardFilter => (vec![ko], with_taps(ci, filter), pixels(&OUTPUT, output)),
+            ConvolutionDirection::Forward => (pixels(Quantity::OutputPixel, output), vec![ko], with_taps(ci, image)),
+            ConvolutionDirection::BackwardData => {
+                (pixels(Quantity::InputPixel, image), vec![ci], with_taps(ko, output))
+            }
+            ConvolutionDirection::BackwardFilter => {
+                (vec![ko], with_taps(ci, filter), pixels(Quantity::OutputPixel, output))
+            }
         };
         let (operands, result) = self.coordinates(ko.extent, ci.extent);
         Problem { space: GemmSpace { b, m, n, k }, operands, result, transposed: false }
@@ -201,20 +217,20 @@ impl<'a> ConvolutionProblem<'a> {
 
     fn coordinates(&self, ko: i64, ci: i64) -> ([Vec<Coordinate>; 2], Vec<Coordinate>) {
         let spatial = 0..self.spatial();
-        let image = |pixels: Vec<Coordinate>| self.image("ci", ci, pixels);
-        let output = |pixels: Vec<Coordinate>| self.image("ko", ko, pixels);
-        let plain = |names| self.names(names).into_iter().map(Coordinate::digit).collect();
+        let image = |pixels: Vec<Coordinate>| self.image(Quantity::InputChannel, ci, pixels);
+        let output = |pixels: Vec<Coordinate>| self.image(Quantity::OutputChannel, ko, pixels);
+        let plain = |quantity| self.along_axes(quantity).into_iter().map(Coordinate::digit).collect();
         let windows = || spatial.clone().map(|axis| self.window(axis)).collect();
         match self.convolution.direction {
             ConvolutionDirection::Forward => {
-                ([image(windows()), self.filter(ko, self.is_rotated())], output(plain(&OUTPUT)))
+                ([image(windows()), self.filter(ko, self.is_rotated())], output(plain(Quantity::OutputPixel)))
             }
             ConvolutionDirection::BackwardData => {
                 let sources = spatial.clone().map(|axis| self.source(axis)).collect();
-                ([output(sources), self.filter(ko, self.is_rotated())], image(plain(&INPUT)))
+                ([output(sources), self.filter(ko, self.is_rotated())], image(plain(Quantity::InputPixel)))
             }
             ConvolutionDirection::BackwardFilter => {
-                ([output(plain(&OUTPUT)), image(windows())], self.filter(ko, false))
+                ([output(plain(Quantity::OutputPixel)), image(windows())], self.filter(ko, false))
             }
         }
     }
@@ -224,8 +240,8 @@ impl<'a> ConvolutionProblem<'a> {
     }
 
     /// `[img, channel, pixels …]`, with the group before or in the channel.
-    fn image(&self, channel: &'static str, per_group: i64, pixels: Vec<Coordinate>) -> Vec<Coordinate> {
-        let mut coordinates = vec![Coordinate::digit("img")];
+    fn image(&self, channel: Quantity, per_group: i64, pixels: Vec<Coordinate>) -> Vec<Coordinate> {
+        let mut coordinates = vec![Coordinate::digit(Quantity::Image)];
         coordinates.extend(self.grouped(channel, per_group));
         coordinates.extend(pixels);
         coordinates
@@ -234,21 +250,25 @@ impl<'a> ConvolutionProblem<'a> {
     /// `[ko, ci, taps …]`, with the group before or in `ko`.
     fn filter(&self, ko: i64, rotated: bool) -> Vec<Coordinate> {
         let [_, filter, _] = self.image_filter_output();
-        let mut coordinates = self.grouped("ko", ko);
-        coordinates.push(Coordinate::digit("ci"));
-        let taps = self.names(&TAP).into_iter().zip(self.names(&ROTATED_TAP)).zip(&filter.dim[self.first()..]);
-        coordinates.extend(taps.map(|((tap, name), extent)| match rotated {
-            true => Coordinate { constant: extent - 1, ..Coordinate::affine(name, [(tap, -1)]) },
+        let mut coordinates = self.grouped(Quantity::OutputChannel, ko);
+        coordinates.push(Coordinate::digit(Quantity::InputChannel));
+        let taps = self
+            .along_axes(Quantity::Tap)
+            .into_iter()
+            .zip(self.along_axes(Quantity::RotatedTap))
+            .zip(&filter.dim[self.first()..]);
+        coordinates.extend(taps.map(|((tap, rotated_tap), extent)| match rotated {
+            true => Coordinate { constant: extent - 1, ..Coordinate::affine(rotated_tap, [(tap, -1)]) },
             false => Coordinate::digit(tap),
         }));
         coordinates
     }
 
-    fn grouped(&self, channel: &'static str, per_group: i64) -> Vec<Coordinate> {
+    fn grouped(&self, channel: Quantity, per_group: i64) -> Vec<Coordinate> {
         match (self.explicit, self.groups) {
-            (true, _) => vec![Coordinate::digit("g"), Coordinate::digit(channel)],
+            (true, _) => vec![Coordinate::digit(Quantity::Group), Coordinate::digit(channel)],
             (false, 1) => vec![Coordinate::digit(channel)],
-            (false, _) => vec![Coordinate::affine("channel", [("g", per_group), (channel, 1)])],
+            (false, _) => vec![Coordinate::affine(Quantity::Channel, [(Quantity::Group, per_group), (channel, 1)])],
         }
     }
 
@@ -262,19 +282,24 @@ impl<'a> ConvolutionProblem<'a> {
         let last_tap = filter.dim[at] - 1;
         let (scale, constant) =
             if backward && self.is_rotated() { (-dilation, last_tap * dilation - pre) } else { (dilation, -pre) };
-        let terms = [(self.names(&OUTPUT)[axis], stride), (self.names(&TAP)[axis], scale)];
+        let terms = [(self.along(Quantity::OutputPixel, axis), stride), (self.along(Quantity::Tap, axis), scale)];
         let furthest = (output.dim[at] - 1) * stride + last_tap * dilation - pre;
         let bound = (pre > 0 || furthest >= image.dim[at]).then_some(image.dim[at]);
-        Coordinate { constant, bound, ..Coordinate::affine(self.names(&INPUT)[axis], terms) }
+        Coordinate { constant, bound, ..Coordinate::affine(self.along(Quantity::InputPixel, axis), terms) }
     }
 
     /// Output pixel that an input pixel reaches through a tap: `(input + pre − tap · dilation) / stride`.
     fn source(&self, axis: usize) -> Coordinate {
         let [_, _, output] = self.image_filter_output();
         let [stride, dilation, pre] = self.parameters(axis);
-        let terms = [(self.names(&INPUT)[axis], 1), (self.names(&TAP)[axis], -dilation)];
+        let terms = [(self.along(Quantity::InputPixel, axis), 1), (self.along(Quantity::Tap, axis), -dilation)];
         let bound = Some(output.dim[self.first() + axis]);
-        Coordinate { constant: pre, divisor: stride, bound, ..Coordinate::affine(self.names(&OUTPUT)[axis], terms) }
+        Coordinate {
+            constant: pre,
+            divisor: stride,
+            bound,
+            ..Coordinate::affine(self.along(Quantity::OutputPixel, axis), terms)
+        }
     }
 
     fn parameters(&self, axis: usize) -> [i64; 3] {
@@ -334,31 +359,40 @@ mod tests {
         assert_eq!(extents(D::BackwardFilter), [1, 4, 3 * 2 * 8, 2 * 5 * 7]);
         let grouped = problem(D::Forward, ConvolutionMode::CrossCorrelation, 3);
         assert_eq!(grouped.space.extents(), [3, 70, 4, 48]);
-        assert_eq!(grouped.operands[0][1].terms, [("g", 8), ("ci", 1)]);
-        assert_eq!(grouped.operands[1][0].terms, [("g", 4), ("ko", 1)]);
+        assert_eq!(grouped.operands[0][1].terms, [(Quantity::Group, 8), (Quantity::InputChannel, 1)]);
+        assert_eq!(grouped.operands[1][0].terms, [(Quantity::Group, 4), (Quantity::OutputChannel, 1)]);
     }
 
     #[test]
     fn windows_step_by_stride_and_dilation_and_start_in_the_padding() {
         let forward = problem(ConvolutionDirection::Forward, ConvolutionMode::CrossCorrelation, 1);
         let rows = &forward.operands[0][2];
-        assert_eq!((rows.terms.as_slice(), rows.constant, rows.bound), (&[("p", 2), ("r", 1)][..], -1, Some(9)));
+        assert_eq!(
+            (rows.terms.as_slice(), rows.constant, rows.bound),
+            (&[(Quantity::OutputPixel(1), 2), (Quantity::Tap(1), 1)][..], -1, Some(9))
+        );
     }
 
     #[test]
     fn a_rotated_filter_turns_taps_round() {
         let rotated = |direction| problem(direction, ConvolutionMode::Convolution, 1);
         let taps = &rotated(ConvolutionDirection::Forward).operands[1][2];
-        assert_eq!((taps.terms.as_slice(), taps.constant), (&[("r", -1)][..], 2));
+        assert_eq!((taps.terms.as_slice(), taps.constant), (&[(Quantity::Tap(1), -1)][..], 2));
         let rows = &rotated(ConvolutionDirection::BackwardFilter).operands[1][2];
-        assert_eq!((rows.terms.as_slice(), rows.constant), (&[("p", 2), ("r", -1)][..], 1));
+        assert_eq!(
+            (rows.terms.as_slice(), rows.constant),
+            (&[(Quantity::OutputPixel(1), 2), (Quantity::Tap(1), -1)][..], 1)
+        );
     }
 
     #[test]
     fn input_gradients_divide_by_the_stride() {
         let backward = problem(ConvolutionDirection::BackwardData, ConvolutionMode::CrossCorrelation, 1);
         let rows = &backward.operands[0][2];
-        assert_eq!((rows.terms.as_slice(), rows.constant), (&[("h", 1), ("r", -1)][..], 1));
+        assert_eq!(
+            (rows.terms.as_slice(), rows.constant),
+            (&[(Quantity::InputPixel(1), 1), (Quantity::Tap(1), -1)][..], 1)
+        );
         assert_eq!((rows.divisor, rows.bound), (2, Some(5)));
     }
 }

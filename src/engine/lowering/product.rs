@@ -16,8 +16,8 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId};
 use crate::kernel::{
-    Accumulators, Body, Boxes, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Multiply, Parameter, PartialReduction,
-    Register, SharedLayout, SharedRequest, reduced_values,
+    Accumulators, Body, Boxes, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma, Multiply, Parameter,
+    PartialReduction, Register, SharedLayout, SharedRequest, Wgmma, reduced_values,
 };
 
 /// A product as an engine multiplies it: what is planned of it whatever the tile.
@@ -56,19 +56,19 @@ impl GemmChoice {
     /// where `wgmma`'s lanes take single elements, lines of 64 are too long.
     fn holds_lines(&self, epilogue: &Epilogue, along_n: bool) -> bool {
         const LANES: i64 = 32;
-        let (Multiply::Wgmma { .. }, Epilogue::Fused { sweep, reductions, .. }) = (self.multiply, epilogue) else {
+        let (Multiply::Wgmma(_), Epilogue::Fused(fused)) = (self.multiply, epilogue) else {
             return true;
         };
         let [rows, columns] = self.multiply.staged(self.tile, along_n);
         let line = i64::from(if along_n { columns } else { rows });
         let needs_lines = |reduction: &PartialReduction| reduction.reduced[1] != reduction.reduced[2];
-        line <= LANES * sweep.vector || !reductions.iter().any(needs_lines)
+        line <= LANES * fused.sweep.vector || !fused.reductions.iter().any(needs_lines)
     }
 
     /// The tile of which each gives one partial result of a reduction.
     fn reduced_tile(&self) -> GemmTile {
         match self.multiply {
-            Multiply::Wgmma { .. } => GemmTile { m: self.multiply.staged(self.tile, true)[0], ..self.tile },
+            Multiply::Wgmma(_) => GemmTile { m: self.multiply.staged(self.tile, true)[0], ..self.tile },
             _ => self.tile,
         }
     }
@@ -169,7 +169,7 @@ impl ProductPlan {
         if needed > most {
             return Err(format!("values that are reduced take {needed} bytes of shared memory; a block has {most}"));
         }
-        let is_wgmma = matches!(choice.multiply, Multiply::Wgmma { .. });
+        let is_wgmma = matches!(choice.multiply, Multiply::Wgmma(_));
         if is_wgmma && !along_n && plan.reduced_values() > 0 {
             return Err("values that are reduced lie along columns".to_owned());
         }
@@ -185,7 +185,7 @@ impl ProductPlan {
     /// Bytes of a stage beyond the tiles of A and B, for what is transformed to each on its way.
     fn raw_bytes(&self, choice: &GemmChoice) -> [u32; 2] {
         let tile = choice.tile;
-        let Multiply::Wgmma { operand, .. } = choice.multiply else { return [0; 2] };
+        let Multiply::Wgmma(Wgmma { operand, .. }) = choice.multiply else { return [0; 2] };
         let [a, b] = &self.operands;
         [a.raw_bytes(tile, tile.m, operand.bytes()), b.raw_bytes(tile, tile.n, operand.bytes())]
     }
@@ -268,7 +268,7 @@ impl Lowering<'_> {
         let GemmTile { m, n, .. } = self.choice.tile;
         let read = |rows: &u32| rows * m + self.device.sm_count.div_ceil(*rows) * n;
         match self.choice.multiply {
-            Multiply::Wgmma { .. } => [4, 8, 16, 32].into_iter().min_by_key(read).unwrap_or(ROWS),
+            Multiply::Wgmma(_) => [4, 8, 16, 32].into_iter().min_by_key(read).unwrap_or(ROWS),
             _ => ROWS,
         }
     }
@@ -276,7 +276,7 @@ impl Lowering<'_> {
     /// The product with its epilogue, and a combination for each reduction.
     fn push_fused(&self, epilogue: Epilogue, builder: &mut KernelBuilder) {
         let reductions = match &epilogue {
-            Epilogue::Fused { reductions, .. } => reductions.clone(),
+            Epilogue::Fused(fused) => fused.reductions.clone(),
             Epilogue::Workspace { .. } => Vec::new(),
         };
         let region = |reduction: &PartialReduction| builder.regions(1, reduction.splits * reduction.kept);
@@ -318,17 +318,17 @@ impl Lowering<'_> {
 
     /// Whether the batch digit and a digit of this index count along the same axis of C.
     fn shares_axis(&self, digits: &[Digit]) -> bool {
-        let axis = |digit: &Digit| self.plan.problem.axis_of(digit.name);
+        let axis = |digit: &Digit| self.plan.problem.axis_of(digit.quantity);
         let batch = self.plan.problem.space.b.first().and_then(axis);
         batch.is_some() && digits.iter().any(|digit| axis(digit) == batch)
     }
 
     /// Elements of the workspace to the next coordinate of a graph axis of C.
     fn axis_stride(&self, axis: usize, strides: [i64; 3]) -> i64 {
-        let Some(&(name, scale)) = self.plan.problem.result[axis].terms.last() else { return 0 };
+        let Some(&(quantity, scale)) = self.plan.problem.result[axis].terms.last() else { return 0 };
         let space = &self.plan.problem.space;
         for (digits, stride) in [&space.b, &space.m, &space.n].into_iter().zip(strides) {
-            if let Some(position) = digits.iter().position(|digit| digit.name == name) {
+            if let Some(position) = digits.iter().position(|digit| digit.quantity == quantity) {
                 let inner: i64 = digits[position + 1..].iter().map(|digit| digit.extent).product();
                 return stride * inner / scale;
             }
@@ -351,7 +351,7 @@ impl Lowering<'_> {
 
     fn grid(&self, gemm: &GemmKernel) -> [u32; 2] {
         match self.choice.multiply {
-            Multiply::Wgmma { .. } => [to_u32(gemm.units()).min(self.device.sm_count), 1],
+            Multiply::Wgmma(_) => [to_u32(gemm.units()).min(self.device.sm_count), 1],
             _ => [to_u32(gemm.tiles()), self.choice.splits],
         }
     }
@@ -364,9 +364,9 @@ impl Lowering<'_> {
         const REGISTERS_OF_A_MULTIPROCESSOR: u32 = 65536;
         let GemmChoice { tile, multiply, .. } = *self.choice;
         let (operand, warp_m, warp_n, fragments) = match multiply {
-            Multiply::Mma { operand, warp_m, warp_n, fragments, .. } => (operand, warp_m, warp_n, fragments),
-            Multiply::Fma { .. } => return 2,
-            Multiply::Wgmma { .. } => return 1,
+            Multiply::Mma(Mma { operand, warp_m, warp_n, fragments, .. }) => (operand, warp_m, warp_n, fragments),
+            Multiply::Fma(_) => return 2,
+            Multiply::Wgmma(_) => return 1,
         };
         let threads = multiply.threads(tile);
         let row = tile.k * operand.bytes();
@@ -384,8 +384,8 @@ impl Lowering<'_> {
 /// Number of values that the reductions of an epilogue start from.
 fn reduced_values_of(epilogue: &Epilogue) -> usize {
     match epilogue {
-        Epilogue::Fused { reductions, .. } => {
-            reduced_values(reductions.iter().map(|reduction| &reduction.accumulation)).len()
+        Epilogue::Fused(fused) => {
+            reduced_values(fused.reductions.iter().map(|reduction| &reduction.accumulation)).len()
         }
         Epilogue::Workspace { .. } => 0,
     }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::packed::shares_bytes;
 use super::pass::CoreAccumulators;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{Access, Accumulators, Axis, IterationRequest, IterationSpace, StageProgram, Sweep, Window, step};
+use crate::kernel::{
+    Access, Accumulators, Axis, IterationRequest, IterationSpace, Part, StageProgram, Sweep, Value, Window, step,
+};
 
 /// Widest access of a thread, in bytes.
 const ACCESS_BYTES: i64 = 16;
@@ -86,7 +88,40 @@ pub(super) fn over(
     let gathered = program.windows().flat_map(Window::tensors);
     let gathers = gathered.map(|id| (id, width.gather(graph, &space, id))).collect();
     let Width { vector, ragged } = width;
-    Sweep { space, program, access, gathers, stores, vector, ragged, wide_index: false, accumulators: None }
+    let concatenated = concatenated(graph, &space, &program, &access, vector);
+    Sweep {
+        space,
+        program,
+        access,
+        gathers,
+        concatenated,
+        stores,
+        vector,
+        ragged,
+        wide_index: false,
+        accumulators: None,
+    }
+}
+
+/// The concatenations of which every vector lies in one part and starts there at a multiple of the access size.
+fn concatenated(
+    graph: &FinalizedGraph,
+    space: &IterationSpace,
+    program: &StageProgram,
+    access: &BTreeMap<TensorId, Access>,
+    vector: i64,
+) -> BTreeSet<TensorId> {
+    let inner = space.axes.last().and_then(|axis| axis.graph_axes.first().copied());
+    let is_aligned = |part: &Part| {
+        let start = inner.map_or(0, |axis| part.start[axis]);
+        start % vector == 0 && part.shift(graph) % vector == 0
+    };
+    let is_whole = |parts: &[Part]| parts.iter().all(|part| access[&part.tensor] == Access::Vector && is_aligned(part));
+    let concatenations = program.steps.iter().filter_map(|step| match &step.value {
+        Value::Concat(parts) if vector > 1 && is_whole(parts) => Some(step.tensor),
+        _ => None,
+    });
+    concatenations.collect()
 }
 
 impl SweepRequest<'_> {

@@ -2,7 +2,7 @@
 
 use super::problem::Problem;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{GemmTile, MapElement, MmaType, Swizzle, TensorMap, row_along_outer};
+use crate::kernel::{GemmTile, MapElement, MmaType, Quantity, Role, Swizzle, TensorMap, row_along_outer};
 
 /// Bytes that addresses and strides are multiples of, and that strides are below (`cuTensorMapEncodeTiled`).
 pub(super) const UNIT: i64 = 16;
@@ -164,9 +164,8 @@ fn element(data_type: DataType, operand: MmaType) -> Result<MapElement, String> 
 /// The batch, m or n, and k axes of an operand of a matmul.
 fn axes(problem: &Problem, slot: usize) -> Result<[usize; 3], String> {
     let coordinates = &problem.operands[slot];
-    let outer = if slot == 0 { "m" } else { "n" };
-    let axis = |name: &str| coordinates.iter().position(|coordinate| coordinate.name == name);
-    match [axis("b"), axis(outer), axis("k")] {
+    let axis = |role| coordinates.iter().position(|coordinate| coordinate.quantity == Quantity::Index(role));
+    match [Role::Batch, Role::outer(slot), Role::Sum].map(axis) {
         [Some(batch), Some(outer), Some(k)] if coordinates.len() == 3 => Ok([batch, outer, k]),
         _ => Err("it belongs to a convolution".to_owned()),
     }

@@ -1,6 +1,6 @@
 //! What is chosen for the speed of a product alone: unrolling, registers, when loads start.
 
-use crate::kernel::{Boxes, Epilogue, GemmTile, Multiply, Operand, PartialReduction, Sweep, Tuning, Value};
+use crate::kernel::{Boxes, Epilogue, GemmTile, Mma, Multiply, Operand, PartialReduction, Sweep, Tuning, Value, Wgmma};
 
 /// Columns of a tile up to which computing a fragment takes longer than its products. Not tuned.
 const NARROW_COLUMNS: u32 = 64;
@@ -24,7 +24,7 @@ impl Tuned<'_> {
             load_in_part: [0, self.halfway()],
             producer_registers: self.producer_registers(),
             boxes_ahead: match self.multiply {
-                Multiply::Wgmma { stages, .. } => stages - 2,
+                Multiply::Wgmma(Wgmma { stages, .. }) => stages - 2,
                 _ => 0,
             },
             fragments_at_once: self.tile.n <= NARROW_COLUMNS,
@@ -35,7 +35,7 @@ impl Tuned<'_> {
 
     /// Two; where a warpgroup loads, as many as divide its passes, at most four.
     fn pieces_under_way(&self, slot: usize) -> u32 {
-        let Multiply::Wgmma { .. } = self.multiply else { return 2 };
+        let Multiply::Wgmma(_) = self.multiply else { return 2 };
         let rows = [self.tile.m, self.tile.n][slot];
         let pieces = rows * self.tile.k / self.operands[slot].sweep.vector as u32;
         let passes = pieces.div_ceil(self.multiply.loaders(self.tile));
@@ -46,14 +46,14 @@ impl Tuned<'_> {
     /// 424 TFLOP/s with two sets, 422 against 372 with one).
     fn halfway(&self) -> u32 {
         match self.multiply {
-            Multiply::Mma { operand, fragments: 1, .. } => self.tile.k * operand.bytes() / 64,
+            Multiply::Mma(Mma { operand, fragments: 1, .. }) => self.tile.k * operand.bytes() / 64,
             _ => 0,
         }
     }
 
     /// What a thread needs that asks for boxes alone, and one that computes.
     fn producer_registers(&self) -> u32 {
-        let Multiply::Wgmma { fills, sums, .. } = self.multiply else { return 0 };
+        let Multiply::Wgmma(Wgmma { fills, sums, .. }) = self.multiply else { return 0 };
         match (fills, sums.sets() * self.multiply.sum_registers(self.tile)) {
             (false, 0..MANY_ACCUMULATORS) => 40,
             (false, _) => 24,
@@ -63,7 +63,7 @@ impl Tuned<'_> {
 
     fn fused(&self) -> Option<(&Sweep, &[PartialReduction], Option<&Boxes>)> {
         match self.epilogue {
-            Epilogue::Fused { sweep, reductions, boxes, .. } => Some((sweep, reductions, boxes.as_deref())),
+            Epilogue::Fused(fused) => Some((&fused.sweep, &fused.reductions, fused.boxes.as_ref())),
             Epilogue::Workspace { .. } => None,
         }
     }
@@ -84,7 +84,7 @@ impl Tuned<'_> {
     /// are told apart by the compiler alone.
     fn vectors_at_once(&self) -> u32 {
         const FEW_STEPS: usize = 4;
-        let (Multiply::Wgmma { .. }, Some((sweep, reductions, None))) = (self.multiply, self.fused()) else { return 1 };
+        let (Multiply::Wgmma(_), Some((sweep, reductions, None))) = (self.multiply, self.fused()) else { return 1 };
         let [rows, columns] = self.multiply.staged(self.tile, self.along_n);
         let passes = (rows * columns / sweep.vector as u32).div_ceil(32);
         let keeps_rows = reductions.iter().any(|reduction| matches!(reduction.reduced, [_, false, true]));

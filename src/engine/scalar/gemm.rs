@@ -6,7 +6,7 @@ use crate::engine::config::{Field, ranked};
 use crate::engine::lowering::{GemmChoice, Instruction, ProductPlan, combination_seconds};
 use crate::engine::{EngineConfig, Knob, Offer, RankedConfig};
 use crate::fusion::{Fusion, Product};
-use crate::kernel::{GemmTile, Kernel, Multiply, Register};
+use crate::kernel::{Fma, GemmTile, Kernel, Multiply, Register};
 
 /// A product in tiles.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ const FMA_RATE: f64 = 90e9;
 
 impl Shape {
     fn choice(self, register: Register, splits: u32) -> GemmChoice {
-        let multiply = Multiply::Fma { accumulator: register, thread_m: self.thread, thread_n: self.thread };
+        let multiply = Multiply::Fma(Fma { accumulator: register, thread_m: self.thread, thread_n: self.thread });
         GemmChoice { tile: self.tile, multiply, splits, boxes: None }
     }
 }

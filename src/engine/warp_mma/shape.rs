@@ -6,7 +6,7 @@ use crate::engine::config::{Field, ranked};
 use crate::engine::lowering::{GemmChoice, combination_seconds, fp8_registers, unpacks_fp8};
 use crate::engine::{EngineConfig, Knob, RankedConfig};
 use crate::graph::DataType;
-use crate::kernel::{GemmTile, MmaType, Multiply};
+use crate::kernel::{GemmTile, Mma, MmaType, Multiply};
 
 /// Tiles of a block and of a warp, and parts of k.
 #[derive(Debug)]
@@ -156,7 +156,7 @@ impl Shape {
 
     fn multiply(&self, operand: MmaType, promotes: bool) -> Multiply {
         let Self { warp_m, warp_n, stages, fragments, .. } = *self;
-        Multiply::Mma { operand, warp_m, warp_n, stages, fragments, promotes }
+        Multiply::Mma(Mma { operand, warp_m, warp_n, stages, fragments, promotes })
     }
 
     fn choice(&self, tiles: &Tiles, splits: u32) -> GemmChoice {
@@ -175,7 +175,7 @@ fn config(choice: &GemmChoice, shape: &Shape) -> EngineConfig {
 pub(super) fn choice(tiles: &Tiles, config: &EngineConfig) -> GemmChoice {
     let Config { tile, warp_m, warp_n, stages, fragments, splits } = config.fields(FIELDS);
     let (operand, promotes) = (tiles.operand, tiles.promotes);
-    let multiply = Multiply::Mma { operand, warp_m, warp_n, stages, fragments, promotes };
+    let multiply = Multiply::Mma(Mma { operand, warp_m, warp_n, stages, fragments, promotes });
     GemmChoice { tile, multiply, splits, boxes: None }
 }
 

@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::engine::config::{Field, ranked};
 use crate::engine::lowering::{GemmChoice, ProductPlan};
 use crate::engine::{EngineConfig, Knob, RankedConfig};
-use crate::kernel::{Boxes, GemmTile, Kernel, MmaType, Multiply, Schedule, Sums};
+use crate::kernel::{Boxes, GemmTile, Kernel, MmaType, Multiply, Schedule, Sums, Wgmma};
 
 /// A tile with its schedule, and how k and the epilogue are treated.
 #[derive(Debug)]
@@ -241,7 +241,7 @@ impl<'a> Candidate<'a> {
 
     fn choice(&self, stages: u32, splits: u32, staging: Staging) -> GemmChoice {
         let Self { shape, operand, sums, .. } = *self;
-        let multiply = Multiply::Wgmma { operand, fills: self.fills(), schedule: shape.schedule, stages, sums };
+        let multiply = Multiply::Wgmma(Wgmma { operand, fills: self.fills(), schedule: shape.schedule, stages, sums });
         let boxes = self.boxed_bytes.filter(|_| staging == Staging::Boxes);
         GemmChoice { tile: shape.tile(operand), multiply, splits, boxes }
     }

@@ -245,7 +245,8 @@ impl Product {
         let bytes = |sum: f64| if self.is_integer() { (sum as i32).to_le_bytes() } else { (sum as f32).to_le_bytes() };
         let expected = (0..m * n).flat_map(|i| bytes(element(i))).collect();
         let put = self.put();
-        let sections = ["FW_SHARED", "fw_shared_address", "fw_elect", "fw_tma_load", put, "fw_wgmma"];
+        let sections =
+            ["FW_SHARED", "fw_shared_address", "fw_elect", "fw_tma_load", put, "fw_accumulators", "fw_wgmma"];
         Ok(carrier.test(&sections, &texts.join("\n"), launches, inputs, expected))
     }
 

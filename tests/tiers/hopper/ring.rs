@@ -9,7 +9,7 @@ use super::{Carrier, Case, KernelTest, launch, padded};
 
 const TEXT: &str = include_str!("../../../src/emulator/tests/ring.cu");
 
-const SECTIONS: [&str; 11] = [
+const SECTIONS: [&str; 12] = [
     "FW_SHARED",
     "fw_bf16_bits",
     "fw_shared_address",
@@ -20,6 +20,7 @@ const SECTIONS: [&str; 11] = [
     "fw_named_barrier",
     "fw_set_registers",
     "fw_stmatrix",
+    "fw_accumulators",
     "fw_wgmma",
 ];
 

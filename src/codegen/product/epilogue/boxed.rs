@@ -1,0 +1,303 @@
+//! Spells the epilogue of a matrix product that is evaluated in the registers of its accumulators, beside boxes of the
+//! tensors in shared memory.
+
+use serde::Serialize;
+
+use super::total::{Lanes, Total, TotalsText};
+use super::{EpilogueParts, Origin, PointText, part, statements};
+use crate::codegen::index::{index_type, spell};
+use crate::codegen::sections::Used;
+use crate::codegen::sweep::{SweepSpeller, accumulated_in_float};
+use crate::codegen::{names, template};
+use crate::error::Error;
+use crate::graph::{FinalizedGraph, TensorId};
+use crate::kernel::{
+    Access, BoxPlace, Boxes, CONSUMERS, FusedEpilogue, GemmKernel, Index, TensorMap, WARPGROUP, WGMMA_ROWS,
+};
+
+/// What `product/epilogue/boxed.cuh` reads.
+#[derive(Serialize)]
+struct BoxedText {
+    index: &'static str,
+    accumulator: &'static str,
+    /// Blocks of 64 rows that a warp has rows of.
+    blocks: u32,
+    warp_row: String,
+    /// Columns of a box, how many boxes lie beside each other, and how many of them a warp has of a tile.
+    columns: u32,
+    chunks: u32,
+    parts: u32,
+    /// Which of these, and which step of all of them.
+    part: String,
+    step: String,
+    /// Where a box's columns begin in a step.
+    piece: String,
+    /// Columns taken from the accumulators at a time, and their fragments.
+    steps: u32,
+    fragments: u32,
+    /// For each step of each part: how accumulators are taken.
+    takes: Vec<String>,
+    /// Number of sets of boxes, and bytes of a set, of boxes of several rows and of single rows.
+    sets: u32,
+    set_bytes: u32,
+    row_set_bytes: u32,
+    /// Whether boxes are read.
+    reads: bool,
+    stores: Vec<String>,
+    point: PointText,
+    evaluate: String,
+    /// What is said of reductions before the columns of a row of boxes are walked, and after that.
+    before_columns: Vec<String>,
+    after_rows: Vec<String>,
+}
+
+/// What `product/epilogue/boxed_ask.cuh` reads.
+#[derive(Serialize)]
+struct AskText {
+    index: &'static str,
+    /// First row of the warp in the tile.
+    warp_row: String,
+    columns: u32,
+    chunks: u32,
+    parts: u32,
+    sets: u32,
+    /// Bytes of the boxes read, and their loads.
+    read_bytes: u32,
+    loads: Vec<String>,
+}
+
+/// Where the epilogue finds its part of shared memory, of the accumulators and of the maps.
+pub(in crate::codegen::product) struct Places {
+    /// Number of the first accumulator.
+    pub(in crate::codegen::product) first_sum: u32,
+    /// Number of the first map.
+    pub(in crate::codegen::product) first_map: usize,
+    /// First row of a warp in the tile, of its block of rows number `rows`; and of the first block.
+    pub(in crate::codegen::product) warp_row: String,
+    pub(in crate::codegen::product) first_warp_row: String,
+}
+
+/// Multiplying warps of a block.
+const WARPS: u32 = CONSUMERS * WARPGROUP / 32;
+
+/// Bytes of an mbarrier.
+const BARRIER_BYTES: u32 = 8;
+
+/// Device code that the template uses.
+const SECTIONS: &[&str] = &["fw_tma_store", "fw_fence_async"];
+
+/// The epilogue of a kernel that has boxes.
+pub(in crate::codegen::product) struct Boxed<'a> {
+    pub(in crate::codegen::product) graph: &'a FinalizedGraph,
+    pub(in crate::codegen::product) kernel: &'a GemmKernel,
+    pub(in crate::codegen::product) epilogue: &'a FusedEpilogue,
+    pub(in crate::codegen::product) boxes: &'a Boxes,
+    pub(in crate::codegen::product) places: Places,
+}
+
+impl Boxed<'_> {
+    /// The parts of the epilogue.
+    ///
+    /// # Errors
+    /// [`Error::Generated`] if a template fails: a defect of ours.
+    pub(in crate::codegen::product) fn parts(&self, used: &mut Used) -> Result<EpilogueParts, Error> {
+        for &section in SECTIONS {
+            used.add(section);
+        }
+        let box_places = self.boxes.places();
+        let (read_places, stored_places) = box_places.split_at(self.boxes.read.len());
+        if box_places.iter().any(|place| !place.is_row) {
+            used.add("fw_boxed");
+        }
+        let body = self.body(used, read_places, stored_places)?;
+        let ask = if self.boxes.read.is_empty() { None } else { Some(self.ask(read_places)?) };
+        let finish = Some("if (lane == 0) fw_tma_store_wait_read<0>();");
+        Ok(EpilogueParts { declarations: self.declarations(), ask, body, finish })
+    }
+
+    fn chunks(&self) -> u32 {
+        self.kernel.tile.n / self.boxes.columns
+    }
+
+    fn blocks(&self) -> u32 {
+        self.kernel.multiply.consumer_rows(self.kernel.tile) / WGMMA_ROWS
+    }
+
+    fn declarations(&self) -> String {
+        let (sets, boxes_at) = (Boxes::SETS, self.kernel.shared.epilogue);
+        let (set_bytes, row_set_bytes) = (self.boxes.set_bytes(), self.boxes.row_set_bytes());
+        let rows_at = boxes_at + WARPS * sets * set_bytes;
+        let barriers_at = self.kernel.shared.box_barriers;
+        let mut lines = vec![format!(
+            "const unsigned boxes_at = shared + {boxes_at} + (warp - 4) * {};  // of the warp, of C",
+            sets * set_bytes
+        )];
+        if row_set_bytes > 0 {
+            let bytes = sets * row_set_bytes;
+            lines.push(format!(
+                "const unsigned rows_at = shared + {rows_at} + (warp - 4) * {bytes};  // of one row each"
+            ));
+        }
+        if !self.boxes.read.is_empty() {
+            let bytes = BARRIER_BYTES * sets;
+            lines.push(format!(
+                "const unsigned arrived = shared + {barriers_at} + (warp - 4) * {bytes};  // an mbarrier for each set of them"
+            ));
+        }
+        lines.push("unsigned taken = 0;  // sets of boxes so far".to_owned());
+        lines.join("\n")
+    }
+
+    fn ask(&self, read_places: &[BoxPlace]) -> Result<String, Error> {
+        let record = AskText {
+            index: index_type(self.kernel.wide_index),
+            warp_row: self.places.first_warp_row.clone(),
+            columns: self.boxes.columns,
+            chunks: self.chunks(),
+            parts: self.blocks() * self.chunks(),
+            sets: Boxes::SETS,
+            read_bytes: self.boxes.read_bytes(),
+            loads: self.loads(read_places),
+        };
+        template::render("product/epilogue/boxed_ask.cuh", &record)
+    }
+
+    fn body(&self, used: &mut Used, read: &[BoxPlace], stored: &[BoxPlace]) -> Result<String, Error> {
+        let Self { graph, kernel, boxes, .. } = *self;
+        let FusedEpilogue { sweep, digits, reductions, .. } = self.epilogue;
+        let accumulations: Vec<_> = reductions.iter().map(|reduction| reduction.accumulation).collect();
+        let mut speller = SweepSpeller::new(graph, used, sweep, &accumulations)
+            .with_variables(digits.iter().copied())
+            .with_vectors_from(pointers(graph, "const ", &boxes.read, read))
+            .with_vectors_to(pointers(graph, "", &boxes.stored, stored));
+        let point = speller.point();
+        let values: Vec<String> = reductions
+            .iter()
+            .map(|reduction| accumulated_in_float(&mut speller.speller, reduction.accumulation.source))
+            .collect();
+        let mut text = speller.text(&[], "");
+        let mut totals = TotalsText::default();
+        for (number, (reduction, value)) in reductions.iter().zip(values).enumerate() {
+            let total = Total { kernel, reduction, number, lanes: Lanes::Fragments };
+            text.body.push(total.combined(used, value, point));
+            text.uses.extend(total.uses());
+            total.walk(used, &mut totals)?;
+        }
+        let step_columns = kernel.tuning.step_columns;
+        let steps = boxes.columns / step_columns;
+        let step = if steps > 1 { Index::local("step") } else { Index::ZERO };
+        let fragment = if step_columns > 8 { Index::local("j") * 8 } else { Index::ZERO };
+        let pair = Index::local("lane") % 4 * 2;
+        let part_number = if self.blocks() * self.chunks() > 1 { Index::local("part") } else { Index::ZERO };
+        let record = BoxedText {
+            index: index_type(kernel.wide_index),
+            accumulator: names::register_type(kernel.multiply.accumulator()),
+            blocks: self.blocks(),
+            warp_row: self.places.warp_row.clone(),
+            columns: boxes.columns,
+            chunks: self.chunks(),
+            parts: self.blocks() * self.chunks(),
+            part: part(self.blocks(), self.chunks()),
+            step: spell(&(part_number * i64::from(steps) + step.clone())),
+            piece: spell(&Index::sum([step * i64::from(step_columns), fragment, pair])),
+            steps,
+            fragments: step_columns / 8,
+            takes: self.takes(),
+            sets: Boxes::SETS,
+            set_bytes: boxes.set_bytes(),
+            row_set_bytes: boxes.row_set_bytes(),
+            reads: !boxes.read.is_empty(),
+            stores: self.stores(stored),
+            point: PointText::new(kernel, &text.uses, Origin::WARP, self.checks()),
+            evaluate: text.evaluate()?,
+            before_columns: totals.before_columns,
+            after_rows: totals.after_rows,
+        };
+        template::render("product/epilogue/boxed.cuh", &record)
+    }
+
+    /// Points outside of C need no check where only boxes are moved: they end where the tensor does.
+    fn checks(&self) -> bool {
+        let is_boxed = |id: &TensorId| self.boxes.read.iter().chain(&self.boxes.stored).any(|map| map.tensor == *id);
+        let is_moved = |(id, access): (&TensorId, &Access)| *access != Access::Parameter && !is_boxed(id);
+        !self.epilogue.reductions.is_empty() || self.epilogue.sweep.access.iter().any(is_moved)
+    }
+
+    fn loads(&self, places: &[BoxPlace]) -> Vec<String> {
+        let below = match (self.blocks(), self.chunks()) {
+            (1, _) => String::new(),
+            (_, 1) => " + part * 64".to_owned(),
+            (_, chunks) => format!(" + part / {chunks} * 64"),
+        };
+        let load = |(number, (map, place)): (usize, (&TensorMap, &BoxPlace))| {
+            let (at, map_number) = (self.address(place), self.places.first_map + number);
+            let m = if place.is_row { "0".to_owned() } else { format!("tile_m0{below}") };
+            format!("fw_tma_load({at}, &map{map_number}, arrived + 8 * set, box_n0, {m}{});", batch(map))
+        };
+        self.boxes.read.iter().zip(places).enumerate().map(load).collect()
+    }
+
+    fn stores(&self, places: &[BoxPlace]) -> Vec<String> {
+        let store = |(number, (map, place)): (usize, (&TensorMap, &BoxPlace))| {
+            let (at, map_number) = (self.address(place), self.places.first_map + self.boxes.read.len() + number);
+            format!("fw_tma_store(&map{map_number}, {at}, chunk_n0, warp_m0{});", batch(map))
+        };
+        self.boxes.stored.iter().zip(places).enumerate().map(store).collect()
+    }
+
+    /// Where a box lies in a set.
+    fn address(&self, place: &BoxPlace) -> String {
+        let (base, step) = match place.is_row {
+            true => ("rows_at", self.boxes.row_set_bytes()),
+            false => ("boxes_at", self.boxes.set_bytes()),
+        };
+        format!("{base} + set * {step}{}", plus(place.at))
+    }
+
+    /// `fw_take<0>(sums[0]); fw_take<4>(sums[1]); …` for each step.
+    fn takes(&self) -> Vec<String> {
+        let multiply = &self.kernel.multiply;
+        let take = names::take_function(multiply);
+        let registers = multiply.fragment_registers();
+        let step_columns = self.kernel.tuning.step_columns;
+        let fragments = step_columns / 8;
+        let steps = self.blocks() * self.chunks() * self.boxes.columns / step_columns;
+        let fragment = |step: u32, number: u32| {
+            let first = self.places.first_sum + registers * (step * fragments + number);
+            format!("{take}<{first}>(sums[{number}]);")
+        };
+        let step = |step: u32| statements((0..fragments).map(|number| fragment(step, number)));
+        (0..steps).map(step).collect()
+    }
+}
+
+/// ` + 16`, or nothing.
+fn plus(bytes: u32) -> String {
+    if bytes == 0 { String::new() } else { format!(" + {bytes}") }
+}
+
+fn batch(map: &TensorMap) -> &'static str {
+    if map.rank == 3 { ", b" } else { "" }
+}
+
+/// Where a lane finds its pair of each tensor in the boxes.
+fn pointers(
+    graph: &FinalizedGraph,
+    constness: &str,
+    maps: &[TensorMap],
+    places: &[BoxPlace],
+) -> Vec<(TensorId, String)> {
+    let pointer = |(map, place): (&TensorMap, &BoxPlace)| {
+        let storage = names::storage_type(graph.tensor(map.tensor).data_type);
+        let bytes = map.element.bytes();
+        let element = if bytes == 1 { "piece".to_owned() } else { format!("piece * {bytes}") };
+        let at = plus(place.at);
+        let byte = if place.is_row {
+            format!("row{at} + {element}")
+        } else {
+            format!("box{at} + fw_boxed<{}>(line, {element})", map.box_dims[0] * bytes)
+        };
+        (map.tensor, format!("reinterpret_cast<{constness}{storage}*>({byte})"))
+    };
+    maps.iter().zip(places).map(pointer).collect()
+}

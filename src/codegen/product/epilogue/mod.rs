@@ -1,0 +1,162 @@
+//! Epilogues of matrix products: of a tile in shared memory, of a warp's staged pieces, or in the fragments beside boxes.
+
+mod boxed;
+mod staged;
+mod tile;
+mod total;
+
+pub(super) use boxed::{Boxed, Places};
+pub(super) use staged::staged;
+pub(super) use tile::{accumulator_at, pitch, tile};
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::{TILE_ORIGIN, digit_definitions};
+use crate::codegen::index::{Bound, all, definition_lines, index_type, spell, within};
+use crate::kernel::{Definition, GemmKernel, GemmTile, Index, PartialReduction, Quantity, Role, Variable, needed};
+
+/// The parts of an epilogue in the `wgmma` skeleton.
+pub(super) struct EpilogueParts {
+    /// What a multiplying warp declares before its first tile.
+    pub(super) declarations: String,
+    /// What it does with a tile before it multiplies, if anything.
+    pub(super) ask: Option<String>,
+    /// The epilogue of a tile.
+    pub(super) body: String,
+    /// What it does after its last tile, if anything.
+    pub(super) finish: Option<&'static str>,
+}
+
+/// Where a vector of points of C lies: row and column of its first point, whether it is in C, and its digits, each as far as they
+/// are read.
+#[derive(Serialize)]
+struct PointText {
+    indices: Vec<String>,
+    guard: Option<String>,
+    digits: Vec<String>,
+}
+
+/// Row and column of C from which points are counted.
+#[derive(Clone, Copy)]
+struct Origin {
+    m: &'static str,
+    n: &'static str,
+}
+
+impl Origin {
+    /// Of the block's tile.
+    const TILE: Self = Self { m: TILE_ORIGIN[0], n: TILE_ORIGIN[1] };
+
+    /// Of what a warp takes at a time.
+    const WARP: Self = Self { m: "warp_m0", n: "chunk_n0" };
+}
+
+fn index(role: Role) -> Variable {
+    Variable::Of(Quantity::Index(role))
+}
+
+impl PointText {
+    /// The vector at `line` and `piece` of what is in shared memory or in a fragment; `checks` says whether points outside C are
+    /// passed over.
+    fn new(kernel: &GemmKernel, uses: &BTreeSet<Variable>, origin: Origin, checks: bool) -> Self {
+        let bounds = if checks { bounds(kernel) } else { Vec::new() };
+        let (m_in, n_in) = if kernel.along_n { ("line", "piece") } else { ("piece", "line") };
+        let from = |origin, at| Index::local(origin) + Index::local(at);
+        let mut read = uses.clone();
+        read.extend(bounds.iter().map(|bound| bound.variable));
+        let digits = needed(digit_definitions(kernel, &[Role::Batch, Role::Row, Role::Column]), &mut read);
+        let indices = vec![
+            Definition::new(index(Role::Row), from(origin.m, m_in)),
+            Definition::new(index(Role::Column), from(origin.n, n_in)),
+        ];
+        let kind = index_type(kernel.wide_index);
+        let indices = definition_lines(kind, &needed(indices, &mut read));
+        Self { indices, guard: all(&bounds), digits: definition_lines(kind, &digits) }
+    }
+}
+
+/// Short statements, some to a line.
+fn statements(statements: impl Iterator<Item = String>) -> String {
+    const TO_A_LINE: usize = 2;
+    let all: Vec<String> = statements.collect();
+    all.chunks(TO_A_LINE).map(|line| line.join(" ")).collect::<Vec<_>>().join("\n")
+}
+
+/// Number of a warp's part of a tile, of `chunks` beside each other in each of `blocks` of rows; a loop of one turn has no variable.
+fn part(blocks: u32, chunks: u32) -> String {
+    let rows = if blocks > 1 { Index::local("rows") } else { Index::ZERO };
+    let chunk = if chunks > 1 { Index::local("chunk") } else { Index::ZERO };
+    spell(&(rows * i64::from(chunks) + chunk))
+}
+
+/// Conditions under which a point is in C; none where tiles divide it.
+fn bounds(kernel: &GemmKernel) -> Vec<Bound> {
+    let [_, m, n, _] = kernel.space.extents();
+    let checks = [(Role::Row, m, kernel.tile.m), (Role::Column, n, kernel.tile.n)];
+    let needed = checks.into_iter().filter(|(_, extent, block)| extent % i64::from(*block) != 0);
+    needed.map(|(role, extent, _)| Bound { variable: index(role), extent }).collect()
+}
+
+/// Place of the accumulator b, m, n of a part of k in the workspace.
+fn workspace_index(kernel: &GemmKernel, strides: [i64; 3], split: &str) -> String {
+    let [batch, ..] = kernel.space.extents();
+    let at = |role, stride: i64| Index::Variable(index(role)) * stride;
+    let b = if batch > 1 { at(Role::Batch, strides[0]) } else { Index::ZERO };
+    let place = Index::sum([b, at(Role::Row, strides[1]), at(Role::Column, strides[2])]);
+    match kernel.splits {
+        1 => spell(&place),
+        _ => format!("{split} * {}ull + {}", kernel.space.elements(), spell(&place)),
+    }
+}
+
+/// A point of C, and the part of it that gives one partial result.
+struct Partial {
+    /// Row and column of the point.
+    point: [Index; 2],
+    /// Row and column of the part among the parts.
+    part: [Index; 2],
+}
+
+impl Partial {
+    /// `split * kept + k` for the point, where each part of `tile` gives one partial result.
+    fn spell(&self, kernel: &GemmKernel, reduction: &PartialReduction, tile: GemmTile) -> String {
+        let [batch, m, n, _] = kernel.space.extents();
+        let [tiles_m, tiles_n] = tile.counts(kernel.space.extents());
+        let b = || Index::Variable(index(Role::Batch));
+        let ([m_at, n_at], [block_m, block_n]) = (self.point.clone(), self.part.clone());
+        let splits = [(b(), batch), (block_m, tiles_m), (block_n, tiles_n)];
+        let kept = [(b(), batch), (m_at, m), (n_at, n)];
+        let split = flattened(reduction.reduced, true, splits);
+        let kept = flattened(reduction.reduced, false, kept);
+        let wide = reduction.splits.saturating_mul(reduction.kept) > i64::from(i32::MAX);
+        match (split.constant(), wide) {
+            (Some(0), _) => spell(&kept),
+            (_, false) => spell(&(split * reduction.kept + kept)),
+            (_, true) => {
+                format!("(unsigned long long){} * {} + {}", parenthesised(&split), reduction.kept, within(&kept))
+            }
+        }
+    }
+}
+
+/// Of the indices that are, or are not, reduced: their number in mixed radix.
+fn flattened(reduced: [bool; 3], wanted: bool, axes: [(Index, i64); 3]) -> Index {
+    let mut step = 1;
+    let mut terms = Vec::new();
+    for ((index, extent), reduced) in axes.into_iter().zip(reduced).rev() {
+        if reduced == wanted && extent > 1 {
+            terms.push(index * step);
+            step *= extent;
+        }
+    }
+    Index::sum(terms.into_iter().rev())
+}
+
+fn parenthesised(index: &Index) -> String {
+    match index {
+        Index::Constant(_) | Index::Variable(_) => spell(index),
+        _ => format!("({})", spell(index)),
+    }
+}

@@ -1,0 +1,64 @@
+//! Operands of a matrix product: one record and one template for each way that elements come to shared memory or to fragments.
+
+mod coordinates;
+mod fragments;
+mod pairs;
+mod placed;
+mod tile;
+mod turned;
+mod value;
+
+pub(super) use fragments::fragments;
+pub(super) use placed::{PlacedOperand, placed};
+pub(super) use tile::Tile;
+pub(super) use value::value;
+
+use crate::codegen::sections::Used;
+use crate::error::Error;
+use crate::graph::FinalizedGraph;
+use crate::kernel::{Fetch, GemmKernel, Operand};
+
+/// An operand in its kernel: slot 0 is A, slot 1 is B.
+#[derive(Clone, Copy)]
+pub(super) struct Side<'a> {
+    pub(super) graph: &'a FinalizedGraph,
+    pub(super) kernel: &'a GemmKernel,
+    pub(super) slot: usize,
+}
+
+impl<'a> Side<'a> {
+    pub(super) fn operand(&self) -> &'a Operand {
+        if self.slot == 0 { &self.kernel.a } else { &self.kernel.b }
+    }
+
+    /// `a` or `b`.
+    pub(super) fn name(&self) -> &'static str {
+        ["a", "b"][self.slot]
+    }
+
+    /// What it is, for readers of the kernel.
+    pub(super) fn title(&self) -> String {
+        let tensor = self.graph.canonical_name(self.operand().tensor);
+        let name = self.name().to_uppercase();
+        match self.graph.producer(self.operand().tensor) {
+            Some(_) => format!("mainloop fusion of {name}, {tensor}"),
+            None => format!("operand {name}, {tensor}"),
+        }
+    }
+
+    /// Rows of A, or columns of B, of a tile.
+    pub(super) fn block(&self) -> u32 {
+        [self.kernel.tile.m, self.kernel.tile.n][self.slot]
+    }
+}
+
+/// The functions by which the threads of one warpgroup bring an operand to a stage: `fill_a(tile, k0)`.
+///
+/// # Errors
+/// [`Error::Generated`] if a template fails: a defect of ours.
+pub(super) fn filled(used: &mut Used, side: Side<'_>) -> Result<String, Error> {
+    match side.operand().fetch {
+        Fetch::Turned(_) => turned::turned(used, side),
+        _ => placed::computed(used, side),
+    }
+}

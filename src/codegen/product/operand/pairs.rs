@@ -1,0 +1,128 @@
+//! Stages of 16-bit floats whose pairs are computed in one register.
+//!
+//! Operands of 8 bits are read as 16-bit floats, which hold each of their values.
+//!
+//! A sum, difference or product of two FP16 values, or of two BF16 values, that is computed in FP32 and then rounded is the
+//! one that is rounded once: FP32 has at least twice their bits and two more (Figueroa, *When is double rounding innocuous?*,
+//! 1995). So the instructions for pairs compute what the graph asks for.
+
+use crate::codegen::names;
+use crate::codegen::sections::Used;
+use crate::codegen::sweep::SweepSpeller;
+use crate::graph::{DataType, FinalizedGraph, Pointwise, PointwiseMode, TensorId};
+use crate::kernel::{Access, Sweep, Value};
+
+/// Bits of a broadcast element in both halves of a register.
+const BOTH: &str = "0x10001u";
+
+/// A byte in both halves of 16 bits.
+const BOTH_BYTES: &str = "0x101u";
+
+/// How functions on pairs of FP16 and of BF16 values end.
+const F16X2: &str = "f16x2";
+const BF16X2: &str = "bf16x2";
+
+/// Lines that compute a stage's result, a pair at a time, and the register that holds it; `None` if some value has another
+/// type, some operation no instruction for pairs, or some tensor is both read and computed.
+pub(super) fn pairs(speller: &mut SweepSpeller<'_>, result: TensorId) -> Option<(Vec<String>, String)> {
+    let (graph, sweep) = (speller.speller.graph, speller.sweep);
+    let data_type = graph.tensor(result).data_type;
+    let is_in_place = sweep.program.loads().any(|id| sweep.program.results().any(|result| result == id));
+    if is_in_place
+        || sweep.vector != 2
+        || !sweep.program.steps.iter().all(|step| is_paired(graph, sweep, data_type, step))
+    {
+        return None;
+    }
+    let suffix = if data_type == DataType::Half { F16X2 } else { BF16X2 };
+    let mut lines = speller.offsets();
+    for step in &sweep.program.steps {
+        let name = graph.canonical_name(step.tensor);
+        let text = match &step.value {
+            Value::Pointwise { attributes, operands, .. } => {
+                let operands: Vec<String> = operands.iter().map(|&id| graph.canonical_name(id)).collect();
+                computed(speller.speller.used, attributes, &operands, suffix)
+            }
+            _ => loaded(speller, step.tensor, suffix),
+        };
+        lines.push(format!("const unsigned {name} = {text};"));
+    }
+    Some((lines, graph.canonical_name(result)))
+}
+
+fn is_paired(graph: &FinalizedGraph, sweep: &Sweep, data_type: DataType, step: &crate::kernel::Step) -> bool {
+    let is_16_bit = matches!(data_type, DataType::Half | DataType::BFloat16);
+    let found = graph.tensor(step.tensor).data_type;
+    is_16_bit
+        && match &step.value {
+            Value::Load => {
+                let is_held = found == data_type || widened(found).is_some();
+                is_held && matches!(sweep.access.get(&step.tensor), Some(Access::Vector | Access::Broadcast))
+            }
+            Value::Pointwise { attributes, compute, .. } => {
+                let is_exact = attributes.mode == PointwiseMode::Identity || *compute == DataType::Float;
+                found == data_type && is_exact && function(attributes).is_some()
+            }
+            _ => false,
+        }
+}
+
+/// A pair of a tensor's elements, or one element twice.
+fn loaded(speller: &mut SweepSpeller<'_>, tensor: TensorId, suffix: &str) -> String {
+    let data_type = speller.speller.graph.tensor(tensor).data_type;
+    let broadcast = speller.sweep.access[&tensor] == Access::Broadcast;
+    let of_bytes = widened(data_type).map(|sections| sections[usize::from(suffix == BF16X2)]);
+    let (pointer, offset) = (names::pointer(speller.speller.graph, tensor), speller.offset_name(tensor));
+    let bits = match (broadcast, of_bytes) {
+        (true, None) => {
+            speller.speller.used.add(names::storage_section(data_type));
+            format!("{pointer}[{offset}].bits * {BOTH}")
+        }
+        (true, Some(_)) => format!("*reinterpret_cast<const unsigned char*>({pointer} + {offset}) * {BOTH_BYTES}"),
+        (false, None) => format!("*reinterpret_cast<const unsigned*>({})", speller.vector_pointer(tensor)),
+        (false, Some(_)) => format!("*reinterpret_cast<const unsigned short*>({})", speller.vector_pointer(tensor)),
+    };
+    match of_bytes {
+        None => bits,
+        Some(section) => {
+            speller.speller.used.add(section);
+            speller.speller.used.add(names::storage_section(data_type));
+            format!("{section}({bits})")
+        }
+    }
+}
+
+/// The functions, each a section of its name, that turn two bytes into FP16 and into BF16; `None` for other types.
+fn widened(data_type: DataType) -> Option<[&'static str; 2]> {
+    match data_type {
+        DataType::Int8 => Some(["fw_f16x2_of_i8", "fw_bf16x2_of_i8"]),
+        DataType::UInt8 => Some(["fw_f16x2_of_u8", "fw_bf16x2_of_u8"]),
+        DataType::Fp8E4M3 => Some(["fw_f16x2_of_e4m3", "fw_bf16x2_of_e4m3"]),
+        DataType::Fp8E5M2 => Some(["fw_f16x2_of_e5m2", "fw_bf16x2_of_e5m2"]),
+        _ => None,
+    }
+}
+
+/// The device function of an operation on pairs, without its type; empty for none.
+fn function(attributes: &Pointwise) -> Option<&'static str> {
+    use PointwiseMode as M;
+    let clips = [attributes.lower_clip(), attributes.upper_clip(), attributes.lower_slope()];
+    match attributes.mode {
+        M::Identity => Some(""),
+        M::Add => Some("fw_add_"),
+        M::Sub => Some("fw_sub_"),
+        M::Mul => Some("fw_mul_"),
+        M::ReluFwd if attributes.propagates_nan() && clips == [0.0, f32::INFINITY, 0.0] => Some("fw_relu_"),
+        _ => None,
+    }
+}
+
+fn computed(used: &mut Used, attributes: &Pointwise, operands: &[String], suffix: &str) -> String {
+    match function(attributes) {
+        Some("") | None => operands.join(", "),
+        Some(function) => {
+            used.add(if suffix == F16X2 { "fw_f16x2" } else { "fw_bf16x2" });
+            format!("{function}{suffix}({})", operands.join(", "))
+        }
+    }
+}

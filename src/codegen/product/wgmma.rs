@@ -1,0 +1,639 @@
+//! Record of the skeleton of `wgmma`: a ring of stages between a warpgroup that brings tiles and two that multiply.
+
+use serde::Serialize;
+
+use super::epilogue::{Boxed, EpilogueParts, Places, staged};
+use super::operand::{Side, filled, fragments};
+use super::{ProductText, Steps, place, zeros};
+use crate::codegen::sections::Used;
+use crate::codegen::{names, template};
+use crate::error::Error;
+use crate::graph::{DataType, FinalizedGraph};
+use crate::kernel::{
+    Boxes, CONSUMERS, Epilogue, Fetch, GemmKernel, MmaType, Operand, Register, Schedule, Sums, TensorMap, WARPGROUP,
+    WGMMA_ROWS, Wgmma, row_along_outer,
+};
+
+/// Registers of each of three warpgroups' threads at launch; they share these, and not the rest of the multiprocessor's: an
+/// H200 waits for ever for more.
+const REGISTERS_AT_LAUNCH: u32 = 168;
+
+/// Device code that every kernel of the skeleton uses.
+const SECTIONS: &[&str] = &["fw_shared_address", "fw_mbarrier", "fw_set_registers", "fw_wgmma"];
+
+/// Bytes of a swizzled row.
+const ROW_BYTES: u32 = 128;
+
+/// Instructions along k of one tile: 32 bytes each.
+const PARTS: u32 = 4;
+
+/// What `product/wgmma.cu` reads beside the function's name and parameters.
+#[derive(Serialize)]
+pub(super) struct WgmmaText {
+    threads: u32,
+    /// Lists of registers, one for each block of rows.
+    registers: Vec<String>,
+    /// The macro that declares registers for sums, and their number.
+    declare: String,
+    accumulators: u32,
+    ring: String,
+    /// Registers of a loading and of a multiplying thread.
+    producer_registers: u32,
+    consumer_registers: u32,
+    producer: String,
+    consumer: String,
+}
+
+/// What `pipeline/ring.cuh` reads.
+#[derive(Serialize)]
+struct RingText {
+    stages: u32,
+    /// Where the barriers begin.
+    at: u32,
+    /// Numbers of the tensor maps.
+    maps: Vec<usize>,
+    /// Arrivals that fill a stage, and that release it.
+    filling: u32,
+    releasing: u32,
+    /// Whether boxes wait in a stage for their transformation.
+    transforms: bool,
+    /// Whether consumers take turns, and warps of each.
+    ping_pong: bool,
+    warps: u32,
+    /// Barriers of the boxes that epilogues read.
+    boxes: Option<BoxBarriersText>,
+}
+
+#[derive(Serialize)]
+struct BoxBarriersText {
+    at: u32,
+    count: u32,
+}
+
+/// What `pipeline/producer.cuh` reads.
+#[derive(Serialize)]
+struct ProducerText {
+    stages: u32,
+    units: i64,
+    unit: String,
+    steps: String,
+    /// Bytes of a stage, and of what comes in boxes.
+    stage_bytes: u32,
+    boxed_bytes: u32,
+    origin: String,
+    sides: Vec<LoadsText>,
+}
+
+/// What `pipeline/filling_producer.cuh` reads.
+#[derive(Serialize)]
+struct FillingText {
+    stages: u32,
+    units: i64,
+    unit: String,
+    steps: String,
+    stage_bytes: u32,
+    origin: String,
+    /// How boxes are asked for, if any come.
+    ask: Option<AskText>,
+    /// Functions that fill the operands' tiles, and their names.
+    operands: Vec<String>,
+    names: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct AskText {
+    boxed_bytes: u32,
+    /// Steps that boxes are asked for ahead of what is computed.
+    ahead: u32,
+    origin: String,
+    sides: Vec<LoadsText>,
+}
+
+/// An operand's boxes: one load each.
+#[derive(Serialize)]
+struct LoadsText {
+    title: String,
+    loads: Vec<String>,
+}
+
+/// What `pipeline/consumer.cuh` reads.
+#[derive(Serialize)]
+struct ConsumerText {
+    stages: u32,
+    units: i64,
+    unit: String,
+    steps: String,
+    stage_bytes: u32,
+    declarations: String,
+    ask: Option<String>,
+    turns: Option<TurnsText>,
+    /// Functions of an operand whose fragments the warps compute.
+    functions: Option<String>,
+    /// What clears the sums that products are added to outside the tensor core.
+    clear: Option<String>,
+    transforms: bool,
+    /// The products of a stage; whether they are waited for at once, and what is added up then.
+    products: String,
+    additions: Option<String>,
+    /// Whether the products of the stage before are waited for after those of a stage.
+    waits: bool,
+    epilogue: String,
+    finish: Option<&'static str>,
+}
+
+/// How consumers take turns.
+#[derive(Serialize)]
+struct TurnsText {
+    /// Number of a tile's last step, after which the other consumer's products come.
+    last_step: String,
+    /// Function that gives the steps of a unit, where they differ.
+    steps_of: Option<String>,
+    /// Stages that the second consumer leaves to the first at the start, and that each leaves to the other after a tile.
+    skipped: String,
+    left: String,
+}
+
+/// What `pipeline/products.cuh` reads.
+#[derive(Serialize)]
+struct ProductsText {
+    /// The operands' descriptors, of a consumer's rows.
+    a: String,
+    b: String,
+    /// Whether the products are added to the sums: a condition.
+    accumulate: &'static str,
+    products: Vec<String>,
+}
+
+/// What `pipeline/products_of_fragments.cuh` reads.
+#[derive(Serialize)]
+struct FragmentProductsText {
+    origin: String,
+    b: String,
+    /// Whether all fragments of a step are computed side by side, then multiplied: in narrow tiles, whose products take
+    /// less time than one fragment.
+    at_once: bool,
+    /// Groups of products under way while a fragment is computed: all but that which has used its registers.
+    pending: usize,
+    fragments: Vec<FragmentText>,
+}
+
+/// A fragment of 64 rows by 32 bytes of k and its products.
+#[derive(Serialize)]
+struct FragmentText {
+    name: String,
+    block: u32,
+    part: u32,
+    /// Whether the sums start with it.
+    accumulate: &'static str,
+    product: String,
+    /// Whether the products of the stage before have been done once its registers are free.
+    is_last: bool,
+}
+
+pub(super) fn text(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    kernel: &GemmKernel,
+    wgmma: &Wgmma,
+) -> Result<WgmmaText, Error> {
+    for &section in SECTIONS {
+        used.add(section);
+    }
+    used.add(if wgmma.sums == Sums::Half { "fw_half_accumulators" } else { "fw_accumulators" });
+    let skeleton = Skeleton { graph, kernel, wgmma };
+    let producer_registers = kernel.tuning.producer_registers;
+    Ok(WgmmaText {
+        threads: ProductText::new(kernel).threads,
+        registers: (0..skeleton.blocks()).map(|block| skeleton.registers(block)).collect(),
+        declare: skeleton.declare(),
+        accumulators: skeleton.first_sum() + skeleton.of_rows(),
+        ring: skeleton.ring(used)?,
+        producer_registers,
+        consumer_registers: ((1 + CONSUMERS) * REGISTERS_AT_LAUNCH - producer_registers) / CONSUMERS,
+        producer: if wgmma.fills { skeleton.filling_producer(used)? } else { skeleton.producer(used)? },
+        consumer: skeleton.consumer(used)?,
+    })
+}
+
+/// The parts of a kernel that multiplies by `wgmma`.
+struct Skeleton<'a> {
+    graph: &'a FinalizedGraph,
+    kernel: &'a GemmKernel,
+    wgmma: &'a Wgmma,
+}
+
+impl<'a> Skeleton<'a> {
+    fn consumer_m(&self) -> u32 {
+        self.kernel.multiply.consumer_rows(self.kernel.tile)
+    }
+
+    /// Blocks of 64 rows that a warpgroup computes.
+    fn blocks(&self) -> u32 {
+        self.consumer_m() / WGMMA_ROWS
+    }
+
+    /// Registers of a thread for the sums of its rows.
+    fn of_rows(&self) -> u32 {
+        self.kernel.multiply.sum_registers(self.kernel.tile)
+    }
+
+    /// Registers of a thread for the sums of one instruction.
+    fn of_instruction(&self) -> u32 {
+        self.of_rows() / self.blocks()
+    }
+
+    /// Number of the first register that the epilogue takes.
+    fn first_sum(&self) -> u32 {
+        (self.wgmma.sums.sets() - 1) * self.of_rows()
+    }
+
+    /// The macro that declares the accumulators.
+    fn declare(&self) -> String {
+        let sum = match self.wgmma.sums {
+            Sums::Half => "half",
+            Sums::Full | Sums::Promoted => names::register_type(self.kernel.multiply.accumulator()),
+        };
+        format!("FW_ACCUMULATORS_{sum}")
+    }
+
+    fn is_ping_pong(&self) -> bool {
+        self.wgmma.schedule == Schedule::PingPong
+    }
+
+    fn side(&self, slot: usize) -> Side<'a> {
+        Side { graph: self.graph, kernel: self.kernel, slot }
+    }
+
+    fn operand(&self, slot: usize) -> &'a Operand {
+        self.side(slot).operand()
+    }
+
+    /// Bytes of a swizzled row of an operand's tile: of k, or of m or n.
+    fn row_bytes(&self, slot: usize) -> u32 {
+        let rows = self.side(slot).block();
+        let bytes = self.wgmma.operand.bytes();
+        if self.operand(slot).along_k { ROW_BYTES } else { row_along_outer(rows, bytes) * bytes }
+    }
+
+    fn is_boxed(&self, slot: usize) -> bool {
+        self.operand(slot).map().is_some()
+    }
+
+    /// Whether boxes are multiplied as they come.
+    fn is_copied(&self, slot: usize) -> bool {
+        matches!(self.operand(slot).fetch, Fetch::Tma(_))
+    }
+
+    /// Whether the multiplying warps compute an operand's fragments.
+    fn in_fragments(&self, slot: usize) -> Option<TensorMap> {
+        match self.operand(slot).fetch {
+            Fetch::Fragments(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// Whether boxes come in a stage that the first warpgroup fills otherwise, too.
+    fn transforms(&self) -> bool {
+        self.wgmma.fills && self.boxed_bytes() > 0
+    }
+
+    /// Bytes of a stage that come in boxes.
+    fn boxed_bytes(&self) -> u32 {
+        let bytes = |slot: usize| {
+            let element = self.operand(slot).map().map_or(0, |map| map.element.bytes());
+            self.side(slot).block() * self.kernel.tile.k * element
+        };
+        bytes(0) + bytes(1)
+    }
+
+    fn steps(&self) -> Steps<'a> {
+        Steps { kernel: self.kernel }
+    }
+
+    /// The lines that say which tile of C, and which part of k, a unit of work is.
+    fn unit(&self) -> Result<String, Error> {
+        let tiles = self.kernel.tiles();
+        let Some(steps) = self.steps().line("split") else {
+            return place(self.kernel, "unit");
+        };
+        let split = match tiles {
+            1 => "const unsigned split = unit, number = 0;".to_owned(),
+            _ => format!("const unsigned split = unit / {tiles}u, number = unit % {tiles}u;"),
+        };
+        Ok(format!("// a tile of C, and a part of k\n{split}\n{steps}\n{}", place(self.kernel, "number")?))
+    }
+
+    fn ring(&self, used: &mut Used) -> Result<String, Error> {
+        let maps: Vec<usize> = (0..self.kernel.maps().count()).collect();
+        if !maps.is_empty() {
+            used.add("fw_tma_load");
+        }
+        let warps = WARPGROUP / 32;
+        let reads_boxes = self.kernel.boxes().is_some_and(|boxes| !boxes.read.is_empty());
+        let record = RingText {
+            stages: self.wgmma.stages,
+            at: self.kernel.shared.barriers,
+            maps,
+            filling: if self.wgmma.fills { warps } else { 1 },
+            releasing: warps * if self.is_ping_pong() { 1 } else { CONSUMERS },
+            transforms: self.transforms(),
+            ping_pong: self.is_ping_pong(),
+            warps,
+            boxes: reads_boxes.then(|| BoxBarriersText {
+                at: self.kernel.shared.box_barriers,
+                count: CONSUMERS * warps * Boxes::SETS,
+            }),
+        };
+        template::render("pipeline/ring.cuh", &record)
+    }
+
+    fn producer(&self, used: &mut Used) -> Result<String, Error> {
+        used.add("fw_elect");
+        let steps = self.steps();
+        let record = ProducerText {
+            stages: self.wgmma.stages,
+            units: self.kernel.units(),
+            unit: self.unit()?,
+            steps: steps.count(),
+            stage_bytes: self.kernel.shared.stage.bytes,
+            boxed_bytes: self.boxed_bytes(),
+            origin: steps.origin_line("step"),
+            sides: self.loads("full", "stage"),
+        };
+        template::render("pipeline/producer.cuh", &record)
+    }
+
+    fn filling_producer(&self, used: &mut Used) -> Result<String, Error> {
+        used.add("fw_fence_async");
+        let steps = self.steps();
+        let ask = self.transforms().then(|| AskText {
+            boxed_bytes: self.boxed_bytes(),
+            ahead: self.kernel.tuning.boxes_ahead,
+            origin: steps.origin_line("asked_step"),
+            sides: self.loads("raw", "asked_stage"),
+        });
+        let computed = (0..2).filter(|&slot| !self.is_copied(slot) && self.in_fragments(slot).is_none());
+        let computed: Vec<Side<'_>> = computed.map(|slot| self.side(slot)).collect();
+        let mut operands = Vec::new();
+        for &side in &computed {
+            operands.push(filled(used, side)?);
+        }
+        let record = FillingText {
+            stages: self.wgmma.stages,
+            units: self.kernel.units(),
+            unit: self.unit()?,
+            steps: steps.count(),
+            stage_bytes: self.kernel.shared.stage.bytes,
+            origin: steps.origin_line("step"),
+            ask,
+            operands,
+            names: computed.iter().map(Side::name).collect(),
+        };
+        template::render("pipeline/filling_producer.cuh", &record)
+    }
+
+    /// The loads of both operands' boxes, whose bytes are counted by a barrier of a stage.
+    fn loads(&self, barrier: &str, stage: &str) -> Vec<LoadsText> {
+        let loads = |slot: usize| {
+            let title = format!("{} {}", ["A:", "B:"][slot], self.graph.canonical_name(self.operand(slot).tensor));
+            LoadsText { title, loads: self.loads_of(slot, &format!("{barrier} + 8 * {stage}")) }
+        };
+        (0..2).filter(|&slot| self.is_boxed(slot)).map(loads).collect()
+    }
+
+    /// A box of up to 256 rows of k or, one after the other, columns of 128 bytes of m or n.
+    fn loads_of(&self, slot: usize, barrier: &str) -> Vec<String> {
+        let operand = self.operand(slot);
+        let Some(map) = operand.map() else { return Vec::new() };
+        let stage = &self.kernel.shared.stage;
+        let offset = if self.is_copied(slot) { stage.tiles[slot] } else { stage.raw[slot] };
+        let number = usize::from(slot == 1 && self.is_boxed(0));
+        let (outer, rows) = (["m0", "n0"][slot], self.side(slot).block());
+        let batch = if map.rank == 3 { ", b" } else { "" };
+        let [inner, lines, ..] = map.box_dims;
+        let load = |at: u32, coordinates: String| {
+            let at = if at == 0 { String::new() } else { format!(" + {at}") };
+            format!("fw_tma_load(tile{at}, &map{number}, {barrier}, {coordinates}{batch});")
+        };
+        if operand.boxes_along_k() {
+            return vec![load(offset, format!("k0, {outer}"))];
+        }
+        let column = |number: u32| {
+            let first = if number == 0 { outer.to_owned() } else { format!("{outer} + {}", number * inner) };
+            load(offset + number * lines * inner * map.element.bytes(), format!("{first}, k0"))
+        };
+        (0..rows / inner).map(column).collect()
+    }
+
+    fn consumer(&self, used: &mut Used) -> Result<String, Error> {
+        let epilogue = self.epilogue(used)?;
+        let fragments = self.in_fragments(0);
+        let functions = match &fragments {
+            Some(map) => Some(self.fragment_functions(used, map)?),
+            None => None,
+        };
+        let promotes = self.wgmma.sums == Sums::Promoted;
+        let first = self.first_sum();
+        let accumulators = first + self.of_rows();
+        let record = ConsumerText {
+            stages: self.wgmma.stages,
+            units: self.kernel.units(),
+            unit: self.unit()?,
+            steps: self.steps().count(),
+            stage_bytes: self.kernel.shared.stage.bytes,
+            declarations: epilogue.declarations,
+            ask: epilogue.ask,
+            turns: self.is_ping_pong().then(|| self.turns()),
+            functions,
+            clear: promotes.then(|| zeros(first..accumulators)),
+            transforms: self.transforms(),
+            products: match &fragments {
+                Some(_) => self.products_of_fragments()?,
+                None => self.products()?,
+            },
+            additions: promotes.then(|| (0..self.of_rows()).map(|number| addition(first + number, number)).collect()),
+            waits: fragments.is_none(),
+            epilogue: epilogue.body,
+            finish: epilogue.finish,
+        };
+        template::render("pipeline/consumer.cuh", &record)
+    }
+
+    /// How the consumers of a ping-pong schedule leave stages to each other.
+    fn turns(&self) -> TurnsText {
+        let (units, tiles, steps) = (self.kernel.units(), self.kernel.tiles(), self.steps());
+        let (each, all) = (steps.each_split(), self.kernel.steps());
+        if !steps.are_split() {
+            let skipped = format!("consumer == 0 ? 0 : {all}");
+            return TurnsText { last_step: steps.last(), steps_of: None, skipped, left: format!("stage += {all};") };
+        }
+        let of_unit = format!("min({each}u, {all}u - unit / {tiles}u * {each}u)");
+        TurnsText {
+            last_step: steps.last(),
+            steps_of: Some(format!("const auto steps_of = [&](unsigned unit) {{ return {of_unit}; }};")),
+            skipped: format!("consumer == 0 || blockIdx.x >= {units}u ? 0 : steps_of(blockIdx.x)"),
+            left: format!("if (unit + gridDim.x < {units}u) stage += steps_of(unit + gridDim.x);"),
+        }
+    }
+
+    fn epilogue(&self, used: &mut Used) -> Result<EpilogueParts, Error> {
+        match (&self.kernel.epilogue, self.kernel.boxes()) {
+            (Epilogue::Fused(epilogue), Some(boxes)) => {
+                let places = Places {
+                    first_sum: self.first_sum(),
+                    first_map: (0..2).filter(|slot| self.is_boxed(*slot)).count(),
+                    warp_row: self.warp_row(self.blocks() > 1),
+                    first_warp_row: self.warp_row(false),
+                };
+                let (graph, kernel) = (self.graph, self.kernel);
+                Boxed { graph, kernel, epilogue, boxes, places }.parts(used)
+            }
+            _ => staged(self.graph, used, self.kernel, self.first_sum(), self.warp_row(self.blocks() > 1)),
+        }
+    }
+
+    /// First row of the warpgroup's part of a tile, where two share it.
+    fn consumer_row(&self) -> Option<String> {
+        (!self.is_ping_pong()).then(|| format!("consumer * {}", self.consumer_m()))
+    }
+
+    /// First row of a warp in the tile: of its block of 64 rows number `rows`, or of its first block.
+    fn warp_row(&self, of_block: bool) -> String {
+        let consumer = self.consumer_row();
+        let block = of_block.then(|| "rows * 64".to_owned());
+        let parts = consumer.into_iter().chain(block).chain(["warp % 4 * 16".to_owned()]);
+        parts.collect::<Vec<_>>().join(" + ")
+    }
+
+    fn fragment_functions(&self, used: &mut Used, map: &TensorMap) -> Result<String, Error> {
+        let functions = fragments(used, self.side(0), map, self.consumer_row())?;
+        let names: Vec<String> = self.fragments().iter().map(|fragment| format!("{}[4]", fragment.name)).collect();
+        Ok(format!("{functions}\nunsigned {};", names.join(", ")))
+    }
+
+    fn products_of_fragments(&self) -> Result<String, Error> {
+        let fragments = self.fragments();
+        let record = FragmentProductsText {
+            origin: self.steps().origin_line("step"),
+            b: self.descriptor(1),
+            at_once: self.kernel.tuning.fragments_at_once,
+            pending: fragments.len() - 1,
+            fragments,
+        };
+        template::render("pipeline/products_of_fragments.cuh", &record)
+    }
+
+    /// The fragments of a step, in the order in which they are multiplied.
+    fn fragments(&self) -> Vec<FragmentText> {
+        let count = PARTS * self.blocks();
+        (0..count)
+            .map(|number| self.fragment(number / self.blocks(), number % self.blocks(), number + 1 == count))
+            .collect()
+    }
+
+    fn fragment(&self, part: u32, block: u32, is_last: bool) -> FragmentText {
+        let b = &self.kernel.b;
+        let tail = format!(", 1, 1, {}", u32::from(!b.along_k));
+        let scale = if part == 0 { "p" } else { "1" };
+        let plus_b = part * self.step(1);
+        let shape = self.shape();
+        FragmentText {
+            name: format!("fragment_{part}_{block}"),
+            block,
+            part,
+            accumulate: if part == 0 { "step" } else { "1" },
+            product: format!("FW_PRODUCT_A(\"{shape}\", FW_ROWS_{block}, {plus_b}, \"{scale}\", \"{tail}\")"),
+            is_last,
+        }
+    }
+
+    fn products(&self) -> Result<String, Error> {
+        let record = ProductsText {
+            a: self.descriptor(0),
+            b: self.descriptor(1),
+            accumulate: if self.wgmma.sums == Sums::Promoted { "0" } else { "step" },
+            products: self.instructions(),
+        };
+        template::render("pipeline/products.cuh", &record)
+    }
+
+    /// An operand's descriptor, of a consumer's rows.
+    fn descriptor(&self, slot: usize) -> String {
+        let operand = self.operand(slot);
+        let offset = self.kernel.shared.stage.tiles[slot];
+        let shift = match self.wgmma.schedule {
+            Schedule::Cooperative if slot == 0 => format!(" + consumer * {}", self.consumer_m() * ROW_BYTES),
+            _ => String::new(),
+        };
+        let row_bytes = self.row_bytes(slot);
+        let leading = if operand.along_k { 16 } else { self.kernel.tile.k * row_bytes };
+        let place = if offset == 0 { String::new() } else { format!(" + {offset}") };
+        format!("fw_matrix_descriptor<{row_bytes}>(tile{place}{shift}, {leading}, {})", 8 * row_bytes)
+    }
+
+    /// `acc0, acc1, …` of a block of 64 rows, sixteen a line of the source.
+    fn registers(&self, block: u32) -> String {
+        let first = block * self.of_instruction();
+        let names: Vec<String> = (first..first + self.of_instruction()).map(|number| format!("acc{number}")).collect();
+        let lines: Vec<String> = names.chunks(16).map(|line| line.join(", ")).collect();
+        lines.join(", \" \\\n  \"")
+    }
+
+    /// `m64n256k16.f32.bf16.bf16`.
+    fn shape(&self) -> String {
+        format!("m{WGMMA_ROWS}n{}k{}.{}", self.kernel.tile.n, 32 / self.wgmma.operand.bytes(), self.types())
+    }
+
+    /// From 32 bytes of k of an operand to the next, in units of descriptors: 16 bytes.
+    fn step(&self, slot: usize) -> u32 {
+        if self.operand(slot).along_k { 2 } else { 32 / self.wgmma.operand.bytes() * self.row_bytes(slot) / 16 }
+    }
+
+    /// The instructions of one tile's k: 32 bytes of it at a time, for each block of 64 rows.
+    fn instructions(&self) -> Vec<String> {
+        let [a, b] = [0, 1].map(|slot| self.operand(slot));
+        let shape = self.shape();
+        let tail = match self.wgmma.operand {
+            MmaType::S8 => String::new(),
+            MmaType::Fp8 | MmaType::Tf32 => ", 1, 1".to_owned(),
+            _ => format!(", 1, 1, {}, {}", u32::from(!a.along_k), u32::from(!b.along_k)),
+        };
+        let mut lines = Vec::new();
+        for part in 0..PARTS {
+            for block in 0..self.blocks() {
+                let scale = if part == 0 { "p" } else { "1" };
+                let plus_a = part * self.step(0) + block * WGMMA_ROWS * ROW_BYTES / 16;
+                let plus_b = part * self.step(1);
+                lines.push(format!(
+                    "FW_PRODUCT(\"{shape}\", FW_ROWS_{block}, {plus_a}, {plus_b}, \"{scale}\", \"{tail}\")"
+                ));
+            }
+        }
+        lines
+    }
+
+    /// Types of accumulators, A and B.
+    fn types(&self) -> String {
+        let sum = match (self.wgmma.sums, self.kernel.multiply.accumulator()) {
+            (Sums::Half, _) => "f16",
+            (_, Register::Int) => "s32",
+            _ => "f32",
+        };
+        let stored = |slot: usize| self.graph.tensor(self.operand(slot).tensor).data_type;
+        let [a, b] = [0, 1].map(|slot| match (self.wgmma.operand, stored(slot)) {
+            (MmaType::F16, _) => "f16",
+            (MmaType::Bf16, _) => "bf16",
+            (MmaType::Tf32, _) => "tf32",
+            (MmaType::S8, _) => "s8",
+            (MmaType::Fp8, DataType::Fp8E4M3) => "e4m3",
+            (MmaType::Fp8, _) => "e5m2",
+        });
+        format!("{sum}.{a}.{b}")
+    }
+}
+
+/// `FW_ADD(64, 0)`, eight a line.
+fn addition(sum: u32, part: u32) -> String {
+    let lead = if part.is_multiple_of(8) { "\n" } else { " " };
+    format!("{lead}FW_ADD({sum}, {part})")
+}

@@ -1,0 +1,224 @@
+//! Templates against their records: what a template reads is what its record gives.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{FILES, body};
+use crate::codegen::Source;
+use crate::device::{ComputeCapability, Device};
+use crate::engine;
+use crate::frontend::DocumentReader;
+use crate::graph::{
+    Attributes, DataType, FinalizedGraph, Graph, Operation, PointwiseMode, Port, Signal, SignalMode, Tensor,
+};
+
+thread_local! {
+    /// The fields of the records that templates have been rendered with, while somebody asks.
+    static NOTED: RefCell<Option<BTreeMap<&'static str, BTreeSet<String>>>> = const { RefCell::new(None) };
+}
+
+/// Takes note of a record.
+pub(super) fn note<T: Serialize>(name: &'static str, record: &T) {
+    NOTED.with_borrow_mut(|noted| {
+        if let Some(noted) = noted {
+            let value = serde_json::to_value(record).expect("records are plain");
+            fields(&value, "", noted.entry(name).or_default());
+        }
+    });
+}
+
+/// `a.b` for a field of a field, `a[]` for an element of a list.
+fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (name, value) in object {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                found.insert(path.clone());
+                fields(value, &path, found);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| fields(value, &format!("{path}[]"), found)),
+        _ => {}
+    }
+}
+
+/// The fields that a template reads.
+fn reads(text: &str) -> BTreeSet<String> {
+    let mut read = BTreeSet::new();
+    let mut loops: Vec<(String, String)> = Vec::new();
+    let mut rest = body(text);
+    while let Some(start) = rest.find(['$', '<']) {
+        rest = &rest[start..];
+        let (tag, end) = match () {
+            () if rest.starts_with("${") => ("${", "}$"),
+            () if rest.starts_with("<%") => ("<%", "%>"),
+            () => {
+                rest = &rest[1..];
+                continue;
+            }
+        };
+        let (inside, after) = rest[tag.len()..].split_once(end).expect("tags end");
+        rest = after;
+        let words = words(inside.trim_matches('-'));
+        match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["for", name, "in", list] => {
+                let list = resolved(list, &loops);
+                read.insert(list.clone());
+                loops.push((name.to_owned(), format!("{list}[]")));
+            }
+            ["endfor"] => drop(loops.pop()),
+            _ => read.extend(words.iter().filter(|word| is_path(word)).map(|word| resolved(word, &loops))),
+        }
+    }
+    read
+}
+
+/// Words, numbers and paths of a tag; a path may have indices.
+fn words(tag: &str) -> Vec<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']');
+    tag.split(|c| !is_part(c)).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+fn is_path(word: &str) -> bool {
+    const KEYWORDS: [&str; 8] = ["if", "elif", "else", "endif", "not", "and", "or", "in"];
+    !KEYWORDS.contains(&word) && !word.starts_with("loop.") && !word.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// A path from the record on, with `[]` for every index.
+fn resolved(word: &str, loops: &[(String, String)]) -> String {
+    let mut path = String::new();
+    for (number, part) in word.split('.').enumerate() {
+        let (name, index) = part.split_once('[').map_or((part, ""), |(name, _)| (name, "[]"));
+        let variable = loops.iter().rev().find(|(variable, _)| number == 0 && variable == name);
+        match variable {
+            Some((_, list)) => path += list,
+            None if number == 0 => path += name,
+            None => path = format!("{path}.{name}"),
+        }
+        path += index;
+    }
+    path
+}
+
+/// `y = −x`, and a flag that is set then, which neither the suite nor the recorded graphs have.
+fn with_a_signal() -> FinalizedGraph {
+    let mut graph = Graph::new()
+        .io_data_type(DataType::Float)
+        .intermediate_data_type(DataType::Float)
+        .compute_data_type(DataType::Float);
+    let x = graph.tensor(Tensor::new("x").row_major([2, 8, 16]));
+    let flag = graph.tensor(Tensor::new("flag").row_major([1, 1, 1]).data_type(DataType::Int32));
+    let negated = graph.pointwise("neg", PointwiseMode::Neg, &[x]);
+    let y = graph.tensor(Tensor::new("y").data_type(DataType::Float));
+    graph.operation(Operation {
+        name: "set".to_owned(),
+        attributes: Attributes::Signal(Signal { mode: SignalMode::Set, value: 1 }),
+        inputs: vec![(Port::X, negated), (Port::FLAG, flag)],
+        outputs: vec![(Port::Y, y)],
+        compute_data_type: None,
+    });
+    graph.set_output(y);
+    graph.finalize().expect("well formed")
+}
+
+/// Renders the suite's graphs and some of the recorded ones, in their first configs and some later ones, on three chips.
+fn render_many(mut take: impl FnMut(&Source)) {
+    render_on_chips(&Arc::new(with_a_signal()), &mut take);
+    let data = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let mut recorded = String::new();
+    let file = std::fs::File::open(data.join("verdicts.jsonl.gz")).expect("recorded graphs");
+    flate2::read::GzDecoder::new(file).read_to_string(&mut recorded).expect("readable");
+    let mut texts: Vec<String> = recorded.lines().step_by(16).map(str::to_owned).collect();
+    for entry in std::fs::read_dir(data.join("suite")).expect("the suite").flatten() {
+        texts.push(std::fs::read_to_string(entry.path()).expect("readable"));
+    }
+    for text in texts {
+        for document in DocumentReader::new("graphs", text.as_bytes()) {
+            let Some(graph) = document.result.ok().and_then(|graph| graph.finalize().ok()) else { continue };
+            render_on_chips(&Arc::new(graph), &mut take);
+        }
+    }
+}
+
+fn render_on_chips(graph: &Arc<FinalizedGraph>, take: &mut dyn FnMut(&Source)) {
+    for (major, minor) in [(9, 0), (8, 0), (7, 0)] {
+        let capability = ComputeCapability::new(major, minor);
+        let device = Device::typical(capability);
+        let Ok(selection) = engine::select(graph, capability) else { continue };
+        let candidates = selection.candidates(&device);
+        for candidate in candidates.iter().take(2).chain(candidates.iter().skip(2).step_by(7)) {
+            let kernel = selection.lower(&candidate.config, &device);
+            take(&crate::codegen::render(&kernel).expect("templates render"));
+        }
+    }
+}
+
+/// What rendering many graphs showed: the fields of records by template, and sections that some kernel does not use.
+struct Rendered {
+    noted: BTreeMap<&'static str, BTreeSet<String>>,
+    unused: BTreeSet<&'static str>,
+}
+
+static RENDERED: LazyLock<Rendered> = LazyLock::new(|| {
+    NOTED.set(Some(BTreeMap::new()));
+    let mut unused = BTreeSet::new();
+    render_many(|source| unused.extend(crate::codegen::sections::unused(&source.text)));
+    Rendered { noted: NOTED.take().expect("records were noted"), unused }
+});
+
+#[test]
+fn templates_read_what_records_give() {
+    let noted = &RENDERED.noted;
+    let mut wrong = Vec::new();
+    for &(name, text) in FILES {
+        let Some(given) = noted.get(name) else {
+            wrong.push(format!("{name}: no graph renders it"));
+            continue;
+        };
+        let read = reads(text);
+        let is_read = |field: &String| {
+            let below = |read: &String| read.starts_with(field) && read[field.len()..].starts_with(['.', '[']);
+            read.contains(field) || read.iter().any(below)
+        };
+        wrong.extend(given.iter().filter(|field| !is_read(field)).map(|field| format!("{name} does not read {field}")));
+        let is_unknown = |path: &&String| !given.contains(path.trim_end_matches("[]"));
+        wrong.extend(read.iter().filter(is_unknown).map(|path| format!("{name} reads {path}, which no record gives")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn kernels_carry_no_section_that_they_do_not_use() {
+    assert!(RENDERED.unused.is_empty(), "{:?}", RENDERED.unused);
+}
+
+#[test]
+fn every_template_is_listed() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("templates");
+    let mut found = BTreeSet::new();
+    let mut open = ["sweep", "product", "pipeline"].map(|folder| root.join(folder)).to_vec();
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder of templates").flatten() {
+            match entry.path() {
+                path if path.is_dir() => open.push(path),
+                path if path.extension().is_some_and(|extension| extension == "md") => {}
+                path => drop(found.insert(path.strip_prefix(&root).expect("below").to_string_lossy().into_owned())),
+            }
+        }
+    }
+    assert_eq!(found, FILES.iter().map(|(name, _)| (*name).to_owned()).collect());
+    assert!(FILES.iter().all(|(_, text)| text.starts_with("<# ")), "each says at its head what it is");
+}
+
+#[test]
+fn paths_follow_loops_and_indices() {
+    let text = "<# a head with ${ nothing }$ -#>\n<%- for side in sides %>${ side.loads[0] }$<%- endfor %>${ a.b + 2 }$<% if not x %>";
+    let expected = ["a.b", "sides", "sides[].loads[]", "x"].map(str::to_owned);
+    assert_eq!(reads(text), expected.into());
+}

@@ -1,0 +1,72 @@
+<# A warpgroup that multiplies: it waits for stages, starts products, releases each stage when its products are done, then evaluates the
+   epilogue of its tile. With `turns`, the two warpgroups take tiles in turns: the products of one run beside the epilogue of the other. -#>
+const unsigned consumer = warp / 4 - 1;
+${ declarations }$
+<%- if turns %>
+<%- if turns.steps_of %>
+${ turns.steps_of }$
+<%- endif %>
+const unsigned skipped = ${ turns.skipped }$;  // the first tile is the other's
+unsigned stage = skipped % ${ stages }$, parity = skipped / ${ stages }$ & 1, turn_parity = consumer == 0;
+#pragma unroll 1
+for (unsigned unit = blockIdx.x + consumer * gridDim.x; unit < ${ units }$u; unit += 2 * gridDim.x) {
+<%- else %>
+unsigned stage = 0, parity = 0;
+#pragma unroll 1
+for (unsigned unit = blockIdx.x; unit < ${ units }$u; unit += gridDim.x) {
+<%- endif %>
+${ unit }$
+<%- if ask %>
+${ ask }$
+<%- endif %>
+<%- if functions %>
+${ functions }$
+<%- endif %>
+<%- if turns %>
+fw_mbarrier_wait(turn + 8 * consumer, turn_parity);
+turn_parity ^= 1;
+<%- endif %>
+<%- if clear %>
+FW_CLEAR(${ clear }$);
+<%- else %>
+unsigned multiplied = 0;  // the stage before, which may still be read
+<%- endif %>
+#pragma unroll 1
+for (int step = 0; step < ${ steps }$; ++step) {
+fw_mbarrier_wait(full + 8 * stage, parity);
+<%- if transforms %>
+fw_mbarrier_wait(raw + 8 * stage, parity);  // has been so: what came in boxes is seen from here on
+<%- endif %>
+const unsigned tile = shared + stage * ${ stage_bytes }$;
+${ products }$
+<%- if turns %>
+if (step == ${ turns.last_step }$ && lane == 0) fw_mbarrier_arrive(turn + 8 * (consumer ^ 1));  // the other's products come next
+<%- endif %>
+<%- if additions %>
+fw_wgmma_wait<0>();
+if (lane == 0) fw_mbarrier_arrive(empty + 8 * stage);
+FW_SUM(${ additions }$);
+<%- else %>
+<%- if waits %>
+fw_wgmma_wait<1>();
+if (step > 0 && lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
+<%- endif %>
+multiplied = stage;
+<%- endif %>
+if (++stage == ${ stages }$) stage = 0, parity ^= 1;
+}
+<%- if not additions %>
+fw_wgmma_wait<0>();
+if (lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
+<%- endif %>
+<%- if turns %>
+${ turns.left }$  // the stages of the other's tile
+parity ^= stage / ${ stages }$ & 1;
+stage %= ${ stages }$;
+<%- endif %>
+
+${ epilogue }$
+}
+<%- if finish %>
+${ finish }$
+<%- endif %>

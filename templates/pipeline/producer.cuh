@@ -1,0 +1,23 @@
+<# The producer whose boxes are multiplied as they come: one thread asks for them, stage after stage. -#>
+// one thread asks for the tiles of A and B, up to ${ stages }$ ahead
+if (warp == 0 && fw_elect()) {
+unsigned stage = 0, parity = 1;
+#pragma unroll 1
+for (unsigned unit = blockIdx.x; unit < ${ units }$u; unit += gridDim.x) {
+${ unit }$
+#pragma unroll 1
+for (int step = 0; step < ${ steps }$; ++step) {
+fw_mbarrier_wait(empty + 8 * stage, parity);
+fw_mbarrier_expect(full + 8 * stage, ${ boxed_bytes }$);
+const unsigned tile = shared + stage * ${ stage_bytes }$;
+${ origin }$
+<%- for side in sides %>
+// ${ side.title }$
+<%- for load in side.loads %>
+${ load }$
+<%- endfor %>
+<%- endfor %>
+if (++stage == ${ stages }$) stage = 0, parity ^= 1;
+}
+}
+}

@@ -1,0 +1,31 @@
+<# The barriers of a ring of stages between warpgroups; README.md in this folder has their protocol. -#>
+const unsigned full = shared + ${ at }$, empty = full + ${ 8 * stages }$;  // an mbarrier each for a stage
+<%- if transforms %>
+const unsigned raw = empty + ${ 8 * stages }$;  // another for the boxes of a stage
+<%- endif %>
+<%- if ping_pong %>
+const unsigned turn = <% if transforms %>raw<% else %>empty<% endif %> + ${ 8 * stages }$;  // and one for each consumer
+<%- endif %>
+if (threadIdx.x == 0) {
+<%- for map in maps %>
+fw_tma_prefetch(&map${ map }$);
+<%- endfor %>
+#pragma unroll 1
+for (unsigned stage = 0; stage < ${ stages }$; ++stage) {
+fw_mbarrier_init(full + 8 * stage, ${ filling }$);
+<%- if transforms %>
+fw_mbarrier_init(raw + 8 * stage, 1);
+<%- endif %>
+fw_mbarrier_init(empty + 8 * stage, ${ releasing }$);  // warps that multiply what is in it
+}
+<%- if ping_pong %>
+fw_mbarrier_init(turn, ${ warps }$);
+fw_mbarrier_init(turn + 8, ${ warps }$);
+<%- endif %>
+<%- if boxes %>
+#pragma unroll 1
+for (unsigned set = 0; set < ${ boxes.count }$; ++set) fw_mbarrier_init(shared + ${ boxes.at }$ + 8 * set, 1);
+<%- endif %>
+fw_mbarrier_init_fence();
+}
+__syncthreads();

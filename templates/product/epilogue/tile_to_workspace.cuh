@@ -1,0 +1,8 @@
+<# The sums of a tile in shared memory go to the workspace, where later functions take them from. -#>
+// the sums go to the workspace, where later functions take them from
+#pragma unroll 4
+for (unsigned i = threadIdx.x; i < ${ m * n }$; i += ${ threads }$) {
+const unsigned m_in = i / ${ n }$, n_in = i % ${ n }$;
+const ${ index }$ m = m0 + m_in, n = n0 + n_in;
+if (m < ${ extents[0] }$ && n < ${ extents[1] }$) accumulators[${ workspace }$] = tile_c[${ at }$];
+}

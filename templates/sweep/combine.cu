@@ -1,0 +1,23 @@
+<# Combines partial results in order of their split: a column of threads for each kept element, then a tree over the column. -#>
+extern "C" __global__ void __launch_bounds__(${ threads }$)
+${ function }$(${ parameters }$) {
+FW_SHARED(shared_bytes);
+float* const shared = reinterpret_cast<float*>(shared_bytes);
+const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;
+const ${ index }$ k = ${ k }$;
+<%- for line in coordinates %>
+${ line }$
+<%- endfor %>
+
+fw_wait_for_previous_launch();
+<%- for accumulation in accumulations %>
+float ${ accumulation.name }$[1] = {${ accumulation.identity }$};
+if (k < ${ kept }$) {
+#pragma unroll 8
+for (${ index }$ split = threadIdx.y; split < ${ splits }$; split += ${ rows }$) {
+${ accumulation.name }$[0] = ${ accumulation.combine }$(${ accumulation.name }$[0], ${ accumulation.partial }$[${ partial }$]);
+}
+}
+${ accumulation.tree }$
+<%- endfor %>
+}
