@@ -75,7 +75,7 @@ templates() {
         if (cd "$tree" && FUSEWRIGHT_REQUIRE_EMULATOR=1 CARGO_TARGET_DIR=$folder/mutants/build timeout 900 cargo test --locked --quiet --test tiers "$trials") \
             >"$log" 2>&1 </dev/null
         then
-            grep -q '0 passed' "$log" && fail "row $number: no trial is named $trials"
+            grep -q ' 0 passed' "$log" && fail "row $number: no trial is named $trials"
             survived=$((survived + 1))
             echo "survived  $number  $file: $pattern -> $replacement  ($trials)"
         else

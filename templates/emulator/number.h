@@ -79,9 +79,9 @@ inline unsigned on_bf16x2(unsigned x, unsigned b, Function function) {
   const auto value = [](unsigned bits) { return fw_bf16_bits_to_f32((unsigned short)bits); };
   return fw_pack_bf16x2(function(value(x), value(b)), function(value(x >> 16), value(b >> 16)));
 }
-inline float sum(float x, float b) { return x + b; }
-inline float difference(float x, float b) { return x - b; }
-inline float product(float x, float b) { return x * b; }
+inline float add(float x, float b) { return x + b; }
+inline float subtract(float x, float b) { return x - b; }
+inline float multiply(float x, float b) { return x * b; }
 
 // E4M3 differs from FP16 by 2^8 in its scale; NaN loses its sign.
 inline unsigned f16_bits_of_e4m3(unsigned bits) {
@@ -94,13 +94,13 @@ inline unsigned f16_bits_of_e4m3(unsigned bits) {
 }  // namespace emulator
 
 // PTX `add.rn`, `sub.rn`, `mul.rn` and `max.NaN` of two values at once.
-inline unsigned fw_add_f16x2(unsigned x, unsigned b) { return emulator::on_f16x2(x, b, emulator::sum); }
-inline unsigned fw_sub_f16x2(unsigned x, unsigned b) { return emulator::on_f16x2(x, b, emulator::difference); }
-inline unsigned fw_mul_f16x2(unsigned x, unsigned b) { return emulator::on_f16x2(x, b, emulator::product); }
+inline unsigned fw_add_f16x2(unsigned x, unsigned b) { return emulator::on_f16x2(x, b, emulator::add); }
+inline unsigned fw_sub_f16x2(unsigned x, unsigned b) { return emulator::on_f16x2(x, b, emulator::subtract); }
+inline unsigned fw_mul_f16x2(unsigned x, unsigned b) { return emulator::on_f16x2(x, b, emulator::multiply); }
 inline unsigned fw_relu_f16x2(unsigned x) { return emulator::on_f16x2(x, 0, fw_max_nan); }
-inline unsigned fw_add_bf16x2(unsigned x, unsigned b) { return emulator::on_bf16x2(x, b, emulator::sum); }
-inline unsigned fw_sub_bf16x2(unsigned x, unsigned b) { return emulator::on_bf16x2(x, b, emulator::difference); }
-inline unsigned fw_mul_bf16x2(unsigned x, unsigned b) { return emulator::on_bf16x2(x, b, emulator::product); }
+inline unsigned fw_add_bf16x2(unsigned x, unsigned b) { return emulator::on_bf16x2(x, b, emulator::add); }
+inline unsigned fw_sub_bf16x2(unsigned x, unsigned b) { return emulator::on_bf16x2(x, b, emulator::subtract); }
+inline unsigned fw_mul_bf16x2(unsigned x, unsigned b) { return emulator::on_bf16x2(x, b, emulator::multiply); }
 inline unsigned fw_relu_bf16x2(unsigned x) { return emulator::on_bf16x2(x, 0, fw_max_nan); }
 
 // Two E4M3 values as FP16.
