@@ -36,7 +36,7 @@ pub(super) fn run(options: &RulesOptions, console: &mut Console) -> Result<()> {
 
 /// Names of the engines that do without a rule.
 fn relaxed_by(rule: &Rule) -> Vec<&'static str> {
-    let engines = ENGINES.iter().filter(|engine| engine.relaxes().contains(&rule.id));
+    let engines = ENGINES.iter().filter(|engine| engine.relaxes().contains(&rule));
     engines.map(|engine| engine.name()).collect()
 }
 

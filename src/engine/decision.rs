@@ -159,7 +159,7 @@ impl Selection {
     /// A proof that needs no other relaxations than an engine's: this one, or else of any surface.
     fn proof_for(&self, engine: &dyn Engine) -> Option<Supported> {
         let relaxes = engine.relaxes();
-        if self.supported.relaxed().iter().all(|rule| relaxes.contains(&rule.id)) {
+        if self.supported.relaxed().iter().all(|rule| relaxes.contains(rule)) {
             return Some(self.supported.clone());
         }
         let (graph, capability) = (self.supported.graph(), self.supported.capability());

@@ -20,7 +20,7 @@ use std::fmt;
 use crate::device::Device;
 use crate::error::Reason;
 use crate::kernel::Kernel;
-use crate::support::Supported;
+use crate::support::{Rule, Supported};
 
 pub use config::{EngineConfig, Knob, KnobType, RankedConfig, knob_values};
 pub use decision::{Decision, Selection, decide, select};
@@ -42,7 +42,7 @@ pub trait Engine: Sync + fmt::Debug {
     fn summary(&self) -> &'static str;
 
     /// Rules of the documented surfaces this engine does without: a graph that breaks only these is taken all the same.
-    fn relaxes(&self) -> &'static [&'static str] {
+    fn relaxes(&self) -> &'static [&'static Rule] {
         &[]
     }
 

@@ -5,11 +5,11 @@ use crate::device::ComputeCapability;
 use crate::fusion::{self, CoreOperand, Fusion, NoPattern, Product, ProductKind, Stage};
 use crate::graph::{Attributes, FinalTensor, FinalizedGraph, Operation, OperationId, Port, TensorId};
 
-/// One graph on one chip against one surface.
+/// One graph on one chip against one surface of the runtime fusion engine.
 pub(super) struct Context<'a> {
     pub(super) graph: &'a FinalizedGraph,
     pub(super) capability: ComputeCapability,
-    pub(super) surface: &'static Surface,
+    pub(super) surface: &'a Surface,
     pub(super) facts: &'a Facts,
 }
 
@@ -186,7 +186,7 @@ impl<'a> Context<'a> {
     }
 
     /// Limits of the graph's pattern; `None` where it is pure pointwise, excluded or has no stages.
-    pub(super) fn limits(&self) -> Option<&'static PatternLimits> {
+    pub(super) fn limits(&self) -> Option<&'a PatternLimits> {
         let fusion = self.facts.fusion.as_ref().ok()?;
         self.surface.pattern(fusion.pattern())
     }

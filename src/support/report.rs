@@ -5,7 +5,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{DetailedStatus, Rule, Supported, SurfaceId, Violation};
+use super::findings::Violation;
+use super::rule::{DetailedStatus, Rule, SurfaceId};
+use super::supported::Supported;
 use crate::device::ComputeCapability;
 use crate::graph::FinalizedGraph;
 
@@ -97,7 +99,7 @@ impl fmt::Display for Report {
         let capability = self.capability;
         match &self.supported {
             Some(supported) if supported.relaxed().is_empty() => {
-                write!(f, "supported on {capability} by surface {}", supported.surface)?;
+                write!(f, "supported on {capability} by surface {}", supported.surface())?;
             }
             Some(supported) => {
                 let ids: Vec<&str> = supported.relaxed().iter().map(|rule| rule.id).collect();

@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// One of the three independent support surfaces of the runtime fusion engine (V-01).
+/// A support surface: limits that a graph keeps to as a whole, or not.
+///
+/// The runtime fusion engine's three are independent of each other (V-01) and known by number; a surface of another
+/// family is known by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SurfaceId {
     /// Surface 90: Hopper.
@@ -13,41 +16,45 @@ pub enum SurfaceId {
     S80,
     /// Surface 70: Volta and later.
     S70,
+    /// A surface of another family, by the name that messages give it; unlike any other's, and no number.
+    Named(&'static str),
 }
 
 impl SurfaceId {
-    /// The surfaces in the order they are tried (V-02).
-    pub const ALL: [Self; 3] = [Self::S90, Self::S80, Self::S70];
+    /// The surfaces of the runtime fusion engine in the order they are tried (V-02).
+    pub const RUNTIME: [Self; 3] = [Self::S90, Self::S80, Self::S70];
 
-    /// 90, 80 or 70.
-    pub fn number(self) -> u32 {
+    /// 90, 80 or 70; `None` for surfaces of other families.
+    pub fn number(self) -> Option<u32> {
         match self {
-            Self::S90 => 90,
-            Self::S80 => 80,
-            Self::S70 => 70,
+            Self::S90 => Some(90),
+            Self::S80 => Some(80),
+            Self::S70 => Some(70),
+            Self::Named(_) => None,
         }
     }
 
     /// The surface with this number.
     pub fn from_number(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|surface| surface.number() == number)
-    }
-
-    /// Position in [`SurfaceId::ALL`].
-    pub(super) fn index(self) -> usize {
-        self as usize
+        Self::RUNTIME.into_iter().find(|surface| surface.number() == Some(number))
     }
 }
 
 impl fmt::Display for SurfaceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.number())
+        match self {
+            Self::S90 => f.write_str("90"),
+            Self::S80 => f.write_str("80"),
+            Self::S70 => f.write_str("70"),
+            Self::Named(name) => f.write_str(name),
+        }
     }
 }
 
 impl Serialize for SurfaceId {
+    /// The number, or null: records keep to `90|80|70|null`, whatever families there are.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u32(self.number())
+        self.number().serialize(serializer)
     }
 }
 
@@ -122,7 +129,7 @@ impl Kind {
 pub struct Rule {
     /// Id in `spec/support-surfaces.md`, such as `S90-MM-G2-DIMS`; stable.
     pub id: &'static str,
-    /// Surfaces it belongs to, in the order they are tried.
+    /// Surfaces it belongs to, all of one family, in the order they are tried.
     pub surfaces: &'static [SurfaceId],
     /// What it concerns: pattern (`MM`, `CF`, `CBF`, `CBD`, `PW`), stage (`g1`, `g2`, `core`, `io`) or operation.
     pub scope: &'static str,
@@ -143,25 +150,35 @@ impl Rule {
         }
     }
 
-    /// The surfaces as people write them: `90`, `90, 80` or `all`.
+    /// The surfaces as people write them: `90`, `90, 80`, or `all` for the runtime fusion engine's three.
     pub fn surface_label(&self) -> String {
-        if self.surfaces.len() == SurfaceId::ALL.len() {
+        if self.surfaces == SurfaceId::RUNTIME {
             return "all".to_owned();
         }
-        let numbers: Vec<String> = self.surfaces.iter().map(SurfaceId::to_string).collect();
-        numbers.join(", ")
+        let names: Vec<String> = self.surfaces.iter().map(SurfaceId::to_string).collect();
+        names.join(", ")
+    }
+
+    /// What another surface asks in the same words, under an id and a heading of its own.
+    pub(super) const fn restating(
+        other: &Self,
+        id: &'static str,
+        surfaces: &'static [SurfaceId],
+        source: &'static str,
+    ) -> Self {
+        Self { id, surfaces, scope: other.scope, summary: other.summary, source, kind: other.kind }
     }
 }
 
 impl Serialize for Rule {
     /// `{"id", "surface", "scope", "summary", "source", "kind", "status"}`, the records of `rules --format json`;
-    /// `surface` is the number where there is one surface, else the label.
+    /// `surface` is the number where there is one surface that has a number, else the label.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;
         let mut record = serializer.serialize_struct("Rule", 7)?;
         record.serialize_field("id", self.id)?;
         match self.surfaces {
-            [surface] => record.serialize_field("surface", surface)?,
+            [surface] if surface.number().is_some() => record.serialize_field("surface", surface)?,
             _ => record.serialize_field("surface", &self.surface_label())?,
         }
         record.serialize_field("scope", self.scope)?;
@@ -173,23 +190,16 @@ impl Serialize for Rule {
     }
 }
 
-/// Every documented rule, in the order of the headings they stand under.
-pub fn catalogue() -> impl Iterator<Item = &'static Rule> {
-    super::rules::RECORDS.iter().flat_map(|records| records.iter().copied())
-}
-
-/// Declares the records of one heading: a static for each rule, and the list `RULES` of all of them.
+/// Declares the records of one heading: a static for each rule, and the list `RULES` of all of them. A record that says
+/// on another surface what an earlier one says refers to it: `S80_CT_RED = "S80-CT-RED" as S90_CT_RED`.
 macro_rules! rules {
-    ($($surfaces:ident, $source:literal { $($name:ident = $id:literal, $scope:literal, $kind:expr, $summary:literal;)* })*) => {
+    ($($surfaces:expr, $source:literal {
+        $($name:ident = $id:literal $(, $scope:literal, $kind:expr, $summary:literal)? $(as $other:ident)?;)*
+    })*) => {
         $($(
-            pub(in crate::support) static $name: $crate::support::rule::Rule = $crate::support::rule::Rule {
-                id: $id,
-                surfaces: $crate::support::rule::$surfaces,
-                scope: $scope,
-                summary: $summary,
-                source: $source,
-                kind: $kind,
-            };
+            pub(crate) static $name: $crate::support::rule::Rule = $crate::support::rule::record!(
+                $id, $surfaces, $source, $($scope, $kind, $summary)? $(as $other)?
+            );
         )*)*
 
         /// The rules of this heading.
@@ -197,6 +207,24 @@ macro_rules! rules {
     };
 }
 
+/// One record of [`rules`].
+macro_rules! record {
+    ($id:literal, $surfaces:expr, $source:literal, $scope:literal, $kind:expr, $summary:literal) => {
+        $crate::support::rule::Rule {
+            id: $id,
+            surfaces: $surfaces,
+            scope: $scope,
+            summary: $summary,
+            source: $source,
+            kind: $kind,
+        }
+    };
+    ($id:literal, $surfaces:expr, $source:literal, as $other:ident) => {
+        $crate::support::rule::Rule::restating(&$other, $id, $surfaces, $source)
+    };
+}
+
+pub(super) use record;
 pub(super) use rules;
 
 // The kinds as the records of a heading spell them.
@@ -216,9 +244,9 @@ pub(super) const fn restated(by: &'static str) -> Kind {
     Kind::Restated(by)
 }
 
-// The surfaces a record belongs to.
+// The surfaces of the runtime fusion engine that a record belongs to.
 pub(super) const S90: &[SurfaceId] = &[SurfaceId::S90];
 pub(super) const S80: &[SurfaceId] = &[SurfaceId::S80];
 pub(super) const S70: &[SurfaceId] = &[SurfaceId::S70];
 pub(super) const S98: &[SurfaceId] = &[SurfaceId::S90, SurfaceId::S80];
-pub(super) const ALL: &[SurfaceId] = &SurfaceId::ALL;
+pub(super) const RUNTIME: &[SurfaceId] = &SurfaceId::RUNTIME;

@@ -1,8 +1,7 @@
 //! The surfaces side by side, for the README.
 
 use super::layout::Layout;
-use super::rule::SurfaceId;
-use super::surface::{LayoutLimit, Listed, Mainloop, Packing, PatternLimits, Surface};
+use super::surface::{LayoutLimit, Listed, Mainloop, OperationKind, Packing, PatternLimits, SURFACES, Surface};
 use crate::fusion::Pattern;
 use crate::graph::DataType;
 
@@ -27,14 +26,13 @@ const ROWS: &[(&str, Cell)] = &[
     ("Graphs without a core", unfused),
 ];
 
-/// A Markdown table of the limits of the surfaces: capabilities, types, operations, alignments, layouts and packing;
+/// A Markdown table of the limits of the runtime surfaces: capabilities, types, operations, alignments, layouts and packing;
 /// one line a row, each ending in a line break. The README holds it.
 pub fn surface_table() -> String {
-    let surfaces = SurfaceId::ALL.map(Surface::get);
-    let heads: Vec<String> = surfaces.iter().map(|surface| format!("Surface {}", surface.id)).collect();
+    let heads: Vec<String> = SURFACES.iter().map(|surface| format!("Surface {}", surface.id)).collect();
     let mut table = format!("| | {} |\n| --- | --- | --- | --- |\n", heads.join(" | "));
     for (name, cell) in ROWS {
-        let cells: Vec<String> = surfaces.iter().map(|surface| cell(surface)).collect();
+        let cells: Vec<String> = SURFACES.iter().map(|surface| cell(surface)).collect();
         table += &format!("| {name} | {} |\n", cells.join(" | "));
     }
     table
@@ -65,7 +63,7 @@ fn slashed(types: &[DataType]) -> String {
     types.iter().map(|data_type| data_type.name()).collect::<Vec<_>>().join("/")
 }
 
-fn operations(limit: &Listed<super::surface::OperationKind>) -> String {
+fn operations(limit: &Listed<OperationKind>) -> String {
     join(limit.allowed.iter().map(|kind| kind.name().to_owned()))
 }
 

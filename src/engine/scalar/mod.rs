@@ -12,7 +12,7 @@ use super::{Engine, Offer};
 use crate::device::ComputeCapability;
 use crate::error::Reason;
 use crate::fusion::Core;
-use crate::support::Supported;
+use crate::support::{Rule, Supported};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ impl Engine for Scalar {
         "every pattern in scalar code on every chip from sm_70 on"
     }
 
-    fn relaxes(&self) -> &'static [&'static str] {
+    fn relaxes(&self) -> &'static [&'static Rule] {
         &RELAXED
     }
 

@@ -17,7 +17,7 @@ use crate::error::Reason;
 use crate::fusion::{Fusion, Product};
 use crate::graph::FinalizedGraph;
 use crate::kernel::{Kernel, MmaType};
-use crate::support::Supported;
+use crate::support::{Rule, Supported};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ impl Engine for WarpMma {
          or INT32"
     }
 
-    fn relaxes(&self) -> &'static [&'static str] {
+    fn relaxes(&self) -> &'static [&'static Rule] {
         RELAXED_WITH_CORE
     }
 

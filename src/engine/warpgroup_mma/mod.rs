@@ -18,7 +18,7 @@ use crate::error::Reason;
 use crate::fusion::{Fusion, Product};
 use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{Kernel, MmaType, Sums};
-use crate::support::Supported;
+use crate::support::{Rule, Supported};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ impl Engine for WarpgroupMma {
         "matmul fusions on Hopper by TMA and wgmma: operands as they are stored, sums in the compute type, any epilogue"
     }
 
-    fn relaxes(&self) -> &'static [&'static str] {
+    fn relaxes(&self) -> &'static [&'static Rule] {
         RELAXED_WITH_CORE
     }
 

@@ -105,6 +105,6 @@ fn epilogue_types(aim: SurfaceId) -> [&'static [DataType]; 4] {
     match aim {
         SurfaceId::S90 => [SIDE_TYPES, VIRTUAL_TYPES, &[Float, Int32], FP8_OUTPUT_TYPES],
         SurfaceId::S80 => [SIDE_TYPES, VIRTUAL_TYPES, &[Float, Int32], OUTPUT_TYPES],
-        SurfaceId::S70 => [SIDE_TYPES, VIRTUAL_TYPES_WITH_BOOLEAN, &[Float, Boolean], OUTPUT_TYPES],
+        _ => [SIDE_TYPES, VIRTUAL_TYPES_WITH_BOOLEAN, &[Float, Boolean], OUTPUT_TYPES],
     }
 }

@@ -4,8 +4,9 @@ use crate::graph::{
     Attributes, DEFAULT_ALIGNMENT, DataType, FinalTensor, FinalizedGraph, Graph, Operation, OperationId, Pointwise,
     PointwiseMode, Port, Tensor, TensorId,
 };
+use crate::support::findings::Violation;
 use crate::support::forms::dims_text;
-use crate::support::{DetailedStatus, Violation};
+use crate::support::rule::DetailedStatus;
 
 /// One edit; ids are those of the finalized graph.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,7 +7,11 @@ mod edit;
 
 use std::sync::Arc;
 
-use super::{Report, SurfaceId, SurfaceOutcome, Violation, check};
+use super::check::ask;
+use super::family::{FAMILIES, Family};
+use super::findings::Violation;
+use super::report::{Report, SurfaceOutcome};
+use super::rule::SurfaceId;
 use crate::graph::{FinalizedGraph, Graph};
 use edit::{Edit, suggestions};
 
@@ -40,6 +44,11 @@ pub struct Change {
 /// breaks a rule, and two such steps. `None` where the graph is supported, and where no such change is found among the
 /// first 64 (fewer for graphs of more than 64 operations, none beyond 4,096).
 pub fn nearest_change(graph: &Arc<FinalizedGraph>, report: &Report) -> Option<Change> {
+    nearest_among(&FAMILIES, graph, report)
+}
+
+/// As [`nearest_change`], for surfaces that these families have.
+pub(super) fn nearest_among(families: &[&Family], graph: &Arc<FinalizedGraph>, report: &Report) -> Option<Change> {
     let tries = TRIES.min(CHECKED_OPERATIONS / graph.operations().len());
     if report.supported.is_some() || tries == 0 {
         return None;
@@ -48,7 +57,7 @@ pub fn nearest_change(graph: &Arc<FinalizedGraph>, report: &Report) -> Option<Ch
     candidates(graph, report).into_iter().take(tries).find_map(|edits| {
         let mut edited = graph.to_graph();
         edits.iter().try_for_each(|edit| edit.apply(graph, &mut edited))?;
-        let again = check(&Arc::new(edited.finalize().ok()?), report.capability, &surfaces);
+        let again = ask(families, (&Arc::new(edited.finalize().ok()?), report.capability), &surfaces, &[]);
         let surface = again.surface()?;
         Some(Change { description: describe(graph, &edits), surface, graph: edited })
     })

@@ -3,13 +3,7 @@
 use crate::graph::Attributes;
 use crate::support::context::Context;
 use crate::support::findings::Findings;
-use crate::support::rule::{PATTERN, rules};
-
-rules! {
-    ALL, "project; 003 Support Surface 90, 80, 70: no stage lists them" {
-        OP_COMPOSITE = "OP-COMPOSITE", "graph", PATTERN, "no operation that primitive operations define: the runtime surfaces list primitive ones only";
-    }
-}
+use crate::support::records::composite::OP_COMPOSITE;
 
 /// No surface has a composite operation, in whatever stage.
 pub(super) fn check(cx: &Context, found: &mut Findings) {

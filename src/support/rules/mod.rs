@@ -1,43 +1,23 @@
-//! The documented rules, one file per heading: records on top, then the checks, written once for all surfaces.
+//! The checks of the documented rules, one file per heading, written once for the surfaces of the runtime fusion engine.
 
-pub(super) mod alignment;
-pub(super) mod capability;
-pub(super) mod composite;
-pub(super) mod compute_type;
+mod alignment;
+mod capability;
+mod composite;
+mod compute_type;
 pub(super) mod core;
-pub(super) mod data_type;
-pub(super) mod epilogue;
-pub(super) mod genstats;
-pub(super) mod layout;
-pub(super) mod mainloop;
-pub(super) mod pointwise;
-pub(super) mod procedure;
-pub(super) mod reduction;
-pub(super) mod resample;
-pub(super) mod unfused;
+mod data_type;
+mod epilogue;
+mod genstats;
+mod layout;
+mod mainloop;
+mod pointwise;
+mod procedure;
+mod reduction;
+mod resample;
+mod unfused;
 
 use super::context::Context;
 use super::findings::Findings;
-use super::rule::Rule;
-
-/// Records of every heading, in the order of the document.
-pub(super) static RECORDS: &[&[&Rule]] = &[
-    procedure::RULES,
-    capability::RULES,
-    data_type::RULES,
-    compute_type::RULES,
-    mainloop::RULES,
-    epilogue::RULES,
-    unfused::RULES,
-    layout::RULES,
-    alignment::RULES,
-    core::RULES,
-    pointwise::RULES,
-    genstats::RULES,
-    reduction::RULES,
-    resample::RULES,
-    composite::RULES,
-];
 
 /// Looks at one heading of one surface.
 type Check = fn(&Context, &mut Findings);

@@ -5,16 +5,7 @@ use crate::support::context::Context;
 use crate::support::findings::Findings;
 use crate::support::forms::one_of;
 use crate::support::layout::{self, Layout};
-use crate::support::rule::{LAYOUT, OTHER, restated, rules};
-
-rules! {
-    ALL, "003 Constraints for Reduction Operations" {
-        OP_RED_YTYPE = "OP-RED-YTYPE", "Reduction", restated("S*-DTYPE-RED-OUT"), "the result is FLOAT";
-        OP_RED_COMP = "OP-RED-COMP", "Reduction", restated("S*-CT-RED"), "computed in FLOAT";
-        OP_RED_LAYOUT = "OP-RED-LAYOUT", "Reduction", LAYOUT, "X and Y are fully packed NHWC, NDHWC or row-major [B,M,N]";
-        OP_RED_OP = "OP-RED-OP", "Reduction", OTHER, "operator ADD, MIN or MAX";
-    }
-}
+use crate::support::records::reduction::{OP_RED_LAYOUT, OP_RED_OP};
 
 const OPERATORS: &[ReductionMode] = &[ReductionMode::Add, ReductionMode::Min, ReductionMode::Max];
 

@@ -4,18 +4,9 @@ use crate::fusion::Stage;
 use crate::graph::{Attributes, Port, TensorId};
 use crate::support::context::Context;
 use crate::support::findings::Findings;
-use crate::support::rule::{PATTERN, Rule, SHAPE, rules};
+use crate::support::rule::Rule;
 use crate::support::rules::epilogue::{StageDims, stage_dims};
 use crate::support::surface::{DimLimit, UnfusedDims, UnfusedLimits};
-
-rules! {
-    S70, "003 Support Surface 70, Support Surface of Dimension and Layout for Tensors in g2" {
-        S70_PW_3D_DIMS = "S70-PW-3D-DIMS", "PW, 3-D", SHAPE, "dims as in a matmul epilogue around the largest extents";
-        S70_PW_45D_DIMS = "S70-PW-45D-DIMS", "PW, 4-D or 5-D", SHAPE, "dims as in a convolution epilogue around the largest extents";
-        S70_PW_3D_NO_RED = "S70-PW-3D-NO-RED", "PW, 3-D", PATTERN, "no Reduction";
-        S70_PW_RANK = "S70-PW-RANK", "PW", SHAPE, "tensors of one rank: 3, 4 or 5";
-    }
-}
 
 /// One rank, dims around the largest extents, no Reduction of matrices.
 pub(super) fn check(cx: &Context, found: &mut Findings) {
@@ -33,12 +24,12 @@ pub(super) fn check(cx: &Context, found: &mut Findings) {
 
 /// Limits of a graph without a core, where the surface has any. Nothing is said of graphs with operations that no
 /// surface names, but that they have them.
-fn limits(cx: &Context) -> Option<&'static UnfusedLimits> {
+fn limits<'a>(cx: &Context<'a>) -> Option<&'a UnfusedLimits> {
     cx.surface.unfused.as_ref().ok().filter(|_| !cx.has_core() && cx.unnamed_operation().is_none())
 }
 
 /// Dims and layout that a pure pointwise graph answers to; `None` for other graphs and where ranks differ.
-pub(super) fn dims(cx: &Context) -> Option<&'static UnfusedDims> {
+pub(super) fn dims<'a>(cx: &Context<'a>) -> Option<&'a UnfusedDims> {
     let limits = limits(cx)?;
     let mut ranks = ranked_tensors(cx).map(|id| cx.tensor(id).dim.len());
     let rank = ranks.next()?;

@@ -1,5 +1,5 @@
-//! The three support surfaces as tables of limits: data only. Every limit names the rule it belongs to; the checks in
-//! [`super::rules`] are written once and read these tables.
+//! The three surfaces of the runtime fusion engine as tables of limits: data only. Every limit names the rule it belongs to;
+//! the checks in `rules` are written once and read these tables.
 
 mod s70;
 mod s80;
@@ -15,7 +15,7 @@ use crate::graph::{Attributes, DataType};
 /// The surfaces in the order they are tried (V-02).
 pub(super) static SURFACES: [&Surface; 3] = [&s90::SURFACE, &s80::SURFACE, &s70::SURFACE];
 
-/// Everything that one support surface allows.
+/// Everything that one surface of the runtime fusion engine allows.
 pub(super) struct Surface {
     pub(super) id: SurfaceId,
     pub(super) capabilities: Listed<ComputeCapability>,
@@ -37,11 +37,6 @@ pub(super) struct Surface {
 }
 
 impl Surface {
-    /// The surface with this id.
-    pub(super) fn get(id: SurfaceId) -> &'static Self {
-        SURFACES[id.index()]
-    }
-
     /// Limits of a pattern with a core; `None` where the surface excludes the pattern, and for pure pointwise graphs.
     pub(super) fn pattern(&self, pattern: Pattern) -> Option<&PatternLimits> {
         match pattern {
@@ -319,16 +314,4 @@ pub(super) struct UnfusedDims {
     pub(super) inputs: Forms,
     pub(super) reduction: Forms,
     pub(super) layout: LayoutLimit,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn surfaces_stand_at_their_index() {
-        for id in SurfaceId::ALL {
-            assert_eq!(Surface::get(id).id, id);
-        }
-    }
 }

@@ -10,11 +10,11 @@ use crate::device::ComputeCapability;
 use crate::graph::DataType::{self, *};
 use crate::support::forms::Forms;
 use crate::support::layout::Layout;
-use crate::support::rule::{Rule, SurfaceId};
-use crate::support::rules::{
+use crate::support::records::{
     alignment::*, capability::*, compute_type::*, data_type::*, epilogue::*, layout::*, mainloop::*, pointwise::*,
     unfused::*,
 };
+use crate::support::rule::{Rule, SurfaceId};
 
 const TURING: ComputeCapability = ComputeCapability::new(7, 5);
 const AMPERE: ComputeCapability = ComputeCapability::new(8, 0);

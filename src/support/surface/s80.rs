@@ -9,10 +9,10 @@ use crate::device::ComputeCapability;
 use crate::graph::DataType::*;
 use crate::support::forms::Forms;
 use crate::support::layout::Layout;
-use crate::support::rule::SurfaceId;
-use crate::support::rules::{
+use crate::support::records::{
     alignment::*, capability::*, compute_type::*, data_type::*, epilogue::*, layout::*, mainloop::*,
 };
+use crate::support::rule::SurfaceId;
 
 const ADA: ComputeCapability = ComputeCapability::new(8, 9);
 

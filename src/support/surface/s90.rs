@@ -8,11 +8,11 @@ use crate::device::ComputeCapability;
 use crate::graph::DataType::{self, *};
 use crate::support::forms::Forms;
 use crate::support::layout::Layout;
-use crate::support::rule::SurfaceId;
-use crate::support::rules::{
+use crate::support::records::{
     alignment::*, capability::*, compute_type::*, core::*, data_type::*, epilogue::*, layout::*, mainloop::*,
     pointwise::*,
 };
+use crate::support::rule::SurfaceId;
 
 pub(super) const INPUTS: &[DataType] = &[Float, Int32, Half, BFloat16, Int8, Fp8E4M3, Fp8E5M2];
 pub(super) const CORE_OPERANDS: &[DataType] = &[Float, Half, BFloat16, Int8, Fp8E4M3, Fp8E5M2];

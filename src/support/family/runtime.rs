@@ -1,0 +1,35 @@
+//! The runtime fusion engine: surfaces 90, 80 and 70, which answer for every graph. What they refuse for what it is, such as
+//! composite operations, may still run beyond them.
+
+use super::{Family, Limits, Subject};
+use crate::support::context::Context;
+use crate::support::findings::Findings;
+use crate::support::records::RECORDS;
+use crate::support::rule::SurfaceId;
+use crate::support::rules;
+use crate::support::surface::{SURFACES, Surface};
+
+pub(super) static FAMILY: Family = Family {
+    surfaces: &[(SurfaceId::S90, SURFACES[0]), (SurfaceId::S80, SURFACES[1]), (SurfaceId::S70, SURFACES[2])],
+    rules: RECORDS,
+};
+
+impl Limits for Surface {
+    fn concerns(&self, _subject: &Subject) -> bool {
+        true
+    }
+
+    fn check(&self, subject: &Subject, found: &mut Findings) {
+        rules::check(&self.context(subject), found);
+    }
+
+    fn notes(&self, subject: &Subject) -> Vec<String> {
+        rules::core::notes(&self.context(subject))
+    }
+}
+
+impl Surface {
+    fn context<'a>(&'a self, &Subject { graph, capability, facts }: &Subject<'a>) -> Context<'a> {
+        Context { graph, capability, surface: self, facts }
+    }
+}
