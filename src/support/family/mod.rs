@@ -48,7 +48,7 @@ pub(super) struct Family {
 
 /// Every family. The first surface that holds is taken, so those about few graphs come before the runtime fusion engine's,
 /// which are asked about all.
-pub(super) static FAMILIES: [&Family; 1] = [&runtime::FAMILY];
+pub(super) static FAMILIES: &[&Family] = &[&runtime::FAMILY];
 
 impl SurfaceId {
     /// Every surface, in the order in which they are asked (V-02).

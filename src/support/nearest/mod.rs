@@ -44,7 +44,7 @@ pub struct Change {
 /// breaks a rule, and two such steps. `None` where the graph is supported, and where no such change is found among the
 /// first 64 (fewer for graphs of more than 64 operations, none beyond 4,096).
 pub fn nearest_change(graph: &Arc<FinalizedGraph>, report: &Report) -> Option<Change> {
-    nearest_among(&FAMILIES, graph, report)
+    nearest_among(FAMILIES, graph, report)
 }
 
 /// As [`nearest_change`], for surfaces that these families have.

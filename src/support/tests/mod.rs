@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod convolution;
+mod families;
 mod graphs;
 mod matmul;
 mod nearest;

@@ -3,9 +3,11 @@
 use super::graphs::*;
 use super::*;
 use crate::graph::Malformed;
-use crate::support::{DetailedStatus, GraphLabel, Report, Verdict, catalogue, check_relaxed};
+use crate::support::records::alignment::S90_G1_ALIGN_128;
+use crate::support::records::capability::S90_CC;
+use crate::support::{DetailedStatus, GraphLabel, Report, Rule, Verdict, catalogue, check_relaxed};
 
-fn report(graph: &Graph, surfaces: &[SurfaceId], relaxed: &[&str]) -> Report {
+fn report(graph: &Graph, surfaces: &[SurfaceId], relaxed: &[&'static Rule]) -> Report {
     let finalized = Arc::new(graph.finalize().expect("well formed"));
     check_relaxed(&finalized, ComputeCapability::SM_90, surfaces, relaxed)
 }
@@ -29,11 +31,11 @@ fn the_first_surface_that_holds_is_taken() {
 
 #[test]
 fn a_relaxed_rule_is_named_and_does_not_refuse() {
-    let relaxed = report(&narrow(), &SurfaceId::ALL, &["S90-G1-ALIGN-128"]);
+    let relaxed = report(&narrow(), &SurfaceId::ALL, &[&S90_G1_ALIGN_128]);
     let supported = relaxed.supported.as_ref().expect("its only broken rule is relaxed");
     assert_eq!(supported.surface(), SurfaceId::S90);
     assert_eq!(supported.relaxed().iter().map(|rule| rule.id).collect::<Vec<_>>(), ["S90-G1-ALIGN-128"]);
-    assert!(report(&narrow(), &[SurfaceId::S90], &["S90-CC"]).supported.is_none());
+    assert!(report(&narrow(), &[SurfaceId::S90], &[&S90_CC]).supported.is_none());
 }
 
 #[test]
@@ -42,7 +44,7 @@ fn no_relaxation_makes_up_for_missing_stages() {
     let (a, b) = (graph.id("A"), graph.id("B"));
     let second = graph.matmul("mm2", a, b);
     graph.set_output(second);
-    let every: Vec<&str> = catalogue().map(|rule| rule.id).collect();
+    let every: Vec<&'static Rule> = catalogue().collect();
     assert!(report(&graph, &SurfaceId::ALL, &every).supported.is_none());
 }
 
