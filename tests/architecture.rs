@@ -98,7 +98,7 @@ const SUPPORT: &[&str] = &[
     "family",
     "supported",
     "report",
-    "check",
+    "checker",
     "nearest",
     "table",
 ];

@@ -11,6 +11,8 @@
 //! Each uses only those above it. Invariant: a rule is never broken silently. Whatever makes a surface refuse a graph is
 //! a [`Violation`] that names the rule, the place, what is required and what was found.
 
+// Each uses only those above it: `tests/architecture.rs`.
+
 mod rule;
 
 pub(crate) mod records;
@@ -35,13 +37,13 @@ mod supported;
 
 mod report;
 
-mod check;
+mod checker;
 
 mod nearest;
 
 mod table;
 
-pub use check::{check, check_relaxed};
+pub use checker::{check, check_relaxed};
 pub use family::catalogue;
 pub use findings::Violation;
 pub(crate) use layout::is_disjoint;

@@ -27,7 +27,7 @@ pub struct Report {
     pub graph: String,
     /// The chip asked about.
     pub capability: ComputeCapability,
-    /// One entry for each surface asked, in order; the last one holds if any does.
+    /// One entry for each surface asked that is about such graphs, in order; the last one holds if any does.
     pub outcomes: Vec<SurfaceOutcome>,
     /// The proof that a surface holds.
     pub supported: Option<Supported>,

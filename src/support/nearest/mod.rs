@@ -7,7 +7,7 @@ mod edit;
 
 use std::sync::Arc;
 
-use super::check::ask;
+use super::checker::ask;
 use super::family::{FAMILIES, Family};
 use super::findings::Violation;
 use super::report::{Report, SurfaceOutcome};

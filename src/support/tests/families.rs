@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{At, H90};
 use crate::device::ComputeCapability;
 use crate::graph::{Attributes, DataType, FinalizedGraph, Graph, OperationId, Tensor};
-use crate::support::check::ask;
+use crate::support::checker::ask;
 use crate::support::family::{FAMILIES, Family, Limits, Subject, limits};
 use crate::support::findings::Findings;
 use crate::support::nearest::nearest_among;
