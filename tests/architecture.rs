@@ -108,8 +108,8 @@ fn support_uses_its_modules_in_order() {
     inner_order("support", SUPPORT);
 }
 
-/// The modules of a top-level module are those listed, and each uses only those before it, whether it names them or what
-/// their parent re-exports. The parent's `mod.rs` may use all.
+/// The modules of a top-level module are those listed, and each uses only those before it, whether it names them or
+/// what their parent re-exports. The parent's `mod.rs` may use all.
 fn inner_order(top: &str, order: &[&str]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(top);
     let parent = fs::read_to_string(folder.join("mod.rs")).expect("a parent module");
@@ -170,7 +170,8 @@ fn siblings(text: &str, top: &str, depth: usize) -> Vec<String> {
         .collect()
 }
 
-/// The paths of a use tree at the start of a text, or the path there; of groups inside a group only what they start with.
+/// The paths of a use tree at the start of a text, or the path there; of groups inside a group only what they start
+/// with.
 fn tree_paths(text: &str) -> Vec<String> {
     let is_path = |c: &char| c.is_alphanumeric() || matches!(c, '_' | ':');
     let Some(group) = text.strip_prefix('{') else { return vec![text.chars().take_while(is_path).collect()] };

@@ -1,13 +1,14 @@
 //! Families of surfaces: whom a graph is put to, and in which order.
 //!
 //! A family is a type of [`Limits`], with rules that are written once for it, and a value of that type for each of its
-//! surfaces. The runtime fusion engine's three surfaces are one ([`runtime`]). Another is a file beside it (the limits, and
-//! checks of its own that report to [`Findings`]), a file of records, and a row of [`FAMILIES`]; which graphs it is asked about it
-//! says itself.
+//! surfaces. The runtime fusion engine's three surfaces are one ([`runtime`]). Another is a file beside it (limits, and
+//! checks that report to [`Findings`]), a file of records, and a row of [`FAMILIES`]; which graphs it is asked about
+//! it says itself.
 //!
 //! Nobody else matches on families. An enum `Runtime | Norm | Attention` in place of [`SurfaceId`] would be matched in
-//! reports, records, `nearest` and refusals, and edited with each family. All that these need is which surface said what and how
-//! it is written; so the surface stays the unit that is asked and that answers, and the family is what it is looked up in.
+//! reports, records, `nearest` and refusals, and each family would edit them. All that these need is which surface
+//! said what, and how it is written; so the surface stays what is asked and what answers, and the family is where it is
+//! looked up.
 
 pub(super) mod runtime;
 
@@ -26,7 +27,8 @@ pub(super) struct Subject<'a> {
 
 /// What a surface allows.
 pub(super) trait Limits: Sync {
-    /// Whether the graph is of the kind that the surface is about: nothing is said of other graphs, not even that they are refused.
+    /// Whether the graph is of the kind that the surface is about: nothing is said of other graphs, not even that they
+    /// are refused.
     fn concerns(&self, subject: &Subject) -> bool;
 
     /// Applies every rule of the surface. Where none is broken, the surface holds.
@@ -46,8 +48,8 @@ pub(super) struct Family {
     pub(super) rules: &'static [&'static [&'static Rule]],
 }
 
-/// Every family. The first surface that holds is taken, so those about few graphs come before the runtime fusion engine's,
-/// which are asked about all.
+/// Every family. The first surface that holds is taken, so those about few graphs come before the runtime fusion
+/// engine's, which are asked about all.
 pub(super) static FAMILIES: &[&Family] = &[&runtime::FAMILY];
 
 impl SurfaceId {

@@ -1,16 +1,15 @@
-//! The runtime fusion engine: surfaces 90, 80 and 70, which answer for every graph. What they refuse for what it is, such as
-//! composite operations, may still run beyond them.
+//! The runtime fusion engine: surfaces 90, 80 and 70, which answer for every graph. What they refuse for what it is,
+//! such as composite operations, may still run beyond them.
 
 use super::{Family, Limits, Subject};
 use crate::support::context::Context;
 use crate::support::findings::Findings;
 use crate::support::records::RECORDS;
-use crate::support::rule::SurfaceId;
 use crate::support::rules;
 use crate::support::surface::{SURFACES, Surface};
 
 pub(super) static FAMILY: Family = Family {
-    surfaces: &[(SurfaceId::S90, SURFACES[0]), (SurfaceId::S80, SURFACES[1]), (SurfaceId::S70, SURFACES[2])],
+    surfaces: &[(SURFACES[0].id, SURFACES[0]), (SURFACES[1].id, SURFACES[1]), (SURFACES[2].id, SURFACES[2])],
     rules: RECORDS,
 };
 

@@ -1,5 +1,5 @@
-//! The three surfaces of the runtime fusion engine as tables of limits: data only. Every limit names the rule it belongs to;
-//! the checks in `rules` are written once and read these tables.
+//! The three surfaces of the runtime fusion engine as tables of limits: data only. Every limit names the rule it belongs
+//! to; the checks in `rules` are written once and read these tables.
 
 mod s70;
 mod s80;
