@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fusewright::codegen::{Source, render};
+use fusewright::build::Build;
 use fusewright::compile::{Cache, Compiler, Options, Request};
 use fusewright::device::{ComputeCapability, Device};
-use fusewright::engine::{self, EngineConfig};
+use fusewright::engine;
 use fusewright::frontend::{self, DocumentReader};
 use fusewright::fuzz::{Campaign, Examination, Family};
 use fusewright::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, ReductionMode, Tensor};
@@ -136,11 +136,9 @@ fn suite_graph(name: &str) -> Result<Graph> {
     Ok(document.result?)
 }
 
-fn lower(graph: &Arc<FinalizedGraph>, device: &Device) -> Result<(EngineConfig, Source)> {
+fn build(graph: &Arc<FinalizedGraph>, device: &Device) -> Result<Build> {
     let selection = engine::select(graph, device.capability)?;
-    let config = selection.candidates(device).remove(0).config;
-    let source = render(&selection.lower(&config, device))?;
-    Ok((config, source))
+    Ok(Build::first(&selection, device)?)
 }
 
 /// Render, compile, and take from either cache; with a GPU, load as well.
@@ -149,17 +147,10 @@ fn kernel(name: &str) -> Result<()> {
     let context = Driver::load().ok().and_then(|driver| driver.open(0).ok());
     let device =
         context.as_ref().map_or_else(|| Device::typical(ComputeCapability::SM_90), |context| context.device().clone());
-    let (config, source) = lower(&graph, &device)?;
-    row(&format!("{name}: decide, lower, render"), median(101, || lower(&graph, &device).map(drop))?);
+    let built = build(&graph, &device)?;
+    row(&format!("{name}: decide, lower, render"), median(101, || build(&graph, &device).map(drop))?);
 
-    let config = config.to_string();
-    let request = Request {
-        graph: graph.key(),
-        engine: "scalar",
-        config: &config,
-        source: &source.text,
-        capability: device.capability,
-    };
+    let (request, source) = (built.request(), &built.source);
     let cold = Compiler::new(Cache::memory_only(), Options { no_cache: true });
     let nvrtc = cold.nvrtc(device.capability)?;
     let options = Options { no_cache: true };
@@ -178,7 +169,7 @@ fn kernel(name: &str) -> Result<()> {
         let cubin = fresh.cache().get_or_compile(&key(&request, &nvrtc), || Err(missing()))?.0;
         if let Some(context) = &context {
             // SAFETY: the source was rendered from a config of the graph, and the cubin compiled from it.
-            drop(unsafe { ExecutionPlan::build(context, &graph, &source, &cubin) }?);
+            drop(unsafe { ExecutionPlan::build(context, &graph, source, &cubin) }?);
         }
         Ok(())
     })?;

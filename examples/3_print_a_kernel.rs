@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use fusewright::codegen::render;
+use fusewright::build::Build;
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::engine::select;
 use fusewright::error::Error;
@@ -26,16 +26,15 @@ fn main() -> Result<(), Error> {
     // Engines rank their configs, the best first; each lowers to a kernel description, and that renders to one file.
     let device = Device::typical(ComputeCapability::new(8, 0));
     let selection = select(&graph, device.capability)?;
-    let config = selection.candidates(&device).remove(0).config;
-    let source = render(&selection.lower(&config, &device))?;
+    let Build { source, config, .. } = Build::first(&selection, &device)?;
     print!("{}", source.text);
     for launch in &source.launches {
         println!("// {}: grid {:?}, block {:?}", launch.function, launch.grid, launch.block);
     }
 
     // Rendering is deterministic to the byte, and the file is complete: it includes nothing.
-    let again = render(&selection.lower(&config, &device))?;
-    assert_eq!(source, again);
+    let again = Build::new(&selection, config, &device)?;
+    assert_eq!(source, again.source);
     assert!(source.text.contains(&source.launches[0].function) && !source.text.contains("#include"));
     Ok(())
 }

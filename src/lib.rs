@@ -7,6 +7,8 @@
 //! graph   graph            fusion   support     engine  kernel   codegen       compile  plan
 //! ```
 //!
+//! A [`build::Build`] goes from an offer's config to source and machine code; whatever needs kernels makes one.
+//!
 //! [`tuning`] measures what [`engine`] only estimates, and remembers the winners. [`session`] is the whole pipeline as a
 //! service, with the plans it built kept.
 //!
@@ -45,6 +47,8 @@ pub mod engine;
 pub mod codegen;
 
 pub mod compile;
+
+pub mod build;
 
 pub mod host_tensor;
 

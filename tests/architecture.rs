@@ -17,6 +17,7 @@ const ORDER: &[&str] = &[
     "engine",
     "codegen",
     "compile",
+    "build",
     "host_tensor",
     "reference",
     "emulator",

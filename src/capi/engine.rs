@@ -17,7 +17,8 @@ use super::graph::OperationGraph;
 use super::plan;
 use super::translate::{self, Choice};
 use super::values::Values;
-use crate::codegen::{Source, render};
+use crate::build::Build;
+use crate::codegen::Source;
 use crate::device::Device;
 use crate::engine::{self, ENGINES, EngineConfig, HeuristicMode, Heuristics as Answer, Knob, RankedConfig, Selection};
 
@@ -158,8 +159,8 @@ impl Engine {
 
     /// The source of the kernel of a config.
     fn source(&self, config: &EngineConfig) -> Result<Source> {
-        let kernel = self.selection.lower(config, &self.device);
-        render(&kernel).map_err(|error| Failure::of_build(&error))
+        let build = Build::new(&self.selection, config.clone(), &self.device);
+        Ok(build.map_err(|error| Failure::of_build(&error))?.source)
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use fusewright::build::Build;
 use fusewright::compile::{Cache, Compiler, Options};
 use fusewright::device::Device;
 use fusewright::engine::{self, EngineConfig, Floor, HeuristicMode, Heuristics, RankedConfig, Selection, core_type};
@@ -16,7 +17,6 @@ use fusewright::tuning::{TuningStore, autotune};
 use serde::Serialize;
 
 use super::arguments::{BenchOptions, CandidateCount};
-use super::build;
 use super::console::{Console, Style};
 use super::files::{self, LoadedGraph};
 use super::outcome::Result;
@@ -167,8 +167,8 @@ impl Bench {
     ) -> std::result::Result<Measurement, Error> {
         let graph = selection.supported().graph();
         let start = Instant::now();
-        let build = build::render(selection, config, &self.device)?;
-        let compiled = build.compile(&self.compiler, self.device.capability)?;
+        let build = Build::new(selection, config, &self.device)?;
+        let compiled = build.compile(&self.compiler)?;
         // SAFETY: the source was rendered from a config of the graph, and the cubin compiled from it.
         let plan = unsafe { ExecutionPlan::build(&self.context, graph, &build.source, &compiled.cubin) }?;
         let build_ms = start.elapsed().as_secs_f64() * 1e3;

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use fusewright::build::Build;
 use fusewright::codegen::Source;
 use fusewright::compile::{Cache, Compiler, Cubin, FunctionResources, Options};
 use fusewright::device::{ComputeCapability, Device};
@@ -13,7 +14,6 @@ use fusewright::error::Error;
 use fusewright::graph::FinalizedGraph;
 
 use super::arguments::CompileOptions;
-use super::build;
 use super::console::{Console, Style};
 use super::files::{self, LoadedGraph};
 use super::outcome::Result;
@@ -71,8 +71,8 @@ fn compile(
     capability: ComputeCapability,
     mode: HeuristicMode,
 ) -> std::result::Result<(Source, Arc<Cubin>), Error> {
-    let build = build::generate(graph, &Device::typical(capability), mode)?;
-    let compiled = build.compile(compiler, capability)?;
+    let build = Build::in_mode(graph, &Device::typical(capability), mode)?;
+    let compiled = build.compile(compiler)?;
     Ok((build.source, compiled.cubin))
 }
 

@@ -126,6 +126,11 @@ impl Console {
         if self.colours { format!("\x1b[{}m{text}{PLAIN}", style.code()) } else { text.to_string() }
     }
 
+    /// A verdict in colour.
+    pub(super) fn verdict(&self, is_good: bool) -> String {
+        if is_good { self.paint(Style::Good, "passed") } else { self.paint(Style::Bad, "FAILED") }
+    }
+
     /// Reports an error with its causes, and remembers its outcome.
     pub(super) fn fail(&mut self, error: &Error) {
         self.note_outcome(error.into());

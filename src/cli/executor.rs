@@ -4,21 +4,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fusewright::build::Build;
 use fusewright::compile::{Cache, Compiler, Options};
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::emulator::{self, EmulatedKernel};
-use fusewright::engine::HeuristicMode;
+use fusewright::engine::{self, Selection};
 use fusewright::error::Error;
 use fusewright::graph::FinalizedGraph;
 use fusewright::host_tensor::HostTensors;
 use fusewright::plan::{DeviceContext, DeviceTensors, Driver, ExecutionPlan};
-use fusewright::reference::BoundOptions;
+use fusewright::reference::{self, BoundOptions};
 use fusewright::tuning::TuningStore;
-use fusewright::{engine, reference};
 
 use super::arguments::DeviceChoice;
-use super::build::{self, Build};
+use super::console::Console;
 use super::cost::{self, Rate};
+use super::units;
 
 /// A kernel that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -39,7 +40,24 @@ pub(super) struct Gpu {
     compiler: Compiler,
 }
 
+/// A graph that an executor takes.
+pub(super) struct Task<'a> {
+    /// The graph.
+    pub(super) graph: Arc<FinalizedGraph>,
+    /// What computes it.
+    pub(super) executor: &'a Executor,
+    way: Way<'a>,
+}
+
+/// How a graph is computed; with its engine, where a kernel is generated.
+enum Way<'a> {
+    CpuEngine,
+    Emulator(Selection, Option<&'a Path>),
+    Gpu(Selection, &'a Gpu),
+}
+
 /// What an execution gave.
+#[derive(Clone)]
 pub(super) struct Execution {
     /// The graph's outputs.
     pub(super) outputs: HostTensors,
@@ -47,6 +65,8 @@ pub(super) struct Execution {
     pub(super) build_seconds: f64,
     /// Seconds for the execution alone.
     pub(super) seconds: f64,
+    /// What was done beyond rounding.
+    pub(super) liberties: BoundOptions,
 }
 
 impl Executor {
@@ -121,55 +141,68 @@ impl Executor {
         }
     }
 
-    /// Whether it takes a graph.
+    /// Asks whether it takes a graph.
     ///
     /// # Errors
     /// [`Error::NotSupported`] with the reasons, where kernels are generated and no engine takes the graph.
-    pub(super) fn check(&self, graph: &Arc<FinalizedGraph>) -> Result<(), Error> {
-        match self {
-            Self::CpuEngine => Ok(()),
-            _ => Ok(engine::select(graph, self.device().capability).map(drop)?),
-        }
+    pub(super) fn take(&self, graph: &Arc<FinalizedGraph>) -> Result<Task<'_>, Error> {
+        let select = || engine::select(graph, self.device().capability);
+        let way = match self {
+            Self::CpuEngine => Way::CpuEngine,
+            Self::Emulator(folder) => Way::Emulator(select()?, folder.as_deref()),
+            Self::Gpu(gpu) => Way::Gpu(select()?, gpu),
+        };
+        Ok(Task { graph: Arc::clone(graph), executor: self, way })
     }
+}
 
-    /// What the kernel it generates does beyond rounding.
-    pub(super) fn liberties(&self, graph: &Arc<FinalizedGraph>) -> BoundOptions {
-        let build = self.runs_kernels().then(|| build::generate(graph, &self.device(), HeuristicMode::A));
-        match build {
-            Some(Ok(build)) => BoundOptions { tf32: build.source.uses_tf32, fp8: build.source.uses_fp8 },
-            _ => BoundOptions::default(),
-        }
-    }
-
-    /// Computes a graph once.
+impl Task<'_> {
+    /// Computes the graph once, with a spinner meanwhile.
     ///
     /// # Errors
-    /// Those of the stages: the graph is not taken, inputs do not fit, the kernel does not compile or misbehaves.
-    pub(super) fn execute(&self, graph: &Arc<FinalizedGraph>, inputs: &HostTensors) -> Result<Execution, Error> {
-        let start = Instant::now();
-        match self {
-            Self::CpuEngine => finish(start, 0.0, || reference::execute(graph, inputs)),
-            Self::Emulator(folder) => {
-                let kernel = emulate(&build::generate(graph, &self.device(), HeuristicMode::A)?, folder.as_deref())?;
-                finish(Instant::now(), start.elapsed().as_secs_f64(), || kernel.run(graph, inputs))
+    /// Those of the stages: inputs do not fit, the kernel does not compile or misbehaves.
+    pub(super) fn execute(&self, inputs: &HostTensors, console: &Console) -> Result<Execution, Error> {
+        let name = self.executor.name();
+        let spinner = console.spinner(&name);
+        let execution = self.compute(inputs);
+        spinner.finish_and_clear();
+        if let Ok(Execution { build_seconds, seconds, .. }) = &execution {
+            let (built, computed) = (units::seconds(*build_seconds), units::seconds(*seconds));
+            console.note(format_args!("{name}: {computed}, after {built} for the kernel"));
+        }
+        execution
+    }
+
+    fn compute(&self, inputs: &HostTensors) -> Result<Execution, Error> {
+        let (graph, start) = (&self.graph, Instant::now());
+        match &self.way {
+            Way::CpuEngine => {
+                let outputs = reference::execute(graph, inputs)?;
+                let seconds = start.elapsed().as_secs_f64();
+                Ok(Execution { outputs, build_seconds: 0.0, seconds, liberties: BoundOptions::default() })
             }
-            Self::Gpu(gpu) => {
-                let plan = gpu.plan(graph)?;
+            Way::Emulator(selection, folder) => {
+                let build = Build::first(selection, &self.executor.device())?;
+                let kernel = emulate(&build, *folder)?;
+                let (build_seconds, start) = (start.elapsed().as_secs_f64(), Instant::now());
+                let outputs = kernel.run(graph, inputs)?;
+                let seconds = start.elapsed().as_secs_f64();
+                Ok(Execution { outputs, build_seconds, seconds, liberties: liberties(&build) })
+            }
+            Way::Gpu(selection, gpu) => {
+                let build = gpu.build(selection)?;
+                let plan = gpu.load(&build)?;
                 let build_seconds = start.elapsed().as_secs_f64();
                 let (outputs, seconds) = execute(&plan, graph, inputs)?;
-                Ok(Execution { outputs, build_seconds, seconds })
+                Ok(Execution { outputs, build_seconds, seconds, liberties: liberties(&build) })
             }
         }
     }
 }
 
-fn finish(
-    start: Instant,
-    build_seconds: f64,
-    compute: impl FnOnce() -> Result<HostTensors, Error>,
-) -> Result<Execution, Error> {
-    let outputs = compute()?;
-    Ok(Execution { outputs, build_seconds, seconds: start.elapsed().as_secs_f64() })
+/// What a kernel does beyond rounding.
+fn liberties(build: &Build) -> BoundOptions {
+    BoundOptions { tf32: build.source.uses_tf32, fp8: build.source.uses_fp8 }
 }
 
 /// A plan's outputs, and the seconds of its execution.
@@ -183,14 +216,19 @@ fn execute(plan: &ExecutionPlan, graph: &FinalizedGraph, inputs: &HostTensors) -
 }
 
 impl Gpu {
-    fn plan(&self, graph: &Arc<FinalizedGraph>) -> Result<ExecutionPlan, Error> {
+    /// The kernel that won when the graph was tuned, or else the first by the engine's model.
+    fn build(&self, selection: &Selection) -> Result<Build, Error> {
         let device = self.context.device();
-        let store = TuningStore::beside(self.compiler.cache());
-        let build = build::generate_tuned(graph, device, &store)?;
+        let config = TuningStore::beside(self.compiler.cache()).config(selection, device)?;
+        let build = Build::new(selection, config, device)?;
         tracing::info!(config = %build.config, "kernel chosen");
-        let compiled = build.compile(&self.compiler, device.capability)?;
+        Ok(build)
+    }
+
+    fn load(&self, build: &Build) -> Result<ExecutionPlan, Error> {
+        let compiled = build.compile(&self.compiler)?;
         // SAFETY: the source was rendered from a config of the graph, and the cubin compiled from it.
-        unsafe { ExecutionPlan::build(&self.context, graph, &build.source, &compiled.cubin) }
+        unsafe { ExecutionPlan::build(&self.context, &build.graph, &build.source, &compiled.cubin) }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fusewright::build::Build;
 use fusewright::codegen::Source;
 use fusewright::device::Device;
 use fusewright::engine::{
@@ -14,7 +15,6 @@ use fusewright::support::SurfaceId;
 use fusewright::tuning::{TuningEntry, TuningStore};
 
 use super::arguments::ExplainOptions;
-use super::build;
 use super::console::{Console, Style};
 use super::files::{self, LoadedGraph};
 use super::outcome::{Outcome, Result};
@@ -30,8 +30,8 @@ pub(super) fn run(options: &ExplainOptions, console: &mut Console) -> Result<()>
 }
 
 fn print_source(loaded: LoadedGraph, device: &Device, mode: HeuristicMode, console: &mut Console) -> Result<()> {
-    let build =
-        build::generate(&Arc::new(loaded.graph), device, mode).map_err(|error| files::locate(&loaded.place, error))?;
+    let build = Build::in_mode(&Arc::new(loaded.graph), device, mode);
+    let build = build.map_err(|error| files::locate(&loaded.place, error))?;
     Ok(console.text(&build.source.text)?)
 }
 
@@ -103,7 +103,7 @@ fn kernel(selection: Selection, device: &Device, mode: HeuristicMode, console: &
         let (device, config) = (key.device().escape_debug(), config.escape_debug());
         console.line(format_args!("tuned on {device}: {config}, {}", units::seconds(median_ms * 1e-3)))?;
     }
-    let build = build::render(&selection, ranking.swap_remove(0).config, device)?;
+    let build = Build::new(&selection, ranking.swap_remove(0).config, device)?;
     launches(&build.source, &build.config, console)
 }
 
@@ -141,7 +141,12 @@ fn stored(selection: &Selection) -> Vec<TuningEntry> {
 
 fn launches(source: &Source, config: &EngineConfig, console: &mut Console) -> Result<()> {
     heading(console, &format!("launches with {config}"))?;
-    console.text(&build::launch_lines(source))?;
+    for launch in &source.launches {
+        let by = |extents: &[u32]| extents.iter().map(u32::to_string).collect::<Vec<_>>().join("×");
+        let (function, shared) = (&launch.function, units::bytes(launch.shared_bytes.into()));
+        let (grid, block) = (by(&launch.grid), by(&launch.block));
+        console.line(format_args!("  {function}  grid {grid}, block {block}, {shared} of shared memory"))?;
+    }
     console.line(format_args!("  workspace {}", units::bytes(source.workspace_bytes)))?;
     Ok(())
 }

@@ -6,7 +6,6 @@
 
 mod arguments;
 mod bench;
-mod build;
 mod cache;
 mod check;
 mod compile;

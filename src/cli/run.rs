@@ -5,17 +5,16 @@ use std::sync::Arc;
 use fusewright::error::Error;
 use fusewright::graph::{FinalizedGraph, TensorId};
 use fusewright::host_tensor::{HostTensor, HostTensors};
-use fusewright::reference::{Distribution, random_inputs};
+use fusewright::reference::{Distribution, random_inputs, shrink};
 
 use super::arguments::{DeviceChoice, RunOptions};
-use super::console::{Console, Style};
+use super::console::Console;
 use super::cost;
-use super::executor::{Execution, Executor};
+use super::executor::{Execution, Executor, Task};
 use super::files;
 use super::outcome::Result;
 use super::tensor_file::{ResultFile, read_inputs, serialize_outputs};
 use super::{plain, units, verify};
-use fusewright::reference::shrink;
 
 /// Elements shown of each output.
 const SHOWN: usize = 6;
@@ -25,50 +24,45 @@ pub(super) fn run(options: &RunOptions, console: &mut Console) -> Result<()> {
     let place = loaded.place;
     let result_file = options.outputs.as_deref().map(ResultFile::create).transpose()?;
     let executor = Executor::open(options.device)?;
-    let full = Arc::new(loaded.graph);
-    executor.check(&full).map_err(|error| files::locate(&place, error))?;
+    let full = executor.take(&Arc::new(loaded.graph)).map_err(|error| files::locate(&place, error))?;
     console.line(format_args!("graph    {place}"))?;
-    let graph = bounded(&full, &executor, options, console)?;
-    let inputs = inputs(&graph, options, console)?;
-    let execution = execute(&executor, &graph, &inputs, console).map_err(|error| files::locate(&place, error))?;
+    let task = bounded(full, options, console)?;
+    let inputs = inputs(&task.graph, options, console)?;
+    let execution = task.execute(&inputs, console).map_err(|error| files::locate(&place, error))?;
     report(&executor, &execution, options, console)?;
     for (&id, output) in &execution.outputs {
-        console.line(summary(&graph, id, output)?)?;
+        console.line(summary(&task.graph, id, output)?)?;
     }
     if let Some(file) = result_file {
-        file.write(&serialize_outputs(&graph, &execution.outputs)?)?;
+        file.write(&serialize_outputs(&task.graph, &execution.outputs)?)?;
     }
     if options.verify {
-        let subject = verify::Subject { graph: &graph, inputs: &inputs, execution: &execution, executor: &executor };
+        let subject = verify::Subject { task: &task, inputs: &inputs, execution: &execution };
         verify::verify(&subject, options, console)?;
     }
     Ok(())
 }
 
-/// The graph, or a smaller twin where the full one would take minutes and its values are random anyway.
-fn bounded(
-    graph: &Arc<FinalizedGraph>,
-    executor: &Executor,
-    options: &RunOptions,
-    console: &mut Console,
-) -> Result<Arc<FinalizedGraph>> {
+/// The task, or that of a smaller twin where the full graph would take minutes and its values are random anyway.
+fn bounded<'a>(task: Task<'a>, options: &RunOptions, console: &mut Console) -> Result<Task<'a>> {
+    let Task { graph, executor, .. } = &task;
     let is_quick = |graph: &FinalizedGraph| executor.rate().seconds(graph) <= cost::RUN_SECONDS;
     if is_quick(graph) || options.full {
-        return Ok(Arc::clone(graph));
+        return Ok(task);
     }
     let wait = format!("about {} on {}", units::seconds(executor.rate().seconds(graph)), executor.name());
     if options.inputs.is_some() || options.outputs.is_some() {
         console.warn(format_args!("the graph takes {wait}"));
-        return Ok(Arc::clone(graph));
+        return Ok(task);
     }
-    let accepts = |smaller: &FinalizedGraph| executor.check(&Arc::new(smaller.clone())).is_ok();
+    let accepts = |smaller: &FinalizedGraph| executor.take(&Arc::new(smaller.clone())).is_ok();
     let Some(shrunk) = shrink(graph, is_quick, accepts) else {
         console.warn(format_args!("the graph takes {wait}, and cannot be shrunk"));
-        return Ok(Arc::clone(graph));
+        return Ok(task);
     };
     console.line(format_args!("shrunk   since the full graph takes {wait} (--full computes it all the same):"))?;
     shrunk.changes.iter().try_for_each(|change| console.line(format_args!("         {change}")))?;
-    Ok(Arc::new(shrunk.graph))
+    Ok(executor.take(&Arc::new(shrunk.graph))?)
 }
 
 fn inputs(graph: &FinalizedGraph, options: &RunOptions, console: &mut Console) -> Result<HostTensors> {
@@ -78,23 +72,6 @@ fn inputs(graph: &FinalizedGraph, options: &RunOptions, console: &mut Console) -
     }
     console.line(format_args!("inputs   random, seed {}", options.seed))?;
     Ok(random_inputs(graph, options.seed, Distribution::Normal)?)
-}
-
-/// Executes with a spinner.
-pub(super) fn execute(
-    executor: &Executor,
-    graph: &Arc<FinalizedGraph>,
-    inputs: &HostTensors,
-    console: &Console,
-) -> std::result::Result<Execution, Error> {
-    let spinner = console.spinner(executor.name());
-    let execution = executor.execute(graph, inputs);
-    spinner.finish_and_clear();
-    if let Ok(Execution { build_seconds, seconds, .. }) = &execution {
-        let (built, computed) = (units::seconds(*build_seconds), units::seconds(*seconds));
-        console.note(format_args!("{}: {computed}, after {built} for the kernel", executor.name()));
-    }
-    execution
 }
 
 fn report(executor: &Executor, execution: &Execution, options: &RunOptions, console: &mut Console) -> Result<()> {
@@ -131,11 +108,6 @@ fn summary(graph: &FinalizedGraph, id: TensorId, output: &HostTensor) -> std::re
     Ok(format!("output   {label} {data_type} {:?}: {range}{other}; {}{more}", output.dim, first.join(", ")))
 }
 
-/// A verdict in colour.
-pub(super) fn verdict(is_good: bool, console: &Console) -> String {
-    if is_good { console.paint(Style::Good, "passed") } else { console.paint(Style::Bad, "FAILED") }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
@@ -163,8 +135,8 @@ mod tests {
 
     fn elements_computed(power: u32, extra: &[&str]) -> i64 {
         let mut console = Console::new(Verbosity::Quiet);
-        let graph = bounded(&relu(power), &Executor::CpuEngine, &options(extra), &mut console).unwrap();
-        graph.tensors().next().unwrap().dim.iter().product()
+        let task = Executor::CpuEngine.take(&relu(power)).unwrap();
+        bounded(task, &options(extra), &mut console).unwrap().graph.tensors().next().unwrap().dim.iter().product()
     }
 
     #[test]

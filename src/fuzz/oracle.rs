@@ -12,9 +12,9 @@ use super::choices::Choices;
 use super::metamorphic::{self, Change};
 use super::rewrite::rewritten;
 use super::runner::Runner;
-use crate::codegen::{Source, render};
+use crate::build::Build;
 use crate::device::{ComputeCapability, Device};
-use crate::engine::{self, EngineConfig, Floor, Selection};
+use crate::engine::{self, Floor, Selection};
 use crate::error::Error;
 use crate::frontend;
 use crate::graph::{FinalizedGraph, Graph, Port, TensorId};
@@ -156,12 +156,6 @@ struct Examiner<'a> {
     examination: &'a Examination<'a>,
 }
 
-/// A config with its kernel's source.
-struct Rendered {
-    config: EngineConfig,
-    source: Source,
-}
-
 impl Examiner<'_> {
     fn examine(&self, graph: &Graph) -> Result<Standing, Finding> {
         let start = Instant::now();
@@ -173,8 +167,8 @@ impl Examiner<'_> {
             self.change_helps(&finalized, &decision.report)?;
         }
         let selection = decision.into_selection().ok();
-        let rendered = selection.as_ref().map(|selection| self.render(selection)).transpose()?.unwrap_or_default();
-        self.is_the_same_rewritten(&finalized, selection.as_ref(), rendered.first())?;
+        let builds = selection.as_ref().map(|selection| self.builds(selection)).transpose()?.unwrap_or_default();
+        self.is_the_same_rewritten(&finalized, selection.as_ref(), builds.first())?;
         let took = start.elapsed();
         if took > PATIENCE {
             return Err(finding("a verdict comes in time", format!("{:.1} s", took.as_secs_f64())));
@@ -182,7 +176,7 @@ impl Examiner<'_> {
         if selection.is_none() {
             return Ok(Standing::Refused);
         }
-        let computed = self.computes(&finalized, &rendered)?;
+        let computed = self.computes(&finalized, &builds)?;
         let holds = |surface| support::check(&finalized, self.device().capability, &[surface]).supported.is_some();
         let legal: Vec<SurfaceId> = SurfaceId::ALL.into_iter().filter(|&surface| holds(surface)).collect();
         let broken = broken(&finalized, &legal, self.device().capability, self.bytes)?;
@@ -205,19 +199,17 @@ impl Examiner<'_> {
     }
 
     /// What an engine takes lowers and renders, with the first of its configs and with another.
-    fn render(&self, selection: &Selection) -> Result<Vec<Rendered>, Finding> {
+    fn builds(&self, selection: &Selection) -> Result<Vec<Build>, Finding> {
         let device = self.device();
         let mut configs = selection.candidates(&device);
         let other = Choices::new(self.bytes).below(configs.len());
         if other > 0 {
             configs.swap(1, other);
         }
-        let rendered = configs.into_iter().take(CONFIGS).map(|ranked| {
-            let kernel = selection.lower(&ranked.config, &device);
-            let source = render(&kernel).map_err(|error| finding("what is accepted renders", error))?;
-            Ok(Rendered { config: ranked.config, source })
+        let builds = configs.into_iter().take(CONFIGS).map(|ranked| {
+            Build::new(selection, ranked.config, &device).map_err(|error| finding("what is accepted renders", error))
         });
-        rendered.collect()
+        builds.collect()
     }
 
     /// Another order of operations and tensors, other names and uids change neither key, verdict nor source.
@@ -225,7 +217,7 @@ impl Examiner<'_> {
         &self,
         graph: &FinalizedGraph,
         selection: Option<&Selection>,
-        rendered: Option<&Rendered>,
+        build: Option<&Build>,
     ) -> Result<(), Finding> {
         const ORACLE: &str = "names and order change nothing";
         let other = rewritten(&graph.to_graph(), self.bytes);
@@ -239,16 +231,16 @@ impl Examiner<'_> {
         if again.as_ref().map(of) != selection.map(of) {
             return Err(finding(ORACLE, "the verdict is another"));
         }
-        let (Some(again), Some(rendered)) = (again, rendered) else { return Ok(()) };
-        let source = render(&again.lower(&rendered.config, &device)).map_err(|error| finding(ORACLE, error))?;
-        if source.text == rendered.source.text { Ok(()) } else { Err(finding(ORACLE, "the source is another")) }
+        let (Some(again), Some(build)) = (again, build) else { return Ok(()) };
+        let again = Build::new(&again, build.config.clone(), &device).map_err(|error| finding(ORACLE, error))?;
+        if again.source.text == build.source.text { Ok(()) } else { Err(finding(ORACLE, "the source is another")) }
     }
 
     /// Results are right, however they are computed.
-    fn computes(&self, graph: &Arc<FinalizedGraph>, rendered: &[Rendered]) -> Result<Computed, Finding> {
+    fn computes(&self, graph: &Arc<FinalizedGraph>, builds: &[Build]) -> Result<Computed, Finding> {
         let runner = self.examination.runner;
         if let Some(compiler) = runner.filter(|runner| runner.only_compiles()) {
-            return compiles(compiler, graph, rendered);
+            return compiles(compiler, builds);
         }
         let is_asked = self.examination.computes || runner.is_some();
         if !is_asked || work(graph) > runner.map_or(LIMIT, Runner::limit) || shares_a_flag(graph) {
@@ -261,8 +253,8 @@ impl Examiner<'_> {
             self.same_meaning_same_results(graph, &inputs, &expected)?;
         }
         let mut computed = Computed { matched: true, ..Computed::default() };
-        for (runner, rendered) in runner.into_iter().flat_map(|runner| rendered.iter().map(move |one| (runner, one))) {
-            kernel_agrees(runner, graph, rendered, &inputs, &expected)?;
+        for (runner, build) in runner.into_iter().flat_map(|runner| builds.iter().map(move |one| (runner, one))) {
+            kernel_agrees(runner, build, &inputs, &expected)?;
             computed.compiled += 1;
             computed.run += 1;
         }
@@ -332,24 +324,24 @@ impl Examiner<'_> {
 
 const COMPILES: &str = "what renders compiles and runs";
 
-fn compiles(compiler: &dyn Runner, graph: &Arc<FinalizedGraph>, rendered: &[Rendered]) -> Result<Computed, Finding> {
-    for Rendered { config, source } in rendered {
-        let compiled = compiler.run(graph, source, &HostTensors::new());
-        compiled.map_err(|error| finding(COMPILES, format!("{config}: {error}")))?;
+fn compiles(compiler: &dyn Runner, builds: &[Build]) -> Result<Computed, Finding> {
+    for build in builds {
+        let compiled = compiler.run(build, &HostTensors::new());
+        compiled.map_err(|error| finding(COMPILES, format!("{}: {error}", build.config)))?;
     }
-    Ok(Computed { compiled: rendered.len() as u64, ..Computed::default() })
+    Ok(Computed { compiled: builds.len() as u64, ..Computed::default() })
 }
 
 /// A compiled kernel agrees with the CPU engine.
 fn kernel_agrees(
     runner: &dyn Runner,
-    graph: &Arc<FinalizedGraph>,
-    Rendered { config, source }: &Rendered,
+    build: &Build,
     inputs: &HostTensors,
     expected: &HostTensors,
 ) -> Result<(), Finding> {
+    let Build { graph, config, source, .. } = build;
     let named = |message: &dyn fmt::Display| format!("{config}: {message}");
-    let actual = runner.run(graph, source, inputs).map_err(|error| finding(COMPILES, named(&error)))?;
+    let actual = runner.run(build, inputs).map_err(|error| finding(COMPILES, named(&error)))?;
     let actual = actual.ok_or_else(|| finding(COMPILES, named(&"it was not run")))?;
     let options = BoundOptions { tf32: source.uses_tf32, fp8: source.uses_fp8 };
     let bounds = bounds_of(graph, inputs, options)?;

@@ -1,33 +1,26 @@
 //! What compiles and runs the kernels of random graphs: NVRTC, the emulator, a GPU.
 
 use std::slice;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::codegen::Source;
+use crate::build::Build;
 use crate::compile::{Cubin, Nvrtc, Options};
 use crate::device::{ComputeCapability, Device};
 use crate::emulator::{self, EmulatedKernel};
 use crate::error::Error;
-use crate::graph::{Attributes, FinalizedGraph, Operation, Pointwise, PointwiseMode};
+use crate::graph::{Attributes, Operation, Pointwise, PointwiseMode};
 use crate::host_tensor::HostTensors;
 use crate::plan::{DeviceContext, DeviceTensors, Driver, ExecutionPlan};
 
 /// What takes rendered kernels: a compiler, the emulator, a GPU.
 pub trait Runner: Sync {
-    /// Compiles the source of a graph's kernel, and runs it on the inputs; `None` where it [only
-    /// compiles](Self::only_compiles).
+    /// Compiles a kernel, and runs it on inputs of its graph; `None` where it [only compiles](Self::only_compiles).
     ///
     /// # Errors
     /// Those of compiling and of running.
-    fn run(
-        &self,
-        graph: &Arc<FinalizedGraph>,
-        source: &Source,
-        inputs: &HostTensors,
-    ) -> Result<Option<HostTensors>, Error>;
+    fn run(&self, build: &Build, inputs: &HostTensors) -> Result<Option<HostTensors>, Error>;
 
     /// The chip that kernels are made for.
     fn device(&self) -> &Device;
@@ -73,8 +66,8 @@ impl CompiledOnly {
 }
 
 impl Runner for CompiledOnly {
-    fn run(&self, graph: &Arc<FinalizedGraph>, source: &Source, _: &HostTensors) -> Result<Option<HostTensors>, Error> {
-        compile(&self.nvrtc, graph, source, self.device.capability).map(|_| None)
+    fn run(&self, build: &Build, _: &HostTensors) -> Result<Option<HostTensors>, Error> {
+        compile(&self.nvrtc, build).map(|_| None)
     }
 
     fn device(&self) -> &Device {
@@ -105,15 +98,10 @@ fn has_slow_path(operation: &Operation) -> bool {
     ))
 }
 
-/// A kernel's machine code; what the assembler warns of is an error.
-fn compile(
-    nvrtc: &Nvrtc,
-    graph: &FinalizedGraph,
-    source: &Source,
-    capability: ComputeCapability,
-) -> Result<Cubin, Error> {
+/// A kernel's machine code, past any cache; what the assembler warns of is an error.
+fn compile(nvrtc: &Nvrtc, Build { graph, capability, source, .. }: &Build) -> Result<Cubin, Error> {
     let name = format!("{}.cu", graph.key());
-    let cubin = nvrtc.compile(&source.text, capability, &name, &Options::default())?;
+    let cubin = nvrtc.compile(&source.text, *capability, &name, &Options::default())?;
     let may_wait = graph.operations().any(has_slow_path);
     let warnings = cubin.warnings.iter().map(String::as_str);
     let unexpected: Vec<&str> = warnings.filter(|text| !(may_wait && text.contains(SERIALISED))).collect();
@@ -143,15 +131,10 @@ impl Emulated {
 }
 
 impl Runner for Emulated {
-    fn run(
-        &self,
-        graph: &Arc<FinalizedGraph>,
-        source: &Source,
-        inputs: &HostTensors,
-    ) -> Result<Option<HostTensors>, Error> {
-        // SAFETY: the runner is given the source of the graph; a wrong one is a finding.
-        let kernel = unsafe { EmulatedKernel::compile(source, self.folder.path()) }?;
-        kernel.run(graph, inputs).map(Some)
+    fn run(&self, build: &Build, inputs: &HostTensors) -> Result<Option<HostTensors>, Error> {
+        // SAFETY: the source was rendered from the graph; a wrong one is a finding.
+        let kernel = unsafe { EmulatedKernel::compile(&build.source, self.folder.path()) }?;
+        kernel.run(&build.graph, inputs).map(Some)
     }
 
     fn device(&self) -> &Device {
@@ -184,14 +167,10 @@ impl OnGpu {
 }
 
 impl Runner for OnGpu {
-    fn run(
-        &self,
-        graph: &Arc<FinalizedGraph>,
-        source: &Source,
-        inputs: &HostTensors,
-    ) -> Result<Option<HostTensors>, Error> {
-        let cubin = compile(&self.nvrtc, graph, source, self.device().capability)?;
-        // SAFETY: the runner is given the source of the graph, and the cubin was just compiled from it.
+    fn run(&self, build: &Build, inputs: &HostTensors) -> Result<Option<HostTensors>, Error> {
+        let cubin = compile(&self.nvrtc, build)?;
+        let Build { graph, source, .. } = build;
+        // SAFETY: the source was rendered from the graph, and the cubin was just compiled from it.
         let plan = unsafe { ExecutionPlan::build(&self.context, graph, source, &cubin) }?;
         let tensors = DeviceTensors::upload(&plan, graph, inputs)?;
         tensors.execute(&plan)?;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::KernelCache;
 use super::text::{self, PlanOrigin, PlanText, Unread};
-use crate::codegen::{self, Source};
-use crate::compile::{Compiler, Cubin, Origin, Request};
+use crate::build::Build;
+use crate::codegen::Source;
+use crate::compile::{Compiled, Compiler, Cubin, Origin};
 use crate::device::Device;
 use crate::engine::{self, EngineConfig, Selection};
 use crate::error::Error;
@@ -35,27 +36,22 @@ impl Binary {
         compiler: &Compiler,
         kernels: Option<&KernelCache>,
     ) -> Result<(Self, Origin), Error> {
-        let source = codegen::render(&selection.lower(config, device))?;
-        let found = kernels.and_then(|kernels| kernels.get(&source.text, device.capability));
-        let (cubin, origin) = match found {
-            Some(cubin) => (cubin, Origin::Memory),
-            None => {
-                let compiled = compiler.compile(&Request {
-                    graph: selection.supported().graph().key(),
-                    engine: config.engine,
-                    config: &config.to_string(),
-                    source: &source.text,
-                    capability: device.capability,
-                })?;
-                (compiled.cubin, compiled.origin)
-            }
+        let build = Build::new(selection, config.clone(), device)?;
+        let found = kernels.and_then(|kernels| kernels.get(&build.source.text, device.capability));
+        let Compiled { cubin, origin } = match found {
+            Some(cubin) => Compiled { cubin, origin: Origin::Memory },
+            None => build.compile(compiler)?,
         };
-        let selection = Arc::new(selection.clone());
-        let binary = Self { selection, config: config.clone(), device: device.clone(), source, cubin };
+        let binary = Self::of(build, selection.clone(), device, cubin);
         if let Some(kernels) = kernels {
             kernels.put(&binary);
         }
         Ok((binary, origin))
+    }
+
+    fn of(build: Build, selection: Selection, device: &Device, cubin: Arc<Cubin>) -> Self {
+        let Build { config, source, .. } = build;
+        Self { selection: Arc::new(selection), config, device: device.clone(), source, cubin }
     }
 
     /// The graph.
@@ -157,10 +153,9 @@ impl Reading {
         let PlanText { device: made_for, config, graph, source, cubin } = content;
         require_same(&made_for, device).map_err(|why| Error::input(PLACE, why))?;
         let graph = finalized(&graph)?;
-        match rendered(&graph, &config, device)? {
-            Some((selection, config, rendered)) if text::hash(&rendered.text) == source => {
-                let (selection, cubin, device) = (Arc::new(selection), Arc::new(cubin), device.clone());
-                Ok(Self::Binary(Box::new(Binary { selection, config, device, source: rendered, cubin })))
+        match offered(&graph, &config, device)? {
+            Some((selection, build)) if text::hash(&build.source.text) == source => {
+                Ok(Self::Binary(Box::new(Binary::of(build, selection, device, Arc::new(cubin)))))
             }
             _ => Ok(Self::Stale { graph, why: "this version has no such kernel for the graph".to_owned() }),
         }
@@ -172,19 +167,15 @@ fn finalized(graph: &str) -> Result<Arc<FinalizedGraph>, Error> {
 }
 
 /// The kernel of a config that the text names; `None` where this version does not offer it.
-fn rendered(
-    graph: &Arc<FinalizedGraph>,
-    config: &str,
-    device: &Device,
-) -> Result<Option<(Selection, EngineConfig, Source)>, Error> {
+fn offered(graph: &Arc<FinalizedGraph>, config: &str, device: &Device) -> Result<Option<(Selection, Build)>, Error> {
     let Ok(config) = config.parse::<EngineConfig>() else { return Ok(None) };
     let selection = engine::select(graph, device.capability).ok();
     let Some(selection) = selection.and_then(|selection| selection.with_engine(config.engine)) else { return Ok(None) };
     if require_offered(&selection, &config, device).is_err() {
         return Ok(None);
     }
-    let source = codegen::render(&selection.lower(&config, device))?;
-    Ok(Some((selection, config, source)))
+    let build = Build::new(&selection, config, device)?;
+    Ok(Some((selection, build)))
 }
 
 /// Kernels are right for the configs that an engine offers, and no others: asked of a config that a caller or a text names.

@@ -2,8 +2,8 @@
 
 use rayon::prelude::*;
 
-use crate::codegen::{self, Source};
-use crate::compile::{Compiled, Compiler, Request};
+use crate::build::Build;
+use crate::compile::{Compiled, Compiler};
 use crate::device::Device;
 use crate::engine::{RankedConfig, Selection};
 use crate::error::Error;
@@ -26,7 +26,7 @@ pub struct Tuned {
 /// first; of equally fast ones, that which the model prefers.
 ///
 /// # Errors
-/// Those of [`codegen::render`], [`Compiler::compile`], [`ExecutionPlan::build`] and [`time_interleaved`]; of several
+/// Those of [`Build::new`], [`Build::compile`], [`ExecutionPlan::build`] and [`time_interleaved`]; of several
 /// candidates that fail, that of the first.
 pub fn autotune(
     context: &DeviceContext,
@@ -37,9 +37,9 @@ pub fn autotune(
 ) -> Result<Vec<Tuned>, Error> {
     let graph = selection.supported().graph();
     let mut plans = Vec::with_capacity(candidates.len());
-    for (source, compiled) in compile_all(compiler, selection, candidates, context.device())? {
+    for (build, compiled) in compile_all(compiler, selection, candidates, context.device())? {
         // SAFETY: the source was rendered from a config of the graph, and the cubin compiled from it.
-        let plan = unsafe { ExecutionPlan::build(context, graph, &source, &compiled.cubin) }?;
+        let plan = unsafe { ExecutionPlan::build(context, graph, &build.source, &compiled.cubin) }?;
         tensors.reserve(&plan)?;
         plans.push(plan);
     }
@@ -51,27 +51,20 @@ pub fn autotune(
     Ok(ranking)
 }
 
-/// Sources and binaries of configs, in their order.
+/// Kernels and binaries of configs, in their order.
 fn compile_all(
     compiler: &Compiler,
     selection: &Selection,
     candidates: &[RankedConfig],
     device: &Device,
-) -> Result<Vec<(Source, Compiled)>, Error> {
+) -> Result<Vec<(Build, Compiled)>, Error> {
     let compile = |ranked: &RankedConfig| {
-        let kernel = selection.lower(&ranked.config, device);
-        let source = codegen::render(&kernel)?;
-        let compiled = compiler.compile(&Request {
-            graph: kernel.graph.key(),
-            engine: kernel.engine,
-            config: &kernel.config,
-            source: &source.text,
-            capability: device.capability,
-        })?;
-        Ok((source, compiled))
+        let build = Build::new(selection, ranked.config.clone(), device)?;
+        let compiled = build.compile(compiler)?;
+        Ok((build, compiled))
     };
     // All are awaited, so that which error is given does not depend on the threads.
-    let all: Vec<Result<(Source, Compiled), Error>> = candidates.par_iter().map(compile).collect();
+    let all: Vec<Result<(Build, Compiled), Error>> = candidates.par_iter().map(compile).collect();
     all.into_iter().collect()
 }
 
@@ -114,8 +107,8 @@ mod tests {
         let candidates = selection.candidates(&device);
         let compiled = compile_all(&compiler, &selection, &candidates, &device).unwrap();
         assert_eq!(compiled.len(), candidates.len());
-        for (ranked, (source, _)) in candidates.iter().zip(&compiled) {
-            assert!(source.text.contains(&ranked.config.to_string()), "{}", ranked.config);
+        for (ranked, (build, _)) in candidates.iter().zip(&compiled) {
+            assert!(build.source.text.contains(&ranked.config.to_string()), "{}", ranked.config);
         }
     }
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::thread;
 
+use fusewright::build::Build;
 use fusewright::compile::{Compiled, Compiler, Origin, Request};
 use fusewright::device::{ComputeCapability, Device};
+use fusewright::engine;
 use fusewright::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, Tensor};
-use fusewright::{codegen, engine};
 use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
@@ -56,10 +57,9 @@ pub(crate) fn prepare(compiler: &Compiler, number: usize) -> Prepared {
     let graph = Arc::new(graph(number));
     let device = Device::typical(CAPABILITY);
     let selection = engine::select(&graph, CAPABILITY).expect("a graph that an engine takes");
-    let kernel = selection.lower(&selection.candidates(&device)[0].config, &device);
-    let source = codegen::render(&kernel).expect("a kernel's text").text;
-    let engine = kernel.engine.to_owned();
-    let mut prepared = Prepared { engine, config: kernel.config, source, hash: String::new() };
+    let Build { config, source, .. } = Build::first(&selection, &device).expect("a kernel's text");
+    let engine = config.engine.to_owned();
+    let mut prepared = Prepared { engine, config: config.to_string(), source: source.text, hash: String::new() };
     prepared.hash = build(compiler, number, &prepared).0;
     prepared
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fusewright::codegen;
+use fusewright::build::Build;
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::engine::{self, Floor};
 use fusewright::frontend::read_documents;
@@ -136,8 +136,7 @@ fn goes_all_the_way(graph: Graph) -> bool {
         let selection = engine::select(&graph, ComputeCapability::SM_90).ok()?;
         let device = Device::typical(ComputeCapability::SM_90);
         let _ = Floor::of(&graph).seconds(&device, engine::core_type(&graph));
-        let configs = selection.candidates(&device);
-        codegen::render(&selection.lower(&configs[0].config, &device)).ok()
+        Build::first(&selection, &device).ok()
     };
     let thread = std::thread::Builder::new().stack_size(8 << 20).spawn(build).expect("a thread starts");
     thread.join().expect("no panic and no overflow of the stack").is_some()

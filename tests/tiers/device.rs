@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use fusewright::compile::{Cache, Compiler, Options, Request};
+use fusewright::build::Build;
+use fusewright::compile::{Cache, Compiler, Options};
 use fusewright::device::ComputeCapability;
 use fusewright::engine::Floor;
 use fusewright::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, Tensor, TensorId};
@@ -13,7 +14,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::hopper::{self, KernelTest};
 use crate::modes::{self, ModeCase};
-use crate::pipeline::{self, Lowered};
+use crate::pipeline;
 use crate::{cases, data, device_chains, device_executions, device_huge, shape_sweep, tier, walks};
 
 /// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
@@ -125,7 +126,7 @@ fn agrees(graph: &Graph) -> Result<(), Failed> {
     run_lowered(&pipeline::lower(graph, context()?.device())?)
 }
 
-fn run_lowered(lowered: &Lowered) -> Result<(), Failed> {
+fn run_lowered(lowered: &Build) -> Result<(), Failed> {
     let plan = build(context()?, lowered)?;
     for distribution in [Distribution::Normal, Distribution::SmallIntegers] {
         let inputs = random_inputs(&lowered.graph, 11, distribution)?;
@@ -157,13 +158,7 @@ fn hopper_trials() -> Vec<Trial> {
 
 fn run_kernel(test: &KernelTest) -> Result<Option<HostTensors>, Failed> {
     let context = CONTEXT.as_ref().map_err(Clone::clone)?;
-    let compiled = COMPILER.compile(&Request {
-        graph: test.graph.key(),
-        engine: "by hand",
-        config: "",
-        source: &test.source.text,
-        capability: context.device().capability,
-    })?;
+    let compiled = COMPILER.compile(&test.request(context.device().capability))?;
     // SAFETY: the source was written for the graph, and the cubin compiled from it.
     let plan = unsafe { ExecutionPlan::build(context, &test.graph, &test.source, &compiled.cubin) }?;
     Ok(Some(run_on_device(&plan, &test.graph, &test.inputs)?))
@@ -173,20 +168,14 @@ pub(crate) fn context() -> Result<&'static DeviceContext, Failed> {
     Ok(CONTEXT.as_ref().map_err(Clone::clone)?)
 }
 
-pub(crate) fn build(context: &DeviceContext, lowered: &Lowered) -> Result<ExecutionPlan, Failed> {
-    let compiled = COMPILER.compile(&Request {
-        graph: lowered.graph.key(),
-        engine: lowered.config.engine,
-        config: &lowered.config.to_string(),
-        source: &lowered.source.text,
-        capability: context.device().capability,
-    })?;
+pub(crate) fn build(context: &DeviceContext, lowered: &Build) -> Result<ExecutionPlan, Failed> {
+    let compiled = lowered.compile(&COMPILER)?;
     // SAFETY: the source was rendered from a config of the graph, and the cubin compiled from it.
     Ok(unsafe { ExecutionPlan::build(context, &lowered.graph, &lowered.source, &compiled.cubin) }?)
 }
 
 fn agrees_with_cpu(
-    lowered: &Lowered,
+    lowered: &Build,
     distribution: Distribution,
     inputs: &HostTensors,
     actual: &HostTensors,

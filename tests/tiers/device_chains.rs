@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use fusewright::build::Build;
 use fusewright::graph::{DataType, Graph, PointwiseMode, ReductionMode, Tensor};
 use fusewright::host_tensor::HostTensor;
 use fusewright::plan::{
@@ -11,7 +12,7 @@ use fusewright::plan::{
 use libtest_mimic::{Failed, Trial};
 
 use crate::device;
-use crate::pipeline::{self, Lowered};
+use crate::pipeline;
 
 /// Launches of a chain; even, so that they end where they begin. Small integers in HALF count as far without rounding.
 const STEPS: usize = 600;
@@ -109,12 +110,12 @@ fn matrix(data_type: DataType, [rows, columns]: [i64; 2], value: &(dyn Fn(usize)
 
 type Made = Result<HostTensor, Failed>;
 
-fn every_config(graph: &Graph) -> Result<Vec<Lowered>, Failed> {
+fn every_config(graph: &Graph) -> Result<Vec<Build>, Failed> {
     Ok(pipeline::lower_every_config(graph, device::context()?.device())?)
 }
 
 /// One plan that reads and writes two buffers in turn.
-fn turns(config: &Lowered, first: &HostTensor, fixed: &HostTensor, last: &HostTensor) -> Result<(), Failed> {
+fn turns(config: &Build, first: &HostTensor, fixed: &HostTensor, last: &HostTensor) -> Result<(), Failed> {
     let step = Step::of(config, Some(fixed))?;
     chain(config, [&step, &step], first, last)
 }
@@ -127,7 +128,7 @@ struct Step {
 }
 
 impl Step {
-    fn of(config: &Lowered, fixed: Option<&HostTensor>) -> Result<Self, Failed> {
+    fn of(config: &Build, fixed: Option<&HostTensor>) -> Result<Self, Failed> {
         let context = device::context()?;
         let stream = Stream::new(context)?;
         let plan = device::build(context, config)?;
@@ -151,7 +152,7 @@ impl Step {
 }
 
 /// Two steps in turn, there and back, and what they must leave.
-fn chain(config: &Lowered, steps: [&Step; 2], first: &HostTensor, last: &HostTensor) -> Result<(), Failed> {
+fn chain(config: &Build, steps: [&Step; 2], first: &HostTensor, last: &HostTensor) -> Result<(), Failed> {
     let context = device::context()?;
     let stream = Stream::new(context)?;
     let buffers = [uploaded(context, first, &stream)?, uploaded(context, first, &stream)?];

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fusewright::build::Build;
 use fusewright::compile::Cache;
 use fusewright::engine;
 use fusewright::graph::FinalizedGraph;
@@ -12,7 +13,7 @@ use fusewright::reference::{Distribution, random_inputs};
 use fusewright::tuning::{TuningStore, autotune};
 use libtest_mimic::{Failed, Trial};
 
-use crate::pipeline::{self, Lowered};
+use crate::pipeline;
 use crate::{cases, device};
 
 /// A pass, a reduction and products: of one launch, of two that share a workspace, of a long k.
@@ -61,7 +62,7 @@ impl Subject {
         Self::with_config(lowered)
     }
 
-    fn with_config(lowered: Lowered) -> Result<Self, Failed> {
+    fn with_config(lowered: Build) -> Result<Self, Failed> {
         Ok(Self { plan: device::build(device::context()?, &lowered)?, graph: lowered.graph })
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fusewright::build::Build;
 use fusewright::codegen::Source;
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::emulator::EmulatedKernel;
@@ -13,7 +14,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::hopper::{self, KernelTest};
 use crate::modes::{self, ModeCase};
-use crate::pipeline::{self, Lowered};
+use crate::pipeline;
 use crate::{cases, data, shape_sweep, tier, walks};
 
 /// Verdict graphs run in this tier: small ones, so that each takes well under a second.
@@ -101,7 +102,7 @@ fn trial(name: String, graph: Graph, capability: ComputeCapability) -> Trial {
     })
 }
 
-fn run_lowered(lowered: &Lowered) -> Result<(), Failed> {
+fn run_lowered(lowered: &Build) -> Result<(), Failed> {
     let kernel = emulated(&lowered.source)?;
     for distribution in [Distribution::Normal, Distribution::SmallIntegers] {
         agrees(lowered, &kernel, distribution)?;
@@ -120,7 +121,7 @@ fn config_trial(name: String, graph: Graph) -> Trial {
     })
 }
 
-fn agrees(lowered: &Lowered, kernel: &EmulatedKernel, distribution: Distribution) -> Result<(), Failed> {
+fn agrees(lowered: &Build, kernel: &EmulatedKernel, distribution: Distribution) -> Result<(), Failed> {
     let graph = &lowered.graph;
     let inputs = random_inputs(graph, 7, distribution)?;
     let bounds = bounds_with(graph, &inputs, BoundOptions { tf32: lowered.source.uses_tf32, fp8: false })?;

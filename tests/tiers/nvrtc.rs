@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use fusewright::codegen::Source;
 use fusewright::compile::{Cache, Compiler, Nvrtc, Options, Request};
 use fusewright::device::{ComputeCapability, Device};
-use fusewright::graph::{Graph, GraphKey};
+use fusewright::graph::Graph;
 use libtest_mimic::{Failed, Trial};
 
 use crate::{cases, data, hopper, machine_code, modes, pipeline, tier};
@@ -89,7 +89,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             }
         }
         trials.extend(hopper::trials("nvrtc", |test| {
-            compile(test.graph.key(), "by hand", "", &test.source, ComputeCapability::SM_90)?;
+            compile(&test.request(ComputeCapability::SM_90), &test.source)?;
             Ok(None)
         }));
         trials
@@ -106,9 +106,8 @@ fn trial(name: String, graph: Graph, (major, minor): (u32, u32)) -> Trial {
 }
 
 fn compiles(graph: &Graph, capability: ComputeCapability) -> Result<(), Failed> {
-    let lowered = pipeline::lower(graph, &Device::typical(capability))?;
-    let config = lowered.config.to_string();
-    compile(lowered.graph.key(), lowered.config.engine, &config, &lowered.source, capability)
+    let build = pipeline::lower(graph, &Device::typical(capability))?;
+    compile(&build.request(), &build.source)
 }
 
 fn every_config(name: &str, graph: Graph, (major, minor): (u32, u32)) -> Trial {
@@ -117,23 +116,15 @@ fn every_config(name: &str, graph: Graph, (major, minor): (u32, u32)) -> Trial {
 }
 
 fn every_config_compiles(graph: &Graph, capability: ComputeCapability) -> Result<(), Failed> {
-    for lowered in pipeline::lower_every_config(graph, &Device::typical(capability))? {
-        let config = lowered.config.to_string();
-        compile(lowered.graph.key(), lowered.config.engine, &config, &lowered.source, capability)
-            .map_err(|failed| format!("{config}: {}", failed.message().unwrap_or_default()))?;
+    for build in pipeline::lower_every_config(graph, &Device::typical(capability))? {
+        compile(&build.request(), &build.source)
+            .map_err(|failed| format!("{}: {}", build.config, failed.message().unwrap_or_default()))?;
     }
     Ok(())
 }
 
-fn compile(
-    graph: GraphKey,
-    engine: &str,
-    config: &str,
-    source: &Source,
-    capability: ComputeCapability,
-) -> Result<(), Failed> {
-    let request = Request { graph, engine, config, source: &source.text, capability };
-    let cubin = COMPILER.compile(&request)?.cubin;
+fn compile(request: &Request<'_>, source: &Source) -> Result<(), Failed> {
+    let cubin = COMPILER.compile(request)?.cubin;
     if !cubin.warnings.is_empty() {
         return Err(cubin.warnings.join("\n").into());
     }
@@ -147,7 +138,7 @@ fn compile(
             return Err(format!("the cubin has no function {}", launch.function).into());
         }
     }
-    if capability < ComputeCapability::SM_90 {
+    if request.capability < ComputeCapability::SM_90 {
         return Ok(());
     }
     machine_code::waits_before_memory(source, &cubin.image)

@@ -2,65 +2,39 @@
 
 use std::sync::Arc;
 
-use fusewright::codegen::{Source, render};
+use fusewright::build::Build;
 use fusewright::device::{ComputeCapability, Device};
-use fusewright::engine::{self, EngineConfig, Selection};
+use fusewright::engine::{self, EngineConfig};
 use fusewright::graph::{FinalizedGraph, Graph};
 
-/// A graph on its way through the pipeline.
-pub(crate) struct Lowered {
-    pub(crate) graph: Arc<FinalizedGraph>,
-    pub(crate) config: EngineConfig,
-    pub(crate) source: Source,
-}
-
 /// Finalizes, checks, lowers and renders for a device.
-pub(crate) fn lower(graph: &Graph, device: &Device) -> Result<Lowered, String> {
+pub(crate) fn lower(graph: &Graph, device: &Device) -> Result<Build, String> {
     let graph = Arc::new(graph.finalize().map_err(|error| error.to_string())?);
-    lower_finalized(graph, device)
-}
-
-/// Checks, lowers and renders for a device.
-pub(crate) fn lower_finalized(graph: Arc<FinalizedGraph>, device: &Device) -> Result<Lowered, String> {
     let selection = engine::select(&graph, device.capability).map_err(|refusal| refusal.to_string())?;
-    let config = selection.candidates(device).swap_remove(0).config;
-    render_config(graph, &selection, config, device)
+    Build::first(&selection, device).map_err(|error| error.to_string())
 }
 
 /// Lowers and renders every config that the engine offers for a device.
-pub(crate) fn lower_every_config(graph: &Graph, device: &Device) -> Result<Vec<Lowered>, String> {
+pub(crate) fn lower_every_config(graph: &Graph, device: &Device) -> Result<Vec<Build>, String> {
     lower_every_config_finalized(&Arc::new(graph.finalize().map_err(|error| error.to_string())?), device)
 }
 
 /// As [`lower_every_config`].
-pub(crate) fn lower_every_config_finalized(
-    graph: &Arc<FinalizedGraph>,
-    device: &Device,
-) -> Result<Vec<Lowered>, String> {
+pub(crate) fn lower_every_config_finalized(graph: &Arc<FinalizedGraph>, device: &Device) -> Result<Vec<Build>, String> {
     let selection = engine::select(graph, device.capability).map_err(|refusal| refusal.to_string())?;
     let configs = selection.candidates(device).into_iter();
-    configs.map(|ranked| render_config(graph.clone(), &selection, ranked.config, device)).collect()
+    let build = |config| Build::new(&selection, config, device).map_err(|error| error.to_string());
+    configs.map(|ranked| build(ranked.config)).collect()
 }
 
 /// Lowers and renders a config of the engine that takes a graph.
-pub(crate) fn lower_config(graph: &Graph, config: EngineConfig, device: &Device) -> Result<Lowered, String> {
+pub(crate) fn lower_config(graph: &Graph, config: EngineConfig, device: &Device) -> Result<Build, String> {
     let graph = Arc::new(graph.finalize().map_err(|error| error.to_string())?);
     let selection = engine::select(&graph, device.capability).map_err(|refusal| refusal.to_string())?;
     if selection.engine().name() != config.engine {
         return Err(format!("{} takes the graph, not {}", selection.engine().name(), config.engine));
     }
-    render_config(graph, &selection, config, device)
-}
-
-fn render_config(
-    graph: Arc<FinalizedGraph>,
-    selection: &Selection,
-    config: EngineConfig,
-    device: &Device,
-) -> Result<Lowered, String> {
-    let kernel = selection.lower(&config, device);
-    let source = render(&kernel).map_err(|error| error.to_string())?;
-    Ok(Lowered { graph, config, source })
+    Build::new(&selection, config, device).map_err(|error| error.to_string())
 }
 
 /// The chip whose kernels the emulator runs: they are the same text for all.

@@ -4,13 +4,14 @@
 //! extent meets every style once; the emulator a few of the small ones. Each graph is computed with the config that the
 //! engine's model puts first, and with another.
 
+use fusewright::build::Build;
 use fusewright::device::Device;
 use fusewright::graph::DataType::{self, BFloat16, Float, Fp8E4M3, Fp8E5M2, Half, Int8, Int32};
 use fusewright::graph::{Graph, PointwiseMode, ReductionMode, Tensor, TensorId};
 use libtest_mimic::{Failed, Trial};
 
 use crate::cases;
-use crate::pipeline::{self, Lowered};
+use crate::pipeline;
 
 /// Values of m, n and k: one, vectors, rows of instructions and tiles, each with its neighbours, and a ragged large one.
 const EXTENTS: [i64; 16] = [1, 7, 8, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1000];
@@ -165,7 +166,7 @@ impl Shape {
     }
 
     /// Runs the first config and another.
-    fn run(&self, device: &Device, run: impl Fn(&Lowered) -> Result<(), Failed>) -> Result<(), Failed> {
+    fn run(&self, device: &Device, run: impl Fn(&Build) -> Result<(), Failed>) -> Result<(), Failed> {
         let lowered = pipeline::lower_every_config(&self.graph(), device)?;
         let other = self.number % lowered.len();
         for lowered in [&lowered[0]].into_iter().chain(lowered.get(other).filter(|_| other > 0)) {
@@ -199,7 +200,7 @@ fn count(default: usize) -> usize {
 /// A trial for each operand type and style.
 pub(crate) fn trials(
     device: impl Fn() -> Result<Device, Failed> + Copy + Send + 'static,
-    run: impl Fn(&Lowered) -> Result<(), Failed> + Copy + Send + 'static,
+    run: impl Fn(&Build) -> Result<(), Failed> + Copy + Send + 'static,
 ) -> Vec<Trial> {
     let count = count(ON_DEVICE);
     let trial = |(types, style): (Types, Style)| {
@@ -214,7 +215,7 @@ pub(crate) fn trials(
 }
 
 /// A trial for each of a few small graphs.
-pub(crate) fn emulated(run: impl Fn(&Lowered) -> Result<(), Failed> + Copy + Send + 'static) -> Vec<Trial> {
+pub(crate) fn emulated(run: impl Fn(&Build) -> Result<(), Failed> + Copy + Send + 'static) -> Vec<Trial> {
     let trial = |shape: Shape| {
         let [m, n, k] = shape.extents;
         let name = format!("emulator::sweep_{}::{}::{m}x{n}x{k}", shape.types.name, shape.style.name());

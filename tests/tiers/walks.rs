@@ -1,13 +1,14 @@
 //! Generated Hopper kernels under every relation of their stages to the steps of k, and of tiles to blocks: both schedules,
 //! operands copied, computed and turned on their way, k whole and cut.
 
+use fusewright::build::Build;
 use fusewright::device::Device;
 use fusewright::engine::{EngineConfig, Knob};
 use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
 use libtest_mimic::{Failed, Trial};
 
 use crate::cases;
-use crate::pipeline::{self, Lowered};
+use crate::pipeline;
 
 /// Stages of the kernels.
 const STAGES: i64 = 3;
@@ -92,7 +93,7 @@ impl Kind {
     }
 
     /// So many tiles of C that a block has at most `per_block` of each part of k, and one block fewer.
-    fn lower(self, device: &Device, per_block: i64, steps: i64) -> Result<Lowered, Failed> {
+    fn lower(self, device: &Device, per_block: i64, steps: i64) -> Result<Build, Failed> {
         let device = Device { sm_count: BLOCKS as u32, ..device.clone() };
         let graph = self.graph(per_block * BLOCKS - 1, steps);
         Ok(pipeline::lower_config(&graph, self.config(), &device)?)
@@ -104,7 +105,7 @@ pub(crate) fn trials(
     tier: &str,
     per_block: &'static [i64],
     device: impl Fn() -> Result<Device, Failed> + Copy + Send + 'static,
-    run: impl Fn(&Lowered) -> Result<(), Failed> + Copy + Send + 'static,
+    run: impl Fn(&Build) -> Result<(), Failed> + Copy + Send + 'static,
 ) -> Vec<Trial> {
     let trial = |(kind, steps): (Kind, i64)| {
         Trial::test(format!("{tier}::walk::{}::{steps}_steps", kind.name), move || {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{EmulatedKernel, cache_dir, compiler};
-use crate::codegen::render;
+use crate::build::Build;
 use crate::device::{ComputeCapability, Device};
 use crate::engine;
 use crate::graph::{
@@ -37,8 +37,7 @@ fn kernel(graph: &Arc<FinalizedGraph>) -> Option<EmulatedKernel> {
     compiler()?;
     let device = Device::typical(ComputeCapability::SM_90);
     let selection = engine::select(graph, device.capability).expect("surface 70 takes it");
-    let kernel = selection.lower(&selection.candidates(&device)[0].config, &device);
-    let source = render(&kernel).expect("it renders");
+    let source = Build::first(&selection, &device).expect("it renders").source;
     // SAFETY: the kernel was written for the graph that it is run for.
     Some(unsafe { EmulatedKernel::compile(&source, &cache_dir()) }.expect("it compiles"))
 }

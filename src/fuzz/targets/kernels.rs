@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{graph_of, unmet};
-use crate::codegen::render;
+use crate::build::Build;
 use crate::engine;
 use crate::fuzz::choices::Choices;
 use crate::fuzz::{CompiledOnly, Examination, Finding, Runner, Standing, examine};
@@ -32,7 +32,7 @@ pub fn nvrtc_compile(bytes: &[u8], compiler: &CompiledOnly) -> Result<bool, Find
 
     let config = Choices::new(draw).of(&selection.candidates(device)).config;
     let failed = |message: &dyn std::fmt::Display| unmet("what is accepted compiles", format!("{config}: {message}"));
-    let source = render(&selection.lower(&config, device)).map_err(|error| failed(&error))?;
-    let compiled = compiler.run(&graph, &source, &HostTensors::new());
+    let build = Build::new(&selection, config.clone(), device).map_err(|error| failed(&error))?;
+    let compiled = compiler.run(&build, &HostTensors::new());
     compiled.map(|_| true).map_err(|error| failed(&error))
 }

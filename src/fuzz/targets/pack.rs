@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{expect, graph_of};
-use crate::codegen::{Source, render};
+use crate::build::Build;
+use crate::codegen::Source;
 use crate::device::{ComputeCapability, Device};
 use crate::engine;
 use crate::error::Error;
@@ -51,9 +52,7 @@ pub fn variant_pack(bytes: &[u8]) -> Result<bool, Finding> {
     let Some(finalized) = graph_of(rest).and_then(|made| made.graph.finalize().ok()) else { return Ok(false) };
     let (graph, device) = (Arc::new(finalized), Device::typical(ComputeCapability::SM_90));
     let Ok(selection) = engine::select(&graph, device.capability) else { return Ok(false) };
-    let Ok(source) = render(&selection.lower(&selection.candidates(&device)[0].config, &device)) else {
-        return Ok(false);
-    };
+    let Ok(Build { source, .. }) = Build::first(&selection, &device) else { return Ok(false) };
     let Some(needs) = needs(&graph, &source) else { return Ok(false) };
 
     let choices = &mut Choices::new(draws);

@@ -10,6 +10,8 @@ mod ring;
 use std::sync::Arc;
 
 use fusewright::codegen::{Source, device_code};
+use fusewright::compile::Request;
+use fusewright::device::ComputeCapability;
 use fusewright::graph::{DataType, FinalizedGraph, Graph, Tensor, TensorId};
 use fusewright::host_tensor::{HostTensor, HostTensors};
 use fusewright::kernel::{Launch, Parameter};
@@ -23,6 +25,14 @@ pub(crate) struct KernelTest {
     pub(crate) inputs: HostTensors,
     /// Every byte of C.
     expected: Vec<u8>,
+}
+
+impl KernelTest {
+    /// What a compiler is asked for.
+    pub(crate) fn request(&self, capability: ComputeCapability) -> Request<'_> {
+        let (graph, source) = (self.graph.key(), &self.source.text);
+        Request { graph, engine: "by hand", config: "", source, capability }
+    }
 }
 
 /// A test by its name; made when it is run.

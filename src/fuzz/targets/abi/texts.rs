@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::codegen::render;
+use crate::build::Build;
 use crate::compile::Cubin;
 use crate::device::{ComputeCapability, Device};
 use crate::engine::{EngineConfig, Selection, select};
@@ -56,7 +56,7 @@ pub(super) fn kernels(choices: &mut Choices<'_>) -> String {
 
 /// The plan of a config on a device, with machine code that no device runs.
 pub(super) fn plan(selection: &Selection, config: &EngineConfig, device: &Device) -> Option<String> {
-    let source = render(&selection.lower(config, device)).ok()?;
+    let source = Build::new(selection, config.clone(), device).ok()?.source;
     let content = json!({
         "device": device,
         "config": config.to_string(),
