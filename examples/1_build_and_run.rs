@@ -10,8 +10,8 @@ use fusewright::device::ComputeCapability;
 use fusewright::engine::select;
 use fusewright::error::Error;
 use fusewright::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, Tensor};
+use fusewright::harness::run_on_device;
 use fusewright::host_tensor::{HostTensor, HostTensors};
-use fusewright::plan::run_on_device;
 use fusewright::reference;
 use fusewright::session::{Session, SessionOptions};
 

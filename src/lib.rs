@@ -60,6 +60,8 @@ pub mod emulator;
 
 pub mod plan;
 
+pub mod harness;
+
 pub mod tuning;
 
 pub mod session;

@@ -1,6 +1,5 @@
 //! The order of modules: each uses only those above it.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +21,7 @@ const ORDER: &[&str] = &[
     "reference",
     "emulator",
     "plan",
+    "harness",
     "tuning",
     "session",
     "capi",
@@ -85,125 +85,23 @@ fn no_module_uses_one_below_it() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Modules of `support`: records of rules, limits that name them, checks, who is asked, what is said.
-const SUPPORT: &[&str] = &[
-    "rule",
-    "records",
-    "forms",
-    "layout",
-    "surface",
-    "context",
-    "findings",
-    "order",
-    "rules",
-    "family",
-    "supported",
-    "report",
-    "checker",
-    "nearest",
-    "table",
-];
-
-#[test]
-fn support_uses_its_modules_in_order() {
-    inner_order("support", SUPPORT);
-}
-
-/// The modules of a top-level module are those listed, and each uses only those before it, whether it names them or
-/// what their parent re-exports. The parent's `mod.rs` may use all.
-fn inner_order(top: &str, order: &[&str]) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(top);
-    let parent = fs::read_to_string(folder.join("mod.rs")).expect("a parent module");
-    let reexports = reexports(&parent);
-    let position = |name: &str| order.iter().position(|known| *known == name);
-    let module_of = |name: &String| {
-        let source = || reexports.iter().find(|item| item.0 == *name).and_then(|item| position(&item.1));
-        position(name).or_else(source)
-    };
+/// Production code of a module: each file's path below `src`, and its text without tests.
+fn production_code(module: &str) -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
-    sources(&folder, &mut files);
-    let mut wrong = Vec::new();
-    let mut found = BTreeSet::new();
-    for path in files.iter().filter(|path| !is_test(path) && **path != folder.join("mod.rs")) {
-        let relative = path.strip_prefix(&folder).expect("below the folder");
-        let parts: Vec<_> =
-            relative.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
-        let own = position(&parts[0]).unwrap_or_else(|| panic!("{top}::{} has no place in the order", parts[0]));
-        found.insert(own);
-        let depth = parts.iter().filter(|part| *part != "mod").count();
-        let text = fs::read_to_string(path).expect("a readable source file");
-        for used in siblings(without_tests(&text), top, depth) {
-            if module_of(&used).is_some_and(|module| module > own) {
-                wrong.push(format!("{top}/{} uses {used}", relative.display()));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(found.len(), order.len(), "modules of {top} that are listed and gone");
+    sources(&root.join(module), &mut files);
+    files.sort();
+    let text = |path: &Path| without_tests(&fs::read_to_string(path).expect("a readable source file")).to_owned();
+    let below = |path: &Path| path.strip_prefix(&root).expect("below src").to_owned();
+    files.iter().filter(|path| !is_test(path)).map(|path| (below(path), text(path))).collect()
 }
 
-/// What a parent module brings to its own level: the item's name, and the module it comes from.
-fn reexports(parent: &str) -> Vec<(String, String)> {
-    let statements = parent.split(';').filter_map(|statement| statement.trim().split_once("use ")).map(|used| used.1);
-    let paths = statements.filter_map(|path| path.trim_start_matches("self::").split_once("::"));
-    let last = |path: &str| path.rsplit([':', ' ']).next().unwrap_or_default().to_owned();
-    let items = |(module, tree): (&str, &str)| {
-        tree_paths(tree).iter().map(|path| (last(path), module.to_owned())).collect::<Vec<_>>()
-    };
-    paths.flat_map(items).collect()
-}
-
-/// First names of the paths that start at a top-level module, in the text of a module so many levels below it.
-fn siblings(text: &str, top: &str, depth: usize) -> Vec<String> {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-    let text = lines.join("\n");
-    let up = "super::".repeat(depth);
-    let starts_path = |start: usize| !text[..start].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
-    let relative =
-        text.match_indices(&up).filter(|found| starts_path(found.0)).map(|(start, _)| &text[start + up.len()..]);
-    let from_top = format!("crate::{top}::");
-    let absolute = text.match_indices(&from_top).map(|(start, _)| &text[start + from_top.len()..]);
-    relative
-        .filter(|rest| !rest.starts_with("super::"))
-        .chain(absolute)
-        .flat_map(tree_paths)
-        .map(|path| first_name(&path))
-        .collect()
-}
-
-/// The paths of a use tree at the start of a text, or the path there; of groups inside a group only what they start
-/// with.
-fn tree_paths(text: &str) -> Vec<String> {
-    let is_path = |c: &char| c.is_alphanumeric() || matches!(c, '_' | ':');
-    let Some(group) = text.strip_prefix('{') else { return vec![text.chars().take_while(is_path).collect()] };
-    let mut depth = 1;
-    let mut paths = vec![String::new()];
-    for c in group.chars() {
-        match c {
-            '{' => depth += 1,
-            '}' if depth == 1 => break,
-            '}' => depth -= 1,
-            ',' if depth == 1 => paths.push(String::new()),
-            c if depth == 1 => paths.last_mut().expect("there is always one").push(c),
-            _ => {}
-        }
-    }
-    paths.iter().map(|path| path.trim().to_owned()).filter(|path| !path.is_empty()).collect()
-}
-
-fn first_name(path: &str) -> String {
-    path.split("::").next().unwrap_or_default().to_owned()
-}
-
+/// Sessions, the C ABI and plans (which come before it) run on memory that their callers own: none is poisoned or guarded.
 #[test]
-fn uses_of_siblings_are_found() {
-    let text = "use super::rule::{self, Rule};\nuse crate::support::{forms::{A, B}, Report};\n// super::table\n\
-                let x = super::super::graph();\nlet y = crate::support::nearest::Edit(2, super::layout::name());";
-    assert_eq!(siblings(text, "support", 1), ["rule", "layout", "forms", "Report", "nearest"]);
-    assert_eq!(siblings(text, "support", 2), ["graph", "forms", "Report", "nearest"]);
-    let parent = "pub use report::{Report, Verdict as Answer};\npub(crate) use self::layout::is_disjoint;\nmod rule;";
-    let expected = [("Report", "report"), ("Answer", "report"), ("is_disjoint", "layout")];
-    assert_eq!(reexports(parent), expected.map(|(item, module)| (item.to_owned(), module.to_owned())));
+fn the_runtime_needs_no_harness() {
+    for (path, text) in ["session", "capi"].into_iter().flat_map(production_code) {
+        assert!(used_modules(&text).all(|used| used != "harness"), "{} uses the harness", path.display());
+    }
 }
 
 /// What a file has of unsafe code: blocks, functions that ask something of their callers, and promises to the compiler.

@@ -12,8 +12,7 @@ use fusewright::compile::Cache;
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::frontend;
 use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
-use fusewright::plan::Sampled;
-use fusewright::tuning::{Tuned, TuningStore};
+use fusewright::tuning::{Sampled, Tuned, TuningStore};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde_json::{Value, json};
 

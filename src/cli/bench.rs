@@ -11,9 +11,10 @@ use fusewright::device::Device;
 use fusewright::engine::{self, EngineConfig, Floor, HeuristicMode, Heuristics, RankedConfig, Selection, core_type};
 use fusewright::error::Error;
 use fusewright::graph::FinalizedGraph;
-use fusewright::plan::{DeviceContext, DeviceTensors, Driver, ExecutionPlan, Timing, copy_bandwidth, time};
+use fusewright::harness::DeviceTensors;
+use fusewright::plan::{DeviceContext, Driver, ExecutionPlan};
 use fusewright::reference::{Distribution, random_inputs};
-use fusewright::tuning::{TuningStore, autotune};
+use fusewright::tuning::{Timing, TuningStore, autotune, copy_bandwidth, time};
 use serde::Serialize;
 
 use super::arguments::{BenchOptions, CandidateCount};

@@ -11,8 +11,9 @@ use fusewright::emulator::{self, EmulatedKernel};
 use fusewright::engine::{self, Selection};
 use fusewright::error::Error;
 use fusewright::graph::FinalizedGraph;
+use fusewright::harness::DeviceTensors;
 use fusewright::host_tensor::HostTensors;
-use fusewright::plan::{DeviceContext, DeviceTensors, Driver, ExecutionPlan};
+use fusewright::plan::{DeviceContext, Driver, ExecutionPlan};
 use fusewright::reference::{self, BoundOptions};
 use fusewright::tuning::TuningStore;
 

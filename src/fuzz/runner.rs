@@ -11,8 +11,9 @@ use crate::device::{ComputeCapability, Device};
 use crate::emulator::{self, EmulatedKernel};
 use crate::error::Error;
 use crate::graph::{Attributes, Operation, Pointwise, PointwiseMode};
+use crate::harness::DeviceTensors;
 use crate::host_tensor::HostTensors;
-use crate::plan::{DeviceContext, DeviceTensors, Driver, ExecutionPlan};
+use crate::plan::{DeviceContext, Driver, ExecutionPlan};
 
 /// What takes rendered kernels: a compiler, the emulator, a GPU.
 pub trait Runner: Sync {

@@ -29,7 +29,14 @@ pub(super) struct Binding {
 
 /// Identity of the memory that a plan works on: the graph's key, and the size of each tensor by uid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TensorsDigest([u8; 32]);
+pub(crate) struct TensorsDigest([u8; 32]);
+
+impl TensorsDigest {
+    /// The memory of every tensor of a graph.
+    pub(crate) fn of(graph: &FinalizedGraph) -> Self {
+        Bindings::of(graph, &[]).digest(graph.key())
+    }
+}
 
 /// Every entry a pack must have, in ascending order of uid.
 #[derive(Clone, Debug, PartialEq)]

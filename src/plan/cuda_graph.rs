@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{self, CUgraph, CUgraphExec, CUgraphNode};
 
 use super::arguments::Block;
+use super::bindings::TensorsDigest;
 use super::cuda::{self, CudaError};
 use super::driver::{failed, require_functions};
 use super::execution_plan::Prepared;
@@ -91,9 +92,9 @@ impl CudaGraph {
         Ok(())
     }
 
-    /// The plan's launches and what they expect.
-    pub(super) fn prepared(&self) -> &Prepared {
-        &self.prepared
+    /// Whether memory that was laid out for a graph is that of the plan's graph.
+    pub(crate) fn check_tensors(&self, tensors: &TensorsDigest) -> Result<(), Error> {
+        self.prepared.check_tensors(tensors)
     }
 
     /// Puts the execution on the stream and returns, as [`super::ExecutionPlan::execute`].

@@ -89,7 +89,7 @@ impl ExecutionPlan {
     /// The kernels read and write at the pack's pointers and in the workspace. Until they are done, each pointer is to memory
     /// that the device can access, as long as its tensor's extents and strides say, and the workspace to as many bytes as
     /// it states; and nothing else uses memory that they write, or writes memory that they read, except on the same
-    /// stream. ([`DeviceTensors`](super::DeviceTensors) sees to all of that, and is safe.)
+    /// stream. ([`DeviceTensors`](crate::harness::DeviceTensors) sees to all of that, and is safe.)
     pub unsafe fn execute(&self, pack: &VariantPack, workspace: Workspace, stream: &Stream) -> Result<(), Error> {
         self.prepared.check(pack, workspace)?;
         self.prepared.check_stream(stream)?;
@@ -100,6 +100,11 @@ impl ExecutionPlan {
 
     pub(super) fn prepared(&self) -> &Prepared {
         &self.prepared
+    }
+
+    /// Whether memory that was laid out for a graph is that of the plan's graph.
+    pub(crate) fn check_tensors(&self, tensors: &TensorsDigest) -> Result<(), Error> {
+        self.prepared.check_tensors(tensors)
     }
 
     /// What a pack has for this plan; the pack itself where it has nothing else. For callers whose packs may serve more than

@@ -89,7 +89,7 @@ impl DeviceBuffer {
     }
 
     /// Sets the first `bytes`, or all if there are fewer, in stream order.
-    pub(super) fn fill_first(&mut self, bytes: usize, byte: u8, stream: &Stream) -> Result<(), Error> {
+    pub(crate) fn fill_first(&mut self, bytes: usize, byte: u8, stream: &Stream) -> Result<(), Error> {
         let _entered = self.context.enter()?;
         // SAFETY: the range is the allocation's, which lives until the device is done with it.
         let filled = unsafe { cuda::cuMemsetD8Async(self.pointer, byte, bytes.min(self.bytes), stream.raw()) };
@@ -133,7 +133,7 @@ impl DeviceBuffer {
     }
 
     /// Copies all of another buffer to the start of this one, in stream order.
-    pub(super) fn copy_from(&mut self, other: &Self, stream: &Stream) -> Result<(), Error> {
+    pub(crate) fn copy_from(&mut self, other: &Self, stream: &Stream) -> Result<(), Error> {
         let _entered = self.context.enter()?;
         let bytes = other.bytes.min(self.bytes);
         // SAFETY: both ranges lie in their allocations, which live until the device is done with them.

@@ -9,9 +9,6 @@
 //!
 //! [`check_execution`] tells without a GPU whether pack and workspace are right.
 //!
-//! [`run_on_device`] does everything around one execution with tensors of the host; [`time`] measures a plan,
-//! [`time_interleaved`] several plans of one graph against each other.
-//!
 //! The driver (libcuda) is looked for at run time. Where it is absent, [`Driver::load`] says so; nothing else here that
 //! has to do with a device can be reached without it. Contexts are the devices' primary ones, which frameworks use too.
 //! Which of them is current on a thread never changes for the caller. Ordering is the caller's, by streams. Nothing is ever
@@ -22,29 +19,26 @@ mod bindings;
 pub(crate) mod cuda;
 mod cuda_graph;
 mod driver;
+mod event;
 mod execution_plan;
-mod interleaved;
 mod launch;
 mod memory;
 mod module;
 mod populate;
-mod resident;
 mod scalar;
 mod stream;
 mod tensor_map;
 #[cfg(test)]
 pub(crate) mod tests;
-mod timing;
 mod variant_pack;
 
 pub use arguments::MAX_PARAMETER_BYTES;
+pub(crate) use bindings::TensorsDigest;
 pub use cuda_graph::CudaGraph;
 pub use driver::{DeviceContext, Driver};
+pub(crate) use event::{LIMIT, Step, event_pairs};
 pub use execution_plan::{ExecutionPlan, WORKSPACE_ALIGNMENT, check_execution};
-pub use interleaved::{Sampled, time_interleaved};
 pub use memory::{DeviceBuffer, DevicePointer, Workspace};
-pub use resident::{DeviceTensors, run_on_device};
 pub use stream::Stream;
-pub use timing::{Timing, copy_bandwidth, time};
 pub(crate) use variant_pack::Unfit;
 pub use variant_pack::VariantPack;

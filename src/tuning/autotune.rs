@@ -2,12 +2,14 @@
 
 use rayon::prelude::*;
 
+use super::interleaved::{Sampled, time_interleaved};
 use crate::build::Build;
 use crate::compile::{Compiled, Compiler};
 use crate::device::Device;
 use crate::engine::{RankedConfig, Selection};
 use crate::error::Error;
-use crate::plan::{DeviceContext, DeviceTensors, ExecutionPlan, Sampled, time_interleaved};
+use crate::harness::DeviceTensors;
+use crate::plan::{DeviceContext, ExecutionPlan};
 
 /// How many of a ranking's first configs are worth measuring where nothing else is asked for.
 pub const DEFAULT_CANDIDATES: usize = 8;

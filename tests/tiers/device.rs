@@ -7,8 +7,9 @@ use fusewright::compile::{Cache, Compiler, Options};
 use fusewright::device::ComputeCapability;
 use fusewright::engine::Floor;
 use fusewright::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, Tensor, TensorId};
+use fusewright::harness::run_on_device;
 use fusewright::host_tensor::{HostTensor, HostTensors};
-use fusewright::plan::{DeviceContext, Driver, ExecutionPlan, run_on_device};
+use fusewright::plan::{DeviceContext, Driver, ExecutionPlan};
 use fusewright::reference::{BoundOptions, Distribution, bounds_with, compare, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
 

@@ -18,8 +18,10 @@ use crate::codegen::Source;
 use crate::compile::Cubin;
 use crate::error::Error;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, Graph, PointwiseMode, Scalar, Tensor, TensorId};
+use crate::harness::{DeviceTensors, run_on_device};
 use crate::host_tensor::{HostTensor, HostTensors};
 use crate::kernel::{Launch, Parameter};
+use crate::tuning::{copy_bandwidth, time, time_interleaved};
 
 /// Set in the process that shall use the fake driver.
 const CHILD: &str = "FUSEWRIGHT_TEST_FAKE_CUDA";

@@ -6,7 +6,7 @@ use super::*;
 use crate::device::ComputeCapability;
 use crate::engine;
 use crate::graph::{DataType, Graph, PointwiseMode, Tensor};
-use crate::plan::Sampled;
+use crate::tuning::Sampled;
 
 /// `relu(x)` over so many columns: three configs.
 pub(in crate::tuning) fn selection(columns: i64) -> Selection {

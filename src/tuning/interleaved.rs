@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::timing::{FLUSH_BYTES, LIMIT, Step, event_pairs, median, warm_up};
-use super::{DeviceBuffer, DeviceTensors, ExecutionPlan};
+use super::timing::{FLUSH_BYTES, median, warm_up};
 use crate::error::Error;
+use crate::harness::DeviceTensors;
+use crate::plan::{DeviceBuffer, ExecutionPlan, LIMIT, Step, event_pairs};
 
 /// Times that each plan is measured, in alternating order.
 const ROUNDS: usize = 6;

@@ -1,12 +1,17 @@
-//! A graph's tensors in device memory: for tests, the command line and measurements.
+//! A graph's tensors in device memory of its own: for tests, the command line and measurements. What backends run never comes here.
+//!
+//! Memory is poisoned before a kernel writes it and guarded behind its end; [`run_on_device`] does everything around one execution
+//! with tensors of the host.
 
 use std::time::Duration;
 
-use super::bindings::{Bindings, TensorsDigest};
-use super::{CudaGraph, DeviceBuffer, DeviceContext, ExecutionPlan, Stream, VariantPack, Workspace};
 use crate::error::Error;
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
+use crate::plan::{
+    CudaGraph, DeviceBuffer, DeviceContext, ExecutionPlan, Stream, TensorsDigest, VariantPack, WORKSPACE_ALIGNMENT,
+    Workspace,
+};
 
 /// Byte that memory holds before a kernel writes it: NaN in every floating type, so that reading it shows.
 const POISON: u8 = 0xff;
@@ -76,7 +81,7 @@ impl DeviceTensors {
                 tensors.push((id, buffer));
             }
         }
-        let digest = Bindings::of(graph, &[]).digest(graph.key());
+        let digest = TensorsDigest::of(graph);
         Ok(Self { digest, stream, pack, tensors, workspace: None, workspace_bytes: 0 })
     }
 
@@ -106,7 +111,7 @@ impl DeviceTensors {
     /// # Errors
     /// As [`ExecutionPlan::execute`], and [`Error::Execution`] for a plan of another graph.
     pub fn execute(&self, plan: &ExecutionPlan) -> Result<(), Error> {
-        plan.prepared().check_tensors(&self.digest)?;
+        plan.check_tensors(&self.digest)?;
         // SAFETY: the pack has a buffer for each tensor of the plan's graph, as long as it needs, and the workspace is as
         // long as it says. They are released by waiting for the device, and nothing but the stream here orders their use.
         unsafe { plan.execute(&self.pack, self.workspace(), &self.stream) }
@@ -117,7 +122,7 @@ impl DeviceTensors {
     /// # Errors
     /// As [`ExecutionPlan::instantiate`].
     pub fn instantiate(&self, plan: &ExecutionPlan) -> Result<CudaGraph, Error> {
-        plan.prepared().check_tensors(&self.digest)?;
+        plan.check_tensors(&self.digest)?;
         plan.instantiate(&self.pack, self.workspace())
     }
 
@@ -127,7 +132,7 @@ impl DeviceTensors {
     /// # Errors
     /// As [`CudaGraph::update`] and [`CudaGraph::launch`], and [`Error::Execution`] for a plan of another graph.
     pub fn launch(&self, cuda_graph: &mut CudaGraph) -> Result<(), Error> {
-        cuda_graph.prepared().check_tensors(&self.digest)?;
+        cuda_graph.check_tensors(&self.digest)?;
         cuda_graph.update(&self.pack, self.workspace())?;
         // SAFETY: as for an execution: it was just bound to memory that is here.
         unsafe { cuda_graph.launch(&self.stream) }
@@ -199,7 +204,7 @@ fn check_input(graph: &FinalizedGraph, id: TensorId, input: &HostTensor) -> Resu
 
 fn workspace(plan: &ExecutionPlan, stream: &Stream) -> Result<DeviceBuffer, Error> {
     let bytes = usize::try_from(plan.workspace_bytes()).unwrap_or(usize::MAX);
-    guarded(plan.context(), bytes, super::WORKSPACE_ALIGNMENT, GUARD, &[], stream)
+    guarded(plan.context(), bytes, WORKSPACE_ALIGNMENT, GUARD, &[], stream)
 }
 
 /// The byte behind a tensor.

@@ -2,12 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use cudarc::driver::sys::{CUevent, CUevent_flags};
-
-use super::cuda::{self, CudaError};
-use super::driver::failed;
-use super::{DeviceBuffer, DeviceContext, DeviceTensors, ExecutionPlan, Stream};
 use crate::error::Error;
+use crate::harness::DeviceTensors;
+use crate::plan::{DeviceBuffer, DeviceContext, ExecutionPlan, LIMIT, Step, Stream, event_pairs};
 
 /// Overwritten before each timed run, so that it finds none of its operands in L2.
 pub(super) const FLUSH_BYTES: usize = 256 << 20;
@@ -19,8 +16,6 @@ const MOST_RUNS: usize = 10_000;
 const BURST: u32 = 64;
 const BURSTS: usize = 25;
 const COPY_BYTES: usize = 1 << 30;
-/// More than any run that is worth measuring.
-pub(super) const LIMIT: Duration = Duration::from_secs(120);
 
 /// What an execution costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,12 +77,6 @@ pub fn copy_bandwidth(context: &DeviceContext) -> Result<f64, Error> {
     Ok(2.0 * COPY_BYTES as f64 / 1e6 / median(samples))
 }
 
-/// What [`event_pairs`] asks for.
-pub(super) enum Step {
-    Before,
-    Timed,
-}
-
 pub(super) fn warm_up(stream: &Stream, mut run: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
     let start = Instant::now();
     loop {
@@ -95,69 +84,6 @@ pub(super) fn warm_up(stream: &Stream, mut run: impl FnMut() -> Result<(), Error
         stream.wait(LIMIT)?;
         if start.elapsed() >= WARM_UP {
             return Ok(());
-        }
-    }
-}
-
-/// Milliseconds between two events around each timed step.
-pub(super) fn event_pairs(
-    context: &DeviceContext,
-    stream: &Stream,
-    runs: usize,
-    mut step: impl FnMut(Step) -> Result<(), Error>,
-) -> Result<Vec<f64>, Error> {
-    if !cuda::has("cuEventElapsedTime_v2") {
-        return Err(Error::environment("measuring needs a driver for CUDA 12.8 or newer"));
-    }
-    let failed = |error| failed("timing events", error);
-    let _entered = context.enter()?;
-    // Made beforehand, so that making them is not timed.
-    let event = || Event::new(context).map_err(failed);
-    let events = (0..runs).map(|_| Ok((event()?, event()?))).collect::<Result<Vec<(Event, Event)>, Error>>()?;
-    for (start, end) in &events {
-        step(Step::Before)?;
-        start.record(stream).map_err(failed)?;
-        step(Step::Timed)?;
-        end.record(stream).map_err(failed)?;
-    }
-    stream.wait(LIMIT)?;
-    events.iter().map(|(start, end)| start.milliseconds_until(end).map_err(failed)).collect()
-}
-
-/// A point in a stream, with the time when it is reached.
-struct Event {
-    context: DeviceContext,
-    handle: CUevent,
-}
-
-impl Event {
-    /// In the context that is current.
-    fn new(context: &DeviceContext) -> Result<Self, CudaError> {
-        let mut handle: CUevent = std::ptr::null_mut();
-        // SAFETY: a context is current, and the pointer is valid for one handle.
-        unsafe { cuda::cuEventCreate(&raw mut handle, CUevent_flags::CU_EVENT_DEFAULT as u32) }?;
-        Ok(Self { context: context.clone(), handle })
-    }
-
-    fn record(&self, stream: &Stream) -> Result<(), CudaError> {
-        // SAFETY: event and stream are alive.
-        unsafe { cuda::cuEventRecord(self.handle, stream.raw()) }
-    }
-
-    /// The time between two events that were reached.
-    fn milliseconds_until(&self, end: &Self) -> Result<f64, CudaError> {
-        let mut milliseconds = 0.0f32;
-        // SAFETY: both events are alive; the pointer is valid for one number.
-        unsafe { cuda::cuEventElapsedTime_v2(&raw mut milliseconds, self.handle, end.handle) }?;
-        Ok(f64::from(milliseconds))
-    }
-}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        if let Some(_entered) = self.context.enter_to_release() {
-            // SAFETY: made by `new` in this context, and destroyed once.
-            let _ = unsafe { cuda::cuEventDestroy_v2(self.handle) };
         }
     }
 }
