@@ -104,6 +104,160 @@ fn the_runtime_needs_no_harness() {
     }
 }
 
+/// What follows each of these prefixes of paths in a text: its first identifier, and where a list in braces follows, those of all
+/// its entries.
+fn identifiers_behind<'a>(text: &'a str, prefix: &str) -> Vec<&'a str> {
+    let identifier = |path: &'a str| {
+        let end = path.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        &path[..end.unwrap_or(path.len())]
+    };
+    let is_start = |at: usize| !text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':');
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices(prefix).filter(|&(at, _)| is_start(at)) {
+        let rest = &text[at + prefix.len()..];
+        let Some(list) = rest.strip_prefix('{') else {
+            found.push(identifier(rest));
+            continue;
+        };
+        let (mut depth, mut is_first) = (1, true);
+        for (at, character) in list.char_indices() {
+            match character {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 1 => is_first = true,
+                _ if is_first && !character.is_whitespace() => {
+                    found.push(identifier(&list[at..]));
+                    is_first = false;
+                }
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// Asserts that the modules directly in one (`fuzz/targets/abi`) use only those before them, by their own names and not by what the
+/// module's front re-exports; the front itself, `mod.rs`, may use all. All of its modules are listed.
+fn assert_order_within(module: &str, order: &[&str]) {
+    let front = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(module).join("mod.rs");
+    let front = fs::read_to_string(front).expect("a front");
+    let declared = front.lines().filter_map(|line| line.strip_suffix(';')?.split_once("mod ").map(|(_, name)| name));
+    let unlisted: Vec<&str> = declared.filter(|name| !order.contains(name) && *name != "tests").collect();
+    assert!(unlisted.is_empty(), "{module}: {unlisted:?} have no place in the order");
+    let mut wrong = Vec::new();
+    for (path, text) in production_code(module) {
+        let below = path.strip_prefix(module).expect("below the module");
+        let parts: Vec<String> =
+            below.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        if parts == ["mod"] {
+            continue;
+        }
+        let own = order.iter().position(|known| *known == parts[0]).unwrap_or_else(|| panic!("{}", path.display()));
+        let code: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let code = code.join("\n");
+        let depth = parts.iter().filter(|part| *part != "mod").count();
+        let by_root = format!("crate::{}::", module.replace('/', "::"));
+        for used in [by_root, "super::".repeat(depth)].iter().flat_map(|prefix| identifiers_behind(&code, prefix)) {
+            let is_above = order.iter().position(|known| *known == used).is_some_and(|used| used <= own);
+            if !is_above && used != "super" {
+                wrong.push(format!("{} uses {used}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn identifiers_behind_a_prefix() {
+    let text = "use super::a::{B, c};\nuse super::{self, d,\n    e::{F, G}, h as i};\nsuper::super::k(); x::super::l";
+    assert_eq!(identifiers_behind(text, "super::"), ["a", "self", "d", "e", "h", "super"]);
+    assert_eq!(identifiers_behind(text, "super::super::"), ["k"]);
+}
+
+#[test]
+fn the_abi_is_in_order() {
+    assert_order_within(
+        "capi",
+        &[
+            "attributes",
+            "failure",
+            "gate",
+            "registry",
+            "translate",
+            "handle",
+            "descriptor",
+            "device",
+            "operation",
+            "graph",
+            "kernels",
+            "engine",
+            "plan",
+            "objects",
+            "callback",
+            "calls",
+            "exports",
+            "legacy",
+        ],
+    );
+}
+
+#[test]
+fn the_fuzzer_is_in_order() {
+    assert_order_within(
+        "fuzz",
+        &[
+            "family",
+            "choices",
+            "finding",
+            "twist",
+            "rewrite",
+            "metamorphic",
+            "generator",
+            "breaker",
+            "runner",
+            "oracle",
+            "minimize",
+            "campaign",
+            "targets",
+        ],
+    );
+    assert_order_within(
+        "fuzz/targets/abi",
+        &["elements", "caller", "texts", "draws", "links", "handles", "forks", "graph", "engines"],
+    );
+}
+
+#[test]
+fn the_command_line_is_in_order() {
+    assert_order_within(
+        "cli",
+        &[
+            "plain",
+            "units",
+            "outcome",
+            "console",
+            "cost",
+            "arguments",
+            "files",
+            "tensor_file",
+            "cache",
+            "executor",
+            "verify",
+            "run",
+            "check",
+            "explain",
+            "compile",
+            "bench",
+            "rules",
+            "fuzz",
+            "doctor",
+        ],
+    );
+}
+
 /// What a file has of unsafe code: blocks, functions that ask something of their callers, and promises to the compiler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct UnsafeCode {

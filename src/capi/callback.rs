@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use cudarc::cudnn::sys::{cudnnCallback_t, cudnnDebugStruct, cudnnSeverity_t as RawSeverity, cudnnStatus_t as Status};
 
+use super::failure;
 use crate::logging::{self, Record, Severity};
 
 /// What a caller set.
@@ -55,7 +56,7 @@ fn facts(record: &Record) -> cudnnDebugStruct {
     let time = record.time.timestamp();
     cudnnDebugStruct {
         cudnn_version: logging::VERSION,
-        cudnnStatus: super::exports::status_of(record.status).unwrap_or(Status::CUDNN_STATUS_SUCCESS),
+        cudnnStatus: failure::status_of(record.status).unwrap_or(Status::CUDNN_STATUS_SUCCESS),
         time_sec: time.as_second() as c_uint,
         time_usec: (time.subsec_nanosecond() / 1000) as c_uint,
         time_delta: record.since_start.as_secs() as c_uint,

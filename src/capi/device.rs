@@ -5,9 +5,8 @@ use std::fmt::Display;
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
-use super::descriptor::Given;
+use super::descriptor::{Given, Object, Referred, Values};
 use super::failure::{Failure, Result};
-use super::values::Values;
 use crate::device::Device;
 use crate::plan::Driver;
 
@@ -40,8 +39,13 @@ fn is_a_gpu(device: &Device) -> bool {
         && (1e6..=1e18).contains(&device.bytes_per_second)
 }
 
-/// The text of a device.
-pub(super) fn attribute(device: &Device, name: Name) -> Option<Values> {
-    let is_text = name == Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION;
-    is_text.then(|| serde_json::to_vec(device).ok().map(Values::Char)).flatten()
+impl Object for Device {
+    fn attribute(&self, name: Name) -> Result<Option<Values>> {
+        let is_text = name == Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION;
+        Ok(is_text.then(|| serde_json::to_vec(self).ok().map(Values::Char)).flatten())
+    }
+}
+
+impl Referred for Device {
+    const WANTED: &'static str = "a device properties descriptor";
 }

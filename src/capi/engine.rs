@@ -11,21 +11,15 @@ use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use cudarc::cudnn::sys::cudnnBackendHeurMode_t as RawMode;
 use cudarc::cudnn::sys::cudnnBackendNumericalNote_t as NumericalNote;
 
-use super::descriptor::{Built, Descriptor, Given};
+use super::descriptor::{Descriptor, Given, Object, Referred, Values};
 use super::failure::{Failure, Result};
 use super::graph::OperationGraph;
-use super::plan;
 use super::translate::{self, Choice};
-use super::values::Values;
 use crate::build::Build;
 use crate::codegen::Source;
 use crate::device::Device;
 use crate::engine::{self, ENGINES, EngineConfig, HeuristicMode, Heuristics as Answer, Knob, RankedConfig, Selection};
-
-/// One more than the largest number of an engine.
-pub(super) fn count() -> i64 {
-    ENGINES.iter().map(|engine| engine.id() + 1).max().unwrap_or(0)
-}
+use crate::plan::WORKSPACE_ALIGNMENT;
 
 /// An engine for a graph on a device.
 pub(super) struct Engine {
@@ -38,14 +32,12 @@ pub(super) struct Engine {
 }
 
 /// A knob and what it is set to.
-#[derive(Clone, Copy)]
 pub(super) struct KnobChoice {
     choice: Choice,
     value: u32,
 }
 
 /// The values that a knob of an engine takes for a graph lie among these.
-#[derive(Clone, Copy)]
 pub(super) struct KnobInfo {
     choice: Choice,
     minimum: u32,
@@ -83,7 +75,7 @@ pub(super) struct Heuristics {
 /// The device of a descriptor of properties, or else of the graph's handle.
 fn device(given: &Given<'_>, properties: Name, graph: &OperationGraph) -> Result<Arc<Device>> {
     if let Some(properties) = given.descriptor(properties) {
-        return properties.device();
+        return properties.object();
     }
     let message = "no device is known: neither a handle of the graph nor device properties are set";
     let handle = graph.handle.as_ref().ok_or_else(|| Failure::bad(message))?;
@@ -97,7 +89,7 @@ fn selected(graph: &OperationGraph, device: &Device) -> Result<Selection> {
 
 /// The engine of a number, where it takes the graph ([002 9.2.2]).
 pub(super) fn engine(given: &Given<'_>) -> Result<Engine> {
-    let graph = given.required(Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH)?.graph()?;
+    let graph: Arc<OperationGraph> = given.required(Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH)?.object()?;
     let number = given.int64(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX).unwrap_or_default();
     let wanted = ENGINES.iter().find(|engine| engine.id() == number);
     let name = wanted.ok_or_else(|| Failure::unsupported(format!("no engine has the number {number}")))?;
@@ -121,21 +113,6 @@ impl Engine {
         self.selection.engine().id()
     }
 
-    pub(super) fn attribute(&self, name: Name) -> Option<Values> {
-        Some(match name {
-            Name::CUDNN_ATTR_ENGINE_KNOB_INFO => Values::Descriptors(self.knob_infos()),
-            Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE => Values::Enum(vec![
-                BehaviorNote::CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION as u32,
-                BehaviorNote::CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API as u32,
-            ]),
-            Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE => {
-                Values::Enum(self.numerical_notes.get_or_init(|| self.notes_of_best()).clone())
-            }
-            Name::CUDNN_ATTR_ENGINE_LAYOUT_INFO => Values::Descriptors(Vec::new()),
-            _ => return None,
-        })
-    }
-
     fn knob_infos(&self) -> Vec<Arc<Descriptor>> {
         let infos = engine::knob_values(&self.configs).into_iter().filter_map(|(knob, values)| {
             let (minimum, maximum) = (*values.first()?, *values.last()?);
@@ -145,7 +122,7 @@ impl Engine {
         let last = u32::try_from(self.configs.len()).unwrap_or(u32::MAX).saturating_sub(1);
         let infos = infos.chain([KnobInfo { choice: Choice::Place, minimum: 0, maximum: last, stride: 1 }]);
         let finished =
-            |info| Descriptor::finished(Kind::CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR, Vec::new(), Built::KnobInfo(info));
+            |info| Descriptor::finished(Kind::CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR, Vec::new(), Arc::new(info));
         infos.map(finished).collect()
     }
 
@@ -164,20 +141,47 @@ impl Engine {
     }
 }
 
+impl Object for Engine {
+    fn attribute(&self, name: Name) -> Result<Option<Values>> {
+        Ok(Some(match name {
+            Name::CUDNN_ATTR_ENGINE_KNOB_INFO => Values::Descriptors(self.knob_infos()),
+            Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE => Values::Enum(vec![
+                BehaviorNote::CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION as u32,
+                BehaviorNote::CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API as u32,
+            ]),
+            Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE => {
+                Values::Enum(self.numerical_notes.get_or_init(|| self.notes_of_best()).clone())
+            }
+            Name::CUDNN_ATTR_ENGINE_LAYOUT_INFO => Values::Descriptors(Vec::new()),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+impl Referred for Engine {
+    const WANTED: &'static str = "an engine descriptor";
+}
+
 fn greatest_common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-impl KnobInfo {
-    pub(super) fn attribute(&self, name: Name) -> Option<Values> {
-        Some(match name {
+impl Object for KnobInfo {
+    fn attribute(&self, name: Name) -> Result<Option<Values>> {
+        Ok(Some(match name {
             Name::CUDNN_ATTR_KNOB_INFO_TYPE => Values::Enum(vec![self.choice.number()]),
             Name::CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE => Values::Int64(vec![self.minimum.into()]),
             Name::CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE => Values::Int64(vec![self.maximum.into()]),
             Name::CUDNN_ATTR_KNOB_INFO_STRIDE => Values::Int64(vec![self.stride.into()]),
-            _ => return None,
-        })
+            _ => return Ok(None),
+        }))
     }
+}
+
+impl Object for KnobChoice {}
+
+impl Referred for KnobChoice {
+    const WANTED: &'static str = "a knob choice descriptor";
 }
 
 pub(super) fn knob_choice(given: &Given<'_>) -> Result<KnobChoice> {
@@ -189,9 +193,9 @@ pub(super) fn knob_choice(given: &Given<'_>) -> Result<KnobChoice> {
 
 /// The best config of an engine with the knobs chosen ([002 9.2.3]).
 pub(super) fn config(given: &Given<'_>) -> Result<Config> {
-    let engine = given.required(Name::CUDNN_ATTR_ENGINECFG_ENGINE)?.engine()?;
+    let engine: Arc<Engine> = given.required(Name::CUDNN_ATTR_ENGINECFG_ENGINE)?.object()?;
     let choices = given.descriptors(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES).iter();
-    let choices: Vec<KnobChoice> = choices.map(|choice| choice.knob_choice()).collect::<Result<_>>()?;
+    let choices: Vec<Arc<KnobChoice>> = choices.map(|choice| choice.object()).collect::<Result<_>>()?;
     let fits = |place: usize, config: &EngineConfig| {
         let of_knob = |knob: Knob| config.knobs.iter().find(|set| set.0 == knob).map(|set| set.1).or(knob.unset());
         choices.iter().all(|chosen| match chosen.choice {
@@ -214,12 +218,12 @@ pub(super) fn config(given: &Given<'_>) -> Result<Config> {
     Ok(Config::new(engine, config))
 }
 
-impl Config {
-    pub(super) fn attribute(&self, name: Name) -> Result<Option<Values>> {
+impl Object for Config {
+    fn attribute(&self, name: Name) -> Result<Option<Values>> {
         Ok(Some(match name {
             Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES => Values::Descriptors(Vec::new()),
             Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE => {
-                Values::Int64(vec![plan::reserved(self.source()?.workspace_bytes) as i64])
+                Values::Int64(vec![reserved(self.source()?.workspace_bytes) as i64])
             }
             Name::CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED => {
                 let bytes = self.source()?.launches.iter().map(|launch| launch.shared_bytes).max().unwrap_or_default();
@@ -230,9 +234,18 @@ impl Config {
     }
 }
 
+impl Referred for Config {
+    const WANTED: &'static str = "an engine config descriptor";
+}
+
+/// Bytes of workspace that callers give: room to align it, since they may not know how.
+pub(super) fn reserved(bytes: u64) -> u64 {
+    if bytes == 0 { 0 } else { bytes + WORKSPACE_ALIGNMENT }
+}
+
 /// The configs of a mode, best first ([002 9.2.4], B-08).
 pub(super) fn heuristics(given: &Given<'_>) -> Result<Heuristics> {
-    let graph = given.required(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)?.graph()?;
+    let graph: Arc<OperationGraph> = given.required(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)?.object()?;
     let number = given.enumerator(Name::CUDNN_ATTR_ENGINEHEUR_MODE).unwrap_or(u32::MAX);
     let is = |mode: RawMode| mode as u32 == number;
     let mode = match () {
@@ -256,21 +269,22 @@ pub(super) fn heuristics(given: &Given<'_>) -> Result<Heuristics> {
     Ok(Heuristics { results })
 }
 
-impl Heuristics {
-    pub(super) fn attribute(&self, name: Name) -> Option<Values> {
-        (name == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS).then(|| Values::Descriptors(self.results.clone()))
+impl Object for Heuristics {
+    fn attribute(&self, name: Name) -> Result<Option<Values>> {
+        let are_results = name == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
+        Ok(are_results.then(|| Values::Descriptors(self.results.clone())))
     }
 }
 
 /// An engine's descriptor, as a caller would have made it.
 pub(super) fn described(engine: &Arc<Engine>) -> Arc<Descriptor> {
-    let graph = Built::Graph(Arc::clone(&engine.graph));
+    let graph = Arc::clone(&engine.graph);
     let graph = Descriptor::finished(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, Vec::new(), graph);
     let values = vec![
         (Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, Values::Descriptors(vec![graph])),
         (Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Values::Int64(vec![engine.number()])),
     ];
-    Descriptor::finished(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, values, Built::Engine(Arc::clone(engine)))
+    Descriptor::finished(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, values, Arc::<Engine>::clone(engine))
 }
 
 pub(super) fn result(engine: &Arc<Engine>, described: &Arc<Descriptor>, config: EngineConfig) -> Arc<Descriptor> {
@@ -279,13 +293,13 @@ pub(super) fn result(engine: &Arc<Engine>, described: &Arc<Descriptor>, config: 
             (Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Values::Enum(vec![Choice::Knob(knob).number()])),
             (Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, Values::Int64(vec![value.into()])),
         ];
-        let built = Built::KnobChoice(KnobChoice { choice: Choice::Knob(knob), value });
+        let built = Arc::new(KnobChoice { choice: Choice::Knob(knob), value });
         Descriptor::finished(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, values, built)
     });
     let values = vec![
         (Name::CUDNN_ATTR_ENGINECFG_ENGINE, Values::Descriptors(vec![Arc::clone(described)])),
         (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Values::Descriptors(choices.collect())),
     ];
-    let built = Built::Config(Arc::new(Config::new(Arc::clone(engine), config)));
+    let built = Arc::new(Config::new(Arc::clone(engine), config));
     Descriptor::finished(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, values, built)
 }

@@ -9,7 +9,7 @@ use cudarc::cudnn::sys::{cudnnCallback_t, cudnnStatus_t as Status};
 
 use super::calls::{AttributeName, Call, DESCRIPTOR, HANDLE, KindName, TypeName};
 use super::failure::{self, Failure, Result};
-use super::{callback, descriptor, gate, handle, plan};
+use super::{callback, descriptor, gate, handle, objects, plan};
 use crate::logging;
 use crate::plan::Driver;
 
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
 /// Finalizes a descriptor.
 pub extern "C" fn cudnnBackendFinalize(descriptor: *mut c_void) -> Status {
     Call::new("cudnnBackendFinalize", &[("descriptor", DESCRIPTOR, &descriptor)])
-        .run(|| descriptor::find(descriptor)?.finalize())
+        .run(|| descriptor::find(descriptor)?.finalize(objects::build))
 }
 
 /// Executes a plan on the stream of a handle.
@@ -333,65 +333,8 @@ pub unsafe extern "C" fn cudnnGetLastErrorString(message: *mut c_char, room: usi
     }
 }
 
-/// The status of a number.
-pub(super) fn status_of(number: u32) -> Option<Status> {
-    STATUSES.iter().copied().find(|status| *status as u32 == number)
-}
-
 /// Every status with its name.
 static NAMES: LazyLock<Vec<(u32, CString)>> = LazyLock::new(|| {
     let named = |status: &Status| Some((*status as u32, CString::new(format!("{status:?}")).ok()?));
-    STATUSES.iter().filter_map(named).collect()
+    failure::STATUSES.iter().filter_map(named).collect()
 });
-
-const STATUSES: &[Status] = &[
-    Status::CUDNN_STATUS_SUCCESS,
-    Status::CUDNN_STATUS_NOT_INITIALIZED,
-    Status::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH,
-    Status::CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH,
-    Status::CUDNN_STATUS_DEPRECATED,
-    Status::CUDNN_STATUS_LICENSE_ERROR,
-    Status::CUDNN_STATUS_RUNTIME_IN_PROGRESS,
-    Status::CUDNN_STATUS_RUNTIME_FP_OVERFLOW,
-    Status::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED,
-    Status::CUDNN_STATUS_BAD_PARAM,
-    Status::CUDNN_STATUS_INVALID_VALUE,
-    Status::CUDNN_STATUS_BAD_PARAM_NULL_POINTER,
-    Status::CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER,
-    Status::CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED,
-    Status::CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND,
-    Status::CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT,
-    Status::CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH,
-    Status::CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH,
-    Status::CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES,
-    Status::CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE,
-    Status::CUDNN_STATUS_BAD_PARAM_CUDA_GRAPH_MISMATCH,
-    Status::CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE,
-    Status::CUDNN_STATUS_NOT_SUPPORTED,
-    Status::CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
-    Status::CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
-    Status::CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE,
-    Status::CUDNN_STATUS_NOT_SUPPORTED_LAYOUT,
-    Status::CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER,
-    Status::CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART,
-    Status::CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH,
-    Status::CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING,
-    Status::CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE,
-    Status::CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT,
-    Status::CUDNN_STATUS_NOT_SUPPORTED_PADDING,
-    Status::CUDNN_STATUS_NOT_SUPPORTED_BAD_LAUNCH_PARAM,
-    Status::CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API,
-    Status::CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE,
-    Status::CUDNN_STATUS_INTERNAL_ERROR,
-    Status::CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED,
-    Status::CUDNN_STATUS_INTERNAL_ERROR_UNEXPECTED_VALUE,
-    Status::CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED,
-    Status::CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED,
-    Status::CUDNN_STATUS_INTERNAL_ERROR_BAD_LAUNCH_PARAM,
-    Status::CUDNN_STATUS_INTERNAL_ERROR_TEXTURE_CREATION_FAILED,
-    Status::CUDNN_STATUS_EXECUTION_FAILED,
-    Status::CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER,
-    Status::CUDNN_STATUS_EXECUTION_FAILED_CUBLAS,
-    Status::CUDNN_STATUS_EXECUTION_FAILED_CUDART,
-    Status::CUDNN_STATUS_EXECUTION_FAILED_CURAND,
-];

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
-use super::descriptor::Given;
-use super::engine;
+use super::descriptor::{Given, Object, Referred, Values};
 use super::failure::{Failure, Result};
 use super::handle::Handle;
 use super::operation::Node;
-use super::values::Values;
+use crate::engine::ENGINES;
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, Graph, MAX_OPERATIONS, Operation, Port, Tensor, TensorId};
 
@@ -37,7 +36,7 @@ pub(super) fn build(given: &Given<'_>) -> Result<OperationGraph> {
     }
     let mut made = Made::default();
     for (number, descriptor) in operations.iter().enumerate() {
-        let node = descriptor.node()?;
+        let node = descriptor.object::<Node>()?;
         made.push(&node, format!("node {number}"))?;
     }
     let graph = made.finalize()?;
@@ -100,8 +99,18 @@ impl Made {
     }
 }
 
-impl OperationGraph {
-    pub(super) fn attribute(&self, name: Name) -> Option<Values> {
-        (name == Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT).then(|| Values::Int64(vec![engine::count()]))
+impl Object for OperationGraph {
+    fn attribute(&self, name: Name) -> Result<Option<Values>> {
+        let is_count = name == Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT;
+        Ok(is_count.then(|| Values::Int64(vec![engine_count()])))
     }
+}
+
+impl Referred for OperationGraph {
+    const WANTED: &'static str = "an operation graph descriptor";
+}
+
+/// One more than the largest number of an engine.
+fn engine_count() -> i64 {
+    ENGINES.iter().map(|engine| engine.id() + 1).max().unwrap_or(0)
 }

@@ -2,15 +2,15 @@
 
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 
-use super::descriptor::Given;
+use super::descriptor::{Given, Object, Referred, Values};
 use super::failure::{Failure, Result};
-use super::values::Values;
+use super::graph::OperationGraph;
 use crate::session::KernelCache;
 
 /// An empty cache, or that of a text. Any plan may use it: kernels are told apart by their source.
 pub(super) fn kernels(given: &Given<'_>) -> Result<KernelCache> {
     if let Some(graph) = given.descriptor(Name::CUDNN_ATTR_KERNEL_CACHE_OPERATION_GRAPH) {
-        graph.graph()?;
+        graph.object::<OperationGraph>()?;
     }
     let name = Name::CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION;
     let Some(text) = given.text(name)? else { return Ok(KernelCache::new()) };
@@ -18,7 +18,13 @@ pub(super) fn kernels(given: &Given<'_>) -> Result<KernelCache> {
     unsafe { KernelCache::from_json(text) }.map_err(|error| Failure::of_build(&error))
 }
 
-pub(super) fn attribute(kernels: &KernelCache, name: Name) -> Option<Values> {
-    let is_text = name == Name::CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION;
-    is_text.then(|| Values::Char(kernels.to_json().into_bytes()))
+impl Object for KernelCache {
+    fn attribute(&self, name: Name) -> Result<Option<Values>> {
+        let is_text = name == Name::CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION;
+        Ok(is_text.then(|| Values::Char(self.to_json().into_bytes())))
+    }
+}
+
+impl Referred for KernelCache {
+    const WANTED: &'static str = "a kernel cache descriptor";
 }

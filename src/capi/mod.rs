@@ -7,7 +7,8 @@
 //!   `gate`, which is closed while the process forks.
 //! - A pointer that a caller holds is a number in a `registry`: null, foreign and destroyed ones are found out, never
 //!   followed.
-//! - `attributes` is the table of what each descriptor has; `descriptor` sets, gets and finalizes by it.
+//! - `attributes` is the table of what each descriptor has; `descriptor` sets, gets and finalizes by it; `objects` says
+//!   what each kind becomes then.
 //! - `operation` and `graph` make a [`Graph`](crate::graph::Graph) of descriptors, `engine` answers for engines,
 //!   configs and heuristics, `plan` builds and executes, `kernels` are the binaries that an application keeps itself.
 //!
@@ -26,13 +27,13 @@ mod graph;
 mod handle;
 mod kernels;
 mod legacy;
+mod objects;
 mod operation;
 mod plan;
 mod registry;
 #[cfg(test)]
 mod tests;
 pub(crate) mod translate;
-mod values;
 
 pub use exports::*;
 pub use legacy::*;

@@ -6,10 +6,9 @@ use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use cudarc::cudnn::sys::cudnnBackendTensorReordering_t as RawReordering;
 
-use super::descriptor::{Descriptor, Given};
+use super::descriptor::{Descriptor, Given, Object, Referred, Values};
 use super::failure::{Failure, Result};
 use super::translate;
-use super::values::Values;
 use crate::graph::{
     Attributes, Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, DataType, Fraction, Matmul,
     NanPropagation, Pointwise, Port, Reduction, Resample, Signal, SignalMode, Softmax, Tensor,
@@ -60,21 +59,38 @@ pub(super) fn tensor(given: &Given<'_>) -> Result<Tensor> {
     })
 }
 
-/// What an attribute of a tensor is where it was not set.
-pub(super) fn tensor_default(name: Name) -> Option<Values> {
-    Some(match name {
-        Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT => Values::Int64(vec![1]),
-        Name::CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION => Values::Int64(vec![-1]),
-        Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL | Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE => Values::Boolean(vec![false]),
-        Name::CUDNN_ATTR_TENSOR_REORDERING_MODE => {
-            Values::Enum(vec![RawReordering::CUDNN_TENSOR_REORDERING_NONE as u32])
-        }
-        _ => return None,
-    })
+impl Object for Tensor {
+    /// What an attribute is where it was not set.
+    fn attribute(&self, name: Name) -> Result<Option<Values>> {
+        Ok(Some(match name {
+            Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT => Values::Int64(vec![1]),
+            Name::CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION => Values::Int64(vec![-1]),
+            Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL | Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE => Values::Boolean(vec![false]),
+            Name::CUDNN_ATTR_TENSOR_REORDERING_MODE => {
+                Values::Enum(vec![RawReordering::CUDNN_TENSOR_REORDERING_NONE as u32])
+            }
+            _ => return Ok(None),
+        }))
+    }
 }
 
-/// Whether a bundle of attributes that operations refer to goes together; a convolution's arrays have an element an axis.
-pub(super) fn check_bundle(kind: Kind, given: &Given<'_>) -> Result<()> {
+impl Referred for Tensor {
+    const WANTED: &'static str = "a tensor descriptor";
+}
+
+impl Object for Node {}
+
+impl Referred for Node {
+    const WANTED: &'static str = "a descriptor of an operation";
+}
+
+/// Attributes that operations read, and no more.
+pub(super) struct Bundle;
+
+impl Object for Bundle {}
+
+/// A bundle of attributes that operations refer to, where it goes together; a convolution's arrays have an element an axis.
+pub(super) fn bundle(kind: Kind, given: &Given<'_>) -> Result<Bundle> {
     match kind {
         Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR => {
             convolution_of(given, ConvolutionDirection::Forward, 1.0, 0.0).map(drop)
@@ -85,6 +101,7 @@ pub(super) fn check_bundle(kind: Kind, given: &Given<'_>) -> Result<()> {
         Kind::CUDNN_BACKEND_RESAMPLE_DESCRIPTOR => resample_of(given, 1.0, 0.0).map(drop),
         _ => Ok(()),
     }
+    .map(|()| Bundle)
 }
 
 fn data_type(given: &Given<'_>, name: Name) -> Result<DataType> {
@@ -116,7 +133,7 @@ fn slots(given: &Given<'_>, ports: &[(Port, Name)]) -> Result<Vec<(Port, Arc<Ten
     let mut slots = Vec::new();
     for &(port, name) in ports {
         if let Some(descriptor) = given.descriptor(name) {
-            slots.push((port, descriptor.tensor()?));
+            slots.push((port, descriptor.object()?));
         }
     }
     Ok(slots)
@@ -407,7 +424,7 @@ fn resample_of(bundle: &Given<'_>, alpha: f64, beta: f64) -> Result<(Resample, D
 
 fn concat(given: &Given<'_>) -> Result<Node> {
     let inputs = given.descriptors(Name::CUDNN_ATTR_OPERATION_CONCAT_INPUT_DESCS).iter();
-    let inputs = inputs.map(|input| Ok((Port::CONCAT_INPUT, input.tensor()?))).collect::<Result<_>>()?;
+    let inputs = inputs.map(|input| Ok((Port::CONCAT_INPUT, input.object()?))).collect::<Result<_>>()?;
     let concat = Concat {
         axis: given.int64(Name::CUDNN_ATTR_OPERATION_CONCAT_AXIS).unwrap_or_default(),
         in_place_index: given.int64(Name::CUDNN_ATTR_OPERATION_CONCAT_INPLACE_INDEX),

@@ -10,18 +10,17 @@ use cudarc::cudnn::sys::cudnnStatus_t as Status;
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 
-use super::descriptor::{self, Descriptor, Given};
-use super::engine::{self, Config, Engine};
+use super::descriptor::{self, Descriptor, Given, Object, Referred, Values};
+use super::engine::{self, Config, Engine, reserved};
 use super::failure::{Failure, Result};
 use super::graph::OperationGraph;
 use super::handle::{self, Handle};
-use super::values::Values;
 use crate::device::Device;
 use crate::engine::{EngineConfig, Selection};
 use crate::error::Error;
 use crate::graph::{DataType, Scalar};
 use crate::plan::{DevicePointer, ExecutionPlan, Unfit, VariantPack, WORKSPACE_ALIGNMENT, Workspace};
-use crate::session::{self, Binary, Session, SessionOptions};
+use crate::session::{self, Binary, KernelCache, Session, SessionOptions};
 
 /// A graph compiled for a device, and loaded where there is one.
 pub(super) struct Plan {
@@ -55,10 +54,10 @@ pub(super) fn plan(given: &Given<'_>) -> Result<Plan> {
 /// Compiles the kernel of a config, or takes it from a cache, and loads it where there is a handle: the plan's own or, as
 /// the frontend leaves that out, the graph's.
 fn build(given: &Given<'_>, own: Option<Arc<Handle>>) -> Result<Plan> {
-    let config = given.required(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)?.config()?;
+    let config = given.required(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)?.object::<Config>()?;
     let Config { engine, config, .. } = &*config;
     let kernels = given.descriptor(Name::CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE);
-    let kernels = kernels.map(|kernels| kernels.kernels()).transpose()?;
+    let kernels = kernels.map(|kernels| kernels.object::<KernelCache>()).transpose()?;
     let handle = own.or_else(|| engine.graph.handle.clone());
     handle.as_ref().map_or(Ok(()), |handle| handle.require_process())?;
     let Some(handle) = handle else {
@@ -96,7 +95,8 @@ fn read(given: &Given<'_>, handle: Option<Arc<Handle>>, text: &str) -> Result<Pl
         return Ok(Plan::new(Arc::clone(plan.binary()), Some(plan), Some(handle)));
     }
     let device = given.descriptor(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
-    let device = device.ok_or_else(|| Failure::bad("a text needs a handle, or device properties"))?.device()?;
+    let device =
+        device.ok_or_else(|| Failure::bad("a text needs a handle, or device properties"))?.object::<Device>()?;
     // SAFETY: as above.
     let binary = unsafe { Binary::from_json(text, &device) }.map_err(refused)?;
     Ok(Plan::new(Arc::new(binary), None, None))
@@ -109,17 +109,6 @@ impl Plan {
         let scalars = scalars.map(|tensor| (tensor.uid, tensor.data_type)).collect();
         let loaded = loaded.map_or_else(OnceLock::new, OnceLock::from);
         Self { binary, loaded, loading: Mutex::new(()), scalars, handle }
-    }
-
-    pub(super) fn attribute(&self, name: Name) -> Result<Option<Values>> {
-        Ok(Some(match name {
-            Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE => {
-                Values::Int64(vec![reserved(self.binary.source().workspace_bytes) as i64])
-            }
-            Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION => Values::Char(self.binary.to_json().into_bytes()),
-            Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG => Values::Descriptors(vec![self.config()?]),
-            _ => return Ok(None),
-        }))
     }
 
     /// The engine config of a plan that was read from a text.
@@ -177,9 +166,27 @@ impl Plan {
     }
 }
 
-/// Bytes of workspace that callers give: room to align it, since they may not know how.
-pub(super) fn reserved(bytes: u64) -> u64 {
-    if bytes == 0 { 0 } else { bytes + WORKSPACE_ALIGNMENT }
+impl Object for Plan {
+    fn attribute(&self, name: Name) -> Result<Option<Values>> {
+        Ok(Some(match name {
+            Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE => {
+                Values::Int64(vec![reserved(self.binary.source().workspace_bytes) as i64])
+            }
+            Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION => Values::Char(self.binary.to_json().into_bytes()),
+            Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG => Values::Descriptors(vec![self.config()?]),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+impl Referred for Plan {
+    const WANTED: &'static str = "an execution plan descriptor";
+}
+
+impl Object for Pack {}
+
+impl Referred for Pack {
+    const WANTED: &'static str = "a variant pack descriptor";
 }
 
 /// A host scalar.
@@ -294,8 +301,8 @@ unsafe fn with(
     pack: *mut c_void,
     act: impl FnOnce(&ExecutionPlan, &VariantPack, Workspace) -> std::result::Result<(), Error>,
 ) -> Result<()> {
-    let plan = descriptor::find(plan)?.plan()?;
-    let pack = descriptor::find(pack)?.pack()?;
+    let plan = descriptor::find(plan)?.object::<Plan>()?;
+    let pack = descriptor::find(pack)?.object::<Pack>()?;
     let loaded = plan.loaded(handle)?;
     handle.require_context(loaded.context())?;
     // SAFETY: as promised by the caller.

@@ -191,7 +191,8 @@ fn expected() -> Graph {
 #[test]
 fn descriptors_make_the_graph_that_the_rust_api_makes() {
     let graph = matmul_relu(HALF);
-    let built = descriptor::find(graph.0).and_then(|graph| graph.graph()).expect("a graph");
+    let built =
+        descriptor::find(graph.0).and_then(|graph| graph.object::<super::graph::OperationGraph>()).expect("a graph");
     assert_eq!(built.graph.key(), expected().finalize().expect("well formed").key());
     let mut count = [0_i64];
     graph.get(Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, Type::CUDNN_TYPE_INT64, &mut count);
@@ -201,7 +202,9 @@ fn descriptors_make_the_graph_that_the_rust_api_makes() {
 #[test]
 fn the_largest_float_is_no_clip() {
     let operations = |graph: &Owned| {
-        let built = descriptor::find(graph.0).and_then(|graph| graph.graph()).expect("a graph");
+        let built = descriptor::find(graph.0)
+            .and_then(|graph| graph.object::<super::graph::OperationGraph>())
+            .expect("a graph");
         built.graph.operations().map(|operation| operation.attributes.clone()).collect::<Vec<_>>()
     };
     let clip = |attributes: Vec<crate::graph::Attributes>| {
@@ -225,7 +228,9 @@ fn heuristics_give_the_configs_of_the_rust_api_in_order() {
         let results = got(&heuristics, Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
         assert_eq!(results.len(), wanted.len());
         for (result, wanted) in results.iter().zip(&wanted) {
-            let config = descriptor::find(result.0).and_then(|result| result.config()).expect("a config");
+            let config = descriptor::find(result.0)
+                .and_then(|result| result.object::<super::engine::Config>())
+                .expect("a config");
             assert_eq!(config.config, wanted.config);
         }
     }
@@ -260,7 +265,9 @@ fn configs_are_made_of_engines_and_knobs() {
         again.refer(Name::CUDNN_ATTR_ENGINECFG_ENGINE, &engine[0]);
         let again = again.set(knobs, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &pointers).0;
         assert_eq!(cudnnBackendFinalize(again), Status::CUDNN_STATUS_SUCCESS, "{}", last_error());
-        let config = |pointer| descriptor::find(pointer).and_then(|one| one.config()).expect("a config");
+        let config = |pointer| {
+            descriptor::find(pointer).and_then(|one| one.object::<super::engine::Config>()).expect("a config")
+        };
         assert_eq!(config(again).config, config(result.0).config);
     }
 }
@@ -607,7 +614,8 @@ fn a_softmax_is_the_graph_that_the_rust_api_makes() {
     for id in [y].into_iter().chain(statistics) {
         graph.set_output(id);
     }
-    let built = descriptor::find(made.0).and_then(|graph| graph.graph()).expect("a graph");
+    let built =
+        descriptor::find(made.0).and_then(|graph| graph.object::<super::graph::OperationGraph>()).expect("a graph");
     assert_eq!(built.graph.key(), graph.finalize().expect("well formed").key());
 }
 
@@ -641,7 +649,7 @@ fn device_properties_are_read_back() {
     let again = Owned::new(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
     again.set(name, Type::CUDNN_TYPE_CHAR, &room[..count]);
     let again = again.finalize();
-    let device = descriptor::find(again.0).and_then(|device| device.device()).expect("device properties");
+    let device = descriptor::find(again.0).and_then(|device| device.object::<Device>()).expect("device properties");
     assert_eq!(*device, Device::typical(ComputeCapability::SM_90));
     let broken = Owned::new(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
     broken.set(name, Type::CUDNN_TYPE_CHAR, b"{\"name\": 3}");

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
-use super::Family;
+use super::family::Family;
+use super::finding::Finding;
 use super::generator::{Generated, generate};
 use super::minimize::minimize;
-use super::oracle::{Computed, Examination, Finding, Standing, examine};
+use super::oracle::{Computed, Examination, Standing, examine};
 use crate::graph::Graph;
 
 /// Bytes that a graph is made from.

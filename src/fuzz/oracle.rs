@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::breaker::broken;
 use super::choices::Choices;
+use super::finding::{Finding, finding};
 use super::metamorphic::{self, Change};
 use super::rewrite::rewritten;
 use super::runner::Runner;
@@ -52,21 +53,6 @@ pub struct Computed {
     pub run: u64,
     /// Whether results were compared at all, be it those of the CPU engine.
     pub matched: bool,
-}
-
-/// An expectation that a graph does not meet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// The expectation, in words that tell two kinds of failures apart.
-    pub oracle: &'static str,
-    /// What happened.
-    pub message: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.oracle, self.message)
-    }
 }
 
 /// How graphs are examined.
@@ -129,10 +115,6 @@ pub fn drawn_inputs(graph: &FinalizedGraph, bytes: &[u8]) -> Result<HostTensors,
 fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
-}
-
-fn finding(oracle: &'static str, message: impl fmt::Display) -> Finding {
-    Finding { oracle, message: message.to_string() }
 }
 
 /// What is written in either dialect reads back as the same graph.

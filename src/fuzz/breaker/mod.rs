@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use self::limits::Place;
 use super::choices::Choices;
-use super::oracle::Finding;
+use super::finding::Finding;
 use crate::device::ComputeCapability;
 use crate::fusion::{Fusion, Pattern, Side, Stage, fuse};
 use crate::graph::{Attributes, FinalTensor, FinalizedGraph, Graph, Operation, OperationId, TensorId};

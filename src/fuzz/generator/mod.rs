@@ -13,8 +13,8 @@ mod resample;
 mod softmax;
 mod stage;
 
-use super::Family;
 use super::choices::Choices;
+use super::family::Family;
 use super::twist::twist;
 use crate::graph::{ConvolutionDirection, DataType, Graph};
 use crate::support::SurfaceId;

@@ -8,11 +8,11 @@ use std::sync::LazyLock;
 
 use serde_json::json;
 
-use super::{expect, unmet};
+use super::expect;
 use crate::compile::{Cache, CacheKey, Cubin, FunctionResources, Origin};
 use crate::error::Error;
-use crate::fuzz::Finding;
 use crate::fuzz::choices::Choices;
+use crate::fuzz::finding::{Finding, finding};
 
 /// Bytes that say what is done to the entry; those that follow are put in.
 const SCRIPT: usize = 32;
@@ -43,11 +43,11 @@ type Given = (Cubin, Origin);
 pub fn cache_entry(bytes: &[u8]) -> Result<bool, Finding> {
     const ORACLE: &str = "a damaged cache entry costs a compilation, and nothing else";
     let Some((script, content)) = bytes.split_at_checked(SCRIPT) else { return Ok(false) };
-    let entries = ENTRIES.as_ref().map_err(|error| unmet("a cache entry can be written", error))?;
+    let entries = ENTRIES.as_ref().map_err(|error| finding("a cache entry can be written", error))?;
     let (damaged, is_sealed) = damaged(entries, &mut Choices::new(script), content);
-    let folder = tempfile::tempdir().map_err(|error| unmet("a temporary folder can be made", error))?;
+    let folder = tempfile::tempdir().map_err(|error| finding("a temporary folder can be made", error))?;
     let file = file_of(folder.path(), &key(0));
-    write_private(&file, &damaged).map_err(|error| unmet("a temporary file can be written", error))?;
+    write_private(&file, &damaged).map_err(|error| finding("a temporary file can be written", error))?;
 
     let is_listed_whole = listed(folder.path())?;
     let rebuilt = Cubin { log: "compiled again".to_owned(), ..cubin(0) };
@@ -73,17 +73,17 @@ fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Whether the only entry of the folder is listed as whole.
 fn listed(folder: &Path) -> Result<bool, Finding> {
     const ORACLE: &str = "a damaged cache entry is listed";
-    let entries = Cache::at(folder).entries().map_err(|error| unmet(ORACLE, error))?;
+    let entries = Cache::at(folder).entries().map_err(|error| finding(ORACLE, error))?;
     match &entries[..] {
         [entry] => Ok(entry.content.is_ok()),
-        entries => Err(unmet(ORACLE, format!("{} entries", entries.len()))),
+        entries => Err(finding(ORACLE, format!("{} entries", entries.len()))),
     }
 }
 
 /// What a new process would get.
 fn get(folder: &Path, compile: impl FnOnce() -> Result<Cubin, Error>) -> Result<Given, Finding> {
     let got = Cache::at(folder).get_or_compile(&key(0), compile);
-    let (cubin, origin) = got.map_err(|error| unmet("the cache gives a binary", error))?;
+    let (cubin, origin) = got.map_err(|error| finding("the cache gives a binary", error))?;
     Ok(((*cubin).clone(), origin))
 }
 

@@ -5,7 +5,7 @@ use std::io::BufReader;
 use super::{INPUT, expect};
 use crate::error::Malformed;
 use crate::frontend::{self, DocumentReader, Documents, GraphDocument, ReadError};
-use crate::fuzz::Finding;
+use crate::fuzz::finding::Finding;
 use crate::fuzz::oracle::reads_back;
 
 /// Any bytes as a file in one of the JSON dialects: an error names its place and its rule, and a graph that is well formed

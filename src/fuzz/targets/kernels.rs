@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{graph_of, unmet};
+use super::graph_of;
 use crate::build::Build;
 use crate::engine;
 use crate::fuzz::choices::Choices;
-use crate::fuzz::{CompiledOnly, Examination, Finding, Runner, Standing, examine};
+use crate::fuzz::finding::{Finding, finding};
+use crate::fuzz::oracle::{Examination, Standing, examine};
+use crate::fuzz::runner::{CompiledOnly, Runner};
 use crate::host_tensor::HostTensors;
 
 /// The graph that the bytes stand for, held against all that needs no computation. Gives whether an engine takes it.
@@ -31,7 +33,7 @@ pub fn nvrtc_compile(bytes: &[u8], compiler: &CompiledOnly) -> Result<bool, Find
     let Ok(selection) = engine::select(&graph, device.capability) else { return Ok(false) };
 
     let config = Choices::new(draw).of(&selection.candidates(device)).config;
-    let failed = |message: &dyn std::fmt::Display| unmet("what is accepted compiles", format!("{config}: {message}"));
+    let failed = |message: &dyn std::fmt::Display| finding("what is accepted compiles", format!("{config}: {message}"));
     let build = Build::new(&selection, config.clone(), device).map_err(|error| failed(&error))?;
     let compiled = compiler.run(&build, &HostTensors::new());
     compiled.map(|_| true).map_err(|error| failed(&error))

@@ -11,8 +11,6 @@ mod kernels;
 mod pack;
 mod verdict;
 
-use std::fmt;
-
 pub use abi::backend_api;
 pub use cache::cache_entry;
 pub use files::{frontend_json, log_reader};
@@ -20,8 +18,9 @@ pub use kernels::{lower_and_render, nvrtc_compile};
 pub use pack::variant_pack;
 pub use verdict::check;
 
+use super::family::Family;
+use super::finding::{Finding, finding};
 use super::generator::{Generated, generate};
-use super::{Family, Finding};
 use crate::frontend;
 use crate::support::SurfaceId;
 
@@ -44,9 +43,5 @@ fn graph_of(bytes: &[u8]) -> Option<Generated> {
 
 /// `Ok` where an expectation is met, else what happened instead.
 fn expect(oracle: &'static str, is_met: bool, found: impl FnOnce() -> String) -> Result<(), Finding> {
-    if is_met { Ok(()) } else { Err(unmet(oracle, found())) }
-}
-
-fn unmet(oracle: &'static str, message: impl fmt::Display) -> Finding {
-    Finding { oracle, message: message.to_string() }
+    if is_met { Ok(()) } else { Err(finding(oracle, found())) }
 }

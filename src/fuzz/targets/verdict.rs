@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{expect, graph_of, unmet};
+use super::{expect, graph_of};
 use crate::device::ComputeCapability;
-use crate::fuzz::Finding;
 use crate::fuzz::choices::Choices;
+use crate::fuzz::finding::{Finding, finding};
 use crate::graph::FinalizedGraph;
 use crate::support::{self, GraphLabel, Report, SurfaceId, SurfaceOutcome, Violation};
 
@@ -69,8 +69,8 @@ fn is_written(report: &Report) -> Result<(), Finding> {
     let text = report.to_string();
     expect(ORACLE, !text.is_empty() && !text.ends_with('\n'), || format!("{text:?}"))?;
     let verdict = report.verdict(GraphLabel::Name(report.graph.clone()), None);
-    let record = serde_json::to_string(&verdict).map_err(|error| unmet(ORACLE, error))?;
-    let record: serde_json::Value = serde_json::from_str(&record).map_err(|error| unmet(ORACLE, error))?;
+    let record = serde_json::to_string(&verdict).map_err(|error| finding(ORACLE, error))?;
+    let record: serde_json::Value = serde_json::from_str(&record).map_err(|error| finding(ORACLE, error))?;
     let written = record["violations"].as_array().map_or(0, Vec::len);
     expect(ORACLE, written == report.violations().count(), || record.to_string())
 }

@@ -9,13 +9,13 @@ use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
-use super::elements::{self, Elements};
+use super::elements::{self, Elements, Pointer};
 use crate::capi::attributes::{self, Access, Attribute};
 use crate::capi::{
     cudnnBackendCreateDescriptor, cudnnBackendDestroyDescriptor, cudnnBackendFinalize, cudnnBackendGetAttribute,
     cudnnBackendInitialize, cudnnBackendSetAttribute, cudnnGetErrorString, cudnnGetLastErrorString,
 };
-use crate::fuzz::Finding;
+use crate::fuzz::finding::Finding;
 use crate::fuzz::targets::expect;
 
 /// Bytes behind what a get may write.
@@ -26,9 +26,6 @@ const UNTOUCHED: u8 = 0xa5;
 
 /// From a plan down to its tensors.
 const TIERS: usize = 6;
-
-/// A pointer as a caller holds it: a number.
-pub(super) type Pointer = usize;
 
 /// A descriptor that was created.
 pub(super) struct Known {

@@ -3,8 +3,8 @@
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
 
-use super::caller::{Caller, Pointer};
-use super::elements::{self, Elements};
+use super::caller::Caller;
+use super::elements::{self, Elements, Pointer};
 use super::texts;
 use crate::capi::attributes;
 use crate::fuzz::choices::Choices;

@@ -2,8 +2,10 @@
 
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
 
-use super::caller::Pointer;
 use crate::graph::Fraction;
+
+/// A pointer as a caller holds it: a number.
+pub(super) type Pointer = usize;
 
 /// Bytes of an element of a type; of an unknown one as many as the largest has.
 pub(super) fn size(of_type: u32) -> usize {

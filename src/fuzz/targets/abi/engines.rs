@@ -7,14 +7,14 @@ use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use cudarc::cudnn::sys::cudnnBackendHeurMode_t as RawMode;
 
-use super::caller::{Caller, Pointer, Room};
-use super::elements::{self, Elements};
+use super::caller::{Caller, Room};
+use super::elements::{self, Elements, Pointer};
 use super::texts;
 use crate::device::Device;
 use crate::engine::{HeuristicMode, Heuristics, Selection, select};
-use crate::fuzz::Finding;
 use crate::fuzz::choices::Choices;
-use crate::fuzz::targets::{expect, unmet};
+use crate::fuzz::finding::{Finding, finding};
+use crate::fuzz::targets::expect;
 use crate::graph::FinalizedGraph;
 
 /// Heuristic modes by their numbers; the last is none.
@@ -120,7 +120,7 @@ fn integer(caller: &mut Caller, pointer: Pointer, name: Name, of_type: Type) -> 
         4 => elements::int32(&bytes).map(i64::from),
         _ => None,
     };
-    number.ok_or_else(|| unmet("a number can be got", format!("{name:?}")))
+    number.ok_or_else(|| finding("a number can be got", format!("{name:?}")))
 }
 
 /// A config's engine and knobs make it again; engine and knobs can be asked.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 
 use super::caller::Caller;
-use crate::fuzz::Finding;
-use crate::fuzz::targets::{expect, unmet};
+use crate::fuzz::finding::{Finding, finding};
+use crate::fuzz::targets::expect;
 
 /// How long a child may take for a few calls.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -74,7 +74,7 @@ fn wait(child: libc::pid_t) -> Result<i32, Finding> {
             0 if Instant::now() < end => std::thread::sleep(Duration::from_micros(200)),
             0 => break,
             _ if ended == child => return Ok(status),
-            _ => return Err(unmet("a child can be waited for", format!("{child}: {ended}"))),
+            _ => return Err(finding("a child can be waited for", format!("{child}: {ended}"))),
         }
     }
     // SAFETY: it is a child of this process that has not ended.
@@ -82,5 +82,5 @@ fn wait(child: libc::pid_t) -> Result<i32, Finding> {
         libc::kill(child, libc::SIGKILL);
         libc::waitpid(child, &raw mut status, 0);
     }
-    Err(unmet("a child's calls end", format!("after {PATIENCE:?}")))
+    Err(finding("a child's calls end", format!("after {PATIENCE:?}")))
 }

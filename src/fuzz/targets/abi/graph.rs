@@ -6,13 +6,13 @@ use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 
-use super::caller::{Answer, Caller, Pointer};
+use super::caller::{Answer, Caller};
 use super::draws;
-use super::elements::Elements;
+use super::elements::{Elements, Pointer};
 use crate::capi::translate;
 use crate::frontend::write_v2;
-use crate::fuzz::Finding;
 use crate::fuzz::choices::Choices;
+use crate::fuzz::finding::Finding;
 use crate::fuzz::targets::expect;
 use crate::graph::{
     Attributes, Composite, Convolution, ConvolutionDirection, ConvolutionMode, DataType, FinalTensor, FinalizedGraph,

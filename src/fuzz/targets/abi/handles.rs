@@ -6,13 +6,15 @@ use std::ptr;
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
+use cudarc::cudnn::sys::cudnnStatus_t as Status;
 use cudarc::driver::sys::CUcontext;
 
-use super::caller::{Caller, Pointer, judge, refuse};
-use super::{Status, cudnnCreate, cudnnDestroy, cudnnGetStream, cudnnSetStream};
-use crate::fuzz::Finding;
+use super::caller::{Caller, judge, refuse};
+use super::elements::Pointer;
+use crate::capi::{cudnnCreate, cudnnDestroy, cudnnGetStream, cudnnSetStream};
 use crate::fuzz::choices::Choices;
-use crate::fuzz::targets::{expect, unmet};
+use crate::fuzz::finding::{Finding, finding};
+use crate::fuzz::targets::expect;
 use crate::plan::Driver;
 use crate::plan::cuda::{self, CudaError};
 
@@ -31,7 +33,7 @@ pub(super) struct Devices {
 }
 
 fn succeed(function: &str, result: Result<(), CudaError>) -> Result<(), Finding> {
-    result.map_err(|error| unmet("the driver does what it is asked", format!("{function}: {error:?}")))
+    result.map_err(|error| finding("the driver does what it is asked", format!("{function}: {error:?}")))
 }
 
 impl Devices {

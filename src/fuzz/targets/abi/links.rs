@@ -5,9 +5,9 @@ use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use cudarc::cudnn::sys::cudnnPointwiseMode_t as Mode;
 
-use super::caller::{Caller, Pointer};
-use super::elements::Elements;
-use crate::fuzz::Finding;
+use super::caller::Caller;
+use super::elements::{Elements, Pointer};
+use crate::fuzz::finding::Finding;
 
 /// An attribute of pointwise operations that a ReLU does not use.
 pub(super) const UNUSED: Name = Name::CUDNN_ATTR_OPERATION_POINTWISE_DXDESC;

@@ -28,9 +28,11 @@ use crate::capi::{
     cudnnGetVersion, cudnnGraphVersionCheck, cudnnSetStream,
 };
 use crate::fuzz::choices::Choices;
-use crate::fuzz::{Family, Finding, generate};
-use caller::{Caller, Pointer, Room, judge, last_error, name_of, refuse};
-use elements::Elements;
+use crate::fuzz::family::Family;
+use crate::fuzz::finding::Finding;
+use crate::fuzz::generator::generate;
+use caller::{Caller, Room, judge, last_error, name_of, refuse};
+use elements::{Elements, Pointer};
 
 /// Most calls that a program chooses one by one.
 const STEPS: usize = 200;

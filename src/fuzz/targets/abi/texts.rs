@@ -10,7 +10,8 @@ use crate::device::{ComputeCapability, Device};
 use crate::engine::{EngineConfig, Selection, select};
 use crate::frontend::write_v2;
 use crate::fuzz::choices::Choices;
-use crate::fuzz::{Family, generate};
+use crate::fuzz::family::Family;
+use crate::fuzz::generator::generate;
 
 const CAPABILITIES: [ComputeCapability; 5] = [
     ComputeCapability::SM_90,

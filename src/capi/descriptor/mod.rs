@@ -1,5 +1,12 @@
 //! Descriptors: created, given attributes, finalized, asked, destroyed (spec/backend-api.md, section 1).
+//!
+//! A descriptor knows its attributes and that finalizing makes an [`Object`] of them, but not which kinds there are. Its
+//! `values` may be descriptors again.
 
+mod given;
+mod values;
+
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -10,24 +17,12 @@ use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
 use super::attributes::{self, Access, Attribute};
-use super::device;
-use super::engine::{self, Config, Engine, Heuristics, KnobChoice, KnobInfo};
 use super::failure::{Failure, Result};
-use super::graph::{self, OperationGraph};
-use super::handle::Handle;
-use super::kernels;
-use super::operation::{self, Node};
-use super::plan::{self, Pack, Plan};
 use super::registry::Registry;
-use super::values::{self, Values};
-use crate::device::Device;
-use crate::graph::Tensor;
-use crate::session::KernelCache;
+pub(super) use given::Given;
+pub(super) use values::Values;
 
 static DESCRIPTORS: Registry<Descriptor> = Registry::new();
-
-/// What reading a text makes of it is at most about so many times as large.
-const READING: usize = 4;
 
 /// Bytes that finalizing makes for each descriptor that is referred to, at most about.
 const REFERRING: usize = 256;
@@ -44,26 +39,21 @@ pub(super) struct Descriptor {
 struct State {
     /// Shared with whoever builds it or becomes like it.
     values: Arc<BTreeMap<u32, Values>>,
-    built: Option<Built>,
+    built: Option<Arc<dyn Object>>,
 }
 
-/// What finalizing makes.
-#[derive(Clone)]
-pub(super) enum Built {
-    /// Attributes that others read, and no more.
-    Bundle,
-    Tensor(Arc<Tensor>),
-    Node(Arc<Node>),
-    Graph(Arc<OperationGraph>),
-    Engine(Arc<Engine>),
-    KnobChoice(KnobChoice),
-    KnobInfo(KnobInfo),
-    Config(Arc<Config>),
-    Heuristics(Arc<Heuristics>),
-    Plan(Arc<Plan>),
-    Pack(Arc<Pack>),
-    Device(Arc<Device>),
-    Kernels(Arc<KernelCache>),
+/// What finalizing makes of a descriptor.
+pub(super) trait Object: Any + Send + Sync {
+    /// An attribute that the caller does not set; `None` where there is none of this name.
+    fn attribute(&self, _name: Name) -> Result<Option<Values>> {
+        Ok(None)
+    }
+}
+
+/// An object that is asked for through its descriptor.
+pub(super) trait Referred: Object {
+    /// What is wanted where another kind of descriptor is found.
+    const WANTED: &'static str;
 }
 
 /// A new descriptor of a kind.
@@ -92,7 +82,7 @@ pub(super) fn destroy(pointer: *mut c_void) -> Result<()> {
 
 impl Descriptor {
     /// A finalized descriptor that no caller made.
-    pub(super) fn finished(kind: Kind, values: Vec<(Name, Values)>, built: Built) -> Arc<Self> {
+    pub(super) fn finished(kind: Kind, values: Vec<(Name, Values)>, built: Arc<dyn Object>) -> Arc<Self> {
         let attributes = attributes::of_kind(kind as u32).map_or(&[][..], |row| row.1);
         let values = Arc::new(values.into_iter().map(|(name, values)| (name as u32, values)).collect());
         Arc::new(Self { kind, attributes, state: RwLock::new(State { values, built: Some(built) }) })
@@ -166,7 +156,7 @@ impl Descriptor {
         drop(state);
         let values = match values.get(&number).filter(|_| !attribute.is_living()) {
             Some(given) => Cow::Borrowed(given),
-            None => Cow::Owned(computed(&built, attribute.name)?),
+            None => Cow::Owned(computed(&*built, attribute.name)?),
         };
         let values = Values::of_type(values, kind)?;
         if elements.is_null() || room == 0 {
@@ -177,8 +167,8 @@ impl Descriptor {
         Ok(values.len().min(room) as i64)
     }
 
-    /// Finalizes it, where everything required is there and goes together.
-    pub(super) fn finalize(&self) -> Result<()> {
+    /// Finalizes it, where everything required is there and goes together; `build` makes the object of its kind.
+    pub(super) fn finalize(&self, build: impl FnOnce(Kind, &Given<'_>) -> Result<Arc<dyn Object>>) -> Result<()> {
         // without the lock from here on: it may refer to itself
         let State { values, built } = self.state().clone();
         if built.is_some() {
@@ -193,7 +183,7 @@ impl Descriptor {
             }
         }
         self.require_referred(&values)?;
-        let built = self::built(self.kind, &Given(&values))?;
+        let built = build(self.kind, &Given::new(&values))?;
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = State { values, built: Some(built) };
         Ok(())
     }
@@ -233,13 +223,15 @@ impl Descriptor {
     }
 
     /// What was made of it.
-    pub(super) fn built(&self) -> Result<Built> {
-        self.state().built.clone().ok_or_else(|| self.used_too_early())
+    fn built(&self) -> Result<Arc<dyn Object>> {
+        let used_too_early = || self.not_finalized(Status::CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED);
+        self.state().built.clone().ok_or_else(used_too_early)
     }
 
-    /// Something refers to it that needs it finalized.
-    fn used_too_early(&self) -> Failure {
-        self.not_finalized(Status::CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED)
+    /// What was made of it, where that is of a type.
+    pub(super) fn object<T: Referred>(&self) -> Result<Arc<T>> {
+        let built: Arc<dyn Any + Send + Sync> = self.built()?;
+        built.downcast().map_err(|_| self.mismatch(T::WANTED))
     }
 
     fn not_finalized(&self, status: Status) -> Failure {
@@ -247,7 +239,7 @@ impl Descriptor {
     }
 
     /// A failure that says what another kind of descriptor was expected.
-    pub(super) fn mismatch(&self, wanted: &str) -> Failure {
+    fn mismatch(&self, wanted: &str) -> Failure {
         let message = format!("{wanted} is wanted; found: {:?}", self.kind);
         Failure::new(Status::CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, message)
     }
@@ -258,36 +250,8 @@ impl Descriptor {
             return Err(self.mismatch(&format!("{kind:?}")));
         }
         self.built()?;
-        read(&Given(&self.state().values))
+        read(&Given::new(&self.state().values))
     }
-}
-
-/// What a finalized descriptor of a kind is, by the variant of [`Built`].
-macro_rules! as_built {
-    ($($function:ident: $variant:ident, $type:ty, $what:literal;)*) => {
-        impl Descriptor {
-            $(pub(super) fn $function(&self) -> Result<$type> {
-                match &self.state().built {
-                    Some(Built::$variant(built)) => Ok(built.clone()),
-                    Some(_) => Err(self.mismatch($what)),
-                    None => Err(self.used_too_early()),
-                }
-            })*
-        }
-    };
-}
-
-as_built! {
-    tensor: Tensor, Arc<Tensor>, "a tensor descriptor";
-    node: Node, Arc<Node>, "a descriptor of an operation";
-    graph: Graph, Arc<OperationGraph>, "an operation graph descriptor";
-    engine: Engine, Arc<Engine>, "an engine descriptor";
-    config: Config, Arc<Config>, "an engine config descriptor";
-    knob_choice: KnobChoice, KnobChoice, "a knob choice descriptor";
-    plan: Plan, Arc<Plan>, "an execution plan descriptor";
-    pack: Pack, Arc<Pack>, "a variant pack descriptor";
-    device: Device, Arc<Device>, "a device properties descriptor";
-    kernels: Kernels, Arc<KernelCache>, "a kernel cache descriptor";
 }
 
 fn no_engine_has(attribute: &Attribute) -> Failure {
@@ -302,119 +266,7 @@ fn required_type(attribute: &Attribute, number: u32) -> Result<cudarc::cudnn::sy
     })
 }
 
-fn built(kind: Kind, given: &Given<'_>) -> Result<Built> {
-    Ok(match kind {
-        Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR => Built::Tensor(Arc::new(operation::tensor(given)?)),
-        Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => Built::Graph(Arc::new(graph::build(given)?)),
-        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => Built::Engine(Arc::new(engine::engine(given)?)),
-        Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => Built::Config(Arc::new(engine::config(given)?)),
-        Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR => Built::KnobChoice(engine::knob_choice(given)?),
-        Kind::CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR
-        | Kind::CUDNN_BACKEND_LAYOUT_INFO_DESCRIPTOR
-        | Kind::CUDNN_BACKEND_INTERMEDIATE_INFO_DESCRIPTOR => {
-            return Err(Failure::unsupported(format!("{kind:?} is got from an engine, and never finalized")));
-        }
-        Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => Built::Heuristics(Arc::new(engine::heuristics(given)?)),
-        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => Built::Plan(Arc::new(plan::plan(given)?)),
-        Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR => Built::Pack(Arc::new(plan::pack(given)?)),
-        Kind::CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR => Built::Kernels(Arc::new(kernels::kernels(given)?)),
-        Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR => Built::Device(Arc::new(device::properties(given)?)),
-        _ => match operation::node(kind, given)? {
-            Some(node) => {
-                graph::require_well_formed(&node)?;
-                Built::Node(Arc::new(node))
-            }
-            None => {
-                operation::check_bundle(kind, given)?;
-                Built::Bundle
-            }
-        },
-    })
-}
-
 /// An attribute that the caller does not set.
-fn computed(built: &Built, name: Name) -> Result<Values> {
-    let values = match built {
-        Built::Tensor(_) => operation::tensor_default(name),
-        Built::Graph(graph) => graph.attribute(name),
-        Built::Engine(engine) => engine.attribute(name),
-        Built::KnobInfo(info) => info.attribute(name),
-        Built::Config(config) => config.attribute(name)?,
-        Built::Heuristics(heuristics) => heuristics.attribute(name),
-        Built::Plan(plan) => plan.attribute(name)?,
-        Built::Device(device) => device::attribute(device, name),
-        Built::Kernels(kernels) => kernels::attribute(kernels, name),
-        _ => None,
-    };
-    values.ok_or_else(|| Failure::unsupported(format!("{name:?} was not set")))
-}
-
-/// The values that a descriptor was given.
-pub(super) struct Given<'a>(&'a BTreeMap<u32, Values>);
-
-impl Given<'_> {
-    pub(super) fn of(&self, name: Name) -> Option<&Values> {
-        self.0.get(&(name as u32))
-    }
-
-    pub(super) fn int64s(&self, name: Name) -> Vec<i64> {
-        match self.of(name) {
-            Some(Values::Int64(values)) => values.clone(),
-            Some(Values::Int32(values)) => values.iter().map(|&value| value.into()).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    pub(super) fn int64(&self, name: Name) -> Option<i64> {
-        self.int64s(name).first().copied()
-    }
-
-    pub(super) fn number(&self, name: Name) -> Option<f64> {
-        match self.of(name)? {
-            Values::Double(values) => values.first().copied(),
-            Values::Float(values) => values.first().map(|&value| value.into()),
-            _ => None,
-        }
-    }
-
-    pub(super) fn is_set(&self, name: Name) -> bool {
-        matches!(self.of(name), Some(Values::Boolean(values)) if values.first() == Some(&true))
-    }
-
-    /// A text, without the zero byte that may end it.
-    pub(super) fn text(&self, name: Name) -> Result<Option<&str>> {
-        let Some(Values::Char(bytes)) = self.of(name) else { return Ok(None) };
-        let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
-        values::require_memory(bytes.len().saturating_mul(READING))?;
-        let wrong = |error| Failure::bad(format!("{name:?} is no UTF-8: {error}"));
-        std::str::from_utf8(bytes).map(Some).map_err(wrong)
-    }
-
-    /// An enumerator's number; that of a required attribute is there.
-    pub(super) fn enumerator(&self, name: Name) -> Option<u32> {
-        match self.of(name)? {
-            Values::Enum(values) => values.first().copied(),
-            _ => None,
-        }
-    }
-
-    pub(super) fn handle(&self, name: Name) -> Option<&Arc<Handle>> {
-        match self.of(name)? {
-            Values::Handle(given) => Some(&given.handle),
-            _ => None,
-        }
-    }
-
-    pub(super) fn descriptors(&self, name: Name) -> &[Arc<Descriptor>] {
-        self.of(name).map_or(&[], Values::descriptors)
-    }
-
-    pub(super) fn descriptor(&self, name: Name) -> Option<&Arc<Descriptor>> {
-        self.descriptors(name).first()
-    }
-
-    /// A required descriptor.
-    pub(super) fn required(&self, name: Name) -> Result<&Arc<Descriptor>> {
-        self.descriptor(name).ok_or_else(|| Failure::bad(format!("{name:?} is not set")))
-    }
+fn computed(built: &dyn Object, name: Name) -> Result<Values> {
+    built.attribute(name)?.ok_or_else(|| Failure::unsupported(format!("{name:?} was not set")))
 }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
-use super::descriptor::{self, Descriptor};
-use super::failure::{Failure, Result};
-use super::handle::{self, Handle};
+use super::super::failure::{Failure, Result};
+use super::super::handle::{self, Handle};
+use super::{Descriptor, find};
 use crate::graph::Fraction;
 
 /// The elements of an attribute.
 #[derive(Clone)]
-pub(super) enum Values {
+pub(in crate::capi) enum Values {
     Int64(Vec<i64>),
     Int32(Vec<i32>),
     /// Of any enumeration.
@@ -32,7 +32,7 @@ pub(super) enum Values {
 
 /// A library handle, and the pointer that stands for it.
 #[derive(Clone)]
-pub(super) struct LibraryHandle {
+pub(in crate::capi) struct LibraryHandle {
     pub(super) handle: Arc<Handle>,
     pointer: usize,
 }
@@ -80,7 +80,7 @@ impl Values {
                     let pointers: Vec<*mut c_void> = copied(elements, count)?;
                     let mut descriptors = room(count)?;
                     for pointer in pointers {
-                        descriptors.push(descriptor::find(pointer)?);
+                        descriptors.push(find(pointer)?);
                     }
                     Self::Descriptors(descriptors)
                 }
@@ -161,7 +161,7 @@ impl Values {
                 Self::Descriptors(values) => {
                     let targets: Vec<*mut c_void> = copied(elements, room.min(values.len()))?;
                     for (target, value) in targets.into_iter().zip(values) {
-                        descriptor::find(target)?.become_like(value)?;
+                        find(target)?.become_like(value)?;
                     }
                 }
             }
