@@ -19,6 +19,7 @@ use crate::build::Build;
 use crate::codegen::Source;
 use crate::device::Device;
 use crate::engine::{self, ENGINES, EngineConfig, HeuristicMode, Heuristics as Answer, Knob, RankedConfig, Selection};
+use crate::graph::greatest_common_divisor;
 use crate::plan::WORKSPACE_ALIGNMENT;
 
 /// An engine for a graph on a device.
@@ -160,10 +161,6 @@ impl Object for Engine {
 
 impl Referred for Engine {
     const WANTED: &'static str = "an engine descriptor";
-}
-
-fn greatest_common_divisor(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
 impl Object for KnobInfo {

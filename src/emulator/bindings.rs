@@ -9,10 +9,7 @@ use super::tensor_map::EncodedMap;
 use crate::error::{Error, Result};
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
-use crate::kernel::{Launch, Parameter, TensorMap};
-
-/// Alignment of the workspace, in bytes.
-const WORKSPACE_ALIGNMENT: usize = 256;
+use crate::kernel::{Launch, Parameter, TensorMap, WORKSPACE_ALIGNMENT};
 
 /// A tensor's buffer.
 #[derive(Debug)]
@@ -35,7 +32,7 @@ pub(super) struct Bindings<'a> {
 impl<'a> Bindings<'a> {
     /// No tensors, and a workspace that nobody has written.
     pub(super) fn new(workspace_bytes: usize) -> Self {
-        let workspace = GuardedBuffer::poisoned(workspace_bytes, WORKSPACE_ALIGNMENT);
+        let workspace = GuardedBuffer::poisoned(workspace_bytes, WORKSPACE_ALIGNMENT as usize);
         Self { tensors: BTreeMap::new(), scalars: BTreeMap::new(), workspace }
     }
 

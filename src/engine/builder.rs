@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use super::EngineConfig;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Body, Function, Kernel, Launch, Parameter};
-
-/// Alignment of workspace regions, in bytes.
-const WORKSPACE_ALIGNMENT: u64 = 256;
+use crate::kernel::{Body, Function, Kernel, Launch, Parameter, WORKSPACE_ALIGNMENT};
 
 /// What lowering adds functions to; the only maker of a [`Kernel`].
 #[derive(Debug)]

@@ -15,7 +15,8 @@ pub(super) fn suggestion<'a>(unknown: &str, known: impl IntoIterator<Item = &'a 
     other_case.or(one_edit).map(hint).unwrap_or_default()
 }
 
-/// Whether one inserted, deleted or replaced character, or one swap of neighbours, leads from `a` to `b`.
+/// Whether one inserted, deleted or replaced character, or one swap of neighbours, leads from `a` to `b`. In linear time, as no
+/// edit distance is computed: tensors' names, both from a file, may be megabytes long.
 fn is_one_edit_away(a: &str, b: &str) -> bool {
     if a.len().abs_diff(b.len()) > 1 {
         return false;

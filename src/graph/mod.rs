@@ -7,6 +7,7 @@
 mod builder;
 mod canonical;
 mod data_type;
+mod divisor;
 mod draft;
 mod finalize;
 mod finalized;
@@ -25,6 +26,7 @@ mod topology;
 
 pub use builder::Graph;
 pub use data_type::DataType;
+pub(crate) use divisor::greatest_common_divisor;
 pub use finalize::{MAX_OPERATIONS, MAX_RANK};
 pub use finalized::{FinalTensor, FinalizedGraph};
 pub use key::GraphKey;

@@ -9,13 +9,13 @@ use super::{
 
 /// The graph that these random numbers choose.
 pub(super) fn random_graph(bytes: Vec<u8>) -> Graph {
-    Choices(bytes.into_iter()).graph()
+    Draws(bytes.into_iter()).graph()
 }
 
-/// Makes choices from a list of random numbers, and the first choice when they run out.
-struct Choices(std::vec::IntoIter<u8>);
+/// Draws parts of graphs by a list of random numbers, one a draw; the first of everything once they run out.
+struct Draws(std::vec::IntoIter<u8>);
 
-impl Choices {
+impl Draws {
     fn of<T: Clone>(&mut self, values: &[T]) -> T {
         values[usize::from(self.0.next().unwrap_or(0)) % values.len()].clone()
     }

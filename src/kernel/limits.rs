@@ -9,6 +9,9 @@ pub const MOST_BLOCKS: [u32; 2] = [i32::MAX as u32, 65535];
 /// tensor memory accelerator takes signed numbers.
 const LARGEST: i64 = i32::MAX as i64;
 
+/// Alignment of the workspace and of the regions that launches have of it, in bytes.
+pub const WORKSPACE_ALIGNMENT: u64 = 256;
+
 impl Kernel {
     /// Whether every launch is within the limits. A number that was too large for its field when it was made is the largest
     /// of the field, which is beyond them.

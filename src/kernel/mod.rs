@@ -26,7 +26,7 @@ pub use gemm::{
 pub use index::{Definition, Index, Quantity, Role, Variable, needed};
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
 pub use launch::{Launch, MapElement, Parameter, Swizzle, TensorMap};
-pub use limits::MOST_BLOCKS;
+pub use limits::{MOST_BLOCKS, WORKSPACE_ALIGNMENT};
 pub use pointwise::{
     Access, Accumulators, CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel,
     Sweep,

@@ -13,9 +13,7 @@ use crate::codegen::Source;
 use crate::compile::Cubin;
 use crate::error::{Error, Misuse};
 use crate::graph::FinalizedGraph;
-
-/// Alignment of a workspace, in bytes; what kernels may assume of their offsets into it.
-pub const WORKSPACE_ALIGNMENT: u64 = 256;
+use crate::kernel::WORKSPACE_ALIGNMENT;
 
 /// A compiled graph on one GPU, ready to run any number of times, from any thread, on any stream of the device.
 ///

@@ -37,8 +37,10 @@ pub(crate) use bindings::TensorsDigest;
 pub use cuda_graph::CudaGraph;
 pub use driver::{DeviceContext, Driver};
 pub(crate) use event::{LIMIT, Step, event_pairs};
-pub use execution_plan::{ExecutionPlan, WORKSPACE_ALIGNMENT, check_execution};
+pub use execution_plan::{ExecutionPlan, check_execution};
 pub use memory::{DeviceBuffer, DevicePointer, Workspace};
 pub use stream::Stream;
 pub(crate) use variant_pack::Unfit;
 pub use variant_pack::VariantPack;
+
+pub use crate::kernel::WORKSPACE_ALIGNMENT;

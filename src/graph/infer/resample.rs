@@ -2,8 +2,7 @@
 
 use super::layout::Layout;
 use super::node::Node;
-use crate::graph::Malformed;
-use crate::graph::{Fraction, Port, Resample};
+use crate::graph::{Fraction, Malformed, Port, Resample, greatest_common_divisor};
 
 /// Y: N and C of X, spatial extents by the formula; the index has Y's dims.
 pub(super) fn infer_forward(node: &mut Node, resample: &Resample) -> Result<(), Malformed> {
@@ -107,11 +106,7 @@ fn output_extent(resample: &Resample, axis: usize, input: i64) -> Option<i128> {
 
 /// Least common multiple of positive numbers.
 fn least_multiple(a: i128, b: i128) -> Option<i128> {
-    let (mut divisor, mut rest) = (a, b);
-    while rest != 0 {
-        (divisor, rest) = (rest, divisor % rest);
-    }
-    (a / divisor).checked_mul(b)
+    (a / greatest_common_divisor(a, b)).checked_mul(b)
 }
 
 fn formula(resample: &Resample, axis: usize, input: i64) -> String {
