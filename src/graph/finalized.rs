@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::draft::DefaultTypes;
-use super::{Attributes, DataType, Graph, GraphKey, Operation, OperationId, Reordering, Scalar, Tensor, TensorId};
+use super::{
+    Attributes, DataType, Graph, GraphKey, Operation, OperationId, Pointwise, PointwiseMode, Port, Reordering, Scalar,
+    Tensor, TensorId,
+};
 
 /// A tensor of a finalized graph: everything is known.
 #[derive(Clone, Debug, PartialEq)]
@@ -172,6 +175,38 @@ impl FinalizedGraph {
             _ => String::new(),
         };
         format!("'{}' ({}{mode})", operation.name.escape_debug(), operation.tag())
+    }
+
+    /// The graph with both operands of a matmul or convolution converted to a type by an IDENTITY each, which stand behind the
+    /// graph's own tensors. The key stays the graph's: where the operation computes in that type, this is another way to say
+    /// the same.
+    pub(crate) fn with_operands_in(&self, core: OperationId, data_type: DataType) -> Self {
+        const OPERANDS: usize = 2;
+        let (mut tensors, mut operations) = (self.tensors.clone(), self.operations.clone());
+        let mut conversions = Vec::new();
+        for slot in operations[core.index()].inputs.iter_mut().take(OPERANDS) {
+            let operand = self.tensor(slot.1);
+            let name = format!("{} in {data_type}", operand.name);
+            let result = TensorId(tensors.len() as u32);
+            tensors.push(FinalTensor {
+                name: name.clone(),
+                data_type,
+                is_virtual: true,
+                is_pass_by_value: false,
+                value: None,
+                ..operand.clone()
+            });
+            conversions.push(Operation {
+                name,
+                attributes: Attributes::Pointwise(Pointwise::new(PointwiseMode::Identity)),
+                compute_data_type: Some(DataType::Float),
+                inputs: vec![(Port::IN_0, slot.1)],
+                outputs: vec![(Port::OUT_0, result)],
+            });
+            slot.1 = result;
+        }
+        operations.splice(core.index()..core.index(), conversions);
+        self.with(tensors, operations)
     }
 
     /// The same graph as an author would describe it, with every value filled in and every uid kept; finalizing it

@@ -13,6 +13,7 @@ use crate::movement_cases::movements;
 use crate::relaxed;
 use crate::resample_cases;
 use crate::softmax_cases::softmaxes;
+use crate::type_cases;
 
 /// One graph of the suite.
 pub(crate) struct Case {
@@ -41,6 +42,7 @@ pub(crate) fn all() -> Vec<Case> {
     softmaxes(&mut cases);
     once_wrong(&mut cases);
     relaxed::cases(&mut cases);
+    type_cases::cases(&mut cases);
     cases
 }
 
@@ -306,7 +308,7 @@ fn matmul_shapes(cases: &mut Vec<Case>) {
     }
 }
 
-fn plain_matmul([batch, m, n, k]: [i64; 4], columns: [bool; 3]) -> Graph {
+pub(crate) fn plain_matmul([batch, m, n, k]: [i64; 4], columns: [bool; 3]) -> Graph {
     let mut g = graph(DataType::Float);
     let place = |name: &str, rows: i64, width: i64, column_major: bool| {
         let tensor = Tensor::new(name).dim([batch, rows, width]);
@@ -323,7 +325,7 @@ fn plain_matmul([batch, m, n, k]: [i64; 4], columns: [bool; 3]) -> Graph {
 }
 
 /// A plain matmul with other types: of A, B, the computation and C.
-fn typed(mut matmul: Graph, [a, b, compute, c]: [DataType; 4]) -> Graph {
+pub(crate) fn typed(mut matmul: Graph, [a, b, compute, c]: [DataType; 4]) -> Graph {
     let tensors: Vec<TensorId> = matmul.tensor_ids().collect();
     for (id, data_type) in tensors.into_iter().zip([a, b, c]) {
         matmul.tensor_mut(id).data_type = Some(data_type);

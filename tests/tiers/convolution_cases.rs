@@ -252,6 +252,8 @@ fn types(cases: &mut Vec<Case>) {
         [T::Fp8E4M3, T::Fp8E5M2, T::Float, T::Half],
         [T::Int8, T::Int8, T::Int32, T::Int32],
         [T::Int8, T::Int8, T::Int32, T::Int8],
+        [T::Int8, T::Int8, T::Float, T::Int32],
+        [T::BFloat16, T::BFloat16, T::Half, T::BFloat16],
     ];
     for types in all {
         let layer = Layer { types, channels: [32, 40], ..Layer::small() };

@@ -149,6 +149,6 @@ fn emulated(source: &Source) -> Result<EmulatedKernel, Error> {
 }
 
 /// Compiled kernels are kept beside the test binary, so that a second run is quick.
-fn cache_dir() -> PathBuf {
+pub(crate) fn cache_dir() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulator")
 }

@@ -34,6 +34,7 @@ mod resample_cases;
 mod shape_sweep;
 mod softmax_cases;
 mod special_values;
+mod type_cases;
 mod walks;
 
 use libtest_mimic::{Arguments, Trial};
@@ -45,6 +46,7 @@ fn main() {
         goldens::trials(),
         emulator::trials(),
         special_values::trials(),
+        type_cases::trials(),
         nvrtc::trials(),
         device::trials(),
     ];

@@ -9,7 +9,8 @@ use super::signal::signals_are_taken;
 use crate::error::Reason;
 use crate::fusion::{Fusion, Product};
 use crate::graph::{
-    Attributes, Convolution, DataType, FinalizedGraph, Operation, PointwiseMode, Port, Reordering, TensorId,
+    Attributes, Convolution, DataType, FinalizedGraph, Operation, PointwiseMode, Port, ReductionMode, Reordering,
+    TensorId,
 };
 use crate::kernel::has_integer_form;
 use crate::support::records::{
@@ -21,6 +22,12 @@ use crate::support::{Rule, is_disjoint};
 /// Largest stride, dilation and padding of convolutions that are lowered, as of resamplings.
 const LARGEST_PARAMETER: i64 = 1 << 31;
 
+/// Integers up to this are floats.
+const EXACT_IN_FLOAT: i64 = 1 << 24;
+
+/// Bits of types all of whose values are floats.
+const HELD_BY_FLOAT: u64 = 16;
+
 /// What lowering point by point does not need beside a core: vector alignment and packing, one layout for all tensors,
 /// full-size first operands, listed dims and reductions, one group, and the pairing of types with chips. Each is broken
 /// by a case of the tiers' tests, which see to that.
@@ -31,7 +38,9 @@ pub(in crate::engine) static RELAXED_WITH_CORE: &[&Rule] = &[
     &S70_DTYPE_CORE_IN,
     &S70_DTYPE_FP8_PW_ONLY,
     &S70_DTYPE_BOOL_NOT_INPUT,
+    &S70_DTYPE_RED_OUT,
     &S70_CT_PW,
+    &S70_CT_RED,
     &S70_COMB_BF16,
     &S70_G1_CC,
     &S70_G1_ALIGN_32,
@@ -151,7 +160,8 @@ fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
         Attributes::Pointwise(pointwise) => {
             pointwise.alpha1 == 1.0 && pointwise.alpha2 == 1.0 && compute_is_taken(graph, operation, pointwise.mode)
         }
-        Attributes::Reduction(_) | Attributes::GenStats => true,
+        Attributes::Reduction(reduction) => reduction_is_taken(graph, operation, reduction.mode),
+        Attributes::GenStats => true,
         Attributes::Matmul(_) => matmul_is_taken(graph, operation),
         Attributes::Convolution(convolution) => convolution_is_taken(graph, operation, convolution),
         Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => true,
@@ -161,7 +171,8 @@ fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
 }
 
 /// `FLOAT`; `INT32` where the mode has an integer form; `BOOLEAN` for logical modes; for `IDENTITY` also the one type of
-/// input and output (`OP-PW98-PREC-*`, `OP-PW7-PREC-*`).
+/// input and output (`OP-PW98-PREC-*`, `OP-PW7-PREC-*`). Comparisons and logical modes tell in `FLOAT` what they tell in the one
+/// type of their operands, which `FLOAT` holds.
 fn compute_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: PointwiseMode) -> bool {
     let compute = operation.compute_data_type.unwrap_or(DataType::Float);
     let mut tensors = operation.input_tensors().chain(operation.output_tensors());
@@ -169,8 +180,31 @@ fn compute_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: Pointwi
         DataType::Float | DataType::FastFloatForFp8 => true,
         DataType::Int32 => has_integer_form(mode),
         DataType::Boolean if mode.is_logical() => true,
+        _ if mode.is_comparison() || mode.is_logical() => {
+            compute.bits() <= HELD_BY_FLOAT && operation.input_tensors().all(|id| graph.tensor(id).data_type == compute)
+        }
         _ => mode == PointwiseMode::Identity && tensors.all(|id| graph.tensor(id).data_type == compute),
     }
+}
+
+/// Reductions in `FLOAT` to elements that have addresses of their own, which packed booleans have not; in `INT32` where `FLOAT`
+/// gives the same: minima and maxima of integers that it holds, and sums that stay below 2²⁴ (`S*-CT-RED`, `S*-DTYPE-RED-OUT`).
+fn reduction_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: ReductionMode) -> bool {
+    let (Some(x), Some(y)) = (operation.input(Port::X), operation.output(Port::Y)) else { return false };
+    let [x, y] = [x, y].map(|id| graph.tensor(id));
+    let largest = match x.data_type {
+        DataType::Int8 => 128,
+        DataType::UInt8 => 255,
+        _ => i64::MAX,
+    };
+    let terms = x.dim.iter().product::<i64>() / y.dim.iter().product::<i64>();
+    let is_exact = match mode {
+        ReductionMode::Add | ReductionMode::Norm1 => terms.saturating_mul(largest) <= EXACT_IN_FLOAT,
+        ReductionMode::Min | ReductionMode::Max | ReductionMode::Amax => largest <= EXACT_IN_FLOAT,
+        _ => false,
+    };
+    let compute = operation.compute_data_type.unwrap_or(DataType::Float);
+    y.data_type != DataType::Boolean && (compute == DataType::Float || compute == DataType::Int32 && is_exact)
 }
 
 /// Every element of an output has an address of its own: threads store in no order.
@@ -206,14 +240,15 @@ fn convolution_is_taken(graph: &FinalizedGraph, operation: &Operation, convoluti
     spatial <= MAX_SPATIAL && are_counted && !adds && !in_place && operands_are_taken(graph, operation)
 }
 
-/// Combinations of operand and compute type that are computed as documented (`S*-COMB-*`).
+/// Combinations of operand and compute type that are computed as documented (`S*-COMB-*`), and two whose conversion keeps the
+/// operands' values: of `INT8` in `FLOAT` all, of `BFLOAT16` in `HALF` those from 2⁻¹⁷ to 65504.
 fn operands_are_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
     let compute = operation.compute_data_type.unwrap_or(DataType::Float);
     operation.input_tensors().all(|input| match graph.tensor(input).data_type {
-        DataType::Int8 => compute == DataType::Int32,
-        DataType::Half => matches!(compute, DataType::Float | DataType::Half),
+        DataType::Int8 => matches!(compute, DataType::Int32 | DataType::Float),
+        DataType::Half | DataType::BFloat16 => matches!(compute, DataType::Float | DataType::Half),
         DataType::Fp8E4M3 | DataType::Fp8E5M2 => matches!(compute, DataType::Float | DataType::FastFloatForFp8),
-        DataType::Float | DataType::BFloat16 => compute == DataType::Float,
+        DataType::Float => compute == DataType::Float,
         _ => false,
     })
 }

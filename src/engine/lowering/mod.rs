@@ -3,6 +3,7 @@
 mod accept;
 mod boxes;
 mod composite;
+mod converted;
 mod epilogue;
 mod movement;
 mod multiplied;
@@ -18,6 +19,7 @@ mod tuning;
 
 pub(super) use accept::{RELAXED, RELAXED_WITH_CORE, is_lowered, lowered_product};
 pub(super) use composite::taken_apart;
+pub(super) use converted::with_converted_operands;
 pub(super) use multiplied::{fp8_registers, multiplied_type, promotes, tf32_is_allowed, unpacks_fp8};
 pub(super) use operand::{Instruction, Straddling, are_boxed};
 pub(super) use pass::{candidates as pass_candidates, lower as lower_passes};

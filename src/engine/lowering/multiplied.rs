@@ -1,14 +1,19 @@
 //! The type in which matrix instructions multiply a core's operands.
 
+use super::problem::Problem;
 use crate::device::Device;
 use crate::fusion::Product;
 use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{Mma, MmaType, Multiply};
 
+/// Most terms of which sums of INT8 products stay within INT32.
+const INT32_TERMS: i64 = (1 << 17) - 1;
+
 /// NVIDIA's switch: 0 turns TF32 off (D-14).
 const TF32_SWITCH: &str = "NVIDIA_TF32_OVERRIDE";
 
-/// The type that holds both operands, FP8 as FP16.
+/// The type that holds both operands, FP8 as FP16. INT8 is multiplied as INT8 where FLOAT is asked for, too, if sums in INT32
+/// cannot overflow, as these are exact; else as FP16. BFLOAT16 is converted to HALF where that is asked for.
 ///
 /// # Errors
 /// That there is no such type, as a sentence.
@@ -19,6 +24,11 @@ pub(in crate::engine) fn multiplied_type(graph: &FinalizedGraph, product: &Produ
     match graph.compute_type(product.operation) {
         T::Int32 if all(&[T::Int8]) => Ok(MmaType::S8),
         T::Int32 => Err("integer operands other than INT8".to_owned()),
+        T::Float if all(&[T::Int8]) => {
+            let [.., terms] = Problem::of(graph, product).space.extents();
+            Ok(if terms <= INT32_TERMS { MmaType::S8 } else { MmaType::F16 })
+        }
+        T::Half if all(&[T::BFloat16]) => Ok(MmaType::F16),
         _ if all(&[T::Half, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::F16),
         _ if all(&[T::BFloat16, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::Bf16),
         _ if all(&[T::Half, T::BFloat16, T::Float, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::Tf32),

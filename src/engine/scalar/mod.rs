@@ -7,7 +7,7 @@
 mod gemm;
 mod passes;
 
-use super::lowering::{RELAXED, is_lowered, taken_apart};
+use super::lowering::{RELAXED, is_lowered, taken_apart, with_converted_operands};
 use super::{Engine, Offer};
 use crate::device::ComputeCapability;
 use crate::error::Reason;
@@ -44,6 +44,7 @@ impl Engine for Scalar {
         }
         let fusion = &*taken_apart(supported.fusion()).map_err(Reason::Graph)?;
         is_lowered(fusion).map_err(Reason::Graph)?;
+        let fusion = &*with_converted_operands(fusion).map_err(Reason::Graph)?;
         Ok(match fusion.core() {
             Core::None => Box::new(passes::Passes::new(fusion)),
             Core::Product(product) => Box::new(gemm::Tiles::new(fusion, product)),

@@ -209,7 +209,7 @@ impl FinalizedGraph {
     }
 
     /// This graph with other operations, and further tensors behind its own.
-    fn with(&self, mut tensors: Vec<FinalTensor>, operations: Vec<Operation>) -> Self {
+    pub(in crate::graph) fn with(&self, mut tensors: Vec<FinalTensor>, operations: Vec<Operation>) -> Self {
         let known = self.tensors.len();
         let taken: HashSet<i64> = self.by_uid.keys().copied().collect();
         let free = (1..).filter(|uid| !taken.contains(uid));
