@@ -22,11 +22,13 @@ pub(super) enum Change {
     PlusZero,
     /// Composite operations are replaced by what defines them.
     TakenApart,
+    /// Operands of a core are converted to the type that it is computed in before it.
+    Converted,
 }
 
 impl Change {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Commuted, Self::ThroughIdentity, Self::TimesOne, Self::PlusZero, Self::TakenApart];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Commuted, Self::ThroughIdentity, Self::TimesOne, Self::PlusZero, Self::TakenApart, Self::Converted];
 
     /// For messages.
     pub(super) fn name(self) -> &'static str {
@@ -36,6 +38,7 @@ impl Change {
             Self::TimesOne => "a value times 1",
             Self::PlusZero => "a value plus -0",
             Self::TakenApart => "composite operations taken apart",
+            Self::Converted => "operands in the compute type",
         }
     }
 
@@ -47,6 +50,7 @@ impl Change {
             Self::TimesOne => through(graph, choices, PointwiseMode::Mul, Some(1.0)),
             Self::PlusZero => through(graph, choices, PointwiseMode::Add, Some(-0.0)),
             Self::TakenApart => taken_apart(graph),
+            Self::Converted => converted(graph),
         }
     }
 }
@@ -77,6 +81,26 @@ fn taken_apart(graph: &FinalizedGraph) -> Option<Graph> {
         Cow::Owned(expanded) if !graph.operations().any(in_place) => Some(expanded.to_graph()),
         _ => None,
     }
+}
+
+/// Conversions are computed in FLOAT, which has to hold the operands. A core in place is left alone: conversions would read what
+/// it writes.
+fn converted(graph: &FinalizedGraph) -> Option<Graph> {
+    use DataType as T;
+    let core = graph.operation_ids().find(|&id| graph.operation(id).is_core())?;
+    let compute = match graph.compute_type(core) {
+        T::FastFloatForFp8 => T::Float,
+        compute @ (T::Float | T::Half | T::Int32) => compute,
+        _ => return None,
+    };
+    let is_held = |id: TensorId| {
+        let data_type = graph.tensor(id).data_type;
+        data_type == T::Float || data_type.bits() <= 16
+    };
+    let operation = graph.operation(core);
+    let in_place = operation.output_tensors().any(|id| operation.input_tensors().any(|input| input == id));
+    let changes = !in_place && operation.input_tensors().all(is_held);
+    changes.then(|| graph.with_operands_in(core, compute).to_graph())
 }
 
 /// Puts an operation with a host scalar between a value and one of those that read it.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::draft::DefaultTypes;
 use super::{
-    Attributes, DataType, Graph, GraphKey, Operation, OperationId, Pointwise, PointwiseMode, Port, Reordering, Scalar,
-    Tensor, TensorId,
+    Attributes, DEFAULT_ALIGNMENT, DataType, Graph, GraphKey, Operation, OperationId, Pointwise, PointwiseMode, Port,
+    Reordering, Scalar, Tensor, TensorId,
 };
 
 /// A tensor of a finalized graph: everything is known.
@@ -194,6 +194,7 @@ impl FinalizedGraph {
                 is_virtual: true,
                 is_pass_by_value: false,
                 value: None,
+                alignment: DEFAULT_ALIGNMENT,
                 ..operand.clone()
             });
             conversions.push(Operation {

@@ -32,8 +32,9 @@ pub(super) fn landmarks(graph: &FinalizedGraph) -> BTreeMap<TensorId, Vec<f64>> 
         for (slot, operand) in operation.input_tensors().enumerate() {
             let other = other_scalar(graph, operation, slot);
             let before = results.iter().filter_map(|&value| preimage(operation, slot, value, other));
-            let values: Vec<f64> = own(operation, slot, other).into_iter().chain(before).collect();
             let data_type = graph.tensor(operand).data_type;
+            let edges = if operation.is_core() { conversion_edges(data_type, graph.compute_type(id)) } else { &[] };
+            let values: Vec<f64> = edges.iter().copied().chain(own(operation, slot, other)).chain(before).collect();
             keep(all.entry(operand).or_default(), values, |value| round_f64(data_type, value).is_finite());
         }
     }
@@ -135,6 +136,17 @@ fn rounding_edges(data_type: DataType) -> &'static [f64] {
         DataType::Fp8E4M3 => &[1.0 + 1.0 / 16.0, 448.0, 464.0],
         DataType::Fp8E5M2 => &[1.0 + 1.0 / 8.0, 57344.0, 61440.0],
         DataType::Boolean => &[0.0],
+        _ => &[],
+    }
+}
+
+/// Where operands of a core change on the way to the type that it is computed in, or make the largest sums: ties of HALF among
+/// BFLOAT16 (what overflows would make all sums infinite), and the ends of INT8.
+fn conversion_edges(data_type: DataType, compute: DataType) -> &'static [f64] {
+    const UNIT: f64 = 1.0 / 16_777_216.0;
+    match (data_type, compute) {
+        (DataType::BFloat16, DataType::Half) => &[0.5 * UNIT, 1.5 * UNIT, 2.5 * UNIT],
+        (DataType::Int8, DataType::Float) => &[127.0, -128.0],
         _ => &[],
     }
 }

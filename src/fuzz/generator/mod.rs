@@ -24,6 +24,12 @@ use DataType::{BFloat16, Boolean, FastFloatForFp8, Float, Fp8E4M3, Fp8E5M2, Half
 /// Part of the graphs that get a twist, in percent.
 const TWISTED: usize = 40;
 
+/// Part of the cores of INT8 and BFLOAT16 that are computed in another type than documented, in percent.
+const RETYPED: usize = 15;
+
+/// Where the bytes lie that decide it: what else the bytes stand for does not depend on it.
+const TYPES_BYTE: usize = 80;
+
 /// A graph, and the surface whose rules it was made to keep.
 #[derive(Clone, Debug)]
 pub struct Generated {
@@ -45,10 +51,29 @@ pub fn generate(family: Family, bytes: &[u8]) -> Generated {
         Family::Pointwise => pointwise::graph(choices),
         Family::Softmax => softmax::graph(choices),
     };
+    retyped(&mut graph, &mut Choices::new(bytes.get(TYPES_BYTE..).unwrap_or_default()));
     if choices.chance(TWISTED) {
         twist(choices, &mut graph);
     }
     Generated { graph, aim }
+}
+
+/// Lets cores of INT8 compute in FLOAT, and of BFLOAT16 in HALF: no surface documents it, and it is defined all the same.
+fn retyped(graph: &mut Graph, choices: &mut Choices<'_>) {
+    let Some(core) = graph.operations.iter_mut().find(|operation| operation.is_core()) else { return };
+    let first = core.inputs.first().and_then(|slot| graph.tensors[slot.1.index()].data_type);
+    let compute = match (first.or(graph.io_data_type), core.compute_data_type) {
+        (Some(Int8), Some(Int32)) => Float,
+        (Some(BFloat16), Some(Float)) => Half,
+        _ => return,
+    };
+    if !choices.chance(RETYPED) {
+        return;
+    }
+    core.compute_data_type = Some(compute);
+    if let Some(&(_, result)) = core.outputs.first().filter(|_| choices.chance(50)) {
+        graph.tensors[result.index()].data_type = Some(Float);
+    }
 }
 
 /// Surfaces that have a family; none has softmax, which is aimed at the one whose other rules are the least.
