@@ -17,10 +17,9 @@ use fusewright::engine::{self, Decision};
 use fusewright::support::SurfaceId;
 use rayon::prelude::*;
 
-const CORES: &[&str] = &["matmul", "fprop", "dgrad", "wgrad"];
-
 /// Families, a part of the decisive rule's id, and why graphs that the library accepts wait; the first row counts.
-const WAITING: &[(&[&str], &str, &str)] = &[(CORES, "-COMB-", "never: the library ignores the compute type asked for")];
+const WAITING: &[(&[&str], &str, &str)] =
+    &[(&["matmul"], "-COMB-FLOAT", "never: in that type operands are others; the library ignores it")];
 
 /// What we say of a graph.
 enum Ours {

@@ -341,6 +341,82 @@ mod tests {
         assert!(is_taken(16) && !is_taken(21));
     }
 
+    /// Whether an engine takes a reduction of `terms` values of a type in INT32, one mode, to a result of a type.
+    fn reduction_is_taken(x: DataType, terms: i64, mode: ReductionMode, y: DataType, compute: DataType) -> bool {
+        let mut graph = Graph::new().io_data_type(x).compute_data_type(compute);
+        let x = graph.tensor(Tensor::new("x").channels_last([1, 16, terms, 1]));
+        let sum = graph.reduction("reduce", mode, x, [1, 16, 1, 1]);
+        graph.set_output(sum).data_type = Some(y);
+        select(&Arc::new(graph.finalize().expect("well formed")), ComputeCapability::SM_90).is_ok()
+    }
+
+    #[test]
+    fn integers_are_reduced_in_float_as_far_as_it_is_exact() {
+        use DataType::{Float, Half, Int8, Int32, UInt8};
+        use ReductionMode::{Add, Amax, Avg, Max, Min, Mul, Norm1, Norm2};
+        let in_int32 = |x, terms, mode| reduction_is_taken(x, terms, mode, Int32, Int32);
+        assert!(in_int32(Int8, 1 << 17, Add) && !in_int32(Int8, (1 << 17) + 1, Add));
+        assert!(in_int32(UInt8, 65_793, Norm1) && !in_int32(UInt8, 65_794, Norm1));
+        assert!([Min, Max, Amax].into_iter().all(|mode| in_int32(Int8, 1 << 20, mode) && !in_int32(Int32, 4, mode)));
+        assert!([Avg, Mul, Norm2].into_iter().all(|mode| !in_int32(Int8, 4, mode)));
+        assert!(!in_int32(Half, 4, Add) && !reduction_is_taken(Half, 4, Add, Float, Half));
+    }
+
+    #[test]
+    fn reductions_give_any_type_whose_elements_have_addresses() {
+        use DataType::{BFloat16, Boolean, Float, Fp8E4M3, Half, Int8, Int32, Int64};
+        let to = |y| reduction_is_taken(Half, 8, ReductionMode::Add, y, Float);
+        assert!([BFloat16, Half, Int8, Int32, Int64, Fp8E4M3].into_iter().all(to) && !to(Boolean));
+    }
+
+    #[test]
+    fn comparisons_are_taken_in_the_type_of_their_operands() {
+        use DataType::{BFloat16, Boolean, Half, Int8};
+        let is_taken = |[x, b]: [DataType; 2], mode, compute| {
+            let mut graph = Graph::new().io_data_type(Int8).compute_data_type(compute);
+            let [x, b] =
+                [x, b].map(|data_type| graph.tensor(Tensor::new("x").row_major([1, 4, 8]).data_type(data_type)));
+            let y = graph.pointwise("y", mode, &[x, b]);
+            graph.set_output(y);
+            select(&Arc::new(graph.finalize().expect("well formed")), ComputeCapability::SM_90).is_ok()
+        };
+        for data_type in [Int8, Half, BFloat16, Boolean] {
+            assert!(is_taken([data_type; 2], PointwiseMode::CmpGe, data_type), "{data_type}");
+        }
+        assert!(!is_taken([Int8, Half], PointwiseMode::CmpGe, Half));
+        assert!(!is_taken([Int8; 2], PointwiseMode::Add, Int8));
+    }
+
+    /// Whether an engine takes a product of operands of some types, computed in one.
+    fn product_is_taken(types: [DataType; 2], compute: DataType) -> bool {
+        let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(compute);
+        let a = graph.tensor(Tensor::new("A").row_major([1, 16, 8]).data_type(types[0]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, 8, 32]).data_type(types[1]));
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        select(&Arc::new(graph.finalize().expect("well formed")), ComputeCapability::SM_90).is_ok()
+    }
+
+    #[test]
+    fn cores_compute_in_types_that_keep_their_operands() {
+        use DataType::{BFloat16, FastFloatForFp8, Float, Half, Int8, Int32};
+        for (operands, compute) in [(Int8, Float), (BFloat16, Half), (Int8, Int32), (Half, Half), (BFloat16, Float)] {
+            assert!(product_is_taken([operands; 2], compute), "{operands} in {compute}");
+        }
+        assert!(product_is_taken([Int8, BFloat16], Float) && !product_is_taken([Half, BFloat16], Half));
+        for (operands, compute) in [
+            (Int8, Half),
+            (Int8, FastFloatForFp8),
+            (BFloat16, Int32),
+            (BFloat16, FastFloatForFp8),
+            (Float, Half),
+            (Float, Int32),
+            (Half, Int32),
+        ] {
+            assert!(!product_is_taken([operands; 2], compute), "{operands} in {compute}");
+        }
+    }
+
     #[test]
     fn reordered_tensors_are_refused_although_layouts_are_free() {
         assert!(is_taken(|_| {}));

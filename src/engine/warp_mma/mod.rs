@@ -128,9 +128,14 @@ mod tests {
     }
 
     fn chosen(types: [DataType; 2], compute: DataType, capability: (u32, u32)) -> Result<MmaType, Reason> {
+        of_terms(types, compute, capability, 8)
+    }
+
+    /// As [`chosen`], for sums of so many terms.
+    fn of_terms(types: [DataType; 2], compute: DataType, capability: (u32, u32), k: i64) -> Result<MmaType, Reason> {
         let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(compute);
-        let a = graph.tensor(Tensor::new("A").row_major([1, 8, 8]).data_type(types[0]));
-        let b = graph.tensor(Tensor::new("B").row_major([1, 8, 8]).data_type(types[1]));
+        let a = graph.tensor(Tensor::new("A").row_major([1, 8, k]).data_type(types[0]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, k, 8]).data_type(types[1]));
         let c = graph.matmul("mm", a, b);
         graph.set_output(c);
         operand_type(&graph, capability)
@@ -147,6 +152,21 @@ mod tests {
         assert_eq!(on_ampere(T::Half, T::Float), Some(MmaType::Tf32));
         assert_eq!(on_ampere(T::Half, T::Int8), None);
         assert_eq!(chosen([T::Int8, T::Int8], T::Int32, (7, 5)), Ok(MmaType::S8));
+    }
+
+    #[test]
+    fn int8_in_float_is_summed_in_int32_while_that_is_exact() {
+        use DataType as T;
+        let of_terms = |k| of_terms([T::Int8; 2], T::Float, (7, 5), k);
+        assert_eq!(of_terms((1 << 17) - 1), Ok(MmaType::S8));
+        assert_eq!(of_terms(1 << 17), Ok(MmaType::F16));
+    }
+
+    #[test]
+    fn bfloat16_in_half_is_multiplied_as_half() {
+        use DataType as T;
+        assert_eq!(chosen([T::BFloat16; 2], T::Half, (7, 5)), Ok(MmaType::F16));
+        assert_eq!(chosen([T::BFloat16; 2], T::Float, (8, 0)), Ok(MmaType::Bf16));
     }
 
     /// What `A · B` of FP8 is multiplied as on a chip, B with these strides.

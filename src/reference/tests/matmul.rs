@@ -37,6 +37,40 @@ fn half_accumulates_in_half() {
     assert_eq!(output(&graph, &inputs), [2048.0]);
 }
 
+/// Ties of conversion to even, overflow, underflow.
+#[test]
+fn bfloat16_becomes_half_before_it_is_multiplied() {
+    let (brain, half) = (DataType::BFloat16, DataType::Half);
+    let graph = product((&[1, 5, 1], brain), (&[1, 1, 1], brain), DataType::Float, half).finalize().unwrap();
+    let unit = 2f64.powi(-24);
+    let inputs = given(&graph, &[("A", &[65280.0, 65536.0, 0.5 * unit, 1.5 * unit, -unit]), ("B", &[1.0])]);
+    assert_eq!(output(&graph, &inputs), [65280.0, f64::INFINITY, 0.0, 2.0 * unit, -unit]);
+    let bounds = bounds(&graph, &inputs).expect("bounds");
+    let c = by_name(&graph, "mm::C");
+    assert!([0, 2, 3, 4].into_iter().all(|position| bounds.at(c, position) == 0.0), "{bounds:?}");
+}
+
+/// Sums of INT8 products in FLOAT are exact up to 2²⁴ and rounded beyond.
+#[test]
+fn integers_in_float_are_exact_up_to_the_last_odd_number() {
+    let float = DataType::Float;
+    let sum = |k: i64, last: f64| {
+        let graph = product((&[1, 1, k], DataType::Int8), (&[1, k, 1], DataType::Int8), float, float);
+        let graph = graph.finalize().unwrap();
+        let mut a = vec![-128.0; k as usize];
+        a[k as usize - 1] = last;
+        let mut b = a.clone();
+        b[k as usize - 1] = 1.0;
+        let inputs = given(&graph, &[("A", &a), ("B", &b)]);
+        let bound = bounds(&graph, &inputs).expect("bounds").at(by_name(&graph, "mm::C"), 0);
+        (output(&graph, &inputs)[0], bound)
+    };
+    assert_eq!(sum(1024, -1.0), (1023.0 * 16384.0 - 1.0, 0.0));
+    let (rounded, bound) = sum(1026, 1.0);
+    assert_eq!(rounded, 1025.0 * 16384.0);
+    assert!((1.0..1e4).contains(&bound), "{bound}");
+}
+
 #[test]
 fn float_operands_keep_all_their_bits() {
     let f = DataType::Float;
@@ -59,6 +93,9 @@ fn every_type_and_broadcast_agrees_with_the_oracle() {
         (D::Fp8E4M3, D::Fp8E4M3, D::Fp8E4M3, D::FastFloatForFp8),
         (D::Double, D::Double, D::Double, D::Double),
         (D::UInt8, D::Int8, D::Int64, D::Int32),
+        (D::Int8, D::Int8, D::Float, D::Float),
+        (D::Int8, D::Int8, D::Int32, D::Float),
+        (D::BFloat16, D::BFloat16, D::Float, D::Half),
     ];
     for (a, b, c, compute) in cases {
         for (batch_a, batch_b) in [(3, 3), (1, 3), (3, 1)] {

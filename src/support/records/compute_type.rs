@@ -12,7 +12,7 @@ rules! {
         S90_COMB_FP8 = "S90-COMB-FP8", "core", TYPE, "FP8 operands compute in FLOAT or FAST_FLOAT_FOR_FP8";
         S90_COMB_HALF = "S90-COMB-HALF", "core", TYPE, "HALF operands compute in FLOAT or HALF";
         S90_COMB_BF16 = "S90-COMB-BF16", "core", TYPE, "BFLOAT16 operands compute in FLOAT";
-        S90_COMB_FLOAT = "S90-COMB-FLOAT", "core", TYPE, "FLOAT operands compute in FLOAT";
+        S90_COMB_FLOAT = "S90-COMB-FLOAT", "core", TYPE, "FLOAT operands compute in FLOAT: no engine takes another type, in which they would be other values (A-64)";
     }
     S80, "003 Support Surface 80, Compute Data Type" {
         S80_CT_PW = "S80-CT-PW", "Pointwise", restated("OP-PW98-PREC-INTOK"), "computed in FLOAT or INT32";
