@@ -73,15 +73,19 @@ fn reduced_types(cases: &mut Vec<Case>) {
     output(&mut g, y, Int8);
     push(cases, "types_red_split_int8", g);
 
-    let mut g = graph(Half);
-    let a = g.tensor(Tensor::new("A").row_major([2, 72, 40]));
-    let b = g.tensor(Tensor::new("B").row_major([2, 40, 48]));
-    let c = g.matmul("mm", a, b);
-    let columns = g.reduction("columns", ReductionMode::Amax, c, [1, 1, 48]);
-    output(&mut g, columns, Half);
-    let rows = g.reduction("rows", ReductionMode::Add, c, [2, 72, 1]);
-    output(&mut g, rows, Int8);
-    push(cases, "types_red_beside_matmul", g);
+    for (label, mode, dim, result) in [
+        ("columns", ReductionMode::Amax, [2, 1, 48], Half),
+        ("rows", ReductionMode::Add, [2, 72, 1], Int8),
+        ("all", ReductionMode::Max, [1, 1, 1], BFloat16),
+    ] {
+        let mut g = graph(Half);
+        let a = g.tensor(Tensor::new("A").row_major([2, 72, 40]));
+        let b = g.tensor(Tensor::new("B").row_major([2, 40, 48]));
+        let c = g.matmul("mm", a, b);
+        let y = g.reduction("reduce", mode, c, dim);
+        output(&mut g, y, result);
+        push(cases, format!("types_red_beside_matmul_{label}"), g);
+    }
 }
 
 /// Reductions of 8-bit integers computed in INT32.
@@ -183,14 +187,15 @@ fn bfloat16_operands_become_halves(capability: ComputeCapability) -> Result<(), 
     }
 }
 
-/// Sums of INT8 products at and beyond 2²⁴, where FLOAT begins to round.
+/// Sums of INT8 products at and beyond 2²⁴, where FLOAT begins to round, and at 2³¹, which INT32 does not reach.
 fn long_sums_of_the_largest_integers(capability: ComputeCapability) -> Result<(), Failed> {
-    let operand = |id: TensorId, position: usize| match (id.index() + position) % 5 {
-        0 => 127.0,
-        _ => -128.0,
-    };
-    for k in [1024, 1056, 4000] {
-        let graph = typed(plain_matmul([1, 16, 16, k], [false, true, false]), [Int8, Int8, Float, Float]);
+    const LONGEST: i64 = 1 << 17;
+    for k in [1024, 1056, 4000, LONGEST] {
+        let operand = |id: TensorId, position: usize| match (id.index() + position) % 5 {
+            0 if k < LONGEST => 127.0,
+            _ => -128.0,
+        };
+        let graph = typed(plain_matmul([1, 8, 16, k], [false, true, false]), [Int8, Int8, Float, Float]);
         let Multiplied { graph, inputs, expected, actual } = multiplied(&graph, capability, operand)?;
         let comparison = compare(&graph, &expected, &actual, Some(&bounds(&graph, &inputs)?))?;
         if !comparison.is_match() {
