@@ -2,7 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use fusewright::device::ComputeCapability;
+use fusewright::engine::select;
 use fusewright::frontend;
 use fusewright::fuzz::{
     Campaign, Emulated, Examination, Family, Totals, drawn_inputs, examine, generate, graph_bytes, minimize,
@@ -89,6 +92,30 @@ fn the_same_number_is_the_same_graph() {
     assert_eq!(graph_bytes(7, 3), graph_bytes(7, 3));
     assert_ne!(graph_bytes(7, 3), graph_bytes(7, 4));
     assert_ne!(graph_bytes(7, 3), graph_bytes(8, 3));
+}
+
+/// Some graphs of every kind of core compute INT8 in FLOAT and BFLOAT16 in HALF, and an engine takes them.
+#[test]
+fn cores_compute_in_types_that_no_surface_documents() {
+    let wanted = [(DataType::Int8, DataType::Float), (DataType::BFloat16, DataType::Half)];
+    for family in [Family::Matmul, Family::Forward, Family::BackwardData, Family::BackwardFilter] {
+        let mut taken = [0; 2];
+        for number in 0..400 {
+            let graph = generate(family, &graph_bytes(SEED, number)).graph;
+            let Ok(finalized) = graph.finalize().map(Arc::new) else { continue };
+            let types = |id| {
+                let core = finalized.operation(id);
+                let operand = core.input_tensors().next().map(|id| finalized.tensor(id).data_type);
+                core.is_core().then_some((operand?, finalized.compute_type(id)))
+            };
+            let found = finalized.operation_ids().find_map(types);
+            let place = wanted.iter().position(|&types| Some(types) == found);
+            if let Some(place) = place.filter(|_| select(&finalized, ComputeCapability::SM_90).is_ok()) {
+                taken[place] += 1;
+            }
+        }
+        assert!(taken.iter().all(|&count| count >= 3), "{family:?}: {taken:?}");
+    }
 }
 
 /// Inputs are drawn apart from graphs: of those with one type of operands, some have values placed at jumps, some have none.

@@ -3,8 +3,8 @@
 //!
 //! Tiles come by `cp.async` where an operand is copied as it is, through registers where a mainloop stage is evaluated
 //! or accesses are not aligned. FP8 operands are multiplied as they are from sm_89 on where both are copied as they are;
-//! else as FP16, which holds every FP8 value exactly. Sums are FP32, or INT32 of INT8, also where the graph computes in HALF
-//! . Operands of two types are multiplied as the type that holds both.
+//! else as FP16, which holds every FP8 value exactly. Sums are FP32, also where the graph computes in HALF, or INT32 of
+//! INT8, also where the graph computes in FLOAT and such sums are exact. Operands of two types are multiplied as the type that holds both.
 
 mod shape;
 
