@@ -104,7 +104,7 @@ fn integer_reductions(cases: &mut Vec<Case>) {
 /// Comparisons and logic in the type of their operands.
 fn comparisons(cases: &mut Vec<Case>) {
     use PointwiseMode::{CmpEq, CmpGe, CmpGt, CmpLe, CmpLt, CmpNeq, LogicalAnd, LogicalNot, LogicalOr};
-    for data_type in [Int8, UInt8, Half, BFloat16, Boolean] {
+    for data_type in [Int8, UInt8, Int32, Half, BFloat16, Boolean] {
         let mut g = graph(data_type).compute_data_type(data_type);
         let [x, b] = ["x", "b"].map(|name| g.tensor(Tensor::new(name).channels_last([2, 24, 5, 7])));
         for mode in [CmpEq, CmpNeq, CmpGt, CmpGe, CmpLt, CmpLe, LogicalAnd, LogicalOr, LogicalNot] {

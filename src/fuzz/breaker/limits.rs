@@ -160,7 +160,8 @@ fn pad(id: Option<TensorId>, s: &Subject, edited: &mut Graph, side: Place) -> bo
     true
 }
 
-/// Channels of a group: the next multiple of what is aligned, or one more; rows stay aligned.
+/// Channels of a group: the next multiple of what is aligned, or one more; rows stay aligned. A filter that gets channels last
+/// answers to the rule with its own channels, too.
 fn channels(s: &Subject, edited: &mut Graph, (bytes, side): (i64, Place)) -> bool {
     let Some(core) = s.core() else { return false };
     let Attributes::Convolution(convolution) = &core.attributes else { return false };
@@ -181,7 +182,8 @@ fn channels(s: &Subject, edited: &mut Graph, (bytes, side): (i64, Place)) -> boo
         tensor.dim[axis] = extent;
         tensor.stride = rows_of(&tensor.dim, self::unit(s, id, 16));
     }
-    is_bare && groups > 1 && unit > 1
+    let is_filter_aligned = axis == 1 || s.tensor(filter).dim[1] % unit == 0;
+    is_bare && groups > 1 && unit > 1 && is_filter_aligned
 }
 
 /// Groups of a convolution of the image's gradient, whose result has all channels.

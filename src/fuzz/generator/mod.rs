@@ -16,7 +16,7 @@ mod stage;
 use super::choices::Choices;
 use super::family::Family;
 use super::twist::twist;
-use crate::graph::{ConvolutionDirection, DataType, Graph};
+use crate::graph::{Attributes, ConvolutionDirection, DataType, Graph, TensorId};
 use crate::support::SurfaceId;
 
 use DataType::{BFloat16, Boolean, FastFloatForFp8, Float, Fp8E4M3, Fp8E5M2, Half, Int8, Int32, Int64, UInt8};
@@ -24,7 +24,7 @@ use DataType::{BFloat16, Boolean, FastFloatForFp8, Float, Fp8E4M3, Fp8E5M2, Half
 /// Part of the graphs that get a twist, in percent.
 const TWISTED: usize = 40;
 
-/// Part of the cores of INT8 and BFLOAT16 that are computed in another type than documented, in percent.
+/// Part of the operations that compute in a type, or give a type, that no surface documents, in percent of those that could.
 const RETYPED: usize = 15;
 
 /// Where the bytes lie that decide it: what else the bytes stand for does not depend on it.
@@ -58,22 +58,46 @@ pub fn generate(family: Family, bytes: &[u8]) -> Generated {
     Generated { graph, aim }
 }
 
-/// Lets cores of INT8 compute in FLOAT, and of BFLOAT16 in HALF: no surface documents it, and it is defined all the same.
+/// Lets some operations compute in types, and give types, that no surface documents and that are defined all the same.
 fn retyped(graph: &mut Graph, choices: &mut Choices<'_>) {
-    let Some(core) = graph.operations.iter_mut().find(|operation| operation.is_core()) else { return };
-    let first = core.inputs.first().and_then(|slot| graph.tensors[slot.1.index()].data_type);
-    let compute = match (first.or(graph.io_data_type), core.compute_data_type) {
-        (Some(Int8), Some(Int32)) => Float,
-        (Some(BFloat16), Some(Float)) => Half,
-        _ => return,
-    };
-    if !choices.chance(RETYPED) {
-        return;
+    for place in 0..graph.operations.len() {
+        let operation = &graph.operations[place];
+        let operands: Vec<Option<DataType>> = operation.inputs.iter().map(|slot| type_of(graph, slot.1)).collect();
+        let (compute, results): (_, &[DataType]) = match (&operation.attributes, operation.compute_data_type) {
+            (Attributes::Matmul(_) | Attributes::Convolution(_), compute) => match (operands[0], compute) {
+                (Some(Int8), Some(Int32)) => (Some(Float), &[Float]),
+                (Some(BFloat16), Some(Float)) => (Some(Half), &[Float]),
+                _ => continue,
+            },
+            (Attributes::Reduction(_), _) => {
+                let is_small = matches!(operands[0], Some(Int8 | UInt8));
+                (is_small.then_some(Int32), &[Half, BFloat16, Int8, Int32, Int64, Fp8E4M3])
+            }
+            (Attributes::Pointwise(pointwise), _) if pointwise.mode.is_comparison() => match operands[..] {
+                [one @ Some(Int8 | UInt8 | Half | BFloat16 | Boolean), other] if one == other => (one, &[]),
+                _ => continue,
+            },
+            _ => continue,
+        };
+        if choices.chance(RETYPED) {
+            let result = (!results.is_empty() && choices.chance(50)).then(|| choices.of(results));
+            retype(graph, place, compute, result);
+        }
     }
-    core.compute_data_type = Some(compute);
-    if let Some(&(_, result)) = core.outputs.first().filter(|_| choices.chance(50)) {
-        graph.tensors[result.index()].data_type = Some(Float);
+}
+
+fn retype(graph: &mut Graph, place: usize, compute: Option<DataType>, result: Option<DataType>) {
+    let operation = &mut graph.operations[place];
+    operation.compute_data_type = compute.or(operation.compute_data_type);
+    if let (Some(result), Some(&(_, id))) = (result, operation.outputs.first()) {
+        graph.tensors[id.index()].data_type = Some(result);
     }
+}
+
+/// The type of a tensor, its own or the graph's.
+fn type_of(graph: &Graph, id: TensorId) -> Option<DataType> {
+    let tensor = &graph.tensors[id.index()];
+    tensor.data_type.or(if tensor.is_virtual { graph.intermediate_data_type } else { graph.io_data_type })
 }
 
 /// Surfaces that have a family; none has softmax, which is aimed at the one whose other rules are the least.
