@@ -182,7 +182,7 @@ pub(super) fn reduction(
     let sweep = &kernel.sweep;
     let (along, across) = (("threadIdx.x", kernel.columns), ("threadIdx.y", kernel.rows));
     let (kept, reduced) = if kernel.reduce_vector { (across, along) } else { (along, across) };
-    let point = if kernel.reduce_vector { "0" } else { "e" };
+    let point = if accumulators(kernel) == 1 { "0" } else { "e" };
     let index = index_type(sweep.wide_index);
     let results = results(kernel);
     let text = SweepSpeller::new(graph, used, sweep, &kernel.accumulations).text(&kernel.accumulations, point);
@@ -326,7 +326,7 @@ fn results(kernel: &ReductionKernel) -> Vec<Index> {
             1 => (offset(axes, accumulation.target), axes.last().map_or(0, |axis| axis.strides[&accumulation.target])),
             _ => (dense_offset(axes), 1),
         };
-        let step = if kernel.reduce_vector { 0 } else { step };
+        let step = if accumulators(kernel) == 1 { 0 } else { step };
         first + Index::local("e") * step
     };
     kernel.accumulations.iter().map(result).collect()

@@ -143,9 +143,16 @@ fn run_kernel(test: &KernelTest) -> Result<Option<HostTensors>, Failed> {
 }
 
 /// A kernel of a graph, which it is run for.
-fn emulated(source: &Source) -> Result<EmulatedKernel, Error> {
+fn emulated(source: &Source) -> Result<EmulatedKernel, Failed> {
+    const LOG_LINES: usize = 12;
     // SAFETY: the tests run each source for the graph that it was rendered from or written for.
-    unsafe { EmulatedKernel::compile(source, &cache_dir()) }
+    unsafe { EmulatedKernel::compile(source, &cache_dir()) }.map_err(|error| match error {
+        Error::Generated { message, log, .. } => {
+            let log: Vec<&str> = log.lines().take(LOG_LINES).collect();
+            format!("{message}\n{}", log.join("\n")).into()
+        }
+        error => error.into(),
+    })
 }
 
 /// Compiled kernels are kept beside the test binary, so that a second run is quick.
