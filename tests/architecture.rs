@@ -1,5 +1,6 @@
 //! The order of modules: each uses only those above it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -139,14 +140,24 @@ fn identifiers_behind<'a>(text: &'a str, prefix: &str) -> Vec<&'a str> {
     found
 }
 
-/// Asserts that the modules directly in one (`fuzz/targets/abi`) use only those before them, by their own names and not by what the
-/// module's front re-exports; the front itself, `mod.rs`, may use all. All of its modules are listed.
+/// The modules that a front, `mod.rs`, re-exports names from, by those names.
+fn reexports<'a>(front: &'a str, modules: &[&'a str]) -> BTreeMap<&'a str, &'a str> {
+    let names = |module: &&'a str| {
+        let names = identifiers_behind(front, &format!("use {module}::"));
+        names.into_iter().map(|name| (name, *module)).collect::<Vec<_>>()
+    };
+    modules.iter().flat_map(names).collect()
+}
+
+/// Asserts that the modules directly in one (`fuzz/targets/abi`) use only those before them, whether by their own names or by what
+/// the module's front re-exports; the front itself, `mod.rs`, may use all. All of its modules are listed.
 fn assert_order_within(module: &str, order: &[&str]) {
     let front = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(module).join("mod.rs");
     let front = fs::read_to_string(front).expect("a front");
     let declared = front.lines().filter_map(|line| line.strip_suffix(';')?.split_once("mod ").map(|(_, name)| name));
     let unlisted: Vec<&str> = declared.filter(|name| !order.contains(name) && *name != "tests").collect();
     assert!(unlisted.is_empty(), "{module}: {unlisted:?} have no place in the order");
+    let reexports = reexports(&front, order);
     let mut wrong = Vec::new();
     for (path, text) in production_code(module) {
         let below = path.strip_prefix(module).expect("below the module");
@@ -161,7 +172,8 @@ fn assert_order_within(module: &str, order: &[&str]) {
         let depth = parts.iter().filter(|part| *part != "mod").count();
         let by_root = format!("crate::{}::", module.replace('/', "::"));
         for used in [by_root, "super::".repeat(depth)].iter().flat_map(|prefix| identifiers_behind(&code, prefix)) {
-            let is_above = order.iter().position(|known| *known == used).is_some_and(|used| used <= own);
+            let source = reexports.get(used).copied().unwrap_or(used);
+            let is_above = order.iter().position(|known| *known == source).is_some_and(|used| used <= own);
             if !is_above && used != "super" {
                 wrong.push(format!("{} uses {used}", path.display()));
             }
@@ -175,6 +187,110 @@ fn identifiers_behind_a_prefix() {
     let text = "use super::a::{B, c};\nuse super::{self, d,\n    e::{F, G}, h as i};\nsuper::super::k(); x::super::l";
     assert_eq!(identifiers_behind(text, "super::"), ["a", "self", "d", "e", "h", "super"]);
     assert_eq!(identifiers_behind(text, "super::super::"), ["k"]);
+}
+
+#[test]
+fn the_checker_is_in_order() {
+    assert_order_within(
+        "support",
+        &[
+            "rule",
+            "records",
+            "forms",
+            "layout",
+            "surface",
+            "context",
+            "findings",
+            "order",
+            "rules",
+            "family",
+            "supported",
+            "report",
+            "checker",
+            "nearest",
+            "table",
+        ],
+    );
+}
+
+/// What is computed at a point, how points are visited, products, the lowered graph.
+const KERNEL: &[&str] = &[
+    "accumulate",
+    "index",
+    "iteration",
+    "launch",
+    "window",
+    "boxes",
+    "expr",
+    "space",
+    "multiply",
+    "pointwise",
+    "operand",
+    "shared",
+    "gemm",
+    "lowered",
+    "limits",
+];
+
+/// What an engine is, what lowering shares, the engines, the choice among them.
+const ENGINE: &[&str] = &[
+    "config",
+    "floor",
+    "builder",
+    "offer",
+    "limits",
+    "lowering",
+    "scalar",
+    "warp_mma",
+    "warpgroup_mma",
+    "list",
+    "decision",
+    "heuristics",
+];
+
+/// What is accepted, sweeps, operands, passes, products.
+const LOWERING: &[&str] = &[
+    "composite",
+    "converted",
+    "movement",
+    "packed",
+    "problem",
+    "signal",
+    "tuning",
+    "accept",
+    "multiplied",
+    "sweep",
+    "tensor_map",
+    "boxes",
+    "operand",
+    "pass",
+    "epilogue",
+    "product",
+];
+
+/// Text, identifiers, values at a point, skeletons.
+const CODEGEN: &[&str] = &[
+    "layout",
+    "names",
+    "sections",
+    "template",
+    "expression",
+    "index",
+    "parameters",
+    "sweep",
+    "movement",
+    "packed",
+    "product",
+    "reduction",
+];
+
+#[test]
+fn kernels_engines_and_code_generation_are_in_order() {
+    assert_order_within("kernel", KERNEL);
+    assert_order_within("engine", ENGINE);
+    assert_order_within("engine/lowering", LOWERING);
+    assert_order_within("codegen", CODEGEN);
+    assert_order_within("codegen/product", &["unit", "epilogue", "operand", "fma", "mma", "wgmma"]);
 }
 
 #[test]

@@ -18,12 +18,11 @@ mod sections;
 mod sweep;
 mod template;
 
-use serde::Serialize;
-
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{Body, Function, Kernel, Launch, MmaType};
 use sections::Used;
+use template::Signature;
 
 /// Rendered CUDA text with what is needed to launch it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,15 +60,6 @@ pub fn abridged(text: &str) -> String {
     sections::abridged(text)
 }
 
-/// What every skeleton reads, and its own record.
-#[derive(Serialize)]
-struct FunctionText<T> {
-    function: String,
-    parameters: String,
-    #[serde(flatten)]
-    body: T,
-}
-
 /// Renders a kernel.
 ///
 /// # Errors
@@ -100,19 +90,6 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::Gemm(body) => product::product(graph, used, body, signature),
     };
     Ok(layout::laid_out(&text?))
-}
-
-/// A function's name, and its parameters.
-struct Signature<'a> {
-    name: &'a str,
-    parameters: String,
-}
-
-impl Signature<'_> {
-    /// The function's text: a skeleton filled with its record.
-    fn fill<T: Serialize>(self, template: &'static str, body: T) -> Result<String, Error> {
-        template::render(template, &FunctionText { function: self.name.to_owned(), parameters: self.parameters, body })
-    }
 }
 
 /// The graph and the config, as a comment.

@@ -88,6 +88,31 @@ pub(super) fn render<T: Serialize>(name: &'static str, record: &T) -> Result<Str
     Ok(text.trim_start_matches('\n').to_owned())
 }
 
+/// What every skeleton reads, and its own record.
+#[derive(Serialize)]
+struct FunctionText<T> {
+    function: String,
+    parameters: String,
+    #[serde(flatten)]
+    body: T,
+}
+
+/// A function's name, and its parameters.
+pub(super) struct Signature<'a> {
+    pub(super) name: &'a str,
+    pub(super) parameters: String,
+}
+
+impl Signature<'_> {
+    /// The function's text: a skeleton filled with its record.
+    ///
+    /// # Errors
+    /// [`Error::Generated`] if the template fails: a defect of ours.
+    pub(super) fn fill<T: Serialize>(self, template: &'static str, body: T) -> Result<String, Error> {
+        render(template, &FunctionText { function: self.name.to_owned(), parameters: self.parameters, body })
+    }
+}
+
 fn failed(template: &str, error: &dyn std::fmt::Display) -> Error {
     Error::Generated {
         message: format!("template {template} failed; this is a defect of fusewright"),

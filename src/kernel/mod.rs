@@ -1,101 +1,41 @@
 //! Typed description of a kernel: stages, tiles, launch geometry. No CUDA text yet.
 //!
 //! A [`Kernel`] is what an engine decided and all that code generation reads. It is plain data: nothing in it is
-//! computed again later, and everything in it is checked when it is made.
+//! decided again later.
 
 mod accumulate;
+mod boxes;
 mod expr;
 mod gemm;
 mod index;
 mod iteration;
 mod launch;
 mod limits;
+mod lowered;
+mod multiply;
+mod operand;
 mod pointwise;
 mod shared;
+mod space;
 mod window;
 
-use std::sync::Arc;
-
 pub use accumulate::{Accumulation, Combine, Finish, Map, reduced_values};
+pub use boxes::{BoxPlace, Boxes};
 pub use expr::{Part, Register, StageProgram, Step, Value, has_integer_form};
-pub use gemm::{
-    BoxPlace, Boxes, CONSUMERS, Coordinate, Digit, Epilogue, Fetch, Fma, FusedEpilogue, GemmKernel, GemmSpace,
-    GemmTile, Mma, MmaType, Multiply, Operand, PartialReduction, Schedule, Sums, Tuning, WARPGROUP, WGMMA_ROWS, Wgmma,
-    digits_at, row_along_outer,
-};
+pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use index::{Definition, Index, Quantity, Role, Variable, needed};
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
 pub use launch::{Launch, MapElement, Parameter, Swizzle, TensorMap};
 pub use limits::{MOST_BLOCKS, WORKSPACE_ALIGNMENT};
+pub use lowered::{Body, Function, Kernel};
+pub use multiply::{
+    CONSUMERS, Fma, GemmTile, Mma, MmaType, Multiply, Schedule, Sums, WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
+};
+pub use operand::{Fetch, Operand};
 pub use pointwise::{
     Access, Accumulators, CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel,
     Sweep,
 };
 pub use shared::{SharedLayout, SharedRequest, StageLayout};
+pub use space::{Coordinate, Digit, GemmSpace, digits_at};
 pub use window::{Interpolation, MAX_WINDOW_AXES, Maxima, Pool, PoolAxis, PoolFunction, SampleAxis, Window};
-
-use crate::graph::FinalizedGraph;
-
-/// A lowered graph: one source file with one or more launches.
-#[derive(Clone, Debug)]
-pub struct Kernel {
-    /// The graph computed, its composite operations taken apart.
-    pub graph: Arc<FinalizedGraph>,
-    /// Name of the engine that lowered it.
-    pub engine: &'static str,
-    /// The engine config, as printed into the source.
-    pub config: String,
-    /// The functions of the file, in order; each is launched once, in this order.
-    pub functions: Vec<Function>,
-    /// Workspace shared by the launches, in bytes.
-    pub workspace_bytes: u64,
-}
-
-impl Kernel {
-    /// Whether some matrix instruction takes operands of this type.
-    pub fn multiplies(&self, wanted: MmaType) -> bool {
-        self.operands().any(|operand| operand == wanted)
-    }
-
-    /// Whether there are matrix instructions at all.
-    pub fn uses_tensor_cores(&self) -> bool {
-        self.operands().next().is_some()
-    }
-
-    /// What the matrix instructions take.
-    fn operands(&self) -> impl Iterator<Item = MmaType> + '_ {
-        self.functions.iter().filter_map(|function| match &function.body {
-            Body::Gemm(gemm) => match gemm.multiply {
-                Multiply::Mma(Mma { operand, .. }) | Multiply::Wgmma(Wgmma { operand, .. }) => Some(operand),
-                Multiply::Fma(_) => None,
-            },
-            _ => None,
-        })
-    }
-}
-
-/// One `__global__` function with its launch.
-#[derive(Clone, Debug)]
-pub struct Function {
-    /// How it is launched; the parameters are those of the function.
-    pub launch: Launch,
-    /// What it does.
-    pub body: Body,
-}
-
-/// The skeletons.
-#[derive(Clone, Debug)]
-pub enum Body {
-    /// One pass over the iteration space.
-    Pointwise(PointwiseKernel),
-    /// One pass over the bytes of packed booleans.
-    Packed(PackedKernel),
-    /// One pass over the iteration space, reducing some of its axes.
-    Reduction(ReductionKernel),
-    /// Tiled matrix product with mainloop and epilogue fusion.
-    Gemm(Box<GemmKernel>),
-    /// Combination of partial results in a fixed order.
-    Combine(CombineKernel),
-    /// Flags waited for and set.
-    Signal(SignalKernel),
-}

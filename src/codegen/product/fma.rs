@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::epilogue::{accumulator_at, tile};
 use super::operand::{Side, Tile, value};
-use super::{ProductText, Steps, place};
+use super::unit::{ProductText, Steps, place};
 use crate::codegen::index::{index_type, spell};
 use crate::codegen::sections::Used;
 use crate::error::Error;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::epilogue::{pitch, tile};
 use super::fma::c_layout;
 use super::operand::{PlacedOperand, Side, Tile, placed};
-use super::{ProductText, Steps, place, zeros};
+use super::unit::{ProductText, Steps, place, zeros};
 use crate::codegen::sections::Used;
 use crate::codegen::{names, template};
 use crate::error::Error;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::epilogue::{Boxed, EpilogueParts, Places, staged};
 use super::operand::{Side, filled, fragments};
-use super::{ProductText, Steps, place, zeros};
+use super::unit::{ProductText, Steps, place, zeros};
 use crate::codegen::sections::Used;
 use crate::codegen::{names, template};
 use crate::error::Error;

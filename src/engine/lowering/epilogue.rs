@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::boxes::EpilogueBoxes;
+use super::packed::BITS;
 use super::pass::{accumulations, stored_results};
 use super::problem::{Problem, step_of};
 use super::sweep::{Width, over};
@@ -12,9 +13,6 @@ use crate::kernel::{
     Accumulation, Accumulators, Axis, Boxes, Digit, Epilogue, FusedEpilogue, GemmTile, IterationSpace,
     PartialReduction, Quantity, Role, StageProgram, Sweep, Value, reduced_values,
 };
-
-/// Packed booleans are stored a byte at a time.
-const BITS: i64 = 8;
 
 /// The epilogue of a product, as far as tiles do not change it.
 #[derive(Clone, Debug)]

@@ -1,8 +1,10 @@
 //! Packed booleans that are stored: whose bytes a vector of eight points fills, and whose not.
 
-use super::sweep::BITS;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::IterationSpace;
+
+/// Packed booleans are written a byte at a time.
+pub(super) const BITS: i64 = 8;
 
 /// Whether a stored tensor of packed booleans needs a pass of its own, in which each thread finds the points of one byte:
 /// some line starts inside a byte, or lines run along another axis than those of the graph's first such output.

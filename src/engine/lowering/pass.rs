@@ -7,16 +7,16 @@
 
 use std::collections::BTreeSet;
 
-use super::packed::stands_apart;
+use super::packed::{BITS, stands_apart};
 use super::signal::around_signals;
-use super::sweep::{BITS, SweepRequest, elements, plan, span};
+use super::sweep::{CoreAccumulators, SweepRequest, elements, plan, span};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, FinalizedGraph, OperationId, Port, ReductionMode, TensorId};
 use crate::kernel::{
     Access, Accumulation, Axis, Body, CombineKernel, IterationSpace, PackedKernel, Parameter, PointwiseKernel,
-    ReductionKernel, Register, StageProgram, Sweep,
+    ReductionKernel, StageProgram, Sweep,
 };
 
 /// Threads of a multiprocessor that keep enough loads under way, each four.
@@ -36,23 +36,6 @@ const MOST_SPLITS: i64 = 1024;
 
 /// Kept elements from which a combination reads whole lines of partials.
 const WIDE_COMBINE: i64 = 4096;
-
-/// The core's result as the passes find it: accumulators in the workspace, not rounded yet.
-#[derive(Clone, Debug)]
-pub(super) struct CoreAccumulators {
-    /// The core's result.
-    pub(super) tensor: TensorId,
-    /// Elements to the next coordinate of each graph axis.
-    pub(super) strides: Vec<i64>,
-    /// Class of the accumulators.
-    pub(super) register: Register,
-    /// Number of partial sums.
-    pub(super) splits: u32,
-    /// Elements of one partial sum.
-    pub(super) elements: i64,
-    /// Where they lie in the workspace.
-    pub(super) parameter: Parameter,
-}
 
 /// One pass: what is stored at each point, what is reduced.
 #[derive(Debug, PartialEq)]

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::packed::shares_bytes;
-use super::pass::CoreAccumulators;
+use super::packed::{BITS, shares_bytes};
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Access, Accumulators, Axis, IterationRequest, IterationSpace, Part, StageProgram, Sweep, Value, Window, step,
+    Access, Accumulators, Axis, IterationRequest, IterationSpace, Parameter, Part, Register, StageProgram, Sweep,
+    Value, Window, step,
 };
 
 /// Widest access of a thread, in bytes.
@@ -15,8 +15,22 @@ const ACCESS_BYTES: i64 = 16;
 /// Most channels of which a thread walks the windows at once.
 const WINDOW_CHANNELS: i64 = 8;
 
-/// Packed booleans are written a byte at a time.
-pub(super) const BITS: i64 = 8;
+/// The core's result as the passes find it: accumulators in the workspace, not rounded yet.
+#[derive(Clone, Debug)]
+pub(super) struct CoreAccumulators {
+    /// The core's result.
+    pub(super) tensor: TensorId,
+    /// Elements to the next coordinate of each graph axis.
+    pub(super) strides: Vec<i64>,
+    /// Class of the accumulators.
+    pub(super) register: Register,
+    /// Number of partial sums.
+    pub(super) splits: u32,
+    /// Elements of one partial sum.
+    pub(super) elements: i64,
+    /// Where they lie in the workspace.
+    pub(super) parameter: Parameter,
+}
 
 /// What a sweep has to do.
 pub(super) struct SweepRequest<'a> {

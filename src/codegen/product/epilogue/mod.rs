@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::{TILE_ORIGIN, digit_definitions};
+use super::unit::{TILE_ORIGIN, digit_definitions};
 use crate::codegen::index::{Bound, all, definition_lines, index_type, spell, within};
 use crate::kernel::{Definition, GemmKernel, GemmTile, Index, PartialReduction, Quantity, Role, Variable, needed};
 

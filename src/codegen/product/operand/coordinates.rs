@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Side;
 use crate::codegen::index::{definition_lines, index_type, signed_type, spell_with};
 use crate::codegen::names;
-use crate::codegen::product::digit_definitions;
+use crate::codegen::product::unit::digit_definitions;
 use crate::kernel::{Coordinate, Fetch, Index, Quantity, Role, Variable, needed};
 
 impl Side<'_> {

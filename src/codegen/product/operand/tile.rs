@@ -2,7 +2,7 @@
 
 use super::Side;
 use crate::codegen::index::spell;
-use crate::codegen::product::{STEP_ORIGIN, TILE_ORIGIN};
+use crate::codegen::product::unit::{STEP_ORIGIN, TILE_ORIGIN};
 use crate::codegen::sections::Used;
 use crate::kernel::{Fetch, Index, Multiply, row_along_outer};
 

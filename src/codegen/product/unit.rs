@@ -1,0 +1,173 @@
+//! What a block does of a product: which tile of C, which steps of k.
+
+use serde::Serialize;
+
+use crate::codegen::index::index_type;
+use crate::codegen::{names, template};
+use crate::error::Error;
+use crate::kernel::{Definition, Epilogue, GemmKernel, Index, Quantity, Role};
+
+/// What every product's record has.
+#[derive(Serialize)]
+pub(super) struct ProductText {
+    pub(super) threads: u32,
+    accumulator: &'static str,
+}
+
+impl ProductText {
+    pub(super) fn new(kernel: &GemmKernel) -> Self {
+        Self {
+            threads: kernel.multiply.threads(kernel.tile),
+            accumulator: names::register_type(kernel.multiply.accumulator()),
+        }
+    }
+}
+
+/// Rows and columns of the first point of what a block, or a warp, has of C.
+pub(super) const TILE_ORIGIN: [&str; 2] = ["m0", "n0"];
+
+/// First element of k of the mainloop's step.
+pub(super) const STEP_ORIGIN: &str = "k0";
+
+/// The steps of k that a block, or a unit of work, does.
+pub(super) struct Steps<'a> {
+    pub(super) kernel: &'a GemmKernel,
+}
+
+impl Steps<'_> {
+    pub(super) fn each_split(&self) -> i64 {
+        let splits = i64::from(self.kernel.splits);
+        (self.kernel.steps() + splits - 1) / splits
+    }
+
+    pub(super) fn are_split(&self) -> bool {
+        self.kernel.splits > 1
+    }
+
+    /// Number of steps: a variable where k is cut.
+    pub(super) fn count(&self) -> String {
+        if self.are_split() { "steps".to_owned() } else { self.kernel.steps().to_string() }
+    }
+
+    /// Number of the last step.
+    pub(super) fn last(&self) -> String {
+        if self.are_split() { "steps - 1".to_owned() } else { (self.kernel.steps() - 1).to_string() }
+    }
+
+    /// The line that says which steps are those of a part of k; none where there is one part.
+    pub(super) fn line(&self, split: &str) -> Option<String> {
+        let (each, all) = (self.each_split(), self.kernel.steps());
+        let line = || format!("const int first = {split} * {each}, steps = min({each}, {all} - first);");
+        self.are_split().then(line)
+    }
+
+    /// First element of k of the step that `step` spells, counted from the first of the part.
+    fn origin(&self, step: &str) -> String {
+        let index = index_type(self.kernel.wide_index);
+        let step = if self.are_split() { format!("first + {step}") } else { step.to_owned() };
+        let step = if step.contains(' ') { format!("({step})") } else { step };
+        format!("({index}){step} * {}", self.kernel.tile.k)
+    }
+
+    /// `const unsigned k0 = (unsigned)step * 64;`
+    pub(super) fn origin_line(&self, step: &str) -> String {
+        format!("const {} {STEP_ORIGIN} = {};", index_type(self.kernel.wide_index), self.origin(step))
+    }
+}
+
+/// What `product/place.cuh` reads.
+#[derive(Serialize)]
+struct PlaceText {
+    index: &'static str,
+    /// Which tile it is, of all matrices.
+    number: String,
+    matrices: Option<MatricesText>,
+    raster: Option<RasterText>,
+    /// Without a raster: row and column of the tile.
+    block: Option<[String; 2]>,
+    tile: [String; 2],
+}
+
+/// Several matrices.
+#[derive(Serialize)]
+struct MatricesText {
+    /// Tiles of each.
+    tiles: i64,
+    /// Which one it is.
+    b: String,
+}
+
+/// Bands of rows of tiles that blocks walk before they step to the next column.
+#[derive(Serialize)]
+struct RasterText {
+    rows: i64,
+    /// Tiles of a whole band.
+    tiles: i64,
+    count_m: i64,
+}
+
+/// The lines that say which tile of C is a block's: matrix `b`, from row `m0` and column `n0` on; `number` is the tile's.
+///
+/// # Errors
+/// [`Error::Generated`] if the template fails: a defect of ours.
+pub(super) fn place(kernel: &GemmKernel, number: &str) -> Result<String, Error> {
+    let [batch, ..] = kernel.space.extents();
+    let [count_m, count_n] = kernel.tile.counts(kernel.space.extents());
+    let tiles = count_m * count_n;
+    let matrices = (batch > 1).then(|| MatricesText { tiles, b: quotient(number, tiles) });
+    let has_several = batch > 1 && tiles > 1;
+    let block = if has_several { "block".to_owned() } else { number.to_owned() };
+    let is_raster = count_m > 1 && count_n > 1 && kernel.raster > 1;
+    let rows = i64::from(kernel.raster).min(count_m);
+    let raster = is_raster.then_some(RasterText { rows, tiles: rows * count_n, count_m });
+    let [block_m, block_n] = match (is_raster, count_m, count_n) {
+        (true, ..) => ["block_m".to_owned(), "block_n".to_owned()],
+        (false, 1, 1) => ["0".to_owned(), "0".to_owned()],
+        (false, 1, _) => ["0".to_owned(), block.clone()],
+        (false, _, 1) => [block.clone(), "0".to_owned()],
+        (false, ..) => [format!("{block} % {count_m}u"), quotient(&block, count_m)],
+    };
+    let index = index_type(kernel.wide_index);
+    let cast = if kernel.wide_index { format!("({index})") } else { String::new() };
+    let origin = |block: &str, size: u32| match block {
+        "0" => "0".to_owned(),
+        name if name.contains(' ') => format!("{cast}({name}) * {size}"),
+        name => format!("{cast}{name} * {size}"),
+    };
+    let names_blocks = !is_raster && reads_blocks(kernel);
+    let (at_m, at_n) = if names_blocks { ("block_m", "block_n") } else { (&*block_m, &*block_n) };
+    let tile = [origin(at_m, kernel.tile.m), origin(at_n, kernel.tile.n)];
+    let named_block = names_blocks.then(|| [block_m.clone(), block_n.clone()]);
+    template::render(
+        "product/place.cuh",
+        &PlaceText { index, number: number.to_owned(), matrices, raster, block: named_block, tile },
+    )
+}
+
+/// `unit / 5u`
+fn quotient(number: &str, divisor: i64) -> String {
+    if divisor == 1 { number.to_owned() } else { format!("{number} / {divisor}u") }
+}
+
+/// Whether partial results of reductions lie by the rows and columns of tiles.
+fn reads_blocks(kernel: &GemmKernel) -> bool {
+    matches!(&kernel.epilogue, Epilogue::Fused(fused) if !fused.reductions.is_empty())
+}
+
+/// The digits of b and of an index, those of the indices as they stand left out: definitions for `needed` to choose from.
+pub(super) fn digit_definitions(kernel: &GemmKernel, roles: &[Role]) -> Vec<Definition> {
+    let digits = |&role: &Role| {
+        let index = Index::variable(Quantity::Index(role));
+        crate::kernel::digits_at(&index, kernel.space.digits(role))
+    };
+    roles.iter().flat_map(digits).collect()
+}
+
+/// `FW_ZERO(0) FW_ZERO(1) …`, eight a line.
+pub(super) fn zeros(accumulators: std::ops::Range<u32>) -> String {
+    let zero = |number: u32| match number % 8 {
+        0 => format!("\nFW_ZERO({number})"),
+        _ => format!(" FW_ZERO({number})"),
+    };
+    accumulators.map(zero).collect()
+}

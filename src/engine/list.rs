@@ -1,0 +1,37 @@
+//! Every engine, and configs by their names.
+
+use std::str::FromStr;
+
+use super::config::settings;
+use super::{Engine, EngineConfig, Scalar, WarpMma, WarpgroupMma};
+
+/// Every engine, the preferred first.
+pub static ENGINES: &[&dyn Engine] = &[&WarpgroupMma, &WarpMma, &Scalar];
+
+impl FromStr for EngineConfig {
+    type Err = String;
+
+    /// Reads what `Display` writes. That the engine offers the config for a graph is not checked.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = text.split(' ');
+        let name = words.next().unwrap_or_default();
+        let engine =
+            ENGINES.iter().find(|engine| engine.name() == name).ok_or(format!("there is no engine '{name}'"))?;
+        Ok(Self { engine: engine.name(), knobs: settings(words)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Programs store engine numbers and config texts: neither ever changes its meaning.
+    #[test]
+    fn engines_keep_their_numbers_and_names() {
+        let engines: BTreeSet<(i64, &str)> = ENGINES.iter().map(|engine| (engine.id(), engine.name())).collect();
+        assert_eq!(engines, BTreeSet::from([(0, "warpgroup_mma"), (1, "warp_mma"), (2, "scalar")]));
+        assert_eq!(engines.len(), ENGINES.len());
+    }
+}

@@ -1,0 +1,73 @@
+//! A lowered graph: functions with their launches.
+
+use std::sync::Arc;
+
+use super::{
+    CombineKernel, GemmKernel, Launch, Mma, MmaType, Multiply, PackedKernel, PointwiseKernel, ReductionKernel,
+    SignalKernel, Wgmma,
+};
+use crate::graph::FinalizedGraph;
+
+/// A lowered graph: one source file with one or more launches.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// The graph computed, its composite operations taken apart.
+    pub graph: Arc<FinalizedGraph>,
+    /// Name of the engine that lowered it.
+    pub engine: &'static str,
+    /// The engine config, as printed into the source.
+    pub config: String,
+    /// The functions of the file, in order; each is launched once, in this order.
+    pub functions: Vec<Function>,
+    /// Workspace shared by the launches, in bytes.
+    pub workspace_bytes: u64,
+}
+
+impl Kernel {
+    /// Whether some matrix instruction takes operands of this type.
+    pub fn multiplies(&self, wanted: MmaType) -> bool {
+        self.operands().any(|operand| operand == wanted)
+    }
+
+    /// Whether there are matrix instructions at all.
+    pub fn uses_tensor_cores(&self) -> bool {
+        self.operands().next().is_some()
+    }
+
+    /// What the matrix instructions take.
+    fn operands(&self) -> impl Iterator<Item = MmaType> + '_ {
+        self.functions.iter().filter_map(|function| match &function.body {
+            Body::Gemm(gemm) => match gemm.multiply {
+                Multiply::Mma(Mma { operand, .. }) | Multiply::Wgmma(Wgmma { operand, .. }) => Some(operand),
+                Multiply::Fma(_) => None,
+            },
+            _ => None,
+        })
+    }
+}
+
+/// One `__global__` function with its launch.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// How it is launched; the parameters are those of the function.
+    pub launch: Launch,
+    /// What it does.
+    pub body: Body,
+}
+
+/// The skeletons.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// One pass over the iteration space.
+    Pointwise(PointwiseKernel),
+    /// One pass over the bytes of packed booleans.
+    Packed(PackedKernel),
+    /// One pass over the iteration space, reducing some of its axes.
+    Reduction(ReductionKernel),
+    /// Tiled matrix product with mainloop and epilogue fusion.
+    Gemm(Box<GemmKernel>),
+    /// Combination of partial results in a fixed order.
+    Combine(CombineKernel),
+    /// Flags waited for and set.
+    Signal(SignalKernel),
+}

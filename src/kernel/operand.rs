@@ -1,0 +1,87 @@
+//! Operands of a matrix product: how their elements come to shared memory, or to registers.
+
+use super::boxes::SWIZZLE_PERIOD;
+use super::{Coordinate, Sweep, TensorMap};
+use crate::graph::TensorId;
+
+/// How the elements of an operand come to shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fetch {
+    /// The tensor memory accelerator, a box at a time, by this map: `[k, m or n, batch]` or `[m or n, k, batch]`, without
+    /// the batch where the operand has none.
+    Tma(TensorMap),
+    /// As `Tma`, but what comes is the tensor that the mainloop stage starts from: the stage is evaluated from shared
+    /// memory to shared memory, `sweep.vector` elements at a time.
+    Transformed(TensorMap),
+    /// Rows of `Transformed` along k of which the multiplying warps evaluate the stage themselves, in pairs along k, to the
+    /// fragments of A in their registers.
+    Fragments(TensorMap),
+    /// As `Tma`, but boxes run along m or n and the tile along k: elements of 8 or 32 bits are turned from shared memory to
+    /// shared memory.
+    Turned(TensorMap),
+    /// `cp.async` of `sweep.vector` elements at a time: nothing is computed on the way.
+    Async,
+    /// Vectors through registers, where the mainloop stage is evaluated.
+    Vector,
+    /// Element by element through registers: any layout, any alignment.
+    Element,
+}
+
+impl Fetch {
+    /// Whether rows of boxes run along k, of a tile that does or does not; else along m or n.
+    fn boxes_along_k(&self, along_k: bool) -> bool {
+        along_k && !matches!(self, Self::Turned(_))
+    }
+
+    /// Bytes of a stage in which boxes wait for their transformation, beside the tile: none where it is done in place.
+    pub fn raw_bytes(&self, along_k: bool, rows: u32, element_bytes: u32) -> u32 {
+        let map = match self {
+            Self::Transformed(map) if map.element.bytes() != element_bytes => map,
+            Self::Turned(map) => map,
+            _ => return 0,
+        };
+        let lines = if self.boxes_along_k(along_k) { rows } else { rows / map.box_dims[0] * map.box_dims[1] };
+        (lines * map.box_dims[0] * map.element.bytes()).next_multiple_of(SWIZZLE_PERIOD)
+    }
+}
+
+/// One operand with its mainloop fusion.
+#[derive(Clone, Debug)]
+pub struct Operand {
+    /// The operand tensor.
+    pub tensor: TensorId,
+    /// The mainloop stage at points of the operand tensor; axis `i` of its space has the coordinate `coordinates[i]`.
+    pub sweep: Sweep,
+    /// Coordinates of the sweep's axes.
+    pub coordinates: Vec<Coordinate>,
+    /// How elements are fetched.
+    pub fetch: Fetch,
+    /// Whether neighbouring threads, and vectors, step along k; else along m or n. What is turned arrives along k.
+    pub along_k: bool,
+}
+
+impl Operand {
+    /// The tensor that comes in boxes.
+    pub fn map(&self) -> Option<TensorMap> {
+        match self.fetch {
+            Fetch::Tma(map) | Fetch::Transformed(map) | Fetch::Fragments(map) | Fetch::Turned(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// Tensors read through pointers.
+    pub(super) fn loads(&self) -> impl Iterator<Item = TensorId> {
+        let boxed = self.map().map(|map| map.tensor);
+        self.sweep.program.reads().filter(move |&id| Some(id) != boxed)
+    }
+
+    /// Whether rows of boxes run along k; else along m or n.
+    pub fn boxes_along_k(&self) -> bool {
+        self.fetch.boxes_along_k(self.along_k)
+    }
+
+    /// Bytes of a stage in which boxes wait for their transformation, beside the tile of so many rows.
+    pub fn raw_bytes(&self, rows: u32, element_bytes: u32) -> u32 {
+        self.fetch.raw_bytes(self.along_k, rows, element_bytes)
+    }
+}

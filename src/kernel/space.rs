@@ -1,0 +1,150 @@
+//! The index space of a core as a matrix product: matmuls as they stand, convolutions as implicit products.
+//!
+//! `C[b, m, n] = Σ_k A[b, m, k] · B[b, k, n]`. Each of the four indices is a number of one or more digits, outermost
+//! first; a tensor's coordinates are affine functions of the digits. So a pixel of a forward convolution is
+//! `m = (image · P + p) · Q + q`, and the row of X that its filter tap `r` reads is `h = p · stride + r · dilation − pad`.
+
+use super::{Definition, Index, Quantity, Role};
+
+/// One digit of an index in mixed radix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digit {
+    /// What it counts.
+    pub quantity: Quantity,
+    /// Number of values.
+    pub extent: i64,
+    /// Number of values that the index gives it: where there are more than `extent`, the others lie outside, and operands are
+    /// zero there.
+    pub radix: i64,
+}
+
+impl Digit {
+    /// A digit all of whose values are inside.
+    pub fn new(quantity: Quantity, extent: i64) -> Self {
+        Self { quantity, extent, radix: extent }
+    }
+
+    /// The digit in blocks of so many values, the last of which may reach outside. If k ends with it and a step of the mainloop is
+    /// one block, all elements of a step share the digits before it: the taps of a convolution's filter.
+    pub fn in_blocks_of(self, values: i64) -> Self {
+        Self { radix: (self.extent + values - 1) / values * values, ..self }
+    }
+
+    /// Whether some values that the index gives it lie outside.
+    pub fn is_padded(&self) -> bool {
+        self.radix > self.extent
+    }
+}
+
+/// The digits of an index at a value of it, outermost first.
+pub fn digits_at(index: &Index, digits: &[Digit]) -> Vec<Definition> {
+    let mut below = 1;
+    let mut definitions = Vec::new();
+    for (position, digit) in digits.iter().enumerate().rev() {
+        let quotient = index.clone() / below;
+        let value = if position == 0 { quotient } else { quotient % digit.radix };
+        definitions.push(Definition::new(digit.quantity, value));
+        below *= digit.radix;
+    }
+    definitions.reverse();
+    definitions
+}
+
+/// Indices of a matrix product, each as digits, outermost first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GemmSpace {
+    /// Matrix: the batch of a matmul, the group of a convolution.
+    pub b: Vec<Digit>,
+    /// Row of C.
+    pub m: Vec<Digit>,
+    /// Column of C.
+    pub n: Vec<Digit>,
+    /// Summation index.
+    pub k: Vec<Digit>,
+}
+
+impl GemmSpace {
+    /// The digits of an index.
+    pub fn digits(&self, role: Role) -> &[Digit] {
+        match role {
+            Role::Batch => &self.b,
+            Role::Row => &self.m,
+            Role::Column => &self.n,
+            Role::Sum => &self.k,
+        }
+    }
+
+    /// Number of values of each index b, m, n and k, those outside included.
+    pub fn extents(&self) -> [i64; 4] {
+        Role::ALL.map(|role| self.digits(role).iter().map(|digit| digit.radix).product())
+    }
+
+    /// Elements of C.
+    pub fn elements(&self) -> i64 {
+        let [b, m, n, _] = self.extents();
+        b * m * n
+    }
+}
+
+/// A coordinate as a function of digits: `(constant + Σ scale · digit) / divisor`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Coordinate {
+    /// What it counts.
+    pub quantity: Quantity,
+    /// Digits with their scales.
+    pub terms: Vec<(Quantity, i64)>,
+    /// The constant.
+    pub constant: i64,
+    /// The divisor; a dividend that it does not divide lies between the elements, where the value is zero.
+    pub divisor: i64,
+    /// Extent outside of which lies zero padding; `None` where the coordinate is inside by construction.
+    pub bound: Option<i64>,
+}
+
+impl Coordinate {
+    /// A sum of digits with scales.
+    pub fn affine(quantity: Quantity, terms: impl Into<Vec<(Quantity, i64)>>) -> Self {
+        Self { quantity, terms: terms.into(), constant: 0, divisor: 1, bound: None }
+    }
+
+    /// A digit itself.
+    pub fn digit(quantity: Quantity) -> Self {
+        Self::affine(quantity, [(quantity, 1)])
+    }
+
+    /// Whether it is a digit itself.
+    pub fn is_digit(&self) -> bool {
+        *self == Self::digit(self.quantity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where k begins in a step of so many elements, as taps and channel.
+    fn digits_of_step(channels: Digit, step_k: i64) -> Vec<Index> {
+        let taps = [Quantity::Tap(1), Quantity::Tap(2)].map(|tap| Digit::new(tap, 3));
+        let k = [&taps[..], &[channels]].concat();
+        let first = Index::local("step") * step_k;
+        digits_at(&first, &k).into_iter().map(|definition| definition.value).collect()
+    }
+
+    #[test]
+    fn a_step_of_whole_blocks_of_channels_has_one_tap() {
+        let step = || Index::local("step");
+        let channels = Digit::new(Quantity::InputChannel, 128);
+        assert_eq!(digits_of_step(channels, 64), [step() / 6, step() / 2 % 3, step() * 64 % 128]);
+        let one_block = Digit::new(Quantity::InputChannel, 64);
+        assert_eq!(digits_of_step(one_block, 64), [step() / 3, step() % 3, Index::ZERO]);
+    }
+
+    #[test]
+    fn channels_that_are_no_whole_blocks_are_padded_to_them() {
+        let channels = Digit::new(Quantity::InputChannel, 40).in_blocks_of(64);
+        assert!(channels.is_padded() && !Digit::new(Quantity::InputChannel, 128).in_blocks_of(64).is_padded());
+        assert_eq!(digits_of_step(channels, 64), [Index::local("step") / 3, Index::local("step") % 3, Index::ZERO]);
+        let space = GemmSpace { k: vec![Digit::new(Quantity::Tap(2), 3), channels], ..GemmSpace::default() };
+        assert_eq!(space.extents(), [1, 1, 1, 3 * 64]);
+    }
+}
