@@ -6,48 +6,55 @@ const STEP: &str = "  ";
 
 /// The braces and parentheses that are open at the start of a line, innermost last.
 #[derive(Clone, Default)]
-struct Open(Vec<char>);
+struct Open {
+    all: Vec<u8>,
+    braces: usize,
+}
 
 impl Open {
     /// Takes note of what a line opens and closes, strings and comments aside.
     fn pass(&mut self, line: &str) {
-        let mut rest = line.chars().peekable();
-        while let Some(c) = rest.next() {
-            match c {
-                '{' | '(' => self.0.push(c),
-                '}' | ')' => drop(self.0.pop()),
-                '/' if rest.peek() == Some(&'/') => return,
-                '"' => skip_string(&mut rest),
+        let bytes = line.as_bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            match bytes[at] {
+                b'{' => {
+                    self.all.push(b'{');
+                    self.braces += 1;
+                }
+                b'(' => self.all.push(b'('),
+                b'}' | b')' => self.braces -= usize::from(self.all.pop() == Some(b'{')),
+                b'/' if bytes.get(at + 1) == Some(&b'/') => return,
+                b'"' => at = end_of_string(bytes, at),
                 _ => {}
             }
+            at += 1;
         }
     }
 
     /// Levels of a line: one for each brace that it does not begin by closing, and one if it goes on within parentheses.
     fn levels(&self, line: &str) -> usize {
-        let closing = line.chars().take_while(|c| matches!(c, '}' | ')')).count();
-        let open = &self.0[..self.0.len().saturating_sub(closing)];
-        let braces = open.iter().filter(|&&c| c == '{').count();
-        braces + usize::from(open.last() == Some(&'('))
+        let closing = line.bytes().take_while(|byte| matches!(byte, b'}' | b')')).count();
+        let (open, closed) = self.all.split_at(self.all.len().saturating_sub(closing));
+        let closed_braces = closed.iter().filter(|&&byte| byte == b'{').count();
+        self.braces - closed_braces + usize::from(open.last() == Some(&b'('))
     }
 }
 
-/// Goes to the end of a string literal.
-fn skip_string(rest: &mut impl Iterator<Item = char>) {
-    while let Some(quoted) = rest.next() {
-        match quoted {
-            '"' => return,
-            '\\' => drop(rest.next()),
-            _ => {}
-        }
+/// Where the string literal that begins at a byte ends.
+fn end_of_string(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while at < bytes.len() && bytes[at] != b'"' {
+        at += if bytes[at] == b'\\' { 2 } else { 1 };
     }
+    at
 }
 
 /// The text with each line indented; directives of the preprocessor stand at the margin. Empty lines stay single, and none follows
 /// what opens or precedes what closes a block.
 pub(super) fn laid_out(text: &str) -> String {
     let mut open = Open::default();
-    let mut out = String::new();
+    let mut out = String::with_capacity(text.len() + text.len() / 2);
     let mut is_directive = false;
     let mut empty = false;
     for line in text.lines() {
@@ -68,7 +75,7 @@ pub(super) fn laid_out(text: &str) -> String {
         empty = false;
         is_directive = line.starts_with('#') && line.ends_with('\\');
         if !line.starts_with('#') {
-            out += &STEP.repeat(open.levels(line));
+            (0..open.levels(line)).for_each(|_| out += STEP);
             open.pass(line);
         }
         out += line;

@@ -33,9 +33,7 @@ fw_round_tf32(${ fragment }$);
 };
 FW_CLEAR(${ zeros }$);
 const auto multiply = [&](const unsigned (&left)[${ fragments_m }$][4], const unsigned (&right)[${ fragments_n }$][2]) {
-<%- for product in products %>
-${ instruction }$<${ product.accumulator }$>(left[${ product.i }$], right[${ product.j }$]);
-<%- endfor %>
+${ products }$
 };
 
 ${ mainloop }$
@@ -45,9 +43,7 @@ __syncthreads();
 // the accumulators go through shared memory, so that the epilogue is one rolled loop with coalesced accesses
 ${ accumulator }$* const tile_c = reinterpret_cast<${ accumulator }$*>(shared_bytes);  // ${ c_layout }$, rows padded
 ${ accumulator }$* const lane_c = tile_c + ${ lane_c }$;
-<%- for product in products %>
-${ put }$<${ product.accumulator }$, ${ pitch }$>(${ product.place }$);
-<%- endfor %>
+${ puts }$
 __syncthreads();
 ${ epilogue }$
 }

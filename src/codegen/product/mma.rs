@@ -25,8 +25,6 @@ pub(super) struct MmaText {
     tile_b: u32,
     stage_bytes: u32,
     fragments: [FragmentsText; 2],
-    /// Function that multiplies two fragments.
-    instruction: String,
     warp_m: u32,
     warp_n: u32,
     warps_m: u32,
@@ -39,13 +37,12 @@ pub(super) struct MmaText {
     /// Number of a thread's accumulators, and the products they belong to.
     accumulators: u32,
     zeros: String,
-    products: Vec<ProductOfFragments>,
+    products: String,
     mainloop: String,
     c_layout: &'static str,
-    /// How a fragment goes to the accumulator tile: function, elements between rows, place of the lane.
-    put: &'static str,
-    pitch: u32,
+    /// Place of the lane's first accumulator in the tile, and how its fragments go there.
     lane_c: String,
+    puts: String,
     epilogue: String,
 }
 
@@ -121,18 +118,6 @@ impl FragmentsText {
     }
 }
 
-/// One product of two fragments.
-#[derive(Serialize)]
-struct ProductOfFragments {
-    /// Number of its first accumulator.
-    accumulator: u32,
-    /// Fragment of A, fragment of B.
-    i: u32,
-    j: u32,
-    /// Its place in the accumulator tile.
-    place: String,
-}
-
 /// What `product/{mma_one, mma_two}.cuh` read.
 #[derive(Serialize)]
 struct MainloopText {
@@ -173,7 +158,6 @@ pub(super) fn text(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel,
         tile_b: kernel.shared.stage.tiles[1],
         stage_bytes: kernel.shared.stage.bytes,
         fragments: [FragmentsText::of_a(&Tile::of(a), fragments_m), FragmentsText::of_b(&Tile::of(b), fragments_n)],
-        instruction,
         warp_m: mma.warp_m,
         warp_n: mma.warp_n,
         warps_m: kernel.tile.m / mma.warp_m,
@@ -183,12 +167,11 @@ pub(super) fn text(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel,
         rounded,
         accumulators,
         zeros: zeros(0..accumulators),
-        products: products(kernel, fragments_m, fragments_n),
+        products: products(&instruction, fragments_m, fragments_n),
         mainloop: mainloop(kernel, mma, operands)?,
         c_layout: c_layout(kernel),
-        put,
-        pitch: pitch(kernel),
         lane_c: lane_c(kernel),
+        puts: puts(kernel, put, fragments_m, fragments_n),
         epilogue: tile(graph, used, kernel)?,
     })
 }
@@ -227,12 +210,26 @@ fn lane_c(kernel: &GemmKernel) -> String {
     }
 }
 
-fn products(kernel: &GemmKernel, rows: u32, columns: u32) -> Vec<ProductOfFragments> {
+/// `fw_mma_f16<0>(left[0], right[0]);` for each pair of fragments, of A and of B.
+fn products(instruction: &str, rows: u32, columns: u32) -> String {
+    let product = |i: u32, j: u32| format!("{instruction}<{}>(left[{i}], right[{j}]);", (i * columns + j) * 4);
+    of_fragments(rows, columns, product)
+}
+
+/// `fw_put_rows<4, 72>(lane_c + 8);` for each fragment of the accumulators.
+fn puts(kernel: &GemmKernel, put: &str, rows: u32, columns: u32) -> String {
     let pitch = pitch(kernel);
-    let product = |i: u32, j: u32| {
+    let store = |i: u32, j: u32| {
         let offset = if kernel.along_n { i * 16 * pitch + j * 8 } else { j * 8 * pitch + i * 16 };
         let place = if offset == 0 { "lane_c".to_owned() } else { format!("lane_c + {offset}") };
-        ProductOfFragments { accumulator: (i * columns + j) * 4, i, j, place }
+        format!("{put}<{}, {pitch}>({place});", (i * columns + j) * 4)
     };
-    (0..rows).flat_map(|i| (0..columns).map(move |j| product(i, j))).collect()
+    of_fragments(rows, columns, store)
+}
+
+/// A statement for each fragment of the accumulators, a line each.
+fn of_fragments(rows: u32, columns: u32, statement: impl Fn(u32, u32) -> String) -> String {
+    let statement = &statement;
+    let all: Vec<String> = (0..rows).flat_map(|i| (0..columns).map(move |j| statement(i, j))).collect();
+    all.join("\n")
 }

@@ -127,9 +127,20 @@ fn with_a_signal() -> FinalizedGraph {
     graph.finalize().expect("well formed")
 }
 
+/// A mask whose lines start inside bytes, which few graphs have.
+fn with_lines_inside_bytes() -> FinalizedGraph {
+    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    let x = graph.tensor(Tensor::new("x").row_major([2, 16, 24]));
+    let mask = graph.pointwise("mask", PointwiseMode::CmpGt, &[x, x]);
+    graph.set_output(mask).data_type = Some(DataType::Boolean);
+    graph.tensor_mut(mask).stride = vec![500, 25, 1];
+    graph.finalize().expect("well formed")
+}
+
 /// Renders the suite's graphs and some of the recorded ones, in their first configs and some later ones, on three chips.
 fn render_many(mut take: impl FnMut(&Source)) {
     render_on_chips(&Arc::new(with_a_signal()), &mut take);
+    render_on_chips(&Arc::new(with_lines_inside_bytes()), &mut take);
     let data = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let mut recorded = String::new();
     let file = std::fs::File::open(data.join("verdicts.jsonl.gz")).expect("recorded graphs");
