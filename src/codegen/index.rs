@@ -29,6 +29,8 @@ pub(super) fn spell_with(index: &Index, variable: &dyn Fn(Variable) -> String) -
         Index::Constant(value) => value.to_string(),
         Index::Variable(name) => variable(*name),
         Index::Sum(terms) => sum(terms.iter().map(|term| spell_with(term, variable))),
+        Index::Product(inner, -1) => format!("-{}", operand(inner, variable)),
+        Index::Product(inner, factor) if *factor < 0 => format!("-{} * {}", operand(inner, variable), -factor),
         Index::Product(inner, factor) => format!("{} * {factor}", operand(inner, variable)),
         Index::Quotient(inner, divisor) => format!("{} / {divisor}", operand(inner, variable)),
         Index::Remainder(inner, divisor) => format!("{} % {divisor}", operand(inner, variable)),
@@ -99,7 +101,7 @@ mod tests {
         assert_eq!(spell(&(x.clone() * 3500 + y.clone() * 50 + Index::from(1))), "x * 3500 + y * 50 + 1");
         assert_eq!(spell(&((x.clone() + y.clone()) * 4)), "(x + y) * 4");
         assert_eq!(spell(&(x.clone() / 6 % 5 * 2)), "x / 6 % 5 * 2");
-        assert_eq!(spell(&(x.clone() + y * -2 + Index::from(-1))), "x + y * -2 - 1");
+        assert_eq!(spell(&(x.clone() + y * -2 + Index::from(-1))), "x - y * 2 - 1");
         assert_eq!(within(&(x.clone() + Index::from(1))), "(x + 1)");
         assert_eq!(spell(&Index::ZERO), "0");
         assert_eq!(spell(&x), "x");

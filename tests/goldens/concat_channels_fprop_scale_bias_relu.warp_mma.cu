@@ -62,7 +62,7 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t0,
   const unsigned shared_a = shared, shared_b = shared + 2048;  // tiles of stage 0
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const unsigned warp_m = warp % 1 * 16, warp_n = warp / 1 * 16;
-  const unsigned m0 = blockIdx.x * 16, n0 = 0;
+  const unsigned m0 = (blockIdx.x % 7u) * 16, n0 = (blockIdx.x / 7u) * 64;
   // mainloop fusion of A, t8_relu_fwd: 8 elements, zero outside
   const auto operand_a = [&](unsigned m, unsigned k) -> fw_vector<unsigned, 4> {
     const unsigned img = m / 56;

@@ -65,7 +65,7 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t3,
   const unsigned shared_a = shared, shared_b = shared + 2048;  // tiles of stage 0
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const unsigned warp_m = warp % 1 * 16, warp_n = warp / 1 * 16;
-  const unsigned m0 = blockIdx.x * 16, n0 = 0;
+  const unsigned m0 = (blockIdx.x % 6u) * 16, n0 = (blockIdx.x / 6u) * 64;
   // operand A, t3: 16 bytes at a time straight to shared memory, zeros outside
   const auto copy_a = [&](unsigned stage, unsigned k0) {
     const unsigned i = threadIdx.x;

@@ -124,7 +124,8 @@ pub(super) fn place(kernel: &GemmKernel, number: &str) -> Result<String, Error> 
         (true, ..) => ["block_m".to_owned(), "block_n".to_owned()],
         (false, 1, 1) => ["0".to_owned(), "0".to_owned()],
         (false, 1, _) => ["0".to_owned(), block.clone()],
-        (false, _, 1) => [block.clone(), "0".to_owned()],
+        // One column of tiles, too, comes from a division: where the compiler knows that `n0` is 0 it hoists and unrolls what it
+        // should not (`docs/performance-notes.md`).
         (false, ..) => [format!("{block} % {count_m}u"), quotient(&block, count_m)],
     };
     let index = index_type(kernel.wide_index);
