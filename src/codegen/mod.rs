@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{Body, Function, Kernel, Launch, MmaType};
 use sections::Used;
-use template::Signature;
+use template::{Signature, template};
 
 /// Rendered CUDA text with what is needed to launch it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,11 +82,15 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
     let signature = Signature { name: &function.launch.function, parameters: parameters::spell(graph, function, used) };
     used.add("fw_wait_for_previous_launch");
     let text = match &function.body {
-        Body::Pointwise(body) => signature.fill("sweep/pointwise.cu", reduction::pointwise(graph, used, body)?),
-        Body::Packed(body) => signature.fill("sweep/packed.cu", packed::packed(graph, used, body)?),
-        Body::Reduction(body) => signature.fill("sweep/reduction.cu", reduction::reduction(graph, used, body)?),
-        Body::Combine(body) => signature.fill("sweep/combine.cu", reduction::combine(graph, used, body)?),
-        Body::Signal(body) => signature.fill("sweep/signal.cu", movement::signal(graph, used, body)),
+        Body::Pointwise(body) => {
+            signature.fill(template!("sweep/pointwise.cu"), reduction::pointwise(graph, used, body)?)
+        }
+        Body::Packed(body) => signature.fill(template!("sweep/packed.cu"), packed::packed(graph, used, body)?),
+        Body::Reduction(body) => {
+            signature.fill(template!("sweep/reduction.cu"), reduction::reduction(graph, used, body)?)
+        }
+        Body::Combine(body) => signature.fill(template!("sweep/combine.cu"), reduction::combine(graph, used, body)?),
+        Body::Signal(body) => signature.fill(template!("sweep/signal.cu"), movement::signal(graph, used, body)),
         Body::Gemm(body) => product::product(graph, used, body, signature),
     };
     Ok(layout::laid_out(&text?))

@@ -6,7 +6,7 @@ use super::index::{as_index, definition_lines, index_type, spell, within};
 use super::names;
 use super::sections::Used;
 use super::sweep::{SweepSpeller, coordinates, cut};
-use super::template;
+use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
@@ -126,7 +126,7 @@ impl Tree {
         let Self { along, width, half, thread, stride, .. } = *self;
         let (name, writes, guard) = (accumulator(number), &*self.writes, self.guard.as_deref());
         let record = TreeText { name, along, width, half, thread, stride, combine, writes, guard, write };
-        template::render("sweep/tree.cuh", &record)
+        template::render(template!("sweep/tree.cuh"), &record)
     }
 }
 

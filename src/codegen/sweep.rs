@@ -8,7 +8,7 @@ use super::expression::Speller;
 use super::index::{index_type, spell};
 use super::names;
 use super::sections::Used;
-use super::template;
+use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
@@ -42,7 +42,7 @@ impl SweepText {
     /// # Errors
     /// [`Error::Generated`] if the template fails: a defect of ours.
     pub(super) fn evaluate(&self) -> Result<String, Error> {
-        template::render("sweep/evaluate.cuh", self)
+        template::render(template!("sweep/evaluate.cuh"), self)
     }
 }
 

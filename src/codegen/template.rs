@@ -7,8 +7,30 @@ use tera::{Context, Delimiters, Tera};
 
 use crate::error::Error;
 
-/// Every template, parsed once. The delimiters cannot clash with CUDA's braces and percent signs.
-static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
+/// A template, parsed when it is first rendered.
+pub(super) struct Template {
+    /// Its file below `templates/`.
+    pub(super) name: &'static str,
+    pub(super) parsed: LazyLock<Result<Tera, String>>,
+}
+
+/// The template of a file below `templates/`.
+macro_rules! template {
+    ($name:literal) => {{
+        static TEMPLATE: $crate::codegen::template::Template = $crate::codegen::template::Template {
+            name: $name,
+            parsed: std::sync::LazyLock::new(|| {
+                let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/templates/", $name));
+                $crate::codegen::template::parsed($name, text)
+            }),
+        };
+        &TEMPLATE
+    }};
+}
+pub(super) use template;
+
+/// The delimiters cannot clash with CUDA's braces and percent signs.
+pub(super) fn parsed(name: &'static str, text: &str) -> Result<Tera, String> {
     let mut tera = Tera::default();
     let delimiters = Delimiters {
         block_start: "<%".into(),
@@ -20,53 +42,9 @@ static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
     };
     tera.set_delimiters(delimiters).map_err(|error| error.to_string())?;
     tera.autoescape_on(Vec::<&str>::new());
-    tera.add_raw_templates(FILES.iter().map(|(name, text)| (*name, body(text)))).map_err(|error| error.to_string())?;
+    tera.add_raw_templates([(name, body(text))]).map_err(|error| error.to_string())?;
     Ok(tera)
-});
-
-macro_rules! files {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../templates/", $name)))),*]
-    };
 }
-
-/// The templates by their names below `templates/`.
-pub(super) const FILES: &[(&str, &str)] = files![
-    "sweep/evaluate.cuh",
-    "sweep/pointwise.cu",
-    "sweep/packed.cu",
-    "sweep/reduction.cu",
-    "sweep/combine.cu",
-    "sweep/tree.cuh",
-    "sweep/signal.cu",
-    "product/fma.cu",
-    "product/mma.cu",
-    "product/mma_one.cuh",
-    "product/mma_two.cuh",
-    "product/wgmma.cu",
-    "product/place.cuh",
-    "product/operand/value.cuh",
-    "product/operand/copied.cuh",
-    "product/operand/vector.cuh",
-    "product/operand/element.cuh",
-    "product/operand/computed.cuh",
-    "product/operand/turned.cuh",
-    "product/operand/fragments.cuh",
-    "product/epilogue/tile.cuh",
-    "product/epilogue/reduction.cuh",
-    "product/epilogue/tile_to_workspace.cuh",
-    "product/epilogue/staged.cuh",
-    "product/epilogue/staged_to_workspace.cuh",
-    "product/epilogue/boxed.cuh",
-    "product/epilogue/boxed_ask.cuh",
-    "product/epilogue/totals.cuh",
-    "pipeline/ring.cuh",
-    "pipeline/producer.cuh",
-    "pipeline/filling_producer.cuh",
-    "pipeline/consumer.cuh",
-    "pipeline/products.cuh",
-    "pipeline/products_of_fragments.cuh",
-];
 
 /// A template without the comment at its head, which says what it is and what its record holds.
 pub(super) fn body(text: &str) -> &str {
@@ -78,10 +56,11 @@ pub(super) fn body(text: &str) -> &str {
 ///
 /// # Errors
 /// [`Error::Generated`] if the template fails: a defect of ours.
-pub(super) fn render<T: Serialize>(name: &'static str, record: &T) -> Result<String, Error> {
+pub(super) fn render<T: Serialize>(template: &Template, record: &T) -> Result<String, Error> {
+    let name = template.name;
     #[cfg(test)]
     tests::note(name, record);
-    let tera = TEMPLATES.as_ref().map_err(|error| failed(name, error))?;
+    let tera = template.parsed.as_ref().map_err(|error| failed(name, error))?;
     let context = Context::from_serialize(record).map_err(|error| failed(name, &error))?;
     let text = tera.render(name, &context).map_err(|error| failed(name, &error))?;
     // a loop or a condition at the head leaves the end of its line
@@ -108,7 +87,7 @@ impl Signature<'_> {
     ///
     /// # Errors
     /// [`Error::Generated`] if the template fails: a defect of ours.
-    pub(super) fn fill<T: Serialize>(self, template: &'static str, body: T) -> Result<String, Error> {
+    pub(super) fn fill<T: Serialize>(self, template: &Template, body: T) -> Result<String, Error> {
         render(template, &FunctionText { function: self.name.to_owned(), parameters: self.parameters, body })
     }
 }

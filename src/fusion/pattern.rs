@@ -23,8 +23,9 @@ impl Pattern {
     /// The pattern around a core.
     pub(super) fn of(core: &Core) -> Self {
         match core {
-            Core::None => Self::Pointwise,
             Core::Product(product) => product.kind.into(),
+            // the documentation of the surfaces knows no other core: for it, all is g2
+            _ => Self::Pointwise,
         }
     }
 

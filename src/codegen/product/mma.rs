@@ -6,8 +6,9 @@ use super::epilogue::{pitch, tile};
 use super::fma::c_layout;
 use super::operand::{PlacedOperand, Side, Tile, placed};
 use super::unit::{ProductText, Steps, place, zeros};
+use crate::codegen::names;
 use crate::codegen::sections::Used;
-use crate::codegen::{names, template};
+use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{GemmKernel, Mma, MmaType};
@@ -197,8 +198,10 @@ fn mainloop(kernel: &GemmKernel, mma: &Mma, operands: [PlacedOperand; 2]) -> Res
         origin: steps.origin_line(&format!("step + {}", mma.stages - 1)),
         operands,
     };
-    let name = if mma.fragments == 2 { "product/mma_two.cuh" } else { "product/mma_one.cuh" };
-    template::render(name, &record)
+    match mma.fragments {
+        2 => template::render(template!("product/mma_two.cuh"), &record),
+        _ => template::render(template!("product/mma_one.cuh"), &record),
+    }
 }
 
 /// Place of a lane's first accumulator in the tile.

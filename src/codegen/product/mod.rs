@@ -8,7 +8,7 @@ mod unit;
 mod wgmma;
 
 use super::sections::Used;
-use super::template::Signature;
+use super::template::{Signature, template};
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{GemmKernel, Multiply};
@@ -25,8 +25,10 @@ pub(super) fn product(
 ) -> Result<String, Error> {
     used.add("FW_SHARED");
     match &kernel.multiply {
-        Multiply::Fma(fma) => signature.fill("product/fma.cu", fma::text(graph, used, kernel, fma)?),
-        Multiply::Mma(mma) => signature.fill("product/mma.cu", mma::text(graph, used, kernel, mma)?),
-        Multiply::Wgmma(wgmma) => signature.fill("product/wgmma.cu", wgmma::text(graph, used, kernel, wgmma)?),
+        Multiply::Fma(fma) => signature.fill(template!("product/fma.cu"), fma::text(graph, used, kernel, fma)?),
+        Multiply::Mma(mma) => signature.fill(template!("product/mma.cu"), mma::text(graph, used, kernel, mma)?),
+        Multiply::Wgmma(wgmma) => {
+            signature.fill(template!("product/wgmma.cu"), wgmma::text(graph, used, kernel, wgmma)?)
+        }
     }
 }

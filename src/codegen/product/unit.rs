@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::codegen::index::index_type;
-use crate::codegen::{names, template};
+use crate::codegen::names;
+use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::kernel::{Definition, Epilogue, GemmKernel, Index, Quantity, Role};
 
@@ -140,7 +141,7 @@ pub(super) fn place(kernel: &GemmKernel, number: &str) -> Result<String, Error> 
     let tile = [origin(at_m, kernel.tile.m), origin(at_n, kernel.tile.n)];
     let named_block = names_blocks.then(|| [block_m.clone(), block_n.clone()]);
     template::render(
-        "product/place.cuh",
+        template!("product/place.cuh"),
         &PlaceText { index, number: number.to_owned(), matrices, raster, block: named_block, tile },
     )
 }

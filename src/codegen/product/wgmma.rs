@@ -5,8 +5,9 @@ use serde::Serialize;
 use super::epilogue::{Boxed, EpilogueParts, Places, staged};
 use super::operand::{Side, filled, fragments};
 use super::unit::{ProductText, Steps, place, zeros};
+use crate::codegen::names;
 use crate::codegen::sections::Used;
-use crate::codegen::{names, template};
+use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{
@@ -344,7 +345,7 @@ impl<'a> Skeleton<'a> {
                 count: CONSUMERS * warps * Boxes::SETS,
             }),
         };
-        template::render("pipeline/ring.cuh", &record)
+        template::render(template!("pipeline/ring.cuh"), &record)
     }
 
     fn producer(&self, used: &mut Used) -> Result<String, Error> {
@@ -360,7 +361,7 @@ impl<'a> Skeleton<'a> {
             origin: steps.origin_line("step"),
             sides: self.loads("full", "stage"),
         };
-        template::render("pipeline/producer.cuh", &record)
+        template::render(template!("pipeline/producer.cuh"), &record)
     }
 
     fn filling_producer(&self, used: &mut Used) -> Result<String, Error> {
@@ -389,7 +390,7 @@ impl<'a> Skeleton<'a> {
             operands,
             names: computed.iter().map(Side::name).collect(),
         };
-        template::render("pipeline/filling_producer.cuh", &record)
+        template::render(template!("pipeline/filling_producer.cuh"), &record)
     }
 
     /// The loads of both operands' boxes, whose bytes are counted by a barrier of a stage.
@@ -456,7 +457,7 @@ impl<'a> Skeleton<'a> {
             epilogue: epilogue.body,
             finish: epilogue.finish,
         };
-        template::render("pipeline/consumer.cuh", &record)
+        template::render(template!("pipeline/consumer.cuh"), &record)
     }
 
     /// How the consumers of a ping-pong schedule leave stages to each other.
@@ -520,7 +521,7 @@ impl<'a> Skeleton<'a> {
             pending: fragments.len() - 1,
             fragments,
         };
-        template::render("pipeline/products_of_fragments.cuh", &record)
+        template::render(template!("pipeline/products_of_fragments.cuh"), &record)
     }
 
     /// The fragments of a step, in the order in which they are multiplied.
@@ -554,7 +555,7 @@ impl<'a> Skeleton<'a> {
             accumulate: if self.wgmma.sums == Sums::Promoted { "0" } else { "step" },
             products: self.instructions(),
         };
-        template::render("pipeline/products.cuh", &record)
+        template::render(template!("pipeline/products.cuh"), &record)
     }
 
     /// An operand's descriptor, of a consumer's rows.

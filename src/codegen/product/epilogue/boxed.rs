@@ -6,9 +6,10 @@ use serde::Serialize;
 use super::total::{Lanes, Total, TotalsText};
 use super::{EpilogueParts, Origin, PointText, part, statements};
 use crate::codegen::index::{index_type, spell};
+use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::sweep::{SweepSpeller, accumulated_in_float};
-use crate::codegen::{names, template};
+use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
@@ -159,7 +160,7 @@ impl Boxed<'_> {
             read_bytes: self.boxes.read_bytes(),
             loads: self.loads(read_places),
         };
-        template::render("product/epilogue/boxed_ask.cuh", &record)
+        template::render(template!("product/epilogue/boxed_ask.cuh"), &record)
     }
 
     fn body(&self, used: &mut Used, read: &[BoxPlace], stored: &[BoxPlace]) -> Result<String, Error> {
@@ -213,7 +214,7 @@ impl Boxed<'_> {
             before_columns: totals.before_columns,
             after_rows: totals.after_rows,
         };
-        template::render("product/epilogue/boxed.cuh", &record)
+        template::render(template!("product/epilogue/boxed.cuh"), &record)
     }
 
     /// Points outside of C need no check where only boxes are moved: they end where the tensor does.

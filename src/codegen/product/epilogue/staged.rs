@@ -6,9 +6,10 @@ use serde::Serialize;
 use super::total::{Lanes, Total, TotalsText};
 use super::{EpilogueParts, Origin, PointText, part, pitch, statements, workspace_index};
 use crate::codegen::index::{index_type, spell};
+use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::sweep::{SweepSpeller, accumulated_in_float};
-use crate::codegen::{names, template};
+use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{Epilogue, FusedEpilogue, GemmKernel, Index, WGMMA_ROWS};
@@ -153,7 +154,7 @@ impl<'a> Staging<'a> {
         };
         let workspace = workspace_index(self.kernel, strides, "split");
         let record = WorkspaceText { pieces, extents: [m, n], workspace, staged };
-        template::render("product/epilogue/staged_to_workspace.cuh", &record)
+        template::render(template!("product/epilogue/staged_to_workspace.cuh"), &record)
     }
 
     fn fused(
@@ -203,6 +204,6 @@ impl<'a> Staging<'a> {
             totals,
             pieces,
         };
-        template::render("product/epilogue/staged.cuh", &record)
+        template::render(template!("product/epilogue/staged.cuh"), &record)
     }
 }

@@ -4,9 +4,10 @@ use serde::Serialize;
 
 use super::{Origin, Partial, PointText, workspace_index};
 use crate::codegen::index::{index_type, spell};
+use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::sweep::{SweepSpeller, accumulated_in_float, mapped};
-use crate::codegen::{names, template};
+use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{Epilogue, FusedEpilogue, GemmKernel, Index, PartialReduction, reduced_values};
@@ -114,7 +115,7 @@ fn to_workspace(kernel: &GemmKernel, strides: [i64; 3]) -> Result<String, Error>
         workspace: workspace_index(kernel, strides, "blockIdx.y"),
         at: place(kernel),
     };
-    template::render("product/epilogue/tile_to_workspace.cuh", &record)
+    template::render(template!("product/epilogue/tile_to_workspace.cuh"), &record)
 }
 
 fn fused(
@@ -148,7 +149,7 @@ fn fused(
         evaluate: text.evaluate()?,
         reductions: spelled,
     };
-    template::render("product/epilogue/tile.cuh", &record)
+    template::render(template!("product/epilogue/tile.cuh"), &record)
 }
 
 fn tile_at(kernel: &GemmKernel) -> String {
@@ -220,5 +221,5 @@ fn partial(
         partial: number,
         at: at.spell(kernel, reduction, kernel.tile),
     };
-    template::render("product/epilogue/reduction.cuh", &record)
+    template::render(template!("product/epilogue/reduction.cuh"), &record)
 }

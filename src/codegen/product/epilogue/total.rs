@@ -4,9 +4,10 @@ use serde::Serialize;
 
 use super::Partial;
 use crate::codegen::index::spell;
+use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::sweep::mapped;
-use crate::codegen::{names, template};
+use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::kernel::{GemmKernel, GemmTile, Index, PartialReduction, Quantity, Role, Variable};
 
@@ -167,7 +168,7 @@ impl Total<'_> {
             stores: stores.to_owned(),
             store,
         };
-        template::render("product/epilogue/totals.cuh", &record)
+        template::render(template!("product/epilogue/totals.cuh"), &record)
     }
 }
 

@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::{Side, value};
 use crate::codegen::index::index_type;
+use crate::codegen::names;
 use crate::codegen::sections::Used;
-use crate::codegen::{names, template};
+use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::kernel::TensorMap;
 
@@ -50,5 +51,5 @@ pub(in crate::codegen::product) fn fragments(
         raw_row,
     };
     let call = value::value(used, side)?;
-    Ok(call.function + "\n" + &template::render("product/operand/fragments.cuh", &record)?)
+    Ok(call.function + "\n" + &template::render(template!("product/operand/fragments.cuh"), &record)?)
 }

@@ -4,9 +4,10 @@ use serde::Serialize;
 
 use super::{Side, Tile, value};
 use crate::codegen::index::{index_type, spell};
+use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::sweep::SweepSpeller;
-use crate::codegen::{names, template};
+use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::kernel::{Fetch, Index};
 
@@ -157,7 +158,7 @@ fn copied(used: &mut Used, side: Side<'_>, tile: &Tile) -> Result<String, Error>
         inside: side.inside().unwrap_or_else(|| "true".to_owned()),
         pieces: PiecesText::new(used, side, tile),
     };
-    template::render("product/operand/copied.cuh", &record)
+    template::render(template!("product/operand/copied.cuh"), &record)
 }
 
 fn in_vectors(used: &mut Used, side: Side<'_>, tile: &Tile) -> Result<String, Error> {
@@ -165,7 +166,7 @@ fn in_vectors(used: &mut Used, side: Side<'_>, tile: &Tile) -> Result<String, Er
     let pieces = PiecesText::new(used, side, tile);
     let threads = side.kernel.multiply.loaders(side.kernel.tile);
     let record = RegistersText { pieces, threads, stage: stage(side), result: call.result, call: tile.call() };
-    Ok(call.function + "\n" + &template::render("product/operand/vector.cuh", &record)?)
+    Ok(call.function + "\n" + &template::render(template!("product/operand/vector.cuh"), &record)?)
 }
 
 fn by_element(used: &mut Used, side: Side<'_>, tile: &Tile) -> Result<String, Error> {
@@ -184,7 +185,7 @@ fn by_element(used: &mut Used, side: Side<'_>, tile: &Tile) -> Result<String, Er
         call: tile.call(),
         unroll: side.kernel.tuning.pieces_under_way[side.slot],
     };
-    Ok(call.function + "\n" + &template::render("product/operand/element.cuh", &record)?)
+    Ok(call.function + "\n" + &template::render(template!("product/operand/element.cuh"), &record)?)
 }
 
 /// An operand that the threads of the first warpgroup of the `wgmma` skeleton compute.
@@ -209,7 +210,7 @@ pub(super) fn computed(used: &mut Used, side: Side<'_>) -> Result<String, Error>
         call: tile.call() + &raw,
         unroll,
     };
-    Ok(call.function + "\n" + &template::render("product/operand/computed.cuh", &record)?)
+    Ok(call.function + "\n" + &template::render(template!("product/operand/computed.cuh"), &record)?)
 }
 
 /// Where in shared memory the piece lies that is transformed, if boxes bring it there.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Side, Tile};
 use crate::codegen::index::index_type;
 use crate::codegen::sections::Used;
-use crate::codegen::template;
+use crate::codegen::template::{self, template};
 use crate::error::Error;
 
 /// Bytes of m or n that are read at once, and of k that are written at once.
@@ -57,5 +57,5 @@ pub(super) fn turned(used: &mut Used, side: Side<'_>) -> Result<String, Error> {
         tile: if offset == 0 { "tile".to_owned() } else { format!("tile + {offset}") },
         word: if bytes == 1 { "fw_byte_column(read, e)" } else { "read[0].at[e]" },
     };
-    template::render("product/operand/turned.cuh", &record)
+    template::render(template!("product/operand/turned.cuh"), &record)
 }

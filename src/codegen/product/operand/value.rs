@@ -6,9 +6,10 @@ use serde::Serialize;
 
 use super::{Side, pairs};
 use crate::codegen::index::index_type;
+use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::sweep::SweepSpeller;
-use crate::codegen::{names, template};
+use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::DataType;
 use crate::kernel::{Fetch, MmaType, Multiply, Register, Variable, Wgmma};
@@ -100,7 +101,7 @@ pub(in crate::codegen::product) fn value(used: &mut Used, side: Side<'_>) -> Res
     };
     values.fill(&mut record, vector);
     let result = record.result.clone();
-    Ok(Call { function: template::render("product/operand/value.cuh", &record)?, result })
+    Ok(Call { function: template::render(template!("product/operand/value.cuh"), &record)?, result })
 }
 
 /// How the values of an operand come about.
