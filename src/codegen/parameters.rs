@@ -2,15 +2,15 @@
 
 use super::names;
 use super::sections::Used;
-use crate::graph::{FinalizedGraph, SignalMode, TensorId};
-use crate::kernel::{Body, Function, Parameter, Register};
+use crate::graph::FinalizedGraph;
+use crate::kernel::{Function, Parameter, Register};
 
 /// Characters of parameters on one line; where there are more, each has a line of its own.
 const LINE: usize = 110;
 
 /// `const fw_f16* __restrict__ p_t0, fw_f16* __restrict__ p_t2_add, …` in the order of the launch's parameters.
 pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used) -> String {
-    let (loaded, stored) = touched(&function.body);
+    let (loaded, stored) = function.body.touched();
     let mut partials = 0;
     let mut maps = 0;
     let spelled = function.launch.parameters.iter().map(|parameter| match *parameter {
@@ -45,26 +45,4 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
     let spelled: Vec<String> = spelled.collect();
     let length: usize = spelled.iter().map(|parameter| parameter.len() + 2).sum();
     spelled.join(if length > LINE { ",\n" } else { ", " })
-}
-
-/// Tensors a function reads, and those it writes.
-fn touched(body: &Body) -> (Vec<TensorId>, Vec<TensorId>) {
-    match body {
-        Body::Pointwise(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
-        Body::Packed(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
-        Body::Reduction(kernel) => {
-            let targets = kernel.accumulations.iter().map(|accumulation| accumulation.target);
-            let stores = kernel.sweep.stores.iter().copied().chain(targets);
-            (kernel.sweep.program.reads().collect(), stores.collect())
-        }
-        Body::Gemm(kernel) => (kernel.loads().collect(), kernel.stores()),
-        Body::Combine(kernel) => {
-            (Vec::new(), kernel.accumulations.iter().map(|accumulation| accumulation.target).collect())
-        }
-        Body::Signal(kernel) => {
-            let flags =
-                |mode| kernel.actions.iter().filter(move |action| action.mode == mode).map(|action| action.flag);
-            (flags(SignalMode::Wait).collect(), flags(SignalMode::Set).collect())
-        }
-    }
 }

@@ -6,7 +6,7 @@ use super::{
     CombineKernel, GemmKernel, Launch, Mma, MmaType, Multiply, PackedKernel, PointwiseKernel, ReductionKernel,
     SignalKernel, Wgmma,
 };
-use crate::graph::FinalizedGraph;
+use crate::graph::{FinalizedGraph, SignalMode, TensorId};
 
 /// A lowered graph: one source file with one or more launches.
 #[derive(Clone, Debug)]
@@ -70,4 +70,28 @@ pub enum Body {
     Combine(CombineKernel),
     /// Flags waited for and set.
     Signal(SignalKernel),
+}
+
+impl Body {
+    /// Tensors that a function reads through pointers, and those that it writes.
+    pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
+        match self {
+            Self::Pointwise(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
+            Self::Packed(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
+            Self::Reduction(kernel) => {
+                let targets = kernel.accumulations.iter().map(|accumulation| accumulation.target);
+                let stores = kernel.sweep.stores.iter().copied().chain(targets);
+                (kernel.sweep.program.reads().collect(), stores.collect())
+            }
+            Self::Gemm(kernel) => (kernel.loads().collect(), kernel.stores()),
+            Self::Combine(kernel) => {
+                (Vec::new(), kernel.accumulations.iter().map(|accumulation| accumulation.target).collect())
+            }
+            Self::Signal(kernel) => {
+                let flags =
+                    |mode| kernel.actions.iter().filter(move |action| action.mode == mode).map(|action| action.flag);
+                (flags(SignalMode::Wait).collect(), flags(SignalMode::Set).collect())
+            }
+        }
+    }
 }
