@@ -19,7 +19,7 @@ const STEPS: [i64; 5] = [1, STAGES - 1, STAGES, STAGES + 1, 2 * STAGES + 1];
 /// Blocks of a launch, at most.
 const BLOCKS: i64 = 2;
 
-/// How A comes to shared memory.
+/// How A comes to shared memory, and what the epilogue reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// As it is, in BF16.
@@ -28,6 +28,8 @@ enum Way {
     Computed,
     /// From column-major INT8.
     Turned,
+    /// As it is, in BF16; the epilogue adds a tensor of C's extents, which comes in boxes.
+    Residual,
 }
 
 /// What is the same for all walks of a test.
@@ -46,14 +48,16 @@ const fn kind(name: &'static str, schedule: u32, tile_m: i64, way: Way, splits: 
     Kind { name, schedule, tile_m, way, splits }
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 10] = [
     kind("cooperative", 0, 128, Way::Copied, 1),
     kind("cooperative_computed", 0, 128, Way::Computed, 1),
     kind("cooperative_turned", 0, 128, Way::Turned, 1),
+    kind("cooperative_residual", 0, 128, Way::Residual, 1),
     kind("cooperative_split", 0, 128, Way::Copied, 3),
     kind("ping_pong", 1, 64, Way::Copied, 1),
     kind("ping_pong_computed", 1, 64, Way::Computed, 1),
     kind("ping_pong_turned", 1, 64, Way::Turned, 1),
+    kind("ping_pong_residual", 1, 64, Way::Residual, 1),
     kind("ping_pong_split", 1, 64, Way::Copied, 3),
 ];
 
@@ -62,7 +66,7 @@ impl Kind {
     fn graph(self, tiles: i64, steps: i64) -> Graph {
         let (data_type, compute, step) = match self.way {
             Way::Turned => (DataType::Int8, DataType::Int32, 128),
-            Way::Copied | Way::Computed => (DataType::BFloat16, DataType::Float, 64),
+            Way::Copied | Way::Computed | Way::Residual => (DataType::BFloat16, DataType::Float, 64),
         };
         let (m, n, k) = (tiles * self.tile_m - 48, 56, self.total_steps(steps) * step - 16);
         let mut graph = cases::graph(data_type).intermediate_data_type(data_type);
@@ -72,7 +76,13 @@ impl Kind {
         let a = if self.way == Way::Computed { graph.pointwise("g1", PointwiseMode::ReluFwd, &[a]) } else { a };
         let c = graph.matmul("mm", a, b);
         graph.last_operation().compute_data_type = Some(compute);
-        cases::output(&mut graph, c, data_type);
+        if self.way != Way::Residual {
+            cases::output(&mut graph, c, data_type);
+            return graph;
+        }
+        let residual = graph.tensor(Tensor::new("residual").row_major([1, m, n]));
+        let sum = graph.pointwise("add", PointwiseMode::Add, &[c, residual]);
+        cases::output(&mut graph, sum, data_type);
         graph
     }
 
@@ -82,13 +92,16 @@ impl Kind {
     }
 
     fn config(self) -> EngineConfig {
-        let knobs = vec![
+        let mut knobs = vec![
             (Knob::TileM, self.tile_m as u32),
             (Knob::TileN, 64),
             (Knob::Stages, STAGES as u32),
             (Knob::Schedule, self.schedule),
             (Knob::SplitK, self.splits as u32),
         ];
+        if self.way == Way::Residual {
+            knobs.push((Knob::TmaEpilogue, 1));
+        }
         EngineConfig { engine: "warpgroup_mma", knobs }
     }
 
