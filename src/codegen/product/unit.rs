@@ -8,10 +8,10 @@ use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::kernel::{Definition, Epilogue, GemmKernel, Index, Quantity, Role};
 
-/// What every product's record has.
+/// What the records of `fma` and `mma` share.
 #[derive(Serialize)]
 pub(super) struct ProductText {
-    pub(super) threads: u32,
+    threads: u32,
     accumulator: &'static str,
 }
 
@@ -156,7 +156,7 @@ fn reads_blocks(kernel: &GemmKernel) -> bool {
     matches!(&kernel.epilogue, Epilogue::Fused(fused) if !fused.reductions.is_empty())
 }
 
-/// The digits of b and of an index, those of the indices as they stand left out: definitions for `needed` to choose from.
+/// The digits of some indices at the indices' variables: definitions for `needed` to choose from.
 pub(super) fn digit_definitions(kernel: &GemmKernel, roles: &[Role]) -> Vec<Definition> {
     let digits = |&role: &Role| {
         let index = Index::variable(Quantity::Index(role));

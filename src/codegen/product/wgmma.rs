@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::epilogue::{Boxed, EpilogueParts, Places, staged};
 use super::operand::{Side, filled, fragments};
-use super::unit::{ProductText, Steps, place, zeros};
+use super::unit::{Steps, place, zeros};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
@@ -204,7 +204,7 @@ pub(super) fn text(
     let skeleton = Skeleton { graph, kernel, wgmma };
     let producer_registers = kernel.tuning.producer_registers;
     Ok(WgmmaText {
-        threads: ProductText::new(kernel).threads,
+        threads: kernel.multiply.threads(kernel.tile),
         registers: (0..skeleton.blocks()).map(|block| skeleton.registers(block)).collect(),
         declare: skeleton.declare(),
         accumulators: skeleton.first_sum() + skeleton.of_rows(),

@@ -23,8 +23,8 @@ struct FragmentsText {
     raw_row: u32,
 }
 
-/// The functions by which multiplying warps compute A's fragments, `fill_a(fragment, raw, k0, block, part)`; `consumer_row` is the first row of the
-/// warpgroup's part of a tile, where two share it.
+/// The functions by which multiplying warps compute A's fragments, `fill_a(fragment, raw, k0, block, part)`; `consumer_row` is
+/// the first row of the warpgroup's part of a tile, where two share it.
 ///
 /// # Errors
 /// [`Error::Generated`] if a template fails: a defect of ours.
