@@ -203,7 +203,7 @@ fw_matmul(const fw_f16* __restrict__ p_t0,
       fw_wgmma_wait<0>();
       if (lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
 
-      // epilogue fusion: a warp takes 16 rows and 16 columns at a time through its own piece of shared memory
+      // a warp takes 16 rows and 16 columns at a time through its own piece of shared memory
       const unsigned warp_m0 = m0 + consumer * 64 + warp % 4 * 16;
       const unsigned chunk_n0 = n0;
       fw_put_rows<0, 24>(lane_c); fw_put_rows<4, 24>(lane_c + 8);

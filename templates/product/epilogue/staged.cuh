@@ -1,6 +1,6 @@
-<# The epilogue of a tile whose accumulators are those of wgmma: a warp takes 16 rows by a few columns at a time (`cases`) through its own
-   piece of shared memory, and lanes evaluate vectors of it. -#>
-// epilogue fusion: a warp takes ${ rows }$ rows and ${ columns }$ columns at a time through its own piece of shared memory
+<# How a warp takes its part of a tile, whose accumulators are those of wgmma: 16 rows by a few columns at a time go to its own piece of
+   shared memory (`cases`), where `body` treats them. -#>
+// a warp takes ${ rows }$ rows and ${ columns }$ columns at a time through its own piece of shared memory
 <%- if blocks > 1 %>
 #pragma unroll 1
 for (unsigned rows = 0; rows < ${ blocks }$; ++rows) {
@@ -29,33 +29,7 @@ __syncwarp();
 <%- for line in totals.before_rows %>
 ${ line }$
 <%- endfor %>
-<%- if passes > 1 %>
-#pragma unroll ${ unroll }$
-for (unsigned pass = 0; pass < ${ passes }$; ++pass) {
-const unsigned i = pass * 32 + lane;
-<%- else %>
-<%- if vectors < 32 %>
-if (lane < ${ vectors }$) {
-<%- else %>
-{
-<%- endif %>
-const unsigned i = lane;
-<%- endif %>
-const unsigned line = ${ line }$, piece = ${ piece }$;
-<%- for index in point.indices %>
-${ index }$
-<%- endfor %>
-<%- if point.guard %>
-if (${ point.guard }$) {
-<%- endif %>
-<%- for digit in point.digits %>
-${ digit }$
-<%- endfor %>
-${ evaluate }$
-<%- if point.guard %>
-}
-<%- endif %>
-}
+${ body }$
 <%- for line in totals.after_columns %>
 ${ line }$
 <%- endfor %>

@@ -14,9 +14,9 @@ use crate::error::Error;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{Epilogue, FusedEpilogue, GemmKernel, Index, WGMMA_ROWS};
 
-/// How a warp walks its part of a tile: what `product/epilogue/{staged, staged_to_workspace}.cuh` read.
+/// What `product/epilogue/staged.cuh` reads: how a warp walks its part of a tile.
 #[derive(Serialize)]
-struct PiecesText {
+struct StagedText {
     index: &'static str,
     /// Blocks of 64 rows that a warp has rows of, and pieces of its columns.
     blocks: u32,
@@ -28,13 +28,14 @@ struct PiecesText {
     /// For each piece: how accumulators go to it; and which one is a warp's, where it has several.
     cases: Vec<String>,
     case: String,
+    /// What happens to a piece.
+    body: String,
+    totals: TotalsText,
 }
 
-/// What `product/epilogue/staged.cuh` reads.
+/// What `product/epilogue/staged_vectors.cuh` reads.
 #[derive(Serialize)]
-struct StagedText {
-    #[serde(flatten)]
-    pieces: PiecesText,
+struct VectorsText {
     /// Vectors of a piece, and of a lane; line and first point of number `i`.
     vectors: u32,
     passes: u32,
@@ -44,14 +45,14 @@ struct StagedText {
     unroll: u32,
     point: PointText,
     evaluate: String,
-    totals: TotalsText,
 }
 
 /// What `product/epilogue/staged_to_workspace.cuh` reads.
 #[derive(Serialize)]
 struct WorkspaceText {
-    #[serde(flatten)]
-    pieces: PiecesText,
+    index: &'static str,
+    rows: u32,
+    columns: u32,
     extents: [i64; 2],
     /// Place of an accumulator in the workspace, and in the piece.
     workspace: String,
@@ -75,7 +76,11 @@ pub(in crate::codegen::product) fn staged(
     if staging.swizzled {
         used.add("fw_staged");
     }
-    let pieces = PiecesText {
+    let (body, totals) = match &kernel.epilogue {
+        Epilogue::Workspace { strides } => (staging.to_workspace(*strides)?, TotalsText::default()),
+        Epilogue::Fused(epilogue) => staging.fused(graph, used, epilogue)?,
+    };
+    let record = StagedText {
         index: index_type(kernel.wide_index),
         blocks: kernel.multiply.consumer_rows(kernel.tile) / WGMMA_ROWS,
         chunks: kernel.tile.n / staging.columns,
@@ -84,11 +89,10 @@ pub(in crate::codegen::product) fn staged(
         warp_row,
         cases: staging.cases(put, first_sum),
         case: part(kernel.multiply.consumer_rows(kernel.tile) / WGMMA_ROWS, kernel.tile.n / staging.columns),
+        body,
+        totals,
     };
-    let body = match &kernel.epilogue {
-        Epilogue::Workspace { strides } => staging.to_workspace(pieces, *strides)?,
-        Epilogue::Fused(epilogue) => staging.fused(graph, used, pieces, epilogue)?,
-    };
+    let body = template::render(template!("product/epilogue/staged.cuh"), &record)?;
     Ok(EpilogueParts { declarations: staging.declarations(), ask: None, body, finish: None })
 }
 
@@ -146,14 +150,16 @@ impl<'a> Staging<'a> {
         (0..blocks * kernel.tile.n / columns).map(chunk).collect()
     }
 
-    fn to_workspace(&self, pieces: PiecesText, strides: [i64; 3]) -> Result<String, Error> {
+    fn to_workspace(&self, strides: [i64; 3]) -> Result<String, Error> {
         let [_, m, n, _] = self.kernel.space.extents();
         let staged = match self.swizzled {
             true => "line * 64 + fw_staged(line, piece)".to_owned(),
             false => format!("line * {} + piece", self.pitch),
         };
         let workspace = workspace_index(self.kernel, strides, "split");
-        let record = WorkspaceText { pieces, extents: [m, n], workspace, staged };
+        let index = index_type(self.kernel.wide_index);
+        let (rows, columns) = (self.rows, self.columns);
+        let record = WorkspaceText { index, rows, columns, extents: [m, n], workspace, staged };
         template::render(template!("product/epilogue/staged_to_workspace.cuh"), &record)
     }
 
@@ -161,9 +167,8 @@ impl<'a> Staging<'a> {
         &self,
         graph: &FinalizedGraph,
         used: &mut Used,
-        pieces: PiecesText,
         epilogue: &FusedEpilogue,
-    ) -> Result<String, Error> {
+    ) -> Result<(String, TotalsText), Error> {
         let FusedEpilogue { sweep, digits, reductions, .. } = epilogue;
         let kernel = self.kernel;
         let vector = sweep.vector as u32;
@@ -193,7 +198,7 @@ impl<'a> Staging<'a> {
             text.before.insert(0, at);
         }
         let i = || Index::local("i");
-        let record = StagedText {
+        let record = VectorsText {
             vectors,
             passes,
             line: spell(&(i() / i64::from(line_vectors))),
@@ -201,9 +206,7 @@ impl<'a> Staging<'a> {
             unroll: kernel.tuning.vectors_at_once,
             point: PointText::new(kernel, &text.uses, Origin::WARP, true),
             evaluate: text.evaluate()?,
-            totals,
-            pieces,
         };
-        template::render(template!("product/epilogue/staged.cuh"), &record)
+        Ok((template::render(template!("product/epilogue/staged_vectors.cuh"), &record)?, totals))
     }
 }
