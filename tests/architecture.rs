@@ -298,6 +298,8 @@ fn the_abi_is_in_order() {
     assert_order_within(
         "capi",
         &[
+            "attribute",
+            "composite",
             "attributes",
             "failure",
             "gate",

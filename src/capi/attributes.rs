@@ -1,72 +1,20 @@
 //! What each descriptor has: one row an attribute (spec/backend-api.md, section 2).
 
-use std::ops::RangeInclusive;
-
-use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 
-/// Most axes of a tensor (D-R6).
-pub(super) const MAX_DIMS: usize = 8;
+use super::attribute::{
+    ANY, AXES, Attribute, BOOLEAN, CHAR, DATA_TYPE, DESCRIPTOR, FRACTION, HANDLE, INT32, INT64, NAN, NUMBER, ONE,
+    POINTER, SOME, TENSORS, attributes,
+};
+use super::composite;
 
-/// Most elements of an attribute, of those that have any number: what a text with a binary in it may have, and more.
-pub(crate) const MAX_ELEMENTS: usize = 1 << 30;
-
-/// Who gives an attribute its value.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// The caller has to.
-    Required,
-    /// The caller may.
-    Optional,
-    /// The descriptor, once it is finalized.
-    Computed,
-    /// Nobody: no engine has what it is about.
-    Unsupported,
-}
-
-/// One attribute of a descriptor.
-pub(crate) struct Attribute {
-    pub(crate) name: Name,
-    /// Types that its elements may be given in; they are got in the first.
-    pub(crate) types: &'static [Type],
-    /// Kinds of the descriptors that it refers to; none where it refers to none.
-    pub(crate) kinds: &'static [Kind],
-    pub(crate) count: RangeInclusive<usize>,
-    pub(crate) access: Access,
-}
-
-impl Attribute {
-    /// Whether it is got as it is now, and not as it was set.
-    pub(super) fn is_living(&self) -> bool {
-        self.name == Name::CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION
-    }
-}
-
-const ONE: RangeInclusive<usize> = 1..=1;
-const ANY: RangeInclusive<usize> = 0..=usize::MAX;
-const SOME: RangeInclusive<usize> = 1..=usize::MAX;
-const AXES: RangeInclusive<usize> = 1..=MAX_DIMS;
-
-const INT64: &[Type] = &[Type::CUDNN_TYPE_INT64];
-const INT32: &[Type] = &[Type::CUDNN_TYPE_INT32];
-const BOOLEAN: &[Type] = &[Type::CUDNN_TYPE_BOOLEAN];
-const NUMBER: &[Type] = &[Type::CUDNN_TYPE_DOUBLE, Type::CUDNN_TYPE_FLOAT];
-const FRACTION: &[Type] = &[Type::CUDNN_TYPE_FRACTION, Type::CUDNN_TYPE_INT64];
-const DATA_TYPE: &[Type] = &[Type::CUDNN_TYPE_DATA_TYPE];
-const DESCRIPTOR: &[Type] = &[Type::CUDNN_TYPE_BACKEND_DESCRIPTOR];
-const HANDLE: &[Type] = &[Type::CUDNN_TYPE_HANDLE];
-const POINTER: &[Type] = &[Type::CUDNN_TYPE_VOID_PTR];
-const CHAR: &[Type] = &[Type::CUDNN_TYPE_CHAR];
-const NAN: &[Type] = &[Type::CUDNN_TYPE_NAN_PROPOGATION];
-
-const TENSORS: &[Kind] = &[Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR];
 const CONVOLUTIONS: &[Kind] = &[Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR];
 const POINTWISES: &[Kind] = &[Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR];
 const MATMULS: &[Kind] = &[Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR];
 const REDUCTIONS: &[Kind] = &[Kind::CUDNN_BACKEND_REDUCTION_DESCRIPTOR];
 const RESAMPLES: &[Kind] = &[Kind::CUDNN_BACKEND_RESAMPLE_DESCRIPTOR];
-const OPERATIONS: &[Kind] = &[
+const PRIMITIVES: &[Kind] = &[
     Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
     Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
     Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
@@ -78,8 +26,8 @@ const OPERATIONS: &[Kind] = &[
     Kind::CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR,
     Kind::CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR,
     Kind::CUDNN_BACKEND_OPERATION_SIGNAL_DESCRIPTOR,
-    Kind::CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR,
 ];
+const OPERATIONS: &[Kind] = &composite::with_kinds::<{ PRIMITIVES.len() + composite::ROWS.len() }>(PRIMITIVES);
 const GRAPHS: &[Kind] = &[Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR];
 const DEVICES: &[Kind] = &[Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR];
 const ENGINES: &[Kind] = &[Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR];
@@ -89,20 +37,6 @@ const KNOB_INFOS: &[Kind] = &[Kind::CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR];
 const LAYOUT_INFOS: &[Kind] = &[Kind::CUDNN_BACKEND_LAYOUT_INFO_DESCRIPTOR];
 const INTERMEDIATE_INFOS: &[Kind] = &[Kind::CUDNN_BACKEND_INTERMEDIATE_INFO_DESCRIPTOR];
 const KERNEL_CACHES: &[Kind] = &[Kind::CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR];
-
-macro_rules! attributes {
-    (@kinds) => { &[] };
-    (@kinds $kinds:ident) => { $kinds };
-    ($($table:ident { $($access:ident $name:ident: $types:expr, $count:expr $(, $kinds:ident)?;)* })*) => {
-        $(const $table: &[Attribute] = &[$(Attribute {
-            name: Name::$name,
-            types: $types,
-            kinds: attributes!(@kinds $($kinds)?),
-            count: $count,
-            access: Access::$access,
-        }),*];)*
-    };
-}
 
 attributes! {
     TENSOR {
@@ -247,14 +181,6 @@ attributes! {
         Required CUDNN_ATTR_OPERATION_SIGNAL_XDESC: DESCRIPTOR, ONE, TENSORS;
         Optional CUDNN_ATTR_OPERATION_SIGNAL_YDESC: DESCRIPTOR, ONE, TENSORS;
     }
-    OPERATION_SOFTMAX {
-        Required CUDNN_ATTR_OPERATION_SOFTMAX_XDESC: DESCRIPTOR, ONE, TENSORS;
-        Required CUDNN_ATTR_OPERATION_SOFTMAX_YDESC: DESCRIPTOR, ONE, TENSORS;
-        Optional CUDNN_ATTR_OPERATION_SOFTMAX_STATS_DESC: DESCRIPTOR, ONE, TENSORS;
-        Optional CUDNN_ATTR_OPERATION_SOFTMAX_MAX_DESC: DESCRIPTOR, ONE, TENSORS;
-        Optional CUDNN_ATTR_OPERATION_SOFTMAX_SUM_EXP_DESC: DESCRIPTOR, ONE, TENSORS;
-        Optional CUDNN_ATTR_OPERATION_SOFTMAX_SINK_DESC: DESCRIPTOR, ONE, TENSORS;
-    }
     OPERATION_GRAPH {
         Required CUDNN_ATTR_OPERATIONGRAPH_OPS: DESCRIPTOR, SOME, OPERATIONS;
         Optional CUDNN_ATTR_OPERATIONGRAPH_HANDLE: HANDLE, ONE;
@@ -357,7 +283,6 @@ const DESCRIPTORS: &[(Kind, &[Attribute])] = &[
     (Kind::CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR, OPERATION_RESAMPLE_BACKWARD),
     (Kind::CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR, OPERATION_CONCAT),
     (Kind::CUDNN_BACKEND_OPERATION_SIGNAL_DESCRIPTOR, OPERATION_SIGNAL),
-    (Kind::CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR, OPERATION_SOFTMAX),
     (Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, OPERATION_GRAPH),
     (Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, ENGINE),
     (Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, ENGINE_CONFIG),
@@ -388,14 +313,18 @@ const DESCRIPTORS: &[(Kind, &[Attribute])] = &[
     (Kind::CUDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_DESCRIPTOR, &[]),
 ];
 
+fn descriptors() -> impl Iterator<Item = (Kind, &'static [Attribute])> {
+    DESCRIPTORS.iter().copied().chain(composite::ROWS.iter().map(|row| (row.kind, row.attributes)))
+}
+
 /// The kind of this number with its attributes; `None` where there is none to create.
 pub(crate) fn of_kind(number: u32) -> Option<(Kind, &'static [Attribute])> {
-    DESCRIPTORS.iter().copied().find(|(kind, _)| *kind as u32 == number)
+    descriptors().find(|(kind, _)| *kind as u32 == number)
 }
 
 /// The attribute of a number, which only descriptors of one kind have; `None` where none has it.
 pub(crate) fn of_name(number: u32) -> Option<&'static Attribute> {
-    DESCRIPTORS.iter().flat_map(|row| row.1).find(|attribute| attribute.name as u32 == number)
+    descriptors().flat_map(|row| row.1).find(|attribute| attribute.name as u32 == number)
 }
 
 /// Types of elements, in the order of their numbers.

@@ -14,9 +14,11 @@
 //!
 //! Names and numbers of the ABI are those of cudarc's bindings of cuDNN 9.21.
 
+pub(crate) mod attribute;
 pub(crate) mod attributes;
 mod callback;
 mod calls;
+mod composite;
 mod descriptor;
 mod device;
 mod engine;

@@ -6,12 +6,13 @@ use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use cudarc::cudnn::sys::cudnnBackendTensorReordering_t as RawReordering;
 
+use super::composite;
 use super::descriptor::{Descriptor, Given, Object, Referred, Values};
 use super::failure::{Failure, Result};
 use super::translate;
 use crate::graph::{
-    Attributes, Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, DataType, Fraction, Matmul,
-    NanPropagation, Pointwise, Port, Reduction, Resample, Signal, SignalMode, Softmax, Tensor,
+    Attributes, Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, DataType, Fraction,
+    KeptAttributes, Matmul, NanPropagation, Pointwise, Port, Reduction, Resample, Signal, SignalMode, Tensor,
 };
 
 /// An operation and its tensors, which know each other by uids alone.
@@ -123,8 +124,10 @@ pub(super) fn node(kind: Kind, given: &Given<'_>) -> Result<Option<Node>> {
         Kind::CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR => resample_backward(given)?,
         Kind::CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR => concat(given)?,
         Kind::CUDNN_BACKEND_OPERATION_SIGNAL_DESCRIPTOR => signal(given)?,
-        Kind::CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR => softmax(given)?,
-        _ => return Ok(None),
+        _ => match composite::ROWS.iter().find(|row| row.kind == kind) {
+            Some(row) => composite(row, given)?,
+            None => return Ok(None),
+        },
     }))
 }
 
@@ -453,26 +456,14 @@ fn signal(given: &Given<'_>) -> Result<Node> {
     })
 }
 
-fn softmax(given: &Given<'_>) -> Result<Node> {
+/// A composite operation by its row.
+fn composite(row: &composite::Row, given: &Given<'_>) -> Result<Node> {
+    let composite = Composite::read(row.tag, &KeptAttributes::new());
+    let composite = composite.ok_or_else(|| Failure::unsupported(format!("there is no {}", row.tag)))?;
     Ok(Node {
-        attributes: Attributes::Composite(Composite::Softmax(Softmax)),
-        // the descriptor has no type; softmax of attention is computed in FLOAT (MHAF-PW-COMP, MHAF-RED)
-        compute: Some(DataType::Float),
-        inputs: slots(
-            given,
-            &[
-                (Port::X, Name::CUDNN_ATTR_OPERATION_SOFTMAX_XDESC),
-                (Port::SINK, Name::CUDNN_ATTR_OPERATION_SOFTMAX_SINK_DESC),
-            ],
-        )?,
-        outputs: slots(
-            given,
-            &[
-                (Port::Y, Name::CUDNN_ATTR_OPERATION_SOFTMAX_YDESC),
-                (Port::STATS, Name::CUDNN_ATTR_OPERATION_SOFTMAX_STATS_DESC),
-                (Port::MAX, Name::CUDNN_ATTR_OPERATION_SOFTMAX_MAX_DESC),
-                (Port::SUM_EXP, Name::CUDNN_ATTR_OPERATION_SOFTMAX_SUM_EXP_DESC),
-            ],
-        )?,
+        attributes: Attributes::Composite(composite),
+        compute: Some(row.compute),
+        inputs: slots(given, row.inputs)?,
+        outputs: slots(given, row.outputs)?,
     })
 }

@@ -9,9 +9,8 @@ use super::error::Failure;
 use super::fields::{Fields, Object};
 use super::float;
 use crate::graph::{
-    Attributes, Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, Fraction, Matmul,
-    NanPropagation, PaddingMode, Pointwise, PointwiseMode, Reduction, ReductionMode, Resample, ResampleMode, Signal,
-    SignalMode, Softmax,
+    Attributes, Concat, Convolution, ConvolutionDirection, ConvolutionMode, Fraction, Matmul, NanPropagation,
+    PaddingMode, Pointwise, PointwiseMode, Reduction, ReductionMode, Resample, ResampleMode, Signal, SignalMode,
 };
 
 /// Reads the attributes of a node whose tag has typed attributes; `None` for the other tags.
@@ -28,12 +27,11 @@ pub(super) fn read(tag: &str, fields: Fields<'_>) -> Option<Result<Attributes, F
         "RESAMPLE_BWD" => read_resample(fields).map(Attributes::ResampleBackward),
         "CONCATENATE" => read_concat(fields).map(Attributes::Concat),
         "SIGNAL" => read_signal(fields).map(Attributes::Signal),
-        "SOFTMAX" => Ok(Attributes::Composite(Composite::Softmax(Softmax))),
         _ => return None,
     })
 }
 
-/// Writes typed attributes into a node; what [`Attributes::Other`] holds is written elsewhere.
+/// Writes typed attributes into a node; those kept by key are written elsewhere.
 pub(super) fn write(attributes: &Attributes, node: &mut Object) {
     match attributes {
         Attributes::Matmul(matmul) => put(node, "padding_value", float::double(matmul.padding_value)),
@@ -54,7 +52,7 @@ pub(super) fn write(attributes: &Attributes, node: &mut Object) {
             put(node, "mode", signal_mode_name(signal.mode));
             put(node, "value", signal.value);
         }
-        Attributes::Composite(Composite::Softmax(Softmax)) | Attributes::GenStats | Attributes::Other(_) => {}
+        Attributes::Composite(_) | Attributes::GenStats | Attributes::Other(_) => {}
     }
 }
 
@@ -287,7 +285,6 @@ mod tests {
             reads_back(Attributes::Reduction(Reduction { mode, is_deterministic: true }));
         }
         reads_back(Attributes::GenStats);
-        reads_back(Attributes::Composite(Composite::Softmax(Softmax)));
         reads_back(Attributes::ResampleForward(resample()));
         reads_back(Attributes::ResampleBackward(resample()));
         reads_back(Attributes::Concat(Concat { axis: 1, in_place_index: Some(0) }));

@@ -11,7 +11,7 @@ use super::schema::{Keys, Schema, canonical_port, nearest_tag, schema};
 use super::spelling::suggestion;
 use super::tensors::{Entry, TensorTable};
 use super::{attention, attributes, kept};
-use crate::graph::{Attributes, DataType, Other, Port};
+use crate::graph::{Attributes, Composite, DataType, Other, Port};
 
 /// A node whose ports still refer to tensor objects of the file.
 #[derive(Debug)]
@@ -72,7 +72,11 @@ fn read_attributes(schema: &'static Schema, fields: Fields<'_>) -> Result<Attrib
     match (&schema.keys, attributes::read(schema.tag, fields)) {
         (_, Some(typed)) => typed,
         (Keys::Kept(keys), None) => {
-            Ok(Attributes::Other(Other { tag: schema.tag, attributes: kept::read(keys, fields)? }))
+            let attributes = kept::read(keys, fields)?;
+            Ok(match Composite::read(schema.tag, &attributes) {
+                Some(composite) => Attributes::Composite(composite),
+                None => Attributes::Other(Other { tag: schema.tag, attributes }),
+            })
         }
         (Keys::Typed(_), None) => Err(unknown_tag(schema.tag)),
     }

@@ -101,8 +101,8 @@ fn write_node(operation: &Operation, version: i64, references: &References) -> V
     node.insert("outputs".to_owned(), write_ports(&operation.outputs, version, references));
     attributes::write(&operation.attributes, &mut node);
     let schema = schema(operation.tag());
-    if let (Attributes::Other(other), Some(Keys::Kept(keys))) = (&operation.attributes, schema.map(|s| &s.keys)) {
-        kept::write(keys, &other.attributes, version, &mut node);
+    if let Some(Keys::Kept(keys)) = schema.map(|schema| &schema.keys) {
+        kept::write(keys, &operation.attributes.kept(), version, &mut node);
     }
     let is_resampling =
         matches!(operation.attributes, Attributes::ResampleForward(_) | Attributes::ResampleBackward(_));

@@ -33,8 +33,9 @@ pub use key::GraphKey;
 pub use malformed::Malformed;
 pub use mode::{PaddingMode, PointwiseMode, ReductionMode, ResampleMode};
 pub use operation::{
-    Attributes, Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, Fraction, Matmul,
-    NanPropagation, Operation, OperationId, Other, Pointwise, Port, Reduction, Resample, Signal, SignalMode, Softmax,
+    Attributes, Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, Fraction, KeptAttributes,
+    Matmul, NanPropagation, Operation, OperationId, Other, Pointwise, Port, Reduction, Resample, Signal, SignalMode,
+    Softmax,
 };
 pub use tensor::{DEFAULT_ALIGNMENT, Reordering, Scalar, Tensor, TensorId};
 pub(crate) use tensor::{channels_last_order, packed_strides, row_major_order};

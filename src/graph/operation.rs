@@ -1,15 +1,13 @@
 //! Operations: what they compute, and the named ports that tie them to tensors.
 
 pub(super) mod composite;
-mod softmax;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::fmt;
 
 use super::{DataType, PaddingMode, PointwiseMode, ReductionMode, ResampleMode, TensorId};
 
-pub use composite::Composite;
-pub use softmax::Softmax;
+pub use composite::{Composite, KeptAttributes, Softmax};
 
 /// Index of an operation inside one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -163,6 +161,15 @@ pub enum Attributes {
 }
 
 impl Attributes {
+    /// What is kept by key, and not read and written attribute by attribute.
+    pub(crate) fn kept(&self) -> Cow<'_, KeptAttributes> {
+        match self {
+            Self::Other(other) => Cow::Borrowed(&other.attributes),
+            Self::Composite(composite) => Cow::Owned(composite.attributes()),
+            _ => Cow::Owned(KeptAttributes::new()),
+        }
+    }
+
     /// Tag in graph files.
     pub fn tag(&self) -> &'static str {
         match self {
@@ -492,7 +499,7 @@ pub struct Other {
     /// Tag, one of the known ones.
     pub tag: &'static str,
     /// Attributes by key, as the file gave them (floats decoded).
-    pub attributes: BTreeMap<String, serde_json::Value>,
+    pub attributes: KeptAttributes,
 }
 
 impl Other {

@@ -16,7 +16,8 @@ use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
-use super::attributes::{self, Access, Attribute};
+use super::attribute::{Access, Attribute, MAX_ELEMENTS};
+use super::attributes;
 use super::failure::{Failure, Result};
 use super::registry::Registry;
 pub(super) use given::Given;
@@ -125,9 +126,9 @@ impl Descriptor {
             Access::Required | Access::Optional => {}
         }
         let kind = required_type(attribute, of_type)?;
-        let fits = |count: &usize| attribute.count.contains(count) && *count <= attributes::MAX_ELEMENTS;
+        let fits = |count: &usize| attribute.count.contains(count) && *count <= MAX_ELEMENTS;
         let count = usize::try_from(count).ok().filter(fits).ok_or_else(|| {
-            let (least, most) = (attribute.count.start(), attribute.count.end().min(&attributes::MAX_ELEMENTS));
+            let (least, most) = (attribute.count.start(), attribute.count.end().min(&MAX_ELEMENTS));
             Failure::bad(format!("{:?} has {least} to {most} elements; found: {count}", attribute.name))
         })?;
         // SAFETY: as promised by the caller.

@@ -5,7 +5,8 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::capi::attributes::{Access, of_kind};
+use crate::capi::attribute::Access;
+use crate::capi::attributes::of_kind;
 
 /// The number after that of the last kind of descriptors.
 const KINDS: u32 = 60;

@@ -217,7 +217,7 @@ const GENERIC: &[Schema] = &[
         tag: "SOFTMAX",
         inputs: [&["X"], &["SINK"]],
         outputs: [&["Y"], &["Stats", "Max", "Sum_exp"]],
-        keys: Keys::Typed(&[]),
+        keys: Keys::Kept(&[]),
         compute_since: 0,
     },
 ];

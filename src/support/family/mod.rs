@@ -1,9 +1,8 @@
 //! Families of surfaces: whom a graph is put to, and in which order.
 //!
 //! A family is a type of [`Limits`], with rules that are written once for it, and a value of that type for each of its
-//! surfaces. The runtime fusion engine's three surfaces are one ([`runtime`]). Another is a file beside it (limits, and
-//! checks that report to [`Findings`]), a file of records, and a row of [`FAMILIES`]; which graphs it is asked about
-//! it says itself.
+//! surfaces. The runtime fusion engine's three surfaces are one ([`runtime`]). Another is a file beside it (its rules' records, limits, and
+//! checks that report to [`Findings`]) and a row of [`FAMILIES`]; which graphs it is asked about it says itself.
 //!
 //! Nobody else matches on families. An enum `Runtime | Norm | Attention` in place of [`SurfaceId`] would be matched in
 //! reports, records, `nearest` and refusals, and each family would edit them. All that these need is which surface

@@ -10,7 +10,8 @@ use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
 use super::elements::{self, Elements, Pointer};
-use crate::capi::attributes::{self, Access, Attribute};
+use crate::capi::attribute::{Access, Attribute};
+use crate::capi::attributes;
 use crate::capi::{
     cudnnBackendCreateDescriptor, cudnnBackendDestroyDescriptor, cudnnBackendFinalize, cudnnBackendGetAttribute,
     cudnnBackendInitialize, cudnnBackendSetAttribute, cudnnGetErrorString, cudnnGetLastErrorString,

@@ -21,7 +21,7 @@ use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
 use super::expect;
-use crate::capi::attributes::{Access, Attribute};
+use crate::capi::attribute::{Access, Attribute};
 use crate::capi::{
     cudnnBackendCreateDescriptor, cudnnBackendExecute, cudnnBackendFinalize, cudnnBackendPopulateCudaGraph,
     cudnnBackendUpdateCudaGraph, cudnnCreate, cudnnDestroy, cudnnGetCallback, cudnnGetProperty, cudnnGetStream,

@@ -1,13 +1,18 @@
 //! Operations that carry their definition in primitive ones.
 //!
-//! A composite operation is one file here (attributes, ports, key, text, inference, definition) and one row of
-//! [`Composite`]. Whatever knows primitive operations knows it through [`FinalizedGraph::expand`]: the CPU engine, the f64
+//! A composite operation is one file here (attributes, ports, key, text, inference, definition), a variant of [`Composite`]
+//! and a row of its tables. Whatever knows primitive operations knows it through [`FinalizedGraph::expand`]: the CPU engine, the f64
 //! oracle, error bounds, twins, operation counts, and kernels that run it unfused.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
+mod softmax;
 
-use super::softmax::Softmax;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Value;
+
+pub use softmax::Softmax;
+
 use super::{Attributes, Operation, Pointwise, Port, Reduction};
 use crate::graph::finalize::{find_consumers, find_producers};
 use crate::graph::infer::{Node, Ports};
@@ -25,7 +30,24 @@ pub enum Composite {
     Softmax(Softmax),
 }
 
+/// Attributes by their keys in graph files; a key that is absent has its default.
+pub type KeptAttributes = BTreeMap<String, Value>;
+
 impl Composite {
+    /// The composite of a tag with the attributes that a graph file or a descriptor gives; `None` where the tag is not a
+    /// composite's.
+    pub(crate) fn read(tag: &str, _attributes: &KeptAttributes) -> Option<Self> {
+        match tag {
+            Softmax::TAG => Some(Self::Softmax(Softmax)),
+            _ => None,
+        }
+    }
+
+    /// What [`Self::read`] reads: the attributes that are not the default.
+    pub(crate) fn attributes(&self) -> KeptAttributes {
+        self.definition().attributes()
+    }
+
     /// What is particular to the operation.
     pub(in crate::graph) fn definition(&self) -> &dyn Definition {
         match self {
@@ -46,6 +68,11 @@ pub(in crate::graph) trait Definition {
 
     /// Its ports, in the order of the definition.
     fn ports(&self) -> Ports;
+
+    /// Its attributes that are not the default, by their keys in graph files.
+    fn attributes(&self) -> KeptAttributes {
+        KeptAttributes::new()
+    }
 
     /// The attributes that generated code depends on.
     fn key_bytes(&self, _bytes: &mut Bytes) {}

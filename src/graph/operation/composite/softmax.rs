@@ -5,8 +5,7 @@
 //! `STATS` of `−∞` and `SUM_EXP` of 0 (AT-O30), with a sink the sink's (AT-O31); a `NaN` or `+∞` makes `Y` `NaN` in its row
 //! (AT-O35).
 
-use super::composite::{Definition, Expansion};
-use super::{Pointwise, Port};
+use super::{Definition, Expansion, Pointwise, Port};
 use crate::graph::infer::{Layout, Node, Ports};
 use crate::graph::{DataType, Malformed, PointwiseMode, ReductionMode};
 
@@ -15,13 +14,16 @@ use crate::graph::{DataType, Malformed, PointwiseMode, ReductionMode};
 pub struct Softmax;
 
 impl Softmax {
+    /// Tag in graph files: ours, as the library writes none.
+    pub(super) const TAG: &str = "SOFTMAX";
+
     /// What is given beside `Y`: one value a row, in the order of the definition.
     pub const STATISTICS: &[Port] = &[Port::STATS, Port::MAX, Port::SUM_EXP];
 }
 
 impl Definition for Softmax {
     fn tag(&self) -> &'static str {
-        "SOFTMAX"
+        Self::TAG
     }
 
     fn ports(&self) -> Ports {
