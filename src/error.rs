@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::frontend::ReadError;
 use crate::graph::FinalizedGraph;
 pub use crate::graph::Malformed;
-use crate::support::{Change, DetailedStatus, Report, Violation, nearest_change};
+use crate::support::{DetailedStatus, Remedy, Report, Violation};
 
 /// Everything that can go wrong on the way from a file to a result.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +78,8 @@ pub enum NotSupported {
         report: Report,
         /// What each engine asked says.
         engines: Vec<Refusal>,
+        /// Looks for what would help.
+        remedy: fn(&Arc<FinalizedGraph>, &Report) -> Remedy,
     },
     /// The engine that takes the graph has nothing for the device.
     Device(Refusal),
@@ -165,12 +167,13 @@ impl NotSupported {
         self.report().and_then(Report::status).unwrap_or(DetailedStatus::Unspecified)
     }
 
-    /// A small change that makes the graph legal. It is searched for: some copies of the graph are edited and checked.
-    pub fn nearest_change(&self) -> Option<Change> {
+    /// The nearest legal changes: with which the graph runs, and with which a surface holds. They are searched for: copies of the
+    /// graph are edited and checked, some milliseconds for a graph of tens of operations.
+    pub fn remedy(&self) -> Remedy {
         match self {
-            Self::Graph { graph, report, .. } => nearest_change(graph, report),
-            Self::At { cause, .. } => cause.nearest_change(),
-            _ => None,
+            Self::Graph { graph, report, remedy, .. } => remedy(graph, report),
+            Self::At { cause, .. } => cause.remedy(),
+            _ => Remedy::default(),
         }
     }
 

@@ -208,6 +208,7 @@ fn the_checker_is_in_order() {
             "report",
             "checker",
             "nearest",
+            "verdict",
             "table",
         ],
     );

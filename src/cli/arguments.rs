@@ -69,6 +69,9 @@ pub(super) struct CheckOptions {
     /// Text for people, or one JSON object a line
     #[arg(long, default_value = "text")]
     pub(super) format: Format,
+    /// Write the graphs with the nearest legal change made, or cut: to run here or, with --surface, to hold that surface
+    #[arg(long, value_name = "OUT.json")]
+    pub(super) fix: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -24,7 +24,7 @@ use crate::reference::{
     BoundOptions, Bounds, Comparison, Distribution, bounds_with, compare, compare_exact, evaluate_f64, execute,
     random_inputs,
 };
-use crate::support::{self, SurfaceId};
+use crate::support::{self, Remedy, SurfaceId};
 
 /// What was found out of a graph that meets every expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,13 +171,28 @@ impl Examiner<'_> {
         drawn.unwrap_or_else(|| Device::typical(ComputeCapability::SM_90))
     }
 
-    /// The nearest legal change that a refusal names is legal.
+    /// The nearest legal changes that a refusal names are legal, and none of their graphs is refused.
     fn change_helps(&self, graph: &Arc<FinalizedGraph>, report: &support::Report) -> Result<(), Finding> {
         const ORACLE: &str = "the change that a refusal names makes the graph legal";
-        let Some(change) = support::nearest_change(graph, report) else { return Ok(()) };
-        let edited = change.graph.finalize().map_err(|error| finding(ORACLE, error))?;
-        let again = support::check(&Arc::new(edited), report.capability, &[change.surface]);
-        if again.supported.is_some() { Ok(()) } else { Err(finding(ORACLE, change.description)) }
+        let Remedy { run, hold } = engine::remedy(graph, report);
+        for answer in run.iter().chain(&hold) {
+            for graph in answer.change.descriptions() {
+                let again = Arc::new(graph.finalize().map_err(|error| finding(ORACLE, error))?);
+                let decision = engine::decide(&again, report.capability, &SurfaceId::ALL);
+                if decision.engine().is_none() {
+                    return Err(finding(ORACLE, &answer.change.text));
+                }
+            }
+        }
+        if let Some(answer) = &hold {
+            for (graph, surface) in answer.change.graphs.iter().zip(&answer.surfaces) {
+                let surface = surface.ok_or_else(|| finding(ORACLE, "a graph holds no surface"))?;
+                if support::check(graph, report.capability, &[surface]).surface().is_none() {
+                    return Err(finding(ORACLE, format!("surface {surface} does not hold")));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What an engine takes lowers and renders, with the first of its configs and with another.
