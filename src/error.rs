@@ -177,10 +177,11 @@ impl NotSupported {
         }
     }
 
-    /// What led to it, a line each: broken rules, then engines.
+    /// What led to it, a line each: broken rules, then engines, then what would help ([`Self::remedy`]).
     pub fn causes(&self) -> Vec<String> {
         let violations = self.report().into_iter().flat_map(Report::violations);
-        violations.map(broken).chain(self.engines().iter().map(Refusal::to_string)).collect()
+        let reasons = violations.map(broken).chain(self.engines().iter().map(Refusal::to_string));
+        reasons.chain(self.remedy().lines()).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fusewright::device::ComputeCapability;
-use fusewright::engine::{self, Engine};
+use fusewright::engine::{self, Decision, Engine};
 use fusewright::frontend::{self, GraphDocument};
 use fusewright::graph::{FinalizedGraph, Graph};
 use fusewright::support::{GraphLabel, Remedy, SurfaceId, Verdict, VerdictStatus};
@@ -136,7 +136,10 @@ fn decided(
         }
         Some(_) => Remedy::default(),
     };
-    let text = [vec![decision.verdict_line()], decision.details(is_verbose), remedy.lines()].concat();
+    let elsewhere = if wants_surface && remedy.run.is_none() { elsewhere(&decision, graph) } else { None };
+    let text =
+        [vec![decision.verdict_line()], decision.details(is_verbose), remedy.lines(), elsewhere.into_iter().collect()];
+    let text = text.concat();
     let is_legal = if wants_surface { decision.report.surface().is_some() } else { decision.engine().is_some() };
     let change = if wants_surface { &remedy.hold } else { &remedy.run };
     let fixed = match is_legal {
@@ -146,6 +149,19 @@ fn decided(
     let verdict = decision.report.verdict(GraphLabel::Number(0), decision.engine().map(Engine::name));
     let verdict = Verdict { missing: decision.missing(), ..verdict.with_remedy(&remedy) };
     Answer { verdict, text, fixed: fixed.filter(|_| options.fix.is_some()) }
+}
+
+/// That a graph runs which the surfaces asked refuse, where no edit helps there.
+fn elsewhere(refused: &Decision, graph: &Arc<FinalizedGraph>) -> Option<String> {
+    if refused.engine().is_some() {
+        return None;
+    }
+    let decision = engine::decide(graph, refused.report.capability, &SurfaceId::ALL);
+    match (decision.engine(), engine::remedy(graph, &decision.report).run) {
+        (Some(_), _) => Some(format!("without --surface it {}", decision.verdict_line())),
+        (None, Some(answer)) => Some(format!("to run here, without --surface: {}", answer.change.text)),
+        (None, None) => None,
+    }
 }
 
 fn malformed(error: String) -> Answer {

@@ -93,11 +93,11 @@ impl fmt::Display for Report {
     }
 }
 
-/// What is found at one place of a graph, with all that is required there: one cause, however many rules and surfaces name it.
+/// What is found at a place of a graph, with all that is required there: one cause, however many rules and surfaces name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding<'a> {
-    /// Operation and tensor, or the whole graph.
-    pub place: &'a str,
+    /// Operation and tensor, or the whole graph; several where the same is found at each, and the same required.
+    pub places: Vec<&'a str>,
     /// What the graph has there.
     pub found: &'a str,
     /// What is required instead, each with the rules that say so.
@@ -114,11 +114,12 @@ pub struct Requirement<'a> {
 }
 
 impl Report {
-    /// The broken rules of all surfaces asked by their causes: those at one tensor, or at one operation, that find the same. The
-    /// most decisive come first.
+    /// The broken rules of all surfaces asked by their causes: those at one tensor, or at one operation, that find the same. Those of
+    /// the surface that comes nearest come first, and of them the most decisive.
     pub fn findings(&self) -> Vec<Finding<'_>> {
+        let nearest = self.nearest().map(|outcome| outcome.surface);
         let mut violations: Vec<&Violation> = self.violations().collect();
-        violations.sort_by_key(|violation| violation.status());
+        violations.sort_by_key(|violation| (Some(violation.surface) != nearest, violation.status()));
         let mut causes: Vec<(&Violation, Finding)> = Vec::new();
         for violation in violations {
             let is_same = |(first, finding): &&mut (&Violation, Finding)| {
@@ -130,13 +131,22 @@ impl Report {
                 Some((_, finding)) => finding.add(violation),
                 None => {
                     let mut finding =
-                        Finding { place: &violation.place, found: &violation.found, requirements: Vec::new() };
+                        Finding { places: vec![&violation.place], found: &violation.found, requirements: Vec::new() };
                     finding.add(violation);
                     causes.push((violation, finding));
                 }
             }
         }
-        causes.into_iter().map(|(_, finding)| finding).collect()
+        let mut findings: Vec<Finding> = Vec::new();
+        for (_, finding) in causes {
+            let is_same =
+                |known: &&mut Finding| known.found == finding.found && known.requirements == finding.requirements;
+            match findings.iter_mut().find(is_same) {
+                Some(known) => known.places.extend(finding.places),
+                None => findings.push(finding),
+            }
+        }
+        findings
     }
 }
 
@@ -160,9 +170,9 @@ impl<'a> Finding<'a> {
 }
 
 impl fmt::Display for Finding<'_> {
-    /// The place, what is found, and each requirement with its rules; no final line break.
+    /// The places, what is found, and each requirement with its rules; no final line break.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n  found    {}", self.place, self.found)?;
+        write!(f, "{}\n  found    {}", self.places.join("; "), self.found)?;
         for (number, Requirement { required, rules }) in self.requirements.iter().enumerate() {
             let word = if number == 0 { "required" } else { "and also" };
             let ids: Vec<&str> = rules.iter().map(|rule| rule.id).collect();

@@ -8,7 +8,7 @@ use crate::device::ComputeCapability;
 use crate::engine::{ENGINES, Engine};
 use crate::graph::FinalizedGraph;
 use crate::support::{
-    self, Answer, Change, Defect, DetailedStatus, Goal, Remedy, Report, SurfaceId, Violation, nearest,
+    self, Answer, Change, Defect, DetailedStatus, Goal, Remedy, Report, SurfaceId, SurfaceOutcome, Violation, nearest,
 };
 
 /// Edits of a change at most.
@@ -60,30 +60,42 @@ impl Run<'_> {
 }
 
 impl Goal for Run<'_> {
-    /// The fewest broken rules that an engine does not relax or, where it relaxes all, whatever else it may have against the graph.
+    /// Surface by surface the fewest broken rules that an engine does not relax or, where one relaxes all, whatever else it may have
+    /// against the graph.
     fn defects(&self, graph: &Arc<FinalizedGraph>) -> Vec<Defect> {
         let decision = decide(graph, self.capability, self.surfaces);
         if decision.engine().is_some() {
             return Vec::new();
         }
-        let outcomes = || decision.report.outcomes.iter();
-        let blocking = ENGINES.iter().flat_map(|engine| {
-            let relaxes = engine.relaxes();
-            let is_needed =
-                move |violation: &&Violation| !relaxes.iter().any(|rule| std::ptr::eq(*rule, violation.rule));
-            outcomes().map(move |outcome| outcome.violations.iter().filter(is_needed).collect::<Vec<_>>())
-        });
-        let fewest = blocking.min_by_key(Vec::len).unwrap_or_default();
-        if !fewest.is_empty() {
-            return fewest.into_iter().map(Defect::of).collect();
+        let mut defects: Vec<Defect> = Vec::new();
+        for outcome in &decision.report.outcomes {
+            let fewest = ENGINES.iter().map(|engine| blocking(*engine, outcome)).min_by_key(Vec::len);
+            let fewest = fewest.unwrap_or_default();
+            if fewest.is_empty() {
+                // whatever an engine relaxes may still be what it has no kernels for
+                return whatever(graph, &decision.report);
+            }
+            let new = fewest.into_iter().map(Defect::of).filter(|defect| !defects.contains(defect));
+            defects.extend(new.collect::<Vec<_>>());
         }
-        // whatever engines relax may still be what they have no kernels for
-        let mut defects: Vec<Defect> = outcomes().flat_map(|outcome| &outcome.violations).map(Defect::of).collect();
-        let mut operations: Vec<_> = graph.operation_ids().collect();
-        operations.sort_by_key(|&id| !graph.operation(id).is_core());
-        defects.extend(operations.into_iter().flat_map(|id| Defect::of_operation(graph, id)));
-        defects
+        if defects.is_empty() { whatever(graph, &decision.report) } else { defects }
     }
+}
+
+/// Broken rules of a surface that an engine does not relax.
+fn blocking<'a>(engine: &dyn Engine, outcome: &'a SurfaceOutcome) -> Vec<&'a Violation> {
+    let relaxes = engine.relaxes();
+    let is_needed = |violation: &&Violation| !relaxes.iter().any(|rule| std::ptr::eq(*rule, violation.rule));
+    outcome.violations.iter().filter(is_needed).collect()
+}
+
+/// Every broken rule, and what engines may have against operations, cores first.
+fn whatever(graph: &FinalizedGraph, report: &Report) -> Vec<Defect> {
+    let mut defects: Vec<Defect> = report.violations().map(Defect::of).collect();
+    let mut operations: Vec<_> = graph.operation_ids().collect();
+    operations.sort_by_key(|&id| !graph.operation(id).is_core());
+    defects.extend(operations.into_iter().flat_map(|id| Defect::of_operation(graph, id)));
+    defects
 }
 
 /// That a surface holds as documented; of each part of a cut any of those asked.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Decision;
 use crate::error::Reason;
-use crate::graph::Attributes;
+use crate::graph::{Attributes, FinalTensor};
 
 impl Decision {
     /// Operations that no engine executes yet, whatever the rules: `LAYER_NORM ('ln')`.
@@ -58,8 +58,28 @@ impl Decision {
             lines.extend(self.report.findings().iter().flat_map(|finding| owned_lines(&finding.to_string())));
         }
         lines.extend(self.refusals(is_verbose));
+        lines.extend(self.overlaps());
         lines.extend(self.report.notes.iter().map(|note| format!("note: {note}")));
         lines
+    }
+
+    /// Tensors two axes of which have the same stride: most often a stride that was mistyped.
+    fn overlaps(&self) -> Vec<String> {
+        let overlap = |tensor: &FinalTensor| {
+            let axes: Vec<usize> = (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1).collect();
+            let pairs = axes
+                .iter()
+                .flat_map(|&one| axes.iter().filter(move |&&other| other > one).map(move |&other| (one, other)));
+            pairs.into_iter().find(|&(one, other)| tensor.stride[one] == tensor.stride[other])
+        };
+        let stored = self.graph.tensor_ids().filter(|&id| !self.graph.tensor(id).is_virtual);
+        let told = stored.filter_map(|id| {
+            let tensor = self.graph.tensor(id);
+            let (one, other) = overlap(tensor)?;
+            let (name, stride) = (self.graph.describe_tensor(id), tensor.stride[one]);
+            Some(format!("note: tensor {name}: axes {one} and {other} have the same stride {stride}, so elements lie on one another; is one of them a mistake?"))
+        });
+        told.collect()
     }
 
     /// Why engines did not take a graph that none takes: reasons that are no broken rules, each once.

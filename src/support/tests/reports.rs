@@ -82,7 +82,8 @@ fn one_cause_is_told_once() {
     let mut graph = matmul();
     graph.types(&["A"], DataType::Double);
     let report = report(&graph, &SurfaceId::ALL, &[]);
-    let findings: Vec<_> = report.findings().into_iter().map(|finding| (finding.place, finding.found)).collect();
+    let findings: Vec<_> =
+        report.findings().into_iter().map(|finding| (finding.places.concat(), finding.found)).collect();
     let about_a = findings.iter().filter(|(place, _)| place.contains("'A'")).count();
     assert_eq!(about_a, 1, "{findings:?}");
     let rules: usize =
