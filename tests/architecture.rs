@@ -337,6 +337,7 @@ fn the_fuzzer_is_in_order() {
             "generator",
             "breaker",
             "runner",
+            "change",
             "oracle",
             "minimize",
             "campaign",

@@ -462,7 +462,9 @@ fn verdicts_name_the_surface_the_engine_and_every_broken_rule() {
     for key in ["surface", "rule", "where", "required", "found"] {
         assert!(!violation[key].is_null(), "{key} in {violation}");
     }
-    place.run(&["check", &file, "--surface", "80"]).expect(1, &["surface 80", "required", "DOUBLE", "2 verdicts"]);
+    place
+        .run(&["check", &file, "--surface", "80"])
+        .expect(1, &["without --surface it runs on sm_90", "S80-DTYPE-INPUT", "DOUBLE", "2 verdicts"]);
 }
 
 #[test]
@@ -600,7 +602,7 @@ fn what_no_engine_takes_is_refused_where_kernels_are_asked_for() {
     let graph = "tests/data/suite/rms_fwd_bf16_16384x4096.json";
     let ran = place.run(&["run", graph, "--device", "emulator"]);
     if has_emulator(&ran) {
-        ran.expect(1, &[graph, "not supported"]);
+        ran.expect(1, &[graph, "no engine executes RMS_NORM ('rms') yet"]);
     }
     place.run(&["explain", graph]).expect(1, &["not supported on sm_90", "none"]);
 }
@@ -667,10 +669,49 @@ fn a_refused_graph_comes_with_the_nearest_legal_one() {
     let file = place.write("graph.json", frontend::write_v2(&graph.finalize().unwrap().to_graph()));
     let change = "compute operation 'relu' (POINTWISE RELU_FWD) in FLOAT instead of HALF";
     let arguments = ["check", file.as_str(), "--surface", "90"];
-    place.run(&arguments).expect(1, &["nearest legal change, with which surface 90 holds: ", change]);
+    place.run(&arguments).expect(1, &["to run here and to hold surface 90: ", change]);
     let ran = place.run(&[&arguments[..], &["--format", "json"]].concat()).expect(1, &[]);
     let record: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(record["nearest"], change);
+    let nearest = &record["nearest"];
+    assert_eq!((&nearest["text"], &nearest["surface"]), (&json!(change), &json!(90)));
+    let edit = json!({"kind": "compute_data_type", "operation": "relu", "from": "HALF", "to": "FLOAT"});
+    assert_eq!((&nearest["edits"], &nearest["engines"]), (&json!([edit]), &json!(["warpgroup_mma"])));
+    assert!(record["nearest_documented"].is_null(), "it would be the same");
+    place.run(&["compile", &file]).expect(1, &[change]);
+}
+
+/// Two matmuls in a chain: two graphs of one.
+fn chain() -> Graph {
+    let mut graph = Graph::new().name("chain").io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    graph.intermediate_data_type = Some(DataType::Half);
+    let [a, b, d] = ["A", "B", "D"].map(|name| graph.tensor(Tensor::new(name).row_major([1, 64, 64])));
+    let c = graph.matmul("first", a, b);
+    let e = graph.matmul("second", c, d);
+    graph.set_output(e);
+    graph
+}
+
+#[test]
+fn fixed_graphs_are_written_and_legal() {
+    let place = Place::new();
+    let [legal, cut] = [sum_relu().to_string(), one_line(&frontend::write_v2(&chain()))];
+    let mut hopeless: Value = sum_relu();
+    hopeless["nodes"][0]["mode"] = json!("FROBNICATE");
+    let file = place.write("graphs.jsonl", format!("{legal}\n{cut}\n{hopeless}\n"));
+    let fixed = place.text("fixed.json");
+    let ran = place.run(&["check", &file, "--fix", &fixed]).expect(2, &["1 supported, 1 not supported, 1 malformed"]);
+    assert!(ran.err.contains("without 1 graph for which no change is known"), "{ran:#?}");
+    let again = place.run(&["check", &fixed, "--format", "json"]).expect(0, &[]);
+    let names: Vec<Value> =
+        again.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["graph"].clone()).collect();
+    assert_eq!(names, [json!("graphs#1"), json!("chain.1"), json!("chain.2")]);
+    place.run(&["check", &file, "--fix", "/dev/full"]).expect(3, &[]);
+    place.run(&["check", &file, "--fix", &place.text("no/folder.json")]).expect(2, &[]);
+}
+
+/// JSON on one line.
+fn one_line(json: &str) -> String {
+    serde_json::from_str::<Value>(json).unwrap().to_string()
 }
 
 #[test]

@@ -169,6 +169,13 @@ impl<'a> Finding<'a> {
     }
 }
 
+impl Finding<'_> {
+    /// The places, what is found, and each requirement with its rules, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        self.to_string().lines().map(str::to_owned).collect()
+    }
+}
+
 impl fmt::Display for Finding<'_> {
     /// The places, what is found, and each requirement with its rules; no final line break.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,8 @@
 //! Errors, by who must act: the caller (malformed, not supported, bad input), us (generated code), the operator
 //! (environment). Messages are lower case without a final stop; causes are reached through `source()`.
 
+mod refused;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,6 +10,8 @@ use std::sync::Arc;
 use crate::frontend::ReadError;
 use crate::graph::FinalizedGraph;
 pub use crate::graph::Malformed;
+pub(crate) use refused::{Refused, missing, overlaps};
+
 use crate::support::{DetailedStatus, Remedy, Report, Violation};
 
 /// Everything that can go wrong on the way from a file to a result.
@@ -194,14 +198,11 @@ fn broken(violation: &Violation) -> String {
 impl fmt::Display for NotSupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Graph { report, engines, .. } => match &report.supported {
-                None => report.fmt(f),
-                Some(supported) => {
-                    let reasons: Vec<String> = engines.iter().map(Refusal::to_string).collect();
-                    let surface = supported.surface();
-                    write!(f, "supported by surface {surface}, but no engine takes it yet: {}", reasons.join("; "))
-                }
-            },
+            Self::Graph { graph, report, engines, .. } => {
+                let refused = Refused { graph, report, engines };
+                f.write_str(&refused.line())?;
+                refused.details(false).iter().try_for_each(|line| write!(f, "\n{line}"))
+            }
             Self::Device(refusal) => refusal.fmt(f),
             Self::CpuEngine(text) | Self::Work(text) => f.write_str(text),
             Self::At { place, cause } => write!(f, "{place}: {cause}"),
