@@ -14,7 +14,7 @@ use crate::support::{self, Change, Remedy, Report, SurfaceId};
 pub(super) fn helps(graph: &Arc<FinalizedGraph>, report: &Report) -> Result<(), Finding> {
     const ORACLE: &str = "the change that a refusal names makes the graph legal";
     let Remedy { run, hold } = engine::remedy(graph, report);
-    for answer in run.iter().chain(&hold) {
+    if let Some(answer) = &run {
         for graph in answer.change.descriptions() {
             let again = Arc::new(graph.finalize().map_err(|error| finding(ORACLE, error))?);
             if engine::decide(&again, report.capability, &SurfaceId::ALL).engine().is_none() {

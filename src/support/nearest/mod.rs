@@ -76,7 +76,7 @@ pub struct Answer {
     pub change: Change,
     /// The surface that holds as documented, graph by graph; `None` where an engine takes one beyond the surfaces.
     pub surfaces: Vec<Option<SurfaceId>>,
-    /// The engine that takes each graph.
+    /// The engine that takes each graph; fewer where some graph holds a surface, but no engine takes it yet.
     pub engines: Vec<&'static str>,
 }
 
@@ -127,7 +127,9 @@ impl Remedy {
             run.as_ref().is_some_and(|run| run.held().is_some() && run.change.text == hold.change.text)
         };
         if let Some(answer) = hold.as_ref().filter(|hold| !is_told(hold)) {
-            lines.extend(answer.held_text().map(|held| line(format!("to hold {held}"), &answer.change)));
+            let runs = answer.engines.len() == answer.change.graphs.len();
+            let yet = if runs { "" } else { ", although no engine here takes it yet" };
+            lines.extend(answer.held_text().map(|held| line(format!("to hold {held}{yet}"), &answer.change)));
         }
         lines
     }
