@@ -193,6 +193,9 @@ pub(super) struct BenchOptions {
 
 #[derive(Debug, Args)]
 pub(super) struct RulesOptions {
+    /// Instead, list what graph files may hold as tag, type and mode
+    #[arg(long)]
+    pub(super) values: bool,
     /// Text for people, or one JSON list
     #[arg(long, default_value = "text")]
     pub(super) format: Format,

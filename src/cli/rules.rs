@@ -1,6 +1,7 @@
 //! `fusewright rules`: the catalogue of documented rules.
 
 use fusewright::engine::ENGINES;
+use fusewright::frontend::{Values, values};
 use fusewright::support::{Rule, catalogue};
 use serde::Serialize;
 
@@ -17,6 +18,9 @@ struct Record {
 }
 
 pub(super) fn run(options: &RulesOptions, console: &mut Console) -> Result<()> {
+    if options.values {
+        return list_values(options.format, console);
+    }
     if options.format == Format::Json {
         let records = catalogue().map(|rule| Record { rule, relaxed_by: relaxed_by(rule) });
         return Ok(console.json(&records.collect::<Vec<_>>())?);
@@ -30,6 +34,18 @@ pub(super) fn run(options: &RulesOptions, console: &mut Console) -> Result<()> {
         let Rule { id, scope, summary, .. } = rule;
         let relaxed = relaxation(rule);
         console.line(format_args!("  {id:<26} {:>6}  {scope:<8} {summary}{relaxed}", rule.surface_label()))?;
+    }
+    Ok(())
+}
+
+/// What graph files may hold as tag, type and mode.
+fn list_values(format: Format, console: &mut Console) -> Result<()> {
+    if format == Format::Json {
+        return Ok(console.json(&values())?);
+    }
+    for Values { place, spellings } in values() {
+        console.line(console.paint(Style::Heading, place))?;
+        spellings.iter().try_for_each(|spelling| console.line(format_args!("  {spelling}")))?;
     }
     Ok(())
 }

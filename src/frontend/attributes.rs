@@ -304,7 +304,9 @@ mod tests {
         let error = read_object("POINTWISE", &json!({"mode": null})).unwrap_err();
         assert_eq!(error.rule, "FEJ-41");
         let error = read_object("REDUCTION", &json!({"mode": "AMAXX"})).unwrap_err();
-        assert_eq!(error.message, "`mode`: unknown value \"AMAXX\", did you mean \"AMAX\"?");
+        let text = "`mode`: unknown value \"AMAXX\", did you mean \"AMAX\"? \
+                    (one of ADD, MUL, MIN, MAX, AMAX, AVG, NORM1, NORM2, MUL_NO_ZEROS)";
+        assert_eq!(error.message, text);
         assert_eq!(error.rule, "FEJ-12");
     }
 

@@ -8,7 +8,7 @@ use super::envelope::Dialect;
 use super::error::Failure;
 use super::fields::{Fields, Object, shortened};
 use super::schema::{Keys, Schema, canonical_port, nearest_tag, schema};
-use super::spelling::suggestion;
+use super::spelling::value_hint;
 use super::tensors::{Entry, TensorTable};
 use super::{attention, attributes, kept};
 use crate::graph::{Attributes, Composite, DataType, Other, Port};
@@ -119,7 +119,7 @@ fn read_ports<'a>(
     for (port, reference) in given_ports(side, node)? {
         let position = names().position(|name| name == canonical_port(port));
         let slot = position.and_then(|position| given.get_mut(position)).ok_or_else(|| {
-            let hint = suggestion(port, names());
+            let hint = value_hint(port, &names().collect::<Vec<_>>());
             Failure::new("FEJ-11", format!("`{side}`: unknown port \"{}\"{hint}", port.escape_debug()))
         })?;
         if slot.replace(reference).is_some() {
@@ -210,7 +210,8 @@ mod tests {
     fn unknown_and_missing_ports_are_refused() {
         refuses(
             &matmul(json!({"A": 1, "B": 2, "K_overide": 3})),
-            "`inputs`: unknown port \"K_overide\", did you mean \"K_override\"?",
+            "`inputs`: unknown port \"K_overide\", did you mean \"K_override\"? (one of A, B, M_override, N_override, \
+             K_override)",
         );
         refuses(&matmul(json!({"A": 1})), "`inputs`: port B is required, and absent");
         refuses(&matmul(json!([["A", 1], ["A", 2]])), "`inputs`: port A is given twice");
@@ -227,7 +228,10 @@ mod tests {
     #[test]
     fn a_tag_is_required_and_must_be_known() {
         refuses(&json!({"name": "n"}), "the node has no `tag`");
-        refuses(&json!({"tag": "CONV_PROP"}), "unknown tag \"CONV_PROP\", did you mean \"CONV_FPROP\"?");
+        refuses(
+            &json!({"tag": "CONV_PROP"}),
+            "unknown tag \"CONV_PROP\", did you mean \"CONV_FPROP\"? (one of 42, which `fusewright rules --values` lists)",
+        );
         refuses(&json!(7), "an object is required, found 7");
     }
 

@@ -24,15 +24,20 @@ fn errors_of_nodes_name_the_node() {
     );
     refuses(
         &changed("/nodes/2/mode", json!("GELU_FDW")),
-        "node 'act' (POINTWISE, node 2): `mode`: unknown value \"GELU_FDW\", did you mean \"GELU_FWD\"? [FEJ-12]",
+        "node 'act' (POINTWISE, node 2): `mode`: unknown value \"GELU_FDW\", did you mean \"GELU_FWD\"? (one of 51, \
+         which `fusewright rules --values` lists) [FEJ-12]",
     );
     refuses(
         &changed("/nodes/2/tag", json!("POINTWIS")),
-        "node 'act' (POINTWIS, node 2): unknown tag \"POINTWIS\", did you mean \"POINTWISE\"? [FEJ-11]",
+        "node 'act' (POINTWIS, node 2): unknown tag \"POINTWIS\", did you mean \"POINTWISE\"? (one of 42, \
+         which `fusewright rules --values` lists) [FEJ-11]",
     );
     refuses(
         &changed("/nodes/0/inputs", json!({"A": 1, "b": 2})),
-        &format!("{node}: `inputs`: unknown port \"b\", did you mean \"B\"? [FEJ-11]"),
+        &format!(
+            "{node}: `inputs`: unknown port \"b\", did you mean \"B\"? \
+         (one of A, B, M_override, N_override, K_override) [FEJ-11]"
+        ),
     );
     refuses(
         &changed("/nodes/2/relu_upper_clip", json!("3E0")),
@@ -50,7 +55,9 @@ fn errors_of_nodes_name_the_node() {
 fn errors_of_tensors_name_the_tensor() {
     refuses(
         &changed("/tensors/1/data_type", json!("HALV")),
-        "tensor 'A' (uid 1): `data_type`: unknown value \"HALV\", did you mean \"HALF\"? [FEJ-12]",
+        "tensor 'A' (uid 1): `data_type`: unknown value \"HALV\", did you mean \"HALF\"? (one of FLOAT, DOUBLE, HALF, \
+         BFLOAT16, INT8, UINT8, INT32, INT64, BOOLEAN, FP8_E4M3, FP8_E5M2, FAST_FLOAT_FOR_FP8, INT8x4, UINT8x4, INT8x32, \
+         FP8_E8M0, FP4_E2M1, INT4, COMPLEX_FP32, COMPLEX_FP64, BYTE_BOOLEAN, FP8_E5M3) [FEJ-12]",
     );
     refuses(
         &changed("/tensors/mm::C/dim", json!([1, "x"])),
