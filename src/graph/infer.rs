@@ -4,6 +4,7 @@
 //! order. A value that is present is never changed. After [`complete`] every tensor an operation names has a type,
 //! dims and strides, and every operation's tensors fit each other.
 
+mod advice;
 mod attention;
 mod convolution;
 mod join;

@@ -46,7 +46,7 @@ fn errors_of_nodes_name_the_node() {
     );
     refuses(
         &changed("/nodes/2/mode", Value::Null),
-        "node 'act' (POINTWISE, node 2): `mode` is null or absent: the mode is newer than the frontend that wrote \
+        "node 'act' (POINTWISE, node 2): `mode` is null: the mode is newer than the frontend that wrote \
          the file [FEJ-41]",
     );
 }

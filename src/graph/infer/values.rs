@@ -106,7 +106,12 @@ fn check_rank(tensor: &Tensor) -> Result<(), Defect> {
 fn check_extents(tensor: &Tensor) -> Result<(), Defect> {
     for (what, values) in [("dims", &tensor.dim), ("strides", &tensor.stride)] {
         if let Some(value) = values.iter().find(|&&value| value <= 0) {
-            return Err(("GR-TENSOR-POS", format!("{what} {values:?} hold {value}; all must be positive")));
+            let advice = if what == "strides" && *value == 0 {
+                "; an axis is broadcast by extent 1, not by stride 0"
+            } else {
+                ""
+            };
+            return Err(("GR-TENSOR-POS", format!("{what} {values:?} hold {value}; all must be positive{advice}")));
         }
     }
     let bits = tensor.data_type.map_or(8, DataType::bits);
@@ -198,9 +203,12 @@ mod tests {
 
     #[test]
     fn dims_and_strides_are_positive() {
-        for (dim, stride) in [([0, 3], [3, 1]), ([2, -3], [3, 1]), ([2, 3], [0, 1]), ([2, 3], [3, i64::MIN])] {
+        const NO_STRIDE: &str = "; an axis is broadcast by extent 1, not by stride 0";
+        for (dim, stride, advice) in
+            [([0, 3], [3, 1], ""), ([2, -3], [3, 1], ""), ([2, 3], [0, 1], NO_STRIDE), ([2, 3], [3, i64::MIN], "")]
+        {
             let message = message_of(Tensor::new("x").dim(dim).stride(stride));
-            assert!(message.contains("all must be positive [GR-TENSOR-POS]"), "{message}");
+            assert!(message.ends_with(&format!("all must be positive{advice} [GR-TENSOR-POS]")), "{message}");
         }
     }
 
