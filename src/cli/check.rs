@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use fusewright::device::ComputeCapability;
 use fusewright::engine::{self, Decision, Engine};
+use fusewright::error::Error;
 use fusewright::frontend::GraphDocument;
 use fusewright::support::{self, Change, GraphLabel, SurfaceId, Verdict, VerdictStatus};
 use rayon::prelude::*;
@@ -88,7 +89,7 @@ fn answer(file: &str, document: &GraphDocument, options: &CheckOptions) -> Vec<A
             let error = files::at(&files::place(Path::new(file), document), &error);
             error.to_string()
         }),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(Error::from(error.clone()).to_string()),
     };
     let graph = match graph {
         Ok(graph) => graph,

@@ -120,9 +120,10 @@ pub(super) fn load(path: &Path, document: GraphDocument, console: &Console) -> R
     Ok(LoadedGraph { name: document.name, place, graph })
 }
 
-/// A defect of a graph with its place.
+/// The defects of a graph, each with its place on a line of its own.
 pub(super) fn at(place: &str, malformed: &Malformed) -> Error {
-    Error::input(place, malformed.to_string())
+    let texts: Vec<String> = malformed.all().map(ToString::to_string).collect();
+    Error::input(place, texts.join(&format!("\n{place}: ")))
 }
 
 /// Puts the place before an error that names none.

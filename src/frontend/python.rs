@@ -115,11 +115,14 @@ pub(super) fn translate(root: &Object) -> Result<Object, Failure> {
         let tensor = tensor.as_object().ok_or_else(|| failure().at_tensor(|| format!("'{}'", name.escape_debug())))?;
         tensors.insert(name.clone(), translate_tensor(name, tensor));
     }
-    let mut nodes = Vec::new();
+    let (mut nodes, mut failures) = (Vec::new(), Vec::new());
     for (index, node) in fields.array("nodes")?.iter().enumerate() {
-        let translated = translate_node(node, &tensors);
-        nodes.push(translated.map_err(|failure| failure.at_node(|| super::node::describe(node, index)))?);
+        match translate_node(node, &tensors) {
+            Ok(translated) => nodes.push(translated),
+            Err(failure) => failures.push(failure.at_node(|| super::node::describe(node, index))),
+        }
     }
+    Failure::of_all(failures)?;
     let mut translated = root.clone();
     for context in translated.get_mut("context").and_then(Value::as_object_mut).into_iter() {
         context.values_mut().for_each(|value| *value = plain(value));

@@ -182,3 +182,25 @@ fn no_tampered_byte_makes_the_reader_panic() {
         }
     }
 }
+
+#[test]
+fn every_node_and_tensor_that_cannot_be_read_is_told() {
+    let mut graph = parsed(MATMUL);
+    graph["nodes"][0]["tag"] = json!("GEMM");
+    graph["nodes"][2]["mode"] = json!("TANH");
+    graph["tensors"]["1"]["data_type"] = json!("FLOAT16");
+    graph["tensors"]["mm::C"]["dim"] = json!("x");
+    let error = read(&graph).unwrap_err();
+    let texts: Vec<String> = error.all().map(ToString::to_string).collect();
+    let expected = [
+        "node 'mm' (GEMM, node 0): unknown tag \"GEMM\", did you mean \"MATMUL\"?",
+        "node 'act' (POINTWISE, node 2): `mode`: unknown value \"TANH\", did you mean \"TANH_FWD\"?",
+        "tensor 'A' (uid 1): `data_type`: unknown value \"FLOAT16\", did you mean \"HALF\"?",
+        "tensor 'mm::C': `dim`: an array of 64-bit integers is required",
+    ];
+    assert_eq!(texts.len(), expected.len(), "{texts:#?}");
+    for (text, expected) in texts.iter().zip(expected) {
+        assert!(text.starts_with(&format!("test.json: graph 1 (line 1): {expected}")), "{text}");
+    }
+    assert_eq!(crate::error::Error::from(error).to_string(), texts.join("\n"));
+}

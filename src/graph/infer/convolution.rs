@@ -63,7 +63,7 @@ fn form(node: &Node, convolution: &Convolution, rank: usize) -> Result<Form, Mal
 }
 
 /// One entry a spatial axis in every array; paddings ≥ 0, strides and dilations ≥ 1 (operations.md 3.1).
-fn check_parameters(node: &Node, convolution: &Convolution) -> Result<(), Malformed> {
+pub(super) fn check_parameters(node: &Node, convolution: &Convolution) -> Result<(), Malformed> {
     let spatial = convolution.stride.len();
     let rows = [
         ("stride", &convolution.stride, 1),

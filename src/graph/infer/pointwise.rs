@@ -35,11 +35,22 @@ fn ports(node: &Node) -> Vec<Port> {
 
 /// The common dims of all inputs: on each axis the one extent that is not 1.
 fn broadcast(node: &Node) -> Result<Vec<i64>, Malformed> {
-    let ports = ports(node);
-    let rank = node.common_rank("PW-BROADCAST", &ports)?;
+    broadcast_of(node, &ports(node))
+}
+
+/// What holds of the ports that are `certain`, whatever the others are; of those the ranks count where they are known.
+pub(super) fn check_apart(node: &Node, certain: &[Port]) -> Result<(), Malformed> {
+    let slots = node.operation.inputs.iter().chain(&node.operation.outputs).map(|slot| slot.0);
+    let known = |port: &Port| !node.lacks_dim(*port);
+    node.common_rank("PW-BROADCAST", &slots.filter(known).collect::<Vec<_>>())?;
+    broadcast_of(node, &certain.iter().copied().filter(known).collect::<Vec<_>>()).map(|_| ())
+}
+
+fn broadcast_of(node: &Node, ports: &[Port]) -> Result<Vec<i64>, Malformed> {
+    let rank = node.common_rank("PW-BROADCAST", ports)?;
     // Each axis with the input that its extent is from.
     let mut common: Vec<(i64, Port)> = ports.first().map_or(Vec::new(), |&first| vec![(1, first); rank]);
-    for &port in &ports {
+    for &port in ports {
         for (axis, &extent) in node.dim(port)?.iter().enumerate() {
             let (found, from) = common[axis];
             if extent != 1 && found != 1 && found != extent {
