@@ -194,6 +194,7 @@ fn the_checker_is_in_order() {
     assert_order_within(
         "support",
         &[
+            "source",
             "rule",
             "records",
             "forms",
@@ -209,6 +210,7 @@ fn the_checker_is_in_order() {
             "checker",
             "nearest",
             "table",
+            "index",
         ],
     );
 }

@@ -656,6 +656,62 @@ fn rules_are_listed_for_people_and_programs() {
 }
 
 #[test]
+fn an_id_of_a_message_is_told_with_its_source_and_an_example() {
+    let place = Place::new();
+    let text = [
+        "S90-G1-ALIGN-128  every input",
+        "https://docs.nvidia.com/deeplearning/cudnn/",
+        "refused by surface 90 on sm_90",
+        "required strides that are multiples of 8 elements (128 bits)",
+        "legal with\n    A = input HALF [2, 32, 16] stride [1024, 24, 1]",
+    ];
+    place.run(&["rules", "s90-g1-align-128"]).expect(0, &text);
+    place.run(&["rules", "SUM-CC", "FEJ-12"]).expect(0, &["definition; nothing can break it", "frontend-json.md"]);
+    place.run(&["rules", "MATMUL-SHAPE"]).expect(0, &["malformed graph: operation 'mm'", "a transposed B has"]);
+    place.run(&["rules", "NOPE"]).expect(2, &["'NOPE': no rule and no other id"]);
+    let told = place.run(&["rules", "S90-CC", "A-61", "--format", "json"]).expect(0, &[]).out;
+    let told: Vec<Value> = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told[0]["id"], &told[0]["example"]["arch"]), (&json!("S90-CC"), &json!("sm_89")));
+    assert_eq!((&told[1]["kind"], told[1]["sources"].as_array().map(Vec::len)), (&json!("reading"), Some(1)));
+}
+
+#[test]
+fn spellings_of_graph_files_are_listed() {
+    let place = Place::new();
+    place
+        .run(&["rules", "--values"])
+        .expect(0, &["data_type, compute_data_type\n  FLOAT\n", "  GELU_APPROX_TANH_FWD\n"]);
+    let values = place.run(&["rules", "--values", "--format", "json"]).expect(0, &[]).out;
+    let values: Vec<Value> = serde_json::from_str(&values).unwrap();
+    let of = |place: &str| values.iter().find(|row| row["place"] == place).map(|row| row["spellings"].clone());
+    assert_eq!(of("padding_mode"), Some(json!(["EDGE_VAL_PAD", "NEG_INF_PAD", "ZERO_PAD"])));
+    place.run(&["rules", "S90-CC", "--values"]).expect(2, &["cannot be used with"]);
+}
+
+#[test]
+fn a_malformed_graph_tells_all_that_is_wrong_each_on_a_line_of_its_own() {
+    let place = Place::new();
+    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    graph.intermediate_data_type = Some(DataType::Float);
+    let a = graph.tensor(Tensor::new("A").row_major([1, 64, 32]));
+    let b = graph.tensor(Tensor::new("B").row_major([1, 128, 32]));
+    let bias = graph.tensor(Tensor::new("bias").row_major([128]));
+    let c = graph.matmul("mm", a, b);
+    let y = graph.pointwise("add", PointwiseMode::Add, &[c, bias]);
+    graph.set_output(y);
+    let file = place.write("bad.json", frontend::write_v2(&graph));
+    let told =
+        ["bad.json: graph 1 'bad': malformed graph: operation 'mm'", "graph 1 'bad': malformed graph: operation 'add'"];
+    place.run(&["check", &file]).expect(2, &told);
+    place.run(&["explain", &file]).expect(2, &told);
+    let json = place.run(&["check", "--format", "json", &file]).expect(2, &[]).out;
+    let verdict: Value = serde_json::from_str(&json).unwrap();
+    let lines: Vec<&str> = verdict["error"].as_str().unwrap().lines().collect();
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    assert!(lines.iter().all(|line| line.contains("bad.json: graph 1 'bad': malformed graph: ")), "{lines:#?}");
+}
+
+#[test]
 fn a_refused_graph_comes_with_the_nearest_legal_one() {
     let place = Place::new();
     let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Half);

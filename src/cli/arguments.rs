@@ -39,7 +39,7 @@ pub(super) enum Command {
     Run(RunOptions),
     /// Measure graphs on a GPU
     Bench(BenchOptions),
-    /// List the rules of the support surfaces
+    /// List the rules of the support surfaces, or tell what an id of a message stands for
     Rules(RulesOptions),
     /// Show, check or empty the disk cache
     ///
@@ -193,6 +193,9 @@ pub(super) struct BenchOptions {
 
 #[derive(Debug, Args)]
 pub(super) struct RulesOptions {
+    /// Ids, as messages print them in brackets: tell these alone, with their source and an example [default: list all]
+    #[arg(value_name = "ID", conflicts_with = "values")]
+    pub(super) ids: Vec<String>,
     /// Instead, list what graph files may hold as tag, type and mode
     #[arg(long)]
     pub(super) values: bool,

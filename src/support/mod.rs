@@ -13,6 +13,8 @@
 
 // Each uses only those above it: `tests/architecture.rs`.
 
+mod source;
+
 mod rule;
 
 pub(crate) mod records;
@@ -43,13 +45,17 @@ mod nearest;
 
 mod table;
 
+mod index;
+
 pub use checker::{check, check_relaxed};
 pub use family::catalogue;
 pub use findings::Violation;
+pub use index::{Entry, Term, TermKind, entry, terms};
 pub(crate) use layout::is_disjoint;
 pub use nearest::{Change, nearest_change};
 pub use report::{GraphLabel, Report, SurfaceOutcome, Verdict, VerdictStatus, ViolationRecord};
 pub use rule::{DetailedStatus, Kind, Rule, SurfaceId};
+pub use source::{Citation, DOCUMENTS, Document, citations};
 pub use supported::Supported;
 pub use table::surface_table;
 

@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod convolution;
+mod examples;
 mod families;
 mod graphs;
 mod matmul;
