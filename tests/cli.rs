@@ -226,10 +226,14 @@ fn the_worst_of_several_files_counts_and_all_are_read() {
 fn graphs_of_one_name_are_told_apart_by_number() {
     let place = Place::new();
     let file = place.write("two.jsonl", format!("{}\n{}\n", named("net", 2), named("net", 4)));
-    let message = "graph 'net' is the name of graphs 1, 2: pick one by number";
+    let message = "graph 'net' is the name of graphs #1, #2: pick one by number";
     place.run(&["run", &file, "--graph", "net"]).expect(2, &[&file, message]);
     place.run(&["run", &file]).expect(2, &[&file, "holds 2 graphs: pick one with --graph"]);
-    place.run(&["run", &file, "--graph", "3"]).expect(2, &[&file, "has no graph 3; it holds 2 graphs"]);
+    place.run(&["run", &file, "--graph", "3"]).expect(2, &[&file, "has no graph 3; it holds 2 graphs: 'net', 'net'"]);
+    place
+        .run(&["run", &file, "--graph", "fc"])
+        .expect(2, &[&file, "has no graph 'fc'; it holds 2 graphs: 'net', 'net'"]);
+    place.run(&["run", &file, "--graph", "#2", "--device", "cpu"]).expect(0, &["[4, 3, 4]"]);
     place.run(&["run", &file, "--graph", "2", "--device", "cpu"]).expect(0, &["[4, 3, 4]"]);
     let ran = place.run(&["check", &file, "--format", "json"]).expect(0, &[]);
     let names: Vec<Value> =
@@ -727,6 +731,86 @@ fn a_refused_graph_comes_with_the_nearest_legal_one() {
     let ran = place.run(&[&arguments[..], &["--format", "json"]].concat()).expect(1, &[]);
     let record: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(record["nearest"], change);
+}
+
+#[test]
+fn the_name_that_is_printed_finds_the_same_graph() {
+    let place = Place::new();
+    // The second graph is called 1, as recorded graphs are.
+    let file = place.write("numbers.jsonl", format!("{}\n{}\n", named("7", 2), named("1", 4)));
+    let ran = place.run(&["check", &file, "--format", "json"]).expect(0, &[]);
+    let names: Vec<Value> =
+        ran.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["graph"].clone()).collect();
+    assert_eq!(names, [json!("7"), json!("1")]);
+    for (selector, dims) in [("1", "[4, 3, 4]"), ("#1", "[2, 3, 4]"), ("7", "[2, 3, 4]"), ("2", "[4, 3, 4]")] {
+        place.run(&["run", &file, "--graph", selector, "--device", "cpu"]).expect(0, &[dims]);
+    }
+}
+
+#[test]
+fn a_folder_is_its_graph_files_in_order() {
+    let place = Place::new();
+    fs::create_dir(place.path("graphs")).unwrap();
+    for (name, content) in [
+        ("graphs/b.log", format!("start\n{}\n", named("second", 2))),
+        ("graphs/a.json", named("first", 2).to_string()),
+        ("graphs/c.jsonl", named("third", 2).to_string()),
+        ("graphs/notes.txt", named("none", 2).to_string()),
+    ] {
+        place.write(name, content);
+    }
+    let ran = place.run(&["check", &place.text("graphs"), "--format", "json"]).expect(0, &[]);
+    let names: Vec<Value> =
+        ran.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["graph"].clone()).collect();
+    assert_eq!(names, [json!("first"), json!("second"), json!("third")]);
+    fs::create_dir(place.path("empty")).unwrap();
+    place
+        .run(&["check", &place.text("empty")])
+        .expect(2, &["empty: is a folder without a file *.json, *.jsonl or *.log"]);
+}
+
+#[test]
+fn several_chips_and_surfaces_may_stand_in_one_list() {
+    let place = Place::new();
+    let file = place.write("graph.json", sum_relu().to_string());
+    let arches = |arguments: &[&str]| -> Vec<Value> {
+        let ran = place.run(&[&["check", file.as_str(), "--format", "json"], arguments].concat()).expect(0, &[]);
+        ran.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["arch"].clone()).collect()
+    };
+    let both = [json!("sm_80"), json!("sm_90")];
+    assert_eq!(arches(&["--arch", "sm_80,sm_90"]), both);
+    assert_eq!(arches(&["--arch", "sm_80", "--arch", "sm_90"]), both);
+    place.run(&["check", &file, "--surface", "90,70"]).expect(0, &["surface 70"]);
+    place.run(&["explain", &file, "--arch", "sm_80,sm_90"]).expect(0, &["sm_80", "sm_90"]);
+}
+
+#[test]
+fn a_graph_that_no_kernel_computes_is_computed_with_a_warning() {
+    let place = Place::new();
+    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    graph.intermediate_data_type = Some(DataType::Float);
+    let [a, b, d] = ["A", "B", "D"].map(|name| graph.tensor(Tensor::new(name).row_major([1, 16, 16])));
+    let c = graph.matmul("one", a, b);
+    let e = graph.matmul("other", c, d);
+    graph.set_output(e);
+    let file = place.write("two.json", frontend::write_v2(&graph));
+    let warning = "no kernel exists for this graph on sm_90";
+    let ran = place.run(&["run", &file, "--device", "cpu"]).expect(0, &["output"]);
+    assert!(ran.err.contains(warning), "{ran:#?}");
+    let legal = place.write("legal.json", sum_relu().to_string());
+    let ran = place.run(&["run", &legal, "--device", "cpu"]).expect(0, &["output"]);
+    assert!(!ran.err.contains(warning), "{ran:#?}");
+}
+
+#[test]
+fn doctor_is_short_and_tells_the_places_on_request() {
+    let place = Place::new();
+    let mut command = place.command(&["doctor"]);
+    let short = Ran::from(command.env_remove("FUSEWRIGHT_NVRTC").output().unwrap());
+    assert!(short.out.lines().all(|line| line.len() < 260) && short.out.lines().count() < 12, "{short:#?}");
+    let mut command = place.command(&["doctor", "-v"]);
+    let verbose = Ran::from(command.env_remove("FUSEWRIGHT_NVRTC").output().unwrap());
+    assert_eq!(short.out.contains("(-v: "), verbose.err.contains("looked "), "{verbose:#?}");
 }
 
 #[test]

@@ -50,10 +50,10 @@ struct Tally {
 
 pub(super) fn run(options: &CheckOptions, console: &mut Console) -> Result<()> {
     let mut tally = Tally::default();
-    for path in &options.files {
+    files::each_file(&options.files, console, |path, console| {
         let done = check_file(path, options, &mut tally, console);
-        console.survive(done)?;
-    }
+        console.survive(done)
+    })?;
     if options.format == Format::Text {
         console.line(tally.text())?;
     }

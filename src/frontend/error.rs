@@ -15,15 +15,15 @@ pub struct ReadError {
     /// Line on which the graph begins, from 1.
     pub line: usize,
     /// Node concerned, as `'name' (TAG, node 3)`; nodes are counted from 0, as the library's own names do (FEJ-07).
-    pub node: Option<String>,
+    pub node: Option<Box<str>>,
     /// Tensor concerned, as `'name'` or `'name' (uid 7)`.
-    pub tensor: Option<String>,
+    pub tensor: Option<Box<str>>,
     /// What is wrong, with the values required and found.
     pub message: String,
     /// Rule of the file format (`FEJ-12`).
     pub rule: &'static str,
     /// What is wrong with other nodes and tensors of the graph, in their order, at most 19; each has none itself.
-    pub others: Vec<ReadError>,
+    pub others: Box<[ReadError]>,
 }
 
 impl ReadError {
@@ -96,6 +96,7 @@ impl Failure {
     pub(super) fn into_error(self, source_name: &Arc<str>, number: usize, line: usize) -> ReadError {
         let Self { rule, node, tensor, message, others } = self;
         let others = others.into_iter().map(|other| other.into_error(source_name, number, line)).collect();
+        let [node, tensor] = [node, tensor].map(|part| part.map(String::into_boxed_str));
         ReadError { source_name: Arc::clone(source_name), number, line, node, tensor, message, rule, others }
     }
 }

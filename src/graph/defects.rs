@@ -158,6 +158,9 @@ mod tests {
         graph
     }
 
+    /// What is wrong, and how it comes about.
+    type Edit = (&'static str, fn(&mut Graph));
+
     fn defects(edit: impl FnOnce(&mut Graph)) -> Vec<String> {
         let mut graph = two_branches();
         edit(&mut graph);
@@ -173,7 +176,7 @@ mod tests {
     #[test]
     fn one_defect_is_told_once_and_nothing_that_follows_from_it() {
         two_branches().finalize().unwrap();
-        let edits: [(&str, fn(&mut Graph)); 12] = [
+        let edits: [Edit; 12] = [
             ("filter", |graph| graph.tensor_mut(W).dim = vec![32, 5, 3, 3]),
             ("filter of another order", |graph| graph.tensor_mut(W).dim = vec![8, 32, 3, 3]),
             ("filter of another rank", |graph| graph.tensor_mut(W).dim = vec![32, 8, 3]),
