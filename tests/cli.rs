@@ -748,6 +748,14 @@ fn the_name_that_is_printed_finds_the_same_graph() {
 }
 
 #[test]
+fn a_repeated_graph_counts_once_and_is_told() {
+    let place = Place::new();
+    let file = place.write("twice.jsonl", format!("{0}\n{0}\n", named("net", 2)));
+    let told = "graph 1 appears 2 times, the same each time; it counts once, and no graph is lost";
+    place.run(&["check", &file]).expect(0, &["1 supported, 0 not supported", told]);
+}
+
+#[test]
 fn a_folder_is_its_graph_files_in_order() {
     let place = Place::new();
     fs::create_dir(place.path("graphs")).unwrap();

@@ -96,7 +96,7 @@ pub(super) struct ExplainOptions {
 
 #[derive(Debug, Args)]
 pub(super) struct CompileOptions {
-    /// Graph files; - is standard input
+    /// Graph files, or folders of them; - is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
     /// Compute capabilities to compile for, such as sm_80,sm_90; may be repeated [default: sm_90]
@@ -173,7 +173,7 @@ pub(super) struct FuzzOptions {
 
 #[derive(Debug, Args)]
 pub(super) struct BenchOptions {
-    /// Graph files; - is standard input
+    /// Graph files, or folders of them; - is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
     /// Only this graph of each file, by name or number (#2)

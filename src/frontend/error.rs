@@ -65,8 +65,9 @@ pub(super) struct Failure {
     pub(super) others: Vec<Failure>,
 }
 
-/// Most failures that are told of one graph.
-const MOST: usize = 20;
+/// Most failures that are told of one graph; reading ends with the last of them, as each may have cost a search for what
+/// was meant.
+pub(super) const MOST: usize = 20;
 
 impl Failure {
     pub(super) fn new(rule: &'static str, message: impl Into<String>) -> Self {
@@ -75,7 +76,7 @@ impl Failure {
 
     /// Nothing, or the first of several failures with the others beside it.
     pub(super) fn of_all(failures: Vec<Self>) -> Result<(), Self> {
-        let mut failures = failures.into_iter().take(MOST);
+        let mut failures = failures.into_iter();
         match failures.next() {
             Some(first) => Err(Self { others: failures.collect(), ..first }),
             None => Ok(()),

@@ -66,7 +66,7 @@ pub(super) fn read<'a>(node: &'a Value, table: &mut TensorTable<'a>, dialect: Di
 pub(super) fn references<'a>(node: &'a Value, table: &mut TensorTable<'a>, dialect: Dialect) -> Vec<Entry> {
     let Some(object) = node.as_object() else { return Vec::new() };
     let sides = ["inputs", "outputs"].into_iter().flat_map(|side| given_ports(side, object).unwrap_or_default());
-    sides.filter_map(|(_, reference)| table.resolve(reference, dialect).ok()).collect()
+    sides.filter_map(|(_, reference)| table.find(reference, dialect)).collect()
 }
 
 const COMMON_KEYS: [&str; 5] = ["tag", "name", "inputs", "outputs", "compute_data_type"];

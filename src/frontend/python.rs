@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::error::Failure;
+use super::error::{Failure, MOST};
 use super::fields::{Fields, Object, shortened};
 use super::spelling::tag_hint;
 use crate::graph::PointwiseMode;
@@ -117,6 +117,9 @@ pub(super) fn translate(root: &Object) -> Result<Object, Failure> {
     }
     let (mut nodes, mut failures) = (Vec::new(), Vec::new());
     for (index, node) in fields.array("nodes")?.iter().enumerate() {
+        if failures.len() == MOST {
+            break;
+        }
         match translate_node(node, &tensors) {
             Ok(translated) => nodes.push(translated),
             Err(failure) => failures.push(failure.at_node(|| super::node::describe(node, index))),

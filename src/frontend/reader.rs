@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::envelope::{self, Dialect, Envelope};
-use super::error::Failure;
+use super::error::{Failure, MOST};
 use super::fields::{Fields, Object};
 use super::hazards::{self, Uses};
 use super::numbering::Numbering;
@@ -54,6 +54,9 @@ fn read_translated(root: &Object, envelope: Envelope) -> Result<Reading, Failure
     for (index, node) in Fields(root).array("nodes")?.iter().enumerate() {
         if let Err(failure) = reader.read_node(node, index) {
             failures.push(failure.at_node(|| node::describe(node, index)));
+            if failures.len() == MOST {
+                break;
+            }
             reader.number_references(node);
         }
     }
@@ -112,7 +115,9 @@ impl<'a> Reader<'a> {
         let mut unlisted = Vec::new();
         let mut without_value = Vec::new();
         let mut index = 0;
-        while let Some(entry) = self.numbering.entry(index) {
+        while let Some(entry) = self.numbering.entry(index)
+            && failures.len() < MOST
+        {
             index += 1;
             let read = self.read_tensor(entry).and_then(|read| Ok((read, self.ragged_offset(entry)?)));
             let ((tensor, lacks_value), offset) = match read {

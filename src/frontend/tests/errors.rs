@@ -184,6 +184,19 @@ fn no_tampered_byte_makes_the_reader_panic() {
 }
 
 #[test]
+fn twenty_failures_are_told_and_no_more_are_looked_for() {
+    let node = |at: usize| {
+        json!({"tag": "POINTWISE", "name": format!("n{at}"), "mode": "RELU_FWD",
+                                  "inputs": {"IN_0": format!("x{at}")}, "outputs": {"OUT_0": "y"}})
+    };
+    let nodes: Vec<Value> = (0..2_000).map(node).collect();
+    let tensors: serde_json::Map<String, Value> =
+        (0..2_000).map(|at| (format!("t{at}"), json!({"name": format!("t{at}")}))).collect();
+    let graph = json!({"json_version": "1.0", "context": {}, "nodes": nodes, "tensors": tensors});
+    assert_eq!(read(&graph).unwrap_err().all().count(), 20);
+}
+
+#[test]
 fn every_node_and_tensor_that_cannot_be_read_is_told() {
     let mut graph = parsed(MATMUL);
     graph["nodes"][0]["tag"] = json!("GEMM");
