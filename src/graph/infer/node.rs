@@ -4,7 +4,7 @@ use super::advice;
 use super::layout::Layout;
 use crate::graph::Malformed;
 use crate::graph::draft::Draft;
-use crate::graph::{Operation, OperationId, Port, Tensor, TensorId};
+use crate::graph::{Attributes, Operation, OperationId, Port, Tensor, TensorId};
 
 /// One operation of a draft. Ports are looked up among the inputs first, then among the outputs.
 pub(in crate::graph) struct Node<'a> {
@@ -125,7 +125,7 @@ impl<'a> Node<'a> {
                     expected.1,
                     expected.0,
                     self.dim(expected.1)?,
-                    self.widening(rule, port, expected.1)?
+                    self.widening(port, expected.1)?
                 );
                 return Err(self.fault_at(rule, port, message));
             }
@@ -134,16 +134,14 @@ impl<'a> Node<'a> {
     }
 
     /// Advice on two ports of different rank, where the operation broadcasts: how to write the one of lower rank.
-    fn widening(&self, rule: &'static str, one: Port, other: Port) -> Result<String, Malformed> {
-        if !["PW-BROADCAST", "MATMUL-SHAPE"].contains(&rule) {
-            return Ok(String::new());
-        }
+    fn widening(&self, one: Port, other: Port) -> Result<String, Malformed> {
         let (narrow, wide) = if self.dim(one)?.len() < self.dim(other)?.len() { (one, other) } else { (other, one) };
-        let subject = if narrow == one { "it".to_owned() } else { narrow.to_string() };
-        let widened = match rule {
-            "MATMUL-SHAPE" => advice::with_leading_ones(self.dim(narrow)?, self.dim(wide)?.len()),
-            _ => advice::widened(self.dim(narrow)?, self.dim(wide)?),
+        let widened = match self.operation.attributes {
+            Attributes::Matmul(_) => advice::with_leading_ones(self.dim(narrow)?, self.dim(wide)?.len()),
+            Attributes::Pointwise(_) => advice::widened(self.dim(narrow)?, self.dim(wide)?),
+            _ => None,
         };
+        let subject = if narrow == one { "it".to_owned() } else { narrow.to_string() };
         Ok(widened.map_or(String::new(), |dim| format!("; write {subject} as {dim:?}")))
     }
 
