@@ -6,6 +6,7 @@ mod convolution;
 mod examples;
 mod families;
 mod graphs;
+mod malformed;
 mod matmul;
 mod nearest;
 mod operations;
