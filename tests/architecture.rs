@@ -194,6 +194,7 @@ fn the_checker_is_in_order() {
     assert_order_within(
         "support",
         &[
+            "source",
             "rule",
             "records",
             "forms",
@@ -210,6 +211,7 @@ fn the_checker_is_in_order() {
             "nearest",
             "verdict",
             "table",
+            "index",
         ],
     );
 }

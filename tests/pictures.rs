@@ -121,18 +121,32 @@ fn performance_picture(run: &Run) -> String {
     let mut body = String::new();
     for ratio in [0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0] {
         let (x, class) = (place(ratio), if ratio == 1.0 { "line" } else { "rule" });
-        writeln!(body, "<line class=\"{class}\" x1=\"{x:.1}\" y1=\"{:.0}\" x2=\"{x:.1}\" y2=\"{bottom:.0}\"/>", top - 8.0)
-            .expect("text grows");
-        writeln!(body, "<text class=\"quiet\" x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{ratio}×</text>", top - 14.0)
-            .expect("text grows");
+        writeln!(
+            body,
+            "<line class=\"{class}\" x1=\"{x:.1}\" y1=\"{:.0}\" x2=\"{x:.1}\" y2=\"{bottom:.0}\"/>",
+            top - 8.0
+        )
+        .expect("text grows");
+        writeln!(
+            body,
+            "<text class=\"quiet\" x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{ratio}×</text>",
+            top - 14.0
+        )
+        .expect("text grows");
     }
     for (number, class) in classes.iter().enumerate() {
         let y = top + row * number as f64;
         let (least, most, median) = (class.ratios[0], class.ratios[class.ratios.len() - 1], class.median());
         let [x, end, middle] = [least, most, median].map(place);
         let colour = if median >= 1.0 { "ahead" } else { "behind" };
-        writeln!(body, "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{}</text>", LEFT - 14.0, y + 17.0, escaped(class.title))
-            .expect("text grows");
+        writeln!(
+            body,
+            "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{}</text>",
+            LEFT - 14.0,
+            y + 17.0,
+            escaped(class.title)
+        )
+        .expect("text grows");
         writeln!(
             body,
             "<rect class=\"{colour}\" x=\"{:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"14\" rx=\"3\"/>",
@@ -141,11 +155,21 @@ fn performance_picture(run: &Run) -> String {
             end - x + 6.0
         )
         .expect("text grows");
-        writeln!(body, "<rect class=\"mark\" x=\"{:.1}\" y=\"{:.0}\" width=\"2\" height=\"14\"/>", middle - 1.0, y + 5.0)
-            .expect("text grows");
+        writeln!(
+            body,
+            "<rect class=\"mark\" x=\"{:.1}\" y=\"{:.0}\" width=\"2\" height=\"14\"/>",
+            middle - 1.0,
+            y + 5.0
+        )
+        .expect("text grows");
         let cases = if class.ratios.len() == 1 { "1 case".to_owned() } else { format!("{} cases", class.ratios.len()) };
-        writeln!(body, "<text x=\"{:.0}\" y=\"{:.0}\">{median:.2}× <tspan class=\"quiet\">{cases}</tspan></text>", LEFT + BARS + 16.0, y + 17.0)
-            .expect("text grows");
+        writeln!(
+            body,
+            "<text x=\"{:.0}\" y=\"{:.0}\">{median:.2}× <tspan class=\"quiet\">{cases}</tspan></text>",
+            LEFT + BARS + 16.0,
+            y + 17.0
+        )
+        .expect("text grows");
     }
     let width = (LEFT + BARS + 130.0) as u32;
     svg(width, bottom as u32 + 12, "Speed of each class of graphs: the fastest peer's time over ours", &body)
@@ -173,12 +197,20 @@ fn pipeline_picture() -> String {
     let mut body = String::new();
     for (number, (value, module, needs)) in STAGES.into_iter().enumerate() {
         let y = 16.0 + row * number as f64;
-        writeln!(body, "<rect class=\"box\" x=\"{left}\" y=\"{y}\" width=\"{width}\" height=\"28\" rx=\"5\"/>").expect("text grows");
-        writeln!(body, "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>", left + width / 2.0, y + 19.0, escaped(value))
+        writeln!(body, "<rect class=\"box\" x=\"{left}\" y=\"{y}\" width=\"{width}\" height=\"28\" rx=\"5\"/>")
             .expect("text grows");
+        writeln!(
+            body,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            left + width / 2.0,
+            y + 19.0,
+            escaped(value)
+        )
+        .expect("text grows");
         if !module.is_empty() {
             let (x, from, to) = (left + width / 2.0, y + 28.0, y + row);
-            writeln!(body, "<line class=\"line\" x1=\"{x}\" y1=\"{from}\" x2=\"{x}\" y2=\"{to}\"/>").expect("text grows");
+            writeln!(body, "<line class=\"line\" x1=\"{x}\" y1=\"{from}\" x2=\"{x}\" y2=\"{to}\"/>")
+                .expect("text grows");
             let needs = if needs == "nothing" { String::new() } else { format!(", needs {needs}") };
             writeln!(body, "<text class=\"quiet\" x=\"{}\" y=\"{}\">{module}{needs}</text>", x + 10.0, from + 17.0)
                 .expect("text grows");
@@ -187,8 +219,10 @@ fn pipeline_picture() -> String {
     for (number, text) in BESIDE {
         let y = 16.0 + row * number as f64 + 14.0;
         let x = left + width;
-        writeln!(body, "<line class=\"rule\" x1=\"{x}\" y1=\"{y}\" x2=\"{}\" y2=\"{y}\"/>", x + 34.0).expect("text grows");
-        writeln!(body, "<text class=\"quiet\" x=\"{}\" y=\"{}\">{}</text>", x + 42.0, y + 4.0, escaped(text)).expect("text grows");
+        writeln!(body, "<line class=\"rule\" x1=\"{x}\" y1=\"{y}\" x2=\"{}\" y2=\"{y}\"/>", x + 34.0)
+            .expect("text grows");
+        writeln!(body, "<text class=\"quiet\" x=\"{}\" y=\"{}\">{}</text>", x + 42.0, y + 4.0, escaped(text))
+            .expect("text grows");
     }
     svg(660, 16 + 52 * 8, "From a graph to an execution plan", &body)
 }
@@ -218,7 +252,8 @@ fn performance_text(run: &Run) -> String {
         writeln!(text, "| {title} | {count} | {least:.2}× | {median:.2}× | {most:.2}× |").expect("text grows");
     }
     let all: Vec<f64> = cases.iter().filter_map(Case::ratio).collect();
-    writeln!(text, "| geometric mean of all cases | {} | | {:.2}× | |", all.len(), geometric_mean(&all)).expect("text grows");
+    writeln!(text, "| geometric mean of all cases | {} | | {:.2}× | |", all.len(), geometric_mean(&all))
+        .expect("text grows");
     let mut last = "";
     for case in cases {
         if case.class != last {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use fusewright::device::ComputeCapability;
 use fusewright::engine::{self, Decision, Engine};
+use fusewright::error::Error;
 use fusewright::frontend::{self, GraphDocument};
 use fusewright::graph::{FinalizedGraph, Graph};
 use fusewright::support::{GraphLabel, Remedy, SurfaceId, Verdict, VerdictStatus};
@@ -54,10 +55,10 @@ struct Tally {
 pub(super) fn run(options: &CheckOptions, console: &mut Console) -> Result<()> {
     let mut fix = options.fix.as_deref().map(Fix::create).transpose()?;
     let mut tally = Tally::default();
-    for path in &options.files {
+    files::each_file(&options.files, console, |path, console| {
         let done = check_file(path, options, (&mut tally, fix.as_mut()), console);
-        console.survive(done)?;
-    }
+        console.survive(done)
+    })?;
     if options.format == Format::Text {
         console.line(tally.text())?;
     }
@@ -101,7 +102,7 @@ fn answer(file: &str, document: &GraphDocument, options: &CheckOptions, is_verbo
             let error = files::at(&files::place(Path::new(file), document), &error);
             error.to_string()
         }),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(Error::from(error.clone()).to_string()),
     };
     let graph = match graph {
         Ok(graph) => graph,

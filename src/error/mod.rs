@@ -218,9 +218,11 @@ impl From<NotSupported> for Error {
     }
 }
 
+/// Each further error is a line of its own, in the form of the first.
 impl From<ReadError> for Error {
     fn from(error: ReadError) -> Self {
-        Self::input(error.place(), format!("{} [{}]", error.message, error.rule))
+        let others: String = error.others.iter().map(|other| format!("\n{other}")).collect();
+        Self::input(error.place(), format!("{} [{}]{others}", error.message, error.rule))
     }
 }
 

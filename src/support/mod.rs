@@ -13,6 +13,8 @@
 
 // Each uses only those above it: `tests/architecture.rs`.
 
+mod source;
+
 mod rule;
 
 pub(crate) mod records;
@@ -45,13 +47,17 @@ mod verdict;
 
 mod table;
 
+mod index;
+
 pub use checker::{check, check_relaxed};
 pub use family::catalogue;
 pub use findings::Violation;
+pub use index::{Entry, Term, TermKind, entry, terms};
 pub(crate) use layout::is_disjoint;
 pub use nearest::{Answer, Change, Defect, EditRecord, Goal, Remedy, nearest};
 pub use report::{Finding, Report, Requirement, SurfaceOutcome};
 pub use rule::{DetailedStatus, Kind, Rule, SurfaceId};
+pub use source::{Citation, DOCUMENTS, Document, citations};
 pub use supported::Supported;
 pub use table::surface_table;
 pub use verdict::{AnswerRecord, GraphLabel, Verdict, VerdictStatus, ViolationRecord};
