@@ -17,7 +17,7 @@ mod scalar;
 mod warp_mma;
 mod warpgroup_mma;
 
-pub use config::{EngineConfig, Knob, KnobType, RankedConfig, knob_values};
+pub use config::{EngineConfig, Knob, KnobDomain, RankedConfig, knob_values};
 pub use decision::{Decision, Selection, decide, select};
 pub use floor::{Floor, core_type};
 pub use heuristics::{HeuristicMode, Heuristics, heuristics};

@@ -31,7 +31,7 @@ pub use finalize::{MAX_OPERATIONS, MAX_RANK};
 pub use finalized::{FinalTensor, FinalizedGraph};
 pub use key::GraphKey;
 pub use malformed::Malformed;
-pub use mode::{PaddingMode, PointwiseMode, ReductionMode, ResampleMode};
+pub use mode::{PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode};
 pub use operation::{
     Attributes, Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, Fraction, KeptAttributes,
     Matmul, NanPropagation, Operation, OperationId, Other, Pointwise, Port, Reduction, Resample, Signal, SignalMode,

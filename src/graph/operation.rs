@@ -5,7 +5,7 @@ pub(super) mod composite;
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{DataType, PaddingMode, PointwiseMode, ReductionMode, ResampleMode, TensorId};
+use super::{DataType, PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode, TensorId};
 
 pub use composite::{Composite, KeptAttributes, Softmax};
 
@@ -384,11 +384,7 @@ impl Pointwise {
 
     /// β of SWISH or SOFTPLUS, whichever the mode reads, with its default.
     pub fn beta(&self) -> f32 {
-        match self.mode {
-            PointwiseMode::SoftplusFwd | PointwiseMode::SoftplusBwd => self.softplus_beta,
-            _ => self.swish_beta,
-        }
-        .unwrap_or(1.0)
+        if self.mode.reads() == Reads::SoftplusBeta { self.softplus_beta } else { self.swish_beta }.unwrap_or(1.0)
     }
 
     /// α of ELU with its default.

@@ -44,7 +44,7 @@ mod values;
 mod tests;
 
 pub use bounds::{
-    ACCURACY, Accuracy, BoundOptions, Bounds, ModeAccuracy, Unit, accuracy_table, allowed_error, bounds, bounds_with,
+    Accuracy, BoundOptions, Bounds, ModeAccuracy, Unit, accuracy_table, allowed_error, bounds, bounds_with,
 };
 pub use compare::{Comparison, Difference, OutputComparison, compare, compare_exact};
 pub use engine::execute;

@@ -201,7 +201,7 @@ fn reduction_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: Reduc
     let is_exact = match mode {
         ReductionMode::Add | ReductionMode::Norm1 => terms.saturating_mul(largest) <= EXACT_IN_FLOAT,
         ReductionMode::Min | ReductionMode::Max | ReductionMode::Amax => largest <= EXACT_IN_FLOAT,
-        _ => false,
+        ReductionMode::Mul | ReductionMode::MulNoZeros | ReductionMode::Avg | ReductionMode::Norm2 => false,
     };
     let compute = operation.compute_data_type.unwrap_or(DataType::Float);
     y.data_type != DataType::Boolean && (compute == DataType::Float || compute == DataType::Int32 && is_exact)

@@ -5,7 +5,8 @@ use super::layout::{Order, tensor};
 use super::movement;
 use super::resample::halving;
 use crate::graph::{
-    DataType, Graph, NanPropagation, Pointwise, PointwiseMode, ReductionMode, Scalar, SignalMode, Tensor, TensorId,
+    DataType, Graph, NanPropagation, Pointwise, PointwiseMode, Reads, ReductionMode, Scalar, SignalMode, Tensor,
+    TensorId,
 };
 
 /// The tensors around which a stage is built.
@@ -118,24 +119,24 @@ impl<'a, 'b> Stage<'a, 'b> {
 
     fn attributes(&mut self, mode: PointwiseMode) -> Pointwise {
         let mut attributes = Pointwise::new(mode);
-        match mode {
-            PointwiseMode::ReluFwd | PointwiseMode::ReluBwd if self.choices.chance(CLIPPED) => {
+        match mode.reads() {
+            Reads::Clips if self.choices.chance(CLIPPED) => {
                 attributes.relu_lower_clip = Some(self.choices.of(&[0.0, -1.0, 0.5]));
                 attributes.relu_upper_clip = self.choices.of(&[Some(6.0), None, Some(6.0)]);
                 attributes.relu_lower_clip_slope = self.choices.of(&[None, Some(0.01)]);
             }
-            PointwiseMode::SwishFwd | PointwiseMode::SwishBwd => {
+            Reads::SwishBeta => {
                 attributes.swish_beta = self.choices.of(&[None, Some(1.5)]);
             }
-            PointwiseMode::EluFwd | PointwiseMode::EluBwd => attributes.elu_alpha = self.choices.of(&[None, Some(0.5)]),
-            PointwiseMode::SoftplusFwd | PointwiseMode::SoftplusBwd => {
+            Reads::EluAlpha => attributes.elu_alpha = self.choices.of(&[None, Some(0.5)]),
+            Reads::SoftplusBeta => {
                 attributes.softplus_beta = self.choices.of(&[None, Some(2.0)]);
             }
-            PointwiseMode::GenIndex => attributes.axis = Some(self.choices.below(self.frame.full.len()) as i64),
-            PointwiseMode::Min | PointwiseMode::Max => {
+            Reads::Axis => attributes.axis = Some(self.choices.below(self.frame.full.len()) as i64),
+            Reads::NanOption => {
                 attributes.nan_propagation = self.choices.of(&[None, Some(NanPropagation::NotPropagate)]);
             }
-            _ => {}
+            Reads::Clips | Reads::Nothing => {}
         }
         attributes
     }

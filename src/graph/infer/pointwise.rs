@@ -4,7 +4,7 @@
 use super::layout::Layout;
 use super::node::Node;
 use crate::graph::Malformed;
-use crate::graph::{Pointwise, PointwiseMode, Port};
+use crate::graph::{Pointwise, Port, Reads};
 
 /// Dims: broadcast of all inputs. Strides: those of the first input of these dims; else, for a virtual result, the
 /// order of `IN_0`'s axes.
@@ -55,10 +55,7 @@ pub(super) fn check(node: &Node, pointwise: &Pointwise) -> Result<(), Malformed>
     node.common_rank("PW-BROADCAST", &[&ports[..], &[Port::OUT_0]].concat())?;
     let required = broadcast(node)?;
     node.require_dim("PW-BROADCAST", Port::OUT_0, &required, "the broadcast of the inputs")?;
-    match pointwise.mode {
-        PointwiseMode::GenIndex => check_axis(node, pointwise.axis, required.len()),
-        _ => Ok(()),
-    }
+    if pointwise.mode.reads() == Reads::Axis { check_axis(node, pointwise.axis, required.len()) } else { Ok(()) }
 }
 
 fn check_axis(node: &Node, axis: Option<i64>, rank: usize) -> Result<(), Malformed> {
@@ -76,7 +73,7 @@ fn check_axis(node: &Node, axis: Option<i64>, rank: usize) -> Result<(), Malform
 mod tests {
     use super::*;
     use crate::graph::samples::{half_graph, image, input, refusal, shape_of};
-    use crate::graph::{Attributes, Graph, Tensor};
+    use crate::graph::{Attributes, Graph, PointwiseMode, Tensor};
 
     fn graph_of(mode: PointwiseMode, dims: &[&[i64]]) -> Graph {
         let mut graph = half_graph();

@@ -30,7 +30,7 @@ mod tensor_core;
 use accuracy::Accumulator;
 
 use interval::{Bounded, upward};
-pub use modes::{ACCURACY, Accuracy, ModeAccuracy, Unit, accuracy_table, allowed_error};
+pub use modes::{Accuracy, ModeAccuracy, Unit, accuracy_table, allowed_error};
 
 /// What an implementation may do beyond rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
