@@ -178,6 +178,8 @@ impl Selection {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::graph::{DataType, Graph, PointwiseMode, ReductionMode, Tensor, TensorId};
     use crate::kernel::{Body, Epilogue};
@@ -268,6 +270,26 @@ mod tests {
             let Some(next) = selection.fallback() else { return all };
             selection = next;
         }
+    }
+
+    /// What an engine chooses and has no knob for would be lost where a config is written, and its kernel not found again.
+    #[test]
+    fn no_two_candidates_have_one_name() {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let a = graph.tensor(Tensor::new("A").row_major([1, 1024, 8192]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, 8192, 512]));
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        let device = Device::typical(ComputeCapability::SM_90);
+        let first = decided(&graph).into_selection().expect("supported");
+        let mut engines = 0;
+        for selection in std::iter::successors(Some(first), Selection::fallback) {
+            let candidates = selection.candidates(&device);
+            let names: BTreeSet<String> = candidates.iter().map(|ranked| ranked.config.to_string()).collect();
+            assert_eq!(names.len(), candidates.len(), "{}", selection.engine().name());
+            engines += 1;
+        }
+        assert_eq!(engines, 3);
     }
 
     #[test]

@@ -218,7 +218,10 @@ fn operands(operation: &Operation) -> Vec<TensorId> {
             operation.input(Port::X).filter(|_| operation.result().is_some()).into_iter().collect()
         }
         Attributes::Concat(_) | Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => Vec::new(),
-        _ => operation.input_tensors().collect(),
+        Attributes::Matmul(_) | Attributes::Convolution(_) | Attributes::Pointwise(_) | Attributes::Reduction(_) => {
+            operation.input_tensors().collect()
+        }
+        Attributes::GenStats | Attributes::Composite(_) | Attributes::Other(_) => operation.input_tensors().collect(),
     }
 }
 
