@@ -181,11 +181,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::graph::{DataType, Graph, PointwiseMode, ReductionMode, Tensor, TensorId};
+    use crate::graph::{DataType, Graph, PointwiseMode, ReductionMode, Tensor, TensorHandle};
     use crate::kernel::{Body, Epilogue};
     use crate::support::DetailedStatus;
 
-    fn sum(x: Tensor) -> (Graph, TensorId) {
+    fn sum(x: Tensor) -> (Graph, TensorHandle) {
         let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
         let x = graph.tensor(x);
         let y = graph.pointwise("add", PointwiseMode::Add, &[x, x]);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     /// Which configs of a matmul with an epilogue say that it goes through the workspace.
-    fn announced(epilogue: impl FnOnce(&mut Graph, TensorId), k: i64) -> Vec<bool> {
+    fn announced(epilogue: impl FnOnce(&mut Graph, TensorHandle), k: i64) -> Vec<bool> {
         let mut graph = Graph::new()
             .io_data_type(DataType::Half)
             .intermediate_data_type(DataType::Float)
@@ -294,10 +294,10 @@ mod tests {
 
     #[test]
     fn what_goes_through_the_workspace_is_known_before_it_is_lowered() {
-        let stored = |graph: &mut Graph, c: TensorId| {
+        let stored = |graph: &mut Graph, c: TensorHandle| {
             graph.set_output(c);
         };
-        let broadcast = |graph: &mut Graph, c: TensorId| {
+        let broadcast = |graph: &mut Graph, c: TensorHandle| {
             let rows = graph.reduction("rows", ReductionMode::Add, c, [2, 256, 1]);
             graph.set_output(rows).data_type = Some(DataType::Float);
         };

@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn ports_are_those_of_the_definition() {
-        let edit = |edit: fn(&mut super::super::Operation)| {
+        let edit = |edit: fn(&mut super::super::Operation<super::super::TensorHandle>)| {
             let mut graph = matmul_bias_relu();
             edit(&mut graph.operations[1]);
             refusal(&graph)

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::graph::{
         ConvolutionDirection, ConvolutionMode, DataType, Graph, Other, Reduction, ReductionMode, Reordering, Scalar,
-        TensorId,
+        TensorHandle,
     };
 
     fn key(graph: &Graph) -> GraphKey {
@@ -261,11 +261,11 @@ mod tests {
         let mut keys = vec![key(&matmul_bias_relu())];
         for edit in edits {
             let mut graph = matmul_bias_relu();
-            edit(graph.tensor_mut(TensorId(2)));
+            edit(graph.tensor_mut(TensorHandle(2)));
             keys.push(key(&graph));
         }
         let mut stored = matmul_bias_relu();
-        stored.set_output(TensorId(3));
+        stored.set_output(TensorHandle(3));
         keys.push(key(&stored));
         assert_all_differ(keys);
     }

@@ -37,5 +37,5 @@ pub use operation::{
     Matmul, NanPropagation, Operation, OperationId, Other, Pointwise, Port, Reduction, Resample, Signal, SignalMode,
     Softmax,
 };
-pub use tensor::{DEFAULT_ALIGNMENT, Reordering, Scalar, Tensor, TensorId};
+pub use tensor::{DEFAULT_ALIGNMENT, Reordering, Scalar, Tensor, TensorHandle, TensorId};
 pub(crate) use tensor::{channels_last_order, packed_strides, row_major_order};

@@ -18,7 +18,7 @@ pub(super) fn complete(draft: &mut Draft, id: OperationId) -> Result<(), Malform
     for (tensor, own) in tensors {
         draft.tensors[tensor.index()].data_type = draft.tensor(tensor).data_type.or(own);
         complete_tensor(draft, id, tensor, source)?;
-        if let Some(offset) = draft.tensor(tensor).ragged_offset {
+        if let Some(offset) = draft.ragged_offset(tensor) {
             complete_tensor(draft, id, offset, None)?;
         }
     }

@@ -55,9 +55,9 @@ impl Edit {
     pub(super) fn apply(self, graph: &FinalizedGraph, edited: &mut Graph) -> Option<()> {
         match self {
             Self::Swap(id) => swap_inputs(edited.operation_mut(id))?,
-            Self::Align(id) => edited.tensor_mut(id).alignment = DEFAULT_ALIGNMENT,
-            Self::Pad(id) => edited.tensor_mut(id).stride = padded(graph.tensor(id))?,
-            Self::Retype(id, data_type) => edited.tensor_mut(id).data_type = Some(data_type),
+            Self::Align(id) => edited.tensor_mut(id.handle()).alignment = DEFAULT_ALIGNMENT,
+            Self::Pad(id) => edited.tensor_mut(id.handle()).stride = padded(graph.tensor(id))?,
+            Self::Retype(id, data_type) => edited.tensor_mut(id.handle()).data_type = Some(data_type),
             Self::Convert { core, operand, to } => convert(edited, core, operand, to),
             Self::Compute(id, data_type) => edited.operation_mut(id).compute_data_type = Some(data_type),
             Self::Split(id) => {
@@ -204,7 +204,7 @@ fn trailing_reduction(graph: &FinalizedGraph) -> Option<OperationId> {
 }
 
 /// Swaps tensors, not ports.
-fn swap_inputs(operation: &mut Operation) -> Option<()> {
+fn swap_inputs<T>(operation: &mut Operation<T>) -> Option<()> {
     let [(_, first), (_, second), ..] = operation.inputs.as_mut_slice() else { return None };
     std::mem::swap(first, second);
     Some(())
@@ -237,13 +237,13 @@ fn convert(graph: &mut Graph, core: OperationId, operand: TensorId, to: DataType
     let name = format!("{}::converted", source.name);
     let result = Tensor { data_type: Some(to), dim: source.dim.clone(), is_virtual: true, ..Tensor::new(&name) };
     let result = graph.tensor(result);
-    let slots = graph.operation_mut(core).inputs.iter_mut().filter(|slot| slot.1 == operand);
+    let slots = graph.operation_mut(core).inputs.iter_mut().filter(|slot| slot.1 == operand.handle());
     slots.for_each(|slot| slot.1 = result);
     graph.operation(Operation {
         name,
         attributes: Attributes::Pointwise(Pointwise::new(PointwiseMode::Identity)),
         compute_data_type: Some(DataType::Float),
-        inputs: vec![(Port::IN_0, operand)],
+        inputs: vec![(Port::IN_0, operand.handle())],
         outputs: vec![(Port::OUT_0, result)],
     });
 }

@@ -255,6 +255,7 @@ impl FinalizedGraph {
             name: self.name.clone(),
             default_types: self.default_types,
             notes: self.notes.clone(),
+            became: self.became.clone(),
             key: self.key,
             tensors,
             operations,
