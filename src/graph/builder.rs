@@ -135,15 +135,17 @@ impl Graph {
         self.single_output(name, Attributes::Convolution(attributes), inputs, output)
     }
 
-    /// A pointwise operation without further attributes. Backward modes take DY first, then the forward input.
+    /// A pointwise operation without further attributes. Backward modes take DY first, then the forward input. A number of
+    /// inputs that is not [the mode's](PointwiseMode::inputs) is refused by [`Self::finalize`].
     pub fn pointwise(&mut self, name: &str, mode: PointwiseMode, inputs: &[TensorHandle]) -> TensorHandle {
         self.pointwise_with(name, Pointwise::new(mode), inputs)
     }
 
     /// A pointwise operation with attributes (clips, slopes, α, β, axis).
     pub fn pointwise_with(&mut self, name: &str, attributes: Pointwise, inputs: &[TensorHandle]) -> TensorHandle {
-        let ports = [Port::IN_0, Port::IN_1, Port::IN_2];
-        let inputs = ports.into_iter().zip(inputs.iter().copied()).collect();
+        // No mode has a fourth input: those that are given all the same are kept under this port for finalize to refuse.
+        let ports = [Port::IN_0, Port::IN_1, Port::IN_2].into_iter().chain(std::iter::repeat(Port("IN_3")));
+        let inputs = ports.zip(inputs.iter().copied()).collect();
         self.single_output(name, Attributes::Pointwise(attributes), inputs, Port::OUT_0)
     }
 

@@ -288,7 +288,7 @@ impl Session {
         } else {
             rayon::spawn(run)
         }
-        PendingPlan { receiver }
+        PendingPlan { receiver, outcome: None }
     }
 
     /// What was asked and done so far.
@@ -315,19 +315,21 @@ fn panicked() -> Error {
 #[derive(Debug)]
 pub struct PendingPlan {
     receiver: Receiver<Result<Arc<Plan>, Error>>,
+    /// What was received and not yet asked for.
+    outcome: Option<Result<Arc<Plan>, Error>>,
 }
 
 impl PendingPlan {
-    /// The outcome, where the build has ended: `Err` gives the pending plan back.
-    ///
-    /// # Errors
-    /// Itself, while the build goes on.
-    pub fn ready(self) -> Result<Result<Arc<Plan>, Error>, Self> {
-        match self.receiver.try_recv() {
-            Ok(outcome) => Ok(outcome),
-            Err(TryRecvError::Empty) => Err(self),
-            Err(TryRecvError::Disconnected) => Ok(Err(panicked())),
+    /// Whether the build has ended, so that [`Self::wait`] returns at once.
+    pub fn is_ready(&mut self) -> bool {
+        if self.outcome.is_none() {
+            self.outcome = match self.receiver.try_recv() {
+                Ok(outcome) => Some(outcome),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => Some(Err(panicked())),
+            };
         }
+        self.outcome.is_some()
     }
 
     /// Waits for the outcome.
@@ -335,6 +337,6 @@ impl PendingPlan {
     /// # Errors
     /// As [`Session::plan`].
     pub fn wait(self) -> Result<Arc<Plan>, Error> {
-        self.receiver.recv().unwrap_or_else(|_| Err(panicked()))
+        self.outcome.unwrap_or_else(|| self.receiver.recv().unwrap_or_else(|_| Err(panicked())))
     }
 }

@@ -130,7 +130,7 @@ mod tests {
         for &mode in PointwiseMode::ALL {
             let dims = vec![&[2, 3][..]; mode.inputs() + 1];
             let fits = |count: usize| {
-                let mut graph = graph_of(mode, &dims[..count.min(3)]);
+                let mut graph = graph_of(mode, &dims[..count]);
                 if let Attributes::Pointwise(pointwise) = &mut graph.last_operation().attributes {
                     pointwise.axis = Some(0);
                 }
@@ -138,8 +138,17 @@ mod tests {
             };
             assert!(fits(mode.inputs()), "{mode}");
             assert!(!fits(mode.inputs() - 1), "{mode}");
-            assert!(mode.inputs() == 3 || !fits(mode.inputs() + 1), "{mode}");
+            assert!(!fits(mode.inputs() + 1), "{mode}");
         }
+    }
+
+    #[test]
+    fn inputs_that_no_mode_has_are_refused_and_not_dropped() {
+        let full: &[i64] = &[2, 3];
+        let message = refusal(&graph_of(PointwiseMode::Add, &[full; 4]));
+        assert!(message.contains("has ports IN_0, IN_1, IN_2, IN_3; it takes IN_0, IN_1 once each"), "{message}");
+        let message = refusal(&graph_of(PointwiseMode::BinarySelect, &[full; 5]));
+        assert!(message.contains("has ports IN_0, IN_1, IN_2, IN_3, IN_3; it takes IN_0, IN_1, IN_2"), "{message}");
     }
 
     #[test]
