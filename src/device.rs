@@ -1,4 +1,17 @@
 //! Devices as plain data: they can be described without a GPU.
+//!
+//! # When
+//!
+//! You need this to ask about a chip that is not here; a GPU that is here describes itself ([`Driver::device`](crate::plan::Driver::device)).
+//!
+//! ```
+//! use fusewright::device::{ComputeCapability, Device};
+//!
+//! let chip: ComputeCapability = "sm_80".parse().expect("a chip");
+//! assert_eq!(chip, ComputeCapability::SM_80);
+//! let device = Device::typical(chip);
+//! assert_eq!((device.name.as_str(), device.sm_count), ("A100", 108));
+//! ```
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,6 +1,6 @@
 //! Inference of missing types, dims and strides, and the shape rules of every operation.
 //!
-//! What a frontend does to a logged graph (`spec/frontend-json.md` section 8), operation by operation in topological
+//! What a frontend does to a logged graph (`docs/spec/frontend-json.md` section 8), operation by operation in topological
 //! order. A value that is present is never changed. After [`complete`] every tensor an operation names has a type,
 //! dims and strides, and every operation's tensors fit each other.
 
@@ -29,7 +29,7 @@ use crate::graph::Malformed;
 ///
 /// # Errors
 /// `ATTRIBUTE_NOT_SET` and `SHAPE_DEDUCTION_FAILED` for what cannot be completed; the shape rules of
-/// `spec/operations.md` for what does not fit.
+/// `docs/spec/operations.md` for what does not fit.
 pub(super) fn complete(draft: &mut Draft, order: &[OperationId]) -> Result<(), Malformed> {
     let mut is_checked = vec![false; draft.tensors.len()];
     for &id in order {

@@ -1,4 +1,4 @@
-//! Softmax over the last axis, with its statistics (descriptor 45 of the backend API; `spec/attention.md` AT-P25).
+//! Softmax over the last axis, with its statistics (descriptor 45 of the backend API; `docs/spec/attention.md` AT-P25).
 //!
 //! With `m` the largest element of a row, the sink included, and `l = Σ exp(x − m)`, the sink's `exp(sink − m)` included:
 //! `Y = exp(x − m) / l`, `MAX = m`, `SUM_EXP = l`, `STATS = m + ln l` (AT-O15, AT-O16). A row of `−∞` has `Y = 0`, `MAX` and
