@@ -30,7 +30,7 @@
 //! ```
 //!
 //! A backend needs [`graph`], [`session`], [`plan`] and [`error`] (`examples/4_backend.rs`), a tool [`frontend`] and [`support`], and whoever
-//! compares results [`reference`].
+//! compares results [`mod@reference`].
 //!
 //! The pipeline is a chain of immutable values; each stage is a function in one module, and uses only modules above it:
 //!
