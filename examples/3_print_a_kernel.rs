@@ -24,7 +24,7 @@ fn main() -> Result<(), Error> {
     let graph = Arc::new(graph.finalize()?);
 
     // Engines rank their configs, the best first; each lowers to a kernel description, and that renders to one file.
-    let device = Device::typical(ComputeCapability::new(8, 0));
+    let device = Device::typical(ComputeCapability::SM_80);
     let selection = select(&graph, device.capability)?;
     let Build { source, config, .. } = Build::first(&selection, &device)?;
     print!("{}", source.text);

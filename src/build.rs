@@ -1,6 +1,32 @@
 //! Kernel, source and machine code of a graph in one engine config: lowering, rendering and compiling, in one place.
 //!
 //! What runs, prints or stores kernels makes a [`Build`] first; which config it is of, the caller chooses.
+//!
+//! # When
+//!
+//! You need this to have source or machine code of a certain config, without executing it.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+//! # let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+//! # let a = graph.tensor(Tensor::new("a").row_major([1, 64, 128]));
+//! # let b = graph.tensor(Tensor::new("b").row_major([1, 128, 32]));
+//! # let c = graph.matmul("matmul", a, b);
+//! # graph.set_output(c);
+//! # let graph = Arc::new(graph.finalize()?);
+//! use fusewright::build::Build;
+//! use fusewright::device::{ComputeCapability, Device};
+//! use fusewright::engine::select;
+//!
+//! let device = Device::typical(ComputeCapability::SM_90);
+//! let selection = select(&graph, device.capability)?;
+//! let second = selection.candidates(&device).swap_remove(1).config;
+//! let build = Build::new(&selection, second.clone(), &device)?;
+//! assert_eq!((build.config, build.capability), (second, device.capability));
+//! assert!(!build.source.text.contains("#include"));
+//! # Ok::<(), fusewright::error::Error>(())
+//! ```
 
 use std::sync::Arc;
 

@@ -1,4 +1,17 @@
 //! Devices as plain data: they can be described without a GPU.
+//!
+//! # When
+//!
+//! You need this to ask about a chip that is not here; a GPU that is here describes itself ([`Driver::device`](crate::plan::Driver::device)).
+//!
+//! ```
+//! use fusewright::device::{ComputeCapability, Device};
+//!
+//! let chip: ComputeCapability = "sm_80".parse().expect("a chip");
+//! assert_eq!(chip, ComputeCapability::SM_80);
+//! let device = Device::typical(chip);
+//! assert_eq!((device.name.as_str(), device.sm_count), ("A100", 108));
+//! ```
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,8 +31,22 @@ pub struct ComputeCapability {
 }
 
 impl ComputeCapability {
-    /// Hopper.
+    /// Volta: V100.
+    pub const SM_70: Self = Self::new(7, 0);
+    /// Turing: T4.
+    pub const SM_75: Self = Self::new(7, 5);
+    /// Ampere: A100.
+    pub const SM_80: Self = Self::new(8, 0);
+    /// Ampere: A10, RTX 30.
+    pub const SM_86: Self = Self::new(8, 6);
+    /// Ada: L4, L40, RTX 40.
+    pub const SM_89: Self = Self::new(8, 9);
+    /// Hopper: H100, H200.
     pub const SM_90: Self = Self::new(9, 0);
+    /// Blackwell: B200.
+    pub const SM_100: Self = Self::new(10, 0);
+    /// Blackwell: RTX 50.
+    pub const SM_120: Self = Self::new(12, 0);
 
     /// This capability.
     pub const fn new(major: u32, minor: u32) -> Self {
@@ -140,7 +167,19 @@ mod tests {
         for text in ["sm_90", "sm_90a", "90", "9.0"] {
             assert_eq!(text.parse(), Ok(ComputeCapability::SM_90), "{text}");
         }
-        assert_eq!("sm_120".parse(), Ok(ComputeCapability::new(12, 0)));
+        let named = [
+            (ComputeCapability::SM_70, "sm_70"),
+            (ComputeCapability::SM_75, "sm_75"),
+            (ComputeCapability::SM_80, "sm_80"),
+            (ComputeCapability::SM_86, "sm_86"),
+            (ComputeCapability::SM_89, "sm_89"),
+            (ComputeCapability::SM_90, "sm_90"),
+            (ComputeCapability::SM_100, "sm_100"),
+            (ComputeCapability::SM_120, "sm_120"),
+        ];
+        for (capability, text) in named {
+            assert_eq!((text.parse(), capability.to_string().as_str()), (Ok(capability), text));
+        }
         for text in ["", "9", "sm_", "hopper", "sm_9x", "9.99"] {
             assert!(text.parse::<ComputeCapability>().is_err(), "{text}");
         }

@@ -2,6 +2,32 @@
 //!
 //! Memory is poisoned before a kernel writes it and guarded behind its end; [`run_on_device`] does everything around one execution
 //! with tensors of the host.
+//!
+//! # When
+//!
+//! You need this to try a plan on tensors of the host, and to measure; a backend has memory of its own, and needs
+//! [`plan`](crate::plan).
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+//! # let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+//! # let a = graph.tensor(Tensor::new("a").row_major([1, 64, 128]));
+//! # let b = graph.tensor(Tensor::new("b").row_major([1, 128, 32]));
+//! # let c = graph.matmul("matmul", a, b);
+//! # graph.set_output(c);
+//! # let graph = Arc::new(graph.finalize()?);
+//! use fusewright::harness::run_on_device;
+//! use fusewright::reference::{Distribution, bounds, compare, execute, random_inputs};
+//! use fusewright::session::{Session, SessionOptions};
+//!
+//! let plan = Session::open(0, SessionOptions::default())?.plan(&graph)?;
+//! let inputs = random_inputs(&graph, 0, Distribution::Normal)?;
+//! let found = run_on_device(plan.execution(), &graph, &inputs)?;
+//! let expected = execute(&graph, &inputs)?;
+//! assert!(compare(&graph, &expected, &found, Some(&bounds(&graph, &inputs)?))?.is_match());
+//! # Ok::<(), fusewright::error::Error>(())
+//! ```
 
 use std::time::Duration;
 

@@ -1,4 +1,20 @@
 //! Tensors in host memory.
+//!
+//! # When
+//!
+//! You need this to give tensors to the CPU engine or the harness, and to read results.
+//!
+//! ```
+//! use fusewright::graph::DataType;
+//! use fusewright::host_tensor::HostTensor;
+//!
+//! // Two rows of three, 4 elements apart; values are rounded to HALF.
+//! let tensor = HostTensor::from_fn(DataType::Half, &[2, 3], &[4, 1], |position| position as f64 / 3.0)?;
+//! assert_eq!(tensor.bytes.len(), 2 * (4 + 3));
+//! let values: Vec<f32> = tensor.to_dense()?;
+//! assert_eq!((values[3], values.len()), (1.0, 6));
+//! # Ok::<(), fusewright::error::Error>(())
+//! ```
 
 use std::collections::BTreeMap;
 use std::ops::Range;

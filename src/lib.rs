@@ -1,5 +1,37 @@
 //! fusewright: a runtime fusion compiler for operation graphs in the cuDNN Graph API model.
 //!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use fusewright::device::{ComputeCapability, Device};
+//! use fusewright::error::Error;
+//! use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+//! use fusewright::session::{Session, SessionOptions};
+//!
+//! // y = relu(a · b), in cuDNN's terms; what is not said is inferred.
+//! let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+//! graph = graph.intermediate_data_type(DataType::Float);
+//! let a = graph.tensor(Tensor::new("a").row_major([1, 512, 4096]));
+//! let b = graph.tensor(Tensor::new("b").row_major([1, 4096, 1024]));
+//! let product = graph.matmul("matmul", a, b);
+//! let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[product]);
+//! graph.set_output(y);
+//! let graph = Arc::new(graph.finalize()?);
+//!
+//! // A session answers, compiles and keeps; on a GPU (`Session::open`) it gives plans, too.
+//! let session = Session::without_gpu(Device::typical(ComputeCapability::SM_90), SessionOptions::default());
+//! match session.check(&graph) {
+//!     Ok(selection) => println!("{} takes it: {}", selection.engine().name(), session.config(&selection)?),
+//!     Err(Error::NotSupported(why)) => println!("{why}\n{:?}", why.nearest_change().map(|change| change.description)),
+//!     Err(error) => return Err(error),
+//! }
+//! assert_eq!(graph.uid_of(y), Some(4), "the key of y in the variant pack");
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! A backend needs [`graph`], [`session`], [`plan`] and [`error`] (`examples/4_backend.rs`), a tool [`frontend`] and [`support`], and whoever
+//! compares results [`mod@reference`].
+//!
 //! The pipeline is a chain of immutable values; each stage is a function in one module, and uses only modules above it:
 //!
 //! ```text
@@ -21,8 +53,8 @@
 //! Two invariants: everything up to rendering does no I/O and needs no GPU; after [`support`] accepted a graph,
 //! lowering and rendering cannot fail for reasons that lie in the graph. An engine looks at a supported graph once and answers
 //! with an offer, from which configs and kernels come; a refusal is one typed value ([`error::NotSupported`]) for Rust, the command
-//! line and the C ABI. `docs/architecture.md` has the types between the stages and says where to add what; ids like `A-16` are
-//! those of `docs/spec/`.
+//! line and the C ABI. `docs/architecture.md` has the types between the stages, `docs/contributing.md` says where to add what; ids like `A-16`
+//! are those of `docs/spec/`, and so are documents that a comment names without a folder.
 
 pub mod logging;
 

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use fusewright::frontend;
 use fusewright::graph::{
-    Convolution, ConvolutionDirection, DataType, Graph, PointwiseMode, ReductionMode, Tensor, TensorId,
+    Convolution, ConvolutionDirection, DataType, Graph, PointwiseMode, ReductionMode, Tensor, TensorHandle,
 };
 
 /// HALF in device memory, FLOAT inside.
@@ -29,21 +29,21 @@ fn check(graph: &Graph, arguments: &[&str]) -> String {
     String::from_utf8(ran.stdout).expect("the program writes UTF-8")
 }
 
-fn image(graph: &mut Graph, name: &str, dim: [i64; 4]) -> TensorId {
+fn image(graph: &mut Graph, name: &str, dim: [i64; 4]) -> TensorHandle {
     graph.tensor(Tensor::new(name).channels_last(dim))
 }
 
-fn matrix(graph: &mut Graph, name: &str, dim: [i64; 3]) -> TensorId {
+fn matrix(graph: &mut Graph, name: &str, dim: [i64; 3]) -> TensorHandle {
     graph.tensor(Tensor::new(name).row_major(dim))
 }
 
 /// A 3×3 convolution of images to 128 channels.
-fn convolution(graph: &mut Graph, x: TensorId, channels: i64) -> TensorId {
+fn convolution(graph: &mut Graph, x: TensorHandle, channels: i64) -> TensorHandle {
     let filter = image(graph, "filter", [128, channels, 3, 3]);
     graph.convolution("conv", Convolution::new(ConvolutionDirection::Forward, 2).padding([1, 1]), [x, filter])
 }
 
-fn stored(graph: &mut Graph, id: TensorId, tensor: Tensor) {
+fn stored(graph: &mut Graph, id: TensorHandle, tensor: Tensor) {
     *graph.tensor_mut(id) = tensor;
 }
 

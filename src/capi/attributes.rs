@@ -1,4 +1,4 @@
-//! What each descriptor has: one row an attribute (spec/backend-api.md, section 2).
+//! What each descriptor has: one row an attribute (docs/spec/backend-api.md, section 2).
 
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;

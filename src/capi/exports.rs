@@ -1,4 +1,4 @@
-//! The functions of the ABI. Their meaning is that of the cuDNN 9 documentation; spec/backend-api.md states it.
+//! The functions of the ABI. Their meaning is that of the cuDNN 9 documentation; docs/spec/backend-api.md states it.
 #![expect(non_snake_case, reason = "names of the ABI")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};

@@ -93,7 +93,7 @@ impl Failure {
         Self::new(status, with_causes(error))
     }
 
-    /// A refusal, with the status of its root cause (spec/backend-api.md, section 8).
+    /// A refusal, with the status of its root cause (docs/spec/backend-api.md, section 8).
     pub(super) fn refused(cause: &NotSupported) -> Self {
         let status = match cause.status() {
             DetailedStatus::ArchMismatch => Status::CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH,

@@ -12,7 +12,7 @@ use super::handle::Handle;
 use super::operation::Node;
 use crate::engine::ENGINES;
 use crate::error::Error;
-use crate::graph::{FinalizedGraph, Graph, MAX_OPERATIONS, Operation, Port, Tensor, TensorId};
+use crate::graph::{FinalizedGraph, Graph, MAX_OPERATIONS, Operation, Port, Tensor, TensorHandle};
 
 /// A well-formed graph, and the handle it was given, which names the device.
 pub(super) struct OperationGraph {
@@ -59,7 +59,7 @@ pub(super) fn require_well_formed(node: &Node) -> Result<()> {
 #[derive(Default)]
 struct Made {
     graph: Graph,
-    ids: BTreeMap<i64, TensorId>,
+    ids: BTreeMap<i64, TensorHandle>,
 }
 
 impl Made {
@@ -80,11 +80,11 @@ impl Made {
         self.graph.finalize().map_err(|malformed| Failure::of_build(&Error::from(malformed)))
     }
 
-    fn slots(&mut self, tensors: &[(Port, Arc<Tensor>)]) -> Result<Vec<(Port, TensorId)>> {
+    fn slots(&mut self, tensors: &[(Port, Arc<Tensor>)]) -> Result<Vec<(Port, TensorHandle)>> {
         tensors.iter().map(|(port, tensor)| Ok((*port, self.tensor(tensor)?))).collect()
     }
 
-    fn tensor(&mut self, tensor: &Tensor) -> Result<TensorId> {
+    fn tensor(&mut self, tensor: &Tensor) -> Result<TensorHandle> {
         let uid = tensor.uid.unwrap_or_default();
         let Some(&id) = self.ids.get(&uid) else {
             let id = self.graph.tensor(tensor.clone());

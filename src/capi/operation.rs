@@ -219,7 +219,7 @@ fn convolution(given: &Given<'_>, names: &ConvolutionNames) -> Result<Node> {
     Ok(Node { attributes: Attributes::Convolution(convolution), compute: Some(compute), inputs, outputs })
 }
 
-/// A convolution by its bundle (spec/operations.md, 3.1).
+/// A convolution by its bundle (docs/spec/operations.md, 3.1).
 fn convolution_of(
     bundle: &Given<'_>,
     direction: ConvolutionDirection,
@@ -395,7 +395,7 @@ fn resample(bundle: &Descriptor, alpha: Option<f64>, beta: Option<f64>) -> Resul
     Ok((resample, Some(compute)))
 }
 
-/// A resampling by its bundle (spec/operations.md, 7: its arrays have an element an axis).
+/// A resampling by its bundle (docs/spec/operations.md, 7: its arrays have an element an axis).
 fn resample_of(bundle: &Given<'_>, alpha: f64, beta: f64) -> Result<(Resample, DataType)> {
     let axes = bundle.int64(Name::CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS).unwrap_or_default();
     let fractions = |name: Name| -> Result<Vec<Fraction>> {

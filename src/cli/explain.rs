@@ -124,8 +124,8 @@ fn knobs(ranking: &[RankedConfig], console: &mut Console) -> Result<()> {
     heading(console, "knobs")?;
     for (knob, values) in knob_values(ranking) {
         let values: Vec<String> = values.into_iter().map(|value| knob.value_text(value)).collect();
-        let (name, knob_type) = (knob.name(), knob.knob_type().name());
-        console.line(format_args!("  {name:<9}  {knob_type:<6}  {}", values.join(", ")))?;
+        let (name, domain) = (knob.name(), knob.domain().name());
+        console.line(format_args!("  {name:<9}  {domain:<6}  {}", values.join(", ")))?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::names;
 use super::sections::Used;
-use crate::graph::{DataType, FinalizedGraph, Pointwise, PointwiseMode, TensorId};
+use crate::graph::{DataType, FinalizedGraph, Pointwise, PointwiseMode, Reads, TensorId};
 use crate::kernel::{Register, StageProgram, Step, Value, has_integer_form};
 
 /// Spells one program; collects the include sections it uses.
@@ -248,12 +248,11 @@ fn function(attributes: &Pointwise) -> &'static str {
 
 /// Attributes that the device function takes after its operands.
 fn constants(attributes: &Pointwise) -> Vec<String> {
-    use PointwiseMode as M;
-    let values = match attributes.mode {
-        M::ReluFwd | M::ReluBwd => vec![attributes.lower_clip(), attributes.upper_clip(), attributes.lower_slope()],
-        M::EluFwd | M::EluBwd => vec![attributes.alpha()],
-        M::SoftplusFwd | M::SoftplusBwd | M::SwishFwd | M::SwishBwd => vec![attributes.beta()],
-        _ => Vec::new(),
+    let values = match attributes.mode.reads() {
+        Reads::Clips => vec![attributes.lower_clip(), attributes.upper_clip(), attributes.lower_slope()],
+        Reads::EluAlpha => vec![attributes.alpha()],
+        Reads::SoftplusBeta | Reads::SwishBeta => vec![attributes.beta()],
+        Reads::Nothing | Reads::NanOption | Reads::Axis => Vec::new(),
     };
     values.into_iter().map(names::float_literal).collect()
 }

@@ -4,6 +4,32 @@
 //! the templates in `templates/` lay it out. Fixed device code comes in sections (`sections`); a kernel carries those it
 //! uses. Rendering is deterministic to the byte and depends only on the graph's structure, the engine config and the
 //! device: never on the caller's names or uids.
+//!
+//! # When
+//!
+//! You need this to read what is generated; [`Build`](crate::build::Build) renders and keeps the text.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+//! # let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+//! # let a = graph.tensor(Tensor::new("a").row_major([1, 64, 128]));
+//! # let b = graph.tensor(Tensor::new("b").row_major([1, 128, 32]));
+//! # let c = graph.matmul("matmul", a, b);
+//! # graph.set_output(c);
+//! # let graph = Arc::new(graph.finalize()?);
+//! use fusewright::build::Build;
+//! use fusewright::codegen;
+//! use fusewright::device::{ComputeCapability, Device};
+//! use fusewright::engine::select;
+//!
+//! let device = Device::typical(ComputeCapability::SM_80);
+//! let build = Build::first(&select(&graph, device.capability)?, &device)?;
+//! let source = codegen::render(&build.kernel)?;
+//! assert_eq!(source.text, build.source.text);
+//! assert!(source.text.contains(&source.launches[0].function));
+//! # Ok::<(), fusewright::error::Error>(())
+//! ```
 
 mod expression;
 mod index;

@@ -14,6 +14,32 @@
 //! | `FUSEWRIGHT_CACHE_LIMIT` | bytes that each folder of the disk cache may hold, such as `500M` or `2G`; `off` or `0`: no limit |
 //!
 //! Binaries are found again by [`CacheKey`], which holds everything that can change them.
+//!
+//! # When
+//!
+//! You need this to compile without a [`Session`](crate::session::Session), or with a cache of your own.
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+//! # let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+//! # let a = graph.tensor(Tensor::new("a").row_major([1, 64, 128]));
+//! # let b = graph.tensor(Tensor::new("b").row_major([1, 128, 32]));
+//! # let c = graph.matmul("matmul", a, b);
+//! # graph.set_output(c);
+//! # let graph = Arc::new(graph.finalize()?);
+//! use fusewright::build::Build;
+//! use fusewright::compile::{Cache, Compiler, Options};
+//! use fusewright::device::{ComputeCapability, Device};
+//! use fusewright::engine::select;
+//!
+//! let device = Device::typical(ComputeCapability::SM_90);
+//! let build = Build::first(&select(&graph, device.capability)?, &device)?;
+//! let compiler = Compiler::new(Cache::at("/var/cache/mine"), Options::default());
+//! let compiled = build.compile(&compiler)?;
+//! println!("{} bytes of machine code", compiled.cubin.image.len());
+//! # Ok::<(), fusewright::error::Error>(())
+//! ```
 
 mod architectures;
 mod cache;

@@ -11,6 +11,34 @@
 //! Not seen: speed, registers, the hardware's memory model (of `fence.proxy.async` only what `stmatrix` writes), the
 //! tensor core's rounding of sums (here FP32, or exact), reads far outside a tensor (which end the process), and threads
 //! that loop for ever without a collective (which never end).
+//!
+//! # When
+//!
+//! You need this to run a generated kernel where there is no GPU: slowly, and with every access checked. It takes a C++ compiler.
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+//! # let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+//! # let a = graph.tensor(Tensor::new("a").row_major([1, 64, 128]));
+//! # let b = graph.tensor(Tensor::new("b").row_major([1, 128, 32]));
+//! # let c = graph.matmul("matmul", a, b);
+//! # graph.set_output(c);
+//! # let graph = Arc::new(graph.finalize()?);
+//! use fusewright::build::Build;
+//! use fusewright::device::{ComputeCapability, Device};
+//! use fusewright::emulator::EmulatedKernel;
+//! use fusewright::engine::select;
+//! use fusewright::reference::{Distribution, random_inputs};
+//!
+//! let device = Device::typical(ComputeCapability::SM_90);
+//! let build = Build::first(&select(&graph, device.capability)?, &device)?;
+//! // SAFETY: the source was rendered from the graph that it is run for.
+//! let kernel = unsafe { EmulatedKernel::compile(&build.source, std::path::Path::new("/tmp/emulated")) }?;
+//! let outputs = kernel.run(&graph, &random_inputs(&graph, 0, Distribution::Normal)?)?;
+//! assert_eq!(outputs.len(), 1);
+//! # Ok::<(), fusewright::error::Error>(())
+//! ```
 
 mod artifact;
 mod bindings;

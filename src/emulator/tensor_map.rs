@@ -90,12 +90,12 @@ mod tests {
     use std::mem::offset_of;
 
     use super::*;
-    use crate::graph::{Graph, Tensor};
+    use crate::graph::TensorId;
 
     /// 100 by 32 BF16, boxes of 8 by 32, swizzled rows of 64 bytes.
     fn map() -> TensorMap {
         TensorMap {
-            tensor: Graph::new().tensor(Tensor::new("")),
+            tensor: TensorId::at(0),
             element: MapElement::BFloat16,
             rank: 2,
             dims: [32, 100, 0, 0, 0],

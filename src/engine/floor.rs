@@ -68,7 +68,9 @@ fn operation_flops(graph: &FinalizedGraph, operation: &Operation) -> u64 {
             let output_channels = filter.map_or(1, |id| graph.tensor(id).dim[0].max(1) as u64);
             elements(image).saturating_mul(elements(filter) / output_channels).saturating_mul(2)
         }
-        _ => 0,
+        Attributes::Pointwise(_) | Attributes::Reduction(_) | Attributes::GenStats => 0,
+        Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => 0,
+        Attributes::Concat(_) | Attributes::Signal(_) | Attributes::Composite(_) | Attributes::Other(_) => 0,
     }
 }
 

@@ -38,7 +38,7 @@ mod tests {
     use crate::engine::{Decision, decide};
     use crate::graph::{
         Convolution, ConvolutionDirection, DataType, FinalizedGraph, Graph, PointwiseMode, ReductionMode, Tensor,
-        TensorId,
+        TensorHandle,
     };
     use crate::kernel::Body;
     use crate::support::SurfaceId;
@@ -51,7 +51,7 @@ mod tests {
     }
 
     /// `A · B` of one type; rows of A and C, and lines of B along k or n, begin at multiples of 128 elements.
-    fn matmul([batch, m, n, k]: [i64; 4], data_type: DataType) -> (Graph, [TensorId; 2]) {
+    fn matmul([batch, m, n, k]: [i64; 4], data_type: DataType) -> (Graph, [TensorHandle; 2]) {
         let compute = if data_type == DataType::Int8 { DataType::Int32 } else { DataType::Float };
         let mut graph = Graph::new().io_data_type(data_type).compute_data_type(compute);
         let line = |elements: i64| (elements + 127) / 128 * 128;

@@ -1,5 +1,34 @@
 //! Errors, by who must act: the caller (malformed, not supported, bad input), us (generated code), the operator
 //! (environment). Messages are lower case without a final stop; causes are reached through `source()`.
+//!
+//! # When
+//!
+//! You need this to tell what to do about a failure: repair the graph, run something else, or call the operator.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+//! # let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+//! # let a = graph.tensor(Tensor::new("a").row_major([1, 64, 128]));
+//! # let b = graph.tensor(Tensor::new("b").row_major([1, 128, 32]));
+//! # let c = graph.matmul("matmul", a, b);
+//! # graph.set_output(c);
+//! # let graph = Arc::new(graph.finalize()?);
+//! use fusewright::device::{ComputeCapability, Device};
+//! use fusewright::error::Error;
+//! use fusewright::session::{Session, SessionOptions};
+//!
+//! let old = Device::typical(ComputeCapability::new(5, 0));
+//! match Session::without_gpu(old, SessionOptions::default()).check(&graph) {
+//!     Err(Error::NotSupported(why)) => {
+//!         assert_eq!(why.status().name(), "NOT_SUPPORTED_ARCH_MISMATCH");
+//!         let rules: Vec<&str> = why.report().into_iter().flat_map(|report| report.violations()).map(|broken| broken.rule.id).collect();
+//!         assert!(rules.contains(&"S70-CC"));
+//!     }
+//!     other => panic!("{other:?}"),
+//! }
+//! # Ok::<(), fusewright::error::Error>(())
+//! ```
 
 mod refused;
 

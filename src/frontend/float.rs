@@ -1,4 +1,4 @@
-//! Floats and scalar values (`spec/frontend-json.md` section 5).
+//! Floats and scalar values (`docs/spec/frontend-json.md` section 5).
 
 use serde_json::{Value, json};
 

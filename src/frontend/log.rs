@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::graph::{Graph, Tensor, TensorId};
+use crate::graph::{Graph, Tensor, TensorHandle};
 
 /// Error codes by which the library says why it refused (section 7).
 const ERROR_CODES: [&str; 15] = [
@@ -84,8 +84,8 @@ impl LogFacts {
 
     /// Offset tensors that no node uses are in the log only; they are added with their uid alone.
     fn complete_ragged_offsets(&self, graph: &mut Graph) {
-        let uid = |(index, tensor): (usize, &Tensor)| Some((tensor.uid?, TensorId::at(index)?));
-        let mut by_uid: HashMap<i64, TensorId> = graph.tensors.iter().enumerate().filter_map(uid).collect();
+        let uid = |(index, tensor): (usize, &Tensor)| Some((tensor.uid?, TensorHandle::at(index)?));
+        let mut by_uid: HashMap<i64, TensorHandle> = graph.tensors.iter().enumerate().filter_map(uid).collect();
         for index in 0..graph.tensors.len() {
             let tensor = &graph.tensors[index];
             let Some(&offset) = tensor.uid.and_then(|uid| self.ragged_offsets.get(&uid)) else { continue };

@@ -90,7 +90,7 @@ fn read_attributes(schema: &'static Schema, fields: Fields<'_>) -> Result<Attrib
 }
 
 /// A resampling without a compute type computes in FLOAT, whatever the context says
-/// (`spec/support-surfaces.md` section 12.8).
+/// (`docs/spec/support-surfaces.md` section 12.8).
 fn read_compute(schema: &Schema, fields: Fields<'_>) -> Result<Option<DataType>, Failure> {
     let default = matches!(schema.tag, "RESAMPLE" | "RESAMPLE_BWD").then_some(DataType::Float);
     Ok(fields.data_type("compute_data_type")?.or(default))

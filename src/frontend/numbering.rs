@@ -1,24 +1,24 @@
 //! Canonical numbers for tensors: the order of first use, whatever the order in the file (FEJ-33).
 
 use super::tensors::Entry;
-use crate::graph::TensorId;
+use crate::graph::TensorHandle;
 
 /// Numbers tensor objects as they are used.
 #[derive(Debug, Default)]
 pub(super) struct Numbering {
-    ids: Vec<Option<TensorId>>,
+    ids: Vec<Option<TensorHandle>>,
     entries: Vec<Entry>,
 }
 
 impl Numbering {
     /// The number of a tensor object; a new one at its first use.
-    pub(super) fn id(&mut self, entry: Entry) -> TensorId {
+    pub(super) fn id(&mut self, entry: Entry) -> TensorHandle {
         if self.ids.len() <= entry {
             self.ids.resize(entry + 1, None);
         }
         *self.ids[entry].get_or_insert_with(|| {
             self.entries.push(entry);
-            TensorId::at(self.entries.len() - 1).expect("a file has fewer than 2^32 tensors")
+            TensorHandle::at(self.entries.len() - 1).expect("a file has fewer than 2^32 tensors")
         })
     }
 

@@ -11,7 +11,7 @@ use super::hazards::{self, Uses};
 use super::numbering::Numbering;
 use super::tensors::{self, Entry, TensorTable};
 use super::{node, python};
-use crate::graph::{DataType, Graph, Operation, Port, Tensor, TensorId};
+use crate::graph::{DataType, Graph, Operation, Port, Tensor, TensorHandle};
 
 /// A graph, and what there is to say about its file.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         self.reading.may_lack_ragged_offsets |= found.may_lack_ragged_offsets;
         self.reading.not_in_dump.extend(found.not_in_dump);
         self.uses.add(index, &reading);
-        let mut numbered = |ports: Vec<(Port, Entry)>| -> Vec<(Port, TensorId)> {
+        let mut numbered = |ports: Vec<(Port, Entry)>| -> Vec<(Port, TensorHandle)> {
             ports.into_iter().map(|(port, entry)| (port, self.numbering.id(entry))).collect()
         };
         let (inputs, outputs) = (numbered(reading.inputs), numbered(reading.outputs));

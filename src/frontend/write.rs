@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::fields::Object;
 use super::schema::{Keys, schema};
 use super::{attributes, float, kept};
-use crate::graph::{Attributes, DEFAULT_ALIGNMENT, DataType, Graph, Operation, Port, Tensor, TensorId};
+use crate::graph::{Attributes, DEFAULT_ALIGNMENT, DataType, Graph, Operation, Port, Tensor, TensorHandle};
 
 /// Writes dialect 2.0 as frontend 1.32 does, on one line. Tensors without a uid get the smallest free ones, from 1;
 /// a name that an earlier tensor has gets a suffix.
@@ -93,7 +93,7 @@ fn envelope(graph: &Graph, version: i64, backend: &str, json_version: &str) -> O
     root
 }
 
-fn write_node(operation: &Operation, version: i64, references: &References) -> Value {
+fn write_node(operation: &Operation<TensorHandle>, version: i64, references: &References) -> Value {
     let mut node = Object::new();
     node.insert("tag".to_owned(), json!(operation.tag()));
     node.insert("name".to_owned(), json!(operation.name));
@@ -114,12 +114,13 @@ fn write_node(operation: &Operation, version: i64, references: &References) -> V
     Value::Object(node)
 }
 
-fn write_ports(ports: &[(Port, TensorId)], version: i64, references: &References) -> Value {
+fn write_ports(ports: &[(Port, TensorHandle)], version: i64, references: &References) -> Value {
     let concat = |position: usize, port: Port| match port {
         Port::CONCAT_INPUT => position.to_string(),
         port => port.0.to_owned(),
     };
-    let slot = |(position, &(port, id)): (usize, &(Port, TensorId))| (concat(position, port), references.reference(id));
+    let slot =
+        |(position, &(port, id)): (usize, &(Port, TensorHandle))| (concat(position, port), references.reference(id));
     let ports: Object = ports.iter().enumerate().map(slot).collect();
     if ports.is_empty() && version < 12700 { Value::Null } else { Value::Object(ports) }
 }
@@ -167,7 +168,7 @@ impl References {
         self.uids[index].map_or_else(|| self.names[index].clone(), |uid| uid.to_string())
     }
 
-    fn reference(&self, id: TensorId) -> Value {
+    fn reference(&self, id: TensorHandle) -> Value {
         match (self.uids.get(id.index()), self.names.get(id.index())) {
             (Some(Some(uid)), _) => json!(uid),
             (_, name) => json!(name),

@@ -60,7 +60,9 @@ impl ProductKind {
         match &operation.attributes {
             Attributes::Matmul(_) => Some(Self::Matmul),
             Attributes::Convolution(convolution) => Some(Self::Convolution(convolution.direction)),
-            _ => None,
+            Attributes::Pointwise(_) | Attributes::Reduction(_) | Attributes::GenStats => None,
+            Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => None,
+            Attributes::Concat(_) | Attributes::Signal(_) | Attributes::Composite(_) | Attributes::Other(_) => None,
         }
     }
 

@@ -217,7 +217,7 @@ fn no_pattern(graph: &FinalizedGraph, pattern: Pattern, operation: OperationId, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Convolution, ConvolutionDirection, DataType, Graph, PointwiseMode, Tensor};
+    use crate::graph::{Convolution, ConvolutionDirection, DataType, Graph, PointwiseMode, Tensor, TensorHandle};
 
     fn half() -> Graph {
         Graph::new()
@@ -235,7 +235,7 @@ mod tests {
     }
 
     /// `abs(A)·exp(B)`, then `D = C + bias`; gives the operands and C as well.
-    fn matmul() -> (Graph, [TensorId; 3]) {
+    fn matmul() -> (Graph, [TensorHandle; 3]) {
         let mut graph = half();
         let a = graph.tensor(Tensor::new("A").row_major([1, 8, 16]));
         let b = graph.tensor(Tensor::new("B").row_major([1, 16, 32]));

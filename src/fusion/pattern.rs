@@ -4,7 +4,7 @@ use super::Core;
 use super::core::ProductKind;
 use crate::graph::ConvolutionDirection;
 
-/// The five generic patterns (`spec/support-surfaces.md` section 3).
+/// The five generic patterns (`docs/spec/support-surfaces.md` section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Pattern {
     /// `g2( Matmul( g1A, g1B ) )`.

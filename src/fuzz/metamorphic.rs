@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::choices::Choices;
 use crate::graph::{
-    Attributes, DataType, FinalizedGraph, Graph, Operation, Pointwise, PointwiseMode, Port, Scalar, Tensor, TensorId,
-    packed_strides, row_major_order,
+    Attributes, DataType, FinalizedGraph, Graph, Operation, Pointwise, PointwiseMode, Port, Scalar, Tensor,
+    TensorHandle, TensorId, packed_strides, row_major_order,
 };
 
 /// A change after which a graph's results are, bit by bit, what they were.
@@ -58,7 +58,7 @@ impl Change {
 /// Minima and maxima are left alone: which of two zeros they give may depend on the order.
 fn commuted(graph: &FinalizedGraph, choices: &mut Choices<'_>) -> Option<Graph> {
     let mut changed = graph.to_graph();
-    let is_candidate = |operation: &Operation| match &operation.attributes {
+    let is_candidate = |operation: &Operation<TensorHandle>| match &operation.attributes {
         Attributes::Pointwise(Pointwise { mode, .. }) => {
             mode.is_commutative() && !matches!(mode, PointwiseMode::Min | PointwiseMode::Max)
         }
@@ -119,7 +119,7 @@ fn through(
     let value = values[choices.index_of(&values)?];
     let consumer = choices.of(graph.consumers(value));
     let mut changed = graph.to_graph();
-    let mut inputs = vec![(Port::IN_0, value)];
+    let mut inputs = vec![(Port::IN_0, value.handle())];
     if let Some(scalar) = scalar {
         let rank = graph.tensor(value).dim.len();
         let tensor = Tensor::scalar("neutral", DataType::Float, Scalar::Float(scalar));
@@ -128,7 +128,7 @@ fn through(
     let source = changed.tensors()[value.index()].clone();
     let result = changed.tensor(Tensor { name: "same".to_owned(), uid: None, ..source });
     let slots = changed.operations[consumer.index()].inputs.iter_mut();
-    slots.filter(|slot| slot.1 == value).for_each(|slot| slot.1 = result);
+    slots.filter(|slot| slot.1 == value.handle()).for_each(|slot| slot.1 = result);
     changed.operation(Operation {
         name: "neutral".to_owned(),
         attributes: Attributes::Pointwise(Pointwise::new(mode)),
@@ -154,7 +154,7 @@ pub(super) fn cut(graph: &FinalizedGraph, choices: &mut Choices<'_>) -> Option<C
     let value = values[choices.index_of(&values)?];
     let mut whole = graph.to_graph();
     // A value that stays inside may have the strides of an operand that overlaps itself; sums follow the order of axes.
-    let tensor = whole.set_output(value);
+    let tensor = whole.set_output(value.handle());
     let mut order = row_major_order(tensor.dim.len());
     order.sort_by_key(|&axis| tensor.stride[axis]);
     tensor.stride = packed_strides(&tensor.dim, &order);

@@ -1,6 +1,6 @@
 //! Smaller graphs that still show a finding.
 
-use crate::graph::{FinalizedGraph, Graph, TensorId};
+use crate::graph::{FinalizedGraph, Graph, TensorHandle};
 use crate::reference::shrink;
 
 /// Makes a graph smaller as long as `shows` holds of it: operations go one by one, then extents are halved.
@@ -56,7 +56,7 @@ fn packed(graph: &Graph) -> Graph {
         }
         result.operation(operation);
     }
-    let read: Vec<TensorId> = result.operations.iter().flat_map(|operation| operation.input_tensors()).collect();
+    let read: Vec<TensorHandle> = result.operations.iter().flat_map(|operation| operation.input_tensors()).collect();
     for id in result.tensor_ids() {
         if !read.contains(&id) {
             result.tensor_mut(id).is_virtual = false;

@@ -1,13 +1,13 @@
 //! The same graph, written down in another way.
 
 use super::choices::Choices;
-use crate::graph::{Graph, Operation, Tensor, TensorId};
+use crate::graph::{Graph, Operation, Tensor, TensorHandle};
 
 /// The graph with its tensors and operations in another order, with other names and uids, all of them unique; what is
 /// drawn from the bytes is the order. A verdict, a key and a kernel's source must not change by it.
 pub fn rewritten(graph: &Graph, bytes: &[u8]) -> Graph {
     let choices = &mut Choices::new(bytes);
-    let ids: Vec<TensorId> = graph.tensor_ids().collect();
+    let ids: Vec<TensorHandle> = graph.tensor_ids().collect();
     let order = permutation(choices, ids.len());
     let mut place = ids.clone();
     order.iter().zip(&ids).for_each(|(&old, &new)| place[old] = new);

@@ -1,7 +1,7 @@
 //! Edits that may break any rule, or the graph.
 
 use super::choices::Choices;
-use crate::graph::{Attributes, DataType, Graph, Operation, Other, PointwiseMode, Port, Tensor, TensorId};
+use crate::graph::{Attributes, DataType, Graph, Operation, Other, PointwiseMode, Port, Tensor, TensorHandle};
 
 /// Types that some surface does not take somewhere.
 const TYPES: &[DataType] = &[
@@ -41,7 +41,7 @@ fn tensor(graph: &mut Graph, choices: &mut Choices<'_>, edit: impl FnOnce(&mut T
     }
 }
 
-fn any_tensor(graph: &Graph, choices: &mut Choices<'_>) -> Option<TensorId> {
+fn any_tensor(graph: &Graph, choices: &mut Choices<'_>) -> Option<TensorHandle> {
     let index = choices.index_of(graph.tensors())?;
     graph.tensor_ids().nth(index)
 }
@@ -71,7 +71,11 @@ fn operation_type(graph: &mut Graph, choices: &mut Choices<'_>) {
     operation(graph, choices, |operation, choices| operation.compute_data_type = Some(choices.of(&types)));
 }
 
-fn operation(graph: &mut Graph, choices: &mut Choices<'_>, edit: impl FnOnce(&mut Operation, &mut Choices<'_>)) {
+fn operation(
+    graph: &mut Graph,
+    choices: &mut Choices<'_>,
+    edit: impl FnOnce(&mut Operation<TensorHandle>, &mut Choices<'_>),
+) {
     if let Some(index) = choices.index_of(&graph.operations) {
         edit(&mut graph.operations[index], choices);
     }
@@ -127,7 +131,7 @@ fn carried(graph: &mut Graph, choices: &mut Choices<'_>) {
 }
 
 /// Adds an operation that files may hold and that nothing computes, on a tensor; its result is stored.
-pub(super) fn view(graph: &mut Graph, x: TensorId) {
+pub(super) fn view(graph: &mut Graph, x: TensorHandle) {
     let y = Tensor { name: "view".to_owned(), uid: None, is_virtual: false, ..graph.tensors()[x.index()].clone() };
     let y = graph.tensor(y);
     graph.operation(Operation {

@@ -2,7 +2,7 @@
 
 use super::{
     Attributes, Composite, Concat, Convolution, DataType, FinalizedGraph, Matmul, Operation, OperationId, Pointwise,
-    PointwiseMode, Port, Reduction, ReductionMode, Resample, Softmax, Tensor, TensorId,
+    PointwiseMode, Port, Reduction, ReductionMode, Resample, Softmax, Tensor, TensorHandle,
 };
 use crate::graph::Malformed;
 
@@ -37,7 +37,7 @@ pub struct Graph {
     /// Compute type of operations that state none.
     pub compute_data_type: Option<DataType>,
     pub(crate) tensors: Vec<Tensor>,
-    pub(crate) operations: Vec<Operation>,
+    pub(crate) operations: Vec<Operation<TensorHandle>>,
 }
 
 impl Graph {
@@ -71,18 +71,18 @@ impl Graph {
     }
 
     /// Adds a tensor.
-    pub fn tensor(&mut self, tensor: Tensor) -> TensorId {
+    pub fn tensor(&mut self, tensor: Tensor) -> TensorHandle {
         self.tensors.push(tensor);
-        TensorId(u32::try_from(self.tensors.len() - 1).expect("fewer than 2^32 tensors"))
+        TensorHandle(u32::try_from(self.tensors.len() - 1).expect("fewer than 2^32 tensors"))
     }
 
     /// A tensor to adjust: type, dims, strides, name of an operation's result.
-    pub fn tensor_mut(&mut self, id: TensorId) -> &mut Tensor {
+    pub fn tensor_mut(&mut self, id: TensorHandle) -> &mut Tensor {
         &mut self.tensors[id.index()]
     }
 
     /// Marks a result as an output of the graph: it is stored in device memory.
-    pub fn set_output(&mut self, id: TensorId) -> &mut Tensor {
+    pub fn set_output(&mut self, id: TensorHandle) -> &mut Tensor {
         let tensor = self.tensor_mut(id);
         tensor.is_virtual = false;
         tensor
@@ -94,17 +94,17 @@ impl Graph {
     }
 
     /// Ids of all tensors in the order they were added.
-    pub fn tensor_ids(&self) -> impl ExactSizeIterator<Item = TensorId> + use<> {
-        (0..self.tensors.len() as u32).map(TensorId)
+    pub fn tensor_ids(&self) -> impl ExactSizeIterator<Item = TensorHandle> + use<> {
+        (0..self.tensors.len() as u32).map(TensorHandle)
     }
 
     /// Operations in the order they were added.
-    pub fn operations(&self) -> &[Operation] {
+    pub fn operations(&self) -> &[Operation<TensorHandle>] {
         &self.operations
     }
 
     /// An operation to adjust: its compute type or name.
-    pub fn operation_mut(&mut self, id: OperationId) -> &mut Operation {
+    pub fn operation_mut(&mut self, id: OperationId) -> &mut Operation<TensorHandle> {
         &mut self.operations[id.index()]
     }
 
@@ -112,43 +112,51 @@ impl Graph {
     ///
     /// # Panics
     /// If there is none.
-    pub fn last_operation(&mut self) -> &mut Operation {
+    pub fn last_operation(&mut self) -> &mut Operation<TensorHandle> {
         self.operations.last_mut().expect("an operation was added")
     }
 
     /// Adds a ready-made operation, as the graph-file reader does.
-    pub fn operation(&mut self, operation: Operation) -> OperationId {
+    pub fn operation(&mut self, operation: Operation<TensorHandle>) -> OperationId {
         self.operations.push(operation);
         OperationId(u32::try_from(self.operations.len() - 1).expect("fewer than 2^32 operations"))
     }
 
     /// `C = A·B` over the last two axes; gives C.
-    pub fn matmul(&mut self, name: &str, a: TensorId, b: TensorId) -> TensorId {
+    pub fn matmul(&mut self, name: &str, a: TensorHandle, b: TensorHandle) -> TensorHandle {
         self.single_output(name, Attributes::Matmul(Matmul::default()), vec![(Port::A, a), (Port::B, b)], Port::C)
     }
 
     /// A convolution of any direction; `inputs` are X, W (forward), DY, W (backward data) or DY, X (backward filter).
     /// The dims of DX and DW must be set on the result.
-    pub fn convolution(&mut self, name: &str, attributes: Convolution, inputs: [TensorId; 2]) -> TensorId {
+    pub fn convolution(&mut self, name: &str, attributes: Convolution, inputs: [TensorHandle; 2]) -> TensorHandle {
         let (ports, output) = attributes.ports();
         let inputs = ports.into_iter().zip(inputs).collect();
         self.single_output(name, Attributes::Convolution(attributes), inputs, output)
     }
 
-    /// A pointwise operation without further attributes. Backward modes take DY first, then the forward input.
-    pub fn pointwise(&mut self, name: &str, mode: PointwiseMode, inputs: &[TensorId]) -> TensorId {
+    /// A pointwise operation without further attributes. Backward modes take DY first, then the forward input. A number of
+    /// inputs that is not [the mode's](PointwiseMode::inputs) is refused by [`Self::finalize`].
+    pub fn pointwise(&mut self, name: &str, mode: PointwiseMode, inputs: &[TensorHandle]) -> TensorHandle {
         self.pointwise_with(name, Pointwise::new(mode), inputs)
     }
 
     /// A pointwise operation with attributes (clips, slopes, α, β, axis).
-    pub fn pointwise_with(&mut self, name: &str, attributes: Pointwise, inputs: &[TensorId]) -> TensorId {
-        let ports = [Port::IN_0, Port::IN_1, Port::IN_2];
-        let inputs = ports.into_iter().zip(inputs.iter().copied()).collect();
+    pub fn pointwise_with(&mut self, name: &str, attributes: Pointwise, inputs: &[TensorHandle]) -> TensorHandle {
+        // No mode has a fourth input: those that are given all the same are kept under this port for finalize to refuse.
+        let ports = [Port::IN_0, Port::IN_1, Port::IN_2].into_iter().chain(std::iter::repeat(Port("IN_3")));
+        let inputs = ports.zip(inputs.iter().copied()).collect();
         self.single_output(name, Attributes::Pointwise(attributes), inputs, Port::OUT_0)
     }
 
     /// A reduction; the result's dims say which axes are reduced, so set them.
-    pub fn reduction(&mut self, name: &str, mode: ReductionMode, x: TensorId, dim: impl Into<Vec<i64>>) -> TensorId {
+    pub fn reduction(
+        &mut self,
+        name: &str,
+        mode: ReductionMode,
+        x: TensorHandle,
+        dim: impl Into<Vec<i64>>,
+    ) -> TensorHandle {
         let attributes = Attributes::Reduction(Reduction::new(mode));
         let y = self.single_output(name, attributes, vec![(Port::X, x)], Port::Y);
         self.tensor_mut(y).dim = dim.into();
@@ -156,7 +164,7 @@ impl Graph {
     }
 
     /// Per-channel sum and sum of squares; gives SUM and SQ_SUM.
-    pub fn genstats(&mut self, name: &str, x: TensorId) -> (TensorId, TensorId) {
+    pub fn genstats(&mut self, name: &str, x: TensorHandle) -> (TensorHandle, TensorHandle) {
         let sum = self.result_tensor(name, Port::SUM);
         let sq_sum = self.result_tensor(name, Port::SQ_SUM);
         self.push(name, Attributes::GenStats, vec![(Port::X, x)], vec![(Port::SUM, sum), (Port::SQ_SUM, sq_sum)]);
@@ -164,7 +172,7 @@ impl Graph {
     }
 
     /// Softmax over the last axis; gives Y.
-    pub fn softmax(&mut self, name: &str, x: TensorId) -> TensorId {
+    pub fn softmax(&mut self, name: &str, x: TensorHandle) -> TensorHandle {
         self.softmax_with(name, x, None, &[]).0
     }
 
@@ -173,12 +181,12 @@ impl Graph {
     pub fn softmax_with(
         &mut self,
         name: &str,
-        x: TensorId,
-        sink: Option<TensorId>,
+        x: TensorHandle,
+        sink: Option<TensorHandle>,
         statistics: &[Port],
-    ) -> (TensorId, Vec<TensorId>) {
+    ) -> (TensorHandle, Vec<TensorHandle>) {
         let y = self.result_tensor(name, Port::Y);
-        let rows: Vec<TensorId> = statistics.iter().map(|&port| self.result_tensor(name, port)).collect();
+        let rows: Vec<TensorHandle> = statistics.iter().map(|&port| self.result_tensor(name, port)).collect();
         let inputs = [(Port::X, x)].into_iter().chain(sink.map(|sink| (Port::SINK, sink))).collect();
         let outputs = [(Port::Y, y)].into_iter().chain(statistics.iter().copied().zip(rows.iter().copied())).collect();
         self.push(name, Attributes::Composite(Composite::Softmax(Softmax)), inputs, outputs);
@@ -186,12 +194,12 @@ impl Graph {
     }
 
     /// Forward resampling; gives Y.
-    pub fn resample(&mut self, name: &str, attributes: Resample, x: TensorId) -> TensorId {
+    pub fn resample(&mut self, name: &str, attributes: Resample, x: TensorHandle) -> TensorHandle {
         self.single_output(name, Attributes::ResampleForward(attributes), vec![(Port::X, x)], Port::Y)
     }
 
     /// Joins tensors along an axis.
-    pub fn concatenate(&mut self, name: &str, axis: i64, inputs: &[TensorId]) -> TensorId {
+    pub fn concatenate(&mut self, name: &str, axis: i64, inputs: &[TensorHandle]) -> TensorHandle {
         let inputs = inputs.iter().map(|&input| (Port::CONCAT_INPUT, input)).collect();
         let attributes = Attributes::Concat(Concat { axis, in_place_index: None });
         self.single_output(name, attributes, inputs, Port::Y)
@@ -209,15 +217,15 @@ impl Graph {
         &mut self,
         name: &str,
         attributes: Attributes,
-        inputs: Vec<(Port, TensorId)>,
+        inputs: Vec<(Port, TensorHandle)>,
         port: Port,
-    ) -> TensorId {
+    ) -> TensorHandle {
         let result = self.result_tensor(name, port);
         self.push(name, attributes, inputs, vec![(port, result)]);
         result
     }
 
-    fn result_tensor(&mut self, name: &str, port: Port) -> TensorId {
+    fn result_tensor(&mut self, name: &str, port: Port) -> TensorHandle {
         self.tensor(Tensor { is_virtual: true, ..Tensor::new(format!("{name}::{port}")) })
     }
 
@@ -225,8 +233,8 @@ impl Graph {
         &mut self,
         name: &str,
         attributes: Attributes,
-        inputs: Vec<(Port, TensorId)>,
-        outputs: Vec<(Port, TensorId)>,
+        inputs: Vec<(Port, TensorHandle)>,
+        outputs: Vec<(Port, TensorHandle)>,
     ) {
         self.operation(Operation { name: name.to_owned(), attributes, compute_data_type: None, inputs, outputs });
     }

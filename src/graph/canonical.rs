@@ -64,7 +64,7 @@ fn adjacency(draft: &Draft) -> Vec<Vec<(u32, u64)>> {
         }
     }
     for id in draft.used_tensors(draft.operation_ids()) {
-        if let Some(offset) = draft.tensor(id).ragged_offset {
+        if let Some(offset) = draft.ragged_offset(id) {
             join(operations + id.index(), operations + offset.index(), 0);
         }
     }

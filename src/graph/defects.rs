@@ -133,12 +133,12 @@ pub(super) fn repair(draft: &mut Draft, id: TensorId, defects: &mut Defects) {
 mod tests {
     use crate::graph::samples::{half_graph, image, input};
     use crate::graph::{
-        Attributes, Convolution, ConvolutionDirection, Graph, PointwiseMode, Port, ReductionMode, TensorId,
+        Attributes, Convolution, ConvolutionDirection, Graph, PointwiseMode, Port, ReductionMode, TensorHandle,
     };
 
-    const X: TensorId = TensorId(0);
-    const W: TensorId = TensorId(1);
-    const BIAS: TensorId = TensorId(2);
+    const X: TensorHandle = TensorHandle(0);
+    const W: TensorHandle = TensorHandle(1);
+    const BIAS: TensorHandle = TensorHandle(2);
 
     /// Two convolutions of one image, each with a bias; the first is activated, the second summed up.
     fn two_branches() -> Graph {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::defects::Defects;
-use super::{DataType, Graph, MAX_OPERATIONS, Operation, OperationId, Tensor, TensorId};
+use super::{DataType, Graph, MAX_OPERATIONS, Operation, OperationId, Port, Tensor, TensorHandle, TensorId};
 use crate::graph::Malformed;
 
 /// Types of tensors and operations that state none (`context` of a graph file).
@@ -14,7 +14,8 @@ pub(super) struct DefaultTypes {
     pub(super) compute: Option<DataType>,
 }
 
-/// A working copy of a graph whose references resolve and whose uids identify tensors.
+/// A working copy of a graph whose references resolve and whose uids identify tensors. Until [`super::finalize`] renumbers them,
+/// ids are positions in the author's order.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) name: String,
@@ -23,6 +24,8 @@ pub(super) struct Draft {
     pub(super) tensors: Vec<Tensor>,
     pub(super) operations: Vec<Operation>,
     pub(super) notes: Vec<String>,
+    /// For each tensor of the author, the one that stands for it.
+    pub(super) same_as: Vec<TensorId>,
 }
 
 impl Draft {
@@ -42,8 +45,9 @@ impl Draft {
                 compute: graph.compute_data_type,
             },
             tensors: graph.tensors.clone(),
-            operations: graph.operations.clone(),
+            operations: graph.operations.iter().map(numbered).collect(),
             notes: Vec::new(),
+            same_as: Vec::new(),
         };
         draft.merge_equal_uids(defects);
         Ok(draft)
@@ -51,6 +55,11 @@ impl Draft {
 
     pub(super) fn tensor(&self, id: TensorId) -> &Tensor {
         &self.tensors[id.index()]
+    }
+
+    /// The offsets of a ragged tensor.
+    pub(super) fn ragged_offset(&self, id: TensorId) -> Option<TensorId> {
+        self.tensor(id).ragged_offset.map(|offset| TensorId(offset.0))
     }
 
     /// Positions of all operations, as ids.
@@ -102,7 +111,8 @@ impl Draft {
         let slots = self.operations.iter_mut().flat_map(|op| op.inputs.iter_mut().chain(&mut op.outputs));
         slots.for_each(|slot| slot.1 = same_as[slot.1.index()]);
         let offsets = self.tensors.iter_mut().filter_map(|tensor| tensor.ragged_offset.as_mut());
-        offsets.for_each(|id| *id = same_as[id.index()]);
+        offsets.for_each(|offset| *offset = same_as[offset.index()].handle());
+        self.same_as = same_as;
     }
 
     /// Tensors these operations name, each once, in order of first use: operation by operation, inputs, then outputs,
@@ -113,7 +123,7 @@ impl Draft {
         for id in order {
             let operation = &self.operations[id.index()];
             for id in operation.input_tensors().chain(operation.output_tensors()) {
-                let offset = self.tensor(id).ragged_offset;
+                let offset = self.ragged_offset(id);
                 for id in [Some(id), offset].into_iter().flatten() {
                     if !std::mem::replace(&mut seen[id.index()], true) {
                         used.push(id);
@@ -153,8 +163,21 @@ impl Draft {
     }
 }
 
+/// An operation whose handles are taken for positions.
+fn numbered(operation: &Operation<TensorHandle>) -> Operation {
+    let numbers =
+        |slots: &[(Port, TensorHandle)]| slots.iter().map(|&(port, tensor)| (port, TensorId(tensor.0))).collect();
+    Operation {
+        name: operation.name.clone(),
+        attributes: operation.attributes.clone(),
+        compute_data_type: operation.compute_data_type,
+        inputs: numbers(&operation.inputs),
+        outputs: numbers(&operation.outputs),
+    }
+}
+
 /// How messages name an operation of a file: `'mm' (MATMUL, node 3)`, nodes counted from 0.
-pub(super) fn describe_operation(operation: &Operation, id: OperationId) -> String {
+pub(super) fn describe_operation<T: Copy>(operation: &Operation<T>, id: OperationId) -> String {
     format!("'{}' ({}, node {})", operation.name.escape_debug(), operation.tag(), id.index())
 }
 
@@ -229,14 +252,14 @@ mod tests {
     #[test]
     fn a_reference_outside_the_graph_is_named() {
         let mut graph = matmul_bias_relu();
-        graph.operations[1].inputs[1].1 = TensorId(99);
+        graph.operations[1].inputs[1].1 = TensorHandle(99);
         let message = refusal(&graph);
         assert!(
             message.contains("'add' (POINTWISE, node 1): port IN_1 names tensor 99, but the graph has 6"),
             "{message}"
         );
         let mut graph = matmul_bias_relu();
-        graph.tensors[0].ragged_offset = Some(TensorId(6));
+        graph.tensors[0].ragged_offset = Some(TensorHandle(6));
         assert!(refusal(&graph).contains("ragged offset of tensor 'A' is not in the graph [GR-EDGE-UID]"));
     }
 
@@ -270,7 +293,7 @@ mod tests {
     #[test]
     fn unused_tensors_are_no_concern() {
         let mut graph = matmul_bias_relu();
-        graph.tensor_mut(TensorId(0)).uid = Some(1);
+        graph.tensor_mut(TensorHandle(0)).uid = Some(1);
         graph.tensor(Tensor::new("unused").uid(1).dim([-1]));
         let x = input(&mut graph, "unused too", &[1]);
         graph.tensor_mut(x).is_virtual = true;

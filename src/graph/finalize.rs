@@ -5,7 +5,10 @@ use std::collections::HashSet;
 use super::defects::Defects;
 use super::draft::Draft;
 use super::topology::Topology;
-use super::{FinalTensor, FinalizedGraph, Graph, GraphKey, Operation, OperationId, Tensor, TensorId, canonical, infer};
+use super::{
+    FinalTensor, FinalizedGraph, Graph, GraphKey, Operation, OperationId, Tensor, TensorHandle, TensorId, canonical,
+    infer,
+};
 use crate::graph::Malformed;
 
 /// Largest rank of a tensor (`CUDNN_DIM_MAX`, D-R6).
@@ -66,6 +69,7 @@ fn remove_dead_ends(draft: &mut Draft, topology: &Topology) -> bool {
 fn assemble(mut draft: Draft, order: &[OperationId]) -> FinalizedGraph {
     let tensor_order = draft.used_tensors(order.iter().copied());
     let number = inverse(tensor_order.iter().map(|id| id.index()), draft.tensors.len());
+    let became = became(&draft.same_as, &tensor_order, &number);
     let operations = renumber_operations(&mut draft, order, &number);
     let mut tensors = renumber_tensors(&mut draft, &tensor_order, &number);
     assign_uids(&mut tensors);
@@ -80,6 +84,7 @@ fn assemble(mut draft: Draft, order: &[OperationId]) -> FinalizedGraph {
         tensors,
         operations,
         notes: draft.notes,
+        became,
         key,
     }
 }
@@ -89,6 +94,15 @@ fn inverse(order: impl Iterator<Item = usize>, count: usize) -> Vec<u32> {
     let mut places = vec![0; count];
     order.zip(0..).for_each(|(old, new)| places[old] = new);
     places
+}
+
+/// For each tensor of the author, its place in `order`.
+fn became(same_as: &[TensorId], order: &[TensorId], number: &[u32]) -> Vec<Option<TensorId>> {
+    let place = |kept: &TensorId| {
+        let place = number[kept.index()];
+        (order.get(place as usize) == Some(kept)).then_some(TensorId(place))
+    };
+    same_as.iter().map(place).collect()
 }
 
 fn renumber_operations(draft: &mut Draft, order: &[OperationId], number: &[u32]) -> Vec<Operation> {
@@ -102,7 +116,7 @@ fn renumber_operations(draft: &mut Draft, order: &[OperationId], number: &[u32])
 fn renumber_tensors(draft: &mut Draft, order: &[TensorId], number: &[u32]) -> Vec<Tensor> {
     let mut tensors: Vec<Tensor> = order.iter().map(|id| std::mem::take(&mut draft.tensors[id.index()])).collect();
     let offsets = tensors.iter_mut().filter_map(|tensor| tensor.ragged_offset.as_mut());
-    offsets.for_each(|id| *id = TensorId(number[id.index()]));
+    offsets.for_each(|offset| *offset = TensorHandle(number[offset.index()]));
     tensors
 }
 
@@ -151,7 +165,7 @@ fn complete_tensor(tensor: Tensor) -> FinalTensor {
         value: tensor.value,
         alignment: tensor.alignment,
         reordering: tensor.reordering,
-        ragged_offset: tensor.ragged_offset,
+        ragged_offset: tensor.ragged_offset.map(|offset| TensorId(offset.0)),
         ragged_offset_multiplier: tensor.ragged_offset_multiplier,
     }
 }
@@ -182,13 +196,67 @@ mod tests {
     #[test]
     fn missing_uids_become_the_smallest_free_ones() {
         let mut graph = matmul_bias_relu();
-        graph.tensor_mut(TensorId(0)).uid = Some(2);
-        graph.tensor_mut(TensorId(2)).uid = Some(-4);
+        graph.tensor_mut(TensorHandle(0)).uid = Some(2);
+        graph.tensor_mut(TensorHandle(2)).uid = Some(-4);
         let finalized = graph.finalize().unwrap();
         let uids: Vec<i64> = finalized.tensors().map(|tensor| tensor.uid).collect();
         assert_eq!(uids, [2, 1, 3, -4, 4, 5]);
         assert_eq!(finalized.tensor_by_uid(-4).map(|id| finalized.tensor(id).name.as_str()), Some("bias"));
         assert_eq!(finalized.tensor_by_uid(6), None);
+    }
+
+    /// Whatever the order in which a graph is written down, a handle leads to the tensor that it was given for.
+    #[test]
+    fn handles_lead_to_what_they_were_given_for() {
+        for seed in 0..16 {
+            let graph = shuffled(&matmul_bias_relu(), seed);
+            let finalized = graph.finalize().unwrap();
+            for handle in graph.tensor_ids() {
+                let id = finalized.id_of(handle).expect("every tensor is used");
+                assert_eq!(finalized.tensor(id).name, graph.tensors()[handle.index()].name);
+                assert_eq!(finalized.uid_of(handle), Some(finalized.tensor(id).uid));
+                assert_eq!(finalized.to_graph().tensors()[id.handle().index()].name, finalized.tensor(id).name);
+            }
+        }
+    }
+
+    #[test]
+    fn handles_of_what_is_not_in_the_graph_lead_nowhere() {
+        let mut graph = matmul_bias_relu();
+        let unused = graph.tensor(Tensor::new("unused"));
+        let c = graph.operations()[0].result().expect("C");
+        let dead = graph.pointwise("dead", PointwiseMode::Exp, &[c]);
+        let mut larger = graph.clone();
+        let finalized = graph.finalize().unwrap();
+        assert_eq!([unused, dead].map(|handle| finalized.id_of(handle)), [None; 2]);
+        assert_eq!([unused, dead].map(|handle| finalized.uid_of(handle)), [None; 2]);
+        assert_eq!(finalized.id_of(larger.tensor(Tensor::new("beyond"))), None);
+        let id = finalized.id_of(c).expect("C is used");
+        assert_eq!(finalized.tensor(id).name, graph.tensors()[c.index()].name);
+    }
+
+    #[test]
+    fn descriptors_with_one_uid_lead_to_one_tensor() {
+        let mut graph = half_graph();
+        let [x, again] = ["x", "again"].map(|name| graph.tensor(Tensor::new(name).uid(7).row_major([2, 3])));
+        let y = graph.pointwise("double", PointwiseMode::Add, &[x, again]);
+        graph.set_output(y);
+        let finalized = graph.finalize().unwrap();
+        assert_eq!(finalized.id_of(again), finalized.id_of(x));
+        assert_eq!([x, again].map(|handle| finalized.uid_of(handle)), [Some(7); 2]);
+    }
+
+    /// What is made from a finalized graph keeps its tensors.
+    #[test]
+    fn handles_lead_into_expansions_too() {
+        let mut graph = half_graph();
+        let x = input(&mut graph, "x", &[2, 3]);
+        let y = graph.softmax("softmax", x);
+        graph.set_output(y);
+        let finalized = graph.finalize().unwrap();
+        let expanded = finalized.expand();
+        assert!(expanded.operations().len() > 1);
+        assert_eq!([x, y].map(|handle| expanded.id_of(handle)), [x, y].map(|handle| finalized.id_of(handle)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::draft::DefaultTypes;
 use super::{
     Attributes, DEFAULT_ALIGNMENT, DataType, Graph, GraphKey, Operation, OperationId, Pointwise, PointwiseMode, Port,
-    Reordering, Scalar, Tensor, TensorId,
+    Reordering, Scalar, Tensor, TensorHandle, TensorId,
 };
 
 /// A tensor of a finalized graph: everything is known.
@@ -51,7 +51,7 @@ impl FinalTensor {
             value: self.value,
             reordering: self.reordering,
             alignment: self.alignment,
-            ragged_offset: self.ragged_offset,
+            ragged_offset: self.ragged_offset.map(TensorId::handle),
             ragged_offset_multiplier: self.ragged_offset_multiplier,
         }
     }
@@ -71,6 +71,8 @@ pub struct FinalizedGraph {
     pub(super) consumers: Vec<Vec<OperationId>>,
     pub(super) by_uid: BTreeMap<i64, TensorId>,
     pub(super) notes: Vec<String>,
+    /// For each tensor of the graph that was finalized, by its handle.
+    pub(super) became: Vec<Option<TensorId>>,
     pub(super) key: GraphKey,
 }
 
@@ -103,6 +105,32 @@ impl FinalizedGraph {
     /// One tensor.
     pub fn tensor(&self, id: TensorId) -> &FinalTensor {
         &self.tensors[id.index()]
+    }
+
+    /// What a tensor of the [`Graph`] that was finalized became; `None` where no operation that leads to an output uses it.
+    /// Handles of another graph give `None` or some other tensor.
+    ///
+    /// ```
+    /// use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+    ///
+    /// let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
+    /// let x = graph.tensor(Tensor::new("x").row_major([4, 4]));
+    /// let y = graph.pointwise("abs", PointwiseMode::Abs, &[x]);
+    /// graph.set_output(y);
+    /// let finalized = graph.finalize()?;
+    /// let id = finalized.id_of(y).expect("y is an output");
+    /// assert_eq!(finalized.outputs().collect::<Vec<_>>(), [id]);
+    /// assert_eq!(finalized.uid_of(y), Some(finalized.tensor(id).uid));
+    /// # Ok::<(), fusewright::error::Malformed>(())
+    /// ```
+    pub fn id_of(&self, tensor: TensorHandle) -> Option<TensorId> {
+        self.became.get(tensor.index()).copied().flatten()
+    }
+
+    /// The key in the variant pack of a tensor of the [`Graph`] that was finalized, given by its author or assigned; `None`
+    /// as [`Self::id_of`].
+    pub fn uid_of(&self, tensor: TensorHandle) -> Option<i64> {
+        self.id_of(tensor).map(|id| self.tensor(id).uid)
     }
 
     /// The tensor with this uid.
@@ -211,7 +239,7 @@ impl FinalizedGraph {
     }
 
     /// The same graph as an author would describe it, with every value filled in and every uid kept; finalizing it
-    /// again gives the same key. Writers of graph files start from this.
+    /// again gives the same key. Tensors are in the same order: [`TensorId::handle`]. Writers of graph files start from this.
     pub fn to_graph(&self) -> Graph {
         Graph {
             name: self.name.clone(),
@@ -219,7 +247,19 @@ impl FinalizedGraph {
             intermediate_data_type: self.default_types.intermediate,
             compute_data_type: self.default_types.compute,
             tensors: self.tensors.iter().map(FinalTensor::to_tensor).collect(),
-            operations: self.operations.clone(),
+            operations: self.operations.iter().map(described).collect(),
         }
+    }
+}
+
+/// An operation as an author would describe it.
+fn described(operation: &Operation) -> Operation<TensorHandle> {
+    let handles = |slots: &[(Port, TensorId)]| slots.iter().map(|&(port, id)| (port, id.handle())).collect();
+    Operation {
+        name: operation.name.clone(),
+        attributes: operation.attributes.clone(),
+        compute_data_type: operation.compute_data_type,
+        inputs: handles(&operation.inputs),
+        outputs: handles(&operation.outputs),
     }
 }

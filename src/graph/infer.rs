@@ -1,6 +1,6 @@
 //! Inference of missing types, dims and strides, and the shape rules of every operation.
 //!
-//! What a frontend does to a logged graph (`spec/frontend-json.md` section 8), operation by operation in topological
+//! What a frontend does to a logged graph (`docs/spec/frontend-json.md` section 8), operation by operation in topological
 //! order. A value that is present is never changed. After [`complete`] every tensor an operation names has a type,
 //! dims and strides, and every operation's tensors fit each other.
 
@@ -28,7 +28,7 @@ use super::{Attributes, OperationId, Port};
 use crate::graph::Malformed;
 
 /// Completes and checks all operations; `order` is topological. Defects are `ATTRIBUTE_NOT_SET` and
-/// `SHAPE_DEDUCTION_FAILED` for what cannot be completed, and the shape rules of `spec/operations.md` for what does not
+/// `SHAPE_DEDUCTION_FAILED` for what cannot be completed, and the shape rules of `docs/spec/operations.md` for what does not
 /// fit.
 pub(super) fn complete(draft: &mut Draft, order: &[OperationId], defects: &mut Defects) {
     let mut is_checked = vec![false; draft.tensors.len()];
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn ports_are_those_of_the_definition() {
-        let edit = |edit: fn(&mut super::super::Operation)| {
+        let edit = |edit: fn(&mut super::super::Operation<super::super::TensorHandle>)| {
             let mut graph = matmul_bias_relu();
             edit(&mut graph.operations[1]);
             refusal(&graph)

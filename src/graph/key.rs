@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::{Attributes, Convolution, Fraction, NanPropagation, Operation, Pointwise, PointwiseMode, Resample, Tensor};
+use super::{
+    Attributes, Convolution, Fraction, NanPropagation, Operation, Pointwise, PointwiseMode, Reads, Resample, Tensor,
+};
 
 /// Changes whenever the byte form does, so that keys of different forms never meet in a cache.
 const FORM: &[u8] = b"fusewright graph 1";
@@ -153,7 +155,7 @@ impl Bytes {
             self.text(name);
             self.single(value);
         }
-        if pointwise.mode == PointwiseMode::GenIndex {
+        if pointwise.mode.reads() == Reads::Axis {
             self.integer(pointwise.axis.unwrap_or(-1));
         }
         if reads_nan_option(pointwise.mode) {
@@ -175,22 +177,21 @@ impl Bytes {
 
 /// The float attributes that a pointwise mode reads, with their values after defaults (operations.md 4.1).
 pub(super) fn float_attributes(pointwise: &Pointwise) -> Vec<(&'static str, f32)> {
-    use PointwiseMode as M;
-    match pointwise.mode {
-        M::ReluFwd | M::ReluBwd => vec![
+    match pointwise.mode.reads() {
+        Reads::Clips => vec![
             ("lower_clip", pointwise.lower_clip()),
             ("upper_clip", pointwise.upper_clip()),
             ("lower_clip_slope", pointwise.lower_slope()),
         ],
-        M::EluFwd | M::EluBwd => vec![("alpha", pointwise.alpha())],
-        M::SoftplusFwd | M::SoftplusBwd | M::SwishFwd | M::SwishBwd => vec![("beta", pointwise.beta())],
-        _ => Vec::new(),
+        Reads::EluAlpha => vec![("alpha", pointwise.alpha())],
+        Reads::SoftplusBeta | Reads::SwishBeta => vec![("beta", pointwise.beta())],
+        Reads::Nothing | Reads::NanOption | Reads::Axis => Vec::new(),
     }
 }
 
 /// Modes built on comparison, which the NaN option governs (operations.md 4.1).
 pub(super) fn reads_nan_option(mode: PointwiseMode) -> bool {
-    matches!(mode, PointwiseMode::ReluFwd | PointwiseMode::Min | PointwiseMode::Max)
+    matches!(mode.reads(), Reads::Clips | Reads::NanOption)
 }
 
 /// Whether a NaN option deserves mention: set to what is not the default, in a mode that reads it.
@@ -204,11 +205,34 @@ mod tests {
     use super::*;
     use crate::graph::{
         ConvolutionDirection, ConvolutionMode, DataType, Graph, Other, Reduction, ReductionMode, Reordering, Scalar,
-        TensorId,
+        TensorHandle,
     };
 
     fn key(graph: &Graph) -> GraphKey {
         graph.finalize().unwrap().key()
+    }
+
+    /// A key that left out what a kernel reads would give one graph the kernel of another.
+    #[test]
+    fn whatever_a_mode_reads_is_in_the_key() {
+        for &mode in PointwiseMode::ALL {
+            let plain = Pointwise { axis: (mode.reads() == Reads::Axis).then_some(0), ..Pointwise::new(mode) };
+            let differs = |change: fn(&mut Pointwise)| {
+                let mut changed = plain.clone();
+                change(&mut changed);
+                key(&pointwise(changed)) != key(&pointwise(plain.clone()))
+            };
+            let reads = mode.reads();
+            let (is_clip, is_nan) = (reads == Reads::Clips, matches!(reads, Reads::Clips | Reads::NanOption));
+            assert_eq!(differs(|p| p.nan_propagation = Some(NanPropagation::NotPropagate)), is_nan, "{mode}");
+            assert_eq!(differs(|p| p.relu_lower_clip = Some(0.5)), is_clip, "{mode}");
+            assert_eq!(differs(|p| p.relu_upper_clip = Some(6.0)), is_clip, "{mode}");
+            assert_eq!(differs(|p| p.relu_lower_clip_slope = Some(0.5)), is_clip, "{mode}");
+            assert_eq!(differs(|p| p.elu_alpha = Some(0.5)), reads == Reads::EluAlpha, "{mode}");
+            assert_eq!(differs(|p| p.softplus_beta = Some(0.5)), reads == Reads::SoftplusBeta, "{mode}");
+            assert_eq!(differs(|p| p.swish_beta = Some(0.5)), reads == Reads::SwishBeta, "{mode}");
+            assert_eq!(differs(|p| p.axis = Some(1)), reads == Reads::Axis, "{mode}");
+        }
     }
 
     #[test]
@@ -237,11 +261,11 @@ mod tests {
         let mut keys = vec![key(&matmul_bias_relu())];
         for edit in edits {
             let mut graph = matmul_bias_relu();
-            edit(graph.tensor_mut(TensorId(2)));
+            edit(graph.tensor_mut(TensorHandle(2)));
             keys.push(key(&graph));
         }
         let mut stored = matmul_bias_relu();
-        stored.set_output(TensorId(3));
+        stored.set_output(TensorHandle(3));
         keys.push(key(&stored));
         assert_all_differ(keys);
     }

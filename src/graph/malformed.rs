@@ -5,7 +5,7 @@ use std::fmt;
 /// A graph that is not well formed: it has no verdict. The first defect, and others beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// Rule of `spec/support-surfaces.md` or `spec/operations.md` (`GR-ACYCLIC`, `CV-R5`, …), or a rule of ours.
+    /// Rule of `docs/spec/support-surfaces.md` or `docs/spec/operations.md` (`GR-ACYCLIC`, `CV-R5`, …), or a rule of ours.
     pub rule: &'static str,
     /// Operation concerned, as `'name' (POINTWISE, node 3)`.
     pub operation: Option<String>,

@@ -5,7 +5,7 @@ pub(super) mod composite;
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{DataType, PaddingMode, PointwiseMode, ReductionMode, ResampleMode, TensorId};
+use super::{DataType, PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode, TensorId};
 
 pub use composite::{Composite, KeptAttributes, Softmax};
 
@@ -68,9 +68,10 @@ impl fmt::Display for Port {
     }
 }
 
-/// One node of an operation graph.
+/// One node of an operation graph, whose tensors are those of a [`FinalizedGraph`](super::FinalizedGraph), or
+/// [handles](super::TensorHandle) of a [`Graph`](super::Graph).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Operation {
+pub struct Operation<T = TensorId> {
     /// Free text for messages.
     pub name: String,
     /// What is computed.
@@ -78,29 +79,29 @@ pub struct Operation {
     /// Type the computation is done in; taken from the graph's context where absent.
     pub compute_data_type: Option<DataType>,
     /// Read tensors, in the order of the operation's definition (`IN_0`, `IN_1`, …; `A`, `B`; backward: `DY` first).
-    pub inputs: Vec<(Port, TensorId)>,
+    pub inputs: Vec<(Port, T)>,
     /// Written tensors.
-    pub outputs: Vec<(Port, TensorId)>,
+    pub outputs: Vec<(Port, T)>,
 }
 
-impl Operation {
+impl<T: Copy> Operation<T> {
     /// The tensor at an input port.
-    pub fn input(&self, port: Port) -> Option<TensorId> {
+    pub fn input(&self, port: Port) -> Option<T> {
         find(&self.inputs, port)
     }
 
     /// The tensor at an output port.
-    pub fn output(&self, port: Port) -> Option<TensorId> {
+    pub fn output(&self, port: Port) -> Option<T> {
         find(&self.outputs, port)
     }
 
     /// The first output: `C`, `Y`, `DX`, `DW`, `OUT_0`, `SUM` ….
-    pub fn result(&self) -> Option<TensorId> {
+    pub fn result(&self) -> Option<T> {
         self.outputs.first().map(|slot| slot.1)
     }
 
     /// The flag that the operation sets, where it is a signal that does.
-    pub fn set_flag(&self) -> Option<TensorId> {
+    pub fn set_flag(&self) -> Option<T> {
         match &self.attributes {
             Attributes::Signal(signal) if signal.mode == SignalMode::Set => self.input(Port::FLAG),
             _ => None,
@@ -108,12 +109,12 @@ impl Operation {
     }
 
     /// Read tensors in port order.
-    pub fn input_tensors(&self) -> impl DoubleEndedIterator<Item = TensorId> + ExactSizeIterator + '_ {
+    pub fn input_tensors(&self) -> impl DoubleEndedIterator<Item = T> + ExactSizeIterator + '_ {
         self.inputs.iter().map(|slot| slot.1)
     }
 
     /// Written tensors in port order.
-    pub fn output_tensors(&self) -> impl DoubleEndedIterator<Item = TensorId> + ExactSizeIterator + '_ {
+    pub fn output_tensors(&self) -> impl DoubleEndedIterator<Item = T> + ExactSizeIterator + '_ {
         self.outputs.iter().map(|slot| slot.1)
     }
 
@@ -128,7 +129,7 @@ impl Operation {
     }
 }
 
-fn find(slots: &[(Port, TensorId)], port: Port) -> Option<TensorId> {
+fn find<T: Copy>(slots: &[(Port, T)], port: Port) -> Option<T> {
     slots.iter().find(|slot| slot.0 == port).map(|slot| slot.1)
 }
 
@@ -384,11 +385,7 @@ impl Pointwise {
 
     /// β of SWISH or SOFTPLUS, whichever the mode reads, with its default.
     pub fn beta(&self) -> f32 {
-        match self.mode {
-            PointwiseMode::SoftplusFwd | PointwiseMode::SoftplusBwd => self.softplus_beta,
-            _ => self.swish_beta,
-        }
-        .unwrap_or(1.0)
+        if self.mode.reads() == Reads::SoftplusBeta { self.softplus_beta } else { self.swish_beta }.unwrap_or(1.0)
     }
 
     /// α of ELU with its default.

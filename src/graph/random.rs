@@ -4,7 +4,7 @@ use super::samples::half_graph;
 use super::{
     Attributes, Composite, Concat, Convolution, ConvolutionDirection, Fraction, Graph, Matmul, Operation, Other,
     PaddingMode, Pointwise, PointwiseMode, Port, Reduction, ReductionMode, Resample, ResampleMode, Softmax, Tensor,
-    TensorId,
+    TensorHandle,
 };
 
 /// The graph that these random numbers choose.
@@ -42,7 +42,7 @@ impl Draws {
         };
         Tensor {
             is_pass_by_value: self.of(&[false, false, false, false, false, true]),
-            ragged_offset: self.of(&[None, None, None, None, None, Some(TensorId(0))]),
+            ragged_offset: self.of(&[None, None, None, None, None, Some(TensorHandle(0))]),
             ..tensor
         }
     }
@@ -147,7 +147,7 @@ impl Draws {
             let [inputs, outputs] = self.ports(&attributes);
             let known = graph.tensors().len() as u32;
             let inputs =
-                inputs.into_iter().map(|port| (Port(port), TensorId(self.of(&[0, 1, 2, 3, known - 1])))).collect();
+                inputs.into_iter().map(|port| (Port(port), TensorHandle(self.of(&[0, 1, 2, 3, known - 1])))).collect();
             let mut result = |port| {
                 let tensor = if self.of(&[true, true, false]) { Tensor::new("r") } else { self.tensor() };
                 let tensor = Tensor {

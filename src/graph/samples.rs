@@ -2,7 +2,7 @@
 
 use super::{
     Attributes, Convolution, ConvolutionDirection, DataType, FinalizedGraph, Graph, Operation, Pointwise,
-    PointwiseMode, Port, Tensor, TensorId,
+    PointwiseMode, Port, Tensor, TensorHandle,
 };
 
 /// HALF in memory, FLOAT inside and for computing.
@@ -11,12 +11,12 @@ pub(super) fn half_graph() -> Graph {
 }
 
 /// Row-major input.
-pub(super) fn input(graph: &mut Graph, name: &str, dim: &[i64]) -> TensorId {
+pub(super) fn input(graph: &mut Graph, name: &str, dim: &[i64]) -> TensorHandle {
     graph.tensor(Tensor::new(name).row_major(dim))
 }
 
 /// Channels-last input.
-pub(super) fn image(graph: &mut Graph, name: &str, dim: &[i64]) -> TensorId {
+pub(super) fn image(graph: &mut Graph, name: &str, dim: &[i64]) -> TensorHandle {
     graph.tensor(Tensor::new(name).channels_last(dim))
 }
 
@@ -36,7 +36,7 @@ pub(super) fn matmul_bias_relu() -> Graph {
 /// One pointwise operation on X.
 pub(super) fn pointwise(attributes: Pointwise) -> Graph {
     let mut graph = half_graph();
-    let inputs: Vec<TensorId> =
+    let inputs: Vec<TensorHandle> =
         (0..attributes.mode.inputs()).map(|at| input(&mut graph, &format!("x{at}"), &[2, 3, 4])).collect();
     let y = graph.pointwise_with("op", attributes, &inputs);
     graph.set_output(y);
@@ -63,7 +63,7 @@ pub(super) fn convolution(direction: ConvolutionDirection) -> Graph {
 pub(super) fn other(
     graph: &mut Graph,
     attributes: Attributes,
-    inputs: &[(&'static str, TensorId)],
+    inputs: &[(&'static str, TensorHandle)],
     outputs: &[&'static str],
 ) {
     let outputs = outputs.iter().map(|&port| (Port(port), graph.tensor(Tensor::new(port)))).collect();
@@ -85,8 +85,8 @@ pub(super) fn refusal(graph: &Graph) -> String {
 /// The same graph with its operations and tensors in another order.
 pub(super) fn shuffled(graph: &Graph, seed: u64) -> Graph {
     let tensor_order = permutation(graph.tensors.len(), seed);
-    let mut tensor_place = vec![TensorId(0); tensor_order.len()];
-    tensor_order.iter().zip(0..).for_each(|(&old, new)| tensor_place[old] = TensorId(new));
+    let mut tensor_place = vec![TensorHandle(0); tensor_order.len()];
+    tensor_order.iter().zip(0..).for_each(|(&old, new)| tensor_place[old] = TensorHandle(new));
     let mut result = graph.clone();
     result.tensors = tensor_order.iter().map(|&old| graph.tensors[old].clone()).collect();
     let order = permutation(graph.operations.len(), seed.wrapping_add(1));

@@ -2,11 +2,26 @@
 
 use super::DataType;
 
-/// Index of a tensor inside one graph; private to that graph, never a caller's uid.
+/// A tensor of a [`Graph`](super::Graph), in the order in which tensors were added to it.
+///
+/// Finalizing puts tensors in another order, so that a handle names none of the finalized graph's:
+/// [`FinalizedGraph::id_of`](super::FinalizedGraph::id_of) says which it became, and
+/// [`uid_of`](super::FinalizedGraph::uid_of) its key in the variant pack.
+///
+/// ```compile_fail,E0308
+/// use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+///
+/// let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
+/// let x = graph.tensor(Tensor::new("x").row_major([4, 4]));
+/// let y = graph.pointwise("abs", PointwiseMode::Abs, &[x]);
+/// graph.set_output(y);
+/// graph.finalize()?.tensor(y);
+/// # Ok::<(), fusewright::error::Malformed>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TensorId(pub(super) u32);
+pub struct TensorHandle(pub(super) u32);
 
-impl TensorId {
+impl TensorHandle {
     /// The tensor at a position in the graph's list; `None` beyond 2^32.
     pub(crate) fn at(index: usize) -> Option<Self> {
         u32::try_from(index).ok().map(Self)
@@ -15,6 +30,29 @@ impl TensorId {
     /// Position in the graph's list of tensors.
     pub fn index(self) -> usize {
         self.0 as usize
+    }
+}
+
+/// A tensor of a [`FinalizedGraph`](super::FinalizedGraph), by its place in canonical order: the same in all graphs of one
+/// key, and never a caller's uid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TensorId(pub(super) u32);
+
+impl TensorId {
+    /// The tensor at a position in canonical order, whatever the graph.
+    #[cfg(test)]
+    pub(crate) const fn at(index: u32) -> Self {
+        Self(index)
+    }
+
+    /// Position in canonical order.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The tensor in the description of its graph that [`FinalizedGraph::to_graph`](super::FinalizedGraph::to_graph) gives.
+    pub fn handle(self) -> TensorHandle {
+        TensorHandle(self.0)
     }
 }
 
@@ -98,7 +136,7 @@ pub struct Tensor {
     /// Guaranteed alignment of the pointer, in bytes.
     pub alignment: i64,
     /// Offsets of a ragged tensor.
-    pub ragged_offset: Option<TensorId>,
+    pub ragged_offset: Option<TensorHandle>,
     /// What the ragged offsets are multiplied with.
     pub ragged_offset_multiplier: i64,
 }

@@ -192,7 +192,7 @@ fn no_producer(draft: &Draft, reader: OperationId, tensor: TensorId) -> Malforme
 mod tests {
     use super::super::samples::{convolution, half_graph, input, matmul_bias_relu, refusal};
     use crate::graph::{
-        Attributes, ConvolutionDirection, DataType, Graph, PointwiseMode, Port, Scalar, Tensor, TensorId,
+        Attributes, ConvolutionDirection, DataType, Graph, PointwiseMode, Port, Scalar, Tensor, TensorHandle,
     };
 
     /// Unary operations in a row; `edges` are (input, output) numbers of tensors t0, t1, …, all stored.
@@ -203,9 +203,9 @@ mod tests {
                 let name = format!("t{}", graph.tensors().len());
                 input(&mut graph, &name, &[2, 3]);
             }
-            graph.pointwise(&format!("op{at}"), PointwiseMode::Abs, &[TensorId(from)]);
+            graph.pointwise(&format!("op{at}"), PointwiseMode::Abs, &[TensorHandle(from)]);
             graph.tensors.pop();
-            graph.last_operation().outputs = vec![(Port::OUT_0, TensorId(to))];
+            graph.last_operation().outputs = vec![(Port::OUT_0, TensorHandle(to))];
         }
         graph
     }
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_virtual_tensor_has_a_writer() {
         let mut graph = matmul_bias_relu();
-        graph.tensor_mut(TensorId(2)).is_virtual = true;
+        graph.tensor_mut(TensorHandle(2)).is_virtual = true;
         let message = refusal(&graph);
         assert!(message.contains("'bias': is virtual, but no operation writes it"), "{message}");
         assert!(message.ends_with("[GR-VIRTUAL-PRODUCER]"), "{message}");
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_host_scalar_is_never_written() {
         let mut graph = matmul_bias_relu();
-        graph.tensor_mut(TensorId(5)).is_pass_by_value = true;
+        graph.tensor_mut(TensorHandle(5)).is_pass_by_value = true;
         assert!(refusal(&graph).contains("'relu::OUT_0': is a host scalar, which no operation can write [A-59]"));
         let mut graph = half_graph();
         let x = graph.tensor(Tensor::scalar("x", DataType::Float, Scalar::Float(1.0)));
@@ -291,14 +291,14 @@ mod tests {
     #[test]
     fn dead_ends_are_taken_out_and_outputs_required() {
         let mut graph = matmul_bias_relu();
-        let dead = graph.pointwise("dead", PointwiseMode::Exp, &[TensorId(4)]);
+        let dead = graph.pointwise("dead", PointwiseMode::Exp, &[TensorHandle(4)]);
         graph.pointwise("deader", PointwiseMode::Exp, &[dead]);
         let finalized = graph.finalize().unwrap();
         assert_eq!(finalized.key(), matmul_bias_relu().finalize().unwrap().key());
         let notes = finalized.notes().join("\n");
         assert!(notes.contains("'dead' (POINTWISE) leads to no output") && notes.contains("'deader'"), "{notes}");
         let mut graph = matmul_bias_relu();
-        graph.tensor_mut(TensorId(5)).is_virtual = true;
+        graph.tensor_mut(TensorHandle(5)).is_virtual = true;
         assert!(
             refusal(&graph).contains("every result is virtual; at least one must be an output of the graph [A-61]")
         );
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn dead_ends_must_still_be_well_formed() {
         let mut graph = matmul_bias_relu();
-        graph.matmul("dead", TensorId(0), TensorId(0));
+        graph.matmul("dead", TensorHandle(0), TensorHandle(0));
         assert!(refusal(&graph).contains("'dead' (MATMUL, node 3)"));
     }
 

@@ -33,12 +33,21 @@ impl Register {
 }
 
 /// Whether a mode is also computed in `INT32`; every mode is computed in `FLOAT`. `GEN_INDEX` is an integer in either.
+#[warn(clippy::wildcard_enum_match_arm)]
 pub fn has_integer_form(mode: PointwiseMode) -> bool {
     use PointwiseMode as M;
-    mode.is_comparison()
-        || mode.is_logical()
-        || matches!(mode, M::Add | M::AddSquare | M::Sub | M::Mul | M::Div | M::Mod | M::Max | M::Min)
-        || matches!(mode, M::Abs | M::Neg | M::Ceil | M::Floor | M::Identity | M::BinarySelect | M::GenIndex)
+    match mode {
+        M::Add | M::AddSquare | M::Sub | M::Mul | M::Div | M::Mod | M::Max | M::Min => true,
+        M::Abs | M::Neg | M::Ceil | M::Floor | M::Identity | M::BinarySelect | M::GenIndex => true,
+        M::CmpEq | M::CmpNeq | M::CmpGt | M::CmpGe | M::CmpLt | M::CmpLe => true,
+        M::LogicalAnd | M::LogicalOr | M::LogicalNot => true,
+        M::Pow | M::Atan2 | M::Sqrt | M::Rsqrt | M::Reciprocal | M::Exp | M::Log | M::Erf => false,
+        M::Sin | M::Cos | M::Tan => false,
+        M::ReluFwd | M::TanhFwd | M::SigmoidFwd | M::EluFwd | M::GeluFwd | M::GeluApproxTanhFwd => false,
+        M::SoftplusFwd | M::SwishFwd => false,
+        M::ReluBwd | M::TanhBwd | M::SigmoidBwd | M::EluBwd | M::GeluBwd | M::GeluApproxTanhBwd => false,
+        M::SoftplusBwd | M::SwishBwd => false,
+    }
 }
 
 /// How the value of a tensor comes about.
@@ -209,7 +218,10 @@ fn operands(operation: &Operation) -> Vec<TensorId> {
             operation.input(Port::X).filter(|_| operation.result().is_some()).into_iter().collect()
         }
         Attributes::Concat(_) | Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => Vec::new(),
-        _ => operation.input_tensors().collect(),
+        Attributes::Matmul(_) | Attributes::Convolution(_) | Attributes::Pointwise(_) | Attributes::Reduction(_) => {
+            operation.input_tensors().collect()
+        }
+        Attributes::GenStats | Attributes::Composite(_) | Attributes::Other(_) => operation.input_tensors().collect(),
     }
 }
 

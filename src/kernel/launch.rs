@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn rows_that_straddle_lines_of_l2_ask_for_no_more_than_a_line() {
         let map = |rank, stride| TensorMap {
-            tensor: TensorId::at(0).expect("a first tensor"),
+            tensor: TensorId::at(0),
             element: MapElement::Half,
             rank,
             dims: [64, 64, 1, 0, 0],

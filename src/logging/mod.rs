@@ -10,6 +10,25 @@
 //! A sink ([`set_sink`]) takes the place of what the environment asks for.
 //!
 //! Errors of the ABI are tracebacks, the root cause first: broken rules with what they require and what was found.
+//!
+//! # When
+//!
+//! You need this to see why a graph was refused without asking for it in code, or to have the messages in a log of your own.
+//!
+//! ```
+//! use fusewright::logging::{Destination, Settings, Severity, layer, set_sink};
+//! use tracing_subscriber::layer::SubscriberExt;
+//!
+//! // What the environment would ask for.
+//! let settings = Settings::of(|name| (name == "CUDNN_LOGLEVEL_DBG").then(|| "2".into()));
+//! assert_eq!(settings, Settings { level: 2, destination: Destination::Stderr });
+//!
+//! // A program with a subscriber of its own adds the layer, and may take the records itself.
+//! let subscriber = tracing_subscriber::registry().with(layer());
+//! let wanted = Severity::Error.bit() | Severity::Warning.bit();
+//! set_sink(Some((wanted, std::sync::Arc::new(|record| eprintln!("{}", record.text())))));
+//! # drop(subscriber);
+//! ```
 
 mod destination;
 mod record;

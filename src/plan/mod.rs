@@ -13,6 +13,37 @@
 //! has to do with a device can be reached without it. Contexts are the devices' primary ones, which frameworks use too.
 //! Which of them is current on a thread never changes for the caller. Ordering is the caller's, by streams. Nothing is ever
 //! put on the legacy default stream unless a caller hands it in.
+//!
+//! # When
+//!
+//! You need this to execute: pointers, workspace and streams are its types. `examples/4_backend.rs` has all of it, with memory and a
+//! stream of another library.
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+//! # let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+//! # let a = graph.tensor(Tensor::new("a").row_major([1, 64, 128]));
+//! # let b = graph.tensor(Tensor::new("b").row_major([1, 128, 32]));
+//! # let c = graph.matmul("matmul", a, b);
+//! # graph.set_output(c);
+//! # let graph = Arc::new(graph.finalize()?);
+//! use fusewright::plan::{DeviceBuffer, DevicePointer, Stream, VariantPack, WORKSPACE_ALIGNMENT, Workspace};
+//! use fusewright::session::{Session, SessionOptions};
+//!
+//! # let (address, foreign) = (0x7000_0000_u64, std::ptr::null_mut());
+//! let plan = Session::open(0, SessionOptions::default())?.plan(&graph)?;
+//! let context = plan.execution().context();
+//! let mut pack = VariantPack::new();
+//! for (tensor, offset) in graph.tensors().filter(|tensor| !tensor.is_virtual).zip((0..).step_by(1 << 20)) {
+//!     pack.set_pointer(tensor.uid, DevicePointer::from_raw(address + offset));
+//! }
+//! let scratch = DeviceBuffer::new(context, plan.workspace_bytes() as usize, WORKSPACE_ALIGNMENT)?;
+//! let workspace = Workspace { pointer: scratch.pointer(), bytes: plan.workspace_bytes() };
+//! // SAFETY: a stream of this device's primary context; the memory is large enough, and nobody else's until it is waited for.
+//! unsafe { plan.execute(&pack, workspace, &Stream::from_raw(context, foreign)) }?;
+//! # Ok::<(), fusewright::error::Error>(())
+//! ```
 
 mod arguments;
 mod bindings;

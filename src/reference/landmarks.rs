@@ -56,14 +56,26 @@ fn other_scalar(graph: &FinalizedGraph, operation: &Operation, slot: usize) -> O
 }
 
 /// Where functions jump, or turn at a corner, and neither rise nor fall throughout.
+#[warn(clippy::wildcard_enum_match_arm)]
 pub(super) fn jumps(p: &Pointwise, operand: usize) -> Vec<f64> {
-    match (p.mode, operand) {
-        (M::ReluFwd, 0) | (M::ReluBwd, 1) => vec![f64::from(p.lower_clip()), f64::from(p.upper_clip())],
-        (M::EluFwd, 0) | (M::EluBwd, 1) => vec![0.0],
+    let clips = || vec![f64::from(p.lower_clip()), f64::from(p.upper_clip())];
+    let (jumping, places) = match p.mode {
+        M::ReluFwd => (0, clips()),
+        M::ReluBwd => (1, clips()),
+        M::EluFwd => (0, vec![0.0]),
+        M::EluBwd => (1, vec![0.0]),
         // π on one side of the negative axis, −π on the other
-        (M::Atan2, 0) => vec![0.0, -0.0],
-        _ => Vec::new(),
-    }
+        M::Atan2 => (0, vec![0.0, -0.0]),
+        // Those of the others are at integers, poles and other operands, or turn nowhere at a corner.
+        M::Add | M::AddSquare | M::Sub | M::Mul | M::Div | M::Mod | M::Pow | M::Max | M::Min | M::Abs => return vec![],
+        M::Neg | M::Sqrt | M::Rsqrt | M::Reciprocal | M::Exp | M::Log | M::Erf | M::Ceil | M::Floor => return vec![],
+        M::Sin | M::Cos | M::Tan | M::Identity | M::GenIndex | M::BinarySelect => return vec![],
+        M::TanhFwd | M::SigmoidFwd | M::GeluFwd | M::GeluApproxTanhFwd | M::SoftplusFwd | M::SwishFwd => return vec![],
+        M::TanhBwd | M::SigmoidBwd | M::GeluBwd | M::GeluApproxTanhBwd | M::SoftplusBwd | M::SwishBwd => return vec![],
+        M::CmpEq | M::CmpNeq | M::CmpGt | M::CmpGe | M::CmpLt | M::CmpLe => return vec![],
+        M::LogicalAnd | M::LogicalOr | M::LogicalNot => return vec![],
+    };
+    if operand == jumping { places } else { Vec::new() }
 }
 
 /// Where an operation's operand is at a jump, a corner, a tie with another operand, or lets the other one through.

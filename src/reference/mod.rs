@@ -19,6 +19,30 @@
 //!   Backward, the index decides where there is one, else X; Y is not read.
 //! - `BILINEAR` does not read neighbours of weight 0: their NaN and infinities go nowhere.
 //! - On the CPU nobody else sets a flag: a `WAIT` whose flag has another value is an error at once.
+//!
+//! # When
+//!
+//! You need this to know what a graph computes, without a GPU, and whether another result is as good.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+//! # let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+//! # let a = graph.tensor(Tensor::new("a").row_major([1, 64, 128]));
+//! # let b = graph.tensor(Tensor::new("b").row_major([1, 128, 32]));
+//! # let c = graph.matmul("matmul", a, b);
+//! # graph.set_output(c);
+//! # let graph = Arc::new(graph.finalize()?);
+//! use fusewright::reference::{Distribution, bounds, compare, evaluate_f64, execute, random_inputs};
+//!
+//! let inputs = random_inputs(&graph, 0, Distribution::Normal)?;
+//! let found = execute(&graph, &inputs)?;
+//! let exact = evaluate_f64(&graph, &inputs)?;
+//! let exact = exact.into_iter().map(|(id, dense)| Ok((id, dense.to_host(graph.tensor(id))?))).collect::<Result<_, fusewright::error::Error>>()?;
+//! let comparison = compare(&graph, &exact, &found, Some(&bounds(&graph, &inputs)?))?;
+//! assert!(comparison.is_match(), "{comparison}");
+//! # Ok::<(), fusewright::error::Error>(())
+//! ```
 
 mod bounds;
 mod compare;
@@ -44,7 +68,7 @@ mod values;
 mod tests;
 
 pub use bounds::{
-    ACCURACY, Accuracy, BoundOptions, Bounds, ModeAccuracy, Unit, accuracy_table, allowed_error, bounds, bounds_with,
+    Accuracy, BoundOptions, Bounds, ModeAccuracy, Unit, accuracy_table, allowed_error, bounds, bounds_with,
 };
 pub use compare::{Comparison, Difference, OutputComparison, compare, compare_exact};
 pub use engine::execute;

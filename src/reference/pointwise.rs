@@ -1,4 +1,4 @@
-//! The 51 pointwise modes of the CPU engine (operations.md 4.2), on rows of values.
+//! The pointwise modes of the CPU engine (operations.md 4.2), on rows of values.
 
 use std::borrow::Cow;
 
@@ -47,67 +47,15 @@ fn scaled<'a, T: Copy>(x: &'a [T], factor: f32, scale: impl Fn(T, f32) -> T) -> 
     if factor == 1.0 { Cow::Borrowed(x) } else { Cow::Owned(map(x, |x| scale(x, factor))) }
 }
 
+/// One arm a mode, so that a new one does not compile before it is defined here.
+#[warn(clippy::wildcard_enum_match_arm)]
 fn floats<T: Real + Lane>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Vec<T> {
     let scale = |x: T, factor: f32| x * T::of(f64::from(factor));
-    if p.mode.is_backward() {
-        let x = scaled(row(rows, 1), p.alpha1, scale);
-        return backward(p, row(rows, 0), &x);
-    }
-    let x = scaled(row(rows, 0), p.alpha1, scale);
-    let b = scaled(row(rows, 1), p.alpha2, scale);
-    match p.mode {
-        M::BinarySelect => select(&x, &b, row(rows, 2)),
-        mode if mode.inputs() == 1 => unary(p, &x),
-        _ => binary(p, &x, &b),
-    }
-}
-
-fn unary<T: Real>(p: &Pointwise, x: &[T]) -> Vec<T> {
-    match p.mode {
-        M::Abs => map(x, T::abs),
-        M::Neg => map(x, |x| -x),
-        M::Ceil => map(x, T::ceil),
-        M::Floor => map(x, T::floor),
-        M::LogicalNot => map(x, |x| truth(x == T::default())),
-        // IDENTITY, and GEN_INDEX, whose row is the index.
-        M::Identity | M::GenIndex => x.to_vec(),
-        M::ReluFwd => map(x, relu(p)),
-        _ => map(x, |x| T::of(function(p, x.widened()))),
-    }
-}
-
-/// Functions of one operand that take more than one rounding.
-fn function(p: &Pointwise, x: f64) -> f64 {
-    let beta = f64::from(p.beta());
-    match p.mode {
-        M::Sqrt => x.sqrt(),
-        M::Rsqrt => x.sqrt().recip(),
-        M::Reciprocal => x.recip(),
-        M::Exp => x.exp(),
-        M::Log => x.ln(),
-        M::Erf => erf(x),
-        M::Sin => x.sin(),
-        M::Cos => x.cos(),
-        M::Tan => x.tan(),
-        M::TanhFwd => x.tanh(),
-        M::SigmoidFwd => sigmoid(x),
-        M::EluFwd => {
-            if x < 0.0 {
-                f64::from(p.alpha()) * x.exp_m1()
-            } else {
-                x
-            }
-        }
-        M::GeluFwd => product_with_limit(x, normal_cdf(x)),
-        M::GeluApproxTanhFwd => product_with_limit(x, sigmoid(2.0 * gelu_argument(x))),
-        M::SoftplusFwd => softplus(x * beta) / beta,
-        // SWISH: every other mode is none of these.
-        _ => product_with_limit(x, sigmoid(x * beta)),
-    }
-}
-
-fn binary<T: Real>(p: &Pointwise, x: &[T], b: &[T]) -> Vec<T> {
-    let nan = p.propagates_nan();
+    // Gradients read DY first, which is not scaled (PW-R9).
+    let (dy, x_port) = if p.mode.is_backward() { (row(rows, 0), 1) } else { (&[][..], 0) };
+    let x = &*scaled(row(rows, x_port), p.alpha1, scale);
+    let b = &*scaled(if p.mode.is_backward() { &[] } else { row(rows, 1) }, p.alpha2, scale);
+    let (alpha, beta, nan) = (f64::from(p.alpha()), f64::from(p.beta()), p.propagates_nan());
     let is_true = |x: T| x != T::default();
     match p.mode {
         M::Add => zip(x, b, |x, b| x + b),
@@ -120,6 +68,37 @@ fn binary<T: Real>(p: &Pointwise, x: &[T], b: &[T]) -> Vec<T> {
         M::Atan2 => zip(x, b, wide(f64::atan2)),
         M::Max => zip(x, b, |x, b| if b > x || if nan { b.is_nan() } else { x.is_nan() } { b } else { x }),
         M::Min => zip(x, b, |x, b| if b < x || if nan { b.is_nan() } else { x.is_nan() } { b } else { x }),
+        M::Abs => map(x, T::abs),
+        M::Neg => map(x, |x| -x),
+        M::Sqrt => map(x, once(f64::sqrt)),
+        M::Rsqrt => map(x, once(|x| x.sqrt().recip())),
+        M::Reciprocal => map(x, once(f64::recip)),
+        M::Exp => map(x, once(f64::exp)),
+        M::Log => map(x, once(f64::ln)),
+        M::Erf => map(x, once(erf)),
+        M::Ceil => map(x, T::ceil),
+        M::Floor => map(x, T::floor),
+        M::Sin => map(x, once(f64::sin)),
+        M::Cos => map(x, once(f64::cos)),
+        M::Tan => map(x, once(f64::tan)),
+        // The row of GEN_INDEX is the index.
+        M::Identity | M::GenIndex => x.to_vec(),
+        M::ReluFwd => map(x, relu(p)),
+        M::TanhFwd => map(x, once(f64::tanh)),
+        M::SigmoidFwd => map(x, once(sigmoid)),
+        M::EluFwd => map(x, once(|x| if x < 0.0 { alpha * x.exp_m1() } else { x })),
+        M::GeluFwd => map(x, once(|x| product_with_limit(x, normal_cdf(x)))),
+        M::GeluApproxTanhFwd => map(x, once(|x| product_with_limit(x, sigmoid(2.0 * gelu_argument(x))))),
+        M::SoftplusFwd => map(x, once(|x| softplus(x * beta) / beta)),
+        M::SwishFwd => map(x, once(|x| product_with_limit(x, sigmoid(x * beta)))),
+        M::ReluBwd => zip(dy, x, relu_backward(p)),
+        M::TanhBwd => gradient(dy, x, |x| 4.0 * sigmoid(2.0 * x) * sigmoid(-2.0 * x)),
+        M::SigmoidBwd => gradient(dy, x, |x| sigmoid(x) * sigmoid(-x)),
+        M::EluBwd => gradient(dy, x, |x| elu_slope(x, alpha)),
+        M::GeluBwd => gradient(dy, x, |x| normal_cdf(x) + product_with_limit(x, normal_density(x))),
+        M::GeluApproxTanhBwd => gradient(dy, x, gelu_tanh_slope),
+        M::SoftplusBwd => gradient(dy, x, |x| sigmoid(x * beta)),
+        M::SwishBwd => gradient(dy, x, |x| swish_slope(x * beta)),
         M::CmpEq => zip(x, b, |x, b| truth(x == b)),
         M::CmpNeq => zip(x, b, |x, b| truth(x != b)),
         M::CmpGt => zip(x, b, |x, b| truth(x > b)),
@@ -128,9 +107,19 @@ fn binary<T: Real>(p: &Pointwise, x: &[T], b: &[T]) -> Vec<T> {
         M::CmpLe => zip(x, b, |x, b| truth(x <= b)),
         M::LogicalAnd => zip(x, b, |x, b| truth(is_true(x) && is_true(b))),
         M::LogicalOr => zip(x, b, |x, b| truth(is_true(x) || is_true(b))),
-        // Every other mode has one input, or is a backward mode or BINARY_SELECT.
-        _ => x.to_vec(),
+        M::LogicalNot => map(x, |x| truth(!is_true(x))),
+        M::BinarySelect => select(x, b, row(rows, 2)),
     }
+}
+
+/// A function of one operand in double precision, rounded once.
+fn once<T: Real>(f: impl Fn(f64) -> f64) -> impl Fn(T) -> T {
+    move |x| T::of(f(x.widened()))
+}
+
+/// DX from DY and the forward input, by the derivative of the forward mode there (O-05).
+fn gradient<T: Real>(dy: &[T], x: &[T], derivative: impl Fn(f64) -> f64) -> Vec<T> {
+    zip(dy, x, wide(|dy, x| dy * derivative(x)))
 }
 
 /// A function of two operands in double precision, rounded once.
@@ -138,38 +127,19 @@ fn wide<T: Real>(f: impl Fn(f64, f64) -> f64) -> impl Fn(T, T) -> T {
     move |x, b| T::of(f(x.widened(), b.widened()))
 }
 
-/// DX from DY and the forward input (O-05).
-fn backward<T: Real>(p: &Pointwise, dy: &[T], x: &[T]) -> Vec<T> {
-    match p.mode {
-        M::ReluBwd => zip(dy, x, relu_backward(p)),
-        _ => zip(dy, x, wide(|dy, x| dy * derivative(p, x))),
+fn elu_slope(x: f64, alpha: f64) -> f64 {
+    if x < 0.0 {
+        alpha * x.exp()
+    } else if x.is_nan() {
+        x
+    } else {
+        1.0
     }
 }
 
-/// Derivatives of the activations but RELU.
-fn derivative(p: &Pointwise, x: f64) -> f64 {
-    let beta = f64::from(p.beta());
-    match p.mode {
-        M::TanhBwd => 4.0 * sigmoid(2.0 * x) * sigmoid(-2.0 * x),
-        M::SigmoidBwd => sigmoid(x) * sigmoid(-x),
-        M::EluBwd => {
-            if x < 0.0 {
-                f64::from(p.alpha()) * x.exp()
-            } else if x.is_nan() {
-                x
-            } else {
-                1.0
-            }
-        }
-        M::GeluBwd => normal_cdf(x) + product_with_limit(x, normal_density(x)),
-        M::GeluApproxTanhBwd => gelu_tanh_slope(x),
-        M::SoftplusBwd => sigmoid(x * beta),
-        // SWISH: every other backward mode is none of these.
-        _ => {
-            let z = x * beta;
-            sigmoid(z) + product_with_limit(z, sigmoid(z) * sigmoid(-z))
-        }
-    }
+/// The derivative of SWISH at x = z / β.
+fn swish_slope(z: f64) -> f64 {
+    sigmoid(z) + product_with_limit(z, sigmoid(z) * sigmoid(-z))
 }
 
 fn truth<T: Real>(condition: bool) -> T {
@@ -317,6 +287,7 @@ integer!(i32);
 integer!(i64);
 
 /// `None` for modes without an integer form.
+#[warn(clippy::wildcard_enum_match_arm)]
 fn integers<T: Integer>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Option<Vec<T>> {
     let x = scaled(row::<T>(rows, 0), p.alpha1, T::scale);
     let b = scaled(row::<T>(rows, 1), p.alpha2, T::scale);
@@ -343,7 +314,23 @@ fn integers<T: Integer>(p: &Pointwise, rows: &[Cow<Lanes>]) -> Option<Vec<T>> {
         M::LogicalOr => zip(&x, &b, |x, b| is(x != T::ZERO || b != T::ZERO)),
         M::LogicalNot => map(&x, |x| is(x == T::ZERO)),
         M::BinarySelect => select(&x, &b, row(rows, 2)),
-        _ => return None,
+        M::Pow
+        | M::Atan2
+        | M::Sqrt
+        | M::Rsqrt
+        | M::Reciprocal
+        | M::Exp
+        | M::Log
+        | M::Erf
+        | M::Sin
+        | M::Cos
+        | M::Tan => {
+            return None;
+        }
+        M::ReluFwd | M::TanhFwd | M::SigmoidFwd | M::EluFwd | M::GeluFwd | M::GeluApproxTanhFwd => return None,
+        M::SoftplusFwd | M::SwishFwd => return None,
+        M::ReluBwd | M::TanhBwd | M::SigmoidBwd | M::EluBwd | M::GeluBwd | M::GeluApproxTanhBwd => return None,
+        M::SoftplusBwd | M::SwishBwd => return None,
     })
 }
 

@@ -29,7 +29,8 @@ impl Fold {
             Self::Mode(ReductionMode::Mul | ReductionMode::MulNoZeros) => T::ONE,
             Self::Mode(ReductionMode::Min) => T::HIGHEST,
             Self::Mode(ReductionMode::Max) => T::LOWEST,
-            _ => T::default(),
+            Self::Mode(ReductionMode::Add | ReductionMode::Avg | ReductionMode::Amax) => T::default(),
+            Self::Mode(ReductionMode::Norm1 | ReductionMode::Norm2) | Self::SumOfSquares => T::default(),
         }
     }
 
@@ -39,7 +40,8 @@ impl Fold {
             Self::Mode(ReductionMode::Norm1 | ReductionMode::Amax) => x.magnitude(),
             Self::Mode(ReductionMode::Norm2) | Self::SumOfSquares => x.mul(x),
             Self::Mode(ReductionMode::MulNoZeros) if x == T::default() => T::ONE,
-            Self::Mode(_) => x,
+            Self::Mode(ReductionMode::Add | ReductionMode::Avg | ReductionMode::Mul | ReductionMode::MulNoZeros) => x,
+            Self::Mode(ReductionMode::Min | ReductionMode::Max) => x,
         }
     }
 
@@ -48,7 +50,8 @@ impl Fold {
             Self::Mode(ReductionMode::Mul | ReductionMode::MulNoZeros) => a.mul(b),
             Self::Mode(ReductionMode::Min) => a.least(b),
             Self::Mode(ReductionMode::Max | ReductionMode::Amax) => a.greatest(b),
-            _ => a.add(b),
+            Self::Mode(ReductionMode::Add | ReductionMode::Avg) => a.add(b),
+            Self::Mode(ReductionMode::Norm1 | ReductionMode::Norm2) | Self::SumOfSquares => a.add(b),
         }
     }
 
@@ -56,7 +59,9 @@ impl Fold {
         match self {
             Self::Mode(ReductionMode::Avg) => value.divide(count),
             Self::Mode(ReductionMode::Norm2) => value.root(),
-            _ => value,
+            Self::Mode(ReductionMode::Add | ReductionMode::Mul | ReductionMode::MulNoZeros) => value,
+            Self::Mode(ReductionMode::Min | ReductionMode::Max | ReductionMode::Amax | ReductionMode::Norm1) => value,
+            Self::SumOfSquares => value,
         }
     }
 }

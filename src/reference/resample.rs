@@ -164,14 +164,13 @@ pub(super) fn check_indices(resample: &Resample, indices: &[i64]) -> std::result
 
 /// Y of extents `dim`, row-major, before α and β.
 pub(super) fn forward<T: Element>(resample: &Resample, x: &HostTensor, dim: &[i64]) -> Result<Vec<T>> {
-    if resample.mode == ResampleMode::Bilinear {
-        return bilinear(resample, x, dim);
-    }
-    let windows = pooling(resample, &x.dim, dim)?;
     let value: fn(&Pooling, &[T], usize) -> T = match resample.mode {
+        ResampleMode::Bilinear => return bilinear(resample, x, dim),
+        ResampleMode::Nearest => return Err(NotSupported::CpuEngine("a resampling in mode NEAREST".to_owned()).into()),
         ResampleMode::Maxpool => |windows, plane, position| windows.maximum(plane, position).0,
-        _ => Pooling::mean,
+        ResampleMode::AvgpoolExcludePadding | ResampleMode::AvgpoolIncludePadding => Pooling::mean,
     };
+    let windows = pooling(resample, &x.dim, dim)?;
     each(x, dim, |plane, position| value(&windows, plane, position))
 }
 

@@ -8,7 +8,8 @@
 //! tensors of operations without such a structure. Packed tensors stay packed in the same order of axes; others keep their strides.
 
 use crate::graph::{
-    Attributes, Convolution, ConvolutionDirection, FinalizedGraph, Graph, Operation, Port, Reordering, Tensor, TensorId,
+    Attributes, Convolution, ConvolutionDirection, FinalizedGraph, Graph, Operation, Port, Reordering, Tensor,
+    TensorHandle, TensorId,
 };
 
 /// A graph made smaller.
@@ -27,7 +28,7 @@ pub fn shrink(
     is_small: impl Fn(&FinalizedGraph) -> bool,
     accepts: impl Fn(&FinalizedGraph) -> bool,
 ) -> Option<Shrunk> {
-    let ids: Vec<TensorId> = graph.tensor_ids().collect();
+    let ids: Vec<TensorHandle> = graph.tensor_ids().map(TensorId::handle).collect();
     let mut draft = graph.to_graph();
     let mut classes = AxisClasses::of(&graph.expand().to_graph());
     let mut shrunk: Option<FinalizedGraph> = None;
@@ -93,7 +94,7 @@ impl AxisClasses {
         classes
     }
 
-    fn join_operation(&mut self, graph: &Graph, operation: &Operation) {
+    fn join_operation(&mut self, graph: &Graph, operation: &Operation<TensorHandle>) {
         match &operation.attributes {
             Attributes::Pointwise(_) | Attributes::Reduction(_) | Attributes::GenStats => {
                 let Some(result) = operation.result() else { return };
@@ -117,7 +118,7 @@ impl AxisClasses {
     }
 
     /// Tensors that have all axes in common, save those that must stay.
-    fn join_alike(&mut self, graph: &Graph, operation: &Operation, stays: impl Fn(usize) -> bool) {
+    fn join_alike(&mut self, graph: &Graph, operation: &Operation<TensorHandle>, stays: impl Fn(usize) -> bool) {
         let Some(first) = operation.input_tensors().next() else { return };
         for id in operation.input_tensors().chain(operation.output_tensors()) {
             let rank = graph.tensors()[id.index()].dim.len();
@@ -130,7 +131,7 @@ impl AxisClasses {
         }
     }
 
-    fn join_matmul(&mut self, graph: &Graph, operation: &Operation) {
+    fn join_matmul(&mut self, graph: &Graph, operation: &Operation<TensorHandle>) {
         let [a, b] = [operation.input(Port::A), operation.input(Port::B)];
         let (Some(a), Some(b), Some(c)) = (a, b, operation.output(Port::C)) else { return };
         self.join_broadcast(graph, a, b, 2);
@@ -146,7 +147,7 @@ impl AxisClasses {
     }
 
     /// The image is `[N, C, spatial…]`, the filter `[K, C / groups, window…]`, the response `[N, K, spatial…]`.
-    fn join_convolution(&mut self, graph: &Graph, operation: &Operation, convolution: &Convolution) {
+    fn join_convolution(&mut self, graph: &Graph, operation: &Operation<TensorHandle>, convolution: &Convolution) {
         let ([one, other], result) = convolution.ports();
         let (Some(one), Some(other), Some(result)) =
             (operation.input(one), operation.input(other), operation.output(result))
@@ -158,7 +159,7 @@ impl AxisClasses {
             ConvolutionDirection::BackwardData => (result, other, one),
             ConvolutionDirection::BackwardFilter => (other, result, one),
         };
-        let dim = |id: TensorId| graph.tensors()[id.index()].dim.as_slice();
+        let dim = |id: TensorHandle| graph.tensors()[id.index()].dim.as_slice();
         let rank = dim(image).len();
         for id in [image, filter, response] {
             (1..=rank.saturating_sub(2)).for_each(|from_last| self.fix(graph, id, from_last));
@@ -173,15 +174,15 @@ impl AxisClasses {
     }
 
     /// Joins the axes of two tensors that are no broadcast, matched from the last; the last `skip` are left out.
-    fn join_broadcast(&mut self, graph: &Graph, one: TensorId, other: TensorId, skip: usize) {
-        let rank = |id: TensorId| graph.tensors()[id.index()].dim.len();
+    fn join_broadcast(&mut self, graph: &Graph, one: TensorHandle, other: TensorHandle, skip: usize) {
+        let rank = |id: TensorHandle| graph.tensors()[id.index()].dim.len();
         for from_last in skip + 1..=rank(one).min(rank(other)) {
             self.join(graph, (one, from_last), (other, from_last));
         }
     }
 
     /// Joins two axes, each counted from the last one, which is 1, if they have one extent.
-    fn join(&mut self, graph: &Graph, one: (TensorId, usize), other: (TensorId, usize)) {
+    fn join(&mut self, graph: &Graph, one: (TensorHandle, usize), other: (TensorHandle, usize)) {
         let (Some((one, extent)), Some((other, same))) = (self.place(graph, one), self.place(graph, other)) else {
             return;
         };
@@ -192,18 +193,18 @@ impl AxisClasses {
         }
     }
 
-    fn fix(&mut self, graph: &Graph, id: TensorId, from_last: usize) {
+    fn fix(&mut self, graph: &Graph, id: TensorHandle, from_last: usize) {
         if let Some((place, _)) = self.place(graph, (id, from_last)) {
             let root = self.root(place);
             self.is_fixed[root] = true;
         }
     }
 
-    fn fix_all(&mut self, graph: &Graph, id: TensorId) {
+    fn fix_all(&mut self, graph: &Graph, id: TensorHandle) {
         (1..=graph.tensors()[id.index()].dim.len()).for_each(|from_last| self.fix(graph, id, from_last));
     }
 
-    fn place(&self, graph: &Graph, (id, from_last): (TensorId, usize)) -> Option<(usize, i64)> {
+    fn place(&self, graph: &Graph, (id, from_last): (TensorHandle, usize)) -> Option<(usize, i64)> {
         let dim = &graph.tensors()[id.index()].dim;
         let axis = dim.len().checked_sub(from_last)?;
         Some((self.first[id.index()] + axis, *dim.get(axis)?))
@@ -228,7 +229,7 @@ impl AxisClasses {
         roots.into_iter().zip(extents).filter(free).reduce(|best, next| if next.1 > best.1 { next } else { best })
     }
 
-    fn set_extent(&mut self, graph: &mut Graph, ids: &[TensorId], class: usize, extent: i64) {
+    fn set_extent(&mut self, graph: &mut Graph, ids: &[TensorHandle], class: usize, extent: i64) {
         for &id in ids {
             let before = graph.tensors()[id.index()].clone();
             let first = self.first[id.index()];

@@ -91,7 +91,7 @@ pub(super) fn check_resample(operation: &Operation, resample: &Resample) -> std:
         ResampleMode::Nearest => return Err("does not resample in mode NEAREST (OP-RF-NO-NEAREST)".into()),
         ResampleMode::Bilinear => PaddingMode::EdgeValPad,
         ResampleMode::Maxpool => PaddingMode::NegInfPad,
-        _ => PaddingMode::ZeroPad,
+        ResampleMode::AvgpoolExcludePadding | ResampleMode::AvgpoolIncludePadding => PaddingMode::ZeroPad,
     };
     if r.padding_mode != padding {
         return Err(format!("takes {mode} with padding mode {padding}, found {}", r.padding_mode));

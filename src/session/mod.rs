@@ -6,6 +6,35 @@
 //!
 //! A [`Binary`] is a graph compiled for a device, which needs no GPU to be made; a [`Plan`] is one that is loaded. Both are
 //! written as texts and read back without compiling; a [`KernelCache`] keeps many binaries in one text.
+//!
+//! # When
+//!
+//! You need this in a backend: it is the whole pipeline, with everything kept that was built. Without a GPU it answers and compiles.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+//! # let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+//! # let a = graph.tensor(Tensor::new("a").row_major([1, 64, 128]));
+//! # let b = graph.tensor(Tensor::new("b").row_major([1, 128, 32]));
+//! # let c = graph.matmul("matmul", a, b);
+//! # graph.set_output(c);
+//! # let graph = Arc::new(graph.finalize()?);
+//! use fusewright::device::{ComputeCapability, Device};
+//! use fusewright::session::{Session, SessionOptions};
+//!
+//! let session = Session::without_gpu(Device::typical(ComputeCapability::SM_90), SessionOptions::default());
+//! let selection = session.check(&graph)?;
+//! println!("{} takes it: {}", selection.engine().name(), session.config(&selection)?);
+//! session.check(&graph)?;
+//! assert_eq!(session.stats().check_hits, 1);
+//!
+//! // With a GPU: the plan, compiled now, found on disk, or still in memory.
+//! if let Ok(session) = Session::open(0, SessionOptions::default()) {
+//!     println!("{} bytes of workspace", session.plan(&graph)?.workspace_bytes());
+//! }
+//! # Ok::<(), fusewright::error::Error>(())
+//! ```
 
 mod binary;
 mod identity;
@@ -288,7 +317,7 @@ impl Session {
         } else {
             rayon::spawn(run)
         }
-        PendingPlan { receiver }
+        PendingPlan { receiver, outcome: None }
     }
 
     /// What was asked and done so far.
@@ -315,19 +344,21 @@ fn panicked() -> Error {
 #[derive(Debug)]
 pub struct PendingPlan {
     receiver: Receiver<Result<Arc<Plan>, Error>>,
+    /// What was received and not yet asked for.
+    outcome: Option<Result<Arc<Plan>, Error>>,
 }
 
 impl PendingPlan {
-    /// The outcome, where the build has ended: `Err` gives the pending plan back.
-    ///
-    /// # Errors
-    /// Itself, while the build goes on.
-    pub fn ready(self) -> Result<Result<Arc<Plan>, Error>, Self> {
-        match self.receiver.try_recv() {
-            Ok(outcome) => Ok(outcome),
-            Err(TryRecvError::Empty) => Err(self),
-            Err(TryRecvError::Disconnected) => Ok(Err(panicked())),
+    /// Whether the build has ended, so that [`Self::wait`] returns at once.
+    pub fn is_ready(&mut self) -> bool {
+        if self.outcome.is_none() {
+            self.outcome = match self.receiver.try_recv() {
+                Ok(outcome) => Some(outcome),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => Some(Err(panicked())),
+            };
         }
+        self.outcome.is_some()
     }
 
     /// Waits for the outcome.
@@ -335,6 +366,6 @@ impl PendingPlan {
     /// # Errors
     /// As [`Session::plan`].
     pub fn wait(self) -> Result<Arc<Plan>, Error> {
-        self.receiver.recv().unwrap_or_else(|_| Err(panicked()))
+        self.outcome.unwrap_or_else(|| self.receiver.recv().unwrap_or_else(|_| Err(panicked())))
     }
 }

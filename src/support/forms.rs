@@ -15,7 +15,7 @@ const GROUPS: usize = 3;
 
 impl Forms {
     /// Reads forms of three letters each, separated by blanks: `1` and `s` stand for extents of 1, any other letter
-    /// for the full extent, as in `spec/support-surfaces.md` section 9.
+    /// for the full extent, as in `docs/spec/support-surfaces.md` section 9.
     pub(super) const fn new(text: &str) -> Self {
         let letters = text.as_bytes();
         let mut set = 0;

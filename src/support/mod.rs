@@ -10,6 +10,32 @@
 //!
 //! Each uses only those above it. Invariant: a rule is never broken silently. Whatever makes a surface refuse a graph is
 //! a [`Violation`] that names the rule, the place, what is required and what was found.
+//!
+//! # When
+//!
+//! You need this to know which rules a graph breaks, whether or not an engine takes it all the same; [`select`](crate::engine::select)
+//! answers for surfaces and engines together.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+//! # let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+//! # let a = graph.tensor(Tensor::new("a").row_major([1, 64, 128]));
+//! # let b = graph.tensor(Tensor::new("b").row_major([1, 128, 32]));
+//! # let c = graph.matmul("matmul", a, b);
+//! # graph.set_output(c);
+//! # let graph = Arc::new(graph.finalize()?);
+//! use fusewright::device::ComputeCapability;
+//! use fusewright::support::{SurfaceId, check};
+//!
+//! let report = check(&graph, ComputeCapability::SM_90, &[SurfaceId::S90]);
+//! assert_eq!(report.surface(), Some(SurfaceId::S90));
+//!
+//! let report = check(&graph, ComputeCapability::SM_75, &[SurfaceId::S80]);
+//! let broken: Vec<&str> = report.violations().map(|violation| violation.rule.id).collect();
+//! assert_eq!(broken, ["S80-CC"]);
+//! # Ok::<(), fusewright::error::Error>(())
+//! ```
 
 // Each uses only those above it: `tests/architecture.rs`.
 

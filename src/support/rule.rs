@@ -58,7 +58,7 @@ impl Serialize for SurfaceId {
     }
 }
 
-/// Sub-status of `NOT_SUPPORTED` that breaking a rule gives in the cuDNN backend API (`spec/backend-api.md` section 8).
+/// Sub-status of `NOT_SUPPORTED` that breaking a rule gives in the cuDNN backend API (`docs/spec/backend-api.md` section 8).
 ///
 /// Ordered from the most decisive: a wrong chip explains more than a wrong stride.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -127,7 +127,7 @@ impl Kind {
 /// One documented rule.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Id in `spec/support-surfaces.md`, such as `S90-MM-G2-DIMS`; stable.
+    /// Id in `docs/spec/support-surfaces.md`, such as `S90-MM-G2-DIMS`; stable.
     pub id: &'static str,
     /// Surfaces it belongs to, all of one family, in the order they are tried.
     pub surfaces: &'static [SurfaceId],

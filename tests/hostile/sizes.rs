@@ -9,7 +9,7 @@ use fusewright::build::Build;
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::engine::{self, Floor};
 use fusewright::frontend::read_documents;
-use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor, TensorId};
+use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor, TensorHandle};
 use fusewright::support::SurfaceId;
 
 const LIMIT: Duration = Duration::from_secs(5);
@@ -18,7 +18,7 @@ fn half() -> Graph {
     Graph::new().io_data_type(DataType::Half).intermediate_data_type(DataType::Float).compute_data_type(DataType::Float)
 }
 
-fn matrix(graph: &mut Graph, name: &str) -> TensorId {
+fn matrix(graph: &mut Graph, name: &str) -> TensorHandle {
     graph.tensor(Tensor::new(name).row_major([2, 32, 64]))
 }
 
@@ -43,7 +43,7 @@ fn verdict(graph: Graph) -> Result<Option<SurfaceId>, String> {
 }
 
 /// A chain of unary operations on one matrix.
-fn chain(count: usize, mode: PointwiseMode, first: impl FnOnce(&mut Graph) -> TensorId) -> Graph {
+fn chain(count: usize, mode: PointwiseMode, first: impl FnOnce(&mut Graph) -> TensorHandle) -> Graph {
     let mut graph = half();
     let mut value = first(&mut graph);
     for number in 0..count {

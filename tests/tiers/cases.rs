@@ -6,7 +6,7 @@
 use crate::convolution_cases::{convolutions, wide_convolutions};
 use fusewright::device::ComputeCapability;
 use fusewright::graph::{
-    Attributes, DataType, Graph, Operation, Pointwise, PointwiseMode, Port, ReductionMode, Scalar, Tensor, TensorId,
+    Attributes, DataType, Graph, Operation, Pointwise, PointwiseMode, Port, ReductionMode, Scalar, Tensor, TensorHandle,
 };
 
 use crate::movement_cases::movements;
@@ -55,7 +55,7 @@ pub(crate) fn push(cases: &mut Vec<Case>, name: impl Into<String>, graph: Graph)
     cases.push(Case { graph: graph.name(name.clone()), name, capability: ComputeCapability::SM_90 });
 }
 
-pub(crate) fn output(graph: &mut Graph, id: TensorId, data_type: DataType) {
+pub(crate) fn output(graph: &mut Graph, id: TensorHandle, data_type: DataType) {
     graph.set_output(id).data_type = Some(data_type);
 }
 
@@ -96,7 +96,7 @@ fn lower(name: &str) -> String {
 
 fn mode_graph(mode: PointwiseMode, input: DataType, result: DataType) -> Graph {
     let mut g = graph(input);
-    let operands: Vec<TensorId> =
+    let operands: Vec<TensorHandle> =
         (0..mode.inputs()).map(|slot| g.tensor(Tensor::new(format!("x{slot}")).channels_last([2, 24, 5, 7]))).collect();
     let axis = (mode == PointwiseMode::GenIndex).then_some(2);
     let y = g.pointwise_with("op", Pointwise { axis, ..Pointwise::new(mode) }, &operands);
@@ -326,7 +326,7 @@ pub(crate) fn plain_matmul([batch, m, n, k]: [i64; 4], columns: [bool; 3]) -> Gr
 
 /// A plain matmul with other types: of A, B, the computation and C.
 pub(crate) fn typed(mut matmul: Graph, [a, b, compute, c]: [DataType; 4]) -> Graph {
-    let tensors: Vec<TensorId> = matmul.tensor_ids().collect();
+    let tensors: Vec<TensorHandle> = matmul.tensor_ids().collect();
     for (id, data_type) in tensors.into_iter().zip([a, b, c]) {
         matmul.tensor_mut(id).data_type = Some(data_type);
     }
@@ -609,7 +609,7 @@ fn once_wrong(cases: &mut Vec<Case>) {
         ("same", PointwiseMode::Identity, Int64),
     ] {
         let mut g = graph(Int64);
-        let operands: Vec<TensorId> =
+        let operands: Vec<TensorHandle> =
             (0..mode.inputs()).map(|slot| g.tensor(Tensor::new(format!("x{slot}")).row_major([2, 6, 16]))).collect();
         let y = g.pointwise("op", mode, &operands);
         g.last_operation().compute_data_type = Some(compute);

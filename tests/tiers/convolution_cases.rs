@@ -2,7 +2,7 @@
 
 use fusewright::graph::{
     Convolution, ConvolutionDirection as Direction, ConvolutionMode, DataType, Graph, PointwiseMode, ReductionMode,
-    Tensor, TensorId,
+    Tensor, TensorHandle,
 };
 
 use crate::cases::{Case, graph, output, push};
@@ -109,8 +109,8 @@ impl Layer {
     fn core(
         &self,
         direction: Direction,
-        change: impl Fn(&mut Graph, usize, TensorId) -> TensorId,
-    ) -> (Graph, TensorId) {
+        change: impl Fn(&mut Graph, usize, TensorHandle) -> TensorHandle,
+    ) -> (Graph, TensorHandle) {
         let [first, second, compute, io] = self.types;
         let mut g = graph(io);
         let [one, other, result] = self.roles(direction);
@@ -268,7 +268,7 @@ fn types(cases: &mut Vec<Case>) {
 }
 
 /// Scale, bias and ReLU on the image; f(0) ≠ 0 must not leak into the padding.
-fn scale_bias_relu(g: &mut Graph, image: TensorId, data_type: DataType) -> TensorId {
+fn scale_bias_relu(g: &mut Graph, image: TensorHandle, data_type: DataType) -> TensorHandle {
     let dim = g.tensor_mut(image).dim.clone();
     let channel: Vec<i64> = dim.iter().enumerate().map(|(axis, &extent)| if axis == 1 { extent } else { 1 }).collect();
     let [scale, bias] = ["scale", "bias"].map(|name| g.tensor(Tensor::new(name).channels_last(channel.clone())));
@@ -282,7 +282,7 @@ fn scale_bias_relu(g: &mut Graph, image: TensorId, data_type: DataType) -> Tenso
 }
 
 /// The chain with operands of other dims: a factor for each image, a bias for each element.
-fn scaled_by_images(g: &mut Graph, image: TensorId) -> TensorId {
+fn scaled_by_images(g: &mut Graph, image: TensorHandle) -> TensorHandle {
     let dim = g.tensor_mut(image).dim.clone();
     let factor = g.tensor(Tensor::new("factor").channels_last([dim[0], 1, 1, 1]));
     let bias = g.tensor(Tensor::new("bias").channels_last(dim));

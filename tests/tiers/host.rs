@@ -47,6 +47,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         }
     }
     trials.push(modes::known_values());
+    trials.push(modes::every_mode_has_a_case());
     trials.extend(modes::trials("host", |_, graph, inputs| Ok(execute(graph, inputs)?)));
     for family in CONVOLUTIONS {
         let test = move || verdict_convolutions_agree_with_oracle(family);

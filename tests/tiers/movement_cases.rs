@@ -4,7 +4,7 @@ use fusewright::device::ComputeCapability;
 use fusewright::graph::DataType::{self, Float, Half, Int8, Int32};
 use fusewright::graph::{
     Attributes, Concat, Convolution, ConvolutionDirection, Graph, Operation, PointwiseMode, Port, Signal, SignalMode,
-    Tensor, TensorId,
+    Tensor, TensorHandle,
 };
 
 use crate::cases::{Case, graph, output, push};
@@ -23,15 +23,15 @@ pub(crate) fn movements(cases: &mut Vec<Case>) {
 pub(crate) fn operation(
     g: &mut Graph,
     attributes: Attributes,
-    inputs: Vec<(Port, TensorId)>,
-    outputs: [(Port, Option<TensorId>); 2],
+    inputs: Vec<(Port, TensorHandle)>,
+    outputs: [(Port, Option<TensorHandle>); 2],
 ) {
     let outputs = outputs.into_iter().filter_map(|(port, id)| Some((port, id?))).collect();
     g.operation(Operation { name: "move".to_owned(), attributes, compute_data_type: None, inputs, outputs });
 }
 
 /// A 3×3 convolution of `channels[0]` to `channels[1]` channels, in groups, of a 7×6 image; its virtual result.
-pub(crate) fn convolution(g: &mut Graph, [c, k]: [i64; 2], groups: i64) -> TensorId {
+pub(crate) fn convolution(g: &mut Graph, [c, k]: [i64; 2], groups: i64) -> TensorHandle {
     let x = g.tensor(Tensor::new("x").channels_last([2, c, 7, 6]));
     let w = g.tensor(Tensor::new("w").channels_last([k, c / groups, 3, 3]));
     let attributes = Convolution::new(ConvolutionDirection::Forward, 2).padding([1, 1]);
@@ -63,7 +63,7 @@ fn on_older_chips(cases: &mut Vec<Case>) {
 }
 
 /// `dim` with other extents along an axis, an input each.
-fn parts(g: &mut Graph, dim: &[i64], axis: usize, extents: &[i64], data_type: DataType) -> Vec<TensorId> {
+fn parts(g: &mut Graph, dim: &[i64], axis: usize, extents: &[i64], data_type: DataType) -> Vec<TensorHandle> {
     let part = |(number, &extent): (usize, &i64)| {
         let mut dim = dim.to_vec();
         dim[axis] = extent;
@@ -73,7 +73,7 @@ fn parts(g: &mut Graph, dim: &[i64], axis: usize, extents: &[i64], data_type: Da
     extents.iter().enumerate().map(part).collect()
 }
 
-fn joined(g: &mut Graph, axis: usize, parts: &[TensorId], data_type: DataType) -> TensorId {
+fn joined(g: &mut Graph, axis: usize, parts: &[TensorHandle], data_type: DataType) -> TensorHandle {
     let y = g.concatenate("join", axis as i64, parts);
     g.tensor_mut(y).data_type = Some(data_type);
     y
@@ -174,7 +174,7 @@ fn grouped_concat(cases: &mut Vec<Case>) {
 }
 
 /// Scale, bias and ReLU by channel.
-fn chain(g: &mut Graph, x: TensorId, channels: i64) -> TensorId {
+fn chain(g: &mut Graph, x: TensorHandle, channels: i64) -> TensorHandle {
     let [scale, bias] = ["scale", "bias"].map(|name| g.tensor(Tensor::new(name).channels_last([1, channels, 1, 1])));
     let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[x, scale]);
     let shifted = g.pointwise("shifted", PointwiseMode::Add, &[scaled, bias]);
@@ -186,7 +186,7 @@ fn chain(g: &mut Graph, x: TensorId, channels: i64) -> TensorId {
 }
 
 /// A padded 3×3 convolution of a joined image of these dims, or its filter gradient.
-fn convolve_joined(g: &mut Graph, direction: ConvolutionDirection, x: TensorId, dim: [i64; 4]) {
+fn convolve_joined(g: &mut Graph, direction: ConvolutionDirection, x: TensorHandle, dim: [i64; 4]) {
     let [n, c, h, w] = dim;
     let attributes = Convolution::new(direction, 2).padding([1, 1]);
     let (other, result) = match direction {
@@ -201,14 +201,14 @@ fn convolve_joined(g: &mut Graph, direction: ConvolutionDirection, x: TensorId, 
 }
 
 /// A signal on X, which is HALF; its result, virtual.
-fn signal(g: &mut Graph, mode: SignalMode, value: i64, x: TensorId, flag: TensorId) -> TensorId {
+fn signal(g: &mut Graph, mode: SignalMode, value: i64, x: TensorHandle, flag: TensorHandle) -> TensorHandle {
     let y = g.tensor(Tensor { is_virtual: true, ..Tensor::new(format!("signalled {value}")).data_type(Half) });
     let attributes = Attributes::Signal(Signal { mode, value });
     operation(g, attributes, vec![(Port::X, x), (Port::FLAG, flag)], [(Port::Y, Some(y)), (Port::INDEX, None)]);
     y
 }
 
-fn flag(g: &mut Graph, name: &str, rank: usize) -> TensorId {
+fn flag(g: &mut Graph, name: &str, rank: usize) -> TensorHandle {
     g.tensor(Tensor::new(name).row_major(vec![1; rank]).data_type(Int32))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fusewright::device::ComputeCapability;
 use fusewright::engine::{self, ENGINES};
 use fusewright::graph::DataType::{self, BFloat16, Boolean, Float, Half, Int8, Int32};
-use fusewright::graph::{Graph, PointwiseMode, ReductionMode, Tensor, TensorId};
+use fusewright::graph::{Graph, PointwiseMode, ReductionMode, Tensor, TensorHandle};
 use fusewright::support::{Kind, SurfaceId, catalogue};
 use libtest_mimic::Failed;
 
@@ -55,7 +55,7 @@ pub(crate) fn cases(cases: &mut Vec<Case>) {
 }
 
 /// `C = f(A)·B` with A `[2,20,32]` and B `[2,32,24]`; INT8 operands compute in INT32.
-fn matmul(operands: DataType, fuse: fn(&mut Graph, TensorId) -> TensorId) -> Graph {
+fn matmul(operands: DataType, fuse: fn(&mut Graph, TensorHandle) -> TensorHandle) -> Graph {
     let mut g = cases::graph(operands).intermediate_data_type(operands);
     let a = g.tensor(Tensor::new("A").row_major([2, 20, 32]));
     let b = g.tensor(Tensor::new("B").row_major([2, 32, 24]));
@@ -67,12 +67,12 @@ fn matmul(operands: DataType, fuse: fn(&mut Graph, TensorId) -> TensorId) -> Gra
 }
 
 /// A multiplied by a side input before the matmul.
-fn scaled(g: &mut Graph, a: TensorId, scale: fn() -> Tensor) -> TensorId {
+fn scaled(g: &mut Graph, a: TensorHandle, scale: fn() -> Tensor) -> TensorHandle {
     let scale = g.tensor(scale());
     product(g, [a, scale])
 }
 
-fn product(g: &mut Graph, factors: [TensorId; 2]) -> TensorId {
+fn product(g: &mut Graph, factors: [TensorHandle; 2]) -> TensorHandle {
     g.pointwise("scaled", PointwiseMode::Mul, &factors)
 }
 

@@ -6,7 +6,7 @@ use fusewright::graph::ResampleMode::{
 };
 use fusewright::graph::{
     Attributes, Convolution, ConvolutionDirection, Fraction, Graph, PaddingMode, PointwiseMode, Port, ReductionMode,
-    Resample, ResampleMode, Tensor, TensorId,
+    Resample, ResampleMode, Tensor, TensorHandle,
 };
 
 use crate::cases::{Case, graph, output, push};
@@ -81,13 +81,13 @@ impl Pooling {
         self.dim[..2].iter().copied().chain((0..self.window.len()).map(extent)).collect()
     }
 
-    fn tensor(&self, g: &mut Graph, name: &str, dim: Vec<i64>, data_type: DataType) -> TensorId {
+    fn tensor(&self, g: &mut Graph, name: &str, dim: Vec<i64>, data_type: DataType) -> TensorHandle {
         let tensor = Tensor::new(name).data_type(data_type);
         g.tensor(if self.channels_first { tensor.row_major(dim) } else { tensor.channels_last(dim) })
     }
 
     /// Y and, if asked for, the index, of X; both virtual.
-    fn forward(&self, g: &mut Graph, index: Option<DataType>) -> (TensorId, Option<TensorId>) {
+    fn forward(&self, g: &mut Graph, index: Option<DataType>) -> (TensorHandle, Option<TensorHandle>) {
         let x = self.tensor(g, "image", self.dim.clone(), self.data_type);
         let mut result = |name: &str, data_type| {
             let id = self.tensor(g, name, self.pooled(), data_type);
@@ -102,7 +102,7 @@ impl Pooling {
     }
 
     /// DX, virtual; maxima come from an index or, where there is none, from X.
-    fn backward(&self, g: &mut Graph, index: Option<DataType>) -> TensorId {
+    fn backward(&self, g: &mut Graph, index: Option<DataType>) -> TensorHandle {
         let mut inputs = vec![(Port::DY, self.tensor(g, "dy", self.pooled(), self.data_type))];
         if self.mode == Maxpool && (self.channels_first || index.is_none()) {
             inputs.push((Port::X, self.tensor(g, "image", self.dim.clone(), self.data_type)));
@@ -255,7 +255,7 @@ fn doubling(spatial: usize) -> Resample {
 }
 
 /// An image of twice the spatial extents, virtual.
-fn doubled(g: &mut Graph, dim: &[i64]) -> TensorId {
+fn doubled(g: &mut Graph, dim: &[i64]) -> TensorHandle {
     let x = g.tensor(Tensor::new("small").channels_last(dim).data_type(Float));
     let result = dim.iter().enumerate().map(|(axis, extent)| if axis < 2 { *extent } else { extent * 2 });
     let y = g.tensor(Tensor::new("doubled").channels_last(result.collect::<Vec<_>>()).data_type(Float));

@@ -7,7 +7,7 @@
 use fusewright::build::Build;
 use fusewright::device::Device;
 use fusewright::graph::DataType::{self, BFloat16, Float, Fp8E4M3, Fp8E5M2, Half, Int8, Int32};
-use fusewright::graph::{Graph, PointwiseMode, ReductionMode, Tensor, TensorId};
+use fusewright::graph::{Graph, PointwiseMode, ReductionMode, Tensor, TensorHandle};
 use libtest_mimic::{Failed, Trial};
 
 use crate::cases;
@@ -142,7 +142,7 @@ impl Shape {
     }
 
     /// `Y = C + residual + row + column`, with the sum of each column of Y that has several elements.
-    fn epilogue(&self, graph: &mut Graph, product: TensorId) -> TensorId {
+    fn epilogue(&self, graph: &mut Graph, product: TensorHandle) -> TensorHandle {
         let [m, n, _] = self.extents;
         let residual = Tensor { name: "residual".to_owned(), ..self.style.tensor(2, [1, m, n], self.types.c) };
         let sides = [

@@ -1,4 +1,4 @@
-//! Descriptors: created, given attributes, finalized, asked, destroyed (spec/backend-api.md, section 1).
+//! Descriptors: created, given attributes, finalized, asked, destroyed (docs/spec/backend-api.md, section 1).
 //!
 //! A descriptor knows its attributes and that finalizing makes an [`Object`] of them, but not which kinds there are. Its
 //! `values` may be descriptors again.

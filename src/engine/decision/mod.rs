@@ -183,12 +183,14 @@ impl Selection {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
-    use crate::graph::{DataType, Graph, PointwiseMode, ReductionMode, Tensor, TensorId};
+    use crate::graph::{DataType, Graph, PointwiseMode, ReductionMode, Tensor, TensorHandle};
     use crate::kernel::{Body, Epilogue};
     use crate::support::DetailedStatus;
 
-    fn sum(x: Tensor) -> (Graph, TensorId) {
+    fn sum(x: Tensor) -> (Graph, TensorHandle) {
         let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
         let x = graph.tensor(x);
         let y = graph.pointwise("add", PointwiseMode::Add, &[x, x]);
@@ -248,7 +250,7 @@ mod tests {
     }
 
     /// Which configs of a matmul with an epilogue say that it goes through the workspace.
-    fn announced(epilogue: impl FnOnce(&mut Graph, TensorId), k: i64) -> Vec<bool> {
+    fn announced(epilogue: impl FnOnce(&mut Graph, TensorHandle), k: i64) -> Vec<bool> {
         let mut graph = Graph::new()
             .io_data_type(DataType::Half)
             .intermediate_data_type(DataType::Float)
@@ -275,12 +277,32 @@ mod tests {
         }
     }
 
+    /// What an engine chooses and has no knob for would be lost where a config is written, and its kernel not found again.
+    #[test]
+    fn no_two_candidates_have_one_name() {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let a = graph.tensor(Tensor::new("A").row_major([1, 1024, 8192]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, 8192, 512]));
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        let device = Device::typical(ComputeCapability::SM_90);
+        let first = decided(&graph).into_selection().expect("supported");
+        let mut engines = 0;
+        for selection in std::iter::successors(Some(first), Selection::fallback) {
+            let candidates = selection.candidates(&device);
+            let names: BTreeSet<String> = candidates.iter().map(|ranked| ranked.config.to_string()).collect();
+            assert_eq!(names.len(), candidates.len(), "{}", selection.engine().name());
+            engines += 1;
+        }
+        assert_eq!(engines, 3);
+    }
+
     #[test]
     fn what_goes_through_the_workspace_is_known_before_it_is_lowered() {
-        let stored = |graph: &mut Graph, c: TensorId| {
+        let stored = |graph: &mut Graph, c: TensorHandle| {
             graph.set_output(c);
         };
-        let broadcast = |graph: &mut Graph, c: TensorId| {
+        let broadcast = |graph: &mut Graph, c: TensorHandle| {
             let rows = graph.reduction("rows", ReductionMode::Add, c, [2, 256, 1]);
             graph.set_output(rows).data_type = Some(DataType::Float);
         };

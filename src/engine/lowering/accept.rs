@@ -217,7 +217,7 @@ fn reduction_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: Reduc
     let is_exact = match mode {
         ReductionMode::Add | ReductionMode::Norm1 => terms.saturating_mul(largest) <= EXACT_IN_FLOAT,
         ReductionMode::Min | ReductionMode::Max | ReductionMode::Amax => largest <= EXACT_IN_FLOAT,
-        _ => false,
+        ReductionMode::Mul | ReductionMode::MulNoZeros | ReductionMode::Avg | ReductionMode::Norm2 => false,
     };
     if y.data_type == DataType::Boolean {
         return Err("packed booleans have no addresses of their own to reduce to".to_owned());

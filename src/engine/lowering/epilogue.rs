@@ -351,12 +351,12 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::graph::{Convolution, ConvolutionDirection, Graph, PointwiseMode, ReductionMode, Tensor};
+    use crate::graph::{Convolution, ConvolutionDirection, Graph, PointwiseMode, ReductionMode, Tensor, TensorHandle};
     use crate::kernel::Register;
 
     const TILE: GemmTile = GemmTile { m: 64, n: 64, k: 32 };
 
-    fn matmul() -> (Graph, TensorId) {
+    fn matmul() -> (Graph, TensorHandle) {
         let mut graph = Graph::new()
             .io_data_type(DataType::Half)
             .intermediate_data_type(DataType::Float)

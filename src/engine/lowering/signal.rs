@@ -110,10 +110,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::graph::{DataType, Graph, PointwiseMode, Signal, Tensor};
+    use crate::graph::{DataType, Graph, PointwiseMode, Signal, Tensor, TensorHandle};
 
     /// Adds a signal on X; its result.
-    fn signal(graph: &mut Graph, mode: SignalMode, value: i64, x: TensorId, flag: TensorId) -> TensorId {
+    fn signal(graph: &mut Graph, mode: SignalMode, value: i64, x: TensorHandle, flag: TensorHandle) -> TensorHandle {
         let y = graph.tensor(Tensor { is_virtual: true, ..Tensor::new("y").data_type(DataType::Half) });
         graph.operation(Operation {
             name: format!("signal {value}"),
@@ -125,7 +125,7 @@ mod tests {
         y
     }
 
-    fn flag(graph: &mut Graph, data_type: DataType) -> TensorId {
+    fn flag(graph: &mut Graph, data_type: DataType) -> TensorHandle {
         graph.tensor(Tensor::new("flag").row_major([1, 1, 1]).data_type(data_type))
     }
 

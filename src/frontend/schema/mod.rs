@@ -1,4 +1,4 @@
-//! What graph files may say: every tag with its ports and attribute keys (`spec/frontend-json.md` section 6).
+//! What graph files may say: every tag with its ports and attribute keys (`docs/spec/frontend-json.md` section 6).
 //!
 //! Data only. Ports are listed in the order of the operation's definition.
 

@@ -1,4 +1,4 @@
-//! Tests of the whole reader and writer (`spec/frontend-json.md` section 14).
+//! Tests of the whole reader and writer (`docs/spec/frontend-json.md` section 14).
 
 mod dialects;
 mod errors;

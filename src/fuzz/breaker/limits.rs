@@ -6,7 +6,7 @@ use super::tensors::{behind_core, fuses_or_packs, has_core, is_matmul};
 use super::{Subject, is_resample};
 use crate::device::ComputeCapability;
 use crate::graph::{
-    Attributes, ConvolutionDirection, DataType, Graph, Operation, Port, Resample, ResampleMode, TensorId,
+    Attributes, ConvolutionDirection, DataType, Graph, Operation, Port, Resample, ResampleMode, TensorHandle, TensorId,
 };
 use crate::support::SurfaceId;
 
@@ -110,7 +110,7 @@ fn point(id: Option<TensorId>, s: &Subject, edited: &mut Graph, (bytes, side): (
     let Some(id) = id else { return false };
     let alignment = if side == Place::At { bytes } else { bytes / 2 };
     let element = s.tensor(id).data_type.bytes() as i64;
-    edited.tensor_mut(id).alignment = alignment.max(element);
+    edited.tensor_mut(id.handle()).alignment = alignment.max(element);
     element <= alignment || side == Place::At
 }
 
@@ -133,7 +133,7 @@ fn slowest(s: &Subject, id: TensorId) -> Option<(usize, i64)> {
 fn pitch(id: Option<TensorId>, s: &Subject, edited: &mut Graph, (bytes, side): (i64, Place)) -> bool {
     let Some((id, (axis, _))) = id.and_then(|id| Some((id, slowest(s, id)?))) else { return false };
     let unit = unit(s, id, bytes);
-    edited.tensor_mut(id).stride[axis] += if side == Place::At { unit } else { 1 };
+    edited.tensor_mut(id.handle()).stride[axis] += if side == Place::At { unit } else { 1 };
     unit > 1
 }
 
@@ -143,7 +143,7 @@ fn overlap(id: Option<TensorId>, s: &Subject, edited: &mut Graph, (bytes, side):
     let unit = unit(s, id, bytes);
     let within = reach / unit * unit;
     let stride = if side == Place::At { within + unit } else { within };
-    edited.tensor_mut(id).stride[axis] = stride;
+    edited.tensor_mut(id.handle()).stride[axis] = stride;
     let others =
         s.tensor(id).stride.iter().enumerate().filter(|&(other, _)| other != axis && s.tensor(id).dim[other] > 1);
     // no other layout by it
@@ -155,7 +155,7 @@ fn overlap(id: Option<TensorId>, s: &Subject, edited: &mut Graph, (bytes, side):
 fn pad(id: Option<TensorId>, s: &Subject, edited: &mut Graph, side: Place) -> bool {
     let Some((id, (axis, _))) = id.and_then(|id| Some((id, slowest(s, id)?))) else { return false };
     if side == Place::Beyond {
-        edited.tensor_mut(id).stride[axis] += unit(s, id, 4);
+        edited.tensor_mut(id.handle()).stride[axis] += unit(s, id, 4);
     }
     true
 }
@@ -178,7 +178,7 @@ fn channels(s: &Subject, edited: &mut Graph, (bytes, side): (i64, Place)) -> boo
     let channels = if side == Place::At { aligned } else { aligned + 1 };
     let filters = if axis == 1 { channels } else { groups * channels };
     for (id, axis, extent) in [(image, 1, groups * channels), (filter, axis, filters)] {
-        let tensor = edited.tensor_mut(id);
+        let tensor = edited.tensor_mut(id.handle());
         tensor.dim[axis] = extent;
         tensor.stride = rows_of(&tensor.dim, self::unit(s, id, 16));
     }
@@ -249,13 +249,13 @@ fn index_type(s: &Subject, edited: &mut Graph, number: usize, side: Place) -> bo
         Place::Beyond => TYPES.iter().rev().find(|(_, most)| *most < last),
     };
     let Some((data_type, _)) = chosen else { return false };
-    edited.tensor_mut(index).data_type = Some(*data_type);
+    edited.tensor_mut(index.handle()).data_type = Some(*data_type);
     resample.mode == ResampleMode::Maxpool && s.surface == SurfaceId::S70
 }
 
 /// Half a sample of padding before a bilinear resampling's first axis rather than behind it, so that no extent changes.
 fn bilinear(_: &Subject, edited: &mut Graph, _: usize, side: Place) -> bool {
-    let of = |operation: &mut Operation| match &mut operation.attributes {
+    let of = |operation: &mut Operation<TensorHandle>| match &mut operation.attributes {
         Attributes::ResampleForward(resample) if resample.mode == ResampleMode::Bilinear => {
             if side == Place::Beyond {
                 std::mem::swap(&mut resample.pre_padding[0], &mut resample.post_padding[0]);

@@ -128,7 +128,7 @@ fn is_bilinear(resample: &Resample) -> bool {
 }
 
 /// The attributes of an operation, where it is a resampling of the kind.
-fn attributes(operation: &mut Operation, kind: Kind) -> Option<&mut Resample> {
+fn attributes<T>(operation: &mut Operation<T>, kind: Kind) -> Option<&mut Resample> {
     match (&mut operation.attributes, kind) {
         (Attributes::ResampleForward(resample), Kind::Forward)
         | (Attributes::ResampleBackward(resample), Kind::Backward) => Some(resample),

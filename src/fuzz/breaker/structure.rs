@@ -5,7 +5,8 @@ use crate::fusion::{Pattern, Side, Stage};
 use crate::fuzz::choices::Choices;
 use crate::fuzz::twist::view;
 use crate::graph::{
-    Attributes, DataType, Graph, Operation, PointwiseMode, Port, ReductionMode, Signal, SignalMode, Tensor, TensorId,
+    Attributes, DataType, Graph, Operation, PointwiseMode, Port, ReductionMode, Signal, SignalMode, Tensor,
+    TensorHandle, TensorId,
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -31,7 +32,7 @@ pub(super) const ROWS: &[Row] = &[
 fn stored_mainloop(s: &Subject, edited: &mut Graph, choices: &mut Choices<'_>) -> bool {
     let operands = s.core().into_iter().flat_map(|core| core.input_tensors());
     let Some(id) = pick(choices, operands.filter(|&id| s.tensor(id).is_virtual)) else { return false };
-    edited.set_output(id);
+    edited.set_output(id.handle());
     true
 }
 
@@ -42,12 +43,12 @@ fn total(s: &Subject) -> Option<TensorId> {
 /// Someone reads the reduction's result.
 fn read_total(s: &Subject, edited: &mut Graph, _: &mut Choices<'_>) -> bool {
     let Some(total) = total(s) else { return false };
-    negated(edited, total);
+    negated(edited, total.handle());
     true
 }
 
 /// −x, stored as FLOAT.
-fn negated(edited: &mut Graph, x: TensorId) {
+fn negated(edited: &mut Graph, x: TensorHandle) {
     let read = edited.pointwise("reader", PointwiseMode::Neg, &[x]);
     edited.last_operation().compute_data_type = Some(DataType::Float);
     edited.set_output(read).data_type = Some(DataType::Float);
@@ -58,7 +59,7 @@ fn second_total(s: &Subject, edited: &mut Graph, _: &mut Choices<'_>) -> bool {
     let Some((reduction, total)) = s.reduction().zip(total(s)) else { return false };
     let again =
         edited.tensor(Tensor { name: "again".to_owned(), uid: None, ..edited.tensors()[total.index()].clone() });
-    let operation = s.operation(reduction).clone();
+    let operation = edited.operations[reduction.index()].clone();
     edited.operation(Operation { name: "again".to_owned(), outputs: vec![(Port::Y, again)], ..operation });
     true
 }
@@ -67,14 +68,16 @@ fn second_total(s: &Subject, edited: &mut Graph, _: &mut Choices<'_>) -> bool {
 fn carried(s: &Subject, edited: &mut Graph, choices: &mut Choices<'_>) -> bool {
     let full = s.full();
     let Some(x) = pick(choices, s.graph().outputs().filter(|&id| s.tensor(id).dim == full)) else { return false };
-    view(edited, x);
+    view(edited, x.handle());
     true
 }
 
 /// A second matmul beside the first.
 fn second_core(s: &Subject, edited: &mut Graph, _: &mut Choices<'_>) -> bool {
     let core = s.core().filter(|core| matches!(core.attributes, Attributes::Matmul(_)));
-    let Some([a, b]) = core.map(|core| [core.inputs[0].1, core.inputs[1].1]) else { return false };
+    let Some([a, b]) = core.map(|core| [core.inputs[0].1, core.inputs[1].1].map(TensorId::handle)) else {
+        return false;
+    };
     let again = edited.matmul("again", a, b);
     edited.last_operation().compute_data_type = Some(DataType::Float);
     edited.set_output(again).data_type = Some(DataType::Float);
@@ -89,7 +92,7 @@ fn side_output(s: &Subject, edited: &mut Graph, choices: &mut Choices<'_>) -> bo
     if s.core().is_none() {
         return false;
     }
-    negated(edited, side);
+    negated(edited, side.handle());
     true
 }
 
@@ -99,7 +102,7 @@ pub(super) fn before_core(s: &Subject, edited: &mut Graph, slot: usize) -> bool 
     let Some(operand) = s.operation(core).inputs.get(slot).map(|slot| slot.1).filter(|&id| s.is_input(id)) else {
         return false;
     };
-    let relu = edited.pointwise("before", PointwiseMode::ReluFwd, &[operand]);
+    let relu = edited.pointwise("before", PointwiseMode::ReluFwd, &[operand.handle()]);
     edited.last_operation().compute_data_type = Some(DataType::Float);
     edited.tensor_mut(relu).data_type = Some(s.tensor(operand).data_type);
     edited.operation_mut(core).inputs[slot].1 = relu;
@@ -116,7 +119,7 @@ fn late_sum(s: &Subject, edited: &mut Graph, choices: &mut Choices<'_>) -> bool 
     if !s.is_input(other) || s.tensor(x).dim.len() < 3 {
         return false;
     }
-    let sum = edited.reduction("sum", ReductionMode::Add, other, vec![1; s.tensor(x).dim.len()]);
+    let sum = edited.reduction("sum", ReductionMode::Add, other.handle(), vec![1; s.tensor(x).dim.len()]);
     edited.last_operation().compute_data_type = Some(DataType::Float);
     edited.tensor_mut(sum).data_type = Some(DataType::Float);
     edited.operation_mut(id).inputs[1].1 = sum;
@@ -161,7 +164,7 @@ fn signalled(s: &Subject, edited: &mut Graph, choices: &mut Choices<'_>, is_read
         name: "signal".to_owned(),
         attributes: Attributes::Signal(Signal { mode: SignalMode::Set, value: 1 }),
         compute_data_type: None,
-        inputs: vec![(Port::X, x), (Port::FLAG, flag)],
+        inputs: vec![(Port::X, x.handle()), (Port::FLAG, flag)],
         outputs: vec![(Port::Y, passed)],
     });
     if is_read {

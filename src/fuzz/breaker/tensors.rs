@@ -135,7 +135,7 @@ fn side_of(s: &Subject, choices: &mut Choices<'_>) -> Option<TensorId> {
 
 /// Gives a tensor another type.
 fn retype(id: Option<TensorId>, edited: &mut Graph, data_type: DataType) -> bool {
-    let Some(tensor) = id.map(|id| edited.tensor_mut(id)) else { return false };
+    let Some(tensor) = id.map(|id| edited.tensor_mut(id.handle())) else { return false };
     tensor.data_type.replace(data_type) != Some(data_type)
 }
 
@@ -143,7 +143,7 @@ fn retype(id: Option<TensorId>, edited: &mut Graph, data_type: DataType) -> bool
 fn align(id: Option<TensorId>, s: &Subject, edited: &mut Graph, bytes: i64) -> bool {
     let Some(id) = id else { return false };
     let element = s.tensor(id).data_type.bytes() as i64;
-    edited.tensor_mut(id).alignment = element;
+    edited.tensor_mut(id.handle()).alignment = element;
     element < bytes
 }
 
@@ -161,7 +161,7 @@ fn first_axis_inside(id: Option<TensorId>, s: &Subject, edited: &mut Graph) -> b
     }
     let mut order: Vec<usize> = (0..dim.len()).rev().collect();
     order.swap(0, 1);
-    edited.tensor_mut(id).stride = packed_strides(dim, &order);
+    edited.tensor_mut(id.handle()).stride = packed_strides(dim, &order);
     true
 }
 
@@ -177,7 +177,7 @@ fn spread(id: Option<TensorId>, s: &Subject, edited: &mut Graph) -> bool {
         return false;
     }
     let rows = packed_strides(dim, &[2, 1, 0]);
-    edited.tensor_mut(id).stride = rows.into_iter().map(|stride| 16 * stride).collect();
+    edited.tensor_mut(id.handle()).stride = rows.into_iter().map(|stride| 16 * stride).collect();
     true
 }
 
@@ -188,7 +188,7 @@ fn columns(id: Option<TensorId>, s: &Subject, edited: &mut Graph) -> bool {
     if dim.len() != 3 || !is_spread(dim, 1) || !is_spread(dim, 2) || is_scalar_like(s, id) {
         return false;
     }
-    edited.tensor_mut(id).stride = packed_strides(dim, &[1, 2, 0]);
+    edited.tensor_mut(id.handle()).stride = packed_strides(dim, &[1, 2, 0]);
     true
 }
 
@@ -200,7 +200,7 @@ fn overlap(id: Option<TensorId>, s: &Subject, edited: &mut Graph) -> bool {
     let others = (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1 && Some(axis) != slowest);
     let next = others.max_by_key(|&axis| tensor.stride[axis]);
     let (Some(slowest), Some(next)) = (slowest, next) else { return false };
-    edited.tensor_mut(id).stride[slowest] = tensor.stride[next];
+    edited.tensor_mut(id.handle()).stride[slowest] = tensor.stride[next];
     tensor.data_type != DataType::Boolean
 }
 
@@ -216,7 +216,7 @@ fn keep(id: Option<TensorId>, s: &Subject, edited: &mut Graph, kept: fn(usize) -
         order.retain(|&axis| axis != 1);
         order.insert(0, 1);
     }
-    let tensor = edited.tensor_mut(id);
+    let tensor = edited.tensor_mut(id.handle());
     tensor.stride = packed_strides(&dim, &order);
     tensor.dim = dim;
     true

@@ -7,7 +7,7 @@ use super::movement;
 use super::pointwise::statistics;
 use super::stage::{Frame, Stage};
 use super::{alignment, core_types, epilogue_types};
-use crate::graph::{Convolution, ConvolutionDirection, ConvolutionMode, DataType, Graph, PointwiseMode, TensorId};
+use crate::graph::{Convolution, ConvolutionDirection, ConvolutionMode, DataType, Graph, PointwiseMode, TensorHandle};
 use crate::support::SurfaceId;
 
 use ConvolutionDirection::{BackwardData, BackwardFilter, Forward};
@@ -89,7 +89,7 @@ fn takes_stage(direction: ConvolutionDirection, name: &str) -> bool {
 }
 
 /// x·scale + shift, then RELU, one scale and shift a channel, all HALF (`S70-CONV-G1-CHAIN`).
-fn chain(graph: &mut Graph, choices: &mut Choices<'_>, x: TensorId, full: &[i64]) -> TensorId {
+fn chain(graph: &mut Graph, choices: &mut Choices<'_>, x: TensorHandle, full: &[i64]) -> TensorHandle {
     let mut channel = vec![1; full.len()];
     channel[1] = full[1];
     let mut value = x;
@@ -103,7 +103,7 @@ fn chain(graph: &mut Graph, choices: &mut Choices<'_>, x: TensorId, full: &[i64]
     value
 }
 
-fn half(graph: &mut Graph, id: TensorId) {
+fn half(graph: &mut Graph, id: TensorHandle) {
     graph.tensor_mut(id).data_type = Some(DataType::Half);
     graph.last_operation().compute_data_type = Some(DataType::Float);
 }
@@ -156,9 +156,9 @@ fn mainloop(
     graph: &mut Graph,
     choices: &mut Choices<'_>,
     operand: DataType,
-    image: TensorId,
+    image: TensorHandle,
     full: Vec<i64>,
-) -> TensorId {
+) -> TensorHandle {
     let rank = full.len();
     let kept = [vec![true; rank], (0..rank).map(|axis| axis == 1).collect(), vec![false; rank]];
     let kept: Vec<&[bool]> = kept.iter().map(Vec::as_slice).collect();
@@ -181,7 +181,7 @@ fn epilogue(
     graph: &mut Graph,
     choices: &mut Choices<'_>,
     (aim, direction): (SurfaceId, ConvolutionDirection),
-    result: TensorId,
+    result: TensorHandle,
     full: Vec<i64>,
     sides: &[&[bool]],
     may_fuse: bool,

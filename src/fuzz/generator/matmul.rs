@@ -5,7 +5,7 @@ use super::layout::{Order, aligned_extent, extent, tensor};
 use super::movement;
 use super::stage::{Frame, Stage};
 use super::{alignment, core_types, epilogue_types};
-use crate::graph::{DataType, Graph, PointwiseMode, TensorId};
+use crate::graph::{DataType, Graph, PointwiseMode, TensorHandle};
 use crate::support::SurfaceId;
 
 /// Shapes of side inputs: any axes are kept (`S90-MM-G2-DIMS`), or the batch with others (`S70-MM-G2-DIMS`).
@@ -83,7 +83,7 @@ fn side(
     name: &str,
     dim: [i64; 3],
     order: Order,
-) -> TensorId {
+) -> TensorHandle {
     let has_stages = aim != SurfaceId::S70;
     let mixed = has_stages && operand.is_floating() && choices.chance(MIXED);
     let stored = if mixed { choices.of(&[DataType::Int8, DataType::Half, DataType::Fp8E4M3]) } else { operand };
@@ -117,7 +117,7 @@ fn side(
 }
 
 /// g2 on C, and at least one output.
-fn epilogue(graph: &mut Graph, choices: &mut Choices<'_>, aim: SurfaceId, c: TensorId, full: [i64; 3]) {
+fn epilogue(graph: &mut Graph, choices: &mut Choices<'_>, aim: SurfaceId, c: TensorHandle, full: [i64; 3]) {
     let [side_types, virtual_types, compute_types, output_types] = epilogue_types(aim);
     let sides = if aim == SurfaceId::S70 { BATCHED_SIDES } else { ANY_SIDES };
     let operations = if choices.chance(EPILOGUE) { 1 + choices.below(5) } else { 0 };

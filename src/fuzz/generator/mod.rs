@@ -16,7 +16,7 @@ mod stage;
 use super::choices::Choices;
 use super::family::Family;
 use super::twist::twist;
-use crate::graph::{Attributes, ConvolutionDirection, DataType, Graph, TensorId};
+use crate::graph::{Attributes, ConvolutionDirection, DataType, Graph, TensorHandle};
 use crate::support::SurfaceId;
 
 use DataType::{BFloat16, Boolean, FastFloatForFp8, Float, Fp8E4M3, Fp8E5M2, Half, Int8, Int32, Int64, UInt8};
@@ -95,7 +95,7 @@ fn retype(graph: &mut Graph, place: usize, compute: Option<DataType>, result: Op
 }
 
 /// The type of a tensor, its own or the graph's.
-fn type_of(graph: &Graph, id: TensorId) -> Option<DataType> {
+fn type_of(graph: &Graph, id: TensorHandle) -> Option<DataType> {
     let tensor = &graph.tensors[id.index()];
     tensor.data_type.or(if tensor.is_virtual { graph.intermediate_data_type } else { graph.io_data_type })
 }

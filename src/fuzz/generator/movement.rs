@@ -2,7 +2,7 @@
 
 use super::super::choices::Choices;
 use super::layout::{Order, tensor};
-use crate::graph::{Attributes, DataType, Graph, Operation, Port, Signal, SignalMode, Tensor, TensorId};
+use crate::graph::{Attributes, DataType, Graph, Operation, Port, Signal, SignalMode, Tensor, TensorHandle};
 
 /// Part of the operands that are joined from parts, or waited for, in percent.
 const JOINED: usize = 12;
@@ -16,7 +16,7 @@ pub(super) fn operand(
     data_type: DataType,
     dim: &[i64],
     order: Order,
-) -> TensorId {
+) -> TensorHandle {
     let value = match choices.chance(JOINED) {
         true => joined(graph, choices, name, data_type, dim, order),
         false => graph.tensor(tensor(choices, name, data_type, dim, order)),
@@ -38,7 +38,7 @@ fn joined(
     data_type: DataType,
     dim: &[i64],
     order: Order,
-) -> TensorId {
+) -> TensorHandle {
     let axes: Vec<usize> = (0..dim.len()).filter(|&axis| dim[axis] >= 3).collect();
     let Some(axis) = choices.index_of(&axes).map(|index| axes[index]) else {
         return graph.tensor(tensor(choices, name, data_type, dim, order));
@@ -57,7 +57,7 @@ fn joined(
 }
 
 /// A signal on a flag of its own, from X to Y.
-pub(super) fn signal(graph: &mut Graph, choices: &mut Choices<'_>, mode: SignalMode, x: TensorId, y: TensorId) {
+pub(super) fn signal(graph: &mut Graph, choices: &mut Choices<'_>, mode: SignalMode, x: TensorHandle, y: TensorHandle) {
     let number = graph.operations().len();
     let rank = graph.tensors()[y.index()].dim.len().max(graph.tensors()[x.index()].dim.len()).max(1);
     let data_type = choices.of(&[DataType::Int32, DataType::Int32, DataType::Int64, DataType::Int8]);

@@ -6,7 +6,7 @@ use super::matmul::finish;
 use super::resample::resampled;
 use super::stage::{Frame, Stage};
 use super::{VIRTUAL_TYPES_WITH_BOOLEAN, epilogue_types};
-use crate::graph::{DataType, Graph, TensorId};
+use crate::graph::{DataType, Graph, TensorHandle};
 use crate::support::SurfaceId;
 
 /// Parts of the graphs that begin with a resampling, end with a reduction, with statistics, or with a signal, and that
@@ -90,7 +90,7 @@ fn dims(choices: &mut Choices<'_>, rank: usize) -> Vec<i64> {
 }
 
 /// Sums and sums of squares of a value's channels.
-pub(super) fn statistics(graph: &mut Graph, x: TensorId) {
+pub(super) fn statistics(graph: &mut Graph, x: TensorHandle) {
     let (sum, squares) = graph.genstats("statistics", x);
     for id in [sum, squares] {
         graph.set_output(id).data_type = Some(DataType::Float);

@@ -3,7 +3,7 @@
 use super::super::choices::Choices;
 use super::layout::{Order, tensor};
 use crate::graph::{
-    Attributes, DataType, Fraction, Graph, Operation, PaddingMode, Port, Resample, ResampleMode, Tensor, TensorId,
+    Attributes, DataType, Fraction, Graph, Operation, PaddingMode, Port, Resample, ResampleMode, Tensor, TensorHandle,
 };
 
 /// Part of the resamplings that are bilinear, of the poolings that go backward, of those of maxima that write their
@@ -16,7 +16,7 @@ const TYPES: &[DataType] = &[DataType::Half, DataType::Float, DataType::BFloat16
 
 /// A resampling of an image of its own, whose extents are those given; they become those of the result, which is given.
 /// Only channels last is legal where another operation follows, and the index of maxima is an output.
-pub(super) fn resampled(graph: &mut Graph, choices: &mut Choices<'_>, full: &mut [i64], order: Order) -> TensorId {
+pub(super) fn resampled(graph: &mut Graph, choices: &mut Choices<'_>, full: &mut [i64], order: Order) -> TensorHandle {
     if choices.chance(BILINEAR) {
         return bilinear(graph, choices, full, order);
     }
@@ -38,7 +38,7 @@ pub(super) fn resampled(graph: &mut Graph, choices: &mut Choices<'_>, full: &mut
     result
 }
 
-fn typed(graph: &mut Graph, id: TensorId, data_type: DataType, dim: &[i64]) {
+fn typed(graph: &mut Graph, id: TensorHandle, data_type: DataType, dim: &[i64]) {
     let tensor = graph.tensor_mut(id);
     (tensor.data_type, tensor.dim) = (Some(data_type), dim.to_vec());
 }
@@ -98,7 +98,7 @@ fn backward(
     (attributes, pooled): (Resample, Vec<i64>),
     full: &[i64],
     order: Order,
-) -> TensorId {
+) -> TensorHandle {
     let dy = graph.tensor(tensor(choices, "DY", data_type, &pooled, order));
     let mut inputs = vec![(Port::DY, dy)];
     if attributes.mode == ResampleMode::Maxpool && order == Order::ChannelsLast {
@@ -121,7 +121,7 @@ fn backward(
 }
 
 /// Twice as many samples on each axis, in FLOAT.
-fn bilinear(graph: &mut Graph, choices: &mut Choices<'_>, full: &mut [i64], order: Order) -> TensorId {
+fn bilinear(graph: &mut Graph, choices: &mut Choices<'_>, full: &mut [i64], order: Order) -> TensorHandle {
     const HALF: Fraction = Fraction { numerator: 1, denominator: 2 };
     let axes = full.len() - 2;
     let image = graph.tensor(tensor(choices, "image", DataType::Float, full, order));

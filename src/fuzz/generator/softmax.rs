@@ -5,7 +5,7 @@ use super::layout::{Order, extent, tensor};
 use super::matmul::finish;
 use super::stage::{Frame, Stage};
 use super::{SIDE_TYPES, VIRTUAL_TYPES, epilogue_types};
-use crate::graph::{DataType, Graph, PointwiseMode, Scalar, Softmax, Tensor, TensorId};
+use crate::graph::{DataType, Graph, PointwiseMode, Scalar, Softmax, Tensor, TensorHandle};
 use crate::support::SurfaceId;
 
 /// Parts of the graphs that mask scores, have a sink, and ask for each of the statistics; percent.
@@ -79,7 +79,7 @@ fn softmax(stage: &mut Stage<'_, '_>) {
     stage.values.push(y);
 }
 
-fn store(stage: &mut Stage<'_, '_>, id: TensorId) {
+fn store(stage: &mut Stage<'_, '_>, id: TensorHandle) {
     let mut dim = stage.frame.full.clone();
     dim.iter_mut().rev().take(1).for_each(|extent| *extent = 1);
     let laid = tensor(stage.choices, "", DataType::Float, &dim, Order::RowMajor);

@@ -5,7 +5,8 @@ use super::layout::{Order, tensor};
 use super::movement;
 use super::resample::halving;
 use crate::graph::{
-    DataType, Graph, NanPropagation, Pointwise, PointwiseMode, ReductionMode, Scalar, SignalMode, Tensor, TensorId,
+    DataType, Graph, NanPropagation, Pointwise, PointwiseMode, Reads, ReductionMode, Scalar, SignalMode, Tensor,
+    TensorHandle,
 };
 
 /// The tensors around which a stage is built.
@@ -29,9 +30,9 @@ pub(super) struct Stage<'a, 'b> {
     pub(super) choices: &'a mut Choices<'b>,
     pub(super) frame: Frame<'a>,
     /// Values of full extent, the latest last.
-    pub(super) values: Vec<TensorId>,
+    pub(super) values: Vec<TensorHandle>,
     /// Side inputs so far, which may be read again.
-    sides: Vec<TensorId>,
+    sides: Vec<TensorHandle>,
     operations: usize,
 }
 
@@ -63,7 +64,7 @@ impl<'a, 'b> Stage<'a, 'b> {
         graph: &'a mut Graph,
         choices: &'a mut Choices<'b>,
         frame: Frame<'a>,
-        entry: Option<TensorId>,
+        entry: Option<TensorHandle>,
     ) -> Self {
         let mut stage = Self { graph, choices, frame, values: Vec::new(), sides: Vec::new(), operations: 0 };
         let entry = entry.unwrap_or_else(|| {
@@ -80,7 +81,7 @@ impl<'a, 'b> Stage<'a, 'b> {
     }
 
     /// The latest value.
-    pub(super) fn last(&self) -> TensorId {
+    pub(super) fn last(&self) -> TensorHandle {
         self.values[self.values.len() - 1]
     }
 
@@ -118,30 +119,30 @@ impl<'a, 'b> Stage<'a, 'b> {
 
     fn attributes(&mut self, mode: PointwiseMode) -> Pointwise {
         let mut attributes = Pointwise::new(mode);
-        match mode {
-            PointwiseMode::ReluFwd | PointwiseMode::ReluBwd if self.choices.chance(CLIPPED) => {
+        match mode.reads() {
+            Reads::Clips if self.choices.chance(CLIPPED) => {
                 attributes.relu_lower_clip = Some(self.choices.of(&[0.0, -1.0, 0.5]));
                 attributes.relu_upper_clip = self.choices.of(&[Some(6.0), None, Some(6.0)]);
                 attributes.relu_lower_clip_slope = self.choices.of(&[None, Some(0.01)]);
             }
-            PointwiseMode::SwishFwd | PointwiseMode::SwishBwd => {
+            Reads::SwishBeta => {
                 attributes.swish_beta = self.choices.of(&[None, Some(1.5)]);
             }
-            PointwiseMode::EluFwd | PointwiseMode::EluBwd => attributes.elu_alpha = self.choices.of(&[None, Some(0.5)]),
-            PointwiseMode::SoftplusFwd | PointwiseMode::SoftplusBwd => {
+            Reads::EluAlpha => attributes.elu_alpha = self.choices.of(&[None, Some(0.5)]),
+            Reads::SoftplusBeta => {
                 attributes.softplus_beta = self.choices.of(&[None, Some(2.0)]);
             }
-            PointwiseMode::GenIndex => attributes.axis = Some(self.choices.below(self.frame.full.len()) as i64),
-            PointwiseMode::Min | PointwiseMode::Max => {
+            Reads::Axis => attributes.axis = Some(self.choices.below(self.frame.full.len()) as i64),
+            Reads::NanOption => {
                 attributes.nan_propagation = self.choices.of(&[None, Some(NanPropagation::NotPropagate)]);
             }
-            _ => {}
+            Reads::Clips | Reads::Nothing => {}
         }
         attributes
     }
 
     /// A value, a side input that is there already, a new one, or a host scalar.
-    fn operand(&mut self) -> TensorId {
+    fn operand(&mut self) -> TensorHandle {
         match self.choices.below(10) {
             0..5 => {
                 let kept = self.choices.of(self.frame.sides).to_vec();
@@ -157,7 +158,7 @@ impl<'a, 'b> Stage<'a, 'b> {
     }
 
     /// A side input with some of the axes.
-    pub(super) fn side(&mut self, kept: &[bool]) -> TensorId {
+    pub(super) fn side(&mut self, kept: &[bool]) -> TensorHandle {
         let dim: Vec<i64> = self.frame.full.iter().zip(kept).map(|(&e, &kept)| if kept { e } else { 1 }).collect();
         let name = format!("{}_side_{}", self.frame.name, self.sides.len());
         let data_type = self.choices.of(self.frame.side_types);
@@ -168,7 +169,7 @@ impl<'a, 'b> Stage<'a, 'b> {
         side
     }
 
-    fn scalar(&mut self) -> TensorId {
+    fn scalar(&mut self) -> TensorHandle {
         let value = self.choices.of(&[0.5, 1.0, -2.0, 0.0]);
         let name = format!("{}_scalar_{}", self.frame.name, self.graph.tensors().len());
         self.graph.tensor(Tensor::scalar(name, DataType::Float, Scalar::Float(value)))
@@ -222,7 +223,7 @@ impl<'a, 'b> Stage<'a, 'b> {
     }
 
     /// Makes a value an output of one of some types, in the frame's order.
-    pub(super) fn output(&mut self, value: TensorId, types: &[DataType]) {
+    pub(super) fn output(&mut self, value: TensorHandle, types: &[DataType]) {
         let data_type = match self.graph.tensors()[value.index()].data_type {
             Some(DataType::Boolean) => DataType::Boolean,
             _ => self.choices.of(types),

@@ -99,7 +99,7 @@ fn infer_backward(node: &mut Node, parameter_dim: fn(&[i64]) -> Vec<i64>) -> Res
 #[cfg(test)]
 mod tests {
     use crate::graph::samples::{half_graph, image, input, other, refusal, shape_of};
-    use crate::graph::{Attributes, Graph, Other, Tensor, TensorId};
+    use crate::graph::{Attributes, Graph, Other, Tensor, TensorHandle};
 
     /// A norm of X, whose other inputs are named and shaped by `parameters`.
     fn norm(tag: &'static str, x: &[i64], parameters: &[(&'static str, &[i64])], outputs: &[&'static str]) -> Graph {
@@ -107,7 +107,7 @@ mod tests {
         let x = image(&mut graph, "X", x);
         let mut inputs = vec![("X", x)];
         for &(port, dim) in parameters {
-            let id: TensorId =
+            let id: TensorHandle =
                 if dim.is_empty() { graph.tensor(Tensor::new(port)) } else { input(&mut graph, port, dim) };
             inputs.push((port, id));
         }

@@ -5,7 +5,7 @@ use super::advice;
 use super::layout::Layout;
 use super::node::Node;
 use crate::graph::Malformed;
-use crate::graph::{Pointwise, PointwiseMode, Port};
+use crate::graph::{Pointwise, Port, Reads};
 
 /// Dims: broadcast of all inputs. Strides: those of the first input of these dims; else, for a virtual result, the
 /// order of `IN_0`'s axes.
@@ -89,10 +89,7 @@ pub(super) fn check(node: &Node, pointwise: &Pointwise) -> Result<(), Malformed>
     node.common_rank("PW-BROADCAST", &[&ports[..], &[Port::OUT_0]].concat())?;
     let required = broadcast(node)?;
     node.require_dim("PW-BROADCAST", Port::OUT_0, &required, "the broadcast of the inputs")?;
-    match pointwise.mode {
-        PointwiseMode::GenIndex => check_axis(node, pointwise.axis, required.len()),
-        _ => Ok(()),
-    }
+    if pointwise.mode.reads() == Reads::Axis { check_axis(node, pointwise.axis, required.len()) } else { Ok(()) }
 }
 
 fn check_axis(node: &Node, axis: Option<i64>, rank: usize) -> Result<(), Malformed> {
@@ -110,7 +107,7 @@ fn check_axis(node: &Node, axis: Option<i64>, rank: usize) -> Result<(), Malform
 mod tests {
     use super::*;
     use crate::graph::samples::{half_graph, image, input, refusal, shape_of};
-    use crate::graph::{Attributes, Graph, Tensor};
+    use crate::graph::{Attributes, Graph, PointwiseMode, Tensor};
 
     fn graph_of(mode: PointwiseMode, dims: &[&[i64]]) -> Graph {
         let mut graph = half_graph();
@@ -178,7 +175,7 @@ mod tests {
         for &mode in PointwiseMode::ALL {
             let dims = vec![&[2, 3][..]; mode.inputs() + 1];
             let fits = |count: usize| {
-                let mut graph = graph_of(mode, &dims[..count.min(3)]);
+                let mut graph = graph_of(mode, &dims[..count]);
                 if let Attributes::Pointwise(pointwise) = &mut graph.last_operation().attributes {
                     pointwise.axis = Some(0);
                 }
@@ -186,8 +183,17 @@ mod tests {
             };
             assert!(fits(mode.inputs()), "{mode}");
             assert!(!fits(mode.inputs() - 1), "{mode}");
-            assert!(mode.inputs() == 3 || !fits(mode.inputs() + 1), "{mode}");
+            assert!(!fits(mode.inputs() + 1), "{mode}");
         }
+    }
+
+    #[test]
+    fn inputs_that_no_mode_has_are_refused_and_not_dropped() {
+        let full: &[i64] = &[2, 3];
+        let message = refusal(&graph_of(PointwiseMode::Add, &[full; 4]));
+        assert!(message.contains("has ports IN_0, IN_1, IN_2, IN_3; it takes IN_0, IN_1 once each"), "{message}");
+        let message = refusal(&graph_of(PointwiseMode::BinarySelect, &[full; 5]));
+        assert!(message.contains("has ports IN_0, IN_1, IN_2, IN_3, IN_3; it takes IN_0, IN_1, IN_2"), "{message}");
     }
 
     #[test]

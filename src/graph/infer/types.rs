@@ -16,7 +16,7 @@ pub(super) fn complete(draft: &mut Draft, id: OperationId, defects: &mut Defects
     for (tensor, own) in tensors {
         draft.tensors[tensor.index()].data_type = draft.tensor(tensor).data_type.or(own);
         complete_tensor(draft, id, tensor, source, defects);
-        if let Some(offset) = draft.tensor(tensor).ragged_offset {
+        if let Some(offset) = draft.ragged_offset(tensor) {
             complete_tensor(draft, id, offset, None, defects);
         }
     }

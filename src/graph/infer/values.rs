@@ -80,7 +80,7 @@ fn require_complete(draft: &Draft, id: OperationId, tensor: TensorId) -> Result<
 fn tensors(draft: &Draft, id: OperationId) -> Vec<TensorId> {
     let operation = &draft.operations[id.index()];
     let tensors = operation.input_tensors().chain(operation.output_tensors());
-    tensors.flat_map(|id| [Some(id), draft.tensor(id).ragged_offset]).flatten().collect()
+    tensors.flat_map(|id| [Some(id), draft.ragged_offset(id)]).flatten().collect()
 }
 
 /// What does not depend on the operation is checked no more once a tensor has both dims and strides.
@@ -96,7 +96,7 @@ fn check_once(draft: &Draft, id: OperationId, tensor: TensorId, is_checked: &mut
     check_rank(found).map_err(fault)?;
     check_extents(found).map_err(fault)?;
     check_alignment(found).map_err(fault)?;
-    if found.ragged_offset.is_some_and(|offset| draft.tensor(offset).ragged_offset.is_some()) {
+    if draft.ragged_offset(tensor).is_some_and(|offset| draft.ragged_offset(offset).is_some()) {
         return Err(fault(("GR-TENSOR-POS", "its ragged offset is ragged itself".to_owned())));
     }
     Ok(())

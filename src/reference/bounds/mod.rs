@@ -30,7 +30,7 @@ mod tensor_core;
 use accuracy::Accumulator;
 
 use interval::{Bounded, upward};
-pub use modes::{ACCURACY, Accuracy, ModeAccuracy, Unit, accuracy_table, allowed_error};
+pub use modes::{Accuracy, ModeAccuracy, Unit, accuracy_table, allowed_error};
 
 /// What an implementation may do beyond rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -207,9 +207,16 @@ impl Analysis<'_> {
                 let operand = |port| operand_at(operation, operands, port);
                 resample::backward(resample, [Port::DY, Port::INDEX, Port::X].map(operand), dim, accumulator)
             }
-            (_, [x]) if port == Port::SUM => reduction::reduce(ReductionMode::Add, x, dim, result, accumulator),
-            (_, [x]) => reduction::squares(x, dim, accumulator),
-            _ => vec![f64::INFINITY; result.len()],
+            (Attributes::GenStats, [x]) if port == Port::SUM => {
+                reduction::reduce(ReductionMode::Add, x, dim, result, accumulator)
+            }
+            (Attributes::GenStats, [x]) => reduction::squares(x, dim, accumulator),
+            // Nothing is known of a result whose operands are others than the operation has.
+            (Attributes::Matmul(_) | Attributes::Convolution(_) | Attributes::Reduction(_), _)
+            | (Attributes::GenStats | Attributes::ResampleForward(_), _) => vec![f64::INFINITY; result.len()],
+            // Bounded, moved, expanded or refused before.
+            (Attributes::Pointwise(_) | Attributes::Concat(_) | Attributes::Signal(_), _)
+            | (Attributes::Composite(_) | Attributes::Other(_), _) => vec![f64::INFINITY; result.len()],
         }
     }
 

@@ -51,7 +51,7 @@ pub enum Unit {
     BetaGradient,
 }
 
-/// One row of [`ACCURACY`].
+/// How exact one mode is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModeAccuracy {
     /// The mode.
@@ -66,102 +66,99 @@ pub struct ModeAccuracy {
     pub special: &'static str,
 }
 
-const fn row(mode: M, accuracy: Accuracy, unit: Unit, source: &'static str, special: &'static str) -> ModeAccuracy {
-    ModeAccuracy { mode, accuracy, unit, source, special }
+impl ModeAccuracy {
+    /// The stated accuracy of a mode in floating compute types. The generated kernels (`FLOAT` arithmetic without fast
+    /// mathematics, IEEE division and roots), the CPU engine and the emulator meet every figure.
+    ///
+    /// A CUDA function's figure is its largest observed distance from the correctly rounded result (CUDA C++ Programming
+    /// Guide, "Mathematical Functions", tables of maximum ulp errors; `ex2.approx` and `rcp.approx`: PTX ISA), and half an
+    /// ulp for that rounding.
+    #[warn(clippy::wildcard_enum_match_arm)]
+    pub fn of(mode: M) -> Self {
+        use Accuracy::{Exact, Rounded, Ulps};
+        let row = |accuracy, unit, source, special| Self { mode, accuracy, unit, source, special };
+        match mode {
+            M::Add => row(Rounded, Unit::Result, "IEEE addition", ""),
+            M::AddSquare => row(Ulps(1.0), Unit::Result, "one fused multiply-add", ""),
+            M::Sub => row(Rounded, Unit::Result, "IEEE subtraction", ""),
+            M::Mul => row(Rounded, Unit::Result, "IEEE multiplication", ""),
+            M::Div => row(Rounded, Unit::Result, "IEEE division", "INT32: x / 0 is 0, −2³¹ / −1 is −2³¹"),
+            M::Mod => row(
+                Exact,
+                Unit::Result,
+                "`fmodf`: 0 ulp",
+                "sign of x; x mod 0 and ±∞ mod b are NaN; INT32: x mod 0 is 0",
+            ),
+            M::Pow => row(Ulps(4.5), Unit::Result, "`powf`: 4 ulp", "as C's `pow`: x⁰ and 1ᵇ are 1, NaN included"),
+            M::Max => row(Exact, Unit::Result, "selection", MINMAX),
+            M::Min => row(Exact, Unit::Result, "selection", MINMAX),
+            M::Atan2 => {
+                row(Ulps(3.5), Unit::Result, "`atan2f`: 3 ulp", "as C's `atan2`: zeros and infinities have angles")
+            }
+            M::Abs => row(Exact, Unit::Result, "sign bit", ""),
+            M::Neg => row(Exact, Unit::Result, "sign bit", ""),
+            M::Sqrt => row(Rounded, Unit::Result, "IEEE root", "NaN below −0"),
+            M::Rsqrt => row(Ulps(2.5), Unit::Result, "`rsqrtf`: 2 ulp", "±0 → ±∞; NaN below −0"),
+            M::Reciprocal => row(Rounded, Unit::Result, "IEEE division", ""),
+            M::Exp => row(Ulps(2.5), Unit::Result, "`expf`: 2 ulp", "subnormal results are kept"),
+            M::Log => row(Ulps(1.5), Unit::Result, "`logf`: 1 ulp", "±0 → −∞; NaN below −0"),
+            M::Erf => row(Ulps(2.5), Unit::Result, "`erff`: 2 ulp", ""),
+            M::Ceil => row(Exact, Unit::Result, "one instruction", "sign of zero kept"),
+            M::Floor => row(Exact, Unit::Result, "one instruction", "sign of zero kept"),
+            M::Sin => row(Ulps(2.5), Unit::Result, "`sinf`: 2 ulp, any argument", "±∞ → NaN"),
+            M::Cos => row(Ulps(2.5), Unit::Result, "`cosf`: 2 ulp, any argument", "±∞ → NaN"),
+            M::Tan => row(Ulps(4.5), Unit::Result, "`tanf`: 4 ulp, any argument", "±∞ → NaN"),
+            M::Identity => row(Exact, Unit::Result, "copy", ""),
+            M::ReluFwd => row(
+                Ulps(1.5),
+                Unit::Clip,
+                "selection: exact without slope; with it one subtraction, one multiply-add",
+                RELU,
+            ),
+            M::TanhFwd => row(Ulps(2.5), Unit::Result, "`tanhf`: 2 ulp", ""),
+            M::SigmoidFwd => row(
+                Ulps(6.0),
+                Unit::Result,
+                "`expf` of −|x|, `rcp.approx` of [1, 2]",
+                "−∞ → 0, ∞ → 1; subnormal results are kept",
+            ),
+            M::EluFwd => row(Ulps(4.0), Unit::Result, "`expm1f`: 1 ulp", "−∞ → −α"),
+            M::GeluFwd => row(Ulps(6.0), Unit::Gelu, "½·`erfcf`(−x/√2): 4 ulp", "−∞ → −0"),
+            M::GeluApproxTanhFwd => row(Ulps(6.0), Unit::GeluTanh, "x / (1 + `ex2.approx`), `rcp.approx`", "−∞ → −0"),
+            M::SoftplusFwd => row(Ulps(6.0), Unit::Softplus, "`log1pf`, `expf` of −|βx|", "limits 0 and ∞"),
+            M::SwishFwd => row(
+                Ulps(6.0),
+                Unit::Swish,
+                "x / (1 + `ex2.approx`), `rcp.approx`",
+                "the limit at the vanishing end is a zero with the sign of x",
+            ),
+            M::ReluBwd => row(
+                Rounded,
+                Unit::Result,
+                "one multiplication",
+                "dy·slope: ∞·0 is NaN; x at a clip counts as beyond it; NaN in x as in RELU_FWD",
+            ),
+            M::TanhBwd => row(Ulps(8.0), Unit::Gradient, "4·s(2x)·s(−2x): `expf`, `rcp.approx`", GRADIENT),
+            M::SigmoidBwd => row(Ulps(8.0), Unit::Gradient, "s(x)·s(−x): `expf`, `rcp.approx`", GRADIENT),
+            M::EluBwd => row(Ulps(6.0), Unit::Gradient, "`expf`: 2 ulp", GRADIENT),
+            M::GeluBwd => row(Ulps(8.0), Unit::GeluTerms, "`erfcf`: 4 ulp, `expf`: 2 ulp", GRADIENT),
+            M::GeluApproxTanhBwd => row(Ulps(8.0), Unit::GeluTanhTerms, "`ex2.approx`, `rcp.approx`", GRADIENT),
+            M::SoftplusBwd => row(Ulps(6.0), Unit::BetaGradient, "`ex2.approx`, `rcp.approx`", GRADIENT),
+            M::SwishBwd => row(Ulps(8.0), Unit::SwishTerms, "`ex2.approx`, `rcp.approx`", GRADIENT),
+            M::CmpEq => row(Exact, Unit::Result, "comparison", COMPARISON),
+            M::CmpNeq => row(Exact, Unit::Result, "comparison", "true with a NaN; −0 = +0"),
+            M::CmpGt => row(Exact, Unit::Result, "comparison", COMPARISON),
+            M::CmpGe => row(Exact, Unit::Result, "comparison", COMPARISON),
+            M::CmpLt => row(Exact, Unit::Result, "comparison", COMPARISON),
+            M::CmpLe => row(Exact, Unit::Result, "comparison", COMPARISON),
+            M::LogicalAnd => row(Exact, Unit::Result, "truth values", TRUTH),
+            M::LogicalOr => row(Exact, Unit::Result, "truth values", TRUTH),
+            M::LogicalNot => row(Exact, Unit::Result, "truth values", TRUTH),
+            M::GenIndex => row(Exact, Unit::Result, "coordinate; FLOAT holds it exactly to 2²⁴", ""),
+            M::BinarySelect => row(Exact, Unit::Result, "selection", "a NaN predicate is true"),
+        }
+    }
 }
-
-/// The stated accuracy of each mode in floating compute types, in the order of [`M::ALL`]. The generated kernels (`FLOAT`
-/// arithmetic without fast mathematics, IEEE division and roots), the CPU engine and the emulator meet every figure.
-///
-/// A CUDA function's figure is its largest observed distance from the correctly rounded result (CUDA C++ Programming
-/// Guide, "Mathematical Functions", tables of maximum ulp errors; `ex2.approx` and `rcp.approx`: PTX ISA), and half an
-/// ulp for that rounding.
-pub const ACCURACY: [ModeAccuracy; 51] = {
-    use Accuracy::{Exact, Rounded, Ulps};
-    [
-        row(M::Add, Rounded, Unit::Result, "IEEE addition", ""),
-        row(M::AddSquare, Ulps(1.0), Unit::Result, "one fused multiply-add", ""),
-        row(M::Sub, Rounded, Unit::Result, "IEEE subtraction", ""),
-        row(M::Mul, Rounded, Unit::Result, "IEEE multiplication", ""),
-        row(M::Div, Rounded, Unit::Result, "IEEE division", "INT32: x / 0 is 0, −2³¹ / −1 is −2³¹"),
-        row(
-            M::Mod,
-            Exact,
-            Unit::Result,
-            "`fmodf`: 0 ulp",
-            "sign of x; x mod 0 and ±∞ mod b are NaN; INT32: x mod 0 is 0",
-        ),
-        row(M::Pow, Ulps(4.5), Unit::Result, "`powf`: 4 ulp", "as C's `pow`: x⁰ and 1ᵇ are 1, NaN included"),
-        row(M::Max, Exact, Unit::Result, "selection", MINMAX),
-        row(M::Min, Exact, Unit::Result, "selection", MINMAX),
-        row(M::Atan2, Ulps(3.5), Unit::Result, "`atan2f`: 3 ulp", "as C's `atan2`: zeros and infinities have angles"),
-        row(M::Abs, Exact, Unit::Result, "sign bit", ""),
-        row(M::Neg, Exact, Unit::Result, "sign bit", ""),
-        row(M::Sqrt, Rounded, Unit::Result, "IEEE root", "NaN below −0"),
-        row(M::Rsqrt, Ulps(2.5), Unit::Result, "`rsqrtf`: 2 ulp", "±0 → ±∞; NaN below −0"),
-        row(M::Reciprocal, Rounded, Unit::Result, "IEEE division", ""),
-        row(M::Exp, Ulps(2.5), Unit::Result, "`expf`: 2 ulp", "subnormal results are kept"),
-        row(M::Log, Ulps(1.5), Unit::Result, "`logf`: 1 ulp", "±0 → −∞; NaN below −0"),
-        row(M::Erf, Ulps(2.5), Unit::Result, "`erff`: 2 ulp", ""),
-        row(M::Ceil, Exact, Unit::Result, "one instruction", "sign of zero kept"),
-        row(M::Floor, Exact, Unit::Result, "one instruction", "sign of zero kept"),
-        row(M::Sin, Ulps(2.5), Unit::Result, "`sinf`: 2 ulp, any argument", "±∞ → NaN"),
-        row(M::Cos, Ulps(2.5), Unit::Result, "`cosf`: 2 ulp, any argument", "±∞ → NaN"),
-        row(M::Tan, Ulps(4.5), Unit::Result, "`tanf`: 4 ulp, any argument", "±∞ → NaN"),
-        row(M::Identity, Exact, Unit::Result, "copy", ""),
-        row(
-            M::ReluFwd,
-            Ulps(1.5),
-            Unit::Clip,
-            "selection: exact without slope; with it one subtraction, one multiply-add",
-            RELU,
-        ),
-        row(M::TanhFwd, Ulps(2.5), Unit::Result, "`tanhf`: 2 ulp", ""),
-        row(
-            M::SigmoidFwd,
-            Ulps(6.0),
-            Unit::Result,
-            "`expf` of −|x|, `rcp.approx` of [1, 2]",
-            "−∞ → 0, ∞ → 1; subnormal results are kept",
-        ),
-        row(M::EluFwd, Ulps(4.0), Unit::Result, "`expm1f`: 1 ulp", "−∞ → −α"),
-        row(M::GeluFwd, Ulps(6.0), Unit::Gelu, "½·`erfcf`(−x/√2): 4 ulp", "−∞ → −0"),
-        row(M::GeluApproxTanhFwd, Ulps(6.0), Unit::GeluTanh, "x / (1 + `ex2.approx`), `rcp.approx`", "−∞ → −0"),
-        row(M::SoftplusFwd, Ulps(6.0), Unit::Softplus, "`log1pf`, `expf` of −|βx|", "limits 0 and ∞"),
-        row(
-            M::SwishFwd,
-            Ulps(6.0),
-            Unit::Swish,
-            "x / (1 + `ex2.approx`), `rcp.approx`",
-            "the limit at the vanishing end is a zero with the sign of x",
-        ),
-        row(
-            M::ReluBwd,
-            Rounded,
-            Unit::Result,
-            "one multiplication",
-            "dy·slope: ∞·0 is NaN; x at a clip counts as beyond it; NaN in x as in RELU_FWD",
-        ),
-        row(M::TanhBwd, Ulps(8.0), Unit::Gradient, "4·s(2x)·s(−2x): `expf`, `rcp.approx`", GRADIENT),
-        row(M::SigmoidBwd, Ulps(8.0), Unit::Gradient, "s(x)·s(−x): `expf`, `rcp.approx`", GRADIENT),
-        row(M::EluBwd, Ulps(6.0), Unit::Gradient, "`expf`: 2 ulp", GRADIENT),
-        row(M::GeluBwd, Ulps(8.0), Unit::GeluTerms, "`erfcf`: 4 ulp, `expf`: 2 ulp", GRADIENT),
-        row(M::GeluApproxTanhBwd, Ulps(8.0), Unit::GeluTanhTerms, "`ex2.approx`, `rcp.approx`", GRADIENT),
-        row(M::SoftplusBwd, Ulps(6.0), Unit::BetaGradient, "`ex2.approx`, `rcp.approx`", GRADIENT),
-        row(M::SwishBwd, Ulps(8.0), Unit::SwishTerms, "`ex2.approx`, `rcp.approx`", GRADIENT),
-        row(M::CmpEq, Exact, Unit::Result, "comparison", COMPARISON),
-        row(M::CmpNeq, Exact, Unit::Result, "comparison", "true with a NaN; −0 = +0"),
-        row(M::CmpGt, Exact, Unit::Result, "comparison", COMPARISON),
-        row(M::CmpGe, Exact, Unit::Result, "comparison", COMPARISON),
-        row(M::CmpLt, Exact, Unit::Result, "comparison", COMPARISON),
-        row(M::CmpLe, Exact, Unit::Result, "comparison", COMPARISON),
-        row(M::LogicalAnd, Exact, Unit::Result, "truth values", TRUTH),
-        row(M::LogicalOr, Exact, Unit::Result, "truth values", TRUTH),
-        row(M::LogicalNot, Exact, Unit::Result, "truth values", TRUTH),
-        row(M::GenIndex, Exact, Unit::Result, "coordinate; FLOAT holds it exactly to 2²⁴", ""),
-        row(M::BinarySelect, Exact, Unit::Result, "selection", "a NaN predicate is true"),
-    ]
-};
 
 const MINMAX: &str = "NaN if an operand is; NOT_PROPAGATE_NAN: the other operand; which of −0 and +0 is open";
 const RELU: &str = "NaN stays; NOT_PROPAGATE_NAN: the lower clip; −∞ without slope: the lower clip";
@@ -173,7 +170,7 @@ const TRUTH: &str = "anything but ±0 is true, NaN too";
 /// more.
 pub(super) fn accuracy(pointwise: &Pointwise) -> Accuracy {
     let scales = pointwise.alpha1 != 1.0 || pointwise.alpha2 != 1.0;
-    match ACCURACY[pointwise.mode as usize].accuracy {
+    match ModeAccuracy::of(pointwise.mode).accuracy {
         _ if pointwise.mode == M::ReluFwd && pointwise.lower_slope() == 0.0 && !scales => Accuracy::Exact,
         Accuracy::Ulps(ulps) if scales => Accuracy::Ulps(ulps + 2.0),
         _ if scales => Accuracy::Ulps(2.0),
@@ -188,7 +185,7 @@ pub fn allowed_error(pointwise: &Pointwise, compute: DataType, operands: [f64; 3
         Accuracy::Exact => 0.0,
         Accuracy::Rounded => 0.5 * ulp(compute, result),
         Accuracy::Ulps(ulps) => {
-            ulps * ulp(compute, ACCURACY[pointwise.mode as usize].unit.size(pointwise, operands, result))
+            ulps * ulp(compute, ModeAccuracy::of(pointwise.mode).unit.size(pointwise, operands, result))
         }
     }
 }
@@ -279,12 +276,12 @@ impl fmt::Display for Accuracy {
     }
 }
 
-/// [`ACCURACY`] as a Markdown table.
+/// The [accuracy](ModeAccuracy::of) of every mode as a Markdown table.
 pub fn accuracy_table() -> String {
     let mut table = "| Mode | Error, ulp | of | Computed by; source of the figure | NaN, infinities, zeros |\n\
                      | --- | --- | --- | --- | --- |\n"
         .to_owned();
-    for row in ACCURACY {
+    for row in M::ALL.iter().copied().map(ModeAccuracy::of) {
         let special = if row.special.is_empty() { "as IEEE 754 has it" } else { row.special };
         let cells = [row.mode.to_string(), row.accuracy.to_string(), row.unit.to_string()];
         let cells = cells.iter().map(String::as_str).chain([row.source, special]);
@@ -298,13 +295,6 @@ pub fn accuracy_table() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_mode_has_one_row() {
-        for (mode, row) in M::ALL.iter().zip(ACCURACY) {
-            assert_eq!(*mode, row.mode);
-        }
-    }
 
     #[test]
     fn errors_are_counted_in_the_compute_type() {

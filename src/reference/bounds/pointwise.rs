@@ -24,7 +24,7 @@ pub(super) fn value_and_error(
     (value, carried + own(p, compute, x, value, is_exact_input) + sign)
 }
 
-/// The mode's own error (`ACCURACY`).
+/// The mode's own error (`ModeAccuracy`).
 fn own(p: &Pointwise, compute: DataType, x: [f64; 3], value: f64, is_exact_input: bool) -> f64 {
     if !compute.is_floating() {
         return 0.0;
@@ -61,7 +61,8 @@ fn carried_by_scaled(p: &Pointwise, compute: DataType, (x, error): ([f64; 3], [f
     carried(&unscaled, compute, scaled(x), scaled(error).map(f64::abs), value)
 }
 
-/// Largest change of the value while the operands move by their errors.
+/// Largest change of the value while the operands move by their errors. Whatever is not said here
+/// rises or falls between its [`turns`] and jumps.
 fn carried(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value: f64) -> f64 {
     let [ex, eb, _] = error;
     let may_vanish = |i: usize| error[i] > 0.0 && x[i].abs() <= error[i];
@@ -69,6 +70,9 @@ fn carried(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value
         // Nothing is known of an operand; a truth value is at least one of two.
         return if p.mode.is_comparison() || p.mode.is_logical() { 1.0 } else { f64::INFINITY };
     }
+    let is_smooth = compute.is_floating() && value.is_finite();
+    let between = || corners(p, compute, x, error, value);
+    #[warn(clippy::wildcard_enum_match_arm)]
     match p.mode {
         // Ends of intervals show no equality in between.
         M::CmpEq | M::CmpNeq if (x[0] - x[1]).abs() <= ex + eb => 1.0,
@@ -86,20 +90,29 @@ fn carried(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value
         M::Mod if wraps(x, error) => x[1].abs() + eb,
         // Both have slopes of at most 1, and extremes inside the interval.
         M::Sin | M::Cos => ex.min(2.0),
-        _ if compute.is_floating() && value.is_finite() => {
-            smooth(p, x, error).unwrap_or_else(|| corners(p, compute, x, error, value))
-        }
-        _ => corners(p, compute, x, error, value),
-    }
-}
-
-/// What `corners` would give, for the modes that most epilogues consist of.
-fn smooth(p: &Pointwise, x: [f64; 3], [ex, eb, _]: [f64; 3]) -> Option<f64> {
-    match p.mode {
-        M::Add | M::Sub => Some(ex + eb),
-        M::Mul => Some(x[0].abs() * eb + x[1].abs() * ex + ex * eb),
-        M::Neg => Some(ex),
-        _ => None,
+        // What `corners` would give, for the modes that most epilogues consist of.
+        M::Add | M::Sub if is_smooth => ex + eb,
+        M::Mul if is_smooth => x[0].abs() * eb + x[1].abs() * ex + ex * eb,
+        M::Neg if is_smooth => ex,
+        M::Add
+        | M::AddSquare
+        | M::Sub
+        | M::Mul
+        | M::Div
+        | M::Mod
+        | M::Pow
+        | M::Max
+        | M::Min
+        | M::Atan2
+        | M::Abs
+        | M::Neg => between(),
+        M::Sqrt | M::Rsqrt | M::Reciprocal | M::Exp | M::Log | M::Erf | M::Ceil | M::Floor | M::Tan => between(),
+        M::Identity | M::GenIndex => between(),
+        M::ReluFwd | M::TanhFwd | M::SigmoidFwd | M::EluFwd | M::GeluFwd | M::GeluApproxTanhFwd => between(),
+        M::SoftplusFwd | M::SwishFwd => between(),
+        M::ReluBwd | M::TanhBwd | M::SigmoidBwd | M::EluBwd | M::GeluBwd | M::GeluApproxTanhBwd => between(),
+        M::SoftplusBwd | M::SwishBwd => between(),
+        M::CmpEq | M::CmpNeq | M::CmpGt | M::CmpGe | M::CmpLt | M::CmpLe => between(),
     }
 }
 
@@ -124,18 +137,31 @@ fn farthest(p: &Pointwise, compute: DataType, places: [Vec<f64>; 3], value: f64)
 
 /// What the other sign of operands that are zero would change, of those whose sign is open.
 fn sign_error(p: &Pointwise, compute: DataType, x: [f64; 3], is_open: [bool; 3], value: f64) -> f64 {
-    let is_told = |i| match p.mode {
-        M::Reciprocal | M::Rsqrt | M::Pow => i == 0,
-        M::Div => i == 1,
-        M::Atan2 => i < 2,
-        _ => false,
-    };
+    let is_told = |i| tells_signs_of_zero(p.mode)[i];
     let may_flip: [bool; 3] = std::array::from_fn(|i| is_open[i] && x[i] == 0.0 && is_told(i));
     if may_flip == [false; 3] || !compute.is_floating() {
         return 0.0;
     }
     let places = std::array::from_fn(|i| if may_flip[i] { vec![0.0, -0.0] } else { vec![x[i]] });
     farthest(p, compute, places, value)
+}
+
+/// Whether −0 and +0 of each operand give results that are not the same number.
+#[warn(clippy::wildcard_enum_match_arm)]
+fn tells_signs_of_zero(mode: M) -> [bool; 3] {
+    match mode {
+        M::Reciprocal | M::Rsqrt | M::Pow => [true, false, false],
+        M::Div => [false, true, false],
+        M::Atan2 => [true, true, false],
+        M::Add | M::AddSquare | M::Sub | M::Mul | M::Mod | M::Max | M::Min | M::Abs | M::Neg | M::Sqrt => [false; 3],
+        M::Exp | M::Log | M::Erf | M::Ceil | M::Floor | M::Sin | M::Cos | M::Tan | M::Identity => [false; 3],
+        M::ReluFwd | M::TanhFwd | M::SigmoidFwd | M::EluFwd | M::GeluFwd | M::GeluApproxTanhFwd => [false; 3],
+        M::SoftplusFwd | M::SwishFwd => [false; 3],
+        M::ReluBwd | M::TanhBwd | M::SigmoidBwd | M::EluBwd | M::GeluBwd | M::GeluApproxTanhBwd => [false; 3],
+        M::SoftplusBwd | M::SwishBwd => [false; 3],
+        M::CmpEq | M::CmpNeq | M::CmpGt | M::CmpGe | M::CmpLt | M::CmpLe => [false; 3],
+        M::LogicalAnd | M::LogicalOr | M::LogicalNot | M::GenIndex | M::BinarySelect => [false; 3],
+    }
 }
 
 /// Where an operand is tried: at the ends of its interval, and inside at extremes of the function and on either side of
@@ -151,16 +177,27 @@ fn places(p: &Pointwise, operand: usize, x: f64, error: f64) -> Vec<f64> {
 }
 
 /// Where functions of one operand have an extreme, to four digits: near it they hardly change.
+#[warn(clippy::wildcard_enum_match_arm)]
 fn turns(p: &Pointwise, operand: usize) -> Vec<f64> {
     let beta = f64::from(p.beta());
-    match (p.mode, operand) {
-        (M::GeluFwd | M::GeluApproxTanhFwd, 0) => vec![-0.7518],
-        (M::SwishFwd, 0) => vec![-1.2785 / beta],
-        (M::TanhBwd | M::SigmoidBwd, 1) => vec![0.0],
-        (M::GeluBwd | M::GeluApproxTanhBwd, 1) => vec![-SQRT_2, SQRT_2],
-        (M::SwishBwd, 1) => vec![-2.3994 / beta, 2.3994 / beta],
-        _ => Vec::new(),
-    }
+    let (turning, places) = match p.mode {
+        M::GeluFwd | M::GeluApproxTanhFwd => (0, vec![-0.7518]),
+        M::SwishFwd => (0, vec![-1.2785 / beta]),
+        M::TanhBwd | M::SigmoidBwd => (1, vec![0.0]),
+        M::GeluBwd | M::GeluApproxTanhBwd => (1, vec![-SQRT_2, SQRT_2]),
+        M::SwishBwd => (1, vec![-2.3994 / beta, 2.3994 / beta]),
+        // Sines have a bound of their own; the others rise or fall throughout, or turn at a corner.
+        M::Add | M::AddSquare | M::Sub | M::Mul | M::Div | M::Mod | M::Pow | M::Max | M::Min | M::Atan2 => {
+            return vec![];
+        }
+        M::Abs | M::Neg | M::Sqrt | M::Rsqrt | M::Reciprocal | M::Exp | M::Log | M::Erf | M::Ceil => return vec![],
+        M::Floor | M::Sin | M::Cos | M::Tan | M::Identity | M::GenIndex | M::BinarySelect => return vec![],
+        M::ReluFwd | M::TanhFwd | M::SigmoidFwd | M::EluFwd | M::SoftplusFwd => return vec![],
+        M::ReluBwd | M::EluBwd | M::SoftplusBwd => return vec![],
+        M::CmpEq | M::CmpNeq | M::CmpGt | M::CmpGe | M::CmpLt | M::CmpLe => return vec![],
+        M::LogicalAnd | M::LogicalOr | M::LogicalNot => return vec![],
+    };
+    if operand == turning { places } else { Vec::new() }
 }
 
 /// Which branch of the tangent x lies on.

@@ -88,7 +88,7 @@ pub(super) fn forward(
         match resample.mode {
             ResampleMode::Maxpool => contacts.iter().map(|contact| plane.at(contact.pixel).1).fold(0.0, f64::max),
             ResampleMode::Bilinear => interpolation_error(contacts, plane, resample.window.len(), grid, accumulator),
-            _ => {
+            ResampleMode::AvgpoolExcludePadding | ResampleMode::AvgpoolIncludePadding | ResampleMode::Nearest => {
                 let sum = contacts.iter().fold(Sum::default(), |sum, contact| {
                     let (value, error) = plane.at(contact.pixel);
                     sum.add(value, error)

@@ -224,8 +224,12 @@ fn unscaled(
             resample::backward(resample, [Port::DY, Port::INDEX, Port::X].map(operand), dim)
         }
         Attributes::Reduction(reduction) => reduction::reduce(reduction.mode, operands, dim, is_integer),
-        _ if port == Port::SUM => reduction::reduce(ReductionMode::Add, operands, dim, is_integer),
-        _ => reduction::sum_of_squares(operands, dim, is_integer),
+        Attributes::GenStats if port == Port::SUM => reduction::reduce(ReductionMode::Add, operands, dim, is_integer),
+        Attributes::GenStats => reduction::sum_of_squares(operands, dim, is_integer),
+        // Moved, expanded or refused before; no value of theirs agrees with anything.
+        Attributes::Concat(_) | Attributes::Signal(_) | Attributes::Composite(_) | Attributes::Other(_) => {
+            vec![f64::NAN; dim.iter().product::<i64>() as usize]
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The 51 pointwise modes by their definition (operations.md 4.2), one element at a time.
+//! The pointwise modes by their definition (operations.md 4.2), one element at a time.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -79,6 +79,7 @@ pub(in crate::reference) fn evaluate(p: &Pointwise, compute: DataType, operands:
 }
 
 /// Modes with a definition in integers; `None` for the others. The value of a division by 0 is unspecified; 0 here.
+#[warn(clippy::wildcard_enum_match_arm)]
 fn integer(mode: M, [x, b, t]: [i64; 3]) -> Option<i64> {
     let divide = |f: fn(i64, i64) -> i64| if b == 0 { 0 } else { f(x, b) };
     Some(match mode {
@@ -109,12 +110,32 @@ fn integer(mode: M, [x, b, t]: [i64; 3]) -> Option<i64> {
                 b
             }
         }
-        _ => return None,
+        M::Pow
+        | M::Atan2
+        | M::Sqrt
+        | M::Rsqrt
+        | M::Reciprocal
+        | M::Exp
+        | M::Log
+        | M::Erf
+        | M::Sin
+        | M::Cos
+        | M::Tan => {
+            return None;
+        }
+        M::ReluFwd | M::TanhFwd | M::SigmoidFwd | M::EluFwd | M::GeluFwd | M::GeluApproxTanhFwd => return None,
+        M::SoftplusFwd | M::SwishFwd => return None,
+        M::ReluBwd | M::TanhBwd | M::SigmoidBwd | M::EluBwd | M::GeluBwd | M::GeluApproxTanhBwd => return None,
+        M::SoftplusBwd | M::SwishBwd => return None,
     })
 }
 
+/// One arm a mode, so that a new one does not compile before it is defined here. Gradients get DY as x, and the forward input
+/// as b (O-05, O-06).
+#[warn(clippy::wildcard_enum_match_arm)]
 fn real(p: &Pointwise, [x, b, t]: [f64; 3]) -> f64 {
     let flag = |condition: bool| if condition { 1.0 } else { 0.0 };
+    let (alpha, beta) = (f64::from(p.alpha()), f64::from(p.beta()));
     match p.mode {
         M::Add => x + b,
         M::AddSquare => x + b.powi(2),
@@ -156,8 +177,22 @@ fn real(p: &Pointwise, [x, b, t]: [f64; 3]) -> f64 {
                 b
             }
         }
-        _ if p.mode.is_backward() => x * slope(p, b),
-        _ => activation(p, x),
+        M::ReluFwd => relu(p, x),
+        M::TanhFwd => x.tanh(),
+        M::SigmoidFwd => logistic(x),
+        M::EluFwd => elu(alpha, x),
+        M::GeluFwd => vanishing(x, cumulative(x)),
+        M::GeluApproxTanhFwd => vanishing(x, logistic(2.0 * tanh_argument(x))),
+        M::SoftplusFwd => log_one_plus_exp(beta * x) / beta,
+        M::SwishFwd => swish(beta, x),
+        M::ReluBwd => x * relu_slope(p, b),
+        M::TanhBwd => x * b.cosh().powi(2).recip(),
+        M::SigmoidBwd => x * (logistic(b) * logistic(-b)),
+        M::EluBwd => x * elu_slope(alpha, b),
+        M::GeluBwd => x * (cumulative(b) + vanishing(b, (-b * b / 2.0).exp() / (2.0 * PI).sqrt())),
+        M::GeluApproxTanhBwd => x * tanh_slope(b),
+        M::SoftplusBwd => x * logistic(beta * b),
+        M::SwishBwd => x * swish_slope(beta * b),
     }
 }
 
@@ -176,56 +211,25 @@ fn extreme(p: &Pointwise, x: f64, b: f64, x_wins: bool) -> f64 {
     }
 }
 
-fn activation(p: &Pointwise, x: f64) -> f64 {
-    let beta = f64::from(p.beta());
-    match p.mode {
-        M::ReluFwd => relu(p, x),
-        M::TanhFwd => x.tanh(),
-        M::SigmoidFwd => logistic(x),
-        M::EluFwd => {
-            if x >= 0.0 {
-                x
-            } else {
-                f64::from(p.alpha()) * x.exp_m1()
-            }
-        }
-        M::GeluFwd => vanishing(x, cumulative(x)),
-        M::GeluApproxTanhFwd => vanishing(x, logistic(2.0 * tanh_argument(x))),
-        M::SoftplusFwd => log_one_plus_exp(beta * x) / beta,
-        // SWISH, with its limit where the logistic function vanishes (PW-R8).
-        _ => {
-            if logistic(beta * x) == 0.0 {
-                0.0
-            } else {
-                x * logistic(beta * x)
-            }
-        }
-    }
+fn elu(alpha: f64, x: f64) -> f64 {
+    if x >= 0.0 { x } else { alpha * x.exp_m1() }
 }
 
-/// Derivatives of [`activation`] (O-05, O-06).
-fn slope(p: &Pointwise, x: f64) -> f64 {
-    let beta = f64::from(p.beta());
-    match p.mode {
-        M::ReluBwd => relu_slope(p, x),
-        M::TanhBwd => x.cosh().powi(2).recip(),
-        M::SigmoidBwd => logistic(x) * logistic(-x),
-        M::EluBwd => {
-            if x >= 0.0 {
-                1.0
-            } else {
-                f64::from(p.alpha()) * x.exp()
-            }
-        }
-        M::GeluBwd => cumulative(x) + vanishing(x, (-x * x / 2.0).exp() / (2.0 * PI).sqrt()),
-        M::GeluApproxTanhBwd => tanh_slope(x),
-        M::SoftplusBwd => logistic(beta * x),
-        _ => {
-            let (z, s) = (beta * x, logistic(beta * x));
-            let both = s * logistic(-z);
-            if both == 0.0 { s } else { s + z * both }
-        }
-    }
+fn elu_slope(alpha: f64, x: f64) -> f64 {
+    if x >= 0.0 { 1.0 } else { alpha * x.exp() }
+}
+
+/// With its limit where the logistic function vanishes (PW-R8).
+fn swish(beta: f64, x: f64) -> f64 {
+    let share = logistic(beta * x);
+    if share == 0.0 { 0.0 } else { x * share }
+}
+
+/// The derivative of [`swish`] at x = z / β.
+fn swish_slope(z: f64) -> f64 {
+    let s = logistic(z);
+    let both = s * logistic(-z);
+    if both == 0.0 { s } else { s + z * both }
 }
 
 /// O-13, O-15.

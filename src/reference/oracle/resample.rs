@@ -155,11 +155,14 @@ pub(in crate::reference) fn forward(resample: &Resample, operands: &[&DenseF64],
             ResampleMode::Maxpool if port == Port::INDEX => maximum(contacts, x).1 as f64,
             ResampleMode::Maxpool => maximum(contacts, x).0,
             ResampleMode::Bilinear => contacts.iter().map(|contact| contact.weight * x[contact.pixel]).sum(),
-            _ => match contacts.first() {
-                // O-09.
-                None => 0.0,
-                Some(first) => total(contacts.iter().map(|contact| x[contact.pixel])) / divisors[first.position],
-            },
+            // The CPU engine computes no NEAREST, so none comes here.
+            ResampleMode::AvgpoolExcludePadding | ResampleMode::AvgpoolIncludePadding | ResampleMode::Nearest => {
+                match contacts.first() {
+                    // O-09.
+                    None => 0.0,
+                    Some(first) => total(contacts.iter().map(|contact| x[contact.pixel])) / divisors[first.position],
+                }
+            }
         }
     })
 }

@@ -15,7 +15,7 @@ mod tolerance;
 use super::{Distribution, bounds, compare, compare_exact, evaluate_f64, execute, random_inputs};
 use crate::graph::{
     Attributes, DataType, FinalizedGraph, Fraction, Graph, Operation, PaddingMode, Port, Resample, ResampleMode,
-    Tensor, TensorId,
+    Tensor, TensorHandle, TensorId,
 };
 use crate::host_tensor::{HostTensor, HostTensors};
 
@@ -28,12 +28,17 @@ fn float_graph() -> Graph {
 }
 
 /// A row-major input.
-fn input(graph: &mut Graph, name: &str, dim: &[i64], data_type: DataType) -> TensorId {
+fn input(graph: &mut Graph, name: &str, dim: &[i64], data_type: DataType) -> TensorHandle {
     graph.tensor(Tensor::new(name).row_major(dim).data_type(data_type))
 }
 
 /// Adds an operation of any kind.
-fn operation(graph: &mut Graph, attributes: Attributes, inputs: &[(Port, TensorId)], outputs: &[(Port, TensorId)]) {
+fn operation(
+    graph: &mut Graph,
+    attributes: Attributes,
+    inputs: &[(Port, TensorHandle)],
+    outputs: &[(Port, TensorHandle)],
+) {
     let (inputs, outputs) = (inputs.to_vec(), outputs.to_vec());
     graph.operation(Operation { name: "op".to_owned(), attributes, compute_data_type: None, inputs, outputs });
 }

@@ -36,7 +36,7 @@ const SPECIAL: [f64; 29] = [
 
 fn operation(attributes: Pointwise, data_type: DataType, compute: DataType, dim: &[i64]) -> Graph {
     let mut graph = float_graph().compute_data_type(compute);
-    let inputs: Vec<TensorId> =
+    let inputs: Vec<TensorHandle> =
         (0..attributes.mode.inputs()).map(|i| input(&mut graph, &format!("x{i}"), dim, data_type)).collect();
     let y = graph.pointwise_with("pw", attributes, &inputs);
     let integer = !compute.is_floating();

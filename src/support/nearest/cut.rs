@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::graph::{FinalizedGraph, Graph, OperationId, TensorId};
+use crate::graph::{FinalizedGraph, Graph, Operation, OperationId, Port, Tensor, TensorHandle, TensorId};
 
 /// A graph's operations in parts, in the order in which they are to run.
 pub(super) struct Cut {
@@ -109,18 +109,26 @@ fn part(graph: &FinalizedGraph, operations: &[OperationId]) -> Option<Part> {
     let is_kept =
         |id: TensorId| is_own(graph.producer(id)) && graph.consumers(id).iter().all(|&reader| is_own(Some(reader)));
     let mut own = Graph { tensors: Vec::new(), operations: Vec::new(), ..whole.clone() };
-    let mut ids: HashMap<TensorId, TensorId> = HashMap::new();
+    let mut handles: HashMap<TensorId, TensorHandle> = HashMap::new();
     let mut moved = |id: TensorId, own: &mut Graph| {
-        *ids.entry(id).or_insert_with(|| {
+        *handles.entry(id).or_insert_with(|| {
             let tensor = &whole.tensors()[id.index()];
-            own.tensor(crate::graph::Tensor { is_virtual: tensor.is_virtual && is_kept(id), ..tensor.clone() })
+            own.tensor(Tensor { is_virtual: tensor.is_virtual && is_kept(id), ..tensor.clone() })
         })
     };
     for &id in operations {
-        let mut operation = graph.operation(id).clone();
-        for (_, tensor) in operation.inputs.iter_mut().chain(&mut operation.outputs) {
-            *tensor = moved(*tensor, &mut own);
-        }
+        let operation = graph.operation(id);
+        let mut slots = |slots: &[(Port, TensorId)]| -> Vec<(Port, TensorHandle)> {
+            slots.iter().map(|&(port, tensor)| (port, moved(tensor, &mut own))).collect()
+        };
+        let (inputs, outputs) = (slots(&operation.inputs), slots(&operation.outputs));
+        let operation = Operation {
+            name: operation.name.clone(),
+            attributes: operation.attributes.clone(),
+            compute_data_type: operation.compute_data_type,
+            inputs,
+            outputs,
+        };
         own.operation(operation);
     }
     let offsets: Vec<(TensorId, TensorId)> =

@@ -6,7 +6,7 @@
 use super::shape;
 use crate::graph::{
     Attributes, DEFAULT_ALIGNMENT, DataType, FinalTensor, FinalizedGraph, Graph, OperationId, Pointwise, PointwiseMode,
-    Port, Tensor, TensorId, channels_last_order, packed_strides, row_major_order,
+    Port, Tensor, TensorHandle, TensorId, channels_last_order, packed_strides, row_major_order,
 };
 use crate::support::forms::dims_text;
 
@@ -81,7 +81,7 @@ impl TensorUid {
         graph.tensor_by_uid(self.0)
     }
 
-    fn id_in(self, graph: &Graph) -> Option<TensorId> {
+    fn handle_in(self, graph: &Graph) -> Option<TensorHandle> {
         graph.tensor_ids().find(|id| graph.tensors()[id.index()].uid == Some(self.0))
     }
 }
@@ -97,7 +97,7 @@ impl OperationUid {
     }
 
     fn place_in(self, graph: &Graph) -> Option<usize> {
-        let is_own = |tensor: TensorId| graph.tensors()[tensor.index()].uid == Some(self.0);
+        let is_own = |tensor: TensorHandle| graph.tensors()[tensor.index()].uid == Some(self.0);
         graph.operations().iter().position(|operation| operation.output_tensors().next().is_some_and(is_own))
     }
 }
@@ -169,7 +169,7 @@ impl Edit {
             }),
             Self::Convert { operation, operand, to } => {
                 let place = operation.place_in(edited)?;
-                convert(edited, place, operand.id_in(edited)?, *to);
+                convert(edited, place, operand.handle_in(edited)?, *to);
                 Some(())
             }
             Self::AddAxis => shape::add_axis(edited),
@@ -347,7 +347,7 @@ impl std::fmt::Display for Layout {
 /// Edits every one of these tensors; `None` where one is not there, or stays as it is.
 fn on_each(tensors: &[TensorUid], edited: &mut Graph, edit: impl Fn(&mut Tensor) -> Option<()>) -> Option<()> {
     tensors.iter().try_for_each(|uid| {
-        let id = uid.id_in(edited)?;
+        let id = uid.handle_in(edited)?;
         edit(edited.tensor_mut(id))
     })
 }
@@ -451,7 +451,7 @@ fn round_up(value: i64, unit: i64) -> Option<i64> {
 }
 
 /// Puts an IDENTITY before an operand of an operation, at every port that reads it.
-fn convert(graph: &mut Graph, operation: usize, operand: TensorId, to: DataType) {
+fn convert(graph: &mut Graph, operation: usize, operand: TensorHandle, to: DataType) {
     let source = &graph.tensors()[operand.index()];
     let name = format!("{}::converted", source.name);
     let result = Tensor { data_type: Some(to), dim: source.dim.clone(), is_virtual: true, ..Tensor::new(&name) };

@@ -46,11 +46,22 @@ fn compute_text(compute: DataType) -> String {
 }
 
 /// Operators that surfaces 90 and 80 also compute in INT32.
+#[warn(clippy::wildcard_enum_match_arm)]
 fn is_arithmetic(mode: PointwiseMode) -> bool {
     use PointwiseMode as M;
-    mode.is_comparison()
-        || matches!(mode, M::Add | M::AddSquare | M::Div | M::Max | M::Min | M::Mod | M::Abs | M::Ceil | M::Floor)
-        || matches!(mode, M::Mul | M::Sub | M::Neg | M::GenIndex | M::BinarySelect)
+    match mode {
+        M::Add | M::AddSquare | M::Div | M::Max | M::Min | M::Mod | M::Abs | M::Ceil | M::Floor => true,
+        M::Mul | M::Sub | M::Neg | M::GenIndex | M::BinarySelect => true,
+        M::CmpEq | M::CmpNeq | M::CmpGt | M::CmpGe | M::CmpLt | M::CmpLe => true,
+        // Of IDENTITY and of truth values the surfaces say more.
+        M::Identity | M::LogicalAnd | M::LogicalOr | M::LogicalNot => false,
+        M::Pow | M::Atan2 | M::Sqrt | M::Rsqrt | M::Reciprocal | M::Exp | M::Log | M::Erf => false,
+        M::Sin | M::Cos | M::Tan => false,
+        M::ReluFwd | M::TanhFwd | M::SigmoidFwd | M::EluFwd | M::GeluFwd | M::GeluApproxTanhFwd => false,
+        M::SoftplusFwd | M::SwishFwd => false,
+        M::ReluBwd | M::TanhBwd | M::SigmoidBwd | M::EluBwd | M::GeluBwd | M::GeluApproxTanhBwd => false,
+        M::SoftplusBwd | M::SwishBwd => false,
+    }
 }
 
 fn scales(cx: &Context, found: &mut Findings, id: OperationId, pointwise: &Pointwise) {

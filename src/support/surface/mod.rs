@@ -151,7 +151,9 @@ impl OperationKind {
             Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => Some(Self::Resample),
             Attributes::Concat(_) => Some(Self::Concat),
             Attributes::Signal(_) => Some(Self::Signal),
-            _ => None,
+            Attributes::Matmul(_) | Attributes::Convolution(_) | Attributes::Composite(_) | Attributes::Other(_) => {
+                None
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{columns, nhwc, rows};
 use crate::graph::{
     Convolution, ConvolutionDirection, DataType, Fraction, Graph, PaddingMode, PointwiseMode, ReductionMode, Resample,
-    ResampleMode, Tensor, TensorId,
+    ResampleMode, Tensor, TensorHandle,
 };
 
 fn named(name: &str, tensor: Tensor) -> Tensor {
@@ -15,7 +15,7 @@ fn half() -> Graph {
     Graph::new().io_data_type(DataType::Half).intermediate_data_type(DataType::Float).compute_data_type(DataType::Float)
 }
 
-fn output(graph: &mut Graph, id: TensorId, tensor: Tensor) {
+fn output(graph: &mut Graph, id: TensorHandle, tensor: Tensor) {
     *graph.tensor_mut(id) = tensor;
 }
 

@@ -25,7 +25,7 @@ fn one_defect_each(what: &str, places: fn(&Graph) -> usize, edit: fn(&mut Graph,
 
 /// Inputs of the graph that are tensors in memory, by position.
 fn inputs(graph: &Graph) -> Vec<usize> {
-    let written: Vec<TensorId> = graph.operations.iter().flat_map(Operation::output_tensors).collect();
+    let written: Vec<TensorHandle> = graph.operations.iter().flat_map(Operation::output_tensors).collect();
     let is_input = |at: &usize| !graph.tensors[*at].is_pass_by_value && written.iter().all(|id| id.index() != *at);
     (0..graph.tensors.len()).filter(is_input).collect()
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use super::{SurfaceId, check};
 use crate::device::ComputeCapability;
-use crate::graph::{Attributes, DataType, Graph, Operation, Pointwise, Tensor, TensorId};
+use crate::graph::{Attributes, DataType, Graph, Operation, Pointwise, Tensor, TensorHandle};
 
 /// A surface on a chip.
 type At = (SurfaceId, u32, u32);
@@ -160,8 +160,8 @@ fn every_edit_breaks_exactly_its_rules() {
 /// Changes a graph by the names of its parts.
 trait Edit {
     fn t(&mut self, name: &str) -> &mut Tensor;
-    fn op(&mut self, name: &str) -> &mut Operation;
-    fn id(&self, name: &str) -> TensorId;
+    fn op(&mut self, name: &str) -> &mut Operation<TensorHandle>;
+    fn id(&self, name: &str) -> TensorHandle;
 
     fn pointwise_of(&mut self, name: &str) -> &mut Pointwise {
         match &mut self.op(name).attributes {
@@ -204,11 +204,11 @@ impl Edit for Graph {
         self.tensor_mut(id)
     }
 
-    fn op(&mut self, name: &str) -> &mut Operation {
+    fn op(&mut self, name: &str) -> &mut Operation<TensorHandle> {
         self.operations.iter_mut().find(|op| op.name == name).unwrap_or_else(|| panic!("no operation '{name}'"))
     }
 
-    fn id(&self, name: &str) -> TensorId {
+    fn id(&self, name: &str) -> TensorHandle {
         let slots = self.operations.iter().flat_map(|op| op.inputs.iter().chain(&op.outputs));
         let mut ids = slots.map(|slot| slot.1);
         ids.find(|id| self.tensors[id.index()].name == name).unwrap_or_else(|| panic!("no tensor '{name}'"))

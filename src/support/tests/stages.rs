@@ -111,7 +111,8 @@ fn operations_get_the_stage_that_data_flow_gives_them() {
     let fusion = fuse(Arc::clone(&graph)).expect("a backward filter with g1 on X");
     assert_eq!(fusion.pattern(), Pattern::ConvolutionBackwardFilter);
     assert_eq!(fusion.operations(Stage::Before(Side::A)).count(), 3);
-    let names = |ids: Vec<TensorId>| ids.iter().map(|&id| graph.tensor(id).name.clone()).collect::<BTreeSet<_>>();
+    let names =
+        |ids: Vec<crate::graph::TensorId>| ids.iter().map(|&id| graph.tensor(id).name.clone()).collect::<BTreeSet<_>>();
     let expected = ["X", "scale", "shift"].map(str::to_owned);
     assert_eq!(names(fusion.stage_inputs(Stage::Before(Side::A))), BTreeSet::from(expected));
     let product = fusion.product().expect("it has a core");

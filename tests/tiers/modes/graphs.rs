@@ -1,7 +1,7 @@
 //! The graphs: a few modes each, so that a case is one kernel.
 
 use fusewright::graph::{
-    DataType, FinalizedGraph, Graph, NanPropagation, Pointwise, PointwiseMode as M, Tensor, TensorId,
+    DataType, FinalizedGraph, Graph, NanPropagation, Pointwise, PointwiseMode as M, Tensor, TensorHandle,
 };
 use fusewright::host_tensor::{HostTensor, HostTensors};
 
@@ -133,7 +133,7 @@ fn without_nan(pointwise: Pointwise) -> Pointwise {
 fn case(name: String, operands: Operands, operations: Vec<Pointwise>) -> ModeCase {
     let result = if operands.data_type() == DataType::Int32 { DataType::Int32 } else { DataType::Float };
     let mut graph = Graph::new().io_data_type(operands.data_type()).compute_data_type(result).name(name.clone());
-    let inputs: Vec<TensorId> =
+    let inputs: Vec<TensorHandle> =
         operands.dims().into_iter().map(|(name, dim)| graph.tensor(Tensor::new(name).row_major(dim))).collect();
     for (position, pointwise) in operations.iter().enumerate() {
         let ports = &inputs[..pointwise.mode.inputs()];
@@ -154,7 +154,7 @@ fn case(name: String, operands: Operands, operations: Vec<Pointwise>) -> ModeCas
     ModeCase { name, graph, operations, operands }
 }
 
-fn named(graph: &mut Graph, id: TensorId, name: String, data_type: DataType) {
+fn named(graph: &mut Graph, id: TensorHandle, name: String, data_type: DataType) {
     let tensor = graph.set_output(id);
     tensor.name = name;
     tensor.data_type = Some(data_type);

@@ -374,7 +374,7 @@ impl<'a, 'b, 'c> Author<'a, 'b, 'c> {
     }
 }
 
-/// Whether the ABI has such tensors (spec/backend-api.md, section 2).
+/// Whether the ABI has such tensors (docs/spec/backend-api.md, section 2).
 fn is_legal(tensor: &FinalTensor) -> bool {
     let bytes = tensor.data_type.bytes().max(1) as i64;
     let is_positive = tensor.dim.iter().chain(&tensor.stride).all(|&value| value > 0);

@@ -1,7 +1,7 @@
 //! Operations that carry their definition in primitive ones.
 //!
-//! A composite operation is one file here (attributes, ports, key, text, inference, definition), a variant of [`Composite`]
-//! and a row of its tables. Whatever knows primitive operations knows it through [`FinalizedGraph::expand`]: the CPU engine, the f64
+//! A composite operation is one file here (attributes, ports, key, text, inference, definition) and a row of
+//! [`Composite`]'s. Whatever knows primitive operations knows it through [`FinalizedGraph::expand`]: the CPU engine, the f64
 //! oracle, error bounds, twins, operation counts, and kernels that run it unfused.
 
 mod softmax;
@@ -22,37 +22,44 @@ use crate::graph::{
     TensorId, packed_strides, row_major_order,
 };
 
-/// The composite operations.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Composite {
+/// One row a composite: its type, which is a [`Definition`], has a `TAG` and reads its attributes.
+macro_rules! composites {
+    ($($(#[$meta:meta])* $name:ident;)*) => {
+        /// The composite operations.
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum Composite { $($(#[$meta])* $name($name)),* }
+
+        impl Composite {
+            /// The composite of a tag with the attributes that a graph file or a descriptor gives; `None` where the tag is
+            /// not a composite's.
+            pub(crate) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
+                match tag {
+                    $($name::TAG => Some(Self::$name($name::read(attributes))),)*
+                    _ => None,
+                }
+            }
+
+            /// What is particular to the operation.
+            pub(in crate::graph) fn definition(&self) -> &dyn Definition {
+                match self { $(Self::$name(composite) => composite),* }
+            }
+        }
+    };
+}
+
+composites! {
     /// `X [, SINK] → Y [, STATS, MAX, SUM_EXP]`.
-    Softmax(Softmax),
+    Softmax;
 }
 
 /// Attributes by their keys in graph files; a key that is absent has its default.
 pub type KeptAttributes = BTreeMap<String, Value>;
 
 impl Composite {
-    /// The composite of a tag with the attributes that a graph file or a descriptor gives; `None` where the tag is not a
-    /// composite's.
-    pub(crate) fn read(tag: &str, _attributes: &KeptAttributes) -> Option<Self> {
-        match tag {
-            Softmax::TAG => Some(Self::Softmax(Softmax)),
-            _ => None,
-        }
-    }
-
     /// What [`Self::read`] reads: the attributes that are not the default.
     pub(crate) fn attributes(&self) -> KeptAttributes {
         self.definition().attributes()
-    }
-
-    /// What is particular to the operation.
-    pub(in crate::graph) fn definition(&self) -> &dyn Definition {
-        match self {
-            Self::Softmax(softmax) => softmax,
-        }
     }
 
     /// Tag in graph files.
@@ -248,6 +255,7 @@ impl FinalizedGraph {
             name: self.name.clone(),
             default_types: self.default_types,
             notes: self.notes.clone(),
+            became: self.became.clone(),
             key: self.key,
             tensors,
             operations,

@@ -1,11 +1,11 @@
-//! Softmax over the last axis, with its statistics (descriptor 45 of the backend API; `spec/attention.md` AT-P25).
+//! Softmax over the last axis, with its statistics (descriptor 45 of the backend API; `docs/spec/attention.md` AT-P25).
 //!
 //! With `m` the largest element of a row, the sink included, and `l = Σ exp(x − m)`, the sink's `exp(sink − m)` included:
 //! `Y = exp(x − m) / l`, `MAX = m`, `SUM_EXP = l`, `STATS = m + ln l` (AT-O15, AT-O16). A row of `−∞` has `Y = 0`, `MAX` and
 //! `STATS` of `−∞` and `SUM_EXP` of 0 (AT-O30), with a sink the sink's (AT-O31); a `NaN` or `+∞` makes `Y` `NaN` in its row
 //! (AT-O35).
 
-use super::{Definition, Expansion, Pointwise, Port};
+use super::{Definition, Expansion, KeptAttributes, Pointwise, Port};
 use crate::graph::infer::{Layout, Node, Ports};
 use crate::graph::{DataType, Malformed, PointwiseMode, ReductionMode};
 
@@ -19,6 +19,11 @@ impl Softmax {
 
     /// What is given beside `Y`: one value a row, in the order of the definition.
     pub const STATISTICS: &[Port] = &[Port::STATS, Port::MAX, Port::SUM_EXP];
+
+    /// It has no attributes.
+    pub(super) fn read(_attributes: &KeptAttributes) -> Self {
+        Self
+    }
 }
 
 impl Definition for Softmax {
