@@ -234,6 +234,7 @@ const KERNEL: &[&str] = &[
 
 /// What an engine is, what lowering shares, the engines, the choice among them.
 const ENGINE: &[&str] = &[
+    "estimate",
     "config",
     "floor",
     "builder",

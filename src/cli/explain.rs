@@ -110,7 +110,7 @@ fn kernel(selection: Selection, device: &Device, mode: HeuristicMode, console: &
 fn configs(ranking: &[RankedConfig], mode: HeuristicMode, console: &mut Console) -> Result<()> {
     let text = format!("configs of mode {mode}, best first, with the time that the engine's model expects");
     heading(console, &text)?;
-    for RankedConfig { config, through_workspace, estimated_us } in ranking {
+    for RankedConfig { config, through_workspace, estimated_us, .. } in ranking {
         console.line(format_args!("  {:>7}  {config}", units::seconds(estimated_us * 1e-6)))?;
         if let Some(why) = through_workspace {
             console.line(format_args!("           epilogue in launches of its own, through the workspace: {why}"))?;

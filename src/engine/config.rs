@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::estimate::Estimate;
+
 /// A tunable of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -45,6 +47,14 @@ pub enum KnobType {
     Choice(&'static [&'static str]),
 }
 
+/// A knob's row.
+struct Record {
+    name: &'static str,
+    knob_type: KnobType,
+    unset: Option<u32>,
+    summary: &'static str,
+}
+
 impl Knob {
     /// Every knob, in ascending order.
     pub const ALL: &[Self] = &[
@@ -62,40 +72,58 @@ impl Knob {
         Self::TmaEpilogue,
     ];
 
+    /// What there is to know of it; a new knob has none until its row is written.
+    fn record(self) -> Record {
+        use KnobType::{Choice, Count, Switch};
+        let record = |name, knob_type, unset, summary| Record { name, knob_type, unset, summary };
+        match self {
+            Self::Threads => record("threads", Count, None, "threads of a block"),
+            Self::TileM => record("tile_m", Count, None, "rows of the result that a block computes at a time"),
+            Self::TileN => record("tile_n", Count, None, "columns of the result that a block computes at a time"),
+            Self::TileK => record("tile_k", Count, None, "depth of one step along k, in elements"),
+            Self::WarpM => record("warp_m", Count, None, "rows of a block's tile that one warp computes"),
+            Self::WarpN => record("warp_n", Count, None, "columns of a block's tile that one warp computes"),
+            Self::Stages => record("stages", Count, None, "steps along k held in shared memory, loaded ahead"),
+            Self::Fragments => record("fragments", Count, None, "sets of operands held in registers, loaded ahead"),
+            Self::SplitK => {
+                record("split_k", Count, Some(1), "parts into which k is cut; their sums meet in the workspace")
+            }
+            Self::Schedule => record(
+                "schedule",
+                Choice(&["cooperative", "ping_pong"]),
+                None,
+                "two warpgroups share a tile (cooperative), or take tiles in turns (ping_pong)",
+            ),
+            Self::SwapAb => {
+                record("swap_ab", Switch, Some(0), "1 computes the transposed product, which suits few rows")
+            }
+            Self::TmaEpilogue => record(
+                "tma_epilogue",
+                Switch,
+                Some(0),
+                "1 moves the epilogue's tensors by TMA (tensor memory accelerator), in boxes",
+            ),
+        }
+    }
+
     /// Name as printed and stored.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Threads => "threads",
-            Self::TileM => "tile_m",
-            Self::TileN => "tile_n",
-            Self::TileK => "tile_k",
-            Self::WarpM => "warp_m",
-            Self::WarpN => "warp_n",
-            Self::Stages => "stages",
-            Self::Fragments => "fragments",
-            Self::SplitK => "split_k",
-            Self::Schedule => "schedule",
-            Self::SwapAb => "swap_ab",
-            Self::TmaEpilogue => "tma_epilogue",
-        }
+        self.record().name
     }
 
     /// What its value means.
     pub fn knob_type(self) -> KnobType {
-        match self {
-            Self::Schedule => KnobType::Choice(&["cooperative", "ping_pong"]),
-            Self::SwapAb | Self::TmaEpilogue => KnobType::Switch,
-            _ => KnobType::Count,
-        }
+        self.record().knob_type
     }
 
     /// What a config means that does not set it, where that is stated.
     pub fn unset(self) -> Option<u32> {
-        match self {
-            Self::SplitK => Some(1),
-            Self::SwapAb | Self::TmaEpilogue => Some(0),
-            _ => None,
-        }
+        self.record().unset
+    }
+
+    /// What it is, as a short sentence for people.
+    pub fn summary(self) -> &'static str {
+        self.record().summary
     }
 
     /// A value as printed and stored.
@@ -212,19 +240,22 @@ pub struct RankedConfig {
     /// Time of one execution by the engine's model, in microseconds. It orders the configs of one engine for one graph; as
     /// a time it is an orientation, as models are coarse and their constants were measured on an H200.
     pub estimated_us: f64,
+    /// The terms of that time, in microseconds.
+    pub estimate: Estimate,
 }
 
-/// Configs with their costs in a unit of the engine's model, which is so many microseconds, and why an epilogue goes through the
+/// Configs with what they cost in a unit of the engine's model, which is so many microseconds, and why an epilogue goes through the
 /// workspace: sorted by cost; equal costs keep their order.
 pub(super) fn ranked(
-    mut configs: Vec<(f64, EngineConfig, Option<String>)>,
+    mut configs: Vec<(Estimate, EngineConfig, Option<String>)>,
     microseconds_per_unit: f64,
 ) -> Vec<RankedConfig> {
-    configs.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let ranked = |(cost, config, through_workspace)| RankedConfig {
+    configs.sort_by(|a, b| a.0.total().total_cmp(&b.0.total()));
+    let ranked = |(estimate, config, through_workspace): (Estimate, _, _)| RankedConfig {
         config,
         through_workspace,
-        estimated_us: cost * microseconds_per_unit,
+        estimated_us: estimate.total() * microseconds_per_unit,
+        estimate: estimate.scaled(microseconds_per_unit),
     };
     configs.into_iter().map(ranked).collect()
 }
@@ -333,8 +364,8 @@ mod tests {
 
     #[test]
     fn the_cheapest_comes_first_and_equal_costs_keep_their_order() {
-        let costs =
-            [2.0, 1.0, 2.0].into_iter().zip(1..).map(|(cost, stages)| (cost, config(&[(Knob::Stages, stages)]), None));
+        let costs = [2.0, 1.0, 2.0].map(Estimate::of_memory).into_iter().zip(1..);
+        let costs = costs.map(|(estimate, stages)| (estimate, config(&[(Knob::Stages, stages)]), None));
         let ranked = ranked(costs.collect(), 0.5);
         let order: Vec<(u32, f64)> =
             ranked.iter().map(|ranked| (ranked.config.knob(Knob::Stages, 0), ranked.estimated_us)).collect();
@@ -344,7 +375,7 @@ mod tests {
     #[test]
     fn the_values_of_a_ranking_hold_what_is_left_unset() {
         let configs = [config(&[(Knob::Stages, 4)]), config(&[(Knob::Stages, 3), (Knob::SplitK, 8)])];
-        let ranking = ranked(configs.map(|config| (1.0, config, None)).to_vec(), 1.0);
+        let ranking = ranked(configs.map(|config| (Estimate::of_memory(1.0), config, None)).to_vec(), 1.0);
         let expected = [(Knob::Stages, BTreeSet::from([3, 4])), (Knob::SplitK, BTreeSet::from([1, 8]))];
         assert_eq!(knob_values(&ranking), BTreeMap::from(expected));
     }

@@ -7,6 +7,7 @@
 mod builder;
 mod config;
 mod decision;
+mod estimate;
 mod floor;
 mod heuristics;
 mod limits;
@@ -19,6 +20,7 @@ mod warpgroup_mma;
 
 pub use config::{EngineConfig, Knob, KnobType, RankedConfig, knob_values};
 pub use decision::{Decision, Selection, decide, select};
+pub use estimate::{Bound, Estimate, Term, Waves};
 pub use floor::{Floor, core_type};
 pub use heuristics::{HeuristicMode, Heuristics, heuristics};
 pub use list::ENGINES;

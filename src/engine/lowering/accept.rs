@@ -9,8 +9,8 @@ use super::signal::signals_are_taken;
 use crate::error::Reason;
 use crate::fusion::{Fusion, Product};
 use crate::graph::{
-    Attributes, Convolution, DataType, FinalizedGraph, Operation, PointwiseMode, Port, ReductionMode, Reordering,
-    TensorId,
+    Attributes, Convolution, DataType, FinalizedGraph, Operation, OperationId, PointwiseMode, Port, ReductionMode,
+    Reordering, TensorId,
 };
 use crate::kernel::has_integer_form;
 use crate::support::records::{
@@ -145,7 +145,7 @@ fn operations_are_taken(fusion: &Fusion) -> Result<(), String> {
     for id in graph.operation_ids() {
         let operation = graph.operation(id);
         if !operation_is_taken(graph, operation) {
-            return Err(format!("no kernels for {} as it stands", graph.describe_operation(id)));
+            return Err(why_not_taken(graph, id));
         }
         if let Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) = &operation.attributes {
             let refuse = |reason| format!("no kernels for {}: {reason}", graph.describe_operation(id));
@@ -153,6 +153,23 @@ fn operations_are_taken(fusion: &Fusion) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// What of an operation no kernel does, as a sentence.
+fn why_not_taken(graph: &FinalizedGraph, id: OperationId) -> String {
+    let (operation, name) = (graph.operation(id), graph.describe_operation(id));
+    let compute = operation.compute_data_type.unwrap_or(DataType::Float);
+    match &operation.attributes {
+        Attributes::Composite(_) | Attributes::Other(_) => format!("no kernels for {name} yet"),
+        Attributes::Pointwise(pointwise) if pointwise.alpha1 == 1.0 && pointwise.alpha2 == 1.0 => {
+            format!("no kernels for {name} in {compute}")
+        }
+        Attributes::Matmul(_) | Attributes::Convolution(_) if !operands_are_taken(graph, operation) => {
+            let types = operation.input_tensors().take(2).map(|input| graph.tensor(input).data_type.to_string());
+            format!("no kernels multiply {} in {compute}: {name}", types.collect::<Vec<_>>().join(" by "))
+        }
+        _ => format!("no kernels for {name} with these attributes and shapes"),
+    }
 }
 
 fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
