@@ -367,6 +367,7 @@ fn the_command_line_is_in_order() {
             "verify",
             "run",
             "check",
+            "explanation",
             "explain",
             "compile",
             "bench",

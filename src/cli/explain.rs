@@ -1,31 +1,31 @@
 //! `fusewright explain`: how a graph is cut, which engine takes it and why, how its configs rank, what is launched, what it
-//! costs at least.
+//! costs at least. As text, as a page, or the CUDA source alone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fusewright::build::Build;
 use fusewright::codegen::Source;
 use fusewright::device::Device;
-use fusewright::engine::{
-    self, ENGINES, EngineConfig, Floor, HeuristicMode, Heuristics, RankedConfig, Selection, core_type, knob_values,
-};
-use fusewright::fusion::fuse;
-use fusewright::graph::FinalizedGraph;
-use fusewright::support::SurfaceId;
-use fusewright::tuning::{TuningEntry, TuningStore};
+use fusewright::engine::{EngineConfig, HeuristicMode, Knob, RankedConfig};
+use fusewright::tuning::TuningEntry;
 
 use super::arguments::ExplainOptions;
-use super::console::{Console, Style};
+use super::console::{Console, Style, Verbosity};
+use super::explanation::{Explanation, KernelExplanation};
 use super::files::{self, LoadedGraph};
 use super::outcome::{Outcome, Result};
 use super::units;
+
+/// Configs that are listed unless more is asked for.
+const FEW: usize = 5;
 
 pub(super) fn run(options: &ExplainOptions, console: &mut Console) -> Result<()> {
     let device = Device::typical(options.capability);
     let paths = std::slice::from_ref(&options.file);
     files::for_each(paths, options.graph.as_ref(), console, |loaded, console| match options.source {
         true => print_source(loaded, &device, options.mode, console),
-        false => explain(loaded, &device, options.mode, console),
+        false => print(loaded, &device, options.mode, console),
     })
 }
 
@@ -35,23 +35,21 @@ fn print_source(loaded: LoadedGraph, device: &Device, mode: HeuristicMode, conso
     Ok(console.text(&build.source.text)?)
 }
 
-fn explain(loaded: LoadedGraph, device: &Device, mode: HeuristicMode, console: &mut Console) -> Result<()> {
-    let graph = Arc::new(loaded.graph);
-    let decision = engine::decide(&graph, device.capability, &SurfaceId::ALL);
+fn print(loaded: LoadedGraph, device: &Device, mode: HeuristicMode, console: &mut Console) -> Result<()> {
     console.line(console.paint(Style::Heading, &loaded.place))?;
-    stages(&graph, console)?;
+    let explained = Explanation::of(Arc::new(loaded.graph), device, mode);
+    let explanation = explained.map_err(|error| files::locate(&loaded.place, error))?;
+    stages(&explanation, console)?;
     heading(console, "verdict")?;
-    indented(&decision.report.to_string(), console)?;
-    heading(console, "engines")?;
-    decision.passed_over.iter().try_for_each(|reason| console.line(format_args!("  passed over {reason}")))?;
-    match decision.into_selection() {
-        Ok(selection) => kernel(selection, device, mode, console)?,
-        Err(_) => {
-            console.line("  none")?;
-            console.note_outcome(Outcome::Refused);
-        }
+    indented(&explanation.report.to_string(), console)?;
+    let nearest = &explanation.nearest;
+    nearest.iter().try_for_each(|change| console.line(format_args!("  nearest legal change, {change}")))?;
+    engines(&explanation, console)?;
+    match &explanation.kernel {
+        Some(kernel) => self::kernel(&explanation, kernel, console)?,
+        None => console.note_outcome(Outcome::Refused),
     }
-    floor(&graph, device, console)
+    floor(&explanation, console)
 }
 
 fn heading(console: &mut Console, text: &str) -> Result<()> {
@@ -63,88 +61,96 @@ fn indented(text: &str, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
-/// The graph's text with the stage before each operation, then what the names stand for.
-fn stages(graph: &Arc<FinalizedGraph>, console: &mut Console) -> Result<()> {
-    let fusion = fuse(Arc::clone(graph));
+/// The graph's tensors and operations in the author's names, each operation with its stage.
+fn stages(explanation: &Explanation, console: &mut Console) -> Result<()> {
+    let Explanation { graph, names, .. } = explanation;
     heading(console, "stages")?;
-    match &fusion {
-        Ok(fusion) => console.line(format_args!("  pattern {:?}: {}", fusion.pattern(), fusion.pattern().form()))?,
+    match &explanation.fusion {
+        Ok(fusion) if explanation.core_type.is_some() => {
+            console.line(format_args!("  pattern {:?}: {}", fusion.pattern(), fusion.pattern().form()))?;
+        }
+        Ok(_) => console.line("  no matmul or convolution: every operation is in the epilogue, g2")?,
         Err(misfit) => console.line(format_args!("  no pattern: {misfit}"))?,
     }
-    let text = graph.text();
-    let inputs = text.lines().count() - graph.operations().len();
-    for (number, line) in text.lines().enumerate() {
-        let id = number.checked_sub(inputs).and_then(|operation| graph.operation_ids().nth(operation));
-        let stage = match (&fusion, id) {
-            (Ok(fusion), Some(id)) => fusion.stage(id).name(),
-            (Err(_), Some(_)) => "?",
-            (_, None) => "",
-        };
-        console.line(format_args!("  {stage:<5} {line}"))?;
+    for id in graph.tensor_ids().filter(|&id| graph.producer(id).is_none()) {
+        console.line(format_args!("        {} = {}", names[id.index()], graph.named_tensor(id, names)))?;
     }
-    heading(console, "names")?;
-    indented(&graph.legend(), console)
+    for id in graph.operation_ids() {
+        console.line(format_args!("  {:<5} {}", explanation.stage(id), graph.named_operation(id, names)))?;
+    }
+    Ok(())
 }
 
-/// The engine chosen with those after it, the mode's configs, those found by tuning, and what the first one launches.
-fn kernel(selection: Selection, device: &Device, mode: HeuristicMode, console: &mut Console) -> Result<()> {
-    let chosen = selection.engine();
-    console.line(format_args!("  chosen {}: {}", chosen.name(), chosen.summary()))?;
-    for later in ENGINES.iter().skip_while(|engine| engine.name() != chosen.name()).skip(1) {
-        console.line(format_args!("  not asked {}: it comes later", later.name()))?;
+/// The engines asked with their answers, and those that were not asked.
+fn engines(explanation: &Explanation, console: &mut Console) -> Result<()> {
+    heading(console, "engines")?;
+    let passed_over = &explanation.passed_over;
+    passed_over.iter().try_for_each(|reason| console.line(format_args!("  passed over {reason}")))?;
+    let Some(kernel) = &explanation.kernel else { return Ok(console.line("  none takes the graph")?) };
+    console.line(format_args!("  chosen {}: {}", kernel.chosen.name(), kernel.chosen.summary()))?;
+    if !kernel.not_asked.is_empty() {
+        let names = kernel.not_asked.join(", ");
+        console.line(format_args!("  not asked, because the first engine that takes a graph runs it: {names}"))?;
     }
-    let Heuristics { selection, configs: mut ranking } = Heuristics::of(selection, device, mode);
-    if selection.engine().name() != chosen.name() {
-        console.line(format_args!("  fallback {}: {}", selection.engine().name(), selection.engine().summary()))?;
+    if let Some(fallback) = kernel.fallback {
+        console.line(format_args!("  fallback {}: {}", fallback.name(), fallback.summary()))?;
     }
-    configs(&ranking, mode, console)?;
-    knobs(&ranking, console)?;
-    for TuningEntry { key, config, median_ms } in stored(&selection) {
+    Ok(())
+}
+
+/// The mode's configs, why the first is first, those found by tuning, and what the first launches.
+fn kernel(explanation: &Explanation, kernel: &KernelExplanation, console: &mut Console) -> Result<()> {
+    configs(kernel, console)?;
+    heading(console, "why the first config")?;
+    for sentence in kernel.why(explanation.distance(kernel.first())) {
+        console.line(format_args!("  {sentence}"))?;
+    }
+    knobs(kernel, console)?;
+    for TuningEntry { key, config, median_ms } in &kernel.tuned {
         let (device, config) = (key.device().escape_debug(), config.escape_debug());
         console.line(format_args!("tuned on {device}: {config}, {}", units::seconds(median_ms * 1e-3)))?;
     }
-    let build = Build::new(&selection, ranking.swap_remove(0).config, device)?;
-    launches(&build.source, &build.config, console)
+    launches(&kernel.build.source, &kernel.build.config, console)
 }
 
-fn configs(ranking: &[RankedConfig], mode: HeuristicMode, console: &mut Console) -> Result<()> {
-    let text = format!("configs of mode {mode}, best first, with the time that the engine's model expects");
+fn configs(kernel: &KernelExplanation, console: &mut Console) -> Result<()> {
+    let text = format!("configs of mode {}, best first, with the time that the engine's model expects", kernel.mode);
     heading(console, &text)?;
-    for RankedConfig { config, through_workspace, estimated_us, .. } in ranking {
+    let shown = if console.verbosity() >= Verbosity::Verbose { kernel.ranking.len() } else { FEW };
+    for RankedConfig { config, through_workspace, estimated_us, .. } in kernel.ranking.iter().take(shown) {
         console.line(format_args!("  {:>7}  {config}", units::seconds(estimated_us * 1e-6)))?;
         if let Some(why) = through_workspace {
             console.line(format_args!("           epilogue in launches of its own, through the workspace: {why}"))?;
         }
     }
-    Ok(())
-}
-
-/// Each knob with its type and the values that it takes.
-fn knobs(ranking: &[RankedConfig], console: &mut Console) -> Result<()> {
-    heading(console, "knobs")?;
-    for (knob, values) in knob_values(ranking) {
-        let values: Vec<String> = values.into_iter().map(|value| knob.value_text(value)).collect();
-        let (name, knob_type) = (knob.name(), knob.knob_type().name());
-        console.line(format_args!("  {name:<9}  {knob_type:<6}  {}", values.join(", ")))?;
+    if let Some(more) = kernel.ranking.len().checked_sub(shown).filter(|more| *more > 0) {
+        console.line(format_args!("  and {more} more, listed with --verbose"))?;
     }
     Ok(())
 }
 
-/// What was found by tuning the graph on devices of the chip asked about; nothing where the cache cannot be read.
-fn stored(selection: &Selection) -> Vec<TuningEntry> {
-    let (supported, engine) = (selection.supported(), selection.engine().name());
-    let stored = TuningStore::from_environment().entries().unwrap_or_default();
-    let entries = stored.into_iter().filter_map(|stored| stored.content.ok());
-    let is_asked = |entry: &TuningEntry| entry.key.is_of(supported.graph().key(), engine, supported.capability());
-    entries.filter(is_asked).collect()
+/// Each knob with the values that it takes, and what it is.
+fn knobs(kernel: &KernelExplanation, console: &mut Console) -> Result<()> {
+    heading(console, "knobs")?;
+    let values = |(knob, values): (Knob, BTreeSet<u32>)| {
+        let values: Vec<String> = values.into_iter().map(|value| knob.value_text(value)).collect();
+        (knob, values.join(", "))
+    };
+    let rows: Vec<_> = kernel.knobs().into_iter().map(values).collect();
+    let name_width = rows.iter().map(|(knob, _)| knob.name().len()).max().unwrap_or(0);
+    let width = rows.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
+    for (knob, values) in rows {
+        let (name, summary) = (knob.name(), knob.summary());
+        console.line(format_args!("  {name:<name_width$}  {values:<width$}  {summary}"))?;
+    }
+    Ok(())
 }
 
 fn launches(source: &Source, config: &EngineConfig, console: &mut Console) -> Result<()> {
     heading(console, &format!("launches with {config}"))?;
     for launch in &source.launches {
-        let by = |extents: &[u32]| extents.iter().map(u32::to_string).collect::<Vec<_>>().join("×");
         let (function, shared) = (&launch.function, units::bytes(launch.shared_bytes.into()));
-        let (grid, block) = (by(&launch.grid), by(&launch.block));
+        let (grid, block) = (units::by(&launch.grid), units::by(&launch.block));
         console.line(format_args!("  {function}  grid {grid}, block {block}, {shared} of shared memory"))?;
     }
     console.line(format_args!("  workspace {}", units::bytes(source.workspace_bytes)))?;
@@ -152,12 +158,14 @@ fn launches(source: &Source, config: &EngineConfig, console: &mut Console) -> Re
 }
 
 /// The least any implementation moves and computes, and the time a typical chip needs for it.
-fn floor(graph: &FinalizedGraph, device: &Device, console: &mut Console) -> Result<()> {
-    let floor = Floor::of(graph);
+fn floor(explanation: &Explanation, console: &mut Console) -> Result<()> {
+    let Explanation { floor, device, core_type, .. } = explanation;
     heading(console, "floor")?;
     console.line(format_args!("  {} bytes ({}) moved", floor.bytes, units::bytes(floor.bytes)))?;
-    console.line(format_args!("  {} FLOP ({})", floor.flops, units::count(floor.flops as f64, "FLOP")))?;
-    let seconds = units::seconds(floor.seconds(device, core_type(graph)));
+    if core_type.is_some() {
+        console.line(format_args!("  {} FLOP ({})", floor.flops, units::count(floor.flops as f64, "FLOP")))?;
+    }
+    let seconds = units::seconds(explanation.floor_seconds());
     let bandwidth = units::count(device.bytes_per_second, "B/s");
     console.line(format_args!("  {seconds} on {} ({}, {bandwidth})", device.name, device.capability))?;
     Ok(())

@@ -14,6 +14,7 @@ mod cost;
 mod doctor;
 mod executor;
 mod explain;
+mod explanation;
 mod files;
 mod fuzz;
 mod outcome;
