@@ -368,6 +368,7 @@ fn the_command_line_is_in_order() {
             "run",
             "check",
             "explanation",
+            "page",
             "explain",
             "compile",
             "bench",
@@ -376,6 +377,11 @@ fn the_command_line_is_in_order() {
             "doctor",
         ],
     );
+}
+
+#[test]
+fn pages_are_in_order() {
+    assert_order_within("cli/page", &["layout", "drawing", "highlight", "roofline", "explained", "bars"]);
 }
 
 /// What a file has of unsafe code: blocks, functions that ask something of their callers, and promises to the compiler.

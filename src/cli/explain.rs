@@ -2,6 +2,7 @@
 //! costs at least. As text, as a page, or the CUDA source alone.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use fusewright::build::Build;
@@ -13,15 +14,20 @@ use fusewright::tuning::TuningEntry;
 use super::arguments::ExplainOptions;
 use super::console::{Console, Style, Verbosity};
 use super::explanation::{Explanation, KernelExplanation};
-use super::files::{self, LoadedGraph};
+use super::files::{self, Documents, LoadedGraph};
 use super::outcome::{Outcome, Result};
-use super::units;
+use super::page::{Entry, explanation_page};
+use super::tensor_file::ResultFile;
+use super::{plain, units};
 
 /// Configs that are listed unless more is asked for.
 const FEW: usize = 5;
 
 pub(super) fn run(options: &ExplainOptions, console: &mut Console) -> Result<()> {
     let device = Device::typical(options.capability);
+    if let Some(path) = &options.html {
+        return write_page(options, path, &device, console);
+    }
     let paths = std::slice::from_ref(&options.file);
     files::for_each(paths, options.graph.as_ref(), console, |loaded, console| match options.source {
         true => print_source(loaded, &device, options.mode, console),
@@ -33,6 +39,34 @@ fn print_source(loaded: LoadedGraph, device: &Device, mode: HeuristicMode, conso
     let build = Build::in_mode(&Arc::new(loaded.graph), device, mode);
     let build = build.map_err(|error| files::locate(&loaded.place, error))?;
     Ok(console.text(&build.source.text)?)
+}
+
+/// The page of all graphs that are meant, those that are malformed or refused included.
+fn write_page(options: &ExplainOptions, path: &Path, device: &Device, console: &mut Console) -> Result<()> {
+    let page_file = ResultFile::create(path)?;
+    let mut documents = Documents::open(&options.file, options.graph.as_ref())?;
+    let mut entries = Vec::new();
+    for document in documents.by_ref() {
+        let (number, name) = (document.number, document.name.clone());
+        let content = match files::load(&options.file, document, console) {
+            Ok(LoadedGraph { place, graph, .. }) => {
+                let explained = Explanation::of(Arc::new(graph), device, options.mode);
+                let explanation = explained.map_err(|error| files::locate(&place, error))?;
+                console.note_outcome(if explanation.kernel.is_some() { Outcome::Done } else { Outcome::Refused });
+                Ok(explanation)
+            }
+            Err(error) => {
+                console.fail(&error);
+                Err(error.to_string())
+            }
+        };
+        entries.push(Entry { number, name, content });
+    }
+    files::remark(&options.file, &documents, console);
+    let title = options.file.file_name().unwrap_or(options.file.as_os_str()).to_string_lossy();
+    let on = format!("{} ({})", device.name, device.capability);
+    page_file.write(explanation_page(&plain::part(&title), &on, &entries)?.as_bytes())?;
+    Ok(console.line(format_args!("{}: {}", plain::path(path), units::plural(entries.len(), "graph")))?)
 }
 
 fn print(loaded: LoadedGraph, device: &Device, mode: HeuristicMode, console: &mut Console) -> Result<()> {

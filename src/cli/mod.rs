@@ -18,6 +18,7 @@ mod explanation;
 mod files;
 mod fuzz;
 mod outcome;
+mod page;
 mod plain;
 mod rules;
 mod run;
