@@ -52,7 +52,7 @@ struct Box {
     y: i64,
     width: i64,
     height: i64,
-    /// All that there is to say, for whoever points at it.
+    /// What is not told by the texts, for whoever points at it.
     title: String,
     texts: Vec<Text>,
 }
@@ -70,7 +70,6 @@ struct Text {
 #[derive(Debug, Serialize)]
 struct Line {
     path: String,
-    title: String,
 }
 
 /// What stands in one place of the layout: boxes below each other, with places relative to the whole's top left corner.
@@ -93,7 +92,7 @@ impl Drawing {
         let layers = layers(graph);
         let mut groups: Vec<Group> =
             graph.operation_ids().map(|id| operation(explanation, &marks, id, layers[id.index()])).collect();
-        let mut lines: Vec<(usize, usize, TensorId)> = Vec::new();
+        let mut lines: Vec<(usize, usize)> = Vec::new();
         let mut copies: BTreeMap<(TensorId, usize), usize> = BTreeMap::new();
         for reader in graph.operation_ids() {
             let layer = layers[reader.index()];
@@ -106,16 +105,15 @@ impl Drawing {
                         groups.len() - 1
                     }),
                 };
-                lines.push((from, reader.index(), tensor));
+                lines.push((from, reader.index()));
             }
         }
-        Some(Self::placed(explanation, &groups, &lines))
+        Some(Self::placed(&groups, &lines))
     }
 
-    fn placed(explanation: &Explanation, groups: &[Group], lines: &[(usize, usize, TensorId)]) -> Self {
+    fn placed(groups: &[Group], lines: &[(usize, usize)]) -> Self {
         let sizes: Vec<Size> = groups.iter().map(|group| group.size).collect();
-        let pairs: Vec<(usize, usize)> = lines.iter().map(|&(from, to, _)| (from, to)).collect();
-        let layout = layout::layout(&sizes, &pairs);
+        let layout = layout::layout(&sizes, lines);
         let corner = |at: usize| {
             let Point { x, y } = layout.boxes[at];
             (x - sizes[at].width / 2.0 + MARGIN, y + MARGIN)
@@ -124,12 +122,12 @@ impl Drawing {
             let (left, top) = corner(at);
             group.boxes.iter().map(move |part| part.moved(left.round() as i64, top.round() as i64))
         });
-        let ends = ends(&layout, &sizes, &pairs);
-        let path = |(number, &(from, _, tensor)): (usize, &(usize, usize, TensorId))| {
+        let ends = ends(&layout, &sizes, lines);
+        let path = |(number, &(from, _)): (usize, &(usize, usize))| {
             let bottom = layout.boxes[from].y + sizes[from].height;
             let start = Point { x: layout.boxes[from].x, y: bottom };
             let points = [start].into_iter().chain(layout.lines[number].iter().copied()).chain([ends[number]]);
-            Line { path: curve(points), title: tensor_title(explanation, tensor) }
+            Line { path: curve(points) }
         };
         Self {
             width: (layout.width + 2.0 * MARGIN).ceil() as i64,
@@ -245,7 +243,7 @@ fn rules(violations: Option<&Vec<&Violation>>) -> Vec<Row> {
 fn details(violations: Option<&Vec<&Violation>>) -> String {
     let detail = |violation: &&Violation| {
         let Violation { rule, required, found, .. } = violation;
-        format!("\n{}: required {required}; found {found}", rule.id)
+        format!("{}: required {required}; found {found}\n", rule.id)
     };
     violations.into_iter().flatten().map(detail).collect()
 }
@@ -257,7 +255,7 @@ fn operation(explanation: &Explanation, marks: &Marks<'_>, id: OperationId, laye
     let broken = marks.operations.get(&id);
     let is_changed = marks.is_changed(&graph.describe_operation(id));
     let stage = explanation.stage(id);
-    let mut rows: Vec<Row> = vec![("name", format!("{}  {stage}", function(graph, id)))];
+    let mut rows: Vec<Row> = vec![("name", format!("{}\u{a0}\u{a0}{stage}", function(graph, id)))];
     if !operation.name.is_empty() {
         rows.push(("", operation.name.escape_debug().to_string()));
     }
@@ -269,17 +267,16 @@ fn operation(explanation: &Explanation, marks: &Marks<'_>, id: OperationId, laye
         "g2" => "g2",
         _ => "unknown",
     };
-    let title = graph.named_operation(id, &explanation.names) + &details(broken);
-    let mut boxes = vec![boxed(class, &rows, title, broken.is_some(), is_changed)];
+    let mut boxes = vec![boxed(class, &rows, details(broken), broken.is_some(), is_changed)];
     boxes.extend(operation.output_tensors().map(|id| tensor(explanation, marks, id, graph.role(id))));
-    stacked(boxes, layer)
+    stacked(boxes, layer, true)
 }
 
 /// An input, or a reference to a tensor that is made far above.
 fn copy(explanation: &Explanation, marks: &Marks<'_>, id: TensorId, layer: usize) -> Group {
     let graph = &*explanation.graph;
     let class = if graph.producer(id).is_some() { "reference" } else { "input" };
-    stacked(vec![tensor(explanation, marks, id, class)], layer)
+    stacked(vec![tensor(explanation, marks, id, class)], layer, false)
 }
 
 fn tensor(explanation: &Explanation, marks: &Marks<'_>, id: TensorId, class: &str) -> Box {
@@ -296,12 +293,7 @@ fn tensor(explanation: &Explanation, marks: &Marks<'_>, id: TensorId, class: &st
     rows.push(("", format!("{} {}", described.data_type, units::by(&described.dim))));
     rows.extend(rules(broken));
     rows.extend(is_changed.then(|| ("good", "✓ change here".to_owned())));
-    boxed(class, &rows, tensor_title(explanation, id) + &details(broken), broken.is_some(), is_changed)
-}
-
-fn tensor_title(explanation: &Explanation, id: TensorId) -> String {
-    let Explanation { graph, names, .. } = explanation;
-    format!("{}: {}", names[id.index()], graph.named_tensor(id, names))
+    boxed(class, &rows, details(broken), broken.is_some(), is_changed)
 }
 
 /// What an operation does: its mode, or its tag.
@@ -314,8 +306,8 @@ fn function(graph: &FinalizedGraph, id: OperationId) -> String {
     }
 }
 
-/// A box around rows, at the origin.
-fn boxed(class: &str, rows: &[Row], title: String, is_broken: bool, is_changed: bool) -> Box {
+/// A box around rows, at the origin; its title is what rows are too short for, and these details.
+fn boxed(class: &str, rows: &[Row], details: String, is_broken: bool, is_changed: bool) -> Box {
     let text = |(at, (class, text)): (usize, &Row)| Text {
         class,
         x: PADDING as i64,
@@ -323,6 +315,8 @@ fn boxed(class: &str, rows: &[Row], title: String, is_broken: bool, is_changed: 
         text: shortened(text),
     };
     let texts: Vec<Text> = rows.iter().enumerate().map(text).collect();
+    let whole = rows.iter().filter(|(_, text)| columns(text) > LONGEST).map(|(_, text)| text.as_str());
+    let title: Vec<&str> = whole.chain(details.lines()).collect();
     let longest = texts.iter().map(|text| columns(&text.text)).max().unwrap_or(0);
     let broken = if is_broken { " broken" } else { "" };
     let change = if is_changed { " change" } else { "" };
@@ -332,13 +326,13 @@ fn boxed(class: &str, rows: &[Row], title: String, is_broken: bool, is_changed: 
         y: 0,
         width: (longest as f64 * CHARACTER + 2.0 * PADDING).ceil() as i64,
         height: (rows.len() as f64 * LINE + 2.0 * PADDING - 4.0) as i64,
-        title,
+        title: title.join("\n"),
         texts,
     }
 }
 
 /// Boxes below each other, centred; results of one operation in a row would be wider than what they come from.
-fn stacked(mut boxes: Vec<Box>, layer: usize) -> Group {
+fn stacked(mut boxes: Vec<Box>, layer: usize, is_spine: bool) -> Group {
     let width = boxes.iter().map(|part| part.width).max().unwrap_or(0);
     let mut height = 0;
     for part in &mut boxes {
@@ -346,7 +340,7 @@ fn stacked(mut boxes: Vec<Box>, layer: usize) -> Group {
         height += part.height + BELOW as i64;
     }
     let height = height - BELOW as i64;
-    Group { size: Size { width: width as f64, height: height as f64, layer }, boxes }
+    Group { size: Size { width: width as f64, height: height as f64, layer, is_spine }, boxes }
 }
 
 impl Box {

@@ -1,4 +1,7 @@
 //! Where boxes and lines of a drawing go: layers from top to bottom, by Sugiyama's method.
+//!
+//! The library finds the order within layers. Places along them are as near as the order allows to what a box comes from, so that
+//! a chain is a straight line whatever else its members read.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +25,8 @@ pub(super) struct Size {
     pub(super) height: f64,
     /// Layer from the top.
     pub(super) layer: usize,
+    /// Whether it belongs below what it comes from; others stand beside, above what reads them.
+    pub(super) is_spine: bool,
 }
 
 /// The middle of a box's width, and its top.
@@ -52,7 +57,7 @@ pub(super) fn layout(boxes: &[Size], lines: &[(usize, usize)]) -> Layout {
         .map(|&(from, to)| {
             let first = sizes.len();
             let passed = boxes[from].layer + 1..boxes[to].layer;
-            sizes.extend(passed.map(|layer| Size { width: LANE, height: 0.0, layer }));
+            sizes.extend(passed.map(|layer| Size { width: LANE, height: 0.0, layer, is_spine: true }));
             let path: Vec<usize> = [from].into_iter().chain(first..sizes.len()).chain([to]).collect();
             edges.extend(path.windows(2).map(|pair| (pair[0] as u32, pair[1] as u32)));
             first..sizes.len()
@@ -112,6 +117,7 @@ fn placed(sizes: &[Size], edges: &[(u32, u32)]) -> Vec<Place> {
         for (at, (x, _)) in vertices {
             layers.entry(sizes[at].layer).or_default().push((x, at));
         }
+        straighten(sizes, edges, &mut layers);
         let (width, height) = place_part(sizes, layers, part, &mut places);
         if left > 0.0 && left + width > ROW {
             (left, top, row_height) = (0.0, top + row_height + GAP_Y, 0.0);
@@ -125,6 +131,77 @@ fn placed(sizes: &[Size], edges: &[(u32, u32)]) -> Vec<Place> {
     places
 }
 
+/// Sweeps over the layers, downwards, after which places have settled.
+const SWEEPS: usize = 4;
+
+/// How much more it costs to move a box of the spine than another.
+const SPINE: f64 = 50.0;
+
+/// Moves the boxes of a part as near as their order allows to where they belong: boxes of the spine below those of the layer above
+/// that they come from (or lanes, where there are none), all others above what reads them.
+fn straighten(sizes: &[Size], edges: &[(u32, u32)], layers: &mut BTreeMap<usize, Vec<(f64, usize)>>) {
+    let (mut above, mut below) = (vec![Vec::new(); sizes.len()], vec![Vec::new(); sizes.len()]);
+    for &(from, to) in edges {
+        let (from, to) = (from as usize, to as usize);
+        below[from].push(to);
+        if sizes[from].is_spine {
+            above[to].push(from);
+        }
+    }
+    for boxes in &mut above {
+        let is_box = |at: &usize| sizes[*at].height > 0.0;
+        if boxes.iter().any(is_box) {
+            boxes.retain(is_box);
+        }
+    }
+    let mut x = vec![0.0; sizes.len()];
+    for layer in layers.values_mut() {
+        layer.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        layer.iter().for_each(|&(place, at)| x[at] = place);
+    }
+    for _ in 0..SWEEPS {
+        for layer in layers.values_mut() {
+            let wanted: Vec<(f64, f64)> = layer
+                .iter()
+                .map(|&(_, at)| {
+                    let guides = if above[at].is_empty() { &below[at] } else { &above[at] };
+                    let mean = guides.iter().map(|&guide| x[guide]).sum::<f64>() / guides.len().max(1) as f64;
+                    let place = if guides.is_empty() { x[at] } else { mean };
+                    (place, if sizes[at].is_spine { SPINE } else { 1.0 })
+                })
+                .collect();
+            let widths: Vec<f64> = layer.iter().map(|&(_, at)| sizes[at].width).collect();
+            for ((place, at), found) in layer.iter_mut().zip(nearest(&wanted, &widths)) {
+                (*place, x[*at]) = (found, found);
+            }
+        }
+    }
+}
+
+/// The places in this order, a gap apart, whose weighted squared distances from those wanted are least: neighbours that would overlap
+/// form blocks, which stand at the mean of what their members want (the pool of adjacent violators).
+fn nearest(wanted: &[(f64, f64)], widths: &[f64]) -> Vec<f64> {
+    let mut offset = 0.0;
+    let offsets: Vec<f64> = (0..widths.len())
+        .map(|at| {
+            offset += if at > 0 { (widths[at - 1] + widths[at]) / 2.0 + GAP_X } else { 0.0 };
+            offset
+        })
+        .collect();
+    // mean, weight, members
+    let mut blocks: Vec<(f64, f64, usize)> = Vec::new();
+    for (&(place, weight), offset) in wanted.iter().zip(&offsets) {
+        let mut block = (place - offset, weight, 1);
+        while let Some(last) = blocks.pop_if(|last| last.0 > block.0) {
+            let weight = last.1 + block.1;
+            block = ((last.0 * last.1 + block.0 * block.1) / weight, weight, last.2 + block.2);
+        }
+        blocks.push(block);
+    }
+    let means = blocks.into_iter().flat_map(|(mean, _, members)| std::iter::repeat_n(mean, members));
+    means.zip(offsets).map(|(mean, offset)| mean + offset).collect()
+}
+
 /// Places a connected part with its top left corner at the origin; gives its width and height.
 fn place_part(
     sizes: &[Size],
@@ -134,16 +211,12 @@ fn place_part(
 ) -> (f64, f64) {
     let (mut y, mut left, mut right) = (0.0, f64::MAX, f64::MIN);
     let mut members = Vec::new();
-    for (_, mut layer) in layers {
-        layer.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let mut end = f64::MIN;
-        for (x, at) in &layer {
-            let half = sizes[*at].width / 2.0;
-            let x = x.max(end + GAP_X + half);
-            end = x + half;
-            (left, right) = (left.min(x - half), right.max(end));
-            places[*at] = Place { at: Point { x, y }, part };
-            members.push(*at);
+    for (_, layer) in layers {
+        for &(x, at) in &layer {
+            let half = sizes[at].width / 2.0;
+            (left, right) = (left.min(x - half), right.max(x + half));
+            places[at] = Place { at: Point { x, y }, part };
+            members.push(at);
         }
         y += layer.iter().map(|(_, at)| sizes[*at].height).fold(0.0, f64::max) + GAP_Y;
     }
@@ -156,7 +229,12 @@ mod tests {
     use super::*;
 
     fn sizes(layers: &[usize]) -> Vec<Size> {
-        let size = |(at, &layer): (usize, &usize)| Size { width: 60.0 + 40.0 * (at % 4) as f64, height: 40.0, layer };
+        let size = |(at, &layer): (usize, &usize)| Size {
+            width: 60.0 + 40.0 * (at % 4) as f64,
+            height: 40.0,
+            layer,
+            is_spine: true,
+        };
         layers.iter().enumerate().map(size).collect()
     }
 
@@ -194,6 +272,25 @@ mod tests {
             let layer = (1..3).find(|&at| (point.y - layout.boxes[at].y).abs() <= 40.0);
             assert!(layer.is_some_and(|at| !inside(at)), "{point:?} {:?}", layout.boxes);
         }
+    }
+
+    #[test]
+    fn a_chain_is_straight_whatever_its_members_read() {
+        let layers: Vec<usize> = (1..40).chain(0..39).collect();
+        let mut sizes = sizes(&layers);
+        sizes[39..].iter_mut().for_each(|size| size.is_spine = false);
+        let chain = (1..39).map(|at| (at - 1, at));
+        let lines: Vec<(usize, usize)> = chain.chain((39..78).map(|at| (at, at - 39))).collect();
+        let layout = layout(&sizes, &lines);
+        let spread = layout.boxes[1..39].iter().map(|point| (point.x - layout.boxes[0].x).abs()).fold(0.0, f64::max);
+        assert!(spread < 60.0 && layout.width < 600.0, "{spread} {}", layout.width);
+        assert_eq!(overlap(&sizes, &layout), []);
+    }
+
+    #[test]
+    fn what_would_overlap_stands_around_the_mean() {
+        assert_eq!(nearest(&[(0.0, 1.0), (0.0, 1.0)], &[20.0, 20.0]), [-24.0, 24.0]);
+        assert_eq!(nearest(&[(0.0, 1.0), (200.0, 1.0)], &[20.0, 20.0]), [0.0, 200.0]);
     }
 
     #[test]

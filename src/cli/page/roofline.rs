@@ -8,7 +8,7 @@ use super::super::explanation::{Explanation, KernelExplanation};
 use super::super::units;
 
 /// The plot's area.
-const LEFT: f64 = 78.0;
+const LEFT: f64 = 84.0;
 const TOP: f64 = 16.0;
 const WIDTH: f64 = 470.0;
 const HEIGHT: f64 = 220.0;
@@ -118,7 +118,9 @@ impl Roofline {
                 text: format!("matrix rate {}", units::count(peak, "FLOP/s")),
             },
             across: decades(across).map(|at| Tick { at: x(at), text: format!("{at}") }).collect(),
-            upward: decades(upward).map(|at| Tick { at: y(at), text: units::count(at, "FLOP/s") }).collect(),
+            upward: decades(upward)
+                .map(|at| Tick { at: y(at), text: units::count(at, "FLOP/s").replace(".00", "").replace(".0", "") })
+                .collect(),
             points,
             graph: x(intensity),
         })
