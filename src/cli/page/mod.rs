@@ -47,6 +47,3 @@ fn render<T: Serialize>(template: &str, record: &T) -> Result<String, Error> {
     let context = Context::from_serialize(record).map_err(|error| failed(&error))?;
     tera.render(template, &context).map_err(|error| failed(&error))
 }
-
-#[cfg(test)]
-mod tests;
