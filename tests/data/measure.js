@@ -34,6 +34,11 @@ addEventListener('load', () => {
     });
     for (const line of drawing.querySelectorAll(':scope > path')) {
       if (!inside(line.getBoundingClientRect(), frame, 2)) complain('a line leaves the drawing', line);
+      for (let at = 3; at < line.getTotalLength() - 3; at += 5) {
+        const point = line.getPointAtLength(at), [x, y] = [point.x + frame.left, point.y + frame.top];
+        const crossed = places.findIndex(p => x > p.left + 2 && x < p.right - 2 && y > p.top + 2 && y < p.bottom - 2);
+        if (crossed >= 0) { complain('a line crosses', boxes[crossed]); break; }
+      }
     }
   }
   for (const plot of document.querySelectorAll('svg.roofline[viewBox]')) {
@@ -63,6 +68,12 @@ addEventListener('load', () => {
     broken: count('.box.broken'), changed: count('.box.change'), graphs: count('details.graph'), rows: count('tr[data-text]'),
     rooflines: count('svg.roofline[viewBox]'), bars: count('.plot .row'),
   };
+  const search = document.getElementById('search');
+  if (search) {
+    search.value = 'MalFormed';
+    search.dispatchEvent(new Event('input'));
+    found.searched = [...document.querySelectorAll('[data-text]')].filter(item => item.checkVisibility()).length;
+  }
   const output = document.createElement('output');
   output.id = 'measured';
   output.textContent = JSON.stringify(found);

@@ -297,7 +297,7 @@ fn tensor(explanation: &Explanation, marks: &Marks<'_>, id: TensorId, class: &st
 }
 
 /// What an operation does: its mode, or its tag.
-fn function(graph: &FinalizedGraph, id: OperationId) -> String {
+pub(super) fn function(graph: &FinalizedGraph, id: OperationId) -> String {
     let operation = graph.operation(id);
     match &operation.attributes {
         Attributes::Pointwise(pointwise) => pointwise.mode.to_string(),

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::super::explanation::{Explanation, KernelExplanation};
 use super::super::units;
-use super::drawing::Drawing;
+use super::drawing::{Drawing, function};
 use super::highlight::highlighted;
 use super::render;
 use super::roofline::Roofline;
@@ -40,7 +40,7 @@ pub(in crate::cli) fn explanation_page(file: &str, device: &str, entries: &[Entr
         .into_iter()
         .map(|status| (status, counted(status)))
         .filter(|(_, count)| *count > 0)
-        .map(|(status, count)| Count { class: status.class(), text: format!("{count} {}", status.text()) })
+        .map(|(status, count)| Count { class: status.class(), text: format!("{}: {count}", status.text()) })
         .collect();
     let is_alone = graphs.len() == 1;
     render("explain.html", &Page { title: file, device, is_alone, counts, graphs })
@@ -114,6 +114,8 @@ struct Graph {
     engine: &'static str,
     expected: String,
     distance: String,
+    /// What a search finds it by.
+    text: String,
     error: Option<String>,
     explained: Option<Explained>,
 }
@@ -133,14 +135,23 @@ impl Graph {
             (units::seconds(first.estimated_us * 1e-6), explanation.distance(first).text())
         });
         let (expected, distance) = expected.unwrap_or_default();
+        let name = entry.name.escape_debug().to_string();
+        let engine = kernel.map_or("", |(_, kernel)| kernel.build.config.engine);
+        let functions: BTreeSet<String> = match &entry.content {
+            Ok(Explanation { graph, .. }) => graph.operation_ids().map(|id| function(graph, id)).collect(),
+            Err(_) => BTreeSet::new(),
+        };
+        let words = [&name, status.text(), status.class(), engine].map(str::to_owned);
+        let text: Vec<String> = words.into_iter().chain(functions).collect();
         Self {
             number: entry.number,
-            name: entry.name.escape_debug().to_string(),
+            name,
             status,
             class: status.class(),
             sign: status.sign(),
             verdict: status.text(),
-            engine: kernel.map_or("", |(_, kernel)| kernel.build.config.engine),
+            engine,
+            text: text.join(" "),
             expected,
             distance,
             error: entry.content.as_ref().err().cloned(),

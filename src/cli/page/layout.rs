@@ -41,7 +41,8 @@ pub(super) struct Point {
 pub(super) struct Layout {
     /// Of each box.
     pub(super) boxes: Vec<Point>,
-    /// Of each line the points that it passes between its ends, from the top: where it enters and leaves layers.
+    /// Of each line the points that it passes between its ends, from the top: where it leaves the layer that it begins in, and where it
+    /// enters and leaves others.
     pub(super) lines: Vec<Vec<Point>>,
     pub(super) width: f64,
     pub(super) height: f64,
@@ -65,26 +66,29 @@ pub(super) fn layout(boxes: &[Size], lines: &[(usize, usize)]) -> Layout {
         .collect();
     let places = placed(&sizes, &edges);
     let heights = layer_heights(&sizes, &places);
-    let through = |lane: std::ops::Range<usize>| {
-        lane.flat_map(|at| {
-            let Point { x, y } = places[at].at;
-            [Point { x, y }, Point { x, y: y + heights[&(places[at].part, sizes[at].layer)] }]
-        })
+    let bottom = |at: usize| {
+        let Place { at: Point { x, .. }, part, top } = places[at];
+        Point { x, y: top + heights[&(part, sizes[at].layer)] }
+    };
+    let through = |(lane, &(from, _)): (std::ops::Range<usize>, &(usize, usize))| {
+        let passed = lane.flat_map(|at| [places[at].at, bottom(at)]);
+        [bottom(from)].into_iter().chain(passed).collect()
     };
     let edge = |at: usize| (places[at].at.x + sizes[at].width / 2.0, places[at].at.y + sizes[at].height);
     Layout {
         boxes: places[..boxes.len()].iter().map(|place| place.at).collect(),
-        lines: lanes.into_iter().map(|lane| through(lane).collect()).collect(),
+        lines: lanes.into_iter().zip(lines).map(through).collect(),
         width: (0..sizes.len()).map(|at| edge(at).0).fold(0.0, f64::max),
         height: (0..sizes.len()).map(|at| edge(at).1).fold(0.0, f64::max),
     }
 }
 
-/// A place, and the connected part of the graph that the box belongs to.
+/// A place, the connected part of the graph that the box belongs to, and the top of its layer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     at: Point,
     part: usize,
+    top: f64,
 }
 
 /// Heights of the layers of each part.
@@ -125,6 +129,7 @@ fn placed(sizes: &[Size], edges: &[(u32, u32)]) -> Vec<Place> {
         places.iter_mut().filter(|place| place.part == part).for_each(|place| {
             place.at.x += left;
             place.at.y += top;
+            place.top += top;
         });
         (left, row_height) = (left + width + GAP_X, row_height.max(height));
     }
@@ -202,7 +207,8 @@ fn nearest(wanted: &[(f64, f64)], widths: &[f64]) -> Vec<f64> {
     means.zip(offsets).map(|(mean, offset)| mean + offset).collect()
 }
 
-/// Places a connected part with its top left corner at the origin; gives its width and height.
+/// Places a connected part with its top left corner at the origin; gives its width and height. What is not of the spine stands at the
+/// bottom of its layer, next to what reads it.
 fn place_part(
     sizes: &[Size],
     layers: BTreeMap<usize, Vec<(f64, usize)>>,
@@ -212,13 +218,15 @@ fn place_part(
     let (mut y, mut left, mut right) = (0.0, f64::MAX, f64::MIN);
     let mut members = Vec::new();
     for (_, layer) in layers {
+        let height = layer.iter().map(|(_, at)| sizes[*at].height).fold(0.0, f64::max);
         for &(x, at) in &layer {
             let half = sizes[at].width / 2.0;
             (left, right) = (left.min(x - half), right.max(x + half));
-            places[at] = Place { at: Point { x, y }, part };
+            let below = if sizes[at].is_spine { 0.0 } else { height - sizes[at].height };
+            places[at] = Place { at: Point { x, y: y + below }, part, top: y };
             members.push(at);
         }
-        y += layer.iter().map(|(_, at)| sizes[*at].height).fold(0.0, f64::max) + GAP_Y;
+        y += height + GAP_Y;
     }
     members.into_iter().for_each(|at| places[at].at.x -= left);
     (right - left, y - GAP_Y)
@@ -260,14 +268,14 @@ mod tests {
             assert!(point.y >= 0.0 && point.y + size.height <= layout.height + 1e-9, "{point:?}");
         }
         // what passes two layers has a lane in each
-        assert_eq!(layout.lines.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 0, 4, 4, 0, 0, 0, 0]);
+        assert_eq!(layout.lines.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1, 1, 1, 1, 5, 5, 1, 1, 1, 1]);
     }
 
     #[test]
     fn lanes_pass_beside_boxes() {
         let sizes = sizes(&[0, 1, 2, 3]);
         let layout = layout(&sizes, &[(0, 1), (1, 2), (2, 3), (0, 3)]);
-        for point in &layout.lines[3] {
+        for point in &layout.lines[3][1..] {
             let inside = |at: usize| (layout.boxes[at].x - point.x).abs() < sizes[at].width / 2.0;
             let layer = (1..3).find(|&at| (point.y - layout.boxes[at].y).abs() <= 40.0);
             assert!(layer.is_some_and(|at| !inside(at)), "{point:?} {:?}", layout.boxes);
