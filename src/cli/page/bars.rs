@@ -6,7 +6,7 @@ use fusewright::error::Error;
 use serde::{Deserialize, Serialize};
 
 use super::super::units;
-use super::render;
+use super::render::render;
 
 /// A measured case.
 #[derive(Clone, Debug, PartialEq)]

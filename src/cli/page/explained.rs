@@ -11,7 +11,7 @@ use super::super::explanation::{Explanation, KernelExplanation};
 use super::super::units;
 use super::drawing::{Drawing, function};
 use super::highlight::highlighted;
-use super::render;
+use super::render::render;
 use super::roofline::Roofline;
 
 /// Graphs up to which a page holds the text of every kernel.

@@ -140,7 +140,7 @@ fn placed(sizes: &[Size], edges: &[(u32, u32)]) -> Vec<Place> {
 const SWEEPS: usize = 4;
 
 /// How much more it costs to move a box of the spine than another.
-const SPINE: f64 = 50.0;
+const SPINE: f64 = 1e4;
 
 /// Moves the boxes of a part as near as their order allows to where they belong: boxes of the spine below those of the layer above
 /// that they come from (or lanes, where there are none), all others above what reads them.
