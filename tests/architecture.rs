@@ -237,6 +237,7 @@ const KERNEL: &[&str] = &[
 
 /// What an engine is, what lowering shares, the engines, the choice among them.
 const ENGINE: &[&str] = &[
+    "estimate",
     "config",
     "floor",
     "builder",
@@ -370,6 +371,8 @@ fn the_command_line_is_in_order() {
             "verify",
             "run",
             "check",
+            "explanation",
+            "page",
             "explain",
             "compile",
             "bench",
@@ -378,6 +381,11 @@ fn the_command_line_is_in_order() {
             "doctor",
         ],
     );
+}
+
+#[test]
+fn pages_are_in_order() {
+    assert_order_within("cli/page", &["render", "layout", "drawing", "highlight", "roofline", "explained", "bars"]);
 }
 
 /// What a file has of unsafe code: blocks, functions that ask something of their callers, and promises to the compiler.

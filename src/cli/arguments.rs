@@ -93,8 +93,11 @@ pub(super) struct ExplainOptions {
     #[arg(long, default_value_t)]
     pub(super) mode: HeuristicMode,
     /// Print the CUDA source alone
-    #[arg(long)]
+    #[arg(long, conflicts_with = "html")]
     pub(super) source: bool,
+    /// Write a page for browsers instead, which needs no network: graph, verdict, configs, kernel
+    #[arg(long, value_name = "OUT")]
+    pub(super) html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -177,7 +180,7 @@ pub(super) struct FuzzOptions {
 #[derive(Debug, Args)]
 pub(super) struct BenchOptions {
     /// Graph files, or folders of them; - is standard input
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "from", value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
     /// Only this graph of each file, by name or number (#2)
     #[arg(long)]
@@ -197,6 +200,15 @@ pub(super) struct BenchOptions {
     /// the mode FALLBACK. Without --autotune the first config of the mode is measured.
     #[arg(long, value_name = "N|all", num_args = 0..=1, require_equals = true, default_missing_value = "8")]
     pub(super) autotune: Option<CandidateCount>,
+    /// Also write the figures as a page for browsers: bars beside the floor
+    #[arg(long, value_name = "OUT")]
+    pub(super) html: Option<PathBuf>,
+    /// What others take for the cases, shown on the page: JSON with "cases" of "case", "best_ms", "torch_ms", "inductor_ms"
+    #[arg(long, value_name = "FILE", requires = "html")]
+    pub(super) peers: Option<PathBuf>,
+    /// Measure nothing: make the page of figures that --json wrote, without a GPU
+    #[arg(long, value_name = "RECORDS", requires = "html", conflicts_with_all = ["files", "json", "graph", "autotune"])]
+    pub(super) from: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

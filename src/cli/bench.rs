@@ -15,17 +15,19 @@ use fusewright::harness::DeviceTensors;
 use fusewright::plan::{DeviceContext, Driver, ExecutionPlan};
 use fusewright::reference::{Distribution, random_inputs};
 use fusewright::tuning::{Timing, TuningStore, autotune, copy_bandwidth, time};
-use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::arguments::{BenchOptions, CandidateCount};
 use super::console::{Console, Style};
 use super::files::{self, LoadedGraph};
 use super::outcome::Result;
+use super::page::{Case, Peers, bench_page};
 use super::tensor_file::ResultFile;
 use super::{plain, units};
 
 /// One entry of the list that `--json` writes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Measurement {
     /// Stem of the file; with the graph's name where the file holds several.
     case: String,
@@ -37,7 +39,7 @@ struct Measurement {
     host_us_per_execute: f64,
     /// The same of an execution that is launched as a CUDA graph.
     host_us_per_graph_launch: f64,
-    engine: &'static str,
+    engine: String,
     config: String,
     /// Time of the floor at the bandwidth measured in this run, over the median.
     fraction_of_floor: f64,
@@ -58,6 +60,48 @@ struct Bench {
 pub(super) fn run(options: &BenchOptions, console: &mut Console) -> Result<()> {
     check_cases(&options.files)?;
     let result_file = options.json.as_deref().map(ResultFile::create).transpose()?;
+    let page = options.html.as_deref().map(|path| Page::open(path, options.peers.as_deref())).transpose()?;
+    let (title, measurements) = match &options.from {
+        Some(path) => (plain::path(path), read_json(path)?),
+        None => measure(options, console)?,
+    };
+    if let Some(file) = result_file {
+        file.write(&serde_json::to_vec_pretty(&measurements).map_err(std::io::Error::from)?)?;
+    }
+    page.map_or(Ok(()), |page| page.write(&title, &measurements, console))
+}
+
+/// A page to be written, with what others take for the cases.
+struct Page<'a> {
+    path: &'a Path,
+    file: ResultFile,
+    peers: Option<Peers>,
+}
+
+impl<'a> Page<'a> {
+    fn open(path: &'a Path, peers: Option<&Path>) -> std::result::Result<Self, Error> {
+        Ok(Self { path, file: ResultFile::create(path)?, peers: peers.map(read_json).transpose()? })
+    }
+
+    fn write(self, title: &str, measurements: &[Measurement], console: &mut Console) -> Result<()> {
+        let cases: Vec<Case> = measurements.iter().map(Measurement::case).collect();
+        self.file.write(bench_page(title, &cases, self.peers.as_ref())?.as_bytes())?;
+        Ok(console.line(format_args!("{}: {}", plain::path(self.path), units::plural(cases.len(), "case")))?)
+    }
+}
+
+/// A value from a JSON file.
+///
+/// # Errors
+/// [`Error::Input`] naming the file: it cannot be read, or holds something else.
+fn read_json<T: DeserializeOwned>(path: &Path) -> std::result::Result<T, Error> {
+    let refuse = |why: &dyn std::fmt::Display| Error::input(plain::path(path), format!("cannot be read: {why}"));
+    let text = std::fs::read(path).map_err(|error| refuse(&error))?;
+    serde_json::from_slice(&text).map_err(|error| refuse(&error))
+}
+
+/// Measures all graphs and prints a row for each; gives what was measured on.
+fn measure(options: &BenchOptions, console: &mut Console) -> Result<(String, Vec<Measurement>)> {
     let bench = Bench::open(options)?;
     let bandwidth = units::count(bench.device.bytes_per_second, "B/s");
     console.line(format_args!("{} ({}), device copy {bandwidth}", bench.device.name, bench.device.capability))?;
@@ -84,10 +128,7 @@ pub(super) fn run(options: &BenchOptions, console: &mut Console) -> Result<()> {
         progress.inc(1);
     }
     progress.finish_and_clear();
-    match result_file {
-        Some(file) => Ok(file.write(&serde_json::to_vec_pretty(&measurements).map_err(std::io::Error::from)?)?),
-        None => Ok(()),
-    }
+    Ok((format!("{} ({})", bench.device.name, bench.device.capability), measurements))
 }
 
 /// Prints a row at once, and keeps it.
@@ -182,7 +223,7 @@ impl Bench {
             build_ms,
             host_us_per_execute,
             host_us_per_graph_launch,
-            engine: build.config.engine,
+            engine: build.config.engine.to_owned(),
             config: build.config.to_string(),
             fraction_of_floor: floor_ms / median_ms,
         })
@@ -190,6 +231,15 @@ impl Bench {
 }
 
 impl Measurement {
+    fn case(&self) -> Case {
+        Case {
+            name: self.case.clone(),
+            median_ms: self.median_ms,
+            fraction_of_floor: self.fraction_of_floor,
+            config: self.config.clone(),
+        }
+    }
+
     fn row(&self, console: &Console) -> String {
         let Self { median_ms, build_ms, config, fraction_of_floor, .. } = self;
         let case = plain::part(&self.case);

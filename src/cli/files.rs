@@ -212,9 +212,14 @@ pub(super) fn for_each(
             let done = load(path, document, console).map_err(Into::into).and_then(|graph| action(graph, console));
             console.survive(done)?;
         }
-        documents.remarks().iter().for_each(|remark| console.warn(format_args!("{}: {remark}", plain::path(path))));
+        remark(path, &documents, console);
         Ok(())
     })
+}
+
+/// Says what there is to say of a whole file.
+pub(super) fn remark(path: &Path, documents: &Documents, console: &Console) {
+    documents.remarks().iter().for_each(|remark| console.warn(format_args!("{}: {remark}", plain::path(path))));
 }
 
 /// The one graph of a file that is meant.

@@ -40,6 +40,11 @@ pub(super) fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Extents: `1×16×4096`.
+pub(super) fn by<T: ToString>(extents: &[T]) -> String {
+    extents.iter().map(T::to_string).collect::<Vec<_>>().join("×")
+}
+
 fn three_digits(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 || v == 0.0 => format!("{value:.0}"),

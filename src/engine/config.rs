@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::estimate::Estimate;
+
 /// What a knob's value means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnobDomain {
@@ -14,9 +16,9 @@ pub enum KnobDomain {
     Choice(&'static [&'static str]),
 }
 
-/// One row a knob: its name, the domain of its values, and what a config means that does not set it.
+/// One row a knob: its name, the domain of its values, what a config means that does not set it, and what it is.
 macro_rules! knobs {
-    ($($(#[$meta:meta])* $variant:ident = $name:literal, $domain:expr, $unset:expr;)*) => {
+    ($($(#[$meta:meta])* $variant:ident = $name:literal, $domain:expr, $unset:expr, $summary:literal;)*) => {
         /// A tunable of an engine.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
@@ -40,36 +42,53 @@ macro_rules! knobs {
             pub fn unset(self) -> Option<u32> {
                 match self { $(Self::$variant => $unset),* }
             }
+
+            /// What it is, as a short sentence for people.
+            pub fn summary(self) -> &'static str {
+                match self { $(Self::$variant => $summary),* }
+            }
         }
     };
 }
 
 knobs! {
     /// Threads of a block.
-    Threads = "threads", KnobDomain::Count, None;
+    Threads = "threads", KnobDomain::Count, None,
+        "threads of a block";
     /// Rows of C of a block.
-    TileM = "tile_m", KnobDomain::Count, None;
+    TileM = "tile_m", KnobDomain::Count, None,
+        "rows of the result that a block computes at a time";
     /// Columns of C of a block.
-    TileN = "tile_n", KnobDomain::Count, None;
+    TileN = "tile_n", KnobDomain::Count, None,
+        "columns of the result that a block computes at a time";
     /// Depth of a mainloop step, in elements.
-    TileK = "tile_k", KnobDomain::Count, None;
+    TileK = "tile_k", KnobDomain::Count, None,
+        "depth of one step along k, in elements";
     /// Rows of C of a warp.
-    WarpM = "warp_m", KnobDomain::Count, None;
+    WarpM = "warp_m", KnobDomain::Count, None,
+        "rows of a block's tile that one warp computes";
     /// Columns of C of a warp.
-    WarpN = "warp_n", KnobDomain::Count, None;
+    WarpN = "warp_n", KnobDomain::Count, None,
+        "columns of a block's tile that one warp computes";
     /// Tiles of the operands in shared memory.
-    Stages = "stages", KnobDomain::Count, None;
+    Stages = "stages", KnobDomain::Count, None,
+        "steps along k held in shared memory, loaded ahead";
     /// Sets of operand fragments in registers.
-    Fragments = "fragments", KnobDomain::Count, None;
+    Fragments = "fragments", KnobDomain::Count, None,
+        "sets of operands held in registers, loaded ahead";
     /// Parts into which k is cut; 1 where a config does not set it.
-    SplitK = "split_k", KnobDomain::Count, Some(1);
+    SplitK = "split_k", KnobDomain::Count, Some(1),
+        "parts into which k is cut; their sums meet in the workspace";
     /// How the multiplying warpgroups of a block share its tiles: 0 cooperative, 1 in turns ("ping-pong").
-    Schedule = "schedule", KnobDomain::Choice(&["cooperative", "ping_pong"]), None;
+    Schedule = "schedule", KnobDomain::Choice(&["cooperative", "ping_pong"]), None,
+        "two warpgroups share a tile (cooperative), or take tiles in turns (ping_pong)";
     /// Whether the transposed product is computed, with A and B exchanged; off where a config does not set it.
-    SwapAb = "swap_ab", KnobDomain::Switch, Some(0);
+    SwapAb = "swap_ab", KnobDomain::Switch, Some(0),
+        "1 computes the transposed product, which suits few rows";
     /// Whether tensors of the epilogue come and leave by TMA, evaluated where the accumulators are; off where a config does
     /// not set it.
-    TmaEpilogue = "tma_epilogue", KnobDomain::Switch, Some(0);
+    TmaEpilogue = "tma_epilogue", KnobDomain::Switch, Some(0),
+        "1 moves the epilogue's tensors by TMA (tensor memory accelerator), in boxes";
 }
 
 impl Knob {
@@ -187,19 +206,22 @@ pub struct RankedConfig {
     /// Time of one execution by the engine's model, in microseconds. It orders the configs of one engine for one graph; as
     /// a time it is an orientation, as models are coarse and their constants were measured on an H200.
     pub estimated_us: f64,
+    /// The terms of that time, in microseconds.
+    pub estimate: Estimate,
 }
 
-/// Configs with their costs in a unit of the engine's model, which is so many microseconds, and why an epilogue goes through the
+/// Configs with what they cost in a unit of the engine's model, which is so many microseconds, and why an epilogue goes through the
 /// workspace: sorted by cost; equal costs keep their order.
 pub(super) fn ranked(
-    mut configs: Vec<(f64, EngineConfig, Option<String>)>,
+    mut configs: Vec<(Estimate, EngineConfig, Option<String>)>,
     microseconds_per_unit: f64,
 ) -> Vec<RankedConfig> {
-    configs.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let ranked = |(cost, config, through_workspace)| RankedConfig {
+    configs.sort_by(|a, b| a.0.total().total_cmp(&b.0.total()));
+    let ranked = |(estimate, config, through_workspace): (Estimate, _, _)| RankedConfig {
         config,
         through_workspace,
-        estimated_us: cost * microseconds_per_unit,
+        estimated_us: estimate.total() * microseconds_per_unit,
+        estimate: estimate.scaled(microseconds_per_unit),
     };
     configs.into_iter().map(ranked).collect()
 }
@@ -306,8 +328,8 @@ mod tests {
 
     #[test]
     fn the_cheapest_comes_first_and_equal_costs_keep_their_order() {
-        let costs =
-            [2.0, 1.0, 2.0].into_iter().zip(1..).map(|(cost, stages)| (cost, config(&[(Knob::Stages, stages)]), None));
+        let costs = [2.0, 1.0, 2.0].map(Estimate::of_memory).into_iter().zip(1..);
+        let costs = costs.map(|(estimate, stages)| (estimate, config(&[(Knob::Stages, stages)]), None));
         let ranked = ranked(costs.collect(), 0.5);
         let order: Vec<(u32, f64)> =
             ranked.iter().map(|ranked| (ranked.config.knob(Knob::Stages, 0), ranked.estimated_us)).collect();
@@ -317,7 +339,7 @@ mod tests {
     #[test]
     fn the_values_of_a_ranking_hold_what_is_left_unset() {
         let configs = [config(&[(Knob::Stages, 4)]), config(&[(Knob::Stages, 3), (Knob::SplitK, 8)])];
-        let ranking = ranked(configs.map(|config| (1.0, config, None)).to_vec(), 1.0);
+        let ranking = ranked(configs.map(|config| (Estimate::of_memory(1.0), config, None)).to_vec(), 1.0);
         let expected = [(Knob::Stages, BTreeSet::from([3, 4])), (Knob::SplitK, BTreeSet::from([1, 8]))];
         assert_eq!(knob_values(&ranking), BTreeMap::from(expected));
     }

@@ -139,6 +139,7 @@ mod tests {
     use super::*;
     use crate::device::ComputeCapability;
     use crate::engine::EngineConfig;
+    use crate::engine::Estimate;
     use crate::graph::{Graph, PointwiseMode, Tensor};
 
     fn matmul(extent: i64) -> Arc<FinalizedGraph> {
@@ -190,6 +191,7 @@ mod tests {
             config: EngineConfig { engine: "warpgroup_mma", knobs: knobs.to_vec() },
             through_workspace: None,
             estimated_us: 1.0,
+            estimate: Estimate::of_memory(1.0),
         };
         let first = ranked(&[(Knob::TileM, 128), (Knob::Stages, 4)]);
         assert!(are_related(&first, &ranked(&[(Knob::TileM, 128), (Knob::Stages, 3), (Knob::SplitK, 2)])));

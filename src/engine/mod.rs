@@ -34,6 +34,7 @@
 mod builder;
 mod config;
 mod decision;
+mod estimate;
 mod floor;
 mod heuristics;
 mod limits;
@@ -46,6 +47,7 @@ mod warpgroup_mma;
 
 pub use config::{EngineConfig, Knob, KnobDomain, RankedConfig, knob_values};
 pub use decision::{Decision, Selection, decide, remedy, select, to_hold};
+pub use estimate::{Bound, Estimate, Term, Waves};
 pub use floor::{Floor, core_type};
 pub use heuristics::{HeuristicMode, Heuristics, heuristics};
 pub use list::ENGINES;

@@ -1,9 +1,11 @@
 //! Canonical text of a finalized graph: for logs, errors and goldens. It holds no names of the author and no uids, so
 //! graphs of one key have one text.
 
+use std::collections::HashMap;
+
 use super::key::{float_attributes, suppresses_nan};
 use super::{
-    Attributes, Convolution, ConvolutionMode, FinalTensor, FinalizedGraph, Fraction, Operation, OperationId, Pointwise,
+    Attributes, Convolution, ConvolutionMode, FinalizedGraph, Fraction, Operation, OperationId, Pointwise,
     PointwiseMode, Port, Reordering, Resample, Scalar, TensorId,
 };
 
@@ -21,6 +23,40 @@ impl FinalizedGraph {
         let inputs = self.tensor_ids().filter(|&id| self.producer(id).is_none()).map(|id| self.input_line(id));
         let operations = self.operation_ids().map(|id| self.operation_line(id));
         inputs.chain(operations).map(|line| line + "\n").collect()
+    }
+
+    /// The author's names of all tensors in canonical order: `'bias'`, the uid where a tensor has no name, and both where another has
+    /// the same.
+    pub fn author_names(&self) -> Vec<String> {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        self.tensors().for_each(|tensor| *counts.entry(&tensor.name).or_default() += 1);
+        let name = |id| {
+            let tensor = self.tensor(id);
+            match counts[tensor.name.as_str()] {
+                _ if tensor.name.is_empty() => format!("uid {}", tensor.uid),
+                1 => format!("'{}'", tensor.name.escape_debug()),
+                _ => self.describe_tensor(id),
+            }
+        };
+        self.tensor_ids().map(name).collect()
+    }
+
+    /// An operation as in [`Self::text`], with its own name and these of its tensors:
+    /// `'mm' MATMUL(A='a', B='b') compute FLOAT -> 'c' output HALF [1, 64, 128] stride [8192, 128, 1]`.
+    pub fn named_operation(&self, id: OperationId, names: &[String]) -> String {
+        let operation = self.operation(id);
+        let name = |id: TensorId| names[id.index()].clone();
+        let own =
+            if operation.name.is_empty() { String::new() } else { format!("'{}' ", operation.name.escape_debug()) };
+        let result = |id| format!("{} {}", name(id), self.tensor_text(id, &name));
+        let results: Vec<String> = operation.output_tensors().map(result).collect();
+        let arrow = if results.is_empty() { "" } else { " -> " };
+        format!("{own}{}{arrow}{}", self.call_text(id, &name), results.join(", "))
+    }
+
+    /// Attributes of an operation that are not the default, each as it is written in [`Self::text`].
+    pub fn attribute_texts(&self, id: OperationId) -> Vec<String> {
+        attribute_texts(&self.operation(id).attributes)
     }
 
     /// Name of a tensor made of its place in the canonical order: `t0` for graph inputs, `t5_add` for results.
@@ -48,38 +84,51 @@ impl FinalizedGraph {
     }
 
     fn input_line(&self, id: TensorId) -> String {
-        let tensor = self.tensor(id);
-        let kind = if tensor.is_pass_by_value { "scalar" } else { "input" };
-        format!("{} = {kind} {}", self.canonical_name(id), self.tensor_text(tensor))
+        format!("{} = {}", self.canonical_name(id), self.tensor_text(id, &|id| self.canonical_name(id)))
     }
 
     fn operation_line(&self, id: OperationId) -> String {
+        let name = |id: TensorId| self.canonical_name(id);
+        let (call, results) = (self.call_text(id, &name), self.operation(id).output_tensors());
+        let (names, texts): (Vec<String>, Vec<String>) =
+            results.map(|id| (name(id), self.tensor_text(id, &name))).unzip();
+        if names.is_empty() { call } else { format!("{} = {call} -> {}", names.join(", "), texts.join(", ")) }
+    }
+
+    /// Tag, operands, attributes and compute type.
+    fn call_text(&self, id: OperationId, name: &dyn Fn(TensorId) -> String) -> String {
         let operation = self.operation(id);
-        let slot = |&(port, id): &(Port, TensorId)| format!("{port}={}", self.canonical_name(id));
+        let slot = |&(port, id): &(Port, TensorId)| format!("{port}={}", name(id));
         let inputs: Vec<String> = operation.inputs.iter().map(slot).collect();
-        let mut line = format!("{}({})", operation.tag(), inputs.join(", "));
+        let mut text = format!("{}({})", operation.tag(), inputs.join(", "));
         for attribute in attribute_texts(&operation.attributes) {
-            line += &format!(" {attribute}");
+            text += &format!(" {attribute}");
         }
         if let Some(compute) = operation.compute_data_type {
-            line += &format!(" compute {compute}");
+            text += &format!(" compute {compute}");
         }
-        if operation.outputs.is_empty() {
-            return line;
-        }
-        let names: Vec<String> = operation.output_tensors().map(|id| self.canonical_name(id)).collect();
-        let results: Vec<String> = operation.output_tensors().map(|id| self.result_text(id)).collect();
-        format!("{} = {line} -> {}", names.join(", "), results.join(", "))
+        text
     }
 
-    fn result_text(&self, id: TensorId) -> String {
+    /// What a tensor is to the graph: `input`, `scalar`, `virtual` or `output`.
+    pub fn role(&self, id: TensorId) -> &'static str {
         let tensor = self.tensor(id);
-        let kind = if tensor.is_virtual { "virtual" } else { "output" };
-        format!("{kind} {}", self.tensor_text(tensor))
+        match (self.producer(id), tensor.is_virtual) {
+            (None, _) if tensor.is_pass_by_value => "scalar",
+            (None, _) => "input",
+            (Some(_), true) => "virtual",
+            (Some(_), false) => "output",
+        }
     }
 
-    fn tensor_text(&self, tensor: &FinalTensor) -> String {
-        let mut text = format!("{} {:?} stride {:?}", tensor.data_type, tensor.dim, tensor.stride);
+    /// Role, type, extents, strides and what is unusual about a tensor, with these names.
+    pub fn named_tensor(&self, id: TensorId, names: &[String]) -> String {
+        self.tensor_text(id, &|id| names[id.index()].clone())
+    }
+
+    fn tensor_text(&self, id: TensorId, name: &dyn Fn(TensorId) -> String) -> String {
+        let tensor = self.tensor(id);
+        let mut text = format!("{} {} {:?} stride {:?}", self.role(id), tensor.data_type, tensor.dim, tensor.stride);
         if tensor.alignment != super::DEFAULT_ALIGNMENT {
             text += &format!(" align {}", tensor.alignment);
         }
@@ -87,7 +136,7 @@ impl FinalizedGraph {
             text += &format!(" reordered {}", tensor.reordering.name());
         }
         if let Some(offset) = tensor.ragged_offset {
-            text += &format!(" ragged {} * {}", self.canonical_name(offset), tensor.ragged_offset_multiplier);
+            text += &format!(" ragged {} * {}", name(offset), tensor.ragged_offset_multiplier);
         }
         text
     }
@@ -209,6 +258,24 @@ mod tests {
              t5_relu_fwd = POINTWISE(IN_0=t4_add) RELU_FWD compute FLOAT -> output HALF [1, 64, 128] stride [8192, 128, 1]\n"
         );
         assert_eq!(finalized.legend().lines().nth(3), Some("t3 = 'bias' (uid 4)"));
+    }
+
+    #[test]
+    fn authors_read_their_own_names() {
+        let mut graph = matmul_bias_relu();
+        graph.tensors[0].name = String::new();
+        graph.tensors[3].name = "C".to_owned();
+        graph.tensors[4].name = "C".to_owned();
+        let finalized = graph.finalize().unwrap();
+        let names = finalized.author_names();
+        let lines: Vec<String> = finalized.operation_ids().map(|id| finalized.named_operation(id, &names)).collect();
+        assert!(lines[0].starts_with("'mm' MATMUL(A=uid 1, B='B') compute FLOAT -> "), "{lines:?}");
+        assert!(
+            lines[1].contains("(IN_0='C' (uid 3), IN_1='bias') ADD compute FLOAT -> 'C' (uid 5) virtual FLOAT [1, 64"),
+            "{lines:?}"
+        );
+        let input = finalized.tensor_by_uid(1).unwrap();
+        assert_eq!(finalized.named_tensor(input, &names), "input HALF [1, 64, 32] stride [2048, 32, 1]");
     }
 
     #[test]

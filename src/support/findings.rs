@@ -28,6 +28,16 @@ pub(super) struct Place {
 }
 
 impl Violation {
+    /// The operation at which the rule is broken; `None` for a tensor alone and for the whole graph.
+    pub fn operation(&self) -> Option<OperationId> {
+        self.at.operation
+    }
+
+    /// The tensor at which the rule is broken.
+    pub fn tensor(&self) -> Option<TensorId> {
+        self.at.tensor
+    }
+
     /// Sub-status of the backend API.
     pub fn status(&self) -> DetailedStatus {
         self.rule.status().unwrap_or(DetailedStatus::Unspecified)

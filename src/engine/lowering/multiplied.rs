@@ -21,9 +21,11 @@ pub(in crate::engine) fn multiplied_type(graph: &FinalizedGraph, product: &Produ
     let types = product.tensors().map(|id| graph.tensor(id).data_type);
     let all = |accepted: &[DataType]| types.iter().all(|data_type| accepted.contains(data_type));
     use DataType as T;
-    match graph.compute_type(product.operation) {
+    let compute = graph.compute_type(product.operation);
+    let none = || Err(format!("no matrix instruction multiplies {} by {} in {compute}", types[0], types[1]));
+    match compute {
         T::Int32 if all(&[T::Int8]) => Ok(MmaType::S8),
-        T::Int32 => Err("integer operands other than INT8".to_owned()),
+        T::Int32 => none(),
         T::Float if all(&[T::Int8]) => {
             let [.., terms] = Problem::of(graph, product).space.extents();
             Ok(if terms <= INT32_TERMS { MmaType::S8 } else { MmaType::F16 })
@@ -32,7 +34,7 @@ pub(in crate::engine) fn multiplied_type(graph: &FinalizedGraph, product: &Produ
         _ if all(&[T::Half, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::F16),
         _ if all(&[T::BFloat16, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::Bf16),
         _ if all(&[T::Half, T::BFloat16, T::Float, T::Fp8E4M3, T::Fp8E5M2]) => Ok(MmaType::Tf32),
-        _ => Err(format!("no matrix instruction for {} and {}", types[0], types[1])),
+        _ => none(),
     }
 }
 

@@ -4,7 +4,7 @@ use super::NAME;
 use crate::device::Device;
 use crate::engine::config::{Field, ranked};
 use crate::engine::lowering::{GemmChoice, Instruction, ProductPlan, combination_seconds};
-use crate::engine::{EngineConfig, Knob, Offer, RankedConfig};
+use crate::engine::{Bound, EngineConfig, Estimate, Knob, Offer, RankedConfig, Term, Waves};
 use crate::fusion::{Fusion, Product};
 use crate::kernel::{Fma, GemmTile, Kernel, Multiply, Register};
 
@@ -73,7 +73,7 @@ impl Tiles {
 
     /// A tile's config with its cost in multiply-adds of a multiprocessor, and why the epilogue goes through the workspace; `None`
     /// where it does not fit the device.
-    fn priced(&self, shape: Shape, device: &Device) -> Option<(f64, EngineConfig, Option<String>)> {
+    fn priced(&self, shape: Shape, device: &Device) -> Option<(Estimate, EngineConfig, Option<String>)> {
         let extents = self.plan.extents();
         let splits = splits(&shape, extents, device);
         let choice = shape.choice(self.accumulator, splits);
@@ -92,8 +92,8 @@ impl Tiles {
         let through_workspace = self.plan.through_workspace(&choice, device);
         let sums =
             if through_workspace.is_some() { combination_seconds(extents, splits, device) * FMA_RATE } else { 0.0 };
-        let cost = cost(&shape, extents, device) + sums;
-        Some((cost, EngineConfig::of_fields(NAME, FIELDS, &config), through_workspace))
+        let estimate = estimate(&shape, extents, sums, device);
+        Some((estimate, EngineConfig::of_fields(NAME, FIELDS, &config), through_workspace))
     }
 }
 
@@ -118,17 +118,23 @@ impl Offer for Tiles {
 }
 
 /// Time of a tile choice in multiply-adds of one multiprocessor: waves of blocks, each as long as its tile is large,
-/// weighted by the rate of the tile relative to the largest (2048³ on an H200: 23.1, 18.2 and 11.6 TFLOP/s).
-fn cost(shape: &Shape, extents: [i64; 4], device: &Device) -> f64 {
+/// weighted by the rate of the tile relative to the largest (2048³ on an H200: 23.1, 18.2 and 11.6 TFLOP/s), and what `sums` through
+/// the workspace take.
+fn estimate(shape: &Shape, extents: [i64; 4], sums: f64, device: &Device) -> Estimate {
     let splits = i64::from(splits(shape, extents, device));
-    let waves = ((blocks(shape, extents) * splits) as f64 / f64::from(device.sm_count)).ceil();
+    let waves = Waves::of((blocks(shape, extents) * splits) as f64, f64::from(device.sm_count));
     let slowness = match shape.thread {
         8 => 1.0,
         4 => 1.27,
         _ => 2.0,
     };
     let depth = extents[3] as f64 / splits as f64;
-    waves * f64::from(shape.tile.m * shape.tile.n) * depth * slowness
+    let products = waves.count * f64::from(shape.tile.m * shape.tile.n) * depth * slowness;
+    Estimate {
+        at_once: vec![Term { bound: Bound::MatrixRate, time: products }],
+        on_top: vec![Term { bound: Bound::Workspace, time: sums }],
+        waves: Some(waves),
+    }
 }
 
 fn blocks(shape: &Shape, extents: [i64; 4]) -> i64 {

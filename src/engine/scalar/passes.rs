@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::engine::builder::KernelBuilder;
 use crate::engine::config::Field;
 use crate::engine::lowering::{lower_passes, pass_candidates};
-use crate::engine::{EngineConfig, Floor, Knob, Offer, RankedConfig};
+use crate::engine::{EngineConfig, Estimate, Floor, Knob, Offer, RankedConfig};
 use crate::fusion::Fusion;
 use crate::kernel::Kernel;
 
@@ -45,6 +45,7 @@ impl Offer for Passes {
             config: EngineConfig::of_fields(NAME, FIELDS, &Config { threads }),
             through_workspace: None,
             estimated_us,
+            estimate: Estimate::of_memory(estimated_us),
         };
         pass_candidates(&self.fusion).iter().map(config).collect()
     }

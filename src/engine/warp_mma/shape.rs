@@ -4,7 +4,7 @@ use super::{NAME, Tiles};
 use crate::device::Device;
 use crate::engine::config::{Field, ranked};
 use crate::engine::lowering::{GemmChoice, combination_seconds, fp8_registers, unpacks_fp8};
-use crate::engine::{EngineConfig, Knob, RankedConfig};
+use crate::engine::{Bound, EngineConfig, Estimate, Knob, RankedConfig, Term, Waves};
 use crate::graph::DataType;
 use crate::kernel::{GemmTile, Mma, MmaType, Multiply};
 
@@ -107,8 +107,8 @@ pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
                 Some(_) => combination_seconds(extents, splits, device) / STEP_SECONDS,
                 None => 0.0,
             };
-            let steps = cost(&shape, tiles.operand, extents, splits, device) + sums;
-            configs.push((steps, config(&choice, &shape), through_workspace));
+            let estimate = estimate(&shape, tiles.operand, extents, (splits, sums), device);
+            configs.push((estimate, config(&choice, &shape), through_workspace));
         }
     }
     ranked(configs, step_seconds(device) * 1e6)
@@ -203,16 +203,28 @@ fn splits(shape: &Shape, operand: MmaType, extents: [i64; 4], device: &Device) -
     all
 }
 
-/// Time in steps of a full tensor core: waves of blocks, each its steps weighted by its area and efficiency.
-fn cost(shape: &Shape, operand: MmaType, extents: [i64; 4], splits: u32, device: &Device) -> f64 {
+/// Time in steps of a full tensor core: waves of blocks, each its steps weighted by its area and efficiency; then what `sums` of
+/// the splits take.
+fn estimate(
+    shape: &Shape,
+    operand: MmaType,
+    extents: [i64; 4],
+    (splits, sums): (u32, f64),
+    device: &Device,
+) -> Estimate {
     let blocks = blocks(shape, operand, extents) * i64::from(splits);
-    let waves = (blocks as f64 / f64::from(device.sm_count)).ceil();
+    let waves = Waves::of(blocks as f64, f64::from(device.sm_count));
     let steps = (steps(shape, operand, extents) as f64 / f64::from(splits)).ceil();
     let instructions = if operand == MmaType::Fp8 && unpacks_fp8(device) { 2.0 } else { 1.0 };
     let area = f64::from(shape.m * shape.n) / 16384.0;
     let step = area * f64::from(shape.k_bytes) / 64.0 * instructions / shape.efficiency;
     let epilogue = EPILOGUE_STEPS * area;
-    waves * (steps * step + epilogue)
+    let term = |bound, time| Term { bound, time };
+    Estimate {
+        at_once: vec![term(Bound::MatrixRate, waves.count * steps * step)],
+        on_top: vec![term(Bound::Epilogue, waves.count * epilogue), term(Bound::Workspace, sums)],
+        waves: Some(waves),
+    }
 }
 
 /// Seconds of a step of a full tensor core, 128×128 elements by 64 bytes of k: the same for operands of every type, since

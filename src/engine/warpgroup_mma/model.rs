@@ -4,6 +4,7 @@
 use super::shape::{Candidate, ROW_BYTES, Shape, Staging};
 use crate::device::Device;
 use crate::engine::lowering::{Straddling, combination_seconds};
+use crate::engine::{Bound, Estimate, Term, Waves};
 use crate::kernel::{Schedule, Sums};
 
 /// Clocks a second, between those of a rested H200 (1.98e9) and of one at its power limit (1.45e9).
@@ -62,13 +63,13 @@ const PING_PONG_BOXES: f64 = 4.0;
 impl Candidate<'_> {
     /// Estimated time in clocks: the longest of tensor cores, shared memory, L2 and memory for the tiles of a
     /// multiprocessor, the pipeline's first fill, the epilogues that nothing hides, and sums that go through the workspace.
-    pub(super) fn cycles(&self, splits: u32, staging: Staging, through_workspace: bool, device: &Device) -> f64 {
+    pub(super) fn estimate(&self, splits: u32, staging: Staging, through_workspace: bool, device: &Device) -> Estimate {
         let Shape { m, n, schedule } = self.shape;
         let [batch, rows, columns, k] = self.extents.map(|extent| extent as f64);
         let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
         let sms = f64::from(device.sm_count);
         let units = self.tiles() as f64 * f64::from(splits);
-        let waves = (units / sms).ceil();
+        let waves = Waves::of(units, sms);
         let depth = (self.steps() as f64 / f64::from(splits)).ceil() * f64::from(ROW_BYTES) / bytes;
         let promotion = match schedule {
             _ if self.sums != Sums::Promoted => 1.0,
@@ -94,8 +95,25 @@ impl Candidate<'_> {
         };
         let combination =
             if through_workspace { combination_seconds(self.extents, splits, device) * CLOCK } else { 0.0 };
+        let term = |bound, time| Term { bound, time };
         // nothing hides the last epilogue
-        FILL + (waves * tile + (waves - 1.0) * exposed).max(memory) + exposed + last + combination
+        let of_tiles = |bound, time| term(bound, waves.count * time + (waves.count - 1.0) * exposed);
+        Estimate {
+            at_once: vec![
+                of_tiles(Bound::MatrixRate, mma),
+                of_tiles(Bound::SharedMemory, shared),
+                of_tiles(Bound::L2, l2),
+                of_tiles(Bound::Operands, computed),
+                term(Bound::Memory, memory),
+            ],
+            on_top: vec![
+                term(Bound::Fill, FILL),
+                term(Bound::Epilogue, exposed),
+                term(Bound::Epilogue, last),
+                term(Bound::Workspace, combination),
+            ],
+            waves: Some(waves),
+        }
     }
 
     /// Clocks of a tile's products where the multiplying warps compute their fragments of A, which products hide in part.

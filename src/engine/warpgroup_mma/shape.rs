@@ -4,7 +4,7 @@ use super::{NAME, Tiles};
 use crate::device::Device;
 use crate::engine::config::{Field, ranked};
 use crate::engine::lowering::{GemmChoice, ProductPlan};
-use crate::engine::{EngineConfig, Knob, RankedConfig};
+use crate::engine::{EngineConfig, Estimate, Knob, RankedConfig};
 use crate::kernel::{Boxes, GemmTile, Kernel, MmaType, Multiply, Schedule, Sums, Wgmma};
 
 /// A tile with its schedule, and how k and the epilogue are treated.
@@ -201,9 +201,14 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// The config of a way to stage the epilogue with its cost in clocks, and why the epilogue goes through the workspace; `None`
+    /// The config of a way to stage the epilogue with what it costs in clocks, and why the epilogue goes through the workspace; `None`
     /// where it does not fit the device.
-    fn priced(&self, staging: Staging, splits: u32, device: &Device) -> Option<(f64, EngineConfig, Option<String>)> {
+    fn priced(
+        &self,
+        staging: Staging,
+        splits: u32,
+        device: &Device,
+    ) -> Option<(Estimate, EngineConfig, Option<String>)> {
         let stages = match self.fitting_stages(staging, device) {
             Ok(stages) => stages,
             Err(why) => {
@@ -217,8 +222,8 @@ impl<'a> Candidate<'a> {
             return None;
         }
         let config = Config { shape: self.shape, stages, splits, transposed: self.transposed, staging };
-        let cycles = self.cycles(splits, staging, through_workspace.is_some(), device);
-        Some((cycles, EngineConfig::of_fields(NAME, FIELDS, &config), through_workspace))
+        let estimate = self.estimate(splits, staging, through_workspace.is_some(), device);
+        Some((estimate, EngineConfig::of_fields(NAME, FIELDS, &config), through_workspace))
     }
 
     /// Whether the first warpgroup computes some operand.
