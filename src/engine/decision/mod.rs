@@ -270,6 +270,8 @@ mod tests {
                     _ => false,
                 });
                 assert_eq!(ranked.through_workspace.is_some(), through_workspace, "{}", ranked.config);
+                let sum = ranked.estimate.total();
+                assert!((sum - ranked.estimated_us).abs() <= 1e-9 * sum, "{sum} of {}", ranked.estimated_us);
                 all.push(through_workspace);
             }
             let Some(next) = selection.fallback() else { return all };
