@@ -59,13 +59,14 @@ fn or_nearest(session: &Session, refused: Layer, why: &NotSupported) -> Result<L
     for refusal in why.engines() {
         println!("  engine {}: {}", refusal.engine, refusal.reason);
     }
-    if let Some(change) = why.nearest_change() {
-        println!("  nearest: {}", change.description);
-        let graph = Arc::new(change.graph.finalize()?);
-        if session.check(&graph).is_ok() {
-            // The change keeps the uids, so that the same pack fits.
-            return Ok(Layer { graph, ..refused });
-        }
+    let remedy = why.remedy();
+    remedy.lines().iter().for_each(|line| println!("  {line}"));
+    if let Some(answer) = remedy.run
+        && let [graph] = answer.change.graphs.as_slice()
+    {
+        // The change keeps the uids, so that the same pack fits; a cut would be several graphs.
+        session.check(graph)?;
+        return Ok(Layer { graph: Arc::clone(graph), ..refused });
     }
     Layer::new(DataType::Float)
 }

@@ -5,7 +5,8 @@
 #   .nv/12   NVRTC 12.9.86 (the last line that knows sm_70)
 #
 # `.nv/` lies in the repository root and is ignored by git. What cargo runs in the repository finds it: .cargo/config.toml reads
-# .nv/cargo.toml, which sets FUSEWRIGHT_NVRTC unless it is set. For other programs, FUSEWRIGHT_NVRTC=REPOSITORY/.nv names it.
+# .nv/cargo.toml, which sets FUSEWRIGHT_NVRTC unless it is set. The program in target/ finds it, too, wherever it is run; for other
+# programs, FUSEWRIGHT_NVRTC=REPOSITORY/.nv names it.
 # The two versions stay in two folders. Safe to run again: a finished folder is left alone, an unfinished one is redone.
 #
 # usage: scripts/fetch-nvrtc.sh [12] [13]      both without an argument

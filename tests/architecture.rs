@@ -194,6 +194,7 @@ fn the_checker_is_in_order() {
     assert_order_within(
         "support",
         &[
+            "source",
             "rule",
             "records",
             "forms",
@@ -208,7 +209,9 @@ fn the_checker_is_in_order() {
             "report",
             "checker",
             "nearest",
+            "verdict",
             "table",
+            "index",
         ],
     );
 }
@@ -336,6 +339,7 @@ fn the_fuzzer_is_in_order() {
             "generator",
             "breaker",
             "runner",
+            "change",
             "oracle",
             "minimize",
             "campaign",

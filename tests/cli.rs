@@ -226,10 +226,14 @@ fn the_worst_of_several_files_counts_and_all_are_read() {
 fn graphs_of_one_name_are_told_apart_by_number() {
     let place = Place::new();
     let file = place.write("two.jsonl", format!("{}\n{}\n", named("net", 2), named("net", 4)));
-    let message = "graph 'net' is the name of graphs 1, 2: pick one by number";
+    let message = "graph 'net' is the name of graphs #1, #2: pick one by number";
     place.run(&["run", &file, "--graph", "net"]).expect(2, &[&file, message]);
     place.run(&["run", &file]).expect(2, &[&file, "holds 2 graphs: pick one with --graph"]);
-    place.run(&["run", &file, "--graph", "3"]).expect(2, &[&file, "has no graph 3; it holds 2 graphs"]);
+    place.run(&["run", &file, "--graph", "3"]).expect(2, &[&file, "has no graph 3; it holds 2 graphs: 'net', 'net'"]);
+    place
+        .run(&["run", &file, "--graph", "fc"])
+        .expect(2, &[&file, "has no graph 'fc'; it holds 2 graphs: 'net', 'net'"]);
+    place.run(&["run", &file, "--graph", "#2", "--device", "cpu"]).expect(0, &["[4, 3, 4]"]);
     place.run(&["run", &file, "--graph", "2", "--device", "cpu"]).expect(0, &["[4, 3, 4]"]);
     let ran = place.run(&["check", &file, "--format", "json"]).expect(0, &[]);
     let names: Vec<Value> =
@@ -462,7 +466,9 @@ fn verdicts_name_the_surface_the_engine_and_every_broken_rule() {
     for key in ["surface", "rule", "where", "required", "found"] {
         assert!(!violation[key].is_null(), "{key} in {violation}");
     }
-    place.run(&["check", &file, "--surface", "80"]).expect(1, &["surface 80", "required", "DOUBLE", "2 verdicts"]);
+    place
+        .run(&["check", &file, "--surface", "80"])
+        .expect(1, &["without --surface it runs on sm_90", "S80-DTYPE-INPUT", "DOUBLE", "2 verdicts"]);
 }
 
 #[test]
@@ -600,7 +606,7 @@ fn what_no_engine_takes_is_refused_where_kernels_are_asked_for() {
     let graph = "tests/data/suite/rms_fwd_bf16_16384x4096.json";
     let ran = place.run(&["run", graph, "--device", "emulator"]);
     if has_emulator(&ran) {
-        ran.expect(1, &[graph, "not supported"]);
+        ran.expect(1, &[graph, "no engine executes RMS_NORM ('rms') yet"]);
     }
     place.run(&["explain", graph]).expect(1, &["not supported on sm_90", "none"]);
 }
@@ -656,6 +662,62 @@ fn rules_are_listed_for_people_and_programs() {
 }
 
 #[test]
+fn an_id_of_a_message_is_told_with_its_source_and_an_example() {
+    let place = Place::new();
+    let text = [
+        "S90-G1-ALIGN-128  every input",
+        "https://docs.nvidia.com/deeplearning/cudnn/",
+        "refused by surface 90 on sm_90",
+        "required strides that are multiples of 8 elements (128 bits)",
+        "legal with\n    A = input HALF [2, 32, 16] stride [1024, 24, 1]",
+    ];
+    place.run(&["rules", "s90-g1-align-128"]).expect(0, &text);
+    place.run(&["rules", "SUM-CC", "FEJ-12"]).expect(0, &["definition; nothing can break it", "frontend-json.md"]);
+    place.run(&["rules", "MATMUL-SHAPE"]).expect(0, &["malformed graph: operation 'mm'", "a transposed B has"]);
+    place.run(&["rules", "NOPE"]).expect(2, &["'NOPE': no rule and no other id"]);
+    let told = place.run(&["rules", "S90-CC", "A-61", "--format", "json"]).expect(0, &[]).out;
+    let told: Vec<Value> = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told[0]["id"], &told[0]["example"]["arch"]), (&json!("S90-CC"), &json!("sm_89")));
+    assert_eq!((&told[1]["kind"], told[1]["sources"].as_array().map(Vec::len)), (&json!("reading"), Some(1)));
+}
+
+#[test]
+fn spellings_of_graph_files_are_listed() {
+    let place = Place::new();
+    place
+        .run(&["rules", "--values"])
+        .expect(0, &["data_type, compute_data_type\n  FLOAT\n", "  GELU_APPROX_TANH_FWD\n"]);
+    let values = place.run(&["rules", "--values", "--format", "json"]).expect(0, &[]).out;
+    let values: Vec<Value> = serde_json::from_str(&values).unwrap();
+    let of = |place: &str| values.iter().find(|row| row["place"] == place).map(|row| row["spellings"].clone());
+    assert_eq!(of("padding_mode"), Some(json!(["EDGE_VAL_PAD", "NEG_INF_PAD", "ZERO_PAD"])));
+    place.run(&["rules", "S90-CC", "--values"]).expect(2, &["cannot be used with"]);
+}
+
+#[test]
+fn a_malformed_graph_tells_all_that_is_wrong_each_on_a_line_of_its_own() {
+    let place = Place::new();
+    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    graph.intermediate_data_type = Some(DataType::Float);
+    let a = graph.tensor(Tensor::new("A").row_major([1, 64, 32]));
+    let b = graph.tensor(Tensor::new("B").row_major([1, 128, 32]));
+    let bias = graph.tensor(Tensor::new("bias").row_major([128]));
+    let c = graph.matmul("mm", a, b);
+    let y = graph.pointwise("add", PointwiseMode::Add, &[c, bias]);
+    graph.set_output(y);
+    let file = place.write("bad.json", frontend::write_v2(&graph));
+    let told =
+        ["bad.json: graph 1 'bad': malformed graph: operation 'mm'", "graph 1 'bad': malformed graph: operation 'add'"];
+    place.run(&["check", &file]).expect(2, &told);
+    place.run(&["explain", &file]).expect(2, &told);
+    let json = place.run(&["check", "--format", "json", &file]).expect(2, &[]).out;
+    let verdict: Value = serde_json::from_str(&json).unwrap();
+    let lines: Vec<&str> = verdict["error"].as_str().unwrap().lines().collect();
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    assert!(lines.iter().all(|line| line.contains("bad.json: graph 1 'bad': malformed graph: ")), "{lines:#?}");
+}
+
+#[test]
 fn a_refused_graph_comes_with_the_nearest_legal_one() {
     let place = Place::new();
     let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Half);
@@ -667,10 +729,137 @@ fn a_refused_graph_comes_with_the_nearest_legal_one() {
     let file = place.write("graph.json", frontend::write_v2(&graph.finalize().unwrap().to_graph()));
     let change = "compute operation 'relu' (POINTWISE RELU_FWD) in FLOAT instead of HALF";
     let arguments = ["check", file.as_str(), "--surface", "90"];
-    place.run(&arguments).expect(1, &["nearest legal change, with which surface 90 holds: ", change]);
+    place.run(&arguments).expect(1, &["to run here and to hold surface 90: ", change]);
     let ran = place.run(&[&arguments[..], &["--format", "json"]].concat()).expect(1, &[]);
     let record: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(record["nearest"], change);
+    let nearest = &record["nearest"];
+    assert_eq!((&nearest["text"], &nearest["surface"]), (&json!(change), &json!(90)));
+    let edit = json!({"kind": "compute_data_type", "operation": "relu", "from": "HALF", "to": "FLOAT"});
+    assert_eq!((&nearest["edits"], &nearest["engines"]), (&json!([edit]), &json!(["warpgroup_mma"])));
+    assert!(record["nearest_documented"].is_null(), "it would be the same");
+    place.run(&["compile", &file]).expect(1, &[change]);
+}
+
+/// Two matmuls in a chain: two graphs of one.
+fn chain() -> Graph {
+    let mut graph = Graph::new().name("chain").io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    graph.intermediate_data_type = Some(DataType::Half);
+    let [a, b, d] = ["A", "B", "D"].map(|name| graph.tensor(Tensor::new(name).row_major([1, 64, 64])));
+    let c = graph.matmul("first", a, b);
+    let e = graph.matmul("second", c, d);
+    graph.set_output(e);
+    graph
+}
+
+#[test]
+fn fixed_graphs_are_written_and_legal() {
+    let place = Place::new();
+    let [legal, cut] = [sum_relu().to_string(), one_line(&frontend::write_v2(&chain()))];
+    let mut hopeless: Value = sum_relu();
+    hopeless["nodes"][0]["mode"] = json!("FROBNICATE");
+    let file = place.write("graphs.jsonl", format!("{legal}\n{cut}\n{hopeless}\n"));
+    let fixed = place.text("fixed.json");
+    let ran = place.run(&["check", &file, "--fix", &fixed]).expect(2, &["1 supported, 1 not supported, 1 malformed"]);
+    assert!(ran.err.contains("without 1 graph for which no change is known"), "{ran:#?}");
+    let again = place.run(&["check", &fixed, "--format", "json"]).expect(0, &[]);
+    let names: Vec<Value> =
+        again.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["graph"].clone()).collect();
+    assert_eq!(names, [json!("graphs#1"), json!("chain.1"), json!("chain.2")]);
+    place.run(&["check", &file, "--fix", "/dev/full"]).expect(3, &[]);
+    place.run(&["check", &file, "--fix", &place.text("no/folder.json")]).expect(2, &[]);
+}
+
+/// JSON on one line.
+fn one_line(json: &str) -> String {
+    serde_json::from_str::<Value>(json).unwrap().to_string()
+}
+
+#[test]
+fn the_name_that_is_printed_finds_the_same_graph() {
+    let place = Place::new();
+    // The second graph is called 1, as recorded graphs are.
+    let file = place.write("numbers.jsonl", format!("{}\n{}\n", named("7", 2), named("1", 4)));
+    let ran = place.run(&["check", &file, "--format", "json"]).expect(0, &[]);
+    let names: Vec<Value> =
+        ran.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["graph"].clone()).collect();
+    assert_eq!(names, [json!("7"), json!("1")]);
+    for (selector, dims) in [("1", "[4, 3, 4]"), ("#1", "[2, 3, 4]"), ("7", "[2, 3, 4]"), ("2", "[4, 3, 4]")] {
+        place.run(&["run", &file, "--graph", selector, "--device", "cpu"]).expect(0, &[dims]);
+    }
+}
+
+#[test]
+fn a_repeated_graph_counts_once_and_is_told() {
+    let place = Place::new();
+    let file = place.write("twice.jsonl", format!("{0}\n{0}\n", named("net", 2)));
+    let told = "graph 1 appears 2 times, the same each time; it counts once, and no graph is lost";
+    place.run(&["check", &file]).expect(0, &["1 supported, 0 not supported", told]);
+}
+
+#[test]
+fn a_folder_is_its_graph_files_in_order() {
+    let place = Place::new();
+    fs::create_dir(place.path("graphs")).unwrap();
+    for (name, content) in [
+        ("graphs/b.log", format!("start\n{}\n", named("second", 2))),
+        ("graphs/a.json", named("first", 2).to_string()),
+        ("graphs/c.jsonl", named("third", 2).to_string()),
+        ("graphs/notes.txt", named("none", 2).to_string()),
+    ] {
+        place.write(name, content);
+    }
+    let ran = place.run(&["check", &place.text("graphs"), "--format", "json"]).expect(0, &[]);
+    let names: Vec<Value> =
+        ran.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["graph"].clone()).collect();
+    assert_eq!(names, [json!("first"), json!("second"), json!("third")]);
+    fs::create_dir(place.path("empty")).unwrap();
+    place
+        .run(&["check", &place.text("empty")])
+        .expect(2, &["empty: is a folder without a file *.json, *.jsonl or *.log"]);
+}
+
+#[test]
+fn several_chips_and_surfaces_may_stand_in_one_list() {
+    let place = Place::new();
+    let file = place.write("graph.json", sum_relu().to_string());
+    let arches = |arguments: &[&str]| -> Vec<Value> {
+        let ran = place.run(&[&["check", file.as_str(), "--format", "json"], arguments].concat()).expect(0, &[]);
+        ran.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["arch"].clone()).collect()
+    };
+    let both = [json!("sm_80"), json!("sm_90")];
+    assert_eq!(arches(&["--arch", "sm_80,sm_90"]), both);
+    assert_eq!(arches(&["--arch", "sm_80", "--arch", "sm_90"]), both);
+    place.run(&["check", &file, "--surface", "90,70"]).expect(0, &["surface 70"]);
+    place.run(&["explain", &file, "--arch", "sm_80,sm_90"]).expect(0, &["sm_80", "sm_90"]);
+}
+
+#[test]
+fn a_graph_that_no_kernel_computes_is_computed_with_a_warning() {
+    let place = Place::new();
+    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    graph.intermediate_data_type = Some(DataType::Float);
+    let [a, b, d] = ["A", "B", "D"].map(|name| graph.tensor(Tensor::new(name).row_major([1, 16, 16])));
+    let c = graph.matmul("one", a, b);
+    let e = graph.matmul("other", c, d);
+    graph.set_output(e);
+    let file = place.write("two.json", frontend::write_v2(&graph));
+    let warning = "no kernel exists for this graph on sm_90";
+    let ran = place.run(&["run", &file, "--device", "cpu"]).expect(0, &["output"]);
+    assert!(ran.err.contains(warning), "{ran:#?}");
+    let legal = place.write("legal.json", sum_relu().to_string());
+    let ran = place.run(&["run", &legal, "--device", "cpu"]).expect(0, &["output"]);
+    assert!(!ran.err.contains(warning), "{ran:#?}");
+}
+
+#[test]
+fn doctor_is_short_and_tells_the_places_on_request() {
+    let place = Place::new();
+    let mut command = place.command(&["doctor"]);
+    let short = Ran::from(command.env_remove("FUSEWRIGHT_NVRTC").output().unwrap());
+    assert!(short.out.lines().all(|line| line.len() < 260) && short.out.lines().count() < 12, "{short:#?}");
+    let mut command = place.command(&["doctor", "-v"]);
+    let verbose = Ran::from(command.env_remove("FUSEWRIGHT_NVRTC").output().unwrap());
+    assert_eq!(short.out.contains("(-v: "), verbose.err.contains("looked "), "{verbose:#?}");
 }
 
 #[test]

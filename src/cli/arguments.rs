@@ -34,12 +34,14 @@ pub(super) enum Command {
     /// Show stages, engine choice, ranked configs, launches, floor and source of a graph
     Explain(ExplainOptions),
     /// Compile kernels with NVRTC, and tell what they need of the chip
+    ///
+    /// Always anew, past the disk cache, which it neither reads nor fills: the time told is the compiler's.
     Compile(CompileOptions),
     /// Compute a graph's outputs, on a GPU, in the emulator or on the CPU engine
     Run(RunOptions),
     /// Measure graphs on a GPU
     Bench(BenchOptions),
-    /// List the rules of the support surfaces
+    /// List the rules of the support surfaces, or tell what an id of a message stands for
     Rules(RulesOptions),
     /// Show, check or empty the disk cache
     ///
@@ -54,31 +56,37 @@ pub(super) enum Command {
 
 #[derive(Debug, Args)]
 pub(super) struct CheckOptions {
-    /// Graph files, logs, JSONL; - is standard input
+    /// Graph files, logs, JSONL; folders of *.json, *.jsonl and *.log; - is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
-    /// Compute capability to check for, such as sm_90; may be repeated [default: sm_90]
-    #[arg(long = "arch", value_name = "SM")]
+    /// Compute capabilities to check for, such as sm_80,sm_90; may be repeated [default: sm_90]
+    #[arg(long = "arch", value_name = "SM", value_delimiter = ',')]
     pub(super) capabilities: Vec<ComputeCapability>,
-    /// Ask this support surface only (90, 80 or 70); may be repeated
-    #[arg(long = "surface", value_name = "N", value_parser = surface)]
+    /// Ask these support surfaces only (90, 80 or 70), such as 90,80; may be repeated
+    #[arg(long = "surface", value_name = "N", value_parser = surface, value_delimiter = ',')]
     pub(super) surfaces: Vec<SurfaceId>,
-    /// Only this graph of each file, by number or name
+    /// Only this graph of each file, by name or number (#2)
     #[arg(long)]
     pub(super) graph: Option<Selector>,
     /// Text for people, or one JSON object a line
     #[arg(long, default_value = "text")]
     pub(super) format: Format,
+    /// Write the graphs with the nearest legal change made, or cut: to run here or, with --surface, to hold that surface
+    #[arg(long, value_name = "OUT.json")]
+    pub(super) fix: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct ExplainOptions {
     /// Graph file; - is standard input
     pub(super) file: PathBuf,
-    /// Compute capability to explain for
-    #[arg(long = "arch", value_name = "SM", default_value = "sm_90")]
+    /// Compute capabilities to explain for, one after the other, such as sm_80,sm_90; may be repeated
+    #[arg(long = "arch", value_name = "SM", default_value = "sm_90", value_delimiter = ',')]
+    pub(super) capabilities: Vec<ComputeCapability>,
+    /// The one that is explained now.
+    #[arg(skip = ComputeCapability::SM_90)]
     pub(super) capability: ComputeCapability,
-    /// Only this graph of the file, by number or name
+    /// Only this graph of the file, by name or number (#2)
     #[arg(long)]
     pub(super) graph: Option<Selector>,
     /// Heuristic mode that lists the configs: A (all by the model), B (one of each family) or FALLBACK (the next engine)
@@ -91,13 +99,13 @@ pub(super) struct ExplainOptions {
 
 #[derive(Debug, Args)]
 pub(super) struct CompileOptions {
-    /// Graph files; - is standard input
+    /// Graph files, or folders of them; - is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
-    /// Compute capability to compile for; may be repeated [default: sm_90]
-    #[arg(long = "arch", value_name = "SM")]
+    /// Compute capabilities to compile for, such as sm_80,sm_90; may be repeated [default: sm_90]
+    #[arg(long = "arch", value_name = "SM", value_delimiter = ',')]
     pub(super) capabilities: Vec<ComputeCapability>,
-    /// Only this graph of each file, by number or name
+    /// Only this graph of each file, by name or number (#2)
     #[arg(long)]
     pub(super) graph: Option<Selector>,
     /// Heuristic mode whose first config is compiled: A, B or FALLBACK
@@ -112,7 +120,7 @@ pub(super) struct CompileOptions {
 pub(super) struct RunOptions {
     /// Graph file; - is standard input
     pub(super) file: PathBuf,
-    /// This graph of the file, by number or name; needed where it holds several
+    /// This graph of the file, by name or number (#2); needed where it holds several
     #[arg(long)]
     pub(super) graph: Option<Selector>,
     /// auto (the first GPU, else the CPU engine), cpu, emulator or cuda:N
@@ -168,10 +176,10 @@ pub(super) struct FuzzOptions {
 
 #[derive(Debug, Args)]
 pub(super) struct BenchOptions {
-    /// Graph files; - is standard input
+    /// Graph files, or folders of them; - is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
-    /// Only this graph of each file, by number or name
+    /// Only this graph of each file, by name or number (#2)
     #[arg(long)]
     pub(super) graph: Option<Selector>,
     /// The GPU to measure on
@@ -193,6 +201,12 @@ pub(super) struct BenchOptions {
 
 #[derive(Debug, Args)]
 pub(super) struct RulesOptions {
+    /// Ids, as messages print them in brackets: tell these alone, with their source and an example [default: list all]
+    #[arg(value_name = "ID", conflicts_with = "values")]
+    pub(super) ids: Vec<String>,
+    /// Instead, list what graph files may hold as tag, type and mode
+    #[arg(long)]
+    pub(super) values: bool,
     /// Text for people, or one JSON list
     #[arg(long, default_value = "text")]
     pub(super) format: Format,
@@ -225,32 +239,31 @@ pub(super) enum Format {
     Json,
 }
 
-/// A graph of a file: by its number, from 1, or by its name.
+/// A graph of a file: by its name, which may be a number; else by its number in order of appearance, as `#3` or `3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Selector {
-    /// Number in order of appearance.
-    Number(usize),
-    /// Name.
-    Name(String),
+pub(super) struct Selector {
+    /// What a graph may be called.
+    pub(super) name: String,
+    /// Which one it is where none is called so.
+    pub(super) number: Option<usize>,
 }
 
 impl FromStr for Selector {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse() {
+        match text.strip_prefix('#').unwrap_or(text).parse() {
             Ok(0) => Err("graphs are counted from 1".to_owned()),
-            Ok(number) => Ok(Self::Number(number)),
-            Err(_) => Ok(Self::Name(text.to_owned())),
+            number => Ok(Self { name: text.to_owned(), number: number.ok() }),
         }
     }
 }
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => write!(f, "graph {number}"),
-            Self::Name(name) => write!(f, "graph '{}'", name.escape_debug()),
+        match self.number {
+            Some(number) => write!(f, "graph {number}"),
+            None => write!(f, "graph '{}'", self.name.escape_debug()),
         }
     }
 }
@@ -319,9 +332,10 @@ mod tests {
 
     #[test]
     fn graphs_are_picked_by_number_or_name() {
-        assert_eq!("12".parse(), Ok(Selector::Number(12)));
-        assert_eq!("12b".parse(), Ok(Selector::Name("12b".to_owned())));
-        assert!("0".parse::<Selector>().is_err());
+        for (text, number) in [("12", Some(12)), ("#12", Some(12)), ("12b", None), ("net#2", None), ("#", None)] {
+            assert_eq!(text.parse(), Ok(Selector { name: text.to_owned(), number }));
+        }
+        assert!("0".parse::<Selector>().is_err() && "#0".parse::<Selector>().is_err());
     }
 
     #[test]

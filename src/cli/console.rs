@@ -140,6 +140,9 @@ impl Console {
             message.push_str(&format!(": {inner}"));
             cause = inner.source();
         }
+        if let Error::NotSupported(cause) = error {
+            cause.remedy().lines().iter().for_each(|line| message.push_str(&format!("\n{line}")));
+        }
         if let Error::Generated { log, source_path, .. } = error {
             message.extend((!log.is_empty()).then(|| format!("\n{}", log.trim_end())));
             message.extend(source_path.iter().map(|path| format!("\nthe source is in {}", plain::path(path))));

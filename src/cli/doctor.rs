@@ -105,5 +105,43 @@ fn writable(folder: &Path) -> Result<(), Error> {
 
 fn absent(console: &mut Console, what: &str, error: &Error) -> outcome::Result<()> {
     let word = console.paint(Style::Refused, "missing");
-    Ok(console.line(format_args!("{what:<12} {word}: {error}"))?)
+    let text = error.to_string();
+    let short = shortened(&text);
+    if short != text {
+        console.note(format_args!("{what}: {text}"));
+    }
+    Ok(console.line(format_args!("{what:<12} {word}: {short}"))?)
+}
+
+/// A message without the places where nothing is; those that hold something that cannot be used stay.
+fn shortened(message: &str) -> String {
+    let Some((what, places)) = message.split_once("; looked ") else { return message.to_owned() };
+    let is_empty = |reason: &&str| reason.ends_with("not there") || reason.contains("cannot open shared object file");
+    let (empty, found): (Vec<&str>, Vec<&str>) = places.split("\n  ").skip(1).partition(is_empty);
+    if empty.is_empty() {
+        // No list of places: one line that says all.
+        return if is_empty(&places) { format!("{what} (-v: where it was looked for)") } else { message.to_owned() };
+    }
+    let found: String = found.iter().map(|reason| format!("\n  {reason}")).collect();
+    format!("{what} (-v: the {} places without one){found}", empty.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_that_hold_nothing_are_counted_and_what_cannot_be_used_is_told() {
+        let message =
+            "NVRTC was not found; install it; looked at:\n  /a: not there\n  /b: is version 11.8\n  /c: not there";
+        assert_eq!(
+            shortened(message),
+            "NVRTC was not found; install it (-v: the 2 places without one)\n  /b: is version 11.8"
+        );
+        let message = "no driver; looked for libcuda.so: libcuda.so: cannot open shared object file";
+        assert_eq!(shortened(message), "no driver (-v: where it was looked for)");
+        assert_eq!(shortened("a stub"), "a stub");
+        let message = "no driver; looked for libcuda.so: wrong ELF class";
+        assert_eq!(shortened(message), message);
+    }
 }

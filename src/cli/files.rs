@@ -51,7 +51,10 @@ impl Documents {
         for number in 1..=self.last {
             match self.reader.repeats(number) {
                 0 => {}
-                repeats => remarks.push(format!("graph {number} appears {} times; read once", repeats + 1)),
+                repeats => remarks.push(format!(
+                    "graph {number} appears {} times, the same each time; it counts once, and no graph is lost",
+                    repeats + 1
+                )),
             }
         }
         remarks
@@ -76,21 +79,72 @@ fn select(
     reader: &mut DocumentReader<Box<dyn BufRead>>,
     selector: &Selector,
 ) -> Result<GraphDocument, Error> {
-    let is_meant = |document: &GraphDocument| match selector {
-        Selector::Number(number) => document.number == *number,
-        Selector::Name(name) => document.name == *name,
-    };
-    let mut count = 0;
-    let mut found: Vec<GraphDocument> = reader.inspect(|_| count += 1).filter(is_meant).collect();
-    let numbers: Vec<String> = found.iter().map(|document| document.number.to_string()).collect();
-    match found.pop() {
-        Some(document) if found.is_empty() => Ok(document),
+    let (mut called, mut numbered, mut names) = (Vec::new(), None, Vec::new());
+    for document in reader {
+        names.push(document.name.clone());
+        if document.name == selector.name {
+            called.push(document);
+        } else if Some(document.number) == selector.number {
+            numbered = Some(document);
+        }
+    }
+    let numbers: Vec<String> = called.iter().map(|document: &GraphDocument| format!("#{}", document.number)).collect();
+    match called.pop() {
+        Some(document) if called.is_empty() => Ok(document),
         Some(_) => {
-            let message = format!("{selector} is the name of graphs {}: pick one by number", numbers.join(", "));
+            let meant = selector.name.escape_debug();
+            let message = format!("graph '{meant}' is the name of graphs {}: pick one by number", numbers.join(", "));
             Err(Error::input(name, message))
         }
-        None => Err(Error::input(name, format!("has no {selector}; it holds {}", units::plural(count, "graph")))),
+        None => numbered.ok_or_else(|| Error::input(name, format!("has no {selector}; it holds {}", held(&names)))),
     }
+}
+
+/// How many graphs there are, and the names of the first: `2 graphs: 'fc1', 'scale'`.
+fn held(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let mut shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("'{}'", name.escape_debug())).collect();
+    shown.extend((names.len() > SHOWN).then(|| format!("… {} more", names.len() - SHOWN)));
+    format!("{}: {}", units::plural(names.len(), "graph"), shown.join(", "))
+}
+
+/// Endings of the files that a folder is read for.
+const ENDINGS: [&str; 3] = ["json", "jsonl", "log"];
+
+/// The files that are meant: each file itself, and of a folder its graph files and logs in the order of their names.
+///
+/// # Errors
+/// [`Error::Input`] naming a folder that cannot be read or holds no such file.
+pub(super) fn expanded(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let unread = |error: io::Error| Error::input(plain::path(path), format!("cannot be read: {error}"));
+    let entries = std::fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(unread)?;
+    let is_graph_file = |path: &PathBuf| {
+        path.is_file() && ENDINGS.iter().any(|ending| path.extension().is_some_and(|it| it == *ending))
+    };
+    let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).filter(is_graph_file).collect();
+    if files.is_empty() {
+        return Err(Error::input(plain::path(path), "is a folder without a file *.json, *.jsonl or *.log"));
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Does something with each of the files meant; a path that leads to none is reported.
+pub(super) fn each_file(
+    paths: &[PathBuf],
+    console: &mut Console,
+    mut action: impl FnMut(&Path, &mut Console) -> outcome::Result<()>,
+) -> outcome::Result<()> {
+    for path in paths {
+        match expanded(path) {
+            Ok(files) => files.iter().try_for_each(|file| action(file, console))?,
+            Err(error) => console.fail(&error),
+        }
+    }
+    Ok(())
 }
 
 /// A well-formed graph and what messages call it.
@@ -120,9 +174,10 @@ pub(super) fn load(path: &Path, document: GraphDocument, console: &Console) -> R
     Ok(LoadedGraph { name: document.name, place, graph })
 }
 
-/// A defect of a graph with its place.
+/// The defects of a graph, each with its place on a line of its own.
 pub(super) fn at(place: &str, malformed: &Malformed) -> Error {
-    Error::input(place, malformed.to_string())
+    let texts: Vec<String> = malformed.all().map(ToString::to_string).collect();
+    Error::input(place, texts.join(&format!("\n{place}: ")))
 }
 
 /// Puts the place before an error that names none.
@@ -145,12 +200,12 @@ pub(super) fn for_each(
     console: &mut Console,
     mut action: impl FnMut(LoadedGraph, &mut Console) -> outcome::Result<()>,
 ) -> outcome::Result<()> {
-    for path in paths {
+    each_file(paths, console, |path, console| {
         let mut documents = match Documents::open(path, selector) {
             Ok(documents) => documents,
             Err(error) => {
                 console.fail(&error);
-                continue;
+                return Ok(());
             }
         };
         for document in documents.by_ref() {
@@ -158,8 +213,8 @@ pub(super) fn for_each(
             console.survive(done)?;
         }
         documents.remarks().iter().for_each(|remark| console.warn(format_args!("{}: {remark}", plain::path(path))));
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// The one graph of a file that is meant.

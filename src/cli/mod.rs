@@ -33,7 +33,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Command, ExplainOptions};
 use console::{Console, Verbosity};
 use outcome::{Outcome, Stop};
 
@@ -67,7 +67,10 @@ pub(crate) fn main() -> ExitCode {
 fn run_command(command: Command, console: &mut Console) -> outcome::Result<()> {
     match command {
         Command::Check(options) => check::run(&options, console),
-        Command::Explain(options) => explain::run(&options, console),
+        Command::Explain(options) => options.capabilities.iter().try_for_each(|&capability| {
+            let done = explain::run(&ExplainOptions { capability, ..options.clone() }, console);
+            console.survive(done)
+        }),
         Command::Compile(options) => compile::run(&options, console),
 
         Command::Run(options) => run::run(&options, console),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fusewright::engine;
 use fusewright::error::Error;
 use fusewright::graph::{FinalizedGraph, TensorId};
 use fusewright::host_tensor::{HostTensor, HostTensors};
@@ -26,6 +27,7 @@ pub(super) fn run(options: &RunOptions, console: &mut Console) -> Result<()> {
     let executor = Executor::open(options.device)?;
     let full = executor.take(&Arc::new(loaded.graph)).map_err(|error| files::locate(&place, error))?;
     console.line(format_args!("graph    {place}"))?;
+    warn_of_refusal(&executor, &full, console);
     let task = bounded(full, options, console)?;
     let inputs = inputs(&task.graph, options, console)?;
     let execution = task.execute(&inputs, console).map_err(|error| files::locate(&place, error))?;
@@ -41,6 +43,19 @@ pub(super) fn run(options: &RunOptions, console: &mut Console) -> Result<()> {
         verify::verify(&subject, options, console)?;
     }
     Ok(())
+}
+
+/// The CPU engine computes what no kernel does; whoever asks for the result may believe that one exists.
+fn warn_of_refusal(executor: &Executor, task: &Task<'_>, console: &Console) {
+    if executor.runs_kernels() {
+        return;
+    }
+    let capability = executor.device().capability;
+    if engine::select(&task.graph, capability).is_err() {
+        console.warn(format_args!(
+            "no kernel exists for this graph on {capability}: the CPU engine alone computes it (fusewright check tells why)"
+        ));
+    }
 }
 
 /// The task, or that of a smaller twin where the full graph would take minutes and its values are random anyway.

@@ -45,8 +45,9 @@ pub struct Nvrtc {
 
 impl Nvrtc {
     /// The first NVRTC found. Places, in order: `FUSEWRIGHT_NVRTC`; the loader's own search; `lib64` of `CUDA_HOME`,
-    /// of `CUDA_PATH` and of `/usr/local/cuda`; Python's packages. Every place is asked for 13.x first, then for 12.x.
-    /// The working directory is no place: relative paths count in `FUSEWRIGHT_NVRTC` alone.
+    /// of `CUDA_PATH` and of `/usr/local/cuda`; Python's packages; `.nv/` of the repository whose `target/` holds the program.
+    /// Every place is asked for 13.x first, then for 12.x. The working directory is no place: relative paths count in
+    /// `FUSEWRIGHT_NVRTC` alone.
     ///
     /// # Errors
     /// [`Error::Environment`] lists every place and what was wrong with it; so does a `FUSEWRIGHT_NVRTC` that holds no

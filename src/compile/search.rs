@@ -65,6 +65,8 @@ fn shown(path: &Path) -> String {
 /// working directory may be a stranger's.
 pub(super) struct Surroundings<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<OsString>,
+    /// The program's file, all links resolved.
+    pub(super) executable: Option<PathBuf>,
 }
 
 /// The folders of a list as in `PATH`, without those that depend on the working directory; an empty one means itself.
@@ -75,7 +77,10 @@ pub(crate) fn absolute_paths(list: &OsStr) -> impl Iterator<Item = PathBuf> {
 impl Surroundings<'_> {
     /// Those of this process.
     pub(super) fn of_process() -> Self {
-        Self { variable: &|name: &str| std::env::var_os(name).filter(|value| !value.is_empty()) }
+        Self {
+            variable: &|name: &str| std::env::var_os(name).filter(|value| !value.is_empty()),
+            executable: std::env::current_exe().and_then(std::fs::canonicalize).ok(),
+        }
     }
 
     fn paths(&self, variable: &str) -> Vec<PathBuf> {
@@ -97,7 +102,8 @@ pub(super) fn chosen(around: &Surroundings<'_>) -> Vec<Candidate> {
 }
 
 /// Every other place: the loader's own search (`LD_LIBRARY_PATH` included), the toolkit that `CUDA_HOME` or
-/// `CUDA_PATH` names, `/usr/local/cuda`, conda and Python's packages. Relative paths are passed over.
+/// `CUDA_PATH` names, `/usr/local/cuda`, conda and Python's packages, and what was fetched into the repository that the
+/// program was built in. Relative paths are passed over.
 pub(super) fn usual(around: &Surroundings<'_>) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = MAJORS.map(|major| Candidate::Name(library(major))).into();
     for variable in ["CUDA_HOME", "CUDA_PATH"] {
@@ -109,7 +115,15 @@ pub(super) fn usual(around: &Surroundings<'_>) -> Vec<Candidate> {
         found.extend(in_folder(&packages.join("nvidia/cu13/lib")));
         found.extend(in_folder(&packages.join("nvidia/cuda_nvrtc/lib")));
     }
+    found.extend(around.executable.as_deref().and_then(fetched).into_iter().flat_map(|folder| at(&folder)));
     found
+}
+
+/// `.nv/` of the repository whose `target/` holds the program: whoever can write there can write the program.
+fn fetched(executable: &Path) -> Option<PathBuf> {
+    let target = executable.ancestors().find(|folder| folder.file_name() == Some(OsStr::new("target")))?;
+    let repository = target.parent().filter(|repository| repository.join("Cargo.toml").is_file())?;
+    Some(repository.join(".nv")).filter(|folder| folder.is_dir())
 }
 
 /// The file itself, or the library in a folder or one of the usual folders below it.
@@ -171,7 +185,7 @@ mod tests {
     fn search(variables: &[(&str, &Path)]) -> Vec<Candidate> {
         let variables: BTreeMap<&str, &Path> = variables.iter().copied().collect();
         let variable = |name: &str| variables.get(name).map(|path| path.as_os_str().to_owned());
-        let around = Surroundings { variable: &variable };
+        let around = Surroundings { variable: &variable, executable: None };
         chosen(&around).into_iter().chain(usual(&around)).collect()
     }
 
@@ -186,6 +200,19 @@ mod tests {
         let toolkit = position(Candidate::File("/cuda/lib64/libnvrtc.so.13".into()));
         let usual = position(Candidate::File("/usr/local/cuda/lib64/libnvrtc.so.12".into()));
         assert!(fetched < by_name && by_name < toolkit && toolkit < usual);
+    }
+
+    #[test]
+    fn what_was_fetched_into_the_program_s_repository_is_found() {
+        let repository = tempfile::tempdir().unwrap();
+        let program = repository.path().join("target/release/deps/fusewright");
+        std::fs::create_dir_all(repository.path().join(".nv/13/nvidia/cu13/lib")).unwrap();
+        assert_eq!(fetched(&program), None, "a folder above the program is no repository");
+        std::fs::write(repository.path().join("Cargo.toml"), "").unwrap();
+        let around = Surroundings { variable: &|_| None, executable: Some(program) };
+        let library = Candidate::File(repository.path().join(".nv/13/nvidia/cu13/lib/libnvrtc.so.13"));
+        assert_eq!(usual(&around).iter().filter(|candidate| **candidate == library).count(), 1);
+        assert_eq!(fetched(&repository.path().join("bin/fusewright")), None, "an installed program has none");
     }
 
     #[test]

@@ -45,7 +45,7 @@ mod warp_mma;
 mod warpgroup_mma;
 
 pub use config::{EngineConfig, Knob, KnobDomain, RankedConfig, knob_values};
-pub use decision::{Decision, Selection, decide, select};
+pub use decision::{Decision, Selection, decide, remedy, select, to_hold};
 pub use floor::{Floor, core_type};
 pub use heuristics::{HeuristicMode, Heuristics, heuristics};
 pub use list::ENGINES;

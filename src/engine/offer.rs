@@ -38,6 +38,11 @@ pub trait Offer: Send + Sync + fmt::Debug {
     /// memory for any.
     fn candidates(&self, device: &Device) -> Vec<RankedConfig>;
 
+    /// What whoever expects the engine's best should know, as sentences for people: operands that are multiplied in another type.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The kernel of one of the [`Self::candidates`]. Cannot fail for reasons that lie in the graph.
     fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel;
 }

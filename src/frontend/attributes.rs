@@ -66,9 +66,12 @@ fn put_unless_default(node: &mut Object, key: &str, value: f64, default: f64) {
     }
 }
 
-/// The library writes `null` for a mode it has no spelling for (FEJ-41).
-fn required_mode<T>(mode: Option<T>, key: &str) -> Result<T, Failure> {
-    let message = || format!("`{key}` is null or absent: the mode is newer than the frontend that wrote the file");
+/// The library writes `null` for a mode it has no spelling for (FEJ-41), and never leaves the key out.
+fn required_mode<T>(mode: Option<T>, key: &str, fields: Fields<'_>) -> Result<T, Failure> {
+    let message = || match fields.0.contains_key(key) {
+        true => format!("`{key}` is null: the mode is newer than the frontend that wrote the file"),
+        false => format!("`{key}` is required, and absent; `fusewright rules --values` lists the modes"),
+    };
     mode.ok_or_else(|| Failure::new("FEJ-41", message()))
 }
 
@@ -122,7 +125,7 @@ fn read_pointwise(fields: Fields<'_>) -> Result<Pointwise, Failure> {
         nan_propagation: fields.spelled("nan_propagation", nan, NAN_PROPAGATION.map(|row| row.1))?,
         alpha1: fields.float("alpha1")?.unwrap_or(1.0),
         alpha2: fields.float("alpha2")?.unwrap_or(1.0),
-        ..Pointwise::new(required_mode(mode, "mode")?)
+        ..Pointwise::new(required_mode(mode, "mode", fields)?)
     })
 }
 
@@ -154,7 +157,7 @@ fn read_reduction(fields: Fields<'_>) -> Result<Reduction, Failure> {
     let modes = ReductionMode::ALL.iter().map(|mode| mode.name());
     let mode = fields.spelled("mode", ReductionMode::from_name, modes)?;
     let is_deterministic = fields.boolean("is_deterministic")?.unwrap_or(false);
-    Ok(Reduction { is_deterministic, ..Reduction::new(required_mode(mode, "mode")?) })
+    Ok(Reduction { is_deterministic, ..Reduction::new(required_mode(mode, "mode", fields)?) })
 }
 
 fn read_resample(fields: Fields<'_>) -> Result<Resample, Failure> {
@@ -163,7 +166,7 @@ fn read_resample(fields: Fields<'_>) -> Result<Resample, Failure> {
     // Frontend 1.9 to 1.12 wrote the negation.
     let is_inference = fields.boolean("is_inference")?;
     Ok(Resample {
-        mode: required_mode(mode, "resample_mode")?,
+        mode: required_mode(mode, "resample_mode", fields)?,
         padding_mode: padding_mode.unwrap_or(PaddingMode::ZeroPad),
         window: read_fractions("window", "window_denominators", fields)?,
         stride: read_fractions("stride", "stride_denominators", fields)?,
@@ -303,8 +306,13 @@ mod tests {
     fn a_null_mode_and_a_misspelled_mode_say_so() {
         let error = read_object("POINTWISE", &json!({"mode": null})).unwrap_err();
         assert_eq!(error.rule, "FEJ-41");
+        assert!(error.message.starts_with("`mode` is null: the mode is newer than"), "{}", error.message);
+        let error = read_object("POINTWISE", &json!({})).unwrap_err();
+        assert!(error.message.starts_with("`mode` is required, and absent"), "{}", error.message);
         let error = read_object("REDUCTION", &json!({"mode": "AMAXX"})).unwrap_err();
-        assert_eq!(error.message, "`mode`: unknown value \"AMAXX\", did you mean \"AMAX\"?");
+        let text = "`mode`: unknown value \"AMAXX\", did you mean \"AMAX\"? \
+                    (one of ADD, MUL, MIN, MAX, AMAX, AVG, NORM1, NORM2, MUL_NO_ZEROS)";
+        assert_eq!(error.message, text);
         assert_eq!(error.rule, "FEJ-12");
     }
 

@@ -15,16 +15,23 @@ pub struct ReadError {
     /// Line on which the graph begins, from 1.
     pub line: usize,
     /// Node concerned, as `'name' (TAG, node 3)`; nodes are counted from 0, as the library's own names do (FEJ-07).
-    pub node: Option<String>,
+    pub node: Option<Box<str>>,
     /// Tensor concerned, as `'name'` or `'name' (uid 7)`.
-    pub tensor: Option<String>,
+    pub tensor: Option<Box<str>>,
     /// What is wrong, with the values required and found.
     pub message: String,
     /// Rule of the file format (`FEJ-12`).
     pub rule: &'static str,
+    /// What is wrong with other nodes and tensors of the graph, in their order, at most 19; each has none itself.
+    pub others: Box<[ReadError]>,
 }
 
 impl ReadError {
+    /// This error and the others.
+    pub fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.others)
+    }
+
     /// File, graph, node and tensor, as far as they are known.
     pub(crate) fn place(&self) -> String {
         let mut place = format!("{}: graph {} (line {})", self.source_name.escape_debug(), self.number, self.line);
@@ -38,6 +45,7 @@ impl ReadError {
     }
 }
 
+/// This error; not the others.
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} [{}]", self.place(), self.message, self.rule)
@@ -53,11 +61,26 @@ pub(super) struct Failure {
     pub(super) node: Option<String>,
     pub(super) tensor: Option<String>,
     pub(super) message: String,
+    /// What else is wrong, elsewhere in the graph; each has none itself.
+    pub(super) others: Vec<Failure>,
 }
+
+/// Most failures that are told of one graph; reading ends with the last of them, as each may have cost a search for what
+/// was meant.
+pub(super) const MOST: usize = 20;
 
 impl Failure {
     pub(super) fn new(rule: &'static str, message: impl Into<String>) -> Self {
-        Self { rule, node: None, tensor: None, message: message.into() }
+        Self { rule, node: None, tensor: None, message: message.into(), others: Vec::new() }
+    }
+
+    /// Nothing, or the first of several failures with the others beside it.
+    pub(super) fn of_all(failures: Vec<Self>) -> Result<(), Self> {
+        let mut failures = failures.into_iter();
+        match failures.next() {
+            Some(first) => Err(Self { others: failures.collect(), ..first }),
+            None => Ok(()),
+        }
     }
 
     /// Names the node, unless an inner place already did.
@@ -72,8 +95,10 @@ impl Failure {
     }
 
     pub(super) fn into_error(self, source_name: &Arc<str>, number: usize, line: usize) -> ReadError {
-        let Self { rule, node, tensor, message } = self;
-        ReadError { source_name: Arc::clone(source_name), number, line, node, tensor, message, rule }
+        let Self { rule, node, tensor, message, others } = self;
+        let others = others.into_iter().map(|other| other.into_error(source_name, number, line)).collect();
+        let [node, tensor] = [node, tensor].map(|part| part.map(String::into_boxed_str));
+        ReadError { source_name: Arc::clone(source_name), number, line, node, tensor, message, rule, others }
     }
 }
 

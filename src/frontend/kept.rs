@@ -119,6 +119,8 @@ mod tests {
     #[test]
     fn an_unknown_spelling_is_refused() {
         let message = read_object("LAYER_NORM", &json!({"forward_phase": "TRAININGS"})).unwrap_err().message;
-        assert_eq!(message, "`forward_phase`: unknown value \"TRAININGS\", did you mean \"TRAINING\"?");
+        let text =
+            "`forward_phase`: unknown value \"TRAININGS\", did you mean \"TRAINING\"? (one of INFERENCE, TRAINING)";
+        assert_eq!(message, text);
     }
 }

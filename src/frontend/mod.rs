@@ -55,6 +55,7 @@ mod reader;
 mod schema;
 mod spelling;
 mod tensors;
+mod vocabulary;
 mod write;
 
 #[cfg(test)]
@@ -64,4 +65,5 @@ pub use document::{Documents, GraphDocument, read_documents, read_graph};
 pub use document_reader::DocumentReader;
 pub use envelope::Dialect;
 pub use error::ReadError;
+pub use spelling::{Values, values};
 pub use write::{write_v1c, write_v2};

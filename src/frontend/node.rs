@@ -8,7 +8,7 @@ use super::envelope::Dialect;
 use super::error::Failure;
 use super::fields::{Fields, Object, shortened};
 use super::schema::{Keys, Schema, canonical_port, nearest_tag, schema};
-use super::spelling::suggestion;
+use super::spelling::value_hint;
 use super::tensors::{Entry, TensorTable};
 use super::{attention, attributes, kept};
 use crate::graph::{Attributes, Composite, DataType, Other, Port};
@@ -60,6 +60,13 @@ pub(super) fn read<'a>(node: &'a Value, table: &mut TensorTable<'a>, dialect: Di
         outputs,
         ignored_keys: members.keys().filter(|key| is_other(key)).cloned().collect(),
     })
+}
+
+/// The tensors that a node refers to, as far as they are to be found; for nodes that cannot be read whole.
+pub(super) fn references<'a>(node: &'a Value, table: &mut TensorTable<'a>, dialect: Dialect) -> Vec<Entry> {
+    let Some(object) = node.as_object() else { return Vec::new() };
+    let sides = ["inputs", "outputs"].into_iter().flat_map(|side| given_ports(side, object).unwrap_or_default());
+    sides.filter_map(|(_, reference)| table.find(reference, dialect)).collect()
 }
 
 const COMMON_KEYS: [&str; 5] = ["tag", "name", "inputs", "outputs", "compute_data_type"];
@@ -119,7 +126,7 @@ fn read_ports<'a>(
     for (port, reference) in given_ports(side, node)? {
         let position = names().position(|name| name == canonical_port(port));
         let slot = position.and_then(|position| given.get_mut(position)).ok_or_else(|| {
-            let hint = suggestion(port, names());
+            let hint = value_hint(port, &names().collect::<Vec<_>>());
             Failure::new("FEJ-11", format!("`{side}`: unknown port \"{}\"{hint}", port.escape_debug()))
         })?;
         if slot.replace(reference).is_some() {
@@ -210,7 +217,8 @@ mod tests {
     fn unknown_and_missing_ports_are_refused() {
         refuses(
             &matmul(json!({"A": 1, "B": 2, "K_overide": 3})),
-            "`inputs`: unknown port \"K_overide\", did you mean \"K_override\"?",
+            "`inputs`: unknown port \"K_overide\", did you mean \"K_override\"? (one of A, B, M_override, N_override, \
+             K_override)",
         );
         refuses(&matmul(json!({"A": 1})), "`inputs`: port B is required, and absent");
         refuses(&matmul(json!([["A", 1], ["A", 2]])), "`inputs`: port A is given twice");
@@ -227,7 +235,10 @@ mod tests {
     #[test]
     fn a_tag_is_required_and_must_be_known() {
         refuses(&json!({"name": "n"}), "the node has no `tag`");
-        refuses(&json!({"tag": "CONV_PROP"}), "unknown tag \"CONV_PROP\", did you mean \"CONV_FPROP\"?");
+        refuses(
+            &json!({"tag": "CONV_PROP"}),
+            "unknown tag \"CONV_PROP\", did you mean \"CONV_FPROP\"? (one of 42, which `fusewright rules --values` lists)",
+        );
         refuses(&json!(7), "an object is required, found 7");
     }
 

@@ -4,9 +4,9 @@
 
 use serde_json::{Value, json};
 
-use super::error::Failure;
+use super::error::{Failure, MOST};
 use super::fields::{Fields, Object, shortened};
-use super::spelling::suggestion;
+use super::spelling::tag_hint;
 use crate::graph::PointwiseMode;
 
 /// How one `type` maps to a tag; ports are pairs (Python's, ours), and ports that agree are not listed.
@@ -115,11 +115,17 @@ pub(super) fn translate(root: &Object) -> Result<Object, Failure> {
         let tensor = tensor.as_object().ok_or_else(|| failure().at_tensor(|| format!("'{}'", name.escape_debug())))?;
         tensors.insert(name.clone(), translate_tensor(name, tensor));
     }
-    let mut nodes = Vec::new();
+    let (mut nodes, mut failures) = (Vec::new(), Vec::new());
     for (index, node) in fields.array("nodes")?.iter().enumerate() {
-        let translated = translate_node(node, &tensors);
-        nodes.push(translated.map_err(|failure| failure.at_node(|| super::node::describe(node, index)))?);
+        if failures.len() == MOST {
+            break;
+        }
+        match translate_node(node, &tensors) {
+            Ok(translated) => nodes.push(translated),
+            Err(failure) => failures.push(failure.at_node(|| super::node::describe(node, index))),
+        }
     }
+    Failure::of_all(failures)?;
     let mut translated = root.clone();
     for context in translated.get_mut("context").and_then(Value::as_object_mut).into_iter() {
         context.values_mut().for_each(|value| *value = plain(value));
@@ -170,7 +176,7 @@ fn unread(name: &str) -> Failure {
         let advice = "print the graph after it was lowered";
         return Failure::new("FEJ-11", format!("type \"{name}\" is known, not read in Python's form; {advice}"));
     }
-    let hint = suggestion(name, TYPES.iter().map(|kind| kind.name));
+    let hint = tag_hint(name, &TYPES.iter().map(|kind| kind.name).collect::<Vec<_>>());
     Failure::new("FEJ-11", format!("unknown type \"{}\"{hint}", name.escape_debug()))
 }
 
@@ -372,7 +378,8 @@ mod tests {
             read(&print).unwrap_err()
         };
         assert!(refused("GDN2_SUMMARY_BWD").message.contains("is known, not read"));
-        assert_eq!(refused("MATMULS").message, "unknown type \"MATMULS\", did you mean \"MATMUL\"?");
+        let text = "unknown type \"MATMULS\", did you mean \"MATMUL\"? (one of MATMUL, POINTWISE, CONV_FPROP, ";
+        assert!(refused("MATMULS").message.starts_with(text));
         assert_eq!(refused("ROPE").node.as_deref(), Some("'leaky.0' (ROPE, node 1)"));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::envelope::{self, Dialect, Envelope};
-use super::error::Failure;
+use super::error::{Failure, MOST};
 use super::fields::{Fields, Object};
 use super::hazards::{self, Uses};
 use super::numbering::Numbering;
@@ -50,11 +50,22 @@ fn read_translated(root: &Object, envelope: Envelope) -> Result<Reading, Failure
         version: envelope.version,
     };
     reader.reading.warnings.extend(envelope::read_context(root, &mut reader.reading.graph)?);
+    let mut failures = Vec::new();
     for (index, node) in Fields(root).array("nodes")?.iter().enumerate() {
-        reader.read_node(node, index).map_err(|failure| failure.at_node(|| node::describe(node, index)))?;
+        if let Err(failure) = reader.read_node(node, index) {
+            failures.push(failure.at_node(|| node::describe(node, index)));
+            if failures.len() == MOST {
+                break;
+            }
+            reader.number_references(node);
+        }
     }
-    reader.uses.check(&reader.table, envelope.dialect)?;
-    reader.read_tensors()?;
+    if failures.is_empty() {
+        // Who uses what is known of complete nodes alone.
+        reader.uses.check(&reader.table, envelope.dialect)?;
+    }
+    reader.read_tensors(&mut failures);
+    Failure::of_all(failures)?;
     Ok(reader.reading)
 }
 
@@ -92,34 +103,49 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Numbers what a node refers to that cannot be read, so that its tensors are read all the same.
+    fn number_references(&mut self, node: &'a Value) {
+        for entry in node::references(node, &mut self.table, self.dialect) {
+            self.numbering.id(entry);
+        }
+    }
+
     /// Reads the tensors that nodes use, then those that tensors use as ragged offsets.
-    fn read_tensors(&mut self) -> Result<(), Failure> {
+    fn read_tensors(&mut self, failures: &mut Vec<Failure>) {
         let mut unlisted = Vec::new();
         let mut without_value = Vec::new();
         let mut index = 0;
-        while let Some(entry) = self.numbering.entry(index) {
-            let (tensor, lacks_value) = self
-                .read_tensor(entry)
-                .map_err(|failure| failure.at_tensor(|| self.table.describe(entry, self.dialect)))?;
+        while let Some(entry) = self.numbering.entry(index)
+            && failures.len() < MOST
+        {
+            index += 1;
+            let read = self.read_tensor(entry).and_then(|read| Ok((read, self.ragged_offset(entry)?)));
+            let ((tensor, lacks_value), offset) = match read {
+                Ok(read) => read,
+                Err(failure) => {
+                    failures.push(failure.at_tensor(|| self.table.describe(entry, self.dialect)));
+                    // Keeps the numbers of the tensors behind it.
+                    self.reading.graph.tensor(Tensor::default());
+                    continue;
+                }
+            };
             if lacks_value {
                 without_value.push(self.table.describe(entry, self.dialect));
             }
             let id = self.reading.graph.tensor(tensor);
-            match self.ragged_offset(entry)? {
+            match offset {
                 Some(RaggedOffset::Listed(offset)) => {
                     self.reading.graph.tensor_mut(id).ragged_offset = Some(self.numbering.id(offset));
                 }
                 Some(RaggedOffset::Unlisted(offset)) => unlisted.push((id, offset)),
                 None => {}
             }
-            index += 1;
         }
         self.report(index, &without_value);
         for (id, offset) in unlisted {
             let offset = self.reading.graph.tensor(offset);
             self.reading.graph.tensor_mut(id).ragged_offset = Some(offset);
         }
-        Ok(())
     }
 
     fn read_tensor(&mut self, entry: Entry) -> Result<(Tensor, bool), Failure> {
@@ -166,7 +192,10 @@ impl<'a> Reader<'a> {
         }
         if self.table.len() > used {
             let unused = self.table.len() - used;
-            self.reading.warnings.push(format!("{unused} listed tensors are used by no node, and left out"));
+            self.reading.warnings.push(format!(
+                "{unused} listed {}, and left out",
+                if unused == 1 { "tensor is used by no node" } else { "tensors are used by no node" }
+            ));
         }
         if self.version < 13000 {
             self.reading.not_in_dump.insert("pointer alignments (taken as 16 bytes)");

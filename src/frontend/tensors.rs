@@ -98,6 +98,20 @@ impl<'a> TensorTable<'a> {
         }
     }
 
+    /// The tensor that [`TensorTable::resolve`] gives, where there is one: no search for what could be meant.
+    pub(super) fn find(&mut self, reference: &'a Value, dialect: Dialect) -> Option<Entry> {
+        match reference {
+            Value::Object(object) => self.inline(object, dialect).ok(),
+            Value::String(name) => {
+                self.by_key.get(name.as_str()).copied().or_else(|| match self.by_name.get(name.as_str()) {
+                    Some(Match::One(entry)) => Some(*entry),
+                    _ => None,
+                })
+            }
+            _ => self.by_uid(reference.as_i64()?).ok(),
+        }
+    }
+
     fn inline(&mut self, object: &'a Object, dialect: Dialect) -> Result<Entry, Failure> {
         let text = serde_json::to_string(object).unwrap_or_default();
         if let Some(&entry) = self.by_text.get(&text) {

@@ -15,6 +15,7 @@
 
 mod breaker;
 mod campaign;
+mod change;
 mod choices;
 mod family;
 mod finding;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::breaker::broken;
+use super::change;
 use super::choices::Choices;
-use super::finding::{Finding, finding};
+use super::finding::{Finding, finding, judge};
 use super::metamorphic::{self, Change};
 use super::rewrite::rewritten;
 use super::runner::Runner;
@@ -21,8 +22,7 @@ use crate::frontend;
 use crate::graph::{FinalizedGraph, Graph, Port, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
 use crate::reference::{
-    BoundOptions, Bounds, Comparison, Distribution, bounds_with, compare, compare_exact, evaluate_f64, execute,
-    random_inputs,
+    BoundOptions, Bounds, Distribution, bounds_with, compare, compare_exact, evaluate_f64, execute, random_inputs,
 };
 use crate::support::{self, SurfaceId};
 
@@ -146,7 +146,10 @@ impl Examiner<'_> {
         reads_back(graph, &finalized)?;
         let decision = engine::decide(&finalized, self.device().capability, &SurfaceId::ALL);
         if decision.report.supported.is_none() {
-            self.change_helps(&finalized, &decision.report)?;
+            change::helps(&finalized, &decision.report)?;
+            if let Some(inputs) = self.inputs_of_a_refusal(&finalized) {
+                change::keeps_results(&finalized, &decision.report, inputs)?;
+            }
         }
         let selection = decision.into_selection().ok();
         let builds = selection.as_ref().map(|selection| self.builds(selection)).transpose()?.unwrap_or_default();
@@ -171,13 +174,10 @@ impl Examiner<'_> {
         drawn.unwrap_or_else(|| Device::typical(ComputeCapability::SM_90))
     }
 
-    /// The nearest legal change that a refusal names is legal.
-    fn change_helps(&self, graph: &Arc<FinalizedGraph>, report: &support::Report) -> Result<(), Finding> {
-        const ORACLE: &str = "the change that a refusal names makes the graph legal";
-        let Some(change) = support::nearest_change(graph, report) else { return Ok(()) };
-        let edited = change.graph.finalize().map_err(|error| finding(ORACLE, error))?;
-        let again = support::check(&Arc::new(edited), report.capability, &[change.surface]);
-        if again.supported.is_some() { Ok(()) } else { Err(finding(ORACLE, change.description)) }
+    /// Inputs of a refused graph, where results are asked for; a refused graph may have none.
+    fn inputs_of_a_refusal(&self, graph: &FinalizedGraph) -> Option<HostTensors> {
+        let is_asked = self.examination.computes && work(graph) <= LIMIT && !shares_a_flag(graph);
+        is_asked.then(|| drawn_inputs(graph, self.bytes).ok()).flatten()
     }
 
     /// What an engine takes lowers and renders, with the first of its configs and with another.
@@ -348,14 +348,6 @@ fn work(graph: &FinalizedGraph) -> u64 {
 
 fn bounds_of(graph: &FinalizedGraph, inputs: &HostTensors, options: BoundOptions) -> Result<Bounds, Finding> {
     bounds_with(graph, inputs, options).map_err(|error| finding("results have bounds", error))
-}
-
-fn judge(oracle: &'static str, comparison: Result<Comparison, Error>) -> Result<(), Finding> {
-    match comparison {
-        Ok(comparison) if comparison.is_match() => Ok(()),
-        Ok(comparison) => Err(finding(oracle, comparison)),
-        Err(error) => Err(finding(oracle, error)),
-    }
 }
 
 /// Tensors under the ids that they have in a changed graph: by uid, which finalizing keeps.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::defects::Defects;
 use super::{DataType, Graph, MAX_OPERATIONS, Operation, OperationId, Port, Tensor, TensorHandle, TensorId};
 use crate::graph::Malformed;
 
@@ -28,11 +29,12 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Copies a graph, resolves its references, and makes one tensor of several with the same uid.
+    /// Copies a graph, resolves its references, and makes one tensor of several with the same uid, as far as they agree
+    /// (GR-UID-UNIQUE).
     ///
     /// # Errors
-    /// GR-NODES, too many operations, an id of another graph, GR-UID-UNIQUE.
-    pub(super) fn link(graph: &Graph) -> Result<Self, Malformed> {
+    /// GR-NODES, too many operations, ids of another graph: nothing more can be said of such a graph.
+    pub(super) fn link(graph: &Graph, defects: &mut Defects) -> Result<Self, Malformed> {
         check_size(graph)?;
         check_references(graph)?;
         let mut draft = Self {
@@ -47,7 +49,7 @@ impl Draft {
             notes: Vec::new(),
             same_as: Vec::new(),
         };
-        draft.merge_equal_uids()?;
+        draft.merge_equal_uids(defects);
         Ok(draft)
     }
 
@@ -87,18 +89,22 @@ impl Draft {
             operation: Some(describe_operation(&self.operations[operation.index()], operation)),
             tensor: tensor.map(|id| self.describe_tensor(id)),
             message: message.into(),
+            others: Vec::new(),
         }
     }
 
     /// GR-UID-UNIQUE: descriptors that share a uid are one tensor and must agree in every attribute (the name is none).
-    fn merge_equal_uids(&mut self) -> Result<(), Malformed> {
+    fn merge_equal_uids(&mut self, defects: &mut Defects) {
         let mut first = HashMap::new();
         let mut same_as: Vec<TensorId> = (0..self.tensors.len() as u32).map(TensorId).collect();
         for id in self.used_tensors(self.operation_ids()) {
             let Some(uid) = self.tensor(id).uid else { continue };
             let kept = *first.entry(uid).or_insert(id);
             if kept != id {
-                self.unify(kept, id)?;
+                if let Err(defect) = self.unify(kept, id) {
+                    defects.add(defect);
+                    defects.suspect(kept);
+                }
                 same_as[id.index()] = kept;
             }
         }
@@ -107,7 +113,6 @@ impl Draft {
         let offsets = self.tensors.iter_mut().filter_map(|tensor| tensor.ragged_offset.as_mut());
         offsets.for_each(|offset| *offset = same_as[offset.index()].handle());
         self.same_as = same_as;
-        Ok(())
     }
 
     /// Tensors these operations name, each once, in order of first use: operation by operation, inputs, then outputs,
@@ -141,6 +146,7 @@ impl Draft {
                     "shares its uid with '{}', but their {attribute} differ; a uid identifies one tensor",
                     right.name.escape_debug()
                 ),
+                others: Vec::new(),
             });
         }
         let other = right.clone();
@@ -188,23 +194,26 @@ fn check_size(graph: &Graph) -> Result<(), Malformed> {
 
 fn check_references(graph: &Graph) -> Result<(), Malformed> {
     let count = graph.tensors.len();
+    let mut defects = Defects::default();
     for (position, operation) in graph.operations.iter().enumerate() {
         for &(port, id) in operation.inputs.iter().chain(&operation.outputs) {
             if id.index() >= count {
-                return Err(Malformed {
+                defects.add(Malformed {
                     rule: "GR-EDGE-UID",
                     operation: Some(describe_operation(operation, OperationId(position as u32))),
                     tensor: None,
                     message: format!("port {port} names tensor {}, but the graph has {count} tensors", id.index()),
+                    others: Vec::new(),
                 });
             }
         }
     }
-    let dangling = graph.tensors.iter().find(|tensor| tensor.ragged_offset.is_some_and(|id| id.index() >= count));
-    dangling.map_or(Ok(()), |tensor| {
+    for tensor in graph.tensors.iter().filter(|tensor| tensor.ragged_offset.is_some_and(|id| id.index() >= count)) {
         let name = tensor.name.escape_debug();
-        Err(Malformed::graph("GR-EDGE-UID", format!("the ragged offset of tensor '{name}' is not in the graph")))
-    })
+        let message = format!("the ragged offset of tensor '{name}' is not in the graph");
+        defects.add(Malformed::graph("GR-EDGE-UID", message));
+    }
+    defects.into_result()
 }
 
 /// The first attribute in which two descriptors of one tensor contradict each other.

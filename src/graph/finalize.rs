@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::defects::Defects;
 use super::draft::Draft;
 use super::topology::Topology;
 use super::{
@@ -19,28 +20,33 @@ pub const MAX_OPERATIONS: usize = 1 << 16;
 /// See [`Graph::finalize`].
 pub(super) fn finalize(graph: &Graph) -> Result<FinalizedGraph, Malformed> {
     let _span = tracing::debug_span!("finalize", graph = %graph.name.escape_debug()).entered();
-    let mut draft = Draft::link(graph)?;
-    let mut topology = Topology::of(&draft)?;
+    let mut defects = Defects::default();
+    let mut draft = Draft::link(graph, &mut defects)?;
+    let mut topology = Topology::of(&draft, &mut defects);
     let positions: Vec<u32> = (0..draft.operations.len() as u32).collect();
-    let order = topology.order(&draft, &positions)?;
-    infer::complete(&mut draft, &order)?;
-    check_outputs(&draft)?;
+    let order = topology.order(&draft, &positions, &mut defects);
+    infer::complete(&mut draft, &order, &mut defects);
+    check_outputs(&draft, &mut defects);
+    defects.into_result()?;
+    // A part of a well-formed graph is well formed.
+    let mut defects = Defects::default();
     if remove_dead_ends(&mut draft, &topology) {
-        topology = Topology::of(&draft)?;
+        topology = Topology::of(&draft, &mut defects);
     }
-    let order = topology.order(&draft, &canonical::ranks(&draft))?;
+    let order = topology.order(&draft, &canonical::ranks(&draft), &mut defects);
+    defects.into_result()?;
     let finalized = assemble(draft, &order);
     tracing::debug!(graph_key = %finalized.key(), operations = order.len(), "finalized");
     Ok(finalized)
 }
 
 /// something must be stored.
-fn check_outputs(draft: &Draft) -> Result<(), Malformed> {
+fn check_outputs(draft: &Draft, defects: &mut Defects) {
     let mut results = draft.operations.iter().flat_map(Operation::output_tensors);
-    if results.any(|id| !draft.tensor(id).is_virtual) {
-        return Ok(());
+    if results.all(|id| draft.tensor(id).is_virtual) {
+        let message = "every result is virtual; at least one must be an output of the graph";
+        defects.add(Malformed::graph("A-61", message));
     }
-    Err(Malformed::graph("A-61", "every result is virtual; at least one must be an output of the graph"))
 }
 
 /// takes out operations from which no stored tensor can be reached, and says so.

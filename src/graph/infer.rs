@@ -4,6 +4,7 @@
 //! order. A value that is present is never changed. After [`complete`] every tensor an operation names has a type,
 //! dims and strides, and every operation's tensors fit each other.
 
+mod advice;
 mod attention;
 mod convolution;
 mod join;
@@ -21,28 +22,61 @@ mod values;
 pub(super) use layout::Layout;
 pub(super) use node::Node;
 
+use super::defects::Defects;
 use super::draft::Draft;
 use super::{Attributes, OperationId, Port};
 use crate::graph::Malformed;
 
-/// Completes and checks all operations; `order` is topological.
-///
-/// # Errors
-/// `ATTRIBUTE_NOT_SET` and `SHAPE_DEDUCTION_FAILED` for what cannot be completed; the shape rules of
-/// `docs/spec/operations.md` for what does not fit.
-pub(super) fn complete(draft: &mut Draft, order: &[OperationId]) -> Result<(), Malformed> {
+/// Completes and checks all operations; `order` is topological. Defects are `ATTRIBUTE_NOT_SET` and
+/// `SHAPE_DEDUCTION_FAILED` for what cannot be completed, and the shape rules of `docs/spec/operations.md` for what does not
+/// fit.
+pub(super) fn complete(draft: &mut Draft, order: &[OperationId], defects: &mut Defects) {
     let mut is_checked = vec![false; draft.tensors.len()];
     for &id in order {
-        arrange_ports(draft, id)?;
-        types::complete(draft, id)?;
+        if let Err(defect) = arrange_ports(draft, id) {
+            defects.doubt(draft, id, Some(&defect));
+            defects.add(defect);
+            continue;
+        }
+        types::complete(draft, id, defects);
         values::widen_scalars(draft, id);
-        values::check_given(draft, id, &mut is_checked)?;
-        let operation = draft.operations[id.index()].clone();
-        shape(&mut Node::new(draft, &operation, id))?;
-        values::check_all(draft, id, &mut is_checked)?;
-        check(&Node::new(draft, &operation, id))?;
+        values::check_given(draft, id, &mut is_checked, defects);
+        if defects.touch(draft, id) {
+            check_apart(draft, id, defects);
+            defects.doubt(draft, id, None);
+        } else if let Err(defect) = complete_shape(draft, id, &mut is_checked, defects) {
+            defects.doubt(draft, id, Some(&defect));
+            defects.add(defect);
+        }
     }
-    Ok(())
+}
+
+/// Fills in and checks the dims and strides of an operation whose inputs are beyond doubt.
+fn complete_shape(
+    draft: &mut Draft,
+    id: OperationId,
+    is_checked: &mut [bool],
+    defects: &mut Defects,
+) -> Result<(), Malformed> {
+    let operation = draft.operations[id.index()].clone();
+    shape(&mut Node::new(draft, &operation, id))?;
+    values::check_all(draft, id, is_checked, defects);
+    if defects.touch(draft, id) { Ok(()) } else { check(&Node::new(draft, &operation, id)) }
+}
+
+/// What can be said of an operation though tensors of it are in doubt: what concerns the others alone.
+fn check_apart(draft: &mut Draft, id: OperationId, defects: &mut Defects) {
+    let operation = draft.operations[id.index()].clone();
+    // The outputs first: an input that does not fit them is the one to blame.
+    let certain = operation.outputs.iter().chain(&operation.inputs).filter(|slot| !defects.is_suspect(slot.1));
+    let certain: Vec<Port> = certain.map(|slot| slot.0).collect();
+    let node = Node::new(draft, &operation, id);
+    let checked = match &operation.attributes {
+        Attributes::Pointwise(_) => pointwise::check_apart(&node, &certain),
+        Attributes::Convolution(convolution) => convolution::check_parameters(&node, convolution),
+        _ => Ok(()),
+    };
+    defects.note(checked);
 }
 
 /// Required inputs, optional inputs, required outputs, optional outputs; `None` for operations that are only carried.

@@ -28,6 +28,7 @@
 mod builder;
 mod canonical;
 mod data_type;
+mod defects;
 mod divisor;
 mod draft;
 mod finalize;

@@ -7,6 +7,7 @@ use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 
+use super::defects::Defects;
 use super::draft::Draft;
 use super::{Attributes, OperationId, TensorId};
 use crate::graph::Malformed;
@@ -18,13 +19,11 @@ pub(super) struct Topology {
 }
 
 impl Topology {
-    /// Ties operations to each other.
-    ///
-    /// # Errors
-    /// GR-ONE-WRITER, GR-INPLACE-MULTI, GR-VIRTUAL-PRODUCER, and writing to a host scalar.
-    pub(super) fn of(draft: &Draft) -> Result<Self, Malformed> {
-        let producer = find_producers(draft)?;
-        check_in_place(draft)?;
+    /// Ties operations to each other. Defects are GR-ONE-WRITER, GR-INPLACE-MULTI, GR-VIRTUAL-PRODUCER, and writing to a
+    /// host scalar; of several writers the first counts.
+    pub(super) fn of(draft: &Draft, defects: &mut Defects) -> Self {
+        let producer = find_producers(draft, defects);
+        check_in_place(draft, defects);
         let mut graph = DiGraph::with_capacity(draft.operations.len(), draft.operations.len());
         let nodes: Vec<NodeIndex> = draft.operation_ids().map(|id| graph.add_node(id)).collect();
         for id in draft.operation_ids() {
@@ -34,20 +33,21 @@ impl Topology {
                         graph.add_edge(nodes[writer.index()], nodes[id.index()], tensor);
                     }
                     Some(_) => {}
-                    None if draft.tensor(tensor).is_virtual => return Err(no_producer(draft, id, tensor)),
+                    None if draft.tensor(tensor).is_virtual && !defects.is_suspect(tensor) => {
+                        defects.add(no_producer(draft, id, tensor));
+                        defects.suspect(tensor);
+                    }
                     None => {}
                 }
             }
         }
-        Ok(Self { graph })
+        Self { graph }
     }
 
     /// A topological order that, among the operations that are ready, always takes the one of least rank
-    /// (Kahn's algorithm). With positions as ranks, an order that is already topological is kept.
-    ///
-    /// # Errors
-    /// GR-ACYCLIC, with the operations of one cycle.
-    pub(super) fn order(&self, draft: &Draft, rank: &[u32]) -> Result<Vec<OperationId>, Malformed> {
+    /// (Kahn's algorithm). With positions as ranks, an order that is already topological is kept. Operations on a cycle
+    /// (GR-ACYCLIC) and behind it are left out.
+    pub(super) fn order(&self, draft: &Draft, rank: &[u32], defects: &mut Defects) -> Vec<OperationId> {
         let mut waiting: Vec<usize> = self
             .graph
             .node_indices()
@@ -67,7 +67,10 @@ impl Topology {
                 }
             }
         }
-        if order.len() < waiting.len() { Err(self.cycle(draft, &waiting)) } else { Ok(order) }
+        if order.len() < waiting.len() {
+            defects.add(self.cycle(draft, &waiting));
+        }
+        order
     }
 
     /// Which operations lead to a non-virtual result. A signal always does: its flag is in memory.
@@ -130,27 +133,32 @@ fn describe_cycle(draft: &Draft, cycle: &[OperationId]) -> String {
     format!("the dataflow runs in a circle: {}; a graph must be acyclic", names.join(" → "))
 }
 
-fn find_producers(draft: &Draft) -> Result<Vec<Option<OperationId>>, Malformed> {
+fn find_producers(draft: &Draft, defects: &mut Defects) -> Vec<Option<OperationId>> {
     let mut producer: Vec<Option<OperationId>> = vec![None; draft.tensors.len()];
     for id in draft.operation_ids() {
         for tensor in draft.operations[id.index()].output_tensors() {
             if draft.tensor(tensor).is_pass_by_value {
-                return Err(draft.fault("A-59", id, Some(tensor), "is a host scalar, which no operation can write"));
+                defects.add(draft.fault("A-59", id, Some(tensor), "is a host scalar, which no operation can write"));
+                defects.suspect(tensor);
+                continue;
             }
-            if let Some(other) = producer[tensor.index()].replace(id) {
+            if let Some(other) = producer[tensor.index()] {
                 let other = super::draft::describe_operation(&draft.operations[other.index()], other);
                 let message = format!("is also written by {other}; a tensor has at most one writer");
-                return Err(draft.fault("GR-ONE-WRITER", id, Some(tensor), message));
+                defects.add(draft.fault("GR-ONE-WRITER", id, Some(tensor), message));
+                defects.suspect(tensor);
+                continue;
             }
+            producer[tensor.index()] = Some(id);
         }
     }
-    Ok(producer)
+    producer
 }
 
 /// GR-INPLACE-MULTI, GR-INPLACE-SINGLE, A-50: only a graph of one operation may read what it writes.
-fn check_in_place(draft: &Draft) -> Result<(), Malformed> {
+fn check_in_place(draft: &Draft, defects: &mut Defects) {
     if draft.operations.len() == 1 {
-        return Ok(());
+        return;
     }
     for id in draft.operation_ids() {
         let operation = &draft.operations[id.index()];
@@ -158,7 +166,8 @@ fn check_in_place(draft: &Draft) -> Result<(), Malformed> {
             if operation.input_tensors().any(|read| read == written) {
                 let message =
                     "is read and written by the same operation; only a graph of one operation may work in place";
-                return Err(draft.fault("GR-INPLACE-MULTI", id, Some(written), message));
+                defects.add(draft.fault("GR-INPLACE-MULTI", id, Some(written), message));
+                defects.suspect(written);
             }
         }
         if let Attributes::Convolution(convolution) = &operation.attributes
@@ -169,10 +178,9 @@ fn check_in_place(draft: &Draft) -> Result<(), Malformed> {
                 convolution.beta,
                 draft.operations.len()
             );
-            return Err(draft.fault("GR-INPLACE-MULTI", id, operation.result(), message));
+            defects.add(draft.fault("GR-INPLACE-MULTI", id, operation.result(), message));
         }
     }
-    Ok(())
 }
 
 fn no_producer(draft: &Draft, reader: OperationId, tensor: TensorId) -> Malformed {

@@ -167,6 +167,15 @@ fn index_of(position: usize, dim: &[i64]) -> Vec<i64> {
     index
 }
 
+/// A value with the digits that tell it from its neighbours in any type up to FLOAT.
+fn shown(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 || !value.is_finite() || (value.fract() == 0.0 && size < 1e9) {
+        return format!("{value}");
+    }
+    if (1e-3..1e6).contains(&size) { format!("{value:.9}") } else { format!("{value:.8e}") }
+}
+
 /// One line an output.
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -186,8 +195,12 @@ impl fmt::Display for OutputComparison {
             None => f.write_str("none"),
             Some(worst) => write!(
                 f,
-                "{:e} (allowed {:e}) at {:?}: expected {}, found {}",
-                worst.error, worst.tolerance, worst.index, worst.expected, worst.actual
+                "{:.3e} (allowed {:.3e}) at {:?}: expected {}, found {}",
+                worst.error,
+                worst.tolerance,
+                worst.index,
+                shown(worst.expected),
+                shown(worst.actual)
             ),
         }
     }

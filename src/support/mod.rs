@@ -6,7 +6,7 @@
 //! - `family/`: who is asked: these three surfaces, and families of others;
 //! - [`check`] puts a graph to them and gives a [`Report`], and for a graph that holds a [`Supported`]: the proof that
 //!   lowering asks for, which nothing else can make;
-//! - [`nearest_change`] looks for one small edit that makes a refused graph legal.
+//! - [`nearest()`] looks for the fewest edits that make a refused graph legal, whatever the [`Goal`].
 //!
 //! Each uses only those above it. Invariant: a rule is never broken silently. Whatever makes a surface refuse a graph is
 //! a [`Violation`] that names the rule, the place, what is required and what was found.
@@ -39,6 +39,8 @@
 
 // Each uses only those above it: `tests/architecture.rs`.
 
+mod source;
+
 mod rule;
 
 pub(crate) mod records;
@@ -67,17 +69,24 @@ mod checker;
 
 mod nearest;
 
+mod verdict;
+
 mod table;
+
+mod index;
 
 pub use checker::{check, check_relaxed};
 pub use family::catalogue;
 pub use findings::Violation;
+pub use index::{Entry, Term, TermKind, entry, terms};
 pub(crate) use layout::is_disjoint;
-pub use nearest::{Change, nearest_change};
-pub use report::{GraphLabel, Report, SurfaceOutcome, Verdict, VerdictStatus, ViolationRecord};
+pub use nearest::{Answer, Change, Defect, EditRecord, Goal, Remedy, nearest};
+pub use report::{Finding, Report, Requirement, SurfaceOutcome};
 pub use rule::{DetailedStatus, Kind, Rule, SurfaceId};
+pub use source::{Citation, DOCUMENTS, Document, citations};
 pub use supported::Supported;
 pub use table::surface_table;
+pub use verdict::{AnswerRecord, GraphLabel, Verdict, VerdictStatus, ViolationRecord};
 
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,6 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use serde::Serialize;
-
 use super::findings::Violation;
 use super::rule::{DetailedStatus, Rule, SurfaceId};
 use super::supported::Supported;
@@ -75,156 +73,118 @@ impl Report {
         let violation = self.nearest().and_then(|outcome| outcome.violations.first());
         Some(violation.map_or(DetailedStatus::Unspecified, Violation::status))
     }
-
-    /// The record of `check --format json`; `engine` names the engine that takes a supported graph.
-    pub fn verdict(&self, graph: GraphLabel, engine: Option<&str>) -> Verdict {
-        let is_supported = self.supported.is_some();
-        Verdict {
-            graph,
-            arch: None,
-            status: if is_supported { VerdictStatus::Supported } else { VerdictStatus::NotSupported },
-            surface: self.surface(),
-            engine: engine.map(str::to_owned),
-            relaxed: self.relaxed().iter().map(|rule| rule.id).collect(),
-            violations: self.violations().map(ViolationRecord::from).collect(),
-            nearest: None,
-            error: None,
-        }
-    }
 }
 
 impl fmt::Display for Report {
-    /// The verdict, then each surface with its broken rules in columns, then notes; no final line break.
+    /// Which surface holds, then what keeps others from holding, then notes; no final line break.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let capability = self.capability;
         match &self.supported {
-            Some(supported) if supported.relaxed().is_empty() => {
-                write!(f, "supported on {capability} by surface {}", supported.surface())?;
-            }
-            Some(supported) => {
-                let ids: Vec<&str> = supported.relaxed().iter().map(|rule| rule.id).collect();
-                write!(f, "supported on {capability} by no surface as documented, but by an engine that relaxes ")?;
-                write!(f, "{}", ids.join(", "))?;
-            }
-            None => write!(f, "not supported on {capability}")?,
+            Some(supported) => write!(f, "surface {} holds on {capability}", supported.surface())?,
+            None => write!(f, "no surface holds on {capability}")?,
         }
-        let held = self.supported.as_ref().map(Supported::surface);
-        for outcome in &self.outcomes {
-            write_outcome(f, outcome, held == Some(outcome.surface))?;
+        match self.relaxed().len() {
+            0 => {}
+            1 => f.write_str(", but for 1 rule that an engine relaxes")?,
+            count => write!(f, ", but for {count} rules that an engine relaxes")?,
         }
+        self.findings().iter().try_for_each(|finding| write!(f, "\n{finding}"))?;
         self.notes.iter().try_for_each(|note| write!(f, "\nnote: {note}"))
     }
 }
 
-fn write_outcome(f: &mut fmt::Formatter<'_>, outcome: &SurfaceOutcome, holds: bool) -> fmt::Result {
-    let surface = outcome.surface;
-    match outcome.violations.len() {
-        0 => return write!(f, "\nsurface {surface}: every rule holds"),
-        1 => write!(f, "\nsurface {surface}: 1 rule broken")?,
-        count => write!(f, "\nsurface {surface}: {count} rules broken")?,
+/// What is found at a place of a graph, with all that is required there: one cause, however many rules and surfaces name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding<'a> {
+    /// Operation and tensor, or the whole graph; several where the same is found at each, and the same required.
+    pub places: Vec<&'a str>,
+    /// What the graph has there.
+    pub found: &'a str,
+    /// What is required instead, each with the rules that say so.
+    pub requirements: Vec<Requirement<'a>>,
+}
+
+/// What is required at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement<'a> {
+    /// The requirement.
+    pub required: &'a str,
+    /// Rules that state it, in the order of the surfaces.
+    pub rules: Vec<&'static Rule>,
+}
+
+impl Report {
+    /// The broken rules of all surfaces asked by their causes: those at one tensor, or at one operation, that find the same. Those of
+    /// the surface that comes nearest come first, and of them the most decisive.
+    pub fn findings(&self) -> Vec<Finding<'_>> {
+        let nearest = self.nearest().map(|outcome| outcome.surface);
+        let mut violations: Vec<&Violation> = self.violations().collect();
+        violations.sort_by_key(|violation| (Some(violation.surface) != nearest, violation.status()));
+        let mut causes: Vec<(&Violation, Finding)> = Vec::new();
+        for violation in violations {
+            let is_same = |(first, finding): &&mut (&Violation, Finding)| {
+                finding.found == violation.found
+                    && first.status() == violation.status()
+                    && is_one_place(first, violation)
+            };
+            match causes.iter_mut().find(is_same) {
+                Some((_, finding)) => finding.add(violation),
+                None => {
+                    let mut finding =
+                        Finding { places: vec![&violation.place], found: &violation.found, requirements: Vec::new() };
+                    finding.add(violation);
+                    causes.push((violation, finding));
+                }
+            }
+        }
+        let mut findings: Vec<Finding> = Vec::new();
+        for (_, finding) in causes {
+            let is_same =
+                |known: &&mut Finding| known.found == finding.found && known.requirements == finding.requirements;
+            match findings.iter_mut().find(is_same) {
+                Some(known) => known.places.extend(finding.places),
+                None => findings.push(finding),
+            }
+        }
+        findings
     }
-    if holds {
-        f.write_str(", all of them relaxed")?;
-    }
-    let width = outcome.violations.iter().map(|violation| violation.rule.id.len()).max().unwrap_or(0);
-    for Violation { rule, place, required, found, .. } in &outcome.violations {
-        write!(f, "\n  {:width$}  {place}", rule.id)?;
-        write!(f, "\n  {:width$}    required {required}", "")?;
-        write!(f, "\n  {:width$}    found    {found}", "")?;
-    }
-    Ok(())
 }
 
-/// How a record names its graph.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-pub enum GraphLabel {
-    /// By name.
-    Name(String),
-    /// By its place in the input, from 0.
-    Number(u64),
+/// Whether both are about one tensor or, where neither names one, about one operation or the graph.
+fn is_one_place(one: &Violation, other: &Violation) -> bool {
+    one.at.tensor == other.at.tensor && (one.at.tensor.is_some() || one.at.operation == other.at.operation)
 }
 
-/// Outcome in a record of `check --format json`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum VerdictStatus {
-    /// A surface holds.
-    Supported,
-    /// No surface asked holds.
-    NotSupported,
-    /// The graph has no verdict.
-    Malformed,
-}
-
-/// One record of `check --format json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Verdict {
-    /// The graph's name or number.
-    pub graph: GraphLabel,
-    /// The chip, where several were asked about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub arch: Option<String>,
-    /// Outcome.
-    pub status: VerdictStatus,
-    /// The surface that holds as documented.
-    pub surface: Option<SurfaceId>,
-    /// The engine that takes the graph.
-    pub engine: Option<String>,
-    /// Rules that the graph breaks and the engine relaxes: why a graph is supported though no surface holds.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub relaxed: Vec<&'static str>,
-    /// Broken rules of the surfaces asked.
-    pub violations: Vec<ViolationRecord>,
-    /// A small change that makes a refused graph legal ([`super::nearest_change`]), where one is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nearest: Option<String>,
-    /// What is wrong with a malformed graph.
-    pub error: Option<String>,
-}
-
-impl Verdict {
-    /// The record of a graph that is not well formed, or that could not be read; `error` says what is wrong.
-    pub fn malformed(graph: GraphLabel, error: impl Into<String>) -> Self {
-        Self {
-            graph,
-            arch: None,
-            status: VerdictStatus::Malformed,
-            surface: None,
-            engine: None,
-            relaxed: Vec::new(),
-            violations: Vec::new(),
-            nearest: None,
-            error: Some(error.into()),
+impl<'a> Finding<'a> {
+    fn add(&mut self, violation: &'a Violation) {
+        let place = self.requirements.iter().position(|requirement| requirement.required == violation.required);
+        let place = place.unwrap_or_else(|| {
+            self.requirements.push(Requirement { required: &violation.required, rules: Vec::new() });
+            self.requirements.len() - 1
+        });
+        let rules = &mut self.requirements[place].rules;
+        if !rules.contains(&violation.rule) {
+            rules.push(violation.rule);
         }
     }
 }
 
-/// One broken rule in a record of `check --format json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ViolationRecord {
-    /// The surface.
-    pub surface: SurfaceId,
-    /// Id of the rule.
-    pub rule: &'static str,
-    /// Operation and tensor.
-    #[serde(rename = "where")]
-    pub place: String,
-    /// What is required.
-    pub required: String,
-    /// What was found.
-    pub found: String,
+impl Finding<'_> {
+    /// The places, what is found, and each requirement with its rules, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        self.to_string().lines().map(str::to_owned).collect()
+    }
 }
 
-impl From<&Violation> for ViolationRecord {
-    fn from(violation: &Violation) -> Self {
-        let Violation { surface, rule, place, required, found, at: _ } = violation;
-        Self {
-            surface: *surface,
-            rule: rule.id,
-            place: place.clone(),
-            required: required.clone(),
-            found: found.clone(),
+impl fmt::Display for Finding<'_> {
+    /// The places, what is found, and each requirement with its rules; no final line break.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n  found    {}", self.places.join("; "), self.found)?;
+        for (number, Requirement { required, rules }) in self.requirements.iter().enumerate() {
+            let word = if number == 0 { "required" } else { "and also" };
+            let ids: Vec<&str> = rules.iter().map(|rule| rule.id).collect();
+            write!(f, "\n  {word} {required}  [{}]", ids.join(" "))?;
         }
+        Ok(())
     }
 }

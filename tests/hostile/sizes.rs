@@ -10,7 +10,7 @@ use fusewright::device::{ComputeCapability, Device};
 use fusewright::engine::{self, Floor};
 use fusewright::frontend::read_documents;
 use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor, TensorHandle};
-use fusewright::support::{SurfaceId, nearest_change};
+use fusewright::support::SurfaceId;
 
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -30,8 +30,8 @@ fn verdict(graph: Graph) -> Result<Option<SurfaceId>, String> {
         match decision.report.surface() {
             Some(surface) => Ok(Some(surface)),
             None => {
-                let change = nearest_change(&graph, &decision.report).map(|change| change.description);
-                Err(format!("{}\n{}", decision.report, change.unwrap_or_default()))
+                let help = engine::remedy(&graph, &decision.report).lines();
+                Err(format!("{}\n{}", decision.report, help.join("\n")))
             }
         }
     };

@@ -144,37 +144,51 @@ fn operations_are_taken(fusion: &Fusion) -> Result<(), String> {
     let graph = fusion.graph();
     for id in graph.operation_ids() {
         let operation = graph.operation(id);
-        if !operation_is_taken(graph, operation) {
-            return Err(format!("no kernels for {} as it stands", graph.describe_operation(id)));
-        }
+        let refuse = |reason| format!("no kernels for {}: {reason}", graph.describe_operation(id));
+        operation_is_taken(graph, operation).map_err(refuse)?;
         if let Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) = &operation.attributes {
-            let refuse = |reason| format!("no kernels for {}: {reason}", graph.describe_operation(id));
             resample_is_taken(graph, operation, resample).map_err(refuse)?;
         }
     }
     Ok(())
 }
 
-fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
+fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> Result<(), String> {
     match &operation.attributes {
         Attributes::Pointwise(pointwise) => {
-            pointwise.alpha1 == 1.0 && pointwise.alpha2 == 1.0 && compute_is_taken(graph, operation, pointwise.mode)
+            if pointwise.alpha1 != 1.0 || pointwise.alpha2 != 1.0 {
+                return Err(format!(
+                    "its inputs are scaled by {} and {}; required 1",
+                    pointwise.alpha1, pointwise.alpha2
+                ));
+            }
+            let is_taken = compute_is_taken(graph, operation, pointwise.mode);
+            taken_where(is_taken, || format!("it is computed in {}", compute_type(operation)))
         }
         Attributes::Reduction(reduction) => reduction_is_taken(graph, operation, reduction.mode),
-        Attributes::GenStats => true,
         Attributes::Matmul(_) => matmul_is_taken(graph, operation),
         Attributes::Convolution(convolution) => convolution_is_taken(graph, operation, convolution),
-        Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => true,
-        Attributes::Concat(_) | Attributes::Signal(_) => true,
-        Attributes::Composite(_) | Attributes::Other(_) => false,
+        Attributes::GenStats | Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => Ok(()),
+        Attributes::Concat(_) | Attributes::Signal(_) => Ok(()),
+        Attributes::Composite(_) => Err("it is not taken apart".to_owned()),
+        Attributes::Other(_) => Err("no engine executes it yet".to_owned()),
     }
+}
+
+fn taken_where(is_taken: bool, why_not: impl FnOnce() -> String) -> Result<(), String> {
+    if is_taken { Ok(()) } else { Err(why_not()) }
+}
+
+/// The type an operation is computed in.
+fn compute_type(operation: &Operation) -> DataType {
+    operation.compute_data_type.unwrap_or(DataType::Float)
 }
 
 /// `FLOAT`; `INT32` where the mode has an integer form; `BOOLEAN` for logical modes; for `IDENTITY` also the one type of
 /// input and output (`OP-PW98-PREC-*`, `OP-PW7-PREC-*`). Comparisons and logical modes tell in `FLOAT` what they tell in the one
 /// type of their operands, which `FLOAT` holds.
 fn compute_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: PointwiseMode) -> bool {
-    let compute = operation.compute_data_type.unwrap_or(DataType::Float);
+    let compute = compute_type(operation);
     let mut tensors = operation.input_tensors().chain(operation.output_tensors());
     match compute {
         DataType::Float | DataType::FastFloatForFp8 => true,
@@ -189,8 +203,10 @@ fn compute_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: Pointwi
 
 /// Reductions in `FLOAT` to elements that have addresses of their own, which packed booleans have not; in `INT32` where `FLOAT`
 /// gives the same: minima and maxima of integers that it holds, and sums that stay below 2²⁴ (`S*-CT-RED`, `S*-DTYPE-RED-OUT`).
-fn reduction_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: ReductionMode) -> bool {
-    let (Some(x), Some(y)) = (operation.input(Port::X), operation.output(Port::Y)) else { return false };
+fn reduction_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: ReductionMode) -> Result<(), String> {
+    let (Some(x), Some(y)) = (operation.input(Port::X), operation.output(Port::Y)) else {
+        return Err("a port is empty".to_owned());
+    };
     let [x, y] = [x, y].map(|id| graph.tensor(id));
     let largest = match x.data_type {
         DataType::Int8 => 128,
@@ -203,8 +219,15 @@ fn reduction_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: Reduc
         ReductionMode::Min | ReductionMode::Max | ReductionMode::Amax => largest <= EXACT_IN_FLOAT,
         ReductionMode::Mul | ReductionMode::MulNoZeros | ReductionMode::Avg | ReductionMode::Norm2 => false,
     };
-    let compute = operation.compute_data_type.unwrap_or(DataType::Float);
-    y.data_type != DataType::Boolean && (compute == DataType::Float || compute == DataType::Int32 && is_exact)
+    if y.data_type == DataType::Boolean {
+        return Err("packed booleans have no addresses of their own to reduce to".to_owned());
+    }
+    match compute_type(operation) {
+        DataType::Float => Ok(()),
+        DataType::Int32 if is_exact => Ok(()),
+        DataType::Int32 => Err(format!("{terms} values of {} in INT32 are more than FLOAT holds exactly", x.data_type)),
+        other => Err(format!("it is computed in {other}; kernels reduce in FLOAT")),
+    }
 }
 
 /// Every element of an output has an address of its own: threads store in no order.
@@ -217,39 +240,60 @@ fn outputs_are_taken(fusion: &Fusion) -> Result<(), String> {
 }
 
 /// Rank 3, no overrides, not in place, and a compute type that fits the operands (`S*-COMB-*`).
-fn matmul_is_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
+fn matmul_is_taken(graph: &FinalizedGraph, operation: &Operation) -> Result<(), String> {
     let overrides = [Port::M_OVERRIDE, Port::N_OVERRIDE, Port::K_OVERRIDE];
-    let in_place = operation.input_tensors().any(|input| Some(input) == operation.result());
     let rank = operation.result().map_or(0, |c| graph.tensor(c).dim.len());
-    rank == 3
-        && !in_place
-        && operands_are_taken(graph, operation)
-        && overrides.iter().all(|&port| operation.input(port).is_none())
+    taken_where(rank == 3, || format!("its tensors have rank {rank}; required 3"))?;
+    is_not_in_place(operation)?;
+    taken_where(overrides.iter().all(|&port| operation.input(port).is_none()), || {
+        "its extents are overridden by tensors".to_owned()
+    })?;
+    operands_are_taken(graph, operation)
+}
+
+fn is_not_in_place(operation: &Operation) -> Result<(), String> {
+    let in_place = operation.input_tensors().any(|input| Some(input) == operation.result());
+    taken_where(!in_place, || "it writes what it reads".to_owned())
 }
 
 /// Convolutions that do not add to their result, of as many spatial axes as kernels have names for, and of which sums of a few
 /// parameters do not overflow.
-fn convolution_is_taken(graph: &FinalizedGraph, operation: &Operation, convolution: &Convolution) -> bool {
+fn convolution_is_taken(
+    graph: &FinalizedGraph,
+    operation: &Operation,
+    convolution: &Convolution,
+) -> Result<(), String> {
     let spatial = convolution.stride.len();
-    let in_place = operation.input_tensors().any(|input| Some(input) == operation.result());
-    let Convolution { stride, dilation, pre_padding, post_padding, .. } = convolution;
-    let parameters = [stride, dilation, pre_padding, post_padding];
-    let are_counted =
-        parameters.into_iter().flatten().all(|parameter| (-LARGEST_PARAMETER..=LARGEST_PARAMETER).contains(parameter));
-    let adds = convolution.alpha != 1.0 || convolution.beta != 0.0;
-    spatial <= MAX_SPATIAL && are_counted && !adds && !in_place && operands_are_taken(graph, operation)
+    taken_where(spatial <= MAX_SPATIAL, || format!("it has {spatial} spatial axes; required {MAX_SPATIAL} at most"))?;
+    let Convolution { stride, dilation, pre_padding, post_padding, alpha, beta, .. } = convolution;
+    let mut parameters = [stride, dilation, pre_padding, post_padding].into_iter().flatten();
+    if let Some(parameter) = parameters.find(|parameter| !(-LARGEST_PARAMETER..=LARGEST_PARAMETER).contains(*parameter))
+    {
+        return Err(format!("its parameter {parameter} is beyond {LARGEST_PARAMETER}"));
+    }
+    taken_where(*alpha == 1.0 && *beta == 0.0, || format!("alpha is {alpha} and beta {beta}; required 1 and 0"))?;
+    is_not_in_place(operation)?;
+    operands_are_taken(graph, operation)
 }
 
 /// Combinations of operand and compute type that are computed as documented (`S*-COMB-*`), and two whose conversion keeps the
 /// operands' values: of `INT8` in `FLOAT` all, of `BFLOAT16` in `HALF` those from 2⁻¹⁷ to 65504.
-fn operands_are_taken(graph: &FinalizedGraph, operation: &Operation) -> bool {
-    let compute = operation.compute_data_type.unwrap_or(DataType::Float);
-    operation.input_tensors().all(|input| match graph.tensor(input).data_type {
-        DataType::Int8 => matches!(compute, DataType::Int32 | DataType::Float),
-        DataType::Half | DataType::BFloat16 => matches!(compute, DataType::Float | DataType::Half),
-        DataType::Fp8E4M3 | DataType::Fp8E5M2 => matches!(compute, DataType::Float | DataType::FastFloatForFp8),
-        DataType::Float => compute == DataType::Float,
-        _ => false,
+fn operands_are_taken(graph: &FinalizedGraph, operation: &Operation) -> Result<(), String> {
+    let compute = compute_type(operation);
+    operation.input_tensors().map(|input| graph.tensor(input).data_type).try_for_each(|operand| {
+        let taken: &[DataType] = match operand {
+            DataType::Int8 => &[DataType::Int32, DataType::Float],
+            DataType::Half | DataType::BFloat16 => &[DataType::Float, DataType::Half],
+            DataType::Fp8E4M3 | DataType::Fp8E5M2 => &[DataType::Float, DataType::FastFloatForFp8],
+            DataType::Float => &[DataType::Float],
+            _ => &[],
+        };
+        let names: Vec<&str> = taken.iter().map(|data_type| data_type.name()).collect();
+        match names.as_slice() {
+            [] => Err(format!("operands of {operand} are not multiplied")),
+            _ if taken.contains(&compute) => Ok(()),
+            names => Err(format!("operands of {operand} are multiplied in {}, not in {compute}", names.join(" or "))),
+        }
     })
 }
 

@@ -98,6 +98,10 @@ impl Tiles {
 }
 
 impl Offer for Tiles {
+    fn remarks(&self) -> Vec<String> {
+        vec!["no matrix instructions are used: far below the chip's rate".to_owned()]
+    }
+
     /// Tiles that fit the device, the cheapest first.
     fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
         let shapes = [LARGE, MEDIUM, SMALL].into_iter();

@@ -15,7 +15,7 @@ use super::{Engine, EngineConfig, Offer, RankedConfig};
 use crate::device::{ComputeCapability, Device};
 use crate::error::Reason;
 use crate::fusion::{Fusion, Product};
-use crate::graph::FinalizedGraph;
+use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{Kernel, MmaType};
 use crate::support::{Rule, Supported};
 
@@ -69,6 +69,8 @@ struct Tiles {
     operand: MmaType,
     /// Whether sums of FP8 products are added up outside the tensor core.
     promotes: bool,
+    /// Types of operands that are converted to that in which they are multiplied.
+    converted: Vec<DataType>,
 }
 
 impl Tiles {
@@ -82,7 +84,11 @@ impl Tiles {
         let operand = multiplied_type(graph, product).map_err(Reason::Graph)?;
         let planned = |operand| {
             let plan = ProductPlan::new(fusion, product, Instruction::Mma(operand));
-            Self { plan, operand, promotes: promotes(graph, product, operand) }
+            let types = product.tensors().map(|id| graph.tensor(id).data_type);
+            let mut converted: Vec<DataType> =
+                types.into_iter().filter(|stored| !is_multiplied(*stored, operand)).collect();
+            converted.dedup();
+            Self { plan, operand, promotes: promotes(graph, product, operand), converted }
         };
         if operand == MmaType::F16 && capability >= ADA && is_fp8(graph, product) {
             let as_stored = planned(MmaType::Fp8);
@@ -100,11 +106,34 @@ impl Tiles {
     }
 }
 
+/// Whether a type is multiplied as it is stored.
+fn is_multiplied(stored: DataType, operand: MmaType) -> bool {
+    match operand {
+        MmaType::F16 => stored == DataType::Half,
+        MmaType::Bf16 => stored == DataType::BFloat16,
+        MmaType::Tf32 => stored == DataType::Float,
+        MmaType::S8 => stored == DataType::Int8,
+        MmaType::Fp8 => stored.is_fp8(),
+    }
+}
+
 fn is_fp8(graph: &FinalizedGraph, product: &Product) -> bool {
     product.tensors().iter().all(|&id| graph.tensor(id).data_type.is_fp8())
 }
 
 impl Offer for Tiles {
+    fn remarks(&self) -> Vec<String> {
+        let multiplied = match self.operand {
+            MmaType::F16 => "HALF",
+            MmaType::Bf16 => "BFLOAT16",
+            MmaType::Tf32 => "TF32",
+            MmaType::S8 => "INT8",
+            MmaType::Fp8 => "FP8",
+        };
+        let remark = |stored: &DataType| format!("operands of {stored} are multiplied as {multiplied}, at its rate");
+        self.converted.iter().map(remark).collect()
+    }
+
     fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
         shape::candidates(self, device)
     }
@@ -119,7 +148,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::graph::{DataType, Graph, Tensor};
+    use crate::graph::{Graph, Tensor};
 
     fn operand_type(graph: &Graph, (major, minor): (u32, u32)) -> Result<MmaType, Reason> {
         let fusion = crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");

@@ -186,7 +186,7 @@ fn unused_tensors_are_left_out_with_a_warning() {
     graph["tensors"]["spare"] = named("spare", &[1], false);
     let document = documents(&graph.to_string()).documents.remove(0);
     assert_eq!(document.result, read(&by_name()));
-    assert!(document.warnings[0].starts_with("1 listed tensors"), "{:?}", document.warnings);
+    assert!(document.warnings[0].starts_with("1 listed tensor is used"), "{:?}", document.warnings);
 }
 
 #[test]

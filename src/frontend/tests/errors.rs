@@ -24,15 +24,20 @@ fn errors_of_nodes_name_the_node() {
     );
     refuses(
         &changed("/nodes/2/mode", json!("GELU_FDW")),
-        "node 'act' (POINTWISE, node 2): `mode`: unknown value \"GELU_FDW\", did you mean \"GELU_FWD\"? [FEJ-12]",
+        "node 'act' (POINTWISE, node 2): `mode`: unknown value \"GELU_FDW\", did you mean \"GELU_FWD\"? (one of 51, \
+         which `fusewright rules --values` lists) [FEJ-12]",
     );
     refuses(
         &changed("/nodes/2/tag", json!("POINTWIS")),
-        "node 'act' (POINTWIS, node 2): unknown tag \"POINTWIS\", did you mean \"POINTWISE\"? [FEJ-11]",
+        "node 'act' (POINTWIS, node 2): unknown tag \"POINTWIS\", did you mean \"POINTWISE\"? (one of 42, \
+         which `fusewright rules --values` lists) [FEJ-11]",
     );
     refuses(
         &changed("/nodes/0/inputs", json!({"A": 1, "b": 2})),
-        &format!("{node}: `inputs`: unknown port \"b\", did you mean \"B\"? [FEJ-11]"),
+        &format!(
+            "{node}: `inputs`: unknown port \"b\", did you mean \"B\"? \
+         (one of A, B, M_override, N_override, K_override) [FEJ-11]"
+        ),
     );
     refuses(
         &changed("/nodes/2/relu_upper_clip", json!("3E0")),
@@ -41,7 +46,7 @@ fn errors_of_nodes_name_the_node() {
     );
     refuses(
         &changed("/nodes/2/mode", Value::Null),
-        "node 'act' (POINTWISE, node 2): `mode` is null or absent: the mode is newer than the frontend that wrote \
+        "node 'act' (POINTWISE, node 2): `mode` is null: the mode is newer than the frontend that wrote \
          the file [FEJ-41]",
     );
 }
@@ -50,7 +55,9 @@ fn errors_of_nodes_name_the_node() {
 fn errors_of_tensors_name_the_tensor() {
     refuses(
         &changed("/tensors/1/data_type", json!("HALV")),
-        "tensor 'A' (uid 1): `data_type`: unknown value \"HALV\", did you mean \"HALF\"? [FEJ-12]",
+        "tensor 'A' (uid 1): `data_type`: unknown value \"HALV\", did you mean \"HALF\"? (one of FLOAT, DOUBLE, HALF, \
+         BFLOAT16, INT8, UINT8, INT32, INT64, BOOLEAN, FP8_E4M3, FP8_E5M2, FAST_FLOAT_FOR_FP8, INT8x4, UINT8x4, INT8x32, \
+         FP8_E8M0, FP4_E2M1, INT4, COMPLEX_FP32, COMPLEX_FP64, BYTE_BOOLEAN, FP8_E5M3) [FEJ-12]",
     );
     refuses(
         &changed("/tensors/mm::C/dim", json!([1, "x"])),
@@ -174,4 +181,39 @@ fn no_tampered_byte_makes_the_reader_panic() {
             assert!(!read_documents("t", &bytes[..position]).documents.is_empty());
         }
     }
+}
+
+#[test]
+fn twenty_failures_are_told_and_no_more_are_looked_for() {
+    let node = |at: usize| {
+        json!({"tag": "POINTWISE", "name": format!("n{at}"), "mode": "RELU_FWD",
+                                  "inputs": {"IN_0": format!("x{at}")}, "outputs": {"OUT_0": "y"}})
+    };
+    let nodes: Vec<Value> = (0..2_000).map(node).collect();
+    let tensors: serde_json::Map<String, Value> =
+        (0..2_000).map(|at| (format!("t{at}"), json!({"name": format!("t{at}")}))).collect();
+    let graph = json!({"json_version": "1.0", "context": {}, "nodes": nodes, "tensors": tensors});
+    assert_eq!(read(&graph).unwrap_err().all().count(), 20);
+}
+
+#[test]
+fn every_node_and_tensor_that_cannot_be_read_is_told() {
+    let mut graph = parsed(MATMUL);
+    graph["nodes"][0]["tag"] = json!("GEMM");
+    graph["nodes"][2]["mode"] = json!("TANH");
+    graph["tensors"]["1"]["data_type"] = json!("FLOAT16");
+    graph["tensors"]["mm::C"]["dim"] = json!("x");
+    let error = read(&graph).unwrap_err();
+    let texts: Vec<String> = error.all().map(ToString::to_string).collect();
+    let expected = [
+        "node 'mm' (GEMM, node 0): unknown tag \"GEMM\", did you mean \"MATMUL\"?",
+        "node 'act' (POINTWISE, node 2): `mode`: unknown value \"TANH\", did you mean \"TANH_FWD\"?",
+        "tensor 'A' (uid 1): `data_type`: unknown value \"FLOAT16\", did you mean \"HALF\"?",
+        "tensor 'mm::C': `dim`: an array of 64-bit integers is required",
+    ];
+    assert_eq!(texts.len(), expected.len(), "{texts:#?}");
+    for (text, expected) in texts.iter().zip(expected) {
+        assert!(text.starts_with(&format!("test.json: graph 1 (line 1): {expected}")), "{text}");
+    }
+    assert_eq!(crate::error::Error::from(error).to_string(), texts.join("\n"));
 }

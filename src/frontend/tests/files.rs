@@ -87,7 +87,10 @@ fn a_bad_graph_spoils_no_other() {
     assert_eq!(results, [true, false, true]);
     let error = documents.documents[1].result.as_ref().unwrap_err().to_string();
     let place = "dir/test.log: graph 2 (line 2): node 'scale' (NOVELTY, node 0)";
-    assert_eq!(error, format!("{place}: unknown tag \"NOVELTY\" [FEJ-11]"));
+    assert_eq!(
+        error,
+        format!("{place}: unknown tag \"NOVELTY\" (one of 42, which `fusewright rules --values` lists) [FEJ-11]")
+    );
 }
 
 #[test]

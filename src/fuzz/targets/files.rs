@@ -19,8 +19,8 @@ pub fn frontend_json(bytes: &[u8]) -> Result<bool, Finding> {
     let mut has_graph = false;
     for document in &documents {
         match document.result.as_ref().map(|graph| (graph, graph.finalize())) {
-            Err(error) => names_its_place(document, error)?,
-            Ok((_, Err(malformed))) => names_its_rule(&malformed)?,
+            Err(error) => error.all().try_for_each(|error| names_its_place(document, error))?,
+            Ok((_, Err(malformed))) => malformed.all().try_for_each(names_its_rule)?,
             Ok((graph, Ok(finalized))) => {
                 reads_back(graph, &finalized)?;
                 has_graph = true;

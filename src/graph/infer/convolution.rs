@@ -1,5 +1,6 @@
 //! Convolutions: shapes of both group forms (operations.md section 3).
 
+use super::advice::{self, Reordered};
 use super::layout::Layout;
 use super::node::Node;
 use crate::graph::Malformed;
@@ -25,7 +26,10 @@ pub(super) fn infer(node: &mut Node, convolution: &Convolution) -> Result<(), Ma
     let rank = node.common_rank("CV-R3", &if node.lacks_dim(y) { vec![x, w] } else { vec![x, w, y] })?;
     let form = form(node, convolution, rank)?;
     let dim = match node.lacks_dim(y) {
-        true => output_dim(node, convolution, form)?,
+        true => {
+            let shape = Shape::new(node, convolution, form)?;
+            shape.check_channels().and_then(|()| shape.output_dim()).map_err(|defect| advised(defect, &shape, node))?
+        }
         false => node.dim(result)?.to_vec(),
     };
     let layout = if form == Form::ExplicitGroups { Layout::GroupedChannelsLast } else { Layout::ChannelsLast };
@@ -59,7 +63,7 @@ fn form(node: &Node, convolution: &Convolution, rank: usize) -> Result<Form, Mal
 }
 
 /// One entry a spatial axis in every array; paddings ≥ 0, strides and dilations ≥ 1 (operations.md 3.1).
-fn check_parameters(node: &Node, convolution: &Convolution) -> Result<(), Malformed> {
+pub(super) fn check_parameters(node: &Node, convolution: &Convolution) -> Result<(), Malformed> {
     let spatial = convolution.stride.len();
     let rows = [
         ("stride", &convolution.stride, 1),
@@ -84,41 +88,158 @@ fn check_parameters(node: &Node, convolution: &Convolution) -> Result<(), Malfor
     Ok(())
 }
 
-/// Dims that X and W require of Y (CV-R5). Ranks and parameters are checked.
-fn output_dim(node: &Node, convolution: &Convolution, form: Form) -> Result<Vec<i64>, Malformed> {
-    let [x, w, _] = roles(convolution);
-    let (input, filter) = (node.dim(x)?, node.dim(w)?);
-    let mut dim = match form {
-        Form::PackedGroups => vec![input[0], filter[0]],
-        Form::ExplicitGroups => vec![input[0], filter[0], filter[1]],
-    };
-    let first = dim.len();
-    for axis in 0..convolution.stride.len() {
-        dim.push(output_extent(node, convolution, axis, input[first + axis], filter[first + axis])?);
-    }
-    Ok(dim)
+/// Dims of a convolution's tensors beside its parameters; ranks and parameters are checked.
+struct Shape<'a> {
+    convolution: &'a Convolution,
+    form: Form,
+    x: Vec<i64>,
+    w: Vec<i64>,
+    /// Empty where Y is still to be inferred.
+    y: Vec<i64>,
 }
 
-/// `1 + ⌊(in + pre + post − ((filter − 1)·dilation + 1)) / stride⌋`, which must be positive (CV-R6).
-fn output_extent(
-    node: &Node,
-    convolution: &Convolution,
-    axis: usize,
-    input: i64,
-    filter: i64,
-) -> Result<i64, Malformed> {
-    let [pre, post] = [convolution.pre_padding[axis], convolution.post_padding[axis]].map(i128::from);
-    let (stride, dilation) = (i128::from(convolution.stride[axis]), i128::from(convolution.dilation[axis]));
-    let dilated = (i128::from(filter) - 1) * dilation + 1;
-    let padded = i128::from(input) + pre + post;
-    let out = if padded < dilated { 0 } else { 1 + (padded - dilated) / stride };
-    i64::try_from(out).ok().filter(|&out| out > 0).ok_or_else(|| {
-        let formula = formula(convolution, axis, input, filter);
-        node.fault(
-            "CV-R6",
-            format!("spatial axis {axis}: output extent {formula} = {out}; it must be positive and below 2^63"),
-        )
-    })
+/// A rule that dims break, the port to blame, and the message.
+struct Defect {
+    rule: &'static str,
+    port: Option<Port>,
+    message: String,
+}
+
+impl<'a> Shape<'a> {
+    fn new(node: &Node, convolution: &'a Convolution, form: Form) -> Result<Self, Malformed> {
+        let [x, w, y] = roles(convolution);
+        let dim_of_y = if node.lacks_dim(y) { Vec::new() } else { node.dim(y)?.to_vec() };
+        Ok(Self { convolution, form, x: node.dim(x)?.to_vec(), w: node.dim(w)?.to_vec(), y: dim_of_y })
+    }
+
+    /// Every rule that dims of X, W and, where it is known, Y can break.
+    fn check(&self) -> Result<(), Defect> {
+        self.check_channels()?;
+        let required = self.output_dim()?;
+        let first = required.len() - self.convolution.stride.len();
+        for (axis, (&found, &required)) in self.y.iter().zip(&required).skip(first).enumerate() {
+            if found != required {
+                let formula = formula(self.convolution, axis, self.x[first + axis], self.w[first + axis]);
+                let message = format!("spatial axis {axis} has extent {found}, required {formula} = {required}");
+                return Err(self.defect("CV-R5", roles(self.convolution)[2], message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Dims that X and W require of Y (CV-R5).
+    fn output_dim(&self) -> Result<Vec<i64>, Defect> {
+        let mut dim = match self.form {
+            Form::PackedGroups => vec![self.x[0], self.w[0]],
+            Form::ExplicitGroups => vec![self.x[0], self.w[0], self.w[1]],
+        };
+        let first = dim.len();
+        for axis in 0..self.convolution.stride.len() {
+            dim.push(self.output_extent(axis, self.x[first + axis], self.w[first + axis])?);
+        }
+        Ok(dim)
+    }
+
+    /// `1 + ⌊(in + pre + post − ((filter − 1)·dilation + 1)) / stride⌋`, which must be positive (CV-R6).
+    fn output_extent(&self, axis: usize, input: i64, filter: i64) -> Result<i64, Defect> {
+        let convolution = self.convolution;
+        let [pre, post] = [convolution.pre_padding[axis], convolution.post_padding[axis]].map(i128::from);
+        let (stride, dilation) = (i128::from(convolution.stride[axis]), i128::from(convolution.dilation[axis]));
+        let dilated = (i128::from(filter) - 1) * dilation + 1;
+        let padded = i128::from(input) + pre + post;
+        let out = if padded < dilated { 0 } else { 1 + (padded - dilated) / stride };
+        i64::try_from(out).ok().filter(|&out| out > 0).ok_or_else(|| {
+            let formula = formula(convolution, axis, input, filter);
+            let message =
+                format!("spatial axis {axis}: output extent {formula} = {out}; it must be positive and below 2^63");
+            Defect { rule: "CV-R6", port: None, message }
+        })
+    }
+
+    fn check_channels(&self) -> Result<(), Defect> {
+        match self.form {
+            Form::PackedGroups => self.check_packed_groups(),
+            Form::ExplicitGroups => self.check_explicit_groups(),
+        }
+    }
+
+    /// CV-R2 and CV-R4 where the groups are in the channel axis.
+    fn check_packed_groups(&self) -> Result<(), Defect> {
+        let [x, w, y] = roles(self.convolution);
+        self.require_equal("N", (x, self.x.first()), (y, self.y.first()))?;
+        self.require_equal("output channels", (w, self.w.first()), (y, self.y.get(1)))?;
+        let (channels, of_group, filters) = (self.x[1], self.w[1], self.w[0]);
+        if channels % of_group != 0 {
+            let message = format!(
+                "{channels} channels, which is no multiple of the {of_group} channels a group that {w} has in dims {:?}; \
+                 {w} is [K, C, R, S], where C counts the channels of one group: {channels} without groups",
+                self.w
+            );
+            return Err(self.defect("CV-R2", x, message));
+        }
+        let groups = channels / of_group;
+        if filters % groups != 0 {
+            let message = format!("{filters} output channels are not divisible by the {groups} groups");
+            return Err(self.defect("CV-R4", w, message));
+        }
+        Ok(())
+    }
+
+    /// CV-R2 where the groups have an axis.
+    fn check_explicit_groups(&self) -> Result<(), Defect> {
+        let [x, w, y] = roles(self.convolution);
+        self.require_equal("N", (x, self.x.first()), (y, self.y.first()))?;
+        self.require_equal("groups", (x, self.x.get(1)), (w, self.w.first()))?;
+        self.require_equal("groups", (w, self.w.first()), (y, self.y.get(1)))?;
+        self.require_equal("channels a group", (x, self.x.get(2)), (w, self.w.get(2)))?;
+        self.require_equal("output channels a group", (w, self.w.get(1)), (y, self.y.get(2)))
+    }
+
+    /// Two extents, where both are known.
+    fn require_equal(&self, what: &str, one: (Port, Option<&i64>), other: (Port, Option<&i64>)) -> Result<(), Defect> {
+        match (one.1, other.1) {
+            (Some(expected), Some(found)) if expected != found => {
+                let message = format!("{what} is {found} here but {expected} in {}; they must agree", one.0);
+                Err(self.defect("CV-R2", other.0, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn defect(&self, rule: &'static str, port: Port, message: String) -> Defect {
+        Defect { rule, port: Some(port), message }
+    }
+
+    /// The order of axes that was meant, where these dims fit in one that people write.
+    fn reordered(&self) -> Option<Reordered> {
+        if self.form == Form::ExplicitGroups {
+            return None;
+        }
+        advice::reordered([&self.x, &self.w, &self.y], |[x, w, y]| {
+            let meant = Shape { x: x.clone(), w: w.clone(), y: y.clone(), ..*self };
+            meant.check().is_ok()
+        })
+    }
+}
+
+/// A defect at its node. Where an order of axes that people write explains it, the tensors in that order are to blame.
+fn advised(defect: Defect, shape: &Shape, node: &Node) -> Malformed {
+    let Defect { rule, port, message } = defect;
+    let Some(Reordered { changed, dims, written }) = shape.reordered() else {
+        return match port {
+            Some(port) => node.fault_at(rule, port, message),
+            None => node.fault(rule, message),
+        };
+    };
+    let ports = roles(shape.convolution);
+    let told: Vec<String> = changed.iter().map(|&at| format!("{} {:?}", ports[at], dims[at])).collect();
+    let found = port.map_or(String::new(), |port| format!("port {port}: "));
+    let advice = format!("{}: dims {}", written.sentence(), told.join(", "));
+    match changed.first() {
+        Some(&at) if Some(ports[at]) != port => node.fault_at(rule, ports[at], format!("{advice} ({found}{message})")),
+        Some(&at) => node.fault_at(rule, ports[at], format!("{message}; {advice}")),
+        None => node.fault(rule, message),
+    }
 }
 
 fn formula(convolution: &Convolution, axis: usize, input: i64, filter: i64) -> String {
@@ -132,63 +253,9 @@ fn formula(convolution: &Convolution, axis: usize, input: i64, filter: i64) -> S
 }
 
 pub(super) fn check(node: &Node, convolution: &Convolution) -> Result<(), Malformed> {
-    let [x, w, y] = roles(convolution);
-    let form = form(node, convolution, node.common_rank("CV-R3", &[x, w, y])?)?;
-    match form {
-        Form::PackedGroups => check_packed_groups(node, convolution)?,
-        Form::ExplicitGroups => check_explicit_groups(node, convolution)?,
-    }
-    let required = output_dim(node, convolution, form)?;
-    let found = node.dim(y)?;
-    let first = found.len() - convolution.stride.len();
-    for (axis, (&found, &required)) in found[first..].iter().zip(&required[first..]).enumerate() {
-        if found != required {
-            let formula = formula(convolution, axis, node.dim(x)?[first + axis], node.dim(w)?[first + axis]);
-            let message = format!("spatial axis {axis} has extent {found}, required {formula} = {required}");
-            return Err(node.fault_at("CV-R5", y, message));
-        }
-    }
-    Ok(())
-}
-
-/// CV-R2 and CV-R4 where the groups are in the channel axis.
-fn check_packed_groups(node: &Node, convolution: &Convolution) -> Result<(), Malformed> {
-    let [x, w, y] = roles(convolution);
-    let (input, filter, output) = (node.dim(x)?, node.dim(w)?, node.dim(y)?);
-    require_equal(node, "N", (x, input[0]), (y, output[0]))?;
-    require_equal(node, "output channels", (w, filter[0]), (y, output[1]))?;
-    if input[1] % filter[1] != 0 {
-        let message = format!(
-            "{} channels, which is no multiple of the {} channels a group that {w} has in dims {filter:?}",
-            input[1], filter[1]
-        );
-        return Err(node.fault_at("CV-R2", x, message));
-    }
-    let groups = input[1] / filter[1];
-    if filter[0] % groups != 0 {
-        let message = format!("{} output channels are not divisible by the {groups} groups", filter[0]);
-        return Err(node.fault_at("CV-R4", w, message));
-    }
-    Ok(())
-}
-
-/// CV-R2 where the groups have an axis.
-fn check_explicit_groups(node: &Node, convolution: &Convolution) -> Result<(), Malformed> {
-    let [x, w, y] = roles(convolution);
-    let (input, filter, output) = (node.dim(x)?, node.dim(w)?, node.dim(y)?);
-    require_equal(node, "N", (x, input[0]), (y, output[0]))?;
-    require_equal(node, "groups", (x, input[1]), (w, filter[0]))?;
-    require_equal(node, "groups", (w, filter[0]), (y, output[1]))?;
-    require_equal(node, "channels a group", (x, input[2]), (w, filter[2]))?;
-    require_equal(node, "output channels a group", (w, filter[1]), (y, output[2]))
-}
-
-fn require_equal(node: &Node, what: &str, one: (Port, i64), other: (Port, i64)) -> Result<(), Malformed> {
-    if one.1 == other.1 {
-        return Ok(());
-    }
-    let message = format!("{what} is {} here but {} in {}; they must agree", other.1, one.1, one.0);
-    Err(node.fault_at("CV-R2", other.0, message))
+    let form = form(node, convolution, node.common_rank("CV-R3", &roles(convolution))?)?;
+    let shape = Shape::new(node, convolution, form)?;
+    shape.check().map_err(|defect| advised(defect, &shape, node))
 }
 
 #[cfg(test)]
@@ -253,6 +320,52 @@ mod tests {
             let message = refusal(&forward(x, w, plain(2)));
             assert!(message.contains(expected), "{message}");
         }
+    }
+
+    #[test]
+    fn an_order_of_axes_that_people_write_is_named() {
+        let given = |x: &[i64], w: &[i64], y: &[i64]| {
+            let mut graph = forward(x, w, plain(2));
+            let result = graph.operations()[0].result().unwrap();
+            graph.tensor_mut(result).dim = y.to_vec();
+            refusal(&graph)
+        };
+        const AS_NHWC: &str = "dims are always N, C, H, W, whatever the layout; NHWC is told by strides: dims";
+        for (x, w, y, port, advice) in [
+            // A filter as [C, K, R, S]; as [R, S, C, K].
+            (
+                &[2, 8, 6, 7],
+                &[8, 32, 3, 3],
+                &[2, 32, 4, 5][..],
+                "port W: a filter is [K, C, R, S]",
+                "dims W [32, 8, 3, 3]",
+            ),
+            (&[2, 8, 6, 7], &[8, 32, 3, 3], &[], "port W: a filter is [K, C, R, S]", "dims W [32, 8, 3, 3]"),
+            (
+                &[2, 8, 6, 7],
+                &[3, 2, 8, 32],
+                &[2, 32, 4, 6],
+                "port W: a filter is",
+                "fits as [R, S, C, K]: dims W [32, 8, 3, 2]",
+            ),
+            // Images as [N, H, W, C].
+            (&[2, 6, 7, 8], &[32, 8, 3, 3], &[2, 4, 5, 32], AS_NHWC, "dims X [2, 8, 6, 7], Y [2, 32, 4, 5]"),
+            (&[2, 6, 7, 8], &[32, 8, 3, 3], &[], AS_NHWC, "dims X [2, 8, 6, 7]"),
+            (
+                &[2, 6, 7, 8],
+                &[32, 3, 3, 8],
+                &[2, 4, 5, 32],
+                AS_NHWC,
+                "dims X [2, 8, 6, 7], W [32, 8, 3, 3], Y [2, 32, 4, 5]",
+            ),
+            (&[2, 8, 6, 7], &[32, 8, 3, 3], &[2, 4, 5, 32], AS_NHWC, "dims Y [2, 32, 4, 5]"),
+        ] {
+            let message = given(x, w, y);
+            assert!(message.contains(port) && message.contains(advice), "{message}");
+        }
+        // Nothing explains these: no advice.
+        let message = given(&[2, 8, 6, 7], &[32, 5, 3, 3], &[2, 32, 4, 5]);
+        assert!(message.contains("where C counts the channels of one group: 8 without groups [CV-R2]"), "{message}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Matmul (operations.md section 2).
 
+use super::advice;
 use super::layout::Layout;
 use super::node::Node;
 use crate::graph::Malformed;
@@ -33,7 +34,8 @@ fn product_dim(node: &Node) -> Result<Vec<i64>, Malformed> {
     }
     let (m, k) = (a[rank - 2], a[rank - 1]);
     if b[rank - 2] != k {
-        let message = format!("K is {} in dims {b:?}, but A has K = {k} in dims {a:?}", b[rank - 2]);
+        let advice = advice::inner_extents(a, b, node.stride(Port::B).unwrap_or_default());
+        let message = format!("K is {} in dims {b:?}, but A has K = {k} in dims {a:?}{advice}", b[rank - 2]);
         return Err(node.fault_at("MATMUL-SHAPE", Port::B, message));
     }
     let mut dim = Vec::with_capacity(rank);
@@ -108,7 +110,14 @@ mod tests {
         for (a, b, expected) in [
             (&[3][..], &[3][..], "dims [3] have rank 1; at least 2 is required"),
             (&[2, 3], &[1, 3, 5], "rank 3 with dims [1, 3, 5], but A has rank 2"),
-            (&[2, 3], &[4, 5], "K is 4 in dims [4, 5], but A has K = 3 in dims [2, 3]"),
+            (
+                &[2, 3],
+                &[4, 5],
+                "K is 4 in dims [4, 5], but A has K = 3 in dims [2, 3]; dims are always A [.., M, K] and B [.., K, N] [",
+            ),
+            (&[5, 2, 3], &[5, 7, 3], "a transposed B has the dims [5, 3, 7] and the strides [21, 1, 3] ["),
+            (&[5, 3, 2], &[5, 3, 7], "a transposed A has the dims [5, 2, 3] and the strides to match ["),
+            (&[1, 2, 3], &[3, 5], "; write it as [1, 3, 5] ["),
             (&[4, 2, 3], &[2, 3, 5], "batch extents [4, 2, 3] and [2, 3, 5] differ on axis 0"),
             (&[1, 6, 2, 3], &[1, 4, 3, 5], "differ on axis 1, and neither is 1"),
         ] {

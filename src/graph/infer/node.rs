@@ -1,9 +1,10 @@
 //! An operation with its tensors at hand, for the rules of each kind.
 
+use super::advice;
 use super::layout::Layout;
 use crate::graph::Malformed;
 use crate::graph::draft::Draft;
-use crate::graph::{Operation, OperationId, Port, Tensor, TensorId};
+use crate::graph::{Attributes, Operation, OperationId, Port, Tensor, TensorId};
 
 /// One operation of a draft. Ports are looked up among the inputs first, then among the outputs.
 pub(in crate::graph) struct Node<'a> {
@@ -25,6 +26,11 @@ impl<'a> Node<'a> {
     /// A defect of the tensor at a port.
     pub(in crate::graph) fn fault_at(&self, rule: &'static str, port: Port, message: impl AsRef<str>) -> Malformed {
         self.draft.fault(rule, self.id, self.tensor_id(port), format!("port {port}: {}", message.as_ref()))
+    }
+
+    /// How messages name the tensor at a port.
+    pub(in crate::graph) fn describe(&self, port: Port) -> String {
+        self.tensor_id(port).map_or_else(|| format!("port {port}"), |id| self.draft.describe_tensor(id))
     }
 
     fn tensor_id(&self, port: Port) -> Option<TensorId> {
@@ -114,16 +120,29 @@ impl<'a> Node<'a> {
             let expected = *rank.get_or_insert((found, port));
             if found != expected.0 {
                 let message = format!(
-                    "rank {found} with dims {:?}, but {} has rank {} with dims {:?}; all must have the same rank",
+                    "rank {found} with dims {:?}, but {} has rank {} with dims {:?}; all must have the same rank{}",
                     self.dim(port)?,
                     expected.1,
                     expected.0,
-                    self.dim(expected.1)?
+                    self.dim(expected.1)?,
+                    self.widening(port, expected.1)?
                 );
                 return Err(self.fault_at(rule, port, message));
             }
         }
         Ok(rank.map_or(0, |found| found.0))
+    }
+
+    /// Advice on two ports of different rank, where the operation broadcasts: how to write the one of lower rank.
+    fn widening(&self, one: Port, other: Port) -> Result<String, Malformed> {
+        let (narrow, wide) = if self.dim(one)?.len() < self.dim(other)?.len() { (one, other) } else { (other, one) };
+        let widened = match self.operation.attributes {
+            Attributes::Matmul(_) => advice::with_leading_ones(self.dim(narrow)?, self.dim(wide)?.len()),
+            Attributes::Pointwise(_) => advice::widened(self.dim(narrow)?, self.dim(wide)?),
+            _ => None,
+        };
+        let subject = if narrow == one { "it".to_owned() } else { narrow.to_string() };
+        Ok(widened.map_or(String::new(), |dim| format!("; write {subject} as {dim:?}")))
     }
 
     /// The dims at a port must be exactly these; `reason` says where they come from.

@@ -1,6 +1,7 @@
 //! Pointwise operations: broadcasting (operations.md 4.1). BINARY_SELECT broadcasts as the others do: cuDNN 9.19 takes such
 //! graphs, though the documents speak of modes with two inputs alone (PW-R6).
 
+use super::advice;
 use super::layout::Layout;
 use super::node::Node;
 use crate::graph::Malformed;
@@ -34,20 +35,53 @@ fn ports(node: &Node) -> Vec<Port> {
 
 /// The common dims of all inputs: on each axis the one extent that is not 1.
 fn broadcast(node: &Node) -> Result<Vec<i64>, Malformed> {
-    let ports = ports(node);
-    let rank = node.common_rank("PW-BROADCAST", &ports)?;
-    let mut dim = vec![1; rank];
-    for &port in &ports {
+    broadcast_of(node, &ports(node))
+}
+
+/// What holds of the ports that are `certain`, whatever the others are; of those the ranks count where they are known.
+pub(super) fn check_apart(node: &Node, certain: &[Port]) -> Result<(), Malformed> {
+    let slots = node.operation.inputs.iter().chain(&node.operation.outputs).map(|slot| slot.0);
+    let known = |port: &Port| !node.lacks_dim(*port);
+    node.common_rank("PW-BROADCAST", &slots.filter(known).collect::<Vec<_>>())?;
+    broadcast_of(node, &certain.iter().copied().filter(known).collect::<Vec<_>>()).map(|_| ())
+}
+
+fn broadcast_of(node: &Node, ports: &[Port]) -> Result<Vec<i64>, Malformed> {
+    let rank = node.common_rank("PW-BROADCAST", ports)?;
+    // Each axis with the input that its extent is from.
+    let mut common: Vec<(i64, Port)> = ports.first().map_or(Vec::new(), |&first| vec![(1, first); rank]);
+    for &port in ports {
         for (axis, &extent) in node.dim(port)?.iter().enumerate() {
-            if extent != 1 && dim[axis] != 1 && dim[axis] != extent {
-                let message =
-                    format!("extent {extent} on axis {axis} does not broadcast with {} of another input", dim[axis]);
-                return Err(node.fault_at("PW-BROADCAST", port, message));
+            let (found, from) = common[axis];
+            if extent != 1 && found != 1 && found != extent {
+                return Err(does_not_broadcast(node, axis, port, from)?);
             }
-            dim[axis] = dim[axis].max(extent);
+            if extent > found {
+                common[axis] = (extent, port);
+            }
         }
     }
-    Ok(dim)
+    Ok(common.into_iter().map(|(extent, _)| extent).collect())
+}
+
+/// Two inputs whose extents on an axis differ, and neither is 1. Blamed is the one that is a vector along a wrong axis, else
+/// the later.
+fn does_not_broadcast(node: &Node, axis: usize, port: Port, other: Port) -> Result<Malformed, Malformed> {
+    let advised =
+        |one: Port, other: Port| Ok::<_, Malformed>(advice::moved_to_channels(node.dim(one)?, node.dim(other)?));
+    let (port, other, meant) = match (advised(port, other)?, advised(other, port)?) {
+        (None, Some(meant)) => (other, port, Some(meant)),
+        (meant, _) => (port, other, meant),
+    };
+    let meant = meant.map_or(String::new(), |dim| format!("; one value a channel has the dims {dim:?}"));
+    let (dim, beside) = (node.dim(port)?, node.dim(other)?);
+    let message = format!(
+        "extent {} on axis {axis} does not broadcast with {} of {other}, {}: dims {dim:?} and {beside:?}{meant}",
+        dim[axis],
+        beside[axis],
+        node.describe(other)
+    );
+    Ok(node.fault_at("PW-BROADCAST", port, message))
 }
 
 pub(super) fn check(node: &Node, pointwise: &Pointwise) -> Result<(), Malformed> {
@@ -112,7 +146,18 @@ mod tests {
     #[test]
     fn inputs_must_broadcast_to_the_output() {
         let message = refusal(&graph_of(PointwiseMode::Add, &[&[2, 3], &[2, 4]]));
-        assert!(message.contains("port IN_1: extent 4 on axis 1 does not broadcast with 3"), "{message}");
+        let text = "tensor 'x1': port IN_1: extent 4 on axis 1 does not broadcast with 3 of IN_0, 'x0': dims [2, 4] and [2, 3] [";
+        assert!(message.contains(text), "{message}");
+        let message = refusal(&graph_of(PointwiseMode::Add, &[&[2, 64, 5, 6], &[1, 1, 1, 64]]));
+        let text = "64 on axis 3 does not broadcast with 6 of IN_0, 'x0': dims [1, 1, 1, 64] and [2, 64, 5, 6]; \
+                    one value a channel has the dims [1, 64, 1, 1] [";
+        assert!(message.contains("'x1': port IN_1") && message.contains(text), "{message}");
+        let message = refusal(&graph_of(PointwiseMode::Add, &[&[1, 1, 1, 64], &[2, 64, 5, 6]]));
+        assert!(message.contains("'x0': port IN_0") && message.contains("of IN_1, 'x1'"), "{message}");
+        let message = refusal(&graph_of(PointwiseMode::Add, &[&[2, 64, 5, 6], &[64]]));
+        assert!(message.contains("all must have the same rank; write it as [1, 64, 1, 1] ["), "{message}");
+        let message = refusal(&graph_of(PointwiseMode::Add, &[&[64], &[2, 5, 64]]));
+        assert!(message.contains("all must have the same rank; write IN_0 as [1, 1, 64] ["), "{message}");
         let message = refusal(&graph_of(PointwiseMode::Add, &[&[2, 3], &[3]]));
         assert!(message.contains("port IN_1: rank 1 with dims [3], but IN_0 has rank 2"), "{message}");
         let mut graph = graph_of(PointwiseMode::Abs, &[&[1, 3]]);

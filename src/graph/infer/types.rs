@@ -1,15 +1,13 @@
 //! Data types from the context (FEJ-20).
 
-use crate::graph::Malformed;
+use crate::graph::defects::Defects;
 use crate::graph::draft::Draft;
 use crate::graph::{Attributes, DataType, OperationId, Port, TensorId};
 
-/// Fills in the data types of an operation's tensors and its compute type.
-///
-/// # Errors
-/// `ATTRIBUTE_NOT_SET`, naming the tensor or operation and the key of the context that could have told.
-pub(super) fn complete(draft: &mut Draft, id: OperationId) -> Result<(), Malformed> {
-    complete_compute_type(draft, id)?;
+/// Fills in the data types of an operation's tensors and its compute type. Defects are `ATTRIBUTE_NOT_SET`, naming the tensor
+/// or operation and the key of the context that could have told, once for each key.
+pub(super) fn complete(draft: &mut Draft, id: OperationId, defects: &mut Defects) {
+    complete_compute_type(draft, id, defects);
     let operation = &draft.operations[id.index()];
     let source = copies_type(&operation.attributes).then(|| operation.input(Port::X)).flatten();
     let slots = operation.inputs.iter().chain(&operation.outputs);
@@ -17,12 +15,11 @@ pub(super) fn complete(draft: &mut Draft, id: OperationId) -> Result<(), Malform
         slots.map(|&(port, tensor)| (tensor, own_type(&operation.attributes, port))).collect();
     for (tensor, own) in tensors {
         draft.tensors[tensor.index()].data_type = draft.tensor(tensor).data_type.or(own);
-        complete_tensor(draft, id, tensor, source)?;
+        complete_tensor(draft, id, tensor, source, defects);
         if let Some(offset) = draft.ragged_offset(tensor) {
-            complete_tensor(draft, id, offset, None)?;
+            complete_tensor(draft, id, offset, None, defects);
         }
     }
-    Ok(())
 }
 
 /// The type that an operation's definition gives the tensor at a port, whatever the context says.
@@ -43,10 +40,11 @@ fn complete_tensor(
     id: OperationId,
     tensor: TensorId,
     source: Option<TensorId>,
-) -> Result<(), Malformed> {
+    defects: &mut Defects,
+) {
     let found = draft.tensor(tensor);
     if found.data_type.is_some() {
-        return Ok(());
+        return;
     }
     let (key, default) = match found.is_virtual {
         true => ("intermediate_data_type", draft.default_types.intermediate),
@@ -55,27 +53,29 @@ fn complete_tensor(
     let data_type = default.or_else(|| source.and_then(|source| draft.tensor(source).data_type));
     if data_type.is_none() {
         let message = format!("has no data type, and the graph has no {key}");
-        return Err(draft.fault("ATTRIBUTE_NOT_SET", id, Some(tensor), message));
+        defects.add_lacking(key, draft.fault("ATTRIBUTE_NOT_SET", id, Some(tensor), message));
+        if matches!(draft.operations[id.index()].attributes, Attributes::Other(_) | Attributes::Composite(_)) {
+            // Their rules compare types.
+            defects.suspect(tensor);
+        }
     }
     draft.tensors[tensor.index()].data_type = data_type;
-    Ok(())
 }
 
-fn complete_compute_type(draft: &mut Draft, id: OperationId) -> Result<(), Malformed> {
+fn complete_compute_type(draft: &mut Draft, id: OperationId, defects: &mut Defects) {
     let default = draft.default_types.compute;
     let operation = &mut draft.operations[id.index()];
     let default = match &operation.attributes {
         // Resampling computes in FLOAT unless told otherwise, whatever the context says (support-surfaces.md 12).
         Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => Some(DataType::Float),
-        Attributes::Concat(_) | Attributes::Signal(_) => return Ok(()),
+        Attributes::Concat(_) | Attributes::Signal(_) => return,
         _ => default,
     };
     operation.compute_data_type = operation.compute_data_type.or(default);
     if operation.compute_data_type.is_none() && needs_compute_type(&operation.attributes) {
         let message = "has no compute data type, and the graph has no compute_data_type";
-        return Err(draft.fault("ATTRIBUTE_NOT_SET", id, None, message));
+        defects.add_lacking("compute_data_type", draft.fault("ATTRIBUTE_NOT_SET", id, None, message));
     }
-    Ok(())
 }
 
 /// Operations that calculate; files give no compute type for data movement, random numbers and attention.

@@ -1,6 +1,7 @@
 //! Rules every tensor obeys by itself, and scalars.
 
 use crate::graph::Malformed;
+use crate::graph::defects::{Defects, repair};
 use crate::graph::draft::Draft;
 use crate::graph::{Attributes, DataType, MAX_RANK, OperationId, Tensor, TensorId};
 
@@ -31,26 +32,38 @@ pub(super) fn widen_scalars(draft: &mut Draft, id: OperationId) {
 
 /// Checks what is known of an operation's tensors; inference counts on it. Inputs must be complete by now, save those
 /// of carried operations, whose parameters may follow from X.
-pub(super) fn check_given(draft: &Draft, id: OperationId, is_checked: &mut [bool]) -> Result<(), Malformed> {
+pub(super) fn check_given(draft: &mut Draft, id: OperationId, is_checked: &mut [bool], defects: &mut Defects) {
     let operation = &draft.operations[id.index()];
     if !matches!(operation.attributes, Attributes::Other(_)) {
-        operation.input_tensors().try_for_each(|tensor| require_complete(draft, id, tensor))?;
+        let inputs: Vec<TensorId> = operation.input_tensors().collect();
+        inputs.into_iter().for_each(|tensor| check_tensor(draft, id, tensor, defects, require_complete));
     }
     for tensor in tensors(draft, id) {
         if !draft.tensor(tensor).dim.is_empty() {
-            check_once(draft, id, tensor, is_checked)?;
+            check_tensor(draft, id, tensor, defects, |draft, id, tensor| check_once(draft, id, tensor, is_checked));
         }
     }
-    Ok(())
+}
+
+/// Holds a tensor that is beyond doubt to a rule. One that breaks it is repaired, or doubted.
+fn check_tensor(
+    draft: &mut Draft,
+    id: OperationId,
+    tensor: TensorId,
+    defects: &mut Defects,
+    rule: impl FnOnce(&Draft, OperationId, TensorId) -> Result<(), Malformed>,
+) {
+    if !defects.is_suspect(tensor) && defects.note(rule(draft, id, tensor)).is_none() {
+        repair(draft, tensor, defects);
+    }
 }
 
 /// Checks all tensors of an operation; none may lack dims or strides now.
-pub(super) fn check_all(draft: &Draft, id: OperationId, is_checked: &mut [bool]) -> Result<(), Malformed> {
+pub(super) fn check_all(draft: &mut Draft, id: OperationId, is_checked: &mut [bool], defects: &mut Defects) {
     for tensor in tensors(draft, id) {
-        require_complete(draft, id, tensor)?;
-        check_once(draft, id, tensor, is_checked)?;
+        check_tensor(draft, id, tensor, defects, require_complete);
+        check_tensor(draft, id, tensor, defects, |draft, id, tensor| check_once(draft, id, tensor, is_checked));
     }
-    Ok(())
 }
 
 fn require_complete(draft: &Draft, id: OperationId, tensor: TensorId) -> Result<(), Malformed> {
@@ -64,10 +77,10 @@ fn require_complete(draft: &Draft, id: OperationId, tensor: TensorId) -> Result<
     Ok(())
 }
 
-fn tensors(draft: &Draft, id: OperationId) -> impl Iterator<Item = TensorId> + '_ {
+fn tensors(draft: &Draft, id: OperationId) -> Vec<TensorId> {
     let operation = &draft.operations[id.index()];
     let tensors = operation.input_tensors().chain(operation.output_tensors());
-    tensors.flat_map(|id| [Some(id), draft.ragged_offset(id)]).flatten()
+    tensors.flat_map(|id| [Some(id), draft.ragged_offset(id)]).flatten().collect()
 }
 
 /// What does not depend on the operation is checked no more once a tensor has both dims and strides.
@@ -78,13 +91,14 @@ fn check_once(draft: &Draft, id: OperationId, tensor: TensorId, is_checked: &mut
     if is_checked[tensor.index()] {
         return Ok(());
     }
+    // Told once, whether it holds or not.
+    is_checked[tensor.index()] = !found.stride.is_empty();
     check_rank(found).map_err(fault)?;
     check_extents(found).map_err(fault)?;
     check_alignment(found).map_err(fault)?;
     if draft.ragged_offset(tensor).is_some_and(|offset| draft.ragged_offset(offset).is_some()) {
         return Err(fault(("GR-TENSOR-POS", "its ragged offset is ragged itself".to_owned())));
     }
-    is_checked[tensor.index()] = !found.stride.is_empty();
     Ok(())
 }
 
@@ -106,7 +120,12 @@ fn check_rank(tensor: &Tensor) -> Result<(), Defect> {
 fn check_extents(tensor: &Tensor) -> Result<(), Defect> {
     for (what, values) in [("dims", &tensor.dim), ("strides", &tensor.stride)] {
         if let Some(value) = values.iter().find(|&&value| value <= 0) {
-            return Err(("GR-TENSOR-POS", format!("{what} {values:?} hold {value}; all must be positive")));
+            let advice = if what == "strides" && *value == 0 {
+                "; an axis is broadcast by extent 1, not by stride 0"
+            } else {
+                ""
+            };
+            return Err(("GR-TENSOR-POS", format!("{what} {values:?} hold {value}; all must be positive{advice}")));
         }
     }
     let bits = tensor.data_type.map_or(8, DataType::bits);
@@ -198,9 +217,12 @@ mod tests {
 
     #[test]
     fn dims_and_strides_are_positive() {
-        for (dim, stride) in [([0, 3], [3, 1]), ([2, -3], [3, 1]), ([2, 3], [0, 1]), ([2, 3], [3, i64::MIN])] {
+        const NO_STRIDE: &str = "; an axis is broadcast by extent 1, not by stride 0";
+        for (dim, stride, advice) in
+            [([0, 3], [3, 1], ""), ([2, -3], [3, 1], ""), ([2, 3], [0, 1], NO_STRIDE), ([2, 3], [3, i64::MIN], "")]
+        {
             let message = message_of(Tensor::new("x").dim(dim).stride(stride));
-            assert!(message.contains("all must be positive [GR-TENSOR-POS]"), "{message}");
+            assert!(message.ends_with(&format!("all must be positive{advice} [GR-TENSOR-POS]")), "{message}");
         }
     }
 

@@ -1,229 +1,448 @@
-//! Edits that keep the mathematics of a graph, and what each broken rule suggests.
+//! Edits that keep the mathematics of a graph.
+//!
+//! An edit names tensors by uid and operations by the uid of their first output: those of a graph keep their uids whatever else is
+//! edited, while their ids are given anew each time a graph is finalized.
 
+use super::shape;
 use crate::graph::{
-    Attributes, DEFAULT_ALIGNMENT, DataType, FinalTensor, FinalizedGraph, Graph, Operation, OperationId, Pointwise,
-    PointwiseMode, Port, Tensor, TensorId,
+    Attributes, DEFAULT_ALIGNMENT, DataType, FinalTensor, FinalizedGraph, Graph, OperationId, Pointwise, PointwiseMode,
+    Port, Tensor, TensorHandle, TensorId, channels_last_order, packed_strides, row_major_order,
 };
-use crate::support::findings::Violation;
 use crate::support::forms::dims_text;
-use crate::support::rule::DetailedStatus;
 
-/// One edit; ids are those of the finalized graph.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A tensor, by its uid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct TensorUid(i64);
+
+/// An operation, by the uid of its first output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct OperationUid(i64);
+
+/// How a tensor is to lie in memory, packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Layout {
+    /// NHWC, NDHWC.
+    ChannelsLast,
+    /// The last axis is contiguous.
+    RowMajor,
+}
+
+/// One edit, at one place or, where the same is wrong at several, at all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Edit {
     /// Swaps the first two inputs of a commutative operation.
-    Swap(OperationId),
-    /// Raises the alignment of a pointer to [`DEFAULT_ALIGNMENT`].
-    Align(TensorId),
+    Swap(OperationUid),
+    /// Raises the alignment of pointers to [`DEFAULT_ALIGNMENT`].
+    Align(Vec<TensorUid>),
     /// Pads strides to multiples of [`DEFAULT_ALIGNMENT`] bytes.
-    Pad(TensorId),
-    /// Gives a virtual tensor another type.
-    Retype(TensorId, DataType),
-    /// Converts a core operand.
-    Convert { core: OperationId, operand: TensorId, to: DataType },
-    /// Computes an operation in another type.
-    Compute(OperationId, DataType),
-    /// Leaves a trailing Reduction to a second graph.
-    Split(OperationId),
+    Pad(Vec<TensorUid>),
+    /// Gives tensors another type.
+    Retype(Vec<TensorUid>, DataType),
+    /// Computes operations in another type.
+    Compute(Vec<OperationUid>, DataType),
+    /// Converts an operand before the operation that reads it.
+    Convert { operation: OperationUid, operand: TensorUid, to: DataType },
+    /// Lays tensors out anew.
+    LayOut(Vec<TensorUid>, Layout),
+    /// Gives every tensor an axis of 1: in front, or before the spatial axes of a convolution.
+    AddAxis,
+    /// Folds all but the last two axes of every tensor into one.
+    FoldBatch,
+}
+
+/// What an edit changes at one place, as data.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct EditRecord {
+    /// What kind of edit it is: `swap_inputs`, `alignment`, `strides`, `data_type`, `compute_data_type`, `convert`, `rank`, `cut`.
+    pub kind: &'static str,
+    /// Name of the tensor that is edited; for `cut` one that is stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tensor: Option<String>,
+    /// Uid of that tensor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<i64>,
+    /// Name of the operation that is edited; for `cut` the first of the next graph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// What is there now: a type, strides, extents, bytes.
+    #[serde(skip_serializing_if = "serde_json::Value::is_null")]
+    pub from: serde_json::Value,
+    /// What is to be there.
+    #[serde(skip_serializing_if = "serde_json::Value::is_null")]
+    pub to: serde_json::Value,
+}
+
+impl TensorUid {
+    pub(super) fn of(graph: &FinalizedGraph, id: TensorId) -> Self {
+        Self(graph.tensor(id).uid)
+    }
+
+    pub(super) fn tensor(self, graph: &FinalizedGraph) -> Option<TensorId> {
+        graph.tensor_by_uid(self.0)
+    }
+
+    fn id_in(self, graph: &Graph) -> Option<TensorHandle> {
+        graph.tensor_ids().find(|id| graph.tensors()[id.index()].uid == Some(self.0))
+    }
+}
+
+impl OperationUid {
+    /// `None` for an operation without outputs.
+    pub(super) fn of(graph: &FinalizedGraph, id: OperationId) -> Option<Self> {
+        graph.operation(id).output_tensors().next().map(|output| Self(graph.tensor(output).uid))
+    }
+
+    pub(super) fn operation(self, graph: &FinalizedGraph) -> Option<OperationId> {
+        graph.producer(graph.tensor_by_uid(self.0)?)
+    }
+
+    fn place_in(self, graph: &Graph) -> Option<usize> {
+        let is_own = |tensor: TensorHandle| graph.tensors()[tensor.index()].uid == Some(self.0);
+        graph.operations().iter().position(|operation| operation.output_tensors().next().is_some_and(is_own))
+    }
 }
 
 impl Edit {
-    /// Place in the order of tries, and in which several edits are made: a split comes last, as it moves operations.
-    pub(super) fn rank(&self) -> u8 {
+    /// How much an edit asks of whoever makes it, among changes of as many edits: nothing but the graph's own text, then what the
+    /// caller's memory holds, then what the caller's data are.
+    pub(super) fn weight(&self, graph: &FinalizedGraph) -> u32 {
+        let is_stored = |uid: &TensorUid| uid.tensor(graph).is_some_and(|id| !graph.tensor(id).is_virtual);
         match self {
-            Self::Swap(_) => 0,
-            Self::Align(_) => 1,
-            Self::Pad(_) => 2,
+            Self::Swap(_) => 1,
+            Self::Align(_) => 2,
+            Self::Retype(tensors, _) if tensors.iter().any(is_stored) => 12,
             Self::Retype(..) => 3,
-            Self::Convert { .. } => 4,
-            Self::Compute(..) => 5,
-            Self::Split(_) => 6,
+            Self::Compute(..) => 4,
+            Self::Pad(_) => 5,
+            Self::Convert { .. } => 6,
+            Self::AddAxis | Self::FoldBatch => 7,
+            Self::LayOut(..) => 8,
         }
     }
 
-    /// Whether both edits set the same thing.
-    pub(super) fn collides_with(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Retype(tensor, _), Self::Retype(same, _)) => tensor == same,
-            (Self::Convert { operand, .. }, Self::Convert { operand: same, .. }) => operand == same,
-            (Self::Compute(operation, _), Self::Compute(same, _)) => operation == same,
-            _ => self == other,
-        }
+    /// Whether both edits set the same thing, wherever.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 
-    /// Makes the edit on a copy of the graph; `None` where it cannot be made.
-    pub(super) fn apply(self, graph: &FinalizedGraph, edited: &mut Graph) -> Option<()> {
+    /// The edit with each place but one left out; empty where there is only one place.
+    pub(super) fn thinned(&self) -> Vec<Self> {
+        fn without<T: Copy>(places: &[T], of: impl Fn(Vec<T>) -> Edit) -> Vec<Edit> {
+            let all = 0..places.len();
+            let rest = |left_out| all.clone().filter(|&place| place != left_out).map(|place| places[place]).collect();
+            if places.len() < 2 { Vec::new() } else { all.clone().map(rest).map(of).collect() }
+        }
         match self {
-            Self::Swap(id) => swap_inputs(edited.operation_mut(id))?,
-            Self::Align(id) => edited.tensor_mut(id.handle()).alignment = DEFAULT_ALIGNMENT,
-            Self::Pad(id) => edited.tensor_mut(id.handle()).stride = padded(graph.tensor(id))?,
-            Self::Retype(id, data_type) => edited.tensor_mut(id.handle()).data_type = Some(data_type),
-            Self::Convert { core, operand, to } => convert(edited, core, operand, to),
-            Self::Compute(id, data_type) => edited.operation_mut(id).compute_data_type = Some(data_type),
-            Self::Split(id) => {
-                let reduction = edited.operations.remove(id.index());
-                reduction.input_tensors().for_each(|input| edited.tensor_mut(input).is_virtual = false);
-            }
+            Self::Align(tensors) => without(tensors, Self::Align),
+            Self::Pad(tensors) => without(tensors, Self::Pad),
+            Self::Retype(tensors, to) => without(tensors, |rest| Self::Retype(rest, *to)),
+            Self::Compute(operations, to) => without(operations, |rest| Self::Compute(rest, *to)),
+            Self::LayOut(tensors, layout) => without(tensors, |rest| Self::LayOut(rest, *layout)),
+            Self::Swap(_) | Self::Convert { .. } | Self::AddAxis | Self::FoldBatch => Vec::new(),
         }
-        Some(())
+    }
+
+    /// Makes the edit on a complete description of the graph; `None` where it cannot be made, or changes nothing.
+    pub(super) fn apply(&self, edited: &mut Graph) -> Option<()> {
+        match self {
+            Self::Swap(operation) => {
+                let place = operation.place_in(edited)?;
+                let [(_, first), (_, second), ..] = edited.operations[place].inputs.as_mut_slice() else { return None };
+                std::mem::swap(first, second);
+                Some(())
+            }
+            Self::Align(tensors) => {
+                on_each(tensors, edited, |tensor| replaced(&mut tensor.alignment, DEFAULT_ALIGNMENT))
+            }
+            Self::Pad(tensors) => on_each(tensors, edited, |tensor| {
+                let stride = padded(&tensor.dim, &tensor.stride, tensor.data_type?)?;
+                replaced(&mut tensor.stride, stride)
+            }),
+            Self::LayOut(tensors, layout) => on_each(tensors, edited, |tensor| {
+                let stride = laid_out(&tensor.dim, *layout)?;
+                replaced(&mut tensor.stride, stride)
+            }),
+            Self::Retype(tensors, to) => on_each(tensors, edited, |tensor| replaced(&mut tensor.data_type, Some(*to))),
+            Self::Compute(operations, to) => operations.iter().try_for_each(|operation| {
+                let place = operation.place_in(edited)?;
+                replaced(&mut edited.operations[place].compute_data_type, Some(*to))
+            }),
+            Self::Convert { operation, operand, to } => {
+                let place = operation.place_in(edited)?;
+                convert(edited, place, operand.id_in(edited)?, *to);
+                Some(())
+            }
+            Self::AddAxis => shape::add_axis(edited),
+            Self::FoldBatch => shape::fold_batch(edited),
+        }
     }
 
     /// The edit as an instruction.
-    pub(super) fn describe(self, graph: &FinalizedGraph) -> String {
-        let tensor = |id| format!("tensor {}", graph.describe_tensor(id));
-        let operation = |id| format!("operation {}", graph.describe_operation(id));
+    pub(super) fn describe(&self, graph: &FinalizedGraph) -> String {
+        let tensors =
+            |tensors: &[TensorUid]| named("tensor", tensors, |uid| uid.tensor(graph), |id| graph.describe_tensor(id));
+        let operations = |operations: &[OperationUid]| {
+            named("operation", operations, |uid| uid.operation(graph), |id| graph.describe_operation(id))
+        };
+        let current = |uid: &TensorUid| uid.tensor(graph).map(|id| graph.tensor(id));
         match self {
-            Self::Swap(id) => format!("swap the first two inputs of {}", operation(id)),
-            Self::Align(id) => format!("align the pointer of {} to {DEFAULT_ALIGNMENT} bytes", tensor(id)),
-            Self::Pad(id) => {
-                let strides = padded(graph.tensor(id)).unwrap_or_default();
-                format!("pad the strides of {} to {}", tensor(id), dims_text(&strides))
+            Self::Swap(operation) => format!("swap the first two inputs of {}", operations(&[*operation])),
+            Self::Align(all) => {
+                let pointers = if all.len() == 1 { "the pointer" } else { "the pointers" };
+                format!("align {pointers} of {} to {DEFAULT_ALIGNMENT} bytes", tensors(all))
             }
-            Self::Retype(id, to) => {
-                format!("make virtual {} {to} instead of {}", tensor(id), graph.tensor(id).data_type)
+            Self::Pad(all) => {
+                let strides = all.iter().filter_map(current).filter_map(padding).map(|stride| dims_text(&stride));
+                format!("pad the strides of {} to {}", tensors(all), strides.collect::<Vec<_>>().join(", "))
             }
-            Self::Convert { core, operand, to } => {
-                format!("convert {} to {to} with a Pointwise IDENTITY before {}", tensor(operand), operation(core))
+            Self::Retype(all, to) => {
+                let is_virtual = all.iter().filter_map(current).all(|tensor| tensor.is_virtual);
+                let word = if is_virtual { "virtual " } else { "" };
+                format!("make {word}{} {to} instead of {}", tensors(all), types(all.iter().filter_map(current)))
             }
-            Self::Compute(id, to) => format!("compute {} in {to} instead of {}", operation(id), graph.compute_type(id)),
-            Self::Split(id) => {
-                let inputs: Vec<String> = graph.operation(id).input_tensors().map(tensor).collect();
-                format!("store {} and leave {} to a second graph", inputs.join(", "), operation(id))
+            Self::Compute(all, to) => {
+                let mut types: Vec<String> = Vec::new();
+                for id in all.iter().filter_map(|uid| uid.operation(graph)) {
+                    let name = graph.compute_type(id).to_string();
+                    if !types.contains(&name) {
+                        types.push(name);
+                    }
+                }
+                format!("compute {} in {to} instead of {}", operations(all), types.join(" and "))
+            }
+            Self::Convert { operation, operand, to } => {
+                let (operand, operation) = (tensors(&[*operand]), operations(&[*operation]));
+                format!("convert {operand} to {to} with a Pointwise IDENTITY before {operation}")
+            }
+            Self::LayOut(all, layout) => {
+                let strides = all.iter().filter_map(current).filter_map(|tensor| laid_out(&tensor.dim, *layout));
+                let strides: Vec<String> = strides.map(|stride| dims_text(&stride)).collect();
+                format!("lay out {} {layout}: strides {}", tensors(all), strides.join(", "))
+            }
+            Self::AddAxis => shape::added_axis_text(graph),
+            Self::FoldBatch => "fold all axes before the last two of every tensor into one batch axis".to_owned(),
+        }
+    }
+
+    /// What the edit costs, as a phrase; `None` where it costs nothing.
+    pub(super) fn price(&self, graph: &FinalizedGraph) -> Option<String> {
+        let find = |uid: &TensorUid| uid.tensor(graph).map(|id| graph.tensor(id));
+        match self {
+            Self::Swap(_) | Self::AddAxis | Self::FoldBatch => None,
+            Self::Align(_) => Some("the caller allocates so".to_owned()),
+            Self::Pad(tensors) => {
+                let more = |tensor: &FinalTensor| {
+                    Some(
+                        (span(&tensor.dim, &padding(tensor)?) - span(&tensor.dim, &tensor.stride))
+                            * tensor.data_type.bits() as i64
+                            / 8,
+                    )
+                };
+                let bytes: i64 = tensors.iter().filter_map(find).filter_map(more).sum();
+                Some(format!("{bytes} bytes of padding"))
+            }
+            Self::Retype(tensors, to) => {
+                let narrowed = tensors.iter().filter_map(find).find(|tensor| loses(tensor.data_type, *to).is_some());
+                let loss = narrowed.and_then(|tensor| loses(tensor.data_type, *to));
+                match tensors.iter().filter_map(find).any(|tensor| !tensor.is_virtual) {
+                    true => Some(format!(
+                        "the caller's data are {to}{}",
+                        loss.map(|loss| format!(", which {loss}")).unwrap_or_default()
+                    )),
+                    false => loss.map(|loss| format!("{to} {loss}")),
+                }
+            }
+            Self::Compute(operations, to) => {
+                let from = operations.iter().filter_map(|uid| uid.operation(graph)).map(|id| graph.compute_type(id));
+                let mut losses = from.filter_map(|from| loses(from, *to));
+                losses.next().map(|loss| format!("arithmetic in {to} {loss}"))
+            }
+            Self::Convert { operand, to, .. } => {
+                let loss = find(operand).and_then(|tensor| loses(tensor.data_type, *to));
+                Some(loss.map_or("converted in the kernel, exactly".to_owned(), |loss| format!("{to} {loss}")))
+            }
+            Self::LayOut(..) => Some("the caller's memory is laid out so".to_owned()),
+        }
+    }
+
+    /// What the edit changes, place by place.
+    pub(super) fn records(&self, graph: &FinalizedGraph) -> Vec<EditRecord> {
+        let empty = |kind| EditRecord {
+            kind,
+            tensor: None,
+            uid: None,
+            operation: None,
+            from: serde_json::Value::Null,
+            to: serde_json::Value::Null,
+        };
+        let of_tensors = |kind,
+                          tensors: &[TensorUid],
+                          values: &dyn Fn(&FinalTensor) -> Option<[serde_json::Value; 2]>| {
+            let record = |uid: &TensorUid| {
+                let tensor = graph.tensor(uid.tensor(graph)?);
+                let [from, to] = values(tensor)?;
+                Some(EditRecord { tensor: Some(tensor.name.clone()), uid: Some(tensor.uid), from, to, ..empty(kind) })
+            };
+            tensors.iter().filter_map(record).collect::<Vec<_>>()
+        };
+        let operation = |uid: OperationUid| uid.operation(graph).map(|id| graph.operation(id).name.clone());
+        match self {
+            Self::Swap(swapped) => vec![EditRecord { operation: operation(*swapped), ..empty("swap_inputs") }],
+            Self::Align(tensors) => {
+                of_tensors("alignment", tensors, &|tensor| Some([tensor.alignment.into(), DEFAULT_ALIGNMENT.into()]))
+            }
+            Self::Pad(tensors) => {
+                of_tensors("strides", tensors, &|tensor| Some([tensor.stride.clone().into(), padding(tensor)?.into()]))
+            }
+            Self::LayOut(tensors, layout) => of_tensors("strides", tensors, &|tensor| {
+                Some([tensor.stride.clone().into(), laid_out(&tensor.dim, *layout)?.into()])
+            }),
+            Self::Retype(tensors, to) => {
+                of_tensors("data_type", tensors, &|tensor| Some([tensor.data_type.name().into(), to.name().into()]))
+            }
+            Self::Compute(operations, to) => {
+                let record = |uid: &OperationUid| {
+                    let from = graph.compute_type(uid.operation(graph)?).name().into();
+                    Some(EditRecord {
+                        operation: operation(*uid),
+                        from,
+                        to: to.name().into(),
+                        ..empty("compute_data_type")
+                    })
+                };
+                operations.iter().filter_map(record).collect()
+            }
+            Self::Convert { operation: reader, operand, to } => {
+                let values = |tensor: &FinalTensor| Some([tensor.data_type.name().into(), to.name().into()]);
+                let records = of_tensors("convert", &[*operand], &values);
+                records.into_iter().map(|record| EditRecord { operation: operation(*reader), ..record }).collect()
+            }
+            Self::AddAxis | Self::FoldBatch => {
+                let mut edited = graph.to_graph();
+                if self.apply(&mut edited).is_none() {
+                    return Vec::new();
+                }
+                let record = |(before, after): (&FinalTensor, &Tensor)| EditRecord {
+                    tensor: Some(before.name.clone()),
+                    uid: Some(before.uid),
+                    from: before.dim.clone().into(),
+                    to: after.dim.clone().into(),
+                    ..empty("rank")
+                };
+                graph.tensors().zip(edited.tensors()).map(record).collect()
             }
         }
     }
 }
 
-/// Edits that may cure one broken rule.
-pub(super) fn suggestions(graph: &FinalizedGraph, violation: &Violation) -> Vec<Edit> {
-    let mut edits = Vec::new();
-    match violation.status() {
-        DetailedStatus::Shape => edits.extend(swap(graph, violation)),
-        DetailedStatus::DataType => types(graph, violation, &mut edits),
-        DetailedStatus::Layout => alignment(graph, violation, &mut edits),
-        _ => {}
+impl std::fmt::Display for Layout {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::ChannelsLast => "channels last (NHWC)",
+            Self::RowMajor => "row-major",
+        })
     }
-    if violation.rule.id.contains("RED") {
-        edits.extend(trailing_reduction(graph).map(Edit::Split));
-    }
-    edits
 }
 
-fn swap(graph: &FinalizedGraph, violation: &Violation) -> Option<Edit> {
-    let id = violation.at.operation?;
-    match &graph.operation(id).attributes {
-        Attributes::Pointwise(pointwise) => {
-            let is_symmetric = pointwise.mode.is_commutative() && pointwise.alpha1 == pointwise.alpha2;
-            is_symmetric.then_some(Edit::Swap(id))
-        }
+/// Edits every one of these tensors; `None` where one is not there, or stays as it is.
+fn on_each(tensors: &[TensorUid], edited: &mut Graph, edit: impl Fn(&mut Tensor) -> Option<()>) -> Option<()> {
+    tensors.iter().try_for_each(|uid| {
+        let id = uid.id_in(edited)?;
+        edit(edited.tensor_mut(id))
+    })
+}
+
+/// Gives a field another value; `None` where it has that value.
+fn replaced<T: PartialEq>(field: &mut T, value: T) -> Option<()> {
+    (*field != value).then(|| *field = value)
+}
+
+/// `tensor 'a' (uid 1)`, `tensors 'a' (uid 1) and 'b' (uid 2)`.
+fn named<T: Copy, I>(noun: &str, uids: &[T], find: impl Fn(T) -> Option<I>, describe: impl Fn(I) -> String) -> String {
+    let names: Vec<String> = uids.iter().filter_map(|&uid| find(uid)).map(describe).collect();
+    match names.as_slice() {
+        [one] => format!("{noun} {one}"),
+        [others @ .., last] => format!("{noun}s {} and {last}", others.join(", ")),
+        [] => noun.to_owned(),
+    }
+}
+
+/// The types of tensors, each once.
+fn types<'a>(tensors: impl Iterator<Item = &'a FinalTensor>) -> String {
+    let mut types: Vec<DataType> = tensors.map(|tensor| tensor.data_type).collect();
+    types.sort_by_key(|data_type| data_type.name());
+    types.dedup();
+    types.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+}
+
+/// What is lost from one type to another, as a verb with its object; `None` where nothing is.
+fn loses(from: DataType, to: DataType) -> Option<String> {
+    let [had, has] = [from, to].map(mantissa);
+    match (from.is_integer(), to.is_integer()) {
+        (false, true) => Some("keeps whole numbers only".to_owned()),
+        _ if has < had => Some(format!("holds {has} significant bits, not {had}")),
+        _ if range(to) < range(from) => Some("has a smaller range".to_owned()),
         _ => None,
     }
 }
 
-fn alignment(graph: &FinalizedGraph, violation: &Violation, edits: &mut Vec<Edit>) {
-    let Some(id) = violation.at.tensor else { return };
-    let is_about_strides = ["-ALIGN", "-PACK"].iter().any(|part| violation.rule.id.contains(part));
-    if is_about_strides && graph.tensor(id).alignment < DEFAULT_ALIGNMENT {
-        edits.push(Edit::Align(id));
-    }
-    if is_about_strides {
-        edits.push(Edit::Pad(id));
-    }
-}
-
-fn types(graph: &FinalizedGraph, violation: &Violation, edits: &mut Vec<Edit>) {
-    match (violation.at.operation, violation.at.tensor) {
-        (Some(core), Some(_)) if graph.operation(core).is_core() => core_types(graph, core, edits),
-        (_, Some(tensor)) => retypes(graph, tensor, edits),
-        (Some(operation), None) => compute_types(graph, operation, edits),
-        (None, None) => {}
+/// Significant bits of a type, the implicit one included.
+fn mantissa(data_type: DataType) -> u32 {
+    match data_type {
+        DataType::Double => 53,
+        DataType::Float => 24,
+        DataType::Half => 11,
+        DataType::BFloat16 => 8,
+        DataType::Fp8E4M3 => 4,
+        DataType::Fp8E5M2 => 3,
+        other => other.bits() as u32,
     }
 }
 
-/// FLOAT, which the surfaces recommend; for whole numbers and truth values INT32 and BOOLEAN as well.
-fn retypes(graph: &FinalizedGraph, id: TensorId, edits: &mut Vec<Edit>) {
-    let tensor = graph.tensor(id);
-    if !tensor.is_virtual {
-        return;
-    }
-    let is_truth = graph.producer(id).is_some_and(|producer| gives_truth(graph.operation(producer)));
-    let whole: &[DataType] = match tensor.data_type {
-        _ if is_truth => &[DataType::Int32, DataType::Boolean],
-        data_type if data_type.is_integer() => &[DataType::Int32],
-        _ => &[],
-    };
-    let others = [DataType::Float].iter().chain(whole).filter(|&&data_type| data_type != tensor.data_type);
-    edits.extend(others.map(|&data_type| Edit::Retype(id, data_type)));
-}
-
-fn gives_truth(operation: &Operation) -> bool {
-    matches!(&operation.attributes, Attributes::Pointwise(pointwise)
-        if pointwise.mode.is_comparison() || pointwise.mode.is_logical())
-}
-
-/// FLOAT; for whole numbers INT32; for logical operations INT32 and BOOLEAN.
-fn compute_types(graph: &FinalizedGraph, id: OperationId, edits: &mut Vec<Edit>) {
-    let operation = graph.operation(id);
-    let is_logical = matches!(&operation.attributes, Attributes::Pointwise(pointwise) if pointwise.mode.is_logical());
-    let is_whole = operation.input_tensors().all(|input| graph.tensor(input).data_type.is_integer());
-    let whole: &[DataType] = match (is_logical, is_whole) {
-        (true, _) => &[DataType::Int32, DataType::Boolean],
-        (false, true) => &[DataType::Int32],
-        (false, false) => &[],
-    };
-    let current = graph.compute_type(id);
-    let others = [DataType::Float].iter().chain(whole).filter(|&&data_type| data_type != current);
-    edits.extend(others.map(|&data_type| Edit::Compute(id, data_type)));
-}
-
-/// Operands of two types: each may take the other's, the narrower first, which loses nothing.
-fn core_types(graph: &FinalizedGraph, core: OperationId, edits: &mut Vec<Edit>) {
-    let operands: Vec<TensorId> = graph.operation(core).input_tensors().take(2).collect();
-    let &[first, second] = operands.as_slice() else { return };
-    let mut pairs = [(first, second), (second, first)];
-    pairs.sort_by_key(|&(operand, _)| graph.tensor(operand).data_type.bits());
-    for (operand, other) in pairs {
-        let to = graph.tensor(other).data_type;
-        if to == graph.tensor(operand).data_type {
-            continue;
-        }
-        let is_virtual = graph.tensor(operand).is_virtual;
-        edits.push(if is_virtual { Edit::Retype(operand, to) } else { Edit::Convert { core, operand, to } });
+/// Bits of a type's exponent; of whole numbers those of the number, which the mantissa tells.
+fn range(data_type: DataType) -> u32 {
+    match data_type {
+        DataType::Double => 11,
+        DataType::Float | DataType::BFloat16 => 8,
+        DataType::Half | DataType::Fp8E5M2 => 5,
+        DataType::Fp8E4M3 => 4,
+        _ => 0,
     }
 }
 
-/// A Reduction whose result nothing reads, of a value that the graph computes.
-fn trailing_reduction(graph: &FinalizedGraph) -> Option<OperationId> {
-    let is_trailing = |id: &OperationId| {
-        let operation = graph.operation(*id);
-        let is_read = operation.result().is_some_and(|result| !graph.consumers(result).is_empty());
-        let is_computed = operation.input_tensors().all(|input| graph.producer(input).is_some());
-        matches!(operation.attributes, Attributes::Reduction(_)) && !is_read && is_computed
-    };
-    graph.operation_ids().rev().find(is_trailing)
+/// Elements from the first to the last of a tensor.
+fn span(dim: &[i64], stride: &[i64]) -> i64 {
+    let last = dim.iter().zip(stride).map(|(&extent, &stride)| (extent - 1).saturating_mul(stride));
+    last.fold(1, i64::saturating_add)
 }
 
-/// Swaps tensors, not ports.
-fn swap_inputs<T>(operation: &mut Operation<T>) -> Option<()> {
-    let [(_, first), (_, second), ..] = operation.inputs.as_mut_slice() else { return None };
-    std::mem::swap(first, second);
-    Some(())
+/// Packed strides in an order; `None` for channels last where there are no channels.
+fn laid_out(dim: &[i64], layout: Layout) -> Option<Vec<i64>> {
+    match layout {
+        Layout::ChannelsLast => (dim.len() >= 3).then(|| packed_strides(dim, &channels_last_order(dim.len()))),
+        Layout::RowMajor => Some(packed_strides(dim, &row_major_order(dim.len()))),
+    }
 }
 
 /// Strides in the same order, each stepping over all inner elements and, save the contiguous one, a multiple of
 /// [`DEFAULT_ALIGNMENT`] bytes. `None` where no axis is contiguous, and on overflow.
-fn padded(tensor: &FinalTensor) -> Option<Vec<i64>> {
-    let unit = (8 * DEFAULT_ALIGNMENT).div_euclid(tensor.data_type.bits() as i64).max(1);
-    let mut axes: Vec<usize> = (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1).collect();
-    axes.sort_by_key(|&axis| tensor.stride[axis]);
-    let mut stride = tensor.stride.clone();
+fn padded(dim: &[i64], stride: &[i64], data_type: DataType) -> Option<Vec<i64>> {
+    let unit = (8 * DEFAULT_ALIGNMENT).div_euclid(data_type.bits() as i64).max(1);
+    let mut axes: Vec<usize> = (0..dim.len()).filter(|&axis| dim[axis] > 1).collect();
+    axes.sort_by_key(|&axis| stride[axis]);
+    let mut padded = stride.to_vec();
     let (&contiguous, outer) = axes.split_first()?;
-    let mut span = Some(tensor.dim[contiguous]).filter(|_| stride[contiguous] == 1)?;
+    let mut span = Some(dim[contiguous]).filter(|_| stride[contiguous] == 1)?;
     for &axis in outer {
-        stride[axis] = round_up(span.max(stride[axis]), unit)?;
-        span = stride[axis].checked_mul(tensor.dim[axis])?;
+        padded[axis] = round_up(span.max(stride[axis]), unit)?;
+        span = padded[axis].checked_mul(dim[axis])?;
     }
-    Some(stride)
+    Some(padded)
+}
+
+/// The strides that padding gives a tensor.
+fn padding(tensor: &FinalTensor) -> Option<Vec<i64>> {
+    padded(&tensor.dim, &tensor.stride, tensor.data_type)
 }
 
 fn round_up(value: i64, unit: i64) -> Option<i64> {
@@ -231,19 +450,19 @@ fn round_up(value: i64, unit: i64) -> Option<i64> {
     if beyond == 0 { Some(value) } else { value.checked_add(unit - beyond) }
 }
 
-/// Puts an IDENTITY before an operand of the core, at every port that reads it.
-fn convert(graph: &mut Graph, core: OperationId, operand: TensorId, to: DataType) {
+/// Puts an IDENTITY before an operand of an operation, at every port that reads it.
+fn convert(graph: &mut Graph, operation: usize, operand: TensorHandle, to: DataType) {
     let source = &graph.tensors()[operand.index()];
     let name = format!("{}::converted", source.name);
     let result = Tensor { data_type: Some(to), dim: source.dim.clone(), is_virtual: true, ..Tensor::new(&name) };
     let result = graph.tensor(result);
-    let slots = graph.operation_mut(core).inputs.iter_mut().filter(|slot| slot.1 == operand.handle());
+    let slots = graph.operations[operation].inputs.iter_mut().filter(|slot| slot.1 == operand);
     slots.for_each(|slot| slot.1 = result);
-    graph.operation(Operation {
+    graph.operation(crate::graph::Operation {
         name,
         attributes: Attributes::Pointwise(Pointwise::new(PointwiseMode::Identity)),
         compute_data_type: Some(DataType::Float),
-        inputs: vec![(Port::IN_0, operand.handle())],
+        inputs: vec![(Port::IN_0, operand)],
         outputs: vec![(Port::OUT_0, result)],
     });
 }

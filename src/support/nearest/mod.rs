@@ -1,153 +1,363 @@
-//! The nearest legal change: one or two small edits that keep the mathematics of a refused graph and make a surface hold.
+//! The nearest legal change: the fewest edits that keep the mathematics of a refused graph and with which it is taken, or its cut into
+//! the fewest graphs that are.
 //!
-//! Each broken rule suggests edits at its place. Edits that together answer every broken rule of some surface are made
-//! on a copy of the graph, and the copy is checked again, as documented.
+//! What is wanted is a [`Goal`]: it says of a graph what keeps it from being taken ([`Defect`]). Each defect suggests edits
+//! ([`suggestion`]), which are made on a copy of the graph, and the goal is asked about the copy. So what an edit does is never
+//! guessed, and what is found has been checked. An edit that can be left out is, at every place that it names.
 
+mod cut;
 mod edit;
+mod shape;
+mod suggestion;
 
 use std::sync::Arc;
 
-use super::checker::ask;
-use super::family::{FAMILIES, Family};
-use super::findings::Violation;
-use super::report::{Report, SurfaceOutcome};
-use super::rule::SurfaceId;
 use crate::graph::{FinalizedGraph, Graph};
-use edit::{Edit, suggestions};
+use crate::support::rule::SurfaceId;
+use cut::Cut;
+use edit::Edit;
+pub use edit::EditRecord;
+pub use suggestion::Defect;
+use suggestion::suggestions;
 
-/// Changes tried for one graph at most.
-const TRIES: usize = 64;
+/// Copies checked for one goal at most.
+const TRIES: usize = 160;
 
-/// Operations of all copies checked for one graph at most: large graphs have fewer tries.
-const CHECKED_OPERATIONS: usize = 4096;
+/// Operations of all copies checked for one goal at most: large graphs have fewer tries.
+const CHECKED_OPERATIONS: usize = 8192;
 
-/// Broken rules of a surface beyond which only a single edit is looked for: more is no small change.
-const PLACES: usize = 16;
+/// Edits of a change at most.
+const EDITS: usize = 3;
 
-/// Edits that make a graph legal.
+/// Changes that one more edit is looked for, those first that leave the fewest defects.
+const BREADTH: usize = 4;
+
+/// Parts of a cut at most.
+const PARTS: usize = 16;
+
+/// What is wanted of a graph.
+pub trait Goal {
+    /// What keeps a graph from being taken; empty where it is.
+    fn defects(&self, graph: &Arc<FinalizedGraph>) -> Vec<Defect>;
+
+    /// Whether a graph is what is wanted of one part of a cut.
+    fn takes_part(&self, part: &Arc<FinalizedGraph>) -> bool {
+        self.defects(part).is_empty()
+    }
+}
+
+/// Edits that make a graph legal, or its cut into graphs that are.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// The edits as instructions to people, with semicolons between: `swap the first two inputs of operation 'add'
     /// (POINTWISE ADD)`.
-    pub description: String,
-    /// The surface that holds then.
-    pub surface: SurfaceId,
-    /// The edited graph.
-    pub graph: Graph,
+    pub text: String,
+    /// What the change costs, with semicolons between; empty where nothing.
+    pub price: String,
+    /// The edits as data, place by place.
+    pub edits: Vec<EditRecord>,
+    /// How many edits there are: an edit may be of several places; a cut counts as one for each part but the first.
+    pub count: usize,
+    /// The edited graph, or the graphs into which it is cut, in the order in which they are to run.
+    pub graphs: Vec<Arc<FinalizedGraph>>,
 }
 
-/// Looks for a small change with which a surface of the report holds as documented, on the chip of the report.
-///
-/// The edits, in the order they are tried: swap the inputs of a commutative operation; raise the alignment of a
-/// pointer; pad strides; give a virtual tensor another type; convert a core operand with IDENTITY; compute in another
-/// type; leave a trailing Reduction to a second graph. First each alone; then one kind of edit at every place that
-/// breaks a rule, and two such steps. `None` where the graph is supported, and where no such change is found among the
-/// first 64 (fewer for graphs of more than 64 operations, none beyond 4,096).
-pub fn nearest_change(graph: &Arc<FinalizedGraph>, report: &Report) -> Option<Change> {
-    nearest_among(FAMILIES, graph, report)
-}
-
-/// As [`nearest_change`], for surfaces that these families have.
-pub(super) fn nearest_among(families: &[&Family], graph: &Arc<FinalizedGraph>, report: &Report) -> Option<Change> {
-    let tries = TRIES.min(CHECKED_OPERATIONS / graph.operations().len());
-    if report.supported.is_some() || tries == 0 {
-        return None;
+impl Change {
+    /// The graphs as an author would describe them.
+    pub fn descriptions(&self) -> Vec<Graph> {
+        self.graphs.iter().map(|graph| graph.to_graph()).collect()
     }
-    let surfaces: Vec<SurfaceId> = report.outcomes.iter().map(|outcome| outcome.surface).collect();
-    candidates(graph, report).into_iter().take(tries).find_map(|edits| {
-        let mut edited = graph.to_graph();
-        edits.iter().try_for_each(|edit| edit.apply(graph, &mut edited))?;
-        let again = ask(families, (&Arc::new(edited.finalize().ok()?), report.capability), &surfaces, &[]);
-        let surface = again.surface()?;
-        Some(Change { description: describe(graph, &edits), surface, graph: edited })
-    })
 }
 
-/// Sets of edits that answer every broken rule of some surface, the smallest first, each once.
-fn candidates(graph: &FinalizedGraph, report: &Report) -> Vec<Vec<Edit>> {
-    let mut candidates: Vec<Vec<Edit>> = Vec::new();
-    for outcome in &report.outcomes {
-        for edits in common_edits(graph, outcome).into_iter().map(|edit| vec![edit]).chain(steps(graph, outcome)) {
-            if !candidates.contains(&edits) {
-                candidates.push(edits);
+/// A change with what it leads to.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The change.
+    pub change: Change,
+    /// The surface that holds as documented, graph by graph; `None` where an engine takes one beyond the surfaces.
+    pub surfaces: Vec<Option<SurfaceId>>,
+    /// The engine that takes each graph; fewer where some graph holds a surface, but no engine takes it yet.
+    pub engines: Vec<&'static str>,
+}
+
+/// What would help a graph.
+#[derive(Clone, Debug, Default)]
+pub struct Remedy {
+    /// With the fewest edits the graph runs, maybe beyond the surfaces.
+    pub run: Option<Answer>,
+    /// With the fewest edits a surface holds as documented; the same as `run` where that does.
+    pub hold: Option<Answer>,
+}
+
+impl Answer {
+    /// The surfaces that hold as documented, each once; `None` where a graph is beyond them.
+    pub fn held(&self) -> Option<Vec<SurfaceId>> {
+        let mut held: Vec<SurfaceId> = Vec::new();
+        for &surface in &self.surfaces {
+            let surface = surface?;
+            if !held.contains(&surface) {
+                held.push(surface);
             }
         }
+        Some(held)
     }
-    candidates.sort_by_key(|edits| (edits.len(), edits.iter().map(Edit::rank).max()));
-    candidates
+
+    /// `surface 90`, `surfaces 90 and 70`; `None` where a graph is beyond them.
+    fn held_text(&self) -> Option<String> {
+        let held: Vec<String> = self.held()?.iter().map(ToString::to_string).collect();
+        let noun = if held.len() == 1 { "surface" } else { "surfaces" };
+        Some(format!("{noun} {}", held.join(" and ")))
+    }
 }
 
-/// Edits that every broken rule of a surface suggests.
-fn common_edits(graph: &FinalizedGraph, outcome: &SurfaceOutcome) -> Vec<Edit> {
-    let Some((first, others)) = outcome.violations.split_first() else { return Vec::new() };
-    let mut edits = suggestions(graph, first);
-    for other in others {
-        if edits.is_empty() {
-            break;
+impl Remedy {
+    /// The changes for people, a line each with its price.
+    pub fn lines(&self) -> Vec<String> {
+        let Self { run, hold } = self;
+        let line = |what: String, Change { text, price, .. }: &Change| match price.as_str() {
+            "" => format!("{what}: {text}"),
+            price => format!("{what}: {text} (price: {price})"),
+        };
+        let mut lines = Vec::new();
+        if let Some(answer) = run {
+            let also = answer.held_text().map(|held| format!(" and to hold {held}")).unwrap_or_default();
+            lines.push(line(format!("to run here{also}"), &answer.change));
         }
-        let suggested = suggestions(graph, other);
-        edits.retain(|edit| suggested.contains(edit));
-    }
-    edits
-}
-
-/// A broken rule and the edits that it suggests.
-struct Defect<'a> {
-    violation: &'a Violation,
-    suggested: Vec<Edit>,
-}
-
-impl Defect<'_> {
-    fn is_answered(&self, edits: &[Edit]) -> bool {
-        self.suggested.iter().any(|edit| edits.contains(edit))
+        let is_told = |hold: &&Answer| {
+            run.as_ref().is_some_and(|run| run.held().is_some() && run.change.text == hold.change.text)
+        };
+        if let Some(answer) = hold.as_ref().filter(|hold| !is_told(hold)) {
+            let runs = answer.engines.len() == answer.change.graphs.len();
+            let yet = if runs { "" } else { ", although no engine here takes it yet" };
+            lines.extend(answer.held_text().map(|held| line(format!("to hold {held}{yet}"), &answer.change)));
+        }
+        lines
     }
 }
 
-/// Changes of several edits: one or two steps after which every broken rule of a surface is answered.
-fn steps(graph: &FinalizedGraph, outcome: &SurfaceOutcome) -> Vec<Vec<Edit>> {
-    if outcome.violations.len() > PLACES {
-        return Vec::new();
+/// Looks for the fewest edits, `most` at most, with which a goal is reached; of as many, those that ask least of the caller. A cut into
+/// two counts as one edit, and is looked for where no edit helps.
+///
+/// `None` where the goal is reached as it is, and where no such change is found among the first 160 (fewer for graphs of more than 51
+/// operations).
+pub fn nearest(graph: &Arc<FinalizedGraph>, goal: &dyn Goal, most: usize) -> Option<Change> {
+    let defects = goal.defects(graph);
+    if defects.is_empty() {
+        return None;
     }
-    let suggested = |violation| Defect { violation, suggested: suggestions(graph, violation) };
-    let defects: Vec<Defect> = outcome.violations.iter().map(suggested).collect();
-    let mut changes = Vec::new();
-    for first in next_steps(&defects, &[]) {
-        if defects.iter().all(|defect| defect.is_answered(&first)) {
-            changes.push(first);
-        } else {
-            let both = next_steps(&defects, &first).into_iter().map(|second| [first.as_slice(), &second].concat());
-            changes.extend(both.filter(|edits| defects.iter().all(|defect| defect.is_answered(edits))));
+    let mut search = Search { base: graph, goal, tries: TRIES, operations: CHECKED_OPERATIONS };
+    let found = search.find(defects, most.min(EDITS))?;
+    Some(found.described(graph))
+}
+
+/// An edited graph on the way to the goal.
+#[derive(Clone)]
+struct State {
+    edits: Vec<Edit>,
+    graph: Arc<FinalizedGraph>,
+    defects: Vec<Defect>,
+}
+
+/// Edits with which the goal is reached, and the parts where the edited graph is cut.
+struct Found {
+    edits: Vec<Edit>,
+    graph: Arc<FinalizedGraph>,
+    cut: Option<Cut>,
+}
+
+struct Search<'a> {
+    base: &'a Arc<FinalizedGraph>,
+    goal: &'a dyn Goal,
+    tries: usize,
+    operations: usize,
+}
+
+impl Search<'_> {
+    fn find(&mut self, defects: Vec<Defect>, most: usize) -> Option<Found> {
+        let base = State { edits: Vec::new(), graph: Arc::clone(self.base), defects };
+        let mut states = vec![base];
+        for count in 1..=most {
+            let mut next = Vec::new();
+            for state in &states {
+                next.extend(self.extended(state));
+            }
+            let reached = next.iter().filter(|state| state.defects.is_empty());
+            if let Some(best) = reached.min_by_key(|state| self.weight(&state.edits)) {
+                let best = best.edits.clone();
+                return self.reduced(best);
+            }
+            if let Some(found) = states.iter().find_map(|state| self.cut(state, 2)) {
+                return Some(found);
+            }
+            next.sort_by_key(|state| (state.defects.len(), self.weight(&state.edits)));
+            next.truncate(BREADTH);
+            if count == most {
+                break;
+            }
+            states = next;
+        }
+        let base = State { edits: Vec::new(), graph: Arc::clone(self.base), defects: Vec::new() };
+        if most < EDITS { None } else { self.cut(&base, PARTS) }
+    }
+
+    /// A state with one more edit, for each edit that its defects suggest.
+    fn extended(&mut self, state: &State) -> Vec<State> {
+        let mut extended = Vec::new();
+        for edit in suggestions(&state.graph, &state.defects) {
+            if state.edits.iter().any(|made| made.is_like(&edit)) {
+                continue;
+            }
+            let edits: Vec<Edit> = state.edits.iter().cloned().chain([edit]).collect();
+            extended.extend(self.tried(edits));
+        }
+        extended
+    }
+
+    fn weight(&self, edits: &[Edit]) -> u32 {
+        edits.iter().map(|edit| edit.weight(self.base)).sum()
+    }
+
+    /// The graph with these edits; `None` where they cannot be made, and where all tries are used up.
+    fn tried(&mut self, edits: Vec<Edit>) -> Option<State> {
+        let mut edited = self.base.to_graph();
+        edits.iter().try_for_each(|edit| edit.apply(&mut edited))?;
+        let graph = Arc::new(edited.finalize().ok()?);
+        let defects = self.asked(&graph)?;
+        Some(State { edits, graph, defects })
+    }
+
+    /// What the goal says of a graph; `None` where all tries are used up.
+    fn asked(&mut self, graph: &Arc<FinalizedGraph>) -> Option<Vec<Defect>> {
+        self.counted(graph)?;
+        Some(self.goal.defects(graph))
+    }
+
+    /// Counts a try; `None` where all are used up.
+    fn counted(&mut self, graph: &FinalizedGraph) -> Option<()> {
+        self.tries = self.tries.checked_sub(1)?;
+        self.operations = self.operations.checked_sub(graph.operations().len())?;
+        Some(())
+    }
+
+    /// Edits that reach the goal, without those, and without those places of them, that can be left out.
+    fn reduced(&mut self, edits: Vec<Edit>) -> Option<Found> {
+        for place in 0..edits.len() {
+            let mut fewer = vec![None];
+            fewer.extend(edits[place].thinned().into_iter().map(Some));
+            for other in fewer.into_iter().filter(|other| edits.len() > 1 || other.is_some()) {
+                let mut edits = edits.clone();
+                edits.splice(place..=place, other);
+                if self.tried(edits.clone()).is_some_and(|state| state.defects.is_empty()) {
+                    return self.reduced(edits);
+                }
+            }
+        }
+        let mut edited = self.base.to_graph();
+        edits.iter().try_for_each(|edit| edit.apply(&mut edited))?;
+        Some(Found { edits, graph: Arc::new(edited.finalize().ok()?), cut: None })
+    }
+
+    /// The cut of an edited graph into so many parts at most.
+    fn cut(&mut self, state: &State, most: usize) -> Option<Found> {
+        let mut is_taken = |part: &Arc<FinalizedGraph>| self.counted(part).is_some() && self.goal.takes_part(part);
+        let cut = cut::fewest(&state.graph, most, &mut is_taken)?;
+        Some(Found { edits: state.edits.clone(), graph: Arc::clone(&state.graph), cut: Some(cut) })
+    }
+}
+
+impl Found {
+    fn described(self, base: &Arc<FinalizedGraph>) -> Change {
+        let (mut texts, mut prices, mut records) = (Vec::new(), Vec::new(), Vec::new());
+        let mut graph = Arc::clone(base);
+        for edit in &self.edits {
+            texts.push(edit.describe(&graph));
+            prices.extend(edit.price(&graph));
+            records.extend(edit.records(&graph));
+            graph = edited(&graph, edit).unwrap_or(graph);
+        }
+        let count = self.edits.len() + self.cut.as_ref().map_or(0, |cut| cut.parts.len() - 1);
+        let graphs = match self.cut {
+            Some(cut) => {
+                texts.push(cut_text(&self.graph, &cut));
+                prices.push(cut_price(&self.graph, &cut));
+                records.extend(cut_records(&self.graph, &cut));
+                named_parts(cut)
+            }
+            None => vec![self.graph],
+        };
+        Change { text: texts.join("; "), price: prices.join("; "), edits: merged(records), count, graphs }
+    }
+}
+
+/// The records, those that set one thing twice as one.
+fn merged(records: Vec<EditRecord>) -> Vec<EditRecord> {
+    let mut merged: Vec<EditRecord> = Vec::new();
+    for record in records {
+        let is_same = |known: &&mut EditRecord| {
+            known.kind == record.kind && known.uid == record.uid && known.operation == record.operation
+        };
+        match merged.iter_mut().find(is_same) {
+            Some(known) => known.to = record.to,
+            None => merged.push(record),
         }
     }
-    changes.retain(|edits| edits.len() > 1 && is_consistent(edits));
-    changes.iter_mut().for_each(|edits| edits.sort_by_key(Edit::rank));
-    changes
+    merged
 }
 
-/// Steps that answer the first defect left: each edit that it suggests, alone and with its like wherever the same rule
-/// is broken.
-fn next_steps(defects: &[Defect], made: &[Edit]) -> Vec<Vec<Edit>> {
-    let Some(first) = defects.iter().find(|defect| !defect.is_answered(made)) else { return Vec::new() };
-    let mut steps = Vec::new();
-    for &edit in &first.suggested {
-        let alike = |defect: &&Defect| defect.violation.rule == first.violation.rule && !defect.is_answered(&[edit]);
-        let like = |defect: &Defect| defect.suggested.iter().copied().find(|other| other.rank() == edit.rank());
-        let mut everywhere = vec![edit];
-        everywhere.extend(defects.iter().filter(alike).filter_map(like));
-        if everywhere.len() > 1 {
-            steps.push(everywhere);
+/// A graph with one edit.
+fn edited(graph: &FinalizedGraph, edit: &Edit) -> Option<Arc<FinalizedGraph>> {
+    let mut edited = graph.to_graph();
+    edit.apply(&mut edited)?;
+    edited.finalize().ok().map(Arc::new)
+}
+
+fn cut_text(graph: &FinalizedGraph, cut: &Cut) -> String {
+    let stored: Vec<String> =
+        cut.stored(graph).map(|(id, _)| format!("tensor {}", graph.describe_tensor(id))).collect();
+    let stored = if stored.is_empty() { String::new() } else { format!("store {} and ", stored.join(", ")) };
+    let later = cut
+        .parts
+        .iter()
+        .skip(1)
+        .zip(["second", "third", "fourth", "fifth"].into_iter().chain(std::iter::repeat("further")));
+    let later: Vec<String> = later
+        .map(|(part, word)| {
+            let operations = part.operations.iter().map(|&id| graph.describe_operation(id));
+            let noun = if part.operations.len() == 1 { "operation" } else { "operations" };
+            format!("leave {noun} {} to a {word} graph", operations.collect::<Vec<_>>().join(", "))
+        })
+        .collect();
+    format!("{stored}{}", later.join(", "))
+}
+
+fn cut_price(graph: &FinalizedGraph, cut: &Cut) -> String {
+    let bytes = cut.stored(graph).fold(0i64, |sum, (_, bytes)| sum.saturating_add(bytes));
+    format!("{} launches at least; {bytes} bytes written and read again", cut.parts.len())
+}
+
+fn cut_records(graph: &FinalizedGraph, cut: &Cut) -> Vec<EditRecord> {
+    let operation =
+        cut.parts.get(1).and_then(|part| part.operations.first()).map(|&id| graph.operation(id).name.clone());
+    let record = |(id, _)| {
+        let tensor = graph.tensor(id);
+        EditRecord {
+            kind: "cut",
+            tensor: Some(tensor.name.clone()),
+            uid: Some(tensor.uid),
+            operation: operation.clone(),
+            from: serde_json::Value::Null,
+            to: serde_json::Value::Null,
         }
-        steps.push(vec![edit]);
-    }
-    steps
+    };
+    cut.stored(graph).map(record).collect()
 }
 
-/// Whether no two edits set the same thing.
-fn is_consistent(edits: &[Edit]) -> bool {
-    edits.iter().enumerate().all(|(place, edit)| edits[..place].iter().all(|earlier| !edit.collides_with(earlier)))
-}
-
-/// One instruction after the other, with semicolons between.
-fn describe(graph: &FinalizedGraph, edits: &[Edit]) -> String {
-    edits.iter().map(|edit| edit.describe(graph)).collect::<Vec<_>>().join("; ")
+/// The parts under names of their own: the graph's with their numbers.
+fn named_parts(cut: Cut) -> Vec<Arc<FinalizedGraph>> {
+    let named = |(number, part): (usize, cut::Part)| {
+        let mut graph = part.graph.to_graph();
+        graph.name = format!("{}.{}", graph.name, number + 1);
+        graph.finalize().map_or(part.graph, Arc::new)
+    };
+    cut.parts.into_iter().enumerate().map(named).collect()
 }

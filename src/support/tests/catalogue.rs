@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{At, suites};
-use crate::support::{Kind, SurfaceId, catalogue};
+use crate::support::{Entry, Kind, SurfaceId, catalogue, citations, entry, terms};
 
 /// Ids of every documented rule.
 const IDS: &str = include_str!("../../../tests/data/rule_ids.txt");
@@ -20,7 +20,9 @@ fn the_catalogue_has_exactly_the_documented_ids() {
 fn records_say_where_they_come_from_and_what_they_ask() {
     for rule in catalogue() {
         assert!(!rule.scope.is_empty() && !rule.summary.is_empty(), "{}", rule.id);
-        assert!(rule.source.starts_with(['0', 'p']), "{} names no document: {}", rule.id, rule.source);
+        if let Err(message) = citations(rule.source) {
+            panic!("the source of {}: {message}", rule.id);
+        }
         assert!(rule.surfaces.is_sorted(), "{}", rule.id);
         if let Some(surface) = SurfaceId::RUNTIME.into_iter().find(|s| rule.id.starts_with(&format!("S{s}-"))) {
             assert_eq!(rule.surfaces, [surface], "{}", rule.id);
@@ -94,7 +96,7 @@ const NEVER_ALONE: &[(&str, &[&str])] = &[
 ];
 
 /// Ids of the restrictions, those left out that no graph can break.
-fn breakable() -> BTreeSet<&'static str> {
+pub(super) fn breakable() -> BTreeSet<&'static str> {
     let restrictions = catalogue().filter(|rule| rule.status().is_some()).map(|rule| rule.id);
     restrictions.filter(|id| UNBREAKABLE.iter().all(|row| row.0 != *id)).collect()
 }
@@ -121,4 +123,90 @@ fn every_restriction_has_a_pair_save_those_never_broken_alone() {
     let missing: BTreeSet<&str> = breakable().into_iter().filter(|&id| !paired.contains(id)).collect();
     let listed: BTreeSet<&str> = NEVER_ALONE.iter().flat_map(|row| row.1).copied().collect();
     assert_eq!(missing, listed);
+}
+
+#[test]
+fn other_ids_say_where_they_come_from_and_are_no_rules() {
+    for term in terms() {
+        assert!(catalogue().all(|rule| rule.id != term.id), "{} is a rule", term.id);
+        assert_eq!(terms().iter().filter(|other| other.id == term.id).count(), 1, "{}", term.id);
+        if let Err(message) = citations(term.source) {
+            panic!("the source of {}: {message}", term.id);
+        }
+    }
+    assert!(matches!(entry("fej-12"), Some(Entry::Term(term)) if term.id == "FEJ-12"));
+    assert!(matches!(entry("s90-cc"), Some(Entry::Rule(rule)) if rule.id == "S90-CC"));
+    assert!(entry("S90").is_none());
+}
+
+/// What looks like an id in a text and is none.
+const NO_IDS: &[&str] = &["UTF-8", "UTF-16"];
+
+/// Rules that tell what they are about to name a surface's: `S*-COMB-HALF` stands without its prefix in these files.
+const PREFIXED_LATER: &[&str] = &["src/fuzz/breaker"];
+
+#[test]
+fn every_id_in_a_text_of_the_program_is_found() {
+    let mut missing = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    for (path, text) in production_sources() {
+        for literal in literals(&text) {
+            for id in ids(literal) {
+                seen.insert(id.to_owned());
+                let is_known = entry(id).is_some()
+                    || NO_IDS.contains(&id)
+                    || is_of_every_surface(id)
+                    || PREFIXED_LATER.iter().any(|folder| path.starts_with(folder));
+                if !is_known {
+                    missing.insert(format!("{id} in {path}"));
+                }
+            }
+        }
+    }
+    assert_eq!(missing, BTreeSet::new(), "each needs a record in support/records or a term in support/index.rs");
+    let unused: Vec<&str> = terms().iter().map(|term| term.id).filter(|id| !seen.contains(*id)).collect();
+    assert_eq!(unused, Vec::<&str>::new(), "no text names these terms");
+}
+
+/// `DTYPE-RED-OUT`: what each surface has under its own prefix.
+fn is_of_every_surface(id: &str) -> bool {
+    SurfaceId::RUNTIME.iter().any(|surface| entry(&format!("S{surface}-{id}")).is_some())
+}
+
+/// Sources that messages come from, without their tests, by path in the repository.
+fn production_sources() -> Vec<(String, String)> {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut folders, mut sources) = (vec![root.join("src")], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for file in std::fs::read_dir(folder).expect("the sources are there").map(|file| file.expect("listed").path()) {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if file.is_dir() && name != "tests" {
+                folders.push(file);
+            } else if name.ends_with(".rs") && name != "tests.rs" && name != "index.rs" {
+                let text = std::fs::read_to_string(&file).expect("sources are text");
+                let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default().to_owned();
+                let path = file.strip_prefix(root).expect("it is below the root").to_string_lossy().into_owned();
+                sources.push((path, text));
+            }
+        }
+    }
+    sources
+}
+
+/// String literals of a source, comments left out.
+fn literals(text: &str) -> Vec<&str> {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.flat_map(|line| line.split('"').skip(1).step_by(2)).collect()
+}
+
+/// Words of capitals and digits in parts joined by hyphens, and the two that are joined by underscores.
+fn ids(literal: &str) -> Vec<&str> {
+    let words = literal.split(|c: char| !(c.is_ascii_alphanumeric() || "-_*".contains(c)));
+    let is_part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit());
+    let is_id = |word: &&str| {
+        let is_joined =
+            word.contains('-') && word.starts_with(|c: char| c.is_ascii_uppercase()) && word.split('-').all(is_part);
+        is_joined || ["ATTRIBUTE_NOT_SET", "SHAPE_DEDUCTION_FAILED"].contains(word)
+    };
+    words.filter(is_id).collect()
 }

@@ -3,8 +3,10 @@
 
 mod catalogue;
 mod convolution;
+mod examples;
 mod families;
 mod graphs;
+mod malformed;
 mod matmul;
 mod nearest;
 mod operations;

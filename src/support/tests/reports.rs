@@ -66,17 +66,29 @@ fn people_read_what_is_wrong_where() {
     let mut report = report(&graph, &[SurfaceId::S90, SurfaceId::S70], &[]);
     report.notes = vec!["dims were inferred".to_owned()];
     let expected = "\
-not supported on sm_90
-surface 90: 1 rule broken
-  S90-G1-ALIGN-128  tensor 'A' (uid 1)
-                      required a pointer aligned to 16 bytes
-                      found    a pointer aligned to 4 bytes
-surface 70: 1 rule broken
-  S70-MM-G2-DIMS  operation 'add' (POINTWISE ADD), tensor 'bi\\nas' (uid 4)
-                    required dims [1,1,1], [2,32,1], [2,1,64] or [2,32,64]
-                    found    [1,1,64]
+no surface holds on sm_90
+operation 'add' (POINTWISE ADD), tensor 'bi\\nas' (uid 4)
+  found    [1,1,64]
+  required dims [1,1,1], [2,32,1], [2,1,64] or [2,32,64]  [S70-MM-G2-DIMS]
+tensor 'A' (uid 1)
+  found    a pointer aligned to 4 bytes
+  required a pointer aligned to 16 bytes  [S90-G1-ALIGN-128]
 note: dims were inferred";
     assert_eq!(report.to_string(), expected);
+}
+
+#[test]
+fn one_cause_is_told_once() {
+    let mut graph = matmul();
+    graph.types(&["A"], DataType::Double);
+    let report = report(&graph, &SurfaceId::ALL, &[]);
+    let findings: Vec<_> =
+        report.findings().into_iter().map(|finding| (finding.places.concat(), finding.found)).collect();
+    let about_a = findings.iter().filter(|(place, _)| place.contains("'A'")).count();
+    assert_eq!(about_a, 1, "{findings:?}");
+    let rules: usize =
+        report.findings().iter().flat_map(|finding| &finding.requirements).map(|all| all.rules.len()).sum();
+    assert_eq!(rules, report.violations().count(), "and no rule is lost");
 }
 
 #[test]

@@ -1,6 +1,11 @@
 //! From a graph to the engine that runs it: the surfaces first, then what engines take beyond them.
 
+mod remedy;
+mod text;
+
 use std::sync::Arc;
+
+pub use remedy::{remedy, to_hold};
 
 use super::limits::launches_fit;
 use super::{ENGINES, Engine, EngineConfig, Offer, RankedConfig};
@@ -92,7 +97,7 @@ impl Decision {
         let Self { graph, report, taken, passed_over } = self;
         match (&report.supported, taken) {
             (Some(supported), Some(taken)) => Ok(Selection { supported: supported.clone(), taken }),
-            _ => Err(Arc::new(NotSupported::Graph { graph, report, engines: passed_over })),
+            _ => Err(Arc::new(NotSupported::Graph { graph, report, engines: passed_over, remedy })),
         }
     }
 }
@@ -239,8 +244,8 @@ mod tests {
             refused.engines().iter().map(|refusal| refusal.engine).collect::<Vec<_>>(),
             ["warpgroup_mma", "warp_mma", "scalar"]
         );
-        let change = refused.nearest_change().expect("FLOAT arithmetic");
-        assert_eq!(change.surface, SurfaceId::S70);
+        let run = refused.remedy().run.expect("FLOAT arithmetic");
+        assert_eq!((run.surfaces, run.engines), (vec![Some(SurfaceId::S70)], vec!["scalar"]));
         assert_eq!(refused.status(), DetailedStatus::DataType);
     }
 

@@ -30,6 +30,8 @@
 //! # Ok::<(), fusewright::error::Error>(())
 //! ```
 
+mod refused;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,7 +39,9 @@ use std::sync::Arc;
 use crate::frontend::ReadError;
 use crate::graph::FinalizedGraph;
 pub use crate::graph::Malformed;
-use crate::support::{Change, DetailedStatus, Report, Violation, nearest_change};
+pub(crate) use refused::{Refused, missing, overlaps};
+
+use crate::support::{DetailedStatus, Remedy, Report, Violation};
 
 /// Everything that can go wrong on the way from a file to a result.
 #[derive(Debug, thiserror::Error)]
@@ -107,6 +111,8 @@ pub enum NotSupported {
         report: Report,
         /// What each engine asked says.
         engines: Vec<Refusal>,
+        /// Looks for what would help.
+        remedy: fn(&Arc<FinalizedGraph>, &Report) -> Remedy,
     },
     /// The engine that takes the graph has nothing for the device.
     Device(Refusal),
@@ -194,19 +200,21 @@ impl NotSupported {
         self.report().and_then(Report::status).unwrap_or(DetailedStatus::Unspecified)
     }
 
-    /// A small change that makes the graph legal. It is searched for: some copies of the graph are edited and checked.
-    pub fn nearest_change(&self) -> Option<Change> {
+    /// The nearest legal changes: with which the graph runs, and with which a surface holds. They are searched for: copies of the
+    /// graph are edited and checked, some milliseconds for a graph of tens of operations.
+    pub fn remedy(&self) -> Remedy {
         match self {
-            Self::Graph { graph, report, .. } => nearest_change(graph, report),
-            Self::At { cause, .. } => cause.nearest_change(),
-            _ => None,
+            Self::Graph { graph, report, remedy, .. } => remedy(graph, report),
+            Self::At { cause, .. } => cause.remedy(),
+            _ => Remedy::default(),
         }
     }
 
-    /// What led to it, a line each: broken rules, then engines.
+    /// What led to it, a line each: broken rules, then engines, then what would help ([`Self::remedy`]).
     pub fn causes(&self) -> Vec<String> {
         let violations = self.report().into_iter().flat_map(Report::violations);
-        violations.map(broken).chain(self.engines().iter().map(Refusal::to_string)).collect()
+        let reasons = violations.map(broken).chain(self.engines().iter().map(Refusal::to_string));
+        reasons.chain(self.remedy().lines()).collect()
     }
 }
 
@@ -219,14 +227,11 @@ fn broken(violation: &Violation) -> String {
 impl fmt::Display for NotSupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Graph { report, engines, .. } => match &report.supported {
-                None => report.fmt(f),
-                Some(supported) => {
-                    let reasons: Vec<String> = engines.iter().map(Refusal::to_string).collect();
-                    let surface = supported.surface();
-                    write!(f, "supported by surface {surface}, but no engine takes it yet: {}", reasons.join("; "))
-                }
-            },
+            Self::Graph { graph, report, engines, .. } => {
+                let refused = Refused { graph, report, engines };
+                f.write_str(&refused.line())?;
+                refused.details(false).iter().try_for_each(|line| write!(f, "\n{line}"))
+            }
             Self::Device(refusal) => refusal.fmt(f),
             Self::CpuEngine(text) | Self::Work(text) => f.write_str(text),
             Self::At { place, cause } => write!(f, "{place}: {cause}"),
@@ -242,9 +247,11 @@ impl From<NotSupported> for Error {
     }
 }
 
+/// Each further error is a line of its own, in the form of the first.
 impl From<ReadError> for Error {
     fn from(error: ReadError) -> Self {
-        Self::input(error.place(), format!("{} [{}]", error.message, error.rule))
+        let others: String = error.others.iter().map(|other| format!("\n{other}")).collect();
+        Self::input(error.place(), format!("{} [{}]{others}", error.message, error.rule))
     }
 }
 

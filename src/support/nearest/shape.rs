@@ -1,0 +1,94 @@
+//! Edits of ranks: extents of 1 that a surface asks for, and batches in one axis.
+
+use crate::graph::{Attributes, FinalizedGraph, Fraction, Graph, Tensor};
+
+/// Gives every tensor an axis of 1: before the spatial axes where there is a convolution or a resampling, whose parameters get one more
+/// with them, else in front. `None` where an operation's parameters name axes in a way that is not known here.
+pub(super) fn add_axis(graph: &mut Graph) -> Option<()> {
+    let place = if is_spatial(graph.operations.iter().map(|operation| &operation.attributes)) { 2 } else { 0 };
+    for operation in &mut graph.operations {
+        match &mut operation.attributes {
+            Attributes::Convolution(convolution) => {
+                convolution.pre_padding.insert(0, 0);
+                convolution.post_padding.insert(0, 0);
+                convolution.stride.insert(0, 1);
+                convolution.dilation.insert(0, 1);
+            }
+            Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) => {
+                resample.window.insert(0, Fraction::whole(1));
+                resample.stride.insert(0, Fraction::whole(1));
+                resample.pre_padding.insert(0, Fraction::whole(0));
+                resample.post_padding.insert(0, Fraction::whole(0));
+            }
+            Attributes::Pointwise(pointwise) => {
+                pointwise.axis = pointwise.axis.map(|axis| if axis >= place as i64 { axis + 1 } else { axis });
+            }
+            Attributes::Concat(concat) if concat.axis >= place as i64 => concat.axis += 1,
+            Attributes::Concat(_) | Attributes::Matmul(_) | Attributes::Reduction(_) | Attributes::GenStats => {}
+            Attributes::Signal(_) | Attributes::Composite(_) => {}
+            Attributes::Other(_) => return None,
+        }
+    }
+    graph.tensors.iter_mut().try_for_each(|tensor| insert_axis(tensor, place))
+}
+
+/// Inserts an axis of 1 whose stride steps over the axes behind it, as a packed tensor's would.
+fn insert_axis(tensor: &mut Tensor, place: usize) -> Option<()> {
+    if place > tensor.dim.len() || tensor.stride.len() != tensor.dim.len() {
+        return None;
+    }
+    let inner = tensor.dim[place..].iter().zip(&tensor.stride[place..]);
+    let stride =
+        inner.map(|(&extent, &stride)| extent.checked_mul(stride)).try_fold(1, |most, step| Some(step?.max(most)))?;
+    tensor.dim.insert(place, 1);
+    tensor.stride.insert(place, stride);
+    Some(())
+}
+
+fn is_spatial<'a>(mut attributes: impl Iterator<Item = &'a Attributes>) -> bool {
+    attributes.any(|attributes| {
+        matches!(
+            attributes,
+            Attributes::Convolution(_) | Attributes::ResampleForward(_) | Attributes::ResampleBackward(_)
+        )
+    })
+}
+
+/// [`add_axis`] as an instruction.
+pub(super) fn added_axis_text(graph: &FinalizedGraph) -> String {
+    let place = match is_spatial(graph.operations().map(|operation| &operation.attributes)) {
+        true => "before the spatial axes",
+        false => "in front",
+    };
+    format!("give every tensor an axis of 1 {place}")
+}
+
+/// Folds all axes of every tensor but the last two into one. `None` where a tensor has none to fold, where they are not one behind the
+/// other in memory, or where an operation's parameters name axes.
+pub(super) fn fold_batch(graph: &mut Graph) -> Option<()> {
+    let names_axes = |attributes: &Attributes| match attributes {
+        Attributes::Pointwise(pointwise) => pointwise.axis.is_some(),
+        Attributes::Matmul(_) | Attributes::Reduction(_) => false,
+        _ => true,
+    };
+    if graph.operations.iter().any(|operation| names_axes(&operation.attributes)) {
+        return None;
+    }
+    graph.tensors.iter_mut().try_for_each(fold)
+}
+
+fn fold(tensor: &mut Tensor) -> Option<()> {
+    let batches = tensor.dim.len().checked_sub(2).filter(|&batches| batches >= 2)?;
+    let mut axes: Vec<(i64, i64)> =
+        tensor.dim.iter().copied().zip(tensor.stride.iter().copied()).take(batches).collect();
+    axes.retain(|&(extent, _)| extent != 1);
+    let follow = |pair: &[(i64, i64)]| pair[1].0.checked_mul(pair[1].1) == Some(pair[0].1);
+    if !axes.windows(2).all(follow) {
+        return None;
+    }
+    let extent = axes.iter().try_fold(1i64, |product, axis| product.checked_mul(axis.0))?;
+    let stride = axes.last().map_or(tensor.stride[batches - 1], |axis| axis.1);
+    tensor.dim.splice(..batches, [extent]);
+    tensor.stride.splice(..batches, [stride]);
+    Some(())
+}

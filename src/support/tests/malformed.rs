@@ -1,0 +1,87 @@
+//! One thing wrong with a legal graph is one defect, whatever follows from it.
+
+use super::*;
+
+/// Edits every suite's graph in every place that `places` gives, and expects one defect each time.
+fn one_defect_each(what: &str, places: fn(&Graph) -> usize, edit: fn(&mut Graph, usize)) {
+    let (mut tried, mut failures) = (0, Vec::new());
+    for suite in suites() {
+        for place in 0..places(&(suite.base)()) {
+            let mut graph = (suite.base)();
+            edit(&mut graph, place);
+            tried += 1;
+            match graph.finalize() {
+                Ok(_) => failures.push(format!("{}, place {place}: taken", suite.name)),
+                Err(malformed) if malformed.others.is_empty() => {}
+                Err(malformed) => {
+                    let told: Vec<String> = malformed.all().map(ToString::to_string).collect();
+                    failures.push(format!("{}, place {place}:\n  {}", suite.name, told.join("\n  ")));
+                }
+            }
+        }
+    }
+    assert!(tried > suites().count() && failures.is_empty(), "{what}:\n{}", failures.join("\n"));
+}
+
+/// Inputs of the graph that are tensors in memory, by position.
+fn inputs(graph: &Graph) -> Vec<usize> {
+    let written: Vec<TensorHandle> = graph.operations.iter().flat_map(Operation::output_tensors).collect();
+    let is_input = |at: &usize| !graph.tensors[*at].is_pass_by_value && written.iter().all(|id| id.index() != *at);
+    (0..graph.tensors.len()).filter(is_input).collect()
+}
+
+/// Those that have more than one element.
+fn long_inputs(graph: &Graph) -> Vec<usize> {
+    inputs(graph).into_iter().filter(|&at| graph.tensors[at].dim.iter().any(|&extent| extent > 1)).collect()
+}
+
+#[test]
+fn a_tensor_that_is_wrong_by_itself() {
+    one_defect_each(
+        "an extent of 0",
+        |graph| inputs(graph).len(),
+        |graph, place| {
+            let at = inputs(graph)[place];
+            graph.tensors[at].dim[0] = 0;
+        },
+    );
+    one_defect_each(
+        "a stride of 0",
+        |graph| inputs(graph).len(),
+        |graph, place| {
+            let at = inputs(graph)[place];
+            graph.tensors[at].stride[0] = 0;
+        },
+    );
+    one_defect_each(
+        "no dims",
+        |graph| inputs(graph).len(),
+        |graph, place| {
+            let at = inputs(graph)[place];
+            graph.tensors[at].dim.clear();
+        },
+    );
+}
+
+#[test]
+fn an_operation_that_lacks_an_input() {
+    one_defect_each(
+        "a port without a tensor",
+        |graph| graph.operations.len(),
+        |graph, place| {
+            graph.operations[place].inputs.remove(0);
+        },
+    );
+}
+
+#[test]
+fn extents_that_fit_no_other_tensor() {
+    one_defect_each(
+        "extents that no other tensor has",
+        |graph| long_inputs(graph).len(),
+        |graph, place| {
+            let at = long_inputs(graph)[place];
+            graph.tensors[at].dim.iter_mut().filter(|extent| **extent > 1).for_each(|extent| *extent += 97);
+        },
+    );
+}

@@ -1,0 +1,301 @@
+//! Pictures and tables of the documentation, made from data: none can be stale.
+
+mod common;
+
+use std::fmt::Write as _;
+
+use common::snapshot;
+use serde::Deserialize;
+
+/// One run of the suite beside its peers, as `scripts/performance.py` writes it.
+#[derive(Deserialize)]
+struct Run {
+    machine: String,
+    date: String,
+    commit: String,
+    command: String,
+    /// Cases that the peers ran and no engine takes yet.
+    not_run: Vec<String>,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    case: String,
+    class: String,
+    ms: f64,
+    engine: String,
+    fraction_of_floor: f64,
+    build_ms: f64,
+    peers: std::collections::BTreeMap<String, f64>,
+}
+
+impl Case {
+    /// The fastest peer with its time.
+    fn best(&self) -> Option<(&str, f64)> {
+        let best = self.peers.iter().min_by(|one, other| one.1.total_cmp(other.1));
+        best.map(|(name, &time)| (name.as_str(), time))
+    }
+
+    /// The fastest peer's time over ours: above 1 where ours is faster.
+    fn ratio(&self) -> Option<f64> {
+        self.best().map(|(_, time)| time / self.ms)
+    }
+}
+
+/// Ratios of one class, in ascending order.
+struct Class<'a> {
+    title: &'a str,
+    ratios: Vec<f64>,
+}
+
+impl Class<'_> {
+    fn median(&self) -> f64 {
+        let middle = self.ratios.len() / 2;
+        match self.ratios.len() % 2 {
+            0 => (self.ratios[middle - 1] + self.ratios[middle]) / 2.0,
+            _ => self.ratios[middle],
+        }
+    }
+}
+
+fn run() -> Run {
+    serde_json::from_str(include_str!("../docs/performance.json")).expect("a run")
+}
+
+fn classes(run: &Run) -> Vec<Class<'_>> {
+    let mut classes: Vec<Class> = Vec::new();
+    for case in &run.cases {
+        let Some(ratio) = case.ratio() else { continue };
+        match classes.iter_mut().find(|class| class.title == case.class) {
+            Some(class) => class.ratios.push(ratio),
+            None => classes.push(Class { title: &case.class, ratios: vec![ratio] }),
+        }
+    }
+    classes.iter_mut().for_each(|class| class.ratios.sort_by(f64::total_cmp));
+    classes
+}
+
+fn geometric_mean(ratios: &[f64]) -> f64 {
+    (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
+}
+
+/// Colours that tell apart for all eyes, on light and dark ground.
+const STYLE: &str = "<style>
+text { font: 13px system-ui, sans-serif; fill: #24292f }
+.quiet { fill: #57606a } .line { stroke: #8c959f } .rule { stroke: #d0d7de }
+.ahead { fill: #0969da } .behind { fill: #bc4c00 } .mark { fill: #ffffff } .box { fill: #f6f8fa; stroke: #8c959f }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 } .quiet { fill: #9198a1 } .rule { stroke: #3d444d } .ahead { fill: #58a6ff } .behind { fill: #f0883e }
+.mark { fill: #0d1117 } .box { fill: #161b22 } }
+</style>";
+
+fn svg(width: u32, height: u32, title: &str, body: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"img\">\n\
+         <title>{title}</title>\n{STYLE}\n{body}</svg>\n"
+    )
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Where the bars begin, in pixels.
+const LEFT: f64 = 220.0;
+/// How wide they may be.
+const BARS: f64 = 420.0;
+/// Ratios at the ends of the axis, which is logarithmic.
+const ENDS: [f64; 2] = [0.0625, 4.0];
+
+fn place(ratio: f64) -> f64 {
+    let [first, last] = ENDS.map(f64::log2);
+    LEFT + BARS * (ratio.clamp(ENDS[0], ENDS[1]).log2() - first) / (last - first)
+}
+
+/// A bar for each class, from its slowest case to its fastest, with its median.
+fn performance_picture(run: &Run) -> String {
+    let classes = classes(run);
+    let (row, top) = (26.0, 40.0);
+    let bottom = top + row * classes.len() as f64;
+    let mut body = String::new();
+    for ratio in [0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0] {
+        let (x, class) = (place(ratio), if ratio == 1.0 { "line" } else { "rule" });
+        writeln!(
+            body,
+            "<line class=\"{class}\" x1=\"{x:.1}\" y1=\"{:.0}\" x2=\"{x:.1}\" y2=\"{bottom:.0}\"/>",
+            top - 8.0
+        )
+        .expect("text grows");
+        writeln!(
+            body,
+            "<text class=\"quiet\" x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{ratio}×</text>",
+            top - 14.0
+        )
+        .expect("text grows");
+    }
+    for (number, class) in classes.iter().enumerate() {
+        let y = top + row * number as f64;
+        let (least, most, median) = (class.ratios[0], class.ratios[class.ratios.len() - 1], class.median());
+        let [x, end, middle] = [least, most, median].map(place);
+        let colour = if median >= 1.0 { "ahead" } else { "behind" };
+        writeln!(
+            body,
+            "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{}</text>",
+            LEFT - 14.0,
+            y + 17.0,
+            escaped(class.title)
+        )
+        .expect("text grows");
+        writeln!(
+            body,
+            "<rect class=\"{colour}\" x=\"{:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"14\" rx=\"3\"/>",
+            x - 3.0,
+            y + 5.0,
+            end - x + 6.0
+        )
+        .expect("text grows");
+        writeln!(
+            body,
+            "<rect class=\"mark\" x=\"{:.1}\" y=\"{:.0}\" width=\"2\" height=\"14\"/>",
+            middle - 1.0,
+            y + 5.0
+        )
+        .expect("text grows");
+        let cases = if class.ratios.len() == 1 { "1 case".to_owned() } else { format!("{} cases", class.ratios.len()) };
+        writeln!(
+            body,
+            "<text x=\"{:.0}\" y=\"{:.0}\">{median:.2}× <tspan class=\"quiet\">{cases}</tspan></text>",
+            LEFT + BARS + 16.0,
+            y + 17.0
+        )
+        .expect("text grows");
+    }
+    let width = (LEFT + BARS + 130.0) as u32;
+    svg(width, bottom as u32 + 12, "Speed of each class of graphs: the fastest peer's time over ours", &body)
+}
+
+/// The stages, what stands between them, and what each needs.
+fn pipeline_picture() -> String {
+    const STAGES: [(&str, &str, &str); 8] = [
+        ("log, JSON, builder, C ABI", "frontend, graph", "nothing"),
+        ("FinalizedGraph", "fusion", "nothing"),
+        ("Fusion: g1, core, g2", "support", "nothing"),
+        ("Supported", "engine", "nothing"),
+        ("Kernel", "codegen", "nothing"),
+        ("CUDA text", "compile", "NVRTC"),
+        ("machine code", "plan", "a GPU"),
+        ("ExecutionPlan", "", ""),
+    ];
+    const BESIDE: [(usize, &str); 4] = [
+        (2, "CPU engine: the same graph on the CPU"),
+        (3, "or every broken rule, and the nearest legal change"),
+        (5, "emulator: the same text on the CPU"),
+        (6, "memory, disk cache, tuned configs"),
+    ];
+    let (row, left, width) = (52.0, 20.0, 210.0);
+    let mut body = String::new();
+    for (number, (value, module, needs)) in STAGES.into_iter().enumerate() {
+        let y = 16.0 + row * number as f64;
+        writeln!(body, "<rect class=\"box\" x=\"{left}\" y=\"{y}\" width=\"{width}\" height=\"28\" rx=\"5\"/>")
+            .expect("text grows");
+        writeln!(
+            body,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            left + width / 2.0,
+            y + 19.0,
+            escaped(value)
+        )
+        .expect("text grows");
+        if !module.is_empty() {
+            let (x, from, to) = (left + width / 2.0, y + 28.0, y + row);
+            writeln!(body, "<line class=\"line\" x1=\"{x}\" y1=\"{from}\" x2=\"{x}\" y2=\"{to}\"/>")
+                .expect("text grows");
+            let needs = if needs == "nothing" { String::new() } else { format!(", needs {needs}") };
+            writeln!(body, "<text class=\"quiet\" x=\"{}\" y=\"{}\">{module}{needs}</text>", x + 10.0, from + 17.0)
+                .expect("text grows");
+        }
+    }
+    for (number, text) in BESIDE {
+        let y = 16.0 + row * number as f64 + 14.0;
+        let x = left + width;
+        writeln!(body, "<line class=\"rule\" x1=\"{x}\" y1=\"{y}\" x2=\"{}\" y2=\"{y}\"/>", x + 34.0)
+            .expect("text grows");
+        writeln!(body, "<text class=\"quiet\" x=\"{}\" y=\"{}\">{}</text>", x + 42.0, y + 4.0, escaped(text))
+            .expect("text grows");
+    }
+    svg(660, 16 + 52 * 8, "From a graph to an execution plan", &body)
+}
+
+fn milliseconds(time: Option<&f64>) -> String {
+    time.map_or("–".to_owned(), |time| format!("{time:.4}"))
+}
+
+/// Figures of one run, class by class.
+fn performance_text(run: &Run) -> String {
+    let Run { machine, date, commit, command, not_run, cases } = run;
+    let mut text = format!(
+        "# Performance\n\n\
+         Made from `docs/performance.json` by `tests/pictures.rs`; `scripts/performance.py` writes that file from one run.\n\n\
+         - Machine: {machine}.\n- Date: {date}; commit `{commit}`.\n- Command: `{command}`.\n\
+         - Times are medians in milliseconds with a cold L2, ours by the model's first choice. A peer's time of the same minutes on the \
+           same machine stands beside each; `×` is the fastest peer's time over ours. Above 1 ours is faster.\n\
+         - \"Floor\" is the time that the bytes take at the copy's bandwidth, or the FLOP at the chip's rate, over ours. \"Build\" is \
+           from the graph to a loaded plan, without any cache.\n\n\
+         ![Speed of each class of graphs]( pictures/performance.svg)\n\n\
+         | Class | Cases | Slowest | Median | Fastest |\n| --- | --- | --- | --- | --- |\n"
+    )
+    .replace("( pictures", "(pictures");
+    for class in classes(run) {
+        let (least, most) = (class.ratios[0], class.ratios[class.ratios.len() - 1]);
+        let (title, count, median) = (class.title, class.ratios.len(), class.median());
+        writeln!(text, "| {title} | {count} | {least:.2}× | {median:.2}× | {most:.2}× |").expect("text grows");
+    }
+    let all: Vec<f64> = cases.iter().filter_map(Case::ratio).collect();
+    writeln!(text, "| geometric mean of all cases | {} | | {:.2}× | |", all.len(), geometric_mean(&all))
+        .expect("text grows");
+    let mut last = "";
+    for case in cases {
+        if case.class != last {
+            last = &case.class;
+            writeln!(
+                text,
+                "\n## {}{}\n\n| Case | Ours | cuDNN | its best | PyTorch | Inductor | × | Floor | Build | Engine |\n\
+                 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+                last[..1].to_uppercase(),
+                &last[1..]
+            )
+            .expect("text grows");
+        }
+        let [cudnn, best, torch, inductor] =
+            ["cuDNN", "cuDNN, best plan", "PyTorch", "Inductor"].map(|peer| milliseconds(case.peers.get(peer)));
+        let ratio = case.ratio().map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
+        writeln!(
+            text,
+            "| `{}` | {:.4} | {cudnn} | {best} | {torch} | {inductor} | {ratio} | {:.0} % | {:.0} | {} |",
+            case.case,
+            case.ms,
+            100.0 * case.fraction_of_floor,
+            case.build_ms,
+            case.engine
+        )
+        .expect("text grows");
+    }
+    if !not_run.is_empty() {
+        let names: Vec<String> = not_run.iter().map(|name| format!("`{name}`")).collect();
+        writeln!(text, "\n## Not run\n\nNo engine takes them yet: {}.", names.join(", ")).expect("text grows");
+    }
+    text
+}
+
+#[test]
+fn figures_and_their_picture_are_those_of_one_run() {
+    let run = run();
+    snapshot::assert_file("docs/pictures/performance.svg", &performance_picture(&run));
+    snapshot::assert_file("docs/performance.md", &performance_text(&run));
+}
+
+#[test]
+fn the_pipeline_is_drawn() {
+    snapshot::assert_file("docs/pictures/pipeline.svg", &pipeline_picture());
+}
