@@ -91,18 +91,7 @@ pub(super) fn describe(tensor: &FinalTensor) -> String {
         (None, reordering) => format!(", reordered as {}", reordering.name()),
     };
     let name = name_of(tensor).map(|name| format!("{name}, ")).unwrap_or_default();
-    let strides = dims_text(&tensor.stride);
-    format!("{name}strides {strides} of dims {}{}{order}", dims_text(&tensor.dim), equal_strides(tensor))
-}
-
-/// Two axes that step equally, so that different elements share an address: mostly a slip.
-fn equal_strides(tensor: &FinalTensor) -> String {
-    let long: Vec<usize> = (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1).collect();
-    let pairs = long.iter().enumerate().flat_map(|(at, &one)| long[at + 1..].iter().map(move |&other| (one, other)));
-    match pairs.into_iter().find(|&(one, other)| tensor.stride[one] == tensor.stride[other]) {
-        Some((one, other)) => format!(", the same on axes {one} and {other}"),
-        None => String::new(),
-    }
+    format!("{name}strides {} of dims {}{order}", dims_text(&tensor.stride), dims_text(&tensor.dim))
 }
 
 /// The first layout that a tensor of this rank lies in.
@@ -205,14 +194,6 @@ mod tests {
             assert!(layout.holds_packed(&tensor(&[1, 1, 1], &[7, 5, 3])));
             assert!(!layout.holds(&tensor(&[1, 1, 8], &[16, 16, 2])));
         }
-    }
-
-    #[test]
-    fn equal_strides_are_told() {
-        let text = describe(&tensor(&[1, 4, 8], &[32, 1, 1]));
-        assert_eq!(text, "row-major, strides [32,1,1] of dims [1,4,8], the same on axes 1 and 2");
-        let text = describe(&tensor(&[1, 1, 8], &[32, 1, 1]));
-        assert_eq!(text, "row-major, strides [32,1,1] of dims [1,1,8]");
     }
 
     #[test]

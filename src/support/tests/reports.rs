@@ -67,12 +67,12 @@ fn people_read_what_is_wrong_where() {
     report.notes = vec!["dims were inferred".to_owned()];
     let expected = "\
 no surface holds on sm_90
-operation 'add' (POINTWISE ADD), tensor 'bi\\nas' (uid 4)
-  found    [1,1,64]
-  required dims [1,1,1], [2,32,1], [2,1,64] or [2,32,64]  [S70-MM-G2-DIMS]
 tensor 'A' (uid 1)
   found    a pointer aligned to 4 bytes
   required a pointer aligned to 16 bytes  [S90-G1-ALIGN-128]
+operation 'add' (POINTWISE ADD), tensor 'bi\\nas' (uid 4)
+  found    [1,1,64]
+  required dims [1,1,1], [2,32,1], [2,1,64] or [2,32,64]  [S70-MM-G2-DIMS]
 note: dims were inferred";
     assert_eq!(report.to_string(), expected);
 }
