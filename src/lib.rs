@@ -22,7 +22,7 @@
 //! let session = Session::without_gpu(Device::typical(ComputeCapability::SM_90), SessionOptions::default());
 //! match session.check(&graph) {
 //!     Ok(selection) => println!("{} takes it: {}", selection.engine().name(), session.config(&selection)?),
-//!     Err(Error::NotSupported(why)) => println!("{why}\n{:?}", why.nearest_change().map(|change| change.description)),
+//!     Err(Error::NotSupported(why)) => println!("{why}\n{}", why.remedy().lines().join("\n")),
 //!     Err(error) => return Err(error),
 //! }
 //! assert_eq!(graph.uid_of(y), Some(4), "the key of y in the variant pack");
