@@ -628,7 +628,7 @@ fn what_no_engine_takes_is_refused_where_kernels_are_asked_for() {
     if has_emulator(&ran) {
         ran.expect(1, &[graph, "no engine executes RMS_NORM ('rms') yet"]);
     }
-    place.run(&["explain", graph]).expect(1, &["not supported on sm_90", "none"]);
+    place.run(&["explain", graph]).expect(1, &["no engine executes RMS_NORM ('rms') yet", "none takes"]);
 }
 
 #[test]
