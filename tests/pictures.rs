@@ -299,3 +299,32 @@ fn figures_and_their_picture_are_those_of_one_run() {
 fn the_pipeline_is_drawn() {
     snapshot::assert_file("docs/pictures/pipeline.svg", &pipeline_picture());
 }
+
+/// The drawing of a graph on its page, as a file of its own: with the page's colours and arrow heads.
+fn drawing(arguments: &[&str]) -> String {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let page = folder.path().join("page.html");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_fusewright"));
+    command.arg("explain").args(arguments).arg("--html").arg(&page).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let output = command.output().expect("the program starts");
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    let page = std::fs::read_to_string(page).expect("a page");
+    let between = |from: &str, to: &str| {
+        let start = page.find(from).unwrap_or_else(|| panic!("the page has no {from}"));
+        let end = page[start..].find(to).expect("it ends") + to.len();
+        &page[start..start + end]
+    };
+    let (arrows, drawn) = (between("<defs>", "</defs>"), between("<svg class=\"drawing\"", "</svg>"));
+    let style = include_str!("../templates/page/style.css");
+    let drawn = drawn.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
+    let (opening, rest) = drawn.split_once('>').expect("an element");
+    format!("{opening}>\n<style>\n{style}</style>\n{arrows}{rest}\n")
+}
+
+#[test]
+fn a_graph_and_a_refusal_are_drawn_as_their_pages_do() {
+    let graph = drawing(&["examples/graphs/mm_bias_gelu_bf16_m16.json"]);
+    snapshot::assert_file("docs/pictures/graph.svg", &graph);
+    let refusal = drawing(&["examples/graphs/training.log", "--graph", "scale"]);
+    snapshot::assert_file("docs/pictures/refusal.svg", &refusal);
+}

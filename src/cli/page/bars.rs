@@ -18,12 +18,32 @@ pub(in crate::cli) struct Case {
     pub(in crate::cli) config: String,
 }
 
-/// What others take for the cases, as a file of peers holds it.
+/// What others take for the cases, as a file of peers holds it: cases with what they were measured on, or the cases alone.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(from = "PeersFile")]
 pub(in crate::cli) struct Peers {
-    #[serde(default)]
     meta: Meta,
     cases: Vec<PeerCase>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum PeersFile {
+    Described {
+        #[serde(default)]
+        meta: Meta,
+        cases: Vec<PeerCase>,
+    },
+    Cases(Vec<PeerCase>),
+}
+
+impl From<PeersFile> for Peers {
+    fn from(file: PeersFile) -> Self {
+        match file {
+            PeersFile::Described { meta, cases } => Self { meta, cases },
+            PeersFile::Cases(cases) => Self { meta: Meta::default(), cases },
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
