@@ -534,8 +534,8 @@ fn explain_says_what_no_kernel_does_and_no_more_than_there_is() {
     let mut graph: Value = serde_json::from_slice(&fs::read("tests/data/suite/mm_i8_8192.json").unwrap()).unwrap();
     graph["nodes"][0]["compute_data_type"] = json!("HALF");
     let file = place.write("i8.json", graph.to_string());
-    let reason = "no kernels multiply INT8 by INT8 in HALF: 'matmul' (MATMUL)";
-    let change = "nearest legal change, for surface 90: compute operation 'matmul' (MATMUL) in INT32 instead of HALF";
+    let reason = "operands of INT8 are multiplied in INT32 or FLOAT, not in HALF";
+    let change = "to run here and to hold surface 90: compute operation 'matmul' (MATMUL) in INT32 instead of HALF";
     place.run(&["explain", &file]).expect(1, &[reason, change, "none takes the graph"]);
     let sum = place.write("sum.json", sum_relu().to_string());
     let out = place.run(&["explain", &sum]).expect(0, &["no matmul or convolution", "bound by memory"]).out;

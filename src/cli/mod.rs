@@ -35,6 +35,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+use fusewright::error::Error;
+
 use arguments::{Arguments, Command, ExplainOptions};
 use console::{Console, Verbosity};
 use outcome::{Outcome, Stop};
@@ -69,6 +71,9 @@ pub(crate) fn main() -> ExitCode {
 fn run_command(command: Command, console: &mut Console) -> outcome::Result<()> {
     match command {
         Command::Check(options) => check::run(&options, console),
+        Command::Explain(options) if options.html.is_some() && options.capabilities.len() > 1 => {
+            Err(Error::input("--html", "a page is about one chip, so --arch names one").into())
+        }
         Command::Explain(options) => options.capabilities.iter().try_for_each(|&capability| {
             let done = explain::run(&ExplainOptions { capability, ..options.clone() }, console);
             console.survive(done)

@@ -253,7 +253,12 @@ impl Edit {
                 }
             }
             Self::Compute(operations, to) => {
-                let from = operations.iter().filter_map(|uid| uid.operation(graph)).map(|id| graph.compute_type(id));
+                // whole numbers stay what they are
+                let is_whole = |id: &OperationId| {
+                    graph.operation(*id).input_tensors().all(|input| graph.tensor(input).data_type.is_integer())
+                };
+                let edited = operations.iter().filter_map(|uid| uid.operation(graph)).filter(|id| !is_whole(id));
+                let from = edited.map(|id| graph.compute_type(id));
                 let mut losses = from.filter_map(|from| loses(from, *to));
                 losses.next().map(|loss| format!("arithmetic in {to} {loss}"))
             }

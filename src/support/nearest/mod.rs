@@ -26,6 +26,12 @@ const TRIES: usize = 160;
 /// Operations of all copies checked for one goal at most: large graphs have fewer tries.
 const CHECKED_OPERATIONS: usize = 8192;
 
+/// Operations of a graph beyond which no change is looked for.
+const OPERATIONS: usize = 512;
+
+/// Broken rules beyond which no change is looked for: more is no small change.
+const DEFECTS: usize = 128;
+
 /// Edits of a change at most.
 const EDITS: usize = 3;
 
@@ -111,17 +117,17 @@ impl Answer {
 }
 
 impl Remedy {
-    /// The changes for people, a line each with its price.
+    /// The changes for people, a line each; what one costs is a line of its own behind it.
     pub fn lines(&self) -> Vec<String> {
         let Self { run, hold } = self;
-        let line = |what: String, Change { text, price, .. }: &Change| match price.as_str() {
-            "" => format!("{what}: {text}"),
-            price => format!("{what}: {text} (price: {price})"),
+        let told = |what: String, Change { text, price, .. }: &Change| {
+            let price = Some(format!("  price: {price}")).filter(|_| !price.is_empty());
+            [format!("{what}: {text}")].into_iter().chain(price)
         };
         let mut lines = Vec::new();
         if let Some(answer) = run {
             let also = answer.held_text().map(|held| format!(" and to hold {held}")).unwrap_or_default();
-            lines.push(line(format!("to run here{also}"), &answer.change));
+            lines.extend(told(format!("to run here{also}"), &answer.change));
         }
         let is_told = |hold: &&Answer| {
             run.as_ref().is_some_and(|run| run.held().is_some() && run.change.text == hold.change.text)
@@ -129,7 +135,8 @@ impl Remedy {
         if let Some(answer) = hold.as_ref().filter(|hold| !is_told(hold)) {
             let runs = answer.engines.len() == answer.change.graphs.len();
             let yet = if runs { "" } else { ", although no engine here takes it yet" };
-            lines.extend(answer.held_text().map(|held| line(format!("to hold {held}{yet}"), &answer.change)));
+            let held = answer.held_text().map(|held| told(format!("to hold {held}{yet}"), &answer.change));
+            lines.extend(held.into_iter().flatten());
         }
         lines
     }
@@ -139,10 +146,13 @@ impl Remedy {
 /// two counts as one edit, and is looked for where no edit helps.
 ///
 /// `None` where the goal is reached as it is, and where no such change is found among the first 160 (fewer for graphs of more than 51
-/// operations).
+/// operations, none for those of more than 512, or with more than 128 defects).
 pub fn nearest(graph: &Arc<FinalizedGraph>, goal: &dyn Goal, most: usize) -> Option<Change> {
+    if graph.operations().len() > OPERATIONS {
+        return None;
+    }
     let defects = goal.defects(graph);
-    if defects.is_empty() {
+    if defects.is_empty() || defects.len() > DEFECTS {
         return None;
     }
     let mut search = Search { base: graph, goal, tries: TRIES, operations: CHECKED_OPERATIONS };
@@ -219,17 +229,12 @@ impl Search<'_> {
 
     /// The graph with these edits; `None` where they cannot be made, and where all tries are used up.
     fn tried(&mut self, edits: Vec<Edit>) -> Option<State> {
+        self.counted(self.base)?;
         let mut edited = self.base.to_graph();
         edits.iter().try_for_each(|edit| edit.apply(&mut edited))?;
         let graph = Arc::new(edited.finalize().ok()?);
-        let defects = self.asked(&graph)?;
+        let defects = self.goal.defects(&graph);
         Some(State { edits, graph, defects })
-    }
-
-    /// What the goal says of a graph; `None` where all tries are used up.
-    fn asked(&mut self, graph: &Arc<FinalizedGraph>) -> Option<Vec<Defect>> {
-        self.counted(graph)?;
-        Some(self.goal.defects(graph))
     }
 
     /// Counts a try; `None` where all are used up.
