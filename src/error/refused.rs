@@ -1,12 +1,14 @@
 //! A refusal for people.
 
+use std::sync::Arc;
+
 use super::{Reason, Refusal};
 use crate::graph::{Attributes, FinalTensor, FinalizedGraph};
-use crate::support::Report;
+use crate::support::{Report, Violation, hidden};
 
 /// Whatever keeps a graph from running.
 pub(crate) struct Refused<'a> {
-    pub(crate) graph: &'a FinalizedGraph,
+    pub(crate) graph: &'a Arc<FinalizedGraph>,
     pub(crate) report: &'a Report,
     pub(crate) engines: &'a [Refusal],
 }
@@ -58,10 +60,24 @@ impl Refused<'_> {
         let mut lines = Vec::new();
         if is_verbose || missing(self.graph).is_empty() {
             lines.extend(self.report.findings().iter().flat_map(|finding| finding.lines()));
+            lines.extend(self.hidden());
             lines.extend(self.reasons());
         }
         lines.extend(overlaps(self.graph));
         lines.extend(self.report.notes.iter().map(|note| format!("note: {note}")));
+        lines
+    }
+
+    /// What tensors of a wrong layout break as soon as they are laid out as required, each once.
+    fn hidden(&self) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for violation in hidden(self.graph, self.report) {
+            let Violation { rule, place, required, .. } = violation;
+            let line = format!("once laid out so, {place} needs {required}, too  [{}]", rule.id);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
         lines
     }
 

@@ -7,6 +7,7 @@
 
 mod cut;
 mod edit;
+mod hidden;
 mod shape;
 mod suggestion;
 
@@ -17,6 +18,7 @@ use crate::support::rule::SurfaceId;
 use cut::Cut;
 use edit::Edit;
 pub use edit::EditRecord;
+pub use hidden::hidden;
 pub use suggestion::Defect;
 use suggestion::suggestions;
 

@@ -283,3 +283,21 @@ fn a_supported_graph_needs_no_change() {
     let Remedy { run, hold } = remedy(&finalized, &report);
     assert!(run.is_none() && hold.is_none());
 }
+
+#[test]
+fn what_a_wrong_layout_hides_is_told() {
+    let mut graph = forward();
+    let dim = graph.t("X").dim.clone();
+    graph.reshape("X", Tensor::new("").row_major(dim));
+    let (finalized, report) = reported(&graph, H90);
+    assert!(crate::support::hidden(&finalized, &report).is_empty(), "channels of whole vectors");
+    let mut graph = lone(crate::graph::ConvolutionDirection::Forward, 1);
+    let [x, w, y] = ["X", "W", "Y"].map(|name| graph.t(name).dim.clone());
+    graph.reshape("X", Tensor::new("").row_major([x[0], 3, x[2], x[3]]));
+    graph.reshape("W", Tensor::new("").channels_last([w[0], 3, w[2], w[3]]));
+    graph.reshape("Y", Tensor::new("").channels_last(y));
+    let (finalized, report) = reported(&graph, H90);
+    let hidden = crate::support::hidden(&finalized, &report);
+    let told: Vec<_> = hidden.iter().map(|violation| (violation.rule.id, violation.place.as_str())).collect();
+    assert_eq!(told, [("S90-G1-ALIGN-128", "tensor 'X' (uid 1)")]);
+}
