@@ -328,3 +328,94 @@ fn a_graph_and_a_refusal_are_drawn_as_their_pages_do() {
     let refusal = drawing(&["examples/graphs/training.log", "--graph", "scale"]);
     snapshot::assert_file("docs/pictures/refusal.svg", &refusal);
 }
+
+/// Patterns by surface: how tensors may lie, where g1 is, what inputs are aligned to; and what engines here need of that.
+fn surfaces_picture() -> String {
+    let table = fusewright::support::surface_table();
+    let cells = |title: &str| -> Vec<String> {
+        let row =
+            table.lines().find(|line| line.starts_with(&format!("| {title} |"))).unwrap_or_else(|| panic!("{title}"));
+        row.trim_matches('|').split('|').skip(1).map(|cell| cell.trim().to_owned()).collect()
+    };
+    let alignment = cells("Alignment of inputs before the core");
+    let rows = [
+        "Matmul",
+        "Convolution forward",
+        "Convolution backward data",
+        "Convolution backward filter",
+        "Graphs without a core",
+    ];
+    let columns = ["Surface 90", "Surface 80", "Surface 70", "Engines here"];
+    let (left, width, top, height) = (200.0, 150.0, 34.0, 74.0);
+    let mut body = String::new();
+    for (number, column) in columns.iter().enumerate() {
+        let x = left + width * (number as f64 + 0.5) - 5.0;
+        writeln!(body, "<text x=\"{x}\" y=\"20\" text-anchor=\"middle\">{column}</text>").expect("text grows");
+    }
+    for (number, title) in rows.iter().enumerate() {
+        let y = top + height * number as f64;
+        writeln!(body, "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{title}</text>", left - 14.0, y + 38.0)
+            .expect("text grows");
+        let mut marks: Vec<Option<[String; 3]>> =
+            cells(title).iter().zip(&alignment).map(|(cell, bits)| marks_of(cell, bits)).collect();
+        marks.push(Some(["any layout".to_owned(), "any g1".to_owned(), "any alignment".to_owned()]));
+        for (column, marks) in marks.into_iter().enumerate() {
+            let x = left + width * column as f64;
+            let Some(marks) = marks else {
+                writeln!(
+                    body,
+                    "<text class=\"quiet\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">–</text>",
+                    x + width / 2.0 - 5.0,
+                    y + 38.0
+                )
+                .expect("text grows");
+                continue;
+            };
+            writeln!(
+                body,
+                "<rect class=\"box\" x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" rx=\"5\"/>",
+                width - 10.0,
+                height - 10.0
+            )
+            .expect("text grows");
+            for (line, mark) in marks.iter().enumerate() {
+                let (x, y) = (x + width / 2.0 - 5.0, y + 20.0 + 18.0 * line as f64);
+                writeln!(
+                    body,
+                    "<text class=\"quiet\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{}</text>",
+                    escaped(mark)
+                )
+                .expect("text grows");
+            }
+        }
+    }
+    let height = top + height * rows.len() as f64;
+    svg(
+        (left + width * 4.0) as u32,
+        height as u32,
+        "What each surface asks of a pattern, and what engines here do",
+        &body,
+    )
+}
+
+/// Layout, g1 and alignment of a cell of the table; `None` where the surface has no such pattern.
+fn marks_of(cell: &str, alignment: &str) -> Option<[String; 3]> {
+    if cell == "–" {
+        return None;
+    }
+    let layout = if cell.contains("fully packed") { "fully packed" } else { "strides may pad" };
+    let g1 = match cell.rsplit("; ").next() {
+        Some("g1 on both operands") => "g1 on both operands",
+        Some("g1 on the first operand") => "g1 on the first",
+        Some("g1 on the second operand") => "g1 on the second",
+        Some("g1 empty") => "no g1",
+        _ => "no core",
+    };
+    let bits = alignment.split(';').next().unwrap_or(alignment);
+    Some([layout.to_owned(), g1.to_owned(), format!("{bits} at least")])
+}
+
+#[test]
+fn the_surfaces_are_drawn() {
+    snapshot::assert_file("docs/pictures/surfaces.svg", &surfaces_picture());
+}
