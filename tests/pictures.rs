@@ -405,7 +405,7 @@ fn marks_of(cell: &str, alignment: &str) -> Option<[String; 3]> {
     }
     let layout = if cell.contains("fully packed") { "fully packed" } else { "strides may pad" };
     let g1 = match cell.rsplit("; ").next() {
-        Some("g1 on both operands") => "g1 on both operands",
+        Some("g1 on both operands") => "g1 on both",
         Some("g1 on the first operand") => "g1 on the first",
         Some("g1 on the second operand") => "g1 on the second",
         Some("g1 empty") => "no g1",

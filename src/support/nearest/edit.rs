@@ -120,9 +120,22 @@ impl Edit {
         }
     }
 
-    /// Whether both edits set the same thing, wherever.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other)
+    /// Whether both edits set the same thing of some place, so that the later would undo the earlier.
+    pub(super) fn collides_with(&self, other: &Self) -> bool {
+        fn meet<T: PartialEq>(places: &[T], others: &[T]) -> bool {
+            places.iter().any(|place| others.contains(place))
+        }
+        match (self, other) {
+            (Self::Swap(place), Self::Swap(same)) => place == same,
+            (Self::Align(places), Self::Align(others))
+            | (Self::Pad(places), Self::Pad(others))
+            | (Self::Retype(places, _), Self::Retype(others, _))
+            | (Self::LayOut(places, _), Self::LayOut(others, _)) => meet(places, others),
+            (Self::Compute(places, _), Self::Compute(others, _)) => meet(places, others),
+            (Self::Convert { operand, .. }, Self::Convert { operand: same, .. }) => operand == same,
+            (Self::AddAxis | Self::FoldBatch, Self::AddAxis | Self::FoldBatch) => true,
+            _ => false,
+        }
     }
 
     /// The edit with each place but one left out; empty where there is only one place.

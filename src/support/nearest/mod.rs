@@ -196,6 +196,8 @@ impl Search<'_> {
             let reached = next.iter().filter(|state| state.defects.is_empty());
             if let Some(best) = reached.min_by_key(|state| self.weight(&state.edits)) {
                 let best = best.edits.clone();
+                // what is left out is looked for with tries of its own, so that nothing stays for want of them
+                (self.tries, self.operations) = (TRIES, CHECKED_OPERATIONS);
                 return self.reduced(best);
             }
             if let Some(found) = states.iter().find_map(|state| self.cut(state, 2)) {
@@ -216,7 +218,7 @@ impl Search<'_> {
     fn extended(&mut self, state: &State) -> Vec<State> {
         let mut extended = Vec::new();
         for edit in suggestions(&state.graph, &state.defects) {
-            if state.edits.iter().any(|made| made.is_like(&edit)) {
+            if state.edits.iter().any(|made| made.collides_with(&edit)) {
                 continue;
             }
             let edits: Vec<Edit> = state.edits.iter().cloned().chain([edit]).collect();

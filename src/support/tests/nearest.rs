@@ -301,3 +301,19 @@ fn what_a_wrong_layout_hides_is_told() {
     let told: Vec<_> = hidden.iter().map(|violation| (violation.rule.id, violation.place.as_str())).collect();
     assert_eq!(told, [("S90-G1-ALIGN-128", "tensor 'X' (uid 1)")]);
 }
+
+#[test]
+fn two_types_are_two_edits_of_one_kind() {
+    let mut graph = int8_matmul();
+    graph.compute("mm", DataType::Half);
+    let c = graph.id("C");
+    let exponential = graph.pointwise("exponential", PointwiseMode::Exp, &[c]);
+    graph.last_operation().compute_data_type = Some(DataType::Double);
+    graph.set_output(exponential).data_type = Some(DataType::Float);
+    let run = helped(&graph).run.expect("INT32 and FLOAT");
+    let types: Vec<_> = run.change.edits.iter().map(|edit| (edit.kind, edit.to.as_str())).collect();
+    assert_eq!(types.len(), 2, "{}", run.change.text);
+    assert!(
+        types.contains(&("compute_data_type", Some("INT32"))) && types.contains(&("compute_data_type", Some("FLOAT")))
+    );
+}
