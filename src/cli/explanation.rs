@@ -28,6 +28,8 @@ pub(super) struct Explanation {
     pub(super) report: Report,
     /// The smallest changes that would make a refused graph run, as sentences.
     pub(super) nearest: Vec<String>,
+    /// Operations that no engine executes yet: of such a graph no rule is told.
+    pub(super) missing: Vec<String>,
     /// Whether the graph runs, and all that keeps it from running or surfaces from holding, a line each.
     pub(super) verdict: Vec<String>,
     /// Why engines did not take it, in the order in which they were asked.
@@ -75,7 +77,8 @@ impl Explanation {
     pub(super) fn of(graph: Arc<FinalizedGraph>, device: &Device, mode: HeuristicMode) -> Result<Self, Error> {
         let decision = engine::decide(&graph, device.capability, &SurfaceId::ALL);
         let nearest = nearest(&graph, &decision);
-        let verdict = [vec![decision.verdict_line()], decision.details(true)].concat();
+        let missing = decision.missing();
+        let verdict = [vec![decision.verdict_line()], decision.details(missing.is_empty())].concat();
         let (report, passed_over) = (decision.report.clone(), decision.passed_over.clone());
         let selection = decision.into_selection().ok();
         let kernel = selection.map(|selection| KernelExplanation::of(selection, device, mode)).transpose()?;
@@ -84,6 +87,7 @@ impl Explanation {
             fusion: fuse(Arc::clone(&graph)).map_err(|misfit| misfit.to_string()),
             report,
             verdict,
+            missing,
             nearest,
             passed_over,
             kernel,

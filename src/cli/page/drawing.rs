@@ -205,7 +205,8 @@ impl<'a> Marks<'a> {
         let mut marks =
             Self { operations: BTreeMap::new(), tensors: BTreeMap::new(), changes: explanation.nearest.as_slice() };
         // of a graph that runs, what it breaks is relaxed
-        for violation in explanation.report.violations().filter(|_| explanation.kernel.is_none()) {
+        let is_told = explanation.kernel.is_none() && explanation.missing.is_empty();
+        for violation in explanation.report.violations().filter(|_| is_told) {
             match (violation.tensor(), violation.operation()) {
                 (Some(tensor), _) => marks.tensors.entry(tensor).or_default().push(violation),
                 (None, Some(operation)) => marks.operations.entry(operation).or_default().push(violation),

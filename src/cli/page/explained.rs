@@ -288,7 +288,7 @@ impl Explained {
             form,
             stages: inputs.map(input).chain(graph.operation_ids().map(stage)).collect(),
             held: held(report),
-            rules: rules(report),
+            rules: if explanation.missing.is_empty() { rules(report) } else { Vec::new() },
             notes: report.notes.clone(),
             engines: engines(explanation),
             floor: least,
@@ -309,6 +309,9 @@ fn class(stage: &str) -> &'static str {
 
 /// What the whole graph breaks, each rule once; only of a graph that does not run.
 fn whole(explanation: &Explanation) -> Vec<String> {
+    if !explanation.missing.is_empty() {
+        return explanation.verdict.first().cloned().into_iter().collect();
+    }
     let violations = explanation.report.violations().filter(|_| explanation.kernel.is_none());
     let of_graph = violations.filter(|violation| violation.operation().is_none() && violation.tensor().is_none());
     let sentences: BTreeSet<String> =
