@@ -772,6 +772,16 @@ fn chain() -> Graph {
 }
 
 #[test]
+fn keys_that_are_not_read_are_told() {
+    let place = Place::new();
+    let mut graph: Value = sum_relu();
+    graph["tensors"][0]["datatype"] = json!("DOUBLE");
+    graph["nodes"][0]["negative_slope"] = json!(0.1);
+    let file = place.write("graph.json", graph.to_string());
+    place.run(&["check", &file]).expect(0, &["2 keys are not read: `datatype`, `negative_slope` [FEJ-11]"]);
+}
+
+#[test]
 fn fixed_graphs_are_written_and_legal() {
     let place = Place::new();
     let [legal, cut] = [sum_relu().to_string(), one_line(&frontend::write_v2(&chain()))];
@@ -785,7 +795,13 @@ fn fixed_graphs_are_written_and_legal() {
     let names: Vec<Value> =
         again.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["graph"].clone()).collect();
     assert_eq!(names, [json!("graphs#1"), json!("chain.1"), json!("chain.2")]);
+    assert!(ran.err.contains("3 graphs written, all of them legal"), "{ran:#?}");
     place.run(&["check", &file, "--fix", "/dev/full"]).expect(3, &[]);
+    place.run(&["check", &file, "--fix", &file]).expect(2, &[]);
+    place.run(&["check", &file, "--fix", &fixed, "--arch", "sm_80,sm_90"]).expect(2, &[]);
+    let hopeless = place.write("hopeless.json", hopeless.to_string());
+    place.run(&["check", &hopeless, "--fix", &fixed]).expect(2, &[]);
+    place.run(&["check", &fixed]).expect(0, &["3 supported"]);
     place.run(&["check", &file, "--fix", &place.text("no/folder.json")]).expect(2, &[]);
 }
 

@@ -1,7 +1,7 @@
 //! `fusewright check`: a verdict for every graph.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fusewright::device::ComputeCapability;
@@ -53,7 +53,7 @@ struct Tally {
 }
 
 pub(super) fn run(options: &CheckOptions, console: &mut Console) -> Result<()> {
-    let mut fix = options.fix.as_deref().map(Fix::create).transpose()?;
+    let mut fix = options.fix.as_deref().map(|path| Fix::create(path, options)).transpose()?;
     let mut tally = Tally::default();
     files::each_file(&options.files, console, |path, console| {
         let done = check_file(path, options, (&mut tally, fix.as_mut()), console);
@@ -186,7 +186,16 @@ struct Fix {
 }
 
 impl Fix {
-    fn create(path: &Path) -> Result<Self> {
+    /// # Errors
+    /// [`Error::Input`] where several chips are asked about, where the file is one of those that are read, and where it cannot be made.
+    fn create(path: &Path, options: &CheckOptions) -> Result<Self> {
+        if options.capabilities.len() > 1 {
+            return Err(Error::input("--fix", "changes are for one chip, so --arch names one").into());
+        }
+        let is_same = |other: &PathBuf| matches!((path.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other);
+        if options.files.iter().any(is_same) {
+            return Err(Error::input(plain::path(path), "is read, too: name another file for --fix").into());
+        }
         Ok(Self {
             file: ResultFile::create(path)?,
             place: plain::path(path).to_string(),
@@ -210,7 +219,12 @@ impl Fix {
         true
     }
 
+    /// Writes the file, unless there is nothing to write: what lay there then stays.
     fn write(self, console: &Console) -> Result<()> {
+        if self.graphs.is_empty() {
+            console.warn(format_args!("{}: not written, as no change is known for any graph", self.place));
+            return Ok(());
+        }
         let text = match self.graphs.as_slice() {
             [one] => frontend::write_v2(one),
             all => all.iter().map(|graph| one_line(&frontend::write_v2(graph))).collect(),
@@ -219,7 +233,10 @@ impl Fix {
             let count = units::plural(self.left_out, "graph");
             console.warn(format_args!("{}: without {count} for which no change is known", self.place));
         }
-        Ok(self.file.write(text.as_bytes())?)
+        let count = units::plural(self.graphs.len(), "graph");
+        self.file.write(text.as_bytes())?;
+        console.say_done(format_args!("{}: {count} written, all of them legal", self.place));
+        Ok(())
     }
 }
 

@@ -173,6 +173,13 @@ impl Console {
         }
     }
 
+    /// Says what was done, on standard error, unless quiet.
+    pub(super) fn say_done(&self, message: impl Display) {
+        if self.verbosity > Verbosity::Quiet {
+            self.say("done", "32", format_args!("{message}"));
+        }
+    }
+
     /// Writes a note to standard error, if verbose.
     pub(super) fn note(&self, message: impl Display) {
         if self.verbosity >= Verbosity::Verbose {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Reason, Refusal};
 use crate::graph::{Attributes, FinalTensor, FinalizedGraph};
-use crate::support::{Report, Violation, hidden};
+use crate::support::{Report, Violation, hidden, is_disjoint};
 
 /// Whatever keeps a graph from running.
 pub(crate) struct Refused<'a> {
@@ -23,16 +23,16 @@ pub(crate) fn missing(graph: &FinalizedGraph) -> Vec<String> {
     graph.operation_ids().filter(is_missing).map(text).collect()
 }
 
-/// Tensors two axes of which have the same stride: most often a stride that was mistyped.
+/// Tensors whose elements lie on one another: most often a stride that was mistyped.
 pub(crate) fn overlaps(graph: &FinalizedGraph) -> Vec<String> {
-    let stored = graph.tensor_ids().filter(|&id| !graph.tensor(id).is_virtual);
-    let told = stored.filter_map(|id| {
-        let (one, other) = overlap(graph.tensor(id))?;
-        let (name, stride) = (graph.describe_tensor(id), graph.tensor(id).stride[one]);
-        Some(format!(
-            "note: tensor {name}: axes {one} and {other} have the same stride {stride}, so elements lie on one another; is \
-             one of them a mistake?"
-        ))
+    let stored = graph.tensor_ids().filter(|&id| !graph.tensor(id).is_virtual && !is_disjoint(graph.tensor(id)));
+    let told = stored.map(|id| {
+        let (name, tensor) = (graph.describe_tensor(id), graph.tensor(id));
+        let why = match overlap(tensor) {
+            Some((one, other)) => format!("axes {one} and {other} have the same stride {}", tensor.stride[one]),
+            None => format!("strides {:?} are too small for dims {:?}", tensor.stride, tensor.dim),
+        };
+        format!("note: tensor {name}: {why}, so elements lie on one another; is a stride mistyped?")
     });
     told.collect()
 }

@@ -66,6 +66,7 @@ fn read_translated(root: &Object, envelope: Envelope) -> Result<Reading, Failure
     }
     reader.read_tensors(&mut failures);
     Failure::of_all(failures)?;
+    reader.report_ignored();
     Ok(reader.reading)
 }
 
@@ -148,9 +149,20 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Keys of nodes and tensors that mean nothing here: a file may be newer, or a key mistyped.
+    fn report_ignored(&mut self) {
+        let keys: Vec<String> =
+            self.reading.ignored_keys.iter().map(|key| format!("`{}`", key.escape_debug())).collect();
+        if !keys.is_empty() {
+            let word = if keys.len() == 1 { "key is" } else { "keys are" };
+            self.reading.warnings.push(format!("{} {word} not read: {} [FEJ-11]", keys.len(), keys.join(", ")));
+        }
+    }
+
     fn read_tensor(&mut self, entry: Entry) -> Result<(Tensor, bool), Failure> {
         let (dialect, io) = (self.dialect, self.reading.graph.io_data_type);
         let reading = tensors::read(self.table.object(entry), dialect, self.version, io)?;
+        self.reading.ignored_keys.extend(tensors::ignored(self.table.object(entry)));
         let describe = || self.table.describe(entry, dialect);
         self.reading.warnings.extend(reading.warnings.iter().map(|text| format!("tensor {}: {text}", describe())));
         let mut tensor = reading.tensor;

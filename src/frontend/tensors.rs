@@ -204,6 +204,30 @@ pub(super) struct TensorReading {
     pub(super) lacks_value: bool,
 }
 
+/// Keys of tensors that are read, here or where tensors are referred to, and those that the frontend writes beside them.
+const KEYS: &[&str] = &[
+    "alignment",
+    "data_type",
+    "dim",
+    "is_pass_by_value",
+    "is_virtual",
+    "name",
+    "pass_by_value",
+    "ragged_offset",
+    "ragged_offset_multiplier",
+    "ragged_offset_name",
+    "ragged_offset_uid",
+    "reordering_type",
+    "stride",
+    "uid",
+    "uid_assigned",
+];
+
+/// Keys of a tensor that mean nothing here.
+pub(super) fn ignored(fields: Fields<'_>) -> impl Iterator<Item = String> + '_ {
+    fields.0.keys().filter(|key| !KEYS.contains(&key.as_str())).cloned()
+}
+
 /// Reads one tensor object; its ragged offset is resolved elsewhere.
 pub(super) fn read(
     fields: Fields<'_>,

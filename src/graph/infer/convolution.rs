@@ -234,7 +234,7 @@ fn advised(defect: Defect, shape: &Shape, node: &Node) -> Malformed {
     let ports = roles(shape.convolution);
     let told: Vec<String> = changed.iter().map(|&at| format!("{} {:?}", ports[at], dims[at])).collect();
     let found = port.map_or(String::new(), |port| format!("port {port}: "));
-    let advice = format!("{}: dims {}", written.sentence(), told.join(", "));
+    let advice = format!("{}: dims {}, and the strides in the same order", written.sentence(), told.join(", "));
     match changed.first() {
         Some(&at) if Some(ports[at]) != port => node.fault_at(rule, ports[at], format!("{advice} ({found}{message})")),
         Some(&at) => node.fault_at(rule, ports[at], format!("{message}; {advice}")),

@@ -5,7 +5,7 @@ use super::advice;
 use super::layout::Layout;
 use super::node::Node;
 use crate::graph::Malformed;
-use crate::graph::{Pointwise, Port, Reads};
+use crate::graph::{Pointwise, Port, Reads, channels_last_order, packed_strides};
 
 /// Dims: broadcast of all inputs. Strides: those of the first input of these dims; else, for a virtual result, the
 /// order of `IN_0`'s axes.
@@ -73,7 +73,10 @@ fn does_not_broadcast(node: &Node, axis: usize, port: Port, other: Port) -> Resu
         (None, Some(meant)) => (other, port, Some(meant)),
         (meant, _) => (port, other, meant),
     };
-    let meant = meant.map_or(String::new(), |dim| format!("; one value a channel has the dims {dim:?}"));
+    let meant = meant.map_or(String::new(), |dim| {
+        let strides = packed_strides(&dim, &channels_last_order(dim.len()));
+        format!("; one value a channel has the dims {dim:?} and the strides {strides:?}")
+    });
     let (dim, beside) = (node.dim(port)?, node.dim(other)?);
     let message = format!(
         "extent {} on axis {axis} does not broadcast with {} of {other}, {}: dims {dim:?} and {beside:?}{meant}",
@@ -150,7 +153,7 @@ mod tests {
         assert!(message.contains(text), "{message}");
         let message = refusal(&graph_of(PointwiseMode::Add, &[&[2, 64, 5, 6], &[1, 1, 1, 64]]));
         let text = "64 on axis 3 does not broadcast with 6 of IN_0, 'x0': dims [1, 1, 1, 64] and [2, 64, 5, 6]; \
-                    one value a channel has the dims [1, 64, 1, 1] [";
+                    one value a channel has the dims [1, 64, 1, 1] and the strides [64, 1, 64, 64] [";
         assert!(message.contains("'x1': port IN_1") && message.contains(text), "{message}");
         let message = refusal(&graph_of(PointwiseMode::Add, &[&[1, 1, 1, 64], &[2, 64, 5, 6]]));
         assert!(message.contains("'x0': port IN_0") && message.contains("of IN_1, 'x1'"), "{message}");

@@ -185,7 +185,7 @@ impl Edit {
                 convert(edited, place, operand.handle_in(edited)?, *to);
                 Some(())
             }
-            Self::AddAxis => shape::add_axis(edited),
+            Self::AddAxis => shape::add_axes(edited),
             Self::FoldBatch => shape::fold_batch(edited),
         }
     }
@@ -232,7 +232,7 @@ impl Edit {
                 let strides: Vec<String> = strides.map(|stride| dims_text(&stride)).collect();
                 format!("lay out {} {layout}: strides {}", tensors(all), strides.join(", "))
             }
-            Self::AddAxis => shape::added_axis_text(graph),
+            Self::AddAxis => shape::added_axes_text(graph),
             Self::FoldBatch => "fold all axes before the last two of every tensor into one batch axis".to_owned(),
         }
     }
@@ -395,17 +395,24 @@ fn types<'a>(tensors: impl Iterator<Item = &'a FinalTensor>) -> String {
 
 /// What is lost from one type to another, as a verb with its object; `None` where nothing is.
 fn loses(from: DataType, to: DataType) -> Option<String> {
-    let [had, has] = [from, to].map(mantissa);
-    match (from.is_integer(), to.is_integer()) {
-        (false, true) => Some("keeps whole numbers only".to_owned()),
-        _ if has < had => Some(format!("holds {has} significant bits, not {had}")),
-        _ if range(to) < range(from) => Some("has a smaller range".to_owned()),
-        _ => None,
+    let mut lost = Vec::new();
+    let [had, has] = [from, to].map(significant_bits);
+    if to.is_integer() && !from.is_integer() {
+        lost.push("keeps whole numbers only".to_owned());
+    } else if has < had {
+        lost.push(format!("holds {has} significant bits, not {had}"));
     }
+    if largest(to) < largest(from) {
+        let beyond = if to.is_integer() || to.is_fp8() { "are clipped" } else { "become infinite" };
+        let most = largest(to);
+        let most = if most < 1e6 { most.to_string() } else { format!("{most:.2e}") };
+        lost.push(format!("values beyond {most} {beyond}"));
+    }
+    (!lost.is_empty()).then(|| lost.join(", and "))
 }
 
 /// Significant bits of a type, the implicit one included.
-fn mantissa(data_type: DataType) -> u32 {
+fn significant_bits(data_type: DataType) -> u32 {
     match data_type {
         DataType::Double => 53,
         DataType::Float => 24,
@@ -417,14 +424,21 @@ fn mantissa(data_type: DataType) -> u32 {
     }
 }
 
-/// Bits of a type's exponent; of whole numbers those of the number, which the mantissa tells.
-fn range(data_type: DataType) -> u32 {
+/// The largest finite value of a type.
+fn largest(data_type: DataType) -> f64 {
     match data_type {
-        DataType::Double => 11,
-        DataType::Float | DataType::BFloat16 => 8,
-        DataType::Half | DataType::Fp8E5M2 => 5,
-        DataType::Fp8E4M3 => 4,
-        _ => 0,
+        DataType::Double => f64::MAX,
+        DataType::Half => 65_504.0,
+        DataType::Fp8E4M3 => 448.0,
+        DataType::Fp8E5M2 => 57_344.0,
+        DataType::Int64 => i64::MAX as f64,
+        DataType::Int32 => i32::MAX.into(),
+        DataType::Int8 => 127.0,
+        DataType::UInt8 => 255.0,
+        DataType::Boolean => 1.0,
+        // of BFLOAT16 as good as that of FLOAT; of types that no kernel takes no smaller one is known
+        DataType::Float | DataType::BFloat16 => f32::MAX.into(),
+        _ => 0.0,
     }
 }
 

@@ -2,9 +2,20 @@
 
 use crate::graph::{Attributes, FinalizedGraph, Fraction, Graph, Tensor};
 
-/// Gives every tensor an axis of 1: before the spatial axes where there is a convolution or a resampling, whose parameters get one more
-/// with them, else in front. `None` where an operation's parameters name axes in a way that is not known here.
-pub(super) fn add_axis(graph: &mut Graph) -> Option<()> {
+/// Axes of a tensor that every surface takes at least.
+const LEAST_RANK: usize = 3;
+
+/// Gives every tensor axes of 1 until it has three, in front; where there is a convolution or a resampling one before the spatial axes, and
+/// the operation's parameters one more with it. `None` where an operation's parameters name axes in a way that is not known here.
+pub(super) fn add_axes(graph: &mut Graph) -> Option<()> {
+    add_axis(graph)?;
+    while graph.tensors.iter().map(|tensor| tensor.dim.len()).max().is_some_and(|rank| rank < LEAST_RANK) {
+        add_axis(graph)?;
+    }
+    Some(())
+}
+
+fn add_axis(graph: &mut Graph) -> Option<()> {
     let place = if is_spatial(graph.operations.iter().map(|operation| &operation.attributes)) { 2 } else { 0 };
     for operation in &mut graph.operations {
         match &mut operation.attributes {
@@ -54,13 +65,15 @@ fn is_spatial<'a>(mut attributes: impl Iterator<Item = &'a Attributes>) -> bool 
     })
 }
 
-/// [`add_axis`] as an instruction.
-pub(super) fn added_axis_text(graph: &FinalizedGraph) -> String {
-    let place = match is_spatial(graph.operations().map(|operation| &operation.attributes)) {
-        true => "before the spatial axes",
-        false => "in front",
-    };
-    format!("give every tensor an axis of 1 {place}")
+/// [`add_axes`] as an instruction.
+pub(super) fn added_axes_text(graph: &FinalizedGraph) -> String {
+    if is_spatial(graph.operations().map(|operation| &operation.attributes)) {
+        return "give every tensor an axis of 1 before the spatial axes".to_owned();
+    }
+    match graph.tensors().map(|tensor| tensor.dim.len()).max() {
+        Some(rank) if rank + 1 < LEAST_RANK => format!("give every tensor {} axes of 1 in front", LEAST_RANK - rank),
+        _ => "give every tensor an axis of 1 in front".to_owned(),
+    }
 }
 
 /// Folds all axes of every tensor but the last two into one. `None` where a tensor has none to fold, where they are not one behind the

@@ -1,7 +1,9 @@
 //! What edits may cure a defect. A suggestion is tried, so one too many costs time and nothing else.
 
 use super::edit::{Edit, Layout, OperationUid, TensorUid};
-use crate::graph::{Attributes, DEFAULT_ALIGNMENT, DataType, FinalizedGraph, Operation, OperationId, TensorId};
+use crate::graph::{
+    Attributes, DEFAULT_ALIGNMENT, DataType, FinalTensor, FinalizedGraph, Operation, OperationId, TensorId,
+};
 use crate::support::findings::Violation;
 use crate::support::rule::DetailedStatus;
 
@@ -139,9 +141,20 @@ fn layouts(graph: &FinalizedGraph, defect: &Defect, edits: &mut Vec<Edit>) {
     if tensor.alignment < DEFAULT_ALIGNMENT && !tensor.is_virtual {
         edits.push(Edit::Align(uid.clone()));
     }
-    edits.push(Edit::Pad(uid.clone()));
+    // where two axes step equally, one of them was mistyped, and padding would take it for the other
+    if !steps_equally(tensor) {
+        edits.push(Edit::Pad(uid.clone()));
+    }
     let layout = if tensor.dim.len() > 3 { Layout::ChannelsLast } else { Layout::RowMajor };
     edits.push(Edit::LayOut(uid, layout));
+}
+
+/// Whether two axes of more than one element have the same stride.
+fn steps_equally(tensor: &FinalTensor) -> bool {
+    let mut strides: Vec<i64> =
+        tensor.dim.iter().zip(&tensor.stride).filter(|axis| *axis.0 > 1).map(|axis| *axis.1).collect();
+    strides.sort_unstable();
+    strides.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 fn types(graph: &FinalizedGraph, defect: &Defect, edits: &mut Vec<Edit>) {

@@ -215,7 +215,10 @@ fn outputs_and_inputs_take_a_type_that_runs() {
     graph.types(&["A", "B"], DataType::Double);
     let run = helped(&graph).run.expect("FLOAT operands");
     assert_eq!(run.change.text, "make tensors 'A' (uid 1) and 'B' (uid 2) FLOAT instead of DOUBLE");
-    assert_eq!(run.change.price, "the caller's data are FLOAT, which holds 24 significant bits, not 53");
+    assert_eq!(
+        run.change.price,
+        "the caller's data are FLOAT, which holds 24 significant bits, not 53, and values beyond 3.40e38 become infinite"
+    );
     let kinds: Vec<_> = run.change.edits.iter().map(|edit| (edit.kind, &edit.from, &edit.to)).collect();
     assert_eq!(kinds, [("data_type", &"DOUBLE".into(), &"FLOAT".into()); 2]);
 }
