@@ -54,11 +54,6 @@ impl FinalizedGraph {
         format!("{own}{}{arrow}{}", self.call_text(id, &name), results.join(", "))
     }
 
-    /// Attributes of an operation that are not the default, each as it is written in [`Self::text`].
-    pub fn attribute_texts(&self, id: OperationId) -> Vec<String> {
-        attribute_texts(&self.operation(id).attributes)
-    }
-
     /// Name of a tensor made of its place in the canonical order: `t0` for graph inputs, `t5_add` for results.
     /// Letters are `[a-z0-9_]`, so it is an identifier of generated code.
     pub fn canonical_name(&self, id: TensorId) -> String {
