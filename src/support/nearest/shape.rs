@@ -90,15 +90,22 @@ pub(super) fn fold_batch(graph: &mut Graph) -> Option<()> {
     graph.tensors.iter_mut().try_for_each(fold)
 }
 
-fn fold(tensor: &mut Tensor) -> Option<()> {
-    let batches = tensor.dim.len().checked_sub(2).filter(|&batches| batches >= 2)?;
-    let mut axes: Vec<(i64, i64)> =
-        tensor.dim.iter().copied().zip(tensor.stride.iter().copied()).take(batches).collect();
-    axes.retain(|&(extent, _)| extent != 1);
+/// Axes before the last two that have more than one element, with their strides; `None` where there are not two axes to fold.
+fn batch_axes(dim: &[i64], stride: &[i64]) -> Option<Vec<(i64, i64)>> {
+    let batches = dim.len().checked_sub(2).filter(|&batches| batches >= 2)?;
+    let axes = dim.iter().copied().zip(stride.iter().copied()).take(batches);
+    Some(axes.filter(|axis| axis.0 != 1).collect())
+}
+
+/// Whether the axes before the last two lie one behind the other in memory.
+pub(super) fn folds(dim: &[i64], stride: &[i64]) -> bool {
     let follow = |pair: &[(i64, i64)]| pair[1].0.checked_mul(pair[1].1) == Some(pair[0].1);
-    if !axes.windows(2).all(follow) {
-        return None;
-    }
+    batch_axes(dim, stride).is_some_and(|axes| axes.windows(2).all(follow))
+}
+
+fn fold(tensor: &mut Tensor) -> Option<()> {
+    let axes = batch_axes(&tensor.dim, &tensor.stride).filter(|_| folds(&tensor.dim, &tensor.stride))?;
+    let batches = tensor.dim.len() - 2;
     let extent = axes.iter().try_fold(1i64, |product, axis| product.checked_mul(axis.0))?;
     let stride = axes.last().map_or(tensor.stride[batches - 1], |axis| axis.1);
     tensor.dim.splice(..batches, [extent]);

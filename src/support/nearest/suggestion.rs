@@ -1,6 +1,7 @@
 //! What edits may cure a defect. A suggestion is tried, so one too many costs time and nothing else.
 
 use super::edit::{Edit, Layout, OperationUid, TensorUid};
+use super::shape;
 use crate::graph::{
     Attributes, DEFAULT_ALIGNMENT, DataType, FinalTensor, FinalizedGraph, Operation, OperationId, TensorId,
 };
@@ -123,7 +124,10 @@ fn ranks(graph: &FinalizedGraph, edits: &mut Vec<Edit>) {
         edits.push(Edit::AddAxis);
     }
     if rank > 3 && graph.operations().any(|operation| matches!(operation.attributes, Attributes::Matmul(_))) {
-        edits.push(Edit::FoldBatch);
+        // batch axes that are apart in memory are first brought together
+        let apart = graph.tensor_ids().filter(|&id| !shape::folds(&graph.tensor(id).dim, &graph.tensor(id).stride));
+        let apart: Vec<TensorUid> = apart.map(|id| TensorUid::of(graph, id)).collect();
+        edits.push(if apart.is_empty() { Edit::FoldBatch } else { Edit::LayOut(apart, Layout::RowMajor) });
     }
 }
 
