@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::defects::Defects;
-use super::{DataType, Graph, MAX_OPERATIONS, Operation, OperationId, Port, Tensor, TensorHandle, TensorId};
+use super::{DataType, Graph, MAX_OPERATIONS, Operation, OperationId, Tensor, TensorHandle, TensorId};
 use crate::graph::Malformed;
 
 /// Types of tensors and operations that state none (`context` of a graph file).
@@ -165,15 +165,7 @@ impl Draft {
 
 /// An operation whose handles are taken for positions.
 fn numbered(operation: &Operation<TensorHandle>) -> Operation {
-    let numbers =
-        |slots: &[(Port, TensorHandle)]| slots.iter().map(|&(port, tensor)| (port, TensorId(tensor.0))).collect();
-    Operation {
-        name: operation.name.clone(),
-        attributes: operation.attributes.clone(),
-        compute_data_type: operation.compute_data_type,
-        inputs: numbers(&operation.inputs),
-        outputs: numbers(&operation.outputs),
-    }
+    operation.of_tensors(|handle| TensorId(handle.0))
 }
 
 /// How messages name an operation of a file: `'mm' (MATMUL, node 3)`, nodes counted from 0.

@@ -247,19 +247,7 @@ impl FinalizedGraph {
             intermediate_data_type: self.default_types.intermediate,
             compute_data_type: self.default_types.compute,
             tensors: self.tensors.iter().map(FinalTensor::to_tensor).collect(),
-            operations: self.operations.iter().map(described).collect(),
+            operations: self.operations.iter().map(|operation| operation.of_tensors(TensorId::handle)).collect(),
         }
-    }
-}
-
-/// An operation as an author would describe it.
-fn described(operation: &Operation) -> Operation<TensorHandle> {
-    let handles = |slots: &[(Port, TensorId)]| slots.iter().map(|&(port, id)| (port, id.handle())).collect();
-    Operation {
-        name: operation.name.clone(),
-        attributes: operation.attributes.clone(),
-        compute_data_type: operation.compute_data_type,
-        inputs: handles(&operation.inputs),
-        outputs: handles(&operation.outputs),
     }
 }

@@ -85,6 +85,20 @@ pub struct Operation<T = TensorId> {
 }
 
 impl<T: Copy> Operation<T> {
+    /// The same operation of other tensors, port by port: inputs first.
+    pub(crate) fn of_tensors<U>(&self, mut other: impl FnMut(T) -> U) -> Operation<U> {
+        let mut slots = |slots: &[(Port, T)]| slots.iter().map(|&(port, tensor)| (port, other(tensor))).collect();
+        Operation {
+            name: self.name.clone(),
+            attributes: self.attributes.clone(),
+            compute_data_type: self.compute_data_type,
+            inputs: slots(&self.inputs),
+            outputs: slots(&self.outputs),
+        }
+    }
+}
+
+impl<T: Copy> Operation<T> {
     /// The tensor at an input port.
     pub fn input(&self, port: Port) -> Option<T> {
         find(&self.inputs, port)

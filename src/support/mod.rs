@@ -80,7 +80,7 @@ pub use family::catalogue;
 pub use findings::Violation;
 pub use index::{Entry, Term, TermKind, entry, terms};
 pub(crate) use layout::is_disjoint;
-pub use nearest::{Answer, Change, Defect, EditRecord, Goal, Remedy, hidden, nearest};
+pub use nearest::{Answer, Change, Defect, EditRecord, Goal, MOST_EDITS, Remedy, hidden, nearest};
 pub use report::{Finding, Report, Requirement, SurfaceOutcome};
 pub use rule::{DetailedStatus, Kind, Rule, SurfaceId};
 pub use source::{Citation, DOCUMENTS, Document, citations};

@@ -8,11 +8,9 @@ use crate::device::ComputeCapability;
 use crate::engine::{ENGINES, Engine};
 use crate::graph::FinalizedGraph;
 use crate::support::{
-    self, Answer, Change, Defect, DetailedStatus, Goal, Remedy, Report, SurfaceId, SurfaceOutcome, Violation, nearest,
+    self, Answer, Change, Defect, DetailedStatus, Goal, MOST_EDITS, Remedy, Report, SurfaceId, SurfaceOutcome,
+    Violation, nearest,
 };
-
-/// Edits of a change at most.
-const MOST: usize = 3;
 
 /// The nearest legal changes of a graph, of which `report` says what the surfaces asked have against it.
 ///
@@ -20,7 +18,7 @@ const MOST: usize = 3;
 pub fn remedy(graph: &Arc<FinalizedGraph>, report: &Report) -> Remedy {
     let surfaces: Vec<SurfaceId> = report.outcomes.iter().map(|outcome| outcome.surface).collect();
     let goal = Run { capability: report.capability, surfaces: &surfaces };
-    let run = nearest(graph, &goal, MOST).map(|change| goal.answer(change));
+    let run = nearest(graph, &goal, MOST_EDITS).map(|change| goal.answer(change));
     let hold = match &run {
         Some(answer) if answer.held().is_some() => Some(answer.clone()),
         _ => to_hold(graph, report),
@@ -34,7 +32,7 @@ pub fn to_hold(graph: &Arc<FinalizedGraph>, report: &Report) -> Option<Answer> {
     let asked: Vec<SurfaceId> = report.outcomes.iter().map(|outcome| outcome.surface).collect();
     let mut best: Option<Answer> = None;
     for outcome in report.outcomes.iter().filter(|outcome| !outcome.violations.iter().any(is_of_chip)) {
-        let most = best.as_ref().map_or(MOST, |answer| answer.change.count.saturating_sub(1));
+        let most = best.as_ref().map_or(MOST_EDITS, |answer| answer.change.count.saturating_sub(1));
         let goal = Hold { capability: report.capability, surface: outcome.surface, asked: &asked };
         let Some(change) = (most > 0).then(|| nearest(graph, &goal, most)).flatten() else { continue };
         best = Some(Run { capability: report.capability, surfaces: &asked }.answer(change));

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::graph::{FinalizedGraph, Graph, Operation, OperationId, Port, Tensor, TensorHandle, TensorId};
+use crate::graph::{FinalizedGraph, Graph, OperationId, Tensor, TensorHandle, TensorId};
 
 /// A graph's operations in parts, in the order in which they are to run.
 pub(super) struct Cut {
@@ -117,18 +117,7 @@ fn part(graph: &FinalizedGraph, operations: &[OperationId]) -> Option<Part> {
         })
     };
     for &id in operations {
-        let operation = graph.operation(id);
-        let mut slots = |slots: &[(Port, TensorId)]| -> Vec<(Port, TensorHandle)> {
-            slots.iter().map(|&(port, tensor)| (port, moved(tensor, &mut own))).collect()
-        };
-        let (inputs, outputs) = (slots(&operation.inputs), slots(&operation.outputs));
-        let operation = Operation {
-            name: operation.name.clone(),
-            attributes: operation.attributes.clone(),
-            compute_data_type: operation.compute_data_type,
-            inputs,
-            outputs,
-        };
+        let operation = graph.operation(id).of_tensors(|tensor| moved(tensor, &mut own));
         own.operation(operation);
     }
     let offsets: Vec<(TensorId, TensorId)> =

@@ -35,7 +35,7 @@ const OPERATIONS: usize = 512;
 const DEFECTS: usize = 128;
 
 /// Edits of a change at most.
-const EDITS: usize = 3;
+pub const MOST_EDITS: usize = 3;
 
 /// Changes that one more edit is looked for, those first that leave the fewest defects.
 const BREADTH: usize = 4;
@@ -158,7 +158,7 @@ pub fn nearest(graph: &Arc<FinalizedGraph>, goal: &dyn Goal, most: usize) -> Opt
         return None;
     }
     let mut search = Search { base: graph, goal, tries: TRIES, operations: CHECKED_OPERATIONS };
-    let found = search.find(defects, most.min(EDITS))?;
+    let found = search.find(defects, most.min(MOST_EDITS))?;
     Some(found.described(graph))
 }
 
@@ -211,7 +211,7 @@ impl Search<'_> {
             states = next;
         }
         let base = State { edits: Vec::new(), graph: Arc::clone(self.base), defects: Vec::new() };
-        if most < EDITS { None } else { self.cut(&base, PARTS) }
+        if most < MOST_EDITS { None } else { self.cut(&base, PARTS) }
     }
 
     /// A state with one more edit, for each edit that its defects suggest.
