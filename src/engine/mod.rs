@@ -34,24 +34,18 @@
 mod builder;
 mod config;
 mod decision;
+mod engines;
 mod estimate;
 mod floor;
 mod heuristics;
 mod limits;
-mod list;
 mod lowering;
 mod offer;
-mod scalar;
-mod warp_mma;
-mod warpgroup_mma;
 
 pub use config::{EngineConfig, Knob, KnobDomain, RankedConfig, knob_values};
 pub use decision::{Decision, Selection, decide, remedy, select, to_hold};
+pub use engines::ENGINES;
 pub use estimate::{Bound, Estimate, Term, Waves};
 pub use floor::{Floor, core_type};
 pub use heuristics::{HeuristicMode, Heuristics, heuristics};
-pub use list::ENGINES;
 pub use offer::{Engine, Offer};
-pub use scalar::Scalar;
-pub use warp_mma::WarpMma;
-pub use warpgroup_mma::WarpgroupMma;

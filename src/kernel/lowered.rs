@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{
-    CombineKernel, GemmKernel, Launch, Mma, MmaType, Multiply, PackedKernel, PointwiseKernel, ReductionKernel,
-    SignalKernel, Wgmma,
-};
-use crate::graph::{FinalizedGraph, SignalMode, TensorId};
+use super::{Body, Launch, Mma, MmaType, Multiply, Wgmma};
+use crate::graph::FinalizedGraph;
 
 /// A lowered graph: one source file with one or more launches.
 #[derive(Clone, Debug)]
@@ -53,45 +50,4 @@ pub struct Function {
     pub launch: Launch,
     /// What it does.
     pub body: Body,
-}
-
-/// The skeletons.
-#[derive(Clone, Debug)]
-pub enum Body {
-    /// One pass over the iteration space.
-    Pointwise(PointwiseKernel),
-    /// One pass over the bytes of packed booleans.
-    Packed(PackedKernel),
-    /// One pass over the iteration space, reducing some of its axes.
-    Reduction(ReductionKernel),
-    /// Tiled matrix product with mainloop and epilogue fusion.
-    Gemm(Box<GemmKernel>),
-    /// Combination of partial results in a fixed order.
-    Combine(CombineKernel),
-    /// Flags waited for and set.
-    Signal(SignalKernel),
-}
-
-impl Body {
-    /// Tensors that a function reads through pointers, and those that it writes.
-    pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
-        match self {
-            Self::Pointwise(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
-            Self::Packed(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
-            Self::Reduction(kernel) => {
-                let targets = kernel.accumulations.iter().map(|accumulation| accumulation.target);
-                let stores = kernel.sweep.stores.iter().copied().chain(targets);
-                (kernel.sweep.program.reads().collect(), stores.collect())
-            }
-            Self::Gemm(kernel) => (kernel.loads().collect(), kernel.stores()),
-            Self::Combine(kernel) => {
-                (Vec::new(), kernel.accumulations.iter().map(|accumulation| accumulation.target).collect())
-            }
-            Self::Signal(kernel) => {
-                let flags =
-                    |mode| kernel.actions.iter().filter(move |action| action.mode == mode).map(|action| action.flag);
-                (flags(SignalMode::Wait).collect(), flags(SignalMode::Set).collect())
-            }
-        }
-    }
 }

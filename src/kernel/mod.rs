@@ -4,9 +4,9 @@
 //! decided again later.
 
 mod accumulate;
+mod body;
 mod boxes;
 mod expr;
-mod gemm;
 mod index;
 mod iteration;
 mod launch;
@@ -14,28 +14,25 @@ mod limits;
 mod lowered;
 mod multiply;
 mod operand;
-mod pointwise;
 mod shared;
 mod space;
+mod sweep;
 mod window;
 
 pub use accumulate::{Accumulation, Combine, Finish, Map, reduced_values};
+pub use body::*;
 pub use boxes::{BoxPlace, Boxes};
 pub use expr::{Part, Register, StageProgram, Step, Value, has_integer_form};
-pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use index::{Definition, Index, Quantity, Role, Variable, needed};
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
 pub use launch::{Launch, MapElement, Parameter, Swizzle, TensorMap};
 pub use limits::{MOST_BLOCKS, WORKSPACE_ALIGNMENT};
-pub use lowered::{Body, Function, Kernel};
+pub use lowered::{Function, Kernel};
 pub use multiply::{
     CONSUMERS, Fma, GemmTile, Mma, MmaType, Multiply, Schedule, Sums, WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
 };
 pub use operand::{Fetch, Operand};
-pub use pointwise::{
-    Access, Accumulators, CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel,
-    Sweep,
-};
 pub use shared::{SharedLayout, SharedRequest, StageLayout};
 pub use space::{Coordinate, Digit, GemmSpace, digits_at};
+pub use sweep::{Access, Accumulators, Sweep};
 pub use window::{Interpolation, MAX_WINDOW_AXES, Maxima, Pool, PoolAxis, PoolFunction, SampleAxis, Window};

@@ -1,12 +1,16 @@
-//! Every engine, and configs by their names.
+//! Every engine, and configs by their names. An engine is a folder here with a `mod` line and a row.
+
+mod scalar;
+mod warp_mma;
+mod warpgroup_mma;
 
 use std::str::FromStr;
 
 use super::config::settings;
-use super::{Engine, EngineConfig, Scalar, WarpMma, WarpgroupMma};
+use super::{Engine, EngineConfig};
 
 /// Every engine, the preferred first.
-pub static ENGINES: &[&dyn Engine] = &[&WarpgroupMma, &WarpMma, &Scalar];
+pub static ENGINES: &[&dyn Engine] = &[&warpgroup_mma::WarpgroupMma, &warp_mma::WarpMma, &scalar::Scalar];
 
 impl FromStr for EngineConfig {
     type Err = String;

@@ -8,11 +8,11 @@
 
 mod shape;
 
-use super::lowering::{
+use crate::device::{ComputeCapability, Device};
+use crate::engine::lowering::{
     Instruction, ProductPlan, RELAXED_WITH_CORE, lowered_product, multiplied_type, promotes, tf32_is_allowed,
 };
-use super::{Engine, EngineConfig, Offer, RankedConfig};
-use crate::device::{ComputeCapability, Device};
+use crate::engine::{Engine, EngineConfig, Offer, RankedConfig};
 use crate::error::Reason;
 use crate::fusion::{Fusion, Product};
 use crate::graph::{DataType, FinalizedGraph};
@@ -21,7 +21,7 @@ use crate::support::{Rule, Supported};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub struct WarpMma;
+pub(super) struct WarpMma;
 
 const NAME: &str = "warp_mma";
 

@@ -9,11 +9,11 @@
 mod model;
 mod shape;
 
-use super::lowering::{
+use crate::device::Device;
+use crate::engine::lowering::{
     Instruction, ProductPlan, RELAXED_WITH_CORE, are_boxed, lowered_product, multiplied_type, promotes, tf32_is_allowed,
 };
-use super::{Engine, EngineConfig, Offer, RankedConfig};
-use crate::device::Device;
+use crate::engine::{Engine, EngineConfig, Offer, RankedConfig};
 use crate::error::Reason;
 use crate::fusion::{Fusion, Product};
 use crate::graph::{DataType, FinalizedGraph};
@@ -22,7 +22,7 @@ use crate::support::{Rule, Supported};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub struct WarpgroupMma;
+pub(super) struct WarpgroupMma;
 
 const NAME: &str = "warpgroup_mma";
 

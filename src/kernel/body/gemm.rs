@@ -1,7 +1,9 @@
 //! A tiled matrix product with mainloop and epilogue fusion.
 
-use super::{Accumulation, Boxes, GemmSpace, GemmTile, Multiply, Operand, Quantity, SharedLayout, Sweep, TensorMap};
 use crate::graph::TensorId;
+use crate::kernel::{
+    Accumulation, Boxes, GemmSpace, GemmTile, Multiply, Operand, Quantity, SharedLayout, Sweep, TensorMap,
+};
 
 /// An epilogue reduction and where its partial results go: `partial[split][kept]`.
 #[derive(Clone, Debug, PartialEq, Eq)]

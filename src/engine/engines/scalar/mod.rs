@@ -7,16 +7,16 @@
 mod gemm;
 mod passes;
 
-use super::lowering::{RELAXED, is_lowered, taken_apart, with_converted_operands};
-use super::{Engine, Offer};
 use crate::device::ComputeCapability;
+use crate::engine::lowering::{RELAXED, is_lowered, taken_apart, with_converted_operands};
+use crate::engine::{Engine, Offer};
 use crate::error::Reason;
 use crate::fusion::Core;
 use crate::support::{Rule, Supported};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub struct Scalar;
+pub(super) struct Scalar;
 
 const NAME: &str = "scalar";
 

@@ -1,0 +1,50 @@
+//! What functions do. A skeleton is a file here with a `mod` line and a variant of [`Body`].
+
+mod gemm;
+mod pointwise;
+
+pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
+pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
+
+use crate::graph::{SignalMode, TensorId};
+
+/// The skeletons.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// One pass over the iteration space.
+    Pointwise(PointwiseKernel),
+    /// One pass over the bytes of packed booleans.
+    Packed(PackedKernel),
+    /// One pass over the iteration space, reducing some of its axes.
+    Reduction(ReductionKernel),
+    /// Tiled matrix product with mainloop and epilogue fusion.
+    Gemm(Box<GemmKernel>),
+    /// Combination of partial results in a fixed order.
+    Combine(CombineKernel),
+    /// Flags waited for and set.
+    Signal(SignalKernel),
+}
+
+impl Body {
+    /// Tensors that a function reads through pointers, and those that it writes.
+    pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
+        match self {
+            Self::Pointwise(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
+            Self::Packed(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
+            Self::Reduction(kernel) => {
+                let targets = kernel.accumulations.iter().map(|accumulation| accumulation.target);
+                let stores = kernel.sweep.stores.iter().copied().chain(targets);
+                (kernel.sweep.program.reads().collect(), stores.collect())
+            }
+            Self::Gemm(kernel) => (kernel.loads().collect(), kernel.stores()),
+            Self::Combine(kernel) => {
+                (Vec::new(), kernel.accumulations.iter().map(|accumulation| accumulation.target).collect())
+            }
+            Self::Signal(kernel) => {
+                let flags =
+                    |mode| kernel.actions.iter().filter(move |action| action.mode == mode).map(|action| action.flag);
+                (flags(SignalMode::Wait).collect(), flags(SignalMode::Set).collect())
+            }
+        }
+    }
+}
