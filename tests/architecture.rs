@@ -140,24 +140,43 @@ fn identifiers_behind<'a>(text: &'a str, prefix: &str) -> Vec<&'a str> {
     found
 }
 
-/// The modules that a front, `mod.rs`, re-exports names from, by those names.
-fn reexports<'a>(front: &'a str, modules: &[&'a str]) -> BTreeMap<&'a str, &'a str> {
-    let names = |module: &&'a str| {
-        let names = identifiers_behind(front, &format!("use {module}::"));
-        names.into_iter().map(|name| (name, *module)).collect::<Vec<_>>()
-    };
-    modules.iter().flat_map(names).collect()
+/// What a front, `mod.rs`, declares for all and re-exports, by name.
+fn exported(front: &str) -> Vec<&str> {
+    const KINDS: &[&str] = &["const", "enum", "fn", "static", "struct", "trait", "type"];
+    let items = KINDS.iter().map(|kind| format!("\npub {kind} "));
+    let modules = identifiers_behind(front, "pub use ").into_iter().map(|module| format!("pub use {module}::"));
+    items.chain(modules).flat_map(|prefix| identifiers_behind(front, &prefix)).collect()
+}
+
+/// The modules that the front of one re-exports names from, by those names.
+fn reexports(module: &str, front: &str, modules: &[&str]) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for source in modules {
+        let all = if front.contains(&format!("pub use {source}::*;")) {
+            read_front(&format!("{module}/{source}"))
+        } else {
+            String::new()
+        };
+        let names = identifiers_behind(front, &format!("use {source}::")).into_iter().chain(exported(&all));
+        found.extend(names.map(|name| (name.to_owned(), (*source).to_owned())));
+    }
+    found
+}
+
+/// The front of a module: `mod.rs` of its folder, or its file.
+fn read_front(module: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(module);
+    fs::read_to_string(path.join("mod.rs")).or_else(|_| fs::read_to_string(path.with_extension("rs"))).expect("a front")
 }
 
 /// Asserts that the modules directly in one (`fuzz/targets/abi`) use only those before them, whether by their own names or by what
 /// the module's front re-exports; the front itself, `mod.rs`, may use all. All of its modules are listed.
 fn assert_order_within(module: &str, order: &[&str]) {
-    let front = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(module).join("mod.rs");
-    let front = fs::read_to_string(front).expect("a front");
+    let front = read_front(module);
     let declared = front.lines().filter_map(|line| line.strip_suffix(';')?.split_once("mod ").map(|(_, name)| name));
     let unlisted: Vec<&str> = declared.filter(|name| !order.contains(name) && *name != "tests").collect();
     assert!(unlisted.is_empty(), "{module}: {unlisted:?} have no place in the order");
-    let reexports = reexports(&front, order);
+    let reexports = reexports(module, &front, order);
     let mut wrong = Vec::new();
     for (path, text) in production_code(module) {
         let below = path.strip_prefix(module).expect("below the module");
@@ -172,7 +191,7 @@ fn assert_order_within(module: &str, order: &[&str]) {
         let depth = parts.iter().filter(|part| *part != "mod").count();
         let by_root = format!("crate::{}::", module.replace('/', "::"));
         for used in [by_root, "super::".repeat(depth)].iter().flat_map(|prefix| identifiers_behind(&code, prefix)) {
-            let source = reexports.get(used).copied().unwrap_or(used);
+            let source = reexports.get(used).map_or(used, String::as_str);
             let is_above = order.iter().position(|known| *known == source).is_some_and(|used| used <= own);
             if !is_above && used != "super" {
                 wrong.push(format!("{} uses {used}", path.display()));
@@ -187,6 +206,12 @@ fn identifiers_behind_a_prefix() {
     let text = "use super::a::{B, c};\nuse super::{self, d,\n    e::{F, G}, h as i};\nsuper::super::k(); x::super::l";
     assert_eq!(identifiers_behind(text, "super::"), ["a", "self", "d", "e", "h", "super"]);
     assert_eq!(identifiers_behind(text, "super::super::"), ["k"]);
+}
+
+#[test]
+fn what_a_front_exports() {
+    let front = "mod a;\npub use a::{B, C};\nuse d::E;\n\npub enum F {}\npub(crate) struct G;\n";
+    assert_eq!(exported(front), ["F", "B", "C"]);
 }
 
 #[test]
