@@ -2,10 +2,11 @@
 
 use super::guarded::GuardedBuffer;
 use crate::error::{Error, Result};
-use crate::kernel::{MapElement, Swizzle, TensorMap};
+use crate::kernel::{MapElement, PixelWalk, Swizzle, TensorMap};
 
-/// Largest extent of a box.
+/// Largest extent of a box, and most pixels that one walks.
 const MAX_BOX: u32 = 256;
+const MAX_PIXELS: u32 = 1024;
 
 /// `fw_tensor_map`, as `templates/emulator/tensor_map.h` declares it.
 #[repr(C, align(64))]
@@ -13,12 +14,15 @@ const MAX_BOX: u32 = 256;
 pub(super) struct EncodedMap {
     base: *mut u8,
     element_bytes: u32,
-    rounds_to_tf32: u32,
+    rounds_to_tf32: u16,
+    walks: u16,
     rank: u32,
     swizzle: u32,
     dims: [u64; 5],
     strides: [u64; 4],
     box_dims: [u32; 5],
+    lower: [i16; 3],
+    upper: [i16; 3],
 }
 
 impl EncodedMap {
@@ -32,15 +36,24 @@ impl EncodedMap {
         if let Some(reason) = refusal {
             return Err(Error::Wrong(format!("the tensor map of {name} is refused: {reason} ({map:?})")));
         }
+        let corner =
+            |of: fn(&PixelWalk) -> [i32; 3]| map.pixels.map_or([0; 3], |walk| of(&walk).map(|pixel| pixel as i16));
+        let mut box_dims = map.box_dims;
+        if let Some(walk) = map.pixels {
+            box_dims[2..].copy_from_slice(&walk.steps);
+        }
         Ok(Self {
             base,
             element_bytes: map.element.bytes(),
-            rounds_to_tf32: u32::from(map.element == MapElement::TFloat32),
+            rounds_to_tf32: u16::from(map.element == MapElement::TFloat32),
+            walks: u16::from(map.pixels.is_some()),
             rank: map.rank as u32,
             swizzle: row_bytes(map.swizzle),
             dims: map.dims,
             strides: map.strides,
-            box_dims: map.box_dims,
+            box_dims,
+            lower: corner(|walk| walk.lower),
+            upper: corner(|walk| walk.upper),
         })
     }
 }
@@ -60,7 +73,9 @@ fn refusal(map: &TensorMap, address: usize) -> Option<String> {
     if !(1..=5).contains(&map.rank) {
         return Some("the rank is not 1 to 5".to_owned());
     }
-    let (dims, strides, box_dims) = (&map.dims[..map.rank], &map.strides[..map.rank - 1], &map.box_dims[..map.rank]);
+    let of_box = if map.pixels.is_some() { 2 } else { map.rank };
+    let (dims, strides, box_dims) = (&map.dims[..map.rank], &map.strides[..map.rank - 1], &map.box_dims[..of_box]);
+    let most = if map.pixels.is_some() { MAX_PIXELS } else { MAX_BOX };
     let inner_bytes = box_dims[0] * map.element.bytes();
     let span = row_bytes(map.swizzle);
     let rules = [
@@ -68,12 +83,38 @@ fn refusal(map: &TensorMap, address: usize) -> Option<String> {
         (dims.iter().all(|&dim| (1..=1 << 32).contains(&dim)), "an extent is not 1 to 2^32"),
         (strides.iter().all(|&stride| stride.is_multiple_of(16)), "a stride is not a multiple of 16"),
         (strides.iter().all(|&stride| stride < 1 << 40), "a stride is not below 2^40"),
-        (box_dims.iter().all(|&dim| (1..=MAX_BOX).contains(&dim)), "an extent of the box is not 1 to 256"),
+        ((1..=MAX_BOX).contains(&box_dims[0]), "a row of the box does not have 1 to 256 elements"),
+        (
+            box_dims[1..].iter().all(|&dim| (1..=most).contains(&dim)),
+            "an extent of the box is not 1 to 256, or 1024 pixels",
+        ),
         (inner_bytes.is_multiple_of(16), "a row of the box is not a multiple of 16 bytes"),
         (span == 0 || inner_bytes <= span, "a row of the box is longer than the swizzle's"),
         (span == 0 || inner_bytes == span, "rows shorter than the swizzle's are not emulated"),
     ];
-    rules.into_iter().find(|(holds, _)| !holds).map(|(_, reason)| reason.to_owned())
+    let broken = rules.into_iter().find(|(holds, _)| !holds).map(|(_, reason)| reason.to_owned());
+    broken.or_else(|| map.pixels.and_then(|walk| refused_walk(map, &walk)))
+}
+
+/// Why the driver would not encode a walk over pixels (`cuTensorMapEncodeIm2col`; corners as seen on an H200).
+fn refused_walk(map: &TensorMap, walk: &PixelWalk) -> Option<String> {
+    let axes = match map.rank {
+        3..=5 => map.rank - 2,
+        _ => return Some("a walk has rank 3 to 5".to_owned()),
+    };
+    let corners = [-32768..=32767, -128..=127, -16..=15][axes - 1].clone();
+    let refusal = |axis: usize| {
+        let (lower, upper, step) = (walk.lower[axis], walk.upper[axis], walk.steps[axis]);
+        match () {
+            () if !corners.contains(&lower) || !corners.contains(&upper) => Some("a corner is too far from the image"),
+            () if !(1..=8).contains(&step) => Some("pixels do not step by 1 to 8"),
+            () if i64::from(lower) > map.dims[1 + axis] as i64 - 1 + i64::from(upper) => {
+                Some("there is no pixel to walk")
+            }
+            () => None,
+        }
+    };
+    (0..axes).find_map(refusal).map(str::to_owned)
 }
 
 /// Why the map reaches beyond a tensor of `bytes` bytes.
@@ -102,6 +143,7 @@ mod tests {
             strides: [64, 0, 0, 0],
             box_dims: [32, 8, 0, 0, 0],
             swizzle: Swizzle::Bytes64,
+            pixels: None,
         }
     }
 
@@ -124,8 +166,11 @@ mod tests {
             offset_of!(EncodedMap, dims),
             offset_of!(EncodedMap, strides),
             offset_of!(EncodedMap, box_dims),
+            offset_of!(EncodedMap, walks),
+            offset_of!(EncodedMap, lower),
+            offset_of!(EncodedMap, upper),
         ];
-        assert_eq!(offsets, [0, 8, 12, 16, 20, 24, 64, 96]);
+        assert_eq!(offsets, [0, 8, 12, 16, 20, 24, 64, 96, 14, 116, 122]);
     }
 
     #[test]

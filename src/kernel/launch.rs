@@ -68,9 +68,30 @@ pub struct TensorMap {
     pub box_dims: [u32; 5],
     /// How 16-byte chunks of a box's rows are exchanged in shared memory.
     pub swizzle: Swizzle,
+    /// How boxes walk the pixels of images, if they do: dims are then channels, pixels along each axis, innermost first, and images;
+    /// a box has so many channels of so many pixels.
+    pub pixels: Option<PixelWalk>,
+}
+
+/// How a box walks pixels (`cuTensorMapEncodeIm2col`): from where it starts along the innermost axis, then along the next, then
+/// from image to image; pixels after the last image's read zeros. Each array has the spatial axes, innermost first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PixelWalk {
+    /// The first pixel along each axis: `-padding` of a window's first tap.
+    pub lower: [i32; 3],
+    /// The last pixel along each axis, counted from the image's last.
+    pub upper: [i32; 3],
+    /// Pixels from one to the next.
+    pub steps: [u32; 3],
 }
 
 impl TensorMap {
+    /// Elements of a box.
+    pub fn box_elements(&self) -> u32 {
+        let dims = if self.pixels.is_some() { 2 } else { self.rank };
+        self.box_dims[..dims].iter().product()
+    }
+
     /// Bytes of a line of L2.
     const LINE: u64 = 128;
 
@@ -141,6 +162,7 @@ mod tests {
             strides: [stride, 0, 0, 0],
             box_dims: [64, 64, 1, 0, 0],
             swizzle: Swizzle::Bytes128,
+            pixels: None,
         };
         assert_eq!([8192, 8320, 8176, 16].map(|stride| map(2, stride).promotion()), [256, 256, 128, 128]);
         assert_eq!(map(1, 0).promotion(), 256, "a single row has no stride");

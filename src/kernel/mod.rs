@@ -25,13 +25,13 @@ pub use boxes::{BoxPlace, Boxes};
 pub use expr::{Part, Register, StageProgram, Step, Value, has_integer_form};
 pub use index::{Definition, Index, Quantity, Role, Variable, needed};
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
-pub use launch::{Launch, MapElement, Parameter, Swizzle, TensorMap};
+pub use launch::{Launch, MapElement, Parameter, PixelWalk, Swizzle, TensorMap};
 pub use limits::{MOST_BLOCKS, WORKSPACE_ALIGNMENT};
 pub use lowered::{Function, Kernel};
 pub use multiply::{
     CONSUMERS, Fma, GemmTile, Mma, MmaType, Multiply, Schedule, Sums, WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
 };
-pub use operand::{Fetch, Operand};
+pub use operand::{BoxStart, Fetch, Operand};
 pub use shared::{SharedLayout, SharedRequest, StageLayout};
 pub use space::{Coordinate, Digit, GemmSpace, digits_at};
 pub use sweep::{Access, Accumulators, Sweep};

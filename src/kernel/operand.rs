@@ -58,6 +58,17 @@ pub struct Operand {
     pub fetch: Fetch,
     /// Whether neighbouring threads, and vectors, step along k; else along m or n. What is turned arrives along k.
     pub along_k: bool,
+    /// Where boxes begin, if it comes in boxes.
+    pub start: BoxStart,
+}
+
+/// Where a box of an operand begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BoxStart {
+    /// By the dims of the map: functions of the digits at the tile's first row and the step's first k.
+    pub coordinates: Vec<Coordinate>,
+    /// Pixels by which a filter's tap moves the walk, innermost axis first; none for boxes that walk no pixels.
+    pub taps: Vec<Coordinate>,
 }
 
 impl Operand {

@@ -206,6 +206,12 @@ functions! {
         cuGraphLaunch(executable: CUgraphExec, stream: CUstream);
         cuGraphNodeGetType(node: CUgraphNode, kind: *mut CUgraphNodeType);
         cuStreamGetCtx(stream: CUstream, context: *mut CUcontext);
+        cuTensorMapEncodeIm2col(
+            map: *mut CUtensorMap, element: CUtensorMapDataType, rank: u32, address: *mut c_void, dims: *const u64,
+            strides: *const u64, lower: *const c_int, upper: *const c_int, channels: u32, pixels: u32,
+            element_strides: *const u32, interleave: CUtensorMapInterleave, swizzle: CUtensorMapSwizzle,
+            promotion: CUtensorMapL2promotion, fill: CUtensorMapFloatOOBfill
+        );
         cuTensorMapEncodeTiled(
             map: *mut CUtensorMap, element: CUtensorMapDataType, rank: u32, address: *mut c_void, dims: *const u64,
             strides: *const u64, box_dims: *const u32, element_strides: *const u32, interleave: CUtensorMapInterleave,

@@ -16,7 +16,7 @@ use super::cuda::{self, CudaError};
 use super::driver::{failed, inconsistent, require_functions};
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
-use crate::kernel::{MapElement, Swizzle, TensorMap};
+use crate::kernel::{MapElement, PixelWalk, Swizzle, TensorMap};
 
 /// 64-bit words of a map.
 pub(super) const WORDS: usize = size_of::<CUtensorMap>() / size_of::<u64>();
@@ -59,17 +59,20 @@ pub(super) struct EncodedMap {
 
 /// Encodes a map but for its address.
 pub(super) fn encode(graph: &FinalizedGraph, map: &TensorMap) -> Result<EncodedMap, Error> {
-    require_functions("a kernel with tensor maps", &["cuTensorMapEncodeTiled", "cuTensorMapReplaceAddress"])?;
+    let encode = if map.pixels.is_some() { "cuTensorMapEncodeIm2col" } else { "cuTensorMapEncodeTiled" };
+    require_functions("a kernel with tensor maps", &[encode, "cuTensorMapReplaceAddress"])?;
     let refused = |reason: &str| {
         let tensor = graph.describe_tensor(map.tensor);
-        let TensorMap { element, rank, dims, strides, box_dims, swizzle, .. } = map;
+        let TensorMap { element, rank, dims, strides, box_dims, swizzle, pixels, .. } = map;
+        let pixels = pixels.map(|walk| format!(", {walk:?}")).unwrap_or_default();
         inconsistent(format!(
             "the tensor map of {tensor} cannot be encoded: {reason}: {element:?}, rank {rank}, dims {dims:?}, byte \
-             strides {strides:?}, box {box_dims:?}, swizzle {swizzle:?}"
+             strides {strides:?}, box {box_dims:?}, swizzle {swizzle:?}{pixels}"
         ))
     };
-    if !(1..=MAX_RANK).contains(&map.rank) {
-        return Err(refused("required: a rank from 1 to 5"));
+    let least = if map.pixels.is_some() { 3 } else { 1 };
+    if !(least..=MAX_RANK).contains(&map.rank) {
+        return Err(refused(&format!("required: a rank from {least} to 5")));
     }
     let words = encode_at(map, STAND_IN).map_err(|error| refused(&error.name()))?;
     let address = word_of_address(&words, |address| encode_at(map, address).ok());
@@ -95,6 +98,41 @@ fn word_of_address(words: &[u64; WORDS], encode_at: impl Fn(u64) -> Option<[u64;
 }
 
 fn encode_at(map: &TensorMap, address: u64) -> Result<[u64; WORDS], CudaError> {
+    match &map.pixels {
+        Some(walk) => encode_walk(map, walk, address),
+        None => encode_boxes(map, address),
+    }
+}
+
+fn encode_walk(map: &TensorMap, walk: &PixelWalk, address: u64) -> Result<[u64; WORDS], CudaError> {
+    let mut encoded = CUtensorMap { opaque: [0; WORDS] };
+    let [channels, pixels, ..] = map.box_dims;
+    let mut element_strides = [1; MAX_RANK];
+    element_strides[1..map.rank - 1].copy_from_slice(&walk.steps[..map.rank - 2]);
+    // SAFETY: as in `encode_boxes`; the corners have an entry for each axis of pixels, of which a map of rank 5 has three.
+    let result = unsafe {
+        cuda::cuTensorMapEncodeIm2col(
+            &raw mut encoded,
+            data_type(map.element),
+            map.rank as u32,
+            std::ptr::without_provenance_mut(address as usize),
+            map.dims.as_ptr(),
+            map.strides.as_ptr(),
+            walk.lower.as_ptr(),
+            walk.upper.as_ptr(),
+            channels,
+            pixels,
+            element_strides.as_ptr(),
+            CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            swizzle(map.swizzle),
+            promotion(map.promotion()),
+            CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    };
+    result.map(|()| encoded.opaque)
+}
+
+fn encode_boxes(map: &TensorMap, address: u64) -> Result<[u64; WORDS], CudaError> {
     let mut encoded = CUtensorMap { opaque: [0; WORDS] };
     // SAFETY: `encode` asked for the function and checked the rank; the arrays have at least `rank` entries (strides
     // `rank - 1`), and the map is aligned as its type says. The address is not accessed.

@@ -8,6 +8,7 @@ namespace emulator {
 
 inline constexpr char TMA_PREFETCH[] = "fw_tma_prefetch";
 inline constexpr char TMA_LOAD[] = "fw_tma_load";
+inline constexpr char TMA_LOAD_IM2COL[] = "fw_tma_load_im2col";
 inline constexpr char TMA_STORE[] = "fw_tma_store";
 
 // Fails unless the map lies as the hardware takes it.
@@ -19,6 +20,10 @@ void check_map(const char* operation, const fw_tensor_map* map);
 // Starts a copy of the box at these coordinates, innermost first and as many as the map's rank, to shared memory.
 void start_load(Site site, unsigned destination, const fw_tensor_map* map, unsigned barrier, const int* coordinates,
                 unsigned rank);
+
+// The same of a box that walks pixels from these coordinates on, each moved by `taps`, innermost axis first.
+void start_walk(Site site, unsigned destination, const fw_tensor_map* map, unsigned barrier, const int* coordinates,
+                unsigned rank, const int* taps);
 
 // Starts a copy of the box at these coordinates from shared memory.
 void start_store(Site site, const fw_tensor_map* map, unsigned source, const int* coordinates, unsigned rank);
@@ -75,6 +80,32 @@ FW_EMULATOR_TMA(5, FW_EMULATOR_LIST(FW_EMULATOR_AT(0), FW_EMULATOR_AT(1), FW_EMU
 #undef FW_EMULATOR_AT
 #undef FW_EMULATOR_LIST
 #undef FW_EMULATOR_TMA
+
+#define FW_EMULATOR_IM2COL(rank, coordinates, offsets, types, ...)                                                \
+  template <types>                                                                                             \
+  inline void fw_tma_load_im2col(unsigned destination, const fw_tensor_map* map, unsigned barrier,             \
+                                 __VA_ARGS__, emulator::Place place = emulator::Place::here()) {               \
+    const int at[] = {coordinates}, taps[] = {offsets};                                                        \
+    emulator::start_walk({emulator::TMA_LOAD_IM2COL, place}, destination, map, barrier, at, rank, taps);       \
+  }
+#define FW_EMULATOR_LIST(...) __VA_ARGS__
+#define FW_EMULATOR_AT(number) fw_coordinate(c##number)
+
+FW_EMULATOR_IM2COL(3, FW_EMULATOR_LIST(FW_EMULATOR_AT(0), FW_EMULATOR_AT(1), FW_EMULATOR_AT(2)), FW_EMULATOR_AT(3),
+                   FW_EMULATOR_LIST(class C0, class C1, class C2, class C3), C0 c0, C1 c1, C2 c2, C3 c3)
+FW_EMULATOR_IM2COL(4, FW_EMULATOR_LIST(FW_EMULATOR_AT(0), FW_EMULATOR_AT(1), FW_EMULATOR_AT(2), FW_EMULATOR_AT(3)),
+                   FW_EMULATOR_LIST(FW_EMULATOR_AT(4), FW_EMULATOR_AT(5)),
+                   FW_EMULATOR_LIST(class C0, class C1, class C2, class C3, class C4, class C5), C0 c0, C1 c1, C2 c2,
+                   C3 c3, C4 c4, C5 c5)
+FW_EMULATOR_IM2COL(5, FW_EMULATOR_LIST(FW_EMULATOR_AT(0), FW_EMULATOR_AT(1), FW_EMULATOR_AT(2), FW_EMULATOR_AT(3),
+                                       FW_EMULATOR_AT(4)),
+                   FW_EMULATOR_LIST(FW_EMULATOR_AT(5), FW_EMULATOR_AT(6), FW_EMULATOR_AT(7)),
+                   FW_EMULATOR_LIST(class C0, class C1, class C2, class C3, class C4, class C5, class C6, class C7),
+                   C0 c0, C1 c1, C2 c2, C3 c3, C4 c4, C5 c5, C6 c6, C7 c7)
+
+#undef FW_EMULATOR_AT
+#undef FW_EMULATOR_LIST
+#undef FW_EMULATOR_IM2COL
 
 inline void fw_tma_store_commit() { emulator::commit_stores(); }
 

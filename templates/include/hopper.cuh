@@ -81,6 +81,32 @@ __device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tenso
               "r"(fw_coordinate(c3)), "r"(fw_coordinate(c4)));
 }
 
+//@ primitive fw_tma_load_im2col: fw_tma_load
+// The same of a box that walks pixels: coordinates of its first channel, its first pixel, innermost axis first, and its image;
+// then how many pixels a tap moves along each axis. Pixels outside the image, and after the last image's, are zeros.
+#define FW_TMA_LOAD_IM2COL(rank, coordinates, taps, ...)                                                               \
+  asm volatile("cp.async.bulk.tensor." rank ".shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {" \
+               coordinates "}], [%2], {" taps "};" ::"r"(destination), "l"(map), "r"(barrier), __VA_ARGS__ : "memory")
+template <typename C0, typename C1, typename C2, typename T0>
+__device__ __forceinline__ void fw_tma_load_im2col(unsigned destination, const fw_tensor_map* map, unsigned barrier,
+                                                   C0 c0, C1 c1, C2 c2, T0 t0) {
+  FW_TMA_LOAD_IM2COL("3d", "%3, %4, %5", "%6", "r"(fw_coordinate(c0)), "r"(fw_coordinate(c1)), "r"(fw_coordinate(c2)),
+                     "h"((unsigned short)t0));
+}
+template <typename C0, typename C1, typename C2, typename C3, typename T0, typename T1>
+__device__ __forceinline__ void fw_tma_load_im2col(unsigned destination, const fw_tensor_map* map, unsigned barrier,
+                                                   C0 c0, C1 c1, C2 c2, C3 c3, T0 t0, T1 t1) {
+  FW_TMA_LOAD_IM2COL("4d", "%3, %4, %5, %6", "%7, %8", "r"(fw_coordinate(c0)), "r"(fw_coordinate(c1)),
+                     "r"(fw_coordinate(c2)), "r"(fw_coordinate(c3)), "h"((unsigned short)t0), "h"((unsigned short)t1));
+}
+template <typename C0, typename C1, typename C2, typename C3, typename C4, typename T0, typename T1, typename T2>
+__device__ __forceinline__ void fw_tma_load_im2col(unsigned destination, const fw_tensor_map* map, unsigned barrier,
+                                                   C0 c0, C1 c1, C2 c2, C3 c3, C4 c4, T0 t0, T1 t1, T2 t2) {
+  FW_TMA_LOAD_IM2COL("5d", "%3, %4, %5, %6, %7", "%8, %9, %10", "r"(fw_coordinate(c0)), "r"(fw_coordinate(c1)),
+                     "r"(fw_coordinate(c2)), "r"(fw_coordinate(c3)), "r"(fw_coordinate(c4)), "h"((unsigned short)t0),
+                     "h"((unsigned short)t1), "h"((unsigned short)t2));
+}
+
 //@ primitive fw_tma_store: fw_tensor_map fw_coordinate
 // One thread copies a box from shared memory; elements outside the tensor are not written. The thread closes a group of
 // stores, and lets all but the latest PENDING groups have read shared memory, or have written.

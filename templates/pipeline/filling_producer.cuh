@@ -11,7 +11,9 @@ ${ unit }$
 fw_mbarrier_wait(empty + 8 * asked_stage, asked_parity);
 fw_mbarrier_expect(raw + 8 * asked_stage, ${ ask.boxed_bytes }$);
 const unsigned tile = shared + asked_stage * ${ stage_bytes }$;
-${ ask.origin }$
+<%- for line in ask.origin %>
+${ line }$
+<%- endfor %>
 <%- for side in ask.sides %>
 // ${ side.title }$
 <%- for load in side.loads %>

@@ -5,12 +5,17 @@ unsigned stage = 0, parity = 1;
 #pragma unroll 1
 for (unsigned unit = blockIdx.x; unit < ${ units }$u; unit += gridDim.x) {
 ${ unit }$
+<%- for line in tile_digits %>
+${ line }$
+<%- endfor %>
 #pragma unroll 1
 for (int step = 0; step < ${ steps }$; ++step) {
 fw_mbarrier_wait(empty + 8 * stage, parity);
 fw_mbarrier_expect(full + 8 * stage, ${ boxed_bytes }$);
 const unsigned tile = shared + stage * ${ stage_bytes }$;
-${ origin }$
+<%- for line in origin %>
+${ line }$
+<%- endfor %>
 <%- for side in sides %>
 // ${ side.title }$
 <%- for load in side.loads %>

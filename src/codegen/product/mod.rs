@@ -2,6 +2,7 @@
 
 mod epilogue;
 mod fma;
+mod loads;
 mod mma;
 mod operand;
 mod unit;

@@ -62,6 +62,12 @@ impl Steps<'_> {
         self.are_split().then(line)
     }
 
+    /// Number of the step that `step` names, counted from k's first.
+    pub(super) fn index(&self, step: &'static str) -> Index {
+        let first = if self.are_split() { Index::local("first") } else { Index::ZERO };
+        first + Index::local(step)
+    }
+
     /// First element of k of the step that `step` spells, counted from the first of the part.
     fn origin(&self, step: &str) -> String {
         let index = index_type(self.kernel.wide_index);

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::epilogue::{Boxed, EpilogueParts, Places, staged};
+use super::epilogue::{self, EpilogueParts, Places, staged};
+use super::loads::{BoxLoads, Boxed, LoadsText};
 use super::operand::{Side, filled, fragments};
 use super::unit::{Steps, place, zeros};
 use crate::codegen::names;
@@ -81,7 +82,9 @@ struct ProducerText {
     /// Bytes of a stage, and of what comes in boxes.
     stage_bytes: u32,
     boxed_bytes: u32,
-    origin: String,
+    /// What tells where boxes begin: of a tile, and of a step.
+    tile_digits: Vec<String>,
+    origin: Vec<String>,
     sides: Vec<LoadsText>,
 }
 
@@ -106,15 +109,9 @@ struct AskText {
     boxed_bytes: u32,
     /// Steps that boxes are asked for ahead of what is computed.
     ahead: u32,
-    origin: String,
+    /// What tells where boxes begin.
+    origin: Vec<String>,
     sides: Vec<LoadsText>,
-}
-
-/// An operand's boxes: one load each.
-#[derive(Serialize)]
-struct LoadsText {
-    title: String,
-    loads: Vec<String>,
 }
 
 /// What `pipeline/consumer.cuh` reads.
@@ -273,7 +270,11 @@ impl<'a> Skeleton<'a> {
     fn row_bytes(&self, slot: usize) -> u32 {
         let rows = self.side(slot).block();
         let bytes = self.wgmma.operand.bytes();
-        if self.operand(slot).along_k { ROW_BYTES } else { row_along_outer(rows, bytes) * bytes }
+        match self.operand(slot).fetch {
+            _ if self.operand(slot).along_k => ROW_BYTES,
+            Fetch::Tma(map) => map.box_dims[0] * bytes,
+            _ => row_along_outer(rows, bytes) * bytes,
+        }
     }
 
     fn is_boxed(&self, slot: usize) -> bool {
@@ -329,6 +330,9 @@ impl<'a> Skeleton<'a> {
         if !maps.is_empty() {
             used.add("fw_tma_load");
         }
+        if self.kernel.maps().any(|map| map.pixels.is_some()) {
+            used.add("fw_tma_load_im2col");
+        }
         let warps = WARPGROUP / 32;
         let reads_boxes = self.kernel.boxes().is_some_and(|boxes| !boxes.read.is_empty());
         let record = RingText {
@@ -351,6 +355,8 @@ impl<'a> Skeleton<'a> {
     fn producer(&self, used: &mut Used) -> Result<String, Error> {
         used.add("fw_elect");
         let steps = self.steps();
+        let boxed = self.boxed("full", "stage", "step");
+        let BoxLoads { of_tile, of_step, sides } = boxed.loads();
         let record = ProducerText {
             stages: self.wgmma.stages,
             units: self.kernel.units(),
@@ -358,8 +364,9 @@ impl<'a> Skeleton<'a> {
             steps: steps.count(),
             stage_bytes: self.kernel.shared.stage.bytes,
             boxed_bytes: self.boxed_bytes(),
-            origin: steps.origin_line("step"),
-            sides: self.loads("full", "stage"),
+            tile_digits: of_tile,
+            origin: boxed.takes_k().then(|| steps.origin_line("step")).into_iter().chain(of_step).collect(),
+            sides,
         };
         template::render(template!("pipeline/producer.cuh"), &record)
     }
@@ -367,12 +374,7 @@ impl<'a> Skeleton<'a> {
     fn filling_producer(&self, used: &mut Used) -> Result<String, Error> {
         used.add("fw_fence_async");
         let steps = self.steps();
-        let ask = self.transforms().then(|| AskText {
-            boxed_bytes: self.boxed_bytes(),
-            ahead: self.kernel.tuning.boxes_ahead,
-            origin: steps.origin_line("asked_step"),
-            sides: self.loads("raw", "asked_stage"),
-        });
+        let ask = self.transforms().then(|| self.ask());
         let computed = (0..2).filter(|&slot| !self.is_copied(slot) && self.in_fragments(slot).is_none());
         let computed: Vec<Side<'_>> = computed.map(|slot| self.side(slot)).collect();
         let mut operands = Vec::new();
@@ -393,37 +395,22 @@ impl<'a> Skeleton<'a> {
         template::render(template!("pipeline/filling_producer.cuh"), &record)
     }
 
-    /// The loads of both operands' boxes, whose bytes are counted by a barrier of a stage.
-    fn loads(&self, barrier: &str, stage: &str) -> Vec<LoadsText> {
-        let loads = |slot: usize| {
-            let title = format!("{} {}", ["A:", "B:"][slot], self.graph.canonical_name(self.operand(slot).tensor));
-            LoadsText { title, loads: self.loads_of(slot, &format!("{barrier} + 8 * {stage}")) }
-        };
-        (0..2).filter(|&slot| self.is_boxed(slot)).map(loads).collect()
+    fn ask(&self) -> AskText {
+        let boxed = self.boxed("raw", "asked_stage", "asked_step");
+        let BoxLoads { of_tile, of_step, sides } = boxed.loads();
+        let first = boxed.takes_k().then(|| self.steps().origin_line("asked_step"));
+        AskText {
+            boxed_bytes: self.boxed_bytes(),
+            ahead: self.kernel.tuning.boxes_ahead,
+            origin: of_tile.into_iter().chain(first).chain(of_step).collect(),
+            sides,
+        }
     }
 
-    /// A box of up to 256 rows of k or, one after the other, columns of 128 bytes of m or n.
-    fn loads_of(&self, slot: usize, barrier: &str) -> Vec<String> {
-        let operand = self.operand(slot);
-        let Some(map) = operand.map() else { return Vec::new() };
-        let stage = &self.kernel.shared.stage;
-        let offset = if self.is_copied(slot) { stage.tiles[slot] } else { stage.raw[slot] };
-        let number = usize::from(slot == 1 && self.is_boxed(0));
-        let (outer, rows) = (["m0", "n0"][slot], self.side(slot).block());
-        let batch = if map.rank == 3 { ", b" } else { "" };
-        let [inner, lines, ..] = map.box_dims;
-        let load = |at: u32, coordinates: String| {
-            let at = if at == 0 { String::new() } else { format!(" + {at}") };
-            format!("fw_tma_load(tile{at}, &map{number}, {barrier}, {coordinates}{batch});")
-        };
-        if operand.boxes_along_k() {
-            return vec![load(offset, format!("k0, {outer}"))];
-        }
-        let column = |number: u32| {
-            let first = if number == 0 { outer.to_owned() } else { format!("{outer} + {}", number * inner) };
-            load(offset + number * lines * inner * map.element.bytes(), format!("{first}, k0"))
-        };
-        (0..rows / inner).map(column).collect()
+    /// The loads of both operands' boxes, whose bytes are counted by a barrier of a stage.
+    fn boxed(&self, barrier: &'static str, stage: &'static str, step: &'static str) -> Boxed<'a> {
+        let sides = (0..2).filter(|&slot| self.is_boxed(slot)).map(|slot| self.side(slot));
+        Boxed { sides: sides.collect(), barrier, stage, step }
     }
 
     fn consumer(&self, used: &mut Used) -> Result<String, Error> {
@@ -479,7 +466,7 @@ impl<'a> Skeleton<'a> {
 
     fn epilogue(&self, used: &mut Used) -> Result<EpilogueParts, Error> {
         match (&self.kernel.epilogue, self.kernel.boxes()) {
-            (Epilogue::Fused(epilogue), Some(boxes)) => {
+            (Epilogue::Fused(fused), Some(boxes)) => {
                 let places = Places {
                     first_sum: self.first_sum(),
                     first_map: (0..2).filter(|slot| self.is_boxed(*slot)).count(),
@@ -487,7 +474,7 @@ impl<'a> Skeleton<'a> {
                     first_warp_row: self.warp_row(false),
                 };
                 let (graph, kernel) = (self.graph, self.kernel);
-                Boxed { graph, kernel, epilogue, boxes, places }.parts(used)
+                epilogue::Boxed { graph, kernel, epilogue: fused, boxes, places }.parts(used)
             }
             _ => staged(self.graph, used, self.kernel, self.first_sum(), self.warp_row(self.blocks() > 1)),
         }

@@ -34,6 +34,7 @@ pub(super) fn bf16_map(rows: usize, columns: usize, box_rows: u32) -> TensorMap 
         strides: [2 * columns as u64, 0, 0, 0],
         box_dims: [64, box_rows, 0, 0, 0],
         swizzle: Swizzle::Bytes128,
+        pixels: None,
     }
 }
 

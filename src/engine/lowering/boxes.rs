@@ -3,7 +3,7 @@
 use super::problem::Problem;
 use super::tensor_map::{UNIT, box_swizzle, byte_stride};
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{Boxes, Coordinate, GemmTile, MapElement, Quantity, Role, StageProgram, Swizzle, TensorMap};
+use crate::kernel::{Boxes, Digit, GemmTile, MapElement, Role, StageProgram, Swizzle, TensorMap, step};
 
 /// Bytes of a box's rows: one swizzled row.
 const ROW_BYTES: [u32; 3] = [128, 64, 32];
@@ -44,7 +44,7 @@ impl EpilogueBoxes {
         program: &StageProgram,
         stores: &[TensorId],
     ) -> Option<Self> {
-        let planner = Planner { graph, problem, axes: axes(problem)? };
+        let planner = Planner { graph, problem };
         let stored: Option<Vec<BoxedTensor>> =
             stores.iter().map(|&id| planner.tensor(id, Boxes::ROWS).filter(|_| planner.ends_whole(id))).collect();
         let read: Vec<BoxedTensor> = program.loads().filter_map(|id| planner.streamed(id)).collect();
@@ -64,18 +64,16 @@ impl EpilogueBoxes {
     }
 }
 
-/// Graph axes of b, m and n; `None` unless C's coordinates are these alone.
-fn axes(problem: &Problem) -> Option<[usize; 3]> {
-    let is = |role| move |coordinate: &Coordinate| coordinate.quantity == Quantity::Index(role);
-    let axis = |role| problem.result.iter().position(is(role));
-    Some([axis(Role::Batch)?, axis(Role::Row)?, axis(Role::Column)?])
-}
-
 struct Planner<'a> {
     graph: &'a FinalizedGraph,
     problem: &'a Problem,
-    /// Graph axes of b, m and n.
-    axes: [usize; 3],
+}
+
+/// What a tensor has along an index of C: its elements, and the step from one to the next.
+#[derive(Clone, Copy)]
+struct Extent {
+    elements: i64,
+    stride: i64,
 }
 
 impl Planner<'_> {
@@ -83,31 +81,31 @@ impl Planner<'_> {
     fn streamed(&self, id: TensorId) -> Option<BoxedTensor> {
         const COLUMNS: u32 = 32;
         let tensor = self.graph.tensor(id);
-        let [_, m, n] = self.axes;
         let whole = !tensor.is_pass_by_value && tensor.dim.len() == self.problem.result.len();
-        if !whole || tensor.dim[n] <= 1 {
+        if !whole || self.along(tensor, Role::Column)?.elements <= 1 {
             return None;
         }
-        let rows = if tensor.dim[m] > 1 { Boxes::ROWS } else { 1 };
+        let rows = if self.along(tensor, Role::Row)?.elements > 1 { Boxes::ROWS } else { 1 };
         self.tensor(id, rows).filter(|boxes| boxes.at(COLUMNS).is_some())
     }
 
     /// The TMA ends rows that it stores at a multiple of 16 bytes, not where the tensor ends.
     fn ends_whole(&self, id: TensorId) -> bool {
         let tensor = self.graph.tensor(id);
-        let [.., n] = self.axes;
-        tensor.dim[n] * tensor.data_type.bytes() as i64 % UNIT == 0
+        let columns = self.along(tensor, Role::Column);
+        columns.is_some_and(|columns| columns.elements * tensor.data_type.bytes() as i64 % UNIT == 0)
     }
 
     /// Boxes of so many rows of a tensor over C's points.
     fn tensor(&self, id: TensorId, rows: u32) -> Option<BoxedTensor> {
         let tensor = self.graph.tensor(id);
         let element = element(tensor.data_type)?;
-        let [batch, m, n] = self.axes;
-        if tensor.alignment % UNIT != 0 || !is_contiguous(tensor, n) {
+        let [batch, m, n] = [Role::Batch, Role::Row, Role::Column].map(|role| self.along(tensor, role));
+        let (batch, m, n) = (batch?, m?, n?);
+        if tensor.alignment % UNIT != 0 || n.stride != 1 {
             return None;
         }
-        let rank = if tensor.dim[batch] > 1 { 3 } else { 2 };
+        let rank = if batch.elements > 1 { 3 } else { 2 };
         let mut map = TensorMap {
             tensor: id,
             element,
@@ -116,19 +114,35 @@ impl Planner<'_> {
             strides: [0; 4],
             box_dims: [0; 5],
             swizzle: Swizzle::None,
+            pixels: None,
         };
-        for (at, axis) in [n, m, batch].into_iter().enumerate().take(rank) {
-            map.dims[at] = tensor.dim[axis] as u64;
+        for (at, Extent { elements, stride }) in [n, m, batch].into_iter().enumerate().take(rank) {
+            map.dims[at] = elements as u64;
             if at > 0 {
-                map.strides[at - 1] = byte_stride(tensor, axis, element.bytes().into()).ok()?;
+                map.strides[at - 1] = byte_stride(elements, stride, element.bytes().into()).ok()?;
             }
         }
         Some(BoxedTensor { map, rows })
     }
-}
 
-fn is_contiguous(tensor: &FinalTensor, axis: usize) -> bool {
-    tensor.stride[axis] == 1
+    /// What a tensor has along an index: one element where it broadcasts; `None` where more than memory lies between the
+    /// neighbours of some digit.
+    fn along(&self, tensor: &FinalTensor, role: Role) -> Option<Extent> {
+        let digits = self.problem.space.digits(role);
+        let stride = |digit: &Digit| self.problem.stride_of(digit.quantity, |axis| step(tensor, axis));
+        if digits.iter().all(|digit| stride(digit) == 0) {
+            return Some(Extent { elements: 1, stride: i64::from(digits.is_empty()) });
+        }
+        let mut whole: Option<Extent> = None;
+        for digit in digits.iter().rev() {
+            let Extent { elements, stride: below } = whole.unwrap_or(Extent { elements: 1, stride: stride(digit) });
+            if digit.is_padded() || stride(digit) != elements * below {
+                return None;
+            }
+            whole = Some(Extent { elements: elements * digit.extent, stride: below });
+        }
+        whole
+    }
 }
 
 /// Elements as they are moved: bit by bit.

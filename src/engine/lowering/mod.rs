@@ -5,6 +5,7 @@ mod boxes;
 mod composite;
 mod converted;
 mod epilogue;
+mod im2col;
 mod movement;
 mod multiplied;
 mod operand;
@@ -21,6 +22,6 @@ pub(super) use accept::{RELAXED, RELAXED_WITH_CORE, is_lowered, lowered_product}
 pub(super) use composite::taken_apart;
 pub(super) use converted::with_converted_operands;
 pub(super) use multiplied::{fp8_registers, multiplied_type, promotes, tf32_is_allowed, unpacks_fp8};
-pub(super) use operand::{Instruction, Straddling, are_boxed};
+pub(super) use operand::{Instruction, OperandPlan, Straddling, are_boxed};
 pub(super) use pass::{candidates as pass_candidates, lower as lower_passes};
 pub(super) use product::{GemmChoice, ProductPlan, combination_seconds};

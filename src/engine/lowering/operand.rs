@@ -2,7 +2,7 @@
 
 use super::problem::Problem;
 use super::sweep::{Width, elements, is_vectorizable, over};
-use super::tensor_map::{Arrival, BoxedOperand, boxed, raw};
+use super::tensor_map::{Arrival, BoxedOperand, boxed, raw, step_k};
 use crate::fusion::{CoreOperand, Fusion, Product};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
@@ -36,7 +36,7 @@ pub(in crate::engine) enum Straddling {
 }
 
 /// How the elements of an operand come to shared memory, whatever the tile.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Way {
     Tma(BoxedOperand),
     Transformed(BoxedOperand),
@@ -84,11 +84,12 @@ impl OperandPlan {
             coordinates: self.coordinates.clone(),
             fetch: self.fetch(tile),
             along_k: self.along_k,
+            start: self.boxes().map(|boxes| boxes.start().clone()).unwrap_or_default(),
         }
     }
 
     fn fetch(&self, tile: GemmTile) -> Fetch {
-        match self.way {
+        match &self.way {
             Way::Tma(boxes) => Fetch::Tma(boxes.at(tile)),
             Way::Transformed(boxes) => Fetch::Transformed(boxes.at(tile)),
             Way::Fragments(boxes) => Fetch::Fragments(boxes.at(tile)),
@@ -96,6 +97,13 @@ impl OperandPlan {
             Way::Async => Fetch::Async,
             Way::Vector => Fetch::Vector,
             Way::Element => Fetch::Element,
+        }
+    }
+
+    fn boxes(&self) -> Option<&BoxedOperand> {
+        match &self.way {
+            Way::Tma(boxes) | Way::Transformed(boxes) | Way::Fragments(boxes) | Way::Turned(boxes) => Some(boxes),
+            Way::Async | Way::Vector | Way::Element => None,
         }
     }
 
@@ -126,9 +134,7 @@ impl OperandPlan {
 
     /// How rows of boxes straddle lines of L2; `None` where they do not, and where nothing comes in boxes.
     pub(in crate::engine) fn straddles(&self) -> Option<Straddling> {
-        let (Way::Tma(boxes) | Way::Transformed(boxes) | Way::Fragments(boxes) | Way::Turned(boxes)) = &self.way else {
-            return None;
-        };
+        let boxes = self.boxes()?;
         let straddling = if boxes.runs_along_k() { Straddling::AlongK } else { Straddling::AlongOuter };
         (!boxes.rows_are_lines()).then_some(straddling)
     }
@@ -137,6 +143,11 @@ impl OperandPlan {
     #[cfg(test)]
     pub(in crate::engine) fn is_turned(&self) -> bool {
         matches!(self.way, Way::Turned(_))
+    }
+
+    /// Why the operand does not come in boxes at all where these were asked for; `None` where it does.
+    pub(in crate::engine) fn why_not_in_boxes(&self) -> Option<String> {
+        self.boxes().is_none().then(|| self.why_not_boxed.clone().unwrap_or_default())
     }
 
     /// Why the operand is read element by element where boxes were asked for; `None` where it is not.
@@ -148,7 +159,7 @@ impl OperandPlan {
 
 /// Whether the tensor memory accelerator brings both operands of a core as they are stored, turned or not.
 pub(in crate::engine) fn are_boxed(fusion: &Fusion, product: &Product, operand: MmaType) -> bool {
-    let (graph, problem) = (fusion.graph(), Problem::of(fusion.graph(), product));
+    let (graph, problem) = (fusion.graph(), Problem::of(fusion.graph(), product).in_steps_of(step_k(operand)));
     (0..2).all(|slot| boxed_as_stored(graph, &problem, slot, product.tensors()[slot], operand).is_ok())
 }
 
@@ -206,8 +217,9 @@ impl Planner<'_> {
     fn boxed(&self, operand: MmaType) -> Result<OperandPlan, String> {
         let (boxes, arrival) = boxed_as_stored(self.graph, self.problem, self.slot, self.tensor, operand)?;
         let (space, coordinates) = self.space(None);
+        let along_k = boxes.runs_along_k();
         Ok(match arrival {
-            Arrival::Tma => self.operand(space, coordinates, Way::Tma(boxes), 1, boxes.runs_along_k()),
+            Arrival::Tma => self.operand(space, coordinates, Way::Tma(boxes), 1, along_k),
             Arrival::Turned => self.operand(space, coordinates, Way::Turned(boxes), 1, true),
         })
     }

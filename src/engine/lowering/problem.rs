@@ -40,6 +40,16 @@ impl Problem {
         (product.kind == ProductKind::Matmul).then(|| transposed_matmul(a, c).without_unit_digits())
     }
 
+    /// The same with the channels that k ends with in blocks of a step of the mainloop, so that all of a step share their tap.
+    pub(in crate::engine) fn in_steps_of(mut self, step_k: i64) -> Self {
+        if let [_, .., last] = &mut self.space.k[..]
+            && matches!(last.quantity, Quantity::InputChannel | Quantity::OutputChannel)
+        {
+            *last = last.in_blocks_of(step_k);
+        }
+        self
+    }
+
     /// Which of the core's operands is the product's A (slot 0) or B (slot 1).
     pub(in crate::engine) fn core_slot(&self, slot: usize) -> usize {
         if self.transposed { 1 - slot } else { slot }

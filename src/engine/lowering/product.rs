@@ -9,6 +9,7 @@ use super::pass::{Combination, PassPlan, program_parameters, to_u32};
 use super::problem::Problem;
 use super::signal::around_signals;
 use super::sweep::{CoreAccumulators, span};
+use super::tensor_map::step_k;
 use super::tuning::Tuned;
 use crate::device::Device;
 use crate::engine::EngineConfig;
@@ -87,7 +88,12 @@ impl GemmChoice {
 impl ProductPlan {
     /// Plans a product as it stands.
     pub(in crate::engine) fn new(fusion: &Fusion, product: &Product, instruction: Instruction) -> Self {
-        Self::of(fusion, product, Problem::of(fusion.graph(), product), instruction)
+        let problem = Problem::of(fusion.graph(), product);
+        let problem = match instruction {
+            Instruction::Wgmma(operand) => problem.in_steps_of(step_k(operand)),
+            _ => problem,
+        };
+        Self::of(fusion, product, problem, instruction)
     }
 
     /// Plans the transposed product of a matmul; `None` for a convolution.

@@ -1,8 +1,11 @@
 //! Tensor maps of a product's operands: boxes of a tile's rows by 128 bytes.
 
+use super::im2col;
 use super::problem::Problem;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{GemmTile, MapElement, MmaType, Quantity, Role, Swizzle, TensorMap, row_along_outer};
+use crate::kernel::{
+    BoxStart, Coordinate, GemmTile, MapElement, MmaType, Quantity, Role, Swizzle, TensorMap, row_along_outer,
+};
 
 /// Bytes that addresses and strides are multiples of, and that strides are below (`cuTensorMapEncodeTiled`).
 pub(super) const UNIT: i64 = 16;
@@ -11,18 +14,32 @@ const STRIDES_BELOW: i64 = 1 << 40;
 /// Rows of a box at most.
 const BOX_ROWS: u32 = 256;
 
+/// Bytes of k of a step of the mainloop: a swizzled row.
+const STEP_BYTES: u32 = 128;
+
+/// Elements of a line along m or n at least and at most.
+const SHORTEST_LINE: u32 = 16;
+const LONGEST_LINE: u32 = 64;
+
 /// An operand's tensor as an array of boxes, of a size that the tile decides.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct BoxedOperand {
-    /// The map without its boxes: `[k, m or n, batch]`, or `[m or n, k, batch]` where lines do not run along k.
+    /// The map without its boxes: of a matmul `[k, m or n, batch]`, or `[m or n, k, batch]` where lines do not run along k.
     map: TensorMap,
+    start: BoxStart,
     /// Whether the operand is A.
     is_a: bool,
     /// Whether lines of boxes run along k.
     along_k: bool,
+    /// Elements of m or n that lines divide, if any.
+    whole: Option<i64>,
 }
 
 impl BoxedOperand {
+    pub(super) fn new(map: TensorMap, start: BoxStart, is_a: bool, along_k: bool, whole: Option<i64>) -> Self {
+        Self { map, start, is_a, along_k, whole }
+    }
+
     /// Whether lines of boxes run along k.
     pub(super) fn runs_along_k(&self) -> bool {
         self.along_k
@@ -33,17 +50,38 @@ impl BoxedOperand {
         self.map.rows_are_lines()
     }
 
+    /// Where boxes begin.
+    pub(super) fn start(&self) -> &BoxStart {
+        &self.start
+    }
+
     /// The map with the boxes of a tile: its rows by its k, or lines of m or n by its k.
     pub(super) fn at(&self, tile: GemmTile) -> TensorMap {
         let rows = if self.is_a { tile.m } else { tile.n };
         let bytes = self.map.element.bytes();
         let (row_elements, lines) =
-            if self.along_k { (tile.k, rows.min(BOX_ROWS)) } else { (row_along_outer(rows, bytes), tile.k) };
-        TensorMap {
-            box_dims: [row_elements, lines, u32::from(self.map.rank == 3), 0, 0],
-            swizzle: box_swizzle(row_elements * bytes),
-            ..self.map
+            if self.along_k { (tile.k, rows.min(BOX_ROWS)) } else { (self.line(rows, bytes), tile.k) };
+        let mut box_dims = [0; 5];
+        match self.map.pixels {
+            Some(_) => box_dims[..2].copy_from_slice(&[row_elements, lines]),
+            None => {
+                box_dims[..self.map.rank].fill(1);
+                box_dims[..2].copy_from_slice(&[row_elements, lines]);
+            }
         }
+        TensorMap { box_dims, swizzle: box_swizzle(row_elements * bytes), ..self.map }
+    }
+
+    /// Elements of a line along m or n.
+    fn line(&self, rows: u32, bytes: u32) -> u32 {
+        let longest = row_along_outer(rows, bytes);
+        let fits = |elements: &u32| *elements <= longest && self.is_whole_in(*elements);
+        [64, 32].into_iter().find(fits).unwrap_or(16)
+    }
+
+    /// Whether lines of so many elements of m or n are whole.
+    fn is_whole_in(&self, elements: u32) -> bool {
+        self.whole.is_none_or(|whole| whole % i64::from(elements) == 0)
     }
 }
 
@@ -70,19 +108,35 @@ pub(super) fn boxed(
 ) -> Result<(BoxedOperand, Arrival), String> {
     let tensor = graph.tensor(id);
     let element = element(tensor.data_type, operand)?;
-    let [_, outer, k] = axes(problem, slot)?;
     let mut why = format!("no axis of strides {:?} is contiguous", tensor.stride);
-    for (axis, along_k) in [(k, true), (outer, false)] {
-        if !is_contiguous(tensor, axis) {
-            continue;
-        }
-        match boxes(graph, problem, slot, id, element, along_k) {
-            Ok(boxes) if along_k || operand.bytes() == 2 => return Ok((boxes, Arrival::Tma)),
-            Ok(boxes) => return Ok((boxes, Arrival::Turned)),
+    for along_k in directions(problem, slot, tensor) {
+        match boxes(graph, problem, slot, id, element, along_k, step_k(operand)) {
+            Ok(boxes) if along_k => return Ok((boxes, Arrival::Tma)),
+            Ok(boxes) if operand.bytes() == 2 && boxes.is_whole_in(SHORTEST_LINE) => return Ok((boxes, Arrival::Tma)),
+            Ok(boxes) if operand.bytes() != 2 && boxes.is_whole_in(LONGEST_LINE) => {
+                return Ok((boxes, Arrival::Turned));
+            }
+            Ok(_) => why = "lines of channels reach from one tap to the next".to_owned(),
             Err(reason) => why = reason,
         }
     }
     Err(why)
+}
+
+/// Elements of k of a step of the mainloop.
+pub(super) fn step_k(operand: MmaType) -> i64 {
+    i64::from(STEP_BYTES / operand.bytes())
+}
+
+/// Whether lines of an operand may run along k, and along m or n.
+fn directions(problem: &Problem, slot: usize, tensor: &FinalTensor) -> Vec<bool> {
+    match matmul_axes(problem, slot) {
+        Some([_, outer, k]) => {
+            let ways = [(k, true), (outer, false)];
+            ways.into_iter().filter(|&(axis, _)| is_contiguous(tensor, axis)).map(|(_, along_k)| along_k).collect()
+        }
+        None => im2col::runs_along_k(problem, slot, tensor).into_iter().collect(),
+    }
 }
 
 /// The tensor that a mainloop stage starts from in boxes, of lines along k or not, if a row of the operand's tile is at most a
@@ -102,11 +156,11 @@ pub(super) fn raw(
         DataType::Float => MapElement::Float,
         _ => return None,
     };
-    let fits = element.bytes() <= operand.bytes();
-    boxes(graph, problem, slot, id, element, along_k).ok().filter(|_| fits)
+    let boxes = boxes(graph, problem, slot, id, element, along_k, step_k(operand)).ok()?;
+    (element.bytes() <= operand.bytes() && (along_k || boxes.is_whole_in(LONGEST_LINE))).then_some(boxes)
 }
 
-/// Boxes along an axis that is contiguous.
+/// Boxes along an axis that is contiguous; a step of the mainloop takes `step_k` elements of k.
 fn boxes(
     graph: &FinalizedGraph,
     problem: &Problem,
@@ -114,14 +168,30 @@ fn boxes(
     id: TensorId,
     element: MapElement,
     along_k: bool,
+    step_k: i64,
 ) -> Result<BoxedOperand, String> {
     let tensor = graph.tensor(id);
-    let bytes = i64::from(element.bytes());
     if tensor.alignment % UNIT != 0 {
         return Err(format!("pointers are multiples of {} bytes; required: {UNIT}", tensor.alignment));
     }
-    let [batch, outer, k] = axes(problem, slot)?;
-    let order = if along_k { [k, outer, batch] } else { [outer, k, batch] };
+    match matmul_axes(problem, slot) {
+        Some(axes) => matrix_boxes(tensor, axes, slot, id, element, along_k),
+        None => im2col::boxes(problem, slot, tensor, id, element, along_k, step_k),
+    }
+}
+
+/// Boxes of a matrix, or of a batch of them.
+fn matrix_boxes(
+    tensor: &FinalTensor,
+    [batch, outer, k]: [usize; 3],
+    slot: usize,
+    id: TensorId,
+    element: MapElement,
+    along_k: bool,
+) -> Result<BoxedOperand, String> {
+    let index = |role| Coordinate::digit(Quantity::Index(role));
+    let [of_k, of_outer] = [(k, index(Role::Sum)), (outer, index(Role::outer(slot)))];
+    let [inner, lines] = if along_k { [of_k, of_outer] } else { [of_outer, of_k] };
     let rank = if tensor.dim[batch] > 1 { 3 } else { 2 };
     let mut map = TensorMap {
         tensor: id,
@@ -131,14 +201,19 @@ fn boxes(
         strides: [0; 4],
         box_dims: [0; 5],
         swizzle: Swizzle::None,
+        pixels: None,
     };
-    for (at, &axis) in order.iter().enumerate().take(rank) {
+    let mut coordinates = Vec::new();
+    for (at, (axis, start)) in [inner, lines, (batch, index(Role::Batch))].into_iter().enumerate().take(rank) {
         map.dims[at] = tensor.dim[axis] as u64;
         if at > 0 {
-            map.strides[at - 1] = byte_stride(tensor, axis, bytes)?;
+            let stride = byte_stride(tensor.dim[axis], tensor.stride[axis], element.bytes().into());
+            map.strides[at - 1] = stride.map_err(|why| format!("axis {axis} {why}"))?;
         }
+        coordinates.push(start);
     }
-    Ok(BoxedOperand { map, is_a: slot == 0, along_k })
+    let start = BoxStart { coordinates, taps: Vec::new() };
+    Ok(BoxedOperand::new(map, start, slot == 0, along_k, None))
 }
 
 /// The swizzle of rows of so many bytes.
@@ -161,13 +236,13 @@ fn element(data_type: DataType, operand: MmaType) -> Result<MapElement, String> 
     }
 }
 
-/// The batch, m or n, and k axes of an operand of a matmul.
-fn axes(problem: &Problem, slot: usize) -> Result<[usize; 3], String> {
+/// The batch, m or n, and k axes of an operand of a matmul; `None` for a convolution's.
+fn matmul_axes(problem: &Problem, slot: usize) -> Option<[usize; 3]> {
     let coordinates = &problem.operands[slot];
     let axis = |role| coordinates.iter().position(|coordinate| coordinate.quantity == Quantity::Index(role));
     match [Role::Batch, Role::outer(slot), Role::Sum].map(axis) {
-        [Some(batch), Some(outer), Some(k)] if coordinates.len() == 3 => Ok([batch, outer, k]),
-        _ => Err("it belongs to a convolution".to_owned()),
+        [Some(batch), Some(outer), Some(k)] if coordinates.len() == 3 => Some([batch, outer, k]),
+        _ => None,
     }
 }
 
@@ -175,17 +250,18 @@ fn is_contiguous(tensor: &FinalTensor, axis: usize) -> bool {
     tensor.stride[axis] == 1 || tensor.dim[axis] == 1
 }
 
-/// Where an axis has one index any stride will do.
-pub(super) fn byte_stride(tensor: &FinalTensor, axis: usize, bytes: i64) -> Result<u64, String> {
-    if tensor.dim[axis] == 1 {
+/// Bytes from one index of an axis to the next; where it has one index any stride will do.
+///
+/// # Errors
+/// That the tensor memory accelerator does not take it, as the end of a sentence.
+pub(super) fn byte_stride(extent: i64, stride: i64, bytes: i64) -> Result<u64, String> {
+    if extent == 1 {
         return Ok(UNIT as u64);
     }
-    match tensor.stride[axis] * bytes {
-        stride if stride % UNIT != 0 => {
-            Err(format!("axis {axis} steps by {stride} bytes; required: a multiple of {UNIT}"))
-        }
+    match stride * bytes {
+        stride if stride % UNIT != 0 => Err(format!("steps by {stride} bytes; required: a multiple of {UNIT}")),
         stride if stride >= STRIDES_BELOW => {
-            Err(format!("axis {axis} steps by {stride} bytes; required: less than {STRIDES_BELOW}"))
+            Err(format!("steps by {stride} bytes; required: less than {STRIDES_BELOW}"))
         }
         stride => Ok(stride as u64),
     }

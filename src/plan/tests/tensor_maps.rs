@@ -13,6 +13,7 @@ fn map_of(tensor: TensorId) -> TensorMap {
         strides: [16, 0, 0, 0],
         box_dims: [4, 2, 0, 0, 0],
         swizzle: Swizzle::None,
+        pixels: None,
     }
 }
 

@@ -12,6 +12,7 @@ struct BoxLoad {
   Site site;
   fw_tensor_map map;
   int at[5];
+  int taps[3];  // pixels by which a tap moves a walk
   unsigned shared, bytes;
   unsigned barrier;
 };

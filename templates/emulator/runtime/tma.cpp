@@ -18,6 +18,7 @@ constexpr unsigned MAX_ROW_BYTES = 256 * 4;
 unsigned row_bytes(const fw_tensor_map& map) { return map.box[0] * map.element_bytes; }
 
 unsigned rows(const fw_tensor_map& map) {
+  if (map.walks) return map.box[1];
   unsigned count = 1;
   for (unsigned i = 1; i < map.rank; ++i) count *= map.box[i];
   return count;
@@ -40,6 +41,55 @@ RowPart part_of_row(const fw_tensor_map& map, const int* at, unsigned row) {
   if (first >= end) return {nullptr, 0, 0};
   const long long bytes = map.element_bytes;
   return {global + first * bytes, unsigned((first - at[0]) * bytes), unsigned((end - at[0]) * bytes)};
+}
+
+unsigned walk_step(const fw_tensor_map& map, unsigned axis) { return map.box[2 + axis]; }
+
+// The last pixel at which a walk is, along an axis.
+long long last_pixel(const fw_tensor_map& map, unsigned axis) {
+  return (long long)map.dims[1 + axis] - 1 + map.upper[axis];
+}
+
+// As part_of_row, of the pixel that a walk has reached after `row` others.
+RowPart part_of_walk(const BoxLoad& load, unsigned row) {
+  const fw_tensor_map& map = load.map;
+  unsigned char* global = map.base;
+  unsigned long long ahead = row;
+  bool is_inside = true;
+  for (unsigned axis = 0; axis + 2 < map.rank; ++axis) {
+    const long long step = walk_step(map, axis), lower = map.lower[axis];
+    const unsigned long long pixels = (last_pixel(map, axis) - lower) / step + 1;
+    ahead += (load.at[1 + axis] - lower) / step;
+    const long long pixel = lower + (long long)(ahead % pixels) * step + load.taps[axis];
+    ahead /= pixels;
+    is_inside = is_inside && pixel >= 0 && pixel < (long long)map.dims[1 + axis];
+    global += pixel * (long long)map.strides[axis];
+  }
+  const unsigned long long image = load.at[map.rank - 1] + ahead;
+  const int first = load.at[0];
+  const long long end = std::min<long long>(first + (long long)map.box[0], map.dims[0]);
+  if (!is_inside || image >= map.dims[map.rank - 1] || first >= end) return {nullptr, 0, 0};
+  global += image * map.strides[map.rank - 2];
+  return {global + first * (long long)map.element_bytes, 0, unsigned((end - first) * map.element_bytes)};
+}
+
+// An H200 takes a walk from outside as an illegal instruction; a walk between its pixels is none of ours.
+void check_walk(const BoxLoad& load) {
+  const fw_tensor_map& map = load.map;
+  const char* const operation = load.site.operation;
+  if (load.at[0] < 0) fail("%s: the first channel is %d", operation, load.at[0]);
+  for (unsigned axis = 0; axis + 2 < map.rank; ++axis) {
+    const int at = load.at[1 + axis], lower = map.lower[axis];
+    if (at < lower || at > last_pixel(map, axis))
+      fail("%s: coordinate %u is %d, outside of %d to %lld", operation, 1 + axis, at, lower, last_pixel(map, axis));
+    if ((at - lower) % (int)walk_step(map, axis) != 0)
+      fail("%s: coordinate %u is %d, between pixels %u apart from %d on", operation, 1 + axis, at, walk_step(map, axis), lower);
+    const int most = map.rank == 3 ? 65535 : map.rank == 4 ? 255 : 31;
+    if (load.taps[axis] < 0 || load.taps[axis] > most)
+      fail("%s: a tap moves by %d; 0 to %d can be said", operation, load.taps[axis], most);
+  }
+  const int image = load.at[map.rank - 1];
+  if (image < 0 || image >= (long long)map.dims[map.rank - 1]) fail("%s: there is no image %d", operation, image);
 }
 
 void round_to_tf32(unsigned char* row, unsigned bytes) {
@@ -115,9 +165,10 @@ void refuse_coordinate(unsigned long long index) {
   fail("the coordinate %llu of a box is more than 32 bits hold; the device would take %d", index, int(index));
 }
 
-void start_load(Site site, unsigned destination, const fw_tensor_map* map, unsigned barrier, const int* coordinates,
-                unsigned rank) {
-  BoxLoad load = box_of<BoxLoad>(site, map, destination, coordinates, rank);
+namespace {
+
+void start(BoxLoad load, unsigned barrier) {
+  const Site site = load.site;
   load.barrier = barrier;
   mbarrier_at(site.operation, barrier);
   const std::vector<unsigned>& unfenced = current_block->unfenced_barriers;
@@ -130,11 +181,29 @@ void start_load(Site site, unsigned destination, const fw_tensor_map* map, unsig
     current_block->loads.push_back(load);
 }
 
+}  // namespace
+
+void start_load(Site site, unsigned destination, const fw_tensor_map* map, unsigned barrier, const int* coordinates,
+                unsigned rank) {
+  const BoxLoad load = box_of<BoxLoad>(site, map, destination, coordinates, rank);
+  if (map->walks) fail("%s: the boxes of this tensor map walk pixels", site.operation);
+  start(load, barrier);
+}
+
+void start_walk(Site site, unsigned destination, const fw_tensor_map* map, unsigned barrier, const int* coordinates,
+                unsigned rank, const int* taps) {
+  BoxLoad load = box_of<BoxLoad>(site, map, destination, coordinates, rank);
+  if (!map->walks) fail("%s: the boxes of this tensor map walk no pixels", site.operation);
+  std::copy_n(taps, rank - 2, load.taps);
+  check_walk(load);
+  start(load, barrier);
+}
+
 void land(const BoxLoad& load) {
   alignas(CHUNK) unsigned char content[MAX_ROW_BYTES];
   const unsigned bytes = row_bytes(load.map), count = rows(load.map);
   for (unsigned row = 0; row < count; ++row) {
-    const RowPart part = part_of_row(load.map, load.at, row);
+    const RowPart part = load.map.walks ? part_of_walk(load, row) : part_of_row(load.map, load.at, row);
     std::memset(content, 0, bytes);
     if (part.global) std::memcpy(content + part.begin, part.global, part.end - part.begin);
     if (load.map.rounds_to_tf32) round_to_tf32(content, bytes);
@@ -171,6 +240,7 @@ void write_boxes(StoreGroup& group) {
 
 void start_store(Site site, const fw_tensor_map* map, unsigned source, const int* coordinates, unsigned rank) {
   BoxStore store = box_of<BoxStore>(site, map, source, coordinates, rank);
+  if (map->walks) fail("%s: the boxes of this tensor map walk pixels", site.operation);
   for (unsigned axis = 0; axis < rank; ++axis)  // an illegal instruction on an H200
     if (coordinates[axis] < 0) fail("%s: coordinate %u is %d: a store starts at 0 or beyond", site.operation, axis, coordinates[axis]);
   for (const BoxLoad& load : current_block->loads)

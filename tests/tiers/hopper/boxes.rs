@@ -193,6 +193,7 @@ impl Boxes {
             strides: padded(&strides),
             box_dims: padded(self.box_dims),
             swizzle: self.swizzle,
+            pixels: None,
         })
     }
 

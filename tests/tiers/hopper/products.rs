@@ -212,6 +212,7 @@ impl Product {
             strides: padded(&[dims[0] * u64::from(self.types.element.bytes())]),
             box_dims: padded(&[tile.row_elements() as u32, tile.box_rows() as u32]),
             swizzle: tile.swizzle,
+            pixels: None,
         })
     }
 

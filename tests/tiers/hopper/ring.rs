@@ -72,5 +72,6 @@ fn map(tensor: TensorId, rows: usize, columns: usize, box_rows: u32) -> Paramete
         strides: padded(&[2 * columns as u64]),
         box_dims: padded(&[64, box_rows]),
         swizzle: Swizzle::Bytes128,
+        pixels: None,
     })
 }

@@ -11,7 +11,8 @@ mod shape;
 
 use crate::device::Device;
 use crate::engine::lowering::{
-    Instruction, ProductPlan, RELAXED_WITH_CORE, are_boxed, lowered_product, multiplied_type, promotes, tf32_is_allowed,
+    Instruction, OperandPlan, ProductPlan, RELAXED_WITH_CORE, are_boxed, lowered_product, multiplied_type, promotes,
+    tf32_is_allowed,
 };
 use crate::engine::{Engine, EngineConfig, Offer, RankedConfig};
 use crate::error::Reason;
@@ -56,8 +57,9 @@ impl Engine for WarpgroupMma {
 /// A matmul in tiles.
 #[derive(Debug)]
 struct Tiles {
-    /// The product as it stands, and the transposed one.
-    plans: [ProductPlan; 2],
+    /// The product as it stands, and that of a matmul transposed.
+    plan: ProductPlan,
+    transposed: Option<ProductPlan>,
     /// The type in which operands are multiplied.
     operand: MmaType,
     /// What sums are kept in.
@@ -74,18 +76,21 @@ impl Tiles {
         let operand = operand_type(fusion, product)?;
         tf32_is_allowed(graph, product, operand).map_err(Reason::Environment)?;
         let instruction = Instruction::Wgmma(operand);
+        let plan = ProductPlan::new(fusion, product, instruction);
         let transposed = ProductPlan::transposed(fusion, product, instruction);
-        let transposed = transposed.ok_or_else(|| Reason::Graph("convolutions have no kernels here yet".to_owned()))?;
-        if let Some(why) = transposed.operands.iter().find_map(|operand| operand.why_by_element()) {
-            return Err(Reason::Graph(why));
+        let why_not = |operand: &OperandPlan| match &transposed {
+            Some(_) => operand.why_by_element(),
+            None => operand.why_not_in_boxes(),
+        };
+        match transposed.as_ref().unwrap_or(&plan).operands.iter().find_map(why_not) {
+            Some(why) => Err(Reason::Graph(why)),
+            None => Ok(Self { plan, transposed, operand, sums: sums(graph, product, operand) }),
         }
-        let plans = [ProductPlan::new(fusion, product, instruction), transposed];
-        Ok(Self { plans, operand, sums: sums(graph, product, operand) })
     }
 
-    /// The product as it stands, or the transposed one.
-    fn plan(&self, transposed: bool) -> &ProductPlan {
-        &self.plans[usize::from(transposed)]
+    /// The product as it stands, or the transposed one, if there is one.
+    fn plan(&self, transposed: bool) -> Option<&ProductPlan> {
+        if transposed { self.transposed.as_ref() } else { Some(&self.plan) }
     }
 }
 
@@ -147,7 +152,7 @@ mod tests {
         ] {
             for columns in [[false, false], [false, true], [true, false], [true, true]] {
                 let tiles = tiles(types, compute, columns);
-                let turned = tiles.plan(false).operands.each_ref().map(|operand| operand.is_turned());
+                let turned = tiles.plan.operands.each_ref().map(|operand| operand.is_turned());
                 assert_eq!((tiles.operand, turned), (expected, [columns[0], !columns[1]]), "{types:?} {columns:?}");
             }
         }
@@ -157,7 +162,7 @@ mod tests {
     fn operands_of_16_bits_are_multiplied_as_they_lie() {
         for columns in [[false, false], [true, true]] {
             let tiles = tiles([DataType::Half; 2], DataType::Float, columns);
-            assert!(tiles.plan(false).operands.iter().all(|operand| operand.is_boxed()), "{columns:?}");
+            assert!(tiles.plan.operands.iter().all(|operand| operand.is_boxed()), "{columns:?}");
         }
     }
 

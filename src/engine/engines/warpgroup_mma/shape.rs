@@ -112,10 +112,10 @@ const MOST_SPLITS: i64 = 64;
 pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
     let mut configs = Vec::new();
     for transposed in [false, true] {
-        let plan = tiles.plan(transposed);
+        let Some(plan) = tiles.plan(transposed) else { continue };
         let extents = plan.extents();
         for shape in SHAPES.iter().filter(|shape| shape.suits(extents)) {
-            let candidate = Candidate::new(tiles, transposed, *shape);
+            let candidate = Candidate::new(tiles, plan, transposed, *shape);
             if transposed && extents[2] > FEW_ROWS && !candidate.computes() {
                 continue;
             }
@@ -132,7 +132,8 @@ pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
 /// The kernel of a config.
 pub(super) fn lower(tiles: &Tiles, config: &EngineConfig, device: &Device) -> Kernel {
     let Config { shape, stages, splits, transposed, staging } = config.fields(FIELDS);
-    let candidate = Candidate::new(tiles, transposed, shape);
+    let plan = tiles.plan(transposed).unwrap_or(&tiles.plan);
+    let candidate = Candidate::new(tiles, plan, transposed, shape);
     candidate.plan.lower(&candidate.choice(stages, splits, staging), config, device)
 }
 
@@ -179,8 +180,8 @@ pub(super) struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    fn new(tiles: &'a Tiles, transposed: bool, shape: Shape) -> Self {
-        let (plan, operand) = (tiles.plan(transposed), tiles.operand);
+    fn new(tiles: &Tiles, plan: &'a ProductPlan, transposed: bool, shape: Shape) -> Self {
+        let operand = tiles.operand;
         let tile = shape.tile(operand);
         let boxes = plan.boxes(tile);
         let operands = || plan.operands.iter().zip([tile.m, tile.n]);

@@ -1,0 +1,186 @@
+//! Spells the loads of the operands' boxes: where each begins in its tensor, and where it lies in a stage.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::operand::Side;
+use super::unit::{STEP_ORIGIN, Steps, TILE_ORIGIN};
+use crate::codegen::index::{definition_lines, index_type, spell_with};
+use crate::codegen::names;
+use crate::kernel::{Coordinate, Fetch, Index, Quantity, Role, TensorMap, Variable, digits_at, needed};
+
+/// The loads of a stage, with the digits that tell where boxes begin.
+pub(super) struct BoxLoads {
+    /// What is the same in all steps of a tile.
+    pub(super) of_tile: Vec<String>,
+    /// What a step changes.
+    pub(super) of_step: Vec<String>,
+    pub(super) sides: Vec<LoadsText>,
+}
+
+/// An operand's boxes.
+#[derive(Serialize)]
+pub(super) struct LoadsText {
+    title: String,
+    loads: Vec<String>,
+}
+
+/// The operands that come in boxes, to a stage whose number and barrier's name are spelled.
+pub(super) struct Boxed<'a> {
+    pub(super) sides: Vec<Side<'a>>,
+    pub(super) barrier: &'static str,
+    pub(super) stage: &'static str,
+    /// Number of a step.
+    pub(super) step: &'static str,
+}
+
+impl Boxed<'_> {
+    /// Their loads.
+    pub(super) fn loads(&self) -> BoxLoads {
+        let sides = self.sides.iter().enumerate().map(|(number, side)| {
+            let title = format!("{}: {}", side.name().to_uppercase(), side.graph.canonical_name(side.operand().tensor));
+            let barrier = format!("{} + 8 * {}", self.barrier, self.stage);
+            LoadsText { title, loads: OperandLoads { side: *side, number, barrier }.lines() }
+        });
+        BoxLoads { of_tile: self.tile_digits(), of_step: self.step_digits(), sides: sides.collect() }
+    }
+
+    /// Digits of the batch, and of the first row and column of a tile.
+    fn tile_digits(&self) -> Vec<String> {
+        let Some(side) = self.sides.first() else { return Vec::new() };
+        let mut used = self.digits(|side| !side.walks_columns());
+        let origin = |role| match role {
+            Role::Row => Index::local(TILE_ORIGIN[0]),
+            Role::Column => Index::local(TILE_ORIGIN[1]),
+            role => Index::variable(Quantity::Index(role)),
+        };
+        let roles = [Role::Batch, Role::Row, Role::Column];
+        let digits = roles.into_iter().flat_map(|role| digits_at(&origin(role), side.kernel.space.digits(role)));
+        definition_lines(index_type(side.kernel.wide_index), &needed(digits.collect(), &mut used))
+    }
+
+    /// The first k of a step, and its digits.
+    fn step_digits(&self) -> Vec<String> {
+        let Some(side) = self.sides.first() else { return Vec::new() };
+        let mut used = self.digits(|_| true);
+        let first = match side.kernel.wide_index {
+            true => Index::local(STEP_ORIGIN),
+            false => Steps { kernel: side.kernel }.index(self.step) * i64::from(side.kernel.tile.k),
+        };
+        let digits = needed(digits_at(&first, side.kernel.space.digits(Role::Sum)), &mut used);
+        definition_lines(index_type(side.kernel.wide_index), &digits)
+    }
+
+    /// Whether a box begins at a place that is told by k as a whole.
+    pub(super) fn takes_k(&self) -> bool {
+        let is_wide = self.sides.iter().any(|side| side.kernel.wide_index);
+        is_wide || self.used(|_| true).contains(&Variable::Of(Quantity::Index(Role::Sum)))
+    }
+
+    /// As [`Self::used`], but for the indices that a tile and a step begin at themselves.
+    fn digits(&self, wanted: impl Fn(&Side<'_>) -> bool) -> BTreeSet<Variable> {
+        let is_index = |variable: &Variable| matches!(variable, Variable::Of(Quantity::Index(_)));
+        self.used(wanted).into_iter().filter(|variable| !is_index(variable)).collect()
+    }
+
+    /// Variables that tell where boxes of some sides begin.
+    fn used(&self, wanted: impl Fn(&Side<'_>) -> bool) -> BTreeSet<Variable> {
+        let starts = self.sides.iter().filter(|side| wanted(side)).map(|side| &side.operand().start);
+        let coordinates = starts.flat_map(|start| start.coordinates.iter().chain(&start.taps));
+        coordinates.flat_map(|coordinate| &coordinate.terms).map(|term| Variable::Of(term.0)).collect()
+    }
+}
+
+/// The loads of one operand.
+struct OperandLoads<'a> {
+    side: Side<'a>,
+    /// Of the map.
+    number: usize,
+    barrier: String,
+}
+
+impl OperandLoads<'_> {
+    /// A box of up to 256 rows of k or, one after the other, columns of lines of m or n.
+    fn lines(&self) -> Vec<String> {
+        let operand = self.side.operand();
+        let Some(map) = operand.map() else { return Vec::new() };
+        let stage = &self.side.kernel.shared.stage;
+        let slot = self.side.slot;
+        let offset = if matches!(operand.fetch, Fetch::Tma(_)) { stage.tiles[slot] } else { stage.raw[slot] };
+        let column_bytes = map.box_elements() * map.element.bytes();
+        let columns = self.side.columns(&map);
+        if self.side.walks_columns() {
+            return self.walk(&map, columns, offset, column_bytes);
+        }
+        let load = |column: u32| {
+            let at = match offset + column * column_bytes {
+                0 => "tile".to_owned(),
+                at => format!("tile + {at}"),
+            };
+            self.load(&map, &at, i64::from(column * map.box_dims[0]))
+        };
+        (0..columns).map(load).collect()
+    }
+
+    /// A loop over columns, of which each has digits of its own.
+    fn walk(&self, map: &TensorMap, columns: u32, offset: u32, column_bytes: u32) -> Vec<String> {
+        let (side, kernel) = (&self.side, self.side.kernel);
+        let role = Role::outer(side.slot);
+        let first = Index::local(TILE_ORIGIN[side.slot]) + Index::local("column") * i64::from(map.box_dims[0]);
+        let mut used = side.operand().start.coordinates.iter().chain(&side.operand().start.taps);
+        let mut used = used.by_ref().flat_map(|start| &start.terms).map(|term| Variable::Of(term.0)).collect();
+        let digits = needed(digits_at(&first, kernel.space.digits(role)), &mut used);
+        let mut lines =
+            vec!["#pragma unroll".to_owned(), format!("for (unsigned column = 0; column < {columns}; ++column) {{")];
+        lines.extend(definition_lines(index_type(kernel.wide_index), &digits));
+        lines.push(self.load(map, &format!("tile + {offset} + column * {column_bytes}"), 0));
+        lines.push("}".to_owned());
+        lines
+    }
+
+    fn load(&self, map: &TensorMap, at: &str, first: i64) -> String {
+        let start = &self.side.operand().start;
+        let mut coordinates = Vec::new();
+        for (position, coordinate) in start.coordinates.iter().enumerate() {
+            let beyond = if position == 0 { first } else { 0 };
+            coordinates.push(spelled(coordinate, beyond));
+        }
+        coordinates.extend(start.taps.iter().map(|tap| spelled(tap, 0)));
+        let function = if map.pixels.is_some() { "fw_tma_load_im2col" } else { "fw_tma_load" };
+        format!("{function}({at}, &map{}, {}, {});", self.number, self.barrier, coordinates.join(", "))
+    }
+}
+
+impl Side<'_> {
+    /// Columns of lines of m or n in which an operand comes; 1 where lines run along k.
+    fn columns(&self, map: &TensorMap) -> u32 {
+        if self.operand().boxes_along_k() { 1 } else { self.block() / map.box_dims[0] }
+    }
+
+    /// Whether columns of an operand lie under taps of their own.
+    fn walks_columns(&self) -> bool {
+        let digits = self.kernel.space.digits(Role::outer(self.slot));
+        let is_digit = |term: &(Quantity, i64)| digits.iter().any(|digit| digit.quantity == term.0);
+        let starts_at_digits = || self.operand().start.coordinates.iter().flat_map(|start| &start.terms).any(is_digit);
+        let columns = self.operand().map().map_or(1, |map| self.columns(&map));
+        columns > 1 && digits.len() > 1 && starts_at_digits()
+    }
+}
+
+/// A coordinate so many elements beyond.
+fn spelled(coordinate: &Coordinate, beyond: i64) -> String {
+    let constant = coordinate.constant + beyond;
+    let is_natural = constant >= 0 && coordinate.terms.iter().all(|term| term.1 > 0);
+    let variable = |variable: Variable| {
+        let name = match variable {
+            Variable::Of(Quantity::Index(Role::Row)) => TILE_ORIGIN[0].to_owned(),
+            Variable::Of(Quantity::Index(Role::Column)) => TILE_ORIGIN[1].to_owned(),
+            Variable::Of(Quantity::Index(Role::Sum)) => STEP_ORIGIN.to_owned(),
+            variable => names::variable(variable),
+        };
+        if is_natural { name } else { format!("int({name})") }
+    };
+    let terms = coordinate.terms.iter().map(|&(digit, scale)| Index::variable(digit) * scale);
+    spell_with(&Index::sum(terms.chain([Index::from(constant)])), &variable)
+}

@@ -1,0 +1,300 @@
+//! The operands of a convolution in boxes: matrices where pixels lie one after the other, arrays of filters, and walks over the pixels
+//! of images (im2col), of which each tap of the filter takes the same one, moved.
+
+use super::problem::Problem;
+use super::tensor_map::{BoxedOperand, byte_stride};
+use crate::graph::{FinalTensor, TensorId};
+use crate::kernel::{BoxStart, Coordinate, Digit, MapElement, PixelWalk, Quantity, Role, Swizzle, TensorMap};
+
+/// Largest step between the pixels of a walk (`cuTensorMapEncodeIm2col`).
+const LARGEST_STEP: i64 = 8;
+
+/// Most dims of a map.
+const MAX_RANK: usize = 5;
+
+/// Where walks may start and end along an axis, and how far taps may move them, by their spatial axes (seen on an H200).
+const CORNERS: [(i64, i64); 3] = [(-32768, 32767), (-128, 127), (-16, 15)];
+const FURTHEST_TAP: [i64; 3] = [65535, 255, 31];
+
+/// Whether lines of an operand's boxes run along k; `None` where no axis is contiguous.
+pub(super) fn runs_along_k(problem: &Problem, slot: usize, tensor: &FinalTensor) -> Option<bool> {
+    let axis = (0..tensor.dim.len()).find(|&axis| tensor.dim[axis] > 1 && tensor.stride[axis] == 1)?;
+    let (digit, _) = problem.operands[slot][axis].terms.last()?;
+    Some(problem.space.k.iter().any(|of_k| of_k.quantity == *digit))
+}
+
+/// An operand of a convolution in boxes along k, of which a step of the mainloop takes `step_k` elements, or along m or n.
+///
+/// # Errors
+/// What of its layout, or of the convolution's parameters, the tensor memory accelerator does not take.
+pub(super) fn boxes(
+    problem: &Problem,
+    slot: usize,
+    tensor: &FinalTensor,
+    id: TensorId,
+    element: MapElement,
+    along_k: bool,
+    step_k: i64,
+) -> Result<BoxedOperand, String> {
+    let planner = Planner { problem, slot, tensor, along_k, step_k, bytes: element.bytes().into() };
+    let Layout { rank, dims, strides, start, pixels } = planner.layout()?;
+    let box_dims = [0; MAX_RANK];
+    let map = TensorMap { tensor: id, element, rank, dims, strides, box_dims, swizzle: Swizzle::None, pixels };
+    Ok(BoxedOperand::new(map, start, slot == 0, along_k, planner.channels_of_a_tap()))
+}
+
+/// A map without its boxes.
+struct Layout {
+    rank: usize,
+    dims: [u64; MAX_RANK],
+    strides: [u64; MAX_RANK - 1],
+    start: BoxStart,
+    pixels: Option<PixelWalk>,
+}
+
+/// One dim of a map: extent, byte stride (of the first: none), where a box begins.
+struct Dim {
+    extent: i64,
+    byte_stride: u64,
+    start: Coordinate,
+}
+
+impl Layout {
+    fn of(dims: Vec<Dim>) -> Result<Self, String> {
+        let rank = dims.len();
+        if rank > MAX_RANK {
+            return Err(format!("it has {rank} axes; required: {MAX_RANK} at most"));
+        }
+        let mut layout =
+            Self { rank, dims: [0; MAX_RANK], strides: [0; MAX_RANK - 1], start: BoxStart::default(), pixels: None };
+        for (at, dim) in dims.into_iter().enumerate() {
+            layout.dims[at] = dim.extent as u64;
+            if at > 0 {
+                layout.strides[at - 1] = dim.byte_stride;
+            }
+            layout.start.coordinates.push(dim.start);
+        }
+        Ok(layout)
+    }
+}
+
+struct Planner<'a> {
+    problem: &'a Problem,
+    slot: usize,
+    tensor: &'a FinalTensor,
+    along_k: bool,
+    step_k: i64,
+    bytes: i64,
+}
+
+impl Planner<'_> {
+    fn coordinates(&self) -> &[Coordinate] {
+        &self.problem.operands[self.slot]
+    }
+
+    fn outer(&self) -> Role {
+        Role::outer(self.slot)
+    }
+
+    fn layout(&self) -> Result<Layout, String> {
+        if let Some(matrix) = self.matrix() {
+            return matrix;
+        }
+        match self.coordinates()[0].quantity {
+            Quantity::Image => self.walk(),
+            _ => self.array(),
+        }
+    }
+
+    /// Both indices as one dim each, where nothing but memory lies between their neighbours.
+    fn matrix(&self) -> Option<Result<Layout, String>> {
+        let covered: usize = [self.outer(), Role::Sum].map(|role| self.problem.space.digits(role).len()).iter().sum();
+        let has_terms = self.coordinates().iter().filter(|coordinate| !coordinate.terms.is_empty()).count();
+        if covered != has_terms {
+            return None;
+        }
+        let [inner, lines] = if self.along_k { [Role::Sum, self.outer()] } else { [self.outer(), Role::Sum] };
+        let ((inner_extent, inner_stride), (extent, stride)) = (self.collapsed(inner)?, self.collapsed(lines)?);
+        let dim =
+            |role, extent, byte_stride| Dim { extent, byte_stride, start: Coordinate::digit(Quantity::Index(role)) };
+        let is_contiguous = inner_stride == 1 || inner_extent == 1;
+        is_contiguous.then(|| {
+            let byte_stride = byte_stride(extent, stride, self.bytes)?;
+            Layout::of(vec![dim(inner, inner_extent, 0), dim(lines, extent, byte_stride)])
+        })
+    }
+
+    /// Extent and stride of an index whose digits follow each other in memory.
+    fn collapsed(&self, role: Role) -> Option<(i64, i64)> {
+        let mut whole: Option<(i64, i64)> = None;
+        for digit in self.problem.space.digits(role).iter().rev() {
+            let axis = (0..self.tensor.dim.len()).find(|&axis| is_plain(&self.coordinates()[axis], digit))?;
+            let (below, stride) = whole.unwrap_or((1, self.tensor.stride[axis]));
+            if digit.is_padded() || self.tensor.stride[axis] != below * stride {
+                return None;
+            }
+            whole = Some((below * digit.extent, stride));
+        }
+        Some(whole.unwrap_or((1, 1)))
+    }
+
+    /// A filter: channels of the index that lines run along, channels of the other, taps, groups.
+    fn array(&self) -> Result<Layout, String> {
+        let is_channel = |axis: &usize| {
+            let terms = &self.coordinates()[*axis].terms;
+            terms.last().is_some_and(|term| matches!(term.0, Quantity::InputChannel | Quantity::OutputChannel))
+        };
+        let inner = self.inner()?;
+        self.requires_whole_steps(inner)?;
+        let lines = (0..self.tensor.dim.len()).find(|axis| *axis != inner && is_channel(axis));
+        if let Some(axis) = lines {
+            self.requires_whole_steps(axis)?;
+        }
+        let mut dims = vec![self.dim(inner)?];
+        dims.push(match lines {
+            Some(axis) => self.dim(axis)?,
+            None => Dim { extent: 1, byte_stride: byte_stride(1, 1, self.bytes)?, start: constant(Quantity::Channel) },
+        });
+        for axis in (0..self.tensor.dim.len()).filter(|&axis| axis != inner && Some(axis) != lines) {
+            if self.tensor.dim[axis] > 1 {
+                dims.push(self.dim(axis)?);
+            }
+        }
+        Layout::of(dims)
+    }
+
+    /// Images: channels, then pixels from the innermost axis on, then images.
+    fn walk(&self) -> Result<Layout, String> {
+        let spatial = self.tensor.dim.len() - 2;
+        if !(1..=CORNERS.len()).contains(&spatial) || self.coordinates()[1].quantity == Quantity::Group {
+            return Err("groups have an axis of their own".to_owned());
+        }
+        let channel = self.inner()?;
+        if channel != 1 {
+            return Err(format!("channels step by {} elements; required: 1", self.tensor.stride[1]));
+        }
+        self.requires_whole_steps(channel)?;
+        let mut dims = vec![self.dim(channel)?];
+        let mut walk = PixelWalk { lower: [0; 3], upper: [0; 3], steps: [1; 3] };
+        let mut taps = Vec::new();
+        for (at, axis) in (2..2 + spatial).rev().enumerate() {
+            let along = self.along(axis, CORNERS[spatial - 1], FURTHEST_TAP[spatial - 1])?;
+            (walk.lower[at], walk.upper[at], walk.steps[at]) = (along.lower, along.upper, along.step);
+            dims.push(Dim { start: along.start, ..self.dim(axis)? });
+            taps.push(along.tap);
+        }
+        dims.push(self.dim(0)?);
+        let layout = Layout::of(dims)?;
+        let start = BoxStart { taps, ..layout.start };
+        Ok(Layout { start, pixels: Some(walk), ..layout })
+    }
+
+    /// A spatial axis: `pixel · step + tap · scale + constant`, of which taps that count down are counted from their last.
+    fn along(&self, axis: usize, (lowest, highest): (i64, i64), furthest: i64) -> Result<Along, String> {
+        let coordinate = &self.coordinates()[axis];
+        let refuse = |why: String| Err(format!("axis {axis}: {why}"));
+        if coordinate.divisor != 1 {
+            return refuse(format!("pixels lie {} apart under a tap", coordinate.divisor));
+        }
+        let is_tap = |term: &&(Quantity, i64)| matches!(term.0, Quantity::Tap(_));
+        let pixel = coordinate.terms.iter().find(|term| !is_tap(term));
+        let tap = coordinate.terms.iter().find(is_tap);
+        let (step, pixels) = pixel.map_or((1, 1), |term| (term.1, self.extent(term.0)));
+        let (scale, taps) = tap.map_or((0, 1), |term| (term.1, self.extent(term.0)));
+        let last_tap = (taps - 1) * scale;
+        let lower = coordinate.constant + last_tap.min(0);
+        let upper = lower + (pixels - 1) * step - (self.tensor.dim[axis] - 1);
+        if !(1..=LARGEST_STEP).contains(&step) {
+            return refuse(format!("pixels step by {step}; required: 1 to {LARGEST_STEP}"));
+        }
+        let corners = lowest..=highest;
+        if !corners.contains(&lower) || !corners.contains(&upper) || last_tap.abs() > furthest {
+            return refuse(format!(
+                "a window from {lower} to {upper} with taps up to {}; required: {lowest} to {highest}, {furthest} at most",
+                last_tap.abs()
+            ));
+        }
+        let with = |constant, term: Option<&(Quantity, i64)>| Coordinate {
+            constant,
+            ..Coordinate::affine(coordinate.quantity, term.copied().into_iter().collect::<Vec<_>>())
+        };
+        Ok(Along {
+            lower: lower as i32,
+            upper: upper as i32,
+            step: step as u32,
+            start: with(lower, pixel),
+            tap: with((-last_tap).max(0), tap),
+        })
+    }
+
+    /// The axis that is contiguous, with digits of the index that lines run along.
+    fn inner(&self) -> Result<usize, String> {
+        let is_inner = |axis: &usize| self.tensor.dim[*axis] > 1 && self.tensor.stride[*axis] == 1;
+        let none = || format!("no axis of strides {:?} is contiguous", self.tensor.stride);
+        let axis = (0..self.tensor.dim.len()).find(is_inner).ok_or_else(none)?;
+        let digits = self.problem.space.digits(if self.along_k { Role::Sum } else { self.outer() });
+        let innermost = digits.last().map(|digit| digit.quantity);
+        let own = self.coordinates()[axis].terms.last().map(|term| term.0);
+        match own == innermost && self.coordinates()[axis].bound.is_none() {
+            true => Ok(axis),
+            false => {
+                Err(format!("axis {axis} is contiguous, along which neither channels nor steps of k follow each other"))
+            }
+        }
+    }
+
+    /// Where groups follow each other along an axis that k steps along, a step must not reach into the next group.
+    fn requires_whole_steps(&self, axis: usize) -> Result<(), String> {
+        let coordinate = &self.coordinates()[axis];
+        let [first, .., last] = &coordinate.terms[..] else { return Ok(()) };
+        let is_of_k = self.problem.space.k.iter().any(|digit| digit.quantity == last.0);
+        let extent = self.extent(last.0);
+        match first.0 == Quantity::Group && is_of_k && extent % self.step_k != 0 {
+            true => Err(format!("groups have {extent} channels; required: a multiple of {}", self.step_k)),
+            false => Ok(()),
+        }
+    }
+
+    /// Values of a digit that are inside.
+    fn extent(&self, quantity: Quantity) -> i64 {
+        let space = &self.problem.space;
+        let mut digits = Role::ALL.into_iter().flat_map(|role| space.digits(role));
+        digits.find(|digit| digit.quantity == quantity).map_or(1, |digit| digit.extent)
+    }
+
+    fn dim(&self, axis: usize) -> Result<Dim, String> {
+        let extent = self.tensor.dim[axis];
+        let byte_stride = match self.tensor.stride[axis] {
+            1 => 0,
+            stride => byte_stride(extent, stride, self.bytes).map_err(|why| format!("axis {axis} {why}"))?,
+        };
+        Ok(Dim { extent, byte_stride, start: self.coordinates()[axis].clone() })
+    }
+
+    /// Channels under one tap, of which lines along m or n must not leave the last; `None` where there is but one tap.
+    fn channels_of_a_tap(&self) -> Option<i64> {
+        let digits = self.problem.space.digits(self.outer());
+        let is_image = self.coordinates()[0].quantity == Quantity::Image;
+        let last = digits.last().filter(|_| !self.along_k && is_image && digits.len() > 1)?;
+        matches!(last.quantity, Quantity::InputChannel).then_some(last.extent)
+    }
+}
+
+/// A walk along one axis.
+struct Along {
+    lower: i32,
+    upper: i32,
+    step: u32,
+    start: Coordinate,
+    tap: Coordinate,
+}
+
+fn constant(quantity: Quantity) -> Coordinate {
+    Coordinate::affine(quantity, [])
+}
+
+/// Whether a coordinate is a digit, all of whose values lie inside.
+fn is_plain(coordinate: &Coordinate, digit: &Digit) -> bool {
+    let is_inside = coordinate.bound.is_none_or(|bound| digit.extent <= bound);
+    coordinate.terms == [(digit.quantity, 1)] && coordinate.constant == 0 && coordinate.divisor == 1 && is_inside
+}
