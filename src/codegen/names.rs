@@ -73,6 +73,10 @@ pub(super) fn quantity(quantity: Quantity) -> &'static str {
         Quantity::OutputPixel(axis) => along(axis, ["o", "p", "q"]),
         Quantity::Tap(axis) => along(axis, ["t", "r", "s"]),
         Quantity::RotatedTap(axis) => along(axis, ["rotated_t", "rotated_r", "rotated_s"]),
+        Quantity::Phase(axis) => along(axis, ["phase_d", "phase_h", "phase_w"]),
+        Quantity::PixelBlock(axis) => along(axis, ["block_d", "block_h", "block_w"]),
+        Quantity::FirstTap(axis) => along(axis, ["first_t", "first_r", "first_s"]),
+        Quantity::PhaseShift(axis) => along(axis, ["shift_d", "shift_h", "shift_w"]),
     }
 }
 

@@ -53,6 +53,14 @@ pub enum Quantity {
     Tap(u8),
     /// Taps of the filter along an axis, from its other end.
     RotatedTap(u8),
+    /// Where a pixel of X along an axis lies in its block, of a data gradient that is cut into as many products as the stride.
+    Phase(u8),
+    /// Blocks of pixels of X along an axis, of as many as the stride.
+    PixelBlock(u8),
+    /// The first tap that reaches the pixels of a phase along an axis; the others follow a stride apart.
+    FirstTap(u8),
+    /// How many pixels of Y later than the first phase's these are.
+    PhaseShift(u8),
 }
 
 /// An integer variable of generated code.

@@ -61,6 +61,42 @@ pub struct GemmSpace {
     pub n: Vec<Digit>,
     /// Summation index.
     pub k: Vec<Digit>,
+    /// Quantities that follow from the digits of b.
+    pub derived: Vec<Derived>,
+}
+
+/// A quantity that follows from digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derived {
+    /// The quantity.
+    pub quantity: Quantity,
+    /// Its value.
+    pub value: Index,
+    /// Number of its values, from 0 on.
+    pub extent: i64,
+}
+
+impl GemmSpace {
+    /// The digits of an index at a value of it, and what follows from them.
+    pub fn definitions_at(&self, role: Role, index: &Index) -> Vec<Definition> {
+        let mut definitions = digits_at(index, self.digits(role));
+        if role == Role::Batch {
+            let derived = |derived: &Derived| Definition::new(derived.quantity, derived.value.clone());
+            definitions.extend(self.derived.iter().map(derived));
+        }
+        definitions
+    }
+
+    /// Number of values of a digit, or of what follows from digits, that are inside; 1 for what is neither.
+    pub fn extent_of(&self, quantity: Quantity) -> i64 {
+        let digits = Role::ALL.into_iter().flat_map(|role| self.digits(role));
+        let mut extents = digits.map(|digit| (digit.quantity, digit.extent));
+        let of_derived = || self.derived.iter().map(|derived| (derived.quantity, derived.extent));
+        extents
+            .find(|known| known.0 == quantity)
+            .or_else(|| of_derived().find(|known| known.0 == quantity))
+            .map_or(1, |known| known.1)
+    }
 }
 
 impl GemmSpace {

@@ -159,10 +159,136 @@ pub(crate) fn convolutions(cases: &mut Vec<Case>) {
             push(cases, format!("conv_{}_{label}", name(direction)), layer.plain(direction));
         }
     }
+    walks(cases);
     types(cases);
     mainloops(cases);
     epilogues(cases);
     reductions(cases);
+}
+
+/// Layers of as many channels as Hopper's engine takes, so that boxes walk their pixels: every parameter of a walk, every type.
+fn walks(cases: &mut Vec<Case>) {
+    for (label, layer) in walked_shapes() {
+        for direction in DIRECTIONS {
+            push(cases, format!("conv_walk_{}_{label}", name(direction)), layer.plain(direction));
+        }
+    }
+    use DataType as T;
+    let types = [
+        [T::BFloat16, T::BFloat16, T::Float, T::Half],
+        [T::Float, T::Float, T::Float, T::Float],
+        [T::Half, T::Half, T::Half, T::Half],
+        [T::Fp8E4M3, T::Fp8E5M2, T::Float, T::Half],
+        [T::Int8, T::Int8, T::Float, T::Int32],
+    ];
+    for types in types {
+        let channels = if types[0].bits() == 8 { [128, 80] } else { [64, 48] };
+        let layer = Layer { types, channels, stride: vec![2, 1], input: vec![6, 9], ..Layer::small() };
+        for direction in DIRECTIONS {
+            let label = types[0].name().to_ascii_lowercase();
+            push(cases, format!("conv_walk_{}_{label}", name(direction)), layer.plain(direction));
+        }
+    }
+    for direction in DIRECTIONS {
+        let layer = Layer { channels: [64, 128], stride: vec![2, 1], input: vec![8, 7], ..Layer::small() };
+        let slot = usize::from(direction == Direction::BackwardFilter);
+        let (mut g, id) = layer.core(direction, |g, at, operand| match at == slot {
+            true => scale_bias_relu(g, operand, DataType::Half),
+            false => operand,
+        });
+        output(&mut g, id, DataType::Half);
+        push(cases, format!("conv_walk_{}_scale_bias_relu", name(direction)), g);
+    }
+}
+
+fn walked_shapes() -> Vec<(&'static str, Layer)> {
+    let small = || Layer { channels: [64, 72], ..Layer::small() };
+    vec![
+        ("3x3", small()),
+        ("padded_channels", Layer { channels: [104, 40], ..small() }),
+        ("three_blocks", Layer { channels: [192, 192], input: vec![5, 5], ..small() }),
+        ("stride_2", Layer { stride: vec![2, 2], input: vec![8, 6], ..small() }),
+        ("stride_2_of_odd_pixels", Layer { stride: vec![2, 2], ..small() }),
+        ("stride_3_2", Layer { stride: vec![3, 2], input: vec![9, 8], filter: vec![4, 5], pre: vec![2, 1], ..small() }),
+        ("stride_2_without_padding", Layer { stride: vec![2, 2], input: vec![8, 6], pre: vec![0, 0], ..small() }),
+        (
+            "stride_2_of_1x1",
+            Layer {
+                stride: vec![2, 2],
+                input: vec![8, 6],
+                filter: vec![1, 1],
+                pre: vec![0, 0],
+                post: vec![0, 0],
+                ..small()
+            },
+        ),
+        ("stride_2_of_4x4", Layer { stride: vec![2, 2], input: vec![8, 8], filter: vec![4, 4], ..small() }),
+        ("stride_8", Layer { stride: vec![8, 1], input: vec![17, 5], ..small() }),
+        ("stride_9", Layer { stride: vec![9, 1], input: vec![19, 5], ..small() }),
+        ("dilated", Layer { dilation: vec![2, 3], pre: vec![2, 3], post: vec![1, 4], input: vec![9, 9], ..small() }),
+        (
+            "strided_dilated_rotated",
+            Layer {
+                stride: vec![3, 2],
+                dilation: vec![2, 2],
+                pre: vec![3, 2],
+                post: vec![2, 3],
+                mode: ConvolutionMode::Convolution,
+                ..small()
+            },
+        ),
+        (
+            "rotated_stride_2",
+            Layer { stride: vec![2, 2], input: vec![8, 6], mode: ConvolutionMode::Convolution, ..small() },
+        ),
+        ("rotated_even_filter", Layer { filter: vec![2, 4], mode: ConvolutionMode::Convolution, ..small() }),
+        ("padding_beyond_the_filter", Layer { pre: vec![4, 0], post: vec![0, 5], ..small() }),
+        ("many_images", Layer { images: 37, input: vec![3, 2], ..small() }),
+        ("one_pixel", Layer { images: 3, input: vec![1, 1], ..small() }),
+        ("grouped", Layer { groups: 2, channels: [128, 256], ..small() }),
+        ("grouped_of_96", Layer { groups: 2, channels: [192, 96], ..small() }),
+        (
+            "grouped_stride_2",
+            Layer { groups: 2, channels: [128, 128], stride: vec![2, 2], input: vec![6, 8], ..small() },
+        ),
+        ("explicit_groups", Layer { groups: 2, explicit_groups: true, channels: [128, 128], ..small() }),
+        (
+            "1d",
+            Layer {
+                input: vec![38],
+                filter: vec![5],
+                stride: vec![2],
+                dilation: vec![1],
+                pre: vec![2],
+                post: vec![1],
+                ..small()
+            },
+        ),
+        (
+            "3d",
+            Layer {
+                input: vec![4, 5, 6],
+                filter: vec![3, 2, 3],
+                stride: vec![1, 1, 2],
+                dilation: vec![1, 2, 1],
+                pre: vec![1, 0, 2],
+                post: vec![1, 1, 1],
+                ..small()
+            },
+        ),
+        (
+            "beyond_the_corners_of_3d",
+            Layer {
+                input: vec![2, 3, 20],
+                filter: vec![1, 1, 18],
+                stride: vec![1; 3],
+                dilation: vec![1; 3],
+                pre: vec![0, 0, 17],
+                post: vec![0, 0, 17],
+                ..small()
+            },
+        ),
+    ]
 }
 
 /// Layers whose images have more than 2^31 elements.

@@ -8,7 +8,7 @@ use super::operand::Side;
 use super::unit::{STEP_ORIGIN, Steps, TILE_ORIGIN};
 use crate::codegen::index::{definition_lines, index_type, spell_with};
 use crate::codegen::names;
-use crate::kernel::{Coordinate, Fetch, Index, Quantity, Role, TensorMap, Variable, digits_at, needed};
+use crate::kernel::{Coordinate, Fetch, Index, Quantity, Role, TensorMap, Variable, needed};
 
 /// The loads of a stage, with the digits that tell where boxes begin.
 pub(super) struct BoxLoads {
@@ -56,7 +56,7 @@ impl Boxed<'_> {
             role => Index::variable(Quantity::Index(role)),
         };
         let roles = [Role::Batch, Role::Row, Role::Column];
-        let digits = roles.into_iter().flat_map(|role| digits_at(&origin(role), side.kernel.space.digits(role)));
+        let digits = roles.into_iter().flat_map(|role| side.kernel.space.definitions_at(role, &origin(role)));
         definition_lines(index_type(side.kernel.wide_index), &needed(digits.collect(), &mut used))
     }
 
@@ -68,7 +68,7 @@ impl Boxed<'_> {
             true => Index::local(STEP_ORIGIN),
             false => Steps { kernel: side.kernel }.index(self.step) * i64::from(side.kernel.tile.k),
         };
-        let digits = needed(digits_at(&first, side.kernel.space.digits(Role::Sum)), &mut used);
+        let digits = needed(side.kernel.space.definitions_at(Role::Sum, &first), &mut used);
         definition_lines(index_type(side.kernel.wide_index), &digits)
     }
 
@@ -130,7 +130,7 @@ impl OperandLoads<'_> {
         let first = Index::local(TILE_ORIGIN[side.slot]) + Index::local("column") * i64::from(map.box_dims[0]);
         let mut used = side.operand().start.coordinates.iter().chain(&side.operand().start.taps);
         let mut used = used.by_ref().flat_map(|start| &start.terms).map(|term| Variable::Of(term.0)).collect();
-        let digits = needed(digits_at(&first, kernel.space.digits(role)), &mut used);
+        let digits = needed(kernel.space.definitions_at(role, &first), &mut used);
         let mut lines =
             vec!["#pragma unroll".to_owned(), format!("for (unsigned column = 0; column < {columns}; ++column) {{")];
         lines.extend(definition_lines(index_type(kernel.wide_index), &digits));

@@ -164,10 +164,7 @@ fn reads_blocks(kernel: &GemmKernel) -> bool {
 
 /// The digits of some indices at the indices' variables: definitions for `needed` to choose from.
 pub(super) fn digit_definitions(kernel: &GemmKernel, roles: &[Role]) -> Vec<Definition> {
-    let digits = |&role: &Role| {
-        let index = Index::variable(Quantity::Index(role));
-        crate::kernel::digits_at(&index, kernel.space.digits(role))
-    };
+    let digits = |&role: &Role| kernel.space.definitions_at(role, &Index::variable(Quantity::Index(role)));
     roles.iter().flat_map(digits).collect()
 }
 

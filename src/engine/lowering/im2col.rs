@@ -156,7 +156,7 @@ impl Planner<'_> {
             None => Dim { extent: 1, byte_stride: byte_stride(1, 1, self.bytes)?, start: constant(Quantity::Channel) },
         });
         for axis in (0..self.tensor.dim.len()).filter(|&axis| axis != inner && Some(axis) != lines) {
-            if self.tensor.dim[axis] > 1 {
+            if self.tensor.dim[axis] > 1 || !self.coordinates()[axis].terms.is_empty() {
                 dims.push(self.dim(axis)?);
             }
         }
@@ -196,34 +196,31 @@ impl Planner<'_> {
         if coordinate.divisor != 1 {
             return refuse(format!("pixels lie {} apart under a tap", coordinate.divisor));
         }
-        let is_tap = |term: &&(Quantity, i64)| matches!(term.0, Quantity::Tap(_));
-        let pixel = coordinate.terms.iter().find(|term| !is_tap(term));
-        let tap = coordinate.terms.iter().find(is_tap);
-        let (step, pixels) = pixel.map_or((1, 1), |term| (term.1, self.extent(term.0)));
-        let (scale, taps) = tap.map_or((0, 1), |term| (term.1, self.extent(term.0)));
-        let last_tap = (taps - 1) * scale;
-        let lower = coordinate.constant + last_tap.min(0);
+        let moves = |term: &(Quantity, i64)| matches!(term.0, Quantity::Tap(_) | Quantity::PhaseShift(_));
+        let (taps, pixel): (Vec<_>, Vec<_>) = coordinate.terms.iter().copied().partition(moves);
+        let last = |term: &(Quantity, i64)| (self.extent(term.0) - 1) * term.1;
+        let (step, pixels) = pixel.first().map_or((1, 1), |term| (term.1, self.extent(term.0)));
+        let least: i64 = taps.iter().map(|term| last(term).min(0)).sum();
+        let furthest_move: i64 = taps.iter().map(|term| last(term).abs()).sum();
+        let lower = coordinate.constant + least;
         let upper = lower + (pixels - 1) * step - (self.tensor.dim[axis] - 1);
         if !(1..=LARGEST_STEP).contains(&step) {
             return refuse(format!("pixels step by {step}; required: 1 to {LARGEST_STEP}"));
         }
         let corners = lowest..=highest;
-        if !corners.contains(&lower) || !corners.contains(&upper) || last_tap.abs() > furthest {
+        if !corners.contains(&lower) || !corners.contains(&upper) || furthest_move > furthest {
             return refuse(format!(
-                "a window from {lower} to {upper} with taps up to {}; required: {lowest} to {highest}, {furthest} at most",
-                last_tap.abs()
+                "a window from {lower} to {upper} with taps up to {furthest_move}; required: {lowest} to {highest}, \
+                 {furthest} at most"
             ));
         }
-        let with = |constant, term: Option<&(Quantity, i64)>| Coordinate {
-            constant,
-            ..Coordinate::affine(coordinate.quantity, term.copied().into_iter().collect::<Vec<_>>())
-        };
+        let with = |constant, terms: Vec<_>| Coordinate { constant, ..Coordinate::affine(coordinate.quantity, terms) };
         Ok(Along {
             lower: lower as i32,
             upper: upper as i32,
             step: step as u32,
             start: with(lower, pixel),
-            tap: with((-last_tap).max(0), tap),
+            tap: with(-least, taps),
         })
     }
 
@@ -255,11 +252,9 @@ impl Planner<'_> {
         }
     }
 
-    /// Values of a digit that are inside.
+    /// Values of a digit, or of what follows from digits, that are inside.
     fn extent(&self, quantity: Quantity) -> i64 {
-        let space = &self.problem.space;
-        let mut digits = Role::ALL.into_iter().flat_map(|role| space.digits(role));
-        digits.find(|digit| digit.quantity == quantity).map_or(1, |digit| digit.extent)
+        self.problem.space.extent_of(quantity)
     }
 
     fn dim(&self, axis: usize) -> Result<Dim, String> {

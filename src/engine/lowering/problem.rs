@@ -4,7 +4,7 @@ use crate::fusion::{Product, ProductKind};
 use crate::graph::{
     Attributes, Convolution, ConvolutionDirection, ConvolutionMode, FinalTensor, FinalizedGraph, TensorId,
 };
-use crate::kernel::{Coordinate, Digit, GemmSpace, Quantity, Role};
+use crate::kernel::{Coordinate, Derived, Digit, GemmSpace, Index, Quantity, Role};
 
 /// Most spatial axes of a convolution that kernels are written for.
 pub(in crate::engine) const MAX_SPATIAL: usize = 3;
@@ -38,6 +38,11 @@ impl Problem {
     pub(in crate::engine) fn transposed(graph: &FinalizedGraph, product: &Product) -> Option<Self> {
         let (a, c) = (graph.tensor(product.tensors()[0]), graph.tensor(product.result));
         (product.kind == ProductKind::Matmul).then(|| transposed_matmul(a, c).without_unit_digits())
+    }
+
+    /// Whether it is a data gradient cut into products for the pixels that lie a stride apart.
+    pub(in crate::engine) fn is_in_phases(&self) -> bool {
+        !self.space.derived.is_empty()
     }
 
     /// The same with the channels that k ends with in blocks of a step of the mainloop, so that all of a step share their tap.
@@ -109,6 +114,7 @@ fn matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
             m: digit(Role::Row, c.dim[rank - 2]),
             n: digit(Role::Column, c.dim[rank - 1]),
             k: digit(Role::Sum, a.dim[a.dim.len() - 1]),
+            derived: Vec::new(),
         },
         operands: [
             vec![one(Role::Batch), one(Role::Row), one(Role::Sum)],
@@ -207,6 +213,9 @@ impl<'a> ConvolutionProblem<'a> {
         let with_taps = |channel, lying: &FinalTensor| innermost_last(channel, &taps, self.is_channels_last(lying));
         let group = Digit::new(Quantity::Group, self.groups);
         let b = if self.groups > 1 { vec![group] } else { Vec::new() };
+        if self.is_in_phases() {
+            return self.phases(b, [ko, ci]);
+        }
         let (m, n, k) = match self.convolution.direction {
             ConvolutionDirection::Forward => (pixels(Quantity::OutputPixel, output), vec![ko], with_taps(ci, image)),
             ConvolutionDirection::BackwardData => {
@@ -217,7 +226,97 @@ impl<'a> ConvolutionProblem<'a> {
             }
         };
         let (operands, result) = self.coordinates(ko.extent, ci.extent);
-        Problem { space: GemmSpace { b, m, n, k }, operands, result, transposed: false }
+        Problem { space: GemmSpace { b, m, n, k, derived: Vec::new() }, operands, result, transposed: false }
+    }
+
+    /// Whether it is a data gradient that is cut into products of its own for the pixels that lie a stride apart: each of them has
+    /// only taps that reach it.
+    fn is_in_phases(&self) -> bool {
+        let [image, ..] = self.image_filter_output();
+        let is_cut = |axis: usize| {
+            let [stride, dilation, _] = self.parameters(axis);
+            stride == 1 || (dilation == 1 && image.dim[self.first() + axis] % stride == 0)
+        };
+        let is_strided = self.convolution.stride.iter().any(|&stride| stride > 1);
+        is_strided
+            && self.convolution.direction == ConvolutionDirection::BackwardData
+            && (0..self.spatial()).all(is_cut)
+    }
+
+    /// A data gradient in phases: `h = block · stride + phase` is reached by the taps `first + stride · tap` of the filter, from the
+    /// pixels `p = block + shift − tap` of Y, where `phase + pre = shift · stride + first`.
+    fn phases(&self, mut b: Vec<Digit>, [ko, ci]: [Digit; 2]) -> Problem {
+        let [image, filter, output] = self.image_filter_output();
+        let axes: Vec<PhasedAxis> = (0..self.spatial()).map(|axis| self.phased(axis)).collect();
+        let images = Digit::new(Quantity::Image, image.dim[0]);
+        let taps: Vec<Digit> = axes.iter().map(|axis| axis.tap).collect();
+        b.extend(axes.iter().filter_map(|axis| axis.phase));
+        let source =
+            self.image(Quantity::OutputChannel, ko.extent, axes.iter().map(|axis| axis.source.clone()).collect());
+        let pixels =
+            self.image(Quantity::InputChannel, ci.extent, axes.iter().map(|axis| axis.pixel.clone()).collect());
+        let mut weights = self.filter(ko.extent, false);
+        for (coordinate, axis) in weights[filter.dim.len() - axes.len()..].iter_mut().zip(&axes) {
+            *coordinate = axis.weight.clone();
+        }
+        let space = GemmSpace {
+            b,
+            m: [images].into_iter().chain(axes.iter().map(|axis| axis.block)).collect(),
+            n: vec![ci],
+            k: innermost_last(ko, &taps, self.is_channels_last(output)),
+            derived: axes.into_iter().flat_map(|axis| axis.derived).collect(),
+        };
+        Problem { space, operands: [source, weights], result: pixels, transposed: false }
+    }
+
+    fn phased(&self, axis: usize) -> PhasedAxis {
+        let [image, filter, output] = self.image_filter_output();
+        let at = self.first() + axis;
+        let [stride, dilation, pre] = self.parameters(axis);
+        let along = |quantity| self.along(quantity, axis);
+        let (whole, rest) = (pre.div_euclid(stride), pre.rem_euclid(stride));
+        let phase = || Index::variable(along(Quantity::Phase)) + Index::from(rest);
+        let (block, tap) = if stride == 1 {
+            (Quantity::InputPixel as fn(u8) -> Quantity, dilation)
+        } else {
+            (Quantity::PixelBlock as fn(u8) -> Quantity, 1)
+        };
+        let taps = (filter.dim[at] + stride - 1) / stride;
+        let mut derived = Vec::new();
+        let mut source = vec![(along(block), 1), (along(Quantity::Tap), -tap)];
+        let mut weight = vec![(along(Quantity::Tap), stride)];
+        let mut pixel = vec![(along(block), stride)];
+        if stride > 1 {
+            let shifts = (stride - 1 + rest) / stride + 1;
+            derived.push(Derived { quantity: along(Quantity::FirstTap), value: phase() % stride, extent: stride });
+            derived.push(Derived { quantity: along(Quantity::PhaseShift), value: phase() / stride, extent: shifts });
+            source.extend((shifts > 1).then_some((along(Quantity::PhaseShift), 1)));
+            weight.insert(0, (along(Quantity::FirstTap), 1));
+            pixel.push((along(Quantity::Phase), 1));
+        }
+        let is_rotated = self.is_rotated();
+        let sign = if is_rotated { -1 } else { 1 };
+        let weight = Coordinate {
+            constant: if is_rotated { filter.dim[at] - 1 } else { 0 },
+            bound: (taps * stride > filter.dim[at]).then_some(filter.dim[at]),
+            ..Coordinate::affine(
+                along(Quantity::RotatedTap),
+                weight.into_iter().map(|(digit, scale)| (digit, sign * scale)).collect::<Vec<_>>(),
+            )
+        };
+        PhasedAxis {
+            phase: (stride > 1).then(|| Digit::new(along(Quantity::Phase), stride)),
+            block: Digit::new(along(block), image.dim[at] / stride),
+            tap: Digit::new(along(Quantity::Tap), taps),
+            source: Coordinate {
+                constant: if stride == 1 { pre } else { whole },
+                bound: Some(output.dim[at]),
+                ..Coordinate::affine(along(Quantity::OutputPixel), source)
+            },
+            weight,
+            pixel: Coordinate::affine(along(Quantity::InputPixel), pixel),
+            derived,
+        }
     }
 
     /// Whether channels are contiguous.
@@ -316,6 +415,19 @@ impl<'a> ConvolutionProblem<'a> {
         let convolution = self.convolution;
         [convolution.stride[axis], convolution.dilation[axis], convolution.pre_padding[axis]]
     }
+}
+
+/// A spatial axis of a data gradient in phases.
+struct PhasedAxis {
+    /// None where the stride is 1.
+    phase: Option<Digit>,
+    block: Digit,
+    tap: Digit,
+    /// Pixel of Y, tap of the filter, pixel of X.
+    source: Coordinate,
+    weight: Coordinate,
+    pixel: Coordinate,
+    derived: Vec<Derived>,
 }
 
 /// Taps and channel, the channel innermost where it is contiguous.

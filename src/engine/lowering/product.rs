@@ -8,7 +8,7 @@ use super::operand::{Instruction, OperandPlan};
 use super::pass::{Combination, PassPlan, program_parameters, to_u32};
 use super::problem::Problem;
 use super::signal::around_signals;
-use super::sweep::{CoreAccumulators, span};
+use super::sweep::{CoreAccumulators, elements, span};
 use super::tensor_map::step_k;
 use super::tuning::Tuned;
 use crate::device::Device;
@@ -18,7 +18,7 @@ use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId};
 use crate::kernel::{
     Accumulators, Body, Boxes, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma, Multiply, Parameter,
-    PartialReduction, Register, SharedLayout, SharedRequest, Wgmma, reduced_values,
+    PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, Wgmma, reduced_values,
 };
 
 /// A product as an engine multiplies it: what is planned of it whatever the tile.
@@ -119,6 +119,16 @@ impl ProductPlan {
     /// Extents of b, m, n and k.
     pub(in crate::engine) fn extents(&self) -> [i64; 4] {
         self.problem.space.extents()
+    }
+
+    /// Elements of both operands in memory: of a convolution's image, those that several taps read are one.
+    pub(in crate::engine) fn operand_elements(&self) -> f64 {
+        self.product.tensors().map(|id| elements(self.graph().tensor(id)) as f64).iter().sum()
+    }
+
+    /// Part of k that is no padding of channels to whole steps.
+    pub(in crate::engine) fn used_depth(&self) -> f64 {
+        self.problem.space.k.iter().map(|digit| digit.extent as f64 / digit.radix as f64).product()
     }
 
     /// The epilogue's tensors in boxes for tiles of this size; `None` where they cannot come and leave so.
@@ -306,12 +316,38 @@ impl Lowering<'_> {
         let elements = self.plan.problem.space.elements();
         let offset = builder.region(elements * i64::from(self.choice.splits));
         let parameter = Parameter::Accumulators { offset, is_integer: register == Register::Int };
-        let strides = self.workspace_strides();
-        self.push(self.gemm(Epilogue::Workspace { strides }, true), &[parameter], builder);
         let tensor = self.plan.product.result;
-        let rank = self.plan.graph().tensor(tensor).dim.len();
-        let strides = (0..rank).map(|axis| self.axis_stride(axis, strides)).collect();
+        let (place, strides) = if self.plan.problem.is_in_phases() { self.dense_place() } else { self.matrix_place() };
+        self.push(self.gemm(Epilogue::Workspace { place }, true), &[parameter], builder);
         CoreAccumulators { tensor, strides, register, splits: self.choice.splits, elements, parameter }
+    }
+
+    /// Accumulators by b, m and n: what tells the place of one, and elements from one to the next along each axis of C.
+    fn matrix_place(&self) -> (Vec<(Quantity, i64)>, Vec<i64>) {
+        let strides = self.workspace_strides();
+        let [batch, ..] = self.plan.extents();
+        let roles = [Role::Batch, Role::Row, Role::Column].into_iter().zip(strides);
+        let place = roles.filter(|&(role, _)| role != Role::Batch || batch > 1);
+        let axes = 0..self.plan.problem.result.len();
+        let place = place.map(|(role, stride)| (Quantity::Index(role), stride)).collect();
+        (place, axes.map(|axis| self.axis_stride(axis, strides)).collect())
+    }
+
+    /// The same where an axis of C has digits of several indices: C without gaps, its channels innermost.
+    fn dense_place(&self) -> (Vec<(Quantity, i64)>, Vec<i64>) {
+        let (space, result) = (&self.plan.problem.space, &self.plan.problem.result);
+        let dim = &self.plan.graph().tensor(self.plan.product.result).dim;
+        let is_spatial = |axis: &usize| matches!(result[*axis].quantity, Quantity::InputPixel(_));
+        let (spatial, others): (Vec<usize>, Vec<usize>) = (1..dim.len()).partition(is_spatial);
+        let mut strides = vec![0; dim.len()];
+        let mut below = 1;
+        for axis in others.into_iter().rev().chain(spatial.into_iter().rev()).chain([0]) {
+            strides[axis] = below;
+            below *= dim[axis];
+        }
+        let digits = [&space.b, &space.m, &space.n].into_iter().flatten();
+        let stride = |digit: &Digit| self.plan.problem.stride_of(digit.quantity, |axis| strides[axis]);
+        (digits.map(|digit| (digit.quantity, stride(digit))).collect(), strides)
     }
 
     /// Where the accumulator of b, m, n lies: C's rows, with the groups of a convolution inside the row, so that

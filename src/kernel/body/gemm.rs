@@ -37,10 +37,10 @@ pub struct FusedEpilogue {
 pub enum Epilogue {
     /// g2 is evaluated where the tile is.
     Fused(Box<FusedEpilogue>),
-    /// Accumulators go to the workspace as `partial0[split][b][m][n]`; later functions of the file take them from there.
+    /// Accumulators of each split go to the workspace; later functions of the file take them from there.
     Workspace {
-        /// Elements from one index b, m, n to the next.
-        strides: [i64; 3],
+        /// Elements from one value to the next of what tells the place: indices b, m, n, or their digits.
+        place: Vec<(Quantity, i64)>,
     },
 }
 

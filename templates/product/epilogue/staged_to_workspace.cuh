@@ -4,5 +4,13 @@
 for (unsigned i = lane; i < ${ rows * columns }$; i += 32) {
 const unsigned line = i / ${ columns }$, piece = i % ${ columns }$;
 const ${ index }$ m = warp_m0 + line, n = chunk_n0 + piece;
+<%- if digits %>
+if (m >= ${ extents[0] }$ || n >= ${ extents[1] }$) continue;
+<%- for digit in digits %>
+${ digit }$
+<%- endfor %>
+accumulators[${ workspace }$] = piece_c[${ staged }$];
+<%- else %>
 if (m < ${ extents[0] }$ && n < ${ extents[1] }$) accumulators[${ workspace }$] = piece_c[${ staged }$];
+<%- endif %>
 }

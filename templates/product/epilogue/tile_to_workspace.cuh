@@ -4,5 +4,13 @@
 for (unsigned i = threadIdx.x; i < ${ m * n }$; i += ${ threads }$) {
 const unsigned m_in = i / ${ n }$, n_in = i % ${ n }$;
 const ${ index }$ m = m0 + m_in, n = n0 + n_in;
+<%- if digits %>
+if (m >= ${ extents[0] }$ || n >= ${ extents[1] }$) continue;
+<%- for digit in digits %>
+${ digit }$
+<%- endfor %>
+accumulators[${ workspace }$] = tile_c[${ at }$];
+<%- else %>
 if (m < ${ extents[0] }$ && n < ${ extents[1] }$) accumulators[${ workspace }$] = tile_c[${ at }$];
+<%- endif %>
 }

@@ -99,16 +99,24 @@ fn bounds(kernel: &GemmKernel) -> Vec<Bound> {
     needed.map(|(role, extent, _)| Bound { variable: index(role), extent }).collect()
 }
 
+/// Place of an accumulator in the workspace.
+struct Place {
+    /// Definitions of the digits that tell it.
+    digits: Vec<String>,
+    index: String,
+}
+
 /// Place of the accumulator b, m, n of a part of k in the workspace.
-fn workspace_index(kernel: &GemmKernel, strides: [i64; 3], split: &str) -> String {
-    let [batch, ..] = kernel.space.extents();
-    let at = |role, stride: i64| Index::Variable(index(role)) * stride;
-    let b = if batch > 1 { at(Role::Batch, strides[0]) } else { Index::ZERO };
-    let place = Index::sum([b, at(Role::Row, strides[1]), at(Role::Column, strides[2])]);
-    match kernel.splits {
+fn workspace_place(kernel: &GemmKernel, place: &[(Quantity, i64)], split: &str) -> Place {
+    let place = Index::sum(place.iter().map(|&(quantity, stride)| Index::variable(quantity) * stride));
+    let is_index = |variable: &Variable| matches!(variable, Variable::Of(Quantity::Index(_)));
+    let mut read: BTreeSet<Variable> = place.variables().into_iter().filter(|variable| !is_index(variable)).collect();
+    let digits = needed(digit_definitions(kernel, &[Role::Batch, Role::Row, Role::Column]), &mut read);
+    let index = match kernel.splits {
         1 => spell(&place),
         _ => format!("{split} * {}ull + {}", kernel.space.elements(), spell(&place)),
-    }
+    };
+    Place { digits: definition_lines(index_type(kernel.wide_index), &digits), index }
 }
 
 /// A point of C, and the part of it that gives one partial result.

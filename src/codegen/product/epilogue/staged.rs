@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::total::{Lanes, Total, TotalsText};
-use super::{EpilogueParts, Origin, PointText, part, pitch, statements, workspace_index};
+use super::{EpilogueParts, Origin, Place, PointText, part, pitch, statements, workspace_place};
 use crate::codegen::index::{index_type, spell};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
@@ -12,7 +12,7 @@ use crate::codegen::sweep::{SweepSpeller, accumulated_in_float};
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
-use crate::kernel::{Epilogue, FusedEpilogue, GemmKernel, Index, WGMMA_ROWS};
+use crate::kernel::{Epilogue, FusedEpilogue, GemmKernel, Index, Quantity, WGMMA_ROWS};
 
 /// What `product/epilogue/staged.cuh` reads: how a warp walks its part of a tile.
 #[derive(Serialize)]
@@ -54,7 +54,8 @@ struct WorkspaceText {
     rows: u32,
     columns: u32,
     extents: [i64; 2],
-    /// Place of an accumulator in the workspace, and in the piece.
+    /// Place of an accumulator in the workspace, with the digits that tell it, and in the piece.
+    digits: Vec<String>,
     workspace: String,
     staged: String,
 }
@@ -77,7 +78,7 @@ pub(in crate::codegen::product) fn staged(
         used.add("fw_staged");
     }
     let (body, totals) = match &kernel.epilogue {
-        Epilogue::Workspace { strides } => (staging.to_workspace(*strides)?, TotalsText::default()),
+        Epilogue::Workspace { place } => (staging.to_workspace(place)?, TotalsText::default()),
         Epilogue::Fused(epilogue) => staging.fused(graph, used, epilogue)?,
     };
     let record = StagedText {
@@ -150,16 +151,16 @@ impl<'a> Staging<'a> {
         (0..blocks * kernel.tile.n / columns).map(chunk).collect()
     }
 
-    fn to_workspace(&self, strides: [i64; 3]) -> Result<String, Error> {
+    fn to_workspace(&self, accumulators: &[(Quantity, i64)]) -> Result<String, Error> {
         let [_, m, n, _] = self.kernel.space.extents();
         let staged = match self.swizzled {
             true => "line * 64 + fw_staged(line, piece)".to_owned(),
             false => format!("line * {} + piece", self.pitch),
         };
-        let workspace = workspace_index(self.kernel, strides, "split");
+        let Place { digits, index: workspace } = workspace_place(self.kernel, accumulators, "split");
         let index = index_type(self.kernel.wide_index);
         let (rows, columns) = (self.rows, self.columns);
-        let record = WorkspaceText { index, rows, columns, extents: [m, n], workspace, staged };
+        let record = WorkspaceText { index, rows, columns, extents: [m, n], digits, workspace, staged };
         template::render(template!("product/epilogue/staged_to_workspace.cuh"), &record)
     }
 

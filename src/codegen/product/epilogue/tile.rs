@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Origin, Partial, PointText, workspace_index};
+use super::{Origin, Partial, Place, PointText, workspace_place};
 use crate::codegen::index::{index_type, spell};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
@@ -10,7 +10,7 @@ use crate::codegen::sweep::{SweepSpeller, accumulated_in_float, mapped};
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Epilogue, FusedEpilogue, GemmKernel, Index, PartialReduction, reduced_values};
+use crate::kernel::{Epilogue, FusedEpilogue, GemmKernel, Index, PartialReduction, Quantity, reduced_values};
 
 /// What `product/epilogue/tile_to_workspace.cuh` reads.
 #[derive(Serialize)]
@@ -20,7 +20,8 @@ struct WorkspaceText {
     m: u32,
     n: u32,
     extents: [i64; 2],
-    /// Place of an accumulator in the workspace, and in the tile.
+    /// Place of an accumulator in the workspace, with the digits that tell it, and in the tile.
+    digits: Vec<String>,
     workspace: String,
     at: String,
 }
@@ -99,20 +100,22 @@ pub(in crate::codegen::product) fn tile(
     kernel: &GemmKernel,
 ) -> Result<String, Error> {
     match &kernel.epilogue {
-        Epilogue::Workspace { strides } => to_workspace(kernel, *strides),
+        Epilogue::Workspace { place } => to_workspace(kernel, place),
         Epilogue::Fused(epilogue) => fused(graph, used, kernel, epilogue),
     }
 }
 
-fn to_workspace(kernel: &GemmKernel, strides: [i64; 3]) -> Result<String, Error> {
+fn to_workspace(kernel: &GemmKernel, accumulators: &[(Quantity, i64)]) -> Result<String, Error> {
     let [_, m, n, _] = kernel.space.extents();
+    let Place { digits, index } = workspace_place(kernel, accumulators, "blockIdx.y");
     let record = WorkspaceText {
         threads: kernel.multiply.threads(kernel.tile),
         index: index_type(kernel.wide_index),
         m: kernel.tile.m,
         n: kernel.tile.n,
         extents: [m, n],
-        workspace: workspace_index(kernel, strides, "blockIdx.y"),
+        digits,
+        workspace: index,
         at: place(kernel),
     };
     template::render(template!("product/epilogue/tile_to_workspace.cuh"), &record)

@@ -6,7 +6,7 @@ use super::Side;
 use crate::codegen::index::{definition_lines, index_type, signed_type, spell_with};
 use crate::codegen::names;
 use crate::codegen::product::unit::digit_definitions;
-use crate::kernel::{Coordinate, Fetch, Index, Quantity, Role, Variable, needed};
+use crate::kernel::{Coordinate, Digit, Fetch, Index, Quantity, Role, Variable, needed};
 
 impl Side<'_> {
     /// Lines that define the digits, then the coordinates, that are read or checked.
@@ -75,9 +75,12 @@ impl Side<'_> {
         self.kernel.space.digits(role).iter().map(|digit| digit.radix).product()
     }
 
-    /// What moves a point of a fragment that lies outside to the nearest inside, whose side inputs can be read.
+    /// What moves a point of a fragment that lies outside of the matrix to the nearest inside, whose side inputs can be read; none
+    /// where points may lie in padding, too.
     pub(super) fn nearest(&self) -> Vec<String> {
-        if !matches!(self.operand().fetch, Fetch::Fragments(_)) {
+        let has_padding = self.operand().coordinates.iter().any(|coordinate| coordinate.bound.is_some())
+            || self.kernel.space.k.iter().any(Digit::is_padded);
+        if has_padding || !matches!(self.operand().fetch, Fetch::Fragments(_)) {
             return Vec::new();
         }
         let outer = Role::outer(self.slot);

@@ -27,6 +27,9 @@ pub(super) struct WarpgroupMma;
 
 const NAME: &str = "warpgroup_mma";
 
+/// Part of a step of the mainloop that a convolution's channels fill, up to which `mma.sync` is faster, which packs taps into k.
+const LEAST_USED_DEPTH: f64 = 0.5;
+
 impl Engine for WarpgroupMma {
     fn id(&self) -> i64 {
         0
@@ -84,6 +87,11 @@ impl Tiles {
         };
         match transposed.as_ref().unwrap_or(&plan).operands.iter().find_map(why_not) {
             Some(why) => Err(Reason::Graph(why)),
+            None if plan.used_depth() <= LEAST_USED_DEPTH => Err(Reason::Graph(format!(
+                "channels fill {:.0} % of a step of the mainloop; required: more than {:.0} %",
+                plan.used_depth() * 100.0,
+                LEAST_USED_DEPTH * 100.0
+            ))),
             None => Ok(Self { plan, transposed, operand, sums: sums(graph, product, operand) }),
         }
     }

@@ -65,7 +65,7 @@ impl Candidate<'_> {
     /// multiprocessor, the pipeline's first fill, the epilogues that nothing hides, and sums that go through the workspace.
     pub(super) fn estimate(&self, splits: u32, staging: Staging, through_workspace: bool, device: &Device) -> Estimate {
         let Shape { m, n, schedule } = self.shape;
-        let [batch, rows, columns, k] = self.extents.map(|extent| extent as f64);
+        let [batch, rows, columns, _] = self.extents.map(|extent| extent as f64);
         let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
         let sms = f64::from(device.sm_count);
         let units = self.tiles() as f64 * f64::from(splits);
@@ -83,7 +83,7 @@ impl Candidate<'_> {
         let l2_rate = if n >= 128.0 { L2_WIDE } else { L2_NARROW };
         let [reads_a, reads_b] = self.l2_reads;
         let l2 = depth * bytes * (m * reads_a + n * reads_b) * sms.min(units) / l2_rate;
-        let moved = batch * (rows * k + k * columns) * bytes + batch * rows * columns * 2.0;
+        let moved = self.operand_elements * bytes + batch * rows * columns * 2.0;
         let reached = (sms.min(units) / (ENOUGH_BLOCKS * sms)).min(1.0);
         let memory = moved / (device.bytes_per_second / CLOCK * reached);
         let tile = mma.max(shared).max(l2).max(computed);

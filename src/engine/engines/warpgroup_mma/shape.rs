@@ -166,6 +166,8 @@ pub(super) struct Candidate<'a> {
     pub(super) operand: MmaType,
     pub(super) extents: [i64; 4],
     pub(super) sums: Sums,
+    /// Elements of both operands in memory.
+    pub(super) operand_elements: f64,
     transposed: bool,
     /// Bytes of a warp's boxes, where the epilogue's tensors may come and leave by TMA.
     boxed_bytes: Option<u32>,
@@ -193,6 +195,7 @@ impl<'a> Candidate<'a> {
             operand,
             extents: plan.extents(),
             sums: tiles.sums,
+            operand_elements: plan.operand_elements(),
             transposed,
             boxed_bytes: boxes.as_ref().map(Boxes::warp_bytes),
             reads_boxes: boxes.is_some_and(|boxes| !boxes.read.is_empty()),
