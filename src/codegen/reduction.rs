@@ -143,12 +143,20 @@ pub(super) struct CombineText {
     /// The kept element of a column of threads; rows of threads.
     k: String,
     rows: u32,
+    /// The part of the splits that a row of blocks combines, where there are several.
+    part: Option<PartText>,
     splits: i64,
     kept: i64,
     /// Place of a split's partial result.
     partial: String,
     coordinates: Vec<String>,
     accumulations: Vec<AccumulationText>,
+}
+
+#[derive(Serialize)]
+struct PartText {
+    each: i64,
+    all: i64,
 }
 
 pub(super) fn pointwise(
@@ -249,9 +257,13 @@ pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineK
         writes: format!("threadIdx.y == 0 && k < {kept}"),
         guard: None,
     };
+    let left = spell(&(Index::local("blockIdx.y") * kept + Index::local("k")));
     let mut accumulations = Vec::new();
     for (number, (accumulation, offset)) in kernel.accumulations.iter().zip(offsets).enumerate() {
-        let write = write_result(graph, used, accumulation, &offset, kernel.count);
+        let write = match kernel.parts {
+            1 => write_result(graph, used, accumulation, &offset, kernel.count),
+            _ => format!("partial{}[{left}] = total;", kernel.accumulations.len() + number),
+        };
         accumulations.push(AccumulationText {
             name: accumulator(number),
             identity: names::combine_identity(accumulation.combine),
@@ -268,6 +280,8 @@ pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineK
             columns => format!("{} * {columns} + threadIdx.x", as_index(is_wide(kernel), "blockIdx.x")),
         },
         rows: kernel.rows,
+        part: (kernel.parts > 1)
+            .then(|| PartText { each: (kernel.splits + kernel.parts - 1) / kernel.parts, all: kernel.splits }),
         splits: kernel.splits,
         kept,
         partial: spell(&(Index::local("split") * kept + Index::local("k"))),

@@ -10,11 +10,14 @@ ${ line }$
 <%- endfor %>
 
 fw_wait_for_previous_launch();
+<%- if part %>
+const ${ index }$ first = blockIdx.y * ${ part.each }$, end = min(first + ${ part.each }$, (${ index }$)${ part.all }$);
+<%- endif %>
 <%- for accumulation in accumulations %>
 float ${ accumulation.name }$[1] = {${ accumulation.identity }$};
 if (k < ${ kept }$) {
 #pragma unroll 8
-for (${ index }$ split = threadIdx.y; split < ${ splits }$; split += ${ rows }$) {
+for (${ index }$ split = <% if part %>first + <% endif %>threadIdx.y; split < <% if part %>end<% else %>${ splits }$<% endif %>; split += ${ rows }$) {
 ${ accumulation.name }$[0] = ${ accumulation.combine }$(${ accumulation.name }$[0], ${ accumulation.partial }$[${ partial }$]);
 }
 }

@@ -264,6 +264,18 @@ fn reductions(cases: &mut Vec<Case>) {
     output(&mut g, y, DataType::Float);
     push(cases, "red_split_all_ragged", g);
 
+    // more rows of tiles than one function combines well: their totals are combined in two steps
+    for mode in [ReductionMode::Add, ReductionMode::Min] {
+        let mut g = graph(DataType::Half);
+        let a = g.tensor(Tensor::new("a").row_major([1, 40_000, 16]));
+        let b = g.tensor(Tensor::new("b").row_major([1, 16, 24]));
+        let c = g.matmul("matmul", a, b);
+        output(&mut g, c, DataType::Half);
+        let total = g.reduction("reduce", mode, c, [1, 1, 24]);
+        output(&mut g, total, DataType::Float);
+        push(cases, format!("red_{}_rows_of_many_tiles", lower(mode.name())), g);
+    }
+
     let mut g = graph(DataType::Half);
     let x = g.tensor(Tensor::new("x").channels_last([8, 48, 7, 7]));
     let relu = g.pointwise("relu", PointwiseMode::ReluFwd, &[x]);

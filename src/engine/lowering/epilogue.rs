@@ -326,15 +326,22 @@ fn is_reduced(problem: &Problem, digits: &[Digit], target: &[i64]) -> Option<boo
 }
 
 /// The kept points of a reduction, innermost last, as its combination walks them.
-pub(super) fn kept_space(graph: &FinalizedGraph, problem: &Problem, reduction: &PartialReduction) -> IterationSpace {
-    let target = reduction.accumulation.target;
+pub(super) fn kept_space(
+    graph: &FinalizedGraph,
+    problem: &Problem,
+    reduced: [bool; 3],
+    targets: &[TensorId],
+) -> IterationSpace {
     let space = &problem.space;
-    let kept = [&space.b, &space.m, &space.n].into_iter().zip(reduction.reduced).filter(|(_, reduced)| !reduced);
+    let kept = [&space.b, &space.m, &space.n].into_iter().zip(reduced).filter(|(_, reduced)| !reduced);
     let axis = |digit: &Digit| Axis {
         extent: digit.extent,
         reduced: false,
         graph_axes: problem.axis_of(digit.quantity).into_iter().collect(),
-        strides: [(target, problem.stride_of(digit.quantity, step_of(graph, target)))].into(),
+        strides: targets
+            .iter()
+            .map(|&target| (target, problem.stride_of(digit.quantity, step_of(graph, target))))
+            .collect(),
         accumulators: 0,
     };
     IterationSpace { axes: kept.flat_map(|(digits, _)| digits).map(axis).collect() }

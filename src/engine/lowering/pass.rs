@@ -34,6 +34,10 @@ pub(super) const SPLIT_THREADS: u32 = 512;
 /// Partials of a kept point, of which the combination sums the splits of one in few steps.
 const MOST_SPLITS: i64 = 1024;
 
+/// Partial results of a point that a thread combines one after the other, where there are more than many of them.
+const SPLITS_OF_A_THREAD: i64 = 16;
+const MANY_SPLITS_OF_A_THREAD: i64 = 64;
+
 /// Kept elements from which a combination reads whole lines of partials.
 const WIDE_COMBINE: i64 = 4096;
 
@@ -325,19 +329,39 @@ impl Combination {
     /// Adds the function that combines them. It may start early: the launch before it writes the partials, or is another
     /// combination, which ends no sooner than that.
     pub(super) fn push(self, builder: &mut KernelBuilder) {
-        let Self { space, accumulations, partials, splits, count } = self;
-        let kept = space.points();
+        let kept = self.space.points();
         // few kept elements: narrow blocks, so that more of them share the splits
         let columns = power_of_two_within(kept, if kept >= WIDE_COMBINE { 32 } else { 8 });
         let rows = THREADS / columns;
-        let targets = accumulations.iter().map(|accumulation| Parameter::Tensor(accumulation.target));
-        let parameters = partials.into_iter().chain(targets).collect();
+        let each = self.splits / i64::from(rows);
+        if each <= MANY_SPLITS_OF_A_THREAD {
+            let targets =
+                self.accumulations.iter().map(|accumulation| Parameter::Tensor(accumulation.target)).collect();
+            return self.push_to(targets, 1, [columns, rows], builder);
+        }
+        let parts = (each + SPLITS_OF_A_THREAD - 1) / SPLITS_OF_A_THREAD;
+        let partials = builder.regions(self.partials.len(), parts * kept);
+        let rest = Self {
+            partials,
+            splits: parts,
+            space: self.space.clone(),
+            accumulations: self.accumulations.clone(),
+            ..self
+        };
+        self.push_to(rest.partials.clone(), parts, [columns, rows], builder);
+        rest.push(builder);
+    }
+
+    /// Adds the function that leaves so many partial results of each point, or the results themselves.
+    fn push_to(self, targets: Vec<Parameter>, parts: i64, [columns, rows]: [u32; 2], builder: &mut KernelBuilder) {
+        let Self { space, accumulations, partials, splits, count } = self;
         let shape = Shape {
-            grid: [to_u32((kept + i64::from(columns) - 1) / i64::from(columns)), 1],
+            grid: [to_u32((space.points() + i64::from(columns) - 1) / i64::from(columns)), to_u32(parts)],
             block: [columns, rows, 1],
             shared_bytes: columns * rows * 4,
         };
-        let body = Body::Combine(CombineKernel { space, accumulations, splits, columns, rows, count });
+        let parameters = partials.into_iter().chain(targets).collect();
+        let body = Body::Combine(CombineKernel { space, accumulations, splits, parts, columns, rows, count });
         builder.push("combine", shape, parameters, body);
     }
 }

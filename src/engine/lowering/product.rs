@@ -15,7 +15,7 @@ use crate::device::Device;
 use crate::engine::EngineConfig;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Pattern, Product};
-use crate::graph::{FinalizedGraph, OperationId};
+use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
     Accumulators, Body, Boxes, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma, Multiply, Parameter,
     PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, Wgmma, reduced_values,
@@ -298,16 +298,27 @@ impl Lowering<'_> {
         let region = |reduction: &PartialReduction| builder.regions(1, reduction.splits * reduction.kept);
         let partials: Vec<Parameter> = reductions.iter().flat_map(region).collect();
         self.push(self.gemm(epilogue, self.plan.epilogue().along_n), &partials, builder);
-        for (reduction, partial) in reductions.iter().zip(partials) {
-            let combination = Combination {
-                space: kept_space(self.plan.graph(), &self.plan.problem, reduction),
-                accumulations: vec![reduction.accumulation],
-                partials: vec![partial],
-                splits: reduction.splits,
-                count: reduced_count(&self.plan.problem, reduction),
-            };
-            combination.push(builder);
+        let mut left: Vec<(PartialReduction, Parameter)> = reductions.into_iter().zip(partials).collect();
+        while let Some((first, _)) = left.first() {
+            let reduced = first.reduced;
+            let (alike, others) = left.into_iter().partition(|(reduction, _)| reduction.reduced == reduced);
+            self.push_combination(alike, builder);
+            left = others;
         }
+    }
+
+    /// The combination of reductions of the same indices.
+    fn push_combination(&self, alike: Vec<(PartialReduction, Parameter)>, builder: &mut KernelBuilder) {
+        let Some((first, _)) = alike.first() else { return };
+        let targets: Vec<TensorId> = alike.iter().map(|(reduction, _)| reduction.accumulation.target).collect();
+        let combination = Combination {
+            space: kept_space(self.plan.graph(), &self.plan.problem, first.reduced, &targets),
+            accumulations: alike.iter().map(|(reduction, _)| reduction.accumulation).collect(),
+            splits: first.splits,
+            count: reduced_count(&self.plan.problem, first),
+            partials: alike.into_iter().map(|(_, partial)| partial).collect(),
+        };
+        combination.push(builder);
     }
 
     /// The product alone, its accumulators in the workspace.

@@ -37,6 +37,7 @@ impl Body {
                 (kernel.sweep.program.reads().collect(), stores.collect())
             }
             Self::Gemm(kernel) => (kernel.loads().collect(), kernel.stores()),
+            Self::Combine(kernel) if kernel.parts > 1 => (Vec::new(), Vec::new()),
             Self::Combine(kernel) => {
                 (Vec::new(), kernel.accumulations.iter().map(|accumulation| accumulation.target).collect())
             }

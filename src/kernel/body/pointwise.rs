@@ -42,7 +42,8 @@ pub struct ReductionKernel {
     pub count: i64,
 }
 
-/// Combines `splits` partial results for each of `kept` elements, in order of the split.
+/// Combines `splits` partial results for each of `kept` elements, in order of the split; with several `parts` each row of blocks
+/// combines as many consecutive splits to a partial result of its own.
 #[derive(Clone, Debug)]
 pub struct CombineKernel {
     /// The kept points: element `k` of the partials is point `k` of this space, innermost axis fastest.
@@ -51,6 +52,8 @@ pub struct CombineKernel {
     pub accumulations: Vec<Accumulation>,
     /// Partial results for each kept point.
     pub splits: i64,
+    /// Partial results that are left; 1 where results are written.
+    pub parts: i64,
     /// Threads along kept points.
     pub columns: u32,
     /// Threads along splits.
