@@ -295,6 +295,7 @@ const CODEGEN: &[&str] = &[
     "parameters",
     "sweep",
     "movement",
+    "depthwise",
     "packed",
     "product",
     "reduction",
@@ -303,9 +304,9 @@ const CODEGEN: &[&str] = &[
 #[test]
 fn kernels_engines_and_code_generation_are_in_order() {
     assert_order_within("kernel", KERNEL);
-    assert_order_within("kernel/body", &["pointwise", "gemm"]);
+    assert_order_within("kernel/body", &["depthwise", "pointwise", "gemm"]);
     assert_order_within("engine", ENGINE);
-    assert_order_within("engine/engines", &["scalar", "warp_mma", "warpgroup_mma"]);
+    assert_order_within("engine/engines", &["direct", "scalar", "warp_mma", "warpgroup_mma"]);
     assert_order_within("engine/lowering", LOWERING);
     assert_order_within("codegen", CODEGEN);
     assert_order_within("codegen/product", &["unit", "epilogue", "operand", "loads", "fma", "mma", "wgmma"]);

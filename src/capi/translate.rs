@@ -198,6 +198,7 @@ fn knob_number(knob: Knob) -> u32 {
         Knob::Threads => RawKnob::CUDNN_KNOB_TYPE_BLOCK_SIZE,
         Knob::TileM => RawKnob::CUDNN_KNOB_TYPE_TILE_M,
         Knob::TileN => RawKnob::CUDNN_KNOB_TYPE_TILE_N,
+        Knob::Outputs => RawKnob::CUDNN_KNOB_TYPE_ARRAY_SIZE_PER_THREAD,
         Knob::TileK => RawKnob::CUDNN_KNOB_TYPE_TILEK,
         Knob::WarpM => RawKnob::CUDNN_KNOB_TYPE_TILE_ROWS,
         Knob::WarpN => RawKnob::CUDNN_KNOB_TYPE_TILE_COLS,

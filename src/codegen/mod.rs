@@ -31,6 +31,7 @@
 //! # Ok::<(), fusewright::error::Error>(())
 //! ```
 
+mod depthwise;
 mod expression;
 mod index;
 mod layout;
@@ -114,6 +115,9 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::Packed(body) => signature.fill(template!("sweep/packed.cu"), packed::packed(graph, used, body)?),
         Body::Reduction(body) => {
             signature.fill(template!("sweep/reduction.cu"), reduction::reduction(graph, used, body)?)
+        }
+        Body::Depthwise(body) => {
+            signature.fill(template!("sweep/depthwise.cu"), depthwise::depthwise(graph, used, body)?)
         }
         Body::Combine(body) => signature.fill(template!("sweep/combine.cu"), reduction::combine(graph, used, body)?),
         Body::Signal(body) => signature.fill(template!("sweep/signal.cu"), movement::signal(graph, used, body)),

@@ -192,6 +192,10 @@ impl<'a> SweepSpeller<'a> {
                 let pair = names::register_type(register);
                 return vec![format!("const {pair} acc[2] = {{sums[j][2 * half], sums[j][2 * half + 1]}};")];
             }
+            Some(Accumulators::Registers(register)) => {
+                let register = names::register_type(register);
+                return vec![format!("const {register} (&acc)[{vector}] = sums[j];")];
+            }
             Some(Accumulators::Workspace { register, splits, elements, vector: true }) => {
                 self.speller.used.add("fw_sum_splits");
                 (register, format!("fw_sum_splits(accumulators + o_accumulators, {splits}, {elements}ull, acc);"))

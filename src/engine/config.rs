@@ -61,6 +61,9 @@ knobs! {
     /// Columns of C of a block.
     TileN = "tile_n", KnobDomain::Count, None,
         "columns of the result that a block computes at a time";
+    /// Outputs of a thread along the last axis.
+    Outputs = "outputs", KnobDomain::Count, None,
+        "neighbouring pixels of a row that a thread computes";
     /// Depth of a mainloop step, in elements.
     TileK = "tile_k", KnobDomain::Count, None,
         "depth of one step along k, in elements";

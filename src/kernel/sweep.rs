@@ -31,6 +31,8 @@ pub enum Accumulators {
     SwizzledTile(Register),
     /// In registers, as a fragment of 16 rows by 8 columns: vectors are its pairs of columns.
     Fragment(Register),
+    /// In registers, as a vector of a thread's own.
+    Registers(Register),
     /// In the workspace, as `splits` partial sums of `elements` elements each.
     Workspace {
         /// Their class.
@@ -51,6 +53,7 @@ impl Accumulators {
             Self::Tile(register)
             | Self::SwizzledTile(register)
             | Self::Fragment(register)
+            | Self::Registers(register)
             | Self::Workspace { register, .. } => register,
         }
     }

@@ -160,6 +160,7 @@ pub(crate) fn convolutions(cases: &mut Vec<Case>) {
         }
     }
     walks(cases);
+    depthwise(cases);
     types(cases);
     mainloops(cases);
     epilogues(cases);
@@ -198,6 +199,78 @@ fn walks(cases: &mut Vec<Case>) {
         });
         output(&mut g, id, DataType::Half);
         push(cases, format!("conv_walk_{}_scale_bias_relu", name(direction)), g);
+    }
+}
+
+/// Layers of one channel a group: every parameter of a window, outputs that threads do not share evenly, channels that blocks do not.
+fn depthwise(cases: &mut Vec<Case>) {
+    let of = |channels: i64, layer: Layer| Layer { channels: [channels; 2], groups: channels, ..layer };
+    let small = || of(24, Layer::small());
+    let shapes = [
+        ("3x3", small()),
+        ("many_channels", of(200, Layer { input: vec![4, 5], ..Layer::small() })),
+        ("four_channels", of(20, Layer { input: vec![9, 11], ..Layer::small() })),
+        ("stride_2", Layer { stride: vec![2, 2], input: vec![9, 23], ..small() }),
+        ("stride_3", Layer { stride: vec![1, 3], input: vec![5, 40], filter: vec![2, 5], ..small() }),
+        ("dilated", Layer { dilation: vec![2, 3], pre: vec![2, 3], post: vec![3, 1], input: vec![8, 19], ..small() }),
+        ("rotated", Layer { mode: ConvolutionMode::Convolution, filter: vec![3, 2], ..small() }),
+        ("without_padding", Layer { pre: vec![0, 0], post: vec![0, 0], input: vec![7, 10], ..small() }),
+        ("padding_beyond_the_filter", Layer { pre: vec![4, 5], post: vec![0, 6], ..small() }),
+        ("7x7", Layer { filter: vec![7, 7], pre: vec![3, 3], post: vec![3, 3], input: vec![9, 18], ..small() }),
+        (
+            "1d",
+            Layer {
+                input: vec![37],
+                filter: vec![4],
+                stride: vec![1],
+                dilation: vec![1],
+                pre: vec![3],
+                post: vec![0],
+                ..small()
+            },
+        ),
+        (
+            "3d",
+            Layer {
+                input: vec![3, 4, 9],
+                filter: vec![2, 3, 3],
+                stride: vec![1, 2, 1],
+                dilation: vec![1; 3],
+                pre: vec![1, 0, 1],
+                post: vec![0, 1, 1],
+                ..small()
+            },
+        ),
+    ];
+    for (label, layer) in shapes {
+        for direction in DIRECTIONS {
+            push(cases, format!("conv_depthwise_{}_{label}", name(direction)), layer.plain(direction));
+        }
+    }
+    use DataType as T;
+    for types in [
+        [T::BFloat16; 4],
+        [T::Float; 4],
+        [T::Fp8E4M3, T::Fp8E4M3, T::Float, T::Half],
+        [T::Int8, T::Int8, T::Float, T::Float],
+    ] {
+        let layer = Layer { types: [types[0], types[1], T::Float, types[3]], ..small() };
+        for direction in [Direction::Forward, Direction::BackwardData] {
+            let label = types[0].name().to_ascii_lowercase();
+            push(cases, format!("conv_depthwise_{}_{label}", name(direction)), layer.plain(direction));
+        }
+    }
+    for direction in [Direction::Forward, Direction::BackwardData] {
+        let (mut g, core) = small().core(direction, |_, _, id| id);
+        let dim = g.tensor_mut(core).dim.clone();
+        let bias = g.tensor(Tensor::new("bias").channels_last([1, dim[1], 1, 1]).data_type(DataType::Float));
+        let residual = g.tensor(Tensor::new("residual").channels_last(dim).data_type(DataType::BFloat16));
+        let biased = g.pointwise("biased", PointwiseMode::Add, &[core, bias]);
+        let swish = g.pointwise("swish", PointwiseMode::SwishFwd, &[biased]);
+        let sum = g.pointwise("sum", PointwiseMode::Add, &[swish, residual]);
+        output(&mut g, swish, DataType::Half);
+        output(&mut g, sum, DataType::Float);
+        push(cases, format!("conv_depthwise_{}_bias_swish_add", name(direction)), g);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Every engine, and configs by their names. An engine is a folder here with a `mod` line and a row.
 
+mod direct;
 mod scalar;
 mod warp_mma;
 mod warpgroup_mma;
@@ -10,7 +11,8 @@ use super::config::settings;
 use super::{Engine, EngineConfig};
 
 /// Every engine, the preferred first.
-pub static ENGINES: &[&dyn Engine] = &[&warpgroup_mma::WarpgroupMma, &warp_mma::WarpMma, &scalar::Scalar];
+pub static ENGINES: &[&dyn Engine] =
+    &[&warpgroup_mma::WarpgroupMma, &direct::Direct, &warp_mma::WarpMma, &scalar::Scalar];
 
 impl FromStr for EngineConfig {
     type Err = String;
@@ -35,7 +37,7 @@ mod tests {
     #[test]
     fn engines_keep_their_numbers_and_names() {
         let engines: BTreeSet<(i64, &str)> = ENGINES.iter().map(|engine| (engine.id(), engine.name())).collect();
-        assert_eq!(engines, BTreeSet::from([(0, "warpgroup_mma"), (1, "warp_mma"), (2, "scalar")]));
+        assert_eq!(engines, BTreeSet::from([(0, "warpgroup_mma"), (1, "warp_mma"), (2, "scalar"), (3, "direct")]));
         assert_eq!(engines.len(), ENGINES.len());
     }
 }

@@ -388,7 +388,7 @@ fn sweep_parameters(sweep: &Sweep, core: Option<Parameter>) -> Vec<Parameter> {
 }
 
 /// Operands, then stores, each tensor once; host scalars by value.
-pub(super) fn program_parameters(
+pub(in crate::engine) fn program_parameters(
     reads: impl Iterator<Item = TensorId>,
     stores: &[TensorId],
     is_scalar: impl Fn(TensorId) -> bool,

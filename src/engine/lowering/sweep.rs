@@ -86,7 +86,7 @@ pub(super) fn plan(request: SweepRequest<'_>) -> Sweep {
 }
 
 /// A sweep over a given space in vectors of a given width.
-pub(super) fn over(
+pub(in crate::engine) fn over(
     graph: &FinalizedGraph,
     space: IterationSpace,
     program: StageProgram,
@@ -169,10 +169,10 @@ fn single_point(memory: &[TensorId]) -> Axis {
 
 /// Vector width of a sweep.
 #[derive(Clone, Copy)]
-pub(super) struct Width {
-    pub(super) vector: i64,
+pub(in crate::engine) struct Width {
+    pub(in crate::engine) vector: i64,
     /// Whether the last vector of a row has fewer points.
-    pub(super) ragged: bool,
+    pub(in crate::engine) ragged: bool,
 }
 
 impl Width {
@@ -279,7 +279,7 @@ fn needs_wide_index(
 }
 
 /// Elements from the first to one past the last.
-pub(super) fn span(tensor: &FinalTensor) -> i64 {
+pub(in crate::engine) fn span(tensor: &FinalTensor) -> i64 {
     1 + tensor.dim.iter().zip(&tensor.stride).map(|(extent, stride)| (extent - 1) * stride).sum::<i64>()
 }
 

@@ -1,8 +1,10 @@
 //! What functions do. A skeleton is a file here with a `mod` line and a variant of [`Body`].
 
+mod depthwise;
 mod gemm;
 mod pointwise;
 
+pub use depthwise::{DepthwiseKernel, TapAxis};
 pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
 
@@ -19,6 +21,8 @@ pub enum Body {
     Reduction(ReductionKernel),
     /// Tiled matrix product with mainloop and epilogue fusion.
     Gemm(Box<GemmKernel>),
+    /// A convolution of one channel a group, as windows that slide over vectors of channels.
+    Depthwise(Box<DepthwiseKernel>),
     /// Combination of partial results in a fixed order.
     Combine(CombineKernel),
     /// Flags waited for and set.
@@ -35,6 +39,10 @@ impl Body {
                 let targets = kernel.accumulations.iter().map(|accumulation| accumulation.target);
                 let stores = kernel.sweep.stores.iter().copied().chain(targets);
                 (kernel.sweep.program.reads().collect(), stores.collect())
+            }
+            Self::Depthwise(kernel) => {
+                let reads = kernel.sweep.program.reads().chain([kernel.image, kernel.filter]);
+                (reads.collect(), kernel.sweep.stores.clone())
             }
             Self::Gemm(kernel) => (kernel.loads().collect(), kernel.stores()),
             Self::Combine(kernel) if kernel.parts > 1 => (Vec::new(), Vec::new()),

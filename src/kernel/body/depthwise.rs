@@ -1,0 +1,77 @@
+//! Convolutions of one channel a group, computed point by point.
+
+use crate::graph::TensorId;
+use crate::kernel::Sweep;
+
+/// One spatial axis of a window that weights slide over: output `o` reads the pixels `o · stride + tap · dilation − padding` that
+/// there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TapAxis {
+    /// Pixels of the image.
+    pub pixels: i64,
+    /// Number of outputs.
+    pub outputs: i64,
+    /// Taps of the filter.
+    pub taps: i64,
+    /// Pixels from an output to the next.
+    pub stride: i64,
+    /// Pixels from a tap to the next.
+    pub dilation: i64,
+    /// Pixels of the first window before the image.
+    pub padding: i64,
+    /// Whether the first tap takes the filter's last weight.
+    pub is_turned: bool,
+}
+
+impl TapAxis {
+    /// Pixels that so many neighbouring outputs read.
+    pub fn reach(&self, outputs: i64) -> i64 {
+        (outputs - 1) * self.stride + (self.taps - 1) * self.dilation + 1
+    }
+
+    /// Whether some window reaches beyond the image.
+    pub fn is_padded(&self) -> bool {
+        self.padding > 0
+            || (self.outputs - 1) * self.stride + (self.taps - 1) * self.dilation - self.padding >= self.pixels
+    }
+}
+
+/// A depthwise convolution with its epilogue. A thread computes a few neighbouring outputs along the last axis for a vector of
+/// channels, so that each pixel is read once for all of them; a block keeps the weights of its channels in shared memory.
+#[derive(Clone, Debug)]
+pub struct DepthwiseKernel {
+    /// g2 at vectors of channels; the space has images, spatial axes, channels.
+    pub sweep: Sweep,
+    /// The image that windows slide over, and the filter.
+    pub image: TensorId,
+    /// The filter: an element a channel and tap.
+    pub filter: TensorId,
+    /// Spatial axes, outermost first.
+    pub axes: Vec<TapAxis>,
+    /// Channels.
+    pub channels: i64,
+    /// Outputs of a thread.
+    pub outputs: i64,
+    /// Threads along channels, and along groups of outputs.
+    pub columns: u32,
+    /// Groups of outputs that a block computes at a time.
+    pub rows: u32,
+}
+
+impl DepthwiseKernel {
+    /// Groups of outputs of an image row.
+    pub fn groups_of_a_row(&self) -> i64 {
+        let last = self.axes.last().map_or(1, |axis| axis.outputs);
+        (last + self.outputs - 1) / self.outputs
+    }
+
+    /// Channels of a block.
+    pub fn block_channels(&self) -> i64 {
+        i64::from(self.columns) * self.sweep.vector
+    }
+
+    /// Taps of the filter.
+    pub fn taps(&self) -> i64 {
+        self.axes.iter().map(|axis| axis.taps).product()
+    }
+}
