@@ -8,6 +8,7 @@
 mod cut;
 mod edit;
 mod hidden;
+mod number;
 mod shape;
 mod suggestion;
 
@@ -48,9 +49,9 @@ pub trait Goal {
     /// What keeps a graph from being taken; empty where it is.
     fn defects(&self, graph: &Arc<FinalizedGraph>) -> Vec<Defect>;
 
-    /// Whether a graph is what is wanted of one part of a cut.
-    fn takes_part(&self, part: &Arc<FinalizedGraph>) -> bool {
-        self.defects(part).is_empty()
+    /// Whether a graph is taken, maybe in another way than is looked for: as a part of a cut, and with fewer edits than were found.
+    fn takes(&self, graph: &Arc<FinalizedGraph>) -> bool {
+        self.defects(graph).is_empty()
     }
 }
 
@@ -231,14 +232,18 @@ impl Search<'_> {
         edits.iter().map(|edit| edit.weight(self.base)).sum()
     }
 
-    /// The graph with these edits; `None` where they cannot be made, and where all tries are used up.
+    /// The graph with these edits and what it lacks; `None` where they cannot be made, and where all tries are used up.
     fn tried(&mut self, edits: Vec<Edit>) -> Option<State> {
+        let graph = self.made(&edits)?;
+        let defects = self.goal.defects(&graph);
+        Some(State { edits, graph, defects })
+    }
+
+    fn made(&mut self, edits: &[Edit]) -> Option<Arc<FinalizedGraph>> {
         self.counted(self.base)?;
         let mut edited = self.base.to_graph();
         edits.iter().try_for_each(|edit| edit.apply(&mut edited))?;
-        let graph = Arc::new(edited.finalize().ok()?);
-        let defects = self.goal.defects(&graph);
-        Some(State { edits, graph, defects })
+        edited.finalize().ok().map(Arc::new)
     }
 
     /// Counts a try; `None` where all are used up.
@@ -256,7 +261,7 @@ impl Search<'_> {
             for other in fewer.into_iter().filter(|other| edits.len() > 1 || other.is_some()) {
                 let mut edits = edits.clone();
                 edits.splice(place..=place, other);
-                if self.tried(edits.clone()).is_some_and(|state| state.defects.is_empty()) {
+                if self.made(&edits).is_some_and(|graph| self.goal.takes(&graph)) {
                     return self.reduced(edits);
                 }
             }
@@ -268,7 +273,7 @@ impl Search<'_> {
 
     /// The cut of an edited graph into so many parts at most.
     fn cut(&mut self, state: &State, most: usize) -> Option<Found> {
-        let mut is_taken = |part: &Arc<FinalizedGraph>| self.counted(part).is_some() && self.goal.takes_part(part);
+        let mut is_taken = |part: &Arc<FinalizedGraph>| self.counted(part).is_some() && self.goal.takes(part);
         let cut = cut::fewest(&state.graph, most, &mut is_taken)?;
         Some(Found { edits: state.edits.clone(), graph: Arc::clone(&state.graph), cut: Some(cut) })
     }
