@@ -446,6 +446,7 @@ fn usage_errors_are_exit_code_2_and_help_is_not() {
         let ran = place.run(arguments).expect(2, &["fusewright: error: "]);
         assert_eq!(ran.out, "");
     }
+    place.run(&["check", "x", "--arch", "sm80"]).expect(2, &["write it as sm_80"]);
     place.run(&["--help"]).expect(0, &["check", "doctor"]);
     place.run(&["--version"]).expect(0, &[env!("CARGO_PKG_VERSION")]);
 }
