@@ -205,6 +205,12 @@ fn what_is_no_graph_file_is_said() {
     let place = Place::new();
     let file = place.write("notes.txt", "this is no graph\n");
     place.run(&["check", &file]).expect(2, &[&file, "no graph found"]);
+    let empty = place.write("empty.json", "");
+    place.run(&["check", &empty]).expect(2, &["no graph found: the input is empty"]);
+    let commented = place.write("commented.json", "{\n\"nodes\": [], // none\n}\n");
+    place
+        .run(&["check", &commented])
+        .expect(2, &["JSON has no comments [FEJ-03]\n", "\n    2 | \"nodes\": [], // none\n"]);
     let missing = place.text("missing.json");
     place.run(&["explain", &missing]).expect(2, &[&missing, "cannot be opened", "fusewright: error: "]);
     let text = sum_relu().to_string();
