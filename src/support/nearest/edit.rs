@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use super::mirror::{Mirror, mirror};
 use super::number::loses;
 use super::shape;
 use crate::graph::{
@@ -35,6 +36,8 @@ pub(super) enum Layout {
 pub(super) enum Edit {
     /// Swaps the first two inputs of a commutative operation.
     Swap(OperationUid),
+    /// Writes an operation that does not commute with its second input first.
+    Mirror(OperationUid),
     /// Raises the alignment of pointers to [`DEFAULT_ALIGNMENT`].
     Align(Vec<TensorUid>),
     /// Pads strides to multiples of [`DEFAULT_ALIGNMENT`] bytes.
@@ -56,7 +59,7 @@ pub(super) enum Edit {
 /// What an edit changes at one place, as data.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct EditRecord {
-    /// What kind of edit it is: `swap_inputs`, `alignment`, `strides`, `data_type`, `compute_data_type`, `convert`, `rank`, `cut`.
+    /// What kind of edit it is: `swap_inputs`, `mirror`, `alignment`, `strides`, `data_type`, `compute_data_type`, `convert`, `rank`, `cut`.
     pub kind: &'static str,
     /// Name of the tensor that is edited; for `cut` one that is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,6 +102,17 @@ impl OperationUid {
         graph.producer(graph.tensor_by_uid(self.0)?)
     }
 
+    fn mirror(self, graph: &FinalizedGraph) -> Option<Mirror> {
+        mirror(graph.operation(self.operation(graph)?))
+    }
+
+    /// The operation with its second input first, in words.
+    fn mirrored(self, graph: &FinalizedGraph) -> Option<String> {
+        let mut inputs = graph.operation(self.operation(graph)?).input_tensors();
+        let [first, second] = [inputs.next()?, inputs.next()?].map(|input| graph.describe_tensor(input));
+        Some(self.mirror(graph)?.describe([&first, &second]))
+    }
+
     fn place_in(self, graph: &Graph) -> Option<usize> {
         let is_own = |tensor: TensorHandle| graph.tensors()[tensor.index()].uid == Some(self.0);
         graph.operations().iter().position(|operation| operation.output_tensors().next().is_some_and(is_own))
@@ -115,7 +129,7 @@ impl Edit {
             Self::Align(_) => 2,
             Self::Retype(tensors, _) if tensors.iter().any(is_stored) => 12,
             Self::Retype(..) => 3,
-            Self::Compute(..) => 4,
+            Self::Compute(..) | Self::Mirror(_) => 4,
             Self::Pad(_) => 5,
             Self::Convert { .. } => 6,
             Self::AddAxis | Self::FoldBatch => 7,
@@ -129,7 +143,7 @@ impl Edit {
             places.iter().any(|place| others.contains(place))
         }
         match (self, other) {
-            (Self::Swap(place), Self::Swap(same)) => place == same,
+            (Self::Swap(place) | Self::Mirror(place), Self::Swap(same) | Self::Mirror(same)) => place == same,
             (Self::Align(places), Self::Align(others))
             | (Self::Pad(places), Self::Pad(others))
             | (Self::Retype(places, _), Self::Retype(others, _))
@@ -154,7 +168,7 @@ impl Edit {
             Self::Retype(tensors, to) => without(tensors, |rest| Self::Retype(rest, *to)),
             Self::Compute(operations, to) => without(operations, |rest| Self::Compute(rest, *to)),
             Self::LayOut(tensors, layout) => without(tensors, |rest| Self::LayOut(rest, *layout)),
-            Self::Swap(_) | Self::Convert { .. } | Self::AddAxis | Self::FoldBatch => Vec::new(),
+            Self::Swap(_) | Self::Mirror(_) | Self::Convert { .. } | Self::AddAxis | Self::FoldBatch => Vec::new(),
         }
     }
 
@@ -166,6 +180,10 @@ impl Edit {
                 let [(_, first), (_, second), ..] = edited.operations[place].inputs.as_mut_slice() else { return None };
                 std::mem::swap(first, second);
                 Some(())
+            }
+            Self::Mirror(operation) => {
+                let place = operation.place_in(edited)?;
+                mirror(&edited.operations[place])?.apply(edited, place)
             }
             Self::Align(tensors) => {
                 on_each(tensors, edited, |tensor| replaced(&mut tensor.alignment, DEFAULT_ALIGNMENT))
@@ -203,6 +221,10 @@ impl Edit {
         let current = |uid: &TensorUid| uid.tensor(graph).map(|id| graph.tensor(id));
         match self {
             Self::Swap(operation) => format!("swap the first two inputs of {}", operations(&[*operation])),
+            Self::Mirror(operation) => {
+                let mirror = operation.mirrored(graph).unwrap_or_default();
+                format!("write {} as {mirror}", operations(&[*operation]))
+            }
             Self::Align(all) => {
                 let pointers = if all.len() == 1 { "the pointer" } else { "the pointers" };
                 format!("align {pointers} of {} to {DEFAULT_ALIGNMENT} bytes", tensors(all))
@@ -245,6 +267,10 @@ impl Edit {
         let find = |uid: &TensorUid| uid.tensor(graph).map(|id| graph.tensor(id));
         match self {
             Self::Swap(_) | Self::AddAxis | Self::FoldBatch => None,
+            Self::Mirror(operation) => operation
+                .mirror(graph)
+                .filter(|mirror| !mirror.is_exact)
+                .map(|_| "the quotient is rounded twice".to_owned()),
             Self::Align(_) => Some("the caller allocates so".to_owned()),
             Self::Pad(tensors) => {
                 let more = |tensor: &FinalTensor| {
@@ -277,6 +303,11 @@ impl Edit {
     pub(super) fn records(&self, graph: &FinalizedGraph) -> Vec<EditRecord> {
         match self {
             Self::Swap(operation) => vec![EditRecord::of_operation("swap_inputs", *operation, graph)],
+            Self::Mirror(operation) => {
+                let record = EditRecord::of_operation("mirror", *operation, graph);
+                let to = operation.mirrored(graph).map_or(Value::Null, Value::from);
+                vec![EditRecord { to, ..record }]
+            }
             Self::Align(tensors) => EditRecord::of_tensors("alignment", tensors, graph, |tensor| {
                 Some([tensor.alignment.into(), DEFAULT_ALIGNMENT.into()])
             }),

@@ -8,6 +8,7 @@
 mod cut;
 mod edit;
 mod hidden;
+mod mirror;
 mod number;
 mod shape;
 mod suggestion;

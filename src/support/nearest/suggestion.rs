@@ -1,6 +1,7 @@
 //! What edits may cure a defect. A suggestion is tried, so one too many costs time and nothing else.
 
 use super::edit::{Edit, Layout, OperationUid, TensorUid};
+use super::mirror::mirror;
 use super::{number, shape};
 use crate::graph::{
     Attributes, DEFAULT_ALIGNMENT, DataType, FinalTensor, FinalizedGraph, Operation, OperationId, TensorId,
@@ -111,8 +112,12 @@ fn of_defect(graph: &FinalizedGraph, defect: &Defect) -> Vec<Edit> {
 }
 
 fn shapes(graph: &FinalizedGraph, defect: &Defect, edits: &mut Vec<Edit>) {
-    let swapped = defect.operation.filter(|&id| is_commutative(graph.operation(id)));
-    edits.extend(swapped.and_then(|id| OperationUid::of(graph, id)).map(Edit::Swap));
+    let turned = defect.operation.and_then(|id| {
+        let operation = graph.operation(id);
+        let edit = if is_commutative(operation) { Edit::Swap } else { mirror(operation).map(|_| Edit::Mirror)? };
+        OperationUid::of(graph, id).map(edit)
+    });
+    edits.extend(turned);
     ranks(graph, edits);
 }
 
