@@ -285,7 +285,8 @@ fn chain() -> Graph {
 fn two_cores_are_cut_apart_and_both_graphs_are_legal() {
     let Remedy { run, hold } = helped(&chain());
     let run = run.expect("two graphs");
-    assert_eq!(run.change.text, "store tensor 'C' (uid 3) and leave operation 'mm2' (MATMUL) to a second graph");
+    let sentence = "cut it into 2 graphs; graph 1: 'mm' (MATMUL); it stores 'C' (uid 3); graph 2: 'mm2' (MATMUL)";
+    assert_eq!(run.change.sentence(), sentence);
     assert_eq!(run.change.price, "2 launches at least; 8192 bytes written and read again");
     assert_eq!((run.change.count, run.change.graphs.len(), run.engines.len()), (1, 2, 2));
     assert_eq!(run.held(), Some(vec![SurfaceId::S90]));
