@@ -220,6 +220,15 @@ fn what_is_no_graph_file_is_said() {
 }
 
 #[test]
+fn what_the_cpu_engine_does_not_compute_is_refused_before_inputs_are_made() {
+    let place = Place::new();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/suite/ln_fwd_bf16_8192x12288.json");
+    let ran =
+        place.run(&["run", file, "--device", "cpu"]).expect(1, &["the CPU engine does not execute this operation"]);
+    assert_eq!(ran.out, "", "refused first");
+}
+
+#[test]
 fn the_worst_of_several_files_counts_and_all_are_read() {
     let place = Place::new();
     let good = place.write("good.json", sum_relu().to_string());
