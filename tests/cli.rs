@@ -709,6 +709,8 @@ fn an_id_of_a_message_is_told_with_its_source_and_an_example() {
     ];
     place.run(&["rules", "s90-g1-align-128"]).expect(0, &text);
     place.run(&["rules", "SUM-CC", "FEJ-12"]).expect(0, &["definition; nothing can break it", "frontend-json.md"]);
+    let file = ["  malformed\n    {\"context\":", "did you mean \"RELU_FWD\"?", "  legal\n    {\"context\":"];
+    place.run(&["rules", "FEJ-12"]).expect(0, &file);
     place.run(&["rules", "MATMUL-SHAPE"]).expect(0, &["malformed graph: operation 'mm'", "a transposed B has"]);
     place.run(&["rules", "NOPE"]).expect(2, &["'NOPE': no rule and no other id"]);
     let told = place.run(&["rules", "S90-CC", "A-61", "--format", "json"]).expect(0, &[]).out;
