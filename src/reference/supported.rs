@@ -16,7 +16,7 @@ const LARGEST_PARAMETER: i64 = 1 << 31;
 /// Whether the CPU engine computes a graph, asked without inputs.
 ///
 /// # Errors
-/// [`Error::NotSupported`] as of [`super::execute`], for the first operation or type that is not computed here.
+/// [`NotSupported::CpuEngine`] as of [`super::execute`], for the first operation or type that is not computed here.
 pub fn supports(graph: &FinalizedGraph) -> Result<()> {
     check_supported(&graph.expand())
 }
