@@ -60,7 +60,7 @@ fn or_nearest(refused: Layer, why: &NotSupported) -> Result<Layer, Error> {
         println!("  engine {}: {}", refusal.engine, refusal.reason);
     }
     if let Some(answer) = why.remedy().run {
-        println!("  to run here: {} ({})", answer.change.text, answer.engines.join(", "));
+        println!("  to run here: {} ({})", answer.change.sentence(), answer.engines.join(", "));
         for edit in &answer.change.edits {
             println!("    {}: {:?}, {} becomes {}", edit.kind, edit.operation, edit.from, edit.to);
         }

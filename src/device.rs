@@ -48,9 +48,34 @@ impl ComputeCapability {
     /// Blackwell: RTX 50.
     pub const SM_120: Self = Self::new(12, 0);
 
+    /// Those above, with what people call their generations and chips.
+    const NAMED: [(Self, &[&str]); 8] = [
+        (Self::SM_70, &["volta", "v100"]),
+        (Self::SM_75, &["turing", "t4"]),
+        (Self::SM_80, &["ampere", "a100"]),
+        (Self::SM_86, &["a10", "rtx30"]),
+        (Self::SM_89, &["ada", "l4", "l40"]),
+        (Self::SM_90, &["hopper", "h100", "h200"]),
+        (Self::SM_100, &["blackwell", "b200"]),
+        (Self::SM_120, &["rtx50"]),
+    ];
+
     /// This capability.
     pub const fn new(major: u32, minor: u32) -> Self {
         Self { major, minor }
+    }
+
+    /// The capability that a text most likely means: by the name of a chip, else the nearest to the number in it.
+    fn meant(text: &str) -> Self {
+        let word = text.to_ascii_lowercase();
+        if let Some((named, _)) = Self::NAMED.iter().find(|(_, names)| names.contains(&word.as_str())) {
+            return *named;
+        }
+        let digits: u32 = text.chars().filter_map(|digit| digit.to_digit(10)).take(4).fold(0, |sum, d| sum * 10 + d);
+        let number = if digits < 10 { digits * 10 } else { digits };
+        let distance = |capability: &Self| (capability.major * 10 + capability.minor).abs_diff(number);
+        let nearest = Self::NAMED.map(|(capability, _)| capability).into_iter().min_by_key(distance);
+        nearest.filter(|_| number > 0).unwrap_or(Self::SM_90)
     }
 
     /// NVRTC's name of the exact chip: `sm_80`, and `sm_90a` for Hopper.
@@ -85,7 +110,7 @@ impl FromStr for ComputeCapability {
 
     /// Reads `sm_90`, `sm_90a`, `90` or `9.0`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no compute capability; write it as sm_90");
+        let wrong = || format!("'{text}' is no compute capability; write it as {}", Self::meant(text));
         let digits = text.strip_prefix("sm_").unwrap_or(text);
         let digits = digits.strip_suffix(['a', 'f']).unwrap_or(digits);
         let (major, minor) = match digits.split_once('.') {
@@ -182,6 +207,23 @@ mod tests {
         }
         for text in ["", "9", "sm_", "hopper", "sm_9x", "9.99"] {
             assert!(text.parse::<ComputeCapability>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_misspelled_capability_is_told_by_the_nearest() {
+        let meant = |text: &str| text.parse::<ComputeCapability>().unwrap_err();
+        for (text, nearest) in [
+            ("sm80", "sm_80"),
+            ("compute_86", "sm_86"),
+            ("8", "sm_80"),
+            ("sm_9O", "sm_90"),
+            ("Ampere", "sm_80"),
+            ("L40", "sm_89"),
+            ("sm-1000", "sm_120"),
+            ("tpu", "sm_90"),
+        ] {
+            assert_eq!(meant(text), format!("'{text}' is no compute capability; write it as {nearest}"));
         }
     }
 

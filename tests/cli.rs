@@ -205,12 +205,27 @@ fn what_is_no_graph_file_is_said() {
     let place = Place::new();
     let file = place.write("notes.txt", "this is no graph\n");
     place.run(&["check", &file]).expect(2, &[&file, "no graph found"]);
+    let empty = place.write("empty.json", "");
+    place.run(&["check", &empty]).expect(2, &["no graph found: the input is empty"]);
+    let commented = place.write("commented.json", "{\n\"nodes\": [], // none\n}\n");
+    place
+        .run(&["check", &commented])
+        .expect(2, &["JSON has no comments [FEJ-03]\n", "\n    2 | \"nodes\": [], // none\n"]);
     let missing = place.text("missing.json");
     place.run(&["explain", &missing]).expect(2, &[&missing, "cannot be opened", "fusewright: error: "]);
     let text = sum_relu().to_string();
     let log = place.write("app.log", format!("banner\n{text}\n[cudnn_frontend] INFO\n{}", &text[..text.len() / 2]));
     let ran = place.run(&["check", &log]).expect(2, &["1 supported", "1 malformed", "unterminated object at byte"]);
     assert!(ran.out.contains(&format!("{log}: graph 2 (line 4)")), "{ran:#?}");
+}
+
+#[test]
+fn what_the_cpu_engine_does_not_compute_is_refused_before_inputs_are_made() {
+    let place = Place::new();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/suite/ln_fwd_bf16_8192x12288.json");
+    let ran =
+        place.run(&["run", file, "--device", "cpu"]).expect(1, &["the CPU engine does not execute this operation"]);
+    assert_eq!(ran.out, "", "refused first");
 }
 
 #[test]
@@ -446,6 +461,7 @@ fn usage_errors_are_exit_code_2_and_help_is_not() {
         let ran = place.run(arguments).expect(2, &["fusewright: error: "]);
         assert_eq!(ran.out, "");
     }
+    place.run(&["check", "x", "--arch", "sm80"]).expect(2, &["write it as sm_80"]);
     place.run(&["--help"]).expect(0, &["check", "doctor"]);
     place.run(&["--version"]).expect(0, &[env!("CARGO_PKG_VERSION")]);
 }
@@ -693,6 +709,8 @@ fn an_id_of_a_message_is_told_with_its_source_and_an_example() {
     ];
     place.run(&["rules", "s90-g1-align-128"]).expect(0, &text);
     place.run(&["rules", "SUM-CC", "FEJ-12"]).expect(0, &["definition; nothing can break it", "frontend-json.md"]);
+    let file = ["  malformed\n    {\"context\":", "did you mean \"RELU_FWD\"?", "  legal\n    {\"context\":"];
+    place.run(&["rules", "FEJ-12"]).expect(0, &file);
     place.run(&["rules", "MATMUL-SHAPE"]).expect(0, &["malformed graph: operation 'mm'", "a transposed B has"]);
     place.run(&["rules", "NOPE"]).expect(2, &["'NOPE': no rule and no other id"]);
     let told = place.run(&["rules", "S90-CC", "A-61", "--format", "json"]).expect(0, &[]).out;

@@ -141,6 +141,26 @@ fn the_files_of_a_task_are_there() {
 }
 
 #[test]
+fn the_commands_of_a_task_name_tests_that_are_there() {
+    let tasks = read(&root().join("docs/contributing.md"));
+    let named: BTreeSet<&str> = tasks
+        .split("--test ")
+        .skip(1)
+        .flat_map(|rest| rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next())
+        .filter(|name| !name.is_empty())
+        .collect();
+    assert!(named.len() > 10, "{named:?}");
+    let is_there = |name: &&str| {
+        [format!("tests/{name}.rs"), format!("tests/{name}/main.rs")].iter().any(|path| root().join(path).is_file())
+    };
+    let missing: Vec<&&str> = named.iter().filter(|name| !is_there(name)).collect();
+    assert!(missing.is_empty(), "no test is called {missing:?}");
+    for file in [".ci/run", "CHANGELOG.md", "scripts/test.sh", "scripts/fetch-nvrtc.sh"] {
+        assert!(tasks.contains(&format!("`{file}`")) && root().join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
 fn every_document_is_in_the_index() {
     let index = read(&root().join("docs/README.md"));
     let mut documents = Vec::new();

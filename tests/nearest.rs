@@ -59,7 +59,7 @@ fn make(graph: &mut Graph, edit: &EditRecord) {
 
 /// Whether edits of this answer can be made from their data alone.
 fn is_plain(answer: &Answer) -> bool {
-    let is_plain = |edit: &EditRecord| !["cut", "convert", "rank"].contains(&edit.kind);
+    let is_plain = |edit: &EditRecord| !["cut", "convert", "mirror", "rank"].contains(&edit.kind);
     answer.change.edits.iter().all(is_plain)
 }
 

@@ -85,7 +85,7 @@ fn device(given: &Given<'_>, properties: Name, graph: &OperationGraph) -> Result
 
 /// The first engine that takes a graph.
 fn selected(graph: &OperationGraph, device: &Device) -> Result<Selection> {
-    engine::select(&graph.graph, device.capability).map_err(|cause| Failure::refused(&cause))
+    engine::select(&graph.graph, device.capability).map_err(Failure::refused)
 }
 
 /// The engine of a number, where it takes the graph ([002 9.2.2]).
@@ -105,7 +105,7 @@ impl Engine {
     pub(super) fn new(graph: Arc<OperationGraph>, device: Arc<Device>, selection: Selection) -> Result<Self> {
         let configs = selection.candidates(&device);
         if configs.is_empty() {
-            return Err(Failure::refused(&selection.no_config_fits(&device)));
+            return Err(Failure::refused(Arc::new(selection.no_config_fits(&device))));
         }
         Ok(Self { graph, device, selection: Arc::new(selection), configs, numerical_notes: OnceLock::new() })
     }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt::Display;
+use std::sync::Arc;
 
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 use cudarc::driver::sys::CUresult;
@@ -15,15 +16,15 @@ use crate::support::DetailedStatus;
 pub(crate) struct Failure {
     pub(super) status: Status,
     pub(super) message: String,
-    /// What led to it, the root cause first.
-    causes: Vec<String>,
+    /// The refusal that led to it: its causes are looked for where a log wants them, as that takes milliseconds.
+    cause: Option<Arc<NotSupported>>,
 }
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
     pub(super) fn new(status: Status, message: impl Display) -> Self {
-        Self { status, message: message.to_string(), causes: Vec::new() }
+        Self { status, message: message.to_string(), cause: None }
     }
 
     pub(super) fn bad(message: impl Display) -> Self {
@@ -52,7 +53,7 @@ impl Failure {
 
     /// From the root cause to the function that was called.
     pub(super) fn traceback(&self, function: &str) -> Vec<String> {
-        let mut lines = self.causes.clone();
+        let mut lines = self.cause.as_ref().map(|cause| cause.causes()).unwrap_or_default();
         lines.extend([self.message.clone(), function.to_owned()]);
         lines
     }
@@ -60,7 +61,7 @@ impl Failure {
     /// What went wrong before an execution.
     pub(super) fn of_build(error: &Error) -> Self {
         if let Error::NotSupported(cause) = error {
-            return Self::refused(cause);
+            return Self::refused(Arc::clone(cause));
         }
         let status = match error {
             Error::Execution { misuse, .. } => of_misuse(*misuse),
@@ -94,7 +95,7 @@ impl Failure {
     }
 
     /// A refusal, with the status of its root cause (docs/spec/backend-api.md, section 8).
-    pub(super) fn refused(cause: &NotSupported) -> Self {
+    pub(super) fn refused(cause: Arc<NotSupported>) -> Self {
         let status = match cause.status() {
             DetailedStatus::ArchMismatch => Status::CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH,
             DetailedStatus::GraphPattern => Status::CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
@@ -110,9 +111,7 @@ impl Failure {
             }
             _ => status,
         };
-        let mut failure = Self::new(status, cause);
-        failure.causes = cause.causes();
-        failure
+        Self { cause: Some(Arc::clone(&cause)), ..Self::new(status, cause) }
     }
 }
 
@@ -217,3 +216,39 @@ pub(super) const STATUSES: &[Status] = &[
     Status::CUDNN_STATUS_EXECUTION_FAILED_CUDART,
     Status::CUDNN_STATUS_EXECUTION_FAILED_CURAND,
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::device::ComputeCapability;
+    use crate::engine;
+    use crate::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, Tensor};
+    use crate::support::{Remedy, Report};
+
+    static SEARCHES: AtomicUsize = AtomicUsize::new(0);
+
+    fn counted(graph: &Arc<FinalizedGraph>, report: &Report) -> Remedy {
+        SEARCHES.fetch_add(1, Ordering::Relaxed);
+        engine::remedy(graph, report)
+    }
+
+    #[test]
+    fn what_would_help_is_looked_for_only_where_it_is_told() {
+        let mut graph = Graph::new().io_data_type(DataType::Int4).compute_data_type(DataType::Float);
+        let x = graph.tensor(Tensor::new("x").row_major([2, 3, 4]));
+        let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+        graph.set_output(y);
+        let graph = Arc::new(graph.finalize().expect("well formed"));
+        let refused = engine::select(&graph, ComputeCapability::SM_90).expect_err("no surface has INT4");
+        let Some(NotSupported::Graph { graph, report, engines, .. }) = Arc::into_inner(refused) else {
+            panic!("the graph is refused")
+        };
+        let failure = Failure::refused(Arc::new(NotSupported::Graph { graph, report, engines, remedy: counted }));
+        assert_eq!(SEARCHES.load(Ordering::Relaxed), 0);
+        let told = failure.traceback("cudnnBackendFinalize");
+        assert!(told.iter().any(|line| line.starts_with("to run here")), "{told:?}");
+        assert_eq!(SEARCHES.load(Ordering::Relaxed), 1);
+    }
+}

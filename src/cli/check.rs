@@ -160,7 +160,7 @@ fn elsewhere(refused: &Decision, graph: &Arc<FinalizedGraph>) -> Option<String> 
     let decision = engine::decide(graph, refused.report.capability, &SurfaceId::ALL);
     match (decision.engine(), engine::remedy(graph, &decision.report).run) {
         (Some(_), _) => Some(format!("without --surface it {}", decision.verdict_line())),
-        (None, Some(answer)) => Some(format!("to run here, without --surface: {}", answer.change.text)),
+        (None, Some(answer)) => Some(format!("to run here, without --surface: {}", answer.change.sentence())),
         (None, None) => None,
     }
 }

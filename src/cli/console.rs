@@ -195,12 +195,14 @@ impl Console {
         let _ = writeln!(io::stderr(), "fusewright: {kind}: {message}");
     }
 
-    /// A spinner with a text on a terminal's standard error while something takes long; nothing elsewhere.
+    /// A spinner with a text and the time so far on a terminal's standard error while something takes long; nothing elsewhere.
     pub(super) fn spinner(&self, text: impl Into<String>) -> ProgressBar {
         if !self.shows_progress() {
             return ProgressBar::hidden();
         }
-        let spinner = ProgressBar::new_spinner().with_message(plain::part(&text.into()).into_owned());
+        let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}");
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let spinner = ProgressBar::new_spinner().with_style(style).with_message(plain::part(&text.into()).into_owned());
         spinner.enable_steady_tick(Duration::from_millis(120));
         spinner
     }

@@ -145,11 +145,11 @@ impl Executor {
     /// Asks whether it takes a graph.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] with the reasons, where kernels are generated and no engine takes the graph.
+    /// [`Error::NotSupported`] with the reasons, where no engine takes the graph or the CPU engine does not compute it.
     pub(super) fn take(&self, graph: &Arc<FinalizedGraph>) -> Result<Task<'_>, Error> {
         let select = || engine::select(graph, self.device().capability);
         let way = match self {
-            Self::CpuEngine => Way::CpuEngine,
+            Self::CpuEngine => reference::supports(graph).map(|()| Way::CpuEngine)?,
             Self::Emulator(folder) => Way::Emulator(select()?, folder.as_deref()),
             Self::Gpu(gpu) => Way::Gpu(select()?, gpu),
         };

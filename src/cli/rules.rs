@@ -12,7 +12,7 @@ use super::arguments::{Format, RulesOptions};
 use super::console::{Console, Style};
 use super::outcome::Result;
 
-/// An example for each restriction and for most ids of well-formedness, one JSON object a line. A test of
+/// An example for each restriction, for most ids of well-formedness and of graph files, one JSON object a line. A test of
 /// `support` makes the file of the graphs that hold the rules.
 const EXAMPLES: &str = include_str!("rule_examples.jsonl");
 
@@ -64,6 +64,8 @@ enum Broken {
         legal_surface: String,
         legal_arch: String,
     },
+    /// A graph file that cannot be read, on one line, and what is said of it.
+    File { file: String, malformed: String },
     /// A graph that is not well formed: what is said of it.
     Malformed { malformed: String },
 }
@@ -218,6 +220,13 @@ fn print_example(example: &Example, console: &mut Console) -> Result<()> {
             let with = if changed.is_empty() { "" } else { " with" };
             console.line(console.paint(Style::Good, format_args!("  legal{there}{with}")))?;
             Ok(changed.into_iter().try_for_each(|line| console.line(format_args!("    {line}")))?)
+        }
+        Broken::File { file, malformed } => {
+            console.line(console.paint(Style::Bad, "  malformed"))?;
+            console.line(format_args!("    {file}"))?;
+            console.line(format_args!("    {malformed}"))?;
+            console.line(console.paint(Style::Good, "  legal"))?;
+            Ok(example.legal.iter().try_for_each(|line| console.line(format_args!("    {line}")))?)
         }
         Broken::Malformed { malformed } => {
             console.line(console.paint(Style::Bad, "  malformed"))?;

@@ -39,6 +39,7 @@ pub(super) fn run(options: &RunOptions, console: &mut Console) -> Result<()> {
         file.write(&serialize_outputs(&task.graph, &execution.outputs)?)?;
     }
     if options.verify {
+        console.flush()?;
         let subject = verify::Subject { task: &task, inputs: &inputs, execution: &execution };
         verify::verify(&subject, options, console)?;
     }
@@ -86,7 +87,11 @@ fn inputs(graph: &FinalizedGraph, options: &RunOptions, console: &mut Console) -
         return Ok(read_inputs(path, graph)?);
     }
     console.line(format_args!("inputs   random, seed {}", options.seed))?;
-    Ok(random_inputs(graph, options.seed, Distribution::Normal)?)
+    console.flush()?;
+    let spinner = console.spinner("random inputs");
+    let inputs = random_inputs(graph, options.seed, Distribution::Normal);
+    spinner.finish_and_clear();
+    Ok(inputs?)
 }
 
 fn report(executor: &Executor, execution: &Execution, options: &RunOptions, console: &mut Console) -> Result<()> {

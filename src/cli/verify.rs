@@ -85,6 +85,7 @@ pub(super) fn verify(subject: &Subject<'_>, options: &RunOptions, console: &mut 
     if let Err(reason) = &kernel {
         console.line(format_args!("         since no generated kernel can run: {reason}"))?;
     }
+    console.flush()?;
     let slowest = kernel.as_ref().map_or(cost::GPU, |kernel| kernel.executor.rate());
     let computations = [cost::EVALUATION, slowest];
     let is_quick = |graph: &FinalizedGraph| computations.iter().all(|rate| rate.seconds(graph) <= cost::VERIFY_SECONDS);
@@ -144,6 +145,7 @@ fn compare_shrunk(
 ) -> Result<Comparison> {
     console.line("         on a shrunk graph with random inputs, since the full one takes minutes:")?;
     shrunk.changes.iter().try_for_each(|change| console.line(format_args!("         {change}")))?;
+    console.flush()?;
     let graph = Arc::new(shrunk.graph);
     let inputs = random_inputs(&graph, seed, Distribution::Normal)?;
     let (expected, actual) = (expected.execute(&graph, &inputs, console)?, actual.execute(&graph, &inputs, console)?);

@@ -251,7 +251,7 @@ impl From<NotSupported> for Error {
 impl From<ReadError> for Error {
     fn from(error: ReadError) -> Self {
         let others: String = error.others.iter().map(|other| format!("\n{other}")).collect();
-        Self::input(error.place(), format!("{} [{}]{others}", error.message, error.rule))
+        Self::input(error.place(), format!("{}{others}", error.text()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::complaint;
 use super::envelope::{self, Dialect};
 use super::error::Failure;
 use super::fields::{Fields, Object};
@@ -55,7 +56,7 @@ pub(super) fn candidates(text: &[u8], line: usize) -> Result<Vec<Candidate>, Str
         Ok(Value::Array(elements)) => elements,
         Ok(value) => vec![value],
         Err(error) => {
-            let message = finder::describe(&error, line);
+            let message = complaint::describe(&error, text, line);
             let is_graph = finder::mentions_nodes(text);
             let failure = || Candidate::failed(line, Failure::new("FEJ-51", message.clone()));
             return if is_graph { Ok(vec![failure()]) } else { Err(message) };

@@ -30,6 +30,8 @@ pub struct DocumentReader<R> {
     warnings: Vec<String>,
     skipped_lines: usize,
     first_complaint: Option<String>,
+    /// Something that begins like a graph could not be read.
+    has_failed: bool,
     /// The library has logged here.
     is_library_log: bool,
     is_finished: bool,
@@ -60,6 +62,7 @@ impl<R: BufRead> DocumentReader<R> {
             warnings: Vec::new(),
             skipped_lines: 0,
             first_complaint: None,
+            has_failed: false,
             is_library_log: false,
             is_finished: false,
         }
@@ -99,6 +102,7 @@ impl<R: BufRead> DocumentReader<R> {
     }
 
     fn fail(&mut self, line: usize, failure: Failure) {
+        self.has_failed = true;
         self.candidates.push_back(Candidate::failed(line, failure));
     }
 
@@ -205,6 +209,8 @@ impl<R: BufRead> DocumentReader<R> {
             let more = self.skipped_lines - MAX_SKIPPED_LINES;
             self.warnings.push(format!("{more} more lines mention \"nodes\": skipped [FEJ-51]"));
         }
+        let is_broken = self.has_failed || self.first_complaint.is_some();
+        self.warnings.extend(self.finder.ranks().mixed().filter(|_| is_broken));
         if self.count == 0 {
             let failure = self.no_graph();
             self.accept(Candidate::failed(1, failure));
@@ -217,13 +223,16 @@ impl<R: BufRead> DocumentReader<R> {
         if let Some(form) = binary_form(self.finder.opening()) {
             return Failure::new("FEJ-50", format!("no graph found: the input is {form}"));
         }
+        if self.finder.is_blank() {
+            return Failure::new("FEJ-01", "no graph found: the input is empty");
+        }
         let looked_for = "looked for a JSON object with the key \"nodes\", or a record with one under \"graph\", \
                           at the start of a line or after \"json:\"";
         let complaint: String = self.first_complaint.iter().map(|complaint| format!("; {complaint}")).collect();
         let silent =
             "; frontends from 1.30 do not log graphs that a Python engine serves: print the graph before it is built";
         let silent = if self.is_library_log { silent } else { "" };
-        Failure::new("FEJ-01", format!("no graph found: {looked_for}{complaint}{silent}"))
+        Failure::new("FEJ-01", format!("no graph found: {looked_for}{silent}{complaint}"))
     }
 }
 

@@ -18,7 +18,7 @@ pub struct ReadError {
     pub node: Option<Box<str>>,
     /// Tensor concerned, as `'name'` or `'name' (uid 7)`.
     pub tensor: Option<Box<str>>,
-    /// What is wrong, with the values required and found.
+    /// What is wrong, with the values required and found. Where the text is no JSON, further lines show the place.
     pub message: String,
     /// Rule of the file format (`FEJ-12`).
     pub rule: &'static str,
@@ -30,6 +30,12 @@ impl ReadError {
     /// This error and the others.
     pub fn all(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(&self.others)
+    }
+
+    /// What is wrong, with the rule at the end of its first line.
+    pub(crate) fn text(&self) -> String {
+        let (first, shown) = self.message.split_at(self.message.find('\n').unwrap_or(self.message.len()));
+        format!("{first} [{}]{shown}", self.rule)
     }
 
     /// File, graph, node and tensor, as far as they are known.
@@ -48,7 +54,7 @@ impl ReadError {
 /// This error; not the others.
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} [{}]", self.place(), self.message, self.rule)
+        write!(f, "{}: {}", self.place(), self.text())
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::error::Failure;
 use super::float;
-use super::spelling::value_hint;
+use super::spelling::{mode_hint, value_hint};
 use crate::graph::DataType;
 
 /// A JSON object of a graph file.
@@ -74,7 +74,8 @@ impl<'a> Fields<'a> {
     ) -> Result<Option<T>, Failure> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         from_name(text).map(Some).ok_or_else(|| {
-            let hint = value_hint(text, &names.into_iter().collect::<Vec<_>>());
+            let hint = if key.ends_with("mode") { mode_hint } else { value_hint };
+            let hint = hint(text, &names.into_iter().collect::<Vec<_>>());
             Failure::new("FEJ-12", format!("`{key}`: unknown value \"{}\"{hint}", text.escape_debug()))
         })
     }

@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::io::{BufRead, Read as _};
 
-use super::boundary::{Boundary, MAX_DEPTH, Progress};
+use super::boundary::{Boundary, Progress};
+use super::complaint::{cut_off, not_json};
+use super::rank::Ranks;
 
 /// Most bytes of one value, and of one line: half a kilobyte for each of the most operations that a graph may have.
 pub(super) const MAX_BYTES: usize = 32 << 20;
@@ -62,6 +64,8 @@ pub(super) struct Finder<R> {
     replay: VecDeque<Line>,
     failed: bool,
     opening: [u8; 2],
+    is_blank: bool,
+    ranks: Ranks,
 }
 
 impl<R: BufRead> Finder<R> {
@@ -74,12 +78,24 @@ impl<R: BufRead> Finder<R> {
             replay: VecDeque::new(),
             failed: false,
             opening: [0; 2],
+            is_blank: true,
+            ranks: Ranks::default(),
         }
     }
 
     /// The first two bytes of the input.
     pub(super) fn opening(&self) -> &[u8] {
         &self.opening
+    }
+
+    /// Whether the input has held nothing but blanks, so far.
+    pub(super) fn is_blank(&self) -> bool {
+        self.is_blank
+    }
+
+    /// The ranks that wrote lines.
+    pub(super) fn ranks(&self) -> &Ranks {
+        &self.ranks
     }
 
     fn next_line(&mut self) -> std::io::Result<Option<Line>> {
@@ -101,6 +117,8 @@ impl<R: BufRead> Finder<R> {
                 text.drain(..3);
             }
         }
+        self.is_blank &= text.trim_ascii().is_empty();
+        self.ranks.strip(&mut text);
         Ok(Some(Line { text, number: self.line_number, offset, is_replayed: false, is_cut: skipped > 0 }))
     }
 
@@ -120,7 +138,7 @@ impl<R: BufRead> Finder<R> {
             }
             Progress::Bad(length) => {
                 let end = start + length + 1;
-                let message = not_json(&line.text[start..end], line.number);
+                let message = not_json(&line.text[start..], end - start, line.number);
                 // The rest of a line is searched for signs of a graph once, not after every failure in it; and a nested
                 // object is looked for inside the first failed one only.
                 let (seen, at) = if cursor.failed { (end, end - 1) } else { (line.text.len(), start + 1) };
@@ -159,9 +177,10 @@ impl<R: BufRead> Finder<R> {
                     return Found::Value { text, line: lines[0].number };
                 }
                 Progress::Bad(length) => {
-                    let (text, number) = (joined(&lines, start, &line.text[..=length]), lines[0].number);
+                    let (text, number) = (joined(&lines, start, &line.text), lines[0].number);
+                    let end = text.len() - line.text.len() + length + 1;
                     self.replay_after(lines, Some(line));
-                    return broken(&text, number, not_json(&text, number));
+                    return broken(&text[..end], number, not_json(&text, end, number));
                 }
             }
         }
@@ -198,7 +217,7 @@ impl<R: BufRead> Finder<R> {
         let message =
             format!("unterminated object at byte {}: it begins at byte {begin}, and the input ends", self.offset);
         self.replay_after(lines, None);
-        broken(&text, number, message)
+        broken(&text, number, cut_off(&text, number, &message))
     }
 
     /// Looks once more at the lines after the first; at the last, which made it fail, as at a new one.
@@ -287,24 +306,6 @@ fn broken(text: &[u8], line: usize, message: String) -> Found {
     }
 }
 
-/// The parser's own complaint about `text`, which begins on line `first_line`.
-fn not_json(text: &[u8], first_line: usize) -> String {
-    match serde_json::from_slice::<serde::de::IgnoredAny>(text) {
-        Ok(_) => "not valid JSON".to_owned(),
-        // The text ends with the byte that was refused; a parser without a limit would read on.
-        Err(error) if error.is_eof() => format!("more than {MAX_DEPTH} levels of nesting"),
-        Err(error) => describe(&error, first_line),
-    }
-}
-
-/// A parser's complaint with the line counted in the whole input.
-pub(super) fn describe(error: &serde_json::Error, first_line: usize) -> String {
-    let text = error.to_string();
-    let complaint = text.split(" at line ").next().unwrap_or_default();
-    let line = first_line + error.line().saturating_sub(1);
-    format!("not valid JSON at line {line} column {} of the object: {complaint}", error.column())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,7 +345,9 @@ mod tests {
 
     #[test]
     fn the_cut_off_last_line_is_reported_with_its_bytes() {
-        let message = "unterminated object at byte 14: it begins at byte 3, and the input ends".to_owned();
+        let message = "unterminated object at byte 14: it begins at byte 3, and the input ends; it is cut off, or a \
+                       bracket is not closed\n    2 | {\"nodes\":[1\n      |            ^"
+            .to_owned();
         assert_eq!(find("{}\n{\"nodes\":[1").last(), Some(&Found::Broken { line: 2, message }));
     }
 

@@ -32,22 +32,39 @@ pub(super) fn value_hint(unknown: &str, known: &[&str]) -> String {
     hint.unwrap_or_else(|| did_you_mean(&near(unknown, known), "")) + &allowed(known)
 }
 
+/// As [`value_hint`] for a mode: what is an operation of its own is no mode.
+pub(super) fn mode_hint(unknown: &str, known: &[&str]) -> String {
+    let is_meant = synonym(unknown, known).is_some() || !near(unknown, known).is_empty();
+    let tags: Vec<&str> = schema::all().map(|schema| schema.tag).collect();
+    let tag = if is_meant { String::new() } else { tag_meant(unknown, &tags) };
+    match tag.strip_prefix(", did you mean ") {
+        Some(tag) => format!(", which is no mode here: did you mean the tag {tag}{}", allowed(known)),
+        None => value_hint(unknown, known),
+    }
+}
+
 /// As [`value_hint`] for a tag: the name of a mode stands for the operation that has it.
 pub(super) fn tag_hint(unknown: &str, known: &[&str]) -> String {
+    tag_meant(unknown, known) + &allowed(known)
+}
+
+/// `, did you mean "TAG"?`; nothing where no operation is meant.
+fn tag_meant(unknown: &str, known: &[&str]) -> String {
     if let Some(synonym) = synonym(unknown, known) {
-        return did_you_mean(synonym.means, synonym.how) + &allowed(known);
+        return did_you_mean(synonym.means, synonym.how);
     }
     let modes = [("POINTWISE", PointwiseMode::names().collect()), ("REDUCTION", ReductionMode::names().collect())];
     let hint = modes.iter().find_map(|(tag, modes): &(&str, Vec<&str>)| {
         let (mode, how) = mode_meant(unknown, modes)?;
         Some(did_you_mean(&[tag], format!("with `mode` {mode} {how}").trim_end()))
     });
-    hint.unwrap_or_else(|| did_you_mean(&near(unknown, known), "")) + &allowed(known)
+    hint.unwrap_or_else(|| did_you_mean(&near(unknown, known), ""))
 }
 
-/// A mode's own spelling, in any case, or a synonym of it, and what else must be set.
+/// A mode's own spelling, in any case and with the backend's prefix, or a synonym of it, and what else must be set.
 fn mode_meant(word: &str, modes: &[&'static str]) -> Option<(&'static str, &'static str)> {
-    if let Some(mode) = modes.iter().find(|mode| mode.eq_ignore_ascii_case(word)) {
+    let plain = normalized(word);
+    if let Some(mode) = modes.iter().find(|mode| normalized(mode) == plain) {
         return Some((mode, ""));
     }
     let synonym = synonym(word, modes)?;
@@ -216,6 +233,46 @@ mod tests {
             ("MATMULL", "\"MATMUL\""),
         ] {
             let hint = tag_hint(word, &known);
+            assert!(hint.starts_with(&format!(", did you mean {means}? (one of ")), "{word}{hint}");
+        }
+    }
+
+    #[test]
+    fn an_operation_as_a_mode_is_a_tag() {
+        let known = spellings("mode of POINTWISE");
+        for (word, means) in [
+            ("SOFTMAX", "\"SOFTMAX\""),
+            ("GEMM", "\"MATMUL\""),
+            ("CUDNN_REDUCE_TENSOR_AVG", "\"REDUCTION\" with `mode` AVG"),
+        ] {
+            let hint = mode_hint(word, &known);
+            let text = format!(", which is no mode here: did you mean the tag {means}? (one of 51");
+            assert!(hint.starts_with(&text), "{word}{hint}");
+        }
+        for mode in ["RELU", "GELU_FDW", "SINH", "XYZ"] {
+            assert_eq!(mode_hint(mode, &known), value_hint(mode, &known));
+        }
+    }
+
+    #[test]
+    fn spellings_of_the_backend_are_those_of_files() {
+        for (place, word, means) in [
+            ("data_type, compute_data_type", "CUDNN_DATA_HALF", "\"HALF\""),
+            ("mode of POINTWISE", "CUDNN_POINTWISE_RELU_FWD", "\"RELU_FWD\""),
+            ("mode of REDUCTION", "CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS", "\"MUL_NO_ZEROS\""),
+            ("resample_mode", "CUDNN_RESAMPLE_MAXPOOL", "\"MAXPOOL\""),
+            ("padding_mode", "CUDNN_NEG_INF_PAD", "\"NEG_INF_PAD\""),
+        ] {
+            let hint = value_hint(word, &spellings(place));
+            assert!(hint.starts_with(&format!(", did you mean {means}? (one of ")), "{word}{hint}");
+        }
+        for (word, means) in [
+            ("ConvolutionFwd", "\"CONV_FPROP\""),
+            ("CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR", "\"CONV_WGRAD\""),
+            ("CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR", "\"GENSTATS\""),
+            ("CUDNN_POINTWISE_ADD", "\"POINTWISE\" with `mode` ADD"),
+        ] {
+            let hint = tag_hint(word, &spellings("tag"));
             assert!(hint.starts_with(&format!(", did you mean {means}? (one of ")), "{word}{hint}");
         }
     }

@@ -123,11 +123,17 @@ static SYNONYMS: &[Synonym] = &[
     with(&["LINEAR", "DENSE", "FC"], &["MATMUL"], "and a POINTWISE with `mode` ADD for the bias"),
     with(&["ADDMM"], &["MATMUL"], "and a POINTWISE with `mode` ADD"),
     same(&["CONV", "CONV1D", "CONV2D", "CONV3D", "CONVOLUTION", "CONVFWD", "CONVFORWARD"], &["CONV_FPROP"]),
+    same(&["CONVOLUTIONFWD", "CONVOLUTIONFORWARD"], &["CONV_FPROP"]),
     same(
         &["DGRAD", "CONVTRANSPOSE", "CONVTRANSPOSE2D", "DECONV", "DECONVOLUTION", "CONVBWDDATA", "CONVBACKWARDDATA"],
         &["CONV_DGRAD"],
     ),
+    same(&["CONVOLUTIONBWDDATA", "CONVOLUTIONBACKWARDDATA"], &["CONV_DGRAD"]),
     same(&["WGRAD", "CONVBWDFILTER", "CONVBACKWARDFILTER"], &["CONV_WGRAD"]),
+    same(&["CONVOLUTIONBWDFILTER", "CONVOLUTIONBACKWARDFILTER"], &["CONV_WGRAD"]),
+    same(&["RESAMPLEFWD", "RESAMPLEFORWARD"], &["RESAMPLE"]),
+    same(&["SOFTMAXFWD", "SOFTMAXFORWARD"], &["SOFTMAX"]),
+    same(&["CONCATENATION"], &["CONCATENATE"]),
     same(&["ELEMENTWISE", "UNARY", "BINARY", "ACTIVATION"], &["POINTWISE"]),
     same(&["ATTENTION", "MHA", "FLASHATTENTION", "SCALEDDOTPRODUCTATTENTION"], &["SDPA"]),
     same(&["LAYERNORMALIZATION", "LN"], &["LAYER_NORM"]),
@@ -158,12 +164,29 @@ const WITHOUT_COUNTERPART: &[&str] = &[
 ];
 
 /// Longest word that is looked up; longer ones are no word of the field.
-const LONGEST: usize = 40;
+const LONGEST: usize = 64;
 
-/// A word in capitals, without what separates its parts, and without the module before its last dot (`torch.float16`).
+/// What the backend's enumerations put before the spellings of files, the longer before the shorter.
+const BACKEND_PREFIXES: &[&str] = &[
+    "CUDNNBACKENDOPERATION",
+    "CUDNNTENSORREORDERING",
+    "CUDNNREDUCETENSOR",
+    "CUDNNPOINTWISE",
+    "CUDNNRESAMPLE",
+    "CUDNNDATA",
+    "CUDNN",
+];
+
+/// A word in capitals, without what separates its parts, without the module before its last dot (`torch.float16`), and without what the
+/// backend adds (`CUDNN_DATA_HALF`).
 pub(super) fn normalized(word: &str) -> String {
     let last = word.rsplit('.').next().unwrap_or(word);
-    last.chars().filter(|c| !"_- ".contains(*c)).map(|c| c.to_ascii_uppercase()).collect()
+    let joined: String = last.chars().filter(|c| !"_- ".contains(*c)).map(|c| c.to_ascii_uppercase()).collect();
+    let bare = BACKEND_PREFIXES.iter().find_map(|prefix| joined.strip_prefix(prefix)).filter(|bare| !bare.is_empty());
+    match bare {
+        Some(bare) => bare.strip_suffix("DESCRIPTOR").unwrap_or(bare).to_owned(),
+        None => joined,
+    }
 }
 
 /// What a word of the field means where these spellings are known.
@@ -236,5 +259,19 @@ mod tests {
             assert_eq!(synonym(word, &["HALF", "FLOAT"]).map(|row| row.means), Some(&["HALF"][..]), "{word}");
         }
         assert!(synonym(&"F16".repeat(1 << 20), &["HALF"]).is_none());
+    }
+
+    #[test]
+    fn spellings_of_the_backend_are_read_without_their_prefixes() {
+        for (word, bare) in [
+            ("CUDNN_DATA_HALF", "HALF"),
+            ("CUDNN_POINTWISE_RELU_FWD", "RELUFWD"),
+            ("CUDNN_REDUCE_TENSOR_ADD", "ADD"),
+            ("CUDNN_ZERO_PAD", "ZEROPAD"),
+            ("CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR", "MATMUL"),
+            ("CUDNN", "CUDNN"),
+        ] {
+            assert_eq!(normalized(word), bare);
+        }
     }
 }

@@ -75,4 +75,5 @@ pub use engine::execute;
 pub use inputs::{Distribution, random_inputs};
 pub use oracle::{DenseF64, evaluate_f64};
 pub use shrink::{Shrunk, shrink};
+pub use supported::supports;
 pub use values::required_inputs;

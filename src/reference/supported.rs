@@ -13,6 +13,14 @@ use crate::host_tensor::HOST_TYPES;
 /// Largest padding, stride, dilation and window: sums of a few of them do not overflow.
 const LARGEST_PARAMETER: i64 = 1 << 31;
 
+/// Whether the CPU engine computes a graph, asked without inputs.
+///
+/// # Errors
+/// [`NotSupported::CpuEngine`] as of [`super::execute`], for the first operation or type that is not computed here.
+pub fn supports(graph: &FinalizedGraph) -> Result<()> {
+    check_supported(&graph.expand())
+}
+
 /// Fails for the first operation that no reference computes; composite operations are taken apart before.
 ///
 /// # Errors

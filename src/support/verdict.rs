@@ -31,13 +31,13 @@ impl Answer {
     /// As the record of `check --format json`.
     pub fn record(&self) -> AnswerRecord {
         let Self { change, surfaces, engines } = self;
-        let Change { text, price, edits, .. } = change;
+        let Change { price, edits, .. } = change;
         AnswerRecord {
             surface: self.held().and_then(|held| held.first().copied()),
             surfaces: surfaces.clone(),
             engines: engines.clone(),
             edits: edits.clone(),
-            text: text.clone(),
+            text: change.sentence(),
             price: price.clone(),
         }
     }
@@ -118,7 +118,7 @@ pub struct Verdict {
 impl Verdict {
     /// The verdict with what would help; where one change serves for both, it is written once.
     pub fn with_remedy(self, Remedy { run, hold }: &Remedy) -> Self {
-        let is_other = |hold: &&Answer| run.as_ref().is_none_or(|run| run.change.text != hold.change.text);
+        let is_other = |hold: &&Answer| run.as_ref().is_none_or(|run| run.change.sentence() != hold.change.sentence());
         Self {
             nearest: run.as_ref().map(Answer::record),
             nearest_documented: hold.as_ref().filter(is_other).map(Answer::record),

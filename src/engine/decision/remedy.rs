@@ -96,7 +96,7 @@ fn whatever(graph: &FinalizedGraph, report: &Report) -> Vec<Defect> {
     defects
 }
 
-/// That a surface holds as documented; of each part of a cut any of those asked.
+/// That a surface holds as documented; of each part of a cut, and with fewer edits, any of those asked.
 struct Hold<'a> {
     capability: ComputeCapability,
     surface: SurfaceId,
@@ -114,7 +114,7 @@ impl Goal for Hold<'_> {
         if defects.is_empty() { vec![Defect::unknown()] } else { defects }
     }
 
-    fn takes_part(&self, part: &Arc<FinalizedGraph>) -> bool {
-        support::check(part, self.capability, self.asked).surface().is_some()
+    fn takes(&self, graph: &Arc<FinalizedGraph>) -> bool {
+        support::check(graph, self.capability, self.asked).surface().is_some()
     }
 }

@@ -2,17 +2,23 @@
 //!
 //! Advice never changes what is well formed, and is given only where the dims that it names would fit.
 
-/// Two dims of a matmul whose K differ: the transposed operand, where there is one.
+use crate::graph::{channels_last_order, packed_strides, row_major_order};
+
+/// Two dims of a matmul whose K differ: the transposed operand, where there is one with which `fits` an M and an N; else that K alone is
+/// wrong, where they fit as they are.
 ///
 /// `a` and `b` have the same rank, at least 2; `stride` is that of B.
-pub(super) fn inner_extents(a: &[i64], b: &[i64], stride: &[i64]) -> String {
+pub(super) fn inner_extents(a: &[i64], b: &[i64], stride: &[i64], fits: impl Fn(i64, i64) -> Option<bool>) -> String {
     let last = a.len() - 1;
     const MEANING: &str = "dims are always A [.., M, K] and B [.., K, N]";
-    if b[last] == a[last] {
+    if fits(a[last - 1], b[last]) == Some(true) {
+        return format!("; {MEANING}: M and N fit what is made of them, so one K is mistyped");
+    }
+    if b[last] == a[last] && fits(a[last - 1], b[last - 1]) != Some(false) {
         let told = swapped_strides(stride, b.len());
         return format!("; {MEANING}: a transposed B has the dims {:?}{told}", swapped(b));
     }
-    if a[last - 1] == b[last - 1] {
+    if a[last - 1] == b[last - 1] && fits(a[last], b[last]) != Some(false) {
         return format!("; {MEANING}: a transposed A has the dims {:?} and the strides to match", swapped(a));
     }
     format!("; {MEANING}")
@@ -49,6 +55,18 @@ pub(super) fn widened(dim: &[i64], other: &[i64]) -> Option<Vec<i64>> {
 pub(super) fn with_leading_ones(dim: &[i64], rank: usize) -> Option<Vec<i64>> {
     let missing = rank.checked_sub(dim.len()).filter(|missing| *missing > 0)?;
     Some([vec![1; missing].as_slice(), dim].concat())
+}
+
+/// Strides of dims that were [`widened`]: the tensor's own behind leading axes of 1, else packed with channels last.
+pub(super) fn widened_strides(widened: &[i64], dim: &[i64], stride: &[i64]) -> Vec<i64> {
+    if !widened.ends_with(dim) {
+        return packed_strides(widened, &channels_last_order(widened.len()));
+    }
+    if stride.len() != dim.len() {
+        return packed_strides(widened, &row_major_order(widened.len()));
+    }
+    let outermost = dim.iter().zip(stride).map(|(extent, stride)| extent.saturating_mul(*stride)).max().unwrap_or(1);
+    [vec![outermost; widened.len() - dim.len()].as_slice(), stride].concat()
 }
 
 /// Dims that a vector along the wrong axis could mean: one value a channel.
@@ -164,6 +182,10 @@ mod tests {
         assert_eq!(widened(&[64], &[1, 16, 64]), Some(vec![1, 1, 64]));
         assert_eq!(widened(&[16, 64], &[1, 16, 64]), Some(vec![1, 16, 64]));
         assert_eq!(widened(&[48], &[32, 64, 56, 56]), None);
+        assert_eq!(widened_strides(&[1, 64, 1, 1], &[64], &[1]), [64, 1, 64, 64]);
+        assert_eq!(widened_strides(&[1, 1, 64], &[64], &[1]), [64, 64, 1]);
+        assert_eq!(widened_strides(&[1, 16, 64], &[16, 64], &[1, 16]), [1024, 1, 16]);
+        assert_eq!(widened_strides(&[1, 16, 64], &[16, 64], &[]), [1024, 64, 1]);
         assert_eq!(moved_to_channels(&[1, 1, 1, 64], &[32, 64, 56, 56]), Some(vec![1, 64, 1, 1]));
         assert_eq!(moved_to_channels(&[1, 1, 1, 48], &[32, 64, 56, 56]), None);
         assert_eq!(moved_to_channels(&[2, 1, 1, 64], &[32, 64, 56, 56]), None);

@@ -34,7 +34,9 @@ fn product_dim(node: &Node) -> Result<Vec<i64>, Malformed> {
     }
     let (m, k) = (a[rank - 2], a[rank - 1]);
     if b[rank - 2] != k {
-        let advice = advice::inner_extents(a, b, node.stride(Port::B).unwrap_or_default());
+        let result = node.given_result(Port::C).filter(|result| result.len() == rank);
+        let fits = |m, n| result.map(|result| result[rank - 2..] == [m, n]);
+        let advice = advice::inner_extents(a, b, node.stride(Port::B).unwrap_or_default(), fits);
         let message = format!("K is {} in dims {b:?}, but A has K = {k} in dims {a:?}{advice}", b[rank - 2]);
         return Err(node.fault_at("MATMUL-SHAPE", Port::B, message));
     }
@@ -117,12 +119,43 @@ mod tests {
             ),
             (&[5, 2, 3], &[5, 7, 3], "a transposed B has the dims [5, 3, 7] and the strides [21, 1, 3] ["),
             (&[5, 3, 2], &[5, 3, 7], "a transposed A has the dims [5, 2, 3] and the strides to match ["),
-            (&[1, 2, 3], &[3, 5], "; write it as [1, 3, 5] ["),
+            (&[1, 2, 3], &[3, 5], "; write it as [1, 3, 5] with the strides [15, 5, 1] ["),
             (&[4, 2, 3], &[2, 3, 5], "batch extents [4, 2, 3] and [2, 3, 5] differ on axis 0"),
             (&[1, 6, 2, 3], &[1, 4, 3, 5], "differ on axis 1, and neither is 1"),
         ] {
             let message = refusal(&product(a, b));
             assert!(message.contains(expected) && message.ends_with("[MATMUL-SHAPE]"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_k_is_no_transposed_operand() {
+        let advised = |a: &[i64], b: &[i64], y: &[i64]| {
+            let mut graph = product(a, b);
+            let c = graph.operations()[0].result().unwrap();
+            graph.tensor_mut(c).is_virtual = true;
+            let relu = graph.pointwise("relu", crate::graph::PointwiseMode::ReluFwd, &[c]);
+            *graph.set_output(relu) = crate::graph::Tensor::new("y").row_major(y.to_vec());
+            refusal(&graph)
+        };
+        for (a, b, y, expected) in [
+            (
+                &[1, 512, 512],
+                &[1, 500, 512],
+                &[1, 512, 512],
+                "M and N fit what is made of them, so one K is mistyped [",
+            ),
+            (
+                &[1, 512, 512],
+                &[1, 500, 512],
+                &[1, 512, 500],
+                "a transposed B has the dims [1, 512, 500] and the strides",
+            ),
+            (&[1, 64, 512], &[1, 64, 512], &[1, 512, 512], "a transposed A has the dims [1, 512, 64]"),
+            (&[1, 64, 512], &[1, 128, 512], &[1, 64, 96], "B [.., K, N] ["),
+        ] {
+            let message = advised(a, b, y);
+            assert!(message.contains(expected), "{message}");
         }
     }
 

@@ -6,6 +6,9 @@ use crate::graph::Malformed;
 use crate::graph::draft::Draft;
 use crate::graph::{Attributes, Operation, OperationId, Port, Tensor, TensorId};
 
+/// Most operations of a graph in which a result is followed: each is looked at for each defect.
+const FOLLOWED: usize = 512;
+
 /// One operation of a draft. Ports are looked up among the inputs first, then among the outputs.
 pub(in crate::graph) struct Node<'a> {
     pub(in crate::graph) operation: &'a Operation,
@@ -54,6 +57,22 @@ impl<'a> Node<'a> {
             Some(tensor) if tensor.dim.is_empty() => Err(self.not_set(port, "dims")),
             Some(tensor) => Ok(&tensor.dim),
         }
+    }
+
+    /// Dims that the author gave the result at a port or, where it has none, what pointwise operations make of it.
+    pub(in crate::graph) fn given_result(&self, port: Port) -> Option<&[i64]> {
+        let mut id = self.tensor_id(port)?;
+        let mut rest: &[Operation] = &self.draft.operations;
+        while self.draft.tensor(id).dim.is_empty() && self.draft.operations.len() <= FOLLOWED {
+            let reads = |operation: &Operation| {
+                matches!(operation.attributes, Attributes::Pointwise(_))
+                    && operation.input_tensors().any(|input| input == id)
+            };
+            let reader = rest.iter().position(reads)?;
+            id = rest[reader].result()?;
+            rest = &rest[reader + 1..];
+        }
+        Some(&self.draft.tensor(id).dim[..]).filter(|dim| !dim.is_empty())
     }
 
     /// Strides at a port that must have some.
@@ -142,7 +161,12 @@ impl<'a> Node<'a> {
             _ => None,
         };
         let subject = if narrow == one { "it".to_owned() } else { narrow.to_string() };
-        Ok(widened.map_or(String::new(), |dim| format!("; write {subject} as {dim:?}")))
+        let narrow_tensor = self.tensor(narrow);
+        let told = widened.zip(narrow_tensor).map(|(dim, tensor)| {
+            let strides = advice::widened_strides(&dim, &tensor.dim, &tensor.stride);
+            format!("; write {subject} as {dim:?} with the strides {strides:?}")
+        });
+        Ok(told.unwrap_or_default())
     }
 
     /// The dims at a port must be exactly these; `reason` says where they come from.

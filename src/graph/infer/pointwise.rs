@@ -158,9 +158,16 @@ mod tests {
         let message = refusal(&graph_of(PointwiseMode::Add, &[&[1, 1, 1, 64], &[2, 64, 5, 6]]));
         assert!(message.contains("'x0': port IN_0") && message.contains("of IN_1, 'x1'"), "{message}");
         let message = refusal(&graph_of(PointwiseMode::Add, &[&[2, 64, 5, 6], &[64]]));
-        assert!(message.contains("all must have the same rank; write it as [1, 64, 1, 1] ["), "{message}");
+        assert!(
+            message
+                .contains("all must have the same rank; write it as [1, 64, 1, 1] with the strides [64, 1, 64, 64] ["),
+            "{message}"
+        );
         let message = refusal(&graph_of(PointwiseMode::Add, &[&[64], &[2, 5, 64]]));
-        assert!(message.contains("all must have the same rank; write IN_0 as [1, 1, 64] ["), "{message}");
+        assert!(
+            message.contains("all must have the same rank; write IN_0 as [1, 1, 64] with the strides [64, 64, 1] ["),
+            "{message}"
+        );
         let message = refusal(&graph_of(PointwiseMode::Add, &[&[2, 3], &[3]]));
         assert!(message.contains("port IN_1: rank 1 with dims [3], but IN_0 has rank 2"), "{message}");
         let mut graph = graph_of(PointwiseMode::Abs, &[&[1, 3]]);

@@ -3,6 +3,10 @@
 //! An edit names tensors by uid and operations by the uid of their first output: those of a graph keep their uids whatever else is
 //! edited, while their ids are given anew each time a graph is finalized.
 
+use serde_json::Value;
+
+use super::mirror::{Mirror, mirror};
+use super::number::loses;
 use super::shape;
 use crate::graph::{
     Attributes, DEFAULT_ALIGNMENT, DataType, FinalTensor, FinalizedGraph, Graph, OperationId, Pointwise, PointwiseMode,
@@ -32,6 +36,8 @@ pub(super) enum Layout {
 pub(super) enum Edit {
     /// Swaps the first two inputs of a commutative operation.
     Swap(OperationUid),
+    /// Writes an operation that does not commute with its second input first.
+    Mirror(OperationUid),
     /// Raises the alignment of pointers to [`DEFAULT_ALIGNMENT`].
     Align(Vec<TensorUid>),
     /// Pads strides to multiples of [`DEFAULT_ALIGNMENT`] bytes.
@@ -53,7 +59,7 @@ pub(super) enum Edit {
 /// What an edit changes at one place, as data.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct EditRecord {
-    /// What kind of edit it is: `swap_inputs`, `alignment`, `strides`, `data_type`, `compute_data_type`, `convert`, `rank`, `cut`.
+    /// What kind of edit it is: `swap_inputs`, `mirror`, `alignment`, `strides`, `data_type`, `compute_data_type`, `convert`, `rank`, `cut`.
     pub kind: &'static str,
     /// Name of the tensor that is edited; for `cut` one that is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,11 +71,11 @@ pub struct EditRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     /// What is there now: a type, strides, extents, bytes.
-    #[serde(skip_serializing_if = "serde_json::Value::is_null")]
-    pub from: serde_json::Value,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub from: Value,
     /// What is to be there.
-    #[serde(skip_serializing_if = "serde_json::Value::is_null")]
-    pub to: serde_json::Value,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub to: Value,
 }
 
 impl TensorUid {
@@ -96,6 +102,17 @@ impl OperationUid {
         graph.producer(graph.tensor_by_uid(self.0)?)
     }
 
+    fn mirror(self, graph: &FinalizedGraph) -> Option<Mirror> {
+        mirror(graph.operation(self.operation(graph)?))
+    }
+
+    /// The operation with its second input first, in words.
+    fn mirrored(self, graph: &FinalizedGraph) -> Option<String> {
+        let mut inputs = graph.operation(self.operation(graph)?).input_tensors();
+        let [first, second] = [inputs.next()?, inputs.next()?].map(|input| graph.describe_tensor(input));
+        Some(self.mirror(graph)?.describe([&first, &second]))
+    }
+
     fn place_in(self, graph: &Graph) -> Option<usize> {
         let is_own = |tensor: TensorHandle| graph.tensors()[tensor.index()].uid == Some(self.0);
         graph.operations().iter().position(|operation| operation.output_tensors().next().is_some_and(is_own))
@@ -112,7 +129,7 @@ impl Edit {
             Self::Align(_) => 2,
             Self::Retype(tensors, _) if tensors.iter().any(is_stored) => 12,
             Self::Retype(..) => 3,
-            Self::Compute(..) => 4,
+            Self::Compute(..) | Self::Mirror(_) => 4,
             Self::Pad(_) => 5,
             Self::Convert { .. } => 6,
             Self::AddAxis | Self::FoldBatch => 7,
@@ -126,7 +143,7 @@ impl Edit {
             places.iter().any(|place| others.contains(place))
         }
         match (self, other) {
-            (Self::Swap(place), Self::Swap(same)) => place == same,
+            (Self::Swap(place) | Self::Mirror(place), Self::Swap(same) | Self::Mirror(same)) => place == same,
             (Self::Align(places), Self::Align(others))
             | (Self::Pad(places), Self::Pad(others))
             | (Self::Retype(places, _), Self::Retype(others, _))
@@ -151,7 +168,7 @@ impl Edit {
             Self::Retype(tensors, to) => without(tensors, |rest| Self::Retype(rest, *to)),
             Self::Compute(operations, to) => without(operations, |rest| Self::Compute(rest, *to)),
             Self::LayOut(tensors, layout) => without(tensors, |rest| Self::LayOut(rest, *layout)),
-            Self::Swap(_) | Self::Convert { .. } | Self::AddAxis | Self::FoldBatch => Vec::new(),
+            Self::Swap(_) | Self::Mirror(_) | Self::Convert { .. } | Self::AddAxis | Self::FoldBatch => Vec::new(),
         }
     }
 
@@ -163,6 +180,10 @@ impl Edit {
                 let [(_, first), (_, second), ..] = edited.operations[place].inputs.as_mut_slice() else { return None };
                 std::mem::swap(first, second);
                 Some(())
+            }
+            Self::Mirror(operation) => {
+                let place = operation.place_in(edited)?;
+                mirror(&edited.operations[place])?.apply(edited, place)
             }
             Self::Align(tensors) => {
                 on_each(tensors, edited, |tensor| replaced(&mut tensor.alignment, DEFAULT_ALIGNMENT))
@@ -200,6 +221,10 @@ impl Edit {
         let current = |uid: &TensorUid| uid.tensor(graph).map(|id| graph.tensor(id));
         match self {
             Self::Swap(operation) => format!("swap the first two inputs of {}", operations(&[*operation])),
+            Self::Mirror(operation) => {
+                let mirror = operation.mirrored(graph).unwrap_or_default();
+                format!("write {} as {mirror}", operations(&[*operation]))
+            }
             Self::Align(all) => {
                 let pointers = if all.len() == 1 { "the pointer" } else { "the pointers" };
                 format!("align {pointers} of {} to {DEFAULT_ALIGNMENT} bytes", tensors(all))
@@ -242,29 +267,20 @@ impl Edit {
         let find = |uid: &TensorUid| uid.tensor(graph).map(|id| graph.tensor(id));
         match self {
             Self::Swap(_) | Self::AddAxis | Self::FoldBatch => None,
+            Self::Mirror(operation) => operation
+                .mirror(graph)
+                .filter(|mirror| !mirror.is_exact)
+                .map(|_| "the quotient is rounded twice".to_owned()),
             Self::Align(_) => Some("the caller allocates so".to_owned()),
             Self::Pad(tensors) => {
                 let more = |tensor: &FinalTensor| {
-                    Some(
-                        (span(&tensor.dim, &padding(tensor)?) - span(&tensor.dim, &tensor.stride))
-                            * tensor.data_type.bits() as i64
-                            / 8,
-                    )
+                    let padded = bytes(&tensor.dim, &padding(tensor)?, tensor.data_type);
+                    Some(padded - bytes(&tensor.dim, &tensor.stride, tensor.data_type))
                 };
                 let bytes: i64 = tensors.iter().filter_map(find).filter_map(more).sum();
                 Some(format!("{bytes} bytes of padding"))
             }
-            Self::Retype(tensors, to) => {
-                let narrowed = tensors.iter().filter_map(find).find(|tensor| loses(tensor.data_type, *to).is_some());
-                let loss = narrowed.and_then(|tensor| loses(tensor.data_type, *to));
-                match tensors.iter().filter_map(find).any(|tensor| !tensor.is_virtual) {
-                    true => Some(format!(
-                        "the caller's data are {to}{}",
-                        loss.map(|loss| format!(", which {loss}")).unwrap_or_default()
-                    )),
-                    false => loss.map(|loss| format!("{to} {loss}")),
-                }
-            }
+            Self::Retype(tensors, to) => retype_price(&tensors.iter().filter_map(find).collect::<Vec<_>>(), *to),
             Self::Compute(operations, to) => {
                 // whole numbers stay what they are
                 let is_whole = |id: &OperationId| {
@@ -285,71 +301,76 @@ impl Edit {
 
     /// What the edit changes, place by place.
     pub(super) fn records(&self, graph: &FinalizedGraph) -> Vec<EditRecord> {
-        let empty = |kind| EditRecord {
-            kind,
-            tensor: None,
-            uid: None,
-            operation: None,
-            from: serde_json::Value::Null,
-            to: serde_json::Value::Null,
-        };
-        let of_tensors = |kind,
-                          tensors: &[TensorUid],
-                          values: &dyn Fn(&FinalTensor) -> Option<[serde_json::Value; 2]>| {
-            let record = |uid: &TensorUid| {
-                let tensor = graph.tensor(uid.tensor(graph)?);
-                let [from, to] = values(tensor)?;
-                Some(EditRecord { tensor: Some(tensor.name.clone()), uid: Some(tensor.uid), from, to, ..empty(kind) })
-            };
-            tensors.iter().filter_map(record).collect::<Vec<_>>()
-        };
-        let operation = |uid: OperationUid| uid.operation(graph).map(|id| graph.operation(id).name.clone());
         match self {
-            Self::Swap(swapped) => vec![EditRecord { operation: operation(*swapped), ..empty("swap_inputs") }],
-            Self::Align(tensors) => {
-                of_tensors("alignment", tensors, &|tensor| Some([tensor.alignment.into(), DEFAULT_ALIGNMENT.into()]))
+            Self::Swap(operation) => vec![EditRecord::of_operation("swap_inputs", *operation, graph)],
+            Self::Mirror(operation) => {
+                let record = EditRecord::of_operation("mirror", *operation, graph);
+                let to = operation.mirrored(graph).map_or(Value::Null, Value::from);
+                vec![EditRecord { to, ..record }]
             }
-            Self::Pad(tensors) => {
-                of_tensors("strides", tensors, &|tensor| Some([tensor.stride.clone().into(), padding(tensor)?.into()]))
-            }
-            Self::LayOut(tensors, layout) => of_tensors("strides", tensors, &|tensor| {
+            Self::Align(tensors) => EditRecord::of_tensors("alignment", tensors, graph, |tensor| {
+                Some([tensor.alignment.into(), DEFAULT_ALIGNMENT.into()])
+            }),
+            Self::Pad(tensors) => EditRecord::of_tensors("strides", tensors, graph, |tensor| {
+                Some([tensor.stride.clone().into(), padding(tensor)?.into()])
+            }),
+            Self::LayOut(tensors, layout) => EditRecord::of_tensors("strides", tensors, graph, |tensor| {
                 Some([tensor.stride.clone().into(), laid_out(&tensor.dim, *layout)?.into()])
             }),
-            Self::Retype(tensors, to) => {
-                of_tensors("data_type", tensors, &|tensor| Some([tensor.data_type.name().into(), to.name().into()]))
-            }
+            Self::Retype(tensors, to) => EditRecord::of_types("data_type", tensors, *to, graph),
             Self::Compute(operations, to) => {
+                let from = |uid: &OperationUid| Some(graph.compute_type(uid.operation(graph)?).name().into());
                 let record = |uid: &OperationUid| {
-                    let from = graph.compute_type(uid.operation(graph)?).name().into();
-                    Some(EditRecord {
-                        operation: operation(*uid),
-                        from,
-                        to: to.name().into(),
-                        ..empty("compute_data_type")
-                    })
+                    let record = EditRecord::of_operation("compute_data_type", *uid, graph);
+                    Some(EditRecord { from: from(uid)?, to: to.name().into(), ..record })
                 };
                 operations.iter().filter_map(record).collect()
             }
-            Self::Convert { operation: reader, operand, to } => {
-                let values = |tensor: &FinalTensor| Some([tensor.data_type.name().into(), to.name().into()]);
-                let records = of_tensors("convert", &[*operand], &values);
-                records.into_iter().map(|record| EditRecord { operation: operation(*reader), ..record }).collect()
+            Self::Convert { operation, operand, to } => {
+                let name = EditRecord::of_operation("convert", *operation, graph).operation;
+                let records = EditRecord::of_types("convert", &[*operand], *to, graph);
+                records.into_iter().map(|record| EditRecord { operation: name.clone(), ..record }).collect()
             }
-            Self::AddAxis | Self::FoldBatch => {
-                let mut edited = graph.to_graph();
-                if self.apply(&mut edited).is_none() {
-                    return Vec::new();
-                }
-                let record = |(before, after): (&FinalTensor, &Tensor)| EditRecord {
-                    tensor: Some(before.name.clone()),
-                    uid: Some(before.uid),
-                    from: before.dim.clone().into(),
-                    to: after.dim.clone().into(),
-                    ..empty("rank")
-                };
-                graph.tensors().zip(edited.tensors()).map(record).collect()
-            }
+            Self::AddAxis | Self::FoldBatch => self.ranks(graph),
         }
+    }
+
+    /// The extents that an edit of every tensor gives them.
+    fn ranks(&self, graph: &FinalizedGraph) -> Vec<EditRecord> {
+        let mut edited = graph.to_graph();
+        if self.apply(&mut edited).is_none() {
+            return Vec::new();
+        }
+        let record = |(before, after): (&FinalTensor, &Tensor)| {
+            EditRecord::of_tensor("rank", before, [before.dim.clone().into(), after.dim.clone().into()])
+        };
+        graph.tensors().zip(edited.tensors()).map(record).collect()
+    }
+}
+
+impl EditRecord {
+    fn of_operation(kind: &'static str, uid: OperationUid, graph: &FinalizedGraph) -> Self {
+        let operation = uid.operation(graph).map(|id| graph.operation(id).name.clone());
+        Self { kind, tensor: None, uid: None, operation, from: Value::Null, to: Value::Null }
+    }
+
+    fn of_tensor(kind: &'static str, tensor: &FinalTensor, [from, to]: [Value; 2]) -> Self {
+        Self { kind, tensor: Some(tensor.name.clone()), uid: Some(tensor.uid), operation: None, from, to }
+    }
+
+    /// A record for each tensor that has such values.
+    fn of_tensors(
+        kind: &'static str,
+        tensors: &[TensorUid],
+        graph: &FinalizedGraph,
+        values: impl Fn(&FinalTensor) -> Option<[Value; 2]>,
+    ) -> Vec<Self> {
+        let tensors = tensors.iter().filter_map(|uid| uid.tensor(graph)).map(|id| graph.tensor(id));
+        tensors.filter_map(|tensor| Some(Self::of_tensor(kind, tensor, values(tensor)?))).collect()
+    }
+
+    fn of_types(kind: &'static str, tensors: &[TensorUid], to: DataType, graph: &FinalizedGraph) -> Vec<Self> {
+        Self::of_tensors(kind, tensors, graph, |tensor| Some([tensor.data_type.name().into(), to.name().into()]))
     }
 }
 
@@ -393,53 +414,26 @@ fn types<'a>(tensors: impl Iterator<Item = &'a FinalTensor>) -> String {
     types.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
 
-/// What is lost from one type to another, as a verb with its object; `None` where nothing is.
-fn loses(from: DataType, to: DataType) -> Option<String> {
-    let mut lost = Vec::new();
-    let [had, has] = [from, to].map(significant_bits);
-    if to.is_integer() && !from.is_integer() {
-        lost.push("keeps whole numbers only".to_owned());
-    } else if has < had {
-        lost.push(format!("holds {has} significant bits, not {had}"));
+/// What another type costs: what is lost and, where the caller stores the tensors, that they take more bytes.
+fn retype_price(tensors: &[&FinalTensor], to: DataType) -> Option<String> {
+    let loss = tensors.iter().find_map(|tensor| loses(tensor.data_type, to));
+    let stored: Vec<&&FinalTensor> = tensors.iter().filter(|tensor| !tensor.is_virtual).collect();
+    if stored.is_empty() {
+        return loss.map(|loss| format!("{to} {loss}"));
     }
-    if largest(to) < largest(from) {
-        let beyond = if to.is_integer() || to.is_fp8() { "are clipped" } else { "become infinite" };
-        let most = largest(to);
-        let most = if most < 1e6 { most.to_string() } else { format!("{most:.2e}") };
-        lost.push(format!("values beyond {most} {beyond}"));
-    }
-    (!lost.is_empty()).then(|| lost.join(", and "))
+    let total = |of: &dyn Fn(&FinalTensor) -> DataType| {
+        stored.iter().fold(0i64, |sum, tensor| sum.saturating_add(bytes(&tensor.dim, &tensor.stride, of(tensor))))
+    };
+    let (before, after) = (total(&|tensor| tensor.data_type), total(&|_| to));
+    let more = if after > before { format!(" ({after} bytes, not {before})") } else { String::new() };
+    let loss = loss.map(|loss| format!(", which {loss}")).unwrap_or_default();
+    Some(format!("the caller's data are {to}{more}{loss}"))
 }
 
-/// Significant bits of a type, the implicit one included.
-fn significant_bits(data_type: DataType) -> u32 {
-    match data_type {
-        DataType::Double => 53,
-        DataType::Float => 24,
-        DataType::Half => 11,
-        DataType::BFloat16 => 8,
-        DataType::Fp8E4M3 => 4,
-        DataType::Fp8E5M2 => 3,
-        other => other.bits() as u32,
-    }
-}
-
-/// The largest finite value of a type.
-fn largest(data_type: DataType) -> f64 {
-    match data_type {
-        DataType::Double => f64::MAX,
-        DataType::Half => 65_504.0,
-        DataType::Fp8E4M3 => 448.0,
-        DataType::Fp8E5M2 => 57_344.0,
-        DataType::Int64 => i64::MAX as f64,
-        DataType::Int32 => i32::MAX.into(),
-        DataType::Int8 => 127.0,
-        DataType::UInt8 => 255.0,
-        DataType::Boolean => 1.0,
-        // of BFLOAT16 as good as that of FLOAT; of types that no kernel takes no smaller one is known
-        DataType::Float | DataType::BFloat16 => f32::MAX.into(),
-        _ => 0.0,
-    }
+/// Bytes from the first to the last element of a tensor.
+fn bytes(dim: &[i64], stride: &[i64], data_type: DataType) -> i64 {
+    let bits = i128::from(span(dim, stride)) * i128::from(data_type.bits());
+    i64::try_from((bits + 7) / 8).unwrap_or(i64::MAX)
 }
 
 /// Elements from the first to the last of a tensor.

@@ -8,6 +8,8 @@
 mod cut;
 mod edit;
 mod hidden;
+mod mirror;
+mod number;
 mod shape;
 mod suggestion;
 
@@ -48,9 +50,9 @@ pub trait Goal {
     /// What keeps a graph from being taken; empty where it is.
     fn defects(&self, graph: &Arc<FinalizedGraph>) -> Vec<Defect>;
 
-    /// Whether a graph is what is wanted of one part of a cut.
-    fn takes_part(&self, part: &Arc<FinalizedGraph>) -> bool {
-        self.defects(part).is_empty()
+    /// Whether a graph is taken, maybe in another way than is looked for: as a part of a cut, and with fewer edits than were found.
+    fn takes(&self, graph: &Arc<FinalizedGraph>) -> bool {
+        self.defects(graph).is_empty()
     }
 }
 
@@ -58,8 +60,10 @@ pub trait Goal {
 #[derive(Clone, Debug)]
 pub struct Change {
     /// The edits as instructions to people, with semicolons between: `swap the first two inputs of operation 'add'
-    /// (POINTWISE ADD)`.
+    /// (POINTWISE ADD)`. What the graphs of a cut hold is in `parts`.
     pub text: String,
+    /// Of a cut what each graph holds, in the order in which they are to run: `'mm' (MATMUL), storing 'C' (uid 3)`.
+    pub parts: Vec<String>,
     /// What the change costs, with semicolons between; empty where nothing.
     pub price: String,
     /// The edits as data, place by place.
@@ -71,6 +75,12 @@ pub struct Change {
 }
 
 impl Change {
+    /// The edits and the graphs of a cut in one line.
+    pub fn sentence(&self) -> String {
+        let parts = self.parts.iter().enumerate().map(|(number, part)| format!("graph {}: {part}", number + 1));
+        [self.text.clone()].into_iter().chain(parts).collect::<Vec<_>>().join("; ")
+    }
+
     /// The graphs as an author would describe them.
     pub fn descriptions(&self) -> Vec<Graph> {
         self.graphs.iter().map(|graph| graph.to_graph()).collect()
@@ -118,26 +128,40 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// Each graph of a cut with who takes it, a line each.
+    fn part_lines(&self) -> Vec<String> {
+        let line = |(number, part): (usize, &String)| {
+            let surface = self.surfaces.get(number).copied().flatten().map(|surface| format!("surface {surface}"));
+            let engine = self.engines.get(number).filter(|_| self.engines.len() == self.change.graphs.len());
+            let by: Vec<String> = engine.map(|engine| (*engine).to_owned()).into_iter().chain(surface).collect();
+            format!("  graph {}: {part}  [{}]", number + 1, by.join(", "))
+        };
+        self.change.parts.iter().enumerate().map(line).collect()
+    }
+}
+
 impl Remedy {
-    /// The changes for people, a line each; what one costs is a line of its own behind it.
+    /// The changes for people, a line each; the graphs of a cut and what a change costs are lines of their own behind it.
     pub fn lines(&self) -> Vec<String> {
         let Self { run, hold } = self;
-        let told = |what: String, Change { text, price, .. }: &Change| {
+        let told = |what: String, answer: &Answer| {
+            let Change { text, price, .. } = &answer.change;
             let price = Some(format!("  price: {price}")).filter(|_| !price.is_empty());
-            [format!("{what}: {text}")].into_iter().chain(price)
+            [format!("{what}: {text}")].into_iter().chain(answer.part_lines()).chain(price).collect::<Vec<_>>()
         };
         let mut lines = Vec::new();
         if let Some(answer) = run {
             let also = answer.held_text().map(|held| format!(" and to hold {held}")).unwrap_or_default();
-            lines.extend(told(format!("to run here{also}"), &answer.change));
+            lines.extend(told(format!("to run here{also}"), answer));
         }
         let is_told = |hold: &&Answer| {
-            run.as_ref().is_some_and(|run| run.held().is_some() && run.change.text == hold.change.text)
+            run.as_ref().is_some_and(|run| run.held().is_some() && run.change.sentence() == hold.change.sentence())
         };
         if let Some(answer) = hold.as_ref().filter(|hold| !is_told(hold)) {
             let runs = answer.engines.len() == answer.change.graphs.len();
             let yet = if runs { "" } else { ", although no engine here takes it yet" };
-            let held = answer.held_text().map(|held| told(format!("to hold {held}{yet}"), &answer.change));
+            let held = answer.held_text().map(|held| told(format!("to hold {held}{yet}"), answer));
             lines.extend(held.into_iter().flatten());
         }
         lines
@@ -231,14 +255,18 @@ impl Search<'_> {
         edits.iter().map(|edit| edit.weight(self.base)).sum()
     }
 
-    /// The graph with these edits; `None` where they cannot be made, and where all tries are used up.
+    /// The graph with these edits and what it lacks; `None` where they cannot be made, and where all tries are used up.
     fn tried(&mut self, edits: Vec<Edit>) -> Option<State> {
+        let graph = self.made(&edits)?;
+        let defects = self.goal.defects(&graph);
+        Some(State { edits, graph, defects })
+    }
+
+    fn made(&mut self, edits: &[Edit]) -> Option<Arc<FinalizedGraph>> {
         self.counted(self.base)?;
         let mut edited = self.base.to_graph();
         edits.iter().try_for_each(|edit| edit.apply(&mut edited))?;
-        let graph = Arc::new(edited.finalize().ok()?);
-        let defects = self.goal.defects(&graph);
-        Some(State { edits, graph, defects })
+        edited.finalize().ok().map(Arc::new)
     }
 
     /// Counts a try; `None` where all are used up.
@@ -256,7 +284,7 @@ impl Search<'_> {
             for other in fewer.into_iter().filter(|other| edits.len() > 1 || other.is_some()) {
                 let mut edits = edits.clone();
                 edits.splice(place..=place, other);
-                if self.tried(edits.clone()).is_some_and(|state| state.defects.is_empty()) {
+                if self.made(&edits).is_some_and(|graph| self.goal.takes(&graph)) {
                     return self.reduced(edits);
                 }
             }
@@ -268,7 +296,7 @@ impl Search<'_> {
 
     /// The cut of an edited graph into so many parts at most.
     fn cut(&mut self, state: &State, most: usize) -> Option<Found> {
-        let mut is_taken = |part: &Arc<FinalizedGraph>| self.counted(part).is_some() && self.goal.takes_part(part);
+        let mut is_taken = |part: &Arc<FinalizedGraph>| self.counted(part).is_some() && self.goal.takes(part);
         let cut = cut::fewest(&state.graph, most, &mut is_taken)?;
         Some(Found { edits: state.edits.clone(), graph: Arc::clone(&state.graph), cut: Some(cut) })
     }
@@ -276,7 +304,7 @@ impl Search<'_> {
 
 impl Found {
     fn described(self, base: &Arc<FinalizedGraph>) -> Change {
-        let (mut texts, mut prices, mut records) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut texts, mut parts, mut prices, mut records) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut graph = Arc::clone(base);
         for edit in &self.edits {
             texts.push(edit.describe(&graph));
@@ -287,14 +315,15 @@ impl Found {
         let count = self.edits.len() + self.cut.as_ref().map_or(0, |cut| cut.parts.len() - 1);
         let graphs = match self.cut {
             Some(cut) => {
-                texts.push(cut_text(&self.graph, &cut));
+                texts.push(format!("cut it into {} graphs", cut.parts.len()));
+                parts = cut_parts(&self.graph, &cut);
                 prices.push(cut_price(&self.graph, &cut));
                 records.extend(cut_records(&self.graph, &cut));
                 named_parts(cut)
             }
             None => vec![self.graph],
         };
-        Change { text: texts.join("; "), price: prices.join("; "), edits: merged(records), count, graphs }
+        Change { text: texts.join("; "), parts, price: prices.join("; "), edits: merged(records), count, graphs }
     }
 }
 
@@ -320,23 +349,17 @@ fn edited(graph: &FinalizedGraph, edit: &Edit) -> Option<Arc<FinalizedGraph>> {
     edited.finalize().ok().map(Arc::new)
 }
 
-fn cut_text(graph: &FinalizedGraph, cut: &Cut) -> String {
-    let stored: Vec<String> =
-        cut.stored(graph).map(|(id, _)| format!("tensor {}", graph.describe_tensor(id))).collect();
-    let stored = if stored.is_empty() { String::new() } else { format!("store {} and ", stored.join(", ")) };
-    let later = cut
-        .parts
-        .iter()
-        .skip(1)
-        .zip(["second", "third", "fourth", "fifth"].into_iter().chain(std::iter::repeat("further")));
-    let later: Vec<String> = later
-        .map(|(part, word)| {
-            let operations = part.operations.iter().map(|&id| graph.describe_operation(id));
-            let noun = if part.operations.len() == 1 { "operation" } else { "operations" };
-            format!("leave {noun} {} to a {word} graph", operations.collect::<Vec<_>>().join(", "))
-        })
-        .collect();
-    format!("{stored}{}", later.join(", "))
+/// Of each part its operations, and what it stores for those after it.
+fn cut_parts(graph: &FinalizedGraph, cut: &Cut) -> Vec<String> {
+    let text = |part: &cut::Part| {
+        let operations: Vec<String> = part.operations.iter().map(|&id| graph.describe_operation(id)).collect();
+        let is_own = |id| graph.producer(id).is_some_and(|producer| part.operations.contains(&producer));
+        let stored = cut.stored(graph).filter(|&(id, _)| is_own(id)).map(|(id, _)| graph.describe_tensor(id));
+        let stored: Vec<String> = stored.collect();
+        let stored = if stored.is_empty() { String::new() } else { format!("; it stores {}", stored.join(", ")) };
+        format!("{}{stored}", operations.join(", "))
+    };
+    cut.parts.iter().map(text).collect()
 }
 
 fn cut_price(graph: &FinalizedGraph, cut: &Cut) -> String {

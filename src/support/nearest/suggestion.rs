@@ -1,7 +1,8 @@
 //! What edits may cure a defect. A suggestion is tried, so one too many costs time and nothing else.
 
 use super::edit::{Edit, Layout, OperationUid, TensorUid};
-use super::shape;
+use super::mirror::mirror;
+use super::{number, shape};
 use crate::graph::{
     Attributes, DEFAULT_ALIGNMENT, DataType, FinalTensor, FinalizedGraph, Operation, OperationId, TensorId,
 };
@@ -111,8 +112,12 @@ fn of_defect(graph: &FinalizedGraph, defect: &Defect) -> Vec<Edit> {
 }
 
 fn shapes(graph: &FinalizedGraph, defect: &Defect, edits: &mut Vec<Edit>) {
-    let swapped = defect.operation.filter(|&id| is_commutative(graph.operation(id)));
-    edits.extend(swapped.and_then(|id| OperationUid::of(graph, id)).map(Edit::Swap));
+    let turned = defect.operation.and_then(|id| {
+        let operation = graph.operation(id);
+        let edit = if is_commutative(operation) { Edit::Swap } else { mirror(operation).map(|_| Edit::Mirror)? };
+        OperationUid::of(graph, id).map(edit)
+    });
+    edits.extend(turned);
     ranks(graph, edits);
 }
 
@@ -174,28 +179,47 @@ fn types(graph: &FinalizedGraph, defect: &Defect, edits: &mut Vec<Edit>) {
     }
 }
 
-/// FLOAT, which the surfaces recommend; for whole numbers and truth values INT32 and BOOLEAN as well; for what a core reads or gives, the
-/// types of its operands.
 fn retypes(graph: &FinalizedGraph, id: TensorId, edits: &mut Vec<Edit>) {
-    let tensor = graph.tensor(id);
-    let is_truth = graph.producer(id).is_some_and(|producer| gives_truth(graph.operation(producer)));
-    let mut wanted = vec![DataType::Float];
-    if is_truth {
-        wanted.extend([DataType::Int32, DataType::Boolean]);
-    } else if tensor.data_type.is_integer() {
-        wanted.push(DataType::Int32);
-    }
-    let cores = graph.operation_ids().filter(|&core| graph.operation(core).is_core());
-    for operand in cores.flat_map(|core| graph.operation(core).input_tensors().take(2)) {
-        wanted.push(graph.tensor(operand).data_type);
-    }
-    let mut tried = vec![tensor.data_type];
-    for to in wanted {
+    let mut tried = vec![graph.tensor(id).data_type];
+    for to in wanted_types(graph, id) {
         if !tried.contains(&to) {
             tried.push(to);
             edits.push(Edit::Retype(vec![TensorUid::of(graph, id)], to));
         }
     }
+}
+
+/// Types that lose nothing. FLOAT, which the surfaces recommend; for whole numbers and truth values INT32 and BOOLEAN as well; for what a
+/// core reads or gives, the types of its operands.
+fn wanted_types(graph: &FinalizedGraph, id: TensorId) -> Vec<DataType> {
+    let tensor = graph.tensor(id);
+    let cores = graph.operation_ids().filter(|&core| graph.operation(core).is_core());
+    let operands: Vec<TensorId> = cores.flat_map(|core| operands(graph, core)).collect();
+    let of_operands = operands.iter().map(|&operand| graph.tensor(operand).data_type);
+    let lossless = lossless_types(graph, id, of_operands.clone().filter(|_| operands.contains(&id)));
+    let others: &[DataType] = if is_truth(graph, id) {
+        &[DataType::Int32, DataType::Boolean]
+    } else if tensor.data_type.is_integer() {
+        &[DataType::Int32]
+    } else {
+        &[]
+    };
+    lossless.into_iter().chain([DataType::Float]).chain(others.iter().copied()).chain(of_operands).collect()
+}
+
+/// Types that hold every number of what the caller stores: those of the operands beside it, which no engine has to convert, then the
+/// smallest. A virtual tensor costs no memory.
+fn lossless_types(graph: &FinalizedGraph, id: TensorId, beside: impl Iterator<Item = DataType>) -> Vec<DataType> {
+    let tensor = graph.tensor(id);
+    if tensor.is_virtual || is_truth(graph, id) {
+        return Vec::new();
+    }
+    let exact: Vec<DataType> = number::exact(tensor.data_type).collect();
+    beside.filter(|to| exact.contains(to)).chain(exact.iter().copied()).collect()
+}
+
+fn is_truth(graph: &FinalizedGraph, id: TensorId) -> bool {
+    graph.producer(id).is_some_and(|producer| gives_truth(graph.operation(producer)))
 }
 
 fn gives_truth(operation: &Operation) -> bool {

@@ -20,12 +20,7 @@ pub(super) fn check(cx: &Context, found: &mut Findings) {
             shapes(cx, found, id, operation);
             layouts(cx, found, operation);
         } else {
-            found.operation(
-                &OP_GS_SURFACE,
-                id,
-                "surface 70, the only one with GenStats",
-                format!("surface {}", cx.surface.id),
-            );
+            found.operation(&OP_GS_SURFACE, id, "surface 70, the only one with GenStats", "GENSTATS");
         }
     }
 }

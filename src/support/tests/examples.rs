@@ -163,11 +163,47 @@ fn of_malformed(examples: &mut BTreeMap<String, Value>) {
     }
 }
 
+/// A graph file of one line.
+const GRAPH_FILE: &str = concat!(
+    r#"{"context":{"io_data_type":"HALF","compute_data_type":"FLOAT"},"nodes":[{"tag":"POINTWISE","name":"act","mode":"RELU_FWD","#,
+    r#""inputs":{"IN_0":1},"outputs":{"OUT_0":2}}],"tensors":[{"uid":1,"name":"x","dim":[2,3,4],"stride":[12,4,1]},"#,
+    r#"{"uid":2,"name":"y","dim":[2,3,4],"stride":[12,4,1]}]}"#
+);
+
+/// An id of graph files, a part of [`GRAPH_FILE`], and what in its place breaks the rule.
+const UNREADABLE: &[(&str, &str, &str)] = &[
+    ("FEJ-01", r#""nodes""#, r#""operations""#),
+    ("FEJ-03", r#","dim":[2,3,4],"stride":[12,4,1]}]}"#, ""),
+    ("FEJ-04", r#""tensors":["#, r#""tensors":2,"listed":["#),
+    ("FEJ-05", r#""IN_0":1"#, r#""IN_0":3"#),
+    ("FEJ-09", r#""name":"act""#, r#""name":"act","relu_upper_clip":"6""#),
+    ("FEJ-11", "POINTWISE", "POINTWISER"),
+    ("FEJ-12", "RELU_FWD", "RELU"),
+    ("FEJ-13", r#""dim":[2,3,4]"#, r#""dim":"2,3,4""#),
+    ("FEJ-31", r#""uid":2"#, r#""uid":1"#),
+    ("FEJ-41", r#""RELU_FWD""#, "null"),
+    ("FEJ-51", r#""uid":1,"#, r#""uid":01,"#),
+];
+
+fn of_files(examples: &mut BTreeMap<String, Value>) {
+    let read = |text: &str| crate::frontend::read_graph("graph.json", text.as_bytes());
+    read(GRAPH_FILE).expect("readable").finalize().expect("well formed");
+    for &(id, part, broken) in UNREADABLE {
+        let file = GRAPH_FILE.replacen(part, broken, 1);
+        let error = read(&file).expect_err(id);
+        assert_eq!(error.rule, id, "{error}");
+        let told = error.to_string();
+        let record = json!({"id": id, "file": file, "malformed": told.lines().next(), "legal": [GRAPH_FILE]});
+        examples.insert(id.to_owned(), record);
+    }
+}
+
 #[test]
 fn the_examples_of_the_command_line_are_those_of_these_tests() {
     let mut examples = BTreeMap::new();
     of_restrictions(&mut examples);
     of_malformed(&mut examples);
+    of_files(&mut examples);
     for id in examples.keys() {
         assert!(entry(id).is_some(), "{id}");
     }

@@ -47,9 +47,9 @@ fn inputs_are_swapped() {
 }
 
 #[test]
-fn inputs_that_do_not_commute_stay() {
+fn inputs_that_neither_commute_nor_have_a_mirror_stay() {
     let mut graph = matmul();
-    graph.pointwise_of("add").mode = PointwiseMode::Sub;
+    graph.pointwise_of("add").mode = PointwiseMode::Pow;
     graph.swap("add");
     assert!(change(&graph, H90).is_none());
 }
@@ -59,6 +59,21 @@ fn pointers_are_aligned() {
     let aligned = "align the pointer of tensor 'A' (uid 1) to 16 bytes";
     expect(lone_matmul, H90, |g| g.t("A").alignment = 8, aligned);
     expect(lone_matmul, A80, |g| g.t("A").alignment = 2, aligned);
+}
+
+#[test]
+fn operations_that_do_not_commute_are_written_the_other_way_round() {
+    for (mode, expected) in [
+        (PointwiseMode::CmpGt, "CMP_LT of 'mm::C' (uid 3) and 'bias' (uid 4)"),
+        (PointwiseMode::Sub, "ADD of the NEG of 'mm::C' (uid 3) and 'bias' (uid 4)"),
+    ] {
+        let mut graph = matmul();
+        graph.swap("add");
+        graph.pointwise_of("add").mode = mode;
+        let answer = change(&graph, H90).expect("the other way round");
+        assert_eq!(answer.change.text, format!("write operation 'add' (POINTWISE {}) as {expected}", mode.name()));
+        assert_eq!(answer.change.price, "");
+    }
 }
 
 #[test]
@@ -270,7 +285,8 @@ fn chain() -> Graph {
 fn two_cores_are_cut_apart_and_both_graphs_are_legal() {
     let Remedy { run, hold } = helped(&chain());
     let run = run.expect("two graphs");
-    assert_eq!(run.change.text, "store tensor 'C' (uid 3) and leave operation 'mm2' (MATMUL) to a second graph");
+    let sentence = "cut it into 2 graphs; graph 1: 'mm' (MATMUL); it stores 'C' (uid 3); graph 2: 'mm2' (MATMUL)";
+    assert_eq!(run.change.sentence(), sentence);
     assert_eq!(run.change.price, "2 launches at least; 8192 bytes written and read again");
     assert_eq!((run.change.count, run.change.graphs.len(), run.engines.len()), (1, 2, 2));
     assert_eq!(run.held(), Some(vec![SurfaceId::S90]));
