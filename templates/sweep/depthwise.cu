@@ -30,7 +30,7 @@ ${ line }$
 const int w0 = ${ last.first }$;
 float sums[${ outputs }$][${ vector }$] = {};
 <%- for axis in outer %>
-#pragma unroll
+#pragma unroll 1
 for (int ${ axis.tap }$ = 0; ${ axis.tap }$ < ${ axis.taps }$; ++${ axis.tap }$) {
 const int ${ axis.pixel }$ = ${ axis.value }$;
 <%- if axis.outside %>
