@@ -21,7 +21,7 @@ mod window;
 
 pub use accumulate::{Accumulation, Combine, Finish, Map, reduced_values};
 pub use body::*;
-pub use boxes::{BoxPlace, Boxes};
+pub use boxes::Boxes;
 pub use expr::{Part, Register, StageProgram, Step, Value, has_integer_form};
 pub use index::{Definition, Index, Quantity, Role, Variable, needed};
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};

