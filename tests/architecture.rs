@@ -276,6 +276,8 @@ const LOWERING: &[&str] = &[
     "accept",
     "multiplied",
     "sweep",
+    "boxed_operand",
+    "im2col",
     "tensor_map",
     "boxes",
     "operand",

@@ -1,7 +1,7 @@
 //! The epilogue's tensors as boxes of a warp's rows, brought and taken by the tensor memory accelerator.
 
+use super::boxed_operand::{UNIT, box_swizzle, byte_stride};
 use super::problem::Problem;
-use super::tensor_map::{UNIT, box_swizzle, byte_stride};
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{Boxes, Digit, GemmTile, MapElement, Role, StageProgram, Swizzle, TensorMap, step};
 

@@ -1,8 +1,8 @@
 //! The operands of a convolution in boxes: matrices where pixels lie one after the other, arrays of filters, and walks over the pixels
 //! of images (im2col), of which each tap of the filter takes the same one, moved.
 
+use super::boxed_operand::{BoxedOperand, byte_stride};
 use super::problem::Problem;
-use super::tensor_map::{BoxedOperand, byte_stride};
 use crate::graph::{FinalTensor, TensorId};
 use crate::kernel::{BoxStart, Coordinate, Digit, MapElement, PixelWalk, Quantity, Role, Swizzle, TensorMap};
 

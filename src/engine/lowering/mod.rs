@@ -1,6 +1,7 @@
 //! Lowering that engines share: passes over iteration spaces, and cores as matrix products.
 
 mod accept;
+mod boxed_operand;
 mod boxes;
 mod composite;
 mod converted;

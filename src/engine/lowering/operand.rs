@@ -1,8 +1,9 @@
 //! The operands of a matrix product: how their elements, with the mainloop stage, come to shared memory.
 
+use super::boxed_operand::BoxedOperand;
 use super::problem::Problem;
 use super::sweep::{Width, elements, is_vectorizable, over};
-use super::tensor_map::{Arrival, BoxedOperand, boxed, raw, step_k};
+use super::tensor_map::{Arrival, boxed, raw, step_k};
 use crate::fusion::{CoreOperand, Fusion, Product};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{

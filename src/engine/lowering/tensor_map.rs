@@ -1,18 +1,10 @@
 //! Tensor maps of a product's operands: boxes of a tile's rows by 128 bytes.
 
+use super::boxed_operand::{BoxedOperand, UNIT, byte_stride};
 use super::im2col;
 use super::problem::Problem;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{
-    BoxStart, Coordinate, GemmTile, MapElement, MmaType, Quantity, Role, Swizzle, TensorMap, row_along_outer,
-};
-
-/// Bytes that addresses and strides are multiples of, and that strides are below (`cuTensorMapEncodeTiled`).
-pub(super) const UNIT: i64 = 16;
-const STRIDES_BELOW: i64 = 1 << 40;
-
-/// Rows of a box at most.
-const BOX_ROWS: u32 = 256;
+use crate::kernel::{BoxStart, Coordinate, MapElement, MmaType, Quantity, Role, Swizzle, TensorMap};
 
 /// Bytes of k of a step of the mainloop: a swizzled row.
 const STEP_BYTES: u32 = 128;
@@ -20,70 +12,6 @@ const STEP_BYTES: u32 = 128;
 /// Elements of a line along m or n at least and at most.
 const SHORTEST_LINE: u32 = 16;
 const LONGEST_LINE: u32 = 64;
-
-/// An operand's tensor as an array of boxes, of a size that the tile decides.
-#[derive(Clone, Debug)]
-pub(super) struct BoxedOperand {
-    /// The map without its boxes: of a matmul `[k, m or n, batch]`, or `[m or n, k, batch]` where lines do not run along k.
-    map: TensorMap,
-    start: BoxStart,
-    /// Whether the operand is A.
-    is_a: bool,
-    /// Whether lines of boxes run along k.
-    along_k: bool,
-    /// Elements of m or n that lines divide, if any.
-    whole: Option<i64>,
-}
-
-impl BoxedOperand {
-    pub(super) fn new(map: TensorMap, start: BoxStart, is_a: bool, along_k: bool, whole: Option<i64>) -> Self {
-        Self { map, start, is_a, along_k, whole }
-    }
-
-    /// Whether lines of boxes run along k.
-    pub(super) fn runs_along_k(&self) -> bool {
-        self.along_k
-    }
-
-    /// Whether rows of boxes lie in whole lines of L2.
-    pub(super) fn rows_are_lines(&self) -> bool {
-        self.map.rows_are_lines()
-    }
-
-    /// Where boxes begin.
-    pub(super) fn start(&self) -> &BoxStart {
-        &self.start
-    }
-
-    /// The map with the boxes of a tile: its rows by its k, or lines of m or n by its k.
-    pub(super) fn at(&self, tile: GemmTile) -> TensorMap {
-        let rows = if self.is_a { tile.m } else { tile.n };
-        let bytes = self.map.element.bytes();
-        let (row_elements, lines) =
-            if self.along_k { (tile.k, rows.min(BOX_ROWS)) } else { (self.line(rows, bytes), tile.k) };
-        let mut box_dims = [0; 5];
-        match self.map.pixels {
-            Some(_) => box_dims[..2].copy_from_slice(&[row_elements, lines]),
-            None => {
-                box_dims[..self.map.rank].fill(1);
-                box_dims[..2].copy_from_slice(&[row_elements, lines]);
-            }
-        }
-        TensorMap { box_dims, swizzle: box_swizzle(row_elements * bytes), ..self.map }
-    }
-
-    /// Elements of a line along m or n.
-    fn line(&self, rows: u32, bytes: u32) -> u32 {
-        let longest = row_along_outer(rows, bytes);
-        let fits = |elements: &u32| *elements <= longest && self.is_whole_in(*elements);
-        [64, 32].into_iter().find(fits).unwrap_or(16)
-    }
-
-    /// Whether lines of so many elements of m or n are whole.
-    fn is_whole_in(&self, elements: u32) -> bool {
-        self.whole.is_none_or(|whole| whole % i64::from(elements) == 0)
-    }
-}
 
 /// How a tensor in boxes becomes a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,16 +144,6 @@ fn matrix_boxes(
     Ok(BoxedOperand::new(map, start, slot == 0, along_k, None))
 }
 
-/// The swizzle of rows of so many bytes.
-pub(super) fn box_swizzle(row_bytes: u32) -> Swizzle {
-    match row_bytes {
-        128 => Swizzle::Bytes128,
-        64 => Swizzle::Bytes64,
-        32 => Swizzle::Bytes32,
-        _ => Swizzle::None,
-    }
-}
-
 fn element(data_type: DataType, operand: MmaType) -> Result<MapElement, String> {
     match (operand, data_type) {
         (MmaType::F16, DataType::Half) => Ok(MapElement::Half),
@@ -248,21 +166,4 @@ fn matmul_axes(problem: &Problem, slot: usize) -> Option<[usize; 3]> {
 
 fn is_contiguous(tensor: &FinalTensor, axis: usize) -> bool {
     tensor.stride[axis] == 1 || tensor.dim[axis] == 1
-}
-
-/// Bytes from one index of an axis to the next; where it has one index any stride will do.
-///
-/// # Errors
-/// That the tensor memory accelerator does not take it, as the end of a sentence.
-pub(super) fn byte_stride(extent: i64, stride: i64, bytes: i64) -> Result<u64, String> {
-    if extent == 1 {
-        return Ok(UNIT as u64);
-    }
-    match stride * bytes {
-        stride if stride % UNIT != 0 => Err(format!("steps by {stride} bytes; required: a multiple of {UNIT}")),
-        stride if stride >= STRIDES_BELOW => {
-            Err(format!("steps by {stride} bytes; required: less than {STRIDES_BELOW}"))
-        }
-        stride => Ok(stride as u64),
-    }
 }
