@@ -76,6 +76,7 @@ pub(super) fn quantity(quantity: Quantity) -> &'static str {
         Quantity::Phase(axis) => along(axis, ["phase_d", "phase_h", "phase_w"]),
         Quantity::PixelBlock(axis) => along(axis, ["block_d", "block_h", "block_w"]),
         Quantity::FirstTap(axis) => along(axis, ["first_t", "first_r", "first_s"]),
+        Quantity::TapCount(axis) => along(axis, ["taps_t", "taps_r", "taps_s"]),
         Quantity::PhaseShift(axis) => along(axis, ["shift_d", "shift_h", "shift_w"]),
     }
 }

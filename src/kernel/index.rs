@@ -61,6 +61,8 @@ pub enum Quantity {
     FirstTap(u8),
     /// How many pixels of Y later than the first phase's these are.
     PhaseShift(u8),
+    /// Taps along an axis that reach the pixels of a phase.
+    TapCount(u8),
 }
 
 /// An integer variable of generated code.

@@ -33,6 +33,6 @@ pub use multiply::{
 };
 pub use operand::{BoxStart, Fetch, Operand};
 pub use shared::{SharedLayout, SharedRequest, StageLayout};
-pub use space::{Coordinate, Derived, Digit, GemmSpace, digits_at};
+pub use space::{Coordinate, Counted, Derived, Digit, GemmSpace, digits_at};
 pub use sweep::{Access, Accumulators, Sweep};
 pub use window::{Interpolation, MAX_WINDOW_AXES, Maxima, Pool, PoolAxis, PoolFunction, SampleAxis, Window};

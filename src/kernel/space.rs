@@ -51,7 +51,7 @@ pub fn digits_at(index: &Index, digits: &[Digit]) -> Vec<Definition> {
 }
 
 /// Indices of a matrix product, each as digits, outermost first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GemmSpace {
     /// Matrix: the batch of a matmul, the group of a convolution.
     pub b: Vec<Digit>,
@@ -63,6 +63,20 @@ pub struct GemmSpace {
     pub k: Vec<Digit>,
     /// Quantities that follow from the digits of b.
     pub derived: Vec<Derived>,
+    /// Digits of k of which a matrix has only so many values as a derived quantity says, and does no more steps. Operands come in
+    /// boxes alone.
+    pub counted: Vec<Counted>,
+}
+
+/// A digit of k whose number of values depends on the matrix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counted {
+    /// The digit.
+    pub digit: Quantity,
+    /// The derived quantity that says how many values it has.
+    pub count: Quantity,
+    /// Mean of these over all matrices, of the digit's extent.
+    pub used: f64,
 }
 
 /// A quantity that follows from digits.

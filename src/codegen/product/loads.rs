@@ -50,6 +50,7 @@ impl Boxed<'_> {
     fn tile_digits(&self) -> Vec<String> {
         let Some(side) = self.sides.first() else { return Vec::new() };
         let mut used = self.digits(|side| !side.walks_columns());
+        used.extend(side.kernel.space.counted.iter().map(|counted| Variable::Of(counted.count)));
         let origin = |role| match role {
             Role::Row => Index::local(TILE_ORIGIN[0]),
             Role::Column => Index::local(TILE_ORIGIN[1]),
@@ -63,6 +64,9 @@ impl Boxed<'_> {
     /// The first k of a step, and its digits.
     fn step_digits(&self) -> Vec<String> {
         let Some(side) = self.sides.first() else { return Vec::new() };
+        if (Steps { kernel: side.kernel }).are_counted() {
+            return self.counted_digits(side);
+        }
         let mut used = self.digits(|_| true);
         let first = match side.kernel.wide_index {
             true => Index::local(STEP_ORIGIN),
@@ -70,6 +74,32 @@ impl Boxed<'_> {
         };
         let digits = needed(side.kernel.space.definitions_at(Role::Sum, &first), &mut used);
         definition_lines(index_type(side.kernel.wide_index), &digits)
+    }
+
+    /// The digits of a step where the number of taps depends on the matrix: channels are the innermost.
+    fn counted_digits(&self, side: &Side<'_>) -> Vec<String> {
+        let space = &side.kernel.space;
+        let mut rest = self.step.to_owned();
+        let mut lines = Vec::new();
+        for (number, digit) in space.k.iter().enumerate().rev() {
+            let name = names::quantity(digit.quantity);
+            let is_channel = number + 1 == space.k.len();
+            let each = if is_channel { i64::from(side.kernel.tile.k) } else { 1 };
+            let count = space.counted.iter().find(|counted| counted.digit == digit.quantity);
+            let count =
+                count.map_or((digit.radix / each).to_string(), |counted| names::quantity(counted.count).to_owned());
+            let value = match (number, is_channel) {
+                (0, _) => rest.clone(),
+                (_, true) => format!("{rest} % {count} * {each}"),
+                (_, false) => format!("{rest} % {count}"),
+            };
+            lines.push(format!("const unsigned {name} = {value};"));
+            if number > 0 {
+                lines.push(format!("const unsigned above_{name} = {rest} / {count};"));
+                rest = format!("above_{name}");
+            }
+        }
+        lines
     }
 
     /// Whether a box begins at a place that is told by k as a whole.

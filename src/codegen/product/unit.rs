@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::codegen::index::index_type;
+use crate::codegen::index::{definition_lines, index_type};
 use crate::codegen::names;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
-use crate::kernel::{Definition, Epilogue, GemmKernel, Index, Quantity, Role};
+use crate::kernel::{Definition, Digit, Epilogue, GemmKernel, Index, Quantity, Role, Variable, needed};
 
 /// What the records of `fma` and `mma` share.
 #[derive(Serialize)]
@@ -45,14 +45,39 @@ impl Steps<'_> {
         self.kernel.splits > 1
     }
 
+    /// Whether matrices have different numbers of steps.
+    pub(super) fn are_counted(&self) -> bool {
+        !self.kernel.space.counted.is_empty()
+    }
+
+    /// The function that gives the steps of matrix `b`: of its taps.
+    pub(super) fn of_matrix(&self) -> String {
+        let space = &self.kernel.space;
+        let mut read = space.counted.iter().map(|counted| Variable::Of(counted.count)).collect();
+        let b = Index::variable(Quantity::Index(Role::Batch));
+        let definitions = needed(space.definitions_at(Role::Batch, &b), &mut read);
+        let index = index_type(self.kernel.wide_index);
+        let lines = definition_lines(index, &definitions).join("\n");
+        let counts: Vec<String> =
+            space.counted.iter().map(|counted| format!("int({})", names::quantity(counted.count))).collect();
+        let is_counted = |digit: &&Digit| space.counted.iter().any(|counted| counted.digit == digit.quantity);
+        let others: i64 = space.k.iter().filter(|digit| !is_counted(digit)).map(|digit| digit.radix).product();
+        let steps = format!("{} * {}", counts.join(" * "), others / i64::from(self.kernel.tile.k));
+        format!("const auto steps_of_matrix = [&]({index} b) {{\n{lines}\nreturn {steps};\n}};")
+    }
+
     /// Number of steps: a variable where k is cut.
     pub(super) fn count(&self) -> String {
-        if self.are_split() { "steps".to_owned() } else { self.kernel.steps().to_string() }
+        if self.are_split() || self.are_counted() { "steps".to_owned() } else { self.kernel.steps().to_string() }
     }
 
     /// Number of the last step.
     pub(super) fn last(&self) -> String {
-        if self.are_split() { "steps - 1".to_owned() } else { (self.kernel.steps() - 1).to_string() }
+        if self.are_split() || self.are_counted() {
+            "steps - 1".to_owned()
+        } else {
+            (self.kernel.steps() - 1).to_string()
+        }
     }
 
     /// The line that says which steps are those of a part of k; none where there is one part.
@@ -153,7 +178,7 @@ pub(super) fn place(kernel: &GemmKernel, number: &str) -> Result<String, Error> 
 }
 
 /// `unit / 5u`
-fn quotient(number: &str, divisor: i64) -> String {
+pub(super) fn quotient(number: &str, divisor: i64) -> String {
     if divisor == 1 { number.to_owned() } else { format!("{number} / {divisor}u") }
 }
 

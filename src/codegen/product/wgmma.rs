@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::epilogue::{self, EpilogueParts, Places, staged};
 use super::loads::{BoxLoads, Boxed, LoadsText};
 use super::operand::{Side, filled, fragments};
-use super::unit::{Steps, place, zeros};
+use super::unit::{Steps, place, quotient, zeros};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
@@ -315,6 +315,10 @@ impl<'a> Skeleton<'a> {
     /// The lines that say which tile of C, and which part of k, a unit of work is.
     fn unit(&self) -> Result<String, Error> {
         let tiles = self.kernel.tiles();
+        if self.steps().are_counted() {
+            let (place, of_matrix) = (place(self.kernel, "unit")?, self.steps().of_matrix());
+            return Ok(format!("{place}\n{of_matrix}\nconst int steps = steps_of_matrix(b);"));
+        }
         let Some(steps) = self.steps().line("split") else {
             return place(self.kernel, "unit");
         };
@@ -449,16 +453,28 @@ impl<'a> Skeleton<'a> {
 
     /// How the consumers of a ping-pong schedule leave stages to each other.
     fn turns(&self) -> TurnsText {
-        let (units, tiles, steps) = (self.kernel.units(), self.kernel.tiles(), self.steps());
+        let (tiles, steps) = (self.kernel.tiles(), self.steps());
         let (each, all) = (steps.each_split(), self.kernel.steps());
+        if steps.are_counted() {
+            let [batch, ..] = self.kernel.space.extents();
+            let (of_matrix, b) = (steps.of_matrix(), quotient("unit", tiles / batch));
+            let of_unit = format!("const auto steps_of = [&](unsigned unit) {{ return steps_of_matrix({b}); }};");
+            return self.turns_of(format!("{of_matrix}\n{of_unit}"));
+        }
         if !steps.are_split() {
             let skipped = format!("consumer == 0 ? 0 : {all}");
             return TurnsText { last_step: steps.last(), steps_of: None, skipped, left: format!("stage += {all};") };
         }
         let of_unit = format!("min({each}u, {all}u - unit / {tiles}u * {each}u)");
+        self.turns_of(format!("const auto steps_of = [&](unsigned unit) {{ return {of_unit}; }};"))
+    }
+
+    /// The same where units have different numbers of steps, which a function tells.
+    fn turns_of(&self, steps_of: String) -> TurnsText {
+        let units = self.kernel.units();
         TurnsText {
-            last_step: steps.last(),
-            steps_of: Some(format!("const auto steps_of = [&](unsigned unit) {{ return {of_unit}; }};")),
+            last_step: self.steps().last(),
+            steps_of: Some(steps_of),
             skipped: format!("consumer == 0 || blockIdx.x >= {units}u ? 0 : steps_of(blockIdx.x)"),
             left: format!("if (unit + gridDim.x < {units}u) stage += steps_of(unit + gridDim.x);"),
         }

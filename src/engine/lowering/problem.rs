@@ -4,7 +4,7 @@ use crate::fusion::{Product, ProductKind};
 use crate::graph::{
     Attributes, Convolution, ConvolutionDirection, ConvolutionMode, FinalTensor, FinalizedGraph, TensorId,
 };
-use crate::kernel::{Coordinate, Derived, Digit, GemmSpace, Index, Quantity, Role};
+use crate::kernel::{Coordinate, Counted, Derived, Digit, GemmSpace, Index, Quantity, Role};
 
 /// Most spatial axes of a convolution that kernels are written for.
 pub(in crate::engine) const MAX_SPATIAL: usize = 3;
@@ -115,6 +115,7 @@ fn matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
             n: digit(Role::Column, c.dim[rank - 1]),
             k: digit(Role::Sum, a.dim[a.dim.len() - 1]),
             derived: Vec::new(),
+            counted: Vec::new(),
         },
         operands: [
             vec![one(Role::Batch), one(Role::Row), one(Role::Sum)],
@@ -226,7 +227,12 @@ impl<'a> ConvolutionProblem<'a> {
             }
         };
         let (operands, result) = self.coordinates(ko.extent, ci.extent);
-        Problem { space: GemmSpace { b, m, n, k, derived: Vec::new() }, operands, result, transposed: false }
+        Problem {
+            space: GemmSpace { b, m, n, k, derived: Vec::new(), counted: Vec::new() },
+            operands,
+            result,
+            transposed: false,
+        }
     }
 
     /// Whether it is a data gradient that is cut into products of its own for the pixels that lie a stride apart: each of them has
@@ -264,6 +270,7 @@ impl<'a> ConvolutionProblem<'a> {
             m: [images].into_iter().chain(axes.iter().map(|axis| axis.block)).collect(),
             n: vec![ci],
             k: innermost_last(ko, &taps, self.is_channels_last(output)),
+            counted: axes.iter().filter_map(|axis| axis.counted).collect(),
             derived: axes.into_iter().flat_map(|axis| axis.derived).collect(),
         };
         Problem { space, operands: [source, weights], result: pixels, transposed: false }
@@ -294,6 +301,14 @@ impl<'a> ConvolutionProblem<'a> {
             weight.insert(0, (along(Quantity::FirstTap), 1));
             pixel.push((along(Quantity::Phase), 1));
         }
+        let extent = filter.dim[at];
+        let counted = (stride > 1 && extent > stride && extent % stride != 0).then(|| {
+            let first = Index::variable(along(Quantity::FirstTap)) * -1;
+            let value = (Index::from(extent + stride - 1) + first) / stride;
+            derived.push(Derived { quantity: along(Quantity::TapCount), value, extent: taps + 1 });
+            let used = extent as f64 / (stride * taps) as f64;
+            Counted { digit: along(Quantity::Tap), count: along(Quantity::TapCount), used }
+        });
         let is_rotated = self.is_rotated();
         let sign = if is_rotated { -1 } else { 1 };
         let weight = Coordinate {
@@ -316,6 +331,7 @@ impl<'a> ConvolutionProblem<'a> {
             weight,
             pixel: Coordinate::affine(along(Quantity::InputPixel), pixel),
             derived,
+            counted,
         }
     }
 
@@ -428,6 +444,8 @@ struct PhasedAxis {
     weight: Coordinate,
     pixel: Coordinate,
     derived: Vec<Derived>,
+    /// Where phases have different numbers of taps.
+    counted: Option<Counted>,
 }
 
 /// Taps and channel, the channel innermost where it is contiguous.

@@ -126,6 +126,19 @@ impl ProductPlan {
         self.product.tensors().map(|id| elements(self.graph().tensor(id)) as f64).iter().sum()
     }
 
+    /// Whether matrices have different numbers of steps: where boxes bring both operands as they are stored.
+    pub(in crate::engine) fn counts_steps(&self) -> bool {
+        !self.problem.space.counted.is_empty() && self.operands.iter().all(OperandPlan::is_boxed)
+    }
+
+    /// Part of the steps that matrices do, of those of the one that does most.
+    pub(in crate::engine) fn used_steps(&self) -> f64 {
+        match self.counts_steps() {
+            true => self.problem.space.counted.iter().map(|counted| counted.used).product(),
+            false => 1.0,
+        }
+    }
+
     /// Part of k that is no padding of channels to whole steps.
     pub(in crate::engine) fn used_depth(&self) -> f64 {
         self.problem.space.k.iter().map(|digit| digit.extent as f64 / digit.radix as f64).product()
@@ -260,8 +273,12 @@ impl Lowering<'_> {
         let [a, b] = [0, 1].map(|slot| self.plan.operands[slot].at(tile, wide_index));
         let shared = self.plan.shared(self.choice, along_n, reduced_values_of(&epilogue));
         let tuned = Tuned { multiply, tile, operands: [&a, &b], epilogue: &epilogue, along_n };
+        let mut space = self.plan.problem.space.clone();
+        if !self.plan.counts_steps() || !matches!(multiply, Multiply::Wgmma(_)) {
+            space.counted.clear();
+        }
         GemmKernel {
-            space: self.plan.problem.space.clone(),
+            space,
             tile,
             multiply,
             tuning: tuned.tuning(),

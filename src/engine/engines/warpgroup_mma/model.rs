@@ -70,7 +70,7 @@ impl Candidate<'_> {
         let sms = f64::from(device.sm_count);
         let units = self.tiles() as f64 * f64::from(splits);
         let waves = Waves::of(units, sms);
-        let depth = (self.steps() as f64 / f64::from(splits)).ceil() * f64::from(ROW_BYTES) / bytes;
+        let depth = (self.steps() / f64::from(splits)).ceil() * f64::from(ROW_BYTES) / bytes;
         let promotion = match schedule {
             _ if self.sums != Sums::Promoted => 1.0,
             Schedule::Cooperative => PROMOTION,

@@ -284,15 +284,19 @@ impl<'a> Candidate<'a> {
         self.extents[0] * tiles_m * tiles_n
     }
 
-    pub(super) fn steps(&self) -> i64 {
+    /// Steps of a tile, of the mean of all matrices.
+    pub(super) fn steps(&self) -> f64 {
         let k = i64::from(ROW_BYTES / self.operand.bytes());
-        (self.extents[3] + k - 1) / k
+        ((self.extents[3] + k - 1) / k) as f64 * self.plan.used_steps()
     }
 
     /// No split; where the tiles of C leave multiprocessors idle, as many as fill them once or twice.
     fn splits(&self, device: &Device) -> Vec<u32> {
-        let longest = self.steps() / STEPS_PER_SPLIT;
+        let longest = self.steps() as i64 / STEPS_PER_SPLIT;
         let mut all = vec![1];
+        if self.plan.counts_steps() {
+            return all;
+        }
         for waves in [1, 2] {
             let splits = (i64::from(device.sm_count) * waves / self.tiles()).min(longest).min(MOST_SPLITS) as u32;
             if splits > 1 && !all.contains(&splits) {
