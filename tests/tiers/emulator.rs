@@ -7,7 +7,7 @@ use fusewright::codegen::Source;
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::emulator::EmulatedKernel;
 use fusewright::error::Error;
-use fusewright::graph::{Attributes, FinalizedGraph, Graph, Operation};
+use fusewright::graph::{FinalizedGraph, Graph, Operation};
 use fusewright::host_tensor::HostTensors;
 use fusewright::reference::{BoundOptions, Distribution, bounds_with, compare, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
@@ -54,13 +54,18 @@ const EVERY_CONFIG: &[&str] = &[
     "conv_dgrad_strided_dilated_rotated",
     "conv_wgrad_scale_bias_relu",
     "conv_wgrad_max_channel",
+    "conv_walk_fprop_padded_channels",
+    "conv_walk_fprop_scale_bias_relu",
+    "conv_walk_dgrad_stride_2",
+    "conv_walk_wgrad_3x3",
+    "conv_depthwise_fprop_3x3",
     "softmax_long_row",
 ];
 
 /// Tiles of a block, at most, in walks; the other blocks have one fewer.
 const TILES: [i64; 1] = [3];
 
-/// The newest chip without Hopper's instructions: matmuls run by `mma.sync`, as convolutions do on every chip since.
+/// The newest chip without Hopper's instructions: cores run by `mma.sync`.
 const AMPERE: ComputeCapability = ComputeCapability::new(8, 0);
 
 /// Cases with a core that multiply-adds compute on Volta.
@@ -85,8 +90,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         let graphs = suite.chain(verdicts.into_iter().map(|(name, graph)| trial(name, graph, typical)));
         let graphs =
             graphs.chain(on_volta().into_iter().map(|(name, graph)| trial(format!("sm_70::{name}"), graph, VOLTA)));
-        let is_matmul: fn(&Operation) -> bool = |operation| matches!(operation.attributes, Attributes::Matmul(_));
-        let on_ampere = on_chip(AMPERE, is_matmul).into_iter();
+        let on_ampere = on_chip(AMPERE, Operation::is_core).into_iter();
         let graphs = graphs.chain(on_ampere.map(|(name, graph)| trial(format!("sm_80::{name}"), graph, AMPERE)));
         let every_config = cases::all().into_iter().filter(|case| EVERY_CONFIG.contains(&case.name.as_str()));
         let graphs = graphs.chain(every_config.map(|case| config_trial(case.name, case.graph)));
