@@ -319,6 +319,7 @@ fn walked_shapes() -> Vec<(&'static str, Layer)> {
         ("many_images", Layer { images: 37, input: vec![3, 2], ..small() }),
         ("one_pixel", Layer { images: 3, input: vec![1, 1], ..small() }),
         ("grouped", Layer { groups: 2, channels: [128, 256], ..small() }),
+        ("grouped_of_12", Layer { groups: 2, channels: [128, 24], ..small() }),
         ("grouped_of_96", Layer { groups: 2, channels: [192, 96], ..small() }),
         (
             "grouped_stride_2",

@@ -1,7 +1,7 @@
 //! The operands of a convolution in boxes: matrices where pixels lie one after the other, arrays of filters, and walks over the pixels
 //! of images (im2col), of which each tap of the filter takes the same one, moved.
 
-use super::boxed_operand::{BoxedOperand, byte_stride};
+use super::boxed_operand::{BoxedOperand, UNIT, byte_stride};
 use super::problem::Problem;
 use crate::graph::{FinalTensor, TensorId};
 use crate::kernel::{BoxStart, Coordinate, Digit, MapElement, PixelWalk, Quantity, Role, Swizzle, TensorMap};
@@ -232,6 +232,10 @@ impl Planner<'_> {
         let digits = self.problem.space.digits(if self.along_k { Role::Sum } else { self.outer() });
         let innermost = digits.last().map(|digit| digit.quantity);
         let own = self.coordinates()[axis].terms.last().map(|term| term.0);
+        let is_apart = |term: &&(Quantity, i64)| Some(term.0) != own && term.1 * self.bytes % UNIT != 0;
+        if let Some((_, channels)) = self.coordinates()[axis].terms.iter().find(is_apart) {
+            return Err(format!("groups start {channels} channels apart; required: a multiple of {UNIT} bytes"));
+        }
         match own == innermost && self.coordinates()[axis].bound.is_none() {
             true => Ok(axis),
             false => {

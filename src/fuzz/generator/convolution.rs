@@ -24,6 +24,10 @@ const POOLED: usize = 8;
 const SIGNALLED: usize = 5;
 const STATISTICS: usize = 8;
 
+/// Parts of the graphs with one channel a group, and of numbers of channels that are large; percent.
+const DEPTHWISE: usize = 6;
+const MANY_CHANNELS: usize = 20;
+
 /// Parts of the gradients for surface 90 with a whole number of vectors in the batch, and of their operands whose batch
 /// is innermost; percent.
 const BATCH_INNERMOST: usize = 20;
@@ -114,11 +118,17 @@ fn problem(choices: &mut Choices<'_>, aim: SurfaceId, direction: ConvolutionDire
     let groups = if aim != SurfaceId::S70 && choices.chance(GROUPED) { choices.of(&[2, 4]) } else { 1 };
     let channels = |choices: &mut Choices<'_>| {
         let whole = unit * choices.of(&[1, 2, 3, 4]);
+        // as many as fill steps of Hopper's mainloop, one of them in part
+        let whole = if choices.chance(MANY_CHANNELS) { unit.max(8) * choices.of(&[5, 8, 9, 16]) } else { whole };
         if choices.chance(8) { choices.of(&[1, 3, 7, 20]) } else { whole }
     };
     let whole_batch = aim == SurfaceId::S90 && direction != Forward && choices.chance(BATCH_INNERMOST);
     let n = if whole_batch { unit } else { choices.of(&[1, 2, 3]) };
-    let (c, k) = (channels(choices), channels(choices) * groups);
+    let (mut c, mut k, mut groups) = (channels(choices), channels(choices) * groups, groups);
+    if aim != SurfaceId::S70 && choices.chance(DEPTHWISE) {
+        (c, groups) = (1, unit * choices.of(&[1, 2, 3]));
+        k = groups;
+    }
     let strided = direction != BackwardData || aim == SurfaceId::S70;
     let mut attributes = Convolution::new(direction, axes);
     let [mut x, mut w, mut y] = [vec![n, c * groups], vec![k, c], vec![n, k]];
