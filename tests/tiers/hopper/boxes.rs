@@ -1,9 +1,9 @@
 //! Boxes of TMA: loads whose every byte in shared memory is known, and stores that leave alone what is outside, but for
-//! the rest of 16 bytes at the end of a row.
+//! the rest of 16 bytes at the end of a row; and loads that walk the pixels of images.
 
 use fusewright::graph::DataType;
 use fusewright::host_tensor::HostTensor;
-use fusewright::kernel::{MapElement, Parameter, Swizzle, TensorMap};
+use fusewright::kernel::{MapElement, Parameter, PixelWalk, Swizzle, TensorMap};
 use libtest_mimic::Failed;
 
 use super::{Carrier, Case, KernelTest, launch, padded};
@@ -18,8 +18,10 @@ struct Boxes {
     /// Elements from one index of dim `i + 1` to the next.
     pitches: &'static [u64],
     box_dims: &'static [u32],
-    /// Coordinates of a block's box; boxes do not overlap in the tensor.
+    /// Coordinates of a block's box; boxes do not overlap in the tensor. Of a walk: how far taps move its pixels, behind them.
     at: &'static [&'static [i32]],
+    /// How boxes walk pixels, if they do: they have channels and pixels.
+    pixels: Option<PixelWalk>,
 }
 
 const BOXES: [Boxes; 9] = [
@@ -31,6 +33,7 @@ const BOXES: [Boxes; 9] = [
         pitches: &[],
         box_dims: &[64],
         at: &[&[64], &[256], &[-32], &[320], &[-64], &[128]],
+        pixels: None,
     },
     Boxes {
         name: "rank_1_half_swizzled",
@@ -40,6 +43,7 @@ const BOXES: [Boxes; 9] = [
         pitches: &[],
         box_dims: &[64],
         at: &[&[64], &[-8]],
+        pixels: None,
     },
     Boxes {
         name: "rank_2_bfloat16_128",
@@ -49,6 +53,7 @@ const BOXES: [Boxes; 9] = [
         pitches: &[112],
         box_dims: &[64, 16],
         at: &[&[0, 16], &[64, 0], &[64, 32], &[0, 37], &[-16, -3], &[104, 5]],
+        pixels: None,
     },
     Boxes {
         name: "rank_2_half_64",
@@ -58,6 +63,7 @@ const BOXES: [Boxes; 9] = [
         pitches: &[72],
         box_dims: &[32, 24],
         at: &[&[0, 0], &[32, 0], &[64, 24], &[-8, 25], &[0, 3000]],
+        pixels: None,
     },
     Boxes {
         name: "rank_2_byte_32",
@@ -67,6 +73,7 @@ const BOXES: [Boxes; 9] = [
         pitches: &[96],
         box_dims: &[32, 40],
         at: &[&[0, 0], &[32, 2], &[64, -7]],
+        pixels: None,
     },
     Boxes {
         name: "rank_2_byte_256_by_256",
@@ -76,6 +83,7 @@ const BOXES: [Boxes; 9] = [
         pitches: &[304],
         box_dims: &[256, 256],
         at: &[&[0, 0], &[256, 16], &[-256, 1]],
+        pixels: None,
     },
     Boxes {
         name: "rank_3_float_128",
@@ -85,6 +93,7 @@ const BOXES: [Boxes; 9] = [
         pitches: &[48, 256],
         box_dims: &[32, 4, 3],
         at: &[&[0, 0, 0], &[32, 4, 6], &[32, -2, 2], &[-4, 4, -2]],
+        pixels: None,
     },
     Boxes {
         name: "rank_4_half_64",
@@ -94,6 +103,7 @@ const BOXES: [Boxes; 9] = [
         pitches: &[40, 240, 1200],
         box_dims: &[32, 3, 2, 2],
         at: &[&[0, 0, 0, 0], &[32, 3, 4, 2], &[0, 5, 2, -1], &[0, 0, 3, 1]],
+        pixels: None,
     },
     Boxes {
         name: "rank_5_bfloat16_32",
@@ -103,6 +113,78 @@ const BOXES: [Boxes; 9] = [
         pitches: &[32, 96, 384, 768],
         box_dims: &[16, 2, 3, 2, 2],
         at: &[&[0, 0, 0, 0, 0], &[16, 2, 3, 1, 2], &[0, -1, 3, -1, 1], &[16, 0, 0, 0, -1]],
+        pixels: None,
+    },
+];
+
+/// Corners inside and outside of images, steps up to the largest, taps, boxes that end an image and the last one, channels that end
+/// within a box.
+const WALKS: [Boxes; 6] = [
+    Boxes {
+        name: "3x3_padded",
+        element: MapElement::Half,
+        swizzle: Swizzle::Bytes128,
+        dims: &[72, 6, 5, 3],
+        pitches: &[72, 432, 2160],
+        box_dims: &[64, 16],
+        at: &[
+            &[0, -1, -1, 0, 0, 0],
+            &[64, 4, 3, 1, 2, 2],
+            &[0, 2, 1, 2, 1, 2],
+            &[0, 4, 3, 2, 2, 0],
+            &[72, 0, 0, 0, 1, 1],
+        ],
+        pixels: Some(PixelWalk { lower: [-1, -1, 0], upper: [-1, -1, 0], steps: [1, 1, 1] }),
+    },
+    Boxes {
+        name: "stride_2_asymmetric",
+        element: MapElement::BFloat16,
+        swizzle: Swizzle::Bytes64,
+        dims: &[40, 9, 7, 2],
+        pitches: &[40, 360, 2520],
+        box_dims: &[32, 24],
+        at: &[&[0, -2, 0, 0, 0, 0], &[32, 4, 2, 0, 3, 1], &[0, 6, 4, 1, 4, 2], &[32, 0, 4, 1, 1, 1]],
+        pixels: Some(PixelWalk { lower: [-2, 0, 0], upper: [-2, -2, 0], steps: [2, 2, 1] }),
+    },
+    Boxes {
+        name: "step_8_of_floats",
+        element: MapElement::Float,
+        swizzle: Swizzle::Bytes128,
+        dims: &[32, 40, 3, 2],
+        pitches: &[32, 1280, 3840],
+        box_dims: &[32, 40],
+        at: &[&[0, -3, 0, 0, 0, 0], &[0, 37, 2, 0, 255, 0], &[0, 21, 1, 1, 6, 255]],
+        pixels: Some(PixelWalk { lower: [-3, 0, 0], upper: [-2, 0, 0], steps: [8, 1, 1] }),
+    },
+    Boxes {
+        name: "1d_of_bytes",
+        element: MapElement::Byte,
+        swizzle: Swizzle::Bytes32,
+        dims: &[48, 50, 4],
+        pitches: &[48, 2400],
+        box_dims: &[32, 256],
+        at: &[&[0, -300, 0, 0], &[32, 30, 1, 290], &[16, 40, 3, 9]],
+        pixels: Some(PixelWalk { lower: [-300, 0, 0], upper: [-9, 0, 0], steps: [1, 1, 1] }),
+    },
+    Boxes {
+        name: "3d",
+        element: MapElement::Half,
+        swizzle: Swizzle::Bytes128,
+        dims: &[64, 4, 3, 5, 2],
+        pitches: &[64, 256, 768, 3840],
+        box_dims: &[64, 48],
+        at: &[&[0, -1, 0, -2, 0, 0, 0, 0], &[0, 2, 2, 4, 0, 2, 0, 4], &[0, 0, 1, 2, 1, 1, 2, 31]],
+        pixels: Some(PixelWalk { lower: [-1, 0, -2], upper: [-1, 0, 0], steps: [1, 1, 2] }),
+    },
+    Boxes {
+        name: "at_the_corners",
+        element: MapElement::Half,
+        swizzle: Swizzle::None,
+        dims: &[16, 4, 3, 2],
+        pitches: &[16, 64, 192],
+        box_dims: &[8, 1024],
+        at: &[&[0, -128, -128, 0, 128, 130], &[8, 130, 129, 0, 0, 0]],
+        pixels: Some(PixelWalk { lower: [-128, -128, 0], upper: [127, 127, 0], steps: [1, 1, 1] }),
     },
 ];
 
@@ -112,6 +194,11 @@ pub(super) fn cases() -> Vec<Case> {
         cases.push(Case::new(format!("boxes::load::{}", boxes.name), move || boxes.load()));
         cases.push(Case::new(format!("boxes::store::{}", boxes.name), move || boxes.store()));
     }
+    for walk in WALKS {
+        cases.push(Case::new(format!("boxes::walk::{}", walk.name), move || walk.load()));
+    }
+    let rounded = Boxes { element: MapElement::TFloat32, ..WALKS[2] };
+    cases.push(Case::new("boxes::walk::step_8_of_tfloat32".to_owned(), move || rounded.load()));
     let rounded = Boxes { element: MapElement::TFloat32, ..BOXES[6] };
     cases.push(Case::new("boxes::load::rank_3_tfloat32_128".to_owned(), move || rounded.load()));
     cases
@@ -160,6 +247,9 @@ impl Boxes {
 
     /// Offset in the tensor of element `i` of a box; none outside, where rows have `row` elements.
     fn offset(&self, at: &[i32], row: u64, mut i: usize) -> Option<usize> {
+        if let Some(walk) = &self.pixels {
+            return self.walked(walk, at, i);
+        }
         let mut offset = 0;
         for (axis, (&extent, &first)) in self.box_dims.iter().zip(at).enumerate() {
             let index = i64::from(first) + (i % extent as usize) as i64;
@@ -169,6 +259,26 @@ impl Boxes {
             offset += index * if axis == 0 { 1 } else { self.pitches[axis - 1] };
         }
         Some(offset as usize)
+    }
+
+    /// The same of a box that walks pixels.
+    fn walked(&self, walk: &PixelWalk, at: &[i32], i: usize) -> Option<usize> {
+        let (channels, axes) = (self.box_dims[0] as usize, self.dims.len() - 2);
+        let (at, taps) = at.split_at(self.dims.len());
+        let channel = usize::try_from(at[0]).ok()? + i % channels;
+        let mut offset = Some(channel as u64).filter(|&channel| channel < self.dims[0])?;
+        let mut ahead = (i / channels) as i64;
+        for axis in 0..axes {
+            let (lower, step) = (i64::from(walk.lower[axis]), i64::from(walk.steps[axis]));
+            let last = self.dims[1 + axis] as i64 - 1 + i64::from(walk.upper[axis]);
+            let pixels = (last - lower) / step + 1;
+            ahead += (i64::from(at[1 + axis]) - lower) / step;
+            let pixel = lower + ahead % pixels * step + i64::from(taps[axis]);
+            ahead /= pixels;
+            offset += u64::try_from(pixel).ok().filter(|&pixel| pixel < self.dims[1 + axis])? * self.pitches[axis];
+        }
+        let image = u64::try_from(i64::from(at[1 + axes]) + ahead).ok().filter(|&image| image < self.dims[1 + axes])?;
+        Some((offset + image * self.pitches[axes]) as usize)
     }
 
     /// Byte of a box in shared memory where its element `i` lies; boxes start at multiples of 1024.
@@ -193,7 +303,7 @@ impl Boxes {
             strides: padded(&strides),
             box_dims: padded(self.box_dims),
             swizzle: self.swizzle,
-            pixels: None,
+            pixels: self.pixels,
         })
     }
 
@@ -218,6 +328,7 @@ impl Boxes {
     fn load(&self) -> Result<KernelTest, Failed> {
         let (bytes, words) = (self.box_bytes(), self.box_bytes() / 4);
         let carrier = Carrier::flat(self.data_type(), self.elements(), DataType::Int32, self.at.len() * words)?;
+        let load = if self.pixels.is_some() { "fw_tma_load_im2col" } else { "fw_tma_load" };
         let text = format!(
             r#"extern "C" __global__ void __launch_bounds__(64)
 load_boxes(const __grid_constant__ fw_tensor_map map, int* __restrict__ y) {{
@@ -234,7 +345,7 @@ load_boxes(const __grid_constant__ fw_tensor_map map, int* __restrict__ y) {{
   for (unsigned i = threadIdx.x; i < {words}; i += 64) y[blockIdx.x * {words} + i] = reinterpret_cast<int*>(shared_bytes)[i];
 }}
 "#,
-            loads = Self::at_each_place(self.at, "fw_tma_load(shared, &map, full"),
+            loads = Self::at_each_place(self.at, &format!("{load}(shared, &map, full")),
         );
         let x: Vec<u8> = (0..self.elements() * self.element_bytes()).map(input_byte).collect();
         let mut expected = vec![0xff; carrier.c_bytes()?];
@@ -250,7 +361,7 @@ load_boxes(const __grid_constant__ fw_tensor_map map, int* __restrict__ y) {{
         let inputs = self.inputs(&carrier, x)?;
         let parameters = vec![self.map(carrier.a), Parameter::Tensor(carrier.c)];
         let launches = vec![launch("load_boxes", self.at.len(), 64, bytes + 8, parameters)];
-        Ok(carrier.test(&["FW_SHARED", "fw_shared_address", "fw_tma_load"], &text, launches, inputs, expected))
+        Ok(carrier.test(&["FW_SHARED", "fw_shared_address", load], &text, launches, inputs, expected))
     }
 
     /// An element on its way to shared memory.
