@@ -1,10 +1,15 @@
-//! Hopper's engine: matmuls through the tensor memory accelerator (TMA) and `wgmma`, with any epilogue DAG.
+//! Hopper's engine: matmuls and convolutions through the tensor memory accelerator (TMA) and `wgmma`, with any epilogue DAG.
 //!
 //! One warpgroup brings tiles, two multiply; blocks stay on their multiprocessor and walk the tiles of C. An operand with a
 //! mainloop stage or of another type is computed by the first warpgroup on its way: from boxes of the tensor that the stage
 //! starts from, or through registers where the accelerator does not take its layout. Operands of 8 bits and of TF32 that do
-//! not run along k are turned there. Sums are kept in FP16 where the matmul computes in HALF, else in FP32 or INT32. What
+//! not run along k are turned there. Sums are kept in FP16 where the core computes in HALF, else in FP32 or INT32. What
 //! cannot be read in vectors is left to the next engine.
+//!
+//! A convolution is an implicit product: boxes walk the pixels of an image (im2col), one walk for each tap of the filter, so that
+//! padding is read as zeros and nothing is copied. A data gradient of stride s is s products an axis, one for each phase of pixels,
+//! with the taps that reach it. Both operands must come in boxes, and channels fill more than half of a step of the mainloop;
+//! other convolutions are left to the next engine.
 
 mod model;
 mod shape;
@@ -40,7 +45,7 @@ impl Engine for WarpgroupMma {
     }
 
     fn summary(&self) -> &'static str {
-        "matmul fusions on Hopper by TMA and wgmma: operands as they are stored, sums in the compute type, any epilogue"
+        "matmul and convolution fusions on Hopper by TMA and wgmma: operands as they are stored, sums in the compute type, any epilogue"
     }
 
     fn relaxes(&self) -> &'static [&'static Rule] {
