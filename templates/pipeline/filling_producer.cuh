@@ -20,6 +20,9 @@ ${ line }$
 ${ load }$
 <%- endfor %>
 <%- endfor %>
+<%- if ask.end %>
+${ ask.end }$
+<%- endif %>
 if (++asked_step == ${ steps }$) asked_step = 0, asked_unit += gridDim.x;
 if (++asked_stage == ${ stages }$) asked_stage = 0, asked_parity ^= 1;
 };

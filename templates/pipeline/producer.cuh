@@ -22,6 +22,9 @@ ${ line }$
 ${ load }$
 <%- endfor %>
 <%- endfor %>
+<%- if end %>
+${ end }$
+<%- endif %>
 if (++stage == ${ stages }$) stage = 0, parity ^= 1;
 }
 }

@@ -98,19 +98,22 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t0,
         const unsigned img = m0 / 42;
         const unsigned p = m0 / 6 % 7;
         const unsigned q = m0 % 6;
-        const unsigned ko = n0;
 #pragma unroll 1
-        for (int step = 0; step < 9; ++step) {
+        for (int step = 0; step < 3; ++step) {
           fw_mbarrier_wait(empty + 8 * stage, parity);
           fw_mbarrier_expect(full + 8 * stage, 18432);
           const unsigned tile = shared + stage * 18432;
-          const unsigned r = step / 3;
-          const unsigned s = step % 3;
-          const unsigned ci = 0;
-          // A: t3
-          fw_tma_load_im2col(tile, &map0, full + 8 * stage, ci, int(q) - 1, int(p) - 1, img, s, r);
-          // B: t4
-          fw_tma_load(tile + 16384, &map1, full + 8 * stage, ci, ko, r, s);
+#pragma unroll
+          for (unsigned block_k = 0; block_k < 4; ++block_k) {
+            const unsigned k0 = (unsigned)(step * 4 + block_k) * 16;
+            const unsigned r = k0 / 48;
+            const unsigned s = k0 / 16 % 3;
+            const unsigned ci = k0 % 16;
+            // A: t3
+            fw_tma_load_im2col(tile + block_k * 4096, &map0, full + 8 * stage, r < 3 ? ci : 16, int(q) - 1, int(p) - 1, img, s, r);
+            // B: t4
+            fw_tma_load(tile + 16384 + block_k * 512, &map1, full + 8 * stage, k0, n0);
+          }
           if (++stage == 11) stage = 0, parity ^= 1;
         }
       }
@@ -126,16 +129,16 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t0,
       const unsigned m0 = 0, n0 = unit * 16;
       unsigned multiplied = 0;  // the stage before, which may still be read
 #pragma unroll 1
-      for (int step = 0; step < 9; ++step) {
+      for (int step = 0; step < 3; ++step) {
         fw_mbarrier_wait(full + 8 * stage, parity);
         const unsigned tile = shared + stage * 18432;
-        const unsigned long long a = fw_matrix_descriptor<128>(tile + consumer * 8192, 16, 1024);
-        const unsigned long long b = fw_matrix_descriptor<128>(tile + 16384, 16, 1024);
+        const unsigned long long a = fw_matrix_descriptor<32>(tile + consumer * 2048, 16, 256);
+        const unsigned long long b = fw_matrix_descriptor<32>(tile + 16384, 16, 256);
         FW_PRODUCTS(a, b, step,
           FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 6, 6, "1", ", 1, 1, 0, 0"));
+          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 256, 32, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 512, 64, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 768, 96, "1", ", 1, 1, 0, 0"));
         fw_wgmma_wait<1>();
         if (step > 0 && lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
         multiplied = stage;

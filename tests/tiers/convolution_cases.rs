@@ -279,6 +279,14 @@ fn walked_shapes() -> Vec<(&'static str, Layer)> {
     vec![
         ("3x3", small()),
         ("padded_channels", Layer { channels: [104, 40], ..small() }),
+        ("blocks_of_32", Layer { channels: [32, 96], ..small() }),
+        (
+            "blocks_of_32_that_end_in_a_step",
+            Layer { channels: [96, 32], filter: vec![1, 3], pre: vec![0, 1], post: vec![0, 1], ..small() },
+        ),
+        ("blocks_of_16", Layer { channels: [16, 48], ..small() }),
+        ("blocks_of_16_padded", Layer { channels: [40, 24], filter: vec![2, 3], ..small() }),
+        ("blocks_of_16_strided", Layer { channels: [48, 16], stride: vec![2, 2], input: vec![9, 7], ..small() }),
         ("three_blocks", Layer { channels: [192, 192], input: vec![5, 5], ..small() }),
         ("stride_2", Layer { stride: vec![2, 2], input: vec![8, 6], ..small() }),
         ("stride_2_of_odd_pixels", Layer { stride: vec![2, 2], ..small() }),
@@ -319,6 +327,7 @@ fn walked_shapes() -> Vec<(&'static str, Layer)> {
         ("many_images", Layer { images: 37, input: vec![3, 2], ..small() }),
         ("one_pixel", Layer { images: 3, input: vec![1, 1], ..small() }),
         ("grouped", Layer { groups: 2, channels: [128, 256], ..small() }),
+        ("grouped_of_32", Layer { groups: 4, channels: [128, 128], ..small() }),
         ("grouped_of_12", Layer { groups: 2, channels: [128, 24], ..small() }),
         ("grouped_of_96", Layer { groups: 2, channels: [192, 96], ..small() }),
         (

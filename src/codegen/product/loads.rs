@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::operand::Side;
 use super::unit::{STEP_ORIGIN, Steps, TILE_ORIGIN};
-use crate::codegen::index::{definition_lines, index_type, spell_with};
+use crate::codegen::index::{definition_lines, index_type, spell, spell_with};
 use crate::codegen::names;
 use crate::kernel::{Coordinate, Fetch, Index, Quantity, Role, TensorMap, Variable, needed};
 
@@ -14,9 +14,11 @@ use crate::kernel::{Coordinate, Fetch, Index, Quantity, Role, TensorMap, Variabl
 pub(super) struct BoxLoads {
     /// What is the same in all steps of a tile.
     pub(super) of_tile: Vec<String>,
-    /// What a step changes.
+    /// What a step changes, or each of its blocks, which are walked from here on.
     pub(super) of_step: Vec<String>,
     pub(super) sides: Vec<LoadsText>,
+    /// The end of the walk over blocks, if there is one.
+    pub(super) end: Option<&'static str>,
 }
 
 /// An operand's boxes.
@@ -43,7 +45,13 @@ impl Boxed<'_> {
             let barrier = format!("{} + 8 * {}", self.barrier, self.stage);
             LoadsText { title, loads: OperandLoads { side: *side, number, barrier }.lines() }
         });
-        BoxLoads { of_tile: self.tile_digits(), of_step: self.step_digits(), sides: sides.collect() }
+        let end = (self.blocks() > 1).then_some("}");
+        BoxLoads { of_tile: self.tile_digits(), of_step: self.step_digits(), sides: sides.collect(), end }
+    }
+
+    /// Blocks of k that a step has: boxes for each.
+    fn blocks(&self) -> u32 {
+        self.sides.first().map_or(1, Side::blocks)
     }
 
     /// Digits of the batch, and of the first row and column of a tile.
@@ -67,6 +75,9 @@ impl Boxed<'_> {
         if (Steps { kernel: side.kernel }).are_counted() {
             return self.counted_digits(side);
         }
+        if self.blocks() > 1 {
+            return self.block_digits(side);
+        }
         let mut used = self.digits(|_| true);
         let first = match side.kernel.wide_index {
             true => Index::local(STEP_ORIGIN),
@@ -74,6 +85,33 @@ impl Boxed<'_> {
         };
         let digits = needed(side.kernel.space.definitions_at(Role::Sum, &first), &mut used);
         definition_lines(index_type(side.kernel.wide_index), &digits)
+    }
+
+    /// The first k of a block, and its digits, in a loop over the blocks of a step.
+    fn block_digits(&self, side: &Side<'_>) -> Vec<String> {
+        let (blocks, index) = (self.blocks(), index_type(side.kernel.wide_index));
+        let block_k = i64::from(side.kernel.tile.k / blocks);
+        let number = Steps { kernel: side.kernel }.index(self.step) * i64::from(blocks) + Index::local("block_k");
+        let first = spell(&number);
+        let mut lines = vec![
+            "#pragma unroll".to_owned(),
+            format!("for (unsigned block_k = 0; block_k < {blocks}; ++block_k) {{"),
+            format!("const {index} {STEP_ORIGIN} = ({index})({first}) * {block_k};"),
+        ];
+        let mut used = self.digits(|_| true);
+        let definitions = side.kernel.space.definitions_at(Role::Sum, &Index::local(STEP_ORIGIN));
+        let mut definitions = needed(definitions, &mut used);
+        if let Some((digit, values)) = last_tap(side)
+            && let Some(first) = definitions.iter().find(|definition| definition.variable == Variable::Of(digit))
+        {
+            // the last blocks may lie beyond the last tap
+            let name = names::quantity(digit);
+            lines.push(format!("const {index} all_taps = {};", spell(&first.value)));
+            lines.push(format!("const {index} {name} = min(all_taps, ({index}){});", values - 1));
+            definitions.retain(|definition| definition.variable != Variable::Of(digit));
+        }
+        lines.extend(definition_lines(index, &definitions));
+        lines
     }
 
     /// The digits of a step where the number of taps depends on the matrix: channels are the innermost.
@@ -105,7 +143,7 @@ impl Boxed<'_> {
     /// Whether a box begins at a place that is told by k as a whole.
     pub(super) fn takes_k(&self) -> bool {
         let is_wide = self.sides.iter().any(|side| side.kernel.wide_index);
-        is_wide || self.used(|_| true).contains(&Variable::Of(Quantity::Index(Role::Sum)))
+        self.blocks() == 1 && (is_wide || self.used(|_| true).contains(&Variable::Of(Quantity::Index(Role::Sum))))
     }
 
     /// As [`Self::used`], but for the indices that a tile and a step begin at themselves.
@@ -138,15 +176,17 @@ impl OperandLoads<'_> {
         let stage = &self.side.kernel.shared.stage;
         let slot = self.side.slot;
         let offset = if matches!(operand.fetch, Fetch::Tma(_)) { stage.tiles[slot] } else { stage.raw[slot] };
-        let column_bytes = map.box_elements() * map.element.bytes();
+        let box_bytes = map.box_elements() * map.element.bytes();
+        let column_bytes = box_bytes * self.side.blocks();
+        let block = if self.side.blocks() > 1 { format!(" + block_k * {box_bytes}") } else { String::new() };
         let columns = self.side.columns(&map);
         if self.side.walks_columns() {
-            return self.walk(&map, columns, offset, column_bytes);
+            return self.walk(&map, columns, &format!("{offset}{block}"), column_bytes);
         }
         let load = |column: u32| {
             let at = match offset + column * column_bytes {
-                0 => "tile".to_owned(),
-                at => format!("tile + {at}"),
+                0 => format!("tile{block}"),
+                at => format!("tile + {at}{block}"),
             };
             self.load(&map, &at, i64::from(column * map.box_dims[0]))
         };
@@ -154,7 +194,7 @@ impl OperandLoads<'_> {
     }
 
     /// A loop over columns, of which each has digits of its own.
-    fn walk(&self, map: &TensorMap, columns: u32, offset: u32, column_bytes: u32) -> Vec<String> {
+    fn walk(&self, map: &TensorMap, columns: u32, offset: &str, column_bytes: u32) -> Vec<String> {
         let (side, kernel) = (&self.side, self.side.kernel);
         let role = Role::outer(side.slot);
         let first = Index::local(TILE_ORIGIN[side.slot]) + Index::local("column") * i64::from(map.box_dims[0]);
@@ -174,7 +214,13 @@ impl OperandLoads<'_> {
         let mut coordinates = Vec::new();
         for (position, coordinate) in start.coordinates.iter().enumerate() {
             let beyond = if position == 0 { first } else { 0 };
-            coordinates.push(spelled(coordinate, beyond));
+            let spelled = spelled(coordinate, beyond);
+            coordinates.push(match last_tap(&self.side) {
+                Some((_, taps)) if self.ends_with_taps(position) => {
+                    format!("all_taps < {taps} ? {spelled} : {}", map.dims[position])
+                }
+                _ => spelled,
+            });
         }
         coordinates.extend(start.taps.iter().map(|tap| spelled(tap, 0)));
         let function = if map.pixels.is_some() { "fw_tma_load_im2col" } else { "fw_tma_load" };
@@ -182,7 +228,33 @@ impl OperandLoads<'_> {
     }
 }
 
+impl OperandLoads<'_> {
+    /// Whether a coordinate says which elements of k a box has, under a tap that other coordinates say: it is then moved outside where
+    /// there are no more taps. What is read there must be zeros in both operands, as the other may hold infinities.
+    fn ends_with_taps(&self, position: usize) -> bool {
+        let operand = self.side.operand();
+        let is_index = |term: &(Quantity, i64)| matches!(term.0, Quantity::Index(Role::Sum));
+        let is_whole = operand.start.coordinates[position].terms.iter().any(is_index);
+        position == usize::from(!operand.boxes_along_k()) && !is_whole
+    }
+}
+
+/// The outermost digit of k and its values, where blocks reach beyond the last tap.
+fn last_tap(side: &Side<'_>) -> Option<(Quantity, i64)> {
+    let k = &side.kernel.space.k;
+    let all: i64 = k.iter().map(|digit| digit.radix).product();
+    let reaches_beyond = side.blocks() > 1 && all % i64::from(side.kernel.tile.k) != 0;
+    k.first().filter(|_| reaches_beyond).map(|digit| (digit.quantity, digit.extent))
+}
+
 impl Side<'_> {
+    /// Blocks of k that a step has, each under a tap of its own.
+    pub(super) fn blocks(&self) -> u32 {
+        let operand = self.operand();
+        let of_box = |map: TensorMap| map.box_dims[usize::from(!operand.boxes_along_k())];
+        operand.map().map_or(1, |map| self.kernel.tile.k / of_box(map))
+    }
+
     /// Columns of lines of m or n in which an operand comes; 1 where lines run along k.
     fn columns(&self, map: &TensorMap) -> u32 {
         if self.operand().boxes_along_k() { 1 } else { self.block() / map.box_dims[0] }

@@ -86,6 +86,8 @@ struct ProducerText {
     tile_digits: Vec<String>,
     origin: Vec<String>,
     sides: Vec<LoadsText>,
+    /// The end of a loop that the origin begins.
+    end: Option<&'static str>,
 }
 
 /// What `pipeline/filling_producer.cuh` reads.
@@ -112,6 +114,8 @@ struct AskText {
     /// What tells where boxes begin.
     origin: Vec<String>,
     sides: Vec<LoadsText>,
+    /// The end of a loop that the origin begins.
+    end: Option<&'static str>,
 }
 
 /// What `pipeline/consumer.cuh` reads.
@@ -271,8 +275,8 @@ impl<'a> Skeleton<'a> {
         let rows = self.side(slot).block();
         let bytes = self.wgmma.operand.bytes();
         match self.operand(slot).fetch {
-            _ if self.operand(slot).along_k => ROW_BYTES,
             Fetch::Tma(map) => map.box_dims[0] * bytes,
+            _ if self.operand(slot).along_k => ROW_BYTES,
             _ => row_along_outer(rows, bytes) * bytes,
         }
     }
@@ -360,7 +364,7 @@ impl<'a> Skeleton<'a> {
         used.add("fw_elect");
         let steps = self.steps();
         let boxed = self.boxed("full", "stage", "step");
-        let BoxLoads { of_tile, of_step, sides } = boxed.loads();
+        let BoxLoads { of_tile, of_step, sides, end } = boxed.loads();
         let record = ProducerText {
             stages: self.wgmma.stages,
             units: self.kernel.units(),
@@ -371,6 +375,7 @@ impl<'a> Skeleton<'a> {
             tile_digits: of_tile,
             origin: boxed.takes_k().then(|| steps.origin_line("step")).into_iter().chain(of_step).collect(),
             sides,
+            end,
         };
         template::render(template!("pipeline/producer.cuh"), &record)
     }
@@ -401,13 +406,14 @@ impl<'a> Skeleton<'a> {
 
     fn ask(&self) -> AskText {
         let boxed = self.boxed("raw", "asked_stage", "asked_step");
-        let BoxLoads { of_tile, of_step, sides } = boxed.loads();
+        let BoxLoads { of_tile, of_step, sides, end } = boxed.loads();
         let first = boxed.takes_k().then(|| self.steps().origin_line("asked_step"));
         AskText {
             boxed_bytes: self.boxed_bytes(),
             ahead: self.kernel.tuning.boxes_ahead,
             origin: of_tile.into_iter().chain(first).chain(of_step).collect(),
             sides,
+            end,
         }
     }
 
@@ -539,7 +545,7 @@ impl<'a> Skeleton<'a> {
         let b = &self.kernel.b;
         let tail = format!(", 1, 1, {}", u32::from(!b.along_k));
         let scale = if part == 0 { "p" } else { "1" };
-        let plus_b = part * self.step(1);
+        let plus_b = self.part_at(1, part);
         let shape = self.shape();
         FragmentText {
             name: format!("fragment_{part}_{block}"),
@@ -566,7 +572,9 @@ impl<'a> Skeleton<'a> {
         let operand = self.operand(slot);
         let offset = self.kernel.shared.stage.tiles[slot];
         let shift = match self.wgmma.schedule {
-            Schedule::Cooperative if slot == 0 => format!(" + consumer * {}", self.consumer_m() * ROW_BYTES),
+            Schedule::Cooperative if slot == 0 => {
+                format!(" + consumer * {}", self.consumer_m() * self.bytes_of_a_row())
+            }
             _ => String::new(),
         };
         let row_bytes = self.row_bytes(slot);
@@ -588,9 +596,20 @@ impl<'a> Skeleton<'a> {
         format!("m{WGMMA_ROWS}n{}k{}.{}", self.kernel.tile.n, 32 / self.wgmma.operand.bytes(), self.types())
     }
 
-    /// From 32 bytes of k of an operand to the next, in units of descriptors: 16 bytes.
-    fn step(&self, slot: usize) -> u32 {
-        if self.operand(slot).along_k { 2 } else { 32 / self.wgmma.operand.bytes() * self.row_bytes(slot) / 16 }
+    /// Bytes from a row of A to the next, a column of 64 of them at a time where lines run along m.
+    fn bytes_of_a_row(&self) -> u32 {
+        if self.operand(0).along_k { self.row_bytes(0) } else { ROW_BYTES }
+    }
+
+    /// Where 32 bytes of k of an operand begin, in units of descriptors: 16 bytes.
+    fn part_at(&self, slot: usize, part: u32) -> u32 {
+        const PART: u32 = 32;
+        let row_bytes = self.row_bytes(slot);
+        if !self.operand(slot).along_k {
+            return part * (PART / self.wgmma.operand.bytes()) * row_bytes / 16;
+        }
+        let block_bytes = self.side(slot).block() * row_bytes;
+        (part * PART / row_bytes * block_bytes + part * PART % row_bytes) / 16
     }
 
     /// The instructions of one tile's k: 32 bytes of it at a time, for each block of 64 rows.
@@ -606,8 +625,8 @@ impl<'a> Skeleton<'a> {
         for part in 0..PARTS {
             for block in 0..self.blocks() {
                 let scale = if part == 0 { "p" } else { "1" };
-                let plus_a = part * self.step(0) + block * WGMMA_ROWS * ROW_BYTES / 16;
-                let plus_b = part * self.step(1);
+                let plus_a = self.part_at(0, part) + block * WGMMA_ROWS * self.bytes_of_a_row() / 16;
+                let plus_b = self.part_at(1, part);
                 lines.push(format!(
                     "FW_PRODUCT(\"{shape}\", FW_ROWS_{block}, {plus_a}, {plus_b}, \"{scale}\", \"{tail}\")"
                 ));

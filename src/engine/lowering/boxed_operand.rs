@@ -13,21 +13,19 @@ const BOX_ROWS: u32 = 256;
 #[derive(Clone, Debug)]
 pub(super) struct BoxedOperand {
     /// The map without its boxes: of a matmul `[k, m or n, batch]`, or `[m or n, k, batch]` where lines do not run along k.
-    map: TensorMap,
-    start: BoxStart,
+    pub(super) map: TensorMap,
+    pub(super) start: BoxStart,
     /// Whether the operand is A.
-    is_a: bool,
+    pub(super) is_a: bool,
     /// Whether lines of boxes run along k.
-    along_k: bool,
+    pub(super) along_k: bool,
+    /// Elements of k of a box.
+    pub(super) block_k: u32,
     /// Elements of m or n that lines divide, if any.
-    whole: Option<i64>,
+    pub(super) whole: Option<i64>,
 }
 
 impl BoxedOperand {
-    pub(super) fn new(map: TensorMap, start: BoxStart, is_a: bool, along_k: bool, whole: Option<i64>) -> Self {
-        Self { map, start, is_a, along_k, whole }
-    }
-
     /// Whether lines of boxes run along k.
     pub(super) fn runs_along_k(&self) -> bool {
         self.along_k
@@ -48,7 +46,7 @@ impl BoxedOperand {
         let rows = if self.is_a { tile.m } else { tile.n };
         let bytes = self.map.element.bytes();
         let (row_elements, lines) =
-            if self.along_k { (tile.k, rows.min(BOX_ROWS)) } else { (self.line(rows, bytes), tile.k) };
+            if self.along_k { (self.block_k, rows.min(BOX_ROWS)) } else { (self.line(rows, bytes), self.block_k) };
         let mut box_dims = [0; 5];
         match self.map.pixels {
             Some(_) => box_dims[..2].copy_from_slice(&[row_elements, lines]),

@@ -23,7 +23,7 @@ pub(super) fn runs_along_k(problem: &Problem, slot: usize, tensor: &FinalTensor)
     Some(problem.space.k.iter().any(|of_k| of_k.quantity == *digit))
 }
 
-/// An operand of a convolution in boxes along k, of which a step of the mainloop takes `step_k` elements, or along m or n.
+/// An operand of a convolution in boxes along k, of which one has `block_k` elements, or along m or n.
 ///
 /// # Errors
 /// What of its layout, or of the convolution's parameters, the tensor memory accelerator does not take.
@@ -34,13 +34,14 @@ pub(super) fn boxes(
     id: TensorId,
     element: MapElement,
     along_k: bool,
-    step_k: i64,
+    block_k: i64,
 ) -> Result<BoxedOperand, String> {
-    let planner = Planner { problem, slot, tensor, along_k, step_k, bytes: element.bytes().into() };
+    let planner = Planner { problem, slot, tensor, along_k, block_k, bytes: element.bytes().into() };
     let Layout { rank, dims, strides, start, pixels } = planner.layout()?;
     let box_dims = [0; MAX_RANK];
     let map = TensorMap { tensor: id, element, rank, dims, strides, box_dims, swizzle: Swizzle::None, pixels };
-    Ok(BoxedOperand::new(map, start, slot == 0, along_k, planner.channels_of_a_tap()))
+    let whole = planner.channels_of_a_tap();
+    Ok(BoxedOperand { map, start, is_a: slot == 0, along_k, block_k: block_k as u32, whole })
 }
 
 /// A map without its boxes.
@@ -83,7 +84,7 @@ struct Planner<'a> {
     slot: usize,
     tensor: &'a FinalTensor,
     along_k: bool,
-    step_k: i64,
+    block_k: i64,
     bytes: i64,
 }
 
@@ -250,8 +251,8 @@ impl Planner<'_> {
         let [first, .., last] = &coordinate.terms[..] else { return Ok(()) };
         let is_of_k = self.problem.space.k.iter().any(|digit| digit.quantity == last.0);
         let extent = self.extent(last.0);
-        match first.0 == Quantity::Group && is_of_k && extent % self.step_k != 0 {
-            true => Err(format!("groups have {extent} channels; required: a multiple of {}", self.step_k)),
+        match first.0 == Quantity::Group && is_of_k && extent % self.block_k != 0 {
+            true => Err(format!("groups have {extent} channels; required: a multiple of {}", self.block_k)),
             false => Ok(()),
         }
     }

@@ -18,6 +18,8 @@ pub(in crate::engine) struct Problem {
     pub(in crate::engine) result: Vec<Coordinate>,
     /// Whether it is the transposed product: its A is the core's second operand.
     pub(in crate::engine) transposed: bool,
+    /// Elements of k that boxes bring at a time, where these are fewer than a step of the mainloop: so many channels under a tap.
+    pub(in crate::engine) block_k: Option<i64>,
 }
 
 impl Problem {
@@ -53,6 +55,20 @@ impl Problem {
             *last = last.in_blocks_of(step_k);
         }
         self
+    }
+
+    /// The same where a step has several blocks of channels, each under a tap of its own: as large ones as leave little of them
+    /// unused; `None` where whole steps leave as little, or matrices have different numbers of steps.
+    pub(in crate::engine) fn in_blocks_within(self, step_k: i64) -> Option<Self> {
+        const LITTLE: f64 = 1.25;
+        let is_channel = |digit: &&Digit| matches!(digit.quantity, Quantity::InputChannel | Quantity::OutputChannel);
+        let is_alone = self.space.k.len() < 2 || !self.space.counted.is_empty();
+        let last = self.space.k.last().filter(is_channel).filter(|_| !is_alone)?;
+        let padded = |block: &i64| last.in_blocks_of(*block).radix as f64;
+        let blocks = [step_k, step_k / 2, step_k / 4];
+        let least = blocks.iter().map(padded).fold(f64::INFINITY, f64::min);
+        let block = blocks.into_iter().find(|block| padded(block) <= least * LITTLE).filter(|&block| block < step_k)?;
+        Some(Self { block_k: Some(block), ..self.in_steps_of(block) })
     }
 
     /// Which of the core's operands is the product's A (slot 0) or B (slot 1).
@@ -123,6 +139,7 @@ fn matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
         ],
         result: vec![one(Role::Batch), one(Role::Row), one(Role::Column)],
         transposed: false,
+        block_k: None,
     }
 }
 
@@ -140,6 +157,7 @@ fn transposed_matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
         ],
         result: vec![one(Role::Batch), one(Role::Column), one(Role::Row)],
         transposed: true,
+        block_k: None,
     }
 }
 
@@ -232,6 +250,7 @@ impl<'a> ConvolutionProblem<'a> {
             operands,
             result,
             transposed: false,
+            block_k: None,
         }
     }
 
@@ -273,7 +292,7 @@ impl<'a> ConvolutionProblem<'a> {
             counted: axes.iter().filter_map(|axis| axis.counted).collect(),
             derived: axes.into_iter().flat_map(|axis| axis.derived).collect(),
         };
-        Problem { space, operands: [source, weights], result: pixels, transposed: false }
+        Problem { space, operands: [source, weights], result: pixels, transposed: false, block_k: None }
     }
 
     fn phased(&self, axis: usize) -> PhasedAxis {

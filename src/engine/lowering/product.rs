@@ -89,11 +89,14 @@ impl ProductPlan {
     /// Plans a product as it stands.
     pub(in crate::engine) fn new(fusion: &Fusion, product: &Product, instruction: Instruction) -> Self {
         let problem = Problem::of(fusion.graph(), product);
-        let problem = match instruction {
-            Instruction::Wgmma(operand) => problem.in_steps_of(step_k(operand)),
-            _ => problem,
+        let Instruction::Wgmma(operand) = instruction else {
+            return Self::of(fusion, product, problem, instruction);
         };
-        Self::of(fusion, product, problem, instruction)
+        let in_blocks = problem.clone().in_blocks_within(step_k(operand));
+        let in_blocks = in_blocks.map(|problem| Self::of(fusion, product, problem, instruction));
+        let whole = || Self::of(fusion, product, problem.in_steps_of(step_k(operand)), instruction);
+        // what is computed on its way takes a step at once
+        in_blocks.filter(|plan| plan.operands.iter().all(OperandPlan::is_boxed)).unwrap_or_else(whole)
     }
 
     /// Plans the transposed product of a matmul; `None` for a convolution.

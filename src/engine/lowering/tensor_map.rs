@@ -38,7 +38,7 @@ pub(super) fn boxed(
     let element = element(tensor.data_type, operand)?;
     let mut why = format!("no axis of strides {:?} is contiguous", tensor.stride);
     for along_k in directions(problem, slot, tensor) {
-        match boxes(graph, problem, slot, id, element, along_k, step_k(operand)) {
+        match boxes(graph, problem, slot, id, element, along_k, block_k(problem, operand)) {
             Ok(boxes) if along_k => return Ok((boxes, Arrival::Tma)),
             Ok(boxes) if operand.bytes() == 2 && boxes.is_whole_in(SHORTEST_LINE) => return Ok((boxes, Arrival::Tma)),
             Ok(boxes) if operand.bytes() != 2 && boxes.is_whole_in(LONGEST_LINE) => {
@@ -54,6 +54,11 @@ pub(super) fn boxed(
 /// Elements of k of a step of the mainloop.
 pub(super) fn step_k(operand: MmaType) -> i64 {
     i64::from(STEP_BYTES / operand.bytes())
+}
+
+/// Elements of k that a box brings.
+fn block_k(problem: &Problem, operand: MmaType) -> i64 {
+    problem.block_k.unwrap_or(step_k(operand))
 }
 
 /// Whether lines of an operand may run along k, and along m or n.
@@ -84,11 +89,11 @@ pub(super) fn raw(
         DataType::Float => MapElement::Float,
         _ => return None,
     };
-    let boxes = boxes(graph, problem, slot, id, element, along_k, step_k(operand)).ok()?;
+    let boxes = boxes(graph, problem, slot, id, element, along_k, block_k(problem, operand)).ok()?;
     (element.bytes() <= operand.bytes() && (along_k || boxes.is_whole_in(LONGEST_LINE))).then_some(boxes)
 }
 
-/// Boxes along an axis that is contiguous; a step of the mainloop takes `step_k` elements of k.
+/// Boxes along an axis that is contiguous; a box has `block_k` elements of k.
 fn boxes(
     graph: &FinalizedGraph,
     problem: &Problem,
@@ -96,15 +101,15 @@ fn boxes(
     id: TensorId,
     element: MapElement,
     along_k: bool,
-    step_k: i64,
+    block_k: i64,
 ) -> Result<BoxedOperand, String> {
     let tensor = graph.tensor(id);
     if tensor.alignment % UNIT != 0 {
         return Err(format!("pointers are multiples of {} bytes; required: {UNIT}", tensor.alignment));
     }
     match matmul_axes(problem, slot) {
-        Some(axes) => matrix_boxes(tensor, axes, slot, id, element, along_k),
-        None => im2col::boxes(problem, slot, tensor, id, element, along_k, step_k),
+        Some(axes) => matrix_boxes(tensor, axes, slot, id, element, along_k, block_k),
+        None => im2col::boxes(problem, slot, tensor, id, element, along_k, block_k),
     }
 }
 
@@ -116,6 +121,7 @@ fn matrix_boxes(
     id: TensorId,
     element: MapElement,
     along_k: bool,
+    block_k: i64,
 ) -> Result<BoxedOperand, String> {
     let index = |role| Coordinate::digit(Quantity::Index(role));
     let [of_k, of_outer] = [(k, index(Role::Sum)), (outer, index(Role::outer(slot)))];
@@ -141,7 +147,7 @@ fn matrix_boxes(
         coordinates.push(start);
     }
     let start = BoxStart { coordinates, taps: Vec::new() };
-    Ok(BoxedOperand::new(map, start, slot == 0, along_k, None))
+    Ok(BoxedOperand { map, start, is_a: slot == 0, along_k, block_k: block_k as u32, whole: None })
 }
 
 fn element(data_type: DataType, operand: MmaType) -> Result<MapElement, String> {
