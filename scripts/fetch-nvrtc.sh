@@ -57,3 +57,4 @@ for version in "$@"; do
 done
 # Read by .cargo/config.toml. The path is relative to the repository.
 printf '[env]\nFUSEWRIGHT_NVRTC = { value = ".nv", relative = true }\n' >"$root/.nv/cargo.toml"
+echo "cargo run and cargo test find it; for other programs: export FUSEWRIGHT_NVRTC=$root/.nv"

@@ -535,7 +535,7 @@ fn explain_shows_stages_launches_and_source() {
         "g2    'bias' POINTWISE(IN_0='matmul::C', IN_1='bias') ADD",
         "        'B' = input BFLOAT16",
         "chosen warpgroup_mma",
-        "not asked, because the first engine that takes a graph runs it: warp_mma, scalar",
+        "not asked, because the first engine that takes a graph runs it: direct, warp_mma, scalar",
         "grid",
         "1879048192 FLOP",
     ];
@@ -692,9 +692,11 @@ fn rules_are_listed_for_people_and_programs() {
         assert!(rules.iter().all(|rule| !rule[key].is_null()), "{key}");
     }
     let relaxed = |id: &str| rules.iter().find(|rule| rule["id"] == id).map(|rule| rule["relaxed_by"].clone());
-    assert_eq!(relaxed("S70-MM-G2-DIMS"), Some(json!(["warpgroup_mma", "warp_mma", "scalar"])));
+    assert_eq!(relaxed("S70-MM-G2-DIMS"), Some(json!(["warpgroup_mma", "direct", "warp_mma", "scalar"])));
     assert_eq!(relaxed("S90-MM-G2-DIMS"), Some(json!([])));
-    place.run(&["rules"]).expect(0, &["[not needed by scalar]", "[not needed by warpgroup_mma, warp_mma, scalar]"]);
+    place
+        .run(&["rules"])
+        .expect(0, &["[not needed by scalar]", "[not needed by warpgroup_mma, direct, warp_mma, scalar]"]);
 }
 
 #[test]

@@ -9,9 +9,7 @@ use fusewright::build::Build;
 use fusewright::codegen::Source;
 use fusewright::compile::{Cache, Compiler, Cubin, FunctionResources, Options};
 use fusewright::device::{ComputeCapability, Device};
-use fusewright::engine::HeuristicMode;
 use fusewright::error::Error;
-use fusewright::graph::FinalizedGraph;
 
 use super::arguments::CompileOptions;
 use super::console::{Console, Style};
@@ -23,20 +21,31 @@ use super::{plain, units};
 pub(super) fn run(options: &CompileOptions, console: &mut Console) -> Result<()> {
     // No cache: the time shall be the compiler's.
     let compiler = Compiler::new(Cache::memory_only(), Options::default());
-    let capabilities = available(&compiler, &options.capabilities, console);
+    let asked = &options.capabilities[..];
+    let asked = if asked.is_empty() { &[ComputeCapability::SM_90] } else { asked };
+    let mut compilers = Compilers { compiler: &compiler, known: BTreeMap::new() };
     let mut results = Results::default();
     files::for_each(&options.files, options.graph.as_ref(), console, |loaded, console| {
         let LoadedGraph { name, place, graph } = loaded;
         let graph = Arc::new(graph);
-        for &capability in &capabilities {
+        for &capability in asked {
+            let build = match Build::in_mode(&graph, &Device::typical(capability), options.mode) {
+                Ok(build) => build,
+                Err(error) => {
+                    console.fail(&files::locate(&place, error));
+                    continue;
+                }
+            };
+            if !compilers.has(capability, console) {
+                continue;
+            }
             let spinner = console.spinner(format!("{place} for {capability}"));
-            let compiled =
-                compile(&compiler, &graph, capability, options.mode).map_err(|error| files::locate(&place, error));
+            let compiled = build.compile(&compiler).map_err(|error| files::locate(&place, error));
             spinner.finish_and_clear();
             match compiled {
-                Ok((source, cubin)) => {
-                    print(&place, capability, &cubin, console)?;
-                    results.add(&name, &place, capability, source, &cubin);
+                Ok(compiled) => {
+                    print(&place, capability, &compiled.cubin, console)?;
+                    results.add(&name, &place, capability, build.source, &compiled.cubin);
                 }
                 Err(error) => console.fail(&error),
             }
@@ -49,31 +58,26 @@ pub(super) fn run(options: &CompileOptions, console: &mut Console) -> Result<()>
     }
 }
 
-/// The capabilities asked for, or sm_90, that an NVRTC knows; prints which one, or why there is none.
-fn available(compiler: &Compiler, asked: &[ComputeCapability], console: &mut Console) -> Vec<ComputeCapability> {
-    let asked = if asked.is_empty() { &[ComputeCapability::SM_90] } else { asked };
-    let is_available = |&capability: &ComputeCapability| match compiler.nvrtc(capability) {
-        Ok(nvrtc) => {
-            console.note(format_args!("{capability}: NVRTC {} in {}", nvrtc.version(), plain::path(nvrtc.path())));
-            true
-        }
-        Err(error) => {
-            console.fail(&error);
-            false
-        }
-    };
-    asked.iter().copied().filter(is_available).collect()
+/// Which chips an NVRTC was found for: looked for once a graph needs it, and told once.
+struct Compilers<'a> {
+    compiler: &'a Compiler,
+    known: BTreeMap<ComputeCapability, bool>,
 }
 
-fn compile(
-    compiler: &Compiler,
-    graph: &Arc<FinalizedGraph>,
-    capability: ComputeCapability,
-    mode: HeuristicMode,
-) -> std::result::Result<(Source, Arc<Cubin>), Error> {
-    let build = Build::in_mode(graph, &Device::typical(capability), mode)?;
-    let compiled = build.compile(compiler)?;
-    Ok((build.source, compiled.cubin))
+impl Compilers<'_> {
+    /// Whether there is one; prints which, or why not, where that was not told yet.
+    fn has(&mut self, capability: ComputeCapability, console: &mut Console) -> bool {
+        *self.known.entry(capability).or_insert_with(|| match self.compiler.nvrtc(capability) {
+            Ok(nvrtc) => {
+                console.note(format_args!("{capability}: NVRTC {} in {}", nvrtc.version(), plain::path(nvrtc.path())));
+                true
+            }
+            Err(error) => {
+                console.fail(&error);
+                false
+            }
+        })
+    }
 }
 
 fn print(place: &str, capability: ComputeCapability, cubin: &Cubin, console: &mut Console) -> Result<()> {

@@ -127,7 +127,8 @@ impl Graph {
         self.single_output(name, Attributes::Matmul(Matmul::default()), vec![(Port::A, a), (Port::B, b)], Port::C)
     }
 
-    /// A convolution of any direction; `inputs` are X, W (forward), DY, W (backward data) or DY, X (backward filter).
+    /// A convolution of any direction; `inputs` are X, W (forward), DY, W (backward data) or DY, X (backward filter). Images are
+    /// `[N, C, …]`, filters `[K, C / groups, …]`, whatever their strides.
     /// The dims of DX and DW must be set on the result.
     pub fn convolution(&mut self, name: &str, attributes: Convolution, inputs: [TensorHandle; 2]) -> TensorHandle {
         let (ports, output) = attributes.ports();

@@ -27,7 +27,7 @@ const ROWS: &[(&str, Cell)] = &[
 ];
 
 /// A Markdown table of the limits of the runtime surfaces: capabilities, types, operations, alignments, layouts and packing;
-/// one line a row, each ending in a line break. The README holds it.
+/// one line a row, each ending in a line break. `docs/surfaces.md` holds it.
 pub fn surface_table() -> String {
     let heads: Vec<String> = SURFACES.iter().map(|surface| format!("Surface {}", surface.id)).collect();
     let mut table = format!("| | {} |\n| --- | --- | --- | --- |\n", heads.join(" | "));

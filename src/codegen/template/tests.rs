@@ -15,7 +15,8 @@ use crate::device::{ComputeCapability, Device};
 use crate::engine;
 use crate::frontend::DocumentReader;
 use crate::graph::{
-    Attributes, DataType, FinalizedGraph, Graph, Operation, PointwiseMode, Port, Signal, SignalMode, Tensor,
+    Attributes, Convolution, ConvolutionDirection, DataType, FinalizedGraph, Graph, Operation, PointwiseMode, Port,
+    ReductionMode, Signal, SignalMode, Tensor,
 };
 
 thread_local! {
@@ -137,10 +138,56 @@ fn with_lines_inside_bytes() -> FinalizedGraph {
     graph.finalize().expect("well formed")
 }
 
+/// A convolution of one channel a group, whose rows of outputs threads do not share evenly.
+fn depthwise() -> FinalizedGraph {
+    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    let x = graph.tensor(Tensor::new("x").channels_last([2, 24, 9, 11]));
+    let w = graph.tensor(Tensor::new("w").channels_last([24, 1, 3, 3]));
+    let mut convolution = Convolution::new(ConvolutionDirection::Forward, 2);
+    (convolution.pre_padding, convolution.post_padding) = (vec![1, 1], vec![1, 1]);
+    let y = graph.convolution("conv", convolution, [x, w]);
+    graph.set_output(y);
+    graph.finalize().expect("well formed")
+}
+
+/// A data gradient whose phases have different numbers of taps, through the workspace: its result broadcasts.
+fn in_phases() -> FinalizedGraph {
+    let mut graph = Graph::new()
+        .io_data_type(DataType::Half)
+        .intermediate_data_type(DataType::Float)
+        .compute_data_type(DataType::Float);
+    let dy = graph.tensor(Tensor::new("dy").channels_last([2, 64, 4, 4]));
+    let w = graph.tensor(Tensor::new("w").channels_last([64, 64, 3, 3]));
+    let mut convolution = Convolution::new(ConvolutionDirection::BackwardData, 2);
+    (convolution.stride, convolution.pre_padding, convolution.post_padding) = (vec![2, 2], vec![1, 1], vec![1, 1]);
+    let dx = graph.convolution("conv", convolution, [dy, w]);
+    *graph.tensor_mut(dx) = Tensor::new("dx").channels_last([2, 64, 8, 8]).data_type(DataType::Float);
+    let rows = graph.reduction("rows", ReductionMode::Add, dx, [2, 64, 8, 1]);
+    graph.set_output(rows).data_type = Some(DataType::Float);
+    graph.finalize().expect("well formed")
+}
+
+/// Totals over more rows of tiles than one function combines.
+fn with_many_tiles() -> FinalizedGraph {
+    let mut graph = Graph::new()
+        .io_data_type(DataType::Half)
+        .intermediate_data_type(DataType::Float)
+        .compute_data_type(DataType::Float);
+    let a = graph.tensor(Tensor::new("a").row_major([1, 400_000, 64]));
+    let b = graph.tensor(Tensor::new("b").row_major([1, 64, 64]));
+    let c = graph.matmul("matmul", a, b);
+    let sum = graph.reduction("sum", ReductionMode::Add, c, [1, 1, 64]);
+    graph.set_output(sum).data_type = Some(DataType::Float);
+    graph.finalize().expect("well formed")
+}
+
 /// Renders the suite's graphs and some of the recorded ones, in their first configs and some later ones, on three chips.
 fn render_many(mut take: impl FnMut(&Source)) {
     render_on_chips(&Arc::new(with_a_signal()), &mut take);
     render_on_chips(&Arc::new(with_lines_inside_bytes()), &mut take);
+    render_on_chips(&Arc::new(depthwise()), &mut take);
+    render_on_chips(&Arc::new(in_phases()), &mut take);
+    render_on_chips(&Arc::new(with_many_tiles()), &mut take);
     let data = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let mut recorded = String::new();
     let file = std::fs::File::open(data.join("verdicts.jsonl.gz")).expect("recorded graphs");

@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(rules.last(), Some(&"OP-PW7-PREC-OTHER"), "{rules:?}");
         assert_eq!(
             refused.engines().iter().map(|refusal| refusal.engine).collect::<Vec<_>>(),
-            ["warpgroup_mma", "warp_mma", "scalar"]
+            ENGINES.iter().map(|engine| engine.name()).collect::<Vec<_>>()
         );
         let run = refused.remedy().run.expect("FLOAT arithmetic");
         assert_eq!((run.surfaces, run.engines), (vec![Some(SurfaceId::S70)], vec!["scalar"]));

@@ -92,7 +92,7 @@ impl ProductPlan {
         let Instruction::Wgmma(operand) = instruction else {
             return Self::of(fusion, product, problem, instruction);
         };
-        let in_blocks = problem.clone().in_blocks_within(step_k(operand));
+        let in_blocks = problem.clone().in_blocks_within(step_k(operand), operand.bytes().into());
         let in_blocks = in_blocks.map(|problem| Self::of(fusion, product, problem, instruction));
         let whole = || Self::of(fusion, product, problem.in_steps_of(step_k(operand)), instruction);
         // what is computed on its way takes a step at once

@@ -73,8 +73,8 @@ impl Tuned<'_> {
         let Some((sweep, _, Some(boxes))) = self.fused() else { return 0 };
         let columns = match computed_steps(sweep) {
             _ if self.multiply.sum_registers(self.tile) > MANY_ACCUMULATORS => 16,
-            0..=2 => 64,
-            3..=5 => 32,
+            0..=3 => 64,
+            4..=5 => 32,
             _ => 16,
         };
         boxes.columns.min(columns)

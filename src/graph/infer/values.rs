@@ -111,7 +111,7 @@ fn check_rank(tensor: &Tensor) -> Result<(), Defect> {
         return Err(("D-R6", format!("rank {}; at most {MAX_RANK} is possible", rank.max(strides))));
     }
     if strides != 0 && rank != strides {
-        return Err(("GR-TENSOR-POS", format!("has {rank} dims but {strides} strides; each axis needs one of both")));
+        return Err(("GR-TENSOR-POS", format!("has {rank} dims but {strides} strides; each axis needs one of each")));
     }
     Ok(())
 }
