@@ -1,6 +1,8 @@
 //! What is chosen for the speed of a product alone: unrolling, registers, when loads start.
 
-use crate::kernel::{Boxes, Epilogue, GemmTile, Mma, Multiply, Operand, PartialReduction, Sweep, Tuning, Value, Wgmma};
+use crate::kernel::{
+    Boxes, Epilogue, Fetch, GemmTile, Mma, Multiply, Operand, PartialReduction, Sweep, Tuning, Value, Wgmma,
+};
 
 /// Columns of a tile up to which computing a fragment takes longer than its products. Not tuned.
 const NARROW_COLUMNS: u32 = 64;
@@ -73,11 +75,17 @@ impl Tuned<'_> {
         let Some((sweep, _, Some(boxes))) = self.fused() else { return 0 };
         let columns = match computed_steps(sweep) {
             _ if self.multiply.sum_registers(self.tile) > MANY_ACCUMULATORS => 16,
-            0..=3 => 64,
-            4..=5 => 32,
+            0..=3 if !self.keeps_wide_fragments() => 64,
+            0..=5 => 32,
             _ => 16,
         };
         boxes.columns.min(columns)
+    }
+
+    /// Whether a warpgroup computes an operand for more than 64 rows: fragments of two products are in registers at once.
+    fn keeps_wide_fragments(&self) -> bool {
+        let computes = self.operands.iter().any(|operand| matches!(operand.fetch, Fetch::Fragments(_)));
+        computes && self.multiply.consumer_rows(self.tile) > 64
     }
 
     /// Few steps leave registers, and time to compile, for vectors side by side: their loads overlap. Totals of a lane's rows
