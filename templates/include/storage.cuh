@@ -74,22 +74,37 @@ FW_INLINE void fw_load_vector(const fw_bf16* from, float (&values)[1]) { values[
 FW_ON_PAIRS(fw_add_f16x2, "add.rn.f16x2")
 FW_ON_PAIRS(fw_sub_f16x2, "sub.rn.f16x2")
 FW_ON_PAIRS(fw_mul_f16x2, "mul.rn.f16x2")
+#if __CUDA_ARCH__ >= 800
 FW_ON_PAIRS(fw_max_f16x2, "max.NaN.f16x2")
-#undef FW_ON_PAIRS
 FW_INLINE unsigned fw_relu_f16x2(unsigned x) { return fw_max_f16x2(x, 0); }
+#else
+// Halves below zero become zero, NaNs stay: what is more than infinity carries into the sign.
+FW_INLINE unsigned fw_relu_f16x2(unsigned x) {
+  const unsigned nan = (x & 0x7fff7fffu) + 0x03ff03ffu;
+  const unsigned dropped = x & ~nan & 0x80008000u;
+  return x & ~(dropped / 0x8000 * 0xffff);
+}
+#endif
+#undef FW_ON_PAIRS
 
 //@ primitive fw_bf16x2: FW_INLINE
 // Pairs of BF16 values; each result is rounded once.
-#define FW_ON_PAIRS(name, instruction)                                                                     \
+#define FW_ON_PAIRS(name, instruction, constant)                                                           \
   FW_INLINE unsigned name(unsigned x, unsigned b) {                                                        \
     unsigned pair;                                                                                         \
-    asm(instruction " %0, %1, %2;" : "=r"(pair) : "r"(x), "r"(b));                                         \
+    asm(instruction ";" : "=r"(pair) : "r"(x), "r"(b), "r"(constant));                                     \
     return pair;                                                                                           \
   }
-FW_ON_PAIRS(fw_add_bf16x2, "add.rn.bf16x2")
-FW_ON_PAIRS(fw_sub_bf16x2, "sub.rn.bf16x2")
-FW_ON_PAIRS(fw_mul_bf16x2, "mul.rn.bf16x2")
-FW_ON_PAIRS(fw_max_bf16x2, "max.NaN.bf16x2")
+#if __CUDA_ARCH__ >= 900
+FW_ON_PAIRS(fw_add_bf16x2, "add.rn.bf16x2 %0, %1, %2", 0)
+FW_ON_PAIRS(fw_sub_bf16x2, "sub.rn.bf16x2 %0, %1, %2", 0)
+FW_ON_PAIRS(fw_mul_bf16x2, "mul.rn.bf16x2 %0, %1, %2", 0)
+#else
+FW_ON_PAIRS(fw_add_bf16x2, "fma.rn.bf16x2 %0, %1, %3, %2", 0x3f803f80u)  // x · 1 + b
+FW_ON_PAIRS(fw_sub_bf16x2, "fma.rn.bf16x2 %0, %2, %3, %1", 0xbf80bf80u)  // b · −1 + x
+FW_ON_PAIRS(fw_mul_bf16x2, "fma.rn.bf16x2 %0, %1, %2, %3", 0x80008000u)  // x · b − 0
+#endif
+FW_ON_PAIRS(fw_max_bf16x2, "max.NaN.bf16x2 %0, %1, %2", 0)
 #undef FW_ON_PAIRS
 FW_INLINE unsigned fw_relu_bf16x2(unsigned x) { return fw_max_bf16x2(x, 0); }
 

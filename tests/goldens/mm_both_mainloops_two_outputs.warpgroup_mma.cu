@@ -44,6 +44,10 @@
 
 //@ fw_f16
 
+//@ fw_f16x2
+
+//@ fw_f16x2_of_i8
+
 //@ fw_vector
 
 //@ fw_pack_f16
@@ -59,8 +63,6 @@
 //@ fw_normal_cdf
 
 //@ fw_gelu
-
-//@ fw_identity
 
 #define FW_ROWS_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7"
 extern "C" __global__ void __launch_bounds__(384, 1)
@@ -134,16 +136,9 @@ fw_matmul(const fw_f16* __restrict__ p_t0,
       const auto operand_b = [&](unsigned k, unsigned n) -> fw_vector<unsigned, 1> {
         if (!(n < 66 && k < 50)) return {};
         const unsigned o_t3 = k * 66 + n;
-        int v_t3[2];
-        fw_load_vector(p_t3 + o_t3, v_t3);
-        float out[2];
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const int t3 = v_t3[e];
-          const float t4_identity = fw_identity(fw_to_f32(t3));
-          out[e] = t4_identity;
-        }
-        return fw_pack_f16(out);
+        const unsigned t3 = fw_f16x2_of_i8(*reinterpret_cast<const unsigned short*>(p_t3 + o_t3));
+        const unsigned t4_identity = t3;
+        return {t4_identity};
       };
       const auto fill_b = [&](unsigned tile, unsigned k0) {
         fw_vector<unsigned, 1> pieces[4];

@@ -172,7 +172,7 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
       ask_for(1, (taken + 1) % 2);
       // mainloop fusion of A, t6_relu_fwd: 2 elements, zero outside
       const auto operand_a = [&](unsigned m, unsigned k, const fw_f16* raw) -> fw_vector<unsigned, 1> {
-        // outside, what lies nearest is computed and left: a branch here would keep products from running beside it
+        // outside, what lies nearest is computed and left: a branch would keep products from running beside it, and loads from overlapping
         const bool is_inside = m < 150 && k < 72;
         if (m >= 150) m = 149;
         if (k >= 72) k = 70;

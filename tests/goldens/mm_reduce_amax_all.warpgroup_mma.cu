@@ -84,15 +84,14 @@ fw_matmul(const fw_f16* __restrict__ p_t0,
       const auto operand_a = [&](unsigned m, unsigned k) -> fw_vector<unsigned, 2> {
         if (!(m < 70 && k < 20)) return {};
         const unsigned o_t0 = b * 1400 + m * 20 + k;
-        float v_t0[4];
-        fw_load_vector(p_t0 + o_t0, v_t0);
-        float out[4];
+        const fw_vector<unsigned, 2> v_t0 = *reinterpret_cast<const fw_vector<unsigned, 2>*>(p_t0 + o_t0);
+        fw_vector<unsigned, 2> out;
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const float t0 = v_t0[e];
-          out[e] = t0;
+        for (int e = 0; e < 2; ++e) {
+          const unsigned t0 = v_t0.at[e];
+          out.at[e] = t0;
         }
-        return fw_pack_f16(out);
+        return out;
       };
       const auto fill_a = [&](unsigned tile, unsigned k0) {
 #pragma unroll 1
@@ -115,15 +114,8 @@ fw_matmul(const fw_f16* __restrict__ p_t0,
       const auto operand_b = [&](unsigned k, unsigned n) -> fw_vector<unsigned, 1> {
         if (!(n < 66 && k < 20)) return {};
         const unsigned o_t1 = b * 1320 + k * 66 + n;
-        float v_t1[2];
-        fw_load_vector(p_t1 + o_t1, v_t1);
-        float out[2];
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const float t1 = v_t1[e];
-          out[e] = t1;
-        }
-        return fw_pack_f16(out);
+        const unsigned t1 = *reinterpret_cast<const unsigned*>(p_t1 + o_t1);
+        return {t1};
       };
       const auto fill_b = [&](unsigned tile, unsigned k0) {
         fw_vector<unsigned, 1> pieces[4];

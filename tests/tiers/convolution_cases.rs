@@ -200,6 +200,34 @@ fn walks(cases: &mut Vec<Case>) {
         output(&mut g, id, DataType::Half);
         push(cases, format!("conv_walk_{}_scale_bias_relu", name(direction)), g);
     }
+    for (label, data_type) in [("pairs", DataType::Half), ("floats", DataType::Float)] {
+        for direction in DIRECTIONS {
+            let layer = Layer { channels: [104, 40], images: 3, ..Layer::small() };
+            let slot = usize::from(direction == Direction::BackwardFilter);
+            let (mut g, id) = layer.core(direction, |g, at, operand| match at == slot {
+                true => by_pixel_and_image(g, operand, data_type),
+                false => operand,
+            });
+            output(&mut g, id, DataType::Half);
+            push(cases, format!("conv_walk_{}_by_pixel_and_image_in_{label}", name(direction)), g);
+        }
+    }
+}
+
+/// A stage whose side inputs are read at every pixel, and at every image and channel: where a tap lies in padding, and a tile beyond the
+/// last image, there is nothing to read.
+fn by_pixel_and_image(g: &mut Graph, operand: TensorHandle, data_type: DataType) -> TensorHandle {
+    let dim = g.tensor_mut(operand).dim.clone();
+    let row = 8 * ((dim[3] + 7) / 8);
+    let weight = Tensor::new("weight").dim([1, 1, dim[2], dim[3]]).stride([dim[2] * row, dim[2] * row, row, 1]);
+    let weight = g.tensor(weight.data_type(data_type));
+    let shift = g.tensor(Tensor::new("shift").channels_last([dim[0], dim[1], 1, 1]).data_type(data_type));
+    let weighted = g.pointwise("weighted", PointwiseMode::Mul, &[operand, weight]);
+    let shifted = g.pointwise("shifted", PointwiseMode::Add, &[weighted, shift]);
+    for id in [weighted, shifted] {
+        g.tensor_mut(id).data_type = Some(DataType::Half);
+    }
+    shifted
 }
 
 /// Layers of one channel a group: every parameter of a window, outputs that threads do not share evenly, channels that blocks do not.

@@ -8,6 +8,6 @@ const unsigned row = <% if consumer_row %>${ consumer_row }$ + <% endif %>block 
 const unsigned column = part * 16 + lane % 4 * 2;
 const unsigned below = i % 2 * 8, right = i / 2 * 8;
 const unsigned at = ${ place }$ + below * ${ raw_row }$;
-fragment[i] = fw_as_word(operand_a(m0 + row + below, k0 + column + right, reinterpret_cast<const ${ raw_type }$*>(raw + at)));
+fragment[i] = fw_as_word(operand_a(m0 + row + below, ${ k }$, reinterpret_cast<const ${ raw_type }$*>(raw + at)));
 }
 };

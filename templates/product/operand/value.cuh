@@ -1,13 +1,9 @@
 <# The function `operand_a` or `operand_b`: a piece of the operand from its index of m or n and of k, an element or a vector in registers.
-   Outside the operand it is zero: by an early return (`guard`), or by choice between values at the `nearest` point and zero. -#>
+   Outside the operand it is zero: by an early return (`guard`), or by choice (`is_chosen`) between what lies nearest and zero. -#>
 // ${ title }$: ${ piece }$, zero outside
 const auto operand_${ name }$ = [&](${ arguments }$) -> ${ result }$ {
-<%- if nearest %>
-// outside, what lies nearest is computed and left: a branch here would keep products from running beside it
-const bool is_inside = ${ nearest.inside }$;
-<%- for line in nearest.lines %>
-${ line }$
-<%- endfor %>
+<%- if is_chosen %>
+// outside, what lies nearest is computed and left: a branch would keep products from running beside it, and loads from overlapping
 <%- endif %>
 <%- for line in coordinates %>
 ${ line }$

@@ -3,14 +3,52 @@
 use std::collections::BTreeSet;
 
 use super::Side;
-use crate::codegen::index::{definition_lines, index_type, signed_type, spell_with};
+use crate::codegen::index::{definition_lines, index_type, signed_type, spell, spell_with};
 use crate::codegen::names;
-use crate::codegen::product::unit::digit_definitions;
-use crate::kernel::{Coordinate, Digit, Fetch, Index, Quantity, Role, Variable, needed};
+use crate::codegen::product::unit::{STEP_ORIGIN, digit_definitions};
+use crate::kernel::{Coordinate, Definition, Digit, Fetch, Index, Quantity, Role, Variable, needed};
+
+/// Column of a pair in the step's tile.
+const COLUMN: &str = "column";
+
+/// Lines that place a piece of an operand, and what tells whether it exists.
+pub(super) struct Placement {
+    /// Definitions of digits and coordinates. Where a value is chosen, `is_inside` among them, and moves of what lies outside to the
+    /// nearest inside, whose side inputs can be read.
+    pub(super) lines: Vec<String>,
+    /// Condition under which the piece exists, where zero is returned early.
+    pub(super) guard: Option<String>,
+    /// Whether `is_inside` chooses between the value and zero.
+    pub(super) is_chosen: bool,
+}
 
 impl Side<'_> {
+    /// The digits, then the coordinates, that are read or checked. Of what lies in shared memory the nearest is computed, too, and left
+    /// where a piece does not exist: a branch would keep products from running beside, and loads from overlapping.
+    pub(super) fn placement(&self, uses: &BTreeSet<Variable>) -> Placement {
+        let checks = [self.matrix_checks(), self.digit_checks(), self.coordinate_checks()];
+        let [digits, coordinates] = self.digits_and_coordinates(uses);
+        let has_checks = checks.iter().any(|checks| !checks.is_empty());
+        if !self.chooses() {
+            let conditions: Vec<String> = checks.into_iter().flatten().map(|check| check.condition).collect();
+            let guard = has_checks.then(|| conditions.join(" && "));
+            return Placement { lines: [digits, coordinates].concat(), guard, is_chosen: false };
+        }
+        let mut chosen = Chosen { uses, known: Vec::new(), lines: Vec::new() };
+        let [of_matrix, of_digits, of_coordinates] = checks;
+        let is_last = [of_digits.is_empty() && of_coordinates.is_empty(), of_coordinates.is_empty(), true];
+        for (number, (before, checks)) in
+            [(Vec::new(), of_matrix), (digits, of_digits), (coordinates, of_coordinates)].into_iter().enumerate()
+        {
+            chosen.lines.extend(before);
+            let name = if is_last[number] { "is_inside" } else { ["in_matrix", "in_channels"][number] };
+            chosen.check(name, checks);
+        }
+        Placement { lines: chosen.lines, guard: None, is_chosen: has_checks }
+    }
+
     /// Lines that define the digits, then the coordinates, that are read or checked.
-    pub(super) fn coordinate_lines(&self, uses: &BTreeSet<Variable>) -> Vec<String> {
+    fn digits_and_coordinates(&self, uses: &BTreeSet<Variable>) -> [Vec<String>; 2] {
         let kernel = self.kernel;
         let is_needed =
             |coordinate: &&Coordinate| coordinate.bound.is_some() || uses.contains(&Variable::Of(coordinate.quantity));
@@ -18,15 +56,56 @@ impl Side<'_> {
         let terms = coordinates.iter().flat_map(|coordinate| &coordinate.terms).map(|&(digit, _)| digit);
         let padded = kernel.space.k.iter().filter(|digit| digit.is_padded()).map(|digit| digit.quantity);
         let mut digits: BTreeSet<Variable> = terms.chain(padded).map(Variable::Of).collect();
-        let definitions = digit_definitions(kernel, &[Role::Batch, Role::outer(self.slot), Role::Sum]);
+        let mut definitions = digit_definitions(kernel, &[Role::Batch, Role::outer(self.slot)]);
+        definitions.extend(self.sum_definitions());
         let definitions = needed(definitions, &mut digits);
-        let mut lines = definition_lines(index_type(kernel.wide_index), &definitions);
-        lines.extend(coordinates.into_iter().filter(|coordinate| !coordinate.is_digit()).flat_map(|c| self.line(c)));
-        lines
+        let index = index_type(kernel.wide_index);
+        let lines = definitions.iter().flat_map(|definition| match definition.variable {
+            Variable::Of(quantity) if self.is_moved(quantity, uses) => {
+                vec![format!("{index} {} = {};", names::variable(definition.variable), spell(&definition.value))]
+            }
+            _ => definition_lines(index, std::slice::from_ref(definition)),
+        });
+        let others = coordinates.into_iter().filter(|coordinate| !coordinate.is_digit());
+        [lines.collect(), others.flat_map(|coordinate| self.line(coordinate, uses)).collect()]
+    }
+
+    /// Whether pieces are computed where none exist: those of boxes, which can be read everywhere.
+    fn chooses(&self) -> bool {
+        matches!(self.operand().fetch, Fetch::Fragments(_) | Fetch::Transformed(_))
+    }
+
+    /// Whether a digit or coordinate is moved to the nearest inside.
+    fn is_moved(&self, quantity: Quantity, uses: &BTreeSet<Variable>) -> bool {
+        let is_padded = || self.kernel.space.k.iter().any(|digit| digit.quantity == quantity && digit.is_padded());
+        let has_bound = |of: &Coordinate| of.quantity == quantity && of.bound.is_some();
+        self.chooses()
+            && uses.contains(&Variable::Of(quantity))
+            && (is_padded() || self.operand().coordinates.iter().any(has_bound))
+    }
+
+    /// The digits of k: where a step has one tap, of the step's first element, so that all but the last are the step's.
+    fn sum_definitions(&self) -> Vec<Definition> {
+        let kernel = self.kernel;
+        if !self.takes_column() {
+            return digit_definitions(kernel, &[Role::Sum]);
+        }
+        let mut definitions = kernel.space.definitions_at(Role::Sum, &Index::local(STEP_ORIGIN));
+        if let Some(last) = definitions.last_mut() {
+            last.value = last.value.clone() + Index::local(COLUMN);
+        }
+        definitions
+    }
+
+    /// Whether the function of a fragment's pair takes k as the step's first element and the column in it: the step has one tap.
+    pub(super) fn takes_column(&self) -> bool {
+        let k = &self.kernel.space.k;
+        let is_whole = |last: &Digit| last.radix % i64::from(self.kernel.tile.k) == 0;
+        matches!(self.operand().fetch, Fetch::Fragments(_)) && k.len() > 1 && k.last().is_some_and(is_whole)
     }
 
     /// `const int h = int(p) * 2 + int(r) - 1;`
-    fn line(&self, coordinate: &Coordinate) -> Vec<String> {
+    fn line(&self, coordinate: &Coordinate, uses: &BTreeSet<Variable>) -> Vec<String> {
         let Coordinate { quantity, terms, constant, divisor, bound } = coordinate;
         let wide = self.kernel.wide_index;
         let is_natural = terms.iter().all(|term| term.1 > 0) && *constant >= 0 && bound.is_none();
@@ -40,56 +119,91 @@ impl Side<'_> {
         let sum = spell_with(&Index::sum(sum), &variable);
         let name = names::quantity(*quantity);
         if *divisor == 1 {
-            return vec![format!("const {kind} {name} = {sum};")];
+            let constant = if self.is_moved(*quantity, uses) { "" } else { "const " };
+            return vec![format!("{constant}{kind} {name} = {sum};")];
         }
         vec![format!("const {kind} over_{name} = {sum};"), format!("const {kind} {name} = over_{name} / {divisor};")]
     }
 
-    /// Condition under which an element exists: within the matrix, within the image, on an element; `None` if all do.
-    pub(super) fn inside(&self) -> Option<String> {
+    /// That an element is within the matrix.
+    fn matrix_checks(&self) -> Vec<Check> {
         let outer = Role::outer(self.slot);
-        let mut conditions = Vec::new();
-        for (role, block) in [(outer, self.block()), (Role::Sum, self.kernel.tile.k)] {
-            let extent = self.extent(role);
-            if extent % i64::from(block) != 0 {
-                conditions.push(format!("{} < {extent}", names::role_index(role)));
-            }
-        }
-        for digit in self.kernel.space.k.iter().filter(|digit| digit.is_padded()) {
-            conditions.push(format!("{} < {}", names::quantity(digit.quantity), digit.extent));
-        }
-        for coordinate in &self.operand().coordinates {
+        let axes = [(outer, self.block()), (Role::Sum, self.kernel.tile.k)];
+        let ragged = axes.into_iter().filter(|&(role, block)| self.extent(role) % i64::from(block) != 0);
+        let operand = self.operand();
+        let check = |(role, _)| {
+            let step = if operand.along_k == (role == Role::Sum) { operand.sweep.vector } else { 1 };
+            let (name, extent) = (names::role_index(role), self.extent(role));
+            let nearest = format!("if ({name} >= {extent}) {name} = {};", extent - step);
+            Check { condition: format!("{name} < {extent}"), variable: None, nearest }
+        };
+        ragged.map(check).collect()
+    }
+
+    /// That a channel is none of those that pad a step.
+    fn digit_checks(&self) -> Vec<Check> {
+        let check = |digit: &Digit| {
+            let (name, last) = (names::quantity(digit.quantity), digit.extent - self.operand().sweep.vector);
+            let nearest = format!("if ({name} > {last}) {name} = {last};");
+            Check { condition: format!("{name} < {}", digit.extent), variable: Some(digit.quantity), nearest }
+        };
+        self.kernel.space.k.iter().filter(|digit| digit.is_padded()).map(check).collect()
+    }
+
+    /// That coordinates are within the image, and on an element.
+    fn coordinate_checks(&self) -> Vec<Check> {
+        let check = |coordinate: &Coordinate| {
             let name = names::quantity(coordinate.quantity);
+            let mut conditions = Vec::new();
             if coordinate.divisor > 1 {
                 conditions.push(format!("over_{name} >= 0 && over_{name} % {} == 0", coordinate.divisor));
             }
-            if let Some(bound) = coordinate.bound {
-                let low = if coordinate.divisor > 1 { String::new() } else { format!("{name} >= 0 && ") };
-                conditions.push(format!("{low}{name} < {bound}"));
-            }
-        }
-        (!conditions.is_empty()).then(|| conditions.join(" && "))
+            let bound = coordinate.bound?;
+            let low = if coordinate.divisor > 1 { String::new() } else { format!("{name} >= 0 && ") };
+            conditions.push(format!("{low}{name} < {bound}"));
+            let nearest = format!("{name} = {name} < 0 ? 0 : {name} < {bound} ? {name} : {};", bound - 1);
+            Some(Check { condition: conditions.join(" && "), variable: Some(coordinate.quantity), nearest })
+        };
+        self.operand().coordinates.iter().filter_map(check).collect()
     }
 
     fn extent(&self, role: Role) -> i64 {
         self.kernel.space.digits(role).iter().map(|digit| digit.radix).product()
     }
+}
 
-    /// What moves a point of a fragment that lies outside of the matrix to the nearest inside, whose side inputs can be read; none
-    /// where points may lie in padding, too.
-    pub(super) fn nearest(&self) -> Vec<String> {
-        let has_padding = self.operand().coordinates.iter().any(|coordinate| coordinate.bound.is_some())
-            || self.kernel.space.k.iter().any(Digit::is_padded);
-        if has_padding || !matches!(self.operand().fetch, Fetch::Fragments(_)) {
-            return Vec::new();
+/// A condition under which an element exists.
+struct Check {
+    condition: String,
+    /// The digit or coordinate that it is about; `None` for an index of the matrix, an argument.
+    variable: Option<Quantity>,
+    /// Statement that moves it to the nearest element that exists.
+    nearest: String,
+}
+
+/// Lines after which a value is computed whether it exists or not.
+struct Chosen<'a> {
+    uses: &'a BTreeSet<Variable>,
+    /// Names of the conditions so far.
+    known: Vec<String>,
+    lines: Vec<String>,
+}
+
+impl Chosen<'_> {
+    /// Keeps some conditions by a name, all so far where it is the last, and moves what is read to where they hold.
+    fn check(&mut self, name: &'static str, checks: Vec<Check>) {
+        if checks.is_empty() {
+            return;
         }
-        let outer = Role::outer(self.slot);
-        let axes = [(outer, self.block(), 1), (Role::Sum, self.kernel.tile.k, self.operand().sweep.vector)];
-        let ragged = axes.into_iter().filter(|&(role, block, _)| self.extent(role) % i64::from(block) != 0);
-        let line = |(role, _, step)| {
-            let (name, extent) = (names::quantity(Quantity::Index(role)), self.extent(role));
-            format!("if ({name} >= {extent}) {name} = {};", extent - step)
-        };
-        ragged.map(line).collect()
+        let mut conditions = if name == "is_inside" { std::mem::take(&mut self.known) } else { Vec::new() };
+        conditions.extend(checks.iter().map(|check| check.condition.clone()));
+        self.lines.push(format!("const bool {name} = {};", conditions.join(" && ")));
+        self.known.push(name.to_owned());
+        for Check { variable, nearest, .. } in checks {
+            match variable {
+                Some(quantity) if !self.uses.contains(&Variable::Of(quantity)) => {}
+                _ => self.lines.push(nearest),
+            }
+        }
     }
 }

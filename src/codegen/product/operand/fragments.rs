@@ -19,6 +19,8 @@ struct FragmentsText {
     raw_type: &'static str,
     /// Byte of a pair in the box.
     place: String,
+    /// k of a pair: as a whole, or the step's first and the column in it.
+    k: &'static str,
     /// Bytes of a row of the box.
     raw_row: u32,
 }
@@ -48,6 +50,7 @@ pub(in crate::codegen::product) fn fragments(
             1 => format!("fw_boxed<{raw_row}>(row, column) + right"),
             _ => format!("fw_boxed<{raw_row}>(row, (column + right) * {bytes})"),
         },
+        k: if side.takes_column() { "k0, column + right" } else { "k0 + column + right" },
         raw_row,
     };
     let call = value::value(used, side)?;

@@ -10,7 +10,7 @@ use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::sweep::SweepSpeller;
 use crate::graph::{DataType, FinalizedGraph, Pointwise, PointwiseMode, TensorId};
-use crate::kernel::{Access, Sweep, Value};
+use crate::kernel::{Access, Step, Sweep, Value};
 
 /// Bits of a broadcast element in both halves of a register.
 const BOTH: &str = "0x10001u";
@@ -22,20 +22,29 @@ const BOTH_BYTES: &str = "0x101u";
 const F16X2: &str = "f16x2";
 const BF16X2: &str = "bf16x2";
 
-/// Lines that compute a stage's result, a pair at a time, and the register that holds it; `None` if some value has another
-/// type, some operation no instruction for pairs, or some tensor is both read and computed.
-pub(super) fn pairs(speller: &mut SweepSpeller<'_>, result: TensorId) -> Option<(Vec<String>, String)> {
+/// A stage in pairs.
+pub(super) struct Pairs {
+    /// Lines before the first pair, and for each pair: one of a vector of two, else number `e`.
+    pub(super) before: Vec<String>,
+    pub(super) body: Vec<String>,
+    /// The register that holds a pair of the result.
+    pub(super) value: String,
+}
+
+/// A stage's result, computed a pair at a time; `None` if some value has another type, some operation no instruction for pairs, or some
+/// tensor is both read and computed.
+pub(super) fn pairs(speller: &mut SweepSpeller<'_>, result: TensorId) -> Option<Pairs> {
     let (graph, sweep) = (speller.speller.graph, speller.sweep);
     let data_type = graph.tensor(result).data_type;
     let is_in_place = sweep.program.loads().any(|id| sweep.program.results().any(|result| result == id));
     if is_in_place
-        || sweep.vector != 2
+        || sweep.vector % 2 != 0
         || !sweep.program.steps.iter().all(|step| is_paired(graph, sweep, data_type, step))
     {
         return None;
     }
     let suffix = if data_type == DataType::Half { F16X2 } else { BF16X2 };
-    let mut lines = speller.offsets();
+    let (mut before, mut body) = (speller.offsets(), Vec::new());
     for step in &sweep.program.steps {
         let name = graph.canonical_name(step.tensor);
         let text = match &step.value {
@@ -43,14 +52,35 @@ pub(super) fn pairs(speller: &mut SweepSpeller<'_>, result: TensorId) -> Option<
                 let operands: Vec<String> = operands.iter().map(|&id| graph.canonical_name(id)).collect();
                 computed(speller.speller.used, attributes, &operands, suffix)
             }
+            _ if sweep.vector > 2 && speller.access(step.tensor) == Access::Vector => {
+                before.push(vector(speller, step.tensor));
+                of_pair(speller.speller.used, data_type_of(graph, step), &format!("v_{name}.at[e]"), suffix)
+            }
+            _ if sweep.vector > 2 => {
+                before.push(format!("const unsigned {name} = {};", loaded(speller, step.tensor, suffix)));
+                continue;
+            }
             _ => loaded(speller, step.tensor, suffix),
         };
-        lines.push(format!("const unsigned {name} = {text};"));
+        body.push(format!("const unsigned {name} = {text};"));
     }
-    Some((lines, graph.canonical_name(result)))
+    Some(Pairs { before, body, value: graph.canonical_name(result) })
 }
 
-fn is_paired(graph: &FinalizedGraph, sweep: &Sweep, data_type: DataType, step: &crate::kernel::Step) -> bool {
+fn data_type_of(graph: &FinalizedGraph, step: &Step) -> DataType {
+    graph.tensor(step.tensor).data_type
+}
+
+/// The line that reads a tensor's vector in pairs.
+fn vector(speller: &mut SweepSpeller<'_>, tensor: TensorId) -> String {
+    let (name, from) = (speller.speller.graph.canonical_name(tensor), speller.vector_pointer(tensor));
+    let word = if widened(speller.data_type(tensor)).is_some() { "unsigned short" } else { "unsigned" };
+    let pairs = format!("fw_vector<{word}, {}>", speller.sweep.vector / 2);
+    speller.speller.used.add("fw_vector");
+    format!("const {pairs} v_{name} = *reinterpret_cast<const {pairs}*>({from});")
+}
+
+fn is_paired(graph: &FinalizedGraph, sweep: &Sweep, data_type: DataType, step: &Step) -> bool {
     let is_16_bit = matches!(data_type, DataType::Half | DataType::BFloat16);
     let found = graph.tensor(step.tensor).data_type;
     is_16_bit
@@ -71,22 +101,27 @@ fn is_paired(graph: &FinalizedGraph, sweep: &Sweep, data_type: DataType, step: &
 fn loaded(speller: &mut SweepSpeller<'_>, tensor: TensorId, suffix: &str) -> String {
     let data_type = speller.speller.graph.tensor(tensor).data_type;
     let broadcast = speller.sweep.access[&tensor] == Access::Broadcast;
-    let of_bytes = widened(data_type).map(|sections| sections[usize::from(suffix == BF16X2)]);
+    let is_of_bytes = widened(data_type).is_some();
     let (pointer, offset) = (names::pointer(speller.speller.graph, tensor), speller.offset_name(tensor));
-    let bits = match (broadcast, of_bytes) {
-        (true, None) => {
+    let bits = match (broadcast, is_of_bytes) {
+        (true, false) => {
             speller.speller.used.add(names::storage_section(data_type));
             format!("{pointer}[{offset}].bits * {BOTH}")
         }
-        (true, Some(_)) => format!("*reinterpret_cast<const unsigned char*>({pointer} + {offset}) * {BOTH_BYTES}"),
-        (false, None) => format!("*reinterpret_cast<const unsigned*>({})", speller.vector_pointer(tensor)),
-        (false, Some(_)) => format!("*reinterpret_cast<const unsigned short*>({})", speller.vector_pointer(tensor)),
+        (true, true) => format!("*reinterpret_cast<const unsigned char*>({pointer} + {offset}) * {BOTH_BYTES}"),
+        (false, false) => format!("*reinterpret_cast<const unsigned*>({})", speller.vector_pointer(tensor)),
+        (false, true) => format!("*reinterpret_cast<const unsigned short*>({})", speller.vector_pointer(tensor)),
     };
-    match of_bytes {
-        None => bits,
+    of_pair(speller.speller.used, data_type, &bits, suffix)
+}
+
+/// A pair of 16-bit floats from the bits of a pair of a type.
+fn of_pair(used: &mut Used, data_type: DataType, bits: &str, suffix: &str) -> String {
+    match widened(data_type).map(|sections| sections[usize::from(suffix == BF16X2)]) {
+        None => bits.to_owned(),
         Some(section) => {
-            speller.speller.used.add(section);
-            speller.speller.used.add(names::storage_section(data_type));
+            used.add(section);
+            used.add(names::storage_section(data_type));
             format!("{section}({bits})")
         }
     }

@@ -144,18 +144,18 @@ fn copied(used: &mut Used, side: Side<'_>, tile: &Tile) -> Result<String, Error>
     let mut speller = SweepSpeller::new(side.graph, used, &operand.sweep, &[]).with_variables(variables);
     let before = speller.offsets();
     let source = speller.vector_pointer(operand.tensor);
-    let uses = speller.uses;
+    let placement = side.placement(&speller.uses);
     let record = CopiedText {
         threads: side.kernel.multiply.loaders(side.kernel.tile),
         title: side.title(),
         stage: stage(side),
         outer: ["m", "n"][side.slot],
         at: tile.outer_and_k(),
-        coordinates: side.coordinate_lines(&uses),
+        coordinates: placement.lines,
         before,
         piece_bytes: tile.piece_bytes(),
         source,
-        inside: side.inside().unwrap_or_else(|| "true".to_owned()),
+        inside: placement.guard.unwrap_or_else(|| "true".to_owned()),
         pieces: PiecesText::new(used, side, tile),
     };
     template::render(template!("product/operand/copied.cuh"), &record)

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::{Side, pairs};
+use super::Side;
+use super::pairs::{self, Pairs};
 use crate::codegen::index::index_type;
 use crate::codegen::names;
 use crate::codegen::sections::Used;
@@ -24,9 +25,8 @@ struct ValueText {
     piece: String,
     arguments: String,
     result: String,
-    /// Where a value is chosen instead of returned early: condition under which the piece exists, and lines that move a point
-    /// outside to the nearest inside.
-    nearest: Option<NearestText>,
+    /// Whether a value is chosen by `is_inside` instead of returned early.
+    is_chosen: bool,
     coordinates: Vec<String>,
     /// Condition under which the piece exists, where zero is returned early.
     guard: Option<String>,
@@ -34,12 +34,6 @@ struct ValueText {
     before: Vec<String>,
     points: Option<PointsText>,
     value: String,
-}
-
-#[derive(Serialize)]
-struct NearestText {
-    inside: String,
-    lines: Vec<String>,
 }
 
 /// The loop over the points of a vector.
@@ -79,24 +73,19 @@ pub(in crate::codegen::product) fn value(used: &mut Used, side: Side<'_>) -> Res
     if vector > 1 {
         used.add("fw_vector");
     }
-    let inside = side.inside();
-    let lines = side.nearest();
-    let (nearest, guard) = match inside {
-        Some(inside) if !lines.is_empty() => (Some(NearestText { inside, lines }), None),
-        inside => (None, inside),
-    };
+    let placement = side.placement(&values.uses);
     let mut record = ValueText {
         name: side.name(),
         title: side.title(),
         piece: if vector > 1 { format!("{vector} elements") } else { "one element".to_owned() },
         arguments: arguments(side),
-        coordinates: side.coordinate_lines(&values.uses),
-        guard,
+        is_chosen: placement.is_chosen,
+        coordinates: placement.lines,
+        guard: placement.guard,
         zero: if vector > 1 { "{}" } else { element.zero() },
         before: Vec::new(),
         points: None,
         value: String::new(),
-        nearest,
         result,
     };
     values.fill(&mut record, vector);
@@ -108,11 +97,11 @@ pub(in crate::codegen::product) fn value(used: &mut Used, side: Side<'_>) -> Res
 struct Values {
     /// Function that rounds them two at a time.
     pack: Option<&'static str>,
-    /// The register that holds a pair, where `before` computes pairs.
-    pair: Option<String>,
+    /// Whether a point is a pair of elements in one register.
+    in_pairs: bool,
     before: Vec<String>,
     body: Vec<String>,
-    /// The value of an element.
+    /// The value of a point: an element, or a pair.
     value: String,
     /// The coordinates that all of this reads.
     uses: BTreeSet<Variable>,
@@ -132,10 +121,9 @@ impl Values {
         if pack.is_none() {
             speller.speller.consume(operand.tensor);
         }
-        let takes_pairs = matches!(operand.fetch, Fetch::Fragments(_)) && pack.is_some();
-        if let Some((before, pair)) = takes_pairs.then(|| pairs::pairs(&mut speller, operand.tensor)).flatten() {
-            let (body, value) = (Vec::new(), String::new());
-            return Self { pack, pair: Some(pair), before, body, value, uses: speller.uses };
+        if let Some(pairs) = pack.and_then(|_| pairs::pairs(&mut speller, operand.tensor)) {
+            let Pairs { before, body, value } = pairs;
+            return Self { pack, in_pairs: true, before, body, value, uses: speller.uses };
         }
         let (before, body) = speller.values_alone();
         let value = match pack {
@@ -153,31 +141,35 @@ impl Values {
                 rounded(used, &side.kernel.multiply, value)
             }
         };
-        Self { pack, pair: None, before, body, value, uses: speller.uses }
+        Self { pack, in_pairs: false, before, body, value, uses: speller.uses }
     }
 
     /// Says how a piece of so many elements is computed.
     fn fill(self, record: &mut ValueText, vector: i64) {
         record.before = self.before;
         let result = &record.result;
-        let is_chosen = record.nearest.is_some();
-        match (self.pair, self.pack) {
-            (Some(pair), _) if is_chosen => record.value = format!("{{is_inside ? {pair} : 0}}"),
-            (Some(pair), _) => record.value = format!("{{{pair}}}"),
-            (None, _) if vector == 1 => {
+        let is_chosen = record.is_chosen;
+        let pairs = format!("{result} out;");
+        let (room, keep, out) = match (self.in_pairs, self.pack) {
+            (true, _) if vector == 2 => {
+                record.before.extend(self.body);
+                let pair = self.value;
+                record.value = if is_chosen { format!("{{is_inside ? {pair} : 0}}") } else { format!("{{{pair}}}") };
+                return;
+            }
+            (false, _) if vector == 1 => {
                 record.before.extend(self.body);
                 record.value = self.value;
+                return;
             }
-            (None, pack) => {
-                let (room, keep) = match pack {
-                    Some(_) => (format!("float out[{vector}];"), format!("out[e] = {};", self.value)),
-                    None => (format!("{result} out;"), format!("out.at[e] = {};", self.value)),
-                };
-                let out = pack.map_or("out".to_owned(), |pack| format!("{pack}(out)"));
-                record.value = if is_chosen { format!("!is_inside ? {result}{{}} : {out}") } else { out };
-                record.points = Some(PointsText { room, count: vector, body: self.body, keep });
+            (false, Some(pack)) => {
+                (format!("float out[{vector}];"), format!("out[e] = {};", self.value), format!("{pack}(out)"))
             }
-        }
+            _ => (pairs, format!("out.at[e] = {};", self.value), "out".to_owned()),
+        };
+        record.value = if is_chosen { format!("!is_inside ? {result}{{}} : {out}") } else { out };
+        let count = if self.in_pairs { vector / 2 } else { vector };
+        record.points = Some(PointsText { room, count, body: self.body, keep });
     }
 }
 
@@ -209,7 +201,11 @@ fn rounded(used: &mut Used, multiply: &Multiply, value: String) -> String {
 /// The parameters of the function: m and k, or k and n, and where in shared memory the piece lies that is transformed.
 fn arguments(side: Side<'_>) -> String {
     let index = index_type(side.kernel.wide_index);
-    let at = if side.slot == 0 { format!("{index} m, {index} k") } else { format!("{index} k, {index} n") };
+    let at = match side.slot {
+        0 if side.takes_column() => format!("{index} m, {index} k0, {index} column"),
+        0 => format!("{index} m, {index} k"),
+        _ => format!("{index} k, {index} n"),
+    };
     match side.operand().fetch {
         Fetch::Transformed(map) | Fetch::Fragments(map) => {
             let storage = names::storage_type(side.graph.tensor(map.tensor).data_type);
