@@ -53,9 +53,16 @@ pub(super) struct DepthwiseText {
 struct OuterText {
     tap: &'static str,
     taps: i64,
-    pixel: &'static str,
+    /// The point under the tap, where pixels have gaps; the pixel.
+    point: Option<PixelText>,
+    pixel: PixelText,
+}
+
+#[derive(Serialize)]
+struct PixelText {
+    name: String,
     value: String,
-    /// Condition under which the pixel exists, where some do not.
+    /// Condition under which there is none.
     outside: Option<String>,
 }
 
@@ -66,6 +73,8 @@ struct LastText {
     reach: i64,
     taps: i64,
     stride: i64,
+    /// The point of pixel `at`, counted from the window's first.
+    point: String,
     dilation: i64,
     pixels: i64,
     is_padded: bool,
@@ -113,10 +122,11 @@ pub(super) fn depthwise(
         first_output: window.first_output(index),
         outer: window.outer(),
         last: LastText {
-            first: format!("int(q0) * {} - {}", last.stride, last.padding),
+            first: first_pixel(last),
             reach: last.reach(kernel.outputs),
             taps: last.taps,
             stride: last.stride,
+            point: spell(&(Index::local("at") * last.gap + Index::from(-last.ahead()))),
             dilation: last.dilation,
             pixels: last.pixels,
             is_padded: last.is_padded() || last.outputs % kernel.outputs != 0,
@@ -131,6 +141,14 @@ pub(super) fn depthwise(
         },
         evaluate: text.evaluate()?,
     })
+}
+
+/// The first pixel of the window of output `q0`, a multiple of the gap.
+fn first_pixel(axis: TapAxis) -> String {
+    match axis.gap {
+        1 => format!("int(q0) * {} - {}", axis.stride, axis.padding),
+        gap => format!("int(q0) / {gap} - {}", -axis.first()),
+    }
 }
 
 /// Spells where windows lie.
@@ -207,15 +225,18 @@ impl Window<'_> {
 
     fn outer(&self) -> Vec<OuterText> {
         let count = self.kernel.axes.len() - 1;
-        let text = |(name, axis): (usize, TapAxis)| OuterText {
-            tap: TAPS[name],
-            taps: axis.taps,
-            pixel: PIXELS[name],
-            value: format!(
-                "int({}) * {} + {} * {} - {}",
-                OUTPUTS[name], axis.stride, TAPS[name], axis.dilation, axis.padding
-            ),
-            outside: axis.is_padded().then(|| format!("{0} < 0 || {0} >= {1}", PIXELS[name], axis.pixels)),
+        let text = |(name, axis): (usize, TapAxis)| {
+            let (tap, pixel) = (TAPS[name], PIXELS[name]);
+            let value =
+                format!("int({}) * {} + {tap} * {} - {}", OUTPUTS[name], axis.stride, axis.dilation, axis.padding);
+            let outside = axis.is_padded().then(|| format!("{pixel} < 0 || {pixel} >= {}", axis.pixels));
+            let point = (axis.gap > 1).then(|| PixelText {
+                name: format!("over_{pixel}"),
+                value: value.clone(),
+                outside: Some(format!("over_{pixel} < 0 || over_{pixel} % {} != 0", axis.gap)),
+            });
+            let value = if axis.gap > 1 { format!("over_{pixel} / {}", axis.gap) } else { value };
+            OuterText { tap, taps: axis.taps, point, pixel: PixelText { name: pixel.to_owned(), value, outside } }
         };
         self.axes().take(count).map(text).collect()
     }

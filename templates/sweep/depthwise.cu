@@ -1,6 +1,6 @@
 <# A depthwise convolution: a thread computes `outputs` neighbouring pixels along the last axis for a vector of channels; the weights of a
    block's channels lie in shared memory, taps outermost. Taps outside of the image are left out. -#>
-extern "C" __global__ void __launch_bounds__(${ threads }$)
+extern "C" __global__ void __launch_bounds__(${ threads }$, 2)
 ${ function }$(${ parameters }$) {
 FW_SHARED(shared_bytes);
 float* const weights = reinterpret_cast<float*>(shared_bytes);  // ${ taps }$ taps of ${ block_channels }$ channels
@@ -32,9 +32,13 @@ float sums[${ outputs }$][${ vector }$] = {};
 <%- for axis in outer %>
 #pragma unroll 1
 for (int ${ axis.tap }$ = 0; ${ axis.tap }$ < ${ axis.taps }$; ++${ axis.tap }$) {
-const int ${ axis.pixel }$ = ${ axis.value }$;
-<%- if axis.outside %>
-if (${ axis.outside }$) continue;
+<%- if axis.point %>
+const int ${ axis.point.name }$ = ${ axis.point.value }$;
+if (${ axis.point.outside }$) continue;
+<%- endif %>
+const int ${ axis.pixel.name }$ = ${ axis.pixel.value }$;
+<%- if axis.pixel.outside %>
+if (${ axis.pixel.outside }$) continue;
 <%- endif %>
 <%- endfor %>
 const auto* const row = ${ image }$ + (${ offset }$);
@@ -46,7 +50,7 @@ float value[${ vector }$];
 fw_load_vector(row + (w0 + at) * ${ pixel_stride }$, value);
 #pragma unroll
 for (int s = 0; s < ${ last.taps }$; ++s) {
-const int j = at - s * ${ last.dilation }$;
+const int j = ${ last.point }$ - s * ${ last.dilation }$;
 if (j < 0 || j % ${ last.stride }$ != 0 || j / ${ last.stride }$ >= ${ outputs }$) continue;
 #pragma unroll
 for (int e = 0; e < ${ vector }$; ++e) sums[j / ${ last.stride }$][e] = fmaf(value[e], weight[s][e], sums[j / ${ last.stride }$][e]);

@@ -242,6 +242,19 @@ fn depthwise(cases: &mut Vec<Case>) {
         ("stride_3", Layer { stride: vec![1, 3], input: vec![5, 40], filter: vec![2, 5], ..small() }),
         ("dilated", Layer { dilation: vec![2, 3], pre: vec![2, 3], post: vec![3, 1], input: vec![8, 19], ..small() }),
         ("rotated", Layer { mode: ConvolutionMode::Convolution, filter: vec![3, 2], ..small() }),
+        (
+            "strided_dilated_rotated",
+            Layer {
+                mode: ConvolutionMode::Convolution,
+                stride: vec![2, 3],
+                dilation: vec![3, 2],
+                pre: vec![2, 5],
+                post: vec![4, 3],
+                input: vec![10, 26],
+                ..small()
+            },
+        ),
+        ("stride_7_of_few_taps", Layer { stride: vec![5, 7], input: vec![11, 30], ..small() }),
         ("without_padding", Layer { pre: vec![0, 0], post: vec![0, 0], input: vec![7, 10], ..small() }),
         ("padding_beyond_the_filter", Layer { pre: vec![4, 5], post: vec![0, 6], ..small() }),
         ("7x7", Layer { filter: vec![7, 7], pre: vec![3, 3], post: vec![3, 3], input: vec![9, 18], ..small() }),
@@ -348,6 +361,10 @@ fn walked_shapes() -> Vec<(&'static str, Layer)> {
         (
             "rotated_stride_2",
             Layer { stride: vec![2, 2], input: vec![8, 6], mode: ConvolutionMode::Convolution, ..small() },
+        ),
+        (
+            "rotated_beyond_the_last_tap",
+            Layer { channels: [80, 64], images: 1, input: vec![4, 3], mode: ConvolutionMode::Convolution, ..small() },
         ),
         ("rotated_even_filter", Layer { filter: vec![2, 4], mode: ConvolutionMode::Convolution, ..small() }),
         ("padding_beyond_the_filter", Layer { pre: vec![4, 0], post: vec![0, 5], ..small() }),

@@ -58,7 +58,9 @@ const EVERY_CONFIG: &[&str] = &[
     "conv_walk_fprop_scale_bias_relu",
     "conv_walk_dgrad_stride_2",
     "conv_walk_wgrad_3x3",
+    "conv_walk_wgrad_rotated_beyond_the_last_tap",
     "conv_depthwise_fprop_3x3",
+    "conv_depthwise_dgrad_strided_dilated_rotated",
     "softmax_long_row",
 ];
 

@@ -222,7 +222,10 @@ impl OperandLoads<'_> {
                 _ => spelled,
             });
         }
-        coordinates.extend(start.taps.iter().map(|tap| spelled(tap, 0)));
+        coordinates.extend(start.taps.iter().map(|tap| match self.side.falls_below_zero(tap) {
+            true => format!("max({}, 0)", spelled(tap, 0)),
+            false => spelled(tap, 0),
+        }));
         let function = if map.pixels.is_some() { "fw_tma_load_im2col" } else { "fw_tma_load" };
         format!("{function}({at}, &map{}, {}, {});", self.number, self.barrier, coordinates.join(", "))
     }
@@ -253,6 +256,14 @@ impl Side<'_> {
         let operand = self.operand();
         let of_box = |map: TensorMap| map.box_dims[usize::from(!operand.boxes_along_k())];
         operand.map().map_or(1, |map| self.kernel.tile.k / of_box(map))
+    }
+
+    /// Whether a tap that counts down does so below 0 in tiles that reach beyond the last: a walk is not moved back.
+    fn falls_below_zero(&self, tap: &Coordinate) -> bool {
+        let digits = self.kernel.space.digits(Role::outer(self.slot));
+        let counts_down = |term: &(Quantity, i64)| term.1 < 0 && digits.iter().any(|digit| digit.quantity == term.0);
+        let extent: i64 = digits.iter().map(|digit| digit.radix).product();
+        extent % i64::from(self.block()) != 0 && tap.terms.iter().any(counts_down)
     }
 
     /// Columns of lines of m or n in which an operand comes; 1 where lines run along k.

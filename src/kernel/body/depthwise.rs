@@ -3,8 +3,8 @@
 use crate::graph::TensorId;
 use crate::kernel::Sweep;
 
-/// One spatial axis of a window that weights slide over: output `o` reads the pixels `o · stride + tap · dilation − padding` that
-/// there are.
+/// One spatial axis of a window that weights slide over: output `o` reads the points `o · stride + tap · dilation − padding` that hold a
+/// pixel, as every `gap`th does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapAxis {
     /// Pixels of the image.
@@ -13,26 +13,39 @@ pub struct TapAxis {
     pub outputs: i64,
     /// Taps of the filter.
     pub taps: i64,
-    /// Pixels from an output to the next.
+    /// Points from an output to the next.
     pub stride: i64,
-    /// Pixels from a tap to the next.
+    /// Points from a pixel to the next: the stride of the convolution whose data gradient it is, else 1.
+    pub gap: i64,
+    /// Points from a tap to the next.
     pub dilation: i64,
-    /// Pixels of the first window before the image.
+    /// Points of the first window before the image.
     pub padding: i64,
     /// Whether the first tap takes the filter's last weight.
     pub is_turned: bool,
 }
 
 impl TapAxis {
-    /// Pixels that so many neighbouring outputs read.
+    /// Pixels that so many neighbouring outputs read, the first of which is a multiple of `gap`.
     pub fn reach(&self, outputs: i64) -> i64 {
-        (outputs - 1) * self.stride + (self.taps - 1) * self.dilation + 1
+        let points = (outputs - 1) * self.stride + (self.taps - 1) * self.dilation + 1;
+        (self.ahead() + points - 1) / self.gap + 1
+    }
+
+    /// Points from the last pixel at or before the first window's first point to that point.
+    pub fn ahead(&self) -> i64 {
+        (-self.padding).rem_euclid(self.gap)
+    }
+
+    /// Pixels from the image's first to the first that the first window may read.
+    pub fn first(&self) -> i64 {
+        (-self.padding).div_euclid(self.gap)
     }
 
     /// Whether some window reaches beyond the image.
     pub fn is_padded(&self) -> bool {
-        self.padding > 0
-            || (self.outputs - 1) * self.stride + (self.taps - 1) * self.dilation - self.padding >= self.pixels
+        let last = (self.outputs - 1) * self.stride + (self.taps - 1) * self.dilation - self.padding;
+        self.padding > 0 || last > (self.pixels - 1) * self.gap
     }
 }
 

@@ -28,6 +28,9 @@ const ACCESS_BYTES: i64 = 16;
 const MOST_WEIGHT_BYTES: i64 = 48 << 10;
 const MOST_REACH: i64 = 24;
 
+/// Outputs of a thread at most: their sums are in registers.
+const MOST_OUTPUTS: i64 = 12;
+
 /// Blocks that share a multiprocessor.
 const BLOCKS_OF_A_MULTIPROCESSOR: u32 = 8;
 
@@ -46,8 +49,8 @@ impl Windows {
     /// Plans a convolution.
     ///
     /// # Errors
-    /// Why it is none of one channel a group, forward or a data gradient of stride 1, of channels that are contiguous, bare
-    /// operands and a pointwise epilogue, as a sentence.
+    /// Why it is none of one channel a group, forward or a data gradient, of channels that are contiguous, bare operands and a pointwise
+    /// epilogue, as a sentence.
     pub(super) fn new(fusion: &Fusion, product: &Product) -> Result<Self, String> {
         let graph = fusion.graph();
         let [image, filter] = product.tensors();
@@ -71,9 +74,9 @@ impl Windows {
         let sweep = Sweep { wide_index, accumulators: Some(Accumulators::Registers(Register::Float)), ..sweep };
         let windows = Self { fusion: fusion.clone(), image, filter, result, axes, sweep };
         let weight_bytes = windows.kernel(1).block_channels() * windows.kernel(1).taps() * 4;
-        match windows.suits(1) && weight_bytes <= MOST_WEIGHT_BYTES {
+        match windows.offered_outputs().next().is_some() && weight_bytes <= MOST_WEIGHT_BYTES {
             true => Ok(windows),
-            false => Err(format!("a filter of {} taps is too large", windows.kernel(1).taps())),
+            false => Err(format!("a filter of {} taps, or its stride, is too large", windows.kernel(1).taps())),
         }
     }
 
@@ -81,12 +84,20 @@ impl Windows {
         self.fusion.graph()
     }
 
-    /// Whether a thread can hold what so many outputs read, and there are so many.
+    /// Whether a thread can hold what so many outputs read, there are so many, and all groups of them see pixels at the same points.
     pub(super) fn suits(&self, outputs: u32) -> bool {
         let outputs = i64::from(outputs);
-        self.axes
-            .last()
-            .is_some_and(|axis| axis.reach(outputs) <= MOST_REACH && (outputs == 1 || axis.outputs >= outputs))
+        let suits = |axis: &TapAxis| {
+            let is_held = axis.reach(outputs) <= MOST_REACH && outputs <= MOST_OUTPUTS;
+            is_held && (outputs == axis.gap || axis.outputs >= outputs) && outputs % axis.gap == 0
+        };
+        self.axes.last().is_some_and(suits)
+    }
+
+    /// Outputs of a thread that are offered: where pixels have gaps, multiples of these.
+    pub(super) fn offered_outputs(&self) -> impl Iterator<Item = u32> + '_ {
+        let gap = self.axes.last().map_or(1, |axis| axis.gap as u32);
+        [4, 2, 8, 1].into_iter().map(move |outputs| outputs * gap).filter(|&outputs| self.suits(outputs))
     }
 
     /// Multiply-adds, and conversions of what is read, for all outputs.
@@ -94,8 +105,9 @@ impl Windows {
         let kernel = self.kernel(outputs);
         let elements: i64 = self.graph().tensor(self.result).dim.iter().product();
         let reach = self.axes.last().map_or(1, |axis| axis.reach(outputs));
+        let gaps: i64 = self.axes.iter().map(|axis| axis.gap).product();
         let rows: i64 = self.axes[..self.axes.len() - 1].iter().map(|axis| axis.taps).product();
-        elements as f64 * (kernel.taps() as f64 + 2.0 * (rows * reach) as f64 / outputs as f64 + 4.0)
+        elements as f64 * (kernel.taps() as f64 / gaps as f64 + 2.0 * (rows * reach) as f64 / outputs as f64 + 4.0)
     }
 
     fn kernel(&self, outputs: i64) -> DepthwiseKernel {
@@ -160,15 +172,13 @@ fn tap_axes(graph: &FinalizedGraph, product: &Product) -> Result<Vec<TapAxis>, S
     }
     let is_forward = match product.kind {
         ProductKind::Convolution(ConvolutionDirection::Forward) => true,
-        ProductKind::Convolution(ConvolutionDirection::BackwardData) if convolution.stride.iter().all(|&s| s == 1) => {
-            false
-        }
-        _ => return Err("it is a gradient other than that of X with stride 1".to_owned()),
+        ProductKind::Convolution(ConvolutionDirection::BackwardData) => false,
+        _ => return Err("it is a gradient of filters".to_owned()),
     };
     Ok((0..spatial).map(|axis| tap_axis(convolution, [image, filter, result], axis, is_forward)).collect())
 }
 
-/// An axis; the data gradient slides over dy with the filter turned.
+/// An axis; the data gradient slides over dy, whose pixels lie a stride apart, with the filter turned.
 fn tap_axis(convolution: &Convolution, tensors: [&FinalTensor; 3], axis: usize, is_forward: bool) -> TapAxis {
     let [image, filter, result] = tensors.map(|tensor| tensor.dim[2 + axis]);
     let dilation = convolution.dilation[axis];
@@ -178,7 +188,8 @@ fn tap_axis(convolution: &Convolution, tensors: [&FinalTensor; 3], axis: usize, 
         pixels: image,
         outputs: result,
         taps: filter,
-        stride: convolution.stride[axis],
+        stride: if is_forward { convolution.stride[axis] } else { 1 },
+        gap: if is_forward { 1 } else { convolution.stride[axis] },
         dilation,
         padding: if is_forward { padding } else { (filter - 1) * dilation - padding },
         is_turned: is_rotated == is_forward,

@@ -1,4 +1,4 @@
-//! The engine of depthwise convolutions, forward and data gradients of stride 1: memory-bound, so no matrix product, but windows
+//! The engine of depthwise convolutions, forward and data gradients: memory-bound, so no matrix product, but windows
 //! that slide over vectors of channels, with any pointwise epilogue.
 
 mod lowering;
@@ -18,9 +18,6 @@ use lowering::Windows;
 pub(super) struct Direct;
 
 const NAME: &str = "direct";
-
-/// Outputs of a thread that are offered.
-const OUTPUTS: [u32; 4] = [4, 2, 8, 1];
 
 /// Part of the copy's rate that is reached where nothing but memory bounds: an estimate.
 const OF_THE_COPY: f64 = 0.8;
@@ -75,14 +72,14 @@ const FIELDS: &[Field<Config>] =
 impl Offer for Windows {
     fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
         let memory = Floor::of(self.graph()).seconds(device, None) * CLOCK / OF_THE_COPY;
-        let priced = |&outputs: &u32| {
+        let priced = |outputs: u32| {
             let operations = self.operations(outputs.into()) / (RATE * f64::from(device.sm_count));
             let at_once =
                 vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::Operands, time: operations }];
             let estimate = Estimate { at_once, on_top: Vec::new(), waves: None };
             (estimate, EngineConfig::of_fields(NAME, FIELDS, &Config { outputs }), None)
         };
-        ranked(OUTPUTS.iter().filter(|outputs| self.suits(**outputs)).map(priced).collect(), 1e6 / CLOCK)
+        ranked(self.offered_outputs().map(priced).collect(), 1e6 / CLOCK)
     }
 
     fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
