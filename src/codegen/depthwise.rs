@@ -19,6 +19,8 @@ const TAPS: [&str; 3] = ["t", "r", "s"];
 #[derive(Serialize)]
 pub(super) struct DepthwiseText {
     threads: u32,
+    /// Blocks that share a multiprocessor at least.
+    blocks: u32,
     index: &'static str,
     /// Channels of a vector, of a block and of all; threads along them, and groups of outputs of a block.
     vector: i64,
@@ -107,6 +109,7 @@ pub(super) fn depthwise(
     let last = window.last();
     Ok(DepthwiseText {
         threads: kernel.columns * kernel.rows,
+        blocks: kernel.blocks(),
         index,
         vector: kernel.sweep.vector,
         block_channels: kernel.block_channels(),

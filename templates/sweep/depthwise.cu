@@ -1,6 +1,6 @@
 <# A depthwise convolution: a thread computes `outputs` neighbouring pixels along the last axis for a vector of channels; the weights of a
    block's channels lie in shared memory, taps outermost. Taps outside of the image are left out. -#>
-extern "C" __global__ void __launch_bounds__(${ threads }$, 2)
+extern "C" __global__ void __launch_bounds__(${ threads }$, ${ blocks }$)
 ${ function }$(${ parameters }$) {
 FW_SHARED(shared_bytes);
 float* const weights = reinterpret_cast<float*>(shared_bytes);  // ${ taps }$ taps of ${ block_channels }$ channels

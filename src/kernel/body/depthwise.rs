@@ -83,6 +83,13 @@ impl DepthwiseKernel {
         i64::from(self.columns) * self.sweep.vector
     }
 
+    /// Blocks that share a multiprocessor: two where 128 registers suffice a thread for sums, weights and a pixel, and some 32 for
+    /// addresses (seen in compiled kernels; left to itself the assembler spills at 80).
+    pub fn blocks(&self) -> u32 {
+        let last = self.axes.last().map_or(1, |axis| axis.taps);
+        if (self.outputs + last + 1) * self.sweep.vector + 32 <= 128 { 2 } else { 1 }
+    }
+
     /// Taps of the filter.
     pub fn taps(&self) -> i64 {
         self.axes.iter().map(|axis| axis.taps).product()
