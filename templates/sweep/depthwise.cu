@@ -32,14 +32,9 @@ float sums[${ outputs }$][${ vector }$] = {};
 <%- for axis in outer %>
 #pragma unroll 1
 for (int ${ axis.tap }$ = 0; ${ axis.tap }$ < ${ axis.taps }$; ++${ axis.tap }$) {
-<%- if axis.point %>
-const int ${ axis.point.name }$ = ${ axis.point.value }$;
-if (${ axis.point.outside }$) continue;
-<%- endif %>
-const int ${ axis.pixel.name }$ = ${ axis.pixel.value }$;
-<%- if axis.pixel.outside %>
-if (${ axis.pixel.outside }$) continue;
-<%- endif %>
+<%- for line in axis.pixel %>
+${ line }$
+<%- endfor %>
 <%- endfor %>
 const auto* const row = ${ image }$ + (${ offset }$);
 float weight[${ last.taps }$][${ vector }$];

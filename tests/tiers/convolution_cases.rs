@@ -296,7 +296,7 @@ fn depthwise(cases: &mut Vec<Case>) {
         [T::Int8, T::Int8, T::Float, T::Float],
     ] {
         let layer = Layer { types: [types[0], types[1], T::Float, types[3]], ..small() };
-        for direction in [Direction::Forward, Direction::BackwardData] {
+        for direction in DIRECTIONS {
             let label = types[0].name().to_ascii_lowercase();
             push(cases, format!("conv_depthwise_{}_{label}", name(direction)), layer.plain(direction));
         }
@@ -313,6 +313,16 @@ fn depthwise(cases: &mut Vec<Case>) {
         output(&mut g, sum, DataType::Float);
         push(cases, format!("conv_depthwise_{}_bias_swish_add", name(direction)), g);
     }
+    let (mut g, core) = small().core(Direction::BackwardFilter, |_, _, id| id);
+    let dim = g.tensor_mut(core).dim.clone();
+    let scale = g.tensor(Tensor::new("scale").channels_last([dim[0], 1, 1, 1]).data_type(DataType::Float));
+    let before = g.tensor(Tensor::new("before").channels_last(dim).data_type(DataType::Float));
+    let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[core, scale]);
+    let sum = g.pointwise("sum", PointwiseMode::Add, &[scaled, before]);
+    let largest = g.reduction("largest", ReductionMode::Amax, sum, vec![1, 1, 1, 1]);
+    output(&mut g, sum, DataType::Float);
+    output(&mut g, largest, DataType::Float);
+    push(cases, "conv_depthwise_wgrad_scale_add_amax".to_owned(), g);
 }
 
 fn walked_shapes() -> Vec<(&'static str, Layer)> {

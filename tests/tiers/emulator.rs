@@ -61,6 +61,7 @@ const EVERY_CONFIG: &[&str] = &[
     "conv_walk_wgrad_rotated_beyond_the_last_tap",
     "conv_depthwise_fprop_3x3",
     "conv_depthwise_dgrad_strided_dilated_rotated",
+    "conv_depthwise_wgrad_strided_dilated_rotated",
     "softmax_long_row",
 ];
 

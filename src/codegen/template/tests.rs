@@ -139,14 +139,21 @@ fn with_lines_inside_bytes() -> FinalizedGraph {
 }
 
 /// A convolution of one channel a group, whose rows of outputs threads do not share evenly.
-fn depthwise() -> FinalizedGraph {
+fn depthwise(direction: ConvolutionDirection) -> FinalizedGraph {
     let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
-    let x = graph.tensor(Tensor::new("x").channels_last([2, 24, 9, 11]));
-    let w = graph.tensor(Tensor::new("w").channels_last([24, 1, 3, 3]));
-    let mut convolution = Convolution::new(ConvolutionDirection::Forward, 2);
+    let (x, w, y) = ([2, 24, 9, 22], [24, 1, 3, 3], [2, 24, 5, 11]);
+    let (first, second, result) = match direction {
+        ConvolutionDirection::Forward => (x, w, y),
+        ConvolutionDirection::BackwardData => (y, w, x),
+        ConvolutionDirection::BackwardFilter => (y, x, w),
+    };
+    let inputs = [first, second].map(|dim| graph.tensor(Tensor::new("t").channels_last(dim)));
+    let mut convolution = Convolution::new(direction, 2);
     (convolution.pre_padding, convolution.post_padding) = (vec![1, 1], vec![1, 1]);
-    let y = graph.convolution("conv", convolution, [x, w]);
-    graph.set_output(y);
+    convolution.stride = vec![2, 2];
+    let id = graph.convolution("conv", convolution, inputs);
+    *graph.tensor_mut(id) = Tensor::new("result").channels_last(result);
+    graph.set_output(id);
     graph.finalize().expect("well formed")
 }
 
@@ -185,7 +192,10 @@ fn with_many_tiles() -> FinalizedGraph {
 fn render_many(mut take: impl FnMut(&Source)) {
     render_on_chips(&Arc::new(with_a_signal()), &mut take);
     render_on_chips(&Arc::new(with_lines_inside_bytes()), &mut take);
-    render_on_chips(&Arc::new(depthwise()), &mut take);
+    use ConvolutionDirection::{BackwardData, BackwardFilter, Forward};
+    for direction in [Forward, BackwardData, BackwardFilter] {
+        render_on_chips(&Arc::new(depthwise(direction)), &mut take);
+    }
     render_on_chips(&Arc::new(in_phases()), &mut take);
     render_on_chips(&Arc::new(with_many_tiles()), &mut take);
     let data = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data");

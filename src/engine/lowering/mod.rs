@@ -24,6 +24,8 @@ pub(super) use composite::taken_apart;
 pub(super) use converted::with_converted_operands;
 pub(super) use multiplied::{fp8_registers, multiplied_type, promotes, tf32_is_allowed, unpacks_fp8};
 pub(super) use operand::{Instruction, OperandPlan, Straddling, are_boxed};
-pub(super) use pass::{candidates as pass_candidates, lower as lower_passes, program_parameters};
+pub(super) use pass::{
+    CoreSums, candidates as pass_candidates, lower as lower_passes, lower_after_sums, program_parameters,
+};
 pub(super) use product::{GemmChoice, ProductPlan, combination_seconds};
 pub(super) use sweep::{Width, over, span};

@@ -16,7 +16,7 @@ use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, FinalizedGraph, OperationId, Port, ReductionMode, TensorId};
 use crate::kernel::{
     Access, Accumulation, Axis, Body, CombineKernel, IterationSpace, PackedKernel, Parameter, PointwiseKernel,
-    ReductionKernel, StageProgram, Sweep,
+    ReductionKernel, Register, StageProgram, Sweep,
 };
 
 /// Threads of a multiprocessor that keep enough loads under way, each four.
@@ -67,6 +67,37 @@ pub(in crate::engine) fn lower(fusion: &Fusion, threads: u32, device: &Device, b
     let operations: Vec<OperationId> = fusion.operations(Stage::After).collect();
     let plan = PassPlan { graph: fusion.graph(), core: None, threads: Some(threads), device };
     around_signals(fusion, builder, |builder| plan.lower(&operations, builder));
+}
+
+/// Partial sums of a core in the workspace, one array after the other.
+pub(in crate::engine) struct CoreSums {
+    /// The core's result.
+    pub(in crate::engine) tensor: TensorId,
+    /// Elements to the next coordinate of each graph axis.
+    pub(in crate::engine) strides: Vec<i64>,
+    /// Number of arrays, and elements of one.
+    pub(in crate::engine) splits: u32,
+    pub(in crate::engine) elements: i64,
+}
+
+/// Lowers a core that leaves sums in FP32 in the workspace, then every operation after it.
+pub(in crate::engine) fn lower_after_sums(
+    fusion: &Fusion,
+    sums: CoreSums,
+    device: &Device,
+    builder: &mut KernelBuilder,
+    push_core: impl FnOnce(Parameter, &mut KernelBuilder),
+) {
+    let CoreSums { tensor, strides, splits, elements } = sums;
+    let operations: Vec<OperationId> = fusion.operations(Stage::After).collect();
+    around_signals(fusion, builder, |builder| {
+        let offset = builder.region(elements * i64::from(splits));
+        let parameter = Parameter::Accumulators { offset, is_integer: false };
+        push_core(parameter, builder);
+        let core = CoreAccumulators { tensor, strides, register: Register::Float, splits, elements, parameter };
+        let plan = PassPlan { graph: fusion.graph(), core: Some(&core), threads: None, device };
+        plan.lower(&operations, builder);
+    });
 }
 
 /// What passes have in common.

@@ -1,4 +1,4 @@
-//! Convolutions of one channel a group, computed point by point.
+//! Convolutions of one channel a group, computed point by point, and the gradients of their filters.
 
 use crate::graph::TensorId;
 use crate::kernel::Sweep;
@@ -49,49 +49,112 @@ impl TapAxis {
     }
 }
 
-/// A depthwise convolution with its epilogue. A thread computes a few neighbouring outputs along the last axis for a vector of
-/// channels, so that each pixel is read once for all of them; a block keeps the weights of its channels in shared memory.
+/// Who computes what of a depthwise convolution: a thread takes a few neighbouring outputs along the last axis for a vector of
+/// channels, so that each pixel is read once for all of them; a block has threads along channels and along groups of outputs.
 #[derive(Clone, Debug)]
-pub struct DepthwiseKernel {
-    /// g2 at vectors of channels; the space has images, spatial axes, channels.
-    pub sweep: Sweep,
-    /// The image that windows slide over, and the filter.
+pub struct ChannelWindows {
+    /// The image that windows slide over.
     pub image: TensorId,
-    /// The filter: an element a channel and tap.
-    pub filter: TensorId,
+    /// Number of images.
+    pub images: i64,
     /// Spatial axes, outermost first.
     pub axes: Vec<TapAxis>,
     /// Channels.
     pub channels: i64,
+    /// Channels of a thread.
+    pub vector: i64,
     /// Outputs of a thread.
     pub outputs: i64,
-    /// Threads along channels, and along groups of outputs.
+    /// Threads along channels.
     pub columns: u32,
     /// Groups of outputs that a block computes at a time.
     pub rows: u32,
+    /// Whether offsets need 64 bits.
+    pub wide_index: bool,
 }
 
-impl DepthwiseKernel {
+impl ChannelWindows {
+    /// The innermost spatial axis.
+    pub fn last(&self) -> TapAxis {
+        self.axes[self.axes.len() - 1]
+    }
+
+    /// Spatial axes but the innermost.
+    pub fn outer(&self) -> &[TapAxis] {
+        &self.axes[..self.axes.len() - 1]
+    }
+
     /// Groups of outputs of an image row.
     pub fn groups_of_a_row(&self) -> i64 {
-        let last = self.axes.last().map_or(1, |axis| axis.outputs);
-        (last + self.outputs - 1) / self.outputs
+        (self.last().outputs + self.outputs - 1) / self.outputs
+    }
+
+    /// Groups of outputs of all images.
+    pub fn groups(&self) -> i64 {
+        let rows: i64 = self.outer().iter().map(|axis| axis.outputs).product();
+        self.images * rows * self.groups_of_a_row()
     }
 
     /// Channels of a block.
     pub fn block_channels(&self) -> i64 {
-        i64::from(self.columns) * self.sweep.vector
+        i64::from(self.columns) * self.vector
     }
 
-    /// Blocks that share a multiprocessor: two where 128 registers suffice a thread for sums, weights and a pixel, and some 32 for
-    /// addresses (seen in compiled kernels; left to itself the assembler spills at 80).
-    pub fn blocks(&self) -> u32 {
-        let last = self.axes.last().map_or(1, |axis| axis.taps);
-        if (self.outputs + last + 1) * self.sweep.vector + 32 <= 128 { 2 } else { 1 }
+    /// Blocks along channels.
+    pub fn blocks_along_channels(&self) -> i64 {
+        (self.channels + self.block_channels() - 1) / self.block_channels()
+    }
+
+    /// Threads of a block.
+    pub fn threads(&self) -> u32 {
+        self.columns * self.rows
     }
 
     /// Taps of the filter.
     pub fn taps(&self) -> i64 {
         self.axes.iter().map(|axis| axis.taps).product()
+    }
+}
+
+/// A depthwise convolution with its epilogue; a block keeps the weights of its channels in shared memory.
+#[derive(Clone, Debug)]
+pub struct DepthwiseKernel {
+    /// The windows.
+    pub windows: ChannelWindows,
+    /// g2 at vectors of channels; the space has images, spatial axes, channels.
+    pub sweep: Sweep,
+    /// The filter: an element a channel and tap.
+    pub filter: TensorId,
+}
+
+impl DepthwiseKernel {
+    /// Blocks that share a multiprocessor, of threads that hold sums, the weights of a row of taps and a pixel.
+    pub fn blocks(&self) -> u32 {
+        let ChannelWindows { outputs, vector, .. } = self.windows;
+        blocks((outputs + self.windows.last().taps + 1) * vector)
+    }
+}
+
+/// Two blocks where 128 registers suffice a thread that holds so many floats, and some 32 for addresses (seen in compiled kernels; left
+/// to itself the assembler spills at 80).
+fn blocks(floats: i64) -> u32 {
+    if floats + 32 <= 128 { 2 } else { 1 }
+}
+
+/// The filter gradient of a depthwise convolution: a thread keeps the sums of all taps for its channels, a block's are added up in
+/// shared memory, and each row of blocks leaves a partial sum of all in the workspace, taps outermost.
+#[derive(Clone, Debug)]
+pub struct DepthwiseFilterKernel {
+    /// The windows; an output is a pixel of the gradient.
+    pub windows: ChannelWindows,
+    /// The gradient of the convolution's result.
+    pub gradient: TensorId,
+}
+
+impl DepthwiseFilterKernel {
+    /// Blocks that share a multiprocessor, of threads that hold sums, outputs and a pixel.
+    pub fn blocks(&self) -> u32 {
+        let ChannelWindows { outputs, vector, .. } = self.windows;
+        blocks((self.windows.taps() + outputs + 1) * vector)
     }
 }

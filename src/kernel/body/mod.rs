@@ -4,7 +4,7 @@ mod depthwise;
 mod gemm;
 mod pointwise;
 
-pub use depthwise::{DepthwiseKernel, TapAxis};
+pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, TapAxis};
 pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
 
@@ -23,6 +23,8 @@ pub enum Body {
     Gemm(Box<GemmKernel>),
     /// A convolution of one channel a group, as windows that slide over vectors of channels.
     Depthwise(Box<DepthwiseKernel>),
+    /// The filter gradient of such a convolution, as partial sums.
+    DepthwiseFilter(DepthwiseFilterKernel),
     /// Combination of partial results in a fixed order.
     Combine(CombineKernel),
     /// Flags waited for and set.
@@ -41,9 +43,10 @@ impl Body {
                 (kernel.sweep.program.reads().collect(), stores.collect())
             }
             Self::Depthwise(kernel) => {
-                let reads = kernel.sweep.program.reads().chain([kernel.image, kernel.filter]);
+                let reads = kernel.sweep.program.reads().chain([kernel.windows.image, kernel.filter]);
                 (reads.collect(), kernel.sweep.stores.clone())
             }
+            Self::DepthwiseFilter(kernel) => (vec![kernel.gradient, kernel.windows.image], Vec::new()),
             Self::Gemm(kernel) => (kernel.loads().collect(), kernel.stores()),
             Self::Combine(kernel) if kernel.parts > 1 => (Vec::new(), Vec::new()),
             Self::Combine(kernel) => {

@@ -2,27 +2,17 @@
 
 use std::sync::Arc;
 
+use super::Depthwise;
+use super::windows::{axes, channel_windows, is_wide, vector};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
-use crate::engine::lowering::{Width, over, program_parameters, span};
-use crate::fusion::{Fusion, Product, ProductKind, Stage};
-use crate::graph::{
-    Attributes, Convolution, ConvolutionDirection, ConvolutionMode, DataType, FinalTensor, FinalizedGraph, TensorId,
-};
+use crate::engine::lowering::{Width, over, program_parameters};
+use crate::fusion::{Fusion, Product, Stage};
+use crate::graph::{Attributes, DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Accumulators, Axis, Body, DepthwiseKernel, IterationSpace, Parameter, Register, StageProgram, Sweep, TapAxis,
-    Value, step,
+    Accumulators, Axis, Body, ChannelWindows, DepthwiseKernel, IterationSpace, Parameter, Register, StageProgram,
+    Sweep, TapAxis, Value, step,
 };
-
-/// Threads of a block.
-const THREADS: u32 = 256;
-
-/// Threads along channels at most: with vectors of 16 bytes a row of them reads whole lines.
-const MOST_COLUMNS: u32 = 16;
-
-/// Largest vectors, in elements and bytes.
-const CHANNELS: i64 = 8;
-const ACCESS_BYTES: i64 = 16;
 
 /// Bytes of shared memory for the weights of a block at most, and pixels along a row that a thread holds.
 const MOST_WEIGHT_BYTES: i64 = 48 << 10;
@@ -54,12 +44,8 @@ impl Windows {
     pub(super) fn new(fusion: &Fusion, product: &Product) -> Result<Self, String> {
         let graph = fusion.graph();
         let [image, filter] = product.tensors();
-        let axes = tap_axes(graph, product)?;
+        let axes = axes(graph, product)?;
         let program = program(fusion, product)?;
-        let channels = graph.tensor(image).dim[1];
-        if graph.producer(image).is_some() || graph.producer(filter).is_some() {
-            return Err("operands are computed in mainloop stages".to_owned());
-        }
         let stores: Vec<TensorId> = stores(fusion, product).collect();
         let result = product.result;
         let dim = &graph.tensor(result).dim;
@@ -68,24 +54,20 @@ impl Windows {
             return Err(format!("tensor {name} has extents {found:?}, the core's result {dim:?}"));
         }
         let space = space(graph, &program, &stores, dim);
-        let vector = vector(graph.tensor(image), channels)?;
+        let vector = vector(graph.tensor(image))?;
         let sweep = over(graph, space, program, stores, Width { vector, ragged: false });
-        let wide_index = graph.tensors().any(|tensor| !tensor.is_virtual && span(tensor) > i64::from(i32::MAX));
-        let sweep = Sweep { wide_index, accumulators: Some(Accumulators::Registers(Register::Float)), ..sweep };
+        let sweep =
+            Sweep { wide_index: is_wide(graph), accumulators: Some(Accumulators::Registers(Register::Float)), ..sweep };
         let windows = Self { fusion: fusion.clone(), image, filter, result, axes, sweep };
-        let weight_bytes = windows.kernel(1).block_channels() * windows.kernel(1).taps() * 4;
-        match windows.offered_outputs().next().is_some() && weight_bytes <= MOST_WEIGHT_BYTES {
+        let weight_bytes = windows.kernel(1).windows.block_channels() * windows.taps() * 4;
+        match !windows.offered_outputs().is_empty() && weight_bytes <= MOST_WEIGHT_BYTES {
             true => Ok(windows),
-            false => Err(format!("a filter of {} taps, or its stride, is too large", windows.kernel(1).taps())),
+            false => Err(format!("a filter of {} taps, or its stride, is too large", windows.taps())),
         }
     }
 
-    pub(super) fn graph(&self) -> &Arc<FinalizedGraph> {
-        self.fusion.graph()
-    }
-
     /// Whether a thread can hold what so many outputs read, there are so many, and all groups of them see pixels at the same points.
-    pub(super) fn suits(&self, outputs: u32) -> bool {
+    fn suits(&self, outputs: u32) -> bool {
         let outputs = i64::from(outputs);
         let suits = |axis: &TapAxis| {
             let is_held = axis.reach(outputs) <= MOST_REACH && outputs <= MOST_OUTPUTS;
@@ -94,105 +76,58 @@ impl Windows {
         self.axes.last().is_some_and(suits)
     }
 
+    fn taps(&self) -> i64 {
+        self.axes.iter().map(|axis| axis.taps).product()
+    }
+
+    fn kernel(&self, outputs: i64) -> DepthwiseKernel {
+        let Sweep { vector, wide_index, .. } = self.sweep;
+        let windows = channel_windows(self.graph(), self.image, &self.axes, vector, outputs, wide_index);
+        DepthwiseKernel { windows, sweep: self.sweep.clone(), filter: self.filter }
+    }
+}
+
+impl Depthwise for Windows {
+    fn graph(&self) -> &Arc<FinalizedGraph> {
+        self.fusion.graph()
+    }
+
     /// Outputs of a thread that are offered: where pixels have gaps, multiples of these.
-    pub(super) fn offered_outputs(&self) -> impl Iterator<Item = u32> + '_ {
+    fn offered_outputs(&self) -> Vec<u32> {
         let gap = self.axes.last().map_or(1, |axis| axis.gap as u32);
-        [4, 2, 8, 1].into_iter().map(move |outputs| outputs * gap).filter(|&outputs| self.suits(outputs))
+        [4, 2, 8, 1].into_iter().map(move |outputs| outputs * gap).filter(|&outputs| self.suits(outputs)).collect()
     }
 
     /// Multiply-adds, and conversions of what is read, for all outputs.
-    pub(super) fn operations(&self, outputs: i64) -> f64 {
-        let kernel = self.kernel(outputs);
+    fn operations(&self, outputs: i64) -> f64 {
         let elements: i64 = self.graph().tensor(self.result).dim.iter().product();
         let reach = self.axes.last().map_or(1, |axis| axis.reach(outputs));
         let gaps: i64 = self.axes.iter().map(|axis| axis.gap).product();
         let rows: i64 = self.axes[..self.axes.len() - 1].iter().map(|axis| axis.taps).product();
-        elements as f64 * (kernel.taps() as f64 / gaps as f64 + 2.0 * (rows * reach) as f64 / outputs as f64 + 4.0)
+        elements as f64 * (self.taps() as f64 / gaps as f64 + 2.0 * (rows * reach) as f64 / outputs as f64 + 4.0)
     }
 
-    fn kernel(&self, outputs: i64) -> DepthwiseKernel {
-        let channels = self.graph().tensor(self.image).dim[1];
-        let vectors = channels / self.sweep.vector;
-        let columns =
-            (0..=MOST_COLUMNS.ilog2()).rev().map(|bits| 1 << bits).find(|columns| vectors % i64::from(*columns) == 0);
-        let columns = columns
-            .filter(|&columns| columns > 2)
-            .unwrap_or(MOST_COLUMNS.min(vectors.max(1) as u32).next_power_of_two());
-        DepthwiseKernel {
-            sweep: self.sweep.clone(),
-            image: self.image,
-            filter: self.filter,
-            axes: self.axes.clone(),
-            channels,
-            outputs,
-            columns,
-            rows: THREADS / columns,
-        }
+    fn seconds_after(&self, _: &Device) -> f64 {
+        0.0
     }
 
-    pub(super) fn push(&self, outputs: u32, device: &Device, builder: &mut KernelBuilder) {
+    fn push(&self, outputs: u32, device: &Device, builder: &mut KernelBuilder) {
         let kernel = self.kernel(outputs.into());
-        let images = self.graph().tensor(self.result).dim[0];
-        let rows: i64 = self.axes[..self.axes.len() - 1].iter().map(|axis| axis.outputs).product();
-        let groups = images * rows * kernel.groups_of_a_row();
-        let along_channels = (kernel.channels + kernel.block_channels() - 1) / kernel.block_channels();
-        let needed = (groups + i64::from(kernel.rows) - 1) / i64::from(kernel.rows);
+        let ChannelWindows { rows, .. } = kernel.windows;
+        let along_channels = kernel.windows.blocks_along_channels();
+        let needed = (kernel.windows.groups() + i64::from(rows) - 1) / i64::from(rows);
         let resident = i64::from(device.sm_count * BLOCKS_OF_A_MULTIPROCESSOR) / along_channels;
         let blocks = needed.min(resident.max(1));
         let shape = Shape {
             grid: [blocks as u32, u32::try_from(along_channels).unwrap_or(u32::MAX)],
-            block: [THREADS, 1, 1],
-            shared_bytes: (kernel.block_channels() * kernel.taps() * 4) as u32,
+            block: [kernel.windows.threads(), 1, 1],
+            shared_bytes: (kernel.windows.block_channels() * kernel.windows.taps() * 4) as u32,
         };
         let graph = self.graph();
         let reads = kernel.sweep.program.reads().chain([self.image, self.filter]);
         let parameters: Vec<Parameter> =
             program_parameters(reads, &kernel.sweep.stores, |id| graph.tensor(id).is_pass_by_value);
         builder.push("depthwise", shape, parameters, Body::Depthwise(Box::new(kernel)));
-    }
-}
-
-/// The spatial axes of the windows.
-fn tap_axes(graph: &FinalizedGraph, product: &Product) -> Result<Vec<TapAxis>, String> {
-    let Attributes::Convolution(convolution) = &graph.operation(product.operation).attributes else {
-        return Err("it is no convolution".to_owned());
-    };
-    let [image, filter] = product.tensors().map(|id| graph.tensor(id));
-    let result = graph.tensor(product.result);
-    let spatial = convolution.stride.len();
-    let is_depthwise = image.dim.len() == spatial + 2
-        && filter.dim[1] == 1
-        && product.groups == image.dim[1]
-        && result.dim[1] == image.dim[1];
-    if !is_depthwise {
-        return Err("groups have more than one channel".to_owned());
-    }
-    if graph.compute_type(product.operation) != DataType::Float {
-        return Err(format!("it is computed in {}", graph.compute_type(product.operation)));
-    }
-    let is_forward = match product.kind {
-        ProductKind::Convolution(ConvolutionDirection::Forward) => true,
-        ProductKind::Convolution(ConvolutionDirection::BackwardData) => false,
-        _ => return Err("it is a gradient of filters".to_owned()),
-    };
-    Ok((0..spatial).map(|axis| tap_axis(convolution, [image, filter, result], axis, is_forward)).collect())
-}
-
-/// An axis; the data gradient slides over dy, whose pixels lie a stride apart, with the filter turned.
-fn tap_axis(convolution: &Convolution, tensors: [&FinalTensor; 3], axis: usize, is_forward: bool) -> TapAxis {
-    let [image, filter, result] = tensors.map(|tensor| tensor.dim[2 + axis]);
-    let dilation = convolution.dilation[axis];
-    let padding = convolution.pre_padding[axis];
-    let is_rotated = convolution.mode == ConvolutionMode::Convolution;
-    TapAxis {
-        pixels: image,
-        outputs: result,
-        taps: filter,
-        stride: if is_forward { convolution.stride[axis] } else { 1 },
-        gap: if is_forward { 1 } else { convolution.stride[axis] },
-        dilation,
-        padding: if is_forward { padding } else { (filter - 1) * dilation - padding },
-        is_turned: is_rotated == is_forward,
     }
 }
 
@@ -237,23 +172,4 @@ fn space(graph: &FinalizedGraph, program: &StageProgram, stores: &[TensorId], di
     };
     let order = [0].into_iter().chain(2..dim.len()).chain([1]);
     IterationSpace { axes: order.map(axis).collect() }
-}
-
-/// Channels that are read at once.
-fn vector(image: &FinalTensor, channels: i64) -> Result<i64, String> {
-    let bytes = image.data_type.bytes() as i64;
-    if image.stride[1] != 1 {
-        return Err(format!("channels step by {} elements; required: 1", image.stride[1]));
-    }
-    let is_apart = |vector: i64| {
-        let access = (vector * bytes).min(ACCESS_BYTES);
-        let others = (0..image.dim.len()).filter(|&axis| axis != 1 && image.dim[axis] > 1);
-        channels % vector == 0
-            && image.alignment % access == 0
-            && others.into_iter().all(|axis| image.stride[axis] % vector == 0)
-    };
-    [CHANNELS, 4, 2]
-        .into_iter()
-        .find(|&vector| is_apart(vector))
-        .ok_or_else(|| "channels cannot be read in vectors".to_owned())
 }

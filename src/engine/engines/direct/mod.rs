@@ -1,7 +1,11 @@
-//! The engine of depthwise convolutions, forward and data gradients: memory-bound, so no matrix product, but windows
-//! that slide over vectors of channels, with any pointwise epilogue.
+//! The engine of depthwise convolutions, memory-bound, so no matrix product, but windows that slide over vectors of channels:
+//! forward and data gradients with any pointwise epilogue, filter gradients with any at all.
 
+mod filters;
 mod lowering;
+mod windows;
+
+use std::sync::Arc;
 
 use crate::device::{ComputeCapability, Device};
 use crate::engine::builder::KernelBuilder;
@@ -9,8 +13,11 @@ use crate::engine::config::{Field, ranked};
 use crate::engine::lowering::{RELAXED_WITH_CORE, lowered_product};
 use crate::engine::{Bound, Engine, EngineConfig, Estimate, Floor, Knob, Offer, RankedConfig, Term};
 use crate::error::Reason;
+use crate::fusion::ProductKind;
+use crate::graph::{ConvolutionDirection, FinalizedGraph};
 use crate::kernel::Kernel;
 use crate::support::{Rule, Supported};
+use filters::Filters;
 use lowering::Windows;
 
 /// See the module.
@@ -36,7 +43,7 @@ impl Engine for Direct {
     }
 
     fn summary(&self) -> &'static str {
-        "depthwise convolutions at memory speed: windows over vectors of channels, any pointwise epilogue"
+        "depthwise convolutions without matrix products: windows over vectors of channels, any pointwise epilogue, any at all of filter gradients"
     }
 
     fn relaxes(&self) -> &'static [&'static Rule] {
@@ -49,8 +56,13 @@ impl Engine for Direct {
             return Err(Reason::Chip(format!("{capability} is older than sm_70")));
         }
         let fusion = supported.fusion();
-        let windows = Windows::new(fusion, lowered_product(fusion)?).map_err(Reason::Graph)?;
-        Ok(Box::new(windows))
+        let product = lowered_product(fusion)?;
+        match product.kind {
+            ProductKind::Convolution(ConvolutionDirection::BackwardFilter) => {
+                Ok(Box::new(Offered(Filters::new(fusion, product).map_err(Reason::Graph)?)))
+            }
+            _ => Ok(Box::new(Offered(Windows::new(fusion, product).map_err(Reason::Graph)?))),
+        }
     }
 }
 
@@ -69,22 +81,44 @@ impl Default for Config {
 const FIELDS: &[Field<Config>] =
     &[Field { knob: Knob::Outputs, get: |config| config.outputs, set: |config, value| config.outputs = value }];
 
-impl Offer for Windows {
+/// A depthwise convolution, as it is offered: by outputs of a thread.
+trait Depthwise: std::fmt::Debug + Send + Sync {
+    fn graph(&self) -> &Arc<FinalizedGraph>;
+
+    /// The outputs among which one chooses.
+    fn offered_outputs(&self) -> Vec<u32>;
+
+    /// Multiply-adds, and conversions of what is read, in all.
+    fn operations(&self, outputs: i64) -> f64;
+
+    /// Seconds for what follows in launches of its own.
+    fn seconds_after(&self, device: &Device) -> f64;
+
+    fn push(&self, outputs: u32, device: &Device, builder: &mut KernelBuilder);
+}
+
+/// The offer of one.
+#[derive(Debug)]
+struct Offered<T>(T);
+
+impl<T: Depthwise> Offer for Offered<T> {
     fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
-        let memory = Floor::of(self.graph()).seconds(device, None) * CLOCK / OF_THE_COPY;
+        let memory = Floor::of(self.0.graph()).seconds(device, None) * CLOCK / OF_THE_COPY;
+        let after = self.0.seconds_after(device) * CLOCK;
         let priced = |outputs: u32| {
-            let operations = self.operations(outputs.into()) / (RATE * f64::from(device.sm_count));
+            let operations = self.0.operations(outputs.into()) / (RATE * f64::from(device.sm_count));
             let at_once =
                 vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::Operands, time: operations }];
-            let estimate = Estimate { at_once, on_top: Vec::new(), waves: None };
+            let on_top = if after > 0.0 { vec![Term { bound: Bound::Workspace, time: after }] } else { Vec::new() };
+            let estimate = Estimate { at_once, on_top, waves: None };
             (estimate, EngineConfig::of_fields(NAME, FIELDS, &Config { outputs }), None)
         };
-        ranked(self.offered_outputs().map(priced).collect(), 1e6 / CLOCK)
+        ranked(self.0.offered_outputs().into_iter().map(priced).collect(), 1e6 / CLOCK)
     }
 
     fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
-        let mut builder = KernelBuilder::new(self.graph(), config);
-        self.push(config.fields(FIELDS).outputs, device, &mut builder);
+        let mut builder = KernelBuilder::new(self.0.graph(), config);
+        self.0.push(config.fields(FIELDS).outputs, device, &mut builder);
         builder.finish()
     }
 }
