@@ -4,7 +4,7 @@
 use fusewright::build::Build;
 use fusewright::device::Device;
 use fusewright::engine::{EngineConfig, Knob};
-use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+use fusewright::graph::{DataType, Graph, PointwiseMode, ReductionMode, Tensor};
 use libtest_mimic::{Failed, Trial};
 
 use crate::cases;
@@ -30,6 +30,9 @@ enum Way {
     Turned,
     /// As it is, in BF16; the epilogue adds a tensor of C's extents, which comes in boxes.
     Residual,
+    /// As it is, in BF16; the epilogue reduces the rows of C, in vectors of columns or one by one.
+    Totals,
+    RaggedTotals,
 }
 
 /// What is the same for all walks of a test.
@@ -48,16 +51,20 @@ const fn kind(name: &'static str, schedule: u32, tile_m: i64, way: Way, splits: 
     Kind { name, schedule, tile_m, way, splits }
 }
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 14] = [
     kind("cooperative", 0, 128, Way::Copied, 1),
     kind("cooperative_computed", 0, 128, Way::Computed, 1),
     kind("cooperative_turned", 0, 128, Way::Turned, 1),
     kind("cooperative_residual", 0, 128, Way::Residual, 1),
+    kind("cooperative_totals", 0, 128, Way::Totals, 1),
+    kind("cooperative_ragged_totals", 0, 128, Way::RaggedTotals, 1),
     kind("cooperative_split", 0, 128, Way::Copied, 3),
     kind("ping_pong", 1, 64, Way::Copied, 1),
     kind("ping_pong_computed", 1, 64, Way::Computed, 1),
     kind("ping_pong_turned", 1, 64, Way::Turned, 1),
     kind("ping_pong_residual", 1, 64, Way::Residual, 1),
+    kind("ping_pong_totals", 1, 128, Way::Totals, 1),
+    kind("ping_pong_ragged_totals", 1, 128, Way::RaggedTotals, 1),
     kind("ping_pong_split", 1, 64, Way::Copied, 3),
 ];
 
@@ -66,9 +73,10 @@ impl Kind {
     fn graph(self, tiles: i64, steps: i64) -> Graph {
         let (data_type, compute, step) = match self.way {
             Way::Turned => (DataType::Int8, DataType::Int32, 128),
-            Way::Copied | Way::Computed | Way::Residual => (DataType::BFloat16, DataType::Float, 64),
+            _ => (DataType::BFloat16, DataType::Float, 64),
         };
-        let (m, n, k) = (tiles * self.tile_m - 48, 56, self.total_steps(steps) * step - 16);
+        let n = if self.way == Way::RaggedTotals { 51 } else { 56 };
+        let (m, k) = (tiles * self.tile_m - 48, self.total_steps(steps) * step - 16);
         let mut graph = cases::graph(data_type).intermediate_data_type(data_type);
         let stride = if self.way == Way::Turned { [m * k, 1, m] } else { [m * k, k, 1] };
         let a = graph.tensor(Tensor::new("A").dim([1, m, k]).stride(stride));
@@ -76,13 +84,20 @@ impl Kind {
         let a = if self.way == Way::Computed { graph.pointwise("g1", PointwiseMode::ReluFwd, &[a]) } else { a };
         let c = graph.matmul("mm", a, b);
         graph.last_operation().compute_data_type = Some(compute);
-        if self.way != Way::Residual {
-            cases::output(&mut graph, c, data_type);
-            return graph;
+        match self.way {
+            Way::Residual => {
+                let residual = graph.tensor(Tensor::new("residual").row_major([1, m, n]));
+                let sum = graph.pointwise("add", PointwiseMode::Add, &[c, residual]);
+                cases::output(&mut graph, sum, data_type);
+            }
+            Way::Totals | Way::RaggedTotals => {
+                cases::output(&mut graph, c, data_type);
+                let mode = if self.way == Way::Totals { ReductionMode::Max } else { ReductionMode::Add };
+                let total = graph.reduction("total", mode, c, [1, 1, n]);
+                cases::output(&mut graph, total, DataType::Float);
+            }
+            Way::Copied | Way::Computed | Way::Turned => cases::output(&mut graph, c, data_type),
         }
-        let residual = graph.tensor(Tensor::new("residual").row_major([1, m, n]));
-        let sum = graph.pointwise("add", PointwiseMode::Add, &[c, residual]);
-        cases::output(&mut graph, sum, data_type);
         graph
     }
 

@@ -37,6 +37,20 @@ pub(super) struct EpiloguePlan {
     boxes: Option<EpilogueBoxes>,
 }
 
+/// Where an epilogue is evaluated with the tiles.
+pub(super) struct EpilogueTiles {
+    /// The tile of which each gives one partial result of a reduction.
+    pub(super) tile: GemmTile,
+    /// How it finds the accumulators.
+    pub(super) accumulators: Accumulators,
+    /// The boxes by which tensors come and leave, if they do.
+    pub(super) boxes: Option<Boxes>,
+    /// Whether offsets need 64 bits.
+    pub(super) wide_index: bool,
+    /// Warps that multiply, where blocks stay and walk the tiles.
+    pub(super) walking_warps: Option<i64>,
+}
+
 impl EpiloguePlan {
     /// Plans the epilogue of a product.
     pub(super) fn new(fusion: &Fusion, product: &Product, problem: &Problem) -> Self {
@@ -87,14 +101,12 @@ impl EpiloguePlan {
         &self,
         graph: &FinalizedGraph,
         problem: &Problem,
-        tile: GemmTile,
-        accumulators: Accumulators,
-        boxes: Option<Boxes>,
-        wide_index: bool,
+        tiles: EpilogueTiles,
     ) -> Result<Epilogue, String> {
         if let Some(misfit) = &self.misfit {
             return Err(misfit.clone());
         }
+        let EpilogueTiles { tile, accumulators, boxes, wide_index, walking_warps } = tiles;
         let reduced = self.reduced.clone()?;
         let width = match &boxes {
             Some(_) => Width::PAIR,
@@ -102,7 +114,8 @@ impl EpiloguePlan {
         };
         let partials = self.accumulations.iter().zip(reduced);
         let reductions =
-            partials.map(|(&accumulation, reduced)| partial(problem, accumulation, reduced, tile)).collect();
+            partials.map(|(&accumulation, reduced)| partial(problem, accumulation, reduced, tile, walking_warps));
+        let reductions = reductions.collect();
         let sweep = over(graph, self.space.clone(), self.program.clone(), self.stores.clone(), width);
         let sweep = Sweep { accumulators: Some(accumulators), wide_index, ..sweep };
         let digits = self.digits.iter().map(|digit| digit.quantity).collect();
@@ -304,17 +317,24 @@ fn reduced_indices(
 
 /// The layout of a reduction's partial results. Reduced tiles give one partial each; a reduced batch gives one for
 /// each matrix.
-fn partial(problem: &Problem, accumulation: Accumulation, reduced: [bool; 3], tile: GemmTile) -> PartialReduction {
+fn partial(
+    problem: &Problem,
+    accumulation: Accumulation,
+    reduced: [bool; 3],
+    tile: GemmTile,
+    walking_warps: Option<i64>,
+) -> PartialReduction {
     let [batch, rows, columns, _] = problem.space.extents();
     let [tiles_m, tiles_n] = tile.counts(problem.space.extents());
     let product = |extents: [i64; 3], wanted: bool| -> i64 {
         extents.iter().zip(reduced).filter(|(_, reduced)| *reduced == wanted).map(|(extent, _)| extent).product()
     };
-    PartialReduction {
-        accumulation,
-        reduced,
-        splits: product([batch, tiles_m, tiles_n], true),
-        kept: product([batch, rows, columns], false),
+    let (splits, kept) = (product([batch, tiles_m, tiles_n], true), product([batch, rows, columns], false));
+    let keeps_columns = matches!(reduced, [_, true, false]) && kept == columns;
+    // a warp carries its columns' results from tile to tile, if that leaves half as many or fewer
+    match walking_warps.filter(|warps| keeps_columns && 2 * warps <= splits) {
+        Some(splits) => PartialReduction { accumulation, reduced, splits, kept, carried: true },
+        None => PartialReduction { accumulation, reduced, splits, kept, carried: false },
     }
 }
 
@@ -420,7 +440,8 @@ mod tests {
         let fusion = fusion(&graph);
         let problem = Problem::of(fusion.graph(), fusion.product().expect("a core"));
         let accumulators = Accumulators::Tile(Register::Float);
-        plan(&fusion).in_tiles(fusion.graph(), &problem, TILE, accumulators, None, false).is_ok()
+        let tiles = EpilogueTiles { tile: TILE, accumulators, boxes: None, wide_index: false, walking_warps: None };
+        plan(&fusion).in_tiles(fusion.graph(), &problem, tiles).is_ok()
     }
 
     #[test]

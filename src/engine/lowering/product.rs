@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::epilogue::{EpiloguePlan, kept_space, reduced_count};
+use super::epilogue::{EpiloguePlan, EpilogueTiles, kept_space, reduced_count};
 use super::multiplied::fp8_registers;
 use super::operand::{Instruction, OperandPlan};
 use super::pass::{Combination, PassPlan, program_parameters, to_u32};
@@ -17,8 +17,8 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Accumulators, Body, Boxes, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma, Multiply, Parameter,
-    PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, Wgmma, reduced_values,
+    Accumulators, Body, Boxes, CONSUMERS, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma, Multiply, Parameter,
+    PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, WARPGROUP, Wgmma, reduced_values,
 };
 
 /// A product as an engine multiplies it: what is planned of it whatever the tile.
@@ -206,12 +206,26 @@ impl ProductPlan {
             return Err("values that are reduced lie along columns".to_owned());
         }
         let boxes = choice.boxes.and_then(|_| plan.boxes(choice.tile));
-        let (accumulators, wide) = (choice.accumulators(along_n), self.is_wide(choice.splits));
-        let epilogue = plan.in_tiles(self.graph(), &self.problem, choice.reduced_tile(), accumulators, boxes, wide)?;
+        let tiles = EpilogueTiles {
+            tile: choice.reduced_tile(),
+            accumulators: choice.accumulators(along_n),
+            boxes,
+            wide_index: self.is_wide(choice.splits),
+            walking_warps: self.walking_warps(choice, device),
+        };
+        let epilogue = plan.in_tiles(self.graph(), &self.problem, tiles)?;
         match choice.holds_lines(&epilogue, along_n) {
             true => Ok(epilogue),
             false => Err("a warp does not hold whole lines of what it reduces".to_owned()),
         }
+    }
+
+    /// Warps that multiply, where blocks stay and walk the tiles.
+    fn walking_warps(&self, choice: &GemmChoice, device: &Device) -> Option<i64> {
+        let [batch, ..] = self.extents();
+        let [tiles_m, tiles_n] = choice.tile.counts(self.extents());
+        let blocks = (batch * tiles_m * tiles_n).min(device.sm_count.into());
+        matches!(choice.multiply, Multiply::Wgmma(_)).then(|| blocks * i64::from(CONSUMERS * WARPGROUP / 32))
     }
 
     /// Bytes of a stage beyond the tiles of A and B, for what is transformed to each on its way.

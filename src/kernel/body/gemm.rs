@@ -16,6 +16,8 @@ pub struct PartialReduction {
     pub splits: i64,
     /// Number of kept elements.
     pub kept: i64,
+    /// Whether each multiplying warp carries one partial result of every column over the tiles that it walks: `splits` are warps.
+    pub carried: bool,
 }
 
 /// g2, evaluated where a tile of C is.

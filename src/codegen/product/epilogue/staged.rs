@@ -77,10 +77,14 @@ pub(in crate::codegen::product) fn staged(
     if staging.swizzled {
         used.add("fw_staged");
     }
-    let (body, totals) = match &kernel.epilogue {
-        Epilogue::Workspace { place } => (staging.to_workspace(place)?, TotalsText::default()),
+    let Fused { body, totals, cleared } = match &kernel.epilogue {
+        Epilogue::Workspace { place } => Fused { body: staging.to_workspace(place)?, ..Fused::default() },
         Epilogue::Fused(epilogue) => staging.fused(graph, used, epilogue)?,
     };
+    let mut declarations = staging.declarations();
+    if !cleared.is_empty() {
+        declarations = [vec![declarations], cleared, vec!["__syncwarp();".to_owned()]].concat().join("\n");
+    }
     let record = StagedText {
         index: index_type(kernel.wide_index),
         blocks: kernel.multiply.consumer_rows(kernel.tile) / WGMMA_ROWS,
@@ -94,7 +98,15 @@ pub(in crate::codegen::product) fn staged(
         totals,
     };
     let body = template::render(template!("product/epilogue/staged.cuh"), &record)?;
-    Ok(EpilogueParts { declarations: staging.declarations(), ask: None, body, finish: None })
+    Ok(EpilogueParts { declarations, ask: None, body, finish: None })
+}
+
+/// What happens to a piece, what around the loops over pieces, and lines that clear what warps carry from tile to tile.
+#[derive(Default)]
+struct Fused {
+    body: String,
+    totals: TotalsText,
+    cleared: Vec<String>,
 }
 
 /// A warp's piece of the tile in shared memory.
@@ -164,12 +176,7 @@ impl<'a> Staging<'a> {
         template::render(template!("product/epilogue/staged_to_workspace.cuh"), &record)
     }
 
-    fn fused(
-        &self,
-        graph: &FinalizedGraph,
-        used: &mut Used,
-        epilogue: &FusedEpilogue,
-    ) -> Result<(String, TotalsText), Error> {
+    fn fused(&self, graph: &FinalizedGraph, used: &mut Used, epilogue: &FusedEpilogue) -> Result<Fused, Error> {
         let FusedEpilogue { sweep, digits, reductions, .. } = epilogue;
         let kernel = self.kernel;
         let vector = sweep.vector as u32;
@@ -185,13 +192,14 @@ impl<'a> Staging<'a> {
             .map(|reduction| accumulated_in_float(&mut speller.speller, reduction.accumulation.source))
             .collect();
         let mut text = speller.text(&[], "");
-        let mut totals = TotalsText::default();
+        let (mut totals, mut cleared) = (TotalsText::default(), Vec::new());
         for (number, (reduction, value)) in reductions.iter().zip(values).enumerate() {
             let lanes = Lanes::Vectors { vector, vectors, passes, line_vectors };
             let total = Total { kernel, reduction, number, lanes };
             text.body.push(total.combined(used, value, point));
             text.uses.extend(total.uses());
             total.walk(used, &mut totals)?;
+            cleared.extend(total.cleared());
         }
         if !self.swizzled {
             let accumulator = names::register_type(kernel.multiply.accumulator());
@@ -208,6 +216,7 @@ impl<'a> Staging<'a> {
             point: PointText::new(kernel, &text.uses, Origin::WARP, true),
             evaluate: text.evaluate()?,
         };
-        Ok((template::render(template!("product/epilogue/staged_vectors.cuh"), &record)?, totals))
+        let body = template::render(template!("product/epilogue/staged_vectors.cuh"), &record)?;
+        Ok(Fused { body, totals, cleared })
     }
 }

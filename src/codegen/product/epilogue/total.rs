@@ -9,7 +9,7 @@ use crate::codegen::sections::Used;
 use crate::codegen::sweep::mapped;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
-use crate::kernel::{GemmKernel, GemmTile, Index, PartialReduction, Quantity, Role, Variable};
+use crate::kernel::{CONSUMERS, GemmKernel, GemmTile, Index, PartialReduction, Quantity, Role, Variable, WARPGROUP};
 
 /// Around the loops over a warp's part: before the rows are walked, before their columns are, after those, and after the
 /// rows.
@@ -33,6 +33,21 @@ struct SharedText {
     /// Condition under which a lane stores, and the statement by which it stores `sum`.
     stores: String,
     store: String,
+}
+
+/// What `product/epilogue/carried.cuh` reads: totals of columns that a warp carries from tile to tile.
+#[derive(Serialize)]
+struct CarriedText {
+    name: String,
+    count: u32,
+    from: u32,
+    to: u32,
+    combine: &'static str,
+    /// Where the lane's first column is carried, and the lanes that do.
+    carried: String,
+    stores: String,
+    /// Condition under which a lane's column `e` exists, where some of its columns do and others do not.
+    guard: Option<String>,
 }
 
 /// Which elements a lane holds.
@@ -149,6 +164,10 @@ impl Total<'_> {
                 let Sharing { from, to, at, first } = self.lanes.sharing_row();
                 record.after_rows.push(self.shared(from, to, &first, self.store([at, n], "sum"))?);
             }
+            _ if self.reduction.carried => {
+                record.before_rows.push(declaration);
+                record.after_columns.push(self.carried(used)?);
+            }
             _ => {
                 record.before_rows.push(declaration);
                 let Sharing { from, to, at, first } = self.lanes.sharing_column(self.count());
@@ -156,6 +175,42 @@ impl Total<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Elements from the first partial result to those of the warp.
+    fn warp_offset(&self) -> String {
+        let warps = CONSUMERS * WARPGROUP / 32;
+        format!("(blockIdx.x * {warps} + warp - {}) * {}", WARPGROUP / 32, self.reduction.kept)
+    }
+
+    /// Lines that clear what the warp carries.
+    pub(super) fn cleared(&self) -> Option<String> {
+        let identity = names::combine_identity(self.reduction.accumulation.combine);
+        let (number, kept, offset) = (self.number, self.reduction.kept, self.warp_offset());
+        let clear =
+            || format!("for (unsigned i = lane; i < {kept}; i += 32) partial{number}[{offset} + i] = {identity};");
+        self.reduction.carried.then(clear)
+    }
+
+    /// Shares the totals of columns among lanes, and adds them to those that the warp carries.
+    fn carried(&self, used: &mut Used) -> Result<String, Error> {
+        let Sharing { from, to, first, .. } = self.lanes.sharing_column(self.count());
+        let (columns, count) = (self.reduction.kept, self.count());
+        let is_ragged = columns % i64::from(self.kernel.tile.n) != 0;
+        let column = format!("chunk_n0 + lane * {count}");
+        let of_lane = (is_ragged && columns % i64::from(count) == 0).then(|| format!(" && {column} < {columns}"));
+        used.add("fw_vector");
+        let record = CarriedText {
+            name: self.name(),
+            count,
+            from,
+            to,
+            combine: self.combine(),
+            carried: format!("partial{} + {} + {column}", self.number, self.warp_offset()),
+            stores: first + &of_lane.unwrap_or_default(),
+            guard: (columns % i64::from(count) != 0).then(|| format!("{column} + e < {columns}")),
+        };
+        template::render(template!("product/epilogue/carried.cuh"), &record)
     }
 
     fn shared(&self, from: u32, to: u32, stores: &str, store: String) -> Result<String, Error> {
