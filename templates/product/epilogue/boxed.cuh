@@ -41,6 +41,9 @@ break;
 <%- else %>
 ${ takes[0] }$
 <%- endif %>
+<%- for values in packed %>
+unsigned ${ values.name }$[${ fragments }$][2]${ values.before }$;  // pairs, as they lie in matrices of 8×8
+<%- endfor %>
 #pragma unroll
 for (unsigned j = 0; j < ${ fragments }$; ++j) {
 #pragma unroll
@@ -58,6 +61,17 @@ ${ digit }$
 ${ evaluate }$
 }
 }
+<%- if packed %>
+<%- if point.guard %>
+__syncwarp();
+<%- endif %>
+#pragma unroll
+for (unsigned j = 0; j < ${ fragments }$; j += 2) {
+<%- for values in packed %>
+fw_stmatrix_x4(${ values.at }$, ${ values.name }$[j][0], ${ values.name }$[j][1], ${ values.name }$[j + 1][0], ${ values.name }$[j + 1][1]);
+<%- endfor %>
+}
+<%- endif %>
 }
 fw_fence_async();
 __syncwarp();
