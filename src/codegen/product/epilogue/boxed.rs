@@ -225,7 +225,7 @@ impl Boxed<'_> {
     fn is_packed(&self, map: &TensorMap) -> bool {
         let is_alone =
             self.boxes.read.is_empty() && self.boxes.stored.len() == 1 && self.epilogue.reductions.is_empty();
-        is_alone && map.element.bytes() == 2 && self.kernel.tuning.step_columns % 16 == 0
+        is_alone && map.element.bytes() == 2 && self.kernel.tuning.step_columns.is_multiple_of(16)
     }
 
     /// Where a lane puts its pair of each tensor: to the boxes, or to what goes there as matrices.
