@@ -9,9 +9,9 @@ const unsigned thread = threadIdx.x / ${ columns }$, channel = blockIdx.y * ${ b
 fw_wait_for_previous_launch();
 float sums[${ taps }$][${ vector }$] = {};
 <%- if has_rest %>
-const unsigned groups = channel < ${ channels }$ ? ${ groups }$ : 0;
+const ${ index }$ groups = channel < ${ channels }$ ? ${ groups }$ : 0;
 <%- else %>
-const unsigned groups = ${ groups }$;
+const ${ index }$ groups = ${ groups }$;
 <%- endif %>
 #pragma unroll 1
 for (${ index }$ group = blockIdx.x * ${ rows }$ + thread; group < groups; group += gridDim.x * ${ rows }$) {

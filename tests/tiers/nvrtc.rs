@@ -100,7 +100,9 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 /// Cases compiled for every chip: one of each skeleton.
 fn is_representative(name: &str) -> bool {
-    ["pw_broadcast_odd", "red_split_channel", "mm_both_mainloops_two_outputs", "mm_reduce_add_row"].contains(&name)
+    name.starts_with("types_mm_stage_on_")
+        || ["pw_broadcast_odd", "red_split_channel", "mm_both_mainloops_two_outputs", "mm_reduce_add_row"]
+            .contains(&name)
 }
 
 /// Whether some engine takes a case on a chip: BF16 that is computed in HALF, for one, needs `mma.sync` of sm_80.

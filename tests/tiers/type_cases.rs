@@ -17,6 +17,7 @@ const CHIPS: [(u32, u32); 3] = [(7, 0), (8, 0), (9, 0)];
 /// Adds the cases of this file.
 pub(crate) fn cases(cases: &mut Vec<Case>) {
     cores(cases);
+    stages_on_bytes(cases);
     reduced_types(cases);
     integer_reductions(cases);
     comparisons(cases);
@@ -24,6 +25,25 @@ pub(crate) fn cases(cases: &mut Vec<Case>) {
 
 fn lower(data_type: DataType) -> String {
     data_type.name().to_ascii_lowercase()
+}
+
+/// B of 8 bits that is cast and scaled to a type of 16 bits on its way: in pairs, on every chip, of vectors along n and along k.
+fn stages_on_bytes(cases: &mut Vec<Case>) {
+    for (bytes, halves) in
+        [Int8, UInt8, Fp8E4M3, Fp8E5M2].into_iter().flat_map(|bytes| [Half, BFloat16].map(|halves| (bytes, halves)))
+    {
+        for (label, stride) in [("rows", [64 * 96, 96, 1]), ("columns", [64 * 96, 1, 64])] {
+            let mut g = graph(halves).intermediate_data_type(halves);
+            let a = g.tensor(Tensor::new("A").row_major([1, 40, 64]));
+            let b = g.tensor(Tensor::new("B").dim([1, 64, 96]).stride(stride).data_type(bytes));
+            let cast = g.pointwise("cast", PointwiseMode::Identity, &[b]);
+            let scale = g.tensor(Tensor::new("scale").row_major([1, 1, 96]));
+            let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[cast, scale]);
+            let c = g.matmul("mm", a, scaled);
+            output(&mut g, c, Float);
+            push(cases, format!("types_mm_stage_on_{}_{}_{label}", lower(bytes), lower(halves)), g);
+        }
+    }
 }
 
 /// INT8 in FLOAT and BFLOAT16 in HALF, in every layout; INT8 beside BFLOAT16; a stage; a sum too long for INT32.
