@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Random convolutions beside cuDNN and PyTorch: shapes that nobody tuned for.
+
+    scripts/convolution-sweep.py graphs DIR [--count 300] [--seed 1]     writes DIR/cases.json and a graph file a case
+    fusewright bench -q DIR/sweep_*.json --json OURS.json                measures ours
+    scripts/convolution-sweep.py peers DIR PEERS.json [--plans 4]        measures theirs, on the same machine right before or after
+    scripts/convolution-sweep.py table DIR OURS.json PEERS.json          shows ratios: theirs over ours, so that more is better
+
+`peers` needs PyTorch, Triton and the cuDNN frontend; a case's bar is the fastest of cuDNN's first plans and eager PyTorch. Graphs are drawn
+from a seed: the same one gives the same graphs. They are forward convolutions (bare, with bias and ReLU, or with a residual), data
+gradients and filter gradients, in NHWC.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import sys
+
+CHANNELS = [8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144, 160, 192, 224, 240, 256, 288, 320, 384, 480, 512, 640, 768, 1024, 2048]
+ODD_CHANNELS = [3, 4, 12, 20, 33, 36]
+PIXELS = [7, 8, 9, 12, 14, 16, 19, 20, 24, 28, 32, 35, 40, 48, 56, 64, 75, 80, 96, 112]
+IMAGES = [1, 2, 3, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256]
+TYPES = {"HALF": "float16", "BFLOAT16": "bfloat16", "FLOAT": "float32"}
+MOST_ELEMENTS = 1 << 26
+FLOPS = (1e8, 3e11)
+
+
+def draw(generator, number):
+    """A case: extents, parameters, direction, type and epilogue."""
+    pick = generator.choice
+    while True:
+        kind = pick(["fprop", "fprop", "dgrad", "wgrad"])
+        channels = lambda: pick(ODD_CHANNELS) if generator.random() < 0.07 else pick(CHANNELS)
+        c, k = channels(), channels()
+        groups = 1
+        if generator.random() < 0.1:
+            c = k = groups = pick(CHANNELS)
+        elif generator.random() < 0.07:
+            groups = pick([2, 4, 8, 32])
+            c, k = c * groups, k * groups
+        taps = pick([1, 1, 3, 3, 3, 3, 5, 7])
+        filter = [taps, taps] if generator.random() < 0.9 else [taps, pick([1, 3, 5])]
+        stride = pick([1, 1, 1, 2])
+        dilation = pick([1] * 9 + [2]) if taps > 1 else 1
+        padding = [dilation * (extent - 1) // 2 if generator.random() < 0.9 else 0 for extent in filter]
+        height = pick(PIXELS)
+        width = height if generator.random() < 0.8 else pick(PIXELS)
+        x = [pick(IMAGES), c, height, width]
+        y = [(x[2 + i] + 2 * padding[i] - dilation * (filter[i] - 1) - 1) // stride + 1 for i in range(2)]
+        if min(y) < 1:
+            continue
+        y = [x[0], k] + y
+        w = [k, c // groups] + filter
+        flops = 2 * math.prod(y) * math.prod(w[1:])
+        if max(math.prod(x), math.prod(y)) > MOST_ELEMENTS or not FLOPS[0] <= flops <= FLOPS[1]:
+            continue
+        data_type = pick(["HALF"] * 4 + ["BFLOAT16"] * 4 + ["FLOAT"])
+        epilogue = pick(["", "bias_relu", "bias_add_relu"]) if kind == "fprop" else ""
+        case = dict(x=x, w=w, y=y, padding=padding, stride=stride, dilation=dilation, groups=groups)
+        return dict(case=f"sweep_{number:03}_{kind}", kind=kind, data_type=data_type, epilogue=epilogue, flops=flops, **case)
+
+
+def strides(dim):
+    n, c, *spatial = dim
+    inner = [c * math.prod(spatial[i + 1 :]) for i in range(len(spatial))]
+    return [c * math.prod(spatial), 1] + inner
+
+
+def graph(case):
+    """The case as a graph file of the cuDNN frontend."""
+    tensors, nodes = [], []
+
+    def tensor(name, dim, virtual=False):
+        data_type = "FLOAT" if virtual else case["data_type"]
+        common = dict(is_pass_by_value=False, pass_by_value=None, reordering_type="NONE")
+        record = dict(uid=len(tensors) + 1, name=name, dim=dim, stride=strides(dim), data_type=data_type, is_virtual=virtual)
+        tensors.append({**record, **common})
+        return len(tensors)
+
+    def node(tag, name, inputs, outputs, **attributes):
+        nodes.append(dict(tag=tag, name=name, inputs=inputs, outputs=outputs, compute_data_type="FLOAT", **attributes))
+
+    def pointwise(mode, name, inputs, output):
+        unset = dict.fromkeys(["axis", "elu_alpha", "relu_lower_clip", "relu_lower_clip_slope", "relu_upper_clip", "softplus_beta", "swish_beta"])
+        node("POINTWISE", name, {f"IN_{i}": at for i, at in enumerate(inputs)}, {"OUT_0": output}, mode=mode, **unset)
+
+    parameters = dict(
+        pre_padding=case["padding"],
+        post_padding=case["padding"],
+        stride=[case["stride"]] * 2,
+        dilation=[case["dilation"]] * 2,
+        math_mode="CROSS_CORRELATION",
+    )
+    x, w, y = case["x"], case["w"], case["y"]
+    if case["kind"] == "fprop":
+        inputs = {"X": tensor("X", x), "W": tensor("W", w)}
+        result = tensor("Y" if not case["epilogue"] else "conv::Y", y, virtual=bool(case["epilogue"]))
+        node("CONV_FPROP", "conv", inputs, {"Y": result}, **parameters)
+        if case["epilogue"]:
+            biased = tensor("bias::OUT", y, virtual=True)
+            pointwise("ADD", "bias", [result, tensor("bias", [1, y[1], 1, 1])], biased)
+            if case["epilogue"] == "bias_add_relu":
+                added = tensor("residual::OUT", y, virtual=True)
+                pointwise("ADD", "residual", [biased, tensor("R", y)], added)
+                biased = added
+            pointwise("RELU_FWD", "relu", [biased], tensor("Y", y))
+    elif case["kind"] == "dgrad":
+        inputs = {"DY": tensor("DY", y), "W": tensor("W", w)}
+        node("CONV_DGRAD", "dgrad", inputs, {"DX": tensor("DX", x)}, **parameters)
+    else:
+        inputs = {"X": tensor("X", x), "DY": tensor("DY", y)}
+        node("CONV_WGRAD", "wgrad", inputs, {"DW": tensor("DW", w)}, **parameters)
+    context = dict(io_data_type=case["data_type"], intermediate_data_type="FLOAT", compute_data_type="FLOAT", name=case["case"])
+    return dict(json_version="2.0", context=context, nodes=nodes, tensors=tensors)
+
+
+def write_graphs(args):
+    generator = random.Random(args.seed)
+    cases = [draw(generator, number) for number in range(args.count)]
+    os.makedirs(args.folder, exist_ok=True)
+    with open(os.path.join(args.folder, "cases.json"), "w") as file:
+        json.dump(cases, file, indent=1)
+    for case in cases:
+        with open(os.path.join(args.folder, case["case"] + ".json"), "w") as file:
+            json.dump(graph(case), file)
+    print(f"{len(cases)} graphs in {args.folder}")
+
+
+class Peers:
+    """cuDNN and eager PyTorch on one case."""
+
+    def __init__(self, plans, repetitions):
+        import cudnn
+        import torch
+        from triton.testing import do_bench
+
+        self.cudnn, self.torch, self.plans = cudnn, torch, plans
+        self.handle = cudnn.create_handle()
+        self.time = lambda run: do_bench(run, warmup=10, rep=repetitions, return_mode="median")
+
+    def operands(self, case):
+        torch = self.torch
+        dtype = getattr(torch, TYPES[case["data_type"]])
+
+        def random_tensor(dim, scale=1.0):
+            values = (torch.randn(dim, device="cuda") * scale).to(dtype)
+            return torch.empty_strided(dim, strides(dim), device="cuda", dtype=dtype).copy_(values)
+
+        return {name: random_tensor(case[name], 0.1 if name == "w" else 1.0) for name in "xwy"}, random_tensor
+
+    def measure(self, case):
+        record = dict(case=case["case"], flops=case["flops"], bytes=0)
+        tensors, random_tensor = self.operands(case)
+        bias = random_tensor([1, case["y"][1], 1, 1]) if case["epilogue"] else None
+        residual = random_tensor(case["y"]) if case["epilogue"] == "bias_add_relu" else None
+        try:
+            record["torch_ms"] = self.time(self.eager(case, tensors, bias, residual))
+        except Exception as error:
+            record["torch_error"] = str(error)[:200]
+        try:
+            self.library(case, tensors, bias, residual, record)
+        except Exception as error:
+            record["verdict"] = str(error)[:200]
+        return record
+
+    def eager(self, case, tensors, bias, residual):
+        torch, (x, w, y) = self.torch, [tensors[name] for name in "xwy"]
+        padding, stride, dilation, groups = case["padding"], [case["stride"]] * 2, [case["dilation"]] * 2, case["groups"]
+        if case["kind"] == "fprop":
+            forward = lambda: torch.nn.functional.conv2d(x, w, None if bias is None else bias.flatten(), stride, padding, dilation, groups)
+            if residual is not None:
+                return lambda: torch.relu(forward() + residual)
+            return forward if bias is None else lambda: torch.relu(forward())
+        wanted = [case["kind"] == "dgrad", case["kind"] == "wgrad", False]
+        backward = torch.ops.aten.convolution_backward
+        return lambda: backward(y, x, w, None, stride, padding, dilation, False, [0, 0], groups, wanted)
+
+    def library(self, case, tensors, bias, residual, record):
+        cudnn, torch = self.cudnn, self.torch
+        data_type, real = getattr(cudnn.data_type, case["data_type"]), cudnn.data_type.FLOAT
+        graph = cudnn.pygraph(io_data_type=data_type, intermediate_data_type=real, compute_data_type=real, handle=self.handle)
+        pack = {}
+
+        def input(value):
+            tensor = graph.tensor_like(value)
+            pack[tensor] = value
+            return tensor
+
+        parameters = dict(padding=case["padding"], stride=[case["stride"]] * 2, dilation=[case["dilation"]] * 2)
+        if case["kind"] == "fprop":
+            result, name = graph.conv_fprop(image=input(tensors["x"]), weight=input(tensors["w"]), **parameters), "y"
+            if bias is not None:
+                result = graph.bias(input=result, bias=input(bias))
+                result = result if residual is None else graph.add(a=result, b=input(residual))
+                result = graph.relu(input=result)
+        elif case["kind"] == "dgrad":
+            result, name = graph.conv_dgrad(loss=input(tensors["y"]), filter=input(tensors["w"]), **parameters), "x"
+        else:
+            result, name = graph.conv_wgrad(image=input(tensors["x"]), loss=input(tensors["y"]), **parameters), "w"
+        target = torch.empty_like(tensors[name])
+        result.set_output(True).set_data_type(data_type).set_dim(list(target.shape)).set_stride(strides(list(target.shape)))
+        pack[result] = target
+        graph.validate()
+        graph.build_operation_graph()
+        graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+        graph.check_support()
+        graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
+        workspace = torch.empty(max(graph.get_workspace_size(), 1), device="cuda", dtype=torch.uint8)
+        record["median_ms"] = record["best_ms"] = self.time(lambda: graph.execute(pack, workspace, handle=self.handle))
+        for number in range(1, min(self.plans, graph.get_execution_plan_count())):
+            try:
+                graph.build_plan_at_index(number)
+                size = max(graph.get_workspace_size_plan_at_index(number), 1)
+                own = torch.empty(size, device="cuda", dtype=torch.uint8)
+                run = lambda: graph.execute_plan_at_index(pack, own, number, handle=self.handle)
+                record["best_ms"] = min(record["best_ms"], self.time(run))
+            except Exception:
+                continue
+
+
+def measure_peers(args):
+    peers = Peers(args.plans, args.repetitions)
+    records = []
+    cases = json.load(open(os.path.join(args.folder, "cases.json")))
+    for number, case in enumerate(cases):
+        records.append(peers.measure(case))
+        print(f"{number + 1}/{len(cases)} {case['case']} {records[-1].get('best_ms')} {records[-1].get('torch_ms')}", file=sys.stderr)
+        with open(args.out, "w") as file:
+            json.dump({"cases": records}, file)
+
+
+def by_case(path):
+    data = json.load(open(path))
+    return {record["case"]: record for record in (data["cases"] if isinstance(data, dict) else data)}
+
+
+def show_table(args):
+    ours, peers = by_case(args.ours), by_case(args.peers)
+    ratios = []
+    for case in json.load(open(os.path.join(args.folder, "cases.json"))):
+        name = case["case"]
+        bars = [peers.get(name, {}).get(key) for key in ("best_ms", "torch_ms")]
+        bar, own = min((ms for ms in bars if ms), default=None), ours.get(name, {}).get("median_ms")
+        if bar and own:
+            ratios.append((bar / own, own, bar, case, ours[name].get("config", "")))
+        else:
+            print(f"{name}: {'no peer' if own else 'not run by us'}")
+    mean = lambda some: math.exp(sum(math.log(ratio) for ratio in some) / len(some)) if some else float("nan")
+    groups = {"all": lambda case: True, "depthwise": lambda case: case["groups"] == case["x"][1] > 1}
+    for kind in ("fprop", "dgrad", "wgrad"):
+        groups[kind] = lambda case, kind=kind: case["kind"] == kind
+    for name, wanted in groups.items():
+        some = [ratio for ratio, _, _, case, _ in ratios if wanted(case)]
+        print(f"{name:10} {len(some):4} cases, geometric mean {mean(some):.3f}, under 1 {sum(r < 1 for r in some)}, under 0.8 {sum(r < 0.8 for r in some)}")
+    for ratio, own, bar, case, config in sorted(ratios, key=lambda row: row[0]):
+        if ratio < args.below:
+            shape = f"x {case['x']} w {case['w']} y {case['y']} stride {case['stride']} dilation {case['dilation']}"
+            print(f"{ratio:6.2f} {own:8.4f} ms, bar {bar:8.4f}  {case['kind']} {case['data_type']} {shape} {case['epilogue']}  {config}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    graphs = commands.add_parser("graphs")
+    graphs.add_argument("folder")
+    graphs.add_argument("--count", type=int, default=300)
+    graphs.add_argument("--seed", type=int, default=1)
+    graphs.set_defaults(run=write_graphs)
+    peers = commands.add_parser("peers")
+    peers.add_argument("folder")
+    peers.add_argument("out")
+    peers.add_argument("--plans", type=int, default=4)
+    peers.add_argument("--repetitions", type=int, default=30, help="milliseconds of measuring, each")
+    peers.set_defaults(run=measure_peers)
+    table = commands.add_parser("table")
+    for name in ("folder", "ours", "peers"):
+        table.add_argument(name)
+    table.add_argument("--below", type=float, default=0.9, help="ratios that are listed")
+    table.set_defaults(run=show_table)
+    args = parser.parse_args()
+    args.run(args)
+
+
+if __name__ == "__main__":
+    main()
