@@ -201,8 +201,10 @@ impl OperandLoads<'_> {
         let mut used = side.operand().start.coordinates.iter().chain(&side.operand().start.taps);
         let mut used = used.by_ref().flat_map(|start| &start.terms).map(|term| Variable::Of(term.0)).collect();
         let digits = needed(kernel.space.definitions_at(role, &first), &mut used);
-        let mut lines =
-            vec!["#pragma unroll".to_owned(), format!("for (unsigned column = 0; column < {columns}; ++column) {{")];
+        // many columns, one after the other: the digits of all together are more than a loading thread has registers
+        const MANY_COLUMNS: u32 = 8;
+        let unroll = if columns > MANY_COLUMNS { "#pragma unroll 4" } else { "#pragma unroll" };
+        let mut lines = vec![unroll.to_owned(), format!("for (unsigned column = 0; column < {columns}; ++column) {{")];
         lines.extend(definition_lines(index_type(kernel.wide_index), &digits));
         lines.push(self.load(map, &format!("tile + {offset} + column * {column_bytes}"), 0));
         lines.push("}".to_owned());

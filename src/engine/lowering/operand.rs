@@ -118,6 +118,12 @@ impl OperandPlan {
         matches!(self.way, Way::Async)
     }
 
+    /// Whether elements under the taps of a padded window are copied in pieces of fewer than 16 bytes, each with a place of its own.
+    pub(in crate::engine) fn copies_small_pieces(&self, element_bytes: u32) -> bool {
+        let is_window = self.coordinates.iter().any(|coordinate| coordinate.bound.is_some());
+        self.is_copied() && is_window && self.sweep.vector * i64::from(element_bytes) < ACCESS_BYTES
+    }
+
     /// Whether vectors are evaluated in registers, and held there while a tile is multiplied.
     pub(in crate::engine) fn is_held_in_registers(&self) -> bool {
         matches!(self.way, Way::Vector)

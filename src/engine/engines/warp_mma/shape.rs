@@ -80,6 +80,9 @@ const SHAPES: &[Shape] = &[
 /// Registers of a thread up to which a tile was seen not to spill.
 const REGISTERS: u32 = 240;
 
+/// Registers for places of small pieces under taps (12 channels by 7×7 taps spilled 88 bytes at 240).
+const PLACES: u32 = 16;
+
 /// Steps along k that a split does at least.
 const STEPS_PER_SPLIT: i64 = 8;
 
@@ -122,7 +125,9 @@ fn fitting(shape: &Shape, tiles: &Tiles, device: &Device) -> Option<Shape> {
     };
     let multiply = shape.multiply(operand, tiles.promotes);
     let held = tiles.plan.operands.each_ref().map(|operand| operand.is_held_in_registers());
-    let registers = shape.registers(held) + fp8_registers(&multiply, device);
+    let is_scattered = tiles.plan.operands.iter().any(|plan| plan.copies_small_pieces(operand.bytes()));
+    let places = if is_scattered { PLACES } else { 0 };
+    let registers = shape.registers(held) + fp8_registers(&multiply, device) + places;
     if registers > REGISTERS {
         pass_over("registers of a thread", registers, REGISTERS);
         return None;
