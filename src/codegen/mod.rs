@@ -120,7 +120,7 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
             signature.fill(template!("sweep/depthwise.cu"), depthwise::depthwise(graph, used, body)?)
         }
         Body::DepthwiseFilter(body) => {
-            signature.fill(template!("sweep/depthwise_filter.cu"), depthwise::filter(graph, used, body))
+            signature.fill(template!("sweep/depthwise_filter.cu"), depthwise::filter(graph, used, body)?)
         }
         Body::Combine(body) => signature.fill(template!("sweep/combine.cu"), reduction::combine(graph, used, body)?),
         Body::Signal(body) => signature.fill(template!("sweep/signal.cu"), movement::signal(graph, used, body)),

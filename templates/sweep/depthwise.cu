@@ -27,7 +27,7 @@ for (${ index }$ group = blockIdx.x * ${ rows }$ + threadIdx.x / ${ columns }$; 
 <%- for line in first_output %>
 ${ line }$
 <%- endfor %>
-const int w0 = ${ last.first }$;
+const int w0 = ${ first_pixel }$;
 float sums[${ outputs }$][${ vector }$] = {};
 <%- for axis in outer %>
 #pragma unroll 1
@@ -36,34 +36,10 @@ for (int ${ axis.tap }$ = 0; ${ axis.tap }$ < ${ axis.taps }$; ++${ axis.tap }$)
 ${ line }$
 <%- endfor %>
 <%- endfor %>
-const auto* const row = ${ image }$ + (${ offset }$);
-float weight[${ last.taps }$][${ vector }$];
+float weight[${ last_taps }$][${ vector }$];
 #pragma unroll
-for (int s = 0; s < ${ last.taps }$; ++s) fw_load_vector(weights + (${ row_of_taps }$ + s) * ${ block_channels }$ + column, weight[s]);
-const auto add = [&](int at) {
-float value[${ vector }$];
-fw_load_vector(row + (w0 + at) * ${ pixel_stride }$, value);
-#pragma unroll
-for (int s = 0; s < ${ last.taps }$; ++s) {
-const int j = ${ last.point }$ - s * ${ last.dilation }$;
-if (j < 0 || j % ${ last.stride }$ != 0 || j / ${ last.stride }$ >= ${ outputs }$) continue;
-#pragma unroll
-for (int e = 0; e < ${ vector }$; ++e) sums[j / ${ last.stride }$][e] = fmaf(value[e], weight[s][e], sums[j / ${ last.stride }$][e]);
-}
-};
-<%- if last.is_padded %>
-if (w0 >= 0 && w0 + ${ last.reach }$ <= ${ last.pixels }$) {
-#pragma unroll
-for (int at = 0; at < ${ last.reach }$; ++at) add(at);
-} else {
-#pragma unroll
-for (int at = 0; at < ${ last.reach }$; ++at)
-if (w0 + at >= 0 && w0 + at < ${ last.pixels }$) add(at);
-}
-<%- else %>
-#pragma unroll
-for (int at = 0; at < ${ last.reach }$; ++at) add(at);
-<%- endif %>
+for (int s = 0; s < ${ last_taps }$; ++s) fw_load_vector(weights + (${ row_of_taps }$ + s) * ${ block_channels }$ + column, weight[s]);
+${ row }$
 <%- for axis in outer %>
 }
 <%- endfor %>

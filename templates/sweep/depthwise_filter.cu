@@ -26,7 +26,7 @@ for (unsigned j = 0; j < ${ outputs }$; ++j)
 if (${ output_guard }$)
 <%- endif %>
 fw_load_vector(line + (int(q0) + int(j)) * ${ gradient_stride }$, gradient[j]);
-const int w0 = ${ last.first }$;
+const int w0 = ${ first_pixel }$;
 <%- for axis in outer %>
 #pragma unroll
 for (int ${ axis.tap }$ = 0; ${ axis.tap }$ < ${ axis.taps }$; ++${ axis.tap }$) {
@@ -34,32 +34,7 @@ for (int ${ axis.tap }$ = 0; ${ axis.tap }$ < ${ axis.taps }$; ++${ axis.tap }$)
 ${ line }$
 <%- endfor %>
 <%- endfor %>
-const auto* const row = ${ image }$ + (${ offset }$);
-const auto add = [&](int at) {
-float value[${ vector }$];
-fw_load_vector(row + (w0 + at) * ${ pixel_stride }$, value);
-#pragma unroll
-for (int s = 0; s < ${ last.taps }$; ++s) {
-const int j = ${ last.point }$ - s * ${ last.dilation }$;
-if (j < 0 || j % ${ last.stride }$ != 0 || j / ${ last.stride }$ >= ${ outputs }$) continue;
-#pragma unroll
-for (int e = 0; e < ${ vector }$; ++e)
-sums[${ row_of_taps }$ + s][e] = fmaf(value[e], gradient[j / ${ last.stride }$][e], sums[${ row_of_taps }$ + s][e]);
-}
-};
-<%- if last.is_padded %>
-if (w0 >= 0 && w0 + ${ last.reach }$ <= ${ last.pixels }$) {
-#pragma unroll
-for (int at = 0; at < ${ last.reach }$; ++at) add(at);
-} else {
-#pragma unroll
-for (int at = 0; at < ${ last.reach }$; ++at)
-if (w0 + at >= 0 && w0 + at < ${ last.pixels }$) add(at);
-}
-<%- else %>
-#pragma unroll
-for (int at = 0; at < ${ last.reach }$; ++at) add(at);
-<%- endif %>
+${ row }$
 <%- for axis in outer %>
 }
 <%- endfor %>

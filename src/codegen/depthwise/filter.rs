@@ -1,12 +1,14 @@
-//! Record of the skeleton of their filter gradients.
+//! Record of the skeleton of depthwise convolutions' filter gradients.
 
 use serde::Serialize;
 
 use super::window::{OUTPUTS, Window, WindowText};
+use crate::codegen::index::spell;
 use crate::codegen::names;
 use crate::codegen::sections::Used;
-use crate::graph::{DataType, FinalizedGraph};
-use crate::kernel::{DepthwiseFilterKernel, step};
+use crate::error::Error;
+use crate::graph::FinalizedGraph;
+use crate::kernel::{DepthwiseFilterKernel, Index};
 
 /// What `sweep/depthwise_filter.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -25,35 +27,29 @@ pub(in crate::codegen) struct DepthwiseFilterText {
     is_turned: bool,
 }
 
+/// The record of a kernel.
+///
+/// # Errors
+/// [`Error::Generated`] if a template fails: a defect of ours.
 pub(in crate::codegen) fn filter(
     graph: &FinalizedGraph,
     used: &mut Used,
     kernel: &DepthwiseFilterKernel,
-) -> DepthwiseFilterText {
-    used.add("FW_SHARED");
-    used.add("fw_vector");
+) -> Result<DepthwiseFilterText, Error> {
     used.add("fw_sum");
     used.add("fw_tree");
-    used.add(names::storage_section(DataType::Float));
-    for id in [kernel.windows.image, kernel.gradient] {
-        used.add(names::storage_section(graph.tensor(id).data_type));
-    }
-    let window = Window { graph, windows: &kernel.windows };
-    let cast = if kernel.windows.wide_index { "(long long)" } else { "int" };
-    let outer = window
-        .axes()
-        .take(kernel.windows.outer().len())
-        .map(|(name, _)| (OUTPUTS[name], window.stride(kernel.gradient, name)));
-    let images = ("img", step(graph.tensor(kernel.gradient), 0));
-    let terms = [images].into_iter().chain(outer).map(|(name, stride)| format!("{cast}({name}) * {stride}"));
-    let offset: Vec<String> = terms.chain(["int(channel)".to_owned()]).collect();
-    DepthwiseFilterText {
+    let windows = &kernel.windows;
+    let window = Window { graph, windows };
+    let sum = format!("sums[{}][e]", spell(&(window.row_of_taps() + Index::local("s"))));
+    let factor = format!("gradient[j / {}][e]", windows.last().stride);
+    let output = window.axes().take(windows.outer().len()).map(|(name, _)| (OUTPUTS[name], name));
+    Ok(DepthwiseFilterText {
         blocks: kernel.blocks(),
-        window: window.text(),
         gradient: names::pointer(graph, kernel.gradient),
-        gradient_offset: offset.join(" + "),
-        gradient_stride: step(graph.tensor(kernel.gradient), kernel.windows.axes.len() + 1),
+        gradient_offset: window.offset(kernel.gradient, output),
+        gradient_stride: window.stride(kernel.gradient, OUTPUTS.len() - 1),
         output_guard: window.output_guard(),
-        is_turned: kernel.windows.last().is_turned,
-    }
+        is_turned: windows.last().is_turned,
+        window: window.text(used, kernel.gradient, &factor, &sum)?,
+    })
 }

@@ -10,7 +10,7 @@ use super::names;
 use super::sections::Used;
 use super::sweep::SweepSpeller;
 use crate::error::Error;
-use crate::graph::{DataType, FinalizedGraph, TensorId};
+use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{Definition, DepthwiseKernel, Index, TapAxis, Variable, needed, step};
 pub(super) use filter::filter;
 use window::{OUTPUTS, TAPS, Window, WindowText};
@@ -25,6 +25,9 @@ pub(super) struct DepthwiseText {
     /// Where weight `i` of the block lies in the filter: its taps, and the offset.
     weight_taps: Vec<String>,
     weight: String,
+    /// Taps along the last axis, and the first tap under the outer ones.
+    last_taps: i64,
+    row_of_taps: String,
     point: PointText,
     evaluate: String,
 }
@@ -42,19 +45,15 @@ pub(super) fn depthwise(
     used: &mut Used,
     kernel: &DepthwiseKernel,
 ) -> Result<DepthwiseText, Error> {
-    used.add("FW_SHARED");
-    used.add("fw_vector");
-    used.add(names::storage_section(DataType::Float));
-    for id in [kernel.windows.image, kernel.filter] {
-        used.add(names::storage_section(graph.tensor(id).data_type));
-    }
     let window = Window { graph, windows: &kernel.windows };
     let text = SweepSpeller::new(graph, used, &kernel.sweep, &[]).text(&[], "");
+    let sum = format!("sums[j / {}][e]", kernel.windows.last().stride);
     let mut uses = text.uses.clone();
     let coordinates = needed(coordinates(&window), &mut uses);
     Ok(DepthwiseText {
         blocks: kernel.blocks(),
-        window: window.text(),
+        last_taps: kernel.windows.last().taps,
+        row_of_taps: spell(&window.row_of_taps()),
         weight_taps: weight_taps(&window),
         weight: format!(
             "fw_value({}[{}])",
@@ -66,6 +65,7 @@ pub(super) fn depthwise(
             coordinates: definition_lines(index_type(kernel.windows.wide_index), &coordinates),
         },
         evaluate: text.evaluate()?,
+        window: window.text(used, kernel.filter, "weight[s][e]", &sum)?,
     })
 }
 

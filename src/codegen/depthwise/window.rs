@@ -4,7 +4,10 @@ use serde::Serialize;
 
 use crate::codegen::index::{index_type, spell};
 use crate::codegen::names;
-use crate::graph::{FinalizedGraph, TensorId};
+use crate::codegen::sections::Used;
+use crate::codegen::template::{self, template};
+use crate::error::Error;
+use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{ChannelWindows, Index, TapAxis, step};
 
 /// Variables of an output along the spatial axes, of the pixels under a tap, and of taps, the last axis as the last of three.
@@ -31,14 +34,10 @@ pub(super) struct WindowText {
     first_output: Vec<String>,
     /// Loops over the taps along outer axes.
     outer: Vec<OuterText>,
-    /// Along the last axis: its first pixel, their number, taps and steps, and conditions.
-    last: LastText,
-    /// The first tap under the outer ones.
-    row_of_taps: String,
-    /// The first pixel in the image.
-    image: String,
-    offset: String,
-    pixel_stride: i64,
+    /// The first pixel along the last axis of the group's windows, which may lie outside.
+    first_pixel: String,
+    /// How the pixels of a row enter the sums.
+    row: String,
 }
 
 #[derive(Serialize)]
@@ -49,18 +48,27 @@ struct OuterText {
     pixel: Vec<String>,
 }
 
+/// What `sweep/window_row.cuh` reads.
 #[derive(Serialize)]
-struct LastText {
-    /// The group's first pixel, which may lie outside.
-    first: String,
+struct RowText {
+    /// The image's first pixel, elements from there to the row, and from a pixel to the next.
+    image: String,
+    offset: String,
+    pixel_stride: i64,
+    vector: i64,
+    outputs: i64,
+    /// Pixels that the outputs read, and of the image.
     reach: i64,
-    taps: i64,
-    stride: i64,
-    /// The point of pixel `at`, counted from the window's first.
-    point: String,
-    dilation: i64,
     pixels: i64,
     is_padded: bool,
+    taps: i64,
+    stride: i64,
+    dilation: i64,
+    /// The point of pixel `at`, counted from the window's first.
+    point: String,
+    /// What a pixel is multiplied by for output `j` under tap `s`, and the sum that it enters: of channel `e`.
+    factor: String,
+    sum: String,
 }
 
 /// The first pixel of the window of output `q0`, a multiple of the gap.
@@ -78,11 +86,19 @@ pub(super) struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// What templates read of the windows.
-    pub(super) fn text(&self) -> WindowText {
+    /// What templates read of the windows, of which each pixel times `factor` enters `sum`, and the device code that they use.
+    ///
+    /// # Errors
+    /// [`Error::Generated`] if a template fails: a defect of ours.
+    pub(super) fn text(&self, used: &mut Used, other: TensorId, factor: &str, sum: &str) -> Result<WindowText, Error> {
+        used.add("FW_SHARED");
+        used.add("fw_vector");
+        used.add(names::storage_section(DataType::Float));
+        for id in [self.windows.image, other] {
+            used.add(names::storage_section(self.graph.tensor(id).data_type));
+        }
         let windows = self.windows;
-        let last = windows.last();
-        WindowText {
+        Ok(WindowText {
             threads: windows.threads(),
             index: index_type(windows.wide_index),
             vector: windows.vector,
@@ -96,21 +112,31 @@ impl Window<'_> {
             outputs: windows.outputs,
             first_output: self.first_output(),
             outer: self.outer(),
-            last: LastText {
-                first: first_pixel(last),
-                reach: last.reach(windows.outputs),
-                taps: last.taps,
-                stride: last.stride,
-                point: spell(&(Index::local("at") * last.gap + Index::from(-last.ahead()))),
-                dilation: last.dilation,
-                pixels: last.pixels,
-                is_padded: last.is_padded() || last.outputs % windows.outputs != 0,
-            },
-            row_of_taps: spell(&self.row_of_taps()),
+            first_pixel: first_pixel(windows.last()),
+            row: self.row(factor, sum)?,
+        })
+    }
+
+    fn row(&self, factor: &str, sum: &str) -> Result<String, Error> {
+        let (windows, last) = (self.windows, self.windows.last());
+        let pixel = self.axes().take(windows.outer().len()).map(|(name, _)| (PIXELS[name], name));
+        let record = RowText {
             image: names::pointer(self.graph, windows.image),
-            offset: self.offset(),
-            pixel_stride: step(self.graph.tensor(windows.image), windows.axes.len() + 1),
-        }
+            offset: self.offset(windows.image, pixel),
+            pixel_stride: self.stride(windows.image, OUTPUTS.len() - 1),
+            vector: windows.vector,
+            outputs: windows.outputs,
+            reach: last.reach(windows.outputs),
+            pixels: last.pixels,
+            is_padded: last.is_padded() || last.outputs % windows.outputs != 0,
+            taps: last.taps,
+            stride: last.stride,
+            dilation: last.dilation,
+            point: spell(&(Index::local("at") * last.gap + Index::from(-last.ahead()))),
+            factor: factor.to_owned(),
+            sum: sum.to_owned(),
+        };
+        template::render(template!("sweep/window_row.cuh"), &record)
     }
 
     /// Condition under which output `j` of a group exists, where some do not.
@@ -172,7 +198,7 @@ impl Window<'_> {
     }
 
     /// Number of the first tap under the outer ones.
-    fn row_of_taps(&self) -> Index {
+    pub(super) fn row_of_taps(&self) -> Index {
         let mut below = self.windows.last().taps;
         let mut terms = Vec::new();
         for (name, axis) in self.axes().rev().skip(1) {
@@ -182,14 +208,12 @@ impl Window<'_> {
         Index::sum(terms.into_iter().rev())
     }
 
-    /// Elements from the image's first to the vector's pixel `at` of a row, without that pixel.
-    fn offset(&self) -> String {
-        let image = self.windows.image;
+    /// Elements from a tensor's first to the vector of channels in the row of these coordinates along the outer axes.
+    pub(super) fn offset(&self, id: TensorId, outer: impl Iterator<Item = (&'static str, usize)>) -> String {
         let cast = if self.windows.wide_index { "(long long)" } else { "int" };
-        let term = |name: &str, stride: i64| format!("{cast}({name}) * {stride}");
-        let count = self.windows.axes.len() - 1;
-        let outer = self.axes().take(count).map(|(name, _)| term(PIXELS[name], self.stride(image, name)));
-        let images = term("img", step(self.graph.tensor(image), 0));
-        [images].into_iter().chain(outer).chain(["int(channel)".to_owned()]).collect::<Vec<_>>().join(" + ")
+        let images = ("img", step(self.graph.tensor(id), 0));
+        let outer = outer.map(|(coordinate, name)| (coordinate, self.stride(id, name)));
+        let terms = [images].into_iter().chain(outer).map(|(name, stride)| format!("{cast}({name}) * {stride}"));
+        terms.chain(["int(channel)".to_owned()]).collect::<Vec<_>>().join(" + ")
     }
 }
