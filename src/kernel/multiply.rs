@@ -154,6 +154,9 @@ pub const WARPGROUP: u32 = 128;
 /// Multiplying warpgroups of a `wgmma` kernel.
 pub const CONSUMERS: u32 = 2;
 
+/// Warps that multiply by `wgmma`, of all warpgroups of a block.
+pub const CONSUMER_WARPS: u32 = CONSUMERS * WARPGROUP / 32;
+
 /// Columns of a staged part whose rows are swizzled: whole lines of 16-bit results.
 const SWIZZLED_COLUMNS: u32 = 64;
 

@@ -1,15 +1,12 @@
 //! Dynamic shared memory of a block of a matrix product: one layout, made when the kernel is, read by code generation.
 
-use super::{Boxes, CONSUMERS, GemmTile, Mma, Multiply, WARPGROUP, Wgmma};
+use super::{Boxes, CONSUMER_WARPS, CONSUMERS, GemmTile, Mma, Multiply, Wgmma};
 
 /// Bytes of an mbarrier.
 const BARRIER_BYTES: u32 = 8;
 
 /// Room for the totals of a block's warps, in bytes.
 const TOTALS_BYTES: u32 = 128;
-
-/// Multiplying warps of a `wgmma` kernel.
-const WARPS: u32 = CONSUMERS * WARPGROUP / 32;
 
 /// Where the tiles of one step of the mainloop lie, in bytes from the start of their stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,9 +99,9 @@ impl SharedLayout {
     fn beside_stages(request: &SharedRequest, stage: StageLayout, stages: u32) -> Self {
         let epilogue = stages * stage.bytes;
         let epilogue_bytes = request.box_bytes.unwrap_or_else(|| request.staged_bytes());
-        let barriers = epilogue + WARPS * epilogue_bytes;
+        let barriers = epilogue + CONSUMER_WARPS * epilogue_bytes;
         let box_barriers = barriers + BARRIER_BYTES * (3 * stages + CONSUMERS);
-        let bytes = box_barriers + BARRIER_BYTES * WARPS * Boxes::SETS;
+        let bytes = box_barriers + BARRIER_BYTES * CONSUMER_WARPS * Boxes::SETS;
         Self { stage, epilogue, epilogue_bytes, totals: barriers, barriers, box_barriers, bytes }
     }
 }

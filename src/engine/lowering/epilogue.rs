@@ -112,10 +112,12 @@ impl EpiloguePlan {
             Some(_) => Width::PAIR,
             None => self.width(graph, problem, tile).ok_or("rows of packed booleans would share bytes")?,
         };
+        let [.., columns, _] = problem.space.extents();
+        // a lane carries whole vectors of columns
+        let carriers = walking_warps.filter(|_| columns % width.vector == 0);
         let partials = self.accumulations.iter().zip(reduced);
         let reductions =
-            partials.map(|(&accumulation, reduced)| partial(problem, accumulation, reduced, tile, walking_warps));
-        let reductions = reductions.collect();
+            partials.map(|(&accumulation, reduced)| partial(problem, accumulation, reduced, tile, carriers)).collect();
         let sweep = over(graph, self.space.clone(), self.program.clone(), self.stores.clone(), width);
         let sweep = Sweep { accumulators: Some(accumulators), wide_index, ..sweep };
         let digits = self.digits.iter().map(|digit| digit.quantity).collect();
@@ -322,7 +324,7 @@ fn partial(
     accumulation: Accumulation,
     reduced: [bool; 3],
     tile: GemmTile,
-    walking_warps: Option<i64>,
+    carriers: Option<i64>,
 ) -> PartialReduction {
     let [batch, rows, columns, _] = problem.space.extents();
     let [tiles_m, tiles_n] = tile.counts(problem.space.extents());
@@ -332,7 +334,7 @@ fn partial(
     let (splits, kept) = (product([batch, tiles_m, tiles_n], true), product([batch, rows, columns], false));
     let keeps_columns = matches!(reduced, [_, true, false]) && kept == columns;
     // a warp carries its columns' results from tile to tile, if that leaves half as many or fewer
-    match walking_warps.filter(|warps| keeps_columns && 2 * warps <= splits) {
+    match carriers.filter(|warps| keeps_columns && 2 * warps <= splits) {
         Some(splits) => PartialReduction { accumulation, reduced, splits, kept, carried: true },
         None => PartialReduction { accumulation, reduced, splits, kept, carried: false },
     }

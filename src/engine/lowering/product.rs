@@ -17,8 +17,8 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Accumulators, Body, Boxes, CONSUMERS, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma, Multiply, Parameter,
-    PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, WARPGROUP, Wgmma, reduced_values,
+    Accumulators, Body, Boxes, CONSUMER_WARPS, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma, Multiply, Parameter,
+    PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, Wgmma, reduced_values,
 };
 
 /// A product as an engine multiplies it: what is planned of it whatever the tile.
@@ -224,8 +224,8 @@ impl ProductPlan {
     fn walking_warps(&self, choice: &GemmChoice, device: &Device) -> Option<i64> {
         let [batch, ..] = self.extents();
         let [tiles_m, tiles_n] = choice.tile.counts(self.extents());
-        let blocks = (batch * tiles_m * tiles_n).min(device.sm_count.into());
-        matches!(choice.multiply, Multiply::Wgmma(_)).then(|| blocks * i64::from(CONSUMERS * WARPGROUP / 32))
+        let blocks = staying_blocks(batch * tiles_m * tiles_n, device);
+        matches!(choice.multiply, Multiply::Wgmma(_)).then(|| i64::from(blocks * CONSUMER_WARPS))
     }
 
     /// Bytes of a stage beyond the tiles of A and B, for what is transformed to each on its way.
@@ -438,7 +438,7 @@ impl Lowering<'_> {
 
     fn grid(&self, gemm: &GemmKernel) -> [u32; 2] {
         match self.choice.multiply {
-            Multiply::Wgmma(_) => [to_u32(gemm.units()).min(self.device.sm_count), 1],
+            Multiply::Wgmma(_) => [staying_blocks(gemm.units(), self.device), 1],
             _ => [to_u32(gemm.tiles()), self.choice.splits],
         }
     }
@@ -466,6 +466,11 @@ impl Lowering<'_> {
         let by_registers = REGISTERS_OF_A_MULTIPROCESSOR / (registers.next_multiple_of(8) * threads);
         by_registers.min(self.device.shared_bytes_per_block / (shared_bytes + 1024)).clamp(1, 4)
     }
+}
+
+/// Blocks of a kernel whose blocks stay and walk so many units of work.
+fn staying_blocks(units: i64, device: &Device) -> u32 {
+    to_u32(units).min(device.sm_count)
 }
 
 /// Number of values that the reductions of an epilogue start from.

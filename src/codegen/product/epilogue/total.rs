@@ -9,7 +9,9 @@ use crate::codegen::sections::Used;
 use crate::codegen::sweep::mapped;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
-use crate::kernel::{CONSUMERS, GemmKernel, GemmTile, Index, PartialReduction, Quantity, Role, Variable, WARPGROUP};
+use crate::kernel::{
+    CONSUMER_WARPS, GemmKernel, GemmTile, Index, PartialReduction, Quantity, Role, Variable, WARPGROUP,
+};
 
 /// Around the loops over a warp's part: before the rows are walked, before their columns are, after those, and after the
 /// rows.
@@ -46,8 +48,6 @@ struct CarriedText {
     /// Where the lane's first column is carried, and the lanes that do.
     carried: String,
     stores: String,
-    /// Condition under which a lane's column `e` exists, where some of its columns do and others do not.
-    guard: Option<String>,
 }
 
 /// Which elements a lane holds.
@@ -179,8 +179,7 @@ impl Total<'_> {
 
     /// Elements from the first partial result to those of the warp.
     fn warp_offset(&self) -> String {
-        let warps = CONSUMERS * WARPGROUP / 32;
-        format!("(blockIdx.x * {warps} + warp - {}) * {}", WARPGROUP / 32, self.reduction.kept)
+        format!("(blockIdx.x * {CONSUMER_WARPS} + warp - {}) * {}", WARPGROUP / 32, self.reduction.kept)
     }
 
     /// Lines that clear what the warp carries.
@@ -196,9 +195,9 @@ impl Total<'_> {
     fn carried(&self, used: &mut Used) -> Result<String, Error> {
         let Sharing { from, to, first, .. } = self.lanes.sharing_column(self.count());
         let (columns, count) = (self.reduction.kept, self.count());
-        let is_ragged = columns % i64::from(self.kernel.tile.n) != 0;
         let column = format!("chunk_n0 + lane * {count}");
-        let of_lane = (is_ragged && columns % i64::from(count) == 0).then(|| format!(" && {column} < {columns}"));
+        let is_ragged = columns % i64::from(self.kernel.tile.n) != 0;
+        let exists = if is_ragged { format!(" && {column} < {columns}") } else { String::new() };
         used.add("fw_vector");
         let record = CarriedText {
             name: self.name(),
@@ -207,8 +206,7 @@ impl Total<'_> {
             to,
             combine: self.combine(),
             carried: format!("partial{} + {} + {column}", self.number, self.warp_offset()),
-            stores: first + &of_lane.unwrap_or_default(),
-            guard: (columns % i64::from(count) != 0).then(|| format!("{column} + e < {columns}")),
+            stores: first + &exists,
         };
         template::render(template!("product/epilogue/carried.cuh"), &record)
     }
