@@ -41,9 +41,9 @@ break;
 <%- else %>
 ${ takes[0] }$
 <%- endif %>
-<%- for values in packed %>
-unsigned ${ values.name }$[${ fragments }$][2]${ values.before }$;  // pairs, as they lie in matrices of 8×8
-<%- endfor %>
+<%- if packed %>
+unsigned packed[${ fragments }$][2]${ packed.before }$;  // pairs, as they lie in matrices of 8×8
+<%- endif %>
 #pragma unroll
 for (unsigned j = 0; j < ${ fragments }$; ++j) {
 #pragma unroll
@@ -67,9 +67,7 @@ __syncwarp();
 <%- endif %>
 #pragma unroll
 for (unsigned j = 0; j < ${ fragments }$; j += 2) {
-<%- for values in packed %>
-fw_stmatrix_x4(${ values.at }$, ${ values.name }$[j][0], ${ values.name }$[j][1], ${ values.name }$[j + 1][0], ${ values.name }$[j + 1][1]);
-<%- endfor %>
+fw_stmatrix_x4(${ packed.at }$, packed[j][0], packed[j][1], packed[j + 1][0], packed[j + 1][1]);
 }
 <%- endif %>
 }

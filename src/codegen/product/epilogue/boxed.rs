@@ -42,8 +42,8 @@ struct BoxedText {
     /// Whether boxes are read.
     reads: bool,
     stores: Vec<String>,
-    /// Tensors whose pairs go to their boxes as matrices of 8×8.
-    packed: Vec<PackedText>,
+    /// The one tensor, if its pairs go to their box as matrices of 8×8.
+    packed: Option<PackedText>,
     point: PointText,
     evaluate: String,
     /// What is said of reductions before the columns of a row of boxes are walked, and after that.
@@ -54,7 +54,6 @@ struct BoxedText {
 /// Pairs of 16-bit values of all fragments of a step.
 #[derive(Serialize)]
 struct PackedText {
-    name: String,
     /// What they are before, where points outside leave theirs as it is.
     before: &'static str,
     /// Where in shared memory the lane's row of matrices lies, of the fragments from `j` on.
@@ -189,7 +188,7 @@ impl Boxed<'_> {
         let point_text = PointText::new(kernel, &text.uses, Origin::WARP, self.checks());
         let columns = Index::sum([step.clone() * i64::from(step_columns), Index::local("j") * 8]);
         let packed = self.packed(stored, columns, point_text.guard.is_some());
-        if !packed.is_empty() {
+        if packed.is_some() {
             used.add("fw_stmatrix");
         }
         let part_number = if self.blocks() * self.chunks() > 1 { Index::local("part") } else { Index::ZERO };
@@ -220,32 +219,27 @@ impl Boxed<'_> {
         template::render(template!("product/epilogue/boxed.cuh"), &record)
     }
 
-    /// Whether the values of a box of 16-bit elements are put there as matrices, two fragments at a time. They wait in registers until
-    /// all of a step are computed, which are too few where much else is on its way.
-    fn is_packed(&self, map: &TensorMap) -> bool {
-        let is_alone =
-            self.boxes.read.is_empty() && self.boxes.stored.len() == 1 && self.epilogue.reductions.is_empty();
-        is_alone && map.element.bytes() == 2 && self.kernel.tuning.step_columns.is_multiple_of(16)
+    /// The box whose 16-bit values are put there as matrices, two fragments at a time. They wait in registers until all of a step are
+    /// computed, which are too few where much else is on its way: it is the only one.
+    fn packed_map(&self) -> Option<&TensorMap> {
+        let [map] = &self.boxes.stored[..] else { return None };
+        let is_alone = self.boxes.read.is_empty() && self.epilogue.reductions.is_empty();
+        (is_alone && map.element.bytes() == 2 && self.kernel.tuning.step_columns.is_multiple_of(16)).then_some(map)
     }
 
     /// Where a lane puts its pair of each tensor: to the boxes, or to what goes there as matrices.
     fn stored_pointers(&self, places: &[u32]) -> Vec<(TensorId, String)> {
-        let maps = self.boxes.stored.iter().zip(places).enumerate();
-        let pointer = |(number, (map, &place)): (usize, (&TensorMap, &u32))| match self.is_packed(map) {
-            true => (map.tensor, format!("packed{number}[j] + half")),
-            false => pointer(self.graph, "", map, place),
-        };
-        maps.map(pointer).collect()
+        match self.packed_map() {
+            Some(map) => vec![(map.tensor, "packed[j] + half".to_owned())],
+            None => pointers(self.graph, "", &self.boxes.stored, places),
+        }
     }
 
-    fn packed(&self, places: &[u32], columns: Index, is_guarded: bool) -> Vec<PackedText> {
-        let maps = self.boxes.stored.iter().zip(places).enumerate().filter(|(_, (map, _))| self.is_packed(map));
-        let packed = |(number, (map, &place)): (usize, (&TensorMap, &u32))| {
-            let column = spell(&((columns.clone() + Index::local("lane") / 16 * 8) * 2));
-            let at = format!("{} + fw_boxed<{}>(lane % 16, {column})", self.address(place), map.box_dims[0] * 2);
-            PackedText { name: format!("packed{number}"), before: if is_guarded { " = {}" } else { "" }, at }
-        };
-        maps.map(packed).collect()
+    fn packed(&self, places: &[u32], columns: Index, is_guarded: bool) -> Option<PackedText> {
+        let (map, place) = (self.packed_map()?, places.first()?);
+        let column = spell(&((columns + Index::local("lane") / 16 * 8) * 2));
+        let at = format!("{} + fw_boxed<{}>(lane % 16, {column})", self.address(*place), map.box_dims[0] * 2);
+        Some(PackedText { before: if is_guarded { " = {}" } else { "" }, at })
     }
 
     /// Points outside of C need no check where only boxes are moved: they end where the tensor does.
@@ -309,13 +303,12 @@ fn batch(map: &TensorMap) -> &'static str {
 
 /// Where a lane finds its pair of each tensor in the boxes.
 fn pointers(graph: &FinalizedGraph, constness: &str, maps: &[TensorMap], places: &[u32]) -> Vec<(TensorId, String)> {
-    maps.iter().zip(places).map(|(map, &place)| pointer(graph, constness, map, place)).collect()
-}
-
-fn pointer(graph: &FinalizedGraph, constness: &str, map: &TensorMap, place: u32) -> (TensorId, String) {
-    let storage = names::storage_type(graph.tensor(map.tensor).data_type);
-    let bytes = map.element.bytes();
-    let element = if bytes == 1 { "piece".to_owned() } else { format!("piece * {bytes}") };
-    let byte = format!("box{} + fw_boxed<{}>(line, {element})", plus(place), map.box_dims[0] * bytes);
-    (map.tensor, format!("reinterpret_cast<{constness}{storage}*>({byte})"))
+    let pointer = |(map, place): (&TensorMap, &u32)| {
+        let storage = names::storage_type(graph.tensor(map.tensor).data_type);
+        let bytes = map.element.bytes();
+        let element = if bytes == 1 { "piece".to_owned() } else { format!("piece * {bytes}") };
+        let byte = format!("box{} + fw_boxed<{}>(line, {element})", plus(*place), map.box_dims[0] * bytes);
+        (map.tensor, format!("reinterpret_cast<{constness}{storage}*>({byte})"))
+    };
+    maps.iter().zip(places).map(pointer).collect()
 }
