@@ -173,7 +173,7 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
       // mainloop fusion of A, t6_relu_fwd: 2 elements, zero outside
       const auto operand_a = [&](unsigned m, unsigned k, const fw_f16* raw) -> fw_vector<unsigned, 1> {
         // outside, what lies nearest is computed and left: a branch would keep products from running beside it, and loads from overlapping
-        const bool is_inside = m < 150 && k < 72;
+        const bool in_matrix = m < 150 && k < 72;
         if (m >= 150) m = 149;
         if (k >= 72) k = 70;
         const unsigned o_t1 = m;
@@ -185,7 +185,7 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
         const unsigned t4_sub = fw_sub_f16x2(t2_mul, t3);
         const unsigned t5_add = fw_add_f16x2(t4_sub, t4_sub);
         const unsigned t6_relu_fwd = fw_relu_f16x2(t5_add);
-        return {is_inside ? t6_relu_fwd : 0};
+        return {in_matrix ? t6_relu_fwd : 0};
       };
       const auto fill_a = [&](unsigned (&fragment)[4], const unsigned char* raw, unsigned k0, unsigned block, unsigned part) {
 #pragma unroll

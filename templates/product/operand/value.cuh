@@ -1,8 +1,8 @@
 <# The function `operand_a` or `operand_b`: a piece of the operand from its index of m or n and of k, an element or a vector in registers.
-   Outside the operand it is zero: by an early return (`guard`), or by choice (`is_chosen`) between what lies nearest and zero. -#>
+   Outside the operand it is zero: by an early return (`guard`), or by choice (`choice`) between what lies nearest and zero. -#>
 // ${ title }$: ${ piece }$, zero outside
 const auto operand_${ name }$ = [&](${ arguments }$) -> ${ result }$ {
-<%- if is_chosen %>
+<%- if choice %>
 // outside, what lies nearest is computed and left: a branch would keep products from running beside it, and loads from overlapping
 <%- endif %>
 <%- for line in coordinates %>

@@ -13,38 +13,34 @@ const COLUMN: &str = "column";
 
 /// Lines that place a piece of an operand, and what tells whether it exists.
 pub(super) struct Placement {
-    /// Definitions of digits and coordinates. Where a value is chosen, `is_inside` among them, and moves of what lies outside to the
-    /// nearest inside, whose side inputs can be read.
+    /// Definitions of digits and coordinates. Where a value is chosen, conditions by name among them, and moves of what lies outside to
+    /// the nearest inside, whose side inputs can be read.
     pub(super) lines: Vec<String>,
     /// Condition under which the piece exists, where zero is returned early.
     pub(super) guard: Option<String>,
-    /// Whether `is_inside` chooses between the value and zero.
-    pub(super) is_chosen: bool,
+    /// The same where it chooses between the value and zero.
+    pub(super) choice: Option<String>,
 }
 
 impl Side<'_> {
     /// The digits, then the coordinates, that are read or checked. Of what lies in shared memory the nearest is computed, too, and left
     /// where a piece does not exist: a branch would keep products from running beside, and loads from overlapping.
     pub(super) fn placement(&self, uses: &BTreeSet<Variable>) -> Placement {
-        let checks = [self.matrix_checks(), self.digit_checks(), self.coordinate_checks()];
+        let [of_matrix, of_digits, of_coordinates] =
+            [self.matrix_checks(), self.digit_checks(), self.coordinate_checks()];
         let [digits, coordinates] = self.digits_and_coordinates(uses);
-        let has_checks = checks.iter().any(|checks| !checks.is_empty());
         if !self.chooses() {
-            let conditions: Vec<String> = checks.into_iter().flatten().map(|check| check.condition).collect();
-            let guard = has_checks.then(|| conditions.join(" && "));
-            return Placement { lines: [digits, coordinates].concat(), guard, is_chosen: false };
+            let conditions = [of_matrix, of_digits, of_coordinates].concat().into_iter().map(|check| check.condition);
+            let guard = joined(conditions.collect());
+            return Placement { lines: [digits, coordinates].concat(), guard, choice: None };
         }
         let mut chosen = Chosen { uses, known: Vec::new(), lines: Vec::new() };
-        let [of_matrix, of_digits, of_coordinates] = checks;
-        let is_last = [of_digits.is_empty() && of_coordinates.is_empty(), of_coordinates.is_empty(), true];
-        for (number, (before, checks)) in
-            [(Vec::new(), of_matrix), (digits, of_digits), (coordinates, of_coordinates)].into_iter().enumerate()
-        {
-            chosen.lines.extend(before);
-            let name = if is_last[number] { "is_inside" } else { ["in_matrix", "in_channels"][number] };
-            chosen.check(name, checks);
-        }
-        Placement { lines: chosen.lines, guard: None, is_chosen: has_checks }
+        chosen.check("in_matrix", of_matrix);
+        chosen.lines.extend(digits);
+        chosen.check("in_channels", of_digits);
+        chosen.lines.extend(coordinates);
+        chosen.check("in_image", of_coordinates);
+        Placement { lines: chosen.lines, guard: None, choice: joined(chosen.known) }
     }
 
     /// Lines that define the digits, then the coordinates, that are read or checked.
@@ -172,7 +168,13 @@ impl Side<'_> {
     }
 }
 
+/// All of some conditions; `None` for none.
+fn joined(conditions: Vec<String>) -> Option<String> {
+    (!conditions.is_empty()).then(|| conditions.join(" && "))
+}
+
 /// A condition under which an element exists.
+#[derive(Clone)]
 struct Check {
     condition: String,
     /// The digit or coordinate that it is about; `None` for an index of the matrix, an argument.
@@ -190,20 +192,13 @@ struct Chosen<'a> {
 }
 
 impl Chosen<'_> {
-    /// Keeps some conditions by a name, all so far where it is the last, and moves what is read to where they hold.
+    /// Keeps some conditions by a name, and moves what is read to where they hold.
     fn check(&mut self, name: &'static str, checks: Vec<Check>) {
-        if checks.is_empty() {
-            return;
-        }
-        let mut conditions = if name == "is_inside" { std::mem::take(&mut self.known) } else { Vec::new() };
-        conditions.extend(checks.iter().map(|check| check.condition.clone()));
-        self.lines.push(format!("const bool {name} = {};", conditions.join(" && ")));
+        let conditions = checks.iter().map(|check| check.condition.clone()).collect();
+        let Some(condition) = joined(conditions) else { return };
+        self.lines.push(format!("const bool {name} = {condition};"));
         self.known.push(name.to_owned());
-        for Check { variable, nearest, .. } in checks {
-            match variable {
-                Some(quantity) if !self.uses.contains(&Variable::Of(quantity)) => {}
-                _ => self.lines.push(nearest),
-            }
-        }
+        let is_read = |check: &Check| check.variable.is_none_or(|quantity| self.uses.contains(&Variable::Of(quantity)));
+        self.lines.extend(checks.into_iter().filter(is_read).map(|check| check.nearest));
     }
 }

@@ -25,8 +25,8 @@ struct ValueText {
     piece: String,
     arguments: String,
     result: String,
-    /// Whether a value is chosen by `is_inside` instead of returned early.
-    is_chosen: bool,
+    /// Condition under which the piece exists, where it chooses between the value and zero.
+    choice: Option<String>,
     coordinates: Vec<String>,
     /// Condition under which the piece exists, where zero is returned early.
     guard: Option<String>,
@@ -79,7 +79,7 @@ pub(in crate::codegen::product) fn value(used: &mut Used, side: Side<'_>) -> Res
         title: side.title(),
         piece: if vector > 1 { format!("{vector} elements") } else { "one element".to_owned() },
         arguments: arguments(side),
-        is_chosen: placement.is_chosen,
+        choice: placement.choice,
         coordinates: placement.lines,
         guard: placement.guard,
         zero: if vector > 1 { "{}" } else { element.zero() },
@@ -148,15 +148,18 @@ impl Values {
     fn fill(self, record: &mut ValueText, vector: i64) {
         record.before = self.before;
         let result = &record.result;
-        let is_chosen = record.is_chosen;
         let pairs = format!("{result} out;");
         let (room, keep, out) = match (self.in_pairs, self.pack) {
             (true, _) if vector == 2 => {
                 record.before.extend(self.body);
                 let pair = self.value;
-                record.value = if is_chosen { format!("{{is_inside ? {pair} : 0}}") } else { format!("{{{pair}}}") };
+                record.value = match &record.choice {
+                    Some(choice) => format!("{{{choice} ? {pair} : 0}}"),
+                    None => format!("{{{pair}}}"),
+                };
                 return;
             }
+            // never chosen: what comes in boxes is computed in vectors
             (false, _) if vector == 1 => {
                 record.before.extend(self.body);
                 record.value = self.value;
@@ -167,7 +170,10 @@ impl Values {
             }
             _ => (pairs, format!("out.at[e] = {};", self.value), "out".to_owned()),
         };
-        record.value = if is_chosen { format!("!is_inside ? {result}{{}} : {out}") } else { out };
+        record.value = match &record.choice {
+            Some(choice) => format!("{choice} ? {out} : {result}{{}}"),
+            None => out,
+        };
         let count = if self.in_pairs { vector / 2 } else { vector };
         record.points = Some(PointsText { room, count, body: self.body, keep });
     }
