@@ -151,7 +151,7 @@ class Peers:
         return {name: random_tensor(case[name], 0.1 if name == "w" else 1.0) for name in "xwy"}, random_tensor
 
     def measure(self, case):
-        record = dict(case=case["case"], flops=case["flops"], bytes=0)
+        record = dict(case=case["case"], flops=case["flops"])
         tensors, random_tensor = self.operands(case)
         bias = random_tensor([1, case["y"][1], 1, 1]) if case["epilogue"] else None
         residual = random_tensor(case["y"]) if case["epilogue"] == "bias_add_relu" else None

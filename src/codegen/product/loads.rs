@@ -201,7 +201,7 @@ impl OperandLoads<'_> {
         let mut used = side.operand().start.coordinates.iter().chain(&side.operand().start.taps);
         let mut used = used.by_ref().flat_map(|start| &start.terms).map(|term| Variable::Of(term.0)).collect();
         let digits = needed(kernel.space.definitions_at(role, &first), &mut used);
-        // many columns, one after the other: the digits of all together are more than a loading thread has registers
+        // the digits of all columns at once are more than a loading thread has registers: 16 of them spilled 296 bytes
         const MANY_COLUMNS: u32 = 8;
         let unroll = if columns > MANY_COLUMNS { "#pragma unroll 4" } else { "#pragma unroll" };
         let mut lines = vec![unroll.to_owned(), format!("for (unsigned column = 0; column < {columns}; ++column) {{")];

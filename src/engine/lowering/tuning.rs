@@ -1,7 +1,7 @@
 //! What is chosen for the speed of a product alone: unrolling, registers, when loads start.
 
 use crate::kernel::{
-    Boxes, Epilogue, Fetch, GemmTile, Mma, Multiply, Operand, PartialReduction, Sweep, Tuning, Value, Wgmma,
+    Boxes, Epilogue, Fetch, GemmTile, Mma, Multiply, Operand, PartialReduction, Sweep, Tuning, Value, WGMMA_ROWS, Wgmma,
 };
 
 /// Columns of a tile up to which computing a fragment takes longer than its products. Not tuned.
@@ -82,10 +82,10 @@ impl Tuned<'_> {
         boxes.columns.min(columns)
     }
 
-    /// Whether a warpgroup computes an operand for more than 64 rows: fragments of two products are in registers at once.
+    /// Whether a warpgroup computes an operand for more rows than an instruction has: fragments of two products are in registers at once.
     fn keeps_wide_fragments(&self) -> bool {
         let computes = self.operands.iter().any(|operand| matches!(operand.fetch, Fetch::Fragments(_)));
-        computes && self.multiply.consumer_rows(self.tile) > 64
+        computes && self.multiply.consumer_rows(self.tile) > WGMMA_ROWS
     }
 
     /// Few steps leave registers, and time to compile, for vectors side by side: their loads overlap. Totals of a lane's rows

@@ -54,7 +54,8 @@ pub(super) fn pairs(speller: &mut SweepSpeller<'_>, result: TensorId) -> Option<
             }
             _ if sweep.vector > 2 && speller.access(step.tensor) == Access::Vector => {
                 before.push(vector(speller, step.tensor));
-                of_pair(speller.speller.used, data_type_of(graph, step), &format!("v_{name}.at[e]"), suffix)
+                let stored = speller.data_type(step.tensor);
+                of_pair(speller.speller.used, stored, &format!("v_{name}.at[e]"), suffix)
             }
             _ if sweep.vector > 2 => {
                 before.push(format!("const unsigned {name} = {};", loaded(speller, step.tensor, suffix)));
@@ -65,10 +66,6 @@ pub(super) fn pairs(speller: &mut SweepSpeller<'_>, result: TensorId) -> Option<
         body.push(format!("const unsigned {name} = {text};"));
     }
     Some(Pairs { before, body, value: graph.canonical_name(result) })
-}
-
-fn data_type_of(graph: &FinalizedGraph, step: &Step) -> DataType {
-    graph.tensor(step.tensor).data_type
 }
 
 /// The line that reads a tensor's vector in pairs.

@@ -2,7 +2,7 @@
 //! forward and data gradients with any pointwise epilogue, filter gradients with any at all.
 
 mod filters;
-mod lowering;
+mod images;
 mod windows;
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::graph::{ConvolutionDirection, FinalizedGraph};
 use crate::kernel::Kernel;
 use crate::support::{Rule, Supported};
 use filters::Filters;
-use lowering::Windows;
+use images::Images;
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ impl Engine for Direct {
             ProductKind::Convolution(ConvolutionDirection::BackwardFilter) => {
                 Ok(Box::new(Offered(Filters::new(fusion, product).map_err(Reason::Graph)?)))
             }
-            _ => Ok(Box::new(Offered(Windows::new(fusion, product).map_err(Reason::Graph)?))),
+            _ => Ok(Box::new(Offered(Images::new(fusion, product).map_err(Reason::Graph)?))),
         }
     }
 }

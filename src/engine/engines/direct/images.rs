@@ -1,4 +1,4 @@
-//! Depthwise convolutions as windows that slide over vectors of channels.
+//! Depthwise convolutions whose result is an image, forward and data gradients, as windows that slide over vectors of channels.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::kernel::{
 const MOST_WEIGHT_BYTES: i64 = 48 << 10;
 const MOST_REACH: i64 = 24;
 
-/// Outputs of a thread at most: their sums are in registers.
+/// Outputs of a thread at most: their sums are in registers. Not tuned.
 const MOST_OUTPUTS: i64 = 12;
 
 /// Blocks that share a multiprocessor.
@@ -26,7 +26,7 @@ const BLOCKS_OF_A_MULTIPROCESSOR: u32 = 8;
 
 /// What is planned of a depthwise convolution, whatever the config.
 #[derive(Debug)]
-pub(super) struct Windows {
+pub(super) struct Images {
     fusion: Fusion,
     image: TensorId,
     filter: TensorId,
@@ -35,7 +35,7 @@ pub(super) struct Windows {
     sweep: Sweep,
 }
 
-impl Windows {
+impl Images {
     /// Plans a convolution.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Windows {
     }
 }
 
-impl Depthwise for Windows {
+impl Depthwise for Images {
     fn graph(&self) -> &Arc<FinalizedGraph> {
         self.fusion.graph()
     }
