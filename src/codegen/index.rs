@@ -66,10 +66,16 @@ pub(super) fn within(index: &Index) -> String {
 
 /// `const unsigned m = m0 + line;`, a line each.
 pub(super) fn definition_lines(kind: &str, definitions: &[Definition]) -> Vec<String> {
-    let line = |definition: &Definition| {
-        format!("const {kind} {} = {};", names::variable(definition.variable), spell(&definition.value))
-    };
-    definitions.iter().map(line).collect()
+    definitions.iter().map(|definition| definition_line(kind, definition, None)).collect()
+}
+
+/// `const unsigned m = warp_m0 + line;`, or the least of that and a largest value.
+pub(super) fn definition_line(kind: &str, definition: &Definition, largest: Option<i64>) -> String {
+    let (name, value) = (names::variable(definition.variable), spell(&definition.value));
+    match largest {
+        Some(largest) => format!("const {kind} {name} = min({value}, ({kind}){largest});"),
+        None => format!("const {kind} {name} = {value};"),
+    }
 }
 
 /// A variable that has to stay below a number.

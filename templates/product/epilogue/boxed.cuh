@@ -42,7 +42,7 @@ break;
 ${ takes[0] }$
 <%- endif %>
 <%- if packed %>
-unsigned packed[${ fragments }$][2]${ packed.before }$;  // pairs, as they lie in matrices of 8×8
+unsigned packed[${ fragments }$][2];  // pairs, as they lie in matrices of 8×8
 <%- endif %>
 #pragma unroll
 for (unsigned j = 0; j < ${ fragments }$; ++j) {
@@ -62,9 +62,6 @@ ${ evaluate }$
 }
 }
 <%- if packed %>
-<%- if point.guard %>
-__syncwarp();
-<%- endif %>
 #pragma unroll
 for (unsigned j = 0; j < ${ fragments }$; j += 2) {
 fw_stmatrix_x4(${ packed.at }$, packed[j][0], packed[j][1], packed[j + 1][0], packed[j + 1][1]);

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::total::{Lanes, Total, TotalsText};
-use super::{EpilogueParts, Origin, PointText, part, statements};
+use super::{EpilogueParts, Origin, Outside, PointText, part, statements};
 use crate::codegen::index::{index_type, spell};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
@@ -54,8 +54,6 @@ struct BoxedText {
 /// Pairs of 16-bit values of all fragments of a step.
 #[derive(Serialize)]
 struct PackedText {
-    /// What they are before, where points outside leave theirs as it is.
-    before: &'static str,
     /// Where in shared memory the lane's row of matrices lies, of the fragments from `j` on.
     at: String,
 }
@@ -185,9 +183,9 @@ impl Boxed<'_> {
         let step = if steps > 1 { Index::local("step") } else { Index::ZERO };
         let fragment = if step_columns > 8 { Index::local("j") * 8 } else { Index::ZERO };
         let pair = Index::local("lane") % 4 * 2;
-        let point_text = PointText::new(kernel, &text.uses, Origin::WARP, self.checks());
+        let point_text = PointText::new(kernel, &text.uses, Origin::WARP, sweep.vector, self.outside());
         let columns = Index::sum([step.clone() * i64::from(step_columns), Index::local("j") * 8]);
-        let packed = self.packed(stored, columns, point_text.guard.is_some());
+        let packed = self.packed(stored, columns);
         if packed.is_some() {
             used.add("fw_stmatrix");
         }
@@ -235,18 +233,22 @@ impl Boxed<'_> {
         }
     }
 
-    fn packed(&self, places: &[u32], columns: Index, is_guarded: bool) -> Option<PackedText> {
+    fn packed(&self, places: &[u32], columns: Index) -> Option<PackedText> {
         let (map, place) = (self.packed_map()?, places.first()?);
         let column = spell(&((columns + Index::local("lane") / 16 * 8) * 2));
         let at = format!("{} + fw_boxed<{}>(lane % 16, {column})", self.address(*place), map.box_dims[0] * 2);
-        Some(PackedText { before: if is_guarded { " = {}" } else { "" }, at })
+        Some(PackedText { at })
     }
 
-    /// Points outside of C need no check where only boxes are moved: they end where the tensor does.
-    fn checks(&self) -> bool {
+    /// Points outside of C enter no reduction; boxes end where the tensor does.
+    fn outside(&self) -> Outside {
         let is_boxed = |id: &TensorId| self.boxes.read.iter().chain(&self.boxes.stored).any(|map| map.tensor == *id);
         let is_moved = |(id, access): (&TensorId, &Access)| *access != Access::Parameter && !is_boxed(id);
-        !self.epilogue.reductions.is_empty() || self.epilogue.sweep.access.iter().any(is_moved)
+        match self.epilogue.reductions.is_empty() {
+            false => Outside::PassedOver,
+            true if self.epilogue.sweep.access.iter().any(is_moved) => Outside::Nearest,
+            true => Outside::Unseen,
+        }
     }
 
     fn loads(&self, places: &[u32]) -> Vec<String> {

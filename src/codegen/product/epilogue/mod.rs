@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::unit::{TILE_ORIGIN, digit_definitions};
-use crate::codegen::index::{Bound, all, definition_lines, index_type, spell, within};
+use crate::codegen::index::{Bound, all, definition_line, definition_lines, index_type, spell, within};
 use crate::kernel::{Definition, GemmKernel, GemmTile, Index, PartialReduction, Quantity, Role, Variable, needed};
 
 /// The parts of an epilogue in the `wgmma` skeleton.
@@ -57,23 +57,44 @@ fn index(role: Role) -> Variable {
     Variable::Of(Quantity::Index(role))
 }
 
+/// What becomes of points outside C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outside {
+    /// They are passed over.
+    PassedOver,
+    /// What is read for them is read at the nearest point inside: loads of several points stay side by side, where a condition would keep
+    /// them apart. Nothing of theirs is stored.
+    Nearest,
+    /// Nothing: no more is read or stored for them than boxes hold.
+    Unseen,
+}
+
 impl PointText {
-    /// The vector at `line` and `piece` of what is in shared memory or in a fragment; `checks` says whether points outside C are
-    /// passed over.
-    fn new(kernel: &GemmKernel, uses: &BTreeSet<Variable>, origin: Origin, checks: bool) -> Self {
-        let bounds = if checks { bounds(kernel) } else { Vec::new() };
+    /// The vector of so many points at `line` and `piece` of what is in shared memory or in a fragment.
+    fn new(kernel: &GemmKernel, uses: &BTreeSet<Variable>, origin: Origin, vector: i64, outside: Outside) -> Self {
+        let bounds = if outside == Outside::Unseen { Vec::new() } else { bounds(kernel) };
         let (m_in, n_in) = if kernel.along_n { ("line", "piece") } else { ("piece", "line") };
         let from = |origin, at| Index::local(origin) + Index::local(at);
         let mut read = uses.clone();
-        read.extend(bounds.iter().map(|bound| bound.variable));
+        if outside == Outside::PassedOver {
+            read.extend(bounds.iter().map(|bound| bound.variable));
+        }
         let digits = needed(digit_definitions(kernel, &[Role::Batch, Role::Row, Role::Column]), &mut read);
         let indices = vec![
             Definition::new(index(Role::Row), from(origin.m, m_in)),
             Definition::new(index(Role::Column), from(origin.n, n_in)),
         ];
         let kind = index_type(kernel.wide_index);
-        let indices = definition_lines(kind, &needed(indices, &mut read));
-        Self { indices, guard: all(&bounds), digits: definition_lines(kind, &digits) }
+        let indices = needed(indices, &mut read);
+        let along = |bound: &Bound| if (bound.variable == index(Role::Column)) == kernel.along_n { vector } else { 1 };
+        let nearest = |definition: &Definition| {
+            let bound =
+                bounds.iter().find(|bound| outside == Outside::Nearest && bound.variable == definition.variable);
+            bound.map(|bound| bound.extent - along(bound))
+        };
+        let indices = indices.iter().map(|definition| definition_line(kind, definition, nearest(definition))).collect();
+        let guard = if outside == Outside::PassedOver { all(&bounds) } else { None };
+        Self { indices, guard, digits: definition_lines(kind, &digits) }
     }
 }
 

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::total::{Lanes, Total, TotalsText};
-use super::{EpilogueParts, Origin, Place, PointText, part, pitch, statements, workspace_place};
+use super::{EpilogueParts, Origin, Outside, Place, PointText, part, pitch, statements, workspace_place};
 use crate::codegen::index::{index_type, spell};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
@@ -213,7 +213,7 @@ impl<'a> Staging<'a> {
             line: spell(&(i() / i64::from(line_vectors))),
             piece: spell(&(i() % i64::from(line_vectors) * sweep.vector)),
             unroll: kernel.tuning.vectors_at_once,
-            point: PointText::new(kernel, &text.uses, Origin::WARP, true),
+            point: PointText::new(kernel, &text.uses, Origin::WARP, sweep.vector, Outside::PassedOver),
             evaluate: text.evaluate()?,
         };
         let body = template::render(template!("product/epilogue/staged_vectors.cuh"), &record)?;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Origin, Partial, Place, PointText, workspace_place};
+use super::{Origin, Outside, Partial, Place, PointText, workspace_place};
 use crate::codegen::index::{index_type, spell};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
@@ -148,7 +148,7 @@ fn fused(
         vectors: i64::from(kernel.tile.m * kernel.tile.n) / sweep.vector,
         line: spell(&(i() / row_vectors)),
         piece: spell(&(i() % row_vectors * sweep.vector)),
-        point: PointText::new(kernel, &text.uses, Origin::TILE, true),
+        point: PointText::new(kernel, &text.uses, Origin::TILE, sweep.vector, Outside::PassedOver),
         evaluate: text.evaluate()?,
         reductions: spelled,
     };
