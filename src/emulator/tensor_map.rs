@@ -2,7 +2,7 @@
 
 use super::guarded::GuardedBuffer;
 use crate::error::{Error, Result};
-use crate::kernel::{MapElement, PixelWalk, Swizzle, TensorMap};
+use crate::kernel::{MapElement, PixelWalk, TensorMap};
 
 /// Largest extent of a box, and most pixels that one walks.
 const MAX_BOX: u32 = 256;
@@ -48,23 +48,13 @@ impl EncodedMap {
             rounds_to_tf32: u16::from(map.element == MapElement::TFloat32),
             walks: u16::from(map.pixels.is_some()),
             rank: map.rank as u32,
-            swizzle: row_bytes(map.swizzle),
+            swizzle: map.swizzle.row_bytes(),
             dims: map.dims,
             strides: map.strides,
             box_dims,
             lower: corner(|walk| walk.lower),
             upper: corner(|walk| walk.upper),
         })
-    }
-}
-
-/// Bytes of a swizzled row; 0 for none.
-fn row_bytes(swizzle: Swizzle) -> u32 {
-    match swizzle {
-        Swizzle::None => 0,
-        Swizzle::Bytes32 => 32,
-        Swizzle::Bytes64 => 64,
-        Swizzle::Bytes128 => 128,
     }
 }
 
@@ -77,7 +67,7 @@ fn refusal(map: &TensorMap, address: usize) -> Option<String> {
     let (dims, strides, box_dims) = (&map.dims[..map.rank], &map.strides[..map.rank - 1], &map.box_dims[..of_box]);
     let most = if map.pixels.is_some() { MAX_PIXELS } else { MAX_BOX };
     let inner_bytes = box_dims[0] * map.element.bytes();
-    let span = row_bytes(map.swizzle);
+    let span = map.swizzle.row_bytes();
     let rules = [
         (address.is_multiple_of(16), "the pointer is not a multiple of 16"),
         (dims.iter().all(|&dim| (1..=1 << 32).contains(&dim)), "an extent is not 1 to 2^32"),
@@ -90,7 +80,6 @@ fn refusal(map: &TensorMap, address: usize) -> Option<String> {
         ),
         (inner_bytes.is_multiple_of(16), "a row of the box is not a multiple of 16 bytes"),
         (span == 0 || inner_bytes <= span, "a row of the box is longer than the swizzle's"),
-        (span == 0 || inner_bytes == span, "rows shorter than the swizzle's are not emulated"),
     ];
     let broken = rules.into_iter().find(|(holds, _)| !holds).map(|(_, reason)| reason.to_owned());
     broken.or_else(|| map.pixels.and_then(|walk| refused_walk(map, &walk)))
@@ -132,6 +121,7 @@ mod tests {
 
     use super::*;
     use crate::graph::TensorId;
+    use crate::kernel::Swizzle;
 
     /// 100 by 32 BF16, boxes of 8 by 32, swizzled rows of 64 bytes.
     fn map() -> TensorMap {
@@ -185,7 +175,7 @@ mod tests {
     #[test]
     fn what_the_driver_refuses_is_refused_with_the_reason() {
         type Change = fn(&mut TensorMap);
-        let refused: [(Change, &str); 12] = [
+        let refused: [(Change, &str); 11] = [
             (|map| map.rank = 0, "rank"),
             (|map| map.rank = 6, "rank"),
             (|map| map.dims[1] = 0, "an extent is not 1 to 2^32"),
@@ -196,7 +186,6 @@ mod tests {
             (|map| map.box_dims[1] = 257, "extent of the box"),
             (|map| (map.swizzle, map.box_dims[0]) = (Swizzle::None, 4), "a row of the box is not a multiple of 16"),
             (|map| map.box_dims[0] = 40, "longer than the swizzle's"),
-            (|map| map.box_dims[0] = 24, "not emulated"),
             (|map| map.dims[1] = 101, "ends 6464 bytes after the pointer, the tensor has 6400"),
         ];
         for (change, reason) in refused {

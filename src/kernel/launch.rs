@@ -92,6 +92,21 @@ impl TensorMap {
         self.box_dims[..dims].iter().product()
     }
 
+    /// Elements from one row of a box to the next in shared memory: as many as the swizzle exchanges, of which a narrower box leaves the
+    /// last as they were (seen on an H200).
+    pub fn span(&self) -> u32 {
+        match self.swizzle.row_bytes() {
+            0 => self.box_dims[0],
+            bytes => bytes / self.element.bytes(),
+        }
+    }
+
+    /// The map whose boxes have so many indices of an axis.
+    pub fn narrowed(mut self, axis: usize, extent: u32) -> Self {
+        self.box_dims[axis] = extent;
+        self
+    }
+
     /// Bytes of a line of L2.
     const LINE: u64 = 128;
 
@@ -145,6 +160,18 @@ pub enum Swizzle {
     Bytes64,
     /// Rows of 128 bytes.
     Bytes128,
+}
+
+impl Swizzle {
+    /// Bytes of a row; 0 for none.
+    pub fn row_bytes(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Bytes32 => 32,
+            Self::Bytes64 => 64,
+            Self::Bytes128 => 128,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -91,6 +91,11 @@ impl Operand {
         self.fetch.boxes_along_k(self.along_k)
     }
 
+    /// The axis of boxes that runs along k.
+    pub fn axis_of_k(&self) -> usize {
+        usize::from(!self.boxes_along_k())
+    }
+
     /// Bytes of a stage in which boxes wait for their transformation, beside the tile of so many rows.
     pub fn raw_bytes(&self, rows: u32, element_bytes: u32) -> u32 {
         self.fetch.raw_bytes(self.along_k, rows, element_bytes)

@@ -11,7 +11,12 @@ ${ line }$
 #pragma unroll 1
 for (int step = 0; step < ${ steps }$; ++step) {
 fw_mbarrier_wait(empty + 8 * stage, parity);
+<%- if tail %>
+const bool is_tail = ${ tail.condition }$;  // of the channels under a tap
+fw_mbarrier_expect(full + 8 * stage, is_tail ? ${ tail.boxed_bytes }$ : ${ boxed_bytes }$);
+<%- else %>
 fw_mbarrier_expect(full + 8 * stage, ${ boxed_bytes }$);
+<%- endif %>
 const unsigned tile = shared + stage * ${ stage_bytes }$;
 <%- for line in origin %>
 ${ line }$

@@ -330,6 +330,13 @@ fn walked_shapes() -> Vec<(&'static str, Layer)> {
     vec![
         ("3x3", small()),
         ("padded_channels", Layer { channels: [104, 40], ..small() }),
+        ("narrow_steps", Layer { channels: [8, 16], ..small() }),
+        (
+            "narrow_steps_of_7x7",
+            Layer { channels: [8, 24], filter: vec![7, 7], pre: vec![3, 3], post: vec![3, 3], ..small() },
+        ),
+        ("narrow_third_steps", Layer { channels: [136, 184], input: vec![4, 5], ..small() }),
+        ("narrow_steps_strided", Layer { channels: [72, 24], stride: vec![2, 2], input: vec![8, 6], ..small() }),
         ("blocks_of_32", Layer { channels: [32, 96], ..small() }),
         (
             "blocks_of_32_that_end_in_a_step",
@@ -382,6 +389,12 @@ fn walked_shapes() -> Vec<(&'static str, Layer)> {
         ("one_pixel", Layer { images: 3, input: vec![1, 1], ..small() }),
         ("grouped", Layer { groups: 2, channels: [128, 256], ..small() }),
         ("grouped_of_32", Layer { groups: 4, channels: [128, 128], ..small() }),
+        ("grouped_of_16", Layer { groups: 3, channels: [48, 96], ..small() }),
+        ("grouped_of_80", Layer { groups: 2, channels: [160, 96], ..small() }),
+        (
+            "grouped_of_16_stride_2",
+            Layer { groups: 2, channels: [32, 32], stride: vec![2, 2], input: vec![6, 8], ..small() },
+        ),
         ("grouped_of_12", Layer { groups: 2, channels: [128, 24], ..small() }),
         ("grouped_of_96", Layer { groups: 2, channels: [192, 96], ..small() }),
         (

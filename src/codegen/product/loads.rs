@@ -176,7 +176,8 @@ impl OperandLoads<'_> {
         let stage = &self.side.kernel.shared.stage;
         let slot = self.side.slot;
         let offset = if matches!(operand.fetch, Fetch::Tma(_)) { stage.tiles[slot] } else { stage.raw[slot] };
-        let box_bytes = map.box_elements() * map.element.bytes();
+        let lines = if operand.boxes_along_k() { self.side.block() } else { map.box_dims[1] };
+        let box_bytes = lines * map.span() * map.element.bytes();
         let column_bytes = box_bytes * self.side.blocks();
         let block = if self.side.blocks() > 1 { format!(" + block_k * {box_bytes}") } else { String::new() };
         let columns = self.side.columns(&map);
@@ -188,7 +189,7 @@ impl OperandLoads<'_> {
                 0 => format!("tile{block}"),
                 at => format!("tile + {at}{block}"),
             };
-            self.load(&map, &at, i64::from(column * map.box_dims[0]))
+            self.load(&map, &at, i64::from(column * map.span()))
         };
         (0..columns).map(load).collect()
     }
@@ -197,7 +198,7 @@ impl OperandLoads<'_> {
     fn walk(&self, map: &TensorMap, columns: u32, offset: &str, column_bytes: u32) -> Vec<String> {
         let (side, kernel) = (&self.side, self.side.kernel);
         let role = Role::outer(side.slot);
-        let first = Index::local(TILE_ORIGIN[side.slot]) + Index::local("column") * i64::from(map.box_dims[0]);
+        let first = Index::local(TILE_ORIGIN[side.slot]) + Index::local("column") * i64::from(map.span());
         let mut used = side.operand().start.coordinates.iter().chain(&side.operand().start.taps);
         let mut used = used.by_ref().flat_map(|start| &start.terms).map(|term| Variable::Of(term.0)).collect();
         let digits = needed(kernel.space.definitions_at(role, &first), &mut used);
@@ -229,7 +230,16 @@ impl OperandLoads<'_> {
             false => spelled(tap, 0),
         }));
         let function = if map.pixels.is_some() { "fw_tma_load_im2col" } else { "fw_tma_load" };
-        format!("{function}({at}, &map{}, {}, {});", self.number, self.barrier, coordinates.join(", "))
+        format!("{function}({at}, {}, {}, {});", self.map(), self.barrier, coordinates.join(", "))
+    }
+
+    /// The map of the step's boxes: another in the last step under a tap, where it differs.
+    fn map(&self) -> String {
+        let whole = format!("&map{}", self.number);
+        match self.side.kernel.tail {
+            Some(tail) if tail.differs() => format!("is_tail ? &map{} : {whole}", self.number + 2),
+            _ => whole,
+        }
     }
 }
 
@@ -270,7 +280,21 @@ impl Side<'_> {
 
     /// Columns of lines of m or n in which an operand comes; 1 where lines run along k.
     fn columns(&self, map: &TensorMap) -> u32 {
-        if self.operand().boxes_along_k() { 1 } else { self.block() / map.box_dims[0] }
+        let inside = (map.dims[0] as u32).div_ceil(map.span());
+        match self.operand().boxes_along_k() {
+            true => 1,
+            // an index of one digit has no columns beyond the tensor's
+            false if self.kernel.space.digits(Role::outer(self.slot)).len() == 1 => {
+                (self.block() / map.span()).min(inside)
+            }
+            false => self.block() / map.span(),
+        }
+    }
+
+    /// Bytes of a stage's boxes.
+    pub(super) fn boxed_bytes(&self) -> u32 {
+        let bytes = |map: TensorMap| map.box_elements() * map.element.bytes() * self.blocks() * self.columns(&map);
+        self.operand().map().map_or(0, bytes)
     }
 
     /// Whether columns of an operand lie under taps of their own.

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::codegen::index::{definition_lines, index_type};
+use crate::codegen::index::{definition_lines, index_type, spell};
 use crate::codegen::names;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
-use crate::kernel::{Definition, Digit, Epilogue, GemmKernel, Index, Quantity, Role, Variable, needed};
+use crate::kernel::{ChannelTail, Definition, Digit, Epilogue, GemmKernel, Index, Quantity, Role, Variable, needed};
 
 /// What the records of `fma` and `mma` share.
 #[derive(Serialize)]
@@ -91,6 +91,11 @@ impl Steps<'_> {
     pub(super) fn index(&self, step: &'static str) -> Index {
         let first = if self.are_split() { Index::local("first") } else { Index::ZERO };
         first + Index::local(step)
+    }
+
+    /// The condition that a step is the last under its tap.
+    pub(super) fn is_tail(&self, tail: ChannelTail, step: &'static str) -> String {
+        format!("{} == {}", spell(&(self.index(step) % tail.steps)), tail.steps - 1)
     }
 
     /// First element of k of the step that `step` spells, counted from the first of the part.

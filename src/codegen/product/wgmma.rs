@@ -12,8 +12,8 @@ use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{
-    Boxes, CONSUMERS, Epilogue, Fetch, GemmKernel, MmaType, Operand, Register, Schedule, Sums, TensorMap, WARPGROUP,
-    WGMMA_ROWS, Wgmma, row_along_outer,
+    Boxes, CONSUMERS, ChannelTail, Epilogue, Fetch, GemmKernel, MmaType, Operand, Register, Schedule, Sums, TensorMap,
+    WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
 };
 
 /// Registers of each of three warpgroups' threads at launch; they share these, and not the rest of the multiprocessor's: an
@@ -67,6 +67,12 @@ struct RingText {
 }
 
 #[derive(Serialize)]
+struct TailText {
+    condition: String,
+    boxed_bytes: u32,
+}
+
+#[derive(Serialize)]
 struct BoxBarriersText {
     at: u32,
     count: u32,
@@ -82,6 +88,8 @@ struct ProducerText {
     /// Bytes of a stage, and of what comes in boxes.
     stage_bytes: u32,
     boxed_bytes: u32,
+    /// Of the last step under a tap, where it differs: what tells it, and its bytes.
+    tail: Option<TailText>,
     /// What tells where boxes begin: of a tile, and of a step.
     tile_digits: Vec<String>,
     origin: Vec<String>,
@@ -163,6 +171,14 @@ struct ProductsText {
     b: String,
     /// Whether the products are added to the sums: a condition.
     accumulate: &'static str,
+    products: Vec<String>,
+    /// Those of the last step under a tap, where it has fewer.
+    tail: Option<TailProductsText>,
+}
+
+#[derive(Serialize)]
+struct TailProductsText {
+    condition: String,
     products: Vec<String>,
 }
 
@@ -275,7 +291,7 @@ impl<'a> Skeleton<'a> {
         let rows = self.side(slot).block();
         let bytes = self.wgmma.operand.bytes();
         match self.operand(slot).fetch {
-            Fetch::Tma(map) => map.box_dims[0] * bytes,
+            Fetch::Tma(map) => map.span() * bytes,
             _ if self.operand(slot).along_k => ROW_BYTES,
             _ => row_along_outer(rows, bytes) * bytes,
         }
@@ -305,11 +321,17 @@ impl<'a> Skeleton<'a> {
 
     /// Bytes of a stage that come in boxes.
     fn boxed_bytes(&self) -> u32 {
-        let bytes = |slot: usize| {
-            let element = self.operand(slot).map().map_or(0, |map| map.element.bytes());
-            self.side(slot).block() * self.kernel.tile.k * element
-        };
-        bytes(0) + bytes(1)
+        (0..2).map(|slot| self.side(slot).boxed_bytes()).sum()
+    }
+
+    /// Bytes of the last step under a tap, where it has fewer.
+    fn bytes_of_tail(&self, tail: ChannelTail) -> u32 {
+        self.boxed_bytes() / self.kernel.tile.k * tail.elements
+    }
+
+    /// The last step under a tap, where it differs from the others.
+    fn differing_tail(&self) -> Option<ChannelTail> {
+        self.kernel.tail.filter(ChannelTail::differs)
     }
 
     fn steps(&self) -> Steps<'a> {
@@ -371,7 +393,13 @@ impl<'a> Skeleton<'a> {
             unit: self.unit()?,
             steps: steps.count(),
             stage_bytes: self.kernel.shared.stage.bytes,
-            boxed_bytes: self.boxed_bytes(),
+            boxed_bytes: self.kernel.tail.map_or(self.boxed_bytes(), |tail| match tail.differs() {
+                true => self.boxed_bytes(),
+                false => self.bytes_of_tail(tail),
+            }),
+            tail: self
+                .differing_tail()
+                .map(|tail| TailText { condition: steps.is_tail(tail, "step"), boxed_bytes: self.bytes_of_tail(tail) }),
             tile_digits: of_tile,
             origin: boxed.takes_k().then(|| steps.origin_line("step")).into_iter().chain(of_step).collect(),
             sides,
@@ -491,7 +519,7 @@ impl<'a> Skeleton<'a> {
             (Epilogue::Fused(fused), Some(boxes)) => {
                 let places = Places {
                     first_sum: self.first_sum(),
-                    first_map: (0..2).filter(|slot| self.is_boxed(*slot)).count(),
+                    first_map: self.kernel.operand_maps().len(),
                     warp_row: self.warp_row(self.blocks() > 1),
                     first_warp_row: self.warp_row(false),
                 };
@@ -562,7 +590,14 @@ impl<'a> Skeleton<'a> {
             a: self.descriptor(0),
             b: self.descriptor(1),
             accumulate: if self.wgmma.sums == Sums::Promoted { "0" } else { "step" },
-            products: self.instructions(),
+            products: self.instructions(match self.kernel.tail.filter(|tail| !tail.differs()) {
+                Some(tail) => self.parts_of(tail),
+                None => PARTS,
+            }),
+            tail: self.differing_tail().map(|tail| TailProductsText {
+                condition: self.steps().is_tail(tail, "step"),
+                products: self.instructions(self.parts_of(tail)),
+            }),
         };
         template::render(template!("pipeline/products.cuh"), &record)
     }
@@ -612,8 +647,13 @@ impl<'a> Skeleton<'a> {
         (part * PART / row_bytes * block_bytes + part * PART % row_bytes) / 16
     }
 
-    /// The instructions of one tile's k: 32 bytes of it at a time, for each block of 64 rows.
-    fn instructions(&self) -> Vec<String> {
+    /// Instructions along k of the last step under a tap.
+    fn parts_of(&self, tail: ChannelTail) -> u32 {
+        tail.elements * PARTS / self.kernel.tile.k
+    }
+
+    /// The instructions of so many parts of a step: 32 bytes of k at a time, for each block of 64 rows.
+    fn instructions(&self, parts: u32) -> Vec<String> {
         let [a, b] = [0, 1].map(|slot| self.operand(slot));
         let shape = self.shape();
         let tail = match self.wgmma.operand {
@@ -622,7 +662,7 @@ impl<'a> Skeleton<'a> {
             _ => format!(", 1, 1, {}, {}", u32::from(!a.along_k), u32::from(!b.along_k)),
         };
         let mut lines = Vec::new();
-        for part in 0..PARTS {
+        for part in 0..parts {
             for block in 0..self.blocks() {
                 let scale = if part == 0 { "p" } else { "1" };
                 let plus_a = self.part_at(0, part) + block * WGMMA_ROWS * self.bytes_of_a_row() / 16;

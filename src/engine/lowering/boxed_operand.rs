@@ -1,6 +1,6 @@
 //! An operand's tensor in boxes, before a tile says how large they are.
 
-use crate::kernel::{BoxStart, GemmTile, Swizzle, TensorMap, row_along_outer};
+use crate::kernel::{BoxStart, GemmTile, Quantity, Swizzle, TensorMap, row_along_outer};
 
 /// Bytes that addresses and strides are multiples of, and that strides are below (`cuTensorMapEncodeTiled`).
 pub(super) const UNIT: i64 = 16;
@@ -31,9 +31,16 @@ impl BoxedOperand {
         self.along_k
     }
 
-    /// Whether rows of boxes lie in whole lines of L2.
-    pub(super) fn rows_are_lines(&self) -> bool {
-        self.map.rows_are_lines()
+    /// Whether rows of boxes touch more of L2 than they have: more of its lines, or where taps say what they begin with, so that
+    /// neighbours are asked for soon, of its sectors.
+    pub(super) fn rows_straddle(&self) -> bool {
+        const SECTOR: u64 = 32;
+        let is_tap = |term: &(Quantity, i64)| matches!(term.0, Quantity::Tap(_) | Quantity::RotatedTap(_));
+        let starts = self.start.coordinates.iter().chain(&self.start.taps);
+        match starts.flat_map(|start| &start.terms).any(is_tap) {
+            true => self.map.strides[..self.map.rank - 1].iter().any(|stride| !stride.is_multiple_of(SECTOR)),
+            false => !self.map.rows_are_lines(),
+        }
     }
 
     /// Where boxes begin.
@@ -56,6 +63,19 @@ impl BoxedOperand {
             }
         }
         TensorMap { box_dims, swizzle: box_swizzle(row_elements * bytes), ..self.map }
+    }
+
+    /// The map with the boxes of a tile that is multiplied as it comes: rows and columns beyond the tensor are left out, and with them
+    /// what shared memory held before, of which nothing is stored.
+    pub(super) fn multiplied_at(&self, tile: GemmTile) -> TensorMap {
+        let map = self.at(tile);
+        let inside =
+            |axis: usize, unit: u64| map.dims[axis].next_multiple_of(unit).min(map.box_dims[axis].into()) as u32;
+        match self.along_k {
+            true if map.pixels.is_none() => map.narrowed(1, inside(1, 1)),
+            true => map,
+            false => map.narrowed(0, inside(0, (UNIT as u64) / u64::from(map.element.bytes()))),
+        }
     }
 
     /// Elements of a line along m or n.

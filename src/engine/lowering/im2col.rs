@@ -2,7 +2,7 @@
 //! of images (im2col), of which each tap of the filter takes the same one, moved.
 
 use super::boxed_operand::{BoxedOperand, UNIT, byte_stride};
-use super::problem::Problem;
+use super::problem::{ChannelSteps, Problem};
 use crate::graph::{FinalTensor, TensorId};
 use crate::kernel::{BoxStart, Coordinate, Digit, MapElement, PixelWalk, Quantity, Role, Swizzle, TensorMap};
 
@@ -251,8 +251,12 @@ impl Planner<'_> {
         let [first, .., last] = &coordinate.terms[..] else { return Ok(()) };
         let is_of_k = self.problem.space.k.iter().any(|digit| digit.quantity == last.0);
         let extent = self.extent(last.0);
-        match first.0 == Quantity::Group && is_of_k && extent % self.block_k != 0 {
-            true => Err(format!("groups have {extent} channels; required: a multiple of {}", self.block_k)),
+        let unit = match self.problem.channels {
+            ChannelSteps::Narrow(unit) => unit,
+            ChannelSteps::Padded | ChannelSteps::Blocks(_) => self.block_k,
+        };
+        match first.0 == Quantity::Group && is_of_k && extent % unit != 0 {
+            true => Err(format!("groups have {extent} channels; required: a multiple of {unit}")),
             false => Ok(()),
         }
     }

@@ -18,8 +18,20 @@ pub(in crate::engine) struct Problem {
     pub(in crate::engine) result: Vec<Coordinate>,
     /// Whether it is the transposed product: its A is the core's second operand.
     pub(in crate::engine) transposed: bool,
-    /// Elements of k that boxes bring at a time, where these are fewer than a step of the mainloop: so many channels under a tap.
-    pub(in crate::engine) block_k: Option<i64>,
+    /// How steps of the mainloop take the channels under a tap.
+    pub(in crate::engine) channels: ChannelSteps,
+}
+
+/// How steps of the mainloop of a convolution take the channels that k ends with, where these do not fill whole steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::engine) enum ChannelSteps {
+    /// A step has those under one tap, and zeros where there are no more.
+    #[default]
+    Padded,
+    /// A step has two blocks of so many, each under a tap of its own.
+    Blocks(i64),
+    /// The last step under a tap multiplies no more than needed: a multiple of so many. Boxes must bring both operands as they are.
+    Narrow(i64),
 }
 
 impl Problem {
@@ -57,20 +69,33 @@ impl Problem {
         self
     }
 
-    /// The same where a step has two blocks of channels, each under a tap of its own; `None` where whole steps leave as little of
-    /// themselves unused, pixels of `bytes` an element do not lie in whole sectors of L2, or matrices have different numbers of steps
-    /// (3×3 of 28×28 pixels on an H200: 1.2 to 1.45 times as fast with 32, 80 and 96 channels, 0.8 with 72; four blocks of 16 channels
-    /// 0.7 to 1.2).
-    pub(in crate::engine) fn in_blocks_within(self, step_k: i64, bytes: i64) -> Option<Self> {
-        const SECTOR: i64 = 32;
+    /// The same where a step has two blocks of channels, each under a tap of its own; `None` where whole steps do as well, channels do not
+    /// fill such blocks, or matrices have different numbers of steps (3×3 of 28×28 pixels on an H200: 1.2 to 1.45 times as fast as
+    /// padded steps with 32 and 96 channels; four blocks of 16 channels 0.7 to 1.2).
+    pub(in crate::engine) fn in_blocks_within(self, step_k: i64) -> Option<Self> {
         const LITTLE: f64 = 1.1;
         let is_channel = |digit: &&Digit| matches!(digit.quantity, Quantity::InputChannel | Quantity::OutputChannel);
         let is_alone = self.space.k.len() < 2 || !self.space.counted.is_empty();
         let last = self.space.k.last().filter(is_channel).filter(|_| !is_alone)?;
         let padded = |block: i64| last.in_blocks_of(block).radix as f64;
         let block = step_k / 2;
-        let is_better = padded(step_k) > padded(block) * LITTLE && last.extent * bytes % SECTOR == 0;
-        is_better.then(|| Self { block_k: Some(block), ..self.in_steps_of(block) })
+        let fills_blocks = last.extent % block == 0 || last.extent == block / 2;
+        let is_better = padded(step_k) > padded(block) * LITTLE && fills_blocks;
+        is_better.then(|| Self { channels: ChannelSteps::Blocks(block), ..self.in_steps_of(block) })
+    }
+
+    /// The same with steps that multiply no more channels than needed, a multiple of `unit`; `None` where channels fill whole steps.
+    pub(in crate::engine) fn in_narrow_steps_of(self, step_k: i64, unit: i64) -> Option<Self> {
+        let problem = Self { channels: ChannelSteps::Narrow(unit), ..self.in_steps_of(step_k) };
+        problem.narrow_channels(step_k).is_some().then_some(problem)
+    }
+
+    /// Channels that the last step under a tap multiplies, where these are fewer than a step's.
+    pub(in crate::engine) fn narrow_channels(&self, step_k: i64) -> Option<i64> {
+        let ChannelSteps::Narrow(unit) = self.channels else { return None };
+        let last = self.space.k.last().filter(|last| last.is_padded())?;
+        let rest = last.extent % step_k;
+        Some((rest + unit - 1) / unit * unit).filter(|&channels| channels < step_k)
     }
 
     /// Which of the core's operands is the product's A (slot 0) or B (slot 1).
@@ -141,7 +166,7 @@ fn matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
         ],
         result: vec![one(Role::Batch), one(Role::Row), one(Role::Column)],
         transposed: false,
-        block_k: None,
+        channels: ChannelSteps::Padded,
     }
 }
 
@@ -159,7 +184,7 @@ fn transposed_matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
         ],
         result: vec![one(Role::Batch), one(Role::Column), one(Role::Row)],
         transposed: true,
-        block_k: None,
+        channels: ChannelSteps::Padded,
     }
 }
 
@@ -252,7 +277,7 @@ impl<'a> ConvolutionProblem<'a> {
             operands,
             result,
             transposed: false,
-            block_k: None,
+            channels: ChannelSteps::Padded,
         }
     }
 
@@ -294,7 +319,13 @@ impl<'a> ConvolutionProblem<'a> {
             counted: axes.iter().filter_map(|axis| axis.counted).collect(),
             derived: axes.into_iter().flat_map(|axis| axis.derived).collect(),
         };
-        Problem { space, operands: [source, weights], result: pixels, transposed: false, block_k: None }
+        Problem {
+            space,
+            operands: [source, weights],
+            result: pixels,
+            transposed: false,
+            channels: ChannelSteps::Padded,
+        }
     }
 
     fn phased(&self, axis: usize) -> PhasedAxis {

@@ -17,8 +17,9 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Accumulators, Body, Boxes, CONSUMER_WARPS, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma, Multiply, Parameter,
-    PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, Wgmma, reduced_values,
+    Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma,
+    MmaType, Multiply, Parameter, PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, Wgmma,
+    reduced_values,
 };
 
 /// A product as an engine multiplies it: what is planned of it whatever the tile.
@@ -92,11 +93,14 @@ impl ProductPlan {
         let Instruction::Wgmma(operand) = instruction else {
             return Self::of(fusion, product, problem, instruction);
         };
-        let in_blocks = problem.clone().in_blocks_within(step_k(operand), operand.bytes().into());
-        let in_blocks = in_blocks.map(|problem| Self::of(fusion, product, problem, instruction));
-        let whole = || Self::of(fusion, product, problem.in_steps_of(step_k(operand)), instruction);
+        let step = step_k(operand);
+        let of = |problem: Problem| Self::of(fusion, product, problem, instruction);
         // what is computed on its way takes a step at once
-        in_blocks.filter(|plan| plan.operands.iter().all(OperandPlan::is_boxed)).unwrap_or_else(whole)
+        let as_stored = |plan: &Self| plan.operands.iter().all(OperandPlan::is_boxed);
+        let in_blocks = || problem.clone().in_blocks_within(step).map(of).filter(as_stored);
+        let unit = ChannelTail::unit(operand).into();
+        let narrow = || problem.clone().in_narrow_steps_of(step, unit).map(of).filter(as_stored);
+        in_blocks().or_else(narrow).unwrap_or_else(|| of(problem.clone().in_steps_of(step)))
     }
 
     /// Plans the transposed product of a matmul; `None` for a convolution.
@@ -134,6 +138,18 @@ impl ProductPlan {
         !self.problem.space.counted.is_empty() && self.operands.iter().all(OperandPlan::is_boxed)
     }
 
+    /// The last step under a tap of a convolution, where it multiplies fewer channels than others.
+    fn channel_tail(&self, operand: MmaType) -> Option<ChannelTail> {
+        let (step, last) = (step_k(operand), self.problem.space.k.last()?);
+        let elements = self.problem.narrow_channels(step)? as u32;
+        Some(ChannelTail { elements, steps: last.radix / step })
+    }
+
+    /// Part of k, padded to whole steps, that is multiplied.
+    pub(in crate::engine) fn multiplied_depth(&self, operand: MmaType) -> f64 {
+        self.channel_tail(operand).map_or(1.0, |tail| tail.multiplied(step_k(operand)))
+    }
+
     /// Part of the steps that matrices do, of those of the one that does most.
     pub(in crate::engine) fn used_steps(&self) -> f64 {
         match self.counts_steps() {
@@ -142,9 +158,11 @@ impl ProductPlan {
         }
     }
 
-    /// Part of k that is no padding of channels to whole steps.
-    pub(in crate::engine) fn used_depth(&self) -> f64 {
-        self.problem.space.k.iter().map(|digit| digit.extent as f64 / digit.radix as f64).product()
+    /// Bytes of the channels under a tap of a convolution whose filter lies along k; `None` for other products.
+    pub(in crate::engine) fn tap_bytes(&self, operand: MmaType) -> Option<i64> {
+        let [.., taps, last] = &self.problem.space.k[..] else { return None };
+        let is_tap = matches!(taps.quantity, Quantity::Tap(_));
+        (is_tap && self.operands[1].runs_along_k()).then(|| last.extent * i64::from(operand.bytes()))
     }
 
     /// The epilogue's tensors in boxes for tiles of this size; `None` where they cannot come and leave so.
@@ -308,6 +326,10 @@ impl Lowering<'_> {
             splits,
             shared,
             wide_index,
+            tail: match multiply {
+                Multiply::Wgmma(Wgmma { operand, .. }) => self.plan.channel_tail(operand),
+                _ => None,
+            },
         }
     }
 

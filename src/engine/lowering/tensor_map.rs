@@ -2,7 +2,7 @@
 
 use super::boxed_operand::{BoxedOperand, UNIT, byte_stride};
 use super::im2col;
-use super::problem::Problem;
+use super::problem::{ChannelSteps, Problem};
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{BoxStart, Coordinate, MapElement, MmaType, Quantity, Role, Swizzle, TensorMap};
 
@@ -58,7 +58,10 @@ pub(super) fn step_k(operand: MmaType) -> i64 {
 
 /// Elements of k that a box brings.
 fn block_k(problem: &Problem, operand: MmaType) -> i64 {
-    problem.block_k.unwrap_or(step_k(operand))
+    match problem.channels {
+        ChannelSteps::Blocks(block) => block,
+        ChannelSteps::Padded | ChannelSteps::Narrow(_) => step_k(operand),
+    }
 }
 
 /// Whether lines of an operand may run along k, and along m or n.

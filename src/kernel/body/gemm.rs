@@ -2,7 +2,7 @@
 
 use crate::graph::TensorId;
 use crate::kernel::{
-    Accumulation, Boxes, GemmSpace, GemmTile, Multiply, Operand, Quantity, SharedLayout, Sweep, TensorMap,
+    Accumulation, Boxes, GemmSpace, GemmTile, MmaType, Multiply, Operand, Quantity, SharedLayout, Sweep, TensorMap,
 };
 
 /// An epilogue reduction and where its partial results go: `partial[split][kept]`.
@@ -94,6 +94,36 @@ pub struct GemmKernel {
     pub tuning: Tuning,
     /// Whether indices and offsets need 64 bits.
     pub wide_index: bool,
+    /// Boxes and products of the last channels under a tap, where these are fewer than a step takes.
+    pub tail: Option<ChannelTail>,
+}
+
+/// The last channels under a tap of a convolution, where they do not fill a step of the mainloop: elements outside a tensor cost
+/// the tensor memory accelerator more than those inside, so boxes have none but to the next product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelTail {
+    /// Elements of k of the last step under a tap.
+    pub elements: u32,
+    /// Steps under a tap.
+    pub steps: i64,
+}
+
+impl ChannelTail {
+    /// Elements of k of one product.
+    pub fn unit(operand: MmaType) -> u32 {
+        const PRODUCT_BYTES: u32 = 32;
+        PRODUCT_BYTES / operand.bytes()
+    }
+
+    /// Part of the steps under a tap, of `step` elements each, that is multiplied.
+    pub fn multiplied(&self, step: i64) -> f64 {
+        ((self.steps - 1) * step + i64::from(self.elements)) as f64 / (self.steps * step) as f64
+    }
+
+    /// Whether steps differ, so that whole boxes are needed beside the narrow ones.
+    pub fn differs(&self) -> bool {
+        self.steps > 1
+    }
 }
 
 impl GemmKernel {
@@ -156,7 +186,16 @@ impl GemmKernel {
     /// Tensor maps: of the operands that have one, then of the epilogue's boxes, those read before those stored.
     pub fn maps(&self) -> impl Iterator<Item = TensorMap> {
         let boxes = self.boxes().into_iter().flat_map(|boxes| boxes.read.iter().chain(&boxes.stored).copied());
-        [&self.a, &self.b].into_iter().filter_map(Operand::map).chain(boxes)
+        self.operand_maps().into_iter().chain(boxes)
+    }
+
+    /// Tensor maps of the operands: of whole steps, then of the last under a tap where it differs.
+    pub fn operand_maps(&self) -> Vec<TensorMap> {
+        let operands = || [&self.a, &self.b].into_iter();
+        let whole = operands().filter_map(Operand::map);
+        let Some(tail) = self.tail else { return whole.collect() };
+        let narrow = operands().filter_map(|operand| Some(operand.map()?.narrowed(operand.axis_of_k(), tail.elements)));
+        if tail.differs() { whole.chain(narrow).collect() } else { narrow.collect() }
     }
 
     /// Tensors stored through pointers at each point of C.

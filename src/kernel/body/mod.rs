@@ -5,7 +5,7 @@ mod gemm;
 mod pointwise;
 
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, TapAxis};
-pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
+pub use gemm::{ChannelTail, Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
 
 use crate::graph::{SignalMode, TensorId};

@@ -13,7 +13,7 @@ struct BoxLoad {
   fw_tensor_map map;
   int at[5];
   int taps[3];  // pixels by which a tap moves a walk
-  unsigned shared, bytes;
+  unsigned shared, bytes, reach;  // bytes that are moved, and that lie between the first and the last of them
   unsigned barrier;
 };
 
@@ -21,7 +21,7 @@ struct BoxStore {
   Site site;
   fw_tensor_map map;
   int at[5];
-  unsigned shared, bytes;
+  unsigned shared, bytes, reach;  // bytes that are moved, and that lie between the first and the last of them
   std::vector<unsigned char> content;  // of the box, once read
 };
 

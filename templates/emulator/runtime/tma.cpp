@@ -17,6 +17,9 @@ constexpr unsigned MAX_ROW_BYTES = 256 * 4;
 
 unsigned row_bytes(const fw_tensor_map& map) { return map.box[0] * map.element_bytes; }
 
+// From one row of a box to the next in shared memory: rows shorter than the swizzle's leave the last chunks as they were.
+unsigned pitch(const fw_tensor_map& map) { return map.swizzle ? map.swizzle : row_bytes(map); }
+
 unsigned rows(const fw_tensor_map& map) {
   if (map.walks) return map.box[1];
   unsigned count = 1;
@@ -106,7 +109,7 @@ template <class Move>
 void for_each_chunk(const char* operation, const fw_tensor_map& map, unsigned shared, unsigned row, Move&& move) {
   const unsigned bytes = row_bytes(map);
   for (unsigned byte = 0; byte < bytes; byte += CHUNK)
-    move(shared_access(operation, swizzled(shared + row * bytes + byte, map.swizzle), CHUNK), byte);
+    move(shared_access(operation, swizzled(shared + row * pitch(map) + byte, map.swizzle), CHUNK), byte);
 }
 
 template <class Box>
@@ -116,7 +119,7 @@ void check_box(Site site, const Box& box, unsigned rank) {
     fail("%s: %u coordinates for a tensor map of rank %u", site.operation, rank, map.rank);
   if (box.at[0] * (long long)map.element_bytes % CHUNK != 0)
     fail("%s: the innermost coordinate %d is not a multiple of 16 bytes", site.operation, box.at[0]);
-  shared_range(site.operation, box.shared, box.bytes, std::max(128u, 8 * map.swizzle));
+  shared_range(site.operation, box.shared, box.reach, std::max(128u, 8 * map.swizzle));
 }
 
 template <class Box>
@@ -124,7 +127,7 @@ Box box_of(Site site, const fw_tensor_map* map, unsigned shared, const int* coor
   check_map(site.operation, map);
   Box box{};
   box.site = site, box.map = *map, box.shared = shared;
-  box.bytes = row_bytes(*map) * rows(*map);
+  box.bytes = row_bytes(*map) * rows(*map), box.reach = pitch(*map) * rows(*map);
   std::copy_n(coordinates, rank, box.at);
   check_box(site, box, rank);
   return box;
@@ -132,7 +135,7 @@ Box box_of(Site site, const fw_tensor_map* map, unsigned shared, const int* coor
 
 template <class Box>
 bool overlap(const Box& box, const BoxLoad& load) {
-  return box.shared < load.shared + load.bytes && load.shared < box.shared + box.bytes;
+  return box.shared < load.shared + load.reach && load.shared < box.shared + box.reach;
 }
 
 // Fails if the destination of a load is still written or read by what was started before.
@@ -145,7 +148,7 @@ void require_free(const BoxLoad& load) {
   for (const BoxLoad& other : block.loads)
     if (overlap(load, other)) refuse("written by a TMA load", other.site);
   for (unsigned warp = 0; warp < block.warps().size(); ++warp)
-    if (const ProductGroup* group = reader(block.warps()[warp], warp, load.shared, load.bytes))
+    if (const ProductGroup* group = reader(block.warps()[warp], warp, load.shared, load.reach))
       refuse("read by FW_PRODUCTS", group->site);
   for (const Fiber& fiber : block.fibers())
     for (const StoreGroup& group : fiber.committed_stores)
