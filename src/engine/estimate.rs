@@ -8,6 +8,8 @@ pub enum Bound {
     Memory,
     /// Bytes through the L2 cache.
     L2,
+    /// Rows of boxes that the tensor memory accelerator brings.
+    Boxes,
     /// Bytes from shared memory to the matrix units.
     SharedMemory,
     /// Multiply-adds, of tensor cores or of plain arithmetic units.
@@ -30,6 +32,7 @@ impl Bound {
         match self {
             Self::Memory => "memory",
             Self::L2 => "L2 cache",
+            Self::Boxes => "rows of boxes",
             Self::SharedMemory => "shared memory",
             Self::MatrixRate => "matrix rate",
             Self::Operands => "operands computed on their way",

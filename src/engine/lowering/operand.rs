@@ -91,7 +91,7 @@ impl OperandPlan {
 
     fn fetch(&self, tile: GemmTile) -> Fetch {
         match &self.way {
-            Way::Tma(boxes) => Fetch::Tma(boxes.at(tile)),
+            Way::Tma(boxes) => Fetch::Tma(boxes.multiplied_at(tile)),
             Way::Transformed(boxes) => Fetch::Transformed(boxes.at(tile)),
             Way::Fragments(boxes) => Fetch::Fragments(boxes.at(tile)),
             Way::Turned(boxes) => Fetch::Turned(boxes.at(tile)),
@@ -139,15 +139,32 @@ impl OperandPlan {
         matches!(self.way, Way::Fragments(_))
     }
 
-    /// How rows of boxes straddle lines of L2; `None` where they do not, and where nothing comes in boxes.
+    /// Whether lines of boxes run along k.
+    pub(super) fn runs_along_k(&self) -> bool {
+        self.boxes().is_some_and(BoxedOperand::runs_along_k)
+    }
+
+    /// How rows of boxes straddle what L2 reads; `None` where they do not, and where nothing comes in boxes.
     pub(in crate::engine) fn straddles(&self) -> Option<Straddling> {
         let boxes = self.boxes()?;
         let straddling = if boxes.runs_along_k() { Straddling::AlongK } else { Straddling::AlongOuter };
-        (!boxes.rows_are_lines()).then_some(straddling)
+        boxes.rows_straddle().then_some(straddling)
+    }
+
+    /// Rows of boxes that a step of a tile takes, of the tile's own or of k for each column of lines, and bytes of a row.
+    pub(in crate::engine) fn box_rows(&self, tile: GemmTile, rows: u32) -> [u32; 2] {
+        match self.fetch(tile) {
+            Fetch::Tma(map) | Fetch::Transformed(map) | Fetch::Fragments(map) if self.along_k => {
+                [map.box_dims[1].min(rows), map.span() * map.element.bytes()]
+            }
+            Fetch::Tma(map) | Fetch::Transformed(map) | Fetch::Fragments(map) | Fetch::Turned(map) => {
+                [rows.div_ceil(map.span()) * map.box_dims[1], map.span() * map.element.bytes()]
+            }
+            Fetch::Async | Fetch::Vector | Fetch::Element => [0; 2],
+        }
     }
 
     /// Whether boxes are turned on their way.
-    #[cfg(test)]
     pub(in crate::engine) fn is_turned(&self) -> bool {
         matches!(self.way, Way::Turned(_))
     }

@@ -10,18 +10,29 @@ use crate::kernel::{Schedule, Sums};
 /// Clocks a second, between those of a rested H200 (1.98e9) and of one at its power limit (1.45e9).
 pub(super) const CLOCK: f64 = 1.6e9;
 
-/// Clocks from a block's start to its first full stage (seen on an H200).
-const FILL: f64 = 2400.0;
+// Where a constant names no case it is fitted: the times of 6,100 configs of 133 graphs on an H200 (2026-11-24: `bench --autotune=all` of the
+// suite's convolutions and matmuls and of drawn convolutions), so that what is ranked first is fast; docs/performance-notes.md has how.
 
-/// Bytes a clock that all multiprocessors together get from L2, by columns of a tile (seen on an H200).
-const L2_WIDE: f64 = 10000.0;
-const L2_NARROW: f64 = 6000.0;
+/// Clocks of a launch, and from a block's start to its first full stage.
+const FILL: f64 = 5600.0;
 
-/// How often rows of boxes that straddle lines of L2 are read from there, by the index along which they run (4096³ in FP16 and its
-/// neighbours with k = 4088 and n = 4104 on an H200: 195 µs where rows are lines, 225 where those of A are not, 318 where
-/// those of A and B are not, 270 where B's run along n and are not).
-const STRADDLING_ALONG_K: f64 = 2.4;
-const STRADDLING_ALONG_OUTER: f64 = 3.0;
+/// Bytes a clock that all multiprocessors together get from L2, by columns of a tile.
+const L2_WIDE: f64 = 11000.0;
+const L2_NARROW: f64 = 8400.0;
+
+/// Clocks of the tensor memory accelerator for a row of a box, and for each byte of it; of a step at least; and of a step beside what
+/// bounds it, by whether both warpgroups wait for it or one does.
+const BOX_ROW: f64 = 1.18;
+const BOX_BYTE: f64 = 0.005;
+const STEP: f64 = 295.0;
+const COOPERATIVE_GAP: f64 = 45.0;
+const PING_PONG_GAP: f64 = 7.0;
+
+/// How often rows of boxes that straddle lines or sectors of L2 are read from there, by the index along which they run (4096³ in FP16 and
+/// its neighbours with k = 4088 and n = 4104: 195 µs where rows are lines, 225 where those of A are not, 318 where those of A and B are
+/// not, 270 where B's run along n and are not).
+const STRADDLING_ALONG_K: f64 = 2.1;
+const STRADDLING_ALONG_OUTER: f64 = 1.75;
 
 /// How many times what rows of an operand hold is read from L2.
 pub(super) fn l2_reads(straddling: Option<Straddling>) -> f64 {
@@ -36,9 +47,10 @@ pub(super) fn l2_reads(straddling: Option<Straddling>) -> f64 {
 const ENOUGH_BLOCKS: f64 = 0.75;
 
 /// Clocks of a multiprocessor for an element that the first warpgroup computes on its way to shared memory (seen on an H200:
-/// 0.23 for `mm_g1_rowscale_relu_f16`, 0.18 for `mm_mixed_bf16_i8_m4096`); one that is turned is taken for as dear. Since then elements of 16
-/// bits are computed in pairs, in a third of the instructions; the clocks of that are not measured yet.
+/// 0.23 for `mm_g1_rowscale_relu_f16`, 0.18 for `mm_mixed_bf16_i8_m4096`), and for one that is turned. Since then elements of 16 bits are
+/// computed in pairs, in a third of the instructions; the clocks of that are not measured yet.
 const COMPUTED_ELEMENT: f64 = 0.2;
+const TURNED_ELEMENT: f64 = 0.4;
 
 /// The same for an element that the multiplying warps compute in their registers: where two warpgroups multiply at once, and
 /// where one does; and by how much products take longer, beside and behind it (fitted to the tiles of
@@ -53,60 +65,45 @@ const BEHIND_FRAGMENTS: f64 = 0.53;
 const PROMOTION: f64 = 1.03;
 const LONE_PROMOTION: f64 = 1.5;
 
-/// Elements of C a clock in the epilogue of both warpgroups, and of one beside the other's products: through shared memory
-/// (estimates), and by boxes (fitted to the batched product of the suite; where boxes are read, to those with a bias).
-const COOPERATIVE_EPILOGUE: f64 = 6.0;
-const PING_PONG_EPILOGUE: f64 = 3.0;
-const COOPERATIVE_BOXES: f64 = 10.0;
-const COOPERATIVE_BOXES_READ: f64 = 5.0;
-const PING_PONG_BOXES: f64 = 4.0;
+/// Clocks of an epilogue whatever it has, and elements of C a clock in it: of both warpgroups, and of one beside the other's products;
+/// through shared memory, and by boxes.
+const COOPERATIVE_EPILOGUE_START: f64 = 620.0;
+const PING_PONG_EPILOGUE_START: f64 = 100.0;
+const COOPERATIVE_EPILOGUE: f64 = 4.1;
+const PING_PONG_EPILOGUE: f64 = 1.27;
+const COOPERATIVE_BOXES: f64 = 16.0;
+const COOPERATIVE_BOXES_READ: f64 = 9.0;
+const PING_PONG_BOXES: f64 = 4.5;
+const PING_PONG_BOXES_READ: f64 = 3.2;
+
+/// By how much an epilogue takes longer whose boxes have rows of less than a line of L2, and what it moves.
+const NARROW_BOXES: f64 = 1.9;
+const NARROW_MOVES: f64 = 2.5;
 
 impl Candidate<'_> {
-    /// Estimated time in clocks: the longest of tensor cores, shared memory, L2 and memory for the tiles of a
+    /// Estimated time in clocks: the longest of tensor cores, shared memory, L2, boxes and memory for the tiles of a
     /// multiprocessor, the pipeline's first fill, the epilogues that nothing hides, and sums that go through the workspace.
     pub(super) fn estimate(&self, splits: u32, staging: Staging, through_workspace: bool, device: &Device) -> Estimate {
-        let Shape { m, n, schedule } = self.shape;
-        let [batch, rows, columns, _] = self.extents.map(|extent| extent as f64);
-        let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
         let sms = f64::from(device.sm_count);
         let units = self.tiles() as f64 * f64::from(splits);
         let waves = Waves::of(units, sms);
-        let depth = (self.steps() / f64::from(splits)).ceil() * f64::from(ROW_BYTES) / bytes;
-        let promotion = match schedule {
-            _ if self.sums != Sums::Promoted => 1.0,
-            Schedule::Cooperative => PROMOTION,
-            Schedule::PingPong => LONE_PROMOTION,
-        };
-        let rate = 8192.0 / bytes;
-        let computed = f64::from(self.computed_rows) * depth * COMPUTED_ELEMENT;
-        let mma = self.with_fragments(m * n * depth * 2.0 / rate * promotion, depth);
-        let shared = depth * bytes * (m / 64.0) * (64.0 + n) / 128.0;
-        let l2_rate = if n >= 128.0 { L2_WIDE } else { L2_NARROW };
-        let [reads_a, reads_b] = self.l2_reads;
-        let l2 = depth * bytes * (m * reads_a + n * reads_b) * sms.min(units) / l2_rate;
-        let moved = self.operand_elements * bytes + batch * rows * columns * 2.0;
-        let reached = (sms.min(units) / (ENOUGH_BLOCKS * sms)).min(1.0);
-        let memory = moved / (device.bytes_per_second / CLOCK * reached);
-        let tile = mma.max(shared).max(l2).max(computed);
-        let epilogue = m * n / self.epilogue_rate(staging);
-        let (exposed, last) = match schedule {
+        let steps = self.steps_of_part(splits);
+        let tile = self.terms_of_step(sms.min(units)).map(|term| Term { time: term.time * steps, ..term });
+        let longest = tile.iter().map(|term| term.time).fold(0.0, f64::max);
+        let epilogue = self.epilogue(staging);
+        let (exposed, last) = match self.shape.schedule {
             Schedule::Cooperative => (epilogue, 0.0),
             // both warpgroups may be in their epilogues while nothing is multiplied
-            Schedule::PingPong => (((epilogue - tile) / 2.0).max(0.0), epilogue),
+            Schedule::PingPong => (((epilogue - longest) / 2.0).max(0.0), epilogue),
         };
         let combination =
             if through_workspace { combination_seconds(self.extents, splits, device) * CLOCK } else { 0.0 };
         let term = |bound, time| Term { bound, time };
         // nothing hides the last epilogue
-        let of_tiles = |bound, time| term(bound, waves.count * time + (waves.count - 1.0) * exposed);
+        let of_tiles = |of_tile: Term| term(of_tile.bound, waves.count * of_tile.time + (waves.count - 1.0) * exposed);
+        let memory = term(Bound::Memory, self.memory(staging, sms.min(units) / sms, device));
         Estimate {
-            at_once: vec![
-                of_tiles(Bound::MatrixRate, mma),
-                of_tiles(Bound::SharedMemory, shared),
-                of_tiles(Bound::L2, l2),
-                of_tiles(Bound::Operands, computed),
-                term(Bound::Memory, memory),
-            ],
+            at_once: tile.map(of_tiles).into_iter().chain([memory]).collect(),
             on_top: vec![
                 term(Bound::Fill, FILL),
                 term(Bound::Epilogue, exposed),
@@ -115,6 +112,60 @@ impl Candidate<'_> {
             ],
             waves: Some(waves),
         }
+    }
+
+    /// Clocks of a step of a tile, by what may bound it, where so many multiprocessors have tiles.
+    fn terms_of_step(&self, busy: f64) -> [Term; 5] {
+        let Shape { m, n, schedule } = self.shape;
+        let [rows, columns] =
+            [(m, self.extents[1]), (n, self.extents[2])].map(|(tile, all)| f64::from(tile).min(all as f64));
+        let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
+        let depth = self.depth_of_step();
+        let part = depth * bytes / f64::from(ROW_BYTES);
+        let promotion = match schedule {
+            _ if self.sums != Sums::Promoted => 1.0,
+            Schedule::Cooperative => PROMOTION,
+            Schedule::PingPong => LONE_PROMOTION,
+        };
+        let gap = match schedule {
+            Schedule::Cooperative => COOPERATIVE_GAP,
+            Schedule::PingPong => PING_PONG_GAP,
+        };
+        let rate = 8192.0 / bytes;
+        let [reads_a, reads_b] = self.l2_reads;
+        let boxes = self.box_rows.map(|[rows, bytes]| f64::from(rows) * (BOX_ROW + f64::from(bytes) * part * BOX_BYTE));
+        let l2_rate = if n >= 128.0 { L2_WIDE } else { L2_NARROW };
+        let computed = f64::from(self.computed_rows) * COMPUTED_ELEMENT + f64::from(self.turned_rows) * TURNED_ELEMENT;
+        [
+            (Bound::MatrixRate, self.with_fragments(m * n * depth * 2.0 / rate * promotion, depth)),
+            (Bound::SharedMemory, depth * bytes * (m / 64.0) * (64.0 + n) / 128.0),
+            (Bound::L2, depth * bytes * (rows * reads_a + columns * reads_b) * busy / l2_rate),
+            (Bound::Boxes, STEP.max(boxes[0] * reads_a + boxes[1] * reads_b)),
+            (Bound::Operands, computed * depth),
+        ]
+        .map(|(bound, time)| Term { bound, time: time + gap })
+    }
+
+    /// Clocks for what is moved through memory, where so many of the multiprocessors have tiles.
+    fn memory(&self, staging: Staging, busy: f64, device: &Device) -> f64 {
+        let [batch, rows, columns, _] = self.extents.map(|extent| extent as f64);
+        let is_narrow = staging == Staging::Boxes && self.has_narrow_boxes;
+        let moves = if is_narrow { NARROW_MOVES } else { 1.0 };
+        let result = batch * rows * columns * self.bytes_of_point * moves;
+        let moved = self.operand_elements * f64::from(self.operand.bytes()) + result;
+        moved / (device.bytes_per_second / CLOCK * (busy / ENOUGH_BLOCKS).min(1.0))
+    }
+
+    /// Clocks of an epilogue of a tile.
+    fn epilogue(&self, staging: Staging) -> f64 {
+        let Shape { m, n, schedule } = self.shape;
+        let start = match schedule {
+            Schedule::Cooperative => COOPERATIVE_EPILOGUE_START,
+            Schedule::PingPong => PING_PONG_EPILOGUE_START,
+        };
+        let is_narrow = staging == Staging::Boxes && self.has_narrow_boxes;
+        let longer = if is_narrow { NARROW_BOXES } else { 1.0 };
+        start + f64::from(m * n) / self.epilogue_rate(staging) * longer
     }
 
     /// Clocks of a tile's products where the multiplying warps compute their fragments of A, which products hide in part.
@@ -134,6 +185,7 @@ impl Candidate<'_> {
             (Schedule::Cooperative, Staging::Boxes) if self.reads_boxes => COOPERATIVE_BOXES_READ,
             (Schedule::Cooperative, Staging::Boxes) => COOPERATIVE_BOXES,
             (Schedule::Cooperative, Staging::Accumulators) => COOPERATIVE_EPILOGUE,
+            (Schedule::PingPong, Staging::Boxes) if self.reads_boxes => PING_PONG_BOXES_READ,
             (Schedule::PingPong, Staging::Boxes) => PING_PONG_BOXES,
             (Schedule::PingPong, Staging::Accumulators) => PING_PONG_EPILOGUE,
         }

@@ -3,7 +3,7 @@
 use super::{NAME, Tiles};
 use crate::device::Device;
 use crate::engine::config::{Field, ranked};
-use crate::engine::lowering::{GemmChoice, ProductPlan};
+use crate::engine::lowering::{GemmChoice, OperandPlan, ProductPlan};
 use crate::engine::{EngineConfig, Estimate, Knob, RankedConfig};
 use crate::kernel::{Boxes, GemmTile, Kernel, MmaType, Multiply, Schedule, Sums, Wgmma};
 
@@ -68,6 +68,9 @@ const fn cooperative(m: u32, n: u32) -> Shape {
     Shape { m, n, schedule: Schedule::Cooperative }
 }
 
+/// Bytes moved for a point of C whose tensors do not come in boxes: those of a 16-bit result.
+const BYTES_OF_POINT: f64 = 2.0;
+
 /// From large to small. Sums in FP16 alone leave registers for the first two.
 const SHAPES: &[Shape] = &[
     cooperative(256, 256),
@@ -82,12 +85,19 @@ const SHAPES: &[Shape] = &[
     ping_pong(128, 128),
     ping_pong(64, 256),
     cooperative(128, 128),
+    ping_pong(128, 96),
     ping_pong(64, 192),
+    cooperative(128, 96),
+    ping_pong(128, 80),
+    cooperative(128, 80),
     ping_pong(128, 64),
     ping_pong(64, 128),
     cooperative(128, 64),
+    ping_pong(64, 96),
+    cooperative(128, 48),
     ping_pong(64, 64),
     cooperative(128, 32),
+    ping_pong(64, 32),
     cooperative(128, 16),
 ];
 
@@ -173,8 +183,15 @@ pub(super) struct Candidate<'a> {
     boxed_bytes: Option<u32>,
     /// Whether some of these are read.
     pub(super) reads_boxes: bool,
-    /// Rows of a tile of A and of Bᵀ that are computed or turned on their way.
+    /// Whether rows of all boxes are less than a line of L2.
+    pub(super) has_narrow_boxes: bool,
+    /// Bytes moved for a point of C.
+    pub(super) bytes_of_point: f64,
+    /// Rows of a tile of A and of Bᵀ that are computed on their way, and that are turned.
     pub(super) computed_rows: u32,
+    pub(super) turned_rows: u32,
+    /// Rows of A's and of B's boxes of a step, and bytes of one.
+    pub(super) box_rows: [[u32; 2]; 2],
     /// How many times what the rows of A and of Bᵀ hold is read from L2: more than once where they straddle its lines.
     pub(super) l2_reads: [f64; 2],
     /// Rows of a tile of A that are computed in the registers of the multiplying warps.
@@ -189,6 +206,10 @@ impl<'a> Candidate<'a> {
         let operands = || plan.operands.iter().zip([tile.m, tile.n]);
         let in_fragments = operands().filter(|(operand, _)| operand.is_in_fragments());
         let computed = operands().filter(|(operand, _)| !operand.is_boxed() && !operand.is_in_fragments());
+        let (turned, computed): (Vec<_>, Vec<_>) = computed.partition(|(operand, _)| operand.is_turned());
+        let rows = |operands: Vec<(&OperandPlan, u32)>| operands.into_iter().map(|(_, rows)| rows).sum();
+        let maps = || boxes.iter().flat_map(|boxes| boxes.read.iter().chain(&boxes.stored));
+        let widest_row = maps().map(|map| map.box_dims[0] * map.element.bytes()).max();
         Self {
             plan,
             shape,
@@ -198,8 +219,15 @@ impl<'a> Candidate<'a> {
             operand_elements: plan.operand_elements(),
             transposed,
             boxed_bytes: boxes.as_ref().map(Boxes::warp_bytes),
-            reads_boxes: boxes.is_some_and(|boxes| !boxes.read.is_empty()),
-            computed_rows: computed.map(|(_, rows)| rows).sum(),
+            reads_boxes: boxes.as_ref().is_some_and(|boxes| !boxes.read.is_empty()),
+            has_narrow_boxes: widest_row.is_some_and(|bytes| bytes < ROW_BYTES),
+            bytes_of_point: match widest_row {
+                Some(_) => maps().map(|map| f64::from(map.element.bytes())).sum(),
+                None => BYTES_OF_POINT,
+            },
+            computed_rows: rows(computed),
+            turned_rows: rows(turned),
+            box_rows: [0, 1].map(|slot| plan.operands[slot].box_rows(tile, [tile.m, tile.n][slot])),
             l2_reads: plan.operands.each_ref().map(|operand| super::model::l2_reads(operand.straddles())),
             fragment_rows: in_fragments.map(|(_, rows)| rows).sum(),
         }
@@ -232,7 +260,7 @@ impl<'a> Candidate<'a> {
 
     /// Whether the first warpgroup computes some operand.
     fn fills(&self) -> bool {
-        self.computed_rows > 0
+        self.computed_rows + self.turned_rows > 0
     }
 
     /// Whether some operand is not multiplied as it is stored.
@@ -282,6 +310,16 @@ impl<'a> Candidate<'a> {
     pub(super) fn tiles(&self) -> i64 {
         let [tiles_m, tiles_n] = self.shape.tile(self.operand).counts(self.extents);
         self.extents[0] * tiles_m * tiles_n
+    }
+
+    /// Steps of a part of k.
+    pub(super) fn steps_of_part(&self, splits: u32) -> f64 {
+        (self.steps() / f64::from(splits)).ceil()
+    }
+
+    /// Elements of k that a mean step multiplies.
+    pub(super) fn depth_of_step(&self) -> f64 {
+        f64::from(ROW_BYTES / self.operand.bytes()) * self.plan.multiplied_depth(self.operand)
     }
 
     /// Steps of a tile, of the mean of all matrices.
