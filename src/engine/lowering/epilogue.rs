@@ -62,11 +62,12 @@ impl EpiloguePlan {
         let digits = ordered_digits(problem, along_n);
         let space = space(graph, problem, &program, &stores, &digits);
         let reduced = accumulations.iter().map(|accumulation| reduced_indices(graph, problem, accumulation)).collect();
-        let misfit = misfit(graph, c, &stores, &accumulations);
+        let misfit =
+            misfit(graph, c, &stores, &accumulations).or_else(|| misread(problem, &program).map(str::to_owned));
         let mut plan =
             Self { fused, apart, stores, accumulations, program, along_n, digits, space, reduced, misfit, boxes: None };
-        plan.boxes =
-            plan.may_be_boxed().then(|| EpilogueBoxes::new(graph, problem, &plan.program, &plan.stores)).flatten();
+        let may_be_boxed = plan.may_be_boxed() && !problem.reaches_beyond();
+        plan.boxes = may_be_boxed.then(|| EpilogueBoxes::new(graph, problem, &plan.program, &plan.stores)).flatten();
         plan
     }
 
@@ -229,6 +230,14 @@ fn misfit(graph: &FinalizedGraph, c: TensorId, stores: &[TensorId], accumulation
     Some(format!("tensor {name} has extents {found:?}, the core's result {dim:?}"))
 }
 
+/// Why values that follow from coordinates are not what they are along the digits of C's points; `None` where they are.
+fn misread(problem: &Problem, program: &StageProgram) -> Option<&'static str> {
+    let is_in_phases =
+        |axis: usize| problem.result[axis].terms.iter().any(|term| matches!(term.0, Quantity::Phase(_)));
+    let is_misread = program.indexed_axes().into_iter().any(is_in_phases);
+    is_misread.then_some("coordinates are read of pixels that lie a stride apart")
+}
+
 /// Digits of C's points, outermost first: those of the index along which vectors step come last.
 fn ordered_digits(problem: &Problem, along_n: bool) -> Vec<Digit> {
     let space = &problem.space;
@@ -296,7 +305,7 @@ fn writes_whole_bytes(space: &IterationSpace, id: TensorId) -> bool {
 /// Which of b, m and n an accumulation reduces.
 ///
 /// # Errors
-/// That it keeps one digit of an index and reduces another.
+/// That it keeps one digit of an index and reduces another, or points that lie beyond C.
 fn reduced_indices(
     graph: &FinalizedGraph,
     problem: &Problem,
@@ -304,6 +313,10 @@ fn reduced_indices(
 ) -> Result<[bool; 3], String> {
     let target = &graph.tensor(accumulation.target).dim;
     let space = &problem.space;
+    if problem.result.iter().zip(target).any(|(coordinate, &extent)| coordinate.bound.is_some() && extent > 1) {
+        let name = graph.describe_tensor(accumulation.target);
+        return Err(format!("reduction to {name} keeps blocks of pixels that reach beyond the image"));
+    }
     let reduced = |digits: &[Digit]| {
         let why = || {
             let name = graph.describe_tensor(accumulation.target);
@@ -370,9 +383,9 @@ pub(super) fn kept_space(
 }
 
 /// Number of elements behind one result.
-pub(super) fn reduced_count(problem: &Problem, reduction: &PartialReduction) -> i64 {
-    let [b, m, n, _] = problem.space.extents();
-    [b, m, n].into_iter().zip(reduction.reduced).filter(|(_, reduced)| *reduced).map(|(extent, _)| extent).product()
+pub(super) fn reduced_count(graph: &FinalizedGraph, accumulation: &Accumulation) -> i64 {
+    let elements = |id| super::sweep::elements(graph.tensor(id));
+    elements(accumulation.source) / elements(accumulation.target)
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ pub(in crate::engine) const MAX_SPATIAL: usize = 3;
 pub(in crate::engine) struct Problem {
     pub(in crate::engine) space: GemmSpace,
     pub(in crate::engine) operands: [Vec<Coordinate>; 2],
-    /// Affine and inside by construction.
+    /// Affine. Inside by construction but for those with a bound: blocks of pixels reach beyond an image that they do not divide, where
+    /// nothing is stored, reduced or read.
     pub(in crate::engine) result: Vec<Coordinate>,
     /// Whether it is the transposed product: its A is the core's second operand.
     pub(in crate::engine) transposed: bool,
@@ -45,6 +46,11 @@ impl Problem {
     /// Whether it is a data gradient cut into products for the pixels that lie a stride apart.
     pub(in crate::engine) fn is_in_phases(&self) -> bool {
         !self.space.derived.is_empty()
+    }
+
+    /// Whether some of its points lie beyond C.
+    pub(in crate::engine) fn reaches_beyond(&self) -> bool {
+        self.result.iter().any(|coordinate| coordinate.bound.is_some())
     }
 
     /// The same with the channels that k ends with in blocks of a step of the mainloop, so that all of a step share their tap.
@@ -259,10 +265,9 @@ impl<'a> ConvolutionProblem<'a> {
     /// Whether it is a data gradient that is cut into products of its own for the pixels that lie a stride apart: each of them has
     /// only taps that reach it.
     fn is_in_phases(&self) -> bool {
-        let [image, ..] = self.image_filter_output();
         let is_cut = |axis: usize| {
             let [stride, dilation, _] = self.parameters(axis);
-            stride == 1 || (dilation == 1 && image.dim[self.first() + axis] % stride == 0)
+            stride == 1 || dilation == 1
         };
         let is_strided = self.convolution.stride.iter().any(|&stride| stride > 1);
         is_strided
@@ -271,7 +276,8 @@ impl<'a> ConvolutionProblem<'a> {
     }
 
     /// A data gradient in phases: `h = block · stride + phase` is reached by the taps `first + stride · tap` of the filter, from the
-    /// pixels `p = block + shift − tap` of Y, where `phase + pre = shift · stride + first`.
+    /// pixels `p = block + shift − tap` of Y, where `phase + pre = shift · stride + first`. Of the last block there may be fewer pixels
+    /// than phases.
     fn phases(&self, mut b: Vec<Digit>, [ko, ci]: [Digit; 2]) -> Problem {
         let [image, filter, output] = self.image_filter_output();
         let axes: Vec<PhasedAxis> = (0..self.spatial()).map(|axis| self.phased(axis)).collect();
@@ -303,7 +309,12 @@ impl<'a> ConvolutionProblem<'a> {
         let [stride, dilation, pre] = self.parameters(axis);
         let along = |quantity| self.along(quantity, axis);
         let (whole, rest) = (pre.div_euclid(stride), pre.rem_euclid(stride));
-        let phase = || Index::variable(along(Quantity::Phase)) + Index::from(rest);
+        let extent = image.dim[at];
+        let (phases, blocks) = (stride.min(extent), (extent + stride - 1) / stride);
+        let phase = || match phases {
+            1 => Index::from(rest),
+            _ => Index::variable(along(Quantity::Phase)) + Index::from(rest),
+        };
         let (block, tap) = if stride == 1 {
             (Quantity::InputPixel as fn(u8) -> Quantity, dilation)
         } else {
@@ -322,12 +333,12 @@ impl<'a> ConvolutionProblem<'a> {
             weight.insert(0, (along(Quantity::FirstTap), 1));
             pixel.push((along(Quantity::Phase), 1));
         }
-        let extent = filter.dim[at];
-        let counted = (stride > 1 && extent > stride && extent % stride != 0).then(|| {
+        let all = filter.dim[at];
+        let counted = (stride > 1 && all > stride && all % stride != 0).then(|| {
             let first = Index::variable(along(Quantity::FirstTap)) * -1;
-            let value = (Index::from(extent + stride - 1) + first) / stride;
+            let value = (Index::from(all + stride - 1) + first) / stride;
             derived.push(Derived { quantity: along(Quantity::TapCount), value, extent: taps + 1 });
-            let used = extent as f64 / (stride * taps) as f64;
+            let used = all as f64 / (stride * taps) as f64;
             Counted { digit: along(Quantity::Tap), count: along(Quantity::TapCount), used }
         });
         let is_rotated = self.is_rotated();
@@ -341,8 +352,8 @@ impl<'a> ConvolutionProblem<'a> {
             )
         };
         PhasedAxis {
-            phase: (stride > 1).then(|| Digit::new(along(Quantity::Phase), stride)),
-            block: Digit::new(along(block), image.dim[at] / stride),
+            phase: (stride > 1).then(|| Digit::new(along(Quantity::Phase), phases)),
+            block: Digit::new(along(block), blocks),
             tap: Digit::new(along(Quantity::Tap), taps),
             source: Coordinate {
                 constant: if stride == 1 { pre } else { whole },
@@ -350,7 +361,10 @@ impl<'a> ConvolutionProblem<'a> {
                 ..Coordinate::affine(along(Quantity::OutputPixel), source)
             },
             weight,
-            pixel: Coordinate::affine(along(Quantity::InputPixel), pixel),
+            pixel: Coordinate {
+                bound: ((blocks - 1) * stride + phases > extent).then_some(extent),
+                ..Coordinate::affine(along(Quantity::InputPixel), pixel)
+            },
             derived,
             counted,
         }

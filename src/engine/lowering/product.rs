@@ -205,6 +205,9 @@ impl ProductPlan {
         if is_wgmma && !along_n && plan.reduced_values() > 0 {
             return Err("values that are reduced lie along columns".to_owned());
         }
+        if !is_wgmma && self.problem.reaches_beyond() && plan.reduced_values() > 0 {
+            return Err("values that are reduced lie in tiles that reach beyond the image".to_owned());
+        }
         let boxes = choice.boxes.and_then(|_| plan.boxes(choice.tile));
         let tiles = EpilogueTiles {
             tile: choice.reduced_tile(),
@@ -294,8 +297,10 @@ impl Lowering<'_> {
         if !self.plan.counts_steps() || !matches!(multiply, Multiply::Wgmma(_)) {
             space.counted.clear();
         }
+        let bounded = self.plan.problem.result.iter().filter(|coordinate| coordinate.bound.is_some());
         GemmKernel {
             space,
+            bounded: bounded.cloned().collect(),
             tile,
             multiply,
             tuning: tuned.tuning(),
@@ -349,7 +354,7 @@ impl Lowering<'_> {
             space: kept_space(self.plan.graph(), &self.plan.problem, first.reduced, &targets),
             accumulations: alike.iter().map(|(reduction, _)| reduction.accumulation).collect(),
             splits: first.splits,
-            count: reduced_count(&self.plan.problem, first),
+            count: reduced_count(self.plan.graph(), &first.accumulation),
             partials: alike.into_iter().map(|(_, partial)| partial).collect(),
         };
         combination.push(builder);
