@@ -232,8 +232,7 @@ fn misfit(graph: &FinalizedGraph, c: TensorId, stores: &[TensorId], accumulation
 
 /// Why values that follow from coordinates are not what they are along the digits of C's points; `None` where they are.
 fn misread(problem: &Problem, program: &StageProgram) -> Option<&'static str> {
-    let is_in_phases =
-        |axis: usize| problem.result[axis].terms.iter().any(|term| matches!(term.0, Quantity::Phase(_)));
+    let is_in_phases = |axis: usize| problem.result[axis].terms.iter().any(|term| matches!(term.0, Quantity::Phase(_)));
     let is_misread = program.indexed_axes().into_iter().any(is_in_phases);
     is_misread.then_some("coordinates are read of pixels that lie a stride apart")
 }

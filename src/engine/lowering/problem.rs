@@ -9,6 +9,10 @@ use crate::kernel::{Coordinate, Counted, Derived, Digit, GemmSpace, Index, Quant
 /// Most spatial axes of a convolution that kernels are written for.
 pub(in crate::engine) const MAX_SPATIAL: usize = 3;
 
+/// Most channels with which the phases of a data gradient lie beside each other: below 32 the narrowest tiles read more of Y than they
+/// multiply (7×7, stride 2, 8 channels: 49 tiles of it for 16 columns each, or 16 for 32).
+const MOST_CHANNELS_OF_A_PHASE: i64 = 24;
+
 /// The index space of a core with the coordinates of A, B and C by graph axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::engine) struct Problem {
@@ -45,7 +49,20 @@ impl Problem {
 
     /// Whether it is a data gradient cut into products for the pixels that lie a stride apart.
     pub(in crate::engine) fn is_in_phases(&self) -> bool {
-        !self.space.derived.is_empty()
+        let is_phase = |term: &(Quantity, i64)| matches!(term.0, Quantity::Phase(_));
+        !self.space.derived.is_empty() || self.result.iter().flat_map(|coordinate| &coordinate.terms).any(is_phase)
+    }
+
+    /// A data gradient in phases of few channels with the phases beside each other: columns are pairs of phase and channel, so that a
+    /// pixel of Y is read once for all phases that it reaches, by the union of their taps. Weights of a tap that a phase does not have
+    /// lie outside of the filter, and are zeros. `None` for other cores, and where a phase alone has columns enough.
+    pub(in crate::engine) fn phases_in_columns(graph: &FinalizedGraph, product: &Product) -> Option<Self> {
+        let Attributes::Convolution(convolution) = &graph.operation(product.operation).attributes else { return None };
+        let [a, b] = product.tensors().map(|id| graph.tensor(id));
+        let parts = ConvolutionProblem::new(convolution, [a, b, graph.tensor(product.result)], product.groups);
+        let [_, ci] = parts.channels();
+        let is_asked = parts.is_in_phases() && ci.extent <= MOST_CHANNELS_OF_A_PHASE;
+        Some(is_asked.then(|| parts.columns_of_phases())??.without_unit_digits())
     }
 
     /// Whether some of its points lie beyond C.
@@ -303,6 +320,55 @@ impl<'a> ConvolutionProblem<'a> {
         Problem { space, operands: [source, weights], result: pixels, transposed: false, block_k: None }
     }
 
+    /// The same with phases and channels as columns: `h = block · stride + phase` is reached from the pixels `p = block + last − tap` of
+    /// Y by the taps `phase + pre − stride · last + stride · tap`, as far as the filter has them. `None` where no tap reaches.
+    fn columns_of_phases(&self) -> Option<Problem> {
+        let mut problem = self.problem();
+        let filter = self.image_filter_output()[1];
+        let is_phase = |digit: &Digit| matches!(digit.quantity, Quantity::Phase(_));
+        let (phases, b): (Vec<Digit>, Vec<Digit>) = problem.space.b.into_iter().partition(is_phase);
+        let n = [phases, problem.space.n].concat();
+        problem.space = GemmSpace { b, n, derived: Vec::new(), counted: Vec::new(), ..problem.space };
+        for axis in (0..self.spatial()).filter(|&axis| self.convolution.stride[axis] > 1) {
+            let united = self.united(axis)?;
+            let digits = problem.space.k.iter_mut().filter(|digit| digit.quantity == united.tap.quantity);
+            digits.for_each(|digit| *digit = united.tap);
+            let [source, weights] = &mut problem.operands;
+            let (pixels, taps) = (source.len() - self.spatial(), filter.dim.len() - self.spatial());
+            (source[pixels + axis], weights[taps + axis]) = (united.source, united.weight);
+        }
+        Some(problem)
+    }
+
+    /// The taps of all phases along an axis that is strided.
+    fn united(&self, axis: usize) -> Option<UnitedTaps> {
+        let [image, filter, output] = self.image_filter_output();
+        let at = self.first() + axis;
+        let [stride, _, pre] = self.parameters(axis);
+        let along = |quantity| self.along(quantity, axis);
+        let last_phase = stride.min(image.dim[at]) - 1;
+        let last = (pre + last_phase).div_euclid(stride);
+        let taps = last + (filter.dim[at] - 1 - pre).div_euclid(stride) + 1;
+        let lowest = pre - stride * last;
+        let is_inside = lowest >= 0 && lowest + last_phase + stride * (taps - 1) < filter.dim[at];
+        let (sign, constant) = if self.is_rotated() { (-1, filter.dim[at] - 1 - lowest) } else { (1, lowest) };
+        let source = vec![(along(Quantity::PixelBlock), 1), (along(Quantity::Tap), -1)];
+        let weight = vec![(along(Quantity::Phase), sign), (along(Quantity::Tap), sign * stride)];
+        (taps > 0).then(|| UnitedTaps {
+            tap: Digit::new(along(Quantity::Tap), taps),
+            source: Coordinate {
+                constant: last,
+                bound: Some(output.dim[at]),
+                ..Coordinate::affine(along(Quantity::OutputPixel), source)
+            },
+            weight: Coordinate {
+                constant,
+                bound: (!is_inside).then_some(filter.dim[at]),
+                ..Coordinate::affine(along(Quantity::RotatedTap), weight)
+            },
+        })
+    }
+
     fn phased(&self, axis: usize) -> PhasedAxis {
         let [image, filter, output] = self.image_filter_output();
         let at = self.first() + axis;
@@ -481,6 +547,14 @@ struct PhasedAxis {
     derived: Vec<Derived>,
     /// Where phases have different numbers of taps.
     counted: Option<Counted>,
+}
+
+/// Taps that reach any phase along an axis.
+struct UnitedTaps {
+    tap: Digit,
+    /// Pixel of Y, tap of the filter.
+    source: Coordinate,
+    weight: Coordinate,
 }
 
 /// Taps and channel, the channel innermost where it is contiguous.

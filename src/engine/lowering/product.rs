@@ -17,8 +17,8 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Accumulators, Body, Boxes, CONSUMER_WARPS, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma, Multiply, Parameter,
-    PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, Wgmma, reduced_values,
+    Accumulators, Body, Boxes, CONSUMER_WARPS, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma, MmaType, Multiply,
+    Parameter, PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, Wgmma, reduced_values,
 };
 
 /// A product as an engine multiplies it: what is planned of it whatever the tile.
@@ -92,6 +92,15 @@ impl ProductPlan {
         let Instruction::Wgmma(operand) = instruction else {
             return Self::of(fusion, product, problem, instruction);
         };
+        let in_columns = Problem::phases_in_columns(fusion.graph(), product)
+            .map(|problem| Self::in_steps(fusion, product, problem, operand))
+            .filter(|plan| plan.operands.iter().all(OperandPlan::is_boxed) && plan.epilogue().reduced_values() == 0);
+        in_columns.unwrap_or_else(|| Self::in_steps(fusion, product, problem, operand))
+    }
+
+    /// Plans a product whose steps are whole, or in blocks, of channels.
+    fn in_steps(fusion: &Fusion, product: &Product, problem: Problem, operand: MmaType) -> Self {
+        let instruction = Instruction::Wgmma(operand);
         let in_blocks = problem.clone().in_blocks_within(step_k(operand), operand.bytes().into());
         let in_blocks = in_blocks.map(|problem| Self::of(fusion, product, problem, instruction));
         let whole = || Self::of(fusion, product, problem.in_steps_of(step_k(operand)), instruction);

@@ -15,7 +15,9 @@ use serde::Serialize;
 
 use super::unit::{TILE_ORIGIN, digit_definitions};
 use crate::codegen::index::{Bound, all, definition_lines, index_type, spell, within};
-use crate::kernel::{Coordinate, Definition, GemmKernel, GemmTile, Index, PartialReduction, Quantity, Role, Variable, needed};
+use crate::kernel::{
+    Coordinate, Definition, GemmKernel, GemmTile, Index, PartialReduction, Quantity, Role, Variable, needed,
+};
 
 /// The parts of an epilogue in the `wgmma` skeleton.
 pub(super) struct EpilogueParts {
