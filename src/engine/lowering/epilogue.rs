@@ -392,7 +392,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::graph::{Convolution, ConvolutionDirection, Graph, PointwiseMode, ReductionMode, Tensor, TensorHandle};
+    use crate::graph::{
+        Convolution, ConvolutionDirection, Graph, Pointwise, PointwiseMode, ReductionMode, Tensor, TensorHandle,
+    };
     use crate::kernel::Register;
 
     const TILE: GemmTile = GemmTile { m: 64, n: 64, k: 32 };
@@ -456,6 +458,47 @@ mod tests {
         let accumulators = Accumulators::Tile(Register::Float);
         let tiles = EpilogueTiles { tile: TILE, accumulators, boxes: None, wide_index: false, walking_warps: None };
         plan(&fusion).in_tiles(fusion.graph(), &problem, tiles).is_ok()
+    }
+
+    /// The plan of an epilogue of a data gradient of stride 2, of an image of so many rows.
+    fn gradient_plan(rows: i64, epilogue: impl Fn(&mut Graph, TensorHandle)) -> EpiloguePlan {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let y = graph.tensor(Tensor::new("dy").channels_last([2, 16, 4, 4]));
+        let w = graph.tensor(Tensor::new("w").channels_last([16, 8, 2, 2]));
+        let convolution = Convolution { stride: vec![2, 2], ..Convolution::new(ConvolutionDirection::BackwardData, 2) };
+        let x = graph.convolution("conv", convolution, [y, w]);
+        *graph.tensor_mut(x) = Tensor::new("dx").channels_last([2, 8, rows, 8]);
+        epilogue(&mut graph, x);
+        plan(&fusion(&graph))
+    }
+
+    #[test]
+    fn points_beyond_an_image_are_neither_kept_by_reductions_nor_stored_in_boxes() {
+        let reducing = |rows, target: [i64; 4]| {
+            let plan = gradient_plan(rows, |graph, x| {
+                let sum = graph.reduction("sum", ReductionMode::Add, x, target);
+                graph.set_output(sum).data_type = Some(DataType::Float);
+            });
+            plan.reduced.is_ok()
+        };
+        assert!(reducing(8, [1, 8, 1, 1]) && reducing(9, [1, 8, 1, 1]) && reducing(9, [1, 1, 1, 1]));
+        assert!(reducing(8, [2, 1, 8, 8]) && !reducing(9, [2, 1, 9, 8]));
+    }
+
+    #[test]
+    fn coordinates_of_pixels_that_lie_a_stride_apart_are_not_told_by_digits() {
+        let misfit = |axis| {
+            let plan = gradient_plan(8, |graph, x| {
+                let mut attributes = Pointwise::new(PointwiseMode::GenIndex);
+                attributes.axis = Some(axis);
+                let index = graph.pointwise_with("index", attributes, &[x]);
+                graph.tensor_mut(index).data_type = Some(DataType::Int32);
+                let sum = graph.pointwise("sum", PointwiseMode::Add, &[x, index]);
+                graph.set_output(sum);
+            });
+            plan.misfit
+        };
+        assert!(misfit(1).is_none() && misfit(2).is_some_and(|why| why.contains("stride apart")));
     }
 
     #[test]
