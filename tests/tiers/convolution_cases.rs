@@ -160,6 +160,7 @@ pub(crate) fn convolutions(cases: &mut Vec<Case>) {
         }
     }
     walks(cases);
+    phases(cases);
     depthwise(cases);
     types(cases);
     mainloops(cases);
@@ -184,7 +185,7 @@ fn walks(cases: &mut Vec<Case>) {
     ];
     for types in types {
         let channels = if types[0].bits() == 8 { [128, 80] } else { [64, 48] };
-        let layer = Layer { types, channels, stride: vec![2, 1], input: vec![6, 9], ..Layer::small() };
+        let layer = Layer { types, channels, stride: vec![2, 1], input: vec![7, 9], ..Layer::small() };
         for direction in DIRECTIONS {
             let label = types[0].name().to_ascii_lowercase();
             push(cases, format!("conv_walk_{}_{label}", name(direction)), layer.plain(direction));
@@ -212,6 +213,60 @@ fn walks(cases: &mut Vec<Case>) {
             push(cases, format!("conv_walk_{}_by_pixel_and_image_in_{label}", name(direction)), g);
         }
     }
+}
+
+/// Strided data gradients of images that strides do not divide: what lies beyond the image is not stored, reduced or read. Of few
+/// channels and many pixels phases are columns.
+fn phases(cases: &mut Vec<Case>) {
+    let few = || Layer { stride: vec![2, 2], input: vec![129, 127], images: 1, channels: [8, 64], ..Layer::small() };
+    let columns = [
+        ("", few()),
+        ("_of_7x7", Layer { filter: vec![7, 7], pre: vec![3, 3], post: vec![3, 3], channels: [8, 16], ..few() }),
+        ("_rotated", Layer { mode: ConvolutionMode::Convolution, channels: [16, 16], ..few() }),
+        ("_grouped", Layer { groups: 2, channels: [16, 128], input: vec![130, 127], ..few() }),
+    ];
+    for (label, layer) in columns {
+        push(cases, format!("conv_walk_dgrad_columns_of_phases{label}"), layer.plain(Direction::BackwardData));
+    }
+    let layer = || Layer { stride: vec![2, 2], input: vec![7, 9], channels: [64, 64], ..Layer::small() };
+    for (label, layer) in [("phases", layer()), ("columns_of_phases", few())] {
+        let (mut g, core) = layer.core(Direction::BackwardData, |_, _, id| id);
+        g.tensor_mut(core).data_type = Some(DataType::Float);
+        let dim = g.tensor_mut(core).dim.clone();
+        let bias = g.tensor(Tensor::new("bias").channels_last([1, dim[1], 1, 1]));
+        let pixels = g.tensor(Tensor::new("pixels").channels_last([1, 1, dim[2], dim[3]]));
+        let residual = g.tensor(Tensor::new("residual").channels_last(dim));
+        let biased = g.pointwise("biased", PointwiseMode::Add, &[core, bias]);
+        let weighted = g.pointwise("weighted", PointwiseMode::Mul, &[biased, pixels]);
+        let sum = g.pointwise("sum", PointwiseMode::Add, &[weighted, residual]);
+        let relu = g.pointwise("relu", PointwiseMode::ReluFwd, &[sum]);
+        output(&mut g, biased, DataType::BFloat16);
+        output(&mut g, relu, DataType::Half);
+        push(cases, format!("conv_walk_dgrad_{label}_bias_add_relu"), g);
+        let (mut g, core) = layer.core(Direction::BackwardData, |_, _, id| id);
+        output(&mut g, core, DataType::Half);
+        let (sum, squares) = g.genstats("statistics", core);
+        output(&mut g, sum, DataType::Float);
+        output(&mut g, squares, DataType::Float);
+        push(cases, format!("conv_walk_dgrad_{label}_genstats"), g);
+    }
+    for (label, kept) in [("all", [1, 1, 1, 1]), ("pixel", [2, 1, 7, 9]), ("row", [1, 1, 7, 1])] {
+        for mode in [ReductionMode::Avg, ReductionMode::Max] {
+            let (mut g, core) = layer().core(Direction::BackwardData, |_, _, id| id);
+            output(&mut g, core, DataType::Half);
+            let reduced = g.reduction("reduced", mode, core, kept.to_vec());
+            output(&mut g, reduced, DataType::Float);
+            push(cases, format!("conv_walk_dgrad_phases_{}_{label}", mode.name().to_ascii_lowercase()), g);
+        }
+    }
+    let (mut g, core) = layer().core(Direction::BackwardData, |_, _, id| id);
+    let mut attributes = fusewright::graph::Pointwise::new(PointwiseMode::GenIndex);
+    attributes.axis = Some(2);
+    let row = g.pointwise_with("row", attributes, &[core]);
+    let sum = g.pointwise("sum", PointwiseMode::Add, &[core, row]);
+    g.tensor_mut(row).data_type = Some(DataType::Int32);
+    output(&mut g, sum, DataType::Half);
+    push(cases, "conv_walk_dgrad_phases_row_index", g);
 }
 
 /// A stage whose side inputs are read at every pixel, and at every image and channel: where a tap lies in padding, and a tile beyond the
@@ -361,6 +416,17 @@ fn walked_shapes() -> Vec<(&'static str, Layer)> {
             },
         ),
         ("stride_2_of_4x4", Layer { stride: vec![2, 2], input: vec![8, 8], filter: vec![4, 4], ..small() }),
+        (
+            "stride_3_2_of_few_pixels",
+            Layer {
+                stride: vec![3, 2],
+                input: vec![2, 9],
+                filter: vec![2, 5],
+                pre: vec![1, 2],
+                post: vec![2, 1],
+                ..small()
+            },
+        ),
         ("stride_8", Layer { stride: vec![8, 1], input: vec![17, 5], ..small() }),
         ("stride_9", Layer { stride: vec![9, 1], input: vec![19, 5], ..small() }),
         ("dilated", Layer { dilation: vec![2, 3], pre: vec![2, 3], post: vec![1, 4], input: vec![9, 9], ..small() }),
@@ -423,6 +489,30 @@ fn walked_shapes() -> Vec<(&'static str, Layer)> {
                 dilation: vec![1, 2, 1],
                 pre: vec![1, 0, 2],
                 post: vec![1, 1, 1],
+                ..small()
+            },
+        ),
+        (
+            "3d_of_odd_pixels",
+            Layer {
+                input: vec![5, 3, 7],
+                filter: vec![3, 2, 4],
+                stride: vec![2, 1, 2],
+                dilation: vec![1; 3],
+                pre: vec![1, 0, 2],
+                post: vec![1, 1, 1],
+                ..small()
+            },
+        ),
+        (
+            "1d_of_odd_pixels",
+            Layer {
+                input: vec![37],
+                filter: vec![5],
+                stride: vec![2],
+                dilation: vec![1],
+                pre: vec![2],
+                post: vec![1],
                 ..small()
             },
         ),

@@ -62,11 +62,12 @@ impl EpiloguePlan {
         let digits = ordered_digits(problem, along_n);
         let space = space(graph, problem, &program, &stores, &digits);
         let reduced = accumulations.iter().map(|accumulation| reduced_indices(graph, problem, accumulation)).collect();
-        let misfit = misfit(graph, c, &stores, &accumulations);
+        let misfit =
+            misfit(graph, c, &stores, &accumulations).or_else(|| misread(problem, &program).map(str::to_owned));
         let mut plan =
             Self { fused, apart, stores, accumulations, program, along_n, digits, space, reduced, misfit, boxes: None };
-        plan.boxes =
-            plan.may_be_boxed().then(|| EpilogueBoxes::new(graph, problem, &plan.program, &plan.stores)).flatten();
+        let may_be_boxed = plan.may_be_boxed() && !problem.reaches_beyond();
+        plan.boxes = may_be_boxed.then(|| EpilogueBoxes::new(graph, problem, &plan.program, &plan.stores)).flatten();
         plan
     }
 
@@ -229,6 +230,13 @@ fn misfit(graph: &FinalizedGraph, c: TensorId, stores: &[TensorId], accumulation
     Some(format!("tensor {name} has extents {found:?}, the core's result {dim:?}"))
 }
 
+/// Why values that follow from coordinates are not what they are along the digits of C's points; `None` where they are.
+fn misread(problem: &Problem, program: &StageProgram) -> Option<&'static str> {
+    let is_in_phases = |axis: usize| problem.result[axis].terms.iter().any(|term| matches!(term.0, Quantity::Phase(_)));
+    let is_misread = program.indexed_axes().into_iter().any(is_in_phases);
+    is_misread.then_some("coordinates are read of pixels that lie a stride apart")
+}
+
 /// Digits of C's points, outermost first: those of the index along which vectors step come last.
 fn ordered_digits(problem: &Problem, along_n: bool) -> Vec<Digit> {
     let space = &problem.space;
@@ -296,7 +304,7 @@ fn writes_whole_bytes(space: &IterationSpace, id: TensorId) -> bool {
 /// Which of b, m and n an accumulation reduces.
 ///
 /// # Errors
-/// That it keeps one digit of an index and reduces another.
+/// That it keeps one digit of an index and reduces another, or points that lie beyond C.
 fn reduced_indices(
     graph: &FinalizedGraph,
     problem: &Problem,
@@ -304,6 +312,10 @@ fn reduced_indices(
 ) -> Result<[bool; 3], String> {
     let target = &graph.tensor(accumulation.target).dim;
     let space = &problem.space;
+    if problem.result.iter().zip(target).any(|(coordinate, &extent)| coordinate.bound.is_some() && extent > 1) {
+        let name = graph.describe_tensor(accumulation.target);
+        return Err(format!("reduction to {name} keeps blocks of pixels that reach beyond the image"));
+    }
     let reduced = |digits: &[Digit]| {
         let why = || {
             let name = graph.describe_tensor(accumulation.target);
@@ -370,9 +382,9 @@ pub(super) fn kept_space(
 }
 
 /// Number of elements behind one result.
-pub(super) fn reduced_count(problem: &Problem, reduction: &PartialReduction) -> i64 {
-    let [b, m, n, _] = problem.space.extents();
-    [b, m, n].into_iter().zip(reduction.reduced).filter(|(_, reduced)| *reduced).map(|(extent, _)| extent).product()
+pub(super) fn reduced_count(graph: &FinalizedGraph, accumulation: &Accumulation) -> i64 {
+    let elements = |id| super::sweep::elements(graph.tensor(id));
+    elements(accumulation.source) / elements(accumulation.target)
 }
 
 #[cfg(test)]
@@ -380,7 +392,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::graph::{Convolution, ConvolutionDirection, Graph, PointwiseMode, ReductionMode, Tensor, TensorHandle};
+    use crate::graph::{
+        Convolution, ConvolutionDirection, Graph, Pointwise, PointwiseMode, ReductionMode, Tensor, TensorHandle,
+    };
     use crate::kernel::Register;
 
     const TILE: GemmTile = GemmTile { m: 64, n: 64, k: 32 };
@@ -444,6 +458,47 @@ mod tests {
         let accumulators = Accumulators::Tile(Register::Float);
         let tiles = EpilogueTiles { tile: TILE, accumulators, boxes: None, wide_index: false, walking_warps: None };
         plan(&fusion).in_tiles(fusion.graph(), &problem, tiles).is_ok()
+    }
+
+    /// The plan of an epilogue of a data gradient of stride 2, of an image of so many rows.
+    fn gradient_plan(rows: i64, epilogue: impl Fn(&mut Graph, TensorHandle)) -> EpiloguePlan {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let y = graph.tensor(Tensor::new("dy").channels_last([2, 16, 4, 4]));
+        let w = graph.tensor(Tensor::new("w").channels_last([16, 8, 2, 2]));
+        let convolution = Convolution { stride: vec![2, 2], ..Convolution::new(ConvolutionDirection::BackwardData, 2) };
+        let x = graph.convolution("conv", convolution, [y, w]);
+        *graph.tensor_mut(x) = Tensor::new("dx").channels_last([2, 8, rows, 8]);
+        epilogue(&mut graph, x);
+        plan(&fusion(&graph))
+    }
+
+    #[test]
+    fn points_beyond_an_image_are_neither_kept_by_reductions_nor_stored_in_boxes() {
+        let reducing = |rows, target: [i64; 4]| {
+            let plan = gradient_plan(rows, |graph, x| {
+                let sum = graph.reduction("sum", ReductionMode::Add, x, target);
+                graph.set_output(sum).data_type = Some(DataType::Float);
+            });
+            plan.reduced.is_ok()
+        };
+        assert!(reducing(8, [1, 8, 1, 1]) && reducing(9, [1, 8, 1, 1]) && reducing(9, [1, 1, 1, 1]));
+        assert!(reducing(8, [2, 1, 8, 8]) && !reducing(9, [2, 1, 9, 8]));
+    }
+
+    #[test]
+    fn coordinates_of_pixels_that_lie_a_stride_apart_are_not_told_by_digits() {
+        let misfit = |axis| {
+            let plan = gradient_plan(8, |graph, x| {
+                let mut attributes = Pointwise::new(PointwiseMode::GenIndex);
+                attributes.axis = Some(axis);
+                let index = graph.pointwise_with("index", attributes, &[x]);
+                graph.tensor_mut(index).data_type = Some(DataType::Int32);
+                let sum = graph.pointwise("sum", PointwiseMode::Add, &[x, index]);
+                graph.set_output(sum);
+            });
+            plan.misfit
+        };
+        assert!(misfit(1).is_none() && misfit(2).is_some_and(|why| why.contains("stride apart")));
     }
 
     #[test]

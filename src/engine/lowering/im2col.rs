@@ -146,22 +146,58 @@ impl Planner<'_> {
             terms.last().is_some_and(|term| matches!(term.0, Quantity::InputChannel | Quantity::OutputChannel))
         };
         let inner = self.inner()?;
+        let is_phase = |digit: &Digit| matches!(digit.quantity, Quantity::Phase(_));
+        if self.along_k && self.problem.space.digits(self.outer()).iter().any(is_phase) {
+            return Err("columns of several phases step along k".to_owned());
+        }
         self.requires_whole_steps(inner)?;
         let lines = (0..self.tensor.dim.len()).find(|axis| *axis != inner && is_channel(axis));
         if let Some(axis) = lines {
             self.requires_whole_steps(axis)?;
         }
-        let mut dims = vec![self.dim(inner)?];
+        let joined = self.joined(inner);
+        let mut dims = vec![match joined {
+            Some(axis) => self.joined_dim(inner, axis),
+            None => self.dim(inner)?,
+        }];
         dims.push(match lines {
             Some(axis) => self.dim(axis)?,
             None => Dim { extent: 1, byte_stride: byte_stride(1, 1, self.bytes)?, start: constant(Quantity::Channel) },
         });
-        for axis in (0..self.tensor.dim.len()).filter(|&axis| axis != inner && Some(axis) != lines) {
+        let is_own = |axis: &usize| *axis != inner && ![lines, joined].contains(&Some(*axis));
+        for axis in (0..self.tensor.dim.len()).filter(is_own) {
             if self.tensor.dim[axis] > 1 || !self.coordinates()[axis].terms.is_empty() {
                 dims.push(self.dim(axis)?);
             }
         }
         Layout::of(dims)
+    }
+
+    /// The axis of taps that follow each other as channels do and as the phases of columns do, so that lines may reach from a tap to the
+    /// next.
+    fn joined(&self, inner: usize) -> Option<usize> {
+        let phase = self.phase_beside_channels()?;
+        let follows = |axis: &usize| {
+            let is_next = |term: &(Quantity, i64)| *term == (phase, 1);
+            self.tensor.stride[*axis] == self.tensor.dim[inner] && self.coordinates()[*axis].terms.iter().any(is_next)
+        };
+        (0..self.tensor.dim.len()).find(follows)
+    }
+
+    /// Channels and the taps of an axis as one.
+    fn joined_dim(&self, inner: usize, axis: usize) -> Dim {
+        let (channels, of_taps) = (self.tensor.dim[inner], &self.coordinates()[axis]);
+        let taps = of_taps.terms.iter().map(|&(digit, scale)| (digit, scale * channels));
+        let terms: Vec<_> = taps.chain(self.coordinates()[inner].terms.iter().copied()).collect();
+        let start =
+            Coordinate { constant: of_taps.constant * channels, ..Coordinate::affine(Quantity::Channel, terms) };
+        Dim { extent: channels * self.tensor.dim[axis], byte_stride: 0, start }
+    }
+
+    /// The digit before the channels of columns, where it is a phase.
+    fn phase_beside_channels(&self) -> Option<Quantity> {
+        let [.., phase, _] = self.problem.space.digits(self.outer()) else { return None };
+        matches!(phase.quantity, Quantity::Phase(_)).then_some(phase.quantity).filter(|_| !self.along_k)
     }
 
     /// Images: channels, then pixels from the innermost axis on, then images.
@@ -275,12 +311,16 @@ impl Planner<'_> {
         Ok(Dim { extent, byte_stride, start: self.coordinates()[axis].clone() })
     }
 
-    /// Channels under one tap, of which lines along m or n must not leave the last; `None` where there is but one tap.
+    /// Channels under one tap, or under those of neighbouring phases, of which lines along m or n must not leave the last; `None` where
+    /// there is but one tap.
     fn channels_of_a_tap(&self) -> Option<i64> {
         let digits = self.problem.space.digits(self.outer());
         let is_image = self.coordinates()[0].quantity == Quantity::Image;
-        let last = digits.last().filter(|_| !self.along_k && is_image && digits.len() > 1)?;
-        matches!(last.quantity, Quantity::InputChannel).then_some(last.extent)
+        let phase = self.phase_beside_channels();
+        let last = digits.last().filter(|_| !self.along_k && (is_image || phase.is_some()) && digits.len() > 1)?;
+        let joined = self.inner().ok().and_then(|inner| self.joined(inner)).and(phase);
+        let neighbours = joined.map_or(1, |phase| self.extent(phase));
+        matches!(last.quantity, Quantity::InputChannel).then_some(last.extent * neighbours)
     }
 }
 

@@ -9,12 +9,21 @@ use crate::kernel::{Coordinate, Counted, Derived, Digit, GemmSpace, Index, Quant
 /// Most spatial axes of a convolution that kernels are written for.
 pub(in crate::engine) const MAX_SPATIAL: usize = 3;
 
+/// Most columns of phases beside each other: with more, the weights that phases do not have cost what Y, read once, saves (expected by
+/// the model of `wgmma`, stride 2, 3×3 of 112×112 pixels: 8 channels 28.9 → 13.5 µs, 48 44.0 → 30.9, 64 35.9 → 33.1).
+const MOST_COLUMNS_OF_PHASES: i64 = 192;
+
+/// Fewest rows with which they lie so: 32 tiles of 128. Of fewer, matrices of their own busy more multiprocessors (expected: 1,568 rows
+/// 2.81 → 3.31 µs).
+const FEWEST_ROWS_OF_PHASES: i64 = 4096;
+
 /// The index space of a core with the coordinates of A, B and C by graph axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::engine) struct Problem {
     pub(in crate::engine) space: GemmSpace,
     pub(in crate::engine) operands: [Vec<Coordinate>; 2],
-    /// Affine and inside by construction.
+    /// Affine. Inside by construction but for those with a bound: blocks of pixels reach beyond an image that they do not divide, where
+    /// nothing is stored, reduced or read.
     pub(in crate::engine) result: Vec<Coordinate>,
     /// Whether it is the transposed product: its A is the core's second operand.
     pub(in crate::engine) transposed: bool,
@@ -56,7 +65,26 @@ impl Problem {
 
     /// Whether it is a data gradient cut into products for the pixels that lie a stride apart.
     pub(in crate::engine) fn is_in_phases(&self) -> bool {
-        !self.space.derived.is_empty()
+        let is_phase = |term: &(Quantity, i64)| matches!(term.0, Quantity::Phase(_));
+        !self.space.derived.is_empty() || self.result.iter().flat_map(|coordinate| &coordinate.terms).any(is_phase)
+    }
+
+    /// A data gradient in phases of few channels with the phases beside each other: columns are pairs of phase and channel, so that a
+    /// pixel of Y is read once for all phases that it reaches, by the union of their taps. Weights of a tap that a phase does not have
+    /// lie outside of the filter, and are zeros. `None` for other cores, and where a phase alone has columns enough.
+    pub(in crate::engine) fn phases_in_columns(graph: &FinalizedGraph, product: &Product) -> Option<Self> {
+        let Attributes::Convolution(convolution) = &graph.operation(product.operation).attributes else { return None };
+        let [a, b] = product.tensors().map(|id| graph.tensor(id));
+        let parts = ConvolutionProblem::new(convolution, [a, b, graph.tensor(product.result)], product.groups);
+        let problem = parts.is_in_phases().then(|| parts.columns_of_phases()).flatten()?;
+        let [_, rows, columns, _] = problem.space.extents();
+        let pays = columns <= MOST_COLUMNS_OF_PHASES && rows >= FEWEST_ROWS_OF_PHASES;
+        pays.then(|| problem.without_unit_digits())
+    }
+
+    /// Whether some of its points lie beyond C.
+    pub(in crate::engine) fn reaches_beyond(&self) -> bool {
+        self.result.iter().any(|coordinate| coordinate.bound.is_some())
     }
 
     /// The same with the channels that k ends with in blocks of a step of the mainloop, so that all of a step share their tap.
@@ -284,10 +312,9 @@ impl<'a> ConvolutionProblem<'a> {
     /// Whether it is a data gradient that is cut into products of its own for the pixels that lie a stride apart: each of them has
     /// only taps that reach it.
     fn is_in_phases(&self) -> bool {
-        let [image, ..] = self.image_filter_output();
         let is_cut = |axis: usize| {
             let [stride, dilation, _] = self.parameters(axis);
-            stride == 1 || (dilation == 1 && image.dim[self.first() + axis] % stride == 0)
+            stride == 1 || dilation == 1
         };
         let is_strided = self.convolution.stride.iter().any(|&stride| stride > 1);
         is_strided
@@ -296,7 +323,8 @@ impl<'a> ConvolutionProblem<'a> {
     }
 
     /// A data gradient in phases: `h = block · stride + phase` is reached by the taps `first + stride · tap` of the filter, from the
-    /// pixels `p = block + shift − tap` of Y, where `phase + pre = shift · stride + first`.
+    /// pixels `p = block + shift − tap` of Y, where `phase + pre = shift · stride + first`. Of the last block there may be fewer pixels
+    /// than phases.
     fn phases(&self, mut b: Vec<Digit>, [ko, ci]: [Digit; 2]) -> Problem {
         let [image, filter, output] = self.image_filter_output();
         let axes: Vec<PhasedAxis> = (0..self.spatial()).map(|axis| self.phased(axis)).collect();
@@ -328,19 +356,79 @@ impl<'a> ConvolutionProblem<'a> {
         }
     }
 
+    /// The same with phases and channels as columns: `h = block · stride + phase` is reached from the pixels `p = block + last − tap` of
+    /// Y by the taps `phase + pre − stride · last + stride · tap`, as far as the filter has them. `None` where no tap reaches.
+    fn columns_of_phases(&self) -> Option<Problem> {
+        let mut problem = self.problem();
+        let filter = self.image_filter_output()[1];
+        let is_phase = |digit: &Digit| matches!(digit.quantity, Quantity::Phase(_));
+        let (phases, b): (Vec<Digit>, Vec<Digit>) = problem.space.b.into_iter().partition(is_phase);
+        let n = [phases, problem.space.n].concat();
+        problem.space = GemmSpace { b, n, derived: Vec::new(), counted: Vec::new(), ..problem.space };
+        for axis in (0..self.spatial()).filter(|&axis| self.convolution.stride[axis] > 1) {
+            let united = self.united(axis)?;
+            let digits = problem.space.k.iter_mut().filter(|digit| digit.quantity == united.tap.quantity);
+            digits.for_each(|digit| *digit = united.tap);
+            let [source, weights] = &mut problem.operands;
+            let (pixels, taps) = (source.len() - self.spatial(), filter.dim.len() - self.spatial());
+            (source[pixels + axis], weights[taps + axis]) = (united.source, united.weight);
+        }
+        Some(problem)
+    }
+
+    /// The taps of all phases along an axis that is strided.
+    fn united(&self, axis: usize) -> Option<UnitedTaps> {
+        let [image, filter, output] = self.image_filter_output();
+        let at = self.first() + axis;
+        let [stride, _, pre] = self.parameters(axis);
+        let along = |quantity| self.along(quantity, axis);
+        let last_phase = stride.min(image.dim[at]) - 1;
+        let last = (pre + last_phase).div_euclid(stride);
+        let taps = last + (filter.dim[at] - 1 - pre).div_euclid(stride) + 1;
+        let lowest = pre - stride * last;
+        let is_inside = lowest >= 0 && lowest + last_phase + stride * (taps - 1) < filter.dim[at];
+        let source = vec![(along(Quantity::PixelBlock), 1), (along(Quantity::Tap), -1)];
+        let weight = vec![(along(Quantity::Phase), 1), (along(Quantity::Tap), stride)];
+        (taps > 0).then(|| UnitedTaps {
+            tap: Digit::new(along(Quantity::Tap), taps),
+            source: Coordinate {
+                constant: last,
+                bound: Some(output.dim[at]),
+                ..Coordinate::affine(along(Quantity::OutputPixel), source)
+            },
+            weight: self.weight(axis, weight, lowest, is_inside),
+        })
+    }
+
+    /// Tap of the filter that a phase's are, in a filter that may be rotated.
+    fn weight(&self, axis: usize, terms: Vec<(Quantity, i64)>, lowest: i64, is_inside: bool) -> Coordinate {
+        let extent = self.image_filter_output()[1].dim[self.first() + axis];
+        let (sign, constant) = if self.is_rotated() { (-1, extent - 1 - lowest) } else { (1, lowest) };
+        let terms: Vec<_> = terms.into_iter().map(|(digit, scale)| (digit, sign * scale)).collect();
+        let bound = (!is_inside).then_some(extent);
+        Coordinate { constant, bound, ..Coordinate::affine(self.along(Quantity::RotatedTap, axis), terms) }
+    }
+
     fn phased(&self, axis: usize) -> PhasedAxis {
         let [image, filter, output] = self.image_filter_output();
         let at = self.first() + axis;
         let [stride, dilation, pre] = self.parameters(axis);
         let along = |quantity| self.along(quantity, axis);
         let (whole, rest) = (pre.div_euclid(stride), pre.rem_euclid(stride));
-        let phase = || Index::variable(along(Quantity::Phase)) + Index::from(rest);
+        let extent = image.dim[at];
+        let (phases, blocks) = (stride.min(extent), (extent + stride - 1) / stride);
+        let phase = || match phases {
+            1 => Index::from(rest),
+            _ => Index::variable(along(Quantity::Phase)) + Index::from(rest),
+        };
         let (block, tap) = if stride == 1 {
             (Quantity::InputPixel as fn(u8) -> Quantity, dilation)
         } else {
             (Quantity::PixelBlock as fn(u8) -> Quantity, 1)
         };
-        let taps = (filter.dim[at] + stride - 1) / stride;
+        // the only phase of a single row has its taps, if any
+        let unused = if phases == 1 { rest } else { 0 };
+        let taps = ((filter.dim[at] - unused + stride - 1) / stride).max(1);
         let mut derived = Vec::new();
         let mut source = vec![(along(block), 1), (along(Quantity::Tap), -tap)];
         let mut weight = vec![(along(Quantity::Tap), stride)];
@@ -353,35 +441,28 @@ impl<'a> ConvolutionProblem<'a> {
             weight.insert(0, (along(Quantity::FirstTap), 1));
             pixel.push((along(Quantity::Phase), 1));
         }
-        let extent = filter.dim[at];
-        let counted = (stride > 1 && extent > stride && extent % stride != 0).then(|| {
+        let all = filter.dim[at];
+        let counted = (phases > 1 && all > stride && all % stride != 0).then(|| {
             let first = Index::variable(along(Quantity::FirstTap)) * -1;
-            let value = (Index::from(extent + stride - 1) + first) / stride;
+            let value = (Index::from(all + stride - 1) + first) / stride;
             derived.push(Derived { quantity: along(Quantity::TapCount), value, extent: taps + 1 });
-            let used = extent as f64 / (stride * taps) as f64;
+            let used = all as f64 / (stride * taps) as f64;
             Counted { digit: along(Quantity::Tap), count: along(Quantity::TapCount), used }
         });
-        let is_rotated = self.is_rotated();
-        let sign = if is_rotated { -1 } else { 1 };
-        let weight = Coordinate {
-            constant: if is_rotated { filter.dim[at] - 1 } else { 0 },
-            bound: (taps * stride > filter.dim[at]).then_some(filter.dim[at]),
-            ..Coordinate::affine(
-                along(Quantity::RotatedTap),
-                weight.into_iter().map(|(digit, scale)| (digit, sign * scale)).collect::<Vec<_>>(),
-            )
-        };
         PhasedAxis {
-            phase: (stride > 1).then(|| Digit::new(along(Quantity::Phase), stride)),
-            block: Digit::new(along(block), image.dim[at] / stride),
+            phase: (stride > 1).then(|| Digit::new(along(Quantity::Phase), phases)),
+            block: Digit::new(along(block), blocks),
             tap: Digit::new(along(Quantity::Tap), taps),
             source: Coordinate {
                 constant: if stride == 1 { pre } else { whole },
                 bound: Some(output.dim[at]),
                 ..Coordinate::affine(along(Quantity::OutputPixel), source)
             },
-            weight,
-            pixel: Coordinate::affine(along(Quantity::InputPixel), pixel),
+            weight: self.weight(axis, weight, 0, taps * stride <= all),
+            pixel: Coordinate {
+                bound: ((blocks - 1) * stride + phases > extent).then_some(extent),
+                ..Coordinate::affine(along(Quantity::InputPixel), pixel)
+            },
             derived,
             counted,
         }
@@ -500,6 +581,14 @@ struct PhasedAxis {
     counted: Option<Counted>,
 }
 
+/// Taps that reach any phase along an axis.
+struct UnitedTaps {
+    tap: Digit,
+    /// Pixel of Y, tap of the filter.
+    source: Coordinate,
+    weight: Coordinate,
+}
+
 /// Taps and channel, the channel innermost where it is contiguous.
 fn innermost_last(channel: Digit, taps: &[Digit], channels_last: bool) -> Vec<Digit> {
     if channels_last { [taps, &[channel]].concat() } else { [&[channel], taps].concat() }
@@ -518,6 +607,11 @@ mod tests {
     use crate::graph::{DataType, Graph, Tensor};
 
     fn problem(direction: ConvolutionDirection, mode: ConvolutionMode, groups: i64) -> Problem {
+        dilated(direction, mode, groups, 1)
+    }
+
+    /// The same where taps lie so many rows apart.
+    fn dilated(direction: ConvolutionDirection, mode: ConvolutionMode, groups: i64, rows: i64) -> Problem {
         let (x, w, y) = ([2, 8 * groups, 9, 7], [4 * groups, 8, 3, 2], [2, 4 * groups, 5, 7]);
         let (first, second, result) = match direction {
             ConvolutionDirection::Forward => (x, w, y),
@@ -528,10 +622,10 @@ mod tests {
         let inputs = [first, second].map(|dim| graph.tensor(Tensor::new("t").channels_last(dim)));
         let convolution = Convolution {
             mode,
-            pre_padding: vec![1, 1],
-            post_padding: vec![1, 0],
+            pre_padding: vec![rows, 1],
+            post_padding: vec![rows, 0],
             stride: vec![2, 1],
-            dilation: vec![1, 1],
+            dilation: vec![rows, 1],
             ..Convolution::new(direction, 2)
         };
         let id = graph.convolution("conv", convolution, inputs);
@@ -547,7 +641,7 @@ mod tests {
         use ConvolutionDirection as D;
         let extents = |direction| problem(direction, ConvolutionMode::CrossCorrelation, 1).space.extents();
         assert_eq!(extents(D::Forward), [1, 2 * 5 * 7, 4, 3 * 2 * 8]);
-        assert_eq!(extents(D::BackwardData), [1, 2 * 9 * 7, 8, 3 * 2 * 4]);
+        assert_eq!(extents(D::BackwardData), [2, 2 * 5 * 7, 8, 2 * 2 * 4]);
         assert_eq!(extents(D::BackwardFilter), [1, 4, 3 * 2 * 8, 2 * 5 * 7]);
         let grouped = problem(D::Forward, ConvolutionMode::CrossCorrelation, 3);
         assert_eq!(grouped.space.extents(), [3, 70, 4, 48]);
@@ -577,13 +671,68 @@ mod tests {
         );
     }
 
+    /// A data gradient of a 3×3 filter of one axis or more, of stride 2, for images and padding of these extents.
+    fn strided_gradient(images: i64, channels: i64, image: &[i64], output: &[i64]) -> (Arc<FinalizedGraph>, Product) {
+        let axes = image.len();
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let dims = [[&[images, 16], output].concat(), [&[16, channels][..], &vec![3; axes]].concat()];
+        let inputs = dims.map(|dim| graph.tensor(Tensor::new("t").channels_last(dim)));
+        let convolution = Convolution {
+            pre_padding: vec![1; axes],
+            post_padding: vec![1; axes],
+            stride: vec![2; axes],
+            ..Convolution::new(ConvolutionDirection::BackwardData, axes)
+        };
+        let id = graph.convolution("conv", convolution, inputs);
+        *graph.tensor_mut(id) = Tensor::new("result").channels_last([&[images, channels], image].concat());
+        graph.set_output(id);
+        let graph = Arc::new(graph.finalize().expect("well formed"));
+        let fusion = crate::fusion::fuse(Arc::clone(&graph)).expect("a convolution");
+        let product = fusion.product().expect("a core").clone();
+        (graph, product)
+    }
+
+    #[test]
+    fn blocks_of_pixels_reach_beyond_images_that_strides_do_not_divide() {
+        let of = |image: &[i64], output: &[i64]| {
+            let (graph, product) = strided_gradient(2, 8, image, output);
+            Problem::of(&graph, &product)
+        };
+        let odd = of(&[7, 8], &[4, 4]);
+        assert_eq!(odd.space.extents(), [4, 2 * 4 * 4, 8, 2 * 2 * 16]);
+        assert_eq!((odd.result[2].bound, odd.result[3].bound), (Some(7), None));
+        assert_eq!(odd.result[2].terms, [(Quantity::PixelBlock(1), 2), (Quantity::Phase(1), 1)]);
+        assert!(odd.reaches_beyond() && !of(&[8, 8], &[4, 4]).reaches_beyond());
+        // a single row has one phase, in one block
+        let row = of(&[1, 7], &[1, 4]);
+        assert_eq!((row.space.extents(), row.result[2].bound), ([2, 2 * 4, 8, 2 * 16], None));
+    }
+
+    #[test]
+    fn phases_of_few_channels_are_columns_under_the_union_of_their_taps() {
+        let (graph, product) = strided_gradient(2, 8, &[127, 128], &[64, 64]);
+        let problem = Problem::phases_in_columns(&graph, &product).expect("few channels, many pixels");
+        assert_eq!(problem.space.extents(), [1, 2 * 64 * 64, 2 * 2 * 8, 2 * 2 * 16]);
+        assert!(problem.is_in_phases() && problem.space.derived.is_empty() && problem.space.counted.is_empty());
+        let (source, weight) = (&problem.operands[0][2], &problem.operands[1][2]);
+        assert_eq!(source.terms, [(Quantity::PixelBlock(1), 1), (Quantity::Tap(1), -1)]);
+        assert_eq!((source.constant, source.bound), (1, Some(64)));
+        assert_eq!(weight.terms, [(Quantity::Phase(1), 1), (Quantity::Tap(1), 2)]);
+        assert_eq!((weight.constant, weight.bound), (-1, Some(3)));
+        assert_eq!((problem.result[2].bound, problem.result[3].bound), (Some(127), None));
+        for (images, channels) in [(1, 8), (2, 56)] {
+            let (graph, product) = strided_gradient(images, channels, &[127, 90], &[64, 45]);
+            assert!(Problem::phases_in_columns(&graph, &product).is_none(), "{images} images, {channels} channels");
+        }
+    }
+
     #[test]
     fn input_gradients_divide_by_the_stride() {
-        let backward = problem(ConvolutionDirection::BackwardData, ConvolutionMode::CrossCorrelation, 1);
+        let backward = dilated(ConvolutionDirection::BackwardData, ConvolutionMode::CrossCorrelation, 1, 2);
         let rows = &backward.operands[0][2];
         assert_eq!(
             (rows.terms.as_slice(), rows.constant),
-            (&[(Quantity::InputPixel(1), 1), (Quantity::Tap(1), -1)][..], 1)
+            (&[(Quantity::InputPixel(1), 1), (Quantity::Tap(1), -2)][..], 2)
         );
         assert_eq!((rows.divisor, rows.bound), (2, Some(5)));
     }

@@ -93,8 +93,16 @@ impl ProductPlan {
         let Instruction::Wgmma(operand) = instruction else {
             return Self::of(fusion, product, problem, instruction);
         };
+        let in_columns = Problem::phases_in_columns(fusion.graph(), product)
+            .map(|problem| Self::in_steps(fusion, product, problem, operand))
+            .filter(|plan| plan.operands.iter().all(OperandPlan::is_boxed) && plan.epilogue().reduced_values() == 0);
+        in_columns.unwrap_or_else(|| Self::in_steps(fusion, product, problem, operand))
+    }
+
+    /// Plans a product whose steps are whole, narrow, or in blocks, of channels.
+    fn in_steps(fusion: &Fusion, product: &Product, problem: Problem, operand: MmaType) -> Self {
         let step = step_k(operand);
-        let of = |problem: Problem| Self::of(fusion, product, problem, instruction);
+        let of = |problem: Problem| Self::of(fusion, product, problem, Instruction::Wgmma(operand));
         // what is computed on its way takes a step at once
         let as_stored = |plan: &Self| plan.operands.iter().all(OperandPlan::is_boxed);
         let in_blocks = || problem.clone().in_blocks_within(step).map(of).filter(as_stored);
@@ -223,6 +231,9 @@ impl ProductPlan {
         if is_wgmma && !along_n && plan.reduced_values() > 0 {
             return Err("values that are reduced lie along columns".to_owned());
         }
+        if !is_wgmma && self.problem.reaches_beyond() && plan.reduced_values() > 0 {
+            return Err("values that are reduced lie in tiles that reach beyond the image".to_owned());
+        }
         let boxes = choice.boxes.and_then(|_| plan.boxes(choice.tile));
         let tiles = EpilogueTiles {
             tile: choice.reduced_tile(),
@@ -312,8 +323,10 @@ impl Lowering<'_> {
         if !self.plan.counts_steps() || !matches!(multiply, Multiply::Wgmma(_)) {
             space.counted.clear();
         }
+        let bounded = self.plan.problem.result.iter().filter(|coordinate| coordinate.bound.is_some());
         GemmKernel {
             space,
+            bounded: bounded.cloned().collect(),
             tile,
             multiply,
             tuning: tuned.tuning(),
@@ -371,7 +384,7 @@ impl Lowering<'_> {
             space: kept_space(self.plan.graph(), &self.plan.problem, first.reduced, &targets),
             accumulations: alike.iter().map(|(reduction, _)| reduction.accumulation).collect(),
             splits: first.splits,
-            count: reduced_count(&self.plan.problem, first),
+            count: reduced_count(self.plan.graph(), &first.accumulation),
             partials: alike.into_iter().map(|(_, partial)| partial).collect(),
         };
         combination.push(builder);

@@ -2,7 +2,8 @@
 
 use crate::graph::TensorId;
 use crate::kernel::{
-    Accumulation, Boxes, GemmSpace, GemmTile, MmaType, Multiply, Operand, Quantity, SharedLayout, Sweep, TensorMap,
+    Accumulation, Boxes, Coordinate, GemmSpace, GemmTile, MmaType, Multiply, Operand, Quantity, SharedLayout, Sweep,
+    TensorMap,
 };
 
 /// An epilogue reduction and where its partial results go: `partial[split][kept]`.
@@ -70,6 +71,8 @@ pub struct Tuning {
 pub struct GemmKernel {
     /// The index space.
     pub space: GemmSpace,
+    /// Coordinates of C beyond whose bounds some points of the space lie, of which nothing is stored, reduced or read.
+    pub bounded: Vec<Coordinate>,
     /// Tile of a block.
     pub tile: GemmTile,
     /// How tiles are multiplied.

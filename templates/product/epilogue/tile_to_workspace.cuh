@@ -9,6 +9,9 @@ if (m >= ${ extents[0] }$ || n >= ${ extents[1] }$) continue;
 <%- for digit in digits %>
 ${ digit }$
 <%- endfor %>
+<%- if guard %>
+if (!(${ guard }$)) continue;
+<%- endif %>
 accumulators[${ workspace }$] = tile_c[${ at }$];
 <%- else %>
 if (m < ${ extents[0] }$ && n < ${ extents[1] }$) accumulators[${ workspace }$] = tile_c[${ at }$];

@@ -15,7 +15,9 @@ use serde::Serialize;
 
 use super::unit::{TILE_ORIGIN, digit_definitions};
 use crate::codegen::index::{Bound, all, definition_line, definition_lines, index_type, spell, within};
-use crate::kernel::{Definition, GemmKernel, GemmTile, Index, PartialReduction, Quantity, Role, Variable, needed};
+use crate::kernel::{
+    Coordinate, Definition, GemmKernel, GemmTile, Index, PartialReduction, Quantity, Role, Variable, needed,
+};
 
 /// The parts of an epilogue in the `wgmma` skeleton.
 pub(super) struct EpilogueParts {
@@ -72,30 +74,51 @@ enum Outside {
 impl PointText {
     /// The vector of so many points at `line` and `piece` of what is in shared memory or in a fragment.
     fn new(kernel: &GemmKernel, uses: &BTreeSet<Variable>, origin: Origin, vector: i64, outside: Outside) -> Self {
-        let bounds = if outside == Outside::Unseen { Vec::new() } else { bounds(kernel) };
+        let of_tile = if outside == Outside::Unseen { Vec::new() } else { bounds(kernel) };
+        let passed_over = match outside {
+            Outside::PassedOver => [of_tile.clone(), pixel_bounds(kernel)].concat(),
+            Outside::Nearest | Outside::Unseen => Vec::new(),
+        };
         let (m_in, n_in) = if kernel.along_n { ("line", "piece") } else { ("piece", "line") };
         let from = |origin, at| Index::local(origin) + Index::local(at);
         let mut read = uses.clone();
-        if outside == Outside::PassedOver {
-            read.extend(bounds.iter().map(|bound| bound.variable));
-        }
-        let digits = needed(digit_definitions(kernel, &[Role::Batch, Role::Row, Role::Column]), &mut read);
+        read.extend(passed_over.iter().map(|bound| bound.variable));
+        let digits = needed(point_definitions(kernel), &mut read);
         let indices = vec![
             Definition::new(index(Role::Row), from(origin.m, m_in)),
             Definition::new(index(Role::Column), from(origin.n, n_in)),
         ];
         let kind = index_type(kernel.wide_index);
-        let indices = needed(indices, &mut read);
         let along = |bound: &Bound| if (bound.variable == index(Role::Column)) == kernel.along_n { vector } else { 1 };
         let nearest = |definition: &Definition| {
-            let bound =
-                bounds.iter().find(|bound| outside == Outside::Nearest && bound.variable == definition.variable);
-            bound.map(|bound| bound.extent - along(bound))
+            let is_its = |bound: &&Bound| outside == Outside::Nearest && bound.variable == definition.variable;
+            of_tile.iter().find(is_its).map(|bound| bound.extent - along(bound))
         };
+        let indices = needed(indices, &mut read);
         let indices = indices.iter().map(|definition| definition_line(kind, definition, nearest(definition))).collect();
-        let guard = if outside == Outside::PassedOver { all(&bounds) } else { None };
-        Self { indices, guard, digits: definition_lines(kind, &digits) }
+        let digits = definition_lines(kind, &digits);
+        // where pixels are checked, the digits tell them
+        let [indices, digits] =
+            if kernel.bounded.is_empty() { [indices, digits] } else { [[indices, digits].concat(), Vec::new()] };
+        Self { indices, guard: all(&passed_over), digits }
     }
+}
+
+/// The digits of a point of C, then the coordinates that are checked.
+fn point_definitions(kernel: &GemmKernel) -> Vec<Definition> {
+    let mut definitions = digit_definitions(kernel, &[Role::Batch, Role::Row, Role::Column]);
+    let coordinate = |of: &Coordinate| {
+        let terms = of.terms.iter().map(|&(digit, scale)| Index::variable(digit) * scale);
+        Definition::new(of.quantity, Index::sum(terms))
+    };
+    definitions.extend(kernel.bounded.iter().map(coordinate));
+    definitions
+}
+
+/// Conditions under which a point of the space is one of C, where blocks of pixels reach beyond the image.
+fn pixel_bounds(kernel: &GemmKernel) -> Vec<Bound> {
+    let bound = |of: &Coordinate| Some(Bound { variable: Variable::Of(of.quantity), extent: of.bound? });
+    kernel.bounded.iter().filter_map(bound).collect()
 }
 
 /// Short statements, some to a line.
@@ -124,6 +147,8 @@ fn bounds(kernel: &GemmKernel) -> Vec<Bound> {
 struct Place {
     /// Definitions of the digits that tell it.
     digits: Vec<String>,
+    /// Condition under which the point is one of C, where blocks of pixels reach beyond the image.
+    guard: Option<String>,
     index: String,
 }
 
@@ -132,12 +157,14 @@ fn workspace_place(kernel: &GemmKernel, place: &[(Quantity, i64)], split: &str) 
     let place = Index::sum(place.iter().map(|&(quantity, stride)| Index::variable(quantity) * stride));
     let is_index = |variable: &Variable| matches!(variable, Variable::Of(Quantity::Index(_)));
     let mut read: BTreeSet<Variable> = place.variables().into_iter().filter(|variable| !is_index(variable)).collect();
-    let digits = needed(digit_definitions(kernel, &[Role::Batch, Role::Row, Role::Column]), &mut read);
+    let bounds = pixel_bounds(kernel);
+    read.extend(bounds.iter().map(|bound| bound.variable));
+    let digits = needed(point_definitions(kernel), &mut read);
     let index = match kernel.splits {
         1 => spell(&place),
         _ => format!("{split} * {}ull + {}", kernel.space.elements(), spell(&place)),
     };
-    Place { digits: definition_lines(index_type(kernel.wide_index), &digits), index }
+    Place { digits: definition_lines(index_type(kernel.wide_index), &digits), guard: all(&bounds), index }
 }
 
 /// A point of C, and the part of it that gives one partial result.

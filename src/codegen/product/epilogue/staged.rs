@@ -56,6 +56,7 @@ struct WorkspaceText {
     extents: [i64; 2],
     /// Place of an accumulator in the workspace, with the digits that tell it, and in the piece.
     digits: Vec<String>,
+    guard: Option<String>,
     workspace: String,
     staged: String,
 }
@@ -169,10 +170,10 @@ impl<'a> Staging<'a> {
             true => "line * 64 + fw_staged(line, piece)".to_owned(),
             false => format!("line * {} + piece", self.pitch),
         };
-        let Place { digits, index: workspace } = workspace_place(self.kernel, accumulators, "split");
+        let Place { digits, guard, index: workspace } = workspace_place(self.kernel, accumulators, "split");
         let index = index_type(self.kernel.wide_index);
         let (rows, columns) = (self.rows, self.columns);
-        let record = WorkspaceText { index, rows, columns, extents: [m, n], digits, workspace, staged };
+        let record = WorkspaceText { index, rows, columns, extents: [m, n], digits, guard, workspace, staged };
         template::render(template!("product/epilogue/staged_to_workspace.cuh"), &record)
     }
 

@@ -22,6 +22,7 @@ struct WorkspaceText {
     extents: [i64; 2],
     /// Place of an accumulator in the workspace, with the digits that tell it, and in the tile.
     digits: Vec<String>,
+    guard: Option<String>,
     workspace: String,
     at: String,
 }
@@ -107,7 +108,7 @@ pub(in crate::codegen::product) fn tile(
 
 fn to_workspace(kernel: &GemmKernel, accumulators: &[(Quantity, i64)]) -> Result<String, Error> {
     let [_, m, n, _] = kernel.space.extents();
-    let Place { digits, index } = workspace_place(kernel, accumulators, "blockIdx.y");
+    let Place { digits, guard, index } = workspace_place(kernel, accumulators, "blockIdx.y");
     let record = WorkspaceText {
         threads: kernel.multiply.threads(kernel.tile),
         index: index_type(kernel.wide_index),
@@ -115,6 +116,7 @@ fn to_workspace(kernel: &GemmKernel, accumulators: &[(Quantity, i64)]) -> Result
         n: kernel.tile.n,
         extents: [m, n],
         digits,
+        guard,
         workspace: index,
         at: place(kernel),
     };
