@@ -276,7 +276,7 @@ impl Planner<'_> {
         let digits = self.problem.space.digits(self.outer());
         let is_image = self.coordinates()[0].quantity == Quantity::Image;
         let last = digits.last().filter(|_| !self.along_k && is_image && digits.len() > 1)?;
-        matches!(last.quantity, Quantity::InputChannel).then_some(last.extent)
+        matches!(last.quantity, Quantity::InputChannel).then_some(last.radix)
     }
 }
 

@@ -263,7 +263,7 @@ fn push_packed(
 }
 
 /// A thread for each of so many items.
-fn line_of_blocks(items: i64, threads: u32) -> Shape {
+pub(super) fn line_of_blocks(items: i64, threads: u32) -> Shape {
     let blocks = to_u32((items + i64::from(threads) - 1) / i64::from(threads));
     Shape { grid: [blocks, 1], block: [threads, 1, 1], shared_bytes: 0 }
 }

@@ -57,11 +57,23 @@ impl Problem {
         self
     }
 
+    /// The same with the channels that n counts under each tap innermost and in whole lines of so many, so that no line has channels of
+    /// two taps.
+    pub(in crate::engine) fn in_columns_of(mut self, line: i64) -> Self {
+        let columns = &mut self.space.n;
+        let channel = columns.iter().position(|digit| digit.quantity == Quantity::InputChannel);
+        if let Some(channel) = channel.filter(|_| columns.len() > 1) {
+            let channels = columns.remove(channel);
+            columns.push(channels.in_blocks_of(line));
+        }
+        self
+    }
+
     /// The same where a step has two blocks of channels, each under a tap of its own; `None` where whole steps leave as little of
-    /// themselves unused, pixels of `bytes` an element do not lie in whole sectors of L2, or matrices have different numbers of steps
+    /// themselves unused, pixels of so many bytes do not lie in whole sectors of L2, or matrices have different numbers of steps
     /// (3×3 of 28×28 pixels on an H200: 1.2 to 1.45 times as fast with 32, 80 and 96 channels, 0.8 with 72; four blocks of 16 channels
     /// 0.7 to 1.2).
-    pub(in crate::engine) fn in_blocks_within(self, step_k: i64, bytes: i64) -> Option<Self> {
+    pub(in crate::engine) fn in_blocks_within(self, step_k: i64, pixel_bytes: i64) -> Option<Self> {
         const SECTOR: i64 = 32;
         const LITTLE: f64 = 1.1;
         let is_channel = |digit: &&Digit| matches!(digit.quantity, Quantity::InputChannel | Quantity::OutputChannel);
@@ -69,8 +81,13 @@ impl Problem {
         let last = self.space.k.last().filter(is_channel).filter(|_| !is_alone)?;
         let padded = |block: i64| last.in_blocks_of(block).radix as f64;
         let block = step_k / 2;
-        let is_better = padded(step_k) > padded(block) * LITTLE && last.extent * bytes % SECTOR == 0;
+        let is_better = padded(step_k) > padded(block) * LITTLE && pixel_bytes % SECTOR == 0;
         is_better.then(|| Self { block_k: Some(block), ..self.in_steps_of(block) })
+    }
+
+    /// Channels that k ends with; 1 where it ends with none.
+    pub(in crate::engine) fn channels_of_k(&self) -> i64 {
+        self.space.k.last().map_or(1, |digit| digit.extent)
     }
 
     /// Which of the core's operands is the product's A (slot 0) or B (slot 1).

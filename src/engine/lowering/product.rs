@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::copied::{CopiedOperands, OperandCopy};
 use super::epilogue::{EpiloguePlan, EpilogueTiles, kept_space, reduced_count};
 use super::multiplied::fp8_registers;
 use super::operand::{Instruction, OperandPlan};
@@ -17,7 +18,7 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Accumulators, Body, Boxes, CONSUMER_WARPS, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma, Multiply, Parameter,
+    Accumulators, Body, Boxes, CONSUMER_WARPS, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma, MmaType, Multiply, Parameter,
     PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, Wgmma, reduced_values,
 };
 
@@ -29,6 +30,8 @@ pub(in crate::engine) struct ProductPlan {
     pub(in crate::engine) problem: Problem,
     /// A and B of the problem.
     pub(in crate::engine) operands: [OperandPlan; 2],
+    /// Operands that are copied before the product reads them.
+    copies: Vec<OperandCopy>,
     /// Planned when somebody asks about tiles.
     epilogue: OnceLock<EpiloguePlan>,
 }
@@ -89,10 +92,34 @@ impl ProductPlan {
     /// Plans a product as it stands.
     pub(in crate::engine) fn new(fusion: &Fusion, product: &Product, instruction: Instruction) -> Self {
         let problem = Problem::of(fusion.graph(), product);
-        let Instruction::Wgmma(operand) = instruction else {
-            return Self::of(fusion, product, problem, instruction);
+        match instruction {
+            Instruction::Wgmma(operand) => {
+                let pixel_bytes = problem.channels_of_k() * i64::from(operand.bytes());
+                Self::in_steps(fusion, product, problem, operand, pixel_bytes)
+            }
+            _ => Self::of(fusion, product, problem, instruction),
+        }
+    }
+
+    /// Plans a product for `wgmma` that reads copies of its operands; the transposed one of a matmul, if that is asked for and
+    /// there is one.
+    pub(in crate::engine) fn of_copies(copied: &CopiedOperands, operand: MmaType, transposed: bool) -> Option<Self> {
+        let CopiedOperands { fusion, product, copies } = copied;
+        let plan = if transposed {
+            Self::transposed(fusion, product, Instruction::Wgmma(operand))?
+        } else {
+            let problem = copied.problem(operand);
+            let as_stored = || problem.channels_of_k() * i64::from(operand.bytes());
+            let pixel_bytes = copied.pixel_bytes(&problem).unwrap_or_else(as_stored);
+            Self::in_steps(fusion, product, problem, operand, pixel_bytes)
         };
-        let in_blocks = problem.clone().in_blocks_within(step_k(operand), operand.bytes().into());
+        Some(Self { copies: copies.clone(), ..plan })
+    }
+
+    /// Plans a product for `wgmma`, of whose image a pixel has so many bytes.
+    fn in_steps(fusion: &Fusion, product: &Product, problem: Problem, operand: MmaType, pixel_bytes: i64) -> Self {
+        let instruction = Instruction::Wgmma(operand);
+        let in_blocks = problem.clone().in_blocks_within(step_k(operand), pixel_bytes);
         let in_blocks = in_blocks.map(|problem| Self::of(fusion, product, problem, instruction));
         let whole = || Self::of(fusion, product, problem.in_steps_of(step_k(operand)), instruction);
         // what is computed on its way takes a step at once
@@ -108,7 +135,7 @@ impl ProductPlan {
     fn of(fusion: &Fusion, product: &Product, problem: Problem, instruction: Instruction) -> Self {
         let operands = [0, 1].map(|slot| OperandPlan::new(fusion, product, &problem, slot, instruction));
         let (fusion, product) = (fusion.clone(), product.clone());
-        Self { fusion, product, problem, operands, epilogue: OnceLock::new() }
+        Self { fusion, product, problem, operands, copies: Vec::new(), epilogue: OnceLock::new() }
     }
 
     fn epilogue(&self) -> &EpiloguePlan {
@@ -127,6 +154,16 @@ impl ProductPlan {
     /// Elements of both operands in memory: of a convolution's image, those that several taps read are one.
     pub(in crate::engine) fn operand_elements(&self) -> f64 {
         self.product.tensors().map(|id| elements(self.graph().tensor(id)) as f64).iter().sum()
+    }
+
+    /// Seconds of the copies of operands, one after the other.
+    pub(in crate::engine) fn copy_seconds(&self, device: &Device) -> f64 {
+        self.copies.iter().map(|copy| copy.seconds(self.graph(), device)).sum()
+    }
+
+    /// Which operands are copied and why, a sentence each.
+    pub(in crate::engine) fn copy_remarks(&self) -> Vec<String> {
+        self.copies.iter().map(|copy| copy.remark(self.graph())).collect()
     }
 
     /// Whether matrices have different numbers of steps: where boxes bring both operands as they are stored.
@@ -167,6 +204,7 @@ impl ProductPlan {
 
     fn lower_core(&self, choice: &GemmChoice, device: &Device, builder: &mut KernelBuilder) {
         let choice = &choice.without_empty_splits(self.extents());
+        self.copies.iter().for_each(|copy| copy.push(self.graph(), builder));
         let EpiloguePlan { fused, apart, .. } = self.epilogue();
         match self.in_tiles(choice, device) {
             Ok(epilogue) => {
@@ -195,6 +233,9 @@ impl ProductPlan {
             return Err(format!("k is cut into {} parts", choice.splits));
         }
         let plan = self.epilogue();
+        if plan.reduced_values() > 0 && self.problem.space.n.iter().any(Digit::is_padded) {
+            return Err("values are reduced, and channels under each tap are padded".to_owned());
+        }
         let along_n = plan.along_n;
         let needed = self.shared(choice, along_n, plan.reduced_values()).bytes;
         let most = device.shared_bytes_per_block;
@@ -416,7 +457,7 @@ impl Lowering<'_> {
         let space = &self.plan.problem.space;
         for (digits, stride) in [&space.b, &space.m, &space.n].into_iter().zip(strides) {
             if let Some(position) = digits.iter().position(|digit| digit.quantity == quantity) {
-                let inner: i64 = digits[position + 1..].iter().map(|digit| digit.extent).product();
+                let inner: i64 = digits[position + 1..].iter().map(|digit| digit.radix).product();
                 return stride * inner / scale;
             }
         }

@@ -67,12 +67,15 @@ impl PointText {
         let mut read = uses.clone();
         read.extend(bounds.iter().map(|bound| bound.variable));
         let digits = needed(digit_definitions(kernel, &[Role::Batch, Role::Row, Role::Column]), &mut read);
+        let is_bounded = |digit: &Definition| bounds.iter().any(|bound| bound.variable == digit.variable);
+        let (bounded, digits): (Vec<_>, Vec<_>) = digits.into_iter().partition(is_bounded);
         let indices = vec![
             Definition::new(index(Role::Row), from(origin.m, m_in)),
             Definition::new(index(Role::Column), from(origin.n, n_in)),
         ];
         let kind = index_type(kernel.wide_index);
-        let indices = definition_lines(kind, &needed(indices, &mut read));
+        let indices = [needed(indices, &mut read), bounded].concat();
+        let indices = definition_lines(kind, &indices);
         Self { indices, guard: all(&bounds), digits: definition_lines(kind, &digits) }
     }
 }
@@ -91,12 +94,14 @@ fn part(blocks: u32, chunks: u32) -> String {
     spell(&(rows * i64::from(chunks) + chunk))
 }
 
-/// Conditions under which a point is in C; none where tiles divide it.
+/// Conditions under which a point is in C; none where tiles divide it and no digit is padded.
 fn bounds(kernel: &GemmKernel) -> Vec<Bound> {
     let [_, m, n, _] = kernel.space.extents();
     let checks = [(Role::Row, m, kernel.tile.m), (Role::Column, n, kernel.tile.n)];
     let needed = checks.into_iter().filter(|(_, extent, block)| extent % i64::from(*block) != 0);
-    needed.map(|(role, extent, _)| Bound { variable: index(role), extent }).collect()
+    let padded = kernel.space.n.iter().filter(|digit| digit.is_padded());
+    let padded = padded.map(|digit| Bound { variable: digit.quantity.into(), extent: digit.extent });
+    needed.map(|(role, extent, _)| Bound { variable: index(role), extent }).chain(padded).collect()
 }
 
 /// Place of an accumulator in the workspace.

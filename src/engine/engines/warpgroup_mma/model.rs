@@ -108,6 +108,7 @@ impl Candidate<'_> {
                 term(Bound::Memory, memory),
             ],
             on_top: vec![
+                term(Bound::Copies, self.copy_seconds(device) * CLOCK),
                 term(Bound::Fill, FILL),
                 term(Bound::Epilogue, exposed),
                 term(Bound::Epilogue, last),

@@ -1,0 +1,251 @@
+//! Operands that the tensor memory accelerator does not take as they lie: copied once to the workspace, in a layout that it takes.
+//!
+//! The core then reads the copies: the graph that is lowered has them as virtual tensors in place of the operands, and all that is
+//! planned of it (boxes, tiles, epilogue) is planned as of any other. Padding is never read: boxes end where channels, or columns, do,
+//! and what lies beyond are zeros.
+
+use std::sync::Arc;
+
+use super::operand::boxed_as_stored;
+use super::pass::line_of_blocks;
+use super::problem::Problem;
+use super::sweep::{elements, span};
+use super::tensor_map::{line_along_outer, matmul_axes, step_k};
+use crate::device::Device;
+use crate::engine::builder::KernelBuilder;
+use crate::fusion::{Fusion, Product, fuse};
+use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
+use crate::kernel::{Body, CopyAxis, CopyKernel, MmaType, Parameter, Quantity};
+
+/// Bytes that rows of a copy are padded to a multiple of: what strides of a tensor map have to be multiples of, sectors of L2, its
+/// lines.
+const UNIT: i64 = 16;
+const SECTOR: i64 = 32;
+const LINE: i64 = 128;
+
+/// How many times as long rows may become for whole lines: rows that straddle them are read 2.4 times from L2
+/// (`warpgroup_mma/model.rs`), so a quarter more of the copy is cheap.
+const LINES_UP_TO: f64 = 1.25;
+
+/// Bytes of a word of the workspace.
+const WORD: i64 = 4;
+
+/// Threads of a block that copies: as many as of a pointwise pass.
+const THREADS: u32 = 256;
+
+/// Largest unit of a copy, in bytes.
+const LARGEST_UNIT: i64 = 8;
+
+/// Seconds of a launch beside its work: about 3 µs on an H200 (`combination_seconds`).
+const LAUNCH_SECONDS: f64 = 3e-6;
+
+/// One operand's copy.
+#[derive(Clone, Debug)]
+pub(super) struct OperandCopy {
+    source: TensorId,
+    copy: TensorId,
+    /// The graph axis that is contiguous in the copy.
+    inner: usize,
+    /// Why the operand is not taken as it lies.
+    why: String,
+}
+
+/// A fusion whose core reads copies of its operands.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct CopiedOperands {
+    pub(super) fusion: Fusion,
+    pub(super) product: Product,
+    pub(super) copies: Vec<OperandCopy>,
+}
+
+impl CopiedOperands {
+    /// The fusion with a copy of each operand that is multiplied as it is stored and does not come in boxes for its layout, if the
+    /// copy does; `None` where there is no such operand.
+    pub(in crate::engine) fn of(fusion: &Fusion, product: &Product, operand: MmaType) -> Option<Self> {
+        let mut copied = Self { fusion: fusion.clone(), product: product.clone(), copies: Vec::new() };
+        for slot in 0..2 {
+            if let Err(why) = copied.boxed(slot, operand) {
+                copied = copied.with_copy(slot, operand, why).unwrap_or(copied);
+            }
+        }
+        (!copied.copies.is_empty()).then_some(copied)
+    }
+
+    /// Whether both operands come in boxes.
+    pub(in crate::engine) fn are_boxed(&self, operand: MmaType) -> bool {
+        (0..2).all(|slot| self.boxed(slot, operand).is_ok())
+    }
+
+    /// Whether an operand comes in boxes.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn boxed(&self, slot: usize, operand: MmaType) -> Result<(), String> {
+        let problem = self.problem(operand).in_steps_of(step_k(operand));
+        let tensor = self.product.tensors()[slot];
+        boxed_as_stored(self.fusion.graph(), &problem, slot, tensor, operand).map(|_| ())
+    }
+
+    /// The product, the channels of each tap in whole lines of boxes.
+    pub(super) fn problem(&self, operand: MmaType) -> Problem {
+        Problem::of(self.fusion.graph(), &self.product).in_columns_of(line_along_outer(operand).into())
+    }
+
+    /// The same with one more copy, if that comes in boxes.
+    fn with_copy(&self, slot: usize, operand: MmaType, why: String) -> Option<Self> {
+        let (graph, source) = (self.fusion.graph(), self.product.tensors()[slot]);
+        let tensor = graph.tensor(source);
+        if graph.producer(source).is_some() || tensor.is_virtual || tensor.is_pass_by_value {
+            return None;
+        }
+        let inner = inner_axis(&self.problem(operand), slot, tensor, operand)?;
+        let (graph, copy) = graph.with_operand_copied(self.product.operation, source, padded_strides(tensor, inner));
+        let fusion = fuse(Arc::new(graph)).ok()?;
+        let product = fusion.product()?.clone();
+        let copies = [&self.copies[..], &[OperandCopy { source, copy, inner, why }]].concat();
+        let copied = Self { fusion, product, copies };
+        copied.boxed(slot, operand).is_ok().then_some(copied)
+    }
+
+    /// Bytes from one pixel of the image that k's channels belong to, to the next, where that is a copy.
+    pub(super) fn pixel_bytes(&self, problem: &Problem) -> Option<i64> {
+        let id = self.product.tensors()[problem.core_slot(0)];
+        let copy = self.copies.iter().find(|copy| copy.copy == id)?;
+        let tensor = self.fusion.graph().tensor(id);
+        (problem.operands[0][0].quantity == Quantity::Image).then(|| row_bytes(tensor, copy.inner))
+    }
+}
+
+/// The axis along which a copy is contiguous: where 16-bit operands are along k, m or n, that one, as both are taken; else k's. Of an
+/// image its channels. `None` where groups have an axis of their own.
+fn inner_axis(problem: &Problem, slot: usize, tensor: &FinalTensor, operand: MmaType) -> Option<usize> {
+    let coordinates = &problem.operands[slot];
+    if let Some([_, outer, k]) = matmul_axes(problem, slot) {
+        let keeps = operand.bytes() == 2 && tensor.stride[outer] == 1;
+        return Some(if keeps { outer } else { k });
+    }
+    if coordinates.get(1)?.quantity == Quantity::Group || coordinates[0].quantity == Quantity::Group {
+        return None;
+    }
+    let is_image = coordinates[0].quantity == Quantity::Image;
+    let is_of_k = |axis: &usize| {
+        let last = coordinates[*axis].terms.last();
+        last.is_some_and(|term| problem.space.k.iter().any(|digit| digit.quantity == term.0))
+    };
+    match is_image {
+        true => Some(1),
+        false => [0, 1].into_iter().find(is_of_k),
+    }
+}
+
+/// Strides of a tensor that is contiguous along one axis, its rows padded, the other axes in their order.
+fn padded_strides(tensor: &FinalTensor, inner: usize) -> Vec<i64> {
+    let mut strides = vec![1; tensor.dim.len()];
+    let bytes = tensor.data_type.bytes() as i64;
+    let mut step = padded(tensor.dim[inner] * bytes) / bytes;
+    for axis in (0..tensor.dim.len()).rev().filter(|axis| *axis != inner) {
+        strides[axis] = step;
+        step *= tensor.dim[axis];
+    }
+    strides
+}
+
+/// Bytes of a row of so many: whole lines of L2 where that is little more, else whole sectors, or 16 bytes where it has no more.
+fn padded(bytes: i64) -> i64 {
+    let multiple = |of: i64| (bytes + of - 1) / of * of;
+    match multiple(LINE) {
+        lines if lines as f64 <= LINES_UP_TO * bytes as f64 => lines,
+        _ if bytes <= UNIT => UNIT,
+        _ => multiple(SECTOR),
+    }
+}
+
+/// Bytes from one row of a tensor that is contiguous along an axis to the next.
+fn row_bytes(tensor: &FinalTensor, inner: usize) -> i64 {
+    padded(tensor.dim[inner] * tensor.data_type.bytes() as i64)
+}
+
+impl OperandCopy {
+    /// What is copied and why, as a sentence for people.
+    pub(super) fn remark(&self, graph: &FinalizedGraph) -> String {
+        let bytes = row_bytes(graph.tensor(self.copy), self.inner);
+        format!("{}; so it is copied first, to rows of {bytes} bytes in the workspace", self.why)
+    }
+
+    /// Seconds of the copy: a launch, then each element read and written once.
+    pub(super) fn seconds(&self, graph: &FinalizedGraph, device: &Device) -> f64 {
+        let tensor = graph.tensor(self.source);
+        let rows = elements(tensor) / tensor.dim[self.inner];
+        let bytes = elements(tensor) * tensor.data_type.bytes() as i64 + rows * row_bytes(tensor, self.inner);
+        LAUNCH_SECONDS + bytes as f64 / device.bytes_per_second
+    }
+
+    /// Adds the copy, with its place in the workspace.
+    pub(super) fn push(&self, graph: &FinalizedGraph, builder: &mut KernelBuilder) {
+        let copy = graph.tensor(self.copy);
+        let bytes = span(copy) * copy.data_type.bytes() as i64;
+        builder.place(self.copy, (bytes + UNIT) / WORD);
+        let kernel = self.kernel(graph);
+        let parameters = [self.source, self.copy].map(Parameter::Tensor);
+        builder.push("copy", line_of_blocks(kernel.vectors(), THREADS), parameters.into(), Body::Copy(kernel));
+    }
+
+    fn kernel(&self, graph: &FinalizedGraph) -> CopyKernel {
+        let [source, copy] = [self.source, self.copy].map(|id| graph.tensor(id));
+        let element = source.data_type.bytes() as i64;
+        let unit = self.unit_bytes(source);
+        let (axes, gathered) = self.axes(source, copy, unit / element);
+        let wide_index = [source, copy].into_iter().any(|tensor| span(tensor) > i64::from(i32::MAX));
+        let (source, copy) = (self.source, self.copy);
+        CopyKernel { source, copy, unit_bytes: unit as u32, axes, gathered, threads: THREADS, wide_index }
+    }
+
+    /// Bytes of the largest unit of which rows of the source are whole numbers, and at whose multiples they begin; an element where
+    /// the source is not contiguous along the rows.
+    fn unit_bytes(&self, source: &FinalTensor) -> i64 {
+        let element = source.data_type.bytes() as i64;
+        let is_whole = |unit: &i64| {
+            let steps = |axis: &usize| source.dim[*axis] > 1 && *axis != self.inner;
+            let mut others = (0..source.dim.len()).filter(steps);
+            source.stride[self.inner] == 1
+                && source.dim[self.inner] * element % unit == 0
+                && source.alignment % unit == 0
+                && others.all(|axis| source.stride[axis] * element % unit == 0)
+        };
+        let halves = std::iter::successors(Some(LARGEST_UNIT), |unit| Some(unit / 2));
+        halves.take_while(|unit| *unit > element).find(is_whole).unwrap_or(element)
+    }
+
+    /// The axes in units of so many elements, in the order in which they lie in the source, and which is gathered; axes that follow
+    /// each other in both layouts are one.
+    fn axes(&self, source: &FinalTensor, copy: &FinalTensor, unit: i64) -> (Vec<CopyAxis>, usize) {
+        let mut order: Vec<usize> = (0..source.dim.len()).collect();
+        order.retain(|&axis| source.dim[axis] > 1 && axis != self.inner);
+        order.push(self.inner);
+        order.sort_by_key(|&axis| std::cmp::Reverse(source.stride[axis]));
+        let position = order.iter().position(|&axis| axis == self.inner).unwrap_or_default();
+        let axis = |&axis: &usize| CopyAxis {
+            extent: source.dim[axis],
+            from: source.stride[axis] / unit,
+            to: copy.stride[axis] / unit,
+        };
+        let inner = CopyAxis { extent: source.dim[self.inner] / unit, from: source.stride[self.inner], to: 1 };
+        let outer = merged(order[..position].iter().map(axis));
+        let gathered = outer.len();
+        let below = merged(order[position + 1..].iter().map(axis));
+        (outer.into_iter().chain([inner]).chain(below).collect(), gathered)
+    }
+}
+
+/// Axes of which those that follow each other in both layouts are one.
+fn merged(axes: impl Iterator<Item = CopyAxis>) -> Vec<CopyAxis> {
+    let mut merged: Vec<CopyAxis> = Vec::new();
+    for axis in axes {
+        let steps_over = |outer: &&mut CopyAxis| [outer.from, outer.to] == [axis.from, axis.to].map(|s| s * axis.extent);
+        match merged.last_mut().filter(steps_over) {
+            Some(outer) => *outer = CopyAxis { extent: outer.extent * axis.extent, ..axis },
+            None => merged.push(axis),
+        }
+    }
+    merged
+}
