@@ -240,7 +240,12 @@ impl FinalizedGraph {
 
     /// The graph with an operand of a matmul or convolution read from a copy with these strides, a virtual tensor behind the graph's
     /// own that no operation writes: whoever lowers the graph does. The key stays the graph's, which it says in another way.
-    pub(crate) fn with_operand_copied(&self, core: OperationId, operand: TensorId, stride: Vec<i64>) -> (Self, TensorId) {
+    pub(crate) fn with_operand_copied(
+        &self,
+        core: OperationId,
+        operand: TensorId,
+        stride: Vec<i64>,
+    ) -> (Self, TensorId) {
         let (mut tensors, mut operations) = (self.tensors.clone(), self.operations.clone());
         let copy = TensorId(tensors.len() as u32);
         let tensor = self.tensor(operand);

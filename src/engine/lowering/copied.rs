@@ -241,11 +241,130 @@ impl OperandCopy {
 fn merged(axes: impl Iterator<Item = CopyAxis>) -> Vec<CopyAxis> {
     let mut merged: Vec<CopyAxis> = Vec::new();
     for axis in axes {
-        let steps_over = |outer: &&mut CopyAxis| [outer.from, outer.to] == [axis.from, axis.to].map(|s| s * axis.extent);
+        let steps_over =
+            |outer: &&mut CopyAxis| [outer.from, outer.to] == [axis.from, axis.to].map(|s| s * axis.extent);
         match merged.last_mut().filter(steps_over) {
             Some(outer) => *outer = CopyAxis { extent: outer.extent * axis.extent, ..axis },
             None => merged.push(axis),
         }
     }
     merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Convolution, ConvolutionDirection, DataType, Graph, Tensor};
+
+    const FORWARD: ConvolutionDirection = ConvolutionDirection::Forward;
+
+    /// A 3×3 layer of 2 images of 8×8 pixels, of C and K channels.
+    fn copied(direction: ConvolutionDirection, [c, k]: [i64; 2], of: fn(Tensor, [i64; 4]) -> Tensor) -> CopiedOperands {
+        let (x, w, y) = ([2, c, 8, 8], [k, c, 3, 3], [2, k, 8, 8]);
+        let (first, second, result) = match direction {
+            ConvolutionDirection::Forward => (x, w, y),
+            ConvolutionDirection::BackwardData => (y, w, x),
+            ConvolutionDirection::BackwardFilter => (y, x, w),
+        };
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let inputs = [first, second].map(|dim| graph.tensor(of(Tensor::new("t"), dim)));
+        let attributes = Convolution::new(direction, 2).padding([1, 1]);
+        let id = graph.convolution("conv", attributes, inputs);
+        *graph.tensor_mut(id) = of(Tensor::new("result"), result);
+        graph.set_output(id);
+        let fusion = fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a convolution");
+        let product = fusion.product().expect("a convolution");
+        CopiedOperands::of(&fusion, product, MmaType::F16).expect("operands are copied")
+    }
+
+    fn channels_last(tensor: Tensor, dim: [i64; 4]) -> Tensor {
+        tensor.channels_last(dim)
+    }
+
+    fn channels_first(tensor: Tensor, dim: [i64; 4]) -> Tensor {
+        tensor.row_major(dim)
+    }
+
+    fn kernels(copied: &CopiedOperands) -> Vec<CopyKernel> {
+        copied.copies.iter().map(|copy| copy.kernel(copied.fusion.graph())).collect()
+    }
+
+    fn strides(copied: &CopiedOperands) -> Vec<Vec<i64>> {
+        let graph = copied.fusion.graph();
+        copied.copies.iter().map(|copy| graph.tensor(copy.copy).stride.clone()).collect()
+    }
+
+    const fn axis(extent: i64, from: i64, to: i64) -> CopyAxis {
+        CopyAxis { extent, from, to }
+    }
+
+    #[test]
+    fn rows_are_padded_to_lines_sectors_or_16_bytes() {
+        let bytes = [2, 16, 18, 66, 72, 102, 103, 128, 400, 414, 8190];
+        assert_eq!(bytes.map(padded), [16, 16, 32, 96, 96, 128, 128, 128, 416, 512, 8192]);
+    }
+
+    #[test]
+    fn images_and_filters_become_channels_last_with_padded_pixels() {
+        let odd = copied(FORWARD, [33, 40], channels_last);
+        assert_eq!(strides(&odd), [[48 * 64, 1, 48 * 8, 48], [48 * 9, 1, 48 * 3, 48]]);
+        assert!(odd.are_boxed(MmaType::F16));
+        let [image, filter] = &kernels(&odd)[..] else { panic!("two copies") };
+        assert_eq!((image.unit_bytes, image.gathered), (2, 1));
+        assert_eq!(image.axes, [axis(2 * 64, 33, 48), axis(33, 1, 1)]);
+        assert_eq!((filter.vectors(), filter.axes[0]), (40 * 9 * 5, axis(40 * 9, 33, 48)));
+        let first = copied(FORWARD, [64, 40], channels_first);
+        let [image, _] = &kernels(&first)[..] else { panic!("two copies") };
+        assert_eq!(image.axes, [axis(2, 64 * 64, 64 * 64), axis(64, 64, 1), axis(64, 1, 64)]);
+        assert_eq!((image.gathered, image.vectors()), (1, 2 * 8 * 64));
+    }
+
+    #[test]
+    fn units_are_as_large_as_rows_let_them_be() {
+        let units = |channels| kernels(&copied(FORWARD, [channels, 40], channels_last))[0].clone();
+        assert_eq!([33, 34, 36].map(|channels| units(channels).unit_bytes), [2, 4, 8]);
+        assert_eq!(units(36).axes, [axis(2 * 64, 9, 12), axis(9, 1, 1)]);
+    }
+
+    #[test]
+    fn only_what_boxes_do_not_take_is_copied() {
+        use ConvolutionDirection::{BackwardData, BackwardFilter};
+        // W alone, to rows of K; X alone, as DY has whole pixels
+        assert_eq!(strides(&copied(BackwardData, [33, 64], channels_last)), [[1, 64 * 9, 64 * 3, 64]]);
+        assert_eq!(strides(&copied(BackwardFilter, [33, 64], channels_last)), [[48 * 64, 1, 48 * 8, 48]]);
+    }
+
+    #[test]
+    fn channels_of_a_filter_gradient_end_with_whole_lines_under_each_tap() {
+        let copied = copied(ConvolutionDirection::BackwardFilter, [33, 64], channels_last);
+        let columns = copied.problem(MmaType::F16).space.n;
+        let last = columns.last().expect("channels");
+        assert_eq!((last.quantity, last.extent, last.radix), (Quantity::InputChannel, 33, 48));
+    }
+
+    /// Dims and strides of the copies of `A · B`.
+    fn of_matmul(a: [i64; 3], b: [i64; 3], data_type: DataType, operand: MmaType) -> Vec<(Vec<i64>, Vec<i64>)> {
+        let mut graph = Graph::new().io_data_type(data_type).compute_data_type(DataType::Float);
+        let operands = [("A", a), ("B", b)].map(|(name, dim)| graph.tensor(Tensor::new(name).row_major(dim)));
+        let c = graph.matmul("mm", operands[0], operands[1]);
+        graph.set_output(c).data_type = Some(DataType::Float);
+        let fusion = fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
+        let copied = CopiedOperands::of(&fusion, fusion.product().expect("a matmul"), operand);
+        let Some(copied) = copied else { return Vec::new() };
+        let tensor = |copy: &OperandCopy| copied.fusion.graph().tensor(copy.copy);
+        copied.copies.iter().map(|copy| (tensor(copy).dim.clone(), tensor(copy).stride.clone())).collect()
+    }
+
+    #[test]
+    fn a_matrix_of_all_batches_is_copied_once() {
+        let copies = of_matmul([8, 64, 96], [1, 96, 67], DataType::Half, MmaType::F16);
+        assert_eq!(copies, [(vec![1, 96, 67], vec![96 * 80, 80, 1])]);
+        assert!(of_matmul([8, 64, 96], [1, 96, 64], DataType::Half, MmaType::F16).is_empty());
+    }
+
+    #[test]
+    fn what_would_have_to_be_turned_is_copied_along_k() {
+        let copies = of_matmul([1, 64, 96], [1, 96, 67], DataType::Fp8E4M3, MmaType::Fp8);
+        assert_eq!(copies, [(vec![1, 96, 67], vec![96 * 67, 1, 96])]);
+    }
 }

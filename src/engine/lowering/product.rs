@@ -18,8 +18,8 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Accumulators, Body, Boxes, CONSUMER_WARPS, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma, MmaType, Multiply, Parameter,
-    PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, Wgmma, reduced_values,
+    Accumulators, Body, Boxes, CONSUMER_WARPS, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma, MmaType, Multiply,
+    Parameter, PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, Wgmma, reduced_values,
 };
 
 /// A product as an engine multiplies it: what is planned of it whatever the tile.

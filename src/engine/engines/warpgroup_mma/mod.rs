@@ -20,8 +20,8 @@ mod shape;
 
 use crate::device::Device;
 use crate::engine::lowering::{
-    CopiedOperands, Instruction, OperandPlan, ProductPlan, RELAXED_WITH_CORE, are_boxed, lowered_product, multiplied_type, promotes,
-    tf32_is_allowed,
+    CopiedOperands, Instruction, OperandPlan, ProductPlan, RELAXED_WITH_CORE, are_boxed, lowered_product,
+    multiplied_type, promotes, tf32_is_allowed,
 };
 use crate::engine::{Engine, EngineConfig, Offer, RankedConfig};
 use crate::error::Reason;
