@@ -281,8 +281,8 @@ const LOWERING: &[&str] = &[
     "tensor_map",
     "boxes",
     "operand",
-    "copied",
     "pass",
+    "copied",
     "epilogue",
     "product",
 ];

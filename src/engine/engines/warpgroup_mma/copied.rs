@@ -2,7 +2,7 @@
 //! that to be faster than reading them as they lie.
 
 use super::Tiles;
-use super::model::CLOCK;
+use super::model::{CLOCK, L2_WIDE};
 use crate::device::{ComputeCapability, Device};
 use crate::engine::lowering::{Instruction, OperandPlan, ProductPlan, multiplied_type};
 use crate::error::Reason;
@@ -16,8 +16,7 @@ const SHORT_ACCESS: f64 = 1.6;
 /// Bytes of an access that costs nothing beside the products.
 const WHOLE_ACCESS: i64 = 16;
 
-/// Bytes of operands that a multiprocessor multiplies in a second by `mma.sync`, with 128 rows of the other operand: 427 TFLOP/s in
-/// FP16 on the 132 of an H200, as in the model of `warp_mma`.
+/// Operations a second of a multiprocessor by `mma.sync` on FP16, as in the model of `warp_mma`: 427 TFLOP/s on the 132 of an H200.
 const OPERATIONS: f64 = 427e12 / 132.0;
 
 /// Rows and columns of a tile of `mma.sync`, and the least of k that is worth a part of its own.
@@ -51,8 +50,8 @@ fn refused(why: &Reason, copied: f64, others: f64) -> Reason {
 }
 
 /// Microseconds that a product takes by `mma.sync`, with operands in accesses as wide as they lie for; `None` where there is no
-/// instruction for them. What takes longest counts: the products, or the short accesses of each operand, once for each tile along
-/// the other.
+/// instruction for them. What takes longest counts: the products, each operand once for each tile along the other, in bytes from L2 and
+/// in short accesses, and all tensors through memory.
 fn by_short_accesses(fusion: &Fusion, product: &Product, device: &Device) -> Option<f64> {
     let operand = multiplied_type(fusion.graph(), product).ok()?;
     let plan = ProductPlan::new(fusion, product, Instruction::Mma(operand));
@@ -60,10 +59,16 @@ fn by_short_accesses(fusion: &Fusion, product: &Product, device: &Device) -> Opt
     let tiles = |extent: i64| (extent + TILE - 1) / TILE;
     let parts = (batch * tiles(m) * tiles(n)).saturating_mul((k / LEAST_DEPTH).max(1));
     let busy = (parts as f64).min(f64::from(device.sm_count));
-    let [a, b] = [(m, n), (n, m)].map(|(rows, others)| batch as f64 * rows as f64 * k as f64 * tiles(others) as f64);
-    let accesses = short(&plan.operands[0], operand) * a + short(&plan.operands[1], operand) * b;
-    let operations = 2.0 * batch as f64 * m as f64 * n as f64 * k as f64 * f64::from(operand.bytes()) / 2.0;
-    Some(1e6 * (accesses * SHORT_ACCESS / CLOCK).max(operations / OPERATIONS) / busy)
+    let [results, depth, bytes] = [batch as f64 * m as f64 * n as f64, k as f64, f64::from(operand.bytes())];
+    let read = [results / n as f64 * tiles(n) as f64, results / m as f64 * tiles(m) as f64].map(|rows| rows * depth);
+    let short = plan.operands.iter().zip(read).map(|(plan, read)| short(plan, operand) * read).sum::<f64>();
+    let all_at_once = [
+        results * depth * bytes / OPERATIONS / busy,
+        short * SHORT_ACCESS / CLOCK / busy,
+        (read[0] + read[1]) * bytes / L2_WIDE / CLOCK,
+        (plan.operand_elements() * bytes + results * 2.0) / device.bytes_per_second,
+    ];
+    Some(1e6 * all_at_once.into_iter().fold(0.0, f64::max))
 }
 
 /// Short accesses for an element of an operand.

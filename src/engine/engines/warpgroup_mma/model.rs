@@ -14,7 +14,7 @@ pub(super) const CLOCK: f64 = 1.6e9;
 const FILL: f64 = 2400.0;
 
 /// Bytes a clock that all multiprocessors together get from L2, by columns of a tile (seen on an H200).
-const L2_WIDE: f64 = 10000.0;
+pub(super) const L2_WIDE: f64 = 10000.0;
 const L2_NARROW: f64 = 6000.0;
 
 /// How often rows of boxes that straddle lines of L2 are read from there, by the index along which they run (4096³ in FP16 and its
