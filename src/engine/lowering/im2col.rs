@@ -234,12 +234,12 @@ impl Planner<'_> {
         let innermost = digits.last().map(|digit| digit.quantity);
         let own = self.coordinates()[axis].terms.last().map(|term| term.0);
         let is_apart = |term: &&(Quantity, i64)| Some(term.0) != own && term.1 * self.bytes % UNIT != 0;
-        if let Some((_, channels)) = self.coordinates()[axis].terms.iter().find(is_apart) {
-            return Err(format!("groups start {channels} channels apart; required: a multiple of {UNIT} bytes"));
-        }
-        match own == innermost && self.coordinates()[axis].bound.is_none() {
-            true => Ok(axis),
-            false => {
+        match self.coordinates()[axis].terms.iter().find(is_apart) {
+            Some((Quantity::Group, channels)) => {
+                Err(format!("groups start {channels} channels apart; required: a multiple of {UNIT} bytes"))
+            }
+            None if own == innermost && self.coordinates()[axis].bound.is_none() => Ok(axis),
+            _ => {
                 Err(format!("axis {axis} is contiguous, along which neither channels nor steps of k follow each other"))
             }
         }
