@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
+use super::boxed_operand::UNIT;
 use super::operand::boxed_as_stored;
-use super::pass::line_of_blocks;
+use super::pass::{LAUNCH_SECONDS, line_of_blocks};
 use super::problem::Problem;
 use super::sweep::{elements, span};
 use super::tensor_map::{line_along_outer, matmul_axes, step_k};
@@ -17,9 +18,8 @@ use crate::fusion::{Fusion, Product, fuse};
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{Body, CopyAxis, CopyKernel, MmaType, Parameter, Quantity};
 
-/// Bytes that rows of a copy are padded to a multiple of: what strides of a tensor map have to be multiples of, sectors of L2, its
-/// lines.
-const UNIT: i64 = 16;
+/// Bytes that rows of a copy are padded to a multiple of where they are longer than what strides of a tensor map are multiples of:
+/// sectors of L2, and its lines.
 const SECTOR: i64 = 32;
 const LINE: i64 = 128;
 
@@ -35,9 +35,6 @@ const THREADS: u32 = 256;
 
 /// Largest unit of a copy, in bytes.
 const LARGEST_UNIT: i64 = 8;
-
-/// Seconds of a launch beside its work: about 3 µs on an H200 (`combination_seconds`).
-const LAUNCH_SECONDS: f64 = 3e-6;
 
 /// One operand's copy.
 #[derive(Clone, Debug)]
@@ -180,7 +177,7 @@ impl OperandCopy {
         LAUNCH_SECONDS + bytes as f64 / device.bytes_per_second
     }
 
-    /// Adds the copy, with its place in the workspace.
+    /// Adds the copy, with its place in the workspace: the last 16 bytes are stored as a whole.
     pub(super) fn push(&self, graph: &FinalizedGraph, builder: &mut KernelBuilder) {
         let copy = graph.tensor(self.copy);
         let bytes = span(copy) * copy.data_type.bytes() as i64;

@@ -6,7 +6,7 @@ use super::copied::{CopiedOperands, OperandCopy};
 use super::epilogue::{EpiloguePlan, EpilogueTiles, kept_space, reduced_count};
 use super::multiplied::fp8_registers;
 use super::operand::{Instruction, OperandPlan};
-use super::pass::{Combination, PassPlan, program_parameters, to_u32};
+use super::pass::{Combination, LAUNCH_SECONDS, PassPlan, program_parameters, to_u32};
 use super::problem::Problem;
 use super::signal::around_signals;
 use super::sweep::{CoreAccumulators, elements, span};
@@ -524,10 +524,8 @@ fn reduced_values_of(epilogue: &Epilogue) -> usize {
     }
 }
 
-/// Seconds for sums that go through the workspace: a launch, then every partial sum written and read once. A second launch takes
-/// about 3 µs on an H200: an orientation for rankings.
+/// Seconds for sums that go through the workspace: a launch, then every partial sum written and read once.
 pub(in crate::engine) fn combination_seconds([b, m, n, _]: [i64; 4], splits: u32, device: &Device) -> f64 {
-    const LAUNCH_SECONDS: f64 = 3e-6;
     let bytes = 8.0 * (b as f64 * m as f64 * n as f64) * f64::from(splits);
     LAUNCH_SECONDS + bytes / device.bytes_per_second
 }

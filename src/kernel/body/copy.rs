@@ -27,7 +27,7 @@ pub struct CopyKernel {
 pub struct CopyAxis {
     /// Number of units.
     pub extent: i64,
-    /// From one to the next in the source, and in the copy.
+    /// From one to the next in the source.
     pub from: i64,
     /// The same in the copy.
     pub to: i64,

@@ -4,6 +4,7 @@
 use super::Tiles;
 use super::model::{CLOCK, L2_WIDE};
 use crate::device::{ComputeCapability, Device};
+use crate::engine::engines::warp_mma::MMA_RATE;
 use crate::engine::lowering::{Instruction, OperandPlan, ProductPlan, multiplied_type};
 use crate::error::Reason;
 use crate::fusion::{Fusion, Product};
@@ -15,9 +16,6 @@ const SHORT_ACCESS: f64 = 1.6;
 
 /// Bytes of an access that costs nothing beside the products.
 const WHOLE_ACCESS: i64 = 16;
-
-/// Operations a second of a multiprocessor by `mma.sync` on FP16, as in the model of `warp_mma`: 427 TFLOP/s on the 132 of an H200.
-const OPERATIONS: f64 = 427e12 / 132.0;
 
 /// Rows and columns of a tile of `mma.sync`, and the least of k that is worth a part of its own.
 const TILE: i64 = 128;
@@ -63,7 +61,7 @@ fn by_short_accesses(fusion: &Fusion, product: &Product, device: &Device) -> Opt
     let read = [results / n as f64 * tiles(n) as f64, results / m as f64 * tiles(m) as f64].map(|rows| rows * depth);
     let short = plan.operands.iter().zip(read).map(|(plan, read)| short(plan, operand) * read).sum::<f64>();
     let all_at_once = [
-        results * depth * bytes / OPERATIONS / busy,
+        results * depth * bytes / MMA_RATE / busy,
         short * SHORT_ACCESS / CLOCK / busy,
         (read[0] + read[1]) * bytes / L2_WIDE / CLOCK,
         (plan.operand_elements() * bytes + results * 2.0) / device.bytes_per_second,
