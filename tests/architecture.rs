@@ -282,6 +282,7 @@ const LOWERING: &[&str] = &[
     "boxes",
     "operand",
     "pass",
+    "copied",
     "epilogue",
     "product",
 ];
@@ -297,6 +298,7 @@ const CODEGEN: &[&str] = &[
     "parameters",
     "sweep",
     "movement",
+    "copy",
     "depthwise",
     "packed",
     "product",
@@ -306,7 +308,7 @@ const CODEGEN: &[&str] = &[
 #[test]
 fn kernels_engines_and_code_generation_are_in_order() {
     assert_order_within("kernel", KERNEL);
-    assert_order_within("kernel/body", &["depthwise", "pointwise", "gemm"]);
+    assert_order_within("kernel/body", &["copy", "depthwise", "pointwise", "gemm"]);
     assert_order_within("engine", ENGINE);
     assert_order_within("engine/engines", &["direct", "scalar", "warp_mma", "warpgroup_mma"]);
     assert_order_within("engine/lowering", LOWERING);

@@ -31,6 +31,7 @@
 //! # Ok::<(), fusewright::error::Error>(())
 //! ```
 
+mod copy;
 mod depthwise;
 mod expression;
 mod index;
@@ -123,6 +124,7 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
             signature.fill(template!("sweep/depthwise_filter.cu"), depthwise::filter(graph, used, body)?)
         }
         Body::Combine(body) => signature.fill(template!("sweep/combine.cu"), reduction::combine(graph, used, body)?),
+        Body::Copy(body) => signature.fill(template!("sweep/copy.cu"), copy::copy(graph, used, body)),
         Body::Signal(body) => signature.fill(template!("sweep/signal.cu"), movement::signal(graph, used, body)),
         Body::Gemm(body) => product::product(graph, used, body, signature),
     };

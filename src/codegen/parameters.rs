@@ -32,7 +32,7 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
             let element = if is_integer { "int" } else { "float" };
             format!("{element}* __restrict__ accumulators")
         }
-        Parameter::TensorMap(_) => {
+        Parameter::TensorMap(_) | Parameter::IntermediateMap { .. } => {
             used.add("fw_tensor_map");
             maps += 1;
             format!("const __grid_constant__ fw_tensor_map map{}", maps - 1)

@@ -63,7 +63,8 @@ impl<'a> Bindings<'a> {
                     bindings.bind_input(graph, inputs, id)?;
                 }
                 Parameter::Scalar(id) => bindings.bind_scalar(graph, inputs, id)?,
-                Parameter::Workspace { .. } | Parameter::Accumulators { .. } | Parameter::Intermediate { .. } => {}
+                Parameter::Workspace { .. } | Parameter::Accumulators { .. } => {}
+                Parameter::Intermediate { .. } | Parameter::IntermediateMap { .. } => {}
             }
         }
         Ok(bindings)
@@ -113,9 +114,14 @@ impl<'a> Bindings<'a> {
     fn argument(&mut self, launch: &Launch, parameter: Parameter) -> Result<Argument> {
         let found = match parameter {
             Parameter::TensorMap(map) => match self.tensors.get_mut(&map.tensor) {
-                Some(Binding { name, buffer, .. }) => Some(Argument::TensorMap(EncodedMap::of(&map, name, buffer)?)),
+                Some(Binding { name, buffer, .. }) => Some(Argument::TensorMap(EncodedMap::of(&map, name, buffer, 0)?)),
                 None => None,
             },
+            Parameter::IntermediateMap { map, offset } => {
+                let offset = usize::try_from(offset).map_err(|_| too_large("the workspace"))?;
+                let map = EncodedMap::of(&map, "a tensor in the workspace", &mut self.workspace, offset)?;
+                Some(Argument::TensorMap(map))
+            }
             Parameter::Tensor(id) => self.tensors.get_mut(&id).map(|b| Argument::Pointer(b.buffer.pointer())),
             Parameter::Scalar(id) => self.scalars.get(&id).copied(),
             Parameter::Workspace { offset }

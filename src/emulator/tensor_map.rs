@@ -26,13 +26,14 @@ pub(super) struct EncodedMap {
 }
 
 impl EncodedMap {
-    /// The map of a tensor that lies in `buffer`.
+    /// The map of a tensor that lies in `buffer`, so many bytes from its start.
     ///
     /// # Errors
-    /// [`Error::Wrong`] for a map that the driver refuses (`cuTensorMapEncodeTiled`), or that reaches beyond the tensor.
-    pub(super) fn of(map: &TensorMap, name: &str, buffer: &mut GuardedBuffer) -> Result<Self> {
-        let base = buffer.pointer();
-        let refusal = refusal(map, base.addr()).or_else(|| reach(map, buffer.bytes().len()));
+    /// [`Error::Wrong`] for a map that the driver refuses (`cuTensorMapEncodeTiled`), or that reaches beyond the buffer.
+    pub(super) fn of(map: &TensorMap, name: &str, buffer: &mut GuardedBuffer, offset: usize) -> Result<Self> {
+        let base = buffer.pointer().wrapping_add(offset);
+        let bytes = buffer.bytes().len().saturating_sub(offset);
+        let refusal = refusal(map, base.addr()).or_else(|| reach(map, bytes));
         if let Some(reason) = refusal {
             return Err(Error::Wrong(format!("the tensor map of {name} is refused: {reason} ({map:?})")));
         }
@@ -140,7 +141,7 @@ mod tests {
     fn encoded(change: impl FnOnce(&mut TensorMap)) -> Result<EncodedMap> {
         let mut map = map();
         change(&mut map);
-        EncodedMap::of(&map, "x", &mut GuardedBuffer::poisoned(6400, 16))
+        EncodedMap::of(&map, "x", &mut GuardedBuffer::poisoned(6400, 16), 0)
     }
 
     /// The layout that `templates/emulator/tensor_map.h` declares; there the compiler holds the size.
@@ -192,7 +193,7 @@ mod tests {
             let message = encoded(change).unwrap_err().to_string();
             assert!(message.contains("the tensor map of x is refused") && message.contains(reason), "{message}");
         }
-        let misaligned = EncodedMap::of(&map(), "x", &mut GuardedBuffer::poisoned(6400, 8)).unwrap_err().to_string();
+        let misaligned = EncodedMap::of(&map(), "x", &mut GuardedBuffer::poisoned(6400, 8), 0).unwrap_err().to_string();
         assert!(misaligned.contains("the pointer is not a multiple of 16"), "{misaligned}");
     }
 }

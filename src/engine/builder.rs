@@ -11,8 +11,8 @@ use crate::kernel::{Body, Function, Kernel, Launch, Parameter, WORKSPACE_ALIGNME
 #[derive(Debug)]
 pub(super) struct KernelBuilder {
     kernel: Kernel,
-    /// Virtual tensors that lie in the workspace, with the parameter that points to each.
-    intermediates: BTreeMap<TensorId, Parameter>,
+    /// Virtual tensors that lie in the workspace, with the byte offset of each.
+    intermediates: BTreeMap<TensorId, u64>,
 }
 
 /// How a function is launched.
@@ -53,20 +53,30 @@ impl KernelBuilder {
         (0..count).map(|_| Parameter::Workspace { offset: self.region(floats) }).collect()
     }
 
-    /// Gives a virtual tensor of so many elements a place in the workspace, where functions added from now on find it.
-    pub(super) fn place(&mut self, tensor: TensorId, elements: i64) {
-        let offset = self.region(elements);
-        self.intermediates.insert(tensor, Parameter::Intermediate { tensor, offset });
+    /// Gives a virtual tensor of so many words of four bytes a place in the workspace, where functions added from now on find it.
+    pub(super) fn place(&mut self, tensor: TensorId, words: i64) {
+        let offset = self.region(words);
+        self.intermediates.insert(tensor, offset);
+    }
+
+    /// The parameter that stands for what a function names: of a tensor in the workspace, its place there.
+    fn placed(&self, parameter: Parameter) -> Parameter {
+        let place = |id| self.intermediates.get(&id).copied();
+        match parameter {
+            Parameter::Tensor(tensor) => {
+                place(tensor).map_or(parameter, |offset| Parameter::Intermediate { tensor, offset })
+            }
+            Parameter::TensorMap(map) => {
+                place(map.tensor).map_or(parameter, |offset| Parameter::IntermediateMap { map, offset })
+            }
+            _ => parameter,
+        }
     }
 
     /// Adds a function, `fw_<skeleton>`, numbered from the second one of the file on. Every function may be started before the
     /// launch before it has finished, and waits for that itself.
     pub(super) fn push(&mut self, skeleton: &str, shape: Shape, mut parameters: Vec<Parameter>, body: Body) {
-        for parameter in &mut parameters {
-            if let Parameter::Tensor(id) = parameter {
-                *parameter = self.intermediates.get(id).copied().unwrap_or(*parameter);
-            }
-        }
+        parameters.iter_mut().for_each(|parameter| *parameter = self.placed(*parameter));
         let function = match self.kernel.functions.len() {
             0 => format!("fw_{skeleton}"),
             number => format!("fw_{skeleton}_{number}"),

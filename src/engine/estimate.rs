@@ -16,6 +16,8 @@ pub enum Bound {
     MatrixRate,
     /// Operands that are computed or turned on their way to the core.
     Operands,
+    /// Operands that are copied to another layout before the core.
+    Copies,
     /// Multiprocessors without a tile, in waves that are not full.
     Waves,
     /// From a block's start to its first full stage.
@@ -36,6 +38,7 @@ impl Bound {
             Self::SharedMemory => "shared memory",
             Self::MatrixRate => "matrix rate",
             Self::Operands => "operands computed on their way",
+            Self::Copies => "operands copied first",
             Self::Waves => "waves that are not full",
             Self::Fill => "latency of the first tiles",
             Self::Epilogue => "epilogue",

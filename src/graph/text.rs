@@ -105,12 +105,13 @@ impl FinalizedGraph {
         text
     }
 
-    /// What a tensor is to the graph: `input`, `scalar`, `virtual` or `output`.
+    /// What a tensor is to the graph: `input`, `scalar`, `virtual` or `output`; `copy` where an operand's copy stands for it.
     pub fn role(&self, id: TensorId) -> &'static str {
         let tensor = self.tensor(id);
         match (self.producer(id), tensor.is_virtual) {
             (None, _) if tensor.is_pass_by_value => "scalar",
-            (None, _) => "input",
+            (None, true) => "copy",
+            (None, false) => "input",
             (Some(_), true) => "virtual",
             (Some(_), false) => "output",
         }

@@ -49,6 +49,13 @@ pub enum Parameter {
     },
     /// A tensor map by value, made from the tensor's device pointer.
     TensorMap(TensorMap),
+    /// A tensor map by value of a virtual tensor that lies in the plan's workspace, as [`Self::Intermediate`] does.
+    IntermediateMap {
+        /// The map.
+        map: TensorMap,
+        /// Byte offset of the tensor, a multiple of 256.
+        offset: u64,
+    },
 }
 
 /// A tensor as an array of boxes, as the tensor memory accelerator (TMA) takes it; dims innermost first.

@@ -81,7 +81,13 @@ impl Arguments {
             }
             Parameter::Tensor(id) => self.push_variable(Variable::Pointer(pointer(graph, bindings, *id)?)),
             Parameter::Scalar(id) => self.push_scalar(graph, bindings, *id)?,
-            Parameter::TensorMap(map) => self.push_map(graph, bindings, map)?,
+            Parameter::TensorMap(map) => {
+                let base = Variable::Pointer(pointer(graph, bindings, map.tensor)?);
+                self.push_map(&graph.describe_tensor(map.tensor), map, base)?;
+            }
+            Parameter::IntermediateMap { map, offset } => {
+                self.push_map("a copy in the workspace", map, Variable::Workspace(*offset))?;
+            }
         }
         Ok(())
     }
@@ -99,12 +105,12 @@ impl Arguments {
         Ok(())
     }
 
-    fn push_map(&mut self, graph: &FinalizedGraph, bindings: &Bindings, map: &TensorMap) -> Result<(), Error> {
-        let position = pointer(graph, bindings, map.tensor)?;
-        let EncodedMap { words, address } = tensor_map::encode(graph, map)?;
+    /// The map of a tensor that messages name so, whose address is the value of `base`.
+    fn push_map(&mut self, tensor: &str, map: &TensorMap, base: Variable) -> Result<(), Error> {
+        let EncodedMap { words, address } = tensor_map::encode(tensor, map)?;
         let start = self.push_words(&words, tensor_map::ALIGNMENT_WORDS);
         let word = start + address.unwrap_or(0);
-        self.patches.push(Patch { variable: Variable::Pointer(position), word, is_map: address.is_none() });
+        self.patches.push(Patch { variable: base, word, is_map: address.is_none() });
         Ok(())
     }
 

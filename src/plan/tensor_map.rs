@@ -15,7 +15,6 @@ use cudarc::driver::sys::{
 use super::cuda::{self, CudaError};
 use super::driver::{failed, inconsistent, require_functions};
 use crate::error::Error;
-use crate::graph::FinalizedGraph;
 use crate::kernel::{MapElement, PixelWalk, Swizzle, TensorMap};
 
 /// 64-bit words of a map.
@@ -57,12 +56,11 @@ pub(super) struct EncodedMap {
     pub(super) address: Option<usize>,
 }
 
-/// Encodes a map but for its address.
-pub(super) fn encode(graph: &FinalizedGraph, map: &TensorMap) -> Result<EncodedMap, Error> {
+/// Encodes the map of a tensor that messages name so, but for its address.
+pub(super) fn encode(tensor: &str, map: &TensorMap) -> Result<EncodedMap, Error> {
     let encode = if map.pixels.is_some() { "cuTensorMapEncodeIm2col" } else { "cuTensorMapEncodeTiled" };
     require_functions("a kernel with tensor maps", &[encode, "cuTensorMapReplaceAddress"])?;
     let refused = |reason: &str| {
-        let tensor = graph.describe_tensor(map.tensor);
         let TensorMap { element, rank, dims, strides, box_dims, swizzle, pixels, .. } = map;
         let pixels = pixels.map(|walk| format!(", {walk:?}")).unwrap_or_default();
         inconsistent(format!(
@@ -77,7 +75,6 @@ pub(super) fn encode(graph: &FinalizedGraph, map: &TensorMap) -> Result<EncodedM
     let words = encode_at(map, STAND_IN).map_err(|error| refused(&error.name()))?;
     let address = word_of_address(&words, |address| encode_at(map, address).ok());
     if address.is_none() {
-        let tensor = graph.describe_tensor(map.tensor);
         tracing::debug!(tensor, "this driver's maps hide their address: it is asked to replace it at each execution");
     }
     Ok(EncodedMap { words, address })

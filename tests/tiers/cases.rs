@@ -310,6 +310,20 @@ fn matmul_shapes(cases: &mut Vec<Case>) {
     for (label, types) in [("half", half), ("int8", int8), ("tf32", [DataType::Float; 4])] {
         push(cases, format!("mm_{label}_wide"), typed(plain_matmul([1, 80, 208, 80], [true, false, false]), types));
     }
+    let float = [DataType::Float; 4];
+    for (label, types) in [("half", half), ("int8", int8), ("fp8", fp8), ("tf32", float)] {
+        for layout in 0..4 {
+            let columns = [layout & 1 != 0, layout & 2 != 0, false];
+            let graph = typed(plain_matmul([3, 129, 67, 131], columns), types);
+            push(cases, format!("mm_copied_{label}_layout_{layout}"), graph);
+        }
+    }
+    let mut g = graph(DataType::Half);
+    let a = g.tensor(Tensor::new("A").row_major([4, 129, 131]));
+    let b = g.tensor(Tensor::new("B").row_major([1, 131, 67]));
+    let c = g.matmul("mm", a, b);
+    output(&mut g, c, DataType::Half);
+    push(cases, "mm_copied_broadcast_b", g);
     for (label, a_batch, b_batch) in [("a", 1, 3), ("b", 3, 1)] {
         let mut g = graph(DataType::Half);
         let a = g.tensor(Tensor::new("A").row_major([a_batch, 20, 12]));

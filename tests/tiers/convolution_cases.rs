@@ -161,6 +161,7 @@ pub(crate) fn convolutions(cases: &mut Vec<Case>) {
     }
     walks(cases);
     phases(cases);
+    copied(cases);
     depthwise(cases);
     types(cases);
     mainloops(cases);
@@ -267,6 +268,43 @@ fn phases(cases: &mut Vec<Case>) {
     g.tensor_mut(row).data_type = Some(DataType::Int32);
     output(&mut g, sum, DataType::Half);
     push(cases, "conv_walk_dgrad_phases_row_index", g);
+}
+
+/// Layers whose operands boxes do not take as they lie, large enough for copies of them: channels that are no multiples of 16 bytes on
+/// either side, and channels before pixels.
+fn copied(cases: &mut Vec<Case>) {
+    use DataType as T;
+    let small = || Layer { input: vec![9, 10], channels: [33, 40], ..Layer::small() };
+    let channels_first = || Layer { channels: [64, 40], channels_first: true, ..small() };
+    let fp8 = [T::Fp8E5M2, T::Fp8E4M3, T::Float, T::Half];
+    let layers = [
+        ("odd_inputs", small()),
+        ("odd_outputs", Layer { channels: [40, 33], ..small() }),
+        ("channels_first", channels_first()),
+        ("stride_2", Layer { channels: [68, 36], stride: vec![2, 2], images: 5, ..small() }),
+        ("grouped", Layer { channels: [256, 256], groups: 2, channels_first: true, ..small() }),
+        ("1x1", Layer { channels: [129, 71], filter: vec![1, 1], pre: vec![0, 0], post: vec![0, 0], ..small() }),
+        ("bfloat16", Layer { channels: [36, 40], types: [T::BFloat16, T::BFloat16, T::Float, T::Float], ..small() }),
+        ("float", Layer { types: [T::Float; 4], ..small() }),
+        ("int8", Layer { channels: [67, 72], types: [T::Int8, T::Int8, T::Int32, T::Int32], ..small() }),
+        ("fp8", Layer { channels: [99, 72], types: fp8, ..small() }),
+    ];
+    for (label, layer) in layers {
+        for direction in DIRECTIONS {
+            push(cases, format!("conv_copied_{}_{label}", name(direction)), layer.plain(direction));
+        }
+    }
+    for layer in [small(), channels_first()] {
+        let (mut g, core) = layer.core(Direction::BackwardFilter, |_, _, id| id);
+        let dim = g.tensor_mut(core).dim.clone();
+        let before = g.tensor(layer.tensor("before", dim, T::Float));
+        let sum = g.pointwise("sum", PointwiseMode::Add, &[core, before]);
+        let rows = g.reduction("rows", ReductionMode::Add, sum, vec![layer.channels[1], 1, 1, 1]);
+        output(&mut g, sum, T::Float);
+        output(&mut g, rows, T::Float);
+        let label = if layer.channels_first { "channels_first" } else { "odd_inputs" };
+        push(cases, format!("conv_copied_wgrad_add_rows_{label}"), g);
+    }
 }
 
 /// A stage whose side inputs are read at every pixel, and at every image and channel: where a tap lies in padding, and a tile beyond the

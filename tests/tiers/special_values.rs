@@ -1,4 +1,4 @@
-//! Windows and softmax over NaN, infinities and equal values: kernels on the emulator against the CPU engine.
+//! Windows, softmax, and products of operands that are copied, over NaN, infinities and equal values: kernels on the emulator against the CPU engine.
 
 use std::path::PathBuf;
 
@@ -25,6 +25,10 @@ const CASES: &[&str] = &[
     "resample_bilinear_2d",
     "resample_bilinear_3d",
     "conv_fprop_add_maxpool",
+    "conv_copied_fprop_odd_inputs",
+    "conv_copied_fprop_fp8",
+    "conv_copied_wgrad_channels_first",
+    "mm_copied_half_layout_0",
     "concat_nested",
     "softmax_half",
     "softmax_statistics_sink",
@@ -69,6 +73,12 @@ fn add_special_values(inputs: &mut HostTensors, seed: u64) {
                 let value = SPECIAL[(number * 7 + number / 5) % SPECIAL.len()];
                 tensor.set(position, Scalar::Float(value));
             }
+        }
+        // a conversion to FP8 saturates
+        if tensor.data_type == DataType::Fp8E5M2 {
+            const SPECIAL_BITS: [u8; 3] = [0x7e, 0xfc, 0x7c];
+            let positions = (0..tensor.bytes.len()).step_by(spacing).enumerate();
+            positions.for_each(|(number, position)| tensor.bytes[position] = SPECIAL_BITS[number % 3]);
         }
     }
 }

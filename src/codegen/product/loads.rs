@@ -220,7 +220,7 @@ impl OperandLoads<'_> {
             let spelled = spelled(coordinate, beyond);
             coordinates.push(match last_tap(&self.side) {
                 Some((_, taps)) if self.ends_with_taps(position) => {
-                    format!("all_taps < {taps} ? {spelled} : {}", map.dims[position])
+                    format!("all_taps < {taps} ? {spelled} : {}", outside(map, position))
                 }
                 _ => spelled,
             });
@@ -252,6 +252,13 @@ impl OperandLoads<'_> {
         let is_whole = operand.start.coordinates[position].terms.iter().any(is_index);
         position == usize::from(!operand.boxes_along_k()) && !is_whole
     }
+}
+
+/// The first coordinate of a dim that lies outside; of the innermost, of which a box begins at 16 bytes, the first that may be one.
+fn outside(map: &TensorMap, position: usize) -> u64 {
+    const UNIT: u64 = 16;
+    let whole = if position == 0 { UNIT / u64::from(map.element.bytes()) } else { 1 };
+    map.dims[position].next_multiple_of(whole)
 }
 
 /// The outermost digit of k and its values, where blocks reach beyond the last tap.

@@ -174,6 +174,16 @@ fn in_phases() -> FinalizedGraph {
     graph.finalize().expect("well formed")
 }
 
+/// A product of rows that boxes do not take as they lie, long enough for a copy of them.
+fn with_odd_rows() -> FinalizedGraph {
+    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    let a = graph.tensor(Tensor::new("a").row_major([1, 1024, 1023]));
+    let b = graph.tensor(Tensor::new("b").row_major([1, 1023, 1024]));
+    let c = graph.matmul("matmul", a, b);
+    graph.set_output(c);
+    graph.finalize().expect("well formed")
+}
+
 /// Totals over more rows of tiles than one function combines.
 fn with_many_tiles() -> FinalizedGraph {
     let mut graph = Graph::new()
@@ -197,6 +207,7 @@ fn render_many(mut take: impl FnMut(&Source)) {
         render_on_chips(&Arc::new(depthwise(direction)), &mut take);
     }
     render_on_chips(&Arc::new(in_phases()), &mut take);
+    render_on_chips(&Arc::new(with_odd_rows()), &mut take);
     render_on_chips(&Arc::new(with_many_tiles()), &mut take);
     let data = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let mut recorded = String::new();

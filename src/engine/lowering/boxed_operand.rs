@@ -31,13 +31,22 @@ impl BoxedOperand {
         self.along_k
     }
 
+    /// Whether it is a filter whose taps follow each other along k, and channels under them.
+    pub(super) fn is_filter_along_k(&self) -> bool {
+        self.along_k && self.map.pixels.is_none() && self.follows_taps()
+    }
+
+    fn follows_taps(&self) -> bool {
+        let is_tap = |term: &(Quantity, i64)| matches!(term.0, Quantity::Tap(_) | Quantity::RotatedTap(_));
+        let starts = self.start.coordinates.iter().chain(&self.start.taps);
+        starts.flat_map(|start| &start.terms).any(is_tap)
+    }
+
     /// Whether rows of boxes touch more of L2 than they have: more of its lines, or where taps say what they begin with, so that
     /// neighbours are asked for soon, of its sectors.
     pub(super) fn rows_straddle(&self) -> bool {
         const SECTOR: u64 = 32;
-        let is_tap = |term: &(Quantity, i64)| matches!(term.0, Quantity::Tap(_) | Quantity::RotatedTap(_));
-        let starts = self.start.coordinates.iter().chain(&self.start.taps);
-        match starts.flat_map(|start| &start.terms).any(is_tap) {
+        match self.follows_taps() {
             true => self.map.strides[..self.map.rank - 1].iter().any(|stride| !stride.is_multiple_of(SECTOR)),
             false => !self.map.rows_are_lines(),
         }

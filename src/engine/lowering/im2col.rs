@@ -270,12 +270,12 @@ impl Planner<'_> {
         let innermost = digits.last().map(|digit| digit.quantity);
         let own = self.coordinates()[axis].terms.last().map(|term| term.0);
         let is_apart = |term: &&(Quantity, i64)| Some(term.0) != own && term.1 * self.bytes % UNIT != 0;
-        if let Some((_, channels)) = self.coordinates()[axis].terms.iter().find(is_apart) {
-            return Err(format!("groups start {channels} channels apart; required: a multiple of {UNIT} bytes"));
-        }
-        match own == innermost && self.coordinates()[axis].bound.is_none() {
-            true => Ok(axis),
-            false => {
+        match self.coordinates()[axis].terms.iter().find(is_apart) {
+            Some((Quantity::Group, channels)) => {
+                Err(format!("groups start {channels} channels apart; required: a multiple of {UNIT} bytes"))
+            }
+            None if own == innermost && self.coordinates()[axis].bound.is_none() => Ok(axis),
+            _ => {
                 Err(format!("axis {axis} is contiguous, along which neither channels nor steps of k follow each other"))
             }
         }
@@ -320,7 +320,7 @@ impl Planner<'_> {
         let last = digits.last().filter(|_| !self.along_k && (is_image || phase.is_some()) && digits.len() > 1)?;
         let joined = self.inner().ok().and_then(|inner| self.joined(inner)).and(phase);
         let neighbours = joined.map_or(1, |phase| self.extent(phase));
-        matches!(last.quantity, Quantity::InputChannel).then_some(last.extent * neighbours)
+        matches!(last.quantity, Quantity::InputChannel).then_some(last.radix * neighbours)
     }
 }
 

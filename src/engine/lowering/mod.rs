@@ -5,6 +5,7 @@ mod boxed_operand;
 mod boxes;
 mod composite;
 mod converted;
+mod copied;
 mod epilogue;
 mod im2col;
 mod movement;
@@ -22,6 +23,7 @@ mod tuning;
 pub(super) use accept::{RELAXED, RELAXED_WITH_CORE, is_lowered, lowered_product};
 pub(super) use composite::taken_apart;
 pub(super) use converted::with_converted_operands;
+pub(super) use copied::CopiedOperands;
 pub(super) use multiplied::{fp8_registers, multiplied_type, promotes, tf32_is_allowed, unpacks_fp8};
 pub(super) use operand::{Instruction, OperandPlan, Straddling, are_boxed};
 pub(super) use pass::{

@@ -113,6 +113,11 @@ impl OperandPlan {
         self.fetch(tile).raw_bytes(self.along_k, rows, element_bytes)
     }
 
+    /// Elements of an access.
+    pub(in crate::engine) fn vector(&self) -> i64 {
+        self.sweep.vector
+    }
+
     /// Whether elements are copied by `cp.async`.
     pub(in crate::engine) fn is_copied(&self) -> bool {
         matches!(self.way, Way::Async)
@@ -188,7 +193,7 @@ pub(in crate::engine) fn are_boxed(fusion: &Fusion, product: &Product, operand: 
 }
 
 /// An operand that no mainloop stage computes, in boxes.
-fn boxed_as_stored(
+pub(super) fn boxed_as_stored(
     graph: &FinalizedGraph,
     problem: &Problem,
     slot: usize,

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::copied::{CopiedOperands, OperandCopy};
 use super::epilogue::{EpiloguePlan, EpilogueTiles, kept_space, reduced_count};
 use super::multiplied::fp8_registers;
 use super::operand::{Instruction, OperandPlan};
-use super::pass::{Combination, PassPlan, program_parameters, to_u32};
+use super::pass::{Combination, LAUNCH_SECONDS, PassPlan, program_parameters, to_u32};
 use super::problem::Problem;
 use super::signal::around_signals;
 use super::sweep::{CoreAccumulators, elements, span};
@@ -30,6 +31,8 @@ pub(in crate::engine) struct ProductPlan {
     pub(in crate::engine) problem: Problem,
     /// A and B of the problem.
     pub(in crate::engine) operands: [OperandPlan; 2],
+    /// Operands that are copied before the product reads them.
+    copies: Vec<OperandCopy>,
     /// Planned when somebody asks about tiles.
     epilogue: OnceLock<EpiloguePlan>,
 }
@@ -90,24 +93,37 @@ impl ProductPlan {
     /// Plans a product as it stands.
     pub(in crate::engine) fn new(fusion: &Fusion, product: &Product, instruction: Instruction) -> Self {
         let problem = Problem::of(fusion.graph(), product);
-        let Instruction::Wgmma(operand) = instruction else {
-            return Self::of(fusion, product, problem, instruction);
-        };
-        let in_columns = Problem::phases_in_columns(fusion.graph(), product)
-            .map(|problem| Self::in_steps(fusion, product, problem, operand))
-            .filter(|plan| plan.operands.iter().all(OperandPlan::is_boxed) && plan.epilogue().reduced_values() == 0);
-        in_columns.unwrap_or_else(|| Self::in_steps(fusion, product, problem, operand))
+        match instruction {
+            Instruction::Wgmma(operand) => {
+                let in_columns = Problem::phases_in_columns(fusion.graph(), product)
+                    .map(|problem| Self::in_steps(fusion, product, problem, operand))
+                    .filter(|plan| plan.is_as_stored() && plan.epilogue().reduced_values() == 0);
+                in_columns.unwrap_or_else(|| Self::in_steps(fusion, product, problem, operand))
+            }
+            _ => Self::of(fusion, product, problem, instruction),
+        }
     }
 
-    /// Plans a product whose steps are whole, narrow, or in blocks, of channels.
+    /// Plans a product for `wgmma` that reads copies of its operands; the transposed one of a matmul, if that is asked for and
+    /// there is one.
+    pub(in crate::engine) fn of_copies(copied: &CopiedOperands, operand: MmaType, transposed: bool) -> Option<Self> {
+        let CopiedOperands { fusion, product, copies } = copied;
+        let plan = if transposed {
+            Self::transposed(fusion, product, Instruction::Wgmma(operand))?
+        } else {
+            Self::in_steps(fusion, product, copied.problem(operand), operand)
+        };
+        Some(Self { copies: copies.clone(), ..plan })
+    }
+
+    /// Plans a product for `wgmma` whose steps are whole, narrow, or in blocks, of channels.
     fn in_steps(fusion: &Fusion, product: &Product, problem: Problem, operand: MmaType) -> Self {
         let step = step_k(operand);
         let of = |problem: Problem| Self::of(fusion, product, problem, Instruction::Wgmma(operand));
         // what is computed on its way takes a step at once
-        let as_stored = |plan: &Self| plan.operands.iter().all(OperandPlan::is_boxed);
-        let in_blocks = || problem.clone().in_blocks_within(step).map(of).filter(as_stored);
+        let in_blocks = || problem.clone().in_blocks_within(step).map(of).filter(Self::is_as_stored);
         let unit = ChannelTail::unit(operand).into();
-        let narrow = || problem.clone().in_narrow_steps_of(step, unit).map(of).filter(as_stored);
+        let narrow = || problem.clone().in_narrow_steps_of(step, unit).map(of).filter(Self::is_as_stored);
         in_blocks().or_else(narrow).unwrap_or_else(|| of(problem.clone().in_steps_of(step)))
     }
 
@@ -120,7 +136,7 @@ impl ProductPlan {
     fn of(fusion: &Fusion, product: &Product, problem: Problem, instruction: Instruction) -> Self {
         let operands = [0, 1].map(|slot| OperandPlan::new(fusion, product, &problem, slot, instruction));
         let (fusion, product) = (fusion.clone(), product.clone());
-        Self { fusion, product, problem, operands, epilogue: OnceLock::new() }
+        Self { fusion, product, problem, operands, copies: Vec::new(), epilogue: OnceLock::new() }
     }
 
     fn epilogue(&self) -> &EpiloguePlan {
@@ -141,9 +157,24 @@ impl ProductPlan {
         self.product.tensors().map(|id| elements(self.graph().tensor(id)) as f64).iter().sum()
     }
 
+    /// Seconds of the copies of operands, one after the other.
+    pub(in crate::engine) fn copy_seconds(&self, device: &Device) -> f64 {
+        self.copies.iter().map(|copy| copy.seconds(self.graph(), device)).sum()
+    }
+
+    /// Which operands are copied and why, a sentence each.
+    pub(in crate::engine) fn copy_remarks(&self) -> Vec<String> {
+        self.copies.iter().map(|copy| copy.remark(self.graph())).collect()
+    }
+
+    /// Whether boxes bring both operands as they are multiplied.
+    fn is_as_stored(&self) -> bool {
+        self.operands.iter().all(OperandPlan::is_boxed)
+    }
+
     /// Whether matrices have different numbers of steps: where boxes bring both operands as they are stored.
     pub(in crate::engine) fn counts_steps(&self) -> bool {
-        !self.problem.space.counted.is_empty() && self.operands.iter().all(OperandPlan::is_boxed)
+        !self.problem.space.counted.is_empty() && self.is_as_stored()
     }
 
     /// The last step under a tap of a convolution, where it multiplies fewer channels than others.
@@ -193,6 +224,7 @@ impl ProductPlan {
 
     fn lower_core(&self, choice: &GemmChoice, device: &Device, builder: &mut KernelBuilder) {
         let choice = &choice.without_empty_splits(self.extents());
+        self.copies.iter().for_each(|copy| copy.push(self.graph(), builder));
         let EpiloguePlan { fused, apart, .. } = self.epilogue();
         match self.in_tiles(choice, device) {
             Ok(epilogue) => {
@@ -221,6 +253,9 @@ impl ProductPlan {
             return Err(format!("k is cut into {} parts", choice.splits));
         }
         let plan = self.epilogue();
+        if plan.reduced_values() > 0 && self.problem.space.n.iter().any(Digit::is_padded) {
+            return Err("values are reduced, and channels under each tap are padded".to_owned());
+        }
         let along_n = plan.along_n;
         let needed = self.shared(choice, along_n, plan.reduced_values()).bytes;
         let most = device.shared_bytes_per_block;
@@ -451,7 +486,7 @@ impl Lowering<'_> {
         let space = &self.plan.problem.space;
         for (digits, stride) in [&space.b, &space.m, &space.n].into_iter().zip(strides) {
             if let Some(position) = digits.iter().position(|digit| digit.quantity == quantity) {
-                let inner: i64 = digits[position + 1..].iter().map(|digit| digit.extent).product();
+                let inner: i64 = digits[position + 1..].iter().map(|digit| digit.radix).product();
                 return stride * inner / scale;
             }
         }
@@ -518,10 +553,8 @@ fn reduced_values_of(epilogue: &Epilogue) -> usize {
     }
 }
 
-/// Seconds for sums that go through the workspace: a launch, then every partial sum written and read once. A second launch takes
-/// about 3 µs on an H200: an orientation for rankings.
+/// Seconds for sums that go through the workspace: a launch, then every partial sum written and read once.
 pub(in crate::engine) fn combination_seconds([b, m, n, _]: [i64; 4], splits: u32, device: &Device) -> f64 {
-    const LAUNCH_SECONDS: f64 = 3e-6;
     let bytes = 8.0 * (b as f64 * m as f64 * n as f64) * f64::from(splits);
     LAUNCH_SECONDS + bytes / device.bytes_per_second
 }

@@ -40,15 +40,19 @@ pub(super) fn boxed(
     for along_k in directions(problem, slot, tensor) {
         match boxes(graph, problem, slot, id, element, along_k, block_k(problem, operand)) {
             Ok(boxes) if along_k => return Ok((boxes, Arrival::Tma)),
-            Ok(boxes) if operand.bytes() == 2 && boxes.is_whole_in(SHORTEST_LINE) => return Ok((boxes, Arrival::Tma)),
-            Ok(boxes) if operand.bytes() != 2 && boxes.is_whole_in(LONGEST_LINE) => {
-                return Ok((boxes, Arrival::Turned));
+            Ok(boxes) if boxes.is_whole_in(line_along_outer(operand)) => {
+                return Ok((boxes, if operand.bytes() == 2 { Arrival::Tma } else { Arrival::Turned }));
             }
             Ok(_) => why = "lines of channels reach from one tap to the next".to_owned(),
             Err(reason) => why = reason,
         }
     }
     Err(why)
+}
+
+/// Elements of a line along m or n that must lie under one tap: what is turned comes in whole ones.
+pub(super) fn line_along_outer(operand: MmaType) -> u32 {
+    if operand.bytes() == 2 { SHORTEST_LINE } else { LONGEST_LINE }
 }
 
 /// Elements of k of a step of the mainloop.
@@ -164,7 +168,7 @@ fn element(data_type: DataType, operand: MmaType) -> Result<MapElement, String> 
 }
 
 /// The batch, m or n, and k axes of an operand of a matmul; `None` for a convolution's.
-fn matmul_axes(problem: &Problem, slot: usize) -> Option<[usize; 3]> {
+pub(super) fn matmul_axes(problem: &Problem, slot: usize) -> Option<[usize; 3]> {
     let coordinates = &problem.operands[slot];
     let axis = |role| coordinates.iter().position(|coordinate| coordinate.quantity == Quantity::Index(role));
     match [Role::Batch, Role::outer(slot), Role::Sum].map(axis) {

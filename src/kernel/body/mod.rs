@@ -1,9 +1,11 @@
 //! What functions do. A skeleton is a file here with a `mod` line and a variant of [`Body`].
 
+mod copy;
 mod depthwise;
 mod gemm;
 mod pointwise;
 
+pub use copy::{CopyAxis, CopyKernel};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, TapAxis};
 pub use gemm::{ChannelTail, Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
@@ -27,6 +29,8 @@ pub enum Body {
     DepthwiseFilter(DepthwiseFilterKernel),
     /// Combination of partial results in a fixed order.
     Combine(CombineKernel),
+    /// A tensor in another layout.
+    Copy(CopyKernel),
     /// Flags waited for and set.
     Signal(SignalKernel),
 }
@@ -52,6 +56,7 @@ impl Body {
             Self::Combine(kernel) => {
                 (Vec::new(), kernel.accumulations.iter().map(|accumulation| accumulation.target).collect())
             }
+            Self::Copy(kernel) => (vec![kernel.source], vec![kernel.copy]),
             Self::Signal(kernel) => {
                 let flags =
                     |mode| kernel.actions.iter().filter(move |action| action.mode == mode).map(|action| action.flag);

@@ -97,9 +97,12 @@ impl PointText {
         let indices = needed(indices, &mut read);
         let indices = indices.iter().map(|definition| definition_line(kind, definition, nearest(definition))).collect();
         let digits = definition_lines(kind, &digits);
-        // where pixels are checked, the digits tell them
-        let [indices, digits] =
-            if kernel.bounded.is_empty() { [indices, digits] } else { [[indices, digits].concat(), Vec::new()] };
+        // where more than row and column is checked, the digits tell it
+        let is_index = |bound: &Bound| matches!(bound.variable, Variable::Of(Quantity::Index(_)));
+        let [indices, digits] = match passed_over.iter().all(is_index) {
+            true => [indices, digits],
+            false => [[indices, digits].concat(), Vec::new()],
+        };
         Self { indices, guard: all(&passed_over), digits }
     }
 }
@@ -135,12 +138,14 @@ fn part(blocks: u32, chunks: u32) -> String {
     spell(&(rows * i64::from(chunks) + chunk))
 }
 
-/// Conditions under which a point is in C; none where tiles divide it.
+/// Conditions under which a point is in C; none where tiles divide it and no digit is padded.
 fn bounds(kernel: &GemmKernel) -> Vec<Bound> {
     let [_, m, n, _] = kernel.space.extents();
     let checks = [(Role::Row, m, kernel.tile.m), (Role::Column, n, kernel.tile.n)];
     let needed = checks.into_iter().filter(|(_, extent, block)| extent % i64::from(*block) != 0);
-    needed.map(|(role, extent, _)| Bound { variable: index(role), extent }).collect()
+    let padded = kernel.space.n.iter().filter(|digit| digit.is_padded());
+    let padded = padded.map(|digit| Bound { variable: digit.quantity.into(), extent: digit.extent });
+    needed.map(|(role, extent, _)| Bound { variable: index(role), extent }).chain(padded).collect()
 }
 
 /// Place of an accumulator in the workspace.

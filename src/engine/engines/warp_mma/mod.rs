@@ -8,6 +8,8 @@
 
 mod shape;
 
+pub(super) use shape::MMA_RATE;
+
 use crate::device::{ComputeCapability, Device};
 use crate::engine::lowering::{
     Instruction, ProductPlan, RELAXED_WITH_CORE, lowered_product, multiplied_type, promotes, tf32_is_allowed,

@@ -91,7 +91,7 @@ const EPILOGUE_STEPS: f64 = 6.0;
 
 /// Operations a second of a multiprocessor by `mma.sync` on FP16: 427 TFLOP/s on the 132 of an H200. Chips whose matrix
 /// rate is lower are taken to reach it.
-const MMA_RATE: f64 = 427e12 / 132.0;
+pub(in crate::engine::engines) const MMA_RATE: f64 = 427e12 / 132.0;
 
 /// Seconds of a step of 128×128×64 bytes against which sums that go through the workspace are weighed: an orientation for the
 /// ranking (seen on an H200).

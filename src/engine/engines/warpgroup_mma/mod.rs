@@ -6,18 +6,22 @@
 //! not run along k are turned there. Sums are kept in FP16 where the core computes in HALF, else in FP32 or INT32. What
 //! cannot be read in vectors is left to the next engine.
 //!
+//! An operand that is multiplied as it is stored, but whose layout the accelerator does not take, may be copied first, to padded rows in
+//! the workspace: where the models expect the copy to cost less than it saves.
+//!
 //! A convolution is an implicit product: boxes walk the pixels of an image (im2col), one walk for each tap of the filter, so that
 //! padding is read as zeros and nothing is copied. A data gradient of stride s is s products an axis, one for each phase of pixels,
 //! with the taps that reach it. Both operands must come in boxes; the last step under a tap multiplies no more channels than there are.
 //! Filters of few channels forward, and what boxes do not take, are left to the next engine.
 
+mod copied;
 mod model;
 mod shape;
 
 use crate::device::Device;
 use crate::engine::lowering::{
-    Instruction, OperandPlan, ProductPlan, RELAXED_WITH_CORE, are_boxed, lowered_product, multiplied_type, promotes,
-    tf32_is_allowed,
+    CopiedOperands, Instruction, OperandPlan, ProductPlan, RELAXED_WITH_CORE, are_boxed, lowered_product,
+    multiplied_type, promotes, tf32_is_allowed,
 };
 use crate::engine::{Engine, EngineConfig, Offer, RankedConfig};
 use crate::error::Reason;
@@ -61,7 +65,7 @@ impl Engine for WarpgroupMma {
             return Err(Reason::Chip(format!("wgmma is Hopper's; the chip is {capability}")));
         }
         let fusion = supported.fusion();
-        Ok(Box::new(Tiles::new(fusion, lowered_product(fusion)?)?))
+        Ok(Box::new(copied::chosen(fusion, lowered_product(fusion)?, capability)?))
     }
 }
 
@@ -89,6 +93,22 @@ impl Tiles {
         let instruction = Instruction::Wgmma(operand);
         let plan = ProductPlan::new(fusion, product, instruction);
         let transposed = ProductPlan::transposed(fusion, product, instruction);
+        Self::of(plan, transposed, operand, sums(graph, product, operand))
+    }
+
+    /// Plans a product that reads copies of the operands whose layout keeps them from coming in boxes; `None` where there are none, or
+    /// where these are not multiplied either.
+    fn of_copies(fusion: &Fusion, product: &Product) -> Option<Self> {
+        let graph = fusion.graph();
+        let (copied, operand) = copied_operands(fusion, product)?;
+        tf32_is_allowed(graph, product, operand).ok()?;
+        let plan = ProductPlan::of_copies(&copied, operand, false)?;
+        let transposed = ProductPlan::of_copies(&copied, operand, true);
+        Self::of(plan, transposed, operand, sums(graph, product, operand)).ok()
+    }
+
+    /// The product as it stands and transposed, if there are tiles for it.
+    fn of(plan: ProductPlan, transposed: Option<ProductPlan>, operand: MmaType, sums: Sums) -> Result<Self, Reason> {
         let why_not = |operand: &OperandPlan| match &transposed {
             Some(_) => operand.why_by_element(),
             None => operand.why_not_in_boxes(),
@@ -100,9 +120,14 @@ impl Tiles {
                     "channels under a tap of the filter have {bytes} bytes; required: {LEAST_TAP_BYTES} for more than {FEW_COLUMNS} \
                      results a group"
                 ))),
-                _ => Ok(Self { plan, transposed, operand, sums: sums(graph, product, operand) }),
+                _ => Ok(Self { plan, transposed, operand, sums }),
             },
         }
+    }
+
+    /// Microseconds of the first config; endless where none fits the device.
+    fn microseconds(&self, device: &Device) -> f64 {
+        shape::candidates(self, device).first().map_or(f64::INFINITY, |ranked| ranked.estimated_us)
     }
 
     /// The product as it stands, or the transposed one, if there is one.
@@ -112,6 +137,10 @@ impl Tiles {
 }
 
 impl Offer for Tiles {
+    fn remarks(&self) -> Vec<String> {
+        self.plan.copy_remarks()
+    }
+
     fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
         shape::candidates(self, device)
     }
@@ -126,6 +155,16 @@ fn operand_type(fusion: &Fusion, product: &Product) -> Result<MmaType, Reason> {
     let common = multiplied_type(fusion.graph(), product).map_err(Reason::Graph)?;
     let as_stored = common == MmaType::F16 && are_boxed(fusion, product, MmaType::Fp8);
     Ok(if as_stored { MmaType::Fp8 } else { common })
+}
+
+/// Copies of operands, and the type in which these are multiplied: FP8 as it is where both come in boxes then.
+fn copied_operands(fusion: &Fusion, product: &Product) -> Option<(CopiedOperands, MmaType)> {
+    let common = multiplied_type(fusion.graph(), product).ok()?;
+    let as_stored = (common == MmaType::F16).then(|| CopiedOperands::of(fusion, product, MmaType::Fp8)).flatten();
+    if let Some(copied) = as_stored.filter(|copied| copied.are_boxed(MmaType::Fp8)) {
+        return Some((copied, MmaType::Fp8));
+    }
+    CopiedOperands::of(fusion, product, common).map(|copied| (copied, common))
 }
 
 /// What sums are kept in: in FP16 where that is the compute type of FP16 operands.

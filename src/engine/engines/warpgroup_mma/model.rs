@@ -14,10 +14,10 @@ pub(super) const CLOCK: f64 = 1.6e9;
 // suite's convolutions and matmuls and of drawn convolutions), so that what is ranked first is fast; docs/performance-notes.md has how.
 
 /// Clocks of a launch, and from a block's start to its first full stage.
-const FILL: f64 = 5600.0;
+pub(super) const FILL: f64 = 5600.0;
 
 /// Bytes a clock that all multiprocessors together get from L2, by columns of a tile.
-const L2_WIDE: f64 = 11000.0;
+pub(super) const L2_WIDE: f64 = 11000.0;
 const L2_NARROW: f64 = 8400.0;
 
 /// Clocks of the tensor memory accelerator for a row of a box, and for each byte of it; of a step at least; and of a step beside what
@@ -105,6 +105,7 @@ impl Candidate<'_> {
         Estimate {
             at_once: tile.map(of_tiles).into_iter().chain([memory]).collect(),
             on_top: vec![
+                term(Bound::Copies, self.copy_seconds(device) * CLOCK),
                 term(Bound::Fill, FILL),
                 term(Bound::Epilogue, exposed),
                 term(Bound::Epilogue, last),

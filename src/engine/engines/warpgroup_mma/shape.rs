@@ -258,6 +258,11 @@ impl<'a> Candidate<'a> {
         Some((estimate, EngineConfig::of_fields(NAME, FIELDS, &config), through_workspace))
     }
 
+    /// Seconds of copies before the product.
+    pub(super) fn copy_seconds(&self, device: &Device) -> f64 {
+        self.plan.copy_seconds(device)
+    }
+
     /// Whether the first warpgroup computes some operand.
     fn fills(&self) -> bool {
         self.computed_rows + self.turned_rows > 0

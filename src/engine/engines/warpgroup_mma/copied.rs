@@ -1,0 +1,168 @@
+//! Whether operands are copied to a layout that the tensor memory accelerator takes, before they are multiplied: where the models expect
+//! that to be faster than reading them as they lie.
+
+use super::Tiles;
+use super::model::{CLOCK, FILL, L2_WIDE};
+use crate::device::{ComputeCapability, Device};
+use crate::engine::engines::warp_mma::MMA_RATE;
+use crate::engine::lowering::{Instruction, OperandPlan, ProductPlan, multiplied_type};
+use crate::error::Reason;
+use crate::fusion::{Fusion, Product};
+use crate::kernel::MmaType;
+
+/// Clocks of a multiprocessor for an access of fewer than 16 bytes on the way to `mma.sync`: the least of three ragged convolutions on
+/// an H200 (filter gradient of 64×3×48×48 BF16 by 80×3×5×5: 147 µs; the others 3.9 and 17).
+const SHORT_ACCESS: f64 = 1.6;
+
+/// Bytes of an access that costs nothing beside the products.
+const WHOLE_ACCESS: i64 = 16;
+
+/// Rows and columns of a tile of `mma.sync`, and the least of k that is worth a part of its own.
+const TILE: i64 = 128;
+const LEAST_DEPTH: i64 = 512;
+
+/// Tiles of the operands as they lie or of copies, whichever is expected to be faster on a typical device of the chip.
+///
+/// # Errors
+/// Why the operands are not taken as they lie, and what copies would cost.
+pub(super) fn chosen(fusion: &Fusion, product: &Product, capability: ComputeCapability) -> Result<Tiles, Reason> {
+    let as_they_lie = Tiles::new(fusion, product);
+    let Some(copied) = Tiles::of_copies(fusion, product) else { return as_they_lie };
+    let device = Device::typical(capability);
+    let expected = copied.microseconds(&device);
+    match as_they_lie {
+        Ok(tiles) if tiles.microseconds(&device) <= expected => Ok(tiles),
+        Ok(_) => Ok(copied),
+        Err(why) => match by_short_accesses(fusion, product, &device) {
+            Some(others) if others < expected => Err(refused(&why, expected, others)),
+            _ => Ok(copied),
+        },
+    }
+}
+
+/// Why neither is taken.
+fn refused(why: &Reason, copied: f64, others: f64) -> Reason {
+    Reason::Graph(format!(
+        "{why}; copied first, it would take {copied:.1} µs by the model, and {others:.1} µs as it lies by mma.sync"
+    ))
+}
+
+/// Microseconds that a product takes by `mma.sync`, with operands in accesses as wide as they lie for; `None` where there is no
+/// instruction for them. What takes longest counts: the products, each operand once for each tile along the other, in bytes from L2 and
+/// in short accesses, and all tensors through memory.
+fn by_short_accesses(fusion: &Fusion, product: &Product, device: &Device) -> Option<f64> {
+    let operand = multiplied_type(fusion.graph(), product).ok()?;
+    let plan = ProductPlan::new(fusion, product, Instruction::Mma(operand));
+    let [batch, m, n, k] = plan.extents();
+    let tiles = |extent: i64| (extent + TILE - 1) / TILE;
+    let parts = (batch * tiles(m) * tiles(n)).saturating_mul((k / LEAST_DEPTH).max(1));
+    let busy = (parts as f64).min(f64::from(device.sm_count));
+    let [results, depth, bytes] = [batch as f64 * m as f64 * n as f64, k as f64, f64::from(operand.bytes())];
+    let read = [results / n as f64 * tiles(n) as f64, results / m as f64 * tiles(m) as f64].map(|rows| rows * depth);
+    let short = plan.operands.iter().zip(read).map(|(plan, read)| short(plan, operand) * read).sum::<f64>();
+    let all_at_once = [
+        results * depth * bytes / MMA_RATE / busy,
+        short * SHORT_ACCESS / CLOCK / busy,
+        (read[0] + read[1]) * bytes / L2_WIDE / CLOCK,
+        (plan.operand_elements() * bytes + results * 2.0) / device.bytes_per_second,
+    ];
+    Some(1e6 * (all_at_once.into_iter().fold(0.0, f64::max) + FILL / CLOCK))
+}
+
+/// Short accesses for an element of an operand.
+fn short(operand: &OperandPlan, multiplied: MmaType) -> f64 {
+    let vector = operand.vector();
+    if vector * i64::from(multiplied.bytes()) < WHOLE_ACCESS { 1.0 / vector as f64 } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::engine::{Bound, Decision, decide};
+    use crate::graph::{Convolution, ConvolutionDirection, DataType, Graph, Tensor};
+    use crate::kernel::{Body, Parameter};
+    use crate::support::SurfaceId;
+
+    const SM_90: ComputeCapability = ComputeCapability::SM_90;
+
+    fn decided(graph: &Graph) -> Decision {
+        decide(&Arc::new(graph.finalize().expect("well formed")), SM_90, &SurfaceId::ALL)
+    }
+
+    /// The filter gradient of 3×3 taps of an image in HALF.
+    fn filter_gradient(x: [i64; 4], k: i64) -> Graph {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let dy = graph.tensor(Tensor::new("dy").channels_last([x[0], k, x[2], x[3]]));
+        let x = graph.tensor(Tensor::new("x").channels_last(x));
+        let attributes = Convolution::new(ConvolutionDirection::BackwardFilter, 2).padding([1, 1]);
+        let dw = graph.convolution("conv", attributes, [dy, x]);
+        *graph.tensor_mut(dw) = Tensor::new("dw").channels_last([k, 33, 3, 3]);
+        graph.set_output(dw);
+        graph
+    }
+
+    /// `A · B` of FP16, whose rows have k and n elements.
+    fn matmul([batch, m, n, k]: [i64; 4]) -> Graph {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let a = graph.tensor(Tensor::new("A").row_major([batch, m, k]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, k, n]));
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        graph
+    }
+
+    #[test]
+    fn an_image_of_odd_channels_is_copied_to_the_workspace_and_read_there_in_boxes() {
+        let decision = decided(&filter_gradient([4, 33, 40, 40], 320));
+        let lines = decision.details(false).join("\n");
+        assert!(lines.contains("note: operand 'x'") && lines.contains("copied first, to rows of 96 bytes"), "{lines}");
+        let selection = decision.into_selection().expect("an engine takes it");
+        let device = Device::typical(SM_90);
+        let first = selection.candidates(&device).swap_remove(0);
+        let copies: f64 =
+            first.estimate.on_top.iter().filter(|term| term.bound == Bound::Copies).map(|term| term.time).sum();
+        assert!((3.0..5.0).contains(&copies), "{copies} µs");
+        let kernel = selection.lower(&first.config, &device);
+        assert_eq!(kernel.engine, "warpgroup_mma");
+        let [copy, product, ..] = &kernel.functions[..] else { panic!("a copy and a product") };
+        assert!(matches!(copy.body, Body::Copy(_)), "{:?}", copy.body);
+        let is_read = |parameter: &Parameter| matches!(parameter, Parameter::IntermediateMap { offset: 0, .. });
+        assert!(product.launch.parameters.iter().any(is_read), "{:?}", product.launch.parameters);
+        assert!(kernel.workspace_bytes >= 4 * 40 * 40 * 96);
+    }
+
+    #[test]
+    fn what_a_copy_would_not_pay_for_is_left_to_the_next_engine_with_the_times() {
+        let decision = decided(&filter_gradient([1, 33, 4, 4], 16));
+        assert_eq!(decision.engine().map(|engine| engine.name()), Some("warp_mma"));
+        let reason = decision.passed_over[0].to_string();
+        assert!(reason.contains("steps by 66 bytes") && reason.contains("copied first, it would take"), "{reason}");
+    }
+
+    /// Names of the functions of a graph's first config.
+    fn functions(graph: &Graph) -> Vec<String> {
+        let selection = decided(graph).into_selection().expect("an engine takes it");
+        let device = Device::typical(SM_90);
+        let kernel = selection.lower(&selection.config(&device).expect("a config"), &device);
+        kernel.functions.into_iter().map(|function| function.launch.function).collect()
+    }
+
+    #[test]
+    fn ragged_matrices_are_copied_and_aligned_ones_are_not() {
+        assert_eq!(functions(&matmul([1, 2048, 2048, 2047])), ["fw_copy", "fw_matmul_1"]);
+        assert_eq!(functions(&matmul([4, 512, 1023, 1024])), ["fw_copy", "fw_matmul_1"]);
+        assert_eq!(functions(&matmul([1, 2047, 2048, 2048])), ["fw_matmul"]);
+        // read in vectors of 8 bytes through the first warpgroup, if they are not copied
+        assert_eq!(functions(&matmul([1, 2048, 2048, 2044])), ["fw_copy", "fw_matmul_1"]);
+    }
+
+    #[test]
+    fn neighbours_of_the_graph_in_16_bytes_need_no_copy() {
+        let fusion =
+            |graph: &Graph| crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
+        let aligned = fusion(&matmul([1, 64, 64, 64]));
+        assert!(Tiles::of_copies(&aligned, aligned.product().expect("a matmul")).is_none());
+    }
+}

@@ -1,0 +1,364 @@
+//! Operands that the tensor memory accelerator does not take as they lie: copied once to the workspace, in a layout that it takes.
+//!
+//! The core then reads the copies: the graph that is lowered has them as virtual tensors in place of the operands, and all that is
+//! planned of it (boxes, tiles, epilogue) is planned as of any other. Padding is never read: boxes end where channels, or columns, do,
+//! and what lies beyond are zeros.
+
+use std::sync::Arc;
+
+use super::boxed_operand::UNIT;
+use super::operand::boxed_as_stored;
+use super::pass::{LAUNCH_SECONDS, line_of_blocks};
+use super::problem::Problem;
+use super::sweep::{elements, span};
+use super::tensor_map::{line_along_outer, matmul_axes, step_k};
+use crate::device::Device;
+use crate::engine::builder::KernelBuilder;
+use crate::fusion::{Fusion, Product, fuse};
+use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
+use crate::kernel::{Body, CopyAxis, CopyKernel, MmaType, Parameter, Quantity};
+
+/// Bytes that rows of a copy are padded to a multiple of where they are longer than what strides of a tensor map are multiples of:
+/// sectors of L2, and its lines.
+const SECTOR: i64 = 32;
+const LINE: i64 = 128;
+
+/// How many times as long rows may become for whole lines: rows that straddle them are read 2.4 times from L2
+/// (`warpgroup_mma/model.rs`), so a quarter more of the copy is cheap.
+const LINES_UP_TO: f64 = 1.25;
+
+/// Bytes of a word of the workspace.
+const WORD: i64 = 4;
+
+/// Threads of a block that copies: as many as of a pointwise pass.
+const THREADS: u32 = 256;
+
+/// Largest unit of a copy, in bytes.
+const LARGEST_UNIT: i64 = 8;
+
+/// One operand's copy.
+#[derive(Clone, Debug)]
+pub(super) struct OperandCopy {
+    source: TensorId,
+    copy: TensorId,
+    /// The graph axis that is contiguous in the copy.
+    inner: usize,
+    /// Why the operand is not taken as it lies.
+    why: String,
+}
+
+/// A fusion whose core reads copies of its operands.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct CopiedOperands {
+    pub(super) fusion: Fusion,
+    pub(super) product: Product,
+    pub(super) copies: Vec<OperandCopy>,
+}
+
+impl CopiedOperands {
+    /// The fusion with a copy of each operand that is multiplied as it is stored and does not come in boxes for its layout, if the
+    /// copy does; `None` where there is no such operand.
+    pub(in crate::engine) fn of(fusion: &Fusion, product: &Product, operand: MmaType) -> Option<Self> {
+        let mut copied = Self { fusion: fusion.clone(), product: product.clone(), copies: Vec::new() };
+        for slot in 0..2 {
+            if let Err(why) = copied.boxed(slot, operand) {
+                copied = copied.with_copy(slot, operand, why).unwrap_or(copied);
+            }
+        }
+        (!copied.copies.is_empty()).then_some(copied)
+    }
+
+    /// Whether both operands come in boxes.
+    pub(in crate::engine) fn are_boxed(&self, operand: MmaType) -> bool {
+        (0..2).all(|slot| self.boxed(slot, operand).is_ok())
+    }
+
+    /// Whether an operand comes in boxes, and none of a filter along k whose rows straddle sectors of L2 (3×3 of 64 images of 28×28 on an
+    /// H200: 34 µs with 40 channels of HALF, 18 with 48).
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn boxed(&self, slot: usize, operand: MmaType) -> Result<(), String> {
+        let problem = self.problem(operand).in_steps_of(step_k(operand));
+        let (graph, tensor) = (self.fusion.graph(), self.product.tensors()[slot]);
+        let (boxes, _) = boxed_as_stored(graph, &problem, slot, tensor, operand)?;
+        match boxes.is_filter_along_k() && boxes.rows_straddle() {
+            true => Err(format!("operand {}: rows of channels straddle sectors of L2", graph.describe_tensor(tensor))),
+            false => Ok(()),
+        }
+    }
+
+    /// The product, the channels of each tap in whole lines of boxes.
+    pub(super) fn problem(&self, operand: MmaType) -> Problem {
+        Problem::of(self.fusion.graph(), &self.product).in_columns_of(line_along_outer(operand).into())
+    }
+
+    /// The same with one more copy, if that comes in boxes.
+    fn with_copy(&self, slot: usize, operand: MmaType, why: String) -> Option<Self> {
+        let (graph, source) = (self.fusion.graph(), self.product.tensors()[slot]);
+        let tensor = graph.tensor(source);
+        if graph.producer(source).is_some() || tensor.is_virtual || tensor.is_pass_by_value {
+            return None;
+        }
+        let inner = inner_axis(&self.problem(operand), slot, tensor, operand)?;
+        let (graph, copy) = graph.with_operand_copied(self.product.operation, source, padded_strides(tensor, inner));
+        let fusion = fuse(Arc::new(graph)).ok()?;
+        let product = fusion.product()?.clone();
+        let copies = [&self.copies[..], &[OperandCopy { source, copy, inner, why }]].concat();
+        let copied = Self { fusion, product, copies };
+        copied.boxed(slot, operand).is_ok().then_some(copied)
+    }
+}
+
+/// The axis along which a copy is contiguous: where 16-bit operands are along k, m or n, that one, as both are taken; else k's. Of an
+/// image its channels. `None` where groups have an axis of their own.
+fn inner_axis(problem: &Problem, slot: usize, tensor: &FinalTensor, operand: MmaType) -> Option<usize> {
+    let coordinates = &problem.operands[slot];
+    if let Some([_, outer, k]) = matmul_axes(problem, slot) {
+        let keeps = operand.bytes() == 2 && tensor.stride[outer] == 1;
+        return Some(if keeps { outer } else { k });
+    }
+    if coordinates.get(1)?.quantity == Quantity::Group || coordinates[0].quantity == Quantity::Group {
+        return None;
+    }
+    let is_image = coordinates[0].quantity == Quantity::Image;
+    let is_of_k = |axis: &usize| {
+        let last = coordinates[*axis].terms.last();
+        last.is_some_and(|term| problem.space.k.iter().any(|digit| digit.quantity == term.0))
+    };
+    match is_image {
+        true => Some(1),
+        false => [0, 1].into_iter().find(is_of_k),
+    }
+}
+
+/// Strides of a tensor that is contiguous along one axis, its rows padded, the other axes in their order.
+fn padded_strides(tensor: &FinalTensor, inner: usize) -> Vec<i64> {
+    let mut strides = vec![1; tensor.dim.len()];
+    let bytes = tensor.data_type.bytes() as i64;
+    let mut step = padded(tensor.dim[inner] * bytes) / bytes;
+    for axis in (0..tensor.dim.len()).rev().filter(|axis| *axis != inner) {
+        strides[axis] = step;
+        step *= tensor.dim[axis];
+    }
+    strides
+}
+
+/// Bytes of a row of so many: whole lines of L2 where that is little more, else whole sectors, or 16 bytes where it has no more.
+fn padded(bytes: i64) -> i64 {
+    let multiple = |of: i64| (bytes + of - 1) / of * of;
+    match multiple(LINE) {
+        lines if lines as f64 <= LINES_UP_TO * bytes as f64 => lines,
+        _ if bytes <= UNIT => UNIT,
+        _ => multiple(SECTOR),
+    }
+}
+
+/// Bytes from one row of a tensor that is contiguous along an axis to the next.
+fn row_bytes(tensor: &FinalTensor, inner: usize) -> i64 {
+    padded(tensor.dim[inner] * tensor.data_type.bytes() as i64)
+}
+
+impl OperandCopy {
+    /// What is copied and why, as a sentence for people.
+    pub(super) fn remark(&self, graph: &FinalizedGraph) -> String {
+        let bytes = row_bytes(graph.tensor(self.copy), self.inner);
+        format!("{}; so it is copied first, to rows of {bytes} bytes in the workspace", self.why)
+    }
+
+    /// Seconds of the copy: a launch, then each element read and written once.
+    pub(super) fn seconds(&self, graph: &FinalizedGraph, device: &Device) -> f64 {
+        let tensor = graph.tensor(self.source);
+        let rows = elements(tensor) / tensor.dim[self.inner];
+        let bytes = elements(tensor) * tensor.data_type.bytes() as i64 + rows * row_bytes(tensor, self.inner);
+        LAUNCH_SECONDS + bytes as f64 / device.bytes_per_second
+    }
+
+    /// Adds the copy, with its place in the workspace: the last 16 bytes are stored as a whole.
+    pub(super) fn push(&self, graph: &FinalizedGraph, builder: &mut KernelBuilder) {
+        let copy = graph.tensor(self.copy);
+        let bytes = span(copy) * copy.data_type.bytes() as i64;
+        builder.place(self.copy, (bytes + UNIT) / WORD);
+        let kernel = self.kernel(graph);
+        let parameters = [self.source, self.copy].map(Parameter::Tensor);
+        builder.push("copy", line_of_blocks(kernel.vectors(), THREADS), parameters.into(), Body::Copy(kernel));
+    }
+
+    fn kernel(&self, graph: &FinalizedGraph) -> CopyKernel {
+        let [source, copy] = [self.source, self.copy].map(|id| graph.tensor(id));
+        let element = source.data_type.bytes() as i64;
+        let unit = self.unit_bytes(source);
+        let (axes, gathered) = self.axes(source, copy, unit / element);
+        let wide_index = [source, copy].into_iter().any(|tensor| span(tensor) > i64::from(i32::MAX));
+        let (source, copy) = (self.source, self.copy);
+        CopyKernel { source, copy, unit_bytes: unit as u32, axes, gathered, threads: THREADS, wide_index }
+    }
+
+    /// Bytes of the largest unit of which rows of the source are whole numbers, and at whose multiples they begin; an element where
+    /// the source is not contiguous along the rows.
+    fn unit_bytes(&self, source: &FinalTensor) -> i64 {
+        let element = source.data_type.bytes() as i64;
+        let is_whole = |unit: &i64| {
+            let steps = |axis: &usize| source.dim[*axis] > 1 && *axis != self.inner;
+            let mut others = (0..source.dim.len()).filter(steps);
+            source.stride[self.inner] == 1
+                && source.dim[self.inner] * element % unit == 0
+                && source.alignment % unit == 0
+                && others.all(|axis| source.stride[axis] * element % unit == 0)
+        };
+        let halves = std::iter::successors(Some(LARGEST_UNIT), |unit| Some(unit / 2));
+        halves.take_while(|unit| *unit > element).find(is_whole).unwrap_or(element)
+    }
+
+    /// The axes in units of so many elements, in the order in which they lie in the source, and which is gathered; axes that follow
+    /// each other in both layouts are one.
+    fn axes(&self, source: &FinalTensor, copy: &FinalTensor, unit: i64) -> (Vec<CopyAxis>, usize) {
+        let mut order: Vec<usize> = (0..source.dim.len()).collect();
+        order.retain(|&axis| source.dim[axis] > 1 && axis != self.inner);
+        order.push(self.inner);
+        order.sort_by_key(|&axis| std::cmp::Reverse(source.stride[axis]));
+        let position = order.iter().position(|&axis| axis == self.inner).unwrap_or_default();
+        let axis = |&axis: &usize| CopyAxis {
+            extent: source.dim[axis],
+            from: source.stride[axis] / unit,
+            to: copy.stride[axis] / unit,
+        };
+        let inner = CopyAxis { extent: source.dim[self.inner] / unit, from: source.stride[self.inner], to: 1 };
+        let outer = merged(order[..position].iter().map(axis));
+        let gathered = outer.len();
+        let below = merged(order[position + 1..].iter().map(axis));
+        (outer.into_iter().chain([inner]).chain(below).collect(), gathered)
+    }
+}
+
+/// Axes of which those that follow each other in both layouts are one.
+fn merged(axes: impl Iterator<Item = CopyAxis>) -> Vec<CopyAxis> {
+    let mut merged: Vec<CopyAxis> = Vec::new();
+    for axis in axes {
+        let steps_over =
+            |outer: &&mut CopyAxis| [outer.from, outer.to] == [axis.from, axis.to].map(|s| s * axis.extent);
+        match merged.last_mut().filter(steps_over) {
+            Some(outer) => *outer = CopyAxis { extent: outer.extent * axis.extent, ..axis },
+            None => merged.push(axis),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Convolution, ConvolutionDirection, DataType, Graph, Tensor};
+
+    const FORWARD: ConvolutionDirection = ConvolutionDirection::Forward;
+
+    /// A 3×3 layer of 2 images of 8×8 pixels, of C and K channels.
+    fn copied(direction: ConvolutionDirection, [c, k]: [i64; 2], of: fn(Tensor, [i64; 4]) -> Tensor) -> CopiedOperands {
+        let (x, w, y) = ([2, c, 8, 8], [k, c, 3, 3], [2, k, 8, 8]);
+        let (first, second, result) = match direction {
+            ConvolutionDirection::Forward => (x, w, y),
+            ConvolutionDirection::BackwardData => (y, w, x),
+            ConvolutionDirection::BackwardFilter => (y, x, w),
+        };
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let inputs = [first, second].map(|dim| graph.tensor(of(Tensor::new("t"), dim)));
+        let attributes = Convolution::new(direction, 2).padding([1, 1]);
+        let id = graph.convolution("conv", attributes, inputs);
+        *graph.tensor_mut(id) = of(Tensor::new("result"), result);
+        graph.set_output(id);
+        let fusion = fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a convolution");
+        let product = fusion.product().expect("a convolution");
+        CopiedOperands::of(&fusion, product, MmaType::F16).expect("operands are copied")
+    }
+
+    fn channels_last(tensor: Tensor, dim: [i64; 4]) -> Tensor {
+        tensor.channels_last(dim)
+    }
+
+    fn channels_first(tensor: Tensor, dim: [i64; 4]) -> Tensor {
+        tensor.row_major(dim)
+    }
+
+    fn kernels(copied: &CopiedOperands) -> Vec<CopyKernel> {
+        copied.copies.iter().map(|copy| copy.kernel(copied.fusion.graph())).collect()
+    }
+
+    fn strides(copied: &CopiedOperands) -> Vec<Vec<i64>> {
+        let graph = copied.fusion.graph();
+        copied.copies.iter().map(|copy| graph.tensor(copy.copy).stride.clone()).collect()
+    }
+
+    const fn axis(extent: i64, from: i64, to: i64) -> CopyAxis {
+        CopyAxis { extent, from, to }
+    }
+
+    #[test]
+    fn rows_are_padded_to_lines_sectors_or_16_bytes() {
+        let bytes = [2, 16, 18, 66, 72, 102, 103, 128, 400, 414, 8190];
+        assert_eq!(bytes.map(padded), [16, 16, 32, 96, 96, 128, 128, 128, 416, 512, 8192]);
+    }
+
+    #[test]
+    fn images_and_filters_become_channels_last_with_padded_pixels() {
+        let odd = copied(FORWARD, [33, 40], channels_last);
+        assert_eq!(strides(&odd), [[48 * 64, 1, 48 * 8, 48], [48 * 9, 1, 48 * 3, 48]]);
+        assert!(odd.are_boxed(MmaType::F16));
+        let [image, filter] = &kernels(&odd)[..] else { panic!("two copies") };
+        assert_eq!((image.unit_bytes, image.gathered), (2, 1));
+        assert_eq!(image.axes, [axis(2 * 64, 33, 48), axis(33, 1, 1)]);
+        assert_eq!((filter.vectors(), filter.axes[0]), (40 * 9 * 5, axis(40 * 9, 33, 48)));
+        let first = copied(FORWARD, [64, 40], channels_first);
+        let [image, _] = &kernels(&first)[..] else { panic!("two copies") };
+        assert_eq!(image.axes, [axis(2, 64 * 64, 64 * 64), axis(64, 64, 1), axis(64, 1, 64)]);
+        assert_eq!((image.gathered, image.vectors()), (1, 2 * 8 * 64));
+    }
+
+    #[test]
+    fn units_are_as_large_as_rows_let_them_be() {
+        let units = |channels| kernels(&copied(FORWARD, [channels, 40], channels_last))[0].clone();
+        assert_eq!([33, 34, 36].map(|channels| units(channels).unit_bytes), [2, 4, 8]);
+        assert_eq!(units(36).axes, [axis(2 * 64, 9, 12), axis(9, 1, 1)]);
+    }
+
+    #[test]
+    fn only_what_boxes_do_not_take_is_copied() {
+        use ConvolutionDirection::{BackwardData, BackwardFilter};
+        // W alone, to rows of K; X alone, as DY has whole pixels
+        assert_eq!(strides(&copied(BackwardData, [33, 64], channels_last)), [[1, 64 * 9, 64 * 3, 64]]);
+        assert_eq!(strides(&copied(BackwardFilter, [33, 64], channels_last)), [[48 * 64, 1, 48 * 8, 48]]);
+    }
+
+    #[test]
+    fn channels_of_a_filter_gradient_end_with_whole_lines_under_each_tap() {
+        let copied = copied(ConvolutionDirection::BackwardFilter, [33, 64], channels_last);
+        let columns = copied.problem(MmaType::F16).space.n;
+        let last = columns.last().expect("channels");
+        assert_eq!((last.quantity, last.extent, last.radix), (Quantity::InputChannel, 33, 48));
+    }
+
+    /// Dims and strides of the copies of `A · B`.
+    fn of_matmul(a: [i64; 3], b: [i64; 3], data_type: DataType, operand: MmaType) -> Vec<(Vec<i64>, Vec<i64>)> {
+        let mut graph = Graph::new().io_data_type(data_type).compute_data_type(DataType::Float);
+        let operands = [("A", a), ("B", b)].map(|(name, dim)| graph.tensor(Tensor::new(name).row_major(dim)));
+        let c = graph.matmul("mm", operands[0], operands[1]);
+        graph.set_output(c).data_type = Some(DataType::Float);
+        let fusion = fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
+        let copied = CopiedOperands::of(&fusion, fusion.product().expect("a matmul"), operand);
+        let Some(copied) = copied else { return Vec::new() };
+        let tensor = |copy: &OperandCopy| copied.fusion.graph().tensor(copy.copy);
+        copied.copies.iter().map(|copy| (tensor(copy).dim.clone(), tensor(copy).stride.clone())).collect()
+    }
+
+    #[test]
+    fn a_matrix_of_all_batches_is_copied_once() {
+        let copies = of_matmul([8, 64, 96], [1, 96, 67], DataType::Half, MmaType::F16);
+        assert_eq!(copies, [(vec![1, 96, 67], vec![96 * 80, 80, 1])]);
+        assert!(of_matmul([8, 64, 96], [1, 96, 64], DataType::Half, MmaType::F16).is_empty());
+    }
+
+    #[test]
+    fn what_would_have_to_be_turned_is_copied_along_k() {
+        let copies = of_matmul([1, 64, 96], [1, 96, 67], DataType::Fp8E4M3, MmaType::Fp8);
+        assert_eq!(copies, [(vec![1, 96, 67], vec![96 * 67, 1, 96])]);
+    }
+}

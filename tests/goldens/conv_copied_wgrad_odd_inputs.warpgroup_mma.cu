@@ -1,0 +1,170 @@
+// fusewright 0.1.0, engine config: warpgroup_mma tile_m=128 tile_n=16 stages=11 schedule=cooperative
+// t0 = input HALF [2, 40, 9, 10] stride [3600, 1, 400, 40]
+// t1 = input HALF [2, 33, 9, 10] stride [2970, 1, 330, 33]
+// t3 = copy HALF [2, 33, 9, 10] stride [4320, 1, 480, 48]
+// t2_conv_wgrad = CONV_WGRAD(DY=t0, X=t3) pre_padding=[1, 1] post_padding=[1, 1] stride=[1, 1] dilation=[1, 1] compute FLOAT -> output HALF [40, 33, 3, 3] stride [297, 1, 99, 33]
+
+//@ FW_INLINE
+
+//@ FW_SHARED
+
+//@ fw_f16_bits
+
+//@ fw_shared_address
+
+//@ fw_accumulators
+
+//@ fw_put_rows
+
+//@ fw_wait_for_previous_launch
+
+//@ fw_tensor_map
+
+//@ fw_elect
+
+//@ fw_mbarrier
+
+//@ fw_coordinate
+
+//@ fw_tma_load
+
+//@ fw_tma_load_im2col
+
+//@ fw_set_registers
+
+//@ fw_matrix_descriptor
+
+//@ fw_wgmma
+
+//@ fw_f32
+
+//@ fw_f16
+
+//@ fw_vector
+
+extern "C" __global__ void __launch_bounds__(256)
+fw_copy(const fw_f16* __restrict__ p_t1, fw_f16* __restrict__ p_t3) {
+  fw_wait_for_previous_launch();
+  const unsigned vector = blockIdx.x * 256 + threadIdx.x;
+  if (vector < 900) {
+    const unsigned i0 = vector / 5;
+    const unsigned i1 = vector % 5 * 8;
+    const unsigned short* const from = reinterpret_cast<const unsigned short*>(p_t1) + i0 * 33 + i1;
+    fw_vector<unsigned short, 8> gathered = {};
+#pragma unroll
+    for (unsigned e = 0; e < 8; ++e) {
+      if (i1 + e < 33) gathered.at[e] = from[e];
+    }
+    fw_store_vector(reinterpret_cast<unsigned short*>(p_t3) + i0 * 48 + i1, gathered);
+  }
+}
+
+#define FW_ROWS_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7"
+extern "C" __global__ void __launch_bounds__(384, 1)
+fw_convolution_backward_filter_1(fw_f16* __restrict__ p_t2_conv_wgrad,
+  const __grid_constant__ fw_tensor_map map0,
+  const __grid_constant__ fw_tensor_map map1) {
+  FW_SHARED(shared_bytes);
+  FW_ACCUMULATORS_float(8);
+  const unsigned shared = fw_shared_address(shared_bytes);
+  const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+  const unsigned full = shared + 215040, empty = full + 88;  // an mbarrier each for a stage
+  if (threadIdx.x == 0) {
+    fw_tma_prefetch(&map0);
+    fw_tma_prefetch(&map1);
+#pragma unroll 1
+    for (unsigned stage = 0; stage < 11; ++stage) {
+      fw_mbarrier_init(full + 8 * stage, 1);
+      fw_mbarrier_init(empty + 8 * stage, 8);  // warps that multiply what is in it
+    }
+    fw_mbarrier_init_fence();
+  }
+  __syncthreads();
+  fw_wait_for_previous_launch();
+
+  if (warp < 4) {
+    fw_decrease_registers<40>();
+    // one thread asks for the tiles of A and B, up to 11 ahead
+    if (warp == 0 && fw_elect()) {
+      unsigned stage = 0, parity = 1;
+#pragma unroll 1
+      for (unsigned unit = blockIdx.x; unit < 27u; unit += gridDim.x) {
+        const unsigned m0 = 0, n0 = unit * 16;
+        const unsigned r = n0 / 144;
+        const unsigned s = n0 / 48 % 3;
+        const unsigned ci = n0 % 48;
+#pragma unroll 1
+        for (int step = 0; step < 3; ++step) {
+          fw_mbarrier_wait(empty + 8 * stage, parity);
+          fw_mbarrier_expect(full + 8 * stage, 18432);
+          const unsigned tile = shared + stage * 18432;
+          const unsigned k0 = (unsigned)step * 64;
+          const unsigned img = step * 64 / 90;
+          const unsigned p = step * 64 / 10 % 9;
+          const unsigned q = step * 64 % 10;
+          // A: t0
+          fw_tma_load(tile, &map0, full + 8 * stage, m0, k0);
+          fw_tma_load(tile + 8192, &map0, full + 8 * stage, m0 + 64, k0);
+          // B: t3
+          fw_tma_load_im2col(tile + 16384, &map1, full + 8 * stage, ci, int(q) - 1, int(p) - 1, img, s, r);
+          if (++stage == 11) stage = 0, parity ^= 1;
+        }
+      }
+    }
+  } else {
+    fw_increase_registers<232>();
+    const unsigned consumer = warp / 4 - 1;
+    float* const piece_c = reinterpret_cast<float*>(shared_bytes + 202752 + (warp - 4) * 1536);  // of 16 rows, 16 columns
+    float* const lane_c = piece_c + lane / 4 * 24 + lane % 4 * 2;
+    unsigned stage = 0, parity = 0;
+#pragma unroll 1
+    for (unsigned unit = blockIdx.x; unit < 27u; unit += gridDim.x) {
+      const unsigned m0 = 0, n0 = unit * 16;
+      unsigned multiplied = 0;  // the stage before, which may still be read
+#pragma unroll 1
+      for (int step = 0; step < 3; ++step) {
+        fw_mbarrier_wait(full + 8 * stage, parity);
+        const unsigned tile = shared + stage * 18432;
+        const unsigned long long a = fw_matrix_descriptor<128>(tile + consumer * 8192, 8192, 1024);
+        const unsigned long long b = fw_matrix_descriptor<32>(tile + 16384, 2048, 256);
+        FW_PRODUCTS(a, b, step,
+          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 0, 0, "p", ", 1, 1, 1, 1")
+          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 128, 32, "1", ", 1, 1, 1, 1")
+          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 256, 64, "1", ", 1, 1, 1, 1")
+          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 384, 96, "1", ", 1, 1, 1, 1"));
+        fw_wgmma_wait<1>();
+        if (step > 0 && lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
+        multiplied = stage;
+        if (++stage == 11) stage = 0, parity ^= 1;
+      }
+      fw_wgmma_wait<0>();
+      if (lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
+
+      // a warp takes 16 rows and 16 columns at a time through its own piece of shared memory
+      const unsigned warp_m0 = m0 + consumer * 64 + warp % 4 * 16;
+      const unsigned chunk_n0 = n0;
+      fw_put_rows<0, 24>(lane_c); fw_put_rows<4, 24>(lane_c + 8);
+      __syncwarp();
+#pragma unroll 2
+      for (unsigned pass = 0; pass < 8; ++pass) {
+        const unsigned i = pass * 32 + lane;
+        const unsigned line = i / 16, piece = i % 16;
+        const unsigned m = warp_m0 + line;
+        const unsigned n = chunk_n0 + piece;
+        const unsigned ci = n % 48;
+        if (m < 40 && ci < 33) {
+          const unsigned ko = m;
+          const unsigned r = n / 144;
+          const unsigned s = n / 48 % 3;
+          const float* const tile_at = piece_c + line * 24 + piece;
+          const unsigned o_t2_conv_wgrad = ko * 297 + r * 99 + s * 33 + ci;
+          float acc[1];
+          fw_load_vector(tile_at, acc);
+          const float t2_conv_wgrad = acc[0];
+          p_t2_conv_wgrad[o_t2_conv_wgrad] = fw_to_f16(t2_conv_wgrad);
+        }
+      }
+      __syncwarp();
+    }
+  }
+}
