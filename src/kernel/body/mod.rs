@@ -4,7 +4,7 @@ mod depthwise;
 mod gemm;
 mod pointwise;
 
-pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, TapAxis};
+pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
 pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
 
