@@ -20,7 +20,8 @@ pub(in crate::codegen) struct DepthwiseFilterText {
     /// Channels, and the condition under which there is one, where some blocks have more.
     channels: i64,
     channel_guard: Option<String>,
-    /// Parts into which strips are cut, and taps whose sums meet in shared memory at a time.
+    /// Number of strips, parts into which they are cut, and taps whose sums meet in shared memory at a time.
+    strips: i64,
     splits: i64,
     taps_at_a_time: i64,
     /// The gradient's first element, how elements lie in memory, elements from the first to the vector of output `q0` in row `p0`, from
@@ -62,6 +63,7 @@ pub(in crate::codegen) fn filter(
         blocks: kernel.blocks(),
         channels: windows.channels,
         channel_guard: window.channel_guard(),
+        strips: windows.strips(),
         splits: kernel.splits,
         taps_at_a_time: kernel.taps_at_a_time(),
         gradient: names::pointer(graph, gradient),

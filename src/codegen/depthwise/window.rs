@@ -30,10 +30,9 @@ pub(super) struct WindowText {
     channel_blocks: i64,
     columns: u32,
     taps: i64,
-    /// Number of strips, of a block and of all; outputs of one side by side, rows of them in flight, the condition under which row `row`
-    /// exists, and the first output.
+    /// Strips of a block; outputs of one side by side, rows of them in flight, the condition under which row `row` exists, and the first
+    /// output.
     strips_of_a_block: u32,
-    strips: i64,
     outputs: i64,
     rows_in_flight: i64,
     row_guard: String,
@@ -75,8 +74,6 @@ struct FetchText<'a> {
     offset: String,
     row_stride: String,
     pixel_stride: i64,
-    /// Pixels of a row that the strip reads.
-    reach: i64,
     /// Rows of the image, rows under a strip, and conditions of a strip, of a row and of a pixel, where some are none or lie outside.
     height: i64,
     steps: i64,
@@ -181,7 +178,6 @@ impl Window<'_> {
             columns: windows.columns,
             taps: windows.taps(),
             strips_of_a_block: windows.strips_of_a_block,
-            strips: windows.strips(),
             outputs: windows.strip.outputs,
             rows_in_flight: windows.rows_in_flight(),
             row_guard: self.row_guard(),
@@ -215,7 +211,6 @@ impl Window<'_> {
             offset: self.offset(windows.image, [("w0".to_owned(), stride)]),
             row_stride: format!("{cast}(h) * {}", self.stride(windows.image, WALKED)),
             pixel_stride: stride,
-            reach: windows.reach(),
             height: walked.pixels,
             steps: windows.steps(),
             strip_guard,
