@@ -199,6 +199,8 @@ fn knob_number(knob: Knob) -> u32 {
         Knob::TileM => RawKnob::CUDNN_KNOB_TYPE_TILE_M,
         Knob::TileN => RawKnob::CUDNN_KNOB_TYPE_TILE_N,
         Knob::Outputs => RawKnob::CUDNN_KNOB_TYPE_ARRAY_SIZE_PER_THREAD,
+        Knob::Rows => RawKnob::CUDNN_KNOB_TYPE_SPLIT_P_SLC,
+        Knob::Channels => RawKnob::CUDNN_KNOB_TYPE_LOAD_SIZE,
         Knob::TileK => RawKnob::CUDNN_KNOB_TYPE_TILEK,
         Knob::WarpM => RawKnob::CUDNN_KNOB_TYPE_TILE_ROWS,
         Knob::WarpN => RawKnob::CUDNN_KNOB_TYPE_TILE_COLS,

@@ -64,6 +64,12 @@ knobs! {
     /// Outputs of a thread along the last axis.
     Outputs = "outputs", KnobDomain::Count, None,
         "neighbouring pixels of a row that a thread computes";
+    /// Outputs of a thread along the axis before the last.
+    Rows = "rows", KnobDomain::Count, None,
+        "rows of pixels that a thread walks down";
+    /// Channels of a thread.
+    Channels = "channels", KnobDomain::Count, None,
+        "neighbouring channels that a thread computes";
     /// Depth of a mainloop step, in elements.
     TileK = "tile_k", KnobDomain::Count, None,
         "depth of one step along k, in elements";

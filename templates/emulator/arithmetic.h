@@ -186,6 +186,11 @@ inline unsigned __brev(unsigned x) {
   return reversed;
 }
 
+template <int N>
+inline void fw_load_anew(const float* from, float (&values)[N]) {
+  for (int e = 0; e < N; ++e) values[e] = from[e];
+}
+
 // Each selector nibble picks one of the eight bytes of (y, x); its high bit asks for that byte's sign, replicated.
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
   const unsigned long long bytes = (unsigned long long)y << 32 | x;

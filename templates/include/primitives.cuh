@@ -78,6 +78,21 @@ __device__ __forceinline__ unsigned fw_shared_address(const void* pointer) {
   return (unsigned)__cvta_generic_to_shared(pointer);
 }
 
+//@ primitive fw_load_anew: fw_shared_address
+// A vector in shared memory that is read where this stands: the assembler would read what does not change once, and spill it.
+template <int N>
+__device__ __forceinline__ void fw_load_anew(const float* from, float (&values)[N]) {
+  const unsigned address = fw_shared_address(from);
+#pragma unroll
+  for (int e = 0; e < N; e += 2)
+    asm volatile("ld.volatile.shared.v2.f32 {%0, %1}, [%2];" : "=f"(values[e]), "=f"(values[e + 1]) : "r"(address + 4 * e));
+}
+template <>
+__device__ __forceinline__ void fw_load_anew<4>(const float* from, float (&values)[4]) {
+  asm volatile("ld.volatile.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3]) : "r"(fw_shared_address(from)));
+}
+
 //@ primitive fw_wait_flag
 // Waits until a flag that others write, also another GPU, has a value; what they wrote before is seen from then on.
 template <typename Flag>

@@ -244,6 +244,17 @@ FW_INLINE void fw_store_vector(Storage* to, const fw_vector<Storage, N>& raw) {
   *reinterpret_cast<fw_vector<Storage, N>*>(to) = raw;
 }
 
+//@ fw_raw: FW_INLINE fw_vector
+// N consecutive elements as they lie in memory, in words where these are whole: the assembler would take elements of 16 bits apart.
+template <typename Storage, int N, bool IN_WORDS = sizeof(Storage) * N % 4 == 0>
+struct fw_raw : fw_vector<unsigned, sizeof(Storage) * N / 4> {};
+template <typename Storage, int N>
+struct fw_raw<Storage, N, false> : fw_vector<Storage, N> {};
+template <typename Storage, typename Value, int N>
+FW_INLINE void fw_load_raw(const fw_raw<Storage, N>& raw, Value (&values)[N]) {
+  fw_load_vector(reinterpret_cast<const Storage*>(&raw), values);
+}
+
 //@ fw_byte_column: FW_INLINE fw_vector
 // Byte e of each of four pieces of 16 bytes.
 FW_INLINE unsigned fw_byte_column(const fw_vector<unsigned, 4> (&pieces)[4], unsigned e) {

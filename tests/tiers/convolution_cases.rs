@@ -350,6 +350,20 @@ fn depthwise(cases: &mut Vec<Case>) {
         ("stride_7_of_few_taps", Layer { stride: vec![5, 7], input: vec![11, 30], ..small() }),
         ("without_padding", Layer { pre: vec![0, 0], post: vec![0, 0], input: vec![7, 10], ..small() }),
         ("padding_beyond_the_filter", Layer { pre: vec![4, 5], post: vec![0, 6], ..small() }),
+        ("ragged_strips", of(66, Layer { input: vec![37, 21], ..Layer::small() })),
+        (
+            "fewer_rows_than_taps",
+            Layer { filter: vec![5, 3], pre: vec![2, 1], post: vec![3, 0], input: vec![2, 9], ..small() },
+        ),
+        (
+            "rows_at_stride_3",
+            Layer { stride: vec![3, 2], pre: vec![0, 1], post: vec![2, 0], input: vec![29, 13], ..small() },
+        ),
+        (
+            "rows_at_dilation_2",
+            Layer { dilation: vec![2, 2], pre: vec![1, 3], post: vec![4, 0], input: vec![26, 10], ..small() },
+        ),
+        ("5x5", Layer { filter: vec![5, 5], pre: vec![2, 2], post: vec![2, 2], input: vec![23, 11], ..small() }),
         ("7x7", Layer { filter: vec![7, 7], pre: vec![3, 3], post: vec![3, 3], input: vec![9, 18], ..small() }),
         (
             "1d",

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::window::{OUTPUTS, Window, WindowText};
+use super::window::{LAST, WALKED, Window, WindowText};
 use crate::codegen::index::spell;
 use crate::codegen::names;
 use crate::codegen::sections::Used;
@@ -17,11 +17,23 @@ pub(in crate::codegen) struct DepthwiseFilterText {
     blocks: u32,
     #[serde(flatten)]
     window: WindowText,
-    /// The gradient's first element, and elements from there to the vector of output `q0`, and from an output to the next.
+    /// Channels, and the condition under which there is one, where some blocks have more.
+    channels: i64,
+    channel_guard: Option<String>,
+    /// Number of strips, parts into which they are cut, and taps whose sums meet in shared memory at a time.
+    strips: i64,
+    splits: i64,
+    taps_at_a_time: i64,
+    /// The gradient's first element, how elements lie in memory, elements from the first to the vector of output `q0` in row `p0`, from
+    /// there to that in row `row`, and from an output to the next.
     gradient: String,
+    gradient_storage: &'static str,
     gradient_offset: String,
+    gradient_row: String,
     gradient_stride: i64,
-    /// Condition under which output `j` of a group exists, where some do not.
+    /// Points from a row of outputs to the next.
+    walked_stride: i64,
+    /// Condition under which output `j` of a row exists, where some do not.
     output_guard: Option<String>,
     /// Whether sums are those of the taps counted from the last.
     is_turned: bool,
@@ -36,20 +48,32 @@ pub(in crate::codegen) fn filter(
     used: &mut Used,
     kernel: &DepthwiseFilterKernel,
 ) -> Result<DepthwiseFilterText, Error> {
-    used.add("fw_sum");
-    used.add("fw_tree");
     let windows = &kernel.windows;
     let window = Window { graph, windows };
-    let sum = format!("sums[{}][e]", spell(&(window.row_of_taps() + Index::local("s"))));
-    let factor = format!("gradient[j / {}][e]", windows.last().stride);
-    let output = window.axes().take(windows.outer().len()).map(|(name, _)| (OUTPUTS[name], name));
+    let taps = window.first_tap(1) + Index::local("s");
+    let row = window.pixel_by_pixel(
+        &format!("gradient[row_at][j / {}][e]", windows.last().stride),
+        &format!("sums[{}][e]", spell(&taps)),
+    )?;
+    let gradient = kernel.gradient;
+    let walked = (windows.axes.len() > 1).then(|| ("p0".to_owned(), window.stride(gradient, WALKED)));
+    let first = [("q0".to_owned(), window.stride(gradient, LAST))].into_iter().chain(walked);
+    let cast = if windows.wide_index { "(long long)" } else { "int" };
     Ok(DepthwiseFilterText {
         blocks: kernel.blocks(),
-        gradient: names::pointer(graph, kernel.gradient),
-        gradient_offset: window.offset(kernel.gradient, output),
-        gradient_stride: window.stride(kernel.gradient, OUTPUTS.len() - 1),
+        channels: windows.channels,
+        channel_guard: window.channel_guard(),
+        strips: windows.strips(),
+        splits: kernel.splits,
+        taps_at_a_time: kernel.taps_at_a_time(),
+        gradient: names::pointer(graph, gradient),
+        gradient_storage: names::storage_type(graph.tensor(gradient).data_type),
+        gradient_offset: window.offset(gradient, first),
+        gradient_row: format!("{cast}(row) * {}", window.stride(gradient, WALKED)),
+        gradient_stride: window.stride(gradient, LAST),
+        walked_stride: windows.walked().stride,
         output_guard: window.output_guard(),
         is_turned: windows.last().is_turned,
-        window: window.text(used, kernel.gradient, &factor, &sum)?,
+        window: window.text(used, gradient, row, None)?,
     })
 }

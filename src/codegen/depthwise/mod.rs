@@ -3,6 +3,8 @@
 mod filter;
 mod window;
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::index::{definition_lines, index_type, spell};
@@ -11,9 +13,9 @@ use super::sections::Used;
 use super::sweep::SweepSpeller;
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Definition, DepthwiseKernel, Index, TapAxis, Variable, needed, step};
+use crate::kernel::{ChannelWindows, Definition, DepthwiseKernel, Index, TapAxis, Variable, needed, step};
 pub(super) use filter::filter;
-use window::{OUTPUTS, TAPS, Window, WindowText};
+use window::{OUTPUTS, TAPS, WALKED, Window, WindowText};
 
 /// What `sweep/depthwise.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -22,21 +24,29 @@ pub(super) struct DepthwiseText {
     blocks: u32,
     #[serde(flatten)]
     window: WindowText,
-    /// Where weight `i` of the block lies in the filter: its taps, and the offset.
+    /// Where weight `i` of the block lies in the filter: its taps, the element, and the condition under which there is one.
     weight_taps: Vec<String>,
     weight: String,
-    /// Taps along the last axis, and the first tap under the outer ones.
-    last_taps: i64,
-    row_of_taps: String,
-    point: PointText,
+    weight_guard: Option<String>,
+    /// Whether a thread's weights are in registers.
+    holds_weights: bool,
+    /// Condition under which a thread has a strip, where some have none.
+    strip_guard: Option<String>,
+    /// When a row of outputs has ended: points between pixels, taps, points under a window, points between outputs.
+    gap: i64,
+    walked_taps: i64,
+    span: i64,
+    walked_stride: i64,
+    point_of_output: PointText,
     evaluate: String,
 }
 
 /// A point of the epilogue.
 #[derive(Serialize)]
 struct PointText {
-    /// The output's coordinate, its condition, and the axes of the space that are read.
+    /// The condition of an output, and the axes of the space that are read: in row `row`, and of output `j` there.
     guard: Option<String>,
+    row: Vec<String>,
     coordinates: Vec<String>,
 }
 
@@ -45,28 +55,55 @@ pub(super) fn depthwise(
     used: &mut Used,
     kernel: &DepthwiseKernel,
 ) -> Result<DepthwiseText, Error> {
-    let window = Window { graph, windows: &kernel.windows };
+    let windows = &kernel.windows;
+    let window = Window { graph, windows };
     let text = SweepSpeller::new(graph, used, &kernel.sweep, &[]).text(&[], "");
-    let sum = format!("sums[j / {}][e]", kernel.windows.last().stride);
     let mut uses = text.uses.clone();
     let coordinates = needed(coordinates(&window), &mut uses);
+    let walked = windows.walked();
+    let evaluate = text.evaluate()?;
+    let row = row_of_pixels(&window, used, kernel)?;
+    let strip_guard = window.strip_guard();
     Ok(DepthwiseText {
         blocks: kernel.blocks(),
-        last_taps: kernel.windows.last().taps,
-        row_of_taps: spell(&window.row_of_taps()),
         weight_taps: weight_taps(&window),
         weight: format!(
             "fw_value({}[{}])",
             names::pointer(graph, kernel.filter),
             spell(&weight(&window, kernel.filter))
         ),
-        point: PointText {
+        weight_guard: window.channel_guard(),
+        holds_weights: kernel.holds_weights(),
+        gap: walked.gap,
+        walked_taps: walked.taps,
+        span: walked.span(),
+        walked_stride: walked.stride,
+        point_of_output: PointText {
             guard: window.output_guard(),
-            coordinates: definition_lines(index_type(kernel.windows.wide_index), &coordinates),
+            row: row_of_outputs(windows, &uses),
+            coordinates: definition_lines(index_type(windows.wide_index), &coordinates),
         },
-        evaluate: text.evaluate()?,
-        window: window.text(used, kernel.filter, "weight[s][e]", &sum)?,
+        evaluate,
+        window: window.text(used, kernel.filter, row, strip_guard.as_deref())?,
+        strip_guard,
     })
+}
+
+/// How a row of pixels enters the sums.
+fn row_of_pixels(window: &Window<'_>, used: &mut Used, kernel: &DepthwiseKernel) -> Result<String, Error> {
+    let (taps, stride) = (window.windows.last().taps, window.windows.last().stride);
+    let tap = spell(&(window.first_tap(2) + Index::local("r") * taps + Index::local("s")));
+    match kernel.holds_weights() {
+        true => window.pixel_by_pixel(&format!("weight[{tap}][e]"), &format!("totals[row_at][j / {stride}][e]")),
+        false => window.tap_by_tap(used, format!("weights + ({tap}) * {} + column", window.windows.block_channels())),
+    }
+}
+
+/// The row of the result, where it is read.
+fn row_of_outputs(windows: &ChannelWindows, uses: &BTreeSet<Variable>) -> Vec<String> {
+    let index = index_type(windows.wide_index);
+    let is_read = uses.contains(&Variable::Local(OUTPUTS[WALKED]));
+    is_read.then(|| format!("const {index} {} = p0 + row;", OUTPUTS[WALKED])).into_iter().collect()
 }
 
 /// `const unsigned s = tap % 3;` of weight number `tap`.

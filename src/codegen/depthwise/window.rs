@@ -15,28 +15,44 @@ pub(super) const OUTPUTS: [&str; 3] = ["o", "p", "q"];
 const PIXELS: [&str; 3] = ["d", "h", "w"];
 pub(super) const TAPS: [&str; 3] = ["t", "r", "s"];
 
+/// The last axis among them, and the one that threads walk along.
+pub(super) const LAST: usize = 2;
+pub(super) const WALKED: usize = 1;
+
 /// Windows, as `sweep/depthwise.cu` and `sweep/depthwise_filter.cu` read them.
 #[derive(Serialize)]
 pub(super) struct WindowText {
     threads: u32,
     index: &'static str,
-    /// Channels of a vector, of a block and of all; threads along them, and groups of outputs of a block.
+    /// Channels of a vector and of a block; blocks and threads along them.
     vector: i64,
     block_channels: i64,
-    channels: i64,
-    has_rest: bool,
+    channel_blocks: i64,
     columns: u32,
-    rows: u32,
     taps: i64,
-    /// Number of groups of outputs, outputs of one, and its first.
-    groups: i64,
+    /// Strips of a block; outputs of one side by side, rows of them in flight, the condition under which row `row` exists, and the first
+    /// output.
+    strips_of_a_block: u32,
     outputs: i64,
+    rows_in_flight: i64,
+    row_guard: String,
     first_output: Vec<String>,
+    /// The first pixel along the last two axes of the strip's windows, which may lie outside.
+    first_row: String,
+    first_pixel: String,
+    /// Rows of the image that the loop walks, and those of one turn of it; the point of row `u` of a turn.
+    steps: i64,
+    steps_of_a_turn: i64,
+    point: String,
+    /// The row of outputs that a turn starts with.
+    turn_row: String,
     /// Loops over the taps along outer axes.
     outer: Vec<OuterText>,
-    /// The first pixel along the last axis of the group's windows, which may lie outside.
-    first_pixel: String,
-    /// How the pixels of a row enter the sums.
+    /// How pixels lie in memory, how they come to registers, how taps find their rows of outputs, how a row enters the sums.
+    storage: &'static str,
+    reach: i64,
+    fetch: String,
+    place: String,
     row: String,
 }
 
@@ -48,34 +64,81 @@ struct OuterText {
     pixel: Vec<String>,
 }
 
-/// What `sweep/window_row.cuh` reads.
+/// What `sweep/window_fetch.cuh` reads.
 #[derive(Serialize)]
-struct RowText {
-    /// The image's first pixel, elements from there to the row, and from a pixel to the next.
+struct FetchText<'a> {
+    storage: &'static str,
+    vector: i64,
+    /// The image's first pixel, elements from there to the strip's first pixel in row 0, from a row to the next, and from a pixel.
     image: String,
     offset: String,
+    row_stride: String,
     pixel_stride: i64,
+    /// Rows of the image, rows under a strip, and conditions of a strip, of a row and of a pixel, where some are none or lie outside.
+    height: i64,
+    steps: i64,
+    strip_guard: Option<&'a str>,
+    row_guard: &'static str,
+    pixel_guard: Option<String>,
+}
+
+/// What `sweep/window_place.cuh` reads.
+#[derive(Serialize)]
+struct PlaceText {
+    stride: i64,
+    dilation: i64,
+    rows: i64,
+    rows_in_flight: i64,
+    /// Whether steps are a straight line, so that a tap's row is a number.
+    is_straight: bool,
+}
+
+/// What `sweep/window_pixel.cuh` reads.
+#[derive(Serialize)]
+struct PixelText {
     vector: i64,
     outputs: i64,
-    /// Pixels that the outputs read, and of the image.
+    /// Pixels of a row that the strip reads.
     reach: i64,
-    pixels: i64,
-    is_padded: bool,
+    /// Whether the pixel of the next row takes the place of one that is converted.
+    fetches_ahead: bool,
+    /// Taps along the axis that is walked; those along the last one, and their points.
+    walked_taps: i64,
     taps: i64,
     stride: i64,
     dilation: i64,
     /// The point of pixel `at`, counted from the window's first.
     point: String,
-    /// What a pixel is multiplied by for output `j` under tap `s`, and the sum that it enters: of channel `e`.
+    /// What a pixel is multiplied by for output `j` under taps `r` and `s`, and the sum that it enters: of channel `e`.
     factor: String,
     sum: String,
 }
 
+/// What `sweep/window_taps.cuh` reads.
+#[derive(Serialize)]
+struct TapsText {
+    vector: i64,
+    outputs: i64,
+    reach: i64,
+    fetches_ahead: bool,
+    walked_taps: i64,
+    taps: i64,
+    stride: i64,
+    dilation: i64,
+    /// Points from a pixel to the next, and before the first window's.
+    gap: i64,
+    ahead: i64,
+    /// Where the weights of taps `r` and `s` lie.
+    weight: String,
+}
+
 /// The first pixel of the window of output `q0`, a multiple of the gap.
-fn first_pixel(axis: TapAxis) -> String {
-    match axis.gap {
-        1 => format!("int(q0) * {} - {}", axis.stride, axis.padding),
-        gap => format!("int(q0) / {gap} - {}", -axis.first()),
+fn first_pixel(axis: TapAxis, output: &str) -> String {
+    match (axis.gap, axis.stride, axis.padding) {
+        (1, 1, 0) => format!("int({output})"),
+        (1, 1, padding) => format!("int({output}) - {padding}"),
+        (1, stride, padding) => format!("int({output}) * {stride} - {padding}"),
+        (gap, ..) => format!("int({output}) / {gap} - {}", -axis.first()),
     }
 }
 
@@ -86,49 +149,103 @@ pub(super) struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// What templates read of the windows, of which each pixel times `factor` enters `sum`, and the device code that they use.
+    /// What templates read of the windows, of which a `row` enters the sums as that says, for strips under a condition, and
+    /// the device code that they use.
     ///
     /// # Errors
     /// [`Error::Generated`] if a template fails: a defect of ours.
-    pub(super) fn text(&self, used: &mut Used, other: TensorId, factor: &str, sum: &str) -> Result<WindowText, Error> {
+    pub(super) fn text(
+        &self,
+        used: &mut Used,
+        other: TensorId,
+        row: String,
+        strip_guard: Option<&str>,
+    ) -> Result<WindowText, Error> {
         used.add("FW_SHARED");
+        used.add("fw_raw");
         used.add("fw_vector");
         used.add(names::storage_section(DataType::Float));
         for id in [self.windows.image, other] {
             used.add(names::storage_section(self.graph.tensor(id).data_type));
         }
-        let windows = self.windows;
+        let (windows, walked) = (self.windows, self.windows.walked());
         Ok(WindowText {
             threads: windows.threads(),
             index: index_type(windows.wide_index),
-            vector: windows.vector,
+            vector: windows.strip.channels,
             block_channels: windows.block_channels(),
-            channels: windows.channels,
-            has_rest: windows.channels % windows.block_channels() != 0,
+            channel_blocks: windows.blocks_along_channels(),
             columns: windows.columns,
-            rows: windows.rows,
             taps: windows.taps(),
-            groups: windows.groups(),
-            outputs: windows.outputs,
+            strips_of_a_block: windows.strips_of_a_block,
+            outputs: windows.strip.outputs,
+            rows_in_flight: windows.rows_in_flight(),
+            row_guard: self.row_guard(),
             first_output: self.first_output(),
+            first_row: if windows.axes.len() > 1 { first_pixel(windows.walked(), "p0") } else { "0".to_owned() },
+            first_pixel: first_pixel(windows.last(), "q0"),
+            steps: windows.steps_of_all_turns(),
+            steps_of_a_turn: windows.steps_of_a_turn(),
+            point: spell(&(Index::local("u") * walked.gap + Index::from(-walked.ahead()))),
+            turn_row: spell(&(Index::local("step") * walked.gap / walked.stride)),
             outer: self.outer(),
-            first_pixel: first_pixel(windows.last()),
-            row: self.row(factor, sum)?,
+            storage: names::storage_type(self.graph.tensor(windows.image).data_type),
+            reach: windows.reach(),
+            fetch: self.fetch(strip_guard)?,
+            place: self.place()?,
+            row,
         })
     }
 
-    fn row(&self, factor: &str, sum: &str) -> Result<String, Error> {
-        let (windows, last) = (self.windows, self.windows.last());
-        let pixel = self.axes().take(windows.outer().len()).map(|(name, _)| (PIXELS[name], name));
-        let record = RowText {
+    /// How pixels come to registers.
+    fn fetch(&self, strip_guard: Option<&str>) -> Result<String, Error> {
+        let (windows, last, walked) = (self.windows, self.windows.last(), self.windows.walked());
+        let image = self.graph.tensor(windows.image);
+        let has_edges = |axis: TapAxis, outputs: i64| axis.is_padded() || axis.outputs % outputs != 0;
+        let cast = if windows.wide_index { "(long long)" } else { "int" };
+        let stride = self.stride(windows.image, LAST);
+        let record = FetchText {
+            storage: names::storage_type(image.data_type),
+            vector: windows.strip.channels,
             image: names::pointer(self.graph, windows.image),
-            offset: self.offset(windows.image, pixel),
-            pixel_stride: self.stride(windows.image, OUTPUTS.len() - 1),
-            vector: windows.vector,
-            outputs: windows.outputs,
-            reach: last.reach(windows.outputs),
-            pixels: last.pixels,
-            is_padded: last.is_padded() || last.outputs % windows.outputs != 0,
+            offset: self.offset(windows.image, [("w0".to_owned(), stride)]),
+            row_stride: format!("{cast}(h) * {}", self.stride(windows.image, WALKED)),
+            pixel_stride: stride,
+            height: walked.pixels,
+            steps: windows.steps(),
+            strip_guard,
+            row_guard: if has_edges(walked, windows.strip.rows) { "h >= 0 && h < end" } else { "h < end" },
+            pixel_guard: has_edges(last, windows.strip.outputs)
+                .then(|| format!("w0 + at >= 0 && w0 + at < {}", last.pixels)),
+        };
+        template::render(template!("sweep/window_fetch.cuh"), &record)
+    }
+
+    /// How taps along the axis that is walked find their rows of outputs.
+    fn place(&self) -> Result<String, Error> {
+        let (windows, walked) = (self.windows, self.windows.walked());
+        let record = PlaceText {
+            stride: walked.stride,
+            dilation: walked.dilation,
+            rows: windows.strip.rows,
+            rows_in_flight: windows.rows_in_flight(),
+            is_straight: windows.is_straight(),
+        };
+        template::render(template!("sweep/window_place.cuh"), &record)
+    }
+
+    /// How a row enters the sums pixel by pixel, each times `factor` into `sum`.
+    ///
+    /// # Errors
+    /// [`Error::Generated`] if the template fails: a defect of ours.
+    pub(super) fn pixel_by_pixel(&self, factor: &str, sum: &str) -> Result<String, Error> {
+        let (windows, last) = (self.windows, self.windows.last());
+        let record = PixelText {
+            vector: windows.strip.channels,
+            outputs: windows.strip.outputs,
+            reach: windows.reach(),
+            fetches_ahead: windows.outer().is_empty(),
+            walked_taps: windows.walked().taps,
             taps: last.taps,
             stride: last.stride,
             dilation: last.dilation,
@@ -136,13 +253,57 @@ impl Window<'_> {
             factor: factor.to_owned(),
             sum: sum.to_owned(),
         };
-        template::render(template!("sweep/window_row.cuh"), &record)
+        template::render(template!("sweep/window_pixel.cuh"), &record)
     }
 
-    /// Condition under which output `j` of a group exists, where some do not.
+    /// How a row enters the sums tap by tap, whose weights are read for it.
+    ///
+    /// # Errors
+    /// [`Error::Generated`] if the template fails: a defect of ours.
+    pub(super) fn tap_by_tap(&self, used: &mut Used, weight: String) -> Result<String, Error> {
+        used.add("fw_load_anew");
+        let (windows, last) = (self.windows, self.windows.last());
+        let record = TapsText {
+            vector: windows.strip.channels,
+            outputs: windows.strip.outputs,
+            reach: windows.reach(),
+            fetches_ahead: windows.outer().is_empty(),
+            walked_taps: windows.walked().taps,
+            taps: last.taps,
+            stride: last.stride,
+            dilation: last.dilation,
+            gap: last.gap,
+            ahead: last.ahead(),
+            weight,
+        };
+        template::render(template!("sweep/window_taps.cuh"), &record)
+    }
+
+    /// Condition under which output `j` of a row exists, where some do not.
     pub(super) fn output_guard(&self) -> Option<String> {
         let outputs = self.windows.last().outputs;
-        (outputs % self.windows.outputs != 0).then(|| format!("q0 + j < {outputs}"))
+        (outputs % self.windows.strip.outputs != 0).then(|| format!("q0 + j < {outputs}"))
+    }
+
+    /// Condition under which a channel exists, where a block has more.
+    pub(super) fn channel_guard(&self) -> Option<String> {
+        let channels = self.windows.channels;
+        (channels % self.windows.block_channels() != 0).then(|| format!("channel < {channels}"))
+    }
+
+    /// Condition under which a thread has a strip, where some have none.
+    pub(super) fn strip_guard(&self) -> Option<String> {
+        let (strips, of_a_block) = (self.windows.strips(), i64::from(self.windows.strips_of_a_block));
+        let strip = (strips % of_a_block != 0).then(|| format!("strip < {strips}"));
+        let conditions: Vec<String> = strip.into_iter().chain(self.channel_guard()).collect();
+        (!conditions.is_empty()).then(|| conditions.join(" && "))
+    }
+
+    /// Condition under which row `row` of a strip exists.
+    fn row_guard(&self) -> String {
+        let (rows, outputs) = (self.windows.strip.rows, self.windows.walked().outputs);
+        let within = format!("row >= 0 && row < {rows}");
+        if outputs % rows == 0 { within } else { format!("{within} && int(p0) + row < {outputs}") }
     }
 
     /// The spatial axes with the names of their variables and their graph axes.
@@ -151,30 +312,35 @@ impl Window<'_> {
         self.windows.axes.iter().enumerate().map(move |(number, axis)| (first + number, *axis))
     }
 
-    fn graph_axis(&self, name: usize) -> usize {
-        name + 2 + self.windows.axes.len() - OUTPUTS.len()
-    }
-
+    /// Elements to the next point along an axis; 0 where there is no such axis.
     pub(super) fn stride(&self, id: TensorId, name: usize) -> i64 {
-        step(self.graph.tensor(id), self.graph_axis(name))
+        let before = (name + self.windows.axes.len()).checked_sub(OUTPUTS.len());
+        before.map_or(0, |axis| step(self.graph.tensor(id), 2 + axis))
     }
 
-    /// `const unsigned q0 = group % 14 * 4, p = group / 14 % 56, img = group / 784;`
+    /// `const unsigned q0 = strip % 14 * 4, p0 = strip / 14 % 8 * 7, img = strip / 112;`
     fn first_output(&self) -> Vec<String> {
-        let index = index_type(self.windows.wide_index);
-        let group = || Index::local("group");
-        let mut below = self.windows.groups_of_a_row();
-        let mut lines = vec![format!("const {index} q0 = {};", spell(&(group() % below * self.windows.outputs)))];
-        for (name, axis) in self.axes().rev().skip(1) {
-            lines.push(format!("const {index} {} = {};", OUTPUTS[name], spell(&(group() / below % axis.outputs))));
-            below *= axis.outputs;
+        let windows = self.windows;
+        let mut parts = vec![("q0", windows.strips_of_a_row(), windows.strip.outputs)];
+        if windows.axes.len() > 1 {
+            parts.push(("p0", windows.strips_of_a_column(), windows.strip.rows));
         }
-        lines.push(format!("const {index} img = {};", spell(&(group() / below))));
+        let outer = self.axes().rev().skip(2).map(|(name, axis)| (OUTPUTS[name], axis.outputs, 1));
+        parts.extend(outer);
+        let index = index_type(windows.wide_index);
+        let mut below = 1;
+        let mut lines = Vec::new();
+        for (name, count, each) in parts {
+            let value = spell(&(Index::local("strip") / below % count * each));
+            lines.push(format!("const {index} {name} = {value};"));
+            below *= count;
+        }
+        lines.push(format!("const {index} img = {};", spell(&(Index::local("strip") / below))));
         lines
     }
 
     fn outer(&self) -> Vec<OuterText> {
-        let count = self.windows.axes.len() - 1;
+        let count = self.windows.outer().len();
         let text = |(name, axis): (usize, TapAxis)| {
             let (tap, pixel) = (TAPS[name], PIXELS[name]);
             let value =
@@ -197,23 +363,26 @@ impl Window<'_> {
         self.axes().take(count).map(text).collect()
     }
 
-    /// Number of the first tap under the outer ones.
-    pub(super) fn row_of_taps(&self) -> Index {
-        let mut below = self.windows.last().taps;
+    /// Number of the first tap under those along the axes before the last so many.
+    pub(super) fn first_tap(&self, last: usize) -> Index {
+        let mut below = 1;
         let mut terms = Vec::new();
-        for (name, axis) in self.axes().rev().skip(1) {
-            terms.push(Index::local(TAPS[name]) * below);
+        for (number, (name, axis)) in self.axes().rev().enumerate() {
+            terms.extend((number >= last).then(|| Index::local(TAPS[name]) * below));
             below *= axis.taps;
         }
         Index::sum(terms.into_iter().rev())
     }
 
-    /// Elements from a tensor's first to the vector of channels in the row of these coordinates along the outer axes.
-    pub(super) fn offset(&self, id: TensorId, outer: impl Iterator<Item = (&'static str, usize)>) -> String {
+    /// Elements from a tensor's first to the vector of channels at the outer coordinates and these others, with their strides.
+    pub(super) fn offset(&self, id: TensorId, others: impl IntoIterator<Item = (String, i64)>) -> String {
         let cast = if self.windows.wide_index { "(long long)" } else { "int" };
-        let images = ("img", step(self.graph.tensor(id), 0));
-        let outer = outer.map(|(coordinate, name)| (coordinate, self.stride(id, name)));
-        let terms = [images].into_iter().chain(outer).map(|(name, stride)| format!("{cast}({name}) * {stride}"));
+        let coordinates = if id == self.windows.image { PIXELS } else { OUTPUTS };
+        let images = ("img".to_owned(), step(self.graph.tensor(id), 0));
+        let outer = self.axes().take(self.windows.outer().len());
+        let outer = outer.map(|(name, _)| (coordinates[name].to_owned(), self.stride(id, name)));
+        let terms = [images].into_iter().chain(outer).chain(others);
+        let terms = terms.map(|(name, stride)| format!("{cast}({name}) * {stride}"));
         terms.chain(["int(channel)".to_owned()]).collect::<Vec<_>>().join(" + ")
     }
 }

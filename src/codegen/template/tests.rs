@@ -138,19 +138,20 @@ fn with_lines_inside_bytes() -> FinalizedGraph {
     graph.finalize().expect("well formed")
 }
 
-/// A convolution of one channel a group, whose rows of outputs threads do not share evenly.
-fn depthwise(direction: ConvolutionDirection) -> FinalizedGraph {
+/// A convolution of one channel a group along so many axes, whose rows of outputs threads do not share evenly.
+fn depthwise(direction: ConvolutionDirection, axes: usize) -> FinalizedGraph {
     let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
-    let (x, w, y) = ([2, 24, 9, 22], [24, 1, 3, 3], [2, 24, 5, 11]);
+    let dim = |first: [i64; 2], spatial: [i64; 3]| [&first[..], &spatial[3 - axes..]].concat();
+    let (x, w, y) = (dim([2, 24], [6, 9, 22]), dim([24, 1], [3; 3]), dim([2, 24], [3, 5, 11]));
     let (first, second, result) = match direction {
         ConvolutionDirection::Forward => (x, w, y),
         ConvolutionDirection::BackwardData => (y, w, x),
         ConvolutionDirection::BackwardFilter => (y, x, w),
     };
     let inputs = [first, second].map(|dim| graph.tensor(Tensor::new("t").channels_last(dim)));
-    let mut convolution = Convolution::new(direction, 2);
-    (convolution.pre_padding, convolution.post_padding) = (vec![1, 1], vec![1, 1]);
-    convolution.stride = vec![2, 2];
+    let mut convolution = Convolution::new(direction, axes);
+    (convolution.pre_padding, convolution.post_padding) = (vec![1; axes], vec![1; axes]);
+    convolution.stride = vec![2; axes];
     let id = graph.convolution("conv", convolution, inputs);
     *graph.tensor_mut(id) = Tensor::new("result").channels_last(result);
     graph.set_output(id);
@@ -204,7 +205,9 @@ fn render_many(mut take: impl FnMut(&Source)) {
     render_on_chips(&Arc::new(with_lines_inside_bytes()), &mut take);
     use ConvolutionDirection::{BackwardData, BackwardFilter, Forward};
     for direction in [Forward, BackwardData, BackwardFilter] {
-        render_on_chips(&Arc::new(depthwise(direction)), &mut take);
+        for axes in [2, 3] {
+            render_on_chips(&Arc::new(depthwise(direction, axes)), &mut take);
+        }
     }
     render_on_chips(&Arc::new(in_phases()), &mut take);
     render_on_chips(&Arc::new(with_odd_rows()), &mut take);

@@ -6,7 +6,7 @@ mod gemm;
 mod pointwise;
 
 pub use copy::{CopyAxis, CopyKernel};
-pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, TapAxis};
+pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
 pub use gemm::{ChannelTail, Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
 

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use super::Depthwise;
-use super::windows::{axes, channel_windows, is_wide, vector};
+use super::model::Work;
+use super::windows::{Block, MOST_REGISTERS, axes, channel_windows, strips, suiting, vector};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::lowering::{CoreSums, combination_seconds, lower_after_sums, program_parameters};
 use crate::fusion::{Fusion, Product};
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Body, ChannelWindows, DepthwiseFilterKernel, Parameter, TapAxis};
+use crate::kernel::{Body, ChannelWindows, DepthwiseFilterKernel, Parameter, Strip, TapAxis};
 
-/// Registers of a thread for the sums of all taps, the gradient and a pixel at most: more than half of what it may have is left for
-/// addresses and conversions. Not tuned.
-const MOST_REGISTERS: i64 = 136;
-
-/// Blocks of a multiprocessor, and most partial sums: a thread adds up all of an element, one after the other. Not tuned.
-const BLOCKS_OF_A_MULTIPROCESSOR: u32 = 2;
-const MOST_SPLITS: i64 = 96;
+/// A multiprocessor has one block, of as many threads as have registers in fours of warps, so that there are few partial sums; few threads
+/// lie along channels for the same reason. Not tuned.
+const MOST_THREADS: i64 = 1024;
+const FOUR_WARPS: i64 = 128;
+const COLUMNS: u32 = 16;
+const REGISTERS: i64 = 1 << 16;
 
 /// What is planned of a filter gradient, whatever the config.
 #[derive(Debug)]
@@ -27,7 +27,8 @@ pub(super) struct Filters {
     image: TensorId,
     result: TensorId,
     axes: Vec<TapAxis>,
-    vector: i64,
+    /// The strips that suit.
+    strips: Vec<Strip>,
 }
 
 impl Filters {
@@ -43,29 +44,40 @@ impl Filters {
         for id in [gradient, image] {
             widest = widest.min(vector(graph.tensor(id))?);
         }
-        let taps: i64 = axes.iter().map(|axis| axis.taps).product();
-        let vector =
-            [8, 4, 2].into_iter().find(|&vector| vector <= widest && registers(taps, 1, vector) <= MOST_REGISTERS);
-        let vector = vector.ok_or_else(|| format!("a filter of {taps} taps is too large"))?;
-        Ok(Self { fusion: fusion.clone(), gradient, image, result: product.result, axes, vector })
+        let strips = strips(&axes, widest);
+        let filters =
+            Self { fusion: fusion.clone(), gradient, image, result: product.result, axes, strips: Vec::new() };
+        let strips = suiting(&strips, MOST_REGISTERS, |strip| {
+            let kernel = filters.kernel_of(filters.windows(strip, FOUR_WARPS), 1);
+            let registers = kernel.registers();
+            (kernel.windows, registers)
+        });
+        match strips.is_empty() {
+            false => Ok(Self { strips, ..filters }),
+            true => {
+                let taps: i64 = filters.axes.iter().map(|axis| axis.taps).product();
+                Err(format!("a filter of {taps} taps is too large"))
+            }
+        }
     }
 
-    fn suits(&self, outputs: i64) -> bool {
-        let windows = self.windows(outputs);
-        let is_held = registers(windows.taps(), outputs, self.vector) <= MOST_REGISTERS;
-        is_held && (outputs == 1 || windows.last().outputs >= outputs)
+    fn windows(&self, strip: Strip, threads: i64) -> ChannelWindows {
+        let block = Block { threads: threads as u32, columns: COLUMNS };
+        channel_windows(self.graph(), self.image, &self.axes, strip, block)
     }
 
-    fn windows(&self, outputs: i64) -> ChannelWindows {
-        channel_windows(self.graph(), self.image, &self.axes, self.vector, outputs, is_wide(self.graph()))
+    fn kernel_of(&self, windows: ChannelWindows, splits: i64) -> DepthwiseFilterKernel {
+        let bytes = [self.image, self.gradient].map(|id| self.graph().tensor(id).data_type.bytes() as i64);
+        DepthwiseFilterKernel { windows, gradient: self.gradient, bytes, splits }
     }
 
-    /// Partial sums: of blocks along pixels.
-    fn splits(&self, windows: &ChannelWindows, device: &Device) -> i64 {
-        let rows = i64::from(windows.rows);
-        let needed = (windows.groups() + rows - 1) / rows;
-        let resident = i64::from(device.sm_count * BLOCKS_OF_A_MULTIPROCESSOR) / windows.blocks_along_channels();
-        needed.min(resident).clamp(1, MOST_SPLITS)
+    fn kernel(&self, strip: Strip, device: &Device) -> DepthwiseFilterKernel {
+        let registers = self.kernel_of(self.windows(strip, FOUR_WARPS), 1).registers();
+        let threads = REGISTERS / ((registers + 7) / 8 * 8) / FOUR_WARPS * FOUR_WARPS;
+        let windows = self.windows(strip, threads.clamp(FOUR_WARPS, MOST_THREADS));
+        let resident = i64::from(device.sm_count) / windows.blocks_along_channels();
+        let splits = windows.blocks_along_strips().min(resident.max(1));
+        self.kernel_of(windows, splits)
     }
 
     /// Elements of the sums to the next channel, and to the next tap along each axis.
@@ -86,48 +98,36 @@ impl Depthwise for Filters {
         self.fusion.graph()
     }
 
-    /// Pixels of the gradient that a thread takes at a time, as they are offered.
-    fn offered_outputs(&self) -> Vec<u32> {
-        [4, 2, 8, 1].into_iter().filter(|&outputs| self.suits(outputs.into())).collect()
+    fn strips(&self) -> &[Strip] {
+        &self.strips
     }
 
-    /// Multiply-adds, and conversions of what is read.
-    fn operations(&self, outputs: i64) -> f64 {
-        let windows = self.windows(outputs);
-        let elements: i64 = self.graph().tensor(self.gradient).dim.iter().product();
-        let rows: i64 = windows.outer().iter().map(|axis| axis.taps).product();
-        let read = (rows * windows.last().reach(outputs)) as f64 / outputs as f64;
-        elements as f64 * (windows.taps() as f64 + 2.0 * read + 2.0)
+    fn work(&self, strip: Strip, device: &Device) -> Work {
+        Work::of_filters(&self.kernel(strip, device), device)
     }
 
-    fn seconds_after(&self, device: &Device) -> f64 {
-        let windows = self.windows(1);
-        let splits = self.splits(&windows, device) as u32;
-        combination_seconds([1, windows.taps(), windows.channels, 1], splits, device)
+    fn seconds_after(&self, strip: Strip, device: &Device) -> f64 {
+        let DepthwiseFilterKernel { windows, splits, .. } = self.kernel(strip, device);
+        combination_seconds([1, windows.taps(), windows.channels, 1], splits as u32, device)
     }
 
-    fn push(&self, outputs: u32, device: &Device, builder: &mut KernelBuilder) {
-        let (graph, windows) = (self.graph(), self.windows(outputs.into()));
-        let (splits, taps, channels) = (self.splits(&windows, device), windows.taps(), windows.channels);
-        let sums =
-            CoreSums { tensor: self.result, strides: self.strides(), splits: splits as u32, elements: taps * channels };
+    fn push(&self, strip: Strip, device: &Device, builder: &mut KernelBuilder) {
+        let (graph, kernel) = (self.graph(), self.kernel(strip, device));
+        let windows = &kernel.windows;
+        let elements = windows.taps() * windows.channels;
+        let blocks = windows.blocks_along_channels() * kernel.splits;
+        let sums = CoreSums { tensor: self.result, strides: self.strides(), splits: kernel.splits as u32, elements };
         let shape = Shape {
-            grid: [splits as u32, u32::try_from(windows.blocks_along_channels()).unwrap_or(u32::MAX)],
+            grid: [u32::try_from(blocks).unwrap_or(u32::MAX), 1],
             block: [windows.threads(), 1, 1],
-            shared_bytes: windows.threads() * windows.vector as u32 * 4,
+            shared_bytes: kernel.shared_bytes() as u32,
         };
         lower_after_sums(&self.fusion, sums, device, builder, |accumulators, builder| {
             let operands = [self.gradient, self.image].into_iter();
             let mut parameters: Vec<Parameter> =
                 program_parameters(operands, &[], |id| graph.tensor(id).is_pass_by_value);
             parameters.push(accumulators);
-            let kernel = DepthwiseFilterKernel { windows, gradient: self.gradient };
-            builder.push("depthwise_filter", shape, parameters, Body::DepthwiseFilter(kernel));
+            builder.push("depthwise_filter", shape, parameters, Body::DepthwiseFilter(kernel.clone()));
         });
     }
-}
-
-/// Registers of a thread for sums of all taps, outputs and a pixel.
-fn registers(taps: i64, outputs: i64, vector: i64) -> i64 {
-    (taps + outputs + 1) * vector
 }

@@ -3,26 +3,26 @@
 use std::sync::Arc;
 
 use super::Depthwise;
-use super::windows::{axes, channel_windows, is_wide, vector};
+use super::model::Work;
+use super::windows::{Block, axes, channel_windows, is_wide, strips, suiting, vector};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::lowering::{Width, over, program_parameters};
 use crate::fusion::{Fusion, Product, Stage};
 use crate::graph::{Attributes, DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Accumulators, Axis, Body, ChannelWindows, DepthwiseKernel, IterationSpace, Parameter, Register, StageProgram,
-    Sweep, TapAxis, Value, step,
+    Accumulators, Axis, Body, DepthwiseKernel, IterationSpace, Parameter, Register, StageProgram, Strip, Sweep,
+    TapAxis, Value, step,
 };
 
-/// Bytes of shared memory for the weights of a block at most, and pixels along a row that a thread holds.
+/// Bytes of shared memory for the weights of a block at most.
 const MOST_WEIGHT_BYTES: i64 = 48 << 10;
-const MOST_REACH: i64 = 24;
 
-/// Outputs of a thread at most: their sums are in registers. Not tuned.
-const MOST_OUTPUTS: i64 = 12;
+/// Registers of a thread that leave room for 12 warps.
+const FEW_REGISTERS: i64 = 168;
 
-/// Blocks that share a multiprocessor.
-const BLOCKS_OF_A_MULTIPROCESSOR: u32 = 8;
+/// Each block has its own strips, and is small, so that the next starts where one ends; a warp reads channels side by side. Not tuned.
+const BLOCK: Block = Block { threads: 128, columns: 32 };
 
 /// What is planned of a depthwise convolution, whatever the config.
 #[derive(Debug)]
@@ -32,7 +32,11 @@ pub(super) struct Images {
     filter: TensorId,
     result: TensorId,
     axes: Vec<TapAxis>,
-    sweep: Sweep,
+    /// The strips that suit.
+    strips: Vec<Strip>,
+    program: StageProgram,
+    space: IterationSpace,
+    stores: Vec<TensorId>,
 }
 
 impl Images {
@@ -54,36 +58,44 @@ impl Images {
             return Err(format!("tensor {name} has extents {found:?}, the core's result {dim:?}"));
         }
         let space = space(graph, &program, &stores, dim);
-        let vector = vector(graph.tensor(image))?;
-        let sweep = over(graph, space, program, stores, Width { vector, ragged: false });
-        let sweep =
-            Sweep { wide_index: is_wide(graph), accumulators: Some(Accumulators::Registers(Register::Float)), ..sweep };
-        let windows = Self { fusion: fusion.clone(), image, filter, result, axes, sweep };
-        let weight_bytes = windows.kernel(1).windows.block_channels() * windows.taps() * 4;
-        match !windows.offered_outputs().is_empty() && weight_bytes <= MOST_WEIGHT_BYTES {
-            true => Ok(windows),
-            false => Err(format!("a filter of {} taps, or its stride, is too large", windows.taps())),
+        let strips = strips(&axes, vector(graph.tensor(image))?);
+        let windows =
+            Self { fusion: fusion.clone(), image, filter, result, axes, strips: Vec::new(), program, space, stores };
+        let strips = windows.suiting(&strips);
+        match strips.is_empty() {
+            false => Ok(Self { strips, ..windows }),
+            true => {
+                let taps: i64 = windows.axes.iter().map(|axis| axis.taps).product();
+                Err(format!("a filter of {taps} taps, or its stride, is too large"))
+            }
         }
     }
 
-    /// Whether a thread can hold what so many outputs read, there are so many, and all groups of them see pixels at the same points.
-    fn suits(&self, outputs: u32) -> bool {
-        let outputs = i64::from(outputs);
-        let suits = |axis: &TapAxis| {
-            let is_held = axis.reach(outputs) <= MOST_REACH && outputs <= MOST_OUTPUTS;
-            is_held && (outputs == axis.gap || axis.outputs >= outputs) && outputs % axis.gap == 0
+    /// The strips that suit: none, where a block's weights do not fit into shared memory.
+    fn suiting(&self, strips: &[Strip]) -> Vec<Strip> {
+        let fits = |&strip: &Strip| {
+            let windows = self.kernel(strip).windows;
+            windows.block_channels() * windows.taps() * 4 <= MOST_WEIGHT_BYTES
         };
-        self.axes.last().is_some_and(suits)
+        let strips: Vec<Strip> = strips.iter().copied().filter(fits).collect();
+        suiting(&strips, FEW_REGISTERS, |strip| {
+            let kernel = self.kernel(strip);
+            let registers = kernel.registers();
+            (kernel.windows, registers)
+        })
     }
 
-    fn taps(&self) -> i64 {
-        self.axes.iter().map(|axis| axis.taps).product()
-    }
-
-    fn kernel(&self, outputs: i64) -> DepthwiseKernel {
-        let Sweep { vector, wide_index, .. } = self.sweep;
-        let windows = channel_windows(self.graph(), self.image, &self.axes, vector, outputs, wide_index);
-        DepthwiseKernel { windows, sweep: self.sweep.clone(), filter: self.filter }
+    fn kernel(&self, strip: Strip) -> DepthwiseKernel {
+        let (graph, stores) = (self.graph(), self.stores.clone());
+        let width = Width { vector: strip.channels, ragged: false };
+        let sweep = Sweep {
+            wide_index: is_wide(graph),
+            accumulators: Some(Accumulators::Registers(Register::Float)),
+            ..over(graph, self.space.clone(), self.program.clone(), stores, width)
+        };
+        let windows = channel_windows(graph, self.image, &self.axes, strip, BLOCK);
+        let pixel_bytes = graph.tensor(self.image).data_type.bytes() as i64;
+        DepthwiseKernel { windows, sweep, filter: self.filter, pixel_bytes }
     }
 }
 
@@ -92,34 +104,29 @@ impl Depthwise for Images {
         self.fusion.graph()
     }
 
-    /// Outputs of a thread that are offered: where pixels have gaps, multiples of these.
-    fn offered_outputs(&self) -> Vec<u32> {
-        let gap = self.axes.last().map_or(1, |axis| axis.gap as u32);
-        [4, 2, 8, 1].into_iter().map(move |outputs| outputs * gap).filter(|&outputs| self.suits(outputs)).collect()
+    fn strips(&self) -> &[Strip] {
+        &self.strips
     }
 
-    /// Multiply-adds, and conversions of what is read, for all outputs.
-    fn operations(&self, outputs: i64) -> f64 {
-        let elements: i64 = self.graph().tensor(self.result).dim.iter().product();
-        let reach = self.axes.last().map_or(1, |axis| axis.reach(outputs));
-        let gaps: i64 = self.axes.iter().map(|axis| axis.gap).product();
-        let rows: i64 = self.axes[..self.axes.len() - 1].iter().map(|axis| axis.taps).product();
-        elements as f64 * (self.taps() as f64 / gaps as f64 + 2.0 * (rows * reach) as f64 / outputs as f64 + 4.0)
+    fn work(&self, strip: Strip, device: &Device) -> Work {
+        let kernel = self.kernel(strip);
+        let tensors = kernel.sweep.program.reads().chain(kernel.sweep.stores.iter().copied());
+        let others = tensors
+            .map(|id| self.graph().tensor(id))
+            .filter(|tensor| tensor.dim == self.graph().tensor(self.result).dim);
+        let bytes: u64 = others.map(|tensor| tensor.data_type.bytes()).sum();
+        Work::of_images(&kernel, bytes as f64, device)
     }
 
-    fn seconds_after(&self, _: &Device) -> f64 {
+    fn seconds_after(&self, _: Strip, _: &Device) -> f64 {
         0.0
     }
 
-    fn push(&self, outputs: u32, device: &Device, builder: &mut KernelBuilder) {
-        let kernel = self.kernel(outputs.into());
-        let ChannelWindows { rows, .. } = kernel.windows;
-        let along_channels = kernel.windows.blocks_along_channels();
-        let needed = (kernel.windows.groups() + i64::from(rows) - 1) / i64::from(rows);
-        let resident = i64::from(device.sm_count * BLOCKS_OF_A_MULTIPROCESSOR) / along_channels;
-        let blocks = needed.min(resident.max(1));
+    fn push(&self, strip: Strip, _: &Device, builder: &mut KernelBuilder) {
+        let kernel = self.kernel(strip);
+        let blocks = kernel.windows.blocks_along_channels() * kernel.windows.blocks_along_strips();
         let shape = Shape {
-            grid: [blocks as u32, u32::try_from(along_channels).unwrap_or(u32::MAX)],
+            grid: [u32::try_from(blocks).unwrap_or(u32::MAX), 1],
             block: [kernel.windows.threads(), 1, 1],
             shared_bytes: (kernel.windows.block_channels() * kernel.windows.taps() * 4) as u32,
         };

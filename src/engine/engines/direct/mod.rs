@@ -3,6 +3,7 @@
 
 mod filters;
 mod images;
+mod model;
 mod windows;
 
 use std::sync::Arc;
@@ -15,23 +16,17 @@ use crate::engine::{Bound, Engine, EngineConfig, Estimate, Floor, Knob, Offer, R
 use crate::error::Reason;
 use crate::fusion::ProductKind;
 use crate::graph::{ConvolutionDirection, FinalizedGraph};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Strip};
 use crate::support::{Rule, Supported};
 use filters::Filters;
 use images::Images;
+use model::Work;
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Direct;
 
 const NAME: &str = "direct";
-
-/// Part of the copy's rate that is reached where nothing but memory bounds: an estimate.
-const OF_THE_COPY: f64 = 0.8;
-
-/// Multiply-adds, with the conversions that they take, of a multiprocessor in a clock: half of its lanes (an estimate).
-const RATE: f64 = 64.0;
-const CLOCK: f64 = 1.6e9;
 
 impl Engine for Direct {
     fn id(&self) -> i64 {
@@ -66,59 +61,88 @@ impl Engine for Direct {
     }
 }
 
-/// How a thread's outputs are chosen.
+/// The strip of a thread.
 #[derive(Debug)]
 struct Config {
+    channels: u32,
     outputs: u32,
+    rows: u32,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { outputs: 1 }
+        Self { channels: 2, outputs: 1, rows: 1 }
     }
 }
 
-const FIELDS: &[Field<Config>] =
-    &[Field { knob: Knob::Outputs, get: |config| config.outputs, set: |config, value| config.outputs = value }];
+impl Config {
+    fn of(strip: Strip) -> Self {
+        Self { channels: strip.channels as u32, outputs: strip.outputs as u32, rows: strip.rows as u32 }
+    }
 
-/// A depthwise convolution, as it is offered: by outputs of a thread.
+    fn strip(&self) -> Strip {
+        Strip { channels: self.channels.into(), outputs: self.outputs.into(), rows: self.rows.into() }
+    }
+}
+
+const FIELDS: &[Field<Config>] = &[
+    Field { knob: Knob::Channels, get: |config| config.channels, set: |config, value| config.channels = value },
+    Field { knob: Knob::Outputs, get: |config| config.outputs, set: |config, value| config.outputs = value },
+    Field { knob: Knob::Rows, get: |config| config.rows, set: |config, value| config.rows = value },
+];
+
+/// Configs of an offer, and those among them that differ in rows alone: the model ranks what is left out behind.
+const MOST_CONFIGS: usize = 16;
+const MOST_ROWS: usize = 3;
+
+/// A depthwise convolution, as it is offered: by strips of a thread.
 trait Depthwise: std::fmt::Debug + Send + Sync {
     fn graph(&self) -> &Arc<FinalizedGraph>;
 
-    /// The outputs among which one chooses.
-    fn offered_outputs(&self) -> Vec<u32>;
+    /// The strips among which one chooses, those that differ in rows alone side by side.
+    fn strips(&self) -> &[Strip];
 
-    /// Multiply-adds, and conversions of what is read, in all.
-    fn operations(&self, outputs: i64) -> f64;
+    /// What the multiprocessors do.
+    fn work(&self, strip: Strip, device: &Device) -> Work;
 
     /// Seconds for what follows in launches of its own.
-    fn seconds_after(&self, device: &Device) -> f64;
+    fn seconds_after(&self, strip: Strip, device: &Device) -> f64;
 
-    fn push(&self, outputs: u32, device: &Device, builder: &mut KernelBuilder);
+    fn push(&self, strip: Strip, device: &Device, builder: &mut KernelBuilder);
 }
 
 /// The offer of one.
 #[derive(Debug)]
 struct Offered<T>(T);
 
+impl<T: Depthwise> Offered<T> {
+    fn estimate(&self, strip: Strip, device: &Device) -> Estimate {
+        let floor = Floor::of(self.0.graph()).seconds(device, None);
+        let work = self.0.work(strip, device);
+        let after = Term { bound: Bound::Workspace, time: self.0.seconds_after(strip, device) };
+        let on_top = [work.last_strips(), after].into_iter().filter(|term| term.time > 0.0).collect();
+        Estimate { at_once: work.at_once(floor, device), on_top, waves: None }
+    }
+}
+
 impl<T: Depthwise> Offer for Offered<T> {
     fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
-        let memory = Floor::of(self.0.graph()).seconds(device, None) * CLOCK / OF_THE_COPY;
-        let after = self.0.seconds_after(device) * CLOCK;
-        let priced = |outputs: u32| {
-            let operations = self.0.operations(outputs.into()) / (RATE * f64::from(device.sm_count));
-            let at_once =
-                vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::Operands, time: operations }];
-            let on_top = if after > 0.0 { vec![Term { bound: Bound::Workspace, time: after }] } else { Vec::new() };
-            let estimate = Estimate { at_once, on_top, waves: None };
-            (estimate, EngineConfig::of_fields(NAME, FIELDS, &Config { outputs }), None)
-        };
-        ranked(self.0.offered_outputs().into_iter().map(priced).collect(), 1e6 / CLOCK)
+        let is_alike = |a: &Strip, b: &Strip| (a.channels, a.outputs) == (b.channels, b.outputs);
+        let mut priced = Vec::new();
+        for strips in self.0.strips().chunk_by(is_alike) {
+            let mut alike: Vec<_> = strips.iter().map(|&strip| (self.estimate(strip, device), strip)).collect();
+            alike.sort_by(|a, b| a.0.total().total_cmp(&b.0.total()));
+            priced.extend(alike.into_iter().take(MOST_ROWS));
+        }
+        let config = |strip| EngineConfig::of_fields(NAME, FIELDS, &Config::of(strip));
+        let mut ranking = ranked(priced.into_iter().map(|(cost, strip)| (cost, config(strip), None)).collect(), 1e6);
+        ranking.truncate(MOST_CONFIGS);
+        ranking
     }
 
     fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
         let mut builder = KernelBuilder::new(self.0.graph(), config);
-        self.0.push(config.fields(FIELDS).outputs, device, &mut builder);
+        self.0.push(config.fields(FIELDS).strip(), device, &mut builder);
         builder.finish()
     }
 }

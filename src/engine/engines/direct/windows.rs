@@ -1,21 +1,39 @@
 //! Windows of depthwise convolutions: which there are, who computes them.
 
+use std::collections::BTreeSet;
+
 use crate::engine::lowering::span;
 use crate::fusion::{Product, ProductKind};
 use crate::graph::{
     Attributes, Convolution, ConvolutionDirection, ConvolutionMode, DataType, FinalTensor, FinalizedGraph, TensorId,
 };
-use crate::kernel::{ChannelWindows, TapAxis};
+use crate::kernel::{ChannelWindows, Strip, TapAxis};
 
-/// Threads of a block.
-const THREADS: u32 = 256;
-
-/// Threads along channels at most: with vectors of 16 bytes a row of them reads whole lines.
-const MOST_COLUMNS: u32 = 16;
-
-/// Largest vectors, in elements and bytes.
-const CHANNELS: i64 = 8;
+/// Vectors, in elements, and the largest in bytes.
+const CHANNELS: [i64; 3] = [8, 4, 2];
 const ACCESS_BYTES: i64 = 16;
+
+/// Strips along the last axis, as outputs, and parts of the axis that is walked.
+const OUTPUTS: [i64; 4] = [4, 2, 8, 1];
+const PARTS: [i64; 12] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32];
+
+/// Pixels along a row that a thread holds, and outputs, at most. Not tuned.
+const MOST_REACH: i64 = 24;
+const MOST_OUTPUTS: i64 = 12;
+
+/// Multiply-adds of one turn of the loop at most: 64 KiB of code, half of what a multiprocessor's second cache of instructions holds
+/// (Jia et al., "Dissecting the NVIDIA Volta GPU architecture", 2018: 128 KiB).
+const MOST_MULTIPLY_ADDS: i64 = 4096;
+
+/// Registers of a thread at most: what is left of 255 is for what nobody counted.
+pub(super) const MOST_REGISTERS: i64 = 224;
+
+/// How a block's threads lie: so many at most, and along channels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    pub(super) threads: u32,
+    pub(super) columns: u32,
+}
 
 /// The spatial axes of the windows of a depthwise convolution.
 ///
@@ -83,23 +101,71 @@ fn tap_axis(
     }
 }
 
-/// Threads for windows over an image, so many channels and outputs each.
+/// Threads for strips of windows over an image; blocks along channels have as many each as there can be.
 pub(super) fn channel_windows(
     graph: &FinalizedGraph,
     image: TensorId,
     axes: &[TapAxis],
-    vector: i64,
-    outputs: i64,
-    wide_index: bool,
+    strip: Strip,
+    block: Block,
 ) -> ChannelWindows {
     let &[images, channels, ..] = &graph.tensor(image).dim[..] else { unreachable!("an image has channels") };
-    let vectors = channels / vector;
-    let columns =
-        (0..=MOST_COLUMNS.ilog2()).rev().map(|bits| 1 << bits).find(|columns| vectors % i64::from(*columns) == 0);
-    let columns =
-        columns.filter(|&columns| columns > 2).unwrap_or(MOST_COLUMNS.min(vectors.max(1) as u32).next_power_of_two());
-    let rows = THREADS / columns;
-    ChannelWindows { image, images, axes: axes.to_vec(), channels, vector, outputs, columns, rows, wide_index }
+    let vectors = (channels / strip.channels) as u32;
+    let columns = vectors.div_ceil(vectors.div_ceil(block.columns));
+    ChannelWindows {
+        image,
+        images,
+        axes: axes.to_vec(),
+        channels,
+        strip,
+        columns,
+        strips_of_a_block: block.threads / columns,
+        wide_index: is_wide(graph),
+    }
+}
+
+/// Strips that one may offer of channels in such vectors, in order: what a row of one reads fits into registers, and all strips see pixels
+/// at the same points.
+pub(super) fn strips(axes: &[TapAxis], widest: i64) -> Vec<Strip> {
+    let last = axes[axes.len() - 1];
+    let walked = axes.len().checked_sub(2).map(|axis| axes[axis]);
+    let outputs = OUTPUTS.map(|outputs| outputs * last.gap).into_iter().filter(|&outputs| suits(last, outputs));
+    let mut strips = Vec::new();
+    for outputs in outputs {
+        for channels in CHANNELS.into_iter().filter(|&channels| channels <= widest) {
+            strips.extend(rows(walked).into_iter().map(|rows| Strip { channels, outputs, rows }));
+        }
+    }
+    strips
+}
+
+fn suits(last: TapAxis, outputs: i64) -> bool {
+    let is_held = last.reach(outputs) <= MOST_REACH && outputs <= MOST_OUTPUTS;
+    is_held && (outputs == last.gap || last.outputs >= outputs)
+}
+
+/// Rows of a strip: parts of the axis, all about as long; as many more as make whole turns of the loop; and the least.
+fn rows(walked: Option<TapAxis>) -> Vec<i64> {
+    let Some(axis) = walked else { return vec![1] };
+    let part = |parts: i64| ((axis.outputs + parts - 1) / parts + axis.gap - 1) / axis.gap * axis.gap;
+    let whole = |&rows: &i64| axis.reach(rows) % axis.period() == 0;
+    let turns = |rows: i64| (0..axis.period()).map(move |more| rows + more * axis.gap).find(whole);
+    let parts = PARTS.map(part).into_iter().flat_map(|rows| [Some(rows), turns(rows)]).flatten();
+    parts.chain([axis.gap]).collect::<BTreeSet<i64>>().into_iter().collect()
+}
+
+/// The strips whose kernels, of such windows and so many registers, suit: those of so few registers, if there are any, else all that a thread
+/// can have.
+pub(super) fn suiting(strips: &[Strip], few: i64, kernel: impl Fn(Strip) -> (ChannelWindows, i64)) -> Vec<Strip> {
+    let within = |most: i64| -> Vec<Strip> {
+        let suits = |&strip: &Strip| {
+            let (windows, registers) = kernel(strip);
+            registers <= most && windows.multiply_adds_of_a_turn() <= MOST_MULTIPLY_ADDS
+        };
+        strips.iter().copied().filter(suits).collect()
+    };
+    let of_few = within(few);
+    if of_few.is_empty() { within(MOST_REGISTERS) } else { of_few }
 }
 
 /// Whether offsets of some tensor need 64 bits.
@@ -123,8 +189,5 @@ pub(super) fn vector(image: &FinalTensor) -> Result<i64, String> {
             && image.alignment % access == 0
             && others.into_iter().all(|axis| image.stride[axis] % vector == 0)
     };
-    [CHANNELS, 4, 2]
-        .into_iter()
-        .find(|&vector| is_apart(vector))
-        .ok_or_else(|| "channels cannot be read in vectors".to_owned())
+    CHANNELS.into_iter().find(|&vector| is_apart(vector)).ok_or_else(|| "channels cannot be read in vectors".to_owned())
 }
