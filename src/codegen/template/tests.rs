@@ -128,6 +128,17 @@ fn with_a_signal() -> FinalizedGraph {
     graph.finalize().expect("well formed")
 }
 
+/// A convolution of 72 channels: the second step under a tap multiplies 16.
+fn with_narrow_steps() -> FinalizedGraph {
+    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    let x = graph.tensor(Tensor::new("x").channels_last([2, 72, 9, 7]));
+    let w = graph.tensor(Tensor::new("w").channels_last([64, 72, 3, 3]));
+    let attributes = Convolution::new(ConvolutionDirection::Forward, 2).padding([1, 1]);
+    let y = graph.convolution("conv", attributes, [x, w]);
+    graph.set_output(y);
+    graph.finalize().expect("well formed")
+}
+
 /// A mask whose lines start inside bytes, which few graphs have.
 fn with_lines_inside_bytes() -> FinalizedGraph {
     let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
@@ -210,6 +221,7 @@ fn render_many(mut take: impl FnMut(&Source)) {
         }
     }
     render_on_chips(&Arc::new(in_phases()), &mut take);
+    render_on_chips(&Arc::new(with_narrow_steps()), &mut take);
     render_on_chips(&Arc::new(with_odd_rows()), &mut take);
     render_on_chips(&Arc::new(with_many_tiles()), &mut take);
     let data = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data");
