@@ -24,7 +24,7 @@ const SWITCH: &str = "FUSEWRIGHT_SWEEP";
 const ON_DEVICE: usize = EXTENTS.len() * EXTENTS.len();
 
 /// Graphs of an operand type in the emulator.
-const EMULATED: usize = 4;
+const EMULATED: usize = 16;
 
 /// Multiply-adds of a graph that the emulator computes in about a second.
 const EMULATED_WORK: i64 = 1 << 20;

@@ -131,16 +131,20 @@ impl Tile {
         let piece = Index::local(piece);
         let bytes = i64::from(piece_bytes);
         if self.k_major || row_bytes <= line || !self.in_columns {
-            let byte = piece * bytes;
-            if row_bytes < 32 {
-                return spell(&(Index::local("row") * i64::from(row_bytes) + byte));
-            }
-            used.add("fw_swizzled");
-            return format!("fw_swizzled<{row_bytes}>(row, {})", spell(&byte));
+            return place_in_rows(used, row_bytes, &Index::local("row"), &(piece * bytes));
         }
-        used.add("fw_swizzled");
         let per_line = i64::from(line / piece_bytes);
         let row = piece.clone() / per_line * i64::from(self.rows) + Index::local("row");
-        format!("fw_swizzled<{line}>({}, {})", spell(&row), spell(&(piece % per_line * bytes)))
+        place_in_rows(used, line, &row, &(piece % per_line * bytes))
     }
+}
+
+/// A byte of a row: rows of fewer than 32 bytes lie one after the other, others are swizzled.
+fn place_in_rows(used: &mut Used, row_bytes: u32, row: &Index, byte: &Index) -> String {
+    const SHORTEST_SWIZZLED: u32 = 32;
+    if row_bytes < SHORTEST_SWIZZLED {
+        return spell(&(row.clone() * i64::from(row_bytes) + byte.clone()));
+    }
+    used.add("fw_swizzled");
+    format!("fw_swizzled<{row_bytes}>({}, {})", spell(row), spell(byte))
 }
