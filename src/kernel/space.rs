@@ -77,6 +77,8 @@ pub struct Counted {
     pub count: Quantity,
     /// Mean of these over all matrices, of the digit's extent.
     pub used: f64,
+    /// The least of these.
+    pub least: i64,
 }
 
 /// A quantity that follows from digits.

@@ -96,7 +96,7 @@ fw_convolution_backward_filter_1(fw_f16* __restrict__ p_t2_conv_wgrad,
 #pragma unroll 1
         for (int step = 0; step < 3; ++step) {
           fw_mbarrier_wait(empty + 8 * stage, parity);
-          fw_mbarrier_expect(full + 8 * stage, 18432);
+          fw_mbarrier_expect(full + 8 * stage, 7168);
           const unsigned tile = shared + stage * 18432;
           const unsigned k0 = (unsigned)step * 64;
           const unsigned img = step * 64 / 90;
@@ -104,7 +104,6 @@ fw_convolution_backward_filter_1(fw_f16* __restrict__ p_t2_conv_wgrad,
           const unsigned q = step * 64 % 10;
           // A: t0
           fw_tma_load(tile, &map0, full + 8 * stage, m0, k0);
-          fw_tma_load(tile + 8192, &map0, full + 8 * stage, m0 + 64, k0);
           // B: t3
           fw_tma_load_im2col(tile + 16384, &map1, full + 8 * stage, ci, int(q) - 1, int(p) - 1, img, s, r);
           if (++stage == 11) stage = 0, parity ^= 1;
@@ -151,11 +150,11 @@ fw_convolution_backward_filter_1(fw_f16* __restrict__ p_t2_conv_wgrad,
         const unsigned line = i / 16, piece = i % 16;
         const unsigned m = warp_m0 + line;
         const unsigned n = chunk_n0 + piece;
+        const unsigned ko = m;
+        const unsigned r = n / 144;
+        const unsigned s = n / 48 % 3;
         const unsigned ci = n % 48;
         if (m < 40 && ci < 33) {
-          const unsigned ko = m;
-          const unsigned r = n / 144;
-          const unsigned s = n / 48 % 3;
           const float* const tile_at = piece_c + line * 24 + piece;
           const unsigned o_t2_conv_wgrad = ko * 297 + r * 99 + s * 33 + ci;
           float acc[1];

@@ -80,7 +80,7 @@ fw_matmul(const fw_bf16* __restrict__ p_t3,
 #pragma unroll 1
         for (int step = 0; step < 1; ++step) {
           fw_mbarrier_wait(empty + 8 * stage, parity);
-          fw_mbarrier_expect(full + 8 * stage, 18432);
+          fw_mbarrier_expect(full + 8 * stage, 6272);
           const unsigned tile = shared + stage * 18432;
           const unsigned k0 = (unsigned)step * 64;
           // A: t0

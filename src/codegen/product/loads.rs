@@ -127,7 +127,8 @@ impl Boxed<'_> {
             let count =
                 count.map_or((digit.radix / each).to_string(), |counted| names::quantity(counted.count).to_owned());
             let value = match (number, is_channel) {
-                (0, _) => rest.clone(),
+                (0, true) => format!("{rest} * {each}"),
+                (0, false) => rest.clone(),
                 (_, true) => format!("{rest} % {count} * {each}"),
                 (_, false) => format!("{rest} % {count}"),
             };

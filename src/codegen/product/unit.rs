@@ -62,7 +62,11 @@ impl Steps<'_> {
             space.counted.iter().map(|counted| format!("int({})", names::quantity(counted.count))).collect();
         let is_counted = |digit: &&Digit| space.counted.iter().any(|counted| counted.digit == digit.quantity);
         let others: i64 = space.k.iter().filter(|digit| !is_counted(digit)).map(|digit| digit.radix).product();
-        let steps = format!("{} * {}", counts.join(" * "), others / i64::from(self.kernel.tile.k));
+        let tile_k = i64::from(self.kernel.tile.k);
+        let steps = format!("{} * {}", counts.join(" * "), (others + tile_k - 1) / tile_k);
+        // where no tap reaches the pixels of a matrix, one step multiplies the zeros beyond the filter
+        let may_be_none = space.counted.iter().any(|counted| counted.least == 0);
+        let steps = if may_be_none { format!("max({steps}, 1)") } else { steps };
         format!("const auto steps_of_matrix = [&]({index} b) {{\n{lines}\nreturn {steps};\n}};")
     }
 

@@ -454,12 +454,12 @@ impl<'a> ConvolutionProblem<'a> {
             pixel.push((along(Quantity::Phase), 1));
         }
         let all = filter.dim[at];
-        let counted = (phases > 1 && all > stride && all % stride != 0).then(|| {
+        let counted = (phases > 1 && all % stride != 0).then(|| {
             let first = Index::variable(along(Quantity::FirstTap)) * -1;
             let value = (Index::from(all + stride - 1) + first) / stride;
             derived.push(Derived { quantity: along(Quantity::TapCount), value, extent: taps + 1 });
             let used = all as f64 / (stride * taps) as f64;
-            Counted { digit: along(Quantity::Tap), count: along(Quantity::TapCount), used }
+            Counted { digit: along(Quantity::Tap), count: along(Quantity::TapCount), used, least: all / stride }
         });
         PhasedAxis {
             phase: (stride > 1).then(|| Digit::new(along(Quantity::Phase), phases)),

@@ -43,6 +43,9 @@ pub(super) fn l2_reads(straddling: Option<Straddling>) -> f64 {
     }
 }
 
+/// Part of what tiles read again of the operands that comes from memory, not from L2.
+const READ_AGAIN: f64 = 0.12;
+
 /// Part of the multiprocessors that reads as fast as all: an estimate.
 const ENOUGH_BLOCKS: f64 = 0.75;
 
@@ -101,7 +104,7 @@ impl Candidate<'_> {
         let term = |bound, time| Term { bound, time };
         // nothing hides the last epilogue
         let of_tiles = |of_tile: Term| term(of_tile.bound, waves.count * of_tile.time + (waves.count - 1.0) * exposed);
-        let memory = term(Bound::Memory, self.memory(staging, sms.min(units) / sms, device));
+        let memory = term(Bound::Memory, self.memory(staging, splits, sms.min(units) / sms, device));
         Estimate {
             at_once: tile.map(of_tiles).into_iter().chain([memory]).collect(),
             on_top: vec![
@@ -118,8 +121,7 @@ impl Candidate<'_> {
     /// Clocks of a step of a tile, by what may bound it, where so many multiprocessors have tiles.
     fn terms_of_step(&self, busy: f64) -> [Term; 5] {
         let Shape { m, n, schedule } = self.shape;
-        let [rows, columns] =
-            [(m, self.extents[1]), (n, self.extents[2])].map(|(tile, all)| f64::from(tile).min(all as f64));
+        let [rows, columns] = self.loaded();
         let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
         let depth = self.depth_of_step();
         let part = depth * bytes / f64::from(ROW_BYTES);
@@ -147,13 +149,22 @@ impl Candidate<'_> {
         .map(|(bound, time)| Term { bound, time: time + gap })
     }
 
+    /// Rows and columns of a tile, as far as there are so many.
+    fn loaded(&self) -> [f64; 2] {
+        let Shape { m, n, .. } = self.shape;
+        [(m, self.extents[1]), (n, self.extents[2])].map(|(tile, all)| f64::from(tile).min(all as f64))
+    }
+
     /// Clocks for what is moved through memory, where so many of the multiprocessors have tiles.
-    fn memory(&self, staging: Staging, busy: f64, device: &Device) -> f64 {
+    fn memory(&self, staging: Staging, splits: u32, busy: f64, device: &Device) -> f64 {
         let [batch, rows, columns, _] = self.extents.map(|extent| extent as f64);
         let is_narrow = staging == Staging::Boxes && self.has_narrow_boxes;
         let moves = if is_narrow { NARROW_MOVES } else { 1.0 };
         let result = batch * rows * columns * self.bytes_of_point * moves;
-        let moved = self.operand_elements * f64::from(self.operand.bytes()) + result;
+        let depth = self.depth_of_step() * self.steps_of_part(splits) * f64::from(splits);
+        let all_tiles = self.tiles() as f64 * self.loaded().iter().sum::<f64>() * depth;
+        let read = self.operand_elements * (1.0 - READ_AGAIN) + all_tiles * READ_AGAIN;
+        let moved = read * f64::from(self.operand.bytes()) + result;
         moved / (device.bytes_per_second / CLOCK * (busy / ENOUGH_BLOCKS).min(1.0))
     }
 
