@@ -23,7 +23,7 @@ use crate::kernel::{Body, CopyAxis, CopyKernel, MmaType, Parameter, Quantity};
 const SECTOR: i64 = 32;
 const LINE: i64 = 128;
 
-/// How many times as long rows may become for whole lines: rows that straddle them are read 2.4 times from L2
+/// How many times as long rows may become for whole lines: rows that straddle them are read twice from L2
 /// (`warpgroup_mma/model.rs`), so a quarter more of the copy is cheap.
 const LINES_UP_TO: f64 = 1.25;
 
