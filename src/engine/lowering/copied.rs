@@ -11,7 +11,7 @@ use super::operand::boxed_as_stored;
 use super::pass::{LAUNCH_SECONDS, line_of_blocks};
 use super::problem::Problem;
 use super::sweep::{elements, span};
-use super::tensor_map::{line_along_outer, matmul_axes, step_k};
+use super::tensor_map::{Arrival, line_along_outer, matmul_axes, step_k};
 use crate::device::Device;
 use crate::engine::builder::KernelBuilder;
 use crate::fusion::{Fusion, Product, fuse};
@@ -73,18 +73,22 @@ impl CopiedOperands {
         (0..2).all(|slot| self.boxed(slot, operand).is_ok())
     }
 
-    /// Whether an operand comes in boxes, and none of a filter along k whose rows straddle sectors of L2 (3×3 of 64 images of 28×28 on an
-    /// H200: 34 µs with 40 channels of HALF, 18 with 48).
+    /// Whether an operand comes in boxes as it is multiplied: not to be turned on its way, and not a filter along k whose rows straddle
+    /// sectors of L2 (3×3 of 64 images of 28×28 on an H200: 34 µs with 40 channels of HALF, 18 with 48).
     ///
     /// # Errors
     /// Why it does not.
     fn boxed(&self, slot: usize, operand: MmaType) -> Result<(), String> {
         let problem = self.problem(operand).in_steps_of(step_k(operand));
         let (graph, tensor) = (self.fusion.graph(), self.product.tensors()[slot]);
-        let (boxes, _) = boxed_as_stored(graph, &problem, slot, tensor, operand)?;
-        match boxes.is_filter_along_k() && boxes.rows_straddle() {
-            true => Err(format!("operand {}: rows of channels straddle sectors of L2", graph.describe_tensor(tensor))),
-            false => Ok(()),
+        let (boxes, arrival) = boxed_as_stored(graph, &problem, slot, tensor, operand)?;
+        let named = graph.describe_tensor(tensor);
+        match arrival {
+            Arrival::Turned => Err(format!("operand {named}: elements of {} bytes do not run along k", operand.bytes())),
+            Arrival::Tma if boxes.is_filter_along_k() && boxes.rows_straddle() => {
+                Err(format!("operand {named}: rows of channels straddle sectors of L2"))
+            }
+            Arrival::Tma => Ok(()),
         }
     }
 

@@ -75,21 +75,29 @@ const BYTES_OF_POINT: f64 = 2.0;
 const SHAPES: &[Shape] = &[
     cooperative(256, 256),
     ping_pong(128, 256),
+    cooperative(256, 192),
+    cooperative(256, 160),
     cooperative(128, 256),
     cooperative(256, 128),
     cooperative(128, 224),
     ping_pong(128, 192),
     cooperative(128, 192),
+    cooperative(256, 96),
     ping_pong(128, 160),
+    cooperative(256, 80),
     cooperative(128, 160),
+    ping_pong(256, 64),
+    cooperative(256, 64),
     ping_pong(128, 128),
     ping_pong(64, 256),
     cooperative(128, 128),
     ping_pong(128, 96),
     ping_pong(64, 192),
+    cooperative(256, 48),
     cooperative(128, 96),
     ping_pong(128, 80),
     cooperative(128, 80),
+    cooperative(256, 32),
     ping_pong(128, 64),
     ping_pong(64, 128),
     cooperative(128, 64),
@@ -117,6 +125,11 @@ const FEW_ROWS: i64 = 64;
 /// Steps along k that a split does at least, and most splits. Not tuned.
 const STEPS_PER_SPLIT: i64 = 8;
 const MOST_SPLITS: i64 = 64;
+
+/// Waves that parts of tiles fill at most, and how many numbers of parts are tried: a tile more than there are multiprocessors is a second
+/// wave of whole tiles, and little more than one of four parts each.
+const MOST_WAVES_OF_SPLITS: i64 = 5;
+const MOST_NUMBERS_OF_SPLITS: usize = 4;
 
 /// Configs that fit the device, the cheapest first.
 pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
@@ -333,16 +346,16 @@ impl<'a> Candidate<'a> {
         ((self.extents[3] + k - 1) / k) as f64 * self.plan.used_steps()
     }
 
-    /// No split; where the tiles of C leave multiprocessors idle, as many as fill them once or twice.
+    /// No split; where the tiles of C leave multiprocessors idle, as many as fill them some times.
     fn splits(&self, device: &Device) -> Vec<u32> {
         let longest = self.steps() as i64 / STEPS_PER_SPLIT;
         let mut all = vec![1];
         if self.plan.counts_steps() {
             return all;
         }
-        for waves in [1, 2] {
+        for waves in 1..=MOST_WAVES_OF_SPLITS {
             let splits = (i64::from(device.sm_count) * waves / self.tiles()).min(longest).min(MOST_SPLITS) as u32;
-            if splits > 1 && !all.contains(&splits) {
+            if splits > 1 && !all.contains(&splits) && all.len() < MOST_NUMBERS_OF_SPLITS {
                 all.push(splits);
             }
         }
