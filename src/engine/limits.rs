@@ -160,7 +160,7 @@ mod tests {
         graph.set_output(sum).data_type = Some(DataType::Float);
         let (name, reasons) = engine(&graph, SM_90);
         assert_eq!(name, "none");
-        assert!(reasons.contains("warpgroup_mma: C has 2199023255552 tiles"), "{reasons}");
+        assert!(reasons.contains("warpgroup_mma: C has 1466016202752 tiles"), "{reasons}");
     }
 
     #[test]

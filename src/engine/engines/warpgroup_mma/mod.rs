@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn rows_that_straddle_lines_of_l2_take_larger_tiles_and_longer() {
         let ((area, lines), (straddling_area, straddling)) = (best([4096; 3]), best([4096, 4096, 4088]));
-        assert_eq!((area, straddling_area), (128 * 128, 128 * 256));
+        assert!(straddling_area > area, "{area} {straddling_area}");
         // 181 to 200 and 237 µs on an H200
         assert!((150.0..220.0).contains(&lines) && (215.0..265.0).contains(&straddling), "{lines} {straddling}");
     }

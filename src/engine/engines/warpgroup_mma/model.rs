@@ -11,7 +11,8 @@ use crate::kernel::{Schedule, Sums};
 pub(super) const CLOCK: f64 = 1.6e9;
 
 // Where a constant names no case it is fitted: the times of 6,100 configs of 133 graphs on an H200 (2026-11-24: `bench --autotune=all` of the
-// suite's convolutions and matmuls and of drawn convolutions), so that what is ranked first is fast; docs/performance-notes.md has how.
+// suite's convolutions and matmuls and of drawn convolutions), then of 4,200 of 64 with the tiles of 256 rows, so that what is ranked first is
+// fast; docs/performance-notes.md has how.
 
 /// Clocks of a launch, and from a block's start to its first full stage.
 pub(super) const FILL: f64 = 5600.0;
@@ -50,10 +51,11 @@ const READ_AGAIN: f64 = 0.12;
 /// Part of the multiprocessors that reads as fast as all: an estimate.
 const ENOUGH_BLOCKS: f64 = 0.75;
 
-/// Clocks of a multiprocessor for an element that the first warpgroup computes on its way to shared memory (seen on an H200:
-/// 0.23 for `mm_g1_rowscale_relu_f16`, 0.18 for `mm_mixed_bf16_i8_m4096`), and for one that is turned. Since then elements of 16 bits are
-/// computed in pairs, in a third of the instructions; the clocks of that are not measured yet.
-const COMPUTED_ELEMENT: f64 = 0.2;
+/// Clocks of a multiprocessor for an element that the first warpgroup computes on its way to shared memory, 16-bit elements in pairs
+/// (`wgrad_g1_3x3_c256_14` on an H200: tiles of 128×256 156 µs, of 256×128 131), for one that it brings there through registers, and for one
+/// that is turned.
+const COMPUTED_ELEMENT: f64 = 0.13;
+const BROUGHT_ELEMENT: f64 = 0.2;
 const TURNED_ELEMENT: f64 = 0.4;
 
 /// The same for an element that the multiplying warps compute in their registers: where two warpgroups multiply at once, and
@@ -74,11 +76,14 @@ const LONE_PROMOTION: f64 = 1.5;
 const COOPERATIVE_EPILOGUE_START: f64 = 620.0;
 const PING_PONG_EPILOGUE_START: f64 = 100.0;
 const COOPERATIVE_EPILOGUE: f64 = 4.1;
-const PING_PONG_EPILOGUE: f64 = 1.27;
-const COOPERATIVE_BOXES: f64 = 16.0;
+const PING_PONG_EPILOGUE: f64 = 1.8;
+const COOPERATIVE_BOXES: f64 = 11.0;
 const COOPERATIVE_BOXES_READ: f64 = 9.0;
 const PING_PONG_BOXES: f64 = 4.5;
 const PING_PONG_BOXES_READ: f64 = 3.2;
+
+/// How many times what a launch and each partial sum written and read once take the combination of sums takes.
+const COMBINATION: f64 = 1.3;
 
 /// By how much an epilogue takes longer whose boxes have rows of less than a line of L2, and what it moves.
 const NARROW_BOXES: f64 = 1.9;
@@ -101,7 +106,7 @@ impl Candidate<'_> {
             Schedule::PingPong => (((epilogue - longest) / 2.0).max(0.0), epilogue),
         };
         let combination =
-            if through_workspace { combination_seconds(self.extents, splits, device) * CLOCK } else { 0.0 };
+            if through_workspace { COMBINATION * combination_seconds(self.extents, splits, device) * CLOCK } else { 0.0 };
         let term = |bound, time| Term { bound, time };
         // nothing hides the last epilogue
         let of_tiles = |of_tile: Term| term(of_tile.bound, waves.count * of_tile.time + (waves.count - 1.0) * exposed);
@@ -139,13 +144,14 @@ impl Candidate<'_> {
         let [reads_a, reads_b] = self.l2_reads;
         let boxes = self.box_rows.map(|[rows, bytes]| f64::from(rows) * (BOX_ROW + f64::from(bytes) * part * BOX_BYTE));
         let l2_rate = if n >= 128.0 { L2_WIDE } else { L2_NARROW };
-        let computed = f64::from(self.computed_rows) * COMPUTED_ELEMENT + f64::from(self.turned_rows) * TURNED_ELEMENT;
+        let [computed, brought, turned] = [self.computed_rows, self.brought_rows, self.turned_rows].map(f64::from);
+        let filled = computed * COMPUTED_ELEMENT + brought * BROUGHT_ELEMENT + turned * TURNED_ELEMENT;
         [
             (Bound::MatrixRate, self.with_fragments(m * n * depth * 2.0 / rate * promotion, depth)),
             (Bound::SharedMemory, depth * bytes * (m / 64.0) * (64.0 + n) / 128.0),
             (Bound::L2, depth * bytes * (rows * reads_a + columns * reads_b) * busy / l2_rate),
             (Bound::Boxes, STEP.max(boxes[0] * reads_a + boxes[1] * reads_b)),
-            (Bound::Operands, computed * depth),
+            (Bound::Operands, filled * depth),
         ]
         .map(|(bound, time)| Term { bound, time: time + gap })
     }
