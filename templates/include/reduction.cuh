@@ -49,6 +49,27 @@ FW_INLINE float fw_lanes_total(float x, const Combine& combine) {
   return x;
 }
 
+//@ fw_share_columns: FW_INLINE
+// Totals of columns from the eight lanes that hold their parts, as fragments of wgmma's accumulators lie: x[2 j + e] is of column e of the
+// lane's pair in fragment j. Each step leaves a lane with half of its columns, with the first half where the bit of its number is 0; those
+// of the lane are x[0] on. A single column is kept by both lanes of a step.
+template <int BIT, int LEFT, int N, typename Combine>
+FW_INLINE void fw_halve_columns(float (&x)[N], unsigned lane, const Combine& combine) {
+  constexpr int half = LEFT > 1 ? LEFT / 2 : 0;
+  const bool is_second = lane & BIT;
+#pragma unroll
+  for (int e = 0; e < LEFT - half; ++e) {
+    const float given = is_second ? x[e] : x[e + half], kept = is_second ? x[e + half] : x[e];
+    x[e] = combine(kept, __shfl_xor_sync(0xffffffffu, given, BIT));
+  }
+}
+template <int N, typename Combine>
+FW_INLINE void fw_share_columns(float (&x)[N], unsigned lane, const Combine& combine) {
+  fw_halve_columns<16, N>(x, lane, combine);
+  fw_halve_columns<8, N / 2>(x, lane, combine);
+  fw_halve_columns<4, N / 4>(x, lane, combine);
+}
+
 //@ fw_block_total: FW_INLINE
 // One value from all threads of a block, in a fixed order; the first thread gets it. `totals` has room for 32 floats.
 template <typename Combine>

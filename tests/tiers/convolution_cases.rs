@@ -826,4 +826,27 @@ fn reductions(cases: &mut Vec<Case>) {
         output(&mut g, squares, DataType::Float);
         push(cases, format!("conv_fprop_genstats{label}"), g);
     }
+    let wide = || Layer { images: 3, channels: [32, 136], input: vec![7, 9], ..Layer::small() };
+    let half = [DataType::Half, DataType::Half, DataType::Float, DataType::Half];
+    let float = [DataType::Float; 4];
+    for (label, types, stage) in [("", half, false), ("_of_stage", half, true), ("_of_float", float, false)] {
+        let relu = |g: &mut Graph, slot, id| {
+            if !stage || slot == 1 {
+                return id;
+            }
+            let positive = g.pointwise("positive", PointwiseMode::ReluFwd, &[id]);
+            g.tensor_mut(positive).data_type = Some(types[0]);
+            positive
+        };
+        let (mut g, core) = Layer { types, ..wide() }.core(Direction::Forward, relu);
+        let bias = g.tensor(Tensor::new("bias").channels_last([1, 136, 1, 1]));
+        let residual = g.tensor(Tensor::new("residual").channels_last([3, 136, 7, 9]));
+        let biased = g.pointwise("biased", PointwiseMode::Add, &[core, bias]);
+        let sum = g.pointwise("sum", PointwiseMode::Add, &[biased, residual]);
+        output(&mut g, sum, types[3]);
+        let (total, squares) = g.genstats("statistics", sum);
+        output(&mut g, total, DataType::Float);
+        output(&mut g, squares, DataType::Float);
+        push(cases, format!("conv_fprop_bias_add_genstats{label}"), g);
+    }
 }

@@ -51,6 +51,8 @@ const EVERY_CONFIG: &[&str] = &[
     "conv_fprop_grouped_ragged",
     "conv_fprop_fp8_e4m3_float_half",
     "conv_fprop_genstats",
+    "conv_fprop_bias_add_genstats",
+    "conv_fprop_bias_add_genstats_of_stage",
     "conv_dgrad_strided_dilated_rotated",
     "conv_wgrad_scale_bias_relu",
     "conv_wgrad_max_channel",

@@ -148,7 +148,7 @@ struct ConsumerText {
     /// Whether the products of the stage before are waited for after those of a stage.
     waits: bool,
     epilogue: String,
-    finish: Option<&'static str>,
+    finish: Option<String>,
 }
 
 /// How consumers take turns.

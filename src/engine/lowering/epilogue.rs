@@ -71,15 +71,14 @@ impl EpiloguePlan {
         plan
     }
 
-    /// Whether boxes could hold all that is read and stored: values at C's points, stepping along n, of which reductions keep no
-    /// column.
+    /// Whether boxes could hold all that is read and stored: values at C's points, stepping along n, which are reduced along whole
+    /// indices.
     fn may_be_boxed(&self) -> bool {
         let is_pointwise = |value: &Value| matches!(value, Value::Load | Value::Accumulator | Value::Pointwise { .. });
-        let keeps_no_columns = self.reduced.as_ref().is_ok_and(|all| all.iter().all(|reduced| reduced[2]));
         self.along_n
             && !self.stores.is_empty()
             && self.misfit.is_none()
-            && keeps_no_columns
+            && self.reduced.is_ok()
             && self.program.steps.iter().all(|step| is_pointwise(&step.value))
     }
 
@@ -91,6 +90,12 @@ impl EpiloguePlan {
     /// Number of values that reductions start from.
     pub(super) fn reduced_values(&self) -> usize {
         reduced_values(self.accumulations.iter()).len()
+    }
+
+    /// Number of reductions that keep the columns of C.
+    pub(super) fn totals_of_columns(&self) -> usize {
+        let reduced = self.reduced.iter().flatten();
+        reduced.filter(|reduced| matches!(reduced, [_, true, false])).count()
     }
 
     /// The epilogue where the tiles are, each of which gives one partial result of a reduction.

@@ -209,6 +209,11 @@ impl ProductPlan {
         self.epilogue().boxes(tile)
     }
 
+    /// Reductions of the epilogue that keep the columns of C.
+    pub(in crate::engine) fn totals_of_columns(&self) -> usize {
+        self.epilogue().totals_of_columns()
+    }
+
     /// Why the epilogue is evaluated in passes of its own; `None` where tiles do it.
     pub(in crate::engine) fn through_workspace(&self, choice: &GemmChoice, device: &Device) -> Option<String> {
         self.in_tiles(&choice.without_empty_splits(self.extents()), device).err()
@@ -353,7 +358,9 @@ impl Lowering<'_> {
         let wide_index = self.plan.is_wide(splits);
         let [a, b] = [0, 1].map(|slot| self.plan.operands[slot].at(tile, wide_index));
         let shared = self.plan.shared(self.choice, along_n, reduced_values_of(&epilogue));
-        let tuned = Tuned { multiply, tile, operands: [&a, &b], epilogue: &epilogue, along_n };
+        let [_, rows, columns, _] = self.plan.extents();
+        let tuned =
+            Tuned { multiply, tile, extents: [rows, columns], operands: [&a, &b], epilogue: &epilogue, along_n };
         let mut space = self.plan.problem.space.clone();
         if !self.plan.counts_steps() || !matches!(multiply, Multiply::Wgmma(_)) {
             space.counted.clear();

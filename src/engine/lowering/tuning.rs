@@ -7,13 +7,20 @@ use crate::kernel::{
 /// Columns of a tile up to which computing a fragment takes longer than its products. Not tuned.
 const NARROW_COLUMNS: u32 = 64;
 
-/// Accumulators of a thread from which few registers are left beside them.
+/// Accumulators of a thread from which few registers are left beside them; and up to which many are.
 const MANY_ACCUMULATORS: u32 = 160;
+const FEW_ACCUMULATORS: u32 = 64;
+
+/// Registers of a lane for the totals of columns at most; and beside many other values: of operands, and of rows that are none of C.
+const TOTALS: u32 = 32;
+const TOTALS_BESIDE_FRAGMENTS: u32 = 16;
 
 /// A product whose loops are to be tuned.
 pub(super) struct Tuned<'a> {
     pub(super) multiply: Multiply,
     pub(super) tile: GemmTile,
+    /// Rows and columns of C.
+    pub(super) extents: [i64; 2],
     pub(super) operands: [&'a Operand; 2],
     pub(super) epilogue: &'a Epilogue,
     pub(super) along_n: bool,
@@ -31,6 +38,7 @@ impl Tuned<'_> {
             },
             fragments_at_once: self.tile.n <= NARROW_COLUMNS,
             step_columns: self.step_columns(),
+            keeps_totals: self.keeps_totals(),
             vectors_at_once: self.vectors_at_once(),
         }
     }
@@ -72,20 +80,41 @@ impl Tuned<'_> {
 
     /// Few values to compute leave registers, and time to compile, for many fragments side by side.
     fn step_columns(&self) -> u32 {
-        let Some((sweep, _, Some(boxes))) = self.fused() else { return 0 };
+        let Some((sweep, reductions, Some(boxes))) = self.fused() else { return 0 };
         let columns = match computed_steps(sweep) {
             _ if self.multiply.sum_registers(self.tile) > MANY_ACCUMULATORS => 16,
             0..=3 if !self.keeps_wide_fragments() => 64,
             0..=5 => 32,
             _ => 16,
         };
-        boxes.columns.min(columns)
+        let is_ragged = self.extents[0] % i64::from(self.tile.m) != 0;
+        let is_full = !self.has_few_accumulators() && self.keeps_fragments() && is_ragged;
+        let most = if is_full { TOTALS_BESIDE_FRAGMENTS } else { TOTALS };
+        let has_room = |columns: &u32| totals_of_columns(reductions, *columns) <= most;
+        let with_totals = [64, 32].into_iter().find(has_room).unwrap_or(16);
+        boxes.columns.min(columns).min(with_totals)
+    }
+
+    /// Where all columns of C are treated at once, beside few accumulators.
+    fn keeps_totals(&self) -> bool {
+        let Some((_, reductions, Some(_))) = self.fused() else { return false };
+        let is_one_step = self.extents[1] <= i64::from(self.tile.n) && self.step_columns() == self.tile.n;
+        is_one_step && self.has_few_accumulators() && totals_of_columns(reductions, self.tile.n) <= TOTALS
+    }
+
+    fn has_few_accumulators(&self) -> bool {
+        let Multiply::Wgmma(Wgmma { sums, .. }) = self.multiply else { return false };
+        sums.sets() * self.multiply.sum_registers(self.tile) <= FEW_ACCUMULATORS
     }
 
     /// Whether a warpgroup computes an operand for more rows than an instruction has: fragments of two products are in registers at once.
     fn keeps_wide_fragments(&self) -> bool {
-        let computes = self.operands.iter().any(|operand| matches!(operand.fetch, Fetch::Fragments(_)));
-        computes && self.multiply.consumer_rows(self.tile) > WGMMA_ROWS
+        self.keeps_fragments() && self.multiply.consumer_rows(self.tile) > WGMMA_ROWS
+    }
+
+    /// Whether the warps that multiply compute an operand.
+    fn keeps_fragments(&self) -> bool {
+        self.operands.iter().any(|operand| matches!(operand.fetch, Fetch::Fragments(_)))
     }
 
     /// Few steps leave registers, and time to compile, for vectors side by side: their loads overlap. Totals of a lane's rows
@@ -103,6 +132,13 @@ impl Tuned<'_> {
             _ => 1,
         }
     }
+}
+
+/// Registers of a lane for the totals of so many columns, as fragments of the accumulators hold them.
+fn totals_of_columns(reductions: &[PartialReduction], columns: u32) -> u32 {
+    const LANES_OF_A_ROW: u32 = 4;
+    let kept = reductions.iter().filter(|reduction| matches!(reduction.reduced, [_, true, false]));
+    kept.count() as u32 * columns / LANES_OF_A_ROW
 }
 
 /// Values of a program that are computed, not loaded.

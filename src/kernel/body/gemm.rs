@@ -62,6 +62,9 @@ pub struct Tuning {
     pub fragments_at_once: bool,
     /// Columns of boxes that are taken from the accumulators at a time. `wgmma` with boxes only.
     pub step_columns: u32,
+    /// Whether lanes keep the totals that a warp carries from tile to tile, each of its own rows, and share them after the last one.
+    /// `wgmma` with boxes only.
+    pub keeps_totals: bool,
     /// Vectors of a lane that are evaluated side by side in the epilogue. `wgmma` without boxes only.
     pub vectors_at_once: u32,
 }

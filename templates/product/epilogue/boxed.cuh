@@ -6,7 +6,7 @@
 for (unsigned rows = 0; rows < ${ blocks }$; ++rows) {
 <%- endif %>
 const ${ index }$ warp_m0 = m0 + ${ warp_row }$;
-<%- for line in before_columns %>
+<%- for line in totals.before_columns %>
 ${ line }$
 <%- endfor %>
 <%- if chunks > 1 %>
@@ -29,6 +29,9 @@ for (unsigned step = 0; step < ${ steps }$; ++step) {
 <%- else %>
 {
 <%- endif %>
+<%- for line in totals.before_rows %>
+${ line }$
+<%- endfor %>
 ${ accumulator }$ sums[${ fragments }$][4];
 <%- if parts * steps > 1 %>
 switch (${ step }$) {
@@ -49,6 +52,9 @@ for (unsigned j = 0; j < ${ fragments }$; ++j) {
 #pragma unroll
 for (unsigned half = 0; half < 2; ++half) {
 const unsigned line = lane / 4 + 8 * half, piece = ${ piece }$;
+<%- if told %>
+const bool in_c = warp_m0 + line < ${ told }$;
+<%- endif %>
 <%- for index in point.indices %>
 ${ index }$
 <%- endfor %>
@@ -67,6 +73,9 @@ for (unsigned j = 0; j < ${ fragments }$; j += 2) {
 fw_stmatrix_x4(${ packed.at }$, packed[j][0], packed[j][1], packed[j + 1][0], packed[j + 1][1]);
 }
 <%- endif %>
+<%- for line in totals.after_columns %>
+${ line }$
+<%- endfor %>
 }
 fw_fence_async();
 __syncwarp();
@@ -83,7 +92,7 @@ if (part + ${ sets }$ < ${ parts }$) ask_for(part + ${ sets }$, set);
 ++taken;
 <%- endif %>
 }
-<%- for line in after_rows %>
+<%- for line in totals.after_rows %>
 ${ line }$
 <%- endfor %>
 <%- if blocks > 1 %>

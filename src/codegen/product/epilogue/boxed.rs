@@ -3,16 +3,17 @@
 
 use serde::Serialize;
 
+use super::columns::{Fragments, OutsideColumns};
 use super::total::{Lanes, Total, TotalsText};
-use super::{EpilogueParts, Origin, Outside, PointText, part, statements};
-use crate::codegen::index::{index_type, spell};
+use super::{EpilogueParts, Origin, Outside, PointText, bounds, index, part, statements};
+use crate::codegen::index::{Bound, index_type, spell};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::sweep::{SweepSpeller, accumulated_in_float};
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Access, Boxes, FusedEpilogue, GemmKernel, Index, TensorMap, WGMMA_ROWS};
+use crate::kernel::{Access, Boxes, FusedEpilogue, GemmKernel, Index, PartialReduction, Role, TensorMap, WGMMA_ROWS};
 
 /// What `product/epilogue/boxed.cuh` reads.
 #[derive(Serialize)]
@@ -45,10 +46,11 @@ struct BoxedText {
     /// The one tensor, if its pairs go to their box as matrices of 8×8.
     packed: Option<PackedText>,
     point: PointText,
+    /// Rows of C, where `in_c` is to tell of a row whether it is one of these.
+    told: Option<i64>,
     evaluate: String,
-    /// What is said of reductions before the columns of a row of boxes are walked, and after that.
-    before_columns: Vec<String>,
-    after_rows: Vec<String>,
+    /// What is said of reductions.
+    totals: TotalsText,
 }
 
 /// Pairs of 16-bit values of all fragments of a step.
@@ -112,9 +114,15 @@ impl Boxed<'_> {
         let (read_places, stored_places) = box_places.split_at(self.boxes.read.len());
         used.add("fw_boxed");
         let body = self.body(used, read_places, stored_places)?;
+        let totals = &body.totals;
         let ask = if self.boxes.read.is_empty() { None } else { Some(self.ask(read_places)?) };
-        let finish = Some("if (lane == 0) fw_tma_store_wait_read<0>();");
-        Ok(EpilogueParts { declarations: self.declarations(), ask, body, finish })
+        let left = "if (lane == 0) fw_tma_store_wait_read<0>();".to_owned();
+        Ok(EpilogueParts {
+            declarations: totals.declared_after(self.declarations()),
+            ask,
+            finish: Some([&totals.finish[..], &[left]].concat().join("\n")),
+            body: template::render(template!("product/epilogue/boxed.cuh"), &body)?,
+        })
     }
 
     fn chunks(&self) -> u32 {
@@ -157,7 +165,7 @@ impl Boxed<'_> {
         template::render(template!("product/epilogue/boxed_ask.cuh"), &record)
     }
 
-    fn body(&self, used: &mut Used, read: &[u32], stored: &[u32]) -> Result<String, Error> {
+    fn body(&self, used: &mut Used, read: &[u32], stored: &[u32]) -> Result<BoxedText, Error> {
         let Self { graph, kernel, boxes, .. } = *self;
         let FusedEpilogue { sweep, digits, reductions, .. } = self.epilogue;
         let accumulations: Vec<_> = reductions.iter().map(|reduction| reduction.accumulation).collect();
@@ -173,7 +181,7 @@ impl Boxed<'_> {
         let mut text = speller.text(&[], "");
         let mut totals = TotalsText::default();
         for (number, (reduction, value)) in reductions.iter().zip(values).enumerate() {
-            let total = Total { kernel, reduction, number, lanes: Lanes::Fragments };
+            let total = Total { kernel, reduction, number, lanes: Lanes::Fragments(self.fragments()) };
             text.body.push(total.combined(used, value, point));
             text.uses.extend(total.uses());
             total.walk(used, &mut totals)?;
@@ -190,7 +198,7 @@ impl Boxed<'_> {
             used.add("fw_stmatrix");
         }
         let part_number = if self.blocks() * self.chunks() > 1 { Index::local("part") } else { Index::ZERO };
-        let record = BoxedText {
+        Ok(BoxedText {
             index: index_type(kernel.wide_index),
             accumulator: names::register_type(kernel.multiply.accumulator()),
             blocks: self.blocks(),
@@ -210,18 +218,33 @@ impl Boxed<'_> {
             stores: self.stores(stored),
             packed,
             point: point_text,
+            told: self.ragged_rows().filter(|_| self.fragments().outside == OutsideColumns::Told),
             evaluate: text.evaluate()?,
-            before_columns: totals.before_columns,
-            after_rows: totals.after_rows,
+            totals,
+        })
+    }
+
+    fn fragments(&self) -> Fragments {
+        let columns = self.kernel.tuning.step_columns;
+        let outside = match (self.outside(), self.ragged_rows()) {
+            (Outside::PassedOver, _) => OutsideColumns::PassedOver,
+            (_, Some(_)) if !self.epilogue.reductions.is_empty() => OutsideColumns::Told,
+            _ => OutsideColumns::None,
         };
-        template::render(template!("product/epilogue/boxed.cuh"), &record)
+        Fragments { columns, steps: self.boxes.columns / columns, outside }
+    }
+
+    /// Rows of C, where tiles reach beyond them.
+    fn ragged_rows(&self) -> Option<i64> {
+        let row = |bound: &Bound| bound.variable == index(Role::Row);
+        bounds(self.kernel).iter().find(|bound| row(bound)).map(|bound| bound.extent)
     }
 
     /// The box whose 16-bit values are put there as matrices, two fragments at a time. They wait in registers until all of a step are
-    /// computed, which are too few where much else is on its way: it is the only one.
+    /// computed, which are too few where much else is on its way: it is the only one, beside totals of columns.
     fn packed_map(&self) -> Option<&TensorMap> {
         let [map] = &self.boxes.stored[..] else { return None };
-        let is_alone = self.boxes.read.is_empty() && self.epilogue.reductions.is_empty();
+        let is_alone = self.boxes.read.is_empty() && self.epilogue.reductions.iter().all(keeps_columns);
         (is_alone && map.element.bytes() == 2 && self.kernel.tuning.step_columns.is_multiple_of(16)).then_some(map)
     }
 
@@ -240,11 +263,11 @@ impl Boxed<'_> {
         Some(PackedText { at })
     }
 
-    /// Points outside of C enter no reduction; boxes end where the tensor does.
+    /// Points outside of C enter no reduction: totals of columns leave out rows, all others points. Boxes end where the tensor does.
     fn outside(&self) -> Outside {
         let is_boxed = |id: &TensorId| self.boxes.read.iter().chain(&self.boxes.stored).any(|map| map.tensor == *id);
         let is_moved = |(id, access): (&TensorId, &Access)| *access != Access::Parameter && !is_boxed(id);
-        match self.epilogue.reductions.is_empty() {
+        match self.epilogue.reductions.iter().all(keeps_columns) {
             false => Outside::PassedOver,
             true if self.epilogue.sweep.access.iter().any(is_moved) => Outside::Nearest,
             true => Outside::Unseen,
@@ -292,6 +315,10 @@ impl Boxed<'_> {
         let step = |step: u32| statements((0..fragments).map(|number| fragment(step, number)));
         (0..steps).map(step).collect()
     }
+}
+
+fn keeps_columns(reduction: &PartialReduction) -> bool {
+    matches!(reduction.reduced, [_, true, false])
 }
 
 /// ` + 16`, or nothing.

@@ -1,6 +1,7 @@
 //! Epilogues of matrix products: of a tile in shared memory, of a warp's staged pieces, or in the fragments beside boxes.
 
 mod boxed;
+mod columns;
 mod staged;
 mod tile;
 mod total;
@@ -28,7 +29,7 @@ pub(super) struct EpilogueParts {
     /// The epilogue of a tile.
     pub(super) body: String,
     /// What it does after its last tile, if anything.
-    pub(super) finish: Option<&'static str>,
+    pub(super) finish: Option<String>,
 }
 
 /// Where a vector of points of C lies: row and column of its first point, whether it is in C, and its digits, each as far as they

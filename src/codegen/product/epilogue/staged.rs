@@ -78,14 +78,11 @@ pub(in crate::codegen::product) fn staged(
     if staging.swizzled {
         used.add("fw_staged");
     }
-    let Fused { body, totals, cleared } = match &kernel.epilogue {
-        Epilogue::Workspace { place } => Fused { body: staging.to_workspace(place)?, ..Fused::default() },
+    let (body, totals) = match &kernel.epilogue {
+        Epilogue::Workspace { place } => (staging.to_workspace(place)?, TotalsText::default()),
         Epilogue::Fused(epilogue) => staging.fused(graph, used, epilogue)?,
     };
-    let mut declarations = staging.declarations();
-    if !cleared.is_empty() {
-        declarations = [vec![declarations], cleared, vec!["__syncwarp();".to_owned()]].concat().join("\n");
-    }
+    let declarations = totals.declared_after(staging.declarations());
     let record = StagedText {
         index: index_type(kernel.wide_index),
         blocks: kernel.multiply.consumer_rows(kernel.tile) / WGMMA_ROWS,
@@ -100,14 +97,6 @@ pub(in crate::codegen::product) fn staged(
     };
     let body = template::render(template!("product/epilogue/staged.cuh"), &record)?;
     Ok(EpilogueParts { declarations, ask: None, body, finish: None })
-}
-
-/// What happens to a piece, what around the loops over pieces, and lines that clear what warps carry from tile to tile.
-#[derive(Default)]
-struct Fused {
-    body: String,
-    totals: TotalsText,
-    cleared: Vec<String>,
 }
 
 /// A warp's piece of the tile in shared memory.
@@ -177,7 +166,13 @@ impl<'a> Staging<'a> {
         template::render(template!("product/epilogue/staged_to_workspace.cuh"), &record)
     }
 
-    fn fused(&self, graph: &FinalizedGraph, used: &mut Used, epilogue: &FusedEpilogue) -> Result<Fused, Error> {
+    /// What happens to a piece, and what around the loops over pieces.
+    fn fused(
+        &self,
+        graph: &FinalizedGraph,
+        used: &mut Used,
+        epilogue: &FusedEpilogue,
+    ) -> Result<(String, TotalsText), Error> {
         let FusedEpilogue { sweep, digits, reductions, .. } = epilogue;
         let kernel = self.kernel;
         let vector = sweep.vector as u32;
@@ -193,14 +188,13 @@ impl<'a> Staging<'a> {
             .map(|reduction| accumulated_in_float(&mut speller.speller, reduction.accumulation.source))
             .collect();
         let mut text = speller.text(&[], "");
-        let (mut totals, mut cleared) = (TotalsText::default(), Vec::new());
+        let mut totals = TotalsText::default();
         for (number, (reduction, value)) in reductions.iter().zip(values).enumerate() {
             let lanes = Lanes::Vectors { vector, vectors, passes, line_vectors };
             let total = Total { kernel, reduction, number, lanes };
             text.body.push(total.combined(used, value, point));
             text.uses.extend(total.uses());
             total.walk(used, &mut totals)?;
-            cleared.extend(total.cleared());
         }
         if !self.swizzled {
             let accumulator = names::register_type(kernel.multiply.accumulator());
@@ -218,6 +212,6 @@ impl<'a> Staging<'a> {
             evaluate: text.evaluate()?,
         };
         let body = template::render(template!("product/epilogue/staged_vectors.cuh"), &record)?;
-        Ok(Fused { body, totals, cleared })
+        Ok((body, totals))
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Partial;
+use super::columns::{Columns, Fragments};
 use crate::codegen::index::spell;
 use crate::codegen::names;
 use crate::codegen::sections::Used;
@@ -14,13 +15,29 @@ use crate::kernel::{
 };
 
 /// Around the loops over a warp's part: before the rows are walked, before their columns are, after those, and after the
-/// rows.
+/// rows; in fragments the first and the third of these around a step.
 #[derive(Default, Serialize)]
 pub(super) struct TotalsText {
+    /// What a warp clears or declares before its first tile, and does after its last.
+    #[serde(skip)]
+    pub(super) cleared: Vec<String>,
+    #[serde(skip)]
+    pub(super) kept: Vec<String>,
+    #[serde(skip)]
+    pub(super) finish: Vec<String>,
     pub(super) before_rows: Vec<String>,
     pub(super) before_columns: Vec<String>,
     pub(super) after_columns: Vec<String>,
     pub(super) after_rows: Vec<String>,
+}
+
+impl TotalsText {
+    /// What a warp declares before its first tile, after other declarations.
+    pub(super) fn declared_after(&self, others: String) -> String {
+        let seen = (!self.cleared.is_empty()).then(|| "__syncwarp();".to_owned());
+        let all = [&[others], &self.kept[..], &self.cleared[..]].concat().into_iter().chain(seen);
+        all.collect::<Vec<_>>().join("\n")
+    }
 }
 
 /// What `product/epilogue/totals.cuh` reads: totals that lanes share and store.
@@ -56,7 +73,7 @@ pub(super) enum Lanes {
     /// Vectors, lane by lane: `vectors` of a piece, in so many passes; `line_vectors` of a line of it.
     Vectors { vector: u32, vectors: u32, passes: u32, line_vectors: u32 },
     /// Pairs of columns of two rows, as fragments of the accumulators lie.
-    Fragments,
+    Fragments(Fragments),
 }
 
 /// A reduction in a warp: which lanes hold what, and when it is complete.
@@ -97,11 +114,11 @@ impl Total<'_> {
         }
     }
 
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         format!("total{}", self.number)
     }
 
-    fn combine(&self) -> &'static str {
+    pub(super) fn combine(&self) -> &'static str {
         names::combine_function(self.reduction.accumulation.combine)
     }
 
@@ -109,6 +126,9 @@ impl Total<'_> {
     pub(super) fn combined(&self, used: &mut Used, value: String, point: &'static str) -> String {
         used.add(self.combine());
         let value = mapped(used, self.reduction.accumulation.map, value);
+        if let Some(columns) = self.in_fragments() {
+            return columns.combined(&value);
+        }
         let at = match self.reduction.reduced {
             [_, true, true] => "0",
             [_, false, true] => self.lanes.row(),
@@ -123,8 +143,21 @@ impl Total<'_> {
         format!("{name}[{at}] = {combine}({name}[{at}], {value});")
     }
 
+    /// The value that combining leaves unchanged.
+    pub(super) fn identity(&self) -> String {
+        names::combine_identity(self.reduction.accumulation.combine)
+    }
+
+    /// Its columns, where their parts lie in fragments.
+    fn in_fragments(&self) -> Option<Columns<'_>> {
+        match (self.lanes, self.reduction.reduced) {
+            (Lanes::Fragments(fragments), [_, true, false]) => Some(Columns { total: self, fragments }),
+            _ => None,
+        }
+    }
+
     /// `partial0[…] = …` for the element m, n.
-    fn store(&self, [m, n]: [Index; 2], value: &str) -> String {
+    pub(super) fn store(&self, [m, n]: [Index; 2], value: &str) -> String {
         let [_, rows, columns, _] = self.kernel.space.extents();
         let part_rows = self.kernel.multiply.staged(self.kernel.tile, true)[0];
         let tile = GemmTile { m: part_rows, ..self.kernel.tile };
@@ -146,13 +179,14 @@ impl Total<'_> {
     /// # Errors
     /// [`Error::Generated`] if the template fails: a defect of ours.
     pub(super) fn walk(&self, used: &mut Used, record: &mut TotalsText) -> Result<(), Error> {
+        if let Some(columns) = self.in_fragments() {
+            return columns.walk(used, record);
+        }
         if self.count() == 0 {
             return Ok(());
         }
         used.add("fw_lanes_total");
-        let identity = names::combine_identity(self.reduction.accumulation.combine);
-        let identities = vec![identity; self.count() as usize].join(", ");
-        let declaration = format!("float {}[{}] = {{{identities}}};", self.name(), self.count());
+        let declaration = self.identities(self.count());
         let [m, n] = POINT.map(Index::Variable);
         match self.reduction.reduced {
             [_, true, true] => {
@@ -165,6 +199,7 @@ impl Total<'_> {
                 record.after_rows.push(self.shared(from, to, &first, self.store([at, n], "sum"))?);
             }
             _ if self.reduction.carried => {
+                record.cleared.push(self.cleared());
                 record.before_rows.push(declaration);
                 record.after_columns.push(self.carried(used)?);
             }
@@ -177,18 +212,31 @@ impl Total<'_> {
         Ok(())
     }
 
+    /// `float total0[2] = {0.0f, 0.0f};`
+    pub(super) fn identities(&self, count: u32) -> String {
+        let identities = vec![self.identity(); count as usize].join(", ");
+        format!("float {}[{count}] = {{{identities}}};", self.name())
+    }
+
     /// Elements from the first partial result to those of the warp.
     fn warp_offset(&self) -> String {
         format!("(blockIdx.x * {CONSUMER_WARPS} + warp - {}) * {}", WARPGROUP / 32, self.reduction.kept)
     }
 
-    /// Lines that clear what the warp carries.
-    pub(super) fn cleared(&self) -> Option<String> {
-        let identity = names::combine_identity(self.reduction.accumulation.combine);
-        let (number, kept, offset) = (self.number, self.reduction.kept, self.warp_offset());
-        let clear =
-            || format!("for (unsigned i = lane; i < {kept}; i += 32) partial{number}[{offset} + i] = {identity};");
-        self.reduction.carried.then(clear)
+    /// Where the warp carries a column.
+    pub(super) fn carried_at(&self, column: &str) -> String {
+        format!("partial{} + {} + {column}", self.number, self.warp_offset())
+    }
+
+    /// Whether some tiles have columns that are none of C.
+    pub(super) fn is_ragged(&self) -> bool {
+        self.reduction.kept % i64::from(self.kernel.tile.n) != 0
+    }
+
+    /// The line that clears what the warp carries.
+    pub(super) fn cleared(&self) -> String {
+        let (number, kept, identity, offset) = (self.number, self.reduction.kept, self.identity(), self.warp_offset());
+        format!("for (unsigned i = lane; i < {kept}; i += 32) partial{number}[{offset} + i] = {identity};")
     }
 
     /// Shares the totals of columns among lanes, and adds them to those that the warp carries.
@@ -196,8 +244,7 @@ impl Total<'_> {
         let Sharing { from, to, first, .. } = self.lanes.sharing_column(self.count());
         let (columns, count) = (self.reduction.kept, self.count());
         let column = format!("chunk_n0 + lane * {count}");
-        let is_ragged = columns % i64::from(self.kernel.tile.n) != 0;
-        let exists = if is_ragged { format!(" && {column} < {columns}") } else { String::new() };
+        let exists = if self.is_ragged() { format!(" && {column} < {columns}") } else { String::new() };
         used.add("fw_vector");
         let record = CarriedText {
             name: self.name(),
@@ -205,7 +252,7 @@ impl Total<'_> {
             from,
             to,
             combine: self.combine(),
-            carried: format!("partial{} + {} + {column}", self.number, self.warp_offset()),
+            carried: self.carried_at(&column),
             stores: first + &exists,
         };
         template::render(template!("product/epilogue/carried.cuh"), &record)
@@ -230,16 +277,15 @@ impl Lanes {
     fn rows(self) -> u32 {
         match self {
             Self::Vectors { passes, .. } => passes,
-            Self::Fragments => 2,
+            Self::Fragments(_) => 2,
         }
     }
 
-    /// Columns of which a lane holds elements, at a time; none of its own where epilogues are evaluated in fragments, which keep
-    /// no columns.
+    /// Columns of which a lane holds elements, at a time.
     fn columns(self) -> u32 {
         match self {
             Self::Vectors { vector, .. } => vector,
-            Self::Fragments => 0,
+            Self::Fragments(fragments) => fragments.held(),
         }
     }
 
@@ -248,7 +294,7 @@ impl Lanes {
         match self {
             Self::Vectors { passes: 1, .. } => "0",
             Self::Vectors { .. } => "pass",
-            Self::Fragments => "half",
+            Self::Fragments(_) => "half",
         }
     }
 
@@ -262,7 +308,7 @@ impl Lanes {
                 let at = warp_m0 + number / i64::from(line_vectors);
                 Sharing { from: line_vectors / 2, to: 1, at, first: format!("lane % {line_vectors} == 0{all}") }
             }
-            Self::Fragments => {
+            Self::Fragments(_) => {
                 Sharing { from: 2, to: 1, at: warp_m0 + lane / 4 + e * 8, first: "lane % 4 == 0".to_owned() }
             }
         }
@@ -272,7 +318,7 @@ impl Lanes {
     fn sharing_column(self, columns: u32) -> Sharing {
         let line_vectors = match self {
             Self::Vectors { line_vectors, .. } => line_vectors,
-            Self::Fragments => 4,
+            Self::Fragments(_) => 4,
         };
         let first = Index::local("lane") % i64::from(line_vectors) * i64::from(columns);
         let e = if columns > 1 { Index::local("e") } else { Index::ZERO };

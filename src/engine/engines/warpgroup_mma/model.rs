@@ -85,6 +85,9 @@ const PING_PONG_BOXES_READ: f64 = 3.2;
 /// How many times what a launch and each partial sum written and read once take the combination of sums takes.
 const COMBINATION: f64 = 1.3;
 
+/// By how much an epilogue by boxes takes longer for each reduction that keeps the columns: by its instructions, not timed.
+const TOTAL: f64 = 0.4;
+
 /// By how much an epilogue takes longer whose boxes have rows of less than a line of L2, and what it moves.
 const NARROW_BOXES: f64 = 1.9;
 const NARROW_MOVES: f64 = 2.5;
@@ -183,8 +186,12 @@ impl Candidate<'_> {
             Schedule::PingPong => PING_PONG_EPILOGUE_START,
         };
         let is_narrow = staging == Staging::Boxes && self.has_narrow_boxes;
-        let longer = if is_narrow { NARROW_BOXES } else { 1.0 };
-        start + f64::from(m * n) / self.epilogue_rate(staging) * longer
+        let narrow = if is_narrow { NARROW_BOXES } else { 1.0 };
+        let totals = match staging {
+            Staging::Boxes => 1.0 + self.totals as f64 * TOTAL,
+            Staging::Accumulators => 1.0,
+        };
+        start + f64::from(m * n) / self.epilogue_rate(staging) * narrow * totals
     }
 
     /// Clocks of a tile's products where the multiplying warps compute their fragments of A, which products hide in part.

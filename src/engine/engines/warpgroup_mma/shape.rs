@@ -196,6 +196,8 @@ pub(super) struct Candidate<'a> {
     boxed_bytes: Option<u32>,
     /// Whether some of these are read.
     pub(super) reads_boxes: bool,
+    /// Reductions of the epilogue that keep the columns of C.
+    pub(super) totals: usize,
     /// Whether rows of all boxes are less than a line of L2.
     pub(super) has_narrow_boxes: bool,
     /// Bytes moved for a point of C.
@@ -236,6 +238,7 @@ impl<'a> Candidate<'a> {
             transposed,
             boxed_bytes: boxes.as_ref().map(Boxes::warp_bytes),
             reads_boxes: boxes.as_ref().is_some_and(|boxes| !boxes.read.is_empty()),
+            totals: plan.totals_of_columns(),
             has_narrow_boxes: widest_row.is_some_and(|bytes| bytes < ROW_BYTES),
             bytes_of_point: match widest_row {
                 Some(_) => maps().map(|map| f64::from(map.element.bytes())).sum(),
