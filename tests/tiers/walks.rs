@@ -75,8 +75,8 @@ const KINDS: [Kind; 20] = [
     kind("ping_pong_totals", 1, 128, Way::Totals, 1),
     kind("ping_pong_ragged_totals", 1, 128, Way::RaggedTotals, 1),
     kind("ping_pong_statistics", 1, 128, Way::Statistics, 1),
-    kind("ping_pong_least", 1, 64, Way::Least, 1),
-    kind("ping_pong_statistics_of_tiles", 1, 64, Way::StatisticsOfTiles, 1),
+    kind("ping_pong_least", 1, 128, Way::Least, 1),
+    kind("ping_pong_statistics_of_tiles", 1, 128, Way::StatisticsOfTiles, 1),
     kind("ping_pong_split", 1, 64, Way::Copied, 3),
 ];
 
