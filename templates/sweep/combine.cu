@@ -15,12 +15,16 @@ const ${ index }$ first = blockIdx.y * ${ part.each }$, end = min(first + ${ par
 <%- endif %>
 <%- for accumulation in accumulations %>
 float ${ accumulation.name }$[1] = {${ accumulation.identity }$};
+<%- endfor %>
 if (k < ${ kept }$) {
 #pragma unroll 8
 for (${ index }$ split = <% if part %>first + <% endif %>threadIdx.y; split < <% if part %>end<% else %>${ splits }$<% endif %>; split += ${ rows }$) {
+<%- for accumulation in accumulations %>
 ${ accumulation.name }$[0] = ${ accumulation.combine }$(${ accumulation.name }$[0], ${ accumulation.partial }$[${ partial }$]);
+<%- endfor %>
 }
 }
+<%- for accumulation in accumulations %>
 ${ accumulation.tree }$
 <%- endfor %>
 }
