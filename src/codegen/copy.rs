@@ -57,14 +57,25 @@ pub(super) fn copy(graph: &FinalizedGraph, used: &mut Used, kernel: &CopyKernel)
 fn guard(kernel: &CopyKernel, unit: Index) -> Option<String> {
     let extent = kernel.axes[kernel.gathered].extent;
     let at = Index::Variable(Variable::Axis(kernel.gathered)) + unit;
-    (extent % kernel.vector() != 0).then(|| format!("{} < {extent}", spell(&at)))
+    (extent % (kernel.vector() * kernel.neighbours) != 0).then(|| format!("{} < {extent}", spell(&at)))
 }
 
-/// The coordinates of a thread's vector.
+/// The coordinates of a thread's vector: neighbouring threads have neighbouring vectors of a group.
 fn coordinates(kernel: &CopyKernel) -> Vec<String> {
-    let scale = |axis| if axis == kernel.gathered { kernel.vector() } else { 1 };
+    let group = kernel.vector() * kernel.neighbours;
+    let scale = |axis| if axis == kernel.gathered { group } else { 1 };
     let counts: Vec<_> = (0..kernel.axes.len()).map(|axis| (axis, kernel.count(axis), scale(axis))).collect();
-    definition_lines(index_type(kernel.wide_index), &cut(&Index::local("vector"), &counts))
+    let mut definitions = cut(&(Index::local("vector") / kernel.neighbours), &counts);
+    let gathered = Variable::Axis(kernel.gathered);
+    for definition in definitions.iter_mut().filter(|definition| definition.variable == gathered) {
+        definition.value = definition.value.clone() + neighbour(kernel.neighbours, kernel.vector());
+    }
+    definition_lines(index_type(kernel.wide_index), &definitions)
+}
+
+/// How far a thread's vector lies behind the first of so many neighbours.
+pub(super) fn neighbour(neighbours: i64, vector: i64) -> Index {
+    Index::local("vector") % neighbours * vector
 }
 
 /// Units before a thread's vector, in the source or in the copy.
@@ -74,7 +85,7 @@ fn offset(kernel: &CopyKernel, stride: impl Fn(&CopyAxis) -> i64) -> String {
 }
 
 /// C++ type of so many bytes, whatever they mean.
-fn unit_type(bytes: u32) -> &'static str {
+pub(super) fn unit_type(bytes: u32) -> &'static str {
     match bytes {
         1 => "unsigned char",
         2 => "unsigned short",

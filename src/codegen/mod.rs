@@ -45,6 +45,7 @@ mod reduction;
 mod sections;
 mod sweep;
 mod template;
+mod unfold;
 
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
@@ -125,6 +126,7 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         }
         Body::Combine(body) => signature.fill(template!("sweep/combine.cu"), reduction::combine(graph, used, body)?),
         Body::Copy(body) => signature.fill(template!("sweep/copy.cu"), copy::copy(graph, used, body)),
+        Body::Unfold(body) => signature.fill(template!("sweep/unfold.cu"), unfold::unfold(graph, used, body)),
         Body::Signal(body) => signature.fill(template!("sweep/signal.cu"), movement::signal(graph, used, body)),
         Body::Gemm(body) => product::product(graph, used, body, signature),
     };

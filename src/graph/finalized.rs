@@ -238,19 +238,20 @@ impl FinalizedGraph {
         self.with(tensors, operations)
     }
 
-    /// The graph with an operand of a matmul or convolution read from a copy with these strides, a virtual tensor behind the graph's
-    /// own that no operation writes: whoever lowers the graph does. The key stays the graph's, which it says in another way.
+    /// The graph with an operand of a matmul or convolution read from a copy with these dims and strides, a virtual tensor behind the
+    /// graph's own that no operation writes: whoever lowers the graph does. The key stays the graph's, which it says in another way.
     pub(crate) fn with_operand_copied(
         &self,
         core: OperationId,
         operand: TensorId,
-        stride: Vec<i64>,
+        [dim, stride]: [Vec<i64>; 2],
     ) -> (Self, TensorId) {
         let (mut tensors, mut operations) = (self.tensors.clone(), self.operations.clone());
         let copy = TensorId(tensors.len() as u32);
         let tensor = self.tensor(operand);
         let name = format!("{}, copied", tensor.name);
-        tensors.push(FinalTensor { name, stride, is_virtual: true, alignment: DEFAULT_ALIGNMENT, ..tensor.clone() });
+        let alignment = DEFAULT_ALIGNMENT;
+        tensors.push(FinalTensor { name, dim, stride, is_virtual: true, alignment, ..tensor.clone() });
         let inputs = &mut operations[core.index()].inputs;
         inputs.iter_mut().filter(|slot| slot.1 == operand).for_each(|slot| slot.1 = copy);
         (self.with(tensors, operations), copy)

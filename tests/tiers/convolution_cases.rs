@@ -162,6 +162,7 @@ pub(crate) fn convolutions(cases: &mut Vec<Case>) {
     walks(cases);
     phases(cases);
     copied(cases);
+    unfolded(cases);
     depthwise(cases);
     types(cases);
     mainloops(cases);
@@ -305,6 +306,64 @@ fn copied(cases: &mut Vec<Case>) {
         let label = if layer.channels_first { "channels_first" } else { "odd_inputs" };
         push(cases, format!("conv_copied_wgrad_add_rows_{label}"), g);
     }
+}
+
+/// Filter gradients whose operands are unfolded to matrices, as types that are multiplied along k alone: every parameter of a window, pixels
+/// and channels that vectors do not divide.
+fn unfolded(cases: &mut Vec<Case>) {
+    use DataType as T;
+    let large = || Layer { types: [T::Float; 4], input: vec![21, 19], channels: [33, 36], images: 3, ..Layer::small() };
+    let one = || Layer { filter: vec![1, 1], pre: vec![0, 0], post: vec![0, 0], ..large() };
+    let layers = [
+        ("3x3", large()),
+        ("1x1", one()),
+        ("1x1_stride_2", Layer { stride: vec![2, 2], input: vec![42, 37], ..one() }),
+        ("rows_of_whole_vectors", Layer { input: vec![20, 24], channels: [35, 48], ..large() }),
+        ("stride_2", Layer { stride: vec![2, 2], input: vec![41, 39], ..large() }),
+        ("dilated", Layer { dilation: vec![2, 2], pre: vec![2, 1], post: vec![0, 3], input: vec![23, 22], ..large() }),
+        ("padding_of_one_side", Layer { pre: vec![2, 0], post: vec![0, 1], filter: vec![3, 2], ..large() }),
+        ("rotated", Layer { mode: ConvolutionMode::Convolution, filter: vec![2, 3], ..large() }),
+        ("one_channel", Layer { channels: [1, 33], filter: vec![5, 5], pre: vec![2, 2], post: vec![2, 2], ..large() }),
+        ("one_result", Layer { channels: [33, 1], ..large() }),
+        ("channels_first", Layer { channels_first: true, ..large() }),
+        (
+            "1d",
+            Layer {
+                input: vec![403],
+                filter: vec![3],
+                stride: vec![1],
+                dilation: vec![1],
+                pre: vec![1],
+                post: vec![1],
+                ..large()
+            },
+        ),
+        (
+            "3d",
+            Layer {
+                input: vec![5, 9, 11],
+                filter: vec![3, 2, 3],
+                stride: vec![1, 1, 2],
+                dilation: vec![1; 3],
+                pre: vec![1, 0, 1],
+                post: vec![1, 1, 1],
+                ..large()
+            },
+        ),
+        ("int8", Layer { types: [T::Int8, T::Int8, T::Int32, T::Int32], ..large() }),
+        ("fp8", Layer { types: [T::Fp8E5M2, T::Fp8E4M3, T::Float, T::Half], ..large() }),
+    ];
+    for (label, layer) in layers {
+        push(cases, format!("conv_unfolded_wgrad_{label}"), layer.plain(Direction::BackwardFilter));
+    }
+    let (mut g, core) = large().core(Direction::BackwardFilter, |_, _, id| id);
+    let dim = g.tensor_mut(core).dim.clone();
+    let before = g.tensor(Tensor::new("before").channels_last(dim).data_type(T::Float));
+    let sum = g.pointwise("sum", PointwiseMode::Add, &[core, before]);
+    let most = g.reduction("most", ReductionMode::Amax, sum, vec![1, 1, 1, 1]);
+    output(&mut g, sum, T::Float);
+    output(&mut g, most, T::Float);
+    push(cases, "conv_unfolded_wgrad_add_amax".to_owned(), g);
 }
 
 /// A stage whose side inputs are read at every pixel, and at every image and channel: where a tap lies in padding, and a tile beyond the

@@ -27,6 +27,7 @@ const GOLDENS: &[&str] = &[
     "mm_boolean_output",
     "conv_fprop_add_maxpool",
     "conv_copied_wgrad_odd_inputs",
+    "conv_unfolded_wgrad_stride_2",
     "concat_channels_fprop_scale_bias_relu",
     "resample_maxpool_index_asymmetric",
     "mm_reduce_amax_all",

@@ -46,6 +46,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             trials.push(Trial::test(format!("host::oracle::{name}"), move || suite_agrees_with_oracle(&graph)));
         }
     }
+    trials.push(Trial::test("host::render::cases_of_unfolded_operands_unfold_them", cases_unfold));
     trials.push(modes::known_values());
     trials.push(modes::every_mode_has_a_case());
     trials.extend(modes::trials("host", |_, graph, inputs| Ok(execute(graph, inputs)?)));
@@ -70,6 +71,18 @@ fn suite_agrees_with_oracle(graph: &FinalizedGraph) -> Result<(), Failed> {
         Some(shrunk) => finalized_agrees_with_oracle(&shrunk.graph),
         None => finalized_agrees_with_oracle(graph),
     }
+}
+
+/// Cases that are named so have operands that are unfolded, both of them.
+fn cases_unfold() -> Result<(), Failed> {
+    for case in cases::all().into_iter().filter(|case| case.name.starts_with("conv_unfolded")) {
+        let build = pipeline::lower(&case.graph, &pipeline::typical_device())?;
+        let functions = build.source.launches.iter().filter(|launch| launch.function.starts_with("fw_unfold")).count();
+        if functions != 2 {
+            return Err(format!("{}: {functions} operands are unfolded", case.name).into());
+        }
+    }
+    Ok(())
 }
 
 fn agrees_with_oracle(graph: &Graph) -> Result<(), Failed> {

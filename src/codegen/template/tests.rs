@@ -196,6 +196,18 @@ fn with_odd_rows() -> FinalizedGraph {
     graph.finalize().expect("well formed")
 }
 
+/// A filter gradient of FLOAT, whose operands are unfolded.
+fn with_unfolded_operands() -> FinalizedGraph {
+    let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
+    let dy = graph.tensor(Tensor::new("dy").channels_last([32, 512, 7, 7]));
+    let x = graph.tensor(Tensor::new("x").channels_last([32, 512, 7, 7]));
+    let attributes = Convolution::new(ConvolutionDirection::BackwardFilter, 2).padding([1, 1]);
+    let dw = graph.convolution("conv", attributes, [dy, x]);
+    *graph.tensor_mut(dw) = Tensor::new("dw").channels_last([512, 512, 3, 3]);
+    graph.set_output(dw);
+    graph.finalize().expect("well formed")
+}
+
 /// Totals over more rows of tiles than one function combines.
 fn with_many_tiles() -> FinalizedGraph {
     let mut graph = Graph::new()
@@ -223,6 +235,7 @@ fn render_many(mut take: impl FnMut(&Source)) {
     render_on_chips(&Arc::new(in_phases()), &mut take);
     render_on_chips(&Arc::new(with_narrow_steps()), &mut take);
     render_on_chips(&Arc::new(with_odd_rows()), &mut take);
+    render_on_chips(&Arc::new(with_unfolded_operands()), &mut take);
     render_on_chips(&Arc::new(with_many_tiles()), &mut take);
     let data = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let mut recorded = String::new();

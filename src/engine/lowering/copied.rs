@@ -3,6 +3,10 @@
 //! The core then reads the copies: the graph that is lowered has them as virtual tensors in place of the operands, and all that is
 //! planned of it (boxes, tiles, epilogue) is planned as of any other. Padding is never read: boxes end where channels, or columns, do,
 //! and what lies beyond are zeros.
+//!
+//! `wgmma` reads operands of 8 and 32 bits along k alone. Where others do not lie so, they are turned on their way to shared memory, once
+//! for each tile, or turned by the copy. Those of a filter gradient, whose k are pixels, are unfolded: to matrices with a row for each
+//! channel, and for each tap and channel, so that neither strides nor padding are left to the product.
 
 use std::sync::Arc;
 
@@ -14,9 +18,11 @@ use super::sweep::{elements, span};
 use super::tensor_map::{Arrival, line_along_outer, matmul_axes, step_k};
 use crate::device::Device;
 use crate::engine::builder::KernelBuilder;
-use crate::fusion::{Fusion, Product, fuse};
-use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{Body, CopyAxis, CopyKernel, MmaType, Parameter, Quantity};
+use crate::fusion::{Fusion, Product, ProductKind, fuse};
+use crate::graph::{ConvolutionDirection, FinalTensor, FinalizedGraph, TensorId};
+use crate::kernel::{
+    Body, Coordinate, CopyAxis, CopyKernel, Digit, MmaType, Parameter, Quantity, Role, UnfoldKernel, UnfoldedAxis, step,
+};
 
 /// Bytes that rows of a copy are padded to a multiple of where they are longer than what strides of a tensor map are multiples of:
 /// sectors of L2, and its lines.
@@ -36,15 +42,44 @@ const THREADS: u32 = 256;
 /// Largest unit of a copy, in bytes.
 const LARGEST_UNIT: i64 = 8;
 
+/// How many times as long the writes of a copy take whose source is contiguous along another axis, so that a warp writes to many rows (an
+/// estimate).
+const TURNED_WRITES: f64 = 1.25;
+
+/// Most neighbouring threads that write to a row of a copy whose source is contiguous along another axis, where elements have so many
+/// bytes: those of a warp read whole sectors, or with 8 bits halves of them.
+const fn most_neighbours(element: i64) -> i64 {
+    if element < 2 { 2 } else { element }
+}
+
 /// One operand's copy.
 #[derive(Clone, Debug)]
 pub(super) struct OperandCopy {
     source: TensorId,
     copy: TensorId,
-    /// The graph axis that is contiguous in the copy.
+    /// The axis that is contiguous in the copy.
     inner: usize,
+    /// The digits of the matrix that it is unfolded to, if it is.
+    unfolded: Option<Unfolded>,
     /// Why the operand is not taken as it lies.
     why: String,
+}
+
+/// An operand as a matrix: digits of its rows and of k, and the coordinates of its source.
+#[derive(Clone, Debug)]
+struct Unfolded {
+    rows: Vec<Digit>,
+    k: Vec<Digit>,
+    coordinates: Vec<Coordinate>,
+}
+
+/// What becomes of operands that do not run along k, where the instruction reads them along k alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AcrossK {
+    /// They are turned on their way to shared memory.
+    Turned,
+    /// They are copied.
+    Copied,
 }
 
 /// A fusion whose core reads copies of its operands.
@@ -53,13 +88,33 @@ pub(in crate::engine) struct CopiedOperands {
     pub(super) fusion: Fusion,
     pub(super) product: Product,
     pub(super) copies: Vec<OperandCopy>,
+    across_k: AcrossK,
+    /// The product of unfolded operands.
+    unfolded: Option<Problem>,
 }
 
 impl CopiedOperands {
+    /// The fusion with copies of operands, in each way in which there are any: of what does not come in boxes, as far as the copy does; of
+    /// what would be turned, too; of both operands of a filter gradient, unfolded.
+    pub(in crate::engine) fn ways(fusion: &Fusion, product: &Product, operand: MmaType) -> Vec<Self> {
+        let mut ways: Vec<Self> = Self::of(fusion, product, operand, AcrossK::Turned).into_iter().collect();
+        if operand.bytes() != 2 {
+            let copied = Self::of(fusion, product, operand, AcrossK::Copied);
+            let unfolded = Self::unfolded(fusion, product, operand);
+            ways.extend(copied.into_iter().chain(unfolded).filter(|copied| copied.are_boxed(operand)));
+        }
+        ways
+    }
+
+    fn without_copies(fusion: &Fusion, product: &Product, across_k: AcrossK) -> Self {
+        let (fusion, product) = (fusion.clone(), product.clone());
+        Self { fusion, product, copies: Vec::new(), across_k, unfolded: None }
+    }
+
     /// The fusion with a copy of each operand that is multiplied as it is stored and does not come in boxes for its layout, if the
     /// copy does; `None` where there is no such operand.
-    pub(in crate::engine) fn of(fusion: &Fusion, product: &Product, operand: MmaType) -> Option<Self> {
-        let mut copied = Self { fusion: fusion.clone(), product: product.clone(), copies: Vec::new() };
+    fn of(fusion: &Fusion, product: &Product, operand: MmaType, across_k: AcrossK) -> Option<Self> {
+        let mut copied = Self::without_copies(fusion, product, across_k);
         for slot in 0..2 {
             if let Err(why) = copied.boxed(slot, operand) {
                 copied = copied.with_copy(slot, operand, why).unwrap_or(copied);
@@ -68,13 +123,33 @@ impl CopiedOperands {
         (!copied.copies.is_empty()).then_some(copied)
     }
 
+    /// The fusion of a filter gradient with both operands unfolded to matrices, rows along k; `None` for other cores, and where there are
+    /// groups.
+    fn unfolded(fusion: &Fusion, product: &Product, operand: MmaType) -> Option<Self> {
+        let problem = Problem::of(fusion.graph(), product);
+        let is_group = |coordinate: &Coordinate| coordinate.quantity == Quantity::Group;
+        let is_grouped = !problem.space.b.is_empty() || problem.operands.iter().flatten().any(is_group);
+        let is_filter_gradient = product.kind == ProductKind::Convolution(ConvolutionDirection::BackwardFilter);
+        let [dy, x] = product.tensors();
+        if !is_filter_gradient || is_grouped || dy == x {
+            return None;
+        }
+        let whole = Self::without_copies(fusion, product, AcrossK::Copied);
+        let mut copied = whole.clone();
+        for slot in 0..2 {
+            let why = whole.boxed(slot, operand).err();
+            copied = copied.with_matrix(slot, &problem, why.unwrap_or_else(|| copied.why_along_k(slot, operand)))?;
+        }
+        Some(Self { unfolded: Some(problem.of_matrices()), ..copied })
+    }
+
     /// Whether both operands come in boxes.
     pub(in crate::engine) fn are_boxed(&self, operand: MmaType) -> bool {
         (0..2).all(|slot| self.boxed(slot, operand).is_ok())
     }
 
-    /// Whether an operand comes in boxes as it is multiplied: not to be turned on its way, and not a filter along k whose rows straddle
-    /// sectors of L2 (3×3 of 64 images of 28×28 on an H200: 34 µs with 40 channels of HALF, 18 with 48).
+    /// Whether an operand comes in boxes, and none of a filter along k whose rows straddle sectors of L2 (3×3 of 64 images of 28×28 on an
+    /// H200: 34 µs with 40 channels of HALF, 18 with 48).
     ///
     /// # Errors
     /// Why it does not.
@@ -82,35 +157,70 @@ impl CopiedOperands {
         let problem = self.problem(operand).in_steps_of(step_k(operand));
         let (graph, tensor) = (self.fusion.graph(), self.product.tensors()[slot]);
         let (boxes, arrival) = boxed_as_stored(graph, &problem, slot, tensor, operand)?;
-        let named = graph.describe_tensor(tensor);
-        match arrival {
-            Arrival::Turned => Err(format!("operand {named}: elements of {} bytes do not run along k", operand.bytes())),
-            Arrival::Tma if boxes.is_filter_along_k() && boxes.rows_straddle() => {
-                Err(format!("operand {named}: rows of channels straddle sectors of L2"))
-            }
-            Arrival::Tma => Ok(()),
+        if arrival == Arrival::Turned && self.across_k == AcrossK::Copied {
+            return Err(self.why_along_k(slot, operand));
         }
+        match boxes.is_filter_along_k() && boxes.rows_straddle() {
+            true => Err(format!("operand {}: rows of channels straddle sectors of L2", graph.describe_tensor(tensor))),
+            false => Ok(()),
+        }
+    }
+
+    /// Why an operand is copied to run along k.
+    fn why_along_k(&self, slot: usize, operand: MmaType) -> String {
+        let tensor = self.fusion.graph().describe_tensor(self.product.tensors()[slot]);
+        let bits = operand.bytes() * 8;
+        format!(
+            "operand {tensor}: its contiguous axis is not k, along which alone operands of {bits} bits are multiplied"
+        )
     }
 
     /// The product, the channels of each tap in whole lines of boxes.
     pub(super) fn problem(&self, operand: MmaType) -> Problem {
-        Problem::of(self.fusion.graph(), &self.product).in_columns_of(line_along_outer(operand).into())
+        let of_graph =
+            || Problem::of(self.fusion.graph(), &self.product).in_columns_of(line_along_outer(operand).into());
+        self.unfolded.clone().unwrap_or_else(of_graph)
+    }
+
+    /// An operand's tensor, if it is one of the graph's inputs.
+    fn source(&self, slot: usize) -> Option<&FinalTensor> {
+        let (graph, id) = (self.fusion.graph(), self.product.tensors()[slot]);
+        let tensor = graph.tensor(id);
+        let is_input = graph.producer(id).is_none() && !tensor.is_virtual && !tensor.is_pass_by_value;
+        is_input.then_some(tensor)
     }
 
     /// The same with one more copy, if that comes in boxes.
     fn with_copy(&self, slot: usize, operand: MmaType, why: String) -> Option<Self> {
-        let (graph, source) = (self.fusion.graph(), self.product.tensors()[slot]);
-        let tensor = graph.tensor(source);
-        if graph.producer(source).is_some() || tensor.is_virtual || tensor.is_pass_by_value {
-            return None;
-        }
+        let tensor = self.source(slot)?;
         let inner = inner_axis(&self.problem(operand), slot, tensor, operand)?;
-        let (graph, copy) = graph.with_operand_copied(self.product.operation, source, padded_strides(tensor, inner));
-        let fusion = fuse(Arc::new(graph)).ok()?;
-        let product = fusion.product()?.clone();
-        let copies = [&self.copies[..], &[OperandCopy { source, copy, inner, why }]].concat();
-        let copied = Self { fusion, product, copies };
+        let copied = self.with(slot, tensor.dim.clone(), inner, None, why)?;
         copied.boxed(slot, operand).is_ok().then_some(copied)
+    }
+
+    /// The same with an operand of a problem unfolded to `[1, m, k]` or `[1, k, n]`.
+    fn with_matrix(&self, slot: usize, problem: &Problem, why: String) -> Option<Self> {
+        self.source(slot)?;
+        let [_, m, n, k] = problem.space.extents();
+        let (dim, inner) = if slot == 0 { (vec![1, m, k], 2) } else { (vec![1, k, n], 1) };
+        let unfolded = Unfolded {
+            rows: problem.space.digits(Role::outer(slot)).to_vec(),
+            k: problem.space.k.clone(),
+            coordinates: problem.operands[slot].clone(),
+        };
+        self.with(slot, dim, inner, Some(unfolded), why)
+    }
+
+    /// The same with an operand read from a copy of these dims, contiguous along one axis.
+    fn with(&self, slot: usize, dim: Vec<i64>, inner: usize, unfolded: Option<Unfolded>, why: String) -> Option<Self> {
+        let (graph, source) = (self.fusion.graph(), self.product.tensors()[slot]);
+        let strides = padded_strides(&dim, graph.tensor(source).data_type.bytes() as i64, inner);
+        let (graph, copy) = graph.with_operand_copied(self.product.operation, source, [dim, strides]);
+        let fusion = fuse(Arc::new(graph)).ok()?;
+        // a matrix does not tell the groups
+        let product = Product { groups: self.product.groups, ..fusion.product()?.clone() };
+        let copies = [&self.copies[..], &[OperandCopy { source, copy, inner, unfolded, why }]].concat();
+        Some(Self { fusion, product, copies, across_k: self.across_k, unfolded: self.unfolded.clone() })
     }
 }
 
@@ -136,14 +246,13 @@ fn inner_axis(problem: &Problem, slot: usize, tensor: &FinalTensor, operand: Mma
     }
 }
 
-/// Strides of a tensor that is contiguous along one axis, its rows padded, the other axes in their order.
-fn padded_strides(tensor: &FinalTensor, inner: usize) -> Vec<i64> {
-    let mut strides = vec![1; tensor.dim.len()];
-    let bytes = tensor.data_type.bytes() as i64;
-    let mut step = padded(tensor.dim[inner] * bytes) / bytes;
-    for axis in (0..tensor.dim.len()).rev().filter(|axis| *axis != inner) {
+/// Strides of a tensor of elements of so many bytes that is contiguous along one axis, its rows padded, the other axes in their order.
+fn padded_strides(dim: &[i64], bytes: i64, inner: usize) -> Vec<i64> {
+    let mut strides = vec![1; dim.len()];
+    let mut step = padded(dim[inner] * bytes) / bytes;
+    for axis in (0..dim.len()).rev().filter(|axis| *axis != inner) {
         strides[axis] = step;
-        step *= tensor.dim[axis];
+        step *= dim[axis];
     }
     strides
 }
@@ -167,25 +276,71 @@ impl OperandCopy {
     /// What is copied and why, as a sentence for people.
     pub(super) fn remark(&self, graph: &FinalizedGraph) -> String {
         let bytes = row_bytes(graph.tensor(self.copy), self.inner);
-        format!("{}; so it is copied first, to rows of {bytes} bytes in the workspace", self.why)
+        match self.unfolded {
+            Some(_) => {
+                format!("{}; so it is unfolded first, to a matrix of rows of {bytes} bytes in the workspace", self.why)
+            }
+            None => format!("{}; so it is copied first, to rows of {bytes} bytes in the workspace", self.why),
+        }
     }
 
-    /// Seconds of the copy: a launch, then each element read and written once.
+    /// Seconds of the copy: a launch, then each element of the source read once, and each of the copy written once.
     pub(super) fn seconds(&self, graph: &FinalizedGraph, device: &Device) -> f64 {
-        let tensor = graph.tensor(self.source);
-        let rows = elements(tensor) / tensor.dim[self.inner];
-        let bytes = elements(tensor) * tensor.data_type.bytes() as i64 + rows * row_bytes(tensor, self.inner);
-        LAUNCH_SECONDS + bytes as f64 / device.bytes_per_second
+        let [source, copy] = [self.source, self.copy].map(|id| graph.tensor(id));
+        let read = elements(source) * source.data_type.bytes() as i64;
+        let written = elements(copy) / copy.dim[self.inner] * row_bytes(copy, self.inner);
+        let writes = if self.step_along_inner(source) == 1 { 1.0 } else { TURNED_WRITES };
+        LAUNCH_SECONDS + (read as f64 + written as f64 * writes) / device.bytes_per_second
     }
 
-    /// Adds the copy, with its place in the workspace: the last 16 bytes are stored as a whole.
+    /// Elements of the source between neighbours of a row of the copy.
+    fn step_along_inner(&self, source: &FinalTensor) -> i64 {
+        let Some(Unfolded { k, coordinates, .. }) = &self.unfolded else { return step(source, self.inner) };
+        let Some(last) = k.last() else { return 0 };
+        let is_last = |term: &(Quantity, i64)| term.0 == last.quantity;
+        let axes = coordinates.iter().enumerate();
+        let terms = axes.flat_map(|(axis, coordinate)| coordinate.terms.iter().map(move |term| (axis, term)));
+        terms.filter(|(_, term)| is_last(term)).map(|(axis, term)| term.1 * step(source, axis)).sum()
+    }
+
+    /// Adds the copy, with its place in the workspace: the last vectors of neighbouring threads are stored as a whole.
     pub(super) fn push(&self, graph: &FinalizedGraph, builder: &mut KernelBuilder) {
         let copy = graph.tensor(self.copy);
         let bytes = span(copy) * copy.data_type.bytes() as i64;
-        builder.place(self.copy, (bytes + UNIT) / WORD);
-        let kernel = self.kernel(graph);
-        let parameters = [self.source, self.copy].map(Parameter::Tensor);
-        builder.push("copy", line_of_blocks(kernel.vectors(), THREADS), parameters.into(), Body::Copy(kernel));
+        builder.place(self.copy, (bytes + self.neighbours(graph) * UNIT) / WORD);
+        let parameters = [self.source, self.copy].map(Parameter::Tensor).into();
+        let (skeleton, vectors, body) = match &self.unfolded {
+            Some(unfolded) => {
+                let kernel = self.unfold_kernel(graph, unfolded);
+                ("unfold", kernel.vectors(), Body::Unfold(Box::new(kernel)))
+            }
+            None => {
+                let kernel = self.kernel(graph);
+                ("copy", kernel.vectors(), Body::Copy(kernel))
+            }
+        };
+        builder.push(skeleton, line_of_blocks(vectors, THREADS), parameters, body);
+    }
+
+    fn unfold_kernel(&self, graph: &FinalizedGraph, unfolded: &Unfolded) -> UnfoldKernel {
+        let [source, copy] = [self.source, self.copy].map(|id| graph.tensor(id));
+        let bytes = source.data_type.bytes() as i64;
+        let axis = |(axis, coordinate): (usize, &Coordinate)| UnfoldedAxis {
+            coordinate: coordinate.clone(),
+            stride: step(source, axis),
+        };
+        UnfoldKernel {
+            source: self.source,
+            copy: self.copy,
+            element_bytes: bytes as u32,
+            rows: unfolded.rows.clone(),
+            k: unfolded.k.clone(),
+            axes: unfolded.coordinates.iter().enumerate().map(axis).collect(),
+            pitch: row_bytes(copy, self.inner) / bytes,
+            neighbours: self.neighbours(graph),
+            threads: THREADS,
+            wide_index: [source, copy].into_iter().any(|tensor| span(tensor) > i64::from(i32::MAX)),
+        }
     }
 
     fn kernel(&self, graph: &FinalizedGraph) -> CopyKernel {
@@ -194,8 +349,20 @@ impl OperandCopy {
         let unit = self.unit_bytes(source);
         let (axes, gathered) = self.axes(source, copy, unit / element);
         let wide_index = [source, copy].into_iter().any(|tensor| span(tensor) > i64::from(i32::MAX));
+        let neighbours = self.neighbours(graph);
         let (source, copy) = (self.source, self.copy);
-        CopyKernel { source, copy, unit_bytes: unit as u32, axes, gathered, threads: THREADS, wide_index }
+        CopyKernel { source, copy, unit_bytes: unit as u32, axes, gathered, neighbours, threads: THREADS, wide_index }
+    }
+
+    /// Vectors of a row of the copy that neighbouring threads store.
+    fn neighbours(&self, graph: &FinalizedGraph) -> i64 {
+        let [source, copy] = [self.source, self.copy].map(|id| graph.tensor(id));
+        let most = match self.step_along_inner(source) {
+            1 => 1,
+            _ => most_neighbours(source.data_type.bytes() as i64),
+        };
+        let bytes = row_bytes(copy, self.inner);
+        [4, 2].into_iter().find(|&all| all <= most && bytes % (all * UNIT) == 0).unwrap_or(1)
     }
 
     /// Bytes of the largest unit of which rows of the source are whole numbers, and at whose multiples they begin; an element where
@@ -272,7 +439,7 @@ mod tests {
         graph.set_output(id);
         let fusion = fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a convolution");
         let product = fusion.product().expect("a convolution");
-        CopiedOperands::of(&fusion, product, MmaType::F16).expect("operands are copied")
+        CopiedOperands::ways(&fusion, product, MmaType::F16).pop().expect("operands are copied")
     }
 
     fn channels_last(tensor: Tensor, dim: [i64; 4]) -> Tensor {
@@ -347,7 +514,7 @@ mod tests {
         let c = graph.matmul("mm", operands[0], operands[1]);
         graph.set_output(c).data_type = Some(DataType::Float);
         let fusion = fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
-        let copied = CopiedOperands::of(&fusion, fusion.product().expect("a matmul"), operand);
+        let copied = CopiedOperands::ways(&fusion, fusion.product().expect("a matmul"), operand).pop();
         let Some(copied) = copied else { return Vec::new() };
         let tensor = |copy: &OperandCopy| copied.fusion.graph().tensor(copy.copy);
         copied.copies.iter().map(|copy| (tensor(copy).dim.clone(), tensor(copy).stride.clone())).collect()
@@ -360,9 +527,64 @@ mod tests {
         assert!(of_matmul([8, 64, 96], [1, 96, 64], DataType::Half, MmaType::F16).is_empty());
     }
 
+    /// The matrices that both operands of a filter gradient of FLOAT, of stride 2 along rows, are unfolded to.
+    fn unfolded() -> CopiedOperands {
+        let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
+        let dy = graph.tensor(Tensor::new("dy").channels_last([2, 5, 4, 7]));
+        let x = graph.tensor(Tensor::new("x").channels_last([2, 3, 8, 7]));
+        let attributes = Convolution {
+            stride: vec![2, 1],
+            ..Convolution::new(ConvolutionDirection::BackwardFilter, 2).padding([1, 1])
+        };
+        let dw = graph.convolution("conv", attributes, [dy, x]);
+        *graph.tensor_mut(dw) = Tensor::new("dw").channels_last([5, 3, 3, 3]);
+        graph.set_output(dw);
+        let fusion = fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a convolution");
+        let mut ways = CopiedOperands::ways(&fusion, fusion.product().expect("a convolution"), MmaType::Tf32);
+        ways.pop().expect("operands are unfolded")
+    }
+
+    #[test]
+    fn operands_of_a_filter_gradient_in_float_are_unfolded_along_pixels() {
+        let copied = unfolded();
+        let graph = copied.fusion.graph();
+        let tensors: Vec<_> = copied.copies.iter().map(|copy| graph.tensor(copy.copy)).collect();
+        let layouts: Vec<_> = tensors.iter().map(|tensor| (tensor.dim.clone(), tensor.stride.clone())).collect();
+        let pixels = 2 * 4 * 7;
+        assert_eq!(layouts[0], (vec![1, 5, pixels], vec![5 * 64, 64, 1]));
+        assert_eq!(layouts[1], (vec![1, pixels, 27], vec![27 * 64, 1, 64]));
+        assert_eq!(copied.problem(MmaType::Tf32).space.extents(), [1, 5, 27, pixels]);
+        let x = &copied.copies[1];
+        let kernel = x.unfold_kernel(graph, x.unfolded.as_ref().expect("unfolded"));
+        assert_eq!((kernel.vector(), kernel.neighbours, kernel.vectors()), (4, 4, 27 * 4 * 4));
+        assert_eq!(kernel.rows.iter().map(|digit| digit.extent).collect::<Vec<_>>(), [3, 3, 3]);
+        assert_eq!(kernel.axes[2].coordinate.terms, [(Quantity::OutputPixel(1), 2), (Quantity::Tap(1), 1)]);
+        assert!(x.remark(graph).contains("so it is unfolded first, to a matrix of rows of 256 bytes"));
+    }
+
+    #[test]
+    fn filter_gradients_of_16_bits_and_of_groups_are_not_unfolded() {
+        let ways = |[c, k]: [i64; 2], data_type, operand| {
+            let mut graph = Graph::new().io_data_type(data_type).compute_data_type(DataType::Float);
+            let dy = graph.tensor(Tensor::new("dy").channels_last([2, k, 8, 8]));
+            let x = graph.tensor(Tensor::new("x").channels_last([2, c, 8, 8]));
+            let attributes = Convolution::new(ConvolutionDirection::BackwardFilter, 2);
+            let dw = graph.convolution("conv", attributes, [dy, x]);
+            *graph.tensor_mut(dw) = Tensor::new("dw").channels_last([k, 64, 1, 1]);
+            graph.set_output(dw);
+            let fusion = fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a convolution");
+            CopiedOperands::ways(&fusion, fusion.product().expect("a convolution"), operand).len()
+        };
+        assert_eq!(ways([64, 64], DataType::Float, MmaType::Tf32), 1);
+        assert_eq!(ways([64, 64], DataType::Half, MmaType::F16), 0);
+        assert_eq!(ways([128, 64], DataType::Float, MmaType::Tf32), 0);
+    }
+
     #[test]
     fn what_would_have_to_be_turned_is_copied_along_k() {
         let copies = of_matmul([1, 64, 96], [1, 96, 67], DataType::Fp8E4M3, MmaType::Fp8);
         assert_eq!(copies, [(vec![1, 96, 67], vec![96 * 67, 1, 96])]);
+        let copies = of_matmul([1, 64, 96], [1, 96, 64], DataType::Float, MmaType::Tf32);
+        assert_eq!(copies, [(vec![1, 96, 64], vec![96 * 64, 1, 96])]);
     }
 }

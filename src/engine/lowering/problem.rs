@@ -109,6 +109,15 @@ impl Problem {
         self
     }
 
+    /// The same of operands that are matrices, `[b, m, k]` and `[b, k, n]`: k is one digit.
+    pub(in crate::engine) fn of_matrices(self) -> Self {
+        let [.., k] = self.space.extents();
+        let operand = |roles: [Role; 3]| roles.map(|role| Coordinate::digit(Quantity::Index(role))).to_vec();
+        let operands = [[Role::Batch, Role::Row, Role::Sum], [Role::Batch, Role::Sum, Role::Column]].map(operand);
+        let k = vec![Digit::new(Quantity::Index(Role::Sum), k)];
+        Self { space: GemmSpace { k, ..self.space }, operands, ..self }
+    }
+
     /// The same where a step has two blocks of channels, each under a tap of its own; `None` where whole steps do as well, channels do not
     /// fill such blocks, or matrices have different numbers of steps (3×3 of 28×28 pixels on an H200: 1.2 to 1.45 times as fast as
     /// padded steps with 32 and 96 channels; four blocks of 16 channels 0.7 to 1.2).

@@ -107,7 +107,7 @@ impl ProductPlan {
     /// Plans a product for `wgmma` that reads copies of its operands; the transposed one of a matmul, if that is asked for and
     /// there is one.
     pub(in crate::engine) fn of_copies(copied: &CopiedOperands, operand: MmaType, transposed: bool) -> Option<Self> {
-        let CopiedOperands { fusion, product, copies } = copied;
+        let CopiedOperands { fusion, product, copies, .. } = copied;
         let plan = if transposed {
             Self::transposed(fusion, product, Instruction::Wgmma(operand))?
         } else {

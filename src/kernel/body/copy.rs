@@ -1,6 +1,7 @@
 //! Copies of tensors to other layouts.
 
 use crate::graph::TensorId;
+use crate::kernel::{Coordinate, Digit};
 
 /// Moves a tensor's elements to another layout, bit by bit: values, infinities and NaNs among them, stay what they are. A thread gathers
 /// 16 bytes along the axis that is contiguous in the copy, and stores them at once; those beyond the axis are zeros.
@@ -16,6 +17,8 @@ pub struct CopyKernel {
     pub axes: Vec<CopyAxis>,
     /// Which of these is contiguous in the copy.
     pub gathered: usize,
+    /// Vectors along it that neighbouring threads have: sectors of L2 are written as a whole.
+    pub neighbours: i64,
     /// Threads of a block.
     pub threads: u32,
     /// Whether offsets need 64 bits.
@@ -33,24 +36,94 @@ pub struct CopyAxis {
     pub to: i64,
 }
 
-impl CopyKernel {
-    /// Bytes that a thread stores at once.
-    const STORED: i64 = 16;
+/// Bytes that a thread stores at once.
+const STORED: i64 = 16;
 
+/// Groups of so many that hold all.
+fn groups(all: i64, each: i64) -> i64 {
+    (all + each - 1) / each
+}
+
+impl CopyKernel {
     /// Units that a thread gathers.
     pub fn vector(&self) -> i64 {
-        Self::STORED / i64::from(self.unit_bytes)
+        STORED / i64::from(self.unit_bytes)
     }
 
-    /// Coordinates along an axis, of which threads have one each: vectors along the gathered one.
+    /// Coordinates along an axis that threads step by: groups of neighbouring vectors along the gathered one.
     pub fn count(&self, axis: usize) -> i64 {
         let extent = self.axes[axis].extent;
-        let vector = self.vector();
-        if axis == self.gathered { (extent + vector - 1) / vector } else { extent }
+        if axis == self.gathered { groups(extent, self.vector() * self.neighbours) } else { extent }
     }
 
     /// Threads that have a vector.
     pub fn vectors(&self) -> i64 {
-        (0..self.axes.len()).map(|axis| self.count(axis)).product()
+        (0..self.axes.len()).map(|axis| self.count(axis)).product::<i64>() * self.neighbours
+    }
+}
+
+/// Moves an operand of a convolution to the matrix that it is multiplied as, bit by bit: a row for each value of m or n, contiguous along
+/// k. What lies in the padding is zero. A thread gathers 16 bytes along k, and stores them at once; those beyond k are zeros.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnfoldKernel {
+    /// What is unfolded.
+    pub source: TensorId,
+    /// Where to.
+    pub copy: TensorId,
+    /// Bytes of an element.
+    pub element_bytes: u32,
+    /// The digits of m or n, outermost first.
+    pub rows: Vec<Digit>,
+    /// Those of k.
+    pub k: Vec<Digit>,
+    /// What tells the element of the source, by its axes.
+    pub axes: Vec<UnfoldedAxis>,
+    /// Elements from one row of the copy to the next.
+    pub pitch: i64,
+    /// Vectors of a row that neighbouring threads have.
+    pub neighbours: i64,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Whether offsets need 64 bits.
+    pub wide_index: bool,
+}
+
+/// An axis of what is unfolded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnfoldedAxis {
+    /// The coordinate as a function of the digits.
+    pub coordinate: Coordinate,
+    /// Elements from one coordinate to the next.
+    pub stride: i64,
+}
+
+impl UnfoldKernel {
+    /// Elements that a thread gathers.
+    pub fn vector(&self) -> i64 {
+        STORED / i64::from(self.element_bytes)
+    }
+
+    /// Elements of a row.
+    pub fn depth(&self) -> i64 {
+        self.k.iter().map(|digit| digit.extent).product()
+    }
+
+    /// Groups of neighbouring vectors of a row.
+    pub fn row_groups(&self) -> i64 {
+        groups(self.depth(), self.vector() * self.neighbours)
+    }
+
+    /// Threads that have a vector.
+    pub fn vectors(&self) -> i64 {
+        self.rows.iter().map(|digit| digit.extent).product::<i64>() * self.row_groups() * self.neighbours
+    }
+
+    /// Elements between neighbours of a digit in the source.
+    pub fn step(&self, digit: &Digit) -> i64 {
+        let scale = |axis: &UnfoldedAxis| {
+            let terms = axis.coordinate.terms.iter().filter(|term| term.0 == digit.quantity);
+            terms.map(|term| term.1.abs()).sum::<i64>() * axis.stride
+        };
+        self.axes.iter().map(scale).sum()
     }
 }

@@ -5,7 +5,7 @@ mod depthwise;
 mod gemm;
 mod pointwise;
 
-pub use copy::{CopyAxis, CopyKernel};
+pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
 pub use gemm::{ChannelTail, Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
@@ -31,6 +31,8 @@ pub enum Body {
     Combine(CombineKernel),
     /// A tensor in another layout.
     Copy(CopyKernel),
+    /// An operand of a convolution as the matrix that it is multiplied as.
+    Unfold(Box<UnfoldKernel>),
     /// Flags waited for and set.
     Signal(SignalKernel),
 }
@@ -57,6 +59,7 @@ impl Body {
                 (Vec::new(), kernel.accumulations.iter().map(|accumulation| accumulation.target).collect())
             }
             Self::Copy(kernel) => (vec![kernel.source], vec![kernel.copy]),
+            Self::Unfold(kernel) => (vec![kernel.source], vec![kernel.copy]),
             Self::Signal(kernel) => {
                 let flags =
                     |mode| kernel.actions.iter().filter(move |action| action.mode == mode).map(|action| action.flag);

@@ -6,8 +6,9 @@
 //! not run along k are turned there. Sums are kept in FP16 where the core computes in HALF, else in FP32 or INT32. What
 //! cannot be read in vectors is left to the next engine.
 //!
-//! An operand that is multiplied as it is stored, but whose layout the accelerator does not take, may be copied first, to padded rows in
-//! the workspace: where the models expect the copy to cost less than it saves.
+//! An operand that is multiplied as it is stored, but whose layout the accelerator does not take, or that would be turned, may be copied
+//! first, to padded rows in the workspace: where the models expect the copy to cost less than it saves. Those of filter gradients in types
+//! of 8 and 32 bits are unfolded to matrices.
 //!
 //! A convolution is an implicit product: boxes walk the pixels of an image (im2col), one walk for each tap of the filter, so that
 //! padding is read as zeros and nothing is copied. A data gradient of stride s is s products an axis, one for each phase of pixels,
@@ -96,15 +97,16 @@ impl Tiles {
         Self::of(plan, transposed, operand, sums(graph, product, operand))
     }
 
-    /// Plans a product that reads copies of the operands whose layout keeps them from coming in boxes; `None` where there are none, or
-    /// where these are not multiplied either.
-    fn of_copies(fusion: &Fusion, product: &Product) -> Option<Self> {
+    /// Plans products that read copies of operands, one for each way to copy them that gives tiles.
+    fn of_copies(fusion: &Fusion, product: &Product) -> Vec<Self> {
         let graph = fusion.graph();
-        let (copied, operand) = copied_operands(fusion, product)?;
-        tf32_is_allowed(graph, product, operand).ok()?;
-        let plan = ProductPlan::of_copies(&copied, operand, false)?;
-        let transposed = ProductPlan::of_copies(&copied, operand, true);
-        Self::of(plan, transposed, operand, sums(graph, product, operand)).ok()
+        let tiles = |(copied, operand): (CopiedOperands, MmaType)| {
+            tf32_is_allowed(graph, product, operand).ok()?;
+            let plan = ProductPlan::of_copies(&copied, operand, false)?;
+            let transposed = ProductPlan::of_copies(&copied, operand, true);
+            Self::of(plan, transposed, operand, sums(graph, product, operand)).ok()
+        };
+        copied_operands(fusion, product).into_iter().filter_map(tiles).collect()
     }
 
     /// The product as it stands and transposed, if there are tiles for it.
@@ -157,14 +159,13 @@ fn operand_type(fusion: &Fusion, product: &Product) -> Result<MmaType, Reason> {
     Ok(if as_stored { MmaType::Fp8 } else { common })
 }
 
-/// Copies of operands, and the type in which these are multiplied: FP8 as it is where both come in boxes then.
-fn copied_operands(fusion: &Fusion, product: &Product) -> Option<(CopiedOperands, MmaType)> {
-    let common = multiplied_type(fusion.graph(), product).ok()?;
-    let as_stored = (common == MmaType::F16).then(|| CopiedOperands::of(fusion, product, MmaType::Fp8)).flatten();
-    if let Some(copied) = as_stored.filter(|copied| copied.are_boxed(MmaType::Fp8)) {
-        return Some((copied, MmaType::Fp8));
-    }
-    CopiedOperands::of(fusion, product, common).map(|copied| (copied, common))
+/// Copies of operands in all ways, and the type in which these are multiplied: FP8 as it is where both come in boxes then.
+fn copied_operands(fusion: &Fusion, product: &Product) -> Vec<(CopiedOperands, MmaType)> {
+    let Ok(common) = multiplied_type(fusion.graph(), product) else { return Vec::new() };
+    let ways = |operand| CopiedOperands::ways(fusion, product, operand).into_iter().map(move |way| (way, operand));
+    let as_stored = || ways(MmaType::Fp8).filter(|(copied, _)| copied.are_boxed(MmaType::Fp8)).collect();
+    let as_stored: Vec<_> = if common == MmaType::F16 { as_stored() } else { Vec::new() };
+    if as_stored.is_empty() { ways(common).collect() } else { as_stored }
 }
 
 /// What sums are kept in: in FP16 where that is the compute type of FP16 operands.
