@@ -86,7 +86,6 @@ const SHAPES: &[Shape] = &[
     ping_pong(128, 160),
     cooperative(256, 80),
     cooperative(128, 160),
-    ping_pong(256, 64),
     cooperative(256, 64),
     ping_pong(128, 128),
     ping_pong(64, 256),
