@@ -104,6 +104,14 @@ impl Geometry {
         p * self.stride[axis] + self.reach(axis, r) - self.padding[axis]
     }
 
+    /// The pixel that an output position reads through a tap, if the image has it.
+    fn pixel(&self, position: usize, tap: usize) -> Option<usize> {
+        let (p, r) = (split(position, self.output), split(tap, self.window));
+        let is_inside = (0..3).all(|axis| self.inside(axis, r[axis]).contains(&p[axis]));
+        let [slice, row, column] = std::array::from_fn(|axis| is_inside.then(|| self.source(axis, p[axis], r[axis])));
+        Some((slice? * self.input[1] + row?) * self.input[2] + column?)
+    }
+
     /// Visits every stretch of a panel's output positions on one line that read pixels inside the image through a tap.
     fn for_each_line(&self, positions: Range<usize>, mut visit: impl FnMut(Line)) {
         for tap in 0..self.window.iter().product() {
@@ -208,8 +216,23 @@ fn forward<T: Element>(g: &Geometry, x: &[T], w: &[T]) -> Result<Vec<T>> {
             let (w, x) = (Matrix { data: filters, stride: patch }, Matrix { data: &patches, stride: panel.len() });
             add_product(&mut y[panel.start..], positions, panel.len(), w, x, patch);
         }
+        for (y, filter) in y.chunks_mut(positions).zip(filters.chunks(patch)) {
+            let sums = y.iter_mut().enumerate().filter(|(_, sum)| sum.is_nan());
+            sums.for_each(|(position, sum)| *sum = inside_sum(g, image, filter, position));
+        }
     });
     Ok(y)
+}
+
+/// A sum of [`forward`] without the zeros that were gathered outside the image: there is no such term (3.4), and times an infinite
+/// weight it would be NaN.
+fn inside_sum<T: Element>(g: &Geometry, image: &[T], filter: &[T], position: usize) -> T {
+    let taps = g.patch() / g.channels;
+    let terms = (0..g.patch()).filter_map(|row| {
+        let pixel = g.pixel(position, row % taps)?;
+        Some((filter[row], image[row / taps * g.pixels() + pixel]))
+    });
+    terms.fold(T::default(), |sum, (weight, pixel)| sum.add_product(weight, pixel))
 }
 
 /// `patches(DX[n,g]) += W[g]ᵀ·DY[n,g]`.
@@ -244,6 +267,19 @@ fn backward_filter<T: Element>(g: &Geometry, dy: &[T], x: &[T]) -> Result<Vec<T>
                 add_product(dw, patch, patch, dy, Matrix { data: &rows, stride: patch }, panel.len());
             }
         }
+        let sums = dw.iter_mut().enumerate().filter(|(_, sum)| sum.is_nan());
+        sums.for_each(|(at, sum)| *sum = inside_filter_sum(g, dy, x, [group, at / patch, at % patch]));
     });
     Ok(dw)
+}
+
+/// A sum of [`backward_filter`], as [`inside_sum`]: of the group, the filter in it and the row of its patches.
+fn inside_filter_sum<T: Element>(g: &Geometry, dy: &[T], x: &[T], [group, filter, row]: [usize; 3]) -> T {
+    let (taps, positions) = (g.patch() / g.channels, g.positions());
+    let terms = (0..g.batch).flat_map(|n| (0..positions).map(move |position| (n * g.groups + group, position)));
+    let terms = terms.filter_map(|(image, position)| {
+        let pixel = (image * g.channels + row / taps) * g.pixels() + g.pixel(position, row % taps)?;
+        Some((dy[(image * g.filters + filter) * positions + position], x[pixel]))
+    });
+    terms.fold(T::default(), |sum, (gradient, pixel)| sum.add_product(gradient, pixel))
 }

@@ -11,6 +11,7 @@ pub(super) trait Element: Copy + Send + Sync + Default + PartialEq {
     const HIGHEST: Self;
     fn from_lane(value: Self::Lane) -> Self;
     fn to_lane(self) -> Self::Lane;
+    fn is_nan(self) -> bool;
     fn add(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
     /// The smaller; NaN if either is (O-15).
@@ -42,6 +43,9 @@ macro_rules! float_element {
             }
             fn to_lane(self) -> Self {
                 self
+            }
+            fn is_nan(self) -> bool {
+                self.is_nan()
             }
             #[inline(always)]
             fn add(self, other: Self) -> Self {
@@ -91,6 +95,9 @@ impl Element for i32 {
     }
     fn to_lane(self) -> Self {
         self
+    }
+    fn is_nan(self) -> bool {
+        false
     }
     #[inline(always)]
     fn add(self, other: Self) -> Self {
@@ -144,6 +151,9 @@ impl Element for Half {
     }
     fn to_lane(self) -> f32 {
         self.0
+    }
+    fn is_nan(self) -> bool {
+        self.0.is_nan()
     }
     #[inline(always)]
     fn add(self, other: Self) -> Self {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::graph::{Convolution, ConvolutionDirection as Direction, ConvolutionMode};
+use crate::graph::{Convolution, ConvolutionDirection as Direction, ConvolutionMode, Scalar};
 
 /// A convolution of any direction on X, W and Y of these dims; the one that is the result is computed.
 fn graph(attributes: Convolution, dims: [&[i64]; 3], data_type: DataType, compute: DataType) -> Graph {
@@ -61,6 +61,54 @@ fn backward_filter_by_hand() {
     let finalized = graph.finalize().unwrap();
     let inputs = given(&finalized, &[("first", &[1.0, 10.0]), ("second", &[1.0, 2.0, 3.0])]);
     assert_eq!(output(&finalized, &inputs), [21.0, 32.0]);
+}
+
+#[test]
+fn padding_has_no_terms_by_hand() {
+    let dims: [&[i64]; 3] = [&[1, 1, 4], &[1, 1, 3], &[1, 1, 4]];
+    let infinity = f64::INFINITY;
+    let expected = [
+        (Direction::Forward, [1.0, 2.0, 3.0, 4.0], vec![infinity, 1.0, -1.0], vec![-1.0, infinity, infinity, infinity]),
+        (
+            Direction::BackwardData,
+            [1.0, 2.0, 3.0, 4.0],
+            vec![infinity, 1.0, -1.0],
+            vec![infinity, infinity, infinity, 1.0],
+        ),
+        (
+            Direction::BackwardFilter,
+            [-infinity, 1.0, 1.0, 1.0],
+            vec![1.0, 1.0, 1.0, 2.0],
+            vec![3.0, -infinity, -infinity],
+        ),
+    ];
+    for (direction, first, second, expected) in expected {
+        let graph = graph(Convolution::new(direction, 1).padding([1]), dims, DataType::Half, DataType::Float);
+        let finalized = graph.finalize().unwrap();
+        let inputs = given(&finalized, &[("first", &first), ("second", &second)]);
+        assert_eq!(output(&finalized, &inputs), expected, "{direction:?}");
+    }
+}
+
+#[test]
+fn infinities_and_nan_beside_padding() {
+    for direction in DIRECTIONS {
+        let attributes = Convolution::new(direction, 2).padding([2, 1]).stride([1, 2]).dilation([2, 1]);
+        let y = output_extents(&attributes, &[6, 7], &[3, 3]);
+        let dims: [&[i64]; 3] = [&[2, 4, 6, 7], &[6, 2, 3, 3], &[2, 6, y[0], y[1]]];
+        let graph = graph(attributes, dims, DataType::BFloat16, DataType::Float).finalize().unwrap();
+        for (seed, special) in [(1, f64::INFINITY), (2, f64::NEG_INFINITY), (3, f64::NAN)] {
+            let mut inputs = random_inputs(&graph, seed, Distribution::SmallIntegers).unwrap();
+            for tensor in inputs.values_mut() {
+                for position in (0..tensor.elements()).step_by(17) {
+                    tensor.set(position, Scalar::Float(special)).expect("an element");
+                }
+            }
+            let (expected, actual) = (oracle(&graph, &inputs), execute(&graph, &inputs).unwrap());
+            let comparison = compare_exact(&graph, &expected, &actual).unwrap();
+            assert!(comparison.is_match(), "{direction:?}, {special}\n{comparison}");
+        }
+    }
 }
 
 #[test]
