@@ -194,7 +194,7 @@ impl<'a> SweepSpeller<'a> {
             }
             Some(Accumulators::Registers(register)) => {
                 let register = names::register_type(register);
-                return vec![format!("const {register} (&acc)[{vector}] = sums[j];")];
+                return vec![format!("const {register} (&acc)[{vector}] = sums;")];
             }
             Some(Accumulators::Workspace { register, splits, elements, vector: true }) => {
                 self.speller.used.add("fw_sum_splits");

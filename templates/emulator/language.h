@@ -79,10 +79,24 @@ FW_EMULATOR_VECTORS(double, double)
 
 namespace emulator {
 inline constexpr char SYNCTHREADS[] = "__syncthreads";
+inline constexpr char SYNCTHREADS_AND[] = "__syncthreads_and";
 }
 
 inline void __syncthreads(emulator::Place place = emulator::Place::here()) {
   emulator::block_barrier({emulator::SYNCTHREADS, place});
+}
+
+// Whether the predicate holds for all threads; those of a block are fibers of one OS thread. The last barrier keeps the next vote off.
+inline int __syncthreads_and(int predicate, emulator::Place place = emulator::Place::here()) {
+  static __thread bool all;
+  const emulator::Site site{emulator::SYNCTHREADS_AND, place};
+  all = true;
+  emulator::block_barrier(site);
+  if (!predicate) all = false;
+  emulator::block_barrier(site);
+  const bool result = all;
+  emulator::block_barrier(site);
+  return result;
 }
 
 // Fibers of one OS thread see each other's stores in order; these order them for other blocks.

@@ -1,6 +1,7 @@
 <# A depthwise convolution: a thread computes a strip of `rows` times `outputs` pixels for a vector of channels. It walks the rows of the
    image under the strip: each pixel is read and converted once, and enters the sums of all rows of outputs that are in flight. The weights
-   of a block's channels lie in shared memory, taps outermost. -#>
+   of a block's channels lie in shared memory, taps outermost. Pixels in the padding are zeros, of whose products nothing is left but with weights that are not
+   finite: `inside` is for these. -#>
 extern "C" __global__ void __launch_bounds__(${ threads }$, ${ blocks }$)
 ${ function }$(${ parameters }$) {
 FW_SHARED(shared_bytes);
@@ -19,16 +20,32 @@ ${ fetch }$
 #pragma unroll
 for (int at = 0; at < ${ reach }$; ++at) fetch(at, h0);
 <%- endif %>
+<%- if inside %>
+bool is_finite = true;
+<%- endif %>
 for (unsigned i = threadIdx.x; i < ${ taps * block_channels }$; i += ${ threads }$) {
 const unsigned tap = i / ${ block_channels }$, channel = block_channel + i % ${ block_channels }$;
 <%- for line in weight_taps %>
 ${ line }$
 <%- endfor %>
 weights[i] = <% if weight_guard %>${ weight_guard }$ ? ${ weight }$ : 0.0f<% else %>${ weight }$<% endif %>;
+<%- if inside %>
+is_finite = is_finite && isfinite(weights[i]);
+<%- endif %>
 }
+<%- if inside %>
+const bool are_finite = __syncthreads_and(is_finite);
+<%- else %>
 __syncthreads();
+<%- endif %>
 <%- if strip_guard %>
 if (!(${ strip_guard }$)) return;
+<%- endif %>
+<%- if inside %>
+if (!are_finite) {
+${ inside }$
+return;
+}
 <%- endif %>
 <%- if holds_weights %>
 float weight[${ taps }$][${ vector }$];
@@ -67,7 +84,6 @@ if (${ row_guard }$) {
 <%- for line in point_of_output.row %>
 ${ line }$
 <%- endfor %>
-const auto& sums = totals[row_at];
 #pragma unroll
 for (unsigned j = 0; j < ${ outputs }$; ++j) {
 <%- if point_of_output.guard %>
@@ -76,6 +92,7 @@ if (!(${ point_of_output.guard }$)) continue;
 <%- for line in point_of_output.coordinates %>
 ${ line }$
 <%- endfor %>
+const auto& sums = totals[row_at][j];
 ${ evaluate }$
 }
 }

@@ -1,7 +1,8 @@
 <# The filter gradient of a depthwise convolution: a thread adds up, for a vector of channels, the products of all taps over strips of `rows`
    times `outputs` pixels of the gradient. It walks the rows of the image under a strip: each pixel is read and converted once, and meets all
    rows of the gradient that are in flight. A block's sums meet in shared memory, and each row of blocks leaves those of all channels in the
-   workspace, taps outermost. -#>
+   workspace, taps outermost. Pixels in the padding and gradients beyond the strip are zeros, of whose products nothing is left but with what is
+   not finite: sums that are NaN are computed once more, over what lies `inside`. -#>
 extern "C" __global__ void __launch_bounds__(${ threads }$, ${ blocks }$)
 ${ function }$(${ parameters }$) {
 FW_SHARED(shared_bytes);
@@ -73,11 +74,24 @@ ${ row }$
 }
 #pragma unroll
 for (int first = 0; first < ${ taps }$; first += ${ taps_at_a_time }$) {
+<%- if inside %>
+bool is_nan = false;
+<%- endif %>
 #pragma unroll
 for (int i = first; i < first + ${ taps_at_a_time }$ && i < ${ taps }$; ++i) {
 #pragma unroll
-for (int e = 0; e < ${ vector }$; ++e) totals[(thread * ${ taps_at_a_time }$ + (i - first)) * ${ block_channels }$ + column + e] = sums[i][e];
+for (int e = 0; e < ${ vector }$; ++e) {
+totals[(thread * ${ taps_at_a_time }$ + (i - first)) * ${ block_channels }$ + column + e] = sums[i][e];
+<%- if inside %>
+is_nan = is_nan || sums[i][e] != sums[i][e];
+<%- endif %>
 }
+}
+<%- if inside %>
+if (is_nan) {
+${ inside }$
+}
+<%- endif %>
 __syncthreads();
 #pragma unroll 1
 for (unsigned i = threadIdx.x; i < ${ taps_at_a_time * block_channels }$; i += ${ threads }$) {

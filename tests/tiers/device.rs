@@ -16,7 +16,7 @@ use libtest_mimic::{Failed, Trial};
 use crate::hopper::{self, KernelTest};
 use crate::modes::{self, ModeCase};
 use crate::pipeline;
-use crate::{cases, data, device_chains, device_executions, device_huge, shape_sweep, tier, walks};
+use crate::{cases, data, device_chains, device_executions, device_huge, infinities, shape_sweep, tier, walks};
 
 /// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
 pub(crate) const VERDICT_GRAPHS: usize = 200;
@@ -52,6 +52,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             .chain(device_chains::trials())
             .chain(device_huge::trials())
             .chain(sweep)
+            .chain(infinities::trials("device", || Ok(context()?.device().clone()), run_inputs))
             .chain(hopper_trials())
             .collect()
     })
@@ -139,6 +140,10 @@ fn run_lowered(lowered: &Build) -> Result<(), Failed> {
         agrees_with_cpu(lowered, distribution, &inputs, &actual)?;
     }
     Ok(())
+}
+
+fn run_inputs(lowered: &Build, inputs: &HostTensors) -> Result<HostTensors, Failed> {
+    Ok(run_on_device(&build(context()?, lowered)?, &lowered.graph, inputs)?)
 }
 
 fn run_mode(case: &ModeCase, graph: &FinalizedGraph, inputs: &HostTensors) -> Result<HostTensors, Failed> {

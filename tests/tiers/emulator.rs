@@ -15,7 +15,7 @@ use libtest_mimic::{Failed, Trial};
 use crate::hopper::{self, KernelTest};
 use crate::modes::{self, ModeCase};
 use crate::pipeline;
-use crate::{cases, data, shape_sweep, tier, walks};
+use crate::{cases, data, infinities, shape_sweep, tier, walks};
 
 /// Verdict graphs run in this tier: small ones, so that each takes well under a second.
 const VERDICT_GRAPHS: usize = 60;
@@ -114,6 +114,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         let graphs = graphs.chain(every_config.map(|case| config_trial(case.name, case.graph)));
         let graphs = graphs.chain(shape_sweep::emulated(run_lowered));
         let graphs = graphs.chain(walks::trials("emulator", &TILES, || Ok(pipeline::typical_device()), run_lowered));
+        let graphs = graphs.chain(infinities::trials("emulator", || Ok(pipeline::typical_device()), run_inputs));
         graphs.chain(modes::trials("emulator", run_mode)).chain(hopper::trials("emulator", run_kernel)).collect()
     })
 }
@@ -130,6 +131,10 @@ fn run_lowered(lowered: &Build) -> Result<(), Failed> {
         agrees(lowered, &kernel, distribution)?;
     }
     Ok(())
+}
+
+fn run_inputs(lowered: &Build, inputs: &HostTensors) -> Result<HostTensors, Failed> {
+    Ok(emulated(&lowered.source)?.run(&lowered.graph, inputs)?)
 }
 
 /// Small-integer inputs: every config has to give the same sums.

@@ -24,6 +24,7 @@ mod emulator;
 mod goldens;
 mod hopper;
 mod host;
+mod infinities;
 mod machine_code;
 mod modes;
 mod movement_cases;

@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 
-use super::window::{LAST, WALKED, Window, WindowText};
-use crate::codegen::index::spell;
+use super::window::{InsideText, LAST, WALKED, Window, WindowText};
+use crate::codegen::index::{index_type, spell};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
+use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{DepthwiseFilterKernel, Index};
@@ -37,6 +38,24 @@ pub(in crate::codegen) struct DepthwiseFilterText {
     output_guard: Option<String>,
     /// Whether sums are those of the taps counted from the last.
     is_turned: bool,
+    /// The sums of a thread that are NaN once more, where values can be infinite.
+    inside: Option<String>,
+}
+
+/// What `sweep/depthwise_filter_inside.cuh` reads.
+#[derive(Serialize)]
+struct SumsInsideText<'a> {
+    #[serde(flatten)]
+    inside: InsideText,
+    index: &'static str,
+    taps: i64,
+    taps_at_a_time: i64,
+    tap_of_axes: Vec<String>,
+    strips_of_a_block: u32,
+    splits: i64,
+    first_output: Vec<String>,
+    gradient: &'a str,
+    gradient_offset: String,
 }
 
 /// The record of a kernel.
@@ -59,6 +78,25 @@ pub(in crate::codegen) fn filter(
     let walked = (windows.axes.len() > 1).then(|| ("p0".to_owned(), window.stride(gradient, WALKED)));
     let first = [("q0".to_owned(), window.stride(gradient, LAST))].into_iter().chain(walked);
     let cast = if windows.wide_index { "(long long)" } else { "int" };
+    let gradient_pointer = names::pointer(graph, gradient);
+    let inside = SumsInsideText {
+        inside: window.inside(),
+        index: index_type(windows.wide_index),
+        taps: windows.taps(),
+        taps_at_a_time: kernel.taps_at_a_time(),
+        tap_of_axes: window.tap_of_axes(),
+        strips_of_a_block: windows.strips_of_a_block,
+        splits: kernel.splits,
+        first_output: window.first_output(),
+        gradient: &gradient_pointer,
+        gradient_offset: window.output_offset(gradient),
+    };
+    let can_be_infinite = [gradient, windows.image].into_iter().any(|id| graph.tensor(id).data_type.is_floating());
+    let inside = can_be_infinite.then(|| {
+        used.add("fw_f32");
+        template::render(template!("sweep/depthwise_filter_inside.cuh"), &inside)
+    });
+    let inside = inside.transpose()?;
     Ok(DepthwiseFilterText {
         blocks: kernel.blocks(),
         channels: windows.channels,
@@ -66,7 +104,8 @@ pub(in crate::codegen) fn filter(
         strips: windows.strips(),
         splits: kernel.splits,
         taps_at_a_time: kernel.taps_at_a_time(),
-        gradient: names::pointer(graph, gradient),
+        inside,
+        gradient: gradient_pointer,
         gradient_storage: names::storage_type(graph.tensor(gradient).data_type),
         gradient_offset: window.offset(gradient, first),
         gradient_row: format!("{cast}(row) * {}", window.stride(gradient, WALKED)),

@@ -11,11 +11,12 @@ use super::index::{definition_lines, index_type, spell};
 use super::names;
 use super::sections::Used;
 use super::sweep::SweepSpeller;
+use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{ChannelWindows, Definition, DepthwiseKernel, Index, TapAxis, Variable, needed, step};
 pub(super) use filter::filter;
-use window::{OUTPUTS, TAPS, WALKED, Window, WindowText};
+use window::{InsideText, LAST, OUTPUTS, TAPS, WALKED, Window, WindowText};
 
 /// What `sweep/depthwise.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -39,6 +40,19 @@ pub(super) struct DepthwiseText {
     walked_stride: i64,
     point_of_output: PointText,
     evaluate: String,
+    /// The strip, where weights are not finite and windows reach into the padding.
+    inside: Option<String>,
+}
+
+/// What `sweep/depthwise_inside.cuh` reads.
+#[derive(Serialize)]
+struct StripInsideText<'a> {
+    #[serde(flatten)]
+    inside: InsideText,
+    /// The tap's number, and what follows the sums.
+    tap: String,
+    coordinates: &'a [String],
+    evaluate: &'a str,
 }
 
 /// A point of the epilogue.
@@ -64,9 +78,19 @@ pub(super) fn depthwise(
     let evaluate = text.evaluate()?;
     let row = row_of_pixels(&window, used, kernel)?;
     let strip_guard = window.strip_guard();
+    let coordinates = definition_lines(index_type(windows.wide_index), &coordinates);
+    let inside = StripInsideText {
+        inside: window.inside(),
+        tap: spell(&(window.first_tap(1) + Index::local(TAPS[LAST]))),
+        coordinates: &coordinates,
+        evaluate: &evaluate,
+    };
+    let can_be_infinite = graph.tensor(kernel.filter).data_type.is_floating();
+    let has_inside = can_be_infinite && windows.is_padded();
+    let inside = has_inside.then(|| template::render(template!("sweep/depthwise_inside.cuh"), &inside)).transpose()?;
     Ok(DepthwiseText {
         blocks: kernel.blocks(),
-        weight_taps: weight_taps(&window),
+        weight_taps: window.tap_of_axes(),
         weight: format!(
             "fw_value({}[{}])",
             names::pointer(graph, kernel.filter),
@@ -78,12 +102,9 @@ pub(super) fn depthwise(
         walked_taps: walked.taps,
         span: walked.span(),
         walked_stride: walked.stride,
-        point_of_output: PointText {
-            guard: window.output_guard(),
-            row: row_of_outputs(windows, &uses),
-            coordinates: definition_lines(index_type(windows.wide_index), &coordinates),
-        },
+        point_of_output: PointText { guard: window.output_guard(), row: row_of_outputs(windows, &uses), coordinates },
         evaluate,
+        inside,
         window: window.text(used, kernel.filter, row, strip_guard.as_deref())?,
         strip_guard,
     })
@@ -104,18 +125,6 @@ fn row_of_outputs(windows: &ChannelWindows, uses: &BTreeSet<Variable>) -> Vec<St
     let index = index_type(windows.wide_index);
     let is_read = uses.contains(&Variable::Local(OUTPUTS[WALKED]));
     is_read.then(|| format!("const {index} {} = p0 + row;", OUTPUTS[WALKED])).into_iter().collect()
-}
-
-/// `const unsigned s = tap % 3;` of weight number `tap`.
-fn weight_taps(window: &Window<'_>) -> Vec<String> {
-    let mut below = 1;
-    let mut lines = Vec::new();
-    for (name, axis) in window.axes().rev().filter(|(_, axis)| axis.taps > 1) {
-        let value = spell(&(Index::local("tap") / below % axis.taps));
-        lines.push(format!("const unsigned {} = {value};", TAPS[name]));
-        below *= axis.taps;
-    }
-    lines
 }
 
 /// Where the weight of `channel` under the taps lies.

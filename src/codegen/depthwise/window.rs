@@ -47,7 +47,7 @@ pub(super) struct WindowText {
     /// The row of outputs that a turn starts with.
     turn_row: String,
     /// Loops over the taps along outer axes.
-    outer: Vec<OuterText>,
+    outer: Vec<AxisText>,
     /// How pixels lie in memory, how they come to registers, how taps find their rows of outputs, how a row enters the sums.
     storage: &'static str,
     reach: i64,
@@ -57,11 +57,28 @@ pub(super) struct WindowText {
 }
 
 #[derive(Serialize)]
-struct OuterText {
+pub(super) struct AxisText {
     tap: &'static str,
     taps: i64,
     /// Lines that say which pixel lies under the tap, and leave out what is none.
     pixel: Vec<String>,
+}
+
+/// An output of a strip by itself with what lies inside of the image, as `sweep/depthwise_inside.cuh` and
+/// `sweep/depthwise_filter_inside.cuh` read it.
+#[derive(Serialize)]
+pub(super) struct InsideText {
+    vector: i64,
+    block_channels: i64,
+    /// Outputs of a strip; output `j` of row `at / outputs` along the last two axes, and the condition under which it exists.
+    rows: i64,
+    outputs: i64,
+    output: Vec<String>,
+    guard: Option<String>,
+    axes: Vec<AxisText>,
+    /// The image's first pixel, and elements from there to the vector under the taps.
+    image: String,
+    offset: String,
 }
 
 /// What `sweep/window_fetch.cuh` reads.
@@ -140,6 +157,27 @@ fn first_pixel(axis: TapAxis, output: &str) -> String {
         (1, stride, padding) => format!("int({output}) * {stride} - {padding}"),
         (gap, ..) => format!("int({output}) / {gap} - {}", -axis.first()),
     }
+}
+
+/// A loop over the taps along an axis.
+fn axis_text(name: usize, axis: TapAxis) -> AxisText {
+    let (tap, pixel) = (TAPS[name], PIXELS[name]);
+    let under = if axis.taps > 1 { format!(" + {tap} * {}", axis.dilation) } else { String::new() };
+    let value = format!("int({}) * {}{under} - {}", OUTPUTS[name], axis.stride, axis.padding);
+    let mut lines = Vec::new();
+    let value = match axis.gap {
+        1 => value,
+        gap => {
+            lines.push(format!("const int over_{pixel} = {value};"));
+            lines.push(format!("if (over_{pixel} < 0 || over_{pixel} % {gap} != 0) continue;"));
+            format!("over_{pixel} / {gap}")
+        }
+    };
+    lines.push(format!("const int {pixel} = {value};"));
+    if axis.is_padded() {
+        lines.push(format!("if ({pixel} < 0 || {pixel} >= {}) continue;", axis.pixels));
+    }
+    AxisText { tap, taps: axis.taps, pixel: lines }
 }
 
 /// Spells where windows lie.
@@ -319,7 +357,7 @@ impl Window<'_> {
     }
 
     /// `const unsigned q0 = strip % 14 * 4, p0 = strip / 14 % 8 * 7, img = strip / 112;`
-    fn first_output(&self) -> Vec<String> {
+    pub(super) fn first_output(&self) -> Vec<String> {
         let windows = self.windows;
         let mut parts = vec![("q0", windows.strips_of_a_row(), windows.strip.outputs)];
         if windows.axes.len() > 1 {
@@ -339,28 +377,49 @@ impl Window<'_> {
         lines
     }
 
-    fn outer(&self) -> Vec<OuterText> {
-        let count = self.windows.outer().len();
-        let text = |(name, axis): (usize, TapAxis)| {
-            let (tap, pixel) = (TAPS[name], PIXELS[name]);
-            let value =
-                format!("int({}) * {} + {tap} * {} - {}", OUTPUTS[name], axis.stride, axis.dilation, axis.padding);
-            let mut lines = Vec::new();
-            let value = match axis.gap {
-                1 => value,
-                gap => {
-                    lines.push(format!("const int over_{pixel} = {value};"));
-                    lines.push(format!("if (over_{pixel} < 0 || over_{pixel} % {gap} != 0) continue;"));
-                    format!("over_{pixel} / {gap}")
-                }
-            };
-            lines.push(format!("const int {pixel} = {value};"));
-            if axis.is_padded() {
-                lines.push(format!("if ({pixel} < 0 || {pixel} >= {}) continue;", axis.pixels));
-            }
-            OuterText { tap, taps: axis.taps, pixel: lines }
-        };
-        self.axes().take(count).map(text).collect()
+    fn outer(&self) -> Vec<AxisText> {
+        self.axes().take(self.windows.outer().len()).map(|(name, axis)| axis_text(name, axis)).collect()
+    }
+
+    /// One output after the other, where a zero in the padding may meet what is not finite.
+    pub(super) fn inside(&self) -> InsideText {
+        let (windows, walked) = (self.windows, self.windows.walked());
+        let index = index_type(windows.wide_index);
+        let has_rows = windows.axes.len() > 1;
+        let row = has_rows.then(|| format!("const {index} p = p0 + at / {};", windows.strip.outputs));
+        let row_guard = (walked.outputs % windows.strip.rows != 0).then(|| format!("p < {}", walked.outputs));
+        let guards: Vec<String> = row_guard.into_iter().chain(self.output_guard()).collect();
+        let pixels = self.axes().skip(windows.outer().len()).map(|(name, _)| name);
+        let pixels = pixels.map(|name| (PIXELS[name].to_owned(), self.stride(windows.image, name)));
+        InsideText {
+            vector: windows.strip.channels,
+            block_channels: windows.block_channels(),
+            rows: windows.strip.rows,
+            outputs: windows.strip.outputs,
+            output: row.into_iter().chain([format!("const {index} q = q0 + j;")]).collect(),
+            guard: (!guards.is_empty()).then(|| guards.join(" && ")),
+            axes: self.axes().map(|(name, axis)| axis_text(name, axis)).collect(),
+            image: names::pointer(self.graph, windows.image),
+            offset: self.offset(windows.image, pixels),
+        }
+    }
+
+    /// `const unsigned s = tap % 3;` of tap number `tap`.
+    pub(super) fn tap_of_axes(&self) -> Vec<String> {
+        let mut below = 1;
+        let mut lines = Vec::new();
+        for (name, axis) in self.axes().rev().filter(|(_, axis)| axis.taps > 1) {
+            let value = spell(&(Index::local("tap") / below % axis.taps));
+            lines.push(format!("const unsigned {} = {value};", TAPS[name]));
+            below *= axis.taps;
+        }
+        lines
+    }
+
+    /// Elements from the first of a tensor of outputs to the vector of output `q` in row `p`.
+    pub(super) fn output_offset(&self, id: TensorId) -> String {
+        let inner = self.axes().skip(self.windows.outer().len()).map(|(name, _)| name);
+        self.offset(id, inner.map(|name| (OUTPUTS[name].to_owned(), self.stride(id, name))))
     }
 
     /// Number of the first tap under those along the axes before the last so many.

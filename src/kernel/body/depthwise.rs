@@ -124,6 +124,11 @@ impl ChannelWindows {
         &self.axes[..self.axes.len().saturating_sub(2)]
     }
 
+    /// Whether pixels of some strip are zeros in the padding: outer axes leave out taps.
+    pub fn is_padded(&self) -> bool {
+        self.walked().is_padded() || self.last().is_padded()
+    }
+
     /// Strips side by side.
     pub fn strips_of_a_row(&self) -> i64 {
         (self.last().outputs + self.strip.outputs - 1) / self.strip.outputs

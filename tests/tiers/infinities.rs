@@ -1,0 +1,86 @@
+//! Convolutions of operands with infinities and NaN, some of them beside padding: kernels against the CPU engine, to the bit.
+//! Inputs are small integers otherwise, so that a sum is the same in any order.
+
+use fusewright::build::Build;
+use fusewright::device::Device;
+use fusewright::graph::{DataType, FinalizedGraph, Scalar};
+use fusewright::host_tensor::{HostTensor, HostTensors};
+use fusewright::reference::{Distribution, compare_exact, execute, random_inputs};
+use libtest_mimic::{Failed, Trial};
+
+use crate::{cases, pipeline};
+
+/// Cases by the start of their names, but for those whose epilogue rounds, and those of integers.
+const CASES: &[&str] = &["conv_depthwise_"];
+const OTHERS: &[&str] = &["int8", "swish", "amax"];
+
+/// Of them, those that run with every config: strips of many rows, walked in turns and in a straight line.
+const EVERY_CONFIG: &[&str] = &[
+    "conv_depthwise_fprop_ragged_strips",
+    "conv_depthwise_dgrad_rows_at_stride_3",
+    "conv_depthwise_wgrad_ragged_strips",
+    "conv_depthwise_wgrad_rows_at_stride_3",
+    "conv_depthwise_wgrad_3d",
+];
+
+/// Which operands have special values.
+const OPERANDS: [&[usize]; 3] = [&[0], &[1], &[0, 1]];
+
+/// Runs a kernel for inputs.
+pub(crate) type Run = fn(&Build, &HostTensors) -> Result<HostTensors, Failed>;
+
+/// A trial of each case and operands.
+pub(crate) fn trials(tier: &str, device: fn() -> Result<Device, Failed>, run: Run) -> Vec<Trial> {
+    let is_chosen = |name: &str| {
+        CASES.iter().any(|case| name.starts_with(case)) && !OTHERS.iter().any(|other| name.contains(other))
+    };
+    let chosen = cases::all().into_iter().filter(|case| is_chosen(&case.name));
+    let trial = |case: cases::Case| {
+        Trial::test(format!("{tier}::infinities::{}", case.name), move || {
+            let lowered = match EVERY_CONFIG.contains(&case.name.as_str()) {
+                true => pipeline::lower_every_config(&case.graph, &device()?)?,
+                false => vec![pipeline::lower(&case.graph, &device()?)?],
+            };
+            lowered.iter().try_for_each(|lowered| agrees(lowered, run))
+        })
+    };
+    chosen.map(trial).collect()
+}
+
+fn agrees(lowered: &Build, run: Run) -> Result<(), Failed> {
+    for operands in OPERANDS {
+        let inputs = inputs(&lowered.graph, operands)?;
+        let expected = execute(&lowered.graph, &inputs)?;
+        let comparison = compare_exact(&lowered.graph, &expected, &run(lowered, &inputs)?)?;
+        if !comparison.is_match() {
+            return Err(format!("in operands {operands:?}, {}\n{comparison}", lowered.config).into());
+        }
+    }
+    Ok(())
+}
+
+/// Small integers, and what is not finite in some of the core's operands.
+fn inputs(graph: &FinalizedGraph, operands: &[usize]) -> Result<HostTensors, Failed> {
+    let core = graph.operations().find(|operation| operation.is_core()).ok_or("no core")?;
+    let ids: Vec<_> = core.input_tensors().collect();
+    let mut inputs = random_inputs(graph, 5, Distribution::SmallIntegers)?;
+    for &operand in operands {
+        inputs.get_mut(&ids[operand]).into_iter().for_each(add_special_values);
+    }
+    Ok(inputs)
+}
+
+/// A few elements that are not finite, at the ends and between; infinities more often than NaN.
+fn add_special_values(tensor: &mut HostTensor) {
+    let elements = tensor.elements();
+    let spacing = elements / 7 + 1;
+    for (number, position) in (0..elements).step_by(spacing).chain([elements - 1]).enumerate() {
+        let value = [f64::INFINITY, f64::NEG_INFINITY, f64::INFINITY, f64::NAN][number % 4];
+        // a conversion to FP8 saturates
+        match tensor.data_type {
+            DataType::Fp8E5M2 => tensor.bytes[position] = [0x7c, 0xfc, 0x7c, 0x7e][number % 4],
+            DataType::Fp8E4M3 => tensor.bytes[position] = 0x7f,
+            _ => drop(tensor.set(position, Scalar::Float(value))),
+        }
+    }
+}
