@@ -23,10 +23,8 @@ ${ line }$
 <%- if guard %>
 if (!(${ guard }$)) continue;
 <%- endif %>
-<%- for axis in axes %>
-<%- for line in axis.pixel %>
+<%- for line in pixel %>
 ${ line }$
-<%- endfor %>
 <%- endfor %>
 const float value = fw_to_f32(fw_value(${ image }$[${ offset }$ + e])), factor = fw_to_f32(fw_value(${ gradient }$[${ gradient_offset }$ + e]));
 inside = fmaf(value, factor, inside);

@@ -50,7 +50,9 @@ struct SumsInsideText<'a> {
     index: &'static str,
     taps: i64,
     taps_at_a_time: i64,
+    /// The tap along each axis, and the pixel under it.
     tap_of_axes: Vec<String>,
+    pixel: Vec<String>,
     strips_of_a_block: u32,
     splits: i64,
     first_output: Vec<String>,
@@ -85,6 +87,7 @@ pub(in crate::codegen) fn filter(
         taps: windows.taps(),
         taps_at_a_time: kernel.taps_at_a_time(),
         tap_of_axes: window.tap_of_axes(),
+        pixel: window.pixel(),
         strips_of_a_block: windows.strips_of_a_block,
         splits: kernel.splits,
         first_output: window.first_output(),

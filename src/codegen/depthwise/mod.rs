@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{ChannelWindows, Definition, DepthwiseKernel, Index, TapAxis, Variable, needed, step};
 pub(super) use filter::filter;
-use window::{InsideText, LAST, OUTPUTS, TAPS, WALKED, Window, WindowText};
+use window::{AxisText, InsideText, LAST, OUTPUTS, TAPS, WALKED, Window, WindowText};
 
 /// What `sweep/depthwise.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -49,7 +49,8 @@ pub(super) struct DepthwiseText {
 struct StripInsideText<'a> {
     #[serde(flatten)]
     inside: InsideText,
-    /// The tap's number, and what follows the sums.
+    /// Loops over taps, a tap's number, and what follows the sums.
+    axes: Vec<AxisText>,
     tap: String,
     coordinates: &'a [String],
     evaluate: &'a str,
@@ -81,6 +82,7 @@ pub(super) fn depthwise(
     let coordinates = definition_lines(index_type(windows.wide_index), &coordinates);
     let inside = StripInsideText {
         inside: window.inside(),
+        axes: window.loops(),
         tap: spell(&(window.first_tap(1) + Index::local(TAPS[LAST]))),
         coordinates: &coordinates,
         evaluate: &evaluate,

@@ -75,7 +75,6 @@ pub(super) struct InsideText {
     outputs: i64,
     output: Vec<String>,
     guard: Option<String>,
-    axes: Vec<AxisText>,
     /// The image's first pixel, and elements from there to the vector under the taps.
     image: String,
     offset: String,
@@ -381,6 +380,16 @@ impl Window<'_> {
         self.axes().take(self.windows.outer().len()).map(|(name, axis)| axis_text(name, axis)).collect()
     }
 
+    /// Loops over the taps along all axes.
+    pub(super) fn loops(&self) -> Vec<AxisText> {
+        self.axes().map(|(name, axis)| axis_text(name, axis)).collect()
+    }
+
+    /// Lines that say which pixel lies under a tap, and leave out what is none.
+    pub(super) fn pixel(&self) -> Vec<String> {
+        self.loops().into_iter().flat_map(|axis| axis.pixel).collect()
+    }
+
     /// One output after the other, where a zero in the padding may meet what is not finite.
     pub(super) fn inside(&self) -> InsideText {
         let (windows, walked) = (self.windows, self.windows.walked());
@@ -398,7 +407,6 @@ impl Window<'_> {
             outputs: windows.strip.outputs,
             output: row.into_iter().chain([format!("const {index} q = q0 + j;")]).collect(),
             guard: (!guards.is_empty()).then(|| guards.join(" && ")),
-            axes: self.axes().map(|(name, axis)| axis_text(name, axis)).collect(),
             image: names::pointer(self.graph, windows.image),
             offset: self.offset(windows.image, pixels),
         }

@@ -16,11 +16,11 @@ use crate::device::Device;
 use crate::engine::EngineConfig;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Pattern, Product};
-use crate::graph::{FinalizedGraph, OperationId, TensorId};
+use crate::graph::{DataType, FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma,
-    MmaType, Multiply, Parameter, PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, Wgmma,
-    reduced_values,
+    Access, Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, Coordinate, Digit, Epilogue, GemmKernel, GemmTile,
+    Kernel, Mma, MmaType, Multiply, Operand, Parameter, PartialReduction, Quantity, Register, Role, SharedLayout,
+    SharedRequest, Step, Telling, Value, Wgmma, reduced_values,
 };
 
 /// A product as an engine multiplies it: what is planned of it whatever the tile.
@@ -365,6 +365,7 @@ impl Lowering<'_> {
         if !self.plan.counts_steps() || !matches!(multiply, Multiply::Wgmma(_)) {
             space.counted.clear();
         }
+        let telling = self.telling([&a, &b], !space.counted.is_empty());
         let bounded = self.plan.problem.result.iter().filter(|coordinate| coordinate.bound.is_some());
         GemmKernel {
             space,
@@ -385,6 +386,39 @@ impl Lowering<'_> {
                 Multiply::Wgmma(Wgmma { operand, .. }) => self.plan.channel_tail(operand),
                 _ => None,
             },
+            telling,
+        }
+    }
+
+    /// Which sums tell that a zero outside an operand has met what is not finite; none where all is finite or inside, or elements are
+    /// not computed one by one.
+    fn telling(&self, operands: [&Operand; 2], is_counted: bool) -> Option<Telling> {
+        let (problem, graph) = (&self.plan.problem, self.plan.graph());
+        let is_packed = |access: &Access| matches!(access, Access::Bits | Access::Bit);
+        let is_elsewhere = |step: &Step| matches!(step.value, Value::Concat(_) | Value::Window(_));
+        let is_by_elements = |operand: &&Operand| {
+            !operand.sweep.access.values().any(is_packed) && !operand.sweep.program.steps.iter().any(is_elsewhere)
+        };
+        let types = self.plan.product.tensors().map(|id| graph.tensor(id).data_type);
+        let is_rounded = graph.compute_type(self.plan.product.operation) == DataType::Half
+            && types.iter().any(|data_type| data_type.bits() > 16 || *data_type == DataType::BFloat16);
+        let is_float = self.choice.multiply.accumulator() == Register::Float;
+        if !is_float || is_rounded || !operands.iter().all(is_by_elements) {
+            return None;
+        }
+        let is_infinite = |slot: usize| types[problem.core_slot(slot)].is_floating();
+        let reaches_outside = |slot: usize| {
+            let is_outside = |of: &Coordinate| of.bound.is_some() || of.divisor > 1;
+            problem.operands[slot].iter().any(is_outside)
+        };
+        let has_all_taps = is_counted && problem.space.counted.iter().all(|counted| counted.least > 0);
+        let [of_a, of_b] =
+            [reaches_outside(0) && is_infinite(1), reaches_outside(1) && is_infinite(0) && !has_all_taps];
+        match (of_a, of_b) {
+            (true, true) => Some(Telling::All),
+            (true, false) => Some(Telling::Row),
+            (false, true) => Some(Telling::Column),
+            (false, false) => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod boxed;
 mod columns;
+mod inside;
 mod staged;
 mod tile;
 mod total;
