@@ -109,7 +109,7 @@ impl Speller<'_> {
 
     /// Whether all elements of a vector share all digits of k but the innermost.
     fn is_whole(&self) -> bool {
-        self.kernel.k.last().is_some_and(|last| last.extent % self.kernel.vector() == 0)
+        self.kernel.k.last().is_some_and(|last| last.radix % self.kernel.vector() == 0)
     }
 
     /// A digit's name, of element `e`.
@@ -143,7 +143,10 @@ impl Speller<'_> {
             let name = names::quantity(axis.coordinate.quantity);
             axis.coordinate.bound.map(|bound| format!("{name} >= 0 && {name} < {bound}"))
         };
-        let checks: Vec<String> = of_row.into_iter().chain(self.kernel.axes.iter().filter_map(of_axis)).collect();
+        let padded = self.kernel.k.iter().filter(|digit| digit.is_padded());
+        let of_digit = |digit: &Digit| format!("{} < {}", self.name(Variable::Of(digit.quantity)), digit.extent);
+        let of_axes = self.kernel.axes.iter().filter_map(of_axis);
+        let checks: Vec<String> = of_row.into_iter().chain(padded.map(of_digit)).chain(of_axes).collect();
         (!checks.is_empty()).then(|| checks.join(" && "))
     }
 

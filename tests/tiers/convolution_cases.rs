@@ -314,17 +314,18 @@ fn unfolded(cases: &mut Vec<Case>) {
     use DataType as T;
     let large = || Layer { types: [T::Float; 4], input: vec![21, 19], channels: [33, 36], images: 3, ..Layer::small() };
     let one = || Layer { filter: vec![1, 1], pre: vec![0, 0], post: vec![0, 0], ..large() };
+    let rows = || Layer { input: vec![17, 31], channels: [47, 36], ..large() };
     let layers = [
         ("3x3", large()),
         ("1x1", one()),
         ("1x1_stride_2", Layer { stride: vec![2, 2], input: vec![42, 37], ..one() }),
-        ("rows_of_whole_vectors", Layer { input: vec![20, 24], channels: [35, 48], ..large() }),
+        ("whole_vectors", Layer { input: vec![20, 24], channels: [35, 48], ..large() }),
         ("stride_2", Layer { stride: vec![2, 2], input: vec![41, 39], ..large() }),
         ("dilated", Layer { dilation: vec![2, 2], pre: vec![2, 1], post: vec![0, 3], input: vec![23, 22], ..large() }),
         ("padding_of_one_side", Layer { pre: vec![2, 0], post: vec![0, 1], filter: vec![3, 2], ..large() }),
         ("rotated", Layer { mode: ConvolutionMode::Convolution, filter: vec![2, 3], ..large() }),
         ("one_channel", Layer { channels: [1, 33], filter: vec![5, 5], pre: vec![2, 2], post: vec![2, 2], ..large() }),
-        ("one_result", Layer { channels: [33, 1], ..large() }),
+        ("one_result", Layer { channels: [33, 1], input: vec![40, 39], images: 8, ..large() }),
         ("channels_first", Layer { channels_first: true, ..large() }),
         (
             "1d",
@@ -349,6 +350,24 @@ fn unfolded(cases: &mut Vec<Case>) {
                 post: vec![1, 1, 1],
                 ..large()
             },
+        ),
+        ("rows", rows()),
+        ("rows_of_many_channels", Layer { channels: [100, 36], input: vec![14, 32], ..rows() }),
+        (
+            "rows_of_one_tap",
+            Layer { filter: vec![4, 1], pre: vec![2, 0], post: vec![1, 0], channels: [79, 36], images: 8, ..rows() },
+        ),
+        ("rows_dilated", Layer { dilation: vec![3, 2], pre: vec![1, 3], post: vec![4, 0], ..rows() }),
+        ("rows_without_padding", Layer { pre: vec![0, 0], post: vec![0, 0], input: vec![16, 33], ..rows() }),
+        ("rows_beyond_the_image", Layer { pre: vec![4, 3], post: vec![0, 6], input: vec![15, 24], ..rows() }),
+        (
+            "rows_of_stride_2",
+            Layer { stride: vec![1, 2], input: vec![13, 63], channels: [79, 36], images: 5, ..rows() },
+        ),
+        ("rows_in_whole_steps", Layer { input: vec![16, 32], channels: [45, 33], ..rows() }),
+        (
+            "rows_int8",
+            Layer { types: [T::Int8, T::Int8, T::Int32, T::Int32], channels: [79, 36], images: 16, ..rows() },
         ),
         ("int8", Layer { types: [T::Int8, T::Int8, T::Int32, T::Int32], ..large() }),
         ("fp8", Layer { types: [T::Fp8E5M2, T::Fp8E4M3, T::Float, T::Half], ..large() }),

@@ -73,16 +73,18 @@ fn suite_agrees_with_oracle(graph: &FinalizedGraph) -> Result<(), Failed> {
     }
 }
 
-/// Cases that are named so have operands that are unfolded, both of them.
+/// Cases that are named so have operands that are unfolded, both of them, and along rows.
 fn cases_unfold() -> Result<(), Failed> {
+    let mut others = Vec::new();
     for case in cases::all().into_iter().filter(|case| case.name.starts_with("conv_unfolded")) {
-        let build = pipeline::lower(&case.graph, &pipeline::typical_device())?;
-        let functions = build.source.launches.iter().filter(|launch| launch.function.starts_with("fw_unfold")).count();
-        if functions != 2 {
-            return Err(format!("{}: {functions} operands are unfolded", case.name).into());
+        let source = pipeline::lower(&case.graph, &pipeline::typical_device())?.source;
+        let unfolds = source.launches.iter().filter(|launch| launch.function.starts_with("fw_unfold")).count() == 2;
+        let walks_taps = source.text.contains("++column");
+        if !unfolds || (case.name.contains("_rows") && !walks_taps) {
+            others.push(case.name);
         }
     }
-    Ok(())
+    if others.is_empty() { Ok(()) } else { Err(others.join(", ").into()) }
 }
 
 fn agrees_with_oracle(graph: &Graph) -> Result<(), Failed> {

@@ -31,6 +31,7 @@ const CASES: &[&str] = &[
     "conv_unfolded_wgrad_3x3",
     "conv_unfolded_wgrad_stride_2",
     "conv_unfolded_wgrad_fp8",
+    "conv_unfolded_wgrad_rows",
     "mm_copied_half_layout_0",
     "concat_nested",
     "softmax_half",

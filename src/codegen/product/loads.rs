@@ -177,11 +177,12 @@ impl OperandLoads<'_> {
         let stage = &self.side.kernel.shared.stage;
         let slot = self.side.slot;
         let offset = if matches!(operand.fetch, Fetch::Tma(_)) { stage.tiles[slot] } else { stage.raw[slot] };
-        let lines = if operand.boxes_along_k() { self.side.block() } else { map.box_dims[1] };
+        let columns = self.side.columns(&map);
+        let is_whole = operand.boxes_along_k() && columns == 1;
+        let lines = if is_whole { self.side.block() } else { map.box_dims[1] };
         let box_bytes = lines * map.span() * map.element.bytes();
         let column_bytes = box_bytes * self.side.blocks();
         let block = if self.side.blocks() > 1 { format!(" + block_k * {box_bytes}") } else { String::new() };
-        let columns = self.side.columns(&map);
         if self.side.walks_columns() {
             return self.walk(&map, columns, &format!("{offset}{block}"), column_bytes);
         }
@@ -199,7 +200,8 @@ impl OperandLoads<'_> {
     fn walk(&self, map: &TensorMap, columns: u32, offset: &str, column_bytes: u32) -> Vec<String> {
         let (side, kernel) = (&self.side, self.side.kernel);
         let role = Role::outer(side.slot);
-        let first = Index::local(TILE_ORIGIN[side.slot]) + Index::local("column") * i64::from(map.span());
+        let first =
+            Index::local(TILE_ORIGIN[side.slot]) + Index::local("column") * i64::from(side.elements_of_column(map));
         let mut used = side.operand().start.coordinates.iter().chain(&side.operand().start.taps);
         let mut used = used.by_ref().flat_map(|start| &start.terms).map(|term| Variable::Of(term.0)).collect();
         let digits = needed(kernel.space.definitions_at(role, &first), &mut used);
@@ -286,10 +288,16 @@ impl Side<'_> {
         extent % i64::from(self.block()) != 0 && tap.terms.iter().any(counts_down)
     }
 
-    /// Columns of lines of m or n in which an operand comes; 1 where lines run along k.
+    /// Elements of m or n of a column.
+    fn elements_of_column(&self, map: &TensorMap) -> u32 {
+        if self.operand().boxes_along_k() { map.box_dims[1] } else { map.span() }
+    }
+
+    /// Columns of lines of m or n in which an operand comes; of boxes of rows along k, where some lie under taps of their own.
     fn columns(&self, map: &TensorMap) -> u32 {
         let inside = (map.dims[0] as u32).div_ceil(map.span());
         match self.operand().boxes_along_k() {
+            true if self.starts_at_digits() && map.pixels.is_none() => self.block() / map.box_dims[1],
             true => 1,
             // an index of one digit has no columns beyond the tensor's
             false if self.kernel.space.digits(Role::outer(self.slot)).len() == 1 => {
@@ -307,11 +315,14 @@ impl Side<'_> {
 
     /// Whether columns of an operand lie under taps of their own.
     fn walks_columns(&self) -> bool {
+        self.starts_at_digits() && self.operand().map().is_some_and(|map| self.columns(&map) > 1)
+    }
+
+    /// Whether boxes begin at some of several digits of m or n.
+    fn starts_at_digits(&self) -> bool {
         let digits = self.kernel.space.digits(Role::outer(self.slot));
         let is_digit = |term: &(Quantity, i64)| digits.iter().any(|digit| digit.quantity == term.0);
-        let starts_at_digits = || self.operand().start.coordinates.iter().flat_map(|start| &start.terms).any(is_digit);
-        let columns = self.operand().map().map_or(1, |map| self.columns(&map));
-        columns > 1 && digits.len() > 1 && starts_at_digits()
+        digits.len() > 1 && self.operand().start.coordinates.iter().flat_map(|start| &start.terms).any(is_digit)
     }
 }
 

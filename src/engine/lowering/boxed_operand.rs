@@ -21,7 +21,7 @@ pub(super) struct BoxedOperand {
     pub(super) along_k: bool,
     /// Elements of k of a box.
     pub(super) block_k: u32,
-    /// Elements of m or n that lines divide, if any.
+    /// Elements of m or n that lines, or rows of boxes along k, divide, if any.
     pub(super) whole: Option<i64>,
 }
 
@@ -62,7 +62,7 @@ impl BoxedOperand {
         let rows = if self.is_a { tile.m } else { tile.n };
         let bytes = self.map.element.bytes();
         let (row_elements, lines) =
-            if self.along_k { (self.block_k, rows.min(BOX_ROWS)) } else { (self.line(rows, bytes), self.block_k) };
+            if self.along_k { (self.block_k, self.rows(rows)) } else { (self.line(rows, bytes), self.block_k) };
         let mut box_dims = [0; 5];
         match self.map.pixels {
             Some(_) => box_dims[..2].copy_from_slice(&[row_elements, lines]),
@@ -81,9 +81,18 @@ impl BoxedOperand {
         let inside =
             |axis: usize, unit: u64| map.dims[axis].next_multiple_of(unit).min(map.box_dims[axis].into()) as u32;
         match self.along_k {
-            true if map.pixels.is_none() => map.narrowed(1, inside(1, 1)),
+            true if map.pixels.is_none() && self.whole.is_none() => map.narrowed(1, inside(1, 1)),
             true => map,
             false => map.narrowed(0, inside(0, (UNIT as u64) / u64::from(map.element.bytes()))),
+        }
+    }
+
+    /// Rows of a box along k.
+    fn rows(&self, rows: u32) -> u32 {
+        let fits = |of_box: &u32| rows.is_multiple_of(*of_box) && self.is_whole_in(*of_box);
+        match self.whole {
+            Some(_) => [BOX_ROWS, 128, 64, 32].into_iter().find(fits).unwrap_or(16),
+            None => rows.min(BOX_ROWS),
         }
     }
 

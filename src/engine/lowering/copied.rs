@@ -6,7 +6,8 @@
 //!
 //! `wgmma` reads operands of 8 and 32 bits along k alone. Where others do not lie so, they are turned on their way to shared memory, once
 //! for each tile, or turned by the copy. Those of a filter gradient, whose k are pixels, are unfolded: to matrices with a row for each
-//! channel, and for each tap and channel, so that neither strides nor padding are left to the product.
+//! channel, and for each tap and channel, so that neither strides nor padding are left to the product. Or to images of whole rows, one for
+//! each tap along rows: taps of neighbouring rows then overlap, and begin at boxes of their own.
 
 use std::sync::Arc;
 
@@ -42,6 +43,9 @@ const THREADS: u32 = 256;
 /// Largest unit of a copy, in bytes.
 const LARGEST_UNIT: i64 = 8;
 
+/// Channels under a tap that boxes along k have at least: those of a step of 16 columns of a tile.
+const LEAST_ROWS_OF_A_BOX: i64 = 16;
+
 /// How many times as long the writes of a copy take whose source is contiguous along another axis, so that a warp writes to many rows (an
 /// estimate).
 const TURNED_WRITES: f64 = 1.25;
@@ -71,6 +75,23 @@ struct Unfolded {
     rows: Vec<Digit>,
     k: Vec<Digit>,
     coordinates: Vec<Coordinate>,
+    /// Elements from one row to the next.
+    pitch: i64,
+}
+
+/// The tensor of a copy: dims, strides, and the axis that is contiguous.
+struct Layout {
+    dim: Vec<i64>,
+    stride: Vec<i64>,
+    inner: usize,
+}
+
+impl Layout {
+    /// Axes in their order, rows of elements of so many bytes padded.
+    fn of_rows(dim: Vec<i64>, bytes: i64, inner: usize) -> Self {
+        let stride = padded_strides(&dim, bytes, inner);
+        Self { dim, stride, inner }
+    }
 }
 
 /// What becomes of operands that do not run along k, where the instruction reads them along k alone.
@@ -95,13 +116,15 @@ pub(in crate::engine) struct CopiedOperands {
 
 impl CopiedOperands {
     /// The fusion with copies of operands, in each way in which there are any: of what does not come in boxes, as far as the copy does; of
-    /// what would be turned, too; of both operands of a filter gradient, unfolded.
+    /// what would be turned, too; of both operands of a filter gradient, unfolded in one way or two.
     pub(in crate::engine) fn ways(fusion: &Fusion, product: &Product, operand: MmaType) -> Vec<Self> {
         let mut ways: Vec<Self> = Self::of(fusion, product, operand, AcrossK::Turned).into_iter().collect();
         if operand.bytes() != 2 {
             let copied = Self::of(fusion, product, operand, AcrossK::Copied);
-            let unfolded = Self::unfolded(fusion, product, operand);
-            ways.extend(copied.into_iter().chain(unfolded).filter(|copied| copied.are_boxed(operand)));
+            let unfolded = [Self::unfolded, Self::unfolded_along_rows].map(|of| of(fusion, product, operand));
+            ways.extend(
+                copied.into_iter().chain(unfolded.into_iter().flatten()).filter(|copied| copied.are_boxed(operand)),
+            );
         }
         ways
     }
@@ -126,21 +149,34 @@ impl CopiedOperands {
     /// The fusion of a filter gradient with both operands unfolded to matrices, rows along k; `None` for other cores, and where there are
     /// groups.
     fn unfolded(fusion: &Fusion, product: &Product, operand: MmaType) -> Option<Self> {
-        let problem = Problem::of(fusion.graph(), product);
-        let is_group = |coordinate: &Coordinate| coordinate.quantity == Quantity::Group;
-        let is_grouped = !problem.space.b.is_empty() || problem.operands.iter().flatten().any(is_group);
-        let is_filter_gradient = product.kind == ProductKind::Convolution(ConvolutionDirection::BackwardFilter);
-        let [dy, x] = product.tensors();
-        if !is_filter_gradient || is_grouped || dy == x {
-            return None;
-        }
-        let whole = Self::without_copies(fusion, product, AcrossK::Copied);
-        let mut copied = whole.clone();
-        for slot in 0..2 {
-            let why = whole.boxed(slot, operand).err();
-            copied = copied.with_matrix(slot, &problem, why.unwrap_or_else(|| copied.why_along_k(slot, operand)))?;
+        let problem = gradient_without_groups(fusion, product)?;
+        let [_, m, n, k] = problem.space.extents();
+        let mut copied = Self::without_copies(fusion, product, AcrossK::Copied);
+        for (slot, (dim, inner)) in [(vec![1, m, k], 2), (vec![1, k, n], 1)].into_iter().enumerate() {
+            let bytes = copied.source(slot)?.data_type.bytes() as i64;
+            let layout = Layout::of_rows(dim, bytes, inner);
+            let unfolded = Unfolded {
+                rows: problem.space.digits(Role::outer(slot)).to_vec(),
+                k: problem.space.k.clone(),
+                coordinates: problem.operands[slot].clone(),
+                pitch: padded(k * bytes) / bytes,
+            };
+            copied = copied.with_unfolded(slot, operand, layout, unfolded)?;
         }
         Some(Self { unfolded: Some(problem.of_matrices()), ..copied })
+    }
+
+    /// The same to images whose rows of pixels are padded: `[ko, img, pixels]` of DY and, for each tap along rows, `[s, r, img, ci, pixels]`
+    /// of X, in which the taps of neighbouring rows overlap. `None` where rows step by more than one, and for other than images.
+    fn unfolded_along_rows(fusion: &Fusion, product: &Product, operand: MmaType) -> Option<Self> {
+        let problem = gradient_without_groups(fusion, product)?;
+        let images = ImagesOfRows::of(fusion.graph(), product, &problem)?;
+        let mut copied = Self::without_copies(fusion, product, AcrossK::Copied);
+        for (slot, (layout, unfolded)) in [images.gradient(), images.input()].into_iter().enumerate() {
+            copied.source(slot)?;
+            copied = copied.with_unfolded(slot, operand, layout, unfolded)?;
+        }
+        Some(Self { unfolded: Some(images.problem(operand)), ..copied })
     }
 
     /// Whether both operands come in boxes.
@@ -194,33 +230,144 @@ impl CopiedOperands {
     fn with_copy(&self, slot: usize, operand: MmaType, why: String) -> Option<Self> {
         let tensor = self.source(slot)?;
         let inner = inner_axis(&self.problem(operand), slot, tensor, operand)?;
-        let copied = self.with(slot, tensor.dim.clone(), inner, None, why)?;
+        let layout = Layout::of_rows(tensor.dim.clone(), tensor.data_type.bytes() as i64, inner);
+        let copied = self.with(slot, layout, None, why)?;
         copied.boxed(slot, operand).is_ok().then_some(copied)
     }
 
-    /// The same with an operand of a problem unfolded to `[1, m, k]` or `[1, k, n]`.
-    fn with_matrix(&self, slot: usize, problem: &Problem, why: String) -> Option<Self> {
-        self.source(slot)?;
-        let [_, m, n, k] = problem.space.extents();
-        let (dim, inner) = if slot == 0 { (vec![1, m, k], 2) } else { (vec![1, k, n], 1) };
-        let unfolded = Unfolded {
-            rows: problem.space.digits(Role::outer(slot)).to_vec(),
-            k: problem.space.k.clone(),
-            coordinates: problem.operands[slot].clone(),
-        };
-        self.with(slot, dim, inner, Some(unfolded), why)
+    /// The same with an operand unfolded.
+    fn with_unfolded(&self, slot: usize, operand: MmaType, layout: Layout, unfolded: Unfolded) -> Option<Self> {
+        self.with(slot, layout, Some(unfolded), self.why_along_k(slot, operand))
     }
 
-    /// The same with an operand read from a copy of these dims, contiguous along one axis.
-    fn with(&self, slot: usize, dim: Vec<i64>, inner: usize, unfolded: Option<Unfolded>, why: String) -> Option<Self> {
+    /// The same with an operand read from a copy.
+    fn with(&self, slot: usize, layout: Layout, unfolded: Option<Unfolded>, why: String) -> Option<Self> {
+        let Layout { dim, stride, inner } = layout;
         let (graph, source) = (self.fusion.graph(), self.product.tensors()[slot]);
-        let strides = padded_strides(&dim, graph.tensor(source).data_type.bytes() as i64, inner);
-        let (graph, copy) = graph.with_operand_copied(self.product.operation, source, [dim, strides]);
+        let (graph, copy) = graph.with_operand_copied(self.product.operation, source, [dim, stride]);
         let fusion = fuse(Arc::new(graph)).ok()?;
         // a matrix does not tell the groups
         let product = Product { groups: self.product.groups, ..fusion.product()?.clone() };
         let copies = [&self.copies[..], &[OperandCopy { source, copy, inner, unfolded, why }]].concat();
         Some(Self { fusion, product, copies, across_k: self.across_k, unfolded: self.unfolded.clone() })
+    }
+}
+
+/// The product of a filter gradient of two tensors; `None` for other cores, and where there are groups.
+fn gradient_without_groups(fusion: &Fusion, product: &Product) -> Option<Problem> {
+    let problem = Problem::of(fusion.graph(), product);
+    let is_group = |coordinate: &Coordinate| coordinate.quantity == Quantity::Group;
+    let is_grouped = !problem.space.b.is_empty() || problem.operands.iter().flatten().any(is_group);
+    let is_filter_gradient = product.kind == ProductKind::Convolution(ConvolutionDirection::BackwardFilter);
+    let [dy, x] = product.tensors();
+    (is_filter_gradient && !is_grouped && dy != x).then_some(problem)
+}
+
+/// Operands of a filter gradient over images, of which a tap of the filter moves rows by whole rows.
+struct ImagesOfRows<'a> {
+    problem: &'a Problem,
+    /// Pixels of a row of the copies.
+    row: i64,
+    /// Rows of DY and of a copy of X, from the first that a tap reaches.
+    rows: [i64; 2],
+    /// Rows of X, and how many of these a tap lies below the one before.
+    image_rows: i64,
+    dilation: i64,
+}
+
+const ROW: Quantity = Quantity::OutputPixel(1);
+const PIXEL: Quantity = Quantity::OutputPixel(2);
+const TAPS: [Quantity; 2] = [Quantity::Tap(1), Quantity::Tap(2)];
+
+impl<'a> ImagesOfRows<'a> {
+    /// `None` unless there are several taps, rows and pixels, and channels on both sides.
+    fn of(graph: &FinalizedGraph, product: &Product, problem: &'a Problem) -> Option<Self> {
+        let x = graph.tensor(product.tensors()[1]);
+        let [_, _, down, _] = &problem.operands[1][..] else { return None };
+        let dilation = match down.terms[..] {
+            [(ROW, 1), (tap, dilation)] if tap == TAPS[0] && dilation > 0 => dilation,
+            _ => return None,
+        };
+        let has_all = [Quantity::Image, ROW, PIXEL, Quantity::InputChannel, Quantity::OutputChannel];
+        if has_all.into_iter().any(|quantity| problem.space.extent_of(quantity) == 1) {
+            return None;
+        }
+        let extent = |quantity| problem.space.extent_of(quantity);
+        let bytes = x.data_type.bytes() as i64;
+        let of_gradient = extent(ROW);
+        Some(Self {
+            problem,
+            row: padded(extent(PIXEL) * bytes) / bytes,
+            rows: [of_gradient, of_gradient + (extent(TAPS[0]) - 1) * dilation],
+            image_rows: x.dim[2],
+            dilation,
+        })
+    }
+
+    fn extent(&self, quantity: Quantity) -> i64 {
+        self.problem.space.extent_of(quantity)
+    }
+
+    /// Pixels of an image of DY, those that pad its rows included.
+    fn pixels(&self) -> i64 {
+        self.rows[0] * self.row
+    }
+
+    /// The digits of k of a copy whose images have so many rows.
+    fn k(&self, rows: i64) -> Vec<Digit> {
+        let pixels = Digit { radix: self.row, ..Digit::new(PIXEL, self.extent(PIXEL)) };
+        vec![Digit::new(Quantity::Image, self.extent(Quantity::Image)), Digit::new(ROW, rows), pixels]
+    }
+
+    fn digits(&self, quantities: &[Quantity]) -> Vec<Digit> {
+        let digits = quantities.iter().map(|&quantity| Digit::new(quantity, self.extent(quantity)));
+        digits.filter(|digit| digit.extent > 1).collect()
+    }
+
+    /// DY, `[ko, img, pixels]`.
+    fn gradient(&self) -> (Layout, Unfolded) {
+        let [images, channels] = [Quantity::Image, Quantity::OutputChannel].map(|quantity| self.extent(quantity));
+        let (pixels, pitch) = (self.pixels(), images * self.pixels());
+        let layout = Layout { dim: vec![channels, images, pixels], stride: vec![pitch, pixels, 1], inner: 2 };
+        let coordinates = self.problem.operands[0].clone();
+        let rows = self.digits(&[Quantity::OutputChannel]);
+        (layout, Unfolded { rows, k: self.k(self.rows[0]), coordinates, pitch })
+    }
+
+    /// X, `[s, r, img, ci, pixels]`.
+    fn input(&self) -> (Layout, Unfolded) {
+        let [images, channels] = [Quantity::Image, Quantity::InputChannel].map(|quantity| self.extent(quantity));
+        let of_image = self.rows[1] * self.row;
+        let pitch = images * of_image;
+        let [down, across] = TAPS.map(|tap| self.extent(tap));
+        let layout = Layout {
+            dim: vec![across, down, images, channels, self.pixels()],
+            stride: vec![channels * pitch, self.dilation * self.row, of_image, pitch, 1],
+            inner: 4,
+        };
+        let mut coordinates = self.problem.operands[1].clone();
+        let first = coordinates[2].constant;
+        coordinates[2] = Coordinate {
+            constant: first,
+            bound: Some(self.image_rows),
+            ..Coordinate::affine(Quantity::InputPixel(1), [(ROW, 1)])
+        };
+        let rows = self.digits(&[TAPS[1], Quantity::InputChannel]);
+        (layout, Unfolded { rows, k: self.k(self.rows[1]), coordinates, pitch })
+    }
+
+    /// The product of the copies: k is an image and, in steps, a pixel of it.
+    fn problem(&self, operand: MmaType) -> Problem {
+        let images = Digit::new(Quantity::Image, self.extent(Quantity::Image));
+        let pixels = Digit::new(PIXEL, self.pixels()).in_blocks_of(step_k(operand));
+        let coordinate = |quantity: Quantity| match self.extent(quantity) {
+            1 => Coordinate::affine(quantity, []),
+            _ => Coordinate::digit(quantity),
+        };
+        let gradient = [Quantity::OutputChannel, Quantity::Image, PIXEL].map(coordinate).to_vec();
+        let input = [TAPS[1], TAPS[0], Quantity::Image, Quantity::InputChannel, PIXEL].map(coordinate).to_vec();
+        let problem = self.problem.clone().of_operands([gradient, input], vec![images, pixels]);
+        problem.in_columns_of(LEAST_ROWS_OF_A_BOX)
     }
 }
 
@@ -267,15 +414,10 @@ fn padded(bytes: i64) -> i64 {
     }
 }
 
-/// Bytes from one row of a tensor that is contiguous along an axis to the next.
-fn row_bytes(tensor: &FinalTensor, inner: usize) -> i64 {
-    padded(tensor.dim[inner] * tensor.data_type.bytes() as i64)
-}
-
 impl OperandCopy {
     /// What is copied and why, as a sentence for people.
     pub(super) fn remark(&self, graph: &FinalizedGraph) -> String {
-        let bytes = row_bytes(graph.tensor(self.copy), self.inner);
+        let (_, bytes) = self.rows(graph);
         match self.unfolded {
             Some(_) => {
                 format!("{}; so it is unfolded first, to a matrix of rows of {bytes} bytes in the workspace", self.why)
@@ -286,11 +428,21 @@ impl OperandCopy {
 
     /// Seconds of the copy: a launch, then each element of the source read once, and each of the copy written once.
     pub(super) fn seconds(&self, graph: &FinalizedGraph, device: &Device) -> f64 {
-        let [source, copy] = [self.source, self.copy].map(|id| graph.tensor(id));
+        let source = graph.tensor(self.source);
         let read = elements(source) * source.data_type.bytes() as i64;
-        let written = elements(copy) / copy.dim[self.inner] * row_bytes(copy, self.inner);
+        let (rows, row_bytes) = self.rows(graph);
         let writes = if self.step_along_inner(source) == 1 { 1.0 } else { TURNED_WRITES };
-        LAUNCH_SECONDS + (read as f64 + written as f64 * writes) / device.bytes_per_second
+        LAUNCH_SECONDS + (read as f64 + (rows * row_bytes) as f64 * writes) / device.bytes_per_second
+    }
+
+    /// Rows of the copy, and bytes from one to the next.
+    fn rows(&self, graph: &FinalizedGraph) -> (i64, i64) {
+        let copy = graph.tensor(self.copy);
+        let bytes = copy.data_type.bytes() as i64;
+        match &self.unfolded {
+            Some(unfolded) => (unfolded.rows.iter().map(|digit| digit.extent).product(), unfolded.pitch * bytes),
+            None => (elements(copy) / copy.dim[self.inner], padded(copy.dim[self.inner] * bytes)),
+        }
     }
 
     /// Elements of the source between neighbours of a row of the copy.
@@ -336,7 +488,7 @@ impl OperandCopy {
             rows: unfolded.rows.clone(),
             k: unfolded.k.clone(),
             axes: unfolded.coordinates.iter().enumerate().map(axis).collect(),
-            pitch: row_bytes(copy, self.inner) / bytes,
+            pitch: unfolded.pitch,
             neighbours: self.neighbours(graph),
             threads: THREADS,
             wide_index: [source, copy].into_iter().any(|tensor| span(tensor) > i64::from(i32::MAX)),
@@ -356,12 +508,12 @@ impl OperandCopy {
 
     /// Vectors of a row of the copy that neighbouring threads store.
     fn neighbours(&self, graph: &FinalizedGraph) -> i64 {
-        let [source, copy] = [self.source, self.copy].map(|id| graph.tensor(id));
+        let source = graph.tensor(self.source);
         let most = match self.step_along_inner(source) {
             1 => 1,
             _ => most_neighbours(source.data_type.bytes() as i64),
         };
-        let bytes = row_bytes(copy, self.inner);
+        let (_, bytes) = self.rows(graph);
         [4, 2].into_iter().find(|&all| all <= most && bytes % (all * UNIT) == 0).unwrap_or(1)
     }
 
@@ -560,6 +712,39 @@ mod tests {
         assert_eq!(kernel.rows.iter().map(|digit| digit.extent).collect::<Vec<_>>(), [3, 3, 3]);
         assert_eq!(kernel.axes[2].coordinate.terms, [(Quantity::OutputPixel(1), 2), (Quantity::Tap(1), 1)]);
         assert!(x.remark(graph).contains("so it is unfolded first, to a matrix of rows of 256 bytes"));
+    }
+
+    #[test]
+    fn taps_of_neighbouring_rows_overlap_in_images_of_rows() {
+        let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
+        let dy = graph.tensor(Tensor::new("dy").channels_last([2, 40, 9, 28]));
+        let x = graph.tensor(Tensor::new("x").channels_last([2, 24, 10, 28]));
+        let attributes = Convolution {
+            pre_padding: vec![1, 1],
+            post_padding: vec![2, 1],
+            dilation: vec![2, 1],
+            ..Convolution::new(ConvolutionDirection::BackwardFilter, 2)
+        };
+        let dw = graph.convolution("conv", attributes, [dy, x]);
+        *graph.tensor_mut(dw) = Tensor::new("dw").channels_last([40, 24, 3, 3]);
+        graph.set_output(dw);
+        let fusion = fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a convolution");
+        let product = fusion.product().expect("a convolution");
+        let copied = CopiedOperands::unfolded_along_rows(&fusion, product, MmaType::Tf32).expect("it is unfolded");
+        assert!(copied.are_boxed(MmaType::Tf32));
+        let graph = copied.fusion.graph();
+        let tensors: Vec<_> = copied.copies.iter().map(|copy| graph.tensor(copy.copy)).collect();
+        // rows of 28 pixels become 128 bytes; 9 rows of DY meet 13 rows of X, of which 4 lie in the padding
+        let (of_dy, of_x) = (9 * 32, 13 * 32);
+        assert_eq!((&tensors[0].dim[..], &tensors[0].stride[..]), (&[40, 2, of_dy][..], &[2 * of_dy, of_dy, 1][..]));
+        assert_eq!(tensors[1].dim, [3, 3, 2, 24, of_dy]);
+        assert_eq!(tensors[1].stride, [24 * 2 * of_x, 2 * 32, of_x, 2 * of_x, 1]);
+        assert_eq!(span(tensors[1]), 3 * 24 * 2 * of_x);
+        let x = &copied.copies[1];
+        let kernel = x.unfold_kernel(graph, x.unfolded.as_ref().expect("unfolded"));
+        let rows = &kernel.axes[2].coordinate;
+        assert_eq!((kernel.depth(), kernel.pitch, rows.constant, rows.bound), (2 * of_x, 2 * of_x, -1, Some(10)));
+        assert_eq!(copied.problem(MmaType::Tf32).space.extents(), [1, 40, 9 * 32, 2 * of_dy]);
     }
 
     #[test]

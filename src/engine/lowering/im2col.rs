@@ -317,7 +317,9 @@ impl Planner<'_> {
         let digits = self.problem.space.digits(self.outer());
         let is_image = self.coordinates()[0].quantity == Quantity::Image;
         let phase = self.phase_beside_channels();
-        let last = digits.last().filter(|_| !self.along_k && (is_image || phase.is_some()) && digits.len() > 1)?;
+        // columns along k under taps are those of an image that is unfolded along rows
+        let has_own_boxes = if self.along_k { self.matrix().is_none() } else { is_image || phase.is_some() };
+        let last = digits.last().filter(|_| has_own_boxes && digits.len() > 1)?;
         let joined = self.inner().ok().and_then(|inner| self.joined(inner)).and(phase);
         let neighbours = joined.map_or(1, |phase| self.extent(phase));
         matches!(last.quantity, Quantity::InputChannel).then_some(last.radix * neighbours)

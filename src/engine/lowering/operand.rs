@@ -160,7 +160,9 @@ impl OperandPlan {
     pub(in crate::engine) fn box_rows(&self, tile: GemmTile, rows: u32) -> [u32; 2] {
         match self.fetch(tile) {
             Fetch::Tma(map) | Fetch::Transformed(map) | Fetch::Fragments(map) if self.along_k => {
-                [map.box_dims[1].min(rows), map.span() * map.element.bytes()]
+                let is_cut = self.boxes().is_some_and(|boxes| boxes.whole.is_some());
+                let rows = if is_cut { rows } else { map.box_dims[1].min(rows) };
+                [rows, map.span() * map.element.bytes()]
             }
             Fetch::Tma(map) | Fetch::Transformed(map) | Fetch::Fragments(map) | Fetch::Turned(map) => {
                 [rows.div_ceil(map.span()) * map.box_dims[1], map.span() * map.element.bytes()]

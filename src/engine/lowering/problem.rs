@@ -114,7 +114,11 @@ impl Problem {
         let [.., k] = self.space.extents();
         let operand = |roles: [Role; 3]| roles.map(|role| Coordinate::digit(Quantity::Index(role))).to_vec();
         let operands = [[Role::Batch, Role::Row, Role::Sum], [Role::Batch, Role::Sum, Role::Column]].map(operand);
-        let k = vec![Digit::new(Quantity::Index(Role::Sum), k)];
+        self.of_operands(operands, vec![Digit::new(Quantity::Index(Role::Sum), k)])
+    }
+
+    /// The same with other coordinates of the operands and other digits of k.
+    pub(in crate::engine) fn of_operands(self, operands: [Vec<Coordinate>; 2], k: Vec<Digit>) -> Self {
         Self { space: GemmSpace { k, ..self.space }, operands, ..self }
     }
 

@@ -154,7 +154,12 @@ impl ProductPlan {
 
     /// Elements of both operands in memory: of a convolution's image, those that several taps read are one.
     pub(in crate::engine) fn operand_elements(&self) -> f64 {
-        self.product.tensors().map(|id| elements(self.graph().tensor(id)) as f64).iter().sum()
+        let of_tensor = |id| {
+            let tensor = self.graph().tensor(id);
+            // taps of a copy overlap
+            elements(tensor).min(span(tensor)) as f64
+        };
+        self.product.tensors().map(of_tensor).iter().sum()
     }
 
     /// Seconds of the copies of operands, one after the other.

@@ -74,7 +74,7 @@ pub struct UnfoldKernel {
     pub element_bytes: u32,
     /// The digits of m or n, outermost first.
     pub rows: Vec<Digit>,
-    /// Those of k.
+    /// Those of k, of which the innermost may be padded: with zeros.
     pub k: Vec<Digit>,
     /// What tells the element of the source, by its axes.
     pub axes: Vec<UnfoldedAxis>,
@@ -103,9 +103,9 @@ impl UnfoldKernel {
         STORED / i64::from(self.element_bytes)
     }
 
-    /// Elements of a row.
+    /// Elements of a row, those that pad it included.
     pub fn depth(&self) -> i64 {
-        self.k.iter().map(|digit| digit.extent).product()
+        self.k.iter().map(|digit| digit.radix).product()
     }
 
     /// Groups of neighbouring vectors of a row.
