@@ -299,6 +299,7 @@ const CODEGEN: &[&str] = &[
     "sweep",
     "movement",
     "copy",
+    "unfold",
     "depthwise",
     "packed",
     "product",
