@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::copied::{CopiedOperands, OperandCopy};
+use super::copied::{CopiedOperands, OperandCopy, UnfoldedFrom};
 use super::epilogue::{EpiloguePlan, EpilogueTiles, kept_space, reduced_count};
 use super::multiplied::fp8_registers;
 use super::operand::{Instruction, OperandPlan};
@@ -20,7 +20,7 @@ use crate::graph::{DataType, FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
     Access, Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, Coordinate, Digit, Epilogue, GemmKernel, GemmTile,
     Kernel, Mma, MmaType, Multiply, Operand, Parameter, PartialReduction, Quantity, Register, Role, SharedLayout,
-    SharedRequest, Step, Telling, Value, Wgmma, reduced_values,
+    SharedRequest, Step, Telling, UnfoldedOperands, Value, Wgmma, reduced_values,
 };
 
 /// A product as an engine multiplies it: what is planned of it whatever the tile.
@@ -33,6 +33,8 @@ pub(in crate::engine) struct ProductPlan {
     pub(in crate::engine) operands: [OperandPlan; 2],
     /// Operands that are copied before the product reads them.
     copies: Vec<OperandCopy>,
+    /// The product before its operands were unfolded to these copies, if they are.
+    before: Option<UnfoldedFrom>,
     /// Planned when somebody asks about tiles.
     epilogue: OnceLock<EpiloguePlan>,
 }
@@ -113,7 +115,7 @@ impl ProductPlan {
         } else {
             Self::in_steps(fusion, product, copied.problem(operand), operand)
         };
-        Some(Self { copies: copies.clone(), ..plan })
+        Some(Self { copies: copies.clone(), before: copied.before().cloned(), ..plan })
     }
 
     /// Plans a product for `wgmma` whose steps are whole, narrow, or in blocks, of channels.
@@ -136,7 +138,7 @@ impl ProductPlan {
     fn of(fusion: &Fusion, product: &Product, problem: Problem, instruction: Instruction) -> Self {
         let operands = [0, 1].map(|slot| OperandPlan::new(fusion, product, &problem, slot, instruction));
         let (fusion, product) = (fusion.clone(), product.clone());
-        Self { fusion, product, problem, operands, copies: Vec::new(), epilogue: OnceLock::new() }
+        Self { fusion, product, problem, operands, copies: Vec::new(), before: None, epilogue: OnceLock::new() }
     }
 
     fn epilogue(&self) -> &EpiloguePlan {
@@ -391,14 +393,24 @@ impl Lowering<'_> {
                 Multiply::Wgmma(Wgmma { operand, .. }) => self.plan.channel_tail(operand),
                 _ => None,
             },
+            unfolded: telling.and(self.unfolded(wide_index)),
             telling,
         }
+    }
+
+    /// The operands before they were unfolded, if they are.
+    fn unfolded(&self, wide_index: bool) -> Option<Box<UnfoldedOperands>> {
+        let UnfoldedFrom { fusion, product, problem } = self.plan.before.as_ref()?;
+        let plan = |slot| OperandPlan::new(fusion, product, problem, slot, Instruction::Fma);
+        let [a, b] = [0, 1].map(|slot| plan(slot).at(self.choice.tile, wide_index));
+        Some(Box::new(UnfoldedOperands { a, b, k: problem.space.k.clone() }))
     }
 
     /// Which sums tell that a zero outside an operand has met what is not finite; none where all is finite or inside, or elements are
     /// not computed one by one.
     fn telling(&self, operands: [&Operand; 2], is_counted: bool) -> Option<Telling> {
-        let (problem, graph) = (&self.plan.problem, self.plan.graph());
+        let (before, graph) = (self.plan.before.as_ref(), self.plan.graph());
+        let problem = before.map_or(&self.plan.problem, |before| &before.problem);
         let is_packed = |access: &Access| matches!(access, Access::Bits | Access::Bit);
         let is_elsewhere = |step: &Step| matches!(step.value, Value::Concat(_) | Value::Window(_));
         let is_by_elements = |operand: &&Operand| {

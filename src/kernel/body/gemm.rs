@@ -2,8 +2,8 @@
 
 use crate::graph::TensorId;
 use crate::kernel::{
-    Accumulation, Boxes, Coordinate, GemmSpace, GemmTile, MmaType, Multiply, Operand, Quantity, SharedLayout, Sweep,
-    TensorMap,
+    Accumulation, Boxes, Coordinate, Digit, GemmSpace, GemmTile, MmaType, Multiply, Operand, Quantity, SharedLayout,
+    Sweep, TensorMap,
 };
 
 /// An epilogue reduction and where its partial results go: `partial[split][kept]`.
@@ -117,6 +117,16 @@ pub struct GemmKernel {
     /// Where operands have zeros outside and can be infinite: sums that are NaN are computed once more, over elements inside, where
     /// these sums say so.
     pub telling: Option<Telling>,
+    /// Where operands are matrices that others were unfolded to: these, which tell what lies inside.
+    pub unfolded: Option<Box<UnfoldedOperands>>,
+}
+
+/// Operands before they were unfolded to matrices: element by element, and the digits of k of the matrices.
+#[derive(Clone, Debug)]
+pub struct UnfoldedOperands {
+    pub a: Operand,
+    pub b: Operand,
+    pub k: Vec<Digit>,
 }
 
 /// The last channels under a tap of a convolution, where they do not fill a step of the mainloop: elements outside a tensor cost
@@ -198,7 +208,11 @@ impl GemmKernel {
 
     /// Tensors read through pointers, in the order of [`Self::sweeps`].
     pub fn loads(&self) -> impl Iterator<Item = TensorId> {
-        let again = [&self.a, &self.b].into_iter().filter(|_| self.telling.is_some());
+        let stored = match &self.unfolded {
+            Some(unfolded) => [&unfolded.a, &unfolded.b],
+            None => [&self.a, &self.b],
+        };
+        let again = stored.into_iter().filter(|_| self.telling.is_some());
         let again = again.flat_map(|operand| operand.sweep.program.reads());
         let operands = [&self.a, &self.b].into_iter().flat_map(Operand::loads).chain(again);
         let boxed = |id: &TensorId| self.boxes().is_some_and(|boxes| is_among(&boxes.read, *id));

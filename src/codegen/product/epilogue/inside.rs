@@ -203,6 +203,9 @@ impl Again<'_> {
     /// The same product with operands that are read, and computed, element by element.
     fn by_elements(&self) -> GemmKernel {
         let mut kernel = self.kernel.clone();
+        if let Some(unfolded) = kernel.unfolded.take() {
+            (kernel.a, kernel.b, kernel.space.k) = (unfolded.a, unfolded.b, unfolded.k);
+        }
         for operand in [&mut kernel.a, &mut kernel.b] {
             operand.fetch = Fetch::Element;
             operand.sweep.vector = 1;

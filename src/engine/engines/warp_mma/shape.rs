@@ -241,7 +241,8 @@ fn estimate(
     let steps = (steps(shape, operand, extents) as f64 / f64::from(splits)).ceil();
     let instructions = if operand == MmaType::Fp8 && unpacks_fp8(device) { 2.0 } else { 1.0 };
     let area = f64::from(shape.m * shape.n) / 16384.0;
-    let step = area * f64::from(shape.k_bytes) / 64.0 * instructions / shape.efficiency * shape.latency(waves.count, device);
+    let step =
+        area * f64::from(shape.k_bytes) / 64.0 * instructions / shape.efficiency * shape.latency(waves.count, device);
     let epilogue = EPILOGUE_STEPS * area;
     let term = |bound, time| Term { bound, time };
     Estimate {

@@ -108,8 +108,11 @@ impl Candidate<'_> {
             // both warpgroups may be in their epilogues while nothing is multiplied
             Schedule::PingPong => (((epilogue - longest) / 2.0).max(0.0), epilogue),
         };
-        let combination =
-            if through_workspace { COMBINATION * combination_seconds(self.extents, splits, device) * CLOCK } else { 0.0 };
+        let combination = if through_workspace {
+            COMBINATION * combination_seconds(self.extents, splits, device) * CLOCK
+        } else {
+            0.0
+        };
         let term = |bound, time| Term { bound, time };
         // nothing hides the last epilogue
         let of_tiles = |of_tile: Term| term(of_tile.bound, waves.count * of_tile.time + (waves.count - 1.0) * exposed);
