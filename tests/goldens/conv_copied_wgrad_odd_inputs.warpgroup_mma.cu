@@ -1,4 +1,4 @@
-// fusewright 0.1.0, engine config: warpgroup_mma tile_m=128 tile_n=16 stages=11 schedule=cooperative
+// fusewright 0.1.0, engine config: warpgroup_mma tile_m=64 tile_n=32 stages=12 schedule=ping_pong
 // t0 = input HALF [2, 40, 9, 10] stride [3600, 1, 400, 40]
 // t1 = input HALF [2, 33, 9, 10] stride [2970, 1, 330, 33]
 // t3 = copy HALF [2, 33, 9, 10] stride [4320, 1, 480, 48]
@@ -59,7 +59,7 @@ fw_copy(const fw_f16* __restrict__ p_t1, fw_f16* __restrict__ p_t3) {
   }
 }
 
-#define FW_ROWS_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7"
+#define FW_ROWS_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15"
 extern "C" __global__ void __launch_bounds__(384, 1)
 fw_convolution_backward_filter_1(const fw_f16* __restrict__ p_t0,
   const fw_f16* __restrict__ p_t3,
@@ -67,18 +67,21 @@ fw_convolution_backward_filter_1(const fw_f16* __restrict__ p_t0,
   const __grid_constant__ fw_tensor_map map0,
   const __grid_constant__ fw_tensor_map map1) {
   FW_SHARED(shared_bytes);
-  FW_ACCUMULATORS_float(8);
+  FW_ACCUMULATORS_float(16);
   const unsigned shared = fw_shared_address(shared_bytes);
   const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
-  const unsigned full = shared + 215040, empty = full + 88;  // an mbarrier each for a stage
+  const unsigned full = shared + 167936, empty = full + 96;  // an mbarrier each for a stage
+  const unsigned turn = empty + 96;  // and one for each consumer
   if (threadIdx.x == 0) {
     fw_tma_prefetch(&map0);
     fw_tma_prefetch(&map1);
 #pragma unroll 1
-    for (unsigned stage = 0; stage < 11; ++stage) {
+    for (unsigned stage = 0; stage < 12; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 1);
-      fw_mbarrier_init(empty + 8 * stage, 8);  // warps that multiply what is in it
+      fw_mbarrier_init(empty + 8 * stage, 4);  // warps that multiply what is in it
     }
+    fw_mbarrier_init(turn, 4);
+    fw_mbarrier_init(turn + 8, 4);
     fw_mbarrier_init_fence();
   }
   __syncthreads();
@@ -86,20 +89,17 @@ fw_convolution_backward_filter_1(const fw_f16* __restrict__ p_t0,
 
   if (warp < 4) {
     fw_decrease_registers<40>();
-    // one thread asks for the tiles of A and B, up to 11 ahead
+    // one thread asks for the tiles of A and B, up to 12 ahead
     if (warp == 0 && fw_elect()) {
       unsigned stage = 0, parity = 1;
 #pragma unroll 1
-      for (unsigned unit = blockIdx.x; unit < 27u; unit += gridDim.x) {
-        const unsigned m0 = 0, n0 = unit * 16;
-        const unsigned r = n0 / 144;
-        const unsigned s = n0 / 48 % 3;
-        const unsigned ci = n0 % 48;
+      for (unsigned unit = blockIdx.x; unit < 14u; unit += gridDim.x) {
+        const unsigned m0 = 0, n0 = unit * 32;
 #pragma unroll 1
         for (int step = 0; step < 3; ++step) {
           fw_mbarrier_wait(empty + 8 * stage, parity);
-          fw_mbarrier_expect(full + 8 * stage, 7168);
-          const unsigned tile = shared + stage * 18432;
+          fw_mbarrier_expect(full + 8 * stage, 9216);
+          const unsigned tile = shared + stage * 12288;
           const unsigned k0 = (unsigned)step * 64;
           const unsigned img = step * 64 / 90;
           const unsigned p = step * 64 / 10 % 9;
@@ -107,61 +107,75 @@ fw_convolution_backward_filter_1(const fw_f16* __restrict__ p_t0,
           // A: t0
           fw_tma_load(tile, &map0, full + 8 * stage, m0, k0);
           // B: t3
-          fw_tma_load_im2col(tile + 16384, &map1, full + 8 * stage, ci, int(q) - 1, int(p) - 1, img, s, r);
-          if (++stage == 11) stage = 0, parity ^= 1;
+#pragma unroll
+          for (unsigned column = 0; column < 2; ++column) {
+            const unsigned r = (n0 + column * 16) / 144;
+            const unsigned s = (n0 + column * 16) / 48 % 3;
+            const unsigned ci = (n0 + column * 16) % 48;
+            fw_tma_load_im2col(tile + 8192 + column * 2048, &map1, full + 8 * stage, ci, int(q) - 1, int(p) - 1, img, s, r);
+          }
+          if (++stage == 12) stage = 0, parity ^= 1;
         }
       }
     }
   } else {
     fw_increase_registers<232>();
     const unsigned consumer = warp / 4 - 1;
-    float* const piece_c = reinterpret_cast<float*>(shared_bytes + 202752 + (warp - 4) * 1536);  // of 16 rows, 16 columns
-    float* const lane_c = piece_c + lane / 4 * 24 + lane % 4 * 2;
-    unsigned stage = 0, parity = 0;
+    float* const piece_c = reinterpret_cast<float*>(shared_bytes + 147456 + (warp - 4) * 2560);  // of 16 rows, 32 columns
+    float* const lane_c = piece_c + lane / 4 * 40 + lane % 4 * 2;
+    const unsigned skipped = consumer == 0 ? 0 : 3;  // the first tile is the other's
+    unsigned stage = skipped % 12, parity = skipped / 12 & 1, turn_parity = consumer == 0;
 #pragma unroll 1
-    for (unsigned unit = blockIdx.x; unit < 27u; unit += gridDim.x) {
-      const unsigned m0 = 0, n0 = unit * 16;
+    for (unsigned unit = blockIdx.x + consumer * gridDim.x; unit < 14u; unit += 2 * gridDim.x) {
+      const unsigned m0 = 0, n0 = unit * 32;
+      fw_mbarrier_wait(turn + 8 * consumer, turn_parity);
+      turn_parity ^= 1;
       unsigned multiplied = 0;  // the stage before, which may still be read
 #pragma unroll 1
       for (int step = 0; step < 3; ++step) {
         fw_mbarrier_wait(full + 8 * stage, parity);
-        const unsigned tile = shared + stage * 18432;
-        const unsigned long long a = fw_matrix_descriptor<128>(tile + consumer * 8192, 8192, 1024);
-        const unsigned long long b = fw_matrix_descriptor<32>(tile + 16384, 2048, 256);
+        const unsigned tile = shared + stage * 12288;
+        const unsigned long long a = fw_matrix_descriptor<128>(tile, 8192, 1024);
+        const unsigned long long b = fw_matrix_descriptor<32>(tile + 8192, 2048, 256);
         FW_PRODUCTS(a, b, step,
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 0, 0, "p", ", 1, 1, 1, 1")
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 128, 32, "1", ", 1, 1, 1, 1")
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 256, 64, "1", ", 1, 1, 1, 1")
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 384, 96, "1", ", 1, 1, 1, 1"));
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_ROWS_0, 0, 0, "p", ", 1, 1, 1, 1")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_ROWS_0, 128, 32, "1", ", 1, 1, 1, 1")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_ROWS_0, 256, 64, "1", ", 1, 1, 1, 1")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_ROWS_0, 384, 96, "1", ", 1, 1, 1, 1"));
+        if (step == 2 && lane == 0) fw_mbarrier_arrive(turn + 8 * (consumer ^ 1));  // the other's products come next
         fw_wgmma_wait<1>();
         if (step > 0 && lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
         multiplied = stage;
-        if (++stage == 11) stage = 0, parity ^= 1;
+        if (++stage == 12) stage = 0, parity ^= 1;
       }
       fw_wgmma_wait<0>();
       if (lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
+      stage += 3;  // the stages of the other's tile
+      parity ^= stage / 12 & 1;
+      stage %= 12;
 
-      // a warp takes 16 rows and 16 columns at a time through its own piece of shared memory
-      const unsigned warp_m0 = m0 + consumer * 64 + warp % 4 * 16;
+      // a warp takes 16 rows and 32 columns at a time through its own piece of shared memory
+      const unsigned warp_m0 = m0 + warp % 4 * 16;
       const unsigned chunk_n0 = n0;
-      fw_put_rows<0, 24>(lane_c); fw_put_rows<4, 24>(lane_c + 8);
+      fw_put_rows<0, 40>(lane_c); fw_put_rows<4, 40>(lane_c + 8);
+      fw_put_rows<8, 40>(lane_c + 16); fw_put_rows<12, 40>(lane_c + 24);
       __syncwarp();
       // zeros outside an operand have no products: where they met what is not finite, sums are computed once more
       bool is_finite = true;
       for (unsigned i = lane; i < 16; i += 32) {
         const unsigned line = i, piece = 0;
-        is_finite = is_finite && isfinite(piece_c[line * 24 + piece]);
+        is_finite = is_finite && isfinite(piece_c[line * 40 + piece]);
       }
       if (!__all_sync(0xffffffffu, is_finite)) {
 #pragma unroll 1
-        for (unsigned i = lane; i < 256; i += 32) {
-          const unsigned line = i / 16, piece = i % 16;
-          float& sum = piece_c[line * 24 + piece];
+        for (unsigned i = lane; i < 512; i += 32) {
+          const unsigned line = i / 32, piece = i % 32;
+          float& sum = piece_c[line * 40 + piece];
           if (sum == sum) continue;
           const unsigned m = warp_m0 + line;
           const unsigned n = chunk_n0 + piece;
           const unsigned ci = n % 48;
-          if (!(m < 40 && ci < 33)) continue;
+          if (!(m < 40 && n < 432 && ci < 33)) continue;
           float inside = 0.0f;
 #pragma unroll 1
           for (unsigned k = 0; k < 180 && inside == inside; ++k) {
@@ -185,7 +199,7 @@ fw_convolution_backward_filter_1(const fw_f16* __restrict__ p_t0,
               const unsigned q = k % 10;
               const int h = int(p) + int(r) - 1;
               const int w = int(q) + int(s) - 1;
-              if (!(k < 180 && h >= 0 && h < 9 && w >= 0 && w < 10)) continue;
+              if (!(n < 432 && k < 180 && h >= 0 && h < 9 && w >= 0 && w < 10)) continue;
               const unsigned o_t3 = img * 4320 + ci + h * 480 + w * 48;
               const float t3 = fw_value(p_t3[o_t3]);
               factors[1] = fw_to_f32(t3);
@@ -197,17 +211,17 @@ fw_convolution_backward_filter_1(const fw_f16* __restrict__ p_t0,
         __syncwarp();
       }
 #pragma unroll 2
-      for (unsigned pass = 0; pass < 8; ++pass) {
+      for (unsigned pass = 0; pass < 16; ++pass) {
         const unsigned i = pass * 32 + lane;
-        const unsigned line = i / 16, piece = i % 16;
+        const unsigned line = i / 32, piece = i % 32;
         const unsigned m = warp_m0 + line;
         const unsigned n = chunk_n0 + piece;
         const unsigned ko = m;
         const unsigned r = n / 144;
         const unsigned s = n / 48 % 3;
         const unsigned ci = n % 48;
-        if (m < 40 && ci < 33) {
-          const float* const tile_at = piece_c + line * 24 + piece;
+        if (m < 40 && n < 432 && ci < 33) {
+          const float* const tile_at = piece_c + line * 40 + piece;
           const unsigned o_t2_conv_wgrad = ko * 297 + r * 99 + s * 33 + ci;
           float acc[1];
           fw_load_vector(tile_at, acc);
