@@ -177,11 +177,6 @@ pub(super) fn mma_section(operand: MmaType, stored: [DataType; 2]) -> &'static s
     }
 }
 
-/// Device function, also the name of its include section, that gives a fragment of float accumulators back.
-pub(super) fn give_function(multiply: &Multiply) -> &'static str {
-    if multiply.sums_in_half() { "fw_give_half" } else { "fw_give" }
-}
-
 /// Device function that takes a fragment of the accumulators.
 pub(super) fn take_function(multiply: &Multiply) -> &'static str {
     if multiply.sums_in_half() { "fw_take_half" } else { "fw_take" }

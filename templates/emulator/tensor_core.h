@@ -62,17 +62,6 @@ inline void fw_take_half(float (&x)[4]) {
   for (int r = 0; r < 4; ++r) x[r] = fw_f16_bits_to_f32((unsigned short)(pairs[r / 2] >> 16 * (r % 2)));
 }
 
-template <int A>
-inline void fw_give(const float (&x)[4]) {
-  for (int r = 0; r < 4; ++r) emulator::accumulators<float>(A)[r] = x[r];
-}
-
-template <int A>
-inline void fw_give_half(const float (&x)[4]) {
-  auto& pairs = emulator::accumulators<unsigned, 2>(A);
-  for (int r = 0; r < 2; ++r) pairs[r] = fw_pack_f16x2(x[2 * r], x[2 * r + 1]);
-}
-
 inline void fw_ldmatrix_x4(unsigned (&r)[4], unsigned address, emulator::Place place = emulator::Place::here()) {
   emulator::ldmatrix_x4({emulator::LDMATRIX, place}, r, address);
 }

@@ -248,15 +248,6 @@ __device__ __forceinline__ void fw_take_half(float (&x)[4]) {
                : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "n"(A), "n"(A + 1));
 }
 
-//@ primitive fw_give_half: fw_half_accumulators
-// What `fw_take_half` took, back.
-template <int A>
-__device__ __forceinline__ void fw_give_half(const float (&x)[4]) {
-  asm volatile("{\n.reg .b16 lo, hi;\ncvt.rn.f16.f32 lo, %0;\ncvt.rn.f16.f32 hi, %1;\nmov.b32 acc%4, {lo, hi};\n"
-               "cvt.rn.f16.f32 lo, %2;\ncvt.rn.f16.f32 hi, %3;\nmov.b32 acc%5, {lo, hi};\n}"
-               ::"f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "n"(A), "n"(A + 1));
-}
-
 //@ fw_put_half_rows: FW_INLINE fw_half_accumulators
 // A fragment of them as FP32 to a tile whose rows lie `PITCH` elements apart; `at` is the lane's first element.
 template <int A, int PITCH>

@@ -191,14 +191,6 @@ __device__ __forceinline__ void fw_take(int (&x)[4]) {
                : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3));
 }
 
-//@ primitive fw_give: fw_accumulators
-// What `fw_take` took, back.
-template <int A>
-__device__ __forceinline__ void fw_give(const float (&x)[4]) {
-  asm volatile("mov.b32 acc%4, %0; mov.b32 acc%5, %1; mov.b32 acc%6, %2; mov.b32 acc%7, %3;"
-               ::"f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3));
-}
-
 //@ fw_put_rows: FW_INLINE fw_accumulators
 // A fragment of the accumulators, 16 rows by 8 columns, to a tile whose rows lie `PITCH` elements apart; `at` is the
 // lane's first element.

@@ -61,9 +61,7 @@ fw_copy(const fw_f16* __restrict__ p_t1, fw_f16* __restrict__ p_t3) {
 
 #define FW_ROWS_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15"
 extern "C" __global__ void __launch_bounds__(384, 1)
-fw_convolution_backward_filter_1(const fw_f16* __restrict__ p_t0,
-  const fw_f16* __restrict__ p_t3,
-  fw_f16* __restrict__ p_t2_conv_wgrad,
+fw_convolution_backward_filter_1(fw_f16* __restrict__ p_t2_conv_wgrad,
   const __grid_constant__ fw_tensor_map map0,
   const __grid_constant__ fw_tensor_map map1) {
   FW_SHARED(shared_bytes);
@@ -160,56 +158,6 @@ fw_convolution_backward_filter_1(const fw_f16* __restrict__ p_t0,
       fw_put_rows<0, 40>(lane_c); fw_put_rows<4, 40>(lane_c + 8);
       fw_put_rows<8, 40>(lane_c + 16); fw_put_rows<12, 40>(lane_c + 24);
       __syncwarp();
-      // zeros outside an operand have no products: where they met what is not finite, sums are computed once more
-      bool is_finite = true;
-      for (unsigned i = lane; i < 16; i += 32) {
-        const unsigned line = i, piece = 0;
-        is_finite = is_finite && isfinite(piece_c[line * 40 + piece]);
-      }
-      if (!__all_sync(0xffffffffu, is_finite)) {
-#pragma unroll 1
-        for (unsigned i = lane; i < 512; i += 32) {
-          const unsigned line = i / 32, piece = i % 32;
-          float& sum = piece_c[line * 40 + piece];
-          if (sum == sum) continue;
-          const unsigned m = warp_m0 + line;
-          const unsigned n = chunk_n0 + piece;
-          const unsigned ci = n % 48;
-          if (!(m < 40 && n < 432 && ci < 33)) continue;
-          float inside = 0.0f;
-#pragma unroll 1
-          for (unsigned k = 0; k < 180 && inside == inside; ++k) {
-            float factors[2];
-            {
-              const unsigned ko = m;
-              const unsigned img = k / 90;
-              const unsigned p = k / 10 % 9;
-              const unsigned q = k % 10;
-              if (!(m < 40 && k < 180)) continue;
-              const unsigned o_t0 = img * 3600 + ko + p * 400 + q * 40;
-              const float t0 = fw_value(p_t0[o_t0]);
-              factors[0] = fw_to_f32(t0);
-            }
-            {
-              const unsigned r = n / 144;
-              const unsigned s = n / 48 % 3;
-              const unsigned ci = n % 48;
-              const unsigned img = k / 90;
-              const unsigned p = k / 10 % 9;
-              const unsigned q = k % 10;
-              const int h = int(p) + int(r) - 1;
-              const int w = int(q) + int(s) - 1;
-              if (!(n < 432 && k < 180 && h >= 0 && h < 9 && w >= 0 && w < 10)) continue;
-              const unsigned o_t3 = img * 4320 + ci + h * 480 + w * 48;
-              const float t3 = fw_value(p_t3[o_t3]);
-              factors[1] = fw_to_f32(t3);
-            }
-            inside = fmaf(factors[0], factors[1], inside);
-          }
-          sum = inside;
-        }
-        __syncwarp();
-      }
 #pragma unroll 2
       for (unsigned pass = 0; pass < 16; ++pass) {
         const unsigned i = pass * 32 + lane;

@@ -155,55 +155,6 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t3,
   fw_put_rows<0, 72>(lane_c);
   fw_put_rows<4, 72>(lane_c + 8);
   __syncthreads();
-  // zeros outside an operand have no products: where they met what is not finite, sums are computed once more
-  bool is_finite = true;
-  for (unsigned i = threadIdx.x; i < 64; i += 128) {
-    const unsigned line = 0, piece = i;
-    is_finite = is_finite && isfinite(tile_c[line * 72 + piece]);
-  }
-  if (!__syncthreads_and(is_finite)) {
-#pragma unroll 1
-    for (unsigned i = threadIdx.x; i < 1024; i += 128) {
-      const unsigned line = i / 64, piece = i % 64;
-      float& sum = tile_c[line * 72 + piece];
-      if (sum == sum) continue;
-      const unsigned m = m0 + line;
-      const unsigned n = n0 + piece;
-      if (!(m < 84 && n < 24)) continue;
-      float inside = 0.0f;
-#pragma unroll 1
-      for (unsigned k = 0; k < 144 && inside == inside; ++k) {
-        float factors[2];
-        {
-          const unsigned img = m / 42;
-          const unsigned p = m / 6 % 7;
-          const unsigned q = m % 6;
-          const unsigned r = k / 48;
-          const unsigned s = k / 16 % 3;
-          const unsigned ci = k % 16;
-          const int h = int(p) + int(r) - 1;
-          const int w = int(q) + int(s) - 1;
-          if (!(m < 84 && k < 144 && h >= 0 && h < 7 && w >= 0 && w < 6)) continue;
-          const unsigned o_t3 = img * 672 + h * 96 + w * 16 + ci;
-          const float t3 = fw_value(p_t3[o_t3]);
-          factors[0] = fw_to_f32(t3);
-        }
-        {
-          const unsigned ko = n;
-          const unsigned r = k / 48;
-          const unsigned s = k / 16 % 3;
-          const unsigned ci = k % 16;
-          if (!(n < 24 && k < 144)) continue;
-          const unsigned o_t4 = ko * 144 + r * 48 + s * 16 + ci;
-          const float t4 = fw_value(p_t4[o_t4]);
-          factors[1] = fw_to_f32(t4);
-        }
-        inside = fmaf(factors[0], factors[1], inside);
-      }
-      sum = inside;
-    }
-    __syncthreads();
-  }
   // epilogue fusion
 #pragma unroll 1
   for (unsigned i = threadIdx.x; i < 128; i += 128) {

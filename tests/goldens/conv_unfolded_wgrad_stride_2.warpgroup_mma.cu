@@ -87,9 +87,7 @@ fw_unfold_1(const float* __restrict__ p_t1, float* __restrict__ p_t4) {
 
 #define FW_ROWS_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15"
 extern "C" __global__ void __launch_bounds__(384, 1)
-fw_convolution_backward_filter_2(const float* __restrict__ p_t0,
-  const float* __restrict__ p_t1,
-  float* __restrict__ accumulators,
+fw_convolution_backward_filter_2(float* __restrict__ accumulators,
   const __grid_constant__ fw_tensor_map map0,
   const __grid_constant__ fw_tensor_map map1) {
   FW_SHARED(shared_bytes);
@@ -184,55 +182,6 @@ fw_convolution_backward_filter_2(const float* __restrict__ p_t0,
       fw_put_rows<0, 40>(lane_c); fw_put_rows<4, 40>(lane_c + 8);
       fw_put_rows<8, 40>(lane_c + 16); fw_put_rows<12, 40>(lane_c + 24);
       __syncwarp();
-      // zeros outside an operand have no products: where they met what is not finite, sums are computed once more
-      bool is_finite = true;
-      for (unsigned i = lane; i < 16; i += 32) {
-        const unsigned line = i, piece = 0;
-        is_finite = is_finite && isfinite(piece_c[line * 40 + piece]);
-      }
-      if (!__all_sync(0xffffffffu, is_finite)) {
-#pragma unroll 1
-        for (unsigned i = lane; i < 512; i += 32) {
-          const unsigned line = i / 32, piece = i % 32;
-          float& sum = piece_c[line * 40 + piece];
-          if (sum == sum) continue;
-          const unsigned m = warp_m0 + line;
-          const unsigned n = chunk_n0 + piece;
-          if (!(m < 36 && n < 297)) continue;
-          float inside = 0.0f;
-#pragma unroll 1
-          for (unsigned k = (unsigned)first * 32; k < (unsigned)(first + steps) * 32 && inside == inside; ++k) {
-            float factors[2];
-            {
-              const unsigned ko = m;
-              const unsigned img = k / 420;
-              const unsigned p = k / 20 % 21;
-              const unsigned q = k % 20;
-              if (!(m < 36 && k < 1260)) continue;
-              const unsigned o_t0 = img * 15120 + p * 720 + q * 36 + ko;
-              const float t0 = fw_value(p_t0[o_t0]);
-              factors[0] = fw_to_f32(t0);
-            }
-            {
-              const unsigned r = n / 99;
-              const unsigned s = n / 33 % 3;
-              const unsigned ci = n % 33;
-              const unsigned img = k / 420;
-              const unsigned p = k / 20 % 21;
-              const unsigned q = k % 20;
-              const int h = int(p) * 2 + int(r) - 1;
-              const int w = int(q) * 2 + int(s) - 1;
-              if (!(n < 297 && k < 1260 && h >= 0 && h < 41 && w >= 0 && w < 39)) continue;
-              const unsigned o_t1 = img * 52767 + h * 1287 + w * 33 + ci;
-              const float t1 = fw_value(p_t1[o_t1]);
-              factors[1] = fw_to_f32(t1);
-            }
-            inside = fmaf(factors[0], factors[1], inside);
-          }
-          sum = inside;
-        }
-        __syncwarp();
-      }
       // the sums go to the workspace, where later functions take them from
 #pragma unroll 4
       for (unsigned i = lane; i < 512; i += 32) {

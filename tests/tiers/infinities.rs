@@ -11,8 +11,8 @@ use libtest_mimic::{Failed, Trial};
 use crate::{cases, pipeline};
 
 /// Cases by the start of their names, but for those whose epilogue rounds, and those of integers.
-const CASES: &[&str] = &["conv_depthwise_", "conv_walk_", "conv_copied_"];
-const OTHERS: &[&str] = &["int8", "swish", "amax", "avg", "genstats"];
+const CASES: &[&str] = &["conv_depthwise_"];
+const OTHERS: &[&str] = &["int8", "swish", "amax"];
 
 /// Of them, those that run with every config: strips of many rows, walked in turns and in a straight line.
 const EVERY_CONFIG: &[&str] = &[
@@ -23,44 +23,17 @@ const EVERY_CONFIG: &[&str] = &[
     "conv_depthwise_wgrad_3d",
 ];
 
-/// Of them, those that run on chips without Hopper's instructions, too.
-const ON_OTHER_CHIPS: &[&str] = &[
-    "conv_walk_fprop_3x3",
-    "conv_walk_dgrad_3x3",
-    "conv_walk_wgrad_3x3",
-    "conv_walk_fprop_scale_bias_relu",
-    "conv_walk_wgrad_scale_bias_relu",
-    "conv_walk_dgrad_stride_2",
-    "conv_walk_fprop_float",
-    "conv_copied_fprop_odd_inputs",
-    "conv_copied_wgrad_channels_first",
-];
-
 /// Which operands have special values.
 const OPERANDS: [&[usize]; 3] = [&[0], &[1], &[0, 1]];
 
 /// Runs a kernel for inputs.
 pub(crate) type Run = fn(&Build, &HostTensors) -> Result<HostTensors, Failed>;
 
-/// A trial of each case.
+/// A trial of each case and operands.
 pub(crate) fn trials(tier: &str, device: fn() -> Result<Device, Failed>, run: Run) -> Vec<Trial> {
     let is_chosen = |name: &str| {
         CASES.iter().any(|case| name.starts_with(case)) && !OTHERS.iter().any(|other| name.contains(other))
     };
-    trials_of(tier, is_chosen, device, run)
-}
-
-/// A trial of each case that other chips run.
-pub(crate) fn trials_on_other_chips(tier: &str, device: fn() -> Result<Device, Failed>, run: Run) -> Vec<Trial> {
-    trials_of(tier, |name| ON_OTHER_CHIPS.contains(&name), device, run)
-}
-
-fn trials_of(
-    tier: &str,
-    is_chosen: impl Fn(&str) -> bool,
-    device: fn() -> Result<Device, Failed>,
-    run: Run,
-) -> Vec<Trial> {
     let chosen = cases::all().into_iter().filter(|case| is_chosen(&case.name));
     let trial = |case: cases::Case| {
         Trial::test(format!("{tier}::infinities::{}", case.name), move || {

@@ -110,28 +110,8 @@ pub(in crate::engine) struct CopiedOperands {
     pub(super) product: Product,
     pub(super) copies: Vec<OperandCopy>,
     across_k: AcrossK,
-    unfolded: Option<UnfoldedProduct>,
-}
-
-/// A product of unfolded operands, and what it was before.
-#[derive(Clone, Debug)]
-struct UnfoldedProduct {
-    problem: Problem,
-    before: UnfoldedFrom,
-}
-
-/// A product before its operands were unfolded, with k's digits in the copies.
-#[derive(Clone, Debug)]
-pub(super) struct UnfoldedFrom {
-    pub(super) fusion: Fusion,
-    pub(super) product: Product,
-    pub(super) problem: Problem,
-}
-
-impl UnfoldedFrom {
-    fn new(fusion: &Fusion, product: &Product, problem: Problem) -> Self {
-        Self { fusion: fusion.clone(), product: product.clone(), problem }
-    }
+    /// The product of unfolded operands.
+    unfolded: Option<Problem>,
 }
 
 impl CopiedOperands {
@@ -183,13 +163,11 @@ impl CopiedOperands {
             };
             copied = copied.with_unfolded(slot, operand, layout, unfolded)?;
         }
-        let before = UnfoldedFrom::new(fusion, product, problem.clone());
-        Some(Self { unfolded: Some(UnfoldedProduct { problem: problem.of_matrices(), before }), ..copied })
+        Some(Self { unfolded: Some(problem.of_matrices()), ..copied })
     }
 
     /// The same to images whose rows of pixels are padded: `[ko, img, pixels]` of DY and, for each tap along rows, `[s, r, img, ci, pixels]`
-    /// of X, in which the taps of neighbouring rows overlap. `None` where rows step by more than one, for other than images, and where
-    /// [`ImagesOfRows::before`] is.
+    /// of X, in which the taps of neighbouring rows overlap. `None` where rows step by more than one, and for other than images.
     fn unfolded_along_rows(fusion: &Fusion, product: &Product, operand: MmaType) -> Option<Self> {
         let problem = gradient_without_groups(fusion, product)?;
         let images = ImagesOfRows::of(fusion.graph(), product, &problem)?;
@@ -198,8 +176,7 @@ impl CopiedOperands {
             copied.source(slot)?;
             copied = copied.with_unfolded(slot, operand, layout, unfolded)?;
         }
-        let before = UnfoldedFrom::new(fusion, product, images.before(operand)?);
-        Some(Self { unfolded: Some(UnfoldedProduct { problem: images.problem(operand), before }), ..copied })
+        Some(Self { unfolded: Some(images.problem(operand)), ..copied })
     }
 
     /// Whether both operands come in boxes.
@@ -238,12 +215,7 @@ impl CopiedOperands {
     pub(super) fn problem(&self, operand: MmaType) -> Problem {
         let of_graph =
             || Problem::of(self.fusion.graph(), &self.product).in_columns_of(line_along_outer(operand).into());
-        self.unfolded.as_ref().map_or_else(of_graph, |unfolded| unfolded.problem.clone())
-    }
-
-    /// The product before its operands were unfolded, if they are.
-    pub(super) fn before(&self) -> Option<&UnfoldedFrom> {
-        self.unfolded.as_ref().map(|unfolded| &unfolded.before)
+        self.unfolded.clone().unwrap_or_else(of_graph)
     }
 
     /// An operand's tensor, if it is one of the graph's inputs.
@@ -382,17 +354,6 @@ impl<'a> ImagesOfRows<'a> {
         };
         let rows = self.digits(&[TAPS[1], Quantity::InputChannel]);
         (layout, Unfolded { rows, k: self.k(self.rows[1]), coordinates, pitch })
-    }
-
-    /// The product of the operands as they lie, k counted as in the copies; `None` where steps end within a row, so that it has no such
-    /// digits.
-    fn before(&self, operand: MmaType) -> Option<Problem> {
-        let pixels = Digit::new(PIXEL, self.pixels()).in_blocks_of(step_k(operand)).radix;
-        let mut k = self.k(self.rows[0]);
-        k[1].radix = pixels / self.row;
-        let problem = self.problem.clone();
-        let operands = problem.operands.clone();
-        (pixels % self.row == 0).then(|| problem.of_operands(operands, k))
     }
 
     /// The product of the copies: k is an image and, in steps, a pixel of it.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::copied::{CopiedOperands, OperandCopy, UnfoldedFrom};
+use super::copied::{CopiedOperands, OperandCopy};
 use super::epilogue::{EpiloguePlan, EpilogueTiles, kept_space, reduced_count};
 use super::multiplied::fp8_registers;
 use super::operand::{Instruction, OperandPlan};
@@ -16,11 +16,11 @@ use crate::device::Device;
 use crate::engine::EngineConfig;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Pattern, Product};
-use crate::graph::{DataType, FinalizedGraph, OperationId, TensorId};
+use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Access, Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, Coordinate, Digit, Epilogue, GemmKernel, GemmTile,
-    Kernel, Mma, MmaType, Multiply, Operand, Parameter, PartialReduction, Quantity, Register, Role, SharedLayout,
-    SharedRequest, Step, Telling, UnfoldedOperands, Value, Wgmma, reduced_values,
+    Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma,
+    MmaType, Multiply, Parameter, PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, Wgmma,
+    reduced_values,
 };
 
 /// A product as an engine multiplies it: what is planned of it whatever the tile.
@@ -33,8 +33,6 @@ pub(in crate::engine) struct ProductPlan {
     pub(in crate::engine) operands: [OperandPlan; 2],
     /// Operands that are copied before the product reads them.
     copies: Vec<OperandCopy>,
-    /// The product before its operands were unfolded to these copies, if they are.
-    before: Option<UnfoldedFrom>,
     /// Planned when somebody asks about tiles.
     epilogue: OnceLock<EpiloguePlan>,
 }
@@ -115,7 +113,7 @@ impl ProductPlan {
         } else {
             Self::in_steps(fusion, product, copied.problem(operand), operand)
         };
-        Some(Self { copies: copies.clone(), before: copied.before().cloned(), ..plan })
+        Some(Self { copies: copies.clone(), ..plan })
     }
 
     /// Plans a product for `wgmma` whose steps are whole, narrow, or in blocks, of channels.
@@ -138,7 +136,7 @@ impl ProductPlan {
     fn of(fusion: &Fusion, product: &Product, problem: Problem, instruction: Instruction) -> Self {
         let operands = [0, 1].map(|slot| OperandPlan::new(fusion, product, &problem, slot, instruction));
         let (fusion, product) = (fusion.clone(), product.clone());
-        Self { fusion, product, problem, operands, copies: Vec::new(), before: None, epilogue: OnceLock::new() }
+        Self { fusion, product, problem, operands, copies: Vec::new(), epilogue: OnceLock::new() }
     }
 
     fn epilogue(&self) -> &EpiloguePlan {
@@ -372,7 +370,6 @@ impl Lowering<'_> {
         if !self.plan.counts_steps() || !matches!(multiply, Multiply::Wgmma(_)) {
             space.counted.clear();
         }
-        let telling = self.telling([&a, &b], !space.counted.is_empty());
         let bounded = self.plan.problem.result.iter().filter(|coordinate| coordinate.bound.is_some());
         GemmKernel {
             space,
@@ -393,49 +390,6 @@ impl Lowering<'_> {
                 Multiply::Wgmma(Wgmma { operand, .. }) => self.plan.channel_tail(operand),
                 _ => None,
             },
-            unfolded: telling.and(self.unfolded(wide_index)),
-            telling,
-        }
-    }
-
-    /// The operands before they were unfolded, if they are.
-    fn unfolded(&self, wide_index: bool) -> Option<Box<UnfoldedOperands>> {
-        let UnfoldedFrom { fusion, product, problem } = self.plan.before.as_ref()?;
-        let plan = |slot| OperandPlan::new(fusion, product, problem, slot, Instruction::Fma);
-        let [a, b] = [0, 1].map(|slot| plan(slot).at(self.choice.tile, wide_index));
-        Some(Box::new(UnfoldedOperands { a, b, k: problem.space.k.clone() }))
-    }
-
-    /// Which sums tell that a zero outside an operand has met what is not finite; none where all is finite or inside, or elements are
-    /// not computed one by one.
-    fn telling(&self, operands: [&Operand; 2], is_counted: bool) -> Option<Telling> {
-        let (before, graph) = (self.plan.before.as_ref(), self.plan.graph());
-        let problem = before.map_or(&self.plan.problem, |before| &before.problem);
-        let is_packed = |access: &Access| matches!(access, Access::Bits | Access::Bit);
-        let is_elsewhere = |step: &Step| matches!(step.value, Value::Concat(_) | Value::Window(_));
-        let is_by_elements = |operand: &&Operand| {
-            !operand.sweep.access.values().any(is_packed) && !operand.sweep.program.steps.iter().any(is_elsewhere)
-        };
-        let types = self.plan.product.tensors().map(|id| graph.tensor(id).data_type);
-        let is_rounded = graph.compute_type(self.plan.product.operation) == DataType::Half
-            && types.iter().any(|data_type| data_type.bits() > 16 || *data_type == DataType::BFloat16);
-        let is_float = self.choice.multiply.accumulator() == Register::Float;
-        if !is_float || is_rounded || !operands.iter().all(is_by_elements) {
-            return None;
-        }
-        let is_infinite = |slot: usize| types[problem.core_slot(slot)].is_floating();
-        let reaches_outside = |slot: usize| {
-            let is_outside = |of: &Coordinate| of.bound.is_some() || of.divisor > 1;
-            problem.operands[slot].iter().any(is_outside)
-        };
-        let has_all_taps = is_counted && problem.space.counted.iter().all(|counted| counted.least > 0);
-        let [of_a, of_b] =
-            [reaches_outside(0) && is_infinite(1), reaches_outside(1) && is_infinite(0) && !has_all_taps];
-        match (of_a, of_b) {
-            (true, true) => Some(Telling::All),
-            (true, false) => Some(Telling::Row),
-            (false, true) => Some(Telling::Column),
-            (false, false) => None,
         }
     }
 

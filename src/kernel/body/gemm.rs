@@ -2,8 +2,8 @@
 
 use crate::graph::TensorId;
 use crate::kernel::{
-    Accumulation, Boxes, Coordinate, Digit, GemmSpace, GemmTile, MmaType, Multiply, Operand, Quantity, SharedLayout,
-    Sweep, TensorMap,
+    Accumulation, Boxes, Coordinate, GemmSpace, GemmTile, MmaType, Multiply, Operand, Quantity, SharedLayout, Sweep,
+    TensorMap,
 };
 
 /// An epilogue reduction and where its partial results go: `partial[split][kept]`.
@@ -45,18 +45,6 @@ pub enum Epilogue {
         /// Elements from one value to the next of what tells the place: indices b, m, n, or their digits.
         place: Vec<(Quantity, i64)>,
     },
-}
-
-/// Which sums of a tile tell whether a zero outside an operand has met what is not finite: an operand's infinity or NaN makes all sums of
-/// its row, or of its column, not finite.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Telling {
-    /// Those of one row: only A has zeros outside.
-    Row,
-    /// Those of one column: only B has.
-    Column,
-    /// All: both have.
-    All,
 }
 
 /// How loops of a product are unrolled and registers shared: what an engine chooses for speed alone.
@@ -114,19 +102,6 @@ pub struct GemmKernel {
     pub wide_index: bool,
     /// Boxes and products of the last channels under a tap, where these are fewer than a step takes.
     pub tail: Option<ChannelTail>,
-    /// Where operands have zeros outside and can be infinite: sums that are NaN are computed once more, over elements inside, where
-    /// these sums say so.
-    pub telling: Option<Telling>,
-    /// Where operands are matrices that others were unfolded to: these, which tell what lies inside.
-    pub unfolded: Option<Box<UnfoldedOperands>>,
-}
-
-/// Operands before they were unfolded to matrices: element by element, and the digits of k of the matrices.
-#[derive(Clone, Debug)]
-pub struct UnfoldedOperands {
-    pub a: Operand,
-    pub b: Operand,
-    pub k: Vec<Digit>,
 }
 
 /// The last channels under a tap of a convolution, where they do not fill a step of the mainloop: elements outside a tensor cost
@@ -208,13 +183,7 @@ impl GemmKernel {
 
     /// Tensors read through pointers, in the order of [`Self::sweeps`].
     pub fn loads(&self) -> impl Iterator<Item = TensorId> {
-        let stored = match &self.unfolded {
-            Some(unfolded) => [&unfolded.a, &unfolded.b],
-            None => [&self.a, &self.b],
-        };
-        let again = stored.into_iter().filter(|_| self.telling.is_some());
-        let again = again.flat_map(|operand| operand.sweep.program.reads());
-        let operands = [&self.a, &self.b].into_iter().flat_map(Operand::loads).chain(again);
+        let operands = [&self.a, &self.b].into_iter().flat_map(Operand::loads);
         let boxed = |id: &TensorId| self.boxes().is_some_and(|boxes| is_among(&boxes.read, *id));
         let epilogue = self.epilogue_sweep().into_iter().flat_map(|sweep| sweep.program.reads());
         operands.chain(epilogue.filter(move |id| !boxed(id)))

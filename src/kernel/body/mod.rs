@@ -7,7 +7,7 @@ mod pointwise;
 
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
-pub use gemm::{ChannelTail, Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Telling, Tuning, UnfoldedOperands};
+pub use gemm::{ChannelTail, Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
 
 use crate::graph::{SignalMode, TensorId};

@@ -1,8 +1,5 @@
 <# The epilogue of a tile in the registers of its accumulators: a warp takes 16 rows by a few columns at a time (`takes`), and the tensor
    memory accelerator brings and takes the boxes of the tensors, a set of them for each part, `sets` in turns. -#>
-<%- if again %>
-${ again }$
-<%- endif %>
 // epilogue fusion: a warp takes 16 rows and ${ columns }$ columns at a time, beside boxes of the tensors
 <%- if blocks > 1 %>
 #pragma unroll 1

@@ -26,9 +26,6 @@ break;
 ${ cases[0] }$
 <%- endif %>
 __syncwarp();
-<%- if again %>
-${ again }$
-<%- endif %>
 <%- for line in totals.before_rows %>
 ${ line }$
 <%- endfor %>

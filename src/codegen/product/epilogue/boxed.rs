@@ -4,7 +4,6 @@
 use serde::Serialize;
 
 use super::columns::{Fragments, OutsideColumns};
-use super::inside::Again;
 use super::total::{Lanes, Total, TotalsText};
 use super::{EpilogueParts, Origin, Outside, PointText, bounds, index, part, statements};
 use crate::codegen::index::{Bound, index_type, spell};
@@ -38,8 +37,6 @@ struct BoxedText {
     fragments: u32,
     /// For each step of each part: how accumulators are taken.
     takes: Vec<String>,
-    /// Sums that are NaN computed once more, where zeros lie outside an operand.
-    again: Option<String>,
     /// Number of sets of boxes, and bytes of a set.
     sets: u32,
     set_bytes: u32,
@@ -201,7 +198,6 @@ impl Boxed<'_> {
             used.add("fw_stmatrix");
         }
         let part_number = if self.blocks() * self.chunks() > 1 { Index::local("part") } else { Index::ZERO };
-        let again = Again { graph, kernel }.fragments(used, self.places.first_sum, &self.places.warp_row)?;
         Ok(BoxedText {
             index: index_type(kernel.wide_index),
             accumulator: names::register_type(kernel.multiply.accumulator()),
@@ -216,7 +212,6 @@ impl Boxed<'_> {
             steps,
             fragments: step_columns / 8,
             takes: self.takes(),
-            again,
             sets: Boxes::SETS,
             set_bytes: boxes.set_bytes(),
             reads: !boxes.read.is_empty(),

@@ -2,7 +2,6 @@
 
 mod boxed;
 mod columns;
-mod inside;
 mod staged;
 mod tile;
 mod total;

@@ -3,7 +3,6 @@
 
 use serde::Serialize;
 
-use super::inside::{Again, SharedOrigin, SharedSums};
 use super::total::{Lanes, Total, TotalsText};
 use super::{EpilogueParts, Origin, Outside, Place, PointText, part, pitch, statements, workspace_place};
 use crate::codegen::index::{index_type, spell};
@@ -29,8 +28,6 @@ struct StagedText {
     /// For each piece: how accumulators go to it; and which one is a warp's, where it has several.
     cases: Vec<String>,
     case: String,
-    /// Sums that are NaN computed once more, where zeros lie outside an operand.
-    again: Option<String>,
     /// What happens to a piece.
     body: String,
     totals: TotalsText,
@@ -85,7 +82,6 @@ pub(in crate::codegen::product) fn staged(
         Epilogue::Workspace { place } => (staging.to_workspace(place)?, TotalsText::default()),
         Epilogue::Fused(epilogue) => staging.fused(graph, used, epilogue)?,
     };
-    let again = Again { graph, kernel }.shared(used, &staging.sums())?;
     let declarations = totals.declared_after(staging.declarations());
     let record = StagedText {
         index: index_type(kernel.wide_index),
@@ -96,7 +92,6 @@ pub(in crate::codegen::product) fn staged(
         warp_row,
         cases: staging.cases(put, first_sum),
         case: part(kernel.multiply.consumer_rows(kernel.tile) / WGMMA_ROWS, kernel.tile.n / staging.columns),
-        again,
         body,
         totals,
     };
@@ -135,22 +130,6 @@ impl<'a> Staging<'a> {
             (_, false) => format!("{accumulator}* const lane_c = piece_c + lane % 4 * {} + lane / 4;", 2 * pitch),
         };
         format!("{piece}\n{lane}")
-    }
-
-    fn sums(&self) -> SharedSums {
-        SharedSums {
-            array: "piece_c",
-            at: match self.swizzled {
-                true => "line * 64 + fw_staged(line, piece)".to_owned(),
-                false => format!("line * {} + piece", self.pitch),
-            },
-            thread: "lane",
-            threads: 32,
-            agree: "__all_sync(0xffffffffu, ",
-            wait: "__syncwarp()",
-            extents: [self.rows, self.columns],
-            origin: SharedOrigin::Piece,
-        }
     }
 
     /// A fragment of the accumulators is 16 rows by 8 columns: the rows of a warp.

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::inside::{Again, SharedOrigin, SharedSums};
 use super::{Origin, Outside, Partial, Place, PointText, workspace_place};
 use crate::codegen::index::{index_type, spell};
 use crate::codegen::names;
@@ -101,22 +100,10 @@ pub(in crate::codegen::product) fn tile(
     used: &mut Used,
     kernel: &GemmKernel,
 ) -> Result<String, Error> {
-    let sums = SharedSums {
-        array: "tile_c",
-        at: format!("line * {} + piece", pitch(kernel)),
-        thread: "threadIdx.x",
-        threads: kernel.multiply.threads(kernel.tile),
-        agree: "__syncthreads_and(",
-        wait: "__syncthreads()",
-        extents: [kernel.tile.m, kernel.tile.n],
-        origin: SharedOrigin::Tile,
-    };
-    let again = Again { graph, kernel }.shared(used, &sums)?;
-    let epilogue = match &kernel.epilogue {
+    match &kernel.epilogue {
         Epilogue::Workspace { place } => to_workspace(kernel, place),
         Epilogue::Fused(epilogue) => fused(graph, used, kernel, epilogue),
-    };
-    Ok(again.into_iter().chain([epilogue?]).collect::<Vec<_>>().join("\n"))
+    }
 }
 
 fn to_workspace(kernel: &GemmKernel, accumulators: &[(Quantity, i64)]) -> Result<String, Error> {

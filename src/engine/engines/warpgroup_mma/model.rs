@@ -51,11 +51,9 @@ const READ_AGAIN: f64 = 0.12;
 /// Part of the multiprocessors that reads as fast as all: an estimate.
 const ENOUGH_BLOCKS: f64 = 0.75;
 
-/// Clocks of a multiprocessor for an element that the first warpgroup computes on its way to shared memory, 16-bit elements in pairs
-/// (`wgrad_g1_3x3_c256_14` on an H200: tiles of 128×256 156 µs, of 256×128 131), for one that it brings there through registers, and for one
-/// that is turned.
-const COMPUTED_ELEMENT: f64 = 0.13;
-const BROUGHT_ELEMENT: f64 = 0.2;
+/// Clocks of a multiprocessor for an element that the first warpgroup computes on its way to shared memory (`mm_mixed_bf16_i8_m4096` on an
+/// H200 in tiles of 128×256, of which 128 rows are computed, 738 µs, of 256×128 1014), and for one that is turned.
+const COMPUTED_ELEMENT: f64 = 0.2;
 const TURNED_ELEMENT: f64 = 0.4;
 
 /// The same for an element that the multiplying warps compute in their registers: where two warpgroups multiply at once, and
@@ -87,6 +85,14 @@ const COMBINATION: f64 = 1.3;
 
 /// By how much an epilogue by boxes takes longer for each reduction that keeps the columns: by its instructions, not timed.
 const TOTAL: f64 = 0.4;
+
+/// By how much an epilogue by boxes takes longer where accumulators take so many registers that few are left for it, and both warpgroups are
+/// in it (tiles of 256×192).
+const CROWDED_BOXES: f64 = 1.6;
+const CROWDED_ACCUMULATORS: u32 = 192;
+
+/// Threads that share a cooperative tile.
+const THREADS_OF_A_TILE: u32 = 256;
 
 /// By how much an epilogue takes longer whose boxes have rows of less than a line of L2, and what it moves.
 const NARROW_BOXES: f64 = 1.9;
@@ -150,8 +156,7 @@ impl Candidate<'_> {
         let [reads_a, reads_b] = self.l2_reads;
         let boxes = self.box_rows.map(|[rows, bytes]| f64::from(rows) * (BOX_ROW + f64::from(bytes) * part * BOX_BYTE));
         let l2_rate = if n >= 128.0 { L2_WIDE } else { L2_NARROW };
-        let [computed, brought, turned] = [self.computed_rows, self.brought_rows, self.turned_rows].map(f64::from);
-        let filled = computed * COMPUTED_ELEMENT + brought * BROUGHT_ELEMENT + turned * TURNED_ELEMENT;
+        let filled = f64::from(self.computed_rows) * COMPUTED_ELEMENT + f64::from(self.turned_rows) * TURNED_ELEMENT;
         [
             (Bound::MatrixRate, self.with_fragments(m * n * depth * 2.0 / rate * promotion, depth)),
             (Bound::SharedMemory, depth * bytes * (m / 64.0) * (64.0 + n) / 128.0),
@@ -194,7 +199,10 @@ impl Candidate<'_> {
             Staging::Boxes => 1.0 + self.totals as f64 * TOTAL,
             Staging::Accumulators => 1.0,
         };
-        start + f64::from(m * n) / self.epilogue_rate(staging) * narrow * totals
+        let accumulators = m * n / THREADS_OF_A_TILE;
+        let is_crowded = (schedule, staging) == (Schedule::Cooperative, Staging::Boxes);
+        let crowded = if is_crowded && accumulators >= CROWDED_ACCUMULATORS { CROWDED_BOXES } else { 1.0 };
+        start + f64::from(m * n) / self.epilogue_rate(staging) * narrow * totals * crowded
     }
 
     /// Clocks of a tile's products where the multiplying warps compute their fragments of A, which products hide in part.

@@ -201,9 +201,8 @@ pub(super) struct Candidate<'a> {
     pub(super) has_narrow_boxes: bool,
     /// Bytes moved for a point of C.
     pub(super) bytes_of_point: f64,
-    /// Rows of a tile of A and of Bᵀ that are computed from boxes on their way, that come through registers, and that are turned.
+    /// Rows of a tile of A and of Bᵀ that are computed on their way, and that are turned.
     pub(super) computed_rows: u32,
-    pub(super) brought_rows: u32,
     pub(super) turned_rows: u32,
     /// Rows of A's and of B's boxes of a step, and bytes of one.
     pub(super) box_rows: [[u32; 2]; 2],
@@ -220,10 +219,8 @@ impl<'a> Candidate<'a> {
         let boxes = plan.boxes(tile);
         let operands = || plan.operands.iter().zip([tile.m, tile.n]);
         let in_fragments = operands().filter(|(operand, _)| operand.is_in_fragments());
-        let filled = operands().filter(|(operand, _)| !operand.is_boxed() && !operand.is_in_fragments());
-        let (turned, filled): (Vec<_>, Vec<_>) = filled.partition(|(operand, _)| operand.is_turned());
-        let from_boxes = |(operand, _): &(&OperandPlan, u32)| operand.why_not_in_boxes().is_none();
-        let (computed, brought): (Vec<_>, Vec<_>) = filled.into_iter().partition(from_boxes);
+        let computed = operands().filter(|(operand, _)| !operand.is_boxed() && !operand.is_in_fragments());
+        let (turned, computed): (Vec<_>, Vec<_>) = computed.partition(|(operand, _)| operand.is_turned());
         let rows = |operands: Vec<(&OperandPlan, u32)>| operands.into_iter().map(|(_, rows)| rows).sum();
         let maps = || boxes.iter().flat_map(|boxes| boxes.read.iter().chain(&boxes.stored));
         let widest_row = maps().map(|map| map.box_dims[0] * map.element.bytes()).max();
@@ -244,7 +241,6 @@ impl<'a> Candidate<'a> {
                 None => BYTES_OF_POINT,
             },
             computed_rows: rows(computed),
-            brought_rows: rows(brought),
             turned_rows: rows(turned),
             box_rows: [0, 1].map(|slot| plan.operands[slot].box_rows(tile, [tile.m, tile.n][slot])),
             l2_reads: plan.operands.each_ref().map(|operand| super::model::l2_reads(operand.straddles())),
@@ -284,7 +280,7 @@ impl<'a> Candidate<'a> {
 
     /// Whether the first warpgroup computes some operand.
     fn fills(&self) -> bool {
-        self.computed_rows + self.brought_rows + self.turned_rows > 0
+        self.computed_rows + self.turned_rows > 0
     }
 
     /// Whether some operand is not multiplied as it is stored.
