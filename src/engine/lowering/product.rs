@@ -565,6 +565,24 @@ fn reduced_values_of(epilogue: &Epilogue) -> usize {
     }
 }
 
+/// Waves that parts of tiles fill at most, and how many numbers of parts are tried: a tile more than there are multiprocessors is a second
+/// wave of whole tiles, and little more than one of four parts each.
+const MOST_WAVES_OF_SPLITS: i64 = 5;
+const MOST_NUMBERS_OF_SPLITS: usize = 4;
+
+/// Numbers of parts, `most` or fewer, into which k is cut: one; where the tiles of C leave multiprocessors idle, as many as fill them some
+/// times.
+pub(in crate::engine) fn splits_that_fill(device: &Device, tiles: i64, most: i64) -> Vec<u32> {
+    let mut all = vec![1];
+    for waves in 1..=MOST_WAVES_OF_SPLITS {
+        let splits = (i64::from(device.sm_count) * waves / tiles.max(1)).min(most) as u32;
+        if splits > 1 && !all.contains(&splits) && all.len() < MOST_NUMBERS_OF_SPLITS {
+            all.push(splits);
+        }
+    }
+    all
+}
+
 /// Seconds for sums that go through the workspace: a launch, then every partial sum written and read once.
 pub(in crate::engine) fn combination_seconds([b, m, n, _]: [i64; 4], splits: u32, device: &Device) -> f64 {
     let bytes = 8.0 * (b as f64 * m as f64 * n as f64) * f64::from(splits);

@@ -11,7 +11,8 @@ const NARROW_COLUMNS: u32 = 64;
 const MANY_ACCUMULATORS: u32 = 160;
 const FEW_ACCUMULATORS: u32 = 64;
 
-/// Registers of a lane for the totals of columns at most; and beside many other values: of operands, and of rows that are none of C.
+/// Registers of a lane for the totals of columns at most; and beside many other values: of operands, and of rows that are none of C. Not
+/// tuned.
 const TOTALS: u32 = 32;
 const TOTALS_BESIDE_FRAGMENTS: u32 = 16;
 

@@ -3,7 +3,7 @@
 use super::{NAME, Tiles};
 use crate::device::Device;
 use crate::engine::config::{Field, ranked};
-use crate::engine::lowering::{GemmChoice, combination_seconds, fp8_registers, unpacks_fp8};
+use crate::engine::lowering::{GemmChoice, combination_seconds, fp8_registers, splits_that_fill, unpacks_fp8};
 use crate::engine::{Bound, EngineConfig, Estimate, Knob, RankedConfig, Term, Waves};
 use crate::graph::DataType;
 use crate::kernel::{GemmTile, Mma, MmaType, Multiply};
@@ -59,7 +59,8 @@ const fn shape(
     Shape { m, n, k_bytes, warp_m, warp_n, stages, fragments, efficiency }
 }
 
-/// From large to small. The efficiencies are rates relative to the first (4096³ bf16 on an H200: 427 TFLOP/s).
+/// From large to small. The efficiencies are rates relative to the first (4096³ bf16 on an H200: 427 TFLOP/s); those of 128×64 and 64×128
+/// are lower than there (0.72, 0.75), by the filter gradient of [`ENOUGH_WARPS`]: with two blocks 268 µs in tiles of 64×128.
 const SHAPES: &[Shape] = &[
     shape([128, 256, 128], [64, 64], [3, 2], 1.0),
     shape([256, 128, 128], [64, 64], [3, 2], 0.98),
@@ -95,9 +96,8 @@ const EPILOGUE_STEPS: f64 = 6.0;
 const ENOUGH_WARPS: f64 = 16.0;
 const LATENCY_POWER: f64 = 0.4;
 
-/// Waves that parts of tiles fill at most, and how many numbers of parts are tried.
-const MOST_WAVES_OF_SPLITS: i64 = 4;
-const MOST_NUMBERS_OF_SPLITS: usize = 4;
+/// Most parts of k. Not tuned.
+const MOST_SPLITS: i64 = 128;
 
 /// Operations a second of a multiprocessor by `mma.sync` on FP16: 427 TFLOP/s on the 132 of an H200. Chips whose matrix
 /// rate is lower are taken to reach it.
@@ -213,18 +213,10 @@ fn steps(shape: &Shape, operand: MmaType, extents: [i64; 4]) -> i64 {
     (extents[3] + k - 1) / k
 }
 
-/// No split; where the tiles of C leave multiprocessors idle, as many as fill them some times.
+/// Numbers of parts of k that are tried.
 fn splits(shape: &Shape, operand: MmaType, extents: [i64; 4], device: &Device) -> Vec<u32> {
-    let blocks = blocks(shape, operand, extents);
     let longest = steps(shape, operand, extents) / STEPS_PER_SPLIT;
-    let mut all = vec![1];
-    for waves in 1..=MOST_WAVES_OF_SPLITS {
-        let splits = (i64::from(device.sm_count) * waves / blocks.max(1)).min(longest).min(128) as u32;
-        if splits > 1 && !all.contains(&splits) && all.len() < MOST_NUMBERS_OF_SPLITS {
-            all.push(splits);
-        }
-    }
-    all
+    splits_that_fill(device, blocks(shape, operand, extents), longest.min(MOST_SPLITS))
 }
 
 /// Time in steps of a full tensor core: waves of blocks, each its steps weighted by its area and efficiency; then what `sums` of

@@ -3,7 +3,7 @@
 use super::{NAME, Tiles};
 use crate::device::Device;
 use crate::engine::config::{Field, ranked};
-use crate::engine::lowering::{GemmChoice, OperandPlan, ProductPlan};
+use crate::engine::lowering::{GemmChoice, OperandPlan, ProductPlan, splits_that_fill};
 use crate::engine::{EngineConfig, Estimate, Knob, RankedConfig};
 use crate::kernel::{Boxes, GemmTile, Kernel, MmaType, Multiply, Schedule, Sums, Wgmma};
 
@@ -124,11 +124,6 @@ const FEW_ROWS: i64 = 64;
 /// Steps along k that a split does at least, and most splits. Not tuned.
 const STEPS_PER_SPLIT: i64 = 8;
 const MOST_SPLITS: i64 = 64;
-
-/// Waves that parts of tiles fill at most, and how many numbers of parts are tried: a tile more than there are multiprocessors is a second
-/// wave of whole tiles, and little more than one of four parts each.
-const MOST_WAVES_OF_SPLITS: i64 = 5;
-const MOST_NUMBERS_OF_SPLITS: usize = 4;
 
 /// Configs that fit the device, the cheapest first.
 pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
@@ -348,19 +343,12 @@ impl<'a> Candidate<'a> {
         ((self.extents[3] + k - 1) / k) as f64 * self.plan.used_steps()
     }
 
-    /// No split; where the tiles of C leave multiprocessors idle, as many as fill them some times.
+    /// Numbers of parts of k that are tried.
     fn splits(&self, device: &Device) -> Vec<u32> {
-        let longest = self.steps() as i64 / STEPS_PER_SPLIT;
-        let mut all = vec![1];
         if self.plan.counts_steps() {
-            return all;
+            return vec![1];
         }
-        for waves in 1..=MOST_WAVES_OF_SPLITS {
-            let splits = (i64::from(device.sm_count) * waves / self.tiles()).min(longest).min(MOST_SPLITS) as u32;
-            if splits > 1 && !all.contains(&splits) && all.len() < MOST_NUMBERS_OF_SPLITS {
-                all.push(splits);
-            }
-        }
-        all
+        let longest = self.steps() as i64 / STEPS_PER_SPLIT;
+        splits_that_fill(device, self.tiles(), longest.min(MOST_SPLITS))
     }
 }
