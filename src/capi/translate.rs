@@ -209,6 +209,7 @@ fn knob_number(knob: Knob) -> u32 {
         Knob::SplitK => RawKnob::CUDNN_KNOB_TYPE_SPLIT_K_SLC,
         Knob::Schedule => RawKnob::CUDNN_KNOB_TYPE_WARP_SPEC_CFG,
         Knob::SwapAb => RawKnob::CUDNN_KNOB_TYPE_SWAP_AB,
+        Knob::TapRows => RawKnob::CUDNN_KNOB_TYPE_SPLIT_RS,
         Knob::TmaEpilogue => RawKnob::CUDNN_KNOB_TYPE_EDGE,
     };
     raw as u32

@@ -94,6 +94,9 @@ knobs! {
     /// Whether the transposed product is computed, with A and B exchanged; off where a config does not set it.
     SwapAb = "swap_ab", KnobDomain::Switch, Some(0),
         "1 computes the transposed product, which suits few rows";
+    /// Whether a step of a convolution multiplies the taps of a filter's row together; off where a config does not set it.
+    TapRows = "tap_rows", KnobDomain::Switch, Some(0),
+        "1 multiplies the taps of a filter's row in one step, by the same tile of pixels";
     /// Whether tensors of the epilogue come and leave by TMA, evaluated where the accumulators are; off where a config does
     /// not set it.
     TmaEpilogue = "tma_epilogue", KnobDomain::Switch, Some(0),

@@ -15,6 +15,9 @@ pub struct Boxes {
     pub read: Vec<TensorMap>,
     /// Tensors stored. They leave while the next boxes are computed.
     pub stored: Vec<TensorMap>,
+    /// Where C's rows are pixels of lines with positions behind them: positions from one line to the next. Boxes that are read walk from
+    /// position to position, and from line to line; the lanes of a warp store pixels from the boxes.
+    pub line: Option<i64>,
 }
 
 impl Boxes {
@@ -37,6 +40,11 @@ impl Boxes {
     /// Bytes that come with one set.
     pub fn read_bytes(&self) -> u32 {
         self.read.iter().map(|map| map.box_dims[0] * map.box_dims[1] * map.element.bytes()).sum()
+    }
+
+    /// Tensors that the tensor memory accelerator takes from their boxes.
+    pub fn stored_by_tma(&self) -> &[TensorMap] {
+        if self.line.is_some() { &[] } else { &self.stored }
     }
 
     fn all(&self) -> impl Iterator<Item = &TensorMap> {

@@ -17,6 +17,7 @@ mod operand;
 mod shared;
 mod space;
 mod sweep;
+mod taps;
 mod window;
 
 pub use accumulate::{Accumulation, Combine, Finish, Map, reduced_values};
@@ -36,4 +37,5 @@ pub use operand::{BoxStart, Fetch, Operand};
 pub use shared::{SharedLayout, SharedRequest, StageLayout};
 pub use space::{Coordinate, Counted, Derived, Digit, GemmSpace, digits_at};
 pub use sweep::{Access, Accumulators, Sweep};
+pub use taps::TapRow;
 pub use window::{Interpolation, MAX_WINDOW_AXES, Maxima, Pool, PoolAxis, PoolFunction, SampleAxis, Window};

@@ -1,6 +1,7 @@
 //! Dynamic shared memory of a block of a matrix product: one layout, made when the kernel is, read by code generation.
 
-use super::{Boxes, CONSUMER_WARPS, CONSUMERS, GemmTile, Mma, Multiply, Wgmma};
+use super::boxes::SWIZZLE_PERIOD;
+use super::{Boxes, CONSUMER_WARPS, CONSUMERS, GemmTile, Mma, Multiply, TapRow, Wgmma};
 
 /// Bytes of an mbarrier.
 const BARRIER_BYTES: u32 = 8;
@@ -47,6 +48,8 @@ pub struct SharedRequest {
     pub multiply: Multiply,
     /// Tile of a block.
     pub tile: GemmTile,
+    /// Taps that a step multiplies together, if it does; `wgmma` only.
+    pub tap_row: Option<TapRow>,
     /// Bytes in which boxes of A and B wait for their transformation beside the tiles; 0 where it is done in place.
     pub raw_bytes: [u32; 2],
     /// Bytes of a warp's boxes, where the epilogue's tensors come and leave in boxes.
@@ -64,7 +67,10 @@ impl StageLayout {
         let [a, b] = match request.multiply {
             Multiply::Fma(_) => [4 * k * (m + 1), 4 * k * (n + 1)],
             Multiply::Mma(Mma { operand, .. }) | Multiply::Wgmma(Wgmma { operand, .. }) => {
-                [m * k * operand.bytes(), n * k * operand.bytes()]
+                let (beyond, taps) = request.tap_row.map_or((0, 1), |row| (row.rows_beyond(), row.taps));
+                let a = (m + beyond) * k * operand.bytes();
+                let a = if beyond > 0 { a.next_multiple_of(SWIZZLE_PERIOD) } else { a };
+                [a, taps * n * k * operand.bytes()]
             }
         };
         let [raw_a, raw_b] = request.raw_bytes;
@@ -121,7 +127,8 @@ mod tests {
     use crate::kernel::{Fma, MmaType, Register, Schedule, Sums};
 
     fn request(multiply: Multiply, tile: GemmTile) -> SharedRequest {
-        SharedRequest { multiply, tile, raw_bytes: [0; 2], box_bytes: None, along_n: true, reduced_values: 0 }
+        let raw_bytes = [0; 2];
+        SharedRequest { multiply, tile, tap_row: None, raw_bytes, box_bytes: None, along_n: true, reduced_values: 0 }
     }
 
     /// `wgmma` on FP16 in tiles of 128 × 128 × 64.
@@ -139,6 +146,14 @@ mod tests {
         assert_eq!(raw([1024, 0]), StageLayout { tiles: [0, tile], raw: [2 * tile, tile], bytes: 2 * tile + 1024 });
         let both = StageLayout { tiles: [0, tile], raw: [2 * tile, 2 * tile + 1024], bytes: 2 * tile + 3072 };
         assert_eq!(raw([1024, 2048]), both);
+    }
+
+    #[test]
+    fn taps_share_a_tile_of_a_and_have_tiles_of_b() {
+        let tap_row = Some(TapRow { taps: 3, dilation: 1, is_reversed: false });
+        let stage = SharedLayout::new(&SharedRequest { tap_row, ..wgmma(3) }).stage;
+        let (a, b) = ((128 + 8) * 64 * 2, 3 * 128 * 64 * 2);
+        assert_eq!(stage, StageLayout { tiles: [0, a], raw: [0, a], bytes: a + b });
     }
 
     #[test]

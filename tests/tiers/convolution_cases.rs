@@ -11,26 +11,26 @@ const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData,
 
 /// One convolution: extents of a layer, whatever is computed of it.
 #[derive(Clone)]
-struct Layer {
-    images: i64,
+pub(crate) struct Layer {
+    pub(crate) images: i64,
     /// Input channels of all groups, output channels of all groups.
-    channels: [i64; 2],
-    input: Vec<i64>,
-    filter: Vec<i64>,
-    stride: Vec<i64>,
-    dilation: Vec<i64>,
-    pre: Vec<i64>,
-    post: Vec<i64>,
-    mode: ConvolutionMode,
-    groups: i64,
-    explicit_groups: bool,
-    channels_first: bool,
-    types: [DataType; 4],
+    pub(crate) channels: [i64; 2],
+    pub(crate) input: Vec<i64>,
+    pub(crate) filter: Vec<i64>,
+    pub(crate) stride: Vec<i64>,
+    pub(crate) dilation: Vec<i64>,
+    pub(crate) pre: Vec<i64>,
+    pub(crate) post: Vec<i64>,
+    pub(crate) mode: ConvolutionMode,
+    pub(crate) groups: i64,
+    pub(crate) explicit_groups: bool,
+    pub(crate) channels_first: bool,
+    pub(crate) types: [DataType; 4],
 }
 
 impl Layer {
     /// A padded 3×3 layer of two images.
-    fn small() -> Self {
+    pub(crate) fn small() -> Self {
         Self {
             images: 2,
             channels: [16, 24],
@@ -106,7 +106,7 @@ impl Layer {
     }
 
     /// The graph with its core; `change` turns operands into g1's results.
-    fn core(
+    pub(crate) fn core(
         &self,
         direction: Direction,
         change: impl Fn(&mut Graph, usize, TensorHandle) -> TensorHandle,
@@ -125,7 +125,7 @@ impl Layer {
         (g, id)
     }
 
-    fn plain(&self, direction: Direction) -> Graph {
+    pub(crate) fn plain(&self, direction: Direction) -> Graph {
         let (mut g, id) = self.core(direction, |_, _, id| id);
         output(&mut g, id, self.types[3]);
         g

@@ -16,6 +16,7 @@ use libtest_mimic::{Failed, Trial};
 use crate::hopper::{self, KernelTest};
 use crate::modes::{self, ModeCase};
 use crate::pipeline;
+use crate::tap_rows::{self, Configs};
 use crate::{cases, data, device_chains, device_executions, device_huge, infinities, shape_sweep, tier, walks};
 
 /// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
@@ -158,8 +159,10 @@ fn hopper_trials() -> Vec<Trial> {
     if !is_hopper {
         return Vec::new();
     }
-    let walks = walks::trials("device", &TILES, || Ok(context()?.device().clone()), run_lowered);
-    hopper::trials("device", run_kernel).into_iter().chain(walks).collect()
+    let device = || Ok(context()?.device().clone());
+    let walks = walks::trials("device", &TILES, device, run_lowered);
+    let tap_rows = tap_rows::trials("device", Configs::OneOfEach, device, run_lowered);
+    hopper::trials("device", run_kernel).into_iter().chain(walks).chain(tap_rows).collect()
 }
 
 fn run_kernel(test: &KernelTest) -> Result<Option<HostTensors>, Failed> {

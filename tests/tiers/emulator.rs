@@ -15,6 +15,7 @@ use libtest_mimic::{Failed, Trial};
 use crate::hopper::{self, KernelTest};
 use crate::modes::{self, ModeCase};
 use crate::pipeline;
+use crate::tap_rows::{self, Configs};
 use crate::{cases, data, infinities, shape_sweep, tier, walks};
 
 /// Verdict graphs run in this tier: small ones, so that each takes well under a second.
@@ -114,6 +115,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         let graphs = graphs.chain(every_config.map(|case| config_trial(case.name, case.graph)));
         let graphs = graphs.chain(shape_sweep::emulated(run_lowered));
         let graphs = graphs.chain(walks::trials("emulator", &TILES, || Ok(pipeline::typical_device()), run_lowered));
+        let typical = || Ok(pipeline::typical_device());
+        let graphs = graphs.chain(tap_rows::trials("emulator", Configs::Some(2), typical, run_lowered));
         let graphs = graphs.chain(infinities::trials("emulator", || Ok(pipeline::typical_device()), run_inputs));
         graphs.chain(modes::trials("emulator", run_mode)).chain(hopper::trials("emulator", run_kernel)).collect()
     })

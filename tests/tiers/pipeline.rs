@@ -14,6 +14,13 @@ pub(crate) fn lower(graph: &Graph, device: &Device) -> Result<Build, String> {
     Build::first(&selection, device).map_err(|error| error.to_string())
 }
 
+/// Every config that the engine offers for a device, the best first.
+pub(crate) fn configs(graph: &Graph, device: &Device) -> Result<Vec<EngineConfig>, String> {
+    let graph = Arc::new(graph.finalize().map_err(|error| error.to_string())?);
+    let selection = engine::select(&graph, device.capability).map_err(|refusal| refusal.to_string())?;
+    Ok(selection.candidates(device).into_iter().map(|ranked| ranked.config).collect())
+}
+
 /// Lowers and renders every config that the engine offers for a device.
 pub(crate) fn lower_every_config(graph: &Graph, device: &Device) -> Result<Vec<Build>, String> {
     lower_every_config_finalized(&Arc::new(graph.finalize().map_err(|error| error.to_string())?), device)

@@ -180,7 +180,8 @@ impl OperandLoads<'_> {
         let columns = self.side.columns(&map);
         let is_whole = operand.boxes_along_k() && columns == 1;
         let lines = if is_whole { self.side.block() } else { map.box_dims[1] };
-        let box_bytes = lines * map.span() * map.element.bytes();
+        let taps = self.side.kernel.tap_row.filter(|_| slot == 1).map_or(1, |row| row.taps);
+        let box_bytes = taps * lines * map.span() * map.element.bytes();
         let column_bytes = box_bytes * self.side.blocks();
         let block = if self.side.blocks() > 1 { format!(" + block_k * {box_bytes}") } else { String::new() };
         if self.side.walks_columns() {

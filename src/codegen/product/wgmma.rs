@@ -613,7 +613,7 @@ impl<'a> Skeleton<'a> {
             _ => String::new(),
         };
         let row_bytes = self.row_bytes(slot);
-        let leading = if operand.along_k { 16 } else { self.kernel.tile.k * row_bytes };
+        let leading = if operand.along_k { 16 } else { self.taps_of(slot) * self.kernel.tile.k * row_bytes };
         let place = if offset == 0 { String::new() } else { format!(" + {offset}") };
         format!("fw_matrix_descriptor<{row_bytes}>(tile{place}{shift}, {leading}, {})", 8 * row_bytes)
     }
@@ -647,12 +647,26 @@ impl<'a> Skeleton<'a> {
         (part * PART / row_bytes * block_bytes + part * PART % row_bytes) / 16
     }
 
+    /// Taps whose tiles of an operand a step has.
+    fn taps_of(&self, slot: usize) -> u32 {
+        self.kernel.tap_row.filter(|_| slot == 1).map_or(1, |row| row.taps)
+    }
+
+    /// Where the taps of a step of so many elements of k begin in the tiles of A and B, in units of descriptors.
+    fn taps(&self, elements: u32) -> Vec<[u32; 2]> {
+        let Some(row) = self.kernel.tap_row else { return vec![[0, 0]] };
+        let row_bytes = self.row_bytes(1);
+        let lines = if self.kernel.b.along_k { self.kernel.tile.n } else { elements };
+        let at = |tap: u32| [row.first_row(tap) * self.bytes_of_a_row() / 16, tap * lines * row_bytes / 16];
+        (0..row.taps).map(at).collect()
+    }
+
     /// Instructions along k of the last step under a tap.
     fn parts_of(&self, tail: ChannelTail) -> u32 {
         tail.elements * PARTS / self.kernel.tile.k
     }
 
-    /// The instructions of so many parts of a step: 32 bytes of k at a time, for each block of 64 rows.
+    /// The instructions of so many parts of a step, under each of its taps: 32 bytes of k at a time, for each block of 64 rows.
     fn instructions(&self, parts: u32) -> Vec<String> {
         let [a, b] = [0, 1].map(|slot| self.operand(slot));
         let shape = self.shape();
@@ -662,14 +676,17 @@ impl<'a> Skeleton<'a> {
             _ => format!(", 1, 1, {}, {}", u32::from(!a.along_k), u32::from(!b.along_k)),
         };
         let mut lines = Vec::new();
-        for part in 0..parts {
-            for block in 0..self.blocks() {
-                let scale = if part == 0 { "p" } else { "1" };
-                let plus_a = self.part_at(0, part) + block * WGMMA_ROWS * self.bytes_of_a_row() / 16;
-                let plus_b = self.part_at(1, part);
-                lines.push(format!(
-                    "FW_PRODUCT(\"{shape}\", FW_ROWS_{block}, {plus_a}, {plus_b}, \"{scale}\", \"{tail}\")"
-                ));
+        let elements = parts * self.kernel.tile.k / PARTS;
+        for (tap, [tap_a, tap_b]) in self.taps(elements).into_iter().enumerate() {
+            for part in 0..parts {
+                for block in 0..self.blocks() {
+                    let scale = if tap == 0 && part == 0 { "p" } else { "1" };
+                    let plus_a = tap_a + self.part_at(0, part) + block * WGMMA_ROWS * self.bytes_of_a_row() / 16;
+                    let plus_b = tap_b + self.part_at(1, part);
+                    lines.push(format!(
+                        "FW_PRODUCT(\"{shape}\", FW_ROWS_{block}, {plus_a}, {plus_b}, \"{scale}\", \"{tail}\")"
+                    ));
+                }
             }
         }
         lines

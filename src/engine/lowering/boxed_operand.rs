@@ -23,6 +23,17 @@ pub(super) struct BoxedOperand {
     pub(super) block_k: u32,
     /// Elements of m or n that lines, or rows of boxes along k, divide, if any.
     pub(super) whole: Option<i64>,
+    /// Of taps that a step multiplies together: what its boxes have of them.
+    pub(super) taps: TapBoxes,
+}
+
+/// What boxes have of the taps that a step multiplies together, if it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TapBoxes {
+    /// Rows beyond those of a tile: pixels that the last taps multiply.
+    pub(super) rows_beyond: u32,
+    /// The axis of the map along which a filter's taps lie, and their number.
+    pub(super) of_filter: Option<(usize, u32)>,
 }
 
 impl BoxedOperand {
@@ -65,10 +76,13 @@ impl BoxedOperand {
             if self.along_k { (self.block_k, self.rows(rows)) } else { (self.line(rows, bytes), self.block_k) };
         let mut box_dims = [0; 5];
         match self.map.pixels {
-            Some(_) => box_dims[..2].copy_from_slice(&[row_elements, lines]),
+            Some(_) => box_dims[..2].copy_from_slice(&[row_elements, lines + self.taps.rows_beyond]),
             None => {
                 box_dims[..self.map.rank].fill(1);
                 box_dims[..2].copy_from_slice(&[row_elements, lines]);
+                if let Some((axis, taps)) = self.taps.of_filter {
+                    box_dims[axis] = taps;
+                }
             }
         }
         TensorMap { box_dims, swizzle: box_swizzle(row_elements * bytes), ..self.map }
@@ -81,6 +95,8 @@ impl BoxedOperand {
         let inside =
             |axis: usize, unit: u64| map.dims[axis].next_multiple_of(unit).min(map.box_dims[axis].into()) as u32;
         match self.along_k {
+            // tiles of several taps follow each other at whole periods of the swizzle
+            true if self.taps.of_filter.is_some() => map,
             true if map.pixels.is_none() && self.whole.is_none() => map.narrowed(1, inside(1, 1)),
             true => map,
             false => map.narrowed(0, inside(0, (UNIT as u64) / u64::from(map.element.bytes()))),

@@ -3,7 +3,7 @@
 use super::boxed_operand::{UNIT, box_swizzle, byte_stride};
 use super::problem::Problem;
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{Boxes, Digit, GemmTile, MapElement, Role, StageProgram, Swizzle, TensorMap, step};
+use crate::kernel::{Boxes, Digit, GemmTile, MapElement, PixelWalk, Role, StageProgram, Swizzle, TensorMap, step};
 
 /// Bytes of a box's rows: one swizzled row.
 const ROW_BYTES: [u32; 3] = [128, 64, 32];
@@ -15,9 +15,11 @@ pub(super) struct EpilogueBoxes {
     widest: u32,
     read: Vec<BoxedTensor>,
     stored: Vec<BoxedTensor>,
+    /// Positions of a line of pixels, where some lie beyond its pixels.
+    line: Option<i64>,
 }
 
-/// A tensor over C's points: its map without its boxes, `[n, m, batch]`.
+/// A tensor over C's points: its map without its boxes, `[n, m, batch]`, or `[n, pixel, line, batch]`.
 #[derive(Clone, Copy, Debug)]
 struct BoxedTensor {
     map: TensorMap,
@@ -27,7 +29,7 @@ impl BoxedTensor {
     /// The map with boxes of so many columns; `None` where a row of them is too short.
     fn at(&self, columns: u32) -> Option<TensorMap> {
         let row_bytes = columns * self.map.element.bytes();
-        let box_dims = [columns, Boxes::ROWS, u32::from(self.map.rank == 3), 0, 0];
+        let box_dims = [columns, Boxes::ROWS, u32::from(self.map.rank == 3 && self.map.pixels.is_none()), 0, 0];
         (row_bytes >= UNIT as u32).then_some(TensorMap { box_dims, swizzle: box_swizzle(row_bytes), ..self.map })
     }
 }
@@ -40,13 +42,15 @@ impl EpilogueBoxes {
         program: &StageProgram,
         stores: &[TensorId],
     ) -> Option<Self> {
-        let planner = Planner { graph, problem };
+        let line = problem.tap_row.and_then(|_| problem.space.m.last()).map(|pixels| pixels.radix);
+        let line = line.filter(|_| problem.reaches_beyond());
+        let planner = Planner { graph, problem, line };
         let stored: Option<Vec<BoxedTensor>> =
             stores.iter().map(|&id| planner.tensor(id).filter(|_| planner.ends_whole(id))).collect();
         let read: Vec<BoxedTensor> = program.loads().filter_map(|id| planner.streamed(id)).collect();
         let stored = stored?;
         let widest = read.iter().chain(&stored).map(|tensor| tensor.map.element.bytes()).max()?;
-        Some(Self { widest, read, stored })
+        Some(Self { widest, read, stored, line })
     }
 
     /// Boxes of as many columns as the widest elements let fit into a swizzled row.
@@ -56,13 +60,14 @@ impl EpilogueBoxes {
         let maps = |tensors: &[BoxedTensor]| -> Option<Vec<TensorMap>> {
             tensors.iter().map(|tensor| tensor.at(columns)).collect()
         };
-        Some(Boxes { columns, read: maps(&self.read)?, stored: maps(&self.stored)? })
+        Some(Boxes { columns, read: maps(&self.read)?, stored: maps(&self.stored)?, line: self.line })
     }
 }
 
 struct Planner<'a> {
     graph: &'a FinalizedGraph,
     problem: &'a Problem,
+    line: Option<i64>,
 }
 
 /// What a tensor has along an index of C: its elements, and the step from one to the next.
@@ -82,7 +87,7 @@ impl Planner<'_> {
         if !whole || self.along(tensor, Role::Column)?.elements <= 1 {
             return None;
         }
-        if self.along(tensor, Role::Row)?.elements <= 1 {
+        if self.rows(tensor)?.iter().all(|rows| rows.elements <= 1) {
             return None;
         }
         self.tensor(id).filter(|boxes| boxes.at(COLUMNS).is_some())
@@ -99,12 +104,14 @@ impl Planner<'_> {
     fn tensor(&self, id: TensorId) -> Option<BoxedTensor> {
         let tensor = self.graph.tensor(id);
         let element = element(tensor.data_type)?;
-        let [batch, m, n] = [Role::Batch, Role::Row, Role::Column].map(|role| self.along(tensor, role));
-        let (batch, m, n) = (batch?, m?, n?);
+        let [batch, n] = [Role::Batch, Role::Column].map(|role| self.along(tensor, role));
+        let (batch, n) = (batch?, n?);
         if tensor.alignment % UNIT != 0 || n.stride != 1 {
             return None;
         }
-        let rank = if batch.elements > 1 { 3 } else { 2 };
+        let rows = self.rows(tensor)?;
+        let extents: Vec<Extent> = [n].into_iter().chain(rows).chain((batch.elements > 1).then_some(batch)).collect();
+        let rank = extents.len();
         let mut map = TensorMap {
             tensor: id,
             element,
@@ -113,9 +120,9 @@ impl Planner<'_> {
             strides: [0; 4],
             box_dims: [0; 5],
             swizzle: Swizzle::None,
-            pixels: None,
+            pixels: self.walk(extents[1].elements),
         };
-        for (at, Extent { elements, stride }) in [n, m, batch].into_iter().enumerate().take(rank) {
+        for (at, Extent { elements, stride }) in extents.into_iter().enumerate() {
             map.dims[at] = elements as u64;
             if at > 0 {
                 map.strides[at - 1] = byte_stride(elements, stride, element.bytes().into()).ok()?;
@@ -124,10 +131,33 @@ impl Planner<'_> {
         Some(BoxedTensor { map })
     }
 
+    /// What a tensor has along C's rows: of lines of pixels the pixels of one, and lines, of which it must have all.
+    fn rows(&self, tensor: &FinalTensor) -> Option<Vec<Extent>> {
+        if self.line.is_none() {
+            return Some(vec![self.along(tensor, Role::Row)?]);
+        }
+        let (pixels, lines) = self.problem.space.m.split_last()?;
+        let axis = self.problem.axis_of(pixels.quantity)?;
+        let of_pixels = self.along_digits(tensor, std::slice::from_ref(pixels))?;
+        let of_lines = self.along_digits(tensor, lines)?;
+        let has_all = of_pixels.elements > 1 && of_lines.elements == lines.iter().map(|digit| digit.extent).product::<i64>();
+        has_all.then(|| vec![Extent { elements: tensor.dim[axis], ..of_pixels }, of_lines])
+    }
+
+    /// How boxes walk, from the last position of a line on to the next line's first, and behind the last line of a matrix on to lines
+    /// that are none, not to the next matrix.
+    fn walk(&self, pixels: i64) -> Option<PixelWalk> {
+        let upper = |positions: i64| [(positions - pixels) as i32, Boxes::ROWS as i32, 0];
+        self.line.map(|positions| PixelWalk { lower: [0; 3], upper: upper(positions), steps: [1; 3] })
+    }
+
     /// What a tensor has along an index: one element where it broadcasts; `None` where more than memory lies between the
     /// neighbours of some digit.
     fn along(&self, tensor: &FinalTensor, role: Role) -> Option<Extent> {
-        let digits = self.problem.space.digits(role);
+        self.along_digits(tensor, self.problem.space.digits(role))
+    }
+
+    fn along_digits(&self, tensor: &FinalTensor, digits: &[Digit]) -> Option<Extent> {
         let stride = |digit: &Digit| self.problem.stride_of(digit.quantity, |axis| step(tensor, axis));
         if digits.iter().all(|digit| stride(digit) == 0) {
             return Some(Extent { elements: 1, stride: i64::from(digits.is_empty()) });

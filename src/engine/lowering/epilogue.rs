@@ -66,7 +66,8 @@ impl EpiloguePlan {
             misfit(graph, c, &stores, &accumulations).or_else(|| misread(problem, &program).map(str::to_owned));
         let mut plan =
             Self { fused, apart, stores, accumulations, program, along_n, digits, space, reduced, misfit, boxes: None };
-        let may_be_boxed = plan.may_be_boxed() && !problem.reaches_beyond();
+        // what lies beyond lines of pixels alone is left out of boxes
+        let may_be_boxed = plan.may_be_boxed() && (problem.tap_row.is_some() || !problem.reaches_beyond());
         plan.boxes = may_be_boxed.then(|| EpilogueBoxes::new(graph, problem, &plan.program, &plan.stores)).flatten();
         plan
     }

@@ -1,7 +1,7 @@
 //! The operands of a convolution in boxes: matrices where pixels lie one after the other, arrays of filters, and walks over the pixels
 //! of images (im2col), of which each tap of the filter takes the same one, moved.
 
-use super::boxed_operand::{BoxedOperand, UNIT, byte_stride};
+use super::boxed_operand::{BoxedOperand, TapBoxes, UNIT, byte_stride};
 use super::problem::{ChannelSteps, Problem};
 use crate::graph::{FinalTensor, TensorId};
 use crate::kernel::{BoxStart, Coordinate, Digit, MapElement, PixelWalk, Quantity, Role, Swizzle, TensorMap};
@@ -37,11 +37,11 @@ pub(super) fn boxes(
     block_k: i64,
 ) -> Result<BoxedOperand, String> {
     let planner = Planner { problem, slot, tensor, along_k, block_k, bytes: element.bytes().into() };
-    let Layout { rank, dims, strides, start, pixels } = planner.layout()?;
+    let Layout { rank, dims, strides, start, pixels, taps } = planner.layout()?;
     let box_dims = [0; MAX_RANK];
     let map = TensorMap { tensor: id, element, rank, dims, strides, box_dims, swizzle: Swizzle::None, pixels };
     let whole = planner.channels_of_a_tap();
-    Ok(BoxedOperand { map, start, is_a: slot == 0, along_k, block_k: block_k as u32, whole })
+    Ok(BoxedOperand { map, start, is_a: slot == 0, along_k, block_k: block_k as u32, whole, taps })
 }
 
 /// A map without its boxes.
@@ -51,6 +51,7 @@ struct Layout {
     strides: [u64; MAX_RANK - 1],
     start: BoxStart,
     pixels: Option<PixelWalk>,
+    taps: TapBoxes,
 }
 
 /// One dim of a map: extent, byte stride (of the first: none), where a box begins.
@@ -66,8 +67,8 @@ impl Layout {
         if rank > MAX_RANK {
             return Err(format!("it has {rank} axes; required: {MAX_RANK} at most"));
         }
-        let mut layout =
-            Self { rank, dims: [0; MAX_RANK], strides: [0; MAX_RANK - 1], start: BoxStart::default(), pixels: None };
+        let (start, taps) = (BoxStart::default(), TapBoxes::default());
+        let mut layout = Self { rank, dims: [0; MAX_RANK], strides: [0; MAX_RANK - 1], start, pixels: None, taps };
         for (at, dim) in dims.into_iter().enumerate() {
             layout.dims[at] = dim.extent as u64;
             if at > 0 {
@@ -98,7 +99,10 @@ impl Planner<'_> {
     }
 
     fn layout(&self) -> Result<Layout, String> {
-        if let Some(matrix) = self.matrix() {
+        // taps that a step multiplies together are no index of the product
+        if self.problem.tap_row.is_none()
+            && let Some(matrix) = self.matrix()
+        {
             return matrix;
         }
         match self.coordinates()[0].quantity {
@@ -165,12 +169,15 @@ impl Planner<'_> {
             None => Dim { extent: 1, byte_stride: byte_stride(1, 1, self.bytes)?, start: constant(Quantity::Channel) },
         });
         let is_own = |axis: &usize| *axis != inner && ![lines, joined].contains(&Some(*axis));
+        let mut of_filter = None;
         for axis in (0..self.tensor.dim.len()).filter(is_own) {
-            if self.tensor.dim[axis] > 1 || !self.coordinates()[axis].terms.is_empty() {
+            let has_digits = !self.coordinates()[axis].terms.is_empty();
+            if self.tensor.dim[axis] > 1 || has_digits {
+                of_filter = self.problem.tap_row.filter(|_| !has_digits).map(|row| (dims.len(), row.taps)).or(of_filter);
                 dims.push(self.dim(axis)?);
             }
         }
-        Layout::of(dims)
+        Ok(Layout { taps: TapBoxes { rows_beyond: 0, of_filter }, ..Layout::of(dims)? })
     }
 
     /// The axis of taps that follow each other as channels do and as the phases of columns do, so that lines may reach from a tap to the
@@ -223,7 +230,8 @@ impl Planner<'_> {
         dims.push(self.dim(0)?);
         let layout = Layout::of(dims)?;
         let start = BoxStart { taps, ..layout.start };
-        Ok(Layout { start, pixels: Some(walk), ..layout })
+        let rows_beyond = self.problem.tap_row.map_or(0, |row| row.rows_beyond());
+        Ok(Layout { start, pixels: Some(walk), taps: TapBoxes { rows_beyond, of_filter: None }, ..layout })
     }
 
     /// A spatial axis: `pixel · step + tap · scale + constant`, of which taps that count down are counted from their last.

@@ -17,6 +17,7 @@ mod problem;
 mod product;
 mod signal;
 mod sweep;
+mod tap_rows;
 mod tensor_map;
 mod tuning;
 

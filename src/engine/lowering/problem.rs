@@ -4,7 +4,7 @@ use crate::fusion::{Product, ProductKind};
 use crate::graph::{
     Attributes, Convolution, ConvolutionDirection, ConvolutionMode, FinalTensor, FinalizedGraph, TensorId,
 };
-use crate::kernel::{Coordinate, Counted, Derived, Digit, GemmSpace, Index, Quantity, Role};
+use crate::kernel::{Coordinate, Counted, Derived, Digit, GemmSpace, Index, Quantity, Role, TapRow};
 
 /// Most spatial axes of a convolution that kernels are written for.
 pub(in crate::engine) const MAX_SPATIAL: usize = 3;
@@ -29,6 +29,8 @@ pub(in crate::engine) struct Problem {
     pub(in crate::engine) transposed: bool,
     /// How steps of the mainloop take the channels under a tap.
     pub(in crate::engine) channels: ChannelSteps,
+    /// Taps that a step multiplies together, which k does not count. Pixels of C's rows are then followed by positions beyond the image.
+    pub(in crate::engine) tap_row: Option<TapRow>,
 }
 
 /// How steps of the mainloop of a convolution take the channels that k ends with, where these do not fill whole steps.
@@ -220,6 +222,7 @@ fn matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
         result: vec![one(Role::Batch), one(Role::Row), one(Role::Column)],
         transposed: false,
         channels: ChannelSteps::Padded,
+        tap_row: None,
     }
 }
 
@@ -238,6 +241,7 @@ fn transposed_matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
         result: vec![one(Role::Batch), one(Role::Column), one(Role::Row)],
         transposed: true,
         channels: ChannelSteps::Padded,
+        tap_row: None,
     }
 }
 
@@ -331,6 +335,7 @@ impl<'a> ConvolutionProblem<'a> {
             result,
             transposed: false,
             channels: ChannelSteps::Padded,
+            tap_row: None,
         }
     }
 
@@ -378,6 +383,7 @@ impl<'a> ConvolutionProblem<'a> {
             result: pixels,
             transposed: false,
             channels: ChannelSteps::Padded,
+            tap_row: None,
         }
     }
 

@@ -19,7 +19,7 @@ use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
     Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma,
-    MmaType, Multiply, Parameter, PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, Wgmma,
+    MmaType, Multiply, Parameter, PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, TapRow, Wgmma,
     reduced_values,
 };
 
@@ -116,6 +116,16 @@ impl ProductPlan {
         Some(Self { copies: copies.clone(), ..plan })
     }
 
+    /// Plans a convolution for `wgmma` whose steps multiply the taps of a filter's row together; `None` where there are none, or boxes do
+    /// not bring both operands as they are multiplied.
+    pub(in crate::engine) fn in_tap_rows(fusion: &Fusion, product: &Product, operand: MmaType) -> Option<Self> {
+        let problem = Problem::of(fusion.graph(), product).in_tap_rows()?;
+        let (step, unit) = (step_k(operand), ChannelTail::unit(operand).into());
+        let of = |problem: Problem| Self::of(fusion, product, problem, Instruction::Wgmma(operand));
+        let narrow = problem.clone().in_narrow_steps_of(step, unit);
+        Some(of(narrow.unwrap_or_else(|| problem.in_steps_of(step)))).filter(Self::is_as_stored)
+    }
+
     /// Plans a product for `wgmma` whose steps are whole, narrow, or in blocks, of channels.
     fn in_steps(fusion: &Fusion, product: &Product, problem: Problem, operand: MmaType) -> Self {
         let step = step_k(operand);
@@ -170,6 +180,11 @@ impl ProductPlan {
     /// Which operands are copied and why, a sentence each.
     pub(in crate::engine) fn copy_remarks(&self) -> Vec<String> {
         self.copies.iter().map(|copy| copy.remark(self.graph())).collect()
+    }
+
+    /// Taps that a step multiplies together, if it does.
+    pub(in crate::engine) fn tap_row(&self) -> Option<TapRow> {
+        self.problem.tap_row
     }
 
     /// Whether boxes bring both operands as they are multiplied.
@@ -319,8 +334,8 @@ impl ProductPlan {
     /// Shared memory of a block with an epilogue that reduces so many values where the tiles are.
     fn shared(&self, choice: &GemmChoice, along_n: bool, reduced_values: usize) -> SharedLayout {
         let GemmChoice { tile, multiply, boxes: box_bytes, .. } = *choice;
-        let raw_bytes = self.raw_bytes(choice);
-        SharedLayout::new(&SharedRequest { multiply, tile, raw_bytes, box_bytes, along_n, reduced_values })
+        let (tap_row, raw_bytes) = (self.problem.tap_row, self.raw_bytes(choice));
+        SharedLayout::new(&SharedRequest { multiply, tile, tap_row, raw_bytes, box_bytes, along_n, reduced_values })
     }
 
     /// Whether some offset or coordinate may exceed 31 bits. A tile reaches beyond the last row and column, so there is a margin.
@@ -364,8 +379,9 @@ impl Lowering<'_> {
         let [a, b] = [0, 1].map(|slot| self.plan.operands[slot].at(tile, wide_index));
         let shared = self.plan.shared(self.choice, along_n, reduced_values_of(&epilogue));
         let [_, rows, columns, _] = self.plan.extents();
-        let tuned =
-            Tuned { multiply, tile, extents: [rows, columns], operands: [&a, &b], epilogue: &epilogue, along_n };
+        let extents = [rows, columns];
+        let tells_rows = rows % i64::from(tile.m) != 0 || self.plan.problem.reaches_beyond();
+        let tuned = Tuned { multiply, tile, extents, tells_rows, operands: [&a, &b], epilogue: &epilogue, along_n };
         let mut space = self.plan.problem.space.clone();
         if !self.plan.counts_steps() || !matches!(multiply, Multiply::Wgmma(_)) {
             space.counted.clear();
@@ -390,6 +406,7 @@ impl Lowering<'_> {
                 Multiply::Wgmma(Wgmma { operand, .. }) => self.plan.channel_tail(operand),
                 _ => None,
             },
+            tap_row: self.plan.problem.tap_row,
         }
     }
 

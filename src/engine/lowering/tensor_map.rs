@@ -1,6 +1,6 @@
 //! Tensor maps of a product's operands: boxes of a tile's rows by 128 bytes.
 
-use super::boxed_operand::{BoxedOperand, UNIT, byte_stride};
+use super::boxed_operand::{BoxedOperand, TapBoxes, UNIT, byte_stride};
 use super::im2col;
 use super::problem::{ChannelSteps, Problem};
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
@@ -154,7 +154,7 @@ fn matrix_boxes(
         coordinates.push(start);
     }
     let start = BoxStart { coordinates, taps: Vec::new() };
-    Ok(BoxedOperand { map, start, is_a: slot == 0, along_k, block_k: block_k as u32, whole: None })
+    Ok(BoxedOperand { map, start, is_a: slot == 0, along_k, block_k: block_k as u32, whole: None, taps: TapBoxes::default() })
 }
 
 fn element(data_type: DataType, operand: MmaType) -> Result<MapElement, String> {

@@ -22,6 +22,8 @@ pub(super) struct Tuned<'a> {
     pub(super) tile: GemmTile,
     /// Rows and columns of C.
     pub(super) extents: [i64; 2],
+    /// Whether some rows of tiles are none of C.
+    pub(super) tells_rows: bool,
     pub(super) operands: [&'a Operand; 2],
     pub(super) epilogue: &'a Epilogue,
     pub(super) along_n: bool,
@@ -88,8 +90,7 @@ impl Tuned<'_> {
             0..=5 => 32,
             _ => 16,
         };
-        let is_ragged = self.extents[0] % i64::from(self.tile.m) != 0;
-        let is_full = !self.has_few_accumulators() && self.keeps_fragments() && is_ragged;
+        let is_full = !self.has_few_accumulators() && self.keeps_fragments() && self.tells_rows;
         let most = if is_full { TOTALS_BESIDE_FRAGMENTS } else { TOTALS };
         let has_room = |columns: &u32| totals_of_columns(reductions, *columns) <= most;
         let with_totals = [64, 32].into_iter().find(has_room).unwrap_or(16);

@@ -3,7 +3,7 @@
 use crate::graph::TensorId;
 use crate::kernel::{
     Accumulation, Boxes, Coordinate, GemmSpace, GemmTile, MmaType, Multiply, Operand, Quantity, SharedLayout, Sweep,
-    TensorMap,
+    TapRow, TensorMap,
 };
 
 /// An epilogue reduction and where its partial results go: `partial[split][kept]`.
@@ -102,6 +102,8 @@ pub struct GemmKernel {
     pub wide_index: bool,
     /// Boxes and products of the last channels under a tap, where these are fewer than a step takes.
     pub tail: Option<ChannelTail>,
+    /// Taps that a step multiplies together, which k does not count. Both operands are multiplied as boxes bring them.
+    pub tap_row: Option<TapRow>,
 }
 
 /// The last channels under a tap of a convolution, where they do not fill a step of the mainloop: elements outside a tensor cost
@@ -191,7 +193,7 @@ impl GemmKernel {
 
     /// Tensor maps: of the operands that have one, then of the epilogue's boxes, those read before those stored.
     pub fn maps(&self) -> impl Iterator<Item = TensorMap> {
-        let boxes = self.boxes().into_iter().flat_map(|boxes| boxes.read.iter().chain(&boxes.stored).copied());
+        let boxes = self.boxes().into_iter().flat_map(|boxes| boxes.read.iter().chain(boxes.stored_by_tma()).copied());
         self.operand_maps().into_iter().chain(boxes)
     }
 
@@ -206,7 +208,7 @@ impl GemmKernel {
 
     /// Tensors stored through pointers at each point of C.
     pub fn stores(&self) -> Vec<TensorId> {
-        let boxed = |id: &TensorId| self.boxes().is_some_and(|boxes| is_among(&boxes.stored, *id));
+        let boxed = |id: &TensorId| self.boxes().is_some_and(|boxes| is_among(boxes.stored_by_tma(), *id));
         self.sweeps().flat_map(|sweep| sweep.stores.iter().copied()).filter(|id| !boxed(id)).collect()
     }
 }

@@ -21,8 +21,10 @@ unsigned char* const box = shared_bytes + (boxes_at - shared) + set * ${ set_byt
 <%- if reads %>
 fw_mbarrier_wait(arrived + 8 * set, taken / ${ sets }$ & 1);
 <%- endif %>
+<%- if stores %>
 if (lane == 0) fw_tma_store_wait_read<${ sets - 1 }$>();  // what the set held before has left
 __syncwarp();
+<%- endif %>
 <%- if steps > 1 %>
 #pragma unroll 1
 for (unsigned step = 0; step < ${ steps }$; ++step) {
@@ -53,7 +55,7 @@ for (unsigned j = 0; j < ${ fragments }$; ++j) {
 for (unsigned half = 0; half < 2; ++half) {
 const unsigned line = lane / 4 + 8 * half, piece = ${ piece }$;
 <%- if told %>
-const bool in_c = warp_m0 + line < ${ told }$;
+const bool in_c = ${ told }$;
 <%- endif %>
 <%- for index in point.indices %>
 ${ index }$
@@ -77,6 +79,7 @@ fw_stmatrix_x4(${ packed.at }$, packed[j][0], packed[j][1], packed[j + 1][0], pa
 ${ line }$
 <%- endfor %>
 }
+<%- if stores %>
 fw_fence_async();
 __syncwarp();
 if (lane == 0) {
@@ -85,6 +88,13 @@ ${ store }$
 <%- endfor %>
 fw_tma_store_commit();
 }
+<%- else %>
+__syncwarp();
+<%- for copy in copies %>
+${ copy }$
+<%- endfor %>
+__syncwarp();  // the set has been read
+<%- endif %>
 <%- if reads and parts > sets %>
 if (part + ${ sets }$ < ${ parts }$) ask_for(part + ${ sets }$, set);
 <%- endif %>

@@ -3,6 +3,9 @@ const ${ index }$ tile_m0 = m0 + ${ warp_row }$;
 const auto ask_for = [&](unsigned part, unsigned set) {
 if (lane == 0) {
 const ${ index }$ box_n0 = n0<% if chunks > 1 %> + part % ${ chunks }$ * ${ columns }$<% endif %>;
+<%- if walk %>
+${ walk }$
+<%- endif %>
 fw_mbarrier_expect(arrived + 8 * set, ${ read_bytes }$);
 <%- for load in loads %>
 ${ load }$

@@ -23,6 +23,9 @@ const K_BYTES: usize = 128;
 /// Rows of A in a product.
 const ROWS: usize = 64;
 
+/// Rows of a box before the first that is multiplied: a filter's taps multiply the same rows of pixels, each from another on.
+const ROWS_BEFORE: [usize; 5] = [1, 2, 3, 6, 7];
+
 /// Types of a product.
 #[derive(Clone, Copy)]
 struct Types {
@@ -66,12 +69,17 @@ pub(super) fn cases() -> Vec<Case> {
         for (left, left_name) in [(Left::Registers, "registers"), (Left::KMajor, "k_major"), (Left::MMajor, "m_major")]
         {
             for (b_is_mn_major, right_name) in [(false, "k_major"), (true, "n_major")] {
-                let product = Product { types, left, b_is_mn_major };
+                let product = Product { types, left, b_is_mn_major, rows_before: 0 };
                 if types.element.bytes() == 2 || !(b_is_mn_major || left == Left::MMajor) {
                     let name = format!("product::{}::{left_name}::{right_name}", types.name);
                     cases.push(Case::new(name, move || product.test()));
                 }
             }
+        }
+        for rows_before in ROWS_BEFORE {
+            let product = Product { types, left: Left::KMajor, b_is_mn_major: false, rows_before };
+            let name = format!("product::{}::k_major::k_major::from_row_{rows_before}", types.name);
+            cases.push(Case::new(name, move || product.test()));
         }
     }
     cases
@@ -141,10 +149,11 @@ impl Tile {
         in_tile / 16
     }
 
-    /// The loads of its boxes to shared address `at`.
-    fn loads(&self, at: &str, map: &str, row: usize) -> String {
+    /// The loads of its boxes to shared address `at`, from so many rows before `row` on.
+    fn loads(&self, at: &str, map: &str, row: usize, rows_before: usize) -> String {
         let load = |index| {
             let (c0, c1) = self.coordinates(index, row);
+            let c1 = c1 as i64 - rows_before as i64;
             format!("    fw_tma_load({at} + {}, &{map}, full, {c0}, {c1});\n", index * self.box_bytes())
         };
         (0..self.boxes()).map(load).collect()
@@ -156,6 +165,8 @@ struct Product {
     types: Types,
     left: Left,
     b_is_mn_major: bool,
+    /// Of A, which then lies along k.
+    rows_before: usize,
 }
 
 /// Sum of [`COLUMNS`].
@@ -260,7 +271,7 @@ impl Product {
         columns: usize,
         first_column: usize,
     ) -> (String, Launch) {
-        let a = self.tile(ROWS, self.left == Left::MMajor, swizzle);
+        let a = self.tile(self.rows_of_box(), self.left == Left::MMajor, swizzle);
         let b = self.tile(columns, self.b_is_mn_major, swizzle);
         let from_registers = self.left == Left::Registers;
         let name = format!("product_{}_{columns}", swizzle.2);
@@ -277,7 +288,7 @@ impl Product {
         } else {
             (
                 "const __grid_constant__ fw_tensor_map map_a".to_owned(),
-                a.loads("shared", "map_a", row),
+                a.loads("shared", "map_a", row, self.rows_before),
                 self.products_from_shared(&a, &b, swizzle.2, columns),
             )
         };
@@ -306,7 +317,7 @@ impl Product {
 {puts}}}
 "#,
             accumulators = self.registers(columns),
-            b_loads = b.loads("shared_b", "map_b", first_column),
+            b_loads = b.loads("shared_b", "map_b", first_column, 0),
             swizzle = swizzle.2,
             pitch = all_columns(),
         );
@@ -314,6 +325,12 @@ impl Product {
             if from_registers { Parameter::Tensor(carrier.a) } else { self.map(carrier.a, SWIZZLES.len() * ROWS, &a) };
         let parameters = vec![a_argument, self.map(carrier.b, all_columns(), &b), Parameter::Tensor(carrier.c)];
         (text, launch(&name, 1, 128, total + 8, parameters))
+    }
+
+    /// Rows of a box of A: with those before the first that is multiplied, whole periods of every swizzle.
+    fn rows_of_box(&self) -> usize {
+        const PERIOD: usize = 8;
+        (ROWS + self.rows_before).next_multiple_of(PERIOD)
     }
 
     /// What puts a fragment of the accumulators into rows of C.
@@ -350,8 +367,12 @@ impl Product {
         };
         let steps: Vec<String> = (0..4).map(step).collect();
         let (leading, stride) = a.strides();
+        let first = match self.rows_before * a.width {
+            0 => "shared".to_owned(),
+            bytes => format!("shared + {bytes}"),
+        };
         format!(
-            "  const unsigned long long a = fw_matrix_descriptor<{swizzle}>(shared, {leading}, {stride});\n  \
+            "  const unsigned long long a = fw_matrix_descriptor<{swizzle}>({first}, {leading}, {stride});\n  \
              FW_PRODUCTS(a, b, 0,\n{});\n",
             steps.join("\n")
         )

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::columns::{Fragments, OutsideColumns};
+use super::lines::Lines;
 use super::total::{Lanes, Total, TotalsText};
 use super::{EpilogueParts, Origin, Outside, PointText, bounds, index, part, statements};
 use crate::codegen::index::{Bound, index_type, spell};
@@ -42,12 +43,14 @@ struct BoxedText {
     set_bytes: u32,
     /// Whether boxes are read.
     reads: bool,
+    /// What lane 0 stores of a set; where rows are pixels of lines, what all lanes do.
     stores: Vec<String>,
+    copies: Vec<String>,
     /// The one tensor, if its pairs go to their box as matrices of 8×8.
     packed: Option<PackedText>,
     point: PointText,
-    /// Rows of C, where `in_c` is to tell of a row whether it is one of these.
-    told: Option<i64>,
+    /// The condition that a row is one of C, where `in_c` is to tell it.
+    told: Option<String>,
     evaluate: String,
     /// What is said of reductions.
     totals: TotalsText,
@@ -70,8 +73,9 @@ struct AskText {
     chunks: u32,
     parts: u32,
     sets: u32,
-    /// Bytes of the boxes read, and their loads.
+    /// Bytes of the boxes read, what tells where they begin in lines of pixels, and their loads.
     read_bytes: u32,
+    walk: Option<String>,
     loads: Vec<String>,
 }
 
@@ -160,6 +164,7 @@ impl Boxed<'_> {
             parts: self.blocks() * self.chunks(),
             sets: Boxes::SETS,
             read_bytes: self.boxes.read_bytes(),
+            walk: self.lines().map(|lines| lines.walk(&self.first_row_of_part())),
             loads: self.loads(read_places),
         };
         template::render(template!("product/epilogue/boxed_ask.cuh"), &record)
@@ -218,7 +223,8 @@ impl Boxed<'_> {
             stores: self.stores(stored),
             packed,
             point: point_text,
-            told: self.ragged_rows().filter(|_| self.fragments().outside == OutsideColumns::Told),
+            told: self.told().filter(|_| self.fragments().outside == OutsideColumns::Told),
+            copies: self.copies(used, stored)?,
             evaluate: text.evaluate()?,
             totals,
         })
@@ -226,7 +232,7 @@ impl Boxed<'_> {
 
     fn fragments(&self) -> Fragments {
         let columns = self.kernel.tuning.step_columns;
-        let outside = match (self.outside(), self.ragged_rows()) {
+        let outside = match (self.outside(), self.told()) {
             (Outside::PassedOver, _) => OutsideColumns::PassedOver,
             (_, Some(_)) if !self.epilogue.reductions.is_empty() => OutsideColumns::Told,
             _ => OutsideColumns::None,
@@ -234,17 +240,31 @@ impl Boxed<'_> {
         Fragments { columns, steps: self.boxes.columns / columns, outside }
     }
 
-    /// Rows of C, where tiles reach beyond them.
-    fn ragged_rows(&self) -> Option<i64> {
-        let row = |bound: &Bound| bound.variable == index(Role::Row);
-        bounds(self.kernel).iter().find(|bound| row(bound)).map(|bound| bound.extent)
+    /// The condition that row `line` of a warp's is one of C; `None` where all are: neither tiles reach beyond C's rows, nor lines of
+    /// pixels beyond their pixels.
+    fn told(&self) -> Option<String> {
+        let is_row = |bound: &&Bound| bound.variable == index(Role::Row);
+        let row = || Index::local("warp_m0") + Index::local("line");
+        let below = |bound: &Bound| format!("{} < {}", spell(&row()), bound.extent);
+        let of_rows = bounds(self.kernel).iter().find(is_row).map(below);
+        let of_pixels = self.lines().map(|lines| lines.is_pixel(row()));
+        let all: Vec<String> = of_rows.into_iter().chain(of_pixels).collect();
+        (!all.is_empty()).then(|| all.join(" && "))
+    }
+
+    /// Whether a tensor has elements of its own for rows of C.
+    fn follows_rows(&self, id: TensorId) -> bool {
+        let rows = &self.kernel.space.m;
+        let axes = self.epilogue.sweep.space.axes.iter().zip(&self.epilogue.digits);
+        let mut of_rows = axes.filter(|(_, digit)| rows.iter().any(|row| row.quantity == **digit));
+        of_rows.any(|(axis, _)| axis.strides.get(&id).is_some_and(|stride| *stride != 0))
     }
 
     /// The box whose 16-bit values are put there as matrices, two fragments at a time. They wait in registers until all of a step are
     /// computed, which are too few where much else is on its way: it is the only one, beside totals of columns.
     fn packed_map(&self) -> Option<&TensorMap> {
         let [map] = &self.boxes.stored[..] else { return None };
-        let is_alone = self.boxes.read.is_empty() && self.epilogue.reductions.iter().all(keeps_columns);
+        let is_alone = self.boxes.read.is_empty() && self.outside() != Outside::PassedOver;
         (is_alone && map.element.bytes() == 2 && self.kernel.tuning.step_columns.is_multiple_of(16)).then_some(map)
     }
 
@@ -263,26 +283,39 @@ impl Boxed<'_> {
         Some(PackedText { at })
     }
 
-    /// Points outside of C enter no reduction: totals of columns leave out rows, all others points. Boxes end where the tensor does.
+    /// Points outside of C enter no reduction: totals of columns leave out rows, all others points. Boxes end where the tensor does. What
+    /// is read through pointers has no elements for positions beyond lines of pixels.
     fn outside(&self) -> Outside {
         let is_boxed = |id: &TensorId| self.boxes.read.iter().chain(&self.boxes.stored).any(|map| map.tensor == *id);
-        let is_moved = |(id, access): (&TensorId, &Access)| *access != Access::Parameter && !is_boxed(id);
-        match self.epilogue.reductions.iter().all(keeps_columns) {
+        let is_moved = |(id, access): &(&TensorId, &Access)| **access != Access::Parameter && !is_boxed(id);
+        let moved = || self.epilogue.sweep.access.iter().filter(is_moved);
+        let is_beyond_lines = self.boxes.line.is_some() && moved().any(|(id, _)| self.follows_rows(*id));
+        match self.epilogue.reductions.iter().all(keeps_columns) && !is_beyond_lines {
             false => Outside::PassedOver,
-            true if self.epilogue.sweep.access.iter().any(is_moved) => Outside::Nearest,
+            true if moved().next().is_some() => Outside::Nearest,
             true => Outside::Unseen,
         }
     }
 
+    /// First row of a warp's part of a tile, in C.
+    fn first_row_of_part(&self) -> String {
+        match (self.blocks(), self.chunks()) {
+            (1, _) => "tile_m0".to_owned(),
+            (_, 1) => "tile_m0 + part * 64".to_owned(),
+            (_, chunks) => format!("tile_m0 + part / {chunks} * 64"),
+        }
+    }
+
     fn loads(&self, places: &[u32]) -> Vec<String> {
-        let below = match (self.blocks(), self.chunks()) {
-            (1, _) => String::new(),
-            (_, 1) => " + part * 64".to_owned(),
-            (_, chunks) => format!(" + part / {chunks} * 64"),
-        };
+        let row = self.first_row_of_part();
         let load = |(number, (map, place)): (usize, (&TensorMap, &u32))| {
             let (at, map_number) = (self.address(*place), self.places.first_map + number);
-            format!("fw_tma_load({at}, &map{map_number}, arrived + 8 * set, box_n0, tile_m0{below}{});", batch(map))
+            let to = format!("{at}, &map{map_number}, arrived + 8 * set, box_n0");
+            match (self.lines(), map.rank) {
+                (Some(lines), _) => lines.load(&to, map),
+                (None, 3) => format!("fw_tma_load({to}, {row}, b);"),
+                (None, _) => format!("fw_tma_load({to}, {row});"),
+            }
         };
         self.boxes.read.iter().zip(places).enumerate().map(load).collect()
     }
@@ -290,9 +323,21 @@ impl Boxed<'_> {
     fn stores(&self, places: &[u32]) -> Vec<String> {
         let store = |(number, (map, place)): (usize, (&TensorMap, &u32))| {
             let (at, map_number) = (self.address(*place), self.places.first_map + self.boxes.read.len() + number);
-            format!("fw_tma_store(&map{map_number}, {at}, chunk_n0, warp_m0{});", batch(map))
+            let batch = if map.rank == 3 { ", b" } else { "" };
+            format!("fw_tma_store(&map{map_number}, {at}, chunk_n0, warp_m0{batch});")
         };
-        self.boxes.stored.iter().zip(places).enumerate().map(store).collect()
+        let by_tma = self.boxes.stored.iter().filter(|_| self.boxes.line.is_none());
+        by_tma.zip(places).enumerate().map(store).collect()
+    }
+
+    fn copies(&self, used: &mut Used, places: &[u32]) -> Result<Vec<String>, Error> {
+        let Some(lines) = self.lines() else { return Ok(Vec::new()) };
+        let stored = self.boxes.stored.iter().zip(places);
+        stored.map(|(map, place)| lines.store(used, self.graph, map, *place)).collect()
+    }
+
+    fn lines(&self) -> Option<Lines<'_>> {
+        Lines::of(self.kernel, self.boxes)
     }
 
     /// Where a box lies in a set.
@@ -324,10 +369,6 @@ fn keeps_columns(reduction: &PartialReduction) -> bool {
 /// ` + 16`, or nothing.
 fn plus(bytes: u32) -> String {
     if bytes == 0 { String::new() } else { format!(" + {bytes}") }
-}
-
-fn batch(map: &TensorMap) -> &'static str {
-    if map.rank == 3 { ", b" } else { "" }
 }
 
 /// Where a lane finds its pair of each tensor in the boxes.

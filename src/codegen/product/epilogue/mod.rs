@@ -2,6 +2,7 @@
 
 mod boxed;
 mod columns;
+mod lines;
 mod staged;
 mod tile;
 mod total;

@@ -70,12 +70,25 @@ impl Engine for WarpgroupMma {
     }
 }
 
-/// A matmul in tiles.
+/// How a core is arranged as a product.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Arrangement {
+    /// As it stands.
+    #[default]
+    AsItStands,
+    /// A matmul transposed.
+    Transposed,
+    /// A convolution whose steps multiply the taps of a filter's row together.
+    TapRows,
+}
+
+/// A core in tiles.
 #[derive(Debug)]
 struct Tiles {
-    /// The product as it stands, and that of a matmul transposed.
+    /// The product as it stands, and in its other arrangements.
     plan: ProductPlan,
     transposed: Option<ProductPlan>,
+    tap_rows: Option<ProductPlan>,
     /// The type in which operands are multiplied.
     operand: MmaType,
     /// What sums are kept in.
@@ -83,7 +96,7 @@ struct Tiles {
 }
 
 impl Tiles {
-    /// Plans a matmul.
+    /// Plans a matmul or a convolution.
     ///
     /// # Errors
     /// That there is no instruction for the operands, or that they cannot be read in vectors.
@@ -94,7 +107,8 @@ impl Tiles {
         let instruction = Instruction::Wgmma(operand);
         let plan = ProductPlan::new(fusion, product, instruction);
         let transposed = ProductPlan::transposed(fusion, product, instruction);
-        Self::of(plan, transposed, operand, sums(graph, product, operand))
+        let tiles = Self::of(plan, transposed, operand, sums(graph, product, operand))?;
+        Ok(Self { tap_rows: ProductPlan::in_tap_rows(fusion, product, operand), ..tiles })
     }
 
     /// Plans products that read copies of operands, one for each way to copy them that gives tiles.
@@ -122,7 +136,7 @@ impl Tiles {
                     "channels under a tap of the filter have {bytes} bytes; required: {LEAST_TAP_BYTES} for more than {FEW_COLUMNS} \
                      results a group"
                 ))),
-                _ => Ok(Self { plan, transposed, operand, sums }),
+                _ => Ok(Self { plan, transposed, tap_rows: None, operand, sums }),
             },
         }
     }
@@ -132,9 +146,13 @@ impl Tiles {
         shape::candidates(self, device).first().map_or(f64::INFINITY, |ranked| ranked.estimated_us)
     }
 
-    /// The product as it stands, or the transposed one, if there is one.
-    fn plan(&self, transposed: bool) -> Option<&ProductPlan> {
-        if transposed { self.transposed.as_ref() } else { Some(&self.plan) }
+    /// The product in an arrangement, if there is one.
+    fn plan(&self, arrangement: Arrangement) -> Option<&ProductPlan> {
+        match arrangement {
+            Arrangement::AsItStands => Some(&self.plan),
+            Arrangement::Transposed => self.transposed.as_ref(),
+            Arrangement::TapRows => self.tap_rows.as_ref(),
+        }
     }
 }
 

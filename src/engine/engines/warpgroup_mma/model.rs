@@ -139,7 +139,7 @@ impl Candidate<'_> {
     /// Clocks of a step of a tile, by what may bound it, where so many multiprocessors have tiles.
     fn terms_of_step(&self, busy: f64) -> [Term; 5] {
         let Shape { m, n, schedule } = self.shape;
-        let [rows, columns] = self.loaded();
+        let (taps, [rows, columns]) = (f64::from(self.taps), self.loaded());
         let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
         let depth = self.depth_of_step();
         let part = depth * bytes / f64::from(ROW_BYTES);
@@ -154,13 +154,15 @@ impl Candidate<'_> {
         };
         let rate = 8192.0 / bytes;
         let [reads_a, reads_b] = self.l2_reads;
-        let boxes = self.box_rows.map(|[rows, bytes]| f64::from(rows) * (BOX_ROW + f64::from(bytes) * part * BOX_BYTE));
+        let [rows_a, rows_b] = [self.box_rows[0][0] + self.rows_beyond, self.box_rows[1][0] * self.taps];
+        let of_rows = |rows: u32, bytes: u32| f64::from(rows) * (BOX_ROW + f64::from(bytes) * part * BOX_BYTE);
+        let boxes = [of_rows(rows_a, self.box_rows[0][1]), of_rows(rows_b, self.box_rows[1][1])];
         let l2_rate = if n >= 128.0 { L2_WIDE } else { L2_NARROW };
         let filled = f64::from(self.computed_rows) * COMPUTED_ELEMENT + f64::from(self.turned_rows) * TURNED_ELEMENT;
         [
-            (Bound::MatrixRate, self.with_fragments(m * n * depth * 2.0 / rate * promotion, depth)),
-            (Bound::SharedMemory, depth * bytes * (m / 64.0) * (64.0 + n) / 128.0),
-            (Bound::L2, depth * bytes * (rows * reads_a + columns * reads_b) * busy / l2_rate),
+            (Bound::MatrixRate, self.with_fragments(m * n * taps * depth * 2.0 / rate * promotion, depth)),
+            (Bound::SharedMemory, taps * depth * bytes * (m / 64.0) * (64.0 + n) / 128.0),
+            (Bound::L2, depth * bytes * (rows * reads_a + taps * columns * reads_b) * busy / l2_rate),
             (Bound::Boxes, STEP.max(boxes[0] * reads_a + boxes[1] * reads_b)),
             (Bound::Operands, filled * depth),
         ]
@@ -170,7 +172,8 @@ impl Candidate<'_> {
     /// Rows and columns of a tile, as far as there are so many.
     fn loaded(&self) -> [f64; 2] {
         let Shape { m, n, .. } = self.shape;
-        [(m, self.extents[1]), (n, self.extents[2])].map(|(tile, all)| f64::from(tile).min(all as f64))
+        let (m, beyond) = (m + self.rows_beyond, i64::from(self.rows_beyond));
+        [(m, self.extents[1] + beyond), (n, self.extents[2])].map(|(tile, all)| f64::from(tile).min(all as f64))
     }
 
     /// Clocks for what is moved through memory, where so many of the multiprocessors have tiles.

@@ -1,6 +1,6 @@
 //! Tiles of the Hopper skeleton: which there are, which fit.
 
-use super::{NAME, Tiles};
+use super::{Arrangement, NAME, Tiles};
 use crate::device::Device;
 use crate::engine::config::{Field, ranked};
 use crate::engine::lowering::{GemmChoice, OperandPlan, ProductPlan, splits_that_fill};
@@ -13,7 +13,7 @@ struct Config {
     shape: Shape,
     stages: u32,
     splits: u32,
-    transposed: bool,
+    arrangement: Arrangement,
     staging: Staging,
 }
 
@@ -21,7 +21,17 @@ impl Default for Config {
     /// That of the smallest tile.
     fn default() -> Self {
         let staging = Staging::Accumulators;
-        Self { shape: cooperative(128, 16), stages: 3, splits: 1, transposed: false, staging }
+        let arrangement = Arrangement::AsItStands;
+        Self { shape: cooperative(128, 16), stages: 3, splits: 1, arrangement, staging }
+    }
+}
+
+impl Config {
+    /// Sets an arrangement by its knob.
+    fn arranges(&mut self, arrangement: Arrangement, value: u32) {
+        if value == 1 {
+            self.arrangement = arrangement;
+        }
     }
 }
 
@@ -39,8 +49,13 @@ const FIELDS: &[Field<Config>] = &[
     Field { knob: Knob::SplitK, get: |config| config.splits, set: |config, value| config.splits = value },
     Field {
         knob: Knob::SwapAb,
-        get: |config| u32::from(config.transposed),
-        set: |config, value| config.transposed = value == 1,
+        get: |config| u32::from(config.arrangement == Arrangement::Transposed),
+        set: |config, value| config.arranges(Arrangement::Transposed, value),
+    },
+    Field {
+        knob: Knob::TapRows,
+        get: |config| u32::from(config.arrangement == Arrangement::TapRows),
+        set: |config, value| config.arranges(Arrangement::TapRows, value),
     },
     Field {
         knob: Knob::TmaEpilogue,
@@ -128,12 +143,12 @@ const MOST_SPLITS: i64 = 64;
 /// Configs that fit the device, the cheapest first.
 pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
     let mut configs = Vec::new();
-    for transposed in [false, true] {
-        let Some(plan) = tiles.plan(transposed) else { continue };
+    for arrangement in [Arrangement::AsItStands, Arrangement::Transposed, Arrangement::TapRows] {
+        let Some(plan) = tiles.plan(arrangement) else { continue };
         let extents = plan.extents();
         for shape in SHAPES.iter().filter(|shape| shape.suits(extents)) {
-            let candidate = Candidate::new(tiles, plan, transposed, *shape);
-            if transposed && extents[2] > FEW_ROWS && !candidate.computes() {
+            let candidate = Candidate::new(tiles, plan, arrangement, *shape);
+            if arrangement == Arrangement::Transposed && extents[2] > FEW_ROWS && !candidate.computes() {
                 continue;
             }
             for splits in candidate.splits(device) {
@@ -148,9 +163,9 @@ pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
 
 /// The kernel of a config.
 pub(super) fn lower(tiles: &Tiles, config: &EngineConfig, device: &Device) -> Kernel {
-    let Config { shape, stages, splits, transposed, staging } = config.fields(FIELDS);
-    let plan = tiles.plan(transposed).unwrap_or(&tiles.plan);
-    let candidate = Candidate::new(tiles, plan, transposed, shape);
+    let Config { shape, stages, splits, arrangement, staging } = config.fields(FIELDS);
+    let plan = tiles.plan(arrangement).unwrap_or(&tiles.plan);
+    let candidate = Candidate::new(tiles, plan, arrangement, shape);
     candidate.plan.lower(&candidate.choice(stages, splits, staging), config, device)
 }
 
@@ -185,7 +200,10 @@ pub(super) struct Candidate<'a> {
     pub(super) sums: Sums,
     /// Elements of both operands in memory.
     pub(super) operand_elements: f64,
-    transposed: bool,
+    arrangement: Arrangement,
+    /// Taps that a step multiplies together, and rows of A beyond a tile's for them.
+    pub(super) taps: u32,
+    pub(super) rows_beyond: u32,
     /// Bytes of a warp's boxes, where the epilogue's tensors may come and leave by TMA.
     boxed_bytes: Option<u32>,
     /// Whether some of these are read.
@@ -208,7 +226,7 @@ pub(super) struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    fn new(tiles: &Tiles, plan: &'a ProductPlan, transposed: bool, shape: Shape) -> Self {
+    fn new(tiles: &Tiles, plan: &'a ProductPlan, arrangement: Arrangement, shape: Shape) -> Self {
         let operand = tiles.operand;
         let tile = shape.tile(operand);
         let boxes = plan.boxes(tile);
@@ -226,7 +244,9 @@ impl<'a> Candidate<'a> {
             extents: plan.extents(),
             sums: tiles.sums,
             operand_elements: plan.operand_elements(),
-            transposed,
+            arrangement,
+            taps: plan.tap_row().map_or(1, |row| row.taps),
+            rows_beyond: plan.tap_row().map_or(0, |row| row.rows_beyond()),
             boxed_bytes: boxes.as_ref().map(Boxes::warp_bytes),
             reads_boxes: boxes.as_ref().is_some_and(|boxes| !boxes.read.is_empty()),
             totals: plan.totals_of_columns(),
@@ -263,7 +283,7 @@ impl<'a> Candidate<'a> {
         if staging == Staging::Boxes && through_workspace.is_some() {
             return None;
         }
-        let config = Config { shape: self.shape, stages, splits, transposed: self.transposed, staging };
+        let config = Config { shape: self.shape, stages, splits, arrangement: self.arrangement, staging };
         let estimate = self.estimate(splits, staging, through_workspace.is_some(), device);
         Some((estimate, EngineConfig::of_fields(NAME, FIELDS, &config), through_workspace))
     }
@@ -307,7 +327,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// As many stages as fit, at least three.
+    /// As many stages as fit, at least three, or two of several taps each.
     ///
     /// # Errors
     /// What does not fit.
@@ -319,7 +339,8 @@ impl<'a> Candidate<'a> {
         let fits = |stages: &u32| {
             self.plan.most_shared_bytes(&self.choice(*stages, 1, staging)) <= device.shared_bytes_per_block
         };
-        (3..=MOST_STAGES).rev().find(fits).ok_or("three stages take too much shared memory")
+        let least = if self.taps > 1 { 2 } else { 3 };
+        (least..=MOST_STAGES).rev().find(fits).ok_or("so few stages as are worth it take too much shared memory")
     }
 
     pub(super) fn tiles(&self) -> i64 {
@@ -332,7 +353,7 @@ impl<'a> Candidate<'a> {
         (self.steps() / f64::from(splits)).ceil()
     }
 
-    /// Elements of k that a mean step multiplies.
+    /// Elements of k under a tap that a mean step multiplies.
     pub(super) fn depth_of_step(&self) -> f64 {
         f64::from(ROW_BYTES / self.operand.bytes()) * self.plan.multiplied_depth(self.operand)
     }
