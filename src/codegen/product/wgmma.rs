@@ -26,8 +26,8 @@ const SECTIONS: &[&str] = &["fw_shared_address", "fw_mbarrier", "fw_set_register
 /// Bytes of a swizzled row.
 const ROW_BYTES: u32 = 128;
 
-/// Instructions along k of one tile: 32 bytes each.
-const PARTS: u32 = 4;
+/// Bytes of k of an instruction.
+const PART_BYTES: u32 = 32;
 
 /// What `product/wgmma.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -563,7 +563,7 @@ impl<'a> Skeleton<'a> {
 
     /// The fragments of a step, in the order in which they are multiplied.
     fn fragments(&self) -> Vec<FragmentText> {
-        let count = PARTS * self.blocks();
+        let count = self.parts() * self.blocks();
         (0..count)
             .map(|number| self.fragment(number / self.blocks(), number % self.blocks(), number + 1 == count))
             .collect()
@@ -592,7 +592,7 @@ impl<'a> Skeleton<'a> {
             accumulate: if self.wgmma.sums == Sums::Promoted { "0" } else { "step" },
             products: self.instructions(match self.kernel.tail.filter(|tail| !tail.differs()) {
                 Some(tail) => self.parts_of(tail),
-                None => PARTS,
+                None => self.parts(),
             }),
             tail: self.differing_tail().map(|tail| TailProductsText {
                 condition: self.steps().is_tail(tail, "step"),
@@ -638,13 +638,12 @@ impl<'a> Skeleton<'a> {
 
     /// Where 32 bytes of k of an operand begin, in units of descriptors: 16 bytes.
     fn part_at(&self, slot: usize, part: u32) -> u32 {
-        const PART: u32 = 32;
         let row_bytes = self.row_bytes(slot);
         if !self.operand(slot).along_k {
-            return part * (PART / self.wgmma.operand.bytes()) * row_bytes / 16;
+            return part * (PART_BYTES / self.wgmma.operand.bytes()) * row_bytes / 16;
         }
         let block_bytes = self.side(slot).block() * row_bytes;
-        (part * PART / row_bytes * block_bytes + part * PART % row_bytes) / 16
+        (part * PART_BYTES / row_bytes * block_bytes + part * PART_BYTES % row_bytes) / 16
     }
 
     /// Taps whose tiles of an operand a step has.
@@ -661,9 +660,14 @@ impl<'a> Skeleton<'a> {
         (0..row.taps).map(at).collect()
     }
 
+    /// Instructions along k of a step under a tap.
+    fn parts(&self) -> u32 {
+        self.kernel.tile.k * self.wgmma.operand.bytes() / PART_BYTES
+    }
+
     /// Instructions along k of the last step under a tap.
     fn parts_of(&self, tail: ChannelTail) -> u32 {
-        tail.elements * PARTS / self.kernel.tile.k
+        tail.elements * self.parts() / self.kernel.tile.k
     }
 
     /// The instructions of so many parts of a step, under each of its taps: 32 bytes of k at a time, for each block of 64 rows.
@@ -676,7 +680,7 @@ impl<'a> Skeleton<'a> {
             _ => format!(", 1, 1, {}, {}", u32::from(!a.along_k), u32::from(!b.along_k)),
         };
         let mut lines = Vec::new();
-        let elements = parts * self.kernel.tile.k / PARTS;
+        let elements = parts * PART_BYTES / self.wgmma.operand.bytes();
         for (tap, [tap_a, tap_b]) in self.taps(elements).into_iter().enumerate() {
             for part in 0..parts {
                 for block in 0..self.blocks() {

@@ -297,7 +297,7 @@ impl Planner<'_> {
         let extent = self.extent(last.0);
         let unit = match self.problem.channels {
             ChannelSteps::Narrow(unit) => unit,
-            ChannelSteps::Padded | ChannelSteps::Blocks(_) => self.block_k,
+            ChannelSteps::Padded | ChannelSteps::Blocks(_) | ChannelSteps::Short(_) => self.block_k,
         };
         match first.0 == Quantity::Group && is_of_k && extent % unit != 0 {
             true => Err(format!("groups have {extent} channels; required: a multiple of {unit}")),

@@ -41,6 +41,8 @@ pub(in crate::engine) enum ChannelSteps {
     Padded,
     /// A step has two blocks of so many, each under a tap of its own.
     Blocks(i64),
+    /// A step has so many, fewer than others, under a tap; of those that a step multiplies together, under each.
+    Short(i64),
     /// The last step under a tap multiplies no more than needed: a multiple of so many. Boxes must bring both operands as they are.
     Narrow(i64),
 }

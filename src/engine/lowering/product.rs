@@ -7,7 +7,7 @@ use super::epilogue::{EpiloguePlan, EpilogueTiles, kept_space, reduced_count};
 use super::multiplied::fp8_registers;
 use super::operand::{Instruction, OperandPlan};
 use super::pass::{Combination, LAUNCH_SECONDS, PassPlan, program_parameters, to_u32};
-use super::problem::Problem;
+use super::problem::{ChannelSteps, Problem};
 use super::signal::around_signals;
 use super::sweep::{CoreAccumulators, elements, span};
 use super::tensor_map::step_k;
@@ -122,8 +122,10 @@ impl ProductPlan {
         let problem = Problem::of(fusion.graph(), product).in_tap_rows()?;
         let (step, unit) = (step_k(operand), ChannelTail::unit(operand).into());
         let of = |problem: Problem| Self::of(fusion, product, problem, Instruction::Wgmma(operand));
-        let narrow = problem.clone().in_narrow_steps_of(step, unit);
-        Some(of(narrow.unwrap_or_else(|| problem.in_steps_of(step)))).filter(Self::is_as_stored)
+        let short = || problem.clone().in_short_steps_of(step);
+        let narrow = || problem.clone().in_narrow_steps_of(step, unit);
+        let in_steps = short().or_else(narrow).unwrap_or_else(|| problem.clone().in_steps_of(step));
+        Some(of(in_steps)).filter(Self::is_as_stored)
     }
 
     /// Plans a product for `wgmma` whose steps are whole, narrow, or in blocks, of channels.
@@ -182,6 +184,14 @@ impl ProductPlan {
         self.copies.iter().map(|copy| copy.remark(self.graph())).collect()
     }
 
+    /// Elements of k of a step by `wgmma`.
+    pub(in crate::engine) fn step_k(&self, operand: MmaType) -> i64 {
+        match self.problem.channels {
+            ChannelSteps::Short(step) => step,
+            ChannelSteps::Padded | ChannelSteps::Blocks(_) | ChannelSteps::Narrow(_) => step_k(operand),
+        }
+    }
+
     /// Taps that a step multiplies together, if it does.
     pub(in crate::engine) fn tap_row(&self) -> Option<TapRow> {
         self.problem.tap_row
@@ -199,14 +209,14 @@ impl ProductPlan {
 
     /// The last step under a tap of a convolution, where it multiplies fewer channels than others.
     fn channel_tail(&self, operand: MmaType) -> Option<ChannelTail> {
-        let (step, last) = (step_k(operand), self.problem.space.k.last()?);
+        let (step, last) = (self.step_k(operand), self.problem.space.k.last()?);
         let elements = self.problem.narrow_channels(step)? as u32;
         Some(ChannelTail { elements, steps: last.radix / step })
     }
 
     /// Part of k, padded to whole steps, that is multiplied.
     pub(in crate::engine) fn multiplied_depth(&self, operand: MmaType) -> f64 {
-        self.channel_tail(operand).map_or(1.0, |tail| tail.multiplied(step_k(operand)))
+        self.channel_tail(operand).map_or(1.0, |tail| tail.multiplied(self.step_k(operand)))
     }
 
     /// Part of the steps that matrices do, of those of the one that does most.

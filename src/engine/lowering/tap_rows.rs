@@ -2,7 +2,7 @@
 //! the pixels under each tap are those under the first, moved by as many rows of A as pixels lie between the taps. A tile of A is read
 //! once for all of them.
 
-use super::problem::{MAX_SPATIAL, Problem};
+use super::problem::{ChannelSteps, MAX_SPATIAL, Problem};
 use crate::kernel::{Coordinate, Digit, Quantity, TapRow};
 
 /// Taps along the axis in which pixels follow each other.
@@ -27,6 +27,14 @@ impl Problem {
         result.bound = (positions > pixels.extent).then_some(pixels.extent);
         debug_assert!(taps.extent > 1, "a digit of one value is none");
         Some(problem)
+    }
+
+    /// The same with steps of half as many channels, where these are all that a tap has, or fill no whole steps of a group.
+    pub(in crate::engine) fn in_short_steps_of(self, step_k: i64) -> Option<Self> {
+        let short = step_k / 2;
+        let channels = self.space.k.last()?.extent;
+        let is_short = channels <= short || !self.space.b.is_empty() && channels % step_k != 0 && channels % short == 0;
+        is_short.then(|| Self { channels: ChannelSteps::Short(short), ..self.in_steps_of(short) })
     }
 }
 

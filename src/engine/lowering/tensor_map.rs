@@ -63,7 +63,7 @@ pub(super) fn step_k(operand: MmaType) -> i64 {
 /// Elements of k that a box brings.
 fn block_k(problem: &Problem, operand: MmaType) -> i64 {
     match problem.channels {
-        ChannelSteps::Blocks(block) => block,
+        ChannelSteps::Blocks(block) | ChannelSteps::Short(block) => block,
         ChannelSteps::Padded | ChannelSteps::Narrow(_) => step_k(operand),
     }
 }

@@ -1,7 +1,7 @@
 //! What a candidate is expected to cost: a model to rank by. What it ranks first is held against measured tiles in
 //! `docs/performance-notes.md`.
 
-use super::shape::{Candidate, ROW_BYTES, Shape, Staging};
+use super::shape::{Candidate, Shape, Staging};
 use crate::device::Device;
 use crate::engine::lowering::{Straddling, combination_seconds};
 use crate::engine::{Bound, Estimate, Term, Waves};
@@ -63,6 +63,10 @@ const FRAGMENT_ELEMENT: f64 = 0.078;
 const LONE_FRAGMENT_ELEMENT: f64 = 0.125;
 const BESIDE_FRAGMENTS: f64 = 1.1;
 const BEHIND_FRAGMENTS: f64 = 0.53;
+
+/// Part of the clocks of rows that arrive in shared memory, of which tap rows take longer, whose products wait for little but shared memory
+/// (tiles of 128×64 on an H200: 139 µs for `conv3d_c64_16x56`, of which reads alone would be 114 and all accesses 159).
+const WRITTEN_BESIDE_READS: f64 = 0.6;
 
 /// What adding partial sums up in FP32 costs beside the products of the other warpgroup (an estimate), and where the other
 /// does not multiply meanwhile (seen on an H200: `mm_fp8_mlp`).
@@ -142,7 +146,7 @@ impl Candidate<'_> {
         let (taps, [rows, columns]) = (f64::from(self.taps), self.loaded());
         let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
         let depth = self.depth_of_step();
-        let part = depth * bytes / f64::from(ROW_BYTES);
+        let part = self.multiplied_part();
         let promotion = match schedule {
             _ if self.sums != Sums::Promoted => 1.0,
             Schedule::Cooperative => PROMOTION,
@@ -161,12 +165,20 @@ impl Candidate<'_> {
         let filled = f64::from(self.computed_rows) * COMPUTED_ELEMENT + f64::from(self.turned_rows) * TURNED_ELEMENT;
         [
             (Bound::MatrixRate, self.with_fragments(m * n * taps * depth * 2.0 / rate * promotion, depth)),
-            (Bound::SharedMemory, taps * depth * bytes * (m / 64.0) * (64.0 + n) / 128.0),
+            (Bound::SharedMemory, depth * bytes * (taps * (m / 64.0) * (64.0 + n) + self.written_beside_reads()) / 128.0),
             (Bound::L2, depth * bytes * (rows * reads_a + taps * columns * reads_b) * busy / l2_rate),
             (Bound::Boxes, STEP.max(boxes[0] * reads_a + boxes[1] * reads_b)),
             (Bound::Operands, filled * depth),
         ]
         .map(|(bound, time)| Term { bound, time: time + gap })
+    }
+
+    /// Rows that arrive in shared memory while others are read there, as far as they delay these.
+    fn written_beside_reads(&self) -> f64 {
+        match self.taps {
+            1 => 0.0,
+            taps => WRITTEN_BESIDE_READS * f64::from(self.shape.m + self.rows_beyond + taps * self.shape.n),
+        }
     }
 
     /// Rows and columns of a tile, as far as there are so many.

@@ -64,8 +64,8 @@ const FIELDS: &[Field<Config>] = &[
     },
 ];
 
-/// Bytes of k of a tile: one swizzled row.
-pub(super) const ROW_BYTES: u32 = 128;
+/// Bytes of a line of L2.
+const LINE_BYTES: u32 = 128;
 
 /// A tile of C and who computes it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -170,8 +170,8 @@ pub(super) fn lower(tiles: &Tiles, config: &EngineConfig, device: &Device) -> Ke
 }
 
 impl Shape {
-    fn tile(&self, operand: MmaType) -> GemmTile {
-        GemmTile { m: self.m, n: self.n, k: ROW_BYTES / operand.bytes() }
+    fn tile(&self, k: u32) -> GemmTile {
+        GemmTile { m: self.m, n: self.n, k }
     }
 
     /// Tiles much larger than the problem only waste.
@@ -196,6 +196,8 @@ pub(super) struct Candidate<'a> {
     plan: &'a ProductPlan,
     pub(super) shape: Shape,
     pub(super) operand: MmaType,
+    /// Elements of k of a step.
+    step_k: u32,
     pub(super) extents: [i64; 4],
     pub(super) sums: Sums,
     /// Elements of both operands in memory.
@@ -228,7 +230,8 @@ pub(super) struct Candidate<'a> {
 impl<'a> Candidate<'a> {
     fn new(tiles: &Tiles, plan: &'a ProductPlan, arrangement: Arrangement, shape: Shape) -> Self {
         let operand = tiles.operand;
-        let tile = shape.tile(operand);
+        let step_k = plan.step_k(operand) as u32;
+        let tile = shape.tile(step_k);
         let boxes = plan.boxes(tile);
         let operands = || plan.operands.iter().zip([tile.m, tile.n]);
         let in_fragments = operands().filter(|(operand, _)| operand.is_in_fragments());
@@ -241,6 +244,7 @@ impl<'a> Candidate<'a> {
             plan,
             shape,
             operand,
+            step_k,
             extents: plan.extents(),
             sums: tiles.sums,
             operand_elements: plan.operand_elements(),
@@ -250,7 +254,7 @@ impl<'a> Candidate<'a> {
             boxed_bytes: boxes.as_ref().map(Boxes::warp_bytes),
             reads_boxes: boxes.as_ref().is_some_and(|boxes| !boxes.read.is_empty()),
             totals: plan.totals_of_columns(),
-            has_narrow_boxes: widest_row.is_some_and(|bytes| bytes < ROW_BYTES),
+            has_narrow_boxes: widest_row.is_some_and(|bytes| bytes < LINE_BYTES),
             bytes_of_point: match widest_row {
                 Some(_) => maps().map(|map| f64::from(map.element.bytes())).sum(),
                 None => BYTES_OF_POINT,
@@ -315,7 +319,7 @@ impl<'a> Candidate<'a> {
         let Self { shape, operand, sums, .. } = *self;
         let multiply = Multiply::Wgmma(Wgmma { operand, fills: self.fills(), schedule: shape.schedule, stages, sums });
         let boxes = self.boxed_bytes.filter(|_| staging == Staging::Boxes);
-        GemmChoice { tile: shape.tile(operand), multiply, splits, boxes }
+        GemmChoice { tile: shape.tile(self.step_k), multiply, splits, boxes }
     }
 
     /// Registers of a thread for accumulators at most.
@@ -327,7 +331,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// As many stages as fit, at least three, or two of several taps each.
+    /// As many stages as fit, at least three.
     ///
     /// # Errors
     /// What does not fit.
@@ -339,12 +343,11 @@ impl<'a> Candidate<'a> {
         let fits = |stages: &u32| {
             self.plan.most_shared_bytes(&self.choice(*stages, 1, staging)) <= device.shared_bytes_per_block
         };
-        let least = if self.taps > 1 { 2 } else { 3 };
-        (least..=MOST_STAGES).rev().find(fits).ok_or("so few stages as are worth it take too much shared memory")
+        (3..=MOST_STAGES).rev().find(fits).ok_or("three stages take too much shared memory")
     }
 
     pub(super) fn tiles(&self) -> i64 {
-        let [tiles_m, tiles_n] = self.shape.tile(self.operand).counts(self.extents);
+        let [tiles_m, tiles_n] = self.shape.tile(self.step_k).counts(self.extents);
         self.extents[0] * tiles_m * tiles_n
     }
 
@@ -353,14 +356,19 @@ impl<'a> Candidate<'a> {
         (self.steps() / f64::from(splits)).ceil()
     }
 
+    /// Part of the elements of k of a step that a mean step multiplies.
+    pub(super) fn multiplied_part(&self) -> f64 {
+        self.plan.multiplied_depth(self.operand)
+    }
+
     /// Elements of k under a tap that a mean step multiplies.
     pub(super) fn depth_of_step(&self) -> f64 {
-        f64::from(ROW_BYTES / self.operand.bytes()) * self.plan.multiplied_depth(self.operand)
+        f64::from(self.step_k) * self.multiplied_part()
     }
 
     /// Steps of a tile, of the mean of all matrices.
     pub(super) fn steps(&self) -> f64 {
-        let k = i64::from(ROW_BYTES / self.operand.bytes());
+        let k = i64::from(self.step_k);
         ((self.extents[3] + k - 1) / k) as f64 * self.plan.used_steps()
     }
 
