@@ -61,7 +61,7 @@ pub struct GemmSpace {
     pub n: Vec<Digit>,
     /// Summation index.
     pub k: Vec<Digit>,
-    /// Quantities that follow from the digits of b.
+    /// Quantities that follow from the digits of an index.
     pub derived: Vec<Derived>,
     /// Digits of k of which a matrix has only so many values as a derived quantity says, and does no more steps. Operands come in
     /// boxes alone.
@@ -84,6 +84,8 @@ pub struct Counted {
 /// A quantity that follows from digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Derived {
+    /// The index whose digits these are.
+    pub role: Role,
     /// The quantity.
     pub quantity: Quantity,
     /// Its value.
@@ -96,10 +98,8 @@ impl GemmSpace {
     /// The digits of an index at a value of it, and what follows from them.
     pub fn definitions_at(&self, role: Role, index: &Index) -> Vec<Definition> {
         let mut definitions = digits_at(index, self.digits(role));
-        if role == Role::Batch {
-            let derived = |derived: &Derived| Definition::new(derived.quantity, derived.value.clone());
-            definitions.extend(self.derived.iter().map(derived));
-        }
+        let derived = self.derived.iter().filter(|derived| derived.role == role);
+        definitions.extend(derived.map(|derived| Definition::new(derived.quantity, derived.value.clone())));
         definitions
     }
 

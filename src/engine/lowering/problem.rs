@@ -463,13 +463,16 @@ impl<'a> ConvolutionProblem<'a> {
         let unused = if phases == 1 { rest } else { 0 };
         let taps = ((filter.dim[at] - unused + stride - 1) / stride).max(1);
         let mut derived = Vec::new();
+        let mut derive = |quantity, value, extent| {
+            derived.push(Derived { role: Role::Batch, quantity: along(quantity), value, extent })
+        };
         let mut source = vec![(along(block), 1), (along(Quantity::Tap), -tap)];
         let mut weight = vec![(along(Quantity::Tap), stride)];
         let mut pixel = vec![(along(block), stride)];
         if stride > 1 {
             let shifts = (stride - 1 + rest) / stride + 1;
-            derived.push(Derived { quantity: along(Quantity::FirstTap), value: phase() % stride, extent: stride });
-            derived.push(Derived { quantity: along(Quantity::PhaseShift), value: phase() / stride, extent: shifts });
+            derive(Quantity::FirstTap, phase() % stride, stride);
+            derive(Quantity::PhaseShift, phase() / stride, shifts);
             source.extend((shifts > 1).then_some((along(Quantity::PhaseShift), 1)));
             weight.insert(0, (along(Quantity::FirstTap), 1));
             pixel.push((along(Quantity::Phase), 1));
@@ -478,7 +481,7 @@ impl<'a> ConvolutionProblem<'a> {
         let counted = (phases > 1 && all % stride != 0).then(|| {
             let first = Index::variable(along(Quantity::FirstTap)) * -1;
             let value = (Index::from(all + stride - 1) + first) / stride;
-            derived.push(Derived { quantity: along(Quantity::TapCount), value, extent: taps + 1 });
+            derive(Quantity::TapCount, value, taps + 1);
             let used = all as f64 / (stride * taps) as f64;
             Counted { digit: along(Quantity::Tap), count: along(Quantity::TapCount), used, least: all / stride }
         });
