@@ -283,6 +283,7 @@ const LOWERING: &[&str] = &[
     "operand",
     "pass",
     "copied",
+    "inside",
     "epilogue",
     "product",
 ];
@@ -309,12 +310,12 @@ const CODEGEN: &[&str] = &[
 #[test]
 fn kernels_engines_and_code_generation_are_in_order() {
     assert_order_within("kernel", KERNEL);
-    assert_order_within("kernel/body", &["copy", "depthwise", "pointwise", "gemm"]);
+    assert_order_within("kernel/body", &["copy", "depthwise", "pointwise", "inside", "gemm"]);
     assert_order_within("engine", ENGINE);
     assert_order_within("engine/engines", &["direct", "scalar", "warp_mma", "warpgroup_mma"]);
     assert_order_within("engine/lowering", LOWERING);
     assert_order_within("codegen", CODEGEN);
-    assert_order_within("codegen/product", &["unit", "epilogue", "operand", "loads", "fma", "mma", "wgmma"]);
+    assert_order_within("codegen/product", &["unit", "operand", "epilogue", "loads", "fma", "mma", "wgmma"]);
 }
 
 #[test]

@@ -62,6 +62,29 @@ inline void fw_take_half(float (&x)[4]) {
   for (int r = 0; r < 4; ++r) x[r] = fw_f16_bits_to_f32((unsigned short)(pairs[r / 2] >> 16 * (r % 2)));
 }
 
+#define FW_PAIR(a, b) sum = fmaf(emulator::accumulators<float, 1>(a)[0], emulator::accumulators<float, 1>(b)[0], sum);
+#define FW_TELL(told, pairs) \
+  {                          \
+    float& sum = told;       \
+    pairs                    \
+  }
+
+#define FW_KEEP(at, fragments) \
+  {                            \
+    float* const memory = at;  \
+    fragments                  \
+  }
+#define FW_TO(byte, a, b, c, d) \
+  for (int r = 0; r < 4; ++r) memory[byte / 4 + r] = emulator::accumulators<float>(a)[r];
+#define FW_FROM(byte, a, b, c, d) \
+  for (int r = 0; r < 4; ++r) emulator::accumulators<float>(a)[r] = memory[byte / 4 + r];
+#define FW_TO_HALF(byte, a, b) fw_take_half<a>(*reinterpret_cast<float(*)[4]>(memory + byte / 4));
+#define FW_FROM_HALF(byte, a, b)                                                                        \
+  for (int r = 0; r < 2; ++r) {                                                                        \
+    const float* const pair = memory + byte / 4 + 2 * r;                                               \
+    emulator::accumulators<unsigned, 2>(a)[r] = fw_pack_f16x2(pair[0], pair[1]);                        \
+  }
+
 inline void fw_ldmatrix_x4(unsigned (&r)[4], unsigned address, emulator::Place place = emulator::Place::here()) {
   emulator::ldmatrix_x4({emulator::LDMATRIX, place}, r, address);
 }

@@ -248,6 +248,22 @@ __device__ __forceinline__ void fw_take_half(float (&x)[4]) {
                : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "n"(A), "n"(A + 1));
 }
 
+//@ primitive fw_keep: fw_accumulators
+// Fragments of the accumulators to memory and back, each at a byte of it; the compiler's middle end sees one statement.
+#define FW_KEEP(at, fragments) asm volatile(fragments ::"l"(at) : "memory")
+#define FW_TO(byte, a, b, c, d) "st.v4.f32 [%0+" #byte "], {acc" #a ", acc" #b ", acc" #c ", acc" #d "};"
+#define FW_FROM(byte, a, b, c, d) "ld.v4.f32 {acc" #a ", acc" #b ", acc" #c ", acc" #d "}, [%0+" #byte "];"
+
+//@ primitive fw_keep_half: fw_half_accumulators fw_keep
+// The same of accumulators in FP16, which memory holds as FP32.
+#define FW_HALVES "{.reg .b16 lo, hi; .reg .f32 x<4>;"
+#define FW_TO_HALF(byte, a, b) FW_HALVES                                                                              \
+  "mov.b32 {lo, hi}, acc" #a "; cvt.f32.f16 x0, lo; cvt.f32.f16 x1, hi;"                                               \
+  "mov.b32 {lo, hi}, acc" #b "; cvt.f32.f16 x2, lo; cvt.f32.f16 x3, hi; st.v4.f32 [%0+" #byte "], {x0, x1, x2, x3};}"
+#define FW_FROM_HALF(byte, a, b) FW_HALVES                                                                            \
+  "ld.v4.f32 {x0, x1, x2, x3}, [%0+" #byte "]; cvt.rn.f16.f32 lo, x0; cvt.rn.f16.f32 hi, x1; mov.b32 acc" #a ", {lo, hi};" \
+  "cvt.rn.f16.f32 lo, x2; cvt.rn.f16.f32 hi, x3; mov.b32 acc" #b ", {lo, hi};}"
+
 //@ fw_put_half_rows: FW_INLINE fw_half_accumulators
 // A fragment of them as FP32 to a tile whose rows lie `PITCH` elements apart; `at` is the lane's first element.
 template <int A, int PITCH>

@@ -191,6 +191,11 @@ __device__ __forceinline__ void fw_take(int (&x)[4]) {
                : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3));
 }
 
+//@ primitive fw_tell: fw_accumulators
+// A number that stays finite while accumulators are, unless a product of two overflows; the compiler's middle end sees one statement.
+#define FW_PAIR(a, b) "fma.rn.f32 %0, acc" #a ", acc" #b ", %0;"
+#define FW_TELL(told, pairs) asm volatile(pairs : "+f"(told))
+
 //@ fw_put_rows: FW_INLINE fw_accumulators
 // A fragment of the accumulators, 16 rows by 8 columns, to a tile whose rows lie `PITCH` elements apart; `at` is the
 // lane's first element.

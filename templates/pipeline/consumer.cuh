@@ -64,6 +64,9 @@ ${ turns.left }$  // the stages of the other's tile
 parity ^= stage / ${ stages }$ & 1;
 stage %= ${ stages }$;
 <%- endif %>
+<%- if inside %>
+${ inside }$
+<%- endif %>
 
 ${ epilogue }$
 }

@@ -41,14 +41,23 @@ __syncthreads();
 
 // the accumulators go through shared memory, so that the epilogue is one rolled loop with coalesced accesses
 ${ accumulator }$* const tile_c = reinterpret_cast<${ accumulator }$*>(shared_bytes);  // ${ c_layout }$
+<%- if inside %>
+float told = 0.0f;
+<%- endif %>
 #pragma unroll
 for (int i = 0; i < ${ thread_m }$; ++i) {
 #pragma unroll
 for (int j = 0; j < ${ thread_n }$; ++j) {
+<%- if inside %>
+told = fmaf(sums[i][j], 0.0f, told);
+<%- endif %>
 const unsigned row = i * ${ threads_m }$ + thread_row, column = j * ${ threads_n }$ + thread_column;
 tile_c[${ at }$] = sums[i][j];
 }
 }
+<%- if inside %>
+if (!isfinite(told)) ${ inside }$
+<%- endif %>
 __syncthreads();
 ${ epilogue }$
 }

@@ -44,6 +44,13 @@ __syncthreads();
 ${ accumulator }$* const tile_c = reinterpret_cast<${ accumulator }$*>(shared_bytes);  // ${ c_layout }$, rows padded
 ${ accumulator }$* const lane_c = tile_c + ${ lane_c }$;
 ${ puts }$
+<%- if inside %>
+float told = 0.0f;  // finite unless some sum is not
+<%- for line in tell %>
+${ line }$
+<%- endfor %>
+if (!isfinite(told)) ${ inside }$
+<%- endif %>
 __syncthreads();
 ${ epilogue }$
 }

@@ -13,6 +13,8 @@
 
 //@ fw_accumulators
 
+//@ fw_tell
+
 //@ fw_put_rows
 
 //@ fw_wait_for_previous_launch
@@ -32,6 +34,8 @@
 //@ fw_matrix_descriptor
 
 //@ fw_wgmma
+
+//@ fw_keep
 
 //@ fw_f32
 
@@ -85,9 +89,55 @@ fw_unfold_1(const float* __restrict__ p_t1, float* __restrict__ p_t4) {
   }
 }
 
+// a zero outside an operand, times what is not finite, is no product: sums that are NaN once more, over elements inside
+static __device__ __noinline__ void fw_sum_inside(float* sums, unsigned first_row, unsigned first_column, unsigned m0, unsigned n0, int first, int steps, const float* p_t0, const float* p_t1) {
+#pragma unroll 1
+  for (unsigned i = 0; i < 16; ++i) {
+    const unsigned row = first_row + i / 2 % 2 * 8, column = first_column + i / 4 % 4 * 8 + i % 2;
+    float& sum = sums[i];
+    if (sum == sum) continue;
+    const unsigned line = row, piece = column;
+    const unsigned m = m0 + line;
+    const unsigned n = n0 + piece;
+    if (!(m < 36 && n < 297)) continue;
+    float inside = 0.0f;
+#pragma unroll 1
+    for (unsigned k = (unsigned)first * 32; k < (unsigned)(first + steps) * 32 && inside == inside; ++k) {
+      float factors[2];
+      {
+        const unsigned ko = m;
+        const unsigned img = k / 420;
+        const unsigned p = k / 20 % 21;
+        const unsigned q = k % 20;
+        if (!(m < 36 && k < 1260)) continue;
+        const unsigned o_t0 = img * 15120 + p * 720 + q * 36 + ko;
+        const float t0 = fw_value(p_t0[o_t0]);
+        factors[0] = fw_to_f32(t0);
+      }
+      {
+        const unsigned r = n / 99;
+        const unsigned s = n / 33 % 3;
+        const unsigned ci = n % 33;
+        const unsigned img = k / 420;
+        const unsigned p = k / 20 % 21;
+        const unsigned q = k % 20;
+        const int h = int(p) * 2 + int(r) - 1;
+        const int w = int(q) * 2 + int(s) - 1;
+        if (!(n < 297 && k < 1260 && h >= 0 && h < 41 && w >= 0 && w < 39)) continue;
+        const unsigned o_t1 = img * 52767 + h * 1287 + w * 33 + ci;
+        const float t1 = fw_value(p_t1[o_t1]);
+        factors[1] = fw_to_f32(t1);
+      }
+      inside = fmaf(factors[0], factors[1], inside);
+    }
+    sum = inside;
+  }
+}
 #define FW_ROWS_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15"
 extern "C" __global__ void __launch_bounds__(384, 1)
-fw_convolution_backward_filter_2(float* __restrict__ accumulators,
+fw_convolution_backward_filter_2(const float* __restrict__ p_t0,
+  const float* __restrict__ p_t1,
+  float* __restrict__ accumulators,
   const __grid_constant__ fw_tensor_map map0,
   const __grid_constant__ fw_tensor_map map1) {
   FW_SHARED(shared_bytes);
@@ -175,6 +225,17 @@ fw_convolution_backward_filter_2(float* __restrict__ accumulators,
       if (unit + gridDim.x < 50u) stage += steps_of(unit + gridDim.x);  // the stages of the other's tile
       parity ^= stage / 12 & 1;
       stage %= 12;
+      float told = 0.0f;  // finite unless some sum is not
+      FW_TELL(told,
+        FW_PAIR(0, 2));
+      if (!isfinite(told)) {
+        alignas(16) float again[16];
+        FW_KEEP(again,
+          FW_TO(0, 0, 1, 2, 3) FW_TO(16, 4, 5, 6, 7) FW_TO(32, 8, 9, 10, 11) FW_TO(48, 12, 13, 14, 15));
+        fw_sum_inside(again, warp % 4 * 16 + lane / 4, lane % 4 * 2, m0, n0, first, steps, p_t0, p_t1);
+        FW_KEEP(again,
+          FW_FROM(0, 0, 1, 2, 3) FW_FROM(16, 4, 5, 6, 7) FW_FROM(32, 8, 9, 10, 11) FW_FROM(48, 12, 13, 14, 15));
+      }
 
       // a warp takes 16 rows and 32 columns at a time through its own piece of shared memory
       const unsigned warp_m0 = m0 + warp % 4 * 16;

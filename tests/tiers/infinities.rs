@@ -3,24 +3,39 @@
 
 use fusewright::build::Build;
 use fusewright::device::Device;
-use fusewright::graph::{DataType, FinalizedGraph, Scalar};
+use fusewright::graph::{DataType, FinalizedGraph, Scalar, TensorId};
 use fusewright::host_tensor::{HostTensor, HostTensors};
 use fusewright::reference::{Distribution, compare_exact, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
 
 use crate::{cases, pipeline};
 
-/// Cases by the start of their names, but for those whose epilogue rounds, and those of integers.
-const CASES: &[&str] = &["conv_depthwise_"];
-const OTHERS: &[&str] = &["int8", "swish", "amax"];
+/// Parts of the names of convolutions whose epilogue rounds beyond comparison, or whose operands are integers.
+const OTHERS: &[&str] = &["int8", "swish", "exp"];
 
-/// Of them, those that run with every config: strips of many rows, walked in turns and in a straight line.
+/// Those that run with every config: strips of many rows, walked in turns and in a straight line; products of all directions.
 const EVERY_CONFIG: &[&str] = &[
     "conv_depthwise_fprop_ragged_strips",
     "conv_depthwise_dgrad_rows_at_stride_3",
     "conv_depthwise_wgrad_ragged_strips",
     "conv_depthwise_wgrad_rows_at_stride_3",
     "conv_depthwise_wgrad_3d",
+    "conv_walk_fprop_3x3",
+    "conv_walk_dgrad_phases_bias_add_relu",
+    "conv_walk_wgrad_scale_bias_relu",
+];
+
+/// Those that run on chips without Hopper's instructions, too.
+const ON_OTHER_CHIPS: &[&str] = &[
+    "conv_walk_fprop_3x3",
+    "conv_walk_dgrad_3x3",
+    "conv_walk_wgrad_3x3",
+    "conv_walk_fprop_scale_bias_relu",
+    "conv_walk_wgrad_scale_bias_relu",
+    "conv_walk_dgrad_stride_2",
+    "conv_walk_fprop_float",
+    "conv_copied_fprop_odd_inputs",
+    "conv_copied_wgrad_channels_first",
 ];
 
 /// Which operands have special values.
@@ -29,11 +44,23 @@ const OPERANDS: [&[usize]; 3] = [&[0], &[1], &[0, 1]];
 /// Runs a kernel for inputs.
 pub(crate) type Run = fn(&Build, &HostTensors) -> Result<HostTensors, Failed>;
 
-/// A trial of each case and operands.
+/// A trial of each case.
 pub(crate) fn trials(tier: &str, device: fn() -> Result<Device, Failed>, run: Run) -> Vec<Trial> {
-    let is_chosen = |name: &str| {
-        CASES.iter().any(|case| name.starts_with(case)) && !OTHERS.iter().any(|other| name.contains(other))
-    };
+    let is_chosen = |name: &str| name.starts_with("conv_") && !OTHERS.iter().any(|other| name.contains(other));
+    trials_of(tier, is_chosen, device, run)
+}
+
+/// A trial of each case that other chips run.
+pub(crate) fn trials_on_other_chips(tier: &str, device: fn() -> Result<Device, Failed>, run: Run) -> Vec<Trial> {
+    trials_of(tier, |name| ON_OTHER_CHIPS.contains(&name), device, run)
+}
+
+fn trials_of(
+    tier: &str,
+    is_chosen: impl Fn(&str) -> bool,
+    device: fn() -> Result<Device, Failed>,
+    run: Run,
+) -> Vec<Trial> {
     let chosen = cases::all().into_iter().filter(|case| is_chosen(&case.name));
     let trial = |case: cases::Case| {
         Trial::test(format!("{tier}::infinities::{}", case.name), move || {
@@ -62,12 +89,18 @@ fn agrees(lowered: &Build, run: Run) -> Result<(), Failed> {
 /// Small integers, and what is not finite in some of the core's operands.
 fn inputs(graph: &FinalizedGraph, operands: &[usize]) -> Result<HostTensors, Failed> {
     let core = graph.operations().find(|operation| operation.is_core()).ok_or("no core")?;
-    let ids: Vec<_> = core.input_tensors().collect();
+    let ids: Vec<_> = core.input_tensors().map(|id| source(graph, id)).collect();
     let mut inputs = random_inputs(graph, 5, Distribution::SmallIntegers)?;
     for &operand in operands {
         inputs.get_mut(&ids[operand]).into_iter().for_each(add_special_values);
     }
     Ok(inputs)
+}
+
+/// The tensor that an operand is computed from: along first inputs of a stage.
+fn source(graph: &FinalizedGraph, operand: TensorId) -> TensorId {
+    let first = |id| graph.operation(graph.producer(id)?).input_tensors().next();
+    std::iter::successors(Some(operand), |&id| first(id)).last().unwrap_or(operand)
 }
 
 /// A few elements that are not finite, at the ends and between; infinities more often than NaN.

@@ -18,7 +18,7 @@ const CHIPS: [(u32, u32); 6] = [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0)];
 const STRIDE: usize = 6;
 
 /// Cases and suite graphs compiled with every config for sm_90: every operand type of `wgmma`, along k and turned, computed
-/// operands, the epilogues that need most registers. The one of FP8 also for sm_89.
+/// operands, the epilogues that need most registers; padded convolutions. The one of FP8 also for sm_89.
 const EVERY_CONFIG: &[&str] = &[
     "mm_bf16_4096",
     "mm_dgelu_bf16_mlp",
@@ -38,6 +38,13 @@ const EVERY_CONFIG: &[&str] = &[
     "mm_int8_wide",
     "mm_tf32_wide",
     "mm_fp8_layout_0",
+    "conv_3x3_c128_28_bias_relu",
+    "conv_genstats_c64_56",
+    "conv_g1_genstats_c256_14",
+    "conv_3x3_s2_c128_56",
+    "dgrad_3x3_c128_28",
+    "dgrad_3x3_s2_c128_56",
+    "wgrad_3x3_c128_28",
 ];
 
 /// Cases compiled with every config for a chip on which `mma.sync` takes FP8 as it is.

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::epilogue::{accumulator_at, tile};
+use super::epilogue::{Mending, accumulator_at, tile};
 use super::operand::{Side, Tile, value};
-use super::unit::{ProductText, Steps, place};
+use super::unit::{ProductText, Steps, TILE_ORIGIN, place};
 use crate::codegen::index::{index_type, spell};
 use crate::codegen::sections::Used;
 use crate::error::Error;
@@ -35,6 +35,8 @@ pub(super) struct FmaText {
     c_layout: &'static str,
     /// Place of element `row`, `column` in the accumulator tile.
     at: String,
+    /// The call that mends sums, where zeros lie outside operands.
+    inside: Option<String>,
     epilogue: String,
 }
 
@@ -86,6 +88,8 @@ pub(super) fn text(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel,
         threads_n: kernel.tile.n / fma.thread_n,
         c_layout: c_layout(kernel),
         at: spell(&at),
+        inside: Mending::of(graph, kernel)
+            .map(|mending| mending.call("tile_c", ["thread_row", "thread_column"], TILE_ORIGIN)),
         epilogue: tile(graph, used, kernel)?,
     })
 }

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::epilogue::{pitch, tile};
+use super::epilogue::{Mending, pitch, tile};
 use super::fma::c_layout;
 use super::operand::{PlacedOperand, Side, Tile, placed};
-use super::unit::{ProductText, Steps, place, zeros};
+use super::unit::{ProductText, Steps, TILE_ORIGIN, place, zeros};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
@@ -44,6 +44,9 @@ pub(super) struct MmaText {
     /// Place of the lane's first accumulator in the tile, and how its fragments go there.
     lane_c: String,
     puts: String,
+    /// How the lane looks at its sums, and the call that mends them, where zeros lie outside operands.
+    tell: Vec<String>,
+    inside: Option<String>,
     epilogue: String,
 }
 
@@ -151,6 +154,7 @@ pub(super) fn text(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel,
         rounded.extend((0..fragments_n).map(|j| format!("right[{j}]")));
     }
     let accumulators = kernel.multiply.sum_registers(kernel.tile);
+    let mending = Mending::of(graph, kernel);
     Ok(MmaText {
         product: ProductText::new(kernel),
         blocks: kernel.blocks,
@@ -173,6 +177,9 @@ pub(super) fn text(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel,
         c_layout: c_layout(kernel),
         lane_c: lane_c(kernel),
         puts: puts(kernel, put, fragments_m, fragments_n),
+        tell: mending.map_or_else(Vec::new, |mending| mending.tell(used, 0, [fragments_m, fragments_n])),
+        inside: mending
+            .map(|mending| mending.call("tile_c", ["warp_m + lane / 4", "warp_n + lane % 4 * 2"], TILE_ORIGIN)),
         epilogue: tile(graph, used, kernel)?,
     })
 }

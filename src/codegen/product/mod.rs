@@ -25,11 +25,13 @@ pub(super) fn product(
     signature: Signature<'_>,
 ) -> Result<String, Error> {
     used.add("FW_SHARED");
-    match &kernel.multiply {
+    let inside = epilogue::Mending::of(graph, kernel).map(|mending| mending.function(used)).transpose()?;
+    let text = match &kernel.multiply {
         Multiply::Fma(fma) => signature.fill(template!("product/fma.cu"), fma::text(graph, used, kernel, fma)?),
         Multiply::Mma(mma) => signature.fill(template!("product/mma.cu"), mma::text(graph, used, kernel, mma)?),
         Multiply::Wgmma(wgmma) => {
             signature.fill(template!("product/wgmma.cu"), wgmma::text(graph, used, kernel, wgmma)?)
         }
-    }
+    };
+    Ok(inside.into_iter().chain([text?]).collect::<Vec<_>>().join("\n"))
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::epilogue::{self, EpilogueParts, Places, staged};
+use super::epilogue::{self, EpilogueParts, Mending, Places, staged};
 use super::loads::{BoxLoads, Boxed, LoadsText};
 use super::operand::{Side, filled, fragments};
 use super::unit::{Steps, place, quotient, zeros};
@@ -147,6 +147,8 @@ struct ConsumerText {
     additions: Option<String>,
     /// Whether the products of the stage before are waited for after those of a stage.
     waits: bool,
+    /// What is done about sums that are NaN, where zeros lie outside operands.
+    inside: Option<String>,
     epilogue: String,
     finish: Option<String>,
 }
@@ -479,6 +481,7 @@ impl<'a> Skeleton<'a> {
             },
             additions: promotes.then(|| (0..self.of_rows()).map(|number| addition(first + number, number)).collect()),
             waits: fragments.is_none(),
+            inside: self.inside(used)?,
             epilogue: epilogue.body,
             finish: epilogue.finish,
         };
@@ -528,6 +531,12 @@ impl<'a> Skeleton<'a> {
             }
             _ => staged(self.graph, used, self.kernel, self.first_sum(), self.warp_row(self.blocks() > 1)),
         }
+    }
+
+    fn inside(&self, used: &mut Used) -> Result<Option<String>, Error> {
+        let first_row = format!("{} + lane / 4", self.warp_row(false));
+        let mending = Mending::of(self.graph, self.kernel);
+        mending.map(|mending| mending.fragments(used, self.first_sum(), &first_row)).transpose()
     }
 
     /// First row of the warpgroup's part of a tile, where two share it.

@@ -22,7 +22,8 @@ use crate::engine::builder::KernelBuilder;
 use crate::fusion::{Fusion, Product, ProductKind, fuse};
 use crate::graph::{ConvolutionDirection, FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Body, Coordinate, CopyAxis, CopyKernel, Digit, MmaType, Parameter, Quantity, Role, UnfoldKernel, UnfoldedAxis, step,
+    Body, Coordinate, CopyAxis, CopyKernel, Derived, Digit, Index, MmaType, Parameter, Quantity, Role, UnfoldKernel,
+    UnfoldedAxis, step,
 };
 
 /// Bytes that rows of a copy are padded to a multiple of where they are longer than what strides of a tensor map are multiples of:
@@ -110,8 +111,28 @@ pub(in crate::engine) struct CopiedOperands {
     pub(super) product: Product,
     pub(super) copies: Vec<OperandCopy>,
     across_k: AcrossK,
-    /// The product of unfolded operands.
-    unfolded: Option<Problem>,
+    unfolded: Option<UnfoldedProduct>,
+}
+
+/// A product of unfolded operands, and what it was before.
+#[derive(Clone, Debug)]
+struct UnfoldedProduct {
+    problem: Problem,
+    before: UnfoldedFrom,
+}
+
+/// A product before its operands were unfolded, with k's digits in the copies.
+#[derive(Clone, Debug)]
+pub(super) struct UnfoldedFrom {
+    pub(super) fusion: Fusion,
+    pub(super) product: Product,
+    pub(super) problem: Problem,
+}
+
+impl UnfoldedFrom {
+    fn new(fusion: &Fusion, product: &Product, problem: Problem) -> Self {
+        Self { fusion: fusion.clone(), product: product.clone(), problem }
+    }
 }
 
 impl CopiedOperands {
@@ -163,7 +184,8 @@ impl CopiedOperands {
             };
             copied = copied.with_unfolded(slot, operand, layout, unfolded)?;
         }
-        Some(Self { unfolded: Some(problem.of_matrices()), ..copied })
+        let before = UnfoldedFrom::new(fusion, product, problem.clone());
+        Some(Self { unfolded: Some(UnfoldedProduct { problem: problem.of_matrices(), before }), ..copied })
     }
 
     /// The same to images whose rows of pixels are padded: `[ko, img, pixels]` of DY and, for each tap along rows, `[s, r, img, ci, pixels]`
@@ -176,7 +198,8 @@ impl CopiedOperands {
             copied.source(slot)?;
             copied = copied.with_unfolded(slot, operand, layout, unfolded)?;
         }
-        Some(Self { unfolded: Some(images.problem(operand)), ..copied })
+        let before = UnfoldedFrom::new(fusion, product, images.before(operand));
+        Some(Self { unfolded: Some(UnfoldedProduct { problem: images.problem(operand), before }), ..copied })
     }
 
     /// Whether both operands come in boxes.
@@ -215,7 +238,12 @@ impl CopiedOperands {
     pub(super) fn problem(&self, operand: MmaType) -> Problem {
         let of_graph =
             || Problem::of(self.fusion.graph(), &self.product).in_columns_of(line_along_outer(operand).into());
-        self.unfolded.clone().unwrap_or_else(of_graph)
+        self.unfolded.as_ref().map_or_else(of_graph, |unfolded| unfolded.problem.clone())
+    }
+
+    /// The product before its operands were unfolded, if they are.
+    pub(super) fn before(&self) -> Option<&UnfoldedFrom> {
+        self.unfolded.as_ref().map(|unfolded| &unfolded.before)
     }
 
     /// An operand's tensor, if it is one of the graph's inputs.
@@ -356,17 +384,37 @@ impl<'a> ImagesOfRows<'a> {
         (layout, Unfolded { rows, k: self.k(self.rows[1]), coordinates, pitch })
     }
 
+    /// The product of the operands as they lie, k counted as in the copies: an image, and a pixel of it in rows that are padded.
+    fn before(&self, operand: MmaType) -> Problem {
+        const PIXEL_OF_IMAGE: Quantity = Quantity::OutputPixel(0);
+        let mut problem = self.problem.clone();
+        let pixel = Index::variable(PIXEL_OF_IMAGE);
+        let derive = |quantity, value| Derived { role: Role::Sum, quantity, value, extent: self.extent(quantity) };
+        problem.space.derived = vec![derive(ROW, pixel.clone() / self.row), derive(PIXEL, pixel % self.row)];
+        let mut operands = problem.operands.clone();
+        for (coordinate, (digit, seen)) in operands[0][2..].iter_mut().zip([(ROW, 1), (PIXEL, 2)]) {
+            let within = Coordinate::affine(Quantity::InputPixel(seen), [(digit, 1)]);
+            *coordinate = Coordinate { bound: Some(self.extent(digit)), ..within };
+        }
+        let [image, pixels] = self.digits_of_k(operand);
+        problem.of_operands(operands, vec![image, Digit { quantity: PIXEL_OF_IMAGE, ..pixels }])
+    }
+
+    /// k of the copies: an image and, in steps, a pixel of it.
+    fn digits_of_k(&self, operand: MmaType) -> [Digit; 2] {
+        let images = Digit::new(Quantity::Image, self.extent(Quantity::Image));
+        [images, Digit::new(PIXEL, self.pixels()).in_blocks_of(step_k(operand))]
+    }
+
     /// The product of the copies: k is an image and, in steps, a pixel of it.
     fn problem(&self, operand: MmaType) -> Problem {
-        let images = Digit::new(Quantity::Image, self.extent(Quantity::Image));
-        let pixels = Digit::new(PIXEL, self.pixels()).in_blocks_of(step_k(operand));
         let coordinate = |quantity: Quantity| match self.extent(quantity) {
             1 => Coordinate::affine(quantity, []),
             _ => Coordinate::digit(quantity),
         };
         let gradient = [Quantity::OutputChannel, Quantity::Image, PIXEL].map(coordinate).to_vec();
         let input = [TAPS[1], TAPS[0], Quantity::Image, Quantity::InputChannel, PIXEL].map(coordinate).to_vec();
-        let problem = self.problem.clone().of_operands([gradient, input], vec![images, pixels]);
+        let problem = self.problem.clone().of_operands([gradient, input], self.digits_of_k(operand).to_vec());
         problem.in_columns_of(LEAST_ROWS_OF_A_BOX)
     }
 }

@@ -8,6 +8,7 @@ mod converted;
 mod copied;
 mod epilogue;
 mod im2col;
+mod inside;
 mod movement;
 mod multiplied;
 mod operand;

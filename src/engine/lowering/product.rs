@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::copied::{CopiedOperands, OperandCopy};
+use super::copied::{CopiedOperands, OperandCopy, UnfoldedFrom};
 use super::epilogue::{EpiloguePlan, EpilogueTiles, kept_space, reduced_count};
+use super::inside::Padding;
 use super::multiplied::fp8_registers;
 use super::operand::{Instruction, OperandPlan};
 use super::pass::{Combination, LAUNCH_SECONDS, PassPlan, program_parameters, to_u32};
@@ -33,6 +34,8 @@ pub(in crate::engine) struct ProductPlan {
     pub(in crate::engine) operands: [OperandPlan; 2],
     /// Operands that are copied before the product reads them.
     copies: Vec<OperandCopy>,
+    /// The product before its operands were unfolded to these copies, if they are.
+    before: Option<UnfoldedFrom>,
     /// Planned when somebody asks about tiles.
     epilogue: OnceLock<EpiloguePlan>,
 }
@@ -113,7 +116,7 @@ impl ProductPlan {
         } else {
             Self::in_steps(fusion, product, copied.problem(operand), operand)
         };
-        Some(Self { copies: copies.clone(), ..plan })
+        Some(Self { copies: copies.clone(), before: copied.before().cloned(), ..plan })
     }
 
     /// Plans a convolution for `wgmma` whose steps multiply the taps of a filter's row together; `None` where there are none, or boxes do
@@ -148,7 +151,7 @@ impl ProductPlan {
     fn of(fusion: &Fusion, product: &Product, problem: Problem, instruction: Instruction) -> Self {
         let operands = [0, 1].map(|slot| OperandPlan::new(fusion, product, &problem, slot, instruction));
         let (fusion, product) = (fusion.clone(), product.clone());
-        Self { fusion, product, problem, operands, copies: Vec::new(), epilogue: OnceLock::new() }
+        Self { fusion, product, problem, operands, copies: Vec::new(), before: None, epilogue: OnceLock::new() }
     }
 
     fn epilogue(&self) -> &EpiloguePlan {
@@ -396,6 +399,14 @@ impl Lowering<'_> {
         if !self.plan.counts_steps() || !matches!(multiply, Multiply::Wgmma(_)) {
             space.counted.clear();
         }
+        let padding = Padding {
+            graph: self.plan.graph(),
+            product: &self.plan.product,
+            problem: &self.plan.problem,
+            before: self.plan.before.as_ref(),
+            counts_steps: !space.counted.is_empty(),
+        };
+        let inside = padding.inside(&multiply, tile, wide_index);
         let bounded = self.plan.problem.result.iter().filter(|coordinate| coordinate.bound.is_some());
         GemmKernel {
             space,
@@ -417,6 +428,7 @@ impl Lowering<'_> {
                 _ => None,
             },
             tap_row: self.plan.problem.tap_row,
+            inside,
         }
     }
 

@@ -1,5 +1,6 @@
 //! A tiled matrix product with mainloop and epilogue fusion.
 
+use super::Inside;
 use crate::graph::TensorId;
 use crate::kernel::{
     Accumulation, Boxes, Coordinate, GemmSpace, GemmTile, MmaType, Multiply, Operand, Quantity, SharedLayout, Sweep,
@@ -104,6 +105,8 @@ pub struct GemmKernel {
     pub tail: Option<ChannelTail>,
     /// Taps that a step multiplies together, which k does not count. Both operands are multiplied as boxes bring them.
     pub tap_row: Option<TapRow>,
+    /// What becomes of sums where zeros outside an operand may meet what is not finite.
+    pub inside: Option<Inside>,
 }
 
 /// The last channels under a tap of a convolution, where they do not fill a step of the mainloop: elements outside a tensor cost
@@ -154,6 +157,14 @@ impl GemmKernel {
         (k + each - 1) / each
     }
 
+    /// The operands of which sums that are NaN are summed up once more.
+    pub fn operands_inside(&self) -> Option<[&Operand; 2]> {
+        self.inside.as_ref().map(|inside| match &inside.unfolded {
+            Some(unfolded) => [&unfolded.a, &unfolded.b],
+            None => [&self.a, &self.b],
+        })
+    }
+
     /// Everything evaluated: both operands, then the epilogue.
     pub fn sweeps(&self) -> impl Iterator<Item = &Sweep> {
         [&self.a.sweep, &self.b.sweep].into_iter().chain(self.epilogue_sweep())
@@ -185,7 +196,8 @@ impl GemmKernel {
 
     /// Tensors read through pointers, in the order of [`Self::sweeps`].
     pub fn loads(&self) -> impl Iterator<Item = TensorId> {
-        let operands = [&self.a, &self.b].into_iter().flat_map(Operand::loads);
+        let inside = self.operands_inside().into_iter().flatten().flat_map(|operand| operand.sweep.program.reads());
+        let operands = [&self.a, &self.b].into_iter().flat_map(Operand::loads).chain(inside);
         let boxed = |id: &TensorId| self.boxes().is_some_and(|boxes| is_among(&boxes.read, *id));
         let epilogue = self.epilogue_sweep().into_iter().flat_map(|sweep| sweep.program.reads());
         operands.chain(epilogue.filter(move |id| !boxed(id)))

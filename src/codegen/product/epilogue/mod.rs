@@ -2,12 +2,14 @@
 
 mod boxed;
 mod columns;
+mod inside;
 mod lines;
 mod staged;
 mod tile;
 mod total;
 
 pub(super) use boxed::{Boxed, Places};
+pub(super) use inside::Mending;
 pub(super) use staged::staged;
 pub(super) use tile::{accumulator_at, pitch, tile};
 

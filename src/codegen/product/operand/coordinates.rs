@@ -12,12 +12,12 @@ use crate::kernel::{Coordinate, Definition, Digit, Fetch, Index, Quantity, Role,
 const COLUMN: &str = "column";
 
 /// Lines that place a piece of an operand, and what tells whether it exists.
-pub(super) struct Placement {
+pub(in crate::codegen::product) struct Placement {
     /// Definitions of digits and coordinates. Where a value is chosen, conditions by name among them, and moves of what lies outside to
     /// the nearest inside, whose side inputs can be read.
-    pub(super) lines: Vec<String>,
+    pub(in crate::codegen::product) lines: Vec<String>,
     /// Condition under which the piece exists, where zero is returned early.
-    pub(super) guard: Option<String>,
+    pub(in crate::codegen::product) guard: Option<String>,
     /// The same where it chooses between the value and zero.
     pub(super) choice: Option<String>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Placement {
 impl Side<'_> {
     /// The digits, then the coordinates, that are read or checked. Of what lies in shared memory the nearest is computed, too, and left
     /// where a piece does not exist: a branch would keep products from running beside, and loads from overlapping.
-    pub(super) fn placement(&self, uses: &BTreeSet<Variable>) -> Placement {
+    pub(in crate::codegen::product) fn placement(&self, uses: &BTreeSet<Variable>) -> Placement {
         let [of_matrix, of_digits, of_coordinates] =
             [self.matrix_checks(), self.digit_checks(), self.coordinate_checks()];
         let [digits, coordinates] = self.digits_and_coordinates(uses);

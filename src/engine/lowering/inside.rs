@@ -1,0 +1,53 @@
+//! What becomes of a product's sums where zeros outside an operand may meet what is not finite.
+
+use super::copied::UnfoldedFrom;
+use super::operand::{Instruction, OperandPlan};
+use super::problem::Problem;
+use crate::fusion::Product;
+use crate::graph::FinalizedGraph;
+use crate::kernel::{Coordinate, GemmTile, Inside, Multiply, Register, Telling, UnfoldedOperands};
+
+/// A product whose operands have zeros outside, as in the padding of a convolution.
+pub(super) struct Padding<'a> {
+    pub(super) graph: &'a FinalizedGraph,
+    pub(super) product: &'a Product,
+    pub(super) problem: &'a Problem,
+    /// The product before its operands were unfolded, if they are.
+    pub(super) before: Option<&'a UnfoldedFrom>,
+    /// Whether matrices have different numbers of steps, of the taps that are theirs.
+    pub(super) counts_steps: bool,
+}
+
+impl Padding<'_> {
+    /// What is done about it; `None` where all is finite or inside.
+    pub(super) fn inside(&self, multiply: &Multiply, tile: GemmTile, wide_index: bool) -> Option<Inside> {
+        let telling = self.telling().filter(|_| multiply.accumulator() == Register::Float)?;
+        Some(Inside { telling, unfolded: self.unfolded(tile, wide_index) })
+    }
+
+    fn telling(&self) -> Option<Telling> {
+        let problem = self.before.map_or(self.problem, |before| &before.problem);
+        let is_outside = |of: &Coordinate| of.bound.is_some() || of.divisor > 1;
+        let has_zeros = [0, 1].map(|slot| problem.operands[slot].iter().any(is_outside));
+        let is_infinite = |slot: usize| {
+            let tensor = self.product.tensors()[problem.core_slot(slot)];
+            self.graph.tensor(tensor).data_type.is_floating()
+        };
+        let has_all_taps = self.counts_steps && problem.space.counted.iter().all(|counted| counted.least > 0);
+        let of_a = has_zeros[0] && is_infinite(1);
+        match (of_a, has_zeros[1] && is_infinite(0) && !has_all_taps) {
+            (true, true) => Some(Telling::All),
+            (true, false) => Some(Telling::Row),
+            (false, true) => Some(Telling::Column),
+            (false, false) => None,
+        }
+    }
+
+    fn unfolded(&self, tile: GemmTile, wide_index: bool) -> Option<Box<UnfoldedOperands>> {
+        let UnfoldedFrom { fusion, product, problem } = self.before?;
+        let plan = |slot| OperandPlan::new(fusion, product, problem, slot, Instruction::Fma);
+        let [a, b] = [0, 1].map(|slot| plan(slot).at(tile, wide_index));
+        let (k, derived) = (problem.space.k.clone(), problem.space.derived.clone());
+        Some(Box::new(UnfoldedOperands { a, b, k, derived }))
+    }
+}
