@@ -40,7 +40,6 @@ const EVERY_CONFIG: &[&str] = &[
     "mm_fp8_layout_0",
     "conv_3x3_c128_28_bias_relu",
     "conv_genstats_c64_56",
-    "conv_g1_genstats_c256_14",
     "conv_3x3_s2_c128_56",
     "dgrad_3x3_c128_28",
     "dgrad_3x3_s2_c128_56",
