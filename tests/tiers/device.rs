@@ -162,7 +162,8 @@ fn hopper_trials() -> Vec<Trial> {
     let device = || Ok(context()?.device().clone());
     let walks = walks::trials("device", &TILES, device, run_lowered);
     let tap_rows = tap_rows::trials("device", Configs::OneOfEach, device, run_lowered);
-    hopper::trials("device", run_kernel).into_iter().chain(walks).chain(tap_rows).collect()
+    let infinities = tap_rows::infinities("device", Configs::OneOfEach, device, run_inputs);
+    hopper::trials("device", run_kernel).into_iter().chain(walks).chain(tap_rows).chain(infinities).collect()
 }
 
 fn run_kernel(test: &KernelTest) -> Result<Option<HostTensors>, Failed> {

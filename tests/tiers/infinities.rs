@@ -74,7 +74,8 @@ fn trials_of(
     chosen.map(trial).collect()
 }
 
-fn agrees(lowered: &Build, run: Run) -> Result<(), Failed> {
+/// Whether a kernel gives what the CPU engine does.
+pub(crate) fn agrees(lowered: &Build, run: Run) -> Result<(), Failed> {
     for operands in OPERANDS {
         let inputs = inputs(&lowered.graph, operands)?;
         let expected = execute(&lowered.graph, &inputs)?;

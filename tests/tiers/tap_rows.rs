@@ -5,14 +5,14 @@ use fusewright::build::Build;
 use fusewright::device::Device;
 use fusewright::engine::{EngineConfig, Knob};
 use fusewright::graph::{
-    ConvolutionDirection as Direction, ConvolutionMode, DataType, Graph, Pointwise, PointwiseMode, ReductionMode, Tensor,
-    TensorHandle,
+    ConvolutionDirection as Direction, ConvolutionMode, DataType, Graph, Pointwise, PointwiseMode, ReductionMode,
+    Tensor, TensorHandle,
 };
 use libtest_mimic::{Failed, Trial};
 
 use crate::cases::output;
 use crate::convolution_cases::Layer;
-use crate::pipeline;
+use crate::{infinities, pipeline};
 
 /// How many configs of a graph run.
 #[derive(Clone, Copy)]
@@ -23,6 +23,9 @@ pub(crate) enum Configs {
     OneOfEach,
 }
 
+/// Epilogues that do not tell apart what is not finite.
+const ROUNDED: &str = "index";
+
 /// A trial for each graph.
 pub(crate) fn trials(
     tier: &str,
@@ -30,22 +33,49 @@ pub(crate) fn trials(
     device: fn() -> Result<Device, Failed>,
     run: fn(&Build) -> Result<(), Failed>,
 ) -> Vec<Trial> {
-    let trial = |(number, (name, graph)): (usize, (String, Graph))| {
-        Trial::test(format!("{tier}::tap_rows::{name}"), move || {
-            let device = device()?;
-            for config in chosen(&graph, number, configs, &device)? {
-                run(&pipeline::lower_config(&graph, config, &device)?)?;
-            }
-            Ok(())
-        })
-    };
+    let trial =
+        |(number, (name, graph))| trial(format!("{tier}::tap_rows::{name}"), graph, number, configs, device, run);
     graphs().into_iter().enumerate().map(trial).collect()
+}
+
+/// A trial for each graph with operands that are not finite, some of them beside padding.
+pub(crate) fn infinities(
+    tier: &str,
+    configs: Configs,
+    device: fn() -> Result<Device, Failed>,
+    run: infinities::Run,
+) -> Vec<Trial> {
+    let agrees = move |lowered: &Build| infinities::agrees(lowered, run);
+    let trial = |(number, (name, graph))| {
+        trial(format!("{tier}::infinities::tap_rows::{name}"), graph, number, configs, device, agrees)
+    };
+    graphs().into_iter().filter(|(name, _)| !name.contains(ROUNDED)).enumerate().map(trial).collect()
+}
+
+fn trial(
+    name: String,
+    graph: Graph,
+    number: usize,
+    configs: Configs,
+    device: fn() -> Result<Device, Failed>,
+    run: impl Fn(&Build) -> Result<(), Failed> + Send + 'static,
+) -> Trial {
+    Trial::test(name, move || {
+        let device = device()?;
+        for config in chosen(&graph, number, configs, &device)? {
+            run(&pipeline::lower_config(&graph, config, &device)?)?;
+        }
+        Ok(())
+    })
 }
 
 fn chosen(graph: &Graph, number: usize, configs: Configs, device: &Device) -> Result<Vec<EngineConfig>, Failed> {
     let mut firsts: Vec<EngineConfig> = Vec::new();
     let kind = |config: &EngineConfig| {
-        [Knob::Schedule, Knob::TmaEpilogue].map(|knob| config.knob(knob, 0) == 1).into_iter().chain([config.knob(Knob::SplitK, 1) > 1])
+        [Knob::Schedule, Knob::TmaEpilogue]
+            .map(|knob| config.knob(knob, 0) == 1)
+            .into_iter()
+            .chain([config.knob(Knob::SplitK, 1) > 1])
     };
     for config in pipeline::configs(graph, device)?.into_iter().filter(|config| config.knob(Knob::TapRows, 0) == 1) {
         if !firsts.iter().any(|first| kind(first).eq(kind(&config))) {
@@ -111,7 +141,10 @@ fn layers() -> Vec<(&'static str, Layer)> {
     vec![
         ("3x3", base()),
         ("of_many_images", Layer { images: 9, input: vec![9, 11], ..base() }),
-        ("5x5_with_other_padding_behind", Layer { pre: vec![2, 1], post: vec![1, 3], ..axes(&[7, 6], &[5, 5], &[0, 0]) }),
+        (
+            "5x5_with_other_padding_behind",
+            Layer { pre: vec![2, 1], post: vec![1, 3], ..axes(&[7, 6], &[5, 5], &[0, 0]) },
+        ),
         ("without_padding", axes(&[7, 9], &[3, 3], &[0, 0])),
         ("padding_behind_alone", Layer { post: vec![2, 2], ..axes(&[7, 9], &[3, 3], &[0, 0]) }),
         ("padding_before_alone", Layer { pre: vec![2, 2], ..axes(&[7, 9], &[3, 3], &[0, 0]) }),

@@ -140,7 +140,8 @@ impl Planner<'_> {
         let axis = self.problem.axis_of(pixels.quantity)?;
         let of_pixels = self.along_digits(tensor, std::slice::from_ref(pixels))?;
         let of_lines = self.along_digits(tensor, lines)?;
-        let has_all = of_pixels.elements > 1 && of_lines.elements == lines.iter().map(|digit| digit.extent).product::<i64>();
+        let has_all =
+            of_pixels.elements > 1 && of_lines.elements == lines.iter().map(|digit| digit.extent).product::<i64>();
         has_all.then(|| vec![Extent { elements: tensor.dim[axis], ..of_pixels }, of_lines])
     }
 

@@ -121,7 +121,8 @@ struct UnfoldedProduct {
     before: UnfoldedFrom,
 }
 
-/// A product before its operands were unfolded, with k's digits in the copies.
+/// A product before its operands were unfolded, with k's digits in the copies, or before taps were taken together, which k's digits then
+/// end with.
 #[derive(Clone, Debug)]
 pub(super) struct UnfoldedFrom {
     pub(super) fusion: Fusion,
@@ -130,7 +131,7 @@ pub(super) struct UnfoldedFrom {
 }
 
 impl UnfoldedFrom {
-    fn new(fusion: &Fusion, product: &Product, problem: Problem) -> Self {
+    pub(super) fn new(fusion: &Fusion, product: &Product, problem: Problem) -> Self {
         Self { fusion: fusion.clone(), product: product.clone(), problem }
     }
 }

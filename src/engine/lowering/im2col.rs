@@ -173,7 +173,8 @@ impl Planner<'_> {
         for axis in (0..self.tensor.dim.len()).filter(is_own) {
             let has_digits = !self.coordinates()[axis].terms.is_empty();
             if self.tensor.dim[axis] > 1 || has_digits {
-                of_filter = self.problem.tap_row.filter(|_| !has_digits).map(|row| (dims.len(), row.taps)).or(of_filter);
+                of_filter =
+                    self.problem.tap_row.filter(|_| !has_digits).map(|row| (dims.len(), row.taps)).or(of_filter);
                 dims.push(self.dim(axis)?);
             }
         }

@@ -20,8 +20,8 @@ use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
     Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma,
-    MmaType, Multiply, Parameter, PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, TapRow, Wgmma,
-    reduced_values,
+    MmaType, Multiply, Parameter, PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, TapRow,
+    Wgmma, reduced_values,
 };
 
 /// A product as an engine multiplies it: what is planned of it whatever the tile.
@@ -34,7 +34,7 @@ pub(in crate::engine) struct ProductPlan {
     pub(in crate::engine) operands: [OperandPlan; 2],
     /// Operands that are copied before the product reads them.
     copies: Vec<OperandCopy>,
-    /// The product before its operands were unfolded to these copies, if they are.
+    /// The product before its operands were unfolded to these copies, if they are, or the taps of a row were taken together.
     before: Option<UnfoldedFrom>,
     /// Planned when somebody asks about tiles.
     epilogue: OnceLock<EpiloguePlan>,
@@ -122,13 +122,15 @@ impl ProductPlan {
     /// Plans a convolution for `wgmma` whose steps multiply the taps of a filter's row together; `None` where there are none, or boxes do
     /// not bring both operands as they are multiplied.
     pub(in crate::engine) fn in_tap_rows(fusion: &Fusion, product: &Product, operand: MmaType) -> Option<Self> {
-        let problem = Problem::of(fusion.graph(), product).in_tap_rows()?;
+        let as_it_stands = Problem::of(fusion.graph(), product);
+        let problem = as_it_stands.clone().in_tap_rows()?;
         let (step, unit) = (step_k(operand), ChannelTail::unit(operand).into());
         let of = |problem: Problem| Self::of(fusion, product, problem, Instruction::Wgmma(operand));
         let short = || problem.clone().in_short_steps_of(step);
         let narrow = || problem.clone().in_narrow_steps_of(step, unit);
         let in_steps = short().or_else(narrow).unwrap_or_else(|| problem.clone().in_steps_of(step));
-        Some(of(in_steps)).filter(Self::is_as_stored)
+        let before = UnfoldedFrom::new(fusion, product, in_steps.with_taps_of(&as_it_stands)?);
+        Some(Self { before: Some(before), ..of(in_steps) }).filter(Self::is_as_stored)
     }
 
     /// Plans a product for `wgmma` whose steps are whole, narrow, or in blocks, of channels.

@@ -29,6 +29,17 @@ impl Problem {
         Some(problem)
     }
 
+    /// This arrangement of another problem with k's digits followed by the taps of a row, and operands as they are under each.
+    pub(in crate::engine) fn with_taps_of(&self, other: &Self) -> Option<Self> {
+        let row = Row::of(other)?;
+        let mut problem = Self { operands: other.operands.clone(), tap_row: None, ..self.clone() };
+        problem.space.k.push(row.taps);
+        // beyond C's pixels there need be none of the image
+        let beyond = row.first_position + row.pixels.extent + row.reach();
+        problem.operands[0][row.image_axis].bound.get_or_insert(beyond);
+        Some(problem)
+    }
+
     /// The same with steps of half as many channels, where these are all that a tap has, or fill no whole steps of a group.
     pub(in crate::engine) fn in_short_steps_of(self, step_k: i64) -> Option<Self> {
         let short = step_k / 2;
@@ -72,10 +83,16 @@ impl Row {
         let (image, filter) = (&problem.operands[0][image_axis], &problem.operands[1][filter_axis]);
         let [(of_image, 1), (TAP, scale)] = image.terms[..] else { return None };
         let [(TAP, sign @ (1 | -1))] = filter.terms[..] else { return None };
-        let is_plain = of_image == pixels.quantity && image.divisor == 1 && filter.divisor == 1 && filter.bound.is_none();
+        let is_plain =
+            of_image == pixels.quantity && image.divisor == 1 && filter.divisor == 1 && filter.bound.is_none();
         let first_position = image.constant + ((taps.extent - 1) * scale).min(0);
         let (taps, is_rotated) = (*taps, sign == -1);
         is_plain.then_some(Self { pixels, taps, image_axis, filter_axis, scale, first_position, is_rotated })
+    }
+
+    /// Pixels of the image from the first tap to the last.
+    fn reach(&self) -> i64 {
+        (self.taps.extent - 1) * self.scale.abs()
     }
 
     fn tap_row(&self) -> Option<TapRow> {
@@ -91,7 +108,7 @@ impl Row {
     /// - each pixel of C is there: `q`.
     fn positions(&self, problem: &Problem) -> Option<i64> {
         let image = &problem.operands[0][self.image_axis];
-        let (pixels, reach) = (self.pixels.extent, (self.taps.extent - 1) * self.scale.abs());
+        let (pixels, reach) = (self.pixels.extent, self.reach());
         let padding = (-self.first_position).max(0);
         // without a bound every pixel that is read is inside
         let extent = image.bound.unwrap_or(pixels + reach);

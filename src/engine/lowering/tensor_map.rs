@@ -154,7 +154,15 @@ fn matrix_boxes(
         coordinates.push(start);
     }
     let start = BoxStart { coordinates, taps: Vec::new() };
-    Ok(BoxedOperand { map, start, is_a: slot == 0, along_k, block_k: block_k as u32, whole: None, taps: TapBoxes::default() })
+    Ok(BoxedOperand {
+        map,
+        start,
+        is_a: slot == 0,
+        along_k,
+        block_k: block_k as u32,
+        whole: None,
+        taps: TapBoxes::default(),
+    })
 }
 
 fn element(data_type: DataType, operand: MmaType) -> Result<MapElement, String> {

@@ -8,7 +8,7 @@ use crate::kernel::{Derived, Digit, Operand};
 pub struct Inside {
     /// Which sums are looked at.
     pub telling: Telling,
-    /// Where operands are matrices that others were unfolded to: these, which tell what lies inside.
+    /// Where operands are matrices that others were unfolded to, or taken under several taps together: these, which tell what lies inside.
     pub unfolded: Option<Box<UnfoldedOperands>>,
 }
 
@@ -24,7 +24,7 @@ pub enum Telling {
     All,
 }
 
-/// Operands before they were unfolded to matrices, element by element, and the digits of the matrices' k.
+/// Operands before they were unfolded to matrices, or taken under several taps together, element by element, and the digits of k.
 #[derive(Clone, Debug)]
 pub struct UnfoldedOperands {
     /// The left one.

@@ -242,8 +242,11 @@ impl<'a> Mending<'a> {
 
     /// First and last k of the sums.
     fn part_of_k(&self) -> [String; 2] {
-        let (index, tile_k) = (index_type(self.kernel.wide_index), self.kernel.tile.k);
+        // the taps of a row are beside k
+        let taps = self.kernel.tap_row.map_or(1, |row| row.taps);
+        let (index, tile_k) = (index_type(self.kernel.wide_index), taps * self.kernel.tile.k);
         let [.., k] = self.kernel.space.extents();
+        let k = k * i64::from(taps);
         match self.kernel.multiply {
             Multiply::Fma(_) => ["first", "last"].map(str::to_owned),
             _ if (Steps { kernel: self.kernel }).are_split() => {

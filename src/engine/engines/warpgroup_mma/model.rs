@@ -165,7 +165,10 @@ impl Candidate<'_> {
         let filled = f64::from(self.computed_rows) * COMPUTED_ELEMENT + f64::from(self.turned_rows) * TURNED_ELEMENT;
         [
             (Bound::MatrixRate, self.with_fragments(m * n * taps * depth * 2.0 / rate * promotion, depth)),
-            (Bound::SharedMemory, depth * bytes * (taps * (m / 64.0) * (64.0 + n) + self.written_beside_reads()) / 128.0),
+            (
+                Bound::SharedMemory,
+                depth * bytes * (taps * (m / 64.0) * (64.0 + n) + self.written_beside_reads()) / 128.0,
+            ),
             (Bound::L2, depth * bytes * (rows * reads_a + taps * columns * reads_b) * busy / l2_rate),
             (Bound::Boxes, STEP.max(boxes[0] * reads_a + boxes[1] * reads_b)),
             (Bound::Operands, filled * depth),
