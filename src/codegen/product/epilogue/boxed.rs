@@ -93,8 +93,8 @@ pub(in crate::codegen::product) struct Places {
 /// Bytes of an mbarrier.
 const BARRIER_BYTES: u32 = 8;
 
-/// Device code that the template uses.
-const SECTIONS: &[&str] = &["fw_tma_store", "fw_fence_async"];
+/// Device code by which boxes leave.
+const STORE_SECTIONS: &[&str] = &["fw_tma_store", "fw_fence_async"];
 
 /// The epilogue of a kernel that has boxes.
 pub(in crate::codegen::product) struct Boxed<'a> {
@@ -111,8 +111,9 @@ impl Boxed<'_> {
     /// # Errors
     /// [`Error::Generated`] if a template fails: a defect of ours.
     pub(in crate::codegen::product) fn parts(&self, used: &mut Used) -> Result<EpilogueParts, Error> {
-        for &section in SECTIONS {
-            used.add(section);
+        let by_tma = !self.boxes.stored_by_tma().is_empty();
+        if by_tma {
+            STORE_SECTIONS.iter().for_each(|section| used.add(section));
         }
         let box_places = self.boxes.places();
         let (read_places, stored_places) = box_places.split_at(self.boxes.read.len());
@@ -120,11 +121,12 @@ impl Boxed<'_> {
         let body = self.body(used, read_places, stored_places)?;
         let totals = &body.totals;
         let ask = if self.boxes.read.is_empty() { None } else { Some(self.ask(read_places)?) };
-        let left = "if (lane == 0) fw_tma_store_wait_read<0>();".to_owned();
+        let left = by_tma.then(|| "if (lane == 0) fw_tma_store_wait_read<0>();".to_owned());
+        let finish: Vec<String> = totals.finish.iter().cloned().chain(left).collect();
         Ok(EpilogueParts {
             declarations: totals.declared_after(self.declarations()),
             ask,
-            finish: Some([&totals.finish[..], &[left]].concat().join("\n")),
+            finish: (!finish.is_empty()).then(|| finish.join("\n")),
             body: template::render(template!("product/epilogue/boxed.cuh"), &body)?,
         })
     }
@@ -326,8 +328,7 @@ impl Boxed<'_> {
             let batch = if map.rank == 3 { ", b" } else { "" };
             format!("fw_tma_store(&map{map_number}, {at}, chunk_n0, warp_m0{batch});")
         };
-        let by_tma = self.boxes.stored.iter().filter(|_| self.boxes.line.is_none());
-        by_tma.zip(places).enumerate().map(store).collect()
+        self.boxes.stored_by_tma().iter().zip(places).enumerate().map(store).collect()
     }
 
     fn copies(&self, used: &mut Used, places: &[u32]) -> Result<Vec<String>, Error> {
