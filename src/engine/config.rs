@@ -101,6 +101,10 @@ knobs! {
     /// not set it.
     TmaEpilogue = "tma_epilogue", KnobDomain::Switch, Some(0),
         "1 moves the epilogue's tensors by TMA (tensor memory accelerator), in boxes";
+    /// Whether operands that a mainloop stage computes are evaluated before the product, once, to the workspace; off where a config does
+    /// not set it.
+    EvaluateFirst = "evaluate_first", KnobDomain::Switch, Some(0),
+        "1 evaluates mainloop stages once, to the workspace, not with each tile that reads them";
 }
 
 impl Knob {

@@ -1,6 +1,6 @@
 //! The finalized graph: what later stages see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::draft::DefaultTypes;
 use super::{
@@ -255,6 +255,30 @@ impl FinalizedGraph {
         let inputs = &mut operations[core.index()].inputs;
         inputs.iter_mut().filter(|slot| slot.1 == operand).for_each(|slot| slot.1 = copy);
         (self.with(tensors, operations), copy)
+    }
+
+    /// The graph with an operand of a matmul or convolution, which the operations of a stage compute, read from a tensor of its dims with this
+    /// type and these strides: virtual, and written by no operation; those of the stage are left out. The key stays the graph's.
+    pub(crate) fn with_operand_evaluated(
+        &self,
+        core: OperationId,
+        operand: TensorId,
+        stage: &BTreeSet<OperationId>,
+        (data_type, stride): (DataType, Vec<i64>),
+    ) -> (Self, TensorId) {
+        let mut tensors = self.tensors.clone();
+        let evaluated = TensorId(tensors.len() as u32);
+        let tensor = self.tensor(operand);
+        let name = format!("{}, evaluated", tensor.name);
+        let alignment = DEFAULT_ALIGNMENT;
+        tensors.push(FinalTensor { name, data_type, stride, is_virtual: true, alignment, ..tensor.clone() });
+        let left = self.operation_ids().filter(|id| !stage.contains(id)).map(|id| {
+            let mut operation = self.operation(id).clone();
+            let slots = operation.inputs.iter_mut().filter(|slot| id == core && slot.1 == operand);
+            slots.for_each(|slot| slot.1 = evaluated);
+            operation
+        });
+        (self.with(tensors, left.collect()), evaluated)
     }
 
     /// The same graph as an author would describe it, with every value filled in and every uid kept; finalizing it

@@ -163,6 +163,7 @@ pub(crate) fn convolutions(cases: &mut Vec<Case>) {
     phases(cases);
     copied(cases);
     unfolded(cases);
+    evaluated(cases);
     depthwise(cases);
     types(cases);
     mainloops(cases);
@@ -383,6 +384,41 @@ fn unfolded(cases: &mut Vec<Case>) {
     output(&mut g, sum, T::Float);
     output(&mut g, most, T::Float);
     push(cases, "conv_unfolded_wgrad_add_amax".to_owned(), g);
+}
+
+/// Layers whose image goes through a mainloop stage that may be evaluated first, f(0) ≠ 0 of which must not be read as padding: of every type,
+/// of channels that fill no rows of 16 bytes, before pixels, in groups, under strides.
+fn evaluated(cases: &mut Vec<Case>) {
+    use DataType as T;
+    let small = || Layer { channels: [64, 48], input: vec![9, 10], ..Layer::small() };
+    let float = || Layer { types: [T::Float; 4], ..small() };
+    let large = || Layer { input: vec![21, 19], images: 5, ..small() };
+    let layers = [
+        ("3x3", small()),
+        ("odd_inputs", Layer { channels: [33, 48], ..large() }),
+        ("odd_outputs", Layer { channels: [48, 33], ..large() }),
+        ("stride_2", Layer { stride: vec![2, 2], ..small() }),
+        ("padding_of_one_side", Layer { pre: vec![2, 0], post: vec![0, 3], ..small() }),
+        ("grouped", Layer { channels: [128, 128], groups: 2, ..small() }),
+        ("channels_first", Layer { channels_first: true, ..small() }),
+        ("1x1", Layer { filter: vec![1, 1], pre: vec![0, 0], post: vec![0, 0], ..small() }),
+        ("bfloat16", Layer { types: [T::BFloat16, T::BFloat16, T::Float, T::Float], ..small() }),
+        ("float", float()),
+        ("float_odd_inputs", Layer { channels: [35, 48], types: [T::Float; 4], ..large() }),
+        ("float_stride_2", Layer { stride: vec![2, 2], input: vec![14, 15], ..float() }),
+        ("fp8", Layer { types: [T::Fp8E4M3, T::Fp8E4M3, T::Float, T::Half], ..small() }),
+    ];
+    for (label, layer) in layers {
+        for direction in DIRECTIONS {
+            let slot = usize::from(direction == Direction::BackwardFilter);
+            let (mut g, id) = layer.core(direction, |g, at, operand| match at == slot {
+                true => scale_bias_relu(g, operand, layer.types[slot]),
+                false => operand,
+            });
+            output(&mut g, id, layer.types[3]);
+            push(cases, format!("conv_evaluated_{}_{label}", name(direction)), g);
+        }
+    }
 }
 
 /// A stage whose side inputs are read at every pixel, and at every image and channel: where a tap lies in padding, and a tile beyond the

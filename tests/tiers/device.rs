@@ -17,7 +17,9 @@ use crate::hopper::{self, KernelTest};
 use crate::modes::{self, ModeCase};
 use crate::pipeline;
 use crate::tap_rows::{self, Configs};
-use crate::{cases, data, device_chains, device_executions, device_huge, infinities, shape_sweep, tier, walks};
+use crate::{
+    cases, data, device_chains, device_executions, device_huge, evaluated, infinities, shape_sweep, tier, walks,
+};
 
 /// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
 pub(crate) const VERDICT_GRAPHS: usize = 200;
@@ -162,8 +164,9 @@ fn hopper_trials() -> Vec<Trial> {
     let device = || Ok(context()?.device().clone());
     let walks = walks::trials("device", &TILES, device, run_lowered);
     let tap_rows = tap_rows::trials("device", Configs::OneOfEach, device, run_lowered);
+    let evaluated = evaluated::trials("device", device, run_lowered);
     let infinities = tap_rows::infinities("device", Configs::OneOfEach, device, run_inputs);
-    hopper::trials("device", run_kernel).into_iter().chain(walks).chain(tap_rows).chain(infinities).collect()
+    hopper::trials("device", run_kernel).into_iter().chain(walks).chain(tap_rows).chain(evaluated).chain(infinities).collect()
 }
 
 fn run_kernel(test: &KernelTest) -> Result<Option<HostTensors>, Failed> {

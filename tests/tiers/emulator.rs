@@ -16,7 +16,7 @@ use crate::hopper::{self, KernelTest};
 use crate::modes::{self, ModeCase};
 use crate::pipeline;
 use crate::tap_rows::{self, Configs};
-use crate::{cases, data, infinities, shape_sweep, tier, walks};
+use crate::{cases, data, evaluated, infinities, shape_sweep, tier, walks};
 
 /// Verdict graphs run in this tier: small ones, so that each takes well under a second.
 const VERDICT_GRAPHS: usize = 60;
@@ -118,6 +118,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         let typical = || Ok(pipeline::typical_device());
         let graphs = graphs.chain(tap_rows::trials("emulator", Configs::Some(2), typical, run_lowered));
         let graphs = graphs.chain(tap_rows::infinities("emulator", Configs::Some(1), typical, run_inputs));
+        let graphs = graphs.chain(evaluated::trials("emulator", typical, run_lowered));
         let on_typical = infinities::trials("emulator", || Ok(pipeline::typical_device()), run_inputs);
         let on_ampere =
             infinities::trials_on_other_chips("emulator::sm_80", || Ok(Device::typical(AMPERE)), run_inputs);

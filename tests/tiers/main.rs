@@ -21,6 +21,7 @@ mod device_chains;
 mod device_executions;
 mod device_huge;
 mod emulator;
+mod evaluated;
 mod goldens;
 mod hopper;
 mod host;

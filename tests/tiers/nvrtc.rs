@@ -9,7 +9,7 @@ use fusewright::engine::select;
 use fusewright::graph::Graph;
 use libtest_mimic::{Failed, Trial};
 
-use crate::{cases, data, hopper, machine_code, modes, pipeline, tier};
+use crate::{cases, data, evaluated, hopper, machine_code, modes, pipeline, tier};
 
 /// Chips with a newer NVRTC; sm_70 needs a 12.x one.
 const CHIPS: [(u32, u32); 6] = [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0)];
@@ -96,6 +96,9 @@ pub(crate) fn trials() -> Vec<Trial> {
                 trials.push(every_config(&case.name, case.graph, chip));
             }
         }
+        trials.extend(evaluated::trials("nvrtc", || Ok(pipeline::typical_device()), |build| {
+            compile(&build.request(), &build.source)
+        }));
         trials.extend(hopper::trials("nvrtc", |test| {
             compile(&test.request(ComputeCapability::SM_90), &test.source)?;
             Ok(None)

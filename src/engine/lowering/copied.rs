@@ -9,21 +9,25 @@
 //! channel, and for each tap and channel, so that neither strides nor padding are left to the product. Or to images of whole rows, one for
 //! each tap along rows: taps of neighbouring rows then overlap, and begin at boxes of their own.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::boxed_operand::UNIT;
-use super::operand::boxed_as_stored;
-use super::pass::{LAUNCH_SECONDS, line_of_blocks};
+use super::operand::{boxed_as_stored, stage_program};
+use super::pass::{LAUNCH_SECONDS, line_of_blocks, push_evaluation};
 use super::problem::Problem;
 use super::sweep::{elements, span};
 use super::tensor_map::{Arrival, line_along_outer, matmul_axes, step_k};
 use crate::device::Device;
 use crate::engine::builder::KernelBuilder;
-use crate::fusion::{Fusion, Product, ProductKind, fuse};
-use crate::graph::{ConvolutionDirection, FinalTensor, FinalizedGraph, TensorId};
+use crate::fusion::{CoreOperand, Fusion, Product, ProductKind, fuse};
+use crate::graph::{
+    Attributes, ConvolutionDirection, DataType, FinalTensor, FinalizedGraph, OperationId, Pointwise, PointwiseMode,
+    TensorId,
+};
 use crate::kernel::{
-    Body, Coordinate, CopyAxis, CopyKernel, Derived, Digit, Index, MmaType, Parameter, Quantity, Role, UnfoldKernel,
-    UnfoldedAxis, step,
+    Body, Coordinate, CopyAxis, CopyKernel, Derived, Digit, Index, MmaType, Parameter, Quantity, Role, StageProgram, Step,
+    UnfoldKernel, UnfoldedAxis, Value, step,
 };
 
 /// Bytes that rows of a copy are padded to a multiple of where they are longer than what strides of a tensor map are multiples of:
@@ -64,10 +68,20 @@ pub(super) struct OperandCopy {
     copy: TensorId,
     /// The axis that is contiguous in the copy.
     inner: usize,
-    /// The digits of the matrix that it is unfolded to, if it is.
-    unfolded: Option<Unfolded>,
+    way: Way,
     /// Why the operand is not taken as it lies.
     why: String,
+}
+
+/// How a copy comes about.
+#[derive(Clone, Debug)]
+enum Way {
+    /// Element by element.
+    Copied,
+    /// As a matrix of these digits.
+    Unfolded(Unfolded),
+    /// As values of a mainloop stage.
+    Evaluated(StageProgram),
 }
 
 /// An operand as a matrix: digits of its rows and of k, and the coordinates of its source.
@@ -140,10 +154,27 @@ impl CopiedOperands {
     /// The fusion with copies of operands, in each way in which there are any: of what does not come in boxes, as far as the copy does; of
     /// what would be turned, too; of both operands of a filter gradient, unfolded in one way or two.
     pub(in crate::engine) fn ways(fusion: &Fusion, product: &Product, operand: MmaType) -> Vec<Self> {
-        let mut ways: Vec<Self> = Self::of(fusion, product, operand, AcrossK::Turned).into_iter().collect();
+        Self::without_copies(fusion, product).further(operand)
+    }
+
+    /// The fusion with operands that a mainloop stage computes evaluated first, one or both, in each way in which these come in boxes
+    /// then, or are copied further. None where a stage does more than compute the operand.
+    pub(in crate::engine) fn evaluated(fusion: &Fusion, product: &Product, operand: MmaType) -> Vec<Self> {
+        let as_they_are = Self::without_copies(fusion, product);
+        let with = |slots: &[usize]| {
+            let mut slots = slots.iter();
+            slots.try_fold(as_they_are.clone(), |copied, &slot| copied.with_evaluated(slot, operand))
+        };
+        let evaluated = [&[0][..], &[1], &[0, 1]].into_iter().filter_map(with);
+        evaluated.flat_map(|copied| [copied.clone()].into_iter().chain(copied.further(operand))).collect()
+    }
+
+    /// The same with further copies.
+    fn further(&self, operand: MmaType) -> Vec<Self> {
+        let mut ways: Vec<Self> = self.copied(operand, AcrossK::Turned).into_iter().collect();
         if operand.bytes() != 2 {
-            let copied = Self::of(fusion, product, operand, AcrossK::Copied);
-            let unfolded = [Self::unfolded, Self::unfolded_along_rows].map(|of| of(fusion, product, operand));
+            let copied = self.copied(operand, AcrossK::Copied);
+            let unfolded = [Self::unfolded, Self::unfolded_along_rows].map(|of| of(self, operand));
             ways.extend(
                 copied.into_iter().chain(unfolded.into_iter().flatten()).filter(|copied| copied.are_boxed(operand)),
             );
@@ -151,29 +182,33 @@ impl CopiedOperands {
         ways
     }
 
-    fn without_copies(fusion: &Fusion, product: &Product, across_k: AcrossK) -> Self {
+    fn without_copies(fusion: &Fusion, product: &Product) -> Self {
         let (fusion, product) = (fusion.clone(), product.clone());
-        Self { fusion, product, copies: Vec::new(), across_k, unfolded: None }
+        Self { fusion, product, copies: Vec::new(), across_k: AcrossK::Turned, unfolded: None }
     }
 
-    /// The fusion with a copy of each operand that is multiplied as it is stored and does not come in boxes for its layout, if the
+    fn across(&self, across_k: AcrossK) -> Self {
+        Self { across_k, ..self.clone() }
+    }
+
+    /// The same with a copy of each operand that is multiplied as it is stored and does not come in boxes for its layout, if the
     /// copy does; `None` where there is no such operand.
-    fn of(fusion: &Fusion, product: &Product, operand: MmaType, across_k: AcrossK) -> Option<Self> {
-        let mut copied = Self::without_copies(fusion, product, across_k);
+    fn copied(&self, operand: MmaType, across_k: AcrossK) -> Option<Self> {
+        let mut copied = self.across(across_k);
         for slot in 0..2 {
             if let Err(why) = copied.boxed(slot, operand) {
                 copied = copied.with_copy(slot, operand, why).unwrap_or(copied);
             }
         }
-        (!copied.copies.is_empty()).then_some(copied)
+        (copied.copies.len() > self.copies.len()).then_some(copied)
     }
 
     /// The fusion of a filter gradient with both operands unfolded to matrices, rows along k; `None` for other cores, and where there are
     /// groups.
-    fn unfolded(fusion: &Fusion, product: &Product, operand: MmaType) -> Option<Self> {
-        let problem = gradient_without_groups(fusion, product)?;
+    fn unfolded(&self, operand: MmaType) -> Option<Self> {
+        let problem = gradient_without_groups(&self.fusion, &self.product)?;
         let [_, m, n, k] = problem.space.extents();
-        let mut copied = Self::without_copies(fusion, product, AcrossK::Copied);
+        let mut copied = self.across(AcrossK::Copied);
         for (slot, (dim, inner)) in [(vec![1, m, k], 2), (vec![1, k, n], 1)].into_iter().enumerate() {
             let bytes = copied.source(slot)?.data_type.bytes() as i64;
             let layout = Layout::of_rows(dim, bytes, inner);
@@ -191,10 +226,10 @@ impl CopiedOperands {
 
     /// The same to images whose rows of pixels are padded: `[ko, img, pixels]` of DY and, for each tap along rows, `[s, r, img, ci, pixels]`
     /// of X, in which the taps of neighbouring rows overlap. `None` where rows step by more than one, and for other than images.
-    fn unfolded_along_rows(fusion: &Fusion, product: &Product, operand: MmaType) -> Option<Self> {
-        let problem = gradient_without_groups(fusion, product)?;
-        let images = ImagesOfRows::of(fusion.graph(), product, &problem)?;
-        let mut copied = Self::without_copies(fusion, product, AcrossK::Copied);
+    fn unfolded_along_rows(&self, operand: MmaType) -> Option<Self> {
+        let problem = gradient_without_groups(&self.fusion, &self.product)?;
+        let images = ImagesOfRows::of(self.fusion.graph(), &self.product, &problem)?;
+        let mut copied = self.across(AcrossK::Copied);
         for (slot, (layout, unfolded)) in [images.gradient(), images.input()].into_iter().enumerate() {
             copied.source(slot)?;
             copied = copied.with_unfolded(slot, operand, layout, unfolded)?;
@@ -247,12 +282,30 @@ impl CopiedOperands {
         self.unfolded.as_ref().map(|unfolded| &unfolded.before)
     }
 
-    /// An operand's tensor, if it is one of the graph's inputs.
+    /// An operand's tensor, if it is one of the graph's inputs, or was evaluated.
     fn source(&self, slot: usize) -> Option<&FinalTensor> {
         let (graph, id) = (self.fusion.graph(), self.product.tensors()[slot]);
         let tensor = graph.tensor(id);
         let is_input = graph.producer(id).is_none() && !tensor.is_virtual && !tensor.is_pass_by_value;
-        is_input.then_some(tensor)
+        let is_evaluated = |copy: &OperandCopy| copy.copy == id;
+        (is_input || self.copies.iter().any(is_evaluated)).then_some(tensor)
+    }
+
+    /// The same with an operand that a mainloop stage computes evaluated first, in the order in which its largest tensor lies; `None` where
+    /// none does, or the stage does more than that.
+    fn with_evaluated(&self, slot: usize, operand: MmaType) -> Option<Self> {
+        let (graph, core) = (self.fusion.graph(), &self.product.operands[slot]);
+        let stage = private_stage(&self.fusion, core)?;
+        let tensor = graph.tensor(core.tensor);
+        let data_type = stored_type(operand, tensor.data_type)?;
+        let program = stage_program(&self.fusion, core);
+        let inner = contiguous_axis(graph, &program, tensor);
+        let stride = padded_strides(&tensor.dim, data_type.bytes() as i64, inner);
+        let why = format!("operand {} is computed in a mainloop stage", graph.describe_tensor(core.tensor));
+        let (graph, copy) =
+            graph.with_operand_evaluated(self.product.operation, core.tensor, &stage, (data_type, stride));
+        let way = Way::Evaluated(stored(program, core.tensor, copy, [tensor.data_type, data_type]));
+        self.reading(graph, OperandCopy { source: core.tensor, copy, inner, way, why })
     }
 
     /// The same with one more copy, if that comes in boxes.
@@ -260,26 +313,71 @@ impl CopiedOperands {
         let tensor = self.source(slot)?;
         let inner = inner_axis(&self.problem(operand), slot, tensor, operand)?;
         let layout = Layout::of_rows(tensor.dim.clone(), tensor.data_type.bytes() as i64, inner);
-        let copied = self.with(slot, layout, None, why)?;
+        let copied = self.with(slot, layout, Way::Copied, why)?;
         copied.boxed(slot, operand).is_ok().then_some(copied)
     }
 
     /// The same with an operand unfolded.
     fn with_unfolded(&self, slot: usize, operand: MmaType, layout: Layout, unfolded: Unfolded) -> Option<Self> {
-        self.with(slot, layout, Some(unfolded), self.why_along_k(slot, operand))
+        self.with(slot, layout, Way::Unfolded(unfolded), self.why_along_k(slot, operand))
     }
 
     /// The same with an operand read from a copy.
-    fn with(&self, slot: usize, layout: Layout, unfolded: Option<Unfolded>, why: String) -> Option<Self> {
+    fn with(&self, slot: usize, layout: Layout, way: Way, why: String) -> Option<Self> {
         let Layout { dim, stride, inner } = layout;
         let (graph, source) = (self.fusion.graph(), self.product.tensors()[slot]);
         let (graph, copy) = graph.with_operand_copied(self.product.operation, source, [dim, stride]);
+        self.reading(graph, OperandCopy { source, copy, inner, way, why })
+    }
+
+    /// The same of a graph whose core reads one more copy.
+    fn reading(&self, graph: FinalizedGraph, copy: OperandCopy) -> Option<Self> {
         let fusion = fuse(Arc::new(graph)).ok()?;
         // a matrix does not tell the groups
         let product = Product { groups: self.product.groups, ..fusion.product()?.clone() };
-        let copies = [&self.copies[..], &[OperandCopy { source, copy, inner, unfolded, why }]].concat();
+        let copies = [&self.copies[..], &[copy]].concat();
         Some(Self { fusion, product, copies, across_k: self.across_k, unfolded: self.unfolded.clone() })
     }
+}
+
+/// The operations that compute an operand; `None` where there are none, where one gives what memory keeps, or where one is a signal,
+/// which has its place among the launches.
+fn private_stage(fusion: &Fusion, operand: &CoreOperand) -> Option<BTreeSet<OperationId>> {
+    let graph = fusion.graph();
+    let stage: BTreeSet<OperationId> = fusion.operations(operand.stage()).collect();
+    let is_private = |&id: &OperationId| {
+        let operation = graph.operation(id);
+        let is_signal = matches!(operation.attributes, Attributes::Signal(_));
+        !is_signal && operation.output_tensors().all(|tensor| graph.tensor(tensor).is_virtual)
+    };
+    (!stage.is_empty() && stage.iter().all(is_private)).then_some(stage)
+}
+
+/// The type in which a value is stored to be multiplied by an instruction; `None` where that takes none of its type.
+fn stored_type(operand: MmaType, value: DataType) -> Option<DataType> {
+    match operand {
+        MmaType::F16 => Some(DataType::Half),
+        MmaType::Bf16 => Some(DataType::BFloat16),
+        MmaType::Tf32 => Some(DataType::Float),
+        MmaType::S8 => Some(DataType::Int8),
+        MmaType::Fp8 => value.is_fp8().then_some(value),
+    }
+}
+
+/// The axis along which the largest tensor that a stage reads is contiguous, if the stage's result has all of it; else that of the result.
+fn contiguous_axis(graph: &FinalizedGraph, program: &StageProgram, result: &FinalTensor) -> usize {
+    let largest = program.moved().map(|id| graph.tensor(id)).max_by_key(|tensor| elements(tensor));
+    let decides = largest.filter(|tensor| tensor.dim == result.dim).unwrap_or(result);
+    let axes = (0..decides.dim.len()).filter(|&axis| decides.dim[axis] > 1);
+    axes.min_by_key(|&axis| decides.stride[axis]).unwrap_or_default()
+}
+
+/// The program that ends with a value in the type in which it is stored.
+fn stored(program: StageProgram, value: TensorId, copy: TensorId, [from, to]: [DataType; 2]) -> StageProgram {
+    let compute = if from == to { from } else { DataType::Float };
+    let attributes = Pointwise::new(PointwiseMode::Identity);
+    let converted = Step { tensor: copy, value: Value::Pointwise { attributes, operands: vec![value], compute } };
+    StageProgram { steps: program.steps.into_iter().chain([converted]).collect() }
 }
 
 /// The product of a filter gradient of two tensors; `None` for other cores, and where there are groups.
@@ -464,21 +562,30 @@ fn padded(bytes: i64) -> i64 {
 }
 
 impl OperandCopy {
+    /// Whether it holds what a mainloop stage computes.
+    pub(super) fn is_evaluated(&self) -> bool {
+        matches!(self.way, Way::Evaluated(_))
+    }
+
     /// What is copied and why, as a sentence for people.
     pub(super) fn remark(&self, graph: &FinalizedGraph) -> String {
         let (_, bytes) = self.rows(graph);
-        match self.unfolded {
-            Some(_) => {
-                format!("{}; so it is unfolded first, to a matrix of rows of {bytes} bytes in the workspace", self.why)
-            }
-            None => format!("{}; so it is copied first, to rows of {bytes} bytes in the workspace", self.why),
-        }
+        let becomes = match self.way {
+            Way::Copied => "copied first, to rows",
+            Way::Unfolded(_) => "unfolded first, to a matrix of rows",
+            Way::Evaluated(_) => "evaluated first, to rows",
+        };
+        format!("{}; so it is {becomes} of {bytes} bytes in the workspace", self.why)
     }
 
     /// Seconds of the copy: a launch, then each element of the source read once, and each of the copy written once.
     pub(super) fn seconds(&self, graph: &FinalizedGraph, device: &Device) -> f64 {
         let source = graph.tensor(self.source);
-        let read = elements(source) * source.data_type.bytes() as i64;
+        let bytes = |tensor: &FinalTensor| elements(tensor) * tensor.data_type.bytes() as i64;
+        let read = match &self.way {
+            Way::Evaluated(program) => program.moved().map(|id| bytes(graph.tensor(id))).sum(),
+            Way::Copied | Way::Unfolded(_) => bytes(source),
+        };
         let (rows, row_bytes) = self.rows(graph);
         let writes = if self.step_along_inner(source) == 1 { 1.0 } else { TURNED_WRITES };
         LAUNCH_SECONDS + (read as f64 + (rows * row_bytes) as f64 * writes) / device.bytes_per_second
@@ -488,15 +595,21 @@ impl OperandCopy {
     fn rows(&self, graph: &FinalizedGraph) -> (i64, i64) {
         let copy = graph.tensor(self.copy);
         let bytes = copy.data_type.bytes() as i64;
-        match &self.unfolded {
-            Some(unfolded) => (unfolded.rows.iter().map(|digit| digit.extent).product(), unfolded.pitch * bytes),
-            None => (elements(copy) / copy.dim[self.inner], padded(copy.dim[self.inner] * bytes)),
+        match &self.way {
+            Way::Unfolded(unfolded) => {
+                (unfolded.rows.iter().map(|digit| digit.extent).product(), unfolded.pitch * bytes)
+            }
+            Way::Copied | Way::Evaluated(_) => (elements(copy) / copy.dim[self.inner], padded(copy.dim[self.inner] * bytes)),
         }
     }
 
     /// Elements of the source between neighbours of a row of the copy.
     fn step_along_inner(&self, source: &FinalTensor) -> i64 {
-        let Some(Unfolded { k, coordinates, .. }) = &self.unfolded else { return step(source, self.inner) };
+        let Unfolded { k, coordinates, .. } = match &self.way {
+            Way::Unfolded(unfolded) => unfolded,
+            Way::Copied => return step(source, self.inner),
+            Way::Evaluated(_) => return 1,
+        };
         let Some(last) = k.last() else { return 0 };
         let is_last = |term: &(Quantity, i64)| term.0 == last.quantity;
         let axes = coordinates.iter().enumerate();
@@ -510,12 +623,13 @@ impl OperandCopy {
         let bytes = span(copy) * copy.data_type.bytes() as i64;
         builder.place(self.copy, (bytes + self.neighbours(graph) * UNIT) / WORD);
         let parameters = [self.source, self.copy].map(Parameter::Tensor).into();
-        let (skeleton, vectors, body) = match &self.unfolded {
-            Some(unfolded) => {
+        let (skeleton, vectors, body) = match &self.way {
+            Way::Evaluated(program) => return push_evaluation(graph, program.clone(), self.copy, builder),
+            Way::Unfolded(unfolded) => {
                 let kernel = self.unfold_kernel(graph, unfolded);
                 ("unfold", kernel.vectors(), Body::Unfold(Box::new(kernel)))
             }
-            None => {
+            Way::Copied => {
                 let kernel = self.kernel(graph);
                 ("copy", kernel.vectors(), Body::Copy(kernel))
             }
@@ -745,6 +859,11 @@ mod tests {
         ways.pop().expect("operands are unfolded")
     }
 
+    fn unfold_kernel(graph: &FinalizedGraph, copy: &OperandCopy) -> UnfoldKernel {
+        let Way::Unfolded(unfolded) = &copy.way else { panic!("unfolded") };
+        copy.unfold_kernel(graph, unfolded)
+    }
+
     #[test]
     fn operands_of_a_filter_gradient_in_float_are_unfolded_along_pixels() {
         let copied = unfolded();
@@ -756,7 +875,7 @@ mod tests {
         assert_eq!(layouts[1], (vec![1, pixels, 27], vec![27 * 64, 1, 64]));
         assert_eq!(copied.problem(MmaType::Tf32).space.extents(), [1, 5, 27, pixels]);
         let x = &copied.copies[1];
-        let kernel = x.unfold_kernel(graph, x.unfolded.as_ref().expect("unfolded"));
+        let kernel = unfold_kernel(graph, x);
         assert_eq!((kernel.vector(), kernel.neighbours, kernel.vectors()), (4, 4, 27 * 4 * 4));
         assert_eq!(kernel.rows.iter().map(|digit| digit.extent).collect::<Vec<_>>(), [3, 3, 3]);
         assert_eq!(kernel.axes[2].coordinate.terms, [(Quantity::OutputPixel(1), 2), (Quantity::Tap(1), 1)]);
@@ -779,7 +898,8 @@ mod tests {
         graph.set_output(dw);
         let fusion = fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a convolution");
         let product = fusion.product().expect("a convolution");
-        let copied = CopiedOperands::unfolded_along_rows(&fusion, product, MmaType::Tf32).expect("it is unfolded");
+        let copied = CopiedOperands::without_copies(&fusion, product);
+        let copied = copied.unfolded_along_rows(MmaType::Tf32).expect("it is unfolded");
         assert!(copied.are_boxed(MmaType::Tf32));
         let graph = copied.fusion.graph();
         let tensors: Vec<_> = copied.copies.iter().map(|copy| graph.tensor(copy.copy)).collect();
@@ -790,7 +910,7 @@ mod tests {
         assert_eq!(tensors[1].stride, [24 * 2 * of_x, 2 * 32, of_x, 2 * of_x, 1]);
         assert_eq!(span(tensors[1]), 3 * 24 * 2 * of_x);
         let x = &copied.copies[1];
-        let kernel = x.unfold_kernel(graph, x.unfolded.as_ref().expect("unfolded"));
+        let kernel = unfold_kernel(graph, x);
         let rows = &kernel.axes[2].coordinate;
         assert_eq!((kernel.depth(), kernel.pitch, rows.constant, rows.bound), (2 * of_x, 2 * of_x, -1, Some(10)));
         assert_eq!(copied.problem(MmaType::Tf32).space.extents(), [1, 40, 9 * 32, 2 * of_dy]);

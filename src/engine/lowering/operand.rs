@@ -72,7 +72,7 @@ impl OperandPlan {
     ) -> Self {
         let graph = fusion.graph();
         let operand = &product.operands[problem.core_slot(slot)];
-        let program = program(fusion, operand);
+        let program = stage_program(fusion, operand);
         let planner = Planner { graph, problem, slot, tensor: operand.tensor, program: &program };
         planner.plan(instruction)
     }
@@ -209,7 +209,8 @@ pub(super) fn boxed_as_stored(
     boxed(graph, problem, slot, tensor, operand).map_err(|why| format!("operand {named}: {why}"))
 }
 
-fn program(fusion: &Fusion, operand: &CoreOperand) -> StageProgram {
+/// The values of an operand: of its mainloop stage, or as it is stored.
+pub(super) fn stage_program(fusion: &Fusion, operand: &CoreOperand) -> StageProgram {
     let (graph, tensor) = (fusion.graph(), operand.tensor);
     match graph.producer(tensor) {
         Some(_) => StageProgram::of(graph, fusion.operations(operand.stage()), None).needed_for([tensor].into_iter()),

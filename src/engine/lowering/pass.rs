@@ -152,6 +152,25 @@ impl PassPlan<'_> {
     }
 }
 
+/// Adds a pass that stores the value of a program at each point of a tensor, the last of its steps.
+pub(super) fn push_evaluation(
+    graph: &FinalizedGraph,
+    program: StageProgram,
+    result: TensorId,
+    builder: &mut KernelBuilder,
+) {
+    let sweep = plan(SweepRequest {
+        graph,
+        extents: &graph.tensor(result).dim,
+        program,
+        stores: vec![result],
+        targets: Vec::new(),
+        reduced: BTreeSet::new(),
+        core: None,
+    });
+    push_pointwise(sweep, None, THREADS, builder);
+}
+
 /// For each tensor, how many reductions stand one behind the other before it.
 fn levels(graph: &FinalizedGraph, operations: &[OperationId]) -> Vec<usize> {
     let mut levels = vec![0; graph.tensors().len()];

@@ -184,6 +184,11 @@ impl ProductPlan {
         self.copies.iter().map(|copy| copy.seconds(self.graph(), device)).sum()
     }
 
+    /// Whether what a mainloop stage computes is evaluated before the product.
+    pub(in crate::engine) fn evaluates_first(&self) -> bool {
+        self.copies.iter().any(OperandCopy::is_evaluated)
+    }
+
     /// Which operands are copied and why, a sentence each.
     pub(in crate::engine) fn copy_remarks(&self) -> Vec<String> {
         self.copies.iter().map(|copy| copy.remark(self.graph())).collect()

@@ -1,5 +1,6 @@
 //! Whether operands are copied to a layout that the tensor memory accelerator takes, before they are multiplied: where the models expect
-//! that to be faster than reading them as they lie.
+//! that to be faster than reading them as they lie. What a mainloop stage computes is evaluated first as a choice among configs; where the
+//! accelerator does not bring what the stage starts from, as copies are.
 
 use super::Tiles;
 use super::model::{CLOCK, FILL, L2_WIDE};
@@ -28,18 +29,30 @@ const LEAST_DEPTH: i64 = 512;
 /// # Errors
 /// Why the operands are not taken as they lie, and what copies would cost.
 pub(super) fn chosen(fusion: &Fusion, product: &Product, capability: ComputeCapability) -> Result<Tiles, Reason> {
-    let as_they_lie = Tiles::new(fusion, product);
     let device = Device::typical(capability);
-    let priced = Tiles::of_copies(fusion, product).into_iter().map(|tiles| (tiles.microseconds(&device), tiles));
-    let Some((expected, copied)) = priced.min_by(|one, other| one.0.total_cmp(&other.0)) else { return as_they_lie };
-    match as_they_lie {
-        Ok(tiles) if tiles.microseconds(&device) <= expected => Ok(tiles),
-        Ok(_) => Ok(copied),
-        Err(why) => match by_short_accesses(fusion, product, &device) {
-            Some(others) if others < expected => Err(refused(&why, expected, others)),
-            _ => Ok(copied),
-        },
-    }
+    let copied = cheapest(Tiles::of_copies(fusion, product), &device);
+    let evaluated = cheapest(Tiles::of_evaluated(fusion, product), &device);
+    let tiles = match (Tiles::new(fusion, product), copied) {
+        (Ok(tiles), Some((expected, copied))) if expected < tiles.microseconds(&device) => copied,
+        (Ok(tiles), _) => tiles,
+        (Err(why), copied) => {
+            let expected = [&copied, &evaluated].into_iter().flatten().map(|priced| priced.0).reduce(f64::min);
+            match (expected, by_short_accesses(fusion, product, &device)) {
+                (Some(expected), Some(others)) if others < expected => return Err(refused(&why, expected, others)),
+                _ => match copied {
+                    Some((_, copied)) => copied,
+                    None => return evaluated.map(|(_, evaluated)| evaluated).ok_or(why),
+                },
+            }
+        }
+    };
+    Ok(Tiles { evaluated_first: evaluated.map(|(_, tiles)| Box::new(tiles)), ..tiles })
+}
+
+/// Those of which the first config is expected to be the fastest, and its microseconds.
+fn cheapest(tiles: Vec<Tiles>, device: &Device) -> Option<(f64, Tiles)> {
+    let priced = tiles.into_iter().map(|tiles| (tiles.microseconds(device), tiles));
+    priced.min_by(|one, other| one.0.total_cmp(&other.0))
 }
 
 /// Why neither is taken.

@@ -8,7 +8,8 @@
 //!
 //! An operand that is multiplied as it is stored, but whose layout the accelerator does not take, or that would be turned, may be copied
 //! first, to padded rows in the workspace: where the models expect the copy to cost less than it saves. Those of filter gradients in types
-//! of 8 and 32 bits are unfolded to matrices.
+//! of 8 and 32 bits are unfolded to matrices. An operand with a mainloop stage may be evaluated first, to the workspace, and read from
+//! there as any other: a knob of configs, which the model prices.
 //!
 //! A convolution is an implicit product: boxes walk the pixels of an image (im2col), one walk for each tap of the filter, so that
 //! padding is read as zeros and nothing is copied. A data gradient of stride s is s products an axis, one for each phase of pixels,
@@ -24,7 +25,7 @@ use crate::engine::lowering::{
     CopiedOperands, Instruction, OperandPlan, ProductPlan, RELAXED_WITH_CORE, are_boxed, lowered_product,
     multiplied_type, promotes, tf32_is_allowed,
 };
-use crate::engine::{Engine, EngineConfig, Offer, RankedConfig};
+use crate::engine::{Engine, EngineConfig, Knob, Offer, RankedConfig};
 use crate::error::Reason;
 use crate::fusion::{Fusion, Product};
 use crate::graph::{DataType, FinalizedGraph};
@@ -93,6 +94,8 @@ struct Tiles {
     operand: MmaType,
     /// What sums are kept in.
     sums: Sums,
+    /// Tiles of the operands that mainloop stages compute, evaluated first, beside those that compute them on their way.
+    evaluated_first: Option<Box<Self>>,
 }
 
 impl Tiles {
@@ -113,6 +116,15 @@ impl Tiles {
 
     /// Plans products that read copies of operands, one for each way to copy them that gives tiles.
     fn of_copies(fusion: &Fusion, product: &Product) -> Vec<Self> {
+        Self::of_ways(fusion, product, CopiedOperands::ways)
+    }
+
+    /// The same of operands that a mainloop stage computes, evaluated first.
+    fn of_evaluated(fusion: &Fusion, product: &Product) -> Vec<Self> {
+        Self::of_ways(fusion, product, CopiedOperands::evaluated)
+    }
+
+    fn of_ways(fusion: &Fusion, product: &Product, ways: Ways) -> Vec<Self> {
         let graph = fusion.graph();
         let tiles = |(copied, operand): (CopiedOperands, MmaType)| {
             tf32_is_allowed(graph, product, operand).ok()?;
@@ -120,7 +132,7 @@ impl Tiles {
             let transposed = ProductPlan::of_copies(&copied, operand, true);
             Self::of(plan, transposed, operand, sums(graph, product, operand)).ok()
         };
-        copied_operands(fusion, product).into_iter().filter_map(tiles).collect()
+        copied_operands(fusion, product, ways).into_iter().filter_map(tiles).collect()
     }
 
     /// The product as it stands and transposed, if there are tiles for it.
@@ -136,7 +148,7 @@ impl Tiles {
                     "channels under a tap of the filter have {bytes} bytes; required: {LEAST_TAP_BYTES} for more than {FEW_COLUMNS} \
                      results a group"
                 ))),
-                _ => Ok(Self { plan, transposed, tap_rows: None, operand, sums }),
+                _ => Ok(Self { plan, transposed, tap_rows: None, operand, sums, evaluated_first: None }),
             },
         }
     }
@@ -158,7 +170,10 @@ impl Tiles {
 
 impl Offer for Tiles {
     fn remarks(&self) -> Vec<String> {
-        self.plan.copy_remarks()
+        let knob = Knob::EvaluateFirst.name();
+        let first = self.evaluated_first.iter().flat_map(|tiles| tiles.plan.copy_remarks());
+        let first = first.map(|remark| format!("with {knob}=1: {remark}"));
+        self.plan.copy_remarks().into_iter().chain(first).collect()
     }
 
     fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
@@ -177,10 +192,13 @@ fn operand_type(fusion: &Fusion, product: &Product) -> Result<MmaType, Reason> {
     Ok(if as_stored { MmaType::Fp8 } else { common })
 }
 
-/// Copies of operands in all ways, and the type in which these are multiplied: FP8 as it is where both come in boxes then.
-fn copied_operands(fusion: &Fusion, product: &Product) -> Vec<(CopiedOperands, MmaType)> {
+/// A kind of copies of operands: each way to have them for an instruction.
+type Ways = fn(&Fusion, &Product, MmaType) -> Vec<CopiedOperands>;
+
+/// Copies of operands in all ways of a kind, and the type in which these are multiplied: FP8 as it is where both come in boxes then.
+fn copied_operands(fusion: &Fusion, product: &Product, ways: Ways) -> Vec<(CopiedOperands, MmaType)> {
     let Ok(common) = multiplied_type(fusion.graph(), product) else { return Vec::new() };
-    let ways = |operand| CopiedOperands::ways(fusion, product, operand).into_iter().map(move |way| (way, operand));
+    let ways = |operand| ways(fusion, product, operand).into_iter().map(move |way| (way, operand));
     let as_stored = || ways(MmaType::Fp8).filter(|(copied, _)| copied.are_boxed(MmaType::Fp8)).collect();
     let as_stored: Vec<_> = if common == MmaType::F16 { as_stored() } else { Vec::new() };
     if as_stored.is_empty() { ways(common).collect() } else { as_stored }
@@ -200,7 +218,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::engine::Knob;
     use crate::graph::{Graph, Tensor};
 
     /// A matmul of operands in rows or columns.

@@ -15,6 +15,7 @@ struct Config {
     splits: u32,
     arrangement: Arrangement,
     staging: Staging,
+    evaluates_first: bool,
 }
 
 impl Default for Config {
@@ -22,7 +23,7 @@ impl Default for Config {
     fn default() -> Self {
         let staging = Staging::Accumulators;
         let arrangement = Arrangement::AsItStands;
-        Self { shape: cooperative(128, 16), stages: 3, splits: 1, arrangement, staging }
+        Self { shape: cooperative(128, 16), stages: 3, splits: 1, arrangement, staging, evaluates_first: false }
     }
 }
 
@@ -61,6 +62,11 @@ const FIELDS: &[Field<Config>] = &[
         knob: Knob::TmaEpilogue,
         get: |config| u32::from(config.staging == Staging::Boxes),
         set: |config, value| config.staging = if value == 1 { Staging::Boxes } else { Staging::Accumulators },
+    },
+    Field {
+        knob: Knob::EvaluateFirst,
+        get: |config| u32::from(config.evaluates_first),
+        set: |config, value| config.evaluates_first = value == 1,
     },
 ];
 
@@ -143,7 +149,9 @@ const MOST_SPLITS: i64 = 64;
 /// Configs that fit the device, the cheapest first.
 pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
     let mut configs = Vec::new();
-    for arrangement in [Arrangement::AsItStands, Arrangement::Transposed, Arrangement::TapRows] {
+    let ways = std::iter::successors(Some(tiles), |tiles| tiles.evaluated_first.as_deref());
+    let arrangements = [Arrangement::AsItStands, Arrangement::Transposed, Arrangement::TapRows];
+    for (tiles, arrangement) in ways.flat_map(|tiles| arrangements.map(|arrangement| (tiles, arrangement))) {
         let Some(plan) = tiles.plan(arrangement) else { continue };
         let extents = plan.extents();
         for shape in SHAPES.iter().filter(|shape| shape.suits(extents)) {
@@ -163,7 +171,8 @@ pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
 
 /// The kernel of a config.
 pub(super) fn lower(tiles: &Tiles, config: &EngineConfig, device: &Device) -> Kernel {
-    let Config { shape, stages, splits, arrangement, staging } = config.fields(FIELDS);
+    let Config { shape, stages, splits, arrangement, staging, evaluates_first } = config.fields(FIELDS);
+    let tiles = tiles.evaluated_first.as_deref().filter(|_| evaluates_first).unwrap_or(tiles);
     let plan = tiles.plan(arrangement).unwrap_or(&tiles.plan);
     let candidate = Candidate::new(tiles, plan, arrangement, shape);
     candidate.plan.lower(&candidate.choice(stages, splits, staging), config, device)
@@ -203,6 +212,7 @@ pub(super) struct Candidate<'a> {
     /// Elements of both operands in memory.
     pub(super) operand_elements: f64,
     arrangement: Arrangement,
+    evaluates_first: bool,
     /// Taps that a step multiplies together, and rows of A beyond a tile's for them.
     pub(super) taps: u32,
     pub(super) rows_beyond: u32,
@@ -249,6 +259,7 @@ impl<'a> Candidate<'a> {
             sums: tiles.sums,
             operand_elements: plan.operand_elements(),
             arrangement,
+            evaluates_first: plan.evaluates_first(),
             taps: plan.tap_row().map_or(1, |row| row.taps),
             rows_beyond: plan.tap_row().map_or(0, |row| row.rows_beyond()),
             boxed_bytes: boxes.as_ref().map(Boxes::warp_bytes),
@@ -287,7 +298,8 @@ impl<'a> Candidate<'a> {
         if staging == Staging::Boxes && through_workspace.is_some() {
             return None;
         }
-        let config = Config { shape: self.shape, stages, splits, arrangement: self.arrangement, staging };
+        let Self { shape, arrangement, evaluates_first, .. } = *self;
+        let config = Config { shape, stages, splits, arrangement, staging, evaluates_first };
         let estimate = self.estimate(splits, staging, through_workspace.is_some(), device);
         Some((estimate, EngineConfig::of_fields(NAME, FIELDS, &config), through_workspace))
     }
