@@ -365,6 +365,15 @@ fn unfolded(cases: &mut Vec<Case>) {
             "rows_of_stride_2",
             Layer { stride: vec![1, 2], input: vec![13, 63], channels: [79, 36], images: 5, ..rows() },
         ),
+        ("grouped", Layer { channels: [66, 72], groups: 2, ..large() }),
+        ("grouped_1x1", Layer { channels: [99, 108], groups: 3, ..one() }),
+        ("grouped_stride_2", Layer { channels: [68, 40], groups: 4, stride: vec![2, 2], input: vec![41, 39], ..large() }),
+        ("explicit_groups", Layer { channels: [66, 72], groups: 2, explicit_groups: true, ..large() }),
+        ("grouped_rows", Layer { channels: [94, 72], groups: 2, ..rows() }),
+        (
+            "grouped_rows_of_stride_2",
+            Layer { channels: [158, 66], groups: 2, stride: vec![1, 2], input: vec![13, 63], images: 5, ..rows() },
+        ),
         ("rows_in_whole_steps", Layer { input: vec![16, 32], channels: [45, 33], ..rows() }),
         (
             "rows_int8",
@@ -372,6 +381,10 @@ fn unfolded(cases: &mut Vec<Case>) {
         ),
         ("int8", Layer { types: [T::Int8, T::Int8, T::Int32, T::Int32], ..large() }),
         ("fp8", Layer { types: [T::Fp8E5M2, T::Fp8E4M3, T::Float, T::Half], ..large() }),
+        (
+            "grouped_fp8",
+            Layer { types: [T::Fp8E5M2, T::Fp8E4M3, T::Float, T::Half], channels: [70, 72], groups: 2, ..large() },
+        ),
     ];
     for (label, layer) in layers {
         push(cases, format!("conv_unfolded_wgrad_{label}"), layer.plain(Direction::BackwardFilter));
@@ -940,6 +953,13 @@ fn reductions(cases: &mut Vec<Case>) {
         output(&mut g, squares, DataType::Float);
         push(cases, format!("conv_fprop_genstats{label}"), g);
     }
+    let tall = Layer { channels: [32, 16], input: vec![65, 64], filter: vec![1, 1], pre: vec![0, 0], ..Layer::small() };
+    let (mut g, core) = Layer { post: vec![0, 0], ..tall }.core(Direction::Forward, |_, _, id| id);
+    output(&mut g, core, DataType::Half);
+    let (sum, squares) = g.genstats("statistics", core);
+    output(&mut g, sum, DataType::Float);
+    output(&mut g, squares, DataType::Float);
+    push(cases, "conv_fprop_genstats_of_many_tiles".to_owned(), g);
     let wide = || Layer { images: 3, channels: [32, 136], input: vec![7, 9], ..Layer::small() };
     let half = [DataType::Half, DataType::Half, DataType::Float, DataType::Half];
     let float = [DataType::Float; 4];

@@ -203,17 +203,16 @@ impl CopiedOperands {
         (copied.copies.len() > self.copies.len()).then_some(copied)
     }
 
-    /// The fusion of a filter gradient with both operands unfolded to matrices, rows along k; `None` for other cores, and where there are
-    /// groups.
+    /// The fusion of a filter gradient with both operands unfolded to matrices, one for each group, rows along k; `None` for other cores.
     fn unfolded(&self, operand: MmaType) -> Option<Self> {
-        let problem = gradient_without_groups(&self.fusion, &self.product)?;
-        let [_, m, n, k] = problem.space.extents();
+        let problem = filter_gradient(&self.fusion, &self.product)?;
+        let [groups, m, n, k] = problem.space.extents();
         let mut copied = self.across(AcrossK::Copied);
-        for (slot, (dim, inner)) in [(vec![1, m, k], 2), (vec![1, k, n], 1)].into_iter().enumerate() {
+        for (slot, (dim, inner)) in [(vec![groups, m, k], 2), (vec![groups, k, n], 1)].into_iter().enumerate() {
             let bytes = copied.source(slot)?.data_type.bytes() as i64;
             let layout = Layout::of_rows(dim, bytes, inner);
             let unfolded = Unfolded {
-                rows: problem.space.digits(Role::outer(slot)).to_vec(),
+                rows: [&problem.space.b[..], problem.space.digits(Role::outer(slot))].concat(),
                 k: problem.space.k.clone(),
                 coordinates: problem.operands[slot].clone(),
                 pitch: padded(k * bytes) / bytes,
@@ -227,7 +226,7 @@ impl CopiedOperands {
     /// The same to images whose rows of pixels are padded: `[ko, img, pixels]` of DY and, for each tap along rows, `[s, r, img, ci, pixels]`
     /// of X, in which the taps of neighbouring rows overlap. `None` where rows step by more than one, and for other than images.
     fn unfolded_along_rows(&self, operand: MmaType) -> Option<Self> {
-        let problem = gradient_without_groups(&self.fusion, &self.product)?;
+        let problem = filter_gradient(&self.fusion, &self.product)?;
         let images = ImagesOfRows::of(self.fusion.graph(), &self.product, &problem)?;
         let mut copied = self.across(AcrossK::Copied);
         for (slot, (layout, unfolded)) in [images.gradient(), images.input()].into_iter().enumerate() {
@@ -380,14 +379,11 @@ fn stored(program: StageProgram, value: TensorId, copy: TensorId, [from, to]: [D
     StageProgram { steps: program.steps.into_iter().chain([converted]).collect() }
 }
 
-/// The product of a filter gradient of two tensors; `None` for other cores, and where there are groups.
-fn gradient_without_groups(fusion: &Fusion, product: &Product) -> Option<Problem> {
-    let problem = Problem::of(fusion.graph(), product);
-    let is_group = |coordinate: &Coordinate| coordinate.quantity == Quantity::Group;
-    let is_grouped = !problem.space.b.is_empty() || problem.operands.iter().flatten().any(is_group);
+/// The product of a filter gradient of two tensors; `None` for other cores.
+fn filter_gradient(fusion: &Fusion, product: &Product) -> Option<Problem> {
     let is_filter_gradient = product.kind == ProductKind::Convolution(ConvolutionDirection::BackwardFilter);
     let [dy, x] = product.tensors();
-    (is_filter_gradient && !is_grouped && dy != x).then_some(problem)
+    (is_filter_gradient && dy != x).then(|| Problem::of(fusion.graph(), product))
 }
 
 /// Operands of a filter gradient over images, of which a tap of the filter moves rows by whole rows.
@@ -405,9 +401,10 @@ struct ImagesOfRows<'a> {
 const ROW: Quantity = Quantity::OutputPixel(1);
 const PIXEL: Quantity = Quantity::OutputPixel(2);
 const TAPS: [Quantity; 2] = [Quantity::Tap(1), Quantity::Tap(2)];
+const GROUP: Quantity = Quantity::Group;
 
 impl<'a> ImagesOfRows<'a> {
-    /// `None` unless there are several taps, rows and pixels, and channels on both sides.
+    /// `None` unless there are several taps, rows and pixels, and channels on both sides, and where groups have an axis of their own.
     fn of(graph: &FinalizedGraph, product: &Product, problem: &'a Problem) -> Option<Self> {
         let x = graph.tensor(product.tensors()[1]);
         let [_, _, down, _] = &problem.operands[1][..] else { return None };
@@ -435,6 +432,11 @@ impl<'a> ImagesOfRows<'a> {
         self.problem.space.extent_of(quantity)
     }
 
+    /// Channels of all groups.
+    fn channels(&self, quantity: Quantity) -> i64 {
+        self.extent(GROUP) * self.extent(quantity)
+    }
+
     /// Pixels of an image of DY, those that pad its rows included.
     fn pixels(&self) -> i64 {
         self.rows[0] * self.row
@@ -453,17 +455,17 @@ impl<'a> ImagesOfRows<'a> {
 
     /// DY, `[ko, img, pixels]`.
     fn gradient(&self) -> (Layout, Unfolded) {
-        let [images, channels] = [Quantity::Image, Quantity::OutputChannel].map(|quantity| self.extent(quantity));
+        let (images, channels) = (self.extent(Quantity::Image), self.channels(Quantity::OutputChannel));
         let (pixels, pitch) = (self.pixels(), images * self.pixels());
         let layout = Layout { dim: vec![channels, images, pixels], stride: vec![pitch, pixels, 1], inner: 2 };
         let coordinates = self.problem.operands[0].clone();
-        let rows = self.digits(&[Quantity::OutputChannel]);
+        let rows = self.digits(&[GROUP, Quantity::OutputChannel]);
         (layout, Unfolded { rows, k: self.k(self.rows[0]), coordinates, pitch })
     }
 
     /// X, `[s, r, img, ci, pixels]`.
     fn input(&self) -> (Layout, Unfolded) {
-        let [images, channels] = [Quantity::Image, Quantity::InputChannel].map(|quantity| self.extent(quantity));
+        let (images, channels) = (self.extent(Quantity::Image), self.channels(Quantity::InputChannel));
         let of_image = self.rows[1] * self.row;
         let pitch = images * of_image;
         let [down, across] = TAPS.map(|tap| self.extent(tap));
@@ -479,7 +481,7 @@ impl<'a> ImagesOfRows<'a> {
             bound: Some(self.image_rows),
             ..Coordinate::affine(Quantity::InputPixel(1), [(ROW, 1)])
         };
-        let rows = self.digits(&[TAPS[1], Quantity::InputChannel]);
+        let rows = self.digits(&[TAPS[1], GROUP, Quantity::InputChannel]);
         (layout, Unfolded { rows, k: self.k(self.rows[1]), coordinates, pitch })
     }
 
@@ -507,9 +509,11 @@ impl<'a> ImagesOfRows<'a> {
 
     /// The product of the copies: k is an image and, in steps, a pixel of it.
     fn problem(&self, operand: MmaType) -> Problem {
-        let coordinate = |quantity: Quantity| match self.extent(quantity) {
-            1 => Coordinate::affine(quantity, []),
-            _ => Coordinate::digit(quantity),
+        let coordinate = |quantity: Quantity| {
+            let is_channel = matches!(quantity, Quantity::InputChannel | Quantity::OutputChannel);
+            let group = (GROUP, self.extent(quantity));
+            let terms = [group, (quantity, 1)].into_iter().filter(|term| is_channel || term.0 == quantity);
+            Coordinate::affine(quantity, terms.filter(|term| self.extent(term.0) > 1).collect::<Vec<_>>())
         };
         let gradient = [Quantity::OutputChannel, Quantity::Image, PIXEL].map(coordinate).to_vec();
         let input = [TAPS[1], TAPS[0], Quantity::Image, Quantity::InputChannel, PIXEL].map(coordinate).to_vec();
@@ -917,7 +921,7 @@ mod tests {
     }
 
     #[test]
-    fn filter_gradients_of_16_bits_and_of_groups_are_not_unfolded() {
+    fn filter_gradients_of_16_bits_are_not_unfolded() {
         let ways = |[c, k]: [i64; 2], data_type, operand| {
             let mut graph = Graph::new().io_data_type(data_type).compute_data_type(DataType::Float);
             let dy = graph.tensor(Tensor::new("dy").channels_last([2, k, 8, 8]));
@@ -931,7 +935,7 @@ mod tests {
         };
         assert_eq!(ways([64, 64], DataType::Float, MmaType::Tf32), 1);
         assert_eq!(ways([64, 64], DataType::Half, MmaType::F16), 0);
-        assert_eq!(ways([128, 64], DataType::Float, MmaType::Tf32), 0);
+        assert_eq!(ways([128, 64], DataType::Float, MmaType::Tf32), 1);
     }
 
     #[test]
