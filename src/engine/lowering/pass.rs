@@ -41,6 +41,9 @@ const MOST_SPLITS: i64 = 1024;
 const SPLITS_OF_A_THREAD: i64 = 16;
 const MANY_SPLITS_OF_A_THREAD: i64 = 64;
 
+/// Threads of a block that combines partial results, where threads would have more than a few each.
+const COMBINING_THREADS: u32 = 1024;
+
 /// Kept elements from which a combination reads whole lines of partials.
 const WIDE_COMBINE: i64 = 4096;
 
@@ -152,7 +155,7 @@ impl PassPlan<'_> {
     }
 }
 
-/// Adds a pass that stores the value of a program at each point of a tensor, the last of its steps.
+/// Adds a pass that stores the value of a program, the last of its steps, at each point of a tensor that a product reads next.
 pub(super) fn push_evaluation(
     graph: &FinalizedGraph,
     program: StageProgram,
@@ -385,8 +388,12 @@ impl Combination {
         let kept = self.space.points();
         // few kept elements: narrow blocks, so that more of them share the splits
         let columns = power_of_two_within(kept, if kept >= WIDE_COMBINE { 32 } else { 8 });
-        let rows = THREADS / columns;
-        let each = self.splits / i64::from(rows);
+        let each = |rows: u32| self.splits / i64::from(rows);
+        let taller = std::iter::successors(Some(THREADS / columns), |rows| Some(rows * 2));
+        let heights = taller.take_while(|rows| rows * columns <= COMBINING_THREADS);
+        let enough = |rows: &u32| each(*rows) <= SPLITS_OF_A_THREAD;
+        let rows = heights.clone().find(enough).or(heights.last()).unwrap_or(1);
+        let each = each(rows);
         if each <= MANY_SPLITS_OF_A_THREAD {
             let targets =
                 self.accumulations.iter().map(|accumulation| Parameter::Tensor(accumulation.target)).collect();
