@@ -219,7 +219,7 @@ impl CopiedOperands {
             };
             copied = copied.with_unfolded(slot, operand, layout, unfolded)?;
         }
-        let before = UnfoldedFrom::new(fusion, product, problem.clone());
+        let before = UnfoldedFrom::new(&self.fusion, &self.product, problem.clone());
         Some(Self { unfolded: Some(UnfoldedProduct { problem: problem.of_matrices(), before }), ..copied })
     }
 
@@ -233,7 +233,7 @@ impl CopiedOperands {
             copied.source(slot)?;
             copied = copied.with_unfolded(slot, operand, layout, unfolded)?;
         }
-        let before = UnfoldedFrom::new(fusion, product, images.before(operand));
+        let before = UnfoldedFrom::new(&self.fusion, &self.product, images.before(operand));
         Some(Self { unfolded: Some(UnfoldedProduct { problem: images.problem(operand), before }), ..copied })
     }
 

@@ -7,7 +7,8 @@ use super::tensor_map::{Arrival, boxed, raw, step_k};
 use crate::fusion::{CoreOperand, Fusion, Product};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Access, Axis, Coordinate, Fetch, GemmTile, IterationSpace, MmaType, Operand, StageProgram, Step, Sweep, Value, step,
+    Access, Axis, Coordinate, Digit, Fetch, GemmTile, IterationSpace, MmaType, Operand, Quantity, StageProgram, Step,
+    Sweep, Value, step,
 };
 
 /// Bytes of one access.
@@ -142,6 +143,17 @@ impl OperandPlan {
     /// Whether the multiplying warps evaluate the stage to fragments in their registers.
     pub(in crate::engine) fn is_in_fragments(&self) -> bool {
         matches!(self.way, Way::Fragments(_))
+    }
+
+    /// Tensors beside the one in boxes that the stage reads anew for each element along k.
+    pub(super) fn side_loads_along_k(&self, k: &[Digit]) -> usize {
+        let is_of_k = |term: &(Quantity, i64)| k.iter().any(|digit| digit.quantity == term.0);
+        let axes = || self.sweep.space.axes.iter().zip(&self.coordinates);
+        let varies = |id: &TensorId| {
+            axes().any(|(axis, coordinate)| coordinate.terms.iter().any(is_of_k) && axis.strides.get(id) > Some(&0))
+        };
+        let boxed = self.boxes().map(|boxes| boxes.map.tensor);
+        self.sweep.program.moved().filter(|id| Some(*id) != boxed && varies(id)).count()
     }
 
     /// Whether lines of boxes run along k.

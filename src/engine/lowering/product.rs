@@ -237,6 +237,11 @@ impl ProductPlan {
         }
     }
 
+    /// Tensors that the stage of an operand reads anew for each of its elements along k, beside the one that comes in boxes.
+    pub(in crate::engine) fn side_loads_along_k(&self, operand: &OperandPlan) -> usize {
+        operand.side_loads_along_k(&self.problem.space.k)
+    }
+
     /// Bytes of the channels under a tap of a convolution whose filter lies along k; `None` for other products.
     pub(in crate::engine) fn tap_bytes(&self, operand: MmaType) -> Option<i64> {
         let [.., taps, last] = &self.problem.space.k[..] else { return None };

@@ -56,11 +56,14 @@ const ENOUGH_BLOCKS: f64 = 0.75;
 const COMPUTED_ELEMENT: f64 = 0.2;
 const TURNED_ELEMENT: f64 = 0.4;
 
-/// The same for an element that the multiplying warps compute in their registers: where two warpgroups multiply at once, and
-/// where one does; and by how much products take longer, beside and behind it (fitted to the tiles of
-/// `mm_mixed_bf16_i8_m4096` on an H200).
-const FRAGMENT_ELEMENT: f64 = 0.078;
+/// The same for an element that the multiplying warps compute in their registers, and for each tensor that is read for it alone: where two
+/// warpgroups multiply at once, and where one does; and by how much products take longer, beside and behind it (fitted to the tiles of
+/// `mm_mixed_bf16_i8_m4096`, `mm_g1_rowscale_relu_f16` and the convolution of `conv_g1_genstats_c256_14` without its statistics on an H200:
+/// 714, 196 and 109 µs; with 0.078 for each, whatever it reads, 766, 209 and 93 were expected).
+const FRAGMENT_ELEMENT: f64 = 0.067;
+const FRAGMENT_LOAD: f64 = 0.02;
 const LONE_FRAGMENT_ELEMENT: f64 = 0.125;
+const LONE_FRAGMENT_LOAD: f64 = 0.01;
 const BESIDE_FRAGMENTS: f64 = 1.1;
 const BEHIND_FRAGMENTS: f64 = 0.53;
 
@@ -225,11 +228,12 @@ impl Candidate<'_> {
 
     /// Clocks of a tile's products where the multiplying warps compute their fragments of A, which products hide in part.
     fn with_fragments(&self, products: f64, depth: f64) -> f64 {
-        let element = match self.shape.schedule {
+        let (element, load) = match self.shape.schedule {
             _ if self.fragment_rows == 0 => return products,
-            Schedule::Cooperative => FRAGMENT_ELEMENT,
-            Schedule::PingPong => LONE_FRAGMENT_ELEMENT,
+            Schedule::Cooperative => (FRAGMENT_ELEMENT, FRAGMENT_LOAD),
+            Schedule::PingPong => (LONE_FRAGMENT_ELEMENT, LONE_FRAGMENT_LOAD),
         };
+        let element = element + self.fragment_loads as f64 * load;
         let computed = f64::from(self.fragment_rows) * depth * element;
         (products * BESIDE_FRAGMENTS).max(products * BEHIND_FRAGMENTS + computed)
     }

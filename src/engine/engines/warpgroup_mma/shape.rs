@@ -146,12 +146,29 @@ const FEW_ROWS: i64 = 64;
 const STEPS_PER_SPLIT: i64 = 8;
 const MOST_SPLITS: i64 = 64;
 
-/// Configs that fit the device, the cheapest first.
+/// Part of the time of the fastest config without a way through the workspace that one with it may take to be first: first choices of the
+/// model are 3 to 4 % slower than the best, and a workspace of an operand's size is not for nothing (4096³ with a stage on A of FP16 on an
+/// H200: 191 µs expected and 206 measured by way of the workspace, 196 both ways without it).
+const WORTH_A_WORKSPACE: f64 = 0.95;
+
+/// Configs that fit the device, the cheapest first. Those that evaluate operands first and are expected to gain little by it are left out.
 pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
+    let on_the_way = configs(tiles, device);
+    let total = |config: &Priced| config.0.total();
+    let best = on_the_way.iter().map(total).fold(f64::INFINITY, f64::min);
+    let gains_little = |config: &Priced| (best * WORTH_A_WORKSPACE..best).contains(&total(config));
+    let evaluated = tiles.evaluated_first.iter().flat_map(|tiles| configs(tiles, device));
+    let all = on_the_way.iter().cloned().chain(evaluated.filter(|config| !gains_little(config)));
+    ranked(all.collect(), 1e6 / super::model::CLOCK)
+}
+
+/// A config with what it costs in clocks, and why its epilogue goes through the workspace.
+type Priced = (Estimate, EngineConfig, Option<String>);
+
+/// Configs of one way of the operands.
+fn configs(tiles: &Tiles, device: &Device) -> Vec<Priced> {
     let mut configs = Vec::new();
-    let ways = std::iter::successors(Some(tiles), |tiles| tiles.evaluated_first.as_deref());
-    let arrangements = [Arrangement::AsItStands, Arrangement::Transposed, Arrangement::TapRows];
-    for (tiles, arrangement) in ways.flat_map(|tiles| arrangements.map(|arrangement| (tiles, arrangement))) {
+    for arrangement in [Arrangement::AsItStands, Arrangement::Transposed, Arrangement::TapRows] {
         let Some(plan) = tiles.plan(arrangement) else { continue };
         let extents = plan.extents();
         for shape in SHAPES.iter().filter(|shape| shape.suits(extents)) {
@@ -166,7 +183,7 @@ pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
             }
         }
     }
-    ranked(configs, 1e6 / super::model::CLOCK)
+    configs
 }
 
 /// The kernel of a config.
@@ -233,8 +250,9 @@ pub(super) struct Candidate<'a> {
     pub(super) box_rows: [[u32; 2]; 2],
     /// How many times what the rows of A and of Bᵀ hold is read from L2: more than once where they straddle its lines.
     pub(super) l2_reads: [f64; 2],
-    /// Rows of a tile of A that are computed in the registers of the multiplying warps.
+    /// Rows of a tile of A that are computed in the registers of the multiplying warps, and tensors that these read for each element.
     pub(super) fragment_rows: u32,
+    pub(super) fragment_loads: usize,
 }
 
 impl<'a> Candidate<'a> {
@@ -244,7 +262,7 @@ impl<'a> Candidate<'a> {
         let tile = shape.tile(step_k);
         let boxes = plan.boxes(tile);
         let operands = || plan.operands.iter().zip([tile.m, tile.n]);
-        let in_fragments = operands().filter(|(operand, _)| operand.is_in_fragments());
+        let in_fragments = || operands().filter(|(operand, _)| operand.is_in_fragments());
         let computed = operands().filter(|(operand, _)| !operand.is_boxed() && !operand.is_in_fragments());
         let (turned, computed): (Vec<_>, Vec<_>) = computed.partition(|(operand, _)| operand.is_turned());
         let rows = |operands: Vec<(&OperandPlan, u32)>| operands.into_iter().map(|(_, rows)| rows).sum();
@@ -274,18 +292,14 @@ impl<'a> Candidate<'a> {
             turned_rows: rows(turned),
             box_rows: [0, 1].map(|slot| plan.operands[slot].box_rows(tile, [tile.m, tile.n][slot])),
             l2_reads: plan.operands.each_ref().map(|operand| super::model::l2_reads(operand.straddles())),
-            fragment_rows: in_fragments.map(|(_, rows)| rows).sum(),
+            fragment_rows: in_fragments().map(|(_, rows)| rows).sum(),
+            fragment_loads: in_fragments().map(|(operand, _)| plan.side_loads_along_k(operand)).sum(),
         }
     }
 
     /// The config of a way to stage the epilogue with what it costs in clocks, and why the epilogue goes through the workspace; `None`
     /// where it does not fit the device.
-    fn priced(
-        &self,
-        staging: Staging,
-        splits: u32,
-        device: &Device,
-    ) -> Option<(Estimate, EngineConfig, Option<String>)> {
+    fn priced(&self, staging: Staging, splits: u32, device: &Device) -> Option<Priced> {
         let stages = match self.fitting_stages(staging, device) {
             Ok(stages) => stages,
             Err(why) => {
