@@ -367,7 +367,10 @@ fn unfolded(cases: &mut Vec<Case>) {
         ),
         ("grouped", Layer { channels: [66, 72], groups: 2, ..large() }),
         ("grouped_1x1", Layer { channels: [99, 108], groups: 3, ..one() }),
-        ("grouped_stride_2", Layer { channels: [68, 40], groups: 4, stride: vec![2, 2], input: vec![41, 39], ..large() }),
+        (
+            "grouped_stride_2",
+            Layer { channels: [68, 40], groups: 4, stride: vec![2, 2], input: vec![41, 39], ..large() },
+        ),
         ("explicit_groups", Layer { channels: [66, 72], groups: 2, explicit_groups: true, ..large() }),
         ("grouped_rows", Layer { channels: [94, 72], groups: 2, ..rows() }),
         (

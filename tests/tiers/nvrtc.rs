@@ -96,9 +96,11 @@ pub(crate) fn trials() -> Vec<Trial> {
                 trials.push(every_config(&case.name, case.graph, chip));
             }
         }
-        trials.extend(evaluated::trials("nvrtc", || Ok(pipeline::typical_device()), |build| {
-            compile(&build.request(), &build.source)
-        }));
+        trials.extend(evaluated::trials(
+            "nvrtc",
+            || Ok(pipeline::typical_device()),
+            |build| compile(&build.request(), &build.source),
+        ));
         trials.extend(hopper::trials("nvrtc", |test| {
             compile(&test.request(ComputeCapability::SM_90), &test.source)?;
             Ok(None)

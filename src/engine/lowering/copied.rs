@@ -603,7 +603,9 @@ impl OperandCopy {
             Way::Unfolded(unfolded) => {
                 (unfolded.rows.iter().map(|digit| digit.extent).product(), unfolded.pitch * bytes)
             }
-            Way::Copied | Way::Evaluated(_) => (elements(copy) / copy.dim[self.inner], padded(copy.dim[self.inner] * bytes)),
+            Way::Copied | Way::Evaluated(_) => {
+                (elements(copy) / copy.dim[self.inner], padded(copy.dim[self.inner] * bytes))
+            }
         }
     }
 

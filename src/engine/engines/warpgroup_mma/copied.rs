@@ -96,8 +96,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::engine::{Bound, Decision, decide};
-    use crate::graph::{Convolution, ConvolutionDirection, DataType, Graph, Tensor};
+    use crate::engine::{Bound, Decision, Knob, RankedConfig, decide};
+    use crate::graph::{Convolution, ConvolutionDirection, DataType, Graph, PointwiseMode, Tensor};
     use crate::kernel::{Body, Parameter};
     use crate::support::SurfaceId;
 
@@ -205,6 +205,41 @@ mod tests {
         let of_float = |extents| matmul_of(DataType::Float, extents);
         assert_eq!(functions(&of_float([1, 4096, 4096, 4096])), ["fw_copy", "fw_matmul_1"]);
         assert_eq!(functions(&of_float([1, 128, 256, 256])), ["fw_matmul"]);
+    }
+
+    /// Whether the first config, and some config, evaluates mainloop stages first.
+    fn evaluates_first(graph: &Graph) -> (bool, bool) {
+        let selection = decided(graph).into_selection().expect("an engine takes it");
+        let ranking = selection.candidates(&Device::typical(SM_90));
+        let evaluates = |ranked: &RankedConfig| ranked.config.knob(Knob::EvaluateFirst, 0) == 1;
+        (evaluates(&ranking[0]), ranking.iter().any(evaluates))
+    }
+
+    #[test]
+    fn a_stage_that_many_taps_or_tiles_read_is_evaluated_first_where_that_is_worth_a_workspace() {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        graph.intermediate_data_type = Some(DataType::Half);
+        let [dy, x] = ["dy", "x"].map(|name| graph.tensor(Tensor::new(name).channels_last([256, 256, 14, 14])));
+        let bias = graph.tensor(Tensor::new("bias").channels_last([1, 256, 1, 1]));
+        let shifted = graph.pointwise("shifted", PointwiseMode::Add, &[x, bias]);
+        let attributes = Convolution::new(ConvolutionDirection::BackwardFilter, 2).padding([1, 1]);
+        let dw = graph.convolution("conv", attributes, [dy, shifted]);
+        *graph.tensor_mut(dw) = Tensor::new("dw").channels_last([256, 256, 3, 3]);
+        graph.set_output(dw);
+        assert_eq!(evaluates_first(&graph), (true, true));
+        assert_eq!(functions(&graph)[..2], ["fw_pointwise", "fw_convolution_backward_filter_1"]);
+        let lines = decided(&graph).details(false).join("\n");
+        assert!(lines.contains("with evaluate_first=1: operand 'shifted::OUT_0'"), "{lines}");
+        assert!(lines.contains("evaluated first, to rows of 512 bytes in the workspace"), "{lines}");
+
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        graph.intermediate_data_type = Some(DataType::Half);
+        let a = graph.tensor(Tensor::new("A").row_major([1, 4096, 4096]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, 4096, 4096]));
+        let positive = graph.pointwise("positive", PointwiseMode::ReluFwd, &[a]);
+        let c = graph.matmul("mm", positive, b);
+        graph.set_output(c);
+        assert_eq!(evaluates_first(&graph), (false, true));
     }
 
     #[test]

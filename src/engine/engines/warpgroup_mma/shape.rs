@@ -146,9 +146,9 @@ const FEW_ROWS: i64 = 64;
 const STEPS_PER_SPLIT: i64 = 8;
 const MOST_SPLITS: i64 = 64;
 
-/// Part of the time of the fastest config without a way through the workspace that one with it may take to be first: first choices of the
-/// model are 3 to 4 % slower than the best, and a workspace of an operand's size is not for nothing (4096³ with a stage on A of FP16 on an
-/// H200: 191 µs expected and 206 measured by way of the workspace, 196 both ways without it).
+/// How much of the time of the fastest config that computes operands on their way one that evaluates them first may take: first choices are 3 to
+/// 4 % slower than the best, and a workspace of an operand's size has its price (4096³ with a factor for each row of A of FP16 on an H200: 191
+/// µs expected and 206 measured by way of the workspace, 196 without).
 const WORTH_A_WORKSPACE: f64 = 0.95;
 
 /// Configs that fit the device, the cheapest first. Those that evaluate operands first and are expected to gain little by it are left out.
