@@ -166,7 +166,13 @@ fn hopper_trials() -> Vec<Trial> {
     let tap_rows = tap_rows::trials("device", Configs::OneOfEach, device, run_lowered);
     let evaluated = evaluated::trials("device", device, run_lowered);
     let infinities = tap_rows::infinities("device", Configs::OneOfEach, device, run_inputs);
-    hopper::trials("device", run_kernel).into_iter().chain(walks).chain(tap_rows).chain(evaluated).chain(infinities).collect()
+    hopper::trials("device", run_kernel)
+        .into_iter()
+        .chain(walks)
+        .chain(tap_rows)
+        .chain(evaluated)
+        .chain(infinities)
+        .collect()
 }
 
 fn run_kernel(test: &KernelTest) -> Result<Option<HostTensors>, Failed> {

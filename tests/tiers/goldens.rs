@@ -28,18 +28,23 @@ const GOLDENS: &[&str] = &[
     "conv_fprop_add_maxpool",
     "conv_copied_wgrad_odd_inputs",
     "conv_unfolded_wgrad_stride_2",
+    "conv_walk_fprop_3x3",
     "conv_evaluated_fprop_odd_inputs",
     "concat_channels_fprop_scale_bias_relu",
     "resample_maxpool_index_asymmetric",
     "mm_reduce_amax_all",
 ];
 
-/// Those of another config than the first choice: wide tiles, and stages that are evaluated first, which small graphs would not get.
+/// Those of another config than the first choice: wide tiles, stages that are evaluated first, and taps of a row together, which small graphs would not get.
 const CONFIGS: &[(&str, &str)] = &[
     ("mm_boxes_half", "warpgroup_mma tile_m=64 tile_n=64 stages=6 schedule=ping_pong tma_epilogue=1"),
     (
         "conv_evaluated_fprop_odd_inputs",
         "warpgroup_mma tile_m=64 tile_n=64 stages=6 schedule=ping_pong tma_epilogue=1 evaluate_first=1",
+    ),
+    (
+        "conv_walk_fprop_3x3",
+        "warpgroup_mma tile_m=128 tile_n=48 stages=4 schedule=cooperative tap_rows=1 tma_epilogue=1",
     ),
 ];
 

@@ -9,6 +9,7 @@ use fusewright::engine::select;
 use fusewright::graph::Graph;
 use libtest_mimic::{Failed, Trial};
 
+use crate::tap_rows::{self, Configs};
 use crate::{cases, data, evaluated, hopper, machine_code, modes, pipeline, tier};
 
 /// Chips with a newer NVRTC; sm_70 needs a 12.x one.
@@ -98,6 +99,12 @@ pub(crate) fn trials() -> Vec<Trial> {
         }
         trials.extend(evaluated::trials(
             "nvrtc",
+            || Ok(pipeline::typical_device()),
+            |build| compile(&build.request(), &build.source),
+        ));
+        trials.extend(tap_rows::trials(
+            "nvrtc",
+            Configs::Some(1),
             || Ok(pipeline::typical_device()),
             |build| compile(&build.request(), &build.source),
         ));

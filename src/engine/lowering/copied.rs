@@ -26,8 +26,8 @@ use crate::graph::{
     TensorId,
 };
 use crate::kernel::{
-    Body, Coordinate, CopyAxis, CopyKernel, Derived, Digit, Index, MmaType, Parameter, Quantity, Role, StageProgram, Step,
-    UnfoldKernel, UnfoldedAxis, Value, step,
+    Body, Coordinate, CopyAxis, CopyKernel, Derived, Digit, Index, MmaType, Parameter, Quantity, Role, StageProgram,
+    Step, UnfoldKernel, UnfoldedAxis, Value, step,
 };
 
 /// Bytes that rows of a copy are padded to a multiple of where they are longer than what strides of a tensor map are multiples of:
