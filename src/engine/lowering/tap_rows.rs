@@ -5,6 +5,10 @@
 use super::problem::{ChannelSteps, MAX_SPATIAL, Problem};
 use crate::kernel::{Coordinate, Digit, Quantity, TapRow};
 
+/// Pixels from the first tap to the last at most: a box of the tensor memory accelerator walks 1,024 (`cuTensorMapEncodeIm2col`), those of a
+/// tile's rows among them.
+const MOST_ROWS_BEYOND: u32 = 768;
+
 /// Taps along the axis in which pixels follow each other.
 const TAP: Quantity = Quantity::Tap(MAX_SPATIAL as u8 - 1);
 
@@ -97,7 +101,8 @@ impl Row {
 
     fn tap_row(&self) -> Option<TapRow> {
         let [taps, dilation] = [self.taps.extent, self.scale.abs()].map(|number| u32::try_from(number).ok());
-        Some(TapRow { taps: taps?, dilation: dilation?, is_reversed: (self.scale < 0) != self.is_rotated })
+        let row = TapRow { taps: taps?, dilation: dilation?, is_reversed: (self.scale < 0) != self.is_rotated };
+        (self.reach() <= i64::from(MOST_ROWS_BEYOND)).then_some(row)
     }
 
     /// Pixels from one row to the next, with the padding between them: what a tap reads beyond the end of a row is the padding before the
@@ -120,4 +125,85 @@ impl Row {
 /// The axis of an operand along which the taps of a row lie.
 fn axis_of_taps(operand: &[Coordinate]) -> Option<usize> {
     operand.iter().position(|coordinate| coordinate.terms.iter().any(|term| term.0 == TAP))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::graph::{Convolution, ConvolutionDirection, DataType, Graph, Tensor};
+
+    /// A layer of one row of pixels, or its data gradient, under a row of taps.
+    fn problem(direction: ConvolutionDirection, [pixels, taps, padding, dilation]: [i64; 4]) -> Problem {
+        let result = pixels + 2 * padding - (taps - 1) * dilation;
+        let (image, filter, output) = ([2, 64, 5, pixels], [32, 64, 1, taps], [2, 32, 5, result]);
+        let (first, written) = match direction {
+            ConvolutionDirection::Forward => (image, output),
+            _ => (output, image),
+        };
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let inputs = [first, filter].map(|dim| graph.tensor(Tensor::new("t").channels_last(dim)));
+        let attributes =
+            Convolution { dilation: vec![1, dilation], ..Convolution::new(direction, 2).padding([0, padding]) };
+        let id = graph.convolution("conv", attributes, inputs);
+        *graph.tensor_mut(id) = Tensor::new("result").channels_last(written);
+        graph.set_output(id);
+        let graph = Arc::new(graph.finalize().expect("well formed"));
+        let fusion = crate::fusion::fuse(Arc::clone(&graph)).expect("a convolution");
+        Problem::of(&graph, fusion.product().expect("a core"))
+    }
+
+    /// Positions of a row of a forward layer.
+    fn positions(layer: [i64; 4]) -> Option<i64> {
+        problem(ConvolutionDirection::Forward, layer).in_tap_rows().map(|problem| problem.space.m[2].radix)
+    }
+
+    /// Under each tap, a position that is walked to is the pixel that the tap reads, or lies in the padding as that does.
+    #[test]
+    fn taps_read_their_pixels_at_the_positions_that_they_walk_to() {
+        for direction in [ConvolutionDirection::Forward, ConvolutionDirection::BackwardData] {
+            for (pixels, taps, padding, dilation) in
+                (5..9).flat_map(|x| (2..5).flat_map(move |s| (0..6).flat_map(move |p| [(x, s, p, 1), (x, s, p, 2)])))
+            {
+                if pixels + 2 * padding <= (taps - 1) * dilation + 1 {
+                    continue;
+                }
+                let before = problem(direction, [pixels, taps, padding, dilation]);
+                let Some(row) = Row::of(&before) else { panic!("a row of taps") };
+                let positions = row.positions(&before).expect("pixels");
+                let read = before.operands[0][row.image_axis].bound.unwrap_or(row.pixels.extent + row.reach());
+                let exists = |pixel: i64| (0..read).contains(&pixel).then_some(pixel);
+                for pixel in 0..row.pixels.extent {
+                    for tap in 0..taps {
+                        let moved = tap * row.scale - ((taps - 1) * row.scale).min(0);
+                        let walked = exists((pixel + moved) % positions + row.first_position);
+                        let is_on_this_line = pixel + moved < positions;
+                        let expected = exists(pixel + moved + row.first_position);
+                        assert_eq!(
+                            walked.filter(|_| is_on_this_line),
+                            expected,
+                            "{pixels} {taps} {padding} {dilation}"
+                        );
+                        assert!(is_on_this_line || walked.is_none(), "{pixels} {taps} {padding} {dilation}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn padding_between_two_rows_is_walked_once() {
+        assert_eq!(positions([56, 3, 1, 1]), Some(57));
+        assert_eq!(positions([56, 3, 0, 1]), Some(56));
+        assert_eq!(positions([56, 5, 2, 1]), Some(58));
+        // more padding than taps reach: every pixel that is walked to is one of C's rows
+        assert_eq!(positions([6, 3, 4, 1]), Some(12));
+    }
+
+    #[test]
+    fn boxes_walk_no_further_than_they_can() {
+        assert_eq!(positions([2000, 2, 0, 768]), Some(2000));
+        assert_eq!(positions([2000, 2, 0, 769]), None);
+    }
 }
