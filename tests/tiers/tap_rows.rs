@@ -112,6 +112,18 @@ fn graphs() -> Vec<(String, Graph)> {
             graphs.push((format!("{of_direction}_{name}"), graph));
         }
     }
+    let narrow = Layer { channels: [64, 48], ..base() };
+    let (mut graph, core) = narrow.core(Direction::Forward, |_, _, id| id);
+    let relu = graph.pointwise("relu", PointwiseMode::ReluFwd, &[core]);
+    output(&mut graph, core, DataType::Float);
+    output(&mut graph, relu, DataType::Int8);
+    graphs.push(("fprop_floats_and_bytes_in_short_rows".to_owned(), graph));
+    let far = Layer { dilation: vec![70], ..axes(&[160], &[3], &[0]) };
+    for (name, layer) in [("", far.clone()), ("_of_groups", Layer { groups: 2, channels: [128, 128], ..far })] {
+        let (mut graph, core) = layer.core(Direction::Forward, |_, _, id| id);
+        bias_add_relu(&mut graph, core);
+        graphs.push((format!("fprop_taps_far_apart{name}"), graph));
+    }
     let grouped = Layer { groups: 2, channels: [128, 128], ..base() };
     for (name, epilogue) in [("bias_add_relu", bias_add_relu as Epilogue), ("genstats", genstats)] {
         let (mut graph, core) = grouped.core(Direction::Forward, |_, _, id| id);
@@ -126,9 +138,9 @@ fn base() -> Layer {
     Layer { channels: [64, 64], ..Layer::small() }
 }
 
-fn layers() -> Vec<(&'static str, Layer)> {
-    use DataType as T;
-    let axes = |input: &[i64], filter: &[i64], padding: &[i64]| Layer {
+/// The same of other pixels and taps, with as much padding on both sides.
+fn axes(input: &[i64], filter: &[i64], padding: &[i64]) -> Layer {
+    Layer {
         input: input.to_vec(),
         filter: filter.to_vec(),
         stride: vec![1; input.len()],
@@ -136,7 +148,11 @@ fn layers() -> Vec<(&'static str, Layer)> {
         pre: padding.to_vec(),
         post: padding.to_vec(),
         ..base()
-    };
+    }
+}
+
+fn layers() -> Vec<(&'static str, Layer)> {
+    use DataType as T;
     let types = |types: [T; 4], channels: [i64; 2]| Layer { types, channels, ..base() };
     vec![
         ("3x3", base()),
@@ -201,6 +217,11 @@ const EPILOGUES: &[(&str, Epilogue)] = &[
         g.tensor_mut(column).data_type = Some(DataType::Int32);
         let sum = g.pointwise("sum", PointwiseMode::Add, &[core, column]);
         output(g, sum, DataType::Half);
+    }),
+    ("floats_and_bytes", |g, core| {
+        let relu = g.pointwise("relu", PointwiseMode::ReluFwd, &[core]);
+        output(g, core, DataType::Float);
+        output(g, relu, DataType::Fp8E4M3);
     }),
     ("mask", |g, core| {
         let zero = g.tensor(Tensor::new("threshold").channels_last([1, 64, 1, 1]));

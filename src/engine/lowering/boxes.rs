@@ -26,6 +26,13 @@ struct BoxedTensor {
 }
 
 impl BoxedTensor {
+    /// Whether the tensor memory accelerator takes its walk, if it walks: of several matrices, lines are a second axis, along which
+    /// corners lie closer (`cuTensorMapEncodeIm2col`).
+    fn is_walked(&self) -> bool {
+        let highest = if self.map.rank == 3 { 32767 } else { 127 };
+        self.map.pixels.is_none_or(|walk| walk.upper.iter().all(|&upper| upper <= highest))
+    }
+
     /// The map with boxes of so many columns; `None` where a row of them is too short.
     fn at(&self, columns: u32) -> Option<TensorMap> {
         let row_bytes = columns * self.map.element.bytes();
@@ -90,7 +97,7 @@ impl Planner<'_> {
         if self.rows(tensor)?.iter().all(|rows| rows.elements <= 1) {
             return None;
         }
-        self.tensor(id).filter(|boxes| boxes.at(COLUMNS).is_some())
+        self.tensor(id).filter(|boxes| boxes.at(COLUMNS).is_some() && boxes.is_walked())
     }
 
     /// The TMA ends rows that it stores at a multiple of 16 bytes, not where the tensor ends.

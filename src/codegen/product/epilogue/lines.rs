@@ -101,7 +101,7 @@ impl<'a> Lines<'a> {
             passes: Boxes::ROWS / rows,
             rows,
             lanes,
-            exists: self.exists(map),
+            exists: self.exists(map, lanes),
             to: format!(
                 "reinterpret_cast<unsigned char*>({}) + {}",
                 names::pointer(graph, map.tensor),
@@ -112,7 +112,10 @@ impl<'a> Lines<'a> {
         template::render(template!("product/epilogue/boxed_lines.cuh"), &record)
     }
 
-    fn exists(&self, map: &TensorMap) -> String {
+    /// The condition that the elements of a lane, of so many beside each other in a row, are some of the tensor's.
+    fn exists(&self, map: &TensorMap, lanes: u32) -> String {
+        // rows so short that a pass has more than a box
+        let is_in_box = (LANES / lanes > Boxes::ROWS).then(|| format!("line < {}", Boxes::ROWS));
         let is_pixel = format!("position < {}", self.pixels);
         let is_row = self.ragged_rows().map(|rows| format!("row < {rows}"));
         let [.., columns, _] = self.kernel.space.extents();
@@ -120,7 +123,8 @@ impl<'a> Lines<'a> {
         let bytes = map.element.bytes();
         let row_bytes = map.dims[0] * u64::from(bytes);
         let is_column = is_ragged.then(|| format!("chunk_n0 * {bytes} + byte < {row_bytes}"));
-        [is_pixel].into_iter().chain(is_row).chain(is_column).collect::<Vec<_>>().join(" && ")
+        let all = is_in_box.into_iter().chain([is_pixel]).chain(is_row).chain(is_column);
+        all.collect::<Vec<_>>().join(" && ")
     }
 }
 
