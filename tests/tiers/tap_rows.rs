@@ -112,7 +112,7 @@ fn graphs() -> Vec<(String, Graph)> {
             graphs.push((format!("{of_direction}_{name}"), graph));
         }
     }
-    let narrow = Layer { channels: [64, 48], ..base() };
+    let narrow = Layer { channels: [64, 16], ..base() };
     let (mut graph, core) = narrow.core(Direction::Forward, |_, _, id| id);
     let relu = graph.pointwise("relu", PointwiseMode::ReluFwd, &[core]);
     output(&mut graph, core, DataType::Float);
