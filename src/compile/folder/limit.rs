@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 
 use super::{PrivateFolder, UNFINISHED, is_file, is_ours};
 
@@ -25,8 +25,20 @@ struct Count {
     written: u64,
 }
 
-/// By the folder's path. Not waited for: in the child of a fork, nobody may be left to give it back.
+/// By the folder's path. Held for as long as it takes to add two numbers.
 static COUNTS: Mutex<BTreeMap<PathBuf, Count>> = Mutex::new(BTreeMap::new());
+
+/// What is known of folders, unless nobody is left to give it back: in the child of a fork.
+fn counts() -> Option<MutexGuard<'static, BTreeMap<PathBuf, Count>>> {
+    const TRIES: usize = 1000;
+    (0..TRIES).find_map(|_| {
+        let guard = COUNTS.try_lock().ok();
+        if guard.is_none() {
+            std::thread::yield_now();
+        }
+        guard
+    })
+}
 
 impl Limit {
     /// What `FUSEWRIGHT_CACHE_LIMIT` says, or 4 GiB.
@@ -69,15 +81,24 @@ impl PrivateFolder {
     /// Files count that have so many digits and one of these extensions.
     pub(crate) fn keep_within(&self, limit: Limit, written: &str, digits: usize, extensions: &[&str]) {
         let Limit(Some(limit)) = limit else { return };
-        let Ok(mut counts) = COUNTS.try_lock() else { return };
+        let bytes = self.stat(written).map_or(0, |stat| room(&stat));
+        if !self.is_to_be_read(limit, bytes) {
+            return;
+        }
+        let held = self.trim(limit, written, digits, extensions);
+        if let Some(mut counts) = counts() {
+            counts.insert(self.path().to_owned(), Count { held, written: 0 });
+        }
+    }
+
+    /// Counts bytes that were written, and whether the folder is to be read for it.
+    fn is_to_be_read(&self, limit: u64, bytes: u64) -> bool {
+        let Some(mut counts) = counts() else { return false };
         let is_new = !counts.contains_key(self.path());
         let count = counts.entry(self.path().to_owned()).or_default();
-        let bytes = self.stat(written).map_or(0, |stat| room(&stat));
         count.held += bytes;
         count.written += bytes;
-        if is_new || count.held > limit || count.written > limit / 16 {
-            *count = Count { held: self.trim(limit, written, digits, extensions), written: 0 };
-        }
+        is_new || count.held > limit || count.written > limit / 16
     }
 
     /// Removes the oldest files where there are too many, and unfinished ones that killed processes left; gives the bytes
