@@ -117,8 +117,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         let graphs = graphs.chain(shape_sweep::emulated(run_lowered));
         let graphs = graphs.chain(walks::trials("emulator", &TILES, || Ok(pipeline::typical_device()), run_lowered));
         let typical = || Ok(pipeline::typical_device());
-        let graphs = graphs.chain(tap_rows::trials("emulator", Configs::Some(2), typical, run_lowered));
-        let graphs = graphs.chain(tap_rows::infinities("emulator", Configs::Some(1), typical, run_inputs));
+        let graphs = graphs.chain(tap_rows::trials("emulator", Configs::AtMost(2), typical, run_lowered));
+        let graphs = graphs.chain(tap_rows::infinities("emulator", Configs::AtMost(1), typical, run_inputs));
         let graphs = graphs.chain(evaluated::trials("emulator", typical, run_lowered));
         let on_typical = infinities::trials("emulator", || Ok(pipeline::typical_device()), run_inputs);
         let on_ampere =

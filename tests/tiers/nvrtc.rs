@@ -104,7 +104,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ));
         trials.extend(tap_rows::trials(
             "nvrtc",
-            Configs::Some(1),
+            Configs::AtMost(1),
             || Ok(pipeline::typical_device()),
             |build| compile(&build.request(), &build.source),
         ));

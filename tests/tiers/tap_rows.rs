@@ -18,7 +18,7 @@ use crate::{infinities, pipeline};
 #[derive(Clone, Copy)]
 pub(crate) enum Configs {
     /// So many, other ones of each graph.
-    Some(usize),
+    AtMost(usize),
     /// One of each schedule, way of the epilogue and of k.
     OneOfEach,
 }
@@ -87,7 +87,7 @@ fn chosen(graph: &Graph, number: usize, configs: Configs, device: &Device) -> Re
     }
     Ok(match configs {
         Configs::OneOfEach => firsts,
-        Configs::Some(count) => {
+        Configs::AtMost(count) => {
             let start = number % firsts.len();
             firsts.rotate_left(start);
             firsts.into_iter().take(count).collect()

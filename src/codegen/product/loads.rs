@@ -180,8 +180,7 @@ impl OperandLoads<'_> {
         let columns = self.side.columns(&map);
         let is_whole = operand.boxes_along_k() && columns == 1;
         let lines = if is_whole { self.side.block() } else { map.box_dims[1] };
-        let taps = self.side.kernel.tap_row.filter(|_| slot == 1).map_or(1, |row| row.taps);
-        let box_bytes = taps * lines * map.span() * map.element.bytes();
+        let box_bytes = self.side.taps() * lines * map.span() * map.element.bytes();
         let column_bytes = box_bytes * self.side.blocks();
         let block = if self.side.blocks() > 1 { format!(" + block_k * {box_bytes}") } else { String::new() };
         if self.side.walks_columns() {
@@ -274,6 +273,11 @@ fn last_tap(side: &Side<'_>) -> Option<(Quantity, i64)> {
 }
 
 impl Side<'_> {
+    /// Taps whose tiles of the operand a step has: those of a filter that are multiplied together.
+    pub(super) fn taps(&self) -> u32 {
+        if self.slot == 1 { self.kernel.taps() } else { 1 }
+    }
+
     /// Blocks of k that a step has, each under a tap of its own.
     pub(super) fn blocks(&self) -> u32 {
         let operand = self.operand();

@@ -622,7 +622,7 @@ impl<'a> Skeleton<'a> {
             _ => String::new(),
         };
         let row_bytes = self.row_bytes(slot);
-        let leading = if operand.along_k { 16 } else { self.taps_of(slot) * self.kernel.tile.k * row_bytes };
+        let leading = if operand.along_k { 16 } else { self.side(slot).taps() * self.kernel.tile.k * row_bytes };
         let place = if offset == 0 { String::new() } else { format!(" + {offset}") };
         format!("fw_matrix_descriptor<{row_bytes}>(tile{place}{shift}, {leading}, {})", 8 * row_bytes)
     }
@@ -653,11 +653,6 @@ impl<'a> Skeleton<'a> {
         }
         let block_bytes = self.side(slot).block() * row_bytes;
         (part * PART_BYTES / row_bytes * block_bytes + part * PART_BYTES % row_bytes) / 16
-    }
-
-    /// Taps whose tiles of an operand a step has.
-    fn taps_of(&self, slot: usize) -> u32 {
-        self.kernel.tap_row.filter(|_| slot == 1).map_or(1, |row| row.taps)
     }
 
     /// Where the taps of a step of so many elements of k begin in the tiles of A and B, in units of descriptors.

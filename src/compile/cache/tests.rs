@@ -164,6 +164,20 @@ fn a_cache_keeps_within_its_limit() {
 }
 
 #[test]
+fn caches_keep_within_their_limits_while_threads_write_to_others() {
+    let writes = || {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).with_limit(Some(4500));
+        for number in 0..200 {
+            get_from(&cache, &number.to_string(), &[1; 1000]);
+            let bytes: u64 = cache.entries().unwrap().iter().map(|entry| entry.bytes).sum();
+            assert!(bytes <= 4500, "{bytes} bytes after {number}");
+        }
+    };
+    std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(writes))));
+}
+
+#[test]
 fn a_failed_compilation_is_not_remembered() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::at(folder.path());

@@ -30,6 +30,7 @@ static COUNTS: Mutex<BTreeMap<PathBuf, Count>> = Mutex::new(BTreeMap::new());
 
 /// What is known of folders, unless nobody is left to give it back: in the child of a fork.
 fn counts() -> Option<MutexGuard<'static, BTreeMap<PathBuf, Count>>> {
+    // far more than others hold it for
     const TRIES: usize = 1000;
     (0..TRIES).find_map(|_| {
         let guard = COUNTS.try_lock().ok();

@@ -132,19 +132,19 @@ pub(in crate::engine) struct CopiedOperands {
 #[derive(Clone, Debug)]
 struct UnfoldedProduct {
     problem: Problem,
-    before: UnfoldedFrom,
+    before: ProductBefore,
 }
 
 /// A product before its operands were unfolded, with k's digits in the copies, or before taps were taken together, which k's digits then
 /// end with.
 #[derive(Clone, Debug)]
-pub(super) struct UnfoldedFrom {
+pub(super) struct ProductBefore {
     pub(super) fusion: Fusion,
     pub(super) product: Product,
     pub(super) problem: Problem,
 }
 
-impl UnfoldedFrom {
+impl ProductBefore {
     pub(super) fn new(fusion: &Fusion, product: &Product, problem: Problem) -> Self {
         Self { fusion: fusion.clone(), product: product.clone(), problem }
     }
@@ -219,7 +219,7 @@ impl CopiedOperands {
             };
             copied = copied.with_unfolded(slot, operand, layout, unfolded)?;
         }
-        let before = UnfoldedFrom::new(&self.fusion, &self.product, problem.clone());
+        let before = ProductBefore::new(&self.fusion, &self.product, problem.clone());
         Some(Self { unfolded: Some(UnfoldedProduct { problem: problem.of_matrices(), before }), ..copied })
     }
 
@@ -233,7 +233,7 @@ impl CopiedOperands {
             copied.source(slot)?;
             copied = copied.with_unfolded(slot, operand, layout, unfolded)?;
         }
-        let before = UnfoldedFrom::new(&self.fusion, &self.product, images.before(operand));
+        let before = ProductBefore::new(&self.fusion, &self.product, images.before(operand));
         Some(Self { unfolded: Some(UnfoldedProduct { problem: images.problem(operand), before }), ..copied })
     }
 
@@ -277,7 +277,7 @@ impl CopiedOperands {
     }
 
     /// The product before its operands were unfolded, if they are.
-    pub(super) fn before(&self) -> Option<&UnfoldedFrom> {
+    pub(super) fn before(&self) -> Option<&ProductBefore> {
         self.unfolded.as_ref().map(|unfolded| &unfolded.before)
     }
 

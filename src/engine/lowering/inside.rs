@@ -1,19 +1,19 @@
 //! What becomes of a product's sums where zeros outside an operand may meet what is not finite.
 
-use super::copied::UnfoldedFrom;
+use super::copied::ProductBefore;
 use super::operand::{Instruction, OperandPlan};
 use super::problem::Problem;
 use crate::fusion::Product;
 use crate::graph::FinalizedGraph;
-use crate::kernel::{Coordinate, GemmTile, Inside, Multiply, Register, Telling, UnfoldedOperands};
+use crate::kernel::{Coordinate, GemmTile, Inside, Multiply, OperandsBefore, Register, Telling};
 
 /// A product whose operands have zeros outside, as in the padding of a convolution.
 pub(super) struct Padding<'a> {
     pub(super) graph: &'a FinalizedGraph,
     pub(super) product: &'a Product,
     pub(super) problem: &'a Problem,
-    /// The product before its operands were unfolded, if they are.
-    pub(super) before: Option<&'a UnfoldedFrom>,
+    /// The product before its operands were unfolded, or taps taken together, if they are.
+    pub(super) before: Option<&'a ProductBefore>,
     /// Whether matrices have different numbers of steps, of the taps that are theirs.
     pub(super) counts_steps: bool,
 }
@@ -22,7 +22,7 @@ impl Padding<'_> {
     /// What is done about it; `None` where all is finite or inside.
     pub(super) fn inside(&self, multiply: &Multiply, tile: GemmTile, wide_index: bool) -> Option<Inside> {
         let telling = self.telling().filter(|_| multiply.accumulator() == Register::Float)?;
-        Some(Inside { telling, unfolded: self.unfolded(tile, wide_index) })
+        Some(Inside { telling, before: self.operands_before(tile, wide_index) })
     }
 
     fn telling(&self) -> Option<Telling> {
@@ -43,11 +43,11 @@ impl Padding<'_> {
         }
     }
 
-    fn unfolded(&self, tile: GemmTile, wide_index: bool) -> Option<Box<UnfoldedOperands>> {
-        let UnfoldedFrom { fusion, product, problem } = self.before?;
+    fn operands_before(&self, tile: GemmTile, wide_index: bool) -> Option<Box<OperandsBefore>> {
+        let ProductBefore { fusion, product, problem } = self.before?;
         let plan = |slot| OperandPlan::new(fusion, product, problem, slot, Instruction::Fma);
         let [a, b] = [0, 1].map(|slot| plan(slot).at(tile, wide_index));
         let (k, derived) = (problem.space.k.clone(), problem.space.derived.clone());
-        Some(Box::new(UnfoldedOperands { a, b, k, derived }))
+        Some(Box::new(OperandsBefore { a, b, k, derived }))
     }
 }

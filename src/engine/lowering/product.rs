@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::copied::{CopiedOperands, OperandCopy, UnfoldedFrom};
+use super::copied::{CopiedOperands, OperandCopy, ProductBefore};
 use super::epilogue::{EpiloguePlan, EpilogueTiles, kept_space, reduced_count};
 use super::inside::Padding;
 use super::multiplied::fp8_registers;
@@ -35,7 +35,7 @@ pub(in crate::engine) struct ProductPlan {
     /// Operands that are copied before the product reads them.
     copies: Vec<OperandCopy>,
     /// The product before its operands were unfolded to these copies, if they are, or the taps of a row were taken together.
-    before: Option<UnfoldedFrom>,
+    before: Option<ProductBefore>,
     /// Planned when somebody asks about tiles.
     epilogue: OnceLock<EpiloguePlan>,
 }
@@ -129,7 +129,7 @@ impl ProductPlan {
         let short = || problem.clone().in_short_steps_of(step);
         let narrow = || problem.clone().in_narrow_steps_of(step, unit);
         let in_steps = short().or_else(narrow).unwrap_or_else(|| problem.clone().in_steps_of(step));
-        let before = UnfoldedFrom::new(fusion, product, in_steps.with_taps_of(&as_it_stands)?);
+        let before = ProductBefore::new(fusion, product, in_steps.with_taps_of(&as_it_stands)?);
         Some(Self { before: Some(before), ..of(in_steps) }).filter(Self::is_as_stored)
     }
 

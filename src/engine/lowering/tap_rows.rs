@@ -18,8 +18,8 @@ impl Problem {
     pub(in crate::engine) fn in_tap_rows(self) -> Option<Self> {
         let row = Row::of(&self)?;
         let tap_row = row.tap_row()?;
-        let Row { pixels, taps, image_axis, filter_axis, .. } = row;
-        let positions = row.positions(&self)?;
+        let Row { pixels, image_axis, filter_axis, .. } = row;
+        let positions = row.positions(&self);
         let mut problem = Self { tap_row: Some(tap_row), ..self };
         problem.space.k.retain(|digit| digit.quantity != TAP);
         *problem.space.m.last_mut()? = Digit::new(pixels.quantity, positions);
@@ -29,7 +29,6 @@ impl Problem {
         let is_own = |coordinate: &&mut Coordinate| coordinate.terms == [(pixels.quantity, 1)];
         let result = problem.result.iter_mut().find(is_own)?;
         result.bound = (positions > pixels.extent).then_some(pixels.extent);
-        debug_assert!(taps.extent > 1, "a digit of one value is none");
         Some(problem)
     }
 
@@ -111,14 +110,14 @@ impl Row {
     /// - all pixels that some tap reads: `min(p + x, q + e)`;
     /// - what the last pixel's last tap reads lies before the next row's first: `q + e − p`;
     /// - each pixel of C is there: `q`.
-    fn positions(&self, problem: &Problem) -> Option<i64> {
+    fn positions(&self, problem: &Problem) -> i64 {
         let image = &problem.operands[0][self.image_axis];
         let (pixels, reach) = (self.pixels.extent, self.reach());
         let padding = (-self.first_position).max(0);
         // without a bound every pixel that is read is inside
         let extent = image.bound.unwrap_or(pixels + reach);
         let all = (padding + extent).min(pixels + reach);
-        Some(all.max(pixels + reach - padding).max(pixels)).filter(|_| extent > 0)
+        all.max(pixels + reach - padding).max(pixels)
     }
 }
 
@@ -171,7 +170,7 @@ mod tests {
                 }
                 let before = problem(direction, [pixels, taps, padding, dilation]);
                 let Some(row) = Row::of(&before) else { panic!("a row of taps") };
-                let positions = row.positions(&before).expect("pixels");
+                let positions = row.positions(&before);
                 let read = before.operands[0][row.image_axis].bound.unwrap_or(row.pixels.extent + row.reach());
                 let exists = |pixel: i64| (0..read).contains(&pixel).then_some(pixel);
                 for pixel in 0..row.pixels.extent {

@@ -157,10 +157,15 @@ impl GemmKernel {
         (k + each - 1) / each
     }
 
+    /// Taps that a step multiplies together: one, where it does so with each.
+    pub fn taps(&self) -> u32 {
+        self.tap_row.map_or(1, |row| row.taps)
+    }
+
     /// The operands of which sums that are NaN are summed up once more.
     pub fn operands_inside(&self) -> Option<[&Operand; 2]> {
-        self.inside.as_ref().map(|inside| match &inside.unfolded {
-            Some(unfolded) => [&unfolded.a, &unfolded.b],
+        self.inside.as_ref().map(|inside| match &inside.before {
+            Some(before) => [&before.a, &before.b],
             None => [&self.a, &self.b],
         })
     }

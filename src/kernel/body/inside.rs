@@ -9,7 +9,7 @@ pub struct Inside {
     /// Which sums are looked at.
     pub telling: Telling,
     /// Where operands are matrices that others were unfolded to, or taken under several taps together: these, which tell what lies inside.
-    pub unfolded: Option<Box<UnfoldedOperands>>,
+    pub before: Option<Box<OperandsBefore>>,
 }
 
 /// Which sums tell whether a zero outside an operand has met what is not finite: an element of A that is not finite makes all sums of its
@@ -26,7 +26,7 @@ pub enum Telling {
 
 /// Operands before they were unfolded to matrices, or taken under several taps together, element by element, and the digits of k.
 #[derive(Clone, Debug)]
-pub struct UnfoldedOperands {
+pub struct OperandsBefore {
     /// The left one.
     pub a: Operand,
     /// The right one.

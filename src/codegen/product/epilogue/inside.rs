@@ -15,8 +15,8 @@ use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Access, Fetch, Fma, GemmKernel, GemmSpace, GemmTile, Index, Inside, Mma, MmaType, Multiply, Operand, Register,
-    Role, Telling, UnfoldedOperands, WGMMA_ROWS, Wgmma,
+    Access, Fetch, Fma, GemmKernel, GemmSpace, GemmTile, Index, Inside, Mma, MmaType, Multiply, Operand,
+    OperandsBefore, Register, Role, Telling, WGMMA_ROWS, Wgmma,
 };
 
 /// Name of the function.
@@ -243,7 +243,7 @@ impl<'a> Mending<'a> {
     /// First and last k of the sums.
     fn part_of_k(&self) -> [String; 2] {
         // the taps of a row are beside k
-        let taps = self.kernel.tap_row.map_or(1, |row| row.taps);
+        let taps = self.kernel.taps();
         let (index, tile_k) = (index_type(self.kernel.wide_index), taps * self.kernel.tile.k);
         let [.., k] = self.kernel.space.extents();
         let k = k * i64::from(taps);
@@ -314,8 +314,8 @@ impl<'a> Mending<'a> {
     /// The same product with operands that are read, and computed, element by element.
     fn by_elements(&self) -> GemmKernel {
         let mut kernel = self.kernel.clone();
-        if let Some(unfolded) = self.inside.unfolded.as_deref().cloned() {
-            let UnfoldedOperands { a, b, k, derived } = unfolded;
+        if let Some(before) = self.inside.before.as_deref().cloned() {
+            let OperandsBefore { a, b, k, derived } = before;
             (kernel.a, kernel.b) = (a, b);
             kernel.space = GemmSpace { k, derived, ..kernel.space };
         }
