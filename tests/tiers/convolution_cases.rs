@@ -160,6 +160,7 @@ pub(crate) fn convolutions(cases: &mut Vec<Case>) {
         }
     }
     walks(cases);
+    overlapping(cases);
     phases(cases);
     copied(cases);
     unfolded(cases);
@@ -214,6 +215,25 @@ fn walks(cases: &mut Vec<Case>) {
             });
             output(&mut g, id, DataType::Half);
             push(cases, format!("conv_walk_{}_by_pixel_and_image_in_{label}", name(direction)), g);
+        }
+    }
+}
+
+/// Operands of which another axis than the channels steps by one element, so that elements lie on one another.
+fn overlapping(cases: &mut Vec<Case>) {
+    for direction in DIRECTIONS {
+        for (slot, operand) in ["first", "second"].into_iter().enumerate() {
+            for axis in [0, 2, 3] {
+                let layer = Layer { channels: [64, 48], ..Layer::small() };
+                let (mut g, id) = layer.core(direction, |g, at, operand| {
+                    if at == slot {
+                        g.tensor_mut(operand).stride[axis] = 1;
+                    }
+                    operand
+                });
+                output(&mut g, id, DataType::Half);
+                push(cases, format!("conv_walk_{}_{operand}_operand_overlaps_along_{axis}", name(direction)), g);
+            }
         }
     }
 }

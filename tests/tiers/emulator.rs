@@ -25,9 +25,9 @@ const VERDICT_GRAPHS: usize = 60;
 /// The newest chip without the matrix instructions that kernels use: cores run on plain multiply-adds.
 const VOLTA: ComputeCapability = ComputeCapability::new(7, 0);
 
-/// Cases run with every config of their engine: each way of an operand to shared memory, each operand type, each
+/// Cases run with every pair of values of two knobs of their engine: each way of an operand to shared memory, each operand type, each
 /// direction of a convolution, both orientations of an epilogue, reductions, packed booleans, splits of k.
-const EVERY_CONFIG: &[&str] = &[
+const PAIRS_OF_KNOBS: &[&str] = &[
     "mm_f32_65x63x17",
     "mm_layout_5",
     "mm_half_layout_0",
@@ -112,8 +112,8 @@ pub(crate) fn trials() -> Vec<Trial> {
             graphs.chain(on_volta().into_iter().map(|(name, graph)| trial(format!("sm_70::{name}"), graph, VOLTA)));
         let on_ampere = on_chip(AMPERE, Operation::is_core).into_iter();
         let graphs = graphs.chain(on_ampere.map(|(name, graph)| trial(format!("sm_80::{name}"), graph, AMPERE)));
-        let every_config = cases::all().into_iter().filter(|case| EVERY_CONFIG.contains(&case.name.as_str()));
-        let graphs = graphs.chain(every_config.map(|case| config_trial(case.name, case.graph)));
+        let in_pairs = cases::all().into_iter().filter(|case| PAIRS_OF_KNOBS.contains(&case.name.as_str()));
+        let graphs = graphs.chain(in_pairs.map(|case| config_trial(case.name, case.graph)));
         let graphs = graphs.chain(shape_sweep::emulated(run_lowered));
         let graphs = graphs.chain(walks::trials("emulator", &TILES, || Ok(pipeline::typical_device()), run_lowered));
         let typical = || Ok(pipeline::typical_device());
@@ -149,10 +149,10 @@ fn run_inputs(lowered: &Build, inputs: &HostTensors) -> Result<HostTensors, Fail
 
 /// Small-integer inputs: every config has to give the same sums. Those of tap rows have trials of their own.
 fn config_trial(name: String, graph: Graph) -> Trial {
-    Trial::test(format!("emulator::every_config::{name}"), move || {
+    Trial::test(format!("emulator::pairs_of_knobs::{name}"), move || {
         let device = pipeline::typical_device();
         let is_other = |config: &EngineConfig| config.knob(Knob::TapRows, 0) == 0;
-        for config in pipeline::configs(&graph, &device)?.into_iter().filter(is_other) {
+        for config in pipeline::configs_of_all_pairs(&graph, &device)?.into_iter().filter(is_other) {
             let lowered = pipeline::lower_config(&graph, config, &device)?;
             let kernel = emulated(&lowered.source)?;
             agrees(&lowered, &kernel, Distribution::SmallIntegers)?;

@@ -1,10 +1,11 @@
 //! From a graph to a rendered kernel, as every tier needs it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fusewright::build::Build;
 use fusewright::device::{ComputeCapability, Device};
-use fusewright::engine::{self, EngineConfig};
+use fusewright::engine::{self, EngineConfig, Knob};
 use fusewright::graph::{FinalizedGraph, Graph};
 
 /// Finalizes, checks, lowers and renders for a device.
@@ -19,6 +20,20 @@ pub(crate) fn configs(graph: &Graph, device: &Device) -> Result<Vec<EngineConfig
     let graph = Arc::new(graph.finalize().map_err(|error| error.to_string())?);
     let selection = engine::select(&graph, device.capability).map_err(|refusal| refusal.to_string())?;
     Ok(selection.candidates(device).into_iter().map(|ranked| ranked.config).collect())
+}
+
+/// Configs, the best first, among which each pair of values of two knobs is, of all that the engine offers for a device.
+pub(crate) fn configs_of_all_pairs(graph: &Graph, device: &Device) -> Result<Vec<EngineConfig>, String> {
+    let mut seen = BTreeSet::new();
+    let mut has_a_new_pair = |config: &EngineConfig| {
+        let values = || Knob::ALL.iter().map(|&knob| (knob, config.knob(knob, knob.unset().unwrap_or(0))));
+        let pairs = values().flat_map(|one| values().map(move |other| (one, other)));
+        // the number of stages follows from the rest
+        let pairs = pairs.filter(|pair| ![pair.0.0, pair.1.0].contains(&Knob::Stages));
+        pairs.fold(false, |is_new, pair| seen.insert(pair) || is_new)
+    };
+    let configs = configs(graph, device)?;
+    Ok(configs.into_iter().filter(|config| has_a_new_pair(config)).collect())
 }
 
 /// Lowers and renders every config that the engine offers for a device.

@@ -162,7 +162,7 @@ impl Planner<'_> {
         let joined = self.joined(inner);
         let mut dims = vec![match joined {
             Some(axis) => self.joined_dim(inner, axis),
-            None => self.dim(inner)?,
+            None => self.innermost_dim(inner),
         }];
         dims.push(match lines {
             Some(axis) => self.dim(axis)?,
@@ -219,7 +219,7 @@ impl Planner<'_> {
             return Err(format!("channels step by {} elements; required: 1", self.tensor.stride[1]));
         }
         self.requires_whole_steps(channel)?;
-        let mut dims = vec![self.dim(channel)?];
+        let mut dims = vec![self.innermost_dim(channel)];
         let mut walk = PixelWalk { lower: [0; 3], upper: [0; 3], steps: [1; 3] };
         let mut taps = Vec::new();
         for (at, axis) in (2..2 + spatial).rev().enumerate() {
@@ -312,12 +312,14 @@ impl Planner<'_> {
     }
 
     fn dim(&self, axis: usize) -> Result<Dim, String> {
-        let extent = self.tensor.dim[axis];
-        let byte_stride = match self.tensor.stride[axis] {
-            1 => 0,
-            stride => byte_stride(extent, stride, self.bytes).map_err(|why| format!("axis {axis} {why}"))?,
-        };
-        Ok(Dim { extent, byte_stride, start: self.coordinates()[axis].clone() })
+        let (extent, stride) = (self.tensor.dim[axis], self.tensor.stride[axis]);
+        let byte_stride = byte_stride(extent, stride, self.bytes).map_err(|why| format!("axis {axis} {why}"))?;
+        Ok(Dim { byte_stride, ..self.innermost_dim(axis) })
+    }
+
+    /// The axis that is contiguous, whose stride no map says.
+    fn innermost_dim(&self, axis: usize) -> Dim {
+        Dim { extent: self.tensor.dim[axis], byte_stride: 0, start: self.coordinates()[axis].clone() }
     }
 
     /// Channels under one tap, or under those of neighbouring phases, of which lines along m or n must not leave the last; `None` where
