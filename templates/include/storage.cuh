@@ -20,11 +20,13 @@ FW_INLINE int fw_to_i32(float x) { return __float2int_rn(x); }  // saturates; Na
 //@ fw_i8: FW_INLINE fw_i32
 FW_INLINE int fw_value(signed char x) { return x; }
 FW_INLINE signed char fw_to_i8(int x) { return (signed char)(x < -128 ? -128 : x > 127 ? 127 : x); }
+FW_INLINE signed char fw_to_i8(long long x) { return fw_to_i8(fw_to_i32(x)); }
 FW_INLINE signed char fw_to_i8(float x) { return fw_to_i8(fw_to_i32(x)); }
 
 //@ fw_u8: FW_INLINE fw_i32
 FW_INLINE int fw_value(unsigned char x) { return x; }
 FW_INLINE unsigned char fw_to_u8(int x) { return (unsigned char)(x < 0 ? 0 : x > 255 ? 255 : x); }
+FW_INLINE unsigned char fw_to_u8(long long x) { return fw_to_u8(fw_to_i32(x)); }
 FW_INLINE unsigned char fw_to_u8(float x) { return fw_to_u8(fw_to_i32(x)); }
 
 //@ fw_i64: FW_INLINE
@@ -44,6 +46,7 @@ struct fw_f16 { unsigned short bits; };
 FW_INLINE float fw_value(fw_f16 x) { return fw_f16_bits_to_f32(x.bits); }
 FW_INLINE fw_f16 fw_to_f16(float x) { return {fw_f32_to_f16_bits(x)}; }
 FW_INLINE fw_f16 fw_to_f16(int x) { return fw_to_f16(float(x)); }  // all that is inexact in float overflows here
+FW_INLINE fw_f16 fw_to_f16(long long x) { return fw_to_f16(float(x)); }
 
 //@ fw_bf16: FW_INLINE fw_bf16_bits
 struct fw_bf16 { unsigned short bits; };
@@ -52,6 +55,11 @@ FW_INLINE fw_bf16 fw_to_bf16(float x) { return {fw_f32_to_bf16_bits(x)}; }
 FW_INLINE fw_bf16 fw_to_bf16(int x) {  // what float cannot hold is cut with a sticky bit: rounding twice would be wrong
   const bool fits = -16777216 <= x && x <= 16777216;
   return fw_to_bf16(fits ? float(x) : float(x >> 8 | ((x & 255) != 0)) * 256.0f);
+}
+FW_INLINE fw_bf16 fw_to_bf16(long long x) {
+  float scale = 1.0f;
+  for (; x < -16777216 || x > 16777216; scale *= 256.0f) x = x >> 8 | ((x & 255) != 0);
+  return fw_to_bf16(float(x) * scale);
 }
 template <int N>
 struct alignas(N < 8 ? 2 * N : 16) fw_bf16_pairs { unsigned at[N / 2]; };
@@ -167,6 +175,7 @@ struct fw_e4m3 { unsigned char bits; };
 FW_INLINE float fw_value(fw_e4m3 x) { return fw_e4m3_bits_to_f32(x.bits); }
 FW_INLINE fw_e4m3 fw_to_e4m3(float x) { return {fw_f32_to_e4m3_bits(x)}; }
 FW_INLINE fw_e4m3 fw_to_e4m3(int x) { return fw_to_e4m3(float(x)); }
+FW_INLINE fw_e4m3 fw_to_e4m3(long long x) { return fw_to_e4m3(float(x)); }
 
 //@ fw_e5m2: FW_INLINE fw_fp8
 // The upper byte of an F16.
@@ -174,6 +183,7 @@ struct fw_e5m2 { unsigned char bits; };
 FW_INLINE float fw_value(fw_e5m2 x) { return fw_f16_bits_to_f32((unsigned short)(x.bits << 8)); }
 FW_INLINE fw_e5m2 fw_to_e5m2(float x) { return {fw_f32_to_e5m2_bits(x)}; }
 FW_INLINE fw_e5m2 fw_to_e5m2(int x) { return fw_to_e5m2(float(x)); }
+FW_INLINE fw_e5m2 fw_to_e5m2(long long x) { return fw_to_e5m2(float(x)); }
 
 //@ fw_f16x2_of_i8: fw_f16x2
 // Pairs of 8-bit integers as F16: 1024 + u, in which u is the lower byte, less what is too much. Here and below the chip's

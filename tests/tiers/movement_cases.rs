@@ -1,7 +1,7 @@
 //! Concatenations and signals of the numeric suite, and what they share with resamplings.
 
 use fusewright::device::ComputeCapability;
-use fusewright::graph::DataType::{self, Float, Half, Int8, Int32};
+use fusewright::graph::DataType::{self, BFloat16, Boolean, Float, Fp8E4M3, Fp8E5M2, Half, Int8, Int32, Int64, UInt8};
 use fusewright::graph::{
     Attributes, Concat, Convolution, ConvolutionDirection, Graph, Operation, PointwiseMode, Port, Signal, SignalMode,
     Tensor, TensorHandle,
@@ -226,6 +226,14 @@ fn signals(cases: &mut Vec<Case>) {
     g.last_operation().attributes = Attributes::Signal(Signal { mode: SignalMode::Wait, value: 5 });
     output(&mut g, again, Half);
     push(cases, "signal_chain_pointwise", g);
+    for data_type in [Half, BFloat16, Float, Int8, UInt8, Int32, Fp8E4M3, Fp8E5M2, Boolean] {
+        let mut g = graph(data_type);
+        let x = g.tensor(Tensor::new("x").channels_last([2, 24, 5, 7]).data_type(Int64));
+        let ready = flag(&mut g, "ready", 4);
+        let waited = signal(&mut g, SignalMode::Wait, 3, x, ready);
+        output(&mut g, waited, data_type);
+        push(cases, format!("signal_of_int64_to_{}", data_type.name().to_ascii_lowercase()), g);
+    }
 
     let mut g = graph(Float);
     let x = g.tensor(Tensor::new("x").row_major([2, 9, 20]));

@@ -21,6 +21,7 @@ const STRIDE: usize = 6;
 /// Cases and suite graphs compiled with every config for sm_90: every operand type of `wgmma`, along k and turned, computed
 /// operands, the epilogues that need most registers; padded convolutions. The one of FP8 also for sm_89.
 const EVERY_CONFIG: &[&str] = &[
+    "conv_walk_fprop_of_one_step_beside_padding",
     "mm_bf16_4096",
     "mm_dgelu_bf16_mlp",
     "mm_bias_residual_bf16_mlp",

@@ -124,6 +124,20 @@ fn graphs() -> Vec<(String, Graph)> {
         bias_add_relu(&mut graph, core);
         graphs.push((format!("fprop_taps_far_apart{name}"), graph));
     }
+    // vectors along pixels, of which lines have some number that is not that of positions
+    for (name, pixels, channels) in [("six", 8, 1), ("seven", 9, 1), ("eight", 10, 1), ("twelve", 14, 40)] {
+        let layer = Layer { channels: [64, channels], ..axes(&[7, pixels], &[3, 3], &[0, 0]) };
+        for (kind, data_type) in [("", DataType::Half), ("_in_bits", DataType::Boolean)] {
+            let (mut graph, core) = layer.core(Direction::Forward, |_, _, id| id);
+            let dim = graph.tensor_mut(core).dim.clone();
+            let zero = graph.tensor(Tensor::new("threshold").channels_last([1, channels, 1, 1]));
+            let mode = if data_type == DataType::Boolean { PointwiseMode::CmpGt } else { PointwiseMode::Sub };
+            let result = graph.pointwise("compared", mode, &[core, zero]);
+            graph.tensor_mut(result).stride = Tensor::new("rows").row_major(dim).stride;
+            output(&mut graph, result, data_type);
+            graphs.push((format!("fprop_lines_of_{name}_pixels{kind}"), graph));
+        }
+    }
     let grouped = Layer { groups: 2, channels: [128, 128], ..base() };
     for (name, epilogue) in [("bias_add_relu", bias_add_relu as Epilogue), ("genstats", genstats)] {
         let (mut graph, core) = grouped.core(Direction::Forward, |_, _, id| id);

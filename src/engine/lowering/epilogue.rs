@@ -138,7 +138,20 @@ impl EpiloguePlan {
             true => (tile.n, problem.space.n.len()),
             false => (tile.m, problem.space.m.len()),
         };
-        width(graph, &self.space, &self.program, &self.stores, row.into(), inner_digits.max(1))
+        let width = width(graph, &self.space, &self.program, &self.stores, row.into(), inner_digits.max(1))?;
+        match self.digits.last().and_then(|inner| problem.bound_of(inner.quantity)) {
+            None => Some(width),
+            Some(line) => self.width_within(graph, line, width),
+        }
+    }
+
+    /// The width of vectors that have no points beyond the end of a line of C, where tiles walk further; `None` where bytes of packed
+    /// booleans would have.
+    fn width_within(&self, graph: &FinalizedGraph, line: i64, width: Width) -> Option<Width> {
+        let is_packed = self.stores.iter().any(|&id| graph.tensor(id).data_type == DataType::Boolean);
+        let vector =
+            [width.vector, 4, 2, 1].into_iter().find(|vector| *vector <= width.vector && line % vector == 0)?;
+        (vector == width.vector || !is_packed).then_some(Width { vector, ..width })
     }
 }
 

@@ -91,6 +91,11 @@ impl Problem {
         self.result.iter().any(|coordinate| coordinate.bound.is_some())
     }
 
+    /// The points of C's axis along which a digit alone steps, where it steps beyond them.
+    pub(super) fn bound_of(&self, quantity: Quantity) -> Option<i64> {
+        self.result.iter().find(|coordinate| coordinate.terms == [(quantity, 1)])?.bound
+    }
+
     /// The same with the channels that k ends with in blocks of a step of the mainloop, so that all of a step share their tap.
     pub(in crate::engine) fn in_steps_of(mut self, step_k: i64) -> Self {
         if let [_, .., last] = &mut self.space.k[..]

@@ -19,6 +19,7 @@ ${ line }$
 float inside = 0.0f;
 #pragma unroll 1
 for (${ index }$ k = ${ first }$; k < ${ last }$ && inside == inside; ++k) {
+asm volatile("" ::: "memory");  // keeps in the loop what does not change in it: NVRTC 13.0.88 crashes where it takes some conditions out
 float factors[2];
 <%- for factor in factors %>
 {
