@@ -78,6 +78,7 @@ static __device__ __noinline__ void fw_sum_inside(float* sums, unsigned first_ro
     float inside = 0.0f;
 #pragma unroll 1
     for (unsigned k = 0; k < 180 && inside == inside; ++k) {
+      asm volatile("" ::: "memory");  // keeps in the loop what does not change in it: NVRTC 13.0.88 crashes where it takes some conditions out
       float factors[2];
       {
         const unsigned ko = m;
