@@ -430,6 +430,35 @@ fn unfolded(cases: &mut Vec<Case>) {
     output(&mut g, sum, T::Float);
     output(&mut g, most, T::Float);
     push(cases, "conv_unfolded_wgrad_add_amax".to_owned(), g);
+    unfolded_to_rows_of_taps(cases);
+}
+
+/// As frameworks hold filters, with the taps innermost: rows of the result are channels' taps, of an odd number, beside each other.
+fn unfolded_to_rows_of_taps(cases: &mut Vec<Case>) {
+    use DataType as T;
+    let large = || Layer { types: [T::Float; 4], input: vec![21, 19], channels: [32, 36], images: 3, ..Layer::small() };
+    let float = || Layer { channels_first: true, ..large() };
+    let column = || Layer { filter: vec![3, 1], pre: vec![1, 0], post: vec![1, 0], ..float() };
+    let layers = [
+        ("3x3", float()),
+        ("3x1", column()),
+        ("3x2", Layer { filter: vec![3, 2], ..float() }),
+        ("3x1_int8", Layer { types: [T::Int8, T::Int8, T::Int32, T::Int8], ..column() }),
+        ("3x3_fp8", Layer { types: [T::Fp8E5M2, T::Fp8E4M3, T::Float, T::Half], ..float() }),
+        ("grouped", Layer { channels: [64, 40], groups: 2, ..float() }),
+    ];
+    for (label, layer) in layers {
+        push(cases, format!("conv_unfolded_wgrad_taps_innermost_{label}"), layer.plain(Direction::BackwardFilter));
+    }
+    // one value for all columns of a row, for each channel, and for each element
+    let sides = [("alike_along_a_row", [36, 1, 1, 1]), ("by_channel", [1, 32, 1, 1]), ("by_element", [36, 32, 3, 3])];
+    for (label, dim) in sides {
+        let (mut g, core) = float().core(Direction::BackwardFilter, |_, _, id| id);
+        let side = g.tensor(Tensor::new("side").row_major(dim).data_type(T::Float));
+        let sum = g.pointwise("sum", PointwiseMode::Add, &[core, side]);
+        output(&mut g, sum, T::Float);
+        push(cases, format!("conv_unfolded_wgrad_taps_innermost_add_{label}"), g);
+    }
 }
 
 /// Layers whose image goes through a mainloop stage that may be evaluated first, f(0) ≠ 0 of which must not be read as padding: of every type,

@@ -30,7 +30,7 @@ pub(crate) fn configs_of_all_pairs(graph: &Graph, device: &Device) -> Result<Vec
         let pairs = values().flat_map(|one| values().map(move |other| (one, other)));
         // the number of stages follows from the rest
         let pairs = pairs.filter(|pair| ![pair.0.0, pair.1.0].contains(&Knob::Stages));
-        pairs.fold(false, |is_new, pair| seen.insert(pair) || is_new)
+        pairs.filter(|&pair| seen.insert(pair)).count() > 0
     };
     let configs = configs(graph, device)?;
     Ok(configs.into_iter().filter(|config| has_a_new_pair(config)).collect())

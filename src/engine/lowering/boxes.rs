@@ -56,7 +56,12 @@ impl EpilogueBoxes {
             stores.iter().map(|&id| planner.tensor(id).filter(|_| planner.ends_whole(id))).collect();
         let read: Vec<BoxedTensor> = program.loads().filter_map(|id| planner.streamed(id)).collect();
         let stored = stored?;
-        let widest = read.iter().chain(&stored).map(|tensor| tensor.map.element.bytes()).max()?;
+        let boxed = || read.iter().chain(&stored);
+        let others = program.moved().filter(|&id| boxed().all(|tensor| tensor.map.tensor != id));
+        if !planner.pairs_share_a_digit() && !others.into_iter().all(|id| planner.is_alike_along_columns(id)) {
+            return None;
+        }
+        let widest = boxed().map(|tensor| tensor.map.element.bytes()).max()?;
         Some(Self { widest, read, stored, line })
     }
 
@@ -105,6 +110,18 @@ impl Planner<'_> {
         let tensor = self.graph.tensor(id);
         let columns = self.along(tensor, Role::Column);
         columns.is_some_and(|columns| columns.elements * tensor.data_type.bytes() as i64 % UNIT == 0)
+    }
+
+    /// Whether two neighbouring columns, of which a lane has both, differ in the innermost digit alone.
+    fn pairs_share_a_digit(&self) -> bool {
+        let columns = &self.problem.space.n;
+        columns.len() < 2 || columns.last().is_some_and(|inner| inner.extent % 2 == 0)
+    }
+
+    /// Whether a tensor has the same element for all columns of a row.
+    fn is_alike_along_columns(&self, id: TensorId) -> bool {
+        let tensor = self.graph.tensor(id);
+        tensor.is_pass_by_value || self.along(tensor, Role::Column).is_some_and(|columns| columns.elements <= 1)
     }
 
     /// The boxes of a tensor over C's points.

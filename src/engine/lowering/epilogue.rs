@@ -10,7 +10,7 @@ use super::sweep::{Width, over};
 use crate::fusion::{Fusion, Product, Stage};
 use crate::graph::{DataType, FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Accumulation, Accumulators, Axis, Boxes, Digit, Epilogue, FusedEpilogue, GemmTile, IterationSpace,
+    Access, Accumulation, Accumulators, Axis, Boxes, Digit, Epilogue, FusedEpilogue, GemmTile, IterationSpace,
     PartialReduction, Quantity, Role, StageProgram, Sweep, Value, reduced_values,
 };
 
@@ -126,7 +126,10 @@ impl EpiloguePlan {
         let reductions =
             partials.map(|(&accumulation, reduced)| partial(problem, accumulation, reduced, tile, carriers)).collect();
         let sweep = over(graph, self.space.clone(), self.program.clone(), self.stores.clone(), width);
-        let sweep = Sweep { accumulators: Some(accumulators), wide_index, ..sweep };
+        let mut sweep = Sweep { accumulators: Some(accumulators), wide_index, ..sweep };
+        // a lane's pair begins at an even column of a box, whichever digits make up the columns
+        let boxed = boxes.iter().flat_map(|boxes| boxes.read.iter().chain(&boxes.stored));
+        sweep.access.extend(boxed.map(|map| (map.tensor, Access::Vector)));
         let digits = self.digits.iter().map(|digit| digit.quantity).collect();
         Ok(Epilogue::Fused(Box::new(FusedEpilogue { sweep, digits, reductions, boxes })))
     }

@@ -58,6 +58,17 @@ pub(super) fn tensor(choices: &mut Choices<'_>, name: &str, data_type: DataType,
     Tensor::new(name).dim(dim).stride(stride).data_type(data_type)
 }
 
+/// The strides of a packed tensor.
+pub(super) fn packed(dim: &[i64], order: Order) -> Vec<i64> {
+    let mut stride = vec![1; dim.len()];
+    let mut reach = 1;
+    for axis in order.axes(dim.len()) {
+        stride[axis] = reach;
+        reach *= dim[axis];
+    }
+    stride
+}
+
 /// A small extent, often at the edge of a tile of the emulator's kernels' vectors.
 pub(super) fn extent(choices: &mut Choices<'_>) -> i64 {
     choices.of(&[16, 8, 32, 24, 64, 1, 2, 3, 7, 17, 33, 40, 65, 48, 96, 128, 129])

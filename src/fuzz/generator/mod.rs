@@ -13,6 +13,7 @@ mod resample;
 mod softmax;
 mod stage;
 
+use self::layout::{Order, packed};
 use super::choices::Choices;
 use super::family::Family;
 use super::twist::twist;
@@ -29,6 +30,10 @@ const RETYPED: usize = 15;
 
 /// Where the bytes lie that decide it: what else the bytes stand for does not depend on it.
 const TYPES_BYTE: usize = 80;
+
+/// Part of the graphs whose tensors lie in an order that may be no surface's, in percent; and where the bytes lie that decide it.
+const RELAID: usize = 15;
+const LAYOUT_BYTE: usize = 88;
 
 /// A graph, and the surface whose rules it was made to keep.
 #[derive(Clone, Debug)]
@@ -51,7 +56,9 @@ pub fn generate(family: Family, bytes: &[u8]) -> Generated {
         Family::Pointwise => pointwise::graph(choices),
         Family::Softmax => softmax::graph(choices),
     };
-    retyped(&mut graph, &mut Choices::new(bytes.get(TYPES_BYTE..).unwrap_or_default()));
+    let choices_from = |first: usize| Choices::new(bytes.get(first..).unwrap_or_default());
+    retyped(&mut graph, &mut choices_from(TYPES_BYTE));
+    relaid(&mut graph, &mut choices_from(LAYOUT_BYTE));
     if choices.chance(TWISTED) {
         twist(choices, &mut graph);
     }
@@ -82,6 +89,21 @@ fn retyped(graph: &mut Graph, choices: &mut Choices<'_>) {
         if choices.chance(RETYPED) {
             let result = (!results.is_empty() && choices.chance(50)).then(|| choices.of(results));
             retype(graph, place, compute, result);
+        }
+    }
+}
+
+/// Lays out every tensor in memory, or one of them, in one of the orders: frameworks hold images with their pixels innermost, which no
+/// surface takes and engines run all the same.
+fn relaid(graph: &mut Graph, choices: &mut Choices<'_>) {
+    if !choices.chance(RELAID) {
+        return;
+    }
+    let order = choices.of(&[Order::RowMajor, Order::RowMajor, Order::ChannelsLast, Order::BatchInnermost]);
+    let alone = choices.chance(40).then(|| choices.index_of(&graph.tensors)).flatten();
+    for (place, tensor) in graph.tensors.iter_mut().enumerate() {
+        if !tensor.is_virtual && alone.is_none_or(|alone| alone == place) {
+            tensor.stride = packed(&tensor.dim, order);
         }
     }
 }
