@@ -316,6 +316,7 @@ fn kernels_engines_and_code_generation_are_in_order() {
     assert_order_within("engine", ENGINE);
     assert_order_within("engine/engines", &["direct", "scalar", "warp_mma", "warpgroup_mma"]);
     assert_order_within("engine/lowering", LOWERING);
+    assert_order_within("engine/lowering/copied", &["layout", "unfolded", "evaluated", "copy"]);
     assert_order_within("codegen", CODEGEN);
     assert_order_within("codegen/product", &["unit", "operand", "epilogue", "loads", "fma", "mma", "wgmma"]);
 }
