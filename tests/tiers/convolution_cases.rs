@@ -189,6 +189,19 @@ fn walks(cases: &mut Vec<Case>) {
         ..Layer::small()
     };
     push(cases, "conv_walk_fprop_of_one_step_beside_padding", padded.plain(Direction::Forward));
+    // ptxas made the products of tiles of 256 rows wait for each other
+    let halves = || Layer { types: [DataType::Half; 4], ..Layer::small() };
+    let columns = Layer { channels: [72, 8], input: vec![12, 13], filter: vec![2, 2], ..halves() };
+    let (mut g, core) = columns.core(Direction::BackwardData, |g, slot, id| match slot {
+        0 => {
+            let negative = g.pointwise("negative", PointwiseMode::Neg, &[id]);
+            g.tensor_mut(negative).data_type = Some(DataType::Half);
+            negative
+        }
+        _ => id,
+    });
+    output(&mut g, core, DataType::Int8);
+    push(cases, "conv_walk_dgrad_of_72_columns_beside_a_stage", g);
     use DataType as T;
     let types = [
         [T::BFloat16, T::BFloat16, T::Float, T::Half],

@@ -22,6 +22,7 @@ const STRIDE: usize = 6;
 /// operands, the epilogues that need most registers; padded convolutions. The one of FP8 also for sm_89.
 const EVERY_CONFIG: &[&str] = &[
     "conv_walk_fprop_of_one_step_beside_padding",
+    "conv_walk_dgrad_of_72_columns_beside_a_stage",
     "mm_bf16_4096",
     "mm_dgelu_bf16_mlp",
     "mm_bias_residual_bf16_mlp",

@@ -18,6 +18,7 @@ const CHIPS: [(u32, u32); 3] = [(7, 0), (8, 0), (9, 0)];
 pub(crate) fn cases(cases: &mut Vec<Case>) {
     cores(cases);
     stages_on_bytes(cases);
+    stages_that_round(cases);
     reduced_types(cases);
     integer_reductions(cases);
     comparisons(cases);
@@ -42,6 +43,23 @@ fn stages_on_bytes(cases: &mut Vec<Case>) {
             let c = g.matmul("mm", a, scaled);
             output(&mut g, c, Float);
             push(cases, format!("types_mm_stage_on_{}_{}_{label}", lower(bytes), lower(halves)), g);
+        }
+    }
+}
+
+/// A of 8 or 16 bits that is rounded to integers on its way to a type of 16 bits: what is computed in INT32 is no cast.
+fn stages_that_round(cases: &mut Vec<Case>) {
+    for (data_type, halves) in [(Fp8E4M3, Half), (Fp8E5M2, BFloat16), (Half, Half), (BFloat16, BFloat16), (Int8, Half)]
+    {
+        for (label, stride) in [("rows", [40 * 64, 64, 1]), ("columns", [40 * 64, 1, 40])] {
+            let mut g = graph(halves).intermediate_data_type(halves);
+            let a = g.tensor(Tensor::new("A").dim([1, 40, 64]).stride(stride).data_type(data_type));
+            let rounded = g.pointwise("rounded", PointwiseMode::Identity, &[a]);
+            g.last_operation().compute_data_type = Some(Int32);
+            let b = g.tensor(Tensor::new("B").row_major([1, 64, 96]));
+            let c = g.matmul("mm", rounded, b);
+            output(&mut g, c, Float);
+            push(cases, format!("types_mm_stage_rounds_{}_{}_{label}", lower(data_type), lower(halves)), g);
         }
     }
 }

@@ -86,12 +86,22 @@ fn is_paired(graph: &FinalizedGraph, sweep: &Sweep, data_type: DataType, step: &
                 let is_held = found == data_type || widened(found).is_some();
                 is_held && matches!(sweep.access.get(&step.tensor), Some(Access::Vector | Access::Broadcast))
             }
-            Value::Pointwise { attributes, compute, .. } => {
-                let is_exact = attributes.mode == PointwiseMode::Identity || *compute == DataType::Float;
-                found == data_type && is_exact && function(attributes).is_some()
+            Value::Pointwise { attributes, operands, compute } => {
+                found == data_type
+                    && function(attributes).is_some()
+                    && is_computed(graph, attributes, operands, *compute)
             }
             _ => false,
         }
+}
+
+/// Whether instructions on pairs give what an operation gives in its compute type: `INT32` rounds what is none of its values.
+fn is_computed(graph: &FinalizedGraph, attributes: &Pointwise, operands: &[TensorId], compute: DataType) -> bool {
+    let is_integer = |id: &TensorId| matches!(graph.tensor(*id).data_type, DataType::Int8 | DataType::UInt8);
+    match attributes.mode {
+        PointwiseMode::Identity => compute != DataType::Int32 || operands.iter().all(is_integer),
+        _ => compute == DataType::Float,
+    }
 }
 
 /// A pair of a tensor's elements, or one element twice.

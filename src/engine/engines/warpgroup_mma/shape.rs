@@ -132,10 +132,10 @@ const SHAPES: &[Shape] = &[
 /// Most stages; what fits beside the narrowest tile. Not tuned.
 const MOST_STAGES: u32 = 12;
 
-/// Most columns of a tile whose products one warpgroup alone multiplies by fragments that it computes. Wider ones are slower than
-/// cooperative tiles, and some are compiled so that products wait for each other (C7513; EXP and GELU in BFLOAT16 before 72 columns, in tiles
-/// of 64×96, 64×128, 128×80 and 128×128).
-const FRAGMENT_COLUMNS_OF_ONE_WARPGROUP: u32 = 64;
+/// Most columns of a tile of which a warpgroup alone, or one with 128 rows, multiplies fragments that it computes. Wider
+/// ones are slower than cooperative tiles, and some are compiled so that products wait for each other (C7513; EXP and GELU in BFLOAT16 before
+/// 72 columns, in tiles of 64×96, 64×128, 128×80 and 128×128; any function of HALF before 72 columns, in tiles of 256×80, 256×96 and 256×128).
+const FRAGMENT_COLUMNS: u32 = 64;
 
 /// Registers of a thread for accumulators at most, of 240, and of 208 where the first warpgroup computes: the epilogue needs
 /// what is left, and more of it where sums of FP16 are unpacked (96 of these beside ragged fragments of A were seen to spill).
@@ -336,11 +336,10 @@ impl<'a> Candidate<'a> {
         self.computed_rows + self.turned_rows > 0
     }
 
-    /// Whether one warpgroup alone would multiply more columns by fragments that it computes than it should.
+    /// Whether a warpgroup alone, or one of 128 rows, would multiply more columns by fragments that it computes than it should.
     fn has_too_many_columns_for_fragments(&self) -> bool {
-        self.fragment_rows > 0
-            && self.shape.schedule == Schedule::PingPong
-            && self.shape.n > FRAGMENT_COLUMNS_OF_ONE_WARPGROUP
+        let is_alone = self.shape.schedule == Schedule::PingPong;
+        self.fragment_rows > 0 && (is_alone || self.shape.m == 256) && self.shape.n > FRAGMENT_COLUMNS
     }
 
     /// Whether some operand is not multiplied as it is stored.
