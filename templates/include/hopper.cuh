@@ -248,7 +248,7 @@ __device__ __forceinline__ void fw_take_half(float (&x)[4]) {
                : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "n"(A), "n"(A + 1));
 }
 
-//@ primitive fw_keep: fw_accumulators
+//@ primitive fw_keep
 // Fragments of the accumulators to memory and back, each at a byte of it; the compiler's middle end sees one statement.
 #define FW_KEEP(at, fragments) asm volatile(fragments ::"l"(at) : "memory")
 #define FW_TO(byte, a, b, c, d) "st.v4.f32 [%0+" #byte "], {acc" #a ", acc" #b ", acc" #c ", acc" #d "};"

@@ -2,7 +2,7 @@
 //! of images (im2col), of which each tap of the filter takes the same one, moved.
 
 use super::boxed_operand::{BoxedOperand, TapBoxes, UNIT, byte_stride};
-use super::problem::{ChannelSteps, Problem};
+use super::problem::Problem;
 use crate::graph::{FinalTensor, TensorId};
 use crate::kernel::{BoxStart, Coordinate, Digit, MapElement, PixelWalk, Quantity, Role, Swizzle, TensorMap};
 
@@ -154,18 +154,14 @@ impl Planner<'_> {
         if self.along_k && self.problem.space.digits(self.outer()).iter().any(is_phase) {
             return Err("columns of several phases step along k".to_owned());
         }
-        self.requires_whole_steps(inner)?;
         let lines = (0..self.tensor.dim.len()).find(|axis| *axis != inner && is_channel(axis));
-        if let Some(axis) = lines {
-            self.requires_whole_steps(axis)?;
-        }
         let joined = self.joined(inner);
         let mut dims = vec![match joined {
             Some(axis) => self.joined_dim(inner, axis),
-            None => self.innermost_dim(inner),
+            None => self.channels_dim(self.innermost_dim(inner)),
         }];
         dims.push(match lines {
-            Some(axis) => self.dim(axis)?,
+            Some(axis) => self.channels_dim(self.dim(axis)?),
             None => Dim { extent: 1, byte_stride: byte_stride(1, 1, self.bytes)?, start: constant(Quantity::Channel) },
         });
         let is_own = |axis: &usize| *axis != inner && ![lines, joined].contains(&Some(*axis));
@@ -178,6 +174,8 @@ impl Planner<'_> {
                 dims.push(self.dim(axis)?);
             }
         }
+        let with_groups = [Some(inner), lines].into_iter().flatten().find(|&axis| self.is_apart(axis));
+        dims.extend(with_groups.map(|axis| self.groups_dim(axis)).transpose()?);
         Ok(Layout { taps: TapBoxes { rows_beyond: 0, of_filter }, ..Layout::of(dims)? })
     }
 
@@ -218,7 +216,6 @@ impl Planner<'_> {
         if channel != 1 {
             return Err(format!("channels step by {} elements; required: 1", self.tensor.stride[1]));
         }
-        self.requires_whole_steps(channel)?;
         let mut dims = vec![self.innermost_dim(channel)];
         let mut walk = PixelWalk { lower: [0; 3], upper: [0; 3], steps: [1; 3] };
         let mut taps = Vec::new();
@@ -290,20 +287,29 @@ impl Planner<'_> {
         }
     }
 
-    /// Where groups follow each other along an axis that k steps along, a step must not reach into the next group.
-    fn requires_whole_steps(&self, axis: usize) -> Result<(), String> {
-        let coordinate = &self.coordinates()[axis];
-        let [first, .., last] = &coordinate.terms[..] else { return Ok(()) };
-        let is_of_k = self.problem.space.k.iter().any(|digit| digit.quantity == last.0);
-        let extent = self.extent(last.0);
-        let unit = match self.problem.channels {
-            ChannelSteps::Narrow(unit) => unit,
-            ChannelSteps::Padded | ChannelSteps::Blocks(_) | ChannelSteps::Short(_) => self.block_k,
-        };
-        match first.0 == Quantity::Group && is_of_k && extent % unit != 0 {
-            true => Err(format!("groups have {extent} channels; required: a multiple of {unit}")),
-            false => Ok(()),
+    /// Whether the groups of a filter, which follow each other along an axis that k steps along, have a dim of their own: a step that reaches
+    /// beyond a group multiplies zeros then, and the images need not end with their groups.
+    fn is_apart(&self, axis: usize) -> bool {
+        self.problem.steps_beyond_groups(&self.coordinates()[axis], self.block_k)
+    }
+
+    /// The dim of an axis of a filter's channels: of one group, where groups have a dim of their own.
+    fn channels_dim(&self, dim: Dim) -> Dim {
+        match dim.start.terms[..] {
+            [_, channel] if self.problem.steps_beyond_groups(&dim.start, self.block_k) => {
+                let start = Coordinate::affine(dim.start.quantity, [channel]);
+                Dim { extent: self.extent(channel.0), start, ..dim }
+            }
+            _ => dim,
         }
+    }
+
+    /// The groups along an axis of a filter's channels.
+    fn groups_dim(&self, axis: usize) -> Result<Dim, String> {
+        let (groups, channels) = (self.extent(Quantity::Group), self.coordinates()[axis].terms[0].1);
+        let byte_stride = byte_stride(groups, channels * self.tensor.stride[axis], self.bytes)
+            .map_err(|why| format!("the groups of axis {axis} {why}"))?;
+        Ok(Dim { extent: groups, byte_stride, start: Coordinate::digit(Quantity::Group) })
     }
 
     /// Values of a digit, or of what follows from digits, that are inside.

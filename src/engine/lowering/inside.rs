@@ -16,19 +16,23 @@ pub(super) struct Padding<'a> {
     pub(super) before: Option<&'a ProductBefore>,
     /// Whether matrices have different numbers of steps, of the taps that are theirs.
     pub(super) counts_steps: bool,
+    /// Which operands are multiplied as boxes bring them.
+    pub(super) boxed: [bool; 2],
 }
 
 impl Padding<'_> {
     /// What is done about it; `None` where all is finite or inside.
     pub(super) fn inside(&self, multiply: &Multiply, tile: GemmTile, wide_index: bool) -> Option<Inside> {
-        let telling = self.telling().filter(|_| multiply.accumulator() == Register::Float)?;
+        let telling = self.telling(tile.k.into()).filter(|_| multiply.accumulator() == Register::Float)?;
         Some(Inside { telling, before: self.operands_before(tile, wide_index) })
     }
 
-    fn telling(&self) -> Option<Telling> {
+    fn telling(&self, step_k: i64) -> Option<Telling> {
         let problem = self.before.map_or(self.problem, |before| &before.problem);
         let is_outside = |of: &Coordinate| of.bound.is_some() || of.divisor > 1;
-        let has_zeros = [0, 1].map(|slot| problem.operands[slot].iter().any(is_outside));
+        let reaches_into_groups = |slot: usize| self.boxed[slot] && self.problem.reaches_into_groups(slot, step_k);
+        let has_zeros =
+            [0, 1].map(|slot| problem.operands[slot].iter().any(is_outside) || reaches_into_groups(1 - slot));
         let is_infinite = |slot: usize| {
             let tensor = self.product.tensors()[problem.core_slot(slot)];
             self.graph.tensor(tensor).data_type.is_floating()

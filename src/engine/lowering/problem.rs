@@ -132,7 +132,7 @@ impl Problem {
     }
 
     /// The same where a step has two blocks of channels, each under a tap of its own; `None` where whole steps do as well, channels do not
-    /// fill such blocks, or matrices have different numbers of steps (3×3 of 28×28 pixels on an H200: 1.2 to 1.45 times as fast as
+    /// fill such blocks, of one group, or matrices have different numbers of steps (3×3 of 28×28 pixels on an H200: 1.2 to 1.45 times as fast as
     /// padded steps with 32 and 96 channels; four blocks of 16 channels 0.7 to 1.2).
     pub(in crate::engine) fn in_blocks_within(self, step_k: i64) -> Option<Self> {
         const LITTLE: f64 = 1.1;
@@ -143,7 +143,8 @@ impl Problem {
         let block = step_k / 2;
         let fills_blocks = last.extent % block == 0 || last.extent == block / 2;
         let is_better = padded(step_k) > padded(block) * LITTLE && fills_blocks;
-        is_better.then(|| Self { channels: ChannelSteps::Blocks(block), ..self.in_steps_of(block) })
+        let in_blocks = is_better.then(|| Self { channels: ChannelSteps::Blocks(block), ..self.in_steps_of(block) })?;
+        (0..2).all(|slot| !in_blocks.reaches_into_groups(slot, block)).then_some(in_blocks)
     }
 
     /// The same with steps that multiply no more channels than needed, a multiple of `unit`; `None` where channels fill whole steps.
@@ -158,6 +159,24 @@ impl Problem {
         let last = self.space.k.last().filter(|last| last.is_padded())?;
         let rest = last.extent % step_k;
         Some((rest + unit - 1) / unit * unit).filter(|&channels| channels < step_k)
+    }
+
+    /// Whether steps of so many elements take channels behind those of a group, where groups follow each other along a coordinate of channels.
+    pub(super) fn steps_beyond_groups(&self, coordinate: &Coordinate, step_k: i64) -> bool {
+        let unit = match self.channels {
+            ChannelSteps::Narrow(unit) | ChannelSteps::Blocks(unit) | ChannelSteps::Short(unit) => unit,
+            ChannelSteps::Padded => step_k,
+        };
+        let ends_early = |digit: &Digit| digit.extent % unit != 0;
+        let [group, channel] = coordinate.terms[..] else { return false };
+        group.0 == Quantity::Group && self.space.k.last().is_some_and(|k| k.quantity == channel.0 && ends_early(k))
+    }
+
+    /// Whether steps take channels of an image behind those of a group: of the next one, which the filter has zeros for.
+    pub(super) fn reaches_into_groups(&self, slot: usize, step_k: i64) -> bool {
+        let coordinates = &self.operands[slot];
+        let is_image = coordinates.first().is_some_and(|coordinate| coordinate.quantity == Quantity::Image);
+        is_image && coordinates.iter().any(|coordinate| self.steps_beyond_groups(coordinate, step_k))
     }
 
     /// Which of the core's operands is the product's A (slot 0) or B (slot 1).

@@ -417,6 +417,7 @@ impl Lowering<'_> {
             problem: &self.plan.problem,
             before: self.plan.before.as_ref(),
             counts_steps: !space.counted.is_empty(),
+            boxed: [0, 1].map(|slot| self.plan.operands[slot].is_boxed()),
         };
         let inside = padding.inside(&multiply, tile, wide_index);
         let bounded = self.plan.problem.result.iter().filter(|coordinate| coordinate.bound.is_some());
