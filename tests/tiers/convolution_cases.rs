@@ -717,6 +717,10 @@ fn walked_shapes() -> Vec<(&'static str, Layer)> {
         ),
         ("grouped_of_12", Layer { groups: 2, channels: [128, 24], ..small() }),
         ("grouped_of_72", Layer { groups: 2, channels: [144, 144], ..small() }),
+        (
+            "grouped_of_72_stride_2",
+            Layer { groups: 2, channels: [144, 144], stride: vec![2, 2], input: vec![8, 6], ..small() },
+        ),
         ("grouped_of_24", Layer { groups: 4, channels: [96, 96], ..small() }),
         ("grouped_of_40_and_8", Layer { groups: 3, channels: [120, 24], ..small() }),
         (

@@ -30,16 +30,17 @@ impl Padding<'_> {
     fn telling(&self, step_k: i64) -> Option<Telling> {
         let problem = self.before.map_or(self.problem, |before| &before.problem);
         let is_outside = |of: &Coordinate| of.bound.is_some() || of.divisor > 1;
+        let has_outside = |slot: usize| problem.operands[slot].iter().any(is_outside);
+        let has_all_taps = self.counts_steps && problem.space.counted.iter().all(|counted| counted.least > 0);
+        // what an image has of the next group meets zeros of the filter
         let reaches_into_groups = |slot: usize| self.boxed[slot] && self.problem.reaches_into_groups(slot, step_k);
-        let has_zeros =
-            [0, 1].map(|slot| problem.operands[slot].iter().any(is_outside) || reaches_into_groups(1 - slot));
         let is_infinite = |slot: usize| {
             let tensor = self.product.tensors()[problem.core_slot(slot)];
             self.graph.tensor(tensor).data_type.is_floating()
         };
-        let has_all_taps = self.counts_steps && problem.space.counted.iter().all(|counted| counted.least > 0);
-        let of_a = has_zeros[0] && is_infinite(1);
-        match (of_a, has_zeros[1] && is_infinite(0) && !has_all_taps) {
+        let of_a = has_outside(0) || reaches_into_groups(1);
+        let of_b = (has_outside(1) && !has_all_taps) || reaches_into_groups(0);
+        match (of_a && is_infinite(1), of_b && is_infinite(0)) {
             (true, true) => Some(Telling::All),
             (true, false) => Some(Telling::Row),
             (false, true) => Some(Telling::Column),
