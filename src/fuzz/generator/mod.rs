@@ -31,8 +31,8 @@ const RETYPED: usize = 15;
 /// Where the bytes lie that decide it: what else the bytes stand for does not depend on it.
 const TYPES_BYTE: usize = 80;
 
-/// Part of the graphs whose tensors lie in an order that may be no surface's, in percent; and where the bytes lie that decide it.
-const RELAID: usize = 15;
+/// Part of the twists that lay out tensors in an order that may be no surface's, in percent; and where the bytes lie that decide it.
+const RELAID: usize = 25;
 const LAYOUT_BYTE: usize = 88;
 
 /// A graph, and the surface whose rules it was made to keep.
@@ -58,9 +58,12 @@ pub fn generate(family: Family, bytes: &[u8]) -> Generated {
     };
     let choices_from = |first: usize| Choices::new(bytes.get(first..).unwrap_or_default());
     retyped(&mut graph, &mut choices_from(TYPES_BYTE));
-    relaid(&mut graph, &mut choices_from(LAYOUT_BYTE));
     if choices.chance(TWISTED) {
-        twist(choices, &mut graph);
+        let mut layouts = choices_from(LAYOUT_BYTE);
+        match layouts.chance(RELAID) {
+            true => lay_out(&mut graph, &mut layouts),
+            false => twist(choices, &mut graph),
+        }
     }
     Generated { graph, aim }
 }
@@ -95,10 +98,7 @@ fn retyped(graph: &mut Graph, choices: &mut Choices<'_>) {
 
 /// Lays out every tensor in memory, or one of them, in one of the orders: frameworks hold images with their pixels innermost, which no
 /// surface takes and engines run all the same.
-fn relaid(graph: &mut Graph, choices: &mut Choices<'_>) {
-    if !choices.chance(RELAID) {
-        return;
-    }
+fn lay_out(graph: &mut Graph, choices: &mut Choices<'_>) {
     let order = choices.of(&[Order::RowMajor, Order::RowMajor, Order::ChannelsLast, Order::BatchInnermost]);
     let alone = choices.chance(40).then(|| choices.index_of(&graph.tensors)).flatten();
     for (place, tensor) in graph.tensors.iter_mut().enumerate() {
