@@ -57,8 +57,8 @@ impl EpilogueBoxes {
         let read: Vec<BoxedTensor> = program.loads().filter_map(|id| planner.streamed(id)).collect();
         let stored = stored?;
         let boxed = || read.iter().chain(&stored);
-        let others = program.moved().filter(|&id| boxed().all(|tensor| tensor.map.tensor != id));
-        if !planner.pairs_share_a_digit() && !others.into_iter().all(|id| planner.is_alike_along_columns(id)) {
+        let mut others = program.moved().filter(|&id| boxed().all(|tensor| tensor.map.tensor != id));
+        if !planner.pairs_share_a_digit() && !others.all(|id| planner.is_alike_along_columns(id)) {
             return None;
         }
         let widest = boxed().map(|tensor| tensor.map.element.bytes()).max()?;

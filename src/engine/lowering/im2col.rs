@@ -174,7 +174,7 @@ impl Planner<'_> {
                 dims.push(self.dim(axis)?);
             }
         }
-        let with_groups = [Some(inner), lines].into_iter().flatten().find(|&axis| self.is_apart(axis));
+        let with_groups = [Some(inner), lines].into_iter().flatten().find(|&axis| self.has_groups_apart(axis));
         dims.extend(with_groups.map(|axis| self.groups_dim(axis)).transpose()?);
         Ok(Layout { taps: TapBoxes { rows_beyond: 0, of_filter }, ..Layout::of(dims)? })
     }
@@ -289,7 +289,7 @@ impl Planner<'_> {
 
     /// Whether the groups of a filter, which follow each other along an axis that k steps along, have a dim of their own: a step that reaches
     /// beyond a group multiplies zeros then, and the images need not end with their groups.
-    fn is_apart(&self, axis: usize) -> bool {
+    fn has_groups_apart(&self, axis: usize) -> bool {
         self.problem.steps_beyond_groups(&self.coordinates()[axis], self.block_k)
     }
 

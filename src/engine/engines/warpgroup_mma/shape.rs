@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::engine::config::{Field, ranked};
 use crate::engine::lowering::{GemmChoice, OperandPlan, ProductPlan, splits_that_fill};
 use crate::engine::{EngineConfig, Estimate, Knob, RankedConfig};
-use crate::kernel::{Boxes, GemmTile, Kernel, MmaType, Multiply, Schedule, Sums, Wgmma};
+use crate::kernel::{Boxes, GemmTile, Kernel, MmaType, Multiply, Schedule, Sums, WGMMA_ROWS, Wgmma};
 
 /// A tile with its schedule, and how k and the epilogue are treated.
 #[derive(Debug)]
@@ -134,7 +134,8 @@ const MOST_STAGES: u32 = 12;
 
 /// Most columns of a tile of which a warpgroup alone, or one with 128 rows, multiplies fragments that it computes. Wider
 /// ones are slower than cooperative tiles, and some are compiled so that products wait for each other (C7513; EXP and GELU in BFLOAT16 before
-/// 72 columns, in tiles of 64×96, 64×128, 128×80 and 128×128; any function of HALF before 72 columns, in tiles of 256×80, 256×96 and 256×128).
+/// 72 columns, in tiles of 64×96, 64×128, 128×80 and 128×128; NEG, GELU and EXP of HALF before 72 columns, in tiles of 256×80, 256×96 and,
+/// NEG with FP16 sums, 256×128).
 const FRAGMENT_COLUMNS: u32 = 64;
 
 /// Registers of a thread for accumulators at most, of 240, and of 208 where the first warpgroup computes: the epilogue needs
@@ -339,7 +340,7 @@ impl<'a> Candidate<'a> {
     /// Whether a warpgroup alone, or one of 128 rows, would multiply more columns by fragments that it computes than it should.
     fn has_too_many_columns_for_fragments(&self) -> bool {
         let is_alone = self.shape.schedule == Schedule::PingPong;
-        self.fragment_rows > 0 && (is_alone || self.shape.m == 256) && self.shape.n > FRAGMENT_COLUMNS
+        self.fragment_rows > 0 && (is_alone || self.shape.m > 2 * WGMMA_ROWS) && self.shape.n > FRAGMENT_COLUMNS
     }
 
     /// Whether some operand is not multiplied as it is stored.

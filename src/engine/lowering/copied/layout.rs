@@ -6,10 +6,11 @@ use super::super::tensor_map::matmul_axes;
 use crate::graph::FinalTensor;
 use crate::kernel::{MmaType, Quantity};
 
-/// Bytes that rows of a copy are padded to a multiple of where they are longer than what strides of a tensor map are multiples of:
-/// sectors of L2, and its lines.
+/// Bytes of a sector of L2, to a multiple of which rows of a copy are padded where they are longer than what strides of a tensor map are
+/// multiples of.
 const SECTOR: i64 = 32;
 
+/// Bytes of a line of L2, likewise.
 const LINE: i64 = 128;
 
 /// How many times as long rows may become for whole lines: rows that straddle them are read twice from L2

@@ -20,7 +20,7 @@ pub(super) use self::copy::OperandCopy;
 use self::copy::Way;
 use self::evaluated::{contiguous_axis, private_stage, stored, stored_type};
 use self::layout::{Layout, inner_axis, padded_strides};
-use self::unfolded::{ImagesOfRows, Unfolded, filter_gradient, matrices};
+use self::unfolded::{ImagesOfRows, Unfolded, filter_gradient, matrix_of};
 use super::operand::{boxed_as_stored, stage_program};
 use super::problem::Problem;
 use super::tensor_map::{Arrival, line_along_outer, step_k};
@@ -128,7 +128,7 @@ impl CopiedOperands {
         let mut copied = self.across(AcrossK::Copied);
         for slot in 0..2 {
             let bytes = copied.source(slot)?.data_type.bytes() as i64;
-            let (layout, unfolded) = matrices(&problem, slot, bytes);
+            let (layout, unfolded) = matrix_of(&problem, slot, bytes);
             copied = copied.with_unfolded(slot, operand, layout, unfolded)?;
         }
         let before = ProductBefore::new(&self.fusion, &self.product, problem.clone());

@@ -164,7 +164,7 @@ impl<'a> ImagesOfRows<'a> {
 }
 
 /// An operand of a filter gradient as a matrix for each group, `[groups, m, k]` or `[groups, k, n]`, rows along k.
-pub(super) fn matrices(problem: &Problem, slot: usize, bytes: i64) -> (Layout, Unfolded) {
+pub(super) fn matrix_of(problem: &Problem, slot: usize, bytes: i64) -> (Layout, Unfolded) {
     let [groups, m, n, k] = problem.space.extents();
     let (dim, inner) = if slot == 0 { (vec![groups, m, k], 2) } else { (vec![groups, k, n], 1) };
     let unfolded = Unfolded {
