@@ -83,7 +83,8 @@ fn round(data_type: DataType, (value, error): (f64, f64)) -> (f64, f64) {
     if error == 0.0 {
         return (rounded, 0.0);
     }
-    if error.is_infinite() {
+    // a bound that is NaN is one of an operation on infinite ones
+    if !error.is_finite() {
         return (rounded, f64::INFINITY);
     }
     if data_type == DataType::Boolean {
@@ -114,6 +115,7 @@ mod tests {
         assert_eq!(round(DataType::Half, (65519.0, 2.0)), (65504.0, f64::INFINITY));
         assert_eq!(round(DataType::Float, (f64::NAN, 1.0)).1, 0.0);
         assert_eq!(round(DataType::Int8, (f64::NAN, f64::INFINITY)).1, f64::INFINITY);
+        assert_eq!(round(DataType::Float, (f64::NAN, f64::NAN)).1, f64::INFINITY);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! accelerator does not bring what the stage starts from, as copies are.
 
 use super::Tiles;
-use super::model::{CLOCK, FILL, L2_WIDE};
+use super::model::{CLOCK, FILL, l2_rate};
 use crate::device::{ComputeCapability, Device};
 use crate::engine::engines::warp_mma::MMA_RATE;
 use crate::engine::lowering::{Instruction, OperandPlan, ProductPlan, multiplied_type};
@@ -79,7 +79,7 @@ fn by_short_accesses(fusion: &Fusion, product: &Product, device: &Device) -> Opt
     let all_at_once = [
         results * depth * bytes / MMA_RATE / busy,
         short * SHORT_ACCESS / CLOCK / busy,
-        (read[0] + read[1]) * bytes / L2_WIDE / CLOCK,
+        (read[0] + read[1]) * bytes / l2_rate(TILE as f64, device) / CLOCK,
         (plan.operand_elements() * bytes + results * 2.0) / device.bytes_per_second,
     ];
     Some(1e6 * (all_at_once.into_iter().fold(0.0, f64::max) + FILL / CLOCK))

@@ -38,10 +38,16 @@ pub(super) struct WarpgroupMma;
 
 const NAME: &str = "warpgroup_mma";
 
-/// Bytes of the channels under a tap of a filter that lies along k, below which `mma.sync` is faster, which packs taps into k, and
-/// columns up to which it is not, whose tiles are wider (3×3 of 64 images of 28×28 to 128 channels on an H200: 17 against 23 µs with 16
-/// channels of HALF, 24 against 32 with 24, 27 against 18 with 32; 16 groups of 16 channels 92 against 72 µs).
-const LEAST_TAP_BYTES: i64 = 64;
+/// Bytes of the channels under a tap of a filter that lies along k, below which `mma.sync` is faster, which packs taps into k: in any
+/// product, where taps of a row are multiplied together, and else. From the second on, products of few columns are multiplied here in any
+/// case, as tiles of `mma.sync` are wider than these.
+///
+/// By `mma.sync` and here in µs, 3×3: 40 groups of 8 channels of HALF 101 and 184, 16 groups of 16 channels 94 and 79; 24 channels to 96 102 and
+/// 82, to 128 26 and 23; 16 channels to 128 19 and 25 (H100). Taps one by one: 16 channels to 128 17 and 23, 24 channels 24 and 32, 32 channels
+/// 27 and 18 (H200).
+const LEAST_TAP_BYTES: i64 = 32;
+const LEAST_BYTES_IN_TAP_ROWS: i64 = 48;
+const LEAST_BYTES_TAP_BY_TAP: i64 = 64;
 const FEW_COLUMNS: i64 = 16;
 
 impl Engine for WarpgroupMma {
@@ -110,8 +116,9 @@ impl Tiles {
         let instruction = Instruction::Wgmma(operand);
         let plan = ProductPlan::new(fusion, product, instruction);
         let transposed = ProductPlan::transposed(fusion, product, instruction);
-        let tiles = Self::of(plan, transposed, operand, sums(graph, product, operand))?;
-        Ok(Self { tap_rows: ProductPlan::in_tap_rows(fusion, product, operand), ..tiles })
+        let tap_rows = ProductPlan::in_tap_rows(fusion, product, operand);
+        Self { tap_rows, ..Self::of(plan, transposed, operand, sums(graph, product, operand))? }
+            .with_enough_under_a_tap()
     }
 
     /// Plans products that read copies of operands, one for each way to copy them that gives tiles.
@@ -130,7 +137,7 @@ impl Tiles {
             tf32_is_allowed(graph, product, operand).ok()?;
             let plan = ProductPlan::of_copies(&copied, operand, false)?;
             let transposed = ProductPlan::of_copies(&copied, operand, true);
-            Self::of(plan, transposed, operand, sums(graph, product, operand)).ok()
+            Self::of(plan, transposed, operand, sums(graph, product, operand)).ok()?.with_enough_under_a_tap().ok()
         };
         copied_operands(fusion, product, ways).into_iter().filter_map(tiles).collect()
     }
@@ -143,13 +150,22 @@ impl Tiles {
         };
         match transposed.as_ref().unwrap_or(&plan).operands.iter().find_map(why_not) {
             Some(why) => Err(Reason::Graph(why)),
-            None => match plan.tap_bytes(operand).filter(|&bytes| bytes < LEAST_TAP_BYTES) {
-                Some(bytes) if plan.extents()[2] > FEW_COLUMNS => Err(Reason::Graph(format!(
-                    "channels under a tap of the filter have {bytes} bytes; required: {LEAST_TAP_BYTES} for more than {FEW_COLUMNS} \
-                     results a group"
-                ))),
-                _ => Ok(Self { plan, transposed, tap_rows: None, operand, sums, evaluated_first: None }),
-            },
+            None => Ok(Self { plan, transposed, tap_rows: None, operand, sums, evaluated_first: None }),
+        }
+    }
+
+    /// The same, if its steps multiply enough under a tap to be faster than `mma.sync`.
+    fn with_enough_under_a_tap(self) -> Result<Self, Reason> {
+        let least = match &self.tap_rows {
+            _ if self.plan.extents()[2] <= FEW_COLUMNS => LEAST_TAP_BYTES,
+            Some(_) => LEAST_BYTES_IN_TAP_ROWS,
+            None => LEAST_BYTES_TAP_BY_TAP,
+        };
+        match self.plan.tap_bytes(self.operand).filter(|&bytes| bytes < least) {
+            Some(bytes) => Err(Reason::Graph(format!(
+                "channels under a tap of the filter have {bytes} bytes; `mma.sync` is faster below {least}"
+            ))),
+            None => Ok(self),
         }
     }
 

@@ -17,9 +17,24 @@ pub(super) const CLOCK: f64 = 1.6e9;
 /// Clocks of a launch, and from a block's start to its first full stage.
 pub(super) const FILL: f64 = 5600.0;
 
-/// Bytes a clock that all multiprocessors together get from L2, by columns of a tile.
-pub(super) const L2_WIDE: f64 = 11000.0;
-const L2_NARROW: f64 = 8400.0;
+/// Bytes a clock that all multiprocessors together get from L2, by whether a tile has so many columns, and bytes a second of the chip's memory.
+struct L2 {
+    wide: f64,
+    narrow: f64,
+    memory: f64,
+}
+
+/// Of an H200, and of an H100 (fitted to 5,100 configs of 78 graphs, 2026-11-25; nothing else differed).
+const L2_OF_CHIPS: [L2; 2] =
+    [L2 { wide: 11000.0, narrow: 8400.0, memory: 4.25e12 }, L2 { wide: 7300.0, narrow: 6400.0, memory: 2.95e12 }];
+const WIDE_TILE: f64 = 128.0;
+
+/// Bytes a clock that all multiprocessors together get from L2, where tiles have so many columns: of the chip whose memory is most like it.
+pub(super) fn l2_rate(columns: f64, device: &Device) -> f64 {
+    let distance = |chip: &&L2| (chip.memory - device.bytes_per_second).abs();
+    let chip = L2_OF_CHIPS.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(&L2_OF_CHIPS[0]);
+    if columns >= WIDE_TILE { chip.wide } else { chip.narrow }
+}
 
 /// Clocks of the tensor memory accelerator for a row of a box, and for each byte of it; of a step at least; and of a step beside what
 /// bounds it, by whether both warpgroups wait for it or one does.
@@ -113,7 +128,7 @@ impl Candidate<'_> {
         let units = self.tiles() as f64 * f64::from(splits);
         let waves = Waves::of(units, sms);
         let steps = self.steps_of_part(splits);
-        let tile = self.terms_of_step(sms.min(units)).map(|term| Term { time: term.time * steps, ..term });
+        let tile = self.terms_of_step(sms.min(units), device).map(|term| Term { time: term.time * steps, ..term });
         let longest = tile.iter().map(|term| term.time).fold(0.0, f64::max);
         let epilogue = self.epilogue(staging);
         let (exposed, last) = match self.shape.schedule {
@@ -144,7 +159,7 @@ impl Candidate<'_> {
     }
 
     /// Clocks of a step of a tile, by what may bound it, where so many multiprocessors have tiles.
-    fn terms_of_step(&self, busy: f64) -> [Term; 5] {
+    fn terms_of_step(&self, busy: f64, device: &Device) -> [Term; 5] {
         let Shape { m, n, schedule } = self.shape;
         let (taps, [rows, columns]) = (f64::from(self.taps), self.loaded());
         let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
@@ -164,7 +179,6 @@ impl Candidate<'_> {
         let [rows_a, rows_b] = [self.box_rows[0][0] + self.rows_beyond, self.box_rows[1][0] * self.taps];
         let of_rows = |rows: u32, bytes: u32| f64::from(rows) * (BOX_ROW + f64::from(bytes) * part * BOX_BYTE);
         let boxes = [of_rows(rows_a, self.box_rows[0][1]), of_rows(rows_b, self.box_rows[1][1])];
-        let l2_rate = if n >= 128.0 { L2_WIDE } else { L2_NARROW };
         let filled = f64::from(self.computed_rows) * COMPUTED_ELEMENT + f64::from(self.turned_rows) * TURNED_ELEMENT;
         [
             (Bound::MatrixRate, self.with_fragments(m * n * taps * depth * 2.0 / rate * promotion, depth)),
@@ -172,7 +186,7 @@ impl Candidate<'_> {
                 Bound::SharedMemory,
                 depth * bytes * (taps * (m / 64.0) * (64.0 + n) + self.written_beside_reads()) / 128.0,
             ),
-            (Bound::L2, depth * bytes * (rows * reads_a + taps * columns * reads_b) * busy / l2_rate),
+            (Bound::L2, depth * bytes * (rows * reads_a + taps * columns * reads_b) * busy / l2_rate(n, device)),
             (Bound::Boxes, STEP.max(boxes[0] * reads_a + boxes[1] * reads_b)),
             (Bound::Operands, filled * depth),
         ]
