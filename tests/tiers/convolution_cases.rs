@@ -160,6 +160,7 @@ pub(crate) fn convolutions(cases: &mut Vec<Case>) {
         }
     }
     walks(cases);
+    lines_of_taps(cases);
     overlapping(cases);
     phases(cases);
     copied(cases);
@@ -240,6 +241,62 @@ fn walks(cases: &mut Vec<Case>) {
             push(cases, format!("conv_walk_{}_by_pixel_and_image_in_{label}", name(direction)), g);
         }
     }
+}
+
+/// Filter gradients of channels that no lines of boxes divide: the last line under each tap has some of no channel, which are not stored,
+/// reduced or read.
+fn lines_of_taps(cases: &mut Vec<Case>) {
+    use DataType as T;
+    let layer = || Layer { channels: [40, 48], input: vec![9, 10], images: 3, ..Layer::small() };
+    let layers = [
+        ("40", layer()),
+        ("8", Layer { channels: [8, 64], ..layer() }),
+        ("72_of_stride_2", Layer { channels: [72, 40], stride: vec![2, 1], ..layer() }),
+        (
+            "24_bfloat16",
+            Layer { channels: [24, 136], types: [T::BFloat16, T::BFloat16, T::Float, T::Float], ..layer() },
+        ),
+        ("56_half_sums", Layer { channels: [56, 32], types: [T::Half; 4], ..layer() }),
+        ("40_of_groups", Layer { channels: [80, 96], groups: 2, ..layer() }),
+        (
+            "24_1d",
+            Layer {
+                channels: [24, 64],
+                input: vec![90],
+                filter: vec![5],
+                stride: vec![1],
+                dilation: vec![1],
+                pre: vec![2],
+                post: vec![2],
+                ..layer()
+            },
+        ),
+        ("40_of_many_images", Layer { images: 30, ..layer() }),
+    ];
+    for (label, layer) in layers {
+        push(cases, format!("conv_walk_wgrad_lines_of_{label}"), layer.plain(Direction::BackwardFilter));
+    }
+    for (label, kept) in [("all", [1, 1, 1, 1]), ("filter", [48, 1, 1, 1]), ("column", [1, 40, 3, 3])] {
+        let (mut g, core) = layer().core(Direction::BackwardFilter, |_, _, id| id);
+        let dim = g.tensor_mut(core).dim.clone();
+        let before = g.tensor(Tensor::new("before").channels_last(dim).data_type(T::Float));
+        let sum = g.pointwise("sum", PointwiseMode::Add, &[core, before]);
+        let least = g.reduction("least", ReductionMode::Min, sum, kept.to_vec());
+        output(&mut g, sum, T::Float);
+        output(&mut g, least, T::Float);
+        push(cases, format!("conv_walk_wgrad_lines_of_40_add_min_of_{label}"), g);
+    }
+    let (mut g, core) = layer().core(Direction::BackwardFilter, |_, _, id| id);
+    let dim = g.tensor_mut(core).dim.clone();
+    g.tensor_mut(core).stride = Tensor::new("rows").row_major(dim).stride;
+    output(&mut g, core, T::Half);
+    push(cases, "conv_walk_wgrad_lines_of_40_taps_innermost", g);
+    let (mut g, core) = layer().core(Direction::BackwardFilter, |g, at, operand| match at {
+        1 => scale_bias_relu(g, operand, T::Half),
+        _ => operand,
+    });
+    output(&mut g, core, T::Half);
+    push(cases, "conv_walk_wgrad_lines_of_40_beside_a_stage", g);
 }
 
 /// Operands of which another axis than the channels steps by one element, so that elements lie on one another.

@@ -11,7 +11,7 @@ use super::pass::{Combination, LAUNCH_SECONDS, PassPlan, program_parameters, to_
 use super::problem::{ChannelSteps, Problem};
 use super::signal::around_signals;
 use super::sweep::{CoreAccumulators, elements, span};
-use super::tensor_map::step_k;
+use super::tensor_map::{line_along_outer, step_k};
 use super::tuning::Tuned;
 use crate::device::Device;
 use crate::engine::EngineConfig;
@@ -101,10 +101,19 @@ impl ProductPlan {
                 let in_columns = Problem::phases_in_columns(fusion.graph(), product)
                     .map(|problem| Self::in_steps(fusion, product, problem, operand))
                     .filter(|plan| plan.is_as_stored() && plan.epilogue().reduced_values() == 0);
-                in_columns.unwrap_or_else(|| Self::in_steps(fusion, product, problem, operand))
+                in_columns.unwrap_or_else(|| Self::as_it_stands(fusion, product, problem, operand))
             }
             _ => Self::of(fusion, product, problem, instruction),
         }
+    }
+
+    /// Plans a product for `wgmma` as it stands; where lines of a filter gradient's channels would reach from one tap to the next, with those of
+    /// each tap in whole lines.
+    fn as_it_stands(fusion: &Fusion, product: &Product, problem: Problem, operand: MmaType) -> Self {
+        let in_lines = problem.clone().in_columns_of(line_along_outer(operand).into());
+        let plan = Self::in_steps(fusion, product, problem, operand);
+        let with_lines = || Some(Self::in_steps(fusion, product, in_lines, operand)).filter(Self::is_as_stored);
+        if plan.is_as_stored() { plan } else { with_lines().unwrap_or(plan) }
     }
 
     /// Plans a product for `wgmma` that reads copies of its operands; the transposed one of a matmul, if that is asked for and
