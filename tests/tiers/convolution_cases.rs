@@ -250,7 +250,7 @@ fn lines_of_taps(cases: &mut Vec<Case>) {
     let layer = || Layer { channels: [40, 48], input: vec![9, 10], images: 3, ..Layer::small() };
     let layers = [
         ("40", layer()),
-        ("8", Layer { channels: [8, 64], ..layer() }),
+        ("88", Layer { channels: [88, 64], ..layer() }),
         ("72_of_stride_2", Layer { channels: [72, 40], stride: vec![2, 1], ..layer() }),
         (
             "24_bfloat16",

@@ -202,7 +202,7 @@ fn layers() -> Vec<(&'static str, Layer)> {
         ("groups_of_72", Layer { groups: 2, channels: [144, 144], images: 1, ..base() }),
         ("groups_of_24", Layer { groups: 4, channels: [96, 64], ..base() }),
         ("groups_of_16", Layer { groups: 4, channels: [64, 64], ..base() }),
-        ("24_channels_to_40", Layer { channels: [24, 40], ..base() }),
+        ("24_channels_to_96", Layer { channels: [24, 96], ..base() }),
         ("groups_of_96", Layer { groups: 2, channels: [192, 192], images: 1, ..base() }),
         ("of_bfloat16", types([T::BFloat16, T::BFloat16, T::Float, T::BFloat16], [64, 48])),
         ("to_float", types([T::Half, T::Half, T::Float, T::Float], [64, 40])),

@@ -24,6 +24,10 @@ use crate::kernel::{
     Wgmma, reduced_values,
 };
 
+/// Part of the lines of channels under a tap that are channels, at least, for them to be worth it: 8 of 16 take longer than by `mma.sync`, which
+/// packs taps into k (expected by the model of `wgmma`: 543 µs for `wgrad_7x7_s2_c8_224`, which takes 227 there on an H200).
+const LEAST_OF_A_LINE: f64 = 0.7;
+
 /// A product as an engine multiplies it: what is planned of it whatever the tile.
 #[derive(Debug)]
 pub(in crate::engine) struct ProductPlan {
@@ -108,12 +112,14 @@ impl ProductPlan {
     }
 
     /// Plans a product for `wgmma` as it stands; where lines of a filter gradient's channels would reach from one tap to the next, with those of
-    /// each tap in whole lines.
+    /// each tap in whole lines, if channels fill most of these.
     fn as_it_stands(fusion: &Fusion, product: &Product, problem: Problem, operand: MmaType) -> Self {
         let in_lines = problem.clone().in_columns_of(line_along_outer(operand).into());
+        let are_filled =
+            in_lines.space.n.iter().all(|digit| digit.extent as f64 >= LEAST_OF_A_LINE * digit.radix as f64);
         let plan = Self::in_steps(fusion, product, problem, operand);
         let with_lines = || Some(Self::in_steps(fusion, product, in_lines, operand)).filter(Self::is_as_stored);
-        if plan.is_as_stored() { plan } else { with_lines().unwrap_or(plan) }
+        if plan.is_as_stored() || !are_filled { plan } else { with_lines().unwrap_or(plan) }
     }
 
     /// Plans a product for `wgmma` that reads copies of its operands; the transposed one of a matmul, if that is asked for and

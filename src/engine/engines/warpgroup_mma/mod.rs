@@ -38,17 +38,17 @@ pub(super) struct WarpgroupMma;
 
 const NAME: &str = "warpgroup_mma";
 
-/// Bytes of the channels under a tap of a filter that lies along k, below which `mma.sync` is faster, which packs taps into k: in any
-/// product, where taps of a row are multiplied together, and else. From the second on, products of few columns are multiplied here in any
-/// case, as tiles of `mma.sync` are wider than these.
+/// Bytes of the channels under a tap of a filter that lies along k, below which `mma.sync` is faster, which packs taps into k: in groups of
+/// few results, whose tiles are narrower here; where taps of a row are multiplied together to many results; and else.
 ///
-/// By `mma.sync` and here in µs, 3×3: 40 groups of 8 channels of HALF 101 and 184, 16 groups of 16 channels 94 and 79; 24 channels to 96 102 and
-/// 82, to 128 26 and 23; 16 channels to 128 19 and 25 (H100). Taps one by one: 16 channels to 128 17 and 23, 24 channels 24 and 32, 32 channels
-/// 27 and 18 (H200).
-const LEAST_TAP_BYTES: i64 = 32;
+/// By `mma.sync` and here in µs, 3×3: 40 groups of 8 channels of HALF 101 and 184, 16 groups of 16 channels 94 and 79, 16 channels to 16 27 and
+/// 38; 24 channels to 64 46 and 57, to 96 102 and 82, to 128 26 and 23; 16 channels to 128 19 and 25 (H100). Taps one by one: 16 channels to 128
+/// 17 and 23, 24 channels 24 and 32, 32 channels 27 and 18 (H200).
+const LEAST_BYTES_IN_GROUPS: i64 = 32;
 const LEAST_BYTES_IN_TAP_ROWS: i64 = 48;
-const LEAST_BYTES_TAP_BY_TAP: i64 = 64;
+const LEAST_TAP_BYTES: i64 = 64;
 const FEW_COLUMNS: i64 = 16;
+const MANY_COLUMNS: i64 = 96;
 
 impl Engine for WarpgroupMma {
     fn id(&self) -> i64 {
@@ -156,10 +156,11 @@ impl Tiles {
 
     /// The same, if its steps multiply enough under a tap to be faster than `mma.sync`.
     fn with_enough_under_a_tap(self) -> Result<Self, Reason> {
+        let [groups, _, columns, _] = self.plan.extents();
         let least = match &self.tap_rows {
-            _ if self.plan.extents()[2] <= FEW_COLUMNS => LEAST_TAP_BYTES,
-            Some(_) => LEAST_BYTES_IN_TAP_ROWS,
-            None => LEAST_BYTES_TAP_BY_TAP,
+            _ if groups > 1 && columns <= FEW_COLUMNS => LEAST_BYTES_IN_GROUPS,
+            Some(_) if columns >= MANY_COLUMNS => LEAST_BYTES_IN_TAP_ROWS,
+            _ => LEAST_TAP_BYTES,
         };
         match self.plan.tap_bytes(self.operand).filter(|&bytes| bytes < least) {
             Some(bytes) => Err(Reason::Graph(format!(

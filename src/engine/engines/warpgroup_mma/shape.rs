@@ -122,10 +122,13 @@ const SHAPES: &[Shape] = &[
     ping_pong(64, 128),
     cooperative(128, 64),
     ping_pong(64, 96),
+    ping_pong(128, 48),
     cooperative(128, 48),
     ping_pong(64, 64),
+    ping_pong(128, 32),
     cooperative(128, 32),
     ping_pong(64, 32),
+    ping_pong(128, 16),
     cooperative(128, 16),
 ];
 
