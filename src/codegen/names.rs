@@ -69,6 +69,7 @@ pub(super) fn quantity(quantity: Quantity) -> &'static str {
         Quantity::Channel => "channel",
         Quantity::InputChannel => "ci",
         Quantity::OutputChannel => "ko",
+        Quantity::ChannelBlock => "channel_block",
         Quantity::InputPixel(axis) => along(axis, ["d", "h", "w"]),
         Quantity::OutputPixel(axis) => along(axis, ["o", "p", "q"]),
         Quantity::Tap(axis) => along(axis, ["t", "r", "s"]),

@@ -45,6 +45,8 @@ pub enum Quantity {
     InputChannel,
     /// Output channels of one group.
     OutputChannel,
+    /// Blocks of the channels that k counts, each under all taps of the filter.
+    ChannelBlock,
     /// Pixels of X along an axis.
     InputPixel(u8),
     /// Pixels of Y along an axis.

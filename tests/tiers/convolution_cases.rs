@@ -161,6 +161,7 @@ pub(crate) fn convolutions(cases: &mut Vec<Case>) {
     }
     walks(cases);
     lines_of_taps(cases);
+    blocks_of_channels(cases);
     overlapping(cases);
     phases(cases);
     copied(cases);
@@ -297,6 +298,41 @@ fn lines_of_taps(cases: &mut Vec<Case>) {
     });
     output(&mut g, core, T::Half);
     push(cases, "conv_walk_wgrad_lines_of_40_beside_a_stage", g);
+}
+
+/// Layers of so many channels that blocks of these are outermost along k: what L2 holds under a tap would be gone under the next.
+fn blocks_of_channels(cases: &mut Vec<Case>) {
+    use DataType as T;
+    let half = || Layer { channels: [768, 24], filter: vec![2, 3], ..Layer::small() };
+    let turned = |layer: Layer| Layer { channels: [layer.channels[1], layer.channels[0]], ..layer };
+    let float = || Layer { types: [T::Float; 4], channels: [448, 20], ..half() };
+    let axes = |extents: usize| Layer { stride: vec![1; extents], dilation: vec![1; extents], ..float() };
+    let layers = [
+        ("half", half()),
+        ("float", float()),
+        ("fp8", Layer { types: [T::Fp8E4M3, T::Fp8E5M2, T::Float, T::Half], channels: [1536, 32], ..half() }),
+        ("dilated", Layer { dilation: vec![1, 2], ..half() }),
+        ("rotated", Layer { mode: ConvolutionMode::Convolution, ..float() }),
+        (
+            "grouped",
+            Layer { groups: 2, channels: [1536, 48], filter: vec![1, 3], pre: vec![0, 1], post: vec![0, 1], ..half() },
+        ),
+        ("1d", Layer { input: vec![31], filter: vec![3], pre: vec![1], post: vec![1], ..axes(1) }),
+        (
+            "3d",
+            Layer { input: vec![3, 4, 5], filter: vec![2, 1, 2], pre: vec![1, 0, 0], post: vec![0, 0, 1], ..axes(3) },
+        ),
+    ];
+    for (label, layer) in layers {
+        push(cases, format!("conv_walk_fprop_blocks_of_channels_{label}"), layer.plain(Direction::Forward));
+        push(
+            cases,
+            format!("conv_walk_dgrad_blocks_of_channels_{label}"),
+            turned(layer).plain(Direction::BackwardData),
+        );
+    }
+    let strided = Layer { stride: vec![2, 1], input: vec![12, 7], ..half() };
+    push(cases, "conv_walk_fprop_blocks_of_channels_of_stride_2", strided.plain(Direction::Forward));
 }
 
 /// Operands of which another axis than the channels steps by one element, so that elements lie on one another.

@@ -156,7 +156,8 @@ impl ProductPlan {
         let in_blocks = || problem.clone().in_blocks_within(step).map(of).filter(Self::is_as_stored);
         let unit = ChannelTail::unit(operand).into();
         let narrow = || problem.clone().in_narrow_steps_of(step, unit).map(of).filter(Self::is_as_stored);
-        in_blocks().or_else(narrow).unwrap_or_else(|| of(problem.clone().in_steps_of(step)))
+        let by_block = || problem.clone().in_blocks_of_channels(step).map(of).filter(Self::is_as_stored);
+        in_blocks().or_else(narrow).or_else(by_block).unwrap_or_else(|| of(problem.clone().in_steps_of(step)))
     }
 
     /// Plans the transposed product of a matmul; `None` for a convolution.
