@@ -102,6 +102,9 @@ const COOPERATIVE_BOXES_READ: f64 = 9.0;
 const PING_PONG_BOXES: f64 = 4.5;
 const PING_PONG_BOXES_READ: f64 = 3.2;
 
+/// By how much products of one warpgroup take longer beside the other's epilogue through shared memory (fitted with the L2 of an H100).
+const BESIDE_STAGED_EPILOGUE: f64 = 1.03;
+
 /// How many times what a launch and each partial sum written and read once take the combination of sums takes.
 const COMBINATION: f64 = 1.3;
 
@@ -128,7 +131,12 @@ impl Candidate<'_> {
         let units = self.tiles() as f64 * f64::from(splits);
         let waves = Waves::of(units, sms);
         let steps = self.steps_of_part(splits);
-        let tile = self.terms_of_step(sms.min(units), device).map(|term| Term { time: term.time * steps, ..term });
+        let beside = match (self.shape.schedule, staging) {
+            (Schedule::PingPong, Staging::Accumulators) if splits == 1 => BESIDE_STAGED_EPILOGUE,
+            _ => 1.0,
+        };
+        let of_steps = |term: Term| Term { time: term.time * steps * beside, ..term };
+        let tile = self.terms_of_step(sms.min(units), device).map(of_steps);
         let longest = tile.iter().map(|term| term.time).fold(0.0, f64::max);
         let epilogue = self.epilogue(staging);
         let (exposed, last) = match self.shape.schedule {
