@@ -138,6 +138,13 @@ fn graphs() -> Vec<(String, Graph)> {
             graphs.push((format!("fprop_lines_of_{name}_pixels{kind}"), graph));
         }
     }
+    // of 8 and 4 bytes the gradient's filters do not run along k
+    let short = |types: [DataType; 4], channels| Layer { groups: 4, channels, types, ..base() };
+    let floats = short([DataType::Float; 4], [32, 64]);
+    let fp8 = short([DataType::Fp8E4M3, DataType::Fp8E5M2, DataType::Float, DataType::Half], [128, 64]);
+    for (name, layer) in [("groups_of_8_floats", floats), ("groups_of_32_bytes", fp8)] {
+        graphs.push((format!("fprop_{name}"), layer.plain(Direction::Forward)));
+    }
     let grouped = Layer { groups: 2, channels: [128, 128], ..base() };
     for (name, epilogue) in [("bias_add_relu", bias_add_relu as Epilogue), ("genstats", genstats)] {
         let (mut graph, core) = grouped.core(Direction::Forward, |_, _, id| id);
@@ -202,6 +209,16 @@ fn layers() -> Vec<(&'static str, Layer)> {
         ("groups_of_72", Layer { groups: 2, channels: [144, 144], images: 1, ..base() }),
         ("groups_of_24", Layer { groups: 4, channels: [96, 64], ..base() }),
         ("groups_of_16", Layer { groups: 4, channels: [64, 64], ..base() }),
+        (
+            "groups_of_16_bfloat16",
+            Layer {
+                groups: 3,
+                channels: [48, 48],
+                input: vec![9, 13],
+                ..types([T::BFloat16, T::BFloat16, T::Float, T::BFloat16], [48, 48])
+            },
+        ),
+        ("groups_of_16_in_5x5", Layer { groups: 2, channels: [32, 32], ..axes(&[7, 9], &[5, 5], &[2, 2]) }),
         ("24_channels_to_96", Layer { channels: [24, 96], ..base() }),
         ("groups_of_96", Layer { groups: 2, channels: [192, 192], images: 1, ..base() }),
         ("of_bfloat16", types([T::BFloat16, T::BFloat16, T::Float, T::BFloat16], [64, 48])),

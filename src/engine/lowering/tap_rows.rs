@@ -43,12 +43,14 @@ impl Problem {
         Some(problem)
     }
 
-    /// The same with steps of half as many channels, where these are all that a tap has, or fill no whole steps of a group.
+    /// The same with steps of a quarter or half as many channels, where these are all that a tap has, or fill no whole steps of a group.
     pub(in crate::engine) fn in_short_steps_of(self, step_k: i64) -> Option<Self> {
-        let short = step_k / 2;
         let channels = self.space.k.last()?.extent;
-        let is_short = channels <= short || !self.space.b.is_empty() && channels % step_k != 0 && channels % short == 0;
-        is_short.then(|| Self { channels: ChannelSteps::Short(short), ..self.in_steps_of(short) })
+        let is_all = |short: &i64| channels <= *short;
+        let fills_group = |short: &i64| !self.space.b.is_empty() && channels % step_k != 0 && channels % short == 0;
+        let [quarter, half] = [step_k / 4, step_k / 2];
+        let short = Some(quarter).filter(is_all).or(Some(half).filter(|short| is_all(short) || fills_group(short)))?;
+        Some(Self { channels: ChannelSteps::Short(short), ..self.in_steps_of(short) })
     }
 }
 
