@@ -203,6 +203,27 @@ mod tests {
     }
 
     #[test]
+    fn many_whole_blocks_of_channels_are_outermost() {
+        for (direction, channel) in [
+            (ConvolutionDirection::Forward, Quantity::InputChannel),
+            (ConvolutionDirection::BackwardData, Quantity::OutputChannel),
+        ] {
+            let channels = if direction == ConvolutionDirection::Forward { 64 } else { 32 };
+            let of = |step_k| problem(direction, [9, 3, 1, 1]).in_blocks_of_channels(step_k);
+            let in_blocks = of(2).expect("many whole blocks");
+            let digits: Vec<_> = in_blocks.space.k.iter().map(|digit| (digit.quantity, digit.radix)).collect();
+            assert_eq!(digits, [(Quantity::ChannelBlock, channels / 2), (TAP, 3), (channel, 2)]);
+            let counted = in_blocks
+                .operands
+                .iter()
+                .flatten()
+                .filter(|coordinate| coordinate.terms.ends_with(&[(Quantity::ChannelBlock, 2), (channel, 1)]));
+            assert_eq!(counted.count(), 2, "an axis of each operand");
+            assert!(of(channels / 4).is_none() && of(5).is_none(), "few blocks, or some that are not whole");
+        }
+    }
+
+    #[test]
     fn boxes_walk_no_further_than_they_can() {
         assert_eq!(positions([2000, 2, 0, 768]), Some(2000));
         assert_eq!(positions([2000, 2, 0, 769]), None);

@@ -272,3 +272,21 @@ impl Candidate<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::ComputeCapability;
+
+    #[test]
+    fn l2_is_that_of_the_chip_whose_memory_is_most_alike() {
+        let typical = Device::typical(ComputeCapability::SM_90);
+        let rates = |bytes_per_second| {
+            let device = Device { bytes_per_second, ..typical.clone() };
+            [128.0, 64.0].map(|columns| l2_rate(columns, &device))
+        };
+        assert_eq!(rates(typical.bytes_per_second), [11000.0, 8400.0]);
+        assert_eq!(rates(3.0e12), [7300.0, 6400.0]);
+        assert_eq!(rates(2.0e12), [7300.0, 6400.0]);
+    }
+}
