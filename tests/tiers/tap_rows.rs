@@ -213,7 +213,6 @@ fn layers() -> Vec<(&'static str, Layer)> {
             "groups_of_16_bfloat16",
             Layer {
                 groups: 3,
-                channels: [48, 48],
                 input: vec![9, 13],
                 ..types([T::BFloat16, T::BFloat16, T::Float, T::BFloat16], [48, 48])
             },

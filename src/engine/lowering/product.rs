@@ -115,11 +115,11 @@ impl ProductPlan {
     /// each tap in whole lines, if channels fill most of these.
     fn as_it_stands(fusion: &Fusion, product: &Product, problem: Problem, operand: MmaType) -> Self {
         let in_lines = problem.clone().in_columns_of(line_along_outer(operand).into());
-        let are_filled =
-            in_lines.space.n.iter().all(|digit| digit.extent as f64 >= LEAST_OF_A_LINE * digit.radix as f64);
-        let plan = Self::in_steps(fusion, product, problem, operand);
-        let with_lines = || Some(Self::in_steps(fusion, product, in_lines, operand)).filter(Self::is_as_stored);
-        if plan.is_as_stored() || !are_filled { plan } else { with_lines().unwrap_or(plan) }
+        let plan = |problem| Self::in_steps(fusion, product, problem, operand);
+        let is_filled = |digit: &Digit| digit.extent as f64 >= LEAST_OF_A_LINE * digit.radix as f64;
+        let as_stored = |problem| Some(plan(problem)).filter(Self::is_as_stored);
+        let with_lines = || as_stored(in_lines).filter(|plan| plan.problem.space.n.iter().all(is_filled));
+        as_stored(problem.clone()).or_else(with_lines).unwrap_or_else(|| plan(problem))
     }
 
     /// Plans a product for `wgmma` that reads copies of its operands; the transposed one of a matmul, if that is asked for and

@@ -24,7 +24,7 @@ struct L2 {
     memory: f64,
 }
 
-/// Of an H200, and of an H100 (fitted to 5,100 configs of 78 graphs, 2026-11-25; nothing else differed).
+/// Of an H200, and of an H100 (fitted to some 4,600 configs of 78 graphs, 2026-11-25, with all other constants as they are of an H200).
 const L2_OF_CHIPS: [L2; 2] =
     [L2 { wide: 11000.0, narrow: 8400.0, memory: 4.25e12 }, L2 { wide: 7300.0, narrow: 6400.0, memory: 2.95e12 }];
 const WIDE_TILE: f64 = 128.0;
