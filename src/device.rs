@@ -165,6 +165,12 @@ impl Device {
         }
     }
 
+    /// Bytes of shared memory of a block where so many share a multiprocessor, each with 1 KiB that CUDA keeps for itself.
+    pub fn shared_bytes_of_blocks(&self, blocks: u32) -> u32 {
+        const KEPT: u32 = 1024;
+        ((self.shared_bytes_per_block + KEPT) / blocks).saturating_sub(KEPT)
+    }
+
     /// Dense matrix rate for operands of a type, operations per second: what a multiprocessor issues in a clock (by
     /// generation) at 1.7 GHz. An orientation for floors, not a measurement.
     pub fn flops_per_second(&self, operand: DataType) -> f64 {

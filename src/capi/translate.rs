@@ -211,6 +211,8 @@ fn knob_number(knob: Knob) -> u32 {
         Knob::SwapAb => RawKnob::CUDNN_KNOB_TYPE_SWAP_AB,
         Knob::TapRows => RawKnob::CUDNN_KNOB_TYPE_SPLIT_RS,
         Knob::TmaEpilogue => RawKnob::CUDNN_KNOB_TYPE_EDGE,
+        Knob::StationaryB => RawKnob::CUDNN_KNOB_TYPE_SPECFILT,
+        Knob::Occupancy => RawKnob::CUDNN_KNOB_TYPE_OCCUPANCY,
         Knob::EvaluateFirst => RawKnob::CUDNN_KNOB_TYPE_WORKSPACE,
     };
     raw as u32

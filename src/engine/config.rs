@@ -101,6 +101,12 @@ knobs! {
     /// not set it.
     TmaEpilogue = "tma_epilogue", KnobDomain::Switch, Some(0),
         "1 moves the epilogue's tensors by TMA (tensor memory accelerator), in boxes";
+    /// Whether B is read once into shared memory and stays there; off where a config does not set it.
+    StationaryB = "stationary_b", KnobDomain::Switch, Some(0),
+        "1 reads B once into shared memory, where it stays while tiles of A pass by";
+    /// Blocks that share a multiprocessor; one where a config does not set it.
+    Occupancy = "occupancy", KnobDomain::Count, Some(1),
+        "blocks of a kernel that stay on a multiprocessor at once, with a part of its registers and shared memory each";
     /// Whether operands that a mainloop stage computes are evaluated before the product, once, to the workspace; off where a config does
     /// not set it.
     EvaluateFirst = "evaluate_first", KnobDomain::Switch, Some(0),

@@ -113,6 +113,27 @@ pub struct Wgmma {
     pub stages: u32,
     /// What sums are kept in.
     pub sums: Sums,
+    /// Blocks that share a multiprocessor.
+    pub blocks: u32,
+    /// Steps along k whose tiles of B a block reads once and keeps in shared memory, as all its tiles of C multiply them; 0 where each
+    /// stage has its tile of B.
+    pub stationary_steps: u32,
+}
+
+/// Registers of a multiprocessor.
+const REGISTERS: u32 = 65536;
+
+impl Wgmma {
+    /// Registers that a thread of three warpgroups has at launch, a multiple of eight; the warpgroups share these, and not the rest of the
+    /// multiprocessor's: an H200 waits for ever for more.
+    pub fn registers_at_launch(&self) -> u32 {
+        REGISTERS / self.blocks / ((1 + CONSUMERS) * WARPGROUP) / 8 * 8
+    }
+
+    /// Registers of a thread that multiplies, where one that brings tiles keeps so many.
+    pub fn consumer_registers(&self, producer: u32) -> u32 {
+        ((1 + CONSUMERS) * self.registers_at_launch() - producer) / CONSUMERS
+    }
 }
 
 /// What the sums of `wgmma` are kept in.
@@ -164,6 +185,11 @@ const SWIZZLED_COLUMNS: u32 = 64;
 pub const WGMMA_ROWS: u32 = 64;
 
 impl Multiply {
+    /// Whether tiles of B stay in shared memory.
+    pub fn is_stationary(&self) -> bool {
+        matches!(self, Self::Wgmma(Wgmma { stationary_steps: 1.., .. }))
+    }
+
     /// Threads of a block.
     pub fn threads(&self, tile: GemmTile) -> u32 {
         match *self {

@@ -37,6 +37,11 @@ pub struct SharedLayout {
     pub barriers: u32,
     /// Barriers of the epilogue's boxes, one for each set of each warp.
     pub box_barriers: u32,
+    /// Tiles of B that stay, and bytes of one, which is a step's.
+    pub stationary: u32,
+    pub stationary_bytes: u32,
+    /// Barriers of these, one for each.
+    pub stationary_barriers: u32,
     /// Bytes of all.
     pub bytes: u32,
 }
@@ -61,23 +66,39 @@ pub struct SharedRequest {
 }
 
 impl StageLayout {
-    /// Tiles of A, of B, then what waits for its transformation to A, and to B. The rows of a tile of FMA are padded by one word.
+    /// Tiles of A, of B, then what waits for its transformation to A, and to B.
     fn new(request: &SharedRequest) -> Self {
-        let GemmTile { m, n, k } = request.tile;
-        let [a, b] = match request.multiply {
-            Multiply::Fma(_) => [4 * k * (m + 1), 4 * k * (n + 1)],
-            Multiply::Mma(Mma { operand, .. }) | Multiply::Wgmma(Wgmma { operand, .. }) => {
-                let (beyond, taps) = request.tap_row.map_or((0, 1), |row| (row.rows_beyond(), row.taps));
-                let a = (m + beyond) * k * operand.bytes();
-                let a = if beyond > 0 { a.next_multiple_of(SWIZZLE_PERIOD) } else { a };
-                [a, taps * n * k * operand.bytes()]
-            }
-        };
+        let [a, b] = request.tile_bytes();
+        let b = if request.stationary_steps() > 0 { 0 } else { b };
         let [raw_a, raw_b] = request.raw_bytes;
         Self {
             tiles: [0, a],
             raw: [if raw_a > 0 { a + b } else { 0 }, if raw_b > 0 { a + b + raw_a } else { a }],
             bytes: a + b + raw_a + raw_b,
+        }
+    }
+}
+
+impl SharedRequest {
+    /// Bytes of the tiles of A and of B of a step. The rows of a tile of FMA are padded by one word.
+    fn tile_bytes(&self) -> [u32; 2] {
+        let GemmTile { m, n, k } = self.tile;
+        match self.multiply {
+            Multiply::Fma(_) => [4 * k * (m + 1), 4 * k * (n + 1)],
+            Multiply::Mma(Mma { operand, .. }) | Multiply::Wgmma(Wgmma { operand, .. }) => {
+                let (beyond, taps) = self.tap_row.map_or((0, 1), |row| (row.rows_beyond(), row.taps));
+                let a = (m + beyond) * k * operand.bytes();
+                let a = if beyond > 0 { a.next_multiple_of(SWIZZLE_PERIOD) } else { a };
+                [a, taps * n * k * operand.bytes()]
+            }
+        }
+    }
+
+    /// Steps whose tiles of B stay.
+    fn stationary_steps(&self) -> u32 {
+        match self.multiply {
+            Multiply::Wgmma(Wgmma { stationary_steps, .. }) => stationary_steps,
+            _ => 0,
         }
     }
 }
@@ -98,17 +119,32 @@ impl SharedLayout {
         let epilogue_bytes = request.staged_bytes();
         let totals = epilogue_bytes * request.reduced_values.max(1) as u32;
         let bytes = (stages * stage.bytes).max(totals + TOTALS_BYTES);
-        Self { stage, epilogue: 0, epilogue_bytes, totals, barriers: bytes, box_barriers: bytes, bytes }
+        let (barriers, box_barriers) = (bytes, bytes);
+        Self { stage, epilogue_bytes, totals, barriers, box_barriers, bytes, ..Self::default() }
     }
 
-    /// The epilogue has a place of its own, then barriers.
+    /// What stays of B lies behind the stages; the epilogue has a place of its own, then barriers.
     fn beside_stages(request: &SharedRequest, stage: StageLayout, stages: u32) -> Self {
-        let epilogue = stages * stage.bytes;
+        let stationary = stages * stage.bytes;
+        let steps = request.stationary_steps();
+        let stationary_bytes = if steps > 0 { request.tile_bytes()[1] } else { 0 };
+        let epilogue = stationary + steps * stationary_bytes;
         let epilogue_bytes = request.box_bytes.unwrap_or_else(|| request.staged_bytes());
         let barriers = epilogue + CONSUMER_WARPS * epilogue_bytes;
         let box_barriers = barriers + BARRIER_BYTES * (3 * stages + CONSUMERS);
-        let bytes = box_barriers + BARRIER_BYTES * CONSUMER_WARPS * Boxes::SETS;
-        Self { stage, epilogue, epilogue_bytes, totals: barriers, barriers, box_barriers, bytes }
+        let stationary_barriers = box_barriers + BARRIER_BYTES * CONSUMER_WARPS * Boxes::SETS;
+        Self {
+            stage,
+            epilogue,
+            epilogue_bytes,
+            totals: barriers,
+            barriers,
+            box_barriers,
+            stationary,
+            stationary_bytes,
+            stationary_barriers,
+            bytes: stationary_barriers + BARRIER_BYTES * steps,
+        }
     }
 }
 
@@ -134,7 +170,8 @@ mod tests {
     /// `wgmma` on FP16 in tiles of 128 × 128 × 64.
     fn wgmma(stages: u32) -> SharedRequest {
         let (operand, schedule, sums) = (MmaType::F16, Schedule::PingPong, Sums::Full);
-        let multiply = Multiply::Wgmma(Wgmma { operand, fills: false, schedule, stages, sums });
+        let multiply =
+            Multiply::Wgmma(Wgmma { operand, fills: false, schedule, stages, sums, blocks: 1, stationary_steps: 0 });
         request(multiply, GemmTile { m: 128, n: 128, k: 64 })
     }
 

@@ -37,6 +37,9 @@ fw_mbarrier_wait(full + 8 * stage, parity);
 <%- if transforms %>
 fw_mbarrier_wait(raw + 8 * stage, parity);  // has been so: what came in boxes is seen from here on
 <%- endif %>
+<%- if is_first %>
+if (${ is_first }$) fw_mbarrier_wait(arrived_b + 8 * step, 0);
+<%- endif %>
 const unsigned tile = shared + stage * ${ stage_bytes }$;
 ${ products }$
 <%- if turns %>

@@ -12,12 +12,15 @@ ${ line }$
 for (int step = 0; step < ${ steps }$; ++step) {
 fw_mbarrier_wait(empty + 8 * stage, parity);
 <%- if tail %>
-const bool is_tail = ${ tail.condition }$;  // of the channels under a tap
-fw_mbarrier_expect(full + 8 * stage, is_tail ? ${ tail.boxed_bytes }$ : ${ boxed_bytes }$);
-<%- else %>
-fw_mbarrier_expect(full + 8 * stage, ${ boxed_bytes }$);
+const bool is_tail = ${ tail }$;  // of the channels under a tap
 <%- endif %>
+fw_mbarrier_expect(full + 8 * stage, ${ boxed_bytes }$);
 const unsigned tile = shared + stage * ${ stage_bytes }$;
+<%- if stationary %>
+const bool is_first = unit == blockIdx.x;  // B comes once
+const unsigned tile_b = stationary + step * ${ stationary.bytes }$;
+if (is_first) fw_mbarrier_expect(arrived_b + 8 * step, ${ stationary.boxed_bytes }$);
+<%- endif %>
 <%- for line in origin %>
 ${ line }$
 <%- endfor %>

@@ -6,6 +6,9 @@ const unsigned raw = empty + ${ 8 * stages }$;  // another for the boxes of a st
 <%- if ping_pong %>
 const unsigned turn = <% if transforms %>raw<% else %>empty<% endif %> + ${ 8 * stages }$;  // and one for each consumer
 <%- endif %>
+<%- if stationary %>
+const unsigned stationary = shared + ${ stationary.at }$, arrived_b = shared + ${ stationary.barriers }$;  // B, a barrier for each step
+<%- endif %>
 if (threadIdx.x == 0) {
 <%- for map in maps %>
 fw_tma_prefetch(&map${ map }$);
@@ -25,6 +28,10 @@ fw_mbarrier_init(turn + 8, ${ warps }$);
 <%- if boxes %>
 #pragma unroll 1
 for (unsigned set = 0; set < ${ boxes.count }$; ++set) fw_mbarrier_init(shared + ${ boxes.at }$ + 8 * set, 1);
+<%- endif %>
+<%- if stationary %>
+#pragma unroll 1
+for (unsigned step = 0; step < ${ stationary.steps }$; ++step) fw_mbarrier_init(arrived_b + 8 * step, 1);
 <%- endif %>
 fw_mbarrier_init_fence();
 }

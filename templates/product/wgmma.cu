@@ -3,7 +3,7 @@
 <%- for list in registers -%>
 #define FW_ROWS_${ loop.index0 }$ "${ list }$"
 <% endfor -%>
-extern "C" __global__ void __launch_bounds__(${ threads }$, 1)
+extern "C" __global__ void __launch_bounds__(${ threads }$, ${ blocks }$)
 ${ function }$(${ parameters }$) {
 FW_SHARED(shared_bytes);
 ${ declare }$(${ accumulators }$);

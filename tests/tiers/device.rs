@@ -18,7 +18,8 @@ use crate::modes::{self, ModeCase};
 use crate::pipeline;
 use crate::tap_rows::{self, Configs};
 use crate::{
-    cases, data, device_chains, device_executions, device_huge, evaluated, infinities, shape_sweep, tier, walks,
+    cases, data, device_chains, device_executions, device_huge, evaluated, infinities, shape_sweep, stationary, tier,
+    walks,
 };
 
 /// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
@@ -164,12 +165,14 @@ fn hopper_trials() -> Vec<Trial> {
     let device = || Ok(context()?.device().clone());
     let walks = walks::trials("device", &TILES, device, run_lowered);
     let tap_rows = tap_rows::trials("device", Configs::OneOfEach, device, run_lowered);
+    let stationary = stationary::trials("device", usize::MAX, device, run_lowered);
     let evaluated = evaluated::trials("device", device, run_lowered);
     let infinities = tap_rows::infinities("device", Configs::OneOfEach, device, run_inputs);
     hopper::trials("device", run_kernel)
         .into_iter()
         .chain(walks)
         .chain(tap_rows)
+        .chain(stationary)
         .chain(evaluated)
         .chain(infinities)
         .collect()

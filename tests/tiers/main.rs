@@ -36,6 +36,7 @@ mod resample_cases;
 mod shape_sweep;
 mod softmax_cases;
 mod special_values;
+mod stationary;
 mod tap_rows;
 mod type_cases;
 mod walks;

@@ -10,7 +10,7 @@ use fusewright::graph::Graph;
 use libtest_mimic::{Failed, Trial};
 
 use crate::tap_rows::{self, Configs};
-use crate::{cases, data, evaluated, hopper, machine_code, modes, pipeline, tier};
+use crate::{cases, data, evaluated, hopper, machine_code, modes, pipeline, stationary, tier};
 
 /// Chips with a newer NVRTC; sm_70 needs a 12.x one.
 const CHIPS: [(u32, u32); 6] = [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0)];
@@ -107,6 +107,12 @@ pub(crate) fn trials() -> Vec<Trial> {
         trials.extend(tap_rows::trials(
             "nvrtc",
             Configs::AtMost(1),
+            || Ok(pipeline::typical_device()),
+            |build| compile(&build.request(), &build.source),
+        ));
+        trials.extend(stationary::trials(
+            "nvrtc",
+            1,
             || Ok(pipeline::typical_device()),
             |build| compile(&build.request(), &build.source),
         ));

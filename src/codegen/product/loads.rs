@@ -42,8 +42,16 @@ impl Boxed<'_> {
     pub(super) fn loads(&self) -> BoxLoads {
         let sides = self.sides.iter().enumerate().map(|(number, side)| {
             let title = format!("{}: {}", side.name().to_uppercase(), side.graph.canonical_name(side.operand().tensor));
-            let barrier = format!("{} + 8 * {}", self.barrier, self.stage);
-            LoadsText { title, loads: OperandLoads { side: *side, number, barrier }.lines() }
+            let stays = side.is_stationary();
+            let barrier = match stays {
+                true => format!("arrived_b + 8 * {}", self.step),
+                false => format!("{} + 8 * {}", self.barrier, self.stage),
+            };
+            let lines = OperandLoads { side: *side, number, barrier }.lines();
+            let once = |lines: Vec<String>| {
+                ["if (is_first) {".to_owned()].into_iter().chain(lines).chain(["}".to_owned()]).collect()
+            };
+            LoadsText { title, loads: if stays { once(lines) } else { lines } }
         });
         let end = (self.blocks() > 1).then_some("}");
         BoxLoads { of_tile: self.tile_digits(), of_step: self.step_digits(), sides: sides.collect(), end }
@@ -176,7 +184,11 @@ impl OperandLoads<'_> {
         let Some(map) = operand.map() else { return Vec::new() };
         let stage = &self.side.kernel.shared.stage;
         let slot = self.side.slot;
-        let offset = if matches!(operand.fetch, Fetch::Tma(_)) { stage.tiles[slot] } else { stage.raw[slot] };
+        let offset = match operand.fetch {
+            _ if self.side.is_stationary() => 0,
+            Fetch::Tma(_) => stage.tiles[slot],
+            _ => stage.raw[slot],
+        };
         let columns = self.side.columns(&map);
         let is_whole = operand.boxes_along_k() && columns == 1;
         let lines = if is_whole { self.side.block() } else { map.box_dims[1] };
@@ -188,12 +200,17 @@ impl OperandLoads<'_> {
         }
         let load = |column: u32| {
             let at = match offset + column * column_bytes {
-                0 => format!("tile{block}"),
-                at => format!("tile + {at}{block}"),
+                0 => format!("{}{block}", self.tile()),
+                at => format!("{} + {at}{block}", self.tile()),
             };
             self.load(&map, &at, i64::from(column * map.span()))
         };
         (0..columns).map(load).collect()
+    }
+
+    /// Where the tile begins.
+    fn tile(&self) -> &'static str {
+        if self.side.is_stationary() { "tile_b" } else { "tile" }
     }
 
     /// A loop over columns, of which each has digits of its own.
@@ -210,7 +227,7 @@ impl OperandLoads<'_> {
         let unroll = if columns > MANY_COLUMNS { "#pragma unroll 4" } else { "#pragma unroll" };
         let mut lines = vec![unroll.to_owned(), format!("for (unsigned column = 0; column < {columns}; ++column) {{")];
         lines.extend(definition_lines(index_type(kernel.wide_index), &digits));
-        lines.push(self.load(map, &format!("tile + {offset} + column * {column_bytes}"), 0));
+        lines.push(self.load(map, &format!("{} + {offset} + column * {column_bytes}", self.tile()), 0));
         lines.push("}".to_owned());
         lines
     }

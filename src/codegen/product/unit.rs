@@ -147,11 +147,34 @@ struct RasterText {
     count_m: i64,
 }
 
+impl PlaceText {
+    /// Where every block stays in a column of tiles of one matrix: neighbouring blocks have different ones.
+    fn of_columns(kernel: &GemmKernel, number: &str) -> Self {
+        let [batch, ..] = kernel.space.extents();
+        let [_, count_n] = kernel.tile.counts(kernel.space.extents());
+        let b = format!("{} % {batch}u", quotient(number, count_n));
+        let block = [quotient(number, kernel.columns()), format!("{number} % {count_n}u")];
+        let tile =
+            [("block_m", kernel.tile.m), ("block_n", kernel.tile.n)].map(|(name, size)| format!("{name} * {size}"));
+        Self {
+            index: index_type(kernel.wide_index),
+            number: number.to_owned(),
+            matrices: (batch > 1).then_some(MatricesText { tiles: 1, b }),
+            raster: None,
+            block: Some(block),
+            tile,
+        }
+    }
+}
+
 /// The lines that say which tile of C is a block's: matrix `b`, from row `m0` and column `n0` on; `number` is the tile's.
 ///
 /// # Errors
 /// [`Error::Generated`] if the template fails: a defect of ours.
 pub(super) fn place(kernel: &GemmKernel, number: &str) -> Result<String, Error> {
+    if kernel.stays_in_columns() {
+        return template::render(template!("product/place.cuh"), &PlaceText::of_columns(kernel, number));
+    }
     let [batch, ..] = kernel.space.extents();
     let [count_m, count_n] = kernel.tile.counts(kernel.space.extents());
     let tiles = count_m * count_n;

@@ -16,10 +16,6 @@ use crate::kernel::{
     WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
 };
 
-/// Registers of each of three warpgroups' threads at launch; they share these, and not the rest of the multiprocessor's: an
-/// H200 waits for ever for more.
-const REGISTERS_AT_LAUNCH: u32 = 168;
-
 /// Device code that every kernel of the skeleton uses.
 const SECTIONS: &[&str] = &["fw_shared_address", "fw_mbarrier", "fw_set_registers", "fw_wgmma"];
 
@@ -42,6 +38,7 @@ pub(super) struct WgmmaText {
     /// Registers of a loading and of a multiplying thread.
     producer_registers: u32,
     consumer_registers: u32,
+    blocks: u32,
     producer: String,
     consumer: String,
 }
@@ -64,12 +61,22 @@ struct RingText {
     warps: u32,
     /// Barriers of the boxes that epilogues read.
     boxes: Option<BoxBarriersText>,
+    stationary: Option<StationaryText>,
 }
 
+/// Where tiles of B that stay lie, and their barriers, one for each step.
 #[derive(Serialize)]
-struct TailText {
-    condition: String,
-    boxed_bytes: u32,
+struct StationaryText {
+    at: u32,
+    barriers: u32,
+    steps: u32,
+}
+
+/// Bytes of a step of these, and of its boxes.
+#[derive(Serialize)]
+struct StationaryLoadsText {
+    bytes: u32,
+    boxed_bytes: String,
 }
 
 #[derive(Serialize)]
@@ -87,13 +94,14 @@ struct ProducerText {
     steps: String,
     /// Bytes of a stage, and of what comes in boxes.
     stage_bytes: u32,
-    boxed_bytes: u32,
-    /// Of the last step under a tap, where it differs: what tells it, and its bytes.
-    tail: Option<TailText>,
+    boxed_bytes: String,
+    /// What tells the last step under a tap, where it differs.
+    tail: Option<String>,
     /// What tells where boxes begin: of a tile, and of a step.
     tile_digits: Vec<String>,
     origin: Vec<String>,
     sides: Vec<LoadsText>,
+    stationary: Option<StationaryLoadsText>,
     /// The end of a loop that the origin begins.
     end: Option<&'static str>,
 }
@@ -142,6 +150,8 @@ struct ConsumerText {
     /// What clears the sums that products are added to outside the tensor core.
     clear: Option<String>,
     transforms: bool,
+    /// The condition that a unit is the first, which waits for the tiles of B that stay.
+    is_first: Option<&'static str>,
     /// The products of a stage; whether they are waited for at once, and what is added up then.
     products: String,
     additions: Option<String>,
@@ -229,7 +239,8 @@ pub(super) fn text(
         accumulators: skeleton.first_sum() + skeleton.of_rows(),
         ring: skeleton.ring(used)?,
         producer_registers,
-        consumer_registers: ((1 + CONSUMERS) * REGISTERS_AT_LAUNCH - producer_registers) / CONSUMERS,
+        consumer_registers: wgmma.consumer_registers(producer_registers),
+        blocks: kernel.blocks,
         producer: if wgmma.fills { skeleton.filling_producer(used)? } else { skeleton.producer(used)? },
         consumer: skeleton.consumer(used)?,
     })
@@ -321,19 +332,35 @@ impl<'a> Skeleton<'a> {
         self.wgmma.fills && self.boxed_bytes() > 0
     }
 
-    /// Bytes of a stage that come in boxes.
-    fn boxed_bytes(&self) -> u32 {
-        (0..2).map(|slot| self.side(slot).boxed_bytes()).sum()
+    /// Operands whose tiles come in a stage.
+    fn staged_slots(&self) -> std::ops::Range<usize> {
+        if self.keeps_b() { 0..1 } else { 0..2 }
     }
 
-    /// Bytes of the last step under a tap, where it has fewer.
-    fn bytes_of_tail(&self, tail: ChannelTail) -> u32 {
-        self.boxed_bytes() / self.kernel.tile.k * tail.elements
+    /// Bytes of a stage that come in boxes.
+    fn boxed_bytes(&self) -> u32 {
+        self.staged_slots().map(|slot| self.side(slot).boxed_bytes()).sum()
+    }
+
+    /// Bytes of the boxes of a step whose boxes have so many together: fewer where all steps are the last under their tap, and a condition
+    /// where some are.
+    fn bytes_of_step(&self, boxed_bytes: u32) -> String {
+        let of_tail = |tail: ChannelTail| boxed_bytes / self.kernel.tile.k * tail.elements;
+        match self.kernel.tail {
+            Some(tail) if tail.differs() => format!("is_tail ? {} : {boxed_bytes}", of_tail(tail)),
+            Some(tail) => of_tail(tail).to_string(),
+            None => boxed_bytes.to_string(),
+        }
     }
 
     /// The last step under a tap, where it differs from the others.
     fn differing_tail(&self) -> Option<ChannelTail> {
         self.kernel.tail.filter(ChannelTail::differs)
+    }
+
+    /// Whether tiles of B stay in shared memory.
+    fn keeps_b(&self) -> bool {
+        self.side(1).is_stationary()
     }
 
     fn steps(&self) -> Steps<'a> {
@@ -380,6 +407,11 @@ impl<'a> Skeleton<'a> {
                 at: self.kernel.shared.box_barriers,
                 count: CONSUMERS * warps * Boxes::SETS,
             }),
+            stationary: self.keeps_b().then_some(StationaryText {
+                at: self.kernel.shared.stationary,
+                barriers: self.kernel.shared.stationary_barriers,
+                steps: self.wgmma.stationary_steps,
+            }),
         };
         template::render(template!("pipeline/ring.cuh"), &record)
     }
@@ -395,16 +427,15 @@ impl<'a> Skeleton<'a> {
             unit: self.unit()?,
             steps: steps.count(),
             stage_bytes: self.kernel.shared.stage.bytes,
-            boxed_bytes: self.kernel.tail.map_or(self.boxed_bytes(), |tail| match tail.differs() {
-                true => self.boxed_bytes(),
-                false => self.bytes_of_tail(tail),
-            }),
-            tail: self
-                .differing_tail()
-                .map(|tail| TailText { condition: steps.is_tail(tail, "step"), boxed_bytes: self.bytes_of_tail(tail) }),
+            boxed_bytes: self.bytes_of_step(self.boxed_bytes()),
+            tail: self.differing_tail().map(|tail| steps.is_tail(tail, "step")),
             tile_digits: of_tile,
             origin: boxed.takes_k().then(|| steps.origin_line("step")).into_iter().chain(of_step).collect(),
             sides,
+            stationary: self.keeps_b().then(|| StationaryLoadsText {
+                bytes: self.kernel.shared.stationary_bytes,
+                boxed_bytes: self.bytes_of_step(self.side(1).boxed_bytes()),
+            }),
             end,
         };
         template::render(template!("pipeline/producer.cuh"), &record)
@@ -475,6 +506,10 @@ impl<'a> Skeleton<'a> {
             functions,
             clear: promotes.then(|| zeros(first..accumulators)),
             transforms: self.transforms(),
+            is_first: self.keeps_b().then_some(match self.wgmma.schedule {
+                Schedule::Cooperative => "unit < gridDim.x",
+                Schedule::PingPong => "unit < 2 * gridDim.x",
+            }),
             products: match &fragments {
                 Some(_) => self.products_of_fragments()?,
                 None => self.products()?,
@@ -623,8 +658,14 @@ impl<'a> Skeleton<'a> {
         };
         let row_bytes = self.row_bytes(slot);
         let leading = if operand.along_k { 16 } else { self.side(slot).taps() * self.kernel.tile.k * row_bytes };
-        let place = if offset == 0 { String::new() } else { format!(" + {offset}") };
-        format!("fw_matrix_descriptor<{row_bytes}>(tile{place}{shift}, {leading}, {})", 8 * row_bytes)
+        let place = match offset {
+            _ if slot == 1 && self.keeps_b() => {
+                format!("stationary + step * {}", self.kernel.shared.stationary_bytes)
+            }
+            0 => "tile".to_owned(),
+            _ => format!("tile + {offset}"),
+        };
+        format!("fw_matrix_descriptor<{row_bytes}>({place}{shift}, {leading}, {})", 8 * row_bytes)
     }
 
     /// `acc0, acc1, …` of a block of 64 rows, sixteen a line of the source.

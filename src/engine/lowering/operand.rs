@@ -119,6 +119,12 @@ impl OperandPlan {
         self.sweep.vector
     }
 
+    /// Accesses of fewer than 16 bytes for an element that is multiplied in a type.
+    pub(in crate::engine) fn short_accesses(&self, multiplied: MmaType) -> f64 {
+        let vector = self.vector();
+        if vector * i64::from(multiplied.bytes()) < ACCESS_BYTES { 1.0 / vector as f64 } else { 0.0 }
+    }
+
     /// Whether elements are copied by `cp.async`.
     pub(in crate::engine) fn is_copied(&self) -> bool {
         matches!(self.way, Way::Async)

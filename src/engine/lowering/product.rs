@@ -195,6 +195,13 @@ impl ProductPlan {
         self.product.tensors().map(of_tensor).iter().sum()
     }
 
+    /// Bytes that move at least: operands once, in the type in which they are multiplied, and a result of 16 bits.
+    pub(in crate::engine) fn least_bytes(&self, operand: MmaType) -> f64 {
+        const RESULT: f64 = 2.0;
+        let [batch, m, n, _] = self.extents().map(|extent| extent as f64);
+        self.operand_elements() * f64::from(operand.bytes()) + batch * m * n * RESULT
+    }
+
     /// Seconds of the copies of operands, one after the other.
     pub(in crate::engine) fn copy_seconds(&self, device: &Device) -> f64 {
         self.copies.iter().map(|copy| copy.seconds(self.graph(), device)).sum()
@@ -268,6 +275,11 @@ impl ProductPlan {
     /// The epilogue's tensors in boxes for tiles of this size; `None` where they cannot come and leave so.
     pub(in crate::engine) fn boxes(&self, tile: GemmTile) -> Option<Boxes> {
         self.epilogue().boxes(tile)
+    }
+
+    /// Whether the epilogue has no reductions.
+    pub(in crate::engine) fn reduces_nothing(&self) -> bool {
+        self.epilogue().reduced_values() == 0
     }
 
     /// Reductions of the epilogue that keep the columns of C.
@@ -352,10 +364,10 @@ impl ProductPlan {
 
     /// Warps that multiply, where blocks stay and walk the tiles.
     fn walking_warps(&self, choice: &GemmChoice, device: &Device) -> Option<i64> {
+        let Multiply::Wgmma(wgmma) = choice.multiply else { return None };
         let [batch, ..] = self.extents();
-        let [tiles_m, tiles_n] = choice.tile.counts(self.extents());
-        let blocks = staying_blocks(batch * tiles_m * tiles_n, device);
-        matches!(choice.multiply, Multiply::Wgmma(_)).then(|| i64::from(blocks * CONSUMER_WARPS))
+        let counts = choice.tile.counts(self.extents());
+        Some(i64::from(staying_blocks(batch, counts, &wgmma, device) * CONSUMER_WARPS))
     }
 
     /// Bytes of a stage beyond the tiles of A and B, for what is transformed to each on its way.
@@ -588,7 +600,11 @@ impl Lowering<'_> {
 
     fn grid(&self, gemm: &GemmKernel) -> [u32; 2] {
         match self.choice.multiply {
-            Multiply::Wgmma(_) => [staying_blocks(gemm.units(), self.device), 1],
+            Multiply::Wgmma(wgmma) => {
+                let [batch, ..] = gemm.space.extents();
+                let parts = batch * i64::from(self.choice.splits);
+                [staying_blocks(parts, gemm.tile.counts(gemm.space.extents()), &wgmma, self.device), 1]
+            }
             _ => [to_u32(gemm.tiles()), self.choice.splits],
         }
     }
@@ -603,7 +619,7 @@ impl Lowering<'_> {
         let (operand, warp_m, warp_n, fragments) = match multiply {
             Multiply::Mma(Mma { operand, warp_m, warp_n, fragments, .. }) => (operand, warp_m, warp_n, fragments),
             Multiply::Fma(_) => return 2,
-            Multiply::Wgmma(_) => return 1,
+            Multiply::Wgmma(Wgmma { blocks, .. }) => return blocks,
         };
         let threads = multiply.threads(tile);
         let row = tile.k * operand.bytes();
@@ -618,9 +634,14 @@ impl Lowering<'_> {
     }
 }
 
-/// Blocks of a kernel whose blocks stay and walk so many units of work.
-fn staying_blocks(units: i64, device: &Device) -> u32 {
-    to_u32(units).min(device.sm_count)
+/// Blocks of a kernel whose blocks stay and walk the tiles of so many matrices or parts of k: as many for each column of tiles where blocks
+/// keep to theirs.
+fn staying_blocks(matrices: i64, [tiles_m, tiles_n]: [i64; 2], wgmma: &Wgmma, device: &Device) -> u32 {
+    let blocks = to_u32(matrices.saturating_mul(tiles_m.saturating_mul(tiles_n))).min(device.sm_count * wgmma.blocks);
+    match wgmma.stationary_steps {
+        0 => blocks,
+        _ => blocks - blocks % to_u32(matrices * tiles_n),
+    }
 }
 
 /// Number of values that the reductions of an epilogue start from.

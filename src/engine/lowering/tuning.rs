@@ -66,8 +66,10 @@ impl Tuned<'_> {
 
     /// What a thread needs that asks for boxes alone, and one that computes.
     fn producer_registers(&self) -> u32 {
-        let Multiply::Wgmma(Wgmma { fills, sums, .. }) = self.multiply else { return 0 };
+        let Multiply::Wgmma(Wgmma { fills, sums, blocks, .. }) = self.multiply else { return 0 };
         match (fills, sums.sets() * self.multiply.sum_registers(self.tile)) {
+            (false, _) if blocks > 2 => 24,
+            (false, _) if blocks > 1 => 32,
             (false, 0..MANY_ACCUMULATORS) => 40,
             (false, _) => 24,
             (true, _) => 88,

@@ -145,6 +145,18 @@ impl GemmKernel {
         batch * tiles_m * tiles_n
     }
 
+    /// Columns of tiles, of all matrices.
+    pub fn columns(&self) -> i64 {
+        let [batch, ..] = self.space.extents();
+        let [_, tiles_n] = self.tile.counts(self.space.extents());
+        batch * tiles_n
+    }
+
+    /// Whether each block stays in one of several columns of tiles, as their tiles of B stay in shared memory.
+    pub fn stays_in_columns(&self) -> bool {
+        self.multiply.is_stationary() && self.columns() > 1
+    }
+
     /// Tiles of all parts of k: what blocks share.
     pub fn units(&self) -> i64 {
         self.tiles().saturating_mul(self.splits.into())

@@ -36,6 +36,11 @@ impl<'a> Side<'a> {
         ["a", "b"][self.slot]
     }
 
+    /// Whether its tiles stay in shared memory.
+    pub(super) fn is_stationary(&self) -> bool {
+        self.slot == 1 && self.kernel.multiply.is_stationary()
+    }
+
     /// What it is, for readers of the kernel.
     pub(super) fn title(&self) -> String {
         let tensor = self.graph.canonical_name(self.operand().tensor);

@@ -3,7 +3,9 @@
 use super::{NAME, Tiles};
 use crate::device::Device;
 use crate::engine::config::{Field, ranked};
-use crate::engine::lowering::{GemmChoice, combination_seconds, fp8_registers, splits_that_fill, unpacks_fp8};
+use crate::engine::lowering::{
+    GemmChoice, OperandPlan, combination_seconds, fp8_registers, splits_that_fill, unpacks_fp8,
+};
 use crate::engine::{Bound, EngineConfig, Estimate, Knob, RankedConfig, Term, Waves};
 use crate::graph::DataType;
 use crate::kernel::{GemmTile, Mma, MmaType, Multiply};
@@ -90,11 +92,26 @@ const STEPS_PER_SPLIT: i64 = 8;
 /// Time of an epilogue of 128×128 elements, in steps of 64 bytes of k: a guess that only breaks ties of the ranking.
 const EPILOGUE_STEPS: f64 = 6.0;
 
+/// By how much an epilogue takes longer of warps with 64×64 elements, which are few: the least with which tiles of such warps are not taken for
+/// faster than others where k is short (3 channels of FLOAT to 640 by 3×3 on an H100: 165 µs, of warps with 64×32 elements 122).
+const LARGE_WARP: f64 = 2.0;
+const ELEMENTS_OF_A_LARGE_WARP: u32 = 64 * 64;
+
 /// Warps of a multiprocessor of which more are no faster, and the power of their number with which fewer are slower than as many as fit: a
 /// filter gradient of 7×7, stride 2, of 8 to 64 channels, 64×224×224 in FP16 on an H200 takes 310 µs in tiles of 64×64 with a block
-/// of 4 warps on each multiprocessor, 217 with two; in tiles of 128×128 419 and 290.
-const ENOUGH_WARPS: f64 = 16.0;
-const LATENCY_POWER: f64 = 0.4;
+/// of 4 warps on each multiprocessor, 217 with two; in tiles of 128×128 419 and 290; on an H100 243 with two blocks of 64×64 and 272 with three.
+const ENOUGH_WARPS: f64 = 8.0;
+const LATENCY_POWER: f64 = 0.5;
+
+/// Clocks of a multiprocessor for an access of fewer than 16 bytes on the way to shared memory (filter gradient of 33 channels of a group in
+/// HALF on an H100: 434 µs in tiles of 64×64, 268 in tiles of 16×128).
+const SHORT_ACCESS: f64 = 0.8;
+
+/// Clocks a second of the chips on which the constants were seen.
+const CLOCK: f64 = 1.6e9;
+
+/// How many times what a launch and each partial sum written and read once take the combination of sums takes.
+const COMBINATION: f64 = 1.3;
 
 /// Most parts of k. Not tuned.
 const MOST_SPLITS: i64 = 128;
@@ -117,10 +134,10 @@ pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
             let choice = shape.choice(tiles, splits);
             let through_workspace = tiles.plan.through_workspace(&choice, device);
             let sums = match through_workspace {
-                Some(_) => combination_seconds(extents, splits, device) / STEP_SECONDS,
+                Some(_) => COMBINATION * combination_seconds(extents, splits, device) / STEP_SECONDS,
                 None => 0.0,
             };
-            let estimate = estimate(&shape, tiles.operand, extents, (splits, sums), device);
+            let estimate = estimate(&shape, tiles, (splits, sums), device);
             configs.push((estimate, config(&choice, &shape), through_workspace));
         }
     }
@@ -174,6 +191,13 @@ impl Shape {
         (busy(fitting) / busy(blocks.min(fitting))).powf(LATENCY_POWER)
     }
 
+    /// Accesses of fewer than 16 bytes to the operands of a step.
+    fn short_accesses(&self, tiles: &Tiles) -> f64 {
+        let k = f64::from(self.tile(tiles.operand).k);
+        let of_rows = |(plan, rows): (&OperandPlan, u32)| plan.short_accesses(tiles.operand) * f64::from(rows) * k;
+        tiles.plan.operands.iter().zip([self.m, self.n]).map(of_rows).sum()
+    }
+
     fn tile(&self, operand: MmaType) -> GemmTile {
         GemmTile { m: self.m, n: self.n, k: self.k_bytes / operand.bytes() }
     }
@@ -219,15 +243,10 @@ fn splits(shape: &Shape, operand: MmaType, extents: [i64; 4], device: &Device) -
     splits_that_fill(device, blocks(shape, operand, extents), longest.min(MOST_SPLITS))
 }
 
-/// Time in steps of a full tensor core: waves of blocks, each its steps weighted by its area and efficiency; then what `sums` of
-/// the splits take.
-fn estimate(
-    shape: &Shape,
-    operand: MmaType,
-    extents: [i64; 4],
-    (splits, sums): (u32, f64),
-    device: &Device,
-) -> Estimate {
+/// Time in steps of a full tensor core: waves of blocks, each its steps weighted by its area and efficiency, or what short accesses to its
+/// operands take; all tensors through memory; then epilogues, and what `sums` of the splits take.
+fn estimate(shape: &Shape, tiles: &Tiles, (splits, sums): (u32, f64), device: &Device) -> Estimate {
+    let (operand, extents) = (tiles.operand, tiles.plan.extents());
     let blocks = blocks(shape, operand, extents) * i64::from(splits);
     let waves = Waves::of(blocks as f64, f64::from(device.sm_count));
     let steps = (steps(shape, operand, extents) as f64 / f64::from(splits)).ceil();
@@ -235,10 +254,17 @@ fn estimate(
     let area = f64::from(shape.m * shape.n) / 16384.0;
     let step =
         area * f64::from(shape.k_bytes) / 64.0 * instructions / shape.efficiency * shape.latency(waves.count, device);
-    let epilogue = EPILOGUE_STEPS * area;
+    let is_large = shape.warp_m * shape.warp_n >= ELEMENTS_OF_A_LARGE_WARP;
+    let epilogue = EPILOGUE_STEPS * area * if is_large { LARGE_WARP } else { 1.0 };
+    let step_seconds = step_seconds(device);
+    let short = shape.short_accesses(tiles) * SHORT_ACCESS / CLOCK / step_seconds;
     let term = |bound, time| Term { bound, time };
     Estimate {
-        at_once: vec![term(Bound::MatrixRate, waves.count * steps * step)],
+        at_once: vec![
+            term(Bound::MatrixRate, waves.count * steps * step),
+            term(Bound::Operands, waves.count * steps * short),
+            term(Bound::Memory, tiles.plan.least_bytes(operand) / device.bytes_per_second / step_seconds),
+        ],
         on_top: vec![term(Bound::Epilogue, waves.count * epilogue), term(Bound::Workspace, sums)],
         waves: Some(waves),
     }

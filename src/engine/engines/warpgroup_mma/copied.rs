@@ -6,17 +6,13 @@ use super::Tiles;
 use super::model::{CLOCK, FILL, l2_rate};
 use crate::device::{ComputeCapability, Device};
 use crate::engine::engines::warp_mma::MMA_RATE;
-use crate::engine::lowering::{Instruction, OperandPlan, ProductPlan, multiplied_type};
+use crate::engine::lowering::{Instruction, ProductPlan, multiplied_type};
 use crate::error::Reason;
 use crate::fusion::{Fusion, Product};
-use crate::kernel::MmaType;
 
 /// Clocks of a multiprocessor for an access of fewer than 16 bytes on the way to `mma.sync`: the least of three ragged convolutions on
 /// an H200 (filter gradient of 64×3×48×48 BF16 by 80×3×5×5: 147 µs; the others 3.9 and 17).
 const SHORT_ACCESS: f64 = 1.6;
-
-/// Bytes of an access that costs nothing beside the products.
-const WHOLE_ACCESS: i64 = 16;
 
 /// Rows and columns of a tile of `mma.sync`, the fewest of them that it reads, there or not (data gradient of BF16 to 3 channels, 2×112×112
 /// from 56 by 7×7 on an H200: 180 µs, which its 3 columns alone do not explain), and the least of k that is worth a part of its own.
@@ -32,7 +28,8 @@ pub(super) fn chosen(fusion: &Fusion, product: &Product, capability: ComputeCapa
     let device = Device::typical(capability);
     let copied = cheapest(Tiles::of_copies(fusion, product), &device);
     let evaluated = cheapest(Tiles::of_evaluated(fusion, product), &device);
-    let tiles = match (Tiles::new(fusion, product), copied) {
+    let as_it_lies = Tiles::new(fusion, product).and_then(|tiles| tiles.with_enough_under_a_tap(&device));
+    let tiles = match (as_it_lies, copied) {
         (Ok(tiles), Some((expected, copied))) if expected < tiles.microseconds(&device) => copied,
         (Ok(tiles), _) => tiles,
         (Err(why), copied) => {
@@ -51,7 +48,8 @@ pub(super) fn chosen(fusion: &Fusion, product: &Product, capability: ComputeCapa
 
 /// Those of which the first config is expected to be the fastest, and its microseconds.
 fn cheapest(tiles: Vec<Tiles>, device: &Device) -> Option<(f64, Tiles)> {
-    let priced = tiles.into_iter().map(|tiles| (tiles.microseconds(device), tiles));
+    let tiles = tiles.into_iter().filter_map(|tiles| tiles.with_enough_under_a_tap(device).ok());
+    let priced = tiles.map(|tiles| (tiles.microseconds(device), tiles));
     priced.min_by(|one, other| one.0.total_cmp(&other.0))
 }
 
@@ -75,20 +73,14 @@ fn by_short_accesses(fusion: &Fusion, product: &Product, device: &Device) -> Opt
     let [results, depth, bytes] = [batch as f64 * m as f64 * n as f64, k as f64, f64::from(operand.bytes())];
     let passes = |rows: i64, along: i64| (batch * rows.max(LEAST_TILE) * tiles(along)) as f64;
     let read = [passes(m, n), passes(n, m)].map(|rows| rows * depth);
-    let short = plan.operands.iter().zip(read).map(|(plan, read)| short(plan, operand) * read).sum::<f64>();
+    let short = plan.operands.iter().zip(read).map(|(plan, read)| plan.short_accesses(operand) * read).sum::<f64>();
     let all_at_once = [
         results * depth * bytes / MMA_RATE / busy,
         short * SHORT_ACCESS / CLOCK / busy,
         (read[0] + read[1]) * bytes / l2_rate(TILE as f64, device) / CLOCK,
-        (plan.operand_elements() * bytes + results * 2.0) / device.bytes_per_second,
+        plan.least_bytes(operand) / device.bytes_per_second,
     ];
     Some(1e6 * (all_at_once.into_iter().fold(0.0, f64::max) + FILL / CLOCK))
-}
-
-/// Short accesses for an element of an operand.
-fn short(operand: &OperandPlan, multiplied: MmaType) -> f64 {
-    let vector = operand.vector();
-    if vector * i64::from(multiplied.bytes()) < WHOLE_ACCESS { 1.0 / vector as f64 } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -39,11 +39,12 @@ pub(super) struct WarpgroupMma;
 const NAME: &str = "warpgroup_mma";
 
 /// Bytes of the channels under a tap of a filter that lies along k, below which `mma.sync` is faster, which packs taps into k: in groups of
-/// few results, whose tiles are narrower here; where taps of a row are multiplied together to many results; and else.
+/// few results, whose tiles are narrower here; where taps of a row are multiplied together to many results; and else; but not where the taps
+/// of a row are multiplied together by a B that stays in shared memory.
 ///
-/// By `mma.sync` and here in µs, 3×3: 40 groups of 8 channels of HALF 101 and 184, 16 groups of 16 channels 94 and 79, 16 channels to 16 27 and
-/// 38; 24 channels to 64 46 and 57, to 96 102 and 82, to 128 26 and 23; 16 channels to 128 19 and 25 (H100). Taps one by one: 16 channels to 128
-/// 17 and 23, 24 channels 24 and 32, 32 channels 27 and 18 (H200).
+/// By `mma.sync` and here in µs, 3×3: 16 groups of 16 channels of HALF 94 and 79, 24 channels to 96 102 and 82, to 128 26 and 23; 16 channels
+/// to 128 19 and 25 (H100). Taps one by one: 16 channels to 128 17 and 23, 24 channels 24 and 32, 32 channels 27 and 18 (H200). With a B that
+/// stays (H100): 8 channels to 24 158 and 90, 16 to 224 63 and 36, 5×5 taps of 16 to 64 58 and 30, 24 to 8 33 and 20, 40 groups of 8 101 and 68.
 const LEAST_BYTES_IN_GROUPS: i64 = 32;
 const LEAST_BYTES_IN_TAP_ROWS: i64 = 48;
 const LEAST_TAP_BYTES: i64 = 64;
@@ -117,8 +118,7 @@ impl Tiles {
         let plan = ProductPlan::new(fusion, product, instruction);
         let transposed = ProductPlan::transposed(fusion, product, instruction);
         let tap_rows = ProductPlan::in_tap_rows(fusion, product, operand);
-        Self { tap_rows, ..Self::of(plan, transposed, operand, sums(graph, product, operand))? }
-            .with_enough_under_a_tap()
+        Ok(Self { tap_rows, ..Self::of(plan, transposed, operand, sums(graph, product, operand))? })
     }
 
     /// Plans products that read copies of operands, one for each way to copy them that gives tiles.
@@ -137,7 +137,7 @@ impl Tiles {
             tf32_is_allowed(graph, product, operand).ok()?;
             let plan = ProductPlan::of_copies(&copied, operand, false)?;
             let transposed = ProductPlan::of_copies(&copied, operand, true);
-            Self::of(plan, transposed, operand, sums(graph, product, operand)).ok()?.with_enough_under_a_tap().ok()
+            Self::of(plan, transposed, operand, sums(graph, product, operand)).ok()
         };
         copied_operands(fusion, product, ways).into_iter().filter_map(tiles).collect()
     }
@@ -154,8 +154,11 @@ impl Tiles {
         }
     }
 
-    /// The same, if its steps multiply enough under a tap to be faster than `mma.sync`.
-    fn with_enough_under_a_tap(self) -> Result<Self, Reason> {
+    /// The same, if its steps multiply enough under a tap to be faster than `mma.sync` on a device.
+    ///
+    /// # Errors
+    /// How few bytes the channels under a tap have.
+    fn with_enough_under_a_tap(self, device: &Device) -> Result<Self, Reason> {
         let [groups, _, columns, _] = self.plan.extents();
         let least = match &self.tap_rows {
             _ if groups > 1 && columns <= FEW_COLUMNS => LEAST_BYTES_IN_GROUPS,
@@ -163,11 +166,19 @@ impl Tiles {
             _ => LEAST_TAP_BYTES,
         };
         match self.plan.tap_bytes(self.operand).filter(|&bytes| bytes < least) {
-            Some(bytes) => Err(Reason::Graph(format!(
+            Some(bytes) if !self.keeps_b_in_tap_rows(device) => Err(Reason::Graph(format!(
                 "channels under a tap of the filter have {bytes} bytes; `mma.sync` is faster below {least}"
             ))),
-            None => Ok(self),
+            _ => Ok(self),
         }
+    }
+
+    /// Whether the first config multiplies taps of a row together by a B that stays in shared memory.
+    fn keeps_b_in_tap_rows(&self, device: &Device) -> bool {
+        let keeps = |ranked: &RankedConfig| {
+            [Knob::TapRows, Knob::StationaryB].into_iter().all(|knob| ranked.config.knob(knob, 0) == 1)
+        };
+        self.tap_rows.is_some() && shape::candidates(self, device).first().is_some_and(keeps)
     }
 
     /// Microseconds of the first config; endless where none fits the device.

@@ -1,7 +1,7 @@
 //! What a candidate is expected to cost: a model to rank by. What it ranks first is held against measured tiles in
 //! `docs/performance-notes.md`.
 
-use super::shape::{Candidate, Shape, Staging};
+use super::shape::{Candidate, Shape, Staging, Way};
 use crate::device::Device;
 use crate::engine::lowering::{Straddling, combination_seconds};
 use crate::engine::{Bound, Estimate, Term, Waves};
@@ -17,32 +17,59 @@ pub(super) const CLOCK: f64 = 1.6e9;
 /// Clocks of a launch, and from a block's start to its first full stage.
 pub(super) const FILL: f64 = 5600.0;
 
-/// Bytes a clock that all multiprocessors together get from L2, by whether a tile has so many columns, and bytes a second of the chip's memory.
-struct L2 {
-    wide: f64,
-    narrow: f64,
+/// What differs from chip to chip.
+struct Chip {
+    /// Bytes a second of the memory.
     memory: f64,
+    /// Bytes a clock that all multiprocessors together get from L2 where tiles have [`WIDE_TILE`] columns or more, and where they have fewer.
+    l2_wide: f64,
+    l2_narrow: f64,
+    /// Part of the clocks of rows that arrive in shared memory, of which tap rows take longer, whose products wait for little but shared
+    /// memory (tiles of 128×64 on an H200: 139 µs for `conv3d_c64_16x56`, of which reads alone would be 114 and all accesses 159).
+    written_beside_reads: f64,
 }
 
-/// Of an H200, and of an H100 (fitted to some 4,600 configs of 78 graphs, 2026-11-25, with all other constants as they are of an H200).
-const L2_OF_CHIPS: [L2; 2] =
-    [L2 { wide: 11000.0, narrow: 8400.0, memory: 4.25e12 }, L2 { wide: 7300.0, narrow: 6400.0, memory: 2.95e12 }];
+/// An H200, and an H100 (fitted to some 7,000 configs of 103 graphs, 2026-11-25, with all other constants as they are of an H200).
+const CHIPS: [Chip; 2] = [
+    Chip { memory: 4.25e12, l2_wide: 11000.0, l2_narrow: 8400.0, written_beside_reads: 0.6 },
+    Chip { memory: 2.95e12, l2_wide: 6760.0, l2_narrow: 6400.0, written_beside_reads: 0.26 },
+];
 const WIDE_TILE: f64 = 128.0;
 
-/// Bytes a clock that all multiprocessors together get from L2, where tiles have so many columns: of the chip whose memory is most like it.
-pub(super) fn l2_rate(columns: f64, device: &Device) -> f64 {
-    let distance = |chip: &&L2| (chip.memory - device.bytes_per_second).abs();
-    let chip = L2_OF_CHIPS.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(&L2_OF_CHIPS[0]);
-    if columns >= WIDE_TILE { chip.wide } else { chip.narrow }
+/// The chip whose memory is most like a device's.
+fn chip(device: &Device) -> &'static Chip {
+    let distance = |chip: &&Chip| (chip.memory - device.bytes_per_second).abs();
+    CHIPS.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(&CHIPS[0])
 }
 
-/// Clocks of the tensor memory accelerator for a row of a box, and for each byte of it; of a step at least; and of a step beside what
+/// Bytes a clock that all multiprocessors together get from L2, where tiles have so many columns.
+pub(super) fn l2_rate(columns: f64, device: &Device) -> f64 {
+    let chip = chip(device);
+    if columns >= WIDE_TILE { chip.l2_wide } else { chip.l2_narrow }
+}
+
+/// Clocks of the tensor memory accelerator for a row of a box, and for each byte of it; of a step at least, and of one that brings A alone; and
+/// of a step beside what
 /// bounds it, by whether both warpgroups wait for it or one does.
 const BOX_ROW: f64 = 1.18;
 const BOX_BYTE: f64 = 0.005;
 const STEP: f64 = 295.0;
+const STEP_BESIDE_STATIONARY: f64 = 206.0;
 const COOPERATIVE_GAP: f64 = 45.0;
 const PING_PONG_GAP: f64 = 7.0;
+
+/// Clocks of a step for each multiprocessor that reads the same rows of a line at the same time, as L2 gives a line to one after the other,
+/// and the power with which rows that are parts of lines take longer (132 that read the same box of 32 rows of 64 bytes on an H100: 637
+/// clocks, of 16 rows of 32 bytes 690; one alone fewer than 308).
+const SAME_LINES: f64 = 2.4;
+const PARTS_OF_LINES: f64 = 1.2;
+const LINE_BYTES: f64 = 128.0;
+
+/// Most columns of tiles that multiprocessors read at the same time, of a raster of so many rows: an estimate.
+const COLUMNS_AT_ONCE: f64 = 16.0;
+
+/// The power of the blocks of a multiprocessor with which least steps and exposed epilogues are shorter there.
+const BLOCKS_SHARE: f64 = 0.5;
 
 /// How often rows of boxes that straddle lines or sectors of L2 are read from there, by the index along which they run (4096³ in FP16 and
 /// its neighbours with k = 4088 and n = 4104: 195 µs where rows are lines, 225 where those of A are not, 318 where those of A and B are
@@ -63,8 +90,8 @@ pub(super) fn l2_reads(straddling: Option<Straddling>) -> f64 {
 /// `conv_1x1_c64_256_56_add_relu` (tiles of 128×128 150 µs, of 64×64 171).
 const READ_AGAIN: f64 = 0.12;
 
-/// Part of the multiprocessors that reads as fast as all: an estimate.
-const ENOUGH_BLOCKS: f64 = 0.75;
+/// Bytes a second that one multiprocessor gets from memory (filter gradient of 48×32768 by 32768×72 in 5 tiles of 128×16 on an H100: 68 µs).
+const MEMORY_OF_A_MULTIPROCESSOR: f64 = 140e9;
 
 /// Clocks of a multiprocessor for an element that the first warpgroup computes on its way to shared memory (`mm_mixed_bf16_i8_m4096` on an
 /// H200 in tiles of 128×256, of which 128 rows are computed, 738 µs, of 256×128 1014), and for one that is turned.
@@ -82,10 +109,6 @@ const LONE_FRAGMENT_LOAD: f64 = 0.01;
 const BESIDE_FRAGMENTS: f64 = 1.1;
 const BEHIND_FRAGMENTS: f64 = 0.53;
 
-/// Part of the clocks of rows that arrive in shared memory, of which tap rows take longer, whose products wait for little but shared memory
-/// (tiles of 128×64 on an H200: 139 µs for `conv3d_c64_16x56`, of which reads alone would be 114 and all accesses 159).
-const WRITTEN_BESIDE_READS: f64 = 0.6;
-
 /// What adding partial sums up in FP32 costs beside the products of the other warpgroup (an estimate), and where the other
 /// does not multiply meanwhile (seen on an H200: `mm_fp8_mlp`).
 const PROMOTION: f64 = 1.03;
@@ -101,6 +124,10 @@ const COOPERATIVE_BOXES: f64 = 11.0;
 const COOPERATIVE_BOXES_READ: f64 = 9.0;
 const PING_PONG_BOXES: f64 = 4.5;
 const PING_PONG_BOXES_READ: f64 = 3.2;
+
+/// By how much an epilogue through shared memory takes longer that reads tensors which might come in boxes (`conv_3x3_c128_64_silu_add_bf16` on
+/// an H100 in tap rows, tiles of 128×64: 78 µs by boxes, 100 through shared memory).
+const STAGED_READS: f64 = 2.0;
 
 /// By how much products of one warpgroup take longer beside the other's epilogue through shared memory (fitted with the L2 of an H100).
 const BESIDE_STAGED_EPILOGUE: f64 = 1.03;
@@ -123,20 +150,35 @@ const THREADS_OF_A_TILE: u32 = 256;
 const NARROW_BOXES: f64 = 1.9;
 const NARROW_MOVES: f64 = 2.5;
 
+/// How tiles are walked.
+struct Pace {
+    /// Multiprocessors that have tiles.
+    busy: f64,
+    /// Blocks that share one.
+    blocks: f64,
+    /// Part of the tiles for which B is read.
+    streamed_b: f64,
+}
+
 impl Candidate<'_> {
     /// Estimated time in clocks: the longest of tensor cores, shared memory, L2, boxes and memory for the tiles of a
     /// multiprocessor, the pipeline's first fill, the epilogues that nothing hides, and sums that go through the workspace.
-    pub(super) fn estimate(&self, splits: u32, staging: Staging, through_workspace: bool, device: &Device) -> Estimate {
-        let sms = f64::from(device.sm_count);
+    pub(super) fn estimate(&self, way: Way, through_workspace: bool, device: &Device) -> Estimate {
+        let Way { splits, staging, blocks, stationary } = way;
+        let (sms, blocks) = (f64::from(device.sm_count), f64::from(blocks));
         let units = self.tiles() as f64 * f64::from(splits);
-        let waves = Waves::of(units, sms);
+        let columns = if stationary { self.columns() as f64 } else { 1.0 };
+        let at_once = (sms * blocks / columns).floor() * columns;
+        let waves = Waves::of(units, at_once);
+        let waves = Waves { count: waves.count * blocks, ..waves };
         let steps = self.steps_of_part(splits);
         let beside = match (self.shape.schedule, staging) {
             (Schedule::PingPong, Staging::Accumulators) if splits == 1 => BESIDE_STAGED_EPILOGUE,
             _ => 1.0,
         };
         let of_steps = |term: Term| Term { time: term.time * steps * beside, ..term };
-        let tile = self.terms_of_step(sms.min(units), device).map(of_steps);
+        let streamed_b = if stationary { blocks / waves.count } else { 1.0 };
+        let tile = self.terms_of_step(Pace { busy: sms.min(units), blocks, streamed_b }, device).map(of_steps);
         let longest = tile.iter().map(|term| term.time).fold(0.0, f64::max);
         let epilogue = self.epilogue(staging);
         let (exposed, last) = match self.shape.schedule {
@@ -144,6 +186,7 @@ impl Candidate<'_> {
             // both warpgroups may be in their epilogues while nothing is multiplied
             Schedule::PingPong => (((epilogue - longest) / 2.0).max(0.0), epilogue),
         };
+        let exposed = exposed / blocks.powf(BLOCKS_SHARE);
         let combination = if through_workspace {
             COMBINATION * combination_seconds(self.extents, splits, device) * CLOCK
         } else {
@@ -152,7 +195,7 @@ impl Candidate<'_> {
         let term = |bound, time| Term { bound, time };
         // nothing hides the last epilogue
         let of_tiles = |of_tile: Term| term(of_tile.bound, waves.count * of_tile.time + (waves.count - 1.0) * exposed);
-        let memory = term(Bound::Memory, self.memory(staging, splits, sms.min(units) / sms, device));
+        let memory = term(Bound::Memory, self.memory(staging, splits, sms.min(units), device));
         Estimate {
             at_once: tile.map(of_tiles).into_iter().chain([memory]).collect(),
             on_top: vec![
@@ -166,8 +209,8 @@ impl Candidate<'_> {
         }
     }
 
-    /// Clocks of a step of a tile, by what may bound it, where so many multiprocessors have tiles.
-    fn terms_of_step(&self, busy: f64, device: &Device) -> [Term; 5] {
+    /// Clocks of a step of a tile, by what may bound it.
+    fn terms_of_step(&self, Pace { busy, blocks, streamed_b }: Pace, device: &Device) -> [Term; 5] {
         let Shape { m, n, schedule } = self.shape;
         let (taps, [rows, columns]) = (f64::from(self.taps), self.loaded());
         let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
@@ -183,6 +226,7 @@ impl Candidate<'_> {
             Schedule::PingPong => PING_PONG_GAP,
         };
         let rate = 8192.0 / bytes;
+        let least_step = if streamed_b < 1.0 { STEP_BESIDE_STATIONARY } else { STEP } / blocks.powf(BLOCKS_SHARE);
         let [reads_a, reads_b] = self.l2_reads;
         let [rows_a, rows_b] = [self.box_rows[0][0] + self.rows_beyond, self.box_rows[1][0] * self.taps];
         let of_rows = |rows: u32, bytes: u32| f64::from(rows) * (BOX_ROW + f64::from(bytes) * part * BOX_BYTE);
@@ -192,20 +236,43 @@ impl Candidate<'_> {
             (Bound::MatrixRate, self.with_fragments(m * n * taps * depth * 2.0 / rate * promotion, depth)),
             (
                 Bound::SharedMemory,
-                depth * bytes * (taps * (m / 64.0) * (64.0 + n) + self.written_beside_reads()) / 128.0,
+                depth * bytes * (taps * (m / 64.0) * (64.0 + n) + self.written_beside_reads(streamed_b, device))
+                    / 128.0,
             ),
-            (Bound::L2, depth * bytes * (rows * reads_a + taps * columns * reads_b) * busy / l2_rate(n, device)),
-            (Bound::Boxes, STEP.max(boxes[0] * reads_a + boxes[1] * reads_b)),
+            (
+                Bound::L2,
+                depth * bytes * (rows * reads_a + taps * columns * reads_b * streamed_b) * busy / l2_rate(n, device),
+            ),
+            (
+                Bound::Boxes,
+                least_step
+                    .max(boxes[0] * reads_a + boxes[1] * reads_b * streamed_b)
+                    .max(self.same_lines(0, busy) * reads_a)
+                    .max(self.same_lines(1, busy) * reads_b * streamed_b),
+            ),
             (Bound::Operands, filled * depth),
         ]
-        .map(|(bound, time)| Term { bound, time: time + gap })
+        .map(|(bound, time)| Term { bound, time: time + gap / blocks })
+    }
+
+    /// Clocks of a step for rows of an operand that several multiprocessors read at the same time.
+    fn same_lines(&self, slot: usize, busy: f64) -> f64 {
+        let [tiles_m, tiles_n] = self.shape.tile(1).counts(self.extents).map(|count| count as f64);
+        let [own, others] = if slot == 0 { [tiles_m, tiles_n] } else { [tiles_n, tiles_m] };
+        let readers = (busy / own.min(COLUMNS_AT_ONCE)).min(others);
+        let part = f64::from(self.box_rows[slot][1]).min(LINE_BYTES) / LINE_BYTES;
+        readers * SAME_LINES / part.powf(PARTS_OF_LINES)
     }
 
     /// Rows that arrive in shared memory while others are read there, as far as they delay these.
-    fn written_beside_reads(&self) -> f64 {
+    fn written_beside_reads(&self, streamed_b: f64, device: &Device) -> f64 {
+        let Shape { m, n, .. } = self.shape;
         match self.taps {
             1 => 0.0,
-            taps => WRITTEN_BESIDE_READS * f64::from(self.shape.m + self.rows_beyond + taps * self.shape.n),
+            taps => {
+                let rows = f64::from(m + self.rows_beyond) + f64::from(taps * n) * streamed_b;
+                chip(device).written_beside_reads * rows
+            }
         }
     }
 
@@ -216,7 +283,7 @@ impl Candidate<'_> {
         [(m, self.extents[1] + beyond), (n, self.extents[2])].map(|(tile, all)| f64::from(tile).min(all as f64))
     }
 
-    /// Clocks for what is moved through memory, where so many of the multiprocessors have tiles.
+    /// Clocks for what is moved through memory, where so many multiprocessors have tiles.
     fn memory(&self, staging: Staging, splits: u32, busy: f64, device: &Device) -> f64 {
         let [batch, rows, columns, _] = self.extents.map(|extent| extent as f64);
         let is_narrow = staging == Staging::Boxes && self.has_narrow_boxes;
@@ -226,7 +293,7 @@ impl Candidate<'_> {
         let all_tiles = self.tiles() as f64 * self.loaded().iter().sum::<f64>() * depth;
         let read = self.operand_elements * (1.0 - READ_AGAIN) + all_tiles * READ_AGAIN;
         let moved = read * f64::from(self.operand.bytes()) + result;
-        moved / (device.bytes_per_second / CLOCK * (busy / ENOUGH_BLOCKS).min(1.0))
+        moved / device.bytes_per_second.min(busy * MEMORY_OF_A_MULTIPROCESSOR) * CLOCK
     }
 
     /// Clocks of an epilogue of a tile.
@@ -262,13 +329,14 @@ impl Candidate<'_> {
 
     /// Elements of C a clock of the warpgroups that are in their epilogue at once.
     fn epilogue_rate(&self, staging: Staging) -> f64 {
+        let staged_reads = if self.reads_boxes { STAGED_READS } else { 1.0 };
         match (self.shape.schedule, staging) {
             (Schedule::Cooperative, Staging::Boxes) if self.reads_boxes => COOPERATIVE_BOXES_READ,
             (Schedule::Cooperative, Staging::Boxes) => COOPERATIVE_BOXES,
-            (Schedule::Cooperative, Staging::Accumulators) => COOPERATIVE_EPILOGUE,
+            (Schedule::Cooperative, Staging::Accumulators) => COOPERATIVE_EPILOGUE / staged_reads,
             (Schedule::PingPong, Staging::Boxes) if self.reads_boxes => PING_PONG_BOXES_READ,
             (Schedule::PingPong, Staging::Boxes) => PING_PONG_BOXES,
-            (Schedule::PingPong, Staging::Accumulators) => PING_PONG_EPILOGUE,
+            (Schedule::PingPong, Staging::Accumulators) => PING_PONG_EPILOGUE / staged_reads,
         }
     }
 }
@@ -286,7 +354,7 @@ mod tests {
             [128.0, 64.0].map(|columns| l2_rate(columns, &device))
         };
         assert_eq!(rates(typical.bytes_per_second), [11000.0, 8400.0]);
-        assert_eq!(rates(3.0e12), [7300.0, 6400.0]);
-        assert_eq!(rates(2.0e12), [7300.0, 6400.0]);
+        assert_eq!(rates(3.0e12), [6760.0, 6400.0]);
+        assert_eq!(rates(2.0e12), [6760.0, 6400.0]);
     }
 }

@@ -12,18 +12,29 @@ use crate::kernel::{Boxes, GemmTile, Kernel, MmaType, Multiply, Schedule, Sums, 
 struct Config {
     shape: Shape,
     stages: u32,
-    splits: u32,
     arrangement: Arrangement,
-    staging: Staging,
+    way: Way,
     evaluates_first: bool,
+}
+
+/// How k, the epilogue and a multiprocessor are shared out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    /// Parts of k.
+    pub(super) splits: u32,
+    pub(super) staging: Staging,
+    /// Blocks that share a multiprocessor.
+    pub(super) blocks: u32,
+    /// Whether B stays in shared memory.
+    pub(super) stationary: bool,
 }
 
 impl Default for Config {
     /// That of the smallest tile.
     fn default() -> Self {
-        let staging = Staging::Accumulators;
+        let way = Way { splits: 1, staging: Staging::Accumulators, blocks: 1, stationary: false };
         let arrangement = Arrangement::AsItStands;
-        Self { shape: cooperative(128, 16), stages: 3, splits: 1, arrangement, staging, evaluates_first: false }
+        Self { shape: cooperative(128, 16), stages: 3, arrangement, way, evaluates_first: false }
     }
 }
 
@@ -47,7 +58,7 @@ const FIELDS: &[Field<Config>] = &[
             config.shape.schedule = if value == 1 { Schedule::PingPong } else { Schedule::Cooperative };
         },
     },
-    Field { knob: Knob::SplitK, get: |config| config.splits, set: |config, value| config.splits = value },
+    Field { knob: Knob::SplitK, get: |config| config.way.splits, set: |config, value| config.way.splits = value },
     Field {
         knob: Knob::SwapAb,
         get: |config| u32::from(config.arrangement == Arrangement::Transposed),
@@ -60,9 +71,15 @@ const FIELDS: &[Field<Config>] = &[
     },
     Field {
         knob: Knob::TmaEpilogue,
-        get: |config| u32::from(config.staging == Staging::Boxes),
-        set: |config, value| config.staging = if value == 1 { Staging::Boxes } else { Staging::Accumulators },
+        get: |config| u32::from(config.way.staging == Staging::Boxes),
+        set: |config, value| config.way.staging = if value == 1 { Staging::Boxes } else { Staging::Accumulators },
     },
+    Field {
+        knob: Knob::StationaryB,
+        get: |config| u32::from(config.way.stationary),
+        set: |config, value| config.way.stationary = value == 1,
+    },
+    Field { knob: Knob::Occupancy, get: |config| config.way.blocks, set: |config, value| config.way.blocks = value },
     Field {
         knob: Knob::EvaluateFirst,
         get: |config| u32::from(config.evaluates_first),
@@ -147,6 +164,15 @@ const ACCUMULATORS: u32 = 192;
 const ACCUMULATORS_WHERE_COMPUTED: u32 = 128;
 const HALF_ACCUMULATORS_WHERE_COMPUTED: u32 = 64;
 
+/// The same where two blocks share a multiprocessor, of 104, and where three do, of 72; and most steps along k of their tiles, which longer sums
+/// have not been tried with.
+const ACCUMULATORS_OF_TWO_BLOCKS: u32 = 32;
+const ACCUMULATORS_OF_THREE_BLOCKS: u32 = 16;
+const STEPS_OF_SEVERAL_BLOCKS: f64 = 12.0;
+
+/// Most steps along k whose tiles of B may stay in shared memory; fewer fit beside the stages of most shapes.
+const STATIONARY_STEPS: f64 = 128.0;
+
 /// Rows of C up to which the transposed product is worth a try, in narrow tiles; where an operand is computed on its way
 /// it always is: which of the two is computed less often depends on the tile.
 const FEW_ROWS: i64 = 64;
@@ -188,11 +214,7 @@ fn configs(tiles: &Tiles, device: &Device) -> Vec<Priced> {
             if arrangement == Arrangement::Transposed && extents[2] > FEW_ROWS && !candidate.computes() {
                 continue;
             }
-            for splits in candidate.splits(device) {
-                for &staging in candidate.stagings(splits) {
-                    configs.extend(candidate.priced(staging, splits, device));
-                }
-            }
+            configs.extend(candidate.ways(device).into_iter().filter_map(|way| candidate.priced(way, device)));
         }
     }
     configs
@@ -200,15 +222,15 @@ fn configs(tiles: &Tiles, device: &Device) -> Vec<Priced> {
 
 /// The kernel of a config.
 pub(super) fn lower(tiles: &Tiles, config: &EngineConfig, device: &Device) -> Kernel {
-    let Config { shape, stages, splits, arrangement, staging, evaluates_first } = config.fields(FIELDS);
+    let Config { shape, stages, arrangement, way, evaluates_first } = config.fields(FIELDS);
     let tiles = tiles.evaluated_first.as_deref().filter(|_| evaluates_first).unwrap_or(tiles);
     let plan = tiles.plan(arrangement).unwrap_or(&tiles.plan);
     let candidate = Candidate::new(tiles, plan, arrangement, shape);
-    candidate.plan.lower(&candidate.choice(stages, splits, staging), config, device)
+    candidate.plan.lower(&candidate.choice(stages, way), config, device)
 }
 
 impl Shape {
-    fn tile(&self, k: u32) -> GemmTile {
+    pub(super) fn tile(&self, k: u32) -> GemmTile {
         GemmTile { m: self.m, n: self.n, k }
     }
 
@@ -309,24 +331,24 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// The config of a way to stage the epilogue with what it costs in clocks, and why the epilogue goes through the workspace; `None`
-    /// where it does not fit the device.
-    fn priced(&self, staging: Staging, splits: u32, device: &Device) -> Option<Priced> {
-        let stages = match self.fitting_stages(staging, device) {
+    /// The config of a way with what it costs in clocks, and why the epilogue goes through the workspace; `None` where it does not fit the
+    /// device.
+    fn priced(&self, way: Way, device: &Device) -> Option<Priced> {
+        let stages = match self.fitting_stages(way, device) {
             Ok(stages) => stages,
             Err(why) => {
                 let Shape { m, n, schedule } = self.shape;
-                tracing::debug!(tile_m = m, tile_n = n, ?schedule, ?staging, why, "tile passed over");
+                tracing::debug!(tile_m = m, tile_n = n, ?schedule, ?way, why, "tile passed over");
                 return None;
             }
         };
-        let through_workspace = self.plan.through_workspace(&self.choice(stages, splits, staging), device);
-        if staging == Staging::Boxes && through_workspace.is_some() {
+        let through_workspace = self.plan.through_workspace(&self.choice(stages, way), device);
+        if way.staging == Staging::Boxes && through_workspace.is_some() {
             return None;
         }
         let Self { shape, arrangement, evaluates_first, .. } = *self;
-        let config = Config { shape, stages, splits, arrangement, staging, evaluates_first };
-        let estimate = self.estimate(splits, staging, through_workspace.is_some(), device);
+        let config = Config { shape, stages, arrangement, way, evaluates_first };
+        let estimate = self.estimate(way, through_workspace.is_some(), device);
         Some((estimate, EngineConfig::of_fields(NAME, FIELDS, &config), through_workspace))
     }
 
@@ -351,6 +373,36 @@ impl<'a> Candidate<'a> {
         self.fills() || self.fragment_rows > 0
     }
 
+    /// Ways that are tried.
+    fn ways(&self, device: &Device) -> Vec<Way> {
+        let mut ways = Vec::new();
+        for splits in self.splits(device) {
+            for &staging in self.stagings(splits) {
+                let way = Way { splits, staging, blocks: 1, stationary: false };
+                ways.push(way);
+                if self.has_columns_for_blocks(splits, device) {
+                    ways.extend(self.blocks().iter().map(|&blocks| Way { blocks, stationary: true, ..way }));
+                }
+            }
+        }
+        ways
+    }
+
+    /// Whether blocks that keep to a column of tiles each, so that they multiply the same B, have several tiles there; both operands come in
+    /// boxes then.
+    fn has_columns_for_blocks(&self, splits: u32, device: &Device) -> bool {
+        let columns = self.columns();
+        let is_walked = columns == 1 || (self.plan.reduces_nothing() && columns * 2 <= i64::from(device.sm_count));
+        let is_one = splits == 1 && !self.computes() && !self.plan.counts_steps() && self.steps() <= STATIONARY_STEPS;
+        is_walked && is_one && self.tiles() > i64::from(device.sm_count)
+    }
+
+    /// Columns of tiles, of all matrices.
+    pub(super) fn columns(&self) -> i64 {
+        let [_, tiles_n] = self.shape.tile(self.step_k).counts(self.extents);
+        self.extents[0] * tiles_n
+    }
+
     /// Ways of the epilogue, the faster first. Partial sums go to the workspace as they are.
     fn stagings(&self, splits: u32) -> &'static [Staging] {
         match self.boxed_bytes {
@@ -359,9 +411,24 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    fn choice(&self, stages: u32, splits: u32, staging: Staging) -> GemmChoice {
+    /// Numbers of blocks of a multiprocessor that keep B: more than one where tiles are small and k is short, so that nothing else hides what
+    /// blocks wait for, and registers suffice for what a thread has.
+    fn blocks(&self) -> &'static [u32] {
+        let choice = self.choice(1, Way { splits: 1, staging: Staging::Accumulators, blocks: 1, stationary: false });
+        let is_short = self.steps() <= STEPS_OF_SEVERAL_BLOCKS && self.totals == 0;
+        match choice.multiply.sum_registers(choice.tile) * self.sums.sets() {
+            ..=ACCUMULATORS_OF_THREE_BLOCKS if is_short => &[1, 2, 3],
+            ..=ACCUMULATORS_OF_TWO_BLOCKS if is_short => &[1, 2],
+            _ => &[1],
+        }
+    }
+
+    fn choice(&self, stages: u32, Way { splits, staging, blocks, stationary }: Way) -> GemmChoice {
         let Self { shape, operand, sums, .. } = *self;
-        let multiply = Multiply::Wgmma(Wgmma { operand, fills: self.fills(), schedule: shape.schedule, stages, sums });
+        let (schedule, fills) = (shape.schedule, self.fills());
+        let steps = (self.extents[3] + i64::from(self.step_k) - 1) / i64::from(self.step_k);
+        let stationary_steps = if stationary { u32::try_from(steps).unwrap_or(u32::MAX) } else { 0 };
+        let multiply = Multiply::Wgmma(Wgmma { operand, fills, schedule, stages, sums, blocks, stationary_steps });
         let boxes = self.boxed_bytes.filter(|_| staging == Staging::Boxes);
         GemmChoice { tile: shape.tile(self.step_k), multiply, splits, boxes }
     }
@@ -379,14 +446,14 @@ impl<'a> Candidate<'a> {
     ///
     /// # Errors
     /// What does not fit.
-    fn fitting_stages(&self, staging: Staging, device: &Device) -> Result<u32, &'static str> {
-        let choice = self.choice(1, 1, staging);
+    fn fitting_stages(&self, way: Way, device: &Device) -> Result<u32, &'static str> {
+        let way = Way { splits: 1, ..way };
+        let choice = self.choice(1, way);
         if choice.multiply.sum_registers(choice.tile) * self.sums.sets() > self.most_accumulators() {
             return Err("the accumulators take too many registers");
         }
-        let fits = |stages: &u32| {
-            self.plan.most_shared_bytes(&self.choice(*stages, 1, staging)) <= device.shared_bytes_per_block
-        };
+        let available = device.shared_bytes_of_blocks(way.blocks);
+        let fits = |stages: &u32| self.plan.most_shared_bytes(&self.choice(*stages, way)) <= available;
         (3..=MOST_STAGES).rev().find(fits).ok_or("three stages take too much shared memory")
     }
 
