@@ -774,6 +774,65 @@ fn walked_shapes() -> Vec<(&'static str, Layer)> {
                 ..small()
             },
         ),
+        (
+            "taps_a_stride_apart",
+            Layer {
+                stride: vec![2, 2],
+                dilation: vec![2, 2],
+                pre: vec![2, 3],
+                post: vec![2, 2],
+                input: vec![9, 10],
+                ..small()
+            },
+        ),
+        (
+            "taps_two_strides_apart",
+            Layer {
+                stride: vec![2, 1],
+                dilation: vec![4, 3],
+                pre: vec![5, 3],
+                post: vec![4, 2],
+                input: vec![13, 8],
+                ..small()
+            },
+        ),
+        (
+            "taps_a_stride_of_3_apart_rotated",
+            Layer {
+                stride: vec![3, 2],
+                dilation: vec![3, 2],
+                pre: vec![1, 2],
+                post: vec![3, 4],
+                input: vec![11, 7],
+                mode: ConvolutionMode::Convolution,
+                ..small()
+            },
+        ),
+        (
+            "even_taps_a_stride_apart_in_groups",
+            Layer {
+                channels: [128, 128],
+                groups: 2,
+                filter: vec![2, 4],
+                stride: vec![2, 2],
+                dilation: vec![2, 2],
+                pre: vec![1, 0],
+                post: vec![1, 3],
+                input: vec![6, 9],
+                ..small()
+            },
+        ),
+        (
+            "taps_farther_apart_than_pixels",
+            Layer {
+                stride: vec![2, 2],
+                dilation: vec![2, 4],
+                pre: vec![2, 4],
+                post: vec![2, 4],
+                input: vec![1, 2],
+                ..small()
+            },
+        ),
         ("stride_8", Layer { stride: vec![8, 1], input: vec![17, 5], ..small() }),
         ("stride_9", Layer { stride: vec![9, 1], input: vec![19, 5], ..small() }),
         ("dilated", Layer { dilation: vec![2, 3], pre: vec![2, 3], post: vec![1, 4], input: vec![9, 9], ..small() }),

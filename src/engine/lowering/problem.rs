@@ -402,9 +402,10 @@ impl<'a> ConvolutionProblem<'a> {
     /// Whether it is a data gradient that is cut into products of its own for the pixels that lie a stride apart: each of them has
     /// only taps that reach it.
     fn is_in_phases(&self) -> bool {
+        let [image, ..] = self.image_filter_output();
         let is_cut = |axis: usize| {
             let [stride, dilation, _] = self.parameters(axis);
-            stride == 1 || dilation == 1
+            stride == 1 || dilation == 1 || (dilation % stride == 0 && image.dim[self.first() + axis] >= stride)
         };
         let is_strided = self.convolution.stride.iter().any(|&stride| stride > 1);
         is_strided
@@ -414,7 +415,8 @@ impl<'a> ConvolutionProblem<'a> {
 
     /// A data gradient in phases: `h = block · stride + phase` is reached by the taps `first + stride · tap` of the filter, from the
     /// pixels `p = block + shift − tap` of Y, where `phase + pre = shift · stride + first`. Of the last block there may be fewer pixels
-    /// than phases.
+    /// than phases. Where taps lie a multiple of the stride apart, all of them reach one phase, from `block + shift − tap · dilation / stride`,
+    /// and none the others: their first tap is the first beyond the filter.
     fn phases(&self, mut b: Vec<Digit>, [ko, ci]: [Digit; 2]) -> Problem {
         let [image, filter, output] = self.image_filter_output();
         let axes: Vec<PhasedAxis> = (0..self.spatial()).map(|axis| self.phased(axis)).collect();
@@ -471,7 +473,10 @@ impl<'a> ConvolutionProblem<'a> {
     fn united(&self, axis: usize) -> Option<UnitedTaps> {
         let [image, filter, output] = self.image_filter_output();
         let at = self.first() + axis;
-        let [stride, _, pre] = self.parameters(axis);
+        let [stride, dilation, pre] = self.parameters(axis);
+        if dilation > 1 {
+            return None;
+        }
         let along = |quantity| self.along(quantity, axis);
         let last_phase = stride.min(image.dim[at]) - 1;
         let last = (pre + last_phase).div_euclid(stride);
@@ -512,36 +517,51 @@ impl<'a> ConvolutionProblem<'a> {
             1 => Index::from(rest),
             _ => Index::variable(along(Quantity::Phase)) + Index::from(rest),
         };
-        let (block, tap) = if stride == 1 {
-            (Quantity::InputPixel as fn(u8) -> Quantity, dilation)
-        } else {
-            (Quantity::PixelBlock as fn(u8) -> Quantity, 1)
+        let all = filter.dim[at];
+        // of a multiple of the stride
+        let are_apart = stride > 1 && dilation > 1;
+        let (block, tap) = match stride {
+            1 => (Quantity::InputPixel as fn(u8) -> Quantity, dilation),
+            _ => (Quantity::PixelBlock as fn(u8) -> Quantity, if are_apart { dilation / stride } else { 1 }),
         };
         // the only phase of a single row has its taps, if any
         let unused = if phases == 1 { rest } else { 0 };
-        let taps = ((filter.dim[at] - unused + stride - 1) / stride).max(1);
+        let taps = if are_apart { all } else { ((all - unused + stride - 1) / stride).max(1) };
         let mut derived = Vec::new();
         let mut derive = |quantity, value, extent| {
             derived.push(Derived { role: Role::Batch, quantity: along(quantity), value, extent })
         };
         let mut source = vec![(along(block), 1), (along(Quantity::Tap), -tap)];
-        let mut weight = vec![(along(Quantity::Tap), stride)];
+        let mut weight = vec![(along(Quantity::Tap), if are_apart { 1 } else { stride })];
         let mut pixel = vec![(along(block), stride)];
         if stride > 1 {
             let shifts = (stride - 1 + rest) / stride + 1;
-            derive(Quantity::FirstTap, phase() % stride, stride);
+            match are_apart {
+                true => {
+                    derive(Quantity::FirstTap, (phase() % stride + Index::from(stride - 1)) / stride * all, all + 1)
+                }
+                false => derive(Quantity::FirstTap, phase() % stride, stride),
+            }
             derive(Quantity::PhaseShift, phase() / stride, shifts);
             source.extend((shifts > 1).then_some((along(Quantity::PhaseShift), 1)));
             weight.insert(0, (along(Quantity::FirstTap), 1));
             pixel.push((along(Quantity::Phase), 1));
         }
-        let all = filter.dim[at];
-        let counted = (phases > 1 && all % stride != 0).then(|| {
-            let first = Index::variable(along(Quantity::FirstTap)) * -1;
-            let value = (Index::from(all + stride - 1) + first) / stride;
+        let counted = (phases > 1 && (are_apart || all % stride != 0)).then(|| {
+            let first = || Index::variable(along(Quantity::FirstTap));
+            let (value, used, least) = match are_apart {
+                // a phase without taps multiplies zeros, under the first beyond the filter
+                true => {
+                    let used = (all + stride - 1) as f64 / (stride * all) as f64;
+                    (Index::from(all) + first() * -1 + first() / all, used, 0)
+                }
+                false => {
+                    let used = all as f64 / (stride * taps) as f64;
+                    ((Index::from(all + stride - 1) + first() * -1) / stride, used, all / stride)
+                }
+            };
             derive(Quantity::TapCount, value, taps + 1);
-            let used = all as f64 / (stride * taps) as f64;
-            Counted { digit: along(Quantity::Tap), count: along(Quantity::TapCount), used, least: all / stride }
+            Counted { digit: along(Quantity::Tap), count: along(Quantity::TapCount), used, least }
         });
         PhasedAxis {
             phase: (stride > 1).then(|| Digit::new(along(Quantity::Phase), phases)),
@@ -552,7 +572,7 @@ impl<'a> ConvolutionProblem<'a> {
                 bound: Some(output.dim[at]),
                 ..Coordinate::affine(along(Quantity::OutputPixel), source)
             },
-            weight: self.weight(axis, weight, 0, taps * stride <= all),
+            weight: self.weight(axis, weight, 0, !are_apart && taps * stride <= all),
             pixel: Coordinate {
                 bound: ((blocks - 1) * stride + phases > extent).then_some(extent),
                 ..Coordinate::affine(along(Quantity::InputPixel), pixel)
