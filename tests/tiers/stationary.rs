@@ -62,7 +62,10 @@ fn graphs() -> Vec<(&'static str, Graph)> {
     let mut graphs = vec![
         ("fprop_3x3", plain(base.clone(), Direction::Forward)),
         ("dgrad_3x3", plain(base.clone(), Direction::BackwardData)),
-        ("fprop_1x1_of_8_channels", plain(Layer { channels: [8, 16], ..pointwise.clone() }, Direction::Forward)),
+        (
+            "fprop_1x1_of_8_channels",
+            plain(Layer { channels: [8, 16], images: 40, ..pointwise.clone() }, Direction::Forward),
+        ),
         ("dgrad_1x1_of_24_channels", plain(Layer { channels: [24, 32], ..pointwise.clone() }, Direction::BackwardData)),
         ("fprop_72_channels_to_24", plain(Layer { channels: [72, 24], ..base.clone() }, Direction::Forward)),
         ("dgrad_72_channels_from_136", plain(Layer { channels: [72, 136], ..base.clone() }, Direction::BackwardData)),
@@ -74,7 +77,7 @@ fn graphs() -> Vec<(&'static str, Graph)> {
         ("dgrad_in_groups", plain(Layer { channels: [96, 96], groups: 2, ..base.clone() }, Direction::BackwardData)),
         (
             "fprop_in_groups_of_16",
-            plain(Layer { channels: [48, 48], groups: 3, images: 60, ..base.clone() }, Direction::Forward),
+            plain(Layer { channels: [48, 48], groups: 3, images: 120, ..base.clone() }, Direction::Forward),
         ),
         (
             "fprop_in_two_columns",

@@ -842,12 +842,29 @@ mod tests {
 
     #[test]
     fn input_gradients_divide_by_the_stride() {
-        let backward = dilated(ConvolutionDirection::BackwardData, ConvolutionMode::CrossCorrelation, 1, 2);
+        let backward = dilated(ConvolutionDirection::BackwardData, ConvolutionMode::CrossCorrelation, 1, 3);
         let rows = &backward.operands[0][2];
         assert_eq!(
             (rows.terms.as_slice(), rows.constant),
-            (&[(Quantity::InputPixel(1), 1), (Quantity::Tap(1), -2)][..], 2)
+            (&[(Quantity::InputPixel(1), 1), (Quantity::Tap(1), -3)][..], 3)
         );
         assert_eq!((rows.divisor, rows.bound), (2, Some(5)));
+    }
+
+    #[test]
+    fn taps_a_multiple_of_the_stride_apart_all_reach_one_phase() {
+        let backward = dilated(ConvolutionDirection::BackwardData, ConvolutionMode::CrossCorrelation, 1, 2);
+        assert_eq!(backward.space.extents(), [2, 2 * 5 * 7, 8, 3 * 2 * 4]);
+        let (source, weight) = (&backward.operands[0][2], &backward.operands[1][2]);
+        assert_eq!(
+            (source.terms.as_slice(), source.constant),
+            (&[(Quantity::PixelBlock(1), 1), (Quantity::Tap(1), -1)][..], 1)
+        );
+        assert_eq!(weight.terms, [(Quantity::FirstTap(1), 1), (Quantity::Tap(1), 1)]);
+        assert_eq!((weight.constant, weight.bound, source.bound), (0, Some(3), Some(5)));
+        let [counted] = &backward.space.counted[..] else { panic!("rows are counted") };
+        assert_eq!((counted.digit, counted.least), (Quantity::Tap(1), 0));
+        // three steps of the phase with taps, one of the other
+        assert!((counted.used - 4.0 / 6.0).abs() < 1e-12, "{}", counted.used);
     }
 }
