@@ -278,3 +278,21 @@ impl Multiply {
         if self.sums_in_half() { 2 } else { 4 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warpgroups_share_what_a_block_has_at_launch_in_multiples_of_eight() {
+        let (operand, schedule, sums) = (MmaType::F16, Schedule::PingPong, Sums::Full);
+        let of = |blocks| Wgmma { operand, fills: false, schedule, stages: 4, sums, blocks, stationary_steps: 0 };
+        let expected = [(1, 40, 168, 232), (1, 24, 168, 240), (1, 88, 168, 208), (2, 32, 80, 104), (3, 24, 56, 72)];
+        for (blocks, producer, at_launch, consumer) in expected {
+            let wgmma = of(blocks);
+            assert_eq!((wgmma.registers_at_launch(), wgmma.consumer_registers(producer)), (at_launch, consumer));
+            assert!(producer + CONSUMERS * consumer <= (1 + CONSUMERS) * at_launch);
+            assert!(consumer % 8 == 0 && blocks * (1 + CONSUMERS) * WARPGROUP * at_launch <= REGISTERS);
+        }
+    }
+}

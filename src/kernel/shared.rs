@@ -206,6 +206,21 @@ mod tests {
     }
 
     #[test]
+    fn tiles_of_b_that_stay_lie_behind_stages_of_a() {
+        let request = wgmma(4);
+        let Multiply::Wgmma(of_stages) = request.multiply else { unreachable!("as the function says") };
+        let multiply = Multiply::Wgmma(Wgmma { stationary_steps: 9, ..of_stages });
+        let layout = SharedLayout::new(&SharedRequest { multiply, ..request });
+        let tile = 128 * 64 * 2;
+        assert_eq!(layout.stage, StageLayout { tiles: [0, tile], raw: [0, tile], bytes: tile });
+        assert_eq!((layout.stationary, layout.stationary_bytes, layout.epilogue), (4 * tile, tile, (4 + 9) * tile));
+        assert_eq!(layout.stationary_barriers, layout.box_barriers + 8 * 8 * 2);
+        assert_eq!(layout.bytes, layout.stationary_barriers + 8 * 9);
+        let streamed = SharedLayout::new(&request);
+        assert_eq!((streamed.stationary_bytes, streamed.bytes), (0, streamed.stationary_barriers));
+    }
+
+    #[test]
     fn other_blocks_use_the_stages_again_for_their_epilogue() {
         let multiply = Multiply::Fma(Fma { accumulator: Register::Float, thread_m: 4, thread_n: 4 });
         let fma = request(multiply, GemmTile { m: 64, n: 64, k: 16 });

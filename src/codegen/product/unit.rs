@@ -154,8 +154,9 @@ impl PlaceText {
         let [_, count_n] = kernel.tile.counts(kernel.space.extents());
         let b = format!("{} % {batch}u", quotient(number, count_n));
         let block = [quotient(number, kernel.columns()), format!("{number} % {count_n}u")];
-        let tile =
-            [("block_m", kernel.tile.m), ("block_n", kernel.tile.n)].map(|(name, size)| format!("{name} * {size}"));
+        let cast = if kernel.wide_index { format!("({})", index_type(true)) } else { String::new() };
+        let tile = [("block_m", kernel.tile.m), ("block_n", kernel.tile.n)];
+        let tile = tile.map(|(name, size)| format!("{cast}{name} * {size}"));
         Self {
             index: index_type(kernel.wide_index),
             number: number.to_owned(),
