@@ -279,6 +279,23 @@ mod tests {
     }
 
     #[test]
+    fn configs_whose_operands_come_in_no_boxes_have_a_time_too() {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let a = graph.tensor(Tensor::new("A").row_major([1, 48, 60]));
+        let b = graph.tensor(Tensor::new("B").row_major([1, 60, 32]));
+        let c = graph.matmul("mm", a, b);
+        graph.set_output(c);
+        let fusion = crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
+        let tiles = Tiles::new(&fusion, fusion.product().expect("a matmul")).expect("the engine takes it");
+        assert!(!tiles.plan.operands[0].is_boxed(), "rows of 120 bytes");
+        let ranking = tiles.candidates(&Device::typical(crate::device::ComputeCapability::SM_90));
+        assert!(!ranking.is_empty());
+        for RankedConfig { config, estimated_us, .. } in ranking {
+            assert!((1.0..20.0).contains(&estimated_us), "{config} in {estimated_us} µs");
+        }
+    }
+
+    #[test]
     fn operands_of_16_bits_are_multiplied_as_they_lie() {
         for columns in [[false, false], [true, true]] {
             let tiles = tiles([DataType::Half; 2], DataType::Float, columns);

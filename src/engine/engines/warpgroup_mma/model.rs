@@ -255,12 +255,16 @@ impl Candidate<'_> {
         .map(|(bound, time)| Term { bound, time: time + gap / blocks })
     }
 
-    /// Clocks of a step for rows of an operand that several multiprocessors read at the same time.
+    /// Clocks of a step for rows of an operand that several multiprocessors read at the same time; none where it does not come in boxes.
     fn same_lines(&self, slot: usize, busy: f64) -> f64 {
+        let row_bytes = self.box_rows[slot][1];
+        if row_bytes == 0 {
+            return 0.0;
+        }
         let [tiles_m, tiles_n] = self.shape.tile(1).counts(self.extents).map(|count| count as f64);
         let [own, others] = if slot == 0 { [tiles_m, tiles_n] } else { [tiles_n, tiles_m] };
         let readers = (busy / own.min(COLUMNS_AT_ONCE)).min(others);
-        let part = f64::from(self.box_rows[slot][1]).min(LINE_BYTES) / LINE_BYTES;
+        let part = f64::from(row_bytes).min(LINE_BYTES) / LINE_BYTES;
         readers * SAME_LINES / part.powf(PARTS_OF_LINES)
     }
 
