@@ -30,8 +30,8 @@ pub use launch::{Launch, MapElement, Parameter, PixelWalk, Swizzle, TensorMap};
 pub use limits::{MOST_BLOCKS, WORKSPACE_ALIGNMENT};
 pub use lowered::{Function, Kernel};
 pub use multiply::{
-    CONSUMER_WARPS, CONSUMERS, Fma, GemmTile, Mma, MmaType, Multiply, Schedule, Sums, WARPGROUP, WGMMA_ROWS, Wgmma,
-    row_along_outer,
+    CONSUMER_WARPS, CONSUMERS, Fma, GemmTile, Mma, MmaType, Multiply, REGISTERS, Schedule, Sums, WARPGROUP, WGMMA_ROWS,
+    Wgmma, row_along_outer,
 };
 pub use operand::{BoxStart, Fetch, Operand};
 pub use shared::{SharedLayout, SharedRequest, StageLayout};

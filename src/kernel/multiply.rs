@@ -120,8 +120,8 @@ pub struct Wgmma {
     pub stationary_steps: u32,
 }
 
-/// Registers of a multiprocessor.
-const REGISTERS: u32 = 65536;
+/// Registers of a multiprocessor, of 32 bits: the same on all chips from sm_70 to sm_90 (CUDA C++ Programming Guide, technical specifications).
+pub const REGISTERS: u32 = 65536;
 
 impl Wgmma {
     /// Registers that a thread of three warpgroups has at launch, a multiple of eight; the warpgroups share these, and not the rest of the

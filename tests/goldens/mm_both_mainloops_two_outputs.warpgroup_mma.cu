@@ -1,14 +1,12 @@
-// fusewright 0.1.0, engine config: warpgroup_mma tile_m=128 tile_n=16 stages=11 schedule=cooperative evaluate_first=1
+// fusewright 0.1.0, engine config: warpgroup_mma tile_m=64 tile_n=32 stages=12 schedule=ping_pong
 // t0 = input HALF [2, 70, 50] stride [3500, 50, 1]
 // t1 = input FLOAT [1, 70, 1] stride [70, 1, 1]
-// t2 = copy FLOAT [2, 70, 50] stride [3500, 50, 1]
 // t3 = input INT8 [1, 50, 66] stride [3300, 66, 1]
-// t4 = copy HALF [1, 50, 66] stride [3300, 66, 1]
-// t5 = copy HALF [2, 70, 50] stride [3500, 50, 1]
 // t7 = input HALF [1, 1, 66] stride [66, 66, 1]
-// t10 = copy HALF [2, 70, 50] stride [4480, 64, 1]
-// t11 = copy HALF [1, 50, 66] stride [4000, 80, 1]
-// t6_matmul = MATMUL(A=t10, B=t11) compute FLOAT -> virtual FLOAT [2, 70, 66] stride [4620, 66, 1]
+// t2_mul = POINTWISE(IN_0=t0, IN_1=t1) MUL compute FLOAT -> virtual FLOAT [2, 70, 50] stride [3500, 50, 1]
+// t4_identity = POINTWISE(IN_0=t3) IDENTITY compute FLOAT -> virtual HALF [1, 50, 66] stride [3300, 66, 1]
+// t5_relu_fwd = POINTWISE(IN_0=t2_mul) RELU_FWD compute FLOAT -> virtual HALF [2, 70, 50] stride [3500, 50, 1]
+// t6_matmul = MATMUL(A=t5_relu_fwd, B=t4_identity) compute FLOAT -> virtual FLOAT [2, 70, 66] stride [4620, 66, 1]
 // t8_add = POINTWISE(IN_0=t6_matmul, IN_1=t7) ADD compute FLOAT -> output FLOAT [2, 70, 66] stride [4620, 66, 1]
 // t9_gelu_fwd = POINTWISE(IN_0=t8_add) GELU_FWD compute FLOAT -> output HALF [2, 70, 66] stride [4620, 66, 1]
 
@@ -20,21 +18,17 @@
 
 //@ fw_shared_address
 
+//@ fw_swizzled
+
 //@ fw_accumulators
 
 //@ fw_put_rows
 
 //@ fw_wait_for_previous_launch
 
-//@ fw_tensor_map
-
-//@ fw_elect
-
 //@ fw_mbarrier
 
-//@ fw_coordinate
-
-//@ fw_tma_load
+//@ fw_fence_async
 
 //@ fw_set_registers
 
@@ -49,6 +43,10 @@
 //@ fw_i8
 
 //@ fw_f16
+
+//@ fw_f16x2
+
+//@ fw_f16x2_of_i8
 
 //@ fw_vector
 
@@ -66,151 +64,175 @@
 
 //@ fw_gelu
 
-//@ fw_identity
-
-extern "C" __global__ void __launch_bounds__(256)
-fw_pointwise(const fw_f16* __restrict__ p_t0, const float* __restrict__ p_t1, fw_f16* __restrict__ p_t10) {
-  fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 256 + threadIdx.x;
-  if (vector < 3500) {
-    const unsigned i0 = vector / 1750;
-    const unsigned i1 = vector / 25 % 70;
-    const unsigned i2 = vector % 25 * 2;
-    const unsigned o_t0 = i0 * 3500 + i1 * 50 + i2;
-    const unsigned o_t1 = i1;
-    const unsigned o_t10 = i0 * 4480 + i1 * 64 + i2;
-    float v_t0[2];
-    fw_load_vector(p_t0 + o_t0, v_t0);
-    const float t1 = fw_value(p_t1[o_t1]);
-    float w_t10[2];
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const float t0 = v_t0[e];
-      const float t2 = fw_mul(t0, t1);
-      const float t5 = fw_value(fw_to_f16(fw_relu(t2, 0.0f, __uint_as_float(0x7f800000u), 0.0f)));
-      const float t10 = fw_identity(t5);
-      w_t10[e] = t10;
-    }
-    fw_store_vector(reinterpret_cast<unsigned*>(p_t10 + o_t10), fw_pack_f16(w_t10));
-  }
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-fw_pointwise_1(const signed char* __restrict__ p_t3, fw_f16* __restrict__ p_t11) {
-  fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 256 + threadIdx.x;
-  if (vector < 1650) {
-    const unsigned i0 = vector / 33;
-    const unsigned i1 = vector % 33 * 2;
-    const unsigned o_t3 = i0 * 66 + i1;
-    const unsigned o_t11 = i0 * 80 + i1;
-    int v_t3[2];
-    fw_load_vector(p_t3 + o_t3, v_t3);
-    float w_t11[2];
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const int t3 = v_t3[e];
-      const float t4 = fw_value(fw_to_f16(fw_identity(fw_to_f32(t3))));
-      const float t11 = fw_identity(t4);
-      w_t11[e] = t11;
-    }
-    fw_store_vector(reinterpret_cast<unsigned*>(p_t11 + o_t11), fw_pack_f16(w_t11));
-  }
-}
-
-#define FW_ROWS_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7"
+#define FW_ROWS_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15"
 extern "C" __global__ void __launch_bounds__(384, 1)
-fw_matmul_2(const fw_f16* __restrict__ p_t7,
+fw_matmul(const fw_f16* __restrict__ p_t0,
+  const float* __restrict__ p_t1,
+  const signed char* __restrict__ p_t3,
+  const fw_f16* __restrict__ p_t7,
   float* __restrict__ p_t8_add,
-  fw_f16* __restrict__ p_t9_gelu_fwd,
-  const __grid_constant__ fw_tensor_map map0,
-  const __grid_constant__ fw_tensor_map map1) {
+  fw_f16* __restrict__ p_t9_gelu_fwd) {
   FW_SHARED(shared_bytes);
-  FW_ACCUMULATORS_float(8);
+  FW_ACCUMULATORS_float(16);
   const unsigned shared = fw_shared_address(shared_bytes);
   const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
-  const unsigned full = shared + 215040, empty = full + 88;  // an mbarrier each for a stage
+  const unsigned full = shared + 167936, empty = full + 96;  // an mbarrier each for a stage
+  const unsigned turn = empty + 96;  // and one for each consumer
   if (threadIdx.x == 0) {
-    fw_tma_prefetch(&map0);
-    fw_tma_prefetch(&map1);
 #pragma unroll 1
-    for (unsigned stage = 0; stage < 11; ++stage) {
-      fw_mbarrier_init(full + 8 * stage, 1);
-      fw_mbarrier_init(empty + 8 * stage, 8);  // warps that multiply what is in it
+    for (unsigned stage = 0; stage < 12; ++stage) {
+      fw_mbarrier_init(full + 8 * stage, 4);
+      fw_mbarrier_init(empty + 8 * stage, 4);  // warps that multiply what is in it
     }
+    fw_mbarrier_init(turn, 4);
+    fw_mbarrier_init(turn + 8, 4);
     fw_mbarrier_init_fence();
   }
   __syncthreads();
   fw_wait_for_previous_launch();
 
   if (warp < 4) {
-    fw_decrease_registers<40>();
-    // one thread asks for the tiles of A and B, up to 11 ahead
-    if (warp == 0 && fw_elect()) {
-      unsigned stage = 0, parity = 1;
+    fw_decrease_registers<88>();
+    const unsigned thread = threadIdx.x;
+    unsigned stage = 0, parity = 0;
 #pragma unroll 1
-      for (unsigned unit = blockIdx.x; unit < 10u; unit += gridDim.x) {
-        const unsigned b = unit / 5u;
-        const unsigned block = unit % 5u;
-        const unsigned m0 = 0, n0 = block * 16;
-#pragma unroll 1
-        for (int step = 0; step < 1; ++step) {
-          fw_mbarrier_wait(empty + 8 * stage, parity);
-          fw_mbarrier_expect(full + 8 * stage, 11008);
-          const unsigned tile = shared + stage * 18432;
-          const unsigned k0 = (unsigned)step * 64;
-          // A: t10
-          fw_tma_load(tile, &map0, full + 8 * stage, k0, m0, b);
-          // B: t11
-          fw_tma_load(tile + 16384, &map1, full + 8 * stage, n0, k0);
-          if (++stage == 11) stage = 0, parity ^= 1;
+    for (unsigned unit = blockIdx.x; unit < 12u; unit += gridDim.x) {
+      const unsigned b = unit / 6u;
+      const unsigned block = unit % 6u;
+      // neighbouring blocks share rows and columns of tiles, so that operands stay in L2
+      const unsigned band = block / 6u, inside_band = block % 6u;
+      const unsigned band_rows = min(2u, 2u - band * 2u);
+      const unsigned block_m = band * 2u + inside_band % band_rows, block_n = inside_band / band_rows;
+      const unsigned m0 = block_m * 64, n0 = block_n * 32;
+      // mainloop fusion of A, t5_relu_fwd: 2 elements, zero outside
+      const auto operand_a = [&](unsigned m, unsigned k) -> fw_vector<unsigned, 1> {
+        if (!(m < 70 && k < 50)) return {};
+        const unsigned o_t0 = b * 3500 + m * 50 + k;
+        const unsigned o_t1 = m;
+        float v_t0[2];
+        fw_load_vector(p_t0 + o_t0, v_t0);
+        const float t1 = fw_value(p_t1[o_t1]);
+        float out[2];
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const float t0 = v_t0[e];
+          const float t2_mul = fw_mul(t0, t1);
+          const float t5_relu_fwd = fw_relu(t2_mul, 0.0f, __uint_as_float(0x7f800000u), 0.0f);
+          out[e] = t5_relu_fwd;
         }
+        return fw_pack_f16(out);
+      };
+      const auto fill_a = [&](unsigned tile, unsigned k0) {
+#pragma unroll 1
+        for (unsigned pass = 0; pass < 16; pass += 4) {
+          fw_vector<unsigned, 1> pieces[4];
+#pragma unroll
+          for (unsigned u = 0; u < 4; ++u) {
+            const unsigned i = (pass + u) * 128 + thread, row = i / 32, piece = i % 32;
+            pieces[u] = operand_a(m0 + row, k0 + piece * 2);
+          }
+#pragma unroll
+          for (unsigned u = 0; u < 4; ++u) {
+            const unsigned i = (pass + u) * 128 + thread, row = i / 32, piece = i % 32;
+            const unsigned at = tile + fw_swizzled<128>(row, piece * 4);
+            *reinterpret_cast<fw_vector<unsigned, 1>*>(shared_bytes + (at - shared)) = pieces[u];
+          }
+        }
+      };
+      // mainloop fusion of B, t4_identity: 2 elements, zero outside
+      const auto operand_b = [&](unsigned k, unsigned n) -> fw_vector<unsigned, 1> {
+        if (!(n < 66 && k < 50)) return {};
+        const unsigned o_t3 = k * 66 + n;
+        const unsigned t3 = fw_f16x2_of_i8(*reinterpret_cast<const unsigned short*>(p_t3 + o_t3));
+        const unsigned t4_identity = t3;
+        return {t4_identity};
+      };
+      const auto fill_b = [&](unsigned tile, unsigned k0) {
+#pragma unroll 1
+        for (unsigned pass = 0; pass < 8; pass += 4) {
+          fw_vector<unsigned, 1> pieces[4];
+#pragma unroll
+          for (unsigned u = 0; u < 4; ++u) {
+            const unsigned i = (pass + u) * 128 + thread, row = i / 16, piece = i % 16;
+            pieces[u] = operand_b(k0 + row, n0 + piece * 2);
+          }
+#pragma unroll
+          for (unsigned u = 0; u < 4; ++u) {
+            const unsigned i = (pass + u) * 128 + thread, row = i / 16, piece = i % 16;
+            const unsigned at = tile + 8192 + fw_swizzled<64>(row, piece * 4);
+            *reinterpret_cast<fw_vector<unsigned, 1>*>(shared_bytes + (at - shared)) = pieces[u];
+          }
+        }
+      };
+#pragma unroll 1
+      for (int step = 0; step < 1; ++step) {
+        fw_mbarrier_wait(empty + 8 * stage, parity ^ 1);
+        const unsigned tile = shared + stage * 12288;
+        const unsigned k0 = (unsigned)step * 64;
+        fill_a(tile, k0);
+        fill_b(tile, k0);
+        fw_fence_async();
+        __syncwarp();
+        if (thread % 32 == 0) fw_mbarrier_arrive(full + 8 * stage);
+        if (++stage == 12) stage = 0, parity ^= 1;
       }
     }
   } else {
-    fw_increase_registers<232>();
+    fw_increase_registers<208>();
     const unsigned consumer = warp / 4 - 1;
-    float* const piece_c = reinterpret_cast<float*>(shared_bytes + 202752 + (warp - 4) * 1536);  // of 16 rows, 16 columns
-    float* const lane_c = piece_c + lane / 4 * 24 + lane % 4 * 2;
-    unsigned stage = 0, parity = 0;
+    float* const piece_c = reinterpret_cast<float*>(shared_bytes + 147456 + (warp - 4) * 2560);  // of 16 rows, 32 columns
+    float* const lane_c = piece_c + lane / 4 * 40 + lane % 4 * 2;
+    const unsigned skipped = consumer == 0 ? 0 : 1;  // the first tile is the other's
+    unsigned stage = skipped % 12, parity = skipped / 12 & 1, turn_parity = consumer == 0;
 #pragma unroll 1
-    for (unsigned unit = blockIdx.x; unit < 10u; unit += gridDim.x) {
-      const unsigned b = unit / 5u;
-      const unsigned block = unit % 5u;
-      const unsigned m0 = 0, n0 = block * 16;
+    for (unsigned unit = blockIdx.x + consumer * gridDim.x; unit < 12u; unit += 2 * gridDim.x) {
+      const unsigned b = unit / 6u;
+      const unsigned block = unit % 6u;
+      // neighbouring blocks share rows and columns of tiles, so that operands stay in L2
+      const unsigned band = block / 6u, inside_band = block % 6u;
+      const unsigned band_rows = min(2u, 2u - band * 2u);
+      const unsigned block_m = band * 2u + inside_band % band_rows, block_n = inside_band / band_rows;
+      const unsigned m0 = block_m * 64, n0 = block_n * 32;
+      fw_mbarrier_wait(turn + 8 * consumer, turn_parity);
+      turn_parity ^= 1;
       unsigned multiplied = 0;  // the stage before, which may still be read
 #pragma unroll 1
       for (int step = 0; step < 1; ++step) {
         fw_mbarrier_wait(full + 8 * stage, parity);
-        const unsigned tile = shared + stage * 18432;
-        const unsigned long long a = fw_matrix_descriptor<128>(tile + consumer * 8192, 16, 1024);
-        const unsigned long long b = fw_matrix_descriptor<32>(tile + 16384, 2048, 256);
+        const unsigned tile = shared + stage * 12288;
+        const unsigned long long a = fw_matrix_descriptor<128>(tile, 16, 1024);
+        const unsigned long long b = fw_matrix_descriptor<64>(tile + 8192, 4096, 512);
         FW_PRODUCTS(a, b, step,
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 0, 0, "p", ", 1, 1, 0, 1")
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 2, 32, "1", ", 1, 1, 0, 1")
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 4, 64, "1", ", 1, 1, 0, 1")
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 6, 96, "1", ", 1, 1, 0, 1"));
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_ROWS_0, 0, 0, "p", ", 1, 1, 0, 1")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_ROWS_0, 2, 64, "1", ", 1, 1, 0, 1")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_ROWS_0, 4, 128, "1", ", 1, 1, 0, 1")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_ROWS_0, 6, 192, "1", ", 1, 1, 0, 1"));
+        if (step == 0 && lane == 0) fw_mbarrier_arrive(turn + 8 * (consumer ^ 1));  // the other's products come next
         fw_wgmma_wait<1>();
         if (step > 0 && lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
         multiplied = stage;
-        if (++stage == 11) stage = 0, parity ^= 1;
+        if (++stage == 12) stage = 0, parity ^= 1;
       }
       fw_wgmma_wait<0>();
       if (lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
+      stage += 1;  // the stages of the other's tile
+      parity ^= stage / 12 & 1;
+      stage %= 12;
 
-      // a warp takes 16 rows and 16 columns at a time through its own piece of shared memory
-      const unsigned warp_m0 = m0 + consumer * 64 + warp % 4 * 16;
+      // a warp takes 16 rows and 32 columns at a time through its own piece of shared memory
+      const unsigned warp_m0 = m0 + warp % 4 * 16;
       const unsigned chunk_n0 = n0;
-      fw_put_rows<0, 24>(lane_c); fw_put_rows<4, 24>(lane_c + 8);
+      fw_put_rows<0, 40>(lane_c); fw_put_rows<4, 40>(lane_c + 8);
+      fw_put_rows<8, 40>(lane_c + 16); fw_put_rows<12, 40>(lane_c + 24);
       __syncwarp();
 #pragma unroll 2
-      for (unsigned pass = 0; pass < 4; ++pass) {
+      for (unsigned pass = 0; pass < 8; ++pass) {
         const unsigned i = pass * 32 + lane;
-        const unsigned line = i / 8, piece = i % 8 * 2;
+        const unsigned line = i / 16, piece = i % 16 * 2;
         const unsigned m = warp_m0 + line;
         const unsigned n = chunk_n0 + piece;
         if (m < 70 && n < 66) {
-          const float* const tile_at = piece_c + line * 24 + piece;
+          const float* const tile_at = piece_c + line * 40 + piece;
           const unsigned o_t7 = n;
           const unsigned o_t8_add = b * 4620 + m * 66 + n;
           const unsigned o_t9_gelu_fwd = b * 4620 + m * 66 + n;

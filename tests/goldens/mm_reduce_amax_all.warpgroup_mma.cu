@@ -1,9 +1,7 @@
-// fusewright 0.1.0, engine config: warpgroup_mma tile_m=128 tile_n=16 stages=11 schedule=cooperative
+// fusewright 0.1.0, engine config: warpgroup_mma tile_m=64 tile_n=32 stages=12 schedule=ping_pong
 // t0 = input HALF [3, 70, 20] stride [1400, 20, 1]
 // t1 = input HALF [3, 20, 66] stride [1320, 66, 1]
-// t4 = copy HALF [3, 70, 20] stride [2240, 32, 1]
-// t5 = copy HALF [3, 20, 66] stride [1600, 80, 1]
-// t2_matmul = MATMUL(A=t4, B=t5) compute FLOAT -> output HALF [3, 70, 66] stride [4620, 66, 1]
+// t2_matmul = MATMUL(A=t0, B=t1) compute FLOAT -> output HALF [3, 70, 66] stride [4620, 66, 1]
 // t3_reduction_amax = REDUCTION(X=t2_matmul) AMAX compute FLOAT -> output FLOAT [1, 1, 1] stride [1, 1, 1]
 
 //@ FW_INLINE
@@ -16,21 +14,17 @@
 
 //@ fw_shared_address
 
+//@ fw_swizzled
+
 //@ fw_accumulators
 
 //@ fw_put_rows
 
 //@ fw_wait_for_previous_launch
 
-//@ fw_tensor_map
-
-//@ fw_elect
-
 //@ fw_mbarrier
 
-//@ fw_coordinate
-
-//@ fw_tma_load
+//@ fw_fence_async
 
 //@ fw_set_registers
 
@@ -54,135 +48,168 @@
 
 //@ fw_tree
 
-extern "C" __global__ void __launch_bounds__(256)
-fw_copy(const fw_f16* __restrict__ p_t0, fw_f16* __restrict__ p_t4) {
-  fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 256 + threadIdx.x;
-  if (vector < 630) {
-    const unsigned i0 = vector / 3;
-    const unsigned i1 = vector % 3 * 2;
-    const unsigned long long* const from = reinterpret_cast<const unsigned long long*>(p_t0) + i0 * 5 + i1;
-    fw_vector<unsigned long long, 2> gathered = {};
-#pragma unroll
-    for (unsigned e = 0; e < 2; ++e) {
-      if (i1 + e < 5) gathered.at[e] = from[e];
-    }
-    fw_store_vector(reinterpret_cast<unsigned long long*>(p_t4) + i0 * 8 + i1, gathered);
-  }
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-fw_copy_1(const fw_f16* __restrict__ p_t1, fw_f16* __restrict__ p_t5) {
-  fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 256 + threadIdx.x;
-  if (vector < 540) {
-    const unsigned i0 = vector / 9;
-    const unsigned i1 = vector % 9 * 4;
-    const unsigned* const from = reinterpret_cast<const unsigned*>(p_t1) + i0 * 33 + i1;
-    fw_vector<unsigned, 4> gathered = {};
-#pragma unroll
-    for (unsigned e = 0; e < 4; ++e) {
-      if (i1 + e < 33) gathered.at[e] = from[e];
-    }
-    fw_store_vector(reinterpret_cast<unsigned*>(p_t5) + i0 * 40 + i1, gathered);
-  }
-}
-
-#define FW_ROWS_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7"
+#define FW_ROWS_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15"
 extern "C" __global__ void __launch_bounds__(384, 1)
-fw_matmul_2(fw_f16* __restrict__ p_t2_matmul,
-  float* __restrict__ partial0,
-  const __grid_constant__ fw_tensor_map map0,
-  const __grid_constant__ fw_tensor_map map1) {
+fw_matmul(const fw_f16* __restrict__ p_t0,
+  const fw_f16* __restrict__ p_t1,
+  fw_f16* __restrict__ p_t2_matmul,
+  float* __restrict__ partial0) {
   FW_SHARED(shared_bytes);
-  FW_ACCUMULATORS_float(8);
+  FW_ACCUMULATORS_float(16);
   const unsigned shared = fw_shared_address(shared_bytes);
   const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
-  const unsigned full = shared + 215040, empty = full + 88;  // an mbarrier each for a stage
+  const unsigned full = shared + 167936, empty = full + 96;  // an mbarrier each for a stage
+  const unsigned turn = empty + 96;  // and one for each consumer
   if (threadIdx.x == 0) {
-    fw_tma_prefetch(&map0);
-    fw_tma_prefetch(&map1);
 #pragma unroll 1
-    for (unsigned stage = 0; stage < 11; ++stage) {
-      fw_mbarrier_init(full + 8 * stage, 1);
-      fw_mbarrier_init(empty + 8 * stage, 8);  // warps that multiply what is in it
+    for (unsigned stage = 0; stage < 12; ++stage) {
+      fw_mbarrier_init(full + 8 * stage, 4);
+      fw_mbarrier_init(empty + 8 * stage, 4);  // warps that multiply what is in it
     }
+    fw_mbarrier_init(turn, 4);
+    fw_mbarrier_init(turn + 8, 4);
     fw_mbarrier_init_fence();
   }
   __syncthreads();
   fw_wait_for_previous_launch();
 
   if (warp < 4) {
-    fw_decrease_registers<40>();
-    // one thread asks for the tiles of A and B, up to 11 ahead
-    if (warp == 0 && fw_elect()) {
-      unsigned stage = 0, parity = 1;
+    fw_decrease_registers<88>();
+    const unsigned thread = threadIdx.x;
+    unsigned stage = 0, parity = 0;
 #pragma unroll 1
-      for (unsigned unit = blockIdx.x; unit < 15u; unit += gridDim.x) {
-        const unsigned b = unit / 5u;
-        const unsigned block = unit % 5u;
-        const unsigned block_m = 0, block_n = block;
-        const unsigned m0 = block_m * 128, n0 = block_n * 16;
-#pragma unroll 1
-        for (int step = 0; step < 1; ++step) {
-          fw_mbarrier_wait(empty + 8 * stage, parity);
-          fw_mbarrier_expect(full + 8 * stage, 11008);
-          const unsigned tile = shared + stage * 18432;
-          const unsigned k0 = (unsigned)step * 64;
-          // A: t4
-          fw_tma_load(tile, &map0, full + 8 * stage, k0, m0, b);
-          // B: t5
-          fw_tma_load(tile + 16384, &map1, full + 8 * stage, n0, k0, b);
-          if (++stage == 11) stage = 0, parity ^= 1;
+    for (unsigned unit = blockIdx.x; unit < 18u; unit += gridDim.x) {
+      const unsigned b = unit / 6u;
+      const unsigned block = unit % 6u;
+      // neighbouring blocks share rows and columns of tiles, so that operands stay in L2
+      const unsigned band = block / 6u, inside_band = block % 6u;
+      const unsigned band_rows = min(2u, 2u - band * 2u);
+      const unsigned block_m = band * 2u + inside_band % band_rows, block_n = inside_band / band_rows;
+      const unsigned m0 = block_m * 64, n0 = block_n * 32;
+      // operand A, t0: 4 elements, zero outside
+      const auto operand_a = [&](unsigned m, unsigned k) -> fw_vector<unsigned, 2> {
+        if (!(m < 70 && k < 20)) return {};
+        const unsigned o_t0 = b * 1400 + m * 20 + k;
+        const fw_vector<unsigned, 2> v_t0 = *reinterpret_cast<const fw_vector<unsigned, 2>*>(p_t0 + o_t0);
+        fw_vector<unsigned, 2> out;
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const unsigned t0 = v_t0.at[e];
+          out.at[e] = t0;
         }
+        return out;
+      };
+      const auto fill_a = [&](unsigned tile, unsigned k0) {
+#pragma unroll 1
+        for (unsigned pass = 0; pass < 8; pass += 4) {
+          fw_vector<unsigned, 2> pieces[4];
+#pragma unroll
+          for (unsigned u = 0; u < 4; ++u) {
+            const unsigned i = (pass + u) * 128 + thread, row = i / 16, piece = i % 16;
+            pieces[u] = operand_a(m0 + row, k0 + piece * 4);
+          }
+#pragma unroll
+          for (unsigned u = 0; u < 4; ++u) {
+            const unsigned i = (pass + u) * 128 + thread, row = i / 16, piece = i % 16;
+            const unsigned at = tile + fw_swizzled<128>(row, piece * 8);
+            *reinterpret_cast<fw_vector<unsigned, 2>*>(shared_bytes + (at - shared)) = pieces[u];
+          }
+        }
+      };
+      // operand B, t1: 2 elements, zero outside
+      const auto operand_b = [&](unsigned k, unsigned n) -> fw_vector<unsigned, 1> {
+        if (!(n < 66 && k < 20)) return {};
+        const unsigned o_t1 = b * 1320 + k * 66 + n;
+        const unsigned t1 = *reinterpret_cast<const unsigned*>(p_t1 + o_t1);
+        return {t1};
+      };
+      const auto fill_b = [&](unsigned tile, unsigned k0) {
+#pragma unroll 1
+        for (unsigned pass = 0; pass < 8; pass += 4) {
+          fw_vector<unsigned, 1> pieces[4];
+#pragma unroll
+          for (unsigned u = 0; u < 4; ++u) {
+            const unsigned i = (pass + u) * 128 + thread, row = i / 16, piece = i % 16;
+            pieces[u] = operand_b(k0 + row, n0 + piece * 2);
+          }
+#pragma unroll
+          for (unsigned u = 0; u < 4; ++u) {
+            const unsigned i = (pass + u) * 128 + thread, row = i / 16, piece = i % 16;
+            const unsigned at = tile + 8192 + fw_swizzled<64>(row, piece * 4);
+            *reinterpret_cast<fw_vector<unsigned, 1>*>(shared_bytes + (at - shared)) = pieces[u];
+          }
+        }
+      };
+#pragma unroll 1
+      for (int step = 0; step < 1; ++step) {
+        fw_mbarrier_wait(empty + 8 * stage, parity ^ 1);
+        const unsigned tile = shared + stage * 12288;
+        const unsigned k0 = (unsigned)step * 64;
+        fill_a(tile, k0);
+        fill_b(tile, k0);
+        fw_fence_async();
+        __syncwarp();
+        if (thread % 32 == 0) fw_mbarrier_arrive(full + 8 * stage);
+        if (++stage == 12) stage = 0, parity ^= 1;
       }
     }
   } else {
-    fw_increase_registers<232>();
+    fw_increase_registers<208>();
     const unsigned consumer = warp / 4 - 1;
-    float* const piece_c = reinterpret_cast<float*>(shared_bytes + 202752 + (warp - 4) * 1536);  // of 16 rows, 16 columns
-    float* const lane_c = piece_c + lane / 4 * 24 + lane % 4 * 2;
-    unsigned stage = 0, parity = 0;
+    float* const piece_c = reinterpret_cast<float*>(shared_bytes + 147456 + (warp - 4) * 2560);  // of 16 rows, 32 columns
+    float* const lane_c = piece_c + lane / 4 * 40 + lane % 4 * 2;
+    const unsigned skipped = consumer == 0 ? 0 : 1;  // the first tile is the other's
+    unsigned stage = skipped % 12, parity = skipped / 12 & 1, turn_parity = consumer == 0;
 #pragma unroll 1
-    for (unsigned unit = blockIdx.x; unit < 15u; unit += gridDim.x) {
-      const unsigned b = unit / 5u;
-      const unsigned block = unit % 5u;
-      const unsigned block_m = 0, block_n = block;
-      const unsigned m0 = block_m * 128, n0 = block_n * 16;
+    for (unsigned unit = blockIdx.x + consumer * gridDim.x; unit < 18u; unit += 2 * gridDim.x) {
+      const unsigned b = unit / 6u;
+      const unsigned block = unit % 6u;
+      // neighbouring blocks share rows and columns of tiles, so that operands stay in L2
+      const unsigned band = block / 6u, inside_band = block % 6u;
+      const unsigned band_rows = min(2u, 2u - band * 2u);
+      const unsigned block_m = band * 2u + inside_band % band_rows, block_n = inside_band / band_rows;
+      const unsigned m0 = block_m * 64, n0 = block_n * 32;
+      fw_mbarrier_wait(turn + 8 * consumer, turn_parity);
+      turn_parity ^= 1;
       unsigned multiplied = 0;  // the stage before, which may still be read
 #pragma unroll 1
       for (int step = 0; step < 1; ++step) {
         fw_mbarrier_wait(full + 8 * stage, parity);
-        const unsigned tile = shared + stage * 18432;
-        const unsigned long long a = fw_matrix_descriptor<128>(tile + consumer * 8192, 16, 1024);
-        const unsigned long long b = fw_matrix_descriptor<32>(tile + 16384, 2048, 256);
+        const unsigned tile = shared + stage * 12288;
+        const unsigned long long a = fw_matrix_descriptor<128>(tile, 16, 1024);
+        const unsigned long long b = fw_matrix_descriptor<64>(tile + 8192, 4096, 512);
         FW_PRODUCTS(a, b, step,
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 0, 0, "p", ", 1, 1, 0, 1")
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 2, 32, "1", ", 1, 1, 0, 1")
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 4, 64, "1", ", 1, 1, 0, 1")
-          FW_PRODUCT("m64n16k16.f32.f16.f16", FW_ROWS_0, 6, 96, "1", ", 1, 1, 0, 1"));
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_ROWS_0, 0, 0, "p", ", 1, 1, 0, 1")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_ROWS_0, 2, 64, "1", ", 1, 1, 0, 1")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_ROWS_0, 4, 128, "1", ", 1, 1, 0, 1")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_ROWS_0, 6, 192, "1", ", 1, 1, 0, 1"));
+        if (step == 0 && lane == 0) fw_mbarrier_arrive(turn + 8 * (consumer ^ 1));  // the other's products come next
         fw_wgmma_wait<1>();
         if (step > 0 && lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
         multiplied = stage;
-        if (++stage == 11) stage = 0, parity ^= 1;
+        if (++stage == 12) stage = 0, parity ^= 1;
       }
       fw_wgmma_wait<0>();
       if (lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
+      stage += 1;  // the stages of the other's tile
+      parity ^= stage / 12 & 1;
+      stage %= 12;
 
-      // a warp takes 16 rows and 16 columns at a time through its own piece of shared memory
-      const unsigned warp_m0 = m0 + consumer * 64 + warp % 4 * 16;
+      // a warp takes 16 rows and 32 columns at a time through its own piece of shared memory
+      const unsigned warp_m0 = m0 + warp % 4 * 16;
       float total0[1] = {__uint_as_float(0xff800000u)};
       const unsigned chunk_n0 = n0;
-      fw_put_rows<0, 24>(lane_c); fw_put_rows<4, 24>(lane_c + 8);
+      fw_put_rows<0, 40>(lane_c); fw_put_rows<4, 40>(lane_c + 8);
+      fw_put_rows<8, 40>(lane_c + 16); fw_put_rows<12, 40>(lane_c + 24);
       __syncwarp();
 #pragma unroll 2
-      for (unsigned pass = 0; pass < 4; ++pass) {
+      for (unsigned pass = 0; pass < 8; ++pass) {
         const unsigned i = pass * 32 + lane;
-        const unsigned line = i / 8, piece = i % 8 * 2;
+        const unsigned line = i / 16, piece = i % 16 * 2;
         const unsigned m = warp_m0 + line;
         const unsigned n = chunk_n0 + piece;
         if (m < 70 && n < 66) {
-          const float* const tile_at = piece_c + line * 24 + piece;
+          const float* const tile_at = piece_c + line * 40 + piece;
           const unsigned o_t2_matmul = b * 4620 + m * 66 + n;
           float acc[2];
           fw_load_vector(tile_at, acc);
@@ -200,7 +227,7 @@ fw_matmul_2(fw_f16* __restrict__ p_t2_matmul,
       {
         const float sum = fw_lanes_total<16, 1>(total0[0], [](float a, float b) { return fw_largest(a, b); });
         if (lane == 0) {
-          if (warp_m0 < 70) partial0[b * 25 + warp_m0 / 16 * 5 + block_n] = sum;
+          if (warp_m0 < 70) partial0[b * 15 + warp_m0 / 16 * 3 + block_n] = sum;
         }
       }
     }
@@ -208,7 +235,7 @@ fw_matmul_2(fw_f16* __restrict__ p_t2_matmul,
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-fw_combine_3(float* __restrict__ partial0, float* __restrict__ p_t3_reduction_amax) {
+fw_combine_1(float* __restrict__ partial0, float* __restrict__ p_t3_reduction_amax) {
   FW_SHARED(shared_bytes);
   float* const shared = reinterpret_cast<float*>(shared_bytes);
   const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;
@@ -218,7 +245,7 @@ fw_combine_3(float* __restrict__ partial0, float* __restrict__ p_t3_reduction_am
   float acc0[1] = {__uint_as_float(0xff800000u)};
   if (k < 1) {
 #pragma unroll 8
-    for (unsigned split = threadIdx.y; split < 75; split += 256) {
+    for (unsigned split = threadIdx.y; split < 45; split += 256) {
       acc0[0] = fw_largest(acc0[0], partial0[split + k]);
     }
   }

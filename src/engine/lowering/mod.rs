@@ -31,5 +31,5 @@ pub(super) use operand::{Instruction, OperandPlan, Straddling, are_boxed};
 pub(super) use pass::{
     CoreSums, candidates as pass_candidates, lower as lower_passes, lower_after_sums, program_parameters,
 };
-pub(super) use product::{GemmChoice, ProductPlan, combination_seconds, splits_that_fill};
+pub(super) use product::{COMBINATION, GemmChoice, ProductPlan, combination_seconds, splits_that_fill};
 pub(super) use sweep::{Width, over, span};

@@ -20,8 +20,8 @@ use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
     Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma,
-    MmaType, Multiply, Parameter, PartialReduction, Quantity, Register, Role, SharedLayout, SharedRequest, TapRow,
-    Wgmma, reduced_values,
+    MmaType, Multiply, Parameter, PartialReduction, Quantity, REGISTERS, Register, Role, SharedLayout, SharedRequest,
+    TapRow, Wgmma, reduced_values,
 };
 
 /// Part of the lines of channels under a tap that are channels, at least, for them to be worth it: 8 of 16 take longer than by `mma.sync`, which
@@ -614,7 +614,6 @@ impl Lowering<'_> {
     /// stored), and about 40 for addresses (seen in compiled tiles).
     fn blocks(&self, shared_bytes: u32) -> u32 {
         const ADDRESSES: u32 = 40;
-        const REGISTERS_OF_A_MULTIPROCESSOR: u32 = 65536;
         let GemmChoice { tile, multiply, .. } = *self.choice;
         let (operand, warp_m, warp_n, fragments) = match multiply {
             Multiply::Mma(Mma { operand, warp_m, warp_n, fragments, .. }) => (operand, warp_m, warp_n, fragments),
@@ -629,7 +628,7 @@ impl Lowering<'_> {
         let fragments = fragments * (warp_m + warp_n) / 4;
         let multiplied = warp_m * warp_n / 32 + fragments + fp8_registers(&multiply, self.device);
         let registers = multiplied + operands + ADDRESSES;
-        let by_registers = REGISTERS_OF_A_MULTIPROCESSOR / (registers.next_multiple_of(8) * threads);
+        let by_registers = REGISTERS / (registers.next_multiple_of(8) * threads);
         by_registers.min(self.device.shared_bytes_per_block / (shared_bytes + 1024)).clamp(1, 4)
     }
 }
@@ -671,6 +670,9 @@ pub(in crate::engine) fn splits_that_fill(device: &Device, tiles: i64, most: i64
     }
     all
 }
+
+/// How many times [`combination_seconds`] the combination takes behind tensor cores (fitted with the constants of `warpgroup_mma`).
+pub(in crate::engine) const COMBINATION: f64 = 1.3;
 
 /// Seconds for sums that go through the workspace: a launch, then every partial sum written and read once.
 pub(in crate::engine) fn combination_seconds([b, m, n, _]: [i64; 4], splits: u32, device: &Device) -> f64 {

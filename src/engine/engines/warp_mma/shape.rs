@@ -4,7 +4,7 @@ use super::{NAME, Tiles};
 use crate::device::Device;
 use crate::engine::config::{Field, ranked};
 use crate::engine::lowering::{
-    GemmChoice, OperandPlan, combination_seconds, fp8_registers, splits_that_fill, unpacks_fp8,
+    COMBINATION, GemmChoice, OperandPlan, combination_seconds, fp8_registers, splits_that_fill, unpacks_fp8,
 };
 use crate::engine::{Bound, EngineConfig, Estimate, Knob, RankedConfig, Term, Waves};
 use crate::graph::DataType;
@@ -109,9 +109,6 @@ const SHORT_ACCESS: f64 = 0.8;
 
 /// Clocks a second of the chips on which the constants were seen.
 const CLOCK: f64 = 1.6e9;
-
-/// How many times what a launch and each partial sum written and read once take the combination of sums takes.
-const COMBINATION: f64 = 1.3;
 
 /// Most parts of k. Not tuned.
 const MOST_SPLITS: i64 = 128;

@@ -3,7 +3,7 @@
 
 use super::shape::{Candidate, Shape, Staging, Way};
 use crate::device::Device;
-use crate::engine::lowering::{Straddling, combination_seconds};
+use crate::engine::lowering::{COMBINATION, Straddling, combination_seconds};
 use crate::engine::{Bound, Estimate, Term, Waves};
 use crate::kernel::{Schedule, Sums};
 
@@ -131,9 +131,6 @@ const STAGED_READS: f64 = 2.0;
 
 /// By how much products of one warpgroup take longer beside the other's epilogue through shared memory (fitted with the L2 of an H100).
 const BESIDE_STAGED_EPILOGUE: f64 = 1.03;
-
-/// How many times what a launch and each partial sum written and read once take the combination of sums takes.
-const COMBINATION: f64 = 1.3;
 
 /// By how much an epilogue by boxes takes longer for each reduction that keeps the columns: by its instructions, not timed.
 const TOTAL: f64 = 0.4;
