@@ -114,6 +114,13 @@ impl TensorMap {
         self
     }
 
+    /// Elements of the innermost axis, to a multiple of 16 bytes.
+    pub fn whole_units(&self) -> u32 {
+        const UNIT: u64 = 16;
+        let elements = self.dims[0].next_multiple_of(UNIT / u64::from(self.element.bytes()));
+        u32::try_from(elements).unwrap_or(u32::MAX)
+    }
+
     /// Bytes of a line of L2.
     const LINE: u64 = 128;
 
@@ -177,6 +184,14 @@ impl Swizzle {
             Self::Bytes32 => 32,
             Self::Bytes64 => 64,
             Self::Bytes128 => 128,
+        }
+    }
+
+    /// Bits of an address in shared memory that change the place of a chunk of 16 bytes, moved to those that tell the chunk.
+    pub fn chunk_bits(self) -> u32 {
+        match self {
+            Self::None => 0,
+            _ => self.row_bytes() - 16,
         }
     }
 }

@@ -9,6 +9,17 @@ const unsigned turn = <% if transforms %>raw<% else %>empty<% endif %> + ${ 8 * 
 <%- if stationary %>
 const unsigned stationary = shared + ${ stationary.at }$, arrived_b = shared + ${ stationary.barriers }$;  // B, a barrier for each step
 <%- endif %>
+<%- for zeros in zeros %>
+// boxes of ${ zeros.name }$ end before what is multiplied: a chunk of zeros in each row, which stays
+#pragma unroll 1
+for (unsigned row = threadIdx.x; row < ${ zeros.tiles * zeros.rows }$; row += blockDim.x) {
+const unsigned chunk = ${ zeros.at }$ + row / ${ zeros.rows }$ * ${ zeros.stride }$ + row % ${ zeros.rows }$ * ${ zeros.row_bytes }$ + ${ zeros.chunk }$;
+fw_store_vector(reinterpret_cast<unsigned*>(shared_bytes + (chunk ^ (chunk >> 3 & ${ zeros.chunk_bits }$))), fw_vector<unsigned, 4>{});
+}
+<%- if loop.last %>
+fw_fence_async();
+<%- endif %>
+<%- endfor %>
 if (threadIdx.x == 0) {
 <%- for map in maps %>
 fw_tma_prefetch(&map${ map }$);

@@ -50,9 +50,9 @@ extern "C" __global__ void __launch_bounds__(256)
 fw_copy(const fw_f16* __restrict__ p_t1, fw_f16* __restrict__ p_t3) {
   fw_wait_for_previous_launch();
   const unsigned vector = blockIdx.x * 256 + threadIdx.x;
-  if (vector < 900) {
-    const unsigned i0 = vector / 5;
-    const unsigned i1 = vector % 5 * 8;
+  if (vector < 1080) {
+    const unsigned i0 = vector / 6;
+    const unsigned i1 = vector / 2 % 3 * 16 + vector % 2 * 8;
     const unsigned short* const from = reinterpret_cast<const unsigned short*>(p_t1) + i0 * 33 + i1;
     fw_vector<unsigned short, 8> gathered = {};
 #pragma unroll

@@ -97,9 +97,9 @@ extern "C" __global__ void __launch_bounds__(256)
 fw_copy_1(const fw_f16* __restrict__ p_t6, fw_f16* __restrict__ p_t9) {
   fw_wait_for_previous_launch();
   const unsigned vector = blockIdx.x * 256 + threadIdx.x;
-  if (vector < 2160) {
-    const unsigned i0 = vector / 5;
-    const unsigned i1 = vector % 5 * 8;
+  if (vector < 2592) {
+    const unsigned i0 = vector / 6;
+    const unsigned i1 = vector / 2 % 3 * 16 + vector % 2 * 8;
     const unsigned short* const from = reinterpret_cast<const unsigned short*>(p_t6) + i0 * 33 + i1;
     fw_vector<unsigned short, 8> gathered = {};
 #pragma unroll
@@ -169,6 +169,13 @@ fw_convolution_forward_2(const fw_f16* __restrict__ p_t8,
   const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   const unsigned full = shared + 131072, empty = full + 48;  // an mbarrier each for a stage
   const unsigned turn = empty + 48;  // and one for each consumer
+  // boxes of A end before what is multiplied: a chunk of zeros in each row, which stays
+#pragma unroll 1
+  for (unsigned row = threadIdx.x; row < 384; row += blockDim.x) {
+    const unsigned chunk = 0 + row / 64 * 16384 + row % 64 * 128 + 80;
+    fw_store_vector(reinterpret_cast<unsigned*>(shared_bytes + (chunk ^ (chunk >> 3 & 112))), fw_vector<unsigned, 4>{});
+  }
+  fw_fence_async();
   if (threadIdx.x == 0) {
     fw_tma_prefetch(&map0);
     fw_tma_prefetch(&map1);
@@ -200,7 +207,7 @@ fw_convolution_forward_2(const fw_f16* __restrict__ p_t8,
 #pragma unroll 1
         for (int step = 0; step < 9; ++step) {
           fw_mbarrier_wait(empty + 8 * stage, parity);
-          fw_mbarrier_expect(full + 8 * stage, 10752);
+          fw_mbarrier_expect(full + 8 * stage, 9728);
           const unsigned tile = shared + stage * 16384;
           const unsigned r = step / 3;
           const unsigned s = step % 3;

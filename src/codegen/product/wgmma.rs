@@ -1,5 +1,7 @@
 //! Record of the skeleton of `wgmma`: a ring of stages between a warpgroup that brings tiles and two that multiply.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 use super::epilogue::{self, EpilogueParts, Mending, Places, staged};
@@ -62,6 +64,22 @@ struct RingText {
     /// Barriers of the boxes that epilogues read.
     boxes: Option<BoxBarriersText>,
     stationary: Option<StationaryText>,
+    zeros: Vec<ZerosText>,
+}
+
+/// A chunk of 16 bytes in each row of an operand's tiles that is multiplied, and that no box brings.
+#[derive(Serialize)]
+struct ZerosText {
+    name: &'static str,
+    /// Where the first tile lies, rows of a tile, tiles, and bytes from one to the next.
+    at: u32,
+    rows: u32,
+    tiles: u32,
+    stride: u32,
+    row_bytes: u32,
+    /// Bytes of a row before the chunk, and bits that move it.
+    chunk: u32,
+    chunk_bits: u32,
 }
 
 /// Where tiles of B that stay lie, and their barriers, one for each step.
@@ -333,7 +351,7 @@ impl<'a> Skeleton<'a> {
     }
 
     /// Operands whose tiles come in a stage.
-    fn staged_slots(&self) -> std::ops::Range<usize> {
+    fn staged_slots(&self) -> Range<usize> {
         if self.keeps_b() { 0..1 } else { 0..2 }
     }
 
@@ -342,15 +360,50 @@ impl<'a> Skeleton<'a> {
         self.staged_slots().map(|slot| self.side(slot).boxed_bytes()).sum()
     }
 
-    /// Bytes of the boxes of a step whose boxes have so many together: fewer where all steps are the last under their tap, and a condition
-    /// where some are.
-    fn bytes_of_step(&self, boxed_bytes: u32) -> String {
-        let of_tail = |tail: ChannelTail| boxed_bytes / self.kernel.tile.k * tail.elements;
+    /// Bytes of the boxes of some operands' steps: fewer where all steps are the last under their tap, and a condition where some are.
+    fn bytes_of_step(&self, slots: Range<usize>) -> String {
+        let bytes = |elements: &dyn Fn(&Operand) -> u32| -> u32 {
+            let of_side = |side: Side<'_>| side.boxed_bytes() / self.kernel.tile.k * elements(side.operand());
+            slots.clone().map(|slot| of_side(self.side(slot))).sum()
+        };
+        let whole = bytes(&|_| self.kernel.tile.k);
+        let of_tail = |tail: ChannelTail| bytes(&|operand| operand.boxed_of(tail));
         match self.kernel.tail {
-            Some(tail) if tail.differs() => format!("is_tail ? {} : {boxed_bytes}", of_tail(tail)),
+            Some(tail) if tail.differs() => format!("is_tail ? {} : {whole}", of_tail(tail)),
             Some(tail) => of_tail(tail).to_string(),
-            None => boxed_bytes.to_string(),
+            None => whole.to_string(),
         }
+    }
+
+    /// Where stages, and tiles of B that stay, hold what is multiplied and no box brings.
+    fn zeros(&self) -> Vec<ZerosText> {
+        let Some(tail) = self.kernel.tail else { return Vec::new() };
+        let layout = &self.kernel.shared;
+        let zeros = |slot: usize| {
+            let operand = self.operand(slot);
+            let map = operand.map().filter(|_| operand.boxed_of(tail) < tail.elements)?;
+            let row_bytes = map.swizzle.row_bytes();
+            let (stage, stages) = (&layout.stage, self.wgmma.stages);
+            let (at, bytes, tiles, stride) = match slot {
+                0 => (stage.tiles[0], stage.tiles[1], stages, stage.bytes),
+                _ if self.keeps_b() => {
+                    let bytes = layout.stationary_bytes;
+                    (layout.stationary, bytes, self.wgmma.stationary_steps, bytes)
+                }
+                _ => (stage.tiles[1], stage.bytes - stage.tiles[1], stages, stage.bytes),
+            };
+            Some(ZerosText {
+                name: ["A", "B"][slot],
+                at,
+                rows: bytes / row_bytes,
+                tiles,
+                stride,
+                row_bytes,
+                chunk: operand.boxed_of(tail) * map.element.bytes(),
+                chunk_bits: map.swizzle.chunk_bits(),
+            })
+        };
+        (0..2).filter_map(zeros).collect()
     }
 
     /// The last step under a tap, where it differs from the others.
@@ -392,6 +445,11 @@ impl<'a> Skeleton<'a> {
         if self.kernel.maps().any(|map| map.pixels.is_some()) {
             used.add("fw_tma_load_im2col");
         }
+        let zeros = self.zeros();
+        if !zeros.is_empty() {
+            used.add("fw_vector");
+            used.add("fw_fence_async");
+        }
         let warps = WARPGROUP / 32;
         let reads_boxes = self.kernel.boxes().is_some_and(|boxes| !boxes.read.is_empty());
         let record = RingText {
@@ -412,6 +470,7 @@ impl<'a> Skeleton<'a> {
                 barriers: self.kernel.shared.stationary_barriers,
                 steps: self.wgmma.stationary_steps,
             }),
+            zeros,
         };
         template::render(template!("pipeline/ring.cuh"), &record)
     }
@@ -427,14 +486,14 @@ impl<'a> Skeleton<'a> {
             unit: self.unit()?,
             steps: steps.count(),
             stage_bytes: self.kernel.shared.stage.bytes,
-            boxed_bytes: self.bytes_of_step(self.boxed_bytes()),
+            boxed_bytes: self.bytes_of_step(self.staged_slots()),
             tail: self.differing_tail().map(|tail| steps.is_tail(tail, "step")),
             tile_digits: of_tile,
             origin: boxed.takes_k().then(|| steps.origin_line("step")).into_iter().chain(of_step).collect(),
             sides,
             stationary: self.keeps_b().then(|| StationaryLoadsText {
                 bytes: self.kernel.shared.stationary_bytes,
-                boxed_bytes: self.bytes_of_step(self.side(1).boxed_bytes()),
+                boxed_bytes: self.bytes_of_step(1..2),
             }),
             end,
         };

@@ -128,11 +128,11 @@ fn with_a_signal() -> FinalizedGraph {
     graph.finalize().expect("well formed")
 }
 
-/// A convolution of 72 channels: the second step under a tap multiplies 16.
-fn with_narrow_steps() -> FinalizedGraph {
+/// A convolution of so many channels: of 72 the second step under a tap multiplies 16, of 40 each 48, of which boxes bring 40.
+fn with_narrow_steps(channels: i64) -> FinalizedGraph {
     let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
-    let x = graph.tensor(Tensor::new("x").channels_last([2, 72, 9, 7]));
-    let w = graph.tensor(Tensor::new("w").channels_last([64, 72, 3, 3]));
+    let x = graph.tensor(Tensor::new("x").channels_last([2, channels, 9, 7]));
+    let w = graph.tensor(Tensor::new("w").channels_last([64, channels, 3, 3]));
     let attributes = Convolution::new(ConvolutionDirection::Forward, 2).padding([1, 1]);
     let y = graph.convolution("conv", attributes, [x, w]);
     graph.set_output(y);
@@ -233,7 +233,9 @@ fn render_many(mut take: impl FnMut(&Source)) {
         }
     }
     render_on_chips(&Arc::new(in_phases()), &mut take);
-    render_on_chips(&Arc::new(with_narrow_steps()), &mut take);
+    for channels in [40, 72] {
+        render_on_chips(&Arc::new(with_narrow_steps(channels)), &mut take);
+    }
     render_on_chips(&Arc::new(with_odd_rows()), &mut take);
     render_on_chips(&Arc::new(with_unfolded_operands()), &mut take);
     render_on_chips(&Arc::new(with_many_tiles()), &mut take);

@@ -27,6 +27,15 @@ pub(super) struct BoxedOperand {
     pub(super) taps: TapBoxes,
 }
 
+/// A line of a copy.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoredLine {
+    /// Elements of the operand.
+    pub(super) elements: i64,
+    /// The same with the zeros that are stored behind them.
+    pub(super) stored: i64,
+}
+
 /// What boxes have of the taps that a step multiplies together, if it does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TapBoxes {
@@ -61,6 +70,15 @@ impl BoxedOperand {
             true => self.map.strides[..self.map.rank - 1].iter().any(|stride| !stride.is_multiple_of(SECTOR)),
             false => !self.map.rows_are_lines(),
         }
+    }
+
+    /// The same of a tensor whose lines, where boxes reach all their elements, have zeros behind these: boxes of whole rows arrive sooner
+    /// (128 rows with 20 of 32 elements of HALF inside on an H100: 660 clocks, with all 280).
+    pub(super) fn with_zeros(mut self, lines: StoredLine) -> Self {
+        if self.map.dims[0] == lines.elements as u64 {
+            self.map.dims[0] = lines.stored as u64;
+        }
+        self
     }
 
     /// Where boxes begin.

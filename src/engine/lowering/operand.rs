@@ -1,6 +1,6 @@
 //! The operands of a matrix product: how their elements, with the mainloop stage, come to shared memory.
 
-use super::boxed_operand::BoxedOperand;
+use super::boxed_operand::{BoxedOperand, StoredLine};
 use super::problem::Problem;
 use super::sweep::{Width, elements, is_vectorizable, over};
 use super::tensor_map::{Arrival, boxed, raw, step_k};
@@ -102,6 +102,20 @@ impl OperandPlan {
         }
     }
 
+    /// The same of a copy with such lines.
+    pub(super) fn with_zeros(self, lines: StoredLine) -> Self {
+        let way = match self.way {
+            Way::Tma(boxes) => Way::Tma(boxes.with_zeros(lines)),
+            way => way,
+        };
+        Self { way, ..self }
+    }
+
+    /// The tensor that the operand is, or that its stage computes.
+    pub(super) fn tensor(&self) -> TensorId {
+        self.tensor
+    }
+
     fn boxes(&self) -> Option<&BoxedOperand> {
         match &self.way {
             Way::Tma(boxes) | Way::Transformed(boxes) | Way::Fragments(boxes) | Way::Turned(boxes) => Some(boxes),
@@ -160,6 +174,11 @@ impl OperandPlan {
         };
         let boxed = self.boxes().map(|boxes| boxes.map.tensor);
         self.sweep.program.moved().filter(|id| Some(*id) != boxed && varies(id)).count()
+    }
+
+    /// Whether shared memory has the operand in lines along k.
+    pub(in crate::engine) fn lies_along_k(&self) -> bool {
+        self.along_k
     }
 
     /// Whether lines of boxes run along k.

@@ -131,7 +131,14 @@ impl ProductPlan {
         } else {
             Self::in_steps(fusion, product, copied.problem(operand), operand)
         };
-        Some(Self { copies: copies.clone(), before: copied.before().cloned(), ..plan })
+        let operands = plan.operands.map(|operand| {
+            let copy = copies.iter().find(|copy| copy.copy() == operand.tensor());
+            match copy.and_then(|copy| copy.stored_line(fusion.graph())) {
+                Some(lines) => operand.with_zeros(lines),
+                None => operand,
+            }
+        });
+        Some(Self { operands, copies: copies.clone(), before: copied.before().cloned(), ..plan })
     }
 
     /// Plans a convolution for `wgmma` whose steps multiply the taps of a filter's row together; `None` where there are none, or boxes do
@@ -240,11 +247,13 @@ impl ProductPlan {
         !self.problem.space.counted.is_empty() && self.is_as_stored()
     }
 
-    /// The last step under a tap of a convolution, where it multiplies fewer channels than others.
+    /// The last step under a tap of a convolution, where it multiplies fewer channels than others, or than a step has, or as many of which some
+    /// are none.
     fn channel_tail(&self, operand: MmaType) -> Option<ChannelTail> {
         let (step, last) = (self.step_k(operand), self.problem.space.k.last()?);
-        let elements = self.problem.narrow_channels(step)? as u32;
-        Some(ChannelTail { elements, steps: last.radix / step })
+        let ends_inside = || last.is_padded() && last.radix == step && self.is_as_stored();
+        let elements = self.problem.narrow_channels(step).or_else(|| ends_inside().then_some(step))?;
+        Some(ChannelTail { elements: elements as u32, steps: last.radix / step })
     }
 
     /// Part of k, padded to whole steps, that is multiplied.

@@ -110,7 +110,8 @@ pub struct GemmKernel {
 }
 
 /// The last channels under a tap of a convolution, where they do not fill a step of the mainloop: elements outside a tensor cost
-/// the tensor memory accelerator more than those inside, so boxes have none but to the next product.
+/// the tensor memory accelerator more than those inside, so boxes have none but to the next product, and to 16 bytes where stages hold zeros
+/// behind these ([`Operand::boxed_of`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelTail {
     /// Elements of k of the last step under a tap.
@@ -231,7 +232,8 @@ impl GemmKernel {
         let operands = || [&self.a, &self.b].into_iter();
         let whole = operands().filter_map(Operand::map);
         let Some(tail) = self.tail else { return whole.collect() };
-        let narrow = operands().filter_map(|operand| Some(operand.map()?.narrowed(operand.axis_of_k(), tail.elements)));
+        let narrow =
+            operands().filter_map(|operand| Some(operand.map()?.narrowed(operand.axis_of_k(), operand.boxed_of(tail))));
         if tail.differs() { whole.chain(narrow).collect() } else { narrow.collect() }
     }
 

@@ -8,8 +8,6 @@
 
 mod shape;
 
-pub(super) use shape::MMA_RATE;
-
 use crate::device::{ComputeCapability, Device};
 use crate::engine::lowering::{
     Instruction, ProductPlan, RELAXED_WITH_CORE, lowered_product, multiplied_type, promotes, tf32_is_allowed,
@@ -61,6 +59,13 @@ impl Engine for WarpMma {
         tf32_is_allowed(fusion.graph(), product, tiles.operand).map_err(Reason::Environment)?;
         Ok(Box::new(tiles))
     }
+}
+
+/// Microseconds that the model expects of a product's first config on a device; `None` where there is no instruction for its operands, or no
+/// tile fits.
+pub(super) fn expected(fusion: &Fusion, product: &Product, device: &Device) -> Option<f64> {
+    let tiles = Tiles::new(fusion, product, device.capability).ok()?;
+    shape::candidates(&tiles, device).first().map(|first| first.estimated_us)
 }
 
 /// A product in tiles.

@@ -103,19 +103,26 @@ const ELEMENTS_OF_A_LARGE_WARP: u32 = 64 * 64;
 const ENOUGH_WARPS: f64 = 8.0;
 const LATENCY_POWER: f64 = 0.5;
 
-/// Clocks of a multiprocessor for an access of fewer than 16 bytes on the way to shared memory (filter gradient of 33 channels of a group in
-/// HALF on an H100: 434 µs in tiles of 64×64, 268 in tiles of 16×128).
-const SHORT_ACCESS: f64 = 0.8;
+/// Clocks of a multiprocessor for an access of fewer than 16 bytes on the way to shared memory: by `cp.async`, of 8 bytes and of 4 (forward of
+/// 36 channels of BF16, 24×112×112 to 48, stride 2, on an H100: 35 µs; of 33 channels of FLOAT, 256×64×64 to 4, 1×1: 372), and through
+/// registers, along k (3 channels of BF16: 32 µs) and along m or n (filter gradient of FLOAT, 64×640×8×8 by 48, 5×5, stride 2: 260 µs; of BF16,
+/// 33 channels to 36, 16×32×32: 78; of HALF in 4 groups of 33 channels, 4×80×80 to 384, stride 2: 155).
+const SHORT_COPY: [f64; 2] = [0.5, 0.8];
+const SHORT_ALONG_K: f64 = 0.8;
+const SHORT_ALONG_OUTER: f64 = 2.4;
 
 /// Clocks a second of the chips on which the constants were seen.
 const CLOCK: f64 = 1.6e9;
+
+/// Seconds of a launch, and from a block's start to its first full stage: as by `wgmma`.
+const FILL_SECONDS: f64 = 3.5e-6;
 
 /// Most parts of k. Not tuned.
 const MOST_SPLITS: i64 = 128;
 
 /// Operations a second of a multiprocessor by `mma.sync` on FP16: 427 TFLOP/s on the 132 of an H200. Chips whose matrix
 /// rate is lower are taken to reach it.
-pub(in crate::engine::engines) const MMA_RATE: f64 = 427e12 / 132.0;
+const MMA_RATE: f64 = 427e12 / 132.0;
 
 /// Seconds of a step of 128×128×64 bytes against which sums that go through the workspace are weighed: an orientation for the
 /// ranking (seen on an H200).
@@ -188,10 +195,18 @@ impl Shape {
         (busy(fitting) / busy(blocks.min(fitting))).powf(LATENCY_POWER)
     }
 
-    /// Accesses of fewer than 16 bytes to the operands of a step.
+    /// Clocks of accesses of fewer than 16 bytes to the operands of a step.
     fn short_accesses(&self, tiles: &Tiles) -> f64 {
         let k = f64::from(self.tile(tiles.operand).k);
-        let of_rows = |(plan, rows): (&OperandPlan, u32)| plan.short_accesses(tiles.operand) * f64::from(rows) * k;
+        let of_rows = |(plan, rows): (&OperandPlan, u32)| {
+            let clocks = match plan.vector() * i64::from(tiles.operand.bytes()) {
+                8.. if plan.is_copied() => SHORT_COPY[0],
+                _ if plan.is_copied() => SHORT_COPY[1],
+                _ if plan.lies_along_k() => SHORT_ALONG_K,
+                _ => SHORT_ALONG_OUTER,
+            };
+            plan.short_accesses(tiles.operand) * f64::from(rows) * k * clocks
+        };
         tiles.plan.operands.iter().zip([self.m, self.n]).map(of_rows).sum()
     }
 
@@ -254,7 +269,7 @@ fn estimate(shape: &Shape, tiles: &Tiles, (splits, sums): (u32, f64), device: &D
     let is_large = shape.warp_m * shape.warp_n >= ELEMENTS_OF_A_LARGE_WARP;
     let epilogue = EPILOGUE_STEPS * area * if is_large { LARGE_WARP } else { 1.0 };
     let step_seconds = step_seconds(device);
-    let short = shape.short_accesses(tiles) * SHORT_ACCESS / CLOCK / step_seconds;
+    let short = shape.short_accesses(tiles) / CLOCK / step_seconds;
     let term = |bound, time| Term { bound, time };
     Estimate {
         at_once: vec![
@@ -262,7 +277,11 @@ fn estimate(shape: &Shape, tiles: &Tiles, (splits, sums): (u32, f64), device: &D
             term(Bound::Operands, waves.count * steps * short),
             term(Bound::Memory, tiles.plan.least_bytes(operand) / device.bytes_per_second / step_seconds),
         ],
-        on_top: vec![term(Bound::Epilogue, waves.count * epilogue), term(Bound::Workspace, sums)],
+        on_top: vec![
+            term(Bound::Fill, FILL_SECONDS / step_seconds),
+            term(Bound::Epilogue, waves.count * epilogue),
+            term(Bound::Workspace, sums),
+        ],
         waves: Some(waves),
     }
 }

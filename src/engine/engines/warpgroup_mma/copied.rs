@@ -3,22 +3,14 @@
 //! accelerator does not bring what the stage starts from, as copies are.
 
 use super::Tiles;
-use super::model::{CLOCK, FILL, l2_rate};
 use crate::device::{ComputeCapability, Device};
-use crate::engine::engines::warp_mma::MMA_RATE;
-use crate::engine::lowering::{Instruction, ProductPlan, multiplied_type};
+use crate::engine::engines::warp_mma;
 use crate::error::Reason;
 use crate::fusion::{Fusion, Product};
 
-/// Clocks of a multiprocessor for an access of fewer than 16 bytes on the way to `mma.sync`: the least of three ragged convolutions on
-/// an H200 (filter gradient of 64×3×48×48 BF16 by 80×3×5×5: 147 µs; the others 3.9 and 17).
-const SHORT_ACCESS: f64 = 1.6;
-
-/// Rows and columns of a tile of `mma.sync`, the fewest of them that it reads, there or not (data gradient of BF16 to 3 channels, 2×112×112
-/// from 56 by 7×7 on an H200: 180 µs, which its 3 columns alone do not explain), and the least of k that is worth a part of its own.
-const TILE: i64 = 128;
-const LEAST_TILE: i64 = 32;
-const LEAST_DEPTH: i64 = 512;
+/// Most rows of the product that `mma.sync` may multiply sooner: its tiles have 16 of them, `wgmma`'s 64 (filter gradients with 16 results on an
+/// H100: 17, 28 and 38 µs for 25, 47 and 58; with 8, whose model says so, 128 for 118; with 24 37 for 37).
+const FEW_ROWS: i64 = 16;
 
 /// Tiles of the operands as they lie or of copies, whichever is expected to be faster on a typical device of the chip.
 ///
@@ -34,7 +26,7 @@ pub(super) fn chosen(fusion: &Fusion, product: &Product, capability: ComputeCapa
         (Ok(tiles), _) => tiles,
         (Err(why), copied) => {
             let expected = [&copied, &evaluated].into_iter().flatten().map(|priced| priced.0).reduce(f64::min);
-            match (expected, by_short_accesses(fusion, product, &device)) {
+            match (expected, warp_mma::expected(fusion, product, &device)) {
                 (Some(expected), Some(others)) if others < expected => return Err(refused(&why, expected, others)),
                 _ => match copied {
                     Some((_, copied)) => copied,
@@ -43,7 +35,33 @@ pub(super) fn chosen(fusion: &Fusion, product: &Product, capability: ComputeCapa
             }
         }
     };
-    Ok(Tiles { evaluated_first: evaluated.map(|(_, tiles)| Box::new(tiles)), ..tiles })
+    let tiles = Tiles { evaluated_first: evaluated.map(|(_, tiles)| Box::new(tiles)), ..tiles };
+    match tiles.has_few_rows().then(|| warp_mma::expected(fusion, product, &device)).flatten() {
+        Some(others) => tiles.unless_slower_than(others, &device),
+        None => Ok(tiles),
+    }
+}
+
+impl Tiles {
+    /// Whether rows of C leave most of those that a tile has empty, and cannot be its columns.
+    fn has_few_rows(&self) -> bool {
+        let [_, rows, ..] = self.plan.extents();
+        rows <= FEW_ROWS && self.transposed.is_none()
+    }
+
+    /// The same, if its first config is expected to take no longer than `mma.sync`.
+    ///
+    /// # Errors
+    /// The times.
+    fn unless_slower_than(self, others: f64, device: &Device) -> Result<Self, Reason> {
+        match self.microseconds(device) {
+            expected if others < expected => Err(Reason::Graph(format!(
+                "{} rows leave most of a tile's empty; it would take {expected:.1} µs by the model, and {others:.1} µs by mma.sync",
+                self.plan.extents()[1]
+            ))),
+            _ => Ok(self),
+        }
+    }
 }
 
 /// Those of which the first config is expected to be the fastest, and its microseconds.
@@ -58,29 +76,6 @@ fn refused(why: &Reason, copied: f64, others: f64) -> Reason {
     Reason::Graph(format!(
         "{why}; copied first, it would take {copied:.1} µs by the model, and {others:.1} µs as it lies by mma.sync"
     ))
-}
-
-/// Microseconds that a product takes by `mma.sync`, with operands in accesses as wide as they lie for; `None` where there is no
-/// instruction for them. What takes longest counts: the products, each operand once for each tile along the other, in bytes from L2 and
-/// in short accesses, and all tensors through memory.
-fn by_short_accesses(fusion: &Fusion, product: &Product, device: &Device) -> Option<f64> {
-    let operand = multiplied_type(fusion.graph(), product).ok()?;
-    let plan = ProductPlan::new(fusion, product, Instruction::Mma(operand));
-    let [batch, m, n, k] = plan.extents();
-    let tiles = |extent: i64| (extent + TILE - 1) / TILE;
-    let parts = (batch * tiles(m) * tiles(n)).saturating_mul((k / LEAST_DEPTH).max(1));
-    let busy = (parts as f64).min(f64::from(device.sm_count));
-    let [results, depth, bytes] = [batch as f64 * m as f64 * n as f64, k as f64, f64::from(operand.bytes())];
-    let passes = |rows: i64, along: i64| (batch * rows.max(LEAST_TILE) * tiles(along)) as f64;
-    let read = [passes(m, n), passes(n, m)].map(|rows| rows * depth);
-    let short = plan.operands.iter().zip(read).map(|(plan, read)| plan.short_accesses(operand) * read).sum::<f64>();
-    let all_at_once = [
-        results * depth * bytes / MMA_RATE / busy,
-        short * SHORT_ACCESS / CLOCK / busy,
-        (read[0] + read[1]) * bytes / l2_rate(TILE as f64, device) / CLOCK,
-        plan.least_bytes(operand) / device.bytes_per_second,
-    ];
-    Some(1e6 * (all_at_once.into_iter().fold(0.0, f64::max) + FILL / CLOCK))
 }
 
 #[cfg(test)]

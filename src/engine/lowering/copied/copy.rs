@@ -1,6 +1,6 @@
 //! The copy of one operand: its launch, and what it costs.
 
-use super::super::boxed_operand::UNIT;
+use super::super::boxed_operand::{StoredLine, UNIT};
 use super::super::pass::{LAUNCH_SECONDS, line_of_blocks, push_evaluation};
 use super::super::sweep::{elements, span};
 use super::layout::padded;
@@ -31,6 +31,9 @@ const fn most_neighbours(element: i64) -> i64 {
     if element < 2 { 2 } else { element }
 }
 
+/// The same where the source is contiguous along the copy's rows: a sector of L2, so that boxes end with whole sectors of zeros.
+const NEIGHBOURS_IN_A_SECTOR: i64 = 2;
+
 /// One operand's copy.
 #[derive(Clone, Debug)]
 pub(in crate::engine::lowering) struct OperandCopy {
@@ -58,6 +61,11 @@ impl OperandCopy {
     /// Whether it holds what a mainloop stage computes.
     pub(in crate::engine::lowering) fn is_evaluated(&self) -> bool {
         matches!(self.way, Way::Evaluated(_))
+    }
+
+    /// The copy's tensor.
+    pub(in crate::engine::lowering) fn copy(&self) -> TensorId {
+        self.copy
     }
 
     /// What is copied and why, as a sentence for people.
@@ -164,11 +172,20 @@ impl OperandCopy {
         CopyKernel { source, copy, unit_bytes: unit as u32, axes, gathered, neighbours, threads: THREADS, wide_index }
     }
 
+    /// What is stored of a row; `None` where zeros do not end it.
+    pub(in crate::engine::lowering) fn stored_line(&self, graph: &FinalizedGraph) -> Option<StoredLine> {
+        let Way::Copied = self.way else { return None };
+        let copy = graph.tensor(self.copy);
+        let elements = copy.dim[self.inner];
+        let group = self.neighbours(graph) * UNIT / copy.data_type.bytes() as i64;
+        Some(StoredLine { elements, stored: (elements + group - 1) / group * group })
+    }
+
     /// Vectors of a row of the copy that neighbouring threads store.
     fn neighbours(&self, graph: &FinalizedGraph) -> i64 {
         let source = graph.tensor(self.source);
         let most = match self.step_along_inner(source) {
-            1 => 1,
+            1 => NEIGHBOURS_IN_A_SECTOR,
             _ => most_neighbours(source.data_type.bytes() as i64),
         };
         let (_, bytes) = self.rows(graph);

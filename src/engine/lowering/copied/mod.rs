@@ -315,7 +315,7 @@ mod tests {
         let [image, filter] = &kernels(&odd)[..] else { panic!("two copies") };
         assert_eq!((image.unit_bytes, image.gathered), (2, 1));
         assert_eq!(image.axes, [axis(2 * 64, 33, 48), axis(33, 1, 1)]);
-        assert_eq!((filter.vectors(), filter.axes[0]), (40 * 9 * 5, axis(40 * 9, 33, 48)));
+        assert_eq!((filter.vectors(), filter.axes[0]), (40 * 9 * 6, axis(40 * 9, 33, 48)));
         let first = copied(FORWARD, [64, 40], channels_first);
         let [image, _] = &kernels(&first)[..] else { panic!("two copies") };
         assert_eq!(image.axes, [axis(2, 64 * 64, 64 * 64), axis(64, 64, 1), axis(64, 1, 64)]);
