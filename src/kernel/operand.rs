@@ -29,8 +29,26 @@ pub enum Fetch {
 
 impl Fetch {
     /// Whether rows of boxes run along k, of a tile that does or does not; else along m or n.
-    fn boxes_along_k(&self, along_k: bool) -> bool {
+    pub fn boxes_along_k(&self, along_k: bool) -> bool {
         along_k && !matches!(self, Self::Turned(_))
+    }
+
+    /// Elements of k that boxes bring of the last step under a tap. Where every step is one, and rows along k end within it, boxes end there: rows
+    /// that lie in a tensor in part take longer (128 rows of a walk with 24 of 32 elements of HALF inside on an H100: 650 clocks, of 24 500; with 8
+    /// of 16 390, of 8 240). What is multiplied behind these are zeros, with which the block begins.
+    pub fn boxed_of(&self, along_k: bool, tail: ChannelTail) -> u32 {
+        match self {
+            Self::Tma(map) if along_k && !tail.differs() => map.whole_units().min(tail.elements),
+            _ => tail.elements,
+        }
+    }
+
+    /// The map of what comes in boxes.
+    pub fn map(&self) -> Option<TensorMap> {
+        match *self {
+            Self::Tma(map) | Self::Transformed(map) | Self::Fragments(map) | Self::Turned(map) => Some(map),
+            _ => None,
+        }
     }
 
     /// Bytes of a stage in which boxes wait for their transformation, beside the tile: none where it is done in place.
@@ -74,10 +92,7 @@ pub struct BoxStart {
 impl Operand {
     /// The tensor that comes in boxes.
     pub fn map(&self) -> Option<TensorMap> {
-        match self.fetch {
-            Fetch::Tma(map) | Fetch::Transformed(map) | Fetch::Fragments(map) | Fetch::Turned(map) => Some(map),
-            _ => None,
-        }
+        self.fetch.map()
     }
 
     /// Tensors read through pointers.
@@ -96,14 +111,9 @@ impl Operand {
         usize::from(!self.boxes_along_k())
     }
 
-    /// Elements of k that boxes bring of the last step under a tap. Where every step is one, and rows along k end within it, boxes end there: rows
-    /// that lie in a tensor in part take longer (128 rows of a walk with 24 of 32 elements of HALF inside on an H100: 650 clocks, of 24 500; with 8
-    /// of 16 390, of 8 240). What is multiplied behind these are zeros, with which the block begins.
+    /// Elements of k that boxes bring of the last step under a tap ([`Fetch::boxed_of`]).
     pub fn boxed_of(&self, tail: ChannelTail) -> u32 {
-        match self.fetch {
-            Fetch::Tma(map) if self.along_k && !tail.differs() => map.whole_units().min(tail.elements),
-            _ => tail.elements,
-        }
+        self.fetch.boxed_of(self.along_k, tail)
     }
 
     /// Bytes of a stage in which boxes wait for their transformation, beside the tile of so many rows.

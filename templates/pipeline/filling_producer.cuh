@@ -2,13 +2,15 @@
 const unsigned thread = threadIdx.x;
 <%- if ask %>
 // one thread asks for boxes, ${ ask.ahead }$ steps ahead of what is computed
-unsigned asked_unit = blockIdx.x, asked_stage = 0, asked_parity = 1;
+unsigned asked_unit = blockIdx.x, asked_stage = 0<% if not ask.apart %>, asked_parity = 1<% endif %>;
 int asked_step = 0;
 const auto ask = [&] {
 if (asked_unit >= ${ units }$u) return;
 const unsigned unit = asked_unit;
 ${ unit }$
+<%- if not ask.apart %>
 fw_mbarrier_wait(empty + 8 * asked_stage, asked_parity);
+<%- endif %>
 fw_mbarrier_expect(raw + 8 * asked_stage, ${ ask.boxed_bytes }$);
 const unsigned tile = shared + asked_stage * ${ stage_bytes }$;
 <%- for line in ask.origin %>
@@ -24,7 +26,7 @@ ${ load }$
 ${ ask.end }$
 <%- endif %>
 if (++asked_step == ${ steps }$) asked_step = 0, asked_unit += gridDim.x;
-if (++asked_stage == ${ stages }$) asked_stage = 0, asked_parity ^= 1;
+if (++asked_stage == ${ stages }$) asked_stage = 0<% if not ask.apart %>, asked_parity ^= 1<% endif %>;
 };
 if (thread == 0) {
 #pragma unroll 1
@@ -40,13 +42,33 @@ ${ operand }$
 <%- endfor %>
 #pragma unroll 1
 for (int step = 0; step < ${ steps }$; ++step) {
-<%- if ask %>
+<%- if ask and not ask.apart %>
 fw_mbarrier_wait(raw + 8 * stage, parity);
 <%- else %>
 fw_mbarrier_wait(empty + 8 * stage, parity ^ 1);
 <%- endif %>
 const unsigned tile = shared + stage * ${ stage_bytes }$;
 ${ origin }$
+<%- if direct %>
+if (thread == 0) {
+fw_mbarrier_expect(full + 8 * stage, ${ direct.boxed_bytes }$);
+<%- for line in direct.origin %>
+${ line }$
+<%- endfor %>
+<%- for side in direct.sides %>
+// ${ side.title }$, as it is
+<%- for load in side.loads %>
+${ load }$
+<%- endfor %>
+<%- endfor %>
+<%- if direct.end %>
+${ direct.end }$
+<%- endif %>
+}
+<%- endif %>
+<%- if ask and ask.apart %>
+fw_mbarrier_wait(raw + 8 * stage, parity);
+<%- endif %>
 <%- for name in names %>
 fill_${ name }$(tile, k0);
 <%- endfor %>
@@ -54,6 +76,9 @@ fw_fence_async();
 __syncwarp();
 if (thread % 32 == 0) fw_mbarrier_arrive(full + 8 * stage);
 <%- if ask %>
+<%- if ask.apart %>
+fw_named_barrier<1, 128>();  // all have read what came: other boxes may take its place
+<%- endif %>
 if (thread == 0) ask();
 <%- endif %>
 if (++stage == ${ stages }$) stage = 0, parity ^= 1;

@@ -40,14 +40,14 @@ pub(super) struct Boxed<'a> {
 impl Boxed<'_> {
     /// Their loads.
     pub(super) fn loads(&self) -> BoxLoads {
-        let sides = self.sides.iter().enumerate().map(|(number, side)| {
+        let sides = self.sides.iter().map(|side| {
             let title = format!("{}: {}", side.name().to_uppercase(), side.graph.canonical_name(side.operand().tensor));
             let stays = side.is_stationary();
             let barrier = match stays {
                 true => format!("arrived_b + 8 * {}", self.step),
                 false => format!("{} + 8 * {}", self.barrier, self.stage),
             };
-            let lines = OperandLoads { side: *side, number, barrier }.lines();
+            let lines = OperandLoads { side: *side, number: side.map_number(), barrier }.lines();
             let once = |lines: Vec<String>| {
                 ["if (is_first) {".to_owned()].into_iter().chain(lines).chain(["}".to_owned()]).collect()
             };

@@ -133,8 +133,9 @@ struct FillingText {
     steps: String,
     stage_bytes: u32,
     origin: String,
-    /// How boxes are asked for, if any come.
+    /// How boxes are asked for, if any come, and those that are multiplied as they come, where others arrive apart from their tiles.
     ask: Option<AskText>,
+    direct: Option<DirectText>,
     /// Functions that fill the operands' tiles, and their names.
     operands: Vec<String>,
     names: Vec<&'static str>,
@@ -143,12 +144,22 @@ struct FillingText {
 #[derive(Serialize)]
 struct AskText {
     boxed_bytes: u32,
-    /// Steps that boxes are asked for ahead of what is computed.
+    /// Steps that boxes are asked for ahead of what is computed, and whether they arrive apart from the tiles, so that none is waited for.
     ahead: u32,
+    apart: bool,
     /// What tells where boxes begin.
     origin: Vec<String>,
     sides: Vec<LoadsText>,
     /// The end of a loop that the origin begins.
+    end: Option<&'static str>,
+}
+
+/// Boxes of a stage that nobody computes, and what tells where they begin.
+#[derive(Serialize)]
+struct DirectText {
+    boxed_bytes: u32,
+    origin: Vec<String>,
+    sides: Vec<LoadsText>,
     end: Option<&'static str>,
 }
 
@@ -350,6 +361,11 @@ impl<'a> Skeleton<'a> {
         self.wgmma.fills && self.boxed_bytes() > 0
     }
 
+    /// Whether all boxes arrive apart from the tiles that they become, in places that the producer alone waits for.
+    fn boxes_arrive_apart(&self) -> bool {
+        self.transforms() && self.kernel.tuning.boxes_ahead == self.wgmma.stages
+    }
+
     /// Operands whose tiles come in a stage.
     fn staged_slots(&self) -> Range<usize> {
         if self.keeps_b() { 0..1 } else { 0..2 }
@@ -456,7 +472,7 @@ impl<'a> Skeleton<'a> {
             stages: self.wgmma.stages,
             at: self.kernel.shared.barriers,
             maps,
-            filling: if self.wgmma.fills { warps } else { 1 },
+            filling: if self.wgmma.fills { warps + u32::from(self.has_direct_boxes()) } else { 1 },
             releasing: warps * if self.is_ping_pong() { 1 } else { CONSUMERS },
             transforms: self.transforms(),
             ping_pong: self.is_ping_pong(),
@@ -478,7 +494,7 @@ impl<'a> Skeleton<'a> {
     fn producer(&self, used: &mut Used) -> Result<String, Error> {
         used.add("fw_elect");
         let steps = self.steps();
-        let boxed = self.boxed("full", "stage", "step");
+        let boxed = self.boxed("full", "stage", "step", |_| true);
         let BoxLoads { of_tile, of_step, sides, end } = boxed.loads();
         let record = ProducerText {
             stages: self.wgmma.stages,
@@ -504,6 +520,9 @@ impl<'a> Skeleton<'a> {
         used.add("fw_fence_async");
         let steps = self.steps();
         let ask = self.transforms().then(|| self.ask());
+        if self.boxes_arrive_apart() {
+            used.add("fw_named_barrier");
+        }
         let computed = (0..2).filter(|&slot| !self.is_copied(slot) && self.in_fragments(slot).is_none());
         let computed: Vec<Side<'_>> = computed.map(|slot| self.side(slot)).collect();
         let mut operands = Vec::new();
@@ -518,6 +537,7 @@ impl<'a> Skeleton<'a> {
             stage_bytes: self.kernel.shared.stage.bytes,
             origin: steps.origin_line("step"),
             ask,
+            direct: self.direct(),
             operands,
             names: computed.iter().map(Side::name).collect(),
         };
@@ -525,21 +545,44 @@ impl<'a> Skeleton<'a> {
     }
 
     fn ask(&self) -> AskText {
-        let boxed = self.boxed("raw", "asked_stage", "asked_step");
+        let apart = self.boxes_arrive_apart();
+        let boxed = self.boxed("raw", "asked_stage", "asked_step", |slot| !apart || !self.is_copied(slot));
         let BoxLoads { of_tile, of_step, sides, end } = boxed.loads();
         let first = boxed.takes_k().then(|| self.steps().origin_line("asked_step"));
         AskText {
-            boxed_bytes: self.boxed_bytes(),
+            boxed_bytes: boxed.sides.iter().map(Side::boxed_bytes).sum(),
             ahead: self.kernel.tuning.boxes_ahead,
+            apart,
             origin: of_tile.into_iter().chain(first).chain(of_step).collect(),
             sides,
             end,
         }
     }
 
-    /// The loads of both operands' boxes, whose bytes are counted by a barrier of a stage.
-    fn boxed(&self, barrier: &'static str, stage: &'static str, step: &'static str) -> Boxed<'a> {
-        let sides = (0..2).filter(|&slot| self.is_boxed(slot)).map(|slot| self.side(slot));
+    /// The boxes that are multiplied as they come, beside others that arrive apart from their tiles.
+    fn direct(&self) -> Option<DirectText> {
+        if !self.has_direct_boxes() {
+            return None;
+        }
+        let boxed = self.boxed("full", "stage", "step", |slot| self.is_copied(slot));
+        let BoxLoads { of_tile, of_step, sides, end } = boxed.loads();
+        let boxed_bytes = boxed.sides.iter().map(Side::boxed_bytes).sum();
+        Some(DirectText { boxed_bytes, origin: of_tile.into_iter().chain(of_step).collect(), sides, end })
+    }
+
+    fn has_direct_boxes(&self) -> bool {
+        self.boxes_arrive_apart() && (0..2).any(|slot| self.is_copied(slot))
+    }
+
+    /// The loads of some operands' boxes, whose bytes are counted by a barrier of a stage.
+    fn boxed(
+        &self,
+        barrier: &'static str,
+        stage: &'static str,
+        step: &'static str,
+        are_wanted: impl Fn(usize) -> bool,
+    ) -> Boxed<'a> {
+        let sides = (0..2).filter(|&slot| self.is_boxed(slot) && are_wanted(slot)).map(|slot| self.side(slot));
         Boxed { sides: sides.collect(), barrier, stage, step }
     }
 
@@ -564,7 +607,7 @@ impl<'a> Skeleton<'a> {
             turns: self.is_ping_pong().then(|| self.turns()),
             functions,
             clear: promotes.then(|| zeros(first..accumulators)),
-            transforms: self.transforms(),
+            transforms: self.transforms() && !self.boxes_arrive_apart(),
             is_first: self.keeps_b().then_some(match self.wgmma.schedule {
                 Schedule::Cooperative => "unit < gridDim.x",
                 Schedule::PingPong => "unit < 2 * gridDim.x",

@@ -1,6 +1,7 @@
 //! Lowering that engines share: passes over iteration spaces, and cores as matrix products.
 
 mod accept;
+mod box_rows;
 mod boxed_operand;
 mod boxes;
 mod composite;
@@ -23,6 +24,7 @@ mod tensor_map;
 mod tuning;
 
 pub(super) use accept::{RELAXED, RELAXED_WITH_CORE, is_lowered, lowered_product};
+pub(super) use box_rows::BoxRows;
 pub(super) use composite::taken_apart;
 pub(super) use converted::with_converted_operands;
 pub(super) use copied::CopiedOperands;

@@ -1,5 +1,6 @@
 //! The operands of a matrix product: how their elements, with the mainloop stage, come to shared memory.
 
+use super::box_rows::{BoxRows, pieces_along_k, pieces_along_outer};
 use super::boxed_operand::{BoxedOperand, StoredLine};
 use super::problem::Problem;
 use super::sweep::{Width, elements, is_vectorizable, over};
@@ -7,8 +8,8 @@ use super::tensor_map::{Arrival, boxed, raw, step_k};
 use crate::fusion::{CoreOperand, Fusion, Product};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Access, Axis, Coordinate, Digit, Fetch, GemmTile, IterationSpace, MmaType, Operand, Quantity, StageProgram, Step,
-    Sweep, Value, step,
+    Access, Axis, ChannelTail, Coordinate, Digit, Fetch, GemmTile, IterationSpace, MmaType, Operand, Quantity,
+    StageProgram, Step, Sweep, Value, step,
 };
 
 /// Bytes of one access.
@@ -193,19 +194,19 @@ impl OperandPlan {
         boxes.rows_straddle().then_some(straddling)
     }
 
-    /// Rows of boxes that a step of a tile takes, of the tile's own or of k for each column of lines, and bytes of a row.
-    pub(in crate::engine) fn box_rows(&self, tile: GemmTile, rows: u32) -> [u32; 2] {
-        match self.fetch(tile) {
-            Fetch::Tma(map) | Fetch::Transformed(map) | Fetch::Fragments(map) if self.along_k => {
-                let is_cut = self.boxes().is_some_and(|boxes| boxes.whole.is_some());
-                let rows = if is_cut { rows } else { map.box_dims[1].min(rows) };
-                [rows, map.span() * map.element.bytes()]
-            }
-            Fetch::Tma(map) | Fetch::Transformed(map) | Fetch::Fragments(map) | Fetch::Turned(map) => {
-                [rows.div_ceil(map.span()) * map.box_dims[1], map.span() * map.element.bytes()]
-            }
-            Fetch::Async | Fetch::Vector | Fetch::Element => [0; 2],
+    /// Rows of boxes that a step of a tile takes, of the tile's own or of k for each column of lines; the last step under a tap may have
+    /// narrower ones.
+    pub(super) fn box_rows(&self, tile: GemmTile, rows: u32, tail: Option<ChannelTail>) -> BoxRows {
+        let fetch = self.fetch(tile);
+        let Some(map) = fetch.map() else { return BoxRows::default() };
+        let bytes = map.span() * map.element.bytes();
+        if fetch.boxes_along_k(self.along_k) {
+            let is_cut = self.boxes().is_some_and(|boxes| boxes.whole.is_some());
+            let rows = if is_cut { rows } else { map.box_dims[1].min(rows) };
+            let pieces = pieces_along_k(&map, tail.map(|tail| (tail, fetch.boxed_of(self.along_k, tail))));
+            return BoxRows { rows, bytes, pieces };
         }
+        BoxRows { rows: rows.div_ceil(map.span()) * map.box_dims[1], bytes, pieces: pieces_along_outer(&map) }
     }
 
     /// Whether boxes are turned on their way.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::box_rows::BoxRows;
 use super::copied::{CopiedOperands, OperandCopy, ProductBefore};
 use super::epilogue::{EpiloguePlan, EpilogueTiles, kept_space, reduced_count};
 use super::inside::Padding;
@@ -254,6 +255,12 @@ impl ProductPlan {
         let ends_inside = || last.is_padded() && last.radix == step && self.is_as_stored();
         let elements = self.problem.narrow_channels(step).or_else(|| ends_inside().then_some(step))?;
         Some(ChannelTail { elements: elements as u32, steps: last.radix / step })
+    }
+
+    /// Rows of both operands' boxes that a step of a tile takes.
+    pub(in crate::engine) fn box_rows(&self, tile: GemmTile, operand: MmaType) -> [BoxRows; 2] {
+        let tail = self.channel_tail(operand);
+        [(0, tile.m), (1, tile.n)].map(|(slot, rows)| self.operands[slot].box_rows(tile, rows, tail))
     }
 
     /// Part of k, padded to whole steps, that is multiplied.

@@ -35,10 +35,7 @@ impl Tuned<'_> {
             pieces_under_way: [0, 1].map(|slot| self.pieces_under_way(slot)),
             load_in_part: [0, self.halfway()],
             producer_registers: self.producer_registers(),
-            boxes_ahead: match self.multiply {
-                Multiply::Wgmma(Wgmma { stages, .. }) => stages - 2,
-                _ => 0,
-            },
+            boxes_ahead: self.boxes_ahead(),
             fragments_at_once: self.tile.n <= NARROW_COLUMNS,
             step_columns: self.step_columns(),
             keeps_totals: self.keeps_totals(),
@@ -62,6 +59,16 @@ impl Tuned<'_> {
             Multiply::Mma(Mma { operand, fragments: 1, .. }) => self.tile.k * operand.bytes() / 64,
             _ => 0,
         }
+    }
+
+    /// As many steps as there are stages, where what is computed arrives at places of its own that are free once it is turned; else two fewer, as
+    /// a place is free once it has been multiplied, and who asks should not wait for that.
+    fn boxes_ahead(&self) -> u32 {
+        let Multiply::Wgmma(Wgmma { stages, .. }) = self.multiply else { return 0 };
+        let is_turned = |operand: &&Operand| matches!(operand.fetch, Fetch::Turned(_));
+        let is_apart = |operand: &&Operand| matches!(operand.fetch, Fetch::Turned(_) | Fetch::Tma(_));
+        let boxed = || self.operands.iter().filter(|operand| operand.map().is_some());
+        if boxed().any(is_turned) && boxed().all(is_apart) { stages } else { stages - 2 }
     }
 
     /// What a thread needs that asks for boxes alone, and one that computes.

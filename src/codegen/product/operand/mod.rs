@@ -36,6 +36,12 @@ impl<'a> Side<'a> {
         ["a", "b"][self.slot]
     }
 
+    /// Number of its tensor map among those of the operands.
+    pub(super) fn map_number(&self) -> usize {
+        let others = [&self.kernel.a, &self.kernel.b].into_iter().take(self.slot);
+        others.filter(|operand| operand.map().is_some()).count()
+    }
+
     /// Whether its tiles stay in shared memory.
     pub(super) fn is_stationary(&self) -> bool {
         self.slot == 1 && self.kernel.multiply.is_stationary()

@@ -3,7 +3,7 @@
 
 use super::shape::{Candidate, Shape, Staging, Way};
 use crate::device::Device;
-use crate::engine::lowering::{COMBINATION, Straddling, combination_seconds};
+use crate::engine::lowering::{BoxRows, COMBINATION, Straddling, combination_seconds};
 use crate::engine::{Bound, Estimate, Term, Waves};
 use crate::kernel::{Schedule, Sums};
 
@@ -48,11 +48,14 @@ pub(super) fn l2_rate(columns: f64, device: &Device) -> f64 {
     if columns >= WIDE_TILE { chip.l2_wide } else { chip.l2_narrow }
 }
 
-/// Clocks of the tensor memory accelerator for a row of a box, and for each byte of it; of a step at least, and of one that brings A alone; and
-/// of a step beside what
-/// bounds it, by whether both warpgroups wait for it or one does.
+/// Clocks of the tensor memory accelerator for a row of a box and for each byte of it; for each further piece of a row, alone and beside all other
+/// multiprocessors (measured: [`BoxRows`]).
 const BOX_ROW: f64 = 1.18;
 const BOX_BYTE: f64 = 0.005;
+const PIECE_OF_ROW: f64 = 1.0;
+const PIECE_BESIDE_OTHERS: f64 = 0.9;
+
+/// Clocks of a step at least, and of one that brings A alone; and of a step beside what bounds it, by whether both warpgroups wait for it or one does.
 const STEP: f64 = 295.0;
 const STEP_BESIDE_STATIONARY: f64 = 206.0;
 const COOPERATIVE_GAP: f64 = 45.0;
@@ -94,9 +97,14 @@ const READ_AGAIN: f64 = 0.12;
 const MEMORY_OF_A_MULTIPROCESSOR: f64 = 140e9;
 
 /// Clocks of a multiprocessor for an element that the first warpgroup computes on its way to shared memory (`mm_mixed_bf16_i8_m4096` on an
-/// H200 in tiles of 128×256, of which 128 rows are computed, 738 µs, of 256×128 1014), and for one that is turned.
+/// H200 in tiles of 128×256, of which 128 rows are computed, 738 µs, of 256×128 1014).
 const COMPUTED_ELEMENT: f64 = 0.2;
-const TURNED_ELEMENT: f64 = 0.4;
+
+/// The same for an element of 8 and of 32 bits that is turned, and for each step of which some are, for what no other step hides (35 products on an
+/// H100, of which each was timed turned and copied: 128×1024×4096 of FP8 in tiles of 128×16 21 µs, 2048³ of FLOAT in tiles of 256×128 67, 1×1 filter
+/// gradient of FLOAT, 32×112×48×48 by 240, in tiles of 128×128 60).
+const TURNED_ELEMENT: [f64; 2] = [0.1, 0.2];
+const TURNED_STEP: f64 = 600.0;
 
 /// The same for an element that the multiplying warps compute in their registers, and for each tensor that is read for it alone: where two
 /// warpgroups multiply at once, and where one does; and by how much products take longer, beside and behind it (fitted to the tiles of
@@ -225,10 +233,13 @@ impl Candidate<'_> {
         let rate = 8192.0 / bytes;
         let least_step = if streamed_b < 1.0 { STEP_BESIDE_STATIONARY } else { STEP } / blocks.powf(BLOCKS_SHARE);
         let [reads_a, reads_b] = self.l2_reads;
-        let [rows_a, rows_b] = [self.box_rows[0][0] + self.rows_beyond, self.box_rows[1][0] * self.taps];
-        let of_rows = |rows: u32, bytes: u32| f64::from(rows) * (BOX_ROW + f64::from(bytes) * part * BOX_BYTE);
-        let boxes = [of_rows(rows_a, self.box_rows[0][1]), of_rows(rows_b, self.box_rows[1][1])];
-        let filled = f64::from(self.computed_rows) * COMPUTED_ELEMENT + f64::from(self.turned_rows) * TURNED_ELEMENT;
+        let [rows_a, rows_b] = [self.box_rows[0].rows + self.rows_beyond, self.box_rows[1].rows * self.taps];
+        let of_piece = PIECE_OF_ROW + PIECE_BESIDE_OTHERS * busy / f64::from(device.sm_count);
+        let of_row = |BoxRows { bytes, pieces, .. }| {
+            BOX_ROW + (pieces - 1.0).max(0.0) * of_piece + f64::from(bytes) * part * BOX_BYTE
+        };
+        let boxes = [0, 1].map(|slot| f64::from([rows_a, rows_b][slot]) * of_row(self.box_rows[slot]));
+        let filled = f64::from(self.computed_rows) * COMPUTED_ELEMENT * depth + self.turned(depth);
         [
             (Bound::MatrixRate, self.with_fragments(m * n * taps * depth * 2.0 / rate * promotion, depth)),
             (
@@ -247,14 +258,23 @@ impl Candidate<'_> {
                     .max(self.same_lines(0, busy) * reads_a)
                     .max(self.same_lines(1, busy) * reads_b * streamed_b),
             ),
-            (Bound::Operands, filled * depth),
+            (Bound::Operands, filled),
         ]
         .map(|(bound, time)| Term { bound, time: time + gap / blocks })
     }
 
+    /// Clocks of a step for what is turned.
+    fn turned(&self, depth: f64) -> f64 {
+        let element = TURNED_ELEMENT[usize::from(self.operand.bytes() > 1)];
+        match self.turned_rows {
+            0 => 0.0,
+            rows => f64::from(rows) * element * depth + TURNED_STEP,
+        }
+    }
+
     /// Clocks of a step for rows of an operand that several multiprocessors read at the same time; none where it does not come in boxes.
     fn same_lines(&self, slot: usize, busy: f64) -> f64 {
-        let row_bytes = self.box_rows[slot][1];
+        let row_bytes = self.box_rows[slot].bytes;
         if row_bytes == 0 {
             return 0.0;
         }

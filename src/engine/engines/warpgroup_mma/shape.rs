@@ -3,7 +3,7 @@
 use super::{Arrangement, NAME, Tiles};
 use crate::device::Device;
 use crate::engine::config::{Field, ranked};
-use crate::engine::lowering::{GemmChoice, OperandPlan, ProductPlan, splits_that_fill};
+use crate::engine::lowering::{BoxRows, GemmChoice, OperandPlan, ProductPlan, splits_that_fill};
 use crate::engine::{EngineConfig, Estimate, Knob, RankedConfig};
 use crate::kernel::{Boxes, GemmTile, Kernel, MmaType, Multiply, Schedule, Sums, WGMMA_ROWS, Wgmma};
 
@@ -284,8 +284,8 @@ pub(super) struct Candidate<'a> {
     /// Rows of a tile of A and of Bᵀ that are computed on their way, and that are turned.
     pub(super) computed_rows: u32,
     pub(super) turned_rows: u32,
-    /// Rows of A's and of B's boxes of a step, and bytes of one.
-    pub(super) box_rows: [[u32; 2]; 2],
+    /// Rows of A's and of B's boxes of a step.
+    pub(super) box_rows: [BoxRows; 2],
     /// How many times what the rows of A and of Bᵀ hold is read from L2: more than once where they straddle its lines.
     pub(super) l2_reads: [f64; 2],
     /// Rows of a tile of A that are computed in the registers of the multiplying warps, and tensors that these read for each element.
@@ -328,7 +328,7 @@ impl<'a> Candidate<'a> {
             },
             computed_rows: rows(computed),
             turned_rows: rows(turned),
-            box_rows: [0, 1].map(|slot| plan.operands[slot].box_rows(tile, [tile.m, tile.n][slot])),
+            box_rows: plan.box_rows(tile, operand),
             l2_reads: plan.operands.each_ref().map(|operand| super::model::l2_reads(operand.straddles())),
             fragment_rows: in_fragments().map(|(_, rows)| rows).sum(),
             fragment_loads: in_fragments().map(|(operand, _)| plan.side_loads_along_k(operand)).sum(),
