@@ -6,6 +6,7 @@
 mod accumulate;
 mod body;
 mod boxes;
+mod channel_tail;
 mod expr;
 mod index;
 mod iteration;
@@ -23,6 +24,7 @@ mod window;
 pub use accumulate::{Accumulation, Combine, Finish, Map, reduced_values};
 pub use body::*;
 pub use boxes::Boxes;
+pub use channel_tail::ChannelTail;
 pub use expr::{Part, Register, StageProgram, Step, Value, has_integer_form};
 pub use index::{Definition, Index, Quantity, Role, Variable, needed};
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};

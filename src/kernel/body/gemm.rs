@@ -3,8 +3,8 @@
 use super::Inside;
 use crate::graph::TensorId;
 use crate::kernel::{
-    Accumulation, Boxes, Coordinate, GemmSpace, GemmTile, MmaType, Multiply, Operand, Quantity, SharedLayout, Sweep,
-    TapRow, TensorMap,
+    Accumulation, Boxes, ChannelTail, Coordinate, GemmSpace, GemmTile, Multiply, Operand, Quantity, SharedLayout,
+    Sweep, TapRow, TensorMap,
 };
 
 /// An epilogue reduction and where its partial results go: `partial[split][kept]`.
@@ -107,35 +107,6 @@ pub struct GemmKernel {
     pub tap_row: Option<TapRow>,
     /// What becomes of sums where zeros outside an operand may meet what is not finite.
     pub inside: Option<Inside>,
-}
-
-/// The last channels under a tap of a convolution, where they do not fill a step of the mainloop: elements outside a tensor cost
-/// the tensor memory accelerator more than those inside, so boxes have none but to the next product, and to 16 bytes where stages hold zeros
-/// behind these ([`Operand::boxed_of`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChannelTail {
-    /// Elements of k of the last step under a tap.
-    pub elements: u32,
-    /// Steps under a tap.
-    pub steps: i64,
-}
-
-impl ChannelTail {
-    /// Elements of k of one product.
-    pub fn unit(operand: MmaType) -> u32 {
-        const PRODUCT_BYTES: u32 = 32;
-        PRODUCT_BYTES / operand.bytes()
-    }
-
-    /// Part of the steps under a tap, of `step` elements each, that is multiplied.
-    pub fn multiplied(&self, step: i64) -> f64 {
-        ((self.steps - 1) * step + i64::from(self.elements)) as f64 / (self.steps * step) as f64
-    }
-
-    /// Whether steps differ, so that whole boxes are needed beside the narrow ones.
-    pub fn differs(&self) -> bool {
-        self.steps > 1
-    }
 }
 
 impl GemmKernel {
