@@ -577,7 +577,7 @@ fn evaluated(cases: &mut Vec<Case>) {
     let layers = [
         ("3x3", small()),
         ("odd_inputs", Layer { channels: [33, 48], ..large() }),
-        ("odd_outputs", Layer { channels: [48, 33], ..large() }),
+        ("odd_outputs", Layer { channels: [48, 33], images: 16, ..large() }),
         ("stride_2", Layer { stride: vec![2, 2], ..small() }),
         ("padding_of_one_side", Layer { pre: vec![2, 0], post: vec![0, 3], ..small() }),
         ("grouped", Layer { channels: [128, 128], groups: 2, ..small() }),
