@@ -160,6 +160,7 @@ pub(crate) fn convolutions(cases: &mut Vec<Case>) {
         }
     }
     walks(cases);
+    zeros_behind_boxes(cases);
     lines_of_taps(cases);
     blocks_of_channels(cases);
     overlapping(cases);
@@ -240,6 +241,27 @@ fn walks(cases: &mut Vec<Case>) {
             });
             output(&mut g, id, DataType::Half);
             push(cases, format!("conv_walk_{}_by_pixel_and_image_in_{label}", name(direction)), g);
+        }
+    }
+}
+
+/// Channels under a tap that end within 32 bytes, of which boxes bring 16: what is multiplied behind them are zeros that stages hold. Integers show it
+/// where they are missing; sums that are no number, of what the emulator fills shared memory with, are computed once more.
+fn zeros_behind_boxes(cases: &mut Vec<Case>) {
+    use DataType as T;
+    let layer = || Layer { input: vec![9, 10], images: 3, pre: vec![0, 0], post: vec![0, 0], ..Layer::small() };
+    let of = |channels: [i64; 2]| Layer { channels, ..layer() };
+    let layers = [
+        ("8", of([8, 8])),
+        ("24", of([24, 24])),
+        ("40_strided", Layer { stride: vec![2, 1], ..of([40, 40]) }),
+        ("56_bfloat16", Layer { types: [T::BFloat16, T::BFloat16, T::Float, T::Float], ..of([56, 56]) }),
+        ("12_float", Layer { types: [T::Float; 4], ..of([12, 12]) }),
+        ("80_int8", Layer { types: [T::Int8, T::Int8, T::Int32, T::Int32], ..of([80, 80]) }),
+    ];
+    for (label, layer) in layers {
+        for direction in [Direction::Forward, Direction::BackwardData] {
+            push(cases, format!("conv_walk_{}_zeros_behind_{label}", name(direction)), layer.plain(direction));
         }
     }
 }
