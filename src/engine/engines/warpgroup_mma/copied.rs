@@ -1,5 +1,6 @@
 //! Whether operands are copied to a layout that the tensor memory accelerator takes, before they are multiplied: where the models expect
-//! that to be faster than reading them as they lie. What a mainloop stage computes is evaluated first as a choice among configs; where the
+//! that to be faster than reading them as they lie; and whether `mma.sync` is expected to be faster than either, which is asked where operands
+//! do not come as they lie, and where C has few rows. What a mainloop stage computes is evaluated first as a choice among configs; where the
 //! accelerator does not bring what the stage starts from, as copies are.
 
 use super::Tiles;
