@@ -363,7 +363,7 @@ impl<'a> Skeleton<'a> {
 
     /// Whether all boxes arrive apart from the tiles that they become, in places that the producer alone waits for.
     fn boxes_arrive_apart(&self) -> bool {
-        self.transforms() && self.kernel.tuning.boxes_ahead == self.wgmma.stages
+        self.transforms() && self.kernel.tuning.boxes_apart
     }
 
     /// Operands whose tiles come in a stage.

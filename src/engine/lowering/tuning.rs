@@ -35,6 +35,7 @@ impl Tuned<'_> {
             pieces_under_way: [0, 1].map(|slot| self.pieces_under_way(slot)),
             load_in_part: [0, self.halfway()],
             producer_registers: self.producer_registers(),
+            boxes_apart: self.boxes_apart(),
             boxes_ahead: self.boxes_ahead(),
             fragments_at_once: self.tile.n <= NARROW_COLUMNS,
             step_columns: self.step_columns(),
@@ -61,14 +62,22 @@ impl Tuned<'_> {
         }
     }
 
-    /// As many steps as there are stages, where what is computed arrives at places of its own that are free once it is turned; else two fewer, as
-    /// a place is free once it has been multiplied, and who asks should not wait for that.
-    fn boxes_ahead(&self) -> u32 {
-        let Multiply::Wgmma(Wgmma { stages, .. }) = self.multiply else { return 0 };
+    /// Whether what is computed arrives at places of its own, which are free once it is turned: nothing is transformed in place.
+    fn boxes_apart(&self) -> bool {
         let is_turned = |operand: &&Operand| matches!(operand.fetch, Fetch::Turned(_));
         let is_apart = |operand: &&Operand| matches!(operand.fetch, Fetch::Turned(_) | Fetch::Tma(_));
         let boxed = || self.operands.iter().filter(|operand| operand.map().is_some());
-        if boxed().any(is_turned) && boxed().all(is_apart) { stages } else { stages - 2 }
+        boxed().any(is_turned) && boxed().all(is_apart)
+    }
+
+    /// As many steps as there are stages where boxes arrive apart; else two fewer, as a place is free once it has been multiplied, and who asks
+    /// should not wait for that.
+    fn boxes_ahead(&self) -> u32 {
+        match self.multiply {
+            Multiply::Wgmma(Wgmma { stages, .. }) if self.boxes_apart() => stages,
+            Multiply::Wgmma(Wgmma { stages, .. }) => stages - 2,
+            _ => 0,
+        }
     }
 
     /// What a thread needs that asks for boxes alone, and one that computes.

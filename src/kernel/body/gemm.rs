@@ -57,8 +57,9 @@ pub struct Tuning {
     pub load_in_part: [u32; 2],
     /// Registers of a thread that brings tiles. `wgmma` only.
     pub producer_registers: u32,
-    /// Steps that boxes are asked for ahead of what is computed from them: as many as there are stages where they arrive apart from the tiles that
-    /// they become, in places that the producer alone frees; else fewer. `wgmma` only.
+    /// Whether boxes that the producer computes with arrive apart from the tiles that they become, in places that it alone frees. `wgmma` only.
+    pub boxes_apart: bool,
+    /// Steps that boxes are asked for ahead of what is computed from them: as many as there are stages where they arrive apart. `wgmma` only.
     pub boxes_ahead: u32,
     /// Whether all fragments of a step that warps compute are computed side by side, then multiplied. `wgmma` only.
     pub fragments_at_once: bool,
