@@ -23,6 +23,10 @@ pub(super) fn ulp(compute: DataType, magnitude: f64) -> f64 {
     if magnitude.is_finite() { f64::max(2f64.powi(exponent - fraction), least) } else { f64::INFINITY }
 }
 
+/// Where n numbers are independent, their sum lies with overwhelming probability within this times the root of the sum of
+/// their squares (Higham and Mary, theorem 2.4: λ).
+pub(super) const INDEPENDENT: f64 = 6.0;
+
 /// How sums are accumulated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Accumulator {
@@ -30,8 +34,6 @@ pub(super) struct Accumulator {
     roundoff: f64,
     /// Terms added exactly before one rounding.
     group: f64,
-    /// Relative error of groups before they are added.
-    within: f64,
     /// Sums of integers up to this are exact in any order.
     exact: f64,
     /// Distance of the smallest numbers: what one product may lose beside its relative error.
@@ -56,26 +58,10 @@ impl Accumulator {
         Some(Self {
             roundoff: power_of_two(-bits),
             group,
-            within: 0.0,
             exact: power_of_two(bits),
             least: precision(compute).1,
             largest,
         })
-    }
-
-    /// FP8 tensor cores whose sums of at most four times 32 products are added up in FP32: the error of the parts does not
-    /// grow with their number, since `Σ ‖a‖·‖b‖` over parts is at most `‖a‖·‖b‖` of the whole.
-    pub(super) fn promoted_fp8() -> Self {
-        const ADDITIONS: f64 = 4.0;
-        let roundoff = power_of_two(-13);
-        Self {
-            roundoff: power_of_two(-24),
-            group: 32.0,
-            within: ADDITIONS * roundoff,
-            exact: 1.0 / roundoff,
-            least: precision(DataType::Float).1,
-            largest: f64::from(f32::MAX),
-        }
     }
 
     /// Error of a sum of `terms` products whose magnitudes add up to `magnitude`.
@@ -90,13 +76,13 @@ impl Accumulator {
         terms as f64 * self.least * widest
     }
 
-    /// Relative error of a sum of `terms`, over the sum of their magnitudes, in any order: `min(n, 6√n)·u` for n
+    /// Relative error of a sum of `terms`, over the sum of their magnitudes, in any order: `min(n, λ√n)·u` for n
     /// additions. The first is certain (Higham, *Accuracy and Stability of Numerical Algorithms*, 4.2); the second
     /// holds with overwhelming probability where rounding errors are independent (Higham and Mary, *A new approach to
-    /// probabilistic rounding error analysis*, theorem 2.4 with λ = 6).
+    /// probabilistic rounding error analysis*, theorem 2.4, λ = 6).
     pub(super) fn relative_error(self, terms: usize) -> f64 {
         let additions = (terms as f64 / self.group).ceil();
-        self.within + additions.min(6.0 * additions.sqrt()) * self.roundoff
+        additions.min(INDEPENDENT * additions.sqrt()) * self.roundoff
     }
 
     /// Whether every partial sum of terms that are multiples of `quantum` and add up to at most `magnitude` is exact.

@@ -124,26 +124,31 @@ pub(super) fn convolution(
     let spatial = convolution.stride.len();
     let plane: usize = dim[dim.len() - spatial..].iter().product::<i64>() as usize;
     let shape = Shape::new(convolution, first, second, dim);
-    let (left, right, terms) = match convolution.direction {
+    let (left, right) = match convolution.direction {
         ConvolutionDirection::Forward => {
             let filters = |squares: &[f64]| sum_rows(squares, shape.channels * shape.taps);
-            (shape.patches(convolution, [first, second], dim), Norms::of(second, filters), shape.channels * shape.taps)
+            (shape.patches(convolution, [first, second], dim), Norms::of(second, filters))
         }
         ConvolutionDirection::BackwardData => {
             let channels = |squares: &[f64]| shape.per_channel(squares);
-            (shape.patches(convolution, [first, second], dim), Norms::of(second, channels), shape.filters * shape.taps)
+            (shape.patches(convolution, [first, second], dim), Norms::of(second, channels))
         }
         ConvolutionDirection::BackwardFilter => {
-            let count = shape.batch * shape.positions;
             let planes = |planes: usize| move |squares: &[f64]| sum_planes(squares, shape.batch, planes);
             let (all_filters, all_channels) = (shape.groups * shape.filters, shape.groups * shape.channels);
-            (Norms::of(first, planes(all_filters)), Norms::of(second, planes(all_channels)), count)
+            (Norms::of(first, planes(all_filters)), Norms::of(second, planes(all_channels)))
         }
     };
+    let terms = shape.terms(convolution.direction);
     let products = Products { left, right, terms, quantum: common_quantum([first, second]) };
     let place = |i: usize| shape.place(convolution.direction, i / plane, i % plane, plane);
     let elements = dim.iter().product::<i64>() as usize;
     (0..elements).map(place).map(|(left, right)| products.error(accumulator, left, right)).collect()
+}
+
+/// Products of which an element of a convolution's result consists, those with padding among them.
+pub(super) fn terms(convolution: &Convolution, [first, second]: [&Bounded; 2], dim: &[i64]) -> usize {
+    Shape::new(convolution, first, second, dim).terms(convolution.direction)
 }
 
 /// Sizes of a convolution; channels and filters are counted per group.
@@ -178,6 +183,14 @@ impl Shape {
             taps: volume(&w[lead..]),
             positions: volume(&y[lead..]),
             is_grouped_axis: lead == 3,
+        }
+    }
+
+    fn terms(&self, direction: ConvolutionDirection) -> usize {
+        match direction {
+            ConvolutionDirection::Forward => self.channels * self.taps,
+            ConvolutionDirection::BackwardData => self.filters * self.taps,
+            ConvolutionDirection::BackwardFilter => self.batch * self.positions,
         }
     }
 

@@ -14,7 +14,8 @@ use super::supported::check_supported;
 use super::values::{Values, scales, written};
 use crate::error::Result;
 use crate::graph::{
-    Attributes, DataType, FinalizedGraph, OperationId, Pointwise, PointwiseMode, Port, ReductionMode, TensorId,
+    Attributes, Convolution, DataType, FinalizedGraph, OperationId, Pointwise, PointwiseMode, Port, ReductionMode,
+    TensorId,
 };
 use crate::host_tensor::HostTensors;
 
@@ -198,6 +199,9 @@ impl Analysis<'_> {
         match (&operation.attributes, operands) {
             (Attributes::Matmul(_), [a, b]) if self.sums_fp8(id) => self.fp8_matmul(id, [a, b], dim),
             (Attributes::Matmul(_), [a, b]) => linear::matmul(a, b, dim, accumulator),
+            (Attributes::Convolution(convolution), [first, second]) if self.sums_fp8(id) => {
+                self.fp8_convolution(id, convolution, [first, second], (dim, result))
+            }
             (Attributes::Convolution(convolution), [first, second]) => {
                 linear::convolution(convolution, [first, second], dim, accumulator)
             }
@@ -225,7 +229,6 @@ impl Analysis<'_> {
         let (compute, operation) = (self.graph.compute_type(id), self.graph.operation(id));
         match compute {
             _ if !operation.is_core() => Accumulator::of(arithmetic(compute)),
-            DataType::Float if self.sums_fp8(id) => Some(Accumulator::promoted_fp8()),
             _ => Accumulator::of(compute),
         }
     }
@@ -238,13 +241,30 @@ impl Analysis<'_> {
 
     /// Bounds of a matmul of FP8 products: what tensor cores lose, and the sums of that in FP32.
     fn fp8_matmul(&self, id: OperationId, [a, b]: [&Bounded; 2], dim: &[i64]) -> Vec<f64> {
-        let chain = match self.graph.compute_type(id) {
+        let lost = tensor_core::lost(&a.dense, &b.dense, dim, self.chain(id));
+        sum(linear::matmul(a, b, dim, Accumulator::of(DataType::Float)), lost)
+    }
+
+    /// Bounds of a convolution of FP8 products, as of a matmul.
+    fn fp8_convolution(
+        &self,
+        id: OperationId,
+        convolution: &Convolution,
+        operands: [&Bounded; 2],
+        (dim, result): (&[i64], &[f64]),
+    ) -> Vec<f64> {
+        let lengths = (linear::terms(convolution, operands, dim), self.chain(id));
+        let dense = operands.map(|operand| &operand.dense);
+        let lost = tensor_core::lost_of_convolution(convolution, dense, dim, lengths, result);
+        sum(linear::convolution(convolution, operands, dim, Accumulator::of(DataType::Float)), lost)
+    }
+
+    /// Products that tensor cores sum before the sum is added up in FP32.
+    fn chain(&self, id: OperationId) -> usize {
+        match self.graph.compute_type(id) {
             DataType::FastFloatForFp8 => usize::MAX,
             _ => tensor_core::PROMOTED_TERMS,
-        };
-        let lost = tensor_core::lost(&a.dense, &b.dense, dim, chain);
-        let rounded = linear::matmul(a, b, dim, Accumulator::of(DataType::Float));
-        rounded.into_iter().zip(lost).map(|(rounded, lost)| rounded + lost).collect()
+        }
     }
 
     /// Bounds of α·sum + β·prior: both products and their sum round.
@@ -267,6 +287,10 @@ impl Analysis<'_> {
         };
         Ok(errors.into_iter().enumerate().map(bound).collect())
     }
+}
+
+fn sum(bounds: Vec<f64>, lost: Vec<f64>) -> Vec<f64> {
+    bounds.into_iter().zip(lost).map(|(bound, lost)| bound + lost).collect()
 }
 
 /// What cutting a value to TF32 may change: nothing if it has at most 10 fraction bits, else a unit in the tenth.

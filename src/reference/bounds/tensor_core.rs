@@ -3,8 +3,9 @@
 //! Hopper's add 32 products at a time to the sum so far. Each addend is cut at 2⁻¹³ of the power of two below the largest of
 //! them: 14 bits of a sum are kept (the DeepSeek-V3 report, section 3.3.2, and what this project's device tier sees).
 
-use super::accuracy::quantum;
-use crate::reference::oracle::{DenseF64, matrix_of};
+use super::accuracy::{INDEPENDENT, quantum};
+use crate::graph::Convolution;
+use crate::reference::oracle::{DenseF64, convolve, matrix_of};
 
 /// Products that are summed by tensor cores before the sum is added up in FP32.
 pub(super) const PROMOTED_TERMS: usize = 128;
@@ -36,6 +37,44 @@ pub(super) fn lost(a: &DenseF64, b: &DenseF64, dim: &[i64], chain: usize) -> Vec
 
 fn transposed(matrix: &[f64], columns: usize) -> Vec<f64> {
     (0..columns).flat_map(|column| matrix.iter().skip(column).step_by(columns).copied()).collect()
+}
+
+/// What may be lost of each element of a convolution, of extents `dim` and these exact results, where chains of so many
+/// products are summed.
+///
+/// The order of the products is open: taps and channels may be walked in either order and in parts, with zeros between
+/// them. So a chain's sums are bounded by the magnitudes of its products, and those of all chains by the magnitudes of all. A
+/// sum over all products in an order that does not depend on them is, on its way, no further from 0 than where it ends and
+/// what independent products make.
+pub(super) fn lost_of_convolution(
+    convolution: &Convolution,
+    operands: [&DenseF64; 2],
+    dim: &[i64],
+    (terms, chain): (usize, usize),
+    results: &[f64],
+) -> Vec<f64> {
+    let sums_of = |function: fn(f64) -> f64| {
+        let [first, second] = operands.map(|operand| DenseF64 {
+            dim: operand.dim.clone(),
+            values: operand.values.iter().map(|&x| function(x)).collect(),
+        });
+        convolve(convolution, &[&first, &second], dim, false)
+    };
+    let (magnitudes, squares) = (sums_of(f64::abs), sums_of(|x| x * x));
+    let largest = |operand: &DenseF64| operand.values.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
+    let [quantum, widest] = [operands.map(|operand| quantum(&operand.values)), operands.map(largest)].map(product);
+    let length = chain.min(terms);
+    let addends = length.div_ceil(STEP) as f64 * ADDENDS;
+    let lost = |((magnitude, squares), result): ((&f64, &f64), &f64)| {
+        let walked = if chain < terms { *magnitude } else { result.abs() + INDEPENDENT * squares.sqrt() };
+        let is_exact = CUT * magnitude.min(length as f64 * widest) <= quantum;
+        if is_exact { 0.0 } else { addends * CUT * walked.min(*magnitude) }
+    };
+    magnitudes.iter().zip(&squares).zip(results).map(lost).collect()
+}
+
+fn product([a, b]: [f64; 2]) -> f64 {
+    a * b
 }
 
 /// The vectors whose inner products are taken, one after the other.
@@ -81,6 +120,34 @@ fn lost_of_chain(left: &[f64], right: &[f64], quantum: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::ConvolutionDirection;
+
+    /// What is lost of the one result of a convolution of these values with ones.
+    fn lost_of_patch(values: &[f64], chain: usize) -> f64 {
+        let dense = |values: Vec<f64>| DenseF64 { dim: vec![1, 1, values.len() as i64], values };
+        let (patch, ones) = (dense(values.to_vec()), dense(vec![1.0; values.len()]));
+        let convolution = Convolution::new(ConvolutionDirection::Forward, 1);
+        let result = [values.iter().sum()];
+        lost_of_convolution(&convolution, [&patch, &ones], &[1, 1, 1], (values.len(), chain), &result)[0]
+    }
+
+    #[test]
+    fn sums_of_a_convolution_that_fourteen_bits_hold_are_exact() {
+        assert_eq!(lost_of_patch(&[8191.0, 1.0], PROMOTED_TERMS), 0.0);
+        assert_eq!(lost_of_patch(&[8192.0, -1.0], PROMOTED_TERMS), ADDENDS * 8193.0 * CUT);
+        let of_chains = [vec![60.0; 256], vec![1.0; 128]].concat();
+        assert_eq!(lost_of_patch(&of_chains, PROMOTED_TERMS), 0.0, "no chain of 128 exceeds 13 bits");
+    }
+
+    #[test]
+    fn whatever_its_order_a_convolution_loses_no_less_than_a_matmul_of_the_same_products() {
+        let signs = |i: usize| if i.is_multiple_of(3) { -1.0 } else { 1.0 };
+        let values: Vec<f64> = (0..384).map(|i| signs(i) * (1.0 + (i * 7919 % 448) as f64)).collect();
+        for chain in [PROMOTED_TERMS, usize::MAX] {
+            let (matmul, convolution) = (lost_of_all(&values, chain), lost_of_patch(&values, chain));
+            assert!(0.0 < matmul && matmul <= convolution, "{matmul} {convolution}");
+        }
+    }
 
     fn lost_of_all(values: &[f64], chain: usize) -> f64 {
         let ones = vec![1.0; values.len()];
