@@ -11,8 +11,8 @@ use super::descriptor::{Descriptor, Given, Object, Referred, Values};
 use super::failure::{Failure, Result};
 use super::translate;
 use crate::graph::{
-    Attributes, Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, DataType, Fraction,
-    KeptAttributes, Matmul, NanPropagation, Pointwise, Port, Reduction, Resample, Signal, SignalMode, Tensor,
+    Attributes, Concat, Convolution, ConvolutionDirection, ConvolutionMode, DataType, Fraction, Matmul, NanPropagation,
+    Pointwise, Port, Reduction, Resample, Signal, SignalMode, Tensor,
 };
 
 /// An operation and its tensors, which know each other by uids alone.
@@ -458,12 +458,18 @@ fn signal(given: &Given<'_>) -> Result<Node> {
 
 /// A composite operation by its row.
 fn composite(row: &composite::Row, given: &Given<'_>) -> Result<Node> {
-    let composite = Composite::read(row.tag, &KeptAttributes::new());
-    let composite = composite.ok_or_else(|| Failure::unsupported(format!("there is no {}", row.tag)))?;
-    Ok(Node {
-        attributes: Attributes::Composite(composite),
-        compute: Some(row.compute),
-        inputs: slots(given, row.inputs)?,
-        outputs: slots(given, row.outputs)?,
-    })
+    let (composite, compute) = (row.read)(given)?;
+    let (reads, writes): (Vec<_>, Vec<_>) = {
+        let known = row.slots.iter().map(|&slot| (slot, composite.has_port(slot.0)));
+        let used = known.filter(|&(_, (reads, writes))| reads || writes);
+        used.partition(|&(_, (reads, _))| reads)
+    };
+    let of = |part: Vec<((Port, Name), (bool, bool))>| part.into_iter().map(|(slot, _)| slot).collect::<Vec<_>>();
+    let (inputs, outputs) = (slots(given, &of(reads))?, slots(given, &of(writes))?);
+    let is_set = |port: &Port| inputs.iter().chain(&outputs).any(|slot| slot.0 == *port);
+    if let Some(missing) = composite.required_ports().into_iter().find(|port| !is_set(port)) {
+        let name = row.slots.iter().find(|slot| slot.0 == missing).map(|slot| format!("{:?}", slot.1));
+        return Err(Failure::bad(format!("{} is not set; {} needs it", name.unwrap_or_default(), composite.tag())));
+    }
+    Ok(Node { attributes: Attributes::Composite(composite), compute: Some(compute), inputs, outputs })
 }

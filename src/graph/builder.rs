@@ -194,6 +194,20 @@ impl Graph {
         (y, rows)
     }
 
+    /// A composite operation of the tensors at these ports; gives its results at the ports that are asked for, in that order.
+    pub fn composite(
+        &mut self,
+        name: &str,
+        composite: impl Into<Composite>,
+        inputs: &[(Port, TensorHandle)],
+        outputs: &[Port],
+    ) -> Vec<TensorHandle> {
+        let results: Vec<TensorHandle> = outputs.iter().map(|&port| self.result_tensor(name, port)).collect();
+        let written = outputs.iter().copied().zip(results.iter().copied()).collect();
+        self.push(name, Attributes::Composite(composite.into()), inputs.to_vec(), written);
+        results
+    }
+
     /// Forward resampling; gives Y.
     pub fn resample(&mut self, name: &str, attributes: Resample, x: TensorHandle) -> TensorHandle {
         self.single_output(name, Attributes::ResampleForward(attributes), vec![(Port::X, x)], Port::Y)

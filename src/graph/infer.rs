@@ -12,7 +12,6 @@ mod layout;
 mod matmul;
 mod movement;
 mod node;
-mod norm;
 mod pointwise;
 mod reduction;
 mod resample;
@@ -24,7 +23,7 @@ pub(super) use node::Node;
 
 use super::defects::Defects;
 use super::draft::Draft;
-use super::{Attributes, OperationId, Port};
+use super::{Attributes, Composite, KeptAttributes, OperationId, Port};
 use crate::graph::Malformed;
 
 /// Completes and checks all operations; `order` is topological. Defects are `ATTRIBUTE_NOT_SET` and
@@ -160,7 +159,11 @@ fn shape(node: &mut Node) -> Result<(), Malformed> {
             | "MOE_GROUPED_MATMUL" => movement::infer(node, other),
             "MATMUL_FP8" => matmul::infer_fp8(node),
             tag if tag.starts_with("SDPA") => attention::infer(node),
-            _ => norm::infer(node, other),
+            // What an operation of one GPU infers holds for several.
+            tag => match Composite::read(tag, &KeptAttributes::new()) {
+                Some(composite) => composite.definition().infer(node),
+                None => Ok(()),
+            },
         },
     }
 }

@@ -7,7 +7,10 @@ use std::fmt;
 
 use super::{DataType, PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode, TensorId};
 
-pub use composite::{Composite, KeptAttributes, Softmax};
+pub use composite::{
+    BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, KeptAttributes, NormBackward, NormForward, NormMode,
+    NormPhase, Softmax,
+};
 
 /// Index of an operation inside one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,6 +48,23 @@ impl Port {
     pub const SQ_SUM: Self = Self("SQ_SUM");
     pub const INDEX: Self = Self("Index");
     pub const FLAG: Self = Self("FLAG");
+    pub const SCALE: Self = Self("SCALE");
+    pub const BIAS: Self = Self("BIAS");
+    pub const EPSILON: Self = Self("EPSILON");
+    pub const MEAN: Self = Self("MEAN");
+    pub const INV_VARIANCE: Self = Self("INV_VARIANCE");
+    pub const MOMENTUM: Self = Self("MOMENTUM");
+    pub const ACCUM_COUNT: Self = Self("ACCUM_COUNT");
+    pub const PREV_RUNNING_MEAN: Self = Self("PREV_RUNNING_MEAN");
+    pub const PREV_RUNNING_VAR: Self = Self("PREV_RUNNING_VAR");
+    pub const NEXT_RUNNING_MEAN: Self = Self("NEXT_RUNNING_MEAN");
+    pub const NEXT_RUNNING_VAR: Self = Self("NEXT_RUNNING_VAR");
+    pub const DSCALE: Self = Self("DSCALE");
+    pub const DBIAS: Self = Self("DBIAS");
+    pub const EQ_SCALE: Self = Self("EQ_SCALE");
+    pub const EQ_BIAS: Self = Self("EQ_BIAS");
+    pub const EQ_SCALE_DY: Self = Self("EQ_SCALE_DY");
+    pub const EQ_SCALE_X: Self = Self("EQ_SCALE_X");
     pub const SINK: Self = Self("SINK");
     pub const STATS: Self = Self("Stats");
     pub const MAX: Self = Self("Max");
@@ -171,7 +191,7 @@ pub enum Attributes {
     Signal(Signal),
     /// An operation that is defined by primitive ones ([`super::FinalizedGraph::expand`]).
     Composite(Composite),
-    /// An operation that is read, kept and written back, but that no engine executes yet (norms, attention, reshapes, …).
+    /// An operation that is read, kept and written back, but that no engine executes yet (attention, reshapes, …).
     Other(Other),
 }
 

@@ -5,23 +5,24 @@ use super::{Key, Keys, Kind, NEVER, Schema, key};
 const PHASE: &[Key] = &[key("forward_phase", Kind::Choice(&["INFERENCE", "TRAINING"]))];
 const PEER_STATS: &[Key] = &[key("peer_stats", Kind::List)];
 const ROPE_KEYS: &[Key] = &[key("output_scale", Kind::Float), key("rope_dim", Kind::Integer)];
+const STATISTICS: &[&str] = &["MEAN", "INV_VARIANCE"];
+const STATS_MODE: &[Key] = &[key("stats_mode", Kind::Choice(&["INFERENCE", "TRAINING"]))];
 const RUNNING: &[&str] = &["NEXT_RUNNING_MEAN", "NEXT_RUNNING_VAR"];
 const PREVIOUS: &[&str] = &["PREV_RUNNING_MEAN", "PREV_RUNNING_VAR", "MOMENTUM"];
 const GRADIENT: &[&str] = &["DY", "X", "SCALE", "MEAN", "INV_VARIANCE"];
 const GRADIENTS: [&[&str]; 2] = [&["DX", "DSCALE", "DBIAS"], &[]];
 
-const fn norm(tag: &'static str) -> Schema {
-    Schema {
-        tag,
-        inputs: [&["X", "SCALE", "BIAS", "EPSILON"], &[]],
-        outputs: [&["Y"], &["MEAN", "INV_VARIANCE"]],
-        keys: Keys::Kept(PHASE),
-        compute_since: 0,
-    }
+/// A norm that reads these tensors beside X and EPSILON, always and perhaps.
+const fn norm(tag: &'static str, inputs: [&'static [&'static str]; 2], statistics: &'static [&'static str]) -> Schema {
+    Schema { tag, inputs, outputs: [&["Y"], statistics], keys: Keys::Kept(PHASE), compute_since: 0 }
 }
 
-const fn norm_backward(tag: &'static str) -> Schema {
-    Schema { tag, inputs: [GRADIENT, &["EPSILON"]], outputs: GRADIENTS, keys: Keys::Kept(&[]), compute_since: 0 }
+const fn norm_backward(
+    tag: &'static str,
+    inputs: [&'static [&'static str]; 2],
+    outputs: [&'static [&'static str]; 2],
+) -> Schema {
+    Schema { tag, inputs, outputs, keys: Keys::Kept(&[]), compute_since: 0 }
 }
 
 const fn rope(tag: &'static str, inputs: &'static [&'static str], outputs: &'static [&'static str]) -> Schema {
@@ -54,7 +55,7 @@ pub(super) const TABLE: &[Schema] = &[
         tag: "BN_FINALIZE",
         inputs: [&["SUM", "SQ_SUM", "SCALE", "BIAS", "EPSILON", "ACCUM_COUNT"], PREVIOUS],
         outputs: [&["EQ_SCALE", "EQ_BIAS", "MEAN", "INV_VARIANCE"], RUNNING],
-        keys: Keys::Kept(&[]),
+        keys: Keys::Kept(STATS_MODE),
         compute_since: 0,
     },
     Schema { tag: "DBN", inputs: [GRADIENT, &[]], outputs: GRADIENTS, keys: Keys::Kept(PEER_STATS), compute_since: 0 },
@@ -65,26 +66,18 @@ pub(super) const TABLE: &[Schema] = &[
         keys: Keys::Kept(&[]),
         compute_since: 0,
     },
-    norm("LAYER_NORM"),
-    norm("ADA_LAYER_NORM"),
-    norm("INSTANCE_NORM"),
-    Schema {
-        tag: "RMS_NORM",
-        inputs: [&["X", "SCALE", "EPSILON"], &["BIAS"]],
-        outputs: [&["Y"], &["INV_VARIANCE"]],
-        keys: Keys::Kept(PHASE),
-        compute_since: 0,
-    },
-    norm_backward("LAYER_NORM_BPROP"),
-    norm_backward("ADA_LAYER_NORM_BPROP"),
-    norm_backward("INSTANCE_NORM_BPROP"),
-    Schema {
-        tag: "RMS_NORM_BPROP",
-        inputs: [&["DY", "X", "SCALE", "INV_VARIANCE"], &[]],
-        outputs: [&["DX", "DSCALE"], &["DBIAS"]],
-        keys: Keys::Kept(&[]),
-        compute_since: 0,
-    },
+    norm("LAYER_NORM", [&["X", "EPSILON"], &["SCALE", "BIAS"]], STATISTICS),
+    norm("ADA_LAYER_NORM", [&["X", "SCALE", "EPSILON"], &["BIAS"]], STATISTICS),
+    norm("INSTANCE_NORM", [&["X", "SCALE", "BIAS", "EPSILON"], &[]], STATISTICS),
+    norm("RMS_NORM", [&["X", "EPSILON"], &["SCALE", "BIAS"]], &["INV_VARIANCE"]),
+    norm_backward(
+        "LAYER_NORM_BPROP",
+        [&["DY", "X", "MEAN", "INV_VARIANCE"], &["SCALE", "EPSILON"]],
+        [&["DX"], &["DSCALE", "DBIAS"]],
+    ),
+    norm_backward("ADA_LAYER_NORM_BPROP", [GRADIENT, &["EPSILON"]], [&["DX", "DSCALE"], &["DBIAS"]]),
+    norm_backward("INSTANCE_NORM_BPROP", [GRADIENT, &["EPSILON"]], GRADIENTS),
+    norm_backward("RMS_NORM_BPROP", [&["DY", "X", "INV_VARIANCE"], &["SCALE"]], [&["DX"], &["DSCALE", "DBIAS"]]),
     Schema {
         tag: "RESHAPE",
         inputs: [&["X"], &[]],

@@ -4,7 +4,7 @@ use super::advice;
 use super::layout::Layout;
 use crate::graph::Malformed;
 use crate::graph::draft::Draft;
-use crate::graph::{Attributes, Operation, OperationId, Port, Tensor, TensorId};
+use crate::graph::{Attributes, DataType, Operation, OperationId, Port, Tensor, TensorId};
 
 /// Most operations of a graph in which a result is followed: each is looked at for each defect.
 const FOLLOWED: usize = 512;
@@ -121,6 +121,35 @@ impl<'a> Node<'a> {
             note += &format!(" strides {:?} ({})", tensor.stride, layout.name());
         }
         self.draft.notes.push(note);
+    }
+
+    /// A tensor that is not computed in the graph, and has fewer axes than others here, is aligned at the last axis: it gets axes of
+    /// one element before its own, and a note.
+    pub(in crate::graph) fn widen(&mut self, port: Port, rank: usize) {
+        let Some(id) = self.tensor_id(port) else { return };
+        let tensor = &mut self.draft.tensors[id.index()];
+        let missing = rank.saturating_sub(tensor.dim.len());
+        if tensor.is_virtual || missing == 0 || tensor.dim.is_empty() || tensor.stride.len() != tensor.dim.len() {
+            return;
+        }
+        let outer = tensor.dim[0].saturating_mul(tensor.stride[0]);
+        let note =
+            format!("has dims {:?}, read as {rank} axes of which the first {missing} have one element", tensor.dim);
+        tensor.dim.splice(0..0, std::iter::repeat_n(1, missing));
+        tensor.stride.splice(0..0, std::iter::repeat_n(outer, missing));
+        self.note(port, &note);
+    }
+
+    /// A scalar by value of 16 bits is read as `FLOAT`: programs that leave its type to the graph's context give a `FLOAT`
+    /// (`docs/spec/norms.md` NA-11).
+    pub(in crate::graph) fn read_as_float(&mut self, port: Port) {
+        let Some(id) = self.tensor_id(port) else { return };
+        let tensor = &mut self.draft.tensors[id.index()];
+        let is_short = matches!(tensor.data_type, Some(DataType::Half | DataType::BFloat16));
+        if is_short && tensor.is_pass_by_value && tensor.value.is_none() {
+            tensor.data_type = Some(DataType::Float);
+            self.note(port, "a scalar by value of 16 bits; its value is read as FLOAT");
+        }
     }
 
     /// Says something about the tensor at a port to whoever reads the notes.

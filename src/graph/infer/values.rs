@@ -3,7 +3,7 @@
 use crate::graph::Malformed;
 use crate::graph::defects::{Defects, repair};
 use crate::graph::draft::Draft;
-use crate::graph::{Attributes, DataType, MAX_RANK, OperationId, Tensor, TensorId};
+use crate::graph::{Attributes, DataType, MAX_RANK, OperationId, Port, Tensor, TensorId};
 
 /// Gives host scalars of dims `[1]` the rank of the operation: that of its first input that is none, else that of its
 /// result (FEJ-22).
@@ -31,11 +31,16 @@ pub(super) fn widen_scalars(draft: &mut Draft, id: OperationId) {
 }
 
 /// Checks what is known of an operation's tensors; inference counts on it. Inputs must be complete by now, save those
-/// of carried operations, whose parameters may follow from X.
+/// of carried operations, and parameters that follow from X.
 pub(super) fn check_given(draft: &mut Draft, id: OperationId, is_checked: &mut [bool], defects: &mut Defects) {
     let operation = &draft.operations[id.index()];
+    let follows = |port: Port| match &operation.attributes {
+        Attributes::Composite(composite) => composite.definition().infers(port),
+        _ => false,
+    };
     if !matches!(operation.attributes, Attributes::Other(_)) {
-        let inputs: Vec<TensorId> = operation.input_tensors().collect();
+        let given = operation.inputs.iter().filter(|slot| !follows(slot.0));
+        let inputs: Vec<TensorId> = given.map(|slot| slot.1).collect();
         inputs.into_iter().for_each(|tensor| check_tensor(draft, id, tensor, defects, require_complete));
     }
     for tensor in tensors(draft, id) {

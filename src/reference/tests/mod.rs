@@ -5,6 +5,7 @@ mod engine;
 mod inputs;
 mod matmul;
 mod movement;
+mod norm;
 mod pointwise;
 mod pooling;
 mod reduction;

@@ -4,6 +4,7 @@
 //! [`Composite`]'s. Whatever knows primitive operations knows it through [`FinalizedGraph::expand`]: the CPU engine, the f64
 //! oracle, error bounds, twins, operation counts, and kernels that run it unfused.
 
+mod norm;
 mod softmax;
 
 use std::borrow::Cow;
@@ -11,6 +12,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
+pub use norm::{BnBackwardWeights, BnFinalize, BnFinalizeMode, NormBackward, NormForward, NormMode, NormPhase};
 pub use softmax::Softmax;
 
 use super::{Attributes, Operation, Pointwise, Port, Reduction};
@@ -19,10 +21,10 @@ use crate::graph::infer::{Node, Ports};
 use crate::graph::key::Bytes;
 use crate::graph::{
     DEFAULT_ALIGNMENT, DataType, FinalTensor, FinalizedGraph, Malformed, PointwiseMode, ReductionMode, Reordering,
-    TensorId, packed_strides, row_major_order,
+    Scalar, TensorId, packed_strides, row_major_order,
 };
 
-/// One row a composite: its type, which is a [`Definition`], has a `TAG` and reads its attributes.
+/// One row a composite: its type, which is a [`Definition`] and reads the tags that are its own.
 macro_rules! composites {
     ($($(#[$meta:meta])* $name:ident;)*) => {
         /// The composite operations.
@@ -34,10 +36,7 @@ macro_rules! composites {
             /// The composite of a tag with the attributes that a graph file or a descriptor gives; `None` where the tag is
             /// not a composite's.
             pub(crate) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
-                match tag {
-                    $($name::TAG => Some(Self::$name($name::read(attributes))),)*
-                    _ => None,
-                }
+                None$(.or_else(|| $name::read(tag, attributes).map(Self::$name)))*
             }
 
             /// What is particular to the operation.
@@ -45,12 +44,26 @@ macro_rules! composites {
                 match self { $(Self::$name(composite) => composite),* }
             }
         }
+
+        $(impl From<$name> for Composite {
+            fn from(composite: $name) -> Self {
+                Self::$name(composite)
+            }
+        })*
     };
 }
 
 composites! {
     /// `X [, SINK] → Y [, STATS, MAX, SUM_EXP]`.
     Softmax;
+    /// `X [, SCALE, BIAS], EPSILON → Y [, MEAN, INV_VARIANCE]`.
+    NormForward;
+    /// `DY, X [, SCALE] [, MEAN], INV_VARIANCE → DX [, DSCALE, DBIAS]`.
+    NormBackward;
+    /// `SUM, SQ_SUM, EPSILON, ACCUM_COUNT [, …] → [EQ_SCALE, EQ_BIAS, …]`.
+    BnFinalize;
+    /// `DY, X, SCALE, MEAN, INV_VARIANCE → [DSCALE, DBIAS, EQ_BIAS, EQ_SCALE_DY, EQ_SCALE_X]`.
+    BnBackwardWeights;
 }
 
 /// Attributes by their keys in graph files; a key that is absent has its default.
@@ -65,6 +78,19 @@ impl Composite {
     /// Tag in graph files.
     pub fn tag(&self) -> &'static str {
         self.definition().tag()
+    }
+
+    /// The ports that always have a tensor.
+    pub(crate) fn required_ports(&self) -> Vec<Port> {
+        let ([inputs, _], [outputs, _]) = self.definition().ports();
+        [inputs, outputs].concat()
+    }
+
+    /// Whether the operation may read, or write, a tensor at a port.
+    pub(crate) fn has_port(&self, port: Port) -> (bool, bool) {
+        let (inputs, outputs) = self.definition().ports();
+        let has = |ports: [&[Port]; 2]| ports.concat().contains(&port);
+        (has(inputs), has(outputs))
     }
 }
 
@@ -92,6 +118,11 @@ pub(in crate::graph) trait Definition {
     /// Type of the tensor at a port where the tensor states none; `None` where the graph's context tells.
     fn default_type(&self, _port: Port) -> Option<DataType> {
         None
+    }
+
+    /// Whether the dims of an input follow from the other inputs where it has none.
+    fn infers(&self, _port: Port) -> bool {
+        false
     }
 
     /// Fills in the dims and strides that follow from the rest.
@@ -122,6 +153,19 @@ impl Expansion<'_> {
         self.node.input(port)
     }
 
+    /// The tensor at an output port that may be empty.
+    pub(in crate::graph) fn output(&self, port: Port) -> Option<TensorId> {
+        self.node.output(port)
+    }
+
+    /// A number of the definition, as a tensor of so many axes.
+    pub(in crate::graph) fn constant(&mut self, value: f64, rank: usize) -> TensorId {
+        let id = self.value("constant", vec![1; rank]);
+        let tensor = &mut self.tensors[id.index()];
+        (tensor.is_virtual, tensor.is_pass_by_value, tensor.value) = (false, true, Some(Scalar::Float(value)));
+        id
+    }
+
     /// The inputs that the operation always has, in port order.
     pub(in crate::graph) fn required<const N: usize>(&self) -> [TensorId; N] {
         std::array::from_fn(|place| self.node.inputs[place].1)
@@ -147,8 +191,8 @@ impl Expansion<'_> {
         result
     }
 
-    /// A reduction to these extents. Where they are those of X every set has one element: what `ADD`, `MIN` and `MAX`,
-    /// the operators of definitions, make of one is that element (a `REDUCTION` reduces something, A-26).
+    /// A reduction to these extents. Where they are those of X every set has one element: what `ADD`, `AVG`, `MIN` and
+    /// `MAX`, the operators of definitions, make of one is that element (a `REDUCTION` reduces something, A-26).
     pub(in crate::graph) fn reduction(&mut self, mode: ReductionMode, x: TensorId, dim: Vec<i64>) -> TensorId {
         if self.dim(x) == dim {
             return self.pointwise(PointwiseMode::Identity, &[x]);

@@ -15,14 +15,14 @@ pub struct Softmax;
 
 impl Softmax {
     /// Tag in graph files: ours, as the library writes none.
-    pub(super) const TAG: &str = "SOFTMAX";
+    const TAG: &str = "SOFTMAX";
 
     /// What is given beside `Y`: one value a row, in the order of the definition.
     pub const STATISTICS: &[Port] = &[Port::STATS, Port::MAX, Port::SUM_EXP];
 
     /// It has no attributes.
-    pub(super) fn read(_attributes: &KeptAttributes) -> Self {
-        Self
+    pub(super) fn read(tag: &str, _attributes: &KeptAttributes) -> Option<Self> {
+        (tag == Self::TAG).then_some(Self)
     }
 }
 

@@ -1,0 +1,156 @@
+//! Norms backward (N-36, N-37, N-39).
+//!
+//! `x̂ = (x − mean)·inv`, `DBIAS = Σdy`, `DSCALE = Σdy·x̂` over all that a parameter stands for; with `g = dy·scale` and the averages of a
+//! set `c₁ = Σg / R`, `c₂ = Σg·x̂ / R`: `DX = inv·(g − c₁ − x̂·c₂)`, without `c₁` where there is no mean. Mean and `inv` are as given.
+
+use super::{
+    Definition, Expansion, KeptAttributes, Layout, Malformed, Node, NormMode, PointwiseMode, Port, Ports, TensorId,
+    average, complete_scalars, elements_of_set, has_peers, normalised, require_dims, require_scalars, scaled, total,
+};
+
+/// A norm's gradients, `DY, X [, SCALE] [, MEAN], INV_VARIANCE → DX [, DSCALE, DBIAS]`. An epsilon is taken and not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NormBackward {
+    /// Which elements were normalised together.
+    pub mode: NormMode,
+}
+
+const GRADIENTS: &[Port] = &[Port::DSCALE, Port::DBIAS];
+
+impl NormBackward {
+    pub(in crate::graph::operation::composite) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
+        if has_peers(attributes) {
+            return None;
+        }
+        let mode = match tag {
+            "LAYER_NORM_BPROP" => NormMode::Layer,
+            "RMS_NORM_BPROP" => NormMode::Rms,
+            "ADA_LAYER_NORM_BPROP" => NormMode::AdaLayer,
+            "INSTANCE_NORM_BPROP" => NormMode::Instance,
+            "DBN" => NormMode::Batch,
+            _ => return None,
+        };
+        Some(Self { mode })
+    }
+}
+
+impl Definition for NormBackward {
+    fn tag(&self) -> &'static str {
+        match self.mode {
+            NormMode::Layer => "LAYER_NORM_BPROP",
+            NormMode::Rms => "RMS_NORM_BPROP",
+            NormMode::AdaLayer => "ADA_LAYER_NORM_BPROP",
+            NormMode::Instance => "INSTANCE_NORM_BPROP",
+            NormMode::Batch => "DBN",
+        }
+    }
+
+    fn ports(&self) -> Ports {
+        const CENTRED: &[Port] = &[Port::DY, Port::X, Port::MEAN, Port::INV_VARIANCE];
+        const SCALED: &[Port] = &[Port::DY, Port::X, Port::SCALE, Port::MEAN, Port::INV_VARIANCE];
+        let inputs: [&[Port]; 2] = match self.mode {
+            NormMode::Layer => [CENTRED, &[Port::SCALE, Port::EPSILON]],
+            NormMode::Rms => [&[Port::DY, Port::X, Port::INV_VARIANCE], &[Port::SCALE, Port::EPSILON]],
+            NormMode::AdaLayer | NormMode::Instance | NormMode::Batch => [SCALED, &[Port::EPSILON]],
+        };
+        (inputs, [&[Port::DX], GRADIENTS])
+    }
+
+    /// DX lies as X for norms of rows, channels last for norms of channels (N-15).
+    fn infer(&self, node: &mut Node) -> Result<(), Malformed> {
+        let (dim, stride) = (node.dim(Port::X)?.to_vec(), node.stride(Port::X)?.to_vec());
+        let rank = dim.len();
+        node.widen(Port::SCALE, rank);
+        let (parameter, of_parameters) = match node.tensor(Port::SCALE) {
+            Some(scale) if !scale.dim.is_empty() => (scale.dim.clone(), Layout::Given(scale.stride.clone())),
+            _ => (self.mode.parameter_dim(&dim), Layout::OrderOf(stride.clone())),
+        };
+        let (of_dx, of_parameters) = match self.mode {
+            NormMode::Layer | NormMode::Rms => (Layout::Given(stride), of_parameters),
+            NormMode::AdaLayer => (Layout::RowMajor, Layout::RowMajor),
+            NormMode::Instance | NormMode::Batch => (Layout::ChannelsLast, Layout::ChannelsLast),
+        };
+        node.complete(Port::DX, dim, &of_dx);
+        GRADIENTS.iter().for_each(|&port| {
+            node.complete(port, parameter.clone(), &of_parameters);
+            node.widen(port, rank);
+        });
+        complete_scalars(node, rank, &[Port::EPSILON]);
+        Ok(())
+    }
+
+    fn check(&self, node: &Node) -> Result<(), Malformed> {
+        let x = node.dim(Port::X)?;
+        self.mode.check_rank(node)?;
+        require_dims(node, &[Port::DY, Port::DX], x, "those of X")?;
+        require_scalars(node, &[Port::EPSILON])?;
+        let statistics = self.mode.statistic_dim(x, Some(node.dim(Port::INV_VARIANCE)?), None);
+        let reason = "those of X, 1 on the axes that are normalised";
+        require_dims(node, &[Port::MEAN, Port::INV_VARIANCE], &statistics, reason)?;
+        self.mode.check_parameters(node, &statistics, GRADIENTS)
+    }
+
+    fn define(&self, expansion: &mut Expansion) {
+        use PointwiseMode as M;
+        let [dy, x] = expansion.required();
+        let Some(inverse) = expansion.input(Port::INV_VARIANCE) else { return };
+        let mean = expansion.input(Port::MEAN).filter(|_| self.mode.has_mean());
+        let normalised = normalised(expansion, x, mean, inverse);
+        let product = expansion.pointwise(M::Mul, &[dy, normalised]);
+        let gradients = self.define_gradients(expansion, dy, product);
+        if !expansion.is_asked_for(Port::DX) {
+            return;
+        }
+        let [c1, c2] = self.define_averages(expansion, [dy, product], gradients, inverse);
+        let gradient = scaled(expansion, dy);
+        let centred = if self.mode.has_mean() { expansion.pointwise(M::Sub, &[gradient, c1]) } else { gradient };
+        let along = expansion.pointwise(M::Mul, &[normalised, c2]);
+        let difference = expansion.pointwise(M::Sub, &[centred, along]);
+        expansion.result(Port::DX, M::Mul, &[difference, inverse]);
+    }
+}
+
+impl NormBackward {
+    /// `Σdy` and `Σdy·x̂` over all that an element of the scale stands for, where they are stored or of use for DX.
+    fn define_gradients(&self, expansion: &mut Expansion, dy: TensorId, product: TensorId) -> Option<[TensorId; 2]> {
+        let scale = expansion.input(Port::SCALE)?;
+        let dim = expansion.dim(scale).to_vec();
+        let is_used = |expansion: &Expansion, port| {
+            expansion.is_asked_for(port) || (self.mode == NormMode::Batch && expansion.is_asked_for(Port::DX))
+        };
+        let dbias = is_used(expansion, Port::DBIAS).then(|| total(expansion, dy, &dim));
+        let dscale = is_used(expansion, Port::DSCALE).then(|| total(expansion, product, &dim));
+        for (port, sum) in [(Port::DBIAS, dbias), (Port::DSCALE, dscale)] {
+            if let Some(sum) = sum {
+                expansion.result(port, PointwiseMode::Identity, &[sum]);
+            }
+        }
+        Some([dbias?, dscale?])
+    }
+
+    /// `c₁` and `c₂`. The scale of a channel is the same for all of a batch norm's set: the sums are those of its gradients (N-36b).
+    fn define_averages(
+        &self,
+        expansion: &mut Expansion,
+        [dy, product]: [TensorId; 2],
+        gradients: Option<[TensorId; 2]>,
+        inverse: TensorId,
+    ) -> [TensorId; 2] {
+        use PointwiseMode as M;
+        let dim = expansion.dim(inverse).to_vec();
+        match gradients {
+            Some(gradients) if self.mode == NormMode::Batch => {
+                let x_dim = expansion.dim(dy).to_vec();
+                let count = expansion.constant(elements_of_set(&x_dim, &dim), x_dim.len());
+                gradients.map(|sum| {
+                    let sum = scaled(expansion, sum);
+                    expansion.pointwise(M::Div, &[sum, count])
+                })
+            }
+            _ => [dy, product].map(|values| {
+                let gradient = scaled(expansion, values);
+                average(expansion, gradient, &dim)
+            }),
+        }
+    }
+}

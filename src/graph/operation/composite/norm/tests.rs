@@ -1,0 +1,212 @@
+use super::{BnBackwardWeights, BnFinalize, BnFinalizeMode, NormBackward, NormForward, NormMode, NormPhase};
+use crate::graph::samples::{half_graph, image, input, refusal, shape_of};
+use crate::graph::{Attributes, Composite, DataType, Graph, KeptAttributes, Port, Tensor, TensorHandle};
+
+const X: &[i64] = &[4, 6, 5, 7];
+const CHANNEL: &[i64] = &[1, 6, 1, 1];
+const ONE: &[i64] = &[1, 1, 1, 1];
+const FORWARD: &[Port] = &[Port::Y, Port::MEAN, Port::INV_VARIANCE];
+const GRADIENTS: &[Port] = &[Port::DX, Port::DSCALE, Port::DBIAS];
+
+fn training(mode: NormMode) -> NormForward {
+    NormForward::new(mode, NormPhase::Training)
+}
+
+/// An operation on X, whose other inputs are named and shaped by `parameters`; results are stored.
+fn norm(composite: impl Into<Composite>, x: &[i64], parameters: &[(Port, &[i64])], outputs: &[Port]) -> Graph {
+    let mut graph = half_graph();
+    let composite = composite.into();
+    let mut inputs = Vec::new();
+    if composite.has_port(Port::X).0 {
+        inputs.push((Port::X, image(&mut graph, "X", x)));
+    }
+    for &(port, dim) in parameters {
+        let id: TensorHandle =
+            if dim.is_empty() { graph.tensor(Tensor::new(port.0)) } else { input(&mut graph, port.0, dim) };
+        inputs.push((port, id));
+    }
+    for result in graph.composite("n", composite, &inputs, outputs) {
+        graph.set_output(result);
+    }
+    graph
+}
+
+fn dims(graph: &Graph, ports: &[Port]) -> Vec<Vec<i64>> {
+    let finalized = graph.finalize().unwrap();
+    let operation = finalized.operations().next().unwrap();
+    let at = |&port: &Port| operation.output(port).or_else(|| operation.input(port)).unwrap();
+    ports.iter().map(|port| finalized.tensor(at(port)).dim.clone()).collect()
+}
+
+fn with_running(parameters: &[(Port, &'static [i64])]) -> Vec<(Port, &'static [i64])> {
+    let running = [(Port::PREV_RUNNING_MEAN, CHANNEL), (Port::PREV_RUNNING_VAR, CHANNEL), (Port::MOMENTUM, ONE)];
+    parameters.iter().copied().chain(running).collect()
+}
+
+const OF_CHANNELS: &[(Port, &[i64])] = &[(Port::SCALE, CHANNEL), (Port::BIAS, CHANNEL), (Port::EPSILON, ONE)];
+
+#[test]
+fn a_batch_norm_has_statistics_of_channels() {
+    let outputs = [FORWARD, &[Port::NEXT_RUNNING_MEAN, Port::NEXT_RUNNING_VAR]].concat();
+    let graph = norm(training(NormMode::Batch), X, &with_running(OF_CHANNELS), &outputs);
+    assert_eq!(dims(&graph, &outputs), [X, CHANNEL, CHANNEL, CHANNEL, CHANNEL]);
+    let inference =
+        [(Port::SCALE, CHANNEL), (Port::BIAS, CHANNEL), (Port::MEAN, CHANNEL), (Port::INV_VARIANCE, CHANNEL)];
+    let graph = norm(NormForward::new(NormMode::Batch, NormPhase::Inference), X, &inference, &[Port::Y]);
+    assert_eq!(dims(&graph, &[Port::Y]), [X]);
+}
+
+#[test]
+fn parts_of_a_batch_norm_have_a_vector_of_channels_each() {
+    let outputs = [Port::EQ_SCALE, Port::EQ_BIAS, Port::MEAN, Port::INV_VARIANCE];
+    let sums = [(Port::SUM, CHANNEL), (Port::SQ_SUM, CHANNEL), (Port::ACCUM_COUNT, ONE)];
+    let graph = norm(BnFinalize::default(), X, &[OF_CHANNELS, &sums].concat(), &outputs);
+    assert_eq!(dims(&graph, &outputs), [CHANNEL; 4]);
+    let running = [(Port::PREV_RUNNING_MEAN, CHANNEL), (Port::PREV_RUNNING_VAR, CHANNEL)];
+    let inference = BnFinalize { mode: BnFinalizeMode::Inference };
+    assert_eq!(
+        dims(&norm(inference, X, &[OF_CHANNELS, &running].concat(), &outputs[..2]), &outputs[..2]),
+        [CHANNEL; 2]
+    );
+    let parameters = [(Port::DY, X), (Port::SCALE, CHANNEL), (Port::MEAN, CHANNEL), (Port::INV_VARIANCE, CHANNEL)];
+    let backward = norm(NormBackward { mode: NormMode::Batch }, X, &parameters, GRADIENTS);
+    assert_eq!(dims(&backward, GRADIENTS), [X, CHANNEL, CHANNEL]);
+    let outputs = [Port::DSCALE, Port::EQ_BIAS, Port::EQ_SCALE_X];
+    assert_eq!(dims(&norm(BnBackwardWeights, X, &parameters, &outputs), &outputs), [CHANNEL; 3]);
+}
+
+#[test]
+fn norms_of_rows_infer_parameters_and_statistics() {
+    let parameters: [(Port, &[i64]); 3] = [(Port::SCALE, &[]), (Port::BIAS, &[]), (Port::EPSILON, ONE)];
+    let graph = norm(training(NormMode::Layer), X, &parameters, FORWARD);
+    assert_eq!(shape_of(&graph.finalize().unwrap(), "SCALE"), (&[1, 6, 5, 7][..], &[210, 1, 42, 6][..]));
+    assert_eq!(dims(&graph, FORWARD), [X, &[4, 1, 1, 1], &[4, 1, 1, 1]]);
+    let graph = norm(training(NormMode::Rms), X, &parameters, &[Port::Y, Port::INV_VARIANCE]);
+    assert_eq!(dims(&graph, &[Port::Y, Port::INV_VARIANCE]), [X, &[4, 1, 1, 1]]);
+    let last_axis: [(Port, &[i64]); 3] = [(Port::SCALE, &[1, 1, 1, 7]), (Port::BIAS, &[7]), (Port::EPSILON, &[1])];
+    let graph = norm(training(NormMode::Layer), X, &last_axis, &FORWARD[..2]);
+    assert_eq!(dims(&graph, &[Port::MEAN, Port::BIAS, Port::EPSILON]), [&[4, 6, 5, 1][..], &[1, 1, 1, 7], ONE]);
+    let bare = norm(training(NormMode::Layer), X, &[(Port::EPSILON, ONE)], FORWARD);
+    assert_eq!(dims(&bare, FORWARD), [X, &[4, 1, 1, 1], &[4, 1, 1, 1]]);
+}
+
+#[test]
+fn an_adaptive_norm_has_rows_of_the_last_axis_and_a_scale_for_each_batch() {
+    let x: &[i64] = &[4, 9, 16];
+    for scale in [[4, 1, 16], [1, 9, 16]] {
+        let parameters: [(Port, &[i64]); 3] =
+            [(Port::SCALE, &scale), (Port::BIAS, &scale), (Port::EPSILON, &[1, 1, 1])];
+        assert_eq!(
+            dims(&norm(training(NormMode::AdaLayer), x, &parameters, FORWARD), FORWARD),
+            [x, &[4, 9, 1], &[4, 9, 1]]
+        );
+    }
+    let wide = norm(training(NormMode::AdaLayer), X, OF_CHANNELS, &[Port::Y]);
+    assert!(refusal(&wide).contains("port X: rank 4; required 3 [NORM-SHAPE]"), "{}", refusal(&wide));
+}
+
+#[test]
+fn an_instance_norm_has_statistics_of_each_channel_of_each_image() {
+    let graph = norm(training(NormMode::Instance), X, OF_CHANNELS, FORWARD);
+    assert_eq!(dims(&graph, FORWARD), [X, &[4, 6, 1, 1], &[4, 6, 1, 1]]);
+    let lacking: [(Port, &[i64]); 3] = [(Port::SCALE, &[]), (Port::BIAS, CHANNEL), (Port::EPSILON, ONE)];
+    let refused = refusal(&norm(training(NormMode::Instance), X, &lacking, &[Port::Y]));
+    assert!(refused.contains("'SCALE'") && refused.contains("dims must be given"), "{refused}");
+}
+
+#[test]
+fn gradients_have_the_shapes_of_what_they_are_of() {
+    let rows: &[i64] = &[4, 1, 1, 1];
+    let scale: &[i64] = &[1, 6, 5, 7];
+    let parameters = [(Port::DY, X), (Port::SCALE, scale), (Port::MEAN, rows), (Port::INV_VARIANCE, rows)];
+    assert_eq!(
+        dims(&norm(NormBackward { mode: NormMode::Layer }, X, &parameters, GRADIENTS), GRADIENTS),
+        [X, scale, scale]
+    );
+    let rms = [(Port::DY, X), (Port::SCALE, scale), (Port::INV_VARIANCE, rows)];
+    assert_eq!(
+        dims(&norm(NormBackward { mode: NormMode::Rms }, X, &rms, &GRADIENTS[..2]), &GRADIENTS[..2]),
+        [X, scale]
+    );
+    let of_images: &[i64] = &[4, 6, 1, 1];
+    let instance = [(Port::DY, X), (Port::SCALE, CHANNEL), (Port::MEAN, of_images), (Port::INV_VARIANCE, of_images)];
+    let graph = norm(NormBackward { mode: NormMode::Instance }, X, &instance, GRADIENTS);
+    assert_eq!(dims(&graph, GRADIENTS), [X, CHANNEL, CHANNEL]);
+}
+
+#[test]
+fn bad_norms_name_the_rule_and_the_tensor() {
+    let layer = |parameters: &[(Port, &[i64])], outputs: &[Port]| {
+        refusal(&norm(training(NormMode::Layer), X, &[parameters, &[(Port::EPSILON, ONE)]].concat(), outputs))
+    };
+    let no_scale = layer(&[(Port::BIAS, &[1, 6, 5, 7])], &[Port::Y]);
+    assert!(no_scale.contains("port BIAS: there is no SCALE") && no_scale.contains("[N-155]"), "{no_scale}");
+    let of_others = layer(&[(Port::SCALE, &[1, 6, 5, 3])], &[Port::Y]);
+    assert!(of_others.contains("port SCALE: extent 3 on axis 3; required 1, or X's"), "{of_others}");
+    let unequal = layer(&[(Port::SCALE, &[1, 6, 5, 7]), (Port::BIAS, &[1, 6, 1, 1])], &[Port::Y]);
+    assert!(unequal.contains("port BIAS") && unequal.contains("those of SCALE"), "{unequal}");
+    let without_phase = NormForward { mode: NormMode::Layer, phase: None };
+    let message = refusal(&norm(without_phase, X, &[(Port::EPSILON, ONE)], &[Port::Y]));
+    assert!(message.contains("forward_phase is not set") && message.contains("[N-150]"), "{message}");
+    let of_two = refusal(&norm(training(NormMode::Rms), X, &[(Port::EPSILON, &[1, 2, 1, 1])], &[Port::Y]));
+    assert!(of_two.contains("port EPSILON: dims are [1, 2, 1, 1]; required one element [N-154]"), "{of_two}");
+    let half_running = [OF_CHANNELS, &[(Port::PREV_RUNNING_MEAN, CHANNEL)]].concat();
+    let message = refusal(&norm(training(NormMode::Batch), X, &half_running, &[Port::Y]));
+    assert!(message.contains("PREV_RUNNING_VAR is missing") && message.contains("[N-157]"), "{message}");
+    let sums = [(Port::SUM, CHANNEL), (Port::SQ_SUM, CHANNEL), (Port::ACCUM_COUNT, ONE), (Port::EPSILON, ONE)];
+    let message = refusal(&norm(BnFinalize::default(), X, &sums, &[Port::EQ_SCALE]));
+    assert!(message.contains("port EQ_SCALE: there is no SCALE to make it of [N-150]"), "{message}");
+}
+
+#[test]
+fn a_scalar_by_value_of_sixteen_bits_is_read_as_float_and_said_so() {
+    let mut graph = norm(training(NormMode::Rms), X, &[(Port::EPSILON, &[1])], &[Port::Y]);
+    let epsilon = graph.operations()[0].input(Port::EPSILON).unwrap();
+    assert_eq!(graph.finalize().unwrap().notes().len(), 1 + 1, "Y is inferred, and epsilon is widened");
+    let tensor = graph.tensor_mut(epsilon);
+    (tensor.is_pass_by_value, tensor.data_type) = (true, Some(DataType::Half));
+    let finalized = graph.finalize().unwrap();
+    let epsilon = finalized.operations().next().unwrap().input(Port::EPSILON).unwrap();
+    assert_eq!(finalized.tensor(epsilon).data_type, DataType::Float);
+    assert!(
+        finalized.notes().iter().any(|note| note.contains("its value is read as FLOAT")),
+        "{:?}",
+        finalized.notes()
+    );
+}
+
+#[test]
+fn every_tag_is_read_back_with_its_attributes() {
+    let forward = NormMode::ALL.into_iter().flat_map(|mode| {
+        [NormPhase::Inference, NormPhase::Training].map(|phase| Composite::from(NormForward::new(mode, phase)))
+    });
+    let backward = NormMode::ALL.into_iter().map(|mode| Composite::from(NormBackward { mode }));
+    let parts = [BnFinalizeMode::Training, BnFinalizeMode::Inference].map(|mode| Composite::from(BnFinalize { mode }));
+    for composite in forward.chain(backward).chain(parts).chain([BnBackwardWeights.into()]) {
+        assert_eq!(Composite::read(composite.tag(), &composite.attributes()), Some(composite));
+    }
+    let peers: KeptAttributes = [("peer_stats".to_owned(), serde_json::json!([1, 2]))].into();
+    assert_eq!((Composite::read("BATCHNORM", &peers), Composite::read("DBN", &peers)), (None, None));
+}
+
+#[test]
+fn a_definition_has_no_composite_and_computes_nothing_that_nobody_reads() {
+    let parameters = [(Port::DY, X), (Port::SCALE, CHANNEL), (Port::MEAN, CHANNEL), (Port::INV_VARIANCE, CHANNEL)];
+    for graph in [
+        norm(
+            training(NormMode::Batch),
+            X,
+            &with_running(OF_CHANNELS),
+            &[Port::Y, Port::NEXT_RUNNING_MEAN, Port::NEXT_RUNNING_VAR],
+        ),
+        norm(NormBackward { mode: NormMode::Batch }, X, &parameters, GRADIENTS),
+        norm(BnBackwardWeights, X, &parameters, &[Port::EQ_BIAS, Port::DBIAS]),
+    ] {
+        let finalized = graph.finalize().unwrap();
+        let expanded = finalized.expand();
+        assert!(expanded.operations().len() > 1);
+        assert!(!expanded.operations().any(|operation| matches!(operation.attributes, Attributes::Composite(_))));
+        assert_eq!(expanded.outputs().collect::<Vec<_>>(), finalized.outputs().collect::<Vec<_>>());
+        assert!(expanded.inputs().count() >= finalized.inputs().count());
+    }
+}
