@@ -4,6 +4,7 @@ mod executed;
 #[cfg(unix)]
 mod forks;
 mod limits;
+mod norms;
 mod notes;
 
 use std::ffi::{CStr, c_void};
@@ -617,14 +618,6 @@ fn a_softmax_is_the_graph_that_the_rust_api_makes() {
     let built =
         descriptor::find(made.0).and_then(|graph| graph.object::<super::graph::OperationGraph>()).expect("a graph");
     assert_eq!(built.graph.key(), graph.finalize().expect("well formed").key());
-}
-
-#[test]
-fn descriptors_of_norms_are_refused_with_a_reason() {
-    let norm = Owned::new(Kind::CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
-    norm.set(Name::CUDNN_ATTR_OPERATION_NORM_FWD_MODE, Type::CUDNN_TYPE_NORM_MODE, &[0_u32]);
-    assert_eq!(cudnnBackendFinalize(norm.0), Status::CUDNN_STATUS_NOT_SUPPORTED);
-    assert!(last_error().contains("NORM_FORWARD"));
 }
 
 #[test]

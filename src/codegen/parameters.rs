@@ -24,7 +24,7 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
                 (false, _) => format!("{storage}* __restrict__ {pointer}"),
             }
         }
-        Parameter::Scalar(id) => {
+        Parameter::Scalar(id) | Parameter::Constant { tensor: id, .. } => {
             let register = names::register_type(Register::of(graph.tensor(id).data_type));
             format!("const {register} {}", graph.canonical_name(id))
         }

@@ -10,11 +10,20 @@ use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    Accumulation, Axis, CombineKernel, Finish, Index, PointwiseKernel, ReductionKernel, Sweep, Variable, needed,
+    Access, Accumulation, Axis, CombineKernel, Finish, Index, PointwiseKernel, ReductionKernel, Sweep, Variable, needed,
 };
 
 /// Threads of a multiprocessor that reduce: half of what it holds, so that each has registers for four loads under way.
 const RESIDENT_THREADS: u32 = 1024;
+
+/// Values that a thread reads for a vector of points, up to which the registers of so many threads hold them.
+const HELD_VALUES: i64 = 40;
+
+/// Whether vectors of many tensors meet: they spill where many threads share the registers.
+fn is_crowded(sweep: &Sweep) -> bool {
+    let is_whole = |access: &&Access| matches!(access, Access::Vector | Access::Strided);
+    sweep.access.values().filter(is_whole).count() as i64 * sweep.vector > HELD_VALUES
+}
 
 /// Points a thread has under way at once.
 const GROUP: u32 = 4;
@@ -169,7 +178,7 @@ pub(super) fn pointwise(
     let coordinates = coordinates(&kernel.sweep, &Index::local("vector"), |_| true);
     Ok(PointwiseText {
         threads: kernel.threads,
-        blocks: kernel.sweep.program.windows().next().map(|_| 1),
+        blocks: (kernel.sweep.program.windows().next().is_some() || is_crowded(&kernel.sweep)).then_some(1),
         index,
         block: as_index(kernel.sweep.wide_index, "blockIdx.x"),
         vectors: vectors(&kernel.sweep, |_| true),
@@ -213,9 +222,10 @@ pub(super) fn reduction(
         let write = reduction_write(graph, used, kernel, number, result);
         trees.push(tree.spell(used, number, accumulation, write)?);
     }
+    let resident_threads = if is_crowded(&kernel.sweep) { RESIDENT_THREADS / 2 } else { RESIDENT_THREADS };
     Ok(ReductionText {
         threads: kernel.columns * kernel.rows,
-        resident: (RESIDENT_THREADS / (kernel.columns * kernel.rows)).max(1),
+        resident: (resident_threads / (kernel.columns * kernel.rows)).max(1),
         signals: kernel.splits > 1,
         index,
         kept: KeptText {

@@ -63,7 +63,7 @@ impl<'a> Bindings<'a> {
                     bindings.bind_input(graph, inputs, id)?;
                 }
                 Parameter::Scalar(id) => bindings.bind_scalar(graph, inputs, id)?,
-                Parameter::Workspace { .. } | Parameter::Accumulators { .. } => {}
+                Parameter::Constant { .. } | Parameter::Workspace { .. } | Parameter::Accumulators { .. } => {}
                 Parameter::Intermediate { .. } | Parameter::IntermediateMap { .. } => {}
             }
         }
@@ -124,6 +124,7 @@ impl<'a> Bindings<'a> {
             }
             Parameter::Tensor(id) => self.tensors.get_mut(&id).map(|b| Argument::Pointer(b.buffer.pointer())),
             Parameter::Scalar(id) => self.scalars.get(&id).copied(),
+            Parameter::Constant { bits, .. } => Some(Argument::Float(f32::from_bits(bits))),
             Parameter::Workspace { offset }
             | Parameter::Accumulators { offset, .. }
             | Parameter::Intermediate { offset, .. } => self.workspace_at(offset).map(Argument::Pointer),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::EngineConfig;
-use crate::graph::{FinalizedGraph, TensorId};
+use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{Body, Function, Kernel, Launch, Parameter, WORKSPACE_ALIGNMENT};
 
 /// What lowering adds functions to; the only maker of a [`Kernel`].
@@ -59,7 +59,8 @@ impl KernelBuilder {
         self.intermediates.insert(tensor, offset);
     }
 
-    /// The parameter that stands for what a function names: of a tensor in the workspace, its place there.
+    /// The parameter that stands for what a function names: of a tensor in the workspace, its place there; of a number that a
+    /// definition has, its value.
     fn placed(&self, parameter: Parameter) -> Parameter {
         let place = |id| self.intermediates.get(&id).copied();
         match parameter {
@@ -69,6 +70,12 @@ impl KernelBuilder {
             Parameter::TensorMap(map) => {
                 place(map.tensor).map_or(parameter, |offset| Parameter::IntermediateMap { map, offset })
             }
+            Parameter::Scalar(tensor) => match self.kernel.graph.tensor(tensor) {
+                FinalTensor { is_virtual: true, value: Some(value), .. } => {
+                    Parameter::Constant { tensor, bits: (value.as_f64() as f32).to_bits() }
+                }
+                _ => parameter,
+            },
             _ => parameter,
         }
     }

@@ -18,12 +18,21 @@ pub enum Family {
     Pointwise,
     /// Softmax between pointwise operations.
     Softmax,
+    /// Norms, forward and backward, between pointwise operations.
+    Norm,
 }
 
 impl Family {
     /// Every family.
-    pub const ALL: [Self; 6] =
-        [Self::Matmul, Self::Forward, Self::BackwardData, Self::BackwardFilter, Self::Pointwise, Self::Softmax];
+    pub const ALL: [Self; 7] = [
+        Self::Matmul,
+        Self::Forward,
+        Self::BackwardData,
+        Self::BackwardFilter,
+        Self::Pointwise,
+        Self::Softmax,
+        Self::Norm,
+    ];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -34,6 +43,7 @@ impl Family {
             Self::BackwardFilter => "wgrad",
             Self::Pointwise => "pointwise",
             Self::Softmax => "softmax",
+            Self::Norm => "norm",
         }
     }
 }

@@ -46,7 +46,8 @@ impl FinalTensor {
             data_type: Some(self.data_type),
             dim: self.dim.clone(),
             stride: self.stride.clone(),
-            is_virtual: self.is_virtual,
+            // A number of a definition is a host scalar of a graph.
+            is_virtual: self.is_virtual && self.value.is_none(),
             is_pass_by_value: self.is_pass_by_value,
             value: self.value,
             reordering: self.reordering,

@@ -28,6 +28,13 @@ pub enum Parameter {
     /// Host scalar by value: `float` for floating types, `int` for 8- to 32-bit integers and booleans,
     /// `long long` for `INT64`; already rounded to the tensor's type.
     Scalar(TensorId),
+    /// A number that the definition of an operation has, as `float`.
+    Constant {
+        /// The virtual tensor of the kernel's graph that stands for it.
+        tensor: TensorId,
+        /// The number's bits.
+        bits: u32,
+    },
     /// Pointer to the core's accumulators in the plan's workspace: `float`, or `int` for integer accumulators.
     Accumulators {
         /// Byte offset, a multiple of 256.

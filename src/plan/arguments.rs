@@ -81,6 +81,9 @@ impl Arguments {
             }
             Parameter::Tensor(id) => self.push_variable(Variable::Pointer(pointer(graph, bindings, *id)?)),
             Parameter::Scalar(id) => self.push_scalar(graph, bindings, *id)?,
+            Parameter::Constant { bits, .. } => {
+                self.push_words(&[u64::from(*bits)], 1);
+            }
             Parameter::TensorMap(map) => {
                 let base = Variable::Pointer(pointer(graph, bindings, map.tensor)?);
                 self.push_map(&graph.describe_tensor(map.tensor), map, base)?;

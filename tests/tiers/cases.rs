@@ -10,6 +10,7 @@ use fusewright::graph::{
 };
 
 use crate::movement_cases::movements;
+use crate::norm_cases::norms;
 use crate::relaxed;
 use crate::resample_cases;
 use crate::softmax_cases::softmaxes;
@@ -40,6 +41,7 @@ pub(crate) fn all() -> Vec<Case> {
     convolutions(&mut cases);
     movements(&mut cases);
     softmaxes(&mut cases);
+    norms(&mut cases);
     once_wrong(&mut cases);
     relaxed::cases(&mut cases);
     type_cases::cases(&mut cases);

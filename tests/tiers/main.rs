@@ -29,6 +29,7 @@ mod infinities;
 mod machine_code;
 mod modes;
 mod movement_cases;
+mod norm_cases;
 mod nvrtc;
 mod pipeline;
 mod relaxed;

@@ -7,10 +7,9 @@ const PEER_STATS: &[Key] = &[key("peer_stats", Kind::List)];
 const ROPE_KEYS: &[Key] = &[key("output_scale", Kind::Float), key("rope_dim", Kind::Integer)];
 const STATISTICS: &[&str] = &["MEAN", "INV_VARIANCE"];
 const STATS_MODE: &[Key] = &[key("stats_mode", Kind::Choice(&["INFERENCE", "TRAINING"]))];
-const RUNNING: &[&str] = &["NEXT_RUNNING_MEAN", "NEXT_RUNNING_VAR"];
 const PREVIOUS: &[&str] = &["PREV_RUNNING_MEAN", "PREV_RUNNING_VAR", "MOMENTUM"];
 const GRADIENT: &[&str] = &["DY", "X", "SCALE", "MEAN", "INV_VARIANCE"];
-const GRADIENTS: [&[&str]; 2] = [&["DX", "DSCALE", "DBIAS"], &[]];
+const GRADIENTS: [&[&str]; 2] = [&["DX"], &["DSCALE", "DBIAS"]];
 
 /// A norm that reads these tensors beside X and EPSILON, always and perhaps.
 const fn norm(tag: &'static str, inputs: [&'static [&'static str]; 2], statistics: &'static [&'static str]) -> Schema {
@@ -40,7 +39,7 @@ pub(super) const TABLE: &[Schema] = &[
     Schema {
         tag: "BATCHNORM",
         inputs: [&["X", "SCALE", "BIAS", "EPSILON"], PREVIOUS],
-        outputs: [&["Y", "MEAN", "INV_VARIANCE"], RUNNING],
+        outputs: [&["Y"], &["MEAN", "INV_VARIANCE", "NEXT_RUNNING_MEAN", "NEXT_RUNNING_VAR"]],
         keys: Keys::Kept(PEER_STATS),
         compute_since: 0,
     },
@@ -53,8 +52,12 @@ pub(super) const TABLE: &[Schema] = &[
     },
     Schema {
         tag: "BN_FINALIZE",
-        inputs: [&["SUM", "SQ_SUM", "SCALE", "BIAS", "EPSILON", "ACCUM_COUNT"], PREVIOUS],
-        outputs: [&["EQ_SCALE", "EQ_BIAS", "MEAN", "INV_VARIANCE"], RUNNING],
+        // Which of them there are depends on where the statistics come from.
+        inputs: [
+            &["EPSILON"],
+            &["SUM", "SQ_SUM", "SCALE", "BIAS", "ACCUM_COUNT", "PREV_RUNNING_MEAN", "PREV_RUNNING_VAR", "MOMENTUM"],
+        ],
+        outputs: [&[], &["EQ_SCALE", "EQ_BIAS", "MEAN", "INV_VARIANCE", "NEXT_RUNNING_MEAN", "NEXT_RUNNING_VAR"]],
         keys: Keys::Kept(STATS_MODE),
         compute_since: 0,
     },
@@ -62,7 +65,7 @@ pub(super) const TABLE: &[Schema] = &[
     Schema {
         tag: "DBN_WEIGHT",
         inputs: [GRADIENT, &[]],
-        outputs: [&["DSCALE", "DBIAS", "EQ_BIAS", "EQ_SCALE_DY", "EQ_SCALE_X"], &[]],
+        outputs: [&[], &["DSCALE", "DBIAS", "EQ_BIAS", "EQ_SCALE_DY", "EQ_SCALE_X"]],
         keys: Keys::Kept(&[]),
         compute_since: 0,
     },
@@ -70,14 +73,10 @@ pub(super) const TABLE: &[Schema] = &[
     norm("ADA_LAYER_NORM", [&["X", "SCALE", "EPSILON"], &["BIAS"]], STATISTICS),
     norm("INSTANCE_NORM", [&["X", "SCALE", "BIAS", "EPSILON"], &[]], STATISTICS),
     norm("RMS_NORM", [&["X", "EPSILON"], &["SCALE", "BIAS"]], &["INV_VARIANCE"]),
-    norm_backward(
-        "LAYER_NORM_BPROP",
-        [&["DY", "X", "MEAN", "INV_VARIANCE"], &["SCALE", "EPSILON"]],
-        [&["DX"], &["DSCALE", "DBIAS"]],
-    ),
-    norm_backward("ADA_LAYER_NORM_BPROP", [GRADIENT, &["EPSILON"]], [&["DX", "DSCALE"], &["DBIAS"]]),
+    norm_backward("LAYER_NORM_BPROP", [&["DY", "X", "MEAN", "INV_VARIANCE"], &["SCALE", "EPSILON"]], GRADIENTS),
+    norm_backward("ADA_LAYER_NORM_BPROP", [GRADIENT, &["EPSILON"]], GRADIENTS),
     norm_backward("INSTANCE_NORM_BPROP", [GRADIENT, &["EPSILON"]], GRADIENTS),
-    norm_backward("RMS_NORM_BPROP", [&["DY", "X", "INV_VARIANCE"], &["SCALE"]], [&["DX"], &["DSCALE", "DBIAS"]]),
+    norm_backward("RMS_NORM_BPROP", [&["DY", "X", "INV_VARIANCE"], &["SCALE"]], GRADIENTS),
     Schema {
         tag: "RESHAPE",
         inputs: [&["X"], &[]],

@@ -8,6 +8,7 @@ mod convolution;
 mod layout;
 mod matmul;
 mod movement;
+mod norm;
 mod pointwise;
 mod resample;
 mod softmax;
@@ -55,6 +56,7 @@ pub fn generate(family: Family, bytes: &[u8]) -> Generated {
         Family::BackwardFilter => convolution::graph(choices, aim, ConvolutionDirection::BackwardFilter),
         Family::Pointwise => pointwise::graph(choices),
         Family::Softmax => softmax::graph(choices),
+        Family::Norm => norm::graph(choices),
     };
     let choices_from = |first: usize| Choices::new(bytes.get(first..).unwrap_or_default());
     retyped(&mut graph, &mut choices_from(TYPES_BYTE));
@@ -122,12 +124,12 @@ fn type_of(graph: &Graph, id: TensorHandle) -> Option<DataType> {
     tensor.data_type.or(if tensor.is_virtual { graph.intermediate_data_type } else { graph.io_data_type })
 }
 
-/// Surfaces that have a family; none has softmax, which is aimed at the one whose other rules are the least.
+/// Surfaces that have a family; none has softmax and norms, which are aimed at the one whose other rules are the least.
 fn aims(family: Family) -> &'static [SurfaceId] {
     match family {
         Family::Matmul | Family::Forward => &[SurfaceId::S90, SurfaceId::S80, SurfaceId::S70],
         Family::BackwardData | Family::BackwardFilter => &[SurfaceId::S90, SurfaceId::S70],
-        Family::Pointwise | Family::Softmax => &[SurfaceId::S70],
+        Family::Pointwise | Family::Softmax | Family::Norm => &[SurfaceId::S70],
     }
 }
 

@@ -158,11 +158,11 @@ impl Expansion<'_> {
         self.node.output(port)
     }
 
-    /// A number of the definition, as a tensor of so many axes.
+    /// A number of the definition, as a virtual tensor of so many axes whose value is known: no graph has such a one of its own.
     pub(in crate::graph) fn constant(&mut self, value: f64, rank: usize) -> TensorId {
         let id = self.value("constant", vec![1; rank]);
         let tensor = &mut self.tensors[id.index()];
-        (tensor.is_virtual, tensor.is_pass_by_value, tensor.value) = (false, true, Some(Scalar::Float(value)));
+        (tensor.is_pass_by_value, tensor.value) = (true, Some(Scalar::Float(value)));
         id
     }
 

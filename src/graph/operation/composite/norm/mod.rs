@@ -42,6 +42,16 @@ impl NormMode {
         self != Self::Rms
     }
 
+    /// Whether there is always a scale.
+    pub fn requires_scale(self) -> bool {
+        !matches!(self, Self::Layer | Self::Rms)
+    }
+
+    /// Whether there is always a bias.
+    pub fn requires_bias(self) -> bool {
+        matches!(self, Self::Instance | Self::Batch)
+    }
+
     /// Extents of the statistics of X: X's, and 1 on the axes that are normalised (N-12, N-14). Those of layer and RMS norms
     /// follow from the statistics that are given, or else from the scale, or else are all after the first.
     fn statistic_dim(self, x: &[i64], statistics: Option<&[i64]>, scale: Option<&[i64]>) -> Vec<i64> {

@@ -1,0 +1,224 @@
+//! Norms of every mode, forward and backward, with pointwise operations before and behind; batch norm's parts alone.
+
+use super::super::choices::Choices;
+use super::layout::{Order, extent, tensor};
+use super::matmul::finish;
+use super::stage::{Frame, Stage};
+use super::{SIDE_TYPES, VIRTUAL_TYPES, epilogue_types};
+use crate::graph::{
+    BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, DataType, Graph, NormBackward, NormForward, NormMode,
+    NormPhase, Port, Scalar, Tensor, TensorHandle,
+};
+use crate::support::SurfaceId;
+
+/// Parts of the graphs that are batch norm's parts, that run backward, that lack what is optional, and whose statistics are
+/// stored; percent.
+const PARTS: usize = 15;
+const BACKWARD: usize = 40;
+const LACKING: usize = 20;
+const STORED: usize = 60;
+
+/// Types of parameters and statistics.
+const VECTOR_TYPES: &[DataType] = &[DataType::Float, DataType::Float, DataType::Half, DataType::BFloat16];
+
+pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
+    let mut graph = Graph::new()
+        .io_data_type(DataType::Half)
+        .compute_data_type(DataType::Float)
+        .intermediate_data_type(DataType::Float);
+    let mode = choices.of(&NormMode::ALL);
+    let rank = match mode {
+        NormMode::AdaLayer => 3,
+        NormMode::Layer | NormMode::Rms => choices.of(&[4, 3, 2, 5]),
+        NormMode::Instance | NormMode::Batch => choices.of(&[4, 4, 5, 3]),
+    };
+    let mut full: Vec<i64> = (0..rank).map(|_| choices.of(&[2, 1, 3, 4, 7, 16])).collect();
+    let wide = if mode == NormMode::Instance || mode == NormMode::Batch { 1 } else { rank - 1 };
+    full[wide] = if choices.chance(10) { choices.of(&[300, 1025]) } else { extent(choices) };
+    let kept = kept_by_statistics(choices, mode, rank);
+    let all = vec![true; rank];
+    let parameter = of_parameter(choices, mode, &kept);
+    let sides: [&[bool]; 3] = [&all, &parameter, &vec![false; rank]];
+    let [.., compute_types, output_types] = epilogue_types(SurfaceId::S90);
+    let frame = Frame {
+        name: "pw",
+        full,
+        sides: &sides,
+        order: choices.of(&[Order::RowMajor, Order::ChannelsLast, Order::ChannelsLast]),
+        side_types: SIDE_TYPES,
+        virtual_types: VIRTUAL_TYPES,
+        compute_types,
+    };
+    let mut stage = Stage::new(&mut graph, choices, frame, None);
+    if stage.choices.chance(PARTS) {
+        parts(&mut stage);
+        return graph;
+    }
+    let before = stage.choices.below(3);
+    stage.grow(before);
+    match stage.choices.chance(BACKWARD) {
+        true => backward(&mut stage, mode, &kept, &parameter),
+        false => forward(&mut stage, mode, &kept, &parameter),
+    }
+    let behind = stage.choices.below(3);
+    stage.grow(behind);
+    finish(&mut stage, false, output_types);
+    graph
+}
+
+/// Axes that the statistics keep.
+fn kept_by_statistics(choices: &mut Choices<'_>, mode: NormMode, rank: usize) -> Vec<bool> {
+    let first = match mode {
+        NormMode::Layer | NormMode::Rms if rank > 2 => choices.of(&[1, 1, rank - 1]),
+        NormMode::Layer | NormMode::Rms => 1,
+        NormMode::AdaLayer | NormMode::Instance => 2,
+        NormMode::Batch => return (0..rank).map(|axis| axis == 1).collect(),
+    };
+    (0..rank).map(|axis| axis < first).collect()
+}
+
+/// Axes that the scale has.
+fn of_parameter(choices: &mut Choices<'_>, mode: NormMode, kept: &[bool]) -> Vec<bool> {
+    match mode {
+        NormMode::Layer | NormMode::Rms => kept.iter().map(|kept| !kept).collect(),
+        NormMode::AdaLayer => vec![choices.chance(70), false, true],
+        NormMode::Instance | NormMode::Batch => (0..kept.len()).map(|axis| axis == 1).collect(),
+    }
+}
+
+/// A tensor of some of the axes, of a type of parameters.
+fn vector(stage: &mut Stage<'_, '_>, name: Port, kept: &[bool]) -> TensorHandle {
+    let dim = dim_of(stage, kept);
+    let data_type = stage.choices.of(VECTOR_TYPES);
+    let laid = tensor(stage.choices, name.0, data_type, &dim, stage.frame.order);
+    stage.graph.tensor(laid)
+}
+
+fn dim_of(stage: &Stage<'_, '_>, kept: &[bool]) -> Vec<i64> {
+    stage.frame.full.iter().zip(kept).map(|(&extent, &kept)| if kept { extent } else { 1 }).collect()
+}
+
+fn scalar(stage: &mut Stage<'_, '_>, port: Port, value: f64) -> (Port, TensorHandle) {
+    (port, stage.graph.tensor(Tensor::scalar(port.0, DataType::Float, Scalar::Float(value))))
+}
+
+fn epsilon(stage: &mut Stage<'_, '_>) -> (Port, TensorHandle) {
+    let value = stage.choices.of(&[1e-3, 1e-5, 1.0]);
+    scalar(stage, Port::EPSILON, value)
+}
+
+/// Stores a result with some of the axes.
+fn store(stage: &mut Stage<'_, '_>, id: TensorHandle, kept: &[bool]) {
+    let dim = dim_of(stage, kept);
+    let data_type = stage.choices.of(VECTOR_TYPES);
+    let laid = tensor(stage.choices, "", data_type, &dim, stage.frame.order);
+    let output = stage.graph.set_output(id);
+    (output.data_type, output.dim, output.stride) = (Some(data_type), laid.dim, laid.stride);
+}
+
+/// Adds an operation whose first result has all axes and becomes the latest value; the others are stored.
+fn push(
+    stage: &mut Stage<'_, '_>,
+    composite: impl Into<Composite>,
+    inputs: &[(Port, TensorHandle)],
+    results: &[(Port, &[bool])],
+) {
+    let ports: Vec<Port> = results.iter().map(|result| result.0).collect();
+    let ids = stage.graph.composite("norm", composite, inputs, &ports);
+    let data_type = stage.choices.of(VIRTUAL_TYPES);
+    stage.graph.tensor_mut(ids[0]).data_type = Some(data_type);
+    stage.values.push(ids[0]);
+    for (&id, result) in ids.iter().zip(results).skip(1) {
+        store(stage, id, result.1);
+    }
+}
+
+fn forward(stage: &mut Stage<'_, '_>, mode: NormMode, kept: &[bool], parameter: &[bool]) {
+    let mut inputs = vec![(Port::X, stage.last())];
+    let has_scale = mode.requires_scale() || !stage.choices.chance(LACKING);
+    let has_bias = has_scale && (mode.requires_bias() || !stage.choices.chance(LACKING));
+    for port in [has_scale.then_some(Port::SCALE), has_bias.then_some(Port::BIAS)].into_iter().flatten() {
+        inputs.push((port, vector(stage, port, parameter)));
+    }
+    if mode == NormMode::Batch && stage.choices.chance(30) {
+        for port in [Port::MEAN, Port::INV_VARIANCE] {
+            inputs.push((port, vector(stage, port, kept)));
+        }
+        let norm = NormForward::new(mode, NormPhase::Inference);
+        return push(stage, norm, &inputs, &[(Port::Y, &[])]);
+    }
+    inputs.push(epsilon(stage));
+    let mut results = vec![(Port::Y, kept)];
+    // Without a scale what is normalised is known by the statistics.
+    let lacks_scale = !has_scale && matches!(mode, NormMode::Layer | NormMode::Rms);
+    for port in [Port::MEAN, Port::INV_VARIANCE] {
+        if (mode.has_mean() || port != Port::MEAN) && (lacks_scale || stage.choices.chance(STORED)) {
+            results.push((port, kept));
+        }
+    }
+    if mode == NormMode::Batch && stage.choices.chance(50) {
+        for port in [Port::PREV_RUNNING_MEAN, Port::PREV_RUNNING_VAR] {
+            inputs.push((port, vector(stage, port, kept)));
+        }
+        inputs.push(scalar(stage, Port::MOMENTUM, 0.25));
+        results.extend([(Port::NEXT_RUNNING_MEAN, kept), (Port::NEXT_RUNNING_VAR, kept)]);
+    }
+    push(stage, NormForward::new(mode, NormPhase::Training), &inputs, &results);
+}
+
+fn backward(stage: &mut Stage<'_, '_>, mode: NormMode, kept: &[bool], parameter: &[bool]) {
+    let all = vec![true; kept.len()];
+    let mut inputs = vec![(Port::DY, stage.last()), (Port::X, stage.side(&all))];
+    let has_scale = mode.requires_scale() || !stage.choices.chance(LACKING);
+    if has_scale {
+        inputs.push((Port::SCALE, vector(stage, Port::SCALE, parameter)));
+    }
+    if mode.has_mean() {
+        inputs.push((Port::MEAN, vector(stage, Port::MEAN, kept)));
+    }
+    inputs.push((Port::INV_VARIANCE, vector(stage, Port::INV_VARIANCE, kept)));
+    let mut results = vec![(Port::DX, kept)];
+    for port in [Port::DSCALE, Port::DBIAS] {
+        if has_scale && !stage.choices.chance(LACKING) {
+            results.push((port, parameter));
+        }
+    }
+    push(stage, NormBackward { mode }, &inputs, &results);
+}
+
+/// What stands between convolutions and their batch norms.
+fn parts(stage: &mut Stage<'_, '_>) {
+    let rank = stage.frame.full.len();
+    let channel: Vec<bool> = (0..rank).map(|axis| axis == 1).collect();
+    let vectors = |stage: &mut Stage<'_, '_>, ports: &[Port]| {
+        ports.iter().map(|&port| (port, vector(stage, port, &channel))).collect::<Vec<_>>()
+    };
+    let (composite, inputs, results): (Composite, _, &[Port]) = match stage.choices.below(3) {
+        0 if rank > 2 => {
+            let dy = (Port::DY, stage.last());
+            let mut inputs = vec![dy, (Port::X, stage.side(&vec![true; rank]))];
+            inputs.extend(vectors(stage, &[Port::SCALE, Port::MEAN, Port::INV_VARIANCE]));
+            let results = &[Port::DSCALE, Port::DBIAS, Port::EQ_BIAS, Port::EQ_SCALE_DY, Port::EQ_SCALE_X];
+            (BnBackwardWeights.into(), inputs, results)
+        }
+        1 => {
+            let mode = BnFinalizeMode::Inference;
+            let ports = [Port::PREV_RUNNING_MEAN, Port::PREV_RUNNING_VAR, Port::SCALE, Port::BIAS];
+            let mut inputs = vectors(stage, &ports);
+            inputs.push(epsilon(stage));
+            (BnFinalize { mode }.into(), inputs, &[Port::EQ_SCALE, Port::EQ_BIAS])
+        }
+        _ => {
+            let mut inputs = vectors(stage, &[Port::SUM, Port::SQ_SUM, Port::SCALE, Port::BIAS]);
+            inputs.push(epsilon(stage));
+            let count = Scalar::Integer(stage.choices.of(&[64, 1, 2, 100_352]));
+            let count = stage.graph.tensor(Tensor::scalar(Port::ACCUM_COUNT.0, DataType::Int64, count));
+            inputs.push((Port::ACCUM_COUNT, count));
+            let results = &[Port::EQ_SCALE, Port::EQ_BIAS, Port::MEAN, Port::INV_VARIANCE];
+            (BnFinalize::default().into(), inputs, results)
+        }
+    };
+    for id in stage.graph.composite("part", composite, &inputs, results) {
+        store(stage, id, &channel);
+    }
+}

@@ -1,0 +1,300 @@
+//! Norms in passes: every mode forward and backward, with and without what is optional, in layouts and types that meet in models,
+//! between other operations.
+
+use fusewright::graph::DataType::{BFloat16, Float, Half, Int64};
+use fusewright::graph::{
+    BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, DataType, Graph, NormBackward, NormForward, NormMode,
+    NormPhase, PointwiseMode, Port, Scalar, Tensor, TensorHandle,
+};
+
+use crate::cases::{self, Case, output, push};
+
+const GRADIENTS: &[Port] = &[Port::DX, Port::DSCALE, Port::DBIAS];
+const RUNNING: &[Port] = &[Port::NEXT_RUNNING_MEAN, Port::NEXT_RUNNING_VAR];
+
+/// Adds the cases of this file.
+pub(crate) fn norms(cases: &mut Vec<Case>) {
+    for (name, data_type) in [("float", Float), ("half", Half), ("bf16", BFloat16)] {
+        push(
+            cases,
+            format!("norm_layer_{name}"),
+            rows(NormMode::Layer, Tensor::new("x").channels_last([37, 96, 1, 1]), data_type),
+        );
+        push(
+            cases,
+            format!("norm_rms_{name}"),
+            rows(NormMode::Rms, Tensor::new("x").row_major([37, 96, 1, 1]), data_type),
+        );
+        push(cases, format!("norm_layer_backward_{name}"), rows_backward(NormMode::Layer, data_type));
+        push(cases, format!("norm_rms_backward_{name}"), rows_backward(NormMode::Rms, data_type));
+        push(cases, format!("norm_batch_{name}"), channels(NormMode::Batch, data_type));
+        push(cases, format!("norm_batch_backward_{name}"), channels_backward(NormMode::Batch, data_type));
+        push(cases, format!("norm_instance_{name}"), channels(NormMode::Instance, data_type));
+        push(cases, format!("norm_instance_backward_{name}"), channels_backward(NormMode::Instance, data_type));
+    }
+    for (name, dim) in
+        [("one_column", vec![5, 1]), ("one_row", vec![1, 300]), ("odd", vec![3, 5, 7]), ("long", vec![2, 9001])]
+    {
+        push(cases, format!("norm_layer_{name}"), rows(NormMode::Layer, Tensor::new("x").row_major(dim.clone()), Half));
+        push(cases, format!("norm_rms_{name}"), rows(NormMode::Rms, Tensor::new("x").row_major(dim), BFloat16));
+    }
+    push(cases, "norm_ada", ada());
+    push(cases, "norm_ada_backward", ada_backward());
+    push(cases, "norm_layer_per_pixel", per_pixel());
+    push(cases, "norm_batch_inference", batch_inference());
+    push(cases, "norm_batch_add_relu_mask", batch_add_relu_mask());
+    push(cases, "norm_batch_masked_backward", masked_backward());
+    push(cases, "norm_batch_recomputed_relu_backward", recomputed_relu());
+    push(cases, "norm_added_before_scaled_after", between());
+    push(cases, "norm_zero_centred", zero_centred());
+    push(cases, "norm_finalize", finalize());
+    push(cases, "norm_finalize_inference", finalize_inference());
+    push(cases, "norm_weights", weights());
+}
+
+fn scalar(g: &mut Graph, port: Port, data_type: DataType, value: Scalar) -> TensorHandle {
+    g.tensor(Tensor::scalar(port.0, data_type, value))
+}
+
+fn epsilon(g: &mut Graph) -> (Port, TensorHandle) {
+    (Port::EPSILON, scalar(g, Port::EPSILON, Float, Scalar::Float(1e-3)))
+}
+
+/// FLOAT vectors named by their ports.
+fn vectors(g: &mut Graph, ports: &[Port], dim: &[i64]) -> Vec<(Port, TensorHandle)> {
+    ports
+        .iter()
+        .map(|&port| (port, g.tensor(Tensor::new(port.0).channels_last(dim.to_vec()).data_type(Float))))
+        .collect()
+}
+
+/// Stores the results of an operation, the first in one type and the others in another.
+fn stored(
+    g: &mut Graph,
+    composite: impl Into<Composite>,
+    inputs: &[(Port, TensorHandle)],
+    outputs: &[Port],
+    types: [DataType; 2],
+) {
+    for (place, id) in g.composite("norm", composite, inputs, outputs).into_iter().enumerate() {
+        output(g, id, types[usize::from(place > 0)]);
+    }
+}
+
+/// A training norm over all axes but the first, with all its parameters.
+fn rows(mode: NormMode, x: Tensor, data_type: DataType) -> Graph {
+    let mut g = cases::graph(data_type);
+    let dim: Vec<i64> = x.dim.iter().enumerate().map(|(axis, &extent)| if axis == 0 { 1 } else { extent }).collect();
+    let x = g.tensor(x);
+    let mut inputs = vec![(Port::X, x), epsilon(&mut g)];
+    for port in [Port::SCALE, Port::BIAS] {
+        inputs.push((port, g.tensor(Tensor::new(port.0).row_major(dim.clone()))));
+    }
+    let statistics: &[Port] =
+        if mode == NormMode::Rms { &[Port::Y, Port::INV_VARIANCE] } else { &[Port::Y, Port::MEAN, Port::INV_VARIANCE] };
+    stored(&mut g, NormForward::new(mode, NormPhase::Training), &inputs, statistics, [data_type, Float]);
+    g
+}
+
+fn rows_backward(mode: NormMode, data_type: DataType) -> Graph {
+    let mut g = cases::graph(data_type);
+    let mut inputs: Vec<(Port, TensorHandle)> =
+        [Port::DY, Port::X].map(|port| (port, g.tensor(Tensor::new(port.0).channels_last([37, 96, 1, 1])))).into();
+    inputs.push((Port::SCALE, g.tensor(Tensor::new("scale").channels_last([1, 96, 1, 1]))));
+    let statistics: &[Port] =
+        if mode == NormMode::Rms { &[Port::INV_VARIANCE] } else { &[Port::MEAN, Port::INV_VARIANCE] };
+    inputs.extend(vectors(&mut g, statistics, &[37, 1, 1, 1]));
+    stored(&mut g, NormBackward { mode }, &inputs, GRADIENTS, [data_type; 2]);
+    g
+}
+
+const IMAGE: [i64; 4] = [3, 24, 5, 7];
+const CHANNEL: &[i64] = &[1, 24, 1, 1];
+
+/// A training norm of channels; batch norm with running statistics.
+fn channels(mode: NormMode, data_type: DataType) -> Graph {
+    let mut g = cases::graph(data_type);
+    let x = g.tensor(Tensor::new("x").channels_last(IMAGE));
+    let mut inputs = vec![(Port::X, x), epsilon(&mut g)];
+    inputs.extend(vectors(&mut g, &[Port::SCALE, Port::BIAS], CHANNEL));
+    let mut outputs = vec![Port::Y, Port::MEAN, Port::INV_VARIANCE];
+    if mode == NormMode::Batch {
+        inputs.extend(vectors(&mut g, &[Port::PREV_RUNNING_MEAN, Port::PREV_RUNNING_VAR], CHANNEL));
+        inputs.push((Port::MOMENTUM, scalar(&mut g, Port::MOMENTUM, Float, Scalar::Float(0.1))));
+        outputs.extend(RUNNING);
+    }
+    stored(&mut g, NormForward::new(mode, NormPhase::Training), &inputs, &outputs, [data_type, Float]);
+    g
+}
+
+fn channels_backward(mode: NormMode, data_type: DataType) -> Graph {
+    let mut g = cases::graph(data_type);
+    let mut inputs: Vec<(Port, TensorHandle)> =
+        [Port::DY, Port::X].map(|port| (port, g.tensor(Tensor::new(port.0).channels_last(IMAGE)))).into();
+    inputs.extend(vectors(&mut g, &[Port::SCALE], CHANNEL));
+    let of_sets: &[i64] = if mode == NormMode::Batch { CHANNEL } else { &[3, 24, 1, 1] };
+    inputs.extend(vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE], of_sets));
+    stored(&mut g, NormBackward { mode }, &inputs, GRADIENTS, [data_type, Float]);
+    g
+}
+
+fn ada() -> Graph {
+    let mut g = cases::graph(Half);
+    let x = g.tensor(Tensor::new("x").row_major([4, 9, 40]));
+    let mut inputs = vec![(Port::X, x), epsilon(&mut g)];
+    for port in [Port::SCALE, Port::BIAS] {
+        inputs.push((port, g.tensor(Tensor::new(port.0).row_major([4, 1, 40]))));
+    }
+    let outputs = [Port::Y, Port::MEAN, Port::INV_VARIANCE];
+    stored(&mut g, NormForward::new(NormMode::AdaLayer, NormPhase::Training), &inputs, &outputs, [Half, Float]);
+    g
+}
+
+fn ada_backward() -> Graph {
+    let mut g = cases::graph(BFloat16);
+    let mut inputs: Vec<(Port, TensorHandle)> =
+        [Port::DY, Port::X].map(|port| (port, g.tensor(Tensor::new(port.0).row_major([4, 9, 40])))).into();
+    inputs.push((Port::SCALE, g.tensor(Tensor::new("scale").row_major([4, 1, 40]))));
+    for port in [Port::MEAN, Port::INV_VARIANCE] {
+        inputs.push((port, g.tensor(Tensor::new(port.0).row_major([4, 9, 1]).data_type(Float))));
+    }
+    stored(&mut g, NormBackward { mode: NormMode::AdaLayer }, &inputs, GRADIENTS, [BFloat16; 2]);
+    g
+}
+
+/// A layer norm over the channels of each pixel.
+fn per_pixel() -> Graph {
+    let mut g = cases::graph(Half);
+    let x = g.tensor(Tensor::new("x").row_major([2, 24, 3, 5]));
+    let scale = g.tensor(Tensor::new("scale").row_major([1, 24, 1, 1]).data_type(Float));
+    let inputs = [(Port::X, x), (Port::SCALE, scale), epsilon(&mut g)];
+    let outputs = [Port::Y, Port::INV_VARIANCE];
+    stored(&mut g, NormForward::new(NormMode::Layer, NormPhase::Training), &inputs, &outputs, [Half, Float]);
+    g
+}
+
+fn batch_inference() -> Graph {
+    let mut g = cases::graph(Half);
+    let x = g.tensor(Tensor::new("x").channels_last(IMAGE));
+    let mut inputs = vec![(Port::X, x)];
+    inputs.extend(vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE, Port::SCALE, Port::BIAS], CHANNEL));
+    stored(&mut g, NormForward::new(NormMode::Batch, NormPhase::Inference), &inputs, &[Port::Y], [Half; 2]);
+    g
+}
+
+/// `relu(norm(x) + z)` and the bits of where it is above zeros in memory (N-65).
+fn batch_add_relu_mask() -> Graph {
+    let mut g = cases::graph(Half);
+    let [x, z, zeros] = ["x", "z", "zeros"].map(|name| g.tensor(Tensor::new(name).channels_last(IMAGE)));
+    let mut inputs = vec![(Port::X, x), epsilon(&mut g)];
+    inputs.extend(vectors(&mut g, &[Port::SCALE, Port::BIAS], CHANNEL));
+    let norm = NormForward::new(NormMode::Batch, NormPhase::Training);
+    let results = g.composite("norm", norm, &inputs, &[Port::Y, Port::MEAN, Port::INV_VARIANCE]);
+    for &id in &results[1..] {
+        output(&mut g, id, Float);
+    }
+    let sum = g.pointwise("add", PointwiseMode::Add, &[results[0], z]);
+    let y = g.pointwise("relu", PointwiseMode::ReluFwd, &[sum]);
+    output(&mut g, y, Half);
+    let mask = g.pointwise("mask", PointwiseMode::CmpGt, &[y, zeros]);
+    output(&mut g, mask, DataType::Boolean);
+    g
+}
+
+/// `dz = dy·mask`, stored, into a batch norm backward (N-67).
+fn masked_backward() -> Graph {
+    let mut g = cases::graph(Half);
+    let [dy, x] = ["dy", "x"].map(|name| g.tensor(Tensor::new(name).channels_last(IMAGE)));
+    let mask = g.tensor(Tensor::new("mask").channels_last(IMAGE).data_type(DataType::Boolean));
+    let dz = g.pointwise("dz", PointwiseMode::Mul, &[dy, mask]);
+    output(&mut g, dz, Half);
+    let mut inputs = vec![(Port::DY, dz), (Port::X, x)];
+    inputs.extend(vectors(&mut g, &[Port::SCALE, Port::MEAN, Port::INV_VARIANCE], CHANNEL));
+    stored(&mut g, NormBackward { mode: NormMode::Batch }, &inputs, GRADIENTS, [Half, Float]);
+    g
+}
+
+/// The forward norm again, for its ReLU's gradient, which goes on into the norm's (N-66).
+fn recomputed_relu() -> Graph {
+    let mut g = cases::graph(Half);
+    let [dy, x] = ["dy", "x"].map(|name| g.tensor(Tensor::new(name).channels_last(IMAGE)));
+    let parameters = vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE, Port::SCALE, Port::BIAS], CHANNEL);
+    let forward = [&[(Port::X, x)], &parameters[..]].concat();
+    let y = g.composite("again", NormForward::new(NormMode::Batch, NormPhase::Inference), &forward, &[Port::Y])[0];
+    let dz = g.pointwise("dz", PointwiseMode::ReluBwd, &[dy, y]);
+    g.tensor_mut(dz).data_type = Some(Half);
+    let backward = [&[(Port::DY, dz), (Port::X, x)], &parameters[..3]].concat();
+    stored(&mut g, NormBackward { mode: NormMode::Batch }, &backward, GRADIENTS, [Half, Float]);
+    g
+}
+
+/// `x + residual`, stored in BFLOAT16 and read so, through an RMS norm, an activation and a quantisation.
+fn between() -> Graph {
+    let mut g = cases::graph(BFloat16);
+    let [x, residual] = ["x", "residual"].map(|name| g.tensor(Tensor::new(name).row_major([6, 5, 64])));
+    let sum = g.pointwise("sum", PointwiseMode::Add, &[x, residual]);
+    output(&mut g, sum, BFloat16);
+    let scale = g.tensor(Tensor::new("scale").row_major([1, 1, 64]));
+    let inputs = [(Port::X, sum), (Port::SCALE, scale), epsilon(&mut g)];
+    let y = g.composite("norm", NormForward::new(NormMode::Rms, NormPhase::Inference), &inputs, &[Port::Y])[0];
+    let activated = g.pointwise("swish", PointwiseMode::SwishFwd, &[y]);
+    let quantum = g.tensor(Tensor::scalar("quantum", Float, Scalar::Float(16.0)));
+    let quantised = g.pointwise("quantised", PointwiseMode::Mul, &[activated, quantum]);
+    output(&mut g, quantised, DataType::Fp8E4M3);
+    g
+}
+
+/// A scale that is stored less one (N-71).
+fn zero_centred() -> Graph {
+    let mut g = cases::graph(Half);
+    let x = g.tensor(Tensor::new("x").channels_last([17, 48, 1, 1]));
+    let stored_scale = g.tensor(Tensor::new("scale").channels_last([1, 48, 1, 1]));
+    let one = g.tensor(Tensor::scalar("one", Float, Scalar::Float(1.0)));
+    let scale = g.pointwise("centred", PointwiseMode::Add, &[stored_scale, one]);
+    let inputs = [(Port::X, x), (Port::SCALE, scale), epsilon(&mut g)];
+    stored(
+        &mut g,
+        NormForward::new(NormMode::Layer, NormPhase::Training),
+        &inputs,
+        &[Port::Y, Port::MEAN],
+        [Half, Float],
+    );
+    g
+}
+
+fn finalize() -> Graph {
+    let mut g = cases::graph(Float);
+    let mut inputs = vec![epsilon(&mut g)];
+    // What is squared and summed is the sum of squares, not below the square of the sum over the count.
+    let sum = g.tensor(Tensor::new("sum").row_major([1, 40, 1, 1]));
+    let square = g.pointwise("square", PointwiseMode::Mul, &[sum, sum]);
+    inputs.extend([(Port::SUM, sum), (Port::SQ_SUM, square)]);
+    inputs.push((Port::ACCUM_COUNT, scalar(&mut g, Port::ACCUM_COUNT, Int64, Scalar::Integer(64))));
+    inputs.push((Port::MOMENTUM, scalar(&mut g, Port::MOMENTUM, Float, Scalar::Float(0.1))));
+    let ports = [Port::SCALE, Port::BIAS, Port::PREV_RUNNING_MEAN, Port::PREV_RUNNING_VAR];
+    inputs.extend(vectors(&mut g, &ports, &[1, 40, 1, 1]));
+    let outputs = [&[Port::EQ_SCALE, Port::EQ_BIAS, Port::MEAN, Port::INV_VARIANCE], RUNNING].concat();
+    stored(&mut g, BnFinalize::default(), &inputs, &outputs, [Float; 2]);
+    g
+}
+
+fn finalize_inference() -> Graph {
+    let mut g = cases::graph(Float);
+    let variance = g.tensor(Tensor::new("deviation").row_major([1, 40, 1, 1]));
+    let variance = g.pointwise("variance", PointwiseMode::Mul, &[variance, variance]);
+    let mut inputs = vec![(Port::PREV_RUNNING_VAR, variance), epsilon(&mut g)];
+    inputs.extend(vectors(&mut g, &[Port::SCALE, Port::BIAS, Port::PREV_RUNNING_MEAN], &[1, 40, 1, 1]));
+    let composite = BnFinalize { mode: BnFinalizeMode::Inference };
+    stored(&mut g, composite, &inputs, &[Port::EQ_SCALE, Port::EQ_BIAS], [Float; 2]);
+    g
+}
+
+fn weights() -> Graph {
+    let mut g = cases::graph(Half);
+    let mut inputs: Vec<(Port, TensorHandle)> =
+        [Port::DY, Port::X].map(|port| (port, g.tensor(Tensor::new(port.0).channels_last(IMAGE)))).into();
+    inputs.extend(vectors(&mut g, &[Port::SCALE, Port::MEAN, Port::INV_VARIANCE], CHANNEL));
+    let outputs = [Port::DSCALE, Port::DBIAS, Port::EQ_BIAS, Port::EQ_SCALE_DY, Port::EQ_SCALE_X];
+    stored(&mut g, BnBackwardWeights, &inputs, &outputs, [Float; 2]);
+    g
+}
