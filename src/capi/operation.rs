@@ -458,7 +458,14 @@ fn signal(given: &Given<'_>) -> Result<Node> {
 
 /// A composite operation by its row.
 fn composite(row: &composite::Row, given: &Given<'_>) -> Result<Node> {
-    let (composite, compute) = (row.read)(given)?;
+    let composite = (row.read)(&|name| given.enumerator(name)).map_err(|wrong| match wrong {
+        composite::Wrong::Bad(message) => Failure::bad(message),
+        composite::Wrong::Unsupported(message) => Failure::unsupported(message),
+    })?;
+    let compute = match row.compute {
+        composite::Compute::Float => DataType::Float,
+        composite::Compute::Given(name) => data_type(given, name)?,
+    };
     let (reads, writes): (Vec<_>, Vec<_>) = {
         let known = row.slots.iter().map(|&slot| (slot, composite.has_port(slot.0)));
         let used = known.filter(|&(_, (reads, writes))| reads || writes);

@@ -8,24 +8,43 @@ use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 
 use super::attribute::Attribute;
-use super::descriptor::Given;
-use super::failure::{Failure, Result};
-use crate::graph::{Composite, DataType, KeptAttributes, Port};
+use crate::graph::{Composite, KeptAttributes, Port};
 
 /// A composite operation's descriptor.
 pub(super) struct Row {
     pub(super) kind: Kind,
     pub(super) attributes: &'static [Attribute],
-    /// The operation that a descriptor with these values describes, and the type that it is computed in.
-    pub(super) read: fn(&Given<'_>) -> Result<(Composite, DataType)>,
+    /// The operation that a descriptor with these enumerators describes.
+    pub(super) read: fn(Enumerators<'_>) -> Result<Composite, Wrong>,
+    pub(super) compute: Compute,
     /// The port of each tensor; the operation says which of them it reads and writes.
     pub(super) slots: &'static [(Port, Name)],
 }
 
+/// What a descriptor's enumerators are set to, by name.
+pub(super) type Enumerators<'a> = &'a dyn Fn(Name) -> Option<u32>;
+
+/// The type that an operation is computed in.
+#[derive(Clone, Copy)]
+pub(super) enum Compute {
+    /// The descriptor has none: it is `FLOAT`.
+    Float,
+    /// The descriptor's attribute says it.
+    Given(Name),
+}
+
+/// Why enumerators describe no operation.
+pub(super) enum Wrong {
+    /// They have no meaning.
+    Bad(String),
+    /// What they mean is not there.
+    Unsupported(String),
+}
+
 /// The composite operation of a tag.
-fn of_tag(tag: &str) -> Result<Composite> {
+fn of_tag(tag: &str) -> Result<Composite, Wrong> {
     let composite = Composite::read(tag, &KeptAttributes::new());
-    composite.ok_or_else(|| Failure::unsupported(format!("there is no {tag}")))
+    composite.ok_or_else(|| Wrong::Unsupported(format!("there is no {tag}")))
 }
 
 /// Every composite operation.
@@ -45,7 +64,7 @@ pub(super) const fn with_kinds<const COUNT: usize>(primitives: &[Kind]) -> [Kind
 /// A [`Row`] whose descriptor has nothing but slots for tensors, which are listed once.
 macro_rules! slots {
     (
-        $kind:ident, $tag:literal computed in $compute:ident;
+        $kind:ident, $tag:literal;
         inputs { $($input_access:ident $input:ident: $input_name:ident;)* }
         outputs { $($output_access:ident $output:ident: $output_name:ident;)* }
     ) => {
@@ -59,7 +78,8 @@ macro_rules! slots {
         pub(super) const ROW: $crate::capi::composite::Row = $crate::capi::composite::Row {
             kind: cudarc::cudnn::sys::cudnnBackendDescriptorType_t::$kind,
             attributes: ATTRIBUTES,
-            read: |_| Ok(($crate::capi::composite::of_tag($tag)?, $crate::graph::DataType::$compute)),
+            read: |_| $crate::capi::composite::of_tag($tag),
+            compute: $crate::capi::composite::Compute::Float,
             slots: &[
                 $(($crate::graph::Port::$input, cudarc::cudnn::sys::cudnnBackendAttributeName_t::$input_name),)*
                 $(($crate::graph::Port::$output, cudarc::cudnn::sys::cudnnBackendAttributeName_t::$output_name),)*

@@ -5,14 +5,10 @@ use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 
-use super::Row;
+use super::{Compute, Enumerators, Row, Wrong};
 use crate::capi::attribute::{ANY, DATA_TYPE, DESCRIPTOR, ONE, TENSORS, attributes};
-use crate::capi::descriptor::Given;
-use crate::capi::failure::{Failure, Result};
-use crate::capi::translate;
 use crate::graph::{
-    BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, DataType, NormBackward, NormForward, NormMode, NormPhase,
-    Port,
+    BnBackwardWeights, BnFinalize, BnFinalizeMode, NormBackward, NormForward, NormMode, NormPhase, Port,
 };
 
 const MODE: &[Type] = &[Type::CUDNN_TYPE_NORM_MODE];
@@ -36,7 +32,7 @@ table! {
     FORWARD_ATTRIBUTES, FORWARD_SLOTS {
         Required CUDNN_ATTR_OPERATION_NORM_FWD_MODE: MODE, ONE;
         Required CUDNN_ATTR_OPERATION_NORM_FWD_PHASE: PHASE, ONE;
-        Optional CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS: DESCRIPTOR, ANY, TENSORS;
+        Unsupported CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS: DESCRIPTOR, ANY, TENSORS;
     }
     Required X: CUDNN_ATTR_OPERATION_NORM_FWD_XDESC;
     Optional MEAN: CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC;
@@ -55,7 +51,7 @@ table! {
 table! {
     BACKWARD_ATTRIBUTES, BACKWARD_SLOTS {
         Required CUDNN_ATTR_OPERATION_NORM_BWD_MODE: MODE, ONE;
-        Optional CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS: DESCRIPTOR, ANY, TENSORS;
+        Unsupported CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS: DESCRIPTOR, ANY, TENSORS;
     }
     Required DY: CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC;
     Required X: CUDNN_ATTR_OPERATION_NORM_BWD_XDESC;
@@ -110,26 +106,23 @@ pub(super) const FORWARD: Row = Row {
     kind: Kind::CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR,
     attributes: FORWARD_ATTRIBUTES,
     read: |given| {
-        without_peers(given, Name::CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS)?;
         let mode = mode(given, Name::CUDNN_ATTR_OPERATION_NORM_FWD_MODE)?;
-        let phase = match given.enumerator(Name::CUDNN_ATTR_OPERATION_NORM_FWD_PHASE) {
+        let phase = match given(Name::CUDNN_ATTR_OPERATION_NORM_FWD_PHASE) {
             Some(0) => NormPhase::Inference,
             Some(1) => NormPhase::Training,
             other => return Err(unknown(Name::CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, other)),
         };
-        Ok((NormForward::new(mode, phase).into(), DataType::Float))
+        Ok(NormForward::new(mode, phase).into())
     },
+    compute: Compute::Float,
     slots: FORWARD_SLOTS,
 };
 
 pub(super) const BACKWARD: Row = Row {
     kind: Kind::CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR,
     attributes: BACKWARD_ATTRIBUTES,
-    read: |given| {
-        without_peers(given, Name::CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS)?;
-        let mode = mode(given, Name::CUDNN_ATTR_OPERATION_NORM_BWD_MODE)?;
-        Ok((NormBackward { mode }.into(), DataType::Float))
-    },
+    read: |given| Ok(NormBackward { mode: mode(given, Name::CUDNN_ATTR_OPERATION_NORM_BWD_MODE)? }.into()),
+    compute: Compute::Float,
     slots: BACKWARD_SLOTS,
 };
 
@@ -137,53 +130,40 @@ pub(super) const FINALIZE: Row = Row {
     kind: Kind::CUDNN_BACKEND_OPERATION_BN_FINALIZE_STATISTICS_DESCRIPTOR,
     attributes: FINALIZE_ATTRIBUTES,
     read: |given| {
-        let mode = match given.enumerator(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_STATS_MODE) {
+        let mode = match given(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_STATS_MODE) {
             Some(0) => BnFinalizeMode::Training,
             Some(1) => BnFinalizeMode::Inference,
             other => return Err(unknown(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_STATS_MODE, other)),
         };
-        computed(BnFinalize { mode }, given, Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_MATH_PREC)
+        Ok(BnFinalize { mode }.into())
     },
+    compute: Compute::Given(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_MATH_PREC),
     slots: FINALIZE_SLOTS,
 };
 
 pub(super) const WEIGHTS: Row = Row {
     kind: Kind::CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR,
     attributes: WEIGHTS_ATTRIBUTES,
-    read: |given| computed(BnBackwardWeights, given, Name::CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC),
+    read: |_| Ok(BnBackwardWeights.into()),
+    compute: Compute::Given(Name::CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC),
     slots: WEIGHTS_SLOTS,
 };
 
-/// An operation and the type that its descriptor computes it in.
-fn computed(composite: impl Into<Composite>, given: &Given<'_>, name: Name) -> Result<(Composite, DataType)> {
-    let number = given.enumerator(name).ok_or_else(|| unknown(name, None))?;
-    Ok((composite.into(), translate::data_type(number)?))
-}
-
-fn mode(given: &Given<'_>, name: Name) -> Result<NormMode> {
-    match given.enumerator(name) {
+fn mode(given: Enumerators<'_>, name: Name) -> Result<NormMode, Wrong> {
+    match given(name) {
         Some(0) => Ok(NormMode::Layer),
         Some(1) => Ok(NormMode::Instance),
         Some(2) => Ok(NormMode::Batch),
-        Some(3) => Err(Failure::unsupported(format!("{name:?}: GROUP_NORM has no number of groups (N-160)"))),
+        Some(3) => Err(Wrong::Unsupported(format!("{name:?}: GROUP_NORM has no number of groups (N-160)"))),
         Some(4) => Ok(NormMode::Rms),
         Some(5) => Ok(NormMode::AdaLayer),
         other => Err(unknown(name, other)),
     }
 }
 
-fn unknown(name: Name, number: Option<u32>) -> Failure {
-    match number {
-        Some(number) => Failure::bad(format!("{name:?} is {number}, which is none of its values")),
-        None => Failure::bad(format!("{name:?} is not set")),
-    }
-}
-
-fn without_peers(given: &Given<'_>, name: Name) -> Result<()> {
-    match given.descriptors(name).len() {
-        0 => Ok(()),
-        count => Err(Failure::unsupported(format!(
-            "{name:?} has {count} tensors: no engine joins the statistics of several GPUs"
-        ))),
-    }
+fn unknown(name: Name, number: Option<u32>) -> Wrong {
+    Wrong::Bad(match number {
+        Some(number) => format!("{name:?} is {number}, which is none of its values"),
+        None => format!("{name:?} is not set"),
+    })
 }

@@ -4,7 +4,7 @@
 use crate::capi::attribute::TENSORS;
 
 super::slots! {
-    CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR, "SOFTMAX" computed in Float;
+    CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR, "SOFTMAX";
     inputs {
         Required X: CUDNN_ATTR_OPERATION_SOFTMAX_XDESC;
         Optional SINK: CUDNN_ATTR_OPERATION_SOFTMAX_SINK_DESC;

@@ -42,7 +42,7 @@ impl Described {
     }
 
     /// The descriptor makes the graph of this operation.
-    fn is(mut self, composite: impl Into<Composite>) {
+    fn makes(mut self, composite: impl Into<Composite>) {
         let composite = composite.into();
         let (inputs, outputs): (Vec<_>, Vec<_>) = self.slots.iter().partition(|slot| composite.has_port(slot.0).0);
         self.graph.operation(crate::graph::Operation {
@@ -57,7 +57,7 @@ impl Described {
         assert_eq!(built.expect("a graph").graph.key(), self.graph.finalize().expect("well formed").key());
     }
 
-    fn is_refused(self, status: Status, text: &str) {
+    fn fails(self, status: Status, text: &str) {
         let found = cudnnBackendFinalize(self.descriptor.0);
         let error = last_error();
         assert_eq!(found, status, "{error}");
@@ -87,21 +87,21 @@ const EPSILON: (Port, Name) = (Port::EPSILON, Name::CUDNN_ATTR_OPERATION_NORM_FW
 fn forward_norms_are_those_of_their_mode_and_phase() {
     let training = |mode| NormForward::new(mode, NormPhase::Training);
     let of_rows = |mode| forward(mode, 1).with(EPSILON, ONE).with(SCALE, COLUMN).with(INVERSE, ROW);
-    of_rows(0).with(BIAS, COLUMN).with(MEAN, ROW).is(training(NormMode::Layer));
-    of_rows(4).is(training(NormMode::Rms));
-    forward(0, 0).with(EPSILON, ONE).with(SCALE, COLUMN).is(NormForward::new(NormMode::Layer, NormPhase::Inference));
+    of_rows(0).with(BIAS, COLUMN).with(MEAN, ROW).makes(training(NormMode::Layer));
+    of_rows(4).makes(training(NormMode::Rms));
+    forward(0, 0).with(EPSILON, ONE).with(SCALE, COLUMN).makes(NormForward::new(NormMode::Layer, NormPhase::Inference));
     let of_channels = |mode, statistics| {
         let norm = forward(mode, 1).with(EPSILON, ONE).with(SCALE, CHANNEL).with(BIAS, CHANNEL);
         norm.with(MEAN, statistics).with(INVERSE, statistics)
     };
-    of_channels(1, IMAGE).is(training(NormMode::Instance));
+    of_channels(1, IMAGE).makes(training(NormMode::Instance));
     of_channels(2, CHANNEL)
         .with((Port::MOMENTUM, Name::CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC), ONE)
         .with((Port::PREV_RUNNING_MEAN, Name::CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC), CHANNEL)
         .with((Port::PREV_RUNNING_VAR, Name::CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC), CHANNEL)
         .with((Port::NEXT_RUNNING_MEAN, Name::CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC), CHANNEL)
         .with((Port::NEXT_RUNNING_VAR, Name::CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC), CHANNEL)
-        .is(training(NormMode::Batch));
+        .makes(training(NormMode::Batch));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_batch_norm_for_inference_reads_its_statistics() {
         .with(BIAS, CHANNEL)
         .with(MEAN, CHANNEL)
         .with(INVERSE, CHANNEL)
-        .is(NormForward::new(NormMode::Batch, NormPhase::Inference));
+        .makes(NormForward::new(NormMode::Batch, NormPhase::Inference));
 }
 
 #[test]
@@ -131,10 +131,10 @@ fn gradients_of_norms_are_those_of_their_mode() {
             .with((Port::MEAN, Name::CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC), statistics)
             .with((Port::DBIAS, Name::CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC), parameter)
     };
-    centred(backward(0, COLUMN, ROW), COLUMN, ROW).is(NormBackward { mode: NormMode::Layer });
-    centred(backward(1, CHANNEL, IMAGE), CHANNEL, IMAGE).is(NormBackward { mode: NormMode::Instance });
-    centred(backward(2, CHANNEL, CHANNEL), CHANNEL, CHANNEL).is(NormBackward { mode: NormMode::Batch });
-    backward(4, COLUMN, ROW).is(NormBackward { mode: NormMode::Rms });
+    centred(backward(0, COLUMN, ROW), COLUMN, ROW).makes(NormBackward { mode: NormMode::Layer });
+    centred(backward(1, CHANNEL, IMAGE), CHANNEL, IMAGE).makes(NormBackward { mode: NormMode::Instance });
+    centred(backward(2, CHANNEL, CHANNEL), CHANNEL, CHANNEL).makes(NormBackward { mode: NormMode::Batch });
+    backward(4, COLUMN, ROW).makes(NormBackward { mode: NormMode::Rms });
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn parts_of_batch_norms_are_what_they_are() {
     .with((Port::EPSILON, Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_EPSILON_DESC), ONE)
     .with((Port::SCALE, Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_SCALE_DESC), CHANNEL)
     .with((Port::EQ_SCALE, Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_EQ_SCALE_DESC), CHANNEL)
-    .is(BnFinalize::default());
+    .makes(BnFinalize::default());
     let precision = (Name::CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC, Type::CUDNN_TYPE_DATA_TYPE, float);
     Described::of(Kind::CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR, &[precision])
         .with((Port::X, Name::CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC), X)
@@ -162,7 +162,7 @@ fn parts_of_batch_norms_are_what_they_are() {
         .with((Port::MEAN, Name::CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC), CHANNEL)
         .with((Port::INV_VARIANCE, Name::CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC), CHANNEL)
         .with((Port::EQ_BIAS, Name::CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS), CHANNEL)
-        .is(BnBackwardWeights);
+        .makes(BnBackwardWeights);
 }
 
 #[test]
@@ -170,13 +170,14 @@ fn wrong_descriptors_of_norms_are_told_by_their_status() {
     let bad = Status::CUDNN_STATUS_BAD_PARAM;
     let unset = Owned::new(Kind::CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
     assert_eq!(cudnnBackendFinalize(unset.0), bad);
-    forward(0, 1).is_refused(bad, "CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC is not set; LAYER_NORM needs it");
-    forward(2, 0).with(SCALE, CHANNEL).is_refused(bad, "CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC is not set");
-    forward(9, 1).with(EPSILON, ONE).is_refused(bad, "NORM_FWD_MODE is 9");
-    forward(0, 7).with(EPSILON, ONE).is_refused(bad, "NORM_FWD_PHASE is 7");
-    forward(3, 1).with(EPSILON, ONE).is_refused(Status::CUDNN_STATUS_NOT_SUPPORTED, "GROUP_NORM");
-    let peers = forward(2, 1).with(EPSILON, ONE).with(SCALE, CHANNEL).with(BIAS, CHANNEL);
+    forward(0, 1).fails(bad, "CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC is not set; LAYER_NORM needs it");
+    forward(2, 0).with(SCALE, CHANNEL).fails(bad, "CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC is not set");
+    forward(9, 1).with(EPSILON, ONE).fails(bad, "NORM_FWD_MODE is 9");
+    forward(0, 7).with(EPSILON, ONE).fails(bad, "NORM_FWD_PHASE is 7");
+    forward(3, 1).with(EPSILON, ONE).fails(Status::CUDNN_STATUS_NOT_SUPPORTED, "GROUP_NORM");
+    let peers = Owned::new(Kind::CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
     let peer = unfinished_tensor(99, FLOAT, &[1, 32, 1, 1], &[32, 1, 32, 32], false).finalize();
-    peers.descriptor.refer(Name::CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS, &peer);
-    peers.is_refused(Status::CUDNN_STATUS_NOT_SUPPORTED, "several GPUs");
+    let name = Name::CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS;
+    let status = peers.try_set(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[peer.0]);
+    assert_eq!(status, Status::CUDNN_STATUS_NOT_SUPPORTED, "{}", last_error());
 }

@@ -291,7 +291,7 @@ fn what_is_no_number_spoils_its_set_alone() {
     let layer = NormForward::new(NormMode::Layer, NormPhase::Inference);
     for (norm, spoilt) in [(layer, f64::NAN), (layer, f64::INFINITY), (rms, f64::NAN)] {
         let graph = graph_of(norm, &[(Port::X, X), (Port::SCALE, PER_COLUMN)], &[Port::Y]);
-        let mut x = vec![1.0, 2.0, 3.0, 4.0, 5.0].repeat(3);
+        let mut x = [1.0, 2.0, 3.0, 4.0, 5.0].repeat(3);
         x[6] = spoilt;
         let inputs = given(&graph, &[("X", &x), ("SCALE", &[1.0; COLUMNS])]);
         let y = Computed::of_inputs(graph, inputs).at(Port::Y);
