@@ -285,6 +285,8 @@ const LOWERING: &[&str] = &[
     "tensor_map",
     "boxes",
     "operand",
+    "passes",
+    "rows",
     "pass",
     "copied",
     "inside",
@@ -309,12 +311,13 @@ const CODEGEN: &[&str] = &[
     "packed",
     "product",
     "reduction",
+    "rows",
 ];
 
 #[test]
 fn kernels_engines_and_code_generation_are_in_order() {
     assert_order_within("kernel", KERNEL);
-    assert_order_within("kernel/body", &["copy", "depthwise", "pointwise", "inside", "gemm"]);
+    assert_order_within("kernel/body", &["copy", "depthwise", "pointwise", "rows", "inside", "gemm"]);
     assert_order_within("engine", ENGINE);
     assert_order_within("engine/engines", &["direct", "scalar", "warp_mma", "warpgroup_mma"]);
     assert_order_within("engine/lowering", LOWERING);

@@ -42,6 +42,7 @@ mod packed;
 mod parameters;
 mod product;
 mod reduction;
+mod rows;
 mod sections;
 mod sweep;
 mod template;
@@ -118,6 +119,7 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::Reduction(body) => {
             signature.fill(template!("sweep/reduction.cu"), reduction::reduction(graph, used, body)?)
         }
+        Body::Rows(body) => signature.fill(template!("sweep/rows.cu"), rows::rows(graph, used, body)?),
         Body::Depthwise(body) => {
             signature.fill(template!("sweep/depthwise.cu"), depthwise::depthwise(graph, used, body)?)
         }

@@ -140,7 +140,7 @@ impl Tree {
 }
 
 /// Variable that holds a thread's part of a reduction.
-fn accumulator(number: usize) -> String {
+pub(super) fn accumulator(number: usize) -> String {
     format!("acc{number}")
 }
 
@@ -409,13 +409,18 @@ fn write_result(
 ) -> String {
     let data_type = graph.tensor(accumulation.target).data_type;
     used.add(names::storage_section(data_type));
-    let finished = match accumulation.finish {
+    let finished = finished(accumulation, count);
+    let pointer = names::pointer(graph, accumulation.target);
+    format!("{pointer}[{}] = {};", spell(offset), names::to_storage(data_type, &finished))
+}
+
+/// What becomes of `total`, of so many elements.
+pub(super) fn finished(accumulation: &Accumulation, count: i64) -> String {
+    match accumulation.finish {
         Finish::Identity => "total".to_owned(),
         Finish::Mean => format!("total / {}", names::float_literal(count as f32)),
         Finish::Root => "sqrtf(total)".to_owned(),
-    };
-    let pointer = names::pointer(graph, accumulation.target);
-    format!("{pointer}[{}] = {};", spell(offset), names::to_storage(data_type, &finished))
+    }
 }
 
 /// Vectors over the chosen axes; the innermost axis of the space counts in vectors, rows padded to whole ones.

@@ -19,8 +19,6 @@
 
 //@ FW_INLINE
 
-//@ FW_SHARED
-
 //@ fw_f16_bits
 
 //@ fw_max_nan
@@ -57,207 +55,105 @@
 
 //@ fw_largest
 
-//@ fw_tree
+//@ fw_lanes_total
 
-extern "C" __global__ void __launch_bounds__(256, 4)
-fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ p_t6_reduction_max) {
+extern "C" __global__ void __launch_bounds__(256)
+fw_rows(const fw_f16* __restrict__ p_t0,
+  const float* __restrict__ p_t1,
+  float* __restrict__ p_t4_identity,
+  float* __restrict__ p_t5_identity,
+  float* __restrict__ p_t3_add,
+  fw_e4m3* __restrict__ p_t2_div) {
   fw_wait_for_previous_launch();
-  FW_SHARED(shared_bytes);
-  float* const shared = reinterpret_cast<float*>(shared_bytes);
-  const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;
-  float acc0[1] = {__uint_as_float(0xff800000u)};
-
-  const unsigned kept = blockIdx.x * 32 + threadIdx.y;
-  const unsigned i0 = kept;
-  const unsigned last = kept < 30 ? 5 : 0;
-  unsigned next = blockIdx.y * 32 + threadIdx.x;
-  for (; next + 24 < last; next += 32) {
+  const unsigned row = blockIdx.x * 8 + threadIdx.y;
+  float p_t6_reduction_max[1];
+  {
+    float acc0[1] = {__uint_as_float(0xff800000u)};
+    if (row < 30) {
+      const unsigned i0 = row / 15;
+      const unsigned i1 = row / 5 % 3;
+      const unsigned i2 = row % 5;
 #pragma unroll
-    for (unsigned g = 0; g < 4; ++g) {
-      const unsigned r = next + g * 8;
-      const unsigned i1 = r * 8;
-      const unsigned o_t0 = i0 * 40 + i1;
-      float v_t0[8];
-      fw_load_vector(p_t0 + o_t0, v_t0);
+      for (int g = 0; g < 1; ++g) {
+        const unsigned r = threadIdx.x + g * 32;
+        if (r >= 5) continue;
+        const unsigned i3 = r * 8;
+        const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;
+        float v_t0[8];
+        fw_load_vector(p_t0 + o_t0, v_t0);
 #pragma unroll
-      for (int e = 0; e < 8; ++e) {
-        const float t0 = v_t0[e];
-        acc0[0] = fw_largest(acc0[0], t0);
+        for (int e = 0; e < 8; ++e) {
+          const float t0 = v_t0[e];
+          acc0[0] = fw_largest(acc0[0], t0);
+        }
       }
     }
-  }
-#pragma unroll 1
-  for (unsigned r = next; r < last; r += 8) {  // what is left of the last group
-    const unsigned i1 = r * 8;
-    const unsigned o_t0 = i0 * 40 + i1;
-    float v_t0[8];
-    fw_load_vector(p_t0 + o_t0, v_t0);
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      const float t0 = v_t0[e];
-      acc0[0] = fw_largest(acc0[0], t0);
+    acc0[0] = fw_lanes_total<16, 1>(acc0[0], [](float a, float b) { return fw_largest(a, b); });
+    {
+      const float total = acc0[0];
+      p_t6_reduction_max[0] = total;
     }
   }
-  // acc0: one result for every kept element, from all threads of the block
-  fw_tree<1>(shared, acc0, lane, threadIdx.x, 4, 1, [](float a, float b) { return fw_largest(a, b); });
-  if (threadIdx.x == 0 && kept < 30) {
-    const float total = shared[lane];
-    p_t6_reduction_max[i0] = fw_to_f32(total);
-  }
-  __syncthreads();
-}
-
-extern "C" __global__ void __launch_bounds__(256, 4)
-fw_reduction_1(const fw_f16* __restrict__ p_t0,
-  const float* __restrict__ p_t6_reduction_max,
-  const float* __restrict__ p_t1,
-  float* __restrict__ p_t11_reduction_add) {
-  fw_wait_for_previous_launch();
-  FW_SHARED(shared_bytes);
-  float* const shared = reinterpret_cast<float*>(shared_bytes);
-  const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;
-  float acc0[1] = {0.0f};
-
-  const unsigned kept = blockIdx.x * 32 + threadIdx.y;
-  const unsigned i0 = kept / 15;
-  const unsigned i1 = kept / 5 % 3;
-  const unsigned i2 = kept % 5;
-  const unsigned last = kept < 30 ? 5 : 0;
-  unsigned next = blockIdx.y * 32 + threadIdx.x;
-  for (; next + 24 < last; next += 32) {
-#pragma unroll
-    for (unsigned g = 0; g < 4; ++g) {
-      const unsigned r = next + g * 8;
-      const unsigned i3 = r * 8;
-      const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;
-      const unsigned o_t1 = i1;
-      const unsigned o_t6_reduction_max = i0 * 15 + i1 * 5 + i2;
-      float v_t0[8];
-      fw_load_vector(p_t0 + o_t0, v_t0);
-      const float t6_reduction_max = fw_value(p_t6_reduction_max[o_t6_reduction_max]);
-      const float t1 = fw_value(p_t1[o_t1]);
-#pragma unroll
-      for (int e = 0; e < 8; ++e) {
-        const float t0 = v_t0[e];
-        const float t7_max = fw_max(t6_reduction_max, t1);
-        const float t8_relu_fwd = fw_relu(t7_max, -3.4028235e38f, __uint_as_float(0x7f800000u), 0.0f);
-        const float t9_sub = fw_sub(t0, t8_relu_fwd);
-        const float t10_exp = fw_exp(t9_sub);
-        acc0[0] = fw_sum(acc0[0], t10_exp);
-      }
-    }
-  }
-#pragma unroll 1
-  for (unsigned r = next; r < last; r += 8) {  // what is left of the last group
-    const unsigned i3 = r * 8;
-    const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;
-    const unsigned o_t1 = i1;
-    const unsigned o_t6_reduction_max = i0 * 15 + i1 * 5 + i2;
-    float v_t0[8];
-    fw_load_vector(p_t0 + o_t0, v_t0);
-    const float t6_reduction_max = fw_value(p_t6_reduction_max[o_t6_reduction_max]);
-    const float t1 = fw_value(p_t1[o_t1]);
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      const float t0 = v_t0[e];
-      const float t7_max = fw_max(t6_reduction_max, t1);
-      const float t8_relu_fwd = fw_relu(t7_max, -3.4028235e38f, __uint_as_float(0x7f800000u), 0.0f);
-      const float t9_sub = fw_sub(t0, t8_relu_fwd);
-      const float t10_exp = fw_exp(t9_sub);
-      acc0[0] = fw_sum(acc0[0], t10_exp);
-    }
-  }
-  // acc0: one result for every kept element, from all threads of the block
-  fw_tree<1>(shared, acc0, lane, threadIdx.x, 4, 1, [](float a, float b) { return fw_sum(a, b); });
-  if (threadIdx.x == 0 && kept < 30) {
-    const float total = shared[lane];
-    p_t11_reduction_add[i0 * 15 + i1 * 5 + i2] = fw_to_f32(total);
-  }
-  __syncthreads();
-}
-
-extern "C" __global__ void __launch_bounds__(512)
-fw_pointwise_2(const float* __restrict__ p_t6_reduction_max,
-  const float* __restrict__ p_t1,
-  float* __restrict__ p_t4_identity) {
-  fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 512 + threadIdx.x;
-  if (vector < 30) {
-    const unsigned i0 = vector / 15;
-    const unsigned i1 = vector / 5 % 3;
-    const unsigned i2 = vector % 5;
+  if (threadIdx.x == 0 && row < 30) {
+    const unsigned i0 = row / 15;
+    const unsigned i1 = row / 5 % 3;
+    const unsigned i2 = row % 5;
     const unsigned o_t1 = i1;
     const unsigned o_t4_identity = i0 * 15 + i1 * 5 + i2;
-    const unsigned o_t6_reduction_max = i0 * 15 + i1 * 5 + i2;
-    const float t1 = fw_value(p_t1[o_t1]);
+    const unsigned o_t6_reduction_max = 0;
     const float t6_reduction_max = fw_value(p_t6_reduction_max[o_t6_reduction_max]);
+    const float t1 = fw_value(p_t1[o_t1]);
     const float t7_max = fw_max(t6_reduction_max, t1);
     const float t4_identity = fw_identity(t7_max);
     p_t4_identity[o_t4_identity] = fw_to_f32(t4_identity);
   }
-}
-
-extern "C" __global__ void __launch_bounds__(512)
-fw_pointwise_3(const fw_f16* __restrict__ p_t0,
-  const float* __restrict__ p_t6_reduction_max,
-  const float* __restrict__ p_t1,
-  const float* __restrict__ p_t11_reduction_add,
-  fw_e4m3* __restrict__ p_t2_div) {
-  fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 512 + threadIdx.x;
-  if (vector < 150) {
-    const unsigned i0 = vector / 75;
-    const unsigned i1 = vector / 25 % 3;
-    const unsigned i2 = vector / 5 % 5;
-    const unsigned i3 = vector % 5 * 8;
-    const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;
-    const unsigned o_t1 = i1;
-    const unsigned o_t2_div = i0 * 600 + i1 * 200 + i2 * 40 + i3;
-    const unsigned o_t6_reduction_max = i0 * 15 + i1 * 5 + i2;
-    const unsigned o_t11_reduction_add = i0 * 15 + i1 * 5 + i2;
-    float v_t0[8];
-    fw_load_vector(p_t0 + o_t0, v_t0);
-    const float t6_reduction_max = fw_value(p_t6_reduction_max[o_t6_reduction_max]);
-    const float t1 = fw_value(p_t1[o_t1]);
-    const float t11_reduction_add = fw_value(p_t11_reduction_add[o_t11_reduction_add]);
-    fw_vector<fw_e4m3, 8> w_t2_div;
+  float p_t11_reduction_add[1];
+  {
+    float acc0[1] = {0.0f};
+    if (row < 30) {
+      const unsigned i0 = row / 15;
+      const unsigned i1 = row / 5 % 3;
+      const unsigned i2 = row % 5;
 #pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      const float t0 = v_t0[e];
-      const float t7_max = fw_max(t6_reduction_max, t1);
-      const float t8_relu_fwd = fw_relu(t7_max, -3.4028235e38f, __uint_as_float(0x7f800000u), 0.0f);
-      const float t9_sub = fw_sub(t0, t8_relu_fwd);
-      const float t10_exp = fw_exp(t9_sub);
-      const float t12_sub = fw_sub(t1, t8_relu_fwd);
-      const float t13_exp = fw_exp(t12_sub);
-      const float t14_add = fw_add(t11_reduction_add, t13_exp);
-      const float t15_relu_fwd = fw_relu(t14_add, 0.5f, __uint_as_float(0x7f800000u), 0.0f);
-      const float t2_div = fw_div(t10_exp, t15_relu_fwd);
-      w_t2_div.at[e] = fw_to_e4m3(t2_div);
+      for (int g = 0; g < 1; ++g) {
+        const unsigned r = threadIdx.x + g * 32;
+        if (r >= 5) continue;
+        const unsigned i3 = r * 8;
+        const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;
+        const unsigned o_t1 = i1;
+        const unsigned o_t6_reduction_max = 0;
+        float v_t0[8];
+        fw_load_vector(p_t0 + o_t0, v_t0);
+        const float t6_reduction_max = fw_value(p_t6_reduction_max[o_t6_reduction_max]);
+        const float t1 = fw_value(p_t1[o_t1]);
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+          const float t0 = v_t0[e];
+          const float t7_max = fw_max(t6_reduction_max, t1);
+          const float t8_relu_fwd = fw_relu(t7_max, -3.4028235e38f, __uint_as_float(0x7f800000u), 0.0f);
+          const float t9_sub = fw_sub(t0, t8_relu_fwd);
+          const float t10_exp = fw_exp(t9_sub);
+          acc0[0] = fw_sum(acc0[0], t10_exp);
+        }
+      }
     }
-    fw_store_vector(p_t2_div + o_t2_div, w_t2_div);
+    acc0[0] = fw_lanes_total<16, 1>(acc0[0], [](float a, float b) { return fw_sum(a, b); });
+    {
+      const float total = acc0[0];
+      p_t11_reduction_add[0] = total;
+    }
   }
-}
-
-extern "C" __global__ void __launch_bounds__(512)
-fw_pointwise_4(const float* __restrict__ p_t6_reduction_max,
-  const float* __restrict__ p_t1,
-  const float* __restrict__ p_t11_reduction_add,
-  float* __restrict__ p_t5_identity,
-  float* __restrict__ p_t3_add) {
-  fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 512 + threadIdx.x;
-  if (vector < 30) {
-    const unsigned i0 = vector / 15;
-    const unsigned i1 = vector / 5 % 3;
-    const unsigned i2 = vector % 5;
+  if (threadIdx.x == 0 && row < 30) {
+    const unsigned i0 = row / 15;
+    const unsigned i1 = row / 5 % 3;
+    const unsigned i2 = row % 5;
     const unsigned o_t1 = i1;
     const unsigned o_t3_add = i0 * 15 + i1 * 5 + i2;
     const unsigned o_t5_identity = i0 * 15 + i1 * 5 + i2;
-    const unsigned o_t6_reduction_max = i0 * 15 + i1 * 5 + i2;
-    const unsigned o_t11_reduction_add = i0 * 15 + i1 * 5 + i2;
-    const float t1 = fw_value(p_t1[o_t1]);
+    const unsigned o_t6_reduction_max = 0;
+    const unsigned o_t11_reduction_add = 0;
     const float t6_reduction_max = fw_value(p_t6_reduction_max[o_t6_reduction_max]);
+    const float t1 = fw_value(p_t1[o_t1]);
     const float t11_reduction_add = fw_value(p_t11_reduction_add[o_t11_reduction_add]);
     const float t7_max = fw_max(t6_reduction_max, t1);
     const float t8_relu_fwd = fw_relu(t7_max, -3.4028235e38f, __uint_as_float(0x7f800000u), 0.0f);
@@ -269,5 +165,44 @@ fw_pointwise_4(const float* __restrict__ p_t6_reduction_max,
     const float t3_add = fw_add(t7_max, t16_log);
     p_t5_identity[o_t5_identity] = fw_to_f32(t5_identity);
     p_t3_add[o_t3_add] = fw_to_f32(t3_add);
+  }
+  {
+    if (row < 30) {
+      const unsigned i0 = row / 15;
+      const unsigned i1 = row / 5 % 3;
+      const unsigned i2 = row % 5;
+#pragma unroll
+      for (int g = 0; g < 1; ++g) {
+        const unsigned r = threadIdx.x + g * 32;
+        if (r >= 5) continue;
+        const unsigned i3 = r * 8;
+        const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;
+        const unsigned o_t1 = i1;
+        const unsigned o_t2_div = i0 * 600 + i1 * 200 + i2 * 40 + i3;
+        const unsigned o_t6_reduction_max = 0;
+        const unsigned o_t11_reduction_add = 0;
+        float v_t0[8];
+        fw_load_vector(p_t0 + o_t0, v_t0);
+        const float t6_reduction_max = fw_value(p_t6_reduction_max[o_t6_reduction_max]);
+        const float t1 = fw_value(p_t1[o_t1]);
+        const float t11_reduction_add = fw_value(p_t11_reduction_add[o_t11_reduction_add]);
+        fw_vector<fw_e4m3, 8> w_t2_div;
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+          const float t0 = v_t0[e];
+          const float t7_max = fw_max(t6_reduction_max, t1);
+          const float t8_relu_fwd = fw_relu(t7_max, -3.4028235e38f, __uint_as_float(0x7f800000u), 0.0f);
+          const float t9_sub = fw_sub(t0, t8_relu_fwd);
+          const float t10_exp = fw_exp(t9_sub);
+          const float t12_sub = fw_sub(t1, t8_relu_fwd);
+          const float t13_exp = fw_exp(t12_sub);
+          const float t14_add = fw_add(t11_reduction_add, t13_exp);
+          const float t15_relu_fwd = fw_relu(t14_add, 0.5f, __uint_as_float(0x7f800000u), 0.0f);
+          const float t2_div = fw_div(t10_exp, t15_relu_fwd);
+          w_t2_div.at[e] = fw_to_e4m3(t2_div);
+        }
+        fw_store_vector(p_t2_div + o_t2_div, w_t2_div);
+      }
+    }
   }
 }

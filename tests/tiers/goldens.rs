@@ -22,6 +22,8 @@ const GOLDENS: &[&str] = &[
     "red_scaled_pixel",
     "red_split_channel",
     "softmax_statistics_sink",
+    "norm_layer_half",
+    "norm_batch_backward_half",
     "mm_both_mainloops_two_outputs",
     "mm_boxes_half",
     "mm_boolean_output",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::boxes::EpilogueBoxes;
 use super::packed::BITS;
-use super::pass::{accumulations, stored_results};
+use super::passes::{accumulations, stored_results};
 use super::problem::{Problem, step_of};
 use super::sweep::{Width, over};
 use crate::fusion::{Fusion, Product, Stage};

@@ -1,19 +1,20 @@
 //! Pointwise operations and reductions as passes over iteration spaces: graphs without a core, and epilogues that start
 //! from accumulators in the workspace.
 //!
-//! Results of equal extents share one pass; a reduction joins the pass over its input. Usually there is exactly one. What
-//! a reduction gives and other operations read lies in the workspace, and those operations come in later passes, which
-//! evaluate anew what they need of the earlier ones.
+//! Usually there is exactly one. What a reduction gives and other operations read lies in the workspace, and those operations come
+//! in later passes, which evaluate anew what they need of the earlier ones; passes over the same rows share a launch (`rows`).
 
 use std::collections::BTreeSet;
 
-use super::packed::{BITS, stands_apart};
+use super::packed::BITS;
+use super::passes::{Pass, accumulations, passes};
+use super::rows;
 use super::signal::around_signals;
-use super::sweep::{CoreAccumulators, SweepRequest, elements, plan, span};
+use super::sweep::{CoreAccumulators, SweepRequest, elements, plan, program_parameters, span, to_u32};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Stage};
-use crate::graph::{Attributes, FinalizedGraph, OperationId, Port, ReductionMode, TensorId};
+use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
     Access, Accumulation, Axis, Body, CombineKernel, IterationSpace, PackedKernel, Parameter, PointwiseKernel,
     ReductionKernel, Register, StageProgram, Sweep,
@@ -46,19 +47,6 @@ const COMBINING_THREADS: u32 = 1024;
 
 /// Kept elements from which a combination reads whole lines of partials.
 const WIDE_COMBINE: i64 = 4096;
-
-/// One pass: what is stored at each point, what is reduced.
-#[derive(Debug, PartialEq)]
-pub(super) struct Pass {
-    /// Reductions, one behind the other, whose results the pass reads.
-    level: usize,
-    extents: Vec<i64>,
-    stores: Vec<TensorId>,
-    accumulations: Vec<Accumulation>,
-    reduced: BTreeSet<usize>,
-    /// Strides of the stores, if they are packed booleans that stand apart.
-    packed: Option<Vec<i64>>,
-}
 
 /// Threads of a block, the best first. Reductions that are split run all at once, so fewer and larger blocks leave
 /// fewer partials; pointwise passes run at the bandwidth of a copy with any of these.
@@ -124,9 +112,20 @@ impl PassPlan<'_> {
         let stored = result.filter(|&tensor| !self.graph.tensor(tensor).is_virtual);
         let reduced = operations.iter().flat_map(|&id| accumulations(self.graph, id));
         let targets = reduced.map(|accumulation| (accumulation.target, self.graph.tensor(accumulation.target)));
+        let mut passes = passes(self.graph, operations, stored);
+        let rows = match self.core {
+            Some(_) => None,
+            None => rows::gathered(self.graph, &program, &passes, (self.threads.unwrap_or(SPLIT_THREADS), self.device)),
+        };
+        let is_kept = |id: &TensorId| rows.as_ref().is_some_and(|rows| rows.totals.contains(id));
         // what is not in memory is read by a later pass
-        targets.filter(|target| target.1.is_virtual).for_each(|(id, tensor)| builder.place(id, elements(tensor)));
-        for pass in passes(self.graph, operations, stored) {
+        let placed = targets.filter(|target| target.1.is_virtual && !is_kept(&target.0));
+        placed.for_each(|(id, tensor)| builder.place(id, elements(tensor)));
+        if let Some(rows) = rows {
+            passes.clone_from(&rows.rest);
+            rows.push(builder);
+        }
+        for pass in passes {
             self.lower_pass(&program, pass, builder);
         }
     }
@@ -172,95 +171,6 @@ pub(super) fn push_evaluation(
         core: None,
     });
     push_pointwise(sweep, None, THREADS, builder);
-}
-
-/// For each tensor, how many reductions stand one behind the other before it.
-fn levels(graph: &FinalizedGraph, operations: &[OperationId]) -> Vec<usize> {
-    let mut levels = vec![0; graph.tensors().len()];
-    for &id in operations {
-        let operation = graph.operation(id);
-        let before = operation.input_tensors().map(|input| levels[input.index()]).max().unwrap_or(0);
-        let reduces = usize::from(!accumulations(graph, id).is_empty());
-        operation.output_tensors().for_each(|output| levels[output.index()] = before + reduces);
-    }
-    levels
-}
-
-/// Cuts operations into passes; `core` is the stored result of a core. Packed booleans that stand apart come first: what
-/// they are computed from may be overwritten in place by the others.
-fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: Option<TensorId>) -> Vec<Pass> {
-    let mut passes: Vec<Pass> = Vec::new();
-    let levels = levels(graph, operations);
-    for &id in operations {
-        for accumulation in accumulations(graph, id) {
-            let reduced = reduced_axes(graph, &accumulation);
-            let extents = &graph.tensor(accumulation.source).dim;
-            let level = levels[accumulation.source.index()];
-            let joins = |pass: &&mut Pass| (pass.level, &pass.extents, &pass.reduced) == (level, extents, &reduced);
-            match passes.iter_mut().find(joins) {
-                Some(pass) => pass.accumulations.push(accumulation),
-                None => passes.push(Pass {
-                    level,
-                    extents: extents.clone(),
-                    stores: Vec::new(),
-                    accumulations: vec![accumulation],
-                    reduced,
-                    packed: None,
-                }),
-            }
-        }
-    }
-    let stored = operations.iter().flat_map(|&id| stored_results(graph, id));
-    for tensor in core.into_iter().chain(stored) {
-        let extents = &graph.tensor(tensor).dim;
-        let level = levels[tensor.index()];
-        let packed = stands_apart(graph, tensor).then(|| graph.tensor(tensor).stride.clone());
-        let joins = |pass: &&mut Pass| (pass.level, &pass.extents, &pass.packed) == (level, extents, &packed);
-        match passes.iter_mut().find(joins) {
-            Some(pass) => pass.stores.push(tensor),
-            None => passes.push(Pass {
-                level,
-                extents: extents.clone(),
-                stores: vec![tensor],
-                accumulations: Vec::new(),
-                reduced: BTreeSet::new(),
-                packed,
-            }),
-        }
-    }
-    passes.sort_by_key(|pass| (pass.level, pass.packed.is_none()));
-    passes
-}
-
-/// The non-virtual results of an operation that has a value at each point.
-pub(super) fn stored_results(graph: &FinalizedGraph, id: OperationId) -> impl Iterator<Item = TensorId> + '_ {
-    let operation = graph.operation(id);
-    let reduces = matches!(operation.attributes, Attributes::Reduction(_) | Attributes::GenStats);
-    operation.output_tensors().filter(move |&tensor| !reduces && !graph.tensor(tensor).is_virtual)
-}
-
-/// What an operation reduces: one value for `REDUCTION`, two for `GENSTATS`.
-pub(super) fn accumulations(graph: &FinalizedGraph, id: OperationId) -> Vec<Accumulation> {
-    let operation = graph.operation(id);
-    let port = |port| operation.output(port);
-    match (&operation.attributes, operation.input(Port::X)) {
-        (Attributes::Reduction(reduction), Some(x)) => {
-            port(Port::Y).map(|y| Accumulation::reduction(reduction.mode, x, y)).into_iter().collect()
-        }
-        (Attributes::GenStats, Some(x)) => {
-            let sum = port(Port::SUM).map(|y| Accumulation::reduction(ReductionMode::Add, x, y));
-            let squares = port(Port::SQ_SUM).map(|y| Accumulation::sum_of_squares(x, y));
-            sum.into_iter().chain(squares).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// Axes where the target has extent 1 and the source more.
-fn reduced_axes(graph: &FinalizedGraph, accumulation: &Accumulation) -> BTreeSet<usize> {
-    let source = &graph.tensor(accumulation.source).dim;
-    let target = &graph.tensor(accumulation.target).dim;
-    (0..source.len()).filter(|&axis| target[axis] == 1 && source[axis] > 1).collect()
 }
 
 fn push_pointwise(sweep: Sweep, core: Option<Parameter>, threads: u32, builder: &mut KernelBuilder) {
@@ -447,42 +357,16 @@ fn sweep_parameters(sweep: &Sweep, core: Option<Parameter>) -> Vec<Parameter> {
     parameters
 }
 
-/// Operands, then stores, each tensor once; host scalars by value.
-pub(in crate::engine) fn program_parameters(
-    reads: impl Iterator<Item = TensorId>,
-    stores: &[TensorId],
-    is_scalar: impl Fn(TensorId) -> bool,
-) -> Vec<Parameter> {
-    let mut parameters: Vec<Parameter> = Vec::new();
-    for id in reads {
-        let parameter = if is_scalar(id) { Parameter::Scalar(id) } else { Parameter::Tensor(id) };
-        if !parameters.contains(&parameter) {
-            parameters.push(parameter);
-        }
-    }
-    for &id in stores {
-        if !parameters.contains(&Parameter::Tensor(id)) {
-            parameters.push(Parameter::Tensor(id));
-        }
-    }
-    parameters
-}
-
 /// The smallest power of two not below `value`, at most `largest`.
 fn power_of_two_within(value: i64, largest: u32) -> u32 {
     to_u32(value.clamp(1, i64::from(largest))).next_power_of_two()
-}
-
-/// A number of blocks or threads; what is too large becomes the largest, which [`Kernel::fits`] refuses.
-pub(super) fn to_u32(value: i64) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::device::ComputeCapability;
-    use crate::graph::{DataType, Graph, PointwiseMode, Tensor};
+    use crate::graph::{DataType, Graph, PointwiseMode, Port, ReductionMode, Tensor};
 
     /// `y = relu(x)` stored, x and y reduced to the given dims.
     fn graph(x: [i64; 4], targets: &[[i64; 4]]) -> FinalizedGraph {

@@ -140,7 +140,7 @@ fn concatenated(
 
 impl SweepRequest<'_> {
     /// Device tensors touched: operands, stores and targets, each once.
-    fn memory_tensors(&self) -> Vec<TensorId> {
+    pub(super) fn memory_tensors(&self) -> Vec<TensorId> {
         let read = self.program.moved().filter(|&id| !self.graph.tensor(id).is_pass_by_value);
         let all: BTreeSet<TensorId> =
             read.chain(self.stores.iter().copied()).chain(self.targets.iter().copied()).collect();
@@ -149,7 +149,7 @@ impl SweepRequest<'_> {
 
     /// Packed booleans decide the order of the axes, else the largest tensor, results before operands; where nothing
     /// is moved point by point, what windows read.
-    fn reference(&self, memory: &[TensorId]) -> TensorId {
+    pub(super) fn reference(&self, memory: &[TensorId]) -> TensorId {
         let weight = |&id: &TensorId| {
             let tensor = self.graph.tensor(id);
             let stored = self.stores.contains(&id);
@@ -162,7 +162,7 @@ impl SweepRequest<'_> {
 }
 
 /// The only point of a space without axes.
-fn single_point(memory: &[TensorId]) -> Axis {
+pub(super) fn single_point(memory: &[TensorId]) -> Axis {
     let strides = memory.iter().map(|&id| (id, 0)).collect();
     Axis { extent: 1, reduced: false, graph_axes: Vec::new(), strides, accumulators: 0 }
 }
@@ -270,7 +270,7 @@ pub(super) fn elements(tensor: &FinalTensor) -> i64 {
 }
 
 /// Whether an offset into some tensor, or the number of points, may exceed 31 bits.
-fn needs_wide_index(
+pub(super) fn needs_wide_index(
     graph: &FinalizedGraph,
     space: &IterationSpace,
     mut memory: impl Iterator<Item = TensorId>,
@@ -281,6 +281,32 @@ fn needs_wide_index(
 /// Elements from the first to one past the last.
 pub(in crate::engine) fn span(tensor: &FinalTensor) -> i64 {
     1 + tensor.dim.iter().zip(&tensor.stride).map(|(extent, stride)| (extent - 1) * stride).sum::<i64>()
+}
+
+/// Operands, then stores, each tensor once; host scalars by value.
+pub(in crate::engine) fn program_parameters(
+    reads: impl Iterator<Item = TensorId>,
+    stores: &[TensorId],
+    is_scalar: impl Fn(TensorId) -> bool,
+) -> Vec<Parameter> {
+    let mut parameters: Vec<Parameter> = Vec::new();
+    for id in reads {
+        let parameter = if is_scalar(id) { Parameter::Scalar(id) } else { Parameter::Tensor(id) };
+        if !parameters.contains(&parameter) {
+            parameters.push(parameter);
+        }
+    }
+    for &id in stores {
+        if !parameters.contains(&Parameter::Tensor(id)) {
+            parameters.push(Parameter::Tensor(id));
+        }
+    }
+    parameters
+}
+
+/// A number of blocks or threads; what is too large becomes the largest, which [`Kernel::fits`] refuses.
+pub(super) fn to_u32(value: i64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

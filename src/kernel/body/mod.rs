@@ -5,12 +5,14 @@ mod depthwise;
 mod gemm;
 mod inside;
 mod pointwise;
+mod rows;
 
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
 pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use inside::{Inside, OperandsBefore, Telling};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
+pub use rows::{RowPhase, RowsKernel};
 
 use crate::graph::{SignalMode, TensorId};
 
@@ -23,6 +25,8 @@ pub enum Body {
     Packed(PackedKernel),
     /// One pass over the iteration space, reducing some of its axes.
     Reduction(ReductionKernel),
+    /// Several passes over the same rows.
+    Rows(RowsKernel),
     /// Tiled matrix product with mainloop and epilogue fusion.
     Gemm(Box<GemmKernel>),
     /// A convolution of one channel a group, as windows that slide over vectors of channels.
@@ -50,6 +54,7 @@ impl Body {
                 let stores = kernel.sweep.stores.iter().copied().chain(targets);
                 (kernel.sweep.program.reads().collect(), stores.collect())
             }
+            Self::Rows(kernel) => kernel.touched(),
             Self::Depthwise(kernel) => {
                 let reads = kernel.sweep.program.reads().chain([kernel.windows.image, kernel.filter]);
                 (reads.collect(), kernel.sweep.stores.clone())

@@ -1,0 +1,112 @@
+//! Cuts operations without a core, or behind one, into passes over iteration spaces.
+//!
+//! Results of equal extents share one pass; a reduction joins the pass over its input. What reductions give is read by later passes,
+//! a level deeper each.
+
+use std::collections::BTreeSet;
+
+use super::packed::stands_apart;
+use crate::graph::{Attributes, FinalizedGraph, OperationId, Port, ReductionMode, TensorId};
+use crate::kernel::Accumulation;
+
+/// One pass: what is stored at each point, what is reduced.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pass {
+    /// Reductions, one behind the other, whose results the pass reads.
+    pub(super) level: usize,
+    pub(super) extents: Vec<i64>,
+    pub(super) stores: Vec<TensorId>,
+    pub(super) accumulations: Vec<Accumulation>,
+    pub(super) reduced: BTreeSet<usize>,
+    /// Strides of the stores, if they are packed booleans that stand apart.
+    pub(super) packed: Option<Vec<i64>>,
+}
+
+/// For each tensor, how many reductions stand one behind the other before it.
+fn levels(graph: &FinalizedGraph, operations: &[OperationId]) -> Vec<usize> {
+    let mut levels = vec![0; graph.tensors().len()];
+    for &id in operations {
+        let operation = graph.operation(id);
+        let before = operation.input_tensors().map(|input| levels[input.index()]).max().unwrap_or(0);
+        let reduces = usize::from(!accumulations(graph, id).is_empty());
+        operation.output_tensors().for_each(|output| levels[output.index()] = before + reduces);
+    }
+    levels
+}
+
+/// Cuts operations into passes; `core` is the stored result of a core. Packed booleans that stand apart come first: what
+/// they are computed from may be overwritten in place by the others.
+pub(super) fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: Option<TensorId>) -> Vec<Pass> {
+    let mut passes: Vec<Pass> = Vec::new();
+    let levels = levels(graph, operations);
+    for &id in operations {
+        for accumulation in accumulations(graph, id) {
+            let reduced = reduced_axes(graph, &accumulation);
+            let extents = &graph.tensor(accumulation.source).dim;
+            let level = levels[accumulation.source.index()];
+            let joins = |pass: &&mut Pass| (pass.level, &pass.extents, &pass.reduced) == (level, extents, &reduced);
+            match passes.iter_mut().find(joins) {
+                Some(pass) => pass.accumulations.push(accumulation),
+                None => passes.push(Pass {
+                    level,
+                    extents: extents.clone(),
+                    stores: Vec::new(),
+                    accumulations: vec![accumulation],
+                    reduced,
+                    packed: None,
+                }),
+            }
+        }
+    }
+    let stored = operations.iter().flat_map(|&id| stored_results(graph, id));
+    for tensor in core.into_iter().chain(stored) {
+        let extents = &graph.tensor(tensor).dim;
+        let level = levels[tensor.index()];
+        let packed = stands_apart(graph, tensor).then(|| graph.tensor(tensor).stride.clone());
+        let joins = |pass: &&mut Pass| (pass.level, &pass.extents, &pass.packed) == (level, extents, &packed);
+        match passes.iter_mut().find(joins) {
+            Some(pass) => pass.stores.push(tensor),
+            None => passes.push(Pass {
+                level,
+                extents: extents.clone(),
+                stores: vec![tensor],
+                accumulations: Vec::new(),
+                reduced: BTreeSet::new(),
+                packed,
+            }),
+        }
+    }
+    passes.sort_by_key(|pass| (pass.level, pass.packed.is_none()));
+    passes
+}
+
+/// The non-virtual results of an operation that has a value at each point.
+pub(super) fn stored_results(graph: &FinalizedGraph, id: OperationId) -> impl Iterator<Item = TensorId> + '_ {
+    let operation = graph.operation(id);
+    let reduces = matches!(operation.attributes, Attributes::Reduction(_) | Attributes::GenStats);
+    operation.output_tensors().filter(move |&tensor| !reduces && !graph.tensor(tensor).is_virtual)
+}
+
+/// What an operation reduces: one value for `REDUCTION`, two for `GENSTATS`.
+pub(super) fn accumulations(graph: &FinalizedGraph, id: OperationId) -> Vec<Accumulation> {
+    let operation = graph.operation(id);
+    let port = |port| operation.output(port);
+    match (&operation.attributes, operation.input(Port::X)) {
+        (Attributes::Reduction(reduction), Some(x)) => {
+            port(Port::Y).map(|y| Accumulation::reduction(reduction.mode, x, y)).into_iter().collect()
+        }
+        (Attributes::GenStats, Some(x)) => {
+            let sum = port(Port::SUM).map(|y| Accumulation::reduction(ReductionMode::Add, x, y));
+            let squares = port(Port::SQ_SUM).map(|y| Accumulation::sum_of_squares(x, y));
+            sum.into_iter().chain(squares).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Axes where the target has extent 1 and the source more.
+fn reduced_axes(graph: &FinalizedGraph, accumulation: &Accumulation) -> BTreeSet<usize> {
+    let source = &graph.tensor(accumulation.source).dim;
+    let target = &graph.tensor(accumulation.target).dim;
+    (0..source.len()).filter(|&axis| target[axis] == 1 && source[axis] > 1).collect()
+}

@@ -1,0 +1,293 @@
+//! Passes over the same rows in one launch: norms of rows, softmax, and whatever else reads what its own rows were reduced to.
+
+use std::collections::BTreeSet;
+
+use super::passes::Pass;
+use super::sweep::{SweepRequest, Width, needs_wide_index, over, program_parameters, single_point, to_u32};
+use crate::device::Device;
+use crate::engine::builder::{KernelBuilder, Shape};
+use crate::graph::{FinalizedGraph, TensorId};
+use crate::kernel::{Access, Body, IterationRequest, IterationSpace, RowPhase, RowsKernel, StageProgram, Sweep};
+
+/// Most threads that share a row.
+const MOST_COLUMNS: u32 = 1024;
+
+/// Vectors of a row that a thread has, where a row has many: it keeps them in registers from phase to phase.
+const VECTORS_OF_A_THREAD: i64 = 4;
+
+/// Most vectors of a thread: what is read again after these is not in registers any more.
+const MOST_VECTORS: i64 = 16;
+
+/// Warps of a row, whose parts its threads add up.
+const LANES: u32 = 32;
+
+/// Passes that one launch takes, and the rest.
+pub(super) struct Rows {
+    kernel: RowsKernel,
+    /// Passes that have nothing to do with these rows.
+    pub(super) rest: Vec<Pass>,
+    /// Totals that stay with the threads.
+    pub(super) totals: BTreeSet<TensorId>,
+}
+
+/// The launch of passes over the same rows, where two or more follow each other; in blocks of half as many threads as passes have, since
+/// they keep their rows in registers.
+pub(super) fn gathered(
+    graph: &FinalizedGraph,
+    program: &StageProgram,
+    passes: &[Pass],
+    launched: (u32, &Device),
+) -> Option<Rows> {
+    let deepest = passes.iter().filter(|pass| !pass.accumulations.is_empty()).max_by_key(|pass| pass.level)?;
+    let (full, reduced) = (&deepest.extents, &deepest.reduced);
+    let kept: Vec<i64> =
+        full.iter().enumerate().map(|(axis, &extent)| if reduced.contains(&axis) { 1 } else { extent }).collect();
+    let is_of_rows = |pass: &&Pass| match pass.accumulations.is_empty() {
+        false => &pass.extents == full && &pass.reduced == reduced,
+        true => &pass.extents == full || pass.extents == kept,
+    };
+    let totals: BTreeSet<TensorId> = passes
+        .iter()
+        .filter(|pass| !pass.accumulations.is_empty() && is_of_rows(pass))
+        .flat_map(|pass| &pass.accumulations)
+        .map(|accumulation| accumulation.target)
+        .collect();
+    let needed = |pass: &Pass| needed_by(program, pass);
+    let reads = |pass: &Pass, of: &BTreeSet<TensorId>| needed(pass).loads().any(|id| of.contains(&id));
+    let others: BTreeSet<TensorId> = passes
+        .iter()
+        .filter(|pass| !is_of_rows(pass))
+        .flat_map(|pass| &pass.accumulations)
+        .map(|accumulation| accumulation.target)
+        .collect();
+    // what only follows other reductions goes with them
+    let (own, rest): (Vec<&Pass>, Vec<&Pass>) =
+        passes.iter().partition(|pass| is_of_rows(pass) && !reads(pass, &others));
+    let is_whole = own.iter().all(|pass| pass.packed.is_none())
+        && rest.iter().all(|pass| !reads(pass, &totals))
+        && totals.iter().all(|&id| graph.tensor(id).is_virtual)
+        && own.iter().any(|pass| reads(pass, &totals));
+    if !is_whole {
+        return None;
+    }
+    let kernel = Planned::new(graph, program, &own, (full, reduced))?.kernel(&kept, launched)?;
+    Some(Rows { kernel, rest: rest.into_iter().cloned().collect(), totals })
+}
+
+/// What a pass computes.
+fn needed_by(program: &StageProgram, pass: &Pass) -> StageProgram {
+    let sources = pass.accumulations.iter().map(|accumulation| accumulation.source);
+    program.needed_for(pass.stores.iter().copied().chain(sources))
+}
+
+/// Passes over rows, and the axes of their points.
+struct Planned<'a> {
+    graph: &'a FinalizedGraph,
+    program: &'a StageProgram,
+    passes: &'a [&'a Pass],
+    space: IterationSpace,
+    width: Width,
+    wide_index: bool,
+}
+
+impl<'a> Planned<'a> {
+    /// `None` where points of a row do not lie side by side, or are not read point by point.
+    fn new(
+        graph: &'a FinalizedGraph,
+        program: &'a StageProgram,
+        passes: &'a [&'a Pass],
+        (full, reduced): (&[i64], &BTreeSet<usize>),
+    ) -> Option<Self> {
+        let over_points = |pass: &&&Pass| pass.extents == full;
+        let of = |passes: &[&Pass]| {
+            let sources = passes.iter().flat_map(|pass| &pass.accumulations).map(|accumulation| accumulation.source);
+            let stores: Vec<TensorId> = passes.iter().flat_map(|pass| pass.stores.iter().copied()).collect();
+            (program.needed_for(stores.iter().copied().chain(sources)), stores)
+        };
+        let (points, stores) = of(&passes.iter().filter(over_points).copied().collect::<Vec<_>>());
+        let (all, every_store) = of(passes);
+        if all.windows().next().is_some() || all.moved().count() != all.loads().count() {
+            return None;
+        }
+        let request = SweepRequest {
+            graph,
+            extents: full,
+            program: all.clone(),
+            stores: every_store,
+            targets: Vec::new(),
+            reduced: reduced.clone(),
+            core: None,
+        };
+        let memory = request.memory_tensors();
+        let largest = SweepRequest { program: points.clone(), stores: stores.clone(), ..request };
+        let reference = largest.reference(&largest.memory_tensors());
+        let totals: BTreeSet<TensorId> =
+            passes.iter().flat_map(|pass| &pass.accumulations).map(|accumulation| accumulation.target).collect();
+        let tensors: Vec<TensorId> = memory.iter().copied().chain(totals.iter().copied()).collect();
+        let mut space = IterationSpace::new(&IterationRequest {
+            graph,
+            extents: full,
+            tensors: &tensors,
+            reference,
+            reduced,
+            pinned: &all.indexed_axes(),
+            accumulators: &[],
+        });
+        let first = space.axes.iter().position(|axis| axis.reduced)?;
+        if !space.axes[first..].iter().all(|axis| axis.reduced) {
+            return None;
+        }
+        for axis in &mut space.axes {
+            // a total lies in a variable of the thread
+            axis.strides.extend(totals.iter().map(|&id| (id, 0)));
+        }
+        let is_moved = |id: &TensorId| !graph.tensor(*id).is_pass_by_value && !totals.contains(id);
+        let moved: Vec<TensorId> = points.moved().chain(stores.iter().copied()).filter(is_moved).collect();
+        let width = Width::choose(graph, &space, &points, &moved, &stores);
+        let wide_index = needs_wide_index(graph, &space, memory.into_iter().filter(is_moved));
+        Some(Self { graph, program, passes, space, width, wide_index })
+    }
+
+    /// The kernel; `None` where rows are so long, or so few, that a launch a pass is faster.
+    fn kernel(&self, kept: &[i64], (threads, device): (u32, &Device)) -> Option<RowsKernel> {
+        let Width { vector, .. } = self.width;
+        let inner = self.space.axes.last()?.extent;
+        let (count, elements) = (self.space.points_where(false), self.space.points_where(true));
+        let vectors = elements / inner * ((inner + vector - 1) / vector);
+        let wanted = u32::try_from(vectors / VECTORS_OF_A_THREAD).unwrap_or(MOST_COLUMNS).next_power_of_two();
+        let columns = wanted.clamp(LANES, MOST_COLUMNS);
+        let is_long = vectors > i64::from(columns) * MOST_VECTORS;
+        if is_long && count < i64::from(device.sm_count) {
+            return None;
+        }
+        let levels: BTreeSet<usize> = self.passes.iter().map(|pass| pass.level).collect();
+        let phases = levels.into_iter().map(|level| self.phase(level, kept)).collect();
+        Some(RowsKernel { phases, columns, rows: (threads / 2 / columns).max(1), count, vectors, elements })
+    }
+
+    fn phase(&self, level: usize, kept: &[i64]) -> RowPhase {
+        let of_level = |pass: &&&&Pass| pass.level == level;
+        let (mut accumulations, mut stores, mut of_row) = (Vec::new(), Vec::new(), Vec::new());
+        for pass in self.passes.iter().filter(|pass| of_level(&pass)) {
+            accumulations.extend(pass.accumulations.iter().cloned());
+            let is_of_row = pass.extents == kept && pass.accumulations.is_empty();
+            if is_of_row { &mut of_row } else { &mut stores }.extend(pass.stores.iter().copied());
+        }
+        let sources = accumulations.iter().map(|accumulation| accumulation.source);
+        let program = self.program.needed_for(stores.iter().copied().chain(sources));
+        let points = (!program.steps.is_empty()).then(|| self.sweep(self.space.clone(), program, stores, self.width));
+        let row = (!of_row.is_empty()).then(|| {
+            let mut space = self.space.clone();
+            space.axes.retain(|axis| !axis.reduced);
+            if space.axes.is_empty() {
+                space.axes.push(single_point(&self.space.axes[0].strides.keys().copied().collect::<Vec<_>>()));
+            }
+            let program = self.program.needed_for(of_row.iter().copied());
+            self.sweep(space, program, of_row, Width { vector: 1, ragged: false })
+        });
+        RowPhase { points, accumulations, row }
+    }
+
+    fn sweep(&self, space: IterationSpace, program: StageProgram, stores: Vec<TensorId>, width: Width) -> Sweep {
+        let sweep = over(self.graph, space, program, stores, width);
+        Sweep { wide_index: self.wide_index, ..sweep }
+    }
+}
+
+impl Rows {
+    /// Adds the launch.
+    pub(super) fn push(self, builder: &mut KernelBuilder) {
+        let kernel = self.kernel;
+        let (_, stores) = kernel.touched();
+        let reads = kernel.sweeps().flat_map(|sweep| sweep.program.reads()).filter(|id| !self.totals.contains(id));
+        let is_scalar = |id: TensorId| kernel.sweeps().any(|sweep| sweep.access.get(&id) == Some(&Access::Parameter));
+        let parameters = program_parameters(reads, &stores, is_scalar);
+        let blocks = (kernel.count + i64::from(kernel.rows) - 1) / i64::from(kernel.rows);
+        let shape = Shape {
+            grid: [to_u32(blocks), 1],
+            block: [kernel.columns, kernel.rows, 1],
+            shared_bytes: shared_floats(&kernel) * 4,
+        };
+        builder.push("rows", shape, parameters, Body::Rows(kernel));
+    }
+}
+
+/// A number a warp for each total.
+fn shared_floats(kernel: &RowsKernel) -> u32 {
+    let warps = kernel.columns / LANES * kernel.rows;
+    if kernel.columns > LANES { warps * kernel.accumulations().count() as u32 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::ComputeCapability;
+    use crate::engine::lowering::passes::passes;
+    use crate::graph::{DataType, Graph, NormBackward, NormForward, NormMode, NormPhase, Port, Scalar, Tensor};
+
+    fn gathered_of(graph: &Graph) -> Option<Rows> {
+        let graph = graph.finalize().expect("well formed");
+        let graph = graph.expand_in(DataType::Float);
+        let operations: Vec<_> = graph.operation_ids().collect();
+        let program = StageProgram::of(&graph, operations.iter().copied(), None);
+        let passes = passes(&graph, &operations, None);
+        gathered(&graph, &program, &passes, (512, &Device::typical(ComputeCapability::SM_90)))
+    }
+
+    fn half() -> Graph {
+        Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float)
+    }
+
+    /// A layer norm over all axes but the first, with its mean.
+    fn layer(x: Tensor) -> Graph {
+        let mut graph = half();
+        let rank = x.dim.len();
+        let x = graph.tensor(x);
+        let epsilon = Tensor::scalar("epsilon", DataType::Float, Scalar::Float(1e-5));
+        let epsilon = graph.tensor(Tensor { dim: vec![1; rank], stride: vec![1; rank], ..epsilon });
+        let norm = NormForward::new(NormMode::Layer, NormPhase::Training);
+        let results = graph.composite("norm", norm, &[(Port::X, x), (Port::EPSILON, epsilon)], &[Port::Y, Port::MEAN]);
+        for id in results {
+            graph.set_output(id);
+        }
+        graph
+    }
+
+    #[test]
+    fn a_norm_is_one_launch_of_three_phases_whose_mean_a_thread_stores() {
+        let rows = gathered_of(&layer(Tensor::new("x").row_major([64, 4096]))).expect("rows");
+        assert!(rows.rest.is_empty());
+        let shape = |phase: &RowPhase| (phase.accumulations.len(), phase.row.is_some(), phase.points.is_some());
+        let phases: Vec<_> = rows.kernel.phases.iter().map(shape).collect();
+        assert_eq!(phases, [(1, false, true), (1, true, true), (0, false, true)]);
+        let RowsKernel { columns, rows, count, vectors, elements, .. } = rows.kernel;
+        assert_eq!((columns, rows, count, vectors, elements), (128, 2, 64, 512, 4096));
+    }
+
+    #[test]
+    fn rows_that_do_not_lie_side_by_side_or_are_few_and_long_have_a_launch_a_pass() {
+        let per_pixel = Tensor::new("x").row_major([64, 24, 5, 7]);
+        assert!(gathered_of(&layer(per_pixel)).is_some());
+        let mut strided = Tensor::new("x").dim([64, 4096]).stride([1, 64]);
+        strided.alignment = 16;
+        assert!(gathered_of(&layer(strided)).is_none(), "rows step by 64 elements");
+        assert!(gathered_of(&layer(Tensor::new("x").row_major([2, 1 << 20]))).is_none());
+        assert!(gathered_of(&layer(Tensor::new("x").row_major([512, 1 << 20]))).is_some());
+    }
+
+    #[test]
+    fn sums_over_rows_stay_passes_of_their_own_beside_a_gradient() {
+        let mut graph = half();
+        let [dy, x] = ["dy", "x"].map(|name| graph.tensor(Tensor::new(name).row_major([64, 512])));
+        let scale = graph.tensor(Tensor::new("scale").row_major([1, 512]));
+        let inverse = graph.tensor(Tensor::new("inverse").row_major([64, 1]).data_type(DataType::Float));
+        let inputs = [(Port::DY, dy), (Port::X, x), (Port::SCALE, scale), (Port::INV_VARIANCE, inverse)];
+        for id in graph.composite("norm", NormBackward { mode: NormMode::Rms }, &inputs, &[Port::DX, Port::DSCALE]) {
+            graph.set_output(id);
+        }
+        let rows = gathered_of(&graph).expect("rows");
+        let shape = |pass: &Pass| (pass.level, pass.accumulations.len(), pass.stores.len());
+        assert_eq!(rows.rest.iter().map(shape).collect::<Vec<_>>(), [(0, 1, 0), (1, 0, 1)]);
+        assert_eq!(rows.kernel.phases.len(), 2);
+    }
+}

@@ -1,0 +1,63 @@
+//! Rows whose reductions stand one behind the other.
+
+use std::collections::BTreeSet;
+
+use crate::graph::TensorId;
+use crate::kernel::{Accumulation, Sweep};
+
+/// Several passes over the same rows in one launch: `columns` threads evaluate a row phase after phase, and each of them has the
+/// totals of a phase when the next begins. A block has `rows` rows.
+///
+/// All sweeps over points of rows have the same axes, in the same vectors; the axes behind the kept ones are reduced. Those over rows
+/// alone have the kept axes, and one thread of a row evaluates them.
+#[derive(Clone, Debug)]
+pub struct RowsKernel {
+    /// In the order in which they are done.
+    pub phases: Vec<RowPhase>,
+    /// Threads of a row: 32, or a multiple of it that is a power of two.
+    pub columns: u32,
+    /// Rows of a block.
+    pub rows: u32,
+    /// Rows in all, and vectors of points of each.
+    pub count: i64,
+    /// Vectors of a row.
+    pub vectors: i64,
+    /// Elements of a row.
+    pub elements: i64,
+}
+
+/// What is done before the next totals are known.
+#[derive(Clone, Debug)]
+pub struct RowPhase {
+    /// What is evaluated at each point of a row, if anything.
+    pub points: Option<Sweep>,
+    /// What is reduced of it.
+    pub accumulations: Vec<Accumulation>,
+    /// What is evaluated once a row, before the points.
+    pub row: Option<Sweep>,
+}
+
+impl RowsKernel {
+    /// All sweeps.
+    pub fn sweeps(&self) -> impl Iterator<Item = &Sweep> + '_ {
+        self.phases.iter().flat_map(|phase| phase.row.iter().chain(&phase.points))
+    }
+
+    /// What is reduced, phase after phase.
+    pub fn accumulations(&self) -> impl Iterator<Item = &Accumulation> + '_ {
+        self.phases.iter().flat_map(|phase| &phase.accumulations)
+    }
+
+    /// Tensors in memory that are read, and those that are written; totals that stay with the threads are neither.
+    pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
+        let totals: BTreeSet<TensorId> = self.accumulations().map(|accumulation| accumulation.target).collect();
+        let reads = self.sweeps().flat_map(|sweep| sweep.program.reads()).filter(|id| !totals.contains(id));
+        let stores = self.sweeps().flat_map(|sweep| sweep.stores.iter().copied());
+        (unique(reads), unique(stores))
+    }
+}
+
+fn unique(tensors: impl Iterator<Item = TensorId>) -> Vec<TensorId> {
+    let mut seen = BTreeSet::new();
+    tensors.filter(|&id| seen.insert(id)).collect()
+}

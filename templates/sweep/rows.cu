@@ -1,0 +1,77 @@
+<# Rows, phase after phase. `columns` threads have a row: each evaluates `each` vectors of points of it, then all of them get the phase's
+   totals, which later phases read. What is evaluated once a row is done by its first thread. -#>
+extern "C" __global__ void __launch_bounds__(${ threads }$)
+${ function }$(${ parameters }$) {
+fw_wait_for_previous_launch();
+<%- if shares %>
+FW_SHARED(shared_bytes);
+float* const shared = reinterpret_cast<float*>(shared_bytes);
+const unsigned warp = threadIdx.x / 32;
+<%- endif %>
+const ${ index }$ row = ${ row }$;
+<%- for phase in phases %>
+
+<%- if phase.row %>
+if (threadIdx.x == 0 && row < ${ count }$) {
+<%- for line in phase.row.coordinates %>
+${ line }$
+<%- endfor %>
+${ phase.row.evaluate }$
+}
+<%- endif %>
+<%- for total in phase.totals %>
+float ${ total.variable }$[1];
+<%- endfor %>
+{
+<%- for total in phase.totals %>
+float ${ total.name }$[1] = {${ total.identity }$};
+<%- endfor %>
+<%- if phase.points %>
+if (row < ${ count }$) {
+<%- for line in phase.points.of_row %>
+${ line }$
+<%- endfor %>
+<%- if is_unrolled %>
+#pragma unroll
+<%- else %>
+#pragma unroll 4
+<%- endif %>
+for (int g = 0; g < ${ each }$; ++g) {
+const ${ index }$ r = threadIdx.x + g * ${ columns }$;
+<%- if is_short %>
+if (r >= ${ vectors }$) continue;
+<%- endif %>
+<%- for line in phase.points.of_vector %>
+${ line }$
+<%- endfor %>
+${ phase.points.evaluate }$
+}
+}
+<%- endif %>
+<%- for total in phase.totals %>
+${ total.name }$[0] = fw_lanes_total<16, 1>(${ total.name }$[0], [](float a, float b) { return ${ total.combine }$(a, b); });
+<%- endfor %>
+<%- if phase.totals %>
+<%- if shares %>
+if (threadIdx.x % 32 == 0) {
+<%- for total in phase.totals %>
+shared[${ total.place }$ + threadIdx.y * ${ warps }$ + warp] = ${ total.name }$[0];
+<%- endfor %>
+}
+__syncthreads();
+<%- for total in phase.totals %>
+${ total.name }$[0] = shared[${ total.place }$ + threadIdx.y * ${ warps }$];
+#pragma unroll
+for (int w = 1; w < ${ warps }$; ++w) ${ total.name }$[0] = ${ total.combine }$(${ total.name }$[0], shared[${ total.place }$ + threadIdx.y * ${ warps }$ + w]);
+<%- endfor %>
+<%- endif %>
+<%- for total in phase.totals %>
+{
+const float total = ${ total.name }$[0];
+${ total.variable }$[0] = ${ total.finished }$;
+}
+<%- endfor %>
+<%- endif %>
+}
+<%- endfor %>
+}
