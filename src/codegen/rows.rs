@@ -11,6 +11,9 @@ use crate::error::Error;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{Accumulation, Index, RowPhase, RowsKernel, Sweep, needed};
 
+/// Threads of a multiprocessor that evaluate rows: so few have registers for the vectors of theirs.
+const RESIDENT_THREADS: u32 = 768;
+
 /// Vectors of a thread up to which loops over them are unrolled.
 const UNROLLED: i64 = 16;
 
@@ -18,10 +21,11 @@ const UNROLLED: i64 = 16;
 #[derive(Serialize)]
 pub(super) struct RowsText {
     threads: u32,
+    /// Blocks of a multiprocessor that the registers shall leave room for.
+    resident: u32,
     index: &'static str,
     columns: u32,
     warps: u32,
-    count: i64,
     /// The row of a row of threads.
     row: String,
     vectors: i64,
@@ -91,10 +95,10 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
     let block = as_index(is_wide, "blockIdx.x");
     Ok(RowsText {
         threads: kernel.columns * kernel.rows,
+        resident: (RESIDENT_THREADS / (kernel.columns * kernel.rows)).max(1),
         index,
         columns: kernel.columns,
         warps,
-        count: kernel.count,
         row: if kernel.rows == 1 { block } else { format!("{block} * {} + threadIdx.y", kernel.rows) },
         vectors: kernel.vectors,
         each,

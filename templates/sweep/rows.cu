@@ -1,6 +1,6 @@
 <# Rows, phase after phase. `columns` threads have a row: each evaluates `each` vectors of points of it, then all of them get the phase's
    totals, which later phases read. What is evaluated once a row is done by its first thread. -#>
-extern "C" __global__ void __launch_bounds__(${ threads }$)
+extern "C" __global__ void __launch_bounds__(${ threads }$, ${ resident }$)
 ${ function }$(${ parameters }$) {
 fw_wait_for_previous_launch();
 <%- if shares %>
@@ -12,7 +12,7 @@ const ${ index }$ row = ${ row }$;
 <%- for phase in phases %>
 
 <%- if phase.row %>
-if (threadIdx.x == 0 && row < ${ count }$) {
+if (threadIdx.x == 0) {
 <%- for line in phase.row.coordinates %>
 ${ line }$
 <%- endfor %>
@@ -27,7 +27,6 @@ float ${ total.variable }$[1];
 float ${ total.name }$[1] = {${ total.identity }$};
 <%- endfor %>
 <%- if phase.points %>
-if (row < ${ count }$) {
 <%- for line in phase.points.of_row %>
 ${ line }$
 <%- endfor %>
@@ -45,7 +44,6 @@ if (r >= ${ vectors }$) continue;
 ${ line }$
 <%- endfor %>
 ${ phase.points.evaluate }$
-}
 }
 <%- endif %>
 <%- for total in phase.totals %>

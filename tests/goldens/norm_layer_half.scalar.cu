@@ -47,7 +47,7 @@
 
 //@ fw_lanes_total
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(32, 24)
 fw_rows(const fw_f16* __restrict__ p_t0,
   const float t1,
   const fw_f16* __restrict__ p_t2,
@@ -56,25 +56,23 @@ fw_rows(const fw_f16* __restrict__ p_t0,
   float* __restrict__ p_t6_identity,
   fw_f16* __restrict__ p_t4_add) {
   fw_wait_for_previous_launch();
-  const unsigned row = blockIdx.x * 8 + threadIdx.y;
+  const unsigned row = blockIdx.x;
   float p_t7_reduction_avg[1];
   {
     float acc0[1] = {0.0f};
-    if (row < 37) {
-      const unsigned i0 = row;
+    const unsigned i0 = row;
 #pragma unroll
-      for (int g = 0; g < 1; ++g) {
-        const unsigned r = threadIdx.x + g * 32;
-        if (r >= 12) continue;
-        const unsigned i1 = r * 8;
-        const unsigned o_t0 = i0 * 96 + i1;
-        float v_t0[8];
-        fw_load_vector(p_t0 + o_t0, v_t0);
+    for (int g = 0; g < 1; ++g) {
+      const unsigned r = threadIdx.x + g * 32;
+      if (r >= 12) continue;
+      const unsigned i1 = r * 8;
+      const unsigned o_t0 = i0 * 96 + i1;
+      float v_t0[8];
+      fw_load_vector(p_t0 + o_t0, v_t0);
 #pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          const float t0 = v_t0[e];
-          acc0[0] = fw_sum(acc0[0], t0);
-        }
+      for (int e = 0; e < 8; ++e) {
+        const float t0 = v_t0[e];
+        acc0[0] = fw_sum(acc0[0], t0);
       }
     }
     acc0[0] = fw_lanes_total<16, 1>(acc0[0], [](float a, float b) { return fw_sum(a, b); });
@@ -83,7 +81,7 @@ fw_rows(const fw_f16* __restrict__ p_t0,
       p_t7_reduction_avg[0] = total / 96.0f;
     }
   }
-  if (threadIdx.x == 0 && row < 37) {
+  if (threadIdx.x == 0) {
     const unsigned i0 = row;
     const unsigned o_t5_identity = i0;
     const unsigned o_t7_reduction_avg = 0;
@@ -94,25 +92,23 @@ fw_rows(const fw_f16* __restrict__ p_t0,
   float p_t10_reduction_avg[1];
   {
     float acc0[1] = {0.0f};
-    if (row < 37) {
-      const unsigned i0 = row;
+    const unsigned i0 = row;
 #pragma unroll
-      for (int g = 0; g < 1; ++g) {
-        const unsigned r = threadIdx.x + g * 32;
-        if (r >= 12) continue;
-        const unsigned i1 = r * 8;
-        const unsigned o_t0 = i0 * 96 + i1;
-        const unsigned o_t7_reduction_avg = 0;
-        float v_t0[8];
-        fw_load_vector(p_t0 + o_t0, v_t0);
-        const float t7_reduction_avg = fw_value(p_t7_reduction_avg[o_t7_reduction_avg]);
+    for (int g = 0; g < 1; ++g) {
+      const unsigned r = threadIdx.x + g * 32;
+      if (r >= 12) continue;
+      const unsigned i1 = r * 8;
+      const unsigned o_t0 = i0 * 96 + i1;
+      const unsigned o_t7_reduction_avg = 0;
+      float v_t0[8];
+      fw_load_vector(p_t0 + o_t0, v_t0);
+      const float t7_reduction_avg = fw_value(p_t7_reduction_avg[o_t7_reduction_avg]);
 #pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          const float t0 = v_t0[e];
-          const float t8_sub = fw_sub(t0, t7_reduction_avg);
-          const float t9_mul = fw_mul(t8_sub, t8_sub);
-          acc0[0] = fw_sum(acc0[0], t9_mul);
-        }
+      for (int e = 0; e < 8; ++e) {
+        const float t0 = v_t0[e];
+        const float t8_sub = fw_sub(t0, t7_reduction_avg);
+        const float t9_mul = fw_mul(t8_sub, t8_sub);
+        acc0[0] = fw_sum(acc0[0], t9_mul);
       }
     }
     acc0[0] = fw_lanes_total<16, 1>(acc0[0], [](float a, float b) { return fw_sum(a, b); });
@@ -121,7 +117,7 @@ fw_rows(const fw_f16* __restrict__ p_t0,
       p_t10_reduction_avg[0] = total / 96.0f;
     }
   }
-  if (threadIdx.x == 0 && row < 37) {
+  if (threadIdx.x == 0) {
     const unsigned i0 = row;
     const unsigned o_t6_identity = i0;
     const unsigned o_t10_reduction_avg = 0;
@@ -133,44 +129,42 @@ fw_rows(const fw_f16* __restrict__ p_t0,
     p_t6_identity[o_t6_identity] = fw_to_f32(t6_identity);
   }
   {
-    if (row < 37) {
-      const unsigned i0 = row;
+    const unsigned i0 = row;
 #pragma unroll
-      for (int g = 0; g < 1; ++g) {
-        const unsigned r = threadIdx.x + g * 32;
-        if (r >= 12) continue;
-        const unsigned i1 = r * 8;
-        const unsigned o_t0 = i0 * 96 + i1;
-        const unsigned o_t2 = i1;
-        const unsigned o_t3 = i1;
-        const unsigned o_t4_add = i0 * 96 + i1;
-        const unsigned o_t7_reduction_avg = 0;
-        const unsigned o_t10_reduction_avg = 0;
-        float v_t0[8];
-        fw_load_vector(p_t0 + o_t0, v_t0);
-        const float t7_reduction_avg = fw_value(p_t7_reduction_avg[o_t7_reduction_avg]);
-        const float t10_reduction_avg = fw_value(p_t10_reduction_avg[o_t10_reduction_avg]);
-        float v_t2[8];
-        fw_load_vector(p_t2 + o_t2, v_t2);
-        float v_t3[8];
-        fw_load_vector(p_t3 + o_t3, v_t3);
-        float w_t4_add[8];
+    for (int g = 0; g < 1; ++g) {
+      const unsigned r = threadIdx.x + g * 32;
+      if (r >= 12) continue;
+      const unsigned i1 = r * 8;
+      const unsigned o_t0 = i0 * 96 + i1;
+      const unsigned o_t2 = i1;
+      const unsigned o_t3 = i1;
+      const unsigned o_t4_add = i0 * 96 + i1;
+      const unsigned o_t7_reduction_avg = 0;
+      const unsigned o_t10_reduction_avg = 0;
+      float v_t0[8];
+      fw_load_vector(p_t0 + o_t0, v_t0);
+      const float t7_reduction_avg = fw_value(p_t7_reduction_avg[o_t7_reduction_avg]);
+      const float t10_reduction_avg = fw_value(p_t10_reduction_avg[o_t10_reduction_avg]);
+      float v_t2[8];
+      fw_load_vector(p_t2 + o_t2, v_t2);
+      float v_t3[8];
+      fw_load_vector(p_t3 + o_t3, v_t3);
+      float w_t4_add[8];
 #pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          const float t0 = v_t0[e];
-          const float t2 = v_t2[e];
-          const float t3 = v_t3[e];
-          const float t11_add = fw_add(t10_reduction_avg, t1);
-          const float t12_sqrt = fw_sqrt(t11_add);
-          const float t13_reciprocal = fw_reciprocal(t12_sqrt);
-          const float t14_sub = fw_sub(t0, t7_reduction_avg);
-          const float t15_mul = fw_mul(t14_sub, t13_reciprocal);
-          const float t16_mul = fw_mul(t15_mul, t2);
-          const float t4_add = fw_add(t16_mul, t3);
-          w_t4_add[e] = t4_add;
-        }
-        fw_store_vector(reinterpret_cast<unsigned*>(p_t4_add + o_t4_add), fw_pack_f16(w_t4_add));
+      for (int e = 0; e < 8; ++e) {
+        const float t0 = v_t0[e];
+        const float t2 = v_t2[e];
+        const float t3 = v_t3[e];
+        const float t11_add = fw_add(t10_reduction_avg, t1);
+        const float t12_sqrt = fw_sqrt(t11_add);
+        const float t13_reciprocal = fw_reciprocal(t12_sqrt);
+        const float t14_sub = fw_sub(t0, t7_reduction_avg);
+        const float t15_mul = fw_mul(t14_sub, t13_reciprocal);
+        const float t16_mul = fw_mul(t15_mul, t2);
+        const float t4_add = fw_add(t16_mul, t3);
+        w_t4_add[e] = t4_add;
       }
+      fw_store_vector(reinterpret_cast<unsigned*>(p_t4_add + o_t4_add), fw_pack_f16(w_t4_add));
     }
   }
 }

@@ -57,7 +57,7 @@
 
 //@ fw_lanes_total
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(64, 12)
 fw_rows(const fw_f16* __restrict__ p_t0,
   const float* __restrict__ p_t1,
   float* __restrict__ p_t4_identity,
@@ -65,27 +65,25 @@ fw_rows(const fw_f16* __restrict__ p_t0,
   float* __restrict__ p_t3_add,
   fw_e4m3* __restrict__ p_t2_div) {
   fw_wait_for_previous_launch();
-  const unsigned row = blockIdx.x * 8 + threadIdx.y;
+  const unsigned row = blockIdx.x * 2 + threadIdx.y;
   float p_t6_reduction_max[1];
   {
     float acc0[1] = {__uint_as_float(0xff800000u)};
-    if (row < 30) {
-      const unsigned i0 = row / 15;
-      const unsigned i1 = row / 5 % 3;
-      const unsigned i2 = row % 5;
+    const unsigned i0 = row / 15;
+    const unsigned i1 = row / 5 % 3;
+    const unsigned i2 = row % 5;
 #pragma unroll
-      for (int g = 0; g < 1; ++g) {
-        const unsigned r = threadIdx.x + g * 32;
-        if (r >= 5) continue;
-        const unsigned i3 = r * 8;
-        const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;
-        float v_t0[8];
-        fw_load_vector(p_t0 + o_t0, v_t0);
+    for (int g = 0; g < 1; ++g) {
+      const unsigned r = threadIdx.x + g * 32;
+      if (r >= 5) continue;
+      const unsigned i3 = r * 8;
+      const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;
+      float v_t0[8];
+      fw_load_vector(p_t0 + o_t0, v_t0);
 #pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          const float t0 = v_t0[e];
-          acc0[0] = fw_largest(acc0[0], t0);
-        }
+      for (int e = 0; e < 8; ++e) {
+        const float t0 = v_t0[e];
+        acc0[0] = fw_largest(acc0[0], t0);
       }
     }
     acc0[0] = fw_lanes_total<16, 1>(acc0[0], [](float a, float b) { return fw_largest(a, b); });
@@ -94,7 +92,7 @@ fw_rows(const fw_f16* __restrict__ p_t0,
       p_t6_reduction_max[0] = total;
     }
   }
-  if (threadIdx.x == 0 && row < 30) {
+  if (threadIdx.x == 0) {
     const unsigned i0 = row / 15;
     const unsigned i1 = row / 5 % 3;
     const unsigned i2 = row % 5;
@@ -110,31 +108,29 @@ fw_rows(const fw_f16* __restrict__ p_t0,
   float p_t11_reduction_add[1];
   {
     float acc0[1] = {0.0f};
-    if (row < 30) {
-      const unsigned i0 = row / 15;
-      const unsigned i1 = row / 5 % 3;
-      const unsigned i2 = row % 5;
+    const unsigned i0 = row / 15;
+    const unsigned i1 = row / 5 % 3;
+    const unsigned i2 = row % 5;
 #pragma unroll
-      for (int g = 0; g < 1; ++g) {
-        const unsigned r = threadIdx.x + g * 32;
-        if (r >= 5) continue;
-        const unsigned i3 = r * 8;
-        const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;
-        const unsigned o_t1 = i1;
-        const unsigned o_t6_reduction_max = 0;
-        float v_t0[8];
-        fw_load_vector(p_t0 + o_t0, v_t0);
-        const float t6_reduction_max = fw_value(p_t6_reduction_max[o_t6_reduction_max]);
-        const float t1 = fw_value(p_t1[o_t1]);
+    for (int g = 0; g < 1; ++g) {
+      const unsigned r = threadIdx.x + g * 32;
+      if (r >= 5) continue;
+      const unsigned i3 = r * 8;
+      const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;
+      const unsigned o_t1 = i1;
+      const unsigned o_t6_reduction_max = 0;
+      float v_t0[8];
+      fw_load_vector(p_t0 + o_t0, v_t0);
+      const float t6_reduction_max = fw_value(p_t6_reduction_max[o_t6_reduction_max]);
+      const float t1 = fw_value(p_t1[o_t1]);
 #pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          const float t0 = v_t0[e];
-          const float t7_max = fw_max(t6_reduction_max, t1);
-          const float t8_relu_fwd = fw_relu(t7_max, -3.4028235e38f, __uint_as_float(0x7f800000u), 0.0f);
-          const float t9_sub = fw_sub(t0, t8_relu_fwd);
-          const float t10_exp = fw_exp(t9_sub);
-          acc0[0] = fw_sum(acc0[0], t10_exp);
-        }
+      for (int e = 0; e < 8; ++e) {
+        const float t0 = v_t0[e];
+        const float t7_max = fw_max(t6_reduction_max, t1);
+        const float t8_relu_fwd = fw_relu(t7_max, -3.4028235e38f, __uint_as_float(0x7f800000u), 0.0f);
+        const float t9_sub = fw_sub(t0, t8_relu_fwd);
+        const float t10_exp = fw_exp(t9_sub);
+        acc0[0] = fw_sum(acc0[0], t10_exp);
       }
     }
     acc0[0] = fw_lanes_total<16, 1>(acc0[0], [](float a, float b) { return fw_sum(a, b); });
@@ -143,7 +139,7 @@ fw_rows(const fw_f16* __restrict__ p_t0,
       p_t11_reduction_add[0] = total;
     }
   }
-  if (threadIdx.x == 0 && row < 30) {
+  if (threadIdx.x == 0) {
     const unsigned i0 = row / 15;
     const unsigned i1 = row / 5 % 3;
     const unsigned i2 = row % 5;
@@ -167,42 +163,40 @@ fw_rows(const fw_f16* __restrict__ p_t0,
     p_t3_add[o_t3_add] = fw_to_f32(t3_add);
   }
   {
-    if (row < 30) {
-      const unsigned i0 = row / 15;
-      const unsigned i1 = row / 5 % 3;
-      const unsigned i2 = row % 5;
+    const unsigned i0 = row / 15;
+    const unsigned i1 = row / 5 % 3;
+    const unsigned i2 = row % 5;
 #pragma unroll
-      for (int g = 0; g < 1; ++g) {
-        const unsigned r = threadIdx.x + g * 32;
-        if (r >= 5) continue;
-        const unsigned i3 = r * 8;
-        const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;
-        const unsigned o_t1 = i1;
-        const unsigned o_t2_div = i0 * 600 + i1 * 200 + i2 * 40 + i3;
-        const unsigned o_t6_reduction_max = 0;
-        const unsigned o_t11_reduction_add = 0;
-        float v_t0[8];
-        fw_load_vector(p_t0 + o_t0, v_t0);
-        const float t6_reduction_max = fw_value(p_t6_reduction_max[o_t6_reduction_max]);
-        const float t1 = fw_value(p_t1[o_t1]);
-        const float t11_reduction_add = fw_value(p_t11_reduction_add[o_t11_reduction_add]);
-        fw_vector<fw_e4m3, 8> w_t2_div;
+    for (int g = 0; g < 1; ++g) {
+      const unsigned r = threadIdx.x + g * 32;
+      if (r >= 5) continue;
+      const unsigned i3 = r * 8;
+      const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;
+      const unsigned o_t1 = i1;
+      const unsigned o_t2_div = i0 * 600 + i1 * 200 + i2 * 40 + i3;
+      const unsigned o_t6_reduction_max = 0;
+      const unsigned o_t11_reduction_add = 0;
+      float v_t0[8];
+      fw_load_vector(p_t0 + o_t0, v_t0);
+      const float t6_reduction_max = fw_value(p_t6_reduction_max[o_t6_reduction_max]);
+      const float t1 = fw_value(p_t1[o_t1]);
+      const float t11_reduction_add = fw_value(p_t11_reduction_add[o_t11_reduction_add]);
+      fw_vector<fw_e4m3, 8> w_t2_div;
 #pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          const float t0 = v_t0[e];
-          const float t7_max = fw_max(t6_reduction_max, t1);
-          const float t8_relu_fwd = fw_relu(t7_max, -3.4028235e38f, __uint_as_float(0x7f800000u), 0.0f);
-          const float t9_sub = fw_sub(t0, t8_relu_fwd);
-          const float t10_exp = fw_exp(t9_sub);
-          const float t12_sub = fw_sub(t1, t8_relu_fwd);
-          const float t13_exp = fw_exp(t12_sub);
-          const float t14_add = fw_add(t11_reduction_add, t13_exp);
-          const float t15_relu_fwd = fw_relu(t14_add, 0.5f, __uint_as_float(0x7f800000u), 0.0f);
-          const float t2_div = fw_div(t10_exp, t15_relu_fwd);
-          w_t2_div.at[e] = fw_to_e4m3(t2_div);
-        }
-        fw_store_vector(p_t2_div + o_t2_div, w_t2_div);
+      for (int e = 0; e < 8; ++e) {
+        const float t0 = v_t0[e];
+        const float t7_max = fw_max(t6_reduction_max, t1);
+        const float t8_relu_fwd = fw_relu(t7_max, -3.4028235e38f, __uint_as_float(0x7f800000u), 0.0f);
+        const float t9_sub = fw_sub(t0, t8_relu_fwd);
+        const float t10_exp = fw_exp(t9_sub);
+        const float t12_sub = fw_sub(t1, t8_relu_fwd);
+        const float t13_exp = fw_exp(t12_sub);
+        const float t14_add = fw_add(t11_reduction_add, t13_exp);
+        const float t15_relu_fwd = fw_relu(t14_add, 0.5f, __uint_as_float(0x7f800000u), 0.0f);
+        const float t2_div = fw_div(t10_exp, t15_relu_fwd);
+        w_t2_div.at[e] = fw_to_e4m3(t2_div);
       }
+      fw_store_vector(p_t2_div + o_t2_div, w_t2_div);
     }
   }
 }

@@ -12,7 +12,7 @@ use crate::kernel::{Access, Body, IterationRequest, IterationSpace, RowPhase, Ro
 /// Most threads that share a row.
 const MOST_COLUMNS: u32 = 1024;
 
-/// Vectors of a row that a thread has, where a row has many: it keeps them in registers from phase to phase.
+/// Least vectors of a row that a thread has, where a row has many: it keeps them in registers from phase to phase.
 const VECTORS_OF_A_THREAD: i64 = 4;
 
 /// Most vectors of a thread: what is read again after these is not in registers any more.
@@ -154,15 +154,17 @@ impl<'a> Planned<'a> {
         let inner = self.space.axes.last()?.extent;
         let (count, elements) = (self.space.points_where(false), self.space.points_where(true));
         let vectors = elements / inner * ((inner + vector - 1) / vector);
-        let wanted = u32::try_from(vectors / VECTORS_OF_A_THREAD).unwrap_or(MOST_COLUMNS).next_power_of_two();
-        let columns = wanted.clamp(LANES, MOST_COLUMNS);
+        let columns = power_of_two_up_to(vectors / VECTORS_OF_A_THREAD).clamp(LANES, MOST_COLUMNS);
         let is_long = vectors > i64::from(columns) * MOST_VECTORS;
         if is_long && count < i64::from(device.sm_count) {
             return None;
         }
         let levels: BTreeSet<usize> = self.passes.iter().map(|pass| pass.level).collect();
         let phases = levels.into_iter().map(|level| self.phase(level, kept)).collect();
-        Some(RowsKernel { phases, columns, rows: (threads / 2 / columns).max(1), count, vectors, elements })
+        // every row of a block is one: whether a row is there at all would be asked in each phase, and keeps loads from the registers
+        let whole = u32::try_from(count & count.wrapping_neg()).unwrap_or(MOST_COLUMNS);
+        let rows = (threads / 2 / columns).max(1).min(whole);
+        Some(RowsKernel { phases, columns, rows, count, vectors, elements })
     }
 
     fn phase(&self, level: usize, kept: &[i64]) -> RowPhase {
@@ -202,14 +204,18 @@ impl Rows {
         let reads = kernel.sweeps().flat_map(|sweep| sweep.program.reads()).filter(|id| !self.totals.contains(id));
         let is_scalar = |id: TensorId| kernel.sweeps().any(|sweep| sweep.access.get(&id) == Some(&Access::Parameter));
         let parameters = program_parameters(reads, &stores, is_scalar);
-        let blocks = (kernel.count + i64::from(kernel.rows) - 1) / i64::from(kernel.rows);
         let shape = Shape {
-            grid: [to_u32(blocks), 1],
+            grid: [to_u32(kernel.count / i64::from(kernel.rows)), 1],
             block: [kernel.columns, kernel.rows, 1],
             shared_bytes: shared_floats(&kernel) * 4,
         };
         builder.push("rows", shape, parameters, Body::Rows(kernel));
     }
+}
+
+/// The largest power of two that is no larger, of numbers from 1 on.
+fn power_of_two_up_to(number: i64) -> u32 {
+    1 << number.clamp(1, i64::from(MOST_COLUMNS)).ilog2()
 }
 
 /// A number a warp for each total.

@@ -16,9 +16,9 @@ pub struct RowsKernel {
     pub phases: Vec<RowPhase>,
     /// Threads of a row: 32, or a multiple of it that is a power of two.
     pub columns: u32,
-    /// Rows of a block.
+    /// Rows of a block; divides `count`.
     pub rows: u32,
-    /// Rows in all, and vectors of points of each.
+    /// Rows in all.
     pub count: i64,
     /// Vectors of a row.
     pub vectors: i64,
