@@ -16,7 +16,8 @@ use crate::kernel::{
 /// Threads of a multiprocessor that reduce: half of what it holds, so that each has registers for four loads under way.
 const RESIDENT_THREADS: u32 = 1024;
 
-/// Values that a thread reads for a vector of points, up to which the registers of so many threads hold them.
+/// Values that a thread reads for a vector of points, up to which the registers of so many threads hold them: NVRTC 13.0 spilled
+/// 48 in a reduction for sm_90, and 56 in a pass for sm_75.
 const HELD_VALUES: i64 = 40;
 
 /// Whether vectors of many tensors meet: they spill where many threads share the registers.

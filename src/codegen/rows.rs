@@ -11,7 +11,8 @@ use crate::error::Error;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{Accumulation, Index, RowPhase, RowsKernel, Sweep, needed};
 
-/// Threads of a multiprocessor that evaluate rows: so few have registers for the vectors of theirs.
+/// Threads of a multiprocessor that evaluate rows: so few have registers for the vectors of theirs (measured beside 512 and 1,024:
+/// `docs/performance-notes.md`, "Norms of rows").
 const RESIDENT_THREADS: u32 = 768;
 
 /// Vectors of a thread up to which loops over them are unrolled.

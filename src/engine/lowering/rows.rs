@@ -12,7 +12,8 @@ use crate::kernel::{Access, Body, IterationRequest, IterationSpace, RowPhase, Ro
 /// Most threads that share a row.
 const MOST_COLUMNS: u32 = 1024;
 
-/// Least vectors of a row that a thread has, where a row has many: it keeps them in registers from phase to phase.
+/// Least vectors of a row that a thread has, where a row has many: it keeps them in registers from phase to phase. Six
+/// were faster than three (`docs/performance-notes.md`, "Norms of rows").
 const VECTORS_OF_A_THREAD: i64 = 4;
 
 /// Most vectors of a thread: what is read again after these is not in registers any more.
