@@ -20,6 +20,7 @@ mod values;
 
 pub(super) use layout::Layout;
 pub(super) use node::Node;
+pub(super) use reduction::channel_vector;
 
 use super::defects::Defects;
 use super::draft::Draft;

@@ -100,6 +100,7 @@ static TERMS: &[Term] = &[
     shape("N-150", "operations; 002 9.2", "a norm has the phase, and the tensors, that its results are made with"),
     shape("N-154", "operations; 002 9.2", "epsilon, momentum and count of a norm have one element"),
     shape("N-155", "operations; 002 9.2", "a norm without a scale has no bias, and no gradients of them"),
+    shape("N-156", "operations; 002 9.2", "a norm without a scale and statistics has one axis after the first"),
     shape("N-157", "operations; 002 9.2", "the running statistics of a batch norm come together or not at all"),
     reading("N-160", "the API's GROUP_NORM says nowhere how many groups there are"),
     shape("NORM-SHAPE", "frontend section 6", "statistics and parameters of a norm fit its input"),

@@ -57,7 +57,7 @@ pub(super) fn check_genstats(node: &Node) -> Result<(), Malformed> {
 }
 
 /// `[1, C, 1, …]` for the C of these dims.
-pub(super) fn channel_vector(dim: &[i64]) -> Vec<i64> {
+pub(in crate::graph) fn channel_vector(dim: &[i64]) -> Vec<i64> {
     dim.iter().enumerate().map(|(axis, &extent)| if axis == 1 { extent } else { 1 }).collect()
 }
 

@@ -5,8 +5,8 @@
 
 use super::{
     Definition, Expansion, KeptAttributes, Layout, Malformed, Node, NormMode, PointwiseMode, Port, Ports, RUNNING_IN,
-    RUNNING_OUT, SHAPE, average, complete_scalars, elements_of_set, has_peers, inverse_deviation, keep_running,
-    normalised, require_dims, require_running_together, require_scalars, scaled,
+    RUNNING_OUT, SHAPE, TensorId, average, complete_scalars, elements_of_set, has_peers, inverse_deviation,
+    keep_running, normalised, require_dims, require_running_together, require_scalars, scaled,
 };
 
 /// Whether statistics are computed and kept, or Y alone is wanted.
@@ -157,7 +157,8 @@ impl Definition for NormForward {
         require_dims(node, self.statistics(), &statistics, "those of X, 1 on the axes that are normalised")?;
         require_dims(node, &RUNNING_IN[..2], &statistics, "one element a channel")?;
         require_dims(node, &RUNNING_OUT, &statistics, "one element a channel")?;
-        self.mode.check_parameters(node, &statistics, &[Port::BIAS])
+        self.mode.check_parameters(node, &statistics, &[Port::BIAS])?;
+        self.check_axes(node)
     }
 
     fn define(&self, expansion: &mut Expansion) {
@@ -178,12 +179,25 @@ impl Definition for NormForward {
 }
 
 impl NormForward {
+    /// Without statistics and a scale nothing says which of several axes are normalised (N-12).
+    fn check_axes(&self, node: &Node) -> Result<(), Malformed> {
+        let x = node.dim(Port::X)?;
+        let is_told = !matches!(self.mode, NormMode::Layer | NormMode::Rms)
+            || self.statistics().iter().chain(&[Port::SCALE]).any(|&port| node.tensor(port).is_some());
+        match x.iter().skip(1).filter(|&&extent| extent > 1).count() {
+            2.. if !is_told => {
+                let message = format!(
+                    "dims are {x:?}, and neither a SCALE nor statistics tell which axes are normalised; give one of them, or one axis \
+                     after the first"
+                );
+                Err(node.fault_at("N-156", Port::X, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Mean and inverse deviation, which are stored where they are asked for.
-    fn define_statistics(
-        &self,
-        expansion: &mut Expansion,
-        x: super::TensorId,
-    ) -> (Option<super::TensorId>, Option<super::TensorId>) {
+    fn define_statistics(&self, expansion: &mut Expansion, x: TensorId) -> (Option<TensorId>, Option<TensorId>) {
         use PointwiseMode as M;
         let x_dim = expansion.dim(x).to_vec();
         let statistics = self.statistics().iter().find_map(|&port| expansion.output(port));
@@ -207,47 +221,5 @@ impl NormForward {
             expansion.result(Port::INV_VARIANCE, M::Identity, &[inverse]);
         }
         (mean, inverse)
-    }
-}
-
-impl NormMode {
-    pub(super) fn check_rank(self, node: &Node) -> Result<(), Malformed> {
-        let x = node.dim(Port::X)?;
-        let (fits, required) = match self {
-            Self::AdaLayer => (x.len() == 3, "3"),
-            Self::Instance | Self::Batch => (x.len() >= 3, "3 or more: images, channels, and spatial axes"),
-            Self::Layer | Self::Rms => (x.len() >= 2, "2 or more"),
-        };
-        if fits { Ok(()) } else { Err(node.fault_at(SHAPE, Port::X, format!("rank {}; required {required}", x.len()))) }
-    }
-
-    /// The scale spans axes that are normalised, or a channel, or the elements of a batch; the others are shaped like it.
-    pub(super) fn check_parameters(self, node: &Node, statistics: &[i64], others: &[Port]) -> Result<(), Malformed> {
-        if node.tensor(Port::SCALE).is_none() {
-            return match others.iter().find(|&&port| node.tensor(port).is_some()) {
-                Some(&port) => {
-                    Err(node.fault_at("N-155", port, "there is no SCALE, without which there is none of it"))
-                }
-                None => Ok(()),
-            };
-        }
-        let x = node.dim(Port::X)?;
-        node.common_rank(SHAPE, &[Port::X, Port::SCALE])?;
-        let scale = node.dim(Port::SCALE)?;
-        let fits = |axis: usize| match self {
-            Self::Layer | Self::Rms => scale[axis] == 1 || (scale[axis] == x[axis] && statistics[axis] == 1),
-            Self::AdaLayer => scale[axis] == 1 || scale[axis] == x[axis],
-            Self::Instance | Self::Batch => scale[axis] == if axis == 1 { x[axis] } else { 1 },
-        };
-        if let Some(axis) = (0..x.len()).find(|&axis| !fits(axis)) {
-            let required = match self {
-                Self::Layer | Self::Rms => "1, or X's on an axis that is normalised",
-                Self::AdaLayer => "1 or X's",
-                Self::Instance | Self::Batch => "X's channels on axis 1, and 1 elsewhere",
-            };
-            let message = format!("extent {} on axis {axis}; required {required}", scale[axis]);
-            return Err(node.fault_at(SHAPE, Port::SCALE, message));
-        }
-        require_dims(node, others, scale, "those of SCALE")
     }
 }

@@ -10,7 +10,7 @@ mod forward;
 mod weights;
 
 use super::{Definition, Expansion, KeptAttributes, Port};
-use crate::graph::infer::{Layout, Node, Ports};
+use crate::graph::infer::{Layout, Node, Ports, channel_vector};
 use crate::graph::{Malformed, PointwiseMode, ReductionMode, TensorId};
 
 pub use backward::NormBackward;
@@ -70,7 +70,7 @@ impl NormMode {
     /// and the last for ADA).
     fn parameter_dim(self, x: &[i64]) -> Vec<i64> {
         match self {
-            Self::Instance | Self::Batch => channel_dim(x),
+            Self::Instance | Self::Batch => channel_vector(x),
             Self::Layer | Self::Rms | Self::AdaLayer => {
                 x.iter().enumerate().map(|(axis, &extent)| if axis == 0 { 1 } else { extent }).collect()
             }
@@ -81,11 +81,6 @@ impl NormMode {
 /// Whether statistics are those of several GPUs (N-10g), which no definition of one tensor has.
 fn has_peers(attributes: &KeptAttributes) -> bool {
     attributes.get("peer_stats").and_then(|peers| peers.as_array()).is_some_and(|peers| !peers.is_empty())
-}
-
-/// One element a channel.
-fn channel_dim(x: &[i64]) -> Vec<i64> {
-    x.iter().enumerate().map(|(axis, &extent)| if axis == 1 { extent } else { 1 }).collect()
 }
 
 /// Elements of X that one element of a tensor of these extents stands for.
@@ -142,7 +137,7 @@ fn require_running_together(node: &Node) -> Result<(), Malformed> {
 }
 
 /// `(1 − f)·previous + f·current` into the next of both running statistics (N-32); the variance is that of a sample, so by
-/// the count of its set less one. `count` is the number of elements, or the tensor that has it.
+/// the count of its set less one: `correction` is the count over that, where it is not 1.
 fn keep_running(expansion: &mut Expansion, [mean, variance]: [TensorId; 2], correction: Option<TensorId>) {
     use PointwiseMode as M;
     let inputs = RUNNING_IN.map(|port| expansion.input(port));
@@ -186,6 +181,48 @@ fn total(expansion: &mut Expansion, x: TensorId, dim: &[i64]) -> TensorId {
 
 fn average(expansion: &mut Expansion, x: TensorId, dim: &[i64]) -> TensorId {
     expansion.reduction(ReductionMode::Avg, x, dim.to_vec())
+}
+
+impl NormMode {
+    pub(super) fn check_rank(self, node: &Node) -> Result<(), Malformed> {
+        let x = node.dim(Port::X)?;
+        let (fits, required) = match self {
+            Self::AdaLayer => (x.len() == 3, "3"),
+            Self::Instance | Self::Batch => (x.len() >= 3, "3 or more: images, channels, and spatial axes"),
+            Self::Layer | Self::Rms => (x.len() >= 2, "2 or more"),
+        };
+        if fits { Ok(()) } else { Err(node.fault_at(SHAPE, Port::X, format!("rank {}; required {required}", x.len()))) }
+    }
+
+    /// The scale spans axes that are normalised, or a channel, or the elements of a batch; the others are shaped like it.
+    pub(super) fn check_parameters(self, node: &Node, statistics: &[i64], others: &[Port]) -> Result<(), Malformed> {
+        if node.tensor(Port::SCALE).is_none() {
+            return match others.iter().find(|&&port| node.tensor(port).is_some()) {
+                Some(&port) => {
+                    Err(node.fault_at("N-155", port, "there is no SCALE, without which there is none of it"))
+                }
+                None => Ok(()),
+            };
+        }
+        let x = node.dim(Port::X)?;
+        node.common_rank(SHAPE, &[Port::X, Port::SCALE])?;
+        let scale = node.dim(Port::SCALE)?;
+        let fits = |axis: usize| match self {
+            Self::Layer | Self::Rms => scale[axis] == 1 || (scale[axis] == x[axis] && statistics[axis] == 1),
+            Self::AdaLayer => scale[axis] == 1 || scale[axis] == x[axis],
+            Self::Instance | Self::Batch => scale[axis] == if axis == 1 { x[axis] } else { 1 },
+        };
+        if let Some(axis) = (0..x.len()).find(|&axis| !fits(axis)) {
+            let required = match self {
+                Self::Layer | Self::Rms => "1, or X's on an axis that is normalised",
+                Self::AdaLayer => "1 or X's",
+                Self::Instance | Self::Batch => "X's channels on axis 1, and 1 elsewhere",
+            };
+            let message = format!("extent {} on axis {axis}; required {required}", scale[axis]);
+            return Err(node.fault_at(SHAPE, Port::SCALE, message));
+        }
+        require_dims(node, others, scale, "those of SCALE")
+    }
 }
 
 #[cfg(test)]

@@ -148,7 +148,13 @@ fn bad_norms_name_the_rule_and_the_tensor() {
     let without_phase = NormForward { mode: NormMode::Layer, phase: None };
     let message = refusal(&norm(without_phase, X, &[(Port::EPSILON, ONE)], &[Port::Y]));
     assert!(message.contains("forward_phase is not set") && message.contains("[N-150]"), "{message}");
-    let of_two = refusal(&norm(training(NormMode::Rms), X, &[(Port::EPSILON, &[1, 2, 1, 1])], &[Port::Y]));
+    let unknown = NormForward::new(NormMode::Rms, NormPhase::Inference);
+    let message = refusal(&norm(unknown, X, &[(Port::EPSILON, ONE)], &[Port::Y]));
+    assert!(message.contains("tell which axes are normalised") && message.contains("[N-156]"), "{message}");
+    let of_one = norm(unknown, &[4, 6, 1, 1], &[(Port::EPSILON, ONE)], &[Port::Y]);
+    assert_eq!(dims(&of_one, &[Port::Y]), [[4, 6, 1, 1]]);
+    let of_two = [(Port::SCALE, &[1, 6, 5, 7][..]), (Port::EPSILON, &[1, 2, 1, 1])];
+    let of_two = refusal(&norm(training(NormMode::Rms), X, &of_two, &[Port::Y]));
     assert!(of_two.contains("port EPSILON: dims are [1, 2, 1, 1]; required one element [N-154]"), "{of_two}");
     let half_running = [OF_CHANNELS, &[(Port::PREV_RUNNING_MEAN, CHANNEL)]].concat();
     let message = refusal(&norm(training(NormMode::Batch), X, &half_running, &[Port::Y]));
@@ -160,7 +166,7 @@ fn bad_norms_name_the_rule_and_the_tensor() {
 
 #[test]
 fn a_scalar_by_value_of_sixteen_bits_is_read_as_float_and_said_so() {
-    let mut graph = norm(training(NormMode::Rms), X, &[(Port::EPSILON, &[1])], &[Port::Y]);
+    let mut graph = norm(training(NormMode::Rms), &[4, 6, 1, 1], &[(Port::EPSILON, &[1])], &[Port::Y]);
     let epsilon = graph.operations()[0].input(Port::EPSILON).unwrap();
     assert_eq!(graph.finalize().unwrap().notes().len(), 1 + 1, "Y is inferred, and epsilon is widened");
     let tensor = graph.tensor_mut(epsilon);

@@ -4,8 +4,8 @@
 //! gradient of X is `A·dy + B·x + C`. A is EQ_SCALE_DY, B EQ_SCALE_X, C EQ_BIAS.
 
 use super::{
-    Definition, Expansion, KeptAttributes, Layout, Malformed, Node, NormMode, PointwiseMode, Port, Ports, channel_dim,
-    elements_of_set, normalised, require_dims, total,
+    Definition, Expansion, KeptAttributes, Layout, Malformed, Node, NormMode, PointwiseMode, Port, Ports,
+    channel_vector, elements_of_set, normalised, require_dims, total,
 };
 
 /// `DY, X, SCALE, MEAN, INV_VARIANCE → [DSCALE, DBIAS, EQ_BIAS, EQ_SCALE_DY, EQ_SCALE_X]`. It has no attributes.
@@ -30,14 +30,14 @@ impl Definition for BnBackwardWeights {
     }
 
     fn infer(&self, node: &mut Node) -> Result<(), Malformed> {
-        let channel = channel_dim(node.dim(Port::X)?);
+        let channel = channel_vector(node.dim(Port::X)?);
         RESULTS.iter().for_each(|&port| node.complete(port, channel.clone(), &Layout::ChannelsLast));
         Ok(())
     }
 
     fn check(&self, node: &Node) -> Result<(), Malformed> {
         let x = node.dim(Port::X)?;
-        let channel = channel_dim(x);
+        let channel = channel_vector(x);
         NormMode::Batch.check_rank(node)?;
         require_dims(node, &[Port::DY], x, "those of X")?;
         require_dims(node, &[Port::SCALE, Port::MEAN, Port::INV_VARIANCE], &channel, "one element a channel")?;
