@@ -14,11 +14,14 @@ const ${ index }$ strip = ${ index }$(blockIdx.x / ${ channel_blocks }$) * ${ st
 ${ line }$
 <%- endfor %>
 const int h0 = ${ first_row }$, w0 = ${ first_pixel }$;
-fw_raw<${ storage }$, ${ vector }$> pixels[${ reach }$];
+fw_raw<${ storage }$, ${ vector }$> pixels[${ rows_ahead }$][${ reach }$];
 <%- if not outer %>
 ${ fetch }$
 #pragma unroll
-for (int at = 0; at < ${ reach }$; ++at) fetch(at, h0);
+for (int slot = 0; slot < ${ rows_ahead }$; ++slot) {
+#pragma unroll
+for (int at = 0; at < ${ reach }$; ++at) fetch(slot, at, h0 + slot);
+}
 <%- endif %>
 <%- if inside %>
 bool is_finite = true;
@@ -58,7 +61,7 @@ ${ place }$
 for (int step = 0; step < ${ steps }$; step += ${ steps_of_a_turn }$) {
 #pragma unroll
 for (int u = 0; u < ${ steps_of_a_turn }$; ++u) {
-const int h = h0 + step + u, point = ${ point }$;
+const int h = h0 + step + u, point = ${ point }$, slot = u % ${ rows_ahead }$;
 <%- for axis in outer %>
 #pragma unroll 1
 for (int ${ axis.tap }$ = 0; ${ axis.tap }$ < ${ axis.taps }$; ++${ axis.tap }$) {
@@ -69,7 +72,7 @@ ${ line }$
 <%- if outer %>
 ${ fetch }$
 #pragma unroll
-for (int at = 0; at < ${ reach }$; ++at) fetch(at, h);
+for (int at = 0; at < ${ reach }$; ++at) fetch(slot, at, h);
 <%- endif %>
 ${ row }$
 <%- for axis in outer %>

@@ -35,18 +35,21 @@ next[j] = is_inside ? *reinterpret_cast<const fw_raw<${ gradient_storage }$, ${ 
 }
 };
 float gradient[${ rows_in_flight }$][${ outputs }$][${ vector }$] = {};
-fw_raw<${ storage }$, ${ vector }$> pixels[${ reach }$];
+fw_raw<${ storage }$, ${ vector }$> pixels[${ rows_ahead }$][${ reach }$];
 <%- if not outer %>
 ${ fetch }$
 #pragma unroll
-for (int at = 0; at < ${ reach }$; ++at) fetch(at, h0);
+for (int slot = 0; slot < ${ rows_ahead }$; ++slot) {
+#pragma unroll
+for (int at = 0; at < ${ reach }$; ++at) fetch(slot, at, h0 + slot);
+}
 <%- endif %>
 fetch_gradient(0);
 #pragma unroll 1
 for (int step = 0; step < ${ steps }$; step += ${ steps_of_a_turn }$) {
 #pragma unroll
 for (int u = 0; u < ${ steps_of_a_turn }$; ++u) {
-const int h = h0 + step + u, point = ${ point }$;
+const int h = h0 + step + u, point = ${ point }$, slot = u % ${ rows_ahead }$;
 if (place(point, 0) >= 0) {
 const int row_at = place(point, 0);
 #pragma unroll
@@ -63,7 +66,7 @@ ${ line }$
 <%- if outer %>
 ${ fetch }$
 #pragma unroll
-for (int at = 0; at < ${ reach }$; ++at) fetch(at, h);
+for (int at = 0; at < ${ reach }$; ++at) fetch(slot, at, h);
 <%- endif %>
 ${ row }$
 <%- for axis in outer %>

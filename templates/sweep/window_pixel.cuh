@@ -1,11 +1,11 @@
 <# A row of pixels, one after the other: each is converted once, and enters the sum of every output and tap that it belongs to. Where the
-   next row is known, its pixel is asked for as soon as this one is converted. -#>
+   rows ahead are known, the pixel of the last of them is asked for as soon as this one is converted. -#>
 #pragma unroll
 for (int at = 0; at < ${ reach }$; ++at) {
 float value[${ vector }$];
-fw_load_raw(pixels[at], value);
+fw_load_raw(pixels[slot][at], value);
 <%- if fetches_ahead %>
-fetch(at, h + 1);
+fetch(slot, at, h + ${ rows_ahead }$);
 <%- endif %>
 #pragma unroll
 for (int r = 0; r < ${ walked_taps }$; ++r) {

@@ -1,11 +1,11 @@
-<# A row of pixels under one tap after the other: all are converted once, and each weight is read once for all outputs. Where the next row is
-   known, its pixels are asked for as soon as these are converted. -#>
+<# A row of pixels under one tap after the other: all are converted once, and each weight is read once for all outputs. Where the rows ahead
+   are known, the pixels of the last of them are asked for as soon as these are converted. -#>
 float values[${ reach }$][${ vector }$];
 #pragma unroll
 for (int at = 0; at < ${ reach }$; ++at) {
-fw_load_raw(pixels[at], values[at]);
+fw_load_raw(pixels[slot][at], values[at]);
 <%- if fetches_ahead %>
-fetch(at, h + 1);
+fetch(slot, at, h + ${ rows_ahead }$);
 <%- endif %>
 }
 #pragma unroll

@@ -70,7 +70,7 @@ pub(in crate::codegen) fn filter(
     kernel: &DepthwiseFilterKernel,
 ) -> Result<DepthwiseFilterText, Error> {
     let windows = &kernel.windows;
-    let window = Window { graph, windows };
+    let window = Window { graph, windows, rows_ahead: 1 };
     let taps = window.first_tap(1) + Index::local("s");
     let row = window.pixel_by_pixel(
         &format!("gradient[row_at][j / {}][e]", windows.last().stride),

@@ -71,7 +71,7 @@ pub(super) fn depthwise(
     kernel: &DepthwiseKernel,
 ) -> Result<DepthwiseText, Error> {
     let windows = &kernel.windows;
-    let window = Window { graph, windows };
+    let window = Window { graph, windows, rows_ahead: kernel.rows_ahead() };
     let text = SweepSpeller::new(graph, used, &kernel.sweep, &[]).text(&[], "");
     let mut uses = text.uses.clone();
     let coordinates = needed(coordinates(&window), &mut uses);

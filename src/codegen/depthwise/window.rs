@@ -51,6 +51,7 @@ pub(super) struct WindowText {
     /// How pixels lie in memory, how they come to registers, how taps find their rows of outputs, how a row enters the sums.
     storage: &'static str,
     reach: i64,
+    rows_ahead: i64,
     fetch: String,
     place: String,
     row: String,
@@ -116,8 +117,9 @@ struct PixelText {
     outputs: i64,
     /// Pixels of a row that the strip reads.
     reach: i64,
-    /// Whether the pixel of the next row takes the place of one that is converted.
+    /// Whether a pixel of a row ahead takes the place of one that is converted, and of which.
     fetches_ahead: bool,
+    rows_ahead: i64,
     /// Taps along the axis that is walked; those along the last one, and their points.
     walked_taps: i64,
     taps: i64,
@@ -137,6 +139,7 @@ struct TapsText {
     outputs: i64,
     reach: i64,
     fetches_ahead: bool,
+    rows_ahead: i64,
     walked_taps: i64,
     taps: i64,
     stride: i64,
@@ -183,6 +186,8 @@ fn axis_text(name: usize, axis: TapAxis) -> AxisText {
 pub(super) struct Window<'a> {
     pub(super) graph: &'a FinalizedGraph,
     pub(super) windows: &'a ChannelWindows,
+    /// Rows of pixels that are asked for before the one that is computed.
+    pub(super) rows_ahead: i64,
 }
 
 impl Window<'_> {
@@ -228,6 +233,7 @@ impl Window<'_> {
             outer: self.outer(),
             storage: names::storage_type(self.graph.tensor(windows.image).data_type),
             reach: windows.reach(),
+            rows_ahead: self.rows_ahead,
             fetch: self.fetch(strip_guard)?,
             place: self.place()?,
             row,
@@ -282,6 +288,7 @@ impl Window<'_> {
             outputs: windows.strip.outputs,
             reach: windows.reach(),
             fetches_ahead: windows.outer().is_empty(),
+            rows_ahead: self.rows_ahead,
             walked_taps: windows.walked().taps,
             taps: last.taps,
             stride: last.stride,
@@ -305,6 +312,7 @@ impl Window<'_> {
             outputs: windows.strip.outputs,
             reach: windows.reach(),
             fetches_ahead: windows.outer().is_empty(),
+            rows_ahead: self.rows_ahead,
             walked_taps: windows.walked().taps,
             taps: last.taps,
             stride: last.stride,

@@ -93,6 +93,11 @@ pub(super) fn l2_reads(straddling: Option<Straddling>) -> f64 {
 /// `conv_1x1_c64_256_56_add_relu` (tiles of 128×128 150 µs, of 64×64 171).
 const READ_AGAIN: f64 = 0.12;
 
+/// By how much memory takes longer where an epilogue reads what comes in boxes and a multiprocessor has one block, whose warpgroups ask for the boxes of
+/// one tile each, or where it reads that through registers (eleven 1×1 convolutions bound by memory on an H200, 2026-11-26, `bench --autotune=all`: configs of one block with a residual took 1.29
+/// cooperative and 1.25 ping-pong of what memory alone would, of several blocks 1.05, without a residual 1.04 to 1.10).
+const READS_OF_ONE_TILE: f64 = 1.22;
+
 /// Bytes a second that one multiprocessor gets from memory (filter gradient of 48×32768 by 32768×72 in 5 tiles of 128×16 on an H100: 68 µs).
 const MEMORY_OF_A_MULTIPROCESSOR: f64 = 140e9;
 
@@ -200,7 +205,9 @@ impl Candidate<'_> {
         let term = |bound, time| Term { bound, time };
         // nothing hides the last epilogue
         let of_tiles = |of_tile: Term| term(of_tile.bound, waves.count * of_tile.time + (waves.count - 1.0) * exposed);
-        let memory = term(Bound::Memory, self.memory(staging, splits, sms.min(units), device));
+        let overlaps = staging == Staging::Boxes && blocks > 1.0;
+        let waiting = if self.reads_boxes && !overlaps { READS_OF_ONE_TILE } else { 1.0 };
+        let memory = term(Bound::Memory, waiting * self.memory(staging, splits, sms.min(units), device));
         Estimate {
             at_once: tile.map(of_tiles).into_iter().chain([memory]).collect(),
             on_top: vec![
