@@ -31,11 +31,13 @@
 //! # Ok::<(), fusewright::error::Error>(())
 //! ```
 
+mod columns;
 mod copy;
 mod depthwise;
 mod expression;
 mod index;
 mod layout;
+mod moments;
 mod movement;
 mod names;
 mod packed;
@@ -115,9 +117,14 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::Pointwise(body) => {
             signature.fill(template!("sweep/pointwise.cu"), reduction::pointwise(graph, used, body)?)
         }
+        Body::Columns(body) => signature.fill(template!("sweep/columns.cu"), columns::columns(graph, used, body)?),
         Body::Packed(body) => signature.fill(template!("sweep/packed.cu"), packed::packed(graph, used, body)?),
         Body::Reduction(body) => {
             signature.fill(template!("sweep/reduction.cu"), reduction::reduction(graph, used, body)?)
+        }
+        Body::Moments(body) => signature.fill(template!("sweep/moments.cu"), moments::moments(graph, used, body)?),
+        Body::CombineMoments(body) => {
+            signature.fill(template!("sweep/combine_moments.cu"), moments::combine_moments(graph, used, body)?)
         }
         Body::Rows(body) => signature.fill(template!("sweep/rows.cu"), rows::rows(graph, used, body)?),
         Body::Depthwise(body) => {

@@ -1,5 +1,7 @@
 //! Records of the pointwise, reduction and combine skeletons.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::index::{as_index, definition_lines, index_type, spell, within};
@@ -10,7 +12,8 @@ use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    Access, Accumulation, Axis, CombineKernel, Finish, Index, PointwiseKernel, ReductionKernel, Sweep, Variable, needed,
+    Access, Accumulation, Axis, CombineKernel, Finish, Index, IterationSpace, PointwiseKernel, ReductionKernel, Sweep, Variable,
+    needed,
 };
 
 /// Threads of a multiprocessor that reduce: half of what it holds, so that each has registers for four loads under way.
@@ -21,13 +24,10 @@ const RESIDENT_THREADS: u32 = 1024;
 const HELD_VALUES: i64 = 40;
 
 /// Whether vectors of many tensors meet: they spill where many threads share the registers.
-fn is_crowded(sweep: &Sweep) -> bool {
+pub(super) fn is_crowded(sweep: &Sweep) -> bool {
     let is_whole = |access: &&Access| matches!(access, Access::Vector | Access::Strided);
     sweep.access.values().filter(is_whole).count() as i64 * sweep.vector > HELD_VALUES
 }
-
-/// Points a thread has under way at once.
-const GROUP: u32 = 4;
 
 /// What `sweep/pointwise.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -62,7 +62,7 @@ pub(super) struct ReductionText {
 
 /// The kept points: which thread has which.
 #[derive(Serialize)]
-struct KeptText {
+pub(super) struct KeptText {
     /// The thread's.
     first: String,
     count: i64,
@@ -71,7 +71,7 @@ struct KeptText {
 
 /// The reduced points: where a thread starts, how far it steps.
 #[derive(Serialize)]
-struct ReducedText {
+pub(super) struct ReducedText {
     /// The thread's first, and that of number `g` of a group.
     first: String,
     of_group: String,
@@ -90,11 +90,13 @@ struct AccumulationText {
     identity: String,
     combine: &'static str,
     partial: String,
+    /// The variable of its result, where something follows.
+    result: Option<String>,
     tree: String,
 }
 
 /// The tree over a block's threads, whatever is combined.
-struct Tree {
+pub(super) struct Tree {
     /// For messages to readers: what has a result each.
     along: &'static str,
     width: i64,
@@ -123,7 +125,12 @@ struct TreeText<'a> {
 }
 
 impl Tree {
-    fn spell(
+    /// The condition of threads that write totals.
+    pub(super) fn writes(&self) -> &str {
+        &self.writes
+    }
+
+    pub(super) fn spell(
         &self,
         used: &mut Used,
         number: usize,
@@ -161,6 +168,7 @@ pub(super) struct CombineText {
     partial: String,
     coordinates: Vec<String>,
     accumulations: Vec<AccumulationText>,
+    following: Option<Following>,
 }
 
 #[derive(Serialize)]
@@ -198,8 +206,6 @@ pub(super) fn reduction(
         used.add("fw_let_next_launch_start");
     }
     let sweep = &kernel.sweep;
-    let (along, across) = (("threadIdx.x", kernel.columns), ("threadIdx.y", kernel.rows));
-    let (kept, reduced) = if kernel.reduce_vector { (across, along) } else { (along, across) };
     let point = if accumulators(kernel) == 1 { "0" } else { "e" };
     let index = index_type(sweep.wide_index);
     let results = results(kernel);
@@ -207,9 +213,40 @@ pub(super) fn reduction(
     let mut uses = text.uses.clone();
     uses.extend(results.iter().flat_map(Index::variables));
     uses.extend((!kernel.reduce_vector && sweep.ragged).then(|| Variable::Axis(sweep.space.axes.len() - 1)));
+    let (kept, reduced) = points(kernel, &mut uses);
+    let tree = reduction_tree(kernel);
+    let mut trees = Vec::new();
+    for (number, (accumulation, result)) in kernel.accumulations.iter().zip(&results).enumerate() {
+        let write = reduction_write(graph, used, kernel, number, result);
+        trees.push(tree.spell(used, number, accumulation, write)?);
+    }
+    Ok(ReductionText {
+        threads: kernel.columns * kernel.rows,
+        resident: resident(kernel),
+        signals: kernel.splits > 1,
+        index,
+        kept,
+        reduced,
+        declarations: declarations(kernel),
+        evaluate: text.evaluate()?,
+        trees,
+    })
+}
+
+/// Blocks of a multiprocessor that reduce.
+pub(super) fn resident(kernel: &ReductionKernel) -> u32 {
+    let threads = if is_crowded(&kernel.sweep) { RESIDENT_THREADS / 2 } else { RESIDENT_THREADS };
+    (threads / (kernel.columns * kernel.rows)).max(1)
+}
+
+/// Which thread has which kept point, and which reduced ones, with the coordinates that are read.
+pub(super) fn points(kernel: &ReductionKernel, uses: &mut BTreeSet<Variable>) -> (KeptText, ReducedText) {
+    let sweep = &kernel.sweep;
+    let (along, across) = (("threadIdx.x", kernel.columns), ("threadIdx.y", kernel.rows));
+    let (kept, reduced) = if kernel.reduce_vector { (across, along) } else { (along, across) };
     let mut cut = |linear, reduced| {
         let definitions = coordinates(sweep, &Index::local(linear), |axis| axis.reduced == reduced);
-        definition_lines(index, &needed(definitions, &mut uses))
+        definition_lines(index_type(sweep.wide_index), &needed(definitions, uses))
     };
     let (kept_coordinates, reduced_coordinates) = (cut("kept", false), cut("r", true));
     // where an axis has one thread, its number is the block's
@@ -217,36 +254,57 @@ pub(super) fn reduction(
         1 => as_index(sweep.wide_index, block),
         _ => format!("{} * {threads} + {thread}", as_index(sweep.wide_index, block)),
     };
-    let tree = reduction_tree(kernel);
-    let mut trees = Vec::new();
-    for (number, (accumulation, result)) in kernel.accumulations.iter().zip(&results).enumerate() {
-        let write = reduction_write(graph, used, kernel, number, result);
-        trees.push(tree.spell(used, number, accumulation, write)?);
+    let group = ReductionKernel::GROUP;
+    let kept = KeptText {
+        first: first("blockIdx.x", kept.1, kept.0),
+        count: vectors(sweep, |axis| !axis.reduced),
+        coordinates: kept_coordinates,
+    };
+    let reduced = ReducedText {
+        first: first("blockIdx.y", group * reduced.1, reduced.0),
+        of_group: spell(&(Index::local("next") + Index::local("g") * i64::from(reduced.1))),
+        threads: reduced.1,
+        count: vectors(sweep, |axis| axis.reduced),
+        group,
+        step: i64::from(group) * i64::from(reduced.1) * i64::from(kernel.splits),
+        coordinates: reduced_coordinates,
+    };
+    (kept, reduced)
+}
+
+/// What a thread evaluates of the totals of its kept point.
+#[derive(Serialize)]
+pub(super) struct Following {
+    totals: Vec<TotalText>,
+    evaluate: String,
+}
+
+/// A total as what follows it reads it: an element of memory of the thread's own.
+#[derive(Serialize)]
+struct TotalText {
+    variable: String,
+    value: String,
+}
+
+impl Following {
+    /// The coordinates that it reads join `uses`.
+    ///
+    /// # Errors
+    /// [`Error::Generated`] if a template fails: a defect of ours.
+    pub(super) fn new(
+        graph: &FinalizedGraph,
+        used: &mut Used,
+        sweep: &Sweep,
+        totals: impl Iterator<Item = (TensorId, String)>,
+        uses: &mut BTreeSet<Variable>,
+    ) -> Result<Self, Error> {
+        let text = SweepSpeller::new(graph, used, sweep, &[]).text(&[], "");
+        uses.extend(text.uses.iter().copied());
+        let read: BTreeSet<TensorId> = sweep.program.loads().collect();
+        let totals = totals.filter(|(id, _)| read.contains(id));
+        let totals = totals.map(|(id, value)| TotalText { variable: names::pointer(graph, id), value }).collect();
+        Ok(Self { totals, evaluate: text.evaluate()? })
     }
-    let resident_threads = if is_crowded(&kernel.sweep) { RESIDENT_THREADS / 2 } else { RESIDENT_THREADS };
-    Ok(ReductionText {
-        threads: kernel.columns * kernel.rows,
-        resident: (resident_threads / (kernel.columns * kernel.rows)).max(1),
-        signals: kernel.splits > 1,
-        index,
-        kept: KeptText {
-            first: first("blockIdx.x", kept.1, kept.0),
-            count: vectors(sweep, |axis| !axis.reduced),
-            coordinates: kept_coordinates,
-        },
-        reduced: ReducedText {
-            first: first("blockIdx.y", GROUP * reduced.1, reduced.0),
-            of_group: spell(&(Index::local("next") + Index::local("g") * i64::from(reduced.1))),
-            threads: reduced.1,
-            count: vectors(sweep, |axis| axis.reduced),
-            group: GROUP,
-            step: i64::from(GROUP) * i64::from(reduced.1) * i64::from(kernel.splits),
-            coordinates: reduced_coordinates,
-        },
-        declarations: declarations(kernel),
-        evaluate: text.evaluate()?,
-        trees,
-    })
 }
 
 pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineKernel) -> Result<CombineText, Error> {
@@ -257,6 +315,10 @@ pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineK
     let offsets: Vec<Index> =
         kernel.accumulations.iter().map(|accumulation| offset(axes, accumulation.target)).collect();
     let mut uses = offsets.iter().flat_map(Index::variables).collect();
+    let result = |number: usize| format!("result{number}");
+    let totals = kernel.accumulations.iter().enumerate().map(|(number, accumulation)| (accumulation.target, result(number)));
+    let following = kernel.following.as_ref();
+    let following = following.map(|sweep| Following::new(graph, used, sweep, totals, &mut uses)).transpose()?;
     let coordinates = needed(cut(&Index::local("k"), &counts), &mut uses);
     let kept = kernel.space.points();
     let tree = Tree {
@@ -272,6 +334,10 @@ pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineK
     let mut accumulations = Vec::new();
     for (number, (accumulation, offset)) in kernel.accumulations.iter().zip(offsets).enumerate() {
         let write = match kernel.parts {
+            1 if following.is_some() => {
+                let kept = format!("{} = {};", result(number), finished(accumulation, kernel.count));
+                format!("{} {kept}", write_result(graph, used, accumulation, &offset, kernel.count))
+            }
             1 => write_result(graph, used, accumulation, &offset, kernel.count),
             _ => format!("partial{}[{left}] = total;", kernel.accumulations.len() + number),
         };
@@ -280,6 +346,7 @@ pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineK
             identity: names::combine_identity(accumulation.combine),
             combine: names::combine_function(accumulation.combine),
             partial: format!("partial{number}"),
+            result: following.is_some().then(|| result(number)),
             tree: tree.spell(used, number, accumulation, write)?,
         });
     }
@@ -298,24 +365,29 @@ pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineK
         partial: spell(&(Index::local("split") * kept + Index::local("k"))),
         coordinates: definition_lines(index, &coordinates),
         accumulations,
+        following,
     })
 }
 
 /// Whether offsets into the partials or into a result need 64 bits.
 fn is_wide(kernel: &CombineKernel) -> bool {
-    let last = |accumulation: &Accumulation| -> i64 {
-        kernel.space.axes.iter().map(|axis| (axis.extent - 1) * axis.strides[&accumulation.target]).sum()
-    };
-    let partials = kernel.space.points() * kernel.splits;
-    kernel.accumulations.iter().map(last).chain([partials]).any(|offset| offset > i64::from(i32::MAX))
+    let targets: Vec<TensorId> = kernel.accumulations.iter().map(|accumulation| accumulation.target).collect();
+    !fits(&kernel.space, &targets, kernel.space.points() * kernel.splits)
+        || kernel.following.as_ref().is_some_and(|sweep| sweep.wide_index)
+}
+
+/// Whether offsets into so many partials and into tensors are of 32 bits.
+pub(super) fn fits(space: &IterationSpace, tensors: &[TensorId], partials: i64) -> bool {
+    let last = |&id: &TensorId| -> i64 { space.axes.iter().map(|axis| (axis.extent - 1) * axis.strides[&id]).sum() };
+    tensors.iter().map(last).chain([partials]).all(|offset| offset <= i64::from(i32::MAX))
 }
 
 /// Accumulators of a thread: one, or one for each point of a vector of kept points.
-fn accumulators(kernel: &ReductionKernel) -> i64 {
+pub(super) fn accumulators(kernel: &ReductionKernel) -> i64 {
     if kernel.reduce_vector { 1 } else { kernel.sweep.vector }
 }
 
-fn reduction_tree(kernel: &ReductionKernel) -> Tree {
+pub(super) fn reduction_tree(kernel: &ReductionKernel) -> Tree {
     let width = accumulators(kernel);
     let kept = vectors(&kernel.sweep, |axis| !axis.reduced);
     let last = kernel.sweep.space.axes.len() - 1;
@@ -358,7 +430,7 @@ fn results(kernel: &ReductionKernel) -> Vec<Index> {
 }
 
 /// `float acc0[2] = {0.0f, 0.0f};`
-fn declarations(kernel: &ReductionKernel) -> Vec<String> {
+pub(super) fn declarations(kernel: &ReductionKernel) -> Vec<String> {
     let count = accumulators(kernel) as usize;
     let declaration = |(number, accumulation): (usize, &Accumulation)| {
         let identities = vec![names::combine_identity(accumulation.combine); count].join(", ");
@@ -383,14 +455,14 @@ fn reduction_write(
 }
 
 /// Elements of a tensor before a point.
-fn offset(axes: &[Axis], tensor: TensorId) -> Index {
+pub(super) fn offset(axes: &[Axis], tensor: TensorId) -> Index {
     let terms =
         axes.iter().enumerate().map(|(number, axis)| Index::variable(Variable::Axis(number)) * axis.strides[&tensor]);
     Index::sum(terms)
 }
 
 /// Position of a kept point among all kept points, innermost axis fastest.
-fn dense_offset(axes: &[Axis]) -> Index {
+pub(super) fn dense_offset(axes: &[Axis]) -> Index {
     let mut step = 1;
     let mut terms = Vec::new();
     for (number, axis) in axes.iter().enumerate().rev().filter(|(_, axis)| !axis.reduced) {

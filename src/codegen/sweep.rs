@@ -110,10 +110,27 @@ impl<'a> SweepSpeller<'a> {
 
     /// Spells everything; `accumulate` tells how a point enters the reductions.
     pub(super) fn text(mut self, accumulations: &[Accumulation], accumulator_index: &str) -> SweepText {
+        let (before, body) = self.values_and_stores();
+        let entered = self.accumulate(accumulations, accumulator_index);
+        self.finished(before, body, entered)
+    }
+
+    /// The same, where other lines say how a point enters sums.
+    pub(super) fn text_with(mut self, enter: impl FnOnce(&mut Speller<'a>) -> Vec<String>) -> SweepText {
+        let (before, body) = self.values_and_stores();
+        let entered = enter(&mut self.speller);
+        self.finished(before, body, entered)
+    }
+
+    fn values_and_stores(&mut self) -> (Vec<String>, Vec<String>) {
         let (mut before, mut body) = self.values_alone();
         before.extend(self.result_room());
         body.extend(self.stores_within());
-        body.extend(self.accumulate(accumulations, accumulator_index));
+        (before, body)
+    }
+
+    fn finished(mut self, before: Vec<String>, mut body: Vec<String>, entered: Vec<String>) -> SweepText {
+        body.extend(entered);
         let after = self.stores_after();
         SweepText { before, vector: self.sweep.vector, guard: self.guard(), body, after, uses: self.uses }
     }
@@ -237,6 +254,11 @@ impl<'a> SweepSpeller<'a> {
                     format!("fw_load_vector({from}, v_{name});"),
                 ]
             }
+            Access::BitsOfByte => {
+                self.speller.used.add(names::storage_section(DataType::Boolean));
+                let (name, pointer) = (self.speller.graph.canonical_name(id), names::pointer(self.speller.graph, id));
+                vec![format!("const unsigned v_{name} = unsigned({pointer}[{offset} >> 3]) >> ({offset} & 7);")]
+            }
             _ => Vec::new(),
         }
     }
@@ -254,6 +276,7 @@ impl<'a> SweepSpeller<'a> {
         for id in loads {
             let text = match self.access(id) {
                 Access::Vector => format!("v_{}[{}]", self.speller.graph.canonical_name(id), self.point()),
+                Access::BitsOfByte => format!("int(v_{} >> {} & 1u)", self.speller.graph.canonical_name(id), self.point()),
                 Access::Strided | Access::Bits | Access::Bit => {
                     let offset = self.point_offset(id);
                     self.speller.element(id, &offset)

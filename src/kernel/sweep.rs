@@ -16,6 +16,8 @@ pub enum Access {
     Strided,
     /// A byte of eight packed booleans.
     Bits,
+    /// As many packed booleans of one byte as the vector has points.
+    BitsOfByte,
     /// One bit of a byte that a thread puts together from points of several lines.
     Bit,
     /// Host scalar from the parameters.

@@ -49,6 +49,22 @@ FW_INLINE float fw_lanes_total(float x, const Combine& combine) {
   return x;
 }
 
+//@ fw_column_total: FW_INLINE
+// A value of each thread added up over the threads of its column, in a fixed tree of `2 * half` leaves that lie `columns` apart; all of
+// them get the total, and may give another value at once.
+FW_INLINE double fw_column_total(double* shared, double value, unsigned lane, unsigned row, unsigned half, unsigned columns) {
+  shared[lane] = value;
+#pragma unroll 1
+  for (; half > 0; half /= 2) {
+    __syncthreads();
+    if (row < half) shared[lane] += shared[lane + half * columns];
+  }
+  __syncthreads();
+  const double total = shared[lane % columns];
+  __syncthreads();
+  return total;
+}
+
 //@ fw_share_columns: FW_INLINE
 // Totals of columns from the eight lanes that hold their parts, as fragments of wgmma's accumulators lie: x[2 j + e] is of column e of the
 // lane's pair in fragment j. Each step leaves a lane with half of its columns, with the first half where the bit of its number is 0; those

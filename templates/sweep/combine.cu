@@ -25,6 +25,17 @@ ${ accumulation.name }$[0] = ${ accumulation.combine }$(${ accumulation.name }$[
 }
 }
 <%- for accumulation in accumulations %>
+<%- if accumulation.result %>
+float ${ accumulation.result }$ = 0.0f;
+<%- endif %>
 ${ accumulation.tree }$
 <%- endfor %>
+<%- if following %>
+if (threadIdx.y == 0 && k < ${ kept }$) {
+<%- for total in following.totals %>
+const float ${ total.variable }$[1] = {${ total.value }$};
+<%- endfor %>
+${ following.evaluate }$
+}
+<%- endif %>
 }

@@ -5,6 +5,7 @@ mod box_rows;
 mod boxed_operand;
 mod boxes;
 mod composite;
+mod columns;
 mod converted;
 mod copied;
 mod epilogue;
@@ -23,6 +24,7 @@ mod signal;
 mod sweep;
 mod tap_rows;
 mod tensor_map;
+mod totals;
 mod tuning;
 
 pub(super) use accept::{RELAXED, RELAXED_WITH_CORE, is_lowered, lowered_product};

@@ -7,16 +7,21 @@
 use std::collections::BTreeSet;
 
 use super::packed::BITS;
-use super::passes::{Pass, accumulations, passes};
+use super::columns;
+use super::passes::{Moments, Pass, accumulations, passes};
 use super::rows;
 use super::signal::around_signals;
-use super::sweep::{CoreAccumulators, SweepRequest, elements, plan, program_parameters, span, to_u32};
+use super::sweep::{
+    CoreAccumulators, SweepRequest, Width, elements, over, plan, program_parameters, single_point, span, to_u32,
+    with_bytes_of_booleans,
+};
+use super::totals::{with_following, with_moments};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Stage};
-use crate::graph::{FinalizedGraph, OperationId, TensorId};
+use crate::graph::{FinalizedGraph, OperationId, ReductionMode, TensorId};
 use crate::kernel::{
-    Access, Accumulation, Axis, Body, CombineKernel, IterationSpace, PackedKernel, Parameter, PointwiseKernel,
+    Access, Accumulation, Axis, Body, ColumnsKernel, CombineKernel, CombineMomentsKernel, IterationSpace, MomentsKernel, PackedKernel, Parameter, PointwiseKernel,
     ReductionKernel, Register, StageProgram, Sweep,
 };
 
@@ -25,6 +30,9 @@ const THREADS_PER_SM: i64 = 1024;
 
 /// Seconds of a launch beside its work, of all but the first: about 3 µs on an H200, an orientation for rankings.
 pub(super) const LAUNCH_SECONDS: f64 = 3e-6;
+
+/// Threads along kept vectors at most: the others of a block share these, so that it leaves fewer partial results.
+const KEPT_COLUMNS: u32 = 64;
 
 /// Threads of a block that reduces without being split.
 const THREADS: u32 = 256;
@@ -125,32 +133,78 @@ impl PassPlan<'_> {
             passes.clone_from(&rows.rest);
             rows.push(builder);
         }
-        for pass in passes {
+        if self.core.is_none() {
+            with_moments(self.graph, &mut passes);
+        }
+        for pass in with_following(self.graph, &program, passes) {
             self.lower_pass(&program, pass, builder);
         }
     }
 
     /// Lowers one pass, to one function or, where the reduced axes are split, to two.
     fn lower_pass(&self, program: &StageProgram, pass: Pass, builder: &mut KernelBuilder) {
-        let sources = pass.accumulations.iter().map(|accumulation| accumulation.source);
+        let columns = self.columns(program, &pass);
+        let following = program.needed_for(pass.following.iter().copied());
+        let beside = following.moved().chain(pass.following.iter().copied());
+        let beside = beside.filter(|&id| !self.graph.tensor(id).is_pass_by_value);
+        let targets: BTreeSet<TensorId> = pass.totals().chain(beside).collect();
         let sweep = plan(SweepRequest {
             graph: self.graph,
             extents: &pass.extents,
-            program: program.needed_for(pass.stores.iter().copied().chain(sources)),
-            stores: pass.stores,
-            targets: pass.accumulations.iter().map(|accumulation| accumulation.target).collect(),
-            reduced: pass.reduced,
+            program: program.needed_for(pass.stores.iter().copied().chain(pass.sources())),
+            stores: pass.stores.clone(),
+            targets: targets.into_iter().collect(),
+            reduced: pass.reduced.clone(),
             core: self.core,
         });
+        let totals: BTreeSet<TensorId> = pass.totals().collect();
+        let following = (!pass.following.is_empty())
+            .then(|| following_sweep(self.graph, &sweep, following, pass.following.clone(), &totals));
         let core = self.core.filter(|_| sweep.accumulators.is_some()).map(|core| core.parameter);
         if sweep.access.values().any(|access| *access == Access::Bit) {
             push_packed(self.graph, sweep, core, self.threads.unwrap_or(THREADS), builder);
-        } else if pass.accumulations.is_empty() {
+        } else if let Some(kernel) = columns {
+            let parameters = sweep_parameters(&kernel.sweep, None);
+            builder.push("columns", columns::shape(&kernel), parameters, Body::Columns(kernel));
+        } else if pass.totals().next().is_none() {
             push_pointwise(sweep, core, self.threads.unwrap_or(THREADS), builder);
+        } else if let Some(moments) = pass.moments {
+            let shape = ReductionShape::choose(&sweep, self.threads.unwrap_or(SPLIT_THREADS), self.device);
+            push_moments(self.graph, sweep, moments, (shape, following), builder);
         } else {
             let shape = ReductionShape::choose(&sweep, self.threads.unwrap_or(SPLIT_THREADS), self.device);
-            push_reduction(sweep, core, pass.accumulations, shape, builder);
+            let is_combined = shape.splits > 1;
+            push_reduction(sweep, core, pass.accumulations.clone(), (shape, following.filter(|_| is_combined)), builder);
+            if !is_combined && !pass.following.is_empty() {
+                self.lower_pass(program, pass.into_following(), builder);
+            }
         }
+    }
+
+    /// The kernel of a pass whose threads keep what is the same for many points.
+    fn columns(&self, program: &StageProgram, pass: &Pass) -> Option<ColumnsKernel> {
+        if pass.totals().next().is_some() || pass.packed.is_some() || self.core.is_some() {
+            return None;
+        }
+        let program = program.needed_for(pass.stores.iter().copied());
+        let stepped = columns::stepped_axes(self.graph, &pass.extents, &program);
+        if stepped.is_empty() {
+            return None;
+        }
+        let sweep = plan(SweepRequest {
+            graph: self.graph,
+            extents: &pass.extents,
+            program,
+            stores: pass.stores.clone(),
+            targets: Vec::new(),
+            reduced: stepped,
+            core: None,
+        });
+        let vector = columns::width(self.graph, sweep.vector, &sweep.stores);
+        let width = Width { vector, ragged: sweep.ragged };
+        let narrow = over(self.graph, sweep.space, sweep.program, sweep.stores, width);
+        let narrow = Sweep { wide_index: sweep.wide_index, ..with_bytes_of_booleans(self.graph, narrow) };
+        columns::kernel(narrow, pass.level > 0, self.device)
     }
 }
 
@@ -207,7 +261,7 @@ fn push_reduction(
     sweep: Sweep,
     core: Option<Parameter>,
     accumulations: Vec<Accumulation>,
-    shape: ReductionShape,
+    (shape, following): (ReductionShape, Option<Sweep>),
     builder: &mut KernelBuilder,
 ) {
     let kept = sweep.space.points_where(false);
@@ -237,9 +291,98 @@ fn push_reduction(
     });
     builder.push("reduction", launched, parameters, body);
     if !partials.is_empty() {
-        let combination = Combination { space: kept_axes, accumulations, partials, splits: shape.splits.into(), count };
-        combination.push(builder);
+        let splits = shape.splits.into();
+        Combination { space: kept_axes, accumulations, partials, splits, count, following }.push(builder);
     }
+}
+
+/// Partial moments, and mean and variance of them.
+fn push_moments(
+    graph: &FinalizedGraph,
+    sweep: Sweep,
+    moments: Moments,
+    (shape, following): (ReductionShape, Option<Sweep>),
+    builder: &mut KernelBuilder,
+) {
+    let Moments { source, mean, variance } = moments;
+    let accumulations = vec![
+        Accumulation::reduction(ReductionMode::Add, source, mean),
+        Accumulation::sum_of_squares(source, variance),
+    ];
+    let space = kept_space(&sweep.space);
+    let partials = builder.regions(3, i64::from(shape.splits) * space.points());
+    let mut parameters = sweep_parameters(&sweep, None);
+    parameters.extend(partials.iter().copied());
+    let accumulators = if shape.reduce_vector { 1 } else { sweep.vector as u32 };
+    let launched = Shape {
+        grid: [shape.blocks, shape.splits],
+        block: [shape.columns, shape.rows, 1],
+        shared_bytes: shape.columns * shape.rows * accumulators * 4,
+    };
+    let width = Width { vector: sweep.vector, ragged: sweep.ragged };
+    let value = over(graph, sweep.space.clone(), sweep.program.needed_for([source].into_iter()), Vec::new(), width);
+    let value = with_bytes_of_booleans(graph, value);
+    let kernel = MomentsKernel {
+        shift: Sweep { wide_index: sweep.wide_index, ..value },
+        reduction: ReductionKernel {
+            count: sweep.space.points_where(true),
+            sweep,
+            accumulations,
+            reduce_vector: shape.reduce_vector,
+            columns: shape.columns,
+            rows: shape.rows,
+            splits: shape.splits,
+        },
+    };
+    let parts = kernel.parts();
+    builder.push("moments", launched, parameters, Body::Moments(Box::new(kernel)));
+    let [columns, rows] = combining_block(space.points(), parts.count);
+    let targets = [mean, variance];
+    let mut parameters: Vec<Parameter> = partials.into_iter().chain(targets.map(Parameter::Tensor)).collect();
+    parameters.extend(following_parameters(following.as_ref(), &targets));
+    let launched = Shape {
+        grid: [to_u32((space.points() + i64::from(columns) - 1) / i64::from(columns)), 1],
+        block: [columns, rows, 1],
+        shared_bytes: columns * rows * 8,
+    };
+    let body = Body::CombineMoments(CombineMomentsKernel { space, targets, parts, columns, rows, following });
+    builder.push("combine_moments", launched, parameters, body);
+}
+
+/// What follows totals, at each kept point, of which a thread has the totals in registers.
+fn following_sweep(
+    graph: &FinalizedGraph,
+    sweep: &Sweep,
+    program: StageProgram,
+    stores: Vec<TensorId>,
+    totals: &BTreeSet<TensorId>,
+) -> Sweep {
+    let mut space = kept_space(&sweep.space);
+    if space.axes.is_empty() {
+        space.axes.push(single_point(&sweep.space.axes[0].strides.keys().copied().collect::<Vec<_>>()));
+    }
+    for axis in &mut space.axes {
+        axis.strides.extend(totals.iter().map(|&id| (id, 0)));
+    }
+    let following = over(graph, space, program, stores, Width { vector: 1, ragged: false });
+    Sweep { wide_index: sweep.wide_index, ..following }
+}
+
+/// Parameters of what follows totals, beside these.
+fn following_parameters(following: Option<&Sweep>, totals: &[TensorId]) -> Vec<Parameter> {
+    let parameters = following.into_iter().flat_map(|sweep| sweep_parameters(sweep, None));
+    parameters.filter(|parameter| !totals.iter().any(|&id| *parameter == Parameter::Tensor(id))).collect()
+}
+
+/// Threads along kept points and along so many partial results of each, in a block that combines them.
+fn combining_block(kept: i64, splits: i64) -> [u32; 2] {
+    // few kept elements: narrow blocks, so that more of them share the splits
+    let columns = power_of_two_within(kept, if kept >= WIDE_COMBINE { 32 } else { 8 });
+    let taller = std::iter::successors(Some(THREADS / columns), |rows| Some(rows * 2));
+    let heights = taller.take_while(|rows| rows * columns <= COMBINING_THREADS);
+    let enough = |rows: &u32| splits / i64::from(*rows) <= SPLITS_OF_A_THREAD;
+    let rows = heights.clone().find(enough).or(heights.last()).unwrap_or(1);
+    [columns, rows]
 }
 
 /// Threads and blocks of a reduction.
@@ -265,7 +408,8 @@ impl ReductionShape {
         let reduce_vector = sweep.space.axes.last().is_some_and(|axis| axis.reduced);
         let along = vectors_where(sweep, |axis| axis.reduced == reduce_vector);
         let across = sweep.space.points_where(!reduce_vector);
-        let columns = power_of_two_within(along, threads);
+        let most = if reduce_vector { threads } else { threads.min(KEPT_COLUMNS) };
+        let columns = power_of_two_within(along, most);
         let rows = threads / columns;
         let (kept, kept_threads) = if reduce_vector { (across, rows) } else { (along, columns) };
         let (reduced, reduced_threads) = if reduce_vector { (along, columns) } else { (across, rows) };
@@ -289,6 +433,8 @@ pub(super) struct Combination {
     pub(super) splits: i64,
     /// Elements behind one result.
     pub(super) count: i64,
+    /// What is evaluated of the results of a point.
+    pub(super) following: Option<Sweep>,
 }
 
 impl Combination {
@@ -296,14 +442,8 @@ impl Combination {
     /// combination, which ends no sooner than that.
     pub(super) fn push(self, builder: &mut KernelBuilder) {
         let kept = self.space.points();
-        // few kept elements: narrow blocks, so that more of them share the splits
-        let columns = power_of_two_within(kept, if kept >= WIDE_COMBINE { 32 } else { 8 });
-        let each = |rows: u32| self.splits / i64::from(rows);
-        let taller = std::iter::successors(Some(THREADS / columns), |rows| Some(rows * 2));
-        let heights = taller.take_while(|rows| rows * columns <= COMBINING_THREADS);
-        let enough = |rows: &u32| each(*rows) <= SPLITS_OF_A_THREAD;
-        let rows = heights.clone().find(enough).or(heights.last()).unwrap_or(1);
-        let each = each(rows);
+        let [columns, rows] = combining_block(kept, self.splits);
+        let each = self.splits / i64::from(rows);
         if each <= MANY_SPLITS_OF_A_THREAD {
             let targets =
                 self.accumulations.iter().map(|accumulation| Parameter::Tensor(accumulation.target)).collect();
@@ -316,6 +456,7 @@ impl Combination {
             splits: parts,
             space: self.space.clone(),
             accumulations: self.accumulations.clone(),
+            following: self.following.clone(),
             ..self
         };
         self.push_to(rest.partials.clone(), parts, [columns, rows], builder);
@@ -324,14 +465,17 @@ impl Combination {
 
     /// Adds the function that leaves so many partial results of each point, or the results themselves.
     fn push_to(self, targets: Vec<Parameter>, parts: i64, [columns, rows]: [u32; 2], builder: &mut KernelBuilder) {
-        let Self { space, accumulations, partials, splits, count } = self;
+        let Self { space, accumulations, partials, splits, count, following } = self;
+        let following = following.filter(|_| parts == 1);
+        let totals: Vec<TensorId> = accumulations.iter().map(|accumulation| accumulation.target).collect();
         let shape = Shape {
             grid: [to_u32((space.points() + i64::from(columns) - 1) / i64::from(columns)), to_u32(parts)],
             block: [columns, rows, 1],
             shared_bytes: columns * rows * 4,
         };
-        let parameters = partials.into_iter().chain(targets).collect();
-        let body = Body::Combine(CombineKernel { space, accumulations, splits, parts, columns, rows, count });
+        let mut parameters: Vec<Parameter> = partials.into_iter().chain(targets).collect();
+        parameters.extend(following_parameters(following.as_ref(), &totals));
+        let body = Body::Combine(CombineKernel { space, accumulations, splits, parts, columns, rows, count, following });
         builder.push("combine", shape, parameters, body);
     }
 }

@@ -20,6 +20,52 @@ pub(super) struct Pass {
     pub(super) reduced: BTreeSet<usize>,
     /// Strides of the stores, if they are packed booleans that stand apart.
     pub(super) packed: Option<Vec<i64>>,
+    /// Mean and variance of one value, with neither stores nor other reductions.
+    pub(super) moments: Option<Moments>,
+    /// What is stored for each kept point, of the totals.
+    pub(super) following: Vec<TensorId>,
+}
+
+/// Mean of a value, and the mean of the squares of differences from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moments {
+    pub(super) source: TensorId,
+    pub(super) mean: TensorId,
+    pub(super) variance: TensorId,
+}
+
+impl Pass {
+    /// What is reduced to.
+    pub(super) fn totals(&self) -> impl Iterator<Item = TensorId> + '_ {
+        let moments = self.moments.iter().flat_map(|moments| [moments.mean, moments.variance]);
+        self.accumulations.iter().map(|accumulation| accumulation.target).chain(moments)
+    }
+
+    /// What is reduced.
+    pub(super) fn sources(&self) -> impl Iterator<Item = TensorId> + '_ {
+        let moments = self.moments.iter().map(|moments| moments.source);
+        self.accumulations.iter().map(|accumulation| accumulation.source).chain(moments)
+    }
+
+    /// What follows the totals, as a pass of its own.
+    pub(super) fn into_following(self) -> Self {
+        Self {
+            level: self.level + 1,
+            extents: self.kept_extents(),
+            stores: self.following,
+            accumulations: Vec::new(),
+            reduced: BTreeSet::new(),
+            packed: None,
+            moments: None,
+            following: Vec::new(),
+        }
+    }
+
+    /// Extents of the totals.
+    pub(super) fn kept_extents(&self) -> Vec<i64> {
+        let kept = |(axis, &extent)| if self.reduced.contains(&axis) { 1 } else { extent };
+        self.extents.iter().enumerate().map(kept).collect()
+    }
 }
 
 /// For each tensor, how many reductions stand one behind the other before it.
@@ -54,6 +100,8 @@ pub(super) fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: O
                     accumulations: vec![accumulation],
                     reduced,
                     packed: None,
+                    moments: None,
+                    following: Vec::new(),
                 }),
             }
         }
@@ -73,6 +121,8 @@ pub(super) fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: O
                 accumulations: Vec::new(),
                 reduced: BTreeSet::new(),
                 packed,
+                moments: None,
+                following: Vec::new(),
             }),
         }
     }

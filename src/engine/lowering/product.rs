@@ -529,6 +529,7 @@ impl Lowering<'_> {
             splits: first.splits,
             count: reduced_count(self.plan.graph(), &first.accumulation),
             partials: alike.into_iter().map(|(_, partial)| partial).collect(),
+            following: None,
         };
         combination.push(builder);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::passes::Pass;
-use super::sweep::{SweepRequest, Width, needs_wide_index, over, program_parameters, single_point, to_u32};
+use super::sweep::{SweepRequest, Width, needs_wide_index, over, program_parameters, single_point, to_u32, with_bytes_of_booleans};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::graph::{FinalizedGraph, TensorId};
@@ -192,7 +192,7 @@ impl<'a> Planned<'a> {
     }
 
     fn sweep(&self, space: IterationSpace, program: StageProgram, stores: Vec<TensorId>, width: Width) -> Sweep {
-        let sweep = over(self.graph, space, program, stores, width);
+        let sweep = with_bytes_of_booleans(self.graph, over(self.graph, space, program, stores, width));
         Sweep { wide_index: self.wide_index, ..sweep }
     }
 }

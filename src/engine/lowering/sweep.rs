@@ -81,8 +81,25 @@ pub(super) fn plan(request: SweepRequest<'_>) -> Sweep {
         let (register, splits, elements) = (core.register, core.splits, core.elements);
         Accumulators::Workspace { register, splits, elements, vector: vector && !width.ragged }
     });
-    let sweep = over(graph, space, request.program, request.stores, width);
+    let sweep = with_bytes_of_booleans(graph, over(graph, space, request.program, request.stores, width));
     Sweep { wide_index, accumulators, ..sweep }
+}
+
+/// The same sweep, whose packed booleans are read by the byte where a vector's lie in one.
+pub(super) fn with_bytes_of_booleans(graph: &FinalizedGraph, mut sweep: Sweep) -> Sweep {
+    let (inner, outer) = sweep.space.axes.split_last().expect("a sweep has at least one axis");
+    let vector = sweep.vector;
+    if vector == 1 || vector > BITS || sweep.ragged {
+        return sweep;
+    }
+    let lies_in_a_byte = |id: &TensorId| {
+        let is_apart = |axis: &Axis| axis.strides[id] % vector == 0;
+        graph.tensor(*id).data_type == DataType::Boolean && inner.strides[id] == 1 && outer.iter().all(is_apart)
+    };
+    let found: Vec<TensorId> = sweep.access.iter().filter(|entry| *entry.1 == Access::Strided).map(|entry| *entry.0).collect();
+    let packed: Vec<TensorId> = found.into_iter().filter(lies_in_a_byte).collect();
+    sweep.access.extend(packed.into_iter().map(|id| (id, Access::BitsOfByte)));
+    sweep
 }
 
 /// A sweep over a given space in vectors of a given width.
@@ -196,6 +213,7 @@ impl Width {
         let streams: Vec<TensorId> = moved
             .iter()
             .copied()
+            .filter(|&id| graph.tensor(id).data_type != DataType::Boolean)
             .filter(|&id| elements(graph.tensor(id)) == largest && inner.strides[&id] == 1)
             .collect();
         let gathered: Vec<TensorId> = program.windows().flat_map(Window::tensors).collect();

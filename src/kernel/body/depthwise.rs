@@ -269,12 +269,13 @@ impl DepthwiseKernel {
     }
 
     /// Rows of pixels that are asked for before the one that is computed: as many as there are registers for, so that memory is busy
-    /// whatever the number of warps.
+    /// whatever the number of warps; one, where a strip is a few steps.
     pub fn rows_ahead(&self) -> i64 {
         let free = Self::REGISTERS_WITH_ROWS_AHEAD - self.registers_beside_pixels();
         let fits = |&rows: &i64| rows * self.windows.pixel_registers(self.pixel_bytes) <= free;
         let places = self.windows.steps_of_a_turn();
-        let is_whole = |&rows: &i64| self.windows.outer().is_empty() && places % rows == 0;
+        let is_walked = self.windows.outer().is_empty() && !self.windows.is_straight();
+        let is_whole = |&rows: &i64| is_walked && places % rows == 0;
         (1..=Self::MOST_ROWS_AHEAD).filter(is_whole).filter(fits).max().unwrap_or(1)
     }
 

@@ -1,19 +1,24 @@
 //! What functions do. A skeleton is a file here with a `mod` line and a variant of [`Body`].
 
+mod columns;
 mod copy;
 mod depthwise;
 mod gemm;
 mod inside;
+mod moments;
 mod pointwise;
 mod rows;
 
+pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
 pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use inside::{Inside, OperandsBefore, Telling};
+pub use moments::{CombineMomentsKernel, MomentsKernel, Parts};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
 pub use rows::{RowPhase, RowsKernel};
 
+use super::Sweep;
 use crate::graph::{SignalMode, TensorId};
 
 /// The skeletons.
@@ -21,10 +26,16 @@ use crate::graph::{SignalMode, TensorId};
 pub enum Body {
     /// One pass over the iteration space.
     Pointwise(PointwiseKernel),
+    /// One pass over the iteration space, of which threads keep what is the same along some axes.
+    Columns(ColumnsKernel),
     /// One pass over the bytes of packed booleans.
     Packed(PackedKernel),
     /// One pass over the iteration space, reducing some of its axes.
     Reduction(ReductionKernel),
+    /// One pass over the iteration space, for partial moments of a value.
+    Moments(Box<MomentsKernel>),
+    /// Mean and variance from partial moments.
+    CombineMoments(CombineMomentsKernel),
     /// Several passes over the same rows.
     Rows(RowsKernel),
     /// Tiled matrix product with mainloop and epilogue fusion.
@@ -48,6 +59,7 @@ impl Body {
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
         match self {
             Self::Pointwise(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
+            Self::Columns(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
             Self::Packed(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
             Self::Reduction(kernel) => {
                 let targets = kernel.accumulations.iter().map(|accumulation| accumulation.target);
@@ -63,8 +75,14 @@ impl Body {
             Self::Gemm(kernel) => (kernel.loads().collect(), kernel.stores()),
             Self::Combine(kernel) if kernel.parts > 1 => (Vec::new(), Vec::new()),
             Self::Combine(kernel) => {
-                (Vec::new(), kernel.accumulations.iter().map(|accumulation| accumulation.target).collect())
+                let totals = kernel.accumulations.iter().map(|accumulation| accumulation.target).collect();
+                with_following(totals, kernel.following.as_ref())
             }
+            Self::Moments(kernel) => {
+                let sweep = &kernel.reduction.sweep;
+                (sweep.program.reads().collect(), sweep.stores.clone())
+            }
+            Self::CombineMoments(kernel) => with_following(kernel.targets.to_vec(), kernel.following.as_ref()),
             Self::Copy(kernel) => (vec![kernel.source], vec![kernel.copy]),
             Self::Unfold(kernel) => (vec![kernel.source], vec![kernel.copy]),
             Self::Signal(kernel) => {
@@ -74,4 +92,11 @@ impl Body {
             }
         }
     }
+}
+
+/// What a combination of totals touches, and what follows it: this has the totals from registers.
+fn with_following(totals: Vec<TensorId>, following: Option<&Sweep>) -> (Vec<TensorId>, Vec<TensorId>) {
+    let reads = following.iter().flat_map(|sweep| sweep.program.reads()).filter(|id| !totals.contains(id)).collect();
+    let stores = following.iter().flat_map(|sweep| sweep.stores.iter().copied());
+    (reads, totals.iter().copied().chain(stores).collect())
 }

@@ -42,6 +42,11 @@ pub struct ReductionKernel {
     pub count: i64,
 }
 
+impl ReductionKernel {
+    /// Points that a thread has under way at once.
+    pub const GROUP: u32 = 4;
+}
+
 /// Combines `splits` partial results for each of `kept` elements, in order of the split; with several `parts` each row of blocks
 /// combines as many consecutive splits to a partial result of its own.
 #[derive(Clone, Debug)]
@@ -60,6 +65,8 @@ pub struct CombineKernel {
     pub rows: u32,
     /// Number of reduced elements behind one result.
     pub count: i64,
+    /// What is evaluated of the totals of a kept point, where results are written.
+    pub following: Option<Sweep>,
 }
 
 /// What one thread does with flags in device memory, in order. A launch of its own: all work before it on the stream is

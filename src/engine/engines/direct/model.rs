@@ -4,11 +4,12 @@ use crate::device::Device;
 use crate::engine::{Bound, Term};
 use crate::kernel::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel};
 
-/// Part of the copy's rate that is reached where nothing but memory bounds, by vectors of 4 bytes and by wider ones, of which fewer warps
-/// ask: an estimate, and fitted to 160 configs of ten convolutions on an H200 (2026-11-26, `bench --autotune=all`; 53 to 55 µs and 57 for
-/// `conv_depthwise_3x3_c384_56`).
+/// Part of the copy's rate that is reached where nothing but memory bounds: an estimate.
 const OF_THE_COPY: f64 = 0.9;
-const OF_THE_COPY_WIDE: f64 = 0.84;
+
+/// By how much all takes longer in vectors of more than 4 bytes, of which fewer warps ask: 1.03 to 1.13 among 160 configs of ten
+/// convolutions on an H200 (2026-11-26, `bench --autotune=all`).
+const WIDE: f64 = 1.12;
 const NARROW_BYTES: i64 = 4;
 
 /// Instructions of a multiprocessor in a clock, for each of its 128 lanes: an estimate, as 0.7 of what it could issue.
@@ -45,9 +46,9 @@ pub(super) struct Work {
     rounds: f64,
     rows: f64,
     rows_ahead: f64,
-    /// Bytes of a row that a multiprocessor's threads ask for together, and the part of the copy's rate at which they may come.
+    /// Bytes of a row that a multiprocessor's threads ask for together, and by how much all takes longer for the width of their vectors.
     bytes_in_flight: f64,
-    of_the_copy: f64,
+    longer: f64,
 }
 
 impl Work {
@@ -65,7 +66,7 @@ impl Work {
             rounds: of_a_multiprocessor / resident,
             rows: steps(windows),
             rows_ahead: kernel.rows_ahead() as f64,
-            of_the_copy: of_the_copy(windows.strip.channels * kernel.pixel_bytes),
+            longer: if windows.strip.channels * kernel.pixel_bytes > NARROW_BYTES { WIDE } else { 1.0 },
             bytes_in_flight: resident * f64::from(windows.threads()) * (kernel.rows_ahead() * row) as f64,
         }
     }
@@ -85,7 +86,7 @@ impl Work {
             rounds: rounds as f64,
             rows: steps(windows),
             rows_ahead: 1.0,
-            of_the_copy: OF_THE_COPY,
+            longer: 1.0,
             bytes_in_flight: busy * f64::from(windows.threads()) * row as f64,
         }
     }
@@ -94,23 +95,19 @@ impl Work {
     pub(super) fn at_once(&self, floor: f64, device: &Device) -> Vec<Term> {
         let clocks = CLOCK * f64::from(device.sm_count);
         let asking = (1.0 + ROWS_BEFORE / self.rows) * (BYTES_IN_FLIGHT / self.bytes_in_flight).max(1.0);
-        vec![
-            Term { bound: Bound::Memory, time: floor / self.of_the_copy * asking },
+        let terms = [
+            Term { bound: Bound::Memory, time: floor / OF_THE_COPY * asking },
             Term { bound: Bound::MatrixRate, time: self.instructions / (RATE * clocks) },
             Term { bound: Bound::L2, time: self.l2_bytes / (L2_BYTES * clocks) },
             Term { bound: Bound::Fill, time: self.rounds * (self.rows / self.rows_ahead + ROWS_BEFORE) * ROW_SECONDS },
-        ]
+        ];
+        terms.map(|term| Term { time: term.time * self.longer, ..term }).to_vec()
     }
 
     /// The time on top, in which few blocks are left.
     pub(super) fn last_strips(&self) -> Term {
-        Term { bound: Bound::Fill, time: OF_THE_LAST * self.rows / self.rows_ahead * ROW_SECONDS }
+        Term { bound: Bound::Fill, time: OF_THE_LAST * self.rows * ROW_SECONDS }
     }
-}
-
-/// Part of the copy's rate for vectors of so many bytes.
-fn of_the_copy(bytes: i64) -> f64 {
-    if bytes <= NARROW_BYTES { OF_THE_COPY } else { OF_THE_COPY_WIDE }
 }
 
 /// Rows of pixels of a strip, under all taps along outer axes.

@@ -1,0 +1,188 @@
+//! Records of the skeletons for moments.
+
+use serde::Serialize;
+
+use super::index::{as_index, definition_lines, index_type, spell, within};
+use super::names;
+use super::reduction::{
+    Following, KeptText, ReducedText, accumulators, declarations, dense_offset, fits, offset, points,
+    reduction_tree, resident,
+};
+use super::sections::Used;
+use super::sweep::{SweepSpeller, accumulated_in_float, cut};
+use crate::error::Error;
+use crate::graph::FinalizedGraph;
+use crate::kernel::{CombineMomentsKernel, Index, MomentsKernel, Parts, ReductionKernel, needed};
+
+/// Points of a block of which the value closest to their mean is the shift, by how many it has at most: squares of differences from an
+/// outlier cancel by as many bits as a block's number of points has, so few points do for small blocks.
+const FIRST_POINTS: [(i64, i64); 3] = [(128, 1), (1024, 4), (i64::MAX, 8)];
+
+/// What `sweep/moments.cu` reads beside the function's name and parameters.
+#[derive(Serialize)]
+pub(super) struct MomentsText {
+    threads: u32,
+    /// Blocks of a multiprocessor that the registers shall leave room for.
+    resident: u32,
+    index: &'static str,
+    kept: KeptText,
+    reduced: ReducedText,
+    /// Sums of a thread: one, or one for each point of a vector of kept points.
+    width: i64,
+    /// Accumulators, each of its identity.
+    declarations: Vec<String>,
+    /// The block's first points: the first of them, how many are looked at, and how each enters their mean, and the choice of the shift.
+    first_of_block: String,
+    first_points: i64,
+    evaluate_mean: String,
+    evaluate_shift: String,
+    /// Condition of threads that write, and where kept point `e` of a thread lies in the partials.
+    writes: String,
+    place: String,
+    evaluate: String,
+    trees: Vec<String>,
+}
+
+pub(super) fn moments(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    kernel: &MomentsKernel,
+) -> Result<MomentsText, Error> {
+    ["FW_SHARED", "fw_let_next_launch_start", "fw_sum"].into_iter().for_each(|section| used.add(section));
+    let reduction = &kernel.reduction;
+    let sweep = &reduction.sweep;
+    let width = accumulators(reduction);
+    let point = if width == 1 { "0" } else { "e" };
+    let [sum, _] = &reduction.accumulations[..] else { unreachable!("two sums") };
+    let parts = kernel.parts();
+    let vector = if width == 1 { sweep.vector } else { 1 };
+    let of_a_part = (parts.points + parts.count - 1) / parts.count;
+    let enough = FIRST_POINTS.iter().find(|(most, _)| of_a_part <= *most).map_or(1, |(_, points)| *points);
+    let first_points = (enough / vector).max(1).min(parts.points / vector);
+    let count = names::float_literal((first_points * vector) as f32);
+    let mut first = |enter: &dyn Fn(String) -> String| {
+        let speller = SweepSpeller::new(graph, used, &kernel.shift, &[*sum]);
+        speller.text_with(|speller| vec![enter(accumulated_in_float(speller, sum.source))])
+    };
+    let mean = first(&|value| format!("mean[{point}] += {value} / {count};"));
+    let shift = first(&|value| {
+        let distance = |from: &str| format!("fabsf({from} - mean[{point}])");
+        format!("if ({} < {}) shift[{point}] = {value};", distance(&value), distance(&format!("shift[{point}]")))
+    });
+    let text = SweepSpeller::new(graph, used, sweep, &[*sum]).text_with(|speller| {
+        let value = accumulated_in_float(speller, sum.source);
+        vec![
+            format!("const float difference = {value} - shift[{point}];"),
+            format!("acc0[{point}] = fw_sum(acc0[{point}], difference);"),
+            format!("acc1[{point}] = fmaf(difference, difference, acc1[{point}]);"),
+        ]
+    });
+    let step = if width == 1 { 0 } else { 1 };
+    let place = dense_offset(&sweep.space.axes) + Index::local("e") * step;
+    let mut uses = text.uses.clone();
+    uses.extend(shift.uses.iter().copied());
+    uses.extend(place.variables());
+    let (kept, reduced) = points(reduction, &mut uses);
+    let tree = reduction_tree(reduction);
+    let all = sweep.space.points_where(false);
+    let place = format!("(unsigned long long)(blockIdx.y) * {all} + {}", within(&place));
+    let mut trees = Vec::new();
+    for (number, accumulation) in reduction.accumulations.iter().enumerate() {
+        trees.push(tree.spell(used, number, accumulation, format!("partial{number}[{place}] = total;"))?);
+    }
+    let threads = if reduction.reduce_vector { reduction.columns } else { reduction.rows };
+    Ok(MomentsText {
+        threads: reduction.columns * reduction.rows,
+        resident: resident(reduction),
+        index: index_type(sweep.wide_index),
+        kept,
+        reduced,
+        width,
+        declarations: declarations(reduction),
+        first_of_block: format!(
+            "{} * {}",
+            as_index(sweep.wide_index, "blockIdx.y"),
+            i64::from(ReductionKernel::GROUP) * i64::from(threads)
+        ),
+        first_points,
+        evaluate_mean: mean.evaluate()?,
+        evaluate_shift: shift.evaluate()?,
+        writes: tree.writes().to_owned(),
+        place,
+        evaluate: text.evaluate()?,
+        trees,
+    })
+}
+
+/// What `sweep/combine_moments.cu` reads beside the function's name and parameters.
+#[derive(Serialize)]
+pub(super) struct CombineMomentsText {
+    threads: u32,
+    index: &'static str,
+    /// The kept element of a column of threads; threads of a column.
+    k: String,
+    columns: u32,
+    rows: u32,
+    half: u32,
+    kept: i64,
+    /// Parts, one over the points of a set, points of every part, those that are left for the first parts, and so many of these each at most.
+    parts: i64,
+    reciprocal: String,
+    whole: i64,
+    rest: i64,
+    each: i64,
+    /// Place of a part's partial moments.
+    partial: String,
+    coordinates: Vec<String>,
+    /// Where mean and variance go.
+    writes: Vec<String>,
+    following: Option<Following>,
+}
+
+pub(super) fn combine_moments(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    kernel: &CombineMomentsKernel,
+) -> Result<CombineMomentsText, Error> {
+    used.add("FW_SHARED");
+    used.add("fw_column_total");
+    let CombineMomentsKernel { space, targets, parts, columns, rows, following } = kernel;
+    let kept = space.points();
+    let is_wide = !fits(space, targets, kept * parts.count) || following.as_ref().is_some_and(|sweep| sweep.wide_index);
+    let counts: Vec<_> = space.axes.iter().enumerate().map(|(number, axis)| (number, axis.extent, 1)).collect();
+    let places = targets.map(|target| offset(&space.axes, target));
+    let mut uses = places.iter().flat_map(Index::variables).collect();
+    let values = ["mean", "variance"];
+    let totals = targets.iter().copied().zip(values.map(str::to_owned));
+    let following = following.as_ref().map(|sweep| Following::new(graph, used, sweep, totals, &mut uses)).transpose()?;
+    let writes = targets.iter().zip(&places).zip(values).map(|((&target, place), value)| {
+        let data_type = graph.tensor(target).data_type;
+        used.add(names::storage_section(data_type));
+        format!("{}[{}] = {};", names::pointer(graph, target), spell(place), names::to_storage(data_type, value))
+    });
+    let writes = writes.collect();
+    let (whole, rest) = parts.whole_and_rest();
+    let Parts { count, points, each } = *parts;
+    Ok(CombineMomentsText {
+        threads: columns * rows,
+        index: index_type(is_wide),
+        k: match columns {
+            1 => as_index(is_wide, "blockIdx.x"),
+            columns => format!("{} * {columns} + threadIdx.x", as_index(is_wide, "blockIdx.x")),
+        },
+        columns: *columns,
+        rows: *rows,
+        half: rows / 2,
+        kept,
+        parts: count,
+        reciprocal: format!("(1.0 / {points}.0)"),
+        whole,
+        rest,
+        each,
+        partial: spell(&(Index::local("part") * kept + Index::local("k"))),
+        coordinates: definition_lines(index_type(is_wide), &needed(cut(&Index::local("k"), &counts), &mut uses)),
+        writes,
+        following,
+    })
+}
+

@@ -1,0 +1,99 @@
+//! What passes may do at once around totals: mean and variance of a value that is read once, and what follows totals in their combination.
+
+use std::collections::BTreeSet;
+
+use super::passes::{Moments, Pass};
+use crate::graph::{Attributes, DataType, FinalizedGraph, PointwiseMode, Port, TensorId};
+use crate::kernel::{Accumulation, Combine, Finish, Map, StageProgram, Value};
+
+/// Passes of which an average and the average of squares of differences from it are one: each such pair is a pass of its own, which reads
+/// the value once. What is between them is computed in FLOAT and kept nowhere.
+pub(super) fn with_moments(graph: &FinalizedGraph, passes: &mut Vec<Pass>) {
+    let pairs: Vec<(usize, usize, Moments)> = passes.iter().enumerate().flat_map(|(first, pass)| pairs_of(graph, passes, first, pass)).collect();
+    for (first, second, moments) in pairs {
+        let apart = |pass: &mut Pass, target| pass.accumulations.retain(|accumulation| accumulation.target != target);
+        apart(&mut passes[first], moments.mean);
+        apart(&mut passes[second], moments.variance);
+        let of_pair = Pass {
+            stores: Vec::new(),
+            accumulations: Vec::new(),
+            moments: Some(moments),
+            ..passes[first].clone()
+        };
+        passes.push(of_pair);
+    }
+    passes.retain(|pass| pass.moments.is_some() || !pass.accumulations.is_empty() || !pass.stores.is_empty());
+    passes.sort_by_key(|pass| (pass.level, pass.packed.is_none()));
+}
+
+/// The pairs whose first average is in a pass.
+fn pairs_of(graph: &FinalizedGraph, passes: &[Pass], first: usize, pass: &Pass) -> Vec<(usize, usize, Moments)> {
+    let averages = pass.accumulations.iter().filter(|accumulation| is_average(accumulation));
+    let pair = |average: &Accumulation| {
+        passes.iter().enumerate().skip(first + 1).find_map(|(second, later)| {
+            let is_alike = (&later.extents, &later.reduced) == (&pass.extents, &pass.reduced);
+            let variance = later.accumulations.iter().find(|other| is_variance(graph, average, other));
+            let variance = variance.filter(|_| is_alike)?;
+            Some((first, second, Moments { source: average.source, mean: average.target, variance: variance.target }))
+        })
+    };
+    averages.filter_map(pair).collect()
+}
+
+fn is_average(accumulation: &Accumulation) -> bool {
+    (accumulation.map, accumulation.combine, accumulation.finish) == (Map::Identity, Combine::Sum, Finish::Mean)
+}
+
+/// Whether a reduction averages the squares of differences from an average of the same value.
+fn is_variance(graph: &FinalizedGraph, average: &Accumulation, other: &Accumulation) -> bool {
+    let operands = |id: TensorId, mode: PointwiseMode| {
+        let operation = graph.producer(id)?;
+        let Attributes::Pointwise(pointwise) = &graph.operation(operation).attributes else { return None };
+        let found = graph.operation(operation);
+        let is_exact = pointwise.mode == mode
+            && graph.compute_type(operation) == DataType::Float
+            && is_kept_nowhere(graph, id);
+        is_exact.then_some([found.input(Port::IN_0)?, found.input(Port::IN_1)?])
+    };
+    let squared = operands(other.source, PointwiseMode::Mul).filter(|[a, b]| a == b).map(|[a, _]| a);
+    let difference = squared.and_then(|difference| operands(difference, PointwiseMode::Sub));
+    is_average(other)
+        && is_kept_nowhere(graph, average.target)
+        && is_kept_nowhere(graph, other.target)
+        && difference == Some([average.source, average.target])
+}
+
+fn is_kept_nowhere(graph: &FinalizedGraph, id: TensorId) -> bool {
+    let tensor = graph.tensor(id);
+    tensor.is_virtual && tensor.data_type == DataType::Float
+}
+
+/// What has a value for each kept point of one reduction, and needs no other totals than its, goes with these.
+pub(super) fn with_following(graph: &FinalizedGraph, program: &StageProgram, passes: Vec<Pass>) -> Vec<Pass> {
+    let all: BTreeSet<TensorId> = passes.iter().flat_map(Pass::totals).collect();
+    let (mut left, mut done) = (passes, Vec::new());
+    while !left.is_empty() {
+        let mut pass = left.remove(0);
+        let (following, others): (Vec<Pass>, Vec<Pass>) =
+            left.into_iter().partition(|later| follows(graph, program, (&pass, &all), later));
+        pass.following = following.into_iter().flat_map(|pass| pass.stores).collect();
+        left = others;
+        done.push(pass);
+    }
+    done
+}
+
+/// Whether a pass needs the totals of another one, and no others of `all`, for the points that these have.
+fn follows(graph: &FinalizedGraph, program: &StageProgram, (pass, all): (&Pass, &BTreeSet<TensorId>), later: &Pass) -> bool {
+    let own: BTreeSet<TensorId> = pass.totals().collect();
+    let needed = program.needed_for(later.stores.iter().copied());
+    let read: BTreeSet<TensorId> = needed.loads().filter(|id| all.contains(id)).collect();
+    let is_plain = needed.steps.iter().all(|step| matches!(step.value, Value::Load | Value::Pointwise { .. }));
+    let is_alone = later.totals().next().is_none() && later.packed.is_none();
+    is_plain
+        && is_alone
+        && later.extents == pass.kept_extents()
+        && own.iter().all(|&id| is_kept_nowhere(graph, id))
+        && !read.is_empty()
+        && read.is_subset(&own)
+}

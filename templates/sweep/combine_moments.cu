@@ -1,0 +1,50 @@
+<# Mean and variance from partial moments: a column of threads for each kept element goes over the parts in order, in f64. Of a part the
+   differences from its own shift are known, summed, and squared and summed; here all are seen from the first part's `shift`. -#>
+extern "C" __global__ void __launch_bounds__(${ threads }$)
+${ function }$(${ parameters }$) {
+FW_SHARED(shared_bytes);
+double* const shared = reinterpret_cast<double*>(shared_bytes);
+const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;
+const ${ index }$ k = ${ k }$;
+<%- for line in coordinates %>
+${ line }$
+<%- endfor %>
+const auto points_of = [](${ index }$ part) {
+<%- if rest %>
+const long long left = ${ rest }$ - (long long)(part) * ${ each }$;
+return double(${ whole }$ + (left < 0 ? 0 : left < ${ each }$ ? left : ${ each }$));
+<%- else %>
+return ${ whole }$.0;
+<%- endif %>
+};
+
+fw_wait_for_previous_launch();
+double sum = 0.0, squares = 0.0, shift = 0.0;
+if (k < ${ kept }$) {
+shift = double(partial2[k]);
+#pragma unroll 4
+for (${ index }$ part = threadIdx.y; part < ${ parts }$; part += ${ rows }$) {
+const double further = double(partial2[${ partial }$]) - shift, points = points_of(part);
+const double part_sum = double(partial0[${ partial }$]);
+sum += part_sum + points * further;
+squares += double(partial1[${ partial }$]) + further * (2.0 * part_sum + points * further);
+}
+}
+sum = fw_column_total(shared, sum, lane, threadIdx.y, ${ half }$, ${ columns }$);
+squares = fw_column_total(shared, squares, lane, threadIdx.y, ${ half }$, ${ columns }$);
+const double apart = sum * ${ reciprocal }$, spread = (squares - sum * apart) * ${ reciprocal }$;
+if (threadIdx.y == 0 && k < ${ kept }$) {
+const float mean = float(shift + apart), variance = float(spread < 0.0 ? 0.0 : spread);
+<%- for line in writes %>
+${ line }$
+<%- endfor %>
+<%- if following %>
+{
+<%- for total in following.totals %>
+const float ${ total.variable }$[1] = {${ total.value }$};
+<%- endfor %>
+${ following.evaluate }$
+}
+<%- endif %>
+}
+}
