@@ -416,13 +416,8 @@ impl<'a> SweepSpeller<'a> {
     }
 
     fn accumulate(&mut self, accumulations: &[Accumulation], index: &str) -> Vec<String> {
-        let lines = accumulations.iter().enumerate().map(|(number, accumulation)| {
-            let value = accumulated_value(&mut self.speller, accumulation);
-            let combine = names::combine_function(accumulation.combine);
-            self.speller.used.add(combine);
-            format!("acc{number}[{index}] = {combine}(acc{number}[{index}], {value});")
-        });
-        lines.collect()
+        let entered = accumulations.iter().enumerate();
+        entered.map(|(number, accumulation)| enters(&mut self.speller, &format!("acc{number}[{index}]"), accumulation)).collect()
     }
 
     /// The point's place along the innermost axis, where the last vector of a row is short.
@@ -430,6 +425,14 @@ impl<'a> SweepSpeller<'a> {
         let inner = Index::Variable(*self.variables.last()?) + Index::Variable(POINT);
         self.sweep.ragged.then(|| format!("{} < {}", self.spell(&inner), self.inner().extent))
     }
+}
+
+/// The line by which a value enters a variable of a reduction.
+pub(super) fn enters(speller: &mut Speller<'_>, variable: &str, accumulation: &Accumulation) -> String {
+    let value = accumulated_value(speller, accumulation);
+    let combine = names::combine_function(accumulation.combine);
+    speller.used.add(combine);
+    format!("{variable} = {combine}({variable}, {value});")
 }
 
 /// A value as it enters a reduction: in float, mapped.

@@ -102,6 +102,7 @@ inline int __syncthreads_and(int predicate, emulator::Place place = emulator::Pl
 // Fibers of one OS thread see each other's stores in order; these order them for other blocks.
 // Launches run one after the other.
 inline void fw_let_next_launch_start() {}
+inline void fw_prefetch(const void*) {}
 inline void fw_wait_for_previous_launch() {}
 
 inline void __threadfence_block() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }

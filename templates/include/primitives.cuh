@@ -360,6 +360,10 @@ __device__ __forceinline__ void fw_let_next_launch_start() {
 #endif
 }
 
+//@ primitive fw_prefetch
+// Asks for the line of an address, which is read later.
+__device__ __forceinline__ void fw_prefetch(const void* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }
+
 //@ primitive fw_wait_for_previous_launch
 // Until the launch before this one has finished and its memory is visible. ptxas would move loads of read-only memory
 // (`const __restrict__`) above that; it moves none above an exit, even if no launch takes it: grids have one layer.

@@ -159,7 +159,8 @@ impl PassPlan<'_> {
         });
         let totals: BTreeSet<TensorId> = pass.totals().collect();
         let following = (!pass.following.is_empty())
-            .then(|| following_sweep(self.graph, &sweep, following, pass.following.clone(), &totals));
+            .then(|| following_sweep(self.graph, kept_space(&sweep.space), (following, pass.following.clone()), &totals))
+            .map(|following| Sweep { wide_index: sweep.wide_index, ..following });
         let core = self.core.filter(|_| sweep.accumulators.is_some()).map(|core| core.parameter);
         if sweep.access.values().any(|access| *access == Access::Bit) {
             push_packed(self.graph, sweep, core, self.threads.unwrap_or(THREADS), builder);
@@ -350,22 +351,20 @@ fn push_moments(
 }
 
 /// What follows totals, at each kept point, of which a thread has the totals in registers.
-fn following_sweep(
+pub(super) fn following_sweep(
     graph: &FinalizedGraph,
-    sweep: &Sweep,
-    program: StageProgram,
-    stores: Vec<TensorId>,
+    mut space: IterationSpace,
+    (program, stores): (StageProgram, Vec<TensorId>),
     totals: &BTreeSet<TensorId>,
 ) -> Sweep {
-    let mut space = kept_space(&sweep.space);
     if space.axes.is_empty() {
-        space.axes.push(single_point(&sweep.space.axes[0].strides.keys().copied().collect::<Vec<_>>()));
+        let moved: Vec<TensorId> = program.moved().chain(stores.iter().copied()).collect();
+        space.axes.push(single_point(&moved));
     }
     for axis in &mut space.axes {
         axis.strides.extend(totals.iter().map(|&id| (id, 0)));
     }
-    let following = over(graph, space, program, stores, Width { vector: 1, ragged: false });
-    Sweep { wide_index: sweep.wide_index, ..following }
+    over(graph, space, program, stores, Width { vector: 1, ragged: false })
 }
 
 /// Parameters of what follows totals, beside these.

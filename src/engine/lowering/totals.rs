@@ -73,14 +73,25 @@ pub(super) fn with_following(graph: &FinalizedGraph, program: &StageProgram, pas
     let all: BTreeSet<TensorId> = passes.iter().flat_map(Pass::totals).collect();
     let (mut left, mut done) = (passes, Vec::new());
     while !left.is_empty() {
-        let mut pass = left.remove(0);
-        let (following, others): (Vec<Pass>, Vec<Pass>) =
-            left.into_iter().partition(|later| follows(graph, program, (&pass, &all), later));
-        pass.following = following.into_iter().flat_map(|pass| pass.stores).collect();
-        left = others;
+        let (pass, others) = with_following_of(graph, program, (left, &all), 0);
         done.push(pass);
+        left = others;
     }
     done
+}
+
+/// One of the passes with what follows it, of all these totals, and the others.
+pub(super) fn with_following_of(
+    graph: &FinalizedGraph,
+    program: &StageProgram,
+    (mut passes, all): (Vec<Pass>, &BTreeSet<TensorId>),
+    number: usize,
+) -> (Pass, Vec<Pass>) {
+    let mut pass = passes.remove(number);
+    let (following, others): (Vec<Pass>, Vec<Pass>) =
+        passes.into_iter().partition(|later| follows(graph, program, (&pass, all), later));
+    pass.following.extend(following.into_iter().flat_map(|pass| pass.stores));
+    (pass, others)
 }
 
 /// Whether a pass needs the totals of another one, and no others of `all`, for the points that these have.

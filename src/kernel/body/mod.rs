@@ -16,7 +16,7 @@ pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use inside::{Inside, OperandsBefore, Telling};
 pub use moments::{CombineMomentsKernel, MomentsKernel, Parts};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
-pub use rows::{RowPhase, RowsKernel};
+pub use rows::{ColumnTotals, RowPhase, RowsKernel};
 
 use super::Sweep;
 use crate::graph::{SignalMode, TensorId};

@@ -24,6 +24,25 @@ pub struct RowsKernel {
     pub vectors: i64,
     /// Elements of a row.
     pub elements: i64,
+    /// What is added up over rows, if anything.
+    pub columns_totals: Option<ColumnTotals>,
+}
+
+/// Reductions over rows of values of all their points: a thread has the same columns in each row, and adds them up; a block leaves a partial
+/// result of each column.
+#[derive(Clone, Debug)]
+pub struct ColumnTotals {
+    /// The reductions.
+    pub accumulations: Vec<Accumulation>,
+    /// The phase whose points they are of.
+    pub phase: usize,
+    /// Blocks: each takes every so many rows of a block.
+    pub blocks: u32,
+}
+
+impl ColumnTotals {
+    /// Threads of a multiprocessor, which have registers for their sums.
+    pub const RESIDENT_THREADS: u32 = 512;
 }
 
 /// What is done before the next totals are known.
@@ -43,7 +62,24 @@ impl RowsKernel {
         self.phases.iter().flat_map(|phase| phase.row.iter().chain(&phase.points))
     }
 
-    /// What is reduced, phase after phase.
+    /// Blocks.
+    pub fn blocks(&self) -> i64 {
+        let all = self.count / i64::from(self.rows);
+        self.columns_totals.as_ref().map_or(all, |totals| totals.blocks.into())
+    }
+
+    /// Vectors of a row that a thread has.
+    pub fn vectors_of_a_thread(&self) -> i64 {
+        (self.vectors + i64::from(self.columns) - 1) / i64::from(self.columns)
+    }
+
+    /// Floats of shared memory for the totals of a block's rows, a number a warp of each.
+    pub fn total_floats(&self) -> i64 {
+        let warps = i64::from(self.columns / 32 * self.rows);
+        if self.columns > 32 { warps * self.accumulations().count() as i64 } else { 0 }
+    }
+
+    /// What is reduced along rows, phase after phase.
     pub fn accumulations(&self) -> impl Iterator<Item = &Accumulation> + '_ {
         self.phases.iter().flat_map(|phase| &phase.accumulations)
     }
