@@ -39,11 +39,7 @@ pub(super) struct ColumnsText {
     evaluate: String,
 }
 
-pub(super) fn columns(
-    graph: &FinalizedGraph,
-    used: &mut Used,
-    kernel: &ColumnsKernel,
-) -> Result<ColumnsText, Error> {
+pub(super) fn columns(graph: &FinalizedGraph, used: &mut Used, kernel: &ColumnsKernel) -> Result<ColumnsText, Error> {
     let sweep = &kernel.sweep;
     let text = SweepSpeller::new(graph, used, sweep, &[]).text(&[], "");
     let index = index_type(sweep.wide_index);

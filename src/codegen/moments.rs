@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::index::{as_index, definition_lines, index_type, spell, within};
 use super::names;
 use super::reduction::{
-    Following, KeptText, ReducedText, accumulators, declarations, dense_offset, fits, offset, points,
-    reduction_tree, resident,
+    Following, KeptText, ReducedText, accumulators, declarations, dense_offset, fits, offset, points, reduction_tree,
+    resident,
 };
 use super::sections::Used;
 use super::sweep::{SweepSpeller, accumulated_in_float, cut};
@@ -43,11 +43,7 @@ pub(super) struct MomentsText {
     trees: Vec<String>,
 }
 
-pub(super) fn moments(
-    graph: &FinalizedGraph,
-    used: &mut Used,
-    kernel: &MomentsKernel,
-) -> Result<MomentsText, Error> {
+pub(super) fn moments(graph: &FinalizedGraph, used: &mut Used, kernel: &MomentsKernel) -> Result<MomentsText, Error> {
     ["FW_SHARED", "fw_let_next_launch_start", "fw_sum"].into_iter().for_each(|section| used.add(section));
     let reduction = &kernel.reduction;
     let sweep = &reduction.sweep;
@@ -154,7 +150,8 @@ pub(super) fn combine_moments(
     let mut uses = places.iter().flat_map(Index::variables).collect();
     let values = ["mean", "variance"];
     let totals = targets.iter().copied().zip(values.map(str::to_owned));
-    let following = following.as_ref().map(|sweep| Following::new(graph, used, sweep, totals, &mut uses)).transpose()?;
+    let following =
+        following.as_ref().map(|sweep| Following::new(graph, used, sweep, totals, &mut uses)).transpose()?;
     let writes = targets.iter().zip(&places).zip(values).map(|((&target, place), value)| {
         let data_type = graph.tensor(target).data_type;
         used.add(names::storage_section(data_type));
@@ -185,4 +182,3 @@ pub(super) fn combine_moments(
         following,
     })
 }
-

@@ -12,8 +12,8 @@ use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    Access, Accumulation, Axis, CombineKernel, Finish, Index, IterationSpace, PointwiseKernel, ReductionKernel, Sweep, Variable,
-    needed,
+    Access, Accumulation, Axis, CombineKernel, Finish, Index, IterationSpace, PointwiseKernel, ReductionKernel, Sweep,
+    Variable, needed,
 };
 
 /// Threads of a multiprocessor that reduce: half of what it holds, so that each has registers for four loads under way.
@@ -316,7 +316,8 @@ pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineK
         kernel.accumulations.iter().map(|accumulation| offset(axes, accumulation.target)).collect();
     let mut uses = offsets.iter().flat_map(Index::variables).collect();
     let result = |number: usize| format!("result{number}");
-    let totals = kernel.accumulations.iter().enumerate().map(|(number, accumulation)| (accumulation.target, result(number)));
+    let totals =
+        kernel.accumulations.iter().enumerate().map(|(number, accumulation)| (accumulation.target, result(number)));
     let following = kernel.following.as_ref();
     let following = following.map(|sweep| Following::new(graph, used, sweep, totals, &mut uses)).transpose()?;
     let coordinates = needed(cut(&Index::local("k"), &counts), &mut uses);

@@ -117,6 +117,9 @@ struct TotalText {
 
 pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel) -> Result<RowsText, Error> {
     used.add("fw_lanes_total");
+    if kernel.columns > 32 {
+        used.add("fw_warps_total");
+    }
     let shares = kernel.columns > 32;
     let staying = kernel.columns_totals.as_ref().map(|totals| StayingText::new(graph, used, kernel, totals));
     let uses_shared = shares || staying.as_ref().is_some_and(|staying| staying.rows > 1);
@@ -138,7 +141,9 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
     let block = if staying.is_some() { "round".to_owned() } else { as_index(is_wide, "blockIdx.x") };
     Ok(RowsText {
         threads: kernel.columns * kernel.rows,
-        resident: (if staying.is_some() { ColumnTotals::RESIDENT_THREADS } else { RESIDENT_THREADS } / (kernel.columns * kernel.rows)).max(1),
+        resident: (if staying.is_some() { ColumnTotals::RESIDENT_THREADS } else { RESIDENT_THREADS }
+            / (kernel.columns * kernel.rows))
+            .max(1),
         index,
         columns: kernel.columns,
         warps,
@@ -169,7 +174,8 @@ impl PhaseText {
         let row = phase.row.as_ref().map(|sweep| PointText::new(graph, used, sweep, (&[], &[]))).transpose()?;
         let row = row.map(|text| RowText { coordinates: text.of_row, evaluate: text.evaluate });
         let points = phase.points.as_ref();
-        let points = points.map(|sweep| PointText::new(graph, used, sweep, (&phase.accumulations, sums))).transpose()?;
+        let points =
+            points.map(|sweep| PointText::new(graph, used, sweep, (&phase.accumulations, sums))).transpose()?;
         let warps = i64::from(kernel.columns / 32 * kernel.rows);
         let mut totals = Vec::new();
         for (number, accumulation) in phase.accumulations.iter().enumerate() {
@@ -199,10 +205,13 @@ impl PointText {
         let point = if sweep.vector > 1 { "e" } else { "0" };
         let text = SweepSpeller::new(graph, used, sweep, &all).text_with(|speller| {
             let entered = accumulations.iter().enumerate();
-            let mut lines: Vec<String> =
-                entered.map(|(number, of_row)| enters(speller, &format!("{}[0]", accumulator(number)), of_row)).collect();
+            let mut lines: Vec<String> = entered
+                .map(|(number, of_row)| enters(speller, &format!("{}[0]", accumulator(number)), of_row))
+                .collect();
             let summed = sums.iter().enumerate();
-            lines.extend(summed.map(|(number, of_column)| enters(speller, &format!("sum{number}[g][{point}]"), of_column)));
+            lines.extend(
+                summed.map(|(number, of_column)| enters(speller, &format!("sum{number}[g][{point}]"), of_column)),
+            );
             lines
         });
         let index = index_type(sweep.wide_index);
@@ -249,7 +258,8 @@ impl AheadText {
         let mut uses = BTreeSet::new();
         let mut address = |id: TensorId| {
             let variables = axes.iter().enumerate();
-            let place = Index::sum(variables.map(|(number, axis)| Index::variable(Variable::Axis(number)) * axis.strides[&id]));
+            let place =
+                Index::sum(variables.map(|(number, axis)| Index::variable(Variable::Axis(number)) * axis.strides[&id]));
             uses.extend(place.variables());
             format!("{} + ({})", names::pointer(graph, id), spell(&place))
         };

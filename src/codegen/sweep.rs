@@ -257,7 +257,7 @@ impl<'a> SweepSpeller<'a> {
             Access::BitsOfByte => {
                 self.speller.used.add(names::storage_section(DataType::Boolean));
                 let (name, pointer) = (self.speller.graph.canonical_name(id), names::pointer(self.speller.graph, id));
-                vec![format!("const unsigned v_{name} = unsigned({pointer}[{offset} >> 3]) >> ({offset} & 7);")]
+                vec![format!("const unsigned v_{name} = fw_bits({pointer}, {offset});")]
             }
             _ => Vec::new(),
         }
@@ -276,7 +276,9 @@ impl<'a> SweepSpeller<'a> {
         for id in loads {
             let text = match self.access(id) {
                 Access::Vector => format!("v_{}[{}]", self.speller.graph.canonical_name(id), self.point()),
-                Access::BitsOfByte => format!("int(v_{} >> {} & 1u)", self.speller.graph.canonical_name(id), self.point()),
+                Access::BitsOfByte => {
+                    format!("int(v_{} >> {} & 1u)", self.speller.graph.canonical_name(id), self.point())
+                }
                 Access::Strided | Access::Bits | Access::Bit => {
                     let offset = self.point_offset(id);
                     self.speller.element(id, &offset)
@@ -417,7 +419,9 @@ impl<'a> SweepSpeller<'a> {
 
     fn accumulate(&mut self, accumulations: &[Accumulation], index: &str) -> Vec<String> {
         let entered = accumulations.iter().enumerate();
-        entered.map(|(number, accumulation)| enters(&mut self.speller, &format!("acc{number}[{index}]"), accumulation)).collect()
+        entered
+            .map(|(number, accumulation)| enters(&mut self.speller, &format!("acc{number}[{index}]"), accumulation))
+            .collect()
     }
 
     /// The point's place along the innermost axis, where the last vector of a row is short.

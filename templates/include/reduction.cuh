@@ -65,6 +65,21 @@ FW_INLINE double fw_column_total(double* shared, double value, unsigned lane, un
   return total;
 }
 
+//@ fw_warps_total: FW_INLINE fw_vector
+// The parts of WARPS warps, a power of two, in order; where there are four or more, they lie at a multiple of 16 bytes.
+template <int WARPS, typename Combine>
+FW_INLINE float fw_warps_total(const float* parts, const Combine& combine) {
+  constexpr int WIDTH = WARPS < 4 ? WARPS : 4;
+  float total = 0.0f;
+#pragma unroll
+  for (int first = 0; first < WARPS; first += WIDTH) {
+    const auto some = *reinterpret_cast<const fw_vector<float, WIDTH>*>(parts + first);
+#pragma unroll
+    for (int w = 0; w < WIDTH; ++w) total = first + w == 0 ? some.at[0] : combine(total, some.at[w]);
+  }
+  return total;
+}
+
 //@ fw_share_columns: FW_INLINE
 // Totals of columns from the eight lanes that hold their parts, as fragments of wgmma's accumulators lie: x[2 j + e] is of column e of the
 // lane's pair in fragment j. Each step leaves a lane with half of its columns, with the first half where the bit of its number is 0; those

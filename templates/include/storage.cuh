@@ -40,6 +40,7 @@ FW_INLINE int fw_to_bool(int x) { return x != 0; }
 FW_INLINE int fw_to_bool(long long x) { return x != 0; }
 FW_INLINE int fw_to_bool(float x) { return x != 0.0f; }  // NaN is true
 FW_INLINE int fw_bit(const unsigned char* bits, long long index) { return bits[index >> 3] >> (index & 7) & 1; }
+FW_INLINE unsigned fw_bits(const unsigned char* bits, long long index) { return unsigned(bits[index >> 3]) >> (index & 7); }
 
 //@ fw_f16: FW_INLINE fw_f16_bits
 struct fw_f16 { unsigned short bits; };

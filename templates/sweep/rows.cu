@@ -91,9 +91,7 @@ shared[${ total.place }$ + threadIdx.y * ${ warps }$ + warp] = ${ total.name }$[
 }
 __syncthreads();
 <%- for total in phase.totals %>
-${ total.name }$[0] = shared[${ total.place }$ + threadIdx.y * ${ warps }$];
-#pragma unroll
-for (int w = 1; w < ${ warps }$; ++w) ${ total.name }$[0] = ${ total.combine }$(${ total.name }$[0], shared[${ total.place }$ + threadIdx.y * ${ warps }$ + w]);
+${ total.name }$[0] = fw_warps_total<${ warps }$>(shared + ${ total.place }$ + threadIdx.y * ${ warps }$, [](float a, float b) { return ${ total.combine }$(a, b); });
 <%- endfor %>
 <%- endif %>
 <%- for total in phase.totals %>

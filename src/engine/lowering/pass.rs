@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use super::packed::BITS;
 use super::columns;
+use super::packed::BITS;
 use super::passes::{Moments, Pass, accumulations, passes};
 use super::rows;
 use super::signal::around_signals;
@@ -21,8 +21,8 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{FinalizedGraph, OperationId, ReductionMode, TensorId};
 use crate::kernel::{
-    Access, Accumulation, Axis, Body, ColumnsKernel, CombineKernel, CombineMomentsKernel, IterationSpace, MomentsKernel, PackedKernel, Parameter, PointwiseKernel,
-    ReductionKernel, Register, StageProgram, Sweep,
+    Access, Accumulation, Axis, Body, ColumnsKernel, CombineKernel, CombineMomentsKernel, IterationSpace,
+    MomentsKernel, PackedKernel, Parameter, PointwiseKernel, ReductionKernel, Register, StageProgram, Sweep,
 };
 
 /// Threads of a multiprocessor that keep enough loads under way, each four.
@@ -159,7 +159,9 @@ impl PassPlan<'_> {
         });
         let totals: BTreeSet<TensorId> = pass.totals().collect();
         let following = (!pass.following.is_empty())
-            .then(|| following_sweep(self.graph, kept_space(&sweep.space), (following, pass.following.clone()), &totals))
+            .then(|| {
+                following_sweep(self.graph, kept_space(&sweep.space), (following, pass.following.clone()), &totals)
+            })
             .map(|following| Sweep { wide_index: sweep.wide_index, ..following });
         let core = self.core.filter(|_| sweep.accumulators.is_some()).map(|core| core.parameter);
         if sweep.access.values().any(|access| *access == Access::Bit) {
@@ -175,7 +177,13 @@ impl PassPlan<'_> {
         } else {
             let shape = ReductionShape::choose(&sweep, self.threads.unwrap_or(SPLIT_THREADS), self.device);
             let is_combined = shape.splits > 1;
-            push_reduction(sweep, core, pass.accumulations.clone(), (shape, following.filter(|_| is_combined)), builder);
+            push_reduction(
+                sweep,
+                core,
+                pass.accumulations.clone(),
+                (shape, following.filter(|_| is_combined)),
+                builder,
+            );
             if !is_combined && !pass.following.is_empty() {
                 self.lower_pass(program, pass.into_following(), builder);
             }
@@ -306,10 +314,8 @@ fn push_moments(
     builder: &mut KernelBuilder,
 ) {
     let Moments { source, mean, variance } = moments;
-    let accumulations = vec![
-        Accumulation::reduction(ReductionMode::Add, source, mean),
-        Accumulation::sum_of_squares(source, variance),
-    ];
+    let accumulations =
+        vec![Accumulation::reduction(ReductionMode::Add, source, mean), Accumulation::sum_of_squares(source, variance)];
     let space = kept_space(&sweep.space);
     let partials = builder.regions(3, i64::from(shape.splits) * space.points());
     let mut parameters = sweep_parameters(&sweep, None);
@@ -398,16 +404,16 @@ impl ReductionShape {
     /// do not fill the device the reduced ones are split, among blocks of `threads` that all run at once: large ones,
     /// so that few partials are left to combine.
     fn choose(sweep: &Sweep, threads: u32, device: &Device) -> Self {
-        let whole = Self::of_blocks(sweep, THREADS, device);
-        if whole.splits == 1 { whole } else { Self::of_blocks(sweep, threads, device) }
+        let whole = Self::of_blocks(sweep, (THREADS, THREADS), device);
+        if whole.splits == 1 { whole } else { Self::of_blocks(sweep, (threads, threads.min(KEPT_COLUMNS)), device) }
     }
 
-    /// Blocks of `threads`, split until they fill the device.
-    fn of_blocks(sweep: &Sweep, threads: u32, device: &Device) -> Self {
+    /// Blocks of `threads`, so many of them along kept vectors at most, split until they fill the device.
+    fn of_blocks(sweep: &Sweep, (threads, most_columns): (u32, u32), device: &Device) -> Self {
         let reduce_vector = sweep.space.axes.last().is_some_and(|axis| axis.reduced);
         let along = vectors_where(sweep, |axis| axis.reduced == reduce_vector);
         let across = sweep.space.points_where(!reduce_vector);
-        let most = if reduce_vector { threads } else { threads.min(KEPT_COLUMNS) };
+        let most = if reduce_vector { threads } else { most_columns };
         let columns = power_of_two_within(along, most);
         let rows = threads / columns;
         let (kept, kept_threads) = if reduce_vector { (across, rows) } else { (along, columns) };
@@ -474,7 +480,8 @@ impl Combination {
         };
         let mut parameters: Vec<Parameter> = partials.into_iter().chain(targets).collect();
         parameters.extend(following_parameters(following.as_ref(), &totals));
-        let body = Body::Combine(CombineKernel { space, accumulations, splits, parts, columns, rows, count, following });
+        let body =
+            Body::Combine(CombineKernel { space, accumulations, splits, parts, columns, rows, count, following });
         builder.push("combine", shape, parameters, body);
     }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use super::pass::{Combination, following_sweep};
 use super::passes::Pass;
-use super::sweep::{SweepRequest, Width, needs_wide_index, over, program_parameters, single_point, to_u32, with_bytes_of_booleans};
+use super::sweep::{
+    SweepRequest, Width, needs_wide_index, over, program_parameters, single_point, to_u32, with_bytes_of_booleans,
+};
 use super::totals::with_following_of;
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
@@ -388,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_over_rows_stay_passes_of_their_own_beside_a_gradient() {
+    fn sums_over_rows_go_with_a_gradient() {
         let mut graph = half();
         let [dy, x] = ["dy", "x"].map(|name| graph.tensor(Tensor::new(name).row_major([64, 512])));
         let scale = graph.tensor(Tensor::new("scale").row_major([1, 512]));
@@ -398,8 +400,11 @@ mod tests {
             graph.set_output(id);
         }
         let rows = gathered_of(&graph).expect("rows");
-        let shape = |pass: &Pass| (pass.level, pass.accumulations.len(), pass.stores.len());
-        assert_eq!(rows.rest.iter().map(shape).collect::<Vec<_>>(), [(0, 1, 0), (1, 0, 1)]);
+        assert!(rows.rest.is_empty());
         assert_eq!(rows.kernel.phases.len(), 2);
+        let totals = rows.kernel.columns_totals.as_ref().expect("sums over rows");
+        assert_eq!((totals.accumulations.len(), totals.phase, totals.blocks), (1, 0, 8));
+        let (space, following) = rows.columns.as_ref().expect("a combination");
+        assert_eq!((space.points(), following.as_ref().map(|sweep| sweep.stores.len())), (512, Some(1)));
     }
 }

@@ -96,7 +96,8 @@ pub(super) fn with_bytes_of_booleans(graph: &FinalizedGraph, mut sweep: Sweep) -
         let is_apart = |axis: &Axis| axis.strides[id] % vector == 0;
         graph.tensor(*id).data_type == DataType::Boolean && inner.strides[id] == 1 && outer.iter().all(is_apart)
     };
-    let found: Vec<TensorId> = sweep.access.iter().filter(|entry| *entry.1 == Access::Strided).map(|entry| *entry.0).collect();
+    let found: Vec<TensorId> =
+        sweep.access.iter().filter(|entry| *entry.1 == Access::Strided).map(|entry| *entry.0).collect();
     let packed: Vec<TensorId> = found.into_iter().filter(lies_in_a_byte).collect();
     sweep.access.extend(packed.into_iter().map(|id| (id, Access::BitsOfByte)));
     sweep

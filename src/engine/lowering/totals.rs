@@ -9,17 +9,14 @@ use crate::kernel::{Accumulation, Combine, Finish, Map, StageProgram, Value};
 /// Passes of which an average and the average of squares of differences from it are one: each such pair is a pass of its own, which reads
 /// the value once. What is between them is computed in FLOAT and kept nowhere.
 pub(super) fn with_moments(graph: &FinalizedGraph, passes: &mut Vec<Pass>) {
-    let pairs: Vec<(usize, usize, Moments)> = passes.iter().enumerate().flat_map(|(first, pass)| pairs_of(graph, passes, first, pass)).collect();
+    let pairs: Vec<(usize, usize, Moments)> =
+        passes.iter().enumerate().flat_map(|(first, pass)| pairs_of(graph, passes, first, pass)).collect();
     for (first, second, moments) in pairs {
         let apart = |pass: &mut Pass, target| pass.accumulations.retain(|accumulation| accumulation.target != target);
         apart(&mut passes[first], moments.mean);
         apart(&mut passes[second], moments.variance);
-        let of_pair = Pass {
-            stores: Vec::new(),
-            accumulations: Vec::new(),
-            moments: Some(moments),
-            ..passes[first].clone()
-        };
+        let of_pair =
+            Pass { stores: Vec::new(), accumulations: Vec::new(), moments: Some(moments), ..passes[first].clone() };
         passes.push(of_pair);
     }
     passes.retain(|pass| pass.moments.is_some() || !pass.accumulations.is_empty() || !pass.stores.is_empty());
@@ -50,9 +47,8 @@ fn is_variance(graph: &FinalizedGraph, average: &Accumulation, other: &Accumulat
         let operation = graph.producer(id)?;
         let Attributes::Pointwise(pointwise) = &graph.operation(operation).attributes else { return None };
         let found = graph.operation(operation);
-        let is_exact = pointwise.mode == mode
-            && graph.compute_type(operation) == DataType::Float
-            && is_kept_nowhere(graph, id);
+        let is_exact =
+            pointwise.mode == mode && graph.compute_type(operation) == DataType::Float && is_kept_nowhere(graph, id);
         is_exact.then_some([found.input(Port::IN_0)?, found.input(Port::IN_1)?])
     };
     let squared = operands(other.source, PointwiseMode::Mul).filter(|[a, b]| a == b).map(|[a, _]| a);
@@ -95,14 +91,22 @@ pub(super) fn with_following_of(
 }
 
 /// Whether a pass needs the totals of another one, and no others of `all`, for the points that these have.
-fn follows(graph: &FinalizedGraph, program: &StageProgram, (pass, all): (&Pass, &BTreeSet<TensorId>), later: &Pass) -> bool {
+fn follows(
+    graph: &FinalizedGraph,
+    program: &StageProgram,
+    (pass, all): (&Pass, &BTreeSet<TensorId>),
+    later: &Pass,
+) -> bool {
     let own: BTreeSet<TensorId> = pass.totals().collect();
     let needed = program.needed_for(later.stores.iter().copied());
     let read: BTreeSet<TensorId> = needed.loads().filter(|id| all.contains(id)).collect();
     let is_plain = needed.steps.iter().all(|step| matches!(step.value, Value::Load | Value::Pointwise { .. }));
     let is_alone = later.totals().next().is_none() && later.packed.is_none();
+    // bytes of packed booleans are of several points
+    let is_packed = later.stores.iter().any(|&id| graph.tensor(id).data_type == DataType::Boolean);
     is_plain
         && is_alone
+        && !is_packed
         && later.extents == pass.kept_extents()
         && own.iter().all(|&id| is_kept_nowhere(graph, id))
         && !read.is_empty()
