@@ -285,7 +285,10 @@ const LOWERING: &[&str] = &[
     "tensor_map",
     "boxes",
     "operand",
+    "columns",
+    "combination",
     "passes",
+    "totals",
     "rows",
     "pass",
     "copied",
@@ -311,13 +314,18 @@ const CODEGEN: &[&str] = &[
     "packed",
     "product",
     "reduction",
+    "columns",
+    "moments",
     "rows",
 ];
 
 #[test]
 fn kernels_engines_and_code_generation_are_in_order() {
     assert_order_within("kernel", KERNEL);
-    assert_order_within("kernel/body", &["copy", "depthwise", "pointwise", "rows", "inside", "gemm"]);
+    assert_order_within(
+        "kernel/body",
+        &["columns", "copy", "depthwise", "pointwise", "moments", "rows", "inside", "gemm"],
+    );
     assert_order_within("engine", ENGINE);
     assert_order_within("engine/engines", &["direct", "scalar", "warp_mma", "warpgroup_mma"]);
     assert_order_within("engine/lowering", LOWERING);

@@ -49,7 +49,7 @@ pub(super) fn moments(graph: &FinalizedGraph, used: &mut Used, kernel: &MomentsK
     let sweep = &reduction.sweep;
     let width = accumulators(reduction);
     let point = if width == 1 { "0" } else { "e" };
-    let [sum, _] = &reduction.accumulations[..] else { unreachable!("two sums") };
+    let [sum, ..] = &reduction.accumulations[..] else { unreachable!("three sums") };
     let parts = kernel.parts();
     let vector = if width == 1 { sweep.vector } else { 1 };
     let of_a_part = (parts.points + parts.count - 1) / parts.count;
@@ -71,6 +71,7 @@ pub(super) fn moments(graph: &FinalizedGraph, used: &mut Used, kernel: &MomentsK
             format!("const float difference = {value} - shift[{point}];"),
             format!("acc0[{point}] = fw_sum(acc0[{point}], difference);"),
             format!("acc1[{point}] = fmaf(difference, difference, acc1[{point}]);"),
+            format!("acc2[{point}] = fw_sum(acc2[{point}], {value});"),
         ]
     });
     let step = if width == 1 { 0 } else { 1 };

@@ -19,22 +19,24 @@ return ${ whole }$.0;
 };
 
 fw_wait_for_previous_launch();
-double sum = 0.0, squares = 0.0, shift = 0.0;
+double total = 0.0, sum = 0.0, squares = 0.0, shift = 0.0;
 if (k < ${ kept }$) {
-shift = double(partial2[k]);
+shift = double(partial3[k]);
 #pragma unroll 4
 for (${ index }$ part = threadIdx.y; part < ${ parts }$; part += ${ rows }$) {
-const double further = double(partial2[${ partial }$]) - shift, points = points_of(part);
+const double further = double(partial3[${ partial }$]) - shift, points = points_of(part);
 const double part_sum = double(partial0[${ partial }$]);
+total += double(partial2[${ partial }$]);
 sum += part_sum + points * further;
 squares += double(partial1[${ partial }$]) + further * (2.0 * part_sum + points * further);
 }
 }
+total = fw_column_total(shared, total, lane, threadIdx.y, ${ half }$, ${ columns }$);
 sum = fw_column_total(shared, sum, lane, threadIdx.y, ${ half }$, ${ columns }$);
 squares = fw_column_total(shared, squares, lane, threadIdx.y, ${ half }$, ${ columns }$);
 const double apart = sum * ${ reciprocal }$, spread = (squares - sum * apart) * ${ reciprocal }$;
 if (threadIdx.y == 0 && k < ${ kept }$) {
-const float mean = float(shift + apart), variance = float(spread < 0.0 ? 0.0 : spread);
+const float mean = float(total * ${ reciprocal }$), variance = float(spread < 0.0 ? 0.0 : spread);
 <%- for line in writes %>
 ${ line }$
 <%- endfor %>

@@ -43,7 +43,7 @@ ${ evaluate_shift }$
 for (int e = 0; e < ${ width }$; ++e) shift[e] = isfinite(shift[e]) ? shift[e] : 0.0f;
 if (${ writes }$) {
 #pragma unroll
-for (int e = 0; e < ${ width }$; ++e) partial2[${ place }$] = shift[e];
+for (int e = 0; e < ${ width }$; ++e) partial3[${ place }$] = shift[e];
 }
 
 <%- for declaration in declarations %>

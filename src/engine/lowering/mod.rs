@@ -5,6 +5,7 @@ mod box_rows;
 mod boxed_operand;
 mod boxes;
 mod columns;
+mod combination;
 mod composite;
 mod converted;
 mod copied;

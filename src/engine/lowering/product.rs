@@ -3,12 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use super::box_rows::BoxRows;
+use super::combination::Combination;
 use super::copied::{CopiedOperands, OperandCopy, ProductBefore};
 use super::epilogue::{EpiloguePlan, EpilogueTiles, kept_space, reduced_count};
 use super::inside::Padding;
 use super::multiplied::fp8_registers;
 use super::operand::{Instruction, OperandPlan};
-use super::pass::{Combination, LAUNCH_SECONDS, PassPlan};
+use super::pass::{LAUNCH_SECONDS, PassPlan};
 use super::problem::{ChannelSteps, Problem};
 use super::signal::around_signals;
 use super::sweep::{CoreAccumulators, elements, program_parameters, span, to_u32};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::pass::{Combination, following_sweep};
+use super::combination::{Combination, following_sweep};
 use super::passes::Pass;
 use super::sweep::{
     SweepRequest, Width, needs_wide_index, over, program_parameters, single_point, to_u32, with_bytes_of_booleans,

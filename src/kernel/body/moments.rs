@@ -7,7 +7,7 @@ use crate::kernel::{IterationSpace, ReductionKernel, Sweep};
 /// squares of these. The shift is the mean of the block's first points, so that nothing cancels where a mean is huge beside its variance.
 #[derive(Clone, Debug)]
 pub struct MomentsKernel {
-    /// What is evaluated, by whom; its reductions are the sum of the differences and that of their squares, of one value.
+    /// What is evaluated, by whom; its reductions are the sum of the differences, that of their squares, and that of the value itself.
     pub reduction: ReductionKernel,
     /// The value alone, without stores.
     pub shift: Sweep,
