@@ -1,18 +1,19 @@
 //! Records of the skeletons for moments.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::index::{as_index, definition_lines, index_type, spell, within};
 use super::names;
 use super::reduction::{
-    Following, KeptText, ReducedText, accumulators, declarations, dense_offset, fits, offset, points, reduction_tree,
-    resident,
+    Following, KeptText, accumulators, declarations, dense_offset, fits, offset, points, reduction_tree, resident,
 };
 use super::sections::Used;
 use super::sweep::{SweepSpeller, accumulated_in_float, cut};
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
-use crate::kernel::{CombineMomentsKernel, Index, MomentsKernel, Parts, ReductionKernel, needed};
+use crate::kernel::{CombineMomentsKernel, Index, MomentsKernel, Parts, ReductionKernel, Variable, needed};
 
 /// Points of a block of which the value closest to their mean is the shift, by how many it has at most: squares of differences from an
 /// outlier cancel by as many bits as a block's number of points has, so few points do for small blocks.
@@ -26,46 +27,41 @@ pub(super) struct MomentsText {
     resident: u32,
     index: &'static str,
     kept: KeptText,
-    reduced: ReducedText,
+    /// Reduced points, coordinates of one of them, and a thread's steps over them.
+    reduced_count: i64,
+    coordinates: Vec<String>,
+    steps: String,
     /// Sums of a thread: one, or one for each point of a vector of kept points.
     width: i64,
     /// Accumulators, each of its identity.
     declarations: Vec<String>,
-    /// The block's first points: the first of them, how many are looked at, and how each enters their mean, and the choice of the shift.
-    first_of_block: String,
-    first_points: i64,
-    evaluate_mean: String,
-    evaluate_shift: String,
+    first: FirstText,
     /// Condition of threads that write, and where kept point `e` of a thread lies in the partials.
     writes: String,
     place: String,
-    evaluate: String,
     trees: Vec<String>,
+}
+
+/// A block's first points, of which the shift is chosen.
+#[derive(Serialize)]
+struct FirstText {
+    /// The first of them, and how many are looked at.
+    of_block: String,
+    points: i64,
+    /// How each enters their mean, and then the choice of the value closest to it.
+    looks: Vec<String>,
 }
 
 pub(super) fn moments(graph: &FinalizedGraph, used: &mut Used, kernel: &MomentsKernel) -> Result<MomentsText, Error> {
     ["FW_SHARED", "fw_let_next_launch_start", "fw_sum"].into_iter().for_each(|section| used.add(section));
     let reduction = &kernel.reduction;
-    let sweep = &reduction.sweep;
-    let width = accumulators(reduction);
-    let point = if width == 1 { "0" } else { "e" };
-    let [sum, ..] = &reduction.accumulations[..] else { unreachable!("three sums") };
-    let parts = kernel.parts();
-    let vector = if width == 1 { sweep.vector } else { 1 };
-    let of_a_part = (parts.points + parts.count - 1) / parts.count;
-    let enough = FIRST_POINTS.iter().find(|(most, _)| of_a_part <= *most).map_or(1, |(_, points)| *points);
-    let first_points = (enough / vector).max(1).min(parts.points / vector);
-    let count = names::float_literal((first_points * vector) as f32);
-    let mut first = |enter: &dyn Fn(String) -> String| {
-        let speller = SweepSpeller::new(graph, used, &kernel.shift, &[*sum]);
-        speller.text_with(|speller| vec![enter(accumulated_in_float(speller, sum.source))])
-    };
-    let mean = first(&|value| format!("mean[{point}] += {value} / {count};"));
-    let shift = first(&|value| {
-        let distance = |from: &str| format!("fabsf({from} - mean[{point}])");
-        format!("if ({} < {}) shift[{point}] = {value};", distance(&value), distance(&format!("shift[{point}]")))
-    });
-    let text = SweepSpeller::new(graph, used, sweep, &[*sum]).text_with(|speller| {
+    let (sweep, width) = (&reduction.sweep, accumulators(reduction));
+    let point = point(reduction);
+    let place = dense_offset(&sweep.space.axes) + Index::local("e") * if width == 1 { 0 } else { 1 };
+    let mut uses = place.variables();
+    let first = FirstText::new(graph, used, kernel, &mut uses)?;
+    let sum = kernel.sum();
+    let text = SweepSpeller::new(graph, used, sweep, &[sum]).text_with(|speller| {
         let value = accumulated_in_float(speller, sum.source);
         vec![
             format!("const float difference = {value} - shift[{point}];"),
@@ -74,41 +70,66 @@ pub(super) fn moments(graph: &FinalizedGraph, used: &mut Used, kernel: &MomentsK
             format!("acc2[{point}] = fw_sum(acc2[{point}], {value});"),
         ]
     });
-    let step = if width == 1 { 0 } else { 1 };
-    let place = dense_offset(&sweep.space.axes) + Index::local("e") * step;
-    let mut uses = text.uses.clone();
-    uses.extend(shift.uses.iter().copied());
-    uses.extend(place.variables());
+    uses.extend(text.uses.iter().copied());
     let (kept, reduced) = points(reduction, &mut uses);
     let tree = reduction_tree(reduction);
-    let all = sweep.space.points_where(false);
-    let place = format!("(unsigned long long)(blockIdx.y) * {all} + {}", within(&place));
+    let place = format!("(unsigned long long)(blockIdx.y) * {} + {}", sweep.space.points_where(false), within(&place));
     let mut trees = Vec::new();
     for (number, accumulation) in reduction.accumulations.iter().enumerate() {
         trees.push(tree.spell(used, number, accumulation, format!("partial{number}[{place}] = total;"))?);
     }
-    let threads = if reduction.reduce_vector { reduction.columns } else { reduction.rows };
     Ok(MomentsText {
         threads: reduction.columns * reduction.rows,
         resident: resident(reduction),
         index: index_type(sweep.wide_index),
         kept,
-        reduced,
+        reduced_count: reduced.count,
+        coordinates: reduced.coordinates.clone(),
+        steps: reduced.steps(text.evaluate()?)?,
         width,
         declarations: declarations(reduction),
-        first_of_block: format!(
-            "{} * {}",
-            as_index(sweep.wide_index, "blockIdx.y"),
-            i64::from(ReductionKernel::GROUP) * i64::from(threads)
-        ),
-        first_points,
-        evaluate_mean: mean.evaluate()?,
-        evaluate_shift: shift.evaluate()?,
+        first,
         writes: tree.writes().to_owned(),
         place,
-        evaluate: text.evaluate()?,
         trees,
     })
+}
+
+/// The accumulator of a point.
+fn point(reduction: &ReductionKernel) -> &'static str {
+    if accumulators(reduction) == 1 { "0" } else { "e" }
+}
+
+impl FirstText {
+    /// The coordinates that it reads join `uses`.
+    fn new(
+        graph: &FinalizedGraph,
+        used: &mut Used,
+        kernel: &MomentsKernel,
+        uses: &mut BTreeSet<Variable>,
+    ) -> Result<Self, Error> {
+        let (reduction, parts, point, sum) =
+            (&kernel.reduction, kernel.parts(), point(&kernel.reduction), kernel.sum());
+        let sweep = &reduction.sweep;
+        let vector = if reduction.reduce_vector { sweep.vector } else { 1 };
+        let of_a_part = (parts.points + parts.count - 1) / parts.count;
+        let enough = FIRST_POINTS.iter().find(|(most, _)| of_a_part <= *most).map_or(1, |(_, points)| *points);
+        let points = (enough / vector).max(1).min(parts.points / vector);
+        let count = names::float_literal((points * vector) as f32);
+        let mut look = |enter: &dyn Fn(String) -> String| {
+            let speller = SweepSpeller::new(graph, used, &kernel.shift, &[sum]);
+            let text = speller.text_with(|speller| vec![enter(accumulated_in_float(speller, sum.source))]);
+            uses.extend(text.uses.iter().copied());
+            text.evaluate()
+        };
+        let mean = look(&|value| format!("mean[{point}] += {value} / {count};"))?;
+        let choice = look(&|value| {
+            let distance = |from: &str| format!("fabsf({from} - mean[{point}])");
+            format!("if ({} < {}) shift[{point}] = {value};", distance(&value), distance(&format!("shift[{point}]")))
+        })?;
+        let block = as_index(sweep.wide_index, "blockIdx.y");
+        Ok(Self { of_block: format!("{block} * {}", parts.each / vector), points, looks: vec![mean, choice] })
+    }
 }
 
 /// What `sweep/combine_moments.cu` reads beside the function's name and parameters.

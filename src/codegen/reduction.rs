@@ -53,10 +53,11 @@ pub(super) struct ReductionText {
     signals: bool,
     index: &'static str,
     kept: KeptText,
-    reduced: ReducedText,
+    /// Reduced points, and a thread's steps over them.
+    reduced_count: i64,
+    steps: String,
     /// Accumulators, each of its identity.
     declarations: Vec<String>,
-    evaluate: String,
     trees: Vec<String>,
 }
 
@@ -69,18 +70,37 @@ pub(super) struct KeptText {
     coordinates: Vec<String>,
 }
 
-/// The reduced points: where a thread starts, how far it steps.
+/// The reduced points: where a thread starts, how far it steps; what `sweep/steps.cuh` reads beside what is evaluated.
 #[derive(Serialize)]
 pub(super) struct ReducedText {
+    index: &'static str,
     /// The thread's first, and that of number `g` of a group.
     first: String,
     of_group: String,
     threads: u32,
-    count: i64,
+    #[serde(skip)]
+    pub(super) count: i64,
     /// Points a thread loads before it uses the first.
     group: u32,
     step: i64,
-    coordinates: Vec<String>,
+    pub(super) coordinates: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct StepsText {
+    #[serde(flatten)]
+    reduced: ReducedText,
+    evaluate: String,
+}
+
+impl ReducedText {
+    /// A thread's steps, each of which is evaluated so.
+    ///
+    /// # Errors
+    /// [`Error::Generated`] if the template fails: a defect of ours.
+    pub(super) fn steps(self, evaluate: String) -> Result<String, Error> {
+        template::render(template!("sweep/steps.cuh"), &StepsText { reduced: self, evaluate })
+    }
 }
 
 /// One accumulator of a combination.
@@ -226,9 +246,9 @@ pub(super) fn reduction(
         signals: kernel.splits > 1,
         index,
         kept,
-        reduced,
+        reduced_count: reduced.count,
+        steps: reduced.steps(text.evaluate()?)?,
         declarations: declarations(kernel),
-        evaluate: text.evaluate()?,
         trees,
     })
 }
@@ -261,6 +281,7 @@ pub(super) fn points(kernel: &ReductionKernel, uses: &mut BTreeSet<Variable>) ->
         coordinates: kept_coordinates,
     };
     let reduced = ReducedText {
+        index: index_type(sweep.wide_index),
         first: first("blockIdx.y", group * reduced.1, reduced.0),
         of_group: spell(&(Index::local("next") + Index::local("g") * i64::from(reduced.1))),
         threads: reduced.1,

@@ -12,33 +12,23 @@ const ${ index }$ kept = ${ kept.first }$;
 <%- for line in kept.coordinates %>
 ${ line }$
 <%- endfor %>
-const ${ index }$ last = kept < ${ kept.count }$ ? ${ reduced.count }$ : 0;
-${ index }$ next = ${ reduced.first }$;
+const ${ index }$ last = kept < ${ kept.count }$ ? ${ reduced_count }$ : 0;
 
-float mean[${ width }$] = {};
-#pragma unroll
-for (unsigned g = 0; g < ${ first_points }$; ++g) {
-const ${ index }$ r = ${ first_of_block }$ + g;
-if (r < last) {
-<%- for line in reduced.coordinates %>
-${ line }$
-<%- endfor %>
-${ evaluate_mean }$
-}
-}
-float shift[${ width }$];
+float mean[${ width }$] = {}, shift[${ width }$];
 #pragma unroll
 for (int e = 0; e < ${ width }$; ++e) shift[e] = __uint_as_float(0x7f800000u);
+<%- for look in first.looks %>
 #pragma unroll
-for (unsigned g = 0; g < ${ first_points }$; ++g) {
-const ${ index }$ r = ${ first_of_block }$ + g;
+for (unsigned g = 0; g < ${ first.points }$; ++g) {
+const ${ index }$ r = ${ first.of_block }$ + g;
 if (r < last) {
-<%- for line in reduced.coordinates %>
+<%- for line in coordinates %>
 ${ line }$
 <%- endfor %>
-${ evaluate_shift }$
+${ look }$
 }
 }
+<%- endfor %>
 #pragma unroll
 for (int e = 0; e < ${ width }$; ++e) shift[e] = isfinite(shift[e]) ? shift[e] : 0.0f;
 if (${ writes }$) {
@@ -49,23 +39,7 @@ for (int e = 0; e < ${ width }$; ++e) partial3[${ place }$] = shift[e];
 <%- for declaration in declarations %>
 ${ declaration }$
 <%- endfor %>
-for (; next + ${ reduced.threads * (reduced.group - 1) }$ < last; next += ${ reduced.step }$) {
-#pragma unroll
-for (unsigned g = 0; g < ${ reduced.group }$; ++g) {
-const ${ index }$ r = ${ reduced.of_group }$;
-<%- for line in reduced.coordinates %>
-${ line }$
-<%- endfor %>
-${ evaluate }$
-}
-}
-#pragma unroll 1
-for (${ index }$ r = next; r < last; r += ${ reduced.threads }$) {  // what is left of the last group
-<%- for line in reduced.coordinates %>
-${ line }$
-<%- endfor %>
-${ evaluate }$
-}
+${ steps }$
 <%- for tree in trees %>
 ${ tree }$
 <%- endfor %>

@@ -25,12 +25,12 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
             format!("norm_rms_{name}"),
             rows(NormMode::Rms, Tensor::new("x").row_major([37, 96, 1, 1]), data_type),
         );
-        push(cases, format!("norm_layer_backward_{name}"), rows_backward(NormMode::Layer, data_type));
-        push(cases, format!("norm_rms_backward_{name}"), rows_backward(NormMode::Rms, data_type));
-        push(cases, format!("norm_batch_{name}"), channels(NormMode::Batch, data_type));
-        push(cases, format!("norm_batch_backward_{name}"), channels_backward(NormMode::Batch, data_type));
-        push(cases, format!("norm_instance_{name}"), channels(NormMode::Instance, data_type));
-        push(cases, format!("norm_instance_backward_{name}"), channels_backward(NormMode::Instance, data_type));
+        push(cases, format!("norm_layer_backward_{name}"), rows_backward(NormMode::Layer, data_type, [37, 96]));
+        push(cases, format!("norm_rms_backward_{name}"), rows_backward(NormMode::Rms, data_type, [37, 96]));
+        push(cases, format!("norm_batch_{name}"), channels(NormMode::Batch, data_type, IMAGE));
+        push(cases, format!("norm_batch_backward_{name}"), channels_backward(NormMode::Batch, data_type, IMAGE));
+        push(cases, format!("norm_instance_{name}"), channels(NormMode::Instance, data_type, IMAGE));
+        push(cases, format!("norm_instance_backward_{name}"), channels_backward(NormMode::Instance, data_type, IMAGE));
     }
     for (name, dim) in
         [("one_column", vec![5, 1]), ("one_row", vec![1, 300]), ("odd", vec![3, 5, 7]), ("long", vec![2, 9001])]
@@ -38,6 +38,11 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
         push(cases, format!("norm_layer_{name}"), rows(NormMode::Layer, Tensor::new("x").row_major(dim.clone()), Half));
         push(cases, format!("norm_rms_{name}"), rows(NormMode::Rms, Tensor::new("x").row_major(dim), BFloat16));
     }
+    // blocks that stay have several rounds of rows; threads step over many points
+    push(cases, "norm_layer_backward_many_rows", rows_backward(NormMode::Layer, BFloat16, [5000, 96]));
+    push(cases, "norm_rms_backward_many_long_rows", rows_backward(NormMode::Rms, Half, [600, 1032]));
+    push(cases, "norm_batch_many_pixels", channels(NormMode::Batch, Half, MANY_PIXELS));
+    push(cases, "norm_instance_backward_many_pixels", channels_backward(NormMode::Instance, Half, MANY_PIXELS));
     push(cases, "norm_ada", ada());
     push(cases, "norm_ada_backward", ada_backward());
     push(cases, "norm_layer_per_pixel", per_pixel());
@@ -96,30 +101,36 @@ fn rows(mode: NormMode, x: Tensor, data_type: DataType) -> Graph {
     g
 }
 
-fn rows_backward(mode: NormMode, data_type: DataType) -> Graph {
+fn rows_backward(mode: NormMode, data_type: DataType, [rows, columns]: [i64; 2]) -> Graph {
     let mut g = cases::graph(data_type);
-    let mut inputs: Vec<(Port, TensorHandle)> =
-        [Port::DY, Port::X].map(|port| (port, g.tensor(Tensor::new(port.0).channels_last([37, 96, 1, 1])))).into();
-    inputs.push((Port::SCALE, g.tensor(Tensor::new("scale").channels_last([1, 96, 1, 1]))));
+    let mut inputs: Vec<(Port, TensorHandle)> = [Port::DY, Port::X]
+        .map(|port| (port, g.tensor(Tensor::new(port.0).channels_last([rows, columns, 1, 1]))))
+        .into();
+    inputs.push((Port::SCALE, g.tensor(Tensor::new("scale").channels_last([1, columns, 1, 1]))));
     let statistics: &[Port] =
         if mode == NormMode::Rms { &[Port::INV_VARIANCE] } else { &[Port::MEAN, Port::INV_VARIANCE] };
-    inputs.extend(vectors(&mut g, statistics, &[37, 1, 1, 1]));
+    inputs.extend(vectors(&mut g, statistics, &[rows, 1, 1, 1]));
     stored(&mut g, NormBackward { mode }, &inputs, GRADIENTS, [data_type; 2]);
     g
 }
 
 const IMAGE: [i64; 4] = [3, 24, 5, 7];
+
+/// So many that a thread steps over several beside the statistics of its channels.
+const MANY_PIXELS: [i64; 4] = [2, 16, 230, 230];
+
 const CHANNEL: &[i64] = &[1, 24, 1, 1];
 
 /// A training norm of channels; batch norm with running statistics.
-fn channels(mode: NormMode, data_type: DataType) -> Graph {
+fn channels(mode: NormMode, data_type: DataType, image: [i64; 4]) -> Graph {
     let mut g = cases::graph(data_type);
-    let x = g.tensor(Tensor::new("x").channels_last(IMAGE));
+    let channel = [1, image[1], 1, 1];
+    let x = g.tensor(Tensor::new("x").channels_last(image));
     let mut inputs = vec![(Port::X, x), epsilon(&mut g)];
-    inputs.extend(vectors(&mut g, &[Port::SCALE, Port::BIAS], CHANNEL));
+    inputs.extend(vectors(&mut g, &[Port::SCALE, Port::BIAS], &channel));
     let mut outputs = vec![Port::Y, Port::MEAN, Port::INV_VARIANCE];
     if mode == NormMode::Batch {
-        inputs.extend(vectors(&mut g, &[Port::PREV_RUNNING_MEAN, Port::PREV_RUNNING_VAR], CHANNEL));
+        inputs.extend(vectors(&mut g, &[Port::PREV_RUNNING_MEAN, Port::PREV_RUNNING_VAR], &channel));
         inputs.push((Port::MOMENTUM, scalar(&mut g, Port::MOMENTUM, Float, Scalar::Float(0.1))));
         outputs.extend(RUNNING);
     }
@@ -127,13 +138,14 @@ fn channels(mode: NormMode, data_type: DataType) -> Graph {
     g
 }
 
-fn channels_backward(mode: NormMode, data_type: DataType) -> Graph {
+fn channels_backward(mode: NormMode, data_type: DataType, image: [i64; 4]) -> Graph {
     let mut g = cases::graph(data_type);
+    let channel = [1, image[1], 1, 1];
     let mut inputs: Vec<(Port, TensorHandle)> =
-        [Port::DY, Port::X].map(|port| (port, g.tensor(Tensor::new(port.0).channels_last(IMAGE)))).into();
-    inputs.extend(vectors(&mut g, &[Port::SCALE], CHANNEL));
-    let of_sets: &[i64] = if mode == NormMode::Batch { CHANNEL } else { &[3, 24, 1, 1] };
-    inputs.extend(vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE], of_sets));
+        [Port::DY, Port::X].map(|port| (port, g.tensor(Tensor::new(port.0).channels_last(image)))).into();
+    inputs.extend(vectors(&mut g, &[Port::SCALE], &channel));
+    let of_sets = if mode == NormMode::Batch { channel } else { [image[0], image[1], 1, 1] };
+    inputs.extend(vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE], &of_sets));
     stored(&mut g, NormBackward { mode }, &inputs, GRADIENTS, [data_type, Float]);
     g
 }

@@ -70,3 +70,44 @@ pub(super) fn kernel(sweep: Sweep, is_reversed: bool, device: &Device) -> Option
 pub(super) fn shape(kernel: &ColumnsKernel) -> Shape {
     Shape { grid: [to_u32(kernel.blocks()), 1], block: [kernel.columns, kernel.rows, 1], shared_bytes: 0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::ComputeCapability;
+    use crate::engine::lowering::sweep::{SweepRequest, plan};
+    use crate::graph::{Graph, PointwiseMode, Tensor};
+
+    /// The kernel of `y = x · (a / b)` with a and b of channels, or of `y = x · a` where nothing is computed of them.
+    fn kernel_of(dim: [i64; 4], divides: bool) -> Option<ColumnsKernel> {
+        let mut graph = Graph::new()
+            .io_data_type(DataType::Half)
+            .intermediate_data_type(DataType::Float)
+            .compute_data_type(DataType::Float);
+        let x = graph.tensor(Tensor::new("x").channels_last(dim));
+        let [a, b] = ["a", "b"].map(|name| graph.tensor(Tensor::new(name).channels_last([1, dim[1], 1, 1])));
+        let factor = if divides { graph.pointwise("factor", PointwiseMode::Div, &[a, b]) } else { a };
+        let y = graph.pointwise("y", PointwiseMode::Mul, &[x, factor]);
+        graph.set_output(y);
+        let graph = graph.finalize().expect("well formed");
+        let program = StageProgram::of(&graph, graph.operation_ids(), None);
+        let reduced = stepped_axes(&graph, &dim, &program);
+        if reduced.is_empty() {
+            return None;
+        }
+        let stores = graph.outputs().collect();
+        let request =
+            SweepRequest { graph: &graph, extents: &dim, program, stores, targets: Vec::new(), reduced, core: None };
+        kernel(plan(request), true, &Device::typical(ComputeCapability::SM_90))
+    }
+
+    #[test]
+    fn threads_step_over_pixels_where_something_is_computed_of_channels() {
+        let kernel = kernel_of([128, 256, 56, 56], true).expect("columns");
+        assert_eq!((kernel.columns, kernel.rows, kernel.each), (32, 8, MOST_STEPS));
+        assert_eq!((kernel.inner_vectors(), kernel.outer_points(), kernel.steps()), (32, 1, 128 * 56 * 56));
+        assert_eq!(kernel.blocks(), 128 * 56 * 56 / (8 * 16));
+        assert!(kernel_of([128, 256, 56, 56], false).is_none(), "nothing is computed of channels alone");
+        assert!(kernel_of([2, 16, 30, 30], true).is_none(), "too few points");
+    }
+}

@@ -133,7 +133,9 @@ impl PassPlan<'_> {
 
     /// Lowers one pass, to one function or, where the reduced axes are split, to two.
     fn lower_pass(&self, program: &StageProgram, pass: Pass, builder: &mut KernelBuilder) {
-        let columns = self.columns(program, &pass);
+        if pass.totals().next().is_none() {
+            return self.lower_points(program, &pass, builder);
+        }
         let following = program.needed_for(pass.following.iter().copied());
         let beside = following.moved().chain(pass.following.iter().copied());
         let beside = beside.filter(|&id| !self.graph.tensor(id).is_pass_by_value);
@@ -154,35 +156,44 @@ impl PassPlan<'_> {
             })
             .map(|following| Sweep { wide_index: sweep.wide_index, ..following });
         let core = self.core.filter(|_| sweep.accumulators.is_some()).map(|core| core.parameter);
-        if sweep.access.values().any(|access| *access == Access::Bit) {
-            push_packed(self.graph, sweep, core, self.threads.unwrap_or(THREADS), builder);
-        } else if let Some(kernel) = columns {
+        let shape = ReductionShape::choose(&sweep, self.threads.unwrap_or(SPLIT_THREADS), self.device);
+        if let Some(moments) = pass.moments {
+            return push_moments(self.graph, sweep, moments, (shape, following), builder);
+        }
+        let is_combined = shape.splits > 1;
+        let following = following.filter(|_| is_combined);
+        push_reduction(sweep, core, pass.accumulations.clone(), (shape, following), builder);
+        if !is_combined && !pass.following.is_empty() {
+            self.lower_pass(program, pass.into_following(), builder);
+        }
+    }
+
+    /// Lowers a pass without reductions.
+    fn lower_points(&self, program: &StageProgram, pass: &Pass, builder: &mut KernelBuilder) {
+        if let Some(kernel) = self.columns(program, pass) {
             let parameters = sweep_parameters(&kernel.sweep, None);
-            builder.push("columns", columns::shape(&kernel), parameters, Body::Columns(kernel));
-        } else if pass.totals().next().is_none() {
-            push_pointwise(sweep, core, self.threads.unwrap_or(THREADS), builder);
-        } else if let Some(moments) = pass.moments {
-            let shape = ReductionShape::choose(&sweep, self.threads.unwrap_or(SPLIT_THREADS), self.device);
-            push_moments(self.graph, sweep, moments, (shape, following), builder);
-        } else {
-            let shape = ReductionShape::choose(&sweep, self.threads.unwrap_or(SPLIT_THREADS), self.device);
-            let is_combined = shape.splits > 1;
-            push_reduction(
-                sweep,
-                core,
-                pass.accumulations.clone(),
-                (shape, following.filter(|_| is_combined)),
-                builder,
-            );
-            if !is_combined && !pass.following.is_empty() {
-                self.lower_pass(program, pass.into_following(), builder);
-            }
+            return builder.push("columns", columns::shape(&kernel), parameters, Body::Columns(kernel));
+        }
+        let sweep = plan(SweepRequest {
+            graph: self.graph,
+            extents: &pass.extents,
+            program: program.needed_for(pass.stores.iter().copied()),
+            stores: pass.stores.clone(),
+            targets: Vec::new(),
+            reduced: BTreeSet::new(),
+            core: self.core,
+        });
+        let core = self.core.filter(|_| sweep.accumulators.is_some()).map(|core| core.parameter);
+        let threads = self.threads.unwrap_or(THREADS);
+        match sweep.access.values().any(|access| *access == Access::Bit) {
+            true => push_packed(self.graph, sweep, core, threads, builder),
+            false => push_pointwise(sweep, core, threads, builder),
         }
     }
 
     /// The kernel of a pass whose threads keep what is the same for many points.
     fn columns(&self, program: &StageProgram, pass: &Pass) -> Option<ColumnsKernel> {
-        if pass.totals().next().is_some() || pass.packed.is_some() || self.core.is_some() {
+        if pass.packed.is_some() || self.core.is_some() {
             return None;
         }
         let program = program.needed_for(pass.stores.iter().copied());
@@ -273,12 +284,7 @@ fn push_reduction(
     let mut parameters = sweep_parameters(&sweep, core);
     let targets = accumulations.iter().map(|accumulation| Parameter::Tensor(accumulation.target));
     parameters.extend(if partials.is_empty() { targets.collect() } else { partials.clone() });
-    let accumulators = if shape.reduce_vector { 1 } else { sweep.vector as u32 };
-    let launched = Shape {
-        grid: [shape.blocks, shape.splits],
-        block: [shape.columns, shape.rows, 1],
-        shared_bytes: shape.columns * shape.rows * accumulators * 4,
-    };
+    let launched = shape.launched(&sweep);
     let body = Body::Reduction(ReductionKernel {
         sweep,
         accumulations: accumulations.clone(),
@@ -313,12 +319,7 @@ fn push_moments(
     let partials = builder.regions(4, i64::from(shape.splits) * space.points());
     let mut parameters = sweep_parameters(&sweep, None);
     parameters.extend(partials.iter().copied());
-    let accumulators = if shape.reduce_vector { 1 } else { sweep.vector as u32 };
-    let launched = Shape {
-        grid: [shape.blocks, shape.splits],
-        block: [shape.columns, shape.rows, 1],
-        shared_bytes: shape.columns * shape.rows * accumulators * 4,
-    };
+    let launched = shape.launched(&sweep);
     let width = Width { vector: sweep.vector, ragged: sweep.ragged };
     let value = over(graph, sweep.space.clone(), sweep.program.needed_for([source].into_iter()), Vec::new(), width);
     let value = with_bytes_of_booleans(graph, value);
@@ -359,6 +360,16 @@ struct ReductionShape {
 }
 
 impl ReductionShape {
+    /// Blocks, and shared memory for a float an accumulator of each thread.
+    fn launched(&self, sweep: &Sweep) -> Shape {
+        let accumulators = if self.reduce_vector { 1 } else { sweep.vector as u32 };
+        Shape {
+            grid: [self.blocks, self.splits],
+            block: [self.columns, self.rows, 1],
+            shared_bytes: self.columns * self.rows * accumulators * 4,
+        }
+    }
+
     /// As many threads along the vector axis as it has vectors, so that a warp reads whole lines; where the kept points
     /// do not fill the device the reduced ones are split, among blocks of `threads` that all run at once: large ones,
     /// so that few partials are left to combine.

@@ -112,3 +112,66 @@ fn follows(
         && !read.is_empty()
         && read.is_subset(&own)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::lowering::passes::passes;
+    use crate::graph::{Graph, NormForward, NormMode, NormPhase, Port, ReductionMode, Scalar, Tensor};
+
+    /// A training norm of channels with its statistics, whose mean is kept in a type.
+    fn norm(mean: DataType) -> FinalizedGraph {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let x = graph.tensor(Tensor::new("x").channels_last([4, 24, 5, 7]));
+        let epsilon = graph.tensor(Tensor::scalar("epsilon", DataType::Float, Scalar::Float(1e-5)));
+        let norm = NormForward::new(NormMode::Batch, NormPhase::Training);
+        let outputs = [Port::Y, Port::MEAN, Port::INV_VARIANCE];
+        let [scale, bias] = [Port::SCALE, Port::BIAS].map(|port| {
+            (port, graph.tensor(Tensor::new(port.0).channels_last([1, 24, 1, 1]).data_type(DataType::Float)))
+        });
+        let inputs = [(Port::X, x), scale, bias, (Port::EPSILON, epsilon)];
+        let results = graph.composite("norm", norm, &inputs, &outputs);
+        for (id, data_type) in results.into_iter().zip([DataType::Half, mean, DataType::Float]) {
+            graph.set_output(id).data_type = Some(data_type);
+        }
+        graph.finalize().expect("well formed").expand_in(DataType::Float).as_ref().clone()
+    }
+
+    fn gathered(graph: &FinalizedGraph) -> Vec<Pass> {
+        let operations: Vec<_> = graph.operation_ids().collect();
+        let program = StageProgram::of(graph, operations.iter().copied(), None);
+        let mut passes = passes(graph, &operations, None);
+        with_moments(graph, &mut passes);
+        with_following(graph, &program, passes)
+    }
+
+    #[test]
+    fn mean_and_variance_are_one_pass_that_statistics_follow() {
+        let passes = gathered(&norm(DataType::Float));
+        let shape = |pass: &Pass| (pass.moments.is_some(), pass.following.len(), pass.stores.len());
+        assert_eq!(passes.iter().map(shape).collect::<Vec<_>>(), [(true, 2, 0), (false, 0, 1)]);
+    }
+
+    #[test]
+    fn bytes_of_packed_booleans_do_not_follow_totals() {
+        let passes = gathered(&norm(DataType::Boolean));
+        let following: Vec<usize> = passes.iter().map(|pass| pass.following.len()).collect();
+        assert_eq!((passes.len(), following.iter().sum::<usize>()), (3, 1));
+    }
+
+    #[test]
+    fn an_average_of_squares_around_another_average_is_a_reduction_like_any() {
+        let mut graph = Graph::new()
+            .io_data_type(DataType::Float)
+            .intermediate_data_type(DataType::Float)
+            .compute_data_type(DataType::Float);
+        let [x, y] = ["x", "y"].map(|name| graph.tensor(Tensor::new(name).channels_last([4, 24, 5, 7])));
+        let mean = graph.reduction("mean", ReductionMode::Avg, y, [1, 24, 1, 1]);
+        let apart = graph.pointwise("apart", PointwiseMode::Sub, &[x, mean]);
+        let square = graph.pointwise("square", PointwiseMode::Mul, &[apart, apart]);
+        let average = graph.reduction("average", ReductionMode::Avg, square, [1, 24, 1, 1]);
+        graph.set_output(average);
+        let passes = gathered(&graph.finalize().expect("well formed"));
+        assert!(passes.iter().all(|pass| pass.moments.is_none()));
+    }
+}

@@ -1,7 +1,7 @@
 //! Means and variances of sets that are read once.
 
 use crate::graph::TensorId;
-use crate::kernel::{IterationSpace, ReductionKernel, Sweep};
+use crate::kernel::{Accumulation, IterationSpace, ReductionKernel, Sweep};
 
 /// Partial moments of a value: for each kept point, and each part of its points, a shift near them, the sum of their differences from it, and of the
 /// squares of these. The shift is the mean of the block's first points, so that nothing cancels where a mean is huge beside its variance.
@@ -50,6 +50,11 @@ impl Parts {
 }
 
 impl MomentsKernel {
+    /// The sum of the value.
+    pub fn sum(&self) -> Accumulation {
+        self.reduction.accumulations[0]
+    }
+
     /// How the kernel deals points out.
     pub fn parts(&self) -> Parts {
         let ReductionKernel { sweep, reduce_vector, columns, rows, splits, count, .. } = &self.reduction;
