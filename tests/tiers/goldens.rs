@@ -24,6 +24,8 @@ const GOLDENS: &[&str] = &[
     "softmax_statistics_sink",
     "norm_layer_half",
     "norm_batch_backward_half",
+    "norm_batch_many_pixels",
+    "norm_layer_backward_many_rows",
     "mm_both_mainloops_two_outputs",
     "mm_boxes_half",
     "mm_boolean_output",
