@@ -121,7 +121,7 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
         used.add("fw_warps_total");
     }
     let shares = kernel.columns > 32;
-    let staying = kernel.columns_totals.as_ref().map(|totals| StayingText::new(graph, used, kernel, totals));
+    let staying = kernel.column_totals.as_ref().map(|totals| StayingText::new(graph, used, kernel, totals));
     let uses_shared = shares || staying.as_ref().is_some_and(|staying| staying.rows > 1);
     if uses_shared {
         used.add("FW_SHARED");
@@ -133,7 +133,7 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
     let mut phases = Vec::new();
     let mut before = 0;
     for (number, phase) in kernel.phases.iter().enumerate() {
-        let sums = kernel.columns_totals.as_ref().filter(|totals| totals.phase == number);
+        let sums = kernel.column_totals.as_ref().filter(|totals| totals.phase == number);
         let sums = sums.map_or(&[][..], |totals| &totals.accumulations);
         phases.push(PhaseText::new(graph, used, kernel, (phase, sums), before)?);
         before += phase.accumulations.len() as i64 * i64::from(warps * kernel.rows);

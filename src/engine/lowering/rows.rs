@@ -70,7 +70,7 @@ pub(super) fn gathered(
         .flat_map(|pass| &pass.accumulations)
         .map(|accumulation| accumulation.target)
         .collect();
-    let needed = |pass: &Pass| needed_by(program, pass);
+    let needed = |pass: &Pass| needed_by(program, &[pass]);
     let reads = |pass: &Pass, of: &BTreeSet<TensorId>| needed(pass).loads().any(|id| of.contains(&id));
     let others: BTreeSet<TensorId> = passes
         .iter()
@@ -112,10 +112,17 @@ fn adds_up_rows(graph: &FinalizedGraph, pass: &Pass, (full, of_rows): (&[i64], &
     is_of_all && !pass.accumulations.is_empty() && pass.totals().all(is_float)
 }
 
-/// What a pass computes.
-fn needed_by(program: &StageProgram, pass: &Pass) -> StageProgram {
-    let sources = pass.accumulations.iter().map(|accumulation| accumulation.source);
-    program.needed_for(pass.stores.iter().copied().chain(sources))
+/// What the combination of a pass over rows touches: its totals, and what follows these.
+fn of_columns(graph: &FinalizedGraph, program: &StageProgram, pass: &Pass) -> Vec<TensorId> {
+    let following = program.needed_for(pass.following.iter().copied());
+    let read = following.moved().filter(|&id| !graph.tensor(id).is_pass_by_value);
+    read.chain(pass.totals()).chain(pass.following.iter().copied()).collect()
+}
+
+/// What passes compute.
+fn needed_by(program: &StageProgram, passes: &[&Pass]) -> StageProgram {
+    let computed = passes.iter().flat_map(|pass| pass.stores.iter().copied().chain(pass.sources()));
+    program.needed_for(computed)
 }
 
 /// Passes over rows, and the axes of their points.
@@ -141,9 +148,8 @@ impl<'a> Planned<'a> {
     ) -> Option<Self> {
         let over_points = |pass: &&&Pass| pass.extents == full;
         let of = |passes: &[&Pass]| {
-            let sources = passes.iter().flat_map(|pass| &pass.accumulations).map(|accumulation| accumulation.source);
             let stores: Vec<TensorId> = passes.iter().flat_map(|pass| pass.stores.iter().copied()).collect();
-            (program.needed_for(stores.iter().copied().chain(sources)), stores)
+            (needed_by(program, passes), stores)
         };
         let (points, stores) = of(&passes.iter().filter(over_points).copied().collect::<Vec<_>>());
         let (all, every_store) = of(passes);
@@ -164,11 +170,7 @@ impl<'a> Planned<'a> {
         let reference = largest.reference(&largest.memory_tensors());
         let totals: BTreeSet<TensorId> =
             passes.iter().flat_map(|pass| &pass.accumulations).map(|accumulation| accumulation.target).collect();
-        let beside = columns.iter().flat_map(|pass| {
-            let following = program.needed_for(pass.following.iter().copied());
-            let read: Vec<TensorId> = following.moved().filter(|&id| !graph.tensor(id).is_pass_by_value).collect();
-            read.into_iter().chain(pass.totals()).chain(pass.following.iter().copied())
-        });
+        let beside = columns.iter().flat_map(|pass| of_columns(graph, program, pass));
         let tensors: BTreeSet<TensorId> = memory.iter().copied().chain(totals.iter().copied()).chain(beside).collect();
         let tensors: Vec<TensorId> = tensors.into_iter().collect();
         let mut space = IterationSpace::new(&IterationRequest {
@@ -214,7 +216,7 @@ impl<'a> Planned<'a> {
         // every row of a block is one: whether a row is there at all would be asked in each phase, and keeps loads from the registers
         let whole = u32::try_from(count & count.wrapping_neg()).unwrap_or(MOST_COLUMNS);
         let rows = (threads / 2 / columns).max(1).min(whole);
-        Some(RowsKernel { phases, columns, rows, count, vectors, elements, columns_totals: None })
+        Some(RowsKernel { phases, columns, rows, count, vectors, elements, column_totals: None })
     }
 
     /// The kernel that also adds up over rows: blocks that stay, so that a thread has its columns' sums in registers; `None` where these do not fit.
@@ -234,9 +236,9 @@ impl<'a> Planned<'a> {
         let rows = (THREADS_WITH_SUMS / columns).max(1).min(whole);
         let resident = (ColumnTotals::RESIDENT_THREADS / (columns * rows)).max(1);
         let blocks = (device.sm_count * resident).min(to_u32(count / i64::from(rows)));
-        let columns_totals = ColumnTotals { accumulations: pass.accumulations.clone(), phase, blocks };
+        let column_totals = ColumnTotals { accumulations: pass.accumulations.clone(), phase, blocks };
         let phases = self.phases(kept);
-        Some(RowsKernel { phases, columns, rows, count, vectors, elements, columns_totals: Some(columns_totals) })
+        Some(RowsKernel { phases, columns, rows, count, vectors, elements, column_totals: Some(column_totals) })
     }
 
     /// The columns: the axes along rows, whose totals have places in memory.
@@ -306,7 +308,7 @@ impl Rows {
             block: [kernel.columns, kernel.rows, 1],
             shared_bytes: to_u32(shared_floats(&kernel) * 4),
         };
-        let (Some(totals), Some((space, following))) = (kernel.columns_totals.clone(), self.columns) else {
+        let (Some(totals), Some((space, following))) = (kernel.column_totals.clone(), self.columns) else {
             return builder.push("rows", shape, parameters, Body::Rows(kernel));
         };
         let partials = builder.regions(totals.accumulations.len(), i64::from(totals.blocks) * kernel.elements);
@@ -325,7 +327,7 @@ fn power_of_two_up_to(number: i64) -> u32 {
 
 /// Totals of a block's rows, of two rounds of them where blocks stay; at the end sums of all its columns.
 fn shared_floats(kernel: &RowsKernel) -> i64 {
-    match kernel.columns_totals {
+    match kernel.column_totals {
         None => kernel.total_floats(),
         Some(_) if kernel.rows == 1 => 2 * kernel.total_floats(),
         Some(_) => (2 * kernel.total_floats()).max(i64::from(kernel.rows) * kernel.elements),
@@ -402,7 +404,7 @@ mod tests {
         let rows = gathered_of(&graph).expect("rows");
         assert!(rows.rest.is_empty());
         assert_eq!(rows.kernel.phases.len(), 2);
-        let totals = rows.kernel.columns_totals.as_ref().expect("sums over rows");
+        let totals = rows.kernel.column_totals.as_ref().expect("sums over rows");
         assert_eq!((totals.accumulations.len(), totals.phase, totals.blocks), (1, 0, 8));
         let (space, following) = rows.columns.as_ref().expect("a combination");
         assert_eq!((space.points(), following.as_ref().map(|sweep| sweep.stores.len())), (512, Some(1)));

@@ -25,7 +25,7 @@ pub struct RowsKernel {
     /// Elements of a row.
     pub elements: i64,
     /// What is added up over rows, if anything.
-    pub columns_totals: Option<ColumnTotals>,
+    pub column_totals: Option<ColumnTotals>,
 }
 
 /// Reductions over rows of values of all their points: a thread has the same columns in each row, and adds them up; a block leaves a partial
@@ -65,7 +65,7 @@ impl RowsKernel {
     /// Blocks.
     pub fn blocks(&self) -> i64 {
         let all = self.count / i64::from(self.rows);
-        self.columns_totals.as_ref().map_or(all, |totals| totals.blocks.into())
+        self.column_totals.as_ref().map_or(all, |totals| totals.blocks.into())
     }
 
     /// Vectors of a row that a thread has.
