@@ -289,6 +289,7 @@ const LOWERING: &[&str] = &[
     "combination",
     "passes",
     "totals",
+    "row_threads",
     "rows",
     "pass",
     "copied",

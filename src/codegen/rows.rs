@@ -28,6 +28,8 @@ pub(super) struct RowsText {
     resident: u32,
     index: &'static str,
     columns: u32,
+    /// The distance at which lanes that share a row are combined first.
+    half: u32,
     warps: u32,
     /// The row of a row of threads.
     row: String,
@@ -128,7 +130,7 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
     }
     let is_wide = kernel.sweeps().any(|sweep| sweep.wide_index);
     let index = index_type(is_wide);
-    let warps = kernel.columns / 32;
+    let warps = kernel.warps_of_a_row();
     let each = kernel.vectors_of_a_thread();
     let mut phases = Vec::new();
     let mut before = 0;
@@ -138,7 +140,6 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
         phases.push(PhaseText::new(graph, used, kernel, (phase, sums), before)?);
         before += phase.accumulations.len() as i64 * i64::from(warps * kernel.rows);
     }
-    let block = if staying.is_some() { "round".to_owned() } else { as_index(is_wide, "blockIdx.x") };
     Ok(RowsText {
         threads: kernel.columns * kernel.rows,
         resident: (if staying.is_some() { ColumnTotals::RESIDENT_THREADS } else { RESIDENT_THREADS }
@@ -146,12 +147,9 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
             .max(1),
         index,
         columns: kernel.columns,
+        half: kernel.columns.min(32) / 2,
         warps,
-        row: match (kernel.rows, &staying) {
-            (1, _) => block,
-            (_, Some(_)) => format!("{block} + threadIdx.y"),
-            (rows, None) => format!("{block} * {rows} + threadIdx.y"),
-        },
+        row: row(kernel, is_wide),
         vectors: kernel.vectors,
         each,
         is_short: each * i64::from(kernel.columns) != kernel.vectors,
@@ -161,6 +159,19 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
         phases,
         staying,
     })
+}
+
+/// The row of a row of threads.
+fn row(kernel: &RowsKernel, is_wide: bool) -> String {
+    let RowsKernel { rows, count, .. } = *kernel;
+    let (block, whole) = (as_index(is_wide, "blockIdx.x"), count / i64::from(rows));
+    let first = match kernel.column_totals {
+        Some(_) => "round".to_owned(),
+        None if rows == 1 => block,
+        None if whole == kernel.blocks() => format!("{block} * {rows}"),
+        None => format!("({block} < {whole} ? {block} * {rows} : {})", count - i64::from(rows)),
+    };
+    if rows == 1 { first } else { format!("{first} + threadIdx.y") }
 }
 
 impl PhaseText {
@@ -176,7 +187,7 @@ impl PhaseText {
         let points = phase.points.as_ref();
         let points =
             points.map(|sweep| PointText::new(graph, used, sweep, (&phase.accumulations, sums))).transpose()?;
-        let warps = i64::from(kernel.columns / 32 * kernel.rows);
+        let warps = i64::from(kernel.warps_of_a_row() * kernel.rows);
         let mut totals = Vec::new();
         for (number, accumulation) in phase.accumulations.iter().enumerate() {
             let combine = names::combine_function(accumulation.combine);
@@ -230,6 +241,7 @@ impl StayingText {
         let sum = |(number, accumulation): (usize, &Accumulation)| {
             let combine = names::combine_function(accumulation.combine);
             used.add(combine);
+            used.add("fw_vector");
             let identity = names::combine_identity(accumulation.combine);
             SumText { name: format!("sum{number}"), identity, combine, partial: format!("partial{number}") }
         };

@@ -80,7 +80,7 @@ ${ phase.points.evaluate }$
 }
 <%- endif %>
 <%- for total in phase.totals %>
-${ total.name }$[0] = fw_lanes_total<16, 1>(${ total.name }$[0], [](float a, float b) { return ${ total.combine }$(a, b); });
+${ total.name }$[0] = fw_lanes_total<${ half }$, 1>(${ total.name }$[0], [](float a, float b) { return ${ total.combine }$(a, b); });
 <%- endfor %>
 <%- if phase.totals %>
 <%- if shares %>
@@ -119,8 +119,10 @@ const unsigned r = threadIdx.x + g * ${ columns }$;
 <%- if is_short %>
 if (r >= ${ vectors }$) continue;
 <%- endif %>
+fw_vector<float, ${ staying.vector }$> parts;
 #pragma unroll
-for (int e = 0; e < ${ staying.vector }$; ++e) sums[threadIdx.y * ${ staying.elements }$ + r * ${ staying.vector }$ + e] = ${ sum.name }$[g][e];
+for (int e = 0; e < ${ staying.vector }$; ++e) parts.at[e] = ${ sum.name }$[g][e];
+fw_store_vector(sums + threadIdx.y * ${ staying.elements }$ + r * ${ staying.vector }$, parts);
 }
 __syncthreads();
 for (unsigned column = threadIdx.y * ${ columns }$ + threadIdx.x; column < ${ staying.elements }$; column += ${ threads }$) {
@@ -137,8 +139,10 @@ const unsigned r = threadIdx.x + g * ${ columns }$;
 <%- if is_short %>
 if (r >= ${ vectors }$) continue;
 <%- endif %>
+fw_vector<float, ${ staying.vector }$> parts;
 #pragma unroll
-for (int e = 0; e < ${ staying.vector }$; ++e) ${ sum.partial }$[(unsigned long long)(blockIdx.x) * ${ staying.elements }$ + r * ${ staying.vector }$ + e] = ${ sum.name }$[g][e];
+for (int e = 0; e < ${ staying.vector }$; ++e) parts.at[e] = ${ sum.name }$[g][e];
+fw_store_vector(${ sum.partial }$ + (unsigned long long)(blockIdx.x) * ${ staying.elements }$ + r * ${ staying.vector }$, parts);
 }
 <%- endif %>
 <%- endfor %>

@@ -20,6 +20,7 @@ mod pass;
 mod passes;
 mod problem;
 mod product;
+mod row_threads;
 mod rows;
 mod signal;
 mod sweep;

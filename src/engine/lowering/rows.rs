@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::combination::{Combination, following_sweep};
 use super::passes::Pass;
+use super::row_threads::{RowExtents, RowThreads};
 use super::sweep::{
     SweepRequest, Width, needs_wide_index, over, program_parameters, single_point, to_u32, with_bytes_of_booleans,
 };
@@ -15,27 +16,8 @@ use crate::kernel::{
     Access, Body, ColumnTotals, IterationRequest, IterationSpace, RowPhase, RowsKernel, StageProgram, Sweep,
 };
 
-/// Most threads that share a row.
-const MOST_COLUMNS: u32 = 1024;
-
-/// Least vectors of a row that a thread has, where a row has many: it keeps them in registers from phase to phase. Six
-/// were faster than three (`docs/performance-notes.md`, "Norms of rows").
-const VECTORS_OF_A_THREAD: i64 = 4;
-
 /// Most vectors of a thread: what is read again after these is not in registers any more.
 const MOST_VECTORS: i64 = 16;
-
-/// Sums of columns that a thread has in registers at most, vectors that it has them of, and threads along a row with them: `ln_bwd_bf16_16384x4096` took
-/// 130 µs on an H200 (2026-11-26) in blocks of 256 threads with two vectors each, 133 of 512 with one, 162 of 128 with four.
-const MOST_SUMS: i64 = 32;
-const VECTORS_WITH_SUMS: i64 = 2;
-const COLUMNS_WITH_SUMS: u32 = 512;
-
-/// Threads of a block that adds up over rows, at least.
-const THREADS_WITH_SUMS: u32 = 256;
-
-/// Warps of a row, whose parts its threads add up.
-const LANES: u32 = 32;
 
 /// Passes that one launch takes, and the rest.
 pub(super) struct Rows {
@@ -200,45 +182,31 @@ impl<'a> Planned<'a> {
 
     /// The kernel; `None` where rows are so long, or so few, that a launch a pass is faster.
     fn kernel(&self, kept: &[i64], (threads, device): (u32, &Device)) -> Option<RowsKernel> {
-        let Width { vector, .. } = self.width;
         let inner = self.space.axes.last()?.extent;
         let (count, elements) = (self.space.points_where(false), self.space.points_where(true));
-        let vectors = elements / inner * ((inner + vector - 1) / vector);
-        let columns = power_of_two_up_to(vectors / VECTORS_OF_A_THREAD).clamp(LANES, MOST_COLUMNS);
+        let vectors = elements / inner * ((inner + self.width.vector - 1) / self.width.vector);
+        let extents = RowExtents { rows: count, vectors, multiprocessors: device.sm_count };
+        let RowThreads { columns, rows } = match self.columns {
+            Some(pass) => extents.staying(self.width.vector * pass.accumulations.len() as i64)?,
+            None => extents.passing(threads / 2),
+        };
         let is_long = vectors > i64::from(columns) * MOST_VECTORS;
         if is_long && count < i64::from(device.sm_count) {
             return None;
         }
-        if let Some(pass) = self.columns {
-            return self.with_column_totals(kept, pass, device);
-        }
-        let phases = self.phases(kept);
-        // every row of a block is one: whether a row is there at all would be asked in each phase, and keeps loads from the registers
-        let whole = u32::try_from(count & count.wrapping_neg()).unwrap_or(MOST_COLUMNS);
-        let rows = (threads / 2 / columns).max(1).min(whole);
-        Some(RowsKernel { phases, columns, rows, count, vectors, elements, column_totals: None })
+        let column_totals = match self.columns {
+            Some(pass) => Some(self.column_totals(pass, (columns, rows), device)?),
+            None => None,
+        };
+        Some(RowsKernel { phases: self.phases(kept), columns, rows, count, vectors, elements, column_totals })
     }
 
-    /// The kernel that also adds up over rows: blocks that stay, so that a thread has its columns' sums in registers; `None` where these do not fit.
-    fn with_column_totals(&self, kept: &[i64], pass: &Pass, device: &Device) -> Option<RowsKernel> {
-        let Width { vector, .. } = self.width;
-        let (count, elements) = (self.space.points_where(false), self.space.points_where(true));
-        let vectors = elements / vector;
-        let sums = vector * pass.accumulations.len() as i64;
-        let each = VECTORS_WITH_SUMS.min(MOST_SUMS / sums).max(1);
-        let columns = u32::try_from((vectors + each - 1) / each).ok()?.next_power_of_two().max(LANES);
-        let levels: Vec<usize> = self.levels().into_iter().collect();
-        let phase = levels.iter().position(|&level| level == pass.level)?;
-        if columns > COLUMNS_WITH_SUMS || sums > MOST_SUMS {
-            return None;
-        }
-        let whole = u32::try_from(count & count.wrapping_neg()).unwrap_or(MOST_COLUMNS);
-        let rows = (THREADS_WITH_SUMS / columns).max(1).min(whole);
+    /// What blocks that stay add up over rows, so that a thread has its columns' sums in registers.
+    fn column_totals(&self, pass: &Pass, (columns, rows): (u32, u32), device: &Device) -> Option<ColumnTotals> {
+        let phase = self.levels().into_iter().position(|level| level == pass.level)?;
         let resident = (ColumnTotals::RESIDENT_THREADS / (columns * rows)).max(1);
-        let blocks = (device.sm_count * resident).min(to_u32(count / i64::from(rows)));
-        let column_totals = ColumnTotals { accumulations: pass.accumulations.clone(), phase, blocks };
-        let phases = self.phases(kept);
-        Some(RowsKernel { phases, columns, rows, count, vectors, elements, column_totals: Some(column_totals) })
+        let blocks = (device.sm_count * resident).min(to_u32(self.space.points_where(false) / i64::from(rows)));
+        Some(ColumnTotals { accumulations: pass.accumulations.clone(), phase, blocks })
     }
 
     /// The columns: the axes along rows, whose totals have places in memory.
@@ -318,11 +286,6 @@ impl Rows {
         let ColumnTotals { accumulations, blocks, .. } = totals;
         Combination { space, accumulations, partials, splits: blocks.into(), count, following }.push(builder);
     }
-}
-
-/// The largest power of two that is no larger, of numbers from 1 on.
-fn power_of_two_up_to(number: i64) -> u32 {
-    1 << number.clamp(1, i64::from(MOST_COLUMNS)).ilog2()
 }
 
 /// Totals of a block's rows, of two rounds of them where blocks stay; at the end sums of all its columns.

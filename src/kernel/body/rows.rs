@@ -14,9 +14,10 @@ use crate::kernel::{Accumulation, Sweep};
 pub struct RowsKernel {
     /// In the order in which they are done.
     pub phases: Vec<RowPhase>,
-    /// Threads of a row: 32, or a multiple of it that is a power of two.
+    /// Threads of a row, a power of two: several rows share a warp, or several warps a row.
     pub columns: u32,
-    /// Rows of a block; divides `count`.
+    /// Rows of a block, at most `count`, in whole warps. Where they do not divide `count`, the last block has rows of the block before, and
+    /// evaluates them once more.
     pub rows: u32,
     /// Rows in all.
     pub count: i64,
@@ -36,7 +37,7 @@ pub struct ColumnTotals {
     pub accumulations: Vec<Accumulation>,
     /// The phase whose points they are of.
     pub phase: usize,
-    /// Blocks: each takes every so many rows of a block.
+    /// Blocks: each takes every so many rows of a block, which divide all of them.
     pub blocks: u32,
 }
 
@@ -64,8 +65,13 @@ impl RowsKernel {
 
     /// Blocks.
     pub fn blocks(&self) -> i64 {
-        let all = self.count / i64::from(self.rows);
+        let all = (self.count + i64::from(self.rows) - 1) / i64::from(self.rows);
         self.column_totals.as_ref().map_or(all, |totals| totals.blocks.into())
+    }
+
+    /// Warps that share a row.
+    pub fn warps_of_a_row(&self) -> u32 {
+        self.columns.div_ceil(32)
     }
 
     /// Vectors of a row that a thread has.
@@ -75,7 +81,7 @@ impl RowsKernel {
 
     /// Floats of shared memory for the totals of a block's rows, a number a warp of each.
     pub fn total_floats(&self) -> i64 {
-        let warps = i64::from(self.columns / 32 * self.rows);
+        let warps = i64::from(self.warps_of_a_row() * self.rows);
         if self.columns > 32 { warps * self.accumulations().count() as i64 } else { 0 }
     }
 

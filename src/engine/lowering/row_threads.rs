@@ -1,0 +1,122 @@
+//! How many threads a row of [`RowsKernel`](crate::kernel::RowsKernel) has, and a block rows.
+
+/// Threads of a warp, among whom totals go by shuffles.
+const WARP: u32 = 32;
+
+/// Most threads that share a row.
+const MOST_COLUMNS: u32 = 1024;
+
+/// Least vectors of a row that a thread has, where a row has many: it keeps them in registers from phase to phase. Six
+/// were faster than three (`docs/performance-notes.md`, "Norms of rows").
+const VECTORS_OF_A_THREAD: i64 = 4;
+
+/// Threads of a multiprocessor below which rows are few: more threads share a row then, down to a vector each.
+const FEW_THREADS: i64 = 512;
+
+/// Sums of columns that a thread has in registers at most, vectors that it has them of, and threads along a row with them:
+/// `ln_bwd_bf16_16384x4096` took 130 µs on an H200 (2026-11-26) in blocks of 256 threads with two vectors each, 133 of 512 with one, 162 of 128 with four.
+const MOST_SUMS: i64 = 32;
+const VECTORS_WITH_SUMS: i64 = 2;
+const COLUMNS_WITH_SUMS: u32 = 512;
+
+/// Threads of a block that adds up over rows, at least.
+const THREADS_WITH_SUMS: u32 = 256;
+
+/// Rows of these extents, on a chip of so many multiprocessors.
+#[derive(Clone, Copy)]
+pub(super) struct RowExtents {
+    pub(super) rows: i64,
+    /// Vectors of a row.
+    pub(super) vectors: i64,
+    pub(super) multiprocessors: u32,
+}
+
+/// Threads along a row, and rows of a block: powers of two, of whole warps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RowThreads {
+    pub(super) columns: u32,
+    pub(super) rows: u32,
+}
+
+impl RowExtents {
+    /// Threads that have rows for a while, in blocks of so many.
+    pub(super) fn passing(self, threads: u32) -> RowThreads {
+        let columns = self.shared_further(power_of_two_up_to(self.vectors / VECTORS_OF_A_THREAD), MOST_COLUMNS);
+        RowThreads::of_warps(columns, (threads / columns).min(power_of_two_up_to(self.rows)))
+    }
+
+    /// Threads that stay, each with `sums` sums for each of its vectors; a block has as many rows as divide all of them. `None` where
+    /// registers do not hold the sums.
+    pub(super) fn staying(self, sums: i64) -> Option<RowThreads> {
+        let each = VECTORS_WITH_SUMS.min(MOST_SUMS / sums).max(1);
+        let columns = u32::try_from((self.vectors + each - 1) / each).ok()?.next_power_of_two();
+        if columns > COLUMNS_WITH_SUMS || sums > MOST_SUMS {
+            return None;
+        }
+        let columns = self.shared_further(columns, MOST_COLUMNS);
+        let dividing = u32::try_from(self.rows & self.rows.wrapping_neg()).unwrap_or(MOST_COLUMNS);
+        Some(RowThreads::of_warps(columns, (THREADS_WITH_SUMS / columns).min(dividing)))
+    }
+
+    /// Twice the threads along a row, again and again, as long as they all are few and have more than one vector.
+    fn shared_further(self, columns: u32, most: u32) -> u32 {
+        let is_few = |columns: u32| self.rows * i64::from(columns) < i64::from(self.multiprocessors) * FEW_THREADS;
+        let mut columns = columns.min(most);
+        while columns < most && i64::from(columns) < self.vectors && is_few(columns) {
+            columns *= 2;
+        }
+        columns
+    }
+}
+
+impl RowThreads {
+    /// Where that is less than a warp, some threads along a row have nothing.
+    fn of_warps(columns: u32, rows: u32) -> Self {
+        let rows = rows.max(1);
+        Self { columns: columns.max(WARP / rows), rows }
+    }
+}
+
+/// The largest power of two that is no larger, of numbers from 1 on, up to [`MOST_COLUMNS`].
+fn power_of_two_up_to(number: i64) -> u32 {
+    1 << number.clamp(1, i64::from(MOST_COLUMNS)).ilog2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extents(rows: i64, vectors: i64) -> RowExtents {
+        RowExtents { rows, vectors, multiprocessors: 132 }
+    }
+
+    fn threads(columns: u32, rows: u32) -> RowThreads {
+        RowThreads { columns, rows }
+    }
+
+    #[test]
+    fn parts_of_warps_have_short_rows() {
+        assert_eq!(extents(131_072, 16).passing(256), threads(4, 64));
+        assert_eq!(extents(131_072, 1).passing(256), threads(1, 256));
+        assert_eq!(extents(65_536, 128).passing(256), threads(32, 8));
+        assert_eq!(extents(131_072, 16).staying(16), Some(threads(8, 32)));
+    }
+
+    #[test]
+    fn blocks_have_one_long_row() {
+        assert_eq!(extents(16_384, 512).passing(256), threads(128, 2));
+        assert_eq!(extents(8_192, 8_192).passing(256), threads(1024, 1));
+        assert_eq!(extents(16_384, 512).staying(16), Some(threads(256, 1)));
+        assert_eq!(extents(16_384, 2_048).staying(16), None, "more sums than registers");
+        assert_eq!(extents(16_384, 64).staying(40), None, "more sums than registers");
+    }
+
+    #[test]
+    fn few_rows_have_more_threads() {
+        assert_eq!(extents(64, 512).passing(256), threads(512, 1));
+        assert_eq!(extents(8_192, 16).passing(256), threads(16, 16));
+        assert_eq!(extents(8, 1_024).staying(16), Some(threads(1024, 1)));
+        assert_eq!(extents(3, 2).passing(256), threads(16, 2), "a warp of them, though most have nothing");
+        assert_eq!(extents(5, 16).staying(16), Some(threads(32, 1)), "rows divide the five");
+    }
+}
