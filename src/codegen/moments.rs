@@ -141,7 +141,6 @@ pub(super) struct CombineMomentsText {
     k: String,
     columns: u32,
     rows: u32,
-    half: u32,
     kept: i64,
     /// Parts, one over the points of a set, points of every part, those that are left for the first parts, and so many of these each at most.
     parts: i64,
@@ -163,7 +162,8 @@ pub(super) fn combine_moments(
     kernel: &CombineMomentsKernel,
 ) -> Result<CombineMomentsText, Error> {
     used.add("FW_SHARED");
-    used.add("fw_column_total");
+    used.add("fw_let_next_launch_start");
+    used.add("fw_tree");
     let CombineMomentsKernel { space, targets, parts, columns, rows, following } = kernel;
     let kept = space.points();
     let is_wide = !fits(space, targets, kept * parts.count) || following.as_ref().is_some_and(|sweep| sweep.wide_index);
@@ -191,7 +191,6 @@ pub(super) fn combine_moments(
         },
         columns: *columns,
         rows: *rows,
-        half: rows / 2,
         kept,
         parts: count,
         reciprocal: format!("(1.0 / {points}.0)"),

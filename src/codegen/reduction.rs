@@ -120,10 +120,12 @@ pub(super) struct Tree {
     /// For messages to readers: what has a result each.
     along: &'static str,
     width: i64,
-    half: u32,
+    /// Threads that a total is of, and which of them a thread is.
+    leaves: u32,
     thread: &'static str,
-    /// Distance in shared memory between neighbours in the tree.
-    stride: i64,
+    /// Threads from one of these to the next, and threads of the block.
+    stride: u32,
+    threads: u32,
     writes: String,
     guard: Option<String>,
 }
@@ -134,9 +136,10 @@ struct TreeText<'a> {
     name: String,
     along: &'static str,
     width: i64,
-    half: u32,
+    leaves: u32,
     thread: &'static str,
-    stride: i64,
+    stride: u32,
+    threads: u32,
     combine: &'static str,
     writes: &'a str,
     guard: Option<&'a str>,
@@ -160,9 +163,9 @@ impl Tree {
         let combine = names::combine_function(accumulation.combine);
         used.add(combine);
         used.add("fw_tree");
-        let Self { along, width, half, thread, stride, .. } = *self;
+        let Self { along, width, leaves, thread, stride, threads, .. } = *self;
         let (name, writes, guard) = (accumulator(number), &*self.writes, self.guard.as_deref());
-        let record = TreeText { name, along, width, half, thread, stride, combine, writes, guard, write };
+        let record = TreeText { name, along, width, leaves, thread, stride, threads, combine, writes, guard, write };
         template::render(template!("sweep/tree.cuh"), &record)
     }
 }
@@ -330,6 +333,7 @@ impl Following {
 
 pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineKernel) -> Result<CombineText, Error> {
     used.add("FW_SHARED");
+    used.add("fw_let_next_launch_start");
     let axes = &kernel.space.axes;
     let index = index_type(is_wide(kernel));
     let counts: Vec<_> = axes.iter().enumerate().map(|(number, axis)| (number, axis.extent, 1)).collect();
@@ -346,9 +350,10 @@ pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineK
     let tree = Tree {
         along: "kept element",
         width: 1,
-        half: kernel.rows / 2,
+        leaves: kernel.rows,
         thread: "threadIdx.y",
-        stride: i64::from(kernel.columns),
+        stride: kernel.columns,
+        threads: kernel.columns * kernel.rows,
         writes: format!("threadIdx.y == 0 && k < {kept}"),
         guard: None,
     };
@@ -410,7 +415,7 @@ pub(super) fn accumulators(kernel: &ReductionKernel) -> i64 {
 }
 
 pub(super) fn reduction_tree(kernel: &ReductionKernel) -> Tree {
-    let width = accumulators(kernel);
+    let (width, threads) = (accumulators(kernel), kernel.columns * kernel.rows);
     let kept = vectors(&kernel.sweep, |axis| !axis.reduced);
     let last = kernel.sweep.space.axes.len() - 1;
     let extent = kernel.sweep.space.axes[last].extent;
@@ -418,9 +423,10 @@ pub(super) fn reduction_tree(kernel: &ReductionKernel) -> Tree {
         Tree {
             along: "kept element",
             width,
-            half: kernel.columns / 2,
+            leaves: kernel.columns,
             thread: "threadIdx.x",
-            stride: width,
+            stride: 1,
+            threads,
             writes: format!("threadIdx.x == 0 && kept < {kept}"),
             guard: None,
         }
@@ -428,9 +434,10 @@ pub(super) fn reduction_tree(kernel: &ReductionKernel) -> Tree {
         Tree {
             along: "kept vector",
             width,
-            half: kernel.rows / 2,
+            leaves: kernel.rows,
             thread: "threadIdx.y",
-            stride: i64::from(kernel.columns) * width,
+            stride: kernel.columns,
+            threads,
             writes: format!("threadIdx.y == 0 && kept < {kept}"),
             guard: kernel.sweep.ragged.then(|| format!("i{last} + e < {extent}")),
         }

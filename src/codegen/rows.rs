@@ -124,6 +124,9 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
     }
     let shares = kernel.columns > 32;
     let staying = kernel.column_totals.as_ref().map(|totals| StayingText::new(graph, used, kernel, totals));
+    if staying.is_some() {
+        used.add("fw_let_next_launch_start");
+    }
     let uses_shared = shares || staying.as_ref().is_some_and(|staying| staying.rows > 1);
     if uses_shared {
         used.add("FW_SHARED");

@@ -49,22 +49,6 @@ FW_INLINE float fw_lanes_total(float x, const Combine& combine) {
   return x;
 }
 
-//@ fw_column_total: FW_INLINE
-// A value of each thread added up over the threads of its column, in a fixed tree of `2 * half` leaves that lie `columns` apart; all of
-// them get the total, and may give another value at once.
-FW_INLINE double fw_column_total(double* shared, double value, unsigned lane, unsigned row, unsigned half, unsigned columns) {
-  shared[lane] = value;
-#pragma unroll 1
-  for (; half > 0; half /= 2) {
-    __syncthreads();
-    if (row < half) shared[lane] += shared[lane + half * columns];
-  }
-  __syncthreads();
-  const double total = shared[lane % columns];
-  __syncthreads();
-  return total;
-}
-
 //@ fw_warps_total: FW_INLINE fw_vector
 // The parts of WARPS warps, a power of two, in order; where there are four or more, they lie at a multiple of 16 bytes.
 template <int WARPS, typename Combine>
@@ -117,22 +101,26 @@ FW_INLINE float fw_block_total(float x, float* totals, const Combine& combine) {
 }
 
 //@ fw_tree: FW_INLINE
-// Combines WIDTH values of each thread over the threads that differ in `thread` alone, in a fixed tree of `2 * half` leaves; thread 0
-// of them finds its totals from `shared[lane * WIDTH]` on. Neighbours in the tree lie `stride` floats apart.
-template <int WIDTH, typename Combine>
-FW_INLINE void fw_tree(float* shared, const float (&values)[WIDTH], unsigned lane, unsigned thread, unsigned half,
-                       unsigned stride, const Combine& combine) {
+// Combines WIDTH values of each thread over the `leaves` threads, a power of two, that differ in `thread` alone, up to eight at a time
+// and in a fixed order; thread 0 of them finds total e at `shared[e * threads + lane]`. Neighbours are `stride` of the block's threads apart.
+template <int WIDTH, typename Value, typename Combine>
+FW_INLINE void fw_tree(Value* shared, const Value (&values)[WIDTH], unsigned lane, unsigned thread, unsigned leaves, unsigned stride,
+                       unsigned threads, const Combine& combine) {
 #pragma unroll
-  for (int e = 0; e < WIDTH; ++e) shared[lane * WIDTH + e] = values[e];
+  for (int e = 0; e < WIDTH; ++e) shared[e * threads + lane] = values[e];
 #pragma unroll 1
-  for (; half > 0; half /= 2) {
+  while (leaves > 1) {
+    const unsigned left = leaves > 8 ? leaves / 8 : 1;
     __syncthreads();
-    if (thread < half) {
+    if (thread < left) {
 #pragma unroll
       for (int e = 0; e < WIDTH; ++e) {
-        const unsigned mine = lane * WIDTH + e;
-        shared[mine] = combine(shared[mine], shared[mine + half * stride]);
+        Value* const mine = shared + e * threads + lane;
+        Value total = *mine;
+        for (unsigned other = left; other < leaves; other += left) total = combine(total, mine[other * stride]);
+        *mine = total;
       }
     }
+    leaves = left;
   }
 }

@@ -9,6 +9,7 @@ const ${ index }$ k = ${ k }$;
 ${ line }$
 <%- endfor %>
 
+fw_let_next_launch_start();
 fw_wait_for_previous_launch();
 <%- if part %>
 const ${ index }$ first = blockIdx.y * ${ part.each }$, end = min(first + ${ part.each }$, (${ index }$)${ part.all }$);

@@ -18,6 +18,7 @@ return ${ whole }$.0;
 <%- endif %>
 };
 
+fw_let_next_launch_start();
 fw_wait_for_previous_launch();
 double total = 0.0, sum = 0.0, squares = 0.0, shift = 0.0;
 if (k < ${ kept }$) {
@@ -31,12 +32,12 @@ sum += part_sum + points * further;
 squares += double(partial1[${ partial }$]) + further * (2.0 * part_sum + points * further);
 }
 }
-total = fw_column_total(shared, total, lane, threadIdx.y, ${ half }$, ${ columns }$);
-sum = fw_column_total(shared, sum, lane, threadIdx.y, ${ half }$, ${ columns }$);
-squares = fw_column_total(shared, squares, lane, threadIdx.y, ${ half }$, ${ columns }$);
-const double apart = sum * ${ reciprocal }$, spread = (squares - sum * apart) * ${ reciprocal }$;
+const double sums[3] = {total, sum, squares};
+fw_tree<3>(shared, sums, lane, threadIdx.y, ${ rows }$, ${ columns }$, ${ threads }$, [](double a, double b) { return a + b; });
 if (threadIdx.y == 0 && k < ${ kept }$) {
-const float mean = float(total * ${ reciprocal }$), variance = float(spread < 0.0 ? 0.0 : spread);
+const double apart = shared[${ threads }$ + lane] * ${ reciprocal }$;
+const double spread = (shared[${ 2 * threads }$ + lane] - shared[${ threads }$ + lane] * apart) * ${ reciprocal }$;
+const float mean = float(shared[lane] * ${ reciprocal }$), variance = float(spread < 0.0 ? 0.0 : spread);
 <%- for line in writes %>
 ${ line }$
 <%- endfor %>

@@ -108,6 +108,7 @@ ${ total.variable }$[0] = ${ total.finished }$;
 shared = shared == reinterpret_cast<float*>(shared_bytes) ? shared + ${ staying.round }$ : reinterpret_cast<float*>(shared_bytes);  // the round before may still be read
 <%- endif %>
 }
+fw_let_next_launch_start();
 <%- for sum in staying.sums %>
 <%- if staying.rows > 1 %>
 {

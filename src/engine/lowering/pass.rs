@@ -344,7 +344,7 @@ fn push_moments(
     let launched = Shape {
         grid: [to_u32((space.points() + i64::from(columns) - 1) / i64::from(columns)), 1],
         block: [columns, rows, 1],
-        shared_bytes: columns * rows * 8,
+        shared_bytes: columns * rows * 3 * 8,
     };
     let body = Body::CombineMoments(CombineMomentsKernel { space, targets, parts, columns, rows, following });
     builder.push("combine_moments", launched, parameters, body);

@@ -13,11 +13,15 @@ const VECTORS_OF_A_THREAD: i64 = 4;
 /// Threads of a multiprocessor below which rows are few: more threads share a row then, down to a vector each.
 const FEW_THREADS: i64 = 512;
 
-/// Sums of columns that a thread has in registers at most, vectors that it has them of, and threads along a row with them:
-/// `ln_bwd_bf16_16384x4096` took 130 µs on an H200 (2026-11-26) in blocks of 256 threads with two vectors each, 133 of 512 with one, 162 of 128 with four.
+/// Sums of columns that a thread has in registers at most, and elements of a row that it has them of: `ln_bwd_bf16_16384x4096` took 130 µs on
+/// an H200 (2026-11-26) in blocks of 256 threads with 16 elements each, 133 of 512 with 8, 162 of 128 with 32.
 const MOST_SUMS: i64 = 32;
-const VECTORS_WITH_SUMS: i64 = 2;
-const COLUMNS_WITH_SUMS: u32 = 512;
+const ELEMENTS_WITH_SUMS: i64 = 16;
+
+/// Threads along a row of which a multiprocessor has room for no more than one block, and rows of a multiprocessor from which they are worth that:
+/// 64 rows of 16,384 took 19 µs so on an H200 (2026-11-26), and 16 in launches of their own; 4,096 rows 177 and 184.
+const COLUMNS_OF_TWO_BLOCKS: u32 = 512;
+const MANY_ROWS: i64 = 8;
 
 /// Threads of a block that adds up over rows, at least.
 const THREADS_WITH_SUMS: u32 = 256;
@@ -26,8 +30,9 @@ const THREADS_WITH_SUMS: u32 = 256;
 #[derive(Clone, Copy)]
 pub(super) struct RowExtents {
     pub(super) rows: i64,
-    /// Vectors of a row.
+    /// Vectors of a row, and elements of a vector.
     pub(super) vectors: i64,
+    pub(super) vector: i64,
     pub(super) multiprocessors: u32,
 }
 
@@ -45,12 +50,16 @@ impl RowExtents {
         RowThreads::of_warps(columns, (threads / columns).min(power_of_two_up_to(self.rows)))
     }
 
-    /// Threads that stay, each with `sums` sums for each of its vectors; a block has as many rows as divide all of them. `None` where
+    /// Threads that stay, each with `sums` sums for each of its elements; a block has as many rows as divide all of them. `None` where
     /// registers do not hold the sums.
     pub(super) fn staying(self, sums: i64) -> Option<RowThreads> {
-        let each = VECTORS_WITH_SUMS.min(MOST_SUMS / sums).max(1);
+        let each = (ELEMENTS_WITH_SUMS / self.vector).min(MOST_SUMS / (sums * self.vector));
+        if each == 0 {
+            return None;
+        }
         let columns = u32::try_from((self.vectors + each - 1) / each).ok()?.next_power_of_two();
-        if columns > COLUMNS_WITH_SUMS || sums > MOST_SUMS {
+        let are_many = self.rows >= i64::from(self.multiprocessors) * MANY_ROWS;
+        if columns > if are_many { MOST_COLUMNS } else { COLUMNS_OF_TWO_BLOCKS } {
             return None;
         }
         let columns = self.shared_further(columns, MOST_COLUMNS);
@@ -87,7 +96,7 @@ mod tests {
     use super::*;
 
     fn extents(rows: i64, vectors: i64) -> RowExtents {
-        RowExtents { rows, vectors, multiprocessors: 132 }
+        RowExtents { rows, vectors, vector: 8, multiprocessors: 132 }
     }
 
     fn threads(columns: u32, rows: u32) -> RowThreads {
@@ -99,24 +108,26 @@ mod tests {
         assert_eq!(extents(131_072, 16).passing(256), threads(4, 64));
         assert_eq!(extents(131_072, 1).passing(256), threads(1, 256));
         assert_eq!(extents(65_536, 128).passing(256), threads(32, 8));
-        assert_eq!(extents(131_072, 16).staying(16), Some(threads(8, 32)));
+        assert_eq!(extents(131_072, 16).staying(2), Some(threads(8, 32)));
     }
 
     #[test]
     fn blocks_have_one_long_row() {
         assert_eq!(extents(16_384, 512).passing(256), threads(128, 2));
         assert_eq!(extents(8_192, 8_192).passing(256), threads(1024, 1));
-        assert_eq!(extents(16_384, 512).staying(16), Some(threads(256, 1)));
-        assert_eq!(extents(16_384, 2_048).staying(16), None, "more sums than registers");
-        assert_eq!(extents(16_384, 64).staying(40), None, "more sums than registers");
+        assert_eq!(extents(16_384, 512).staying(2), Some(threads(256, 1)));
+        assert_eq!(extents(16_384, 2_048).staying(2), Some(threads(1024, 1)));
+        assert_eq!(extents(64, 2_048).staying(2), None, "few rows");
+        assert_eq!(extents(16_384, 2_049).staying(1), None, "more sums than registers");
+        assert_eq!(extents(16_384, 64).staying(5), None, "more sums than registers");
     }
 
     #[test]
     fn few_rows_have_more_threads() {
         assert_eq!(extents(64, 512).passing(256), threads(512, 1));
         assert_eq!(extents(8_192, 16).passing(256), threads(16, 16));
-        assert_eq!(extents(8, 1_024).staying(16), Some(threads(1024, 1)));
+        assert_eq!(extents(8, 1_024).staying(2), Some(threads(1024, 1)));
         assert_eq!(extents(3, 2).passing(256), threads(16, 2), "a warp of them, though most have nothing");
-        assert_eq!(extents(5, 16).staying(16), Some(threads(32, 1)), "rows divide the five");
+        assert_eq!(extents(5, 16).staying(2), Some(threads(32, 1)), "rows divide the five");
     }
 }

@@ -184,10 +184,11 @@ impl<'a> Planned<'a> {
     fn kernel(&self, kept: &[i64], (threads, device): (u32, &Device)) -> Option<RowsKernel> {
         let inner = self.space.axes.last()?.extent;
         let (count, elements) = (self.space.points_where(false), self.space.points_where(true));
-        let vectors = elements / inner * ((inner + self.width.vector - 1) / self.width.vector);
-        let extents = RowExtents { rows: count, vectors, multiprocessors: device.sm_count };
+        let vector = self.width.vector;
+        let vectors = elements / inner * ((inner + vector - 1) / vector);
+        let extents = RowExtents { rows: count, vectors, vector, multiprocessors: device.sm_count };
         let RowThreads { columns, rows } = match self.columns {
-            Some(pass) => extents.staying(self.width.vector * pass.accumulations.len() as i64)?,
+            Some(pass) => extents.staying(pass.accumulations.len() as i64)?,
             None => extents.passing(threads / 2),
         };
         let is_long = vectors > i64::from(columns) * MOST_VECTORS;
