@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::index::{as_index, definition_lines, index_type, spell, within};
 use super::names;
 use super::sections::Used;
-use super::sweep::{SweepSpeller, coordinates, cut};
+use super::sweep::{SweepSpeller, address, coordinates, cut};
 use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
@@ -301,6 +301,8 @@ pub(super) fn points(kernel: &ReductionKernel, uses: &mut BTreeSet<Variable>) ->
 pub(super) struct Following {
     totals: Vec<TotalText>,
     evaluate: String,
+    /// Where operands in memory lie.
+    operands: Vec<String>,
 }
 
 /// A total as what follows it reads it: an element of memory of the thread's own.
@@ -325,9 +327,18 @@ impl Following {
         let text = SweepSpeller::new(graph, used, sweep, &[]).text(&[], "");
         uses.extend(text.uses.iter().copied());
         let read: BTreeSet<TensorId> = sweep.program.loads().collect();
-        let totals = totals.filter(|(id, _)| read.contains(id));
-        let totals = totals.map(|(id, value)| TotalText { variable: names::pointer(graph, id), value }).collect();
-        Ok(Self { totals, evaluate: text.evaluate()? })
+        let totals: Vec<(TensorId, String)> = totals.filter(|(id, _)| read.contains(id)).collect();
+        let is_in_memory = |id: &&TensorId| {
+            sweep.access[*id] != Access::Parameter && totals.iter().all(|(total, _)| total != *id)
+        };
+        let operands: Vec<String> =
+            read.iter().filter(is_in_memory).map(|&id| address(graph, sweep, id, uses)).collect();
+        if !operands.is_empty() {
+            used.add("fw_prefetch");
+        }
+        let totals =
+            totals.into_iter().map(|(id, value)| TotalText { variable: names::pointer(graph, id), value }).collect();
+        Ok(Self { totals, evaluate: text.evaluate()?, operands })
     }
 }
 

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::index::{as_index, definition_lines, index_type, spell};
+use super::index::{as_index, definition_lines, index_type};
 use super::names;
 use super::reduction::{accumulator, finished};
 use super::sections::Used;
-use super::sweep::{SweepSpeller, coordinates, enters};
+use super::sweep::{SweepSpeller, address, coordinates, enters};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Access, Accumulation, ColumnTotals, Index, RowPhase, RowsKernel, Sweep, Variable, needed};
+use crate::kernel::{Access, Accumulation, ColumnTotals, Index, RowPhase, RowsKernel, Sweep, needed};
 
 /// Threads of a multiprocessor that evaluate rows: so few have registers for the vectors of theirs (measured beside 512 and 1,024:
 /// `docs/performance-notes.md`, "Norms of rows").
@@ -271,14 +271,7 @@ impl AheadText {
         let changes = |id: &TensorId| axes.iter().any(|axis| !axis.reduced && axis.strides[id] != 0);
         let vectors = sweep.program.loads().filter(|id| sweep.access[id] == Access::Vector && changes(id));
         let mut uses = BTreeSet::new();
-        let mut address = |id: TensorId| {
-            let variables = axes.iter().enumerate();
-            let place =
-                Index::sum(variables.map(|(number, axis)| Index::variable(Variable::Axis(number)) * axis.strides[&id]));
-            uses.extend(place.variables());
-            format!("{} + ({})", names::pointer(graph, id), spell(&place))
-        };
-        let addresses = vectors.map(&mut address).collect();
+        let addresses = vectors.map(|id| address(graph, sweep, id, &mut uses)).collect();
         let index = index_type(sweep.wide_index);
         let mut lines = |linear, reduced| {
             let definitions = coordinates(sweep, &Index::local(linear), |axis| axis.reduced == reduced);

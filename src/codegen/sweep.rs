@@ -494,3 +494,11 @@ pub(super) fn cut(linear: &Index, counts: &[(usize, i64, i64)]) -> Vec<Definitio
     definitions.reverse();
     definitions
 }
+
+/// Where the element of a tensor at the coordinates of a sweep's axes lies; these coordinates join `uses`.
+pub(super) fn address(graph: &FinalizedGraph, sweep: &Sweep, id: TensorId, uses: &mut BTreeSet<Variable>) -> String {
+    let axes = sweep.space.axes.iter().enumerate();
+    let place = Index::sum(axes.map(|(number, axis)| Index::variable(Variable::Axis(number)) * axis.strides[&id]));
+    uses.extend(place.variables());
+    format!("{} + ({})", names::pointer(graph, id), spell(&place))
+}

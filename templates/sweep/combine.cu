@@ -10,6 +10,13 @@ ${ line }$
 <%- endfor %>
 
 fw_let_next_launch_start();
+<%- if following %>
+if (threadIdx.y == 0 && k < ${ kept }$) {  // what is read of other tensors
+<%- for operand in following.operands %>
+fw_prefetch(${ operand }$);
+<%- endfor %>
+}
+<%- endif %>
 fw_wait_for_previous_launch();
 <%- if part %>
 const ${ index }$ first = blockIdx.y * ${ part.each }$, end = min(first + ${ part.each }$, (${ index }$)${ part.all }$);

@@ -19,6 +19,13 @@ return ${ whole }$.0;
 };
 
 fw_let_next_launch_start();
+<%- if following %>
+if (threadIdx.y == 0 && k < ${ kept }$) {  // what is read of other tensors
+<%- for operand in following.operands %>
+fw_prefetch(${ operand }$);
+<%- endfor %>
+}
+<%- endif %>
 fw_wait_for_previous_launch();
 double total = 0.0, sum = 0.0, squares = 0.0, shift = 0.0;
 if (k < ${ kept }$) {

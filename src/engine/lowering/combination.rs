@@ -7,7 +7,9 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{Access, Accumulation, Body, CombineKernel, IterationSpace, Parameter, StageProgram, Sweep};
 
-/// Partial results of a point that a thread combines one after the other, where there are more than many of them.
+/// Partial results of a point that a thread combines one after the other, as long as blocks may have more threads; and where there are more
+/// than many of them.
+const FEW_SPLITS_OF_A_THREAD: i64 = 4;
 const SPLITS_OF_A_THREAD: i64 = 16;
 const MANY_SPLITS_OF_A_THREAD: i64 = 64;
 
@@ -49,7 +51,7 @@ pub(super) fn combining_block(kept: i64, splits: i64) -> [u32; 2] {
     let columns = power_of_two_within(kept, if kept >= WIDE_COMBINE { 32 } else { 8 });
     let taller = std::iter::successors(Some(THREADS / columns), |rows| Some(rows * 2));
     let heights = taller.take_while(|rows| rows * columns <= COMBINING_THREADS);
-    let enough = |rows: &u32| splits / i64::from(*rows) <= SPLITS_OF_A_THREAD;
+    let enough = |rows: &u32| splits / i64::from(*rows) <= FEW_SPLITS_OF_A_THREAD;
     let rows = heights.clone().find(enough).or(heights.last()).unwrap_or(1);
     [columns, rows]
 }
