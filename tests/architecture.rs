@@ -318,6 +318,7 @@ const CODEGEN: &[&str] = &[
     "columns",
     "moments",
     "rows",
+    "rows_staying",
 ];
 
 #[test]

@@ -45,6 +45,7 @@ mod parameters;
 mod product;
 mod reduction;
 mod rows;
+mod rows_staying;
 mod sections;
 mod sweep;
 mod template;
@@ -126,7 +127,13 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::CombineMoments(body) => {
             signature.fill(template!("sweep/combine_moments.cu"), moments::combine_moments(graph, used, body)?)
         }
-        Body::Rows(body) => signature.fill(template!("sweep/rows.cu"), rows::rows(graph, used, body)?),
+        Body::Rows(body) => match &body.column_totals {
+            None => signature.fill(template!("sweep/rows.cu"), rows::rows(graph, used, body)?),
+            Some(totals) => {
+                let record = rows_staying::rows_staying(graph, used, (body, totals))?;
+                signature.fill(template!("sweep/rows_staying.cu"), record)
+            }
+        },
         Body::Depthwise(body) => {
             signature.fill(template!("sweep/depthwise.cu"), depthwise::depthwise(graph, used, body)?)
         }

@@ -1,6 +1,4 @@
-//! Record of the skeleton for rows.
-
-use std::collections::BTreeSet;
+//! Records of the skeletons for rows.
 
 use serde::Serialize;
 
@@ -8,17 +6,18 @@ use super::index::{as_index, definition_lines, index_type};
 use super::names;
 use super::reduction::{accumulator, finished};
 use super::sections::Used;
-use super::sweep::{SweepSpeller, address, coordinates, enters};
+use super::sweep::{SweepSpeller, coordinates, enters};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Access, Accumulation, ColumnTotals, Index, RowPhase, RowsKernel, Sweep, needed};
+use crate::kernel::{Accumulation, Index, RowPhase, RowsKernel, Sweep, needed};
 
 /// Threads of a multiprocessor that evaluate rows: so few have registers for the vectors of theirs (measured beside 512 and 1,024:
 /// `docs/performance-notes.md`, "Norms of rows").
 const RESIDENT_THREADS: u32 = 768;
 
-/// Vectors of a thread up to which loops over them are unrolled.
+/// Vectors of a thread, and of a row, up to which loops over them are unrolled: so many stay in the registers of a multiprocessor.
 const UNROLLED: i64 = 16;
+const UNROLLED_OF_A_ROW: i64 = 4096;
 
 /// What `sweep/rows.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -39,49 +38,14 @@ pub(super) struct RowsText {
     /// Whether the last of them may be none.
     is_short: bool,
     is_unrolled: bool,
-    /// Whether warps meet in shared memory, and whether anything does.
+    /// Whether warps meet in shared memory.
     shares: bool,
-    uses_shared: bool,
     phases: Vec<PhaseText>,
-    staying: Option<StayingText>,
 }
 
-/// Blocks that stay, and add up over rows.
+/// What is done before the next totals are known.
 #[derive(Serialize)]
-struct StayingText {
-    /// Rows in all, rows of a block, and of all blocks at a time.
-    count: i64,
-    rows: u32,
-    stride: i64,
-    /// Floats of shared memory for one round's totals.
-    round: i64,
-    vector: i64,
-    /// Elements of a row.
-    elements: i64,
-    sums: Vec<SumText>,
-    /// What the next round reads.
-    ahead: AheadText,
-}
-
-/// Coordinates of a row and of a vector, and where their elements lie that are read of each row anew.
-#[derive(Serialize)]
-struct AheadText {
-    of_row: Vec<String>,
-    of_vector: Vec<String>,
-    addresses: Vec<String>,
-}
-
-/// What is added up: a thread's sums, and where a block's go.
-#[derive(Serialize)]
-struct SumText {
-    name: String,
-    identity: String,
-    combine: &'static str,
-    partial: String,
-}
-
-#[derive(Serialize)]
-struct PhaseText {
+pub(super) struct PhaseText {
     /// Done by the first thread of a row.
     row: Option<RowText>,
     points: Option<PointText>,
@@ -105,62 +69,53 @@ struct PointText {
 
 /// One reduction of a phase.
 #[derive(Serialize)]
-struct TotalText {
+pub(super) struct TotalText {
     /// A thread's part.
-    name: String,
+    pub(super) name: String,
     identity: String,
-    combine: &'static str,
+    pub(super) combine: &'static str,
     /// Floats before its own in shared memory.
-    place: i64,
+    pub(super) place: i64,
     /// The variable that later phases read, and what it is given.
-    variable: String,
+    pub(super) variable: String,
     finished: String,
 }
 
+/// How the phases of a kernel are spelled.
+pub(super) struct PhaseSpelling<'a> {
+    pub(super) graph: &'a FinalizedGraph,
+    pub(super) kernel: &'a RowsKernel,
+    /// Place of the row's part among a thread's.
+    pub(super) at: &'static str,
+    /// Where vectors of some tensors are read.
+    pub(super) vectors_from: Vec<(TensorId, String)>,
+}
+
 pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel) -> Result<RowsText, Error> {
-    used.add("fw_lanes_total");
-    if kernel.columns > 32 {
-        used.add("fw_warps_total");
-    }
     let shares = kernel.columns > 32;
-    let staying = kernel.column_totals.as_ref().map(|totals| StayingText::new(graph, used, kernel, totals));
-    if staying.is_some() {
-        used.add("fw_let_next_launch_start");
-    }
-    let uses_shared = shares || staying.as_ref().is_some_and(|staying| staying.rows > 1);
-    if uses_shared {
+    used.add("fw_lanes_total");
+    if shares {
+        used.add("fw_warps_total");
         used.add("FW_SHARED");
     }
     let is_wide = kernel.sweeps().any(|sweep| sweep.wide_index);
-    let index = index_type(is_wide);
-    let warps = kernel.warps_of_a_row();
+    let threads = kernel.columns * kernel.rows;
     let each = kernel.vectors_of_a_thread();
-    let mut phases = Vec::new();
-    let mut before = 0;
-    for (number, phase) in kernel.phases.iter().enumerate() {
-        let sums = kernel.column_totals.as_ref().filter(|totals| totals.phase == number);
-        let sums = sums.map_or(&[][..], |totals| &totals.accumulations);
-        phases.push(PhaseText::new(graph, used, kernel, (phase, sums), before)?);
-        before += phase.accumulations.len() as i64 * i64::from(warps * kernel.rows);
-    }
+    let spelling = PhaseSpelling { graph, kernel, at: "0", vectors_from: Vec::new() };
     Ok(RowsText {
-        threads: kernel.columns * kernel.rows,
-        resident: (if staying.is_some() { ColumnTotals::RESIDENT_THREADS } else { RESIDENT_THREADS }
-            / (kernel.columns * kernel.rows))
-            .max(1),
-        index,
+        threads,
+        resident: (RESIDENT_THREADS / threads).max(1),
+        index: index_type(is_wide),
         columns: kernel.columns,
         half: kernel.columns.min(32) / 2,
-        warps,
+        warps: kernel.warps_of_a_row(),
         row: row(kernel, is_wide),
         vectors: kernel.vectors,
         each,
         is_short: each * i64::from(kernel.columns) != kernel.vectors,
-        is_unrolled: each <= UNROLLED,
+        is_unrolled: each <= UNROLLED && kernel.vectors <= UNROLLED_OF_A_ROW,
         shares,
-        uses_shared,
-        phases,
-        staying,
+        phases: spelling.phases(used)?,
     })
 }
 
@@ -168,29 +123,42 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
 fn row(kernel: &RowsKernel, is_wide: bool) -> String {
     let RowsKernel { rows, count, .. } = *kernel;
     let (block, whole) = (as_index(is_wide, "blockIdx.x"), count / i64::from(rows));
-    let first = match kernel.column_totals {
-        Some(_) => "round".to_owned(),
-        None if rows == 1 => block,
-        None if whole == kernel.blocks() => format!("{block} * {rows}"),
-        None => format!("({block} < {whole} ? {block} * {rows} : {})", count - i64::from(rows)),
-    };
-    if rows == 1 { first } else { format!("{first} + threadIdx.y") }
+    if rows == 1 {
+        return block;
+    }
+    if whole == kernel.blocks() {
+        return format!("{block} * {rows} + threadIdx.y");
+    }
+    format!("({block} < {whole} ? {block} * {rows} : {}) + threadIdx.y", count - i64::from(rows))
 }
 
-impl PhaseText {
-    fn new(
-        graph: &FinalizedGraph,
+impl PhaseSpelling<'_> {
+    /// All phases.
+    ///
+    /// # Errors
+    /// [`Error::Generated`] if a template fails: a defect of ours.
+    pub(super) fn phases(&self, used: &mut Used) -> Result<Vec<PhaseText>, Error> {
+        let parts = i64::from(self.kernel.warps_of_a_row() * self.kernel.rows * self.kernel.rows_at_once());
+        let (mut phases, mut before) = (Vec::new(), 0);
+        for (number, phase) in self.kernel.phases.iter().enumerate() {
+            let sums = self.kernel.column_totals.as_ref().filter(|totals| totals.phase == number);
+            let sums = sums.map_or(&[][..], |totals| &totals.accumulations);
+            phases.push(self.phase(used, (phase, sums), (before, parts))?);
+            before += phase.accumulations.len() as i64 * parts;
+        }
+        Ok(phases)
+    }
+
+    fn phase(
+        &self,
         used: &mut Used,
-        kernel: &RowsKernel,
         (phase, sums): (&RowPhase, &[Accumulation]),
-        before: i64,
-    ) -> Result<Self, Error> {
-        let row = phase.row.as_ref().map(|sweep| PointText::new(graph, used, sweep, (&[], &[]))).transpose()?;
+        (before, parts): (i64, i64),
+    ) -> Result<PhaseText, Error> {
+        let row = phase.row.as_ref().map(|sweep| self.points(used, sweep, (&[], &[]))).transpose()?;
         let row = row.map(|text| RowText { coordinates: text.of_row, evaluate: text.evaluate });
         let points = phase.points.as_ref();
-        let points =
-            points.map(|sweep| PointText::new(graph, used, sweep, (&phase.accumulations, sums))).transpose()?;
-        let warps = i64::from(kernel.warps_of_a_row() * kernel.rows);
+        let points = points.map(|sweep| self.points(used, sweep, (&phase.accumulations, sums))).transpose()?;
         let mut totals = Vec::new();
         for (number, accumulation) in phase.accumulations.iter().enumerate() {
             let combine = names::combine_function(accumulation.combine);
@@ -199,28 +167,27 @@ impl PhaseText {
                 name: accumulator(number),
                 identity: names::combine_identity(accumulation.combine),
                 combine,
-                place: before + number as i64 * warps,
-                variable: names::pointer(graph, accumulation.target),
-                finished: finished(accumulation, kernel.elements),
+                place: before + number as i64 * parts,
+                variable: names::pointer(self.graph, accumulation.target),
+                finished: finished(accumulation, self.kernel.elements),
             });
         }
-        Ok(Self { row, points, totals })
+        Ok(PhaseText { row, points, totals })
     }
-}
 
-impl PointText {
-    fn new(
-        graph: &FinalizedGraph,
+    fn points(
+        &self,
         used: &mut Used,
         sweep: &Sweep,
         (accumulations, sums): (&[Accumulation], &[Accumulation]),
-    ) -> Result<Self, Error> {
+    ) -> Result<PointText, Error> {
         let all: Vec<Accumulation> = accumulations.iter().chain(sums).copied().collect();
         let point = if sweep.vector > 1 { "e" } else { "0" };
-        let text = SweepSpeller::new(graph, used, sweep, &all).text_with(|speller| {
+        let speller = SweepSpeller::new(self.graph, used, sweep, &all).with_vectors_from(self.vectors_from.clone());
+        let text = speller.text_with(|speller| {
             let entered = accumulations.iter().enumerate();
             let mut lines: Vec<String> = entered
-                .map(|(number, of_row)| enters(speller, &format!("{}[0]", accumulator(number)), of_row))
+                .map(|(number, of_row)| enters(speller, &format!("{}[{}]", accumulator(number), self.at), of_row))
                 .collect();
             let summed = sums.iter().enumerate();
             lines.extend(
@@ -235,48 +202,13 @@ impl PointText {
             definition_lines(index, &needed(definitions, &mut uses))
         };
         let (of_row, of_vector) = (lines("row", false), lines("r", true));
-        Ok(Self { of_row, of_vector, evaluate: text.evaluate()? })
+        Ok(PointText { of_row, of_vector, evaluate: text.evaluate()? })
     }
 }
 
-impl StayingText {
-    fn new(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel, totals: &ColumnTotals) -> Self {
-        let sum = |(number, accumulation): (usize, &Accumulation)| {
-            let combine = names::combine_function(accumulation.combine);
-            used.add(combine);
-            used.add("fw_vector");
-            let identity = names::combine_identity(accumulation.combine);
-            SumText { name: format!("sum{number}"), identity, combine, partial: format!("partial{number}") }
-        };
-        Self {
-            count: kernel.count,
-            rows: kernel.rows,
-            stride: i64::from(kernel.rows * totals.blocks),
-            round: kernel.total_floats(),
-            vector: kernel.elements / kernel.vectors,
-            elements: kernel.elements,
-            sums: totals.accumulations.iter().enumerate().map(sum).collect(),
-            ahead: AheadText::new(graph, used, kernel),
-        }
-    }
-}
-
-impl AheadText {
-    fn new(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel) -> Self {
-        let Some(sweep) = kernel.phases.iter().find_map(|phase| phase.points.as_ref()) else {
-            return Self { of_row: Vec::new(), of_vector: Vec::new(), addresses: Vec::new() };
-        };
-        used.add("fw_prefetch");
-        let axes = &sweep.space.axes;
-        let changes = |id: &TensorId| axes.iter().any(|axis| !axis.reduced && axis.strides[id] != 0);
-        let vectors = sweep.program.loads().filter(|id| sweep.access[id] == Access::Vector && changes(id));
-        let mut uses = BTreeSet::new();
-        let addresses = vectors.map(|id| address(graph, sweep, id, &mut uses)).collect();
-        let index = index_type(sweep.wide_index);
-        let mut lines = |linear, reduced| {
-            let definitions = coordinates(sweep, &Index::local(linear), |axis| axis.reduced == reduced);
-            definition_lines(index, &needed(definitions, &mut uses))
-        };
-        Self { of_row: lines("row", false), of_vector: lines("r", true), addresses }
+impl PhaseText {
+    /// What the phase adds up.
+    pub(super) fn totals(&self) -> &[TotalText] {
+        &self.totals
     }
 }

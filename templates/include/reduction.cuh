@@ -49,6 +49,25 @@ FW_INLINE float fw_lanes_total(float x, const Combine& combine) {
   return x;
 }
 
+//@ fw_lanes_totals: fw_lanes_total
+// The totals of COUNT values of each lane of a warp, a power of two: the first 32 / COUNT lanes get that of the first value, and so on. At each
+// distance a lane gives away half of what it has.
+template <int COUNT, typename Combine>
+FW_INLINE float fw_lanes_totals(float (&x)[COUNT], const Combine& combine) {
+#pragma unroll
+  for (int count = COUNT / 2; count > 0; count /= 2) {
+    const int distance = 32 * count / COUNT;
+    const bool is_upper = threadIdx.x & distance;
+#pragma unroll
+    for (int i = 0; i < COUNT / 2; ++i) {
+      if (i >= count) continue;
+      const float given = is_upper ? x[i] : x[i + count];
+      x[i] = combine(is_upper ? x[i + count] : x[i], __shfl_xor_sync(0xffffffffu, given, distance));
+    }
+  }
+  return fw_lanes_total<16 / COUNT, 1>(x[0], combine);
+}
+
 //@ fw_warps_total: FW_INLINE fw_vector
 // The parts of WARPS warps, a power of two, in order; where there are four or more, they lie at a multiple of 16 bytes.
 template <int WARPS, typename Combine>

@@ -3,43 +3,10 @@
 extern "C" __global__ void __launch_bounds__(${ threads }$, ${ resident }$)
 ${ function }$(${ parameters }$) {
 fw_wait_for_previous_launch();
-<%- if uses_shared %>
-FW_SHARED(shared_bytes);
-<%- endif %>
 <%- if shares %>
-float* shared = reinterpret_cast<float*>(shared_bytes);
+FW_SHARED(shared_bytes);
+float* const shared = reinterpret_cast<float*>(shared_bytes);
 const unsigned warp = threadIdx.x / 32;
-<%- endif %>
-<%- if staying %>
-<%- for sum in staying.sums %>
-float ${ sum.name }$[${ each }$][${ staying.vector }$];
-#pragma unroll
-for (int g = 0; g < ${ each }$; ++g) {
-#pragma unroll
-for (int e = 0; e < ${ staying.vector }$; ++e) ${ sum.name }$[g][e] = ${ sum.identity }$;
-}
-<%- endfor %>
-#pragma unroll 1
-for (${ index }$ round = blockIdx.x * ${ staying.rows }$; round < ${ staying.count }$; round += ${ staying.stride }$) {
-if (round + ${ staying.stride }$ < ${ staying.count }$) {  // what the next round reads
-const ${ index }$ row = ${ row }$ + ${ staying.stride }$;
-<%- for line in staying.ahead.of_row %>
-${ line }$
-<%- endfor %>
-#pragma unroll
-for (int g = 0; g < ${ each }$; ++g) {
-const ${ index }$ r = threadIdx.x + g * ${ columns }$;
-<%- if is_short %>
-if (r >= ${ vectors }$) continue;
-<%- endif %>
-<%- for line in staying.ahead.of_vector %>
-${ line }$
-<%- endfor %>
-<%- for address in staying.ahead.addresses %>
-fw_prefetch(${ address }$);
-<%- endfor %>
-}
-}
 <%- endif %>
 const ${ index }$ row = ${ row }$;
 <%- for phase in phases %>
@@ -103,49 +70,4 @@ ${ total.variable }$[0] = ${ total.finished }$;
 <%- endif %>
 }
 <%- endfor %>
-<%- if staying %>
-<%- if shares %>
-shared = shared == reinterpret_cast<float*>(shared_bytes) ? shared + ${ staying.round }$ : reinterpret_cast<float*>(shared_bytes);  // the round before may still be read
-<%- endif %>
-}
-fw_let_next_launch_start();
-<%- for sum in staying.sums %>
-<%- if staying.rows > 1 %>
-{
-float* const sums = reinterpret_cast<float*>(shared_bytes);
-__syncthreads();
-#pragma unroll
-for (int g = 0; g < ${ each }$; ++g) {
-const unsigned r = threadIdx.x + g * ${ columns }$;
-<%- if is_short %>
-if (r >= ${ vectors }$) continue;
-<%- endif %>
-fw_vector<float, ${ staying.vector }$> parts;
-#pragma unroll
-for (int e = 0; e < ${ staying.vector }$; ++e) parts.at[e] = ${ sum.name }$[g][e];
-fw_store_vector(sums + threadIdx.y * ${ staying.elements }$ + r * ${ staying.vector }$, parts);
-}
-__syncthreads();
-for (unsigned column = threadIdx.y * ${ columns }$ + threadIdx.x; column < ${ staying.elements }$; column += ${ threads }$) {
-float total = sums[column];
-#pragma unroll
-for (int y = 1; y < ${ staying.rows }$; ++y) total = ${ sum.combine }$(total, sums[y * ${ staying.elements }$ + column]);
-${ sum.partial }$[(unsigned long long)(blockIdx.x) * ${ staying.elements }$ + column] = total;
-}
-}
-<%- else %>
-#pragma unroll
-for (int g = 0; g < ${ each }$; ++g) {
-const unsigned r = threadIdx.x + g * ${ columns }$;
-<%- if is_short %>
-if (r >= ${ vectors }$) continue;
-<%- endif %>
-fw_vector<float, ${ staying.vector }$> parts;
-#pragma unroll
-for (int e = 0; e < ${ staying.vector }$; ++e) parts.at[e] = ${ sum.name }$[g][e];
-fw_store_vector(${ sum.partial }$ + (unsigned long long)(blockIdx.x) * ${ staying.elements }$ + r * ${ staying.vector }$, parts);
-}
-<%- endif %>
-<%- endfor %>
-<%- endif %>
 }

@@ -7,9 +7,7 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{Access, Accumulation, Body, CombineKernel, IterationSpace, Parameter, StageProgram, Sweep};
 
-/// Partial results of a point that a thread combines one after the other, as long as blocks may have more threads; and where there are more
-/// than many of them.
-const FEW_SPLITS_OF_A_THREAD: i64 = 4;
+/// Partial results of a point that a thread combines one after the other, where there are more than many of them.
 const SPLITS_OF_A_THREAD: i64 = 16;
 const MANY_SPLITS_OF_A_THREAD: i64 = 64;
 
@@ -45,13 +43,14 @@ pub(super) fn following_parameters(following: Option<&Sweep>, totals: &[TensorId
     parameters.filter(|parameter| !totals.iter().any(|&id| *parameter == Parameter::Tensor(id))).collect()
 }
 
-/// Threads along kept points and along so many partial results of each, in a block that combines them.
-pub(super) fn combining_block(kept: i64, splits: i64) -> [u32; 2] {
+/// Threads along kept points and along so many partial results of each, in a block that combines them; of these a thread has up to so many, as
+/// long as blocks may have more threads.
+pub(super) fn combining_block(kept: i64, splits: i64, most_of_a_thread: i64) -> [u32; 2] {
     // few kept elements: narrow blocks, so that more of them share the splits
     let columns = power_of_two_within(kept, if kept >= WIDE_COMBINE { 32 } else { 8 });
     let taller = std::iter::successors(Some(THREADS / columns), |rows| Some(rows * 2));
     let heights = taller.take_while(|rows| rows * columns <= COMBINING_THREADS);
-    let enough = |rows: &u32| splits / i64::from(*rows) <= FEW_SPLITS_OF_A_THREAD;
+    let enough = |rows: &u32| splits / i64::from(*rows) <= most_of_a_thread;
     let rows = heights.clone().find(enough).or(heights.last()).unwrap_or(1);
     [columns, rows]
 }
@@ -76,7 +75,7 @@ impl Combination {
     /// combination, which ends no sooner than that.
     pub(super) fn push(self, builder: &mut KernelBuilder) {
         let kept = self.space.points();
-        let [columns, rows] = combining_block(kept, self.splits);
+        let [columns, rows] = combining_block(kept, self.splits, SPLITS_OF_A_THREAD);
         let each = self.splits / i64::from(rows);
         if each <= MANY_SPLITS_OF_A_THREAD {
             let targets =

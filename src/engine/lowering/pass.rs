@@ -301,6 +301,9 @@ fn push_reduction(
     }
 }
 
+/// Partial moments that a thread combines: four values each.
+const PARTS_OF_A_THREAD: i64 = 4;
+
 /// Partial moments, and mean and variance of them.
 fn push_moments(
     graph: &FinalizedGraph,
@@ -337,7 +340,7 @@ fn push_moments(
     };
     let parts = kernel.parts();
     builder.push("moments", launched, parameters, Body::Moments(Box::new(kernel)));
-    let [columns, rows] = combining_block(space.points(), parts.count);
+    let [columns, rows] = combining_block(space.points(), parts.count, PARTS_OF_A_THREAD);
     let targets = [mean, variance];
     let mut parameters: Vec<Parameter> = partials.into_iter().chain(targets.map(Parameter::Tensor)).collect();
     parameters.extend(following_parameters(following.as_ref(), &targets));

@@ -19,6 +19,13 @@ use crate::kernel::{
 /// Most vectors of a thread: what is read again after these is not in registers any more.
 const MOST_VECTORS: i64 = 16;
 
+/// Threads of a warp.
+const WARP: u32 = 32;
+
+/// Rounds of two rows a thread, from which on blocks that stay have two at once: half the waits for totals, and six shuffles for four of them,
+/// not ten for two.
+const ROUNDS_OF_TWO_ROWS: i64 = 8;
+
 /// Passes that one launch takes, and the rest.
 pub(super) struct Rows {
     kernel: RowsKernel,
@@ -195,19 +202,54 @@ impl<'a> Planned<'a> {
         if is_long && count < i64::from(device.sm_count) {
             return None;
         }
-        let column_totals = match self.columns {
-            Some(pass) => Some(self.column_totals(pass, (columns, rows), device)?),
-            None => None,
-        };
-        Some(RowsKernel { phases: self.phases(kept), columns, rows, count, vectors, elements, column_totals })
+        let kernel =
+            RowsKernel { phases: self.phases(kept), columns, rows, count, vectors, elements, column_totals: None };
+        match self.columns {
+            Some(pass) => self.with_column_totals(kernel, pass, device),
+            None => Some(kernel),
+        }
     }
 
-    /// What blocks that stay add up over rows, so that a thread has its columns' sums in registers.
-    fn column_totals(&self, pass: &Pass, (columns, rows): (u32, u32), device: &Device) -> Option<ColumnTotals> {
+    /// Adds what blocks that stay add up over rows, so that a thread has its columns' sums in registers.
+    fn with_column_totals(&self, kernel: RowsKernel, pass: &Pass, device: &Device) -> Option<RowsKernel> {
         let phase = self.levels().into_iter().position(|level| level == pass.level)?;
+        let RowsKernel { columns, rows, count, .. } = kernel;
         let resident = (ColumnTotals::RESIDENT_THREADS / (columns * rows)).max(1);
-        let blocks = (device.sm_count * resident).min(to_u32(self.space.points_where(false) / i64::from(rows)));
-        Some(ColumnTotals { accumulations: pass.accumulations.clone(), phase, blocks })
+        let (ahead, vector_bytes) = self.read_ahead(&kernel);
+        let of_rows = |at_once: u32| {
+            let blocks = device.sm_count * resident;
+            let column_totals = ColumnTotals {
+                accumulations: pass.accumulations.clone(),
+                phase,
+                blocks: blocks.min(to_u32(count / i64::from(rows * at_once))),
+                at_once,
+                ahead: ahead.clone(),
+                vector_bytes,
+            };
+            RowsKernel { column_totals: Some(column_totals), ..kernel.clone() }
+        };
+        let fits = |kernel: &RowsKernel| kernel.shared_bytes() <= device.shared_bytes_per_block / resident;
+        let are_many = count >= i64::from(device.sm_count * resident * rows) * ROUNDS_OF_TWO_ROWS;
+        let are_even = count % i64::from(2 * rows) == 0;
+        let of_two = (columns > WARP && are_many && are_even).then(|| of_rows(2)).filter(fits);
+        of_two.or_else(|| Some(of_rows(1)).filter(fits))
+    }
+
+    /// What points read in vectors that differ from row to row, and bytes of these; where they are copied to shared memory by themselves.
+    fn read_ahead(&self, kernel: &RowsKernel) -> (Vec<TensorId>, u32) {
+        let is_of_points = |sweep: &&Sweep| sweep.vector > 1;
+        let axes = &self.space.axes;
+        let changes = |id: TensorId| axes.iter().any(|axis| !axis.reduced && axis.strides[&id] != 0);
+        let vectors = |sweep: &Sweep| -> BTreeSet<TensorId> {
+            sweep.program.loads().filter(|id| sweep.access[id] == Access::Vector && changes(*id)).collect()
+        };
+        let bytes = |id: TensorId| self.width.vector as u64 * self.graph.tensor(id).data_type.bits() / 8;
+        let all: BTreeSet<TensorId> = kernel.sweeps().filter(is_of_points).flat_map(vectors).collect();
+        let widths: BTreeSet<u64> = all.iter().map(|&id| bytes(id)).collect();
+        match widths.first() {
+            Some(&bytes @ (4 | 8 | 16)) if widths.len() == 1 => (all.into_iter().collect(), bytes as u32),
+            _ => (Vec::new(), 0),
+        }
     }
 
     /// The columns: the axes along rows, whose totals have places in memory.
@@ -275,7 +317,7 @@ impl Rows {
         let shape = Shape {
             grid: [to_u32(kernel.blocks()), 1],
             block: [kernel.columns, kernel.rows, 1],
-            shared_bytes: to_u32(shared_floats(&kernel) * 4),
+            shared_bytes: kernel.shared_bytes(),
         };
         let (Some(totals), Some((space, following))) = (kernel.column_totals.clone(), self.columns) else {
             return builder.push("rows", shape, parameters, Body::Rows(kernel));
@@ -286,15 +328,6 @@ impl Rows {
         builder.push("rows", shape, with_partials, Body::Rows(kernel));
         let ColumnTotals { accumulations, blocks, .. } = totals;
         Combination { space, accumulations, partials, splits: blocks.into(), count, following }.push(builder);
-    }
-}
-
-/// Totals of a block's rows, of two rounds of them where blocks stay; at the end sums of all its columns.
-fn shared_floats(kernel: &RowsKernel) -> i64 {
-    match kernel.column_totals {
-        None => kernel.total_floats(),
-        Some(_) if kernel.rows == 1 => 2 * kernel.total_floats(),
-        Some(_) => (2 * kernel.total_floats()).max(i64::from(kernel.rows) * kernel.elements),
     }
 }
 

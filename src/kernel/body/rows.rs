@@ -39,9 +39,18 @@ pub struct ColumnTotals {
     pub phase: usize,
     /// Blocks: each takes every so many rows of a block, which divide all of them.
     pub blocks: u32,
+    /// Rows that a thread has at once: their totals are known together. So many rows of a block divide all of them.
+    pub at_once: u32,
+    /// What is read of each row anew, in vectors: it comes to shared memory a round before.
+    pub ahead: Vec<TensorId>,
+    /// Bytes of a vector of these.
+    pub vector_bytes: u32,
 }
 
 impl ColumnTotals {
+    /// Rounds in shared memory: one that is evaluated, one that is on its way.
+    const ROUNDS: u32 = 2;
+
     /// Threads of a multiprocessor, which have registers for their sums.
     pub const RESIDENT_THREADS: u32 = 512;
 }
@@ -79,10 +88,37 @@ impl RowsKernel {
         (self.vectors + i64::from(self.columns) - 1) / i64::from(self.columns)
     }
 
+    /// Rows that a thread has at once.
+    pub fn rows_at_once(&self) -> u32 {
+        self.column_totals.as_ref().map_or(1, |totals| totals.at_once)
+    }
+
     /// Floats of shared memory for the totals of a block's rows, a number a warp of each.
-    pub fn total_floats(&self) -> i64 {
-        let warps = i64::from(self.warps_of_a_row() * self.rows);
-        if self.columns > 32 { warps * self.accumulations().count() as i64 } else { 0 }
+    pub fn total_floats(&self) -> u32 {
+        let warps = self.warps_of_a_row() * self.rows * self.rows_at_once();
+        if self.columns > 32 { warps * self.accumulations().count() as u32 } else { 0 }
+    }
+
+    /// Bytes of shared memory in all.
+    pub fn shared_bytes(&self) -> u32 {
+        self.ahead_at() + self.ahead_bytes()
+    }
+
+    /// Bytes of shared memory before what is read ahead: totals of a block's rows, of two rounds of them where blocks stay; at the end sums of all
+    /// its columns.
+    pub fn ahead_at(&self) -> u32 {
+        let floats = match self.column_totals {
+            None => self.total_floats(),
+            Some(_) if self.rows == 1 => 2 * self.total_floats(),
+            Some(_) => (2 * self.total_floats()).max(self.rows * self.elements as u32),
+        };
+        floats.next_multiple_of(4) * 4
+    }
+
+    fn ahead_bytes(&self) -> u32 {
+        let Some(ColumnTotals { at_once, ahead, vector_bytes, .. }) = &self.column_totals else { return 0 };
+        let vectors = ahead.len() as u32 * self.vectors_of_a_thread() as u32 * self.columns * self.rows;
+        ColumnTotals::ROUNDS * at_once * vectors * vector_bytes
     }
 
     /// What is reduced along rows, phase after phase.
