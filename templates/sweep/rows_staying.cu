@@ -136,7 +136,9 @@ ${ total.variable }$_of[u][0] = ${ total.finished }$;
 <%- if ahead %>
 slot ^= 1;
 <%- endif %>
-<%- if shares %>
+<%- if not shares %>
+__syncwarp();  // ptxas takes ten times as long where rounds have no barrier
+<%- else %>
 shared = shared == reinterpret_cast<float*>(shared_bytes) ? shared + ${ round }$ : reinterpret_cast<float*>(shared_bytes);  // the round before may still be read
 <%- endif %>
 }
