@@ -65,6 +65,10 @@ impl Failure {
         }
         let status = match error {
             Error::Execution { misuse, .. } => of_misuse(*misuse),
+            // What has a meaning in cuDNN's own terms, and lacks what tells us which.
+            Error::Malformed(malformed) if malformed.rule == "N-160" => {
+                Status::CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN
+            }
             Error::Malformed(_) | Error::Input { .. } => Status::CUDNN_STATUS_BAD_PARAM,
             Error::NotSupported(_) => Status::CUDNN_STATUS_NOT_SUPPORTED,
             Error::Generated { .. } => Status::CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED,

@@ -62,7 +62,8 @@ impl ProductKind {
             Attributes::Convolution(convolution) => Some(Self::Convolution(convolution.direction)),
             Attributes::Pointwise(_) | Attributes::Reduction(_) | Attributes::GenStats => None,
             Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => None,
-            Attributes::Concat(_) | Attributes::Signal(_) | Attributes::Composite(_) | Attributes::Other(_) => None,
+            Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View => None,
+            Attributes::Composite(_) | Attributes::Other(_) => None,
         }
     }
 

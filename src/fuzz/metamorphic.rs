@@ -74,11 +74,15 @@ fn commuted(graph: &FinalizedGraph, choices: &mut Choices<'_>) -> Option<Graph> 
     Some(changed)
 }
 
-/// The primitive operations of a composite one in place are no graph: one of them reads what a later one writes.
+/// The primitive operations of a composite one in place are no graph: one of them reads what a later one writes. Nor are those with views,
+/// which kernels have in definitions alone.
 fn taken_apart(graph: &FinalizedGraph) -> Option<Graph> {
     let in_place = |operation: &Operation| operation.output_tensors().any(|id| operation.input(Port::X) == Some(id));
+    let is_view = |operation: &Operation| matches!(operation.attributes, Attributes::View);
     match graph.expand() {
-        Cow::Owned(expanded) if !graph.operations().any(in_place) => Some(expanded.to_graph()),
+        Cow::Owned(expanded) if !graph.operations().any(in_place) && !expanded.operations().any(is_view) => {
+            Some(expanded.to_graph())
+        }
         _ => None,
     }
 }

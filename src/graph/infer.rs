@@ -95,6 +95,7 @@ fn ports(attributes: &Attributes) -> Option<Ports> {
         },
         Attributes::Pointwise(pointwise) => ([&POINTWISE[..pointwise.mode.inputs()], &[]], [&[Port::OUT_0], &[]]),
         Attributes::Reduction(_) => ([&[Port::X], &[]], [&[Port::Y], &[]]),
+        Attributes::View => ([&[Port::X], &[]], [&[Port::Y], &[]]),
         Attributes::GenStats => ([&[Port::X], &[]], [&[Port::SUM, Port::SQ_SUM], &[]]),
         Attributes::ResampleForward(_) => ([&[Port::X], &[]], [&[Port::Y], &[Port::INDEX]]),
         Attributes::ResampleBackward(_) => ([&[Port::DY], &[Port::X, Port::Y, Port::INDEX]], [&[Port::DX], &[]]),
@@ -147,6 +148,7 @@ fn shape(node: &mut Node) -> Result<(), Malformed> {
         Attributes::ResampleBackward(_) => resample::infer_backward(node),
         Attributes::Concat(concat) => join::infer_concat(node, concat),
         Attributes::Signal(_) => join::infer_signal(node),
+        Attributes::View => Ok(()),
         Attributes::Composite(composite) => composite.definition().infer(node),
         Attributes::Other(other) => match other.tag {
             "RESHAPE"
@@ -181,6 +183,7 @@ fn check(node: &Node) -> Result<(), Malformed> {
         Attributes::ResampleBackward(resample) => resample::check(node, resample, Port::DX, Port::DY),
         Attributes::Concat(concat) => join::check_concat(node, concat),
         Attributes::Signal(_) => join::check_signal(node),
+        Attributes::View => movement::check_reshape(node),
         Attributes::Composite(composite) => composite.definition().check(node),
         Attributes::Other(other) => movement::check(node, other),
     }

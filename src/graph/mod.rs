@@ -45,6 +45,7 @@ mod samples;
 mod tensor;
 mod text;
 mod topology;
+mod views;
 
 pub use builder::Graph;
 pub use data_type::DataType;

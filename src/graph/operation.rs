@@ -189,6 +189,8 @@ pub enum Attributes {
     Concat(Concat),
     /// `X, FLAG [→ Y]`.
     Signal(Signal),
+    /// `X → Y`: the elements of X in row-major order, under other extents. Definitions of operations are made of it.
+    View,
     /// An operation that is defined by primitive ones ([`super::FinalizedGraph::expand`]).
     Composite(Composite),
     /// An operation that is read, kept and written back, but that no engine executes yet (attention, reshapes, …).
@@ -217,6 +219,7 @@ impl Attributes {
             Self::ResampleBackward(_) => "RESAMPLE_BWD",
             Self::Concat(_) => "CONCATENATE",
             Self::Signal(_) => "SIGNAL",
+            Self::View => "VIEW",
             Self::Composite(composite) => composite.tag(),
             Self::Other(other) => other.tag,
         }

@@ -221,7 +221,8 @@ fn operands(operation: &Operation) -> Vec<TensorId> {
         Attributes::Matmul(_) | Attributes::Convolution(_) | Attributes::Pointwise(_) | Attributes::Reduction(_) => {
             operation.input_tensors().collect()
         }
-        Attributes::GenStats | Attributes::Composite(_) | Attributes::Other(_) => operation.input_tensors().collect(),
+        Attributes::GenStats | Attributes::View => operation.input_tensors().collect(),
+        Attributes::Composite(_) | Attributes::Other(_) => operation.input_tensors().collect(),
     }
 }
 

@@ -122,6 +122,7 @@ fn execute_single(graph: &FinalizedGraph, id: OperationId, values: &Values) -> R
     match &graph.operation(id).attributes {
         Attributes::Concat(concat) => return movement::concat(graph, id, concat, values),
         Attributes::Signal(signal) => return movement::signal(graph, id, signal, values),
+        Attributes::View => return movement::view(graph, id, values),
         _ => {}
     }
     match arithmetic(graph.compute_type(id)) {

@@ -30,6 +30,13 @@ pub(super) fn concat(graph: &FinalizedGraph, id: OperationId, concat: &Concat, v
     Ok(vec![(result, moved(concat.axis as usize, &inputs, values.poisoned(result)?)?)])
 }
 
+/// The elements of X in row-major order, under the extents of Y.
+pub(super) fn view(graph: &FinalizedGraph, id: OperationId, values: &Values) -> Result<Moved> {
+    let operation = graph.operation(id);
+    let (Some(x), Some(y)) = (operation.input(Port::X), operation.output(Port::Y)) else { return Ok(Vec::new()) };
+    Ok(vec![(y, moved(0, &[values.get(x)?], values.poisoned(y)?)?)])
+}
+
 /// Y is X; a flag that is set gets its value.
 pub(super) fn signal(graph: &FinalizedGraph, id: OperationId, signal: &Signal, values: &Values) -> Result<Moved> {
     let operation = graph.operation(id);

@@ -113,6 +113,7 @@ impl AxisClasses {
             Attributes::Concat(concat) => self.join_alike(graph, operation, |axis| axis as i64 == concat.axis),
             // The flag has extents of 1 only.
             Attributes::Signal(_) => self.join_alike(graph, operation, |_| false),
+            Attributes::View => self.join_view(graph, operation),
             _ => operation.input_tensors().chain(operation.output_tensors()).for_each(|id| self.fix_all(graph, id)),
         }
     }
@@ -129,6 +130,20 @@ impl AxisClasses {
                 }
             }
         }
+    }
+
+    /// A view has the last axes of its tensor, and the first; those in between, of which it makes others, stay.
+    fn join_view(&mut self, graph: &Graph, operation: &Operation<TensorHandle>) {
+        let (Some(x), Some(y)) = (operation.input(Port::X), operation.output(Port::Y)) else { return };
+        let [of_x, of_y] = [x, y].map(|id| graph.tensors()[id.index()].dim.as_slice());
+        let last = of_x.iter().rev().zip(of_y.iter().rev()).take_while(|(a, b)| a == b).count();
+        let shorter = of_x.len().min(of_y.len());
+        let first = of_x[..shorter - last].iter().zip(of_y).take_while(|(a, b)| a == b).count();
+        for (id, dim) in [(x, of_x), (y, of_y)] {
+            (last + 1..=dim.len() - first).for_each(|from_last| self.fix(graph, id, from_last));
+        }
+        (1..=last).for_each(|from_last| self.join(graph, (x, from_last), (y, from_last)));
+        (0..first).for_each(|axis| self.join(graph, (x, of_x.len() - axis), (y, of_y.len() - axis)));
     }
 
     fn join_matmul(&mut self, graph: &Graph, operation: &Operation<TensorHandle>) {

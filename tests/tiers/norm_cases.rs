@@ -31,6 +31,11 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
         push(cases, format!("norm_batch_backward_{name}"), channels_backward(NormMode::Batch, data_type, IMAGE));
         push(cases, format!("norm_instance_{name}"), channels(NormMode::Instance, data_type, IMAGE));
         push(cases, format!("norm_instance_backward_{name}"), channels_backward(NormMode::Instance, data_type, IMAGE));
+        for layout in [Order::ChannelsLast, Order::RowMajor] {
+            let name = format!("{}_{name}", layout.name());
+            push(cases, format!("norm_group_{name}"), groups(layout, data_type));
+            push(cases, format!("norm_group_backward_{name}"), groups_backward(layout, data_type));
+        }
     }
     for (name, dim) in
         [("one_column", vec![5, 1]), ("one_row", vec![1, 300]), ("odd", vec![3, 5, 7]), ("long", vec![2, 9001])]
@@ -43,6 +48,10 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
     push(cases, "norm_rms_backward_many_long_rows", rows_backward(NormMode::Rms, Half, [600, 1032]));
     push(cases, "norm_batch_many_pixels", channels(NormMode::Batch, Half, MANY_PIXELS));
     push(cases, "norm_instance_backward_many_pixels", channels_backward(NormMode::Instance, Half, MANY_PIXELS));
+    push(cases, "norm_group_of_volumes", groups_of(Tensor::new("x").channels_last([2, 16, 3, 5, 6]), 2));
+    push(cases, "norm_group_of_lines", groups_of(Tensor::new("x").row_major([3, 15, 11]), 5));
+    push(cases, "norm_group_of_all_channels", groups_of(Tensor::new("x").row_major([2, 8, 9]), 1));
+    push(cases, "norm_group_of_one_channel", groups_of(Tensor::new("x").channels_last([2, 8, 3, 3]), 8));
     push(cases, "norm_ada", ada());
     push(cases, "norm_ada_backward", ada_backward());
     push(cases, "norm_layer_per_pixel", per_pixel());
@@ -147,6 +156,67 @@ fn channels_backward(mode: NormMode, data_type: DataType, image: [i64; 4]) -> Gr
     let of_sets = if mode == NormMode::Batch { channel } else { [image[0], image[1], 1, 1] };
     inputs.extend(vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE], &of_sets));
     stored(&mut g, NormBackward { mode }, &inputs, GRADIENTS, [data_type, Float]);
+    g
+}
+
+/// How the images of a group norm lie.
+#[derive(Clone, Copy)]
+enum Order {
+    ChannelsLast,
+    RowMajor,
+}
+
+impl Order {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ChannelsLast => "channels_last",
+            Self::RowMajor => "row_major",
+        }
+    }
+
+    fn tensor(self, name: &str, dim: impl Into<Vec<i64>>) -> Tensor {
+        match self {
+            Self::ChannelsLast => Tensor::new(name).channels_last(dim),
+            Self::RowMajor => Tensor::new(name).row_major(dim),
+        }
+    }
+}
+
+const GROUPS: i64 = 6;
+
+/// A training norm of groups of four channels, with a pointwise operation before it and behind.
+fn groups(order: Order, data_type: DataType) -> Graph {
+    let mut g = cases::graph(data_type);
+    let [x, z] = ["x", "z"].map(|name| g.tensor(order.tensor(name, IMAGE)));
+    let sum = g.pointwise("sum", PointwiseMode::Add, &[x, z]);
+    let mut inputs = vec![(Port::X, sum), epsilon(&mut g)];
+    inputs.extend(vectors(&mut g, &[Port::SCALE, Port::BIAS], CHANNEL));
+    let norm = NormForward::new(NormMode::groups(GROUPS), NormPhase::Training);
+    let results = g.composite("norm", norm, &inputs, &[Port::Y, Port::MEAN, Port::INV_VARIANCE]);
+    for &id in &results[1..] {
+        output(&mut g, id, Float);
+    }
+    let y = g.pointwise("swish", PointwiseMode::SwishFwd, &[results[0]]);
+    output(&mut g, y, data_type);
+    g
+}
+
+fn groups_backward(order: Order, data_type: DataType) -> Graph {
+    let mut g = cases::graph(data_type);
+    let mut inputs: Vec<(Port, TensorHandle)> =
+        [Port::DY, Port::X].map(|port| (port, g.tensor(order.tensor(port.0, IMAGE)))).into();
+    inputs.extend(vectors(&mut g, &[Port::SCALE], CHANNEL));
+    inputs.extend(vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE], &[IMAGE[0], GROUPS, 1, 1]));
+    stored(&mut g, NormBackward { mode: NormMode::groups(GROUPS) }, &inputs, GRADIENTS, [data_type, Float]);
+    g
+}
+
+/// A norm for inference of groups of an image with three spatial axes, or with one, without parameters.
+fn groups_of(x: Tensor, groups: i64) -> Graph {
+    let mut g = cases::graph(Half);
+    let x = g.tensor(x);
+    let inputs = [(Port::X, x), epsilon(&mut g)];
+    stored(&mut g, NormForward::new(NormMode::groups(groups), NormPhase::Inference), &inputs, &[Port::Y], [Half; 2]);
     g
 }
 

@@ -154,7 +154,8 @@ fn mode(given: Enumerators<'_>, name: Name) -> Result<NormMode, Wrong> {
         Some(0) => Ok(NormMode::Layer),
         Some(1) => Ok(NormMode::Instance),
         Some(2) => Ok(NormMode::Batch),
-        Some(3) => Err(Wrong::Unsupported(format!("{name:?}: GROUP_NORM has no number of groups (N-160)"))),
+        // The extents of the statistics tell how many groups there are (NA-05).
+        Some(3) => Ok(NormMode::Group { count: None }),
         Some(4) => Ok(NormMode::Rms),
         Some(5) => Ok(NormMode::AdaLayer),
         other => Err(unknown(name, other)),

@@ -10,6 +10,7 @@ const CHANNEL: [i64; 4] = [1, 8, 1, 1];
 const ROW: [i64; 4] = [4, 1, 1, 1];
 const COLUMN: [i64; 4] = [1, 8, 5, 7];
 const IMAGE: [i64; 4] = [4, 8, 1, 1];
+const GROUPS: [i64; 4] = [4, 2, 1, 1];
 const ONE: [i64; 4] = [1; 4];
 
 /// A descriptor of a kind with enumerators set and FLOAT tensors at its slots, finalized, and the graph of the same tensors.
@@ -95,6 +96,7 @@ fn forward_norms_are_those_of_their_mode_and_phase() {
         norm.with(MEAN, statistics).with(INVERSE, statistics)
     };
     of_channels(1, IMAGE).makes(training(NormMode::Instance));
+    of_channels(3, GROUPS).makes(training(NormMode::Group { count: None }));
     of_channels(2, CHANNEL)
         .with((Port::MOMENTUM, Name::CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC), ONE)
         .with((Port::PREV_RUNNING_MEAN, Name::CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC), CHANNEL)
@@ -133,6 +135,8 @@ fn gradients_of_norms_are_those_of_their_mode() {
     };
     centred(backward(0, COLUMN, ROW), COLUMN, ROW).makes(NormBackward { mode: NormMode::Layer });
     centred(backward(1, CHANNEL, IMAGE), CHANNEL, IMAGE).makes(NormBackward { mode: NormMode::Instance });
+    let told = NormMode::Group { count: None };
+    centred(backward(3, CHANNEL, GROUPS), CHANNEL, GROUPS).makes(NormBackward { mode: told });
     centred(backward(2, CHANNEL, CHANNEL), CHANNEL, CHANNEL).makes(NormBackward { mode: NormMode::Batch });
     backward(4, COLUMN, ROW).makes(NormBackward { mode: NormMode::Rms });
 }
@@ -174,7 +178,9 @@ fn wrong_descriptors_of_norms_are_told_by_their_status() {
     forward(2, 0).with(SCALE, CHANNEL).fails(bad, "CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC is not set");
     forward(9, 1).with(EPSILON, ONE).fails(bad, "NORM_FWD_MODE is 9");
     forward(0, 7).with(EPSILON, ONE).fails(bad, "NORM_FWD_PHASE is 7");
-    forward(3, 1).with(EPSILON, ONE).fails(Status::CUDNN_STATUS_NOT_SUPPORTED, "GROUP_NORM");
+    let of_groups = Status::CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN;
+    forward(3, 1).with(EPSILON, ONE).fails(of_groups, "num_groups is not set");
+    forward(3, 1).with(EPSILON, ONE).with(MEAN, [4, 3, 1, 1]).fails(bad, "port MEAN: 3 groups of 8 channels");
     let peers = Owned::new(Kind::CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
     let peer = unfinished_tensor(99, FLOAT, &[1, 32, 1, 1], &[32, 1, 32, 32], false).finalize();
     let name = Name::CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS;

@@ -170,7 +170,7 @@ fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> Result<(
         Attributes::Convolution(convolution) => convolution_is_taken(graph, operation, convolution),
         Attributes::GenStats | Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => Ok(()),
         Attributes::Concat(_) | Attributes::Signal(_) => Ok(()),
-        Attributes::Composite(_) => Err("it is not taken apart".to_owned()),
+        Attributes::View | Attributes::Composite(_) => Err("it is not taken apart".to_owned()),
         Attributes::Other(_) => Err("no engine executes it yet".to_owned()),
     }
 }

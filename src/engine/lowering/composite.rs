@@ -18,7 +18,8 @@ pub(in crate::engine) fn taken_apart(fusion: &Fusion) -> Result<Cow<'_, Fusion>,
     if !matches!(fusion.core(), Core::None) {
         return Err("no kernels for composite operations beside a matmul or convolution".to_owned());
     }
-    let is_strange = |operation: &&Operation| !is_pass(&operation.attributes);
+    let is_strange =
+        |operation: &&Operation| !is_pass(&operation.attributes) && !matches!(operation.attributes, Attributes::View);
     if let Some(operation) = expanded.operations().find(is_strange) {
         return Err(format!("no kernels for composite operations beside {}", operation.tag()));
     }
@@ -26,6 +27,7 @@ pub(in crate::engine) fn taken_apart(fusion: &Fusion) -> Result<Cow<'_, Fusion>,
         return Err(format!("no kernels for {} in place: launches read what a later one would write", operation.tag()));
     }
     have_one_rank(graph)?;
+    let expanded = expanded.without_views()?.into_owned();
     fuse(Arc::new(expanded)).map(Cow::Owned).map_err(|misfit| misfit.to_string())
 }
 

@@ -3,6 +3,8 @@
 use super::{Key, Keys, Kind, NEVER, Schema, key};
 
 const PHASE: &[Key] = &[key("forward_phase", Kind::Choice(&["INFERENCE", "TRAINING"]))];
+const GROUPS: &[Key] = &[key("num_groups", Kind::Integer)];
+const GROUPED_PHASE: &[Key] = &[PHASE[0], GROUPS[0]];
 const PEER_STATS: &[Key] = &[key("peer_stats", Kind::List)];
 const ROPE_KEYS: &[Key] = &[key("output_scale", Kind::Float), key("rope_dim", Kind::Integer)];
 const STATISTICS: &[&str] = &["MEAN", "INV_VARIANCE"];
@@ -73,6 +75,15 @@ pub(super) const TABLE: &[Schema] = &[
     norm("ADA_LAYER_NORM", [&["X", "SCALE", "EPSILON"], &["BIAS"]], STATISTICS),
     norm("INSTANCE_NORM", [&["X", "SCALE", "BIAS", "EPSILON"], &[]], STATISTICS),
     norm("RMS_NORM", [&["X", "EPSILON"], &["SCALE", "BIAS"]], &["INV_VARIANCE"]),
+    // Norms of groups are operations of this project: no frontend has them.
+    Schema {
+        keys: Keys::Kept(GROUPED_PHASE),
+        ..norm("GROUP_NORM", [&["X", "EPSILON"], &["SCALE", "BIAS"]], STATISTICS)
+    },
+    Schema {
+        keys: Keys::Kept(GROUPS),
+        ..norm_backward("GROUP_NORM_BPROP", [&["DY", "X", "MEAN", "INV_VARIANCE"], &["SCALE", "EPSILON"]], GRADIENTS)
+    },
     norm_backward("LAYER_NORM_BPROP", [&["DY", "X", "MEAN", "INV_VARIANCE"], &["SCALE", "EPSILON"]], GRADIENTS),
     norm_backward("ADA_LAYER_NORM_BPROP", [GRADIENT, &["EPSILON"]], GRADIENTS),
     norm_backward("INSTANCE_NORM_BPROP", [GRADIENT, &["EPSILON"]], GRADIENTS),

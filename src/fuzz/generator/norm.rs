@@ -27,18 +27,24 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
         .compute_data_type(DataType::Float)
         .intermediate_data_type(DataType::Float);
     let mode = choices.of(&NormMode::ALL);
+    let is_of_channels = matches!(mode, NormMode::Instance | NormMode::Batch | NormMode::Group { .. });
     let rank = match mode {
         NormMode::AdaLayer => 3,
         NormMode::Layer | NormMode::Rms => choices.of(&[4, 3, 2, 5]),
-        NormMode::Instance | NormMode::Batch => choices.of(&[4, 4, 5, 3]),
+        NormMode::Instance | NormMode::Batch | NormMode::Group { .. } => choices.of(&[4, 4, 5, 3]),
     };
     let mut full: Vec<i64> = (0..rank).map(|_| choices.of(&[2, 1, 3, 4, 7, 16])).collect();
-    let wide = if mode == NormMode::Instance || mode == NormMode::Batch { 1 } else { rank - 1 };
+    let wide = if is_of_channels { 1 } else { rank - 1 };
     full[wide] = if choices.chance(10) { choices.of(&[300, 1025]) } else { extent(choices) };
     let kept = kept_by_statistics(choices, mode, rank);
     let all = vec![true; rank];
-    let parameter = of_parameter(choices, mode, &kept);
-    let sides: [&[bool]; 3] = [&all, &parameter, &vec![false; rank]];
+    let of_parameter = of_parameter(choices, mode, &kept);
+    let sides: [&[bool]; 3] = [&all, &of_parameter, &vec![false; rank]];
+    let (mut statistics, parameter) = (dim_of(&full, &kept), dim_of(&full, &of_parameter));
+    if let NormMode::Group { .. } = mode {
+        let divisors: Vec<i64> = (1..=full[1]).filter(|groups| full[1] % groups == 0).collect();
+        statistics[1] = choices.of(&divisors);
+    }
     let [.., compute_types, output_types] = epilogue_types(SurfaceId::S90);
     let frame = Frame {
         name: "pw",
@@ -57,8 +63,8 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
     let before = stage.choices.below(3);
     stage.grow(before);
     match stage.choices.chance(BACKWARD) {
-        true => backward(&mut stage, mode, &kept, &parameter),
-        false => forward(&mut stage, mode, &kept, &parameter),
+        true => backward(&mut stage, mode, &statistics, &parameter),
+        false => forward(&mut stage, mode, &statistics, &parameter),
     }
     let behind = stage.choices.below(3);
     stage.grow(behind);
@@ -71,7 +77,7 @@ fn kept_by_statistics(choices: &mut Choices<'_>, mode: NormMode, rank: usize) ->
     let first = match mode {
         NormMode::Layer | NormMode::Rms if rank > 2 => choices.of(&[1, 1, rank - 1]),
         NormMode::Layer | NormMode::Rms => 1,
-        NormMode::AdaLayer | NormMode::Instance => 2,
+        NormMode::AdaLayer | NormMode::Instance | NormMode::Group { .. } => 2,
         NormMode::Batch => return (0..rank).map(|axis| axis == 1).collect(),
     };
     (0..rank).map(|axis| axis < first).collect()
@@ -82,20 +88,22 @@ fn of_parameter(choices: &mut Choices<'_>, mode: NormMode, kept: &[bool]) -> Vec
     match mode {
         NormMode::Layer | NormMode::Rms => kept.iter().map(|kept| !kept).collect(),
         NormMode::AdaLayer => vec![choices.chance(70), false, true],
-        NormMode::Instance | NormMode::Batch => (0..kept.len()).map(|axis| axis == 1).collect(),
+        NormMode::Instance | NormMode::Batch | NormMode::Group { .. } => {
+            (0..kept.len()).map(|axis| axis == 1).collect()
+        }
     }
 }
 
-/// A tensor of some of the axes, of a type of parameters.
-fn vector(stage: &mut Stage<'_, '_>, name: Port, kept: &[bool]) -> TensorHandle {
-    let dim = dim_of(stage, kept);
+/// A tensor of a type of parameters.
+fn vector(stage: &mut Stage<'_, '_>, name: Port, dim: &[i64]) -> TensorHandle {
     let data_type = stage.choices.of(VECTOR_TYPES);
-    let laid = tensor(stage.choices, name.0, data_type, &dim, stage.frame.order);
+    let laid = tensor(stage.choices, name.0, data_type, dim, stage.frame.order);
     stage.graph.tensor(laid)
 }
 
-fn dim_of(stage: &Stage<'_, '_>, kept: &[bool]) -> Vec<i64> {
-    stage.frame.full.iter().zip(kept).map(|(&extent, &kept)| if kept { extent } else { 1 }).collect()
+/// Extents of some of the axes.
+fn dim_of(full: &[i64], kept: &[bool]) -> Vec<i64> {
+    full.iter().zip(kept).map(|(&extent, &kept)| if kept { extent } else { 1 }).collect()
 }
 
 fn scalar(stage: &mut Stage<'_, '_>, port: Port, value: f64) -> (Port, TensorHandle) {
@@ -107,11 +115,10 @@ fn epsilon(stage: &mut Stage<'_, '_>) -> (Port, TensorHandle) {
     scalar(stage, Port::EPSILON, value)
 }
 
-/// Stores a result with some of the axes.
-fn store(stage: &mut Stage<'_, '_>, id: TensorHandle, kept: &[bool]) {
-    let dim = dim_of(stage, kept);
+/// Stores a result of these extents.
+fn store(stage: &mut Stage<'_, '_>, id: TensorHandle, dim: &[i64]) {
     let data_type = stage.choices.of(VECTOR_TYPES);
-    let laid = tensor(stage.choices, "", data_type, &dim, stage.frame.order);
+    let laid = tensor(stage.choices, "", data_type, dim, stage.frame.order);
     let output = stage.graph.set_output(id);
     (output.data_type, output.dim, output.stride) = (Some(data_type), laid.dim, laid.stride);
 }
@@ -121,7 +128,7 @@ fn push(
     stage: &mut Stage<'_, '_>,
     composite: impl Into<Composite>,
     inputs: &[(Port, TensorHandle)],
-    results: &[(Port, &[bool])],
+    results: &[(Port, &[i64])],
 ) {
     let ports: Vec<Port> = results.iter().map(|result| result.0).collect();
     let ids = stage.graph.composite("norm", composite, inputs, &ports);
@@ -133,7 +140,15 @@ fn push(
     }
 }
 
-fn forward(stage: &mut Stage<'_, '_>, mode: NormMode, kept: &[bool], parameter: &[bool]) {
+/// The mode with its number of groups where nothing else tells it, and else at times.
+fn with_groups(stage: &mut Stage<'_, '_>, mode: NormMode, statistics: &[i64], is_told: bool) -> NormMode {
+    match mode {
+        NormMode::Group { .. } if !is_told || stage.choices.chance(50) => NormMode::groups(statistics[1]),
+        _ => mode,
+    }
+}
+
+fn forward(stage: &mut Stage<'_, '_>, mode: NormMode, statistics: &[i64], parameter: &[i64]) {
     let mut inputs = vec![(Port::X, stage.last())];
     let has_scale = mode.requires_scale() || !stage.choices.chance(LACKING);
     let has_bias = has_scale && (mode.requires_bias() || !stage.choices.chance(LACKING));
@@ -142,54 +157,56 @@ fn forward(stage: &mut Stage<'_, '_>, mode: NormMode, kept: &[bool], parameter: 
     }
     if mode == NormMode::Batch && stage.choices.chance(30) {
         for port in [Port::MEAN, Port::INV_VARIANCE] {
-            inputs.push((port, vector(stage, port, kept)));
+            inputs.push((port, vector(stage, port, statistics)));
         }
         let norm = NormForward::new(mode, NormPhase::Inference);
         return push(stage, norm, &inputs, &[(Port::Y, &[])]);
     }
     inputs.push(epsilon(stage));
-    let mut results = vec![(Port::Y, kept)];
+    let mut results = vec![(Port::Y, statistics)];
     // Without a scale what is normalised is known by the statistics.
     let lacks_scale = !has_scale && matches!(mode, NormMode::Layer | NormMode::Rms);
     for port in [Port::MEAN, Port::INV_VARIANCE] {
         if (mode.has_mean() || port != Port::MEAN) && (lacks_scale || stage.choices.chance(STORED)) {
-            results.push((port, kept));
+            results.push((port, statistics));
         }
     }
     if mode == NormMode::Batch && stage.choices.chance(50) {
         for port in [Port::PREV_RUNNING_MEAN, Port::PREV_RUNNING_VAR] {
-            inputs.push((port, vector(stage, port, kept)));
+            inputs.push((port, vector(stage, port, statistics)));
         }
         inputs.push(scalar(stage, Port::MOMENTUM, 0.25));
-        results.extend([(Port::NEXT_RUNNING_MEAN, kept), (Port::NEXT_RUNNING_VAR, kept)]);
+        results.extend([(Port::NEXT_RUNNING_MEAN, statistics), (Port::NEXT_RUNNING_VAR, statistics)]);
     }
+    let mode = with_groups(stage, mode, statistics, results.len() > 1);
     push(stage, NormForward::new(mode, NormPhase::Training), &inputs, &results);
 }
 
-fn backward(stage: &mut Stage<'_, '_>, mode: NormMode, kept: &[bool], parameter: &[bool]) {
-    let all = vec![true; kept.len()];
+fn backward(stage: &mut Stage<'_, '_>, mode: NormMode, statistics: &[i64], parameter: &[i64]) {
+    let all = vec![true; statistics.len()];
     let mut inputs = vec![(Port::DY, stage.last()), (Port::X, stage.side(&all))];
     let has_scale = mode.requires_scale() || !stage.choices.chance(LACKING);
     if has_scale {
         inputs.push((Port::SCALE, vector(stage, Port::SCALE, parameter)));
     }
     if mode.has_mean() {
-        inputs.push((Port::MEAN, vector(stage, Port::MEAN, kept)));
+        inputs.push((Port::MEAN, vector(stage, Port::MEAN, statistics)));
     }
-    inputs.push((Port::INV_VARIANCE, vector(stage, Port::INV_VARIANCE, kept)));
-    let mut results = vec![(Port::DX, kept)];
+    inputs.push((Port::INV_VARIANCE, vector(stage, Port::INV_VARIANCE, statistics)));
+    let mut results = vec![(Port::DX, statistics)];
     for port in [Port::DSCALE, Port::DBIAS] {
         if has_scale && !stage.choices.chance(LACKING) {
             results.push((port, parameter));
         }
     }
+    let mode = with_groups(stage, mode, statistics, true);
     push(stage, NormBackward { mode }, &inputs, &results);
 }
 
 /// What stands between convolutions and their batch norms.
 fn parts(stage: &mut Stage<'_, '_>) {
     let rank = stage.frame.full.len();
-    let channel: Vec<bool> = (0..rank).map(|axis| axis == 1).collect();
+    let channel = dim_of(&stage.frame.full, &(0..rank).map(|axis| axis == 1).collect::<Vec<_>>());
     let vectors = |stage: &mut Stage<'_, '_>, ports: &[Port]| {
         ports.iter().map(|&port| (port, vector(stage, port, &channel))).collect::<Vec<_>>()
     };

@@ -71,7 +71,8 @@ fn infer_reshape(node: &mut Node, other: &Other) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn check_reshape(node: &Node) -> Result<(), Malformed> {
+/// The result has as many elements as X.
+pub(super) fn check_reshape(node: &Node) -> Result<(), Malformed> {
     let (x, y) = (node.dim(Port::X)?, node.dim(Port::Y)?);
     let [before, after] = [x, y].map(|dim| dim.iter().product::<i64>());
     if before == after {

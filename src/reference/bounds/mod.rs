@@ -104,7 +104,7 @@ impl Analysis<'_> {
         let operands: Vec<&Bounded> = operands.iter().map(Cow::as_ref).collect();
         let pairs = match &operation.attributes {
             Attributes::Pointwise(pointwise) => vec![self.pointwise(id, pointwise, &operands)],
-            Attributes::Concat(_) | Attributes::Signal(_) => self.moved(id, &operands)?,
+            Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View => self.moved(id, &operands)?,
             _ => self.accumulated(id, &operands)?,
         };
         let result = |(pairs, output): (Vec<(f64, f64)>, TensorId)| {
@@ -115,7 +115,7 @@ impl Analysis<'_> {
         Ok(pairs.into_iter().zip(written(operation)).map(result).collect())
     }
 
-    /// Values and bounds of a concatenation or signal: bounds are moved as values are, and a flag is exact.
+    /// Values and bounds of a concatenation, signal or view: bounds are moved as values are, and a flag is exact.
     fn moved(&self, id: OperationId, operands: &[&Bounded]) -> Result<Vec<Vec<(f64, f64)>>> {
         let operation = self.graph.operation(id);
         let values: Vec<&DenseF64> = operands.iter().map(|operand| &operand.dense).collect();
@@ -219,7 +219,7 @@ impl Analysis<'_> {
             (Attributes::Matmul(_) | Attributes::Convolution(_) | Attributes::Reduction(_), _)
             | (Attributes::GenStats | Attributes::ResampleForward(_), _) => vec![f64::INFINITY; result.len()],
             // Bounded, moved, expanded or refused before.
-            (Attributes::Pointwise(_) | Attributes::Concat(_) | Attributes::Signal(_), _)
+            (Attributes::Pointwise(_) | Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View, _)
             | (Attributes::Composite(_) | Attributes::Other(_), _) => vec![f64::INFINITY; result.len()],
         }
     }

@@ -137,7 +137,8 @@ fn converted<'a>(
 /// and for indices, which keep their storage type, and for virtual `DOUBLE` tensors of floating arithmetic, which hold
 /// what the definition says: that an implementation computes it in less is an error of the implementation.
 pub(super) fn value_type(graph: &FinalizedGraph, id: OperationId, (port, tensor): (Port, TensorId)) -> DataType {
-    let moves = matches!(graph.operation(id).attributes, Attributes::Concat(_) | Attributes::Signal(_));
+    let attributes = &graph.operation(id).attributes;
+    let moves = matches!(attributes, Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View);
     let (compute, tensor) = (operand_type(graph, id), graph.tensor(tensor));
     let is_ideal = tensor.is_virtual && tensor.data_type == DataType::Double && compute.is_floating();
     if moves || port == Port::INDEX || is_ideal { tensor.data_type } else { compute }
@@ -186,6 +187,7 @@ pub(super) fn exact(
     match &operation.attributes {
         Attributes::Concat(concat) => return Ok(vec![join(concat.axis as usize, operands)]),
         Attributes::Signal(signal) => return movement::signal(graph, id, signal, operands),
+        Attributes::View => return Ok(operands.iter().map(|x| x.values.clone()).collect()),
         _ => {}
     }
     let result = |&(port, output): &(Port, TensorId)| {
@@ -227,7 +229,11 @@ fn unscaled(
         Attributes::GenStats if port == Port::SUM => reduction::reduce(ReductionMode::Add, operands, dim, is_integer),
         Attributes::GenStats => reduction::sum_of_squares(operands, dim, is_integer),
         // Moved, expanded or refused before; no value of theirs agrees with anything.
-        Attributes::Concat(_) | Attributes::Signal(_) | Attributes::Composite(_) | Attributes::Other(_) => {
+        Attributes::Concat(_)
+        | Attributes::Signal(_)
+        | Attributes::View
+        | Attributes::Composite(_)
+        | Attributes::Other(_) => {
             vec![f64::NAN; dim.iter().product::<i64>() as usize]
         }
     }

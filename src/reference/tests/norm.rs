@@ -117,12 +117,26 @@ fn an_rms_norm_by_hand_with_and_without_its_parameters() {
     }
 }
 
-/// The derivative of `Σ dy·y` along each element of the input at a port, by central differences of the forward norm in double
-/// precision.
-fn numeric_gradient(mode: NormMode, values: [&[f64]; 3], dy: &[f64], along: usize) -> Vec<f64> {
+/// Derivatives of a function along each element of one of its operands, by central differences in double precision.
+fn differences(values: [&[f64]; 3], along: usize, function: impl Fn([&[f64]; 3]) -> f64) -> Vec<f64> {
     const STEP: f64 = 1e-5;
-    let loss = |values: [&[f64]; 3]| -> f64 {
-        let [x, scale, bias] = values;
+    (0..values[along].len())
+        .map(|i| {
+            let moved = |step: f64| {
+                let mut moved = values[along].to_vec();
+                moved[i] += step;
+                let mut values = values;
+                values[along] = &moved;
+                function(values)
+            };
+            (moved(STEP) - moved(-STEP)) / (2.0 * STEP)
+        })
+        .collect()
+}
+
+/// The derivative of `Σ dy·y` along each element of the input at a port, by differences of the forward norm.
+fn numeric_gradient(mode: NormMode, values: [&[f64]; 3], dy: &[f64], along: usize) -> Vec<f64> {
+    differences(values, along, |[x, scale, bias]| {
         let y = |i: usize| {
             let row = &x[i / COLUMNS * COLUMNS..][..COLUMNS];
             let (mean, inverse) = match mode {
@@ -135,19 +149,7 @@ fn numeric_gradient(mode: NormMode, values: [&[f64]; 3], dy: &[f64], along: usiz
             (x[i] - mean) * inverse * scale[i % COLUMNS] + bias[i % COLUMNS]
         };
         (0..x.len()).map(|i| dy[i] * y(i)).sum()
-    };
-    (0..values[along].len())
-        .map(|i| {
-            let moved = |step: f64| {
-                let mut moved = values[along].to_vec();
-                moved[i] += step;
-                let mut values = values;
-                values[along] = &moved;
-                loss(values)
-            };
-            (moved(STEP) - moved(-STEP)) / (2.0 * STEP)
-        })
-        .collect()
+    })
 }
 
 #[test]
@@ -297,5 +299,85 @@ fn what_is_no_number_spoils_its_set_alone() {
         let y = Computed::of_inputs(graph, inputs).at(Port::Y);
         assert!(y[COLUMNS..2 * COLUMNS].iter().all(|y| y.is_nan()), "{y:?}");
         assert!(y[..COLUMNS].iter().chain(&y[2 * COLUMNS..]).all(|y| y.is_finite()), "{y:?}");
+    }
+}
+
+/// Images of twelve channels in three groups.
+const GROUPED: &[i64] = &[2, 12, 3];
+const GROUPS: i64 = 3;
+const OF_GROUPS: &[i64] = &[2, GROUPS, 1];
+const PER_CHANNEL: &[i64] = &[1, 12, 1];
+
+/// Elements of a group, and of a channel.
+const GROUP: usize = 12;
+const PIXELS: usize = 3;
+
+/// A group norm in double precision, of values that lie row by row: groups are stretches of them.
+fn group_norm([x, scale, bias]: [&[f64]; 3]) -> Vec<f64> {
+    let of_groups: Vec<(f64, f64)> = x.chunks(GROUP).map(moments).collect();
+    let y = |(i, x): (usize, &f64)| {
+        let ((mean, inverse), channel) = (of_groups[i / GROUP], i / PIXELS % scale.len());
+        (x - mean) * inverse * scale[channel] + bias[channel]
+    };
+    x.iter().enumerate().map(y).collect()
+}
+
+#[test]
+fn a_group_norm_by_hand_in_every_layout_with_and_without_its_parameters() {
+    let norm = NormForward::new(NormMode::groups(GROUPS), NormPhase::Training);
+    let outputs = [Port::Y, Port::MEAN, Port::INV_VARIANCE];
+    let both = [(Port::SCALE, PER_CHANNEL), (Port::BIAS, PER_CHANNEL)];
+    for (seed, parameters) in [&both[..0], &both[..1], &both].into_iter().enumerate() {
+        let inputs = [&[(Port::X, GROUPED)], parameters].concat();
+        for is_channels_last in [false, true] {
+            let mut graph = graph_of(norm, &inputs, &outputs).to_graph();
+            if is_channels_last {
+                let x = graph.operations()[0].input(Port::X).unwrap();
+                graph.tensor_mut(x).stride = vec![36, 1, 12];
+            }
+            let computed = Computed::of(graph.finalize().unwrap(), seed as u64);
+            let x = computed.at(Port::X);
+            let at = |port: Port, absent: f64| match parameters.iter().any(|slot| slot.0 == port) {
+                true => computed.at(port),
+                false => vec![absent; 12],
+            };
+            let expected = group_norm([&x, &at(Port::SCALE, 1.0), &at(Port::BIAS, 0.0)]);
+            assert_near(&computed.at(Port::Y), &expected, 16.0);
+            let (means, inverses): (Vec<f64>, Vec<f64>) = x.chunks(GROUP).map(moments).unzip();
+            assert_near(&computed.at(Port::MEAN), &means, 4.0);
+            assert_near(&computed.at(Port::INV_VARIANCE), &inverses, 8.0);
+        }
+    }
+}
+
+#[test]
+fn gradients_of_a_group_norm_are_those_of_the_forward_norm() {
+    let inputs = [
+        (Port::X, GROUPED),
+        (Port::DY, GROUPED),
+        (Port::SCALE, PER_CHANNEL),
+        (Port::MEAN, OF_GROUPS),
+        (Port::INV_VARIANCE, OF_GROUPS),
+    ];
+    let mode = NormMode::Group { count: None };
+    let graph = graph_of(NormBackward { mode }, &inputs, &[Port::DX, Port::DSCALE, Port::DBIAS]);
+    let mut inputs = random_inputs(&graph, 8, Distribution::Normal).unwrap();
+    let operation = graph.operations().next().unwrap();
+    let x: Vec<f64> = inputs[&operation.input(Port::X).unwrap()].to_dense().unwrap();
+    let (means, inverses): (Vec<f64>, Vec<f64>) = x.chunks(GROUP).map(moments).unzip();
+    for (port, values) in [(Port::MEAN, means), (Port::INV_VARIANCE, inverses)] {
+        let id = operation.input(port).unwrap();
+        let tensor = graph.tensor(id);
+        let host = HostTensor::from_dense(tensor.data_type, &tensor.dim, &tensor.stride, &values);
+        inputs.insert(id, host.unwrap());
+    }
+    let computed = Computed::of_inputs(graph.clone(), inputs);
+    let [dy, scale] = [Port::DY, Port::SCALE].map(|port| computed.at(port));
+    let bias = vec![0.0; 12];
+    for (along, port) in [Port::DX, Port::DSCALE, Port::DBIAS].into_iter().enumerate() {
+        let numeric = differences([&x, &scale, &bias], along, |values| {
+            group_norm(values).iter().zip(&dy).map(|(y, dy)| y * dy).sum()
+        });
+        assert_near(&computed.at(port), &numeric, 64.0);
     }
 }

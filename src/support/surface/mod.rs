@@ -151,9 +151,8 @@ impl OperationKind {
             Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => Some(Self::Resample),
             Attributes::Concat(_) => Some(Self::Concat),
             Attributes::Signal(_) => Some(Self::Signal),
-            Attributes::Matmul(_) | Attributes::Convolution(_) | Attributes::Composite(_) | Attributes::Other(_) => {
-                None
-            }
+            Attributes::Matmul(_) | Attributes::Convolution(_) => None,
+            Attributes::View | Attributes::Composite(_) | Attributes::Other(_) => None,
         }
     }
 

@@ -4,6 +4,7 @@
 //! [`Composite`]'s. Whatever knows primitive operations knows it through [`FinalizedGraph::expand`]: the CPU engine, the f64
 //! oracle, error bounds, twins, operation counts, and kernels that run it unfused.
 
+mod groups;
 mod norm;
 mod softmax;
 
@@ -14,6 +15,8 @@ use serde_json::Value;
 
 pub use norm::{BnBackwardWeights, BnFinalize, BnFinalizeMode, NormBackward, NormForward, NormMode, NormPhase};
 pub use softmax::Softmax;
+
+use groups::ChannelGroups;
 
 use super::{Attributes, Operation, Pointwise, Port, Reduction};
 use crate::graph::finalize::{find_consumers, find_producers};
@@ -145,12 +148,38 @@ pub(in crate::graph) struct Expansion<'a> {
     data_type: DataType,
     tensors: &'a mut Vec<FinalTensor>,
     operations: &'a mut Vec<Operation>,
+    /// How the tensors of the node are seen, and the views of those that were read.
+    groups: Option<ChannelGroups>,
+    seen: BTreeMap<TensorId, TensorId>,
 }
 
 impl Expansion<'_> {
+    /// From here on the channels of all tensors at ports are two axes: their groups, and those of one group.
+    fn see_groups(&mut self, groups: ChannelGroups) {
+        self.groups = Some(groups);
+    }
+
     /// The tensor at an input port that may be empty.
-    pub(in crate::graph) fn input(&self, port: Port) -> Option<TensorId> {
-        self.node.input(port)
+    pub(in crate::graph) fn input(&mut self, port: Port) -> Option<TensorId> {
+        self.node.input(port).map(|id| self.seen(id))
+    }
+
+    /// A tensor of the graph as the definition sees it.
+    fn seen(&mut self, id: TensorId) -> TensorId {
+        let Some(groups) = self.groups else { return id };
+        if let Some(&view) = self.seen.get(&id) {
+            return view;
+        }
+        let view = self.view(id, groups.split(self.dim(id)));
+        self.seen.insert(id, view);
+        view
+    }
+
+    /// The elements of a value, under other extents.
+    fn view(&mut self, x: TensorId, dim: Vec<i64>) -> TensorId {
+        let y = self.value("view", dim);
+        self.push(Attributes::View, vec![(Port::X, x)], (Port::Y, y));
+        y
     }
 
     /// The tensor at an output port that may be empty.
@@ -167,8 +196,13 @@ impl Expansion<'_> {
     }
 
     /// The inputs that the operation always has, in port order.
-    pub(in crate::graph) fn required<const N: usize>(&self) -> [TensorId; N] {
-        std::array::from_fn(|place| self.node.inputs[place].1)
+    pub(in crate::graph) fn required<const N: usize>(&mut self) -> [TensorId; N] {
+        std::array::from_fn(|place| self.seen(self.node.inputs[place].1))
+    }
+
+    /// Extents of the tensor at a port, as the graph has it.
+    pub(in crate::graph) fn dim_at(&self, port: Port) -> Option<&[i64]> {
+        self.node.input(port).or_else(|| self.node.output(port)).map(|id| self.dim(id))
     }
 
     /// Extents of a tensor of the graph or of the expansion.
@@ -210,9 +244,16 @@ impl Expansion<'_> {
 
     /// The node's result at a port is the value of a pointwise operation; nothing happens where it is not asked for.
     pub(in crate::graph) fn result(&mut self, port: Port, mode: PointwiseMode, operands: &[TensorId]) {
-        if let Some(result) = self.node.output(port).filter(|_| self.is_asked_for(port)) {
-            self.apply(Pointwise::new(mode), operands, result);
+        let Some(result) = self.node.output(port).filter(|_| self.is_asked_for(port)) else { return };
+        if self.groups.is_none() {
+            return self.apply(Pointwise::new(mode), operands, result);
         }
+        let value = match (mode, operands) {
+            (PointwiseMode::Identity, &[value]) => value,
+            _ => self.pointwise(mode, operands),
+        };
+        let view = self.view(value, self.dim(result).to_vec());
+        self.apply(Pointwise::new(PointwiseMode::Identity), &[view], result);
     }
 
     fn apply(&mut self, attributes: Pointwise, operands: &[TensorId], result: TensorId) {
@@ -279,6 +320,8 @@ impl FinalizedGraph {
                     data_type,
                     tensors: &mut tensors,
                     operations: &mut operations,
+                    groups: None,
+                    seen: BTreeMap::new(),
                 }),
                 _ => operations.push(node.clone()),
             }

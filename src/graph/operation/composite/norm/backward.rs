@@ -4,8 +4,9 @@
 //! set `c₁ = Σg / R`, `c₂ = Σg·x̂ / R`: `DX = inv·(g − c₁ − x̂·c₂)`, without `c₁` where there is no mean. Mean and `inv` are as given.
 
 use super::{
-    Definition, Expansion, KeptAttributes, Layout, Malformed, Node, NormMode, PointwiseMode, Port, Ports, TensorId,
-    average, complete_scalars, elements_of_set, has_peers, normalised, require_dims, require_scalars, scaled, total,
+    Bytes, Definition, Expansion, KeptAttributes, Layout, Malformed, Node, NormMode, PointwiseMode, Port, Ports,
+    TensorId, average, complete_scalars, elements_of_set, grouped, has_peers, normalised, require_dims,
+    require_scalars, scaled, total,
 };
 
 /// A norm's gradients, `DY, X [, SCALE] [, MEAN], INV_VARIANCE → DX [, DSCALE, DBIAS]`. An epsilon is taken and not read.
@@ -27,6 +28,7 @@ impl NormBackward {
             "RMS_NORM_BPROP" => NormMode::Rms,
             "ADA_LAYER_NORM_BPROP" => NormMode::AdaLayer,
             "INSTANCE_NORM_BPROP" => NormMode::Instance,
+            "GROUP_NORM_BPROP" => grouped(attributes),
             "DBN" => NormMode::Batch,
             _ => return None,
         };
@@ -41,6 +43,7 @@ impl Definition for NormBackward {
             NormMode::Rms => "RMS_NORM_BPROP",
             NormMode::AdaLayer => "ADA_LAYER_NORM_BPROP",
             NormMode::Instance => "INSTANCE_NORM_BPROP",
+            NormMode::Group { .. } => "GROUP_NORM_BPROP",
             NormMode::Batch => "DBN",
         }
     }
@@ -49,14 +52,26 @@ impl Definition for NormBackward {
         const CENTRED: &[Port] = &[Port::DY, Port::X, Port::MEAN, Port::INV_VARIANCE];
         const SCALED: &[Port] = &[Port::DY, Port::X, Port::SCALE, Port::MEAN, Port::INV_VARIANCE];
         let inputs: [&[Port]; 2] = match self.mode {
-            NormMode::Layer => [CENTRED, &[Port::SCALE, Port::EPSILON]],
+            NormMode::Layer | NormMode::Group { .. } => [CENTRED, &[Port::SCALE, Port::EPSILON]],
             NormMode::Rms => [&[Port::DY, Port::X, Port::INV_VARIANCE], &[Port::SCALE, Port::EPSILON]],
             NormMode::AdaLayer | NormMode::Instance | NormMode::Batch => [SCALED, &[Port::EPSILON]],
         };
         (inputs, [&[Port::DX], GRADIENTS])
     }
 
-    /// DX lies as X for norms of rows, channels last for norms of channels (N-15).
+    fn attributes(&self) -> KeptAttributes {
+        self.mode.attributes()
+    }
+
+    fn key_bytes(&self, bytes: &mut Bytes) {
+        self.mode.key_bytes(bytes);
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.attributes().into_iter().map(|(key, value)| format!("{key}={value}")).collect()
+    }
+
+    /// DX lies as X for norms of rows and of groups, channels last for norms of channels (N-15).
     fn infer(&self, node: &mut Node) -> Result<(), Malformed> {
         let (dim, stride) = (node.dim(Port::X)?.to_vec(), node.stride(Port::X)?.to_vec());
         let rank = dim.len();
@@ -66,7 +81,7 @@ impl Definition for NormBackward {
             _ => (self.mode.parameter_dim(&dim), Layout::OrderOf(stride.clone())),
         };
         let (of_dx, of_parameters) = match self.mode {
-            NormMode::Layer | NormMode::Rms => (Layout::Given(stride), of_parameters),
+            NormMode::Layer | NormMode::Rms | NormMode::Group { .. } => (Layout::Given(stride), of_parameters),
             NormMode::AdaLayer => (Layout::RowMajor, Layout::RowMajor),
             NormMode::Instance | NormMode::Batch => (Layout::ChannelsLast, Layout::ChannelsLast),
         };
@@ -84,6 +99,7 @@ impl Definition for NormBackward {
         self.mode.check_rank(node)?;
         require_dims(node, &[Port::DY, Port::DX], x, "those of X")?;
         require_scalars(node, &[Port::EPSILON])?;
+        self.mode.check_groups(node, Some(Port::INV_VARIANCE))?;
         let statistics = self.mode.statistic_dim(x, Some(node.dim(Port::INV_VARIANCE)?), None);
         let reason = "those of X, 1 on the axes that are normalised";
         require_dims(node, &[Port::MEAN, Port::INV_VARIANCE], &statistics, reason)?;
@@ -92,6 +108,7 @@ impl Definition for NormBackward {
 
     fn define(&self, expansion: &mut Expansion) {
         use PointwiseMode as M;
+        self.mode.see_groups(expansion);
         let [dy, x] = expansion.required();
         let Some(inverse) = expansion.input(Port::INV_VARIANCE) else { return };
         let mean = expansion.input(Port::MEAN).filter(|_| self.mode.has_mean());

@@ -4,9 +4,9 @@
 //! set; RMS norms have no mean. Batch norm for inference takes mean and `inv` as they are given.
 
 use super::{
-    Definition, Expansion, KeptAttributes, Layout, Malformed, Node, NormMode, PointwiseMode, Port, Ports, RUNNING_IN,
-    RUNNING_OUT, SHAPE, TensorId, average, complete_scalars, elements_of_set, has_peers, inverse_deviation,
-    keep_running, normalised, require_dims, require_running_together, require_scalars, scaled,
+    Bytes, Definition, Expansion, KeptAttributes, Layout, Malformed, Node, NormMode, PointwiseMode, Port, Ports,
+    RUNNING_IN, RUNNING_OUT, SHAPE, TensorId, average, complete_scalars, elements_of_set, grouped, has_peers,
+    inverse_deviation, keep_running, normalised, require_dims, require_running_together, require_scalars, scaled,
 };
 
 /// Whether statistics are computed and kept, or Y alone is wanted.
@@ -57,6 +57,7 @@ impl NormForward {
             "RMS_NORM" => (NormMode::Rms, phase),
             "ADA_LAYER_NORM" => (NormMode::AdaLayer, phase),
             "INSTANCE_NORM" => (NormMode::Instance, phase),
+            "GROUP_NORM" => (grouped(attributes), phase),
             "BATCHNORM" => (NormMode::Batch, Some(NormPhase::Training)),
             "BATCHNORM_INFERENCE" => (NormMode::Batch, Some(NormPhase::Inference)),
             _ => return None,
@@ -73,12 +74,21 @@ impl NormForward {
         if self.mode.has_mean() { &[Port::MEAN, Port::INV_VARIANCE] } else { &[Port::INV_VARIANCE] }
     }
 
+    /// The first statistics that have extents.
+    fn given_statistics(&self, node: &Node) -> Option<Port> {
+        self.statistics().iter().copied().find(|&port| given(node, port).is_some())
+    }
+
     /// Extents of the statistics of complete or half-complete tensors.
     fn statistic_dim(&self, node: &Node) -> Result<Vec<i64>, Malformed> {
-        let given = |port: Port| node.tensor(port).map(|tensor| &tensor.dim[..]).filter(|dim| !dim.is_empty());
-        let statistics = self.statistics().iter().find_map(|&port| given(port));
-        Ok(self.mode.statistic_dim(node.dim(Port::X)?, statistics, given(Port::SCALE)))
+        let statistics = self.given_statistics(node).and_then(|port| given(node, port));
+        Ok(self.mode.statistic_dim(node.dim(Port::X)?, statistics, given(node, Port::SCALE)))
     }
+}
+
+/// Extents of the tensor at a port, where it has any.
+fn given<'a>(node: &'a Node, port: Port) -> Option<&'a [i64]> {
+    node.tensor(port).map(|tensor| &tensor.dim[..]).filter(|dim| !dim.is_empty())
 }
 
 impl Definition for NormForward {
@@ -88,6 +98,7 @@ impl Definition for NormForward {
             (NormMode::Rms, _) => "RMS_NORM",
             (NormMode::AdaLayer, _) => "ADA_LAYER_NORM",
             (NormMode::Instance, _) => "INSTANCE_NORM",
+            (NormMode::Group { .. }, _) => "GROUP_NORM",
             (NormMode::Batch, Some(NormPhase::Inference)) => "BATCHNORM_INFERENCE",
             (NormMode::Batch, _) => "BATCHNORM",
         }
@@ -99,7 +110,9 @@ impl Definition for NormForward {
         const ALL: &[Port] = &[Port::MEAN, Port::INV_VARIANCE, RUNNING_OUT[0], RUNNING_OUT[1]];
         const GIVEN: &[Port] = &[Port::X, Port::MEAN, Port::INV_VARIANCE, Port::SCALE, Port::BIAS];
         match self.mode {
-            NormMode::Layer => ([&[Port::X, Port::EPSILON], PARAMETERS], [&[Port::Y], STATISTICS]),
+            NormMode::Layer | NormMode::Group { .. } => {
+                ([&[Port::X, Port::EPSILON], PARAMETERS], [&[Port::Y], STATISTICS])
+            }
             NormMode::Rms => ([&[Port::X, Port::EPSILON], PARAMETERS], [&[Port::Y], &[Port::INV_VARIANCE]]),
             NormMode::AdaLayer => ([&[Port::X, Port::SCALE, Port::EPSILON], &[Port::BIAS]], [&[Port::Y], STATISTICS]),
             NormMode::Instance => ([&[Port::X, Port::SCALE, Port::BIAS, Port::EPSILON], &[]], [&[Port::Y], STATISTICS]),
@@ -110,7 +123,12 @@ impl Definition for NormForward {
 
     fn attributes(&self) -> KeptAttributes {
         let written = self.phase.filter(|_| self.mode != NormMode::Batch);
-        written.map(|phase| (PHASE.to_owned(), phase.name().into())).into_iter().collect()
+        let phase = written.map(|phase| (PHASE.to_owned(), phase.name().into()));
+        phase.into_iter().chain(self.mode.attributes()).collect()
+    }
+
+    fn key_bytes(&self, bytes: &mut Bytes) {
+        self.mode.key_bytes(bytes);
     }
 
     fn texts(&self) -> Vec<String> {
@@ -118,13 +136,13 @@ impl Definition for NormForward {
     }
 
     fn infers(&self, port: Port) -> bool {
-        let is_of_rows = !matches!(self.mode, NormMode::Instance | NormMode::Batch);
-        is_of_rows && [Port::SCALE, Port::BIAS].contains(&port)
+        !self.mode.is_of_channels() && [Port::SCALE, Port::BIAS].contains(&port)
     }
 
     fn infer(&self, node: &mut Node) -> Result<(), Malformed> {
         let (dim, order) = (node.dim(Port::X)?.to_vec(), Layout::OrderOf(node.stride(Port::X)?.to_vec()));
         let rank = dim.len();
+        self.mode.check_groups(node, self.given_statistics(node))?;
         node.complete(Port::Y, dim.clone(), &Layout::Given(node.stride(Port::X)?.to_vec()));
         for port in [Port::SCALE, Port::BIAS] {
             if self.infers(port) {
@@ -133,10 +151,7 @@ impl Definition for NormForward {
             node.widen(port, rank);
         }
         let statistics = self.statistic_dim(node)?;
-        let order = match self.mode {
-            NormMode::Instance | NormMode::Batch => Layout::ChannelsLast,
-            NormMode::Layer | NormMode::Rms | NormMode::AdaLayer => order,
-        };
+        let order = if self.mode.is_of_channels() { Layout::ChannelsLast } else { order };
         for &port in self.statistics().iter().chain(&RUNNING_OUT) {
             node.complete(port, statistics.clone(), &order);
         }
@@ -163,6 +178,7 @@ impl Definition for NormForward {
 
     fn define(&self, expansion: &mut Expansion) {
         use PointwiseMode as M;
+        self.mode.see_groups(expansion);
         let [x] = expansion.required();
         let (mean, inverse) = match self.reads_statistics() {
             true => (expansion.input(Port::MEAN), expansion.input(Port::INV_VARIANCE)),
@@ -202,8 +218,9 @@ impl NormForward {
         let x_dim = expansion.dim(x).to_vec();
         let statistics = self.statistics().iter().find_map(|&port| expansion.output(port));
         let dim = {
+            let scale = expansion.input(Port::SCALE);
             let of = |id| expansion.dim(id);
-            self.mode.statistic_dim(&x_dim, statistics.map(of), expansion.input(Port::SCALE).map(of))
+            self.mode.statistic_dim(&x_dim, statistics.map(of), scale.map(of))
         };
         let mean = self.mode.has_mean().then(|| average(expansion, x, &dim));
         let centred = mean.map_or(x, |mean| expansion.pointwise(M::Sub, &[x, mean]));

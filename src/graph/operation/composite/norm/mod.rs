@@ -9,8 +9,9 @@ mod finalize;
 mod forward;
 mod weights;
 
-use super::{Definition, Expansion, KeptAttributes, Port};
+use super::{ChannelGroups, Definition, Expansion, KeptAttributes, Port};
 use crate::graph::infer::{Layout, Node, Ports, channel_vector};
+use crate::graph::key::Bytes;
 use crate::graph::{Malformed, PointwiseMode, ReductionMode, TensorId};
 
 pub use backward::NormBackward;
@@ -31,11 +32,37 @@ pub enum NormMode {
     Instance,
     /// The images and the spatial axes of each channel.
     Batch,
+    /// Consecutive channels and the spatial axes of each image: an operation of this project, since cuDNN's has no number of groups.
+    Group {
+        /// Number of groups, `num_groups` in graph files; `None` where the extents of statistics tell it (NA-05).
+        count: Option<i64>,
+    },
 }
 
 impl NormMode {
-    /// Every mode.
-    pub const ALL: [Self; 5] = [Self::Layer, Self::Rms, Self::AdaLayer, Self::Instance, Self::Batch];
+    /// Every mode; statistics tell how many groups there are.
+    pub const ALL: [Self; 6] =
+        [Self::Layer, Self::Rms, Self::AdaLayer, Self::Instance, Self::Batch, Self::Group { count: None }];
+
+    /// Norms of so many groups of channels.
+    ///
+    /// ```
+    /// use fusewright::graph::{DataType, Graph, NormForward, NormMode, NormPhase, Port, Scalar, Tensor};
+    ///
+    /// let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    /// let x = graph.tensor(Tensor::new("x").channels_last([2, 64, 14, 14]));
+    /// let epsilon = graph.tensor(Tensor::scalar("epsilon", DataType::Float, Scalar::Float(1e-5)));
+    /// let norm = NormForward::new(NormMode::groups(32), NormPhase::Training);
+    /// let results = graph.composite("norm", norm, &[(Port::X, x), (Port::EPSILON, epsilon)], &[Port::Y, Port::MEAN]);
+    /// results.iter().for_each(|&id| drop(graph.set_output(id)));
+    /// let finalized = graph.finalize()?;
+    /// let mean = finalized.id_of(results[1]).expect("the mean is stored");
+    /// assert_eq!(finalized.tensor(mean).dim, [2, 32, 1, 1]);
+    /// # Ok::<(), fusewright::error::Malformed>(())
+    /// ```
+    pub fn groups(count: i64) -> Self {
+        Self::Group { count: Some(count) }
+    }
 
     /// Whether a mean is subtracted.
     pub fn has_mean(self) -> bool {
@@ -44,7 +71,7 @@ impl NormMode {
 
     /// Whether there is always a scale.
     pub fn requires_scale(self) -> bool {
-        !matches!(self, Self::Layer | Self::Rms)
+        !matches!(self, Self::Layer | Self::Rms | Self::Group { .. })
     }
 
     /// Whether there is always a bias.
@@ -52,30 +79,56 @@ impl NormMode {
         matches!(self, Self::Instance | Self::Batch)
     }
 
+    /// Whether scale and bias have one element a channel.
+    fn is_of_channels(self) -> bool {
+        matches!(self, Self::Instance | Self::Batch | Self::Group { .. })
+    }
+
+    /// How channels are grouped, where the mode groups them and the number of groups is known, by itself or by the statistics.
+    fn channel_groups(self, x: &[i64], statistics: Option<&[i64]>) -> Option<ChannelGroups> {
+        let Self::Group { count } = self else { return None };
+        let told = || statistics.and_then(|dim| dim.get(1)).copied();
+        Some(ChannelGroups { channels: x.get(1).copied()?, groups: count.or_else(told)? })
+    }
+
     /// Extents of the statistics of X: X's, and 1 on the axes that are normalised (N-12, N-14). Those of layer and RMS norms
-    /// follow from the statistics that are given, or else from the scale, or else are all after the first.
+    /// follow from the statistics that are given, or else from the scale, or else are all after the first. Of groups there is one of each
+    /// image's, an axis of its own where X is seen so.
     fn statistic_dim(self, x: &[i64], statistics: Option<&[i64]>, scale: Option<&[i64]>) -> Vec<i64> {
         let is_kept = |axis: usize| match (self, statistics, scale) {
             (Self::AdaLayer, ..) => axis + 1 < x.len(),
-            (Self::Instance, ..) => axis < 2,
+            (Self::Instance | Self::Group { .. }, ..) => axis < 2,
             (Self::Batch, ..) => axis == 1,
             (_, Some(statistics), _) => statistics.get(axis).is_some_and(|&extent| extent != 1),
             (_, None, Some(scale)) => scale.get(axis) == Some(&1),
             (_, None, None) => axis == 0,
         };
-        x.iter().enumerate().map(|(axis, &extent)| if is_kept(axis) { extent } else { 1 }).collect()
+        let mut dim: Vec<i64> =
+            x.iter().enumerate().map(|(axis, &extent)| if is_kept(axis) { extent } else { 1 }).collect();
+        if let (Some(groups), Some(extent)) = (self.channel_groups(x, statistics), dim.get_mut(1)) {
+            *extent = groups.groups;
+        }
+        dim
     }
 
     /// Extents of the scale where it has none: a channel's of instance and batch norms, else all but the first axis (the first
     /// and the last for ADA).
     fn parameter_dim(self, x: &[i64]) -> Vec<i64> {
         match self {
-            Self::Instance | Self::Batch => channel_vector(x),
+            Self::Instance | Self::Batch | Self::Group { .. } => channel_vector(x),
             Self::Layer | Self::Rms | Self::AdaLayer => {
                 x.iter().enumerate().map(|(axis, &extent)| if axis == 0 { 1 } else { extent }).collect()
             }
         }
     }
+}
+
+/// Key of the number of groups in graph files.
+const GROUPS: &str = "num_groups";
+
+/// Norms of groups with the number of these that attributes give.
+fn grouped(attributes: &KeptAttributes) -> NormMode {
+    NormMode::Group { count: attributes.get(GROUPS).and_then(|count| count.as_i64()) }
 }
 
 /// Whether statistics are those of several GPUs (N-10g), which no definition of one tensor has.
@@ -188,10 +241,53 @@ impl NormMode {
         let x = node.dim(Port::X)?;
         let (fits, required) = match self {
             Self::AdaLayer => (x.len() == 3, "3"),
-            Self::Instance | Self::Batch => (x.len() >= 3, "3 or more: images, channels, and spatial axes"),
+            Self::Instance | Self::Batch | Self::Group { .. } => {
+                (x.len() >= 3, "3 or more: images, channels, and spatial axes")
+            }
             Self::Layer | Self::Rms => (x.len() >= 2, "2 or more"),
         };
         if fits { Ok(()) } else { Err(node.fault_at(SHAPE, Port::X, format!("rank {}; required {required}", x.len()))) }
+    }
+
+    /// The number of groups is known, and divides that of the channels.
+    fn check_groups(self, node: &Node, statistics: Option<Port>) -> Result<(), Malformed> {
+        let Self::Group { count } = self else { return Ok(()) };
+        let told = statistics.map(|port| node.dim(port)).transpose()?;
+        match self.channel_groups(node.dim(Port::X)?, told) {
+            Some(groups) if groups.are_equal() => Ok(()),
+            Some(ChannelGroups { channels, groups }) => {
+                let message = format!("{groups} groups of {channels} channels; required a number that divides these");
+                Err(node.fault_at("N-169", statistics.filter(|_| count.is_none()).unwrap_or(Port::X), message))
+            }
+            None => {
+                let message = format!("{GROUPS} is not set, and no dims of statistics tell how many groups there are");
+                Err(node.fault("N-160", message))
+            }
+        }
+    }
+
+    /// The attributes of the mode itself.
+    fn attributes(self) -> KeptAttributes {
+        match self {
+            Self::Group { count: Some(count) } => [(GROUPS.to_owned(), count.into())].into(),
+            _ => KeptAttributes::new(),
+        }
+    }
+
+    /// What generated code depends on beside the tensors.
+    fn key_bytes(self, bytes: &mut Bytes) {
+        if let Self::Group { count } = self {
+            bytes.integer(count.unwrap_or(0));
+        }
+    }
+
+    /// Lets a definition see channels in groups, where the mode groups them.
+    fn see_groups(self, expansion: &mut Expansion) {
+        let [x, statistics] = [Port::X, Port::INV_VARIANCE].map(|port| expansion.dim_at(port));
+        let told = statistics.or_else(|| expansion.dim_at(Port::MEAN));
+        if let Some(groups) = x.and_then(|x| self.channel_groups(x, told)) {
+            expansion.see_groups(groups);
+        }
     }
 
     /// The scale spans axes that are normalised, or a channel, or the elements of a batch; the others are shaped like it.
@@ -210,13 +306,13 @@ impl NormMode {
         let fits = |axis: usize| match self {
             Self::Layer | Self::Rms => scale[axis] == 1 || (scale[axis] == x[axis] && statistics[axis] == 1),
             Self::AdaLayer => scale[axis] == 1 || scale[axis] == x[axis],
-            Self::Instance | Self::Batch => scale[axis] == if axis == 1 { x[axis] } else { 1 },
+            Self::Instance | Self::Batch | Self::Group { .. } => scale[axis] == if axis == 1 { x[axis] } else { 1 },
         };
         if let Some(axis) = (0..x.len()).find(|&axis| !fits(axis)) {
             let required = match self {
                 Self::Layer | Self::Rms => "1, or X's on an axis that is normalised",
                 Self::AdaLayer => "1 or X's",
-                Self::Instance | Self::Batch => "X's channels on axis 1, and 1 elsewhere",
+                Self::Instance | Self::Batch | Self::Group { .. } => "X's channels on axis 1, and 1 elsewhere",
             };
             let message = format!("extent {} on axis {axis}; required {required}", scale[axis]);
             return Err(node.fault_at(SHAPE, Port::SCALE, message));

@@ -114,6 +114,71 @@ fn an_instance_norm_has_statistics_of_each_channel_of_each_image() {
     assert!(refused.contains("'SCALE'") && refused.contains("dims must be given"), "{refused}");
 }
 
+/// Statistics of three groups of two channels.
+const OF_GROUPS: &[i64] = &[4, 3, 1, 1];
+
+#[test]
+fn a_group_norm_has_statistics_of_each_group_of_each_image() {
+    let grouped = NormMode::groups(3);
+    let graph = norm(training(grouped), X, OF_CHANNELS, FORWARD);
+    assert_eq!(dims(&graph, FORWARD), [X, OF_GROUPS, OF_GROUPS]);
+    let lacking: [(Port, &[i64]); 1] = [(Port::EPSILON, ONE)];
+    assert_eq!(dims(&norm(training(grouped), X, &lacking, &FORWARD[..2]), &FORWARD[..2]), [X, OF_GROUPS]);
+    let line: [(Port, &[i64]); 1] = [(Port::EPSILON, &[1, 1, 1])];
+    let of_line = norm(NormForward::new(grouped, NormPhase::Inference), &[4, 6, 5], &line, &[Port::Y]);
+    assert_eq!(dims(&of_line, &[Port::Y]), [[4, 6, 5]]);
+    let told = NormBackward { mode: NormMode::Group { count: None } };
+    let parameters = [(Port::DY, X), (Port::SCALE, CHANNEL), (Port::MEAN, OF_GROUPS), (Port::INV_VARIANCE, OF_GROUPS)];
+    assert_eq!(dims(&norm(told, X, &parameters, GRADIENTS), GRADIENTS), [X, CHANNEL, CHANNEL]);
+}
+
+#[test]
+fn statistics_tell_how_many_groups_there_are() {
+    let told = training(NormMode::Group { count: None });
+    let mut graph = norm(told, X, OF_CHANNELS, FORWARD);
+    let message = refusal(&graph);
+    assert!(message.contains("num_groups is not set, and no dims of statistics tell") && message.contains("[N-160]"));
+    let [mean, inverse] = [Port::MEAN, Port::INV_VARIANCE].map(|port| graph.operations()[0].output(port).unwrap());
+    graph.tensor_mut(inverse).dim = OF_GROUPS.to_vec();
+    assert_eq!(dims(&graph, FORWARD), [X, OF_GROUPS, OF_GROUPS]);
+    graph.tensor_mut(mean).dim = vec![4, 2, 1, 1];
+    let message = refusal(&graph);
+    assert!(message.contains("port INV_VARIANCE: dims are [4, 3, 1, 1], required [4, 2, 1, 1]"), "{message}");
+}
+
+#[test]
+fn numbers_of_groups_that_do_not_divide_the_channels_name_what_gives_them() {
+    for groups in [0, -2, 4, 12] {
+        let message = refusal(&norm(training(NormMode::groups(groups)), X, OF_CHANNELS, FORWARD));
+        let expected = format!("port X: {groups} groups of 6 channels; required a number that divides these [N-169]");
+        assert!(message.contains("'n' (GROUP_NORM") && message.contains(&expected), "{message}");
+    }
+    let four: &[i64] = &[4, 4, 1, 1];
+    let parameters = [(Port::DY, X), (Port::MEAN, four), (Port::INV_VARIANCE, four)];
+    let backward =
+        |count| refusal(&norm(NormBackward { mode: NormMode::Group { count } }, X, &parameters, &[Port::DX]));
+    assert!(backward(None).contains("port INV_VARIANCE: 4 groups of 6 channels"), "{}", backward(None));
+    let of_others = backward(Some(3));
+    assert!(of_others.contains("port MEAN: dims are [4, 4, 1, 1], required [4, 3, 1, 1]"), "{of_others}");
+    let wide = [(Port::SCALE, &[1, 6, 5, 1][..]), (Port::EPSILON, ONE)];
+    let message = refusal(&norm(training(NormMode::groups(3)), X, &wide, &[Port::Y]));
+    assert!(message.contains("port SCALE: extent 5 on axis 2; required X's channels on axis 1"), "{message}");
+    let bias = [(Port::BIAS, CHANNEL), (Port::EPSILON, ONE)];
+    let message = refusal(&norm(training(NormMode::groups(3)), X, &bias, &[Port::Y]));
+    assert!(message.contains("port BIAS: there is no SCALE") && message.contains("[N-155]"), "{message}");
+}
+
+#[test]
+fn the_key_tells_numbers_of_groups_apart() {
+    let key = |groups| {
+        let inference = NormForward::new(NormMode::groups(groups), NormPhase::Inference);
+        norm(inference, X, OF_CHANNELS, &[Port::Y]).finalize().unwrap().key()
+    };
+    assert_ne!(key(3), key(2));
+    let finalized = norm(training(NormMode::groups(3)), X, OF_CHANNELS, FORWARD).finalize().unwrap();
+    assert!(finalized.text().contains("num_groups=3"), "{}", finalized.text());
+}
+
 #[test]
 fn gradients_have_the_shapes_of_what_they_are_of() {
     let rows: &[i64] = &[4, 1, 1, 1];
@@ -188,7 +253,9 @@ fn every_tag_is_read_back_with_its_attributes() {
     });
     let backward = NormMode::ALL.into_iter().map(|mode| Composite::from(NormBackward { mode }));
     let parts = [BnFinalizeMode::Training, BnFinalizeMode::Inference].map(|mode| Composite::from(BnFinalize { mode }));
-    for composite in forward.chain(backward).chain(parts).chain([BnBackwardWeights.into()]) {
+    let grouped = NormMode::groups(8);
+    let grouped: [Composite; 2] = [training(grouped).into(), NormBackward { mode: grouped }.into()];
+    for composite in forward.chain(backward).chain(grouped).chain(parts).chain([BnBackwardWeights.into()]) {
         assert_eq!(Composite::read(composite.tag(), &composite.attributes()), Some(composite));
     }
     let peers: KeptAttributes = [("peer_stats".to_owned(), serde_json::json!([1, 2]))].into();
