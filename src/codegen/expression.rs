@@ -145,7 +145,10 @@ impl<'a> Speller<'a> {
         let data_type = self.data_type(id);
         let same = matches!(
             (register, data_type),
-            (Register::Float, DataType::Float) | (Register::Int, DataType::Int32) | (Register::Long, DataType::Int64)
+            (Register::Float, DataType::Float)
+                | (Register::Int, DataType::Int32)
+                | (Register::Long, DataType::Int64)
+                | (Register::Double, DataType::Double)
         );
         if same || !self.consumed.contains(&id) {
             return (register, text);
@@ -183,7 +186,7 @@ impl<'a> Speller<'a> {
         let compute = computed_in(attributes.mode, compute);
         let mut arguments = self.arguments(attributes.mode, operands, compute);
         arguments.extend(constants(attributes));
-        let function = function(attributes);
+        let function = function(attributes, compute);
         self.used.add(function);
         let register = self.result_register(attributes.mode, operands, compute);
         (register, format!("{function}({})", arguments.join(", ")))
@@ -207,6 +210,8 @@ impl<'a> Speller<'a> {
         let register = Register::of(self.data_type(id));
         let section = match (compute, register) {
             (DataType::Float, Register::Int | Register::Long) => "fw_f32",
+            (DataType::Float, Register::Double) => "fw_f64",
+            (DataType::Double, Register::Float | Register::Int | Register::Long) => "fw_f64",
             (DataType::Int32, Register::Float | Register::Long) => "fw_i32",
             (DataType::Boolean, _) => "fw_bool",
             _ => return value,
@@ -219,24 +224,31 @@ impl<'a> Speller<'a> {
         match compute {
             _ if mode.is_comparison() || mode.is_logical() => Register::Int,
             DataType::Float => Register::Float,
+            DataType::Double => Register::Double,
             DataType::Int32 | DataType::Boolean => Register::Int,
             _ => operands.first().map_or(Register::Float, |&operand| Register::of(self.data_type(operand))),
         }
     }
 }
 
-/// Modes without an integer form compute in float; engines refuse graphs that ask for anything else.
+/// Modes without a form in the type compute in float; engines refuse graphs that ask for anything else.
 fn computed_in(mode: PointwiseMode, compute: DataType) -> DataType {
     match compute {
         _ if mode == PointwiseMode::Identity => compute,
         DataType::Int32 if has_integer_form(mode) => DataType::Int32,
+        DataType::Double if names::double_function(mode).is_some() => DataType::Double,
         _ if mode.is_logical() => DataType::Boolean,
         _ => DataType::Float,
     }
 }
 
-/// The device function of a mode with its NaN rule.
-fn function(attributes: &Pointwise) -> &'static str {
+/// The device function of a mode with its NaN rule, in a compute type.
+fn function(attributes: &Pointwise, compute: DataType) -> &'static str {
+    let double = names::double_function(attributes.mode).filter(|_| compute == DataType::Double);
+    double.unwrap_or_else(|| single_function(attributes))
+}
+
+fn single_function(attributes: &Pointwise) -> &'static str {
     match (attributes.mode, attributes.propagates_nan()) {
         (PointwiseMode::Max, false) => "fw_max_skip_nan",
         (PointwiseMode::Min, false) => "fw_min_skip_nan",

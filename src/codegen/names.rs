@@ -14,6 +14,7 @@ pub(super) fn storage_type(data_type: DataType) -> &'static str {
         DataType::UInt8 | DataType::Boolean => "unsigned char",
         DataType::Int32 => "int",
         DataType::Int64 => "long long",
+        DataType::Double => "double",
         _ => "float",
     }
 }
@@ -30,6 +31,7 @@ pub(super) fn storage_section(data_type: DataType) -> &'static str {
         DataType::Int32 => "fw_i32",
         DataType::Int64 => "fw_i64",
         DataType::Boolean => "fw_bool",
+        DataType::Double => "fw_f64",
         _ => "fw_f32",
     }
 }
@@ -47,6 +49,7 @@ pub(super) fn register_type(register: Register) -> &'static str {
         Register::Float => "float",
         Register::Int => "int",
         Register::Long => "long long",
+        Register::Double => "double",
     }
 }
 
@@ -105,6 +108,21 @@ pub(super) fn float_literal(value: f32) -> String {
 /// A `long long` literal; the smallest one has none of its own.
 pub(super) fn integer_literal(value: i64) -> String {
     if value == i64::MIN { format!("({}ll - 1)", value + 1) } else { format!("{value}ll") }
+}
+
+/// Device function of a pointwise mode in `DOUBLE` ([`crate::kernel::has_double_form`]).
+pub(super) fn double_function(mode: PointwiseMode) -> Option<&'static str> {
+    use PointwiseMode as M;
+    match mode {
+        M::Add => Some("fw_add_f64"),
+        M::Sub => Some("fw_sub_f64"),
+        M::Mul => Some("fw_mul_f64"),
+        M::Div => Some("fw_div_f64"),
+        M::Max => Some("fw_max_f64"),
+        M::Sqrt => Some("fw_sqrt_f64"),
+        M::Reciprocal => Some("fw_reciprocal_f64"),
+        _ => None,
+    }
 }
 
 /// Device function of a pointwise mode, also the name of its include section. `GEN_INDEX` has none.

@@ -128,6 +128,15 @@ mod tests {
     use crate::graph::{DataType, PointwiseMode};
 
     #[test]
+    fn every_mode_with_a_form_in_double_precision_has_a_section() {
+        for &mode in PointwiseMode::ALL {
+            let function = names::double_function(mode);
+            assert_eq!(function.is_some(), crate::kernel::has_double_form(mode), "{mode}");
+            assert!(function.is_none_or(|function| SECTIONS.iter().any(|section| section.name == function)), "{mode}");
+        }
+    }
+
+    #[test]
     fn names_are_unique_and_every_need_exists() {
         let names: BTreeSet<_> = SECTIONS.iter().map(|section| section.name).collect();
         assert_eq!(names.len(), SECTIONS.len());

@@ -19,6 +19,8 @@ pub enum Register {
     Int,
     /// `long long`: `INT64`.
     Long,
+    /// `double`: `DOUBLE`, of values that are kept nowhere.
+    Double,
 }
 
 impl Register {
@@ -27,6 +29,7 @@ impl Register {
         match data_type {
             DataType::Int8 | DataType::UInt8 | DataType::Int32 | DataType::Boolean => Self::Int,
             DataType::Int64 => Self::Long,
+            DataType::Double => Self::Double,
             _ => Self::Float,
         }
     }
@@ -48,6 +51,12 @@ pub fn has_integer_form(mode: PointwiseMode) -> bool {
         M::ReluBwd | M::TanhBwd | M::SigmoidBwd | M::EluBwd | M::GeluBwd | M::GeluApproxTanhBwd => false,
         M::SoftplusBwd | M::SwishBwd => false,
     }
+}
+
+/// Whether a mode is also computed in `DOUBLE`: what statistics of sums are made with (N-34).
+pub fn has_double_form(mode: PointwiseMode) -> bool {
+    use PointwiseMode as M;
+    matches!(mode, M::Add | M::Sub | M::Mul | M::Div | M::Max | M::Sqrt | M::Reciprocal)
 }
 
 /// How the value of a tensor comes about.

@@ -25,7 +25,7 @@ pub use accumulate::{Accumulation, Combine, Finish, Map, reduced_values};
 pub use body::*;
 pub use boxes::Boxes;
 pub use channel_tail::ChannelTail;
-pub use expr::{Part, Register, StageProgram, Step, Value, has_integer_form};
+pub use expr::{Part, Register, StageProgram, Step, Value, has_double_form, has_integer_form};
 pub use index::{Definition, Index, Quantity, Role, Variable, needed};
 pub use iteration::{Axis, IterationRequest, IterationSpace, step};
 pub use launch::{Launch, MapElement, Parameter, PixelWalk, Swizzle, TensorMap};

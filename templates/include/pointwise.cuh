@@ -1,4 +1,4 @@
-// Pointwise modes in float and int registers. No template syntax. Formulas: operations.md section 4, PW-R5 … PW-R8.
+// Pointwise modes in float and int registers, some in double. No template syntax. Formulas: operations.md section 4, PW-R5 … PW-R8.
 
 //@ fw_add: FW_INLINE
 FW_INLINE float fw_add(float x, float b) { return x + b; }
@@ -249,3 +249,24 @@ FW_INLINE long long fw_identity(long long x) { return x; }
 //@ fw_select: FW_INLINE
 FW_INLINE float fw_select(int t, float x, float b) { return t ? x : b; }
 FW_INLINE int fw_select(int t, int x, int b) { return t ? x : b; }
+
+//@ fw_add_f64: FW_INLINE
+FW_INLINE double fw_add_f64(double x, double b) { return x + b; }
+
+//@ fw_sub_f64: FW_INLINE
+FW_INLINE double fw_sub_f64(double x, double b) { return x - b; }
+
+//@ fw_mul_f64: FW_INLINE
+FW_INLINE double fw_mul_f64(double x, double b) { return x * b; }
+
+//@ fw_div_f64: FW_INLINE
+FW_INLINE double fw_div_f64(double x, double b) { return x / b; }
+
+//@ fw_max_f64: FW_INLINE
+FW_INLINE double fw_max_f64(double x, double b) { return x > b || x != x ? x : b; }  // NaN where either is
+
+//@ fw_sqrt_f64: FW_INLINE
+FW_INLINE double fw_sqrt_f64(double x) { return sqrt(x); }
+
+//@ fw_reciprocal_f64: FW_INLINE
+FW_INLINE double fw_reciprocal_f64(double x) { return 1.0 / x; }

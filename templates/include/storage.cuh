@@ -11,6 +11,12 @@ FW_INLINE float fw_to_f32(float x) { return x; }
 FW_INLINE float fw_to_f32(int x) { return float(x); }
 FW_INLINE float fw_to_f32(long long x) { return float(x); }
 
+//@ fw_f64: FW_INLINE
+FW_INLINE double fw_to_f64(float x) { return x; }
+FW_INLINE double fw_to_f64(int x) { return x; }
+FW_INLINE double fw_to_f64(long long x) { return double(x); }
+FW_INLINE float fw_to_f32(double x) { return float(x); }
+
 //@ fw_i32: FW_INLINE
 FW_INLINE int fw_value(int x) { return x; }
 FW_INLINE int fw_to_i32(int x) { return x; }

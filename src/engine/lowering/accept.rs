@@ -9,10 +9,10 @@ use super::signal::signals_are_taken;
 use crate::error::Reason;
 use crate::fusion::{Fusion, Product};
 use crate::graph::{
-    Attributes, Convolution, DataType, FinalizedGraph, Operation, PointwiseMode, Port, ReductionMode, Reordering,
-    TensorId,
+    Attributes, Convolution, DataType, FinalizedGraph, Operation, OperationId, PointwiseMode, Port, ReductionMode,
+    Reordering, TensorId,
 };
-use crate::kernel::has_integer_form;
+use crate::kernel::{has_double_form, has_integer_form};
 use crate::support::records::{
     alignment::*, capability::*, composite::*, compute_type::*, data_type::*, epilogue::*, genstats::*, layout::*,
     mainloop::*, pointwise::*, reduction::*, unfused::*,
@@ -184,7 +184,19 @@ fn compute_type(operation: &Operation) -> DataType {
     operation.compute_data_type.unwrap_or(DataType::Float)
 }
 
-/// `FLOAT`; `INT32` where the mode has an integer form; `BOOLEAN` for logical modes; for `IDENTITY` also the one type of
+/// A value in double precision that is kept nowhere, as definitions have some.
+fn is_double_value(graph: &FinalizedGraph, id: TensorId) -> bool {
+    let is_pointwise =
+        |operation: &OperationId| matches!(graph.operation(*operation).attributes, Attributes::Pointwise(_));
+    let tensor = graph.tensor(id);
+    let (producer, consumers) = (graph.producer(id), graph.consumers(id));
+    tensor.is_virtual
+        && tensor.data_type == DataType::Double
+        && producer.is_some_and(|producer| is_pointwise(&producer) && graph.compute_type(producer) == DataType::Double)
+        && consumers.iter().all(is_pointwise)
+}
+
+/// `FLOAT`; `INT32` where the mode has an integer form; `DOUBLE` where it has one, of values that are kept nowhere; `BOOLEAN` for logical modes; for `IDENTITY` also the one type of
 /// input and output (`OP-PW98-PREC-*`, `OP-PW7-PREC-*`). Comparisons and logical modes tell in `FLOAT` what they tell in the one
 /// type of their operands, which `FLOAT` holds.
 fn compute_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: PointwiseMode) -> bool {
@@ -193,6 +205,7 @@ fn compute_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: Pointwi
     match compute {
         DataType::Float | DataType::FastFloatForFp8 => true,
         DataType::Int32 => has_integer_form(mode),
+        DataType::Double => has_double_form(mode) && operation.result().is_some_and(|id| is_double_value(graph, id)),
         DataType::Boolean if mode.is_logical() => true,
         _ if mode.is_comparison() || mode.is_logical() => {
             compute.bits() <= HELD_BY_FLOAT && operation.input_tensors().all(|id| graph.tensor(id).data_type == compute)
@@ -319,7 +332,7 @@ fn types_are_taken(fusion: &Fusion) -> Result<(), String> {
     for id in graph.tensor_ids() {
         let data_type = graph.tensor(id).data_type;
         let known = data_type.is_floating() || data_type.is_integer() || data_type == DataType::Boolean;
-        if !known || data_type == DataType::Double {
+        if !known || (data_type == DataType::Double && !is_double_value(graph, id)) {
             return Err(format!("tensor {}: no kernels for {data_type}", graph.describe_tensor(id)));
         }
     }
@@ -404,6 +417,26 @@ mod tests {
         assert!([Min, Max, Amax].into_iter().all(|mode| in_int32(Int8, 1 << 20, mode) && !in_int32(Int32, 4, mode)));
         assert!([Avg, Mul, Norm2].into_iter().all(|mode| !in_int32(Int8, 4, mode)));
         assert!(!in_int32(Half, 4, Add) && !reduction_is_taken(Half, 4, Add, Float, Half));
+    }
+
+    #[test]
+    fn double_precision_is_taken_of_values_that_are_kept_nowhere() {
+        let is_taken = |mode: PointwiseMode, change: &dyn Fn(&mut Tensor)| {
+            let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
+            let [x, b] = ["x", "b"].map(|name| graph.tensor(Tensor::new(name).row_major([4, 8])));
+            let value = graph.pointwise("value", mode, &[x, b]);
+            graph.last_operation().compute_data_type = Some(DataType::Double);
+            graph.tensor_mut(value).data_type = Some(DataType::Double);
+            change(graph.tensor_mut(value));
+            let y = graph.pointwise("y", PointwiseMode::Abs, &[value]);
+            graph.set_output(y);
+            let graph = graph.finalize().expect("well formed");
+            is_lowered(&crate::fusion::fuse(Arc::new(graph)).expect("no core")).is_ok()
+        };
+        assert!(is_taken(PointwiseMode::Sub, &|_| {}));
+        assert!(!is_taken(PointwiseMode::Pow, &|_| {}), "there is no such function");
+        assert!(!is_taken(PointwiseMode::Sub, &|tensor| tensor.is_virtual = false), "it is kept in memory");
+        assert!(!is_taken(PointwiseMode::Sub, &|tensor| tensor.data_type = Some(DataType::Half)), "it is rounded");
     }
 
     #[test]

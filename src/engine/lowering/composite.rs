@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::device::{ComputeCapability, Device};
     use crate::engine::{Decision, decide};
-    use crate::graph::{Graph, Port, Signal, SignalMode, Tensor};
+    use crate::graph::{BnFinalize, Graph, Port, Scalar, Signal, SignalMode, Tensor};
     use crate::support::SurfaceId;
 
     fn decided(graph: &Graph) -> Decision {
@@ -88,6 +88,28 @@ mod tests {
         let kernel = selection.lower(&selection.config(&device).expect("a config"), &device);
         let functions: Vec<&str> = kernel.functions.iter().map(|function| &*function.launch.function).collect();
         assert_eq!((functions, kernel.workspace_bytes), (vec!["fw_rows"], 0));
+    }
+
+    #[test]
+    fn statistics_of_sums_are_made_in_double_precision_and_stored_in_float() {
+        let mut graph = half();
+        let [sum, squares] = [Port::SUM, Port::SQ_SUM].map(|port| {
+            (port, graph.tensor(Tensor::new(port.0).channels_last([1, 24, 1, 1]).data_type(DataType::Float)))
+        });
+        let [epsilon, count] = [Port::EPSILON, Port::ACCUM_COUNT]
+            .map(|port| (port, graph.tensor(Tensor::scalar(port.0, DataType::Float, Scalar::Float(1.0)))));
+        let inputs = [sum, squares, epsilon, count];
+        for id in graph.composite("finalize", BnFinalize::default(), &inputs, &[Port::MEAN, Port::INV_VARIANCE]) {
+            graph.set_output(id);
+        }
+        let device = Device::typical(ComputeCapability::SM_90);
+        let selection = decided(&graph).into_selection().expect("an engine takes it");
+        let kernel = selection.lower(&selection.config(&device).expect("a config"), &device);
+        let text = crate::codegen::render(&kernel).expect("templates render").text;
+        for part in ["= fw_sub_f64(", "= fw_max_f64(", "= fw_sqrt_f64(", "fw_to_f32("] {
+            assert!(text.contains(part), "no {part} in {text}");
+        }
+        assert!(!text.contains("fw_sub("), "{text}");
     }
 
     #[test]

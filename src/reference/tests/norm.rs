@@ -270,6 +270,36 @@ fn statistics_of_sums_are_those_of_what_was_summed() {
     assert_near(&computed.at(Port::NEXT_RUNNING_VAR), &[0.75 + 0.25 * 3.5, 6.0], 8.0);
 }
 
+/// The mean of the squares and the square of the mean agree in all that FLOAT holds of them: in FLOAT the variance is 0.
+#[test]
+fn sums_with_deviations_a_ten_thousandth_of_the_mean_have_their_variance() {
+    let channel: &[i64] = &[1, 2, 1, 1];
+    let parameters = [Port::SUM, Port::SQ_SUM, Port::SCALE, Port::BIAS].map(|port| (port, channel));
+    let outputs = [Port::EQ_SCALE, Port::EQ_BIAS, Port::MEAN, Port::INV_VARIANCE];
+    let graph = graph_of(BnFinalize::default(), &parameters, &outputs);
+    let (sums, squares) = ([77454.0, 2446040.0], [999853696.0, 997185290240.0]);
+    let (scale, bias) = ([1.0, 2.0], [0.5, -0.5]);
+    let inputs = given(&graph, &[("SUM", &sums), ("SQ_SUM", &squares), ("SCALE", &scale), ("BIAS", &bias)]);
+    let computed = Computed::of_inputs(graph, inputs);
+    for channel in 0..2 {
+        let mean: f64 = sums[channel] / 6.0;
+        let variance = squares[channel] / 6.0 - mean * mean;
+        assert!((9990.0..10010.0).contains(&(mean / variance.sqrt())), "{mean} {variance}");
+        assert_eq!(squares[channel] as f32 / 6.0, (mean * mean) as f32, "the variance would be 0");
+        let inverse = 1.0 / (variance + EPSILON).sqrt();
+        let near =
+            |port: Port, expected: f64| assert_near(&computed.at(port)[channel..=channel], &[expected], expected);
+        near(Port::MEAN, mean);
+        near(Port::INV_VARIANCE, inverse);
+        near(Port::EQ_SCALE, scale[channel] * inverse);
+        assert_near(
+            &computed.at(Port::EQ_BIAS)[channel..=channel],
+            &[bias[channel] - mean * scale[channel] * inverse],
+            1e4,
+        );
+    }
+}
+
 #[test]
 fn constant_rows_have_no_deviation_and_rows_of_one_element_are_their_bias() {
     let layer = NormForward::new(NormMode::Layer, NormPhase::Training);

@@ -151,12 +151,19 @@ pub(in crate::graph) struct Expansion<'a> {
     /// How the tensors of the node are seen, and the views of those that were read.
     groups: Option<ChannelGroups>,
     seen: BTreeMap<TensorId, TensorId>,
+    /// Whether pointwise operations are computed in `DOUBLE`, whatever the node says.
+    is_double: bool,
 }
 
 impl Expansion<'_> {
     /// From here on the channels of all tensors at ports are two axes: their groups, and those of one group.
     fn see_groups(&mut self, groups: ChannelGroups) {
         self.groups = Some(groups);
+    }
+
+    /// From here on pointwise operations are computed in `DOUBLE`, and what they give is held so by every implementation.
+    fn compute_in_double(&mut self) {
+        self.is_double = true;
     }
 
     /// The tensor at an input port that may be empty.
@@ -178,7 +185,7 @@ impl Expansion<'_> {
     /// The elements of a value, under other extents.
     fn view(&mut self, x: TensorId, dim: Vec<i64>) -> TensorId {
         let y = self.value("view", dim);
-        self.push(Attributes::View, vec![(Port::X, x)], (Port::Y, y));
+        self.push(Attributes::View, vec![(Port::X, x)], (Port::Y, y), None);
         y
     }
 
@@ -221,7 +228,13 @@ impl Expansion<'_> {
         let extent = |axis: usize| operands.iter().filter_map(|&id| self.dim(id).get(axis)).max().copied().unwrap_or(1);
         let dim = (0..rank).map(extent).collect();
         let result = self.value(attributes.mode.name(), dim);
-        self.apply(attributes, operands, result);
+        let compute = if self.is_double {
+            self.tensors[result.index()].data_type = DataType::Double;
+            Some(DataType::Double)
+        } else {
+            self.node.compute_data_type
+        };
+        self.apply(attributes, operands, result, compute);
         result
     }
 
@@ -232,7 +245,8 @@ impl Expansion<'_> {
             return self.pointwise(PointwiseMode::Identity, &[x]);
         }
         let y = self.value(mode.name(), dim);
-        self.push(Attributes::Reduction(Reduction::new(mode)), vec![(Port::X, x)], (Port::Y, y));
+        let reduction = Attributes::Reduction(Reduction::new(mode));
+        self.push(reduction, vec![(Port::X, x)], (Port::Y, y), self.node.compute_data_type);
         y
     }
 
@@ -245,32 +259,37 @@ impl Expansion<'_> {
     /// The node's result at a port is the value of a pointwise operation; nothing happens where it is not asked for.
     pub(in crate::graph) fn result(&mut self, port: Port, mode: PointwiseMode, operands: &[TensorId]) {
         let Some(result) = self.node.output(port).filter(|_| self.is_asked_for(port)) else { return };
-        if self.groups.is_none() {
-            return self.apply(Pointwise::new(mode), operands, result);
+        let compute = self.node.compute_data_type;
+        if self.groups.is_none() && !self.is_double {
+            return self.apply(Pointwise::new(mode), operands, result, compute);
         }
         let value = match (mode, operands) {
             (PointwiseMode::Identity, &[value]) => value,
             _ => self.pointwise(mode, operands),
         };
-        let view = self.view(value, self.dim(result).to_vec());
-        self.apply(Pointwise::new(PointwiseMode::Identity), &[view], result);
+        let whole = match self.groups {
+            Some(_) => self.view(value, self.dim(result).to_vec()),
+            None => value,
+        };
+        self.apply(Pointwise::new(PointwiseMode::Identity), &[whole], result, compute);
     }
 
-    fn apply(&mut self, attributes: Pointwise, operands: &[TensorId], result: TensorId) {
+    fn apply(&mut self, attributes: Pointwise, operands: &[TensorId], result: TensorId, compute: Option<DataType>) {
         let ports = [Port::IN_0, Port::IN_1, Port::IN_2];
         let inputs = ports.into_iter().zip(operands.iter().copied()).collect();
-        self.push(Attributes::Pointwise(attributes), inputs, (Port::OUT_0, result));
+        self.push(Attributes::Pointwise(attributes), inputs, (Port::OUT_0, result), compute);
     }
 
-    fn push(&mut self, attributes: Attributes, inputs: Vec<(Port, TensorId)>, output: (Port, TensorId)) {
+    fn push(
+        &mut self,
+        attributes: Attributes,
+        inputs: Vec<(Port, TensorId)>,
+        output: (Port, TensorId),
+        compute_data_type: Option<DataType>,
+    ) {
         let result = &self.tensors[output.1.index()].name;
-        let operation = Operation {
-            name: result.clone(),
-            attributes,
-            compute_data_type: self.node.compute_data_type,
-            inputs,
-            outputs: vec![output],
-        };
+        let operation =
+            Operation { name: result.clone(), attributes, compute_data_type, inputs, outputs: vec![output] };
         self.operations.push(operation);
     }
 
@@ -322,6 +341,7 @@ impl FinalizedGraph {
                     operations: &mut operations,
                     groups: None,
                     seen: BTreeMap::new(),
+                    is_double: false,
                 }),
                 _ => operations.push(node.clone()),
             }

@@ -1,7 +1,7 @@
 //! Batch norm's statistics made from sums, as the scale and bias of an operation that follows (N-07, N-34, N-35).
 //!
 //! Training: `mean = SUM / count`, `var = max(SQ_SUM / count − mean², 0)`, `inv = 1/√(var + ε)`, `EQ_SCALE = scale·inv`, `EQ_BIAS = bias −
-//! mean·EQ_SCALE`; running statistics as of batch norm. Inference: the same of the running mean and variance that are given.
+//! mean·EQ_SCALE`; running statistics as of batch norm; all in double precision. Inference: the same of the running mean and variance that are given.
 
 use super::{
     Definition, Expansion, KeptAttributes, Layout, Malformed, Node, PointwiseMode, Port, Ports, RUNNING_IN,
@@ -103,6 +103,10 @@ impl Definition for BnFinalize {
 
     fn define(&self, expansion: &mut Expansion) {
         let Some(epsilon) = expansion.input(Port::EPSILON) else { return };
+        if self.mode == BnFinalizeMode::Training {
+            // The difference of squares cancels where the mean is many deviations from 0.
+            expansion.compute_in_double();
+        }
         let (mean, variance) = match self.mode {
             BnFinalizeMode::Training => define_moments(expansion),
             BnFinalizeMode::Inference => {
