@@ -207,6 +207,11 @@ impl Expansion<'_> {
         std::array::from_fn(|place| self.seen(self.node.inputs[place].1))
     }
 
+    /// Whether channels of the tensor at a port lie side by side.
+    fn has_channels_innermost(&self, port: Port) -> bool {
+        self.node.input(port).is_some_and(|id| self.tensors[id.index()].stride.get(1) == Some(&1))
+    }
+
     /// Extents of the tensor at a port, as the graph has it.
     pub(in crate::graph) fn dim_at(&self, port: Port) -> Option<&[i64]> {
         self.node.input(port).or_else(|| self.node.output(port)).map(|id| self.dim(id))

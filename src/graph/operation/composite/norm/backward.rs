@@ -114,11 +114,13 @@ impl Definition for NormBackward {
         let mean = expansion.input(Port::MEAN).filter(|_| self.mode.has_mean());
         let normalised = normalised(expansion, x, mean, inverse);
         let product = expansion.pointwise(M::Mul, &[dy, normalised]);
-        let gradients = self.define_gradients(expansion, dy, product);
+        let summands = self.define_channel_sums(expansion, [dy, product]);
+        let gradients = self.define_gradients(expansion, summands);
         if !expansion.is_asked_for(Port::DX) {
             return;
         }
-        let [c1, c2] = self.define_averages(expansion, [dy, product], gradients, inverse);
+        let count = elements_of_set(expansion.dim(x), expansion.dim(inverse));
+        let [c1, c2] = self.define_averages(expansion, summands, gradients, (inverse, count));
         let gradient = scaled(expansion, dy);
         let centred = if self.mode.has_mean() { expansion.pointwise(M::Sub, &[gradient, c1]) } else { gradient };
         let along = expansion.pointwise(M::Mul, &[normalised, c2]);
@@ -128,8 +130,22 @@ impl Definition for NormBackward {
 }
 
 impl NormBackward {
+    /// What gradients and averages are sums of: `dy` and `dy·x̂` themselves, or where groups do not lie side by side, and both are wanted, their
+    /// sums over a channel of an image, for which images are read once.
+    fn define_channel_sums(&self, expansion: &mut Expansion, values: [TensorId; 2]) -> [TensorId; 2] {
+        let is_grouped = matches!(self.mode, NormMode::Group { .. }) && expansion.has_channels_innermost(Port::X);
+        let are_both_wanted =
+            expansion.is_asked_for(Port::DX) && GRADIENTS.iter().any(|&port| expansion.is_asked_for(port));
+        if !is_grouped || !are_both_wanted {
+            return values;
+        }
+        let of_image = |(axis, &extent): (usize, &i64)| if axis < 3 { extent } else { 1 };
+        let dim: Vec<i64> = expansion.dim(values[0]).iter().enumerate().map(of_image).collect();
+        values.map(|values| total(expansion, values, &dim))
+    }
+
     /// `Σdy` and `Σdy·x̂` over all that an element of the scale stands for, where they are stored or of use for DX.
-    fn define_gradients(&self, expansion: &mut Expansion, dy: TensorId, product: TensorId) -> Option<[TensorId; 2]> {
+    fn define_gradients(&self, expansion: &mut Expansion, [dy, product]: [TensorId; 2]) -> Option<[TensorId; 2]> {
         let scale = expansion.input(Port::SCALE)?;
         let dim = expansion.dim(scale).to_vec();
         let is_used = |expansion: &Expansion, port| {
@@ -145,29 +161,28 @@ impl NormBackward {
         Some([dbias?, dscale?])
     }
 
-    /// `c₁` and `c₂`. The scale of a channel is the same for all of a batch norm's set: the sums are those of its gradients (N-36b).
+    /// `c₁` and `c₂`, of sets of so many elements. The scale of a channel is the same for all of a batch norm's set: the sums are those of
+    /// its gradients (N-36b).
     fn define_averages(
         &self,
         expansion: &mut Expansion,
-        [dy, product]: [TensorId; 2],
+        summands: [TensorId; 2],
         gradients: Option<[TensorId; 2]>,
-        inverse: TensorId,
+        (inverse, count): (TensorId, f64),
     ) -> [TensorId; 2] {
-        use PointwiseMode as M;
         let dim = expansion.dim(inverse).to_vec();
-        match gradients {
-            Some(gradients) if self.mode == NormMode::Batch => {
-                let x_dim = expansion.dim(dy).to_vec();
-                let count = expansion.constant(elements_of_set(&x_dim, &dim), x_dim.len());
-                gradients.map(|sum| {
-                    let sum = scaled(expansion, sum);
-                    expansion.pointwise(M::Div, &[sum, count])
-                })
-            }
-            _ => [dy, product].map(|values| {
+        let gradients = gradients.filter(|_| self.mode == NormMode::Batch);
+        if gradients.is_none() && elements_of_set(expansion.dim(summands[0]), &dim) == count {
+            return summands.map(|values| {
                 let gradient = scaled(expansion, values);
                 average(expansion, gradient, &dim)
-            }),
+            });
         }
+        let count = expansion.constant(count, dim.len());
+        gradients.unwrap_or(summands).map(|sum| {
+            let sum = scaled(expansion, sum);
+            let of_set = if gradients.is_some() { sum } else { total(expansion, sum, &dim) };
+            expansion.pointwise(PointwiseMode::Div, &[of_set, count])
+        })
     }
 }
