@@ -329,6 +329,23 @@ mod tests {
         assert_eq!(sink, [1, x[1], 1]);
     }
 
+    /// Images and their axes shrink under groups; a number of groups does not follow channels, which stay.
+    #[test]
+    fn images_of_a_group_norm_shrink_and_its_channels_stay() {
+        use crate::graph::{NormBackward, NormMode, Port};
+        let mut graph = floats();
+        let [dy, x] = ["dy", "x"].map(|name| graph.tensor(Tensor::new(name).row_major([64, 12, 500])));
+        let [mean, inverse] = ["mean", "inverse"].map(|name| graph.tensor(Tensor::new(name).row_major([64, 3, 1])));
+        let inputs = [(Port::DY, dy), (Port::X, x), (Port::MEAN, mean), (Port::INV_VARIANCE, inverse)];
+        let norm = NormBackward { mode: NormMode::groups(3) };
+        let dx = graph.composite("norm", norm, &inputs, &[Port::DX])[0];
+        graph.set_output(dx);
+        let small = shrink(&graph.finalize().unwrap(), at_most(10_000), |_| true).unwrap().graph;
+        let [x, mean] = ["x", "mean"].map(|name| dims(&small, name));
+        assert_eq!((x[1], &mean[..]), (12, &[x[0], 3, 1][..]));
+        assert!(x[0] < 64 && x[2] < 500, "{x:?}");
+    }
+
     #[test]
     fn extents_that_belong_together_shrink_together() {
         let large = matmul_bias(4096, 1000, 512);

@@ -26,6 +26,8 @@ const GOLDENS: &[&str] = &[
     "norm_batch_backward_half",
     "norm_batch_many_pixels",
     "norm_layer_backward_many_rows",
+    "norm_group_backward_channels_last_half",
+    "norm_finalize",
     "mm_both_mainloops_two_outputs",
     "mm_boxes_half",
     "mm_boolean_output",

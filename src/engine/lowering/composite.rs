@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::device::{ComputeCapability, Device};
     use crate::engine::{Decision, decide};
-    use crate::graph::{BnFinalize, Graph, Port, Scalar, Signal, SignalMode, Tensor};
+    use crate::graph::{BnFinalize, Graph, NormBackward, NormMode, Port, Scalar, Signal, SignalMode, Tensor};
     use crate::support::SurfaceId;
 
     fn decided(graph: &Graph) -> Decision {
@@ -88,6 +88,38 @@ mod tests {
         let kernel = selection.lower(&selection.config(&device).expect("a config"), &device);
         let functions: Vec<&str> = kernel.functions.iter().map(|function| &*function.launch.function).collect();
         assert_eq!((functions, kernel.workspace_bytes), (vec!["fw_rows"], 0));
+    }
+
+    /// The functions of a group norm backward, of images that lie in an order.
+    fn functions_of_groups(order: impl Fn(&str) -> Tensor, gradients: &[Port]) -> Vec<String> {
+        let mut graph = half();
+        let [dy, x] = ["dy", "x"].map(|name| graph.tensor(order(name)));
+        let [scale, mean, inverse] = [("scale", [1, 64, 1, 1]), ("mean", [16, 16, 1, 1]), ("inverse", [16, 16, 1, 1])]
+            .map(|(name, dim)| graph.tensor(Tensor::new(name).channels_last(dim).data_type(DataType::Float)));
+        let inputs =
+            [(Port::DY, dy), (Port::X, x), (Port::SCALE, scale), (Port::MEAN, mean), (Port::INV_VARIANCE, inverse)];
+        for id in graph.composite("norm", NormBackward { mode: NormMode::groups(16) }, &inputs, gradients) {
+            graph.set_output(id);
+        }
+        let device = Device::typical(ComputeCapability::SM_90);
+        let selection = decided(&graph).into_selection().expect("an engine takes it");
+        let kernel = selection.lower(&selection.config(&device).expect("a config"), &device);
+        kernel.functions.iter().map(|function| function.launch.function.to_string()).collect()
+    }
+
+    #[test]
+    fn groups_that_lie_side_by_side_are_rows_and_others_are_read_twice() {
+        let dim = [16, 64, 56, 56];
+        let row_major = |name: &str| Tensor::new(name).row_major(dim);
+        let channels_last = |name: &str| Tensor::new(name).channels_last(dim);
+        assert_eq!(functions_of_groups(row_major, &[Port::DX]), ["fw_rows"]);
+        let both = &[Port::DX, Port::DSCALE];
+        assert_eq!(functions_of_groups(row_major, both)[0], "fw_rows");
+        let functions = functions_of_groups(channels_last, both);
+        assert!(
+            functions[0].starts_with("fw_reduction")
+                && functions.last().is_some_and(|last| last.starts_with("fw_columns"))
+        );
     }
 
     #[test]

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::frontend::{DocumentReader, write_v1c, write_v2};
-use crate::graph::{Attributes, Concat, DataType, Other, PointwiseMode, Port, Scalar, Signal, SignalMode, Softmax};
+use crate::graph::{
+    Attributes, Concat, DataType, NormBackward, NormForward, NormMode, NormPhase, Other, PointwiseMode, Port, Scalar,
+    Signal, SignalMode, Softmax,
+};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -93,6 +96,30 @@ fn rich() -> Graph {
     graph.tensor_mut(moved).ragged_offset = Some(offset);
     graph.tensor_mut(moved).ragged_offset_multiplier = 8;
     graph
+}
+
+/// Norms of groups, of which a number is given or told by the statistics.
+#[test]
+fn numbers_of_groups_read_back_where_they_are_given() {
+    for mode in [NormMode::groups(4), NormMode::Group { count: None }] {
+        let mut graph = Graph::new().name("groups").io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let x = graph.tensor(Tensor::new("x").row_major([2, 8, 5, 5]));
+        let epsilon = graph.tensor(Tensor::scalar("epsilon", DataType::Float, Scalar::Float(0.25)));
+        let inputs = [(Port::X, x), (Port::EPSILON, epsilon)];
+        let norm = NormForward::new(mode, NormPhase::Training);
+        let results = graph.composite("norm", norm, &inputs, &[Port::Y, Port::MEAN, Port::INV_VARIANCE]);
+        graph.set_output(results[0]);
+        for &id in &results[1..] {
+            *graph.set_output(id) = Tensor::new(&format!("statistic {}", id.index())).row_major([2, 4, 1, 1]);
+        }
+        let gradients = [(Port::DY, x), (Port::X, x), (Port::MEAN, results[1]), (Port::INV_VARIANCE, results[2])];
+        let dx = graph.composite("gradient", NormBackward { mode }, &gradients, &[Port::DX])[0];
+        graph.set_output(dx);
+        reads_back(&graph);
+        let nodes = parsed(&write_v2(&graph))["nodes"].clone();
+        let expected = if mode == NormMode::groups(4) { json!(4) } else { Value::Null };
+        assert!(nodes.as_array().unwrap().iter().all(|node| node["num_groups"] == expected), "{nodes}");
+    }
 }
 
 #[test]

@@ -273,6 +273,7 @@ fn a_definition_has_no_composite_and_computes_nothing_that_nobody_reads() {
             &[Port::Y, Port::NEXT_RUNNING_MEAN, Port::NEXT_RUNNING_VAR],
         ),
         norm(NormBackward { mode: NormMode::Batch }, X, &parameters, GRADIENTS),
+        norm(training(NormMode::groups(2)), X, OF_CHANNELS, FORWARD),
         norm(BnBackwardWeights, X, &parameters, &[Port::EQ_BIAS, Port::DBIAS]),
     ] {
         let finalized = graph.finalize().unwrap();
