@@ -13,8 +13,8 @@ type Parts = BTreeMap<i64, [i64; 2]>;
 
 impl FinalizedGraph {
     /// The same pointwise operations and reductions without a view: the axis that views split is split in every tensor, by strides, and
-    /// what is read of a view is read of its tensor. Tensors keep their ids, and are of one rank if those of the graph were; the key
-    /// stays.
+    /// what is read of a view is read of its tensor. Tensors before the first view keep their ids, and all are of one rank if those of the
+    /// graph were; the key stays.
     ///
     /// # Errors
     /// Why there is no such graph, as a sentence: views split one extent in two ways, or something counts along the axis.
@@ -24,20 +24,25 @@ impl FinalizedGraph {
             return Ok(Cow::Borrowed(self));
         };
         let parts = self.parts(&views, rank)?;
-        let mut of_view: BTreeMap<TensorId, TensorId> = BTreeMap::new();
-        for [x, y] in views {
-            let x = of_view.get(&x).copied().unwrap_or(x);
-            of_view.insert(y, x);
+        let source: BTreeMap<TensorId, TensorId> = views.iter().map(|&[x, y]| (y, x)).collect();
+        let (mut became, mut tensors) = (Vec::new(), Vec::new());
+        for id in self.tensor_ids() {
+            became.push(TensorId(tensors.len() as u32));
+            let tensor = self.tensor(id);
+            match tensor.dim.len() == rank {
+                _ if source.contains_key(&id) => {}
+                true => tensors.push(split(tensor, &parts)),
+                false => tensors.push(tensor.clone()),
+            }
         }
+        let viewed = |id: TensorId| std::iter::successors(Some(id), |id| source.get(id).copied()).last().unwrap_or(id);
         let mut operations = Vec::new();
         for operation in self.operations().filter(|operation| view(operation).is_none()) {
-            let mut split = operation.of_tensors(|id| of_view.get(&id).copied().unwrap_or(id));
-            self.shift_index(&mut split, &parts)?;
+            let mut split = operation.of_tensors(|id| became[viewed(id).index()]);
+            self.shift_index(operation, &mut split, &parts)?;
             operations.push(split);
         }
-        let split =
-            |tensor: &FinalTensor| if tensor.dim.len() == rank { split(tensor, &parts) } else { tensor.clone() };
-        Ok(Cow::Owned(self.with(self.tensors().map(split).collect(), operations)))
+        Ok(Cow::Owned(self.with(tensors, operations)))
     }
 
     fn parts(&self, views: &[[TensorId; 2]], rank: usize) -> Result<Parts, String> {
@@ -57,9 +62,9 @@ impl FinalizedGraph {
     }
 
     /// An index along a later axis is one along the axis behind.
-    fn shift_index(&self, operation: &mut Operation, parts: &Parts) -> Result<(), String> {
+    fn shift_index(&self, operation: &Operation, split: &mut Operation, parts: &Parts) -> Result<(), String> {
         let extent = operation.result().and_then(|id| self.tensor(id).dim.get(AXIS)).copied().unwrap_or(1);
-        let Attributes::Pointwise(pointwise) = &mut operation.attributes else { return Ok(()) };
+        let Attributes::Pointwise(pointwise) = &mut split.attributes else { return Ok(()) };
         match pointwise.axis.map(|axis| axis.cmp(&(AXIS as i64))) {
             Some(std::cmp::Ordering::Equal) if parts_of(extent, parts)[1] > 1 => {
                 Err(format!("{} along channels in groups", pointwise.mode))

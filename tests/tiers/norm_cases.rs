@@ -52,6 +52,7 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
     push(cases, "norm_group_of_lines", groups_of(Tensor::new("x").row_major([3, 15, 11]), 5));
     push(cases, "norm_group_of_all_channels", groups_of(Tensor::new("x").row_major([2, 8, 9]), 1));
     push(cases, "norm_group_of_one_channel", groups_of(Tensor::new("x").channels_last([2, 8, 3, 3]), 8));
+    push(cases, "norm_group_of_a_group_norm", groups_twice());
     push(cases, "norm_ada", ada());
     push(cases, "norm_ada_backward", ada_backward());
     push(cases, "norm_layer_per_pixel", per_pixel());
@@ -217,6 +218,21 @@ fn groups_of(x: Tensor, groups: i64) -> Graph {
     let x = g.tensor(x);
     let inputs = [(Port::X, x), epsilon(&mut g)];
     stored(&mut g, NormForward::new(NormMode::groups(groups), NormPhase::Inference), &inputs, &[Port::Y], [Half; 2]);
+    g
+}
+
+/// Group norms one behind the other, of as many groups, with what is added to a mean.
+fn groups_twice() -> Graph {
+    let mut g = cases::graph(Half);
+    let x = g.tensor(Tensor::new("x").channels_last(IMAGE));
+    let shift = g.tensor(Tensor::new("shift").channels_last([IMAGE[0], GROUPS, 1, 1]).data_type(Float));
+    let epsilon = epsilon(&mut g);
+    let norm = NormForward::new(NormMode::groups(GROUPS), NormPhase::Training);
+    let first = g.composite("first", norm, &[(Port::X, x), epsilon], &[Port::Y, Port::MEAN]);
+    let shifted = g.pointwise("shifted", PointwiseMode::Add, &[first[1], shift]);
+    output(&mut g, shifted, Float);
+    let activated = g.pointwise("relu", PointwiseMode::ReluFwd, &[first[0]]);
+    stored(&mut g, norm, &[(Port::X, activated), epsilon], &[Port::Y], [Half; 2]);
     g
 }
 

@@ -359,7 +359,7 @@ impl FinalizedGraph {
         let known = self.tensors.len();
         let taken: HashSet<i64> = self.by_uid.keys().copied().collect();
         let free = (1..).filter(|uid| !taken.contains(uid));
-        tensors[known..].iter_mut().zip(free).for_each(|(tensor, uid)| tensor.uid = uid);
+        tensors.iter_mut().skip(known).zip(free).for_each(|(tensor, uid)| tensor.uid = uid);
         Self {
             producer: find_producers(tensors.len(), &operations),
             consumers: find_consumers(tensors.len(), &operations),
