@@ -70,7 +70,9 @@ pub(super) fn gathered(
     // what only follows other reductions goes with them
     let (own, rest): (Vec<&Pass>, Vec<&Pass>) =
         passes.iter().partition(|pass| is_of_rows(pass) && !reads(pass, &others));
+    let adds_to_totals = |pass: &&Pass| pass.totals().any(|id| totals.contains(&id));
     let is_whole = own.iter().all(|pass| pass.packed.is_none())
+        && !rest.iter().any(adds_to_totals)
         && rest.iter().all(|pass| !reads(pass, &totals))
         && totals.iter().all(|&id| graph.tensor(id).is_virtual)
         && own.iter().any(|pass| reads(pass, &totals));
