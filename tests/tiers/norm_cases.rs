@@ -45,6 +45,7 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
     }
     // blocks that stay have several rounds of rows; threads step over many points
     push(cases, "norm_layer_backward_many_rows", rows_backward(NormMode::Layer, BFloat16, [5000, 96]));
+    push(cases, "norm_layer_backward_two_rows_at_once", rows_backward(NormMode::Layer, BFloat16, [1056, 2056]));
     push(cases, "norm_rms_backward_many_long_rows", rows_backward(NormMode::Rms, Half, [600, 1032]));
     push(cases, "norm_batch_many_pixels", channels(NormMode::Batch, Half, MANY_PIXELS));
     push(cases, "norm_instance_backward_many_pixels", channels_backward(NormMode::Instance, Half, MANY_PIXELS));
@@ -52,6 +53,7 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
     push(cases, "norm_group_of_lines", groups_of(Tensor::new("x").row_major([3, 15, 11]), 5));
     push(cases, "norm_group_of_all_channels", groups_of(Tensor::new("x").row_major([2, 8, 9]), 1));
     push(cases, "norm_group_of_one_channel", groups_of(Tensor::new("x").channels_last([2, 8, 3, 3]), 8));
+    push(cases, "norm_group_of_one_channel_backward", one_channel_backward());
     push(cases, "norm_group_of_a_group_norm", groups_twice());
     push(cases, "norm_ada", ada());
     push(cases, "norm_ada_backward", ada_backward());
@@ -209,6 +211,18 @@ fn groups_backward(order: Order, data_type: DataType) -> Graph {
     inputs.extend(vectors(&mut g, &[Port::SCALE], CHANNEL));
     inputs.extend(vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE], &[IMAGE[0], GROUPS, 1, 1]));
     stored(&mut g, NormBackward { mode: NormMode::groups(GROUPS) }, &inputs, GRADIENTS, [data_type, Float]);
+    g
+}
+
+/// Gradients where each channel of volumes is a group: statistics and scale reduce over axes of the same extents.
+fn one_channel_backward() -> Graph {
+    let mut g = cases::graph(Half);
+    let dim = [2, 7, 2, 2, 2];
+    let mut inputs: Vec<(Port, TensorHandle)> =
+        [Port::DY, Port::X].map(|port| (port, g.tensor(Tensor::new(port.0).channels_last(dim)))).into();
+    inputs.extend(vectors(&mut g, &[Port::SCALE], &[1, 7, 1, 1, 1]));
+    inputs.extend(vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE], &[2, 7, 1, 1, 1]));
+    stored(&mut g, NormBackward { mode: NormMode::groups(7) }, &inputs, &GRADIENTS[..2], [Half, Float]);
     g
 }
 

@@ -24,7 +24,7 @@ const WARP: u32 = 32;
 
 /// Rounds of two rows a thread, from which on blocks that stay have two at once: half the waits for totals, and six shuffles for four of them,
 /// not ten for two.
-const ROUNDS_OF_TWO_ROWS: i64 = 8;
+const ROUNDS_OF_TWO_ROWS: i64 = 4;
 
 /// Passes that one launch takes, and the rest.
 pub(super) struct Rows {
