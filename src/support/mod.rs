@@ -77,6 +77,7 @@ mod index;
 
 pub use checker::{check, check_relaxed};
 pub use family::catalogue;
+pub(crate) use family::norm::records as norm_records;
 pub use findings::Violation;
 pub use index::{Entry, Term, TermKind, entry, terms};
 pub(crate) use layout::is_disjoint;

@@ -34,6 +34,14 @@ impl SurfaceId {
         }
     }
 
+    /// The name of a surface of another family; `None` for the three that have numbers.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Named(name) => Some(name),
+            Self::S90 | Self::S80 | Self::S70 => None,
+        }
+    }
+
     /// The surface with this number.
     pub fn from_number(number: u32) -> Option<Self> {
         Self::RUNTIME.into_iter().find(|surface| surface.number() == Some(number))
@@ -127,7 +135,7 @@ impl Kind {
 /// One documented rule.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Id in `docs/spec/support-surfaces.md`, such as `S90-MM-G2-DIMS`; stable.
+    /// Id in `docs/spec`, such as `S90-MM-G2-DIMS`; stable.
     pub id: &'static str,
     /// Surfaces it belongs to, all of one family, in the order they are tried.
     pub surfaces: &'static [SurfaceId],

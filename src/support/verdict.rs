@@ -16,6 +16,7 @@ impl Report {
             arch: None,
             status: if is_supported { VerdictStatus::Supported } else { VerdictStatus::NotSupported },
             surface: self.surface(),
+            surface_name: self.surface().and_then(SurfaceId::name),
             engine: engine.map(str::to_owned),
             relaxed: self.relaxed().iter().map(|rule| rule.id).collect(),
             missing: Vec::new(),
@@ -35,12 +36,19 @@ impl Answer {
         AnswerRecord {
             surface: self.held().and_then(|held| held.first().copied()),
             surfaces: surfaces.clone(),
+            surface_names: names(surfaces),
             engines: engines.clone(),
             edits: edits.clone(),
             text: change.sentence(),
             price: price.clone(),
         }
     }
+}
+
+/// The names of surfaces that have no number, graph by graph; nothing where there are none.
+fn names(surfaces: &[Option<SurfaceId>]) -> Vec<Option<&'static str>> {
+    let names: Vec<_> = surfaces.iter().map(|surface| surface.and_then(SurfaceId::name)).collect();
+    if names.iter().any(Option::is_some) { names } else { Vec::new() }
 }
 
 /// How a record names its graph.
@@ -61,6 +69,9 @@ pub struct AnswerRecord {
     pub surface: Option<SurfaceId>,
     /// The surface that holds of each graph.
     pub surfaces: Vec<Option<SurfaceId>>,
+    /// Of each graph the name of the surface that holds, where it has no number.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub surface_names: Vec<Option<&'static str>>,
     /// The engine that takes each graph of the change: one graph, or those into which it is cut.
     pub engines: Vec<&'static str>,
     /// What is edited, place by place.
@@ -95,6 +106,9 @@ pub struct Verdict {
     pub status: VerdictStatus,
     /// The surface that holds as documented.
     pub surface: Option<SurfaceId>,
+    /// The name of that surface, where it has no number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub surface_name: Option<&'static str>,
     /// The engine that takes the graph.
     pub engine: Option<String>,
     /// Rules that the graph breaks and the engine relaxes: why a graph is supported though no surface holds.
@@ -133,6 +147,7 @@ impl Verdict {
             arch: None,
             status: VerdictStatus::Malformed,
             surface: None,
+            surface_name: None,
             engine: None,
             relaxed: Vec::new(),
             missing: Vec::new(),
@@ -149,6 +164,9 @@ impl Verdict {
 pub struct ViolationRecord {
     /// The surface.
     pub surface: SurfaceId,
+    /// Its name, where it has no number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub surface_name: Option<&'static str>,
     /// Id of the rule.
     pub rule: &'static str,
     /// Operation and tensor.
@@ -165,6 +183,7 @@ impl From<&Violation> for ViolationRecord {
         let Violation { surface, rule, place, required, found, at: _ } = violation;
         Self {
             surface: *surface,
+            surface_name: surface.name(),
             rule: rule.id,
             place: place.clone(),
             required: required.clone(),

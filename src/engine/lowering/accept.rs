@@ -13,6 +13,7 @@ use crate::graph::{
     Reordering, TensorId,
 };
 use crate::kernel::{has_double_form, has_integer_form};
+use crate::support::norm_records::*;
 use crate::support::records::{
     alignment::*, capability::*, composite::*, compute_type::*, data_type::*, epilogue::*, genstats::*, layout::*,
     mainloop::*, pointwise::*, reduction::*, unfused::*,
@@ -114,8 +115,73 @@ pub(in crate::engine) static RELAXED: LazyLock<Vec<&'static Rule>> = LazyLock::n
         &S70_PW_45D_LAYOUT,
         &OP_COMPOSITE,
     ];
-    [RELAXED_WITH_CORE, without_core].concat()
+    [RELAXED_WITH_CORE, without_core, OF_NORMS].concat()
 });
+
+/// Norms are computed by their definitions, in passes that take any chip, operations beside them, types, dims and strides.
+static OF_NORMS: &[&Rule] = &[
+    &NA_10,
+    &N_70,
+    &N_165,
+    &N_17,
+    &NF_X,
+    &NF_MEAN,
+    &NF_INV,
+    &NF_SCALE,
+    &NF_EPS,
+    &NF_LAYOUT,
+    &NF_SAME_LAYOUT,
+    &NF_IO,
+    &NF_W,
+    &NF_ALIGN,
+    &NF_ENGINE_SIZE,
+    &NB_X,
+    &NB_MEAN,
+    &NB_INV,
+    &NB_SCALE,
+    &NB_LAYOUT,
+    &NB_SAME_LAYOUT,
+    &NB_IO,
+    &NB_NO_MIX,
+    &NB_W,
+    &NB_ALIGN,
+    &BAR_LAYOUT,
+    &BAR_RANK,
+    &BAR_ACT,
+    &BAR_MODE,
+    &BAR_PHASE,
+    &BAR_INTYPE,
+    &BAR_OUTTYPE,
+    &BAR_XTYPE,
+    &BAR_C,
+    &BAR_CC,
+    &BAR_ORDER,
+    &N_65,
+    &DRF_LAYOUT,
+    &DRF_RANK,
+    &DRF_ACT,
+    &DRF_MASK,
+    &DRF_MODE,
+    &DRF_FLOAT,
+    &DRF_XTYPE,
+    &DRF_C,
+    &DRF_CC,
+    &N_66,
+    &N_67,
+    &EC_1,
+    &N_63,
+    &N_10H,
+    &LF_COUNT,
+    &LF_FACTOR,
+    &N_80,
+    &DDB_CONVTYPE,
+    &DDB_BNTYPE,
+    &DDB_OUTTYPE,
+    &DDB_ALIGN,
+    &DDB_CC,
+    &DDB_INPUTS,
+    &DDB_DYBN_OUT,
+];
 
 /// The core of a fusion that can be lowered around a product.
 ///

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::fusion::{Core, Fusion, fuse};
-use crate::graph::{Attributes, DataType, FinalizedGraph, Operation};
+use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, NormPhase, Operation, Port};
 
 /// The fusion that kernels are made for: composite operations taken apart, what stands between their operations held in
 /// registers and in the workspace as `FLOAT`.
@@ -27,9 +27,20 @@ pub(in crate::engine) fn taken_apart(fusion: &Fusion) -> Result<Cow<'_, Fusion>,
     if let Some(operation) = graph.operations().find(|operation| is_in_place(operation)) {
         return Err(format!("no kernels for {} in place: launches read what a later one would write", operation.tag()));
     }
+    graph.operations().try_for_each(has_statistics)?;
     have_one_rank(graph)?;
     let expanded = expanded.without_views()?.into_owned();
     fuse(Arc::new(expanded)).map(Cow::Owned).map_err(|misfit| misfit.to_string())
+}
+
+/// A norm for inference has no statistics to store (N-161); those of a batch norm are inputs.
+fn has_statistics(operation: &Operation) -> Result<(), String> {
+    let Attributes::Composite(Composite::NormForward(norm)) = &operation.attributes else { return Ok(()) };
+    let stored = [Port::MEAN, Port::INV_VARIANCE].into_iter().find(|&port| operation.output(port).is_some());
+    match stored.filter(|_| norm.phase == Some(NormPhase::Inference)) {
+        Some(port) => Err(format!("no kernels for {}: phase INFERENCE has no {port} (N-161)", operation.tag())),
+        None => Ok(()),
+    }
 }
 
 fn is_in_place(operation: &Operation) -> bool {

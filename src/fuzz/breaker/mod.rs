@@ -2,6 +2,7 @@
 //! number in them are held on both sides of it.
 
 mod limits;
+mod norms;
 mod operations;
 mod structure;
 mod tensors;
@@ -23,7 +24,7 @@ type Edit = fn(&Subject, &mut Graph, &mut Choices<'_>) -> bool;
 type Row = (&'static str, Edit);
 
 /// Every row, by what it edits.
-const ROWS: &[&[Row]] = &[tensors::ROWS, operations::ROWS, structure::ROWS];
+const ROWS: &[&[Row]] = &[tensors::ROWS, operations::ROWS, structure::ROWS, norms::ROWS];
 
 /// How many rows are drawn until one fits the graph.
 const DRAWS: usize = 8;
@@ -299,6 +300,33 @@ mod tests {
         }
         for (row, met) in limits::CHIPS.iter().zip(chips) {
             assert!(met, "{} between {} and {}", row.0, row.2, row.3);
+        }
+    }
+
+    /// Every row of norms fits some random norm, and is named by the surface that takes it.
+    #[test]
+    fn norms_are_broken_by_every_row() {
+        let mut met = vec![false; norms::ROWS.len()];
+        for number in 0..3000 {
+            let generated = generate(Family::Norm, &graph_bytes(20_261_126, number));
+            let Ok(graph) = generated.graph.finalize().map(Arc::new) else { continue };
+            let report = support::check(&graph, ComputeCapability::SM_90, &SurfaceId::ALL);
+            let Some(surface) = report.surface().filter(|surface| surface.number().is_none()) else { continue };
+            let subject = Subject { fusion: fuse(Arc::clone(&graph)).expect("it is legal"), surface };
+            for ((id, edit), met) in norms::ROWS.iter().zip(&mut met) {
+                let Some(rule) = subject.rule(id) else { continue };
+                let mut edited = graph.to_graph();
+                if edit(&subject, &mut edited, &mut Choices::new(&graph_bytes(7, number)))
+                    && let Ok(edited) = edited.finalize()
+                {
+                    is_named(&Arc::new(edited), surface, ComputeCapability::SM_90, rule)
+                        .unwrap_or_else(|finding| panic!("{finding}"));
+                    *met = true;
+                }
+            }
+        }
+        for ((id, _), met) in norms::ROWS.iter().zip(met) {
+            assert!(met, "{id}");
         }
     }
 

@@ -6,8 +6,8 @@ use super::matmul::finish;
 use super::stage::{Frame, Stage};
 use super::{SIDE_TYPES, VIRTUAL_TYPES, epilogue_types};
 use crate::graph::{
-    BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, DataType, Graph, NormBackward, NormForward, NormMode,
-    NormPhase, Port, Scalar, Tensor, TensorHandle,
+    BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, DEFAULT_ALIGNMENT, DataType, Graph, NormBackward,
+    NormForward, NormMode, NormPhase, Port, Scalar, Tensor, TensorHandle, channels_last_order, packed_strides,
 };
 use crate::support::SurfaceId;
 
@@ -18,6 +18,9 @@ const BACKWARD: usize = 40;
 const LACKING: usize = 20;
 const STORED: usize = 60;
 
+/// Part of the graphs that are as the surfaces of norms document them; percent.
+const DOCUMENTED: usize = 25;
+
 /// Types of parameters and statistics.
 const VECTOR_TYPES: &[DataType] = &[DataType::Float, DataType::Float, DataType::Half, DataType::BFloat16];
 
@@ -26,16 +29,21 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
         .io_data_type(DataType::Half)
         .compute_data_type(DataType::Float)
         .intermediate_data_type(DataType::Float);
+    let is_documented = choices.chance(DOCUMENTED);
     let mode = choices.of(&NormMode::ALL);
     let is_of_channels = matches!(mode, NormMode::Instance | NormMode::Batch | NormMode::Group { .. });
     let rank = match mode {
         NormMode::AdaLayer => 3,
         NormMode::Layer | NormMode::Rms => choices.of(&[4, 3, 2, 5]),
+        _ if is_documented => choices.of(&[4, 5]),
         NormMode::Instance | NormMode::Batch | NormMode::Group { .. } => choices.of(&[4, 4, 5, 3]),
     };
     let mut full: Vec<i64> = (0..rank).map(|_| choices.of(&[2, 1, 3, 4, 7, 16])).collect();
     let wide = if is_of_channels { 1 } else { rank - 1 };
     full[wide] = if choices.chance(10) { choices.of(&[300, 1025]) } else { extent(choices) };
+    if is_documented {
+        full[wide] = choices.of(&[8, 16, 24]);
+    }
     let kept = kept_by_statistics(choices, mode, rank);
     let all = vec![true; rank];
     let of_parameter = of_parameter(choices, mode, &kept);
@@ -58,18 +66,40 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
     let mut stage = Stage::new(&mut graph, choices, frame, None);
     if stage.choices.chance(PARTS) {
         parts(&mut stage);
+        if is_documented {
+            document(&mut graph);
+        }
         return graph;
     }
-    let before = stage.choices.below(3);
+    let most = if is_documented { 1 } else { 3 };
+    let before = stage.choices.below(most);
     stage.grow(before);
     match stage.choices.chance(BACKWARD) {
         true => backward(&mut stage, mode, &statistics, &parameter),
         false => forward(&mut stage, mode, &statistics, &parameter),
     }
-    let behind = stage.choices.below(3);
+    let behind = stage.choices.below(most);
     stage.grow(behind);
     finish(&mut stage, false, output_types);
+    if is_documented {
+        document(&mut graph);
+    }
     graph
+}
+
+/// Lays tensors out channels last, without padding; what is no image is FLOAT, images are of one type.
+fn document(graph: &mut Graph) {
+    let rank = graph.tensors.iter().map(|tensor| tensor.dim.len()).max().unwrap_or(0);
+    let elements = |tensor: &Tensor| tensor.dim.iter().product::<i64>();
+    let most = graph.tensors.iter().map(elements).max().unwrap_or(0);
+    for tensor in graph.tensors.iter_mut().filter(|tensor| !tensor.is_pass_by_value) {
+        let is_image = elements(tensor) == most || tensor.dim.is_empty();
+        tensor.data_type = Some(if is_image { DataType::Half } else { DataType::Float });
+        tensor.alignment = DEFAULT_ALIGNMENT;
+        if !tensor.dim.is_empty() && rank > 3 {
+            tensor.stride = packed_strides(&tensor.dim, &channels_last_order(tensor.dim.len()));
+        }
+    }
 }
 
 /// Axes that the statistics keep.

@@ -9,6 +9,7 @@
 //! said what, and how it is written; so the surface stays what is asked and what answers, and the family is where it is
 //! looked up.
 
+pub(super) mod norm;
 pub(super) mod runtime;
 
 use super::context::Facts;
@@ -49,7 +50,7 @@ pub(super) struct Family {
 
 /// Every family. The first surface that holds is taken, so those about few graphs come before the runtime fusion
 /// engine's, which are asked about all.
-pub(super) static FAMILIES: &[&Family] = &[&runtime::FAMILY];
+pub(super) static FAMILIES: &[&Family] = &[&norm::FAMILY, &runtime::FAMILY];
 
 impl SurfaceId {
     /// Every surface, in the order in which they are asked (V-02).

@@ -54,12 +54,14 @@ pub(super) enum Edit {
     AddAxis,
     /// Folds all but the last two axes of every tensor into one.
     FoldBatch,
+    /// Gives every tensor that has the channels of a norm more of them, up to whole vectors.
+    AddChannels,
 }
 
 /// What an edit changes at one place, as data.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct EditRecord {
-    /// What kind of edit it is: `swap_inputs`, `mirror`, `alignment`, `strides`, `data_type`, `compute_data_type`, `convert`, `rank`, `cut`.
+    /// What kind of edit it is: `swap_inputs`, `mirror`, `alignment`, `strides`, `data_type`, `compute_data_type`, `convert`, `rank`, `channels`, `cut`.
     pub kind: &'static str,
     /// Name of the tensor that is edited; for `cut` one that is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,6 +136,7 @@ impl Edit {
             Self::Convert { .. } => 6,
             Self::AddAxis | Self::FoldBatch => 7,
             Self::LayOut(..) => 8,
+            Self::AddChannels => 13,
         }
     }
 
@@ -151,6 +154,9 @@ impl Edit {
             (Self::Compute(places, _), Self::Compute(others, _)) => meet(places, others),
             (Self::Convert { operand, .. }, Self::Convert { operand: same, .. }) => operand == same,
             (Self::AddAxis | Self::FoldBatch, Self::AddAxis | Self::FoldBatch) => true,
+            // strides are packed for the channels that a tensor has
+            (Self::AddChannels, Self::AddChannels | Self::Pad(_) | Self::LayOut(..)) => true,
+            (Self::Pad(_) | Self::LayOut(..), Self::AddChannels) => true,
             _ => false,
         }
     }
@@ -168,7 +174,8 @@ impl Edit {
             Self::Retype(tensors, to) => without(tensors, |rest| Self::Retype(rest, *to)),
             Self::Compute(operations, to) => without(operations, |rest| Self::Compute(rest, *to)),
             Self::LayOut(tensors, layout) => without(tensors, |rest| Self::LayOut(rest, *layout)),
-            Self::Swap(_) | Self::Mirror(_) | Self::Convert { .. } | Self::AddAxis | Self::FoldBatch => Vec::new(),
+            Self::Swap(_) | Self::Mirror(_) | Self::Convert { .. } => Vec::new(),
+            Self::AddAxis | Self::FoldBatch | Self::AddChannels => Vec::new(),
         }
     }
 
@@ -208,6 +215,7 @@ impl Edit {
             }
             Self::AddAxis => shape::add_axes(edited),
             Self::FoldBatch => shape::fold_batch(edited),
+            Self::AddChannels => shape::add_channels(edited),
         }
     }
 
@@ -259,6 +267,7 @@ impl Edit {
             }
             Self::AddAxis => shape::added_axes_text(graph),
             Self::FoldBatch => "fold all axes before the last two of every tensor into one batch axis".to_owned(),
+            Self::AddChannels => shape::added_channels_text(graph),
         }
     }
 
@@ -296,6 +305,7 @@ impl Edit {
                 Some(loss.map_or("converted in the kernel, exactly".to_owned(), |loss| format!("{to} {loss}")))
             }
             Self::LayOut(..) => Some("the caller's memory is laid out so".to_owned()),
+            Self::AddChannels => Some("the caller's data have channels of zeros at the end".to_owned()),
         }
     }
 
@@ -331,18 +341,22 @@ impl Edit {
                 let records = EditRecord::of_types("convert", &[*operand], *to, graph);
                 records.into_iter().map(|record| EditRecord { operation: name.clone(), ..record }).collect()
             }
-            Self::AddAxis | Self::FoldBatch => self.ranks(graph),
+            Self::AddAxis | Self::FoldBatch => self.dims("rank", graph),
+            Self::AddChannels => {
+                let records = self.dims("channels", graph).into_iter();
+                records.filter(|record| record.from != record.to).collect()
+            }
         }
     }
 
     /// The extents that an edit of every tensor gives them.
-    fn ranks(&self, graph: &FinalizedGraph) -> Vec<EditRecord> {
+    fn dims(&self, kind: &'static str, graph: &FinalizedGraph) -> Vec<EditRecord> {
         let mut edited = graph.to_graph();
         if self.apply(&mut edited).is_none() {
             return Vec::new();
         }
         let record = |(before, after): (&FinalTensor, &Tensor)| {
-            EditRecord::of_tensor("rank", before, [before.dim.clone().into(), after.dim.clone().into()])
+            EditRecord::of_tensor(kind, before, [before.dim.clone().into(), after.dim.clone().into()])
         };
         graph.tensors().zip(edited.tensors()).map(record).collect()
     }

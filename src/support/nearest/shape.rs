@@ -1,9 +1,56 @@
 //! Edits of ranks: extents of 1 that a surface asks for, and batches in one axis.
 
-use crate::graph::{Attributes, FinalizedGraph, Fraction, Graph, Tensor};
+use crate::graph::{Attributes, Composite, FinalizedGraph, Fraction, Graph, NormMode, Port, Tensor, packed_strides};
 
 /// Axes of a tensor that every surface takes at least.
 const LEAST_RANK: usize = 3;
+
+/// Channels of which every type has whole vectors, and a mask whole bytes.
+const CHANNELS: i64 = 8;
+
+/// Gives every tensor that has the channels of a norm more of them, up to whole vectors. `None` where channels depend on each other, or
+/// on operations that are not known here.
+pub(super) fn add_channels(graph: &mut Graph) -> Option<()> {
+    let x = graph.operations.iter().find(|operation| is_of_channels(&operation.attributes))?.input(Port::X)?;
+    let is_separate =
+        |operation: &Attributes| is_of_channels(operation) || matches!(operation, Attributes::Pointwise(_));
+    if !graph.operations.iter().all(|operation| is_separate(&operation.attributes)) {
+        return None;
+    }
+    let channels = *graph.tensors[x.index()].dim.get(1)?;
+    let more = whole_vectors(channels).filter(|&more| more != channels)?;
+    for tensor in graph.tensors.iter_mut().filter(|tensor| tensor.dim.get(1) == Some(&channels)) {
+        let mut order: Vec<usize> = (0..tensor.dim.len()).collect();
+        order.sort_by_key(|&axis| (tensor.dim[axis] == 1, tensor.stride.get(axis).copied()));
+        tensor.dim[1] = more;
+        tensor.stride = packed_strides(&tensor.dim, &order);
+    }
+    Some(())
+}
+
+/// The least number of channels from this one on that fills vectors.
+fn whole_vectors(channels: i64) -> Option<i64> {
+    Some((channels.checked_add(CHANNELS - 1)?).div_euclid(CHANNELS) * CHANNELS)
+}
+
+/// Norms whose statistics are those of a channel.
+pub(super) fn is_of_channels(attributes: &Attributes) -> bool {
+    let is_channels = |mode: NormMode| matches!(mode, NormMode::Instance | NormMode::Batch);
+    match attributes {
+        Attributes::Composite(Composite::NormForward(norm)) => is_channels(norm.mode),
+        Attributes::Composite(Composite::NormBackward(norm)) => is_channels(norm.mode),
+        _ => false,
+    }
+}
+
+/// [`add_channels`] as an instruction.
+pub(super) fn added_channels_text(graph: &FinalizedGraph) -> String {
+    let norm = graph.operations().find(|operation| is_of_channels(&operation.attributes));
+    let x = norm.and_then(|norm| norm.input(Port::X)).map(|x| &graph.tensor(x).dim);
+    let channels = x.and_then(|dim| dim.get(1)).copied().unwrap_or_default();
+    let more = whole_vectors(channels).unwrap_or(channels);
+    format!("give every tensor of {channels} channels {more}, packed, and leave those at the end out of the results")
+}
 
 /// Gives every tensor axes of 1 until it has three, in front; where there is a convolution or a resampling one before the spatial axes, and
 /// the operation's parameters one more with it. `None` where an operation's parameters name axes in a way that is not known here.

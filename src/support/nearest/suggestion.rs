@@ -118,6 +118,9 @@ fn shapes(graph: &FinalizedGraph, defect: &Defect, edits: &mut Vec<Edit>) {
         OperationUid::of(graph, id).map(edit)
     });
     edits.extend(turned);
+    if defect.operation.is_some_and(|id| shape::is_of_channels(&graph.operation(id).attributes)) {
+        edits.push(Edit::AddChannels);
+    }
     ranks(graph, edits);
 }
 

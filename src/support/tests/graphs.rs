@@ -6,7 +6,7 @@ use crate::graph::{
     ResampleMode, Tensor, TensorHandle,
 };
 
-fn named(name: &str, tensor: Tensor) -> Tensor {
+pub(super) fn named(name: &str, tensor: Tensor) -> Tensor {
     Tensor { name: name.to_owned(), ..tensor }
 }
 

@@ -9,6 +9,7 @@ mod graphs;
 mod malformed;
 mod matmul;
 mod nearest;
+mod norms;
 mod operations;
 mod reports;
 mod stages;
@@ -87,8 +88,15 @@ impl Suite {
 }
 
 /// Every suite; the catalogue's tests count what they cover.
-static SUITES: &[&[Suite]] =
-    &[matmul::SUITES, convolution::SUITES, stages::SUITES, types::SUITES, unfused::SUITES, operations::SUITES];
+static SUITES: &[&[Suite]] = &[
+    matmul::SUITES,
+    convolution::SUITES,
+    stages::SUITES,
+    types::SUITES,
+    unfused::SUITES,
+    operations::SUITES,
+    norms::SUITES,
+];
 
 fn suites() -> impl Iterator<Item = &'static Suite> {
     SUITES.iter().copied().flatten()

@@ -337,3 +337,26 @@ fn two_types_are_two_edits_of_one_kind() {
     let both = [("compute_data_type", Some("INT32")), ("compute_data_type", Some("FLOAT"))];
     assert!(types.len() == 2 && both.iter().all(|edit| types.contains(edit)), "{}", hold.change.text);
 }
+
+#[test]
+fn norms_are_brought_onto_their_surfaces() {
+    use super::norms::graphs::{add_relu, add_relu_of, layer};
+    use crate::support::family::norm::{ADD_RELU, FORWARD};
+    let (single, activated) = ((FORWARD, 9, 0), (ADD_RELU, 9, 0));
+    let text = "make tensor 'MEAN' (uid 6) FLOAT instead of HALF";
+    expect(layer, single, |g| g.types(&["MEAN"], DataType::Half), text);
+    let text = "lay out tensor 'Z' (uid 13) channels last (NHWC): strides [576,1,96,16]";
+    expect(add_relu, activated, |g| g.reshape("Z", rows([4, 16, 6, 6])), text);
+    let text = "compute operation 'norm' (BATCHNORM) in FLOAT instead of HALF";
+    expect(add_relu, activated, |g| g.compute("norm", DataType::Half), text);
+    let ragged = add_relu_of(crate::graph::NormMode::Batch, &[4, 35, 6, 6]);
+    let answer = change(&ragged, activated).expect("whole vectors of channels");
+    assert_eq!(
+        answer.change.text,
+        "give every tensor of 35 channels 40, packed, and leave those at the end out of the results"
+    );
+    assert_eq!(answer.change.price, "the caller's data have channels of zeros at the end");
+    let x = answer.change.edits.iter().find(|edit| edit.tensor.as_deref() == Some("X")).expect("X has more");
+    assert_eq!((x.kind, &x.to), ("channels", &serde_json::json!([4, 40, 6, 6])));
+    assert!(answer.change.edits.iter().all(|edit| edit.tensor.as_deref() != Some("EPSILON")));
+}
