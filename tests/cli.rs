@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use fusewright::compile::Cache;
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::frontend;
-use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+use fusewright::graph::{DataType, Graph, NormForward, NormMode, NormPhase, PointwiseMode, Port, Scalar, Tensor};
 use fusewright::tuning::{Sampled, Tuned, TuningStore};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde_json::{Value, json};
@@ -501,6 +501,47 @@ fn a_softmax_is_on_no_surface_and_an_engine_takes_it_beyond_them() {
     assert_eq!((&record["engine"], &record["relaxed"]), (&json!("scalar"), &json!(["OP-COMPOSITE"])));
     place.run(&["check", &file, "--surface", "90"]).expect(1, &["OP-COMPOSITE", "primitive operations only"]);
     place.run(&["run", &file, "--device", "cpu"]).expect(0, &[]);
+}
+
+/// A batch norm of so many channels for training, alone.
+fn batch_norm(channels: i64) -> Graph {
+    let mut graph = Graph::new().name("bn").io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    let x = graph.tensor(Tensor::new("x").channels_last([2, channels, 4, 4]));
+    let epsilon = graph.tensor(Tensor::scalar("epsilon", DataType::Float, Scalar::Float(1e-5)));
+    let mut inputs = vec![(Port::X, x), (Port::EPSILON, epsilon)];
+    for port in [Port::SCALE, Port::BIAS] {
+        let vector = Tensor::new(port.0).channels_last([1, channels, 1, 1]).data_type(DataType::Float);
+        inputs.push((port, graph.tensor(vector)));
+    }
+    let norm = NormForward::new(NormMode::Batch, NormPhase::Training);
+    let results = graph.composite("norm", norm, &inputs, &[Port::Y, Port::MEAN, Port::INV_VARIANCE]);
+    for (place, id) in results.into_iter().enumerate() {
+        graph.set_output(id).data_type = (place > 0).then_some(DataType::Float);
+    }
+    graph
+}
+
+#[test]
+fn a_norm_is_told_by_the_name_of_its_surface() {
+    let place = Place::new();
+    let legal = place.write("bn.json", frontend::write_v2(&batch_norm(16)));
+    place.run(&["check", &legal]).expect(0, &["runs on sm_90 by scalar, as documented on surface NormAddRelu"]);
+    let json = |file: &str| -> Value {
+        serde_json::from_str(&place.run(&["check", file, "--format", "json"]).expect(0, &[]).out).unwrap()
+    };
+    let record = json(&legal);
+    assert_eq!((&record["surface"], &record["surface_name"]), (&Value::Null, &json!("NormAddRelu")));
+    assert_eq!((record.get("relaxed"), &record["violations"]), (None, &json!([])));
+    let ragged = place.write("ragged.json", frontend::write_v2(&batch_norm(35)));
+    let record = json(&ragged);
+    assert_eq!((record.get("surface_name"), &record["relaxed"]), (None, &json!(["BAR-C"])));
+    assert_eq!(record["violations"][0]["surface_name"], "NormAddRelu");
+    let asked = ["check", &ragged, "--surface", "normaddrelu"];
+    place.run(&asked).expect(1, &["BAR-C", "to hold surface NormAddRelu: give every tensor of 35 channels 40"]);
+    place.run(&["check", &ragged, "--surface", "91"]).expect(2, &["90, 80 or 70, or one of NormForward, NormBackward"]);
+    place
+        .run(&["rules", "n-161", "BAR-C"])
+        .expect(0, &["N-161", "no statistics of a norm for INFERENCE", "NormAddRelu"]);
 }
 
 #[test]

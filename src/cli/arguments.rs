@@ -62,7 +62,7 @@ pub(super) struct CheckOptions {
     /// Compute capabilities to check for, such as sm_80,sm_90; may be repeated [default: sm_90]
     #[arg(long = "arch", value_name = "SM", value_delimiter = ',')]
     pub(super) capabilities: Vec<ComputeCapability>,
-    /// Ask these support surfaces only (90, 80, 70, or one of norms by name), such as 90,80; may be repeated
+    /// Ask these support surfaces only (90, 80, 70, or another by name), such as 90,80; may be repeated
     #[arg(long = "surface", value_name = "N", value_parser = surface, value_delimiter = ',')]
     pub(super) surfaces: Vec<SurfaceId>,
     /// Only this graph of each file, by name or number (#2)
@@ -331,7 +331,7 @@ fn surface(text: &str) -> Result<SurfaceId, String> {
     let named = SurfaceId::ALL.into_iter().find(|surface| surface.to_string().eq_ignore_ascii_case(text));
     named.ok_or_else(|| {
         let names: Vec<&str> = SurfaceId::ALL.into_iter().filter_map(SurfaceId::name).collect();
-        format!("a support surface is 90, 80 or 70, or of norms {}", names.join(", "))
+        format!("a support surface is 90, 80 or 70, or one of {}", names.join(", "))
     })
 }
 

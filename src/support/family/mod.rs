@@ -9,6 +9,7 @@
 //! said what, and how it is written; so the surface stays what is asked and what answers, and the family is where it is
 //! looked up.
 
+pub(super) mod convolution;
 pub(super) mod norm;
 pub(super) mod runtime;
 
@@ -48,9 +49,9 @@ pub(super) struct Family {
     pub(super) rules: &'static [&'static [&'static Rule]],
 }
 
-/// Every family. The first surface that holds is taken, so those about few graphs come before the runtime fusion
-/// engine's, which are asked about all.
-pub(super) static FAMILIES: &[&Family] = &[&norm::FAMILY, &runtime::FAMILY];
+/// Every family. The first surface that holds is taken, so norms, which the runtime fusion engine refuses as such, come before its surfaces,
+/// which are asked about all graphs; patterns around convolutions, which it judges, come after them.
+pub(super) static FAMILIES: &[&Family] = &[&norm::FAMILY, &runtime::FAMILY, &convolution::FAMILY];
 
 impl SurfaceId {
     /// Every surface, in the order in which they are asked (V-02).

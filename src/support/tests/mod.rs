@@ -11,6 +11,7 @@ mod matmul;
 mod nearest;
 mod norms;
 mod operations;
+mod patterns;
 mod reports;
 mod stages;
 mod types;
@@ -96,6 +97,7 @@ static SUITES: &[&[Suite]] = &[
     unfused::SUITES,
     operations::SUITES,
     norms::SUITES,
+    patterns::SUITES,
 ];
 
 fn suites() -> impl Iterator<Item = &'static Suite> {
