@@ -328,9 +328,8 @@ impl Following {
         uses.extend(text.uses.iter().copied());
         let read: BTreeSet<TensorId> = sweep.program.loads().collect();
         let totals: Vec<(TensorId, String)> = totals.filter(|(id, _)| read.contains(id)).collect();
-        let is_in_memory = |id: &&TensorId| {
-            sweep.access[*id] != Access::Parameter && totals.iter().all(|(total, _)| total != *id)
-        };
+        let is_in_memory =
+            |id: &&TensorId| sweep.access[*id] != Access::Parameter && totals.iter().all(|(total, _)| total != *id);
         let operands: Vec<String> =
             read.iter().filter(is_in_memory).map(|&id| address(graph, sweep, id, uses)).collect();
         if !operands.is_empty() {

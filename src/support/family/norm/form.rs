@@ -123,6 +123,7 @@ pub(super) fn is_add_relu(norm: &Norm, graph: &FinalizedGraph) -> bool {
         NormMode::Batch => true,
         NormMode::Instance => graph.operations().len() > 1,
         NormMode::Layer | NormMode::Rms | NormMode::AdaLayer => is_followed(),
+        NormMode::Group { .. } => false,
     }
 }
 
@@ -202,6 +203,7 @@ pub(super) fn is_drelu(norm: &Norm, graph: &FinalizedGraph) -> bool {
             let is_bits = |input| graph.tensor(input).data_type == DataType::Boolean;
             mode(operation).is_some_and(PointwiseMode::is_backward) || operation.input_tensors().any(is_bits)
         }),
+        NormMode::Group { .. } => false,
     }
 }
 

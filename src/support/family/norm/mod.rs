@@ -270,7 +270,7 @@ fn ranks(mode: NormMode) -> &'static [usize] {
     match mode {
         NormMode::Layer | NormMode::Rms => &[2, 3, 4, 5],
         NormMode::AdaLayer => &[3],
-        NormMode::Instance | NormMode::Batch => &[4, 5],
+        NormMode::Instance | NormMode::Batch | NormMode::Group { .. } => &[4, 5],
     }
 }
 

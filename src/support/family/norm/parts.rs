@@ -2,8 +2,8 @@
 
 use crate::device::ComputeCapability;
 use crate::graph::{
-    Attributes, Composite, DataType, FinalTensor, FinalizedGraph, NormMode, NormPhase, Operation, OperationId,
-    Pointwise, PointwiseMode, Port, TensorId,
+    Attributes, Composite, DataType, FinalTensor, FinalizedGraph, NormBackward, NormForward, NormMode, NormPhase,
+    Operation, OperationId, Pointwise, PointwiseMode, Port, TensorId,
 };
 
 /// What a norm operation computes.
@@ -51,12 +51,14 @@ pub(super) struct Parts<'a> {
     pub(super) norm: Norm<'a>,
 }
 
-/// Norm operations of a graph, in topological order.
+/// Norm operations of a graph, in topological order; of groups cuDNN has none (N-04).
 pub(super) fn norms(graph: &FinalizedGraph) -> impl Iterator<Item = Norm<'_>> {
     graph.operation_ids().filter_map(|id| {
         let operation = graph.operation(id);
         let Attributes::Composite(composite) = &operation.attributes else { return None };
         let kind = match composite {
+            Composite::NormForward(NormForward { mode: NormMode::Group { .. }, .. })
+            | Composite::NormBackward(NormBackward { mode: NormMode::Group { .. } }) => return None,
             Composite::NormForward(norm) => Kind::Forward(norm.mode, norm.phase),
             Composite::NormBackward(norm) => Kind::Backward(norm.mode),
             Composite::BnFinalize(_) => Kind::Finalize,

@@ -59,7 +59,7 @@ fn kept(mode: NormMode, x: &[i64]) -> Vec<i64> {
     let is_kept = |axis: usize| match mode {
         NormMode::Layer | NormMode::Rms => axis == 0,
         NormMode::AdaLayer => axis < 2,
-        NormMode::Instance => axis < 2,
+        NormMode::Instance | NormMode::Group { .. } => axis < 2,
         NormMode::Batch => axis == 1,
     };
     x.iter().enumerate().map(|(axis, &extent)| if is_kept(axis) { extent } else { 1 }).collect()
