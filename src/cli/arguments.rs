@@ -328,9 +328,9 @@ fn cuda_device(text: &str) -> Result<u32, String> {
 }
 
 fn surface(text: &str) -> Result<SurfaceId, String> {
-    let named = SurfaceId::ALL.into_iter().find(|surface| surface.to_string().eq_ignore_ascii_case(text));
+    let named = SurfaceId::named().find(|surface| surface.to_string().eq_ignore_ascii_case(text));
     named.ok_or_else(|| {
-        let names: Vec<&str> = SurfaceId::ALL.into_iter().filter_map(SurfaceId::name).collect();
+        let names: Vec<&str> = SurfaceId::named().filter_map(SurfaceId::name).collect();
         format!("a support surface is 90, 80 or 70, or one of {}", names.join(", "))
     })
 }

@@ -47,21 +47,30 @@ pub(super) struct Family {
     pub(super) surfaces: &'static [(SurfaceId, &'static dyn Limits)],
     /// Records of its rules, heading by heading.
     pub(super) rules: &'static [&'static [&'static Rule]],
+    /// Whether its surfaces are asked where they are named alone, and not among [`SurfaceId::ALL`].
+    pub(super) is_by_name: bool,
 }
 
 /// Every family. The first surface that holds is taken, so norms, which the runtime fusion engine refuses as such, come before its surfaces,
-/// which are asked about all graphs; patterns around convolutions, which it judges, come after them.
+/// which are asked about all graphs. Patterns around convolutions, which it judges, are asked by name alone.
 pub(super) static FAMILIES: &[&Family] = &[&norm::FAMILY, &runtime::FAMILY, &convolution::FAMILY];
 
 impl SurfaceId {
-    /// Every surface, in the order in which they are asked (V-02).
+    /// Every surface that is asked where none is named, in the order in which they are asked (V-02).
     pub const ALL: [Self; surface_count()] = every_surface();
+
+    /// Surfaces of all families, those too that are asked by name alone.
+    pub fn named() -> impl Iterator<Item = Self> {
+        FAMILIES.iter().flat_map(|family| family.surfaces).map(|row| row.0)
+    }
 }
 
 const fn surface_count() -> usize {
     let (mut count, mut family) = (0, 0);
     while family < FAMILIES.len() {
-        count += FAMILIES[family].surfaces.len();
+        if !FAMILIES[family].is_by_name {
+            count += FAMILIES[family].surfaces.len();
+        }
         family += 1;
     }
     count
@@ -72,7 +81,7 @@ const fn every_surface() -> [SurfaceId; surface_count()] {
     let (mut count, mut family) = (0, 0);
     while family < FAMILIES.len() {
         let mut surface = 0;
-        while surface < FAMILIES[family].surfaces.len() {
+        while surface < FAMILIES[family].surfaces.len() && !FAMILIES[family].is_by_name {
             all[count] = FAMILIES[family].surfaces[surface].0;
             count += 1;
             surface += 1;

@@ -11,6 +11,7 @@ use crate::support::surface::{SURFACES, Surface};
 pub(super) static FAMILY: Family = Family {
     surfaces: &[(SURFACES[0].id, SURFACES[0]), (SURFACES[1].id, SURFACES[1]), (SURFACES[2].id, SURFACES[2])],
     rules: RECORDS,
+    is_by_name: false,
 };
 
 impl Limits for Surface {

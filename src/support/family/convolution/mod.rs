@@ -1,7 +1,7 @@
 //! Patterns of pre-compiled engines around a convolution: ConvBNfprop, DBARCS, ConvBNwgrad, ConvBiasAct.
 //!
-//! The runtime fusion engine judges every convolution, so these surfaces come after it: they are asked about graphs alone that it refuses, and
-//! of these about such alone that have the whole pattern. A graph that it takes is never theirs.
+//! The runtime fusion engine judges every convolution, so these surfaces are asked where they are named alone, and about graphs that have
+//! the whole pattern: no verdict of surfaces 90 to 70, nor what is said of it, depends on them.
 
 mod bias;
 pub(crate) mod records;
@@ -30,6 +30,7 @@ pub(super) static FAMILY: Family = Family {
         (BIAS_ACT, &ConvolutionPattern { is_whole: bias::is_whole, check: bias::check }),
     ],
     rules: &[records::RULES],
+    is_by_name: true,
 };
 
 /// One pattern.

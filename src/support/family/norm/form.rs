@@ -117,8 +117,7 @@ impl Chain<'_> {
 pub(super) fn is_add_relu(norm: &Norm, graph: &FinalizedGraph) -> bool {
     let follows =
         |id: &OperationId| matches!(mode(graph.operation(*id)), Some(PointwiseMode::Add | PointwiseMode::ReluFwd));
-    let is_followed =
-        || norm.operation.output(Port::Y).is_some_and(|y| graph.consumers(y).iter().any(|id| follows(id)));
+    let is_followed = || norm.operation.output(Port::Y).is_some_and(|y| graph.consumers(y).iter().any(follows));
     match norm.mode() {
         NormMode::Batch => true,
         NormMode::Instance => graph.operations().len() > 1,

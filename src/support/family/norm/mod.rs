@@ -37,6 +37,7 @@ pub(super) static FAMILY: Family = Family {
         (WEIGHTS, &DGRAD_DRELU_BN_BWD_WEIGHT),
     ],
     rules: &[RULES],
+    is_by_name: false,
 };
 
 /// What one surface allows. Fields that are `None` or empty limit nothing.
@@ -49,7 +50,7 @@ struct NormSurface {
     /// FLOAT alone.
     compute: &'static Rule,
     types: &'static [TypeLimit],
-    ranks: Option<(&'static Rule, fn(NormMode) -> &'static [usize])>,
+    ranks: Option<RankLimit>,
     layout: Option<LayoutLimit>,
     /// Channels in vectors of 16 bytes.
     channels: Option<&'static Rule>,
@@ -82,6 +83,12 @@ enum Tensors {
     Stored,
     /// What a convolution reads.
     Operands,
+}
+
+/// How many axes X has.
+struct RankLimit {
+    rule: &'static Rule,
+    ranks: fn(NormMode) -> &'static [usize],
 }
 
 /// How tensors lie.
@@ -148,7 +155,7 @@ static NORM_FORWARD: NormSurface = NormSurface {
         TypeLimit::new(&NF_W, Tensors::At(PARAMETERS), FLOATING),
         TypeLimit { modes: &[NormMode::Instance], ..TypeLimit::new(&NF_W, Tensors::At(PARAMETERS), FLOAT) },
     ],
-    ranks: Some((&NF_X, ranks)),
+    ranks: Some(RankLimit { rule: &NF_X, ranks }),
     layout: Some(LayoutLimit { rule: &NF_LAYOUT, layouts: any_layout, is_packed: false, same: Some(&NF_SAME_LAYOUT) }),
     channels: None,
     alignment: Some(AlignmentLimit { rule: &NF_ALIGN, of: Tensors::Full, bytes: alignment }),
@@ -167,7 +174,7 @@ static NORM_BACKWARD: NormSurface = NormSurface {
         TypeLimit::new(&NB_W, Tensors::At(GRADIENTS), FLOATING),
         TypeLimit { modes: &[NormMode::Instance], ..TypeLimit::new(&NB_W, Tensors::At(GRADIENTS), FLOAT) },
     ],
-    ranks: Some((&NB_X, ranks)),
+    ranks: Some(RankLimit { rule: &NB_X, ranks }),
     layout: Some(LayoutLimit { rule: &NB_LAYOUT, layouts: any_layout, is_packed: false, same: Some(&NB_SAME_LAYOUT) }),
     channels: None,
     alignment: Some(AlignmentLimit { rule: &NB_ALIGN, of: Tensors::Full, bytes: alignment }),
@@ -197,7 +204,7 @@ static NORM_ADD_RELU: NormSurface = NormSurface {
             FLOAT,
         ),
     ],
-    ranks: Some((&BAR_RANK, |_| &[4, 5])),
+    ranks: Some(RankLimit { rule: &BAR_RANK, ranks: |_| &[4, 5] }),
     layout: Some(LayoutLimit { rule: &BAR_LAYOUT, layouts: |_| &[Layout::Nhwc], is_packed: true, same: None }),
     channels: Some(&BAR_C),
     alignment: None,
@@ -215,7 +222,7 @@ static DRELU_FORK_DNORM: NormSurface = NormSurface {
         TypeLimit::new(&DRF_FLOAT, Tensors::At(STATISTICS), FLOAT),
         TypeLimit::new(&DRF_FLOAT, Tensors::At(&[Port::DSCALE, Port::DBIAS]), FLOAT),
     ],
-    ranks: Some((&DRF_RANK, |_| &[4, 5])),
+    ranks: Some(RankLimit { rule: &DRF_RANK, ranks: |_| &[4, 5] }),
     layout: Some(LayoutLimit { rule: &DRF_LAYOUT, layouts: |_| &[Layout::Nhwc], is_packed: true, same: None }),
     channels: Some(&DRF_C),
     alignment: None,

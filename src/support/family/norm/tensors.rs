@@ -2,7 +2,7 @@
 
 use super::parts::{Kind, Parts};
 use super::records::{NB_NO_MIX, NB_SCALE, NF_ENGINE_SIZE, NF_SCALE};
-use super::{AlignmentLimit, LayoutLimit, NormSurface, PARAMETERS, Tensors, TypeLimit};
+use super::{AlignmentLimit, LayoutLimit, NormSurface, PARAMETERS, RankLimit, Tensors, TypeLimit};
 use crate::graph::{DataType, Port, TensorId};
 use crate::support::context::core_operands;
 use crate::support::findings::Findings;
@@ -87,7 +87,7 @@ fn report_type(
 }
 
 fn ranks(surface: &NormSurface, parts: &Parts, found: &mut Findings) {
-    let (Some((rule, ranks)), Some(x)) = (surface.ranks, parts.norm.x()) else { return };
+    let (Some(RankLimit { rule, ranks }), Some(x)) = (&surface.ranks, parts.norm.x()) else { return };
     let (allowed, dim) = (ranks(parts.norm.mode()), &parts.tensor(x).dim);
     if !allowed.contains(&dim.len()) {
         found.slot(rule, (parts.norm.id, x), format!("rank {}", one_of(allowed)), format!("dims {}", dims_text(dim)));
