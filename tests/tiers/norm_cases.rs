@@ -34,7 +34,7 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
         for layout in [Order::ChannelsLast, Order::RowMajor] {
             let name = format!("{}_{name}", layout.name());
             push(cases, format!("norm_group_{name}"), groups(layout, data_type));
-            push(cases, format!("norm_group_backward_{name}"), groups_backward(layout, data_type));
+            push(cases, format!("norm_group_backward_{name}"), groups_backward(layout, data_type, GROUPS));
         }
     }
     for (name, dim) in
@@ -53,7 +53,8 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
     push(cases, "norm_group_of_lines", groups_of(Tensor::new("x").row_major([3, 15, 11]), 5));
     push(cases, "norm_group_of_all_channels", groups_of(Tensor::new("x").row_major([2, 8, 9]), 1));
     push(cases, "norm_group_of_one_channel", groups_of(Tensor::new("x").channels_last([2, 8, 3, 3]), 8));
-    push(cases, "norm_group_of_one_channel_backward", one_channel_backward());
+    push(cases, "norm_group_backward_of_one_channel", groups_backward(Order::ChannelsLast, Half, IMAGE[1]));
+    push(cases, "norm_group_backward_of_all_channels", groups_backward(Order::ChannelsLast, Half, 1));
     push(cases, "norm_group_of_a_group_norm", groups_twice());
     push(cases, "norm_ada", ada());
     push(cases, "norm_ada_backward", ada_backward());
@@ -204,25 +205,13 @@ fn groups(order: Order, data_type: DataType) -> Graph {
     g
 }
 
-fn groups_backward(order: Order, data_type: DataType) -> Graph {
+fn groups_backward(order: Order, data_type: DataType, groups: i64) -> Graph {
     let mut g = cases::graph(data_type);
     let mut inputs: Vec<(Port, TensorHandle)> =
         [Port::DY, Port::X].map(|port| (port, g.tensor(order.tensor(port.0, IMAGE)))).into();
     inputs.extend(vectors(&mut g, &[Port::SCALE], CHANNEL));
-    inputs.extend(vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE], &[IMAGE[0], GROUPS, 1, 1]));
-    stored(&mut g, NormBackward { mode: NormMode::groups(GROUPS) }, &inputs, GRADIENTS, [data_type, Float]);
-    g
-}
-
-/// Gradients where each channel of volumes is a group: statistics and scale reduce over axes of the same extents.
-fn one_channel_backward() -> Graph {
-    let mut g = cases::graph(Half);
-    let dim = [2, 7, 2, 2, 2];
-    let mut inputs: Vec<(Port, TensorHandle)> =
-        [Port::DY, Port::X].map(|port| (port, g.tensor(Tensor::new(port.0).channels_last(dim)))).into();
-    inputs.extend(vectors(&mut g, &[Port::SCALE], &[1, 7, 1, 1, 1]));
-    inputs.extend(vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE], &[2, 7, 1, 1, 1]));
-    stored(&mut g, NormBackward { mode: NormMode::groups(7) }, &inputs, &GRADIENTS[..2], [Half, Float]);
+    inputs.extend(vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE], &[IMAGE[0], groups, 1, 1]));
+    stored(&mut g, NormBackward { mode: NormMode::groups(groups) }, &inputs, GRADIENTS, [data_type, Float]);
     g
 }
 

@@ -110,7 +110,7 @@ fn numbers_of_groups_read_back_where_they_are_given() {
         let results = graph.composite("norm", norm, &inputs, &[Port::Y, Port::MEAN, Port::INV_VARIANCE]);
         graph.set_output(results[0]);
         for &id in &results[1..] {
-            *graph.set_output(id) = Tensor::new(&format!("statistic {}", id.index())).row_major([2, 4, 1, 1]);
+            *graph.set_output(id) = Tensor::new(format!("statistic {}", id.index())).row_major([2, 4, 1, 1]);
         }
         let gradients = [(Port::DY, x), (Port::X, x), (Port::MEAN, results[1]), (Port::INV_VARIANCE, results[2])];
         let dx = graph.composite("gradient", NormBackward { mode }, &gradients, &[Port::DX])[0];
