@@ -50,6 +50,7 @@ pub(super) struct StayingText {
     of_row: Vec<String>,
     of_vector: Vec<String>,
     ahead: Vec<String>,
+    ahead_count: usize,
     phases: Vec<StayingPhaseText>,
 }
 
@@ -66,7 +67,8 @@ struct StayingPhaseText {
 /// Several totals of a warp at once: of each of them so many lanes get it.
 #[derive(Serialize)]
 struct HalvedText {
-    values: Vec<String>,
+    values: String,
+    count: usize,
     lanes: usize,
     combine: &'static str,
     /// Floats before the first in shared memory.
@@ -123,6 +125,7 @@ pub(super) fn rows_staying(
         vector_bytes,
         of_row,
         of_vector,
+        ahead_count: ahead.len(),
         ahead,
         phases: phases(graph, used, (kernel, totals))?,
     })
@@ -186,7 +189,14 @@ impl HalvedText {
         let of_total = |name: &str| (0..totals.at_once).map(|u| format!("{name}[{u}]")).collect::<Vec<_>>();
         let values: Vec<String> = phase.totals().iter().flat_map(|total| of_total(&total.name)).collect();
         let halves = kernel.columns > 32 && is_alike && matches!(values.len(), 2 | 4 | 8);
-        halves.then(|| Self { lanes: 32 / values.len(), values, combine: first.combine, place: first.place })
+        let count = values.len();
+        halves.then(|| Self {
+            values: values.join(", "),
+            count,
+            lanes: 32 / count,
+            combine: first.combine,
+            place: first.place,
+        })
     }
 }
 

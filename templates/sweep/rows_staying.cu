@@ -11,7 +11,7 @@ const unsigned warp = threadIdx.x / 32;
 <%- endif %>
 <%- if ahead %>
 unsigned char* const ring = shared_bytes + ${ ring }$ + (threadIdx.y * ${ columns }$ + threadIdx.x) * ${ vector_bytes }$;
-const auto place = [&](unsigned slot, int u, int tensor, int g) { return ring + (((slot * ${ at_once }$ + u) * ${ ahead | length }$ + tensor) * ${ each }$ + g) * ${ threads * vector_bytes }$; };
+const auto place = [&](unsigned slot, int u, int tensor, int g) { return ring + (((slot * ${ at_once }$ + u) * ${ ahead_count }$ + tensor) * ${ each }$ + g) * ${ threads * vector_bytes }$; };
 const auto ask = [&](${ index }$ round, unsigned slot) {
 if (round < ${ count }$) {
 #pragma unroll
@@ -100,7 +100,7 @@ ${ phase.points.evaluate }$
 <%- if phase.totals %>
 <%- if phase.halved %>
 {
-float parts[${ phase.halved.values | length }$] = {${ phase.halved.values | join(sep=", ") }$};
+float parts[${ phase.halved.count }$] = {${ phase.halved.values }$};
 const float part = fw_lanes_totals(parts, [](float a, float b) { return ${ phase.halved.combine }$(a, b); });
 if (threadIdx.x % ${ phase.halved.lanes }$ == 0)
 shared[${ phase.halved.place }$ + threadIdx.x % 32 / ${ phase.halved.lanes }$ * ${ warps * rows }$ + threadIdx.y * ${ warps }$ + warp] = part;

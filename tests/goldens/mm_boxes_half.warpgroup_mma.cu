@@ -30,6 +30,8 @@
 
 //@ fw_boxed
 
+//@ fw_let_next_launch_start
+
 //@ fw_wait_for_previous_launch
 
 //@ fw_tensor_map
@@ -313,6 +315,7 @@ fw_combine_1(float* __restrict__ partial0, float* __restrict__ p_t15_reduction_a
   const unsigned lane = threadIdx.y * blockDim.x + threadIdx.x;
   const unsigned k = blockIdx.x;
 
+  fw_let_next_launch_start();
   fw_wait_for_previous_launch();
   float acc0[1] = {__uint_as_float(0xff800000u)};
   if (k < 1) {
@@ -322,7 +325,7 @@ fw_combine_1(float* __restrict__ partial0, float* __restrict__ p_t15_reduction_a
     }
   }
   // acc0: one result for every kept element, from all threads of the block
-  fw_tree<1>(shared, acc0, lane, threadIdx.y, 128, 1, [](float a, float b) { return fw_largest(a, b); });
+  fw_tree<1>(shared, acc0, lane, threadIdx.y, 256, 1, 256, [](float a, float b) { return fw_largest(a, b); });
   if (threadIdx.y == 0 && k < 1) {
     const float total = shared[lane];
     p_t15_reduction_amax[0] = fw_to_f32(total);

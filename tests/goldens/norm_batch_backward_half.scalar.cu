@@ -128,21 +128,21 @@ fw_reduction(const fw_f16* __restrict__ p_t1,
     }
   }
   // acc0: one result for every kept vector, from all threads of the block
-  fw_tree<8>(shared, acc0, lane, threadIdx.y, 32, 32, [](float a, float b) { return fw_sum(a, b); });
+  fw_tree<8>(shared, acc0, lane, threadIdx.y, 64, 4, 256, [](float a, float b) { return fw_sum(a, b); });
   if (threadIdx.y == 0 && kept < 3) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      const float total = shared[lane * 8 + e];
+      const float total = shared[e * 256 + lane];
       p_t11_reduction_add[i1 + e] = fw_to_f32(total);
     }
   }
   __syncthreads();
   // acc1: one result for every kept vector, from all threads of the block
-  fw_tree<8>(shared, acc1, lane, threadIdx.y, 32, 32, [](float a, float b) { return fw_sum(a, b); });
+  fw_tree<8>(shared, acc1, lane, threadIdx.y, 64, 4, 256, [](float a, float b) { return fw_sum(a, b); });
   if (threadIdx.y == 0 && kept < 3) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      const float total = shared[lane * 8 + e];
+      const float total = shared[e * 256 + lane];
       p_t12_reduction_add[i1 + e] = fw_to_f32(total);
     }
   }

@@ -36,6 +36,8 @@
 
 //@ fw_let_next_launch_start
 
+//@ fw_prefetch
+
 //@ fw_wait_for_previous_launch
 
 //@ fw_f32
@@ -59,8 +61,6 @@
 //@ fw_identity
 
 //@ fw_sum
-
-//@ fw_column_total
 
 //@ fw_tree
 
@@ -156,31 +156,31 @@ fw_moments(const fw_f16* __restrict__ p_t0,
     }
   }
   // acc0: one result for every kept vector, from all threads of the block
-  fw_tree<8>(shared, acc0, lane, threadIdx.y, 128, 16, [](float a, float b) { return fw_sum(a, b); });
+  fw_tree<8>(shared, acc0, lane, threadIdx.y, 256, 2, 512, [](float a, float b) { return fw_sum(a, b); });
   if (threadIdx.y == 0 && kept < 2) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      const float total = shared[lane * 8 + e];
+      const float total = shared[e * 512 + lane];
       partial0[(unsigned long long)(blockIdx.y) * 16 + (i1 + e)] = total;
     }
   }
   __syncthreads();
   // acc1: one result for every kept vector, from all threads of the block
-  fw_tree<8>(shared, acc1, lane, threadIdx.y, 128, 16, [](float a, float b) { return fw_sum(a, b); });
+  fw_tree<8>(shared, acc1, lane, threadIdx.y, 256, 2, 512, [](float a, float b) { return fw_sum(a, b); });
   if (threadIdx.y == 0 && kept < 2) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      const float total = shared[lane * 8 + e];
+      const float total = shared[e * 512 + lane];
       partial1[(unsigned long long)(blockIdx.y) * 16 + (i1 + e)] = total;
     }
   }
   __syncthreads();
   // acc2: one result for every kept vector, from all threads of the block
-  fw_tree<8>(shared, acc2, lane, threadIdx.y, 128, 16, [](float a, float b) { return fw_sum(a, b); });
+  fw_tree<8>(shared, acc2, lane, threadIdx.y, 256, 2, 512, [](float a, float b) { return fw_sum(a, b); });
   if (threadIdx.y == 0 && kept < 2) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      const float total = shared[lane * 8 + e];
+      const float total = shared[e * 512 + lane];
       partial2[(unsigned long long)(blockIdx.y) * 16 + (i1 + e)] = total;
     }
   }
@@ -213,6 +213,11 @@ fw_combine_moments_1(float* __restrict__ partial0,
     return double(1024 + (left < 0 ? 0 : left < 1024 ? left : 1024));
   };
 
+  fw_let_next_launch_start();
+  if (threadIdx.y == 0 && k < 16) {  // what is read of other tensors
+    fw_prefetch(p_t4 + (i0));
+    fw_prefetch(p_t5 + (i0));
+  }
   fw_wait_for_previous_launch();
   double total = 0.0, sum = 0.0, squares = 0.0, shift = 0.0;
   if (k < 16) {
@@ -226,12 +231,12 @@ fw_combine_moments_1(float* __restrict__ partial0,
       squares += double(partial1[part * 16 + k]) + further * (2.0 * part_sum + points * further);
     }
   }
-  total = fw_column_total(shared, total, lane, threadIdx.y, 16, 8);
-  sum = fw_column_total(shared, sum, lane, threadIdx.y, 16, 8);
-  squares = fw_column_total(shared, squares, lane, threadIdx.y, 16, 8);
-  const double apart = sum * (1.0 / 105800.0), spread = (squares - sum * apart) * (1.0 / 105800.0);
+  const double sums[3] = {total, sum, squares};
+  fw_tree<3>(shared, sums, lane, threadIdx.y, 32, 8, 256, [](double a, double b) { return a + b; });
   if (threadIdx.y == 0 && k < 16) {
-    const float mean = float(total * (1.0 / 105800.0)), variance = float(spread < 0.0 ? 0.0 : spread);
+    const double apart = shared[256 + lane] * (1.0 / 105800.0);
+    const double spread = (shared[512 + lane] - shared[256 + lane] * apart) * (1.0 / 105800.0);
+    const float mean = float(shared[lane] * (1.0 / 105800.0)), variance = float(spread < 0.0 ? 0.0 : spread);
     p_t12_reduction_avg[i0] = fw_to_f32(mean);
     p_t15_reduction_avg[i0] = fw_to_f32(variance);
     {

@@ -127,21 +127,21 @@ fw_reduction(const fw_f16* __restrict__ p_t1,
     }
   }
   // acc0: one result for every kept vector, from all threads of the block
-  fw_tree<4>(shared, acc0, lane, threadIdx.y, 4, 128, [](float a, float b) { return fw_sum(a, b); });
+  fw_tree<4>(shared, acc0, lane, threadIdx.y, 8, 32, 256, [](float a, float b) { return fw_sum(a, b); });
   if (threadIdx.y == 0 && kept < 18) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const float total = shared[lane * 4 + e];
+      const float total = shared[e * 256 + lane];
       p_t11_reduction_add[i0 * 24 + i2 * 4 + i3 + e] = fw_to_f32(total);
     }
   }
   __syncthreads();
   // acc1: one result for every kept vector, from all threads of the block
-  fw_tree<4>(shared, acc1, lane, threadIdx.y, 4, 128, [](float a, float b) { return fw_sum(a, b); });
+  fw_tree<4>(shared, acc1, lane, threadIdx.y, 8, 32, 256, [](float a, float b) { return fw_sum(a, b); });
   if (threadIdx.y == 0 && kept < 18) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const float total = shared[lane * 4 + e];
+      const float total = shared[e * 256 + lane];
       p_t12_reduction_add[i0 * 24 + i2 * 4 + i3 + e] = fw_to_f32(total);
     }
   }
@@ -202,21 +202,21 @@ fw_reduction_1(const float* __restrict__ p_t11_reduction_add,
     }
   }
   // acc0: one result for every kept vector, from all threads of the block
-  fw_tree<4>(shared, acc0, lane, threadIdx.y, 16, 32, [](float a, float b) { return fw_sum(a, b); });
+  fw_tree<4>(shared, acc0, lane, threadIdx.y, 32, 8, 256, [](float a, float b) { return fw_sum(a, b); });
   if (threadIdx.y == 0 && kept < 6) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const float total = shared[lane * 4 + e];
+      const float total = shared[e * 256 + lane];
       p_t13_reduction_add[i1 + e] = fw_to_f32(total);
     }
   }
   __syncthreads();
   // acc1: one result for every kept vector, from all threads of the block
-  fw_tree<4>(shared, acc1, lane, threadIdx.y, 16, 32, [](float a, float b) { return fw_sum(a, b); });
+  fw_tree<4>(shared, acc1, lane, threadIdx.y, 32, 8, 256, [](float a, float b) { return fw_sum(a, b); });
   if (threadIdx.y == 0 && kept < 6) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const float total = shared[lane * 4 + e];
+      const float total = shared[e * 256 + lane];
       p_t14_reduction_add[i1 + e] = fw_to_f32(total);
     }
   }
@@ -324,14 +324,14 @@ fw_reduction_3(const float* __restrict__ p_t11_reduction_add,
     }
   }
   // acc0: one result for every kept element, from all threads of the block
-  fw_tree<1>(shared, acc0, lane, threadIdx.x, 0, 1, [](float a, float b) { return fw_sum(a, b); });
+  fw_tree<1>(shared, acc0, lane, threadIdx.x, 1, 1, 256, [](float a, float b) { return fw_sum(a, b); });
   if (threadIdx.x == 0 && kept < 18) {
     const float total = shared[lane];
     p_t17_reduction_add[i0 * 6 + i1] = fw_to_f32(total);
   }
   __syncthreads();
   // acc1: one result for every kept element, from all threads of the block
-  fw_tree<1>(shared, acc1, lane, threadIdx.x, 0, 1, [](float a, float b) { return fw_sum(a, b); });
+  fw_tree<1>(shared, acc1, lane, threadIdx.x, 1, 1, 256, [](float a, float b) { return fw_sum(a, b); });
   if (threadIdx.x == 0 && kept < 18) {
     const float total = shared[lane];
     p_t20_reduction_add[i0 * 6 + i1] = fw_to_f32(total);

@@ -47,7 +47,7 @@
 
 //@ fw_lanes_total
 
-extern "C" __global__ void __launch_bounds__(32, 24)
+extern "C" __global__ void __launch_bounds__(256, 3)
 fw_rows(const fw_f16* __restrict__ p_t0,
   const float t1,
   const fw_f16* __restrict__ p_t2,
@@ -56,14 +56,14 @@ fw_rows(const fw_f16* __restrict__ p_t0,
   float* __restrict__ p_t6_identity,
   fw_f16* __restrict__ p_t4_add) {
   fw_wait_for_previous_launch();
-  const unsigned row = blockIdx.x;
+  const unsigned row = (blockIdx.x < 2 ? blockIdx.x * 16 : 21) + threadIdx.y;
   float p_t7_reduction_avg[1];
   {
     float acc0[1] = {0.0f};
     const unsigned i0 = row;
 #pragma unroll
     for (int g = 0; g < 1; ++g) {
-      const unsigned r = threadIdx.x + g * 32;
+      const unsigned r = threadIdx.x + g * 16;
       if (r >= 12) continue;
       const unsigned i1 = r * 8;
       const unsigned o_t0 = i0 * 96 + i1;
@@ -75,7 +75,7 @@ fw_rows(const fw_f16* __restrict__ p_t0,
         acc0[0] = fw_sum(acc0[0], t0);
       }
     }
-    acc0[0] = fw_lanes_total<16, 1>(acc0[0], [](float a, float b) { return fw_sum(a, b); });
+    acc0[0] = fw_lanes_total<8, 1>(acc0[0], [](float a, float b) { return fw_sum(a, b); });
     {
       const float total = acc0[0];
       p_t7_reduction_avg[0] = total / 96.0f;
@@ -95,7 +95,7 @@ fw_rows(const fw_f16* __restrict__ p_t0,
     const unsigned i0 = row;
 #pragma unroll
     for (int g = 0; g < 1; ++g) {
-      const unsigned r = threadIdx.x + g * 32;
+      const unsigned r = threadIdx.x + g * 16;
       if (r >= 12) continue;
       const unsigned i1 = r * 8;
       const unsigned o_t0 = i0 * 96 + i1;
@@ -111,7 +111,7 @@ fw_rows(const fw_f16* __restrict__ p_t0,
         acc0[0] = fw_sum(acc0[0], t9_mul);
       }
     }
-    acc0[0] = fw_lanes_total<16, 1>(acc0[0], [](float a, float b) { return fw_sum(a, b); });
+    acc0[0] = fw_lanes_total<8, 1>(acc0[0], [](float a, float b) { return fw_sum(a, b); });
     {
       const float total = acc0[0];
       p_t10_reduction_avg[0] = total / 96.0f;
@@ -132,7 +132,7 @@ fw_rows(const fw_f16* __restrict__ p_t0,
     const unsigned i0 = row;
 #pragma unroll
     for (int g = 0; g < 1; ++g) {
-      const unsigned r = threadIdx.x + g * 32;
+      const unsigned r = threadIdx.x + g * 16;
       if (r >= 12) continue;
       const unsigned i1 = r * 8;
       const unsigned o_t0 = i0 * 96 + i1;

@@ -70,21 +70,21 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ p_t2_genstats,
     }
   }
   // acc0: one result for every kept vector, from all threads of the block
-  fw_tree<8>(shared, acc0, lane, threadIdx.y, 32, 64, [](float a, float b) { return fw_sum(a, b); });
+  fw_tree<8>(shared, acc0, lane, threadIdx.y, 64, 8, 512, [](float a, float b) { return fw_sum(a, b); });
   if (threadIdx.y == 0 && kept < 6) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      const float total = shared[lane * 8 + e];
+      const float total = shared[e * 512 + lane];
       p_t2_genstats[i1 + e] = fw_to_f32(total);
     }
   }
   __syncthreads();
   // acc1: one result for every kept vector, from all threads of the block
-  fw_tree<8>(shared, acc1, lane, threadIdx.y, 32, 64, [](float a, float b) { return fw_sum(a, b); });
+  fw_tree<8>(shared, acc1, lane, threadIdx.y, 64, 8, 512, [](float a, float b) { return fw_sum(a, b); });
   if (threadIdx.y == 0 && kept < 6) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      const float total = shared[lane * 8 + e];
+      const float total = shared[e * 512 + lane];
       p_t3_genstats[i1 + e] = fw_to_f32(total);
     }
   }

@@ -91,7 +91,7 @@ fw_reduction(const fw_f16* __restrict__ p_t0,
     fw_store_vector(reinterpret_cast<unsigned*>(p_t2_mul + o_t2_mul), fw_pack_bf16(w_t2_mul));
   }
   // acc0: one result for every kept element, from all threads of the block
-  fw_tree<1>(shared, acc0, lane, threadIdx.x, 2, 1, [](float a, float b) { return fw_sum(a, b); });
+  fw_tree<1>(shared, acc0, lane, threadIdx.x, 4, 1, 256, [](float a, float b) { return fw_sum(a, b); });
   if (threadIdx.x == 0 && kept < 120) {
     const float total = shared[lane];
     p_t3_reduction_add[i0] = fw_to_f32(total);

@@ -65,11 +65,11 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0) {
     }
   }
   // acc0: one result for every kept vector, from all threads of the block
-  fw_tree<8>(shared, acc0, lane, threadIdx.y, 128, 16, [](float a, float b) { return fw_largest(a, b); });
+  fw_tree<8>(shared, acc0, lane, threadIdx.y, 256, 2, 512, [](float a, float b) { return fw_largest(a, b); });
   if (threadIdx.y == 0 && kept < 2) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      const float total = shared[lane * 8 + e];
+      const float total = shared[e * 512 + lane];
       partial0[(unsigned long long)(blockIdx.y) * 16 + (i1 + e)] = total;
     }
   }
@@ -84,6 +84,7 @@ fw_combine_1(float* __restrict__ partial0, float* __restrict__ p_t1_reduction_ma
   const unsigned k = blockIdx.x * 8 + threadIdx.x;
   const unsigned i0 = k;
 
+  fw_let_next_launch_start();
   fw_wait_for_previous_launch();
   float acc0[1] = {__uint_as_float(0xff800000u)};
   if (k < 16) {
@@ -93,7 +94,7 @@ fw_combine_1(float* __restrict__ partial0, float* __restrict__ p_t1_reduction_ma
     }
   }
   // acc0: one result for every kept element, from all threads of the block
-  fw_tree<1>(shared, acc0, lane, threadIdx.y, 16, 8, [](float a, float b) { return fw_largest(a, b); });
+  fw_tree<1>(shared, acc0, lane, threadIdx.y, 32, 8, 256, [](float a, float b) { return fw_largest(a, b); });
   if (threadIdx.y == 0 && k < 16) {
     const float total = shared[lane];
     p_t1_reduction_max[i0] = fw_to_f32(total);

@@ -57,7 +57,7 @@
 
 //@ fw_lanes_total
 
-extern "C" __global__ void __launch_bounds__(64, 12)
+extern "C" __global__ void __launch_bounds__(128, 6)
 fw_rows(const fw_f16* __restrict__ p_t0,
   const float* __restrict__ p_t1,
   float* __restrict__ p_t4_identity,
@@ -65,7 +65,7 @@ fw_rows(const fw_f16* __restrict__ p_t0,
   float* __restrict__ p_t3_add,
   fw_e4m3* __restrict__ p_t2_div) {
   fw_wait_for_previous_launch();
-  const unsigned row = blockIdx.x * 2 + threadIdx.y;
+  const unsigned row = (blockIdx.x < 1 ? blockIdx.x * 16 : 14) + threadIdx.y;
   float p_t6_reduction_max[1];
   {
     float acc0[1] = {__uint_as_float(0xff800000u)};
@@ -74,7 +74,7 @@ fw_rows(const fw_f16* __restrict__ p_t0,
     const unsigned i2 = row % 5;
 #pragma unroll
     for (int g = 0; g < 1; ++g) {
-      const unsigned r = threadIdx.x + g * 32;
+      const unsigned r = threadIdx.x + g * 8;
       if (r >= 5) continue;
       const unsigned i3 = r * 8;
       const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;
@@ -86,7 +86,7 @@ fw_rows(const fw_f16* __restrict__ p_t0,
         acc0[0] = fw_largest(acc0[0], t0);
       }
     }
-    acc0[0] = fw_lanes_total<16, 1>(acc0[0], [](float a, float b) { return fw_largest(a, b); });
+    acc0[0] = fw_lanes_total<4, 1>(acc0[0], [](float a, float b) { return fw_largest(a, b); });
     {
       const float total = acc0[0];
       p_t6_reduction_max[0] = total;
@@ -113,7 +113,7 @@ fw_rows(const fw_f16* __restrict__ p_t0,
     const unsigned i2 = row % 5;
 #pragma unroll
     for (int g = 0; g < 1; ++g) {
-      const unsigned r = threadIdx.x + g * 32;
+      const unsigned r = threadIdx.x + g * 8;
       if (r >= 5) continue;
       const unsigned i3 = r * 8;
       const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;
@@ -133,7 +133,7 @@ fw_rows(const fw_f16* __restrict__ p_t0,
         acc0[0] = fw_sum(acc0[0], t10_exp);
       }
     }
-    acc0[0] = fw_lanes_total<16, 1>(acc0[0], [](float a, float b) { return fw_sum(a, b); });
+    acc0[0] = fw_lanes_total<4, 1>(acc0[0], [](float a, float b) { return fw_sum(a, b); });
     {
       const float total = acc0[0];
       p_t11_reduction_add[0] = total;
@@ -168,7 +168,7 @@ fw_rows(const fw_f16* __restrict__ p_t0,
     const unsigned i2 = row % 5;
 #pragma unroll
     for (int g = 0; g < 1; ++g) {
-      const unsigned r = threadIdx.x + g * 32;
+      const unsigned r = threadIdx.x + g * 8;
       if (r >= 5) continue;
       const unsigned i3 = r * 8;
       const unsigned o_t0 = i0 * 600 + i1 * 200 + i2 * 40 + i3;

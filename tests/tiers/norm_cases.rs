@@ -47,6 +47,7 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
     push(cases, "norm_layer_backward_many_rows", rows_backward(NormMode::Layer, BFloat16, [5000, 96]));
     push(cases, "norm_layer_backward_two_rows_at_once", rows_backward(NormMode::Layer, BFloat16, [1056, 2056]));
     push(cases, "norm_rms_backward_many_long_rows", rows_backward(NormMode::Rms, Half, [600, 1032]));
+    push(cases, "norm_rms_with_its_gradient", with_its_gradient());
     push(cases, "norm_batch_many_pixels", channels(NormMode::Batch, Half, MANY_PIXELS));
     push(cases, "norm_instance_backward_many_pixels", channels_backward(NormMode::Instance, Half, MANY_PIXELS));
     push(cases, "norm_group_of_volumes", groups_of(Tensor::new("x").channels_last([2, 16, 3, 5, 6]), 2));
@@ -97,6 +98,23 @@ fn stored(
     for (place, id) in g.composite("norm", composite, inputs, outputs).into_iter().enumerate() {
         output(g, id, types[usize::from(place > 0)]);
     }
+}
+
+/// A norm of rows for training, and its gradient, which reads the statistic that the norm stores.
+fn with_its_gradient() -> Graph {
+    let mut g = cases::graph(BFloat16);
+    let [x, dy] = [Port::X, Port::DY].map(|port| (port, g.tensor(Tensor::new(port.0).row_major([300, 96]))));
+    let mut inputs = vec![x, epsilon(&mut g)];
+    let scale = vectors(&mut g, &[Port::SCALE], &[1, 96]);
+    inputs.extend(scale.clone());
+    let norm = NormForward::new(NormMode::Rms, NormPhase::Training);
+    let results = g.composite("norm", norm, &inputs, &[Port::Y, Port::INV_VARIANCE]);
+    for &id in &results {
+        output(&mut g, id, Float);
+    }
+    let inputs: Vec<_> = [dy, x, (Port::INV_VARIANCE, results[1])].into_iter().chain(scale).collect();
+    stored(&mut g, NormBackward { mode: NormMode::Rms }, &inputs, &GRADIENTS[..2], [BFloat16, Float]);
+    g
 }
 
 /// A training norm over all axes but the first, with all its parameters.

@@ -376,7 +376,7 @@ mod tests {
         let phases: Vec<_> = rows.kernel.phases.iter().map(shape).collect();
         assert_eq!(phases, [(1, false, true), (1, true, true), (0, false, true)]);
         let RowsKernel { columns, rows, count, vectors, elements, .. } = rows.kernel;
-        assert_eq!((columns, rows, count, vectors, elements), (128, 2, 64, 512, 4096));
+        assert_eq!((columns, rows, count, vectors, elements), (512, 1, 64, 512, 4096));
     }
 
     #[test]
@@ -404,7 +404,7 @@ mod tests {
         assert!(rows.rest.is_empty());
         assert_eq!(rows.kernel.phases.len(), 2);
         let totals = rows.kernel.column_totals.as_ref().expect("sums over rows");
-        assert_eq!((totals.accumulations.len(), totals.phase, totals.blocks), (1, 0, 8));
+        assert_eq!((totals.accumulations.len(), totals.phase, totals.blocks), (1, 0, 16));
         let (space, following) = rows.columns.as_ref().expect("a combination");
         assert_eq!((space.points(), following.as_ref().map(|sweep| sweep.stores.len())), (512, Some(1)));
     }

@@ -207,9 +207,11 @@ impl Expansion<'_> {
         std::array::from_fn(|place| self.seen(self.node.inputs[place].1))
     }
 
-    /// Whether channels of the tensor at a port lie side by side.
-    fn has_channels_innermost(&self, port: Port) -> bool {
-        self.node.input(port).is_some_and(|id| self.tensors[id.index()].stride.get(1) == Some(&1))
+    /// Whether this is for kernels, by which channels of the tensor at a port are read side by side: they may add up in another order than
+    /// the definition, which does not depend on strides.
+    fn reads_channels_side_by_side(&self, port: Port) -> bool {
+        let is_innermost = |id: TensorId| self.tensors[id.index()].stride.get(1) == Some(&1);
+        self.data_type != DataType::Double && self.node.input(port).is_some_and(is_innermost)
     }
 
     /// Extents of the tensor at a port, as the graph has it.
@@ -276,6 +278,7 @@ impl Expansion<'_> {
             Some(_) => self.view(value, self.dim(result).to_vec()),
             None => value,
         };
+        let compute = if self.is_double { Some(DataType::Float) } else { compute };
         self.apply(Pointwise::new(PointwiseMode::Identity), &[whole], result, compute);
     }
 

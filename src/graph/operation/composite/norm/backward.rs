@@ -130,10 +130,10 @@ impl Definition for NormBackward {
 }
 
 impl NormBackward {
-    /// What gradients and averages are sums of: `dy` and `dy·x̂` themselves, or where groups do not lie side by side, and both are wanted, their
-    /// sums over a channel of an image, for which images are read once.
+    /// What gradients and averages are sums of: `dy` and `dy·x̂` themselves, or of kernels where groups do not lie side by side, and both are
+    /// wanted, their sums over a channel of an image, for which images are read once.
     fn define_channel_sums(&self, expansion: &mut Expansion, values: [TensorId; 2]) -> [TensorId; 2] {
-        let is_grouped = matches!(self.mode, NormMode::Group { .. }) && expansion.has_channels_innermost(Port::X);
+        let is_grouped = matches!(self.mode, NormMode::Group { .. }) && expansion.reads_channels_side_by_side(Port::X);
         let are_both_wanted =
             expansion.is_asked_for(Port::DX) && GRADIENTS.iter().any(|&port| expansion.is_asked_for(port));
         if !is_grouped || !are_both_wanted {
