@@ -4,7 +4,7 @@
 use fusewright::graph::DataType::{BFloat16, Float, Half, Int64};
 use fusewright::graph::{
     BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, DataType, Graph, NormBackward, NormForward, NormMode,
-    NormPhase, PointwiseMode, Port, Scalar, Tensor, TensorHandle,
+    NormPhase, PointwiseMode, Port, ReductionMode, Scalar, Tensor, TensorHandle,
 };
 
 use crate::cases::{self, Case, output, push};
@@ -48,6 +48,7 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
     push(cases, "norm_layer_backward_two_rows_at_once", rows_backward(NormMode::Layer, BFloat16, [1056, 2056]));
     push(cases, "norm_rms_backward_many_long_rows", rows_backward(NormMode::Rms, Half, [600, 1032]));
     push(cases, "norm_rms_with_its_gradient", with_its_gradient());
+    push(cases, "norm_rms_backward_beside_averages", beside_averages());
     push(cases, "norm_batch_many_pixels", channels(NormMode::Batch, Half, MANY_PIXELS));
     push(cases, "norm_instance_backward_many_pixels", channels_backward(NormMode::Instance, Half, MANY_PIXELS));
     push(cases, "norm_group_of_volumes", groups_of(Tensor::new("x").channels_last([2, 16, 3, 5, 6]), 2));
@@ -114,6 +115,22 @@ fn with_its_gradient() -> Graph {
     }
     let inputs: Vec<_> = [dy, x, (Port::INV_VARIANCE, results[1])].into_iter().chain(scale).collect();
     stored(&mut g, NormBackward { mode: NormMode::Rms }, &inputs, &GRADIENTS[..2], [BFloat16, Float]);
+    g
+}
+
+/// The gradient of a norm of rows, and what follows an average of its operand's rows.
+fn beside_averages() -> Graph {
+    let mut g = cases::graph(Half);
+    let dim = [300, 520, 1, 1];
+    let [x, dy] = [Port::X, Port::DY].map(|port| (port, g.tensor(Tensor::new(port.0).channels_last(dim))));
+    let inverse = vectors(&mut g, &[Port::INV_VARIANCE], &[300, 1, 1, 1]);
+    let mut inputs = vec![dy, x];
+    inputs.extend(inverse.clone());
+    inputs.extend(vectors(&mut g, &[Port::SCALE], &[1, 520, 1, 1]));
+    stored(&mut g, NormBackward { mode: NormMode::Rms }, &inputs, &GRADIENTS[..2], [Half, Float]);
+    let average = g.reduction("average", ReductionMode::Avg, dy.1, [300, 1, 1, 1]);
+    let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[average, inverse[0].1]);
+    output(&mut g, scaled, Float);
     g
 }
 

@@ -15,8 +15,8 @@ use crate::device::{ComputeCapability, Device};
 use crate::engine;
 use crate::frontend::DocumentReader;
 use crate::graph::{
-    Attributes, Convolution, ConvolutionDirection, DataType, FinalizedGraph, Graph, NormBackward, NormForward,
-    NormMode, NormPhase, Operation, PointwiseMode, Port, ReductionMode, Scalar, Signal, SignalMode, Tensor,
+    Attributes, Convolution, ConvolutionDirection, DataType, FinalizedGraph, Graph, NormBackward, NormMode, Operation,
+    PointwiseMode, Port, ReductionMode, Signal, SignalMode, Tensor,
 };
 
 thread_local! {
@@ -128,19 +128,21 @@ fn with_a_signal() -> FinalizedGraph {
     graph.finalize().expect("well formed")
 }
 
-/// A norm of rows for training, and its gradient, which reads the statistic that the norm stores.
-fn with_a_gradient_beside_its_norm() -> FinalizedGraph {
-    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+/// The gradient of a norm of rows, and what follows an average of its operand's rows.
+fn with_averages_beside_a_gradient() -> FinalizedGraph {
+    let mut graph = Graph::new()
+        .io_data_type(DataType::Half)
+        .intermediate_data_type(DataType::Float)
+        .compute_data_type(DataType::Float);
     let [x, dy] = ["x", "dy"].map(|name| graph.tensor(Tensor::new(name).row_major([64, 512])));
     let scale = graph.tensor(Tensor::new("scale").row_major([1, 512]));
-    let epsilon = graph.tensor(Tensor::scalar("epsilon", DataType::Float, Scalar::Float(1e-5)));
-    let inputs = [(Port::X, x), (Port::SCALE, scale), (Port::EPSILON, epsilon)];
-    let norm = NormForward::new(NormMode::Rms, NormPhase::Training);
-    let results = graph.composite("norm", norm, &inputs, &[Port::Y, Port::INV_VARIANCE]);
-    let inputs = [(Port::DY, dy), (Port::X, x), (Port::SCALE, scale), (Port::INV_VARIANCE, results[1])];
+    let inverse = graph.tensor(Tensor::new("inverse").row_major([64, 1]).data_type(DataType::Float));
+    let inputs = [(Port::DY, dy), (Port::X, x), (Port::SCALE, scale), (Port::INV_VARIANCE, inverse)];
     let gradient = NormBackward { mode: NormMode::Rms };
     let gradients = graph.composite("gradient", gradient, &inputs, &[Port::DX, Port::DSCALE]);
-    for id in results.into_iter().chain(gradients) {
+    let average = graph.reduction("average", ReductionMode::Avg, dy, [64, 1]);
+    let scaled = graph.pointwise("scaled", PointwiseMode::Mul, &[average, inverse]);
+    for id in gradients.into_iter().chain([scaled]) {
         graph.set_output(id);
     }
     graph.finalize().expect("well formed")
@@ -243,7 +245,7 @@ fn with_many_tiles() -> FinalizedGraph {
 /// Renders the suite's graphs and some of the recorded ones, in their first configs and some later ones, on three chips.
 fn render_many(mut take: impl FnMut(&Source)) {
     render_on_chips(&Arc::new(with_a_signal()), &mut take);
-    render_on_chips(&Arc::new(with_a_gradient_beside_its_norm()), &mut take);
+    render_on_chips(&Arc::new(with_averages_beside_a_gradient()), &mut take);
     render_on_chips(&Arc::new(with_lines_inside_bytes()), &mut take);
     use ConvolutionDirection::{BackwardData, BackwardFilter, Forward};
     for direction in [Forward, BackwardData, BackwardFilter] {
