@@ -132,7 +132,7 @@ FW_INLINE void fw_tree(Value* shared, const Value (&values)[WIDTH], unsigned lan
     const unsigned left = leaves > 8 ? leaves / 8 : 1;
     __syncthreads();
     if (thread < left) {
-#pragma unroll
+#pragma unroll 4
       for (int e = 0; e < WIDTH; ++e) {
         Value* const mine = shared + e * threads + lane;
         Value total = *mine;

@@ -118,7 +118,7 @@ fn with_its_gradient() -> Graph {
     g
 }
 
-/// The gradient of a norm of rows, and what follows an average of its operand's rows.
+/// The gradient of a norm of rows, and what follows an average of its own rows.
 fn beside_averages() -> Graph {
     let mut g = cases::graph(Half);
     let dim = [300, 520, 1, 1];
@@ -127,8 +127,10 @@ fn beside_averages() -> Graph {
     let mut inputs = vec![dy, x];
     inputs.extend(inverse.clone());
     inputs.extend(vectors(&mut g, &[Port::SCALE], &[1, 520, 1, 1]));
-    stored(&mut g, NormBackward { mode: NormMode::Rms }, &inputs, &GRADIENTS[..2], [Half, Float]);
-    let average = g.reduction("average", ReductionMode::Avg, dy.1, [300, 1, 1, 1]);
+    let gradients = g.composite("norm", NormBackward { mode: NormMode::Rms }, &inputs, &GRADIENTS[..2]);
+    output(&mut g, gradients[0], Half);
+    output(&mut g, gradients[1], Float);
+    let average = g.reduction("average", ReductionMode::Avg, gradients[0], [300, 1, 1, 1]);
     let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[average, inverse[0].1]);
     output(&mut g, scaled, Float);
     g

@@ -128,7 +128,7 @@ fn with_a_signal() -> FinalizedGraph {
     graph.finalize().expect("well formed")
 }
 
-/// The gradient of a norm of rows, and what follows an average of its operand's rows.
+/// The gradient of a norm of rows, and what follows an average of its own rows.
 fn with_averages_beside_a_gradient() -> FinalizedGraph {
     let mut graph = Graph::new()
         .io_data_type(DataType::Half)
@@ -140,7 +140,7 @@ fn with_averages_beside_a_gradient() -> FinalizedGraph {
     let inputs = [(Port::DY, dy), (Port::X, x), (Port::SCALE, scale), (Port::INV_VARIANCE, inverse)];
     let gradient = NormBackward { mode: NormMode::Rms };
     let gradients = graph.composite("gradient", gradient, &inputs, &[Port::DX, Port::DSCALE]);
-    let average = graph.reduction("average", ReductionMode::Avg, dy, [64, 1]);
+    let average = graph.reduction("average", ReductionMode::Avg, gradients[0], [64, 1]);
     let scaled = graph.pointwise("scaled", PointwiseMode::Mul, &[average, inverse]);
     for id in gradients.into_iter().chain([scaled]) {
         graph.set_output(id);

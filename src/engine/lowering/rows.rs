@@ -38,34 +38,20 @@ pub(super) struct Rows {
 }
 
 /// The launch of passes over the same rows, where two or more follow each other; in blocks of half as many threads as passes have, since
-/// they keep their rows in registers. Where reductions go along several axes, those that come last are tried first.
+/// they keep their rows in registers.
 pub(super) fn gathered(
     graph: &FinalizedGraph,
     program: &StageProgram,
     passes: &[Pass],
     launched: (u32, &Device),
 ) -> Option<Rows> {
-    let mut reductions: Vec<&Pass> = passes.iter().filter(|pass| !pass.accumulations.is_empty()).collect();
-    reductions.sort_by_key(|pass| pass.level);
-    let rows: Vec<_> = reductions.iter().rev().map(|pass| (&pass.extents[..], &pass.reduced)).collect();
-    let is_first = |place: usize| !rows[..place].contains(&rows[place]);
-    (0..rows.len())
-        .filter(|&place| is_first(place))
-        .find_map(|place| along(graph, program, passes, (rows[place], launched)))
-}
-
-/// The launch of passes over rows of points with these extents, along these axes.
-fn along(
-    graph: &FinalizedGraph,
-    program: &StageProgram,
-    passes: &[Pass],
-    ((full, reduced), launched): ((&[i64], &BTreeSet<usize>), (u32, &Device)),
-) -> Option<Rows> {
+    let deepest = passes.iter().filter(|pass| !pass.accumulations.is_empty()).max_by_key(|pass| pass.level)?;
+    let (full, reduced) = (&deepest.extents, &deepest.reduced);
     let kept: Vec<i64> =
         full.iter().enumerate().map(|(axis, &extent)| if reduced.contains(&axis) { 1 } else { extent }).collect();
     let is_of_rows = |pass: &&Pass| match pass.accumulations.is_empty() {
-        false => pass.extents == full && &pass.reduced == reduced,
-        true => pass.extents == full || pass.extents == kept,
+        false => &pass.extents == full && &pass.reduced == reduced,
+        true => &pass.extents == full || pass.extents == kept,
     };
     let totals: BTreeSet<TensorId> = passes
         .iter()
