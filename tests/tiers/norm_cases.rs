@@ -47,6 +47,7 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
     push(cases, "norm_layer_backward_many_rows", rows_backward(NormMode::Layer, BFloat16, [5000, 96]));
     push(cases, "norm_layer_backward_two_rows_at_once", rows_backward(NormMode::Layer, BFloat16, [1056, 2056]));
     push(cases, "norm_rms_backward_many_long_rows", rows_backward(NormMode::Rms, Half, [600, 1032]));
+    push(cases, "norm_layer_with_bits_of_rows", with_bits_of_rows());
     push(cases, "norm_rms_with_its_gradient", with_its_gradient());
     push(cases, "norm_rms_backward_beside_averages", beside_averages());
     push(cases, "norm_batch_many_pixels", channels(NormMode::Batch, Half, MANY_PIXELS));
@@ -99,6 +100,19 @@ fn stored(
     for (place, id) in g.composite("norm", composite, inputs, outputs).into_iter().enumerate() {
         output(g, id, types[usize::from(place > 0)]);
     }
+}
+
+/// A norm of rows that keeps of each row's mean whether it is not zero.
+fn with_bits_of_rows() -> Graph {
+    let mut g = cases::graph(Half);
+    let x = g.tensor(Tensor::new("x").row_major([24, 40]));
+    let inputs = [(Port::X, x), epsilon(&mut g)];
+    let norm = NormForward::new(NormMode::Layer, NormPhase::Training);
+    let results = g.composite("norm", norm, &inputs, &[Port::Y, Port::MEAN, Port::INV_VARIANCE]);
+    for (&id, data_type) in results.iter().zip([Half, DataType::Boolean, Float]) {
+        output(&mut g, id, data_type);
+    }
+    g
 }
 
 /// A norm of rows for training, and its gradient, which reads the statistic that the norm stores.

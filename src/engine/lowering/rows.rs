@@ -70,8 +70,12 @@ pub(super) fn gathered(
     // what only follows other reductions goes with them
     let (own, rest): (Vec<&Pass>, Vec<&Pass>) =
         passes.iter().partition(|pass| is_of_rows(pass) && !reads(pass, &others));
+    // bytes of packed booleans are of several rows
+    let stores_bits = |pass: &Pass| {
+        pass.extents == kept && pass.stores.iter().any(|&id| graph.tensor(id).data_type == DataType::Boolean)
+    };
     let adds_to_totals = |pass: &&Pass| pass.totals().any(|id| totals.contains(&id));
-    let is_whole = own.iter().all(|pass| pass.packed.is_none())
+    let is_whole = own.iter().all(|pass| pass.packed.is_none() && !stores_bits(pass))
         && !rest.iter().any(adds_to_totals)
         && rest.iter().all(|pass| !reads(pass, &totals))
         && totals.iter().all(|&id| graph.tensor(id).is_virtual)
