@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fusewright::device::ComputeCapability;
 use fusewright::engine::{self, ENGINES};
+use fusewright::frontend::read_graph;
 use fusewright::graph::DataType::{self, BFloat16, Boolean, Float, Half, Int8, Int32};
 use fusewright::graph::{Graph, PointwiseMode, ReductionMode, Tensor, TensorHandle};
 use fusewright::support::{Kind, SurfaceId, catalogue};
@@ -46,8 +47,29 @@ const CASES: &[Relaxed] = &[
 
 const IMAGE: [i64; 4] = [2, 24, 5, 7];
 
+/// Graphs that break the rules of norms' surfaces, as `support::tests::norms` records them.
+const NORMS: &str = include_str!("../data/relaxed_norms.jsonl");
+
+#[derive(serde::Deserialize)]
+struct RelaxedNorm {
+    rules: Vec<String>,
+    chip: (u32, u32),
+    graph: serde_json::Value,
+}
+
+fn relaxed_norms() -> impl Iterator<Item = RelaxedNorm> {
+    NORMS.lines().map(|line| serde_json::from_str(line).expect("a recorded graph"))
+}
+
 /// Adds the cases of this file.
 pub(crate) fn cases(cases: &mut Vec<Case>) {
+    for (number, RelaxedNorm { rules, chip, graph }) in relaxed_norms().enumerate() {
+        let last = rules.last().map_or("none", String::as_str).to_ascii_lowercase().replace('-', "_");
+        let name = format!("relaxed_norm_{number:02}_{last}");
+        let graph =
+            read_graph("relaxed_norms", graph.to_string().as_bytes()).expect("a recorded graph").name(name.clone());
+        cases.push(Case { graph, name, capability: ComputeCapability::new(chip.0, chip.1) });
+    }
     for &(rules, capability, graph) in CASES {
         let name = format!("relaxed_{}", rules.to_ascii_lowercase().replace(", ", "_").replace('-', "_"));
         cases.push(Case { graph: graph().name(name.clone()), name, capability });

@@ -118,7 +118,8 @@ pub(in crate::engine) static RELAXED: LazyLock<Vec<&'static Rule>> = LazyLock::n
     [RELAXED_WITH_CORE, without_core, OF_NORMS].concat()
 });
 
-/// Norms are computed by their definitions, in passes that take any chip, operations beside them, types, dims and strides.
+/// Norms are computed by their definitions, in passes that take any chip, operations beside them, types, dims and strides. Modes that a pattern
+/// does not have hold another surface, or its rules; what DgradDreluBNBwdWeight holds runs on no engine.
 static OF_NORMS: &[&Rule] = &[
     &NA_10,
     &N_70,
@@ -148,7 +149,6 @@ static OF_NORMS: &[&Rule] = &[
     &BAR_LAYOUT,
     &BAR_RANK,
     &BAR_ACT,
-    &BAR_MODE,
     &BAR_PHASE,
     &BAR_INTYPE,
     &BAR_OUTTYPE,
@@ -161,7 +161,6 @@ static OF_NORMS: &[&Rule] = &[
     &DRF_RANK,
     &DRF_ACT,
     &DRF_MASK,
-    &DRF_MODE,
     &DRF_FLOAT,
     &DRF_XTYPE,
     &DRF_C,
@@ -173,14 +172,6 @@ static OF_NORMS: &[&Rule] = &[
     &N_10H,
     &LF_COUNT,
     &LF_FACTOR,
-    &N_80,
-    &DDB_CONVTYPE,
-    &DDB_BNTYPE,
-    &DDB_OUTTYPE,
-    &DDB_ALIGN,
-    &DDB_CC,
-    &DDB_INPUTS,
-    &DDB_DYBN_OUT,
 ];
 
 /// The core of a fusion that can be lowered around a product.

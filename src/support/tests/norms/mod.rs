@@ -1,6 +1,7 @@
 //! The surfaces of norms.
 
 pub(super) mod graphs;
+mod relaxed;
 
 use super::*;
 use crate::graph::{Composite, DataType as T, NormForward, NormMode, NormPhase, PointwiseMode as M, Port};
