@@ -9,9 +9,6 @@ use super::*;
 use crate::graph::{Attributes, FinalizedGraph, Port};
 use crate::support::{Report, Violation, entry};
 
-#[path = "../../../tests/common/snapshot.rs"]
-mod snapshot;
-
 /// Where the command line reads them.
 const FILE: &str = "src/cli/rule_examples.jsonl";
 

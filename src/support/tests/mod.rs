@@ -1,6 +1,9 @@
 //! Rules against graphs. A pair holds one rule at its limit: a graph that breaks it alone and a twin, one edit away,
 //! that passes. A row edits a legal graph and names every rule that the edit breaks, for defects that break several.
 
+#[path = "../../../tests/common/snapshot.rs"]
+mod snapshot;
+
 mod catalogue;
 mod convolution;
 mod examples;

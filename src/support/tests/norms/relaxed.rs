@@ -5,16 +5,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::super::{At, Suite};
+use super::super::{At, Suite, snapshot};
 use super::SUITES;
 use crate::device::ComputeCapability;
 use crate::engine::decide;
 use crate::frontend::write_v2;
 use crate::graph::Graph;
 use crate::support::SurfaceId;
-
-#[path = "../../../../tests/common/snapshot.rs"]
-mod snapshot;
 
 const FILE: &str = "tests/data/relaxed_norms.jsonl";
 
