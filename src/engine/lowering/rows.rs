@@ -23,7 +23,7 @@ const MOST_VECTORS: i64 = 16;
 const WARP: u32 = 32;
 
 /// Rounds of two rows a thread, from which on blocks that stay have two at once: half the waits for totals, and six shuffles for four of them,
-/// not ten for two.
+/// not ten for two. With fewer rounds it was not measured.
 const ROUNDS_OF_TWO_ROWS: i64 = 4;
 
 /// Passes that one launch takes, and the rest.
