@@ -143,10 +143,14 @@ shared = shared == reinterpret_cast<float*>(shared_bytes) ? shared + ${ round }$
 <%- endif %>
 }
 <%- for sum in sums %>
-<%- if rows > 1 %>
 {
+<%- if rows > 1 %>
 float* const sums = reinterpret_cast<float*>(shared_bytes);
+float* const own = sums + threadIdx.y * ${ elements }$;
 __syncthreads();
+<%- else %>
+float* const own = ${ sum.partial }$ + (unsigned long long)(blockIdx.x) * ${ elements }$;
+<%- endif %>
 #pragma unroll
 for (int g = 0; g < ${ each }$; ++g) {
 const unsigned r = threadIdx.x + g * ${ columns }$;
@@ -156,8 +160,9 @@ if (r >= ${ vectors }$) continue;
 fw_vector<float, ${ vector }$> parts;
 #pragma unroll
 for (int e = 0; e < ${ vector }$; ++e) parts.at[e] = ${ sum.name }$[g][e];
-fw_store_vector(sums + threadIdx.y * ${ elements }$ + r * ${ vector }$, parts);
+fw_store_vector(own + r * ${ vector }$, parts);
 }
+<%- if rows > 1 %>
 __syncthreads();
 for (unsigned column = threadIdx.y * ${ columns }$ + threadIdx.x; column < ${ elements }$; column += ${ threads }$) {
 float total = sums[column];
@@ -165,19 +170,7 @@ float total = sums[column];
 for (int y = 1; y < ${ rows }$; ++y) total = ${ sum.combine }$(total, sums[y * ${ elements }$ + column]);
 ${ sum.partial }$[(unsigned long long)(blockIdx.x) * ${ elements }$ + column] = total;
 }
-}
-<%- else %>
-#pragma unroll
-for (int g = 0; g < ${ each }$; ++g) {
-const unsigned r = threadIdx.x + g * ${ columns }$;
-<%- if is_short %>
-if (r >= ${ vectors }$) continue;
 <%- endif %>
-fw_vector<float, ${ vector }$> parts;
-#pragma unroll
-for (int e = 0; e < ${ vector }$; ++e) parts.at[e] = ${ sum.name }$[g][e];
-fw_store_vector(${ sum.partial }$ + (unsigned long long)(blockIdx.x) * ${ elements }$ + r * ${ vector }$, parts);
 }
-<%- endif %>
 <%- endfor %>
 }

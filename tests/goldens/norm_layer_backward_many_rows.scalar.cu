@@ -220,6 +220,7 @@ fw_rows(const fw_bf16* __restrict__ p_t1,
   }
   {
     float* const sums = reinterpret_cast<float*>(shared_bytes);
+    float* const own = sums + threadIdx.y * 96;
     __syncthreads();
 #pragma unroll
     for (int g = 0; g < 1; ++g) {
@@ -228,7 +229,7 @@ fw_rows(const fw_bf16* __restrict__ p_t1,
       fw_vector<float, 8> parts;
 #pragma unroll
       for (int e = 0; e < 8; ++e) parts.at[e] = sum0[g][e];
-      fw_store_vector(sums + threadIdx.y * 96 + r * 8, parts);
+      fw_store_vector(own + r * 8, parts);
     }
     __syncthreads();
     for (unsigned column = threadIdx.y * 16 + threadIdx.x; column < 96; column += 128) {
@@ -240,6 +241,7 @@ fw_rows(const fw_bf16* __restrict__ p_t1,
   }
   {
     float* const sums = reinterpret_cast<float*>(shared_bytes);
+    float* const own = sums + threadIdx.y * 96;
     __syncthreads();
 #pragma unroll
     for (int g = 0; g < 1; ++g) {
@@ -248,7 +250,7 @@ fw_rows(const fw_bf16* __restrict__ p_t1,
       fw_vector<float, 8> parts;
 #pragma unroll
       for (int e = 0; e < 8; ++e) parts.at[e] = sum1[g][e];
-      fw_store_vector(sums + threadIdx.y * 96 + r * 8, parts);
+      fw_store_vector(own + r * 8, parts);
     }
     __syncthreads();
     for (unsigned column = threadIdx.y * 16 + threadIdx.x; column < 96; column += 128) {
