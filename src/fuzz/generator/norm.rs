@@ -31,19 +31,8 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
         .intermediate_data_type(DataType::Float);
     let is_documented = choices.chance(DOCUMENTED);
     let mode = choices.of(&NormMode::ALL);
-    let is_of_channels = matches!(mode, NormMode::Instance | NormMode::Batch | NormMode::Group { .. });
-    let rank = match mode {
-        NormMode::AdaLayer => 3,
-        NormMode::Layer | NormMode::Rms => choices.of(&[4, 3, 2, 5]),
-        _ if is_documented => choices.of(&[4, 5]),
-        NormMode::Instance | NormMode::Batch | NormMode::Group { .. } => choices.of(&[4, 4, 5, 3]),
-    };
-    let mut full: Vec<i64> = (0..rank).map(|_| choices.of(&[2, 1, 3, 4, 7, 16])).collect();
-    let wide = if is_of_channels { 1 } else { rank - 1 };
-    full[wide] = if choices.chance(10) { choices.of(&[300, 1025]) } else { extent(choices) };
-    if is_documented {
-        full[wide] = choices.of(&[8, 16, 24]);
-    }
+    let full = extents(choices, mode, is_documented);
+    let rank = full.len();
     let kept = kept_by_statistics(choices, mode, rank);
     let all = vec![true; rank];
     let of_parameter = of_parameter(choices, mode, &kept);
@@ -85,6 +74,24 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
         document(&mut graph);
     }
     graph
+}
+
+/// Extents of X: few but for those of channels, or of rows, which a documented graph has in whole vectors.
+fn extents(choices: &mut Choices<'_>, mode: NormMode, is_documented: bool) -> Vec<i64> {
+    let is_of_channels = matches!(mode, NormMode::Instance | NormMode::Batch | NormMode::Group { .. });
+    let rank = match mode {
+        NormMode::AdaLayer => 3,
+        NormMode::Layer | NormMode::Rms => choices.of(&[4, 3, 2, 5]),
+        _ if is_documented => choices.of(&[4, 5]),
+        NormMode::Instance | NormMode::Batch | NormMode::Group { .. } => choices.of(&[4, 4, 5, 3]),
+    };
+    let mut full: Vec<i64> = (0..rank).map(|_| choices.of(&[2, 1, 3, 4, 7, 16])).collect();
+    let wide = if is_of_channels { 1 } else { rank - 1 };
+    full[wide] = if choices.chance(10) { choices.of(&[300, 1025]) } else { extent(choices) };
+    if is_documented {
+        full[wide] = choices.of(&[8, 16, 24]);
+    }
+    full
 }
 
 /// Lays tensors out channels last, without padding; what is no image is FLOAT, images are of one type.
