@@ -225,6 +225,22 @@ impl PointwiseMode {
         self.takes() == Takes::Compared
     }
 
+    /// `*_FWD`: those that have a gradient mode.
+    pub fn is_activation(self) -> bool {
+        use PointwiseMode as M;
+        matches!(
+            self,
+            M::ReluFwd
+                | M::TanhFwd
+                | M::SigmoidFwd
+                | M::EluFwd
+                | M::GeluFwd
+                | M::GeluApproxTanhFwd
+                | M::SoftplusFwd
+                | M::SwishFwd
+        )
+    }
+
     /// `*_BWD`: inputs are `DY` and the forward input.
     pub fn is_backward(self) -> bool {
         self.takes() == Takes::Gradient
@@ -317,5 +333,11 @@ mod tests {
                 PointwiseMode::from_name(&mode.name().replace("_BWD", "_FWD")).expect("every gradient is of a mode");
             assert_eq!((mode.reads(), forward.inputs()), (forward.reads(), 1), "{mode}");
         }
+    }
+
+    #[test]
+    fn activations_are_named_for_it() {
+        let is_named = |mode: &PointwiseMode| mode.is_activation() == mode.name().ends_with("_FWD");
+        assert!(PointwiseMode::ALL.iter().all(is_named));
     }
 }

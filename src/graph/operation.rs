@@ -119,6 +119,19 @@ impl<T: Copy> Operation<T> {
 }
 
 impl<T: Copy> Operation<T> {
+    /// What a pointwise operation is; `None` for others.
+    pub(crate) fn pointwise(&self) -> Option<&Pointwise> {
+        match &self.attributes {
+            Attributes::Pointwise(pointwise) => Some(pointwise),
+            _ => None,
+        }
+    }
+
+    /// The mode of a pointwise operation; `None` for others.
+    pub(crate) fn pointwise_mode(&self) -> Option<PointwiseMode> {
+        self.pointwise().map(|pointwise| pointwise.mode)
+    }
+
     /// The tensor at an input port.
     pub fn input(&self, port: Port) -> Option<T> {
         find(&self.inputs, port)

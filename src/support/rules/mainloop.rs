@@ -276,7 +276,7 @@ fn half_chain(cx: &Context, found: &mut Findings, rule: &'static Rule, operand: 
 fn chain_operands(cx: &Context, operand: &Operand) -> Result<Vec<(OperationId, TensorId)>, String> {
     const CHAIN: [PointwiseMode; 3] = [PointwiseMode::Mul, PointwiseMode::Add, PointwiseMode::ReluFwd];
     let chain: Vec<(OperationId, &Operation)> = cx.staged(operand.stage).filter(|slot| is_pointwise(slot.1)).collect();
-    let modes: Vec<PointwiseMode> = chain.iter().filter_map(|slot| mode(slot.1)).collect();
+    let modes: Vec<PointwiseMode> = chain.iter().filter_map(|slot| slot.1.pointwise_mode()).collect();
     if modes.is_empty() {
         return Ok(Vec::new());
     }
@@ -290,11 +290,4 @@ fn chain_operands(cx: &Context, operand: &Operand) -> Result<Vec<(OperationId, T
     }
     let second_input = |&(id, operation): &(OperationId, &Operation)| Some((id, operation.inputs.get(1)?.1));
     Ok(chain.iter().filter_map(second_input).collect())
-}
-
-fn mode(operation: &Operation) -> Option<PointwiseMode> {
-    match &operation.attributes {
-        Attributes::Pointwise(pointwise) => Some(pointwise.mode),
-        _ => None,
-    }
 }

@@ -1,7 +1,7 @@
 //! ConvBiasAct: `act(α₁·conv(X, W) + α₂·Z + bias)`.
 
 use super::records::*;
-use super::{View, channel, is_activation, mode};
+use super::{View, channel};
 use crate::graph::{ConvolutionDirection, DataType, Operation, OperationId, PointwiseMode, TensorId};
 use crate::support::findings::Findings;
 use crate::support::forms::one_of;
@@ -43,7 +43,7 @@ fn reader<'a>(
     let &[id] = view.graph.consumers(value) else { return None };
     let operation = view.graph.operation(id);
     let other = operation.input_tensors().find(|&input| input != value)?;
-    (mode(operation) == Some(wanted)).then_some((id, operation, other))
+    (operation.pointwise_mode() == Some(wanted)).then_some((id, operation, other))
 }
 
 impl Tail {
@@ -76,10 +76,10 @@ impl Tail {
         operations.push(id);
         let mut y = operation.result()?;
         let activation = match view.graph.consumers(y) {
-            &[id] => mode(view.graph.operation(id)).map(|mode| (id, mode)),
+            &[id] => view.graph.operation(id).pointwise_mode().map(|mode| (id, mode)),
             _ => None,
         };
-        let activation = activation.filter(|slot| is_activation(slot.1) || slot.1 == PointwiseMode::Identity);
+        let activation = activation.filter(|slot| slot.1.is_activation() || slot.1 == PointwiseMode::Identity);
         if let Some((id, _)) = activation {
             operations.push(id);
             between.push(y);

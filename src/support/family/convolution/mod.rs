@@ -95,7 +95,7 @@ impl<'a> View<'a> {
     fn pointwise(&self, tensor: TensorId) -> Option<(OperationId, &'a Operation, PointwiseMode)> {
         let id = self.graph.producer(tensor)?;
         let operation = self.graph.operation(id);
-        mode(operation).map(|mode| (id, operation, mode))
+        operation.pointwise_mode().map(|mode| (id, operation, mode))
     }
 
     fn stored(&self) -> impl Iterator<Item = TensorId> + use<'a> {
@@ -145,17 +145,6 @@ impl<'a> View<'a> {
             found.tensor(rule, id, word(required), word(!required));
         }
     }
-}
-
-fn mode(operation: &Operation) -> Option<PointwiseMode> {
-    match &operation.attributes {
-        Attributes::Pointwise(pointwise) => Some(pointwise.mode),
-        _ => None,
-    }
-}
-
-fn is_activation(mode: PointwiseMode) -> bool {
-    mode.name().ends_with("_FWD")
 }
 
 /// Extents of a vector of channels.

@@ -1,7 +1,7 @@
 //! Convolutions beside batch norms: what scales, shifts and activates their X, and statistics of their result.
 
 use super::records::*;
-use super::{View, channel, is_activation};
+use super::{View, channel};
 use crate::device::ComputeCapability;
 use crate::graph::{Attributes, ConvolutionDirection, DataType, OperationId, PointwiseMode, TensorId};
 use crate::support::findings::Findings;
@@ -36,7 +36,7 @@ impl Branch {
                     branch.bias = side;
                 }
                 PointwiseMode::Mul if branch.scale.is_none() && side.is_some() => branch.scale = side,
-                mode if is_activation(mode) && branch.operations.is_empty() => branch.activation = Some((id, mode)),
+                mode if mode.is_activation() && branch.operations.is_empty() => branch.activation = Some((id, mode)),
                 _ => break,
             }
             branch.operations.push(id);

@@ -1,6 +1,6 @@
 //! Which operations a graph of each surface holds, and how they hang together.
 
-use super::parts::{Kind, Norm, Parts, mode, norms, pointwise};
+use super::parts::{Kind, Norm, Parts, norms};
 use super::records::*;
 use super::tensors;
 use crate::graph::{
@@ -74,7 +74,7 @@ impl Chain<'_> {
         let mut masks = Vec::new();
         for (id, operation) in self.parts.others().filter(|slot| !is_norm(slot.1)) {
             let is_next = operation.input_tensors().any(|input| input == self.value);
-            match mode(operation) {
+            match operation.pointwise_mode() {
                 Some(PointwiseMode::CmpGt) => masks.push((id, operation)),
                 Some(PointwiseMode::Add) if is_next && self.relu.is_some() => {
                     let text = format!("it reads {}, which the ReLU gives", graph.describe_tensor(self.value));
@@ -86,7 +86,7 @@ impl Chain<'_> {
                     self.step(found, operation);
                     self.relu = Some([before, self.value]);
                 }
-                Some(mode) if is_next && is_activation(mode) => {
+                Some(mode) if is_next && mode.is_activation() => {
                     found.operation(&BAR_ACT, id, "RELU_FWD", mode.name());
                 }
                 _ => found.operation(&N_65, id, N_65.summary, operation.tag()),
@@ -97,7 +97,7 @@ impl Chain<'_> {
 
     /// The next value, by an operation that adds or activates; the one before is held nowhere.
     fn step(&mut self, found: &mut Findings, operation: &Operation) {
-        self.is_added |= mode(operation) == Some(PointwiseMode::Add);
+        self.is_added |= operation.pointwise_mode() == Some(PointwiseMode::Add);
         if !self.parts.tensor(self.value).is_virtual {
             found.tensor(&N_65, self.value, "a virtual tensor between the norm and Y", "a stored one");
         }
@@ -115,8 +115,9 @@ impl Chain<'_> {
 
 /// A batch norm, and others that are added or activated.
 pub(super) fn is_add_relu(norm: &Norm, graph: &FinalizedGraph) -> bool {
-    let follows =
-        |id: &OperationId| matches!(mode(graph.operation(*id)), Some(PointwiseMode::Add | PointwiseMode::ReluFwd));
+    let follows = |id: &OperationId| {
+        matches!(graph.operation(*id).pointwise_mode(), Some(PointwiseMode::Add | PointwiseMode::ReluFwd))
+    };
     let is_followed = || norm.operation.output(Port::Y).is_some_and(|y| graph.consumers(y).iter().any(follows));
     match norm.mode() {
         NormMode::Batch => true,
@@ -138,7 +139,7 @@ pub(super) fn drelu(parts: &Parts, found: &mut Findings) {
     }
     let gradient = parts.norm.operation.input(Port::DY).and_then(|dz| parts.producer(dz));
     for (id, operation) in parts.others().filter(|slot| !is_norm(slot.1)) {
-        match mode(operation) {
+        match operation.pointwise_mode() {
             Some(mode) if gradient.is_some_and(|slot| slot.0 == id) => match mode {
                 PointwiseMode::Mul | PointwiseMode::ReluBwd => mask(parts, found, (id, operation), again),
                 mode if mode.is_backward() => found.operation(&DRF_ACT, id, "MUL by a mask, or RELU_BWD", mode.name()),
@@ -200,7 +201,7 @@ pub(super) fn is_drelu(norm: &Norm, graph: &FinalizedGraph) -> bool {
         NormMode::Instance => graph.operations().len() > 1,
         NormMode::Layer | NormMode::Rms | NormMode::AdaLayer => producer().is_some_and(|operation| {
             let is_bits = |input| graph.tensor(input).data_type == DataType::Boolean;
-            mode(operation).is_some_and(PointwiseMode::is_backward) || operation.input_tensors().any(is_bits)
+            operation.pointwise_mode().is_some_and(PointwiseMode::is_backward) || operation.input_tensors().any(is_bits)
         }),
         NormMode::Group { .. } => false,
     }
@@ -224,7 +225,7 @@ pub(super) fn finalize(parts: &Parts, found: &mut Findings) {
 pub(super) fn weights(parts: &Parts, found: &mut Findings) {
     let missing = |found: &mut Findings, text: String| found.operation(&N_80, parts.norm.id, N_80.summary, text);
     let Some(dy) = parts.norm.operation.input(Port::DY) else { return };
-    let relu = parts.producer(dy).filter(|slot| mode(slot.1) == Some(PointwiseMode::ReluBwd));
+    let relu = parts.producer(dy).filter(|slot| slot.1.pointwise_mode() == Some(PointwiseMode::ReluBwd));
     let Some((relu, drelu)) = relu else { return missing(found, "no RELU_BWD gives DY".to_owned()) };
     if parts.tensor(dy).is_virtual {
         found.slot(&DDB_DYBN_OUT, (parts.norm.id, dy), "a stored tensor", "a virtual one");
@@ -264,8 +265,8 @@ fn recomputes(
         [(M::Add, None), (M::Mul, Some(Port::SCALE)), (M::Mul, Some(Port::INV_VARIANCE)), (M::Sub, Some(Port::MEAN))]
     {
         let Some((id, operation)) = parts.producer(value) else { return false };
-        let is_subtraction = step == M::Sub && mode(operation) == Some(M::Add);
-        if mode(operation) != Some(step) && !is_subtraction {
+        let is_subtraction = step == M::Sub && operation.pointwise_mode() == Some(M::Add);
+        if operation.pointwise_mode() != Some(step) && !is_subtraction {
             return false;
         }
         let mut inputs: Vec<TensorId> = operation.input_tensors().take(2).collect();
@@ -292,7 +293,7 @@ fn recomputes(
 
 /// An ADD that takes the mean away.
 fn subtracts(parts: &Parts, found: &mut Findings, (id, operation): (OperationId, &Operation)) {
-    let alpha = pointwise(operation).map_or(1.0, |pointwise| pointwise.alpha2);
+    let alpha = operation.pointwise().map_or(1.0, |pointwise| pointwise.alpha2);
     if alpha != -1.0 {
         let required = format!("alpha2 of -1, which subtracts {}", Port::MEAN);
         found.operation(
@@ -321,10 +322,6 @@ fn is_norm(operation: &Operation) -> bool {
     matches!(operation.attributes, Attributes::Composite(_))
 }
 
-fn is_activation(mode: PointwiseMode) -> bool {
-    mode.name().ends_with("_FWD")
-}
-
 /// No other norm, and nothing else that primitive operations define.
 fn one_norm(parts: &Parts, found: &mut Findings) {
     for (id, operation) in parts.others().filter(|slot| is_norm(slot.1)) {
@@ -349,7 +346,7 @@ fn before(parts: &Parts, port: Port) -> Vec<OperationId> {
     let mut chain = Vec::new();
     let mut value = parts.norm.operation.input(port);
     while let Some((id, operation)) = value.and_then(|value| parts.producer(value)) {
-        if parts.norm.mode() == NormMode::Instance || pointwise(operation).is_none() {
+        if parts.norm.mode() == NormMode::Instance || operation.pointwise().is_none() {
             break;
         }
         chain.push(id);
@@ -367,7 +364,7 @@ fn after(parts: &Parts, port: Port) -> Vec<OperationId> {
     let mut chain = Vec::new();
     let mut value = parts.norm.operation.output(port);
     while let Some((id, operation)) = value.and_then(|value| reader(parts, value)) {
-        if parts.norm.mode() == NormMode::Instance || pointwise(operation).is_none() {
+        if parts.norm.mode() == NormMode::Instance || operation.pointwise().is_none() {
             break;
         }
         chain.push(id);
@@ -379,20 +376,22 @@ fn after(parts: &Parts, port: Port) -> Vec<OperationId> {
 /// The one operation that reads a tensor, comparisons left out.
 fn reader<'a>(parts: &Parts<'a>, value: TensorId) -> Option<(OperationId, &'a Operation)> {
     let readers = parts.graph.consumers(value).iter().map(|&id| (id, parts.graph.operation(id)));
-    let mut readers = readers.filter(|slot| !mode(slot.1).is_some_and(PointwiseMode::is_comparison));
+    let mut readers = readers.filter(|slot| !slot.1.pointwise_mode().is_some_and(PointwiseMode::is_comparison));
     readers.next().filter(|_| readers.next().is_none())
 }
 
 /// Comparisons of a ReLU's result, and what joins them (N-69).
 fn masks(parts: &Parts) -> Vec<OperationId> {
-    let is_relu =
-        |&input: &TensorId| parts.producer(input).is_some_and(|slot| mode(slot.1) == Some(PointwiseMode::ReluFwd));
+    let is_relu = |&input: &TensorId| {
+        parts.producer(input).is_some_and(|slot| slot.1.pointwise_mode() == Some(PointwiseMode::ReluFwd))
+    };
     let is_comparison = |operation: &Operation| {
-        mode(operation).is_some_and(PointwiseMode::is_comparison) && operation.input_tensors().any(|id| is_relu(&id))
+        operation.pointwise_mode().is_some_and(PointwiseMode::is_comparison)
+            && operation.input_tensors().any(|id| is_relu(&id))
     };
     let is_mask = |operation: &Operation| {
         let mut inputs = operation.input_tensors();
-        mode(operation) == Some(PointwiseMode::LogicalAnd)
+        operation.pointwise_mode() == Some(PointwiseMode::LogicalAnd)
             && inputs.all(|input| parts.producer(input).is_some_and(|slot| is_comparison(slot.1)))
     };
     let masks = parts.others().filter(|slot| is_comparison(slot.1) || is_mask(slot.1));
@@ -403,6 +402,7 @@ fn masks(parts: &Parts) -> Vec<OperationId> {
 fn centred(parts: &Parts) -> Vec<OperationId> {
     let scale = parts.norm.operation.input(Port::SCALE).and_then(|scale| parts.producer(scale));
     let is_one = |input| parts.tensor(input).dim.iter().all(|&extent| extent == 1);
-    let centred = scale.filter(|slot| mode(slot.1) == Some(PointwiseMode::Add) && slot.1.input_tensors().any(is_one));
+    let centred =
+        scale.filter(|slot| slot.1.pointwise_mode() == Some(PointwiseMode::Add) && slot.1.input_tensors().any(is_one));
     centred.map(|slot| slot.0).into_iter().collect()
 }

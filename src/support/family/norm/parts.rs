@@ -3,7 +3,7 @@
 use crate::device::ComputeCapability;
 use crate::graph::{
     Attributes, Composite, DataType, FinalTensor, FinalizedGraph, NormBackward, NormForward, NormMode, NormPhase,
-    Operation, OperationId, Pointwise, PointwiseMode, Port, TensorId,
+    Operation, OperationId, Port, TensorId,
 };
 
 /// What a norm operation computes.
@@ -67,19 +67,6 @@ pub(super) fn norms(graph: &FinalizedGraph) -> impl Iterator<Item = Norm<'_>> {
         };
         Some(Norm { id, operation, kind })
     })
-}
-
-/// A pointwise operation's attributes.
-pub(super) fn pointwise(operation: &Operation) -> Option<&Pointwise> {
-    match &operation.attributes {
-        Attributes::Pointwise(pointwise) => Some(pointwise),
-        _ => None,
-    }
-}
-
-/// The mode of a pointwise operation.
-pub(super) fn mode(operation: &Operation) -> Option<PointwiseMode> {
-    pointwise(operation).map(|pointwise| pointwise.mode)
 }
 
 impl<'a> Parts<'a> {
