@@ -132,6 +132,7 @@ fn of_misuse(misuse: Misuse) -> Status {
         Misuse::Workspace => Status::CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT,
         Misuse::Stream => Status::CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH,
         Misuse::CudaGraph => Status::CUDNN_STATUS_BAD_PARAM_CUDA_GRAPH_MISMATCH,
+        Misuse::Peers => Status::CUDNN_STATUS_EXECUTION_FAILED,
     }
 }
 

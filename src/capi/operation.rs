@@ -11,8 +11,8 @@ use super::descriptor::{Descriptor, Given, Object, Referred, Values};
 use super::failure::{Failure, Result};
 use super::translate;
 use crate::graph::{
-    Attributes, Concat, Convolution, ConvolutionDirection, ConvolutionMode, DataType, Fraction, Matmul, NanPropagation,
-    Pointwise, Port, Reduction, Resample, Signal, SignalMode, Tensor,
+    Attributes, Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, DataType, Fraction, Matmul,
+    NanPropagation, Pointwise, Port, Reduction, Resample, Signal, SignalMode, Tensor,
 };
 
 /// An operation and its tensors, which know each other by uids alone.
@@ -457,6 +457,17 @@ fn signal(given: &Given<'_>) -> Result<Node> {
 }
 
 /// A composite operation by its row.
+/// The tensors that an attribute lists, at the first of its ports.
+fn listed(given: &Given<'_>, composite: &Composite, ports: &[Port], name: Name) -> Result<Vec<(Port, Arc<Tensor>)>> {
+    let tensors = given.descriptors(name);
+    let most = if ports.iter().all(|&port| composite.has_port(port).0) { ports.len() } else { 0 };
+    if tensors.len() > most {
+        let message = format!("{name:?} has {} tensors; {} takes at most {most}", tensors.len(), composite.tag());
+        return Err(Failure::bad(message));
+    }
+    ports.iter().zip(tensors).map(|(&port, tensor)| Ok((port, tensor.object()?))).collect()
+}
+
 fn composite(row: &composite::Row, given: &Given<'_>) -> Result<Node> {
     let composite = (row.read)(&|name| given.enumerator(name)).map_err(|wrong| match wrong {
         composite::Wrong::Bad(message) => Failure::bad(message),
@@ -472,7 +483,10 @@ fn composite(row: &composite::Row, given: &Given<'_>) -> Result<Node> {
         used.partition(|&(_, (reads, _))| reads)
     };
     let of = |part: Vec<((Port, Name), (bool, bool))>| part.into_iter().map(|(slot, _)| slot).collect::<Vec<_>>();
-    let (inputs, outputs) = (slots(given, &of(reads))?, slots(given, &of(writes))?);
+    let (mut inputs, outputs) = (slots(given, &of(reads))?, slots(given, &of(writes))?);
+    for &(ports, name) in row.lists {
+        inputs.extend(listed(given, &composite, ports, name)?);
+    }
     let is_set = |port: &Port| inputs.iter().chain(&outputs).any(|slot| slot.0 == *port);
     if let Some(missing) = composite.required_ports().into_iter().find(|port| !is_set(port)) {
         let name = row.slots.iter().find(|slot| slot.0 == missing).map(|slot| format!("{:?}", slot.1));

@@ -31,6 +31,7 @@
 //! # Ok::<(), fusewright::error::Error>(())
 //! ```
 
+mod all_gather;
 mod columns;
 mod copy;
 mod depthwise;
@@ -144,6 +145,9 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::Copy(body) => signature.fill(template!("sweep/copy.cu"), copy::copy(graph, used, body)),
         Body::Unfold(body) => signature.fill(template!("sweep/unfold.cu"), unfold::unfold(graph, used, body)),
         Body::Signal(body) => signature.fill(template!("sweep/signal.cu"), movement::signal(graph, used, body)),
+        Body::AllGather(body) => {
+            signature.fill(template!("sweep/all_gather.cu"), all_gather::all_gather(graph, used, body)?)
+        }
         Body::Gemm(body) => product::product(graph, used, body, signature),
     };
     Ok(layout::laid_out(&text?))

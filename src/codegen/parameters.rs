@@ -37,6 +37,8 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
             maps += 1;
             format!("const __grid_constant__ fw_tensor_map map{}", maps - 1)
         }
+        Parameter::OwnRank { .. } => "const int own_rank".to_owned(),
+        Parameter::AbsentRank => "unsigned* absent_rank".to_owned(),
         Parameter::Workspace { .. } => {
             partials += 1;
             format!("float* __restrict__ partial{}", partials - 1)

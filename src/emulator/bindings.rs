@@ -53,8 +53,7 @@ impl<'a> Bindings<'a> {
             bindings.output(id, graph.describe_tensor(id), bytes, tensor.alignment as usize);
             if has_prior_content(graph, id) {
                 let host = checked_input(graph, inputs, id)?;
-                let buffer = GuardedBuffer::holding(&host.bytes, tensor.alignment as usize);
-                bindings.tensors.insert(id, Binding { name: graph.describe_tensor(id), buffer, original: None });
+                bindings.changed(id, graph.describe_tensor(id), &host.bytes, tensor.alignment as usize);
             }
         }
         for &parameter in launches.iter().flat_map(|launch| &launch.parameters) {
@@ -65,6 +64,7 @@ impl<'a> Bindings<'a> {
                 Parameter::Scalar(id) => bindings.bind_scalar(graph, inputs, id)?,
                 Parameter::Constant { .. } | Parameter::Workspace { .. } | Parameter::Accumulators { .. } => {}
                 Parameter::Intermediate { .. } | Parameter::IntermediateMap { .. } => {}
+                Parameter::OwnRank { .. } | Parameter::AbsentRank => {}
             }
         }
         Ok(bindings)
@@ -73,7 +73,11 @@ impl<'a> Bindings<'a> {
     fn bind_input(&mut self, graph: &FinalizedGraph, inputs: &'a HostTensors, id: TensorId) -> Result<()> {
         if !self.tensors.contains_key(&id) && graph.producer(id).is_none() {
             let host = checked_input(graph, inputs, id)?;
-            self.input(id, graph.describe_tensor(id), &host.bytes, graph.tensor(id).alignment as usize);
+            let (name, alignment) = (graph.describe_tensor(id), graph.tensor(id).alignment as usize);
+            match graph.is_of_peers(id) {
+                true => self.changed(id, name, &host.bytes, alignment),
+                false => self.input(id, name, &host.bytes, alignment),
+            }
         }
         Ok(())
     }
@@ -93,6 +97,12 @@ impl<'a> Bindings<'a> {
     pub(super) fn input(&mut self, id: TensorId, name: String, bytes: &'a [u8], alignment: usize) {
         let buffer = GuardedBuffer::holding(bytes, alignment);
         self.tensors.insert(id, Binding { name, buffer, original: Some(bytes) });
+    }
+
+    /// Binds a tensor that kernels read and write.
+    fn changed(&mut self, id: TensorId, name: String, bytes: &[u8], alignment: usize) {
+        let buffer = GuardedBuffer::holding(bytes, alignment);
+        self.tensors.insert(id, Binding { name, buffer, original: None });
     }
 
     /// Binds a tensor that kernels write.
@@ -124,6 +134,9 @@ impl<'a> Bindings<'a> {
             }
             Parameter::Tensor(id) => self.tensors.get_mut(&id).map(|b| Argument::Pointer(b.buffer.pointer())),
             Parameter::Scalar(id) => self.scalars.get(&id).copied(),
+            // the CPU is the only GPU: the first of its node
+            Parameter::OwnRank { .. } => Some(Argument::Int(0)),
+            Parameter::AbsentRank => Some(Argument::Pointer(std::ptr::null_mut())),
             Parameter::Constant { bits, .. } => Some(Argument::Float(f32::from_bits(bits))),
             Parameter::Workspace { offset }
             | Parameter::Accumulators { offset, .. }
@@ -166,7 +179,8 @@ impl<'a> Bindings<'a> {
 
     /// The graph's results.
     pub(super) fn into_outputs(self, graph: &FinalizedGraph) -> HostTensors {
-        let outputs = self.tensors.into_iter().filter(|(_, binding)| binding.original.is_none());
+        let results = graph.results();
+        let outputs = self.tensors.into_iter().filter(|(id, _)| results.contains(id));
         outputs.map(|(id, binding)| (id, host_tensor(graph.tensor(id), binding.buffer.bytes().to_vec()))).collect()
     }
 }

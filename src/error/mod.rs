@@ -270,6 +270,8 @@ pub enum Misuse {
     Stream,
     /// A CUDA graph is not one of this plan.
     CudaGraph,
+    /// A tensor by which the GPUs of a node send each other statistics lies on no device of the plan, or a GPU sent none.
+    Peers,
 }
 
 impl Misuse {
@@ -280,6 +282,7 @@ impl Misuse {
             Self::Workspace => "workspace",
             Self::Stream => "stream",
             Self::CudaGraph => "CUDA graph",
+            Self::Peers => "peer statistics",
         }
     }
 }

@@ -36,6 +36,8 @@ fn decode(key: &Key, fields: Fields<'_>) -> Result<Option<Value>, Failure> {
         Kind::Default(spellings) => choice(name, spellings, fields)?.or(spellings.first().copied()).map(Value::from),
         Kind::DataType => fields.data_type(name)?.map(|data_type| json!(data_type.name())),
         Kind::List => some_unless_empty(Value::from(fields.array(name)?)),
+        // they are ports
+        Kind::Tensors => None,
     })
 }
 
@@ -65,7 +67,7 @@ fn encode(kind: Kind, value: Option<&Value>) -> Value {
         }
         (_, Some(value)) => value.clone(),
         (Kind::Flag, None) => json!(false),
-        (Kind::Integers | Kind::List, None) => json!([]),
+        (Kind::Integers | Kind::List | Kind::Tensors, None) => json!([]),
         (Kind::Default(spellings), None) => json!(spellings.first()),
         (_, None) => Value::Null,
     }

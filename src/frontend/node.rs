@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::envelope::Dialect;
 use super::error::Failure;
 use super::fields::{Fields, Object, shortened};
-use super::schema::{Keys, Schema, canonical_port, nearest_tag, schema};
+use super::schema::{Keys, PEER_STATS, Schema, canonical_port, nearest_tag, schema};
 use super::spelling::value_hint;
 use super::tensors::{Entry, TensorTable};
 use super::{attention, attributes, kept};
@@ -46,10 +46,11 @@ pub(super) fn read<'a>(node: &'a Value, table: &mut TensorTable<'a>, dialect: Di
     };
     let schema = schema(tag).ok_or_else(|| unknown_tag(tag))?;
     let fields = Fields(&members);
-    let inputs = match tag {
+    let mut inputs = match tag {
         "CONCATENATE" => read_concat_inputs(object, table, dialect)?,
         _ => read_ports("inputs", schema.inputs, object, table, dialect)?,
     };
+    inputs.extend(read_peers(schema, object, table, dialect)?);
     let outputs = read_ports("outputs", schema.outputs, object, table, dialect)?;
     let is_other = |key: &str| !schema.knows(key) && !COMMON_KEYS.contains(&key);
     Ok(NodeReading {
@@ -179,6 +180,35 @@ fn read_concat_inputs<'a>(
         inputs.push((Port::CONCAT_INPUT, resolve(port, reference, table, dialect)?));
     }
     Ok(inputs)
+}
+
+/// Tensors of peers, in order of their ranks.
+fn read_peers<'a>(
+    schema: &Schema,
+    node: &'a Object,
+    table: &mut TensorTable<'a>,
+    dialect: Dialect,
+) -> Result<Vec<(Port, Entry)>, Failure> {
+    let given = match node.get(PEER_STATS).filter(|_| schema.knows(PEER_STATS)) {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(given)) => given,
+        Some(other) => {
+            let message = format!("`{PEER_STATS}`: an array of tensors is required, found {}", shortened(other));
+            return Err(Failure::new("FEJ-13", message));
+        }
+    };
+    if given.len() > Port::PEER_STATS.len() {
+        let message = format!("`{PEER_STATS}` has {} tensors; required at most 32", given.len());
+        return Err(Failure::new("BAR-MG-MAX", message));
+    }
+    let read = |(port, reference): (Port, &'a Value)| {
+        let entry = match table.listed(reference, dialect) {
+            Some(entry) => entry,
+            None => resolve(port.0, reference, table, dialect)?,
+        };
+        Ok((port, entry))
+    };
+    Port::PEER_STATS.into_iter().zip(given).map(read).collect()
 }
 
 #[cfg(test)]

@@ -112,6 +112,19 @@ impl<'a> TensorTable<'a> {
         }
     }
 
+    /// The tensor of the file's list, or met before, that has the uid of an object or, where this has none, its name.
+    pub(super) fn listed(&self, object: &Value, dialect: Dialect) -> Option<Entry> {
+        let fields = Fields(object.as_object()?);
+        let found = match uid(fields, dialect).ok()? {
+            Some(uid) => self.by_uid.get(&uid),
+            None => self.by_name.get(fields.text("name").ok()??),
+        };
+        match found {
+            Some(Match::One(entry)) => Some(*entry),
+            _ => None,
+        }
+    }
+
     fn inline(&mut self, object: &'a Object, dialect: Dialect) -> Result<Entry, Failure> {
         let text = serde_json::to_string(object).unwrap_or_default();
         if let Some(&entry) = self.by_text.get(&text) {

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Value, json};
 
 use super::fields::Object;
-use super::schema::{Keys, schema};
+use super::schema::{Keys, PEER_STATS, schema};
 use super::{attributes, float, kept};
 use crate::graph::{Attributes, DEFAULT_ALIGNMENT, DataType, Graph, Operation, Port, Tensor, TensorHandle};
 
@@ -29,19 +29,12 @@ use crate::graph::{Attributes, DEFAULT_ALIGNMENT, DataType, Graph, Operation, Po
 /// ```
 pub fn write_v2(graph: &Graph) -> String {
     let references = References::new(graph, true);
+    let tensors: Vec<Value> = graph.tensors().iter().enumerate().map(|tensor| references.object_v2(tensor)).collect();
     let mut root = envelope(graph, 13200, "9.23.0", "2.0");
     root.insert("gid".to_owned(), json!(1));
-    let nodes = graph.operations().iter().map(|operation| write_node(operation, 13200, &references));
+    let nodes = graph.operations().iter().map(|operation| write_node(operation, 13200, &references, &tensors));
     root.insert("nodes".to_owned(), nodes.collect());
-    let tensors = graph.tensors().iter().enumerate().map(|(index, tensor)| {
-        let mut object = write_tensor(tensor, &references);
-        object.insert("uid".to_owned(), json!(references.uids[index]));
-        if !references.names[index].is_empty() {
-            object.insert("name".to_owned(), json!(references.names[index]));
-        }
-        Value::Object(object)
-    });
-    root.insert("tensors".to_owned(), tensors.collect());
+    root.insert("tensors".to_owned(), Value::Array(tensors));
     Value::Object(root).to_string()
 }
 
@@ -50,17 +43,12 @@ pub fn write_v2(graph: &Graph) -> String {
 /// given to tensors that have neither.
 pub fn write_v1c(graph: &Graph) -> String {
     let references = References::new(graph, false);
+    let tensors: Vec<Value> = graph.tensors().iter().enumerate().map(|tensor| references.object_v1c(tensor)).collect();
     let mut root = envelope(graph, 12600, "9.23.0", "1.0");
-    let nodes = graph.operations().iter().map(|operation| write_node(operation, 12600, &references));
+    let nodes = graph.operations().iter().map(|operation| write_node(operation, 12600, &references, &tensors));
     root.insert("nodes".to_owned(), null_if_empty(nodes.collect()));
-    let tensors = graph.tensors().iter().enumerate().map(|(index, tensor)| {
-        let mut object = write_tensor(tensor, &references);
-        object.insert("uid".to_owned(), json!(references.uids[index].unwrap_or(0)));
-        object.insert("uid_assigned".to_owned(), json!(references.uids[index].is_some()));
-        object.insert("name".to_owned(), json!(references.names[index]));
-        (references.key(index), Value::Object(object))
-    });
-    let tensors: Object = tensors.collect();
+    let tensors: Object =
+        tensors.into_iter().enumerate().map(|(index, tensor)| (references.key(index), tensor)).collect();
     root.insert("tensors".to_owned(), if tensors.is_empty() { Value::Null } else { Value::Object(tensors) });
     Value::Object(root).to_string()
 }
@@ -93,7 +81,13 @@ fn envelope(graph: &Graph, version: i64, backend: &str, json_version: &str) -> O
     root
 }
 
-fn write_node(operation: &Operation<TensorHandle>, version: i64, references: &References) -> Value {
+/// Whether a port's tensor is written on its node, not among the inputs.
+fn is_peer(port: Port) -> bool {
+    Port::PEER_STATS.contains(&port)
+}
+
+/// A node; `tensors` are the objects of the graph's.
+fn write_node(operation: &Operation<TensorHandle>, version: i64, references: &References, tensors: &[Value]) -> Value {
     let mut node = Object::new();
     node.insert("tag".to_owned(), json!(operation.tag()));
     node.insert("name".to_owned(), json!(operation.name));
@@ -103,6 +97,10 @@ fn write_node(operation: &Operation<TensorHandle>, version: i64, references: &Re
     let schema = schema(operation.tag());
     if let Some(Keys::Kept(keys)) = schema.map(|schema| &schema.keys) {
         kept::write(keys, &operation.attributes.kept(), version, &mut node);
+    }
+    if node.contains_key(PEER_STATS) {
+        let peers = operation.inputs.iter().filter(|slot| is_peer(slot.0));
+        node.insert(PEER_STATS.to_owned(), peers.filter_map(|slot| tensors.get(slot.1.index()).cloned()).collect());
     }
     let is_resampling =
         matches!(operation.attributes, Attributes::ResampleForward(_) | Attributes::ResampleBackward(_));
@@ -121,7 +119,7 @@ fn write_ports(ports: &[(Port, TensorHandle)], version: i64, references: &Refere
     };
     let slot =
         |(position, &(port, id)): (usize, &(Port, TensorHandle))| (concat(position, port), references.reference(id));
-    let ports: Object = ports.iter().enumerate().map(slot).collect();
+    let ports: Object = ports.iter().enumerate().filter(|(_, slot)| !is_peer(slot.0)).map(slot).collect();
     if ports.is_empty() && version < 12700 { Value::Null } else { Value::Object(ports) }
 }
 
@@ -162,6 +160,25 @@ impl References {
         let uids = assign_uids(graph.tensors(), everywhere);
         let names = assign_names(graph.tensors(), &uids);
         Self { uids, names }
+    }
+
+    /// A tensor in dialect 2.0.
+    fn object_v2(&self, (index, tensor): (usize, &Tensor)) -> Value {
+        let mut object = write_tensor(tensor, self);
+        object.insert("uid".to_owned(), json!(self.uids[index]));
+        if !self.names[index].is_empty() {
+            object.insert("name".to_owned(), json!(self.names[index]));
+        }
+        Value::Object(object)
+    }
+
+    /// A tensor in dialect 1.0.
+    fn object_v1c(&self, (index, tensor): (usize, &Tensor)) -> Value {
+        let mut object = write_tensor(tensor, self);
+        object.insert("uid".to_owned(), json!(self.uids[index].unwrap_or(0)));
+        object.insert("uid_assigned".to_owned(), json!(self.uids[index].is_some()));
+        object.insert("name".to_owned(), json!(self.names[index]));
+        Value::Object(object)
     }
 
     fn key(&self, index: usize) -> String {

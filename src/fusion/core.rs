@@ -62,7 +62,7 @@ impl ProductKind {
             Attributes::Convolution(convolution) => Some(Self::Convolution(convolution.direction)),
             Attributes::Pointwise(_) | Attributes::Reduction(_) | Attributes::GenStats => None,
             Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => None,
-            Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View => None,
+            Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View | Attributes::AllGather(_) => None,
             Attributes::Composite(_) | Attributes::Other(_) => None,
         }
     }

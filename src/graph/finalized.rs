@@ -189,6 +189,11 @@ impl FinalizedGraph {
         results
     }
 
+    /// Whether the GPUs of a node send each other statistics by a tensor (N-10g): it is read and written.
+    pub(crate) fn is_of_peers(&self, id: TensorId) -> bool {
+        self.consumers(id).iter().any(|&reader| self.operation(reader).peers().any(|peer| peer == id))
+    }
+
     /// How messages name a tensor: `'bias' (uid 4)`.
     pub fn describe_tensor(&self, id: TensorId) -> String {
         let tensor = self.tensor(id);

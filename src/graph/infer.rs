@@ -24,7 +24,7 @@ pub(super) use reduction::channel_vector;
 
 use super::defects::Defects;
 use super::draft::Draft;
-use super::{Attributes, Composite, KeptAttributes, OperationId, Port};
+use super::{Attributes, OperationId, Port};
 use crate::graph::Malformed;
 
 /// Completes and checks all operations; `order` is topological. Defects are `ATTRIBUTE_NOT_SET` and
@@ -96,6 +96,7 @@ fn ports(attributes: &Attributes) -> Option<Ports> {
         Attributes::Pointwise(pointwise) => ([&POINTWISE[..pointwise.mode.inputs()], &[]], [&[Port::OUT_0], &[]]),
         Attributes::Reduction(_) => ([&[Port::X], &[]], [&[Port::Y], &[]]),
         Attributes::View => ([&[Port::X], &[]], [&[Port::Y], &[]]),
+        Attributes::AllGather(_) => ([&[Port::X], &Port::PEER_STATS], [&[Port::Y], &[]]),
         Attributes::GenStats => ([&[Port::X], &[]], [&[Port::SUM, Port::SQ_SUM], &[]]),
         Attributes::ResampleForward(_) => ([&[Port::X], &[]], [&[Port::Y], &[Port::INDEX]]),
         Attributes::ResampleBackward(_) => ([&[Port::DY], &[Port::X, Port::Y, Port::INDEX]], [&[Port::DX], &[]]),
@@ -148,7 +149,7 @@ fn shape(node: &mut Node) -> Result<(), Malformed> {
         Attributes::ResampleBackward(_) => resample::infer_backward(node),
         Attributes::Concat(concat) => join::infer_concat(node, concat),
         Attributes::Signal(_) => join::infer_signal(node),
-        Attributes::View => Ok(()),
+        Attributes::View | Attributes::AllGather(_) => Ok(()),
         Attributes::Composite(composite) => composite.definition().infer(node),
         Attributes::Other(other) => match other.tag {
             "RESHAPE"
@@ -162,11 +163,7 @@ fn shape(node: &mut Node) -> Result<(), Malformed> {
             | "MOE_GROUPED_MATMUL" => movement::infer(node, other),
             "MATMUL_FP8" => matmul::infer_fp8(node),
             tag if tag.starts_with("SDPA") => attention::infer(node),
-            // What an operation of one GPU infers holds for several.
-            tag => match Composite::read(tag, &KeptAttributes::new()) {
-                Some(composite) => composite.definition().infer(node),
-                None => Ok(()),
-            },
+            _ => Ok(()),
         },
     }
 }
@@ -184,6 +181,7 @@ fn check(node: &Node) -> Result<(), Malformed> {
         Attributes::Concat(concat) => join::check_concat(node, concat),
         Attributes::Signal(_) => join::check_signal(node),
         Attributes::View => movement::check_reshape(node),
+        Attributes::AllGather(_) => Ok(()),
         Attributes::Composite(composite) => composite.definition().check(node),
         Attributes::Other(other) => movement::check(node, other),
     }

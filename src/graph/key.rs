@@ -124,6 +124,7 @@ impl Bytes {
                 self.flag(reduction.is_deterministic);
             }
             Attributes::GenStats | Attributes::View => {}
+            Attributes::AllGather(gather) => self.integers(&[gather.place]),
             Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) => self.resample(resample),
             Attributes::Concat(concat) => self.integers(&[concat.axis, concat.in_place_index.unwrap_or(-1)]),
             Attributes::Signal(signal) => self.integers(&[signal.mode as i64, signal.value]),

@@ -56,9 +56,10 @@ pub use key::GraphKey;
 pub use malformed::Malformed;
 pub use mode::{PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode};
 pub use operation::{
-    Attributes, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, Concat, Convolution, ConvolutionDirection,
-    ConvolutionMode, Fraction, KeptAttributes, Matmul, NanPropagation, NormBackward, NormForward, NormMode, NormPhase,
-    Operation, OperationId, Other, Pointwise, Port, Reduction, Resample, Signal, SignalMode, Softmax,
+    AllGather, Attributes, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, Concat, Convolution,
+    ConvolutionDirection, ConvolutionMode, Fraction, KeptAttributes, Matmul, NanPropagation, NormBackward, NormForward,
+    NormMode, NormPhase, Operation, OperationId, Other, Pointwise, Port, Reduction, Resample, Signal, SignalMode,
+    Softmax,
 };
 pub use tensor::{DEFAULT_ALIGNMENT, Reordering, Scalar, Tensor, TensorHandle, TensorId};
 pub(crate) use tensor::{channels_last_order, packed_strides, row_major_order};

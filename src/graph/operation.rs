@@ -72,6 +72,41 @@ impl Port {
     pub const M_OVERRIDE: Self = Self("M_override");
     pub const N_OVERRIDE: Self = Self("N_override");
     pub const K_OVERRIDE: Self = Self("K_override");
+    /// Statistics that the GPUs of a node send each other, one tensor for each GPU (N-10g); a graph file has them in `peer_stats`.
+    pub const PEER_STATS: [Self; 32] = [
+        Self("PEER_STATS_0"),
+        Self("PEER_STATS_1"),
+        Self("PEER_STATS_2"),
+        Self("PEER_STATS_3"),
+        Self("PEER_STATS_4"),
+        Self("PEER_STATS_5"),
+        Self("PEER_STATS_6"),
+        Self("PEER_STATS_7"),
+        Self("PEER_STATS_8"),
+        Self("PEER_STATS_9"),
+        Self("PEER_STATS_10"),
+        Self("PEER_STATS_11"),
+        Self("PEER_STATS_12"),
+        Self("PEER_STATS_13"),
+        Self("PEER_STATS_14"),
+        Self("PEER_STATS_15"),
+        Self("PEER_STATS_16"),
+        Self("PEER_STATS_17"),
+        Self("PEER_STATS_18"),
+        Self("PEER_STATS_19"),
+        Self("PEER_STATS_20"),
+        Self("PEER_STATS_21"),
+        Self("PEER_STATS_22"),
+        Self("PEER_STATS_23"),
+        Self("PEER_STATS_24"),
+        Self("PEER_STATS_25"),
+        Self("PEER_STATS_26"),
+        Self("PEER_STATS_27"),
+        Self("PEER_STATS_28"),
+        Self("PEER_STATS_29"),
+        Self("PEER_STATS_30"),
+        Self("PEER_STATS_31"),
+    ];
     /// Inputs of a concatenation, in order; a graph file keys them `"0"`, `"1"`, ….
     pub const CONCAT_INPUT: Self = Self("INPUT");
 }
@@ -135,6 +170,14 @@ impl<T: Copy> Operation<T> {
     /// The tensor at an input port.
     pub fn input(&self, port: Port) -> Option<T> {
         find(&self.inputs, port)
+    }
+
+    /// Tensors by which the GPUs of a node send each other statistics, in order of their ranks (N-10g).
+    pub(crate) fn peers(&self) -> impl Iterator<Item = T> + '_
+    where
+        T: Copy,
+    {
+        self.inputs.iter().filter(|slot| Port::PEER_STATS.contains(&slot.0)).map(|slot| slot.1)
     }
 
     /// The tensor at an output port.
@@ -204,6 +247,8 @@ pub enum Attributes {
     Signal(Signal),
     /// `X → Y`: the elements of X in row-major order, under other extents. Definitions of operations are made of it.
     View,
+    /// `X, PEER_STATS_0, … → Y`: the values of X of every GPU, in order of their ranks. Definitions of operations are made of it.
+    AllGather(AllGather),
     /// An operation that is defined by primitive ones ([`super::FinalizedGraph::expand`]).
     Composite(Composite),
     /// An operation that is read, kept and written back, but that no engine executes yet (attention, reshapes, …).
@@ -233,9 +278,35 @@ impl Attributes {
             Self::Concat(_) => "CONCATENATE",
             Self::Signal(_) => "SIGNAL",
             Self::View => "VIEW",
+            Self::AllGather(_) => "ALL_GATHER",
             Self::Composite(composite) => composite.tag(),
             Self::Other(other) => other.tag,
         }
+    }
+}
+
+/// What several GPUs send each other of a value: its place in the messages. Y is X with as many elements as there are GPUs along axis 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllGather {
+    /// Which of the values of a message it is.
+    pub place: i64,
+}
+
+impl AllGather {
+    /// Values of a message, for each channel: mean and variance, or the two sums of a gradient (N-112).
+    pub const PLACES: i64 = 2;
+
+    /// Words of a value in a message: itself, and a flag that tells that it has come.
+    pub const WORDS: i64 = 2;
+
+    /// Where a GPU's value of a channel lies in the tensor that it was sent to, in words.
+    pub fn word(self, rank: i64, [channel, channels]: [i64; 2]) -> i64 {
+        Self::WORDS * ((rank * Self::PLACES + self.place) * channels + channel)
+    }
+
+    /// Words of a message with all values of so many channels.
+    pub fn message_words(channels: i64) -> i64 {
+        Self::WORDS * Self::PLACES * channels
     }
 }
 

@@ -158,6 +158,7 @@ fn attribute_texts(attributes: &Attributes) -> Vec<String> {
             [Some(reduction.mode.name().to_owned()), deterministic].into_iter().flatten().collect()
         }
         Attributes::GenStats | Attributes::View => Vec::new(),
+        Attributes::AllGather(gather) => vec![format!("place={}", gather.place)],
         Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) => resample_texts(resample),
         Attributes::Concat(concat) => {
             let index = concat.in_place_index.map(|index| format!("in_place_index={index}"));

@@ -231,6 +231,8 @@ fn operands(operation: &Operation) -> Vec<TensorId> {
             operation.input_tensors().collect()
         }
         Attributes::GenStats | Attributes::View => operation.input_tensors().collect(),
+        // peers write the other tensors
+        Attributes::AllGather(_) => operation.input(Port::X).into_iter().collect(),
         Attributes::Composite(_) | Attributes::Other(_) => operation.input_tensors().collect(),
     }
 }

@@ -54,6 +54,14 @@ pub enum Parameter {
         /// Byte offset, a multiple of 256.
         offset: u64,
     },
+    /// Rank of the GPU that runs the launch among those of a node, as `int`: the place of the first tensor of its peers that was allocated in
+    /// the GPU's own memory (N-112).
+    OwnRank {
+        /// The first tensor of the peers.
+        first: TensorId,
+    },
+    /// Pointer to a word of the plan's, in memory of the host, for one more than the rank of a GPU that did not send its statistics.
+    AbsentRank,
     /// A tensor map by value, made from the tensor's device pointer.
     TensorMap(TensorMap),
     /// A tensor map by value of a virtual tensor that lies in the plan's workspace, as [`Self::Intermediate`] does.

@@ -7,8 +7,8 @@ use super::bindings::Bindings;
 use super::driver::inconsistent;
 use super::tensor_map::EncodedMap;
 use super::variant_pack::{Value, VariantPack};
-use super::{Workspace, scalar, tensor_map};
-use crate::error::Error;
+use super::{Workspace, peers, scalar, tensor_map};
+use crate::error::{Error, Misuse};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{Launch, Parameter, TensorMap};
 
@@ -18,7 +18,7 @@ pub const MAX_PARAMETER_BYTES: usize = 4096;
 const MAX_WORDS: usize = MAX_PARAMETER_BYTES / size_of::<u64>();
 
 /// A value that only an execution knows.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Variable {
     /// The device pointer at this position of the variant pack.
     Pointer(usize),
@@ -26,15 +26,26 @@ enum Variable {
     Scalar(usize, DataType),
     /// This many bytes into the workspace.
     Workspace(u64),
+    /// Which of the pointers at these positions is to memory of the device of this number, first.
+    OwnRank { positions: Box<[usize]>, ordinal: u32 },
 }
 
 /// A place of the block that an execution completes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Patch {
     variable: Variable,
     word: usize,
     /// Whether a tensor map begins there, whose address only the driver can replace.
     is_map: bool,
+}
+
+/// What launches are told of their device among those of a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Among {
+    /// Number of the device.
+    pub(super) ordinal: u32,
+    /// Address of the word for the rank of a GPU that is absent; null where no launch needs it.
+    pub(super) absent_rank: u64,
 }
 
 /// What is known of a launch's arguments beforehand.
@@ -57,10 +68,21 @@ pub(super) struct Block {
 
 impl Arguments {
     /// Those of a launch that the bindings were made for.
-    pub(super) fn prepare(graph: &FinalizedGraph, bindings: &Bindings, launch: &Launch) -> Result<Self, Error> {
+    pub(super) fn prepare(
+        graph: &FinalizedGraph,
+        bindings: &Bindings,
+        launch: &Launch,
+        among: Among,
+    ) -> Result<Self, Error> {
         let mut arguments = Self::default();
         for parameter in &launch.parameters {
-            arguments.push(graph, bindings, parameter)?;
+            match *parameter {
+                Parameter::OwnRank { first } => arguments.push_own_rank(graph, bindings, (first, among.ordinal))?,
+                Parameter::AbsentRank => {
+                    arguments.push_words(&[among.absent_rank], 1);
+                }
+                _ => arguments.push(graph, bindings, parameter)?,
+            }
         }
         let bytes = arguments.words.len() * size_of::<u64>();
         if bytes > MAX_PARAMETER_BYTES {
@@ -84,6 +106,8 @@ impl Arguments {
             Parameter::Constant { bits, .. } => {
                 self.push_words(&[u64::from(*bits)], 1);
             }
+            // told by what a plan knows of its device
+            Parameter::OwnRank { .. } | Parameter::AbsentRank => {}
             Parameter::TensorMap(map) => {
                 let base = Variable::Pointer(pointer(graph, bindings, map.tensor)?);
                 self.push_map(&graph.describe_tensor(map.tensor), map, base)?;
@@ -105,6 +129,20 @@ impl Arguments {
         let position = bindings.position(tensor.uid).filter(|_| tensor.is_pass_by_value && tensor.value.is_none());
         let position = position.ok_or_else(|| wrong(graph, id, "host scalar that a kernel takes"))?;
         self.push_variable(Variable::Scalar(position, tensor.data_type));
+        Ok(())
+    }
+
+    /// The rank of the device of a number, by the tensors of the peers whose first one this is.
+    fn push_own_rank(
+        &mut self,
+        graph: &FinalizedGraph,
+        bindings: &Bindings,
+        (first, ordinal): (TensorId, u32),
+    ) -> Result<(), Error> {
+        let reader = graph.operations().find(|operation| operation.peers().next() == Some(first));
+        let peers = reader.into_iter().flat_map(|operation| operation.peers());
+        let positions = peers.map(|id| pointer(graph, bindings, id)).collect::<Result<_, _>>()?;
+        self.push_variable(Variable::OwnRank { positions, ordinal });
         Ok(())
     }
 
@@ -138,16 +176,32 @@ impl Arguments {
 }
 
 impl Patch {
+    /// Whether the pack of an execution has what it needs.
+    ///
+    /// # Errors
+    /// [`Error::Execution`] where no tensor of peers lies on the plan's device.
+    pub(super) fn check(&self, pack: &VariantPack) -> Result<(), Error> {
+        let Variable::OwnRank { positions, ordinal } = &self.variable else { return Ok(()) };
+        match peers::own_rank(pack, positions, *ordinal) {
+            Some(_) => Ok(()),
+            None => Err(Error::execution(
+                Misuse::Peers,
+                format!("none of the {} tensors lies on device {ordinal}, which the plan runs on", positions.len()),
+            )),
+        }
+    }
+
     /// Its value in an execution. The pack has passed the check of the plan's bindings.
     pub(super) fn value(&self, pack: &VariantPack, workspace: Workspace) -> u64 {
         let value = |position: usize| pack.entries().get(position).map(|entry| entry.1);
-        match self.variable {
-            Variable::Workspace(offset) => workspace.pointer.address() + offset,
-            Variable::Pointer(position) => match value(position) {
+        match &self.variable {
+            Variable::OwnRank { positions, ordinal } => peers::own_rank(pack, positions, *ordinal).unwrap_or(0),
+            &Variable::Workspace(offset) => workspace.pointer.address() + offset,
+            &Variable::Pointer(position) => match value(position) {
                 Some(Value::Pointer(pointer)) => pointer.address(),
                 _ => 0,
             },
-            Variable::Scalar(position, data_type) => match value(position) {
+            &Variable::Scalar(position, data_type) => match value(position) {
                 Some(Value::Scalar(value)) => scalar::slot(data_type, value).unwrap_or(0),
                 _ => 0,
             },

@@ -14,8 +14,8 @@ use std::sync::OnceLock;
 use cudarc::driver::sys::{
     self, CUDA_KERNEL_NODE_PARAMS, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
     CUfunction_attribute, CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphNode, CUgraphNodeType, CUlaunchConfig,
-    CUmodule, CUresult, CUstream, CUstreamCaptureMode, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill,
-    CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapSwizzle,
+    CUmodule, CUpointer_attribute, CUresult, CUstream, CUstreamCaptureMode, CUtensorMap, CUtensorMapDataType,
+    CUtensorMapFloatOOBfill, CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapSwizzle,
 };
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
@@ -181,7 +181,7 @@ functions! {
         cuStreamQuery(stream: CUstream);
         cuStreamSynchronize(stream: CUstream);
     }
-    // tensor maps, CUDA graphs, captures, measuring
+    // tensor maps, CUDA graphs, captures, measuring, several GPUs
     optional {
         cuEventElapsedTime_v2(milliseconds: *mut f32, start: CUevent, end: CUevent);
         cuGraphAddDependencies_v2(
@@ -205,6 +205,10 @@ functions! {
         cuGraphKernelNodeSetParams_v2(node: CUgraphNode, parameters: *const CUDA_KERNEL_NODE_PARAMS);
         cuGraphLaunch(executable: CUgraphExec, stream: CUstream);
         cuGraphNodeGetType(node: CUgraphNode, kind: *mut CUgraphNodeType);
+        cuCtxEnablePeerAccess(context: CUcontext, flags: c_uint);
+        cuMemFreeHost(pointer: *mut c_void);
+        cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
+        cuPointerGetAttribute(value: *mut c_void, attribute: CUpointer_attribute, pointer: CUdeviceptr);
         cuStreamGetCtx(stream: CUstream, context: *mut CUcontext);
         cuTensorMapEncodeIm2col(
             map: *mut CUtensorMap, element: CUtensorMapDataType, rank: u32, address: *mut c_void, dims: *const u64,

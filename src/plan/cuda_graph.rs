@@ -111,6 +111,7 @@ impl CudaGraph {
             return Err(Error::execution(Misuse::CudaGraph, message));
         }
         self.prepared.check_stream(stream)?;
+        self.prepared.check_peers()?;
         let _entered = self.prepared.context().enter()?;
         // SAFETY: graph and stream are alive. What the kernels do with memory, the caller promises.
         let launched = unsafe { cuda::cuGraphLaunch(self.executable.handle, stream.raw()) };

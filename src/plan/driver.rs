@@ -144,6 +144,23 @@ impl DeviceContext {
         self.primary.ordinal as usize
     }
 
+    /// Lets kernels of this device address the memory of another one, as those of a batch norm over several GPUs do (`peer_stats`).
+    ///
+    /// # Errors
+    /// [`Error::Environment`] where the two devices have no such way to each other.
+    pub fn access_memory_of(&self, other: &Self) -> Result<(), Error> {
+        let _entered = self.enter()?;
+        // SAFETY: the other context is alive, and this one is current.
+        match unsafe { cuda::cuCtxEnablePeerAccess(other.raw(), 0) } {
+            Err(error) if error.is(CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) => Ok(()),
+            enabled => {
+                let what =
+                    format!("device {} has no access to the memory of device {}", self.ordinal(), other.ordinal());
+                enabled.map_err(|error| failed(&what, error))
+            }
+        }
+    }
+
     /// The context's handle.
     pub(super) fn raw(&self) -> CUcontext {
         self.primary.handle

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::arguments::Arguments;
+use super::arguments::{Among, Arguments};
 use super::bindings::{Bindings, TensorsDigest};
 use super::launch::{self, PreparedLaunch};
 use super::module::Module;
+use super::peers::AbsentRank;
 use super::variant_pack::VariantPack;
 use super::{CudaGraph, DeviceContext, Stream, Workspace};
 use crate::codegen::Source;
@@ -32,6 +33,8 @@ pub(super) struct Prepared {
     tensors: TensorsDigest,
     workspace_bytes: u64,
     module: Module,
+    /// Dropped behind the module, whose kernels write it.
+    absent_rank: Option<AbsentRank>,
 }
 
 impl ExecutionPlan {
@@ -54,13 +57,17 @@ impl ExecutionPlan {
     ) -> Result<Self, Error> {
         let _entered = context.enter()?;
         let bindings = Bindings::of(graph, &source.launches);
-        let arguments = |launch| Arguments::prepare(graph, &bindings, launch);
+        let absent_rank = AbsentRank::of(context, &source.launches)?;
+        let address = absent_rank.as_ref().map_or(0, AbsentRank::address);
+        let among = Among { ordinal: context.ordinal() as u32, absent_rank: address };
+        let arguments = |launch| Arguments::prepare(graph, &bindings, launch, among);
         let arguments = source.launches.iter().map(arguments).collect::<Result<Vec<_>, _>>()?;
         // SAFETY: as promised by the caller.
         let module = unsafe { Module::load(context, cubin) }?;
         let launches = launch::prepare(&module, &source.launches, arguments)?;
         let tensors = bindings.digest(graph.key());
-        let prepared = Prepared { launches, bindings, tensors, workspace_bytes: source.workspace_bytes, module };
+        let workspace_bytes = source.workspace_bytes;
+        let prepared = Prepared { launches, bindings, tensors, workspace_bytes, module, absent_rank };
         Ok(Self { prepared: Arc::new(prepared) })
     }
 
@@ -94,6 +101,15 @@ impl ExecutionPlan {
         let _entered = self.context().enter()?;
         // SAFETY: as promised by the caller.
         self.prepared.launches.iter().try_for_each(|launch| unsafe { launch.start(pack, workspace, stream) })
+    }
+
+    /// Whether executions that are done had the statistics of every GPU of the node, where the graph has several (`peer_stats`). The next
+    /// execution asks as well; what it refuses is not told again.
+    ///
+    /// # Errors
+    /// [`Error::Execution`] that names the rank of a GPU that sent none within ten seconds.
+    pub fn check_peers(&self) -> Result<(), Error> {
+        self.prepared.check_peers()
     }
 
     pub(super) fn prepared(&self) -> &Prepared {
@@ -130,7 +146,16 @@ impl Prepared {
     /// Whether an execution can be given these.
     pub(super) fn check(&self, pack: &VariantPack, workspace: Workspace) -> Result<(), Error> {
         self.bindings.check(pack)?;
-        check_workspace(workspace, self.workspace_bytes)
+        check_workspace(workspace, self.workspace_bytes)?;
+        let Some(absent_rank) = &self.absent_rank else { return Ok(()) };
+        let mut patches = self.launches.iter().flat_map(|launch| launch.arguments.patches());
+        patches.try_for_each(|patch| patch.check(pack))?;
+        absent_rank.check()
+    }
+
+    /// Whether the executions so far had the statistics of every GPU of the node.
+    pub(super) fn check_peers(&self) -> Result<(), Error> {
+        self.absent_rank.as_ref().map_or(Ok(()), AbsentRank::check)
     }
 
     /// Whether memory that was laid out for a graph is that of the plan's graph.

@@ -1,5 +1,6 @@
 //! The CPU engine: a graph's operations in topological order, on tensors in host memory.
 
+use super::all_gather;
 use super::convolution::{Geometry, convolve};
 use super::element::{Element, Half};
 use super::matmul::{load, matmul};
@@ -123,6 +124,7 @@ fn execute_single(graph: &FinalizedGraph, id: OperationId, values: &Values) -> R
         Attributes::Concat(concat) => return movement::concat(graph, id, concat, values),
         Attributes::Signal(signal) => return movement::signal(graph, id, signal, values),
         Attributes::View => return movement::view(graph, id, values),
+        Attributes::AllGather(gather) => return all_gather::gathered(graph, id, *gather, values),
         _ => {}
     }
     match arithmetic(graph.compute_type(id)) {

@@ -29,7 +29,7 @@ pub enum Distribution {
 
 /// Random values for every tensor of [`required_inputs`]; gaps of padded strides are poisoned, `BOOLEAN` is uniform.
 /// What has to be of a kind is: an index of max pooling points at a random pixel of its window (at 0 where the window
-/// has none), and a flag has the value that the first signal on it waits for, or another value than the one it sets.
+/// has none), messages of other GPUs have come, and a flag has the value that the first signal on it waits for, or another value than the one it sets.
 ///
 /// A value depends only on the seed, the tensor's place in the canonical order and the element's row-major position
 /// (with [`Distribution::Landmarks`] on the graph's operations, too): not on layouts, names or the number of threads.
@@ -46,6 +46,7 @@ pub fn random_inputs(graph: &FinalizedGraph, seed: u64, distribution: Distributi
         let values = match roles.get(&id) {
             Some(Role::Flag(value)) => HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, |_| *value),
             Some(Role::Index(pooling)) => random_index(tensor, generator, pooling),
+            Some(Role::Messages) => random_messages(tensor, generator),
             None => random_tensor(tensor, generator, distribution, &places.at(tensor, id)),
         };
         Ok((id, values?))
@@ -57,12 +58,15 @@ pub fn random_inputs(graph: &FinalizedGraph, seed: u64, distribution: Distributi
 enum Role {
     Flag(f64),
     Index(Pooling),
+    /// What other GPUs have sent: a value and its flag, word by word (N-112).
+    Messages,
 }
 
 /// Roles that the first operation to give one gives.
 fn roles(graph: &FinalizedGraph) -> BTreeMap<TensorId, Role> {
     let mut roles = BTreeMap::new();
-    for (id, role) in graph.operations().filter_map(|operation| role(graph, operation)) {
+    let messages = graph.operations().flat_map(Operation::peers).map(|id| (id, Role::Messages));
+    for (id, role) in graph.operations().filter_map(|operation| role(graph, operation)).chain(messages) {
         roles.entry(id).or_insert(role);
     }
     roles
@@ -80,6 +84,14 @@ fn role(graph: &FinalizedGraph, operation: &Operation) -> Option<(TensorId, Role
         }
         _ => None,
     }
+}
+
+/// Values that means, variances and sums may have, each behind a flag that tells that it has come.
+fn random_messages(tensor: &FinalTensor, generator: Generator) -> Result<HostTensor> {
+    HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, |word| match word % 2 {
+        0 => generator.uniform(word, 1, 16) as f64 / 8.0,
+        _ => 1.0,
+    })
 }
 
 fn random_index(tensor: &FinalTensor, generator: Generator, pooling: &Pooling) -> Result<HostTensor> {

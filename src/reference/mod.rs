@@ -44,6 +44,7 @@
 //! # Ok::<(), fusewright::error::Error>(())
 //! ```
 
+mod all_gather;
 mod bounds;
 mod compare;
 mod convolution;

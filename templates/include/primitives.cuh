@@ -110,6 +110,34 @@ __device__ __forceinline__ void fw_set_flag(Flag* flag, long long value) {
   __threadfence_system();
 }
 
+//@ primitive fw_send
+// Sends a value to a GPU of the node, perhaps this one: the word and its flag at once, so that neither is seen without the other.
+__device__ __forceinline__ void fw_send(float* to, float value) {
+  const unsigned long long word = 1ull << 32 | __float_as_uint(value);
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
+}
+
+//@ primitive fw_receive
+// When a GPU that has sent nothing yet is no longer waited for: ten seconds from now, in nanoseconds.
+__device__ __forceinline__ unsigned long long fw_now() {
+  unsigned long long now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+__device__ __forceinline__ unsigned long long fw_deadline() { return fw_now() + 10ull * 1000 * 1000 * 1000; }
+
+// A value that the GPU of a rank sends; NaN where it sends none until the deadline, of which the host then learns.
+__device__ __forceinline__ float fw_receive(const float* from, int rank, unsigned long long deadline, unsigned* absent_rank) {
+  unsigned long long word;
+  do {
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
+    if (word >> 32 != 0) return __uint_as_float(unsigned(word));
+  } while (fw_now() < deadline);
+  *(volatile unsigned*)absent_rank = unsigned(rank) + 1;
+  __threadfence_system();
+  return __uint_as_float(0x7fffffffu);
+}
+
 //@ fw_swizzled: FW_INLINE
 // Byte of a row in shared memory whose 16-byte chunks are exchanged so that eight rows of one column, or a row of
 // eight columns, lie in different banks. Rows have 32 or 64 bytes, or a multiple of 128.

@@ -25,6 +25,7 @@ const GOLDENS: &[&str] = &[
     "norm_layer_half",
     "norm_batch_backward_half",
     "norm_batch_many_pixels",
+    "norm_batch_of_three_gpus",
     "norm_layer_backward_many_rows",
     "norm_group_backward_channels_last_half",
     "norm_finalize",

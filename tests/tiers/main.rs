@@ -20,6 +20,7 @@ mod device;
 mod device_chains;
 mod device_executions;
 mod device_huge;
+mod device_peers;
 mod emulator;
 mod evaluated;
 mod goldens;

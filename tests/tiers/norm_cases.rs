@@ -68,6 +68,12 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
     push(cases, "norm_batch_recomputed_relu_backward", recomputed_relu());
     push(cases, "norm_added_before_scaled_after", between());
     push(cases, "norm_zero_centred", zero_centred());
+    for (name, gpus) in [("one_gpu", 1), ("three_gpus", 3), ("most_gpus", 32)] {
+        push(cases, format!("norm_batch_of_{name}"), batch(Half, IMAGE, gpus));
+        push(cases, format!("norm_batch_backward_of_{name}"), batch_backward(Half, IMAGE, gpus));
+    }
+    push(cases, "norm_batch_of_two_gpus_with_an_element_a_set", batch(Float, [1, 5, 1, 1], 2));
+    push(cases, "norm_batch_backward_of_two_gpus_row_by_row", batch_backward(BFloat16, [1, 1, 1, 40], 2));
     push(cases, "norm_finalize", finalize());
     push(cases, "norm_finalize_inference", finalize_inference());
     push(cases, "norm_weights", weights());
@@ -187,6 +193,26 @@ const CHANNEL: &[i64] = &[1, 24, 1, 1];
 
 /// A training norm of channels; batch norm with running statistics.
 fn channels(mode: NormMode, data_type: DataType, image: [i64; 4]) -> Graph {
+    channels_of(mode, data_type, image, 0)
+}
+
+/// A batch norm of training over the images of so many GPUs; of this one alone where there are none.
+pub(crate) fn batch(data_type: DataType, image: [i64; 4], gpus: usize) -> Graph {
+    channels_of(NormMode::Batch, data_type, image, gpus)
+}
+
+/// Its gradients.
+pub(crate) fn batch_backward(data_type: DataType, image: [i64; 4], gpus: usize) -> Graph {
+    channels_backward_of(NormMode::Batch, data_type, image, gpus)
+}
+
+/// Tensors by which so many GPUs send each other statistics of channels.
+fn peers(g: &mut Graph, gpus: usize, channels: i64) -> Vec<(Port, TensorHandle)> {
+    let tensor = |port: Port| Tensor::new(port.0).row_major([gpus as i64, 4 * channels, 1, 1]).data_type(Float);
+    Port::PEER_STATS.into_iter().take(gpus).map(|port| (port, g.tensor(tensor(port)))).collect()
+}
+
+fn channels_of(mode: NormMode, data_type: DataType, image: [i64; 4], gpus: usize) -> Graph {
     let mut g = cases::graph(data_type);
     let channel = [1, image[1], 1, 1];
     let x = g.tensor(Tensor::new("x").channels_last(image));
@@ -198,11 +224,16 @@ fn channels(mode: NormMode, data_type: DataType, image: [i64; 4]) -> Graph {
         inputs.push((Port::MOMENTUM, scalar(&mut g, Port::MOMENTUM, Float, Scalar::Float(0.1))));
         outputs.extend(RUNNING);
     }
+    inputs.extend(peers(&mut g, gpus, image[1]));
     stored(&mut g, NormForward::new(mode, NormPhase::Training), &inputs, &outputs, [data_type, Float]);
     g
 }
 
 fn channels_backward(mode: NormMode, data_type: DataType, image: [i64; 4]) -> Graph {
+    channels_backward_of(mode, data_type, image, 0)
+}
+
+fn channels_backward_of(mode: NormMode, data_type: DataType, image: [i64; 4], gpus: usize) -> Graph {
     let mut g = cases::graph(data_type);
     let channel = [1, image[1], 1, 1];
     let mut inputs: Vec<(Port, TensorHandle)> =
@@ -210,6 +241,7 @@ fn channels_backward(mode: NormMode, data_type: DataType, image: [i64; 4]) -> Gr
     inputs.extend(vectors(&mut g, &[Port::SCALE], &channel));
     let of_sets = if mode == NormMode::Batch { channel } else { [image[0], image[1], 1, 1] };
     inputs.extend(vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE], &of_sets));
+    inputs.extend(peers(&mut g, gpus, image[1]));
     stored(&mut g, NormBackward { mode }, &inputs, GRADIENTS, [data_type, Float]);
     g
 }

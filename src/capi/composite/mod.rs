@@ -19,6 +19,8 @@ pub(super) struct Row {
     pub(super) compute: Compute,
     /// The port of each tensor; the operation says which of them it reads and writes.
     pub(super) slots: &'static [(Port, Name)],
+    /// The ports of the tensors that an attribute lists.
+    pub(super) lists: &'static [(&'static [Port], Name)],
 }
 
 /// What a descriptor's enumerators are set to, by name.
@@ -80,6 +82,7 @@ macro_rules! slots {
             attributes: ATTRIBUTES,
             read: |_| $crate::capi::composite::of_tag($tag),
             compute: $crate::capi::composite::Compute::Float,
+            lists: &[],
             slots: &[
                 $(($crate::graph::Port::$input, cudarc::cudnn::sys::cudnnBackendAttributeName_t::$input_name),)*
                 $(($crate::graph::Port::$output, cudarc::cudnn::sys::cudnnBackendAttributeName_t::$output_name),)*

@@ -32,7 +32,7 @@ table! {
     FORWARD_ATTRIBUTES, FORWARD_SLOTS {
         Required CUDNN_ATTR_OPERATION_NORM_FWD_MODE: MODE, ONE;
         Required CUDNN_ATTR_OPERATION_NORM_FWD_PHASE: PHASE, ONE;
-        Unsupported CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS: DESCRIPTOR, ANY, TENSORS;
+        Optional CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS: DESCRIPTOR, ANY, TENSORS;
     }
     Required X: CUDNN_ATTR_OPERATION_NORM_FWD_XDESC;
     Optional MEAN: CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC;
@@ -51,7 +51,7 @@ table! {
 table! {
     BACKWARD_ATTRIBUTES, BACKWARD_SLOTS {
         Required CUDNN_ATTR_OPERATION_NORM_BWD_MODE: MODE, ONE;
-        Unsupported CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS: DESCRIPTOR, ANY, TENSORS;
+        Optional CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS: DESCRIPTOR, ANY, TENSORS;
     }
     Required DY: CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC;
     Required X: CUDNN_ATTR_OPERATION_NORM_BWD_XDESC;
@@ -116,6 +116,7 @@ pub(super) const FORWARD: Row = Row {
     },
     compute: Compute::Float,
     slots: FORWARD_SLOTS,
+    lists: &[(&Port::PEER_STATS, Name::CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS)],
 };
 
 pub(super) const BACKWARD: Row = Row {
@@ -124,6 +125,7 @@ pub(super) const BACKWARD: Row = Row {
     read: |given| Ok(NormBackward { mode: mode(given, Name::CUDNN_ATTR_OPERATION_NORM_BWD_MODE)? }.into()),
     compute: Compute::Float,
     slots: BACKWARD_SLOTS,
+    lists: &[(&Port::PEER_STATS, Name::CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS)],
 };
 
 pub(super) const FINALIZE: Row = Row {
@@ -139,6 +141,7 @@ pub(super) const FINALIZE: Row = Row {
     },
     compute: Compute::Given(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_MATH_PREC),
     slots: FINALIZE_SLOTS,
+    lists: &[],
 };
 
 pub(super) const WEIGHTS: Row = Row {
@@ -147,6 +150,7 @@ pub(super) const WEIGHTS: Row = Row {
     read: |_| Ok(BnBackwardWeights.into()),
     compute: Compute::Given(Name::CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC),
     slots: WEIGHTS_SLOTS,
+    lists: &[],
 };
 
 fn mode(given: Enumerators<'_>, name: Name) -> Result<NormMode, Wrong> {

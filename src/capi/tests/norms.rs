@@ -42,6 +42,21 @@ impl Described {
         self
     }
 
+    /// So many tensors of peers at an attribute that lists them.
+    fn with_peers(mut self, name: Name, gpus: usize, dim: [i64; 4]) -> Self {
+        let stride = [dim[1], 1, 1, 1];
+        let first = self.tensors.len() as i64 + 1;
+        let peer = |uid| unfinished_tensor(uid, FLOAT, &dim, &stride, false).finalize();
+        let peers: Vec<Owned> = (first..first + gpus as i64).map(peer).collect();
+        let handles: Vec<_> = peers.iter().map(|peer| peer.0).collect();
+        self.descriptor.set(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &handles);
+        for (port, uid) in Port::PEER_STATS.into_iter().zip(first..).take(gpus) {
+            self.slots.push((port, self.graph.tensor(Tensor::new(port.0).uid(uid).dim(dim).stride(stride))));
+        }
+        self.tensors.extend(peers);
+        self
+    }
+
     /// The descriptor makes the graph of this operation.
     fn makes(mut self, composite: impl Into<Composite>) {
         let composite = composite.into();
@@ -116,18 +131,20 @@ fn a_batch_norm_for_inference_reads_its_statistics() {
         .makes(NormForward::new(NormMode::Batch, NormPhase::Inference));
 }
 
+/// A gradient of a mode, with the scale's.
+fn backward(mode: u32, parameter: [i64; 4], statistics: [i64; 4]) -> Described {
+    let mode = (Name::CUDNN_ATTR_OPERATION_NORM_BWD_MODE, Type::CUDNN_TYPE_NORM_MODE, mode);
+    Described::of(Kind::CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR, &[mode])
+        .with((Port::X, Name::CUDNN_ATTR_OPERATION_NORM_BWD_XDESC), X)
+        .with((Port::DY, Name::CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC), X)
+        .with((Port::DX, Name::CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC), X)
+        .with((Port::SCALE, Name::CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC), parameter)
+        .with((Port::INV_VARIANCE, Name::CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC), statistics)
+        .with((Port::DSCALE, Name::CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC), parameter)
+}
+
 #[test]
 fn gradients_of_norms_are_those_of_their_mode() {
-    let backward = |mode: u32, parameter, statistics| {
-        let mode = (Name::CUDNN_ATTR_OPERATION_NORM_BWD_MODE, Type::CUDNN_TYPE_NORM_MODE, mode);
-        Described::of(Kind::CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR, &[mode])
-            .with((Port::X, Name::CUDNN_ATTR_OPERATION_NORM_BWD_XDESC), X)
-            .with((Port::DY, Name::CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC), X)
-            .with((Port::DX, Name::CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC), X)
-            .with((Port::SCALE, Name::CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC), parameter)
-            .with((Port::INV_VARIANCE, Name::CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC), statistics)
-            .with((Port::DSCALE, Name::CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC), parameter)
-    };
     let centred = |described: Described, parameter, statistics| {
         described
             .with((Port::MEAN, Name::CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC), statistics)
@@ -181,9 +198,20 @@ fn wrong_descriptors_of_norms_are_told_by_their_status() {
     let of_groups = Status::CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN;
     forward(3, 1).with(EPSILON, ONE).fails(of_groups, "num_groups is not set");
     forward(3, 1).with(EPSILON, ONE).with(MEAN, [4, 3, 1, 1]).fails(bad, "port MEAN: 3 groups of 8 channels");
-    let peers = Owned::new(Kind::CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
-    let peer = unfinished_tensor(99, FLOAT, &[1, 32, 1, 1], &[32, 1, 32, 32], false).finalize();
-    let name = Name::CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS;
-    let status = peers.try_set(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[peer.0]);
-    assert_eq!(status, Status::CUDNN_STATUS_NOT_SUPPORTED, "{}", last_error());
+    forward(0, 1).with(EPSILON, ONE).with_peers(FORWARD_PEERS, 1, PEER).fails(bad, "LAYER_NORM takes at most 0");
+}
+
+const FORWARD_PEERS: Name = Name::CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS;
+const PEER: [i64; 4] = [2, 32, 1, 1];
+
+#[test]
+fn batch_norms_have_the_statistics_of_peers() {
+    let batch = || forward(2, 1).with(EPSILON, ONE).with(SCALE, CHANNEL).with(BIAS, CHANNEL);
+    batch().with_peers(FORWARD_PEERS, 2, PEER).makes(NormForward::new(NormMode::Batch, NormPhase::Training));
+    let bad = Status::CUDNN_STATUS_BAD_PARAM;
+    batch().with_peers(FORWARD_PEERS, 33, PEER).fails(bad, "33 tensors; BATCHNORM takes at most 32");
+    backward(2, CHANNEL, CHANNEL)
+        .with((Port::MEAN, Name::CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC), CHANNEL)
+        .with_peers(Name::CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS, 2, PEER)
+        .makes(NormBackward { mode: NormMode::Batch });
 }

@@ -148,6 +148,24 @@ fn with_averages_beside_a_gradient() -> FinalizedGraph {
     graph.finalize().expect("well formed")
 }
 
+/// A batch norm over the images of two GPUs, which the suite has not.
+fn with_peers() -> FinalizedGraph {
+    let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
+    let [x, dy] = ["x", "dy"].map(|name| graph.tensor(Tensor::new(name).channels_last([2, 8, 4, 4])));
+    let mut inputs = vec![(Port::DY, dy), (Port::X, x)];
+    for port in [Port::SCALE, Port::MEAN, Port::INV_VARIANCE] {
+        inputs.push((port, graph.tensor(Tensor::new(port.0).channels_last([1, 8, 1, 1]))));
+    }
+    let peers = Port::PEER_STATS.into_iter().take(2);
+    inputs.extend(peers.map(|port| (port, graph.tensor(Tensor::new(port.0).row_major([2, 32, 1, 1])))));
+    let gradients = [Port::DX, Port::DSCALE, Port::DBIAS];
+    let results = graph.composite("gradient", NormBackward { mode: NormMode::Batch }, &inputs, &gradients);
+    for id in results {
+        graph.set_output(id);
+    }
+    graph.finalize().expect("well formed")
+}
+
 /// A convolution of so many channels: of 72 the second step under a tap multiplies 16, of 40 each 48, of which boxes bring 40.
 fn with_narrow_steps(channels: i64) -> FinalizedGraph {
     let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
@@ -246,6 +264,7 @@ fn with_many_tiles() -> FinalizedGraph {
 fn render_many(mut take: impl FnMut(&Source)) {
     render_on_chips(&Arc::new(with_a_signal()), &mut take);
     render_on_chips(&Arc::new(with_averages_beside_a_gradient()), &mut take);
+    render_on_chips(&Arc::new(with_peers()), &mut take);
     render_on_chips(&Arc::new(with_lines_inside_bytes()), &mut take);
     use ConvolutionDirection::{BackwardData, BackwardFilter, Forward};
     for direction in [Forward, BackwardData, BackwardFilter] {

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use super::all_gather;
 use super::movement::{concats_are_taken, resample_is_taken};
 use super::packed::stands_apart;
 use super::problem::MAX_SPATIAL;
@@ -227,6 +228,7 @@ fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> Result<(
         Attributes::Convolution(convolution) => convolution_is_taken(graph, operation, convolution),
         Attributes::GenStats | Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => Ok(()),
         Attributes::Concat(_) | Attributes::Signal(_) => Ok(()),
+        Attributes::AllGather(_) => all_gather::is_taken(graph, operation),
         Attributes::View | Attributes::Composite(_) => Err("it is not taken apart".to_owned()),
         Attributes::Other(_) => Err("no engine executes it yet".to_owned()),
     }

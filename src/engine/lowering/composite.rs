@@ -53,7 +53,8 @@ fn is_pass(attributes: &Attributes) -> bool {
 
 /// Passes count along the axes that all tensors have.
 fn have_one_rank(graph: &FinalizedGraph) -> Result<(), String> {
-    let mut ranks = graph.tensors().map(|tensor| tensor.dim.len());
+    let moved = graph.tensor_ids().filter(|&id| !graph.is_of_peers(id));
+    let mut ranks = moved.map(|id| graph.tensor(id).dim.len());
     let first = ranks.next();
     match ranks.find(|&rank| Some(rank) != first) {
         Some(rank) => Err(format!("tensors of ranks {} and {rank} beside a composite operation", first.unwrap_or(0))),

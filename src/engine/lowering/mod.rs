@@ -1,6 +1,7 @@
 //! Lowering that engines share: passes over iteration spaces, and cores as matrix products.
 
 mod accept;
+mod all_gather;
 mod box_rows;
 mod boxed_operand;
 mod boxes;

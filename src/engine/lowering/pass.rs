@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use super::all_gather;
 use super::columns;
 use super::combination::{
     Combination, combining_block, following_parameters, following_sweep, power_of_two_within, sweep_parameters,
@@ -116,6 +117,8 @@ impl PassPlan<'_> {
             None => rows::gathered(self.graph, &program, &passes, (self.threads.unwrap_or(SPLIT_THREADS), self.device)),
         };
         let is_kept = |id: &TensorId| rows.as_ref().is_some_and(|rows| rows.totals.contains(id));
+        let gathered = passes.iter().flat_map(|pass| &pass.gathered);
+        gathered.for_each(|gathered| builder.place(gathered.target, elements(self.graph.tensor(gathered.target))));
         // what is not in memory is read by a later pass
         let placed = targets.filter(|target| target.1.is_virtual && !is_kept(&target.0));
         placed.for_each(|(id, tensor)| builder.place(id, elements(tensor)));
@@ -133,6 +136,9 @@ impl PassPlan<'_> {
 
     /// Lowers one pass, to one function or, where the reduced axes are split, to two.
     fn lower_pass(&self, program: &StageProgram, pass: Pass, builder: &mut KernelBuilder) {
+        if !pass.gathered.is_empty() {
+            return all_gather::push(self.graph, program, pass.gathered, builder);
+        }
         if pass.totals().next().is_none() {
             return self.lower_points(program, &pass, builder);
         }

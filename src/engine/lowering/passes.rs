@@ -3,11 +3,12 @@
 //! Results of equal extents share one pass; a reduction joins the pass over its input. What reductions give is read by later passes,
 //! a level deeper each.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::all_gather;
 use super::packed::stands_apart;
 use crate::graph::{Attributes, FinalizedGraph, OperationId, Port, ReductionMode, TensorId};
-use crate::kernel::Accumulation;
+use crate::kernel::{Accumulation, Gathered};
 
 /// One pass: what is stored at each point, what is reduced.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +25,8 @@ pub(super) struct Pass {
     pub(super) moments: Option<Moments>,
     /// What is stored for each kept point, of the totals.
     pub(super) following: Vec<TensorId>,
+    /// What the GPUs of a node send each other, with neither stores nor reductions.
+    pub(super) gathered: Vec<Gathered>,
 }
 
 /// Mean of a value, and the mean of the squares of differences from it.
@@ -35,6 +38,21 @@ pub(super) struct Moments {
 }
 
 impl Pass {
+    /// A pass over these points, at a level, in which nothing is done.
+    fn empty(level: usize, extents: Vec<i64>) -> Self {
+        Self {
+            level,
+            extents,
+            stores: Vec::new(),
+            accumulations: Vec::new(),
+            reduced: BTreeSet::new(),
+            packed: None,
+            moments: None,
+            following: Vec::new(),
+            gathered: Vec::new(),
+        }
+    }
+
     /// What is reduced to.
     pub(super) fn totals(&self) -> impl Iterator<Item = TensorId> + '_ {
         let moments = self.moments.iter().flat_map(|moments| [moments.mean, moments.variance]);
@@ -48,17 +66,8 @@ impl Pass {
     }
 
     /// What follows the totals, as a pass of its own.
-    pub(super) fn into_following(self) -> Self {
-        Self {
-            level: self.level + 1,
-            extents: self.kept_extents(),
-            stores: self.following,
-            accumulations: Vec::new(),
-            reduced: BTreeSet::new(),
-            packed: None,
-            moments: None,
-            following: Vec::new(),
-        }
+    pub(super) fn into_following(mut self) -> Self {
+        Self { stores: std::mem::take(&mut self.following), ..Self::empty(self.level + 1, self.kept_extents()) }
     }
 
     /// Extents of the totals.
@@ -68,16 +77,48 @@ impl Pass {
     }
 }
 
-/// For each tensor, how many reductions stand one behind the other before it.
-fn levels(graph: &FinalizedGraph, operations: &[OperationId]) -> Vec<usize> {
-    let mut levels = vec![0; graph.tensors().len()];
-    for &id in operations {
-        let operation = graph.operation(id);
-        let before = operation.input_tensors().map(|input| levels[input.index()]).max().unwrap_or(0);
-        let reduces = usize::from(!accumulations(graph, id).is_empty());
-        operation.output_tensors().for_each(|output| levels[output.index()] = before + reduces);
-    }
+/// For each tensor, how many reductions and exchanges with other GPUs stand one behind the other before it. What goes by the same tensors of
+/// peers goes at once: when the last of it is there.
+fn levels(graph: &FinalizedGraph, operations: &[OperationId]) -> Levels {
+    let mut levels = Levels { of_tensors: vec![0; graph.tensors().len()], of_exchanges: BTreeMap::new() };
+    while levels.rise(graph, operations) {}
     levels
+}
+
+struct Levels {
+    of_tensors: Vec<usize>,
+    /// By the first tensor of the peers.
+    of_exchanges: BTreeMap<TensorId, usize>,
+}
+
+impl Levels {
+    fn of(&self, tensor: TensorId) -> usize {
+        self.of_tensors[tensor.index()]
+    }
+
+    /// The level at which a value is sent to other GPUs.
+    fn of_exchange(&self, peer: TensorId) -> usize {
+        self.of_exchanges.get(&peer).copied().unwrap_or(0)
+    }
+
+    /// Follows the operations in order; whether an exchange has to wait for more than was known.
+    fn rise(&mut self, graph: &FinalizedGraph, operations: &[OperationId]) -> bool {
+        let known = self.of_exchanges.clone();
+        for &id in operations {
+            let operation = graph.operation(id);
+            let before = operation.input_tensors().map(|input| self.of(input)).max().unwrap_or(0);
+            let level = match operation.peers().next() {
+                Some(peer) => {
+                    let exchange = self.of_exchanges.entry(peer).or_default();
+                    *exchange = before.max(*exchange);
+                    *exchange + 1
+                }
+                None => before + usize::from(!accumulations(graph, id).is_empty()),
+            };
+            operation.output_tensors().for_each(|output| self.of_tensors[output.index()] = level);
+        }
+        known != self.of_exchanges
+    }
 }
 
 /// Cuts operations into passes; `core` is the stored result of a core. Packed booleans that stand apart come first: what
@@ -89,41 +130,38 @@ pub(super) fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: O
         for accumulation in accumulations(graph, id) {
             let reduced = reduced_axes(graph, &accumulation);
             let extents = &graph.tensor(accumulation.source).dim;
-            let level = levels[accumulation.source.index()];
+            let level = levels.of(accumulation.source);
             let joins = |pass: &&mut Pass| (pass.level, &pass.extents, &pass.reduced) == (level, extents, &reduced);
             match passes.iter_mut().find(joins) {
                 Some(pass) => pass.accumulations.push(accumulation),
                 None => passes.push(Pass {
-                    level,
-                    extents: extents.clone(),
-                    stores: Vec::new(),
                     accumulations: vec![accumulation],
                     reduced,
-                    packed: None,
-                    moments: None,
-                    following: Vec::new(),
+                    ..Pass::empty(level, extents.clone())
                 }),
             }
+        }
+    }
+    for gathered in operations.iter().filter_map(|&id| all_gather::gathered(graph.operation(id))) {
+        let level = levels.of_exchange(gathered.peer);
+        let extents = &graph.tensor(gathered.source).dim;
+        let joins = |pass: &&mut Pass| pass.gathered.first().is_some_and(|first| first.peer == gathered.peer);
+        match passes.iter_mut().find(joins) {
+            Some(pass) => pass.gathered.push(gathered),
+            None => passes.push(Pass { gathered: vec![gathered], ..Pass::empty(level, extents.clone()) }),
         }
     }
     let stored = operations.iter().flat_map(|&id| stored_results(graph, id));
     for tensor in core.into_iter().chain(stored) {
         let extents = &graph.tensor(tensor).dim;
-        let level = levels[tensor.index()];
+        let level = levels.of(tensor);
         let packed = stands_apart(graph, tensor).then(|| graph.tensor(tensor).stride.clone());
-        let joins = |pass: &&mut Pass| (pass.level, &pass.extents, &pass.packed) == (level, extents, &packed);
+        let joins = |pass: &&mut Pass| {
+            pass.gathered.is_empty() && (pass.level, &pass.extents, &pass.packed) == (level, extents, &packed)
+        };
         match passes.iter_mut().find(joins) {
             Some(pass) => pass.stores.push(tensor),
-            None => passes.push(Pass {
-                level,
-                extents: extents.clone(),
-                stores: vec![tensor],
-                accumulations: Vec::new(),
-                reduced: BTreeSet::new(),
-                packed,
-                moments: None,
-                following: Vec::new(),
-            }),
+            None => passes.push(Pass { stores: vec![tensor], packed, ..Pass::empty(level, extents.clone()) }),
         }
     }
     passes.sort_by_key(|pass| (pass.level, pass.packed.is_none()));
@@ -133,7 +171,8 @@ pub(super) fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: O
 /// The non-virtual results of an operation that has a value at each point.
 pub(super) fn stored_results(graph: &FinalizedGraph, id: OperationId) -> impl Iterator<Item = TensorId> + '_ {
     let operation = graph.operation(id);
-    let reduces = matches!(operation.attributes, Attributes::Reduction(_) | Attributes::GenStats);
+    let reduces =
+        matches!(operation.attributes, Attributes::Reduction(_) | Attributes::GenStats | Attributes::AllGather(_));
     operation.output_tensors().filter(move |&tensor| !reduces && !graph.tensor(tensor).is_virtual)
 }
 

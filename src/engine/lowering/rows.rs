@@ -51,7 +51,7 @@ pub(super) fn gathered(
         full.iter().enumerate().map(|(axis, &extent)| if reduced.contains(&axis) { 1 } else { extent }).collect();
     let is_of_rows = |pass: &&Pass| match pass.accumulations.is_empty() {
         false => &pass.extents == full && &pass.reduced == reduced,
-        true => &pass.extents == full || pass.extents == kept,
+        true => pass.gathered.is_empty() && (&pass.extents == full || pass.extents == kept),
     };
     let totals: BTreeSet<TensorId> = passes
         .iter()
@@ -66,6 +66,7 @@ pub(super) fn gathered(
         .filter(|pass| !is_of_rows(pass))
         .flat_map(|pass| &pass.accumulations)
         .map(|accumulation| accumulation.target)
+        .chain(passes.iter().flat_map(|pass| &pass.gathered).map(|gathered| gathered.target))
         .collect();
     // what only follows other reductions goes with them
     let (own, rest): (Vec<&Pass>, Vec<&Pass>) =

@@ -19,7 +19,8 @@ pub(super) fn with_moments(graph: &FinalizedGraph, passes: &mut Vec<Pass>) {
             Pass { stores: Vec::new(), accumulations: Vec::new(), moments: Some(moments), ..passes[first].clone() };
         passes.push(of_pair);
     }
-    passes.retain(|pass| pass.moments.is_some() || !pass.accumulations.is_empty() || !pass.stores.is_empty());
+    let is_empty = |pass: &Pass| pass.totals().next().is_none() && pass.stores.is_empty() && pass.gathered.is_empty();
+    passes.retain(|pass| !is_empty(pass));
     passes.sort_by_key(|pass| (pass.level, pass.packed.is_none()));
 }
 
@@ -66,7 +67,8 @@ fn is_kept_nowhere(graph: &FinalizedGraph, id: TensorId) -> bool {
 
 /// What has a value for each kept point of one reduction, and needs no other totals than its, goes with these.
 pub(super) fn with_following(graph: &FinalizedGraph, program: &StageProgram, passes: Vec<Pass>) -> Vec<Pass> {
-    let all: BTreeSet<TensorId> = passes.iter().flat_map(Pass::totals).collect();
+    let gathered = passes.iter().flat_map(|pass| &pass.gathered).map(|gathered| gathered.target);
+    let all: BTreeSet<TensorId> = passes.iter().flat_map(Pass::totals).chain(gathered).collect();
     let (mut left, mut done) = (passes, Vec::new());
     while !left.is_empty() {
         let (pass, others) = with_following_of(graph, program, (left, &all), 0);
@@ -101,7 +103,7 @@ fn follows(
     let needed = program.needed_for(later.stores.iter().copied());
     let read: BTreeSet<TensorId> = needed.loads().filter(|id| all.contains(id)).collect();
     let is_plain = needed.steps.iter().all(|step| matches!(step.value, Value::Load | Value::Pointwise { .. }));
-    let is_alone = later.totals().next().is_none() && later.packed.is_none();
+    let is_alone = later.totals().next().is_none() && later.packed.is_none() && later.gathered.is_empty();
     // bytes of packed booleans are of several points
     let is_packed = later.stores.iter().any(|&id| graph.tensor(id).data_type == DataType::Boolean);
     is_plain

@@ -30,6 +30,8 @@ pub(super) enum Kind {
     DataType,
     /// An array kept as it is; absent means empty.
     List,
+    /// An array of tensors that the operation reads beside its `inputs`; absent means empty.
+    Tensors,
 }
 
 /// An attribute key of a class.
@@ -84,6 +86,9 @@ impl Schema {
         }
     }
 }
+
+/// Key of the tensors that a batch norm's GPUs send each other, which are objects on the node in every dialect (N-10g).
+pub(super) const PEER_STATS: &str = "peer_stats";
 
 /// The schemas of all tags.
 pub(super) fn all() -> impl Iterator<Item = &'static Schema> {

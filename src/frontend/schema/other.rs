@@ -5,7 +5,7 @@ use super::{Key, Keys, Kind, NEVER, Schema, key};
 const PHASE: &[Key] = &[key("forward_phase", Kind::Choice(&["INFERENCE", "TRAINING"]))];
 const GROUPS: &[Key] = &[key("num_groups", Kind::Integer)];
 const GROUPED_PHASE: &[Key] = &[PHASE[0], GROUPS[0]];
-const PEER_STATS: &[Key] = &[key("peer_stats", Kind::List)];
+const PEER_STATS: &[Key] = &[key(super::PEER_STATS, Kind::Tensors)];
 const ROPE_KEYS: &[Key] = &[key("output_scale", Kind::Float), key("rope_dim", Kind::Integer)];
 const STATISTICS: &[&str] = &["MEAN", "INV_VARIANCE"];
 const STATS_MODE: &[Key] = &[key("stats_mode", Kind::Choice(&["INFERENCE", "TRAINING"]))];

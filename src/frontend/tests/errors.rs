@@ -184,6 +184,23 @@ fn no_tampered_byte_makes_the_reader_panic() {
 }
 
 #[test]
+fn tensors_of_peers_are_a_list_of_at_most_32() {
+    let peer = |uid: usize| json!({"uid": uid, "dim": [33, 4], "stride": [4, 1], "data_type": "FLOAT"});
+    let node = |peers: Value| {
+        let inputs = json!({"X": 1, "SCALE": 2, "BIAS": 3, "EPSILON": 4});
+        json!({"json_version": "2.0", "context": {}, "tensors": (1..6).map(peer).collect::<Vec<_>>(),
+               "nodes": [{"tag": "BATCHNORM", "name": "n", "inputs": inputs, "outputs": {"Y": 5}, "peer_stats": peers}]})
+    };
+    let error = |peers| read(&node(peers)).unwrap_err().to_string();
+    let text = error(json!(7));
+    assert!(text.contains("`peer_stats`: an array of tensors is required, found 7 [FEJ-13]"), "{text}");
+    let text = error((10..43).map(peer).collect());
+    assert!(text.contains("`peer_stats` has 33 tensors; required at most 32 [BAR-MG-MAX]"), "{text}");
+    let text = error(json!([true]));
+    assert!(text.contains("port PEER_STATS_0: a uid, a name or a tensor object is required, found true"), "{text}");
+}
+
+#[test]
 fn twenty_failures_are_told_and_no_more_are_looked_for() {
     let node = |at: usize| {
         json!({"tag": "POINTWISE", "name": format!("n{at}"), "mode": "RELU_FWD",

@@ -98,6 +98,38 @@ fn rich() -> Graph {
     graph
 }
 
+/// A batch norm over two GPUs, whose messages have uids or names.
+#[test]
+fn tensors_of_peers_read_back_from_the_node() {
+    for uids in [[Some(7), Some(8)], [None, None]] {
+        let mut graph = Graph::new().name("peers").io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let x = graph.tensor(Tensor::new("x").channels_last([2, 8, 5, 5]));
+        let mut inputs = vec![(Port::X, x)];
+        for port in [Port::SCALE, Port::BIAS] {
+            inputs.push((port, graph.tensor(Tensor::new(port.0).channels_last([1, 8, 1, 1]))));
+        }
+        inputs.push((Port::EPSILON, graph.tensor(Tensor::scalar("epsilon", DataType::Float, Scalar::Float(0.25)))));
+        for (port, uid) in Port::PEER_STATS.into_iter().zip(uids) {
+            let peer = Tensor::new(port.0).row_major([2, 32, 1, 1]).data_type(DataType::Float);
+            inputs.push((port, graph.tensor(Tensor { uid, ..peer })));
+        }
+        let norm = NormForward::new(NormMode::Batch, NormPhase::Training);
+        let y = graph.composite("norm", norm, &inputs, &[Port::Y])[0];
+        graph.set_output(y);
+        reads_back(&graph);
+        let node = parsed(&write_v2(&graph))["nodes"][0].clone();
+        assert_eq!(node["peer_stats"].as_array().map(Vec::len), Some(2), "{node}");
+        assert!(node["inputs"].as_object().unwrap().keys().all(|port| !port.starts_with("PEER")), "{node}");
+        // as frontends write them: the list of tensors has those of ports alone
+        let mut alone = parsed(&write_v2(&graph));
+        let is_listed = |tensor: &Value| !tensor["name"].as_str().unwrap().starts_with("PEER");
+        alone["tensors"].as_array_mut().unwrap().retain(is_listed);
+        let read = read(&alone).unwrap();
+        assert_eq!(read.operations()[0].inputs.len(), 6);
+        assert_eq!(read.tensors().iter().filter(|tensor| tensor.name.starts_with("PEER")).count(), 2);
+    }
+}
+
 /// Norms of groups, of which a number is given or told by the statistics.
 #[test]
 fn numbers_of_groups_read_back_where_they_are_given() {

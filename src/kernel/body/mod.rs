@@ -1,5 +1,6 @@
 //! What functions do. A skeleton is a file here with a `mod` line and a variant of [`Body`].
 
+mod all_gather;
 mod columns;
 mod copy;
 mod depthwise;
@@ -9,6 +10,7 @@ mod moments;
 mod pointwise;
 mod rows;
 
+pub use all_gather::{AllGatherKernel, Gathered};
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
@@ -52,6 +54,8 @@ pub enum Body {
     Unfold(Box<UnfoldKernel>),
     /// Flags waited for and set.
     Signal(SignalKernel),
+    /// Values that the GPUs of a node send each other.
+    AllGather(AllGatherKernel),
 }
 
 impl Body {
@@ -67,6 +71,7 @@ impl Body {
                 (kernel.sweep.program.reads().collect(), stores.collect())
             }
             Self::Rows(kernel) => kernel.touched(),
+            Self::AllGather(kernel) => kernel.touched(),
             Self::Depthwise(kernel) => {
                 let reads = kernel.sweep.program.reads().chain([kernel.windows.image, kernel.filter]);
                 (reads.collect(), kernel.sweep.stores.clone())

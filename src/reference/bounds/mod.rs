@@ -105,6 +105,7 @@ impl Analysis<'_> {
         let pairs = match &operation.attributes {
             Attributes::Pointwise(pointwise) => vec![self.pointwise(id, pointwise, &operands)],
             Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View => self.moved(id, &operands)?,
+            Attributes::AllGather(_) => self.moved(id, &operands)?,
             _ => self.accumulated(id, &operands)?,
         };
         let result = |(pairs, output): (Vec<(f64, f64)>, TensorId)| {
@@ -129,7 +130,8 @@ impl Analysis<'_> {
         };
         let bounded = |(values, tensor): (Vec<f64>, TensorId)| {
             let is_flag = port_of(operation, tensor) == Port::FLAG;
-            let error = |(i, value): (usize, f64)| (value, if is_flag { 0.0 } else { errors[i] });
+            // what other GPUs have sent is exact
+            let error = |(i, value): (usize, f64)| (value, errors.get(i).copied().filter(|_| !is_flag).unwrap_or(0.0));
             values.into_iter().enumerate().map(error).collect()
         };
         Ok(results.into_iter().zip(written(operation)).map(bounded).collect())
@@ -220,7 +222,9 @@ impl Analysis<'_> {
             | (Attributes::GenStats | Attributes::ResampleForward(_), _) => vec![f64::INFINITY; result.len()],
             // Bounded, moved, expanded or refused before.
             (Attributes::Pointwise(_) | Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View, _)
-            | (Attributes::Composite(_) | Attributes::Other(_), _) => vec![f64::INFINITY; result.len()],
+            | (Attributes::AllGather(_) | Attributes::Composite(_) | Attributes::Other(_), _) => {
+                vec![f64::INFINITY; result.len()]
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
+use super::all_gather;
 use super::run::arithmetic;
 use super::supported::check_supported;
 use super::values::{Values, scales, written};
@@ -138,7 +139,10 @@ fn converted<'a>(
 /// what the definition says: that an implementation computes it in less is an error of the implementation.
 pub(super) fn value_type(graph: &FinalizedGraph, id: OperationId, (port, tensor): (Port, TensorId)) -> DataType {
     let attributes = &graph.operation(id).attributes;
-    let moves = matches!(attributes, Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View);
+    let moves = matches!(
+        attributes,
+        Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View | Attributes::AllGather(_)
+    );
     let (compute, tensor) = (operand_type(graph, id), graph.tensor(tensor));
     let is_ideal = tensor.is_virtual && tensor.data_type == DataType::Double && compute.is_floating();
     if moves || port == Port::INDEX || is_ideal { tensor.data_type } else { compute }
@@ -188,6 +192,7 @@ pub(super) fn exact(
         Attributes::Concat(concat) => return Ok(vec![join(concat.axis as usize, operands)]),
         Attributes::Signal(signal) => return movement::signal(graph, id, signal, operands),
         Attributes::View => return Ok(operands.iter().map(|x| x.values.clone()).collect()),
+        Attributes::AllGather(gather) => return all_gather::exact(graph, id, *gather, operands),
         _ => {}
     }
     let result = |&(port, output): &(Port, TensorId)| {
@@ -232,6 +237,7 @@ fn unscaled(
         Attributes::Concat(_)
         | Attributes::Signal(_)
         | Attributes::View
+        | Attributes::AllGather(_)
         | Attributes::Composite(_)
         | Attributes::Other(_) => {
             vec![f64::NAN; dim.iter().product::<i64>() as usize]

@@ -18,7 +18,7 @@ pub use softmax::Softmax;
 
 use groups::ChannelGroups;
 
-use super::{Attributes, Operation, Pointwise, Port, Reduction};
+use super::{AllGather, Attributes, Operation, Pointwise, Port, Reduction};
 use crate::graph::finalize::{find_consumers, find_producers};
 use crate::graph::infer::{Node, Ports};
 use crate::graph::key::Bytes;
@@ -186,6 +186,17 @@ impl Expansion<'_> {
     fn view(&mut self, x: TensorId, dim: Vec<i64>) -> TensorId {
         let y = self.value("view", dim);
         self.push(Attributes::View, vec![(Port::X, x)], (Port::Y, y), None);
+        y
+    }
+
+    /// A value of every GPU, in order of their ranks along axis 0, which they send each other by these tensors.
+    fn all_gather(&mut self, place: i64, x: TensorId, peers: &[TensorId]) -> TensorId {
+        let mut dim = self.dim(x).to_vec();
+        dim[0] = peers.len() as i64;
+        let y = self.value("all_gather", dim);
+        let inputs = Port::PEER_STATS.into_iter().zip(peers.iter().copied());
+        let inputs = [(Port::X, x)].into_iter().chain(inputs).collect();
+        self.push(Attributes::AllGather(AllGather { place }), inputs, (Port::Y, y), None);
         y
     }
 

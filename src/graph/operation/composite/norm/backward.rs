@@ -4,8 +4,8 @@
 //! set `c₁ = Σg / R`, `c₂ = Σg·x̂ / R`: `DX = inv·(g − c₁ − x̂·c₂)`, without `c₁` where there is no mean. Mean and `inv` are as given.
 
 use super::{
-    Bytes, Definition, Expansion, KeptAttributes, Layout, Malformed, Node, NormMode, PointwiseMode, Port, Ports,
-    TensorId, average, complete_scalars, elements_of_set, grouped, has_peers, normalised, require_dims,
+    Bytes, DataType, Definition, Expansion, KeptAttributes, Layout, Malformed, Node, NormMode, PointwiseMode, Port,
+    Ports, TensorId, average, complete_scalars, elements_of_set, grouped, normalised, peers, require_dims,
     require_scalars, scaled, total,
 };
 
@@ -20,9 +20,6 @@ const GRADIENTS: &[Port] = &[Port::DSCALE, Port::DBIAS];
 
 impl NormBackward {
     pub(in crate::graph::operation::composite) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
-        if has_peers(attributes) {
-            return None;
-        }
         let mode = match tag {
             "LAYER_NORM_BPROP" => NormMode::Layer,
             "RMS_NORM_BPROP" => NormMode::Rms,
@@ -51,10 +48,16 @@ impl Definition for NormBackward {
     fn ports(&self) -> Ports {
         const CENTRED: &[Port] = &[Port::DY, Port::X, Port::MEAN, Port::INV_VARIANCE];
         const SCALED: &[Port] = &[Port::DY, Port::X, Port::SCALE, Port::MEAN, Port::INV_VARIANCE];
+        const WITH_PEERS: &[Port] = &{
+            let mut ports = [Port::EPSILON; 1 + Port::PEER_STATS.len()];
+            ports.split_at_mut(1).1.copy_from_slice(&Port::PEER_STATS);
+            ports
+        };
         let inputs: [&[Port]; 2] = match self.mode {
             NormMode::Layer | NormMode::Group { .. } => [CENTRED, &[Port::SCALE, Port::EPSILON]],
             NormMode::Rms => [&[Port::DY, Port::X, Port::INV_VARIANCE], &[Port::SCALE, Port::EPSILON]],
-            NormMode::AdaLayer | NormMode::Instance | NormMode::Batch => [SCALED, &[Port::EPSILON]],
+            NormMode::AdaLayer | NormMode::Instance => [SCALED, &[Port::EPSILON]],
+            NormMode::Batch => [SCALED, WITH_PEERS],
         };
         (inputs, [&[Port::DX], GRADIENTS])
     }
@@ -69,6 +72,14 @@ impl Definition for NormBackward {
 
     fn texts(&self) -> Vec<String> {
         self.attributes().into_iter().map(|(key, value)| format!("{key}={value}")).collect()
+    }
+
+    fn default_type(&self, port: Port) -> Option<DataType> {
+        peers::PORTS.contains(&port).then_some(DataType::Float)
+    }
+
+    fn infers(&self, port: Port) -> bool {
+        peers::PORTS.contains(&port)
     }
 
     /// DX lies as X for norms of rows and of groups, channels last for norms of channels (N-15).
@@ -91,7 +102,7 @@ impl Definition for NormBackward {
             node.widen(port, rank);
         });
         complete_scalars(node, rank, &[Port::EPSILON]);
-        Ok(())
+        peers::complete(node)
     }
 
     fn check(&self, node: &Node) -> Result<(), Malformed> {
@@ -103,6 +114,7 @@ impl Definition for NormBackward {
         let statistics = self.mode.statistic_dim(x, Some(node.dim(Port::INV_VARIANCE)?), None);
         let reason = "those of X, 1 on the axes that are normalised";
         require_dims(node, &[Port::MEAN, Port::INV_VARIANCE], &statistics, reason)?;
+        peers::check(node)?;
         self.mode.check_parameters(node, &statistics, GRADIENTS)
     }
 
@@ -119,7 +131,7 @@ impl Definition for NormBackward {
         if !expansion.is_asked_for(Port::DX) {
             return;
         }
-        let count = elements_of_set(expansion.dim(x), expansion.dim(inverse));
+        let count = elements_of_set(expansion.dim(x), expansion.dim(inverse)) * peers::ranks(expansion);
         let [c1, c2] = self.define_averages(expansion, summands, gradients, (inverse, count));
         let gradient = scaled(expansion, dy);
         let centred = if self.mode.has_mean() { expansion.pointwise(M::Sub, &[gradient, c1]) } else { gradient };
@@ -151,13 +163,15 @@ impl NormBackward {
         let is_used = |expansion: &Expansion, port| {
             expansion.is_asked_for(port) || (self.mode == NormMode::Batch && expansion.is_asked_for(Port::DX))
         };
-        let dbias = is_used(expansion, Port::DBIAS).then(|| total(expansion, dy, &dim));
-        let dscale = is_used(expansion, Port::DSCALE).then(|| total(expansion, product, &dim));
-        for (port, sum) in [(Port::DBIAS, dbias), (Port::DSCALE, dscale)] {
+        let mut sums = [(Port::DBIAS, dy), (Port::DSCALE, product)]
+            .map(|(port, values)| is_used(expansion, port).then(|| total(expansion, values, &dim)));
+        peers::join_sums(expansion, &mut sums);
+        for (port, sum) in [Port::DBIAS, Port::DSCALE].into_iter().zip(sums) {
             if let Some(sum) = sum {
-                expansion.result(port, PointwiseMode::Identity, &[sum]);
+                peers::share(expansion, port, sum);
             }
         }
+        let [dbias, dscale] = sums;
         Some([dbias?, dscale?])
     }
 

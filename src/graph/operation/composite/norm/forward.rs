@@ -4,9 +4,10 @@
 //! set; RMS norms have no mean. Batch norm for inference takes mean and `inv` as they are given.
 
 use super::{
-    Bytes, Definition, Expansion, KeptAttributes, Layout, Malformed, Node, NormMode, PointwiseMode, Port, Ports,
-    RUNNING_IN, RUNNING_OUT, SHAPE, TensorId, average, complete_scalars, elements_of_set, grouped, has_peers,
-    inverse_deviation, keep_running, normalised, require_dims, require_running_together, require_scalars, scaled,
+    Bytes, DataType, Definition, Expansion, KeptAttributes, Layout, Malformed, Node, NormMode, PointwiseMode, Port,
+    Ports, RUNNING_IN, RUNNING_OUT, SHAPE, TensorId, average, complete_scalars, elements_of_set, grouped,
+    inverse_deviation, keep_running, normalised, peers, require_dims, require_running_together, require_scalars,
+    scaled,
 };
 
 /// Whether statistics are computed and kept, or Y alone is wanted.
@@ -47,9 +48,6 @@ impl NormForward {
     }
 
     pub(in crate::graph::operation::composite) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
-        if has_peers(attributes) {
-            return None;
-        }
         let named = attributes.get(PHASE).and_then(|phase| phase.as_str());
         let phase = [NormPhase::Inference, NormPhase::Training].into_iter().find(|phase| named == Some(phase.name()));
         let (mode, phase) = match tag {
@@ -105,6 +103,13 @@ impl Definition for NormForward {
     }
 
     fn ports(&self) -> Ports {
+        const BESIDE: &[Port] = &{
+            let mut ports = [RUNNING_IN[0]; RUNNING_IN.len() + Port::PEER_STATS.len()];
+            let (running, peers) = ports.split_at_mut(RUNNING_IN.len());
+            running.copy_from_slice(&RUNNING_IN);
+            peers.copy_from_slice(&Port::PEER_STATS);
+            ports
+        };
         const STATISTICS: &[Port] = &[Port::MEAN, Port::INV_VARIANCE];
         const PARAMETERS: &[Port] = &[Port::SCALE, Port::BIAS];
         const ALL: &[Port] = &[Port::MEAN, Port::INV_VARIANCE, RUNNING_OUT[0], RUNNING_OUT[1]];
@@ -117,7 +122,7 @@ impl Definition for NormForward {
             NormMode::AdaLayer => ([&[Port::X, Port::SCALE, Port::EPSILON], &[Port::BIAS]], [&[Port::Y], STATISTICS]),
             NormMode::Instance => ([&[Port::X, Port::SCALE, Port::BIAS, Port::EPSILON], &[]], [&[Port::Y], STATISTICS]),
             NormMode::Batch if self.reads_statistics() => ([GIVEN, &[]], [&[Port::Y], &[]]),
-            NormMode::Batch => ([&[Port::X, Port::SCALE, Port::BIAS, Port::EPSILON], &RUNNING_IN], [&[Port::Y], ALL]),
+            NormMode::Batch => ([&[Port::X, Port::SCALE, Port::BIAS, Port::EPSILON], BESIDE], [&[Port::Y], ALL]),
         }
     }
 
@@ -135,8 +140,13 @@ impl Definition for NormForward {
         self.attributes().into_iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
 
+    fn default_type(&self, port: Port) -> Option<DataType> {
+        peers::PORTS.contains(&port).then_some(DataType::Float)
+    }
+
     fn infers(&self, port: Port) -> bool {
-        !self.mode.is_of_channels() && [Port::SCALE, Port::BIAS].contains(&port)
+        let is_parameter = [Port::SCALE, Port::BIAS].contains(&port);
+        (is_parameter && !self.mode.is_of_channels()) || peers::PORTS.contains(&port)
     }
 
     fn infer(&self, node: &mut Node) -> Result<(), Malformed> {
@@ -156,7 +166,7 @@ impl Definition for NormForward {
             node.complete(port, statistics.clone(), &order);
         }
         complete_scalars(node, rank, &[Port::EPSILON, Port::MOMENTUM]);
-        Ok(())
+        peers::complete(node)
     }
 
     fn check(&self, node: &Node) -> Result<(), Malformed> {
@@ -173,6 +183,7 @@ impl Definition for NormForward {
         require_dims(node, &RUNNING_IN[..2], &statistics, "one element a channel")?;
         require_dims(node, &RUNNING_OUT, &statistics, "one element a channel")?;
         self.mode.check_parameters(node, &statistics, &[Port::BIAS])?;
+        peers::check(node)?;
         self.check_axes(node)
     }
 
@@ -226,10 +237,11 @@ impl NormForward {
         let centred = mean.map_or(x, |mean| expansion.pointwise(M::Sub, &[x, mean]));
         let square = expansion.pointwise(M::Mul, &[centred, centred]);
         let variance = average(expansion, square, &dim);
+        let (mean, variance) = peers::join_moments(expansion, mean, variance);
         let inverse = expansion.input(Port::EPSILON).map(|epsilon| inverse_deviation(expansion, variance, epsilon));
         if let Some(mean) = mean {
             expansion.result(Port::MEAN, M::Identity, &[mean]);
-            let count = elements_of_set(&x_dim, &dim);
+            let count = elements_of_set(&x_dim, &dim) * peers::ranks(expansion);
             let correction = (count > 1.0 && expansion.output(RUNNING_OUT[0]).is_some())
                 .then(|| expansion.constant(count / (count - 1.0), x_dim.len()));
             keep_running(expansion, [mean, variance], correction);

@@ -7,12 +7,13 @@
 mod backward;
 mod finalize;
 mod forward;
+mod peers;
 mod weights;
 
 use super::{ChannelGroups, Definition, Expansion, KeptAttributes, Port};
 use crate::graph::infer::{Layout, Node, Ports, channel_vector};
 use crate::graph::key::Bytes;
-use crate::graph::{Malformed, PointwiseMode, ReductionMode, TensorId};
+use crate::graph::{DataType, Malformed, PointwiseMode, ReductionMode, TensorId};
 
 pub use backward::NormBackward;
 pub use finalize::{BnFinalize, BnFinalizeMode};
@@ -129,11 +130,6 @@ const GROUPS: &str = "num_groups";
 /// Norms of groups with the number of these that attributes give.
 fn grouped(attributes: &KeptAttributes) -> NormMode {
     NormMode::Group { count: attributes.get(GROUPS).and_then(|count| count.as_i64()) }
-}
-
-/// Whether statistics are those of several GPUs (N-10g), which no definition of one tensor has.
-fn has_peers(attributes: &KeptAttributes) -> bool {
-    attributes.get("peer_stats").and_then(|peers| peers.as_array()).is_some_and(|peers| !peers.is_empty())
 }
 
 /// Elements of X that one element of a tensor of these extents stands for.

@@ -1,6 +1,6 @@
 use super::{BnBackwardWeights, BnFinalize, BnFinalizeMode, NormBackward, NormForward, NormMode, NormPhase};
 use crate::graph::samples::{half_graph, image, input, refusal, shape_of};
-use crate::graph::{Attributes, Composite, DataType, Graph, KeptAttributes, Port, Tensor, TensorHandle};
+use crate::graph::{Attributes, Composite, DataType, Graph, Port, Tensor, TensorHandle};
 
 const X: &[i64] = &[4, 6, 5, 7];
 const CHANNEL: &[i64] = &[1, 6, 1, 1];
@@ -258,8 +258,92 @@ fn every_tag_is_read_back_with_its_attributes() {
     for composite in forward.chain(backward).chain(grouped).chain(parts).chain([BnBackwardWeights.into()]) {
         assert_eq!(Composite::read(composite.tag(), &composite.attributes()), Some(composite));
     }
-    let peers: KeptAttributes = [("peer_stats".to_owned(), serde_json::json!([1, 2]))].into();
-    assert_eq!((Composite::read("BATCHNORM", &peers), Composite::read("DBN", &peers)), (None, None));
+}
+
+/// The ports of so many GPUs' tensors, all of these extents.
+fn peers(gpus: usize, dim: &'static [i64]) -> Vec<(Port, &'static [i64])> {
+    Port::PEER_STATS.into_iter().take(gpus).map(|port| (port, dim)).collect()
+}
+
+/// A batch norm of training over several GPUs.
+fn of_gpus(peers: &[(Port, &'static [i64])]) -> Graph {
+    norm(training(NormMode::Batch), X, &[OF_CHANNELS, peers].concat(), FORWARD)
+}
+
+#[test]
+fn tensors_of_peers_hold_a_message_from_each_gpu() {
+    let inferred = of_gpus(&peers(3, &[]));
+    assert_eq!(dims(&inferred, &Port::PEER_STATS[..3]), [[3, 24, 1, 1]; 3]);
+    // as apex and samples of cuDNN have them
+    assert_eq!(dims(&of_gpus(&peers(2, X)), &Port::PEER_STATS[..2]), [X; 2]);
+    let error = refusal(&of_gpus(&peers(2, &[2, 6, 1, 1])));
+    let text = "port PEER_STATS_0: dims are [2, 6, 1, 1]; required 48 elements, 24 words from each of 2 GPUs";
+    assert!(error.contains(text) && error.contains("[N-10g]"), "{error}");
+    let gap = [(Port::PEER_STATS[1], &[2, 24, 1, 1][..])];
+    let error = refusal(&of_gpus(&gap));
+    assert!(error.contains("PEER_STATS_0 is empty, and a later one has a tensor"), "{error}");
+    let mut halves = of_gpus(&peers(1, &[1, 24, 1, 1]));
+    let peer = halves.operations()[0].input(Port::PEER_STATS[0]).unwrap();
+    halves.tensor_mut(peer).data_type = Some(DataType::Half);
+    assert!(refusal(&halves).contains("type HALF; required FLOAT"));
+}
+
+#[test]
+fn other_norms_than_batch_norms_have_no_peers() {
+    let parameters = [&[(Port::SCALE, CHANNEL), (Port::BIAS, CHANNEL), (Port::EPSILON, ONE)][..], &peers(2, &[])];
+    let error = refusal(&norm(training(NormMode::Instance), X, &parameters.concat(), FORWARD));
+    assert!(error.contains("GR-PORTS") && error.contains("PEER_STATS_0"), "{error}");
+}
+
+/// Values of several GPUs by their definition are those of one norm of all images.
+#[test]
+fn gpus_that_send_what_a_joint_norm_would_find_normalise_as_it() {
+    use crate::host_tensor::{HostTensor, HostTensors};
+    use crate::reference::{Distribution, execute, random_inputs};
+    let of = |x, gpus: usize| norm(training(NormMode::Batch), x, &[OF_CHANNELS, &peers(gpus, &[])].concat(), FORWARD);
+    let (own, joint) = (of(&[2, 6, 5, 7], 2).finalize().unwrap(), of(X, 0).finalize().unwrap());
+    let inputs = random_inputs(&joint, 5, Distribution::Normal).unwrap();
+    let named = |graph: &crate::graph::FinalizedGraph, name: &str| {
+        graph.tensor_ids().find(|&id| graph.tensor(id).name == name).unwrap()
+    };
+    let whole: Vec<f32> = inputs[&named(&joint, "X")].to_dense().unwrap();
+    let (first, second) = whole.split_at(whole.len() / 2);
+    // the message of the second GPU, channel by channel
+    let pixels = 5 * 7;
+    let of_channel = |channel: usize| {
+        let images = second.chunks(6 * pixels).flat_map(move |image| &image[channel * pixels..(channel + 1) * pixels]);
+        images.map(|&x| f64::from(x)).collect::<Vec<f64>>()
+    };
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let message = |word: usize| {
+        let (place, channel) = (word / 2 / 6 % 2, word / 2 % 6);
+        let values = of_channel(channel);
+        let squares: Vec<f64> = values.iter().map(|x| (x - mean(&values)).powi(2)).collect();
+        match (word / 24, word % 2) {
+            (0, _) => 0.0,
+            (_, 1) => 1.0,
+            _ => mean(if place == 0 { &values } else { &squares }),
+        }
+    };
+    let given = own.inputs().map(|id| {
+        let tensor = own.tensor(id);
+        let host = match tensor.name.as_str() {
+            "X" => HostTensor::from_dense(tensor.data_type, &tensor.dim, &tensor.stride, first),
+            name if name.starts_with("PEER") => {
+                HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, message)
+            }
+            name => Ok(inputs[&named(&joint, name)].clone()),
+        };
+        (id, host.unwrap())
+    });
+    let found = execute(&own, &given.collect::<HostTensors>()).unwrap();
+    let expected = execute(&joint, &inputs).unwrap();
+    for (own, joint) in own.results().iter().zip(joint.results()) {
+        let (found, expected): (Vec<f32>, Vec<f32>) =
+            (found[own].to_dense().unwrap(), expected[&joint].to_dense().unwrap());
+        let largest = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(largest < 2e-3, "{largest}");
+    }
 }
 
 #[test]
