@@ -287,6 +287,7 @@ const LOWERING: &[&str] = &[
     "operand",
     "columns",
     "combination",
+    "all_gather",
     "passes",
     "totals",
     "row_threads",
@@ -315,6 +316,7 @@ const CODEGEN: &[&str] = &[
     "packed",
     "product",
     "reduction",
+    "all_gather",
     "columns",
     "moments",
     "rows",
@@ -326,7 +328,7 @@ fn kernels_engines_and_code_generation_are_in_order() {
     assert_order_within("kernel", KERNEL);
     assert_order_within(
         "kernel/body",
-        &["columns", "copy", "depthwise", "pointwise", "moments", "rows", "inside", "gemm"],
+        &["all_gather", "columns", "copy", "depthwise", "pointwise", "moments", "rows", "inside", "gemm"],
     );
     assert_order_within("engine", ENGINE);
     assert_order_within("engine/engines", &["direct", "scalar", "warp_mma", "warpgroup_mma"]);

@@ -26,6 +26,14 @@ pub(super) struct Shape {
     pub(super) shared_bytes: u32,
 }
 
+impl Shape {
+    /// A thread for each of so many items.
+    pub(super) fn line_of_blocks(items: i64, threads: u32) -> Self {
+        let blocks = (items + i64::from(threads) - 1) / i64::from(threads);
+        Self { grid: [u32::try_from(blocks).unwrap_or(u32::MAX), 1], block: [threads, 1, 1], shared_bytes: 0 }
+    }
+}
+
 impl KernelBuilder {
     /// A file without functions yet, of a graph in an engine's config.
     pub(super) fn new(graph: &Arc<FinalizedGraph>, config: &EngineConfig) -> Self {

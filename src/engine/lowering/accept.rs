@@ -2,7 +2,6 @@
 
 use std::sync::LazyLock;
 
-use super::all_gather;
 use super::movement::{concats_are_taken, resample_is_taken};
 use super::packed::stands_apart;
 use super::problem::MAX_SPATIAL;
@@ -228,9 +227,18 @@ fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> Result<(
         Attributes::Convolution(convolution) => convolution_is_taken(graph, operation, convolution),
         Attributes::GenStats | Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => Ok(()),
         Attributes::Concat(_) | Attributes::Signal(_) => Ok(()),
-        Attributes::AllGather(_) => all_gather::is_taken(graph, operation),
+        Attributes::AllGather(_) => all_gather_is_taken(graph, operation),
         Attributes::View | Attributes::Composite(_) => Err("it is not taken apart".to_owned()),
         Attributes::Other(_) => Err("no engine executes it yet".to_owned()),
+    }
+}
+
+/// A value that GPUs send each other is one of channels.
+fn all_gather_is_taken(graph: &FinalizedGraph, operation: &Operation) -> Result<(), String> {
+    let dim = operation.input(Port::X).map_or(&[][..], |x| &graph.tensor(x).dim);
+    match dim.iter().enumerate().find(|(axis, extent)| *axis != 1 && **extent != 1) {
+        Some((axis, extent)) => Err(format!("its value has extent {extent} on axis {axis}; required 1")),
+        None => Ok(()),
     }
 }
 

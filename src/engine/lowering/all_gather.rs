@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::combination::sweep_parameters;
-use super::pass::line_of_blocks;
 use super::sweep::{Width, over, single_point};
-use crate::engine::builder::KernelBuilder;
+use crate::engine::builder::{KernelBuilder, Shape};
 use crate::graph::{Attributes, FinalizedGraph, Operation, Port, TensorId};
 use crate::kernel::{
     AllGatherKernel, Body, Gathered, IterationRequest, IterationSpace, Parameter, StageProgram, Value,
@@ -24,16 +23,6 @@ pub(super) fn gathered(operation: &Operation) -> Option<Gathered> {
 /// Tensors that the GPUs of an operation write to, by their ranks.
 fn peers(graph: &FinalizedGraph, gathered: Gathered) -> Vec<TensorId> {
     graph.producer(gathered.target).map_or_else(Vec::new, |id| graph.operation(id).peers().collect())
-}
-
-/// Whether values of so many channels can be gathered: each is evaluated at its channel alone, from tensors as they lie.
-pub(super) fn is_taken(graph: &FinalizedGraph, operation: &Operation) -> Result<(), String> {
-    let Some(gathered) = gathered(operation) else { return Ok(()) };
-    let dim = &graph.tensor(gathered.source).dim;
-    match dim.iter().enumerate().find(|(axis, extent)| *axis != 1 && **extent != 1) {
-        Some((axis, extent)) => Err(format!("its value has extent {extent} on axis {axis}; required 1")),
-        None => Ok(()),
-    }
 }
 
 /// Adds the function that gathers values of the same channels and peers, computed by `program` from what lies in memory.
@@ -68,5 +57,5 @@ pub(super) fn push(
     parameters.extend(targets.chain(peers.iter().copied()).map(Parameter::Tensor));
     parameters.extend([Parameter::OwnRank { first: peers[0] }, Parameter::AbsentRank]);
     let kernel = AllGatherKernel { sweep, gathered, peers, channels, threads: THREADS };
-    builder.push("all_gather", line_of_blocks(channels, THREADS), parameters, Body::AllGather(kernel));
+    builder.push("all_gather", Shape::line_of_blocks(channels, THREADS), parameters, Body::AllGather(kernel));
 }

@@ -248,7 +248,7 @@ fn push_pointwise(sweep: Sweep, core: Option<Parameter>, threads: u32, builder: 
     let parameters = sweep_parameters(&sweep, core);
     builder.push(
         "pointwise",
-        line_of_blocks(vectors, threads),
+        Shape::line_of_blocks(vectors, threads),
         parameters,
         Body::Pointwise(PointwiseKernel { sweep, threads }),
     );
@@ -264,13 +264,12 @@ fn push_packed(
 ) {
     let bytes = (span(graph.tensor(sweep.stores[0])) + BITS - 1) / BITS;
     let parameters = sweep_parameters(&sweep, core);
-    builder.push("packed", line_of_blocks(bytes, threads), parameters, Body::Packed(PackedKernel { sweep, threads }));
-}
-
-/// A thread for each of so many items.
-pub(super) fn line_of_blocks(items: i64, threads: u32) -> Shape {
-    let blocks = to_u32((items + i64::from(threads) - 1) / i64::from(threads));
-    Shape { grid: [blocks, 1], block: [threads, 1, 1], shared_bytes: 0 }
+    builder.push(
+        "packed",
+        Shape::line_of_blocks(bytes, threads),
+        parameters,
+        Body::Packed(PackedKernel { sweep, threads }),
+    );
 }
 
 fn push_reduction(

@@ -7,7 +7,8 @@ use super::stage::{Frame, Stage};
 use super::{SIDE_TYPES, VIRTUAL_TYPES, epilogue_types};
 use crate::graph::{
     BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, DEFAULT_ALIGNMENT, DataType, Graph, NormBackward,
-    NormForward, NormMode, NormPhase, Port, Scalar, Tensor, TensorHandle, channels_last_order, packed_strides,
+    NormForward, NormMode, NormPhase, Operation, Port, Scalar, Tensor, TensorHandle, channels_last_order,
+    packed_strides,
 };
 use crate::support::SurfaceId;
 
@@ -17,6 +18,9 @@ const PARTS: usize = 15;
 const BACKWARD: usize = 40;
 const LACKING: usize = 20;
 const STORED: usize = 60;
+
+/// Part of the batch norms that run on several GPUs; percent.
+const SEVERAL: usize = 25;
 
 /// Part of the graphs that are as the surfaces of norms document them; percent.
 const DOCUMENTED: usize = 25;
@@ -99,7 +103,10 @@ fn document(graph: &mut Graph) {
     let rank = graph.tensors.iter().map(|tensor| tensor.dim.len()).max().unwrap_or(0);
     let elements = |tensor: &Tensor| tensor.dim.iter().product::<i64>();
     let most = graph.tensors.iter().map(elements).max().unwrap_or(0);
-    for tensor in graph.tensors.iter_mut().filter(|tensor| !tensor.is_pass_by_value) {
+    let peers: Vec<TensorHandle> = graph.operations.iter().flat_map(Operation::peers).collect();
+    let tensors =
+        graph.tensors.iter_mut().enumerate().filter(|(index, _)| !peers.iter().any(|peer| peer.index() == *index));
+    for (_, tensor) in tensors.filter(|(_, tensor)| !tensor.is_pass_by_value) {
         let is_image = elements(tensor) == most || tensor.dim.is_empty();
         tensor.data_type = Some(if is_image { DataType::Half } else { DataType::Float });
         tensor.alignment = DEFAULT_ALIGNMENT;
@@ -215,6 +222,7 @@ fn forward(stage: &mut Stage<'_, '_>, mode: NormMode, statistics: &[i64], parame
         inputs.push(scalar(stage, Port::MOMENTUM, 0.25));
         results.extend([(Port::NEXT_RUNNING_MEAN, statistics), (Port::NEXT_RUNNING_VAR, statistics)]);
     }
+    inputs.extend(peers(stage, mode, statistics));
     let mode = with_groups(stage, mode, statistics, results.len() > 1);
     push(stage, NormForward::new(mode, NormPhase::Training), &inputs, &results);
 }
@@ -236,8 +244,20 @@ fn backward(stage: &mut Stage<'_, '_>, mode: NormMode, statistics: &[i64], param
             results.push((port, parameter));
         }
     }
+    inputs.extend(peers(stage, mode, statistics));
     let mode = with_groups(stage, mode, statistics, true);
     push(stage, NormBackward { mode }, &inputs, &results);
+}
+
+/// Tensors of the GPUs that a batch norm runs on, where it runs on several, or on one that is told so.
+fn peers(stage: &mut Stage<'_, '_>, mode: NormMode, statistics: &[i64]) -> Vec<(Port, TensorHandle)> {
+    if mode != NormMode::Batch || !stage.choices.chance(SEVERAL) {
+        return Vec::new();
+    }
+    let gpus = stage.choices.of(&[2, 1, 3, 4, 32]);
+    let peer = |port: Port| Tensor::new(port.0).data_type(DataType::Float).row_major([gpus, 4 * statistics[1], 1, 1]);
+    let ports = Port::PEER_STATS.into_iter().take(gpus as usize);
+    ports.map(|port| (port, stage.graph.tensor(peer(port)))).collect()
 }
 
 /// What stands between convolutions and their batch norms.

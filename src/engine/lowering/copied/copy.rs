@@ -1,12 +1,12 @@
 //! The copy of one operand: its launch, and what it costs.
 
 use super::super::boxed_operand::{StoredLine, UNIT};
-use super::super::pass::{LAUNCH_SECONDS, line_of_blocks, push_evaluation};
+use super::super::pass::{LAUNCH_SECONDS, push_evaluation};
 use super::super::sweep::{elements, span};
 use super::layout::padded;
 use super::unfolded::Unfolded;
 use crate::device::Device;
-use crate::engine::builder::KernelBuilder;
+use crate::engine::builder::{KernelBuilder, Shape};
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{
     Body, Coordinate, CopyAxis, CopyKernel, Parameter, Quantity, StageProgram, UnfoldKernel, UnfoldedAxis, step,
@@ -137,7 +137,7 @@ impl OperandCopy {
                 ("copy", kernel.vectors(), Body::Copy(kernel))
             }
         };
-        builder.push(skeleton, line_of_blocks(vectors, THREADS), parameters, body);
+        builder.push(skeleton, Shape::line_of_blocks(vectors, THREADS), parameters, body);
     }
 
     pub(super) fn unfold_kernel(&self, graph: &FinalizedGraph, unfolded: &Unfolded) -> UnfoldKernel {
