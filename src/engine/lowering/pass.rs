@@ -20,7 +20,7 @@ use super::totals::{with_following, with_moments};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Stage};
-use crate::graph::{FinalizedGraph, OperationId, ReductionMode, TensorId};
+use crate::graph::{DataType, FinalizedGraph, OperationId, ReductionMode, TensorId};
 use crate::kernel::{
     Access, Accumulation, Axis, Body, ColumnsKernel, CombineMomentsKernel, IterationSpace, MomentsKernel, PackedKernel,
     Parameter, PointwiseKernel, ReductionKernel, Register, StageProgram, Sweep,
@@ -34,6 +34,9 @@ pub(super) const LAUNCH_SECONDS: f64 = 3e-6;
 
 /// Threads along kept vectors at most: the others of a block share these, so that it leaves fewer partial results.
 const KEPT_COLUMNS: u32 = 64;
+
+/// Threads of a block of points at least.
+const FEWEST_THREADS: u32 = 32;
 
 /// Threads of a block that reduces without being split.
 const THREADS: u32 = 256;
@@ -189,12 +192,34 @@ impl PassPlan<'_> {
             reduced: BTreeSet::new(),
             core: self.core,
         });
+        let sweep = self.in_short_vectors(sweep);
         let core = self.core.filter(|_| sweep.accumulators.is_some()).map(|core| core.parameter);
-        let threads = self.threads.unwrap_or(THREADS);
+        let threads = self.threads_of(&sweep);
         match sweep.access.values().any(|access| *access == Access::Bit) {
             true => push_packed(self.graph, sweep, core, threads, builder),
             false => push_pointwise(sweep, core, threads, builder),
         }
+    }
+
+    /// Threads of a block of points: fewer where there are so few vectors that each multiprocessor has a block of these.
+    fn threads_of(&self, sweep: &Sweep) -> u32 {
+        let most = self.threads.unwrap_or(THREADS);
+        let each = vectors_where(sweep, |_| true) / i64::from(self.device.sm_count) + 1;
+        power_of_two_within(each, most).max(FEWEST_THREADS.min(most))
+    }
+
+    /// A point a thread where values in double precision, which take long, are made of few points.
+    fn in_short_vectors(&self, sweep: Sweep) -> Sweep {
+        let is_double = |id: TensorId| Register::of(self.graph.tensor(id).data_type) == Register::Double;
+        let makes_double = sweep.program.steps.iter().any(|step| is_double(step.tensor));
+        let is_packed = sweep.stores.iter().any(|&id| self.graph.tensor(id).data_type == DataType::Boolean);
+        let points = sweep.space.points();
+        let each_has_a_block = points <= i64::from(self.device.sm_count) * i64::from(THREADS);
+        if !makes_double || is_packed || !each_has_a_block || sweep.accumulators.is_some() {
+            return sweep;
+        }
+        let width = Width { vector: 1, ragged: false };
+        Sweep { wide_index: sweep.wide_index, ..over(self.graph, sweep.space, sweep.program, sweep.stores, width) }
     }
 
     /// The kernel of a pass whose threads keep what is the same for many points.
