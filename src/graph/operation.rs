@@ -489,6 +489,15 @@ impl Pointwise {
         }
     }
 
+    /// The same operation without scales, where there is one: an ADD whose second input counts −1 times is a SUB.
+    pub fn unscaled(&self) -> Option<Self> {
+        match (self.mode, self.alpha1, self.alpha2) {
+            (_, 1.0, 1.0) => Some(self.clone()),
+            (PointwiseMode::Add, 1.0, -1.0) => Some(Self { mode: PointwiseMode::Sub, alpha2: 1.0, ..self.clone() }),
+            _ => None,
+        }
+    }
+
     /// Lower clip with its default.
     pub fn lower_clip(&self) -> f32 {
         self.relu_lower_clip.unwrap_or(0.0)

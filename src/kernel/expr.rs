@@ -242,7 +242,8 @@ fn value(graph: &FinalizedGraph, id: OperationId, port: Port) -> Option<Value> {
     let operation = graph.operation(id);
     match &operation.attributes {
         Attributes::Pointwise(attributes) => Some(Value::Pointwise {
-            attributes: attributes.clone(),
+            // other scales are not taken
+            attributes: attributes.unscaled().unwrap_or_else(|| attributes.clone()),
             operands: operation.input_tensors().collect(),
             compute: graph.compute_type(id),
         }),

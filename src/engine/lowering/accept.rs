@@ -213,13 +213,10 @@ fn operations_are_taken(fusion: &Fusion) -> Result<(), String> {
 fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> Result<(), String> {
     match &operation.attributes {
         Attributes::Pointwise(pointwise) => {
-            if pointwise.alpha1 != 1.0 || pointwise.alpha2 != 1.0 {
-                return Err(format!(
-                    "its inputs are scaled by {} and {}; required 1",
-                    pointwise.alpha1, pointwise.alpha2
-                ));
-            }
-            let is_taken = compute_is_taken(graph, operation, pointwise.mode);
+            let scales =
+                || format!("its inputs are scaled by {} and {}; required 1", pointwise.alpha1, pointwise.alpha2);
+            let unscaled = pointwise.unscaled().ok_or_else(scales)?;
+            let is_taken = compute_is_taken(graph, operation, unscaled.mode);
             taken_where(is_taken, || format!("it is computed in {}", compute_type(operation)))
         }
         Attributes::Reduction(reduction) => reduction_is_taken(graph, operation, reduction.mode),

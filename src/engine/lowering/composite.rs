@@ -1,28 +1,32 @@
-//! Composite operations, unfused: their definitions, in passes over the tensors.
+//! Composite operations by their definitions: in passes over the tensors, or behind a core.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::fusion::{Core, Fusion, fuse};
-use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, NormPhase, Operation, Port};
+use crate::fusion::{Core, Fusion, Stage, fuse};
+use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, NormPhase, Operation, OperationId, Port};
+use crate::support::Supported;
+use crate::support::records::composite::OP_COMPOSITE;
 
 /// The fusion that kernels are made for: composite operations taken apart, what stands between their operations held in
 /// registers and in the workspace as `FLOAT`.
 ///
 /// # Errors
-/// Why passes do not compute the graph, as a sentence: what stands beside a composite operation is neither pointwise nor a
-/// reduction, or tensors have several ranks. The rules of the surfaces say nothing of such graphs.
-pub(in crate::engine) fn taken_apart(fusion: &Fusion) -> Result<Cow<'_, Fusion>, String> {
-    let graph = fusion.graph();
+/// Why the graph is not computed so, as a sentence: what stands beside a composite operation is neither pointwise nor a
+/// reduction, nor a core where a surface has both, or tensors have several ranks. The rules of the surfaces say nothing of such graphs.
+pub(in crate::engine) fn taken_apart(supported: &Supported) -> Result<Cow<'_, Fusion>, String> {
+    let (graph, fusion) = (supported.graph(), supported.fusion());
     let Cow::Owned(expanded) = graph.expand_in(DataType::Float) else { return Ok(Cow::Borrowed(fusion)) };
-    if !matches!(fusion.core(), Core::None) {
+    let is_documented = !supported.relaxed().contains(&&OP_COMPOSITE);
+    if !matches!(fusion.core(), Core::None) && !is_documented {
         return Err("no kernels for composite operations beside a matmul or convolution".to_owned());
     }
-    let is_strange = |operation: &&Operation| {
-        !is_pass(&operation.attributes) && !matches!(operation.attributes, Attributes::Composite(_))
+    let is_strange = |&id: &OperationId| {
+        let attributes = &graph.operation(id).attributes;
+        fusion.stage(id) != Stage::Core && !is_pass(attributes) && !matches!(attributes, Attributes::Composite(_))
     };
-    if let Some(operation) = graph.operations().find(is_strange) {
-        return Err(format!("no kernels for composite operations beside {}", operation.tag()));
+    if let Some(id) = graph.operation_ids().find(is_strange) {
+        return Err(format!("no kernels for composite operations beside {}", graph.operation(id).tag()));
     }
     if let Some(operation) = graph.operations().find(|operation| is_in_place(operation)) {
         return Err(format!("no kernels for {} in place: launches read what a later one would write", operation.tag()));

@@ -19,7 +19,8 @@ use crate::kernel::{
 pub(super) struct EpiloguePlan {
     /// Operations evaluated with the core's tiles.
     pub(super) fused: Vec<OperationId>,
-    /// Operations that neither depend on the core nor feed one that does: they get passes of their own.
+    /// Operations of passes of their own: what reads reductions of the core's result, and what neither depends on the core nor feeds an
+    /// operation that does.
     pub(super) apart: Vec<OperationId>,
     /// Results stored at each point of C: the core's own if it is stored, then those derived from it.
     stores: Vec<TensorId>,
@@ -62,8 +63,10 @@ impl EpiloguePlan {
         let digits = ordered_digits(problem, along_n);
         let space = space(graph, problem, &program, &stores, &digits);
         let reduced = accumulations.iter().map(|accumulation| reduced_indices(graph, problem, accumulation)).collect();
-        let misfit =
-            misfit(graph, c, &stores, &accumulations).or_else(|| misread(problem, &program).map(str::to_owned));
+        let misfit = misfit(graph, c, &stores, &accumulations)
+            .or_else(|| misread(problem, &program).map(str::to_owned))
+            .or_else(|| reduced_first(graph, &program))
+            .or_else(|| read_behind(graph, c, &apart));
         let mut plan =
             Self { fused, apart, stores, accumulations, program, along_n, digits, space, reduced, misfit, boxes: None };
         // what lies beyond lines of pixels alone is left out of boxes
@@ -165,13 +168,20 @@ struct Split {
 }
 
 impl Split {
-    /// An operation stands apart if it neither depends on the core nor feeds an operation that does. A value that both
-    /// need is evaluated in both.
+    /// An operation stands apart if it reads what the core's result is reduced to, or neither depends on the core nor feeds an
+    /// operation that does. A value that both need is evaluated in both.
     fn new(fusion: &Fusion, c: TensorId) -> Self {
         let graph = fusion.graph();
-        let derived = derived_from(graph, c);
-        let depends = |&id: &OperationId| graph.operation(id).input_tensors().any(|input| derived.contains(&input));
-        let epilogue: Vec<OperationId> = fusion.operations(Stage::After).collect();
+        let derived = derived_from(graph, [c]);
+        let reduced = fusion.operations(Stage::After).flat_map(|id| accumulations(graph, id));
+        let reduced = reduced.filter(|accumulation| derived.contains(&accumulation.source));
+        let totals = derived_from(graph, reduced.map(|accumulation| accumulation.target));
+        let reads = |id: OperationId, tensors: &BTreeSet<TensorId>| {
+            graph.operation(id).input_tensors().any(|input| tensors.contains(&input))
+        };
+        let depends = |&id: &OperationId| reads(id, &derived);
+        let (behind, epilogue): (Vec<OperationId>, Vec<OperationId>) =
+            fusion.operations(Stage::After).partition(|&id| reads(id, &totals));
         let without_core: Vec<OperationId> = epilogue.iter().copied().filter(|id| !depends(id)).collect();
         let exposed = without_core
             .iter()
@@ -186,13 +196,15 @@ impl Split {
             }
         }
         fused.reverse();
-        Self { fused, apart: if exposed { without_core } else { Vec::new() } }
+        let mut apart = if exposed || !behind.is_empty() { [without_core, behind].concat() } else { Vec::new() };
+        apart.sort_unstable();
+        Self { fused, apart }
     }
 }
 
-/// Tensors computed from `source`, itself included.
-fn derived_from(graph: &FinalizedGraph, source: TensorId) -> BTreeSet<TensorId> {
-    let mut derived = BTreeSet::from([source]);
+/// Tensors computed from `sources`, these included.
+fn derived_from(graph: &FinalizedGraph, sources: impl IntoIterator<Item = TensorId>) -> BTreeSet<TensorId> {
+    let mut derived: BTreeSet<TensorId> = sources.into_iter().collect();
     for id in graph.operation_ids() {
         let operation = graph.operation(id);
         if operation.input_tensors().any(|input| derived.contains(&input)) {
@@ -222,7 +234,7 @@ fn along_n(graph: &FinalizedGraph, problem: &Problem, stores: &[TensorId], c: Te
 /// What operations store and reduce of the values that depend on the core: its own result first, if it is stored.
 fn outputs(fusion: &Fusion, c: TensorId, operations: &[OperationId]) -> (Vec<TensorId>, Vec<Accumulation>) {
     let graph = fusion.graph();
-    let derived = derived_from(graph, c);
+    let derived = derived_from(graph, [c]);
     let core = (!graph.tensor(c).is_virtual).then_some(c);
     let results = operations.iter().flat_map(|&id| stored_results(graph, id)).filter(|id| derived.contains(id));
     let reduced = operations.iter().flat_map(|&id| accumulations(graph, id));
@@ -257,6 +269,29 @@ fn misread(problem: &Problem, program: &StageProgram) -> Option<&'static str> {
     let is_in_phases = |axis: usize| problem.result[axis].terms.iter().any(|term| matches!(term.0, Quantity::Phase(_)));
     let is_misread = program.indexed_axes().into_iter().any(is_in_phases);
     is_misread.then_some("coordinates are read of pixels that lie a stride apart")
+}
+
+/// Whether a tensor is what others are reduced to.
+fn is_total(graph: &FinalizedGraph, id: TensorId) -> bool {
+    graph.producer(id).is_some_and(|producer| !accumulations(graph, producer).is_empty())
+}
+
+/// That what is evaluated with the tiles reads a reduction, which would have to be there before them; `None` where nothing does.
+fn reduced_first(graph: &FinalizedGraph, program: &StageProgram) -> Option<String> {
+    let total = program.reads().find(|&id| is_total(graph, id))?;
+    Some(format!("tensor {} is reduced before it is read beside the core's result", graph.describe_tensor(total)))
+}
+
+/// That what follows the tiles in passes reads values of C's points that are in no memory; `None` where nothing does.
+fn read_behind(graph: &FinalizedGraph, c: TensorId, apart: &[OperationId]) -> Option<String> {
+    let derived = derived_from(graph, [c]);
+    let program = StageProgram::of(graph, apart.iter().copied(), None);
+    let stored = apart.iter().flat_map(|&id| stored_results(graph, id));
+    let reduced = apart.iter().flat_map(|&id| accumulations(graph, id)).map(|accumulation| accumulation.source);
+    let needed = program.needed_for(stored.chain(reduced));
+    let is_lost = |id: &TensorId| derived.contains(id) && graph.tensor(*id).is_virtual && !is_total(graph, *id);
+    let lost = needed.reads().find(is_lost)?;
+    Some(format!("tensor {} is read again behind a reduction", graph.describe_tensor(lost)))
 }
 
 /// Digits of C's points, outermost first: those of the index along which vectors step come last.

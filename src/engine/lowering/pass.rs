@@ -109,22 +109,29 @@ pub(super) struct PassPlan<'a> {
 impl PassPlan<'_> {
     /// Lowers operations.
     pub(super) fn lower(&self, operations: &[OperationId], builder: &mut KernelBuilder) {
+        let (program, passes) = self.cut(operations);
+        self.lower_passes(&program, passes, builder);
+    }
+
+    /// Operations in passes, and what these compute.
+    pub(super) fn cut(&self, operations: &[OperationId]) -> (StageProgram, Vec<Pass>) {
         let result = self.core.map(|core| core.tensor);
-        let program = StageProgram::of(self.graph, operations.iter().copied(), result);
         let stored = result.filter(|&tensor| !self.graph.tensor(tensor).is_virtual);
-        let reduced = operations.iter().flat_map(|&id| accumulations(self.graph, id));
-        let targets = reduced.map(|accumulation| (accumulation.target, self.graph.tensor(accumulation.target)));
-        let mut passes = passes(self.graph, operations, stored);
+        let program = StageProgram::of(self.graph, operations.iter().copied(), result);
+        (program, passes(self.graph, operations, stored))
+    }
+
+    /// Lowers passes.
+    pub(super) fn lower_passes(&self, program: &StageProgram, mut passes: Vec<Pass>, builder: &mut KernelBuilder) {
         let rows = match self.core {
             Some(_) => None,
-            None => rows::gathered(self.graph, &program, &passes, (self.threads.unwrap_or(SPLIT_THREADS), self.device)),
+            None => rows::gathered(self.graph, program, &passes, (self.threads.unwrap_or(SPLIT_THREADS), self.device)),
         };
         let is_kept = |id: &TensorId| rows.as_ref().is_some_and(|rows| rows.totals.contains(id));
         let gathered = passes.iter().flat_map(|pass| &pass.gathered);
         gathered.for_each(|gathered| builder.place(gathered.target, elements(self.graph.tensor(gathered.target))));
-        // what is not in memory is read by a later pass
-        let placed = targets.filter(|target| target.1.is_virtual && !is_kept(&target.0));
-        placed.for_each(|(id, tensor)| builder.place(id, elements(tensor)));
+        let targets = passes.iter().flat_map(Pass::totals);
+        place_totals(self.graph, targets.filter(|id| !is_kept(id)), builder);
         if let Some(rows) = rows {
             passes.clone_from(&rows.rest);
             rows.push(builder);
@@ -132,8 +139,8 @@ impl PassPlan<'_> {
         if self.core.is_none() {
             with_moments(self.graph, &mut passes);
         }
-        for pass in with_following(self.graph, &program, passes) {
-            self.lower_pass(&program, pass, builder);
+        for pass in with_following(self.graph, program, passes) {
+            self.lower_pass(program, pass, builder);
         }
     }
 
@@ -247,6 +254,16 @@ impl PassPlan<'_> {
         let narrow = Sweep { wide_index: sweep.wide_index, ..with_bytes_of_booleans(self.graph, narrow) };
         columns::kernel(narrow, pass.level > 0, self.device)
     }
+}
+
+/// Gives those of the totals that are not in memory a place in the workspace, where what follows reads them.
+pub(super) fn place_totals(
+    graph: &FinalizedGraph,
+    totals: impl Iterator<Item = TensorId>,
+    builder: &mut KernelBuilder,
+) {
+    let placed = totals.filter(|&id| graph.tensor(id).is_virtual);
+    placed.for_each(|id| builder.place(id, elements(graph.tensor(id))));
 }
 
 /// Adds a pass that stores the value of a program, the last of its steps, at each point of a tensor that a product reads next.

@@ -38,8 +38,8 @@ pub(super) struct Moments {
 }
 
 impl Pass {
-    /// A pass over these points, at a level, in which nothing is done.
-    fn empty(level: usize, extents: Vec<i64>) -> Self {
+    /// A pass over points that does nothing yet.
+    fn over(extents: Vec<i64>, level: usize) -> Self {
         Self {
             level,
             extents,
@@ -51,6 +51,13 @@ impl Pass {
             following: Vec::new(),
             gathered: Vec::new(),
         }
+    }
+
+    /// Reductions along the same axes of values with the same extents, before all others.
+    pub(super) fn reducing(graph: &FinalizedGraph, accumulations: Vec<Accumulation>) -> Option<Self> {
+        let first = accumulations.first()?;
+        let (extents, reduced) = (graph.tensor(first.source).dim.clone(), reduced_axes(graph, first));
+        Some(Self { accumulations, reduced, ..Self::over(extents, 0) })
     }
 
     /// What is reduced to.
@@ -66,8 +73,9 @@ impl Pass {
     }
 
     /// What follows the totals, as a pass of its own.
-    pub(super) fn into_following(mut self) -> Self {
-        Self { stores: std::mem::take(&mut self.following), ..Self::empty(self.level + 1, self.kept_extents()) }
+    pub(super) fn into_following(self) -> Self {
+        let points = Self::over(self.kept_extents(), self.level + 1);
+        Self { stores: self.following, ..points }
     }
 
     /// Extents of the totals.
@@ -134,11 +142,10 @@ pub(super) fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: O
             let joins = |pass: &&mut Pass| (pass.level, &pass.extents, &pass.reduced) == (level, extents, &reduced);
             match passes.iter_mut().find(joins) {
                 Some(pass) => pass.accumulations.push(accumulation),
-                None => passes.push(Pass {
-                    accumulations: vec![accumulation],
-                    reduced,
-                    ..Pass::empty(level, extents.clone())
-                }),
+                None => {
+                    let points = Pass::over(extents.clone(), level);
+                    passes.push(Pass { accumulations: vec![accumulation], reduced, ..points });
+                }
             }
         }
     }
@@ -148,7 +155,7 @@ pub(super) fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: O
         let joins = |pass: &&mut Pass| pass.gathered.first().is_some_and(|first| first.peer == gathered.peer);
         match passes.iter_mut().find(joins) {
             Some(pass) => pass.gathered.push(gathered),
-            None => passes.push(Pass { gathered: vec![gathered], ..Pass::empty(level, extents.clone()) }),
+            None => passes.push(Pass { gathered: vec![gathered], ..Pass::over(extents.clone(), level) }),
         }
     }
     let stored = operations.iter().flat_map(|&id| stored_results(graph, id));
@@ -161,7 +168,7 @@ pub(super) fn passes(graph: &FinalizedGraph, operations: &[OperationId], core: O
         };
         match passes.iter_mut().find(joins) {
             Some(pass) => pass.stores.push(tensor),
-            None => passes.push(Pass { stores: vec![tensor], packed, ..Pass::empty(level, extents.clone()) }),
+            None => passes.push(Pass { stores: vec![tensor], packed, ..Pass::over(extents.clone(), level) }),
         }
     }
     passes.sort_by_key(|pass| (pass.level, pass.packed.is_none()));

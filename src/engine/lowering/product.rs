@@ -1,19 +1,22 @@
 //! A core with its stages as a tiled matrix product, and the functions that finish its epilogue.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use super::box_rows::BoxRows;
-use super::combination::Combination;
+use super::combination::{Combination, following_sweep};
 use super::copied::{CopiedOperands, OperandCopy, ProductBefore};
 use super::epilogue::{EpiloguePlan, EpilogueTiles, kept_space, reduced_count};
 use super::inside::Padding;
 use super::multiplied::fp8_registers;
 use super::operand::{Instruction, OperandPlan};
-use super::pass::{LAUNCH_SECONDS, PassPlan};
+use super::pass::{LAUNCH_SECONDS, PassPlan, place_totals};
+use super::passes::Pass;
 use super::problem::{ChannelSteps, Problem};
 use super::signal::around_signals;
 use super::sweep::{CoreAccumulators, elements, program_parameters, span, to_u32};
 use super::tensor_map::{line_along_outer, step_k};
+use super::totals::with_following_of;
 use super::tuning::Tuned;
 use crate::device::Device;
 use crate::engine::EngineConfig;
@@ -23,7 +26,7 @@ use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
     Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma,
     MmaType, Multiply, Parameter, PartialReduction, Quantity, REGISTERS, Register, Role, SharedLayout, SharedRequest,
-    TapRow, Wgmma, reduced_values,
+    StageProgram, Sweep, TapRow, Wgmma, reduced_values,
 };
 
 /// Part of the lines of channels under a tap that are channels, at least, for them to be worth it: 8 of 16 take longer than by `mma.sync`, which
@@ -324,8 +327,7 @@ impl ProductPlan {
         match self.in_tiles(choice, device) {
             Ok(epilogue) => {
                 let lowering = Lowering { plan: self, choice, device };
-                lowering.push_fused(epilogue, builder);
-                lowering.push_passes(apart, None, builder);
+                lowering.push_fused(epilogue, apart, builder);
             }
             Err(why) => {
                 tracing::debug!(graph_key = %self.graph().key(), why, "epilogue goes through the workspace");
@@ -334,7 +336,7 @@ impl ProductPlan {
                 let mut operations = [&fused[..], apart].concat();
                 operations.sort_unstable();
                 operations.dedup();
-                lowering.push_passes(&operations, Some(&core), builder);
+                lowering.passes(Some(&core)).lower(&operations, builder);
             }
         }
     }
@@ -438,9 +440,8 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    fn push_passes(&self, operations: &[OperationId], core: Option<&CoreAccumulators>, builder: &mut KernelBuilder) {
-        let graph = self.plan.graph();
-        PassPlan { graph, core, threads: None, device: self.device }.lower(operations, builder);
+    fn passes<'a>(&'a self, core: Option<&'a CoreAccumulators>) -> PassPlan<'a> {
+        PassPlan { graph: self.plan.graph(), core, threads: None, device: self.device }
     }
 
     fn gemm(&self, epilogue: Epilogue, along_n: bool) -> GemmKernel {
@@ -502,35 +503,59 @@ impl Lowering<'_> {
         }
     }
 
-    /// The product with its epilogue, and a combination for each reduction.
-    fn push_fused(&self, epilogue: Epilogue, builder: &mut KernelBuilder) {
+    /// The product with its epilogue, the combinations of its reductions with what follows them, and passes of the other operations.
+    fn push_fused(&self, epilogue: Epilogue, apart: &[OperationId], builder: &mut KernelBuilder) {
+        let graph = self.plan.graph();
         let reductions = match &epilogue {
             Epilogue::Fused(fused) => fused.reductions.clone(),
             Epilogue::Workspace { .. } => Vec::new(),
         };
+        place_totals(graph, reductions.iter().map(|reduction| reduction.accumulation.target), builder);
         let region = |reduction: &PartialReduction| builder.regions(1, reduction.splits * reduction.kept);
         let partials: Vec<Parameter> = reductions.iter().flat_map(region).collect();
         self.push(self.gemm(epilogue, self.plan.epilogue().along_n), &partials, builder);
-        let mut left: Vec<(PartialReduction, Parameter)> = reductions.into_iter().zip(partials).collect();
-        while let Some((first, _)) = left.first() {
-            let reduced = first.reduced;
-            let (alike, others) = left.into_iter().partition(|(reduction, _)| reduction.reduced == reduced);
-            self.push_combination(alike, builder);
-            left = others;
+        let plan = self.passes(None);
+        let (program, mut passes) = plan.cut(apart);
+        let own = reductions.iter().map(|reduction| reduction.accumulation.target);
+        let totals: BTreeSet<TensorId> = passes.iter().flat_map(Pass::totals).chain(own).collect();
+        for alike in by_reduced_indices(reductions.into_iter().zip(partials).collect()) {
+            let accumulations = alike.iter().map(|(reduction, _)| reduction.accumulation).collect();
+            let Some(reducing) = Pass::reducing(graph, accumulations) else { continue };
+            passes.insert(0, reducing);
+            let (reducing, others) = with_following_of(graph, &program, (passes, &totals), 0);
+            passes = others;
+            self.push_combination(alike, &program, reducing.following, builder);
         }
+        plan.lower_passes(&program, passes, builder);
     }
 
-    /// The combination of reductions of the same indices.
-    fn push_combination(&self, alike: Vec<(PartialReduction, Parameter)>, builder: &mut KernelBuilder) {
+    /// The combination of reductions of the same indices, and what is stored of their totals.
+    fn push_combination(
+        &self,
+        alike: Vec<(PartialReduction, Parameter)>,
+        program: &StageProgram,
+        stores: Vec<TensorId>,
+        builder: &mut KernelBuilder,
+    ) {
+        let (graph, problem) = (self.plan.graph(), &self.plan.problem);
         let Some((first, _)) = alike.first() else { return };
-        let targets: Vec<TensorId> = alike.iter().map(|(reduction, _)| reduction.accumulation.target).collect();
+        let totals: BTreeSet<TensorId> = alike.iter().map(|(reduction, _)| reduction.accumulation.target).collect();
+        let program = program.needed_for(stores.iter().copied());
+        let read = program.moved().filter(|&id| !graph.tensor(id).is_pass_by_value);
+        let touched: Vec<TensorId> = read.chain(totals.iter().copied()).chain(stores.iter().copied()).collect();
+        let space = kept_space(graph, problem, first.reduced, &touched);
+        let wide_index = self.plan.is_wide(self.choice.splits);
+        let following = (!stores.is_empty()).then(|| {
+            let sweep = following_sweep(graph, space.clone(), (program, stores), &totals);
+            Sweep { wide_index, ..sweep }
+        });
         let combination = Combination {
-            space: kept_space(self.plan.graph(), &self.plan.problem, first.reduced, &targets),
+            space,
             accumulations: alike.iter().map(|(reduction, _)| reduction.accumulation).collect(),
             splits: first.splits,
-            count: reduced_count(self.plan.graph(), &first.accumulation),
+            count: reduced_count(graph, &first.accumulation),
             partials: alike.into_iter().map(|(_, partial)| partial).collect(),
-            following: None,
+            following,
         };
         combination.push(builder);
     }
@@ -659,6 +684,18 @@ fn staying_blocks(matrices: i64, [tiles_m, tiles_n]: [i64; 2], wgmma: &Wgmma, de
         0 => blocks,
         _ => blocks - blocks % to_u32(matrices * tiles_n),
     }
+}
+
+/// Reductions with their partial results, those of the same indices together.
+fn by_reduced_indices(mut left: Vec<(PartialReduction, Parameter)>) -> Vec<Vec<(PartialReduction, Parameter)>> {
+    let mut groups = Vec::new();
+    while let Some((first, _)) = left.first() {
+        let reduced = first.reduced;
+        let (alike, others) = left.into_iter().partition(|(reduction, _)| reduction.reduced == reduced);
+        groups.push(alike);
+        left = others;
+    }
+    groups
 }
 
 /// Number of values that the reductions of an epilogue start from.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::device::{ComputeCapability, Device};
 use crate::engine::builder::KernelBuilder;
 use crate::engine::config::{Field, ranked};
-use crate::engine::lowering::{RELAXED_WITH_CORE, lowered_product};
+use crate::engine::lowering::{RELAXED_WITH_CORE, lowered_product, taken_apart};
 use crate::engine::{Bound, Engine, EngineConfig, Estimate, Floor, Knob, Offer, RankedConfig, Term};
 use crate::error::Reason;
 use crate::fusion::ProductKind;
@@ -50,7 +50,7 @@ impl Engine for Direct {
         if capability < ComputeCapability::new(7, 0) {
             return Err(Reason::Chip(format!("{capability} is older than sm_70")));
         }
-        let fusion = supported.fusion();
+        let fusion = &*taken_apart(supported).map_err(Reason::Graph)?;
         let product = lowered_product(fusion)?;
         match product.kind {
             ProductKind::Convolution(ConvolutionDirection::BackwardFilter) => {

@@ -42,7 +42,7 @@ impl Engine for Scalar {
         if capability < ComputeCapability::new(7, 0) {
             return Err(Reason::Chip(format!("{capability} is older than sm_70")));
         }
-        let fusion = &*taken_apart(supported.fusion()).map_err(Reason::Graph)?;
+        let fusion = &*taken_apart(supported).map_err(Reason::Graph)?;
         is_lowered(fusion).map_err(Reason::Graph)?;
         let fusion = &*with_converted_operands(fusion).map_err(Reason::Graph)?;
         Ok(match fusion.core() {

@@ -10,7 +10,8 @@ mod shape;
 
 use crate::device::{ComputeCapability, Device};
 use crate::engine::lowering::{
-    Instruction, ProductPlan, RELAXED_WITH_CORE, lowered_product, multiplied_type, promotes, tf32_is_allowed,
+    Instruction, ProductPlan, RELAXED_WITH_CORE, lowered_product, multiplied_type, promotes, taken_apart,
+    tf32_is_allowed,
 };
 use crate::engine::{Engine, EngineConfig, Offer, RankedConfig};
 use crate::error::Reason;
@@ -53,7 +54,7 @@ impl Engine for WarpMma {
     }
 
     fn take(&self, supported: &Supported) -> Result<Box<dyn Offer>, Reason> {
-        let fusion = supported.fusion();
+        let fusion = &*taken_apart(supported).map_err(Reason::Graph)?;
         let product = lowered_product(fusion)?;
         let tiles = Tiles::new(fusion, product, supported.capability())?;
         tf32_is_allowed(fusion.graph(), product, tiles.operand).map_err(Reason::Environment)?;

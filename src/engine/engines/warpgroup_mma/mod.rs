@@ -23,7 +23,7 @@ mod shape;
 use crate::device::Device;
 use crate::engine::lowering::{
     CopiedOperands, Instruction, OperandPlan, ProductPlan, RELAXED_WITH_CORE, are_boxed, lowered_product,
-    multiplied_type, promotes, tf32_is_allowed,
+    multiplied_type, promotes, taken_apart, tf32_is_allowed,
 };
 use crate::engine::{Engine, EngineConfig, Knob, Offer, RankedConfig};
 use crate::error::Reason;
@@ -73,7 +73,7 @@ impl Engine for WarpgroupMma {
         if capability.major != 9 {
             return Err(Reason::Chip(format!("wgmma is Hopper's; the chip is {capability}")));
         }
-        let fusion = supported.fusion();
+        let fusion = &*taken_apart(supported).map_err(Reason::Graph)?;
         Ok(Box::new(copied::chosen(fusion, lowered_product(fusion)?, capability)?))
     }
 }
