@@ -102,6 +102,13 @@ pub(in crate::engine) static RELAXED_WITH_CORE: &[&Rule] = &[
     &OP_GS_LAYOUT,
     &OP_RED_LAYOUT,
     &OP_RED_OP,
+    &DDB_CONVTYPE,
+    &DDB_BNTYPE,
+    &DDB_OUTTYPE,
+    &DDB_ALIGN,
+    &DDB_CC,
+    &DDB_INPUTS,
+    &DDB_DYBN_OUT,
 ];
 
 /// What lowering does not need anywhere: the same, and the rules of graphs without a core.
@@ -119,7 +126,7 @@ pub(in crate::engine) static RELAXED: LazyLock<Vec<&'static Rule>> = LazyLock::n
 });
 
 /// Norms are computed by their definitions, in passes that take any chip, operations beside them, types, dims and strides. Modes that a pattern
-/// does not have hold another surface, or its rules; what DgradDreluBNBwdWeight holds runs on no engine.
+/// does not have hold another surface, or its rules.
 static OF_NORMS: &[&Rule] = &[
     &NA_10,
     &N_70,

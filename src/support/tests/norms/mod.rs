@@ -243,12 +243,13 @@ fn decided(graph: &Graph) -> crate::engine::Decision {
 
 #[test]
 fn every_norm_that_a_surface_takes_is_run_as_documented() {
-    for suite in SUITES.iter().filter(|suite| suite.legal[0].0 != WEIGHTS) {
+    for suite in SUITES {
         let decision = decided(&(suite.base)());
         // gradients of rows behind a mask are on both surfaces, of which single norms come first
         let first = if suite.name == "layer norm, backward, masked" { BACKWARD } else { suite.legal[0].0 };
         assert_eq!(decision.report.surface(), Some(first), "{}", suite.name);
-        assert_eq!(decision.engine().map(|engine| engine.name()), Some("scalar"), "{}", suite.name);
+        let engine = if first == WEIGHTS { "warpgroup_mma" } else { "scalar" };
+        assert_eq!(decision.engine().map(|engine| engine.name()), Some(engine), "{}", suite.name);
     }
 }
 
@@ -263,9 +264,12 @@ fn beyond_its_surface_a_norm_runs_with_the_broken_rules_named() {
 }
 
 #[test]
-fn a_surface_that_no_engine_has_kernels_for_holds_all_the_same() {
-    let decision = decided(&weights());
-    assert_eq!((decision.report.surface(), decision.engine().is_none()), (Some(WEIGHTS), true));
+fn a_mean_may_be_taken_away_by_an_add_that_counts_it_negatively() {
+    let mut graph = weights();
+    added_with(&mut graph, -1.0);
+    let decision = decided(&graph);
+    let taken = (decision.report.surface(), decision.engine().map(|engine| engine.name()));
+    assert_eq!(taken, (Some(WEIGHTS), Some("warpgroup_mma")));
 }
 
 #[test]
