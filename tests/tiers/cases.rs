@@ -9,6 +9,7 @@ use fusewright::graph::{
     Attributes, DataType, Graph, Operation, Pointwise, PointwiseMode, Port, ReductionMode, Scalar, Tensor, TensorHandle,
 };
 
+use crate::gradient_weight_cases;
 use crate::movement_cases::movements;
 use crate::norm_cases::norms;
 use crate::relaxed;
@@ -42,6 +43,7 @@ pub(crate) fn all() -> Vec<Case> {
     movements(&mut cases);
     softmaxes(&mut cases);
     norms(&mut cases);
+    gradient_weight_cases::cases(&mut cases);
     once_wrong(&mut cases);
     relaxed::cases(&mut cases);
     type_cases::cases(&mut cases);

@@ -24,6 +24,7 @@ mod device_peers;
 mod emulator;
 mod evaluated;
 mod goldens;
+mod gradient_weight_cases;
 mod hopper;
 mod host;
 mod infinities;
