@@ -7,7 +7,7 @@ use super::packed::stands_apart;
 use super::problem::MAX_SPATIAL;
 use super::signal::signals_are_taken;
 use crate::error::Reason;
-use crate::fusion::{Fusion, Product};
+use crate::fusion::{Fusion, Product, Stage};
 use crate::graph::{
     Attributes, Convolution, DataType, FinalizedGraph, Operation, OperationId, PointwiseMode, Port, ReductionMode,
     Reordering, TensorId,
@@ -314,9 +314,16 @@ fn reduction_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: Reduc
     }
 }
 
-/// Every element of an output has an address of its own: threads store in no order.
+/// Outputs are computed by the core or behind it, and every element has an address of its own: threads store in no order.
 fn outputs_are_taken(fusion: &Fusion) -> Result<(), String> {
     let graph = fusion.graph();
+    let is_before = |&id: &TensorId| {
+        let stage = graph.producer(id).map(|producer| fusion.stage(producer));
+        matches!(stage, Some(Stage::Before(_)))
+    };
+    if let Some(id) = graph.outputs().find(is_before) {
+        return Err(format!("tensor {}: no kernels store what is computed before a core", graph.describe_tensor(id)));
+    }
     match graph.outputs().find(|&id| !is_disjoint(graph.tensor(id))) {
         Some(id) => Err(format!("tensor {}: elements share addresses", graph.describe_tensor(id))),
         None => Ok(()),
@@ -508,6 +515,26 @@ mod tests {
         assert!(!is_taken(PointwiseMode::Pow, &|_| {}), "there is no such function");
         assert!(!is_taken(PointwiseMode::Sub, &|tensor| tensor.is_virtual = false), "it is kept in memory");
         assert!(!is_taken(PointwiseMode::Sub, &|tensor| tensor.data_type = Some(DataType::Half)), "it is rounded");
+    }
+
+    #[test]
+    fn what_a_mainloop_stage_computes_is_stored_by_no_kernel() {
+        let is_lowered = |is_stored: bool| {
+            let mut graph = Graph::new()
+                .io_data_type(DataType::Half)
+                .intermediate_data_type(DataType::Half)
+                .compute_data_type(DataType::Float);
+            let [a, b] = ["A", "B"].map(|name| graph.tensor(Tensor::new(name).row_major([1, 16, 16])));
+            let relu = graph.pointwise("relu", PointwiseMode::ReluFwd, &[a]);
+            let c = graph.matmul("mm", relu, b);
+            graph.set_output(c);
+            if is_stored {
+                graph.set_output(relu);
+            }
+            let graph = graph.finalize().expect("well formed");
+            is_lowered(&crate::fusion::fuse(Arc::new(graph)).expect("a core")).is_ok()
+        };
+        assert!(is_lowered(false) && !is_lowered(true));
     }
 
     #[test]

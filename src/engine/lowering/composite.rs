@@ -71,7 +71,10 @@ mod tests {
     use super::*;
     use crate::device::{ComputeCapability, Device};
     use crate::engine::{Decision, decide};
-    use crate::graph::{BnFinalize, Graph, NormBackward, NormMode, Port, Scalar, Signal, SignalMode, Tensor};
+    use crate::graph::{
+        BnBackwardWeights, BnFinalize, Convolution, ConvolutionDirection, Graph, NormBackward, NormMode, PointwiseMode,
+        Port, Scalar, Signal, SignalMode, Tensor,
+    };
     use crate::support::SurfaceId;
 
     fn decided(graph: &Graph) -> Decision {
@@ -137,6 +140,39 @@ mod tests {
             functions[0].starts_with("fw_reduction")
                 && functions.last().is_some_and(|last| last.starts_with("fw_columns"))
         );
+    }
+
+    #[test]
+    fn what_reads_sums_over_the_tiles_of_a_core_goes_with_their_combination() {
+        let mut graph = half();
+        let [dy, w, x] = [("dy", [2, 32, 8, 8]), ("W", [32, 16, 1, 1]), ("x", [2, 16, 8, 8])]
+            .map(|(name, dim)| graph.tensor(Tensor::new(name).channels_last(dim)));
+        let convolution = Convolution::new(ConvolutionDirection::BackwardData, 2);
+        let gradient = graph.convolution("dgrad", convolution, [dy, w]);
+        graph.tensor_mut(gradient).dim = vec![2, 16, 8, 8];
+        let vector = |port: Port| Tensor::new(port.0).channels_last([1, 16, 1, 1]).data_type(DataType::Float);
+        let [mean, inverse, scale, bias] =
+            [Port::MEAN, Port::INV_VARIANCE, Port::SCALE, Port::BIAS].map(|port| graph.tensor(vector(port)));
+        let steps = [
+            ("sub", PointwiseMode::Sub, mean),
+            ("inv", PointwiseMode::Mul, inverse),
+            ("scale", PointwiseMode::Mul, scale),
+        ];
+        let scaled = steps.into_iter().fold(x, |value, (name, mode, side)| graph.pointwise(name, mode, &[value, side]));
+        let y = graph.pointwise("y", PointwiseMode::Add, &[scaled, bias]);
+        let dy_bn = graph.pointwise("drelu", PointwiseMode::ReluBwd, &[gradient, y]);
+        graph.set_output(dy_bn);
+        let inputs =
+            [(Port::DY, dy_bn), (Port::X, x), (Port::SCALE, scale), (Port::MEAN, mean), (Port::INV_VARIANCE, inverse)];
+        let results = [Port::DSCALE, Port::DBIAS, Port::EQ_BIAS, Port::EQ_SCALE_DY, Port::EQ_SCALE_X];
+        for id in graph.composite("weights", BnBackwardWeights, &inputs, &results) {
+            graph.set_output(id).data_type = Some(DataType::Float);
+        }
+        let device = Device::typical(ComputeCapability::SM_90);
+        let selection = decided(&graph).into_selection().expect("an engine takes it");
+        let kernel = selection.lower(&selection.config(&device).expect("a config"), &device);
+        let functions: Vec<&str> = kernel.functions.iter().map(|function| &*function.launch.function).collect();
+        assert_eq!(functions, ["fw_convolution_backward_data", "fw_combine_1"]);
     }
 
     #[test]

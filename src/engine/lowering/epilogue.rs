@@ -493,6 +493,36 @@ mod tests {
     }
 
     #[test]
+    fn what_reads_sums_of_the_result_stands_apart_unless_it_needs_the_result_again() {
+        for is_stored in [true, false] {
+            let (mut graph, c) = matmul();
+            let relu = graph.pointwise("relu", PointwiseMode::ReluFwd, &[c]);
+            if is_stored {
+                graph.set_output(relu);
+            }
+            let sum = graph.reduction("sum", ReductionMode::Add, relu, [1, 8, 1]);
+            let root = graph.pointwise("root", PointwiseMode::Sqrt, &[sum]);
+            let part = graph.pointwise("part", PointwiseMode::Div, &[relu, root]);
+            graph.set_output(part);
+            let plan = plan(&fusion(&graph));
+            assert_eq!((plan.fused.len(), plan.apart.len()), (2, 2));
+            let is_read_again = plan.misfit.is_some_and(|why| why.contains("read again behind a reduction"));
+            assert_eq!(is_read_again, !is_stored);
+        }
+    }
+
+    #[test]
+    fn sums_of_side_inputs_come_before_what_adds_them_to_the_result() {
+        let (mut graph, c) = matmul();
+        let x = graph.tensor(Tensor::new("x").row_major([1, 8, 16]));
+        let sum = graph.reduction("sum", ReductionMode::Add, x, [1, 8, 1]);
+        let y = graph.pointwise("y", PointwiseMode::Add, &[c, sum]);
+        graph.set_output(y);
+        let plan = plan(&fusion(&graph));
+        assert!(plan.misfit.is_some_and(|why| why.contains("is reduced before it is read")));
+    }
+
+    #[test]
     fn packed_booleans_decide_how_threads_step() {
         let (mut graph, c) = matmul();
         let mask = graph.pointwise("mask", PointwiseMode::CmpGt, &[c, c]);

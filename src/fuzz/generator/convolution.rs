@@ -4,6 +4,7 @@ use super::super::choices::Choices;
 use super::layout::{Order, tensor};
 use super::matmul::finish;
 use super::movement;
+use super::norm::weights_behind_relu;
 use super::pointwise::statistics;
 use super::stage::{Frame, Stage};
 use super::{alignment, core_types, epilogue_types};
@@ -23,6 +24,9 @@ const REDUCTION: usize = 20;
 const POOLED: usize = 8;
 const SIGNALLED: usize = 5;
 const STATISTICS: usize = 8;
+
+/// Part of the data gradients that go on into the norm before the convolution, percent.
+const WEIGHED: usize = 12;
 
 /// Parts of the graphs with one channel a group, and of numbers of channels that are large; percent.
 const DEPTHWISE: usize = 6;
@@ -203,6 +207,9 @@ fn epilogue(
     let order = Order::ChannelsLast;
     let frame = Frame { name: "g2", full, sides, order, side_types, virtual_types, compute_types };
     let mut stage = Stage::new(graph, choices, frame, Some(result));
+    if direction == BackwardData && stage.choices.chance(WEIGHED) {
+        return weights_behind_relu(&mut stage);
+    }
     stage.grow(operations);
     let takes_more = aim == SurfaceId::S70 && may_fuse;
     if takes_more && direction == Forward && stage.choices.chance(POOLED) {

@@ -7,8 +7,8 @@ use super::stage::{Frame, Stage};
 use super::{SIDE_TYPES, VIRTUAL_TYPES, epilogue_types};
 use crate::graph::{
     BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, DEFAULT_ALIGNMENT, DataType, Graph, NormBackward,
-    NormForward, NormMode, NormPhase, Operation, Port, Scalar, Tensor, TensorHandle, channels_last_order,
-    packed_strides,
+    NormForward, NormMode, NormPhase, Operation, PointwiseMode, Port, Scalar, Tensor, TensorHandle,
+    channels_last_order, packed_strides,
 };
 use crate::support::SurfaceId;
 
@@ -27,6 +27,12 @@ const DOCUMENTED: usize = 25;
 
 /// Types of parameters and statistics.
 const VECTOR_TYPES: &[DataType] = &[DataType::Float, DataType::Float, DataType::Half, DataType::BFloat16];
+
+/// Types of a gradient that is stored and added up.
+const IMAGE_TYPES: &[DataType] = &[DataType::Half, DataType::Half, DataType::BFloat16, DataType::Float];
+
+/// What DBN_WEIGHT gives.
+const WEIGHTS: &[Port] = &[Port::DSCALE, Port::DBIAS, Port::EQ_BIAS, Port::EQ_SCALE_DY, Port::EQ_SCALE_X];
 
 pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
     let mut graph = Graph::new()
@@ -260,20 +266,41 @@ fn peers(stage: &mut Stage<'_, '_>, mode: NormMode, statistics: &[i64]) -> Vec<(
     ports.map(|port| (port, stage.graph.tensor(peer(port)))).collect()
 }
 
+/// One element a channel.
+fn channel(stage: &Stage<'_, '_>) -> Vec<i64> {
+    let full = &stage.frame.full;
+    dim_of(full, &(0..full.len()).map(|axis| axis == 1).collect::<Vec<_>>())
+}
+
+fn vectors(stage: &mut Stage<'_, '_>, ports: &[Port]) -> Vec<(Port, TensorHandle)> {
+    let channel = channel(stage);
+    ports.iter().map(|&port| (port, vector(stage, port, &channel))).collect()
+}
+
+/// The latest value, a gradient, behind the ReLU of a batch norm whose result is computed again, and what is left of that norm's gradient.
+pub(super) fn weights_behind_relu(stage: &mut Stage<'_, '_>) {
+    let gradient = stage.last();
+    let x = stage.side(&vec![true; stage.frame.full.len()]);
+    let parameters = vectors(stage, &[Port::MEAN, Port::INV_VARIANCE, Port::SCALE]);
+    let bias = vectors(stage, &[Port::BIAS]);
+    let modes = [PointwiseMode::Sub, PointwiseMode::Mul, PointwiseMode::Mul, PointwiseMode::Add];
+    let steps = modes.into_iter().zip(parameters.iter().chain(&bias));
+    let y = steps.fold(x, |value, (mode, &(port, side))| stage.graph.pointwise(port.0, mode, &[value, side]));
+    let dy_bn = stage.graph.pointwise("drelu", PointwiseMode::ReluBwd, &[gradient, y]);
+    stage.output(dy_bn, IMAGE_TYPES);
+    let inputs = [vec![(Port::DY, dy_bn), (Port::X, x)], parameters].concat();
+    push_part(stage, BnBackwardWeights, &inputs, WEIGHTS);
+}
+
 /// What stands between convolutions and their batch norms.
 fn parts(stage: &mut Stage<'_, '_>) {
     let rank = stage.frame.full.len();
-    let channel = dim_of(&stage.frame.full, &(0..rank).map(|axis| axis == 1).collect::<Vec<_>>());
-    let vectors = |stage: &mut Stage<'_, '_>, ports: &[Port]| {
-        ports.iter().map(|&port| (port, vector(stage, port, &channel))).collect::<Vec<_>>()
-    };
     let (composite, inputs, results): (Composite, _, &[Port]) = match stage.choices.below(3) {
         0 if rank > 2 => {
             let dy = (Port::DY, stage.last());
             let mut inputs = vec![dy, (Port::X, stage.side(&vec![true; rank]))];
             inputs.extend(vectors(stage, &[Port::SCALE, Port::MEAN, Port::INV_VARIANCE]));
-            let results = &[Port::DSCALE, Port::DBIAS, Port::EQ_BIAS, Port::EQ_SCALE_DY, Port::EQ_SCALE_X];
-            (BnBackwardWeights.into(), inputs, results)
+            (BnBackwardWeights.into(), inputs, WEIGHTS)
         }
         1 => {
             let mode = BnFinalizeMode::Inference;
@@ -292,7 +319,18 @@ fn parts(stage: &mut Stage<'_, '_>) {
             (BnFinalize::default().into(), inputs, results)
         }
     };
-    for id in stage.graph.composite("part", composite, &inputs, results) {
+    push_part(stage, composite, &inputs, results);
+}
+
+/// Adds an operation all of whose results have an element a channel.
+fn push_part(
+    stage: &mut Stage<'_, '_>,
+    composite: impl Into<Composite>,
+    inputs: &[(Port, TensorHandle)],
+    results: &[Port],
+) {
+    let channel = channel(stage);
+    for id in stage.graph.composite("part", composite, inputs, results) {
         store(stage, id, &channel);
     }
 }
