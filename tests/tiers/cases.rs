@@ -43,10 +43,10 @@ pub(crate) fn all() -> Vec<Case> {
     movements(&mut cases);
     softmaxes(&mut cases);
     norms(&mut cases);
-    gradient_weight_cases::cases(&mut cases);
     once_wrong(&mut cases);
     relaxed::cases(&mut cases);
     type_cases::cases(&mut cases);
+    gradient_weight_cases::cases(&mut cases);
     cases
 }
 
