@@ -226,3 +226,26 @@ fn epilogue(
         statistics(stage.graph, last);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::generate;
+    use crate::device::ComputeCapability;
+    use crate::engine::select;
+    use crate::fuzz::{Family, graph_bytes};
+    use crate::graph::Graph;
+
+    #[test]
+    fn engines_take_most_data_gradients_that_go_on_into_their_norm() {
+        let graphs = (0..400).map(|number| generate(Family::BackwardData, &graph_bytes(5, number)).graph);
+        let is_weighed = |graph: &Graph| graph.operations().iter().any(|operation| operation.tag() == "DBN_WEIGHT");
+        let is_taken = |graph: &Graph| {
+            let finalized = graph.finalize().map(Arc::new);
+            finalized.is_ok_and(|graph| select(&graph, ComputeCapability::SM_90).is_ok())
+        };
+        let (taken, others): (Vec<Graph>, Vec<Graph>) = graphs.filter(is_weighed).partition(is_taken);
+        assert!(taken.len() > 10 && taken.len() > others.len(), "{} taken, {} not", taken.len(), others.len());
+    }
+}
