@@ -4,7 +4,7 @@
 use super::oracle::{DenseF64, operand_at};
 use super::values::Values;
 use crate::error::{Error, Result};
-use crate::graph::{AllGather, FinalizedGraph, OperationId, Port, TensorId};
+use crate::graph::{AllGather, FinalizedGraph, OperationId, Port, Scalar, TensorId};
 use crate::host_tensor::HostTensor;
 
 /// Y of the CPU engine.
@@ -15,11 +15,9 @@ pub(super) fn gathered(
     values: &Values,
 ) -> Result<Vec<(TensorId, HostTensor)>> {
     let operation = graph.operation(id);
-    let [x, own] = [Port::X, Port::PEER_STATS[0]].map(|port| operation.input(port));
-    let (Some(x), Some(own), Some(y)) = (x, own, operation.output(Port::Y)) else { return Ok(Vec::new()) };
-    let [x, own] = [values.get(x)?.to_dense::<f32>()?, values.get(own)?.to_dense::<f32>()?];
-    let messages = |word: usize| own.get(word).copied().map(f64::from);
-    let others = others(graph, id, gather, x.len(), messages)?;
+    let (Some(x), Some(y)) = (operation.input(Port::X), operation.output(Port::Y)) else { return Ok(Vec::new()) };
+    let x: Vec<f32> = values.get(x)?.to_dense()?;
+    let others = others(graph, id, (gather, x.len()), values)?;
     let all: Vec<f32> = x.into_iter().chain(others.into_iter().map(|value| value as f32)).collect();
     Ok(vec![(y, values.poisoned(y)?.with_dense(&all)?)])
 }
@@ -30,28 +28,29 @@ pub(super) fn exact(
     id: OperationId,
     gather: AllGather,
     operands: &[&DenseF64],
+    values: &Values,
 ) -> Result<Vec<Vec<f64>>> {
-    let operation = graph.operation(id);
-    let [x, own] = [Port::X, Port::PEER_STATS[0]].map(|port| operand_at(operation, operands, port));
-    let (Some(x), Some(own)) = (x, own) else { return Ok(Vec::new()) };
-    let others = others(graph, id, gather, x.values.len(), |word| own.values.get(word).copied())?;
+    let Some(x) = operand_at(graph.operation(id), operands, Port::X) else { return Ok(Vec::new()) };
+    let others = others(graph, id, (gather, x.values.len()), values)?;
     Ok(vec![x.values.iter().copied().chain(others).collect()])
 }
 
-/// The values that the GPUs behind the first have sent, by the words of its tensor.
+/// The values of so many channels that the GPUs behind the first have sent: words of its tensor as they lie in memory, whatever its strides.
 fn others(
     graph: &FinalizedGraph,
     id: OperationId,
-    gather: AllGather,
-    channels: usize,
-    words: impl Fn(usize) -> Option<f64>,
+    (gather, channels): (AllGather, usize),
+    values: &Values,
 ) -> Result<Vec<f64>> {
     let operation = graph.operation(id);
+    let Some(own) = operation.input(Port::PEER_STATS[0]) else { return Ok(Vec::new()) };
+    let own = values.get(own)?;
+    let word = |at: i64| own.get(at as usize).map(Scalar::as_f64);
     let ranks = operation.result().map_or(1, |y| graph.tensor(y).dim[0]);
-    let mut values = Vec::new();
+    let mut sent = Vec::new();
     for (rank, channel) in (1..ranks).flat_map(|rank| (0..channels as i64).map(move |channel| (rank, channel))) {
-        let word = gather.word(rank, [channel, channels as i64]) as usize;
-        let (Some(value), Some(flag)) = (words(word), words(word + 1)) else {
+        let at = gather.word(rank, [channel, channels as i64]);
+        let (Some(value), Some(flag)) = (word(at), word(at + 1)) else {
             return Err(fault(graph, id, "it has no room for the messages of all GPUs"));
         };
         // only the word of zeros is no flag
@@ -59,9 +58,9 @@ fn others(
             let message = format!("GPU {rank} has not sent its value of channel {channel}, and nobody else runs");
             return Err(fault(graph, id, message));
         }
-        values.push(value);
+        sent.push(value);
     }
-    Ok(values)
+    Ok(sent)
 }
 
 fn fault(graph: &FinalizedGraph, id: OperationId, message: impl Into<String>) -> Error {

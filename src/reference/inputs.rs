@@ -8,7 +8,7 @@ use super::resample::Pooling;
 use super::supported::check_resample;
 use super::values::required_inputs;
 use crate::error::Result;
-use crate::graph::{Attributes, DataType, FinalTensor, FinalizedGraph, Operation, Port, SignalMode, TensorId};
+use crate::graph::{Attributes, DataType, FinalTensor, FinalizedGraph, Operation, Port, Scalar, SignalMode, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
 
 /// How random values are distributed.
@@ -88,10 +88,13 @@ fn role(graph: &FinalizedGraph, operation: &Operation) -> Option<(TensorId, Role
 
 /// Values that means, variances and sums may have, each behind a flag that tells that it has come.
 fn random_messages(tensor: &FinalTensor, generator: Generator) -> Result<HostTensor> {
-    HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, |word| match word % 2 {
-        0 => generator.uniform(word, 1, 16) as f64 / 8.0,
-        _ => 1.0,
-    })
+    let mut messages = HostTensor::poisoned(tensor.data_type, &tensor.dim, &tensor.stride)?;
+    // word by word as they lie in memory
+    for word in 0..(messages.bytes.len() as u64 * 8 / tensor.data_type.bits()) as usize {
+        let value = if word % 2 == 0 { generator.uniform(word, 1, 16) as f64 / 8.0 } else { 1.0 };
+        messages.set(word, Scalar::Float(value));
+    }
+    Ok(messages)
 }
 
 fn random_index(tensor: &FinalTensor, generator: Generator, pooling: &Pooling) -> Result<HostTensor> {

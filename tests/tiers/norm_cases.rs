@@ -72,6 +72,7 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
         push(cases, format!("norm_batch_of_{name}"), batch(Half, IMAGE, gpus));
         push(cases, format!("norm_batch_backward_of_{name}"), batch_backward(Half, IMAGE, gpus));
     }
+    push(cases, "norm_batch_of_gpus_whose_messages_have_other_strides", with_messages_of_other_strides());
     push(cases, "norm_batch_of_two_gpus_with_an_element_a_set", batch(Float, [1, 5, 1, 1], 2));
     push(cases, "norm_batch_backward_of_two_gpus_row_by_row", batch_backward(BFloat16, [1, 1, 1, 40], 2));
     push(cases, "norm_finalize", finalize());
@@ -210,6 +211,16 @@ pub(crate) fn batch_backward(data_type: DataType, image: [i64; 4], gpus: usize) 
 fn peers(g: &mut Graph, gpus: usize, channels: i64) -> Vec<(Port, TensorHandle)> {
     let tensor = |port: Port| Tensor::new(port.0).row_major([gpus as i64, 4 * channels, 1, 1]).data_type(Float);
     Port::PEER_STATS.into_iter().take(gpus).map(|port| (port, g.tensor(tensor(port)))).collect()
+}
+
+/// Messages are words as they lie in memory: strides of tensors of peers mean nothing.
+fn with_messages_of_other_strides() -> Graph {
+    let mut g = batch(Half, IMAGE, 3);
+    let peers: Vec<TensorHandle> = Port::PEER_STATS.iter().map_while(|&port| g.operations()[0].input(port)).collect();
+    for peer in peers {
+        g.tensor_mut(peer).stride = vec![1, 3, 3, 3];
+    }
+    g
 }
 
 fn channels_of(mode: NormMode, data_type: DataType, image: [i64; 4], gpus: usize) -> Graph {

@@ -192,7 +192,7 @@ pub(super) fn exact(
         Attributes::Concat(concat) => return Ok(vec![join(concat.axis as usize, operands)]),
         Attributes::Signal(signal) => return movement::signal(graph, id, signal, operands),
         Attributes::View => return Ok(operands.iter().map(|x| x.values.clone()).collect()),
-        Attributes::AllGather(gather) => return all_gather::exact(graph, id, *gather, operands),
+        Attributes::AllGather(gather) => return all_gather::exact(graph, id, *gather, operands, values),
         _ => {}
     }
     let result = |&(port, output): &(Port, TensorId)| {
