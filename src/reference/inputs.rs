@@ -91,7 +91,7 @@ fn random_messages(tensor: &FinalTensor, generator: Generator) -> Result<HostTen
     let mut messages = HostTensor::poisoned(tensor.data_type, &tensor.dim, &tensor.stride)?;
     // word by word as they lie in memory
     for word in 0..(messages.bytes.len() as u64 * 8 / tensor.data_type.bits()) as usize {
-        let value = if word % 2 == 0 { generator.uniform(word, 1, 16) as f64 / 8.0 } else { 1.0 };
+        let value = if word % 2 == 0 { generator.uniform(word, 1, 16) / 8.0 } else { 1.0 };
         messages.set(word, Scalar::Float(value));
     }
     Ok(messages)
