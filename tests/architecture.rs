@@ -263,8 +263,19 @@ const KERNEL: &[&str] = &[
 ];
 
 /// What an engine is, what lowering shares, the engines, the choice among them.
-const ENGINE: &[&str] =
-    &["estimate", "config", "floor", "builder", "offer", "limits", "lowering", "engines", "decision", "heuristics"];
+const ENGINE: &[&str] = &[
+    "estimate",
+    "config",
+    "floor",
+    "builder",
+    "offer",
+    "limits",
+    "lowering",
+    "engines",
+    "stored",
+    "decision",
+    "heuristics",
+];
 
 /// What is accepted, sweeps, operands, passes, products.
 const LOWERING: &[&str] = &[

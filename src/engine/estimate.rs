@@ -18,6 +18,8 @@ pub enum Bound {
     Operands,
     /// Operands that are copied to another layout before the core.
     Copies,
+    /// Values that are stored before the core, by launches of their own.
+    Stored,
     /// Multiprocessors without a tile, in waves that are not full.
     Waves,
     /// From a block's start to its first full stage.
@@ -39,6 +41,7 @@ impl Bound {
             Self::MatrixRate => "matrix rate",
             Self::Operands => "operands computed on their way",
             Self::Copies => "operands copied first",
+            Self::Stored => "values stored before the core",
             Self::Waves => "waves that are not full",
             Self::Fill => "latency of the first tiles",
             Self::Epilogue => "epilogue",
@@ -122,6 +125,12 @@ impl Estimate {
     /// The longest of the [`Self::parts`]: what the config is bound by.
     pub fn longest(&self) -> Option<Term> {
         self.parts().into_iter().next()
+    }
+
+    /// The estimate with a term more that nothing hides.
+    pub(super) fn and(mut self, term: Term) -> Self {
+        self.on_top.push(term);
+        self
     }
 
     /// The estimate with every time multiplied.

@@ -41,6 +41,7 @@ mod heuristics;
 mod limits;
 mod lowering;
 mod offer;
+mod stored;
 
 pub use config::{EngineConfig, Knob, KnobDomain, RankedConfig, knob_values};
 pub use decision::{Decision, Selection, decide, remedy, select, to_hold};

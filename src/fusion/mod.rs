@@ -8,6 +8,7 @@
 mod core;
 mod pattern;
 mod stage;
+mod stored;
 
 use std::fmt;
 use std::sync::Arc;

@@ -287,6 +287,12 @@ impl FinalizedGraph {
         (self.with(tensors, left.collect()), evaluated)
     }
 
+    /// Some of the graph's operations, with all its tensors in their places. The key stays the graph's, of which this is a part.
+    pub(crate) fn of_operations(&self, kept: &BTreeSet<OperationId>) -> Self {
+        let operations = self.operation_ids().filter(|id| kept.contains(id)).map(|id| self.operation(id).clone());
+        self.with(self.tensors.clone(), operations.collect())
+    }
+
     /// The same graph as an author would describe it, with every value filled in and every uid kept; finalizing it
     /// again gives the same key. Tensors are in the same order: [`TensorId::handle`]. Writers of graph files start from this.
     pub fn to_graph(&self) -> Graph {

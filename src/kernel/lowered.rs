@@ -8,7 +8,7 @@ use crate::graph::FinalizedGraph;
 /// A lowered graph: one source file with one or more launches.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// The graph computed, its composite operations taken apart.
+    /// The graph computed, its composite operations taken apart, without what is evaluated before its core.
     pub graph: Arc<FinalizedGraph>,
     /// Name of the engine that lowered it.
     pub engine: &'static str,
@@ -21,6 +21,14 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// The kernel with the launches of another before its own, which find nothing in the workspace that they share; `before` is part of
+    /// the names of the first.
+    #[must_use]
+    pub(crate) fn after(self, first: Self) -> Self {
+        let functions = first.functions.into_iter().map(Function::before).chain(self.functions).collect();
+        Self { functions, workspace_bytes: self.workspace_bytes.max(first.workspace_bytes), ..self }
+    }
+
     /// Whether some matrix instruction takes operands of this type.
     pub fn multiplies(&self, wanted: MmaType) -> bool {
         self.operands().any(|operand| operand == wanted)
@@ -50,4 +58,13 @@ pub struct Function {
     pub launch: Launch,
     /// What it does.
     pub body: Body,
+}
+
+impl Function {
+    /// The function under the name that it has before another kernel's.
+    fn before(mut self) -> Self {
+        let name = &self.launch.function;
+        self.launch.function = format!("fw_before_{}", name.strip_prefix("fw_").unwrap_or(name));
+        self
+    }
 }

@@ -34,6 +34,11 @@ impl Supported {
         self.surface
     }
 
+    /// The same for a part of the graph, which an engine plans by itself.
+    pub(crate) fn of_part(&self, fusion: Fusion) -> Self {
+        Self { fusion, ..self.clone() }
+    }
+
     /// The chip asked about.
     pub fn capability(&self) -> ComputeCapability {
         self.capability

@@ -8,6 +8,7 @@ use std::sync::Arc;
 pub use remedy::{remedy, to_hold};
 
 use super::limits::launches_fit;
+use super::stored;
 use super::{ENGINES, Engine, EngineConfig, Offer, RankedConfig};
 use crate::device::{ComputeCapability, Device};
 use crate::error::{Error, NotSupported, Reason, Refusal};
@@ -78,7 +79,7 @@ fn asked(engine: &'static dyn Engine, supported: &Supported, passed_over: &mut V
 
 /// What an engine offers for a graph, if its launches stay within limits.
 fn take(engine: &'static dyn Engine, supported: &Supported) -> Result<Taken, Reason> {
-    let offer = engine.take(supported)?;
+    let offer = stored::offer(engine, supported)?;
     launches_fit(&*offer, supported)?;
     Ok(Taken { engine, offer: Arc::from(offer) })
 }

@@ -8,11 +8,21 @@ mod warpgroup_mma;
 use std::str::FromStr;
 
 use super::config::settings;
-use super::{Engine, EngineConfig};
+use super::{Engine, EngineConfig, Offer};
+use crate::error::Reason;
+use crate::support::Supported;
 
 /// Every engine, the preferred first.
 pub static ENGINES: &[&dyn Engine] =
     &[&warpgroup_mma::WarpgroupMma, &direct::Direct, &warp_mma::WarpMma, &scalar::Scalar];
+
+/// What is offered for a graph without a core, whatever engine is asked for what reads its results.
+///
+/// # Errors
+/// Why it is not computed.
+pub(super) fn passes(supported: &Supported) -> Result<Box<dyn Offer>, Reason> {
+    scalar::Scalar.take(supported)
+}
 
 impl FromStr for EngineConfig {
     type Err = String;

@@ -44,6 +44,7 @@ pub(in crate::engine) static RELAXED_WITH_CORE: &[&Rule] = &[
     &S70_CT_RED,
     &S70_COMB_BF16,
     &S70_G1_CC,
+    &S70_G1_VIRTUAL,
     &S70_G1_ALIGN_32,
     &S70_G1_BCAST_FIRST,
     &S70_MM_G1_A,

@@ -37,6 +37,8 @@ pub(super) use converted::with_converted_operands;
 pub(super) use copied::CopiedOperands;
 pub(super) use multiplied::{fp8_registers, multiplied_type, promotes, tf32_is_allowed, unpacks_fp8};
 pub(super) use operand::{Instruction, OperandPlan, Straddling, are_boxed};
-pub(super) use pass::{CoreSums, candidates as pass_candidates, lower as lower_passes, lower_after_sums};
+pub(super) use pass::{
+    CoreSums, LAUNCH_SECONDS, candidates as pass_candidates, lower as lower_passes, lower_after_sums,
+};
 pub(super) use product::{COMBINATION, GemmChoice, ProductPlan, combination_seconds, splits_that_fill};
 pub(super) use sweep::{Width, over, program_parameters, span};

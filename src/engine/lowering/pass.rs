@@ -30,7 +30,7 @@ use crate::kernel::{
 const THREADS_PER_SM: i64 = 1024;
 
 /// Seconds of a launch beside its work, of all but the first: about 3 µs on an H200, an orientation for rankings.
-pub(super) const LAUNCH_SECONDS: f64 = 3e-6;
+pub(in crate::engine) const LAUNCH_SECONDS: f64 = 3e-6;
 
 /// Threads along kept vectors at most: the others of a block share these, so that it leaves fewer partial results.
 const KEPT_COLUMNS: u32 = 64;
