@@ -15,6 +15,7 @@ use crate::norm_cases::norms;
 use crate::relaxed;
 use crate::resample_cases;
 use crate::softmax_cases::softmaxes;
+use crate::stored_stage_cases;
 use crate::type_cases;
 
 /// One graph of the suite.
@@ -47,6 +48,7 @@ pub(crate) fn all() -> Vec<Case> {
     relaxed::cases(&mut cases);
     type_cases::cases(&mut cases);
     gradient_weight_cases::cases(&mut cases);
+    stored_stage_cases::cases(&mut cases);
     cases
 }
 

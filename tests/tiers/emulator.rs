@@ -68,6 +68,7 @@ const PAIRS_OF_KNOBS: &[&str] = &[
     "conv_walk_wgrad_rotated_beyond_the_last_tap",
     "norm_dgrad_weights_3x3",
     "norm_dgrad_weights_stride_2_of_odd_pixels",
+    "stored_stage_dbarcs",
     "conv_depthwise_fprop_3x3",
     "conv_depthwise_fprop_ragged_strips",
     "conv_depthwise_fprop_rows_at_stride_3",
