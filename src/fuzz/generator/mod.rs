@@ -18,7 +18,7 @@ use self::layout::{Order, packed};
 use super::choices::Choices;
 use super::family::Family;
 use super::twist::twist;
-use crate::graph::{Attributes, ConvolutionDirection, DataType, Graph, TensorHandle};
+use crate::graph::{Attributes, ConvolutionDirection, DataType, Graph, Operation, TensorHandle};
 use crate::support::SurfaceId;
 
 use DataType::{BFloat16, Boolean, FastFloatForFp8, Float, Fp8E4M3, Fp8E5M2, Half, Int8, Int32, Int64, UInt8};
@@ -35,6 +35,10 @@ const TYPES_BYTE: usize = 80;
 /// Part of the twists that lay out tensors in an order that may be no surface's, in percent; and where the bytes lie that decide it.
 const RELAID: usize = 25;
 const LAYOUT_BYTE: usize = 88;
+
+/// Part of the values before a core that are stored, which no surface but DBARCS takes, in percent; and where the bytes lie that decide it.
+const STORED: usize = 10;
+const STORED_BYTE: usize = 96;
 
 /// A graph, and the surface whose rules it was made to keep.
 #[derive(Clone, Debug)]
@@ -60,6 +64,7 @@ pub fn generate(family: Family, bytes: &[u8]) -> Generated {
     };
     let choices_from = |first: usize| Choices::new(bytes.get(first..).unwrap_or_default());
     retyped(&mut graph, &mut choices_from(TYPES_BYTE));
+    store_before_core(&mut graph, &mut choices_from(STORED_BYTE));
     if choices.chance(TWISTED) {
         let mut layouts = choices_from(LAYOUT_BYTE);
         match layouts.chance(RELAID) {
@@ -94,6 +99,17 @@ fn retyped(graph: &mut Graph, choices: &mut Choices<'_>) {
         if choices.chance(RETYPED) {
             let result = (!results.is_empty() && choices.chance(50)).then(|| choices.of(results));
             retype(graph, place, compute, result);
+        }
+    }
+}
+
+/// Makes outputs of some values that a core's operands are computed from: families add operations in the order of their stages.
+fn store_before_core(graph: &mut Graph, choices: &mut Choices<'_>) {
+    let Some(core) = graph.operations.iter().position(Operation::is_core) else { return };
+    let before = graph.operations[..core].iter().flat_map(Operation::output_tensors);
+    for value in before.collect::<Vec<_>>() {
+        if graph.tensors[value.index()].is_virtual && choices.chance(STORED) {
+            graph.set_output(value);
         }
     }
 }
