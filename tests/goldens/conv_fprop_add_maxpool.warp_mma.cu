@@ -238,10 +238,10 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t3,
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(32, 1)
 fw_pointwise_1(const fw_f16* __restrict__ p_t0, signed char* __restrict__ p_t2_resample) {
   fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 256 + threadIdx.x;
+  const unsigned vector = blockIdx.x * 32 + threadIdx.x;
   if (vector < 252) {
     const unsigned i0 = vector / 126;
     const unsigned i1 = vector / 18 % 7;

@@ -256,10 +256,10 @@ fw_convolution_backward_filter_2(const float* __restrict__ p_t0,
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise_3(float* __restrict__ p_t2_conv_wgrad, float* __restrict__ accumulators) {
   fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 256 + threadIdx.x;
+  const unsigned vector = blockIdx.x * 32 + threadIdx.x;
   if (vector < 2673) {
     const unsigned i0 = vector * 4;
     const unsigned o_t2_conv_wgrad = i0;

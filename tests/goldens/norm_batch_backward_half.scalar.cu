@@ -149,13 +149,13 @@ fw_reduction(const fw_f16* __restrict__ p_t1,
   __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise_1(const float* __restrict__ p_t11_reduction_add,
   const float* __restrict__ p_t12_reduction_add,
   float* __restrict__ p_t7_identity,
   float* __restrict__ p_t6_identity) {
   fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 512 + threadIdx.x;
+  const unsigned vector = blockIdx.x * 32 + threadIdx.x;
   if (vector < 6) {
     const unsigned i0 = vector * 4;
     const unsigned o_t6_identity = i0;
@@ -182,7 +182,7 @@ fw_pointwise_1(const float* __restrict__ p_t11_reduction_add,
   }
 }
 
-extern "C" __global__ void __launch_bounds__(512, 1)
+extern "C" __global__ void __launch_bounds__(32, 1)
 fw_pointwise_2(const fw_f16* __restrict__ p_t1,
   const float* __restrict__ p_t3,
   const float* __restrict__ p_t4,
@@ -193,7 +193,7 @@ fw_pointwise_2(const fw_f16* __restrict__ p_t1,
   const float t13,
   fw_f16* __restrict__ p_t5_mul) {
   fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 512 + threadIdx.x;
+  const unsigned vector = blockIdx.x * 32 + threadIdx.x;
   if (vector < 315) {
     const unsigned i0 = vector / 3;
     const unsigned i1 = vector % 3 * 8;

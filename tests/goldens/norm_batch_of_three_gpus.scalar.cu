@@ -327,14 +327,14 @@ fw_reduction_3(const float* __restrict__ p_t19_all_gather, float* __restrict__ p
   __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise_4(const float* __restrict__ p_t21_reduction_avg,
   const float* __restrict__ p_t4,
   const float t6,
   float* __restrict__ p_t11_identity,
   float* __restrict__ p_t13_add) {
   fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 512 + threadIdx.x;
+  const unsigned vector = blockIdx.x * 32 + threadIdx.x;
   if (vector < 6) {
     const unsigned i0 = vector * 4;
     const unsigned o_t4 = i0;
@@ -439,7 +439,7 @@ fw_reduction_5(const float* __restrict__ p_t19_all_gather,
   __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise_6(const float* __restrict__ p_t25_reduction_avg,
   const float t3,
   const float t29,
@@ -448,7 +448,7 @@ fw_pointwise_6(const float* __restrict__ p_t25_reduction_avg,
   float* __restrict__ p_t14_add,
   float* __restrict__ p_t12_identity) {
   fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 512 + threadIdx.x;
+  const unsigned vector = blockIdx.x * 32 + threadIdx.x;
   if (vector < 6) {
     const unsigned i0 = vector * 4;
     const unsigned o_t5 = i0;
@@ -481,7 +481,7 @@ fw_pointwise_6(const float* __restrict__ p_t25_reduction_avg,
   }
 }
 
-extern "C" __global__ void __launch_bounds__(512, 1)
+extern "C" __global__ void __launch_bounds__(32, 1)
 fw_pointwise_7(const fw_f16* __restrict__ p_t0,
   const float* __restrict__ p_t21_reduction_avg,
   const float* __restrict__ p_t25_reduction_avg,
@@ -490,7 +490,7 @@ fw_pointwise_7(const fw_f16* __restrict__ p_t0,
   const float* __restrict__ p_t2,
   fw_f16* __restrict__ p_t10_add) {
   fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 512 + threadIdx.x;
+  const unsigned vector = blockIdx.x * 32 + threadIdx.x;
   if (vector < 315) {
     const unsigned i0 = vector / 3;
     const unsigned i1 = vector % 3 * 8;

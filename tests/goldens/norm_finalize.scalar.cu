@@ -46,8 +46,6 @@
 
 //@ fw_f64
 
-//@ fw_vector
-
 //@ fw_mul
 
 //@ fw_identity
@@ -66,7 +64,7 @@
 
 //@ fw_reciprocal_f64
 
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise(const float* __restrict__ p_t0,
   const long long t3,
   const float t19,
@@ -84,9 +82,9 @@ fw_pointwise(const float* __restrict__ p_t0,
   float* __restrict__ p_t9_identity,
   float* __restrict__ p_t10_identity) {
   fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 256 + threadIdx.x;
-  if (vector < 10) {
-    const unsigned i0 = vector * 4;
+  const unsigned vector = blockIdx.x * 32 + threadIdx.x;
+  if (vector < 40) {
+    const unsigned i0 = vector;
     const unsigned o_t0 = i0;
     const unsigned o_t4 = i0;
     const unsigned o_t5 = i0;
@@ -98,69 +96,44 @@ fw_pointwise(const float* __restrict__ p_t0,
     const unsigned o_t12_identity = i0;
     const unsigned o_t13_identity = i0;
     const unsigned o_t14_identity = i0;
-    float v_t0[4];
-    fw_load_vector(p_t0 + o_t0, v_t0);
-    float v_t6[4];
-    fw_load_vector(p_t6 + o_t6, v_t6);
-    float v_t7[4];
-    fw_load_vector(p_t7 + o_t7, v_t7);
-    float v_t4[4];
-    fw_load_vector(p_t4 + o_t4, v_t4);
-    float v_t5[4];
-    fw_load_vector(p_t5 + o_t5, v_t5);
-    fw_vector<float, 4> w_t13_identity;
-    fw_vector<float, 4> w_t14_identity;
-    fw_vector<float, 4> w_t11_identity;
-    fw_vector<float, 4> w_t12_identity;
-    fw_vector<float, 4> w_t9_identity;
-    fw_vector<float, 4> w_t10_identity;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const float t0 = v_t0[e];
-      const float t6 = v_t6[e];
-      const float t7 = v_t7[e];
-      const float t4 = v_t4[e];
-      const float t5 = v_t5[e];
-      const float t1_mul = fw_mul(t0, t0);
-      const double t15_div = fw_div_f64(fw_to_f64(t0), fw_to_f64(t3));
-      const double t16_div = fw_div_f64(fw_to_f64(t1_mul), fw_to_f64(t3));
-      const double t17_mul = fw_mul_f64(t15_div, t15_div);
-      const double t18_sub = fw_sub_f64(t16_div, t17_mul);
-      const double t20_max = fw_max_f64(t18_sub, fw_to_f64(t19));
-      const double t22_sub = fw_sub_f64(fw_to_f64(t3), fw_to_f64(t21));
-      const double t23_max = fw_max_f64(t22_sub, fw_to_f64(t21));
-      const double t24_div = fw_div_f64(fw_to_f64(t3), t23_max);
-      const double t25_mul = fw_mul_f64(t20_max, t24_div);
-      const double t26_sub = fw_sub_f64(t15_div, fw_to_f64(t6));
-      const double t27_mul = fw_mul_f64(t26_sub, fw_to_f64(t8));
-      const double t28_add = fw_add_f64(fw_to_f64(t6), t27_mul);
-      const float t13_identity = fw_identity(fw_to_f32(t28_add));
-      const double t29_sub = fw_sub_f64(t25_mul, fw_to_f64(t7));
-      const double t30_mul = fw_mul_f64(t29_sub, fw_to_f64(t8));
-      const double t31_add = fw_add_f64(fw_to_f64(t7), t30_mul);
-      const float t14_identity = fw_identity(fw_to_f32(t31_add));
-      const double t32_add = fw_add_f64(t20_max, fw_to_f64(t2));
-      const double t33_sqrt = fw_sqrt_f64(t32_add);
-      const double t34_reciprocal = fw_reciprocal_f64(t33_sqrt);
-      const float t11_identity = fw_identity(fw_to_f32(t15_div));
-      const float t12_identity = fw_identity(fw_to_f32(t34_reciprocal));
-      const double t35_mul = fw_mul_f64(fw_to_f64(t4), t34_reciprocal);
-      const float t9_identity = fw_identity(fw_to_f32(t35_mul));
-      const double t36_mul = fw_mul_f64(t15_div, t35_mul);
-      const double t37_sub = fw_sub_f64(fw_to_f64(t5), t36_mul);
-      const float t10_identity = fw_identity(fw_to_f32(t37_sub));
-      w_t13_identity.at[e] = fw_to_f32(t13_identity);
-      w_t14_identity.at[e] = fw_to_f32(t14_identity);
-      w_t11_identity.at[e] = fw_to_f32(t11_identity);
-      w_t12_identity.at[e] = fw_to_f32(t12_identity);
-      w_t9_identity.at[e] = fw_to_f32(t9_identity);
-      w_t10_identity.at[e] = fw_to_f32(t10_identity);
-    }
-    fw_store_vector(p_t13_identity + o_t13_identity, w_t13_identity);
-    fw_store_vector(p_t14_identity + o_t14_identity, w_t14_identity);
-    fw_store_vector(p_t11_identity + o_t11_identity, w_t11_identity);
-    fw_store_vector(p_t12_identity + o_t12_identity, w_t12_identity);
-    fw_store_vector(p_t9_identity + o_t9_identity, w_t9_identity);
-    fw_store_vector(p_t10_identity + o_t10_identity, w_t10_identity);
+    const float t0 = fw_value(p_t0[o_t0]);
+    const float t6 = fw_value(p_t6[o_t6]);
+    const float t7 = fw_value(p_t7[o_t7]);
+    const float t4 = fw_value(p_t4[o_t4]);
+    const float t5 = fw_value(p_t5[o_t5]);
+    const float t1_mul = fw_mul(t0, t0);
+    const double t15_div = fw_div_f64(fw_to_f64(t0), fw_to_f64(t3));
+    const double t16_div = fw_div_f64(fw_to_f64(t1_mul), fw_to_f64(t3));
+    const double t17_mul = fw_mul_f64(t15_div, t15_div);
+    const double t18_sub = fw_sub_f64(t16_div, t17_mul);
+    const double t20_max = fw_max_f64(t18_sub, fw_to_f64(t19));
+    const double t22_sub = fw_sub_f64(fw_to_f64(t3), fw_to_f64(t21));
+    const double t23_max = fw_max_f64(t22_sub, fw_to_f64(t21));
+    const double t24_div = fw_div_f64(fw_to_f64(t3), t23_max);
+    const double t25_mul = fw_mul_f64(t20_max, t24_div);
+    const double t26_sub = fw_sub_f64(t15_div, fw_to_f64(t6));
+    const double t27_mul = fw_mul_f64(t26_sub, fw_to_f64(t8));
+    const double t28_add = fw_add_f64(fw_to_f64(t6), t27_mul);
+    const float t13_identity = fw_identity(fw_to_f32(t28_add));
+    const double t29_sub = fw_sub_f64(t25_mul, fw_to_f64(t7));
+    const double t30_mul = fw_mul_f64(t29_sub, fw_to_f64(t8));
+    const double t31_add = fw_add_f64(fw_to_f64(t7), t30_mul);
+    const float t14_identity = fw_identity(fw_to_f32(t31_add));
+    const double t32_add = fw_add_f64(t20_max, fw_to_f64(t2));
+    const double t33_sqrt = fw_sqrt_f64(t32_add);
+    const double t34_reciprocal = fw_reciprocal_f64(t33_sqrt);
+    const float t11_identity = fw_identity(fw_to_f32(t15_div));
+    const float t12_identity = fw_identity(fw_to_f32(t34_reciprocal));
+    const double t35_mul = fw_mul_f64(fw_to_f64(t4), t34_reciprocal);
+    const float t9_identity = fw_identity(fw_to_f32(t35_mul));
+    const double t36_mul = fw_mul_f64(t15_div, t35_mul);
+    const double t37_sub = fw_sub_f64(fw_to_f64(t5), t36_mul);
+    const float t10_identity = fw_identity(fw_to_f32(t37_sub));
+    p_t13_identity[o_t13_identity] = fw_to_f32(t13_identity);
+    p_t14_identity[o_t14_identity] = fw_to_f32(t14_identity);
+    p_t11_identity[o_t11_identity] = fw_to_f32(t11_identity);
+    p_t12_identity[o_t12_identity] = fw_to_f32(t12_identity);
+    p_t9_identity[o_t9_identity] = fw_to_f32(t9_identity);
+    p_t10_identity[o_t10_identity] = fw_to_f32(t10_identity);
   }
 }

@@ -223,13 +223,13 @@ fw_reduction_1(const float* __restrict__ p_t11_reduction_add,
   __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise_2(const float* __restrict__ p_t13_reduction_add,
   const float* __restrict__ p_t14_reduction_add,
   float* __restrict__ p_t7_identity,
   float* __restrict__ p_t6_identity) {
   fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 512 + threadIdx.x;
+  const unsigned vector = blockIdx.x * 32 + threadIdx.x;
   if (vector < 6) {
     const unsigned i0 = vector * 4;
     const unsigned o_t6_identity = i0;
@@ -339,7 +339,7 @@ fw_reduction_3(const float* __restrict__ p_t11_reduction_add,
   __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise_4(const fw_f16* __restrict__ p_t1,
   const float* __restrict__ p_t2,
   const float* __restrict__ p_t3,
@@ -350,7 +350,7 @@ fw_pointwise_4(const fw_f16* __restrict__ p_t1,
   const float* __restrict__ p_t20_reduction_add,
   fw_f16* __restrict__ p_t5_identity) {
   fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 512 + threadIdx.x;
+  const unsigned vector = blockIdx.x * 32 + threadIdx.x;
   if (vector < 630) {
     const unsigned i0 = vector / 210;
     const unsigned i1 = vector / 6 % 35;

@@ -17,13 +17,13 @@
 
 //@ fw_mul
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(64)
 fw_pointwise(const fw_f16* __restrict__ p_t0,
   const fw_f16* __restrict__ p_t1,
   const fw_f16* __restrict__ p_t3,
   fw_f16* __restrict__ p_t4_add) {
   fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 256 + threadIdx.x;
+  const unsigned vector = blockIdx.x * 64 + threadIdx.x;
   if (vector < 6006) {
     const unsigned i0 = vector / 3003;
     const unsigned i1 = vector / 1001 % 3;

@@ -30,13 +30,13 @@
 
 //@ fw_select
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise(const fw_f16* __restrict__ p_t0,
   const fw_f16* __restrict__ p_t1,
   unsigned char* __restrict__ p_t4_logical_and,
   fw_f16* __restrict__ p_t5_binary_select) {
   fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 256 + threadIdx.x;
+  const unsigned vector = blockIdx.x * 32 + threadIdx.x;
   if (vector < 210) {
     const unsigned i0 = vector * 8;
     const unsigned o_t0 = i0;

@@ -13,10 +13,10 @@
 
 //@ fw_cmp_le
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(32)
 fw_packed(const float* __restrict__ p_t0, const float* __restrict__ p_t1, unsigned char* __restrict__ p_t2_cmp_le) {
   fw_wait_for_previous_launch();
-  const unsigned byte = blockIdx.x * 256 + threadIdx.x;
+  const unsigned byte = blockIdx.x * 32 + threadIdx.x;
   if (byte < 221) {
     unsigned w_t2_cmp_le = 0;
     bool holds_points = false;

@@ -26,13 +26,13 @@
 
 //@ fw_relu
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise(const fw_bf16* __restrict__ p_t0,
   const float* __restrict__ p_t1,
   fw_bf16* __restrict__ p_t2_add,
   signed char* __restrict__ p_t3_relu_fwd) {
   fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 256 + threadIdx.x;
+  const unsigned vector = blockIdx.x * 32 + threadIdx.x;
   if (vector < 210) {
     const unsigned i0 = vector / 3;
     const unsigned i1 = vector % 3 * 8;

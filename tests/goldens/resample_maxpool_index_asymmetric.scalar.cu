@@ -26,10 +26,10 @@
 
 //@ fw_pool_max
 
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(32, 1)
 fw_pointwise(const fw_f16* __restrict__ p_t0, fw_f16* __restrict__ p_t1_resample, signed char* __restrict__ p_t2_resample) {
   fw_wait_for_previous_launch();
-  const unsigned vector = blockIdx.x * 256 + threadIdx.x;
+  const unsigned vector = blockIdx.x * 32 + threadIdx.x;
   if (vector < 96) {
     const unsigned i0 = vector / 48;
     const unsigned i1 = vector / 12 % 4;

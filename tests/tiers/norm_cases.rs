@@ -73,6 +73,7 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
         push(cases, format!("norm_batch_backward_of_{name}"), batch_backward(Half, IMAGE, gpus));
     }
     push(cases, "norm_batch_of_gpus_whose_messages_have_other_strides", with_messages_of_other_strides());
+    push(cases, "norm_batch_of_a_gpu_whose_channels_are_rows", with_channels_that_are_rows());
     push(cases, "norm_batch_of_two_gpus_with_an_element_a_set", batch(Float, [1, 5, 1, 1], 2));
     push(cases, "norm_batch_backward_of_two_gpus_row_by_row", batch_backward(BFloat16, [1, 1, 1, 40], 2));
     push(cases, "norm_finalize", finalize());
@@ -220,6 +221,14 @@ fn with_messages_of_other_strides() -> Graph {
     for peer in peers {
         g.tensor_mut(peer).stride = vec![1, 3, 3, 3];
     }
+    g
+}
+
+/// Channels that are rows: what a GPU finds of its own, and sends to itself, is in memory.
+fn with_channels_that_are_rows() -> Graph {
+    let mut g = batch(Half, [1, 129, 4, 2], 1);
+    let x = g.operations()[0].input(Port::X).expect("X");
+    g.tensor_mut(x).stride = vec![1032, 8, 2, 1];
     g
 }
 

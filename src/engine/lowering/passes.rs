@@ -66,10 +66,11 @@ impl Pass {
         self.accumulations.iter().map(|accumulation| accumulation.target).chain(moments)
     }
 
-    /// What is reduced.
+    /// What is reduced, or sent to other GPUs.
     pub(super) fn sources(&self) -> impl Iterator<Item = TensorId> + '_ {
         let moments = self.moments.iter().map(|moments| moments.source);
-        self.accumulations.iter().map(|accumulation| accumulation.source).chain(moments)
+        let gathered = self.gathered.iter().map(|gathered| gathered.source);
+        self.accumulations.iter().map(|accumulation| accumulation.source).chain(moments).chain(gathered)
     }
 
     /// What follows the totals, as a pass of its own.
