@@ -26,7 +26,7 @@ const SIGNALLED: usize = 5;
 const STATISTICS: usize = 8;
 
 /// Part of the data gradients that go on into the norm before the convolution, percent.
-const WEIGHED: usize = 12;
+const WEIGHED: usize = 8;
 
 /// Parts of the graphs with one channel a group, and of numbers of channels that are large; percent.
 const DEPTHWISE: usize = 6;

@@ -37,7 +37,7 @@ const RELAID: usize = 25;
 const LAYOUT_BYTE: usize = 88;
 
 /// Part of the values before a core that are stored, which no surface but DBARCS takes, in percent; and where the bytes lie that decide it.
-const STORED: usize = 10;
+const STORED: usize = 6;
 const STORED_BYTE: usize = 96;
 
 /// A graph, and the surface whose rules it was made to keep.
