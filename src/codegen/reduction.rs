@@ -28,12 +28,19 @@ const HELD_VALUES_AND_SUMS: i64 = 48;
 
 /// Whether vectors of many tensors meet: they spill where many threads share the registers.
 pub(super) fn is_crowded(sweep: &Sweep) -> bool {
-    held_values(sweep) > HELD_VALUES
+    sweep.access.values().filter(|access| is_whole(access)).count() as i64 * sweep.vector > HELD_VALUES
 }
 
-fn held_values(sweep: &Sweep) -> i64 {
-    let is_whole = |access: &&Access| matches!(access, Access::Vector | Access::Strided);
-    sweep.access.values().filter(is_whole).count() as i64 * sweep.vector
+fn is_whole(access: &Access) -> bool {
+    matches!(access, Access::Vector | Access::Strided)
+}
+
+/// Values that a thread reads for a vector of points, and its sums of them.
+fn values_and_sums(kernel: &ReductionKernel) -> i64 {
+    let sweep = &kernel.sweep;
+    let read: BTreeSet<TensorId> = sweep.program.reads().collect();
+    let vectors = read.iter().filter(|id| sweep.access.get(id).is_some_and(is_whole)).count() as i64;
+    vectors * sweep.vector + accumulators(kernel) * kernel.accumulations.len() as i64
 }
 
 /// What `sweep/pointwise.cu` reads beside the function's name and parameters.
@@ -265,8 +272,7 @@ pub(super) fn reduction(
 
 /// Blocks of a multiprocessor that reduce.
 pub(super) fn resident(kernel: &ReductionKernel) -> u32 {
-    let sums = accumulators(kernel) * kernel.accumulations.len() as i64;
-    let spills = is_crowded(&kernel.sweep) || held_values(&kernel.sweep) + sums > HELD_VALUES_AND_SUMS;
+    let spills = is_crowded(&kernel.sweep) || values_and_sums(kernel) > HELD_VALUES_AND_SUMS;
     let threads = if spills { RESIDENT_THREADS / 2 } else { RESIDENT_THREADS };
     (threads / (kernel.columns * kernel.rows)).max(1)
 }
