@@ -99,6 +99,7 @@ impl DeviceTensors {
                 value.map(|value| pack.set_scalar(tensor.uid, value));
             } else if !tensor.is_virtual {
                 let bytes = HostTensor::storage_bytes(tensor.data_type, &tensor.dim, &tensor.stride)?;
+                let bytes = bytes.max(graph.message_bytes(id));
                 let alignment = u64::try_from(tensor.alignment).unwrap_or(1);
                 let content = input.map(|input| input.bytes.as_slice()).unwrap_or_default();
                 let guard = guard_byte(graph, id);

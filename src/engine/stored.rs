@@ -67,8 +67,8 @@ impl Offer for StoredFirst {
     }
 
     fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
-        let passes = self.passes(device).map_or(0.0, |passes| passes.estimated_us);
-        let term = Term { bound: Bound::Stored, time: passes + LAUNCH_SECONDS * 1e6 };
+        let Some(passes) = self.passes(device) else { return Vec::new() };
+        let term = Term { bound: Bound::Stored, time: passes.estimated_us + LAUNCH_SECONDS * 1e6 };
         let behind = |ranked: RankedConfig| RankedConfig {
             estimated_us: ranked.estimated_us + term.time,
             estimate: ranked.estimate.and(term),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::draft::DefaultTypes;
 use super::{
-    Attributes, DEFAULT_ALIGNMENT, DataType, Graph, GraphKey, Operation, OperationId, Pointwise, PointwiseMode, Port,
-    Reordering, Scalar, Tensor, TensorHandle, TensorId,
+    AllGather, Attributes, DEFAULT_ALIGNMENT, DataType, Graph, GraphKey, Operation, OperationId, Pointwise,
+    PointwiseMode, Port, Reordering, Scalar, Tensor, TensorHandle, TensorId,
 };
 
 /// A tensor of a finalized graph: everything is known.
@@ -192,6 +192,16 @@ impl FinalizedGraph {
     /// Whether the GPUs of a node send each other statistics by a tensor (N-10g): it is read and written.
     pub(crate) fn is_of_peers(&self, id: TensorId) -> bool {
         self.consumers(id).iter().any(|&reader| self.operation(reader).peers().any(|peer| peer == id))
+    }
+
+    /// Bytes of the messages in a tensor of peers, which may be more than its extents say (N-10g); 0 for other tensors.
+    pub(crate) fn message_bytes(&self, id: TensorId) -> usize {
+        let bytes = |operation: &Operation| {
+            let channels = self.tensor(operation.input(Port::X)?).dim.get(1).copied()?;
+            let words = operation.peers().count() as i64 * AllGather::message_words(channels);
+            operation.peers().any(|peer| peer == id).then_some(words as usize * size_of::<f32>())
+        };
+        self.consumers(id).iter().filter_map(|&reader| bytes(self.operation(reader))).max().unwrap_or(0)
     }
 
     /// How messages name a tensor: `'bias' (uid 4)`.

@@ -76,13 +76,7 @@ impl Arguments {
     ) -> Result<Self, Error> {
         let mut arguments = Self::default();
         for parameter in &launch.parameters {
-            match *parameter {
-                Parameter::OwnRank { first } => arguments.push_own_rank(graph, bindings, (first, among.ordinal))?,
-                Parameter::AbsentRank => {
-                    arguments.push_words(&[among.absent_rank], 1);
-                }
-                _ => arguments.push(graph, bindings, parameter)?,
-            }
+            arguments.push(graph, bindings, parameter, among)?;
         }
         let bytes = arguments.words.len() * size_of::<u64>();
         if bytes > MAX_PARAMETER_BYTES {
@@ -94,7 +88,13 @@ impl Arguments {
         Ok(arguments)
     }
 
-    fn push(&mut self, graph: &FinalizedGraph, bindings: &Bindings, parameter: &Parameter) -> Result<(), Error> {
+    fn push(
+        &mut self,
+        graph: &FinalizedGraph,
+        bindings: &Bindings,
+        parameter: &Parameter,
+        among: Among,
+    ) -> Result<(), Error> {
         match parameter {
             Parameter::Workspace { offset }
             | Parameter::Accumulators { offset, .. }
@@ -106,8 +106,10 @@ impl Arguments {
             Parameter::Constant { bits, .. } => {
                 self.push_words(&[u64::from(*bits)], 1);
             }
-            // told by what a plan knows of its device
-            Parameter::OwnRank { .. } | Parameter::AbsentRank => {}
+            Parameter::OwnRank { first } => self.push_own_rank(graph, bindings, (*first, among.ordinal))?,
+            Parameter::AbsentRank => {
+                self.push_words(&[among.absent_rank], 1);
+            }
             Parameter::TensorMap(map) => {
                 let base = Variable::Pointer(pointer(graph, bindings, map.tensor)?);
                 self.push_map(&graph.describe_tensor(map.tensor), map, base)?;

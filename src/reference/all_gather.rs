@@ -51,7 +51,11 @@ fn others(
     for (rank, channel) in (1..ranks).flat_map(|rank| (0..channels as i64).map(move |channel| (rank, channel))) {
         let at = gather.word(rank, [channel, channels as i64]);
         let (Some(value), Some(flag)) = (word(at), word(at + 1)) else {
-            return Err(fault(graph, id, "it has no room for the messages of all GPUs"));
+            return Err(fault(
+                graph,
+                id,
+                "its extents hold fewer words than the messages of all GPUs, 4 a channel from each; give them to evaluate it here",
+            ));
         };
         // only the word of zeros is no flag
         if flag == 0.0 && flag.is_sign_positive() {

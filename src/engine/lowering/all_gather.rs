@@ -55,7 +55,7 @@ pub(super) fn push(
     let mut parameters = sweep_parameters(&sweep, None);
     let targets = gathered.iter().map(|gathered| gathered.target);
     parameters.extend(targets.chain(peers.iter().copied()).map(Parameter::Tensor));
-    parameters.extend([Parameter::OwnRank { first: peers[0] }, Parameter::AbsentRank]);
+    parameters.extend([Parameter::OwnRank { first: first.peer }, Parameter::AbsentRank]);
     let kernel = AllGatherKernel { sweep, gathered, peers, channels, threads: THREADS };
     builder.push("all_gather", Shape::line_of_blocks(channels, THREADS), parameters, Body::AllGather(kernel));
 }

@@ -32,6 +32,7 @@ pub(in crate::engine) fn taken_apart(supported: &Supported) -> Result<Cow<'_, Fu
         return Err(format!("no kernels for {} in place: launches read what a later one would write", operation.tag()));
     }
     graph.operations().try_for_each(has_statistics)?;
+    peers_are_apart(graph)?;
     have_one_rank(graph)?;
     let expanded = expanded.without_views()?.into_owned();
     fuse(Arc::new(expanded)).map(Cow::Owned).map_err(|misfit| misfit.to_string())
@@ -43,6 +44,18 @@ fn has_statistics(operation: &Operation) -> Result<(), String> {
     let stored = [Port::MEAN, Port::INV_VARIANCE].into_iter().find(|&port| operation.output(port).is_some());
     match stored.filter(|_| norm.phase == Some(NormPhase::Inference)) {
         Some(port) => Err(format!("no kernels for {}: phase INFERENCE has no {port} (N-161)", operation.tag())),
+        None => Ok(()),
+    }
+}
+
+/// Every tensor of peers takes the messages to one GPU, of one operation: others would be taken for these.
+fn peers_are_apart(graph: &FinalizedGraph) -> Result<(), String> {
+    let slots = |id| graph.operations().flat_map(|operation| &operation.inputs).filter(move |slot| slot.1 == id);
+    match graph.tensor_ids().find(|&id| graph.is_of_peers(id) && slots(id).count() > 1) {
+        Some(id) => Err(format!(
+            "tensor {} of peers is read at several ports; required one for each GPU of each operation",
+            graph.describe_tensor(id)
+        )),
         None => Ok(()),
     }
 }
@@ -72,8 +85,8 @@ mod tests {
     use crate::device::{ComputeCapability, Device};
     use crate::engine::{Decision, decide};
     use crate::graph::{
-        BnBackwardWeights, BnFinalize, Convolution, ConvolutionDirection, Graph, NormBackward, NormMode, PointwiseMode,
-        Port, Scalar, Signal, SignalMode, Tensor,
+        BnBackwardWeights, BnFinalize, Convolution, ConvolutionDirection, Graph, NormBackward, NormForward, NormMode,
+        PointwiseMode, Port, Scalar, Signal, SignalMode, Tensor,
     };
     use crate::support::SurfaceId;
 
@@ -195,6 +208,33 @@ mod tests {
             assert!(text.contains(part), "no {part} in {text}");
         }
         assert!(!text.contains("fw_sub("), "{text}");
+    }
+
+    #[test]
+    fn norms_that_share_tensors_of_peers_are_refused() {
+        let chain = |is_shared: bool| {
+            let mut graph = half();
+            let mut y = graph.tensor(Tensor::new("x").channels_last([2, 8, 4, 4]));
+            let peer = |graph: &mut Graph| {
+                graph.tensor(Tensor::new("peer").row_major([1, 32, 1, 1]).data_type(DataType::Float))
+            };
+            let first = peer(&mut graph);
+            let second = if is_shared { first } else { peer(&mut graph) };
+            for peer in [first, second] {
+                let vector = |name| Tensor::new(name).channels_last([1, 8, 1, 1]).data_type(DataType::Float);
+                let [scale, bias] = ["scale", "bias"].map(|name| graph.tensor(vector(name)));
+                let epsilon = graph.tensor(Tensor::scalar("epsilon", DataType::Float, Scalar::Float(1e-3)));
+                let inputs = [(Port::X, y), (Port::SCALE, scale), (Port::BIAS, bias), (Port::EPSILON, epsilon)];
+                let inputs = [&inputs[..], &[(Port::PEER_STATS[0], peer)]].concat();
+                let norm = NormForward::new(NormMode::Batch, NormPhase::Training);
+                y = graph.composite("norm", norm, &inputs, &[Port::Y])[0];
+            }
+            graph.set_output(y);
+            decided(&graph)
+        };
+        chain(false).into_selection().expect("each norm has peers of its own");
+        let refusal = chain(true).into_selection().expect_err("messages of two norms").to_string();
+        assert!(refusal.contains("of peers is read at several ports"), "{refusal}");
     }
 
     #[test]

@@ -33,6 +33,9 @@ pub(super) fn complete(node: &mut Node) -> Result<(), Malformed> {
 /// is larger.
 pub(super) fn check(node: &Node) -> Result<(), Malformed> {
     let (ranks, x) = (count(node), node.dim(Port::X)?);
+    if ranks == 0 {
+        return Ok(());
+    }
     let required: i64 = dim(ranks, x).iter().product();
     for &port in &PORTS[..ranks] {
         let Some(tensor) = node.tensor(port) else {
