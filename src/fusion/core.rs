@@ -1,6 +1,6 @@
 //! Cores: the operations around which a graph is fused.
 
-use super::{Side, Stage};
+use super::{Attention, Side, Stage};
 use crate::graph::{Attributes, ConvolutionDirection, FinalizedGraph, Operation, OperationId, Port, TensorId};
 
 /// What a graph is fused around.
@@ -10,6 +10,8 @@ pub enum Core {
     None,
     /// A matmul or convolution.
     Product(Product),
+    /// Two matmuls with a softmax between them.
+    Attention(Attention),
 }
 
 /// A core that sums products of two operands.

@@ -5,6 +5,7 @@
 //! decided here but by the rules of a support surface. What a graph is fused around is a [`Core`]: a kind of core is a
 //! file beside `core.rs`, a variant of [`Core`] and the [`Pattern`] that the documentation names it by.
 
+mod attention;
 mod core;
 mod pattern;
 mod stage;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use crate::graph::{Attributes, FinalizedGraph, Operation, OperationId, TensorId};
 
+pub use self::attention::Attention;
 pub use self::core::{Core, CoreOperand, Product, ProductKind};
 pub(crate) use self::core::{groups, operands};
 pub use pattern::Pattern;
@@ -64,6 +66,9 @@ pub fn fuse(graph: Arc<FinalizedGraph>) -> Result<Fusion, NoPattern> {
         assign_mainloop(&graph, product, &mut stages)?;
         check_mainloop_is_private(&graph, product.kind.into(), &stages)?;
     }
+    if let Core::Attention(attention) = &core {
+        attention.operations().for_each(|id| stages[id.index()] = Stage::Core);
+    }
     Ok(Fusion { graph, core, stages })
 }
 
@@ -87,7 +92,15 @@ impl Fusion {
     pub fn product(&self) -> Option<&Product> {
         match &self.core {
             Core::Product(product) => Some(product),
-            Core::None => None,
+            Core::None | Core::Attention(_) => None,
+        }
+    }
+
+    /// The core, if it is an attention.
+    pub fn attention(&self) -> Option<&Attention> {
+        match &self.core {
+            Core::Attention(attention) => Some(attention),
+            Core::None | Core::Product(_) => None,
         }
     }
 
@@ -155,6 +168,9 @@ fn single_core(graph: &FinalizedGraph) -> Result<Core, NoPattern> {
     let mut products = graph.operation_ids().filter_map(|id| Product::of(graph, id));
     let Some(first) = products.next() else { return Ok(Core::None) };
     let Some(second) = products.next() else { return Ok(Core::Product(first)) };
+    if let Some(attention) = Attention::of(graph) {
+        return Ok(Core::Attention(attention));
+    }
     Err(NoPattern {
         rule: "PAT-ONE-CORE",
         operation: second.operation,

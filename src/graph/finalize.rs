@@ -6,8 +6,8 @@ use super::defects::Defects;
 use super::draft::Draft;
 use super::topology::Topology;
 use super::{
-    FinalTensor, FinalizedGraph, Graph, GraphKey, Operation, OperationId, Tensor, TensorHandle, TensorId, canonical,
-    infer,
+    FinalTensor, FinalizedGraph, Graph, GraphKey, Operation, OperationId, Tensor, TensorHandle, TensorId, attention,
+    canonical, infer,
 };
 use crate::graph::Malformed;
 
@@ -30,7 +30,7 @@ pub(super) fn finalize(graph: &Graph) -> Result<FinalizedGraph, Malformed> {
     defects.into_result()?;
     // A part of a well-formed graph is well formed.
     let mut defects = Defects::default();
-    if remove_dead_ends(&mut draft, &topology) {
+    if remove_dead_ends(&mut draft, &topology) | attention::lower(&mut draft)? {
         topology = Topology::of(&draft, &mut defects);
     }
     let order = topology.order(&draft, &canonical::ranks(&draft), &mut defects);

@@ -183,6 +183,7 @@ fn check(node: &Node) -> Result<(), Malformed> {
         Attributes::View => movement::check_reshape(node),
         Attributes::AllGather(_) => Ok(()),
         Attributes::Composite(composite) => composite.definition().check(node),
+        Attributes::Other(other) if other.tag == "SDPA" => attention::check(node),
         Attributes::Other(other) => movement::check(node, other),
     }
 }

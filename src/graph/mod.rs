@@ -25,6 +25,7 @@
 //! # Ok::<(), fusewright::error::Malformed>(())
 //! ```
 
+mod attention;
 mod builder;
 mod canonical;
 mod data_type;
@@ -58,8 +59,8 @@ pub use mode::{PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode};
 pub use operation::{
     AllGather, Attributes, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, Concat, Convolution,
     ConvolutionDirection, ConvolutionMode, Fraction, KeptAttributes, Matmul, NanPropagation, NormBackward, NormForward,
-    NormMode, NormPhase, Operation, OperationId, Other, Pointwise, Port, Reduction, Resample, Signal, SignalMode,
-    Softmax,
+    NormMode, NormPhase, Operation, OperationId, Other, Pointwise, Port, Reduction, Resample, ScoreMask, Signal,
+    SignalMode, Softmax,
 };
 pub use tensor::{DEFAULT_ALIGNMENT, Reordering, Scalar, Tensor, TensorHandle, TensorId};
 pub(crate) use tensor::{channels_last_order, packed_strides, row_major_order};

@@ -9,7 +9,7 @@ use super::{DataType, PaddingMode, PointwiseMode, Reads, ReductionMode, Resample
 
 pub use composite::{
     BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, KeptAttributes, NormBackward, NormForward, NormMode,
-    NormPhase, Softmax,
+    NormPhase, ScoreMask, Softmax,
 };
 
 /// Index of an operation inside one graph.
@@ -67,6 +67,8 @@ impl Port {
     pub const EQ_SCALE_X: Self = Self("EQ_SCALE_X");
     pub const SINK: Self = Self("SINK");
     pub const STATS: Self = Self("Stats");
+    pub const SEQ_LEN_Q: Self = Self("SEQ_LEN_Q");
+    pub const SEQ_LEN_KV: Self = Self("SEQ_LEN_KV");
     pub const MAX: Self = Self("Max");
     pub const SUM_EXP: Self = Self("Sum_exp");
     pub const M_OVERRIDE: Self = Self("M_override");

@@ -5,6 +5,7 @@ use super::convolution::{Geometry, convolve};
 use super::element::{Element, Half};
 use super::matmul::{load, matmul};
 use super::movement;
+use super::overrides::Overrides;
 use super::reduction::{Fold, reduce};
 use super::resample;
 use super::run::{Run, arithmetic};
@@ -181,7 +182,10 @@ fn accumulated<T: Element>(
     let inputs: Vec<&HostTensor> = operation.input_tensors().map(|id| values.get(id)).collect::<Result<_>>()?;
     let dim = &graph.tensor(output).dim;
     match (&operation.attributes, &inputs[..]) {
-        (Attributes::Matmul(_), [a, b]) => matmul::<T>(a, b, &to_usize(dim)),
+        (Attributes::Matmul(_), [a, b, ..]) => {
+            let extents = |port| operand(graph, id, port, values)?.to_dense::<f64>();
+            matmul::<T>([*a, *b], &to_usize(dim), Overrides::of(operation, extents)?.as_ref())
+        }
         (Attributes::Convolution(convolution), [first, second]) => {
             let result = convolution_result::<T>(convolution, [first, second], dim)?;
             blend(operation, result, output, values)

@@ -4,15 +4,29 @@ use rayon::prelude::*;
 
 use super::element::Element;
 use super::linear::{Matrix, add_product};
-use crate::error::Result;
+use super::overrides::{Overrides, SIDES};
+use crate::error::{Error, Result};
 use crate::host_tensor::{HostTensor, reserve, row_major_strides};
 
-/// `C[b,m,n] = Σ_k A[b,m,k]·B[b,k,n]`, row-major over the extents `dim` of C. A batch extent of 1 broadcasts.
-pub(super) fn matmul<T: Element>(a: &HostTensor, b: &HostTensor, dim: &[usize]) -> Result<Vec<T>> {
+/// `C[b,m,n] = Σ_k A[b,m,k]·B[b,k,n]`, row-major over the extents `dim` of C. A batch extent of 1 broadcasts, one of heads that
+/// divides C's serves groups of them (AT-O2).
+pub(super) fn matmul<T: Element>(
+    [a, b]: [&HostTensor; 2],
+    dim: &[usize],
+    overrides: Option<&Overrides>,
+) -> Result<Vec<T>> {
     let (batch, [m, n]) = split_last_two(dim);
     let k = a.extents().last().copied().unwrap_or(1);
     let (a_batches, b_batches) = (batch_starts(a, batch), batch_starts(b, batch));
-    let (a, b) = (load::<T>(a)?, load::<T>(b)?);
+    let [a, b] = [(a, SIDES[0]), (b, SIDES[1])].map(|(operand, side)| {
+        let mut values = load::<T>(operand)?;
+        if let Some(overrides) = overrides {
+            let padding = T::ONE.blend(overrides.padding, T::default(), 0.0);
+            overrides.pad(&mut values, &operand.extents(), side, padding);
+        }
+        Ok::<_, Error>(values)
+    });
+    let (a, b) = (a?, b?);
     let mut c = reserve(dim.iter().product())?;
     c.resize(dim.iter().product(), T::default());
     c.par_chunks_mut(m * n).zip(a_batches.par_iter().zip(&b_batches)).for_each(|(c, (&a_start, &b_start))| {
@@ -37,7 +51,8 @@ fn batch_starts(tensor: &HostTensor, batch: &[usize]) -> Vec<usize> {
     let strides = row_major_strides(batch);
     let matrix = |linear: usize| {
         let index = |axis: usize| linear / strides[axis] % batch[axis];
-        (0..own_batch.len()).filter(|&axis| own_batch[axis] != 1).map(|axis| index(axis + skipped) * packed[axis]).sum()
+        let own_index = |axis: usize| index(axis + skipped) * own_batch[axis] / batch[axis + skipped];
+        (0..own_batch.len()).map(|axis| own_index(axis) * packed[axis]).sum()
     };
     (0..batch.iter().product()).map(matrix).collect()
 }

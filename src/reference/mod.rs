@@ -57,6 +57,7 @@ mod math;
 mod matmul;
 mod movement;
 mod oracle;
+mod overrides;
 mod pointwise;
 mod reduction;
 mod resample;

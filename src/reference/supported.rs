@@ -1,5 +1,6 @@
 //! Which operations the references compute.
 
+use super::overrides;
 use super::resample::{Pooling, whole};
 use super::run::arithmetic;
 use super::values::scales;
@@ -50,9 +51,9 @@ fn check_operation(graph: &FinalizedGraph, id: OperationId) -> std::result::Resu
     use DataType as D;
     let operation = graph.operation(id);
     let types: &[DataType] = match &operation.attributes {
-        Attributes::Matmul(_) if operation.inputs.len() > 2 => return Err("takes no override extents".into()),
+        Attributes::Matmul(_) => overrides::check(graph, id).map(|()| ACCUMULATING)?,
         Attributes::Convolution(convolution) => check_convolution(convolution).map(|()| ACCUMULATING)?,
-        Attributes::Matmul(_) | Attributes::Reduction(_) | Attributes::GenStats => ACCUMULATING,
+        Attributes::Reduction(_) | Attributes::GenStats => ACCUMULATING,
         Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) => {
             check_resample(operation, resample)?;
             &[D::Float, D::Half, D::Double]

@@ -4,6 +4,10 @@ use super::{Key, Keys, Kind, NEVER, Schema, key, since};
 
 const ALIGNMENT: Kind = Kind::Default(&["TOP_LEFT", "BOTTOM_RIGHT"]);
 
+/// Of a mask of scores, an operation of this project.
+pub(super) const MASK_KEYS: &[Key] =
+    &[key("left_bound", Kind::Integer), key("right_bound", Kind::Integer), key("diagonal_alignment", ALIGNMENT)];
+
 const FORWARD_KEYS: &[Key] = &[
     key("alibi_mask", Kind::Flag),
     key("padding_mask", Kind::Flag),

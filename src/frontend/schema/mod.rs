@@ -159,7 +159,7 @@ const fn convolution(tag: &'static str, inputs: &'static [&'static str], outputs
 }
 
 /// Operations with typed attributes: their keys are read and written in `attributes`, the table names them.
-/// `RESAMPLE_BWD`, `SIGNAL` and `SOFTMAX` are tags of ours, and so are the keys that no version writes.
+/// `RESAMPLE_BWD`, `SCORE_MASK`, `SIGNAL` and `SOFTMAX` are tags of ours, and so are the keys that no version writes.
 const GENERIC: &[Schema] = &[
     convolution("CONV_FPROP", &["X", "W"], &["Y"]),
     convolution("CONV_DGRAD", &["DY", "W"], &["DX"]),
@@ -220,6 +220,13 @@ const GENERIC: &[Schema] = &[
         outputs: [&[], &["Y"]],
         keys: Keys::Typed(&["mode", "value"]),
         compute_since: NEVER,
+    },
+    Schema {
+        tag: "SCORE_MASK",
+        inputs: [&["X"], &["SEQ_LEN_Q", "SEQ_LEN_KV"]],
+        outputs: [&["Y"], &[]],
+        keys: Keys::Kept(attention::MASK_KEYS),
+        compute_since: 0,
     },
     Schema {
         tag: "SOFTMAX",

@@ -1,9 +1,9 @@
-//! Attention: statistics of the softmax (frontend-json.md section 8; carried, not executed).
+//! Attention nodes: statistics of the softmax (frontend-json.md section 8), and the shape rules (attention.md section 10).
 
 use super::layout::Layout;
 use super::node::Node;
-use crate::graph::Malformed;
-use crate::graph::Port;
+use crate::graph::attention::is_turned;
+use crate::graph::{Malformed, Port};
 
 /// `Stats`, `Max` and `Sum_exp` are `[b, h, s, 1]` of Q, row-major; maxima for scaling are one value. The gradients, and
 /// O, must be given.
@@ -23,6 +23,65 @@ pub(super) fn infer(node: &mut Node) -> Result<(), Malformed> {
         }
     }
     Ok(())
+}
+
+/// Extents of queries, keys and values fit each other, and what the node gives fits them (AT-E1 … E3, E8, E9, E14).
+pub(super) fn check(node: &Node) -> Result<(), Malformed> {
+    let [q, k, v] = [matrices(node, Port("Q"))?, matrices(node, Port("K"))?, matrices(node, Port("V"))?];
+    for (port, found, required, what) in [
+        (Port("K"), k[0], q[0], "batches of Q"),
+        (Port("V"), v[0], q[0], "batches of Q"),
+        (Port("K"), k[3], q[3], "the head size of Q"),
+        (Port("V"), v[2], k[2], "the sequence of K"),
+    ] {
+        if found != required {
+            let message = format!("extent {found} in dims {:?}, required {required}: {what}", node.dim(port)?);
+            return Err(node.fault_at("AT-E2", port, message));
+        }
+    }
+    for (port, heads) in [(Port("K"), k[1]), (Port("V"), v[1])] {
+        if heads == 0 || q[1] % heads != 0 {
+            let message = format!("{heads} heads, required a divisor of the {} of Q", q[1]);
+            return Err(node.fault_at("AT-E3", port, message));
+        }
+    }
+    node.require_dim("AT-E2", Port("O"), &[q[0], q[1], q[2], v[3]], "of Q, and the head size of V")?;
+    for port in [Port::STATS, Port::MAX, Port::SUM_EXP].into_iter().filter(|&port| node.tensor(port).is_some()) {
+        node.require_dim("AT-E8", port, &[q[0], q[1], q[2], 1], "one value a query")?;
+    }
+    if node.tensor(Port("SINK_TOKEN")).is_some() {
+        node.require_dim("AT-E8", Port("SINK_TOKEN"), &[1, q[1], 1, 1], "one value a head of Q")?;
+    }
+    check_lengths(node, q[0])?;
+    let scores = [q[0], q[1], q[2], k[2]];
+    let Some(bias) = node.tensor(Port("Bias")) else { return Ok(()) };
+    let broadcasts = bias.dim.iter().zip(&scores).all(|(&extent, &whole)| extent == 1 || extent == whole);
+    if broadcasts && bias.dim.len() == scores.len() {
+        return Ok(());
+    }
+    let message = format!("dims {:?}, required {scores:?}, or 1 on some axes", bias.dim);
+    Err(node.fault_at("AT-E14", Port("Bias"), message))
+}
+
+/// Batch, heads, sequence and head size of Q, K or V.
+fn matrices(node: &Node, port: Port) -> Result<[i64; 4], Malformed> {
+    let dim = node.dim(port)?;
+    let &[batch, heads, sequence, size] = dim else {
+        let message = format!("dims {dim:?} have rank {}; required 4: batch, heads, sequence, head size", dim.len());
+        return Err(node.fault_at("AT-E1", port, message));
+    };
+    let is_turned = port != Port("Q") && is_turned(node.stride(port)?);
+    Ok(if is_turned { [batch, heads, size, sequence] } else { [batch, heads, sequence, size] })
+}
+
+fn check_lengths(node: &Node, batches: i64) -> Result<(), Malformed> {
+    let ports = [Port::SEQ_LEN_Q, Port::SEQ_LEN_KV];
+    match ports.map(|port| node.tensor(port).is_some()) {
+        [false, false] => return Ok(()),
+        [true, true] => {}
+        _ => return Err(node.fault("AT-E9", "required are the lengths of both sequences, SEQ_LEN_Q and SEQ_LEN_KV")),
+    }
+    ports.into_iter().try_for_each(|port| node.require_dim("AT-E9", port, &[batches, 1, 1, 1], "one length a batch"))
 }
 
 #[cfg(test)]

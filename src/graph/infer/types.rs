@@ -26,6 +26,10 @@ pub(super) fn complete(draft: &mut Draft, id: OperationId, defects: &mut Defects
 fn own_type(attributes: &Attributes, port: Port) -> Option<DataType> {
     match attributes {
         Attributes::Composite(composite) => composite.definition().default_type(port),
+        // AT-J8
+        Attributes::Other(other) if other.tag.starts_with("SDPA") => {
+            [Port::STATS, Port::MAX, Port::SUM_EXP].contains(&port).then_some(DataType::Float)
+        }
         _ => None,
     }
 }

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use crate::graph::DataType;
 use crate::host_tensor::round_f64;
 use crate::reference::oracle::{DenseF64, holds_all};
+use crate::reference::overrides::Overrides;
 
 /// A tensor's values and, element by element, how far an honest computation's value may lie from them; no bounds where
 /// all are 0.
@@ -25,6 +26,16 @@ impl Bounded {
     /// The bound of one element.
     pub(super) fn error_at(&self, position: usize) -> f64 {
         self.error.as_ref().map_or(0.0, |error| f64::from(error[position]))
+    }
+
+    /// Values with the padding value beyond the override extents of a matmul, which is exact.
+    pub(super) fn padded(&self, overrides: &Overrides, side: [usize; 2]) -> Self {
+        let dim: Vec<usize> = self.dense.dim.iter().map(|&extent| extent as usize).collect();
+        let mut error = self.error.clone();
+        if let Some(error) = &mut error {
+            overrides.pad(error, &dim, side, 0.0);
+        }
+        Self { dense: overrides.padded(&self.dense, side), error }
     }
 
     /// All bounds as values of a tensor.

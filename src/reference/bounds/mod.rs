@@ -6,16 +6,19 @@
 //! compute and storage types maps the result's interval. No tolerance is tuned by hand.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::oracle::{DenseF64, exact, join, operand_at, operand_type, pointwise_map, port_of, value_type, walk};
+use super::oracle::{
+    DenseF64, exact, join, operand_at, operand_type, overrides_of, pointwise_map, port_of, value_type, walk,
+};
+use super::overrides::SIDES;
 use super::run::arithmetic;
 use super::supported::check_supported;
 use super::values::{Values, scales, written};
 use crate::error::Result;
 use crate::graph::{
-    Attributes, Convolution, DataType, FinalizedGraph, OperationId, Pointwise, PointwiseMode, Port, ReductionMode,
-    TensorId,
+    Attributes, Composite, Convolution, DataType, FinalizedGraph, OperationId, Pointwise, PointwiseMode, Port,
+    ReductionMode, TensorId,
 };
 use crate::host_tensor::HostTensors;
 
@@ -74,19 +77,37 @@ pub fn bounds(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<Bounds> {
 /// # Errors
 /// As [`super::execute`].
 pub fn bounds_with(graph: &FinalizedGraph, inputs: &HostTensors, options: BoundOptions) -> Result<Bounds> {
+    let probabilities = probabilities(graph);
     let graph = &*graph.expand();
     check_supported(graph)?;
     let values = Values::new(graph, inputs)?;
-    let analysis = Analysis { graph, values: &values, options };
+    let analysis = Analysis { graph, values: &values, options, probabilities };
     let load = |id| Ok(Bounded::exact(DenseF64::from_host(values.get(id)?)?));
     let outputs = walk(graph, load, |id, operands| analysis.step(id, operands))?;
     Ok(Bounds { outputs: outputs.into_iter().map(|(id, output)| (id, output.error)).collect() })
+}
+
+/// Results of a softmax that a matmul reads and that are kept nowhere, of a type that rounds them: they may be rounded before they are
+/// divided by their sum, instead of after (AT-N2).
+fn probabilities(graph: &FinalizedGraph) -> BTreeSet<TensorId> {
+    let is_rounded = |id: TensorId| {
+        let tensor = graph.tensor(id);
+        tensor.is_virtual && !matches!(tensor.data_type, DataType::Float | DataType::Double)
+    };
+    let is_multiplied = |id: TensorId| graph.consumers(id).iter().any(|&id| graph.operation(id).is_core());
+    let softmaxes = graph
+        .operations()
+        .filter(|operation| matches!(&operation.attributes, Attributes::Composite(Composite::Softmax(_))));
+    let results = softmaxes.filter_map(|operation| operation.output(Port::Y));
+    results.filter(|&id| is_rounded(id) && is_multiplied(id)).collect()
 }
 
 struct Analysis<'a> {
     graph: &'a FinalizedGraph,
     values: &'a Values<'a>,
     options: BoundOptions,
+    /// What may be rounded elsewhere.
+    probabilities: BTreeSet<TensorId>,
 }
 
 impl Analysis<'_> {
@@ -146,6 +167,12 @@ impl Analysis<'_> {
             let error = operand.dense.values.iter().enumerate().map(cut).collect();
             operand.to_mut().error = Some(error);
         }
+        if self.probabilities.contains(&tensor) && self.graph.operation(id).is_core() {
+            let data_type = self.graph.tensor(tensor).data_type;
+            let rounded = |(i, &x): (usize, &f64)| upward(operand.error_at(i) + 2.0 * rounding(data_type, x));
+            let error = operand.dense.values.iter().enumerate().map(rounded).collect();
+            operand.to_mut().error = Some(error);
+        }
         operand
     }
 
@@ -201,6 +228,12 @@ impl Analysis<'_> {
         match (&operation.attributes, operands) {
             (Attributes::Matmul(_), [a, b]) if self.sums_fp8(id) => self.fp8_matmul(id, [a, b], dim),
             (Attributes::Matmul(_), [a, b]) => linear::matmul(a, b, dim, accumulator),
+            (Attributes::Matmul(_), [a, b, ..]) => {
+                let dense: Vec<&DenseF64> = operands.iter().map(|operand| &operand.dense).collect();
+                let Some(overrides) = overrides_of(operation, &dense) else { return vec![f64::INFINITY; result.len()] };
+                let [a, b] = [(a, SIDES[0]), (b, SIDES[1])].map(|(operand, side)| operand.padded(&overrides, side));
+                linear::matmul(&a, &b, dim, accumulator)
+            }
             (Attributes::Convolution(convolution), [first, second]) if self.sums_fp8(id) => {
                 self.fp8_convolution(id, convolution, [first, second], (dim, result))
             }
@@ -291,6 +324,18 @@ impl Analysis<'_> {
         };
         Ok(errors.into_iter().enumerate().map(bound).collect())
     }
+}
+
+/// What rounding to a type may change of a value of this size: half a unit in its last place, or of the smallest number.
+fn rounding(data_type: DataType, x: f64) -> f64 {
+    let (unit, smallest) = match data_type {
+        DataType::Half => (2f64.powi(-11), 2f64.powi(-25)),
+        DataType::BFloat16 => (2f64.powi(-8), 2f64.powi(-134)),
+        DataType::Fp8E4M3 => (2f64.powi(-4), 2f64.powi(-10)),
+        DataType::Fp8E5M2 => (2f64.powi(-3), 2f64.powi(-17)),
+        _ => (0.0, 0.0),
+    };
+    unit * x.abs() + smallest
 }
 
 fn sum(bounds: Vec<f64>, lost: Vec<f64>) -> Vec<f64> {

@@ -32,16 +32,17 @@ fn product<T: Number>(operands: &[&DenseF64], dim: &[i64]) -> Vec<f64> {
     (0..rows).into_par_iter().flat_map_iter(row).collect()
 }
 
-/// Which of an operand's matrices a batch of C reads: extents of 1 broadcast.
+/// Which of an operand's matrices a batch of C reads: extents of 1 broadcast, those that divide C's serve groups (AT-O2).
 pub(in crate::reference) fn matrix_of(operand: &DenseF64, dim: &[i64], batch: usize) -> usize {
     let skipped = dim.len() - operand.dim.len();
     let (mut batch, mut matrix, mut step) = (batch as i64, 0, 1);
     for axis in (0..dim.len() - 2).rev() {
         let index = batch % dim[axis];
         batch /= dim[axis];
-        if axis >= skipped && operand.dim[axis - skipped] != 1 {
-            matrix += index * step;
-            step *= operand.dim[axis - skipped];
+        if axis >= skipped {
+            let own = operand.dim[axis - skipped];
+            matrix += index * own / dim[axis] * step;
+            step *= own;
         }
     }
     matrix as usize

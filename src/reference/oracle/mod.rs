@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use super::all_gather;
+use super::overrides::{Overrides, SIDES};
 use super::run::arithmetic;
 use super::supported::check_supported;
 use super::values::{Values, scales, written};
@@ -218,7 +219,13 @@ fn unscaled(
     let is_integer = operand_type(graph, id) == DataType::Int32;
     let dim = &graph.tensor(output).dim;
     match &operation.attributes {
-        Attributes::Matmul(_) => linear::matmul(operands, dim, is_integer),
+        Attributes::Matmul(_) => match overrides_of(operation, operands) {
+            Some(overrides) => {
+                let padded = [0, 1].map(|side| overrides.padded(operands[side], SIDES[side]));
+                linear::matmul(&padded.each_ref(), dim, is_integer)
+            }
+            None => linear::matmul(operands, dim, is_integer),
+        },
         Attributes::Convolution(convolution) => convolve(convolution, operands, dim, is_integer),
         Attributes::Pointwise(pointwise) => {
             let compute = operand_type(graph, id);
@@ -243,6 +250,12 @@ fn unscaled(
             vec![f64::NAN; dim.iter().product::<i64>() as usize]
         }
     }
+}
+
+/// Override extents of a matmul, whose tensors are operands.
+pub(super) fn overrides_of(operation: &Operation, operands: &[&DenseF64]) -> Option<Overrides> {
+    let values = |port| operand_at(operation, operands, port).map(|extents| extents.values.clone()).ok_or(());
+    Overrides::of(operation, values).ok().flatten()
 }
 
 /// The operand at an input port, of operands in port order.

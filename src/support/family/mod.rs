@@ -9,6 +9,7 @@
 //! said what, and how it is written; so the surface stays what is asked and what answers, and the family is where it is
 //! looked up.
 
+pub(super) mod attention;
 pub(super) mod convolution;
 pub(super) mod norm;
 pub(super) mod runtime;
@@ -53,7 +54,7 @@ pub(super) struct Family {
 
 /// Every family. The first surface that holds is taken, so norms, which the runtime fusion engine refuses as such, come before its surfaces,
 /// which are asked about all graphs. Patterns around convolutions, which it judges, are asked by name alone.
-pub(super) static FAMILIES: &[&Family] = &[&norm::FAMILY, &runtime::FAMILY, &convolution::FAMILY];
+pub(super) static FAMILIES: &[&Family] = &[&norm::FAMILY, &attention::FAMILY, &runtime::FAMILY, &convolution::FAMILY];
 
 impl SurfaceId {
     /// Every surface that is asked where none is named, in the order in which they are asked (V-02).

@@ -15,8 +15,9 @@ pub(super) static FAMILY: Family = Family {
 };
 
 impl Limits for Surface {
-    fn concerns(&self, _subject: &Subject) -> bool {
-        true
+    /// All graphs but those of whose cores the documentation of the engine knows nothing.
+    fn concerns(&self, subject: &Subject) -> bool {
+        !subject.facts.fusion.as_ref().is_ok_and(|fusion| fusion.attention().is_some())
     }
 
     fn check(&self, subject: &Subject, found: &mut Findings) {

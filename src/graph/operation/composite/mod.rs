@@ -6,6 +6,7 @@
 
 mod groups;
 mod norm;
+mod score_mask;
 mod softmax;
 
 use std::borrow::Cow;
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::Value;
 
 pub use norm::{BnBackwardWeights, BnFinalize, BnFinalizeMode, NormBackward, NormForward, NormMode, NormPhase};
+pub use score_mask::ScoreMask;
 pub use softmax::Softmax;
 
 use groups::ChannelGroups;
@@ -59,6 +61,8 @@ macro_rules! composites {
 composites! {
     /// `X [, SINK] → Y [, STATS, MAX, SUM_EXP]`.
     Softmax;
+    /// `X [, SEQ_LEN_Q, SEQ_LEN_KV] → Y`.
+    ScoreMask;
     /// `X [, SCALE, BIAS], EPSILON → Y [, MEAN, INV_VARIANCE]`.
     NormForward;
     /// `DY, X [, SCALE] [, MEAN], INV_VARIANCE → DX [, DSCALE, DBIAS]`.

@@ -1,0 +1,239 @@
+//! Attention as the operations that it stands for (`docs/spec/attention.md` AT-P50): one configuration is one graph, and has one key,
+//! whether a program sends a node or its operations.
+//!
+//! ```text
+//! scores = Q · Kᵀ [· scale] [+ bias] ──mask──▶ softmax (STATS, MAX, SUM_EXP, sink) ──▶ P, of Q's type ──▶ O = P · V
+//! ```
+//!
+//! Whatever else stands between the scores and the softmax is the caller's: any pointwise operations. K stands in the graph as
+//! `[b, h, d, s_kv]`, as it is multiplied. Keys beyond a batch's length are masked, and its values left out of the second product by an
+//! override extent: what lies there may be NaN (AT-O36).
+
+use super::draft::Draft;
+use super::{
+    Attributes, Composite, DataType, Malformed, Matmul, Operation, OperationId, Other, Pointwise, PointwiseMode, Port,
+    Scalar, ScoreMask, Softmax, Tensor, TensorId, packed_strides, row_major_order,
+};
+
+const Q: Port = Port("Q");
+const K: Port = Port("K");
+const V: Port = Port("V");
+const O: Port = Port("O");
+const SCALE: Port = Port("Attn_scale");
+const BIAS: Port = Port("Bias");
+const SINK: Port = Port("SINK_TOKEN");
+
+/// Ports of a node that its operations have, too.
+const INPUTS: [Port; 8] = [Q, K, V, SCALE, BIAS, Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, SINK];
+const OUTPUTS: [Port; 4] = [O, Port::STATS, Port::MAX, Port::SUM_EXP];
+
+/// Attributes that say how a node came about, or repeat what its ports say.
+const SAID_BY_PORTS: [&str; 7] = [
+    "padding_mask",
+    "generate_stats",
+    "mma_core_mode",
+    "implementation",
+    "unfuse_fma",
+    "max_total_seq_len_q",
+    "max_total_seq_len_kv",
+];
+
+/// Puts the operations of each attention node in its place, but for nodes with options that no operations stand for yet, which stay, and say why in
+/// the notes. Tensors are complete.
+pub(super) fn lower(draft: &mut Draft) -> Result<bool, Malformed> {
+    let nodes: Vec<OperationId> = draft.operation_ids().filter(|&id| node(draft, id).is_some()).collect();
+    let mut replaced = Vec::new();
+    for id in nodes {
+        let operation = draft.operations[id.index()].clone();
+        match obstacle(draft, id, &operation) {
+            Some(obstacle) => {
+                let name = operation.name.escape_debug();
+                draft.notes.push(format!("attention '{name}' is kept as it is: {obstacle}"));
+            }
+            None => {
+                let operations = Lowering::new(draft, id, &operation)?.operations();
+                replaced.push((id, operations));
+            }
+        }
+    }
+    let is_changed = !replaced.is_empty();
+    for (id, operations) in replaced.into_iter().rev() {
+        draft.operations.splice(id.index()..=id.index(), operations);
+    }
+    Ok(is_changed)
+}
+
+/// The attributes of a forward node that computes in floats.
+fn node(draft: &Draft, id: OperationId) -> Option<&Other> {
+    match &draft.operations[id.index()].attributes {
+        Attributes::Other(other) if other.tag == "SDPA" => Some(other),
+        _ => None,
+    }
+}
+
+/// What keeps a node from being taken apart.
+fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) -> Option<String> {
+    let strange = |slots: &[(Port, TensorId)], known: &[Port]| {
+        slots.iter().map(|slot| slot.0).find(|port| !known.contains(port)).map(|port| format!("port {port} is in use"))
+    };
+    let ragged = operation.inputs.iter().chain(&operation.outputs).find(|slot| draft.ragged_offset(slot.1).is_some());
+    let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT];
+    let others = node(draft, id).into_iter().flat_map(Other::set_attributes).map(|row| row.0);
+    let attribute = others.into_iter().find(|key| !known.contains(key) && !SAID_BY_PORTS.contains(key));
+    let [q, k] = [Q, K].map(|port| operation.input(port));
+    let is_k = |slot: &&(Port, TensorId)| Some(slot.1) == k;
+    let uses = draft.operations.iter().flat_map(|operation| operation.inputs.iter().chain(&operation.outputs));
+    strange(&operation.inputs, &INPUTS)
+        .or_else(|| strange(&operation.outputs, &OUTPUTS))
+        .or_else(|| ragged.map(|slot| format!("the tensor at port {} is ragged", slot.0)))
+        .or_else(|| attribute.map(|key| format!("attribute {key} is set")))
+        .or_else(|| (uses.filter(is_k).count() > 1 || q == k).then(|| "K is used at another port, too".to_owned()))
+}
+
+const SCALE_VALUE: &str = "attn_scale_value";
+const LEFT: &str = "left_bound";
+const RIGHT: &str = "right_bound";
+const ALIGNMENT: &str = "diagonal_alignment";
+
+/// One node on its way to operations.
+struct Lowering<'a> {
+    draft: &'a mut Draft,
+    node: &'a Operation,
+    /// Extents of the scores.
+    scores: Vec<i64>,
+    mask: ScoreMask,
+    scale: Option<TensorId>,
+    operations: Vec<Operation>,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(draft: &'a mut Draft, id: OperationId, node: &'a Operation) -> Result<Self, Malformed> {
+        let scale = scale(draft, id, node)?;
+        turn(draft, node, K, true);
+        turn(draft, node, V, false);
+        let dim = |port| node.input(port).map_or(&[][..], |id| &draft.tensor(id).dim);
+        let scores = vec![dim(Q)[0], dim(Q)[1], dim(Q)[2], dim(K)[3]];
+        let mask = mask(node, &scores);
+        Ok(Self { draft, node, scores, mask, scale, operations: Vec::new() })
+    }
+
+    fn operations(mut self) -> Vec<Operation> {
+        let [q, k, v] = [Q, K, V].map(|port| self.input(port).expect("a complete node"));
+        let of_scores = self.scores.clone();
+        let mut x = self.value("bmm1", &of_scores, DataType::Float);
+        let matmul = || Attributes::Matmul(Matmul::default());
+        self.push("bmm1", matmul(), vec![(Port::A, q), (Port::B, k)], vec![(Port::C, x)]);
+        for (name, mode, side) in
+            [("attn_scale", PointwiseMode::Mul, self.scale), ("bias", PointwiseMode::Add, self.input(BIAS))]
+        {
+            let Some(side) = side else { continue };
+            let y = self.value(name, &of_scores, DataType::Float);
+            let inputs = vec![(Port::IN_0, x), (Port::IN_1, side)];
+            self.push(name, Attributes::Pointwise(Pointwise::new(mode)), inputs, vec![(Port::OUT_0, y)]);
+            x = y;
+        }
+        let lengths = ScoreMask::LENGTHS.iter().filter_map(|&port| Some((port, self.input(port)?)));
+        let lengths: Vec<(Port, TensorId)> = lengths.collect();
+        if !lengths.is_empty() || self.mask != ScoreMask::default() {
+            let y = self.value("mask", &of_scores, DataType::Float);
+            let inputs = [(Port::X, x)].into_iter().chain(lengths.iter().copied()).collect();
+            self.push("mask", Attributes::Composite(self.mask.into()), inputs, vec![(Port::Y, y)]);
+            x = y;
+        }
+        let rounded = self.draft.tensor(q).data_type.unwrap_or(DataType::Float);
+        let p = self.value("softmax", &of_scores, rounded);
+        let sink = self.input(SINK).map(|sink| (Port::SINK, sink));
+        let statistics = Softmax::STATISTICS.iter().filter_map(|&port| Some((port, self.node.output(port)?)));
+        let outputs = [(Port::Y, p)].into_iter().chain(statistics).collect();
+        let softmax = Attributes::Composite(Composite::Softmax(Softmax));
+        self.push("softmax", softmax, [(Port::X, x)].into_iter().chain(sink).collect(), outputs);
+        let length = lengths.iter().find(|slot| slot.0 == Port::SEQ_LEN_KV).map(|slot| (Port::K_OVERRIDE, slot.1));
+        let inputs = [(Port::A, p), (Port::B, v)].into_iter().chain(length).collect();
+        let o = self.node.output(O).expect("a complete node");
+        self.push("bmm2", matmul(), inputs, vec![(Port::C, o)]);
+        self.operations
+    }
+
+    fn input(&self, port: Port) -> Option<TensorId> {
+        self.node.input(port)
+    }
+
+    /// A virtual tensor between two operations.
+    fn value(&mut self, name: &str, dim: &[i64], data_type: DataType) -> TensorId {
+        let stride = packed_strides(dim, &row_major_order(dim.len()));
+        let tensor = Tensor::new(format!("{}::{name}", self.node.name)).dim(dim).stride(stride).data_type(data_type);
+        add(self.draft, Tensor { is_virtual: true, ..tensor })
+    }
+
+    fn push(
+        &mut self,
+        name: &str,
+        attributes: Attributes,
+        inputs: Vec<(Port, TensorId)>,
+        outputs: Vec<(Port, TensorId)>,
+    ) {
+        let name = format!("{}::{name}", self.node.name);
+        let compute_data_type = self.node.compute_data_type.or(Some(DataType::Float));
+        self.operations.push(Operation { name, attributes, compute_data_type, inputs, outputs });
+    }
+}
+
+fn add(draft: &mut Draft, tensor: Tensor) -> TensorId {
+    let id = TensorId(draft.tensors.len() as u32);
+    draft.tensors.push(tensor);
+    id
+}
+
+/// Puts the last two axes of K, or of V, in the order in which they are multiplied. In files that were written after the frontend
+/// took a node apart they are swapped: the last one has not stride 1, and the one before it has (AT-J2).
+fn turn(draft: &mut Draft, node: &Operation, port: Port, is_wanted: bool) {
+    let Some(id) = node.input(port) else { return };
+    let tensor = &mut draft.tensors[id.index()];
+    if is_turned(&tensor.stride) != is_wanted {
+        tensor.dim.swap(2, 3);
+        tensor.stride.swap(2, 3);
+    }
+}
+
+/// Whether the last two axes of a K or V are swapped.
+pub(super) fn is_turned(stride: &[i64]) -> bool {
+    matches!(stride, [_, _, 1, last] if *last != 1)
+}
+
+/// The factor of the scores: a tensor, or a number, which becomes one (AT-J3).
+fn scale(draft: &mut Draft, id: OperationId, node: &Operation) -> Result<Option<TensorId>, Malformed> {
+    let Attributes::Other(other) = &node.attributes else { return Ok(None) };
+    let number = other.attributes.get(SCALE_VALUE).and_then(serde_json::Value::as_f64);
+    match (node.input(SCALE), number) {
+        (Some(tensor), Some(number)) => {
+            let value = draft.tensor(tensor).value.map(Scalar::as_f64);
+            if value.is_some_and(|value| value as f32 != number as f32) {
+                let message = format!("port {SCALE} is {}, but {SCALE_VALUE} is {number}", value.unwrap_or(f64::NAN));
+                return Err(draft.fault("AT-E18", id, Some(tensor), message));
+            }
+            Ok(Some(tensor))
+        }
+        (Some(tensor), None) => Ok(Some(tensor)),
+        (None, Some(number)) => {
+            let value = Scalar::Float(f64::from(number as f32));
+            let scalar = Tensor::scalar(format!("{}::{SCALE}", node.name), DataType::Float, value);
+            Ok(Some(add(draft, Tensor { dim: vec![1; 4], stride: vec![1; 4], ..scalar })))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// The band of a node. Where the lengths are the extents, the diagonal's place is part of the bounds (AT-O3).
+fn mask(node: &Operation, scores: &[i64]) -> ScoreMask {
+    let Attributes::Other(other) = &node.attributes else { return ScoreMask::default() };
+    let bound = |key: &str| other.attributes.get(key).and_then(serde_json::Value::as_i64);
+    let (left, right) = (bound(LEFT), bound(RIGHT));
+    let is_bottom_right = other.attributes.get(ALIGNMENT).and_then(|value| value.as_str()) == Some("BOTTOM_RIGHT");
+    let follows = is_bottom_right && node.input(Port::SEQ_LEN_KV).is_some() && (left.is_some() || right.is_some());
+    let shift = if is_bottom_right && !follows { scores[3] - scores[2] } else { 0 };
+    ScoreMask {
+        left_bound: left.map(|left| left - shift),
+        right_bound: right.map(|right| right + shift),
+        is_bottom_right: follows,
+    }
+}

@@ -1,0 +1,151 @@
+//! The mask of an attention's scores: padding and a band around a diagonal (`docs/spec/attention.md` AT-O3, AT-O5).
+//!
+//! A score in row `r` and column `c` of `[b, h, s_q, s_kv]` stays where
+//! `r < SEQ_LEN_Q` and `c < SEQ_LEN_KV` (where there are lengths), `c ≤ r + δ + R` (where there is a right bound R) and
+//! `c > r + δ − L` (where there is a left bound L), and is −∞ elsewhere, whatever it was. δ is 0, or `SEQ_LEN_KV − SEQ_LEN_Q` where the
+//! diagonal ends in the bottom right corner.
+
+use serde_json::{Value, json};
+
+use super::{Definition, Expansion, KeptAttributes, Pointwise, Port};
+use crate::graph::infer::{Layout, Node, Ports};
+use crate::graph::key::Bytes;
+use crate::graph::{DataType, Malformed, PointwiseMode, TensorId};
+
+/// Attributes of a mask. Where no lengths are given the band starts in the top left corner: a constant δ is part of the bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScoreMask {
+    /// L: keys of a row's window, its own included.
+    pub left_bound: Option<i64>,
+    /// R: keys behind the diagonal that a row sees; 0 for causal attention.
+    pub right_bound: Option<i64>,
+    /// Whether the diagonal ends where the sequences end, which the lengths tell.
+    pub is_bottom_right: bool,
+}
+
+/// Rows and columns of scores.
+const ROWS: usize = 2;
+const COLUMNS: usize = 3;
+
+const ALIGNMENT: &str = "diagonal_alignment";
+const BOTTOM_RIGHT: &str = "BOTTOM_RIGHT";
+const LEFT: &str = "left_bound";
+const RIGHT: &str = "right_bound";
+
+impl ScoreMask {
+    /// Tag in graph files: ours, as the library writes none.
+    const TAG: &str = "SCORE_MASK";
+
+    /// Lengths of the sequences, of each batch.
+    pub const LENGTHS: &[Port] = &[Port::SEQ_LEN_Q, Port::SEQ_LEN_KV];
+
+    pub(super) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
+        let integer = |key: &str| attributes.get(key).and_then(Value::as_i64);
+        (tag == Self::TAG).then(|| Self {
+            left_bound: integer(LEFT),
+            right_bound: integer(RIGHT),
+            is_bottom_right: attributes.get(ALIGNMENT).and_then(Value::as_str) == Some(BOTTOM_RIGHT),
+        })
+    }
+}
+
+impl Definition for ScoreMask {
+    fn tag(&self) -> &'static str {
+        Self::TAG
+    }
+
+    fn ports(&self) -> Ports {
+        ([&[Port::X], Self::LENGTHS], [&[Port::Y], &[]])
+    }
+
+    fn attributes(&self) -> KeptAttributes {
+        let bounds = [(LEFT, self.left_bound), (RIGHT, self.right_bound)];
+        let bounds = bounds.into_iter().filter_map(|(key, bound)| Some((key.to_owned(), json!(bound?))));
+        let alignment = self.is_bottom_right.then(|| (ALIGNMENT.to_owned(), json!(BOTTOM_RIGHT)));
+        bounds.chain(alignment).collect()
+    }
+
+    fn key_bytes(&self, bytes: &mut Bytes) {
+        for bound in [self.left_bound, self.right_bound] {
+            bytes.flag(bound.is_some());
+            bytes.integer(bound.unwrap_or(0));
+        }
+        bytes.flag(self.is_bottom_right);
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.attributes()
+            .into_iter()
+            .map(|(key, value)| format!("{key}={}", value.to_string().replace('"', "")))
+            .collect()
+    }
+
+    fn default_type(&self, port: Port) -> Option<DataType> {
+        Self::LENGTHS.contains(&port).then_some(DataType::Int32)
+    }
+
+    fn infer(&self, node: &mut Node) -> Result<(), Malformed> {
+        let (dim, order) = (node.dim(Port::X)?.to_vec(), Layout::OrderOf(node.stride(Port::X)?.to_vec()));
+        node.complete(Port::Y, dim, &order);
+        Ok(())
+    }
+
+    fn check(&self, node: &Node) -> Result<(), Malformed> {
+        const RULE: &str = "AT-O3";
+        let x = node.dim(Port::X)?;
+        if x.len() != 4 {
+            let message = format!("dims {x:?}; required batch, heads, queries and keys");
+            return Err(node.fault_at(RULE, Port::X, message));
+        }
+        node.require_dim(RULE, Port::Y, x, "those of X")?;
+        let given = Self::LENGTHS.iter().filter(|&&port| node.tensor(port).is_some()).count();
+        if given == 1 || (given == 0 && self.is_bottom_right) {
+            return Err(node.fault("AT-E9", "required are the lengths of both sequences, SEQ_LEN_Q and SEQ_LEN_KV"));
+        }
+        for &port in Self::LENGTHS.iter().take(given) {
+            node.require_dim("AT-E9", port, &[x[0], 1, 1, 1], "one length for each batch")?;
+        }
+        Ok(())
+    }
+
+    fn define(&self, expansion: &mut Expansion) {
+        use PointwiseMode as M;
+        let [x] = expansion.required();
+        let index = |expansion: &mut Expansion, axis: usize| {
+            let attributes = Pointwise { axis: Some(axis as i64), ..Pointwise::new(M::GenIndex) };
+            expansion.pointwise_with(attributes, &[x])
+        };
+        let (row, column) = (index(expansion, ROWS), index(expansion, COLUMNS));
+        let lengths = expansion.input(Port::SEQ_LEN_Q).zip(expansion.input(Port::SEQ_LEN_KV));
+        let mut kept: Vec<TensorId> = Vec::new();
+        let mut diagonal = row;
+        if let Some((queries, keys)) = lengths {
+            kept.push(expansion.pointwise(M::CmpLt, &[row, queries]));
+            kept.push(expansion.pointwise(M::CmpLt, &[column, keys]));
+            if self.is_bottom_right {
+                let shift = expansion.pointwise(M::Sub, &[keys, queries]);
+                diagonal = expansion.pointwise(M::Add, &[row, shift]);
+            }
+        }
+        let moved = |expansion: &mut Expansion, bound: i64| {
+            let bound = expansion.constant(bound as f64, 4);
+            expansion.pointwise(M::Add, &[diagonal, bound])
+        };
+        if let Some(right) = self.right_bound {
+            let last = moved(expansion, right);
+            kept.push(expansion.pointwise(M::CmpLe, &[column, last]));
+        }
+        if let Some(left) = self.left_bound {
+            let before = moved(expansion, -left);
+            kept.push(expansion.pointwise(M::CmpGt, &[column, before]));
+        }
+        let all = kept.into_iter().reduce(|one, other| expansion.pointwise(M::LogicalAnd, &[one, other]));
+        match all {
+            Some(all) => {
+                let nothing = expansion.constant(f64::NEG_INFINITY, 4);
+                expansion.result(Port::Y, M::BinarySelect, &[x, nothing, all]);
+            }
+            None => expansion.result(Port::Y, M::Identity, &[x]),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Fused attention: two products with a softmax between them. What a graph is that these surfaces are about, its fusion tells.
+
+pub(crate) mod records;
+
+use super::{Family, Limits, Subject};
+use crate::device::ComputeCapability;
+use crate::fusion::{Attention, Stage};
+use crate::graph::{
+    Attributes, DataType, FinalTensor, FinalizedGraph, OperationId, PointwiseMode, Port, Softmax, TensorId,
+};
+use crate::support::findings::Findings;
+use crate::support::layout::{self, Layout};
+use crate::support::rule::{Rule, SurfaceId};
+use records::*;
+
+pub(in crate::support) const FLASH_FPROP: SurfaceId = SurfaceId::Named("FlashFprop");
+
+pub(super) static FAMILY: Family =
+    Family { surfaces: &[(FLASH_FPROP, &FlashFprop)], rules: &[records::RULES], is_by_name: false };
+
+/// Chips of Ampere and later that some surface of the runtime fusion engine lists.
+const CHIPS: &[ComputeCapability] = &[
+    ComputeCapability::new(8, 0),
+    ComputeCapability::new(8, 6),
+    ComputeCapability::new(8, 7),
+    ComputeCapability::new(8, 9),
+    ComputeCapability::SM_90,
+];
+
+/// Flash attention, forward.
+struct FlashFprop;
+
+impl Limits for FlashFprop {
+    fn concerns(&self, subject: &Subject) -> bool {
+        View::of(subject).is_some()
+    }
+
+    fn check(&self, subject: &Subject, found: &mut Findings) {
+        let Some(view) = View::of(subject) else { return };
+        if !CHIPS.contains(&view.capability) {
+            found.graph(&FAF_CC, FAF_CC.summary, view.capability.to_string());
+        }
+        for &id in &view.others {
+            found.operation(&FAF_FORM, id, FAF_FORM.summary, view.graph.operation(id).tag());
+        }
+        view.operands(found);
+        view.results(found);
+        view.scales(found);
+    }
+}
+
+/// An attention on a chip.
+struct View<'a> {
+    graph: &'a FinalizedGraph,
+    capability: ComputeCapability,
+    attention: &'a Attention,
+    /// Operations before and behind it.
+    others: Vec<OperationId>,
+}
+
+impl<'a> View<'a> {
+    fn of(&Subject { graph, capability, facts }: &Subject<'a>) -> Option<Self> {
+        let fusion = facts.fusion.as_ref().ok()?;
+        let attention = fusion.attention()?;
+        let others = graph.operation_ids().filter(|&id| fusion.stage(id) != Stage::Core).collect();
+        Some(Self { graph, capability, attention, others })
+    }
+
+    fn tensor(&self, id: TensorId) -> &'a FinalTensor {
+        self.graph.tensor(id)
+    }
+
+    fn largest_head(&self) -> i64 {
+        if self.capability >= ComputeCapability::SM_90 { 256 } else { 128 }
+    }
+
+    fn operands(&self, found: &mut Findings) {
+        let [q, k, v] = self.attention.operands(self.graph);
+        let first = self.tensor(q).data_type;
+        for id in [q, k, v] {
+            let data_type = self.tensor(id).data_type;
+            if !is_half(data_type) || data_type != first {
+                found.tensor(&FAF_QKV_TYPE, id, FAF_QKV_TYPE.summary, format!("{data_type}"));
+            }
+        }
+        for id in [k, v].into_iter().filter(|&id| self.tensor(id).is_virtual) {
+            found.tensor(&FAF_KV_SOURCE, id, FAF_KV_SOURCE.summary, "a virtual tensor");
+        }
+        let largest = self.largest_head();
+        for (rule, id, axis) in [(&FAF_Q_D, q, 3), (&FAF_V_D, v, 3)] {
+            let size = extent(self.tensor(id), axis);
+            if size % 8 != 0 || size > largest {
+                found.tensor(rule, id, format!("a multiple of 8, at most {largest}"), size.to_string());
+            }
+        }
+        for (rule, id, axis) in [(&FAF_QK_STRIDE, q, 3), (&FAF_QK_STRIDE, k, 2), (&FAF_V_STRIDE, v, 3)] {
+            self.contiguous(rule, id, axis, found);
+        }
+    }
+
+    fn contiguous(&self, rule: &'static Rule, id: TensorId, axis: usize, found: &mut Findings) {
+        let tensor = self.tensor(id);
+        if extent(tensor, axis) != 1 && tensor.stride.get(axis) != Some(&1) {
+            found.tensor(rule, id, format!("stride 1 on axis {axis}"), layout::describe(tensor));
+        }
+    }
+
+    fn results(&self, found: &mut Findings) {
+        let rows = self.graph.operation(self.attention.softmax);
+        for id in Softmax::STATISTICS.iter().filter_map(|&port| rows.output(port)) {
+            let tensor = self.tensor(id);
+            if tensor.data_type != DataType::Float {
+                found.tensor(&FAF_STATS_TYPE, id, FAF_STATS_TYPE.summary, format!("{}", tensor.data_type));
+            }
+            if !tensor.is_virtual && !Layout::RowMajor.holds_packed(tensor) {
+                found.tensor(&FAF_STATS_LAYOUT, id, FAF_STATS_LAYOUT.summary, layout::describe(tensor));
+            }
+        }
+        let Some(o) = self.graph.operation(self.attention.output).output(Port::C) else { return };
+        if !is_half(self.tensor(o).data_type) {
+            found.tensor(&FAF_O_TYPE, o, FAF_O_TYPE.summary, format!("{}", self.tensor(o).data_type));
+        }
+        self.contiguous(&FAF_O_STRIDE, o, 3, found);
+    }
+
+    /// Numbers that scores are multiplied by.
+    fn scales(&self, found: &mut Findings) {
+        for &id in &self.attention.modifiers {
+            let operation = self.graph.operation(id);
+            let is_scale = matches!(&operation.attributes, Attributes::Pointwise(p) if p.mode == PointwiseMode::Mul);
+            let numbers = operation.input_tensors().filter(|&id| {
+                self.graph.producer(id).is_none() && self.tensor(id).dim.iter().all(|&extent| extent == 1)
+            });
+            for number in numbers.filter(|_| is_scale) {
+                let data_type = self.tensor(number).data_type;
+                if !is_half(data_type) && data_type != DataType::Float {
+                    found.tensor(&FAF_SCALE_TYPE, number, FAF_SCALE_TYPE.summary, format!("{data_type}"));
+                }
+            }
+        }
+    }
+}
+
+fn is_half(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Half | DataType::BFloat16)
+}
+
+fn extent(tensor: &FinalTensor, axis: usize) -> i64 {
+    tensor.dim.get(axis).copied().unwrap_or(1)
+}

@@ -1,0 +1,36 @@
+//! Documented rules of fused flash attention (`docs/spec/engines.md` 3.5).
+
+use super::FLASH_FPROP;
+use crate::support::rule::{ARCH, DEFINITION, LAYOUT, PATTERN, PERMISSION, SHAPE, SurfaceId, TYPE, rules};
+
+const FPROP_ALONE: &[SurfaceId] = &[FLASH_FPROP];
+
+rules! {
+    FPROP_ALONE, "003 Fused Flash Attention fprop" {
+        FAF_FORM = "FAF-FORM", "graph", PATTERN, "Matmul, pointwise operations on scores and masks of them, Softmax, Matmul, and nothing else";
+        FAF_SCALE = "FAF-SCALE", "scores", PERMISSION, "scores may be multiplied by a scale";
+        FAF_BIAS = "FAF-BIAS", "scores", PERMISSION, "a bias may be added to scores";
+        FAF_CAUSAL = "FAF-CAUSAL", "scores", PERMISSION, "a causal mask keeps the keys up to each query";
+        FAF_PAD = "FAF-PAD", "scores", PERMISSION, "a padding mask keeps what lies within the lengths of the sequences";
+        FAF_SWA = "FAF-SWA", "scores", PERMISSION, "a sliding window keeps the keys of a band, with or without the causal mask";
+        FAF_ACT = "FAF-ACT", "scores", PERMISSION, "scores may go through activations: a soft cap is DIV, TANH_FWD, MUL";
+        FAF_USERMASK = "FAF-USERMASK", "scores", PERMISSION, "scores may be multiplied by a tensor of the caller's";
+        FAF_MULTI = "FAF-MULTI", "scores", PERMISSION, "several of these together, or none";
+        FAF_K_HEADS = "FAF-K-HEADS", "K", PERMISSION, "K may have a divisor of the heads of Q";
+        FAF_V_HEADS = "FAF-V-HEADS", "V", PERMISSION, "V may have a divisor of the heads of Q";
+        FAF_CC = "FAF-CC", "graph", ARCH, "compute capability 8.0, 8.6, 8.7, 8.9 or 9.0: Ampere and later";
+    }
+    FPROP_ALONE, "003 Limitations For The Input And The Output Non-Virtual Tensors" {
+        FAF_QKV_TYPE = "FAF-QKV-TYPE", "Q, K, V", TYPE, "Q, K and V are all HALF or all BFLOAT16";
+        FAF_Q_D = "FAF-Q-D", "Q", SHAPE, "the head size of Q is a multiple of 8, at most 128, on Hopper 256";
+        FAF_V_D = "FAF-V-D", "V", SHAPE, "the head size of V is a multiple of 8, at most 128, on Hopper 256";
+        FAF_QK_STRIDE = "FAF-QK-STRIDE", "Q, K", LAYOUT, "the axis that Q and K are contracted along has stride 1";
+        FAF_V_STRIDE = "FAF-V-STRIDE", "V", LAYOUT, "the head size of V has stride 1";
+        FAF_STATS_TYPE = "FAF-STATS-TYPE", "Stats", TYPE, "statistics of the softmax are FLOAT";
+        FAF_STATS_LAYOUT = "FAF-STATS-LAYOUT", "Stats", LAYOUT, "statistics of the softmax are row-major";
+        FAF_O_TYPE = "FAF-O-TYPE", "O", TYPE, "O is HALF or BFLOAT16";
+        FAF_O_STRIDE = "FAF-O-STRIDE", "O", LAYOUT, "the head size of O has stride 1";
+        FAF_SCALE_TYPE = "FAF-SCALE-TYPE", "scale", TYPE, "a number that scores are multiplied by is HALF, BFLOAT16 or FLOAT";
+        FAF_KV_SOURCE = "FAF-KV-SOURCE", "K, V", DEFINITION, "K and V are tensors in memory";
+    }
+}
