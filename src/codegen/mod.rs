@@ -32,6 +32,7 @@
 //! ```
 
 mod all_gather;
+mod attention;
 mod columns;
 mod copy;
 mod depthwise;
@@ -147,6 +148,9 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::Signal(body) => signature.fill(template!("sweep/signal.cu"), movement::signal(graph, used, body)),
         Body::AllGather(body) => {
             signature.fill(template!("sweep/all_gather.cu"), all_gather::all_gather(graph, used, body)?)
+        }
+        Body::Attention(body) => {
+            signature.fill(template!("attention/forward.cu"), attention::forward(graph, used, body)?)
         }
         Body::Gemm(body) => product::product(graph, used, body, signature),
     };

@@ -21,6 +21,7 @@ static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
         include_str!("../../templates/include/pointwise.cuh"),
         include_str!("../../templates/include/reduction.cuh"),
         include_str!("../../templates/include/movement.cuh"),
+        include_str!("../../templates/include/attention.cuh"),
     ]
     .into_iter()
     .flat_map(parse)

@@ -46,6 +46,7 @@ impl Kernel {
                 Multiply::Mma(Mma { operand, .. }) | Multiply::Wgmma(Wgmma { operand, .. }) => Some(operand),
                 Multiply::Fma(_) => None,
             },
+            Body::Attention(attention) => Some(attention.operand),
             _ => None,
         })
     }

@@ -57,6 +57,11 @@ inline void fw_take(T (&x)[4]) {
 }
 
 template <int A>
+inline void fw_scale_accumulators(const float (&f)[2]) {
+  for (int r = 0; r < 4; ++r) emulator::accumulators<float>(A)[r] *= f[r / 2];
+}
+
+template <int A>
 inline void fw_take_half(float (&x)[4]) {
   const auto& pairs = emulator::accumulators<unsigned, 2>(A);
   for (int r = 0; r < 4; ++r) x[r] = fw_f16_bits_to_f32((unsigned short)(pairs[r / 2] >> 16 * (r % 2)));

@@ -105,6 +105,14 @@ inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
   return emulator::shuffle({emulator::SHFL_XOR, place}, mask, value, inside ? source : lane);
 }
 
+// The largest value of a warp (`redux.sync.max.u32`), and what keeps the assembler from moving waits.
+inline unsigned fw_uniform(unsigned value, emulator::Place place = emulator::Place::here()) {
+  for (int step = 16; step > 0; step /= 2)
+    value = max(value, __shfl_xor_sync(emulator::FULL_MASK, value, step, 32, place));
+  return value;
+}
+inline void fw_behind(float) {}
+
 inline unsigned __ballot_sync(unsigned mask, int predicate, emulator::Place place = emulator::Place::here()) {
   return emulator::vote({emulator::BALLOT, place}, mask, predicate != 0).ballot;
 }

@@ -1,5 +1,6 @@
 //! Every engine, and configs by their names. An engine is a folder here with a `mod` line and a row.
 
+mod attention;
 mod direct;
 mod scalar;
 mod warp_mma;
@@ -13,8 +14,13 @@ use crate::error::Reason;
 use crate::support::Supported;
 
 /// Every engine, the preferred first.
-pub static ENGINES: &[&dyn Engine] =
-    &[&warpgroup_mma::WarpgroupMma, &direct::Direct, &warp_mma::WarpMma, &scalar::Scalar];
+pub static ENGINES: &[&dyn Engine] = &[
+    &warpgroup_mma::WarpgroupMma,
+    &attention::WarpgroupAttention,
+    &direct::Direct,
+    &warp_mma::WarpMma,
+    &scalar::Scalar,
+];
 
 /// What is offered for a graph without a core, whatever engine is asked for what reads its results.
 ///
@@ -47,7 +53,16 @@ mod tests {
     #[test]
     fn engines_keep_their_numbers_and_names() {
         let engines: BTreeSet<(i64, &str)> = ENGINES.iter().map(|engine| (engine.id(), engine.name())).collect();
-        assert_eq!(engines, BTreeSet::from([(0, "warpgroup_mma"), (1, "warp_mma"), (2, "scalar"), (3, "direct")]));
+        assert_eq!(
+            engines,
+            BTreeSet::from([
+                (0, "warpgroup_mma"),
+                (1, "warp_mma"),
+                (2, "scalar"),
+                (3, "direct"),
+                (4, "warpgroup_attention"),
+            ])
+        );
         assert_eq!(engines.len(), ENGINES.len());
     }
 }

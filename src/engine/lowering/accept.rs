@@ -218,7 +218,7 @@ fn operations_are_taken(fusion: &Fusion) -> Result<(), String> {
     Ok(())
 }
 
-fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> Result<(), String> {
+pub(in crate::engine) fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> Result<(), String> {
     match &operation.attributes {
         Attributes::Pointwise(pointwise) => {
             let scales =
@@ -316,7 +316,7 @@ fn reduction_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: Reduc
 }
 
 /// Outputs are computed by the core or behind it, and every element has an address of its own: threads store in no order.
-fn outputs_are_taken(fusion: &Fusion) -> Result<(), String> {
+pub(in crate::engine) fn outputs_are_taken(fusion: &Fusion) -> Result<(), String> {
     let graph = fusion.graph();
     let is_before = |&id: &TensorId| {
         let stage = graph.producer(id).map(|producer| fusion.stage(producer));

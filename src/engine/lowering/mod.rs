@@ -30,7 +30,10 @@ mod tensor_map;
 mod totals;
 mod tuning;
 
-pub(super) use accept::{RELAXED, RELAXED_WITH_CORE, is_lowered, lowered_product};
+pub(super) use accept::{
+    RELAXED, RELAXED_WITH_CORE, is_lowered, lowered_product, operation_is_taken as pointwise_is_taken,
+    outputs_are_taken,
+};
 pub(super) use box_rows::BoxRows;
 pub(super) use composite::taken_apart;
 pub(super) use converted::with_converted_operands;

@@ -1,6 +1,7 @@
 //! What functions do. A skeleton is a file here with a `mod` line and a variant of [`Body`].
 
 mod all_gather;
+mod attention;
 mod columns;
 mod copy;
 mod depthwise;
@@ -11,6 +12,10 @@ mod pointwise;
 mod rows;
 
 pub use all_gather::{AllGatherKernel, Gathered};
+pub use attention::{
+    AttentionExtents, AttentionKernel, AttentionLayout, AttentionTile, Band, RowStatistics, Scores,
+    columns as value_columns, lines as head_lines,
+};
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
@@ -56,6 +61,8 @@ pub enum Body {
     Signal(SignalKernel),
     /// Values that the GPUs of a node send each other.
     AllGather(AllGatherKernel),
+    /// Attention whose scores stay in registers.
+    Attention(Box<AttentionKernel>),
 }
 
 impl Body {
@@ -72,6 +79,7 @@ impl Body {
             }
             Self::Rows(kernel) => kernel.touched(),
             Self::AllGather(kernel) => kernel.touched(),
+            Self::Attention(kernel) => kernel.touched(),
             Self::Depthwise(kernel) => {
                 let reads = kernel.sweep.program.reads().chain([kernel.windows.image, kernel.filter]);
                 (reads.collect(), kernel.sweep.stores.clone())

@@ -1,0 +1,563 @@
+//! Record of attention: a ring of stages between a warpgroup that brings tiles and those that multiply.
+
+use serde::Serialize;
+
+use super::expression::Speller;
+use super::names;
+use super::sections::Used;
+use super::template::{self, template};
+use crate::error::Error;
+use crate::graph::{FinalizedGraph, TensorId};
+use crate::kernel::{
+    AttentionKernel, AttentionLayout, MmaType, Register, Scores, StageProgram, Value, head_lines, value_columns,
+};
+
+/// Device code that every attention uses.
+const SECTIONS: &[&str] = &[
+    "FW_SHARED",
+    "fw_shared_address",
+    "fw_mbarrier",
+    "fw_tma_load",
+    "fw_elect",
+    "fw_set_registers",
+    "fw_wgmma",
+    "fw_accumulators",
+    "fw_uniform",
+    "fw_behind",
+    "fw_take_all",
+    "fw_scale_all",
+    "fw_row_maxima",
+    "fw_exponentials",
+    "fw_quad_largest",
+    "fw_quad_total",
+    "fw_quad_transpose",
+    "fw_infinity",
+];
+
+/// Elements of 16 bits of a swizzled row, and bytes of it.
+const LINE: u32 = 64;
+const LINE_BYTES: u32 = 128;
+
+/// k of an instruction.
+const STEP: u32 = 16;
+
+/// `log₂ e` and `ln 2`.
+const LOG2E: f32 = std::f32::consts::LOG2_E;
+const LN2: f32 = std::f32::consts::LN_2;
+
+/// What a score may exceed its row's reference by, as a power of two: probabilities stay below 2⁸ of the largest so far (AT-K7).
+const ROOM: f32 = 8.0;
+
+/// What `attention/forward.cu` reads beside the function's name and parameters.
+#[derive(Serialize)]
+pub(super) struct ForwardText {
+    threads: u32,
+    /// Lists of the registers of scores and of O.
+    score_registers: String,
+    value_registers: String,
+    accumulators: u32,
+    barriers: u32,
+    stages: u32,
+    consumers: u32,
+    producer_registers: u32,
+    consumer_registers: u32,
+    producer: String,
+    consumer: String,
+}
+
+/// A line of boxes: where it lies in a tile, and its first element.
+#[derive(Serialize)]
+struct LineText {
+    at: u32,
+    element: u32,
+}
+
+/// What `attention/producer.cuh` reads.
+#[derive(Serialize)]
+struct ProducerText {
+    stages: u32,
+    units: i64,
+    next: String,
+    unit: String,
+    /// Heads of Q that share one of K, and of V.
+    key_group: i64,
+    value_group: i64,
+    keys: u32,
+    keys_at: u32,
+    values_at: u32,
+    query_bytes: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    query_lines: Vec<LineText>,
+    key_lines: Vec<LineText>,
+    value_lines: Vec<LineText>,
+}
+
+/// What `attention/consumer.cuh` reads.
+#[derive(Serialize)]
+struct ConsumerText {
+    units: i64,
+    next: String,
+    unit: String,
+    stages: u32,
+    keys: u32,
+    keys_at: u32,
+    values_at: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    value_line_count: u32,
+    /// How scores are scaled: `c`, `unit_of_scores` and `room`.
+    scale: String,
+    plain_end: String,
+    sink: Option<String>,
+    log2e: String,
+    largest: bool,
+    /// Accumulators of scores and of O, and pairs of probabilities.
+    scores: u32,
+    values: u32,
+    packed: u32,
+    pack: &'static str,
+    softmax: String,
+    key_products: Vec<String>,
+    value_products: Vec<ValueProductText>,
+    /// Groups of products of values.
+    value_groups: usize,
+    lengths: bool,
+    barrier_ids: Vec<u32>,
+    rows: String,
+    output: String,
+}
+
+/// The products of 16 keys' probabilities with their values.
+#[derive(Serialize)]
+struct ValueProductText {
+    first: u32,
+    accumulate: &'static str,
+    product: String,
+}
+
+/// What `attention/softmax.cuh` reads.
+#[derive(Serialize)]
+struct SoftmaxText {
+    scores: u32,
+    keys: u32,
+    program: Option<String>,
+    /// The condition that scores are multiplied by their scale before they are compared.
+    scales_first: Option<&'static str>,
+    left: bool,
+    lengths: bool,
+    largest: bool,
+}
+
+/// What `attention/rows.cuh` reads.
+#[derive(Serialize)]
+struct RowsText {
+    queries: i64,
+    largest: bool,
+    stores: Vec<String>,
+}
+
+/// What `attention/output.cuh` reads.
+#[derive(Serialize)]
+struct OutputText {
+    zeros: String,
+    groups: Vec<GroupText>,
+    queries: i64,
+    columns: i64,
+    pack: &'static str,
+    storage: &'static str,
+    pointer: String,
+    offset: String,
+    vectors: bool,
+}
+
+/// 32 columns of O.
+#[derive(Serialize)]
+struct GroupText {
+    column: u32,
+    takes: Vec<TakeText>,
+    /// Whether some lanes have no columns.
+    guard: bool,
+}
+
+#[derive(Serialize)]
+struct TakeText {
+    register: u32,
+    fragment: u32,
+}
+
+pub(super) fn forward(graph: &FinalizedGraph, used: &mut Used, kernel: &AttentionKernel) -> Result<ForwardText, Error> {
+    for &section in SECTIONS {
+        used.add(section);
+    }
+    let layout = kernel.tile.layout(kernel.extents.head);
+    let mut forward = Forward { graph, used, kernel, layout };
+    let [scores, values] = [forward.scores(), forward.values()];
+    Ok(ForwardText {
+        threads: kernel.tile.threads(),
+        score_registers: registers(0, scores),
+        value_registers: registers(scores, values),
+        accumulators: scores + values,
+        barriers: layout.barriers,
+        stages: kernel.tile.stages,
+        consumers: kernel.tile.consumers,
+        producer_registers: kernel.registers[0],
+        consumer_registers: kernel.registers[1],
+        producer: forward.producer()?,
+        consumer: forward.consumer()?,
+    })
+}
+
+/// `acc3, acc4, …`.
+fn registers(first: u32, count: u32) -> String {
+    (first..first + count).map(|number| format!("acc{number}")).collect::<Vec<_>>().join(", ")
+}
+
+struct Forward<'a, 'u> {
+    graph: &'a FinalizedGraph,
+    used: &'u mut Used,
+    kernel: &'a AttentionKernel,
+    layout: AttentionLayout,
+}
+
+impl Forward<'_, '_> {
+    /// Accumulators of a thread for the scores of a step.
+    fn scores(&self) -> u32 {
+        self.kernel.tile.keys / 2
+    }
+
+    /// Accumulators of a thread for O.
+    fn values(&self) -> u32 {
+        value_columns(self.kernel.extents.head[1]) / 2
+    }
+
+    fn units(&self) -> i64 {
+        self.kernel.row_tiles() * self.heads()
+    }
+
+    /// Heads of all batches.
+    fn heads(&self) -> i64 {
+        self.kernel.extents.batches * self.kernel.extents.heads
+    }
+
+    fn is_causal(&self) -> bool {
+        self.kernel.band.right.is_some()
+    }
+
+    fn pack(&self) -> &'static str {
+        match self.kernel.operand {
+            MmaType::F16 => "fw_pack_f16x2",
+            _ => "fw_pack_bf16x2",
+        }
+    }
+
+    /// The next unit of a block. Where tiles differ, blocks that had the longest of a turn have the shortest of the next.
+    fn next(&self) -> String {
+        match self.is_causal() {
+            true => "turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)".to_owned(),
+            false => "unit + gridDim.x".to_owned(),
+        }
+    }
+
+    /// The lines that say which tile of queries of which head a unit is, and which steps of keys it has.
+    fn unit(&mut self) -> String {
+        let (kernel, heads) = (self.kernel, self.heads());
+        let (tiles, section, extents) = (kernel.row_tiles(), kernel.section, kernel.extents);
+        let (rows, keys) = (kernel.tile.queries(), kernel.tile.keys);
+        let mut lines = Vec::new();
+        let mut line = |line: String| lines.push(line);
+        let tile = |tile: &str| if self.is_causal() { format!("{} - {tile}", tiles - 1) } else { tile.to_owned() };
+        if section < heads {
+            line(
+                "// heads whose K and V are in L2 together come before others, of these all with the same rows"
+                    .to_owned(),
+            );
+            line(format!("const unsigned section = unit / {0}u * {section}u, rest = unit % {0}u;", section * tiles));
+            line(format!("const unsigned of_section = min({section}u, {heads}u - section);"));
+            line(format!("const unsigned head = section + rest % of_section;"));
+            line(format!("const int m0 = ({}) * {rows};", tile("int(rest / of_section)")));
+        } else {
+            line(format!("const unsigned head = unit % {heads}u;"));
+            line(format!("const int m0 = ({}) * {rows};", tile(&format!("int(unit / {heads}u)"))));
+        }
+        line(format!("const unsigned b = head / {0}u, h = head % {0}u;", extents.heads));
+        match kernel.band.lengths {
+            Some([queries, keys]) => {
+                for (name, id, most) in [("queries", queries, extents.queries), ("keys", keys, extents.keys)] {
+                    let stride = self.graph.tensor(id).stride.first().copied().unwrap_or(0);
+                    let pointer = names::pointer(self.graph, id);
+                    line(format!("const int {name} = min(max({pointer}[b * {stride}ull], 0), {most});"));
+                }
+            }
+            None => line(format!("constexpr int queries = {}, keys = {};", extents.queries, extents.keys)),
+        }
+        let shift = if kernel.band.is_bottom_right { " + keys - queries" } else { "" };
+        let moved = |by: i64| match by {
+            0 => format!("row{shift}"),
+            _ => format!("row{shift} + {by}"),
+        };
+        // bounds beyond this reach beyond all rows
+        const FAR: i64 = 1 << 29;
+        let end = kernel.band.right.map(|right| moved(right.clamp(-FAR, FAR) + 1));
+        let end = end.map_or("keys".to_owned(), |end| format!("min(keys, max({end}, 0))"));
+        let first = kernel.band.left.map(|left| moved(1 - left.clamp(-FAR, FAR)));
+        let first = first.map_or("0".to_owned(), |first| format!("max({first}, 0)"));
+        line(format!("const auto keys_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"));
+        line(format!("const auto first_key = [&]([[maybe_unused]] int row) {{ return {first}; }};"));
+        line(format!("const int last_row = min(m0 + {rows}, queries) - 1;"));
+        line(format!("const int end = last_row < m0 ? 0 : (keys_of(last_row) + {}) / {keys};", keys - 1));
+        line(format!("const int begin = min(first_key(m0) / {keys}, end);"));
+        lines.join("\n")
+    }
+
+    fn producer(&mut self) -> Result<String, Error> {
+        let (kernel, layout) = (self.kernel, self.layout);
+        let [head, value_head] = kernel.extents.head;
+        let of_lines = |head: i64, rows: u32| -> Vec<LineText> {
+            (0..head_lines(head)).map(|line| LineText { at: line * rows * LINE_BYTES, element: line * LINE }).collect()
+        };
+        let group = |side: usize| kernel.extents.heads / kernel.extents.key_heads[side];
+        let record = ProducerText {
+            stages: kernel.tile.stages,
+            units: self.units(),
+            next: self.next(),
+            unit: self.unit(),
+            key_group: group(0),
+            value_group: group(1),
+            keys: kernel.tile.keys,
+            keys_at: layout.keys,
+            values_at: layout.values,
+            query_bytes: layout.keys,
+            key_bytes: layout.tile_bytes[0],
+            value_bytes: layout.tile_bytes[1],
+            query_lines: of_lines(head, kernel.tile.queries()),
+            key_lines: of_lines(head, kernel.tile.keys),
+            value_lines: of_lines(value_head, kernel.tile.keys),
+        };
+        template::render(template!("attention/producer.cuh"), &record)
+    }
+
+    fn consumer(&mut self) -> Result<String, Error> {
+        let (kernel, layout) = (self.kernel, self.layout);
+        let has_lengths = kernel.band.lengths.is_some();
+        if has_lengths {
+            ["fw_named_barrier", "fw_fence_async", "fw_vector"].into_iter().for_each(|section| self.used.add(section));
+        }
+        self.used.add(if kernel.operand == MmaType::F16 { "fw_f16_bits" } else { "fw_bf16_bits" });
+        let keys = kernel.tile.keys;
+        let plain_end = match has_lengths {
+            true => format!("first_row + 63 < queries ? keys_of(first_row) / {keys} : 0"),
+            false => format!("keys_of(first_row) / {keys}"),
+        };
+        let (rows, output) = (self.rows()?, self.output()?);
+        let record = ConsumerText {
+            units: self.units(),
+            next: self.next(),
+            unit: self.unit(),
+            stages: kernel.tile.stages,
+            keys,
+            keys_at: layout.keys,
+            values_at: layout.values,
+            key_bytes: layout.tile_bytes[0],
+            value_bytes: layout.tile_bytes[1],
+            value_line_count: head_lines(kernel.extents.head[1]),
+            scale: self.scale(),
+            plain_end,
+            sink: kernel.sink.map(|id| self.of_head(id)),
+            log2e: names::float_literal(LOG2E),
+            largest: self.knows_largest(),
+            scores: self.scores(),
+            values: self.values(),
+            packed: keys / 4,
+            pack: self.pack(),
+            softmax: self.softmax()?,
+            key_products: self.key_products(),
+            value_products: self.value_products(),
+            value_groups: (keys / STEP) as usize,
+            lengths: has_lengths,
+            barrier_ids: (1..=kernel.tile.consumers).collect(),
+            rows,
+            output,
+        };
+        template::render(template!("attention/consumer.cuh"), &record)
+    }
+
+    /// Whether the largest score of a row is kept beside the reference, which may be below it.
+    fn knows_largest(&self) -> bool {
+        self.kernel.statistics.max.is_some() || self.kernel.statistics.sum_exp.is_some()
+    }
+
+    /// The value of a tensor that has one for each head.
+    fn of_head(&mut self, id: TensorId) -> String {
+        let stride = self.graph.tensor(id).stride.get(1).copied().unwrap_or(0);
+        self.used.add(names::storage_section(self.graph.tensor(id).data_type));
+        format!("fw_value({}[h * {stride}ull])", names::pointer(self.graph, id))
+    }
+
+    /// `c`, by which scores become exponents of two; `unit_of_scores`, what one of them is in natural units; `room`.
+    fn scale(&mut self) -> String {
+        let (log2e, room) = (names::float_literal(LOG2E), names::float_literal(ROOM));
+        let constant = format!("constexpr float c = {log2e}, unit_of_scores = 1.0f, room = {room} / c;");
+        let Scores::Scaled(Some(id)) = self.kernel.scores else { return constant };
+        let scale = self.number(id);
+        [
+            format!("const float scale = {scale};"),
+            "// scores are compared before they are scaled, where that does not turn their order".to_owned(),
+            "const bool scales_first = !(scale > 0.0f && scale < fw_infinity());".to_owned(),
+            "const float unit_of_scores = scales_first ? 1.0f : scale;".to_owned(),
+            format!("const float c = unit_of_scores * {log2e}, room = {room} / c;"),
+        ]
+        .join("\n")
+    }
+
+    /// A tensor of one element.
+    fn number(&mut self, id: TensorId) -> String {
+        let tensor = self.graph.tensor(id);
+        if tensor.is_pass_by_value {
+            return self.graph.canonical_name(id);
+        }
+        self.used.add(names::storage_section(tensor.data_type));
+        format!("fw_value({}[0])", names::pointer(self.graph, id))
+    }
+
+    fn softmax(&mut self) -> Result<String, Error> {
+        let kernel = self.kernel;
+        let program = match &kernel.scores {
+            Scores::Program { program, result } => Some(self.program(program, *result)),
+            Scores::Scaled(_) => None,
+        };
+        let record = SoftmaxText {
+            scores: self.scores(),
+            keys: kernel.tile.keys,
+            program,
+            scales_first: matches!(kernel.scores, Scores::Scaled(Some(_))).then_some("scales_first"),
+            left: kernel.band.left.is_some(),
+            lengths: kernel.band.lengths.is_some(),
+            largest: self.knows_largest(),
+        };
+        template::render(template!("attention/softmax.cuh"), &record)
+    }
+
+    /// The lines that evaluate the operations of one score, `x[i]`. What is read for rows and columns beyond the last is the last's.
+    fn program(&mut self, program: &StageProgram, result: TensorId) -> String {
+        let (graph, extents) = (self.graph, self.kernel.extents);
+        let mut speller = Speller::new(graph, self.used, program, [result].into_iter());
+        let at = |axis: usize| ["b", "h", "score_row", "score_column"][axis];
+        let mut lines = vec![
+            format!("const int score_row = min(row + 8 * (i >> 1 & 1), {});", extents.queries - 1),
+            format!(
+                "const int score_column = min(block * {} + 2 * int(quad) + 8 * (i >> 2) + (i & 1), {});",
+                self.kernel.tile.keys,
+                extents.keys - 1
+            ),
+        ];
+        for step in &program.steps {
+            if step.value == Value::Load {
+                let tensor = graph.tensor(step.tensor);
+                let spread = (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1);
+                let terms: Vec<String> =
+                    spread.map(|axis| format!("{} * {}ull", at(axis), tensor.stride[axis])).collect();
+                let offset = if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") };
+                let text = match tensor.is_pass_by_value {
+                    true => graph.canonical_name(step.tensor),
+                    false => speller.element(step.tensor, &offset),
+                };
+                if speller.value(step.tensor) != text {
+                    lines.push(speller.define_load(step.tensor, &text));
+                }
+                continue;
+            }
+            let coordinate = step.generated_axis().map(|axis| at(axis).to_owned());
+            lines.push(speller.define(step, (Register::Float, "x[i]"), coordinate.as_deref()));
+        }
+        let value = speller.unrounded(result);
+        lines.push(format!("x[i] = {value};"));
+        lines.join("\n")
+    }
+
+    fn shape(&self, columns: u32) -> String {
+        let operand = if self.kernel.operand == MmaType::F16 { "f16" } else { "bf16" };
+        format!("\"m64n{columns}k16.f32.{operand}.{operand}\"")
+    }
+
+    fn key_products(&self) -> Vec<String> {
+        let tile = self.kernel.tile;
+        let steps = u32::try_from(self.kernel.extents.head[0]).unwrap_or(0).div_ceil(STEP);
+        let shape = self.shape(tile.keys);
+        let product = |step: u32| {
+            // 16 elements are 32 bytes of a line; lines of the next 64 elements come behind those of all rows
+            let (line, part) = (step / 4, step % 4 * 2);
+            let plus = |rows: u32| line * rows * LINE_BYTES / 16 + part;
+            let scale = if step == 0 { "p" } else { "1" };
+            let (a, b) = (plus(tile.queries()), plus(tile.keys));
+            format!("FW_PRODUCT({shape}, FW_SCORES, {a}, {b}, \"{scale}\", \", 1, 1, 0, 0\")")
+        };
+        (0..steps).map(product).collect()
+    }
+
+    fn value_products(&self) -> Vec<ValueProductText> {
+        let shape = self.shape(value_columns(self.kernel.extents.head[1]));
+        let product = |step: u32| ValueProductText {
+            first: 4 * step,
+            accumulate: if step == 0 { "adds" } else { "true" },
+            product: format!(
+                "FW_PRODUCT_A({shape}, FW_VALUES, {}, \"{}\", \", 1, 1, 1\")",
+                step * STEP * LINE_BYTES / 16,
+                if step == 0 { "p" } else { "1" }
+            ),
+        };
+        (0..self.kernel.tile.keys / STEP).map(product).collect()
+    }
+
+    /// `b * … + h * … + <row> * …`.
+    fn row_offset(&self, id: TensorId, row: &str) -> String {
+        let stride = &self.graph.tensor(id).stride;
+        format!("b * {}ull + h * {}ull + ({row}) * {}ull", stride[0], stride[1], stride[2])
+    }
+
+    fn rows(&mut self) -> Result<String, Error> {
+        let statistics = self.kernel.statistics;
+        let ln2 = names::float_literal(LN2);
+        let values = [
+            (statistics.stats, format!("total == 0.0f ? negative : (reference[e] + log2f(total)) * {ln2}")),
+            (statistics.max, "total == 0.0f ? negative : greatest * unit_of_scores".to_owned()),
+            (statistics.sum_exp, "total == 0.0f ? 0.0f : total * exp2f(reference[e] - greatest * c)".to_owned()),
+        ];
+        let store = |(id, value): (Option<TensorId>, String)| {
+            let id = id?;
+            Some(format!("{}[{}] = {value};", names::pointer(self.graph, id), self.row_offset(id, "row + 8 * e")))
+        };
+        let record = RowsText {
+            queries: self.kernel.extents.queries,
+            largest: self.knows_largest(),
+            stores: values.into_iter().filter_map(store).collect(),
+        };
+        template::render(template!("attention/rows.cuh"), &record)
+    }
+
+    fn output(&mut self) -> Result<String, Error> {
+        let kernel = self.kernel;
+        let (first, fragments) = (self.scores(), value_columns(kernel.extents.head[1]) / 8);
+        if kernel.stores_vectors {
+            self.used.add("fw_vector");
+        }
+        let group = |start: u32| {
+            let end = (start + 4).min(fragments);
+            let take = |fragment: u32| TakeText { register: first + 4 * fragment, fragment: fragment - start };
+            GroupText { column: 8 * start, takes: (start..end).map(take).collect(), guard: end - start < 4 }
+        };
+        let zeros = (first..first + self.values()).map(|number| format!("FW_ZERO({number})")).collect::<Vec<_>>();
+        let record = OutputText {
+            zeros: zeros.join(" "),
+            groups: (0..fragments).step_by(4).map(group).collect(),
+            queries: kernel.extents.queries,
+            columns: kernel.extents.head[1],
+            pack: self.pack(),
+            storage: names::storage_type(self.graph.tensor(kernel.output).data_type),
+            pointer: names::pointer(self.graph, kernel.output),
+            offset: format!("{} + column", self.row_offset(kernel.output, "row_of")),
+            vectors: kernel.stores_vectors,
+        };
+        template::render(template!("attention/output.cuh"), &record)
+    }
+}

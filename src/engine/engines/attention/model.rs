@@ -1,0 +1,79 @@
+//! What a tile costs: matrix units, exponentials, and how evenly tiles fall on multiprocessors. Constants are of an H200.
+
+use super::plan::Plan;
+use crate::device::Device;
+use crate::engine::estimate::Waves;
+use crate::engine::{Bound, Estimate, Floor, Term};
+use crate::kernel::{AttentionTile, value_columns};
+
+/// Multiply-adds of a multiprocessor in a clock, of 16-bit operands.
+const PER_CLOCK: f64 = 2048.0;
+
+/// Share of that rate that a number of multiplying warpgroups reaches: the softmax of one runs beside the products of others.
+const REACHED: [f64; 4] = [0.0, 0.5, 0.80, 0.92];
+
+/// Clocks of a warpgroup's softmax for a key of 64 rows, where others run beside it.
+const CLOCKS_OF_KEY: f64 = 5.0;
+
+/// What every score costs beyond that, for each operation on it.
+const CLOCKS_OF_OPERATION: f64 = 2.0;
+
+/// Clocks of a tile beside its steps, and of a launch.
+const CLOCKS_OF_TILE: f64 = 1800.0;
+const CLOCKS_OF_LAUNCH: f64 = 4500.0;
+
+/// Clocks in a second.
+const CLOCK: f64 = 1.65e9;
+
+/// Bytes of K and V that L2 holds beside what else goes through it.
+const HELD_BY_L2: i64 = 32 << 20;
+
+/// Steps of keys of each tile of queries.
+fn steps(plan: &Plan, tile: AttentionTile) -> impl Iterator<Item = i64> + use<'_> {
+    let (extents, band) = (plan.extents, plan.band);
+    let (rows, keys) = (i64::from(tile.queries()), i64::from(tile.keys));
+    let shift = if band.is_bottom_right { extents.keys - extents.queries } else { 0 };
+    (0..extents.queries).step_by(tile.queries() as usize).map(move |first| {
+        let last = (first + rows).min(extents.queries) - 1;
+        let end = band.right.map_or(extents.keys, |right| (last + shift + right + 1).clamp(0, extents.keys));
+        let begin = band.left.map_or(0, |left| (first + shift - left + 1).clamp(0, end));
+        (end + keys - 1) / keys - begin / keys
+    })
+}
+
+/// The expected time of a tile, in seconds.
+pub(super) fn estimate(plan: &Plan, tile: AttentionTile, operations: usize, device: &Device) -> Estimate {
+    let extents = plan.extents;
+    let heads = (extents.batches * extents.heads) as f64;
+    let [head, value_head] = extents.head;
+    let multiplied = (head + 15) / 16 * 16 + i64::from(value_columns(value_head));
+    let products = f64::from(tile.queries() * tile.keys) * multiplied as f64 / PER_CLOCK;
+    let of_key = CLOCKS_OF_KEY + CLOCKS_OF_OPERATION * operations as f64;
+    let softmax = f64::from(tile.consumers * tile.keys) * of_key;
+    let step = (products / REACHED[tile.consumers as usize]).max(softmax);
+    let steps: Vec<i64> = steps(plan, tile).collect();
+    let clocks = |steps: i64| steps as f64 * step + CLOCKS_OF_TILE;
+    let total: f64 = steps.iter().map(|&steps| clocks(steps)).sum::<f64>() * heads;
+    let longest = steps.iter().map(|&steps| clocks(steps)).fold(0.0, f64::max);
+    let multiprocessors = f64::from(device.sm_count);
+    let waves = Waves::of(steps.len() as f64 * heads, multiprocessors);
+    // tiles of different lengths fill each other's gaps
+    let is_even = steps.iter().all(|&count| count == steps[0]);
+    let arithmetic =
+        if is_even { waves.count * longest } else { (total / multiprocessors).max(longest) + longest / 2.0 };
+    let memory = Floor::of(&plan.graph).seconds(device, None);
+    let at_once =
+        vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::MatrixRate, time: arithmetic / CLOCK }];
+    let on_top = vec![Term { bound: Bound::Fill, time: CLOCKS_OF_LAUNCH / CLOCK }];
+    Estimate { at_once, on_top, waves: is_even.then_some(waves) }
+}
+
+/// Heads of Q that are walked together, so that their K and V stay in L2.
+pub(super) fn section(plan: &Plan) -> i64 {
+    let extents = plan.extents;
+    let group = extents.heads / extents.key_heads[0].min(extents.key_heads[1]);
+    let bytes = extents.keys * (extents.head[0] + extents.head[1]) * 2;
+    let held = (HELD_BY_L2 / bytes.max(1)).max(1);
+    let power = 1 << (i64::BITS - 1 - held.leading_zeros());
+    (power * group).min(extents.batches * extents.heads)
+}

@@ -1,0 +1,262 @@
+//! What of a graph becomes an attention's kernel, whatever its tile.
+
+use std::sync::Arc;
+
+use crate::engine::lowering::{outputs_are_taken, pointwise_is_taken};
+use crate::fusion::{Attention, Fusion, Stage};
+use crate::graph::{
+    Attributes, Composite, DataType, FinalTensor, FinalizedGraph, OperationId, PointwiseMode, Port, TensorId,
+};
+use crate::kernel::{
+    AttentionExtents, AttentionTile, Band, MapElement, MmaType, RowStatistics, Scores, StageProgram, Swizzle, TensorMap,
+};
+
+/// An attention as it is computed.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) graph: Arc<FinalizedGraph>,
+    /// Q, K, V.
+    operands: [TensorId; 3],
+    pub(super) output: TensorId,
+    pub(super) stores_vectors: bool,
+    pub(super) statistics: RowStatistics,
+    pub(super) sink: Option<TensorId>,
+    pub(super) operand: MmaType,
+    pub(super) extents: AttentionExtents,
+    pub(super) scores: Scores,
+    pub(super) band: Band,
+}
+
+/// Largest head, of an instruction's columns.
+const LARGEST_HEAD: i64 = 256;
+
+/// What boxes and stores of 16 bytes need of strides and pointers, in bytes.
+const UNIT: i64 = 16;
+
+/// What a stride of a tensor map is below, in bytes.
+const LARGEST_STRIDE: i64 = 1 << 40;
+
+/// Elements of a box's line.
+const LINE: u32 = 64;
+
+impl Plan {
+    /// # Errors
+    /// Why the engine does not compute the graph, as a sentence.
+    pub(super) fn new(fusion: &Fusion, attention: &Attention) -> Result<Self, String> {
+        let graph = fusion.graph();
+        only_attention(fusion)?;
+        outputs_are_taken(fusion)?;
+        let operands = attention.operands(graph);
+        let output = graph.operation(attention.output).output(Port::C).ok_or("O is missing")?;
+        let operand = operand_type(graph, attention, operands, output)?;
+        let [q, k, v] = operands.map(|id| graph.tensor(id));
+        let extents = AttentionExtents {
+            batches: q.dim[0],
+            heads: q.dim[1],
+            key_heads: [k.dim[1], v.dim[1]],
+            queries: q.dim[2],
+            keys: k.dim[3],
+            head: [q.dim[3], v.dim[3]],
+        };
+        are_boxed(graph, operands, extents)?;
+        let rows = graph.operation(attention.softmax);
+        let statistic = |port| rows.output(port).filter(|&id| !graph.tensor(id).is_virtual);
+        let statistics = RowStatistics {
+            stats: statistic(Port::STATS),
+            max: statistic(Port::MAX),
+            sum_exp: statistic(Port::SUM_EXP),
+        };
+        if let Some(id) = statistics.tensors().find(|&id| graph.tensor(id).data_type != DataType::Float) {
+            return Err(format!("tensor {}: statistics are stored in FLOAT", graph.describe_tensor(id)));
+        }
+        let o = graph.tensor(output);
+        if o.stride[3] != 1 {
+            return Err(format!(
+                "tensor {}: heads of stride {}; required 1",
+                graph.describe_tensor(output),
+                o.stride[3]
+            ));
+        }
+        let band = band(graph, attention)?;
+        let length = graph.operation(attention.output).input(Port::K_OVERRIDE);
+        if length != band.lengths.map(|[_, keys]| keys) {
+            return Err("values are left out by another length than keys are masked by".to_owned());
+        }
+        Ok(Self {
+            graph: Arc::clone(graph),
+            operands,
+            output,
+            stores_vectors: o.alignment % UNIT == 0 && (0..3).all(|axis| o.dim[axis] == 1 || o.stride[axis] % 8 == 0),
+            statistics,
+            sink: rows.input(Port::SINK),
+            operand,
+            extents,
+            scores: scores(graph, attention)?,
+            band,
+        })
+    }
+
+    /// Boxes of a tile.
+    pub(super) fn maps(&self, tile: AttentionTile) -> [TensorMap; 3] {
+        let [q, k, v] = self.operands;
+        let map = |id: TensorId, [size, sequence]: [usize; 2], rows: u32| {
+            let tensor = self.graph.tensor(id);
+            let extent = |axis: usize| tensor.dim[axis] as u64;
+            let stride = |axis: usize| if tensor.dim[axis] == 1 { UNIT as u64 } else { tensor.stride[axis] as u64 * 2 };
+            TensorMap {
+                tensor: id,
+                element: if self.operand == MmaType::F16 { MapElement::Half } else { MapElement::BFloat16 },
+                rank: 4,
+                dims: [extent(size), extent(sequence), extent(1), extent(0), 0],
+                strides: [stride(sequence), stride(1), stride(0), 0],
+                box_dims: [LINE, rows, 1, 1, 0],
+                swizzle: Swizzle::Bytes128,
+                pixels: None,
+            }
+        };
+        [map(q, [3, 2], tile.queries()), map(k, [2, 3], tile.keys), map(v, [3, 2], tile.keys)]
+    }
+}
+
+/// Nothing stands before or behind the core, and all is computed in `FLOAT`.
+fn only_attention(fusion: &Fusion) -> Result<(), String> {
+    let graph = fusion.graph();
+    for id in graph.operation_ids() {
+        let operation = graph.describe_operation(id);
+        if fusion.stage(id) != Stage::Core {
+            return Err(format!("operation {operation} stands beside the attention"));
+        }
+        if graph.compute_type(id) != DataType::Float && graph.operation(id).pointwise().is_none() {
+            return Err(format!("operation {operation} is computed in {}; required FLOAT", graph.compute_type(id)));
+        }
+    }
+    Ok(())
+}
+
+/// The 16-bit type of all that is multiplied, and of O.
+fn operand_type(
+    graph: &FinalizedGraph,
+    attention: &Attention,
+    operands: [TensorId; 3],
+    output: TensorId,
+) -> Result<MmaType, String> {
+    let first = graph.tensor(operands[0]).data_type;
+    let operand = match first {
+        DataType::Half => MmaType::F16,
+        DataType::BFloat16 => MmaType::Bf16,
+        other => return Err(format!("no instruction for heads of {other}")),
+    };
+    let probabilities = graph.operation(attention.softmax).output(Port::Y);
+    let mut all = operands.into_iter().chain(probabilities).chain([output]);
+    match all.find(|&id| graph.tensor(id).data_type != first) {
+        Some(id) => {
+            let (tensor, found) = (graph.describe_tensor(id), graph.tensor(id).data_type);
+            Err(format!("tensor {tensor} is {found}; required {first}, the type of queries"))
+        }
+        None => Ok(operand),
+    }
+}
+
+/// Whether Q, K and V come in boxes.
+fn are_boxed(graph: &FinalizedGraph, operands: [TensorId; 3], extents: AttentionExtents) -> Result<(), String> {
+    if let Some(size) = extents.head.into_iter().find(|&size| size % 8 != 0 || size > LARGEST_HEAD) {
+        return Err(format!("heads of {size} elements; required a multiple of 8, at most {LARGEST_HEAD}"));
+    }
+    for (id, size) in operands.into_iter().zip([3, 2, 3]) {
+        let tensor = graph.tensor(id);
+        let refuse = |why: String| Err(format!("tensor {}: {why}", graph.describe_tensor(id)));
+        if tensor.is_virtual {
+            return refuse("it is not in memory".to_owned());
+        }
+        if tensor.ragged_offset.is_some() {
+            return refuse("it is ragged".to_owned());
+        }
+        if tensor.stride[size] != 1 {
+            return refuse(format!("heads of stride {}; required 1", tensor.stride[size]));
+        }
+        if tensor.alignment % UNIT != 0 {
+            return refuse(format!("pointers are multiples of {} bytes; required {UNIT}", tensor.alignment));
+        }
+        let is_taken = |axis: usize| {
+            let bytes = tensor.stride[axis].saturating_mul(2);
+            tensor.dim[axis] == 1 || (bytes > 0 && bytes % UNIT == 0 && bytes < LARGEST_STRIDE)
+        };
+        if let Some(axis) = (0..4).find(|&axis| axis != size && !is_taken(axis)) {
+            return refuse(format!(
+                "stride {} on axis {axis}; boxes take multiples of {UNIT} bytes below 2^40",
+                tensor.stride[axis]
+            ));
+        }
+    }
+    let counted = [extents.batches.saturating_mul(extents.heads), extents.queries + 512, extents.keys + 512];
+    match counted.into_iter().find(|&count| count > i64::from(i32::MAX / 4)) {
+        Some(count) => Err(format!("{count} heads, queries or keys are more than are counted")),
+        None => Ok(()),
+    }
+}
+
+/// What becomes of a product of Q and K.
+fn scores(graph: &FinalizedGraph, attention: &Attention) -> Result<Scores, String> {
+    let [first, last] = attention.modified(graph);
+    if let Some(scale) = scale(graph, attention, first) {
+        return Ok(Scores::Scaled(scale));
+    }
+    for &id in &attention.modifiers {
+        pointwise_is_taken(graph, graph.operation(id))
+            .map_err(|reason| format!("no kernels for {}: {reason}", graph.describe_operation(id)))?;
+    }
+    let program = StageProgram::of(graph, attention.modifiers.iter().copied(), Some(first));
+    if let Some(id) = program.loads().find(|&id| !is_spread(graph.tensor(id))) {
+        return Err(format!("tensor {}: required 4 axes", graph.describe_tensor(id)));
+    }
+    Ok(Scores::Program { program, result: last })
+}
+
+fn is_spread(tensor: &FinalTensor) -> bool {
+    tensor.dim.len() == 4 || tensor.dim.iter().all(|&extent| extent == 1)
+}
+
+/// The number that scores are multiplied by, where that is all that becomes of them.
+fn scale(graph: &FinalizedGraph, attention: &Attention, first: TensorId) -> Option<Option<TensorId>> {
+    let &[id] = &attention.modifiers[..] else { return attention.modifiers.is_empty().then_some(None) };
+    let operation = graph.operation(id);
+    let pointwise = operation.pointwise().filter(|pointwise| pointwise.mode == PointwiseMode::Mul)?;
+    let is_float =
+        graph.compute_type(id) == DataType::Float && graph.tensor(operation.result()?).data_type == DataType::Float;
+    let mut others = operation.input_tensors().filter(|&id| id != first);
+    let other = others.next().filter(|_| others.next().is_none())?;
+    let is_number = graph.tensor(other).dim.iter().all(|&extent| extent == 1);
+    (pointwise.unscaled().is_some() && is_float && is_number && operation.inputs.len() == 2).then_some(Some(other))
+}
+
+fn band(graph: &FinalizedGraph, attention: &Attention) -> Result<Band, String> {
+    let Some(id) = attention.mask else { return Ok(Band::default()) };
+    let operation = graph.operation(id);
+    let Attributes::Composite(Composite::ScoreMask(mask)) = &operation.attributes else {
+        return Err("a mask of another kind".to_owned());
+    };
+    let lengths = operation.input(Port::SEQ_LEN_Q).zip(operation.input(Port::SEQ_LEN_KV));
+    if let Some(id) = lengths.into_iter().flat_map(|(a, b)| [a, b]).find(|&id| !is_length(graph, id)) {
+        return Err(format!("tensor {}: lengths are INT32 in device memory", graph.describe_tensor(id)));
+    }
+    is_in_float(graph, id)?;
+    Ok(Band {
+        left: mask.left_bound,
+        right: mask.right_bound,
+        lengths: lengths.map(|(queries, keys)| [queries, keys]),
+        is_bottom_right: mask.is_bottom_right,
+    })
+}
+
+fn is_length(graph: &FinalizedGraph, id: TensorId) -> bool {
+    let tensor = graph.tensor(id);
+    tensor.data_type == DataType::Int32 && !tensor.is_pass_by_value && !tensor.is_virtual
+}
+
+fn is_in_float(graph: &FinalizedGraph, id: OperationId) -> Result<(), String> {
+    let result = graph.operation(id).result().map(|id| graph.tensor(id).data_type);
+    match result {
+        Some(DataType::Float) => Ok(()),
+        other => Err(format!("masked scores are {}; required FLOAT", other.map_or("missing", DataType::name))),
+    }
+}

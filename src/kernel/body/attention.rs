@@ -1,0 +1,188 @@
+//! Attention whose scores stay in registers: a producer brings Q, K and V, warpgroups of 64 queries multiply, make probabilities and
+//! multiply again.
+
+use crate::graph::TensorId;
+use crate::kernel::{MmaType, REGISTERS, StageProgram, TensorMap, WARPGROUP, WGMMA_ROWS};
+
+/// Forward attention by `wgmma` (`docs/spec/attention.md` AT-K1 …).
+#[derive(Clone, Debug)]
+pub struct AttentionKernel {
+    /// Q, K, V in boxes.
+    pub maps: [TensorMap; 3],
+    /// O.
+    pub output: TensorId,
+    /// Whether rows of O are stored 16 bytes at a time.
+    pub stores_vectors: bool,
+    /// Values of each row that are stored.
+    pub statistics: RowStatistics,
+    /// One more score of each row of a head, of value 0.
+    pub sink: Option<TensorId>,
+    /// Type of what is multiplied.
+    pub operand: MmaType,
+    /// What is multiplied with what.
+    pub extents: AttentionExtents,
+    /// How scores come about from the first product.
+    pub scores: Scores,
+    /// Which of them count.
+    pub band: Band,
+    /// Tile of a block.
+    pub tile: AttentionTile,
+    /// Heads whose K and V should stay in L2 together.
+    pub section: i64,
+    /// Registers of a thread that brings tiles, and of one that multiplies.
+    pub registers: [u32; 2],
+}
+
+/// Tensors for what softmax knows of each row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowStatistics {
+    /// `max + ln Σ exp(score − max)`.
+    pub stats: Option<TensorId>,
+    /// The largest score.
+    pub max: Option<TensorId>,
+    /// `Σ exp(score − max)`.
+    pub sum_exp: Option<TensorId>,
+}
+
+impl RowStatistics {
+    /// Those that are stored.
+    pub fn tensors(&self) -> impl Iterator<Item = TensorId> + use<> {
+        [self.stats, self.max, self.sum_exp].into_iter().flatten()
+    }
+}
+
+/// Extents of an attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionExtents {
+    /// Batches, heads of Q.
+    pub batches: i64,
+    /// Heads of Q.
+    pub heads: i64,
+    /// Heads of K and of V, divisors of Q's.
+    pub key_heads: [i64; 2],
+    /// Queries of a head.
+    pub queries: i64,
+    /// Keys of a head.
+    pub keys: i64,
+    /// Elements of a query, and of a value.
+    pub head: [i64; 2],
+}
+
+/// What becomes of a product of Q and K before the softmax.
+#[derive(Clone, Debug)]
+pub enum Scores {
+    /// It is multiplied by a number, or nothing.
+    Scaled(Option<TensorId>),
+    /// Operations on each score.
+    Program {
+        /// The operations; the product is their accumulator.
+        program: StageProgram,
+        /// What they make of it.
+        result: TensorId,
+    },
+}
+
+/// The keys of a row: those of a band around a diagonal, within the sequences' lengths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Band {
+    /// Keys up to a row's diagonal, its own included, at most so many.
+    pub left: Option<i64>,
+    /// Keys behind the diagonal, at most so many.
+    pub right: Option<i64>,
+    /// Lengths of the sequences of queries and of keys, where tensors tell them.
+    pub lengths: Option<[TensorId; 2]>,
+    /// Whether the diagonal ends where the sequences do.
+    pub is_bottom_right: bool,
+}
+
+/// Tile of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AttentionTile {
+    /// Multiplying warpgroups, each of 64 queries.
+    pub consumers: u32,
+    /// Keys of a step, a multiple of 16.
+    pub keys: u32,
+    /// Steps whose K, and whose V, lie in shared memory.
+    pub stages: u32,
+}
+
+/// Where a block's shared memory holds what, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionLayout {
+    /// Tiles of Q at 0; the first of K and of V.
+    pub keys: u32,
+    /// The first tile of V.
+    pub values: u32,
+    /// Bytes of a tile of K, and of V.
+    pub tile_bytes: [u32; 2],
+    /// Barriers.
+    pub barriers: u32,
+    /// All.
+    pub bytes: u32,
+}
+
+/// Bytes of a row of a box: one swizzled line.
+const LINE: u32 = 128;
+
+/// Barriers beside two for each stage of K and of V.
+const SINGLE_BARRIERS: u32 = 2;
+
+impl AttentionTile {
+    /// Queries of a block.
+    pub fn queries(&self) -> u32 {
+        self.consumers * WGMMA_ROWS
+    }
+
+    /// Threads of a block.
+    pub fn threads(&self) -> u32 {
+        (self.consumers + 1) * WARPGROUP
+    }
+
+    /// Registers of a thread at launch, a multiple of eight.
+    pub fn registers_at_launch(&self) -> u32 {
+        (REGISTERS / self.threads() / 8 * 8).min(248)
+    }
+
+    /// Registers of a multiplying thread for scores, their probabilities in pairs and a row's part of O.
+    pub fn held_registers(&self, head: [i64; 2]) -> u32 {
+        self.keys / 2 + self.keys / 4 + columns(head[1]) / 2
+    }
+
+    /// Where everything lies.
+    pub fn layout(&self, head: [i64; 2]) -> AttentionLayout {
+        let [lines, value_lines] = head.map(lines);
+        let queries = self.queries() * lines * LINE;
+        let tile_bytes = [self.keys * lines * LINE, self.keys * value_lines * LINE];
+        let values = queries + self.stages * tile_bytes[0];
+        let barriers = values + self.stages * tile_bytes[1];
+        let bytes = barriers + 8 * (4 * self.stages + SINGLE_BARRIERS);
+        AttentionLayout { keys: queries, values, tile_bytes, barriers, bytes }
+    }
+}
+
+/// Lines of 64 elements that hold a row.
+pub fn lines(head: i64) -> u32 {
+    u32::try_from(head).unwrap_or(0).div_ceil(LINE / 2)
+}
+
+/// Columns of an instruction that computes a row.
+pub fn columns(head: i64) -> u32 {
+    u32::try_from(head).unwrap_or(0).next_multiple_of(8)
+}
+
+impl AttentionKernel {
+    /// Tiles of queries of a head.
+    pub fn row_tiles(&self) -> i64 {
+        (self.extents.queries + i64::from(self.tile.queries()) - 1) / i64::from(self.tile.queries())
+    }
+
+    /// Tensors that are read and written through pointers.
+    pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
+        let mut reads: Vec<TensorId> = self.sink.into_iter().chain(self.band.lengths.into_iter().flatten()).collect();
+        match &self.scores {
+            Scores::Scaled(scale) => reads.extend(scale),
+            Scores::Program { program, .. } => reads.extend(program.reads()),
+        }
+        (reads, [self.output].into_iter().chain(self.statistics.tensors()).collect())
+    }
+}

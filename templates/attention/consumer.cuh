@@ -1,0 +1,131 @@
+<# A consumer: the products of step n + 1's probabilities and values run beside the softmax of step n's scores. -#>
+const unsigned consumer = warp / 4 - 1, quad = lane % 4;
+const unsigned long long q = fw_matrix_descriptor<128>(shared + consumer * ${ 64 * 128 }$, 0, 1024);
+const float negative = -fw_infinity();
+${ scale }$
+unsigned k_stage = 0, k_parity = 0, v_stage = 0, v_parity = 0, q_parity = 0;
+#pragma unroll 1
+for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
+${ unit }$
+const int first_row = m0 + consumer * 64, row = first_row + warp % 4 * 16 + lane / 4;
+const int own_last = min(first_row + 64, queries) - 1;
+const int own_end = own_last < first_row ? begin : min(max((keys_of(own_last) + ${ keys - 1 }$) / ${ keys }$, begin), end);
+const int own_begin = min(max(first_key(first_row) / ${ keys }$, begin), own_end);
+// steps of which all rows keep all keys
+const int plain_end = ${ plain_end }$, plain_begin = (first_key(first_row + 63) + ${ keys - 1 }$) / ${ keys }$;
+<%- if sink %>
+// the sink is a row's first score, of one lane of its quad
+const float sink = ${ sink }$, first = sink == negative ? 0.0f : sink * ${ log2e }$;
+float m[2] = {sink / unit_of_scores, sink / unit_of_scores}, reference[2] = {first, first};
+float sum[2] = {quad == 0 && sink != negative, quad == 0 && sink != negative};
+if (sink != sink) sum[0] = sum[1] = sink;
+<%- else %>
+float m[2] = {negative, negative}, reference[2] = {0.0f, 0.0f}, sum[2] = {0.0f, 0.0f};
+<%- endif %>
+<%- if largest %>
+float largest[2] = {m[0], m[1]};
+<%- endif %>
+float bound[2] = {m[0] + room, m[1] + room}, factor[2] = {1.0f, 1.0f};
+bool moves = false;
+
+// scores of a step become probabilities; `factor` is that of what was added up before, where it `moves`
+const auto softmax = [&](float (&x)[${ scores }$], int block) {
+${ softmax }$
+};
+const auto release_k = [&] {
+if (lane == 0) fw_mbarrier_arrive(k_empty + 8 * k_stage);
+if (++k_stage == ${ stages }$) k_stage = 0, k_parity ^= 1;
+};
+const auto release_v = [&] {
+if (lane == 0) fw_mbarrier_arrive(v_empty + 8 * v_stage);
+if (++v_stage == ${ stages }$) v_stage = 0, v_parity ^= 1;
+};
+const auto skip = [&](int steps) {  // steps that are other consumers' alone
+#pragma unroll 1
+for (int step = 0; step < steps; ++step) {
+fw_mbarrier_wait(k_full + 8 * k_stage, k_parity);
+__syncwarp();
+release_k();
+fw_mbarrier_wait(v_full + 8 * v_stage, v_parity);
+__syncwarp();
+release_v();
+}
+};
+const auto multiply_keys = [&] {
+fw_mbarrier_wait(k_full + 8 * k_stage, k_parity);
+const unsigned long long k = fw_matrix_descriptor<128>(shared + ${ keys_at }$ + k_stage * ${ key_bytes }$, 0, 1024);
+FW_PRODUCTS(q, k, false,
+<%- for product in key_products %>
+${ product }$
+<%- endfor %>);
+};
+unsigned p[${ packed }$] = {};
+const auto multiply_values = [&](int block, bool adds) {
+fw_mbarrier_wait(v_full + 8 * v_stage, v_parity);
+const unsigned tile = shared + ${ values_at }$ + v_stage * ${ value_bytes }$;
+<%- if lengths %>
+if ((block + 1) * ${ keys }$ > keys) {  // values beyond the sequence may be NaN, which no probability of 0 makes 0
+const unsigned thread = threadIdx.x % 128;
+#pragma unroll 1
+for (unsigned chunk = max(keys - block * ${ keys }$, 0) * 8 + thread; chunk < ${ 8 * keys }$; chunk += 128) {
+#pragma unroll
+for (unsigned line = 0; line < ${ value_line_count }$; ++line) {
+fw_store_vector(reinterpret_cast<unsigned*>(shared_bytes + (tile - shared) + line * ${ 128 * keys }$ + chunk * 16), fw_vector<unsigned, 4>{});
+}
+}
+fw_fence_async();
+<%- for barrier in barrier_ids %>
+<% if not loop.first %>else <% endif %><% if not loop.last %>if (consumer == ${ loop.index0 }$) <% endif %>fw_named_barrier<${ barrier }$, 128>();
+<%- endfor %>
+}
+<%- endif %>
+const unsigned long long v = fw_matrix_descriptor<128>(tile, ${ 128 * keys }$, 1024);
+<%- for product in value_products %>
+FW_PRODUCTS_A(p + ${ product.first }$, v, ${ product.accumulate }$, ${ product.product }$);
+<%- endfor %>
+};
+
+const int steps = own_end - own_begin;
+skip(end - own_end);
+fw_mbarrier_wait(q_full, q_parity);
+q_parity ^= 1;
+if (steps == 0) {
+__syncwarp();
+if (lane == 0) fw_mbarrier_arrive(q_empty);
+} else {
+multiply_keys();
+fw_wgmma_wait<0>();
+if (steps == 1 && lane == 0) fw_mbarrier_arrive(q_empty);
+release_k();
+{
+float x[${ scores }$];
+fw_take_all<0>(x);
+softmax(x, own_end - 1);
+#pragma unroll
+for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ pack }$(x[2 * i], x[2 * i + 1]);
+}
+#pragma unroll 1
+for (int block = own_end - 2; block >= own_begin; --block) {
+multiply_keys();
+multiply_values(block + 1, block != own_end - 2);
+fw_wgmma_wait<${ value_groups }$>();
+if (block == own_begin && lane == 0) fw_mbarrier_arrive(q_empty);
+release_k();
+float x[${ scores }$];
+fw_take_all<0>(x);
+softmax(x, block);
+fw_behind(sum[0] + sum[1]);
+fw_wgmma_wait<0>();
+release_v();
+if (moves) fw_scale_all<${ scores }$, ${ values }$>(factor);
+#pragma unroll
+for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ pack }$(x[2 * i], x[2 * i + 1]);
+}
+multiply_values(own_begin, steps > 1);
+}
+${ rows }$
+fw_wgmma_wait<0>();
+if (steps > 0) release_v();
+skip(own_begin - begin);
+${ output }$
+}

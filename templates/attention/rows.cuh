@@ -1,0 +1,17 @@
+<# What softmax knows of a row, and the factor of its part of O. -#>
+float scaled[2];
+#pragma unroll
+for (int e = 0; e < 2; ++e) {
+const float total = fw_quad_total(sum[e]);
+scaled[e] = total == 0.0f ? 0.0f : 1.0f / total;
+<%- if largest %>
+const float greatest = fw_quad_largest(largest[e]);
+<%- endif %>
+<%- if stores %>
+if (quad == 0 && row + 8 * e < ${ queries }$) {
+<%- for store in stores %>
+${ store }$
+<%- endfor %>
+}
+<%- endif %>
+}

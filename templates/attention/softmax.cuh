@@ -1,0 +1,47 @@
+<# From a step's scores to its probabilities, against a reference of each row that moves where a score is far above it: the sums and O are then
+   multiplied by what the new reference makes of the old one. -#>
+<%- if program %>
+#pragma unroll
+for (int i = 0; i < ${ scores }$; ++i) {
+${ program }$
+}
+<%- endif %>
+<%- if scales_first %>
+if (${ scales_first }$) {
+#pragma unroll
+for (int i = 0; i < ${ scores }$; ++i) x[i] *= scale;
+}
+<%- endif %>
+if (block >= plain_end || block < plain_begin) {
+const int at = block * ${ keys }$ + 2 * quad;
+int kept[2]<% if left %>, low[2]<% endif %>;
+#pragma unroll
+for (int e = 0; e < 2; ++e) {
+kept[e] = <% if lengths %>row + 8 * e >= queries ? 0 : <% endif %>keys_of(row + 8 * e) - at;
+<%- if left %>
+low[e] = first_key(row + 8 * e) - at;
+<%- endif %>
+}
+#pragma unroll
+for (int i = 0; i < ${ scores }$; ++i) {
+const int column = 8 * (i >> 2) + (i & 1), e = i >> 1 & 1;
+if (column >= kept[e]<% if left %> || column < low[e]<% endif %>) x[i] = negative;
+}
+}
+float top[2];
+fw_row_maxima(x, m, top);
+<%- if largest %>
+largest[0] = fmaxf(largest[0], top[0]), largest[1] = fmaxf(largest[1], top[1]);
+<%- endif %>
+moves = __any_sync(0xffffffffu, top[0] > bound[0] || top[1] > bound[1]);
+if (moves) {
+#pragma unroll
+for (int e = 0; e < 2; ++e) {
+const float next = fw_quad_largest(top[e]), before = reference[e];
+reference[e] = next == negative ? 0.0f : next * c;
+factor[e] = m[e] == negative ? 0.0f : fw_fast_exp2(before - reference[e]);
+m[e] = next, bound[e] = next + room;
+sum[e] *= factor[e];
+}
+}
+fw_exponentials(x, c, reference, sum);

@@ -1,0 +1,117 @@
+// Device code of attention: rows of scores in the accumulators of a warpgroup. No template syntax. Sections as in primitives.cuh.
+//
+// Lane l of a warp has, of a fragment of 16 rows by 8 columns, columns 2 (l % 4) and the next of rows l / 4 and l / 4 + 8: x[4 j + 2 e + i] is
+// column 8 j + 2 (l % 4) + i of row l / 4 + 8 e. The four lanes of a row are a quad.
+
+//@ primitive fw_scale_accumulators: fw_accumulators
+// A fragment of the accumulators times a factor for each of the two rows.
+template <int A>
+__device__ __forceinline__ void fw_scale_accumulators(const float (&f)[2]) {
+  asm volatile("mul.f32 acc%2, acc%2, %0; mul.f32 acc%3, acc%3, %0; mul.f32 acc%4, acc%4, %1; mul.f32 acc%5, acc%5, %1;"
+               ::"f"(f[0]), "f"(f[1]), "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3));
+}
+
+//@ primitive fw_uniform
+// The same value in every lane of a warp, which the assembler then knows, and keeps it in a register of the warp.
+__device__ __forceinline__ unsigned fw_uniform(unsigned x) {
+  asm volatile("redux.sync.max.u32 %0, %0, 0xffffffff;" : "+r"(x));
+  return x;
+}
+
+//@ primitive fw_behind
+// What comes behind is not moved before the value is known: the assembler moves waits for products up past arithmetic. Never waits itself.
+__device__ __forceinline__ void fw_behind(float sum) {
+  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0fFF800000;\n@p nanosleep.u32 0;\n}" ::"f"(sum) : "memory");
+}
+
+//@ fw_take_all: FW_INLINE fw_accumulators
+// N accumulators from number A on.
+template <int A, int I = 0, int N>
+FW_INLINE void fw_take_all(float (&x)[N]) {
+  float y[4];
+  fw_take<A + I>(y);
+#pragma unroll
+  for (int r = 0; r < 4; ++r) x[I + r] = y[r];
+  if constexpr (I + 4 < N) fw_take_all<A, I + 4>(x);
+}
+
+//@ fw_scale_all: FW_INLINE fw_scale_accumulators
+// N accumulators from number A on times a factor for each row.
+template <int A, int N>
+FW_INLINE void fw_scale_all(const float (&f)[2]) {
+  fw_scale_accumulators<A>(f);
+  if constexpr (N > 4) fw_scale_all<A + 4, N - 4>(f);
+}
+
+//@ fw_row_maxima: FW_INLINE fw_infinity
+// Of each of the lane's two rows the largest of its columns and of m; a NaN may be passed over. Floats compare like integers, of which
+// three are compared at once, as soon as one is not negative.
+template <int N>
+FW_INLINE void fw_row_maxima(const float (&x)[N], const float (&m)[2], float (&largest)[2]) {
+  bool negative = false;
+#pragma unroll
+  for (int e = 0; e < 2; ++e) {
+    int a = max(max(__float_as_int(x[2 * e]), __float_as_int(x[2 * e + 1])), __float_as_int(m[e]));
+    int b = max(__float_as_int(x[4 + 2 * e]), __float_as_int(x[5 + 2 * e]));
+#pragma unroll
+    for (int j = 2; j < N / 4; ++j) {
+      int& chain = j % 2 ? b : a;
+      chain = max(max(__float_as_int(x[4 * j + 2 * e]), __float_as_int(x[4 * j + 2 * e + 1])), chain);
+    }
+    largest[e] = __int_as_float(max(a, b));
+    negative |= max(a, b) < 0;
+  }
+  if (negative) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      float a = fmaxf(x[2 * e], m[e]), b = x[2 * e + 1];
+#pragma unroll
+      for (int j = 1; j < N / 4; ++j) a = fmaxf(a, x[4 * j + 2 * e]), b = fmaxf(b, x[4 * j + 2 * e + 1]);
+      largest[e] = fmaxf(a, b);
+    }
+  }
+}
+
+//@ fw_exponentials: FW_INLINE fw_fast_exp2
+// x = 2^(x c - reference), added to the sums of the rows.
+template <int N>
+FW_INLINE void fw_exponentials(float (&x)[N], float c, const float (&reference)[2], float (&sum)[2]) {
+  float part[2][2] = {{sum[0], 0.0f}, {sum[1], 0.0f}};
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const int e = i >> 1 & 1;
+    x[i] = fw_fast_exp2(fmaf(x[i], c, -reference[e]));
+    part[e][i & 1] += x[i];
+  }
+  sum[0] = part[0][0] + part[0][1], sum[1] = part[1][0] + part[1][1];
+}
+
+//@ fw_quad_largest: FW_INLINE
+FW_INLINE float fw_quad_largest(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+//@ fw_quad_total: FW_INLINE
+FW_INLINE float fw_quad_total(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+//@ fw_quad_transpose: FW_INLINE
+// Lane t of a quad has word j of fragment t where it had word t's of fragment j: eight columns of 16 bits side by side.
+FW_INLINE void fw_quad_transpose(unsigned (&w)[4], unsigned lane) {
+  const bool odd = lane & 1, high = lane & 2;
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    const unsigned got = __shfl_xor_sync(0xffffffffu, odd ? w[i] : w[i + 1], 1);
+    if (odd) w[i] = got;
+    else w[i + 1] = got;
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const unsigned got = __shfl_xor_sync(0xffffffffu, high ? w[i] : w[i + 2], 2);
+    if (high) w[i] = got;
+    else w[i + 2] = got;
+  }
+}
