@@ -119,21 +119,13 @@ struct ConsumerText {
     pack: &'static str,
     softmax: String,
     key_products: Vec<String>,
-    value_products: Vec<ValueProductText>,
-    /// Groups of products of values.
-    value_groups: usize,
+    value_products: Vec<String>,
+    /// The probabilities as words of these.
+    words: String,
     lengths: bool,
     barrier_ids: Vec<u32>,
     rows: String,
     output: String,
-}
-
-/// The products of 16 keys' probabilities with their values.
-#[derive(Serialize)]
-struct ValueProductText {
-    first: u32,
-    accumulate: &'static str,
-    product: String,
 }
 
 /// What `attention/softmax.cuh` reads.
@@ -373,7 +365,7 @@ impl Forward<'_, '_> {
             softmax: self.softmax()?,
             key_products: self.key_products(),
             value_products: self.value_products(),
-            value_groups: (keys / STEP) as usize,
+            words: (0..keys / 4).map(|word| format!("FW_WORD(p[{word}])")).collect::<Vec<_>>().join(", "),
             lengths: has_lengths,
             barrier_ids: (1..=kernel.tile.consumers).collect(),
             rows,
@@ -495,16 +487,14 @@ impl Forward<'_, '_> {
         (0..steps).map(product).collect()
     }
 
-    fn value_products(&self) -> Vec<ValueProductText> {
+    /// Products of 16 keys' probabilities each, four words from number `4 step` on, with their values.
+    fn value_products(&self) -> Vec<String> {
+        const FIRST_WORD: u32 = 2;
         let shape = self.shape(value_columns(self.kernel.extents.head[1]));
-        let product = |step: u32| ValueProductText {
-            first: 4 * step,
-            accumulate: if step == 0 { "adds" } else { "true" },
-            product: format!(
-                "FW_PRODUCT_A({shape}, FW_VALUES, {}, \"{}\", \", 1, 1, 1\")",
-                step * STEP * LINE_BYTES / 16,
-                if step == 0 { "p" } else { "1" }
-            ),
+        let product = |step: u32| {
+            let words: Vec<String> = (0..4).map(|word| (FIRST_WORD + 4 * step + word).to_string()).collect();
+            let (plus_b, scale) = (step * STEP * LINE_BYTES / 16, if step == 0 { "p" } else { "1" });
+            format!("FW_PRODUCT_OF({shape}, {}, FW_VALUES, {plus_b}, \"{scale}\", \", 1, 1, 1\")", words.join(", "))
         };
         (0..self.kernel.tile.keys / STEP).map(product).collect()
     }

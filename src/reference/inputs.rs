@@ -8,7 +8,10 @@ use super::resample::Pooling;
 use super::supported::check_resample;
 use super::values::required_inputs;
 use crate::error::Result;
-use crate::graph::{Attributes, DataType, FinalTensor, FinalizedGraph, Operation, Port, Scalar, SignalMode, TensorId};
+use crate::graph::{
+    Attributes, Composite, DataType, FinalTensor, FinalizedGraph, Operation, Port, Scalar, ScoreMask, SignalMode,
+    TensorId,
+};
 use crate::host_tensor::{HostTensor, HostTensors};
 
 /// How random values are distributed.
@@ -47,6 +50,9 @@ pub fn random_inputs(graph: &FinalizedGraph, seed: u64, distribution: Distributi
             Some(Role::Flag(value)) => HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, |_| *value),
             Some(Role::Index(pooling)) => random_index(tensor, generator, pooling),
             Some(Role::Messages) => random_messages(tensor, generator),
+            Some(Role::Length(most)) => {
+                HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, |at| generator.uniform(at, 0, *most))
+            }
             None => random_tensor(tensor, generator, distribution, &places.at(tensor, id)),
         };
         Ok((id, values?))
@@ -60,16 +66,28 @@ enum Role {
     Index(Pooling),
     /// What other GPUs have sent: a value and its flag, word by word (N-112).
     Messages,
+    /// Lengths of sequences, at most so long.
+    Length(i64),
 }
 
 /// Roles that the first operation to give one gives.
 fn roles(graph: &FinalizedGraph) -> BTreeMap<TensorId, Role> {
     let mut roles = BTreeMap::new();
     let messages = graph.operations().flat_map(Operation::peers).map(|id| (id, Role::Messages));
-    for (id, role) in graph.operations().filter_map(|operation| role(graph, operation)).chain(messages) {
+    let lengths = graph.operations().flat_map(|operation| lengths(graph, operation));
+    let others = graph.operations().filter_map(|operation| role(graph, operation));
+    for (id, role) in others.chain(messages).chain(lengths) {
         roles.entry(id).or_insert(role);
     }
     roles
+}
+
+/// Lengths of queries and keys, of a mask of scores.
+fn lengths(graph: &FinalizedGraph, operation: &Operation) -> Vec<(TensorId, Role)> {
+    let Attributes::Composite(Composite::ScoreMask(_)) = &operation.attributes else { return Vec::new() };
+    let dim = operation.input(Port::X).map_or(&[][..], |x| &graph.tensor(x).dim);
+    let length = |(port, &most): (&Port, &i64)| Some((operation.input(*port)?, Role::Length(most)));
+    ScoreMask::LENGTHS.iter().zip(dim.iter().skip(2)).filter_map(length).collect()
 }
 
 fn role(graph: &FinalizedGraph, operation: &Operation) -> Option<(TensorId, Role)> {

@@ -80,9 +80,10 @@ fw_fence_async();
 }
 <%- endif %>
 const unsigned long long v = fw_matrix_descriptor<128>(tile, ${ 128 * keys }$, 1024);
+FW_PRODUCTS_OF(v, adds,
 <%- for product in value_products %>
-FW_PRODUCTS_A(p + ${ product.first }$, v, ${ product.accumulate }$, ${ product.product }$);
-<%- endfor %>
+${ product }$
+<%- endfor %>, ${ words }$);
 };
 
 const int steps = own_end - own_begin;
@@ -108,7 +109,7 @@ for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ pack }$(x[2 * i], x[2 * i + 1])
 for (int block = own_end - 2; block >= own_begin; --block) {
 multiply_keys();
 multiply_values(block + 1, block != own_end - 2);
-fw_wgmma_wait<${ value_groups }$>();
+fw_wgmma_wait<1>();
 if (block == own_begin && lane == 0) fw_mbarrier_arrive(q_empty);
 release_k();
 float x[${ scores }$];

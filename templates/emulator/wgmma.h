@@ -18,6 +18,7 @@ struct Product {
   bool adds_always;  // else only where the statement accumulates
   bool sums_in_f16;  // two columns in a register
   unsigned first;    // accumulator
+  unsigned fragment_at;  // of A, in the statement's words
   int plus_a, plus_b;
 
   // Of a thread, for its accumulators.
@@ -127,6 +128,15 @@ constexpr Product product(const char* shape, const char* registers, bool a_in_re
   return made;
 }
 
+// The same of a fragment among the words of a statement, which are its operands from number 2 on.
+constexpr Product product_of(const char* shape, unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                             const char* registers, int plus_b, const char* scale, const char* tail) {
+  if (a0 < 2 || a1 != a0 + 1 || a2 != a0 + 2 || a3 != a0 + 3) return malformed("a fragment is four words");
+  Product made = product(shape, registers, true, 0, plus_b, scale, tail);
+  made.fragment_at = a0 - 2;
+  return made;
+}
+
 }  // namespace emulator
 
 #define FW_PRODUCTS(descriptor_a, descriptor_b, accumulate, products) \
@@ -140,6 +150,14 @@ constexpr Product product(const char* shape, const char* registers, bool a_in_re
                              {fw_products, sizeof fw_products / sizeof *fw_products, descriptor_a, descriptor_b, \
                               fragment, bool(accumulate)});                                                      \
   } while (0)
+#define FW_PRODUCTS_OF(descriptor_b, accumulate, products, ...)             \
+  do {                                                                      \
+    const unsigned fw_words[] = {__VA_ARGS__};                              \
+    FW_EMULATOR_PRODUCTS(0, descriptor_b, fw_words, accumulate, products);  \
+  } while (0)
+#define FW_WORD(word) word
+#define FW_PRODUCT_OF(shape, a0, a1, a2, a3, registers, plus_b, scale, tail) \
+  emulator::product_of(shape, a0, a1, a2, a3, registers, plus_b, scale, tail),
 #define FW_PRODUCT(shape, registers, plus_a, plus_b, scale, tail) \
   emulator::product(shape, registers, false, plus_a, plus_b, scale, tail),
 #define FW_PRODUCT_A(shape, registers, plus_b, scale, tail) \

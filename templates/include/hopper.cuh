@@ -231,6 +231,16 @@ FW_INLINE unsigned long long fw_matrix_descriptor(unsigned address, unsigned lea
   "add.s64 b, %4, " #plus_b ";\nwgmma.mma_async.sync.aligned." shape " {" registers "}, {%0, %1, %2, %3}, b, " scale   \
   tail ";\n"
 
+// The same with several fragments in one statement: `words` are FW_WORDs, four for each fragment, which products name by number, the first
+// word's being 2: FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 2, 3, 4, 5, "acc0, acc1, …", plus_b, scale, tail).
+#define FW_PRODUCTS_OF(descriptor_b, accumulate, products, ...)                                                        \
+  asm volatile("{\n.reg .pred p;\n.reg .b64 b;\nsetp.ne.b32 p, %1, 0;\nwgmma.fence.sync.aligned;\n" products          \
+               "wgmma.commit_group.sync.aligned;\n}" ::"l"(descriptor_b), "r"(int(accumulate)), __VA_ARGS__ : "memory")
+#define FW_WORD(word) "r"(word)
+#define FW_PRODUCT_OF(shape, a0, a1, a2, a3, registers, plus_b, scale, tail)                                           \
+  "add.s64 b, %0, " #plus_b ";\nwgmma.mma_async.sync.aligned." shape " {" registers "}, {%" #a0 ", %" #a1 ", %" #a2   \
+  ", %" #a3 "}, b, " scale tail ";\n"
+
 // Waits for all groups of products but the latest PENDING ones: their accumulators may be used, their operands changed.
 template <int PENDING>
 __device__ __forceinline__ void fw_wgmma_wait() {

@@ -27,6 +27,9 @@ pub(super) fn infer(node: &mut Node) -> Result<(), Malformed> {
 
 /// Extents of queries, keys and values fit each other, and what the node gives fits them (AT-E1 … E3, E8, E9, E14).
 pub(super) fn check(node: &Node) -> Result<(), Malformed> {
+    if node.tensor(Port("Page_table_K")).or(node.tensor(Port("Page_table_V"))).is_some() {
+        return Ok(()); // K and V are containers of pages
+    }
     let [q, k, v] = [matrices(node, Port("Q"))?, matrices(node, Port("K"))?, matrices(node, Port("V"))?];
     for (port, found, required, what) in [
         (Port("K"), k[0], q[0], "batches of Q"),

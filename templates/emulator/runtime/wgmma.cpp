@@ -231,7 +231,10 @@ void complete_products(void* const* lanes) {
     StartedProduct product = started(first, first.products[i]);
     if (product.product.first + product.product.registers() > REGISTERS) fail("%s: a thread has at most 255 registers", PRODUCTS);
     for (unsigned l = 0; first.fragment && l < WARP_SIZE; ++l)
-      product.fragment.insert(product.fragment.end(), statement(l).fragment, statement(l).fragment + 4);
+      {
+      const unsigned* const fragment = statement(l).fragment + product.product.fragment_at;
+      product.fragment.insert(product.fragment.end(), fragment, fragment + 4);
+    }
     require_landed(number, product);
     group.products.push_back(std::move(product));
   }
