@@ -213,6 +213,7 @@ fn knob_number(knob: Knob) -> u32 {
         Knob::TmaEpilogue => RawKnob::CUDNN_KNOB_TYPE_EDGE,
         Knob::StationaryB => RawKnob::CUDNN_KNOB_TYPE_SPECFILT,
         Knob::Occupancy => RawKnob::CUDNN_KNOB_TYPE_OCCUPANCY,
+        Knob::PackHeads => RawKnob::CUDNN_KNOB_TYPE_SPLIT_H,
         Knob::EvaluateFirst => RawKnob::CUDNN_KNOB_TYPE_WORKSPACE,
     };
     raw as u32

@@ -82,6 +82,7 @@ struct ProducerText {
     /// Heads of Q that share one of K, and of V.
     key_group: i64,
     value_group: i64,
+    packed: i64,
     keys: u32,
     keys_at: u32,
     values_at: u32,
@@ -118,6 +119,9 @@ struct ConsumerText {
     packed: u32,
     pack: &'static str,
     softmax: String,
+    /// Room for what is read two columns at a time before scores are there, and the reads of pair `i`.
+    pairs: Vec<String>,
+    pair_reads: Vec<String>,
     key_products: Vec<String>,
     value_products: Vec<String>,
     /// The probabilities as words of these.
@@ -144,7 +148,7 @@ struct SoftmaxText {
 /// What `attention/rows.cuh` reads.
 #[derive(Serialize)]
 struct RowsText {
-    queries: i64,
+    rows: i64,
     largest: bool,
     stores: Vec<String>,
 }
@@ -154,7 +158,7 @@ struct RowsText {
 struct OutputText {
     zeros: String,
     groups: Vec<GroupText>,
-    queries: i64,
+    rows: i64,
     columns: i64,
     pack: &'static str,
     storage: &'static str,
@@ -224,12 +228,15 @@ impl Forward<'_, '_> {
     }
 
     fn units(&self) -> i64 {
-        self.kernel.row_tiles() * self.heads()
+        self.kernel.row_tiles() * self.kernel.extents.row_heads()
     }
 
-    /// Heads of all batches.
-    fn heads(&self) -> i64 {
-        self.kernel.extents.batches * self.kernel.extents.heads
+    /// Head of Q, and query, of a row.
+    fn head_and_query(&self, row: &str) -> [String; 2] {
+        match self.kernel.extents.packed {
+            1 => ["h".to_owned(), row.to_owned()],
+            packed => [format!("(h * {packed} + ({row}) % {packed})"), format!("({row}) / {packed}")],
+        }
     }
 
     fn is_causal(&self) -> bool {
@@ -253,7 +260,7 @@ impl Forward<'_, '_> {
 
     /// The lines that say which tile of queries of which head a unit is, and which steps of keys it has.
     fn unit(&mut self) -> String {
-        let (kernel, heads) = (self.kernel, self.heads());
+        let (kernel, heads) = (self.kernel, self.kernel.extents.row_heads());
         let (tiles, section, extents) = (kernel.row_tiles(), kernel.section, kernel.extents);
         let (rows, keys) = (kernel.tile.queries(), kernel.tile.keys);
         let mut lines = Vec::new();
@@ -272,7 +279,7 @@ impl Forward<'_, '_> {
             line(format!("const unsigned head = unit % {heads}u;"));
             line(format!("const int m0 = ({}) * {rows};", tile(&format!("int(unit / {heads}u)"))));
         }
-        line(format!("const unsigned b = head / {0}u, h = head % {0}u;", extents.heads));
+        line(format!("const unsigned b = head / {0}u, h = head % {0}u;", extents.heads / extents.packed));
         match kernel.band.lengths {
             Some([queries, keys]) => {
                 for (name, id, most) in [("queries", queries, extents.queries), ("keys", keys, extents.keys)] {
@@ -283,10 +290,15 @@ impl Forward<'_, '_> {
             }
             None => line(format!("constexpr int queries = {}, keys = {};", extents.queries, extents.keys)),
         }
+        match extents.packed {
+            1 => line("const int rows = queries;".to_owned()),
+            packed => line(format!("const int rows = queries * {packed};  // of {packed} heads, query by query")),
+        }
         let shift = if kernel.band.is_bottom_right { " + keys - queries" } else { "" };
+        let [_, query] = self.head_and_query("row");
         let moved = |by: i64| match by {
-            0 => format!("row{shift}"),
-            _ => format!("row{shift} + {by}"),
+            0 => format!("{query}{shift}"),
+            _ => format!("{query}{shift} + {by}"),
         };
         // bounds beyond this reach beyond all rows
         const FAR: i64 = 1 << 29;
@@ -296,7 +308,7 @@ impl Forward<'_, '_> {
         let first = first.map_or("0".to_owned(), |first| format!("max({first}, 0)"));
         line(format!("const auto keys_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"));
         line(format!("const auto first_key = [&]([[maybe_unused]] int row) {{ return {first}; }};"));
-        line(format!("const int last_row = min(m0 + {rows}, queries) - 1;"));
+        line(format!("const int last_row = min(m0 + {rows}, rows) - 1;"));
         line(format!("const int end = last_row < m0 ? 0 : (keys_of(last_row) + {}) / {keys};", keys - 1));
         line(format!("const int begin = min(first_key(m0) / {keys}, end);"));
         lines.join("\n")
@@ -308,14 +320,15 @@ impl Forward<'_, '_> {
         let of_lines = |head: i64, rows: u32| -> Vec<LineText> {
             (0..head_lines(head)).map(|line| LineText { at: line * rows * LINE_BYTES, element: line * LINE }).collect()
         };
-        let group = |side: usize| kernel.extents.heads / kernel.extents.key_heads[side];
+        let groups = kernel.extents.groups();
         let record = ProducerText {
             stages: kernel.tile.stages,
             units: self.units(),
             next: self.next(),
             unit: self.unit(),
-            key_group: group(0),
-            value_group: group(1),
+            key_group: groups[0] / kernel.extents.packed,
+            value_group: groups[1] / kernel.extents.packed,
+            packed: kernel.extents.packed,
             keys: kernel.tile.keys,
             keys_at: layout.keys,
             values_at: layout.values,
@@ -338,10 +351,11 @@ impl Forward<'_, '_> {
         self.used.add(if kernel.operand == MmaType::F16 { "fw_f16_bits" } else { "fw_bf16_bits" });
         let keys = kernel.tile.keys;
         let plain_end = match has_lengths {
-            true => format!("first_row + 63 < queries ? keys_of(first_row) / {keys} : 0"),
+            true => format!("first_row + 63 < rows ? keys_of(first_row) / {keys} : 0"),
             false => format!("keys_of(first_row) / {keys}"),
         };
         let (rows, output) = (self.rows()?, self.output()?);
+        let (pairs, pair_reads) = self.pairs();
         let record = ConsumerText {
             units: self.units(),
             next: self.next(),
@@ -363,6 +377,8 @@ impl Forward<'_, '_> {
             packed: keys / 4,
             pack: self.pack(),
             softmax: self.softmax()?,
+            pairs,
+            pair_reads,
             key_products: self.key_products(),
             value_products: self.value_products(),
             words: (0..keys / 4).map(|word| format!("FW_WORD(p[{word}])")).collect::<Vec<_>>().join(", "),
@@ -382,14 +398,17 @@ impl Forward<'_, '_> {
     /// The value of a tensor that has one for each head.
     fn of_head(&mut self, id: TensorId) -> String {
         let stride = self.graph.tensor(id).stride.get(1).copied().unwrap_or(0);
+        let [head, _] = self.head_and_query("row + 8 * e");
         self.used.add(names::storage_section(self.graph.tensor(id).data_type));
-        format!("fw_value({}[h * {stride}ull])", names::pointer(self.graph, id))
+        format!("fw_value({}[{head} * {stride}ull])", names::pointer(self.graph, id))
     }
 
     /// `c`, by which scores become exponents of two; `unit_of_scores`, what one of them is in natural units; `room`.
     fn scale(&mut self) -> String {
         let (log2e, room) = (names::float_literal(LOG2E), names::float_literal(ROOM));
-        let constant = format!("constexpr float c = {log2e}, unit_of_scores = 1.0f, room = {room} / c;");
+        let reads_unit = self.knows_largest() || self.kernel.sink.is_some();
+        let unit = if reads_unit { ", unit_of_scores = 1.0f" } else { "" };
+        let constant = format!("constexpr float c = {log2e}{unit}, room = {room} / c;");
         let Scores::Scaled(Some(id)) = self.kernel.scores else { return constant };
         let scale = self.number(id);
         [
@@ -432,39 +451,79 @@ impl Forward<'_, '_> {
 
     /// The lines that evaluate the operations of one score, `x[i]`. What is read for rows and columns beyond the last is the last's.
     fn program(&mut self, program: &StageProgram, result: TensorId) -> String {
-        let (graph, extents) = (self.graph, self.kernel.extents);
+        let (graph, paired) = (self.graph, &self.kernel.paired);
+        let mut lines = vec![self.score_row("i >> 1 & 1"), self.score_column("8 * (i >> 2) + (i & 1)", 1)];
+        let offset = |id: TensorId| self.score_offset(id);
+        let offsets: Vec<(TensorId, String)> = program.loads().map(|id| (id, offset(id))).collect();
+        let coordinates = self.coordinates();
         let mut speller = Speller::new(graph, self.used, program, [result].into_iter());
-        let at = |axis: usize| ["b", "h", "score_row", "score_column"][axis];
-        let mut lines = vec![
-            format!("const int score_row = min(row + 8 * (i >> 1 & 1), {});", extents.queries - 1),
-            format!(
-                "const int score_column = min(block * {} + 2 * int(quad) + 8 * (i >> 2) + (i & 1), {});",
-                self.kernel.tile.keys,
-                extents.keys - 1
-            ),
-        ];
         for step in &program.steps {
             if step.value == Value::Load {
                 let tensor = graph.tensor(step.tensor);
-                let spread = (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1);
-                let terms: Vec<String> =
-                    spread.map(|axis| format!("{} * {}ull", at(axis), tensor.stride[axis])).collect();
-                let offset = if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") };
+                let offset = offsets.iter().find(|known| known.0 == step.tensor).map_or("0", |known| &known.1);
                 let text = match tensor.is_pass_by_value {
                     true => graph.canonical_name(step.tensor),
-                    false => speller.element(step.tensor, &offset),
+                    false if paired.contains(&step.tensor) => {
+                        format!("fw_value(pairs_{}[i / 2].at[i & 1])", graph.canonical_name(step.tensor))
+                    }
+                    false => speller.element(step.tensor, offset),
                 };
                 if speller.value(step.tensor) != text {
                     lines.push(speller.define_load(step.tensor, &text));
                 }
                 continue;
             }
-            let coordinate = step.generated_axis().map(|axis| at(axis).to_owned());
+            let coordinate = step.generated_axis().map(|axis| coordinates[axis].clone());
             lines.push(speller.define(step, (Register::Float, "x[i]"), coordinate.as_deref()));
         }
         let value = speller.unrounded(result);
         lines.push(format!("x[i] = {value};"));
         lines.join("\n")
+    }
+
+    /// Row of a score, of the first or the second of a lane's, as `of_lane` tells.
+    fn score_row(&self, of_lane: &str) -> String {
+        format!("const int score_row = min(row + 8 * ({of_lane}), {});", self.kernel.extents.rows() - 1)
+    }
+
+    /// Column of a score, the first of so many side by side.
+    fn score_column(&self, of_lane: &str, count: i64) -> String {
+        let (keys, last) = (self.kernel.tile.keys, self.kernel.extents.keys - count);
+        format!("const int score_column = min(block * {keys} + 2 * int(quad) + {of_lane}, {last});")
+    }
+
+    /// Batch, head, query and key of a score.
+    fn coordinates(&self) -> [String; 4] {
+        let [head, query] = self.head_and_query("score_row");
+        ["b".to_owned(), head, query, "score_column".to_owned()]
+    }
+
+    /// Where the element of a tensor for a score lies.
+    fn score_offset(&self, id: TensorId) -> String {
+        let (tensor, at) = (self.graph.tensor(id), self.coordinates());
+        let spread = (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1);
+        let terms: Vec<String> = spread.map(|axis| format!("({}) * {}ull", at[axis], tensor.stride[axis])).collect();
+        if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
+    }
+
+    /// Room for what is read two columns at a time, and the lines that read it for a step.
+    fn pairs(&mut self) -> (Vec<String>, Vec<String>) {
+        let (mut room, mut reads) = (Vec::new(), Vec::new());
+        if self.kernel.paired.is_empty() {
+            return (room, reads);
+        }
+        self.used.add("fw_vector");
+        reads.extend([self.score_row("i & 1"), self.score_column("8 * (i >> 1)", 2)]);
+        for &id in &self.kernel.paired {
+            let data_type = self.graph.tensor(id).data_type;
+            self.used.add(names::storage_section(data_type));
+            let (storage, name) = (names::storage_type(data_type), self.graph.canonical_name(id));
+            let count = self.scores() / 2;
+            room.push(format!("fw_vector<{storage}, 2> pairs_{name}[{count}];"));
+            let from = format!("{} + {}", names::pointer(self.graph, id), self.score_offset(id));
+            reads.push(format!("pairs_{name}[i] = *reinterpret_cast<const fw_vector<{storage}, 2>*>({from});"));
+        }
+        (room, reads)
     }
 
     fn shape(&self, columns: u32) -> String {
@@ -502,7 +561,8 @@ impl Forward<'_, '_> {
     /// `b * … + h * … + <row> * …`.
     fn row_offset(&self, id: TensorId, row: &str) -> String {
         let stride = &self.graph.tensor(id).stride;
-        format!("b * {}ull + h * {}ull + ({row}) * {}ull", stride[0], stride[1], stride[2])
+        let [head, query] = self.head_and_query(row);
+        format!("b * {}ull + {head} * {}ull + ({query}) * {}ull", stride[0], stride[1], stride[2])
     }
 
     fn rows(&mut self) -> Result<String, Error> {
@@ -518,7 +578,7 @@ impl Forward<'_, '_> {
             Some(format!("{}[{}] = {value};", names::pointer(self.graph, id), self.row_offset(id, "row + 8 * e")))
         };
         let record = RowsText {
-            queries: self.kernel.extents.queries,
+            rows: self.kernel.extents.rows(),
             largest: self.knows_largest(),
             stores: values.into_iter().filter_map(store).collect(),
         };
@@ -540,7 +600,7 @@ impl Forward<'_, '_> {
         let record = OutputText {
             zeros: zeros.join(" "),
             groups: (0..fragments).step_by(4).map(group).collect(),
-            queries: kernel.extents.queries,
+            rows: kernel.extents.rows(),
             columns: kernel.extents.head[1],
             pack: self.pack(),
             storage: names::storage_type(self.graph.tensor(kernel.output).data_type),

@@ -107,6 +107,9 @@ knobs! {
     /// Blocks that share a multiprocessor; one where a config does not set it.
     Occupancy = "occupancy", KnobDomain::Count, Some(1),
         "blocks of a kernel that stay on a multiprocessor at once, with a part of its registers and shared memory each";
+    /// Whether the heads of Q that share a head of K and V are rows of one tile; off where a config does not set it.
+    PackHeads = "pack_heads", KnobDomain::Switch, Some(0),
+        "1 puts the heads that share keys and values side by side in a tile of queries";
     /// Whether operands that a mainloop stage computes are evaluated before the product, once, to the workspace; off where a config does
     /// not set it.
     EvaluateFirst = "evaluate_first", KnobDomain::Switch, Some(0),

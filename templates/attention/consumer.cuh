@@ -8,17 +8,20 @@ unsigned k_stage = 0, k_parity = 0, v_stage = 0, v_parity = 0, q_parity = 0;
 for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
 ${ unit }$
 const int first_row = m0 + consumer * 64, row = first_row + warp % 4 * 16 + lane / 4;
-const int own_last = min(first_row + 64, queries) - 1;
+const int own_last = min(first_row + 64, rows) - 1;
 const int own_end = own_last < first_row ? begin : min(max((keys_of(own_last) + ${ keys - 1 }$) / ${ keys }$, begin), end);
 const int own_begin = min(max(first_key(first_row) / ${ keys }$, begin), own_end);
 // steps of which all rows keep all keys
 const int plain_end = ${ plain_end }$, plain_begin = (first_key(first_row + 63) + ${ keys - 1 }$) / ${ keys }$;
 <%- if sink %>
 // the sink is a row's first score, of one lane of its quad
-const float sink = ${ sink }$, first = sink == negative ? 0.0f : sink * ${ log2e }$;
-float m[2] = {sink / unit_of_scores, sink / unit_of_scores}, reference[2] = {first, first};
-float sum[2] = {quad == 0 && sink != negative, quad == 0 && sink != negative};
-if (sink != sink) sum[0] = sum[1] = sink;
+float m[2], reference[2], sum[2];
+#pragma unroll
+for (int e = 0; e < 2; ++e) {
+const float sink = ${ sink }$;
+m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : sink * ${ log2e }$;
+sum[e] = sink != sink ? sink : quad == 0 && sink != negative;
+}
 <%- else %>
 float m[2] = {negative, negative}, reference[2] = {0.0f, 0.0f}, sum[2] = {0.0f, 0.0f};
 <%- endif %>
@@ -28,6 +31,19 @@ float largest[2] = {m[0], m[1]};
 float bound[2] = {m[0] + room, m[1] + room}, factor[2] = {1.0f, 1.0f};
 bool moves = false;
 
+<%- if pairs %>
+<%- for room in pairs %>
+${ room }$
+<%- endfor %>
+const auto ask = [&](int block) {  // what is done with scores reads, while these are multiplied
+#pragma unroll
+for (int i = 0; i < ${ scores / 2 }$; ++i) {
+<%- for read in pair_reads %>
+${ read }$
+<%- endfor %>
+}
+};
+<%- endif %>
 // scores of a step become probabilities; `factor` is that of what was added up before, where it `moves`
 const auto softmax = [&](float (&x)[${ scores }$], int block) {
 ${ softmax }$
@@ -95,6 +111,9 @@ __syncwarp();
 if (lane == 0) fw_mbarrier_arrive(q_empty);
 } else {
 multiply_keys();
+<%- if pairs %>
+ask(own_end - 1);
+<%- endif %>
 fw_wgmma_wait<0>();
 if (steps == 1 && lane == 0) fw_mbarrier_arrive(q_empty);
 release_k();
@@ -109,6 +128,9 @@ for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ pack }$(x[2 * i], x[2 * i + 1])
 for (int block = own_end - 2; block >= own_begin; --block) {
 multiply_keys();
 multiply_values(block + 1, block != own_end - 2);
+<%- if pairs %>
+ask(block);
+<%- endif %>
 fw_wgmma_wait<1>();
 if (block == own_begin && lane == 0) fw_mbarrier_arrive(q_empty);
 release_k();

@@ -14,7 +14,7 @@ w[0][${ take.fragment }$] = ${ pack }$(y[0] * scaled[0], y[1] * scaled[0]), w[1]
 for (int e = 0; e < 2; ++e) {
 fw_quad_transpose(w[e], lane);
 const int row_of = row + 8 * e, column = ${ group.column }$ + 8 * quad;
-if (row_of < ${ queries }$<% if group.guard %> && column < ${ columns }$<% endif %>) {
+if (row_of < ${ rows }$<% if group.guard %> && column < ${ columns }$<% endif %>) {
 ${ storage }$* const to = ${ pointer }$ + ${ offset }$;
 <%- if vectors %>
 fw_store_vector(reinterpret_cast<unsigned*>(to), fw_vector<unsigned, 4>{{w[e][0], w[e][1], w[e][2], w[e][3]}});

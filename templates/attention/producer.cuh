@@ -28,7 +28,7 @@ fw_mbarrier_wait(q_empty, q_parity);
 q_parity ^= 1;
 fw_mbarrier_expect(q_full, ${ query_bytes }$);
 <%- for line in query_lines %>
-fw_tma_load(shared + ${ line.at }$, &map0, q_full, ${ line.element }$, m0, h, b);
+fw_tma_load(shared + ${ line.at }$, &map0, q_full, ${ line.element }$, <% if packed > 1 %>0, m0 / ${ packed }$<% else %>m0<% endif %>, h, b);
 <%- endfor %>
 if (begin >= end) continue;
 #pragma unroll 1

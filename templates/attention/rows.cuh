@@ -8,7 +8,7 @@ scaled[e] = total == 0.0f ? 0.0f : 1.0f / total;
 const float greatest = fw_quad_largest(largest[e]);
 <%- endif %>
 <%- if stores %>
-if (quad == 0 && row + 8 * e < ${ queries }$) {
+if (quad == 0 && row + 8 * e < ${ rows }$) {
 <%- for store in stores %>
 ${ store }$
 <%- endfor %>

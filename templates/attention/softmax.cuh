@@ -17,7 +17,7 @@ const int at = block * ${ keys }$ + 2 * quad;
 int kept[2]<% if left %>, low[2]<% endif %>;
 #pragma unroll
 for (int e = 0; e < 2; ++e) {
-kept[e] = <% if lengths %>row + 8 * e >= queries ? 0 : <% endif %>keys_of(row + 8 * e) - at;
+kept[e] = <% if lengths %>row + 8 * e >= rows ? 0 : <% endif %>keys_of(row + 8 * e) - at;
 <%- if left %>
 low[e] = first_key(row + 8 * e) - at;
 <%- endif %>

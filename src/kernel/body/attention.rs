@@ -23,6 +23,8 @@ pub struct AttentionKernel {
     pub extents: AttentionExtents,
     /// How scores come about from the first product.
     pub scores: Scores,
+    /// Tensors that operations on scores read two columns at a time, before the scores are there.
+    pub paired: Vec<TensorId>,
     /// Which of them count.
     pub band: Band,
     /// Tile of a block.
@@ -54,7 +56,7 @@ impl RowStatistics {
 /// Extents of an attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionExtents {
-    /// Batches, heads of Q.
+    /// Batches.
     pub batches: i64,
     /// Heads of Q.
     pub heads: i64,
@@ -66,6 +68,25 @@ pub struct AttentionExtents {
     pub keys: i64,
     /// Elements of a query, and of a value.
     pub head: [i64; 2],
+    /// Heads of Q whose rows are side by side in a tile, query by query: 1, or all that share a head of K and V.
+    pub packed: i64,
+}
+
+impl AttentionExtents {
+    /// Heads of Q that share one of K, and those that share one of V.
+    pub fn groups(&self) -> [i64; 2] {
+        self.key_heads.map(|heads| self.heads / heads)
+    }
+
+    /// Rows of Q, of all heads that are packed.
+    pub fn rows(&self) -> i64 {
+        self.queries * self.packed
+    }
+
+    /// Heads, or groups of packed heads, of all batches.
+    pub fn row_heads(&self) -> i64 {
+        self.batches * self.heads / self.packed
+    }
 }
 
 /// What becomes of a product of Q and K before the softmax.
@@ -171,9 +192,9 @@ pub fn columns(head: i64) -> u32 {
 }
 
 impl AttentionKernel {
-    /// Tiles of queries of a head.
+    /// Tiles of rows of a head.
     pub fn row_tiles(&self) -> i64 {
-        (self.extents.queries + i64::from(self.tile.queries()) - 1) / i64::from(self.tile.queries())
+        (self.extents.rows() + i64::from(self.tile.queries()) - 1) / i64::from(self.tile.queries())
     }
 
     /// Tensors that are read and written through pointers.

@@ -13,7 +13,7 @@ use crate::engine::lowering::program_parameters;
 use crate::engine::{Engine, EngineConfig, Knob, Offer, RankedConfig};
 use crate::error::Reason;
 use crate::graph::TensorId;
-use crate::kernel::{AttentionKernel, AttentionTile, Body, Kernel, Parameter};
+use crate::kernel::{AttentionExtents, AttentionKernel, AttentionTile, Body, Kernel, Parameter, WGMMA_ROWS};
 use crate::support::attention_records::{FAF_SCALE_TYPE, FAF_STATS_LAYOUT};
 use crate::support::{Rule, Supported};
 use plan::Plan;
@@ -79,11 +79,12 @@ struct Config {
     queries: u32,
     keys: u32,
     stages: u32,
+    pack_heads: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { queries: 128, keys: 64, stages: 2 }
+        Self { queries: 128, keys: 64, stages: 2, pack_heads: false }
     }
 }
 
@@ -91,6 +92,11 @@ const FIELDS: &[Field<Config>] = &[
     Field { knob: Knob::TileM, get: |config| config.queries, set: |config, value| config.queries = value },
     Field { knob: Knob::TileN, get: |config| config.keys, set: |config, value| config.keys = value },
     Field { knob: Knob::Stages, get: |config| config.stages, set: |config, value| config.stages = value },
+    Field {
+        knob: Knob::PackHeads,
+        get: |config| u32::from(config.pack_heads),
+        set: |config, value| config.pack_heads = value != 0,
+    },
 ];
 
 /// The offer of an attention.
@@ -101,27 +107,41 @@ struct Offered {
     operations: usize,
 }
 
+/// A tile of a block, and how many heads it has rows of.
+#[derive(Clone, Copy, Debug)]
+struct Choice {
+    tile: AttentionTile,
+    packed: i64,
+}
+
 impl Offered {
-    /// Tiles that fit, with as many stages as there is room for.
-    fn tiles(&self, device: &Device) -> impl Iterator<Item = AttentionTile> {
-        let (head, shared) = (self.plan.extents.head, device.shared_bytes_per_block);
-        let tile = |consumers, keys, stages| AttentionTile { consumers, keys, stages };
+    /// Tiles that fit, with as many stages as there is room for, of heads alone and of groups.
+    fn choices(&self, device: &Device) -> impl Iterator<Item = Choice> {
+        let (plan, shared) = (&self.plan, device.shared_bytes_per_block);
+        let head = plan.extents.head;
         let fits = move |tile: &AttentionTile| {
-            tile.held_registers(head) <= HELD[tile.consumers as usize] && tile.layout(head).bytes <= shared
+            let held = tile.held_registers(head) + plan.paired_registers(tile.keys);
+            held <= HELD[tile.consumers as usize] && tile.layout(head).bytes <= shared
         };
-        (1..=3).flat_map(move |consumers| {
-            KEYS.iter()
-                .filter_map(move |&keys| (2..=MOST_STAGES).rev().map(|stages| tile(consumers, keys, stages)).find(fits))
-        })
+        let staged = move |consumers, keys| {
+            (2..=MOST_STAGES).rev().map(|stages| AttentionTile { consumers, keys, stages }).find(fits)
+        };
+        let group = plan.group();
+        let packed = if group > 1 { vec![1, group] } else { vec![1] };
+        let tiles = (1..=3).flat_map(move |consumers| KEYS.iter().filter_map(move |&keys| staged(consumers, keys)));
+        tiles
+            .flat_map(move |tile| packed.clone().into_iter().map(move |packed| Choice { tile, packed }))
+            .filter(|Choice { tile, packed }| i64::from(tile.queries()) % packed == 0)
     }
 }
 
 impl Offer for Offered {
     fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
-        let priced = self.tiles(device).map(|tile| {
-            let AttentionTile { keys, stages, .. } = tile;
-            let config = EngineConfig::of_fields(NAME, FIELDS, &Config { queries: tile.queries(), keys, stages });
-            (model::estimate(&self.plan, tile, self.operations, device), config, None)
+        let priced = self.choices(device).map(|choice| {
+            let AttentionTile { keys, stages, .. } = choice.tile;
+            let config = Config { queries: choice.tile.queries(), keys, stages, pack_heads: choice.packed > 1 };
+            let estimate = model::estimate(&self.plan, (choice.tile, choice.packed), self.operations, device);
+            (estimate, EngineConfig::of_fields(NAME, FIELDS, &config), None)
         });
         let mut ranking = ranked(priced.collect(), 1e6);
         ranking.truncate(MOST_CONFIGS);
@@ -129,27 +149,28 @@ impl Offer for Offered {
     }
 
     fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
-        let Config { queries, keys, stages } = config.fields(FIELDS);
-        let tile = AttentionTile { consumers: queries / crate::kernel::WGMMA_ROWS, keys, stages };
+        let Config { queries, keys, stages, pack_heads } = config.fields(FIELDS);
+        let tile = AttentionTile { consumers: queries / WGMMA_ROWS, keys, stages };
         let plan = &self.plan;
+        let packed = if pack_heads { plan.group() } else { 1 };
         let kernel = AttentionKernel {
-            maps: plan.maps(tile),
+            maps: plan.maps(tile, packed),
             output: plan.output,
             stores_vectors: plan.stores_vectors,
             statistics: plan.statistics,
             sink: plan.sink,
             operand: plan.operand,
-            extents: plan.extents,
+            extents: AttentionExtents { packed, ..plan.extents },
             scores: plan.scores.clone(),
+            paired: plan.paired.clone(),
             band: plan.band,
             tile,
-            section: model::section(plan),
+            section: model::section(plan, packed),
             registers: REGISTERS[tile.consumers as usize],
         };
-        let units = kernel.row_tiles() * plan.extents.batches * plan.extents.heads;
-        let blocks = units.min(i64::from(device.sm_count));
+        let units = kernel.row_tiles() * kernel.extents.row_heads();
         let shape = Shape {
-            grid: [u32::try_from(blocks).unwrap_or(u32::MAX), 1],
+            grid: [u32::try_from(units.min(i64::from(device.sm_count))).unwrap_or(u32::MAX), 1],
             block: [tile.threads(), 1, 1],
             shared_bytes: tile.layout(plan.extents.head).bytes,
         };

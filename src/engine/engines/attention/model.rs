@@ -32,23 +32,29 @@ const CLOCK: f64 = 1.65e9;
 /// Bytes of K and V that L2 holds beside what else goes through it.
 const HELD_BY_L2: i64 = 32 << 20;
 
-/// Steps of keys of each tile of queries.
-fn steps(plan: &Plan, tile: AttentionTile) -> impl Iterator<Item = i64> + use<'_> {
+/// Steps of keys of each tile of rows.
+fn steps(plan: &Plan, tile: AttentionTile, packed: i64) -> impl Iterator<Item = i64> + use<'_> {
     let (extents, band) = (plan.extents, plan.band);
     let (rows, keys) = (i64::from(tile.queries()), i64::from(tile.keys));
     let shift = if band.is_bottom_right { extents.keys - extents.queries } else { 0 };
-    (0..extents.queries).step_by(tile.queries() as usize).map(move |first| {
-        let last = (first + rows).min(extents.queries) - 1;
+    let all = extents.queries * packed;
+    (0..all).step_by(tile.queries() as usize).map(move |first| {
+        let last = ((first + rows).min(all) - 1) / packed;
         let end = band.right.map_or(extents.keys, |right| (last + shift + right + 1).clamp(0, extents.keys));
-        let begin = band.left.map_or(0, |left| (first + shift - left + 1).clamp(0, end));
+        let begin = band.left.map_or(0, |left| (first / packed + shift - left + 1).clamp(0, end));
         (end + keys - 1) / keys - begin / keys
     })
 }
 
 /// The expected time of a tile, in seconds.
-pub(super) fn estimate(plan: &Plan, tile: AttentionTile, operations: usize, device: &Device) -> Estimate {
+pub(super) fn estimate(
+    plan: &Plan,
+    (tile, packed): (AttentionTile, i64),
+    operations: usize,
+    device: &Device,
+) -> Estimate {
     let extents = plan.extents;
-    let heads = (extents.batches * extents.heads) as f64;
+    let heads = (extents.batches * extents.heads / packed) as f64;
     let [head, value_head] = extents.head;
     let multiplied = (head + 15) / 16 * 16 + i64::from(value_columns(value_head));
     let products = f64::from(tile.queries() * tile.keys) * multiplied as f64 / PER_CLOCK;
@@ -56,7 +62,7 @@ pub(super) fn estimate(plan: &Plan, tile: AttentionTile, operations: usize, devi
     let softmax = f64::from(tile.consumers * tile.keys) * of_key;
     let consumers = tile.consumers as usize;
     let step = (products / REACHED[consumers]).max(softmax) + CLOCKS_OF_STEP[consumers];
-    let steps: Vec<i64> = steps(plan, tile).collect();
+    let steps: Vec<i64> = steps(plan, tile, packed).collect();
     let clocks = |steps: i64| steps as f64 * step + CLOCKS_OF_TILE;
     let total: f64 = steps.iter().map(|&steps| clocks(steps)).sum::<f64>() * heads;
     let longest = steps.iter().map(|&steps| clocks(steps)).fold(0.0, f64::max);
@@ -73,12 +79,12 @@ pub(super) fn estimate(plan: &Plan, tile: AttentionTile, operations: usize, devi
     Estimate { at_once, on_top, waves: is_even.then_some(waves) }
 }
 
-/// Heads of Q that are walked together, so that their K and V stay in L2.
-pub(super) fn section(plan: &Plan) -> i64 {
+/// Heads of Q, or groups of packed ones, that are walked together, so that their K and V stay in L2.
+pub(super) fn section(plan: &Plan, packed: i64) -> i64 {
     let extents = plan.extents;
-    let group = extents.heads / extents.key_heads[0].min(extents.key_heads[1]);
+    let group = extents.heads / extents.key_heads[0].min(extents.key_heads[1]) / packed;
     let bytes = extents.keys * (extents.head[0] + extents.head[1]) * 2;
     let held = (HELD_BY_L2 / bytes.max(1)).max(1);
     let power = 1 << (i64::BITS - 1 - held.leading_zeros());
-    (power * group).min(extents.batches * extents.heads)
+    (power * group.max(1)).min(extents.batches * extents.heads / packed)
 }

@@ -24,6 +24,8 @@ pub(super) struct Plan {
     pub(super) operand: MmaType,
     pub(super) extents: AttentionExtents,
     pub(super) scores: Scores,
+    /// What operations on scores read two columns at a time.
+    pub(super) paired: Vec<TensorId>,
     pub(super) band: Band,
 }
 
@@ -57,6 +59,7 @@ impl Plan {
             queries: q.dim[2],
             keys: k.dim[3],
             head: [q.dim[3], v.dim[3]],
+            packed: 1,
         };
         are_boxed(graph, operands, extents)?;
         let rows = graph.operation(attention.softmax);
@@ -77,7 +80,7 @@ impl Plan {
                 o.stride[3]
             ));
         }
-        let band = band(graph, attention)?;
+        let (band, scores) = (band(graph, attention)?, scores(graph, attention)?);
         let length = graph.operation(attention.output).input(Port::K_OVERRIDE);
         if length != band.lengths.map(|[_, keys]| keys) {
             return Err("values are left out by another length than keys are masked by".to_owned());
@@ -91,13 +94,28 @@ impl Plan {
             sink: rows.input(Port::SINK),
             operand,
             extents,
-            scores: scores(graph, attention)?,
+            paired: paired(graph, &scores, extents),
+            scores,
             band,
         })
     }
 
-    /// Boxes of a tile.
-    pub(super) fn maps(&self, tile: AttentionTile) -> [TensorMap; 3] {
+    /// Registers of a thread for what is read two columns at a time.
+    pub(super) fn paired_registers(&self, keys: u32) -> u32 {
+        let words = |&id: &TensorId| self.graph.tensor(id).data_type.bits() as u32 / 16;
+        self.paired.iter().map(words).sum::<u32>() * keys / 4
+    }
+
+    /// Heads of Q that may share a tile: those that share a head of K and of V.
+    pub(super) fn group(&self) -> i64 {
+        match self.extents.groups() {
+            [group, of_values] if group == of_values => group,
+            _ => 1,
+        }
+    }
+
+    /// Boxes of a tile, of so many packed heads.
+    pub(super) fn maps(&self, tile: AttentionTile, packed: i64) -> [TensorMap; 3] {
         let [q, k, v] = self.operands;
         let map = |id: TensorId, [size, sequence]: [usize; 2], rows: u32| {
             let tensor = self.graph.tensor(id);
@@ -114,8 +132,47 @@ impl Plan {
                 pixels: None,
             }
         };
-        [map(q, [3, 2], tile.queries()), map(k, [2, 3], tile.keys), map(v, [3, 2], tile.keys)]
+        let queries = map(q, [3, 2], tile.queries());
+        [self.packed(queries, packed, tile), map(k, [2, 3], tile.keys), map(v, [3, 2], tile.keys)]
     }
+}
+
+impl Plan {
+    /// The boxes of queries with an axis for the heads of a group: a tile has these of each query side by side.
+    fn packed(&self, map: TensorMap, packed: i64, tile: AttentionTile) -> TensorMap {
+        if packed == 1 {
+            return map;
+        }
+        let ([size, queries, heads, batches, _], [row, head, batch, _]) = (map.dims, map.strides);
+        let group = packed as u64;
+        TensorMap {
+            rank: 5,
+            dims: [size, group, queries, heads / group, batches],
+            strides: [head, row, head * group, batch],
+            box_dims: [LINE, group as u32, tile.queries() / group as u32, 1, 1],
+            ..map
+        }
+    }
+}
+
+/// Tensors of 16 or 32 bits with a value for each key, side by side, in pairs that start at their own size.
+fn paired(graph: &FinalizedGraph, scores: &Scores, extents: AttentionExtents) -> Vec<TensorId> {
+    let Scores::Program { program, .. } = scores else { return Vec::new() };
+    let is_paired = |&id: &TensorId| {
+        let tensor = graph.tensor(id);
+        let bytes = tensor.data_type.bits() as i64 / 8;
+        let is_wide = matches!(tensor.data_type, DataType::Half | DataType::BFloat16 | DataType::Float);
+        let others = |axis: usize| tensor.dim[axis] == 1 || tensor.stride[axis] % 2 == 0;
+        is_wide
+            && !tensor.is_pass_by_value
+            && tensor.dim.len() == 4
+            && tensor.dim[3] == extents.keys
+            && extents.keys % 2 == 0
+            && tensor.stride[3] == 1
+            && (0..3).all(others)
+            && tensor.alignment % (2 * bytes) == 0
+    };
+    program.loads().filter(is_paired).collect()
 }
 
 /// Nothing stands before or behind the core, and all is computed in `FLOAT`.
