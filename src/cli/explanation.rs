@@ -130,7 +130,9 @@ fn nearest(graph: &Arc<FinalizedGraph>, decision: &Decision) -> Vec<String> {
 impl KernelExplanation {
     fn of(selection: Selection, device: &Device, mode: HeuristicMode) -> Result<Self, Error> {
         let chosen = selection.engine();
+        let graph = Arc::clone(selection.supported().graph());
         let later = ENGINES.iter().skip_while(|engine| engine.name() != chosen.name()).skip(1);
+        let later = later.filter(|engine| engine.concerns(&graph));
         let Heuristics { selection, configs: ranking } = Heuristics::of(selection, device, mode);
         let fallback = Some(selection.engine()).filter(|engine| engine.name() != chosen.name());
         let build = match ranking.first() {

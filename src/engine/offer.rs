@@ -5,6 +5,8 @@ use std::fmt;
 use super::{EngineConfig, RankedConfig};
 use crate::device::Device;
 use crate::error::Reason;
+use crate::fusion::is_attention;
+use crate::graph::FinalizedGraph;
 use crate::kernel::Kernel;
 use crate::support::{Rule, Supported};
 
@@ -22,6 +24,11 @@ pub trait Engine: Sync + fmt::Debug {
     /// Rules of the documented surfaces this engine does without: a graph that breaks only these is taken all the same.
     fn relaxes(&self) -> &'static [&'static Rule] {
         &[]
+    }
+
+    /// Whether the engine is about graphs of this kind: of others it says nothing, not even that it refuses them.
+    fn concerns(&self, graph: &FinalizedGraph) -> bool {
+        !is_attention(graph)
     }
 
     /// Plans a graph for the chip it was checked for. That launches stay within limits is not the engine's concern: the kernels

@@ -19,6 +19,11 @@ pub struct Attention {
     pub output: OperationId,
 }
 
+/// Whether a graph is fused around an attention.
+pub(crate) fn is_attention(graph: &FinalizedGraph) -> bool {
+    Attention::of(graph).is_some()
+}
+
 impl Attention {
     /// The attention that a graph with two products is; `None` where it is none.
     pub(super) fn of(graph: &FinalizedGraph) -> Option<Self> {

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use crate::graph::{Attributes, FinalizedGraph, Operation, OperationId, TensorId};
 
 pub use self::attention::Attention;
+pub(crate) use self::attention::is_attention;
 pub use self::core::{Core, CoreOperand, Product, ProductKind};
 pub(crate) use self::core::{groups, operands};
 pub use pattern::Pattern;

@@ -20,11 +20,13 @@ pub enum Family {
     Softmax,
     /// Norms, forward and backward, between pointwise operations.
     Norm,
+    /// Attention, forward.
+    Attention,
 }
 
 impl Family {
     /// Every family.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Matmul,
         Self::Forward,
         Self::BackwardData,
@@ -32,6 +34,7 @@ impl Family {
         Self::Pointwise,
         Self::Softmax,
         Self::Norm,
+        Self::Attention,
     ];
 
     /// Its name on the command line.
@@ -44,6 +47,7 @@ impl Family {
             Self::Pointwise => "pointwise",
             Self::Softmax => "softmax",
             Self::Norm => "norm",
+            Self::Attention => "attention",
         }
     }
 }

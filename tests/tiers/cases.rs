@@ -3,6 +3,7 @@
 //! Small graphs that together reach every skeleton, access kind, storage type, layout and reduction shape of the
 //! engines. A case is a name and a graph; what it must compute is what the CPU engine says.
 
+use crate::attention_cases::attentions;
 use crate::convolution_cases::{convolutions, wide_convolutions};
 use fusewright::device::ComputeCapability;
 use fusewright::graph::{
@@ -43,6 +44,7 @@ pub(crate) fn all() -> Vec<Case> {
     convolutions(&mut cases);
     movements(&mut cases);
     softmaxes(&mut cases);
+    attentions(&mut cases);
     norms(&mut cases);
     once_wrong(&mut cases);
     relaxed::cases(&mut cases);

@@ -83,6 +83,8 @@ const PAIRS_OF_KNOBS: &[&str] = &[
     "conv_depthwise_dgrad_strided_dilated_rotated",
     "conv_depthwise_wgrad_strided_dilated_rotated",
     "softmax_long_row",
+    "attention_groups",
+    "attention_soft_cap",
 ];
 
 /// Tiles of a block, at most, in walks; the other blocks have one fewer.

@@ -49,10 +49,10 @@ pub fn decide(graph: &Arc<FinalizedGraph>, capability: ComputeCapability, surfac
     let mut passed_over = Vec::new();
     let decision = |report, taken, passed_over| Decision { graph: Arc::clone(graph), report, taken, passed_over };
     if let Some(supported) = &report.supported {
-        let taken = ENGINES.iter().find_map(|&engine| asked(engine, supported, &mut passed_over));
+        let taken = concerned(graph).find_map(|engine| asked(engine, supported, &mut passed_over));
         return decision(report, taken, passed_over);
     }
-    for &engine in ENGINES {
+    for engine in concerned(graph) {
         let relaxed = support::check_relaxed(graph, capability, surfaces, engine.relaxes());
         let Some(supported) = &relaxed.supported else {
             passed_over.push(Refusal { engine: engine.name(), reason: Reason::Rules });
@@ -63,6 +63,11 @@ pub fn decide(graph: &Arc<FinalizedGraph>, capability: ComputeCapability, surfac
         }
     }
     decision(report, None, passed_over)
+}
+
+/// The engines that are about graphs of this kind.
+fn concerned(graph: &FinalizedGraph) -> impl Iterator<Item = &'static dyn Engine> {
+    ENGINES.iter().copied().filter(|engine| engine.concerns(graph))
 }
 
 /// What an engine offers; why it does not take the graph is logged and added to `passed_over`.
@@ -147,7 +152,8 @@ impl Selection {
     /// The graph with the next engine that takes it, after this one in [`ENGINES`].
     pub fn fallback(&self) -> Option<Self> {
         let later = ENGINES.iter().skip_while(|engine| engine.name() != self.engine().name()).skip(1);
-        later.copied().find_map(|engine| {
+        let graph = self.supported.graph();
+        later.copied().filter(|engine| engine.concerns(graph)).find_map(|engine| {
             let supported = self.proof_for(engine)?;
             let taken = take(engine, &supported).ok()?;
             Some(Self { supported, taken })

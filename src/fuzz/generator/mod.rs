@@ -4,6 +4,7 @@
 //! layouts, alignments, the types that go together), so that about half of its graphs are accepted there; two fifths of
 //! all graphs get a [`twist`](super::twist) on top, an edit that may break any rule.
 
+mod attention;
 mod convolution;
 mod layout;
 mod matmul;
@@ -61,6 +62,7 @@ pub fn generate(family: Family, bytes: &[u8]) -> Generated {
         Family::Pointwise => pointwise::graph(choices),
         Family::Softmax => softmax::graph(choices),
         Family::Norm => norm::graph(choices),
+        Family::Attention => attention::graph(choices),
     };
     let choices_from = |first: usize| Choices::new(bytes.get(first..).unwrap_or_default());
     retyped(&mut graph, &mut choices_from(TYPES_BYTE));
@@ -146,6 +148,7 @@ fn aims(family: Family) -> &'static [SurfaceId] {
         Family::Matmul | Family::Forward => &[SurfaceId::S90, SurfaceId::S80, SurfaceId::S70],
         Family::BackwardData | Family::BackwardFilter => &[SurfaceId::S90, SurfaceId::S70],
         Family::Pointwise | Family::Softmax | Family::Norm => &[SurfaceId::S70],
+        Family::Attention => &[SurfaceId::Named("FlashFprop")],
     }
 }
 

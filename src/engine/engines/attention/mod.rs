@@ -12,7 +12,8 @@ use crate::engine::config::{Field, ranked};
 use crate::engine::lowering::program_parameters;
 use crate::engine::{Engine, EngineConfig, Knob, Offer, RankedConfig};
 use crate::error::Reason;
-use crate::graph::TensorId;
+use crate::fusion::is_attention;
+use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{AttentionExtents, AttentionKernel, AttentionTile, Body, Kernel, Parameter, WGMMA_ROWS};
 use crate::support::attention_records::{FAF_SCALE_TYPE, FAF_STATS_LAYOUT};
 use crate::support::{Rule, Supported};
@@ -42,6 +43,10 @@ impl Engine for WarpgroupAttention {
 
     fn relaxes(&self) -> &'static [&'static Rule] {
         RELAXED
+    }
+
+    fn concerns(&self, graph: &FinalizedGraph) -> bool {
+        is_attention(graph)
     }
 
     fn take(&self, supported: &Supported) -> Result<Box<dyn Offer>, Reason> {

@@ -1,0 +1,145 @@
+//! Attention, forward: groups of heads, operations on scores, masks and lengths, sinks and statistics.
+
+use super::super::choices::Choices;
+use super::layout::Order;
+use super::stage::{Frame, Stage};
+use super::{SIDE_TYPES, VIRTUAL_TYPES};
+use crate::graph::{DataType, Graph, PointwiseMode, Port, Scalar, ScoreMask, Softmax, Tensor, TensorHandle};
+
+/// Parts of the graphs that have a scale, operations on scores, a mask, lengths, sinks, each of the statistics; percent.
+const SCALE: usize = 80;
+const MODIFIED: usize = 30;
+const MASKED: usize = 55;
+const LENGTHS: usize = 30;
+const SINKS: usize = 20;
+const STATISTIC: usize = 40;
+
+/// Part of the graphs whose heads of a position lie side by side, in percent.
+const INTERLEAVED: usize = 40;
+
+pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
+    let io = choices.of(&[DataType::Half, DataType::BFloat16]);
+    let mut graph =
+        Graph::new().io_data_type(io).compute_data_type(DataType::Float).intermediate_data_type(DataType::Float);
+    let shape = Shape::of(choices);
+    let is_interleaved = choices.chance(INTERLEAVED);
+    let [q, k, v] = shape.operands(&mut graph, choices, is_interleaved);
+    let mut x = graph.matmul("scores", q, k);
+    if choices.chance(SCALE) {
+        let scale = choices.of(&[0.125, 1.0, 0.3, -0.25, 0.0]);
+        let scale = graph.tensor(Tensor::scalar("scale", DataType::Float, Scalar::Float(scale)));
+        x = graph.pointwise("scaled", PointwiseMode::Mul, &[x, scale]);
+    }
+    if choices.chance(MODIFIED) {
+        x = modified(&mut graph, choices, x, shape);
+    }
+    let lengths = if choices.chance(LENGTHS) { shape.lengths(&mut graph) } else { Vec::new() };
+    let mask = mask(choices, !lengths.is_empty());
+    if mask != ScoreMask::default() || !lengths.is_empty() {
+        let inputs: Vec<(Port, TensorHandle)> = [(Port::X, x)].into_iter().chain(lengths.iter().copied()).collect();
+        x = graph.composite("mask", mask, &inputs, &[Port::Y])[0];
+    }
+    let sink = Tensor::new("sink").row_major([1, shape.heads, 1, 1]).data_type(DataType::Float);
+    let sink = choices.chance(SINKS).then(|| graph.tensor(sink));
+    let asked: Vec<Port> = Softmax::STATISTICS.iter().copied().filter(|_| choices.chance(STATISTIC)).collect();
+    let (p, statistics) = graph.softmax_with("softmax", x, sink, &asked);
+    graph.tensor_mut(p).data_type = Some(io);
+    statistics.into_iter().for_each(|id| drop(graph.set_output(id)));
+    let o = graph.matmul("values", p, v);
+    graph.last_operation().inputs.extend(lengths.get(1).map(|length| (Port::K_OVERRIDE, length.1)));
+    let laid = shape.matrices("O", [shape.heads, shape.queries, shape.head[1]], is_interleaved);
+    let output = graph.set_output(o);
+    (output.dim, output.stride) = (laid.dim, laid.stride);
+    graph
+}
+
+/// Extents of an attention.
+#[derive(Clone, Copy)]
+struct Shape {
+    batches: i64,
+    heads: i64,
+    key_heads: [i64; 2],
+    queries: i64,
+    keys: i64,
+    head: [i64; 2],
+}
+
+impl Shape {
+    fn of(choices: &mut Choices<'_>) -> Self {
+        let length = |choices: &mut Choices<'_>| choices.of(&[64, 1, 70, 129, 3, 200, 17, 33, 257]);
+        let size = |choices: &mut Choices<'_>| choices.of(&[64, 128, 64, 8, 72, 96, 192, 256]);
+        let group = choices.of(&[1, 2, 4, 1, 3]);
+        let of_values = if choices.chance(85) { group } else { 1 };
+        let heads = group * choices.of(&[1, 2]);
+        let head = size(choices);
+        Self {
+            batches: choices.of(&[1, 2, 3]),
+            heads,
+            key_heads: [heads / group, heads / of_values],
+            queries: length(choices),
+            keys: length(choices),
+            head: [head, if choices.chance(70) { head } else { size(choices) }],
+        }
+    }
+
+    fn operands(self, graph: &mut Graph, choices: &mut Choices<'_>, is_interleaved: bool) -> [TensorHandle; 3] {
+        let q = self.matrices("Q", [self.heads, self.queries, self.head[0]], is_interleaved);
+        let mut k = self.matrices("K", [self.key_heads[0], self.keys, self.head[0]], choices.chance(INTERLEAVED));
+        k.dim.swap(2, 3);
+        k.stride.swap(2, 3);
+        let v = self.matrices("V", [self.key_heads[1], self.keys, self.head[1]], is_interleaved);
+        [q, k, v].map(|tensor| graph.tensor(tensor))
+    }
+
+    fn matrices(self, name: &str, [heads, rows, size]: [i64; 3], is_interleaved: bool) -> Tensor {
+        let stride = match is_interleaved {
+            true => [heads * rows * size, size, heads * size, 1],
+            false => [heads * rows * size, rows * size, size, 1],
+        };
+        Tensor::new(name).dim([self.batches, heads, rows, size]).stride(stride)
+    }
+
+    fn lengths(self, graph: &mut Graph) -> Vec<(Port, TensorHandle)> {
+        let length = |port: Port| Tensor::new(port.0).row_major([self.batches, 1, 1, 1]).data_type(DataType::Int32);
+        ScoreMask::LENGTHS.iter().map(|&port| (port, graph.tensor(length(port)))).collect()
+    }
+}
+
+/// A few pointwise operations on scores, of which the last is masked.
+fn modified(graph: &mut Graph, choices: &mut Choices<'_>, x: TensorHandle, shape: Shape) -> TensorHandle {
+    let sides: [&[bool]; 5] = [
+        &[false, true, true, true],
+        &[true, true, true, true],
+        &[false, true, false, false],
+        &[false; 4],
+        &[true, false, false, true],
+    ];
+    let frame = Frame {
+        name: "modifier",
+        full: vec![shape.batches, shape.heads, shape.queries, shape.keys],
+        sides: &sides,
+        order: Order::RowMajor,
+        side_types: SIDE_TYPES,
+        virtual_types: VIRTUAL_TYPES,
+        compute_types: &[DataType::Float],
+    };
+    let mut stage = Stage::new(graph, choices, frame, Some(x));
+    let operations = 1 + stage.choices.below(3);
+    stage.grow(operations);
+    let last = stage.last();
+    let side = stage.side(&[false, true, false, true]);
+    let x = stage.graph.pointwise("modified", PointwiseMode::Add, &[last, side]);
+    stage.graph.tensor_mut(x).data_type = Some(DataType::Float);
+    x
+}
+
+fn mask(choices: &mut Choices<'_>, has_lengths: bool) -> ScoreMask {
+    if !choices.chance(MASKED) {
+        return ScoreMask::default();
+    }
+    ScoreMask {
+        left_bound: choices.of(&[None, None, Some(40), Some(1), Some(0), Some(-7)]),
+        right_bound: choices.of(&[Some(0), Some(0), None, Some(30), Some(-5)]),
+        is_bottom_right: has_lengths && choices.chance(50),
+    }
+}

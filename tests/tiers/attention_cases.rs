@@ -1,0 +1,208 @@
+//! Attention, forward: masks and lengths, groups of heads, statistics, sinks, operations on scores, heads of every size.
+
+use fusewright::graph::DataType::{BFloat16, Float, Half, Int32};
+use fusewright::graph::{
+    DataType, Graph, Pointwise, PointwiseMode, Port, Scalar, ScoreMask, Softmax, Tensor, TensorHandle,
+};
+
+use crate::cases::{self, Case, output, push};
+
+/// Adds the cases of this file.
+pub(crate) fn attentions(cases: &mut Vec<Case>) {
+    let mut add = |name: &str, attention: Attention| push(cases, format!("attention_{name}"), attention.graph());
+    let of = Attention::new;
+    add("half", of([2, 2, 70, 90], [64, 64]));
+    add("bf16", Attention { io: BFloat16, ..of([1, 3, 33, 65], [64, 64]) });
+    add("one_element", of([1, 1, 1, 1], [8, 8]));
+    add("one_query", of([2, 2, 1, 129], [64, 64]));
+    add("one_key", of([2, 2, 70, 1], [16, 16]));
+    for (name, head) in [
+        ("8", [8, 8]),
+        ("72_40", [72, 40]),
+        ("96", [96, 96]),
+        ("128", [128, 128]),
+        ("192_128", [192, 128]),
+        ("8_256", [8, 256]),
+        ("256", [256, 256]),
+    ] {
+        add(&format!("heads_of_{name}"), Attention { statistics: &[], ..of([1, 2, 65, 63], head) });
+    }
+    let causal = |shape, head| Attention { mask: band(None, Some(0)), ..of(shape, head) };
+    add("causal", causal([1, 2, 300, 300], [64, 64]));
+    add("causal_more_queries", causal([1, 2, 200, 100], [64, 64]));
+    add("causal_more_keys", causal([1, 2, 100, 200], [64, 64]));
+    add("causal_bottom_right", Attention { mask: band(None, Some(60)), ..of([1, 2, 40, 100], [64, 64]) });
+    add("rows_without_keys", Attention { mask: band(None, Some(-10)), ..of([1, 2, 70, 60], [64, 64]) });
+    add("window", Attention { mask: band(Some(40), Some(0)), statistics: ALL, ..of([1, 2, 300, 300], [64, 64]) });
+    add("window_of_none", Attention { mask: band(Some(0), Some(0)), statistics: ALL, ..of([1, 1, 20, 20], [64, 64]) });
+    add("window_to_both_sides", Attention { mask: band(Some(9), Some(5)), ..of([2, 1, 130, 140], [64, 64]) });
+    let lengths = |mask| Attention { mask, has_lengths: true, statistics: ALL, ..of([5, 2, 100, 150], [64, 64]) };
+    add("lengths", lengths(None));
+    add("lengths_causal", lengths(band(None, Some(0))));
+    let bottom_right = ScoreMask { right_bound: Some(0), left_bound: Some(70), is_bottom_right: true };
+    add("lengths_bottom_right_window", lengths(Some(bottom_right)));
+    let grouped = |keys, values, shape| Attention { key_heads: [keys, values], ..of(shape, [64, 64]) };
+    add("groups", Attention { mask: band(None, Some(0)), ..grouped(2, 2, [2, 8, 70, 130]) });
+    add("groups_of_keys_alone", grouped(2, 4, [2, 4, 40, 70]));
+    add("groups_few_queries", Attention { statistics: ALL, ..grouped(1, 1, [2, 8, 3, 200]) });
+    let few = Attention { mask: Some(bottom_right), has_lengths: true, sinks: true, ..grouped(2, 2, [3, 16, 5, 90]) };
+    add("groups_few_queries_lengths_sinks", Attention { io: BFloat16, statistics: ALL, ..few });
+    add(
+        "sinks",
+        Attention { sinks: true, statistics: ALL, mask: band(None, Some(-5)), ..of([2, 2, 66, 66], [64, 64]) },
+    );
+    let scaled = |scale: f64| Attention { scale: Some(scale), statistics: ALL, ..of([1, 2, 30, 140], [64, 64]) };
+    add("scale_negative", scaled(-0.25));
+    add("scale_zero", Attention { mask: band(None, Some(3)), ..scaled(0.0) });
+    add("scale_none", Attention { scale: None, statistics: ALL, ..of([1, 2, 30, 140], [32, 32]) });
+    add("scale_large", scaled(30.0));
+    let modified = |modify| Attention { modify, statistics: ALL, ..of([2, 2, 70, 140], [64, 64]) };
+    add("bias", modified(Modifier::Bias([1, 2, 70, 140])));
+    add("bias_of_keys", modified(Modifier::Bias([2, 1, 1, 140])));
+    add("bias_of_odd_keys", Attention { modify: Modifier::Bias([1, 2, 33, 77]), ..of([2, 2, 33, 77], [64, 64]) });
+    add("soft_cap", Attention { mask: band(Some(100), Some(0)), ..modified(Modifier::SoftCap) });
+    add("alibi", Attention { mask: band(None, Some(0)), ..modified(Modifier::Alibi) });
+    let packed = Attention { modify: Modifier::Alibi, key_heads: [2, 2], ..of([2, 8, 4, 140], [64, 64]) };
+    add("alibi_few_queries", packed);
+    add("interleaved", Attention { is_interleaved: true, ..of([2, 4, 70, 90], [64, 64]) });
+    add("strided_output", Attention { output_pitch: 3, ..of([1, 2, 70, 90], [40, 40]) });
+}
+
+const ALL: &[Port] = Softmax::STATISTICS;
+
+/// What becomes of scores.
+#[derive(Clone, Copy)]
+enum Modifier {
+    Nothing,
+    /// A tensor of these extents is added.
+    Bias([i64; 4]),
+    /// `cap · tanh(scores / cap)`.
+    SoftCap,
+    /// A slope of each head times the distance of key and query is added.
+    Alibi,
+}
+
+/// An attention of `[batches, heads, queries, keys]` and heads of so many elements, of queries and of values.
+#[derive(Clone, Copy)]
+struct Attention {
+    io: DataType,
+    shape: [i64; 4],
+    head: [i64; 2],
+    key_heads: [i64; 2],
+    scale: Option<f64>,
+    modify: Modifier,
+    mask: Option<ScoreMask>,
+    has_lengths: bool,
+    sinks: bool,
+    statistics: &'static [Port],
+    /// Whether heads of a position lie side by side.
+    is_interleaved: bool,
+    /// Elements beyond a row of O.
+    output_pitch: i64,
+}
+
+fn band(left_bound: Option<i64>, right_bound: Option<i64>) -> Option<ScoreMask> {
+    Some(ScoreMask { left_bound, right_bound, is_bottom_right: false })
+}
+
+impl Attention {
+    fn new(shape: [i64; 4], head: [i64; 2]) -> Self {
+        Self {
+            io: Half,
+            shape,
+            head,
+            key_heads: [shape[1]; 2],
+            scale: Some(0.125),
+            modify: Modifier::Nothing,
+            mask: None,
+            has_lengths: false,
+            sinks: false,
+            statistics: &[Port::STATS],
+            is_interleaved: false,
+            output_pitch: 0,
+        }
+    }
+
+    fn graph(self) -> Graph {
+        let [batches, heads, queries, keys] = self.shape;
+        let mut g = cases::graph(self.io);
+        let q = g.tensor(self.matrices("Q", [batches, heads, queries, self.head[0]], 0));
+        let mut k = self.matrices("K", [batches, self.key_heads[0], keys, self.head[0]], 0);
+        k.dim.swap(2, 3);
+        k.stride.swap(2, 3);
+        let k = g.tensor(k);
+        let v = g.tensor(self.matrices("V", [batches, self.key_heads[1], keys, self.head[1]], 0));
+        let mut x = g.matmul("scores", q, k);
+        if let Some(scale) = self.scale {
+            let scale = g.tensor(Tensor::scalar("scale", Float, Scalar::Float(scale)));
+            x = g.pointwise("scaled", PointwiseMode::Mul, &[x, scale]);
+        }
+        x = self.modified(&mut g, x);
+        let lengths: Vec<(Port, TensorHandle)> = if self.has_lengths {
+            let length = |port: Port| Tensor::new(port.0).row_major([batches, 1, 1, 1]).data_type(Int32);
+            ScoreMask::LENGTHS.iter().map(|&port| (port, g.tensor(length(port)))).collect()
+        } else {
+            Vec::new()
+        };
+        if self.mask.is_some() || self.has_lengths {
+            let inputs: Vec<(Port, TensorHandle)> = [(Port::X, x)].into_iter().chain(lengths.iter().copied()).collect();
+            x = g.composite("mask", self.mask.unwrap_or_default(), &inputs, &[Port::Y])[0];
+        }
+        let sink = Tensor::new("sink").row_major([1, heads, 1, 1]).data_type(Float);
+        let sink = self.sinks.then(|| g.tensor(sink));
+        let (p, statistics) = g.softmax_with("softmax", x, sink, self.statistics);
+        g.tensor_mut(p).data_type = Some(self.io);
+        for id in statistics {
+            output(&mut g, id, Float);
+        }
+        let o = g.matmul("values", p, v);
+        g.last_operation().inputs.extend(lengths.get(1).map(|length| (Port::K_OVERRIDE, length.1)));
+        let result = self.matrices("O", [batches, heads, queries, self.head[1]], self.output_pitch);
+        let tensor = g.set_output(o);
+        (tensor.dim, tensor.stride, tensor.data_type) = (result.dim, result.stride, Some(self.io));
+        if self.output_pitch % 8 != 0 {
+            tensor.alignment = 2;
+        }
+        g
+    }
+
+    /// Matrices of every head, rows so many elements further apart than they are long.
+    fn matrices(&self, name: &str, [batches, heads, rows, size]: [i64; 4], pitch: i64) -> Tensor {
+        let line = size + pitch;
+        let stride = match self.is_interleaved {
+            true => [heads * rows * line, line, heads * line, 1],
+            false => [heads * rows * line, rows * line, line, 1],
+        };
+        Tensor::new(name).dim([batches, heads, rows, size]).stride(stride)
+    }
+
+    fn modified(&self, g: &mut Graph, x: TensorHandle) -> TensorHandle {
+        match self.modify {
+            Modifier::Nothing => x,
+            Modifier::Bias(dim) => {
+                let bias = g.tensor(Tensor::new("bias").row_major(dim));
+                g.pointwise("biased", PointwiseMode::Add, &[x, bias])
+            }
+            Modifier::SoftCap => {
+                let cap = g.tensor(Tensor::scalar("cap", Float, Scalar::Float(3.0)));
+                let small = g.pointwise("small", PointwiseMode::Div, &[x, cap]);
+                let capped = g.pointwise("capped", PointwiseMode::TanhFwd, &[small]);
+                g.pointwise("large", PointwiseMode::Mul, &[capped, cap])
+            }
+            Modifier::Alibi => {
+                let slopes = g.tensor(Tensor::new("slopes").row_major([1, self.shape[1], 1, 1]).data_type(Float));
+                let [row, column] = [("row", 2), ("column", 3)].map(|(name, axis)| {
+                    let attributes = Pointwise { axis: Some(axis), ..Pointwise::new(PointwiseMode::GenIndex) };
+                    let index = g.pointwise_with(name, attributes, &[x]);
+                    g.tensor_mut(index).data_type = Some(Int32);
+                    index
+                });
+                let distance = g.pointwise("distance", PointwiseMode::Sub, &[column, row]);
+                g.tensor_mut(distance).data_type = Some(Int32);
+                g.last_operation().compute_data_type = Some(Int32);
+                let slope = g.pointwise("slope", PointwiseMode::Mul, &[distance, slopes]);
+                g.pointwise("leaning", PointwiseMode::Add, &[x, slope])
+            }
+        }
+    }
+}
