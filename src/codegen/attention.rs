@@ -571,7 +571,7 @@ impl Forward<'_, '_> {
         let values = [
             (statistics.stats, format!("total == 0.0f ? negative : (reference[e] + log2f(total)) * {ln2}")),
             (statistics.max, "total == 0.0f ? negative : greatest * unit_of_scores".to_owned()),
-            (statistics.sum_exp, "total == 0.0f ? 0.0f : total * exp2f(reference[e] - greatest * c)".to_owned()),
+            (statistics.sum_exp, "total == 0.0f ? 0.0f : total * exp2f(fmaf(-greatest, c, reference[e]))".to_owned()),
         ];
         let store = |(id, value): (Option<TensorId>, String)| {
             let id = id?;

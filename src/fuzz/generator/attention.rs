@@ -44,7 +44,9 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
     let asked: Vec<Port> = Softmax::STATISTICS.iter().copied().filter(|_| choices.chance(STATISTIC)).collect();
     let (p, statistics) = graph.softmax_with("softmax", x, sink, &asked);
     graph.tensor_mut(p).data_type = Some(io);
-    statistics.into_iter().for_each(|id| drop(graph.set_output(id)));
+    for id in statistics {
+        graph.set_output(id);
+    }
     let o = graph.matmul("values", p, v);
     graph.last_operation().inputs.extend(lengths.get(1).map(|length| (Port::K_OVERRIDE, length.1)));
     let laid = shape.matrices("O", [shape.heads, shape.queries, shape.head[1]], is_interleaved);
