@@ -179,7 +179,8 @@ fn launches(source: &Source, config: &EngineConfig, console: &mut Console) -> Re
     for launch in &source.launches {
         let (function, shared) = (&launch.function, units::bytes(launch.shared_bytes.into()));
         let (grid, block) = (units::by(&launch.grid), units::by(&launch.block));
-        console.line(format_args!("  {function}  grid {grid}, block {block}, {shared} of shared memory"))?;
+        let clusters = if launch.cluster > 1 { format!(" in clusters of {}", launch.cluster) } else { String::new() };
+        console.line(format_args!("  {function}  grid {grid}{clusters}, block {block}, {shared} of shared memory"))?;
     }
     console.line(format_args!("  workspace {}", units::bytes(source.workspace_bytes)))?;
     Ok(())

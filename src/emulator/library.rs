@@ -7,7 +7,7 @@ use super::Schedule;
 use super::tensor_map::EncodedMap;
 use crate::compile::PrivateFolder;
 use crate::error::{Error, Result};
-use crate::kernel::{Launch, MOST_BLOCKS};
+use crate::kernel::{Launch, MOST_BLOCKS, MOST_BLOCKS_OF_A_CLUSTER};
 
 /// Dynamic shared memory of one block that no chip exceeds: 227 KiB.
 const MAX_SHARED_BYTES: u32 = 227 * 1024;
@@ -22,6 +22,7 @@ struct Request {
     signature: *const c_char,
     grid: [u32; 3],
     block: [u32; 3],
+    cluster: u32,
     shared_bytes: u32,
     os_threads: u32,
     schedule: u32,
@@ -98,6 +99,7 @@ impl Library {
             signature: signature.as_ptr().cast(),
             grid: [launch.grid[0], launch.grid[1], 1],
             block: launch.block,
+            cluster: launch.cluster,
             shared_bytes: launch.shared_bytes,
             os_threads: thread::available_parallelism().map_or(1, |count| count.get() as u32),
             schedule: schedule as u32,
@@ -130,6 +132,8 @@ fn require_launchable(launch: &Launch) -> Result<()> {
     let within = |extents: &[u32], limits: &[u32]| extents.iter().zip(limits).all(|(n, max)| (1..=*max).contains(n));
     let threads: u64 = launch.block.iter().map(|&n| u64::from(n)).product();
     let is_launchable = within(&launch.grid, &MOST_BLOCKS)
+        && within(&[launch.cluster], &[MOST_BLOCKS_OF_A_CLUSTER])
+        && launch.grid[0].is_multiple_of(launch.cluster)
         && within(&launch.block, &[1024, 1024, 64])
         && threads <= 1024
         && launch.shared_bytes <= MAX_SHARED_BYTES;
@@ -137,8 +141,8 @@ fn require_launchable(launch: &Launch) -> Result<()> {
         return Ok(());
     }
     Err(Error::Wrong(format!(
-        "kernel '{}' cannot be launched with grid {:?}, block {:?} and {} bytes of shared memory",
-        launch.function, launch.grid, launch.block, launch.shared_bytes
+        "kernel '{}' cannot be launched with grid {:?} in clusters of {}, block {:?} and {} bytes of shared memory",
+        launch.function, launch.grid, launch.cluster, launch.block, launch.shared_bytes
     )))
 }
 
@@ -147,7 +151,15 @@ mod tests {
     use super::*;
 
     fn launch(grid: [u32; 2], block: [u32; 3], shared_bytes: u32) -> Launch {
-        Launch { function: "k".to_owned(), grid, block, shared_bytes, starts_early: false, parameters: Vec::new() }
+        Launch {
+            function: "k".to_owned(),
+            grid,
+            cluster: 1,
+            block,
+            shared_bytes,
+            starts_early: false,
+            parameters: Vec::new(),
+        }
     }
 
     #[test]
@@ -167,6 +179,12 @@ mod tests {
             ([1, 1], [1, 1, 1], 232_449),
         ] {
             assert!(require_launchable(&launch(grid, block, shared)).is_err(), "{grid:?} {block:?} {shared}");
+        }
+        for (blocks, cluster, is_launchable) in
+            [(8, 8, true), (12, 4, true), (12, 8, false), (16, 16, false), (1, 0, false)]
+        {
+            let launch = Launch { cluster, ..launch([blocks, 1], [32, 1, 1], 0) };
+            assert_eq!(require_launchable(&launch).is_ok(), is_launchable, "{blocks} in clusters of {cluster}");
         }
     }
 }

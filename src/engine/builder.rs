@@ -97,7 +97,8 @@ impl KernelBuilder {
             number => format!("fw_{skeleton}_{number}"),
         };
         let Shape { grid, block, shared_bytes } = shape;
-        let launch = Launch { function, grid, block, shared_bytes, starts_early: true, parameters };
+        let launch =
+            Launch { function, grid, cluster: 1, block, shared_bytes, starts_early: true, parameters };
         self.kernel.functions.push(Function { launch, body });
     }
 

@@ -9,6 +9,8 @@ pub struct Launch {
     pub function: String,
     /// Blocks of the grid, x and y: it has one layer, as `fw_wait_for_previous_launch` takes for granted.
     pub grid: [u32; 2],
+    /// Blocks of a cluster, side by side along x, whose extent they divide; 1 where blocks do not share their memory.
+    pub cluster: u32,
     /// Threads of a block, x, y, z.
     pub block: [u32; 3],
     /// Dynamic shared memory, in bytes.

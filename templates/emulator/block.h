@@ -19,6 +19,7 @@ struct Geometry {
   uint3 block_index;
   dim3 block_extent;
   dim3 grid_extent;
+  mutable bool vote;  // of __syncthreads_and
 };
 
 struct Thread {

@@ -14,6 +14,7 @@
 #include "number.h"
 
 #include "async_copy.h"
+#include "cluster.h"
 #include "flag.h"
 #include "mbarrier.h"
 #include "tensor_core.h"

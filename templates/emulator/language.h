@@ -86,9 +86,9 @@ inline void __syncthreads(emulator::Place place = emulator::Place::here()) {
   emulator::block_barrier({emulator::SYNCTHREADS, place});
 }
 
-// Whether the predicate holds for all threads; those of a block are fibers of one OS thread. The last barrier keeps the next vote off.
+// Whether the predicate holds for all threads. The last barrier keeps the next vote off.
 inline int __syncthreads_and(int predicate, emulator::Place place = emulator::Place::here()) {
-  static __thread bool all;
+  bool& all = emulator::current->geometry->vote;
   const emulator::Site site{emulator::SYNCTHREADS_AND, place};
   all = true;
   emulator::block_barrier(site);

@@ -9,6 +9,7 @@ struct Request {
   const char* signature;   // one letter each: p pointer, f float, i int, l long long, t tensor map
   unsigned grid[3];
   unsigned block[3];
+  unsigned cluster;  // blocks of a cluster, side by side along x, which divide the grid's; at least 1
   unsigned shared_bytes;
   unsigned os_threads;  // at most this many run blocks; at least 1
   unsigned schedule;    // see Schedule in runtime/scheduler.h

@@ -38,6 +38,19 @@ __device__ __forceinline__ void fw_mbarrier_wait(unsigned barrier, unsigned pari
                "@p bra.uni DONE_%=;\nbra.uni WAIT_%=;\nDONE_%=:\n}" ::"r"(barrier), "r"(parity) : "memory");
 }
 
+//@ primitive fw_cluster: fw_shared_address
+// The barrier of a cluster's blocks: what was stored before an arrival is seen after the wait. A block may have begun, or not have ended, only between
+// two of its barriers.
+__device__ __forceinline__ void fw_cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ __forceinline__ void fw_cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+// Stores where the block of this rank has what lies at `own` in the block's own shared memory.
+__device__ __forceinline__ void fw_store_to_block(float* own, unsigned rank, float value) {
+  unsigned address;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(fw_shared_address(own)), "r"(rank));
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
+}
+
 //@ primitive fw_coordinate
 // An index of any type as a coordinate of a box, which is a signed number of 32 bits: engines take no graph with larger ones.
 template <typename Index>

@@ -35,7 +35,15 @@ fn fixture() -> Fixture {
     let parameters =
         vec![Parameter::Tensor(x), Parameter::Scalar(scale), Parameter::Scalar(shift), Parameter::Tensor(y)];
     let function = "scale_and_add".to_owned();
-    let launch = Launch { function, grid: [1; 2], block: [32, 1, 1], shared_bytes: 0, starts_early: false, parameters };
+    let launch = Launch {
+        function,
+        grid: [1; 2],
+        cluster: 1,
+        block: [32, 1, 1],
+        shared_bytes: 0,
+        starts_early: false,
+        parameters,
+    };
     let source = Source {
         text: SCALE_AND_ADD.to_owned(),
         launches: vec![launch],

@@ -2,6 +2,7 @@
 //!
 //! Without a C++ compiler these tests pass without doing anything, unless `FUSEWRIGHT_REQUIRE_EMULATOR=1` is set.
 
+mod clusters;
 mod compilation;
 mod defects;
 mod graphs;
@@ -79,6 +80,7 @@ impl Case {
         let launch = Launch {
             function: function.to_owned(),
             grid: [1; 2],
+            cluster: 1,
             block: [1; 3],
             shared_bytes: 0,
             starts_early: false,
@@ -98,6 +100,11 @@ impl Case {
 
     fn grid(mut self, grid: [u32; 2]) -> Self {
         self.source.launches[0].grid = grid;
+        self
+    }
+
+    fn cluster(mut self, blocks: u32) -> Self {
+        self.source.launches[0].cluster = blocks;
         self
     }
 

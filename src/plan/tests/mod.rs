@@ -173,6 +173,7 @@ impl Case {
         Launch {
             function: function.to_owned(),
             grid: [1; 2],
+            cluster: 1,
             block: [32, 1, 1],
             shared_bytes: 100 << 10,
             starts_early: false,

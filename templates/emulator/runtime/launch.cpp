@@ -1,4 +1,4 @@
-// Spreads the blocks of a launch over OS threads.
+// Spreads the blocks of a launch over OS threads, cluster by cluster.
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -6,6 +6,7 @@
 #include <system_error>
 #include <thread>
 
+#include "cluster.h"
 #include "scheduler.h"
 
 namespace emulator {
@@ -17,12 +18,12 @@ class Grid {
   Grid(const Request& request, Invoke invoke)
       : request_(request),
         invoke_(invoke),
-        blocks_(std::uint64_t{request.grid[0]} * request.grid[1] * request.grid[2]) {}
+        clusters_(std::uint64_t{request.grid[0]} * request.grid[1] * request.grid[2] / request.cluster) {}
 
-  // Throws Defect with that of the first defective block, whatever the number of OS threads.
+  // Throws Defect with that of the first defective cluster, whatever the number of OS threads.
   void run() {
     std::vector<std::thread> helpers;
-    const std::uint64_t wanted = std::min<std::uint64_t>(request_.os_threads, blocks_);
+    const std::uint64_t wanted = std::min<std::uint64_t>(request_.os_threads, clusters_);
     try {
       while (helpers.size() + 1 < wanted) helpers.emplace_back([this] { run_blocks(); });
     } catch (const std::system_error&) {
@@ -34,21 +35,21 @@ class Grid {
   }
 
  private:
-  // Takes blocks until none is left or one has failed. Blocks are taken in order and a taken block is run to its end,
-  // so the first defective block is always among those that ran.
+  // Takes clusters until none is left or one has failed. They are taken in order and a taken one is run to its end,
+  // so the first defective one is always among those that ran.
   void run_blocks() {
     std::uint64_t rank = 0;
     try {
-      Block block(request_, invoke_);
-      while (!failed_ && (rank = next_++) < blocks_) block.run(index(rank));
+      Cluster cluster(request_, invoke_);
+      while (!failed_ && (rank = next_++) < clusters_) cluster.run(first_of(rank));
     } catch (const std::exception& error) {
       record(rank, error.what());
     }
   }
 
-  uint3 index(std::uint64_t rank) const {
+  uint3 first_of(std::uint64_t rank) const {
     const bool descending = static_cast<Schedule>(request_.schedule) == Schedule::eager;
-    const std::uint64_t linear = descending ? blocks_ - 1 - rank : rank;
+    const std::uint64_t linear = (descending ? clusters_ - 1 - rank : rank) * request_.cluster;
     const std::uint64_t x = request_.grid[0], y = request_.grid[1];
     return {unsigned(linear % x), unsigned(linear / x % y), unsigned(linear / x / y)};
   }
@@ -64,7 +65,7 @@ class Grid {
 
   const Request& request_;
   const Invoke invoke_;
-  const std::uint64_t blocks_;
+  const std::uint64_t clusters_;
   std::atomic<std::uint64_t> next_{0};
   std::atomic<bool> failed_{false};
   std::mutex mutex_;

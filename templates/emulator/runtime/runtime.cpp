@@ -3,6 +3,7 @@
 #include "poison.cpp"
 #include "scheduler.cpp"
 #include "stall.cpp"
+#include "cluster.cpp"
 
 #include "async_copy.cpp"
 #include "mbarrier.cpp"

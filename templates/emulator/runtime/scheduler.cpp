@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "cluster.h"
 #include "poison.h"
 
 namespace emulator {
@@ -69,9 +70,10 @@ void SharedMemory::check() const {
     throw Defect("shared memory was written " + std::to_string(above) + " bytes past its end" + launched);
 }
 
-Block::Block(const Request& request, Invoke invoke)
+Block::Block(const Request& request, Invoke invoke, Cluster& cluster)
     : request_(request),
       invoke_(invoke),
+      cluster_(cluster),
       schedule_(static_cast<Schedule>(request.schedule)),
       fibers_(request.block[0] * request.block[1] * request.block[2]),
       warps_((fibers_.size() + WARP_SIZE - 1) / WARP_SIZE),
@@ -81,8 +83,7 @@ Block::Block(const Request& request, Invoke invoke)
   geometry_.grid_extent = dim3(request.grid[0], request.grid[1], request.grid[2]);
 }
 
-void Block::run(uint3 index) {
-  current_block = this;
+void Block::begin(uint3 index) {
   geometry_.block_index = index;
   arrived_ = exited_ = 0;
   for (NamedBarrier& barrier : named_) barrier = {};
@@ -91,9 +92,22 @@ void Block::run(uint3 index) {
   for (Warp& warp : warps_) warp = {};
   for (unsigned thread = 0; thread < fibers_.size(); ++thread) start(thread);
   shared_.reset();
+}
+
+bool Block::advance() {
+  current_block = this;
+  bool moved = false;
   try {
-    while (exited_ < fibers_.size())
-      if (!run_round() && !land_load()) throw Defect(explain_stall());
+    while (!is_done() && (run_round() || land_load())) moved = true;
+  } catch (const Defect& defect) {
+    report(defect.what());
+  }
+  return moved;
+}
+
+void Block::end() {
+  current_block = this;
+  try {
     finish();
     check_registers(warps_);
     shared_.check();
@@ -101,9 +115,13 @@ void Block::run(uint3 index) {
       if (stacks_.has_overflowed(fiber.linear))
         throw Defect(describe(fiber) + ": its local variables overflow the stack");
   } catch (const Defect& defect) {
-    throw Defect("block " + describe(index) + ": " + defect.what());
+    report(defect.what());
   }
 }
+
+void Block::report(const std::string& what) const { throw Defect("block " + describe(index()) + ": " + what); }
+
+void Block::throw_stall() const { report(explain_stall()); }
 
 void Block::start(unsigned thread) {
   Fiber& fiber = fibers_[thread];
@@ -111,6 +129,7 @@ void Block::start(unsigned thread) {
   fiber.linear = thread;
   fiber.geometry = &geometry_;
   fiber.state = Fiber::State::ready;
+  fiber.has_arrived = false;
   fiber.started.clear();
   fiber.committed.clear();
   fiber.unfenced_rows.clear();
@@ -129,6 +148,7 @@ void Block::fiber_main() {
 
 void Block::exit(Fiber& fiber) {
   require_waited(fiber);
+  cluster_.leave(fiber);
   fiber.state = Fiber::State::exited;
   ++exited_;
   if (arrived_ > 0) abandon(fiber, "exits, but " + describe_wait(*first_));
@@ -286,6 +306,23 @@ void Block::wait_mbarrier(Fiber& fiber, Site site, unsigned address, unsigned pa
 void Block::wake(unsigned mbarrier) {
   for (Fiber& fiber : fibers_)
     if (fiber.state == Fiber::State::at_mbarrier && fiber.barrier == mbarrier) fiber.state = Fiber::State::ready;
+}
+
+void Block::wait_for_cluster(Fiber& fiber, Site site) {
+  fiber.state = Fiber::State::at_cluster_barrier;
+  fiber.site = site;
+  suspend(fiber);
+}
+
+void Block::wake_from_cluster() {
+  for (Fiber& fiber : fibers_)
+    if (fiber.state == Fiber::State::at_cluster_barrier) fiber.state = Fiber::State::ready;
+}
+
+bool Block::waits_for_others() const {
+  for (const Fiber& fiber : fibers_)
+    if (fiber.state != Fiber::State::at_cluster_barrier && fiber.state != Fiber::State::exited) return false;
+  return true;
 }
 
 void warp_collective(Site site, unsigned mask, void* argument, Complete complete) {

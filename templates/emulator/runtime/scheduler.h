@@ -46,6 +46,7 @@ struct Fiber : Thread {
     at_block_barrier,
     at_named_barrier,
     at_mbarrier,
+    at_cluster_barrier,
     exited,
   };
 
@@ -59,6 +60,11 @@ struct Fiber : Thread {
   Complete complete;
   unsigned barrier;  // id of a named barrier, address of an mbarrier
   unsigned parity;
+
+  // At the barrier of the cluster, from its arrival until it has waited.
+  bool has_arrived;
+  Site arrival;
+  unsigned arrival_phase;
 
   unsigned accumulators[256];  // of matrix instructions
 
@@ -115,12 +121,24 @@ class SharedMemory {
   unsigned char* begin_;
 };
 
+class Cluster;
+
 class Block {
  public:
-  Block(const Request& request, Invoke invoke);
+  Block(const Request& request, Invoke invoke, Cluster& cluster);
 
-  // Runs the block to its end. Throws Defect.
-  void run(uint3 index);
+  // From `begin` to `end` the block is run by `advance`, again and again until it is done. Throws Defect, as `end` does.
+  void begin(uint3 index);
+
+  // Lets the block go as far as it can; false if it could not move.
+  bool advance();
+  void end();
+
+  bool is_done() const { return exited_ == fibers_.size(); }
+
+  // Whether all threads that have not exited wait for other blocks.
+  bool waits_for_others() const;
+  [[noreturn]] void throw_stall() const;
 
   void warp_collective(Fiber& fiber, Site site, unsigned mask, void* argument, Complete complete);
   void block_barrier(Fiber& fiber, Site site);
@@ -130,7 +148,15 @@ class Block {
   void wait_mbarrier(Fiber& fiber, Site site, unsigned address, unsigned parity);
   void wake(unsigned mbarrier);
 
+  // Suspends until `wake_from_cluster` is called.
+  void wait_for_cluster(Fiber& fiber, Site site);
+  void wake_from_cluster();
+
   [[noreturn]] void abandon(Fiber& fiber, const std::string& message);
+
+  Cluster& cluster() const { return cluster_; }
+  uint3 index() const { return geometry_.block_index; }
+  bool has(const Fiber& fiber) const { return fiber.geometry == &geometry_; }
 
   const SharedMemory& shared() const { return shared_; }
   Schedule schedule() const { return schedule_; }
@@ -154,6 +180,7 @@ class Block {
   void require_waited(Fiber& fiber);
   bool land_load();
   void finish();
+  [[noreturn]] void report(const std::string& what) const;
   std::string explain_stall() const;
   std::string explain_barriers() const;
   const Fiber* blocker(const Fiber& waiting) const;
@@ -162,6 +189,7 @@ class Block {
 
   const Request& request_;
   const Invoke invoke_;
+  Cluster& cluster_;
   const Schedule schedule_;
   Geometry geometry_;
   std::vector<Fiber> fibers_;

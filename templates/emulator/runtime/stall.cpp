@@ -14,6 +14,11 @@ const Fiber* Block::blocker(const Fiber& waiting) const {
       if (other.state != Fiber::State::at_block_barrier) return &other;
     return nullptr;
   }
+  if (waiting.state == Fiber::State::at_cluster_barrier) {
+    for (const Fiber& other : fibers_)
+      if (!other.has_arrived) return &other;
+    return nullptr;
+  }
   if (waiting.state != Fiber::State::at_warp_collective) return nullptr;
   const unsigned warp = waiting.linear / WARP_SIZE;
   for (unsigned lanes = waiting.mask & warps_[warp].live; lanes != 0; lanes &= lanes - 1) {

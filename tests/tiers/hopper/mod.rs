@@ -1,8 +1,9 @@
-//! Hand-written kernels over the primitives of sm_90a: single products, rings of stages, boxes of TMA. Integers all, so
+//! Hand-written kernels over the primitives of sm_90a: single products, rings of stages, boxes of TMA, clusters. Integers all, so
 //! that every byte of a result is known; every tier runs the same text.
 
 mod boxes;
 mod bytes;
+mod clusters;
 mod matrices;
 mod products;
 mod ring;
@@ -52,7 +53,8 @@ pub(crate) fn trials(
     tier: &str,
     run: impl Fn(&KernelTest) -> Result<Option<HostTensors>, Failed> + Copy + Send + 'static,
 ) -> Vec<Trial> {
-    let cases = [products::cases(), ring::cases(), boxes::cases(), matrices::cases(), bytes::cases()];
+    let cases =
+        [products::cases(), ring::cases(), boxes::cases(), matrices::cases(), bytes::cases(), clusters::cases()];
     let trial = |case: Case| {
         Trial::test(format!("{tier}::hopper::{}", case.name), move || {
             let test = (case.make)()?;
@@ -140,6 +142,7 @@ fn launch(function: &str, blocks: usize, threads: u32, shared_bytes: usize, para
     Launch {
         function: function.to_owned(),
         grid: [blocks as u32, 1],
+        cluster: 1,
         block: [threads, 1, 1],
         shared_bytes: shared_bytes as u32,
         starts_early: false,
