@@ -15,9 +15,9 @@ use crate::kernel::{Accumulation, Index, RowPhase, RowsKernel, Sweep, needed};
 /// `docs/performance-notes.md`, "Norms of rows").
 const RESIDENT_THREADS: u32 = 768;
 
-/// Vectors of a thread, and of a row, up to which loops over them are unrolled: so many stay in the registers of a multiprocessor.
+/// Vectors of a thread, and of a row's part in a block, up to which loops over them are unrolled: so many stay in the registers of a multiprocessor.
 const UNROLLED: i64 = 16;
-const UNROLLED_OF_A_ROW: i64 = 4096;
+const UNROLLED_OF_A_BLOCK: i64 = 4096;
 
 /// What `sweep/rows.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -26,7 +26,12 @@ pub(super) struct RowsText {
     /// Blocks of a multiprocessor that the registers shall leave room for.
     resident: u32,
     index: &'static str,
+    /// Blocks that share a row.
+    cluster: u32,
     columns: u32,
+    /// A thread among those of a row, and how many these are.
+    thread: &'static str,
+    span: u32,
     /// The distance at which lanes that share a row are combined first.
     half: u32,
     warps: u32,
@@ -76,6 +81,8 @@ pub(super) struct TotalText {
     pub(super) combine: &'static str,
     /// Floats before its own in shared memory.
     pub(super) place: i64,
+    /// The same of those of a cluster's blocks.
+    met: i64,
     /// The variable that later phases read, and what it is given.
     pub(super) variable: String,
     finished: String,
@@ -98,6 +105,9 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
         used.add("fw_warps_total");
         used.add("FW_SHARED");
     }
+    if kernel.cluster > 1 {
+        used.add("fw_cluster");
+    }
     let is_wide = kernel.sweeps().any(|sweep| sweep.wide_index);
     let threads = kernel.columns * kernel.rows;
     let each = kernel.vectors_of_a_thread();
@@ -106,27 +116,40 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
         threads,
         resident: (RESIDENT_THREADS / threads).max(1),
         index: index_type(is_wide),
+        cluster: kernel.cluster,
         columns: kernel.columns,
+        thread: thread(kernel),
+        span: kernel.threads_of_a_row(),
         half: kernel.columns.min(32) / 2,
         warps: kernel.warps_of_a_row(),
         row: row(kernel, is_wide),
         vectors: kernel.vectors,
         each,
-        is_short: each * i64::from(kernel.columns) != kernel.vectors,
-        is_unrolled: each <= UNROLLED && kernel.vectors <= UNROLLED_OF_A_ROW,
+        is_short: each * i64::from(kernel.threads_of_a_row()) != kernel.vectors,
+        is_unrolled: each <= UNROLLED && kernel.vectors <= UNROLLED_OF_A_BLOCK * i64::from(kernel.cluster),
         shares,
         phases: spelling.phases(used)?,
     })
 }
 
+/// A thread among those of a row.
+pub(super) fn thread(kernel: &RowsKernel) -> &'static str {
+    if kernel.cluster > 1 { "thread" } else { "threadIdx.x" }
+}
+
+/// The block, or the cluster.
+pub(super) fn group(kernel: &RowsKernel) -> String {
+    if kernel.cluster > 1 { format!("blockIdx.x / {}", kernel.cluster) } else { "blockIdx.x".to_owned() }
+}
+
 /// The row of a row of threads.
 fn row(kernel: &RowsKernel, is_wide: bool) -> String {
     let RowsKernel { rows, count, .. } = *kernel;
-    let (block, whole) = (as_index(is_wide, "blockIdx.x"), count / i64::from(rows));
+    let (block, whole) = (as_index(is_wide, &group(kernel)), count / i64::from(rows));
     if rows == 1 {
         return block;
     }
-    if whole == kernel.blocks() {
+    if whole == kernel.groups() {
         return format!("{block} * {rows} + threadIdx.y");
     }
     format!("({block} < {whole} ? {block} * {rows} : {}) + threadIdx.y", count - i64::from(rows))
@@ -138,13 +161,12 @@ impl PhaseSpelling<'_> {
     /// # Errors
     /// [`Error::Generated`] if a template fails: a defect of ours.
     pub(super) fn phases(&self, used: &mut Used) -> Result<Vec<PhaseText>, Error> {
-        let parts = i64::from(self.kernel.warps_of_a_row() * self.kernel.rows * self.kernel.rows_at_once());
         let (mut phases, mut before) = (Vec::new(), 0);
         for (number, phase) in self.kernel.phases.iter().enumerate() {
             let sums = self.kernel.column_totals.as_ref().filter(|totals| totals.phase == number);
             let sums = sums.map_or(&[][..], |totals| &totals.accumulations);
-            phases.push(self.phase(used, (phase, sums), (before, parts))?);
-            before += phase.accumulations.len() as i64 * parts;
+            phases.push(self.phase(used, (phase, sums), before)?);
+            before += phase.accumulations.len();
         }
         Ok(phases)
     }
@@ -153,23 +175,29 @@ impl PhaseSpelling<'_> {
         &self,
         used: &mut Used,
         (phase, sums): (&RowPhase, &[Accumulation]),
-        (before, parts): (i64, i64),
+        before: usize,
     ) -> Result<PhaseText, Error> {
         let row = phase.row.as_ref().map(|sweep| self.points(used, sweep, (&[], &[]))).transpose()?;
         let row = row.map(|text| RowText { coordinates: text.of_row, evaluate: text.evaluate });
         let points = phase.points.as_ref();
         let points = points.map(|sweep| self.points(used, sweep, (&phase.accumulations, sums))).transpose()?;
         let mut totals = Vec::new();
+        let RowsKernel { rows, cluster, elements, .. } = *self.kernel;
+        let at_once = self.kernel.rows_at_once();
+        let [warps, blocks] = [self.kernel.warps_of_a_row() * rows * at_once, cluster * at_once].map(i64::from);
+        let all_warps = warps * self.kernel.accumulations().count() as i64;
         for (number, accumulation) in phase.accumulations.iter().enumerate() {
+            let place = (before + number) as i64;
             let combine = names::combine_function(accumulation.combine);
             used.add(combine);
             totals.push(TotalText {
                 name: accumulator(number),
                 identity: names::combine_identity(accumulation.combine),
                 combine,
-                place: before + number as i64 * parts,
+                place: place * warps,
+                met: all_warps + place * blocks,
                 variable: names::pointer(self.graph, accumulation.target),
-                finished: finished(accumulation, self.kernel.elements),
+                finished: finished(accumulation, elements),
             });
         }
         Ok(PhaseText { row, points, totals })

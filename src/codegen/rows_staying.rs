@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::index::{definition_lines, index_type};
 use super::names;
-use super::rows::{PhaseSpelling, PhaseText};
+use super::rows::{PhaseSpelling, PhaseText, group, thread};
 use super::sections::Used;
 use super::sweep::{address, coordinates};
 use crate::error::Error;
@@ -20,7 +20,13 @@ pub(super) struct StayingText {
     /// Blocks of a multiprocessor that the registers shall leave room for.
     resident: u32,
     index: &'static str,
+    /// Blocks that share a row, and which these are.
+    cluster: u32,
+    group: String,
     columns: u32,
+    /// A thread among those of a row, and how many these are.
+    thread: &'static str,
+    span: u32,
     /// The distance at which lanes that share a row are combined first.
     half: u32,
     warps: u32,
@@ -95,6 +101,9 @@ pub(super) fn rows_staying(
     if shares {
         used.add("fw_warps_total");
     }
+    if kernel.cluster > 1 {
+        used.add("fw_cluster");
+    }
     if !totals.ahead.is_empty() {
         used.add("fw_cp_async");
     }
@@ -105,13 +114,17 @@ pub(super) fn rows_staying(
         threads,
         resident: (ColumnTotals::RESIDENT_THREADS / threads).max(1),
         index,
+        cluster: kernel.cluster,
+        group: group(kernel),
         columns: kernel.columns,
+        thread: thread(kernel),
+        span: kernel.threads_of_a_row(),
         half: kernel.columns.min(32) / 2,
         warps: kernel.warps_of_a_row(),
         row: row(rows, at_once),
         vectors: kernel.vectors,
         each,
-        is_short: each * i64::from(kernel.columns) != kernel.vectors,
+        is_short: each * i64::from(kernel.threads_of_a_row()) != kernel.vectors,
         shares,
         count: kernel.count,
         rows,

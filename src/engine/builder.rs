@@ -98,7 +98,7 @@ impl KernelBuilder {
         };
         let Shape { grid, block, shared_bytes } = shape;
         let launch =
-            Launch { function, grid, cluster: 1, block, shared_bytes, starts_early: true, parameters };
+            Launch { function, grid, cluster: body.cluster(), block, shared_bytes, starts_early: true, parameters };
         self.kernel.functions.push(Function { launch, body });
     }
 

@@ -1,18 +1,25 @@
 <# Rows, phase after phase. `columns` threads have a row: each evaluates `each` vectors of points of it, then all of them get the phase's
-   totals, which later phases read. What is evaluated once a row is done by its first thread. -#>
-extern "C" __global__ void __launch_bounds__(${ threads }$, ${ resident }$)
+   totals, which later phases read. What is evaluated once a row is done by its first thread. The blocks of a cluster share a row: each stores its
+   totals in the shared memory of all, once they are known to have begun; none reads another's, so that it may end when it is done. -#>
+extern "C" __global__ void <% if cluster > 1 %>__cluster_dims__(${ cluster }$, 1, 1) <% endif %>__launch_bounds__(${ threads }$, ${ resident }$)
 ${ function }$(${ parameters }$) {
+<%- if cluster > 1 %>
+fw_cluster_arrive();
+<%- endif %>
 fw_wait_for_previous_launch();
 <%- if shares %>
 FW_SHARED(shared_bytes);
 float* const shared = reinterpret_cast<float*>(shared_bytes);
 const unsigned warp = threadIdx.x / 32;
 <%- endif %>
+<%- if cluster > 1 %>
+const unsigned rank = blockIdx.x % ${ cluster }$, thread = rank * ${ columns }$ + threadIdx.x;
+<%- endif %>
 const ${ index }$ row = ${ row }$;
 <%- for phase in phases %>
 
 <%- if phase.row %>
-if (threadIdx.x == 0) {
+if (${ thread }$ == 0) {
 <%- for line in phase.row.coordinates %>
 ${ line }$
 <%- endfor %>
@@ -36,7 +43,7 @@ ${ line }$
 #pragma unroll 4
 <%- endif %>
 for (int g = 0; g < ${ each }$; ++g) {
-const ${ index }$ r = threadIdx.x + g * ${ columns }$;
+const ${ index }$ r = ${ thread }$ + g * ${ span }$;
 <%- if is_short %>
 if (r >= ${ vectors }$) continue;
 <%- endif %>
@@ -59,6 +66,19 @@ shared[${ total.place }$ + threadIdx.y * ${ warps }$ + warp] = ${ total.name }$[
 __syncthreads();
 <%- for total in phase.totals %>
 ${ total.name }$[0] = fw_warps_total<${ warps }$>(shared + ${ total.place }$ + threadIdx.y * ${ warps }$, [](float a, float b) { return ${ total.combine }$(a, b); });
+<%- endfor %>
+<%- endif %>
+<%- if cluster > 1 %>
+<%- if loop.first %>
+fw_cluster_wait();
+<%- endif %>
+<%- for total in phase.totals %>
+if (threadIdx.x < ${ cluster }$) fw_store_to_block(shared + ${ total.met }$ + rank, threadIdx.x, ${ total.name }$[0]);
+<%- endfor %>
+fw_cluster_arrive();
+fw_cluster_wait();
+<%- for total in phase.totals %>
+${ total.name }$[0] = fw_warps_total<${ cluster }$>(shared + ${ total.met }$, [](float a, float b) { return ${ total.combine }$(a, b); });
 <%- endfor %>
 <%- endif %>
 <%- for total in phase.totals %>

@@ -1,13 +1,20 @@
 <# Rows, phase after phase, by blocks that stay: a thread has the same columns in each row, and adds up over rows. Rounds are of `at_once` rows a
-   thread; the vectors that it reads anew for each row come to shared memory, each thread's own, a round before. -#>
-extern "C" __global__ void __launch_bounds__(${ threads }$, ${ resident }$)
+   thread; the vectors that it reads anew for each row come to shared memory, each thread's own, a round before. The blocks of a cluster share rows,
+   as in `rows.cu`; a total is read before the next round's is known, and its place is used again after that. -#>
+extern "C" __global__ void <% if cluster > 1 %>__cluster_dims__(${ cluster }$, 1, 1) <% endif %>__launch_bounds__(${ threads }$, ${ resident }$)
 ${ function }$(${ parameters }$) {
+<%- if cluster > 1 %>
+fw_cluster_arrive();
+<%- endif %>
 fw_wait_for_previous_launch();
 fw_let_next_launch_start();
 FW_SHARED(shared_bytes);
 <%- if shares %>
 float* shared = reinterpret_cast<float*>(shared_bytes);
 const unsigned warp = threadIdx.x / 32;
+<%- endif %>
+<%- if cluster > 1 %>
+const unsigned rank = blockIdx.x % ${ cluster }$, thread = rank * ${ columns }$ + threadIdx.x;
 <%- endif %>
 <%- if ahead %>
 unsigned char* const ring = shared_bytes + ${ ring }$ + (threadIdx.y * ${ columns }$ + threadIdx.x) * ${ vector_bytes }$;
@@ -22,7 +29,7 @@ ${ line }$
 <%- endfor %>
 #pragma unroll
 for (int g = 0; g < ${ each }$; ++g) {
-const ${ index }$ r = threadIdx.x + g * ${ columns }$;
+const ${ index }$ r = ${ thread }$ + g * ${ span }$;
 <%- if is_short %>
 if (r >= ${ vectors }$) continue;
 <%- endif %>
@@ -38,7 +45,7 @@ fw_cp_async<${ vector_bytes }$>(fw_shared_address(place(slot, u, ${ loop.index0 
 fw_cp_async_commit();
 };
 unsigned slot = 0;
-ask(blockIdx.x * ${ rows * at_once }$, 0);
+ask(${ group }$ * ${ rows * at_once }$, 0);
 <%- endif %>
 <%- for sum in sums %>
 float ${ sum.name }$[${ each }$][${ vector }$];
@@ -48,8 +55,11 @@ for (int g = 0; g < ${ each }$; ++g) {
 for (int e = 0; e < ${ vector }$; ++e) ${ sum.name }$[g][e] = ${ sum.identity }$;
 }
 <%- endfor %>
+<%- if cluster > 1 %>
+fw_cluster_wait();
+<%- endif %>
 #pragma unroll 1
-for (${ index }$ round = blockIdx.x * ${ rows * at_once }$; round < ${ count }$; round += ${ stride }$) {
+for (${ index }$ round = ${ group }$ * ${ rows * at_once }$; round < ${ count }$; round += ${ stride }$) {
 <%- if ahead %>
 ask(round + ${ stride }$, slot ^ 1);
 fw_cp_async_wait<1>();
@@ -73,7 +83,7 @@ const ${ index }$ row = ${ row }$;
 float (&${ variable }$)[1] = ${ variable }$_of[u];
 <%- endfor %>
 <%- if phase.row %>
-if (threadIdx.x == 0) {
+if (${ thread }$ == 0) {
 <%- for line in phase.row.coordinates %>
 ${ line }$
 <%- endfor %>
@@ -86,7 +96,7 @@ ${ line }$
 <%- endfor %>
 #pragma unroll
 for (int g = 0; g < ${ each }$; ++g) {
-const ${ index }$ r = threadIdx.x + g * ${ columns }$;
+const ${ index }$ r = ${ thread }$ + g * ${ span }$;
 <%- if is_short %>
 if (r >= ${ vectors }$) continue;
 <%- endif %>
@@ -119,10 +129,23 @@ if (threadIdx.x % 32 == 0) shared[${ total.place }$ + u * ${ warps * rows }$ + t
 <%- if shares %>
 __syncthreads();
 <%- endif %>
+<%- if cluster > 1 %>
 <%- for total in phase.totals %>
 #pragma unroll
 for (int u = 0; u < ${ at_once }$; ++u) {
-<%- if shares %>
+const float part = fw_warps_total<${ warps }$>(shared + ${ total.place }$ + u * ${ warps }$, [](float a, float b) { return ${ total.combine }$(a, b); });
+if (threadIdx.x < ${ cluster }$) fw_store_to_block(shared + ${ total.met }$ + u * ${ cluster }$ + rank, threadIdx.x, part);
+}
+<%- endfor %>
+fw_cluster_arrive();
+fw_cluster_wait();
+<%- endif %>
+<%- for total in phase.totals %>
+#pragma unroll
+for (int u = 0; u < ${ at_once }$; ++u) {
+<%- if cluster > 1 %>
+const float total = fw_warps_total<${ cluster }$>(shared + ${ total.met }$ + u * ${ cluster }$, [](float a, float b) { return ${ total.combine }$(a, b); });
+<%- elif shares %>
 const float total = fw_warps_total<${ warps }$>(shared + ${ total.place }$ + u * ${ warps * rows }$ + threadIdx.y * ${ warps }$, [](float a, float b) { return ${ total.combine }$(a, b); });
 <%- else %>
 const float total = ${ total.name }$[u];
@@ -149,11 +172,11 @@ float* const sums = reinterpret_cast<float*>(shared_bytes);
 float* const own = sums + threadIdx.y * ${ elements }$;
 __syncthreads();
 <%- else %>
-float* const own = ${ sum.partial }$ + (unsigned long long)(blockIdx.x) * ${ elements }$;
+float* const own = ${ sum.partial }$ + (unsigned long long)(${ group }$) * ${ elements }$;
 <%- endif %>
 #pragma unroll
 for (int g = 0; g < ${ each }$; ++g) {
-const unsigned r = threadIdx.x + g * ${ columns }$;
+const unsigned r = ${ thread }$ + g * ${ span }$;
 <%- if is_short %>
 if (r >= ${ vectors }$) continue;
 <%- endif %>

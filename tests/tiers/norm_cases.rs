@@ -47,6 +47,23 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
     push(cases, "norm_layer_backward_many_rows", rows_backward(NormMode::Layer, BFloat16, [5000, 96]));
     push(cases, "norm_layer_backward_two_rows_at_once", rows_backward(NormMode::Layer, BFloat16, [1056, 2056]));
     push(cases, "norm_rms_backward_many_long_rows", rows_backward(NormMode::Rms, Half, [600, 1032]));
+    // the blocks of a cluster share a row, of which the last threads have nothing, or less than the others
+    for (name, data_type, dim) in [
+        ("float", Float, [2, 16_404]),
+        ("half", Half, [3, 32_840]),
+        ("bf16", BFloat16, [5, 65_528]),
+        ("odd", Half, [2, 4099]),
+    ] {
+        let x = || Tensor::new("x").channels_last([dim[0], dim[1], 1, 1]);
+        push(cases, format!("norm_layer_few_long_rows_{name}"), rows(NormMode::Layer, x(), data_type));
+        push(cases, format!("norm_rms_few_long_rows_{name}"), rows(NormMode::Rms, x(), data_type));
+        push(
+            cases,
+            format!("norm_layer_backward_few_long_rows_{name}"),
+            rows_backward(NormMode::Layer, data_type, dim),
+        );
+    }
+    push(cases, "norm_instance_few_large_images", large_images());
     push(cases, "norm_layer_with_bits_of_rows", with_bits_of_rows());
     push(cases, "norm_rms_with_its_gradient", with_its_gradient());
     push(cases, "norm_rms_backward_beside_averages", beside_averages());
@@ -170,6 +187,17 @@ fn rows(mode: NormMode, x: Tensor, data_type: DataType) -> Graph {
     let statistics: &[Port] =
         if mode == NormMode::Rms { &[Port::Y, Port::INV_VARIANCE] } else { &[Port::Y, Port::MEAN, Port::INV_VARIANCE] };
     stored(&mut g, NormForward::new(mode, NormPhase::Training), &inputs, statistics, [data_type, Float]);
+    g
+}
+
+/// Channels whose points are rows.
+fn large_images() -> Graph {
+    let mut g = cases::graph(Half);
+    let x = g.tensor(Tensor::new("x").row_major([1, 2, 182, 184]));
+    let mut inputs = vec![(Port::X, x), epsilon(&mut g)];
+    inputs.extend(vectors(&mut g, &[Port::SCALE, Port::BIAS], &[1, 2, 1, 1]));
+    let norm = NormForward::new(NormMode::Instance, NormPhase::Training);
+    stored(&mut g, norm, &inputs, &[Port::Y, Port::MEAN, Port::INV_VARIANCE], [Half, Float]);
     g
 }
 

@@ -17,6 +17,7 @@ pub(crate) fn softmaxes(cases: &mut Vec<Case>) {
         ("one_element", vec![1, 1]),
         ("vector", vec![100]),
         ("long_row", vec![1, 2, 9000]),
+        ("long_rows_of_clusters", vec![1, 3, 32_776]),
         ("many_rows", vec![3, 500, 3]),
         ("rank_8", vec![2, 1, 2, 1, 2, 3, 2, 5]),
     ] {

@@ -1,5 +1,8 @@
 //! How many threads a row of [`RowsKernel`](crate::kernel::RowsKernel) has, and a block rows.
 
+use crate::device::{ComputeCapability, Device};
+use crate::kernel::MOST_BLOCKS_OF_A_CLUSTER;
+
 /// Threads of a warp, among whom totals go by shuffles.
 const WARP: u32 = 32;
 
@@ -9,6 +12,19 @@ const MOST_COLUMNS: u32 = 1024;
 /// Least vectors of a row that a thread has, where a row has many: it keeps them in registers from phase to phase. Six
 /// were faster than three (`docs/performance-notes.md`, "Norms of rows").
 const VECTORS_OF_A_THREAD: i64 = 4;
+
+/// Vectors of a row from which several blocks share it, those that each has at least, and its threads at most: 16 rows of 32,768 took 6.3 µs by
+/// 4 × 512 threads on an H200 (2026-11-26), 6.8 by 4 × 1,024, 6.7 by 8 × 512; 64 rows of 16,384 the same by one block and by two, 8 of 8,192 4.8 by
+/// one and 5.1 by two.
+const VECTORS_OF_A_LONG_ROW: i64 = 4096;
+const VECTORS_OF_A_BLOCK: i64 = 1024;
+const COLUMNS_OF_A_CLUSTER: u32 = 512;
+
+/// Vectors that a thread keeps at most, of all tensors, where several blocks share a row: with eight of two tensors a gradient spilled.
+const MOST_VECTORS_KEPT: i64 = 8;
+
+/// Rows of which several blocks add up what each has, at most: each row has partial results of all columns.
+const SHARED_ROWS_WITH_SUMS: i64 = 16;
 
 /// Threads of a multiprocessor below which rows are few: more threads share a row then, down to a vector each. Of 8 rows of 8,192 a gradient took
 /// 10.5 µs so, and 18.3 before (with stores in vectors as well); other numbers of threads were not tried.
@@ -34,21 +50,34 @@ pub(super) struct RowExtents {
     /// Vectors of a row, and elements of a vector.
     pub(super) vectors: i64,
     pub(super) vector: i64,
+    /// Tensors that each row has vectors of.
+    pub(super) tensors: i64,
     pub(super) multiprocessors: u32,
+    /// Blocks that may share a row.
+    pub(super) most_blocks: u32,
 }
 
-/// Threads along a row, and rows of a block: powers of two, of whole warps.
+/// Blocks that share a row, threads along a row in each, and rows of a block: powers of two, of whole warps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RowThreads {
+    pub(super) blocks: u32,
     pub(super) columns: u32,
     pub(super) rows: u32,
+}
+
+/// Blocks that may share a row on a chip, as a cluster.
+pub(super) fn most_blocks_of_a_row(device: &Device) -> u32 {
+    if device.capability >= ComputeCapability::SM_90 { MOST_BLOCKS_OF_A_CLUSTER } else { 1 }
 }
 
 impl RowExtents {
     /// Threads that have rows for a while, in blocks of so many.
     pub(super) fn passing(self, threads: u32) -> RowThreads {
-        let columns = self.shared_further(power_of_two_up_to(self.vectors / VECTORS_OF_A_THREAD), MOST_COLUMNS);
-        RowThreads::of_warps(columns, (threads / columns).min(power_of_two_up_to(self.rows)))
+        let blocks = self.blocks();
+        let (part, most) = (self.part(blocks), most_columns(blocks));
+        let columns = part.shared_further(power_of_two_up_to(part.vectors / VECTORS_OF_A_THREAD), most);
+        let rows = if blocks > 1 { 1 } else { (threads / columns).min(power_of_two_up_to(self.rows)) };
+        RowThreads::of_warps(blocks, columns, rows)
     }
 
     /// Threads that stay, each with `sums` sums for each of its elements; a block has as many rows as divide all of them. `None` where
@@ -58,14 +87,31 @@ impl RowExtents {
         if each == 0 {
             return None;
         }
-        let columns = u32::try_from((self.vectors + each - 1) / each).ok()?.next_power_of_two();
+        let blocks = if self.rows <= SHARED_ROWS_WITH_SUMS { self.blocks() } else { 1 };
+        let part = self.part(blocks);
+        let columns = u32::try_from((part.vectors + each - 1) / each).ok()?.next_power_of_two();
         let are_many = self.rows >= i64::from(self.multiprocessors) * MANY_ROWS;
         if columns > if are_many { MOST_COLUMNS } else { COLUMNS_OF_TWO_BLOCKS } {
             return None;
         }
-        let columns = self.shared_further(columns, MOST_COLUMNS);
+        let columns = part.shared_further(columns, most_columns(blocks));
         let dividing = u32::try_from(self.rows & self.rows.wrapping_neg()).unwrap_or(MOST_COLUMNS);
-        Some(RowThreads::of_warps(columns, (THREADS_WITH_SUMS / columns).min(dividing)))
+        let rows = if blocks > 1 { 1 } else { (THREADS_WITH_SUMS / columns).min(dividing) };
+        Some(RowThreads::of_warps(blocks, columns, rows))
+    }
+
+    /// Blocks that share a row: as many as there are multiprocessors for, each with enough of it; one where it is short, or threads could not keep it.
+    fn blocks(self) -> u32 {
+        let (of_chip, of_row) = (i64::from(self.multiprocessors) / self.rows, self.vectors / VECTORS_OF_A_BLOCK);
+        let blocks = power_of_two_up_to(of_chip.min(of_row)).min(self.most_blocks);
+        let most = i64::from(COLUMNS_OF_A_CLUSTER * blocks) * (MOST_VECTORS_KEPT / self.tensors.max(1));
+        if (VECTORS_OF_A_LONG_ROW..=most).contains(&self.vectors) { blocks } else { 1 }
+    }
+
+    /// What a block has where so many share a row.
+    fn part(self, blocks: u32) -> Self {
+        let blocks = i64::from(blocks);
+        Self { rows: self.rows * blocks, vectors: (self.vectors + blocks - 1) / blocks, ..self }
     }
 
     /// Twice the threads along a row, again and again, as long as they all are few and have more than one vector.
@@ -81,10 +127,15 @@ impl RowExtents {
 
 impl RowThreads {
     /// Where that is less than a warp, some threads along a row have nothing.
-    fn of_warps(columns: u32, rows: u32) -> Self {
+    fn of_warps(blocks: u32, columns: u32, rows: u32) -> Self {
         let rows = rows.max(1);
-        Self { columns: columns.max(WARP / rows), rows }
+        Self { blocks, columns: columns.max(WARP / rows), rows }
     }
+}
+
+/// Most threads along a row in each of so many blocks.
+fn most_columns(blocks: u32) -> u32 {
+    if blocks > 1 { COLUMNS_OF_A_CLUSTER } else { MOST_COLUMNS }
 }
 
 /// The largest power of two that is no larger, of numbers from 1 on, up to [`MOST_COLUMNS`].
@@ -97,11 +148,11 @@ mod tests {
     use super::*;
 
     fn extents(rows: i64, vectors: i64) -> RowExtents {
-        RowExtents { rows, vectors, vector: 8, multiprocessors: 132 }
+        RowExtents { rows, vectors, vector: 8, tensors: 1, multiprocessors: 132, most_blocks: 1 }
     }
 
     fn threads(columns: u32, rows: u32) -> RowThreads {
-        RowThreads { columns, rows }
+        RowThreads { blocks: 1, columns, rows }
     }
 
     #[test]
@@ -121,6 +172,23 @@ mod tests {
         assert_eq!(extents(64, 2_048).staying(2), None, "few rows");
         assert_eq!(extents(16_384, 2_049).staying(1), None, "more sums than registers");
         assert_eq!(extents(16_384, 64).staying(5), None, "more sums than registers");
+    }
+
+    #[test]
+    fn several_blocks_share_few_long_rows() {
+        let extents = |rows, vectors| RowExtents { most_blocks: 8, ..extents(rows, vectors) };
+        let shared = |blocks, columns| RowThreads { blocks, columns, rows: 1 };
+        assert_eq!(extents(4, 8_192).passing(256), shared(8, 512));
+        assert_eq!(extents(16, 4_096).passing(256), shared(4, 512));
+        assert_eq!(extents(64, 4_096).passing(256), shared(2, 512), "rows leave multiprocessors for two");
+        assert_eq!(extents(67, 4_096).passing(256).blocks, 1, "rows leave multiprocessors for one");
+        assert_eq!(extents(4, 4_095).passing(256).blocks, 1, "short");
+        assert_eq!(extents(2, 32_768).passing(256).blocks, 8);
+        let of_two = |vectors| RowExtents { tensors: 2, ..extents(2, vectors) };
+        assert_eq!([16_384, 16_385].map(|vectors| of_two(vectors).passing(256).blocks), [8, 1]);
+        assert_eq!(extents(4, 8_192).staying(2), Some(shared(8, 512)), "registers of eight blocks hold the sums");
+        assert_eq!(extents(4, 8_193).staying(2), None, "more sums than registers");
+        assert_eq!(extents(17, 4_096).staying(2), None, "many partial results");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::combination::{Combination, following_sweep};
 use super::passes::Pass;
-use super::row_threads::{RowExtents, RowThreads};
+use super::row_threads::{RowExtents, RowThreads, most_blocks_of_a_row};
 use super::sweep::{
     SweepRequest, Width, needs_wide_index, over, program_parameters, single_point, to_u32, with_bytes_of_booleans,
 };
@@ -197,20 +197,28 @@ impl<'a> Planned<'a> {
     /// The kernel; `None` where rows are so long, or so few, that a launch a pass is faster.
     fn kernel(&self, kept: &[i64], (threads, device): (u32, &Device)) -> Option<RowsKernel> {
         let inner = self.space.axes.last()?.extent;
+        let phases = self.phases(kept);
         let (count, elements) = (self.space.points_where(false), self.space.points_where(true));
         let vector = self.width.vector;
         let vectors = elements / inner * ((inner + vector - 1) / vector);
-        let extents = RowExtents { rows: count, vectors, vector, multiprocessors: device.sm_count };
-        let RowThreads { columns, rows } = match self.columns {
+        let starts_with_totals = phases.first().is_some_and(|phase| !phase.accumulations.is_empty());
+        let extents = RowExtents {
+            rows: count,
+            vectors,
+            vector,
+            tensors: self.tensors_of_rows(&phases),
+            multiprocessors: device.sm_count,
+            most_blocks: if starts_with_totals { most_blocks_of_a_row(device) } else { 1 },
+        };
+        let RowThreads { columns, rows, blocks: cluster } = match self.columns {
             Some(pass) => extents.staying(pass.accumulations.len() as i64)?,
             None => extents.passing(threads / 2),
         };
-        let is_long = vectors > i64::from(columns) * MOST_VECTORS;
+        let is_long = vectors > i64::from(columns * cluster) * MOST_VECTORS;
         if is_long && count < i64::from(device.sm_count) {
             return None;
         }
-        let kernel =
-            RowsKernel { phases: self.phases(kept), columns, rows, count, vectors, elements, column_totals: None };
+        let kernel = RowsKernel { phases, columns, cluster, rows, count, vectors, elements, column_totals: None };
         match self.columns {
             Some(pass) => self.with_column_totals(kernel, pass, device),
             None => Some(kernel),
@@ -220,11 +228,11 @@ impl<'a> Planned<'a> {
     /// Adds what blocks that stay add up over rows, so that a thread has its columns' sums in registers.
     fn with_column_totals(&self, kernel: RowsKernel, pass: &Pass, device: &Device) -> Option<RowsKernel> {
         let phase = self.levels().into_iter().position(|level| level == pass.level)?;
-        let RowsKernel { columns, rows, count, .. } = kernel;
+        let RowsKernel { columns, cluster, rows, count, .. } = kernel;
         let resident = (ColumnTotals::RESIDENT_THREADS / (columns * rows)).max(1);
         let (ahead, vector_bytes) = self.read_ahead(&kernel);
         let of_rows = |at_once: u32| {
-            let blocks = device.sm_count * resident;
+            let blocks = device.sm_count * resident / cluster;
             let column_totals = ColumnTotals {
                 accumulations: pass.accumulations.clone(),
                 phase,
@@ -242,13 +250,27 @@ impl<'a> Planned<'a> {
         of_two.or_else(|| Some(of_rows(1)).filter(fits))
     }
 
+    /// Tensors that points read and that differ from row to row.
+    fn tensors_of_rows(&self, phases: &[RowPhase]) -> i64 {
+        let loads = phases
+            .iter()
+            .filter_map(|phase| phase.points.as_ref())
+            .flat_map(|sweep| sweep.program.loads().filter(|id| sweep.access.get(id) != Some(&Access::Parameter)));
+        let axes = &self.space.axes;
+        let is_of_points = |id: &TensorId| axes.iter().any(|axis| axis.reduced && axis.strides[id] != 0);
+        loads.filter(is_of_points).filter(|id| self.changes(*id)).collect::<BTreeSet<_>>().len() as i64
+    }
+
+    /// Whether a tensor differs from row to row.
+    fn changes(&self, id: TensorId) -> bool {
+        self.space.axes.iter().any(|axis| !axis.reduced && axis.strides[&id] != 0)
+    }
+
     /// What points read in vectors that differ from row to row, and bytes of these; where they are copied to shared memory by themselves.
     fn read_ahead(&self, kernel: &RowsKernel) -> (Vec<TensorId>, u32) {
         let is_of_points = |sweep: &&Sweep| sweep.vector > 1;
-        let axes = &self.space.axes;
-        let changes = |id: TensorId| axes.iter().any(|axis| !axis.reduced && axis.strides[&id] != 0);
         let vectors = |sweep: &Sweep| -> BTreeSet<TensorId> {
-            sweep.program.loads().filter(|id| sweep.access[id] == Access::Vector && changes(*id)).collect()
+            sweep.program.loads().filter(|id| sweep.access[id] == Access::Vector && self.changes(*id)).collect()
         };
         let bytes = |id: TensorId| self.width.vector as u64 * self.graph.tensor(id).data_type.bits() / 8;
         let all: BTreeSet<TensorId> = kernel.sweeps().filter(is_of_points).flat_map(vectors).collect();

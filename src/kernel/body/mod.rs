@@ -66,6 +66,14 @@ pub enum Body {
 }
 
 impl Body {
+    /// Blocks of a cluster; 1 where blocks do not share their memory.
+    pub fn cluster(&self) -> u32 {
+        match self {
+            Self::Rows(kernel) => kernel.cluster,
+            _ => 1,
+        }
+    }
+
     /// Tensors that a function reads through pointers, and those that it writes.
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
         match self {

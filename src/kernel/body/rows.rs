@@ -6,7 +6,7 @@ use crate::graph::TensorId;
 use crate::kernel::{Accumulation, Sweep};
 
 /// Several passes over the same rows in one launch: `columns` threads evaluate a row phase after phase, and each of them has the
-/// totals of a phase when the next begins. A block has `rows` rows.
+/// totals of a phase when the next begins. A block has `rows` rows, or several blocks have one.
 ///
 /// All sweeps over points of rows have the same axes, in the same vectors; the axes behind the kept ones are reduced. Those over rows
 /// alone have the kept axes, and one thread of a row evaluates them.
@@ -14,8 +14,11 @@ use crate::kernel::{Accumulation, Sweep};
 pub struct RowsKernel {
     /// In the order in which they are done.
     pub phases: Vec<RowPhase>,
-    /// Threads of a row, a power of two: several rows share a warp, or several warps a row.
+    /// Threads that a row has of a block, a power of two: several rows share a warp, or several warps a row.
     pub columns: u32,
+    /// Blocks that share each row, a power of two. Where these are several, they are a cluster: each stores its totals in the shared memory of all,
+    /// `columns` are whole warps, `rows` is 1, and the first phase has totals.
+    pub cluster: u32,
     /// Rows of a block, at most `count`, in whole warps. Where they do not divide `count`, the last block has rows of the block before, and
     /// evaluates them once more.
     pub rows: u32,
@@ -37,7 +40,7 @@ pub struct ColumnTotals {
     pub accumulations: Vec<Accumulation>,
     /// The phase whose points they are of.
     pub phase: usize,
-    /// Blocks: each takes every so many rows of a block, which divide all of them.
+    /// Blocks, or clusters of them: each takes every so many rows of a block, which divide all of them.
     pub blocks: u32,
     /// Rows that a thread has at once: their totals are known together. So many rows of a block divide all of them.
     pub at_once: u32,
@@ -74,18 +77,29 @@ impl RowsKernel {
 
     /// Blocks.
     pub fn blocks(&self) -> i64 {
+        self.groups() * i64::from(self.cluster)
+    }
+
+    /// Blocks, or clusters of them.
+    pub fn groups(&self) -> i64 {
         let all = (self.count + i64::from(self.rows) - 1) / i64::from(self.rows);
         self.column_totals.as_ref().map_or(all, |totals| totals.blocks.into())
     }
 
-    /// Warps that share a row.
+    /// Threads of a row, in all its blocks.
+    pub fn threads_of_a_row(&self) -> u32 {
+        self.columns * self.cluster
+    }
+
+    /// Warps of a block that share a row.
     pub fn warps_of_a_row(&self) -> u32 {
         self.columns.div_ceil(32)
     }
 
     /// Vectors of a row that a thread has.
     pub fn vectors_of_a_thread(&self) -> i64 {
-        (self.vectors + i64::from(self.columns) - 1) / i64::from(self.columns)
+        let threads = i64::from(self.threads_of_a_row());
+        (self.vectors + threads - 1) / threads
     }
 
     /// Rows that a thread has at once.
@@ -93,10 +107,11 @@ impl RowsKernel {
         self.column_totals.as_ref().map_or(1, |totals| totals.at_once)
     }
 
-    /// Floats of shared memory for the totals of a block's rows, a number a warp of each.
+    /// Floats of shared memory for the totals of a block's rows: a number a warp of each, then a number a block of its cluster.
     pub fn total_floats(&self) -> u32 {
-        let warps = self.warps_of_a_row() * self.rows * self.rows_at_once();
-        if self.columns > 32 { warps * self.accumulations().count() as u32 } else { 0 }
+        let of_blocks = if self.cluster > 1 { self.cluster } else { 0 };
+        let parts = self.rows_at_once() * (self.warps_of_a_row() * self.rows + of_blocks);
+        if self.columns > 32 { parts * self.accumulations().count() as u32 } else { 0 }
     }
 
     /// Bytes of shared memory in all.
