@@ -1,9 +1,9 @@
 //! Runs rendered CUDA on the CPU.
 //!
 //! The very text that NVRTC compiles is compiled by a C++ compiler behind a header of ours (`templates/emulator`):
-//! each CUDA thread becomes a fiber, blocks are spread over OS threads. Caught and reported as [`Error::Wrong`] with
+//! each CUDA thread becomes a fiber, blocks, or clusters of them, are spread over OS threads. Caught and reported as [`Error::Wrong`] with
 //! block and thread: threads that diverge at a collective, deadlocks (with the phase of an mbarrier that is waited for),
-//! threads that exit before a barrier, writes outside shared memory or a tensor, misaligned accesses, flags that nobody
+//! threads that exit before a barrier, stores to a block of a cluster that may not have begun or has ended, writes outside shared memory or a tensor, misaligned accesses, flags that nobody
 //! sets, indices outside local arrays, wide shifts, division by zero, shared memory that a TMA copy or a product of
 //! matrices still reads or writes, accumulators used before their product is waited for, asynchronous work that nobody
 //! waits for, and results that depend on the order of threads. Memory that nobody wrote is NaN.

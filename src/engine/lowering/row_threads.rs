@@ -23,7 +23,8 @@ const COLUMNS_OF_A_CLUSTER: u32 = 512;
 /// Vectors that a thread keeps at most, of all tensors, where several blocks share a row: with eight of two tensors a gradient spilled.
 const MOST_VECTORS_KEPT: i64 = 8;
 
-/// Rows of which several blocks add up what each has, at most: each row has partial results of all columns.
+/// Rows of which several blocks add up what each has, at most: each row has partial results of all columns. A gradient of 64 rows of 16,384 took 16.3 µs
+/// so, 13.2 in launches of their own, of 16 rows of 32,768 13.2 and 16.4.
 const SHARED_ROWS_WITH_SUMS: i64 = 16;
 
 /// Threads of a multiprocessor below which rows are few: more threads share a row then, down to a vector each. Of 8 rows of 8,192 a gradient took
