@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::defects::Defects;
-use super::{DataType, Graph, MAX_OPERATIONS, Operation, OperationId, Tensor, TensorHandle, TensorId};
+use super::{DataType, Expectation, Graph, MAX_OPERATIONS, Operation, OperationId, Tensor, TensorHandle, TensorId};
 use crate::graph::Malformed;
 
 /// Types of tensors and operations that state none (`context` of a graph file).
@@ -26,6 +26,8 @@ pub(super) struct Draft {
     pub(super) notes: Vec<String>,
     /// For each tensor of the author, the one that stands for it.
     pub(super) same_as: Vec<TensorId>,
+    /// What host scalars have to be that operations no longer read.
+    pub(super) expectations: Vec<Expectation>,
 }
 
 impl Draft {
@@ -48,6 +50,7 @@ impl Draft {
             operations: graph.operations.iter().map(numbered).collect(),
             notes: Vec::new(),
             same_as: Vec::new(),
+            expectations: Vec::new(),
         };
         draft.merge_equal_uids(defects);
         Ok(draft)

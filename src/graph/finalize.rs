@@ -7,7 +7,7 @@ use super::draft::Draft;
 use super::topology::Topology;
 use super::{
     FinalTensor, FinalizedGraph, Graph, GraphKey, Operation, OperationId, Tensor, TensorHandle, TensorId, attention,
-    canonical, infer,
+    canonical, infer, normal,
 };
 use crate::graph::Malformed;
 
@@ -22,6 +22,7 @@ pub(super) fn finalize(graph: &Graph) -> Result<FinalizedGraph, Malformed> {
     let _span = tracing::debug_span!("finalize", graph = %graph.name.escape_debug()).entered();
     let mut defects = Defects::default();
     let mut draft = Draft::link(graph, &mut defects)?;
+    normal::repair(&mut draft);
     let mut topology = Topology::of(&draft, &mut defects);
     let positions: Vec<u32> = (0..draft.operations.len() as u32).collect();
     let order = topology.order(&draft, &positions, &mut defects);
@@ -30,7 +31,7 @@ pub(super) fn finalize(graph: &Graph) -> Result<FinalizedGraph, Malformed> {
     defects.into_result()?;
     // A part of a well-formed graph is well formed.
     let mut defects = Defects::default();
-    if remove_dead_ends(&mut draft, &topology) | attention::lower(&mut draft)? {
+    if remove_dead_ends(&mut draft, &topology) | attention::lower(&mut draft)? | normal::normalise(&mut draft) {
         topology = Topology::of(&draft, &mut defects);
     }
     let order = topology.order(&draft, &canonical::ranks(&draft), &mut defects);
@@ -85,6 +86,7 @@ fn assemble(mut draft: Draft, order: &[OperationId]) -> FinalizedGraph {
         operations,
         notes: draft.notes,
         became,
+        expectations: draft.expectations,
         key,
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::draft::DefaultTypes;
 use super::{
-    AllGather, Attributes, DEFAULT_ALIGNMENT, DataType, Graph, GraphKey, Operation, OperationId, Pointwise,
-    PointwiseMode, Port, Reordering, Scalar, Tensor, TensorHandle, TensorId,
+    AllGather, Attributes, DEFAULT_ALIGNMENT, DataType, Expectation, Graph, GraphKey, Operation, OperationId,
+    Pointwise, PointwiseMode, Port, Reordering, Scalar, Tensor, TensorHandle, TensorId,
 };
 
 /// A tensor of a finalized graph: everything is known.
@@ -74,6 +74,8 @@ pub struct FinalizedGraph {
     pub(super) notes: Vec<String>,
     /// For each tensor of the graph that was finalized, by its handle.
     pub(super) became: Vec<Option<TensorId>>,
+    /// What host scalars have to be that the graph no longer has.
+    pub(super) expectations: Vec<Expectation>,
     pub(super) key: GraphKey,
 }
 
@@ -91,6 +93,11 @@ impl FinalizedGraph {
     /// What was completed, removed or assumed; sentences for people.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// What host scalars have to be that are no tensors of the graph, as it was taken for what it is without their values.
+    pub(crate) fn expectations(&self) -> &[Expectation] {
+        &self.expectations
     }
 
     /// Tensors in canonical order.

@@ -38,6 +38,7 @@ mod infer;
 mod key;
 mod malformed;
 mod mode;
+mod normal;
 mod operation;
 #[cfg(test)]
 mod random;
@@ -56,6 +57,9 @@ pub use finalized::{FinalTensor, FinalizedGraph};
 pub use key::GraphKey;
 pub use malformed::Malformed;
 pub use mode::{PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode};
+#[cfg(test)]
+pub(crate) use normal::samples as attention_samples;
+pub(crate) use normal::{BAND_MASK, Expectation, FILL};
 pub use operation::{
     AllGather, Attributes, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, Concat, Convolution,
     ConvolutionDirection, ConvolutionMode, Fraction, KeptAttributes, Matmul, NanPropagation, NormBackward, NormForward,

@@ -69,6 +69,8 @@ impl Port {
     pub const STATS: Self = Self("Stats");
     pub const SEQ_LEN_Q: Self = Self("SEQ_LEN_Q");
     pub const SEQ_LEN_KV: Self = Self("SEQ_LEN_KV");
+    pub const LEFT_BOUND: Self = Self("LEFT_BOUND");
+    pub const RIGHT_BOUND: Self = Self("RIGHT_BOUND");
     pub const MAX: Self = Self("Max");
     pub const SUM_EXP: Self = Self("Sum_exp");
     pub const M_OVERRIDE: Self = Self("M_override");

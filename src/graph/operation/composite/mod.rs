@@ -61,7 +61,7 @@ macro_rules! composites {
 composites! {
     /// `X [, SINK] → Y [, STATS, MAX, SUM_EXP]`.
     Softmax;
-    /// `X [, SEQ_LEN_Q, SEQ_LEN_KV] → Y`.
+    /// `X [, SEQ_LEN_Q, SEQ_LEN_KV] [, LEFT_BOUND] [, RIGHT_BOUND] → Y`.
     ScoreMask;
     /// `X [, SCALE, BIAS], EPSILON → Y [, MEAN, INV_VARIANCE]`.
     NormForward;
@@ -386,6 +386,7 @@ impl FinalizedGraph {
             default_types: self.default_types,
             notes: self.notes.clone(),
             became: self.became.clone(),
+            expectations: self.expectations.clone(),
             key: self.key,
             tensors,
             operations,

@@ -3,7 +3,7 @@
 //! A score in row `r` and column `c` of `[b, h, s_q, s_kv]` stays where
 //! `r < SEQ_LEN_Q` and `c < SEQ_LEN_KV` (where there are lengths), `c ≤ r + δ + R` (where there is a right bound R) and
 //! `c > r + δ − L` (where there is a left bound L), and is −∞ elsewhere, whatever it was. δ is 0, or `SEQ_LEN_KV − SEQ_LEN_Q` where the
-//! diagonal ends in the bottom right corner.
+//! diagonal ends in the bottom right corner. A bound may come with each execution, as a host scalar that is added to the attribute.
 
 use serde_json::{Value, json};
 
@@ -15,9 +15,9 @@ use crate::graph::{DataType, Malformed, PointwiseMode, TensorId};
 /// Attributes of a mask. Where no lengths are given the band starts in the top left corner: a constant δ is part of the bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScoreMask {
-    /// L: keys of a row's window, its own included.
+    /// L: keys of a row's window, its own included. Nothing counts as 0 where the port is in use.
     pub left_bound: Option<i64>,
-    /// R: keys behind the diagonal that a row sees; 0 for causal attention.
+    /// R: keys behind the diagonal that a row sees; 0 for causal attention. Nothing counts as 0 where the port is in use.
     pub right_bound: Option<i64>,
     /// Whether the diagonal ends where the sequences end, which the lengths tell.
     pub is_bottom_right: bool,
@@ -39,6 +39,11 @@ impl ScoreMask {
     /// Lengths of the sequences, of each batch.
     pub const LENGTHS: &[Port] = &[Port::SEQ_LEN_Q, Port::SEQ_LEN_KV];
 
+    /// Bounds that each execution gives, as host scalars: L and R are these and the attributes, added up.
+    pub const BOUNDS: &[Port] = &[Port::LEFT_BOUND, Port::RIGHT_BOUND];
+
+    const OPTIONAL: &[Port] = &[Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, Port::LEFT_BOUND, Port::RIGHT_BOUND];
+
     pub(super) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
         let integer = |key: &str| attributes.get(key).and_then(Value::as_i64);
         (tag == Self::TAG).then(|| Self {
@@ -55,7 +60,7 @@ impl Definition for ScoreMask {
     }
 
     fn ports(&self) -> Ports {
-        ([&[Port::X], Self::LENGTHS], [&[Port::Y], &[]])
+        ([&[Port::X], Self::OPTIONAL], [&[Port::Y], &[]])
     }
 
     fn attributes(&self) -> KeptAttributes {
@@ -105,6 +110,15 @@ impl Definition for ScoreMask {
         for &port in Self::LENGTHS.iter().take(given) {
             node.require_dim("AT-E9", port, &[x[0], 1, 1, 1], "one length for each batch")?;
         }
+        for &port in Self::BOUNDS {
+            let Some(bound) = node.tensor(port) else { continue };
+            let is_number = bound.is_pass_by_value && bound.dim.iter().all(|&extent| extent == 1);
+            let is_whole = matches!(bound.data_type, Some(DataType::Int32 | DataType::Int64 | DataType::Float));
+            if !is_number || !is_whole {
+                let message = "required is one number by value, INT32 or FLOAT";
+                return Err(node.fault_at("AT-E12", port, message));
+            }
+        }
         Ok(())
     }
 
@@ -127,16 +141,20 @@ impl Definition for ScoreMask {
                 diagonal = expansion.pointwise(M::Add, &[row, shift]);
             }
         }
-        let moved = |expansion: &mut Expansion, bound: i64| {
-            let bound = expansion.constant(bound as f64, 4);
-            expansion.pointwise(M::Add, &[diagonal, bound])
+        let moved = |expansion: &mut Expansion, fixed: Option<i64>, port: Port, sign: i64| {
+            let given = expansion.input(port);
+            if fixed.is_none() && given.is_none() {
+                return None;
+            }
+            let fixed = expansion.constant((sign * fixed.unwrap_or(0)) as f64, 4);
+            let moved = expansion.pointwise(M::Add, &[diagonal, fixed]);
+            let mode = if sign < 0 { M::Sub } else { M::Add };
+            Some(given.map_or(moved, |given| expansion.pointwise(mode, &[moved, given])))
         };
-        if let Some(right) = self.right_bound {
-            let last = moved(expansion, right);
+        if let Some(last) = moved(expansion, self.right_bound, Port::RIGHT_BOUND, 1) {
             kept.push(expansion.pointwise(M::CmpLe, &[column, last]));
         }
-        if let Some(left) = self.left_bound {
-            let before = moved(expansion, -left);
+        if let Some(before) = moved(expansion, self.left_bound, Port::LEFT_BOUND, -1) {
             kept.push(expansion.pointwise(M::CmpGt, &[column, before]));
         }
         let all = kept.into_iter().reduce(|one, other| expansion.pointwise(M::LogicalAnd, &[one, other]));

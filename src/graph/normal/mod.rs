@@ -1,0 +1,268 @@
+//! The normal form of attention graphs (`docs/spec/attention.md` AT-P50, AT-P51): however a program spells the masks and the softmax
+//! between two products, it becomes one mask of scores and one [`Softmax`], so that one configuration is one graph and has one key.
+//!
+//! ```text
+//! Q · Kᵀ ──▶ any pointwise operations ──▶ masks, by operations or nodes ──▶ softmax, by operations or a node ──▶ P · V
+//! ```
+//!
+//! What is found is found by data flow: names, uids, the order of operations and of commuted operands are nothing. A graph in which no
+//! two products are joined through a softmax stays as it is.
+
+mod bound;
+mod flow;
+mod mask;
+mod rows;
+
+#[cfg(test)]
+pub(crate) mod samples;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use super::draft::Draft;
+use super::{
+    Attributes, Composite, DEFAULT_ALIGNMENT, DataType, Matmul, Operation, OperationId, Pointwise, PointwiseMode, Port,
+    ReductionMode, Scalar, Softmax, Tensor, TensorId, packed_strides, row_major_order,
+};
+use flow::Flow;
+use mask::Masks;
+use rows::Rows;
+
+/// Tag of a descriptor that masks scores on one side of a diagonal (AT-P26): what it does not become part of keeps it.
+pub(crate) const BAND_MASK: &str = "DIAGONAL_BAND_MASK";
+
+/// Ports of such a mask that others have not: its bounds, and what stands where scores are masked.
+pub(crate) const FILL: Port = Port("FILL");
+
+/// A host scalar that is no part of a graph, but has to have a value for the graph to be what it was taken for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Expectation {
+    /// The caller's name of the scalar.
+    pub(crate) uid: i64,
+    /// Its type.
+    pub(crate) data_type: DataType,
+    /// What it has to be.
+    pub(crate) expected: Expected,
+}
+
+/// What a host scalar has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// −∞, or the lowest finite number of its type (AT-P36).
+    Masked,
+    /// The length of all sequences: an extent of the graph (AT-P37).
+    Length(i64),
+}
+
+impl Expectation {
+    /// Whether a value is as expected.
+    pub(crate) fn holds(&self, value: Scalar) -> bool {
+        match self.expected {
+            Expected::Masked => is_masked(value),
+            Expected::Length(length) => value.as_f64() == length as f64,
+        }
+    }
+
+    /// What is expected, and by which rule.
+    pub(crate) fn text(&self) -> String {
+        match self.expected {
+            Expected::Masked => {
+                "what masked scores are set to is -inf, or the lowest finite number [AT-P36]".to_owned()
+            }
+            Expected::Length(length) => format!("it is the length of the sequences, {length} [AT-P37]"),
+        }
+    }
+}
+
+/// Whether what scores are set to leaves nothing of them behind a softmax.
+fn is_masked(value: Scalar) -> bool {
+    // The lowest finite FLOAT; HALF's is −65504, beside which scores might count.
+    value.as_f64() <= f64::from(f32::MIN) * 0.99
+}
+
+/// A row's maximum with a sink, of frontends that declare it as wide as the row (AT-P34), gets the extents that it has.
+pub(super) fn repair(draft: &mut Draft) {
+    let mut narrowed = Vec::new();
+    for reduction in draft.operations.iter().filter(|operation| is_maximum(operation)) {
+        let (Some(x), Some(y)) = (reduction.input(Port::X), reduction.output(Port::Y)) else { continue };
+        let (x, wide) = (&draft.tensors[x.index()], &draft.tensors[y.index()]);
+        if x.dim.len() != 4 || wide.dim != x.dim || !wide.is_virtual {
+            continue;
+        }
+        let row = row_dim(&x.dim);
+        let mut readers = draft.operations.iter().filter(|operation| operation.input_tensors().any(|id| id == y));
+        let reader = readers.next().filter(|_| readers.next().is_none());
+        let is_row = |operation: &&Operation| {
+            let result = operation.result().map(|id| &draft.tensors[id.index()].dim);
+            operation.pointwise_mode() == Some(PointwiseMode::Max) && result == Some(&row)
+        };
+        if reader.filter(is_row).is_some() {
+            narrowed.push((y, row));
+        }
+    }
+    for (id, dim) in narrowed {
+        let tensor = &mut draft.tensors[id.index()];
+        tensor.stride = packed_strides(&dim, &row_major_order(dim.len()));
+        tensor.dim = dim;
+    }
+}
+
+fn is_maximum(operation: &Operation) -> bool {
+    matches!(&operation.attributes, Attributes::Reduction(reduction) if reduction.mode == ReductionMode::Max)
+}
+
+/// Extents of one value a row.
+fn row_dim(x: &[i64]) -> Vec<i64> {
+    x[..x.len() - 1].iter().copied().chain([1]).collect()
+}
+
+/// Puts the normal form in the place of each attention. Tensors are complete, and every operation leads to an output.
+pub(super) fn normalise(draft: &mut Draft) -> bool {
+    let products = draft.operations.iter().filter(|operation| matches!(operation.attributes, Attributes::Matmul(_)));
+    let products: Vec<TensorId> = products.filter_map(Operation::result).collect();
+    if products.len() < 2 {
+        return false;
+    }
+    let mut is_changed = false;
+    for output in products {
+        let flow = Flow::of(draft);
+        let found = flow.writer(output).and_then(|output| Found::of(draft, &flow, output));
+        is_changed |= found.is_some_and(|found| found.put(draft));
+    }
+    if is_changed {
+        flow::remove_unread(draft);
+    }
+    is_changed
+}
+
+/// An attention in the operations of a graph.
+struct Found {
+    scores: OperationId,
+    output: OperationId,
+    /// Pointwise operations between the scores and the masks.
+    modifiers: BTreeSet<OperationId>,
+    masks: Masks,
+    rows: Rows,
+    /// What depends on the scores before they are masked.
+    dependent: BTreeSet<TensorId>,
+}
+
+impl Found {
+    /// The attention that ends with a product.
+    fn of(draft: &Draft, flow: &Flow, output: OperationId) -> Option<Self> {
+        let p = draft.operations[output.index()].input(Port::A)?;
+        if !flow.is_private(draft, p) || draft.tensor(p).dim.len() != 4 {
+            return None;
+        }
+        let rows = Rows::of(draft, flow, p)?;
+        let masks = Masks::of(draft, flow, rows.x);
+        let (scores, modifiers) = flow.path_to_product(draft, masks.x)?;
+        if scores == output {
+            return None;
+        }
+        let dependent = flow.dependents(draft, scores, &modifiers);
+        Some(Self { scores, output, modifiers, masks, rows, dependent })
+    }
+
+    /// Puts the normal form in its place; gives whether anything changed.
+    fn put(self, draft: &mut Draft) -> bool {
+        let before = draft.operations.clone();
+        let strides: Vec<Vec<i64>> = draft.tensors.iter().map(|tensor| tensor.stride.clone()).collect();
+        self.arrange_products(draft);
+        self.arrange_modifiers(draft);
+        let mut values: Vec<TensorId> = self.dependent.iter().copied().collect();
+        if let Some(mask) = self.masks.operation(draft, self.rows.x) {
+            draft.operations.push(mask);
+        }
+        values.extend([self.rows.x, self.rows.y]);
+        self.rows.put(draft);
+        draft.expectations.extend(self.masks.expectations.iter().copied());
+        // what a virtual tensor's strides are means nothing (AT-P39)
+        values.retain(|id| draft.tensors[id.index()].is_virtual);
+        for id in values {
+            let tensor = &mut draft.tensors[id.index()];
+            tensor.stride = packed_strides(&tensor.dim, &row_major_order(tensor.dim.len()));
+            tensor.alignment = DEFAULT_ALIGNMENT;
+        }
+        let are_moved = draft.tensors.iter().zip(&strides).any(|(tensor, stride)| tensor.stride != *stride);
+        draft.operations != before || are_moved
+    }
+
+    /// Where an operation does not mind, the operand is first that depends on the scores, else that which is computed. Indices are of
+    /// the scores: of what they are given the extents alone count.
+    fn arrange_modifiers(&self, draft: &mut Draft) {
+        let results = self.modifiers.iter().flat_map(|id| draft.operations[id.index()].output_tensors());
+        let computed: BTreeSet<TensorId> = results.collect();
+        let Some(scores) = draft.operations[self.scores.index()].result() else { return };
+        let rank = |id: &TensorId| (!self.dependent.contains(id), !computed.contains(id));
+        for id in &self.modifiers {
+            let Operation { attributes: Attributes::Pointwise(pointwise), inputs, .. } =
+                &mut draft.operations[id.index()]
+            else {
+                continue;
+            };
+            match &mut inputs[..] {
+                [(_, x)] if pointwise.mode == PointwiseMode::GenIndex => {
+                    if draft.tensors[x.index()].dim == draft.tensors[scores.index()].dim {
+                        *x = scores;
+                    }
+                }
+                [(_, first), (_, second)] if pointwise.mode.is_commutative() && rank(second) < rank(first) => {
+                    std::mem::swap(first, second);
+                    std::mem::swap(&mut pointwise.alpha1, &mut pointwise.alpha2);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Lengths that the mask has go from the first product; of the second one's they are the values that count.
+    fn arrange_products(&self, draft: &mut Draft) {
+        let [queries, keys] = self.masks.lengths;
+        let wanted = |port: Port, id: TensorId| match port {
+            Port::M_OVERRIDE => Some(id) != queries,
+            Port::N_OVERRIDE | Port::K_OVERRIDE => Some(id) != keys,
+            _ => true,
+        };
+        for id in [self.scores, self.output] {
+            let operation = &mut draft.operations[id.index()];
+            operation.inputs.retain(|&(port, id)| wanted(port, id));
+            if operation.inputs.len() == 2 {
+                operation.attributes = Attributes::Matmul(Matmul::default());
+            }
+        }
+        if let Some(keys) = keys {
+            let output = &mut draft.operations[self.output.index()];
+            if output.input(Port::K_OVERRIDE).is_none() {
+                output.inputs.push((Port::K_OVERRIDE, keys));
+            }
+        }
+    }
+}
+
+/// A pointwise operation without scales of its operands.
+fn unscaled(operation: &Operation) -> Option<Pointwise> {
+    operation.pointwise()?.unscaled()
+}
+
+/// An operation of the normal form: computed in `FLOAT`.
+fn operation(
+    name: &str,
+    composite: impl Into<Composite>,
+    inputs: Vec<(Port, TensorId)>,
+    outputs: Vec<(Port, TensorId)>,
+) -> Operation {
+    Operation {
+        name: name.to_owned(),
+        attributes: Attributes::Composite(composite.into()),
+        compute_data_type: Some(DataType::Float),
+        inputs,
+        outputs,
+    }
+}
+
+/// Whether a tensor is one element, whose value comes with each execution.
+fn is_unknown_scalar(tensor: &Tensor) -> bool {
+    tensor.is_pass_by_value && tensor.value.is_none()
+}
