@@ -366,6 +366,7 @@ fn the_abi_is_in_order() {
             "device",
             "operation",
             "graph",
+            "attention",
             "kernels",
             "engine",
             "plan",

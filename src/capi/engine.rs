@@ -85,7 +85,7 @@ fn device(given: &Given<'_>, properties: Name, graph: &OperationGraph) -> Result
 
 /// The first engine that takes a graph.
 fn selected(graph: &OperationGraph, device: &Device) -> Result<Selection> {
-    engine::select(&graph.graph, device.capability).map_err(Failure::refused)
+    engine::select(graph.graph()?, device.capability).map_err(Failure::refused)
 }
 
 /// The engine of a number, where it takes the graph ([002 9.2.2]).

@@ -20,6 +20,9 @@ pub(crate) struct Failure {
     cause: Option<Arc<NotSupported>>,
 }
 
+/// Rules of attention by which extents do not fit each other (attention.md, section 10).
+const OF_SHAPES: &[&str] = &["AT-E1", "AT-E2", "AT-E3", "AT-E8", "AT-E14", "SDPA-SHAPE"];
+
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
@@ -68,6 +71,9 @@ impl Failure {
             // What has a meaning in cuDNN's own terms, and lacks what tells us which.
             Error::Malformed(malformed) if malformed.rule == "N-160" => {
                 Status::CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN
+            }
+            Error::Malformed(malformed) if OF_SHAPES.contains(&malformed.rule) => {
+                Status::CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH
             }
             Error::Malformed(_) | Error::Input { .. } => Status::CUDNN_STATUS_BAD_PARAM,
             Error::NotSupported(_) => Status::CUDNN_STATUS_NOT_SUPPORTED,

@@ -1,6 +1,6 @@
 //! Operation graphs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
@@ -12,12 +12,35 @@ use super::handle::Handle;
 use super::operation::Node;
 use crate::engine::ENGINES;
 use crate::error::Error;
-use crate::graph::{FinalizedGraph, Graph, MAX_OPERATIONS, Operation, Port, Tensor, TensorHandle};
+use crate::graph::{
+    Attributes, Composite, FinalizedGraph, Graph, MAX_OPERATIONS, Operation, PointwiseMode, Port, ReductionMode,
+    Tensor, TensorHandle,
+};
 
 /// A well-formed graph, and the handle it was given, which names the device.
 pub(super) struct OperationGraph {
-    pub(super) graph: Arc<FinalizedGraph>,
+    /// Or why it is none by itself: a graph without a handle may be a part of an operation (AT-O12), and begin and end with values that
+    /// are virtual.
+    graph: std::result::Result<Arc<FinalizedGraph>, (Status, String)>,
     pub(super) handle: Option<Arc<Handle>>,
+    nodes: Vec<Arc<Node>>,
+}
+
+impl OperationGraph {
+    /// A graph that no descriptors were given for.
+    pub(super) fn of(graph: Arc<FinalizedGraph>, handle: Option<Arc<Handle>>) -> Self {
+        Self { graph: Ok(graph), handle, nodes: Vec::new() }
+    }
+
+    /// The graph, where it is one by itself.
+    pub(super) fn graph(&self) -> Result<&Arc<FinalizedGraph>> {
+        self.graph.as_ref().map_err(|(status, message)| Failure::new(*status, message))
+    }
+
+    /// The operations that it was given.
+    pub(super) fn nodes(&self) -> &[Arc<Node>] {
+        &self.nodes
+    }
 }
 
 /// The graph of the operations of a descriptor: tensors of one uid are one tensor.
@@ -34,18 +57,29 @@ pub(super) fn build(given: &Given<'_>) -> Result<OperationGraph> {
         let message = format!("a graph has at most {MAX_OPERATIONS} operations; found: {}", operations.len());
         return Err(Failure::bad(message));
     }
-    let mut made = Made::default();
-    for (number, descriptor) in operations.iter().enumerate() {
-        let node = descriptor.object::<Node>()?;
-        made.push(&node, format!("node {number}"))?;
+    let nodes = operations.iter().map(|descriptor| descriptor.object::<Node>()).collect::<Result<Vec<_>>>()?;
+    let count: usize = nodes.iter().map(|node| node.parts.len().max(1)).sum();
+    if count > MAX_OPERATIONS {
+        return Err(Failure::bad(format!("a graph has at most {MAX_OPERATIONS} operations; found: {count}")));
     }
-    let graph = made.finalize()?;
+    let mut made = Made::default();
+    for (number, node) in nodes.iter().enumerate() {
+        made.push_parts(node, &format!("node {number}"))?;
+    }
     let handle = given.handle(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE).cloned();
-    Ok(OperationGraph { graph: Arc::new(graph), handle })
+    let graph = match made.clone().finalize() {
+        Ok(graph) => Ok(Arc::new(graph)),
+        Err(failure) if handle.is_none() && made.is_part() => Err((failure.status, failure.message)),
+        Err(failure) => return Err(failure),
+    };
+    Ok(OperationGraph { graph, handle, nodes })
 }
 
 /// Whether an operation could be in a graph: its tensors fit each other (CV-R3, [002 9.2.10–9.2.14]).
 pub(super) fn require_well_formed(node: &Node) -> Result<()> {
+    if is_of_attention(node) {
+        return Ok(());
+    }
     let mut alone = Made::default();
     alone.push(node, "the operation".to_owned())?;
     // none of them has another end here
@@ -55,14 +89,60 @@ pub(super) fn require_well_formed(node: &Node) -> Result<()> {
     alone.finalize().map(drop)
 }
 
+/// Whether an operation is one that means something in an attention alone, by which its graph is judged: a row's maximum that is declared
+/// as wide as the row (AT-P34), and a softmax between places of an attention that others fill (2814).
+fn is_of_attention(node: &Node) -> bool {
+    let dim = |slots: &[(Port, Arc<Tensor>)], port: Port| {
+        slots.iter().find(|slot| slot.0 == port && slot.1.is_virtual).map(|slot| slot.1.dim.clone())
+    };
+    match &node.attributes {
+        Attributes::Reduction(reduction) if reduction.mode == ReductionMode::Max => {
+            let x = dim(&node.inputs, Port::X);
+            x.as_ref().is_some_and(|x| x.len() == 4) && x == dim(&node.outputs, Port::Y)
+        }
+        Attributes::Pointwise(pointwise) if pointwise.mode == PointwiseMode::Max => {
+            let wide = [Port::IN_0, Port::IN_1].into_iter().filter_map(|port| dim(&node.inputs, port)).next();
+            let row = node.outputs.first().map(|slot| &slot.1.dim);
+            wide.zip(row).is_some_and(|(wide, row)| wide.len() == 4 && row.len() == 4 && row[3] == 1 && wide[3] != 1)
+        }
+        Attributes::Composite(Composite::Softmax(_)) => {
+            dim(&node.inputs, Port::X).is_some() && dim(&node.outputs, Port::Y).is_some()
+        }
+        _ => false,
+    }
+}
+
 /// A graph in the making, by uids.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Made {
     graph: Graph,
     ids: BTreeMap<i64, TensorHandle>,
+    /// Of tensors that no caller knows, by where they are.
+    inner: BTreeMap<usize, TensorHandle>,
 }
 
 impl Made {
+    /// Adds an operation, or those in its place.
+    fn push_parts(&mut self, node: &Node, name: &str) -> Result<()> {
+        if node.parts.is_empty() {
+            return self.push(node, name.to_owned());
+        }
+        let mut parts = node.parts.iter().enumerate();
+        parts.try_for_each(|(number, part)| self.push(part, format!("{name}.{number}")))
+    }
+
+    /// Whether it would be well formed, if its ends were in memory.
+    fn is_part(&self) -> bool {
+        let operations = self.graph.operations();
+        let read: BTreeSet<_> = operations.iter().flat_map(Operation::input_tensors).collect();
+        let written: BTreeSet<_> = operations.iter().flat_map(Operation::output_tensors).collect();
+        let mut stored = self.clone();
+        for &id in read.symmetric_difference(&written) {
+            stored.graph.tensor_mut(id).is_virtual = false;
+        }
+        stored.finalize().is_ok()
+    }
+
     fn push(&mut self, node: &Node, name: String) -> Result<()> {
         let inputs = self.slots(&node.inputs)?;
         let outputs = self.slots(&node.outputs)?;
@@ -84,14 +164,18 @@ impl Made {
         tensors.iter().map(|(port, tensor)| Ok((*port, self.tensor(tensor)?))).collect()
     }
 
-    fn tensor(&mut self, tensor: &Tensor) -> Result<TensorHandle> {
-        let uid = tensor.uid.unwrap_or_default();
+    fn tensor(&mut self, tensor: &Arc<Tensor>) -> Result<TensorHandle> {
+        let Some(uid) = tensor.uid else {
+            let graph = &mut self.graph;
+            let add = || graph.tensor(Tensor::clone(tensor));
+            return Ok(*self.inner.entry(Arc::as_ptr(tensor).addr()).or_insert_with(add));
+        };
         let Some(&id) = self.ids.get(&uid) else {
-            let id = self.graph.tensor(tensor.clone());
+            let id = self.graph.tensor(Tensor::clone(tensor));
             self.ids.insert(uid, id);
             return Ok(id);
         };
-        if self.graph.tensors()[id.index()] == *tensor {
+        if self.graph.tensors()[id.index()] == **tensor {
             return Ok(id);
         }
         let message = format!("two different tensor descriptors have the uid {uid} [GR-UID-UNIQUE]");

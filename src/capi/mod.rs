@@ -9,11 +9,12 @@
 //!   followed.
 //! - `attributes` is the table of what each descriptor has; `descriptor` sets, gets and finalizes by it; `objects` says
 //!   what each kind becomes then.
-//! - `operation` and `graph` make a [`Graph`](crate::graph::Graph) of descriptors, `engine` answers for engines,
+//! - `operation`, `graph` and `attention` make a [`Graph`](crate::graph::Graph) of descriptors, `engine` answers for engines,
 //!   configs and heuristics, `plan` builds and executes, `kernels` are the binaries that an application keeps itself.
 //!
 //! Names and numbers of the ABI are those of cudarc's bindings of cuDNN 9.21.
 
+mod attention;
 pub(crate) mod attribute;
 pub(crate) mod attributes;
 mod callback;

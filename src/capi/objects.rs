@@ -6,7 +6,8 @@ use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 
 use super::descriptor::{Given, Object};
 use super::failure::{Failure, Result};
-use super::{device, engine, graph, kernels, operation, plan};
+use super::operation::Node;
+use super::{attention, device, engine, graph, kernels, operation, plan};
 
 /// The object of a kind, of what its descriptor was given.
 pub(super) fn build(kind: Kind, given: &Given<'_>) -> Result<Arc<dyn Object>> {
@@ -26,13 +27,17 @@ pub(super) fn build(kind: Kind, given: &Given<'_>) -> Result<Arc<dyn Object>> {
         Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR => Arc::new(plan::pack(given)?),
         Kind::CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR => Arc::new(kernels::kernels(given)?),
         Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR => Arc::new(device::properties(given)?),
+        Kind::CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR => well_formed(attention::forward(given)?)?,
+        Kind::CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR => well_formed(attention::band(given)?)?,
         _ => match operation::node(kind, given)? {
-            Some(node) => {
-                graph::require_well_formed(&node)?;
-                Arc::new(node)
-            }
+            Some(node) => well_formed(node)?,
             None => Arc::new(operation::bundle(kind, given)?),
         },
     };
     Ok(object)
+}
+
+fn well_formed(node: Node) -> Result<Arc<dyn Object>> {
+    graph::require_well_formed(&node)?;
+    Ok(Arc::new(node))
 }

@@ -21,6 +21,8 @@ pub(super) struct Node {
     pub(super) compute: Option<DataType>,
     pub(super) inputs: Vec<(Port, Arc<Tensor>)>,
     pub(super) outputs: Vec<(Port, Arc<Tensor>)>,
+    /// The operations that a graph has in its place, where there are any.
+    pub(super) parts: Vec<Node>,
 }
 
 /// A tensor by its descriptor ([002 9.2.16]).
@@ -44,7 +46,7 @@ pub(super) fn tensor(given: &Given<'_>) -> Result<Tensor> {
         return Err(Failure::unsupported(format!("a vector count of {vectors}; no engine takes vectorized tensors")));
     }
     if given.descriptor(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).is_some() {
-        return Err(Failure::unsupported("no engine takes ragged tensors"));
+        return Err(Failure::unsupported("no engine takes ragged tensors [AT-O6]"));
     }
     let reordering = given.enumerator(Name::CUDNN_ATTR_TENSOR_REORDERING_MODE).map(translate::reordering);
     Ok(Tensor {
@@ -132,7 +134,7 @@ pub(super) fn node(kind: Kind, given: &Given<'_>) -> Result<Option<Node>> {
 }
 
 /// The tensors of some slots; those that are not set are left out.
-fn slots(given: &Given<'_>, ports: &[(Port, Name)]) -> Result<Vec<(Port, Arc<Tensor>)>> {
+pub(super) fn slots(given: &Given<'_>, ports: &[(Port, Name)]) -> Result<Vec<(Port, Arc<Tensor>)>> {
     let mut slots = Vec::new();
     for &(port, name) in ports {
         if let Some(descriptor) = given.descriptor(name) {
@@ -158,7 +160,13 @@ fn matmul(given: &Given<'_>) -> Result<Node> {
     bundle.given(Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR, |bundle| {
         let padding_value = bundle.number(Name::CUDNN_ATTR_MATMUL_PADDING_VALUE).unwrap_or(0.0);
         let compute = Some(data_type(bundle, Name::CUDNN_ATTR_MATMUL_COMP_TYPE)?);
-        Ok(Node { attributes: Attributes::Matmul(Matmul { padding_value }), compute, inputs, outputs })
+        Ok(Node {
+            attributes: Attributes::Matmul(Matmul { padding_value }),
+            compute,
+            inputs,
+            outputs,
+            parts: Vec::new(),
+        })
     })
 }
 
@@ -216,7 +224,13 @@ fn convolution(given: &Given<'_>, names: &ConvolutionNames) -> Result<Node> {
     let (convolution, compute) = bundle.given(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, |bundle| {
         convolution_of(bundle, names.direction, alpha, beta)
     })?;
-    Ok(Node { attributes: Attributes::Convolution(convolution), compute: Some(compute), inputs, outputs })
+    Ok(Node {
+        attributes: Attributes::Convolution(convolution),
+        compute: Some(compute),
+        inputs,
+        outputs,
+        parts: Vec::new(),
+    })
 }
 
 /// A convolution by its bundle (docs/spec/operations.md, 3.1).
@@ -290,7 +304,13 @@ fn pointwise(given: &Given<'_>) -> Result<Node> {
         let message = format!("{} takes {wanted} inputs and gives one output; found: {found}", attributes.mode);
         return Err(Failure::bad(format!("{message} and {}", outputs.len())));
     }
-    Ok(Node { attributes: Attributes::Pointwise(attributes), compute: Some(compute), inputs, outputs })
+    Ok(Node {
+        attributes: Attributes::Pointwise(attributes),
+        compute: Some(compute),
+        inputs,
+        outputs,
+        parts: Vec::new(),
+    })
 }
 
 /// A pointwise operation by its bundle.
@@ -320,7 +340,13 @@ fn reduction(given: &Given<'_>) -> Result<Node> {
     let outputs = slots(given, &[(Port::Y, Name::CUDNN_ATTR_OPERATION_REDUCTION_YDESC)])?;
     let bundle = given.required(Name::CUDNN_ATTR_OPERATION_REDUCTION_DESC)?;
     let (reduction, compute) = bundle.given(Kind::CUDNN_BACKEND_REDUCTION_DESCRIPTOR, reduction_of)?;
-    Ok(Node { attributes: Attributes::Reduction(reduction), compute: Some(compute), inputs, outputs })
+    Ok(Node {
+        attributes: Attributes::Reduction(reduction),
+        compute: Some(compute),
+        inputs,
+        outputs,
+        parts: Vec::new(),
+    })
 }
 
 /// A reduction by its bundle.
@@ -343,6 +369,7 @@ fn statistics(given: &Given<'_>) -> Result<Node> {
                 (Port::SQ_SUM, Name::CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC),
             ],
         )?,
+        parts: Vec::new(),
     })
 }
 
@@ -363,6 +390,7 @@ fn resample_forward(given: &Given<'_>) -> Result<Node> {
                 (Port::INDEX, Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC),
             ],
         )?,
+        parts: Vec::new(),
     })
 }
 
@@ -385,6 +413,7 @@ fn resample_backward(given: &Given<'_>) -> Result<Node> {
             ],
         )?,
         outputs: slots(given, &[(Port::DX, Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC)])?,
+        parts: Vec::new(),
     })
 }
 
@@ -433,7 +462,7 @@ fn concat(given: &Given<'_>) -> Result<Node> {
         in_place_index: given.int64(Name::CUDNN_ATTR_OPERATION_CONCAT_INPLACE_INDEX),
     };
     let outputs = slots(given, &[(Port::Y, Name::CUDNN_ATTR_OPERATION_CONCAT_OUTPUT_DESC)])?;
-    Ok(Node { attributes: Attributes::Concat(concat), compute: None, inputs, outputs })
+    Ok(Node { attributes: Attributes::Concat(concat), compute: None, inputs, outputs, parts: Vec::new() })
 }
 
 fn signal(given: &Given<'_>) -> Result<Node> {
@@ -453,6 +482,7 @@ fn signal(given: &Given<'_>) -> Result<Node> {
             ],
         )?,
         outputs: slots(given, &[(Port::Y, Name::CUDNN_ATTR_OPERATION_SIGNAL_YDESC)])?,
+        parts: Vec::new(),
     })
 }
 
@@ -492,5 +522,11 @@ fn composite(row: &composite::Row, given: &Given<'_>) -> Result<Node> {
         let name = row.slots.iter().find(|slot| slot.0 == missing).map(|slot| format!("{:?}", slot.1));
         return Err(Failure::bad(format!("{} is not set; {} needs it", name.unwrap_or_default(), composite.tag())));
     }
-    Ok(Node { attributes: Attributes::Composite(composite), compute: Some(compute), inputs, outputs })
+    Ok(Node {
+        attributes: Attributes::Composite(composite),
+        compute: Some(compute),
+        inputs,
+        outputs,
+        parts: Vec::new(),
+    })
 }

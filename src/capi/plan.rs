@@ -113,7 +113,7 @@ impl Plan {
 
     /// The engine config of a plan that was read from a text.
     fn config(&self) -> Result<Arc<Descriptor>> {
-        let graph = OperationGraph { graph: Arc::clone(self.binary.graph()), handle: self.handle.clone() };
+        let graph = OperationGraph::of(Arc::clone(self.binary.graph()), self.handle.clone());
         let device = Arc::new(self.binary.device().clone());
         let engine = Engine::new(Arc::new(graph), device, Selection::clone(self.binary.selection()))?;
         let engine = Arc::new(engine);
@@ -142,13 +142,27 @@ impl Plan {
     /// Pointers of host scalars point to values of their types.
     unsafe fn variants<'a>(&self, loaded: &ExecutionPlan, pack: &'a Pack) -> Result<Cow<'a, VariantPack>> {
         let mut variants = loaded.known(&pack.pointers);
-        for (&uid, &data_type) in &self.scalars {
-            let Some(pointer) = pack.pointers.pointer(uid) else { continue };
+        let value = |uid: i64, data_type: DataType| {
+            let Some(pointer) = pack.pointers.pointer(uid) else { return Ok(None) };
             if pointer == DevicePointer::NULL {
                 return Err(Failure::null(&format!("the pointer of the scalar of uid {uid}")));
             }
             // SAFETY: as promised by the caller.
-            variants.to_mut().set_scalar(uid, unsafe { scalar(data_type, pointer.address() as usize) }?);
+            unsafe { scalar(data_type, pointer.address() as usize) }.map(Some)
+        };
+        for (&uid, &data_type) in &self.scalars {
+            if let Some(value) = value(uid, data_type)? {
+                variants.to_mut().set_scalar(uid, value);
+            }
+        }
+        for expectation in self.binary.graph().expectations() {
+            let uid = expectation.uid;
+            let value = value(uid, expectation.data_type)?;
+            let value = value.ok_or_else(|| Failure::bad(format!("the scalar of uid {uid} has no entry")))?;
+            if !expectation.holds(value) {
+                let message = format!("the scalar of uid {uid} is {}; {}", value.as_f64(), expectation.text());
+                return Err(Failure::unsupported(message));
+            }
         }
         Ok(variants)
     }

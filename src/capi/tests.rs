@@ -1,5 +1,6 @@
 //! Programs against the ABI, without a GPU.
 
+mod attention;
 mod executed;
 #[cfg(unix)]
 mod forks;
@@ -194,7 +195,7 @@ fn descriptors_make_the_graph_that_the_rust_api_makes() {
     let graph = matmul_relu(HALF);
     let built =
         descriptor::find(graph.0).and_then(|graph| graph.object::<super::graph::OperationGraph>()).expect("a graph");
-    assert_eq!(built.graph.key(), expected().finalize().expect("well formed").key());
+    assert_eq!(built.graph().expect("a graph").key(), expected().finalize().expect("well formed").key());
     let mut count = [0_i64];
     graph.get(Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, Type::CUDNN_TYPE_INT64, &mut count);
     assert_eq!(count, [4]);
@@ -206,7 +207,7 @@ fn the_largest_float_is_no_clip() {
         let built = descriptor::find(graph.0)
             .and_then(|graph| graph.object::<super::graph::OperationGraph>())
             .expect("a graph");
-        built.graph.operations().map(|operation| operation.attributes.clone()).collect::<Vec<_>>()
+        built.graph().expect("a graph").operations().map(|operation| operation.attributes.clone()).collect::<Vec<_>>()
     };
     let clip = |attributes: Vec<crate::graph::Attributes>| {
         attributes.into_iter().find_map(|attributes| match attributes {
@@ -617,7 +618,7 @@ fn a_softmax_is_the_graph_that_the_rust_api_makes() {
     }
     let built =
         descriptor::find(made.0).and_then(|graph| graph.object::<super::graph::OperationGraph>()).expect("a graph");
-    assert_eq!(built.graph.key(), graph.finalize().expect("well formed").key());
+    assert_eq!(built.graph().expect("a graph").key(), graph.finalize().expect("well formed").key());
 }
 
 #[test]

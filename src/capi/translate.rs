@@ -105,7 +105,7 @@ pub(crate) fn pointwise(number: u32) -> Result<PointwiseMode> {
     mode.ok_or_else(|| Failure::bad(format!("{number} is no pointwise mode")))
 }
 
-fn raw_pointwise(mode: PointwiseMode) -> RawMode {
+pub(super) fn raw_pointwise(mode: PointwiseMode) -> RawMode {
     use PointwiseMode as M;
     match mode {
         M::Add => RawMode::CUDNN_POINTWISE_ADD,

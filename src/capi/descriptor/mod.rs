@@ -176,7 +176,8 @@ impl Descriptor {
             return Err(Failure::bad(format!("{:?} is finalized already", self.kind)));
         }
         if self.attributes.is_empty() {
-            return Err(Failure::unsupported(format!("no engine computes what {:?} describes", self.kind)));
+            let purpose = attributes::purpose(self.kind);
+            return Err(Failure::unsupported(format!("no engine computes what {:?} describes{purpose}", self.kind)));
         }
         for attribute in self.attributes.iter().filter(|attribute| attribute.access == Access::Required) {
             if !values.contains_key(&(attribute.name as u32)) {

@@ -70,7 +70,10 @@ impl Described {
         });
         let made = graph_of(&[self.descriptor.finalize()], None);
         let built = descriptor::find(made.0).and_then(|graph| graph.object::<super::super::graph::OperationGraph>());
-        assert_eq!(built.expect("a graph").graph.key(), self.graph.finalize().expect("well formed").key());
+        assert_eq!(
+            built.expect("a graph").graph().expect("a whole graph").key(),
+            self.graph.finalize().expect("well formed").key()
+        );
     }
 
     fn fails(self, status: Status, text: &str) {

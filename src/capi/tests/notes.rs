@@ -60,7 +60,7 @@ fn a_caller_without_tensor_cores_computes_in_full_float() {
     let again = again.finalize();
     let config =
         descriptor::find(again.0).and_then(|config| config.object::<super::super::engine::Config>()).expect("a config");
-    let (graph, source) = (&config.engine.graph.graph, config.source().expect("a source"));
+    let (graph, source) = (config.engine.graph.graph().expect("a graph"), config.source().expect("a source"));
     if compiler_version().is_err() {
         return; // the tier of the emulator says so
     }
