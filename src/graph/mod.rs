@@ -58,7 +58,7 @@ pub use key::GraphKey;
 pub use malformed::Malformed;
 pub use mode::{PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode};
 #[cfg(test)]
-pub(crate) use normal::samples as attention_samples;
+pub(crate) use normal::tests::samples as attention_samples;
 pub(crate) use normal::{BAND_MASK, Expectation, FILL};
 pub use operation::{
     AllGather, Attributes, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, Concat, Convolution,

@@ -11,6 +11,9 @@ const U_LIST: [(Port, Name); 2] = [
     (Port::SEQ_LEN_KV, N::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC),
 ];
 
+/// An operation's kind, its bundle of attributes with the attribute that refers to it, and its slots.
+type Described = (Kind, Option<(Name, Owned)>, &'static [(Port, Name)]);
+
 /// Descriptors of a graph's tensors and operations.
 struct Program<'a> {
     graph: &'a Graph,
@@ -55,7 +58,7 @@ impl Program<'_> {
 
     fn operation(&self, operation: &Operation<TensorHandle>) -> Owned {
         use Type::{CUDNN_TYPE_POINTWISE_MODE as MODE, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE as OPERATOR};
-        let (kind, bundle, slots): (Kind, Option<(Name, Owned)>, &[(Port, Name)]) = match &operation.attributes {
+        let (kind, bundle, slots): Described = match &operation.attributes {
             Attributes::Matmul(_) => {
                 let kind = Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR;
                 let bundle = self.bundle(kind, N::CUDNN_ATTR_MATMUL_COMP_TYPE, None, None);

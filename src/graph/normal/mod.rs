@@ -14,9 +14,7 @@ mod mask;
 mod rows;
 
 #[cfg(test)]
-pub(crate) mod samples;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeSet;
 
@@ -203,10 +201,11 @@ impl Found {
                 continue;
             };
             match &mut inputs[..] {
-                [(_, x)] if pointwise.mode == PointwiseMode::GenIndex => {
-                    if draft.tensors[x.index()].dim == draft.tensors[scores.index()].dim {
-                        *x = scores;
-                    }
+                [(_, x)]
+                    if pointwise.mode == PointwiseMode::GenIndex
+                        && draft.tensors[x.index()].dim == draft.tensors[scores.index()].dim =>
+                {
+                    *x = scores;
                 }
                 [(_, first), (_, second)] if pointwise.mode.is_commutative() && rank(second) < rank(first) => {
                     std::mem::swap(first, second);

@@ -1,13 +1,17 @@
 //! One configuration in every form in which programs send it (attention.md 2.2, 2.3): one key, one fusion.
 
+pub(crate) mod samples;
+mod values;
+
+use std::sync::Arc;
+
+use samples::{Attention, Form, table};
+
 use super::super::samples::shuffled;
 use super::super::{
     Attributes, Composite, DataType, FinalizedGraph, Graph, OperationId, PointwiseMode, Port, ReductionMode, Scalar,
     ScoreMask, Tensor,
 };
-use super::samples::{Attention, Form, table};
-use std::sync::Arc;
-
 use crate::fusion::fuse;
 
 fn finalized(graph: &Graph, what: &str) -> FinalizedGraph {
@@ -60,11 +64,11 @@ fn commuted(graph: &Graph) -> Graph {
 }
 
 fn mask_of(graph: &FinalizedGraph) -> (ScoreMask, Vec<Port>) {
-    let masks = graph.operations().filter_map(|operation| match &operation.attributes {
+    let mut masks = graph.operations().filter_map(|operation| match &operation.attributes {
         Attributes::Composite(Composite::ScoreMask(mask)) => Some((*mask, operation)),
         _ => None,
     });
-    let (mask, operation) = masks.last().expect("a mask");
+    let (mask, operation) = masks.next_back().expect("a mask");
     (mask, operation.inputs.iter().map(|slot| slot.0).collect())
 }
 

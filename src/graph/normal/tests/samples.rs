@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::super::{
+use super::super::super::{
     Attributes, Composite, DataType, Graph, KeptAttributes, Operation, Other, Pointwise, PointwiseMode, Port,
     Reduction, ReductionMode, Scalar, Softmax, Tensor, TensorHandle,
 };
-use super::{BAND_MASK, FILL};
+use super::super::{BAND_MASK, FILL};
 
 use PointwiseMode as M;
 
@@ -97,8 +97,8 @@ pub(crate) fn table() -> Vec<(&'static str, Attention)> {
     ]
 }
 
-const BATCHES: i64 = 2;
-const QUERIES: i64 = 5;
+pub(crate) const BATCHES: i64 = 2;
+pub(crate) const QUERIES: i64 = 5;
 
 impl Attention {
     pub(crate) fn graph(self, form: Form) -> Graph {
@@ -231,7 +231,7 @@ impl Author {
         let tensors = self.tensors(true);
         let attention = self.attention;
         let [q, k, v] = tensors.operands;
-        let matmul = || Attributes::Matmul(super::Matmul::default());
+        let matmul = || Attributes::Matmul(super::super::super::Matmul::default());
         let mut x = self.value(attention.scores(), DataType::Float);
         let pads = tensors.lengths.filter(|_| form != Form::Unified);
         let lengths =
@@ -319,7 +319,8 @@ impl Author {
         };
         let of_left = if lengths.is_some() { DataType::Int32 } else { DataType::Float };
         let data_type = if is_right { DataType::Int32 } else { of_left };
-        let number = (!is_right || bound != 0).then(|| self.scalar("bound", data_type, bound as f64));
+        let number = (!is_right || bound != 0)
+            .then(|| self.scalar(if is_right { "right bound" } else { "left bound" }, data_type, bound as f64));
         if !is_old {
             return self.band_node(x, is_right, number, lengths);
         }

@@ -1,0 +1,148 @@
+//! What the CPU engine computes of attentions that arrive by operations, beside their definition (attention.md 4).
+
+use std::sync::Arc;
+
+use super::samples::{Attention, BATCHES, Form, QUERIES, table};
+use crate::graph::{FinalTensor, FinalizedGraph, Port};
+use crate::host_tensor::{HostTensor, HostTensors};
+use crate::reference;
+
+/// An element of a tensor by its name and its row-major position, for the configuration.
+fn element(attention: Attention, tensor: &FinalTensor, position: usize) -> f64 {
+    let left = attention.left.unwrap_or(0);
+    let fixed = attention.is_bottom_right && !attention.lengths;
+    match tensor.name.as_str() {
+        "scale" => attention.scale.unwrap_or(1.0),
+        "cap" => CAP,
+        "right bound" => attention.right.unwrap_or(0) as f64,
+        "left bound" if fixed => (left - (attention.keys - QUERIES)) as f64,
+        "left bound" => left as f64,
+        "SEQ_LEN_Q" => lengths(attention)[position][0] as f64,
+        "SEQ_LEN_KV" => lengths(attention)[position][1] as f64,
+        "sink" => sink(position),
+        "slopes" => slope(position),
+        name => number(name, position),
+    }
+}
+
+const CAP: f64 = 30.0;
+
+fn number(name: &str, position: usize) -> f64 {
+    let seed = name.bytes().next().map_or(0, usize::from);
+    ((position * 37 + position / 7 + seed * 5) % 17) as f64 / 8.0 - 1.0
+}
+
+fn sink(head: usize) -> f64 {
+    0.5 - head as f64
+}
+
+fn slope(head: usize) -> f64 {
+    0.5 / (head + 1) as f64
+}
+
+fn lengths(attention: Attention) -> [[i64; 2]; 2] {
+    if attention.lengths {
+        [[QUERIES, attention.keys - 1], [3, attention.keys]]
+    } else {
+        [[QUERIES, attention.keys]; 2]
+    }
+}
+
+/// O, and maximum and sum of exponentials of one row, by the definition.
+fn row(attention: Attention, batch: i64, head: i64, row: i64) -> (Vec<f64>, f64, f64) {
+    let Attention { keys, heads: [of_q, of_k, of_v], head_sizes: [d, d_v], .. } = attention;
+    let at = |name: &str, [heads, rows, size]: [i64; 3], [head, row, column]: [i64; 3]| {
+        number(name, (((batch * heads + head) * rows + row) * size + column) as usize)
+    };
+    let [length_q, length_kv] = lengths(attention)[batch as usize];
+    let shift = if attention.is_bottom_right { length_kv - length_q } else { 0 };
+    let score = |column: i64| {
+        let q = |x| at("Q", [of_q, QUERIES, d], [head, row, x]);
+        let k = |x| at("K", [of_k, keys, d], [head * of_k / of_q, column, x]);
+        let mut score = (0..d).map(|x| q(x) * k(x)).sum::<f64>() * attention.scale.unwrap_or(1.0);
+        if attention.cap {
+            score = CAP * (score / CAP).tanh();
+        }
+        if attention.bias {
+            score += number("bias", ((head * QUERIES + row) * keys + column) as usize);
+        }
+        if attention.slopes {
+            score += slope(head as usize) * (column - row) as f64;
+        }
+        let is_kept = row < length_q
+            && column < length_kv
+            && attention.right.is_none_or(|right| column <= row + shift + right)
+            && attention.left.is_none_or(|left| column > row + shift - left);
+        if is_kept { score } else { f64::NEG_INFINITY }
+    };
+    let scores: Vec<f64> = (0..keys).map(score).collect();
+    let sink = attention.sink.then(|| sink(head as usize));
+    let largest = scores.iter().copied().chain(sink).fold(f64::NEG_INFINITY, f64::max);
+    let reference = if largest.is_finite() { largest } else { 0.0 };
+    let weights: Vec<f64> = scores.iter().map(|score| (score - reference).exp()).collect();
+    let sum = weights.iter().sum::<f64>() + sink.map_or(0.0, |sink| (sink - reference).exp());
+    let values = (0..d_v).map(|x| {
+        let v = |column| at("V", [of_v, keys, d_v], [head * of_v / of_q, column, x]);
+        let total: f64 = (0..keys).map(|column| weights[column as usize] * v(column)).sum();
+        if sum > 0.0 { total / sum } else { 0.0 }
+    });
+    (values.collect(), largest, sum)
+}
+
+fn inputs(attention: Attention, graph: &FinalizedGraph) -> HostTensors {
+    let given = graph.inputs().filter(|&id| graph.tensor(id).value.is_none());
+    let tensor = |id| {
+        let tensor = graph.tensor(id);
+        let at = |position| element(attention, tensor, position);
+        // K lies as it was before its axes were swapped
+        let host = match tensor.name == "K" && tensor.stride[3] != 1 {
+            true => {
+                let [_, _, rows, columns] = tensor.dim[..] else { panic!("four axes") };
+                HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, |position| {
+                    let (matrix, place) = (position as i64 / (rows * columns), position as i64 % (rows * columns));
+                    at((matrix * rows * columns + place % columns * rows + place / columns) as usize)
+                })
+            }
+            false => HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, at),
+        };
+        (id, host.expect("an input"))
+    };
+    given.map(tensor).collect()
+}
+
+fn assert_near(found: f64, expected: f64, what: &str) {
+    let is_near = found == expected || (found - expected).abs() <= 4e-3 * expected.abs().max(1.0);
+    assert!(is_near, "{what}: {found}, expected {expected}");
+}
+
+#[test]
+fn attention_by_operations_is_computed_by_its_definition() {
+    for (name, attention) in table() {
+        for (form, is_known) in [(Form::Old, false), (Form::Operations, false), (Form::Old, true)] {
+            let attention = Attention { is_known, ..attention };
+            let graph = Arc::new(attention.graph(form).finalize().expect("well formed"));
+            let found = reference::execute(&graph, &inputs(attention, &graph)).expect("computed");
+            let softmax =
+                graph.operations().find(|one| one.output(Port::STATS).is_some() || one.input(Port::SINK).is_some());
+            let statistic = |port| softmax.and_then(|softmax| softmax.output(port)).map(|id| &found[&id]);
+            let output = graph.operations().filter_map(|one| one.output(Port::C)).find(|id| found.contains_key(id));
+            let o: Vec<f64> = found[&output.expect("O")].to_dense().expect("numbers");
+            let (heads, size) = (attention.heads[0], attention.head_sizes[1] as usize);
+            let rows = (0..BATCHES).flat_map(|b| (0..heads).flat_map(move |h| (0..QUERIES).map(move |r| (b, h, r))));
+            for (at, (batch, head, query)) in rows.enumerate() {
+                let what = format!("{name}, {form:?}, batch {batch}, head {head}, row {query}");
+                let (values, largest, sum) = row(attention, batch, head, query);
+                for (x, expected) in values.into_iter().enumerate() {
+                    assert_near(o[at * size + x], expected, &what);
+                }
+                let all = [(Port::STATS, largest + sum.ln()), (Port::MAX, largest), (Port::SUM_EXP, sum)];
+                for (port, expected) in all {
+                    if let Some(tensor) = statistic(port) {
+                        let values: Vec<f64> = tensor.to_dense().expect("numbers");
+                        assert_near(values[at], expected, &format!("{what}, {port}"));
+                    }
+                }
+            }
+        }
+    }
+}
