@@ -9,8 +9,8 @@ use super::unscaled;
 const ROWS: i64 = 2;
 const COLUMNS: i64 = 3;
 
-/// Most operations between a mask and what it compares: programs send five.
-const DEPTH: usize = 16;
+/// Most operations between a mask and what it compares: programs send four.
+const DEPTH: usize = 8;
 
 /// `row · r + column · c + constant + Σ sign · tensor`, in integers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

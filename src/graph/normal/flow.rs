@@ -38,14 +38,17 @@ impl Flow {
 
     /// The operations that read a tensor's values: an index has its extents alone.
     pub(super) fn readers(&self, draft: &Draft, id: TensorId) -> Vec<OperationId> {
+        self.some_readers(draft, id).collect()
+    }
+
+    fn some_readers(&self, draft: &Draft, id: TensorId) -> impl Iterator<Item = OperationId> {
         let all = self.readers.get(&id).into_iter().flatten().copied();
         all.filter(|reader| draft.operations[reader.index()].pointwise_mode() != Some(PointwiseMode::GenIndex))
-            .collect()
     }
 
     /// Whether a value is read by one operation and kept nowhere.
     pub(super) fn is_private(&self, draft: &Draft, id: TensorId) -> bool {
-        draft.tensor(id).is_virtual && self.readers(draft, id).len() == 1
+        draft.tensor(id).is_virtual && self.some_readers(draft, id).take(2).count() == 1
     }
 
     /// The product that a value is made of by pointwise operations alone, and these; `None` where there is none, or several.

@@ -8,6 +8,9 @@ use super::bound::{Sum, conjunction};
 use super::flow::Flow;
 use super::{BAND_MASK, Expectation, Expected, FILL, is_masked, is_unknown_scalar, unscaled};
 
+/// Most masks in a row: one has two lengths and two bounds.
+const MOST: usize = 4;
+
 /// What the scores of a row have to meet, as sums that are at least 0.
 #[derive(Clone, Debug, Default)]
 struct Constraints {
@@ -42,10 +45,10 @@ impl Masks {
     /// The masks that end with a tensor: as many operations as one mask may stand for.
     pub(super) fn of(draft: &Draft, flow: &Flow, end: TensorId) -> Self {
         let (mut layers, mut x) = (Vec::new(), end);
-        while let Some(layer) = Layer::of(draft, flow, x).filter(|layer| layers.is_empty() || layer.x != x) {
-            if !draft.tensor(x).is_virtual || (!layers.is_empty() && !flow.is_private(draft, x)) {
-                break;
-            }
+        let is_inner = |x, layers: &[Layer]| {
+            layers.len() < MOST && draft.tensor(x).is_virtual && (layers.is_empty() || flow.is_private(draft, x))
+        };
+        while let Some(layer) = Layer::of(draft, flow, x).filter(|_| is_inner(x, &layers)) {
             x = layer.x;
             layers.push(layer);
         }

@@ -16,7 +16,7 @@ mod rows;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::draft::Draft;
 use super::{
@@ -81,25 +81,26 @@ fn is_masked(value: Scalar) -> bool {
 
 /// A row's maximum with a sink, of frontends that declare it as wide as the row (AT-P34), gets the extents that it has.
 pub(super) fn repair(draft: &mut Draft) {
-    let mut narrowed = Vec::new();
-    for reduction in draft.operations.iter().filter(|operation| is_maximum(operation)) {
-        let (Some(x), Some(y)) = (reduction.input(Port::X), reduction.output(Port::Y)) else { continue };
-        let (x, wide) = (&draft.tensors[x.index()], &draft.tensors[y.index()]);
-        if x.dim.len() != 4 || wide.dim != x.dim || !wide.is_virtual {
-            continue;
-        }
-        let row = row_dim(&x.dim);
-        let mut readers = draft.operations.iter().filter(|operation| operation.input_tensors().any(|id| id == y));
-        let reader = readers.next().filter(|_| readers.next().is_none());
-        let is_row = |operation: &&Operation| {
-            let result = operation.result().map(|id| &draft.tensors[id.index()].dim);
-            operation.pointwise_mode() == Some(PointwiseMode::Max) && result == Some(&row)
-        };
-        if reader.filter(is_row).is_some() {
-            narrowed.push((y, row));
+    let wide = draft.operations.iter().filter(|operation| is_maximum(operation)).filter_map(|reduction| {
+        let (x, id) = (reduction.input(Port::X)?, reduction.output(Port::Y)?);
+        let (x, y) = (&draft.tensors[x.index()], &draft.tensors[id.index()]);
+        (x.dim.len() == 4 && y.dim == x.dim && y.is_virtual).then_some(id)
+    });
+    // each with the extents that its only reader's result has, where that is a maximum, too
+    let mut found: BTreeMap<TensorId, Option<Vec<i64>>> = wide.map(|id| (id, None)).collect();
+    if found.is_empty() {
+        return;
+    }
+    let mut is_read = BTreeSet::new();
+    for reader in &draft.operations {
+        for id in reader.input_tensors() {
+            let Some(row) = found.get_mut(&id) else { continue };
+            let result = reader.result().filter(|_| reader.pointwise_mode() == Some(PointwiseMode::Max));
+            let result = result.map(|result| draft.tensors[result.index()].dim.clone());
+            *row = result.filter(|dim| is_read.insert(id) && *dim == row_dim(&draft.tensors[id.index()].dim));
         }
     }
-    for (id, dim) in narrowed {
+    for (id, dim) in found.into_iter().filter_map(|(id, dim)| Some((id, dim?))) {
         let tensor = &mut draft.tensors[id.index()];
         tensor.stride = packed_strides(&dim, &row_major_order(dim.len()));
         tensor.dim = dim;
@@ -119,7 +120,8 @@ fn row_dim(x: &[i64]) -> Vec<i64> {
 pub(super) fn normalise(draft: &mut Draft) -> bool {
     let products = draft.operations.iter().filter(|operation| matches!(operation.attributes, Attributes::Matmul(_)));
     let products: Vec<TensorId> = products.filter_map(Operation::result).collect();
-    if products.len() < 2 {
+    // what has more is no attention to any engine
+    if products.len() != 2 {
         return false;
     }
     let mut is_changed = false;

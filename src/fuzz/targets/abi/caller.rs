@@ -25,8 +25,8 @@ const GUARD: usize = 64;
 /// What they are.
 const UNTOUCHED: u8 = 0xa5;
 
-/// From a plan down to its tensors.
-const TIERS: usize = 6;
+/// From a plan down to its tensors: an attention's graph has a graph of its own, of operations on scores.
+const TIERS: usize = 8;
 
 /// A descriptor that was created.
 pub(super) struct Known {
@@ -393,7 +393,7 @@ impl Caller {
         let mut referred = known.set.values().flatten().filter_map(|&other| self.find(other));
         let height = 1 + referred.clone().map(|other| other.height).max().unwrap_or(0);
         let is_tiered = height <= TIERS && referred.all(|other| other.kind != kind);
-        expect("descriptors refer to each other in six tiers at most", is_tiered, || format!("{kind:?}: {height}"))?;
+        expect("descriptors refer to each other in eight tiers at most", is_tiered, || format!("{kind:?}: {height}"))?;
         if let Some(known) = self.find_mut(pointer) {
             known.is_finalized = true;
             known.height = height;
