@@ -42,6 +42,7 @@ pub static DOCUMENTS: &[Document] = &[
         address: "docs/spec/frontend-json.md",
     },
     Document { key: "operations", title: "Operations, as read by this project", address: "docs/spec/operations.md" },
+    Document { key: "attention", title: "Attention, as read by this project", address: "docs/spec/attention.md" },
     Document { key: "norms", title: "Norms, as read by this project", address: "docs/spec/norms.md" },
     Document { key: "project", title: "A reading of this project", address: "docs/spec/support-surfaces.md" },
 ];
