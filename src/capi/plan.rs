@@ -18,7 +18,7 @@ use super::handle::{self, Handle};
 use crate::device::Device;
 use crate::engine::{EngineConfig, Selection};
 use crate::error::Error;
-use crate::graph::{DataType, Scalar};
+use crate::graph::{DataType, Expectation, Scalar};
 use crate::plan::{DevicePointer, ExecutionPlan, Unfit, VariantPack, WORKSPACE_ALIGNMENT, Workspace};
 use crate::session::{self, Binary, KernelCache, Session, SessionOptions};
 
@@ -31,6 +31,8 @@ pub(super) struct Plan {
     loading: Mutex<()>,
     /// Host scalars whose values come with the variant pack, by pointers to host memory; with their types.
     scalars: BTreeMap<i64, DataType>,
+    /// What host scalars have to be that the plan does not have.
+    expectations: Vec<Expectation>,
     /// What a config that is got from the plan belongs to; set for plans of texts.
     handle: Option<Arc<Handle>>,
 }
@@ -56,6 +58,8 @@ pub(super) fn plan(given: &Given<'_>) -> Result<Plan> {
 fn build(given: &Given<'_>, own: Option<Arc<Handle>>) -> Result<Plan> {
     let config = given.required(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)?.object::<Config>()?;
     let Config { engine, config, .. } = &*config;
+    // of this graph: a plan that is found may have been built for one that had other scalars
+    let expectations = engine.graph.graph()?.expectations();
     let kernels = given.descriptor(Name::CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE);
     let kernels = kernels.map(|kernels| kernels.object::<KernelCache>()).transpose()?;
     let handle = own.or_else(|| engine.graph.handle.clone());
@@ -64,7 +68,7 @@ fn build(given: &Given<'_>, own: Option<Arc<Handle>>) -> Result<Plan> {
         let session = Session::without_gpu(Device::clone(&engine.device), SessionOptions::default());
         let binary = session.compile(&engine.selection, config, kernels.as_deref());
         let binary = binary.map_err(|error| Failure::of_build(&error))?;
-        return Ok(Plan::new(Arc::new(binary), None, None));
+        return Ok(Plan::new(Arc::new(binary), None, None).expecting(expectations));
     };
     if engine.device != *handle.session.device() {
         // properties of another device than the handle's: its configs may not fit
@@ -72,7 +76,7 @@ fn build(given: &Given<'_>, own: Option<Arc<Handle>>) -> Result<Plan> {
     }
     let plan = handle.session.plan_from(&engine.selection, config, kernels.as_deref());
     let plan = plan.map_err(|error| Failure::of_build(&error))?;
-    Ok(Plan::new(Arc::clone(plan.binary()), Some(plan), None))
+    Ok(Plan::new(Arc::clone(plan.binary()), Some(plan), None).expecting(expectations))
 }
 
 fn require_offered(handle: &Handle, config: &EngineConfig, selection: &Selection) -> Result<()> {
@@ -108,7 +112,12 @@ impl Plan {
         let scalars = tensors.filter(|tensor| tensor.is_pass_by_value && tensor.value.is_none());
         let scalars = scalars.map(|tensor| (tensor.uid, tensor.data_type)).collect();
         let loaded = loaded.map_or_else(OnceLock::new, OnceLock::from);
-        Self { binary, loaded, loading: Mutex::new(()), scalars, handle }
+        Self { binary, loaded, loading: Mutex::new(()), scalars, expectations: Vec::new(), handle }
+    }
+
+    /// The same, whose executions are held to what a graph was taken for.
+    fn expecting(self, expectations: &[Expectation]) -> Self {
+        Self { expectations: expectations.to_vec(), ..self }
     }
 
     /// The engine config of a plan that was read from a text.
@@ -155,7 +164,7 @@ impl Plan {
                 variants.to_mut().set_scalar(uid, value);
             }
         }
-        for expectation in self.binary.graph().expectations() {
+        for expectation in &self.expectations {
             let uid = expectation.uid;
             let value = value(uid, expectation.data_type)?;
             let value = value.ok_or_else(|| Failure::bad(format!("the scalar of uid {uid} has no entry")))?;
