@@ -9,6 +9,7 @@ use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
+use serde::{Deserialize, Serialize};
 
 use super::descriptor::{self, Descriptor, Given, Object, Referred, Values};
 use super::engine::{self, Config, Engine, reserved};
@@ -18,7 +19,7 @@ use super::handle::{self, Handle};
 use crate::device::Device;
 use crate::engine::{EngineConfig, Selection};
 use crate::error::Error;
-use crate::graph::{DataType, Expectation, Scalar};
+use crate::graph::{DataType, Expectation, Expected, Scalar};
 use crate::plan::{DevicePointer, ExecutionPlan, Unfit, VariantPack, WORKSPACE_ALIGNMENT, Workspace};
 use crate::session::{self, Binary, KernelCache, Session, SessionOptions};
 
@@ -89,6 +90,39 @@ fn require_offered(handle: &Handle, config: &EngineConfig, selection: &Selection
     Err(Failure::new(Status::CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH, message))
 }
 
+/// What a plan's text holds beside its binary.
+#[derive(Deserialize)]
+struct Beside {
+    #[serde(default)]
+    expected: Vec<ExpectationText>,
+}
+
+/// The uid of a host scalar, its type, and the length that it has to be; nothing where it masks.
+#[derive(Serialize, Deserialize)]
+struct ExpectationText(i64, String, Option<i64>);
+
+impl ExpectationText {
+    fn of(expectation: &Expectation) -> Self {
+        let length = match expectation.expected {
+            Expected::Masked => None,
+            Expected::Length(length) => Some(length),
+        };
+        Self(expectation.uid, expectation.data_type.name().to_owned(), length)
+    }
+
+    fn read(&self) -> Option<Expectation> {
+        let data_type = DataType::from_name(&self.1)?;
+        Some(Expectation { uid: self.0, data_type, expected: self.2.map_or(Expected::Masked, Expected::Length) })
+    }
+}
+
+/// The expectations of a plan's text.
+fn expected(text: &str) -> Result<Vec<Expectation>> {
+    let beside: Beside = serde_json::from_str(text).map_err(|error| Failure::bad(format!("no plan: {error}")))?;
+    let all: Option<Vec<Expectation>> = beside.expected.iter().map(ExpectationText::read).collect();
+    all.ok_or_else(|| Failure::bad("a plan with a host scalar of a type that is none"))
+}
+
 /// Reads a plan back; without a handle, for the device of properties.
 fn read(given: &Given<'_>, handle: Option<Arc<Handle>>, text: &str) -> Result<Plan> {
     let refused = |error| Failure::of_build(&error);
@@ -96,14 +130,14 @@ fn read(given: &Given<'_>, handle: Option<Arc<Handle>>, text: &str) -> Result<Pl
         handle.require_process()?;
         // SAFETY: the program that set the text answers for where it comes from (`cudnnBackendSetAttribute`).
         let plan = unsafe { handle.session.load(text) }.map_err(refused)?;
-        return Ok(Plan::new(Arc::clone(plan.binary()), Some(plan), Some(handle)));
+        return Ok(Plan::new(Arc::clone(plan.binary()), Some(plan), Some(handle)).expecting(&expected(text)?));
     }
     let device = given.descriptor(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
     let device =
         device.ok_or_else(|| Failure::bad("a text needs a handle, or device properties"))?.object::<Device>()?;
     // SAFETY: as above.
     let binary = unsafe { Binary::from_json(text, &device) }.map_err(refused)?;
-    Ok(Plan::new(Arc::new(binary), None, None))
+    Ok(Plan::new(Arc::new(binary), None, None).expecting(&expected(text)?))
 }
 
 impl Plan {
@@ -127,6 +161,16 @@ impl Plan {
         let engine = Engine::new(Arc::new(graph), device, Selection::clone(self.binary.selection()))?;
         let engine = Arc::new(engine);
         Ok(engine::result(&engine, &engine::described(&engine), self.binary.config().clone()))
+    }
+
+    /// What the plan is read back from: its binary, and the expectations, which no graph of a binary has.
+    fn text(&self) -> String {
+        let mut text = self.binary.to_json();
+        if !self.expectations.is_empty() && text.pop() == Some('}') {
+            let rows: Vec<ExpectationText> = self.expectations.iter().map(ExpectationText::of).collect();
+            text += &format!(",\"expected\":{}}}", serde_json::json!(rows));
+        }
+        text
     }
 
     /// The plan on a GPU: that of the handle, where it was made without one.
@@ -195,7 +239,7 @@ impl Object for Plan {
             Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE => {
                 Values::Int64(vec![reserved(self.binary.source().workspace_bytes) as i64])
             }
-            Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION => Values::Char(self.binary.to_json().into_bytes()),
+            Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION => Values::Char(self.text().into_bytes()),
             Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG => Values::Descriptors(vec![self.config()?]),
             _ => return Ok(None),
         }))
@@ -331,4 +375,21 @@ unsafe fn with(
     // SAFETY: as promised by the caller.
     let variants = unsafe { plan.variants(loaded, &pack) }?;
     act(loaded, &variants, plan.workspace(&pack)).map_err(|error| Failure::of_execution(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_text_holds_beside_its_binary_is_read_back() {
+        let of = |uid, data_type, expected| Expectation { uid, data_type, expected };
+        let all = [of(7, DataType::Float, Expected::Masked), of(-3, DataType::Int32, Expected::Length(9))];
+        let rows: Vec<ExpectationText> = all.iter().map(ExpectationText::of).collect();
+        let text = format!("{{\"kind\":\"any\",\"expected\":{}}}", serde_json::json!(rows));
+        assert_eq!(expected(&text).expect("read"), all);
+        assert_eq!(expected("{\"kind\":\"any\"}").expect("read"), []);
+        assert!(expected("{\"expected\":[[1,\"NOTHING\",null]]}").is_err());
+        assert!(expected("{\"expected\":7}").is_err());
+    }
 }

@@ -59,7 +59,7 @@ pub use malformed::Malformed;
 pub use mode::{PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode};
 #[cfg(test)]
 pub(crate) use normal::tests::samples as attention_samples;
-pub(crate) use normal::{BAND_MASK, Expectation, FILL};
+pub(crate) use normal::{BAND_MASK, Expectation, Expected, FILL};
 pub use operation::{
     AllGather, Attributes, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, Concat, Convolution,
     ConvolutionDirection, ConvolutionMode, Fraction, KeptAttributes, Matmul, NanPropagation, NormBackward, NormForward,
