@@ -411,6 +411,28 @@ fn what_is_no_attention_is_refused_by_engines() {
     assert_eq!(cudnnBackendFinalize(asked.0), pattern, "{}", last_error());
 }
 
+/// AT-O14: whatever stands between a softmax and the second product.
+#[test]
+fn a_mask_of_dropout_is_refused_by_engines() {
+    let mut graph = sent(Attention::default(), Form::Operations);
+    let dim = [2, 2, 5, 7];
+    let mask = graph.tensor(Tensor::new("mask").row_major(dim).data_type(DataType::Half).uid(950));
+    let kept = Tensor::new("kept").row_major(dim).data_type(DataType::Half).uid(951);
+    let kept = graph.tensor(Tensor { is_virtual: true, ..kept });
+    let mut last = graph.operations.pop().expect("the second product");
+    let p = std::mem::replace(&mut last.inputs[0].1, kept);
+    graph.operation(Operation {
+        name: "dropout".to_owned(),
+        attributes: Attributes::Pointwise(crate::graph::Pointwise::new(PointwiseMode::Mul)),
+        compute_data_type: Some(DataType::Float),
+        inputs: vec![(Port::IN_0, p), (Port::IN_1, mask)],
+        outputs: vec![(Port::OUT_0, kept)],
+    });
+    graph.operation(last);
+    let asked = heuristics(&Program { graph: &graph }.operations(), Mode::CUDNN_HEUR_MODE_A);
+    refused(&asked, Status::CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "PAT-ONE-CORE");
+}
+
 /// A graph of virtual ends is a part of a node, and none of its own.
 #[test]
 fn a_part_has_no_engines() {

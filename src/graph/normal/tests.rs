@@ -63,6 +63,23 @@ fn commuted(graph: &Graph) -> Graph {
     graph
 }
 
+/// What becomes of an attention is a graph that files hold, and stays what it is.
+#[test]
+fn the_normal_form_is_written_and_read() {
+    for (name, attention) in table() {
+        for is_known in [true, false] {
+            let graph = finalized(&Attention { is_known, ..attention }.graph(Form::Old), name);
+            let again = finalized(&graph.to_graph(), name);
+            assert_eq!((again.text(), again.key()), (graph.text(), graph.key()), "{name}");
+            assert!(again.notes().is_empty(), "{name}: {:?}", again.notes());
+            let file = crate::frontend::write_v2(&graph.to_graph());
+            let read = crate::frontend::read_graph("graph.json", file.as_bytes());
+            let read = finalized(&read.unwrap_or_else(|error| panic!("{name}: {error}")), name);
+            assert_eq!(read.key(), graph.key(), "{name}: {file}");
+        }
+    }
+}
+
 fn mask_of(graph: &FinalizedGraph) -> (ScoreMask, Vec<Port>) {
     let mut masks = graph.operations().filter_map(|operation| match &operation.attributes {
         Attributes::Composite(Composite::ScoreMask(mask)) => Some((*mask, operation)),
