@@ -9,7 +9,8 @@ use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    AttentionKernel, AttentionLayout, MmaType, Register, Scores, StageProgram, Value, head_lines, value_columns,
+    AttentionKernel, AttentionLayout, BandEdge, MmaType, Register, Scores, StageProgram, Value, head_lines,
+    value_columns,
 };
 
 /// Device code that every attention uses.
@@ -273,7 +274,7 @@ impl Forward<'_, '_> {
             );
             line(format!("const unsigned section = unit / {0}u * {section}u, rest = unit % {0}u;", section * tiles));
             line(format!("const unsigned of_section = min({section}u, {heads}u - section);"));
-            line(format!("const unsigned head = section + rest % of_section;"));
+            line("const unsigned head = section + rest % of_section;".to_owned());
             line(format!("const int m0 = ({}) * {rows};", tile("int(rest / of_section)")));
         } else {
             line(format!("const unsigned head = unit % {heads}u;"));
@@ -302,9 +303,16 @@ impl Forward<'_, '_> {
         };
         // bounds beyond this reach beyond all rows
         const FAR: i64 = 1 << 29;
-        let end = kernel.band.right.map(|right| moved(right.clamp(-FAR, FAR) + 1));
+        let more = |edge: BandEdge, sign: &str| match edge.more {
+            Some(id) => {
+                let number = self.graph.canonical_name(id);
+                format!(" {sign} min(max(int({number}), {}), {FAR})", -FAR)
+            }
+            None => String::new(),
+        };
+        let end = kernel.band.right.map(|right| moved(right.keys.clamp(-FAR, FAR) + 1) + &more(right, "+"));
         let end = end.map_or("keys".to_owned(), |end| format!("min(keys, max({end}, 0))"));
-        let first = kernel.band.left.map(|left| moved(1 - left.clamp(-FAR, FAR)));
+        let first = kernel.band.left.map(|left| moved(1 - left.keys.clamp(-FAR, FAR)) + &more(left, "-"));
         let first = first.map_or("0".to_owned(), |first| format!("max({first}, 0)"));
         line(format!("const auto keys_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"));
         line(format!("const auto first_key = [&]([[maybe_unused]] int row) {{ return {first}; }};"));

@@ -11,7 +11,7 @@ pub enum Core {
     /// A matmul or convolution.
     Product(Product),
     /// Two matmuls with a softmax between them.
-    Attention(Attention),
+    Attention(Box<Attention>),
 }
 
 /// A core that sums products of two operands.

@@ -170,7 +170,7 @@ fn single_core(graph: &FinalizedGraph) -> Result<Core, NoPattern> {
     let Some(first) = products.next() else { return Ok(Core::None) };
     let Some(second) = products.next() else { return Ok(Core::Product(first)) };
     if let Some(attention) = Attention::of(graph) {
-        return Ok(Core::Attention(attention));
+        return Ok(Core::Attention(Box::new(attention)));
     }
     Err(NoPattern {
         rule: "PAT-ONE-CORE",

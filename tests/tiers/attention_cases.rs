@@ -35,6 +35,9 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     add("rows_without_keys", Attention { mask: band(None, Some(-10)), ..of([1, 2, 70, 60], [64, 64]) });
     add("window", Attention { mask: band(Some(40), Some(0)), statistics: ALL, ..of([1, 2, 300, 300], [64, 64]) });
     add("window_of_none", Attention { mask: band(Some(0), Some(0)), statistics: ALL, ..of([1, 1, 20, 20], [64, 64]) });
+    let by_value =
+        Attention { mask: band(Some(30), None), bounds: [Some(10.0), Some(-3.0)], ..of([1, 2, 150, 150], [64, 64]) };
+    add("window_by_value", Attention { statistics: ALL, ..by_value });
     add("window_to_both_sides", Attention { mask: band(Some(9), Some(5)), ..of([2, 1, 130, 140], [64, 64]) });
     let lengths = |mask| Attention { mask, has_lengths: true, statistics: ALL, ..of([5, 2, 100, 150], [64, 64]) };
     add("lengths", lengths(None));
@@ -92,6 +95,8 @@ struct Attention {
     scale: Option<f64>,
     modify: Modifier,
     mask: Option<ScoreMask>,
+    /// What is added to the bounds of the mask, left and right, by host scalars.
+    bounds: [Option<f64>; 2],
     has_lengths: bool,
     sinks: bool,
     statistics: &'static [Port],
@@ -115,6 +120,7 @@ impl Attention {
             scale: Some(0.125),
             modify: Modifier::Nothing,
             mask: None,
+            bounds: [None; 2],
             has_lengths: false,
             sinks: false,
             statistics: &[Port::STATS],
@@ -145,7 +151,12 @@ impl Attention {
             Vec::new()
         };
         if self.mask.is_some() || self.has_lengths {
-            let inputs: Vec<(Port, TensorHandle)> = [(Port::X, x)].into_iter().chain(lengths.iter().copied()).collect();
+            let mut inputs: Vec<(Port, TensorHandle)> =
+                [(Port::X, x)].into_iter().chain(lengths.iter().copied()).collect();
+            for (&port, bound) in ScoreMask::BOUNDS.iter().zip(self.bounds) {
+                let scalar = bound.map(|bound| Tensor::scalar(port.0, Float, Scalar::Float(bound)));
+                inputs.extend(scalar.map(|scalar| (port, g.tensor(scalar))));
+            }
             x = g.composite("mask", self.mask.unwrap_or_default(), &inputs, &[Port::Y])[0];
         }
         let sink = Tensor::new("sink").row_major([1, heads, 1, 1]).data_type(Float);

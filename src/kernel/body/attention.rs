@@ -107,13 +107,22 @@ pub enum Scores {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Band {
     /// Keys up to a row's diagonal, its own included, at most so many.
-    pub left: Option<i64>,
+    pub left: Option<BandEdge>,
     /// Keys behind the diagonal, at most so many.
-    pub right: Option<i64>,
+    pub right: Option<BandEdge>,
     /// Lengths of the sequences of queries and of keys, where tensors tell them.
     pub lengths: Option<[TensorId; 2]>,
     /// Whether the diagonal ends where the sequences do.
     pub is_bottom_right: bool,
+}
+
+/// How far a band reaches: a number, and one more that is known when the kernel is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BandEdge {
+    /// What is known.
+    pub keys: i64,
+    /// A host scalar that is added.
+    pub more: Option<TensorId>,
 }
 
 /// Tile of a block.
@@ -200,6 +209,7 @@ impl AttentionKernel {
     /// Tensors that are read and written through pointers.
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
         let mut reads: Vec<TensorId> = self.sink.into_iter().chain(self.band.lengths.into_iter().flatten()).collect();
+        reads.extend([self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more));
         match &self.scores {
             Scores::Scaled(scale) => reads.extend(scale),
             Scores::Program { program, .. } => reads.extend(program.reads()),

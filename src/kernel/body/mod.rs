@@ -13,7 +13,7 @@ mod rows;
 
 pub use all_gather::{AllGatherKernel, Gathered};
 pub use attention::{
-    AttentionExtents, AttentionKernel, AttentionLayout, AttentionTile, Band, RowStatistics, Scores,
+    AttentionExtents, AttentionKernel, AttentionLayout, AttentionTile, Band, BandEdge, RowStatistics, Scores,
     columns as value_columns, lines as head_lines,
 };
 pub use columns::ColumnsKernel;

@@ -4,6 +4,7 @@
 #[path = "../../../tests/common/snapshot.rs"]
 mod snapshot;
 
+mod attention;
 mod catalogue;
 mod convolution;
 mod examples;
@@ -101,6 +102,7 @@ static SUITES: &[&[Suite]] = &[
     operations::SUITES,
     norms::SUITES,
     patterns::SUITES,
+    attention::SUITES,
 ];
 
 fn suites() -> impl Iterator<Item = &'static Suite> {

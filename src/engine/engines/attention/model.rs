@@ -40,8 +40,8 @@ fn steps(plan: &Plan, tile: AttentionTile, packed: i64) -> impl Iterator<Item = 
     let all = extents.queries * packed;
     (0..all).step_by(tile.queries() as usize).map(move |first| {
         let last = ((first + rows).min(all) - 1) / packed;
-        let end = band.right.map_or(extents.keys, |right| (last + shift + right + 1).clamp(0, extents.keys));
-        let begin = band.left.map_or(0, |left| (first / packed + shift - left + 1).clamp(0, end));
+        let end = band.right.map_or(extents.keys, |right| (last + shift + right.keys + 1).clamp(0, extents.keys));
+        let begin = band.left.map_or(0, |left| (first / packed + shift - left.keys + 1).clamp(0, end));
         (end + keys - 1) / keys - begin / keys
     })
 }

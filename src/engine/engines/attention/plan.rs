@@ -8,7 +8,8 @@ use crate::graph::{
     Attributes, Composite, DataType, FinalTensor, FinalizedGraph, OperationId, PointwiseMode, Port, TensorId,
 };
 use crate::kernel::{
-    AttentionExtents, AttentionTile, Band, MapElement, MmaType, RowStatistics, Scores, StageProgram, Swizzle, TensorMap,
+    AttentionExtents, AttentionTile, Band, BandEdge, MapElement, MmaType, RowStatistics, Scores, StageProgram, Swizzle,
+    TensorMap,
 };
 
 /// An attention as it is computed.
@@ -79,6 +80,9 @@ impl Plan {
                 graph.describe_tensor(output),
                 o.stride[3]
             ));
+        }
+        if graph.operation(attention.scores).inputs.len() > 2 {
+            return Err("the extents of scores are overridden by tensors that mask none".to_owned());
         }
         let (band, scores) = (band(graph, attention)?, scores(graph, attention)?);
         let length = graph.operation(attention.output).input(Port::K_OVERRIDE);
@@ -298,11 +302,23 @@ fn band(graph: &FinalizedGraph, attention: &Attention) -> Result<Band, String> {
     }
     is_in_float(graph, id)?;
     Ok(Band {
-        left: mask.left_bound,
-        right: mask.right_bound,
+        left: edge(graph, mask.left_bound, operation.input(Port::LEFT_BOUND))?,
+        right: edge(graph, mask.right_bound, operation.input(Port::RIGHT_BOUND))?,
         lengths: lengths.map(|(queries, keys)| [queries, keys]),
         is_bottom_right: mask.is_bottom_right,
     })
+}
+
+/// A bound of a mask: an attribute and a host scalar add up.
+fn edge(graph: &FinalizedGraph, known: Option<i64>, more: Option<TensorId>) -> Result<Option<BandEdge>, String> {
+    let is_number = |id: TensorId| {
+        let tensor = graph.tensor(id);
+        tensor.is_pass_by_value && matches!(tensor.data_type, DataType::Int32 | DataType::Int64 | DataType::Float)
+    };
+    if let Some(id) = more.filter(|&id| !is_number(id)) {
+        return Err(format!("tensor {}: bounds are host scalars of INT32, INT64 or FLOAT", graph.describe_tensor(id)));
+    }
+    Ok((known.is_some() || more.is_some()).then_some(BandEdge { keys: known.unwrap_or(0), more }))
 }
 
 fn is_length(graph: &FinalizedGraph, id: TensorId) -> bool {

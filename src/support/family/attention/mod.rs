@@ -2,6 +2,8 @@
 
 pub(crate) mod records;
 
+use std::collections::BTreeSet;
+
 use super::{Family, Limits, Subject};
 use crate::device::ComputeCapability;
 use crate::fusion::{Attention, Stage};
@@ -54,7 +56,7 @@ struct View<'a> {
     graph: &'a FinalizedGraph,
     capability: ComputeCapability,
     attention: &'a Attention,
-    /// Operations before and behind it.
+    /// Operations before Q and behind O.
     others: Vec<OperationId>,
 }
 
@@ -62,7 +64,9 @@ impl<'a> View<'a> {
     fn of(&Subject { graph, capability, facts }: &Subject<'a>) -> Option<Self> {
         let fusion = facts.fusion.as_ref().ok()?;
         let attention = fusion.attention()?;
-        let others = graph.operation_ids().filter(|&id| fusion.stage(id) != Stage::Core).collect();
+        let before = leading_to(graph, attention);
+        let is_other = |id: &OperationId| fusion.stage(*id) != Stage::Core && !before.contains(id);
+        let others = graph.operation_ids().filter(is_other).collect();
         Some(Self { graph, capability, attention, others })
     }
 
@@ -139,6 +143,18 @@ impl<'a> View<'a> {
             }
         }
     }
+}
+
+/// Operations that K and V are computed by, of which [`FAF_KV_SOURCE`] tells.
+fn leading_to(graph: &FinalizedGraph, attention: &Attention) -> BTreeSet<OperationId> {
+    let [_, k, v] = attention.operands(graph);
+    let (mut found, mut open) = (BTreeSet::new(), vec![k, v]);
+    while let Some(id) = open.pop() {
+        if let Some(producer) = graph.producer(id).filter(|&id| found.insert(id)) {
+            open.extend(graph.operation(producer).input_tensors());
+        }
+    }
+    found
 }
 
 fn is_half(data_type: DataType) -> bool {

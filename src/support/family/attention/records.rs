@@ -1,7 +1,7 @@
 //! Documented rules of fused flash attention (`docs/spec/engines.md` 3.5).
 
 use super::FLASH_FPROP;
-use crate::support::rule::{ARCH, DEFINITION, LAYOUT, PATTERN, PERMISSION, SHAPE, SurfaceId, TYPE, rules};
+use crate::support::rule::{ARCH, LAYOUT, PATTERN, PERMISSION, SHAPE, SurfaceId, TYPE, rules};
 
 const FPROP_ALONE: &[SurfaceId] = &[FLASH_FPROP];
 
@@ -31,6 +31,6 @@ rules! {
         FAF_O_TYPE = "FAF-O-TYPE", "O", TYPE, "O is HALF or BFLOAT16";
         FAF_O_STRIDE = "FAF-O-STRIDE", "O", LAYOUT, "the head size of O has stride 1";
         FAF_SCALE_TYPE = "FAF-SCALE-TYPE", "scale", TYPE, "a number that scores are multiplied by is HALF, BFLOAT16 or FLOAT";
-        FAF_KV_SOURCE = "FAF-KV-SOURCE", "K, V", DEFINITION, "K and V are tensors in memory";
+        FAF_KV_SOURCE = "FAF-KV-SOURCE", "K, V", PATTERN, "K and V are tensors in memory";
     }
 }

@@ -1,0 +1,93 @@
+//! The surface of flash attention.
+
+use super::graphs::named;
+use super::*;
+use crate::graph::{DataType as T, PointwiseMode as M, Port, Scalar, ScoreMask};
+use crate::support::family::attention::FLASH_FPROP;
+
+const F: &[At] = &[(FLASH_FPROP, 9, 0)];
+
+pub(super) static SUITES: &[Suite] = &[
+    Suite {
+        name: "flash attention",
+        base: flash,
+        legal: &[(FLASH_FPROP, 9, 0), (FLASH_FPROP, 8, 0)],
+        pairs: PAIRS,
+        rows: &[],
+    },
+    Suite {
+        name: "flash attention of large heads",
+        base: || flash_of(256, 256),
+        legal: F,
+        pairs: LARGE_PAIRS,
+        rows: &[],
+    },
+];
+
+/// Causal attention of two heads for each of K and V, scaled, with statistics: 16 queries, 24 keys.
+fn flash() -> Graph {
+    flash_of(64, 64)
+}
+
+fn flash_of(head: i64, value_head: i64) -> Graph {
+    let mut graph = Graph::new().io_data_type(T::Half).intermediate_data_type(T::Float).compute_data_type(T::Float);
+    let q = graph.tensor(named("Q", rows([2, 4, 16, head])));
+    let k = graph.tensor(named("K", Tensor::new("").dim([2, 2, head, 24]).stride([48 * head, 24 * head, 1, head])));
+    let v = graph.tensor(named("V", rows([2, 2, 24, value_head])));
+    let scale = graph.tensor(Tensor::scalar("scale", T::Float, Scalar::Float(0.125)));
+    let scores = graph.matmul("scores", q, k);
+    let scaled = graph.pointwise("scaled", M::Mul, &[scores, scale]);
+    let causal = ScoreMask { right_bound: Some(0), ..ScoreMask::default() };
+    let masked = graph.composite("mask", causal, &[(Port::X, scaled)], &[Port::Y])[0];
+    let (p, statistics) = graph.softmax_with("softmax", masked, None, &[Port::STATS]);
+    graph.tensor_mut(p).data_type = Some(T::Half);
+    *graph.set_output(statistics[0]) = named("Stats", rows([2, 4, 16, 1])).data_type(T::Float);
+    let o = graph.matmul("values", p, v);
+    *graph.set_output(o) = named("O", rows([2, 4, 16, value_head]));
+    graph
+}
+
+/// O goes on into a ReLU.
+fn with_relu(g: &mut Graph) {
+    let o = g.id("O");
+    g.t("O").is_virtual = true;
+    let y = g.pointwise("relu", M::ReluFwd, &[o]);
+    *g.set_output(y) = named("Y", rows([2, 4, 16, 64]));
+}
+
+/// K is computed by the graph.
+fn with_computed_keys(g: &mut Graph) {
+    let k = g.id("K");
+    let computed = g.pointwise("computed", M::Identity, &[k]);
+    g.tensor_mut(computed).data_type = Some(T::Half);
+    g.op("scores").inputs[1].1 = computed;
+}
+
+/// The first of two axes of a tensor is the fastest.
+fn turned(g: &mut Graph, name: &str) {
+    let tensor = g.t(name);
+    let [rows, columns] = [tensor.dim[2], tensor.dim[3]];
+    (tensor.stride[2], tensor.stride[3]) = match tensor.stride[3] {
+        1 => (1, rows),
+        _ => (columns, 1),
+    };
+}
+
+const PAIRS: &[Pair] = &[
+    pair("FAF-FORM", F, with_relu, AS_IS),
+    pair("FAF-KV-SOURCE", F, with_computed_keys, AS_IS),
+    chips("FAF-CC", &[(FLASH_FPROP, 7, 5)], &[(FLASH_FPROP, 8, 6), (FLASH_FPROP, 8, 9)], AS_IS),
+    pair("FAF-QKV-TYPE", F, |g| g.types(&["V"], T::BFloat16), |g| g.types(&["Q", "K", "V"], T::BFloat16)),
+    pair("FAF-Q-D", F, |g| *g = flash_of(68, 64), |g| *g = flash_of(72, 64)),
+    pair("FAF-V-D", F, |g| *g = flash_of(64, 68), |g| *g = flash_of(64, 72)),
+    pair("FAF-QK-STRIDE", F, |g| turned(g, "K"), AS_IS),
+    pair("FAF-V-STRIDE", F, |g| turned(g, "V"), AS_IS),
+    pair("FAF-STATS-TYPE", F, |g| g.types(&["Stats"], T::Half), AS_IS),
+    pair("FAF-STATS-LAYOUT", F, |g| g.t("Stats").stride = vec![64, 1, 4, 1], AS_IS),
+    pair("FAF-O-TYPE", F, |g| g.types(&["O"], T::Float), |g| g.types(&["O"], T::BFloat16)),
+    pair("FAF-O-STRIDE", F, |g| turned(g, "O"), AS_IS),
+    pair("FAF-SCALE-TYPE", F, |g| g.types(&["scale"], T::Int32), |g| g.types(&["scale"], T::BFloat16)),
+];
+
+const LARGE_PAIRS: &[Pair] =
+    &[chips("FAF-Q-D", &[], &[(FLASH_FPROP, 9, 0)], AS_IS), pair("FAF-V-D", F, |g| *g = flash_of(256, 264), AS_IS)];
