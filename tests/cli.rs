@@ -222,7 +222,7 @@ fn what_is_no_graph_file_is_said() {
 #[test]
 fn what_the_cpu_engine_does_not_compute_is_refused_before_inputs_are_made() {
     let place = Place::new();
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/suite/sdpa_fwd_bf16_s512_d64.json");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/suite/sdpa_bwd_bf16_s4096_d128.json");
     let ran =
         place.run(&["run", file, "--device", "cpu"]).expect(1, &["the CPU engine does not execute this operation"]);
     assert_eq!(ran.out, "", "refused first");
@@ -680,12 +680,12 @@ fn two_computations_are_compared_and_named() {
 #[test]
 fn what_no_engine_takes_is_refused_where_kernels_are_asked_for() {
     let place = Place::new();
-    let graph = "tests/data/suite/sdpa_fwd_bf16_s512_d64.json";
+    let graph = "tests/data/suite/sdpa_bwd_bf16_s4096_d128.json";
     let ran = place.run(&["run", graph, "--device", "emulator"]);
     if has_emulator(&ran) {
-        ran.expect(1, &[graph, "no engine executes SDPA ('sdpa') yet"]);
+        ran.expect(1, &[graph, "no engine executes SDPA_BWD ('dsdpa') yet"]);
     }
-    place.run(&["explain", graph]).expect(1, &["no engine executes SDPA ('sdpa') yet", "none takes"]);
+    place.run(&["explain", graph]).expect(1, &["no engine executes SDPA_BWD ('dsdpa') yet", "none takes"]);
 }
 
 #[test]

@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(rules.last(), Some(&"OP-PW7-PREC-OTHER"), "{rules:?}");
         assert_eq!(
             refused.engines().iter().map(|refusal| refusal.engine).collect::<Vec<_>>(),
-            ENGINES.iter().map(|engine| engine.name()).collect::<Vec<_>>()
+            concerned(&graph.finalize().expect("well formed")).map(|engine| engine.name()).collect::<Vec<_>>()
         );
         let run = refused.remedy().run.expect("FLOAT arithmetic");
         assert_eq!((run.surfaces, run.engines), (vec![Some(SurfaceId::S70)], vec!["scalar"]));

@@ -68,14 +68,14 @@ struct Shape {
 
 impl Shape {
     fn of(choices: &mut Choices<'_>) -> Self {
-        let length = |choices: &mut Choices<'_>| choices.of(&[64, 1, 70, 129, 3, 200, 17, 33, 257]);
-        let size = |choices: &mut Choices<'_>| choices.of(&[64, 128, 64, 8, 72, 96, 192, 256]);
-        let group = choices.of(&[1, 2, 4, 1, 3]);
+        let length = |choices: &mut Choices<'_>| choices.of(&[33, 1, 70, 17, 3, 129, 5, 64, 40]);
+        let size = |choices: &mut Choices<'_>| choices.of(&[64, 8, 32, 72, 16, 128, 64, 96, 256]);
+        let group = choices.of(&[1, 2, 1, 4, 1, 3]);
         let of_values = if choices.chance(85) { group } else { 1 };
         let heads = group * choices.of(&[1, 2]);
         let head = size(choices);
         Self {
-            batches: choices.of(&[1, 2, 3]),
+            batches: choices.of(&[1, 1, 2]),
             heads,
             key_heads: [heads / group, heads / of_values],
             queries: length(choices),

@@ -139,7 +139,7 @@ pub(super) fn fold_batch(graph: &mut Graph) -> Option<()> {
 
 /// Axes before the last two that have more than one element, with their strides; `None` where there are not two axes to fold.
 fn batch_axes(dim: &[i64], stride: &[i64]) -> Option<Vec<(i64, i64)>> {
-    let batches = dim.len().checked_sub(2).filter(|&batches| batches >= 2)?;
+    let batches = dim.len().checked_sub(2).filter(|&batches| batches >= 2 && stride.len() == dim.len())?;
     let axes = dim.iter().copied().zip(stride.iter().copied()).take(batches);
     Some(axes.filter(|axis| axis.0 != 1).collect())
 }

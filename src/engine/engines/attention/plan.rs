@@ -259,6 +259,12 @@ fn are_boxed(graph: &FinalizedGraph, operands: [TensorId; 3], extents: Attention
 /// What becomes of a product of Q and K.
 fn scores(graph: &FinalizedGraph, attention: &Attention) -> Result<Scores, String> {
     let [first, last] = attention.modified(graph);
+    for id in [first, last] {
+        let data_type = graph.tensor(id).data_type;
+        if !data_type.is_floating() || data_type == DataType::Double {
+            return Err(format!("tensor {}: no kernels for scores of {data_type}", graph.describe_tensor(id)));
+        }
+    }
     if let Some(scale) = scale(graph, attention, first) {
         return Ok(Scores::Scaled(scale));
     }
@@ -279,6 +285,9 @@ fn is_spread(tensor: &FinalTensor) -> bool {
 
 /// The number that scores are multiplied by, where that is all that becomes of them.
 fn scale(graph: &FinalizedGraph, attention: &Attention, first: TensorId) -> Option<Option<TensorId>> {
+    if graph.tensor(first).data_type != DataType::Float {
+        return None; // the product is rounded first
+    }
     let &[id] = &attention.modifiers[..] else { return attention.modifiers.is_empty().then_some(None) };
     let operation = graph.operation(id);
     let pointwise = operation.pointwise().filter(|pointwise| pointwise.mode == PointwiseMode::Mul)?;

@@ -121,6 +121,9 @@ impl<'a> View<'a> {
             }
         }
         let Some(o) = self.graph.operation(self.attention.output).output(Port::C) else { return };
+        if self.tensor(o).is_virtual {
+            return; // what becomes of it is told by `FAF_FORM`
+        }
         if !is_half(self.tensor(o).data_type) {
             found.tensor(&FAF_O_TYPE, o, FAF_O_TYPE.summary, format!("{}", self.tensor(o).data_type));
         }
