@@ -22,6 +22,8 @@ const GOLDENS: &[&str] = &[
     "red_scaled_pixel",
     "red_split_channel",
     "softmax_statistics_sink",
+    "attention_bias",
+    "attention_groups_few_queries_lengths_sinks",
     "norm_layer_half",
     "norm_layer_few_long_rows_half",
     "norm_batch_backward_half",
