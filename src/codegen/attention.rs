@@ -27,7 +27,6 @@ const SECTIONS: &[&str] = &[
     "fw_behind",
     "fw_take_all",
     "fw_scale_all",
-    "fw_row_maxima",
     "fw_exponentials",
     "fw_quad_largest",
     "fw_quad_total",
@@ -112,7 +111,6 @@ struct ConsumerText {
     scale: String,
     plain_end: String,
     sink: Option<String>,
-    log2e: String,
     largest: bool,
     /// Accumulators of scores and of O, and pairs of probabilities.
     scores: u32,
@@ -151,6 +149,8 @@ struct SoftmaxText {
 struct RowsText {
     rows: i64,
     largest: bool,
+    /// A row's score beside its keys, where the largest is stored.
+    sink: Option<String>,
     stores: Vec<String>,
 }
 
@@ -362,6 +362,10 @@ impl Forward<'_, '_> {
             true => format!("first_row + 63 < rows ? keys_of(first_row) / {keys} : 0"),
             false => format!("keys_of(first_row) / {keys}"),
         };
+        match self.knows_largest() {
+            true => ["fw_row_maxima_nan", "fw_quad_largest_nan"].into_iter().for_each(|section| self.used.add(section)),
+            false => self.used.add("fw_row_maxima"),
+        }
         let (rows, output) = (self.rows()?, self.output()?);
         let (pairs, pair_reads) = self.pairs();
         let record = ConsumerText {
@@ -378,7 +382,6 @@ impl Forward<'_, '_> {
             scale: self.scale(),
             plain_end,
             sink: kernel.sink.map(|id| self.of_head(id)),
-            log2e: names::float_literal(LOG2E),
             largest: self.knows_largest(),
             scores: self.scores(),
             values: self.values(),
@@ -576,10 +579,21 @@ impl Forward<'_, '_> {
     fn rows(&mut self) -> Result<String, Error> {
         let statistics = self.kernel.statistics;
         let ln2 = names::float_literal(LN2);
+        let is_known = self.knows_largest();
+        let sink = self.kernel.sink.filter(|_| is_known).map(|id| self.of_head(id));
+        let factor = "exp2f(fmaf(-greatest, c, reference[e]))";
+        let [max, sum_exp] = match &sink {
+            // the reference is the sink's own where that is the largest
+            Some(_) => [
+                "fw_max_nan(greatest * unit_of_scores, sink)".to_owned(),
+                format!("total * (is_sink ? 1.0f : {factor})"),
+            ],
+            None => ["greatest * unit_of_scores".to_owned(), format!("total * {factor}")],
+        };
         let values = [
             (statistics.stats, format!("total == 0.0f ? negative : (reference[e] + log2f(total)) * {ln2}")),
-            (statistics.max, "total == 0.0f ? negative : greatest * unit_of_scores".to_owned()),
-            (statistics.sum_exp, "total == 0.0f ? 0.0f : total * exp2f(fmaf(-greatest, c, reference[e]))".to_owned()),
+            (statistics.max, max),
+            (statistics.sum_exp, format!("total == 0.0f ? 0.0f : {sum_exp}")),
         ];
         let store = |(id, value): (Option<TensorId>, String)| {
             let id = id?;
@@ -587,7 +601,8 @@ impl Forward<'_, '_> {
         };
         let record = RowsText {
             rows: self.kernel.extents.rows(),
-            largest: self.knows_largest(),
+            largest: is_known,
+            sink,
             stores: values.into_iter().filter_map(store).collect(),
         };
         template::render(template!("attention/rows.cuh"), &record)

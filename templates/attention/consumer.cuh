@@ -19,14 +19,14 @@ float m[2], reference[2], sum[2];
 #pragma unroll
 for (int e = 0; e < 2; ++e) {
 const float sink = ${ sink }$;
-m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : sink * ${ log2e }$;
+m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : m[e] * c;
 sum[e] = sink != sink ? sink : quad == 0 && sink != negative;
 }
 <%- else %>
 float m[2] = {negative, negative}, reference[2] = {0.0f, 0.0f}, sum[2] = {0.0f, 0.0f};
 <%- endif %>
 <%- if largest %>
-float largest[2] = {m[0], m[1]};
+float largest[2] = {negative, negative};
 <%- endif %>
 float bound[2] = {m[0] + room, m[1] + room}, factor[2] = {1.0f, 1.0f};
 bool moves = false;

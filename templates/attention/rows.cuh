@@ -5,7 +5,11 @@ for (int e = 0; e < 2; ++e) {
 const float total = fw_quad_total(sum[e]);
 scaled[e] = total == 0.0f ? 0.0f : 1.0f / total;
 <%- if largest %>
-const float greatest = fw_quad_largest(largest[e]);
+const float greatest = fw_quad_largest_nan(largest[e]);
+<%- if sink %>
+const float sink = ${ sink }$;
+const bool is_sink = sink >= greatest * unit_of_scores;
+<%- endif %>
 <%- endif %>
 <%- if stores %>
 if (quad == 0 && row + 8 * e < ${ rows }$) {

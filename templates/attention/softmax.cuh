@@ -29,9 +29,12 @@ if (column >= kept[e]<% if left %> || column < low[e]<% endif %>) x[i] = negativ
 }
 }
 float top[2];
-fw_row_maxima(x, m, top);
 <%- if largest %>
-largest[0] = fmaxf(largest[0], top[0]), largest[1] = fmaxf(largest[1], top[1]);
+fw_row_maxima_nan(x, top);
+#pragma unroll
+for (int e = 0; e < 2; ++e) largest[e] = fw_max_nan(largest[e], top[e]), top[e] = fmaxf(top[e], m[e]);
+<%- else %>
+fw_row_maxima(x, m, top);
 <%- endif %>
 moves = __any_sync(0xffffffffu, top[0] > bound[0] || top[1] > bound[1]);
 if (moves) {

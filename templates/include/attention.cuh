@@ -72,6 +72,25 @@ FW_INLINE void fw_row_maxima(const float (&x)[N], const float (&m)[2], float (&l
   }
 }
 
+//@ fw_row_maxima_nan: FW_INLINE fw_max_nan
+// Of each of the lane's two rows the largest of its columns, NaN where there is one.
+template <int N>
+FW_INLINE void fw_row_maxima_nan(const float (&x)[N], float (&largest)[2]) {
+#pragma unroll
+  for (int e = 0; e < 2; ++e) {
+    float a = x[2 * e], b = x[2 * e + 1];
+#pragma unroll
+    for (int j = 1; j < N / 4; ++j) a = fw_max_nan(a, x[4 * j + 2 * e]), b = fw_max_nan(b, x[4 * j + 2 * e + 1]);
+    largest[e] = fw_max_nan(a, b);
+  }
+}
+
+//@ fw_quad_largest_nan: FW_INLINE fw_max_nan
+FW_INLINE float fw_quad_largest_nan(float x) {
+  x = fw_max_nan(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return fw_max_nan(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
 //@ fw_exponentials: FW_INLINE fw_fast_exp2
 // x = 2^(x c - reference), added to the sums of the rows.
 template <int N>

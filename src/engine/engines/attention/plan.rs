@@ -62,6 +62,7 @@ impl Plan {
             head: [q.dim[3], v.dim[3]],
             packed: 1,
         };
+        heads_fit(graph, operands, extents)?;
         are_boxed(graph, operands, extents)?;
         let rows = graph.operation(attention.softmax);
         let statistic = |port| rows.output(port).filter(|&id| !graph.tensor(id).is_virtual);
@@ -216,6 +217,22 @@ fn operand_type(
         }
         None => Ok(operand),
     }
+}
+
+/// Whether K and V have the batches of Q, and divisors of its heads: matmuls broadcast either operand.
+fn heads_fit(graph: &FinalizedGraph, operands: [TensorId; 3], extents: AttentionExtents) -> Result<(), String> {
+    for id in operands {
+        let tensor = graph.tensor(id);
+        let [batches, heads] = [tensor.dim[0], tensor.dim[1]];
+        if batches != extents.batches || heads > extents.heads || extents.heads % heads != 0 {
+            let tensor = graph.describe_tensor(id);
+            return Err(format!(
+                "tensor {tensor} has {batches} batches and {heads} heads; required {} and a divisor of {}",
+                extents.batches, extents.heads
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether Q, K and V come in boxes.
