@@ -59,6 +59,8 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     add("scale_zero", Attention { mask: band(None, Some(3)), ..scaled(0.0) });
     add("scale_none", Attention { scale: None, statistics: ALL, ..of([1, 2, 30, 140], [32, 32]) });
     add("scale_large", scaled(30.0));
+    add("scale_of_integers", Attention { scale_type: Int32, ..scaled(2.0) });
+    add("statistics_by_position", Attention { are_by_position: true, statistics: ALL, ..of([2, 3, 40, 70], [64, 64]) });
     let modified = |modify| Attention { modify, statistics: ALL, ..of([2, 2, 70, 140], [64, 64]) };
     add("bias", modified(Modifier::Bias([1, 2, 70, 140])));
     add("bias_of_keys", modified(Modifier::Bias([2, 1, 1, 140])));
@@ -93,6 +95,9 @@ struct Attention {
     head: [i64; 2],
     key_heads: [i64; 2],
     scale: Option<f64>,
+    scale_type: DataType,
+    /// Whether statistics of a position's heads lie side by side.
+    are_by_position: bool,
     modify: Modifier,
     mask: Option<ScoreMask>,
     /// What is added to the bounds of the mask, left and right, by host scalars.
@@ -118,6 +123,8 @@ impl Attention {
             head,
             key_heads: [shape[1]; 2],
             scale: Some(0.125),
+            scale_type: Float,
+            are_by_position: false,
             modify: Modifier::Nothing,
             mask: None,
             bounds: [None; 2],
@@ -140,7 +147,11 @@ impl Attention {
         let v = g.tensor(self.matrices("V", [batches, self.key_heads[1], keys, self.head[1]], 0));
         let mut x = g.matmul("scores", q, k);
         if let Some(scale) = self.scale {
-            let scale = g.tensor(Tensor::scalar("scale", Float, Scalar::Float(scale)));
+            let value = match self.scale_type {
+                Int32 => Scalar::Integer(scale as i64),
+                _ => Scalar::Float(scale),
+            };
+            let scale = g.tensor(Tensor::scalar("scale", self.scale_type, value));
             x = g.pointwise("scaled", PointwiseMode::Mul, &[x, scale]);
         }
         x = self.modified(&mut g, x);
@@ -165,6 +176,10 @@ impl Attention {
         g.tensor_mut(p).data_type = Some(self.io);
         for id in statistics {
             output(&mut g, id, Float);
+            if self.are_by_position {
+                let tensor = g.tensor_mut(id);
+                (tensor.dim, tensor.stride) = (vec![batches, heads, queries, 1], vec![heads * queries, 1, heads, 1]);
+            }
         }
         let o = g.matmul("values", p, v);
         g.last_operation().inputs.extend(lengths.get(1).map(|length| (Port::K_OVERRIDE, length.1)));
