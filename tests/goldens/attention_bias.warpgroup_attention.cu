@@ -16,6 +16,8 @@
 
 //@ fw_f16_bits
 
+//@ fw_max_nan
+
 //@ fw_shared_address
 
 //@ fw_accumulators
@@ -62,7 +64,9 @@
 
 //@ fw_scale_all
 
-//@ fw_row_maxima
+//@ fw_row_maxima_nan
+
+//@ fw_quad_largest_nan
 
 //@ fw_exponentials
 
@@ -181,7 +185,7 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
       // steps of which all rows keep all keys
       const int plain_end = keys_of(first_row) / 144, plain_begin = (first_key(first_row + 63) + 143) / 144;
       float m[2] = {negative, negative}, reference[2] = {0.0f, 0.0f}, sum[2] = {0.0f, 0.0f};
-      float largest[2] = {m[0], m[1]};
+      float largest[2] = {negative, negative};
       float bound[2] = {m[0] + room, m[1] + room}, factor[2] = {1.0f, 1.0f};
       bool moves = false;
       fw_vector<fw_f16, 2> pairs_t5[36];
@@ -219,8 +223,9 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
           }
         }
         float top[2];
-        fw_row_maxima(x, m, top);
-        largest[0] = fmaxf(largest[0], top[0]), largest[1] = fmaxf(largest[1], top[1]);
+        fw_row_maxima_nan(x, top);
+#pragma unroll
+        for (int e = 0; e < 2; ++e) largest[e] = fw_max_nan(largest[e], top[e]), top[e] = fmaxf(top[e], m[e]);
         moves = __any_sync(0xffffffffu, top[0] > bound[0] || top[1] > bound[1]);
         if (moves) {
 #pragma unroll
@@ -324,10 +329,10 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
       for (int e = 0; e < 2; ++e) {
         const float total = fw_quad_total(sum[e]);
         scaled[e] = total == 0.0f ? 0.0f : 1.0f / total;
-        const float greatest = fw_quad_largest(largest[e]);
+        const float greatest = fw_quad_largest_nan(largest[e]);
         if (quad == 0 && row + 8 * e < 70) {
           p_t8_softmax[b * 140ull + h * 70ull + (row + 8 * e) * 1ull] = total == 0.0f ? negative : (reference[e] + log2f(total)) * 0.6931472f;
-          p_t9_softmax[b * 140ull + h * 70ull + (row + 8 * e) * 1ull] = total == 0.0f ? negative : greatest * unit_of_scores;
+          p_t9_softmax[b * 140ull + h * 70ull + (row + 8 * e) * 1ull] = greatest * unit_of_scores;
           p_t10_softmax[b * 140ull + h * 70ull + (row + 8 * e) * 1ull] = total == 0.0f ? 0.0f : total * exp2f(fmaf(-greatest, c, reference[e]));
         }
       }

@@ -18,6 +18,8 @@
 
 //@ fw_bf16_bits
 
+//@ fw_max_nan
+
 //@ fw_shared_address
 
 //@ fw_accumulators
@@ -66,7 +68,9 @@
 
 //@ fw_scale_all
 
-//@ fw_row_maxima
+//@ fw_row_maxima_nan
+
+//@ fw_quad_largest_nan
 
 //@ fw_exponentials
 
@@ -197,10 +201,10 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         const float sink = fw_value(p_t8[h * 1ull]);
-        m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : sink * 1.442695f;
+        m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : m[e] * c;
         sum[e] = sink != sink ? sink : quad == 0 && sink != negative;
       }
-      float largest[2] = {m[0], m[1]};
+      float largest[2] = {negative, negative};
       float bound[2] = {m[0] + room, m[1] + room}, factor[2] = {1.0f, 1.0f};
       bool moves = false;
       // scores of a step become probabilities; `factor` is that of what was added up before, where it `moves`
@@ -224,8 +228,9 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
           }
         }
         float top[2];
-        fw_row_maxima(x, m, top);
-        largest[0] = fmaxf(largest[0], top[0]), largest[1] = fmaxf(largest[1], top[1]);
+        fw_row_maxima_nan(x, top);
+#pragma unroll
+        for (int e = 0; e < 2; ++e) largest[e] = fw_max_nan(largest[e], top[e]), top[e] = fmaxf(top[e], m[e]);
         moves = __any_sync(0xffffffffu, top[0] > bound[0] || top[1] > bound[1]);
         if (moves) {
 #pragma unroll
@@ -336,11 +341,13 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
       for (int e = 0; e < 2; ++e) {
         const float total = fw_quad_total(sum[e]);
         scaled[e] = total == 0.0f ? 0.0f : 1.0f / total;
-        const float greatest = fw_quad_largest(largest[e]);
+        const float greatest = fw_quad_largest_nan(largest[e]);
+        const float sink = fw_value(p_t8[h * 1ull]);
+        const bool is_sink = sink >= greatest * unit_of_scores;
         if (quad == 0 && row + 8 * e < 5) {
           p_t10_softmax[b * 80ull + h * 5ull + (row + 8 * e) * 1ull] = total == 0.0f ? negative : (reference[e] + log2f(total)) * 0.6931472f;
-          p_t11_softmax[b * 80ull + h * 5ull + (row + 8 * e) * 1ull] = total == 0.0f ? negative : greatest * unit_of_scores;
-          p_t12_softmax[b * 80ull + h * 5ull + (row + 8 * e) * 1ull] = total == 0.0f ? 0.0f : total * exp2f(fmaf(-greatest, c, reference[e]));
+          p_t11_softmax[b * 80ull + h * 5ull + (row + 8 * e) * 1ull] = fw_max_nan(greatest * unit_of_scores, sink);
+          p_t12_softmax[b * 80ull + h * 5ull + (row + 8 * e) * 1ull] = total == 0.0f ? 0.0f : total * (is_sink ? 1.0f : exp2f(fmaf(-greatest, c, reference[e])));
         }
       }
       fw_wgmma_wait<0>();
