@@ -380,11 +380,16 @@ fn overlapping(cases: &mut Vec<Case>) {
 /// channels and many pixels phases are columns.
 fn phases(cases: &mut Vec<Case>) {
     let few = || Layer { stride: vec![2, 2], input: vec![129, 127], images: 1, channels: [8, 64], ..Layer::small() };
+    let pointwise = |channels| Layer { filter: vec![1, 1], pre: vec![0, 0], post: vec![0, 0], channels, ..few() };
     let columns = [
         ("", few()),
         ("_of_7x7", Layer { filter: vec![7, 7], pre: vec![3, 3], post: vec![3, 3], channels: [8, 16], ..few() }),
         ("_rotated", Layer { mode: ConvolutionMode::Convolution, channels: [16, 16], ..few() }),
         ("_grouped", Layer { groups: 2, channels: [16, 128], input: vec![130, 127], ..few() }),
+        // pixels between the taps get none: they are zero
+        ("_without_taps", Layer { stride: vec![1, 2], ..pointwise([16, 16]) }),
+        ("_without_taps_along_both", pointwise([8, 64])),
+        ("_without_taps_at_stride_3", Layer { stride: vec![3, 3], filter: vec![2, 2], ..pointwise([16, 24]) }),
     ];
     for (label, layer) in columns {
         push(cases, format!("conv_walk_dgrad_columns_of_phases{label}"), layer.plain(Direction::BackwardData));

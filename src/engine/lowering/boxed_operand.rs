@@ -117,8 +117,15 @@ impl BoxedOperand {
             true if self.taps.of_filter.is_some() => map,
             true if map.pixels.is_none() && self.whole.is_none() => map.narrowed(1, inside(1, 1)),
             true => map,
+            // a phase without taps has sums of zeros, which come from outside the filter
+            false if self.lines_join_phases() => map,
             false => map.narrowed(0, inside(0, (UNIT as u64) / u64::from(map.element.bytes()))),
         }
+    }
+
+    /// Whether lines along m or n reach from the channels of one phase of pixels to those of the next.
+    fn lines_join_phases(&self) -> bool {
+        self.start.coordinates[0].terms.iter().any(|(digit, _)| matches!(digit, Quantity::Phase(_)))
     }
 
     /// Rows of a box along k.

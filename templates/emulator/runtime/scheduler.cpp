@@ -55,9 +55,9 @@ SharedMemory::SharedMemory(unsigned bytes)
   begin_ += -reinterpret_cast<std::uintptr_t>(begin_) % ALIGNMENT;
 }
 
-void SharedMemory::reset() {
+void SharedMemory::reset(unsigned char poison) {
   fill_guard(begin_ - GUARD, GUARD);
-  std::memset(begin_, POISON, bytes_);
+  std::memset(begin_, poison, bytes_);
   fill_guard(begin_ + bytes_, GUARD);
 }
 
@@ -91,7 +91,7 @@ void Block::begin(uint3 index) {
   unfenced_barriers.clear();
   for (Warp& warp : warps_) warp = {};
   for (unsigned thread = 0; thread < fibers_.size(); ++thread) start(thread);
-  shared_.reset();
+  shared_.reset(schedule_ == Schedule::eager ? FINITE_POISON : POISON);
 }
 
 bool Block::advance() {

@@ -103,8 +103,8 @@ class SharedMemory {
  public:
   explicit SharedMemory(unsigned bytes);
 
-  // Poison and fresh guards.
-  void reset();
+  // Every byte is `poison`, between fresh guards.
+  void reset(unsigned char poison);
 
   // Throws Defect if a guard was written to.
   void check() const;
