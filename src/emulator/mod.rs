@@ -6,8 +6,7 @@
 //! threads that exit before a barrier, stores to a block of a cluster that may not have begun or has ended, writes outside shared memory or a tensor, misaligned accesses, flags that nobody
 //! sets, indices outside local arrays, wide shifts, division by zero, shared memory that a TMA copy or a product of
 //! matrices still reads or writes, accumulators used before their product is waited for, asynchronous work that nobody
-//! waits for, and results that depend on the order of threads. Memory that nobody wrote is NaN;
-//! shared memory is so under one order of threads, and numbers under the other.
+//! waits for, and results that depend on the order of threads. Memory that nobody wrote is NaN.
 //!
 //! Not seen: speed, registers, the hardware's memory model (of `fence.proxy.async` only what `stmatrix` writes), the
 //! tensor core's rounding of sums (here FP32, or exact), reads far outside a tensor (which end the process), and threads
