@@ -218,9 +218,11 @@ impl ChannelWindows {
     }
 }
 
-/// Registers of a thread for addresses, loops and conditions, of a convolution that holds its weights, of one that reads them, and of a
-/// filter gradient: with fewer, kernels of 15 layers spilled (NVRTC 13.0.88, sm_90), and with 30 one more for sm_86.
+/// Registers of a thread for addresses, loops and conditions, of a convolution that holds its weights, of one whose steps are a straight
+/// line, of one that reads its weights, and of a filter gradient: with fewer, kernels of 15 layers spilled (NVRTC 13.0.88, sm_90), with 30
+/// one more for sm_86, and with 32 in a straight line one of stride 3 and dilation 2 for sm_70.
 const OTHER_REGISTERS: i64 = 32;
+const OTHER_STRAIGHT_REGISTERS: i64 = 40;
 const OTHER_READING_REGISTERS: i64 = 76;
 const OTHER_FILTER_REGISTERS: i64 = 44;
 
@@ -283,11 +285,15 @@ impl DepthwiseKernel {
         let ChannelWindows { strip, .. } = self.windows;
         let sums = self.windows.rows_in_flight() * strip.outputs * strip.channels;
         let factors = match self.holds_weights() {
-            true => (self.windows.taps() + 1) * strip.channels + OTHER_REGISTERS,
+            true => (self.windows.taps() + 1) * strip.channels + self.other_registers(),
             false => (self.windows.reach() + 2) * strip.channels + OTHER_READING_REGISTERS,
         };
         let operands = self.sweep.program.loads().count() as i64 * strip.channels;
         sums + factors + operands
+    }
+
+    fn other_registers(&self) -> i64 {
+        if self.windows.is_straight() { OTHER_STRAIGHT_REGISTERS } else { OTHER_REGISTERS }
     }
 
     /// Blocks that share a multiprocessor.
