@@ -6,7 +6,8 @@ use super::tensors::{behind_core, fuses_or_packs, has_core, is_matmul};
 use super::{Subject, is_resample};
 use crate::device::ComputeCapability;
 use crate::graph::{
-    Attributes, ConvolutionDirection, DataType, Graph, Operation, Port, Resample, ResampleMode, TensorHandle, TensorId,
+    Attributes, ConvolutionDirection, DEFAULT_ALIGNMENT, DataType, Graph, Operation, Port, Resample, ResampleMode,
+    TensorHandle, TensorId,
 };
 use crate::support::SurfaceId;
 
@@ -180,6 +181,7 @@ fn channels(s: &Subject, edited: &mut Graph, (bytes, side): (i64, Place)) -> boo
     for (id, axis, extent) in [(image, 1, groups * channels), (filter, axis, filters)] {
         let tensor = edited.tensor_mut(id.handle());
         tensor.dim[axis] = extent;
+        tensor.alignment = DEFAULT_ALIGNMENT; // an operation before the core asks for more than bytes
         tensor.stride = rows_of(&tensor.dim, self::unit(s, id, 16));
     }
     let is_filter_aligned = axis == 1 || s.tensor(filter).dim[1] % unit == 0;
@@ -250,7 +252,9 @@ fn index_type(s: &Subject, edited: &mut Graph, number: usize, side: Place) -> bo
     };
     let Some((data_type, _)) = chosen else { return false };
     edited.tensor_mut(index.handle()).data_type = Some(*data_type);
-    resample.mode == ResampleMode::Maxpool && s.surface == SurfaceId::S70
+    let bytes = data_type.bytes() as i64;
+    let is_aligned = s.tensor(index).stride.iter().all(|&stride| stride == 1 || stride * bytes % 4 == 0);
+    resample.mode == ResampleMode::Maxpool && s.surface == SurfaceId::S70 && is_aligned
 }
 
 /// Half a sample of padding before a bilinear resampling's first axis rather than behind it, so that no extent changes.

@@ -275,9 +275,9 @@ mod tests {
         const ONE_SIDED: [&str; 3] = ["S*-G2-ALIGN-8", "S70-G2-ALIGN-PWOUT-8", "S80-CF-ALIGN-8"];
         let mut met = vec![Vec::new(); limits::ROWS.len()];
         let mut chips = vec![false; limits::CHIPS.len()];
-        for number in 0..3000 {
+        for number in 0..4500 {
             let family = Family::ALL[number as usize % Family::ALL.len()];
-            let generated = generate(family, &graph_bytes(20_261_123, number));
+            let generated = generate(family, &graph_bytes(20_261_123, number / Family::ALL.len() as u64));
             let Ok(graph) = generated.graph.finalize().map(Arc::new) else { continue };
             let surfaces = SurfaceId::ALL.into_iter();
             let holds =
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn norms_are_broken_by_every_row() {
         let mut met = vec![false; norms::ROWS.len()];
-        for number in 0..3000 {
+        for number in 0..4500 {
             let generated = generate(Family::Norm, &graph_bytes(20_261_126, number));
             let Ok(graph) = generated.graph.finalize().map(Arc::new) else { continue };
             let report = support::check(&graph, ComputeCapability::SM_90, &SurfaceId::ALL);
