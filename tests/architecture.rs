@@ -340,10 +340,25 @@ fn kernels_engines_and_code_generation_are_in_order() {
     assert_order_within("kernel", KERNEL);
     assert_order_within(
         "kernel/body",
-        &["all_gather", "attention", "columns", "copy", "depthwise", "pointwise", "moments", "rows", "inside", "gemm"],
+        &[
+            "all_gather",
+            "attention",
+            "attention_backward",
+            "columns",
+            "copy",
+            "depthwise",
+            "pointwise",
+            "moments",
+            "rows",
+            "inside",
+            "gemm",
+        ],
     );
     assert_order_within("engine", ENGINE);
-    assert_order_within("engine/engines", &["attention", "direct", "scalar", "warp_mma", "warpgroup_mma"]);
+    assert_order_within(
+        "engine/engines",
+        &["attention", "attention_backward", "direct", "scalar", "warp_mma", "warpgroup_mma"],
+    );
     assert_order_within("engine/lowering", LOWERING);
     assert_order_within("engine/lowering/copied", &["layout", "unfolded", "evaluated", "copy"]);
     assert_order_within("codegen", CODEGEN);

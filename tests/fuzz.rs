@@ -32,21 +32,21 @@ fn examined(count: u64, examination: Examination<'_>) -> Vec<(Family, Totals)> {
 
 #[test]
 fn verdicts_and_sources_of_random_graphs() {
-    for (family, totals) in campaign(6400, false) {
+    for (family, totals) in campaign(7200, false) {
         let Totals { generated, malformed, refused, accepted, on_aim, broken, .. } = totals;
         assert_eq!((generated, malformed + refused + accepted), (800, 800), "{family}");
-        if [Family::Softmax, Family::Norm, Family::Attention].contains(&family) {
+        if [Family::Softmax, Family::Norm, Family::Attention, Family::AttentionBackward].contains(&family) {
             assert!(accepted >= 320, "{accepted} of 800 graphs of {family}, which no surface has, are taken");
             continue;
         }
-        assert!((320..=560).contains(&on_aim), "{family}: {on_aim} of 800 are legal on the surface aimed at");
+        assert!((280..=560).contains(&on_aim), "{family}: {on_aim} of 800 are legal on the surface aimed at");
         assert!(broken >= 80, "{family}: a rule was broken in {broken} graphs");
     }
 }
 
 #[test]
 fn results_of_random_graphs() {
-    for (family, totals) in campaign(480, true) {
+    for (family, totals) in campaign(540, true) {
         assert!(totals.matched >= 35, "{family}: {} of 60 were computed", totals.matched);
     }
 }
@@ -61,7 +61,7 @@ fn kernels_of_random_graphs_in_the_emulator() {
         }
         Err(error) => return eprintln!("skipped: no emulator ({error})"),
     };
-    let totals = examined(24, Examination { computes: false, runner: Some(&emulated) });
+    let totals = examined(27, Examination { computes: false, runner: Some(&emulated) });
     let run: u64 = totals.iter().map(|(_, totals)| totals.run).sum();
     assert!(run >= 12, "{run} kernels were run: {totals:?}");
 }

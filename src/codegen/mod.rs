@@ -152,6 +152,12 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::Attention(body) => {
             signature.fill(template!("attention/forward.cu"), attention::forward(graph, used, body)?)
         }
+        Body::AttentionRows(body) => {
+            signature.fill(template!("attention/backward_rows.cu"), attention::backward_rows(graph, used, body))
+        }
+        Body::AttentionBackward(body) => {
+            signature.fill(template!("attention/backward.cu"), attention::backward(graph, used, body)?)
+        }
         Body::Gemm(body) => product::product(graph, used, body, signature),
     };
     Ok(layout::laid_out(&text?))

@@ -70,7 +70,11 @@ fn operation_flops(graph: &FinalizedGraph, operation: &Operation) -> u64 {
         }
         Attributes::Pointwise(_) | Attributes::Reduction(_) | Attributes::GenStats => 0,
         Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => 0,
-        Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View | Attributes::AllGather(_) => 0,
+        Attributes::Concat(_)
+        | Attributes::Signal(_)
+        | Attributes::View
+        | Attributes::Transpose
+        | Attributes::AllGather(_) => 0,
         Attributes::Composite(_) | Attributes::Other(_) => 0,
     }
 }

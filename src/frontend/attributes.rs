@@ -52,7 +52,7 @@ pub(super) fn write(attributes: &Attributes, node: &mut Object) {
             put(node, "mode", signal_mode_name(signal.mode));
             put(node, "value", signal.value);
         }
-        Attributes::Composite(_) | Attributes::GenStats | Attributes::View => {}
+        Attributes::Composite(_) | Attributes::GenStats | Attributes::View | Attributes::Transpose => {}
         Attributes::AllGather(_) | Attributes::Other(_) => {}
     }
 }

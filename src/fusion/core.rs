@@ -12,6 +12,8 @@ pub enum Core {
     Product(Product),
     /// Two matmuls with a softmax between them.
     Attention(Box<Attention>),
+    /// The gradients of an attention.
+    AttentionBackward(OperationId),
 }
 
 /// A core that sums products of two operands.
@@ -64,7 +66,8 @@ impl ProductKind {
             Attributes::Convolution(convolution) => Some(Self::Convolution(convolution.direction)),
             Attributes::Pointwise(_) | Attributes::Reduction(_) | Attributes::GenStats => None,
             Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => None,
-            Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View | Attributes::AllGather(_) => None,
+            Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View => None,
+            Attributes::Transpose | Attributes::AllGather(_) => None,
             Attributes::Composite(_) | Attributes::Other(_) => None,
         }
     }

@@ -6,6 +6,7 @@
 //! file beside `core.rs`, a variant of [`Core`] and the [`Pattern`] that the documentation names it by.
 
 mod attention;
+mod attention_backward;
 mod core;
 mod pattern;
 mod stage;
@@ -18,6 +19,7 @@ use crate::graph::{Attributes, FinalizedGraph, Operation, OperationId, TensorId}
 
 pub use self::attention::Attention;
 pub(crate) use self::attention::is_attention;
+pub(crate) use self::attention_backward::attention_backward;
 pub use self::core::{Core, CoreOperand, Product, ProductKind};
 pub(crate) use self::core::{groups, operands};
 pub use pattern::Pattern;
@@ -67,8 +69,10 @@ pub fn fuse(graph: Arc<FinalizedGraph>) -> Result<Fusion, NoPattern> {
         assign_mainloop(&graph, product, &mut stages)?;
         check_mainloop_is_private(&graph, product.kind.into(), &stages)?;
     }
-    if let Core::Attention(attention) = &core {
-        attention.operations().for_each(|id| stages[id.index()] = Stage::Core);
+    match &core {
+        Core::Attention(attention) => attention.operations().for_each(|id| stages[id.index()] = Stage::Core),
+        Core::AttentionBackward(id) => stages[id.index()] = Stage::Core,
+        Core::None | Core::Product(_) => {}
     }
     Ok(Fusion { graph, core, stages })
 }
@@ -93,7 +97,7 @@ impl Fusion {
     pub fn product(&self) -> Option<&Product> {
         match &self.core {
             Core::Product(product) => Some(product),
-            Core::None | Core::Attention(_) => None,
+            _ => None,
         }
     }
 
@@ -101,7 +105,15 @@ impl Fusion {
     pub fn attention(&self) -> Option<&Attention> {
         match &self.core {
             Core::Attention(attention) => Some(attention),
-            Core::None | Core::Product(_) => None,
+            _ => None,
+        }
+    }
+
+    /// The core, if it is the backward pass of an attention.
+    pub fn attention_backward(&self) -> Option<OperationId> {
+        match self.core {
+            Core::AttentionBackward(id) => Some(id),
+            _ => None,
         }
     }
 
@@ -167,7 +179,9 @@ fn full_size_input(graph: &FinalizedGraph, operation: &Operation) -> Option<Tens
 
 fn single_core(graph: &FinalizedGraph) -> Result<Core, NoPattern> {
     let mut products = graph.operation_ids().filter_map(|id| Product::of(graph, id));
-    let Some(first) = products.next() else { return Ok(Core::None) };
+    let Some(first) = products.next() else {
+        return Ok(attention_backward(graph).map_or(Core::None, Core::AttentionBackward));
+    };
     let Some(second) = products.next() else { return Ok(Core::Product(first)) };
     if let Some(attention) = Attention::of(graph) {
         return Ok(Core::Attention(Box::new(attention)));

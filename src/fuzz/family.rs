@@ -22,11 +22,13 @@ pub enum Family {
     Norm,
     /// Attention, forward.
     Attention,
+    /// Attention, backward.
+    AttentionBackward,
 }
 
 impl Family {
     /// Every family.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Matmul,
         Self::Forward,
         Self::BackwardData,
@@ -35,6 +37,7 @@ impl Family {
         Self::Softmax,
         Self::Norm,
         Self::Attention,
+        Self::AttentionBackward,
     ];
 
     /// Its name on the command line.
@@ -48,6 +51,7 @@ impl Family {
             Self::Softmax => "softmax",
             Self::Norm => "norm",
             Self::Attention => "attention",
+            Self::AttentionBackward => "attention_bwd",
         }
     }
 }

@@ -78,7 +78,7 @@ fn commuted(graph: &FinalizedGraph, choices: &mut Choices<'_>) -> Option<Graph> 
 /// which kernels have in definitions alone.
 fn taken_apart(graph: &FinalizedGraph) -> Option<Graph> {
     let in_place = |operation: &Operation| operation.output_tensors().any(|id| operation.input(Port::X) == Some(id));
-    let is_view = |operation: &Operation| matches!(operation.attributes, Attributes::View);
+    let is_view = |operation: &Operation| matches!(operation.attributes, Attributes::View | Attributes::Transpose);
     match graph.expand() {
         Cow::Owned(expanded) if !graph.operations().any(in_place) && !expanded.operations().any(is_view) => {
             Some(expanded.to_graph())

@@ -39,7 +39,7 @@ pub struct FinalTensor {
 
 impl FinalTensor {
     /// The description an author would give of this tensor, with nothing left to infer.
-    fn to_tensor(&self) -> Tensor {
+    pub(crate) fn to_tensor(&self) -> Tensor {
         Tensor {
             name: self.name.clone(),
             uid: Some(self.uid),

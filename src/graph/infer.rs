@@ -5,7 +5,7 @@
 //! dims and strides, and every operation's tensors fit each other.
 
 mod advice;
-mod attention;
+pub(in crate::graph) mod attention;
 mod convolution;
 mod join;
 mod layout;
@@ -95,7 +95,7 @@ fn ports(attributes: &Attributes) -> Option<Ports> {
         },
         Attributes::Pointwise(pointwise) => ([&POINTWISE[..pointwise.mode.inputs()], &[]], [&[Port::OUT_0], &[]]),
         Attributes::Reduction(_) => ([&[Port::X], &[]], [&[Port::Y], &[]]),
-        Attributes::View => ([&[Port::X], &[]], [&[Port::Y], &[]]),
+        Attributes::View | Attributes::Transpose => ([&[Port::X], &[]], [&[Port::Y], &[]]),
         Attributes::AllGather(_) => ([&[Port::X], &Port::PEER_STATS], [&[Port::Y], &[]]),
         Attributes::GenStats => ([&[Port::X], &[]], [&[Port::SUM, Port::SQ_SUM], &[]]),
         Attributes::ResampleForward(_) => ([&[Port::X], &[]], [&[Port::Y], &[Port::INDEX]]),
@@ -149,7 +149,7 @@ fn shape(node: &mut Node) -> Result<(), Malformed> {
         Attributes::ResampleBackward(_) => resample::infer_backward(node),
         Attributes::Concat(concat) => join::infer_concat(node, concat),
         Attributes::Signal(_) => join::infer_signal(node),
-        Attributes::View | Attributes::AllGather(_) => Ok(()),
+        Attributes::View | Attributes::Transpose | Attributes::AllGather(_) => Ok(()),
         Attributes::Composite(composite) => composite.definition().infer(node),
         Attributes::Other(other) => match other.tag {
             "RESHAPE"
@@ -181,9 +181,10 @@ fn check(node: &Node) -> Result<(), Malformed> {
         Attributes::Concat(concat) => join::check_concat(node, concat),
         Attributes::Signal(_) => join::check_signal(node),
         Attributes::View => movement::check_reshape(node),
-        Attributes::AllGather(_) => Ok(()),
+        Attributes::Transpose | Attributes::AllGather(_) => Ok(()),
         Attributes::Composite(composite) => composite.definition().check(node),
         Attributes::Other(other) if other.tag == "SDPA" => attention::check(node),
+        Attributes::Other(other) if other.tag == "SDPA_BWD" => attention::check_backward(node),
         Attributes::Other(other) => movement::check(node, other),
     }
 }

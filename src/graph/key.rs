@@ -123,7 +123,7 @@ impl Bytes {
                 self.text(reduction.mode.name());
                 self.flag(reduction.is_deterministic);
             }
-            Attributes::GenStats | Attributes::View => {}
+            Attributes::GenStats | Attributes::View | Attributes::Transpose => {}
             Attributes::AllGather(gather) => self.integers(&[gather.place]),
             Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) => self.resample(resample),
             Attributes::Concat(concat) => self.integers(&[concat.axis, concat.in_place_index.unwrap_or(-1)]),

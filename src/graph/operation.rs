@@ -8,8 +8,8 @@ use std::fmt;
 use super::{DataType, PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode, TensorId};
 
 pub use composite::{
-    BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, KeptAttributes, NormBackward, NormForward, NormMode,
-    NormPhase, ScoreMask, Softmax,
+    AttentionBackward, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, KeptAttributes, NormBackward,
+    NormForward, NormMode, NormPhase, ScoreMask, Softmax,
 };
 
 /// Index of an operation inside one graph.
@@ -65,6 +65,19 @@ impl Port {
     pub const EQ_BIAS: Self = Self("EQ_BIAS");
     pub const EQ_SCALE_DY: Self = Self("EQ_SCALE_DY");
     pub const EQ_SCALE_X: Self = Self("EQ_SCALE_X");
+    pub const Q: Self = Self("Q");
+    pub const K: Self = Self("K");
+    pub const V: Self = Self("V");
+    pub const O: Self = Self("O");
+    pub const DO: Self = Self("dO");
+    pub const DQ: Self = Self("dQ");
+    pub const DK: Self = Self("dK");
+    pub const DV: Self = Self("dV");
+    pub const ATTN_SCALE: Self = Self("Attn_scale");
+    pub const ATTENTION_BIAS: Self = Self("Bias");
+    pub const ATTENTION_DBIAS: Self = Self("dBias");
+    pub const SINK_TOKEN: Self = Self("SINK_TOKEN");
+    pub const DSINK_TOKEN: Self = Self("DSINK_TOKEN");
     pub const SINK: Self = Self("SINK");
     pub const STATS: Self = Self("Stats");
     pub const SEQ_LEN_Q: Self = Self("SEQ_LEN_Q");
@@ -251,6 +264,8 @@ pub enum Attributes {
     Signal(Signal),
     /// `X → Y`: the elements of X in row-major order, under other extents. Definitions of operations are made of it.
     View,
+    /// `X → Y`: the last two axes of X swapped. Definitions of operations are made of it.
+    Transpose,
     /// `X, PEER_STATS_0, … → Y`: the values of X of every GPU, in order of their ranks. Definitions of operations are made of it.
     AllGather(AllGather),
     /// An operation that is defined by primitive ones ([`super::FinalizedGraph::expand`]).
@@ -282,6 +297,7 @@ impl Attributes {
             Self::Concat(_) => "CONCATENATE",
             Self::Signal(_) => "SIGNAL",
             Self::View => "VIEW",
+            Self::Transpose => "TRANSPOSE",
             Self::AllGather(_) => "ALL_GATHER",
             Self::Composite(composite) => composite.tag(),
             Self::Other(other) => other.tag,

@@ -230,7 +230,7 @@ fn operands(operation: &Operation) -> Vec<TensorId> {
         Attributes::Matmul(_) | Attributes::Convolution(_) | Attributes::Pointwise(_) | Attributes::Reduction(_) => {
             operation.input_tensors().collect()
         }
-        Attributes::GenStats | Attributes::View => operation.input_tensors().collect(),
+        Attributes::GenStats | Attributes::View | Attributes::Transpose => operation.input_tensors().collect(),
         // peers write the other tensors
         Attributes::AllGather(_) => operation.input(Port::X).into_iter().collect(),
         Attributes::Composite(_) | Attributes::Other(_) => operation.input_tensors().collect(),

@@ -47,6 +47,7 @@ impl Kernel {
                 Multiply::Fma(_) => None,
             },
             Body::Attention(attention) => Some(attention.operand),
+            Body::AttentionBackward(attention) => Some(attention.operand),
             _ => None,
         })
     }

@@ -125,6 +125,7 @@ fn execute_single(graph: &FinalizedGraph, id: OperationId, values: &Values) -> R
         Attributes::Concat(concat) => return movement::concat(graph, id, concat, values),
         Attributes::Signal(signal) => return movement::signal(graph, id, signal, values),
         Attributes::View => return movement::view(graph, id, values),
+        Attributes::Transpose => return movement::transpose(graph, id, values),
         Attributes::AllGather(gather) => return all_gather::gathered(graph, id, *gather, values),
         _ => {}
     }

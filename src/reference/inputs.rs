@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::landmarks::{landmarks, selectors};
 use super::resample::Pooling;
+use super::statistics;
 use super::supported::check_resample;
 use super::values::required_inputs;
 use crate::error::Result;
@@ -57,7 +58,9 @@ pub fn random_inputs(graph: &FinalizedGraph, seed: u64, distribution: Distributi
         };
         Ok((id, values?))
     };
-    required_inputs(graph).into_iter().map(tensor).collect()
+    let mut inputs = required_inputs(graph).into_iter().map(tensor).collect::<Result<HostTensors>>()?;
+    statistics::complete(graph, &mut inputs)?;
+    Ok(inputs)
 }
 
 /// What the values of an input must be.
@@ -84,10 +87,14 @@ fn roles(graph: &FinalizedGraph) -> BTreeMap<TensorId, Role> {
 
 /// Lengths of queries and keys, of a mask of scores.
 fn lengths(graph: &FinalizedGraph, operation: &Operation) -> Vec<(TensorId, Role)> {
-    let Attributes::Composite(Composite::ScoreMask(_)) = &operation.attributes else { return Vec::new() };
-    let dim = operation.input(Port::X).map_or(&[][..], |x| &graph.tensor(x).dim);
-    let length = |(port, &most): (&Port, &i64)| Some((operation.input(*port)?, Role::Length(most)));
-    ScoreMask::LENGTHS.iter().zip(dim.iter().skip(2)).filter_map(length).collect()
+    let extent = |port: Port, axis: usize| operation.input(port).and_then(|id| graph.tensor(id).dim.get(axis).copied());
+    let most = match &operation.attributes {
+        Attributes::Composite(Composite::ScoreMask(_)) => [extent(Port::X, 2), extent(Port::X, 3)],
+        Attributes::Composite(Composite::AttentionBackward(_)) => [extent(Port::Q, 2), extent(Port::K, 2)],
+        _ => return Vec::new(),
+    };
+    let length = |(port, most): (&Port, Option<i64>)| Some((operation.input(*port)?, Role::Length(most?)));
+    ScoreMask::LENGTHS.iter().zip(most).filter_map(length).collect()
 }
 
 fn role(graph: &FinalizedGraph, operation: &Operation) -> Option<(TensorId, Role)> {

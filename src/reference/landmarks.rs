@@ -85,7 +85,8 @@ fn own(operation: &Operation, slot: usize, other: Option<f64>) -> Vec<f64> {
             [jumps(pointwise, slot), pointwise_own(pointwise.mode, slot, other)].concat()
         }
         Attributes::Matmul(_) | Attributes::Convolution(_) => vec![0.0, 1.0],
-        Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View | Attributes::AllGather(_) => Vec::new(),
+        Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View | Attributes::Transpose => Vec::new(),
+        Attributes::AllGather(_) => Vec::new(),
         _ => vec![1.0, 0.0, -1.0],
     }
 }

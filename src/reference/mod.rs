@@ -63,6 +63,7 @@ mod reduction;
 mod resample;
 mod run;
 mod shrink;
+mod statistics;
 mod supported;
 mod values;
 

@@ -37,6 +37,18 @@ pub(super) fn view(graph: &FinalizedGraph, id: OperationId, values: &Values) -> 
     Ok(vec![(y, moved(0, &[values.get(x)?], values.poisoned(y)?)?)])
 }
 
+/// The last two axes of X swapped.
+pub(super) fn transpose(graph: &FinalizedGraph, id: OperationId, values: &Values) -> Result<Moved> {
+    let operation = graph.operation(id);
+    let (Some(x), Some(y)) = (operation.input(Port::X), operation.output(Port::Y)) else { return Ok(Vec::new()) };
+    // seen with its strides swapped, X is in the order of Y
+    let mut turned = values.get(x)?.clone();
+    let rank = turned.dim.len();
+    turned.dim.swap(rank - 2, rank - 1);
+    turned.stride.swap(rank - 2, rank - 1);
+    Ok(vec![(y, moved(0, &[&turned], values.poisoned(y)?)?)])
+}
+
 /// Y is X; a flag that is set gets its value.
 pub(super) fn signal(graph: &FinalizedGraph, id: OperationId, signal: &Signal, values: &Values) -> Result<Moved> {
     let operation = graph.operation(id);

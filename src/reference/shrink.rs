@@ -114,6 +114,7 @@ impl AxisClasses {
             // The flag has extents of 1 only.
             Attributes::Signal(_) => self.join_alike(graph, operation, |_| false),
             Attributes::View => self.join_view(graph, operation),
+            Attributes::Transpose => self.join_transpose(graph, operation),
             _ => operation.input_tensors().chain(operation.output_tensors()).for_each(|id| self.fix_all(graph, id)),
         }
     }
@@ -144,6 +145,15 @@ impl AxisClasses {
         }
         (1..=last).for_each(|from_last| self.join(graph, (x, from_last), (y, from_last)));
         (0..first).for_each(|axis| self.join(graph, (x, of_x.len() - axis), (y, of_y.len() - axis)));
+    }
+
+    /// The last axis but one of a matrix is the last of the other.
+    fn join_transpose(&mut self, graph: &Graph, operation: &Operation<TensorHandle>) {
+        let (Some(x), Some(y)) = (operation.input(Port::X), operation.output(Port::Y)) else { return };
+        let rank = graph.tensors()[x.index()].dim.len();
+        self.join(graph, (x, 1), (y, 2));
+        self.join(graph, (x, 2), (y, 1));
+        (3..=rank).for_each(|from_last| self.join(graph, (x, from_last), (y, from_last)));
     }
 
     fn join_matmul(&mut self, graph: &Graph, operation: &Operation<TensorHandle>) {

@@ -38,7 +38,11 @@ pub(super) fn scales(operation: &Operation) -> (f64, f64) {
         Attributes::Matmul(_) | Attributes::Pointwise(_) | Attributes::Reduction(_) | Attributes::GenStats => {
             (1.0, 0.0)
         }
-        Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View | Attributes::AllGather(_) => (1.0, 0.0),
+        Attributes::Concat(_)
+        | Attributes::Signal(_)
+        | Attributes::View
+        | Attributes::Transpose
+        | Attributes::AllGather(_) => (1.0, 0.0),
         Attributes::Composite(_) | Attributes::Other(_) => (1.0, 0.0),
     }
 }

@@ -3,6 +3,7 @@
 //! Small graphs that together reach every skeleton, access kind, storage type, layout and reduction shape of the
 //! engines. A case is a name and a graph; what it must compute is what the CPU engine says.
 
+use crate::attention_backward_cases::backward_passes;
 use crate::attention_cases::attentions;
 use crate::convolution_cases::{convolutions, wide_convolutions};
 use fusewright::device::ComputeCapability;
@@ -45,6 +46,7 @@ pub(crate) fn all() -> Vec<Case> {
     movements(&mut cases);
     softmaxes(&mut cases);
     attentions(&mut cases);
+    backward_passes(&mut cases);
     norms(&mut cases);
     once_wrong(&mut cases);
     relaxed::cases(&mut cases);

@@ -85,6 +85,8 @@ const PAIRS_OF_KNOBS: &[&str] = &[
     "softmax_long_row",
     "attention_groups",
     "attention_soft_cap",
+    "attention_bwd_groups_lengths",
+    "attention_bwd_heads_of_192_128",
 ];
 
 /// Tiles of a block, at most, in walks; the other blocks have one fewer.

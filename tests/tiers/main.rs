@@ -11,6 +11,7 @@
 //!
 //! `FUSEWRIGHT_DATA` names the folder with the graph files where the binary runs away from its sources.
 
+mod attention_backward_cases;
 mod attention_cases;
 mod cases;
 #[path = "../common/mod.rs"]

@@ -1,6 +1,7 @@
 //! Every engine, and configs by their names. An engine is a folder here with a `mod` line and a row.
 
 mod attention;
+mod attention_backward;
 mod direct;
 mod scalar;
 mod warp_mma;
@@ -17,6 +18,7 @@ use crate::support::Supported;
 pub static ENGINES: &[&dyn Engine] = &[
     &warpgroup_mma::WarpgroupMma,
     &attention::WarpgroupAttention,
+    &attention_backward::WarpgroupAttentionBackward,
     &direct::Direct,
     &warp_mma::WarpMma,
     &scalar::Scalar,
@@ -61,6 +63,7 @@ mod tests {
                 (2, "scalar"),
                 (3, "direct"),
                 (4, "warpgroup_attention"),
+                (5, "warpgroup_attention_backward"),
             ])
         );
         assert_eq!(engines.len(), ENGINES.len());

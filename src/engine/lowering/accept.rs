@@ -233,7 +233,7 @@ pub(in crate::engine) fn operation_is_taken(graph: &FinalizedGraph, operation: &
         Attributes::GenStats | Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => Ok(()),
         Attributes::Concat(_) | Attributes::Signal(_) => Ok(()),
         Attributes::AllGather(_) => all_gather_is_taken(graph, operation),
-        Attributes::View | Attributes::Composite(_) => Err("it is not taken apart".to_owned()),
+        Attributes::View | Attributes::Transpose | Attributes::Composite(_) => Err("it is not taken apart".to_owned()),
         Attributes::Other(_) => Err("no engine executes it yet".to_owned()),
     }
 }

@@ -8,6 +8,10 @@ const ALIGNMENT: Kind = Kind::Default(&["TOP_LEFT", "BOTTOM_RIGHT"]);
 pub(super) const MASK_KEYS: &[Key] =
     &[key("left_bound", Kind::Integer), key("right_bound", Kind::Integer), key("diagonal_alignment", ALIGNMENT)];
 
+/// Of the gradients of an attention, an operation of this project.
+pub(super) const OPERATION_OPTIONS: &[&str] =
+    &["Attn_scale", "Bias", "SEQ_LEN_Q", "SEQ_LEN_KV", "LEFT_BOUND", "RIGHT_BOUND", "SINK_TOKEN"];
+
 const FORWARD_KEYS: &[Key] = &[
     key("alibi_mask", Kind::Flag),
     key("padding_mask", Kind::Flag),

@@ -159,8 +159,15 @@ const fn convolution(tag: &'static str, inputs: &'static [&'static str], outputs
 }
 
 /// Operations with typed attributes: their keys are read and written in `attributes`, the table names them.
-/// `RESAMPLE_BWD`, `SCORE_MASK`, `SIGNAL` and `SOFTMAX` are tags of ours, and so are the keys that no version writes.
+/// `ATTENTION_BACKWARD`, `RESAMPLE_BWD`, `SCORE_MASK`, `SIGNAL` and `SOFTMAX` are tags of ours, and so are the keys that no version writes.
 const GENERIC: &[Schema] = &[
+    Schema {
+        tag: "ATTENTION_BACKWARD",
+        inputs: [&["Q", "K", "V", "O", "dO", "Stats"], attention::OPERATION_OPTIONS],
+        outputs: [&["dQ", "dK", "dV"], &["dBias", "DSINK_TOKEN"]],
+        keys: Keys::Kept(attention::MASK_KEYS),
+        compute_since: 0,
+    },
     convolution("CONV_FPROP", &["X", "W"], &["Y"]),
     convolution("CONV_DGRAD", &["DY", "W"], &["DX"]),
     convolution("CONV_WGRAD", &["DY", "X"], &["DW"]),

@@ -63,6 +63,7 @@ pub fn generate(family: Family, bytes: &[u8]) -> Generated {
         Family::Softmax => softmax::graph(choices),
         Family::Norm => norm::graph(choices),
         Family::Attention => attention::graph(choices),
+        Family::AttentionBackward => attention::backward::graph(choices),
     };
     let choices_from = |first: usize| Choices::new(bytes.get(first..).unwrap_or_default());
     retyped(&mut graph, &mut choices_from(TYPES_BYTE));
@@ -149,6 +150,7 @@ fn aims(family: Family) -> &'static [SurfaceId] {
         Family::BackwardData | Family::BackwardFilter => &[SurfaceId::S90, SurfaceId::S70],
         Family::Pointwise | Family::Softmax | Family::Norm => &[SurfaceId::S70],
         Family::Attention => &[SurfaceId::Named("FlashFprop")],
+        Family::AttentionBackward => &[SurfaceId::Named("FlashBprop")],
     }
 }
 

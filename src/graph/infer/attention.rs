@@ -7,7 +7,7 @@ use crate::graph::{Malformed, Port};
 
 /// `Stats`, `Max` and `Sum_exp` are `[b, h, s, 1]` of Q, row-major; maxima for scaling are one value. The gradients, and
 /// O, must be given.
-pub(super) fn infer(node: &mut Node) -> Result<(), Malformed> {
+pub(in crate::graph) fn infer(node: &mut Node) -> Result<(), Malformed> {
     let query = node.dim(Port("Q"))?;
     if query.len() != 4 {
         let message =
@@ -30,6 +30,41 @@ pub(super) fn check(node: &Node) -> Result<(), Malformed> {
     if node.tensor(Port("Page_table_K")).or(node.tensor(Port("Page_table_V"))).is_some() {
         return Ok(()); // K and V are containers of pages
     }
+    let [q, k, v] = check_operands(node)?;
+    node.require_dim("AT-E2", Port("O"), &[q[0], q[1], q[2], v[3]], "of Q, and the head size of V")?;
+    for port in [Port::STATS, Port::MAX, Port::SUM_EXP].into_iter().filter(|&port| node.tensor(port).is_some()) {
+        node.require_dim("AT-E8", port, &[q[0], q[1], q[2], 1], "one value a query")?;
+    }
+    check_options(node, q)?;
+    check_broadcast(node, Port::ATTENTION_BIAS, [q[0], q[1], q[2], k[2]])
+}
+
+/// As [`check`], of a backward pass: each gradient has the extents of what it is one of.
+pub(in crate::graph) fn check_backward(node: &Node) -> Result<(), Malformed> {
+    let [q, k, v] = check_operands(node)?;
+    let of_output = [q[0], q[1], q[2], v[3]];
+    for (port, required, what) in [
+        (Port::O, of_output, "of Q, and the head size of V"),
+        (Port::DO, of_output, "those of O"),
+        (Port::DQ, q, "those of Q"),
+        (Port::DK, k, "those of K"),
+        (Port::DV, v, "those of V"),
+    ] {
+        if node.tensor(port).is_some() {
+            node.require_dim("AT-E2", port, &required, what)?;
+        }
+    }
+    node.require_dim("AT-E8", Port::STATS, &[q[0], q[1], q[2], 1], "one value a query")?;
+    if node.tensor(Port::DSINK_TOKEN).is_some() {
+        node.require_dim("AT-E8", Port::DSINK_TOKEN, &[1, q[1], 1, 1], "one value a head of Q")?;
+    }
+    check_options(node, q)?;
+    let scores = [q[0], q[1], q[2], k[2]];
+    [Port::ATTENTION_BIAS, Port::ATTENTION_DBIAS].into_iter().try_for_each(|port| check_broadcast(node, port, scores))
+}
+
+/// Extents of Q, K and V, natural ones, which fit each other.
+fn check_operands(node: &Node) -> Result<[[i64; 4]; 3], Malformed> {
     let [q, k, v] = [matrices(node, Port("Q"))?, matrices(node, Port("K"))?, matrices(node, Port("V"))?];
     for (port, found, required, what) in [
         (Port("K"), k[0], q[0], "batches of Q"),
@@ -48,22 +83,26 @@ pub(super) fn check(node: &Node) -> Result<(), Malformed> {
             return Err(node.fault_at("AT-E3", port, message));
         }
     }
-    node.require_dim("AT-E2", Port("O"), &[q[0], q[1], q[2], v[3]], "of Q, and the head size of V")?;
-    for port in [Port::STATS, Port::MAX, Port::SUM_EXP].into_iter().filter(|&port| node.tensor(port).is_some()) {
-        node.require_dim("AT-E8", port, &[q[0], q[1], q[2], 1], "one value a query")?;
+    Ok([q, k, v])
+}
+
+/// Sinks and lengths.
+fn check_options(node: &Node, q: [i64; 4]) -> Result<(), Malformed> {
+    if node.tensor(Port::SINK_TOKEN).is_some() {
+        node.require_dim("AT-E8", Port::SINK_TOKEN, &[1, q[1], 1, 1], "one value a head of Q")?;
     }
-    if node.tensor(Port("SINK_TOKEN")).is_some() {
-        node.require_dim("AT-E8", Port("SINK_TOKEN"), &[1, q[1], 1, 1], "one value a head of Q")?;
-    }
-    check_lengths(node, q[0])?;
-    let scores = [q[0], q[1], q[2], k[2]];
-    let Some(bias) = node.tensor(Port("Bias")) else { return Ok(()) };
+    check_lengths(node, q[0])
+}
+
+/// A bias, or its gradient, has the extents of scores or 1.
+fn check_broadcast(node: &Node, port: Port, scores: [i64; 4]) -> Result<(), Malformed> {
+    let Some(bias) = node.tensor(port) else { return Ok(()) };
     let broadcasts = bias.dim.iter().zip(&scores).all(|(&extent, &whole)| extent == 1 || extent == whole);
     if broadcasts && bias.dim.len() == scores.len() {
         return Ok(());
     }
     let message = format!("dims {:?}, required {scores:?}, or 1 on some axes", bias.dim);
-    Err(node.fault_at("AT-E14", Port("Bias"), message))
+    Err(node.fault_at("AT-E14", port, message))
 }
 
 /// Batch, heads, sequence and head size of Q, K or V.
@@ -116,8 +155,8 @@ mod tests {
 
     #[test]
     fn gradients_must_be_given() {
-        attention("SDPA_BWD", &[2, 3, 5, 8], &["dQ"]).finalize().unwrap();
-        assert!(refusal(&attention("SDPA_BWD", &[2, 3, 5, 8], &["dQ", "dK"])).contains("'dK': dims must be given"));
+        attention("SDPA_FP8_BWD", &[2, 3, 5, 8], &["dQ"]).finalize().unwrap();
+        assert!(refusal(&attention("SDPA_FP8_BWD", &[2, 3, 5, 8], &["dQ", "dK"])).contains("'dK': dims must be given"));
         assert!(refusal(&attention("SDPA", &[3, 5, 8], &["O"])).contains("dims [3, 5, 8] have rank 3; required 4"));
     }
 }

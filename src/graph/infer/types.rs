@@ -72,7 +72,11 @@ fn complete_compute_type(draft: &mut Draft, id: OperationId, defects: &mut Defec
     let default = match &operation.attributes {
         // Resampling computes in FLOAT unless told otherwise, whatever the context says (support-surfaces.md 12).
         Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => Some(DataType::Float),
-        Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View | Attributes::AllGather(_) => return,
+        Attributes::Concat(_)
+        | Attributes::Signal(_)
+        | Attributes::View
+        | Attributes::Transpose
+        | Attributes::AllGather(_) => return,
         _ => default,
     };
     operation.compute_data_type = operation.compute_data_type.or(default);

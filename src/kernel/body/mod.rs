@@ -2,6 +2,7 @@
 
 mod all_gather;
 mod attention;
+mod attention_backward;
 mod columns;
 mod copy;
 mod depthwise;
@@ -15,6 +16,9 @@ pub use all_gather::{AllGatherKernel, Gathered};
 pub use attention::{
     AttentionExtents, AttentionKernel, AttentionLayout, AttentionTile, Band, BandEdge, RowStatistics, Scores,
     columns as value_columns, lines as head_lines,
+};
+pub use attention_backward::{
+    AttentionBackwardKernel, AttentionRowsKernel, BackwardLayout, BackwardOutput, BackwardTile,
 };
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
@@ -63,6 +67,10 @@ pub enum Body {
     AllGather(AllGatherKernel),
     /// Attention whose scores stay in registers.
     Attention(Box<AttentionKernel>),
+    /// What the backward pass of an attention knows of each query.
+    AttentionRows(AttentionRowsKernel),
+    /// Gradients of queries, or of keys and values.
+    AttentionBackward(Box<AttentionBackwardKernel>),
 }
 
 impl Body {
@@ -88,6 +96,8 @@ impl Body {
             Self::Rows(kernel) => kernel.touched(),
             Self::AllGather(kernel) => kernel.touched(),
             Self::Attention(kernel) => kernel.touched(),
+            Self::AttentionRows(kernel) => (vec![kernel.output, kernel.gradient, kernel.stats], Vec::new()),
+            Self::AttentionBackward(kernel) => kernel.touched(),
             Self::Depthwise(kernel) => {
                 let reads = kernel.sweep.program.reads().chain([kernel.windows.image, kernel.filter]);
                 (reads.collect(), kernel.sweep.stores.clone())

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::oracle::{
-    DenseF64, exact, join, operand_at, operand_type, overrides_of, pointwise_map, port_of, value_type, walk,
+    DenseF64, exact, join, operand_at, operand_type, overrides_of, pointwise_map, port_of, transposed, value_type, walk,
 };
 use super::overrides::SIDES;
 use super::run::arithmetic;
@@ -77,8 +77,9 @@ pub fn bounds(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<Bounds> {
 /// # Errors
 /// As [`super::execute`].
 pub fn bounds_with(graph: &FinalizedGraph, inputs: &HostTensors, options: BoundOptions) -> Result<Bounds> {
-    let probabilities = probabilities(graph);
+    let (softmaxes, own) = (probabilities(graph), graph.tensors().len());
     let graph = &*graph.expand();
+    let probabilities = softmaxes.into_iter().chain(rounded_in_definitions(graph, own)).collect();
     check_supported(graph)?;
     let values = Values::new(graph, inputs)?;
     let analysis = Analysis { graph, values: &values, options, probabilities };
@@ -100,6 +101,12 @@ fn probabilities(graph: &FinalizedGraph) -> BTreeSet<TensorId> {
         .filter(|operation| matches!(&operation.attributes, Attributes::Composite(Composite::Softmax(_))));
     let results = softmaxes.filter_map(|operation| operation.output(Port::Y));
     results.filter(|&id| is_rounded(id) && is_multiplied(id)).collect()
+}
+
+/// Values that definitions round before they are multiplied: implementations may round them where they differ by a factor.
+fn rounded_in_definitions(expanded: &FinalizedGraph, own: usize) -> impl Iterator<Item = TensorId> + '_ {
+    let is_rounded = |id: &TensorId| matches!(expanded.tensor(*id).data_type, DataType::Half | DataType::BFloat16);
+    expanded.tensor_ids().skip(own).filter(is_rounded)
 }
 
 struct Analysis<'a> {
@@ -125,7 +132,8 @@ impl Analysis<'_> {
         let operands: Vec<&Bounded> = operands.iter().map(Cow::as_ref).collect();
         let pairs = match &operation.attributes {
             Attributes::Pointwise(pointwise) => vec![self.pointwise(id, pointwise, &operands)],
-            Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View => self.moved(id, &operands)?,
+            Attributes::Concat(_) | Attributes::Signal(_) => self.moved(id, &operands)?,
+            Attributes::View | Attributes::Transpose => self.moved(id, &operands)?,
             Attributes::AllGather(_) => self.moved(id, &operands)?,
             _ => self.accumulated(id, &operands)?,
         };
@@ -147,6 +155,8 @@ impl Analysis<'_> {
                 let errors: Vec<DenseF64> = operands.iter().map(|operand| operand.errors()).collect();
                 join(concat.axis as usize, &errors.iter().collect::<Vec<_>>())
             }
+            Attributes::Transpose => operand_at(operation, operands, Port::X)
+                .map_or_else(Vec::new, |x| transposed(&x.dense.dim, &x.errors().values)),
             _ => operand_at(operation, operands, Port::X).map_or_else(Vec::new, |x| x.errors().values),
         };
         let bounded = |(values, tensor): (Vec<f64>, TensorId)| {
@@ -254,7 +264,8 @@ impl Analysis<'_> {
             (Attributes::Matmul(_) | Attributes::Convolution(_) | Attributes::Reduction(_), _)
             | (Attributes::GenStats | Attributes::ResampleForward(_), _) => vec![f64::INFINITY; result.len()],
             // Bounded, moved, expanded or refused before.
-            (Attributes::Pointwise(_) | Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View, _)
+            (Attributes::Pointwise(_) | Attributes::Concat(_) | Attributes::Signal(_), _)
+            | (Attributes::View | Attributes::Transpose, _)
             | (Attributes::AllGather(_) | Attributes::Composite(_) | Attributes::Other(_), _) => {
                 vec![f64::INFINITY; result.len()]
             }

@@ -31,7 +31,7 @@ mod special;
 
 pub(super) use convolution::convolve;
 pub(super) use linear::matrix_of;
-pub(super) use movement::join;
+pub(super) use movement::{join, transposed};
 pub(super) use pointwise::{evaluate as pointwise_value, map as pointwise_map};
 pub(super) use reduction::fold;
 pub(super) use resample::{Contact, Windows, forward as resample_forward};
@@ -142,7 +142,11 @@ pub(super) fn value_type(graph: &FinalizedGraph, id: OperationId, (port, tensor)
     let attributes = &graph.operation(id).attributes;
     let moves = matches!(
         attributes,
-        Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View | Attributes::AllGather(_)
+        Attributes::Concat(_)
+            | Attributes::Signal(_)
+            | Attributes::View
+            | Attributes::Transpose
+            | Attributes::AllGather(_)
     );
     let (compute, tensor) = (operand_type(graph, id), graph.tensor(tensor));
     let is_ideal = tensor.is_virtual && tensor.data_type == DataType::Double && compute.is_floating();
@@ -193,6 +197,7 @@ pub(super) fn exact(
         Attributes::Concat(concat) => return Ok(vec![join(concat.axis as usize, operands)]),
         Attributes::Signal(signal) => return movement::signal(graph, id, signal, operands),
         Attributes::View => return Ok(operands.iter().map(|x| x.values.clone()).collect()),
+        Attributes::Transpose => return Ok(operands.iter().map(|x| movement::transposed(&x.dim, &x.values)).collect()),
         Attributes::AllGather(gather) => return all_gather::exact(graph, id, *gather, operands, values),
         _ => {}
     }
@@ -244,6 +249,7 @@ fn unscaled(
         Attributes::Concat(_)
         | Attributes::Signal(_)
         | Attributes::View
+        | Attributes::Transpose
         | Attributes::AllGather(_)
         | Attributes::Composite(_)
         | Attributes::Other(_) => {

@@ -22,6 +22,16 @@ pub(in crate::reference) fn join(axis: usize, inputs: &[&DenseF64]) -> Vec<f64> 
     values
 }
 
+/// The last two axes swapped.
+pub(in crate::reference) fn transposed(dim: &[i64], values: &[f64]) -> Vec<f64> {
+    let &[.., rows, columns] = dim else { return values.to_vec() };
+    let (rows, columns) = (rows as usize, columns as usize);
+    let of_matrix = |matrix: &[f64]| -> Vec<f64> {
+        (0..rows * columns).map(|at| matrix[at % rows * columns + at / rows]).collect()
+    };
+    values.chunks((rows * columns).max(1)).flat_map(of_matrix).collect()
+}
+
 /// Y, where the signal has one, and the flag that it sets.
 pub(super) fn signal(
     graph: &FinalizedGraph,

@@ -1,5 +1,6 @@
 //! Tests of the engine, the oracle and the bounds against each other and against hand-made results.
 
+mod attention_backward;
 mod convolution;
 mod engine;
 mod inputs;
@@ -104,4 +105,29 @@ fn assert_agreement(graph: &Graph, is_exact: bool) {
             assert!(comparison.is_match(), "{comparison}");
         }
     }
+}
+
+/// Within 2⁻¹⁶ of a sum of magnitudes.
+fn assert_near(found: &[f64], expected: &[f64], magnitude: f64) {
+    assert_eq!(found.len(), expected.len());
+    for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!((found - expected).abs() <= magnitude * 2f64.powi(-16), "{place}: {found} for {expected}");
+    }
+}
+
+/// Derivatives of a function along each element of one of its operands, by central differences in double precision.
+fn differences(values: [&[f64]; 3], along: usize, function: impl Fn([&[f64]; 3]) -> f64) -> Vec<f64> {
+    const STEP: f64 = 1e-5;
+    (0..values[along].len())
+        .map(|i| {
+            let moved = |step: f64| {
+                let mut moved = values[along].to_vec();
+                moved[i] += step;
+                let mut values = values;
+                values[along] = &moved;
+                function(values)
+            };
+            (moved(STEP) - moved(-STEP)) / (2.0 * STEP)
+        })
+        .collect()
 }

@@ -58,14 +58,6 @@ impl Computed {
     }
 }
 
-/// Within 2⁻¹⁶ of a sum of magnitudes.
-fn assert_near(found: &[f64], expected: &[f64], magnitude: f64) {
-    assert_eq!(found.len(), expected.len());
-    for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
-        assert!((found - expected).abs() <= magnitude * 2f64.powi(-16), "{place}: {found} for {expected}");
-    }
-}
-
 /// Mean and inverse deviation of some values.
 fn moments(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
@@ -115,23 +107,6 @@ fn an_rms_norm_by_hand_with_and_without_its_parameters() {
         assert_near(&computed.at(Port::Y), &(0..ROWS * COLUMNS).map(y).collect::<Vec<_>>(), 8.0);
         assert_near(&computed.at(Port::INV_VARIANCE), &of_rows, 8.0);
     }
-}
-
-/// Derivatives of a function along each element of one of its operands, by central differences in double precision.
-fn differences(values: [&[f64]; 3], along: usize, function: impl Fn([&[f64]; 3]) -> f64) -> Vec<f64> {
-    const STEP: f64 = 1e-5;
-    (0..values[along].len())
-        .map(|i| {
-            let moved = |step: f64| {
-                let mut moved = values[along].to_vec();
-                moved[i] += step;
-                let mut values = values;
-                values[along] = &moved;
-                function(values)
-            };
-            (moved(STEP) - moved(-STEP)) / (2.0 * STEP)
-        })
-        .collect()
 }
 
 /// The derivative of `Σ dy·y` along each element of the input at a port, by differences of the forward norm.

@@ -2,6 +2,7 @@
 //! such as composite operations, may still run beyond them.
 
 use super::{Family, Limits, Subject};
+use crate::fusion::Core;
 use crate::support::context::Context;
 use crate::support::findings::Findings;
 use crate::support::records::RECORDS;
@@ -17,7 +18,11 @@ pub(super) static FAMILY: Family = Family {
 impl Limits for Surface {
     /// All graphs but those of whose cores the documentation of the engine knows nothing.
     fn concerns(&self, subject: &Subject) -> bool {
-        !subject.facts.fusion.as_ref().is_ok_and(|fusion| fusion.attention().is_some())
+        !subject
+            .facts
+            .fusion
+            .as_ref()
+            .is_ok_and(|fusion| matches!(fusion.core(), Core::Attention(_) | Core::AttentionBackward(_)))
     }
 
     fn check(&self, subject: &Subject, found: &mut Findings) {

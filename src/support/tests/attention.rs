@@ -1,11 +1,12 @@
-//! The surface of flash attention.
+//! The surfaces of flash attention.
 
 use super::graphs::named;
 use super::*;
-use crate::graph::{DataType as T, PointwiseMode as M, Port, Scalar, ScoreMask};
-use crate::support::family::attention::FLASH_FPROP;
+use crate::graph::{AttentionBackward, DataType as T, PointwiseMode as M, Port, Scalar, ScoreMask};
+use crate::support::family::attention::{FLASH_BPROP, FLASH_FPROP};
 
 const F: &[At] = &[(FLASH_FPROP, 9, 0)];
+const B: &[At] = &[(FLASH_BPROP, 9, 0)];
 
 pub(super) static SUITES: &[Suite] = &[
     Suite {
@@ -20,6 +21,20 @@ pub(super) static SUITES: &[Suite] = &[
         base: || flash_of(256, 256),
         legal: F,
         pairs: LARGE_PAIRS,
+        rows: &[],
+    },
+    Suite {
+        name: "flash attention, backward",
+        base: || backward_of(64, 64),
+        legal: &[(FLASH_BPROP, 9, 0), (FLASH_BPROP, 8, 0)],
+        pairs: BACKWARD_PAIRS,
+        rows: BACKWARD_ROWS,
+    },
+    Suite {
+        name: "flash attention of large heads, backward",
+        base: || backward_of(256, 256),
+        legal: B,
+        pairs: LARGE_BACKWARD_PAIRS,
         rows: &[],
     },
 ];
@@ -45,6 +60,44 @@ fn flash_of(head: i64, value_head: i64) -> Graph {
     let o = graph.matmul("values", p, v);
     *graph.set_output(o) = named("O", rows([2, 4, 16, value_head]));
     graph
+}
+
+/// The backward pass of causal attention of two heads for each of K and V, scaled: 16 queries, 24 keys.
+fn backward_of(head: i64, value_head: i64) -> Graph {
+    let mut graph = Graph::new().io_data_type(T::Half).intermediate_data_type(T::Float).compute_data_type(T::Float);
+    let statistics = graph.tensor(named("Stats", rows([2, 4, 16, 1])).data_type(T::Float));
+    let scale = graph.tensor(Tensor::scalar("scale", T::Float, Scalar::Float(0.125)));
+    let mut inputs = vec![(Port::STATS, statistics), (Port::ATTN_SCALE, scale)];
+    let (queries, keys, values) = ([2, 4, 16, head], [2, 2, 24, head], [2, 2, 24, value_head]);
+    let result = [2, 4, 16, value_head];
+    for (port, dim) in [(Port::Q, queries), (Port::K, keys), (Port::V, values), (Port::O, result), (Port::DO, result)] {
+        inputs.push((port, graph.tensor(named(port.0, rows(dim)))));
+    }
+    let mask = ScoreMask { right_bound: Some(0), ..ScoreMask::default() };
+    let outputs = [(Port::DQ, queries), (Port::DK, keys), (Port::DV, values)];
+    let backward = AttentionBackward { mask };
+    let gradients = graph.composite("backward", backward, &inputs, &outputs.map(|output| output.0));
+    for (id, (port, dim)) in gradients.into_iter().zip(outputs) {
+        *graph.set_output(id) = named(port.0, rows(dim));
+    }
+    graph
+}
+
+/// dQ goes on into a ReLU.
+fn with_gradient_relu(g: &mut Graph) {
+    let gradient = g.id("dQ");
+    g.t("dQ").is_virtual = true;
+    let y = g.pointwise("relu", M::ReluFwd, &[gradient]);
+    *g.set_output(y) = named("Y", rows([2, 4, 16, 64]));
+}
+
+/// K comes from an operation of the graph.
+fn with_computed_keys_backward(g: &mut Graph) {
+    let k = g.id("K");
+    let computed = g.pointwise("computed", M::Identity, &[k]);
+    g.tensor_mut(computed).data_type = Some(T::Half);
+    let slots = &mut g.op("backward").inputs;
+    slots.iter_mut().filter(|slot| slot.0 == Port::K).for_each(|slot| slot.1 = computed);
 }
 
 /// O goes on into a ReLU.
@@ -73,6 +126,13 @@ fn turned(g: &mut Graph, name: &str) {
     };
 }
 
+/// Between elements of these tensors lies another.
+fn spread(g: &mut Graph, names: &[&str]) {
+    for name in names {
+        g.t(name).stride.iter_mut().for_each(|stride| *stride *= 2);
+    }
+}
+
 const PAIRS: &[Pair] = &[
     pair("FAF-FORM", F, with_relu, AS_IS),
     pair("FAF-KV-SOURCE", F, with_computed_keys, AS_IS),
@@ -91,3 +151,29 @@ const PAIRS: &[Pair] = &[
 
 const LARGE_PAIRS: &[Pair] =
     &[chips("FAF-Q-D", &[], &[(FLASH_FPROP, 9, 0)], AS_IS), pair("FAF-V-D", F, |g| *g = flash_of(256, 264), AS_IS)];
+
+const BACKWARD_PAIRS: &[Pair] = &[
+    pair("FAB-FORM", B, with_gradient_relu, AS_IS),
+    chips("FAB-CC", &[(FLASH_BPROP, 7, 5)], &[(FLASH_BPROP, 8, 6), (FLASH_BPROP, 8, 9)], AS_IS),
+    pair("FAF-QKV-TYPE", B, |g| g.types(&["V"], T::BFloat16), |g| g.types(&["Q", "K", "V"], T::BFloat16)),
+    pair("FAF-Q-D", B, |g| *g = backward_of(68, 64), |g| *g = backward_of(72, 64)),
+    pair("FAF-V-D", B, |g| *g = backward_of(64, 68), |g| *g = backward_of(64, 72)),
+    pair("FAF-QK-STRIDE", B, |g| spread(g, &["K"]), AS_IS),
+    pair("FAF-V-STRIDE", B, |g| spread(g, &["V"]), AS_IS),
+    pair("FAF-STATS-TYPE", B, |g| g.types(&["Stats"], T::Half), AS_IS),
+    pair("FAF-STATS-LAYOUT", B, |g| g.t("Stats").stride = vec![64, 1, 4, 1], AS_IS),
+    pair("FAF-O-TYPE", B, |g| g.types(&["O"], T::Float), |g| g.types(&["O"], T::BFloat16)),
+    pair("FAF-SCALE-TYPE", B, |g| g.types(&["scale"], T::Int32), |g| g.types(&["scale"], T::BFloat16)),
+    pair("FAB-DQKV-TYPE", B, |g| g.types(&["dV"], T::Float), |g| g.types(&["dV"], T::BFloat16)),
+    pair("FAB-DQKV-STRIDE", B, |g| spread(g, &["dK"]), AS_IS),
+    pair("FAB-DO-TYPE", B, |g| g.types(&["dO"], T::Float), |g| g.types(&["dO"], T::BFloat16)),
+    pair("FAB-DO-LAYOUT", B, |g| g.t("dO").stride = vec![4096, 64, 256, 1], AS_IS),
+];
+
+const BACKWARD_ROWS: &[Row] = &[
+    row(B, with_computed_keys_backward, &["FAB-FORM", "FAF-KV-SOURCE"]),
+    row(B, |g| spread(g, &["O", "dO"]), &["FAF-O-STRIDE", "FAB-DO-STRIDE"]),
+];
+
+const LARGE_BACKWARD_PAIRS: &[Pair] =
+    &[chips("FAF-Q-D", &[], &[(FLASH_BPROP, 9, 0)], AS_IS), pair("FAF-V-D", B, |g| *g = backward_of(256, 264), AS_IS)];

@@ -4,7 +4,7 @@
 //! subtracts is a reference of each row that moves seldom (`docs/spec/attention.md` AT-K7).
 
 mod model;
-mod plan;
+pub(super) mod plan;
 
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::engine::lowering::{outputs_are_taken, pointwise_is_taken};
 use crate::fusion::{Attention, Fusion, Stage};
 use crate::graph::{
-    Attributes, Composite, DataType, FinalTensor, FinalizedGraph, OperationId, PointwiseMode, Port, TensorId,
+    Attributes, Composite, DataType, FinalTensor, FinalizedGraph, OperationId, PointwiseMode, Port, ScoreMask, TensorId,
 };
 use crate::kernel::{
     AttentionExtents, AttentionTile, Band, BandEdge, MapElement, MmaType, RowStatistics, Scores, StageProgram, Swizzle,
@@ -94,7 +94,7 @@ impl Plan {
             graph: Arc::clone(graph),
             operands,
             output,
-            stores_vectors: o.alignment % UNIT == 0 && (0..3).all(|axis| o.dim[axis] == 1 || o.stride[axis] % 8 == 0),
+            stores_vectors: has_vectors(o),
             statistics,
             sink: rows.input(Port::SINK),
             operand,
@@ -122,21 +122,7 @@ impl Plan {
     /// Boxes of a tile, of so many packed heads.
     pub(super) fn maps(&self, tile: AttentionTile, packed: i64) -> [TensorMap; 3] {
         let [q, k, v] = self.operands;
-        let map = |id: TensorId, [size, sequence]: [usize; 2], rows: u32| {
-            let tensor = self.graph.tensor(id);
-            let extent = |axis: usize| tensor.dim[axis] as u64;
-            let stride = |axis: usize| if tensor.dim[axis] == 1 { UNIT as u64 } else { tensor.stride[axis] as u64 * 2 };
-            TensorMap {
-                tensor: id,
-                element: if self.operand == MmaType::F16 { MapElement::Half } else { MapElement::BFloat16 },
-                rank: 4,
-                dims: [extent(size), extent(sequence), extent(1), extent(0), 0],
-                strides: [stride(sequence), stride(1), stride(0), 0],
-                box_dims: [LINE, rows, 1, 1, 0],
-                swizzle: Swizzle::Bytes128,
-                pixels: None,
-            }
-        };
+        let map = |id: TensorId, axes: [usize; 2], rows: u32| boxes(&self.graph, id, axes, rows);
         let queries = map(q, [3, 2], tile.queries());
         [self.packed(queries, packed, tile), map(k, [2, 3], tile.keys), map(v, [3, 2], tile.keys)]
     }
@@ -157,6 +143,28 @@ impl Plan {
             box_dims: [LINE, group as u32, tile.queries() / group as u32, 1, 1],
             ..map
         }
+    }
+}
+
+/// Boxes of so many rows of a tensor of 16-bit heads, whose elements and rows are along these axes.
+pub(in crate::engine::engines) fn boxes(
+    graph: &FinalizedGraph,
+    id: TensorId,
+    [size, sequence]: [usize; 2],
+    rows: u32,
+) -> TensorMap {
+    let tensor = graph.tensor(id);
+    let extent = |axis: usize| tensor.dim[axis] as u64;
+    let stride = |axis: usize| if tensor.dim[axis] == 1 { UNIT as u64 } else { tensor.stride[axis] as u64 * 2 };
+    TensorMap {
+        tensor: id,
+        element: if tensor.data_type == DataType::Half { MapElement::Half } else { MapElement::BFloat16 },
+        rank: 4,
+        dims: [extent(size), extent(sequence), extent(1), extent(0), 0],
+        strides: [stride(sequence), stride(1), stride(0), 0],
+        box_dims: [LINE, rows, 1, 1, 0],
+        swizzle: Swizzle::Bytes128,
+        pixels: None,
     }
 }
 
@@ -237,11 +245,17 @@ fn heads_fit(graph: &FinalizedGraph, operands: [TensorId; 3], extents: Attention
 
 /// Whether Q, K and V come in boxes.
 fn are_boxed(graph: &FinalizedGraph, operands: [TensorId; 3], extents: AttentionExtents) -> Result<(), String> {
-    if let Some(size) = extents.head.into_iter().find(|&size| size % 8 != 0 || size > LARGEST_HEAD) {
-        return Err(format!("heads of {size} elements; required a multiple of 8, at most {LARGEST_HEAD}"));
-    }
+    are_heads(extents)?;
     for (id, size) in operands.into_iter().zip([3, 2, 3]) {
-        let tensor = graph.tensor(id);
+        is_boxed(graph, id, size)?;
+    }
+    are_counted(extents)
+}
+
+/// Whether a tensor of 16-bit heads, whose elements are along an axis, comes in boxes.
+pub(in crate::engine::engines) fn is_boxed(graph: &FinalizedGraph, id: TensorId, size: usize) -> Result<(), String> {
+    let tensor = graph.tensor(id);
+    {
         let refuse = |why: String| Err(format!("tensor {}: {why}", graph.describe_tensor(id)));
         if tensor.is_virtual {
             return refuse("it is not in memory".to_owned());
@@ -266,6 +280,25 @@ fn are_boxed(graph: &FinalizedGraph, operands: [TensorId; 3], extents: Attention
             ));
         }
     }
+    Ok(())
+}
+
+/// Whether rows of a tensor of 16-bit heads are moved 16 bytes at a time.
+pub(in crate::engine::engines) fn has_vectors(tensor: &FinalTensor) -> bool {
+    let is_whole = |axis: usize| tensor.dim[axis] == 1 || tensor.stride[axis] % 8 == 0;
+    tensor.alignment % UNIT == 0 && tensor.stride[3] == 1 && (0..3).all(is_whole)
+}
+
+/// Whether instructions take the heads.
+pub(in crate::engine::engines) fn are_heads(extents: AttentionExtents) -> Result<(), String> {
+    match extents.head.into_iter().find(|&size| size % 8 != 0 || size > LARGEST_HEAD) {
+        Some(size) => Err(format!("heads of {size} elements; required a multiple of 8, at most {LARGEST_HEAD}")),
+        None => Ok(()),
+    }
+}
+
+/// Whether heads, queries and keys are numbers of 32 bits with room beyond them.
+pub(in crate::engine::engines) fn are_counted(extents: AttentionExtents) -> Result<(), String> {
     let counted = [extents.batches.saturating_mul(extents.heads), extents.queries + 512, extents.keys + 512];
     match counted.into_iter().find(|&count| count > i64::from(i32::MAX / 4)) {
         Some(count) => Err(format!("{count} heads, queries or keys are more than are counted")),
@@ -318,15 +351,27 @@ fn scale(graph: &FinalizedGraph, attention: &Attention, first: TensorId) -> Opti
 
 fn band(graph: &FinalizedGraph, attention: &Attention) -> Result<Band, String> {
     let Some(id) = attention.mask else { return Ok(Band::default()) };
-    let operation = graph.operation(id);
-    let Attributes::Composite(Composite::ScoreMask(mask)) = &operation.attributes else {
+    let Attributes::Composite(Composite::ScoreMask(mask)) = &graph.operation(id).attributes else {
         return Err("a mask of another kind".to_owned());
     };
+    is_in_float(graph, id)?;
+    band_of(graph, id, *mask)
+}
+
+/// The band that an operation with the ports of a mask says.
+///
+/// # Errors
+/// Lengths and bounds that kernels do not read.
+pub(in crate::engine::engines) fn band_of(
+    graph: &FinalizedGraph,
+    id: OperationId,
+    mask: ScoreMask,
+) -> Result<Band, String> {
+    let operation = graph.operation(id);
     let lengths = operation.input(Port::SEQ_LEN_Q).zip(operation.input(Port::SEQ_LEN_KV));
     if let Some(id) = lengths.into_iter().flat_map(|(a, b)| [a, b]).find(|&id| !is_length(graph, id)) {
         return Err(format!("tensor {}: lengths are INT32 in device memory", graph.describe_tensor(id)));
     }
-    is_in_float(graph, id)?;
     Ok(Band {
         left: edge(graph, mask.left_bound, operation.input(Port::LEFT_BOUND))?,
         right: edge(graph, mask.right_bound, operation.input(Port::RIGHT_BOUND))?,

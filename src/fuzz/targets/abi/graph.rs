@@ -56,7 +56,7 @@ pub(super) fn sayable(graph: &Graph) -> Option<FinalizedGraph> {
             resample.generate_index = None;
         }
         operation.compute_data_type = match operation.attributes {
-            Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View => None,
+            Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View | Attributes::Transpose => None,
             Attributes::AllGather(_) | Attributes::Other(_) => None,
             Attributes::GenStats | Attributes::Composite(_) => Some(DataType::Float),
             _ => Some(finalized.compute_type(id)),
@@ -491,7 +491,8 @@ fn form(attributes: &Attributes) -> (Option<Kind>, Ports<'static>) {
             ],
         ),
         // Norms have other slots for each mode; what a descriptor of one needs is tried by the tests of the ABI.
-        Attributes::Composite(_) | Attributes::View | Attributes::AllGather(_) | Attributes::Other(_) => (None, &[]),
+        Attributes::Composite(_) | Attributes::View | Attributes::Transpose => (None, &[]),
+        Attributes::AllGather(_) | Attributes::Other(_) => (None, &[]),
     }
 }
 

@@ -4,6 +4,7 @@
 //! [`Composite`]'s. Whatever knows primitive operations knows it through [`FinalizedGraph::expand`]: the CPU engine, the f64
 //! oracle, error bounds, twins, operation counts, and kernels that run it unfused.
 
+mod attention_backward;
 mod groups;
 mod norm;
 mod score_mask;
@@ -14,13 +15,14 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
+pub use attention_backward::AttentionBackward;
 pub use norm::{BnBackwardWeights, BnFinalize, BnFinalizeMode, NormBackward, NormForward, NormMode, NormPhase};
 pub use score_mask::ScoreMask;
 pub use softmax::Softmax;
 
 use groups::ChannelGroups;
 
-use super::{AllGather, Attributes, Operation, Pointwise, Port, Reduction};
+use super::{AllGather, Attributes, Matmul, Operation, Pointwise, Port, Reduction};
 use crate::graph::finalize::{find_consumers, find_producers};
 use crate::graph::infer::{Node, Ports};
 use crate::graph::key::Bytes;
@@ -63,6 +65,9 @@ composites! {
     Softmax;
     /// `X [, SEQ_LEN_Q, SEQ_LEN_KV] [, LEFT_BOUND] [, RIGHT_BOUND] → Y`.
     ScoreMask;
+    /// `Q, K, V, O, dO, Stats [, Attn_scale, Bias, SEQ_LEN_Q, SEQ_LEN_KV, LEFT_BOUND, RIGHT_BOUND, SINK_TOKEN] → dQ, dK, dV
+    /// [, dBias, DSINK_TOKEN]`.
+    AttentionBackward;
     /// `X [, SCALE, BIAS], EPSILON → Y [, MEAN, INV_VARIANCE]`.
     NormForward;
     /// `DY, X [, SCALE] [, MEAN], INV_VARIANCE → DX [, DSCALE, DBIAS]`.
@@ -202,6 +207,66 @@ impl Expansion<'_> {
         let inputs = [(Port::X, x)].into_iter().chain(inputs).collect();
         self.push(Attributes::AllGather(AllGather { place }), inputs, (Port::Y, y), None);
         y
+    }
+
+    /// The last two axes of a value swapped.
+    fn transpose(&mut self, x: TensorId) -> TensorId {
+        let mut dim = self.dim(x).to_vec();
+        let rank = dim.len();
+        dim.swap(rank - 2, rank - 1);
+        let y = self.value("transpose", dim);
+        // what is moved keeps its type
+        self.tensors[y.index()].data_type = self.tensors[x.index()].data_type;
+        self.push(Attributes::Transpose, vec![(Port::X, x)], (Port::Y, y), None);
+        y
+    }
+
+    /// A product of matrices, of which `length` terms of each batch count.
+    fn matmul(&mut self, a: TensorId, b: TensorId, length: Option<TensorId>) -> TensorId {
+        let (of_a, of_b) = (self.dim(a), self.dim(b));
+        let rank = of_a.len();
+        let batches = (0..rank - 2).map(|axis| of_a[axis].max(of_b[axis]));
+        let dim = batches.chain([of_a[rank - 2], of_b[rank - 1]]).collect();
+        let c = self.value("matmul", dim);
+        let length = length.map(|length| (Port::K_OVERRIDE, length));
+        let inputs = [(Port::A, a), (Port::B, b)].into_iter().chain(length).collect();
+        self.push(Attributes::Matmul(Matmul::default()), inputs, (Port::C, c), self.node.compute_data_type);
+        c
+    }
+
+    /// A value where it is kept, and 0 elsewhere.
+    fn where_kept(&mut self, x: TensorId, kept: Option<TensorId>) -> TensorId {
+        let Some(kept) = kept else { return x };
+        let zero = self.constant(0.0, self.dim(x).len());
+        self.pointwise(PointwiseMode::BinarySelect, &[x, zero, kept])
+    }
+
+    /// A value rounded to the type of another one: the definition rounds, and an implementation may do so elsewhere.
+    fn rounded(&mut self, x: TensorId, other: TensorId) -> TensorId {
+        let y = self.value("rounded", self.dim(x).to_vec());
+        self.tensors[y.index()].data_type = self.tensors[other.index()].data_type;
+        self.apply(Pointwise::new(PointwiseMode::Identity), &[x], y, self.node.compute_data_type);
+        y
+    }
+
+    /// The node's result at a port is a value of each head, added up over the heads that share one of the result.
+    fn result_of_heads(&mut self, port: Port, x: TensorId) {
+        let Some(heads) = self.dim_of_result(port).map(|dim| dim[1]) else { return };
+        let dim = self.dim(x).to_vec();
+        if heads == dim[1] {
+            return self.result(port, PointwiseMode::Identity, &[x]);
+        }
+        let shared = |group: i64| vec![dim[0], heads, group, dim[2], dim[3]];
+        let apart = self.view(x, shared(dim[1] / heads));
+        let total = self.reduction(ReductionMode::Add, apart, shared(1));
+        let total = self.view(total, vec![dim[0], heads, dim[2], dim[3]]);
+        self.result(port, PointwiseMode::Identity, &[total]);
+    }
+
+    /// Extents of the result at a port, if it is asked for.
+    fn dim_of_result(&self, port: Port) -> Option<Vec<i64>> {
+        let id = self.output(port).filter(|_| self.is_asked_for(port))?;
+        Some(self.dim(id).to_vec())
     }
 
     /// The tensor at an output port that may be empty.

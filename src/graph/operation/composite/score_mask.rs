@@ -45,13 +45,95 @@ impl ScoreMask {
     const OPTIONAL: &[Port] = &[Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, Port::LEFT_BOUND, Port::RIGHT_BOUND];
 
     pub(super) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
+        (tag == Self::TAG).then(|| Self::of(attributes))
+    }
+
+    /// The mask that attributes of any operation say.
+    pub(super) fn of(attributes: &KeptAttributes) -> Self {
         let integer = |key: &str| attributes.get(key).and_then(Value::as_i64);
-        (tag == Self::TAG).then(|| Self {
+        Self {
             left_bound: integer(LEFT),
             right_bound: integer(RIGHT),
             is_bottom_right: attributes.get(ALIGNMENT).and_then(Value::as_str) == Some(BOTTOM_RIGHT),
-        })
+        }
     }
+
+    /// The mask with numbers added to its bounds, which are whole: what lies between columns is none.
+    pub(crate) fn moved(self, left: Option<f64>, right: Option<f64>) -> Self {
+        let sum = |bound: Option<i64>, more: Option<f64>| match more {
+            Some(more) => Some(bound.unwrap_or(0).saturating_add(more as i64)),
+            None => bound,
+        };
+        Self {
+            left_bound: sum(self.left_bound, left.map(f64::ceil)),
+            right_bound: sum(self.right_bound, right.map(f64::floor)),
+            ..self
+        }
+    }
+
+    /// Lengths that a diagonal in the bottom right corner needs, and bounds that are numbers.
+    pub(super) fn check_bounds(self, node: &Node) -> Result<(), Malformed> {
+        if self.is_bottom_right && node.tensor(Port::SEQ_LEN_KV).is_none() {
+            return Err(node.fault("AT-E9", "required are the lengths of both sequences, SEQ_LEN_Q and SEQ_LEN_KV"));
+        }
+        for &port in Self::BOUNDS {
+            let Some(bound) = node.tensor(port) else { continue };
+            let is_number = bound.is_pass_by_value && bound.dim.iter().all(|&extent| extent == 1);
+            let is_whole = matches!(bound.data_type, Some(DataType::Int32 | DataType::Int64 | DataType::Float));
+            if !is_number || !is_whole {
+                let message = "required is one number by value, INT32 or FLOAT";
+                return Err(node.fault_at("AT-E12", port, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a row of the extents of X lies within its sequence, where lengths are given.
+    pub(super) fn rows_inside(expansion: &mut Expansion, x: TensorId) -> Option<TensorId> {
+        let queries = expansion.input(Port::SEQ_LEN_Q)?;
+        let row = index(expansion, x, ROWS);
+        Some(expansion.pointwise(PointwiseMode::CmpLt, &[row, queries]))
+    }
+
+    /// Whether each of the scores X is kept; nothing where all are.
+    pub(super) fn kept(self, expansion: &mut Expansion, x: TensorId) -> Option<TensorId> {
+        use PointwiseMode as M;
+        let (row, column) = (index(expansion, x, ROWS), index(expansion, x, COLUMNS));
+        let lengths = expansion.input(Port::SEQ_LEN_Q).zip(expansion.input(Port::SEQ_LEN_KV));
+        let mut kept: Vec<TensorId> = Vec::new();
+        let mut diagonal = row;
+        if let Some((queries, keys)) = lengths {
+            kept.push(expansion.pointwise(M::CmpLt, &[row, queries]));
+            kept.push(expansion.pointwise(M::CmpLt, &[column, keys]));
+            if self.is_bottom_right {
+                let shift = expansion.pointwise(M::Sub, &[keys, queries]);
+                diagonal = expansion.pointwise(M::Add, &[row, shift]);
+            }
+        }
+        let moved = |expansion: &mut Expansion, fixed: Option<i64>, port: Port, sign: i64| {
+            let given = expansion.input(port);
+            if fixed.is_none() && given.is_none() {
+                return None;
+            }
+            let fixed = expansion.constant((sign * fixed.unwrap_or(0)) as f64, 4);
+            let moved = expansion.pointwise(M::Add, &[diagonal, fixed]);
+            let mode = if sign < 0 { M::Sub } else { M::Add };
+            Some(given.map_or(moved, |given| expansion.pointwise(mode, &[moved, given])))
+        };
+        if let Some(last) = moved(expansion, self.right_bound, Port::RIGHT_BOUND, 1) {
+            kept.push(expansion.pointwise(M::CmpLe, &[column, last]));
+        }
+        if let Some(before) = moved(expansion, self.left_bound, Port::LEFT_BOUND, -1) {
+            kept.push(expansion.pointwise(M::CmpGt, &[column, before]));
+        }
+        kept.into_iter().reduce(|one, other| expansion.pointwise(M::LogicalAnd, &[one, other]))
+    }
+}
+
+/// The index of an element of X along an axis.
+fn index(expansion: &mut Expansion, x: TensorId, axis: usize) -> TensorId {
+    let attributes = Pointwise { axis: Some(axis as i64), ..Pointwise::new(PointwiseMode::GenIndex) };
+    expansion.pointwise_with(attributes, &[x])
 }
 
 impl Definition for ScoreMask {
@@ -104,64 +186,22 @@ impl Definition for ScoreMask {
         }
         node.require_dim(RULE, Port::Y, x, "those of X")?;
         let given = Self::LENGTHS.iter().filter(|&&port| node.tensor(port).is_some()).count();
-        if given == 1 || (given == 0 && self.is_bottom_right) {
+        if given == 1 {
             return Err(node.fault("AT-E9", "required are the lengths of both sequences, SEQ_LEN_Q and SEQ_LEN_KV"));
         }
         for &port in Self::LENGTHS.iter().take(given) {
             node.require_dim("AT-E9", port, &[x[0], 1, 1, 1], "one length for each batch")?;
         }
-        for &port in Self::BOUNDS {
-            let Some(bound) = node.tensor(port) else { continue };
-            let is_number = bound.is_pass_by_value && bound.dim.iter().all(|&extent| extent == 1);
-            let is_whole = matches!(bound.data_type, Some(DataType::Int32 | DataType::Int64 | DataType::Float));
-            if !is_number || !is_whole {
-                let message = "required is one number by value, INT32 or FLOAT";
-                return Err(node.fault_at("AT-E12", port, message));
-            }
-        }
-        Ok(())
+        self.check_bounds(node)
     }
 
     fn define(&self, expansion: &mut Expansion) {
         use PointwiseMode as M;
         let [x] = expansion.required();
-        let index = |expansion: &mut Expansion, axis: usize| {
-            let attributes = Pointwise { axis: Some(axis as i64), ..Pointwise::new(M::GenIndex) };
-            expansion.pointwise_with(attributes, &[x])
-        };
-        let (row, column) = (index(expansion, ROWS), index(expansion, COLUMNS));
-        let lengths = expansion.input(Port::SEQ_LEN_Q).zip(expansion.input(Port::SEQ_LEN_KV));
-        let mut kept: Vec<TensorId> = Vec::new();
-        let mut diagonal = row;
-        if let Some((queries, keys)) = lengths {
-            kept.push(expansion.pointwise(M::CmpLt, &[row, queries]));
-            kept.push(expansion.pointwise(M::CmpLt, &[column, keys]));
-            if self.is_bottom_right {
-                let shift = expansion.pointwise(M::Sub, &[keys, queries]);
-                diagonal = expansion.pointwise(M::Add, &[row, shift]);
-            }
-        }
-        let moved = |expansion: &mut Expansion, fixed: Option<i64>, port: Port, sign: i64| {
-            let given = expansion.input(port);
-            if fixed.is_none() && given.is_none() {
-                return None;
-            }
-            let fixed = expansion.constant((sign * fixed.unwrap_or(0)) as f64, 4);
-            let moved = expansion.pointwise(M::Add, &[diagonal, fixed]);
-            let mode = if sign < 0 { M::Sub } else { M::Add };
-            Some(given.map_or(moved, |given| expansion.pointwise(mode, &[moved, given])))
-        };
-        if let Some(last) = moved(expansion, self.right_bound, Port::RIGHT_BOUND, 1) {
-            kept.push(expansion.pointwise(M::CmpLe, &[column, last]));
-        }
-        if let Some(before) = moved(expansion, self.left_bound, Port::LEFT_BOUND, -1) {
-            kept.push(expansion.pointwise(M::CmpGt, &[column, before]));
-        }
-        let all = kept.into_iter().reduce(|one, other| expansion.pointwise(M::LogicalAnd, &[one, other]));
-        match all {
-            Some(all) => {
+        match self.kept(expansion, x) {
+            Some(kept) => {
                 let nothing = expansion.constant(f64::NEG_INFINITY, 4);
-                expansion.result(Port::Y, M::BinarySelect, &[x, nothing, all]);
+                expansion.result(Port::Y, M::BinarySelect, &[x, nothing, kept]);
             }
             None => expansion.result(Port::Y, M::Identity, &[x]),
         }

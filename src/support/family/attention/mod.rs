@@ -1,5 +1,6 @@
 //! Fused attention: two products with a softmax between them. What a graph is that these surfaces are about, its fusion tells.
 
+mod backward;
 pub(crate) mod records;
 
 use std::collections::BTreeSet;
@@ -17,8 +18,13 @@ use records::*;
 
 pub(in crate::support) const FLASH_FPROP: SurfaceId = SurfaceId::Named("FlashFprop");
 
-pub(super) static FAMILY: Family =
-    Family { surfaces: &[(FLASH_FPROP, &FlashFprop)], rules: &[records::RULES], is_by_name: false };
+pub(in crate::support) const FLASH_BPROP: SurfaceId = SurfaceId::Named("FlashBprop");
+
+pub(super) static FAMILY: Family = Family {
+    surfaces: &[(FLASH_FPROP, &FlashFprop), (FLASH_BPROP, &backward::FlashBprop)],
+    rules: &[records::RULES],
+    is_by_name: false,
+};
 
 /// Chips of Ampere and later that some surface of the runtime fusion engine lists.
 const CHIPS: &[ComputeCapability] = &[
@@ -74,10 +80,6 @@ impl<'a> View<'a> {
         self.graph.tensor(id)
     }
 
-    fn largest_head(&self) -> i64 {
-        if self.capability >= ComputeCapability::SM_90 { 256 } else { 128 }
-    }
-
     fn operands(&self, found: &mut Findings) {
         let [q, k, v] = self.attention.operands(self.graph);
         let first = self.tensor(q).data_type;
@@ -90,7 +92,7 @@ impl<'a> View<'a> {
         for id in [k, v].into_iter().filter(|&id| self.tensor(id).is_virtual) {
             found.tensor(&FAF_KV_SOURCE, id, FAF_KV_SOURCE.summary, "a virtual tensor");
         }
-        let largest = self.largest_head();
+        let largest = largest_head(self.capability);
         for (rule, id, axis) in [(&FAF_Q_D, q, 3), (&FAF_V_D, v, 3)] {
             let size = extent(self.tensor(id), axis);
             if size % 8 != 0 || size > largest {
@@ -103,10 +105,7 @@ impl<'a> View<'a> {
     }
 
     fn contiguous(&self, rule: &'static Rule, id: TensorId, axis: usize, found: &mut Findings) {
-        let tensor = self.tensor(id);
-        if extent(tensor, axis) != 1 && tensor.stride.get(axis) != Some(&1) {
-            found.tensor(rule, id, format!("stride 1 on axis {axis}"), layout::describe(tensor));
-        }
+        contiguous(self.graph, rule, (id, axis), found);
     }
 
     fn results(&self, found: &mut Findings) {
@@ -148,6 +147,13 @@ impl<'a> View<'a> {
     }
 }
 
+fn contiguous(graph: &FinalizedGraph, rule: &'static Rule, (id, axis): (TensorId, usize), found: &mut Findings) {
+    let tensor = graph.tensor(id);
+    if extent(tensor, axis) != 1 && tensor.stride.get(axis) != Some(&1) {
+        found.tensor(rule, id, format!("stride 1 on axis {axis}"), layout::describe(tensor));
+    }
+}
+
 /// Operations that K and V are computed by, of which [`FAF_KV_SOURCE`] tells.
 fn leading_to(graph: &FinalizedGraph, attention: &Attention) -> BTreeSet<OperationId> {
     let [_, k, v] = attention.operands(graph);
@@ -158,6 +164,11 @@ fn leading_to(graph: &FinalizedGraph, attention: &Attention) -> BTreeSet<Operati
         }
     }
     found
+}
+
+/// Elements of a head at most.
+fn largest_head(capability: ComputeCapability) -> i64 {
+    if capability >= ComputeCapability::SM_90 { 256 } else { 128 }
 }
 
 fn is_half(data_type: DataType) -> bool {

@@ -1,9 +1,12 @@
 //! Documented rules of fused flash attention (`docs/spec/engines.md` 3.5).
 
-use super::FLASH_FPROP;
+use super::{FLASH_BPROP, FLASH_FPROP};
 use crate::support::rule::{ARCH, LAYOUT, PATTERN, PERMISSION, SHAPE, SurfaceId, TYPE, rules};
 
 const FPROP_ALONE: &[SurfaceId] = &[FLASH_FPROP];
+const BPROP_ALONE: &[SurfaceId] = &[FLASH_BPROP];
+/// Limits of tensors that both passes have carry over (`FAB-CARRY`).
+const BOTH: &[SurfaceId] = &[FLASH_FPROP, FLASH_BPROP];
 
 rules! {
     FPROP_ALONE, "003 Fused Flash Attention fprop" {
@@ -20,7 +23,7 @@ rules! {
         FAF_V_HEADS = "FAF-V-HEADS", "V", PERMISSION, "V may have a divisor of the heads of Q";
         FAF_CC = "FAF-CC", "graph", ARCH, "compute capability 8.0, 8.6, 8.7, 8.9 or 9.0: Ampere and later";
     }
-    FPROP_ALONE, "003 Limitations For The Input And The Output Non-Virtual Tensors" {
+    BOTH, "003 Limitations For The Input And The Output Non-Virtual Tensors" {
         FAF_QKV_TYPE = "FAF-QKV-TYPE", "Q, K, V", TYPE, "Q, K and V are all HALF or all BFLOAT16";
         FAF_Q_D = "FAF-Q-D", "Q", SHAPE, "the head size of Q is a multiple of 8, at most 128, on Hopper 256";
         FAF_V_D = "FAF-V-D", "V", SHAPE, "the head size of V is a multiple of 8, at most 128, on Hopper 256";
@@ -32,5 +35,18 @@ rules! {
         FAF_O_STRIDE = "FAF-O-STRIDE", "O", LAYOUT, "the head size of O has stride 1";
         FAF_SCALE_TYPE = "FAF-SCALE-TYPE", "scale", TYPE, "a number that scores are multiplied by is HALF, BFLOAT16 or FLOAT";
         FAF_KV_SOURCE = "FAF-KV-SOURCE", "K, V", PATTERN, "K and V are tensors in memory";
+    }
+    BPROP_ALONE, "003 Fused Flash Attention bprop" {
+        FAB_FORM = "FAB-FORM", "graph", PATTERN, "the backward pass of an attention, and nothing else";
+        FAB_OPTS = "FAB-OPTS", "scores", PERMISSION, "scores may be what they may be in the forward pass";
+        FAB_GQA = "FAB-GQA", "dK, dV", PERMISSION, "heads of Q that share one of K and V add up in its gradients";
+        FAB_CC = "FAB-CC", "graph", ARCH, "compute capability 8.0, 8.6, 8.7, 8.9 or 9.0: Ampere and later";
+    }
+    BPROP_ALONE, "003 Limitations For The bprop Specific Tensors" {
+        FAB_DQKV_TYPE = "FAB-DQKV-TYPE", "dQ, dK, dV", TYPE, "dQ, dK and dV are HALF or BFLOAT16";
+        FAB_DQKV_STRIDE = "FAB-DQKV-STRIDE", "dQ, dK, dV", LAYOUT, "the head size of dQ, dK and dV has stride 1";
+        FAB_DO_TYPE = "FAB-DO-TYPE", "dO", TYPE, "dO is HALF or BFLOAT16";
+        FAB_DO_STRIDE = "FAB-DO-STRIDE", "dO", LAYOUT, "the head size of dO has stride 1";
+        FAB_DO_LAYOUT = "FAB-DO-LAYOUT", "dO", LAYOUT, "dO lies as O does";
     }
 }

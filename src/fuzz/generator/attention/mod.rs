@@ -1,4 +1,6 @@
-//! Attention, forward: groups of heads, operations on scores, masks and lengths, sinks and statistics.
+//! Attention, forward: groups of heads, operations on scores, masks and lengths, sinks and statistics; backward in a module of its own.
+
+pub(super) mod backward;
 
 use super::super::choices::Choices;
 use super::layout::Order;

@@ -9,23 +9,29 @@
 //! `[b, h, d, s_kv]`, as it is multiplied. Keys beyond a batch's length are masked, and its values left out of the second product by an
 //! override extent: what lies there may be NaN (AT-O36).
 
+mod backward;
+
 use super::draft::Draft;
 use super::{
     Attributes, Composite, DataType, Malformed, Matmul, Operation, OperationId, Other, Pointwise, PointwiseMode, Port,
     Scalar, ScoreMask, Softmax, Tensor, TensorId, packed_strides, row_major_order,
 };
 
-const Q: Port = Port("Q");
-const K: Port = Port("K");
-const V: Port = Port("V");
-const O: Port = Port("O");
-const SCALE: Port = Port("Attn_scale");
-const BIAS: Port = Port("Bias");
-const SINK: Port = Port("SINK_TOKEN");
+const Q: Port = Port::Q;
+const K: Port = Port::K;
+const V: Port = Port::V;
+const O: Port = Port::O;
+const SCALE: Port = Port::ATTN_SCALE;
+const BIAS: Port = Port::ATTENTION_BIAS;
+const SINK: Port = Port::SINK_TOKEN;
 
 /// Ports of a node that its operations have, too.
 const INPUTS: [Port; 8] = [Q, K, V, SCALE, BIAS, Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, SINK];
 const OUTPUTS: [Port; 4] = [O, Port::STATS, Port::MAX, Port::SUM_EXP];
+
+/// The nodes of both passes, by tag.
+const FORWARD: &str = "SDPA";
+const BACKWARD: &str = "SDPA_BWD";
 
 /// Attributes that say how a node came about, or repeat what its ports say.
 const SAID_BY_PORTS: [&str; 7] = [
@@ -45,11 +51,14 @@ pub(super) fn lower(draft: &mut Draft) -> Result<bool, Malformed> {
     let mut replaced = Vec::new();
     for id in nodes {
         let operation = draft.operations[id.index()].clone();
+        let is_backward = operation.tag() == BACKWARD;
+        let obstacle = if is_backward { backward::obstacle } else { obstacle };
         match obstacle(draft, id, &operation) {
             Some(obstacle) => {
                 let name = operation.name.escape_debug();
                 draft.notes.push(format!("attention '{name}' is kept as it is: {obstacle}"));
             }
+            None if is_backward => replaced.push((id, vec![backward::operation(draft, id, &operation)?])),
             None => {
                 let operations = Lowering::new(draft, id, &operation)?.operations();
                 replaced.push((id, operations));
@@ -63,28 +72,40 @@ pub(super) fn lower(draft: &mut Draft) -> Result<bool, Malformed> {
     Ok(is_changed)
 }
 
-/// The attributes of a forward node that computes in floats.
+/// The attributes of a node of either pass that computes in floats.
 fn node(draft: &Draft, id: OperationId) -> Option<&Other> {
     match &draft.operations[id.index()].attributes {
-        Attributes::Other(other) if other.tag == "SDPA" => Some(other),
+        Attributes::Other(other) if [FORWARD, BACKWARD].contains(&other.tag) => Some(other),
         _ => None,
     }
 }
 
-/// What keeps a node from being taken apart.
+/// What keeps a forward node from being taken apart.
 fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) -> Option<String> {
+    let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT];
+    let keys: Vec<&str> = known.into_iter().chain(SAID_BY_PORTS).collect();
+    obstacle_of(draft, id, operation, [&INPUTS, &OUTPUTS], &keys)
+}
+
+/// What of a node is in use beside these ports and attributes.
+fn obstacle_of(
+    draft: &Draft,
+    id: OperationId,
+    operation: &Operation,
+    [inputs, outputs]: [&[Port]; 2],
+    keys: &[&str],
+) -> Option<String> {
     let strange = |slots: &[(Port, TensorId)], known: &[Port]| {
         slots.iter().map(|slot| slot.0).find(|port| !known.contains(port)).map(|port| format!("port {port} is in use"))
     };
     let ragged = operation.inputs.iter().chain(&operation.outputs).find(|slot| draft.ragged_offset(slot.1).is_some());
-    let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT];
     let others = node(draft, id).into_iter().flat_map(Other::set_attributes).map(|row| row.0);
-    let attribute = others.into_iter().find(|key| !known.contains(key) && !SAID_BY_PORTS.contains(key));
+    let attribute = others.into_iter().find(|key| !keys.contains(key));
     let [q, k] = [Q, K].map(|port| operation.input(port));
     let is_k = |slot: &&(Port, TensorId)| Some(slot.1) == k;
     let uses = draft.operations.iter().flat_map(|operation| operation.inputs.iter().chain(&operation.outputs));
-    strange(&operation.inputs, &INPUTS)
-        .or_else(|| strange(&operation.outputs, &OUTPUTS))
+    strange(&operation.inputs, inputs)
+        .or_else(|| strange(&operation.outputs, outputs))
         .or_else(|| ragged.map(|slot| format!("the tensor at port {} is ragged", slot.0)))
         .or_else(|| attribute.map(|key| format!("attribute {key} is set")))
         .or_else(|| (uses.filter(is_k).count() > 1 || q == k).then(|| "K is used at another port, too".to_owned()))

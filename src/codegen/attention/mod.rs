@@ -2,6 +2,10 @@
 
 use serde::Serialize;
 
+mod backward;
+
+pub(super) use backward::{backward, rows as backward_rows};
+
 use super::expression::Speller;
 use super::names;
 use super::sections::Used;
@@ -9,8 +13,8 @@ use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    AttentionKernel, AttentionLayout, BandEdge, MmaType, Register, Scores, StageProgram, Value, head_lines,
-    value_columns,
+    AttentionExtents, AttentionKernel, AttentionLayout, Band, BandEdge, MmaType, Register, Scores, StageProgram, Value,
+    head_lines, value_columns,
 };
 
 /// Device code that every attention uses.
@@ -210,6 +214,39 @@ fn registers(first: u32, count: u32) -> String {
     (first..first + count).map(|number| format!("acc{number}")).collect::<Vec<_>>().join(", ")
 }
 
+/// The instruction that packs two numbers.
+fn pack_function(operand: MmaType) -> &'static str {
+    match operand {
+        MmaType::F16 => "fw_pack_f16x2",
+        _ => "fw_pack_bf16x2",
+    }
+}
+
+/// The lines that say how long the sequences of batch `b` are.
+fn length_lines(graph: &FinalizedGraph, band: &Band, extents: &AttentionExtents) -> Vec<String> {
+    let Some([queries, keys]) = band.lengths else {
+        return vec![format!("constexpr int queries = {}, keys = {};", extents.queries, extents.keys)];
+    };
+    let line = |(name, id, most): (&str, TensorId, i64)| {
+        let stride = graph.tensor(id).stride.first().copied().unwrap_or(0);
+        let pointer = names::pointer(graph, id);
+        format!("const int {name} = min(max({pointer}[b * {stride}ull], 0), {most});")
+    };
+    [("queries", queries, extents.queries), ("keys", keys, extents.keys)].into_iter().map(line).collect()
+}
+
+/// What is added to a row for an edge of its band: a number, and one that is known when the kernel is launched.
+fn edge_text(graph: &FinalizedGraph, edge: BandEdge, keys: i64, sign: &str) -> String {
+    // bounds beyond this reach beyond all rows
+    const FAR: i64 = 1 << 29;
+    let known = match keys.clamp(-FAR, FAR) {
+        0 => String::new(),
+        keys => format!(" + {keys}"),
+    };
+    let more = edge.more.map(|id| format!(" {sign} min(max(int({}), {}), {FAR})", graph.canonical_name(id), -FAR));
+    known + &more.unwrap_or_default()
+}
+
 struct Forward<'a, 'u> {
     graph: &'a FinalizedGraph,
     used: &'u mut Used,
@@ -245,10 +282,7 @@ impl Forward<'_, '_> {
     }
 
     fn pack(&self) -> &'static str {
-        match self.kernel.operand {
-            MmaType::F16 => "fw_pack_f16x2",
-            _ => "fw_pack_bf16x2",
-        }
+        pack_function(self.kernel.operand)
     }
 
     /// The next unit of a block. Where tiles differ, blocks that had the longest of a turn have the shortest of the next.
@@ -281,38 +315,17 @@ impl Forward<'_, '_> {
             line(format!("const int m0 = ({}) * {rows};", tile(&format!("int(unit / {heads}u)"))));
         }
         line(format!("const unsigned b = head / {0}u, h = head % {0}u;", extents.heads / extents.packed));
-        match kernel.band.lengths {
-            Some([queries, keys]) => {
-                for (name, id, most) in [("queries", queries, extents.queries), ("keys", keys, extents.keys)] {
-                    let stride = self.graph.tensor(id).stride.first().copied().unwrap_or(0);
-                    let pointer = names::pointer(self.graph, id);
-                    line(format!("const int {name} = min(max({pointer}[b * {stride}ull], 0), {most});"));
-                }
-            }
-            None => line(format!("constexpr int queries = {}, keys = {};", extents.queries, extents.keys)),
-        }
+        length_lines(self.graph, &kernel.band, &extents).into_iter().for_each(&mut line);
         match extents.packed {
             1 => line("const int rows = queries;".to_owned()),
             packed => line(format!("const int rows = queries * {packed};  // of {packed} heads, query by query")),
         }
         let shift = if kernel.band.is_bottom_right { " + keys - queries" } else { "" };
         let [_, query] = self.head_and_query("row");
-        let moved = |by: i64| match by {
-            0 => format!("{query}{shift}"),
-            _ => format!("{query}{shift} + {by}"),
-        };
-        // bounds beyond this reach beyond all rows
-        const FAR: i64 = 1 << 29;
-        let more = |edge: BandEdge, sign: &str| match edge.more {
-            Some(id) => {
-                let number = self.graph.canonical_name(id);
-                format!(" {sign} min(max(int({number}), {}), {FAR})", -FAR)
-            }
-            None => String::new(),
-        };
-        let end = kernel.band.right.map(|right| moved(right.keys.clamp(-FAR, FAR) + 1) + &more(right, "+"));
+        let moved = |edge, keys, sign| format!("{query}{shift}{}", edge_text(self.graph, edge, keys, sign));
+        let end = kernel.band.right.map(|right| moved(right, right.keys.saturating_add(1), "+"));
         let end = end.map_or("keys".to_owned(), |end| format!("min(keys, max({end}, 0))"));
-        let first = kernel.band.left.map(|left| moved(1 - left.keys.clamp(-FAR, FAR)) + &more(left, "-"));
+        let first = kernel.band.left.map(|left| moved(left, 1_i64.saturating_sub(left.keys), "-"));
         let first = first.map_or("0".to_owned(), |first| format!("max({first}, 0)"));
         line(format!("const auto keys_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"));
         line(format!("const auto first_key = [&]([[maybe_unused]] int row) {{ return {first}; }};"));

@@ -1,0 +1,562 @@
+//! Records of the backward pass of attention.
+
+use serde::Serialize;
+
+use super::{
+    GroupText, LINE, LINE_BYTES, LOG2E, OutputText, STEP, TakeText, edge_text, length_lines, pack_function, registers,
+};
+use crate::codegen::names;
+use crate::codegen::sections::Used;
+use crate::codegen::template::{self, template};
+use crate::error::Error;
+use crate::graph::{FinalizedGraph, TensorId};
+use crate::kernel::{
+    AttentionBackwardKernel, AttentionRowsKernel, BackwardLayout, BackwardOutput, MmaType, head_lines, value_columns,
+};
+
+/// Device code that every backward pass uses.
+const SECTIONS: &[&str] = &[
+    "FW_SHARED",
+    "fw_shared_address",
+    "fw_mbarrier",
+    "fw_tma_load",
+    "fw_elect",
+    "fw_set_registers",
+    "fw_wgmma",
+    "fw_accumulators",
+    "fw_uniform",
+    "fw_take_all",
+    "fw_fast_exp2",
+    "fw_quad_transpose",
+];
+
+/// What `attention/backward_rows.cu` reads beside the function's name and parameters.
+#[derive(Serialize)]
+pub(in crate::codegen) struct RowsText {
+    threads: u32,
+    /// Lanes of a row, and rows of a block.
+    lanes: u32,
+    rows_of_block: u32,
+    rows: i64,
+    queries: i64,
+    heads: i64,
+    columns: i64,
+    padded: i64,
+    storage: &'static str,
+    output: String,
+    output_offset: String,
+    gradient: String,
+    gradient_offset: String,
+    vectors: bool,
+    stats: String,
+    stats_offset: String,
+    log2e: String,
+}
+
+pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &AttentionRowsKernel) -> RowsText {
+    let offset = |id: TensorId| {
+        let stride = &graph.tensor(id).stride;
+        format!("b * {}ull + h * {}ull + query * {}ull", stride[0], stride[1], stride[2])
+    };
+    if kernel.loads_vectors {
+        used.add("fw_vector");
+    }
+    let pointer = |id: TensorId| names::pointer(graph, id);
+    let [batches, heads, queries] = kernel.extents;
+    RowsText {
+        threads: AttentionRowsKernel::THREADS,
+        lanes: kernel.lanes(),
+        rows_of_block: AttentionRowsKernel::THREADS / kernel.lanes(),
+        rows: batches * heads * queries,
+        queries,
+        heads,
+        columns: kernel.head,
+        padded: kernel.padded,
+        storage: names::storage_type(graph.tensor(kernel.output).data_type),
+        output: pointer(kernel.output),
+        output_offset: offset(kernel.output),
+        gradient: pointer(kernel.gradient),
+        gradient_offset: offset(kernel.gradient),
+        vectors: kernel.loads_vectors,
+        stats: pointer(kernel.stats),
+        stats_offset: offset(kernel.stats),
+        log2e: names::float_literal(LOG2E),
+    }
+}
+
+/// What `attention/backward.cu` reads beside the function's name and parameters.
+#[derive(Serialize)]
+pub(in crate::codegen) struct BackwardText {
+    threads: u32,
+    score_registers: String,
+    difference_registers: String,
+    sums: Vec<SumText>,
+    accumulators: u32,
+    barriers: u32,
+    stages: u32,
+    consumers: u32,
+    /// Arrivals that fill a stage.
+    arrivals: u32,
+    producer_registers: u32,
+    consumer_registers: u32,
+    producer: String,
+    consumer: String,
+}
+
+/// A macro with the registers of a gradient.
+#[derive(Serialize)]
+struct SumText {
+    name: &'static str,
+    registers: String,
+}
+
+/// A line of boxes: where it lies, of which map it is, its first element and its head.
+#[derive(Serialize)]
+struct BoxText {
+    at: u32,
+    map: String,
+    element: u32,
+    head: String,
+}
+
+/// What `attention/backward_producer.cuh` reads.
+#[derive(Serialize)]
+struct ProducerText {
+    stages: u32,
+    units: i64,
+    next: String,
+    unit: String,
+    own_bytes: u32,
+    own_lines: Vec<BoxText>,
+    /// Heads whose rows are walked one after the other.
+    members: i64,
+    others_at: u32,
+    stage_bytes: u32,
+    other_bytes: u32,
+    other_lines: Vec<BoxText>,
+    others: u32,
+    copies_rows: bool,
+    rows_at: u32,
+    heads: i64,
+    padded: i64,
+    queries: i64,
+}
+
+/// What `attention/backward_consumer.cuh` reads.
+#[derive(Serialize)]
+struct ConsumerText {
+    units: i64,
+    next: String,
+    unit: String,
+    stages: u32,
+    of_keys: bool,
+    /// Whether dV is a result, and whether another gradient is.
+    has_values: bool,
+    has_sums: bool,
+    scale: String,
+    log2e: String,
+    own_1_at: u32,
+    others_at: u32,
+    stage_bytes: u32,
+    rows: i64,
+    others: u32,
+    heads: i64,
+    padded: i64,
+    members: i64,
+    /// Accumulators of scores, and words of what they become.
+    scores: u32,
+    packed: u32,
+    first_step: String,
+    next_step: String,
+    last_sums: String,
+    outputs: Vec<ResultText>,
+}
+
+/// What `attention/backward_step.cuh` reads.
+#[derive(Serialize)]
+struct StepText {
+    is_first: bool,
+    of_keys: bool,
+    has_values: bool,
+    has_sums: bool,
+    others: u32,
+    others_at: u32,
+    other_1_at: u32,
+    stage_bytes: u32,
+    rows_at: u32,
+    other_line_count: u32,
+    scores: u32,
+    packed: u32,
+    pack: &'static str,
+    lengths: bool,
+    barrier_ids: Vec<u32>,
+    /// What is known of the query of `x[i]`.
+    statistic: &'static str,
+    delta: String,
+    score_products: Vec<String>,
+    difference_products: Vec<String>,
+    sums_of_before: String,
+    /// Groups of products behind that of scores.
+    pending: usize,
+}
+
+/// What `attention/backward_sums.cuh` reads.
+#[derive(Serialize)]
+struct SumsText {
+    has_values: bool,
+    has_sums: bool,
+    adds: &'static str,
+    others: u32,
+    other_1_at: u32,
+    value_products: Vec<String>,
+    sum_products: Vec<String>,
+    p_words: String,
+    s_words: String,
+}
+
+/// A gradient to memory.
+#[derive(Serialize)]
+struct ResultText {
+    factor: &'static str,
+    text: String,
+}
+
+pub(in crate::codegen) fn backward(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    kernel: &AttentionBackwardKernel,
+) -> Result<BackwardText, Error> {
+    SECTIONS.iter().for_each(|section| used.add(section));
+    used.add(if kernel.operand == MmaType::F16 { "fw_f16_bits" } else { "fw_bf16_bits" });
+    let layout = kernel.layout();
+    let mut backward = Backward { graph, used, kernel, layout };
+    let scores = backward.scores();
+    let mut first = kernel.first_sum();
+    let mut sums = Vec::new();
+    for output in &kernel.outputs {
+        sums.push(SumText { name: name_of_sum(output.is_of_values), registers: registers(first, output.registers()) });
+        first += output.registers();
+    }
+    Ok(BackwardText {
+        threads: kernel.tile.threads(),
+        score_registers: registers(0, scores),
+        difference_registers: if kernel.has_sums() { registers(scores, scores) } else { String::new() },
+        sums,
+        accumulators: first,
+        barriers: layout.barriers,
+        stages: kernel.tile.stages,
+        consumers: kernel.tile.consumers,
+        arrivals: 1 + u32::from(kernel.of_keys),
+        producer_registers: kernel.registers[0],
+        consumer_registers: kernel.registers[1],
+        producer: backward.producer()?,
+        consumer: backward.consumer()?,
+    })
+}
+
+fn name_of_sum(is_of_values: bool) -> &'static str {
+    if is_of_values { "FW_VALUE_SUMS" } else { "FW_SUMS" }
+}
+
+struct Backward<'a, 'u> {
+    graph: &'a FinalizedGraph,
+    used: &'u mut Used,
+    kernel: &'a AttentionBackwardKernel,
+    layout: BackwardLayout,
+}
+
+impl Backward<'_, '_> {
+    /// Accumulators of a thread for the scores of a step.
+    fn scores(&self) -> u32 {
+        self.kernel.tile.others / 2
+    }
+
+    fn units(&self) -> i64 {
+        self.kernel.row_tiles() * self.kernel.row_heads()
+    }
+
+    /// Whether tiles have different numbers of steps.
+    fn is_causal(&self) -> bool {
+        self.kernel.band.right.is_some()
+    }
+
+    /// The next unit of a block. Where tiles differ, blocks that had the longest of a turn have the shortest of the next.
+    fn next(&self) -> String {
+        match self.is_causal() {
+            true => "turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)".to_owned(),
+            false => "unit + gridDim.x".to_owned(),
+        }
+    }
+
+    /// The lines that say which tile of own rows of which head a unit is, and which steps it has.
+    fn unit(&mut self) -> String {
+        let (kernel, heads) = (self.kernel, self.kernel.row_heads());
+        let (tiles, rows, others) = (kernel.row_tiles(), kernel.tile.rows(), kernel.tile.others);
+        let mut lines = Vec::new();
+        let section = kernel.section;
+        // of causal tiles the longest come first: the first keys, and the last queries
+        let tile = |tile: &str| match self.is_causal() && !kernel.of_keys {
+            true => format!("{} - {tile}", tiles - 1),
+            false => tile.to_owned(),
+        };
+        if section < heads {
+            lines.push(
+                "// heads that are in L2 together come before others, of these all with the same rows".to_owned(),
+            );
+            lines.push(format!(
+                "const unsigned section = unit / {0}u * {section}u, rest = unit % {0}u;",
+                section * tiles
+            ));
+            lines.push(format!("const unsigned of_section = min({section}u, {heads}u - section);"));
+            lines.push("const unsigned head = section + rest % of_section;".to_owned());
+            lines.push(format!("const int m0 = ({}) * {rows};", tile("int(rest / of_section)")));
+        } else {
+            lines.push(format!("const unsigned head = unit % {heads}u;"));
+            lines.push(format!("const int m0 = ({}) * {rows};", tile(&format!("int(unit / {heads}u)"))));
+        }
+        let of_batch = heads / kernel.extents.batches;
+        lines.push(format!("const unsigned b = head / {of_batch}u, h = head % {of_batch}u;"));
+        lines.extend(length_lines(self.graph, &kernel.band, &kernel.extents));
+        let [own, other] = if kernel.of_keys { ["keys", "queries"] } else { ["queries", "keys"] };
+        lines.push(format!("[[maybe_unused]] const int rows = {own}, others = {other};"));
+        let [first, end] = self.kept();
+        lines.push(format!("const auto first_of = [&]([[maybe_unused]] int row) {{ return {first}; }};"));
+        lines.push(format!("const auto end_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"));
+        lines.push(format!("const int last_row = min(m0 + {rows}, rows) - 1;"));
+        lines.push(format!("const int end = last_row < m0 ? 0 : (end_of(last_row) + {}) / {others};", others - 1));
+        lines.push(format!("const int begin = min(first_of(m0) / {others}, end);"));
+        lines.join("\n")
+    }
+
+    /// The first of the others that an own row keeps, and the end of them: none beyond the sequence.
+    fn kept(&self) -> [String; 2] {
+        let band = &self.kernel.band;
+        let shift = if band.is_bottom_right { " + keys - queries" } else { "" };
+        let back = if band.is_bottom_right { " - keys + queries" } else { "" };
+        let edge = |edge, keys: i64, sign| edge_text(self.graph, edge, keys, sign);
+        if self.kernel.of_keys {
+            let first = band.right.map(|right| format!("max(row{back}{}, 0)", edge(right, -right.keys, "-")));
+            let end = band.left.map(|left| format!("min(others, max(row{back}{}, 0))", edge(left, left.keys, "+")));
+            let end = end.unwrap_or("others".to_owned());
+            return [first.unwrap_or("0".to_owned()), format!("row < rows ? {end} : 0")];
+        }
+        let first = band.left.map(|left| format!("max(row{shift}{}, 0)", edge(left, 1 - left.keys, "-")));
+        let end =
+            band.right.map(|right| format!("min(others, max(row{shift}{}, 0))", edge(right, right.keys + 1, "+")));
+        let end = end.unwrap_or("others".to_owned());
+        [first.unwrap_or("0".to_owned()), format!("row < rows ? {end} : 0")]
+    }
+
+    /// Boxes of two tensors with so many rows each, the second behind the first.
+    fn boxes(&self, maps: [usize; 2], rows: u32, heads: [String; 2]) -> Vec<BoxText> {
+        let mut boxes = Vec::new();
+        let mut at = 0;
+        for ((map, head), size) in maps.into_iter().zip(heads).zip(self.kernel.extents.head) {
+            for line in 0..head_lines(size) {
+                boxes.push(BoxText { at, map: format!("map{map}"), element: line * LINE, head: head.clone() });
+                at += rows * LINE_BYTES;
+            }
+        }
+        boxes
+    }
+
+    fn producer(&mut self) -> Result<String, Error> {
+        let (kernel, layout) = (self.kernel, self.layout);
+        let members = kernel.members();
+        let own = "h".to_owned();
+        let [first, second] = kernel.extents.groups();
+        let other = match kernel.of_keys {
+            true if members > 1 => [(); 2].map(|()| format!("h * {members}u + member")),
+            true => [own.clone(), own.clone()],
+            false => [format!("h / {first}u"), format!("h / {second}u")],
+        };
+        let record = ProducerText {
+            stages: kernel.tile.stages,
+            units: self.units(),
+            next: self.next(),
+            unit: self.unit(),
+            own_bytes: layout.others,
+            own_lines: self.boxes([0, 1], kernel.tile.rows(), [own.clone(), own]),
+            members,
+            others_at: layout.others,
+            stage_bytes: layout.stage_bytes,
+            other_bytes: layout.stage_bytes,
+            other_lines: self.boxes([2, 3], kernel.tile.others, other),
+            others: kernel.tile.others,
+            copies_rows: kernel.of_keys,
+            rows_at: layout.rows,
+            heads: kernel.extents.heads,
+            padded: kernel.padded,
+            queries: kernel.extents.queries,
+        };
+        template::render(template!("attention/backward_producer.cuh"), &record)
+    }
+
+    fn consumer(&mut self) -> Result<String, Error> {
+        let (kernel, layout) = (self.kernel, self.layout);
+        if kernel.band.lengths.is_some() {
+            ["fw_named_barrier", "fw_fence_async", "fw_vector"].into_iter().for_each(|section| self.used.add(section));
+        }
+        let mut outputs = Vec::new();
+        let mut first = kernel.first_sum();
+        for output in &kernel.outputs {
+            let factor = if output.is_of_values { "1.0f" } else { "scale" };
+            outputs.push(ResultText { factor, text: self.output(output, first)? });
+            first += output.registers();
+        }
+        let record = ConsumerText {
+            units: self.units(),
+            next: self.next(),
+            unit: self.unit(),
+            stages: kernel.tile.stages,
+            of_keys: kernel.of_keys,
+            has_values: kernel.has_values(),
+            has_sums: kernel.has_sums(),
+            scale: self.scale(),
+            log2e: names::float_literal(LOG2E),
+            own_1_at: head_lines(kernel.extents.head[0]) * kernel.tile.rows() * LINE_BYTES,
+            others_at: layout.others,
+            stage_bytes: layout.stage_bytes,
+            rows: kernel.rows(),
+            others: kernel.tile.others,
+            heads: kernel.extents.heads,
+            padded: kernel.padded,
+            members: kernel.members(),
+            scores: self.scores(),
+            packed: kernel.tile.others / 4,
+            first_step: self.step(true)?,
+            next_step: self.step(false)?,
+            last_sums: self.sums("steps > 1")?,
+            outputs,
+        };
+        template::render(template!("attention/backward_consumer.cuh"), &record)
+    }
+
+    /// A step, beside the sums of the step before unless it is the first of a tile.
+    fn step(&self, is_first: bool) -> Result<String, Error> {
+        let (kernel, layout) = (self.kernel, self.layout);
+        let ([head, value_head], others) = (kernel.extents.head, kernel.tile.others);
+        let record = StepText {
+            is_first,
+            of_keys: kernel.of_keys,
+            has_values: kernel.has_values(),
+            has_sums: kernel.has_sums(),
+            others,
+            others_at: layout.others,
+            other_1_at: self.second_other(),
+            stage_bytes: layout.stage_bytes,
+            rows_at: layout.rows,
+            other_line_count: head_lines(head) + head_lines(value_head),
+            scores: self.scores(),
+            packed: others / 4,
+            pack: pack_function(kernel.operand),
+            lengths: kernel.band.lengths.is_some(),
+            barrier_ids: (1..=kernel.tile.consumers).collect(),
+            statistic: if kernel.of_keys { "rows_of[8 * (i >> 2) + (i & 1)]" } else { "statistic[i >> 1 & 1]" },
+            delta: match kernel.of_keys {
+                true => format!("rows_of[{others} + 8 * (i >> 2) + (i & 1)]"),
+                false => "delta[i >> 1 & 1]".to_owned(),
+            },
+            score_products: self.first_products(head, "FW_SCORES"),
+            difference_products: self.first_products(value_head, "FW_DIFFERENCES"),
+            sums_of_before: if is_first { String::new() } else { self.sums("step > 1")? },
+            pending: usize::from(kernel.has_sums()) + if is_first { 0 } else { kernel.outputs.len() },
+        };
+        template::render(template!("attention/backward_step.cuh"), &record)
+    }
+
+    /// The sums of a step, whose tile is `tile_before`, added to those before where `adds` says so.
+    fn sums(&self, adds: &'static str) -> Result<String, Error> {
+        let ([head, value_head], others) = (self.kernel.extents.head, self.kernel.tile.others);
+        let words =
+            |name: &str| (0..others / 4).map(|at| format!("FW_WORD({name}[{at}])")).collect::<Vec<_>>().join(", ");
+        let record = SumsText {
+            has_values: self.kernel.has_values(),
+            has_sums: self.kernel.has_sums(),
+            adds,
+            others,
+            other_1_at: self.second_other(),
+            value_products: self.last_products(value_head, "FW_VALUE_SUMS"),
+            sum_products: self.last_products(head, "FW_SUMS"),
+            p_words: words("p"),
+            s_words: words("s"),
+        };
+        template::render(template!("attention/backward_sums.cuh"), &record)
+    }
+
+    /// Where the second of the others' tiles lies, behind the first.
+    fn second_other(&self) -> u32 {
+        head_lines(self.kernel.extents.head[0]) * self.kernel.tile.others * LINE_BYTES
+    }
+
+    fn scale(&mut self) -> String {
+        let Some(id) = self.kernel.scale else { return "1.0f".to_owned() };
+        let tensor = self.graph.tensor(id);
+        if tensor.is_pass_by_value {
+            return self.graph.canonical_name(id);
+        }
+        self.used.add(names::storage_section(tensor.data_type));
+        format!("fw_value({}[0])", names::pointer(self.graph, id))
+    }
+
+    fn shape(&self, columns: u32) -> String {
+        let operand = if self.kernel.operand == MmaType::F16 { "f16" } else { "bf16" };
+        format!("\"m64n{columns}k16.f32.{operand}.{operand}\"")
+    }
+
+    /// Products of own rows and others along a head of so many elements.
+    fn first_products(&self, head: i64, registers: &str) -> Vec<String> {
+        let tile = self.kernel.tile;
+        let steps = u32::try_from(head).unwrap_or(0).div_ceil(STEP);
+        let shape = self.shape(tile.others);
+        let product = |step: u32| {
+            // 16 elements are 32 bytes of a line; lines of the next 64 elements come behind those of all rows
+            let (line, part) = (step / 4, step % 4 * 2);
+            let plus = |rows: u32| line * rows * LINE_BYTES / 16 + part;
+            let scale = if step == 0 { "p" } else { "1" };
+            let (a, b) = (plus(tile.rows()), plus(tile.others));
+            format!("FW_PRODUCT({shape}, {registers}, {a}, {b}, \"{scale}\", \", 1, 1, 0, 0\")")
+        };
+        (0..steps).map(product).collect()
+    }
+
+    /// Products of words of scores, from number 2 on, with the others' rows of so many elements.
+    fn last_products(&self, head: i64, registers: &str) -> Vec<String> {
+        const FIRST_WORD: u32 = 2;
+        let shape = self.shape(value_columns(head));
+        let product = |step: u32| {
+            let words: Vec<String> = (0..4).map(|word| (FIRST_WORD + 4 * step + word).to_string()).collect();
+            let (plus_b, scale) = (step * STEP * LINE_BYTES / 16, if step == 0 { "p" } else { "1" });
+            format!("FW_PRODUCT_OF({shape}, {}, {registers}, {plus_b}, \"{scale}\", \", 1, 1, 1\")", words.join(", "))
+        };
+        (0..self.kernel.tile.others / STEP).map(product).collect()
+    }
+
+    fn output(&mut self, output: &BackwardOutput, first: u32) -> Result<String, Error> {
+        let kernel = self.kernel;
+        let fragments = value_columns(output.head) / 8;
+        if output.stores_vectors {
+            self.used.add("fw_vector");
+        }
+        let group = |start: u32| {
+            let end = (start + 4).min(fragments);
+            let take = |fragment: u32| TakeText { register: first + 4 * fragment, fragment: fragment - start };
+            GroupText { column: 8 * start, takes: (start..end).map(take).collect(), guard: end - start < 4 }
+        };
+        let zeros = (first..first + output.registers()).map(|number| format!("FW_ZERO({number})")).collect::<Vec<_>>();
+        let tensor = self.graph.tensor(output.tensor);
+        let stride = &tensor.stride;
+        let record = OutputText {
+            zeros: zeros.join(" "),
+            groups: (0..fragments).step_by(4).map(group).collect(),
+            rows: kernel.rows(),
+            columns: output.head,
+            pack: pack_function(kernel.operand),
+            storage: names::storage_type(tensor.data_type),
+            pointer: names::pointer(self.graph, output.tensor),
+            offset: format!("b * {}ull + h * {}ull + row_of * {}ull + column", stride[0], stride[1], stride[2]),
+            vectors: output.stores_vectors,
+        };
+        template::render(template!("attention/output.cuh"), &record)
+    }
+}

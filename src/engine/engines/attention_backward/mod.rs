@@ -1,0 +1,220 @@
+//! Hopper's engine of an attention's backward pass: all products by `wgmma`, scores and gradients of probabilities in registers.
+//!
+//! A first launch makes of each query's statistic and Δ what the others read. Then tiles of keys walk the queries for dK and dV, and tiles of
+//! queries walk the keys for dQ: each multiplies the scores again, and nothing is added up by several blocks
+//! (`docs/spec/attention.md` AT-K34 (a)).
+
+mod model;
+mod plan;
+
+use crate::device::Device;
+use crate::engine::builder::{KernelBuilder, Shape};
+use crate::engine::config::{Field, ranked};
+use crate::engine::lowering::program_parameters;
+use crate::engine::{Engine, EngineConfig, Knob, Offer, RankedConfig};
+use crate::error::Reason;
+use crate::fusion::attention_backward;
+use crate::graph::{FinalizedGraph, TensorId};
+use crate::kernel::{
+    AttentionBackwardKernel, AttentionRowsKernel, BackwardOutput, BackwardTile, Body, Kernel, Parameter, WGMMA_ROWS,
+};
+use crate::support::attention_records::{FAB_DO_LAYOUT, FAF_SCALE_TYPE, FAF_STATS_LAYOUT};
+use crate::support::{Rule, Supported};
+use plan::Plan;
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WarpgroupAttentionBackward;
+
+const NAME: &str = "warpgroup_attention_backward";
+
+/// Statistics and dO have strides of their own, and a number any type.
+static RELAXED: &[&Rule] = &[&FAF_STATS_LAYOUT, &FAF_SCALE_TYPE, &FAB_DO_LAYOUT];
+
+impl Engine for WarpgroupAttentionBackward {
+    fn id(&self) -> i64 {
+        5
+    }
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "gradients of an attention on Hopper by TMA and wgmma: 16-bit heads up to 256 elements, the same bits in every run"
+    }
+
+    fn relaxes(&self) -> &'static [&'static Rule] {
+        RELAXED
+    }
+
+    fn concerns(&self, graph: &FinalizedGraph) -> bool {
+        attention_backward(graph).is_some()
+    }
+
+    fn take(&self, supported: &Supported) -> Result<Box<dyn Offer>, Reason> {
+        let capability = supported.capability();
+        if capability.major != 9 {
+            return Err(Reason::Chip(format!("wgmma is Hopper's; the chip is {capability}")));
+        }
+        let fusion = supported.fusion();
+        let Some(operation) = fusion.attention_backward() else {
+            return Err(Reason::Graph("a graph that is no backward pass of an attention".to_owned()));
+        };
+        Ok(Box::new(Offered { plan: Plan::new(fusion, operation).map_err(Reason::Graph)? }))
+    }
+}
+
+/// Registers of a thread that brings tiles, and of one that multiplies, by the number of multiplying warpgroups.
+const REGISTERS: [[u32; 2]; 4] = [[0; 2], [24, 240], [24, 240], [32, 160]];
+
+/// Registers of scores, gradients of probabilities, fragments and sums at most.
+const HELD: [u32; 4] = [0, 208, 208, 136];
+
+/// Other rows of a step.
+const STEPS: &[u32] = &[128, 112, 96, 80, 64, 48, 32, 16];
+
+const MOST_STAGES: u32 = 4;
+
+/// Configs of an offer.
+const MOST_CONFIGS: usize = 12;
+
+/// The tiles of the passes.
+#[derive(Debug)]
+struct Config {
+    queries: u32,
+    keys: u32,
+    step: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { queries: 128, keys: 128, step: 64 }
+    }
+}
+
+const FIELDS: &[Field<Config>] = &[
+    Field { knob: Knob::TileM, get: |config| config.queries, set: |config, value| config.queries = value },
+    Field { knob: Knob::TileN, get: |config| config.keys, set: |config, value| config.keys = value },
+    Field { knob: Knob::TileK, get: |config| config.step, set: |config, value| config.step = value },
+];
+
+/// The offer of a backward pass.
+#[derive(Debug)]
+struct Offered {
+    plan: Plan,
+}
+
+/// A pass of a kernel: its tile and what it stores.
+#[derive(Clone, Debug)]
+struct Pass {
+    of_keys: bool,
+    tile: BackwardTile,
+    outputs: Vec<BackwardOutput>,
+}
+
+impl Offered {
+    /// The pass with as many stages as there is room for.
+    fn pass(
+        &self,
+        of_keys: bool,
+        outputs: &[BackwardOutput],
+        [rows, others]: [u32; 2],
+        device: &Device,
+    ) -> Option<Pass> {
+        let fits = |tile: &BackwardTile| {
+            tile.held_registers(outputs) <= HELD[tile.consumers as usize]
+                && tile.layout(self.plan.extents.head).bytes <= device.shared_bytes_per_block
+        };
+        let tile = |stages| BackwardTile { consumers: rows / WGMMA_ROWS, others, stages };
+        let tile = (2..=MOST_STAGES).rev().map(tile).find(fits)?;
+        Some(Pass { of_keys, tile, outputs: outputs.to_vec() })
+    }
+
+    /// The passes of a config: dK and dV together, or one after the other where registers hold no more.
+    fn passes(&self, config: &Config, device: &Device) -> Option<Vec<Pass>> {
+        let keys = |outputs: &[BackwardOutput]| self.pass(true, outputs, [config.keys, config.step], device);
+        let of_keys = match &self.plan.of_keys[..] {
+            [] => Vec::new(),
+            outputs => match keys(outputs) {
+                Some(both) => vec![both],
+                None => outputs.chunks(1).map(keys).collect::<Option<_>>()?,
+            },
+        };
+        let queries = |output| self.pass(false, &[output], [config.queries, config.step], device);
+        let of_queries = self.plan.of_queries.into_iter().map(queries).collect::<Option<Vec<Pass>>>()?;
+        Some([of_keys, of_queries].concat())
+    }
+
+    fn configs(&self) -> impl Iterator<Item = Config> + use<> {
+        let rows = || (1..=3).map(|consumers| consumers * WGMMA_ROWS);
+        rows().flat_map(move |keys| {
+            rows().flat_map(move |queries| STEPS.iter().map(move |&step| Config { queries, keys, step }))
+        })
+    }
+}
+
+impl Offer for Offered {
+    fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
+        let priced = self.configs().filter_map(|config| {
+            let passes = self.passes(&config, device)?;
+            let estimate = model::estimate(&self.plan, &passes, device);
+            Some((estimate, EngineConfig::of_fields(NAME, FIELDS, &config), None))
+        });
+        let mut ranking = ranked(priced.collect(), 1e6);
+        ranking.truncate(MOST_CONFIGS);
+        ranking
+    }
+
+    fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
+        let plan = &self.plan;
+        let passes = self.passes(&config.fields(FIELDS), device).unwrap_or_default();
+        let mut builder = KernelBuilder::new(&plan.graph, config);
+        let floats = plan.extents.batches * plan.extents.heads * plan.padded();
+        let regions = builder.regions(2, floats);
+        let rows = plan.rows();
+        let [batches, heads, queries] = rows.extents;
+        let shape =
+            Shape::line_of_blocks(batches * heads * queries * i64::from(rows.lanes()), AttentionRowsKernel::THREADS);
+        let tensors = [rows.output, rows.gradient, rows.stats].map(Parameter::Tensor);
+        let parameters = tensors.into_iter().chain(regions.iter().copied()).collect();
+        builder.push("attention_rows", shape, parameters, Body::AttentionRows(rows));
+        for pass in passes {
+            self.push(&mut builder, pass, &regions, device);
+        }
+        builder.finish()
+    }
+}
+
+impl Offered {
+    fn push(&self, builder: &mut KernelBuilder, pass: Pass, regions: &[Parameter], device: &Device) {
+        let plan = &self.plan;
+        let Pass { of_keys, tile, outputs } = pass;
+        let kernel = AttentionBackwardKernel {
+            of_keys,
+            maps: plan.maps(of_keys, tile),
+            outputs,
+            scale: plan.scale,
+            operand: plan.operand,
+            extents: plan.extents,
+            band: plan.band,
+            tile,
+            padded: plan.padded(),
+            section: model::section(plan, of_keys),
+            registers: REGISTERS[tile.consumers as usize],
+        };
+        let units = kernel.row_tiles() * kernel.row_heads();
+        let shape = Shape {
+            grid: [u32::try_from(units.min(i64::from(device.sm_count))).unwrap_or(u32::MAX), 1],
+            block: [tile.threads(), 1, 1],
+            shared_bytes: kernel.layout().bytes,
+        };
+        let (reads, stores) = kernel.touched();
+        let is_scalar = |id: TensorId| plan.graph.tensor(id).is_pass_by_value;
+        let maps = kernel.maps.iter().map(|&map| Parameter::TensorMap(map));
+        let others = program_parameters(reads.into_iter(), &stores, is_scalar);
+        let parameters = maps.chain(others).chain(regions.iter().copied()).collect();
+        let name = if of_keys { "attention_backward_keys" } else { "attention_backward_queries" };
+        builder.push(name, shape, parameters, Body::AttentionBackward(Box::new(kernel)));
+    }
+}

@@ -1,0 +1,161 @@
+//! What of a graph becomes the kernels of a backward pass, whatever their tiles.
+
+use std::sync::Arc;
+
+use super::super::attention::plan::{are_counted, are_heads, band_of, boxes, has_vectors, is_boxed};
+use crate::engine::lowering::outputs_are_taken;
+use crate::fusion::{Fusion, Stage};
+use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, OperationId, Port, TensorId};
+use crate::kernel::{AttentionExtents, AttentionRowsKernel, BackwardOutput, BackwardTile, Band, MmaType, TensorMap};
+
+/// A backward pass as it is computed.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) graph: Arc<FinalizedGraph>,
+    /// Q, K, V, O, dO.
+    operands: [TensorId; 5],
+    stats: TensorId,
+    /// dQ; then dV and dK, as far as they are stored.
+    pub(super) of_queries: Option<BackwardOutput>,
+    pub(super) of_keys: Vec<BackwardOutput>,
+    pub(super) scale: Option<TensorId>,
+    pub(super) operand: MmaType,
+    pub(super) extents: AttentionExtents,
+    pub(super) band: Band,
+}
+
+/// Floats that a head has in the workspace beyond its queries are a multiple of this.
+const PADDING: i64 = 32;
+
+impl Plan {
+    /// # Errors
+    /// Why the engine does not compute the graph, as a sentence.
+    pub(super) fn new(fusion: &Fusion, id: OperationId) -> Result<Self, String> {
+        let graph = fusion.graph();
+        only_backward(fusion)?;
+        outputs_are_taken(fusion)?;
+        let operation = graph.operation(id);
+        let Attributes::Composite(Composite::AttentionBackward(backward)) = &operation.attributes else {
+            return Err("a core of another kind".to_owned());
+        };
+        let input = |port| operation.input(port).ok_or(format!("port {port} is empty"));
+        let operands = [input(Port::Q)?, input(Port::K)?, input(Port::V)?, input(Port::O)?, input(Port::DO)?];
+        let optional =
+            [Port::ATTENTION_BIAS, Port::SINK_TOKEN].into_iter().find(|&port| operation.input(port).is_some());
+        let results = [Port::ATTENTION_DBIAS, Port::DSINK_TOKEN];
+        let optional = optional.or_else(|| results.into_iter().find(|&port| operation.output(port).is_some()));
+        if let Some(port) = optional {
+            return Err(format!("port {port} is in use, of which the kernels know nothing yet"));
+        }
+        let [q, k, v, ..] = operands.map(|id| graph.tensor(id));
+        let extents = AttentionExtents {
+            batches: q.dim[0],
+            heads: q.dim[1],
+            key_heads: [k.dim[1], v.dim[1]],
+            queries: q.dim[2],
+            keys: k.dim[2],
+            head: [q.dim[3], v.dim[3]],
+            packed: 1,
+        };
+        if extents.key_heads[0] != extents.key_heads[1] {
+            let [of_keys, of_values] = extents.key_heads;
+            return Err(format!("K has {of_keys} heads, and V {of_values}; required the same"));
+        }
+        are_heads(extents)?;
+        are_counted(extents)?;
+        for id in [operands[0], operands[1], operands[2], operands[4]] {
+            is_boxed(graph, id, 3)?;
+        }
+        let output = |port: Port, head: i64| {
+            let tensor = operation.output(port).filter(|&id| !graph.tensor(id).is_virtual)?;
+            let (is_of_values, stores_vectors) = (port == Port::DV, has_vectors(graph.tensor(tensor)));
+            Some(BackwardOutput { tensor, head, is_of_values, stores_vectors })
+        };
+        let [head, value_head] = extents.head;
+        let of_queries = output(Port::DQ, head);
+        let of_keys: Vec<_> = [output(Port::DV, value_head), output(Port::DK, head)].into_iter().flatten().collect();
+        let stored = of_queries.iter().chain(&of_keys).map(|output| output.tensor);
+        let operand = operand_type(graph, operands.into_iter().chain(stored.clone()))?;
+        let contiguous = [operands[3]].into_iter().chain(stored);
+        if let Some(id) = contiguous.clone().find(|&id| graph.tensor(id).stride[3] != 1) {
+            let stride = graph.tensor(id).stride[3];
+            return Err(format!("tensor {}: heads of stride {stride}; required 1", graph.describe_tensor(id)));
+        }
+        let stats = input(Port::STATS)?;
+        for id in contiguous.chain([stats]) {
+            let tensor = graph.tensor(id);
+            if tensor.ragged_offset.is_some() {
+                return Err(format!("tensor {}: it is ragged", graph.describe_tensor(id)));
+            }
+        }
+        if graph.tensor(stats).data_type != DataType::Float || graph.tensor(stats).is_virtual {
+            return Err(format!("tensor {}: statistics are FLOAT, in memory", graph.describe_tensor(stats)));
+        }
+        let scale = operation.input(Port::ATTN_SCALE);
+        if let Some(id) = scale.filter(|&id| graph.tensor(id).dim.iter().any(|&extent| extent != 1)) {
+            return Err(format!("tensor {}: a scale is one number", graph.describe_tensor(id)));
+        }
+        let band = band_of(graph, id, backward.mask)?;
+        Ok(Self { graph: Arc::clone(graph), operands, stats, of_queries, of_keys, scale, operand, extents, band })
+    }
+
+    /// Floats of a head in the workspace.
+    pub(super) fn padded(&self) -> i64 {
+        (self.extents.queries + PADDING - 1) / PADDING * PADDING
+    }
+
+    /// What the first launch computes.
+    pub(super) fn rows(&self) -> AttentionRowsKernel {
+        let [_, _, _, output, gradient] = self.operands;
+        AttentionRowsKernel {
+            output,
+            gradient,
+            stats: self.stats,
+            extents: [self.extents.batches, self.extents.heads, self.extents.queries],
+            head: self.extents.head[1],
+            padded: self.padded(),
+            loads_vectors: [output, gradient].into_iter().all(|id| has_vectors(self.graph.tensor(id))),
+        }
+    }
+
+    /// Boxes of a pass: of own rows, and of the others.
+    pub(super) fn maps(&self, of_keys: bool, tile: BackwardTile) -> [TensorMap; 4] {
+        let [q, k, v, _, gradient] = self.operands;
+        let map = |id: TensorId, rows: u32| boxes(&self.graph, id, [3, 2], rows);
+        let (own, other) = if of_keys { ([k, v], [q, gradient]) } else { ([q, gradient], [k, v]) };
+        let [[a, b], [c, d]] = [own.map(|id| map(id, tile.rows())), other.map(|id| map(id, tile.others))];
+        [a, b, c, d]
+    }
+}
+
+/// Nothing stands beside the core, and it is computed in `FLOAT`.
+fn only_backward(fusion: &Fusion) -> Result<(), String> {
+    let graph = fusion.graph();
+    for id in graph.operation_ids() {
+        let operation = graph.describe_operation(id);
+        if fusion.stage(id) != Stage::Core {
+            return Err(format!("operation {operation} stands beside the backward pass of an attention"));
+        }
+        if graph.compute_type(id) != DataType::Float {
+            return Err(format!("operation {operation} is computed in {}; required FLOAT", graph.compute_type(id)));
+        }
+    }
+    Ok(())
+}
+
+/// The 16-bit type of all heads.
+fn operand_type(graph: &FinalizedGraph, mut heads: impl Iterator<Item = TensorId>) -> Result<MmaType, String> {
+    let first = heads.next().map_or(DataType::Float, |id| graph.tensor(id).data_type);
+    let operand = match first {
+        DataType::Half => MmaType::F16,
+        DataType::BFloat16 => MmaType::Bf16,
+        other => return Err(format!("no instruction for heads of {other}")),
+    };
+    match heads.find(|&id| graph.tensor(id).data_type != first) {
+        Some(id) => {
+            let (tensor, found) = (graph.describe_tensor(id), graph.tensor(id).data_type);
+            Err(format!("tensor {tensor} is {found}; required {first}, the type of queries"))
+        }
+        None => Ok(operand),
+    }
+}

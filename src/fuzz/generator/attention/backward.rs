@@ -1,0 +1,62 @@
+//! Attention, backward: groups of heads, masks and lengths, layouts.
+
+use super::super::super::choices::Choices;
+use super::{INTERLEAVED, LENGTHS, SCALE, Shape, mask};
+use crate::graph::{AttentionBackward, DataType, Graph, Port, Scalar, Tensor, TensorHandle};
+
+/// Part of the graphs whose gradients lie otherwise than what they belong to, and of those with gradients of another type, in percent.
+const RELAID: usize = 20;
+const RETYPED: usize = 15;
+
+/// Multiply-adds of one of its products at most, in most of the graphs: of five products more are not computed on a processor.
+const MOST_WORK: i64 = 400_000;
+
+pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
+    let types = [DataType::Half, DataType::BFloat16];
+    let io = choices.of(&types);
+    let mut graph =
+        Graph::new().io_data_type(io).compute_data_type(DataType::Float).intermediate_data_type(DataType::Float);
+    let shape = shortened(Shape::of(choices));
+    let key_heads = shape.key_heads[0];
+    let is_interleaved = choices.chance(INTERLEAVED);
+    let [query_size, value_size] = shape.head;
+    let queries = [shape.heads, shape.queries, query_size];
+    let keys = [key_heads, shape.keys, query_size];
+    let values = [key_heads, shape.keys, value_size];
+    let results = [shape.heads, shape.queries, value_size];
+    let mut inputs: Vec<(Port, TensorHandle)> = Vec::new();
+    for (port, extents) in
+        [(Port::Q, queries), (Port::K, keys), (Port::V, values), (Port::O, results), (Port::DO, results)]
+    {
+        inputs.push((port, graph.tensor(shape.matrices(port.0, extents, is_interleaved))));
+    }
+    let rows = Tensor::new("Stats").row_major([shape.batches, shape.heads, shape.queries, 1]);
+    inputs.push((Port::STATS, graph.tensor(rows.data_type(DataType::Float))));
+    if choices.chance(SCALE) {
+        let scale = choices.of(&[0.125, 1.0, 0.3, -0.25, 0.0]);
+        inputs.push((Port::ATTN_SCALE, graph.tensor(Tensor::scalar("scale", DataType::Float, Scalar::Float(scale)))));
+    }
+    let lengths = if choices.chance(LENGTHS) { shape.lengths(&mut graph) } else { Vec::new() };
+    let mask = mask(choices, !lengths.is_empty());
+    inputs.extend(lengths);
+    let outputs = [(Port::DQ, queries), (Port::DK, keys), (Port::DV, values)];
+    let ports = outputs.map(|output| output.0);
+    let gradients = graph.composite("backward", AttentionBackward { mask }, &inputs, &ports);
+    for (id, (port, extents)) in gradients.into_iter().zip(outputs) {
+        let tensor = shape.matrices(port.0, extents, is_interleaved != choices.chance(RELAID));
+        let data_type = if choices.chance(RETYPED) { choices.of(&types) } else { io };
+        *graph.set_output(id) = tensor.data_type(data_type);
+    }
+    graph
+}
+
+/// With sequences that are cut in half until a product is no more work than [`MOST_WORK`].
+fn shortened(mut shape: Shape) -> Shape {
+    let work =
+        |shape: Shape| shape.batches * shape.heads * shape.queries * shape.keys * shape.head[0].max(shape.head[1]);
+    while work(shape) > MOST_WORK {
+        let longer = if shape.queries > shape.keys { &mut shape.queries } else { &mut shape.keys };
+        *longer = (*longer + 1) / 2;
+    }
+    shape
+}

@@ -1,0 +1,54 @@
+//! The backward pass of an attention: one operation that carries its definition ([`AttentionBackward`]).
+
+use super::{ALIGNMENT, LEFT, RIGHT, SAID_BY_PORTS, SCALE_VALUE, mask, obstacle_of, scale, turn};
+use crate::graph::draft::Draft;
+use crate::graph::{AttentionBackward, Composite, Malformed, Operation, OperationId, Port};
+
+/// Ports of a node that the operation has, too.
+const INPUTS: [Port; 11] = [
+    Port::Q,
+    Port::K,
+    Port::V,
+    Port::O,
+    Port::DO,
+    Port::STATS,
+    Port::ATTN_SCALE,
+    Port::ATTENTION_BIAS,
+    Port::SEQ_LEN_Q,
+    Port::SEQ_LEN_KV,
+    Port::SINK_TOKEN,
+];
+const OUTPUTS: [Port; 5] = [Port::DQ, Port::DK, Port::DV, Port::ATTENTION_DBIAS, Port::DSINK_TOKEN];
+
+/// Results are the same from run to run whatever is asked for (AT-P44).
+const DETERMINISTIC: &str = "is_deterministic_algorithm";
+
+/// What keeps a node from becoming the operation.
+pub(super) fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) -> Option<String> {
+    let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT, DETERMINISTIC];
+    let keys: Vec<&str> = known.into_iter().chain(SAID_BY_PORTS).collect();
+    obstacle_of(draft, id, operation, [&INPUTS, &OUTPUTS], &keys)
+}
+
+/// The operation of a node; K and V lie as they are stored.
+pub(super) fn operation(draft: &mut Draft, id: OperationId, node: &Operation) -> Result<Operation, Malformed> {
+    let scale = scale(draft, id, node)?;
+    for port in [Port::K, Port::V] {
+        turn(draft, node, port, false);
+    }
+    let dim = |port| node.input(port).map_or(&[][..], |id| &draft.tensor(id).dim);
+    let scores = [dim(Port::Q)[0], dim(Port::Q)[1], dim(Port::Q)[2], dim(Port::K)[2]];
+    let given = node.inputs.iter().filter(|slot| slot.0 != Port::ATTN_SCALE).copied();
+    let mut inputs: Vec<_> = given.chain(scale.map(|scale| (Port::ATTN_SCALE, scale))).collect();
+    inputs.sort_by_key(|slot| INPUTS.iter().position(|port| *port == slot.0));
+    let mut outputs = node.outputs.clone();
+    outputs.sort_by_key(|slot| OUTPUTS.iter().position(|port| *port == slot.0));
+    let backward = AttentionBackward { mask: mask(node, &scores) };
+    Ok(Operation {
+        attributes: crate::graph::Attributes::Composite(Composite::AttentionBackward(backward)),
+        compute_data_type: node.compute_data_type.or(Some(crate::graph::DataType::Float)),
+        inputs,
+        outputs,
+        ..node.clone()
+    })
+}

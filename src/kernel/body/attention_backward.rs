@@ -1,0 +1,199 @@
+//! The backward pass of attention: what is known of each query, and gradients that are sums over queries, or over keys.
+
+use super::attention::{AttentionExtents, Band, columns as value_columns, lines as head_lines};
+use crate::graph::TensorId;
+use crate::kernel::{MmaType, REGISTERS, TensorMap, WARPGROUP, WGMMA_ROWS};
+
+/// What the backward pass knows of each query, in two regions of the workspace with `padded` floats a head: its statistic in powers of two,
+/// and `Δ = Σ dO ∘ O` (`docs/spec/attention.md` AT-K30).
+#[derive(Clone, Debug)]
+pub struct AttentionRowsKernel {
+    /// O.
+    pub output: TensorId,
+    /// dO.
+    pub gradient: TensorId,
+    /// Statistics of the softmax.
+    pub stats: TensorId,
+    /// Batches, heads, queries.
+    pub extents: [i64; 3],
+    /// Elements of a row of O.
+    pub head: i64,
+    /// Floats from one head to the next.
+    pub padded: i64,
+    /// Whether rows are loaded 16 bytes at a time.
+    pub loads_vectors: bool,
+}
+
+impl AttentionRowsKernel {
+    /// Threads of a block.
+    pub const THREADS: u32 = 256;
+
+    /// Lanes of a row: each has eight elements.
+    pub fn lanes(&self) -> u32 {
+        const EACH: u32 = 8;
+        u32::try_from(self.head).unwrap_or(0).div_ceil(EACH).next_power_of_two()
+    }
+}
+
+/// Gradients of own rows by `wgmma` (AT-K31): own rows are keys, whose gradients dK and dV are sums over queries, or queries, whose gradient dQ
+/// is a sum over keys. Nothing is added up by several blocks, so that results are the same from run to run.
+#[derive(Clone, Debug)]
+pub struct AttentionBackwardKernel {
+    /// Whether own rows are keys.
+    pub of_keys: bool,
+    /// Own rows in boxes, K and V or Q and dO, then the others.
+    pub maps: [TensorMap; 4],
+    /// What is stored.
+    pub outputs: Vec<BackwardOutput>,
+    /// Factor of scores.
+    pub scale: Option<TensorId>,
+    /// Type of what is multiplied.
+    pub operand: MmaType,
+    /// What is multiplied with what.
+    pub extents: AttentionExtents,
+    /// Which scores count.
+    pub band: Band,
+    /// Tile of a block.
+    pub tile: BackwardTile,
+    /// Floats of a head in the workspace.
+    pub padded: i64,
+    /// Heads whose others should stay in L2 together.
+    pub section: i64,
+    /// Registers of a thread that brings tiles, and of one that multiplies.
+    pub registers: [u32; 2],
+}
+
+/// A gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackwardOutput {
+    /// dQ, dK or dV.
+    pub tensor: TensorId,
+    /// Elements of a row.
+    pub head: i64,
+    /// Whether it is dV.
+    pub is_of_values: bool,
+    /// Whether rows are stored 16 bytes at a time.
+    pub stores_vectors: bool,
+}
+
+impl BackwardOutput {
+    /// Accumulators of a thread.
+    pub fn registers(&self) -> u32 {
+        value_columns(self.head) / 2
+    }
+}
+
+/// Tile of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BackwardTile {
+    /// Multiplying warpgroups, each of 64 own rows.
+    pub consumers: u32,
+    /// Other rows of a step, a multiple of 16.
+    pub others: u32,
+    /// Steps whose other rows lie in shared memory.
+    pub stages: u32,
+}
+
+/// Where a block's shared memory holds what, in bytes; own rows at 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackwardLayout {
+    /// The first stage of others.
+    pub others: u32,
+    /// Bytes of a stage.
+    pub stage_bytes: u32,
+    /// What is known of the queries of each stage.
+    pub rows: u32,
+    /// Barriers.
+    pub barriers: u32,
+    /// All.
+    pub bytes: u32,
+}
+
+/// Bytes of a row of a box: one swizzled line.
+const LINE: u32 = 128;
+
+impl BackwardTile {
+    /// Own rows of a block.
+    pub fn rows(&self) -> u32 {
+        self.consumers * WGMMA_ROWS
+    }
+
+    /// Threads of a block.
+    pub fn threads(&self) -> u32 {
+        (self.consumers + 1) * WARPGROUP
+    }
+
+    /// Registers of a thread at launch, a multiple of eight.
+    pub fn registers_at_launch(&self) -> u32 {
+        (REGISTERS / self.threads() / 8 * 8).min(248)
+    }
+
+    /// Registers of a multiplying thread for scores, gradients of probabilities, what is multiplied of them, and sums.
+    pub fn held_registers(&self, outputs: &[BackwardOutput]) -> u32 {
+        let sums: u32 = outputs.iter().map(BackwardOutput::registers).sum();
+        let has = |is_of_values: bool| u32::from(outputs.iter().any(|output| output.is_of_values == is_of_values));
+        self.others / 2 * (1 + has(false)) + self.others / 4 * (has(false) + has(true)) + sums
+    }
+
+    /// Where everything lies, of heads of so many elements.
+    pub fn layout(&self, head: [i64; 2]) -> BackwardLayout {
+        let lines: u32 = head.into_iter().map(head_lines).sum();
+        let others = self.rows() * lines * LINE;
+        let stage_bytes = self.others * lines * LINE;
+        let rows = others + self.stages * stage_bytes;
+        let barriers = rows + self.stages * self.others * 8;
+        BackwardLayout { others, stage_bytes, rows, barriers, bytes: barriers + 16 * self.stages + 16 }
+    }
+}
+
+impl AttentionBackwardKernel {
+    /// Where everything lies.
+    pub fn layout(&self) -> BackwardLayout {
+        self.tile.layout(self.extents.head)
+    }
+
+    /// Whether dV is a result.
+    pub fn has_values(&self) -> bool {
+        self.outputs.iter().any(|output| output.is_of_values)
+    }
+
+    /// Whether dQ or dK is a result, for which gradients of probabilities are needed.
+    pub fn has_sums(&self) -> bool {
+        self.outputs.iter().any(|output| !output.is_of_values)
+    }
+
+    /// Accumulators before those of the first result: scores, and gradients of probabilities.
+    pub fn first_sum(&self) -> u32 {
+        self.tile.others / 2 * (1 + u32::from(self.has_sums()))
+    }
+
+    /// Own rows of a head.
+    pub fn rows(&self) -> i64 {
+        if self.of_keys { self.extents.keys } else { self.extents.queries }
+    }
+
+    /// Tiles of own rows of a head.
+    pub fn row_tiles(&self) -> i64 {
+        (self.rows() + i64::from(self.tile.rows()) - 1) / i64::from(self.tile.rows())
+    }
+
+    /// Heads with own rows, of all batches.
+    pub fn row_heads(&self) -> i64 {
+        self.extents.batches * if self.of_keys { self.extents.key_heads[0] } else { self.extents.heads }
+    }
+
+    /// Heads of others that a tile walks: those of Q that share a head of K and V.
+    pub fn members(&self) -> i64 {
+        if self.of_keys { self.extents.groups()[0] } else { 1 }
+    }
+
+    /// Tensors that are read and written through pointers.
+    pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
+        let edges = [self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more);
+        let lengths = self.band.lengths.into_iter().flatten();
+        (
+            self.scale.into_iter().chain(lengths).chain(edges).collect(),
+            self.outputs.iter().map(|it| it.tensor).collect(),
+        )
+    }
+}

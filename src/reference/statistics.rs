@@ -1,0 +1,88 @@
+//! What a backward pass is given of the forward pass: O and statistics that belong to its Q, K and V.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::graph::{
+    AttentionBackward, Attributes, Composite, DataType, FinalizedGraph, Graph, KeptAttributes, Operation, Other, Port,
+    Scalar, TensorId,
+};
+use crate::host_tensor::{HostTensor, HostTensors};
+
+use super::execute;
+
+/// Multiply-adds of a forward pass that is computed for what it gives; beyond them inputs stay as they are.
+const MOST_WORK: i64 = 1 << 32;
+
+/// Puts what the forward pass gives for the inputs of each backward pass in the place of its O and statistics, where these are inputs.
+///
+/// # Errors
+/// As [`execute`].
+pub(super) fn complete(graph: &FinalizedGraph, inputs: &mut HostTensors) -> Result<()> {
+    for operation in graph.operations() {
+        if let Attributes::Composite(Composite::AttentionBackward(_)) = &operation.attributes
+            && work(graph, operation) <= MOST_WORK
+            && let Ok(forward) = forward(graph, operation, inputs).finalize()
+        {
+            let id_of = |id: TensorId| graph.tensor_by_uid(forward.tensor(id).uid);
+            let given = forward.inputs().filter_map(|id| Some((id, seen_as(&forward, id, inputs.get(&id_of(id)?)?))));
+            let given: HostTensors = given.collect();
+            let results = execute(&forward, &given)?;
+            let known = results.into_iter().filter_map(|(id, tensor)| Some((id_of(id)?, tensor)));
+            let known: BTreeMap<TensorId, HostTensor> = known.filter(|(id, _)| inputs.contains_key(id)).collect();
+            inputs.extend(known);
+        }
+    }
+    Ok(())
+}
+
+fn work(graph: &FinalizedGraph, operation: &Operation) -> i64 {
+    let dim = |port| operation.input(port).map_or(&[][..], |id| &graph.tensor(id).dim);
+    let keys = dim(Port::K).get(2).copied().unwrap_or(0);
+    dim(Port::Q).iter().product::<i64>().saturating_mul(keys)
+}
+
+/// A tensor with the extents that a graph has it with: K stands in it as it is multiplied.
+fn seen_as(graph: &FinalizedGraph, id: TensorId, tensor: &HostTensor) -> HostTensor {
+    let (mut seen, wanted) = (tensor.clone(), graph.tensor(id));
+    if seen.dim != wanted.dim || seen.stride != wanted.stride {
+        (seen.dim, seen.stride) = (wanted.dim.clone(), wanted.stride.clone());
+    }
+    seen
+}
+
+/// The forward pass of a backward pass, whose bounds are what the execution makes them.
+fn forward(graph: &FinalizedGraph, operation: &Operation, inputs: &HostTensors) -> Graph {
+    const INPUTS: [Port; 8] = [
+        Port::Q,
+        Port::K,
+        Port::V,
+        Port::ATTN_SCALE,
+        Port::ATTENTION_BIAS,
+        Port::SEQ_LEN_Q,
+        Port::SEQ_LEN_KV,
+        Port::SINK_TOKEN,
+    ];
+    let mut forward = Graph::new().compute_data_type(DataType::Float);
+    let mut tensor = |port: Port| Some((port, forward.tensor(graph.tensor(operation.input(port)?).to_tensor())));
+    let taken = INPUTS.into_iter().filter_map(&mut tensor).collect();
+    let outputs = [Port::O, Port::STATS].into_iter().filter_map(&mut tensor).collect();
+    let attributes = match &operation.attributes {
+        Attributes::Composite(Composite::AttentionBackward(backward)) => {
+            let number = |port| number(graph, inputs, operation.input(port)?);
+            let mask = backward.mask.moved(number(Port::LEFT_BOUND), number(Port::RIGHT_BOUND));
+            Composite::from(AttentionBackward { mask }).attributes()
+        }
+        _ => KeptAttributes::new(),
+    };
+    let attributes = Attributes::Other(Other { tag: "SDPA", attributes });
+    let name = operation.name.clone();
+    forward.operation(Operation { name, attributes, compute_data_type: None, inputs: taken, outputs });
+    forward
+}
+
+/// A host scalar of an execution.
+fn number(graph: &FinalizedGraph, inputs: &HostTensors, id: TensorId) -> Option<f64> {
+    let given = graph.tensor(id).value.or_else(|| inputs.get(&id)?.get(0));
+    given.map(Scalar::as_f64)
+}

@@ -1,0 +1,158 @@
+//! The backward pass of attention: the engine beside the oracle's definition within its bounds, and both beside differences of a forward pass
+//! that is written out here in double precision.
+
+use super::*;
+use crate::graph::{AttentionBackward, Scalar, ScoreMask};
+
+const HEADS: usize = 2;
+const QUERIES: usize = 5;
+const KEYS: usize = 4;
+const HEAD: usize = 3;
+const VALUE_HEAD: usize = 2;
+const SCALE: f64 = 0.75;
+
+/// A backward pass of so many heads of K and V; lengths as `[queries, keys]` of its one sequence.
+#[derive(Clone, Copy)]
+struct Case {
+    key_heads: usize,
+    mask: ScoreMask,
+    lengths: Option<[usize; 2]>,
+}
+
+impl Case {
+    fn graph(self) -> FinalizedGraph {
+        let mut graph = float_graph();
+        let dims = [
+            (Port::Q, [HEADS, QUERIES, HEAD]),
+            (Port::K, [self.key_heads, KEYS, HEAD]),
+            (Port::V, [self.key_heads, KEYS, VALUE_HEAD]),
+            (Port::O, [HEADS, QUERIES, VALUE_HEAD]),
+            (Port::DO, [HEADS, QUERIES, VALUE_HEAD]),
+            (Port::STATS, [HEADS, QUERIES, 1]),
+        ];
+        let batched = |dim: [usize; 3]| [1, dim[0] as i64, dim[1] as i64, dim[2] as i64];
+        let mut slots: Vec<(Port, TensorHandle)> = Vec::new();
+        for (port, dim) in dims {
+            slots.push((port, input(&mut graph, port.0, &batched(dim), DataType::Float)));
+        }
+        let scale = Tensor::scalar("scale", DataType::Float, Scalar::Float(SCALE));
+        slots.push((Port::ATTN_SCALE, graph.tensor(scale)));
+        for &port in ScoreMask::LENGTHS.iter().filter(|_| self.lengths.is_some()) {
+            slots.push((port, input(&mut graph, port.0, &[1, 1, 1, 1], DataType::Int32)));
+        }
+        let outputs = [Port::DQ, Port::DK, Port::DV];
+        for (id, (_, dim)) in
+            graph.composite("b", AttentionBackward { mask: self.mask }, &slots, &outputs).into_iter().zip(dims)
+        {
+            let tensor = graph.set_output(id);
+            *tensor = Tensor::new("").row_major(batched(dim)).data_type(DataType::Float);
+        }
+        graph.finalize().unwrap()
+    }
+
+    fn is_kept(self, row: usize, column: usize) -> bool {
+        let [queries, keys] = self.lengths.unwrap_or([QUERIES, KEYS]);
+        let shift = if self.mask.is_bottom_right { keys as i64 - queries as i64 } else { 0 };
+        let (diagonal, column_index) = (row as i64 + shift, column as i64);
+        row < queries
+            && column < keys
+            && self.mask.right_bound.is_none_or(|right| column_index <= diagonal + right)
+            && self.mask.left_bound.is_none_or(|left| column_index > diagonal - left)
+    }
+
+    /// O and the statistics, of Q, K and V.
+    fn forward(self, [q, k, v]: [&[f64]; 3]) -> [Vec<f64>; 2] {
+        let mut o = vec![0.0; HEADS * QUERIES * VALUE_HEAD];
+        let mut statistics = vec![f64::NEG_INFINITY; HEADS * QUERIES];
+        for (head, row) in (0..HEADS).flat_map(|head| (0..QUERIES).map(move |row| (head, row))) {
+            let key_head = head / (HEADS / self.key_heads);
+            let query = &q[(head * QUERIES + row) * HEAD..][..HEAD];
+            let columns: Vec<usize> = (0..KEYS).filter(|&column| self.is_kept(row, column)).collect();
+            let exponential = |&column: &usize| {
+                let key = &k[(key_head * KEYS + column) * HEAD..][..HEAD];
+                (query.iter().zip(key).map(|(q, k)| q * k).sum::<f64>() * SCALE).exp()
+            };
+            let weights: Vec<f64> = columns.iter().map(exponential).collect();
+            let sum: f64 = weights.iter().sum();
+            statistics[head * QUERIES + row] = sum.ln();
+            for (column, weight) in columns.into_iter().zip(weights) {
+                for along in 0..VALUE_HEAD {
+                    let value = v[(key_head * KEYS + column) * VALUE_HEAD + along];
+                    o[(head * QUERIES + row) * VALUE_HEAD + along] += weight / sum * value;
+                }
+            }
+        }
+        [o, statistics]
+    }
+
+    /// Compares the gradients of random inputs with differences of the forward pass.
+    fn assert_gradients(self, seed: u64) {
+        let graph = self.graph();
+        let operation = graph.operations().next().unwrap();
+        let mut inputs = random_inputs(&graph, seed, Distribution::Normal).unwrap();
+        let mut put = |port: Port, values: &[f64]| {
+            let id = operation.input(port).unwrap();
+            let tensor = graph.tensor(id);
+            let host = HostTensor::from_dense(tensor.data_type, &tensor.dim, &tensor.stride, values);
+            inputs.insert(id, host.unwrap());
+        };
+        if let Some(lengths) = self.lengths {
+            ScoreMask::LENGTHS.iter().zip(lengths).for_each(|(&port, length)| put(port, &[length as f64]));
+        }
+        let at = |inputs: &HostTensors, port: Port| -> Vec<f64> {
+            inputs[&operation.input(port).unwrap()].to_dense().unwrap()
+        };
+        let [q, k, v, gradient] = [Port::Q, Port::K, Port::V, Port::DO].map(|port| at(&inputs, port));
+        let [o, statistics] = self.forward([&q, &k, &v]);
+        for (port, values) in [(Port::O, o), (Port::STATS, statistics)] {
+            let id = operation.input(port).unwrap();
+            let tensor = graph.tensor(id);
+            let host = HostTensor::from_dense(tensor.data_type, &tensor.dim, &tensor.stride, &values);
+            inputs.insert(id, host.unwrap());
+        }
+        let results = execute(&graph, &inputs).unwrap();
+        let bounds = bounds(&graph, &inputs).unwrap();
+        let comparison = compare(&graph, &oracle(&graph, &inputs), &results, Some(&bounds)).unwrap();
+        assert!(comparison.is_match(), "{comparison}");
+        for (along, port) in [Port::DQ, Port::DK, Port::DV].into_iter().enumerate() {
+            let numeric = differences([&q, &k, &v], along, |values| {
+                self.forward(values)[0].iter().zip(&gradient).map(|(o, dy)| o * dy).sum()
+            });
+            let found: Vec<f64> = results[&operation.output(port).unwrap()].to_dense().unwrap();
+            assert_near(&found, &numeric, 16.0);
+        }
+    }
+}
+
+fn band(left_bound: Option<i64>, right_bound: Option<i64>, is_bottom_right: bool) -> ScoreMask {
+    ScoreMask { left_bound, right_bound, is_bottom_right }
+}
+
+#[test]
+fn gradients_are_those_of_the_forward_pass() {
+    let whole = Case { key_heads: HEADS, mask: ScoreMask::default(), lengths: None };
+    let masks =
+        [ScoreMask::default(), band(None, Some(0), false), band(None, Some(-2), false), band(Some(2), Some(1), false)];
+    for (seed, mask) in masks.into_iter().enumerate() {
+        Case { mask, ..whole }.assert_gradients(seed as u64);
+        Case { mask, key_heads: 1, ..whole }.assert_gradients(seed as u64 + 100);
+    }
+    for (seed, lengths) in [[5, 4], [3, 2], [2, 4], [0, 3], [4, 0]].into_iter().enumerate() {
+        for mask in [ScoreMask::default(), band(None, Some(0), true), band(Some(2), Some(0), true)] {
+            Case { mask, lengths: Some(lengths), ..whole }.assert_gradients(seed as u64 + 200);
+        }
+    }
+}
+
+#[test]
+fn random_statistics_are_those_of_the_forward_pass() {
+    let case = Case { key_heads: 1, mask: band(None, Some(-1), false), lengths: None };
+    let graph = case.graph();
+    let operation = graph.operations().next().unwrap();
+    let inputs = random_inputs(&graph, 7, Distribution::Normal).unwrap();
+    let at = |port: Port| -> Vec<f64> { inputs[&operation.input(port).unwrap()].to_dense().unwrap() };
+    let [o, statistics] = case.forward([&at(Port::Q), &at(Port::K), &at(Port::V)]);
+    assert_near(&at(Port::O), &o, 4.0);
+    let finite = |values: Vec<f64>| -> Vec<f64> { values.into_iter().map(|value| value.max(-1e3)).collect() };
+    assert_near(&finite(at(Port::STATS)), &finite(statistics), 4.0);
+}

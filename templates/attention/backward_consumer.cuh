@@ -1,0 +1,95 @@
+<# A consumer of the backward pass. A step's scores and the gradients of its probabilities are multiplied at once; the products that they become
+   operands of run beside the arithmetic of the step, and of the next. -#>
+const unsigned consumer = warp / 4 - 1, quad = lane % 4;
+const unsigned long long own_0 = fw_matrix_descriptor<128>(shared + consumer * ${ 64 * 128 }$, 0, 1024);
+<%- if has_sums %>
+const unsigned long long own_1 = fw_matrix_descriptor<128>(shared + ${ own_1_at }$ + consumer * ${ 64 * 128 }$, 0, 1024);
+<%- endif %>
+const float scale = ${ scale }$, c = scale * ${ log2e }$;
+unsigned stage = 0, parity = 0, own_parity = 0;
+#pragma unroll 1
+for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
+${ unit }$
+const int first_row = m0 + consumer * 64, row = first_row + warp % 4 * 16 + lane / 4;
+const int own_last = min(first_row + 64, rows) - 1;
+// steps of which some rows keep some columns, and of which all keep all
+const int own_begin = own_last < first_row ? end : max(first_of(first_row) / ${ others }$, begin);
+const int own_end = own_last < first_row ? end : min((end_of(own_last) + ${ others - 1 }$) / ${ others }$, end);
+const int plain_begin = (first_of(first_row + 63) + ${ others - 1 }$) / ${ others }$;
+const int plain_end = first_row + 63 < rows ? end_of(first_row) / ${ others }$ : 0;
+<%- if not of_keys %>
+float statistic[2], delta[2];
+#pragma unroll
+for (int e = 0; e < 2; ++e) {
+const unsigned long long place = (b * ${ heads }$ull + h) * ${ padded }$ull + min(row + 8 * e, ${ rows - 1 }$);
+statistic[e] = partial0[place], delta[e] = partial1[place];
+}
+<%- endif %>
+// what a mask leaves out is 0, whatever it was
+const auto cut = [&](float (&x)[${ scores }$], int block) {
+const int at = block * ${ others }$ + 2 * quad;
+int kept[2], low[2];
+#pragma unroll
+for (int e = 0; e < 2; ++e) kept[e] = end_of(row + 8 * e) - at, low[e] = first_of(row + 8 * e) - at;
+#pragma unroll
+for (int i = 0; i < ${ scores }$; ++i) {
+const int column = 8 * (i >> 2) + (i & 1), e = i >> 1 & 1;
+if (column >= kept[e] || column < low[e]) x[i] = 0.0f;
+}
+};
+const auto release = [&](unsigned stage) {
+if (lane == 0) fw_mbarrier_arrive(empty + 8 * stage);
+};
+<%- if has_values %>
+unsigned p[${ packed }$] = {};
+<%- endif %>
+<%- if has_sums %>
+unsigned s[${ packed }$] = {};
+<%- endif %>
+const auto advance = [&] {
+if (++stage == ${ stages }$) stage = 0, parity ^= 1;
+};
+const auto skip = [&](int steps) {  // steps that are other consumers' alone
+#pragma unroll 1
+for (int step = 0; step < steps; ++step) {
+fw_mbarrier_wait(full + 8 * stage, parity);
+__syncwarp();
+release(stage);
+advance();
+}
+};
+const int own = max(own_end - own_begin, 0), steps = own * ${ members }$;
+unsigned before = 0;  // the stage of the step before, whose rows are multiplied by what its scores became
+if (begin < end) {
+fw_mbarrier_wait(own_full, own_parity);
+own_parity ^= 1;
+if (own == 0) skip((end - begin) * ${ members }$);
+}
+int block = own_begin;
+if (steps > 0) {
+skip(own_begin - begin);
+${ first_step }$
+}
+#pragma unroll 1
+for (int step = 1; step < steps; ++step) {
+if (++block == own_end) {  // of the next head
+skip(end - own_end + own_begin - begin);
+block = own_begin;
+}
+${ next_step }$
+}
+if (steps > 0) {
+const unsigned tile_before = shared + ${ others_at }$ + before * ${ stage_bytes }$;
+${ last_sums }$
+fw_wgmma_wait<0>();
+release(before);
+skip(end - own_end);
+}
+if (begin < end && lane == 0) fw_mbarrier_arrive(own_empty);
+<%- for output in outputs %>
+{
+const float scaled[2] = {${ output.factor }$, ${ output.factor }$};
+${ output.text }$
+}
+<%- endfor %>
+}

@@ -1,0 +1,55 @@
+<# The producer of the backward pass: one thread asks for the boxes of own rows once, and of the others step by step; beside it, where these are
+   queries, a warp copies what is known of each. -#>
+if (warp == 0 && fw_elect()) {
+unsigned stage = 0, parity = 1, own_parity = 1;
+#pragma unroll 1
+for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
+${ unit }$
+if (begin >= end) continue;
+fw_mbarrier_wait(own_empty, own_parity);
+own_parity ^= 1;
+fw_mbarrier_expect(own_full, ${ own_bytes }$);
+<%- for line in own_lines %>
+fw_tma_load(shared + ${ line.at }$, &${ line.map }$, own_full, ${ line.element }$, m0, ${ line.head }$, b);
+<%- endfor %>
+#pragma unroll 1
+for (unsigned member = 0; member < ${ members }$u; ++member) {
+#pragma unroll 1
+for (int block = begin; block < end; ++block) {
+fw_mbarrier_wait(empty + 8 * stage, parity);
+fw_mbarrier_expect(full + 8 * stage, ${ other_bytes }$);
+const unsigned tile = shared + ${ others_at }$ + stage * ${ stage_bytes }$;
+<%- for line in other_lines %>
+fw_tma_load(tile + ${ line.at }$, &${ line.map }$, full + 8 * stage, ${ line.element }$, block * ${ others }$, ${ line.head }$, b);
+<%- endfor %>
+if (++stage == ${ stages }$) stage = 0, parity ^= 1;
+}
+}
+}
+<%- if copies_rows %>
+} else if (warp == 1) {  // statistics and Δ of queries
+unsigned stage = 0, parity = 1;
+#pragma unroll 1
+for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
+${ unit }$
+if (begin >= end) continue;
+#pragma unroll 1
+for (unsigned member = 0; member < ${ members }$u; ++member) {
+const unsigned long long first = (b * ${ heads }$ull + h * ${ members }$u + member) * ${ padded }$ull;
+#pragma unroll 1
+for (int block = begin; block < end; ++block) {
+fw_mbarrier_wait(empty + 8 * stage, parity);
+float* const rows = reinterpret_cast<float*>(shared_bytes + ${ rows_at }$ + stage * ${ 8 * others }$);
+#pragma unroll
+for (unsigned i = lane; i < ${ others }$u; i += 32) {
+rows[i] = partial0[first + block * ${ others }$ + i];
+rows[${ others }$ + i] = partial1[first + block * ${ others }$ + i];
+}
+__syncwarp();
+if (lane == 0) fw_mbarrier_arrive(full + 8 * stage);
+if (++stage == ${ stages }$) stage = 0, parity ^= 1;
+}
+}
+}
+<%- endif %>
+}

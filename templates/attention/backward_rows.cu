@@ -1,0 +1,32 @@
+<# What the backward pass knows of each query: its statistic in powers of two, and Δ = Σ dO ∘ O. Lanes of a row have eight columns each. #>
+extern "C" __global__ void __launch_bounds__(${ threads }$)
+${ function }$(${ parameters }$) {
+fw_wait_for_previous_launch();
+const unsigned lane = threadIdx.x % ${ lanes }$u;
+const unsigned long long at = (unsigned long long)blockIdx.x * ${ rows_of_block }$ + threadIdx.x / ${ lanes }$u;
+if (at >= ${ rows }$ull) return;  // rows of a warp end together
+const unsigned long long query = at % ${ queries }$ull, head = at / ${ queries }$ull;
+const unsigned long long b = head / ${ heads }$u, h = head % ${ heads }$u;
+float delta = 0.0f;
+if (8 * lane < ${ columns }$u) {
+const ${ storage }$* const o = ${ output }$ + ${ output_offset }$ + 8 * lane;
+const ${ storage }$* const d_o = ${ gradient }$ + ${ gradient_offset }$ + 8 * lane;
+<%- if vectors %>
+float x[8], y[8];
+fw_load_vector(o, x);
+fw_load_vector(d_o, y);
+#pragma unroll
+for (int i = 0; i < 8; ++i) delta = fmaf(x[i], y[i], delta);
+<%- else %>
+#pragma unroll
+for (int i = 0; i < 8; ++i) delta = fmaf(fw_value(o[i]), fw_value(d_o[i]), delta);
+<%- endif %>
+}
+#pragma unroll
+for (unsigned step = ${ lanes }$ / 2; step > 0; step /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, step);
+if (lane == 0) {
+const unsigned long long place = head * ${ padded }$ull + query;
+partial0[place] = ${ stats }$[${ stats_offset }$] * ${ log2e }$;
+partial1[place] = delta;
+}
+}

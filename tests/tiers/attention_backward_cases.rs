@@ -1,0 +1,151 @@
+//! Attention, backward: masks and lengths, groups of heads, heads of every size, layouts.
+
+use fusewright::graph::DataType::{BFloat16, Float, Half, Int32};
+use fusewright::graph::{AttentionBackward, DataType, Graph, Port, Scalar, ScoreMask, Tensor};
+
+use crate::cases::{Case, push};
+
+/// Adds the cases of this file.
+pub(crate) fn backward_passes(cases: &mut Vec<Case>) {
+    let mut add = |name: &str, backward: Backward| push(cases, format!("attention_bwd_{name}"), backward.graph());
+    let of = Backward::new;
+    add("half", of([2, 2, 70, 90], [64, 64]));
+    add("bf16", Backward { io: BFloat16, ..of([1, 3, 33, 65], [64, 64]) });
+    add("one_element", of([1, 1, 1, 1], [8, 8]));
+    add("one_query", of([2, 2, 1, 129], [64, 64]));
+    add("one_key", of([2, 2, 70, 1], [16, 16]));
+    for (name, head) in [
+        ("8", [8, 8]),
+        ("72_40", [72, 40]),
+        ("96", [96, 96]),
+        ("128", [128, 128]),
+        ("192_128", [192, 128]),
+        ("8_256", [8, 256]),
+        ("256", [256, 256]),
+    ] {
+        add(&format!("heads_of_{name}"), of([1, 2, 65, 63], head));
+    }
+    let banded = |left, right, shape| Backward { mask: band(left, right), ..of(shape, [64, 64]) };
+    add("causal", banded(None, Some(0), [1, 2, 300, 300]));
+    add("causal_more_queries", banded(None, Some(0), [1, 2, 200, 100]));
+    add("causal_more_keys", banded(None, Some(0), [1, 2, 100, 200]));
+    add("causal_bottom_right", banded(None, Some(60), [1, 2, 40, 100]));
+    add("rows_without_keys", banded(None, Some(-10), [1, 2, 70, 60]));
+    add("window", banded(Some(40), Some(0), [1, 2, 300, 300]));
+    add("window_of_none", banded(Some(0), Some(0), [1, 1, 20, 20]));
+    add("window_to_both_sides", banded(Some(9), Some(5), [2, 1, 130, 140]));
+    add("window_by_value", Backward { bounds: [Some(10.0), Some(-3.0)], ..banded(Some(30), None, [1, 2, 150, 150]) });
+    let lengths = |mask| Backward { mask, has_lengths: true, ..of([5, 2, 100, 150], [64, 64]) };
+    add("lengths", lengths(ScoreMask::default()));
+    add("lengths_causal", lengths(band(None, Some(0))));
+    add(
+        "lengths_bottom_right_window",
+        lengths(ScoreMask { right_bound: Some(0), left_bound: Some(70), is_bottom_right: true }),
+    );
+    add("groups", Backward { key_heads: 2, mask: band(None, Some(0)), ..of([2, 8, 70, 130], [64, 64]) });
+    let shared = Backward { key_heads: 1, io: BFloat16, has_lengths: true, ..of([2, 3, 140, 40], [128, 128]) };
+    add("groups_lengths", shared);
+    for (name, scale) in [("negative", Some(-0.25)), ("zero", Some(0.0)), ("none", None)] {
+        add(&format!("scale_{name}"), Backward { scale, ..of([1, 2, 30, 140], [64, 64]) });
+    }
+    add("interleaved", Backward { is_interleaved: true, ..of([2, 4, 70, 90], [64, 64]) });
+    for (name, port) in [("queries", Port::DQ), ("keys", Port::DK), ("values", Port::DV)] {
+        add(&format!("of_{name}_alone"), Backward { alone: Some(port), ..of([1, 2, 70, 90], [64, 64]) });
+    }
+    add("strided", Backward { pitch: 3, ..of([1, 2, 70, 90], [40, 40]) });
+}
+
+fn band(left_bound: Option<i64>, right_bound: Option<i64>) -> ScoreMask {
+    ScoreMask { left_bound, right_bound, is_bottom_right: false }
+}
+
+/// The backward pass of an attention of `[batches, heads, queries, keys]` and heads of so many elements, of queries and of values.
+#[derive(Clone, Copy)]
+struct Backward {
+    io: DataType,
+    shape: [i64; 4],
+    head: [i64; 2],
+    key_heads: i64,
+    scale: Option<f64>,
+    mask: ScoreMask,
+    /// What is added to the bounds of the mask, left and right, by host scalars.
+    bounds: [Option<f64>; 2],
+    has_lengths: bool,
+    /// Whether heads of a position lie side by side.
+    is_interleaved: bool,
+    /// Elements beyond a row of O and of the gradients.
+    pitch: i64,
+    /// The gradient that is stored, if it is one alone.
+    alone: Option<Port>,
+}
+
+impl Backward {
+    fn new(shape: [i64; 4], head: [i64; 2]) -> Self {
+        Self {
+            io: Half,
+            shape,
+            head,
+            key_heads: shape[1],
+            scale: Some(0.125),
+            mask: ScoreMask::default(),
+            bounds: [None; 2],
+            has_lengths: false,
+            is_interleaved: false,
+            pitch: 0,
+            alone: None,
+        }
+    }
+
+    fn graph(self) -> Graph {
+        let [batches, heads, queries, keys] = self.shape;
+        let [head, value_head] = self.head;
+        let mut graph = Graph::new().io_data_type(self.io).compute_data_type(Float).intermediate_data_type(Float);
+        let matrices = |name: &str, heads, rows, size| self.matrices(name, [heads, rows, size], 0);
+        let mut inputs = Vec::new();
+        let rows = Tensor::new("Stats").row_major([batches, heads, queries, 1]).data_type(Float);
+        for (port, tensor) in [
+            (Port::Q, matrices("Q", heads, queries, head)),
+            (Port::K, matrices("K", self.key_heads, keys, head)),
+            (Port::V, matrices("V", self.key_heads, keys, value_head)),
+            (Port::O, self.matrices("O", [heads, queries, value_head], self.pitch)),
+            (Port::DO, matrices("dO", heads, queries, value_head)),
+            (Port::STATS, rows),
+        ] {
+            inputs.push((port, graph.tensor(tensor)));
+        }
+        let scalar = |name: &str, value| Tensor::scalar(name, Float, Scalar::Float(value));
+        if let Some(scale) = self.scale {
+            inputs.push((Port::ATTN_SCALE, graph.tensor(scalar("scale", scale))));
+        }
+        for &port in ScoreMask::LENGTHS.iter().filter(|_| self.has_lengths) {
+            let length = Tensor::new(port.0).row_major([batches, 1, 1, 1]).data_type(Int32);
+            inputs.push((port, graph.tensor(length)));
+        }
+        for (&port, bound) in ScoreMask::BOUNDS.iter().zip(self.bounds) {
+            if let Some(bound) = bound {
+                inputs.push((port, graph.tensor(scalar(port.0, bound))));
+            }
+        }
+        let results = [
+            (Port::DQ, [heads, queries, head]),
+            (Port::DK, [self.key_heads, keys, head]),
+            (Port::DV, [self.key_heads, keys, value_head]),
+        ];
+        let ports = results.map(|result| result.0);
+        let gradients = graph.composite("backward", AttentionBackward { mask: self.mask }, &inputs, &ports);
+        for (id, (port, extents)) in gradients.into_iter().zip(results) {
+            *graph.set_output(id) = self.matrices(port.0, extents, self.pitch);
+            graph.tensor_mut(id).is_virtual = self.alone.is_some_and(|alone| alone != port);
+        }
+        graph
+    }
+
+    fn matrices(self, name: &str, [heads, rows, size]: [i64; 3], pitch: i64) -> Tensor {
+        let row = size + pitch;
+        let stride = match self.is_interleaved {
+            true => [heads * rows * row, row, heads * row, 1],
+            false => [heads * rows * row, rows * row, row, 1],
+        };
+        Tensor::new(name).dim([self.shape[0], heads, rows, size]).stride(stride)
+    }
+}
