@@ -88,8 +88,8 @@ skip(end - own_end);
 if (begin < end && lane == 0) fw_mbarrier_arrive(own_empty);
 <%- for output in outputs %>
 {
-const float scaled[2] = {${ output.factor }$, ${ output.factor }$};
-${ output.text }$
+constexpr float scaled[2] = {1.0f, 1.0f};
+${ output }$
 }
 <%- endfor %>
 }

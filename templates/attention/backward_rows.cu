@@ -1,4 +1,5 @@
-<# What the backward pass knows of each query: its statistic in powers of two, and Δ = Σ dO ∘ O. Lanes of a row have eight columns each. #>
+<# What the backward pass knows of each query: its statistic in powers of two, and Δ = Σ dO ∘ O times the
+   scale, since gradients of scores are scaled before they are rounded. Lanes of a row have eight columns each. #>
 extern "C" __global__ void __launch_bounds__(${ threads }$)
 ${ function }$(${ parameters }$) {
 fw_wait_for_previous_launch();
@@ -27,6 +28,9 @@ for (unsigned step = ${ lanes }$ / 2; step > 0; step /= 2) delta += __shfl_xor_s
 if (lane == 0) {
 const unsigned long long place = head * ${ padded }$ull + query;
 partial0[place] = ${ stats }$[${ stats_offset }$] * ${ log2e }$;
-partial1[place] = delta;
+partial1[place] = delta * ${ scale }$;
+<%- if keeps_delta %>
+partial2[place] = delta;
+<%- endif %>
 }
 }

@@ -46,7 +46,7 @@ fw_wgmma_wait<${ pending - 1 }$>();
 float y[${ scores }$];
 fw_take_all<${ scores }$>(y);
 #pragma unroll
-for (int i = 0; i < ${ scores }$; ++i) y[i] = x[i] * (y[i] - ${ delta }$);
+for (int i = 0; i < ${ scores }$; ++i) y[i] = x[i] * fmaf(y[i], scale, -${ delta }$);
 if (is_cut) cut(y, block);
 <%- endif %>
 fw_wgmma_wait<0>();

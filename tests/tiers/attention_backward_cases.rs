@@ -48,6 +48,9 @@ pub(crate) fn backward_passes(cases: &mut Vec<Case>) {
     for (name, scale) in [("negative", Some(-0.25)), ("zero", Some(0.0)), ("none", None)] {
         add(&format!("scale_{name}"), Backward { scale, ..of([1, 2, 30, 140], [64, 64]) });
     }
+    let sunk = Backward { has_sinks: true, mask: band(None, Some(0)), ..of([3, 5, 70, 90], [64, 64]) };
+    add("sinks", sunk);
+    add("sinks_lengths", Backward { has_lengths: true, mask: ScoreMask::default(), ..sunk });
     add("interleaved", Backward { is_interleaved: true, ..of([2, 4, 70, 90], [64, 64]) });
     for (name, port) in [("queries", Port::DQ), ("keys", Port::DK), ("values", Port::DV)] {
         add(&format!("of_{name}_alone"), Backward { alone: Some(port), ..of([1, 2, 70, 90], [64, 64]) });
@@ -71,6 +74,7 @@ struct Backward {
     /// What is added to the bounds of the mask, left and right, by host scalars.
     bounds: [Option<f64>; 2],
     has_lengths: bool,
+    has_sinks: bool,
     /// Whether heads of a position lie side by side.
     is_interleaved: bool,
     /// Elements beyond a row of O and of the gradients.
@@ -90,6 +94,7 @@ impl Backward {
             mask: ScoreMask::default(),
             bounds: [None; 2],
             has_lengths: false,
+            has_sinks: false,
             is_interleaved: false,
             pitch: 0,
             alone: None,
@@ -131,8 +136,18 @@ impl Backward {
             (Port::DK, [self.key_heads, keys, head]),
             (Port::DV, [self.key_heads, keys, value_head]),
         ];
-        let ports = results.map(|result| result.0);
+        let mut ports = results.map(|result| result.0).to_vec();
+        let sinks = |name: &str| Tensor::new(name).row_major([1, heads, 1, 1]).data_type(Float);
+        if self.has_sinks {
+            inputs.push((Port::SINK_TOKEN, graph.tensor(sinks("sink"))));
+            ports.push(Port::DSINK_TOKEN);
+        }
         let gradients = graph.composite("backward", AttentionBackward { mask: self.mask }, &inputs, &ports);
+        if let [.., id] = gradients[..]
+            && self.has_sinks
+        {
+            *graph.set_output(id) = sinks("dSink");
+        }
         for (id, (port, extents)) in gradients.into_iter().zip(results) {
             *graph.set_output(id) = self.matrices(port.0, extents, self.pitch);
             graph.tensor_mut(id).is_virtual = self.alone.is_some_and(|alone| alone != port);

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::{
-    GroupText, LINE, LINE_BYTES, LOG2E, OutputText, STEP, TakeText, edge_text, length_lines, pack_function, registers,
+    GroupText, LINE, LINE_BYTES, LOG2E, OutputText, STEP, TakeText, edge_text, length_line, length_lines,
+    pack_function, registers,
 };
 use crate::codegen::names;
 use crate::codegen::sections::Used;
@@ -11,7 +12,8 @@ use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    AttentionBackwardKernel, AttentionRowsKernel, BackwardLayout, BackwardOutput, MmaType, head_lines, value_columns,
+    AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput, MmaType,
+    head_lines, value_columns,
 };
 
 /// Device code that every backward pass uses.
@@ -51,6 +53,8 @@ pub(in crate::codegen) struct RowsText {
     stats: String,
     stats_offset: String,
     log2e: String,
+    scale: String,
+    keeps_delta: bool,
 }
 
 pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &AttentionRowsKernel) -> RowsText {
@@ -80,6 +84,42 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
         vectors: kernel.loads_vectors,
         stats: pointer(kernel.stats),
         stats_offset: offset(kernel.stats),
+        log2e: names::float_literal(LOG2E),
+        scale: scale_text(graph, used, kernel.scale),
+        keeps_delta: kernel.keeps_delta,
+    }
+}
+
+/// What `attention/backward_sinks.cu` reads beside the function's name and parameters.
+#[derive(Serialize)]
+pub(in crate::codegen) struct SinksText {
+    threads: u32,
+    batches: i64,
+    heads: i64,
+    padded: i64,
+    /// The line that says how many queries there are.
+    lengths: String,
+    sink: String,
+    sink_step: i64,
+    result: String,
+    result_step: i64,
+    log2e: String,
+}
+
+pub(in crate::codegen) fn sinks(graph: &FinalizedGraph, used: &mut Used, kernel: &AttentionSinksKernel) -> SinksText {
+    ["FW_SHARED", "fw_fast_exp2", "fw_block_total"].into_iter().for_each(|section| used.add(section));
+    let [batches, heads, queries] = kernel.extents;
+    let length = kernel.lengths.map(|id| length_line(graph, "queries", id, queries));
+    SinksText {
+        threads: AttentionSinksKernel::THREADS,
+        batches,
+        heads,
+        padded: kernel.padded,
+        lengths: length.unwrap_or_else(|| format!("constexpr int queries = {queries};")),
+        sink: names::pointer(graph, kernel.sink),
+        sink_step: graph.tensor(kernel.sink).stride[1],
+        result: names::pointer(graph, kernel.result),
+        result_step: graph.tensor(kernel.result).stride[1],
         log2e: names::float_literal(LOG2E),
     }
 }
@@ -169,7 +209,8 @@ struct ConsumerText {
     first_step: String,
     next_step: String,
     last_sums: String,
-    outputs: Vec<ResultText>,
+    /// Gradients to memory.
+    outputs: Vec<String>,
 }
 
 /// What `attention/backward_step.cuh` reads.
@@ -214,13 +255,6 @@ struct SumsText {
     s_words: String,
 }
 
-/// A gradient to memory.
-#[derive(Serialize)]
-struct ResultText {
-    factor: &'static str,
-    text: String,
-}
-
 pub(in crate::codegen) fn backward(
     graph: &FinalizedGraph,
     used: &mut Used,
@@ -252,6 +286,17 @@ pub(in crate::codegen) fn backward(
         producer: backward.producer()?,
         consumer: backward.consumer()?,
     })
+}
+
+/// The factor of scores.
+fn scale_text(graph: &FinalizedGraph, used: &mut Used, scale: Option<TensorId>) -> String {
+    let Some(id) = scale else { return "1.0f".to_owned() };
+    let tensor = graph.tensor(id);
+    if tensor.is_pass_by_value {
+        return graph.canonical_name(id);
+    }
+    used.add(names::storage_section(tensor.data_type));
+    format!("fw_value({}[0])", names::pointer(graph, id))
 }
 
 fn name_of_sum(is_of_values: bool) -> &'static str {
@@ -400,8 +445,7 @@ impl Backward<'_, '_> {
         let mut outputs = Vec::new();
         let mut first = kernel.first_sum();
         for output in &kernel.outputs {
-            let factor = if output.is_of_values { "1.0f" } else { "scale" };
-            outputs.push(ResultText { factor, text: self.output(output, first)? });
+            outputs.push(self.output(output, first)?);
             first += output.registers();
         }
         let record = ConsumerText {
@@ -412,7 +456,7 @@ impl Backward<'_, '_> {
             of_keys: kernel.of_keys,
             has_values: kernel.has_values(),
             has_sums: kernel.has_sums(),
-            scale: self.scale(),
+            scale: scale_text(self.graph, self.used, kernel.scale),
             log2e: names::float_literal(LOG2E),
             own_1_at: head_lines(kernel.extents.head[0]) * kernel.tile.rows() * LINE_BYTES,
             others_at: layout.others,
@@ -487,16 +531,6 @@ impl Backward<'_, '_> {
     /// Where the second of the others' tiles lies, behind the first.
     fn second_other(&self) -> u32 {
         head_lines(self.kernel.extents.head[0]) * self.kernel.tile.others * LINE_BYTES
-    }
-
-    fn scale(&mut self) -> String {
-        let Some(id) = self.kernel.scale else { return "1.0f".to_owned() };
-        let tensor = self.graph.tensor(id);
-        if tensor.is_pass_by_value {
-            return self.graph.canonical_name(id);
-        }
-        self.used.add(names::storage_section(tensor.data_type));
-        format!("fw_value({}[0])", names::pointer(self.graph, id))
     }
 
     fn shape(&self, columns: u32) -> String {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 mod backward;
 
-pub(super) use backward::{backward, rows as backward_rows};
+pub(super) use backward::{backward, rows as backward_rows, sinks as backward_sinks};
 
 use super::expression::Speller;
 use super::names;
@@ -227,12 +227,14 @@ fn length_lines(graph: &FinalizedGraph, band: &Band, extents: &AttentionExtents)
     let Some([queries, keys]) = band.lengths else {
         return vec![format!("constexpr int queries = {}, keys = {};", extents.queries, extents.keys)];
     };
-    let line = |(name, id, most): (&str, TensorId, i64)| {
-        let stride = graph.tensor(id).stride.first().copied().unwrap_or(0);
-        let pointer = names::pointer(graph, id);
-        format!("const int {name} = min(max({pointer}[b * {stride}ull], 0), {most});")
-    };
-    [("queries", queries, extents.queries), ("keys", keys, extents.keys)].into_iter().map(line).collect()
+    vec![length_line(graph, "queries", queries, extents.queries), length_line(graph, "keys", keys, extents.keys)]
+}
+
+/// The length of a batch's sequence, of so many rows at most.
+fn length_line(graph: &FinalizedGraph, name: &str, id: TensorId, most: i64) -> String {
+    let stride = graph.tensor(id).stride.first().copied().unwrap_or(0);
+    let pointer = names::pointer(graph, id);
+    format!("const int {name} = min(max({pointer}[b * {stride}ull], 0), {most});")
 }
 
 /// What is added to a row for an edge of its band: a number, and one that is known when the kernel is launched.

@@ -4,8 +4,8 @@ use super::attention::{AttentionExtents, Band, columns as value_columns, lines a
 use crate::graph::TensorId;
 use crate::kernel::{MmaType, REGISTERS, TensorMap, WARPGROUP, WGMMA_ROWS};
 
-/// What the backward pass knows of each query, in two regions of the workspace with `padded` floats a head: its statistic in powers of two,
-/// and `Δ = Σ dO ∘ O` (`docs/spec/attention.md` AT-K30).
+/// What the backward pass knows of each query, in regions of the workspace with `padded` floats a head: its statistic in powers of two, and
+/// `Δ = Σ dO ∘ O` times the factor of scores (`docs/spec/attention.md` AT-K30).
 #[derive(Clone, Debug)]
 pub struct AttentionRowsKernel {
     /// O.
@@ -22,17 +22,49 @@ pub struct AttentionRowsKernel {
     pub padded: i64,
     /// Whether rows are loaded 16 bytes at a time.
     pub loads_vectors: bool,
+    /// Factor of scores.
+    pub scale: Option<TensorId>,
+    /// Whether a third region has Δ alone, for the gradient of sinks.
+    pub keeps_delta: bool,
 }
 
 impl AttentionRowsKernel {
     /// Threads of a block.
     pub const THREADS: u32 = 256;
 
+    /// Tensors that are read.
+    pub fn reads(&self) -> impl Iterator<Item = TensorId> + use<> {
+        [self.output, self.gradient, self.stats].into_iter().chain(self.scale)
+    }
+
     /// Lanes of a row: each has eight elements.
     pub fn lanes(&self) -> u32 {
         const EACH: u32 = 8;
         u32::try_from(self.head).unwrap_or(0).div_ceil(EACH).next_power_of_two()
     }
+}
+
+/// The gradient of the sink of each head, from what is known of its queries (`docs/spec/attention.md` AT-O16).
+#[derive(Clone, Debug)]
+pub struct AttentionSinksKernel {
+    /// The sinks.
+    pub sink: TensorId,
+    /// Their gradient.
+    pub result: TensorId,
+    /// Batches, heads, queries.
+    pub extents: [i64; 3],
+    /// Queries of each sequence.
+    pub lengths: Option<TensorId>,
+    /// Floats of a head in the workspace.
+    pub padded: i64,
+}
+
+impl AttentionSinksKernel {
+    /// Threads of a block, which has a head.
+    pub const THREADS: u32 = 1024;
+
+    /// Bytes of shared memory: a float of each warp.
+    pub const SHARED_BYTES: u32 = 128;
 }
 
 /// Gradients of own rows by `wgmma` (AT-K31): own rows are keys, whose gradients dK and dV are sums over queries, or queries, whose gradient dQ

@@ -18,7 +18,7 @@ pub use attention::{
     columns as value_columns, lines as head_lines,
 };
 pub use attention_backward::{
-    AttentionBackwardKernel, AttentionRowsKernel, BackwardLayout, BackwardOutput, BackwardTile,
+    AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput, BackwardTile,
 };
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
@@ -69,6 +69,8 @@ pub enum Body {
     Attention(Box<AttentionKernel>),
     /// What the backward pass of an attention knows of each query.
     AttentionRows(AttentionRowsKernel),
+    /// Gradients of sinks.
+    AttentionSinks(AttentionSinksKernel),
     /// Gradients of queries, or of keys and values.
     AttentionBackward(Box<AttentionBackwardKernel>),
 }
@@ -96,7 +98,10 @@ impl Body {
             Self::Rows(kernel) => kernel.touched(),
             Self::AllGather(kernel) => kernel.touched(),
             Self::Attention(kernel) => kernel.touched(),
-            Self::AttentionRows(kernel) => (vec![kernel.output, kernel.gradient, kernel.stats], Vec::new()),
+            Self::AttentionRows(kernel) => (kernel.reads().collect(), Vec::new()),
+            Self::AttentionSinks(kernel) => {
+                ([kernel.sink].into_iter().chain(kernel.lengths).collect(), vec![kernel.result])
+            }
             Self::AttentionBackward(kernel) => kernel.touched(),
             Self::Depthwise(kernel) => {
                 let reads = kernel.sweep.program.reads().chain([kernel.windows.image, kernel.filter]);

@@ -17,6 +17,8 @@ struct Case {
     key_heads: usize,
     mask: ScoreMask,
     lengths: Option<[usize; 2]>,
+    /// Whether each head has a sink.
+    has_sinks: bool,
 }
 
 impl Case {
@@ -40,12 +42,17 @@ impl Case {
         for &port in ScoreMask::LENGTHS.iter().filter(|_| self.lengths.is_some()) {
             slots.push((port, input(&mut graph, port.0, &[1, 1, 1, 1], DataType::Int32)));
         }
-        let outputs = [Port::DQ, Port::DK, Port::DV];
-        for (id, (_, dim)) in
-            graph.composite("b", AttentionBackward { mask: self.mask }, &slots, &outputs).into_iter().zip(dims)
-        {
-            let tensor = graph.set_output(id);
-            *tensor = Tensor::new("").row_major(batched(dim)).data_type(DataType::Float);
+        let sinks = [1, HEADS as i64, 1, 1];
+        let mut outputs: Vec<(Port, [i64; 4])> =
+            vec![(Port::DQ, batched(dims[0].1)), (Port::DK, batched(dims[1].1)), (Port::DV, batched(dims[2].1))];
+        if self.has_sinks {
+            slots.push((Port::SINK_TOKEN, input(&mut graph, "sink", &sinks, DataType::Float)));
+            outputs.push((Port::DSINK_TOKEN, sinks));
+        }
+        let ports: Vec<Port> = outputs.iter().map(|output| output.0).collect();
+        let gradients = graph.composite("b", AttentionBackward { mask: self.mask }, &slots, &ports);
+        for (id, (_, dim)) in gradients.into_iter().zip(outputs) {
+            *graph.set_output(id) = Tensor::new("").row_major(dim).data_type(DataType::Float);
         }
         graph.finalize().unwrap()
     }
@@ -60,8 +67,8 @@ impl Case {
             && self.mask.left_bound.is_none_or(|left| column_index > diagonal - left)
     }
 
-    /// O and the statistics, of Q, K and V.
-    fn forward(self, [q, k, v]: [&[f64]; 3]) -> [Vec<f64>; 2] {
+    /// O and the statistics, of Q, K and V, and of a sink of each head, which is −∞ where there are none.
+    fn forward(self, [q, k, v]: [&[f64]; 3], sinks: &[f64]) -> [Vec<f64>; 2] {
         let mut o = vec![0.0; HEADS * QUERIES * VALUE_HEAD];
         let mut statistics = vec![f64::NEG_INFINITY; HEADS * QUERIES];
         for (head, row) in (0..HEADS).flat_map(|head| (0..QUERIES).map(move |row| (head, row))) {
@@ -73,7 +80,7 @@ impl Case {
                 (query.iter().zip(key).map(|(q, k)| q * k).sum::<f64>() * SCALE).exp()
             };
             let weights: Vec<f64> = columns.iter().map(exponential).collect();
-            let sum: f64 = weights.iter().sum();
+            let sum: f64 = weights.iter().sum::<f64>() + sinks[head].exp();
             statistics[head * QUERIES + row] = sum.ln();
             for (column, weight) in columns.into_iter().zip(weights) {
                 for along in 0..VALUE_HEAD {
@@ -103,7 +110,11 @@ impl Case {
             inputs[&operation.input(port).unwrap()].to_dense().unwrap()
         };
         let [q, k, v, gradient] = [Port::Q, Port::K, Port::V, Port::DO].map(|port| at(&inputs, port));
-        let [o, statistics] = self.forward([&q, &k, &v]);
+        let sinks = match operation.input(Port::SINK_TOKEN) {
+            Some(_) => at(&inputs, Port::SINK_TOKEN),
+            None => vec![f64::NEG_INFINITY; HEADS],
+        };
+        let [o, statistics] = self.forward([&q, &k, &v], &sinks);
         for (port, values) in [(Port::O, o), (Port::STATS, statistics)] {
             let id = operation.input(port).unwrap();
             let tensor = graph.tensor(id);
@@ -114,12 +125,17 @@ impl Case {
         let bounds = bounds(&graph, &inputs).unwrap();
         let comparison = compare(&graph, &oracle(&graph, &inputs), &results, Some(&bounds)).unwrap();
         assert!(comparison.is_match(), "{comparison}");
+        let loss = |values: [&[f64]; 3], sinks: &[f64]| -> f64 {
+            self.forward(values, sinks)[0].iter().zip(&gradient).map(|(o, dy)| o * dy).sum()
+        };
+        let found = |port: Port| -> Vec<f64> { results[&operation.output(port).unwrap()].to_dense().unwrap() };
         for (along, port) in [Port::DQ, Port::DK, Port::DV].into_iter().enumerate() {
-            let numeric = differences([&q, &k, &v], along, |values| {
-                self.forward(values)[0].iter().zip(&gradient).map(|(o, dy)| o * dy).sum()
-            });
-            let found: Vec<f64> = results[&operation.output(port).unwrap()].to_dense().unwrap();
-            assert_near(&found, &numeric, 16.0);
+            let numeric = differences([&q, &k, &v], along, |values| loss(values, &sinks));
+            assert_near(&found(port), &numeric, 16.0);
+        }
+        if self.has_sinks {
+            let numeric = differences([&sinks, &k, &v], 0, |[sinks, k, v]| loss([&q, k, v], sinks));
+            assert_near(&found(Port::DSINK_TOKEN), &numeric, 16.0);
         }
     }
 }
@@ -130,28 +146,30 @@ fn band(left_bound: Option<i64>, right_bound: Option<i64>, is_bottom_right: bool
 
 #[test]
 fn gradients_are_those_of_the_forward_pass() {
-    let whole = Case { key_heads: HEADS, mask: ScoreMask::default(), lengths: None };
+    let whole = Case { key_heads: HEADS, mask: ScoreMask::default(), lengths: None, has_sinks: false };
     let masks =
         [ScoreMask::default(), band(None, Some(0), false), band(None, Some(-2), false), band(Some(2), Some(1), false)];
     for (seed, mask) in masks.into_iter().enumerate() {
         Case { mask, ..whole }.assert_gradients(seed as u64);
         Case { mask, key_heads: 1, ..whole }.assert_gradients(seed as u64 + 100);
+        Case { mask, has_sinks: true, ..whole }.assert_gradients(seed as u64 + 300);
     }
     for (seed, lengths) in [[5, 4], [3, 2], [2, 4], [0, 3], [4, 0]].into_iter().enumerate() {
         for mask in [ScoreMask::default(), band(None, Some(0), true), band(Some(2), Some(0), true)] {
             Case { mask, lengths: Some(lengths), ..whole }.assert_gradients(seed as u64 + 200);
+            Case { mask, lengths: Some(lengths), has_sinks: true, ..whole }.assert_gradients(seed as u64 + 400);
         }
     }
 }
 
 #[test]
 fn random_statistics_are_those_of_the_forward_pass() {
-    let case = Case { key_heads: 1, mask: band(None, Some(-1), false), lengths: None };
+    let case = Case { key_heads: 1, mask: band(None, Some(-1), false), lengths: None, has_sinks: false };
     let graph = case.graph();
     let operation = graph.operations().next().unwrap();
     let inputs = random_inputs(&graph, 7, Distribution::Normal).unwrap();
     let at = |port: Port| -> Vec<f64> { inputs[&operation.input(port).unwrap()].to_dense().unwrap() };
-    let [o, statistics] = case.forward([&at(Port::Q), &at(Port::K), &at(Port::V)]);
+    let [o, statistics] = case.forward([&at(Port::Q), &at(Port::K), &at(Port::V)], &[f64::NEG_INFINITY; HEADS]);
     assert_near(&at(Port::O), &o, 4.0);
     let finite = |values: Vec<f64>| -> Vec<f64> { values.into_iter().map(|value| value.max(-1e3)).collect() };
     assert_near(&finite(at(Port::STATS)), &finite(statistics), 4.0);

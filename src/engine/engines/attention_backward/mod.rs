@@ -16,7 +16,8 @@ use crate::error::Reason;
 use crate::fusion::attention_backward;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    AttentionBackwardKernel, AttentionRowsKernel, BackwardOutput, BackwardTile, Body, Kernel, Parameter, WGMMA_ROWS,
+    AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardTile, Body, Kernel,
+    Parameter, WGMMA_ROWS,
 };
 use crate::support::attention_records::{FAB_DO_LAYOUT, FAF_SCALE_TYPE, FAF_STATS_LAYOUT};
 use crate::support::{Rule, Supported};
@@ -171,22 +172,45 @@ impl Offer for Offered {
         let passes = self.passes(&config.fields(FIELDS), device).unwrap_or_default();
         let mut builder = KernelBuilder::new(&plan.graph, config);
         let floats = plan.extents.batches * plan.extents.heads * plan.padded();
-        let regions = builder.regions(2, floats);
-        let rows = plan.rows();
-        let [batches, heads, queries] = rows.extents;
-        let shape =
-            Shape::line_of_blocks(batches * heads * queries * i64::from(rows.lanes()), AttentionRowsKernel::THREADS);
-        let tensors = [rows.output, rows.gradient, rows.stats].map(Parameter::Tensor);
-        let parameters = tensors.into_iter().chain(regions.iter().copied()).collect();
-        builder.push("attention_rows", shape, parameters, Body::AttentionRows(rows));
+        let regions = builder.regions(2 + usize::from(plan.sinks.is_some()), floats);
+        self.push_rows(&mut builder, &regions);
+        if let [statistics, _, delta] = regions[..] {
+            self.push_sinks(&mut builder, [statistics, delta]);
+        }
         for pass in passes {
-            self.push(&mut builder, pass, &regions, device);
+            self.push(&mut builder, pass, &regions[..2], device);
         }
         builder.finish()
     }
 }
 
 impl Offered {
+    fn is_scalar(&self, id: TensorId) -> bool {
+        self.plan.graph.tensor(id).is_pass_by_value
+    }
+
+    /// What is known of each query, to regions of the workspace.
+    fn push_rows(&self, builder: &mut KernelBuilder, regions: &[Parameter]) {
+        let rows = self.plan.rows();
+        let [batches, heads, queries] = rows.extents;
+        let lanes = batches * heads * queries * i64::from(rows.lanes());
+        let shape = Shape::line_of_blocks(lanes, AttentionRowsKernel::THREADS);
+        let tensors = program_parameters(rows.reads(), &[], |id| self.is_scalar(id));
+        let parameters = tensors.into_iter().chain(regions.iter().copied()).collect();
+        builder.push("attention_rows", shape, parameters, Body::AttentionRows(rows));
+    }
+
+    /// The gradient of sinks, from the statistics and Δ.
+    fn push_sinks(&self, builder: &mut KernelBuilder, regions: [Parameter; 2]) {
+        let Some(sinks) = self.plan.sinks() else { return };
+        let grid = [u32::try_from(sinks.extents[1]).unwrap_or(u32::MAX), 1];
+        let block = [AttentionSinksKernel::THREADS, 1, 1];
+        let shape = Shape { grid, block, shared_bytes: AttentionSinksKernel::SHARED_BYTES };
+        let tensors = [sinks.sink].into_iter().chain(sinks.lengths).chain([sinks.result]);
+        let parameters = tensors.map(Parameter::Tensor).chain(regions).collect();
+        builder.push("attention_sinks", shape, parameters, Body::AttentionSinks(sinks));
+    }
+
     fn push(&self, builder: &mut KernelBuilder, pass: Pass, regions: &[Parameter], device: &Device) {
         let plan = &self.plan;
         let Pass { of_keys, tile, outputs } = pass;
@@ -210,9 +234,8 @@ impl Offered {
             shared_bytes: kernel.layout().bytes,
         };
         let (reads, stores) = kernel.touched();
-        let is_scalar = |id: TensorId| plan.graph.tensor(id).is_pass_by_value;
         let maps = kernel.maps.iter().map(|&map| Parameter::TensorMap(map));
-        let others = program_parameters(reads.into_iter(), &stores, is_scalar);
+        let others = program_parameters(reads.into_iter(), &stores, |id| self.is_scalar(id));
         let parameters = maps.chain(others).chain(regions.iter().copied()).collect();
         let name = if of_keys { "attention_backward_keys" } else { "attention_backward_queries" };
         builder.push(name, shape, parameters, Body::AttentionBackward(Box::new(kernel)));

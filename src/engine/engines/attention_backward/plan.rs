@@ -5,8 +5,10 @@ use std::sync::Arc;
 use super::super::attention::plan::{are_counted, are_heads, band_of, boxes, has_vectors, is_boxed};
 use crate::engine::lowering::outputs_are_taken;
 use crate::fusion::{Fusion, Stage};
-use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, OperationId, Port, TensorId};
-use crate::kernel::{AttentionExtents, AttentionRowsKernel, BackwardOutput, BackwardTile, Band, MmaType, TensorMap};
+use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, Operation, OperationId, Port, TensorId};
+use crate::kernel::{
+    AttentionExtents, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardTile, Band, MmaType, TensorMap,
+};
 
 /// A backward pass as it is computed.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(super) struct Plan {
     /// dQ; then dV and dK, as far as they are stored.
     pub(super) of_queries: Option<BackwardOutput>,
     pub(super) of_keys: Vec<BackwardOutput>,
+    /// Sinks and their gradient.
+    pub(super) sinks: Option<[TensorId; 2]>,
     pub(super) scale: Option<TensorId>,
     pub(super) operand: MmaType,
     pub(super) extents: AttentionExtents,
@@ -40,12 +44,10 @@ impl Plan {
         };
         let input = |port| operation.input(port).ok_or(format!("port {port} is empty"));
         let operands = [input(Port::Q)?, input(Port::K)?, input(Port::V)?, input(Port::O)?, input(Port::DO)?];
-        let optional =
-            [Port::ATTENTION_BIAS, Port::SINK_TOKEN].into_iter().find(|&port| operation.input(port).is_some());
-        let results = [Port::ATTENTION_DBIAS, Port::DSINK_TOKEN];
-        let optional = optional.or_else(|| results.into_iter().find(|&port| operation.output(port).is_some()));
-        if let Some(port) = optional {
-            return Err(format!("port {port} is in use, of which the kernels know nothing yet"));
+        for port in [Port::ATTENTION_BIAS, Port::ATTENTION_DBIAS] {
+            if operation.input(port).or(operation.output(port)).is_some() {
+                return Err(format!("port {port} is in use, of which the kernels know nothing yet"));
+            }
         }
         let [q, k, v, ..] = operands.map(|id| graph.tensor(id));
         let extents = AttentionExtents {
@@ -95,8 +97,20 @@ impl Plan {
         if let Some(id) = scale.filter(|&id| graph.tensor(id).dim.iter().any(|&extent| extent != 1)) {
             return Err(format!("tensor {}: a scale is one number", graph.describe_tensor(id)));
         }
+        let sinks = sinks(graph, operation)?;
         let band = band_of(graph, id, backward.mask)?;
-        Ok(Self { graph: Arc::clone(graph), operands, stats, of_queries, of_keys, scale, operand, extents, band })
+        Ok(Self {
+            graph: Arc::clone(graph),
+            operands,
+            stats,
+            of_queries,
+            of_keys,
+            sinks,
+            scale,
+            operand,
+            extents,
+            band,
+        })
     }
 
     /// Floats of a head in the workspace.
@@ -115,7 +129,16 @@ impl Plan {
             head: self.extents.head[1],
             padded: self.padded(),
             loads_vectors: [output, gradient].into_iter().all(|id| has_vectors(self.graph.tensor(id))),
+            scale: self.scale,
+            keeps_delta: self.sinks.is_some(),
         }
+    }
+
+    /// What the launch behind it makes of the sinks' gradient.
+    pub(super) fn sinks(&self) -> Option<AttentionSinksKernel> {
+        let [sink, result] = self.sinks?;
+        let lengths = self.band.lengths.map(|[queries, _]| queries);
+        Some(AttentionSinksKernel { sink, result, extents: self.rows().extents, lengths, padded: self.padded() })
     }
 
     /// Boxes of a pass: of own rows, and of the others.
@@ -125,6 +148,17 @@ impl Plan {
         let (own, other) = if of_keys { ([k, v], [q, gradient]) } else { ([q, gradient], [k, v]) };
         let [[a, b], [c, d]] = [own.map(|id| map(id, tile.rows())), other.map(|id| map(id, tile.others))];
         [a, b, c, d]
+    }
+}
+
+/// Sinks and their gradient, where this is stored: what sinks add to the sums is in the statistics.
+fn sinks(graph: &FinalizedGraph, operation: &Operation) -> Result<Option<[TensorId; 2]>, String> {
+    let result = operation.output(Port::DSINK_TOKEN).filter(|&id| !graph.tensor(id).is_virtual);
+    let Some(pair) = operation.input(Port::SINK_TOKEN).zip(result) else { return Ok(None) };
+    let pair = [pair.0, pair.1];
+    match pair.into_iter().find(|&id| graph.tensor(id).data_type != DataType::Float) {
+        Some(id) => Err(format!("tensor {}: sinks and their gradient are FLOAT", graph.describe_tensor(id))),
+        None => Ok(Some(pair)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Attention, backward: groups of heads, masks and lengths, layouts.
 
 use super::super::super::choices::Choices;
-use super::{INTERLEAVED, LENGTHS, SCALE, Shape, mask};
+use super::{INTERLEAVED, LENGTHS, SCALE, SINKS, Shape, mask};
 use crate::graph::{AttentionBackward, DataType, Graph, Port, Scalar, Tensor, TensorHandle};
 
 /// Part of the graphs whose gradients lie otherwise than what they belong to, and of those with gradients of another type, in percent.
@@ -40,12 +40,23 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
     let mask = mask(choices, !lengths.is_empty());
     inputs.extend(lengths);
     let outputs = [(Port::DQ, queries), (Port::DK, keys), (Port::DV, values)];
-    let ports = outputs.map(|output| output.0);
+    let mut ports = outputs.map(|output| output.0).to_vec();
+    let sinks = |name: &str| Tensor::new(name).row_major([1, shape.heads, 1, 1]).data_type(DataType::Float);
+    let has_sinks = choices.chance(SINKS);
+    if has_sinks {
+        inputs.push((Port::SINK_TOKEN, graph.tensor(sinks("sink"))));
+        ports.push(Port::DSINK_TOKEN);
+    }
     let gradients = graph.composite("backward", AttentionBackward { mask }, &inputs, &ports);
-    for (id, (port, extents)) in gradients.into_iter().zip(outputs) {
+    for (&id, (port, extents)) in gradients.iter().zip(outputs) {
         let tensor = shape.matrices(port.0, extents, is_interleaved != choices.chance(RELAID));
         let data_type = if choices.chance(RETYPED) { choices.of(&types) } else { io };
         *graph.set_output(id) = tensor.data_type(data_type);
+    }
+    if let [.., id] = gradients[..]
+        && has_sinks
+    {
+        *graph.set_output(id) = sinks("dSink");
     }
     graph
 }
