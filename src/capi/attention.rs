@@ -1,16 +1,17 @@
 //! Attention as one descriptor (`docs/spec/attention.md` 2.2): the operations that it stands for, which finalizing a graph brings to
-//! the form that all attentions have.
+//! the form that all attentions have; and the operations that stand in attentions alone.
 
 use std::sync::Arc;
 
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
+use cudarc::cudnn::sys::cudnnRngDistribution_t as RawDistribution;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 use serde_json::json;
 
 use super::descriptor::Given;
 use super::failure::{Failure, Result};
 use super::graph::OperationGraph;
-use super::operation::{Node, slots};
+use super::operation::{Bundle, Node, slots};
 use super::translate;
 use crate::graph::{
     Attributes, BAND_MASK, Composite, DataType, FILL, KeptAttributes, Matmul, Other, Pointwise, PointwiseMode, Port,
@@ -256,4 +257,41 @@ pub(super) fn band(given: &Given<'_>) -> Result<Node> {
     let attributes = [("mode".to_owned(), json!(translate::pointwise(mode)?.name()))].into();
     let attributes = Attributes::Other(Other { tag: BAND_MASK, attributes });
     Ok(Node { attributes, compute: Some(DataType::Float), inputs, outputs, parts: Vec::new() })
+}
+
+/// A transpose of a backward pass: a reshape to the swapped extents and strides of what it is of (AT-P29).
+pub(super) fn transpose(given: &Given<'_>) -> Result<Node> {
+    let inputs = slots(given, &[(Port::X, Name::CUDNN_ATTR_OPERATION_RESHAPE_XDESC)])?;
+    let outputs = slots(given, &[(Port::Y, Name::CUDNN_ATTR_OPERATION_RESHAPE_YDESC)])?;
+    let attributes = Attributes::Other(Other { tag: "RESHAPE", attributes: KeptAttributes::new() });
+    Ok(Node { attributes, compute: None, inputs, outputs, parts: Vec::new() })
+}
+
+/// Random numbers: those of a backward pass that drops nothing, where a probability of 0 was given (AT-P41).
+pub(super) fn random(given: &Given<'_>) -> Result<Node> {
+    let inputs = slots(
+        given,
+        &[
+            (Port("Seed"), Name::CUDNN_ATTR_OPERATION_RNG_SEED),
+            (Port("Offset"), Name::CUDNN_ATTR_OPERATION_RNG_OFFSET_DESC),
+        ],
+    )?;
+    let outputs = slots(given, &[(Port::Y, Name::CUDNN_ATTR_OPERATION_RNG_YDESC)])?;
+    let attributes = [("distribution", json!("BERNOULLI")), ("bernoulli_probability", json!(1.0))];
+    let attributes = attributes.map(|(key, value)| (key.to_owned(), value)).into();
+    let attributes = Attributes::Other(Other { tag: "RNG", attributes });
+    Ok(Node { attributes, compute: None, inputs, outputs, parts: Vec::new() })
+}
+
+/// Attributes of random numbers that keep everything: no engine drops anything (AT-O13).
+pub(super) fn keeps_all(given: &Given<'_>) -> Result<Bundle> {
+    const BERNOULLI: u32 = RawDistribution::CUDNN_RNG_DISTRIBUTION_BERNOULLI as u32;
+    let is_bernoulli = given.enumerator(Name::CUDNN_ATTR_RNG_DISTRIBUTION) == Some(BERNOULLI);
+    let keep = given.number(Name::CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY).filter(|_| is_bernoulli);
+    match keep {
+        Some(1.0) => Ok(Bundle),
+        _ => Err(Failure::unsupported(
+            "no engine computes what CUDNN_BACKEND_RNG_DESCRIPTOR describes: dropout [AT-O13]",
+        )),
+    }
 }

@@ -28,8 +28,11 @@ const PRIMITIVES: &[Kind] = &[
     Kind::CUDNN_BACKEND_OPERATION_SIGNAL_DESCRIPTOR,
     Kind::CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR,
     Kind::CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR,
+    Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
+    Kind::CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR,
 ];
 const OPERATIONS: &[Kind] = &composite::with_kinds::<{ PRIMITIVES.len() + composite::ROWS.len() }>(PRIMITIVES);
+const RANDOMS: &[Kind] = &[Kind::CUDNN_BACKEND_RNG_DESCRIPTOR];
 const SOFTMAXES: &[Kind] = &[Kind::CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR];
 const GRAPHS: &[Kind] = &[Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR];
 const DEVICES: &[Kind] = &[Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR];
@@ -216,6 +219,24 @@ attributes! {
         Required CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_YDESC: DESCRIPTOR, ONE, TENSORS;
         Required CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_COMPARISON_MODE: &[Type::CUDNN_TYPE_POINTWISE_MODE], ONE;
     }
+    OPERATION_RESHAPE {
+        Required CUDNN_ATTR_OPERATION_RESHAPE_XDESC: DESCRIPTOR, ONE, TENSORS;
+        Required CUDNN_ATTR_OPERATION_RESHAPE_YDESC: DESCRIPTOR, ONE, TENSORS;
+    }
+    RANDOM {
+        Required CUDNN_ATTR_RNG_DISTRIBUTION: &[Type::CUDNN_TYPE_RNG_DISTRIBUTION], ONE;
+        Optional CUDNN_ATTR_RNG_NORMAL_DIST_MEAN: NUMBER, ONE;
+        Optional CUDNN_ATTR_RNG_NORMAL_DIST_STANDARD_DEVIATION: NUMBER, ONE;
+        Optional CUDNN_ATTR_RNG_UNIFORM_DIST_MAXIMUM: NUMBER, ONE;
+        Optional CUDNN_ATTR_RNG_UNIFORM_DIST_MINIMUM: NUMBER, ONE;
+        Optional CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY: NUMBER, ONE;
+    }
+    OPERATION_RANDOM {
+        Required CUDNN_ATTR_OPERATION_RNG_YDESC: DESCRIPTOR, ONE, TENSORS;
+        Required CUDNN_ATTR_OPERATION_RNG_DESC: DESCRIPTOR, ONE, RANDOMS;
+        Optional CUDNN_ATTR_OPERATION_RNG_SEED: DESCRIPTOR, ONE, TENSORS;
+        Optional CUDNN_ATTR_OPERATION_RNG_OFFSET_DESC: DESCRIPTOR, ONE, TENSORS;
+    }
     OPERATION_GRAPH {
         Required CUDNN_ATTR_OPERATIONGRAPH_OPS: DESCRIPTOR, SOME, OPERATIONS;
         Optional CUDNN_ATTR_OPERATIONGRAPH_HANDLE: HANDLE, ONE;
@@ -332,9 +353,9 @@ const DESCRIPTORS: &[(Kind, &[Attribute])] = &[
     (Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, VARIANT_PACK),
     (Kind::CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR, KERNEL_CACHE),
     (Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, DEVICE_PROPERTIES),
-    (Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, &[]),
-    (Kind::CUDNN_BACKEND_RNG_DESCRIPTOR, &[]),
-    (Kind::CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR, &[]),
+    (Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, OPERATION_RESHAPE),
+    (Kind::CUDNN_BACKEND_RNG_DESCRIPTOR, RANDOM),
+    (Kind::CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR, OPERATION_RANDOM),
     (Kind::CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR, &[]),
     (Kind::CUDNN_BACKEND_OPERATION_BLOCK_SCALE_QUANTIZE_DESCRIPTOR, &[]),
     (Kind::CUDNN_BACKEND_OPERATION_BLOCK_SCALE_DEQUANTIZE_DESCRIPTOR, &[]),
@@ -356,12 +377,16 @@ pub(crate) fn of_kind(number: u32) -> Option<(Kind, &'static [Attribute])> {
 /// What descriptors of a kind that has no attributes here are for, and the rule that speaks of it (attention.md).
 pub(crate) fn purpose(kind: Kind) -> &'static str {
     match kind {
-        Kind::CUDNN_BACKEND_RNG_DESCRIPTOR | Kind::CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR => ": dropout [AT-O13]",
         Kind::CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR => ": keys and values in pages [AT-O17]",
-        Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR => ": a transpose, as attention's gradient has it [AT-P29]",
         Kind::CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR => ": attention's gradient as one node [AT-P27]",
         _ => "",
     }
+}
+
+/// Whether an attribute is taken for nothing: how a reshape is meant, which programs of some frontends say to every library (AT-P29).
+pub(crate) fn is_passed_over(kind: Kind, number: u32) -> bool {
+    const MODE: u32 = 2202;
+    kind == Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR && number == MODE
 }
 
 /// The attribute of a number, which only descriptors of one kind have; `None` where none has it.

@@ -14,7 +14,7 @@ use crate::engine::ENGINES;
 use crate::error::Error;
 use crate::graph::{
     Attributes, Composite, FinalizedGraph, Graph, MAX_OPERATIONS, Operation, PointwiseMode, Port, ReductionMode,
-    Tensor, TensorHandle,
+    Tensor, TensorHandle, is_sum_of_attention,
 };
 
 /// A well-formed graph, and the handle it was given, which names the device.
@@ -90,12 +90,17 @@ pub(super) fn require_well_formed(node: &Node) -> Result<()> {
 }
 
 /// Whether an operation is one that means something in an attention alone, by which its graph is judged: a row's maximum that is declared
-/// as wide as the row (AT-P34), and a softmax between places of an attention that others fill (2814).
+/// as wide as the row (AT-P34), a sum over groups of heads or over nothing (2.4), and a softmax between places of an attention that others
+/// fill (2814).
 fn is_of_attention(node: &Node) -> bool {
     let dim = |slots: &[(Port, Arc<Tensor>)], port: Port| {
         slots.iter().find(|slot| slot.0 == port && slot.1.is_virtual).map(|slot| slot.1.dim.clone())
     };
     match &node.attributes {
+        Attributes::Reduction(reduction) if reduction.mode == ReductionMode::Add => {
+            let y = node.outputs.first().map(|slot| &slot.1.dim);
+            dim(&node.inputs, Port::X).zip(y).is_some_and(|(x, y)| is_sum_of_attention(&x, y))
+        }
         Attributes::Reduction(reduction) if reduction.mode == ReductionMode::Max => {
             let x = dim(&node.inputs, Port::X);
             x.as_ref().is_some_and(|x| x.len() == 4) && x == dim(&node.outputs, Port::Y)

@@ -97,22 +97,41 @@ struct Beside {
     expected: Vec<ExpectationText>,
 }
 
-/// The uid of a host scalar, its type, and the length that it has to be; nothing where it masks.
+/// The uid of a host scalar, its type, and what it has to be.
 #[derive(Serialize, Deserialize)]
-struct ExpectationText(i64, String, Option<i64>);
+struct ExpectationText(i64, String, ExpectedText);
+
+/// A length, or something else by its name; nothing where it masks.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum ExpectedText {
+    Length(i64),
+    Named(Option<Named>),
+}
+
+#[derive(Serialize, Deserialize)]
+enum Named {
+    One,
+}
 
 impl ExpectationText {
     fn of(expectation: &Expectation) -> Self {
-        let length = match expectation.expected {
-            Expected::Masked => None,
-            Expected::Length(length) => Some(length),
+        let expected = match expectation.expected {
+            Expected::Masked => ExpectedText::Named(None),
+            Expected::Length(length) => ExpectedText::Length(length),
+            Expected::One => ExpectedText::Named(Some(Named::One)),
         };
-        Self(expectation.uid, expectation.data_type.name().to_owned(), length)
+        Self(expectation.uid, expectation.data_type.name().to_owned(), expected)
     }
 
     fn read(&self) -> Option<Expectation> {
         let data_type = DataType::from_name(&self.1)?;
-        Some(Expectation { uid: self.0, data_type, expected: self.2.map_or(Expected::Masked, Expected::Length) })
+        let expected = match self.2 {
+            ExpectedText::Named(None) => Expected::Masked,
+            ExpectedText::Length(length) => Expected::Length(length),
+            ExpectedText::Named(Some(Named::One)) => Expected::One,
+        };
+        Some(Expectation { uid: self.0, data_type, expected })
     }
 }
 
@@ -384,7 +403,8 @@ mod tests {
     #[test]
     fn what_a_text_holds_beside_its_binary_is_read_back() {
         let of = |uid, data_type, expected| Expectation { uid, data_type, expected };
-        let all = [of(7, DataType::Float, Expected::Masked), of(-3, DataType::Int32, Expected::Length(9))];
+        let one = of(4, DataType::Float, Expected::One);
+        let all = [of(7, DataType::Float, Expected::Masked), of(-3, DataType::Int32, Expected::Length(9)), one];
         let rows: Vec<ExpectationText> = all.iter().map(ExpectationText::of).collect();
         let text = format!("{{\"kind\":\"any\",\"expected\":{}}}", serde_json::json!(rows));
         assert_eq!(expected(&text).expect("read"), all);

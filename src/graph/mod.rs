@@ -59,7 +59,7 @@ pub use malformed::Malformed;
 pub use mode::{PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode};
 #[cfg(test)]
 pub(crate) use normal::tests::samples as attention_samples;
-pub(crate) use normal::{BAND_MASK, Expectation, Expected, FILL};
+pub(crate) use normal::{BAND_MASK, Expectation, Expected, FILL, is_sum_of_attention};
 pub use operation::{
     AllGather, AttentionBackward, Attributes, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, Concat,
     Convolution, ConvolutionDirection, ConvolutionMode, Fraction, KeptAttributes, Matmul, NanPropagation, NormBackward,

@@ -1,7 +1,7 @@
 //! Attention in each form that programs send (attention.md 2.2, 2.3), by descriptors.
 
 use super::*;
-use crate::graph::attention_samples::{Attention, Form, table};
+use crate::graph::attention_samples::{Attention, Backward, Form, backward_table, table};
 use crate::graph::{Attributes, BAND_MASK, Composite, FILL, GraphKey, Operation, TensorHandle};
 
 use Name as N;
@@ -23,6 +23,7 @@ fn raw_type(data_type: Option<DataType>) -> RawType {
     match data_type {
         Some(DataType::Half) => HALF,
         Some(DataType::Int32) => RawType::CUDNN_DATA_INT32,
+        Some(DataType::Int64) => RawType::CUDNN_DATA_INT64,
         Some(DataType::Boolean) => RawType::CUDNN_DATA_BOOLEAN,
         _ => FLOAT,
     }
@@ -105,13 +106,23 @@ impl Program<'_> {
             Attributes::Other(other) if other.tag == BAND_MASK => {
                 (Kind::CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR, None, BAND)
             }
+            Attributes::Other(other) if other.tag == "RESHAPE" => {
+                (Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, None, RESHAPE)
+            }
+            Attributes::Other(other) if other.tag == "RNG" => {
+                let bundle = random(0, other.attributes["bernoulli_probability"].as_f64().expect("a number"));
+                let bundle = Some((N::CUDNN_ATTR_OPERATION_RNG_DESC, bundle.finalize()));
+                (Kind::CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR, bundle, RANDOM)
+            }
             other => panic!("{} is no operation of these programs", other.tag()),
         };
         let made = Owned::new(kind);
         if let Some((name, bundle)) = &bundle {
             made.refer(*name, bundle);
         }
-        if let Attributes::Other(other) = &operation.attributes {
+        if let Attributes::Other(other) = &operation.attributes
+            && other.tag == BAND_MASK
+        {
             let mode = match other.attributes["mode"].as_str() {
                 Some("CMP_GE") => RawMode::CUDNN_POINTWISE_CMP_GE,
                 _ => RawMode::CUDNN_POINTWISE_CMP_GT,
@@ -205,6 +216,26 @@ const SOFTMAX: &[(Port, Name)] = &[
     (Port::SUM_EXP, N::CUDNN_ATTR_OPERATION_SOFTMAX_SUM_EXP_DESC),
 ];
 
+const RESHAPE: &[(Port, Name)] =
+    &[(Port::X, N::CUDNN_ATTR_OPERATION_RESHAPE_XDESC), (Port::Y, N::CUDNN_ATTR_OPERATION_RESHAPE_YDESC)];
+
+const RANDOM: &[(Port, Name)] = &[
+    (Port("Seed"), N::CUDNN_ATTR_OPERATION_RNG_SEED),
+    (Port("Offset"), N::CUDNN_ATTR_OPERATION_RNG_OFFSET_DESC),
+    (Port::Y, N::CUDNN_ATTR_OPERATION_RNG_YDESC),
+];
+
+/// Attributes of random numbers, before they are finalized.
+fn random(distribution: u32, probability: f64) -> Owned {
+    let random = Owned::new(Kind::CUDNN_BACKEND_RNG_DESCRIPTOR);
+    random.set(N::CUDNN_ATTR_RNG_DISTRIBUTION, Type::CUDNN_TYPE_RNG_DISTRIBUTION, &[distribution]).set(
+        N::CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY,
+        Type::CUDNN_TYPE_DOUBLE,
+        &[probability],
+    );
+    random
+}
+
 const BAND: &[(Port, Name)] = &[
     (Port::X, N::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_XDESC),
     (Port::SEQ_LEN_KV, N::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_SEQ_LEN_KVDESC),
@@ -243,6 +274,60 @@ fn every_form_by_descriptors_has_one_key() {
         let older = graph_of(&[program.node(false).finalize()], None);
         assert_eq!(key(&older), expected, "{name}, one node with its statistics");
     }
+}
+
+#[test]
+fn every_backward_pass_by_descriptors_has_one_key() {
+    for (name, backward) in backward_table() {
+        let attention = Attention { is_known: false, ..backward.attention };
+        let backward = Backward { attention, ..backward };
+        let expected = backward.graph(Form::Operations).finalize().expect("well formed").key();
+        for form in [Form::Operations, Form::Old] {
+            let graph = backward.graph(form);
+            assert_eq!(key(&Program { graph: &graph }.operations()), expected, "{name}, {form:?}");
+        }
+    }
+}
+
+#[test]
+fn a_backward_pass_by_descriptors_has_engines() {
+    let attention = Attention { head_sizes: [64, 64], keys: 128, is_known: false, ..Attention::default() };
+    let causal = Attention { heads: [4, 2, 2], right: Some(0), ..attention };
+    for attention in [attention, causal] {
+        let graph = Backward::new(attention).graph(Form::Operations);
+        heuristics(&Program { graph: &graph }.operations(), Mode::CUDNN_HEUR_MODE_A).finalize();
+    }
+}
+
+/// What is left of a graph that is no backward pass is refused by engines, and not by the graph.
+#[test]
+fn a_backward_pass_with_what_no_engine_computes_is_refused_by_engines() {
+    let groups = Attention { heads: [6, 2, 3], ..Attention::default() };
+    let capped = Backward::new(Attention { cap: true, ..groups }).graph(Form::Operations);
+    let asked = heuristics(&Program { graph: &capped }.operations(), Mode::CUDNN_HEUR_MODE_A);
+    let status = cudnnBackendFinalize(asked.0);
+    assert_eq!(status, Status::CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "{}", last_error());
+}
+
+/// AT-P29, AT-P41.
+#[test]
+fn operations_of_backward_passes_are_held_to_their_rules() {
+    for (distribution, probability) in [(0, 0.9), (1, 1.0)] {
+        refused(&random(distribution, probability), Status::CUDNN_STATUS_NOT_SUPPORTED, "dropout [AT-O13]");
+    }
+    random(0, 1.0).finalize();
+    let reshape = |y: [i64; 4]| {
+        let reshape = Owned::new(Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+        reshape.refer(RESHAPE[0].1, &tensor(1, FLOAT, [2, 2, 5, 7])).refer(RESHAPE[1].1, &tensor(2, HALF, y));
+        // 2202 came with later versions
+        let mode = [0_u32];
+        // SAFETY: there is one element.
+        let status = unsafe { cudnnBackendSetAttribute(reshape.0, 2202, 31, 1, mode.as_ptr().cast()) };
+        assert_eq!(status, Status::CUDNN_STATUS_SUCCESS);
+        reshape
+    };
+    reshape([2, 2, 7, 5]).finalize();
+    refused(&reshape([2, 2, 7, 6]), BAD, "RESHAPE-SHAPE");
 }
 
 fn refused(unfinished: &Owned, status: Status, text: &str) {
@@ -290,10 +375,7 @@ fn what_no_engine_computes_is_named() {
     let hinted = changed(plain, |node| node.set(hint, Type::CUDNN_TYPE_BOOLEAN, &[true]));
     hinted.finalize();
     for (kind, text) in [
-        (Kind::CUDNN_BACKEND_RNG_DESCRIPTOR, "dropout [AT-O13]"),
-        (Kind::CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR, "dropout [AT-O13]"),
         (Kind::CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR, "pages [AT-O17]"),
-        (Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, "a transpose, as attention's gradient has it [AT-P29]"),
         (Kind::CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR, "gradient as one node [AT-P27]"),
     ] {
         let descriptor = Owned::new(kind);

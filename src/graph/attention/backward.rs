@@ -23,11 +23,20 @@ const OUTPUTS: [Port; 5] = [Port::DQ, Port::DK, Port::DV, Port::ATTENTION_DBIAS,
 /// Results are the same from run to run whatever is asked for (AT-P44).
 const DETERMINISTIC: &str = "is_deterministic_algorithm";
 
+/// A probability of 0 drops nothing, whatever stands beside it (AT-P41).
+const DROPOUT: &str = "dropout_probability";
+const OF_DROPOUT: [Port; 4] = [Port("Seed"), Port("Offset"), Port("Dropout_scale"), Port("Dropout_scale_inv")];
+
 /// What keeps a node from becoming the operation.
 pub(super) fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) -> Option<String> {
     let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT, DETERMINISTIC];
-    let keys: Vec<&str> = known.into_iter().chain(SAID_BY_PORTS).collect();
-    obstacle_of(draft, id, operation, [&INPUTS, &OUTPUTS], &keys)
+    let mut keys: Vec<&str> = known.into_iter().chain(SAID_BY_PORTS).collect();
+    let mut inputs = INPUTS.to_vec();
+    if operation.attributes.kept().get(DROPOUT).and_then(serde_json::Value::as_f64) == Some(0.0) {
+        keys.push(DROPOUT);
+        inputs.extend(OF_DROPOUT);
+    }
+    obstacle_of(draft, id, operation, [&inputs, &OUTPUTS], &keys)
 }
 
 /// The operation of a node; K and V lie as they are stored.
@@ -38,7 +47,11 @@ pub(super) fn operation(draft: &mut Draft, id: OperationId, node: &Operation) ->
     }
     let dim = |port| node.input(port).map_or(&[][..], |id| &draft.tensor(id).dim);
     let scores = [dim(Port::Q)[0], dim(Port::Q)[1], dim(Port::Q)[2], dim(Port::K)[2]];
-    let given = node.inputs.iter().filter(|slot| slot.0 != Port::ATTN_SCALE).copied();
+    // a sink is part of the statistics; but for its own gradient nobody asks for it
+    let has_sink = node.output(Port::DSINK_TOKEN).is_some();
+    let is_read =
+        |port: Port| INPUTS.contains(&port) && port != Port::ATTN_SCALE && (has_sink || port != Port::SINK_TOKEN);
+    let given = node.inputs.iter().filter(|slot| is_read(slot.0)).copied();
     let mut inputs: Vec<_> = given.chain(scale.map(|scale| (Port::ATTN_SCALE, scale))).collect();
     inputs.sort_by_key(|slot| INPUTS.iter().position(|port| *port == slot.0));
     let mut outputs = node.outputs.clone();

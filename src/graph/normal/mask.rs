@@ -36,8 +36,9 @@ pub(super) struct Masks {
     pub(super) lengths: [Option<TensorId>; 2],
     /// What host scalars have to be that the masks had, and the one mask has not.
     pub(super) expectations: Vec<Expectation>,
-    mask: ScoreMask,
-    bounds: Vec<(Port, TensorId)>,
+    pub(super) mask: ScoreMask,
+    /// Host scalars that are added to the bounds of the mask, in no order.
+    pub(super) bounds: Vec<(Port, TensorId)>,
     name: Option<String>,
 }
 
@@ -60,6 +61,29 @@ impl Masks {
             layers.pop();
         }
         Self::nothing(end)
+    }
+
+    /// As [`Self::of`], for scores of which something else is taken between masks, or before them: `between` gives what a tensor is made
+    /// of that way. `None` where a part of them is no mask.
+    pub(super) fn around(
+        draft: &Draft,
+        flow: &Flow,
+        end: TensorId,
+        mut between: impl FnMut(TensorId) -> Option<TensorId>,
+    ) -> Option<Self> {
+        let (mut layers, mut x) = (Vec::new(), end);
+        loop {
+            if let Some(layer) = Layer::of(draft, flow, x).filter(|_| layers.len() < MOST) {
+                x = layer.x;
+                layers.push(layer);
+            } else if let Some(below) = between(x) {
+                x = below;
+            } else {
+                break;
+            }
+        }
+        let masks = if layers.is_empty() { Self::nothing(x) } else { Self::together(draft, &layers)? };
+        Some(Self { x, ..masks })
     }
 
     fn nothing(x: TensorId) -> Self {
@@ -147,9 +171,7 @@ impl Masks {
     }
 
     fn expect(&mut self, draft: &Draft, id: TensorId, expected: Expected) -> Option<()> {
-        let tensor = draft.tensor(id);
-        let (uid, data_type) = tensor.uid.zip(tensor.data_type)?;
-        self.expectations.push(Expectation { uid, data_type, expected });
+        self.expectations.push(Expectation::of(draft, id, expected)?);
         Some(())
     }
 

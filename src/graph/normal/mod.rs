@@ -5,9 +5,12 @@
 //! Q · Kᵀ ──▶ any pointwise operations ──▶ masks, by operations or nodes ──▶ softmax, by operations or a node ──▶ P · V
 //! ```
 //!
+//! The backward pass becomes one [`AttentionBackward`] in the same way ([`backward`]).
+//!
 //! What is found is found by data flow: names, uids, the order of operations and of commuted operands are nothing. A graph in which no
 //! two products are joined through a softmax stays as it is.
 
+mod backward;
 mod bound;
 mod flow;
 mod mask;
@@ -20,9 +23,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::draft::Draft;
 use super::{
-    Attributes, Composite, DEFAULT_ALIGNMENT, DataType, Matmul, Operation, OperationId, Pointwise, PointwiseMode, Port,
-    ReductionMode, Scalar, Softmax, Tensor, TensorId, packed_strides, row_major_order,
+    AttentionBackward, Attributes, Composite, DEFAULT_ALIGNMENT, DataType, Matmul, Operation, OperationId, Pointwise,
+    PointwiseMode, Port, ReductionMode, Scalar, Softmax, Tensor, TensorId, packed_strides, row_major_order,
 };
+pub(crate) use backward::is_of_attention as is_sum_of_attention;
+
+use backward::Backward;
 use flow::Flow;
 use mask::Masks;
 use rows::Rows;
@@ -51,14 +57,24 @@ pub(crate) enum Expected {
     Masked,
     /// The length of all sequences: an extent of the graph (AT-P37).
     Length(i64),
+    /// 1: a factor that stands for nothing, where nothing is dropped (AT-P41).
+    One,
 }
 
 impl Expectation {
+    /// What is expected of a tensor; `None` where nobody could tell which it is.
+    fn of(draft: &Draft, id: TensorId, expected: Expected) -> Option<Self> {
+        let tensor = draft.tensor(id);
+        let (uid, data_type) = tensor.uid.zip(tensor.data_type)?;
+        Some(Self { uid, data_type, expected })
+    }
+
     /// Whether a value is as expected.
     pub(crate) fn holds(&self, value: Scalar) -> bool {
         match self.expected {
             Expected::Masked => is_masked(value),
             Expected::Length(length) => value.as_f64() == length as f64,
+            Expected::One => value.as_f64() == 1.0,
         }
     }
 
@@ -69,6 +85,7 @@ impl Expectation {
                 "what masked scores are set to is -inf, or the lowest finite number [AT-P36]".to_owned()
             }
             Expected::Length(length) => format!("it is the length of the sequences, {length} [AT-P37]"),
+            Expected::One => "nothing is dropped, and nothing scaled for it: it is 1 [AT-P41]".to_owned(),
         }
     }
 }
@@ -79,8 +96,14 @@ fn is_masked(value: Scalar) -> bool {
     value.as_f64() <= f64::from(f32::MIN) * 0.99
 }
 
-/// A row's maximum with a sink, of frontends that declare it as wide as the row (AT-P34), gets the extents that it has.
+/// What means something in an attention alone is put as any graph may have it.
 pub(super) fn repair(draft: &mut Draft) {
+    repair_maxima(draft);
+    backward::repair(draft);
+}
+
+/// A row's maximum with a sink, of frontends that declare it as wide as the row (AT-P34), gets the extents that it has.
+fn repair_maxima(draft: &mut Draft) {
     let wide = draft.operations.iter().filter(|operation| is_maximum(operation)).filter_map(|reduction| {
         let (x, id) = (reduction.input(Port::X)?, reduction.output(Port::Y)?);
         let (x, y) = (&draft.tensors[x.index()], &draft.tensors[id.index()]);
@@ -120,15 +143,16 @@ fn row_dim(x: &[i64]) -> Vec<i64> {
 pub(super) fn normalise(draft: &mut Draft) -> bool {
     let products = draft.operations.iter().filter(|operation| matches!(operation.attributes, Attributes::Matmul(_)));
     let products: Vec<TensorId> = products.filter_map(Operation::result).collect();
-    // what has more is no attention to any engine
-    if products.len() != 2 {
-        return false;
-    }
     let mut is_changed = false;
-    for output in products {
+    for &output in &products {
         let flow = Flow::of(draft);
-        let found = flow.writer(output).and_then(|output| Found::of(draft, &flow, output));
-        is_changed |= found.is_some_and(|found| found.put(draft));
+        let Some(output) = flow.writer(output) else { continue };
+        is_changed |= match products.len() {
+            2 => Found::of(draft, &flow, output).is_some_and(|found| found.put(draft)),
+            backward::PRODUCTS => Backward::of(draft, &flow, output).is_some_and(|found| found.put(draft)),
+            // it is no attention to any engine
+            _ => false,
+        };
     }
     if is_changed {
         flow::remove_unread(draft);

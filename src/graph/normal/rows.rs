@@ -113,14 +113,16 @@ struct Reduced {
     parts: Vec<TensorId>,
 }
 
-struct Parts<'a> {
-    draft: &'a Draft,
-    flow: &'a Flow,
+/// A draft, and who writes and reads its tensors.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'a> {
+    pub(super) draft: &'a Draft,
+    pub(super) flow: &'a Flow,
 }
 
 impl Parts<'_> {
     /// What a pointwise operation of a mode reads, that is computed in `FLOAT` and gives a tensor.
-    fn operands<const N: usize>(&self, id: TensorId, mode: PointwiseMode) -> Option<[TensorId; N]> {
+    pub(super) fn operands<const N: usize>(&self, id: TensorId, mode: PointwiseMode) -> Option<[TensorId; N]> {
         let operation = self.flow.made_by(self.draft, id)?;
         let fits = unscaled(operation)?.mode == mode && operation.compute_data_type == Some(DataType::Float);
         let inputs: Vec<TensorId> = operation.input_tensors().collect();
@@ -128,7 +130,7 @@ impl Parts<'_> {
     }
 
     /// The other operand of the operation of two that gives a tensor.
-    fn other_operand(&self, id: TensorId, one: TensorId) -> Option<TensorId> {
+    pub(super) fn other_operand(&self, id: TensorId, one: TensorId) -> Option<TensorId> {
         let operands: Vec<TensorId> = self.flow.made_by(self.draft, id)?.input_tensors().collect();
         match operands[..] {
             [a, b] if a == one => Some(b),
@@ -138,7 +140,7 @@ impl Parts<'_> {
     }
 
     /// Whether a tensor has one value for each row of another: the reduction of it by an operator.
-    fn is_reduced(&self, id: TensorId, mode: ReductionMode, of: TensorId) -> bool {
+    pub(super) fn is_reduced(&self, id: TensorId, mode: ReductionMode, of: TensorId) -> bool {
         let Some(operation) = self.flow.made_by(self.draft, id) else { return false };
         let Attributes::Reduction(reduction) = &operation.attributes else { return false };
         reduction.mode == mode

@@ -1,5 +1,7 @@
 //! Attention as programs send it, for tests.
 
+mod backward;
+
 use serde_json::json;
 
 use super::super::super::{
@@ -7,6 +9,8 @@ use super::super::super::{
     Reduction, ReductionMode, Scalar, Softmax, Tensor, TensorHandle,
 };
 use super::super::{BAND_MASK, FILL};
+
+pub(crate) use backward::{Backward, BiasGradient, backward_table};
 
 use PointwiseMode as M;
 

@@ -8,7 +8,7 @@ use crate::host_tensor::{HostTensor, HostTensors};
 use crate::reference;
 
 /// An element of a tensor by its name and its row-major position, for the configuration.
-fn element(attention: Attention, tensor: &FinalTensor, position: usize) -> f64 {
+pub(super) fn element(attention: Attention, tensor: &FinalTensor, position: usize) -> f64 {
     let left = attention.left.unwrap_or(0);
     let fixed = attention.is_bottom_right && !attention.lengths;
     match tensor.name.as_str() {
@@ -27,12 +27,12 @@ fn element(attention: Attention, tensor: &FinalTensor, position: usize) -> f64 {
 
 const CAP: f64 = 30.0;
 
-fn number(name: &str, position: usize) -> f64 {
+pub(super) fn number(name: &str, position: usize) -> f64 {
     let seed = name.bytes().next().map_or(0, usize::from);
     ((position * 37 + position / 7 + seed * 5) % 17) as f64 / 8.0 - 1.0
 }
 
-fn sink(head: usize) -> f64 {
+pub(super) fn sink(head: usize) -> f64 {
     0.5 - head as f64
 }
 
@@ -40,7 +40,7 @@ fn slope(head: usize) -> f64 {
     0.5 / (head + 1) as f64
 }
 
-fn lengths(attention: Attention) -> [[i64; 2]; 2] {
+pub(super) fn lengths(attention: Attention) -> [[i64; 2]; 2] {
     if attention.lengths {
         [[QUERIES, attention.keys - 1], [3, attention.keys]]
     } else {
@@ -110,7 +110,7 @@ fn inputs(attention: Attention, graph: &FinalizedGraph) -> HostTensors {
     given.map(tensor).collect()
 }
 
-fn assert_near(found: f64, expected: f64, what: &str) {
+pub(super) fn assert_near(found: f64, expected: f64, what: &str) {
     let is_near = found == expected || (found - expected).abs() <= 4e-3 * expected.abs().max(1.0);
     assert!(is_near, "{what}: {found}, expected {expected}");
 }

@@ -1,0 +1,469 @@
+//! The way from a gradient to what it is made of, against the flow of data.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::super::super::attention;
+use super::super::super::draft::Draft;
+use super::super::flow::Flow;
+use super::super::mask::Masks;
+use super::super::rows::Parts;
+use super::super::{
+    Attributes, DataType, Expectation, Expected, Operation, OperationId, PointwiseMode, Port, ReductionMode, Tensor,
+    TensorId, packed_strides, row_dim, row_major_order, unscaled,
+};
+use super::{HEAD_SUM, are_heads_of, is_sum};
+
+/// Inputs that arrive transposed.
+const TURNED: [Port; 2] = [Port::K, Port::V];
+
+/// Which length an override extent of a product has to be (AT-P48).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Length {
+    OfQueries,
+    OfKeys,
+}
+
+pub(super) type Overrides = [(Port, Length); 2];
+
+const OF_SCORES: Overrides = [(Port::M_OVERRIDE, Length::OfQueries), (Port::N_OVERRIDE, Length::OfKeys)];
+const OVER_QUERIES: Overrides = [(Port::M_OVERRIDE, Length::OfKeys), (Port::K_OVERRIDE, Length::OfQueries)];
+pub(super) const OVER_KEYS: Overrides = [(Port::M_OVERRIDE, Length::OfQueries), (Port::K_OVERRIDE, Length::OfKeys)];
+
+/// The gradient of scores: `P ∘ (dP − Δ)`, times factors.
+pub(super) struct ScoreGradient {
+    pub(super) p: TensorId,
+    pub(super) difference: TensorId,
+    /// From the last one to the first.
+    pub(super) factors: Vec<TensorId>,
+    /// Without the last of them.
+    pub(super) unscaled: TensorId,
+}
+
+/// What scores are made of on their way to probabilities.
+pub(super) struct Scores {
+    pub(super) q: TensorId,
+    pub(super) k: TensorId,
+    pub(super) stats: TensorId,
+    pub(super) scale: Option<TensorId>,
+    pub(super) bias: Option<TensorId>,
+    pub(super) masks: Masks,
+}
+
+/// What drops nothing: a mask of ones, and a factor of 1.
+#[derive(Clone, Copy)]
+pub(super) struct Dropout {
+    pub(super) mask: TensorId,
+    pub(super) factor: TensorId,
+}
+
+/// What rows of probabilities are compared with.
+pub(super) struct Rows {
+    pub(super) d_o: TensorId,
+    pub(super) o: TensorId,
+    pub(super) v: TensorId,
+    pub(super) delta: TensorId,
+    /// Δ times 1.
+    pub(super) sum: TensorId,
+}
+
+/// A walk from a gradient to what it is made of.
+pub(super) struct Walk<'a> {
+    parts: Parts<'a>,
+    pub(super) operations: BTreeSet<OperationId>,
+    pub(super) expectations: Vec<Expectation>,
+    overrides: Vec<(TensorId, Length)>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(draft: &'a Draft, flow: &'a Flow) -> Self {
+        let parts = Parts { draft, flow };
+        Self { parts, operations: BTreeSet::new(), expectations: Vec::new(), overrides: Vec::new() }
+    }
+
+    fn tensor(&self, id: TensorId) -> &'a Tensor {
+        self.parts.draft.tensor(id)
+    }
+
+    fn made_by(&self, id: TensorId) -> Option<&'a Operation> {
+        self.parts.flow.made_by(self.parts.draft, id)
+    }
+
+    fn is_float(&self, id: TensorId) -> bool {
+        self.tensor(id).data_type == Some(DataType::Float)
+    }
+
+    /// Whether a tensor is the caller's.
+    fn is_given(&self, id: TensorId) -> bool {
+        self.parts.flow.writer(id).is_none()
+    }
+
+    /// Whether a tensor is the caller's, and one number.
+    fn is_number(&self, id: TensorId) -> bool {
+        self.is_given(id) && self.tensor(id).dim.iter().all(|&extent| extent == 1)
+    }
+
+    fn readers(&self, id: TensorId) -> Vec<OperationId> {
+        self.parts.flow.readers(self.parts.draft, id)
+    }
+
+    fn operation(&self, id: OperationId) -> &'a Operation {
+        &self.parts.draft.operations[id.index()]
+    }
+
+    /// Takes the operation that gives a tensor for a part of the pass.
+    fn take(&mut self, id: TensorId) {
+        self.operations.extend(self.parts.flow.writer(id));
+    }
+
+    /// What a pointwise operation of a mode reads that gives a tensor of type `FLOAT`; it is taken.
+    fn operands<const N: usize>(&mut self, id: TensorId, mode: PointwiseMode) -> Option<[TensorId; N]> {
+        let operands = self.parts.operands(id, mode).filter(|_| self.is_float(id))?;
+        self.take(id);
+        Some(operands)
+    }
+
+    /// A value and the number that it is multiplied by.
+    fn scaled(&self, id: TensorId) -> Option<[TensorId; 2]> {
+        let [a, b] = self.parts.operands(id, PointwiseMode::Mul).filter(|_| self.is_float(id))?;
+        [[a, b], [b, a]].into_iter().find(|&[value, factor]| self.is_number(factor) && !self.is_given(value))
+    }
+
+    /// The operands of a product, which is taken with the lengths that it is held to.
+    pub(super) fn product(&mut self, id: TensorId, overrides: Overrides) -> Option<[TensorId; 2]> {
+        let product = self.made_by(id).filter(|product| product.compute_data_type == Some(DataType::Float))?;
+        let Attributes::Matmul(matmul) = &product.attributes else { return None };
+        for &(port, length) in product.inputs.iter().filter(|slot| ![Port::A, Port::B].contains(&slot.0)) {
+            let known = overrides.iter().find(|known| known.0 == port)?;
+            self.overrides.push((length, known.1));
+        }
+        if matmul.padding_value != 0.0 {
+            return None;
+        }
+        self.take(id);
+        Some([product.input(Port::A)?, product.input(Port::B)?])
+    }
+
+    /// What a tensor is the transpose of: a reshape that keeps elements where they lie, under swapped strides (AT-P29). It is taken.
+    fn transposed(&mut self, id: TensorId) -> Option<TensorId> {
+        let x = transposed_by(self.made_by(id)?)?;
+        let (of, found) = (self.tensor(x), self.tensor(id));
+        if of.dim.len() != 4 {
+            return None;
+        }
+        let (mut dim, mut stride) = (of.dim.clone(), of.stride.clone());
+        if of.is_virtual {
+            // what it says of them means nothing (AT-P39)
+            stride = packed_strides(&dim, &row_major_order(4));
+        }
+        dim.swap(2, 3);
+        stride.swap(2, 3);
+        if found.dim != dim || found.stride != stride {
+            return None;
+        }
+        self.take(id);
+        Some(x)
+    }
+
+    /// K from its transpose, which may be declared wider than it is.
+    pub(super) fn keys(&mut self, of_keys: TensorId) -> Option<TensorId> {
+        let k = self.transposed(of_keys)?;
+        let is_same = self.tensor(k).data_type == self.tensor(of_keys).data_type;
+        (is_same || self.is_float(of_keys)).then_some(k)
+    }
+
+    /// dS from P and the difference of dP and Δ.
+    pub(super) fn score_gradient(&mut self, ds: TensorId) -> Option<ScoreGradient> {
+        let (mut inner, mut unscaled, mut factors) = (ds, ds, Vec::new());
+        while let Some([value, factor]) = self.scaled(inner) {
+            self.take(inner);
+            if factors.is_empty() {
+                unscaled = value;
+            }
+            factors.push(factor);
+            inner = value;
+        }
+        let [a, b] = self.operands(inner, PointwiseMode::Mul)?;
+        let is_of = |id: TensorId, mode| self.made_by(id).and_then(Operation::pointwise_mode) == Some(mode);
+        let ways = [[a, b], [b, a]].into_iter();
+        let [difference, p] =
+            ways.filter(|way| is_of(way[0], PointwiseMode::Sub)).find(|way| is_of(way[1], PointwiseMode::Exp))?;
+        Some(ScoreGradient { p, difference, factors, unscaled })
+    }
+
+    /// The scores of probabilities.
+    pub(super) fn scores(&mut self, p: TensorId) -> Option<Scores> {
+        let [end] = self.operands(p, PointwiseMode::Exp)?;
+        let mut stats = None;
+        let less_stats = |x: TensorId| {
+            let [below, taken] = self.parts.operands(x, PointwiseMode::Sub)?;
+            let is_row = self.is_given(taken) && self.is_float(taken);
+            let is_row = is_row && self.tensor(taken).dim == row_dim(&self.tensor(below).dim);
+            (is_row && stats.replace(taken).is_none()).then_some(below)
+        };
+        let masks = Masks::around(self.parts.draft, self.parts.flow, end, less_stats)?;
+        self.take_between(end, masks.x)?;
+        let mut x = masks.x;
+        let biased = self.parts.operands(x, PointwiseMode::Add).filter(|_| self.is_float(x));
+        let ways = biased.into_iter().flat_map(|[a, b]: [TensorId; 2]| [[a, b], [b, a]]);
+        let biased = ways.into_iter().find(|&[value, bias]| self.is_given(bias) && !self.is_given(value));
+        if let Some([value, _]) = biased {
+            self.take(x);
+            x = value;
+        }
+        let scaled = self.scaled(x);
+        if let Some([value, _]) = scaled {
+            self.take(x);
+            x = value;
+        }
+        let [q, k] = self.product(x, OF_SCORES).filter(|_| self.is_float(x))?;
+        let [bias, scale] = [biased, scaled].map(|pair| pair.map(|[_, other]| other));
+        Some(Scores { q, k, stats: stats?, scale, bias, masks })
+    }
+
+    /// Takes the operations that make a tensor of another; `None` where one rounds to fewer bits.
+    fn take_between(&mut self, end: TensorId, start: TensorId) -> Option<()> {
+        let mut open = vec![end];
+        while let Some(id) = open.pop() {
+            let Some(writer) = self.parts.flow.writer(id).filter(|_| id != start) else { continue };
+            let is_whole = [DataType::Float, DataType::Int32, DataType::Int64, DataType::Boolean];
+            if !self.tensor(id).data_type.is_some_and(|data_type| is_whole.contains(&data_type)) {
+                return None;
+            }
+            let operation = self.operation(writer);
+            if self.operations.insert(writer) && operation.pointwise_mode() != Some(PointwiseMode::GenIndex) {
+                open.extend(operation.input_tensors());
+            }
+        }
+        Some(())
+    }
+
+    /// The probabilities that are multiplied: themselves, or times what drops nothing. `None` where something is dropped.
+    pub(super) fn kept(&mut self, p: TensorId) -> Option<(TensorId, Option<Dropout>)> {
+        let masked = self.readers(p).into_iter().find_map(|reader| {
+            let result = self.operation(reader).result()?;
+            self.parts.operands::<2>(result, PointwiseMode::Mul)?;
+            let mask = self.parts.other_operand(result, p)?;
+            self.is_of_ones(mask).then_some((result, mask))
+        });
+        let Some((masked, mask)) = masked else { return Some((p, None)) };
+        let kept = self.result_of_only_reader(masked)?;
+        let [_, factor] = self.scaled(kept).filter(|way| way[0] == masked)?;
+        [masked, kept, mask].into_iter().for_each(|id| self.take(id));
+        self.expect_one(factor)?;
+        [masked, mask].into_iter().all(|id| self.is_float(id)).then_some((kept, Some(Dropout { mask, factor })))
+    }
+
+    /// Whether a tensor is a random mask that keeps everything.
+    fn is_of_ones(&self, id: TensorId) -> bool {
+        let Some(Attributes::Other(other)) = self.made_by(id).map(|operation| &operation.attributes) else {
+            return false;
+        };
+        let is_bernoulli = other.attributes.get("distribution").and_then(Value::as_str) == Some("BERNOULLI");
+        let keep = other.attributes.get("bernoulli_probability").and_then(Value::as_f64);
+        other.tag == "RNG" && is_bernoulli && keep == Some(1.0)
+    }
+
+    fn expect_one(&mut self, factor: TensorId) -> Option<()> {
+        let tensor = self.tensor(factor);
+        match tensor.value {
+            _ if !tensor.is_pass_by_value => None,
+            Some(value) => (value.as_f64() == 1.0).then_some(()),
+            None => {
+                let expectation = Expectation::of(self.parts.draft, factor, Expected::One)?;
+                if !self.expectations.contains(&expectation) {
+                    self.expectations.push(expectation);
+                }
+                Some(())
+            }
+        }
+    }
+
+    /// dO, O and V from the difference of `dO · Vᵀ` and Δ.
+    pub(super) fn rows(&mut self, difference: TensorId, dropout: Option<Dropout>) -> Option<Rows> {
+        let [mut dp, sum] = self.operands(difference, PointwiseMode::Sub)?;
+        if let Some(dropout) = dropout {
+            let [a, b] = self.operands(dp, PointwiseMode::Mul)?;
+            dp = [[a, b], [b, a]].into_iter().find(|way| way[1] == dropout.mask)?[0];
+        }
+        let [d_o, v] = self.product(dp, OF_SCORES).filter(|_| self.is_float(dp))?;
+        let mut delta = sum;
+        if let Some([value, one]) = self.scaled(sum) {
+            self.take(sum);
+            self.expect_one(one)?;
+            delta = value;
+        }
+        let product = self.made_by(delta)?.input(Port::X)?;
+        if !self.parts.is_reduced(delta, ReductionMode::Add, product) || !self.is_float(delta) {
+            return None;
+        }
+        self.take(delta);
+        self.operands::<2>(product, PointwiseMode::Mul)?;
+        let o = self.parts.other_operand(product, d_o)?;
+        Some(Rows { d_o, o, v, delta, sum })
+    }
+
+    /// The gradient of K or V: the transpose of a value of the scores, rounded to Q's type, times a matrix of the queries.
+    pub(super) fn gradient_of_keys(
+        &mut self,
+        of_scores: TensorId,
+        of_queries: TensorId,
+        q: TensorId,
+    ) -> Option<TensorId> {
+        let readers = self.readers(of_scores).into_iter();
+        let mut transposes = readers.filter(|&id| transposed_by(self.operation(id)).is_some());
+        let transpose = transposes.next().and_then(|id| self.operation(id).result())?;
+        self.transposed(transpose)?;
+        if self.tensor(transpose).data_type != self.tensor(q).data_type {
+            return None;
+        }
+        let product = self.result_of_only_reader(transpose)?;
+        if self.product(product, OVER_QUERIES)? != [transpose, of_queries] {
+            return None;
+        }
+        let of_heads = [Some(DataType::Float), self.tensor(q).data_type];
+        let summed = self.result_of_only_reader(product).filter(|&summed| self.sums_heads(summed, product));
+        match summed {
+            Some(_) if !of_heads.contains(&self.tensor(product).data_type) => None,
+            Some(summed) => {
+                self.take(summed);
+                Some(summed)
+            }
+            None => Some(product),
+        }
+    }
+
+    /// Whether a tensor is the sum of another over heads: groups of them, or all.
+    fn sums_heads(&self, id: TensorId, of: TensorId) -> bool {
+        let Some(operation) = self.made_by(id) else { return false };
+        let (all, sum) = (&self.tensor(of).dim, &self.tensor(id).dim);
+        let mut total = all.clone();
+        total.iter_mut().skip(1).take(1).for_each(|heads| *heads = 1);
+        let sums = match &operation.attributes {
+            Attributes::Other(other) => other.tag == HEAD_SUM && are_heads_of(all, sum),
+            _ => is_sum(operation) && *sum == total,
+        };
+        sums && operation.compute_data_type == Some(DataType::Float)
+    }
+
+    fn result_of_only_reader(&self, id: TensorId) -> Option<TensorId> {
+        match self.readers(id)[..] {
+            [reader] => self.operation(reader).result(),
+            _ => None,
+        }
+    }
+
+    /// The gradient of Q that a product is, or becomes by a conversion; `None` where something else reads the product.
+    pub(super) fn converted(&mut self, product: TensorId) -> Option<TensorId> {
+        if self.readers(product).is_empty() {
+            return Some(product);
+        }
+        let converted = self.result_of_only_reader(product).filter(|_| self.is_float(product))?;
+        if self.parts.operands(converted, PointwiseMode::Identity) != Some([product]) {
+            return None;
+        }
+        self.take(converted);
+        Some(converted)
+    }
+
+    /// The sink, and its gradient, where Δ leads to one.
+    pub(super) fn sink(&mut self, delta: TensorId, stats: TensorId) -> Option<(TensorId, TensorId)> {
+        for reader in self.readers(delta) {
+            let Some(share) = self.operation(reader).result() else { continue };
+            let Some((sink, inner)) = self.share_of_sink(share, delta, stats) else { continue };
+            let total = self.result_of_only_reader(share)?;
+            let sums = self.made_by(total).is_some_and(is_float_sum);
+            if sums && self.tensor(total).dim == self.tensor(sink).dim {
+                inner.into_iter().chain([share, total]).for_each(|id| self.take(id));
+                return Some((sink, total));
+            }
+        }
+        None
+    }
+
+    /// The sink in `exp(SINK − STATS) ∘ Δ`, and the values between.
+    fn share_of_sink(&self, share: TensorId, delta: TensorId, stats: TensorId) -> Option<(TensorId, [TensorId; 2])> {
+        self.parts.operands::<2>(share, PointwiseMode::Mul)?;
+        let p = self.parts.other_operand(share, delta)?;
+        let [below] = self.parts.operands(p, PointwiseMode::Exp)?;
+        let [sink, taken] = self.parts.operands(below, PointwiseMode::Sub)?;
+        let fits = taken == stats && self.is_given(sink) && [share, p, below].into_iter().all(|id| self.is_float(id));
+        fits.then_some((sink, [p, below]))
+    }
+
+    /// The gradient of a bias: the sum of dS over axes along which the bias is repeated, or dS itself.
+    pub(super) fn bias_gradient(&mut self, ds: TensorId) -> Option<TensorId> {
+        let gradient = self.readers(ds).into_iter().find(|&reader| {
+            let operation = self.operation(reader);
+            let is_conversion = unscaled(operation).is_some_and(|one| one.mode == PointwiseMode::Identity);
+            is_float_sum(operation) || is_conversion && operation.compute_data_type == Some(DataType::Float)
+        })?;
+        let result = self.operation(gradient).result()?;
+        self.take(result);
+        Some(result)
+    }
+
+    /// Whether factors are the same, one by one: the same tensors, or known numbers.
+    pub(super) fn are_equal(&self, found: &[TensorId], expected: &[TensorId]) -> bool {
+        let known = |id: TensorId| {
+            let tensor = self.tensor(id);
+            tensor.value.filter(|_| tensor.is_pass_by_value).zip(tensor.data_type)
+        };
+        let is_same = |(&a, &b): (&TensorId, &TensorId)| a == b || known(a).is_some() && known(a) == known(b);
+        found.len() == expected.len() && found.iter().zip(expected).all(is_same)
+    }
+
+    /// Whether override extents are the lengths that scores are masked by.
+    pub(super) fn overrides_are(&self, [queries, keys]: [Option<TensorId>; 2]) -> bool {
+        let is_length =
+            |&(id, length): &(TensorId, Length)| Some(id) == if length == Length::OfQueries { queries } else { keys };
+        self.overrides.iter().all(is_length)
+    }
+
+    /// Whether inputs are the caller's, in memory or by value, and none is ragged.
+    pub(super) fn are_given(&self, inputs: &[(Port, TensorId)]) -> bool {
+        inputs.iter().all(|&(_, id)| self.is_given(id) && !self.tensor(id).is_virtual && self.is_dense(id))
+    }
+
+    /// Whether K and V lie transposed, and are nothing else, so that they may be seen as they are stored.
+    pub(super) fn lie_transposed(&self, inputs: &[(Port, TensorId)]) -> bool {
+        let is_alone = |id: TensorId| inputs.iter().filter(|slot| slot.1 == id).count() == 1;
+        let mut turned = inputs.iter().filter(|slot| TURNED.contains(&slot.0));
+        turned.all(|slot| is_alone(slot.1) && attention::is_turned(&self.tensor(slot.1).stride))
+    }
+
+    /// Whether what was taken may go: nobody else reads, or keeps, a value between inputs and outputs, or reads K or V. What is the
+    /// frontend's own, of type `FLOAT`, may lie in memory (AT-P43).
+    pub(super) fn is_whole(
+        &self,
+        inputs: &[(Port, TensorId)],
+        outputs: &[(Port, TensorId)],
+        scratch: [TensorId; 2],
+    ) -> bool {
+        let is_output = |id: &TensorId| outputs.iter().any(|slot| slot.1 == *id);
+        let results = self.operations.iter().flat_map(|&id| self.operation(id).output_tensors());
+        let mut inner: BTreeSet<TensorId> = results.filter(|id| !is_output(id)).collect();
+        let is_gone = |id: &TensorId| self.tensor(*id).is_virtual || scratch.contains(id) && self.is_float(*id);
+        let are_gone = inner.iter().all(is_gone);
+        inner.extend(inputs.iter().filter(|slot| TURNED.contains(&slot.0)).map(|slot| slot.1));
+        let others = self.parts.draft.operation_ids().filter(|id| !self.operations.contains(id));
+        let mut read = others.flat_map(|id| self.operation(id).input_tensors());
+        are_gone && !read.any(|id| inner.contains(&id)) && outputs.iter().all(|slot| self.is_dense(slot.1))
+    }
+
+    fn is_dense(&self, id: TensorId) -> bool {
+        self.tensor(id).ragged_offset.is_none()
+    }
+}
+
+fn is_float_sum(operation: &Operation) -> bool {
+    is_sum(operation) && operation.compute_data_type == Some(DataType::Float)
+}
+
+/// What an operation may transpose.
+fn transposed_by(operation: &Operation) -> Option<TensorId> {
+    let Attributes::Other(other) = &operation.attributes else { return None };
+    let is_logical = other.attributes.get("reshape_mode").and_then(Value::as_str) == Some("LOGICAL");
+    operation.input(Port::X).filter(|_| other.tag == "RESHAPE" && !is_logical)
+}

@@ -1,0 +1,385 @@
+//! Backward passes in every form in which programs send them (attention.md 2.4): one operation, one key.
+
+use std::sync::Arc;
+
+use super::samples::{Attention, BATCHES, Backward, BiasGradient, Form, QUERIES, backward_table};
+use super::values::{assert_near, element, lengths, number, sink};
+use super::{Attributes, Composite, DataType, FinalizedGraph, Graph, PointwiseMode, Port, commuted, finalized};
+use crate::graph::samples::shuffled;
+use crate::graph::{Operation, Reduction, ReductionMode, Scalar, Tensor, TensorHandle};
+use crate::host_tensor::{HostTensor, HostTensors};
+use crate::reference;
+
+fn is_backward(operation: &Operation) -> bool {
+    matches!(operation.attributes, Attributes::Composite(Composite::AttentionBackward(_)))
+}
+
+fn assert_is_one(graph: &FinalizedGraph, what: &str) {
+    assert!(graph.operations().len() == 1 && graph.operations().all(is_backward), "{what}: {}", graph.text());
+}
+
+#[test]
+fn every_form_of_a_backward_pass_has_one_key() {
+    for (name, backward) in backward_table() {
+        let node = finalized(&backward.graph(Form::Nodes), name);
+        assert_is_one(&node, name);
+        for form in [Form::Operations, Form::Old] {
+            let what = format!("{name}, {form:?}");
+            let graph = backward.graph(form);
+            let found = finalized(&graph, &what);
+            assert_eq!(found.text(), node.text(), "{what}");
+            assert_eq!(found.key(), node.key(), "{what}");
+            assert!(found.notes().is_empty() && found.expectations().is_empty(), "{what}: {:?}", found.notes());
+            for seed in 0..4 {
+                let other = finalized(&shuffled(&graph, seed), &what);
+                assert_eq!(other.key(), node.key(), "{what}, order {seed}");
+            }
+            assert_eq!(finalized(&commuted(&graph), &what).key(), node.key(), "{what}, commuted");
+        }
+    }
+}
+
+/// What becomes of a backward pass is a graph that files hold, and stays what it is.
+#[test]
+fn the_operation_is_written_and_read() {
+    for (name, backward) in backward_table() {
+        for is_known in [true, false] {
+            let attention = Attention { is_known, ..backward.attention };
+            let graph = finalized(&Backward { attention, ..backward }.graph(Form::Old), name);
+            let again = finalized(&graph.to_graph(), name);
+            assert_eq!((again.text(), again.key()), (graph.text(), graph.key()), "{name}");
+            let file = crate::frontend::write_v2(&graph.to_graph());
+            let read = crate::frontend::read_graph("graph.json", file.as_bytes());
+            let read = finalized(&read.unwrap_or_else(|error| panic!("{name}: {error}")), name);
+            assert_eq!(read.key(), graph.key(), "{name}: {file}");
+        }
+    }
+}
+
+/// Host scalars of which an execution knows more than the graph.
+#[test]
+fn factors_of_executions_are_expected_to_be_1() {
+    for (name, backward) in backward_table() {
+        let attention = Attention { is_known: false, ..backward.attention };
+        let backward = Backward { attention, ..backward };
+        let [new, old] = [Form::Operations, Form::Old].map(|form| finalized(&backward.graph(form), name));
+        assert_is_one(&new, name);
+        assert_eq!((old.text(), old.key()), (new.text(), new.key()), "{name}");
+        let of_ones = new.expectations().iter().filter(|one| one.text().contains("it is 1 [AT-P41]")).count();
+        assert_eq!(of_ones, 1 + usize::from(backward.drops_nothing), "{name}");
+        let is_a_node = attention.left.is_none() && attention.right.is_none_or(|right| right == 0);
+        if is_a_node && !attention.is_bottom_right {
+            assert_eq!(new.key(), finalized(&backward.graph(Form::Nodes), name).key(), "{name}");
+        }
+    }
+    let window = Attention { left: Some(4), right: Some(0), is_known: false, ..Attention::default() };
+    let window = finalized(&Backward::new(window).graph(Form::Operations), "window");
+    let bound = window.operations().find_map(|one| one.input(Port::LEFT_BOUND)).expect("a bound");
+    assert!(window.tensor(bound).is_pass_by_value);
+    let one = super::super::Expected::One;
+    let one = super::super::Expectation { uid: 1, data_type: DataType::Float, expected: one };
+    assert!(one.holds(Scalar::Float(1.0)) && !one.holds(Scalar::Float(1.25)));
+}
+
+/// Operations of a plain backward pass, in the order in which they are sent.
+const OF_ROWS: usize = 0;
+const SUM: usize = 1;
+const ONCE: usize = 2;
+const SCORES: usize = 3;
+const SCALED: usize = 4;
+const LESS: usize = 5;
+const EXP: usize = 6;
+const TURNED: usize = 7;
+const OF_V: usize = 8;
+const OF_P: usize = 9;
+const DIFFERENCE: usize = 10;
+const UNSCALED: usize = 11;
+const SCALED_BACK: usize = 12;
+const TURNED_BACK: usize = 13;
+const OF_K: usize = 14;
+const TURNED_K: usize = 15;
+const OF_Q: usize = 16;
+
+type Change = fn(&mut Graph);
+
+fn result(graph: &Graph, at: usize) -> TensorHandle {
+    graph.operations[at].result().expect("a result")
+}
+
+fn tensor_of(graph: &mut Graph, at: usize) -> &mut Tensor {
+    let id = result(graph, at);
+    graph.tensor_mut(id)
+}
+
+fn set_mode(graph: &mut Graph, at: usize, mode: PointwiseMode) {
+    let Attributes::Pointwise(pointwise) = &mut graph.operations[at].attributes else {
+        panic!("no pointwise operation")
+    };
+    pointwise.mode = mode;
+}
+
+/// Another tensor like the one that an operation reads, in its place.
+fn replace(graph: &mut Graph, at: usize, place: usize) {
+    let like = graph.tensors()[graph.operations[at].inputs[place].1.index()].clone();
+    let other = graph.tensor(Tensor { uid: Some(700), ..like });
+    graph.operations[at].inputs[place].1 = other;
+}
+
+/// One more operation on a value, whose result is kept.
+fn read(graph: &mut Graph, id: TensorHandle) {
+    let y = graph.pointwise("other", PointwiseMode::ReluFwd, &[id]);
+    graph.last_operation().compute_data_type = Some(DataType::Float);
+    let tensor = graph.set_output(y);
+    (tensor.uid, tensor.data_type) = (Some(701), Some(DataType::Float));
+}
+
+fn set_dim(graph: &mut Graph, at: &[usize], dim: [i64; 4]) {
+    for &at in at {
+        let tensor = tensor_of(graph, at);
+        *tensor = Tensor { is_virtual: tensor.is_virtual, uid: tensor.uid, ..Tensor::new("").row_major(dim) };
+        tensor.data_type = Some(DataType::Float);
+    }
+}
+
+/// Changes of a plain backward pass, of 8 keys, after which it is none.
+const MISSES: &[(&str, Change)] = &[
+    ("sums of columns", |graph| set_dim(graph, &[SUM, ONCE], [BATCHES, 2, 1, 8])),
+    ("sums of heads", |graph| set_dim(graph, &[SUM, ONCE], [BATCHES, 2, 1, 1])),
+    ("the largest of a row", |graph| {
+        graph.operations[SUM].attributes = Attributes::Reduction(Reduction::new(ReductionMode::Max));
+    }),
+    ("another scale", |graph| {
+        let scale = Tensor::scalar("other", DataType::Float, Scalar::Float(0.25)).dim([1; 4]).stride([1; 4]);
+        graph.operations[SCALED_BACK].inputs[1].1 = graph.tensor(scale.uid(702));
+    }),
+    ("scaled once", |graph| {
+        let unscaled = result(graph, UNSCALED);
+        graph.operations[TURNED_BACK].inputs[0].1 = unscaled;
+        graph.operations[OF_Q].inputs[0].1 = unscaled;
+        graph.operations.remove(SCALED_BACK);
+    }),
+    ("keys without the scale", |graph| {
+        graph.operations[TURNED_BACK].inputs[0].1 = result(graph, UNSCALED);
+    }),
+    ("another factor of rows", |graph| {
+        let one = graph.operations[ONCE].inputs[1].1;
+        graph.tensor_mut(one).value = Some(Scalar::Float(0.5));
+    }),
+    ("statistics added", |graph| set_mode(graph, LESS, PointwiseMode::Add)),
+    ("sums added", |graph| set_mode(graph, DIFFERENCE, PointwiseMode::Add)),
+    ("sums turned round", |graph| {
+        let [(_, first), (_, second)] = &mut graph.operations[DIFFERENCE].inputs[..] else { panic!("two operands") };
+        std::mem::swap(first, second);
+    }),
+    ("rounded probabilities", |graph| tensor_of(graph, EXP).data_type = Some(DataType::Half)),
+    ("rounded scores", |graph| tensor_of(graph, SCALED).data_type = Some(DataType::Half)),
+    ("rounded otherwise", |graph| tensor_of(graph, TURNED).data_type = Some(DataType::BFloat16)),
+    ("rounded keys", |graph| tensor_of(graph, TURNED_K).data_type = Some(DataType::BFloat16)),
+    ("another dO of rows", |graph| replace(graph, OF_ROWS, 0)),
+    ("another dO of V", |graph| replace(graph, OF_V, 1)),
+    ("another dO of P", |graph| replace(graph, OF_P, 0)),
+    ("another Q", |graph| replace(graph, OF_K, 1)),
+    ("another K", |graph| replace(graph, TURNED_K, 0)),
+    ("kept probabilities", |graph| tensor_of(graph, EXP).is_virtual = false),
+    ("kept scores", |graph| tensor_of(graph, SCORES).is_virtual = false),
+    ("sums of rows that are read", |graph| read(graph, result(graph, ONCE))),
+    ("a gradient of Q that is read", |graph| read(graph, result(graph, OF_Q))),
+    ("K that is read", |graph| read(graph, graph.operations[SCORES].inputs[1].1)),
+    ("probabilities as they lie", |graph| {
+        let tensor = tensor_of(graph, TURNED);
+        *tensor = tensor.clone().row_major([BATCHES, 2, 8, QUERIES]);
+    }),
+    ("a reshape by elements", |graph| {
+        let Attributes::Other(other) = &mut graph.operations[TURNED].attributes else { panic!("no reshape") };
+        other.attributes.insert("reshape_mode".to_owned(), "LOGICAL".into());
+        tensor_of(graph, TURNED).data_type = Some(DataType::Float);
+    }),
+    ("K that lies as it is multiplied", |graph| {
+        let k = graph.operations[SCORES].inputs[1].1;
+        graph.tensor_mut(k).stride = vec![128, 64, 8, 1];
+        tensor_of(graph, TURNED_K).stride = vec![128, 64, 1, 8];
+    }),
+    ("ragged queries", |graph| {
+        let offsets = graph.tensor(Tensor::new("").row_major([3, 1, 1, 1]).data_type(DataType::Int32).uid(703));
+        let q = graph.operations[SCORES].inputs[0].1;
+        graph.tensor_mut(q).ragged_offset = Some(offsets);
+    }),
+];
+
+fn assert_is_kept(graph: &Graph, what: &str) {
+    let found = finalized(graph, what);
+    assert!(!found.operations().any(is_backward), "{what}: {}", found.text());
+    assert_eq!(found.operations().len(), graph.operations().len(), "{what}: {}", found.text());
+    assert_eq!(finalized(&found.to_graph(), what).text(), found.text(), "{what}");
+    assert!(!crate::frontend::write_v2(&found.to_graph()).is_empty(), "{what}");
+}
+
+#[test]
+fn what_is_no_backward_pass_stays_as_it_is() {
+    let plain = Attention { keys: 8, ..Attention::default() };
+    for &(what, change) in MISSES {
+        let mut graph = Backward::new(plain).graph(Form::Operations);
+        assert_is_one(&finalized(&graph, what), what);
+        change(&mut graph);
+        assert_is_kept(&graph, what);
+    }
+}
+
+#[test]
+fn options_that_the_operation_has_not_stay_as_they_are() {
+    let plain = Attention::default();
+    let groups = Attention { heads: [6, 2, 3], ..plain };
+    for (what, attention) in [("soft cap", plain), ("soft cap, groups", groups)] {
+        assert_is_kept(&Backward::new(Attention { cap: true, ..attention }).graph(Form::Operations), what);
+    }
+    let dropped = Backward { drops_nothing: true, ..Backward::new(plain) }.graph(Form::Operations);
+    let mut some = dropped.clone();
+    for operation in &mut some.operations {
+        if let Attributes::Other(other) = &mut operation.attributes
+            && other.tag == "RNG"
+        {
+            other.attributes.insert("bernoulli_probability".to_owned(), 0.9.into());
+        }
+    }
+    assert_is_kept(&some, "dropout");
+    let mut scaled = dropped;
+    scaled.tensors.iter_mut().filter(|tensor| tensor.name == "factor").for_each(|factor| {
+        factor.value = Some(Scalar::Float(1.25));
+    });
+    assert_is_kept(&scaled, "a factor of dropout");
+    let lengths = Backward::new(Attention { lengths: true, ..plain }).graph(Form::Operations);
+    let mut turned = lengths.clone();
+    let [.., (_, first), (_, second)] = &mut turned.operations[SCORES].inputs[..] else { panic!("overrides") };
+    std::mem::swap(first, second);
+    assert_is_kept(&turned, "lengths turned round");
+    let mut sink = Backward::new(Attention { sink: true, ..plain }).graph(Form::Operations);
+    let position = sink.operations.iter().position(|one| one.pointwise_mode() == Some(PointwiseMode::Sub));
+    replace(&mut sink, position.expect("a difference"), 1);
+    assert_is_kept(&sink, "other statistics of a sink");
+}
+
+/// What an execution is given, and gives, by its definition (attention.md 4).
+#[derive(Default)]
+struct Values {
+    o: Vec<f64>,
+    stats: Vec<f64>,
+    gradients: [Vec<f64>; 3],
+    d_bias: Vec<f64>,
+    d_sink: Vec<f64>,
+}
+
+/// Where an element of a row of a head lies.
+fn at([heads, rows, size]: [i64; 3], [batch, head, row, x]: [i64; 4]) -> usize {
+    (((batch * heads + head) * rows + row) * size + x) as usize
+}
+
+impl Values {
+    fn of(backward: Backward) -> Self {
+        let Attention { keys, heads: [of_q, of_k, of_v], head_sizes: [d, d_v], .. } = backward.attention;
+        let room = |count: i64| vec![0.0; count as usize];
+        let mut values = Self {
+            gradients: [
+                room(BATCHES * of_q * QUERIES * d),
+                room(BATCHES * of_k * keys * d),
+                room(BATCHES * of_v * keys * d_v),
+            ],
+            d_bias: room(BATCHES * of_q * QUERIES * keys),
+            d_sink: room(of_q),
+            ..Self::default()
+        };
+        for batch in 0..BATCHES {
+            for head in 0..of_q {
+                (0..QUERIES).for_each(|row| values.add_row(backward, [batch, head, row]));
+            }
+        }
+        values
+    }
+
+    fn add_row(&mut self, backward: Backward, [batch, head, row]: [i64; 3]) {
+        let attention @ Attention { keys, heads: [of_q, of_k, of_v], head_sizes: [d, d_v], .. } = backward.attention;
+        let (of_key, of_value) = (head * of_k / of_q, head * of_v / of_q);
+        let scale = attention.scale.unwrap_or(1.0);
+        let q = |x| at([of_q, QUERIES, d], [batch, head, row, x]);
+        let k = |c, x| at([of_k, keys, d], [batch, of_key, c, x]);
+        let v = |c, x| at([of_v, keys, d_v], [batch, of_value, c, x]);
+        let d_o = |x| number("dO", at([of_q, QUERIES, d_v], [batch, head, row, x]));
+        let place = |c| ((head * QUERIES + row) * keys + c) as usize;
+        let [queries, of_batch] = lengths(attention)[batch as usize];
+        let shift = if attention.is_bottom_right { of_batch - queries } else { 0 };
+        let is_kept = |c: i64| {
+            row < queries
+                && c < of_batch
+                && attention.right.is_none_or(|right| c <= row + shift + right)
+                && attention.left.is_none_or(|left| c > row + shift - left)
+        };
+        let score = |c: i64| {
+            let product = (0..d).map(|x| number("Q", q(x)) * number("K", k(c, x))).sum::<f64>();
+            let bias = if attention.bias { number("bias", place(c)) } else { 0.0 };
+            if is_kept(c) { product * scale + bias } else { f64::NEG_INFINITY }
+        };
+        let scores: Vec<f64> = (0..keys).map(score).collect();
+        let sink = (attention.sink).then(|| sink(head as usize)).filter(|_| row < queries);
+        let sum: f64 = scores.iter().copied().chain(sink).map(f64::exp).sum();
+        let p: Vec<f64> = scores.iter().map(|score| if sum > 0.0 { score.exp() / sum } else { 0.0 }).collect();
+        let o: Vec<f64> = (0..d_v).map(|x| (0..keys).map(|c| p[c as usize] * number("V", v(c, x))).sum()).collect();
+        let delta: f64 = (0..d_v).map(|x| d_o(x) * o[x as usize]).sum();
+        self.o.extend(&o);
+        self.stats.push(sum.ln());
+        for c in (0..keys).filter(|&c| is_kept(c)) {
+            let p = p[c as usize];
+            let dp: f64 = (0..d_v).map(|x| d_o(x) * number("V", v(c, x))).sum();
+            let ds = p * (dp - delta);
+            let [dq, dk, dv] = &mut self.gradients;
+            (0..d_v).for_each(|x| dv[v(c, x)] += p * d_o(x));
+            (0..d).for_each(|x| dq[q(x)] += scale * ds * number("K", k(c, x)));
+            (0..d).for_each(|x| dk[k(c, x)] += scale * ds * number("Q", q(x)));
+            let batch = if backward.d_bias == BiasGradient::Whole { batch } else { 0 };
+            self.d_bias[place(c) + (batch * of_q * QUERIES * keys) as usize] += ds;
+        }
+        if let Some(sink) = sink {
+            self.d_sink[head as usize] -= sink.exp() / sum * delta;
+        }
+    }
+
+    fn inputs(&self, attention: Attention, graph: &FinalizedGraph) -> HostTensors {
+        let given = graph.inputs().filter(|&id| graph.tensor(id).value.is_none());
+        let host = |id| {
+            let tensor = graph.tensor(id);
+            let value = |position: usize| match tensor.name.as_str() {
+                "O" => self.o[position],
+                "Stats" => self.stats[position],
+                _ => element(attention, tensor, position),
+            };
+            HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, value).expect("an input")
+        };
+        given.map(|id| (id, host(id))).collect()
+    }
+}
+
+#[test]
+fn backward_passes_by_operations_are_computed_by_their_definition() {
+    for (name, backward) in backward_table() {
+        let values = Values::of(backward);
+        for (form, is_known) in [(Form::Old, false), (Form::Operations, false), (Form::Operations, true)] {
+            let attention = Attention { is_known, ..backward.attention };
+            let graph = Arc::new(finalized(&Backward { attention, ..backward }.graph(form), name));
+            let found = reference::execute(&graph, &values.inputs(attention, &graph)).expect("computed");
+            let operation = graph.operations().next().expect("the operation");
+            let [dq, dk, dv] = &values.gradients;
+            let expected = [
+                (Port::DQ, dq),
+                (Port::DK, dk),
+                (Port::DV, dv),
+                (Port::ATTENTION_DBIAS, &values.d_bias),
+                (Port::DSINK_TOKEN, &values.d_sink),
+            ];
+            for (port, expected) in expected {
+                let Some(id) = operation.output(port) else { continue };
+                let found: Vec<f64> = found[&id].to_dense().expect("numbers");
+                for (at, (&found, &expected)) in found.iter().zip(expected).enumerate() {
+                    assert_near(found, expected, &format!("{name}, {form:?}, {port}, element {at}"));
+                }
+            }
+        }
+    }
+}
