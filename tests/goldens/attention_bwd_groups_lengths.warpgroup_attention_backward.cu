@@ -62,6 +62,7 @@ extern "C" __global__ void __launch_bounds__(256)
 fw_attention_rows(const fw_bf16* __restrict__ p_t3,
   const fw_bf16* __restrict__ p_t4,
   const float* __restrict__ p_t5,
+  const float t6,
   float* __restrict__ partial0,
   float* __restrict__ partial1) {
   fw_wait_for_previous_launch();
@@ -85,7 +86,7 @@ fw_attention_rows(const fw_bf16* __restrict__ p_t3,
   if (lane == 0) {
     const unsigned long long place = head * 160ull + query;
     partial0[place] = p_t5[b * 420ull + h * 140ull + query * 1ull] * 1.442695f;
-    partial1[place] = delta;
+    partial1[place] = delta * t6;
   }
 }
 
@@ -314,7 +315,7 @@ fw_attention_backward_keys_1(const __grid_constant__ fw_tensor_map map0,
         float y[24];
         fw_take_all<24>(y);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) y[i] = x[i] * (y[i] - rows_of[48 + 8 * (i >> 2) + (i & 1)]);
+        for (int i = 0; i < 24; ++i) y[i] = x[i] * fmaf(y[i], scale, -rows_of[48 + 8 * (i >> 2) + (i & 1)]);
         if (is_cut) cut(y, block);
         fw_wgmma_wait<0>();
 #pragma unroll
@@ -383,7 +384,7 @@ fw_attention_backward_keys_1(const __grid_constant__ fw_tensor_map map0,
         float y[24];
         fw_take_all<24>(y);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) y[i] = x[i] * (y[i] - rows_of[48 + 8 * (i >> 2) + (i & 1)]);
+        for (int i = 0; i < 24; ++i) y[i] = x[i] * fmaf(y[i], scale, -rows_of[48 + 8 * (i >> 2) + (i & 1)]);
         if (is_cut) cut(y, block);
         fw_wgmma_wait<0>();
         release(before);
@@ -410,7 +411,7 @@ fw_attention_backward_keys_1(const __grid_constant__ fw_tensor_map map0,
       }
       if (begin < end && lane == 0) fw_mbarrier_arrive(own_empty);
       {
-        const float scaled[2] = {1.0f, 1.0f};
+        constexpr float scaled[2] = {1.0f, 1.0f};
         if (steps == 0) {
           FW_CLEAR(FW_ZERO(48) FW_ZERO(49) FW_ZERO(50) FW_ZERO(51) FW_ZERO(52) FW_ZERO(53) FW_ZERO(54) FW_ZERO(55) FW_ZERO(56) FW_ZERO(57) FW_ZERO(58) FW_ZERO(59) FW_ZERO(60) FW_ZERO(61) FW_ZERO(62) FW_ZERO(63) FW_ZERO(64) FW_ZERO(65) FW_ZERO(66) FW_ZERO(67) FW_ZERO(68) FW_ZERO(69) FW_ZERO(70) FW_ZERO(71) FW_ZERO(72) FW_ZERO(73) FW_ZERO(74) FW_ZERO(75) FW_ZERO(76) FW_ZERO(77) FW_ZERO(78) FW_ZERO(79) FW_ZERO(80) FW_ZERO(81) FW_ZERO(82) FW_ZERO(83) FW_ZERO(84) FW_ZERO(85) FW_ZERO(86) FW_ZERO(87) FW_ZERO(88) FW_ZERO(89) FW_ZERO(90) FW_ZERO(91) FW_ZERO(92) FW_ZERO(93) FW_ZERO(94) FW_ZERO(95) FW_ZERO(96) FW_ZERO(97) FW_ZERO(98) FW_ZERO(99) FW_ZERO(100) FW_ZERO(101) FW_ZERO(102) FW_ZERO(103) FW_ZERO(104) FW_ZERO(105) FW_ZERO(106) FW_ZERO(107) FW_ZERO(108) FW_ZERO(109) FW_ZERO(110) FW_ZERO(111));
         }
@@ -500,7 +501,7 @@ fw_attention_backward_keys_1(const __grid_constant__ fw_tensor_map map0,
         }
       }
       {
-        const float scaled[2] = {scale, scale};
+        constexpr float scaled[2] = {1.0f, 1.0f};
         if (steps == 0) {
           FW_CLEAR(FW_ZERO(112) FW_ZERO(113) FW_ZERO(114) FW_ZERO(115) FW_ZERO(116) FW_ZERO(117) FW_ZERO(118) FW_ZERO(119) FW_ZERO(120) FW_ZERO(121) FW_ZERO(122) FW_ZERO(123) FW_ZERO(124) FW_ZERO(125) FW_ZERO(126) FW_ZERO(127) FW_ZERO(128) FW_ZERO(129) FW_ZERO(130) FW_ZERO(131) FW_ZERO(132) FW_ZERO(133) FW_ZERO(134) FW_ZERO(135) FW_ZERO(136) FW_ZERO(137) FW_ZERO(138) FW_ZERO(139) FW_ZERO(140) FW_ZERO(141) FW_ZERO(142) FW_ZERO(143) FW_ZERO(144) FW_ZERO(145) FW_ZERO(146) FW_ZERO(147) FW_ZERO(148) FW_ZERO(149) FW_ZERO(150) FW_ZERO(151) FW_ZERO(152) FW_ZERO(153) FW_ZERO(154) FW_ZERO(155) FW_ZERO(156) FW_ZERO(157) FW_ZERO(158) FW_ZERO(159) FW_ZERO(160) FW_ZERO(161) FW_ZERO(162) FW_ZERO(163) FW_ZERO(164) FW_ZERO(165) FW_ZERO(166) FW_ZERO(167) FW_ZERO(168) FW_ZERO(169) FW_ZERO(170) FW_ZERO(171) FW_ZERO(172) FW_ZERO(173) FW_ZERO(174) FW_ZERO(175));
         }
@@ -786,7 +787,7 @@ fw_attention_backward_queries_2(const __grid_constant__ fw_tensor_map map0,
         float y[24];
         fw_take_all<24>(y);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) y[i] = x[i] * (y[i] - delta[i >> 1 & 1]);
+        for (int i = 0; i < 24; ++i) y[i] = x[i] * fmaf(y[i], scale, -delta[i >> 1 & 1]);
         if (is_cut) cut(y, block);
         fw_wgmma_wait<0>();
 #pragma unroll
@@ -848,7 +849,7 @@ fw_attention_backward_queries_2(const __grid_constant__ fw_tensor_map map0,
         float y[24];
         fw_take_all<24>(y);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) y[i] = x[i] * (y[i] - delta[i >> 1 & 1]);
+        for (int i = 0; i < 24; ++i) y[i] = x[i] * fmaf(y[i], scale, -delta[i >> 1 & 1]);
         if (is_cut) cut(y, block);
         fw_wgmma_wait<0>();
         release(before);
@@ -869,7 +870,7 @@ fw_attention_backward_queries_2(const __grid_constant__ fw_tensor_map map0,
       }
       if (begin < end && lane == 0) fw_mbarrier_arrive(own_empty);
       {
-        const float scaled[2] = {scale, scale};
+        constexpr float scaled[2] = {1.0f, 1.0f};
         if (steps == 0) {
           FW_CLEAR(FW_ZERO(48) FW_ZERO(49) FW_ZERO(50) FW_ZERO(51) FW_ZERO(52) FW_ZERO(53) FW_ZERO(54) FW_ZERO(55) FW_ZERO(56) FW_ZERO(57) FW_ZERO(58) FW_ZERO(59) FW_ZERO(60) FW_ZERO(61) FW_ZERO(62) FW_ZERO(63) FW_ZERO(64) FW_ZERO(65) FW_ZERO(66) FW_ZERO(67) FW_ZERO(68) FW_ZERO(69) FW_ZERO(70) FW_ZERO(71) FW_ZERO(72) FW_ZERO(73) FW_ZERO(74) FW_ZERO(75) FW_ZERO(76) FW_ZERO(77) FW_ZERO(78) FW_ZERO(79) FW_ZERO(80) FW_ZERO(81) FW_ZERO(82) FW_ZERO(83) FW_ZERO(84) FW_ZERO(85) FW_ZERO(86) FW_ZERO(87) FW_ZERO(88) FW_ZERO(89) FW_ZERO(90) FW_ZERO(91) FW_ZERO(92) FW_ZERO(93) FW_ZERO(94) FW_ZERO(95) FW_ZERO(96) FW_ZERO(97) FW_ZERO(98) FW_ZERO(99) FW_ZERO(100) FW_ZERO(101) FW_ZERO(102) FW_ZERO(103) FW_ZERO(104) FW_ZERO(105) FW_ZERO(106) FW_ZERO(107) FW_ZERO(108) FW_ZERO(109) FW_ZERO(110) FW_ZERO(111));
         }
