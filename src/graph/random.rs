@@ -126,7 +126,7 @@ impl Draws {
             },
             Attributes::Pointwise(pointwise) => (&["IN_0", "IN_1", "IN_2"][..pointwise.mode.inputs()], &["OUT_0"]),
             Attributes::GenStats => (&["X"], &["SUM", "SQ_SUM"]),
-            Attributes::Composite(Composite::Softmax(_)) => (&["X", "SINK"], &["Y", "Max", "Stats"]),
+            Attributes::Composite(Composite::Softmax(_)) => (&["X", "SINK", "SEQ_LEN_Q"], &["Y", "Max", "Stats"]),
             Attributes::ResampleForward(_) => (&["X"], &["Y", "Index"]),
             Attributes::ResampleBackward(_) => (&["DY", "X"], &["DX"]),
             Attributes::Concat(_) => (&["INPUT", "INPUT"], &["Y"]),

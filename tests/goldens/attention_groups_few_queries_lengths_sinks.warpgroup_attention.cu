@@ -9,7 +9,7 @@
 // t2_matmul = MATMUL(A=t0, B=t1) compute FLOAT -> virtual FLOAT [3, 16, 5, 90] stride [7200, 450, 90, 1]
 // t4_mul = POINTWISE(IN_0=t2_matmul, IN_1=t3) MUL compute FLOAT -> virtual FLOAT [3, 16, 5, 90] stride [7200, 450, 90, 1]
 // t7_score_mask = SCORE_MASK(X=t4_mul, SEQ_LEN_Q=t5, SEQ_LEN_KV=t6) diagonal_alignment=BOTTOM_RIGHT left_bound=70 right_bound=0 compute FLOAT -> virtual FLOAT [3, 16, 5, 90] stride [7200, 450, 90, 1]
-// t9_softmax, t10_softmax, t11_softmax, t12_softmax = SOFTMAX(X=t7_score_mask, SINK=t8) compute FLOAT -> virtual BFLOAT16 [3, 16, 5, 90] stride [7200, 450, 90, 1], output FLOAT [3, 16, 5, 1] stride [80, 5, 1, 1], output FLOAT [3, 16, 5, 1] stride [80, 5, 1, 1], output FLOAT [3, 16, 5, 1] stride [80, 5, 1, 1]
+// t9_softmax, t10_softmax, t11_softmax, t12_softmax = SOFTMAX(X=t7_score_mask, SINK=t8, SEQ_LEN_Q=t5) compute FLOAT -> virtual BFLOAT16 [3, 16, 5, 90] stride [7200, 450, 90, 1], output FLOAT [3, 16, 5, 1] stride [80, 5, 1, 1], output FLOAT [3, 16, 5, 1] stride [80, 5, 1, 1], output FLOAT [3, 16, 5, 1] stride [80, 5, 1, 1]
 // t14_matmul = MATMUL(A=t9_softmax, B=t13, K_override=t6) compute FLOAT -> output BFLOAT16 [3, 16, 5, 64] stride [5120, 320, 64, 1]
 
 //@ FW_INLINE
@@ -200,7 +200,7 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
       float m[2], reference[2], sum[2];
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        const float sink = fw_value(p_t8[h * 1ull]);
+        const float sink = row + 8 * e < rows ? fw_value(p_t8[h * 1ull]) : negative;
         m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : m[e] * c;
         sum[e] = sink != sink ? sink : quad == 0 && sink != negative;
       }
@@ -342,7 +342,7 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
         const float total = fw_quad_total(sum[e]);
         scaled[e] = total == 0.0f ? 0.0f : 1.0f / total;
         const float greatest = fw_quad_largest_nan(largest[e]);
-        const float sink = fw_value(p_t8[h * 1ull]);
+        const float sink = row + 8 * e < rows ? fw_value(p_t8[h * 1ull]) : negative;
         const bool is_sink = sink >= greatest * unit_of_scores;
         if (quad == 0 && row + 8 * e < 5) {
           p_t10_softmax[b * 80ull + h * 5ull + (row + 8 * e) * 1ull] = total == 0.0f ? negative : (reference[e] + log2f(total)) * 0.6931472f;

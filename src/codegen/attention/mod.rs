@@ -396,7 +396,7 @@ impl Forward<'_, '_> {
             value_line_count: head_lines(kernel.extents.head[1]),
             scale: self.scale(),
             plain_end,
-            sink: kernel.sink.map(|id| self.of_head(id)),
+            sink: kernel.sink.map(|id| self.sink_of_row(id)),
             largest: self.knows_largest(),
             scores: self.scores(),
             values: self.values(),
@@ -421,12 +421,16 @@ impl Forward<'_, '_> {
         self.kernel.statistics.max.is_some() || self.kernel.statistics.sum_exp.is_some()
     }
 
-    /// The value of a tensor that has one for each head.
-    fn of_head(&mut self, id: TensorId) -> String {
+    /// The sink of a row, which rows beyond their sequence do not have.
+    fn sink_of_row(&mut self, id: TensorId) -> String {
         let stride = self.graph.tensor(id).stride.get(1).copied().unwrap_or(0);
         let [head, _] = self.head_and_query("row + 8 * e");
         self.used.add(names::storage_section(self.graph.tensor(id).data_type));
-        format!("fw_value({}[{head} * {stride}ull])", names::pointer(self.graph, id))
+        let sink = format!("fw_value({}[{head} * {stride}ull])", names::pointer(self.graph, id));
+        match self.kernel.band.lengths {
+            Some(_) => format!("row + 8 * e < rows ? {sink} : negative"),
+            None => sink,
+        }
     }
 
     /// `c`, by which scores become exponents of two; `unit_of_scores`, what one of them is in natural units; `room`.
@@ -595,7 +599,7 @@ impl Forward<'_, '_> {
         let statistics = self.kernel.statistics;
         let ln2 = names::float_literal(LN2);
         let is_known = self.knows_largest();
-        let sink = self.kernel.sink.filter(|_| is_known).map(|id| self.of_head(id));
+        let sink = self.kernel.sink.filter(|_| is_known).map(|id| self.sink_of_row(id));
         let factor = "exp2f(fmaf(-greatest, c, reference[e]))";
         let [max, sum_exp] = match &sink {
             // the reference is the sink's own where that is the largest

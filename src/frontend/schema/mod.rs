@@ -237,7 +237,7 @@ const GENERIC: &[Schema] = &[
     },
     Schema {
         tag: "SOFTMAX",
-        inputs: [&["X"], &["SINK"]],
+        inputs: [&["X"], &["SINK", "SEQ_LEN_Q"]],
         outputs: [&["Y"], &["Stats", "Max", "Sum_exp"]],
         keys: Keys::Kept(&[]),
         compute_since: 0,

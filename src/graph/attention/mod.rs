@@ -163,11 +163,12 @@ impl<'a> Lowering<'a> {
         }
         let rounded = self.draft.tensor(q).data_type.unwrap_or(DataType::Float);
         let p = self.value("softmax", &of_scores, rounded);
-        let sink = self.input(SINK).map(|sink| (Port::SINK, sink));
+        let inside = lengths.iter().copied().filter(|slot| slot.0 == Port::SEQ_LEN_Q);
+        let sink = self.input(SINK).map(|sink| [(Port::SINK, sink)].into_iter().chain(inside));
         let statistics = Softmax::STATISTICS.iter().filter_map(|&port| Some((port, self.node.output(port)?)));
         let outputs = [(Port::Y, p)].into_iter().chain(statistics).collect();
         let softmax = Attributes::Composite(Composite::Softmax(Softmax));
-        self.push("softmax", softmax, [(Port::X, x)].into_iter().chain(sink).collect(), outputs);
+        self.push("softmax", softmax, [(Port::X, x)].into_iter().chain(sink.into_iter().flatten()).collect(), outputs);
         let length = lengths.iter().find(|slot| slot.0 == Port::SEQ_LEN_KV).map(|slot| (Port::K_OVERRIDE, slot.1));
         let inputs = [(Port::A, p), (Port::B, v)].into_iter().chain(length).collect();
         let o = self.node.output(O).expect("a complete node");

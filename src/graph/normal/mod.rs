@@ -200,7 +200,7 @@ impl Found {
             draft.operations.push(mask);
         }
         values.extend([self.rows.x, self.rows.y]);
-        self.rows.put(draft);
+        self.rows.put(draft, self.masks.lengths[0]);
         draft.expectations.extend(self.masks.expectations.iter().copied());
         // what a virtual tensor's strides are means nothing (AT-P39)
         values.retain(|id| draft.tensors[id.index()].is_virtual);

@@ -95,9 +95,12 @@ impl Rows {
         Some(Self { x, y, sink, statistics, name })
     }
 
-    /// Puts a node in the place of the operation that gives the probabilities; the others then lead nowhere.
-    pub(super) fn put(self, draft: &mut Draft) {
-        let inputs = [(Port::X, self.x)].into_iter().chain(self.sink.map(|sink| (Port::SINK, sink))).collect();
+    /// Puts a node in the place of the operation that gives the probabilities; the others then lead nowhere. Rows beyond their sequences
+    /// have no sink (AT-O32).
+    pub(super) fn put(self, draft: &mut Draft, queries: Option<TensorId>) {
+        let inside = queries.map(|queries| (Port::SEQ_LEN_Q, queries));
+        let sink = self.sink.map(|sink| [(Port::SINK, sink)].into_iter().chain(inside));
+        let inputs = [(Port::X, self.x)].into_iter().chain(sink.into_iter().flatten()).collect();
         let outputs: Vec<(Port, TensorId)> = [(Port::Y, self.y)].into_iter().chain(self.statistics).collect();
         // a statistic has one writer
         let given: Vec<TensorId> = outputs.iter().map(|slot| slot.1).collect();

@@ -86,6 +86,9 @@ impl Plan {
             return Err("the extents of scores are overridden by tensors that mask none".to_owned());
         }
         let (band, scores) = (band(graph, attention)?, scores(graph, attention)?);
+        if rows.input(Port::SINK).is_some() && rows.input(Port::SEQ_LEN_Q) != band.lengths.map(|[queries, _]| queries) {
+            return Err("rows that have a sink are told by another length than rows that are masked".to_owned());
+        }
         let length = graph.operation(attention.output).input(Port::K_OVERRIDE);
         if length != band.lengths.map(|[_, keys]| keys) {
             return Err("values are left out by another length than keys are masked by".to_owned());

@@ -45,6 +45,8 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
     let sink = choices.chance(SINKS).then(|| graph.tensor(sink));
     let asked: Vec<Port> = Softmax::STATISTICS.iter().copied().filter(|_| choices.chance(STATISTIC)).collect();
     let (p, statistics) = graph.softmax_with("softmax", x, sink, &asked);
+    let inside = lengths.first().copied().filter(|_| sink.is_some());
+    graph.last_operation().inputs.extend(inside);
     graph.tensor_mut(p).data_type = Some(io);
     for id in statistics {
         graph.set_output(id);

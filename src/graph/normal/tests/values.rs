@@ -76,7 +76,7 @@ fn row(attention: Attention, batch: i64, head: i64, row: i64) -> (Vec<f64>, f64,
         if is_kept { score } else { f64::NEG_INFINITY }
     };
     let scores: Vec<f64> = (0..keys).map(score).collect();
-    let sink = attention.sink.then(|| sink(head as usize));
+    let sink = (attention.sink && row < length_q).then(|| sink(head as usize)); // AT-O32
     let largest = scores.iter().copied().chain(sink).fold(f64::NEG_INFINITY, f64::max);
     let reference = if largest.is_finite() { largest } else { 0.0 };
     let weights: Vec<f64> = scores.iter().map(|score| (score - reference).exp()).collect();

@@ -61,7 +61,7 @@ macro_rules! composites {
 }
 
 composites! {
-    /// `X [, SINK] → Y [, STATS, MAX, SUM_EXP]`.
+    /// `X [, SINK, SEQ_LEN_Q] → Y [, STATS, MAX, SUM_EXP]`.
     Softmax;
     /// `X [, SEQ_LEN_Q, SEQ_LEN_KV] [, LEFT_BOUND] [, RIGHT_BOUND] → Y`.
     ScoreMask;

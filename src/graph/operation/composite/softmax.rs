@@ -3,11 +3,11 @@
 //! With `m` the largest element of a row, the sink included, and `l = Σ exp(x − m)`, the sink's `exp(sink − m)` included:
 //! `Y = exp(x − m) / l`, `MAX = m`, `SUM_EXP = l`, `STATS = m + ln l` (AT-O15, AT-O16). A row of `−∞` has `Y = 0`, `MAX` and
 //! `STATS` of `−∞` and `SUM_EXP` of 0 (AT-O30), with a sink the sink's (AT-O31); a `NaN` or `+∞` makes `Y` `NaN` in its row
-//! (AT-O35).
+//! (AT-O35). Where lengths of sequences are given, rows beyond them have no sink (AT-O32).
 
-use super::{Definition, Expansion, KeptAttributes, Pointwise, Port};
+use super::{Definition, Expansion, KeptAttributes, Pointwise, Port, ScoreMask};
 use crate::graph::infer::{Layout, Node, Ports};
-use crate::graph::{DataType, Malformed, PointwiseMode, ReductionMode};
+use crate::graph::{DataType, Malformed, PointwiseMode, ReductionMode, TensorId};
 
 /// Softmax has no attributes: the ports say what is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct Softmax;
 impl Softmax {
     /// Tag in graph files: ours, as the library writes none.
     const TAG: &str = "SOFTMAX";
+
+    const OPTIONAL: &[Port] = &[Port::SINK, Port::SEQ_LEN_Q];
 
     /// What is given beside `Y`: one value a row, in the order of the definition.
     pub const STATISTICS: &[Port] = &[Port::STATS, Port::MAX, Port::SUM_EXP];
@@ -32,12 +34,15 @@ impl Definition for Softmax {
     }
 
     fn ports(&self) -> Ports {
-        ([&[Port::X], &[Port::SINK]], [&[Port::Y], Self::STATISTICS])
+        ([&[Port::X], Self::OPTIONAL], [&[Port::Y], Self::STATISTICS])
     }
 
     /// Statistics are `FLOAT`, not of the type of what is stored (AT-J8).
     fn default_type(&self, port: Port) -> Option<DataType> {
-        Self::STATISTICS.contains(&port).then_some(DataType::Float)
+        match port {
+            Port::SEQ_LEN_Q => Some(DataType::Int32),
+            port => Self::STATISTICS.contains(&port).then_some(DataType::Float),
+        }
     }
 
     /// Y lies as X does; statistics are row-major (FAF-STATS-LAYOUT).
@@ -57,7 +62,15 @@ impl Definition for Softmax {
             node.require_dim(RULE, port, &row_dim(x), "those of X, 1 on the last axis")?;
         }
         if node.tensor(Port::SINK).is_none() {
-            return Ok(());
+            let message = "lengths of sequences say which rows have a sink, and there is none";
+            return node.tensor(Port::SEQ_LEN_Q).map_or(Ok(()), |_| Err(node.fault_at(RULE, Port::SEQ_LEN_Q, message)));
+        }
+        if node.tensor(Port::SEQ_LEN_Q).is_some() {
+            if x.len() != 4 {
+                let message = format!("dims {x:?}; required batch, heads, queries and keys");
+                return Err(node.fault_at(RULE, Port::X, message));
+            }
+            node.require_dim(RULE, Port::SEQ_LEN_Q, &[x[0], 1, 1, 1], "one length for each batch")?;
         }
         node.common_rank(RULE, &[Port::X, Port::SINK])?;
         let sink = node.dim(Port::SINK)?;
@@ -73,9 +86,9 @@ impl Definition for Softmax {
     fn define(&self, expansion: &mut Expansion) {
         use PointwiseMode as M;
         let [x] = expansion.required();
-        let sink = expansion.input(Port::SINK);
         let rows = row_dim(expansion.dim(x));
         let largest = expansion.reduction(ReductionMode::Max, x, rows.clone());
+        let sink = expansion.input(Port::SINK).map(|sink| of_rows_inside(expansion, sink, largest));
         let largest = sink.map_or(largest, |sink| expansion.pointwise(M::Max, &[largest, sink]));
         // Against the lowest finite number, elements of a row of −∞ are −∞ and not NaN; no other row's maximum is less.
         let reference = expansion.pointwise_with(at_least(f32::MIN), &[largest]);
@@ -100,6 +113,13 @@ impl Definition for Softmax {
             expansion.result(Port::STATS, M::Add, &[largest, logarithm]);
         }
     }
+}
+
+/// A sink in rows within their sequences, of which `rows` has a value each, and −∞ beyond, where lengths are given.
+fn of_rows_inside(expansion: &mut Expansion, sink: TensorId, rows: TensorId) -> TensorId {
+    let Some(inside) = ScoreMask::rows_inside(expansion, rows) else { return sink };
+    let nothing = expansion.constant(f64::NEG_INFINITY, 4);
+    expansion.pointwise(PointwiseMode::BinarySelect, &[sink, nothing, inside])
 }
 
 /// Extents of one value a row.
