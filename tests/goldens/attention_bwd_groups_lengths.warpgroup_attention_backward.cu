@@ -228,8 +228,12 @@ fw_attention_backward_keys_1(const __grid_constant__ fw_tensor_map map0,
       const int first_row = m0 + consumer * 64, row = first_row + warp % 4 * 16 + lane / 4;
       const int own_last = min(first_row + 64, rows) - 1;
       // steps of which some rows keep some columns, and of which all keep all
-      const int own_begin = own_last < first_row ? end : max(first_of(first_row) / 48, begin);
-      const int own_end = own_last < first_row ? end : min((end_of(own_last) + 47) / 48, end);
+      int own_begin = own_last < first_row ? end : max(first_of(first_row) / 48, begin);
+      int own_end = own_last < first_row ? end : min((end_of(own_last) + 47) / 48, end);
+      if (own_begin < own_end) {  // from head to head a stage is kept: fewer steps are left out there than there are stages
+        own_begin = min(own_begin, begin + max(3 - (end - own_end), 0));
+        own_end = max(own_end, end - max(3 - (own_begin - begin), 0));
+      }
       const int plain_begin = (first_of(first_row + 63) + 47) / 48;
       const int plain_end = first_row + 63 < rows ? end_of(first_row) / 48 : 0;
       // what a mask leaves out is 0, whatever it was

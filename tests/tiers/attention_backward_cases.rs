@@ -43,6 +43,8 @@ pub(crate) fn backward_passes(cases: &mut Vec<Case>) {
         lengths(ScoreMask { right_bound: Some(0), left_bound: Some(70), is_bottom_right: true }),
     );
     add("groups", Backward { key_heads: 2, mask: band(None, Some(0)), ..of([2, 8, 70, 130], [64, 64]) });
+    let narrow = Backward { key_heads: 1, mask: band(Some(20), Some(5)), ..of([1, 2, 300, 300], [64, 64]) };
+    add("groups_window", narrow);
     let shared = Backward { key_heads: 1, io: BFloat16, has_lengths: true, ..of([2, 3, 140, 40], [128, 128]) };
     add("groups_lengths", shared);
     for (name, scale) in [("negative", Some(-0.25)), ("zero", Some(0.0)), ("none", None)] {

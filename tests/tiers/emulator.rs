@@ -86,6 +86,7 @@ const PAIRS_OF_KNOBS: &[&str] = &[
     "attention_groups",
     "attention_soft_cap",
     "attention_bwd_groups_lengths",
+    "attention_bwd_groups_window",
     "attention_bwd_heads_of_192_128",
 ];
 

@@ -84,6 +84,10 @@ pub(crate) fn backward_table() -> Vec<(&'static str, Backward)> {
         ("padding, first, causal", Backward { pads_first: true, ..of(Attention { right: Some(0), ..lengths }) }),
         ("padding, window to the corner", of(corner(Attention { right: Some(1), left: Some(3), ..lengths }))),
         ("groups of heads", of(groups)),
+        (
+            "groups, padding, one key behind the corner",
+            of(corner(Attention { left: Some(1), right: Some(4), lengths: true, heads: [8, 2, 2], ..plain })),
+        ),
         ("one head of keys", of(Attention { heads: [4, 1, 1], ..causal })),
         ("groups, padding", Backward { is_direct: true, ..of(Attention { lengths: true, ..groups }) }),
         ("bias", of(bias)),
