@@ -171,7 +171,8 @@ impl Offer for Offered {
         let plan = &self.plan;
         let passes = self.passes(&config.fields(FIELDS), device).unwrap_or_default();
         let mut builder = KernelBuilder::new(&plan.graph, config);
-        let floats = plan.extents.batches * plan.extents.heads * plan.padded();
+        // the last step of the last head is read whole
+        let floats = plan.extents.batches * plan.extents.heads * plan.padded() + i64::from(STEPS[0]);
         let regions = builder.regions(2 + usize::from(plan.sinks.is_some()), floats);
         self.push_rows(&mut builder, &regions);
         if let [statistics, _, delta] = regions[..] {

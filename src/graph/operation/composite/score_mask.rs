@@ -59,6 +59,7 @@ impl ScoreMask {
     }
 
     /// The mask with numbers added to its bounds, which are whole: what lies between columns is none.
+    #[cfg(feature = "reference")]
     pub(crate) fn moved(self, left: Option<f64>, right: Option<f64>) -> Self {
         let sum = |bound: Option<i64>, more: Option<f64>| match more {
             Some(more) => Some(bound.unwrap_or(0).saturating_add(more as i64)),
