@@ -21,32 +21,36 @@ fn campaign(count: u64, computes: bool) -> Vec<(Family, Totals)> {
     examined(count, Examination { computes, runner: None })
 }
 
+/// So many graphs of each family: the same ones whatever other families there are.
 fn examined(count: u64, examination: Examination<'_>) -> Vec<(Family, Totals)> {
-    let campaign = Campaign { families: Family::ALL.to_vec(), seed: SEED, first: 0, count, limit: None, examination };
     let mut failures = Vec::new();
-    let totals = campaign.run(|_| (), |failure| failures.push(failure));
+    let of_family = |family| {
+        let campaign = Campaign { families: vec![family], seed: SEED, first: 0, count, limit: None, examination };
+        campaign.run(|_| (), |failure| failures.push(failure))
+    };
+    let totals: Vec<(Family, Totals)> = Family::ALL.into_iter().flat_map(of_family).collect();
     let first = failures.first().map(|failure| (failure.family, failure.number, frontend::write_v2(&failure.graph)));
     assert!(failures.is_empty(), "{} failures, the first {}: {first:?}", failures.len(), failures[0].finding);
-    totals.into_iter().collect()
+    totals
 }
 
 #[test]
 fn verdicts_and_sources_of_random_graphs() {
-    for (family, totals) in campaign(7200, false) {
+    for (family, totals) in campaign(800, false) {
         let Totals { generated, malformed, refused, accepted, on_aim, broken, .. } = totals;
         assert_eq!((generated, malformed + refused + accepted), (800, 800), "{family}");
         if [Family::Softmax, Family::Norm, Family::Attention, Family::AttentionBackward].contains(&family) {
             assert!(accepted >= 320, "{accepted} of 800 graphs of {family}, which no surface has, are taken");
             continue;
         }
-        assert!((280..=560).contains(&on_aim), "{family}: {on_aim} of 800 are legal on the surface aimed at");
+        assert!((320..=560).contains(&on_aim), "{family}: {on_aim} of 800 are legal on the surface aimed at");
         assert!(broken >= 80, "{family}: a rule was broken in {broken} graphs");
     }
 }
 
 #[test]
 fn results_of_random_graphs() {
-    for (family, totals) in campaign(540, true) {
+    for (family, totals) in campaign(60, true) {
         assert!(totals.matched >= 35, "{family}: {} of 60 were computed", totals.matched);
     }
 }
@@ -61,7 +65,7 @@ fn kernels_of_random_graphs_in_the_emulator() {
         }
         Err(error) => return eprintln!("skipped: no emulator ({error})"),
     };
-    let totals = examined(27, Examination { computes: false, runner: Some(&emulated) });
+    let totals = examined(3, Examination { computes: false, runner: Some(&emulated) });
     let run: u64 = totals.iter().map(|(_, totals)| totals.run).sum();
     assert!(run >= 12, "{run} kernels were run: {totals:?}");
 }
