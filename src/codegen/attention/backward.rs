@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{
-    GroupText, LINE, LINE_BYTES, LOG2E, OutputText, STEP, TakeText, edge_text, length_line, length_lines,
+    GroupText, LINE, LINE_BYTES, LOG2E, OutputText, SECTIONS, STEP, TakeText, edge_text, length_line, length_lines,
     pack_function, registers,
 };
 use crate::codegen::names;
@@ -15,22 +15,6 @@ use crate::kernel::{
     AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput, MmaType,
     head_lines, value_columns,
 };
-
-/// Device code that every backward pass uses.
-const SECTIONS: &[&str] = &[
-    "FW_SHARED",
-    "fw_shared_address",
-    "fw_mbarrier",
-    "fw_tma_load",
-    "fw_elect",
-    "fw_set_registers",
-    "fw_wgmma",
-    "fw_accumulators",
-    "fw_uniform",
-    "fw_take_all",
-    "fw_fast_exp2",
-    "fw_quad_transpose",
-];
 
 /// What `attention/backward_rows.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -260,7 +244,7 @@ pub(in crate::codegen) fn backward(
     used: &mut Used,
     kernel: &AttentionBackwardKernel,
 ) -> Result<BackwardText, Error> {
-    SECTIONS.iter().for_each(|section| used.add(section));
+    SECTIONS.iter().chain(&["fw_fast_exp2"]).for_each(|section| used.add(section));
     used.add(if kernel.operand == MmaType::F16 { "fw_f16_bits" } else { "fw_bf16_bits" });
     let layout = kernel.layout();
     let mut backward = Backward { graph, used, kernel, layout };

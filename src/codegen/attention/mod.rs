@@ -17,7 +17,7 @@ use crate::kernel::{
     head_lines, value_columns,
 };
 
-/// Device code that every attention uses.
+/// Device code that both passes of an attention use.
 const SECTIONS: &[&str] = &[
     "FW_SHARED",
     "fw_shared_address",
@@ -28,15 +28,13 @@ const SECTIONS: &[&str] = &[
     "fw_wgmma",
     "fw_accumulators",
     "fw_uniform",
-    "fw_behind",
     "fw_take_all",
-    "fw_scale_all",
-    "fw_exponentials",
-    "fw_quad_largest",
-    "fw_quad_total",
     "fw_quad_transpose",
-    "fw_infinity",
 ];
+
+/// Device code that the forward pass uses beside it.
+const FORWARD_SECTIONS: &[&str] =
+    &["fw_behind", "fw_scale_all", "fw_exponentials", "fw_quad_largest", "fw_quad_total", "fw_infinity"];
 
 /// Elements of 16 bits of a swizzled row, and bytes of it.
 const LINE: u32 = 64;
@@ -188,7 +186,7 @@ struct TakeText {
 }
 
 pub(super) fn forward(graph: &FinalizedGraph, used: &mut Used, kernel: &AttentionKernel) -> Result<ForwardText, Error> {
-    for &section in SECTIONS {
+    for &section in SECTIONS.iter().chain(FORWARD_SECTIONS) {
         used.add(section);
     }
     let layout = kernel.tile.layout(kernel.extents.head);

@@ -44,56 +44,20 @@ impl Plan {
         };
         let input = |port| operation.input(port).ok_or(format!("port {port} is empty"));
         let operands = [input(Port::Q)?, input(Port::K)?, input(Port::V)?, input(Port::O)?, input(Port::DO)?];
-        for port in [Port::ATTENTION_BIAS, Port::ATTENTION_DBIAS] {
-            if operation.input(port).or(operation.output(port)).is_some() {
-                return Err(format!("port {port} is in use, of which the kernels know nothing yet"));
-            }
-        }
-        let [q, k, v, ..] = operands.map(|id| graph.tensor(id));
-        let extents = AttentionExtents {
-            batches: q.dim[0],
-            heads: q.dim[1],
-            key_heads: [k.dim[1], v.dim[1]],
-            queries: q.dim[2],
-            keys: k.dim[2],
-            head: [q.dim[3], v.dim[3]],
-            packed: 1,
-        };
-        if extents.key_heads[0] != extents.key_heads[1] {
-            let [of_keys, of_values] = extents.key_heads;
-            return Err(format!("K has {of_keys} heads, and V {of_values}; required the same"));
-        }
-        are_heads(extents)?;
-        are_counted(extents)?;
+        has_no_bias(operation)?;
+        let extents = extents(graph, operands)?;
         for id in [operands[0], operands[1], operands[2], operands[4]] {
             is_boxed(graph, id, 3)?;
         }
-        let output = |port: Port, head: i64| {
-            let tensor = operation.output(port).filter(|&id| !graph.tensor(id).is_virtual)?;
-            let (is_of_values, stores_vectors) = (port == Port::DV, has_vectors(graph.tensor(tensor)));
-            Some(BackwardOutput { tensor, head, is_of_values, stores_vectors })
-        };
         let [head, value_head] = extents.head;
-        let of_queries = output(Port::DQ, head);
-        let of_keys: Vec<_> = [output(Port::DV, value_head), output(Port::DK, head)].into_iter().flatten().collect();
-        let stored = of_queries.iter().chain(&of_keys).map(|output| output.tensor);
-        let operand = operand_type(graph, operands.into_iter().chain(stored.clone()))?;
-        let contiguous = [operands[3]].into_iter().chain(stored);
-        if let Some(id) = contiguous.clone().find(|&id| graph.tensor(id).stride[3] != 1) {
-            let stride = graph.tensor(id).stride[3];
-            return Err(format!("tensor {}: heads of stride {stride}; required 1", graph.describe_tensor(id)));
-        }
-        let stats = input(Port::STATS)?;
-        for id in contiguous.chain([stats]) {
-            let tensor = graph.tensor(id);
-            if tensor.ragged_offset.is_some() {
-                return Err(format!("tensor {}: it is ragged", graph.describe_tensor(id)));
-            }
-        }
-        if graph.tensor(stats).data_type != DataType::Float || graph.tensor(stats).is_virtual {
-            return Err(format!("tensor {}: statistics are FLOAT, in memory", graph.describe_tensor(stats)));
-        }
-        let scale = operation.input(Port::ATTN_SCALE);
+        let stored = |port, head| stored(graph, operation, port, head);
+        let of_queries = stored(Port::DQ, head);
+        let of_keys: Vec<_> = [stored(Port::DV, value_head), stored(Port::DK, head)].into_iter().flatten().collect();
+        let results = of_queries.iter().chain(&of_keys).map(|output| output.tensor);
+        let operand = operand_type(graph, operands.into_iter().chain(results.clone()))?;
+        [operands[3]].into_iter().chain(results).try_for_each(|id| has_rows(graph, id))?;
+        let (stats, scale) = (input(Port::STATS)?, operation.input(Port::ATTN_SCALE));
+        are_statistics(graph, stats)?;
         if let Some(id) = scale.filter(|&id| graph.tensor(id).dim.iter().any(|&extent| extent != 1)) {
             return Err(format!("tensor {}: a scale is one number", graph.describe_tensor(id)));
         }
@@ -149,6 +113,65 @@ impl Plan {
         let [[a, b], [c, d]] = [own.map(|id| map(id, tile.rows())), other.map(|id| map(id, tile.others))];
         [a, b, c, d]
     }
+}
+
+fn has_no_bias(operation: &Operation) -> Result<(), String> {
+    let is_used = |port: &Port| operation.input(*port).or(operation.output(*port)).is_some();
+    match [Port::ATTENTION_BIAS, Port::ATTENTION_DBIAS].into_iter().find(is_used) {
+        Some(port) => Err(format!("port {port} is in use, of which the kernels know nothing yet")),
+        None => Ok(()),
+    }
+}
+
+/// Extents of Q, K and V, of which K and V have as many heads.
+fn extents(graph: &FinalizedGraph, [q, k, v, ..]: [TensorId; 5]) -> Result<AttentionExtents, String> {
+    let [q, k, v] = [q, k, v].map(|id| &graph.tensor(id).dim);
+    let extents = AttentionExtents {
+        batches: q[0],
+        heads: q[1],
+        key_heads: [k[1], v[1]],
+        queries: q[2],
+        keys: k[2],
+        head: [q[3], v[3]],
+        packed: 1,
+    };
+    if k[1] != v[1] {
+        return Err(format!("K has {} heads, and V {}; required the same", k[1], v[1]));
+    }
+    are_heads(extents)?;
+    are_counted(extents)?;
+    Ok(extents)
+}
+
+/// A gradient that is stored.
+fn stored(graph: &FinalizedGraph, operation: &Operation, port: Port, head: i64) -> Option<BackwardOutput> {
+    let tensor = operation.output(port).filter(|&id| !graph.tensor(id).is_virtual)?;
+    let stores_vectors = has_vectors(graph.tensor(tensor));
+    Some(BackwardOutput { tensor, head, is_of_values: port == Port::DV, stores_vectors })
+}
+
+/// Rows of a head that lie whole, where its strides say.
+fn has_rows(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
+    let stride = graph.tensor(id).stride[3];
+    if stride != 1 {
+        return Err(format!("tensor {}: heads of stride {stride}; required 1", graph.describe_tensor(id)));
+    }
+    is_not_ragged(graph, id)
+}
+
+fn is_not_ragged(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
+    match graph.tensor(id).ragged_offset {
+        Some(_) => Err(format!("tensor {}: it is ragged", graph.describe_tensor(id))),
+        None => Ok(()),
+    }
+}
+
+fn are_statistics(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
+    let tensor = graph.tensor(id);
+    if tensor.data_type != DataType::Float || tensor.is_virtual {
+        return Err(format!("tensor {}: statistics are FLOAT, in memory", graph.describe_tensor(id)));
+    }
+    is_not_ragged(graph, id)
 }
 
 /// Sinks and their gradient, where this is stored: what sinks add to the sums is in the statistics.
