@@ -283,6 +283,12 @@ fn scale_text(graph: &FinalizedGraph, used: &mut Used, scale: Option<TensorId>) 
     format!("fw_value({}[0])", names::pointer(graph, id))
 }
 
+/// An end of a row's others, none beyond its sequence. NVRTC 13.0 does not come back from a single row's `row < 1 ? min(…) : 0`.
+fn within(end: Option<String>) -> String {
+    let others = "row < rows ? others : 0";
+    end.map_or(others.to_owned(), |end| format!("min({others}, {end})"))
+}
+
 fn name_of_sum(is_of_values: bool) -> &'static str {
     if is_of_values { "FW_VALUE_SUMS" } else { "FW_SUMS" }
 }
@@ -365,15 +371,12 @@ impl Backward<'_, '_> {
         let edge = |edge, keys: i64, sign| edge_text(self.graph, edge, keys, sign);
         if self.kernel.of_keys {
             let first = band.right.map(|right| format!("max(row{back}{}, 0)", edge(right, -right.keys, "-")));
-            let end = band.left.map(|left| format!("min(others, max(row{back}{}, 0))", edge(left, left.keys, "+")));
-            let end = end.unwrap_or("others".to_owned());
-            return [first.unwrap_or("0".to_owned()), format!("row < rows ? {end} : 0")];
+            let end = band.left.map(|left| format!("max(row{back}{}, 0)", edge(left, left.keys, "+")));
+            return [first.unwrap_or("0".to_owned()), within(end)];
         }
         let first = band.left.map(|left| format!("max(row{shift}{}, 0)", edge(left, 1 - left.keys, "-")));
-        let end =
-            band.right.map(|right| format!("min(others, max(row{shift}{}, 0))", edge(right, right.keys + 1, "+")));
-        let end = end.unwrap_or("others".to_owned());
-        [first.unwrap_or("0".to_owned()), format!("row < rows ? {end} : 0")]
+        let end = band.right.map(|right| format!("max(row{shift}{}, 0)", edge(right, right.keys + 1, "+")));
+        [first.unwrap_or("0".to_owned()), within(end)]
     }
 
     /// Boxes of two tensors with so many rows each, the second behind the first.
