@@ -16,9 +16,9 @@ const int own_last = min(first_row + 64, rows) - 1;
 <% if members == 1 %>const <% endif %>int own_begin = own_last < first_row ? end : max(first_of(first_row) / ${ others }$, begin);
 <% if members == 1 %>const <% endif %>int own_end = own_last < first_row ? end : min((end_of(own_last) + ${ others - 1 }$) / ${ others }$, end);
 <%- if members > 1 %>
-if (own_begin < own_end) {  // from head to head a stage is kept: fewer steps are left out there than there are stages
-own_begin = min(own_begin, begin + max(${ stages - 1 }$ - (end - own_end), 0));
-own_end = max(own_end, end - max(${ stages - 1 }$ - (own_begin - begin), 0));
+if (own_begin < own_end) {  // from head to head a stage is kept, and the next step needs another one: the others are as many as may be left out
+own_begin = min(own_begin, begin + max(${ stages - 2 }$ - (end - own_end), 0));
+own_end = max(own_end, end - max(${ stages - 2 }$ - (own_begin - begin), 0));
 }
 <%- endif %>
 const int plain_begin = (first_of(first_row + 63) + ${ others - 1 }$) / ${ others }$;

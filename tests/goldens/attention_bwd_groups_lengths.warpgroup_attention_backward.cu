@@ -230,9 +230,9 @@ fw_attention_backward_keys_1(const __grid_constant__ fw_tensor_map map0,
       // steps of which some rows keep some columns, and of which all keep all
       int own_begin = own_last < first_row ? end : max(first_of(first_row) / 48, begin);
       int own_end = own_last < first_row ? end : min((end_of(own_last) + 47) / 48, end);
-      if (own_begin < own_end) {  // from head to head a stage is kept: fewer steps are left out there than there are stages
-        own_begin = min(own_begin, begin + max(3 - (end - own_end), 0));
-        own_end = max(own_end, end - max(3 - (own_begin - begin), 0));
+      if (own_begin < own_end) {  // from head to head a stage is kept, and the next step needs another one: the others are as many as may be left out
+        own_begin = min(own_begin, begin + max(2 - (end - own_end), 0));
+        own_end = max(own_end, end - max(2 - (own_begin - begin), 0));
       }
       const int plain_begin = (first_of(first_row + 63) + 47) / 48;
       const int plain_end = first_row + 63 < rows ? end_of(first_row) / 48 : 0;

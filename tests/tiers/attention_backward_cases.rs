@@ -60,6 +60,16 @@ pub(crate) fn backward_passes(cases: &mut Vec<Case>) {
     add("strided", Backward { pitch: 3, ..of([1, 2, 70, 90], [40, 40]) });
 }
 
+/// Groups of heads under windows, narrower and wider than a consumer's keys.
+pub(crate) fn narrow_windows() -> Vec<(String, Graph)> {
+    let graph = |[left, right]: [i64; 2]| {
+        let mask = band(Some(left), Some(right));
+        let backward = Backward { key_heads: 2, mask, ..Backward::new([1, 4, 330, 330], [64, 64]) };
+        (format!("{left}_{right}"), backward.graph())
+    };
+    [[20, 5], [90, 0], [100, 70]].map(graph).into()
+}
+
 fn band(left_bound: Option<i64>, right_bound: Option<i64>) -> ScoreMask {
     ScoreMask { left_bound, right_bound, is_bottom_right: false }
 }

@@ -18,8 +18,8 @@ use crate::modes::{self, ModeCase};
 use crate::pipeline;
 use crate::tap_rows::{self, Configs};
 use crate::{
-    cases, data, device_chains, device_executions, device_huge, device_peers, evaluated, infinities, shape_sweep,
-    stationary, tier, walks,
+    cases, data, device_chains, device_executions, device_huge, device_peers, evaluated, infinities, rings,
+    shape_sweep, stationary, tier, walks,
 };
 
 /// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
@@ -167,11 +167,13 @@ fn hopper_trials() -> Vec<Trial> {
     let walks = walks::trials("device", &TILES, device, run_lowered);
     let tap_rows = tap_rows::trials("device", Configs::OneOfEach, device, run_lowered);
     let stationary = stationary::trials("device", usize::MAX, device, run_lowered);
+    let rings = rings::trials("device", device, run_lowered);
     let evaluated = evaluated::trials("device", device, run_lowered);
     let infinities = tap_rows::infinities("device", Configs::OneOfEach, device, run_inputs);
     hopper::trials("device", run_kernel)
         .into_iter()
         .chain(walks)
+        .chain(rings)
         .chain(tap_rows)
         .chain(stationary)
         .chain(evaluated)

@@ -38,6 +38,7 @@ mod nvrtc;
 mod pipeline;
 mod relaxed;
 mod resample_cases;
+mod rings;
 mod shape_sweep;
 mod softmax_cases;
 mod special_values;

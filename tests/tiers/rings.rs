@@ -1,0 +1,41 @@
+//! Backward passes whose consumers leave out different steps of one ring, from head to head of a group: in every config of a chip with few
+//! multiprocessors, on which tiles are large.
+
+use fusewright::build::Build;
+use fusewright::device::Device;
+use fusewright::engine::Knob;
+use fusewright::graph::Graph;
+use fusewright::kernel::WGMMA_ROWS;
+use libtest_mimic::{Failed, Trial};
+
+use crate::attention_backward_cases;
+use crate::pipeline;
+
+/// Multiprocessors of the chip for which kernels are made.
+const MULTIPROCESSORS: u32 = 2;
+
+/// Configs of a graph that run.
+const CONFIGS: usize = 3;
+
+/// A trial for each graph.
+pub(crate) fn trials(
+    tier: &str,
+    device: fn() -> Result<Device, Failed>,
+    run: fn(&Build) -> Result<(), Failed>,
+) -> Vec<Trial> {
+    let trial = |(name, graph): (String, Graph)| {
+        Trial::test(format!("{tier}::rings::{name}"), move || {
+            let device = Device { sm_count: MULTIPROCESSORS, ..device()? };
+            let mut configs = pipeline::configs(&graph, &device)?;
+            configs.retain(|config| config.knob(Knob::TileN, 0) > WGMMA_ROWS);
+            if configs.len() < CONFIGS {
+                return Err(format!("only {} configs have several consumers of keys", configs.len()).into());
+            }
+            for config in configs.into_iter().take(CONFIGS) {
+                run(&pipeline::lower_config(&graph, config, &device)?)?;
+            }
+            Ok(())
+        })
+    };
+    attention_backward_cases::narrow_windows().into_iter().map(trial).collect()
+}
