@@ -12,6 +12,7 @@ use super::descriptor::Given;
 use super::failure::{Failure, Result};
 use super::graph::OperationGraph;
 use super::operation::{Bundle, Node, slots};
+use super::tensor::DescribedTensor;
 use super::translate;
 use crate::graph::{
     Attributes, BAND_MASK, Composite, DataType, FILL, KeptAttributes, Matmul, Other, Pointwise, PointwiseMode, Port,
@@ -43,9 +44,9 @@ const REFUSED: &[(Name, &str)] = &[
     (Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_PROBABILITY, "dropout [AT-O13]"),
 ];
 
-type Slots = Vec<(Port, Arc<Tensor>)>;
+type Slots = Vec<(Port, Arc<DescribedTensor>)>;
 
-fn at(slots: &Slots, port: Port) -> Option<Arc<Tensor>> {
+fn at(slots: &Slots, port: Port) -> Option<Arc<DescribedTensor>> {
     slots.iter().find(|slot| slot.0 == port).map(|slot| Arc::clone(&slot.1))
 }
 
@@ -120,9 +121,9 @@ impl Parts {
                 return Err(Failure::new(Status::CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, message));
             }
         }
-        let mut turned = Tensor::clone(&k);
-        turned.dim.swap(2, 3);
-        turned.stride.swap(2, 3);
+        let mut turned = DescribedTensor::clone(&k);
+        turned.tensor.dim.swap(2, 3);
+        turned.tensor.stride.swap(2, 3);
         let mut parts = Self { nodes: Vec::new(), dim: [q.dim[0], q.dim[1], q.dim[2], k.dim[2]] };
         let mut x = parts.value(DataType::Float);
         let product = || Attributes::Matmul(Matmul::default());
@@ -154,19 +155,19 @@ impl Parts {
     }
 
     /// A tensor between two operations.
-    fn value(&self, data_type: DataType) -> Arc<Tensor> {
+    fn value(&self, data_type: DataType) -> Arc<DescribedTensor> {
         let stride = packed_strides(&self.dim, &row_major_order(4));
         let tensor = Tensor::new("").dim(self.dim).stride(stride).data_type(data_type);
-        Arc::new(Tensor { is_virtual: true, ..tensor })
+        Arc::new(Tensor { is_virtual: true, ..tensor }.into())
     }
 
-    fn push(&mut self, attributes: Attributes, inputs: Slots, (port, y): (Port, &Arc<Tensor>)) {
+    fn push(&mut self, attributes: Attributes, inputs: Slots, (port, y): (Port, &Arc<DescribedTensor>)) {
         let outputs = vec![(port, Arc::clone(y))];
         self.nodes.push(Node { attributes, compute: Some(DataType::Float), inputs, outputs, parts: Vec::new() });
     }
 
     /// Adds what a graph of operations on scores makes of them (2811–2813, AT-E20).
-    fn modified(&mut self, given: &Given<'_>, x: Arc<Tensor>) -> Result<Arc<Tensor>> {
+    fn modified(&mut self, given: &Given<'_>, x: Arc<DescribedTensor>) -> Result<Arc<DescribedTensor>> {
         const SUBGRAPH: Name = Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH;
         const ENDS: [Name; 2] = [
             Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_INPUT_UID,
@@ -187,9 +188,10 @@ impl Parts {
             let message = format!("{SUBGRAPH:?} has an attention of its own [AT-E20]");
             return Err(Failure::new(Status::CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, message));
         }
-        let is_scores = |tensor: &Arc<Tensor>| tensor.uid == Some(first);
+        let is_scores = |tensor: &Arc<DescribedTensor>| tensor.uid == Some(first);
         let replaced = |slots: &Slots| -> Slots {
-            let other = |tensor: &Arc<Tensor>| if is_scores(tensor) { Arc::clone(&x) } else { Arc::clone(tensor) };
+            let other =
+                |tensor: &Arc<DescribedTensor>| if is_scores(tensor) { Arc::clone(&x) } else { Arc::clone(tensor) };
             slots.iter().map(|(port, tensor)| (*port, other(tensor))).collect()
         };
         let (mut is_read, mut result) = (false, None);
@@ -243,7 +245,7 @@ pub(super) fn band(given: &Given<'_>) -> Result<Node> {
         }
     }
     let lengths = ScoreMask::LENGTHS.iter().filter_map(|&port| at(&inputs, port));
-    let lengths: Vec<Arc<Tensor>> = lengths.collect();
+    let lengths: Vec<Arc<DescribedTensor>> = lengths.collect();
     if lengths.len() == 1 || lengths.iter().any(|tensor| tensor.data_type != Some(DataType::Int32)) {
         return Err(Failure::bad("SEQ_LEN_Q and SEQ_LEN_KV are both set, and INT32, or none of them is [AT-E9]"));
     }

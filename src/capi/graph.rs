@@ -10,6 +10,7 @@ use super::descriptor::{Given, Object, Referred, Values};
 use super::failure::{Failure, Result};
 use super::handle::Handle;
 use super::operation::Node;
+use super::tensor::DescribedTensor;
 use crate::engine::ENGINES;
 use crate::error::Error;
 use crate::graph::{
@@ -93,7 +94,7 @@ pub(super) fn require_well_formed(node: &Node) -> Result<()> {
 /// as wide as the row (AT-P34), a sum over groups of heads or over nothing (2.4), and a softmax between places of an attention that others
 /// fill (2814).
 fn is_of_attention(node: &Node) -> bool {
-    let dim = |slots: &[(Port, Arc<Tensor>)], port: Port| {
+    let dim = |slots: &[(Port, Arc<DescribedTensor>)], port: Port| {
         slots.iter().find(|slot| slot.0 == port && slot.1.is_virtual).map(|slot| slot.1.dim.clone())
     };
     match &node.attributes {
@@ -165,22 +166,23 @@ impl Made {
         self.graph.finalize().map_err(|malformed| Failure::of_build(&Error::from(malformed)))
     }
 
-    fn slots(&mut self, tensors: &[(Port, Arc<Tensor>)]) -> Result<Vec<(Port, TensorHandle)>> {
+    fn slots(&mut self, tensors: &[(Port, Arc<DescribedTensor>)]) -> Result<Vec<(Port, TensorHandle)>> {
         tensors.iter().map(|(port, tensor)| Ok((*port, self.tensor(tensor)?))).collect()
     }
 
-    fn tensor(&mut self, tensor: &Arc<Tensor>) -> Result<TensorHandle> {
+    fn tensor(&mut self, described: &Arc<DescribedTensor>) -> Result<TensorHandle> {
+        let offsets = described.offsets.as_ref().map(|offsets| self.tensor(offsets)).transpose()?;
+        let tensor = Tensor { ragged_offset: offsets, ..described.tensor.clone() };
         let Some(uid) = tensor.uid else {
             let graph = &mut self.graph;
-            let add = || graph.tensor(Tensor::clone(tensor));
-            return Ok(*self.inner.entry(Arc::as_ptr(tensor).addr()).or_insert_with(add));
+            return Ok(*self.inner.entry(Arc::as_ptr(described).addr()).or_insert_with(|| graph.tensor(tensor)));
         };
         let Some(&id) = self.ids.get(&uid) else {
-            let id = self.graph.tensor(Tensor::clone(tensor));
+            let id = self.graph.tensor(tensor);
             self.ids.insert(uid, id);
             return Ok(id);
         };
-        if self.graph.tensors()[id.index()] == **tensor {
+        if self.graph.tensors()[id.index()] == tensor {
             return Ok(id);
         }
         let message = format!("two different tensor descriptors have the uid {uid} [GR-UID-UNIQUE]");

@@ -34,6 +34,7 @@ mod objects;
 mod operation;
 mod plan;
 mod registry;
+mod tensor;
 #[cfg(test)]
 mod tests;
 pub(crate) mod translate;

@@ -7,12 +7,12 @@ use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use super::descriptor::{Given, Object};
 use super::failure::{Failure, Result};
 use super::operation::Node;
-use super::{attention, device, engine, graph, kernels, operation, plan};
+use super::{attention, device, engine, graph, kernels, operation, plan, tensor};
 
 /// The object of a kind, of what its descriptor was given.
 pub(super) fn build(kind: Kind, given: &Given<'_>) -> Result<Arc<dyn Object>> {
     let object: Arc<dyn Object> = match kind {
-        Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR => Arc::new(operation::tensor(given)?),
+        Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR => Arc::new(tensor::tensor(given)?),
         Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => Arc::new(graph::build(given)?),
         Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => Arc::new(engine::engine(given)?),
         Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => Arc::new(engine::config(given)?),

@@ -1,84 +1,28 @@
-//! Tensors and operations from their descriptors.
+//! Operations from their descriptors.
 
 use std::sync::Arc;
 
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
-use cudarc::cudnn::sys::cudnnBackendTensorReordering_t as RawReordering;
 
 use super::composite;
 use super::descriptor::{Descriptor, Given, Object, Referred, Values};
 use super::failure::{Failure, Result};
+use super::tensor::DescribedTensor;
 use super::translate;
 use crate::graph::{
     Attributes, Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, DataType, Fraction, Matmul,
-    NanPropagation, Pointwise, Port, Reduction, Resample, Signal, SignalMode, Tensor,
+    NanPropagation, Pointwise, Port, Reduction, Resample, Signal, SignalMode,
 };
 
 /// An operation and its tensors, which know each other by uids alone.
 pub(super) struct Node {
     pub(super) attributes: Attributes,
     pub(super) compute: Option<DataType>,
-    pub(super) inputs: Vec<(Port, Arc<Tensor>)>,
-    pub(super) outputs: Vec<(Port, Arc<Tensor>)>,
+    pub(super) inputs: Vec<(Port, Arc<DescribedTensor>)>,
+    pub(super) outputs: Vec<(Port, Arc<DescribedTensor>)>,
     /// The operations that a graph has in its place, where there are any.
     pub(super) parts: Vec<Node>,
-}
-
-/// A tensor by its descriptor ([002 9.2.16]).
-pub(super) fn tensor(given: &Given<'_>) -> Result<Tensor> {
-    let data_type = data_type(given, Name::CUDNN_ATTR_TENSOR_DATA_TYPE)?;
-    let dim = given.int64s(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
-    let stride = given.int64s(Name::CUDNN_ATTR_TENSOR_STRIDES);
-    let alignment = given.int64(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT).unwrap_or_default();
-    if dim.len() != stride.len() {
-        return Err(Failure::bad(format!("{} dimensions and {} strides", dim.len(), stride.len())));
-    }
-    if let Some(&value) = dim.iter().chain(&stride).find(|&&value| value <= 0) {
-        return Err(Failure::bad(format!("dimensions and strides are positive; found: {value}")));
-    }
-    let bytes = data_type.bytes().max(1) as i64;
-    if alignment <= 0 || alignment % bytes != 0 {
-        return Err(Failure::bad(format!("the alignment is a multiple of {bytes} bytes; found: {alignment}")));
-    }
-    let vectors = given.int64(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT).unwrap_or(1);
-    if vectors != 1 {
-        return Err(Failure::unsupported(format!("a vector count of {vectors}; no engine takes vectorized tensors")));
-    }
-    if given.descriptor(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).is_some() {
-        return Err(Failure::unsupported("no engine takes ragged tensors [AT-O6]"));
-    }
-    let reordering = given.enumerator(Name::CUDNN_ATTR_TENSOR_REORDERING_MODE).map(translate::reordering);
-    Ok(Tensor {
-        uid: given.int64(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID),
-        data_type: Some(data_type),
-        dim,
-        stride,
-        alignment,
-        is_virtual: given.is_set(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL),
-        is_pass_by_value: given.is_set(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE),
-        reordering: reordering.transpose()?.unwrap_or_default(),
-        ..Tensor::default()
-    })
-}
-
-impl Object for Tensor {
-    /// What an attribute is where it was not set.
-    fn attribute(&self, name: Name) -> Result<Option<Values>> {
-        Ok(Some(match name {
-            Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT => Values::Int64(vec![1]),
-            Name::CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION => Values::Int64(vec![-1]),
-            Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL | Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE => Values::Boolean(vec![false]),
-            Name::CUDNN_ATTR_TENSOR_REORDERING_MODE => {
-                Values::Enum(vec![RawReordering::CUDNN_TENSOR_REORDERING_NONE as u32])
-            }
-            _ => return Ok(None),
-        }))
-    }
-}
-
-impl Referred for Tensor {
-    const WANTED: &'static str = "a tensor descriptor";
 }
 
 impl Object for Node {}
@@ -107,7 +51,7 @@ pub(super) fn bundle(kind: Kind, given: &Given<'_>) -> Result<Bundle> {
     .map(|()| Bundle)
 }
 
-fn data_type(given: &Given<'_>, name: Name) -> Result<DataType> {
+pub(super) fn data_type(given: &Given<'_>, name: Name) -> Result<DataType> {
     let number = given.enumerator(name).ok_or_else(|| Failure::bad(format!("{name:?} is not set")))?;
     translate::data_type(number)
 }
@@ -134,7 +78,7 @@ pub(super) fn node(kind: Kind, given: &Given<'_>) -> Result<Option<Node>> {
 }
 
 /// The tensors of some slots; those that are not set are left out.
-pub(super) fn slots(given: &Given<'_>, ports: &[(Port, Name)]) -> Result<Vec<(Port, Arc<Tensor>)>> {
+pub(super) fn slots(given: &Given<'_>, ports: &[(Port, Name)]) -> Result<Vec<(Port, Arc<DescribedTensor>)>> {
     let mut slots = Vec::new();
     for &(port, name) in ports {
         if let Some(descriptor) = given.descriptor(name) {
@@ -488,7 +432,12 @@ fn signal(given: &Given<'_>) -> Result<Node> {
 
 /// A composite operation by its row.
 /// The tensors that an attribute lists, at the first of its ports.
-fn listed(given: &Given<'_>, composite: &Composite, ports: &[Port], name: Name) -> Result<Vec<(Port, Arc<Tensor>)>> {
+fn listed(
+    given: &Given<'_>,
+    composite: &Composite,
+    ports: &[Port],
+    name: Name,
+) -> Result<Vec<(Port, Arc<DescribedTensor>)>> {
     let tensors = given.descriptors(name);
     let most = if ports.iter().all(|&port| composite.has_port(port).0) { ports.len() } else { 0 };
     if tensors.len() > most {

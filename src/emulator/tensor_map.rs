@@ -31,9 +31,10 @@ impl EncodedMap {
     /// # Errors
     /// [`Error::Wrong`] for a map that the driver refuses (`cuTensorMapEncodeTiled`), or that reaches beyond the buffer.
     pub(super) fn of(map: &TensorMap, name: &str, buffer: &mut GuardedBuffer, offset: usize) -> Result<Self> {
-        let base = buffer.pointer().wrapping_add(offset);
+        let base = buffer.pointer().wrapping_add(offset).wrapping_sub(map.lead as usize);
         let bytes = buffer.bytes().len().saturating_sub(offset);
-        let refusal = refusal(map, base.addr()).or_else(|| reach(map, bytes));
+        // where sequences of a ragged tensor lie only the kernel knows
+        let refusal = refusal(map, base.addr()).or_else(|| reach(map, bytes).filter(|_| map.lead == 0));
         if let Some(reason) = refusal {
             return Err(Error::Wrong(format!("the tensor map of {name} is refused: {reason} ({map:?})")));
         }
@@ -135,6 +136,7 @@ mod tests {
             box_dims: [32, 8, 0, 0, 0],
             swizzle: Swizzle::Bytes64,
             pixels: None,
+            lead: 0,
         }
     }
 

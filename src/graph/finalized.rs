@@ -176,9 +176,10 @@ impl FinalizedGraph {
         &self.consumers[id.index()]
     }
 
-    /// Tensors read but not written by the graph (device tensors and host scalars), in canonical order.
+    /// Tensors read but not written by the graph (device tensors, offsets of ragged ones among them, and host scalars), in canonical order.
     pub fn inputs(&self) -> impl Iterator<Item = TensorId> + '_ {
-        self.tensor_ids().filter(|&id| self.producer(id).is_none() && !self.consumers(id).is_empty())
+        let is_read = |id: TensorId| !self.consumers(id).is_empty() || self.are_offsets(id);
+        self.tensor_ids().filter(move |&id| self.producer(id).is_none() && is_read(id))
     }
 
     /// Non-virtual tensors written by the graph, in canonical order.

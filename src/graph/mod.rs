@@ -44,6 +44,7 @@ mod operation;
 mod random;
 #[cfg(test)]
 mod samples;
+mod sequences;
 mod tensor;
 mod text;
 mod topology;

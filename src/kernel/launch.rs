@@ -95,6 +95,9 @@ pub struct TensorMap {
     /// How boxes walk the pixels of images, if they do: dims are then channels, pixels along each axis, innermost first, and images;
     /// a box has so many channels of so many pixels.
     pub pixels: Option<PixelWalk>,
+    /// Bytes before the tensor's pointer at which dim 0 begins: rows of a ragged tensor are counted back from a sequence's end, so that those
+    /// beyond it are outside.
+    pub lead: u64,
 }
 
 /// How a box walks pixels (`cuTensorMapEncodeIm2col`): from where it starts along the innermost axis, then along the next, then
@@ -229,6 +232,7 @@ mod tests {
             box_dims: [64, 64, 1, 0, 0],
             swizzle: Swizzle::Bytes128,
             pixels: None,
+            lead: 0,
         };
         assert_eq!([8192, 8320, 8176, 16].map(|stride| map(2, stride).promotion()), [256, 256, 128, 128]);
         assert_eq!(map(1, 0).promotion(), 256, "a single row has no stride");

@@ -37,6 +37,8 @@ pub(super) struct Patch {
     word: usize,
     /// Whether a tensor map begins there, whose address only the driver can replace.
     is_map: bool,
+    /// Bytes before the value that are meant.
+    lead: u64,
 }
 
 /// What launches are told of their device among those of a node.
@@ -153,13 +155,13 @@ impl Arguments {
         let EncodedMap { words, address } = tensor_map::encode(tensor, map)?;
         let start = self.push_words(&words, tensor_map::ALIGNMENT_WORDS);
         let word = start + address.unwrap_or(0);
-        self.patches.push(Patch { variable: base, word, is_map: address.is_none() });
+        self.patches.push(Patch { variable: base, word, is_map: address.is_none(), lead: map.lead });
         Ok(())
     }
 
     fn push_variable(&mut self, variable: Variable) {
         let word = self.push_words(&[0], 1);
-        self.patches.push(Patch { variable, word, is_map: false });
+        self.patches.push(Patch { variable, word, is_map: false, lead: 0 });
     }
 
     /// Appends an argument at a multiple of `alignment` words, and says where.
@@ -196,7 +198,7 @@ impl Patch {
     /// Its value in an execution. The pack has passed the check of the plan's bindings.
     pub(super) fn value(&self, pack: &VariantPack, workspace: Workspace) -> u64 {
         let value = |position: usize| pack.entries().get(position).map(|entry| entry.1);
-        match &self.variable {
+        let value = match &self.variable {
             Variable::OwnRank { positions, ordinal } => peers::own_rank(pack, positions, *ordinal).unwrap_or(0),
             &Variable::Workspace(offset) => workspace.pointer.address() + offset,
             &Variable::Pointer(position) => match value(position) {
@@ -207,7 +209,8 @@ impl Patch {
                 Some(Value::Scalar(value)) => scalar::slot(data_type, value).unwrap_or(0),
                 _ => 0,
             },
-        }
+        };
+        value.wrapping_sub(self.lead)
     }
 }
 

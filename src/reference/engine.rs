@@ -6,6 +6,7 @@ use super::element::{Element, Half};
 use super::matmul::{load, matmul};
 use super::movement;
 use super::overrides::Overrides;
+use super::ragged;
 use super::reduction::{Fold, reduce};
 use super::resample;
 use super::run::{Run, arithmetic};
@@ -38,7 +39,7 @@ const LONGEST_RUN: usize = 32;
 /// are no whole numbers); [`Error::Input`] for tensors that are missing or do not fit, indices outside of their window,
 /// and flags that do not have the value that is waited for; [`Error::Environment`] where there is not enough memory.
 pub fn execute(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<HostTensors> {
-    let graph = &*graph.expand();
+    let (whole, graph) = (graph, &*graph.expand());
     check_supported(graph)?;
     let mut values = Values::new(graph, inputs)?;
     let steps = Steps::of(graph);
@@ -56,7 +57,7 @@ pub fn execute(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<HostTenso
             values.remove(id);
         }
     }
-    Ok(values.into_results())
+    values.into_results().into_iter().map(|result| ragged::stored(whole, inputs, result)).collect()
 }
 
 enum Step {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::landmarks::{landmarks, selectors};
+use super::ragged;
 use super::resample::Pooling;
 use super::statistics;
 use super::supported::check_resample;
@@ -60,6 +61,7 @@ pub fn random_inputs(graph: &FinalizedGraph, seed: u64, distribution: Distributi
     };
     let mut inputs = required_inputs(graph).into_iter().map(tensor).collect::<Result<HostTensors>>()?;
     statistics::complete(graph, &mut inputs)?;
+    ragged::complete(graph, &mut inputs)?;
     Ok(inputs)
 }
 

@@ -59,6 +59,7 @@ mod movement;
 mod oracle;
 mod overrides;
 mod pointwise;
+mod ragged;
 mod reduction;
 mod resample;
 mod run;

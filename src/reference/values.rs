@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::ragged;
 use crate::error::{Error, Result};
-use crate::graph::{Attributes, FinalizedGraph, Operation, TensorId, packed_strides};
+use crate::graph::{Attributes, FinalizedGraph, Operation, TensorId, packed_strides, row_major_order};
 use crate::host_tensor::{HostTensor, HostTensors};
 
 /// Tensors that must be given to execute a graph: its inputs, save host scalars whose value the graph holds; what an
@@ -72,7 +73,7 @@ impl<'a> Values<'a> {
                 .and_then(|given| check(graph, id, given))
                 .map_err(|message| Error::input(format!("tensor {}", graph.describe_tensor(id)), message))?;
         }
-        let mut owned = BTreeMap::new();
+        let mut owned = ragged::gathered(graph, inputs)?;
         for id in graph.inputs() {
             let tensor = graph.tensor(id);
             if let Some(value) = tensor.value {
@@ -111,15 +112,23 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Strides a result is stored with; see [`Values::poisoned`].
+/// Strides a result is stored with; see [`Values::poisoned`]. Ragged ones are dense while they are computed.
 pub(super) fn storage_strides(graph: &FinalizedGraph, id: TensorId) -> Vec<i64> {
     let tensor = graph.tensor(id);
+    if tensor.ragged_offset.is_some() {
+        return row_major(&tensor.dim);
+    }
     if !tensor.is_virtual {
         return tensor.stride.clone();
     }
     let mut order: Vec<usize> = (0..tensor.dim.len()).rev().collect();
     order.sort_by_key(|&axis| tensor.stride[axis]);
     packed_strides(&tensor.dim, &order)
+}
+
+/// Strides of a packed tensor whose last axis is the fastest.
+pub(super) fn row_major(dim: &[i64]) -> Vec<i64> {
+    packed_strides(dim, &row_major_order(dim.len()))
 }
 
 fn check(graph: &FinalizedGraph, id: TensorId, given: &HostTensor) -> std::result::Result<(), String> {

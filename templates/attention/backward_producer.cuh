@@ -5,12 +5,15 @@ unsigned stage = 0, parity = 1, own_parity = 1;
 #pragma unroll 1
 for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
 ${ unit }$
+<%- for line in sequences %>
+${ line }$
+<%- endfor %>
 if (begin >= end) continue;
 fw_mbarrier_wait(own_empty, own_parity);
 own_parity ^= 1;
 fw_mbarrier_expect(own_full, ${ own_bytes }$);
 <%- for line in own_lines %>
-fw_tma_load(shared + ${ line.at }$, &${ line.map }$, own_full, ${ line.element }$, m0, ${ line.head }$, b);
+fw_tma_load(shared + ${ line.at }$, &${ line.map }$, own_full, ${ line.element }$, ${ line.coordinates }$);
 <%- endfor %>
 #pragma unroll 1
 for (unsigned member = 0; member < ${ members }$u; ++member) {
@@ -20,7 +23,7 @@ fw_mbarrier_wait(empty + 8 * stage, parity);
 fw_mbarrier_expect(full + 8 * stage, ${ other_bytes }$);
 const unsigned tile = shared + ${ others_at }$ + stage * ${ stage_bytes }$;
 <%- for line in other_lines %>
-fw_tma_load(tile + ${ line.at }$, &${ line.map }$, full + 8 * stage, ${ line.element }$, block * ${ others }$, ${ line.head }$, b);
+fw_tma_load(tile + ${ line.at }$, &${ line.map }$, full + 8 * stage, ${ line.element }$, ${ line.coordinates }$);
 <%- endfor %>
 if (++stage == ${ stages }$) stage = 0, parity ^= 1;
 }

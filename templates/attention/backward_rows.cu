@@ -8,8 +8,15 @@ const unsigned long long at = (unsigned long long)blockIdx.x * ${ rows_of_block 
 if (at >= ${ rows }$ull) return;  // rows of a warp end together
 const unsigned long long query = at % ${ queries }$ull, head = at / ${ queries }$ull;
 const unsigned long long b = head / ${ heads }$u, h = head % ${ heads }$u;
+<%- if length %>
+${ length }$
+const bool exists = int(query) < length;
+<%- endif %>
+<%- for line in sequences %>
+${ line }$
+<%- endfor %>
 float delta = 0.0f;
-if (8 * lane < ${ columns }$u) {
+if (<% if length %>exists && <% endif %>8 * lane < ${ columns }$u) {
 const ${ storage }$* const o = ${ output }$ + ${ output_offset }$ + 8 * lane;
 const ${ storage }$* const d_o = ${ gradient }$ + ${ gradient_offset }$ + 8 * lane;
 <%- if vectors %>
@@ -27,7 +34,7 @@ for (int i = 0; i < 8; ++i) delta = fmaf(fw_value(o[i]), fw_value(d_o[i]), delta
 for (unsigned step = ${ lanes }$ / 2; step > 0; step /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, step);
 if (lane == 0) {
 const unsigned long long place = head * ${ padded }$ull + query;
-partial0[place] = ${ stats }$[${ stats_offset }$] * ${ log2e }$;
+partial0[place] = <% if length %>exists ? <% endif %>${ stats }$[${ stats_offset }$] * ${ log2e }$<% if length %> : 0.0f<% endif %>;
 partial1[place] = delta * ${ scale }$;
 <%- if keeps_delta %>
 partial2[place] = delta;

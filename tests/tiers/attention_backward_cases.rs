@@ -1,8 +1,9 @@
 //! Attention, backward: masks and lengths, groups of heads, heads of every size, layouts.
 
 use fusewright::graph::DataType::{BFloat16, Float, Half, Int32};
-use fusewright::graph::{AttentionBackward, DataType, Graph, Port, Scalar, ScoreMask, Tensor};
+use fusewright::graph::{AttentionBackward, DataType, Graph, Port, Scalar, ScoreMask, Tensor, TensorHandle};
 
+use crate::attention_cases::Ragged;
 use crate::cases::{Case, push};
 
 /// Adds the cases of this file.
@@ -57,6 +58,12 @@ pub(crate) fn backward_passes(cases: &mut Vec<Case>) {
     for (name, port) in [("queries", Port::DQ), ("keys", Port::DK), ("values", Port::DV)] {
         add(&format!("of_{name}_alone"), Backward { alone: Some(port), ..of([1, 2, 70, 90], [64, 64]) });
     }
+    let sequences = Backward { is_interleaved: true, has_sinks: true, ..lengths(band(None, Some(0))) };
+    for (name, ragged) in [("operands", Ragged::Operands), ("results", Ragged::Results), ("all", Ragged::All)] {
+        add(&format!("ragged_{name}"), Backward { ragged, ..sequences });
+    }
+    let grouped = Backward { ragged: Ragged::All, is_interleaved: true, head: [72, 40], ..shared };
+    add("ragged_groups_heads_of_72_40", grouped);
     add("strided", Backward { pitch: 3, ..of([1, 2, 70, 90], [40, 40]) });
 }
 
@@ -69,6 +76,9 @@ pub(crate) fn narrow_windows() -> Vec<(String, Graph)> {
     };
     [[20, 5], [90, 0], [100, 70]].map(graph).into()
 }
+
+/// Q, K, V, O, dO and the statistics.
+const HEADS: usize = 6;
 
 fn band(left_bound: Option<i64>, right_bound: Option<i64>) -> ScoreMask {
     ScoreMask { left_bound, right_bound, is_bottom_right: false }
@@ -93,6 +103,7 @@ struct Backward {
     pitch: i64,
     /// The gradient that is stored, if it is one alone.
     alone: Option<Port>,
+    ragged: Ragged,
 }
 
 impl Backward {
@@ -110,6 +121,7 @@ impl Backward {
             is_interleaved: false,
             pitch: 0,
             alone: None,
+            ragged: Ragged::Nothing,
         }
     }
 
@@ -119,7 +131,11 @@ impl Backward {
         let mut graph = Graph::new().io_data_type(self.io).compute_data_type(Float).intermediate_data_type(Float);
         let matrices = |name: &str, heads, rows, size| self.matrices(name, [heads, rows, size], 0);
         let mut inputs = Vec::new();
-        let rows = Tensor::new("Stats").row_major([batches, heads, queries, 1]).data_type(Float);
+        let rows = Tensor::new("Stats").dim([batches, heads, queries, 1]).data_type(Float);
+        let rows = match self.is_interleaved {
+            true => rows.stride([heads * queries, 1, heads, 1]),
+            false => rows.stride([heads * queries, queries, 1, 1]),
+        };
         for (port, tensor) in [
             (Port::Q, matrices("Q", heads, queries, head)),
             (Port::K, matrices("K", self.key_heads, keys, head)),
@@ -160,10 +176,12 @@ impl Backward {
         {
             *graph.set_output(id) = sinks("dSink");
         }
-        for (id, (port, extents)) in gradients.into_iter().zip(results) {
+        let operands: Vec<TensorHandle> = inputs.iter().take(HEADS).map(|slot| slot.1).collect();
+        for (&id, (port, extents)) in gradients.iter().zip(results) {
             *graph.set_output(id) = self.matrices(port.0, extents, self.pitch);
             graph.tensor_mut(id).is_virtual = self.alone.is_some_and(|alone| alone != port);
         }
+        self.ragged.apply(&mut graph, &operands, &gradients[..results.len()]);
         graph
     }
 

@@ -1,6 +1,6 @@
 //! Attention, forward: masks and lengths, groups of heads, statistics, sinks, operations on scores, heads of every size.
 
-use fusewright::graph::DataType::{BFloat16, Float, Half, Int32};
+use fusewright::graph::DataType::{BFloat16, Float, Half, Int32, Int64};
 use fusewright::graph::{
     DataType, Graph, Pointwise, PointwiseMode, Port, Scalar, ScoreMask, Softmax, Tensor, TensorHandle,
 };
@@ -70,6 +70,14 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     let packed = Attention { modify: Modifier::Alibi, key_heads: [2, 2], ..of([2, 8, 4, 140], [64, 64]) };
     add("alibi_few_queries", packed);
     add("interleaved", Attention { is_interleaved: true, ..of([2, 4, 70, 90], [64, 64]) });
+    for (name, ragged) in [("operands", Ragged::Operands), ("results", Ragged::Results), ("all", Ragged::All)] {
+        let lengths = Attention { ragged, is_interleaved: true, are_by_position: true, ..lengths(band(None, Some(0))) };
+        add(&format!("ragged_{name}"), lengths);
+    }
+    let few = Attention { ragged: Ragged::All, is_interleaved: true, are_by_position: true, ..few };
+    add("ragged_groups_few_queries", Attention { statistics: ALL, ..few });
+    add("ragged_heads_of_72_40", Attention { head: [72, 40], statistics: &[], key_heads: [2, 1], ..few });
+    add("ragged_heads_outside", Attention { is_interleaved: false, are_by_position: false, ..few });
     add("strided_output", Attention { output_pitch: 3, ..of([1, 2, 70, 90], [40, 40]) });
 }
 
@@ -109,6 +117,32 @@ struct Attention {
     is_interleaved: bool,
     /// Elements beyond a row of O.
     output_pitch: i64,
+    ragged: Ragged,
+}
+
+/// Which tensors have sequences where offsets say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ragged {
+    Nothing,
+    Operands,
+    Results,
+    All,
+}
+
+impl Ragged {
+    /// Gives offsets to the operands, and to the results, that are ragged: some of 32 bits and some of 64.
+    pub(crate) fn apply(self, graph: &mut Graph, operands: &[TensorHandle], results: &[TensorHandle]) {
+        let of = |kind, ids: &[TensorHandle]| if [kind, Self::All].contains(&self) { ids.to_vec() } else { Vec::new() };
+        let all = [of(Self::Operands, operands), of(Self::Results, results)].concat();
+        for (number, id) in all.into_iter().enumerate() {
+            let batches = graph.tensor_mut(id).dim[0];
+            let data_type = if number % 2 == 0 { Int32 } else { Int64 };
+            let offsets =
+                Tensor::new(format!("offsets {number}")).row_major([batches + 1, 1, 1, 1]).data_type(data_type);
+            let offsets = graph.tensor(offsets);
+            graph.tensor_mut(id).ragged_offset = Some(offsets);
+        }
+    }
 }
 
 fn band(left_bound: Option<i64>, right_bound: Option<i64>) -> Option<ScoreMask> {
@@ -133,6 +167,7 @@ impl Attention {
             statistics: &[Port::STATS],
             is_interleaved: false,
             output_pitch: 0,
+            ragged: Ragged::Nothing,
         }
     }
 
@@ -174,7 +209,7 @@ impl Attention {
         let sink = self.sinks.then(|| g.tensor(sink));
         let (p, statistics) = g.softmax_with("softmax", x, sink, self.statistics);
         g.tensor_mut(p).data_type = Some(self.io);
-        for id in statistics {
+        for &id in &statistics {
             output(&mut g, id, Float);
             if self.are_by_position {
                 let tensor = g.tensor_mut(id);
@@ -189,6 +224,10 @@ impl Attention {
         if self.output_pitch % 8 != 0 {
             tensor.alignment = 2;
         }
+        for &id in &statistics {
+            g.tensor_mut(id).dim = vec![batches, heads, queries, 1];
+        }
+        self.ragged.apply(&mut g, &[q, k, v], &[&[o], &statistics[..]].concat());
         g
     }
 

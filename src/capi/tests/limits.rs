@@ -107,10 +107,16 @@ fn kinds_of_descriptors_lie_in_tiers() {
         assert_eq!(refers, !attribute.kinds.is_empty(), "{:?}", attribute.name);
     }
     assert_eq!(kinds.map(|row| tier(row.0, 0)).max(), Some(6), "tensors of the softmax of a plan's attention");
-    let ragged = unfinished_tensor(1, HALF, &[1, 8, 8], &[64, 8, 1], false);
+    let ragged = |uid, offsets: &Owned| {
+        let tensor = unfinished_tensor(uid, HALF, &[1, 8, 8], &[64, 8, 1], false);
+        tensor.refer(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, offsets);
+        tensor
+    };
     let offsets = unfinished_tensor(2, HALF, &[1, 8, 8], &[64, 8, 1], false).finalize();
-    ragged.refer(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, &offsets);
-    assert_eq!(cudnnBackendFinalize(ragged.0), Status::CUDNN_STATUS_NOT_SUPPORTED);
+    let tensor = ragged(1, &offsets);
+    assert_eq!(cudnnBackendFinalize(tensor.0), Status::CUDNN_STATUS_SUCCESS);
+    let chain = ragged(3, &tensor);
+    assert_eq!(cudnnBackendFinalize(chain.0), Status::CUDNN_STATUS_BAD_PARAM, "offsets that are ragged");
 }
 
 fn unfinished_pack(uids: &[i64]) -> Owned {

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use super::sequences::{Boxed, batch_offset, is_ragged, offset_lines};
 use super::{
-    GroupText, LINE, LINE_BYTES, LOG2E, OutputText, SECTIONS, STEP, TakeText, edge_text, length_line, length_lines,
-    pack_function, registers,
+    GroupText, LINE, LINE_BYTES, LOG2E, OutputText, SECTIONS, STEP, TakeText, edge_text, existing_rows, length_line,
+    length_lines, pack_function, registers,
 };
 use crate::codegen::names;
 use crate::codegen::sections::Used;
@@ -39,12 +40,15 @@ pub(in crate::codegen) struct RowsText {
     log2e: String,
     scale: String,
     keeps_delta: bool,
+    /// Lines that say where ragged sequences lie, and where rows beyond them are nowhere.
+    sequences: Vec<String>,
+    length: Option<String>,
 }
 
 pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &AttentionRowsKernel) -> RowsText {
     let offset = |id: TensorId| {
         let stride = &graph.tensor(id).stride;
-        format!("b * {}ull + h * {}ull + query * {}ull", stride[0], stride[1], stride[2])
+        format!("{} + h * {}ull + query * {}ull", batch_offset(graph, id), stride[1], stride[2])
     };
     if kernel.loads_vectors {
         used.add("fw_vector");
@@ -71,6 +75,8 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
         log2e: names::float_literal(LOG2E),
         scale: scale_text(graph, used, kernel.scale),
         keeps_delta: kernel.keeps_delta,
+        sequences: offset_lines(graph, [kernel.output, kernel.gradient, kernel.stats].into_iter()),
+        length: kernel.lengths.map(|id| length_line(graph, "length", id, queries)),
     }
 }
 
@@ -134,13 +140,13 @@ struct SumText {
     registers: String,
 }
 
-/// A line of boxes: where it lies, of which map it is, its first element and its head.
+/// A line of boxes: where it lies, of which map it is, its first element and its other coordinates.
 #[derive(Serialize)]
 struct BoxText {
     at: u32,
     map: String,
     element: u32,
-    head: String,
+    coordinates: String,
 }
 
 /// What `attention/backward_producer.cuh` reads.
@@ -150,6 +156,8 @@ struct ProducerText {
     units: i64,
     next: String,
     unit: String,
+    /// Lines that say where ragged sequences lie.
+    sequences: Vec<String>,
     own_bytes: u32,
     own_lines: Vec<BoxText>,
     /// Heads whose rows are walked one after the other.
@@ -324,7 +332,7 @@ impl Backward<'_, '_> {
     }
 
     /// The lines that say which tile of own rows of which head a unit is, and which steps it has.
-    fn unit(&mut self) -> String {
+    fn unit(&self) -> String {
         let (kernel, heads) = (self.kernel, self.kernel.row_heads());
         let (tiles, rows, others) = (kernel.row_tiles(), kernel.tile.rows(), kernel.tile.others);
         let mut lines = Vec::new();
@@ -357,6 +365,9 @@ impl Backward<'_, '_> {
         let [first, end] = self.kept();
         lines.push(format!("const auto first_of = [&]([[maybe_unused]] int row) {{ return {first}; }};"));
         lines.push(format!("const auto end_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"));
+        if kernel.outputs.iter().all(|output| is_ragged(self.graph, output.tensor)) {
+            lines.push("if (m0 >= rows) continue;  // rows beyond the sequence are nowhere".to_owned());
+        }
         lines.push(format!("const int last_row = min(m0 + {rows}, rows) - 1;"));
         lines.push(format!("const int end = last_row < m0 ? 0 : (end_of(last_row) + {}) / {others};", others - 1));
         lines.push(format!("const int begin = min(first_of(m0) / {others}, end);"));
@@ -379,17 +390,25 @@ impl Backward<'_, '_> {
         [first.unwrap_or("0".to_owned()), within(end)]
     }
 
-    /// Boxes of two tensors with so many rows each, the second behind the first.
-    fn boxes(&self, maps: [usize; 2], rows: u32, heads: [String; 2]) -> Vec<BoxText> {
+    /// Boxes of two tensors with so many rows each, the second behind the first, from a row on, of these heads.
+    fn boxes(&self, boxed: [Boxed<'_>; 2], rows: u32, row: &str, heads: [String; 2]) -> Vec<BoxText> {
         let mut boxes = Vec::new();
         let mut at = 0;
-        for ((map, head), size) in maps.into_iter().zip(heads).zip(self.kernel.extents.head) {
+        for ((boxed, head), size) in boxed.into_iter().zip(heads).zip(self.kernel.extents.head) {
             for line in 0..head_lines(size) {
-                boxes.push(BoxText { at, map: format!("map{map}"), element: line * LINE, head: head.clone() });
+                let (map, coordinates) = (format!("map{}", boxed.number), boxed.at(self.graph, row, &head));
+                boxes.push(BoxText { at, map, element: line * LINE, coordinates });
                 at += rows * LINE_BYTES;
             }
         }
         boxes
+    }
+
+    /// The boxes of own rows, then those of others.
+    fn boxed(&self) -> [[Boxed<'_>; 2]; 2] {
+        let lengths = if self.kernel.of_keys { ["keys", "queries"] } else { ["queries", "keys"] };
+        let boxed = |number: usize| Boxed { number, map: &self.kernel.maps[number], length: lengths[number / 2] };
+        [[boxed(0), boxed(1)], [boxed(2), boxed(3)]]
     }
 
     fn producer(&mut self) -> Result<String, Error> {
@@ -402,18 +421,23 @@ impl Backward<'_, '_> {
             true => [own.clone(), own.clone()],
             false => [format!("h / {first}u"), format!("h / {second}u")],
         };
+        let [own_boxes, other_boxes] = self.boxed();
+        let sequences = own_boxes.iter().chain(&other_boxes).flat_map(|boxed| boxed.lines(self.graph)).collect();
+        let step = format!("block * {}", kernel.tile.others);
+        let unit = self.unit();
         let record = ProducerText {
             stages: kernel.tile.stages,
             units: self.units(),
             next: self.next(),
-            unit: self.unit(),
+            unit,
             own_bytes: layout.others,
-            own_lines: self.boxes([0, 1], kernel.tile.rows(), [own.clone(), own]),
+            sequences,
+            own_lines: self.boxes(own_boxes, kernel.tile.rows(), "m0", [own.clone(), own]),
             members,
             others_at: layout.others,
             stage_bytes: layout.stage_bytes,
             other_bytes: layout.stage_bytes,
-            other_lines: self.boxes([2, 3], kernel.tile.others, other),
+            other_lines: self.boxes(other_boxes, kernel.tile.others, &step, other),
             others: kernel.tile.others,
             copies_rows: kernel.of_keys,
             rows_at: layout.rows,
@@ -435,10 +459,11 @@ impl Backward<'_, '_> {
             outputs.push(self.output(output, first)?);
             first += output.registers();
         }
+        let stored = kernel.outputs.iter().map(|output| output.tensor);
         let record = ConsumerText {
             units: self.units(),
             next: self.next(),
-            unit: self.unit(),
+            unit: [self.unit()].into_iter().chain(offset_lines(self.graph, stored)).collect::<Vec<_>>().join("\n"),
             stages: kernel.tile.stages,
             of_keys: kernel.of_keys,
             has_values: kernel.has_values(),
@@ -570,12 +595,17 @@ impl Backward<'_, '_> {
         let record = OutputText {
             zeros: zeros.join(" "),
             groups: (0..fragments).step_by(4).map(group).collect(),
-            rows: kernel.rows(),
+            rows: existing_rows(self.graph, output.tensor, kernel.rows()),
             columns: output.head,
             pack: pack_function(kernel.operand),
             storage: names::storage_type(tensor.data_type),
             pointer: names::pointer(self.graph, output.tensor),
-            offset: format!("b * {}ull + h * {}ull + row_of * {}ull + column", stride[0], stride[1], stride[2]),
+            offset: format!(
+                "{} + h * {}ull + row_of * {}ull + column",
+                batch_offset(self.graph, output.tensor),
+                stride[1],
+                stride[2]
+            ),
             vectors: output.stores_vectors,
         };
         template::render(template!("attention/output.cuh"), &record)

@@ -3,9 +3,11 @@
 use serde::Serialize;
 
 mod backward;
+mod sequences;
 
 pub(super) use backward::{backward, rows as backward_rows, sinks as backward_sinks};
 
+use self::sequences::{Boxed, batch_offset, is_ragged, offset_lines};
 use super::expression::Speller;
 use super::names;
 use super::sections::Used;
@@ -84,8 +86,12 @@ struct ProducerText {
     /// Heads of Q that share one of K, and of V.
     key_group: i64,
     value_group: i64,
-    packed: i64,
-    keys: u32,
+    /// Lines that say where ragged sequences lie.
+    sequences: Vec<String>,
+    /// Coordinates of boxes.
+    query_at: String,
+    key_at: String,
+    value_at: String,
     keys_at: u32,
     values_at: u32,
     query_bytes: u32,
@@ -161,7 +167,8 @@ struct RowsText {
 struct OutputText {
     zeros: String,
     groups: Vec<GroupText>,
-    rows: i64,
+    /// Rows that exist.
+    rows: String,
     columns: i64,
     pack: &'static str,
     storage: &'static str,
@@ -235,6 +242,11 @@ fn length_line(graph: &FinalizedGraph, name: &str, id: TensorId, most: i64) -> S
     format!("const int {name} = min(max({pointer}[b * {stride}ull], 0), {most});")
 }
 
+/// The rows of a tensor that exist: those of a ragged one within the sequence alone.
+fn existing_rows(graph: &FinalizedGraph, id: TensorId, all: i64) -> String {
+    if is_ragged(graph, id) { "rows".to_owned() } else { all.to_string() }
+}
+
 /// What is added to a row for an edge of its band: a number, and one that is known when the kernel is launched.
 fn edge_text(graph: &FinalizedGraph, edge: BandEdge, keys: i64, sign: &str) -> String {
     // bounds beyond this reach beyond all rows
@@ -279,6 +291,11 @@ impl Forward<'_, '_> {
 
     fn is_causal(&self) -> bool {
         self.kernel.band.right.is_some()
+    }
+
+    /// O and the statistics.
+    fn stored(&self) -> impl Iterator<Item = TensorId> + use<> {
+        [self.kernel.output].into_iter().chain(self.kernel.statistics.tensors())
     }
 
     fn pack(&self) -> &'static str {
@@ -329,6 +346,9 @@ impl Forward<'_, '_> {
         let first = first.map_or("0".to_owned(), |first| format!("max({first}, 0)"));
         line(format!("const auto keys_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"));
         line(format!("const auto first_key = [&]([[maybe_unused]] int row) {{ return {first}; }};"));
+        if self.stored().all(|id| is_ragged(self.graph, id)) {
+            line("if (m0 >= rows) continue;  // rows beyond the sequence are nowhere".to_owned());
+        }
         line(format!("const int last_row = min(m0 + {rows}, rows) - 1;"));
         line(format!("const int end = last_row < m0 ? 0 : (keys_of(last_row) + {}) / {keys};", keys - 1));
         line(format!("const int begin = min(first_key(m0) / {keys}, end);"));
@@ -342,6 +362,17 @@ impl Forward<'_, '_> {
             (0..head_lines(head)).map(|line| LineText { at: line * rows * LINE_BYTES, element: line * LINE }).collect()
         };
         let groups = kernel.extents.groups();
+        let boxed = [(0, "queries"), (1, "keys"), (2, "keys")].map(|(number, length)| Boxed {
+            number,
+            map: &kernel.maps[number],
+            length,
+        });
+        let [q, k, v] = boxed;
+        let query_at = match kernel.extents.packed {
+            1 => q.at(self.graph, "m0", "h"),
+            packed => format!("0, {}", q.at(self.graph, &format!("m0 / {packed}"), "h")),
+        };
+        let step = format!("block * {}", kernel.tile.keys);
         let record = ProducerText {
             stages: kernel.tile.stages,
             units: self.units(),
@@ -349,8 +380,10 @@ impl Forward<'_, '_> {
             unit: self.unit(),
             key_group: groups[0] / kernel.extents.packed,
             value_group: groups[1] / kernel.extents.packed,
-            packed: kernel.extents.packed,
-            keys: kernel.tile.keys,
+            sequences: boxed.iter().flat_map(|boxed| boxed.lines(self.graph)).collect(),
+            query_at,
+            key_at: k.at(self.graph, &step, "key_head"),
+            value_at: v.at(self.graph, &step, "value_head"),
             keys_at: layout.keys,
             values_at: layout.values,
             query_bytes: layout.keys,
@@ -384,7 +417,11 @@ impl Forward<'_, '_> {
         let record = ConsumerText {
             units: self.units(),
             next: self.next(),
-            unit: self.unit(),
+            unit: [self.unit()]
+                .into_iter()
+                .chain(offset_lines(self.graph, self.stored()))
+                .collect::<Vec<_>>()
+                .join("\n"),
             stages: kernel.tile.stages,
             keys,
             keys_at: layout.keys,
@@ -590,7 +627,8 @@ impl Forward<'_, '_> {
     fn row_offset(&self, id: TensorId, row: &str) -> String {
         let stride = &self.graph.tensor(id).stride;
         let [head, query] = self.head_and_query(row);
-        format!("b * {}ull + {head} * {}ull + ({query}) * {}ull", stride[0], stride[1], stride[2])
+        let batch = batch_offset(self.graph, id);
+        format!("{batch} + {head} * {}ull + ({query}) * {}ull", stride[1], stride[2])
     }
 
     fn rows(&mut self) -> Result<String, Error> {
@@ -614,7 +652,9 @@ impl Forward<'_, '_> {
         ];
         let store = |(id, value): (Option<TensorId>, String)| {
             let id = id?;
-            Some(format!("{}[{}] = {value};", names::pointer(self.graph, id), self.row_offset(id, "row + 8 * e")))
+            let inside = if is_ragged(self.graph, id) { "if (row + 8 * e < rows) " } else { "" };
+            let at = self.row_offset(id, "row + 8 * e");
+            Some(format!("{inside}{}[{at}] = {value};", names::pointer(self.graph, id)))
         };
         let record = RowsText {
             rows: self.kernel.extents.rows(),
@@ -640,7 +680,7 @@ impl Forward<'_, '_> {
         let record = OutputText {
             zeros: zeros.join(" "),
             groups: (0..fragments).step_by(4).map(group).collect(),
-            rows: kernel.extents.rows(),
+            rows: existing_rows(self.graph, kernel.output, kernel.extents.rows()),
             columns: kernel.extents.head[1],
             pack: self.pack(),
             storage: names::storage_type(self.graph.tensor(kernel.output).data_type),

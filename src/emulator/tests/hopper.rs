@@ -35,6 +35,7 @@ pub(super) fn bf16_map(rows: usize, columns: usize, box_rows: u32) -> TensorMap 
         box_dims: [64, box_rows, 0, 0, 0],
         swizzle: Swizzle::Bytes128,
         pixels: None,
+        lead: 0,
     }
 }
 

@@ -145,6 +145,7 @@ impl Planner<'_> {
             box_dims: [0; 5],
             swizzle: Swizzle::None,
             pixels: self.walk(extents[1].elements),
+            lead: 0,
         };
         for (at, Extent { elements, stride }) in extents.into_iter().enumerate() {
             map.dims[at] = elements as u64;

@@ -143,6 +143,7 @@ fn matrix_boxes(
         box_dims: [0; 5],
         swizzle: Swizzle::None,
         pixels: None,
+        lead: 0,
     };
     let mut coordinates = Vec::new();
     for (at, (axis, start)) in [inner, lines, (batch, index(Role::Batch))].into_iter().enumerate().take(rank) {

@@ -29,6 +29,9 @@ const SINK: Port = Port::SINK_TOKEN;
 const INPUTS: [Port; 8] = [Q, K, V, SCALE, BIAS, Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, SINK];
 const OUTPUTS: [Port; 4] = [O, Port::STATS, Port::MAX, Port::SUM_EXP];
 
+/// Ports of tensors that may be ragged: all that have rows of queries, or of keys (AT-O6).
+const RAGGED: [Port; 11] = [Q, K, V, O, Port::STATS, Port::MAX, Port::SUM_EXP, Port::DO, Port::DQ, Port::DK, Port::DV];
+
 /// The nodes of both passes, by tag.
 const FORWARD: &str = "SDPA";
 const BACKWARD: &str = "SDPA_BWD";
@@ -98,7 +101,10 @@ fn obstacle_of(
     let strange = |slots: &[(Port, TensorId)], known: &[Port]| {
         slots.iter().map(|slot| slot.0).find(|port| !known.contains(port)).map(|port| format!("port {port} is in use"))
     };
-    let ragged = operation.inputs.iter().chain(&operation.outputs).find(|slot| draft.ragged_offset(slot.1).is_some());
+    let ragged =
+        || operation.inputs.iter().chain(&operation.outputs).filter(|slot| draft.ragged_offset(slot.1).is_some());
+    let strange_ragged = ragged().find(|slot| !RAGGED.contains(&slot.0));
+    let endless = ragged().next().filter(|_| operation.input(Port::SEQ_LEN_Q).is_none());
     let others = node(draft, id).into_iter().flat_map(Other::set_attributes).map(|row| row.0);
     let attribute = others.into_iter().find(|key| !keys.contains(key));
     let [q, k] = [Q, K].map(|port| operation.input(port));
@@ -106,7 +112,8 @@ fn obstacle_of(
     let uses = draft.operations.iter().flat_map(|operation| operation.inputs.iter().chain(&operation.outputs));
     strange(&operation.inputs, inputs)
         .or_else(|| strange(&operation.outputs, outputs))
-        .or_else(|| ragged.map(|slot| format!("the tensor at port {} is ragged", slot.0)))
+        .or_else(|| strange_ragged.map(|slot| format!("the tensor at port {} is ragged", slot.0)))
+        .or_else(|| endless.map(|slot| format!("the tensor at port {} is ragged, without lengths [AT-E10]", slot.0)))
         .or_else(|| attribute.map(|key| format!("attribute {key} is set")))
         .or_else(|| (uses.filter(is_k).count() > 1 || q == k).then(|| "K is used at another port, too".to_owned()))
 }

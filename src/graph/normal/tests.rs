@@ -6,7 +6,7 @@ mod values;
 
 use std::sync::Arc;
 
-use samples::{Attention, Form, table};
+use samples::{Attention, BATCHES, Form, table};
 
 use super::super::samples::shuffled;
 use super::super::{
@@ -43,6 +43,22 @@ fn every_form_of_a_configuration_has_one_key() {
             assert_eq!(finalized(&commuted(&graph), &what).key(), node.key(), "{what}, commuted");
         }
     }
+}
+
+/// A graph whose heads in memory all lie where offsets say.
+fn ragged(mut graph: Graph) -> Graph {
+    let is_of_heads = |tensor: &Tensor| tensor.data_type == Some(DataType::Half) && tensor.dim.len() == 4;
+    for number in 0..graph.tensors().len() {
+        let tensor = &graph.tensors()[number];
+        if tensor.is_virtual || tensor.is_pass_by_value || !is_of_heads(tensor) || tensor.dim[0] != BATCHES {
+            continue;
+        }
+        let offsets = Tensor::new("").row_major([BATCHES + 1, 1, 1, 1]).data_type(DataType::Int64);
+        let offsets = Tensor { uid: tensor.uid.map(|uid| uid + 1000), ..offsets };
+        let offsets = graph.tensor(offsets);
+        graph.tensors[number].ragged_offset = Some(offsets);
+    }
+    graph
 }
 
 /// The graph with the operands of every operation that does not mind swapped, and comparisons turned round.

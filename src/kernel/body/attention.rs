@@ -27,6 +27,8 @@ pub struct AttentionKernel {
     pub paired: Vec<TensorId>,
     /// Which of them count.
     pub band: Band,
+    /// Offsets of the sequences of ragged tensors.
+    pub offsets: Vec<TensorId>,
     /// Tile of a block.
     pub tile: AttentionTile,
     /// Heads whose K and V should stay in L2 together.
@@ -210,6 +212,7 @@ impl AttentionKernel {
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
         let mut reads: Vec<TensorId> = self.sink.into_iter().chain(self.band.lengths.into_iter().flatten()).collect();
         reads.extend([self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more));
+        reads.extend(&self.offsets);
         match &self.scores {
             Scores::Scaled(scale) => reads.extend(scale),
             Scores::Program { program, .. } => reads.extend(program.reads()),

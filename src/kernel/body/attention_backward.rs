@@ -26,6 +26,10 @@ pub struct AttentionRowsKernel {
     pub scale: Option<TensorId>,
     /// Whether a third region has Δ alone, for the gradient of sinks.
     pub keeps_delta: bool,
+    /// Queries of each sequence, where others are not in memory.
+    pub lengths: Option<TensorId>,
+    /// Offsets of the sequences of ragged tensors.
+    pub offsets: Vec<TensorId>,
 }
 
 impl AttentionRowsKernel {
@@ -33,8 +37,9 @@ impl AttentionRowsKernel {
     pub const THREADS: u32 = 256;
 
     /// Tensors that are read.
-    pub fn reads(&self) -> impl Iterator<Item = TensorId> + use<> {
-        [self.output, self.gradient, self.stats].into_iter().chain(self.scale)
+    pub fn reads(&self) -> impl Iterator<Item = TensorId> + use<'_> {
+        let tensors = [self.output, self.gradient, self.stats].into_iter().chain(self.scale);
+        tensors.chain(self.lengths).chain(self.offsets.iter().copied())
     }
 
     /// Lanes of a row: each has eight elements.
@@ -85,6 +90,8 @@ pub struct AttentionBackwardKernel {
     pub extents: AttentionExtents,
     /// Which scores count.
     pub band: Band,
+    /// Offsets of the sequences of ragged tensors.
+    pub offsets: Vec<TensorId>,
     /// Tile of a block.
     pub tile: BackwardTile,
     /// Floats of a head in the workspace.
@@ -224,7 +231,7 @@ impl AttentionBackwardKernel {
         let edges = [self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more);
         let lengths = self.band.lengths.into_iter().flatten();
         (
-            self.scale.into_iter().chain(lengths).chain(edges).collect(),
+            self.scale.into_iter().chain(lengths).chain(edges).chain(self.offsets.iter().copied()).collect(),
             self.outputs.iter().map(|it| it.tensor).collect(),
         )
     }

@@ -14,6 +14,7 @@ fn map_of(tensor: TensorId) -> TensorMap {
         box_dims: [4, 2, 0, 0, 0],
         swizzle: Swizzle::None,
         pixels: None,
+        lead: 0,
     }
 }
 

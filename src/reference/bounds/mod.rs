@@ -12,6 +12,7 @@ use super::oracle::{
     DenseF64, exact, join, operand_at, operand_type, overrides_of, pointwise_map, port_of, transposed, value_type, walk,
 };
 use super::overrides::SIDES;
+use super::ragged;
 use super::run::arithmetic;
 use super::supported::check_supported;
 use super::values::{Values, scales, written};
@@ -78,14 +79,18 @@ pub fn bounds(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<Bounds> {
 /// As [`super::execute`].
 pub fn bounds_with(graph: &FinalizedGraph, inputs: &HostTensors, options: BoundOptions) -> Result<Bounds> {
     let (softmaxes, own) = (probabilities(graph), graph.tensors().len());
-    let graph = &*graph.expand();
+    let (whole, graph) = (graph, &*graph.expand());
     let probabilities = softmaxes.into_iter().chain(rounded_in_definitions(graph, own)).collect();
     check_supported(graph)?;
     let values = Values::new(graph, inputs)?;
     let analysis = Analysis { graph, values: &values, options, probabilities };
     let load = |id| Ok(Bounded::exact(DenseF64::from_host(values.get(id)?)?));
     let outputs = walk(graph, load, |id, operands| analysis.step(id, operands))?;
-    Ok(Bounds { outputs: outputs.into_iter().map(|(id, output)| (id, output.error)).collect() })
+    let stored = |(id, output): (TensorId, Bounded)| {
+        let error = output.error.map(|errors| ragged::placed(whole, inputs, id, errors, 0.0)).transpose()?;
+        Ok((id, error))
+    };
+    Ok(Bounds { outputs: outputs.into_iter().map(stored).collect::<Result<_>>()? })
 }
 
 /// Results of a softmax that a matmul reads and that are kept nowhere, of a type that rounds them: they may be rounded before they are

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use super::all_gather;
 use super::overrides::{Overrides, SIDES};
+use super::ragged;
 use super::run::arithmetic;
 use super::supported::check_supported;
 use super::values::{Values, scales, written};
@@ -71,10 +72,10 @@ impl DenseF64 {
 /// # Errors
 /// As [`super::execute`].
 pub fn evaluate_f64(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<BTreeMap<TensorId, DenseF64>> {
-    let graph = &*graph.expand();
+    let (whole, graph) = (graph, &*graph.expand());
     check_supported(graph)?;
     let values = Values::new(graph, inputs)?;
-    walk(
+    let results = walk(
         graph,
         |id| DenseF64::from_host(values.get(id)?),
         |id, operands| {
@@ -85,7 +86,11 @@ pub fn evaluate_f64(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<BTre
             let written = written(graph.operation(id));
             Ok(results.into_iter().zip(written).map(|(result, tensor)| rounded(graph, id, tensor, result)).collect())
         },
-    )
+    )?;
+    let stored = |(id, DenseF64 { dim, values })| {
+        Ok((id, DenseF64 { dim, values: ragged::placed(whole, inputs, id, values, f64::NAN)? }))
+    };
+    results.into_iter().map(stored).collect()
 }
 
 /// Visits operations in order; `step` gives what each writes ([`written`]). Inputs are loaded when first read;

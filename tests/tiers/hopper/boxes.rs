@@ -304,6 +304,7 @@ impl Boxes {
             box_dims: padded(self.box_dims),
             swizzle: self.swizzle,
             pixels: self.pixels,
+            lead: 0,
         })
     }
 

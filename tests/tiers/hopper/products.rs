@@ -224,6 +224,7 @@ impl Product {
             box_dims: padded(&[tile.row_elements() as u32, tile.box_rows() as u32]),
             swizzle: tile.swizzle,
             pixels: None,
+            lead: 0,
         })
     }
 

@@ -73,5 +73,6 @@ fn map(tensor: TensorId, rows: usize, columns: usize, box_rows: u32) -> Paramete
         box_dims: padded(&[64, box_rows]),
         swizzle: Swizzle::Bytes128,
         pixels: None,
+        lead: 0,
     })
 }

@@ -3,6 +3,7 @@
 //! Blocks walk tiles of queries. Keys are walked from right to left, those that a mask leaves no row of a tile not at all. What a softmax
 //! subtracts is a reference of each row that moves seldom (`docs/spec/attention.md` AT-K7).
 
+pub(super) mod boxes;
 mod model;
 pub(super) mod plan;
 
@@ -169,6 +170,7 @@ impl Offer for Offered {
             scores: plan.scores.clone(),
             paired: plan.paired.clone(),
             band: plan.band,
+            offsets: plan.offsets.clone(),
             tile,
             section: model::section(plan, packed),
             registers: REGISTERS[tile.consumers as usize],

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use super::boxes::{self, LINE, are_offsets, boxes, has_vectors, is_boxed};
 use crate::engine::lowering::{outputs_are_taken, pointwise_is_taken};
 use crate::fusion::{Attention, Fusion, Stage};
 use crate::graph::{
     Attributes, Composite, DataType, FinalTensor, FinalizedGraph, OperationId, PointwiseMode, Port, ScoreMask, TensorId,
 };
 use crate::kernel::{
-    AttentionExtents, AttentionTile, Band, BandEdge, MapElement, MmaType, RowStatistics, Scores, StageProgram, Swizzle,
-    TensorMap,
+    AttentionExtents, AttentionTile, Band, BandEdge, MmaType, RowStatistics, Scores, StageProgram, TensorMap,
 };
 
 /// An attention as it is computed.
@@ -28,19 +28,12 @@ pub(super) struct Plan {
     /// What operations on scores read two columns at a time.
     pub(super) paired: Vec<TensorId>,
     pub(super) band: Band,
+    /// Offsets of ragged tensors.
+    pub(super) offsets: Vec<TensorId>,
 }
 
 /// Largest head, of an instruction's columns.
 const LARGEST_HEAD: i64 = 256;
-
-/// What boxes and stores of 16 bytes need of strides and pointers, in bytes.
-const UNIT: i64 = 16;
-
-/// What a stride of a tensor map is below, in bytes.
-const LARGEST_STRIDE: i64 = 1 << 40;
-
-/// Elements of a box's line.
-const LINE: u32 = 64;
 
 impl Plan {
     /// # Errors
@@ -74,6 +67,7 @@ impl Plan {
         if let Some(id) = statistics.tensors().find(|&id| graph.tensor(id).data_type != DataType::Float) {
             return Err(format!("tensor {}: statistics are stored in FLOAT", graph.describe_tensor(id)));
         }
+        [output].into_iter().chain(statistics.tensors()).try_for_each(|id| are_offsets(graph, id))?;
         let o = graph.tensor(output);
         if o.stride[3] != 1 {
             return Err(format!(
@@ -89,6 +83,8 @@ impl Plan {
         if rows.input(Port::SINK).is_some() && rows.input(Port::SEQ_LEN_Q) != band.lengths.map(|[queries, _]| queries) {
             return Err("rows that have a sink are told by another length than rows that are masked".to_owned());
         }
+        let ragged = operands.into_iter().chain([output]).chain(statistics.tensors());
+        let offsets = boxes::offsets(graph, ragged, band.lengths.is_some())?;
         let length = graph.operation(attention.output).input(Port::K_OVERRIDE);
         if length != band.lengths.map(|[_, keys]| keys) {
             return Err("values are left out by another length than keys are masked by".to_owned());
@@ -105,6 +101,7 @@ impl Plan {
             paired: paired(graph, &scores, extents),
             scores,
             band,
+            offsets,
         })
     }
 
@@ -146,28 +143,6 @@ impl Plan {
             box_dims: [LINE, group as u32, tile.queries() / group as u32, 1, 1],
             ..map
         }
-    }
-}
-
-/// Boxes of so many rows of a tensor of 16-bit heads, whose elements and rows are along these axes.
-pub(in crate::engine::engines) fn boxes(
-    graph: &FinalizedGraph,
-    id: TensorId,
-    [size, sequence]: [usize; 2],
-    rows: u32,
-) -> TensorMap {
-    let tensor = graph.tensor(id);
-    let extent = |axis: usize| tensor.dim[axis] as u64;
-    let stride = |axis: usize| if tensor.dim[axis] == 1 { UNIT as u64 } else { tensor.stride[axis] as u64 * 2 };
-    TensorMap {
-        tensor: id,
-        element: if tensor.data_type == DataType::Half { MapElement::Half } else { MapElement::BFloat16 },
-        rank: 4,
-        dims: [extent(size), extent(sequence), extent(1), extent(0), 0],
-        strides: [stride(sequence), stride(1), stride(0), 0],
-        box_dims: [LINE, rows, 1, 1, 0],
-        swizzle: Swizzle::Bytes128,
-        pixels: None,
     }
 }
 
@@ -253,43 +228,6 @@ fn are_boxed(graph: &FinalizedGraph, operands: [TensorId; 3], extents: Attention
         is_boxed(graph, id, size)?;
     }
     are_counted(extents)
-}
-
-/// Whether a tensor of 16-bit heads, whose elements are along an axis, comes in boxes.
-pub(in crate::engine::engines) fn is_boxed(graph: &FinalizedGraph, id: TensorId, size: usize) -> Result<(), String> {
-    let tensor = graph.tensor(id);
-    {
-        let refuse = |why: String| Err(format!("tensor {}: {why}", graph.describe_tensor(id)));
-        if tensor.is_virtual {
-            return refuse("it is not in memory".to_owned());
-        }
-        if tensor.ragged_offset.is_some() {
-            return refuse("it is ragged".to_owned());
-        }
-        if tensor.stride[size] != 1 {
-            return refuse(format!("heads of stride {}; required 1", tensor.stride[size]));
-        }
-        if tensor.alignment % UNIT != 0 {
-            return refuse(format!("pointers are multiples of {} bytes; required {UNIT}", tensor.alignment));
-        }
-        let is_taken = |axis: usize| {
-            let bytes = tensor.stride[axis].saturating_mul(2);
-            tensor.dim[axis] == 1 || (bytes > 0 && bytes % UNIT == 0 && bytes < LARGEST_STRIDE)
-        };
-        if let Some(axis) = (0..4).find(|&axis| axis != size && !is_taken(axis)) {
-            return refuse(format!(
-                "stride {} on axis {axis}; boxes take multiples of {UNIT} bytes below 2^40",
-                tensor.stride[axis]
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Whether rows of a tensor of 16-bit heads are moved 16 bytes at a time.
-pub(in crate::engine::engines) fn has_vectors(tensor: &FinalTensor) -> bool {
-    let is_whole = |axis: usize| tensor.dim[axis] == 1 || tensor.stride[axis] % 8 == 0;
-    tensor.alignment % UNIT == 0 && tensor.stride[3] == 1 && (0..3).all(is_whole)
 }
 
 /// Whether instructions take the heads.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::super::attention::plan::{are_counted, are_heads, band_of, boxes, has_vectors, is_boxed};
+use super::super::attention::boxes::{self, are_offsets, boxes, has_vectors, is_boxed};
+use super::super::attention::plan::{are_counted, are_heads, band_of};
 use crate::engine::lowering::outputs_are_taken;
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, Operation, OperationId, Port, TensorId};
@@ -26,6 +27,8 @@ pub(super) struct Plan {
     pub(super) operand: MmaType,
     pub(super) extents: AttentionExtents,
     pub(super) band: Band,
+    /// Offsets of ragged tensors.
+    pub(super) offsets: Vec<TensorId>,
 }
 
 /// Floats that a head has in the workspace beyond its queries are a multiple of this.
@@ -63,6 +66,9 @@ impl Plan {
         }
         let sinks = sinks(graph, operation)?;
         let band = band_of(graph, id, backward.mask)?;
+        let results = of_queries.iter().chain(&of_keys).map(|output| output.tensor);
+        let ragged = operands.into_iter().chain([stats]).chain(results);
+        let offsets = boxes::offsets(graph, ragged, band.lengths.is_some())?;
         Ok(Self {
             graph: Arc::clone(graph),
             operands,
@@ -74,6 +80,7 @@ impl Plan {
             operand,
             extents,
             band,
+            offsets,
         })
     }
 
@@ -85,6 +92,8 @@ impl Plan {
     /// What the first launch computes.
     pub(super) fn rows(&self) -> AttentionRowsKernel {
         let [_, _, _, output, gradient] = self.operands;
+        let offsets = |id: TensorId| self.graph.tensor(id).ragged_offset;
+        let offsets: Vec<TensorId> = [output, gradient, self.stats].into_iter().filter_map(offsets).collect();
         AttentionRowsKernel {
             output,
             gradient,
@@ -95,6 +104,8 @@ impl Plan {
             loads_vectors: [output, gradient].into_iter().all(|id| has_vectors(self.graph.tensor(id))),
             scale: self.scale,
             keeps_delta: self.sinks.is_some(),
+            lengths: self.band.lengths.map(|[queries, _]| queries).filter(|_| !offsets.is_empty()),
+            offsets,
         }
     }
 
@@ -156,14 +167,7 @@ fn has_rows(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
     if stride != 1 {
         return Err(format!("tensor {}: heads of stride {stride}; required 1", graph.describe_tensor(id)));
     }
-    is_not_ragged(graph, id)
-}
-
-fn is_not_ragged(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
-    match graph.tensor(id).ragged_offset {
-        Some(_) => Err(format!("tensor {}: it is ragged", graph.describe_tensor(id))),
-        None => Ok(()),
-    }
+    are_offsets(graph, id)
 }
 
 fn are_statistics(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
@@ -171,7 +175,7 @@ fn are_statistics(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
     if tensor.data_type != DataType::Float || tensor.is_virtual {
         return Err(format!("tensor {}: statistics are FLOAT, in memory", graph.describe_tensor(id)));
     }
-    is_not_ragged(graph, id)
+    are_offsets(graph, id)
 }
 
 /// Sinks and their gradient, where this is stored: what sinks add to the sums is in the statistics.

@@ -421,9 +421,9 @@ impl<'a> Walk<'a> {
         self.overrides.iter().all(is_length)
     }
 
-    /// Whether inputs are the caller's, in memory or by value, and none is ragged.
+    /// Whether inputs are the caller's, in memory or by value.
     pub(super) fn are_given(&self, inputs: &[(Port, TensorId)]) -> bool {
-        inputs.iter().all(|&(_, id)| self.is_given(id) && !self.tensor(id).is_virtual && self.is_dense(id))
+        inputs.iter().all(|&(_, id)| self.is_given(id) && !self.tensor(id).is_virtual)
     }
 
     /// Whether K and V lie transposed, and are nothing else, so that they may be seen as they are stored.
@@ -449,11 +449,7 @@ impl<'a> Walk<'a> {
         inner.extend(inputs.iter().filter(|slot| TURNED.contains(&slot.0)).map(|slot| slot.1));
         let others = self.parts.draft.operation_ids().filter(|id| !self.operations.contains(id));
         let mut read = others.flat_map(|id| self.operation(id).input_tensors());
-        are_gone && !read.any(|id| inner.contains(&id)) && outputs.iter().all(|slot| self.is_dense(slot.1))
-    }
-
-    fn is_dense(&self, id: TensorId) -> bool {
-        self.tensor(id).ragged_offset.is_none()
+        are_gone && !read.any(|id| inner.contains(&id))
     }
 }
 

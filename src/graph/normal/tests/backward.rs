@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::samples::{Attention, BATCHES, Backward, BiasGradient, Form, QUERIES, backward_table};
 use super::values::{assert_near, element, lengths, number, sink};
-use super::{Attributes, Composite, DataType, FinalizedGraph, Graph, PointwiseMode, Port, commuted, finalized};
+use super::{Attributes, Composite, DataType, FinalizedGraph, Graph, PointwiseMode, Port, commuted, finalized, ragged};
 use crate::graph::samples::shuffled;
 use crate::graph::{Operation, Reduction, ReductionMode, Scalar, Tensor, TensorHandle};
 use crate::host_tensor::{HostTensor, HostTensors};
@@ -35,6 +35,19 @@ fn every_form_of_a_backward_pass_has_one_key() {
                 assert_eq!(other.key(), node.key(), "{what}, order {seed}");
             }
             assert_eq!(finalized(&commuted(&graph), &what).key(), node.key(), "{what}, commuted");
+        }
+    }
+}
+
+#[test]
+fn ragged_tensors_have_one_key_in_every_form() {
+    for (name, backward) in backward_table().into_iter().filter(|row| row.1.attention.lengths) {
+        let node = finalized(&ragged(backward.graph(Form::Nodes)), name);
+        assert_is_one(&node, name);
+        let count = node.tensor_ids().filter(|&id| node.tensor(id).ragged_offset.is_some()).count();
+        assert_eq!(count, 8, "{name}: Q, K, V, O and the gradients");
+        for form in [Form::Operations, Form::Old] {
+            assert_eq!(finalized(&ragged(backward.graph(form)), name).key(), node.key(), "{name}, {form:?}");
         }
     }
 }
@@ -198,11 +211,6 @@ const MISSES: &[(&str, Change)] = &[
         let k = graph.operations[SCORES].inputs[1].1;
         graph.tensor_mut(k).stride = vec![128, 64, 8, 1];
         tensor_of(graph, TURNED_K).stride = vec![128, 64, 1, 8];
-    }),
-    ("ragged queries", |graph| {
-        let offsets = graph.tensor(Tensor::new("").row_major([3, 1, 1, 1]).data_type(DataType::Int32).uid(703));
-        let q = graph.operations[SCORES].inputs[0].1;
-        graph.tensor_mut(q).ragged_offset = Some(offsets);
     }),
 ];
 

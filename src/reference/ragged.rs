@@ -1,0 +1,186 @@
+//! Ragged tensors (`docs/spec/attention.md` AT-O6): the sequences of a batch lie where a tensor of offsets says, one behind the other. References
+//! compute on dense tensors, in which rows that a sequence does not have are NaN.
+
+use super::values::row_major;
+use crate::error::{Error, Result};
+use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
+use crate::host_tensor::{HostTensor, HostTensors};
+
+/// Where the sequences of a ragged tensor lie.
+pub(super) struct Sequences<'a> {
+    tensor: &'a FinalTensor,
+    /// How messages name it.
+    name: String,
+    /// The first element of each sequence, and its rows.
+    places: Vec<(usize, i64)>,
+}
+
+/// Axes of a tensor of an attention: heads, rows, elements.
+const HEADS: usize = 1;
+const ROWS: usize = 2;
+const ELEMENTS: usize = 3;
+
+impl<'a> Sequences<'a> {
+    /// The sequences of a tensor as long as offsets leave room for them; `None` where it is not ragged.
+    ///
+    /// # Errors
+    /// [`Error::Input`] for offsets that descend, or are none.
+    pub(super) fn of(graph: &'a FinalizedGraph, inputs: &HostTensors, id: TensorId) -> Result<Option<Self>> {
+        let tensor = graph.tensor(id);
+        let Some(offsets) = tensor.ragged_offset else { return Ok(None) };
+        let name = graph.describe_tensor(id);
+        let fault = |message: &str| Error::input(format!("tensor {name}"), message);
+        let host =
+            inputs.get(&offsets).ok_or_else(|| fault("the offsets of its sequences are not among the inputs"))?;
+        let offsets: Vec<i64> = host.to_dense()?;
+        let offsets: Vec<i64> = offsets.iter().map(|offset| offset * tensor.ragged_offset_multiplier).collect();
+        if tensor.dim.len() != ELEMENTS + 1 || offsets.len() as i64 != tensor.dim[0] + 1 {
+            return Err(fault("is ragged; required: four axes, and one offset more than there are batches"));
+        }
+        let place = |pair: &[i64]| {
+            let (start, room) = (usize::try_from(pair[0]).ok()?, u64::try_from(pair[1] - pair[0]).ok()?);
+            let rows = room.div_ceil(tensor.stride[ROWS].max(1) as u64).min(tensor.dim[ROWS] as u64);
+            Some((start, rows as i64))
+        };
+        let places: Option<_> = offsets.windows(2).map(place).collect();
+        Ok(Some(Self { tensor, places: places.ok_or_else(|| fault("the offsets of its sequences descend"))?, name }))
+    }
+
+    /// No sequence longer than a tensor of lengths says.
+    fn within(mut self, lengths: Option<&HostTensor>) -> Result<Self> {
+        if let Some(lengths) = lengths {
+            for ((_, rows), length) in self.places.iter_mut().zip(lengths.to_dense::<i64>()?) {
+                *rows = length.clamp(0, *rows);
+            }
+        }
+        Ok(self)
+    }
+
+    /// Linear offsets of the elements that exist, with their row-major positions.
+    fn elements(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let (dim, stride) = (&self.tensor.dim, &self.tensor.stride);
+        self.places.iter().zip(0..).flat_map(move |(&(start, rows), batch)| {
+            (0..dim[HEADS]).flat_map(move |head| {
+                (0..rows).flat_map(move |row| {
+                    (0..dim[ELEMENTS]).map(move |element| {
+                        let offset = head * stride[HEADS] + row * stride[ROWS] + element * stride[ELEMENTS];
+                        let position = ((batch * dim[HEADS] + head) * dim[ROWS] + row) * dim[ELEMENTS] + element;
+                        (start + offset as usize, position as usize)
+                    })
+                })
+            })
+        })
+    }
+
+    /// The sequences of a tensor in memory, dense.
+    fn gathered(&self, host: &HostTensor) -> Result<HostTensor> {
+        let mut dense = HostTensor::poisoned(self.tensor.data_type, &self.tensor.dim, &row_major(&self.tensor.dim))?;
+        for (offset, position) in self.elements() {
+            let value = host.get(offset).ok_or_else(|| self.beyond())?;
+            dense.set(position, value);
+        }
+        Ok(dense)
+    }
+
+    /// Row-major values where strides find them in memory that has these sequences, and `absent` elsewhere.
+    fn placed<T: Copy>(&self, values: &[T], absent: T) -> Result<Vec<T>> {
+        let (dim, stride) = (&self.tensor.dim, &self.tensor.stride);
+        let bits = self.tensor.data_type.bits() as usize;
+        let bytes = HostTensor::storage_bytes(self.tensor.data_type, dim, stride)?;
+        let mut memory = vec![absent; bytes * 8 / bits.max(1)];
+        for (offset, position) in self.elements() {
+            *memory.get_mut(offset).ok_or_else(|| self.beyond())? = values[position];
+        }
+        let mut found = Vec::with_capacity(values.len());
+        for position in 0..values.len() as i64 {
+            let mut rest = position;
+            let mut offset = 0;
+            for axis in (0..dim.len()).rev() {
+                offset += rest % dim[axis] * stride[axis];
+                rest /= dim[axis];
+            }
+            found.push(memory[offset as usize]);
+        }
+        Ok(found)
+    }
+
+    fn beyond(&self) -> Error {
+        let message = "a sequence lies beyond what dims and strides say of its memory";
+        Error::input(format!("tensor {}", self.name), message)
+    }
+}
+
+/// The ragged ones of the inputs, dense.
+pub(super) fn gathered(graph: &FinalizedGraph, inputs: &HostTensors) -> Result<HostTensors> {
+    let mut dense = HostTensors::new();
+    for id in graph.inputs().filter(|&id| graph.tensor(id).ragged_offset.is_some()) {
+        if let (Some(sequences), Some(host)) = (Sequences::of(graph, inputs, id)?, inputs.get(&id)) {
+            dense.insert(id, sequences.gathered(host)?);
+        }
+    }
+    Ok(dense)
+}
+
+/// What is known of a result's elements, row-major, as strides find it in memory; `absent` where a ragged result is not written.
+pub(super) fn placed<T: Copy>(
+    graph: &FinalizedGraph,
+    inputs: &HostTensors,
+    id: TensorId,
+    values: Vec<T>,
+    absent: T,
+) -> Result<Vec<T>> {
+    let Some(sequences) = Sequences::of(graph, inputs, id)? else { return Ok(values) };
+    let lengths = graph.sequence_lengths(id).and_then(|id| inputs.get(&id));
+    sequences.within(lengths)?.placed(&values, absent)
+}
+
+/// A dense result as it lies in memory.
+pub(super) fn stored(
+    graph: &FinalizedGraph,
+    inputs: &HostTensors,
+    (id, dense): (TensorId, HostTensor),
+) -> Result<(TensorId, HostTensor)> {
+    let tensor = graph.tensor(id);
+    if tensor.ragged_offset.is_none() {
+        return Ok((id, dense));
+    }
+    let values = placed(graph, inputs, id, dense.to_dense::<f64>()?, f64::NAN)?;
+    Ok((id, HostTensor::from_dense(tensor.data_type, &tensor.dim, &tensor.stride, &values)?))
+}
+
+/// Gives offsets of sequences values by which these lie one behind the other, as long as the given lengths say; behind some is room for a row.
+/// Where rows are not the outermost axis of a batch, sequences lie where strides say.
+pub(super) fn complete(graph: &FinalizedGraph, inputs: &mut HostTensors) -> Result<()> {
+    let all: Vec<TensorId> = graph.inputs().filter(|&id| graph.are_offsets(id)).collect();
+    for id in all {
+        let users: Vec<TensorId> =
+            graph.tensor_ids().filter(|&user| graph.tensor(user).ragged_offset == Some(id)).collect();
+        let tensor = graph.tensor(id);
+        let mut offsets = vec![0];
+        for batch in 0..tensor.dim.first().map_or(0, |count| count - 1) {
+            let mut step = 0;
+            for &user in &users {
+                step = step.max(room(graph, inputs, user, batch)?);
+            }
+            offsets.push(offsets[batch as usize] + step);
+        }
+        let offset = |position: usize| offsets.get(position).map_or(0.0, |&offset| offset as f64);
+        inputs.insert(id, HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, offset)?);
+    }
+    Ok(())
+}
+
+/// What a batch's sequence of a ragged tensor takes of its memory, in units of its offsets.
+fn room(graph: &FinalizedGraph, inputs: &HostTensors, id: TensorId, batch: i64) -> Result<i64> {
+    let tensor = graph.tensor(id);
+    let (dim, stride, unit) = (&tensor.dim, &tensor.stride, tensor.ragged_offset_multiplier.max(1));
+    let [Some(&all), Some(&row)] = [dim.get(ROWS), stride.get(ROWS)] else { return Ok(0) };
+    let is_inside = |axis: usize| dim[axis] == 1 || stride[axis] * dim[axis] <= row;
+    if ![HEADS, ELEMENTS].into_iter().all(is_inside) {
+        return Ok((stride[0] + unit - 1) / unit);
+    }
+    let lengths = graph.sequence_lengths(id).and_then(|id| inputs.get(&id));
+    let length = lengths.map(HostTensor::to_dense::<i64>).transpose()?;
+    let length = length.and_then(|lengths| lengths.get(batch as usize).copied()).unwrap_or(all).clamp(0, all);
+    Ok(((length + batch % 2).min(all) * row + unit - 1) / unit)
+}
