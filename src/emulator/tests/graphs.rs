@@ -108,3 +108,46 @@ fn a_race_between_threads_is_found_by_running_under_both_schedules() {
     let error = kernel.run(&graph, &inputs).unwrap_err();
     assert!(error.to_string().contains("output 'y' (uid 4) depends on the order in which threads run"), "{error}");
 }
+
+/// The fixture with 128 bytes of shared memory, of which one element is read; y's third element is of this `text`.
+fn run_with_unwritten(text: &str) -> Option<Result<HostTensors>> {
+    let Fixture { graph, mut source, inputs, .. } = fixture();
+    let right = "(float)shift;";
+    assert!(source.text.contains(right));
+    source.text = source.text.replace(
+        right,
+        &format!(
+            "{right}\n  FW_SHARED(shared);\n  const float* s = reinterpret_cast<const float*>(shared);\n  \
+             if (threadIdx.x == 2) y[4] = {text};"
+        ),
+    );
+    source.launches[0].shared_bytes = 128;
+    Some(compile(&source)?.run(&graph, &inputs))
+}
+
+#[test]
+fn a_read_of_unwritten_shared_memory_is_found_by_running_under_both_schedules() {
+    // the second is how a kernel hides NaN
+    for text in ["s[9]", "s[9] == s[9] ? s[9] : 0.0f"] {
+        let Some(result) = run_with_unwritten(text) else { return };
+        let error = result.unwrap_err();
+        let words = [
+            "output 'y' (uid 4) depends on the order in which threads run (byte 16 differs)",
+            "shared memory is read that nobody wrote",
+        ];
+        let is_found = matches!(&error, Error::Wrong(message) if words.iter().all(|&word| message.contains(word)));
+        assert!(is_found, "{text}: {error}");
+    }
+}
+
+#[test]
+fn which_nan_an_element_is_does_not_count_between_schedules() {
+    // 0xffffffff under one schedule, 0x7fc00000 under the other
+    let nan = "__uint_as_float(s[9] == s[9] ? 0x7fc00000u : __float_as_uint(s[9]))";
+    let Some(result) = run_with_unwritten(nan) else { return };
+    let outputs = result.unwrap();
+    let y = outputs.values().next().unwrap();
+    assert_eq!(y.bytes[16..20], [0xff; 4]);
+    let y = y.to_dense::<f32>().unwrap();
+    assert_eq!(y.iter().map(|y| y.is_nan()).collect::<Vec<_>>(), (0..32).map(|i| i == 2).collect::<Vec<_>>());
+}

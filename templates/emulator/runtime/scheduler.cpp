@@ -91,7 +91,7 @@ void Block::begin(uint3 index) {
   unfenced_barriers.clear();
   for (Warp& warp : warps_) warp = {};
   for (unsigned thread = 0; thread < fibers_.size(); ++thread) start(thread);
-  shared_.reset(POISON);
+  shared_.reset(schedule_ == Schedule::eager ? FINITE_POISON : POISON);
 }
 
 bool Block::advance() {
