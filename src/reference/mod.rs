@@ -45,6 +45,7 @@
 //! ```
 
 mod all_gather;
+mod bernoulli;
 mod bounds;
 mod compare;
 mod convolution;
