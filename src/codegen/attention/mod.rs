@@ -13,8 +13,8 @@ use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    AttentionExtents, AttentionKernel, AttentionLayout, Band, BandEdge, MmaType, Register, Scores, StageProgram, Value,
-    head_lines, value_columns,
+    AttentionExtents, AttentionKernel, AttentionLayout, Band, BandEdge, Dropping, MmaType, Register, Scores,
+    StageProgram, Value, head_lines, value_columns,
 };
 
 /// Device code that both passes of an attention use.
@@ -128,6 +128,8 @@ struct ConsumerText {
     /// The probabilities as words of these.
     words: String,
     lengths: bool,
+    /// What the generator is told, and the factor of what is kept.
+    dropout: Option<DropoutText>,
     barrier_ids: Vec<u32>,
     rows: String,
     output: String,
@@ -144,12 +146,31 @@ struct SoftmaxText {
     left: bool,
     lengths: bool,
     largest: bool,
+    /// The lines that drop probabilities.
+    dropout: Option<String>,
+}
+
+/// What both passes read of dropout.
+#[derive(Serialize)]
+struct DropoutText {
+    seed: String,
+    offset: String,
+    scale: String,
+}
+
+impl DropoutText {
+    fn new(graph: &FinalizedGraph, used: &mut Used, dropout: Dropping) -> Self {
+        let mut number = |id| number(graph, used, id);
+        let [seed, offset] = dropout.state.map(&mut number);
+        Self { seed, offset, scale: number(dropout.scale) }
+    }
 }
 
 /// What `attention/rows.cuh` reads.
 #[derive(Serialize)]
 struct RowsText {
     rows: i64,
+    dropout: bool,
     largest: bool,
     /// A row's score beside its keys, where the largest is stored.
     sink: Option<String>,
@@ -233,6 +254,16 @@ fn length_line(graph: &FinalizedGraph, name: &str, id: TensorId, most: i64) -> S
     let stride = graph.tensor(id).stride.first().copied().unwrap_or(0);
     let pointer = names::pointer(graph, id);
     format!("const int {name} = min(max({pointer}[b * {stride}ull], 0), {most});")
+}
+
+/// A tensor of one element.
+fn number(graph: &FinalizedGraph, used: &mut Used, id: TensorId) -> String {
+    let tensor = graph.tensor(id);
+    if tensor.is_pass_by_value {
+        return graph.canonical_name(id);
+    }
+    used.add(names::storage_section(tensor.data_type));
+    format!("fw_value({}[0])", names::pointer(graph, id))
 }
 
 /// What is added to a row for an edge of its band: a number, and one that is known when the kernel is launched.
@@ -407,6 +438,7 @@ impl Forward<'_, '_> {
             value_products: self.value_products(),
             words: (0..keys / 4).map(|word| format!("FW_WORD(p[{word}])")).collect::<Vec<_>>().join(", "),
             lengths: has_lengths,
+            dropout: kernel.dropout.map(|dropout| DropoutText::new(self.graph, self.used, dropout)),
             barrier_ids: (1..=kernel.tile.consumers).collect(),
             rows,
             output,
@@ -438,7 +470,7 @@ impl Forward<'_, '_> {
         let unit = if reads_unit { ", unit_of_scores = 1.0f" } else { "" };
         let constant = format!("constexpr float c = {log2e}{unit}, room = {room} / c;");
         let Scores::Scaled(Some(id)) = self.kernel.scores else { return constant };
-        let scale = self.number(id);
+        let scale = number(self.graph, self.used, id);
         [
             format!("const float scale = {scale};"),
             "// scores are compared before they are scaled, where that does not turn their order".to_owned(),
@@ -449,14 +481,25 @@ impl Forward<'_, '_> {
         .join("\n")
     }
 
-    /// A tensor of one element.
-    fn number(&mut self, id: TensorId) -> String {
-        let tensor = self.graph.tensor(id);
-        if tensor.is_pass_by_value {
-            return self.graph.canonical_name(id);
-        }
-        self.used.add(names::storage_section(tensor.data_type));
-        format!("fw_value({}[0])", names::pointer(self.graph, id))
+    /// The lines that make dropped ones of the probabilities of a step 0.
+    fn dropped(&mut self, dropout: Dropping) -> String {
+        self.used.add("fw_drop_columns");
+        let rows = ["row", "row + 8"].map(|row| self.head_and_query(row));
+        let of_head = |[head, _]: &[String; 2]| format!("b * {} + {head}", self.kernel.extents.heads);
+        let (heads, queries) = (
+            rows.each_ref().map(of_head).join(", "),
+            rows.each_ref().map(|row| format!("unsigned({})", row[1])).join(", "),
+        );
+        [
+            format!("const unsigned drop_queries[2] = {{{queries}}};"),
+            format!("const unsigned drop_heads[2] = {{{heads}}};"),
+            format!(
+                "fw_drop_columns<{}u>(x, block * {}, drop_queries, drop_heads, drop_state, lane);",
+                dropout.threshold,
+                self.kernel.tile.keys / 8
+            ),
+        ]
+        .join("\n")
     }
 
     fn softmax(&mut self) -> Result<String, Error> {
@@ -473,6 +516,7 @@ impl Forward<'_, '_> {
             left: kernel.band.left.is_some(),
             lengths: kernel.band.lengths.is_some(),
             largest: self.knows_largest(),
+            dropout: kernel.dropout.map(|dropout| self.dropped(dropout)),
         };
         template::render(template!("attention/softmax.cuh"), &record)
     }
@@ -618,6 +662,7 @@ impl Forward<'_, '_> {
         };
         let record = RowsText {
             rows: self.kernel.extents.rows(),
+            dropout: self.kernel.dropout.is_some(),
             largest: is_known,
             sink,
             stores: values.into_iter().filter_map(store).collect(),

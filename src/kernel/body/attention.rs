@@ -27,6 +27,8 @@ pub struct AttentionKernel {
     pub paired: Vec<TensorId>,
     /// Which of them count.
     pub band: Band,
+    /// Which of their probabilities are dropped.
+    pub dropout: Option<Dropping>,
     /// Tile of a block.
     pub tile: AttentionTile,
     /// Heads whose K and V should stay in L2 together.
@@ -114,6 +116,24 @@ pub struct Band {
     pub lengths: Option<[TensorId; 2]>,
     /// Whether the diagonal ends where the sequences do.
     pub is_bottom_right: bool,
+}
+
+/// Which probabilities are dropped, and what makes up for it (`docs/spec/attention.md` AT-O13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropping {
+    /// Of the 2¹⁶ numbers that are drawn for a probability, those below this one keep it.
+    pub threshold: u32,
+    /// Seed and offset.
+    pub state: [TensorId; 2],
+    /// The factor of what is kept.
+    pub scale: TensorId,
+}
+
+impl Dropping {
+    /// Tensors that it reads.
+    pub fn reads(&self) -> impl Iterator<Item = TensorId> + use<> {
+        self.state.into_iter().chain([self.scale])
+    }
 }
 
 /// How far a band reaches: a number, and one more that is known when the kernel is launched.
@@ -210,6 +230,7 @@ impl AttentionKernel {
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
         let mut reads: Vec<TensorId> = self.sink.into_iter().chain(self.band.lengths.into_iter().flatten()).collect();
         reads.extend([self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more));
+        reads.extend(self.dropout.iter().flat_map(Dropping::reads));
         match &self.scores {
             Scores::Scaled(scale) => reads.extend(scale),
             Scores::Program { program, .. } => reads.extend(program.reads()),

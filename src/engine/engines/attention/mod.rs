@@ -169,6 +169,7 @@ impl Offer for Offered {
             scores: plan.scores.clone(),
             paired: plan.paired.clone(),
             band: plan.band,
+            dropout: plan.dropout,
             tile,
             section: model::section(plan, packed),
             registers: REGISTERS[tile.consumers as usize],

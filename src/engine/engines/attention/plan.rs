@@ -5,11 +5,12 @@ use std::sync::Arc;
 use crate::engine::lowering::{outputs_are_taken, pointwise_is_taken};
 use crate::fusion::{Attention, Fusion, Stage};
 use crate::graph::{
-    Attributes, Composite, DataType, FinalTensor, FinalizedGraph, OperationId, PointwiseMode, Port, ScoreMask, TensorId,
+    Attributes, Bernoulli, Composite, DataType, FinalTensor, FinalizedGraph, OperationId, PointwiseMode, Port,
+    ScoreMask, TensorId,
 };
 use crate::kernel::{
-    AttentionExtents, AttentionTile, Band, BandEdge, MapElement, MmaType, RowStatistics, Scores, StageProgram, Swizzle,
-    TensorMap,
+    AttentionExtents, AttentionTile, Band, BandEdge, Dropping, MapElement, MmaType, RowStatistics, Scores,
+    StageProgram, Swizzle, TensorMap,
 };
 
 /// An attention as it is computed.
@@ -28,6 +29,7 @@ pub(super) struct Plan {
     /// What operations on scores read two columns at a time.
     pub(super) paired: Vec<TensorId>,
     pub(super) band: Band,
+    pub(super) dropout: Option<Dropping>,
 }
 
 /// Largest head, of an instruction's columns.
@@ -89,6 +91,7 @@ impl Plan {
         if rows.input(Port::SINK).is_some() && rows.input(Port::SEQ_LEN_Q) != band.lengths.map(|[queries, _]| queries) {
             return Err("rows that have a sink are told by another length than rows that are masked".to_owned());
         }
+        let dropout = attention.dropout.map(|id| dropping(graph, id)).transpose()?;
         let length = graph.operation(attention.output).input(Port::K_OVERRIDE);
         if length != band.lengths.map(|[_, keys]| keys) {
             return Err("values are left out by another length than keys are masked by".to_owned());
@@ -105,6 +108,7 @@ impl Plan {
             paired: paired(graph, &scores, extents),
             scores,
             band,
+            dropout,
         })
     }
 
@@ -219,7 +223,7 @@ fn operand_type(
         DataType::BFloat16 => MmaType::Bf16,
         other => return Err(format!("no instruction for heads of {other}")),
     };
-    let probabilities = graph.operation(attention.softmax).output(Port::Y);
+    let probabilities = graph.operation(attention.dropout.unwrap_or(attention.softmax)).output(Port::Y);
     let mut all = operands.into_iter().chain(probabilities).chain([output]);
     match all.find(|&id| graph.tensor(id).data_type != first) {
         Some(id) => {
@@ -393,6 +397,43 @@ fn edge(graph: &FinalizedGraph, known: Option<i64>, more: Option<TensorId>) -> R
         return Err(format!("tensor {}: bounds are host scalars of INT32, INT64 or FLOAT", graph.describe_tensor(id)));
     }
     Ok((known.is_some() || more.is_some()).then_some(BandEdge { keys: known.unwrap_or(0), more }))
+}
+
+/// What an operation drops.
+fn dropping(graph: &FinalizedGraph, id: OperationId) -> Result<Dropping, String> {
+    let operation = graph.operation(id);
+    let Attributes::Composite(Composite::Dropout(dropout)) = operation.attributes else {
+        return Err("dropout of another kind".to_owned());
+    };
+    let p = operation.input(Port::X).filter(|&id| graph.tensor(id).data_type != DataType::Float);
+    if let Some(id) = p {
+        return Err(format!("tensor {}: probabilities are dropped in FLOAT", graph.describe_tensor(id)));
+    }
+    if let Some(id) = operation.output(Port::RNG_DUMP).filter(|&id| !graph.tensor(id).is_virtual) {
+        return Err(format!("tensor {}: no kernels store what is kept", graph.describe_tensor(id)));
+    }
+    dropping_of(graph, id, dropout.kept)
+}
+
+/// What an operation with the ports of dropout drops.
+///
+/// # Errors
+/// A factor that kernels do not read.
+pub(in crate::engine::engines) fn dropping_of(
+    graph: &FinalizedGraph,
+    id: OperationId,
+    kept: Bernoulli,
+) -> Result<Dropping, String> {
+    let input = |port| graph.operation(id).input(port).ok_or_else(|| format!("port {port} is empty"));
+    let scale = input(Port::DROPOUT_SCALE)?;
+    if !matches!(graph.tensor(scale).data_type, DataType::Float | DataType::Half | DataType::BFloat16) {
+        return Err(format!(
+            "tensor {}: what makes up for dropout is FLOAT, HALF or BFLOAT16",
+            graph.describe_tensor(scale)
+        ));
+    }
+    let state = [input(Port::SEED)?, input(Port::OFFSET)?];
+    Ok(Dropping { threshold: kept.threshold(), state, scale })
 }
 
 fn is_length(graph: &FinalizedGraph, id: TensorId) -> bool {
