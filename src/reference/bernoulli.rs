@@ -70,6 +70,15 @@ fn mask(
     Ok(mask)
 }
 
+/// What is left of 1 in a column of a row of a head, where so much is dropped: for tests that know their own definition.
+#[cfg(test)]
+pub(crate) fn left(dropped: f32, [seed, offset]: [i64; 2], [head, row, column]: [i64; 3]) -> f64 {
+    let keep = 1.0 - dropped;
+    let lanes = State::new(seed, offset).lanes([column / LANES as i64, row, head].map(|place| place as u32));
+    let is_kept = u32::from(lanes[column as usize % LANES]) < Bernoulli { keep }.threshold();
+    if is_kept { f64::from(1.0 / keep) } else { 0.0 }
+}
+
 /// What a seed and an offset make of the generator.
 #[derive(Clone, Copy)]
 struct State {

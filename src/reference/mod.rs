@@ -45,7 +45,7 @@
 //! ```
 
 mod all_gather;
-mod bernoulli;
+pub(crate) mod bernoulli;
 mod bounds;
 mod compare;
 mod convolution;

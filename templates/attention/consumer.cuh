@@ -4,9 +4,7 @@ const unsigned long long q = fw_matrix_descriptor<128>(shared + consumer * ${ 64
 const float negative = -fw_infinity();
 ${ scale }$
 <%- if dropout %>
-const unsigned long long drop_seed = (long long)(${ dropout.seed }$), drop_offset = (long long)(${ dropout.offset }$);
-const unsigned drop_state[3] = {(unsigned)drop_seed, (unsigned)(drop_seed >> 32) ^ (unsigned)(drop_offset >> 32), (unsigned)drop_offset};
-const float drop_scale = ${ dropout.scale }$;
+${ dropout }$
 <%- endif %>
 unsigned k_stage = 0, k_parity = 0, v_stage = 0, v_parity = 0, q_parity = 0;
 #pragma unroll 1

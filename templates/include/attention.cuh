@@ -167,3 +167,42 @@ FW_INLINE void fw_drop_columns(
     }
   }
 }
+
+//@ fw_kept_rows: FW_INLINE fw_philox
+// Of a fragment whose rows are the eight columns of a counter, group and the next, and whose columns are rows of scores from `query` on: a bit of
+// each of the lane's N elements, 1 where a number below THRESHOLD is drawn for it. A lane draws for a group of one of 16 columns at a time, and
+// its bits of up to four times go to the others at once.
+template <unsigned THRESHOLD, int N>
+FW_INLINE void fw_kept_rows(
+    unsigned (&kept)[(N + 31) / 32], unsigned group, unsigned query, unsigned head, const unsigned (&state)[3], unsigned lane) {
+#pragma unroll
+  for (int first = 0; first < N / 8; first += 4) {
+    unsigned bits = 0;
+#pragma unroll
+    for (int i = 0; i < 4 && first + i < N / 8; ++i) {
+      unsigned w[4] = {group + lane / 16, query + 16 * (first + i) + lane % 16, head, state[2]};
+      fw_philox(w, state[0], state[1]);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        if ((e % 2 ? w[e / 2] >> 16 : w[e / 2] & 0xffffu) < THRESHOLD) bits |= 1u << (8 * i + e);
+      }
+    }
+    unsigned word = 0;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const unsigned from = (e >> 1 & 1) * 16 + (e >> 2) * 8 + 2 * (lane % 4) + (e & 1);
+      word |= (__shfl_sync(0xffffffffu, bits, from) >> lane / 4 & 0x01010101u) << e;
+    }
+    kept[first / 4] = word;
+  }
+}
+
+//@ fw_drop: FW_INLINE
+// What is not kept becomes 0.
+template <int N>
+FW_INLINE void fw_drop(float (&x)[N], const unsigned (&kept)[(N + 31) / 32]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (!(kept[i / 32] >> i % 32 & 1)) x[i] = 0.0f;
+  }
+}

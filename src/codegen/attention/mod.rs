@@ -129,7 +129,7 @@ struct ConsumerText {
     words: String,
     lengths: bool,
     /// What the generator is told, and the factor of what is kept.
-    dropout: Option<DropoutText>,
+    dropout: Option<String>,
     barrier_ids: Vec<u32>,
     rows: String,
     output: String,
@@ -150,7 +150,7 @@ struct SoftmaxText {
     dropout: Option<String>,
 }
 
-/// What both passes read of dropout.
+/// What `attention/dropout.cuh` reads.
 #[derive(Serialize)]
 struct DropoutText {
     seed: String,
@@ -158,12 +158,10 @@ struct DropoutText {
     scale: String,
 }
 
-impl DropoutText {
-    fn new(graph: &FinalizedGraph, used: &mut Used, dropout: Dropping) -> Self {
-        let mut number = |id| number(graph, used, id);
-        let [seed, offset] = dropout.state.map(&mut number);
-        Self { seed, offset, scale: number(dropout.scale) }
-    }
+/// The lines that say what the generator of dropout is told, and the factor of what is kept.
+fn dropout_state(graph: &FinalizedGraph, used: &mut Used, dropout: Dropping) -> Result<String, Error> {
+    let [seed, offset, scale] = [dropout.state[0], dropout.state[1], dropout.scale].map(|id| number(graph, used, id));
+    template::render(template!("attention/dropout.cuh"), &DropoutText { seed, offset, scale })
 }
 
 /// What `attention/rows.cuh` reads.
@@ -438,7 +436,7 @@ impl Forward<'_, '_> {
             value_products: self.value_products(),
             words: (0..keys / 4).map(|word| format!("FW_WORD(p[{word}])")).collect::<Vec<_>>().join(", "),
             lengths: has_lengths,
-            dropout: kernel.dropout.map(|dropout| DropoutText::new(self.graph, self.used, dropout)),
+            dropout: kernel.dropout.map(|dropout| dropout_state(self.graph, self.used, dropout)).transpose()?,
             barrier_ids: (1..=kernel.tile.consumers).collect(),
             rows,
             output,

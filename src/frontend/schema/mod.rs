@@ -164,8 +164,8 @@ const GENERIC: &[Schema] = &[
     Schema {
         tag: "ATTENTION_BACKWARD",
         inputs: [&["Q", "K", "V", "O", "dO", "Stats"], attention::OPERATION_OPTIONS],
-        outputs: [&["dQ", "dK", "dV"], &["dBias", "DSINK_TOKEN"]],
-        keys: Keys::Kept(attention::MASK_KEYS),
+        outputs: [&["dQ", "dK", "dV"], &["dBias", "DSINK_TOKEN", "RNG_DUMP"]],
+        keys: Keys::Kept(attention::OPERATION_KEYS),
         compute_since: 0,
     },
     convolution("CONV_FPROP", &["X", "W"], &["Y"]),

@@ -1,6 +1,6 @@
 //! The backward pass of attention: what is known of each query, and gradients that are sums over queries, or over keys.
 
-use super::attention::{AttentionExtents, Band, columns as value_columns, lines as head_lines};
+use super::attention::{AttentionExtents, Band, Dropping, columns as value_columns, lines as head_lines};
 use crate::graph::TensorId;
 use crate::kernel::{MmaType, REGISTERS, TensorMap, WARPGROUP, WGMMA_ROWS};
 
@@ -85,6 +85,8 @@ pub struct AttentionBackwardKernel {
     pub extents: AttentionExtents,
     /// Which scores count.
     pub band: Band,
+    /// Which of their probabilities were dropped.
+    pub dropout: Option<Dropping>,
     /// Tile of a block.
     pub tile: BackwardTile,
     /// Floats of a head in the workspace.
@@ -223,8 +225,9 @@ impl AttentionBackwardKernel {
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
         let edges = [self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more);
         let lengths = self.band.lengths.into_iter().flatten();
+        let dropped = self.dropout.iter().flat_map(Dropping::reads);
         (
-            self.scale.into_iter().chain(lengths).chain(edges).collect(),
+            self.scale.into_iter().chain(lengths).chain(edges).chain(dropped).collect(),
             self.outputs.iter().map(|it| it.tensor).collect(),
         )
     }

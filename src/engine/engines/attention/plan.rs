@@ -409,9 +409,6 @@ fn dropping(graph: &FinalizedGraph, id: OperationId) -> Result<Dropping, String>
     if let Some(id) = p {
         return Err(format!("tensor {}: probabilities are dropped in FLOAT", graph.describe_tensor(id)));
     }
-    if let Some(id) = operation.output(Port::RNG_DUMP).filter(|&id| !graph.tensor(id).is_virtual) {
-        return Err(format!("tensor {}: no kernels store what is kept", graph.describe_tensor(id)));
-    }
     dropping_of(graph, id, dropout.kept)
 }
 
@@ -431,6 +428,10 @@ pub(in crate::engine::engines) fn dropping_of(
             "tensor {}: what makes up for dropout is FLOAT, HALF or BFLOAT16",
             graph.describe_tensor(scale)
         ));
+    }
+    let dump = graph.operation(id).output(Port::RNG_DUMP).filter(|&id| !graph.tensor(id).is_virtual);
+    if let Some(id) = dump {
+        return Err(format!("tensor {}: no kernels store what is kept", graph.describe_tensor(id)));
     }
     let state = [input(Port::SEED)?, input(Port::OFFSET)?];
     Ok(Dropping { threshold: kept.threshold(), state, scale })

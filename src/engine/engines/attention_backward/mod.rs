@@ -223,6 +223,7 @@ impl Offered {
             operand: plan.operand,
             extents: plan.extents,
             band: plan.band,
+            dropout: plan.dropout,
             tile,
             padded: plan.padded(),
             section: model::section(plan, of_keys),

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::super::attention::plan::{are_counted, are_heads, band_of, boxes, has_vectors, is_boxed};
+use super::super::attention::plan::{are_counted, are_heads, band_of, boxes, dropping_of, has_vectors, is_boxed};
 use crate::engine::lowering::outputs_are_taken;
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, Operation, OperationId, Port, TensorId};
 use crate::kernel::{
-    AttentionExtents, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardTile, Band, MmaType, TensorMap,
+    AttentionExtents, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardTile, Band, Dropping, MmaType,
+    TensorMap,
 };
 
 /// A backward pass as it is computed.
@@ -26,6 +27,7 @@ pub(super) struct Plan {
     pub(super) operand: MmaType,
     pub(super) extents: AttentionExtents,
     pub(super) band: Band,
+    pub(super) dropout: Option<Dropping>,
 }
 
 /// Floats that a head has in the workspace beyond its queries are a multiple of this.
@@ -63,6 +65,7 @@ impl Plan {
         }
         let sinks = sinks(graph, operation)?;
         let band = band_of(graph, id, backward.mask)?;
+        let dropout = backward.dropout.map(|dropout| dropping_of(graph, id, dropout.kept)).transpose()?;
         Ok(Self {
             graph: Arc::clone(graph),
             operands,
@@ -74,6 +77,7 @@ impl Plan {
             operand,
             extents,
             band,
+            dropout,
         })
     }
 

@@ -47,7 +47,7 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
         inputs.push((Port::SINK_TOKEN, graph.tensor(sinks("sink"))));
         ports.push(Port::DSINK_TOKEN);
     }
-    let gradients = graph.composite("backward", AttentionBackward { mask }, &inputs, &ports);
+    let gradients = graph.composite("backward", AttentionBackward { mask, dropout: None }, &inputs, &ports);
     for (&id, (port, extents)) in gradients.iter().zip(outputs) {
         let tensor = shape.matrices(port.0, extents, is_interleaved != choices.chance(RELAID));
         let data_type = if choices.chance(RETYPED) { choices.of(&types) } else { io };

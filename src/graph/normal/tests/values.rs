@@ -21,11 +21,22 @@ pub(super) fn element(attention: Attention, tensor: &FinalTensor, position: usiz
         "SEQ_LEN_KV" => lengths(attention)[position][1] as f64,
         "sink" => sink(position),
         "slopes" => slope(position),
+        "Seed" => STATE[0] as f64,
+        "Offset" => STATE[1] as f64,
+        "factor" => f64::from(1.0 / (1.0 - attention.dropped.unwrap_or(0.0))),
+        "keep" => f64::from(1.0 - attention.dropped.unwrap_or(0.0)),
         name => number(name, position),
     }
 }
 
 const CAP: f64 = 30.0;
+
+const STATE: [i64; 2] = [7, -3];
+
+/// What is left of 1 in a column of a row of a head, which all heads of all batches before it precede.
+pub(super) fn left(attention: Attention, at: [i64; 3]) -> f64 {
+    attention.dropped.map_or(1.0, |dropped| reference::bernoulli::left(dropped, STATE, at))
+}
 
 pub(super) fn number(name: &str, position: usize) -> f64 {
     let seed = name.bytes().next().map_or(0, usize::from);
@@ -83,7 +94,8 @@ fn row(attention: Attention, batch: i64, head: i64, row: i64) -> (Vec<f64>, f64,
     let sum = weights.iter().sum::<f64>() + sink.map_or(0.0, |sink| (sink - reference).exp());
     let values = (0..d_v).map(|x| {
         let v = |column| at("V", [of_v, keys, d_v], [head * of_v / of_q, column, x]);
-        let total: f64 = (0..keys).map(|column| weights[column as usize] * v(column)).sum();
+        let left = |column| left(attention, [batch * of_q + head, row, column]);
+        let total: f64 = (0..keys).map(|column| weights[column as usize] * left(column) * v(column)).sum();
         if sum > 0.0 { total / sum } else { 0.0 }
     });
     (values.collect(), largest, sum)

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Definition, Expansion, KeptAttributes, Port};
 use crate::graph::infer::{Layout, Node, Ports};
 use crate::graph::key::Bytes;
-use crate::graph::{DataType, Malformed, PointwiseMode};
+use crate::graph::{DataType, Malformed, PointwiseMode, TensorId};
 
 /// A variable of each element that is 1 with a probability, and 0 otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,8 +47,27 @@ impl Dropout {
 
     pub(super) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
         // nothing keeps no element: what is not given is refused by the check
-        let keep = attributes.get(KEEP).and_then(Value::as_f64).unwrap_or(0.0) as f32;
-        (tag == Self::TAG).then_some(Self { kept: Bernoulli { keep } })
+        let none = Self { kept: Bernoulli { keep: 0.0 } };
+        (tag == Self::TAG).then(|| Self::of(attributes).unwrap_or(none))
+    }
+
+    /// The dropout that attributes of any operation say, if they say any.
+    pub(super) fn of(attributes: &KeptAttributes) -> Option<Self> {
+        let keep = attributes.get(KEEP).and_then(Value::as_f64)? as f32;
+        Some(Self { kept: Bernoulli { keep } })
+    }
+
+    /// What is kept of a value of scores, times the factor; the ports are there.
+    pub(super) fn applied(self, expansion: &mut Expansion, x: TensorId, mask: TensorId) -> TensorId {
+        let kept = expansion.pointwise(PointwiseMode::Mul, &[x, mask]);
+        let scale = expansion.input(Port::DROPOUT_SCALE);
+        scale.map_or(kept, |scale| expansion.pointwise(PointwiseMode::Mul, &[kept, scale]))
+    }
+
+    /// 1 where a score is kept, and 0 elsewhere, for scores of these extents.
+    pub(super) fn mask(self, expansion: &mut Expansion, dim: Vec<i64>) -> Option<TensorId> {
+        let [seed, offset] = Self::STATE.map(|port| expansion.input(port));
+        Some(expansion.bernoulli(self.kept, [seed?, offset?], dim))
     }
 
     /// A probability that leaves something, numbers that tell what is drawn, and a factor.
