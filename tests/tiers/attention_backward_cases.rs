@@ -161,6 +161,7 @@ impl Backward {
             }
             inputs.push((Port::DROPOUT_SCALE, graph.tensor(scalar("factor", f64::from(1.0 / keep)))));
         }
+        let dump = Tensor::new("mask").row_major(self.shape).data_type(Float);
         let results = [
             (Port::DQ, [heads, queries, head]),
             (Port::DK, [self.key_heads, keys, head]),
@@ -174,7 +175,12 @@ impl Backward {
         }
         let dropout = self.keep.map(|keep| Dropout { kept: Bernoulli { keep } });
         let backward = AttentionBackward { mask: self.mask, dropout };
-        let gradients = graph.composite("backward", backward, &inputs, &ports);
+        let dumps = self.keep.is_some() && self.alone.is_none();
+        ports.extend(dumps.then_some(Port::RNG_DUMP));
+        let mut gradients = graph.composite("backward", backward, &inputs, &ports);
+        if let Some(id) = gradients.pop_if(|_| dumps) {
+            *graph.set_output(id) = dump;
+        }
         if let [.., id] = gradients[..]
             && self.has_sinks
         {

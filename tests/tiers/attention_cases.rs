@@ -71,11 +71,12 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     let packed = Attention { modify: Modifier::Alibi, key_heads: [2, 2], ..of([2, 8, 4, 140], [64, 64]) };
     add("alibi_few_queries", packed);
     let dropped = |keep, shape, head| Attention { dropout: Some((keep, Int32)), statistics: ALL, ..of(shape, head) };
-    add("dropout", dropped(0.5, [2, 2, 70, 90], [64, 64]));
+    add("dropout", Attention { dumps: true, ..dropped(0.5, [2, 2, 70, 90], [64, 64]) });
     add("dropout_causal", Attention { mask: band(None, Some(0)), ..dropped(0.9, [1, 2, 150, 150], [128, 128]) });
     let by_value = Attention { dropout: Some((0.75, Int64)), ..of([2, 2, 70, 200], [64, 64]) };
     add("dropout_by_value", Attention { io: BFloat16, modify: Modifier::SoftCap, ..by_value });
     let few = Attention { key_heads: [2, 2], has_lengths: true, sinks: true, ..dropped(0.8, [3, 8, 5, 190], [64, 64]) };
+    let few = Attention { dumps: true, ..few };
     add("dropout_groups_lengths_sinks", Attention { io: BFloat16, mask: Some(bottom_right), ..few });
     add("dropout_of_almost_all", dropped(1e-6, [1, 2, 20, 40], [40, 72]));
     add("dropout_of_nothing", dropped(1.0, [1, 2, 20, 40], [64, 64]));
@@ -115,6 +116,8 @@ struct Attention {
     has_lengths: bool,
     sinks: bool,
     statistics: &'static [Port],
+    /// Whether what is kept is stored.
+    dumps: bool,
     /// Probability to keep, and the type of seed and offset, which are by value where it is INT64.
     dropout: Option<(f32, DataType)>,
     /// Whether heads of a position lie side by side.
@@ -143,6 +146,7 @@ impl Attention {
             has_lengths: false,
             sinks: false,
             statistics: &[Port::STATS],
+            dumps: false,
             dropout: None,
             is_interleaved: false,
             output_pitch: 0,
@@ -219,7 +223,10 @@ impl Attention {
         let scale = g.tensor(Tensor::scalar("dropout_scale", Float, factor));
         g.tensor_mut(p).data_type = Some(Float);
         let inputs = [(Port::X, p), (Port::SEED, seed), (Port::OFFSET, offset), (Port::DROPOUT_SCALE, scale)];
-        let p = g.composite("dropout", Dropout { kept: Bernoulli { keep } }, &inputs, &[Port::Y])[0];
+        let ports = if self.dumps { &[Port::Y, Port::RNG_DUMP][..] } else { &[Port::Y] };
+        let results = g.composite("dropout", Dropout { kept: Bernoulli { keep } }, &inputs, ports);
+        results[1..].iter().for_each(|&mask| output(g, mask, Float));
+        let p = results[0];
         g.tensor_mut(p).data_type = Some(self.io);
         p
     }

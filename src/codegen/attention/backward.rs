@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{
-    GroupText, LINE, LINE_BYTES, LOG2E, OutputText, SECTIONS, STEP, TakeText, dropout_state, edge_text, length_line,
+    GroupText, LINE, LINE_BYTES, LOG2E, OutputText, SECTIONS, STEP, TakeText, dropout, edge_text, length_line,
     length_lines, number, pack_function, registers,
 };
 use crate::codegen::names;
@@ -465,7 +465,7 @@ impl Backward<'_, '_> {
             heads: kernel.extents.heads,
             padded: kernel.padded,
             members: kernel.members(),
-            dropout: kernel.dropout.map(|dropout| dropout_state(self.graph, self.used, dropout)).transpose()?,
+            dropout: kernel.dropout.map(|dropout| dropout::state(self.graph, self.used, dropout)).transpose()?,
             scores: self.scores(),
             packed: kernel.tile.others / 4,
             first_step: self.step(true)?,

@@ -3,8 +3,10 @@
 use serde::Serialize;
 
 mod backward;
+mod dropout;
 
 pub(super) use backward::{backward, rows as backward_rows, sinks as backward_sinks};
+pub(super) use dropout::mask as dropout_mask;
 
 use super::expression::Speller;
 use super::names;
@@ -148,20 +150,6 @@ struct SoftmaxText {
     largest: bool,
     /// The lines that drop probabilities.
     dropout: Option<String>,
-}
-
-/// What `attention/dropout.cuh` reads.
-#[derive(Serialize)]
-struct DropoutText {
-    seed: String,
-    offset: String,
-    scale: String,
-}
-
-/// The lines that say what the generator of dropout is told, and the factor of what is kept.
-fn dropout_state(graph: &FinalizedGraph, used: &mut Used, dropout: Dropping) -> Result<String, Error> {
-    let [seed, offset, scale] = [dropout.state[0], dropout.state[1], dropout.scale].map(|id| number(graph, used, id));
-    template::render(template!("attention/dropout.cuh"), &DropoutText { seed, offset, scale })
 }
 
 /// What `attention/rows.cuh` reads.
@@ -436,7 +424,7 @@ impl Forward<'_, '_> {
             value_products: self.value_products(),
             words: (0..keys / 4).map(|word| format!("FW_WORD(p[{word}])")).collect::<Vec<_>>().join(", "),
             lengths: has_lengths,
-            dropout: kernel.dropout.map(|dropout| dropout_state(self.graph, self.used, dropout)).transpose()?,
+            dropout: kernel.dropout.map(|dropout| dropout::state(self.graph, self.used, dropout)).transpose()?,
             barrier_ids: (1..=kernel.tile.consumers).collect(),
             rows,
             output,

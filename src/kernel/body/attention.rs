@@ -1,6 +1,7 @@
 //! Attention whose scores stay in registers: a producer brings Q, K and V, warpgroups of 64 queries multiply, make probabilities and
 //! multiply again.
 
+use super::dropout::Dropping;
 use crate::graph::TensorId;
 use crate::kernel::{MmaType, REGISTERS, StageProgram, TensorMap, WARPGROUP, WGMMA_ROWS};
 
@@ -116,24 +117,6 @@ pub struct Band {
     pub lengths: Option<[TensorId; 2]>,
     /// Whether the diagonal ends where the sequences do.
     pub is_bottom_right: bool,
-}
-
-/// Which probabilities are dropped, and what makes up for it (`docs/spec/attention.md` AT-O13).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dropping {
-    /// Of the 2¹⁶ numbers that are drawn for a probability, those below this one keep it.
-    pub threshold: u32,
-    /// Seed and offset.
-    pub state: [TensorId; 2],
-    /// The factor of what is kept.
-    pub scale: TensorId,
-}
-
-impl Dropping {
-    /// Tensors that it reads.
-    pub fn reads(&self) -> impl Iterator<Item = TensorId> + use<> {
-        self.state.into_iter().chain([self.scale])
-    }
 }
 
 /// How far a band reaches: a number, and one more that is known when the kernel is launched.

@@ -1,6 +1,7 @@
 //! The backward pass of attention: what is known of each query, and gradients that are sums over queries, or over keys.
 
-use super::attention::{AttentionExtents, Band, Dropping, columns as value_columns, lines as head_lines};
+use super::attention::{AttentionExtents, Band, columns as value_columns, lines as head_lines};
+use super::dropout::Dropping;
 use crate::graph::TensorId;
 use crate::kernel::{MmaType, REGISTERS, TensorMap, WARPGROUP, WGMMA_ROWS};
 

@@ -17,7 +17,7 @@ use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{AttentionExtents, AttentionKernel, AttentionTile, Body, Kernel, Parameter, WGMMA_ROWS};
 use crate::support::attention_records::{FAF_SCALE_TYPE, FAF_STATS_LAYOUT};
 use crate::support::{Rule, Supported};
-use plan::Plan;
+use plan::{Plan, push_mask};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +125,7 @@ impl Offered {
         let (plan, shared) = (&self.plan, device.shared_bytes_per_block);
         let head = plan.extents.head;
         let fits = move |tile: &AttentionTile| {
-            let held = tile.held_registers(head) + plan.paired_registers(tile.keys);
+            let held = tile.held_registers(head) + plan.further_registers(tile.keys);
             held <= HELD[tile.consumers as usize] && tile.layout(head).bytes <= shared
         };
         let staged = move |consumers, keys| {
@@ -182,6 +182,7 @@ impl Offer for Offered {
         };
         let mut builder = KernelBuilder::new(&plan.graph, config);
         builder.push("attention", shape, self.parameters(&kernel), Body::Attention(Box::new(kernel)));
+        plan.mask.iter().for_each(|mask| push_mask(&mut builder, &plan.graph, mask));
         builder.finish()
     }
 }

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::engine::lowering::{outputs_are_taken, pointwise_is_taken};
+use crate::engine::builder::{KernelBuilder, Shape};
+use crate::engine::lowering::{outputs_are_taken, pointwise_is_taken, program_parameters};
 use crate::fusion::{Attention, Fusion, Stage};
 use crate::graph::{
     Attributes, Bernoulli, Composite, DataType, FinalTensor, FinalizedGraph, OperationId, PointwiseMode, Port,
     ScoreMask, TensorId,
 };
 use crate::kernel::{
-    AttentionExtents, AttentionTile, Band, BandEdge, Dropping, MapElement, MmaType, RowStatistics, Scores,
-    StageProgram, Swizzle, TensorMap,
+    AttentionExtents, AttentionTile, Band, BandEdge, Body, DropoutMaskKernel, Dropping, MapElement, MmaType,
+    RowStatistics, Scores, StageProgram, Swizzle, TensorMap,
 };
 
 /// An attention as it is computed.
@@ -30,6 +31,8 @@ pub(super) struct Plan {
     pub(super) paired: Vec<TensorId>,
     pub(super) band: Band,
     pub(super) dropout: Option<Dropping>,
+    /// Where what is kept is stored.
+    pub(super) mask: Option<DropoutMaskKernel>,
 }
 
 /// Largest head, of an instruction's columns.
@@ -92,6 +95,7 @@ impl Plan {
             return Err("rows that have a sink are told by another length than rows that are masked".to_owned());
         }
         let dropout = attention.dropout.map(|id| dropping(graph, id)).transpose()?;
+        let mask = attention.dropout.map(|id| mask_of(graph, id, dropout, extents)).transpose()?.flatten();
         let length = graph.operation(attention.output).input(Port::K_OVERRIDE);
         if length != band.lengths.map(|[_, keys]| keys) {
             return Err("values are left out by another length than keys are masked by".to_owned());
@@ -109,13 +113,14 @@ impl Plan {
             scores,
             band,
             dropout,
+            mask,
         })
     }
 
-    /// Registers of a thread for what is read two columns at a time.
-    pub(super) fn paired_registers(&self, keys: u32) -> u32 {
+    /// Registers of a thread for what is read two columns at a time, and for random numbers.
+    pub(super) fn further_registers(&self, keys: u32) -> u32 {
         let words = |&id: &TensorId| self.graph.tensor(id).data_type.bits() as u32 / 16;
-        self.paired.iter().map(words).sum::<u32>() * keys / 4
+        self.paired.iter().map(words).sum::<u32>() * keys / 4 + drawing_registers(self.dropout)
     }
 
     /// Heads of Q that may share a tile: those that share a head of K and of V.
@@ -429,12 +434,45 @@ pub(in crate::engine::engines) fn dropping_of(
             graph.describe_tensor(scale)
         ));
     }
-    let dump = graph.operation(id).output(Port::RNG_DUMP).filter(|&id| !graph.tensor(id).is_virtual);
-    if let Some(id) = dump {
-        return Err(format!("tensor {}: no kernels store what is kept", graph.describe_tensor(id)));
-    }
     let state = [input(Port::SEED)?, input(Port::OFFSET)?];
     Ok(Dropping { threshold: kept.threshold(), state, scale })
+}
+
+/// Registers of a thread for the numbers that it draws.
+pub(in crate::engine::engines) fn drawing_registers(dropout: Option<Dropping>) -> u32 {
+    const DRAWING: u32 = 24;
+    if dropout.is_some() { DRAWING } else { 0 }
+}
+
+/// The mask of an operation with the ports of dropout, where it is stored.
+///
+/// # Errors
+/// A type that kernels do not store it in.
+pub(in crate::engine::engines) fn mask_of(
+    graph: &FinalizedGraph,
+    id: OperationId,
+    dropout: Option<Dropping>,
+    extents: AttentionExtents,
+) -> Result<Option<DropoutMaskKernel>, String> {
+    let dump = graph.operation(id).output(Port::RNG_DUMP).filter(|&id| !graph.tensor(id).is_virtual);
+    let Some((output, dropout)) = dump.zip(dropout) else { return Ok(None) };
+    let tensor = graph.tensor(output);
+    match tensor.data_type == DataType::Float && tensor.ragged_offset.is_none() {
+        true => Ok(Some(DropoutMaskKernel { output, dropout, extents })),
+        false => Err(format!("tensor {}: what is kept is stored in FLOAT", graph.describe_tensor(output))),
+    }
+}
+
+/// Adds the function that stores a mask.
+pub(in crate::engine::engines) fn push_mask(
+    builder: &mut KernelBuilder,
+    graph: &FinalizedGraph,
+    mask: &DropoutMaskKernel,
+) {
+    let shape = Shape::line_of_blocks(mask.items(), DropoutMaskKernel::THREADS);
+    let is_scalar = |id: TensorId| graph.tensor(id).is_pass_by_value;
+    let parameters = program_parameters(mask.dropout.reads(), &[mask.output], is_scalar);
+    builder.push("dropout_mask", shape, parameters, Body::DropoutMask(mask.clone()));
 }
 
 fn is_length(graph: &FinalizedGraph, id: TensorId) -> bool {

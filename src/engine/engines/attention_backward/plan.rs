@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use super::super::attention::plan::{are_counted, are_heads, band_of, boxes, dropping_of, has_vectors, is_boxed};
+use super::super::attention::plan::{
+    are_counted, are_heads, band_of, boxes, dropping_of, has_vectors, is_boxed, mask_of,
+};
 use crate::engine::lowering::outputs_are_taken;
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, Operation, OperationId, Port, TensorId};
 use crate::kernel::{
-    AttentionExtents, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardTile, Band, Dropping, MmaType,
-    TensorMap,
+    AttentionExtents, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardTile, Band, DropoutMaskKernel,
+    Dropping, MmaType, TensorMap,
 };
 
 /// A backward pass as it is computed.
@@ -28,6 +30,8 @@ pub(super) struct Plan {
     pub(super) extents: AttentionExtents,
     pub(super) band: Band,
     pub(super) dropout: Option<Dropping>,
+    /// Where what is kept is stored.
+    pub(super) mask: Option<DropoutMaskKernel>,
 }
 
 /// Floats that a head has in the workspace beyond its queries are a multiple of this.
@@ -66,6 +70,7 @@ impl Plan {
         let sinks = sinks(graph, operation)?;
         let band = band_of(graph, id, backward.mask)?;
         let dropout = backward.dropout.map(|dropout| dropping_of(graph, id, dropout.kept)).transpose()?;
+        let mask = mask_of(graph, id, dropout, extents)?;
         Ok(Self {
             graph: Arc::clone(graph),
             operands,
@@ -78,6 +83,7 @@ impl Plan {
             extents,
             band,
             dropout,
+            mask,
         })
     }
 

@@ -165,7 +165,7 @@ mod tests {
         let mut graph = half_graph();
         let x = input(&mut graph, "x", dim);
         let seed = graph.tensor(Tensor::new("seed").row_major(seed).data_type(data_type));
-        let offset = graph.tensor(Tensor::new("offset").row_major(&[1; 4]).data_type(DataType::Int64));
+        let offset = graph.tensor(Tensor::new("offset").row_major([1; 4]).data_type(DataType::Int64));
         let scale = graph.tensor(Tensor::scalar("scale", DataType::Float, Scalar::Float(2.0)));
         let [y, dump] = ["y", "dump"].map(|name| graph.tensor(Tensor { is_virtual: false, ..Tensor::new(name) }));
         graph.operation(Operation {
