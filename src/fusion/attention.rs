@@ -35,8 +35,8 @@ impl Attention {
         let are_matmuls = products.iter().all(|&id| matches!(graph.operation(id).attributes, Attributes::Matmul(_)));
         let rows = graph.operation(softmax);
         let mut p = rows.output(Port::Y)?;
-        let is_dropout =
-            |id: &OperationId| is_composite(graph.operation(*id), |it| matches!(it, Composite::Dropout(_)));
+        let is_dropout = |it: &Composite| matches!(it, Composite::Dropout(_) | Composite::MaskedDropout(_));
+        let is_dropout = |id: &OperationId| is_composite(graph.operation(*id), is_dropout);
         let dropout = graph.consumers(p).first().copied().filter(is_dropout).filter(|_| is_private(graph, p));
         if let Some(dropout) = dropout {
             p = graph.operation(dropout).output(Port::Y)?;

@@ -9,7 +9,7 @@ use super::{DataType, PaddingMode, PointwiseMode, Reads, ReductionMode, Resample
 
 pub use composite::{
     AttentionBackward, Bernoulli, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, Dropout, KeptAttributes,
-    NormBackward, NormForward, NormMode, NormPhase, ScoreMask, Softmax,
+    MaskedDropout, NormBackward, NormForward, NormMode, NormPhase, ScoreMask, Softmax,
 };
 
 /// Index of an operation inside one graph.
@@ -86,6 +86,7 @@ impl Port {
     pub const RIGHT_BOUND: Self = Self("RIGHT_BOUND");
     pub const SEED: Self = Self("Seed");
     pub const OFFSET: Self = Self("Offset");
+    pub const DROPOUT_MASK: Self = Self("Dropout_mask");
     pub const DROPOUT_SCALE: Self = Self("Dropout_scale");
     pub const DROPOUT_SCALE_INV: Self = Self("Dropout_scale_inv");
     pub const RNG_DUMP: Self = Self("RNG_DUMP");

@@ -136,6 +136,7 @@ static TERMS: &[Term] = &[
     shape("AT-O6", "attention section 4", "tensors of sequences without gaps between them are not read yet"),
     shape("AT-O11", "attention section 4", "masks of blocks of scores are not computed yet"),
     shape("AT-O13", "attention section 4", "dropout is of scores of four axes, and the mask has their extents"),
+    shape("AT-O14", "attention section 4", "a mask of dropout has the extents of the scores, or 1 on some axes"),
     shape("AT-O17", "attention section 4", "keys and values in pages are not read yet"),
     shape("AT-P27", "attention section 2.2", "attention's gradient as one node is sent by nobody"),
     shape("AT-P36", "attention section 2.3", "what masked scores are set to leaves nothing of them"),

@@ -2,8 +2,8 @@
 
 use fusewright::graph::DataType::{BFloat16, Float, Half, Int32, Int64};
 use fusewright::graph::{
-    Bernoulli, DataType, Dropout, Graph, Pointwise, PointwiseMode, Port, Scalar, ScoreMask, Softmax, Tensor,
-    TensorHandle,
+    Bernoulli, DataType, Dropout, Graph, MaskedDropout, Pointwise, PointwiseMode, Port, Scalar, ScoreMask, Softmax,
+    Tensor, TensorHandle,
 };
 
 use crate::cases::{self, Case, output, push};
@@ -78,6 +78,10 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     let few = Attention { key_heads: [2, 2], has_lengths: true, sinks: true, ..dropped(0.8, [3, 8, 5, 190], [64, 64]) };
     let few = Attention { dumps: true, ..few };
     add("dropout_groups_lengths_sinks", Attention { io: BFloat16, mask: Some(bottom_right), ..few });
+    let masked = |dim, shape| Attention { drop_mask: Some(dim), ..of(shape, [64, 64]) };
+    add("dropout_mask", masked([2, 2, 70, 90], [2, 2, 70, 90]));
+    let few = Attention { key_heads: [2, 2], has_lengths: true, ..masked([1, 8, 5, 130], [2, 8, 5, 130]) };
+    add("dropout_mask_groups_lengths", Attention { io: BFloat16, statistics: ALL, ..few });
     add("dropout_of_almost_all", dropped(1e-6, [1, 2, 20, 40], [40, 72]));
     add("dropout_of_nothing", dropped(1.0, [1, 2, 20, 40], [64, 64]));
     add("interleaved", Attention { is_interleaved: true, ..of([2, 4, 70, 90], [64, 64]) });
@@ -116,6 +120,8 @@ struct Attention {
     has_lengths: bool,
     sinks: bool,
     statistics: &'static [Port],
+    /// Extents of a mask that probabilities are multiplied by.
+    drop_mask: Option<[i64; 4]>,
     /// Whether what is kept is stored.
     dumps: bool,
     /// Probability to keep, and the type of seed and offset, which are by value where it is INT64.
@@ -146,6 +152,7 @@ impl Attention {
             has_lengths: false,
             sinks: false,
             statistics: &[Port::STATS],
+            drop_mask: None,
             dumps: false,
             dropout: None,
             is_interleaved: false,
@@ -210,8 +217,22 @@ impl Attention {
         g
     }
 
+    /// Probabilities times a mask.
+    fn masked(&self, g: &mut Graph, p: TensorHandle, dim: [i64; 4]) -> TensorHandle {
+        let mask = g.tensor(Tensor::new("drop_mask").row_major(dim));
+        let scale = g.tensor(Tensor::scalar("dropout_scale", Float, Scalar::Float(1.25)));
+        g.tensor_mut(p).data_type = Some(Float);
+        let inputs = [(Port::X, p), (Port::DROPOUT_MASK, mask), (Port::DROPOUT_SCALE, scale)];
+        let p = g.composite("dropout", MaskedDropout, &inputs, &[Port::Y])[0];
+        g.tensor_mut(p).data_type = Some(self.io);
+        p
+    }
+
     /// What dropout leaves of the probabilities.
     fn dropped(&self, g: &mut Graph, p: TensorHandle) -> TensorHandle {
+        if let Some(dim) = self.drop_mask {
+            return self.masked(g, p, dim);
+        }
         let Some((keep, data_type)) = self.dropout else { return p };
         let number = |name: &str, value: i64| match data_type {
             Int64 => Tensor::scalar(name, Int64, Scalar::Integer(value)),

@@ -15,7 +15,7 @@ use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    AttentionExtents, AttentionKernel, AttentionLayout, Band, BandEdge, Dropping, MmaType, Register, Scores,
+    AttentionExtents, AttentionKernel, AttentionLayout, Band, BandEdge, ForwardDropout, MmaType, Register, Scores,
     StageProgram, Value, head_lines, value_columns,
 };
 
@@ -424,7 +424,7 @@ impl Forward<'_, '_> {
             value_products: self.value_products(),
             words: (0..keys / 4).map(|word| format!("FW_WORD(p[{word}])")).collect::<Vec<_>>().join(", "),
             lengths: has_lengths,
-            dropout: kernel.dropout.map(|dropout| dropout::state(self.graph, self.used, dropout)).transpose()?,
+            dropout: kernel.dropout.map(|dropout| self.dropout_state(dropout)).transpose()?,
             barrier_ids: (1..=kernel.tile.consumers).collect(),
             rows,
             output,
@@ -467,8 +467,37 @@ impl Forward<'_, '_> {
         .join("\n")
     }
 
+    /// The lines that say what the generator of dropout is told, and the factor of O.
+    fn dropout_state(&mut self, dropout: ForwardDropout) -> Result<String, Error> {
+        match dropout {
+            ForwardDropout::Drawn(dropout) => dropout::state(self.graph, self.used, dropout),
+            ForwardDropout::Masked { scale, .. } => {
+                Ok(format!("const float drop_scale = {};", number(self.graph, self.used, scale)))
+            }
+        }
+    }
+
+    /// The lines that multiply the probabilities of a step by a mask. Where there is no probability, what the mask has may be anything.
+    fn masked(&mut self, mask: TensorId) -> String {
+        self.used.add(names::storage_section(self.graph.tensor(mask).data_type));
+        let value = format!("fw_value({}[{}])", names::pointer(self.graph, mask), self.score_offset(mask));
+        [
+            "#pragma unroll".to_owned(),
+            format!("for (int i = 0; i < {}; ++i) {{", self.scores()),
+            self.score_row("i >> 1 & 1"),
+            self.score_column("8 * (i >> 2) + (i & 1)", 1),
+            format!("if (x[i] != 0.0f) x[i] *= {value};"),
+            "}".to_owned(),
+        ]
+        .join("\n")
+    }
+
     /// The lines that make dropped ones of the probabilities of a step 0.
-    fn dropped(&mut self, dropout: Dropping) -> String {
+    fn dropped(&mut self, dropout: ForwardDropout) -> String {
+        let dropout = match dropout {
+            ForwardDropout::Drawn(dropout) => dropout,
+            ForwardDropout::Masked { mask, .. } => return self.masked(mask),
+        };
         self.used.add("fw_drop_columns");
         let rows = ["row", "row + 8"].map(|row| self.head_and_query(row));
         let of_head = |[head, _]: &[String; 2]| format!("b * {} + {head}", self.kernel.extents.heads);

@@ -159,7 +159,7 @@ const fn convolution(tag: &'static str, inputs: &'static [&'static str], outputs
 }
 
 /// Operations with typed attributes: their keys are read and written in `attributes`, the table names them.
-/// `ATTENTION_BACKWARD`, `DROPOUT`, `RESAMPLE_BWD`, `SCORE_MASK`, `SIGNAL` and `SOFTMAX` are tags of ours, and so are the keys that no version writes.
+/// `ATTENTION_BACKWARD`, `DROPOUT`, `MASKED_DROPOUT`, `RESAMPLE_BWD`, `SCORE_MASK`, `SIGNAL` and `SOFTMAX` are tags of ours, and so are the keys that no version writes.
 const GENERIC: &[Schema] = &[
     Schema {
         tag: "ATTENTION_BACKWARD",
@@ -176,6 +176,13 @@ const GENERIC: &[Schema] = &[
         inputs: [&["X", "Seed", "Offset", "Dropout_scale"], &[]],
         outputs: [&["Y"], &["RNG_DUMP"]],
         keys: Keys::Kept(attention::DROPOUT_KEYS),
+        compute_since: 0,
+    },
+    Schema {
+        tag: "MASKED_DROPOUT",
+        inputs: [&["X", "Dropout_mask", "Dropout_scale"], &[]],
+        outputs: [&["Y"], &[]],
+        keys: Keys::Kept(&[]),
         compute_since: 0,
     },
     Schema {

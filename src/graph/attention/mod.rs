@@ -90,6 +90,8 @@ fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) -> Option<Str
         keys.push(dropout::PROBABILITY);
         inputs.extend(dropout::INPUTS);
         outputs.extend((dropped != 0.0).then_some(Port::RNG_DUMP));
+    } else {
+        inputs.extend(dropout::MASK);
     }
     obstacle_of(draft, id, operation, [&inputs, &outputs], &keys)
 }
@@ -131,7 +133,7 @@ struct Lowering<'a> {
     scores: Vec<i64>,
     mask: ScoreMask,
     scale: Option<TensorId>,
-    dropout: Option<dropout::Dropping>,
+    dropout: Option<dropout::Step>,
     operations: Vec<Operation>,
 }
 
@@ -143,7 +145,7 @@ impl<'a> Lowering<'a> {
         let dim = |port| node.input(port).map_or(&[][..], |id| &draft.tensor(id).dim);
         let scores = vec![dim(Q)[0], dim(Q)[1], dim(Q)[2], dim(K)[3]];
         let mask = mask(node, &scores);
-        let dropout = dropout::Dropping::of(draft, id, node)?;
+        let dropout = dropout::of(draft, id, node)?;
         Ok(Self { draft, node, scores, mask, scale, dropout, operations: Vec::new() })
     }
 

@@ -1,13 +1,15 @@
 //! Dropout between a softmax and a product: a node, or random numbers and the operations that programs multiply by them with (AT-P33).
 //!
 //! ```text
-//! Y = (P · RNG) · factor
+//! Y = (P · RNG) · factor, or (P · factor) · mask
 //! ```
 
 use serde_json::Value;
 
 use super::super::draft::Draft;
-use super::super::{Attributes, Bernoulli, Composite, DataType, Dropout, Operation, PointwiseMode, Port, TensorId};
+use super::super::{
+    Attributes, Bernoulli, Composite, DataType, Dropout, MaskedDropout, Operation, PointwiseMode, Port, TensorId,
+};
 use super::flow::Flow;
 use super::rows::Parts;
 
@@ -58,8 +60,10 @@ impl Drops {
     pub(super) fn of(draft: &Draft, flow: &Flow, y: TensorId) -> Option<Self> {
         let writer = flow.made_by(draft, y)?;
         let found = match &writer.attributes {
-            Attributes::Composite(Composite::Dropout(_)) => Self { p: writer.input(Port::X)?, y, operation: None },
-            _ => Self::of_operations(draft, flow, y)?,
+            Attributes::Composite(Composite::Dropout(_) | Composite::MaskedDropout(_)) => {
+                Self { p: writer.input(Port::X)?, y, operation: None }
+            }
+            _ => Self::of_operations(draft, flow, y).or_else(|| Self::of_mask(draft, flow, y))?,
         };
         flow.is_private(draft, found.p).then_some(found)
     }
@@ -85,6 +89,28 @@ impl Drops {
         let name = &flow.made_by(draft, y)?.name;
         let operation = super::operation(name, Dropout { kept: drawn.kept }, inputs, outputs);
         Some(Self { p, y, operation: Some(operation) })
+    }
+
+    /// Dropout by a mask of the caller's, before or behind a factor (AT-O14).
+    fn of_mask(draft: &Draft, flow: &Flow, y: TensorId) -> Option<Self> {
+        let parts = Parts { draft, flow };
+        let product = |id| {
+            let [a, b] = parts.operands(id, PointwiseMode::Mul)?;
+            [[a, b], [b, a]].into_iter().find(|way| flow.writer(way[1]).is_none() && flow.writer(way[0]).is_some())
+        };
+        let is_number = |id: TensorId| draft.tensor(id).dim.iter().all(|&extent| extent == 1);
+        let [inner, last] = product(y)?;
+        let [p, first] = product(inner)?;
+        let (mask, scale) = if is_number(first) { (last, first) } else { (first, last) };
+        let is_float = draft.tensor(inner).data_type == Some(DataType::Float);
+        let dims = [y, inner].map(|id| &draft.tensor(id).dim);
+        if !flow.is_private(draft, inner) || !is_float || !is_number(scale) || is_number(mask) {
+            return None;
+        }
+        let inputs = vec![(Port::X, p), (Port::DROPOUT_MASK, mask), (Port::DROPOUT_SCALE, scale)];
+        let name = &flow.made_by(draft, y)?.name;
+        let operation = super::operation(name, MaskedDropout, inputs, vec![(Port::Y, y)]);
+        (dims == [&draft.tensor(p).dim; 2]).then_some(Self { p, y, operation: Some(operation) })
     }
 
     /// Puts a node in the place of the operations, which then lead nowhere; what is rounded is what is multiplied, and nothing before it.

@@ -21,6 +21,38 @@ impl Dropping {
     }
 }
 
+/// What becomes of the probabilities of a forward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForwardDropout {
+    /// Those that a generator says are dropped.
+    Drawn(Dropping),
+    /// They are multiplied by a mask, and O by a factor (AT-O14).
+    Masked {
+        /// The mask, of the extents of scores or 1.
+        mask: TensorId,
+        /// The factor.
+        scale: TensorId,
+    },
+}
+
+impl ForwardDropout {
+    /// Tensors that it reads.
+    pub fn reads(&self) -> Vec<TensorId> {
+        match self {
+            Self::Drawn(dropping) => dropping.reads().collect(),
+            Self::Masked { mask, scale } => vec![*mask, *scale],
+        }
+    }
+
+    /// What is drawn.
+    pub fn drawn(&self) -> Option<Dropping> {
+        match self {
+            Self::Drawn(dropping) => Some(*dropping),
+            Self::Masked { .. } => None,
+        }
+    }
+}
+
 /// 1 where a probability is kept and 0 elsewhere, of all scores, masked ones included.
 #[derive(Clone, Debug)]
 pub struct DropoutMaskKernel {

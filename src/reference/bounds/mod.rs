@@ -97,7 +97,10 @@ fn probabilities(graph: &FinalizedGraph) -> BTreeSet<TensorId> {
     };
     let is_multiplied = |id: TensorId| graph.consumers(id).iter().any(|&id| graph.operation(id).is_core());
     let softmaxes = graph.operations().filter(|operation| {
-        matches!(&operation.attributes, Attributes::Composite(Composite::Softmax(_) | Composite::Dropout(_)))
+        matches!(
+            &operation.attributes,
+            Attributes::Composite(Composite::Softmax(_) | Composite::Dropout(_) | Composite::MaskedDropout(_))
+        )
     });
     let results = softmaxes.filter_map(|operation| operation.output(Port::Y));
     results.filter(|&id| is_rounded(id) && is_multiplied(id)).collect()

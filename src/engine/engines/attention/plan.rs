@@ -6,12 +6,12 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::lowering::{outputs_are_taken, pointwise_is_taken, program_parameters};
 use crate::fusion::{Attention, Fusion, Stage};
 use crate::graph::{
-    Attributes, Bernoulli, Composite, DataType, FinalTensor, FinalizedGraph, OperationId, PointwiseMode, Port,
-    ScoreMask, TensorId,
+    Attributes, Bernoulli, Composite, DataType, FinalTensor, FinalizedGraph, Operation, OperationId, PointwiseMode,
+    Port, ScoreMask, TensorId,
 };
 use crate::kernel::{
-    AttentionExtents, AttentionTile, Band, BandEdge, Body, DropoutMaskKernel, Dropping, MapElement, MmaType,
-    RowStatistics, Scores, StageProgram, Swizzle, TensorMap,
+    AttentionExtents, AttentionTile, Band, BandEdge, Body, DropoutMaskKernel, Dropping, ForwardDropout, MapElement,
+    MmaType, RowStatistics, Scores, StageProgram, Swizzle, TensorMap,
 };
 
 /// An attention as it is computed.
@@ -30,7 +30,7 @@ pub(super) struct Plan {
     /// What operations on scores read two columns at a time.
     pub(super) paired: Vec<TensorId>,
     pub(super) band: Band,
-    pub(super) dropout: Option<Dropping>,
+    pub(super) dropout: Option<ForwardDropout>,
     /// Where what is kept is stored.
     pub(super) mask: Option<DropoutMaskKernel>,
 }
@@ -95,7 +95,8 @@ impl Plan {
             return Err("rows that have a sink are told by another length than rows that are masked".to_owned());
         }
         let dropout = attention.dropout.map(|id| dropping(graph, id)).transpose()?;
-        let mask = attention.dropout.map(|id| mask_of(graph, id, dropout, extents)).transpose()?.flatten();
+        let drawn = dropout.and_then(|dropout: ForwardDropout| dropout.drawn());
+        let mask = attention.dropout.map(|id| mask_of(graph, id, drawn, extents)).transpose()?.flatten();
         let length = graph.operation(attention.output).input(Port::K_OVERRIDE);
         if length != band.lengths.map(|[_, keys]| keys) {
             return Err("values are left out by another length than keys are masked by".to_owned());
@@ -120,7 +121,8 @@ impl Plan {
     /// Registers of a thread for what is read two columns at a time, and for random numbers.
     pub(super) fn further_registers(&self, keys: u32) -> u32 {
         let words = |&id: &TensorId| self.graph.tensor(id).data_type.bits() as u32 / 16;
-        self.paired.iter().map(words).sum::<u32>() * keys / 4 + drawing_registers(self.dropout)
+        self.paired.iter().map(words).sum::<u32>() * keys / 4
+            + drawing_registers(self.dropout.and_then(|dropout| dropout.drawn()))
     }
 
     /// Heads of Q that may share a tile: those that share a head of K and of V.
@@ -405,16 +407,33 @@ fn edge(graph: &FinalizedGraph, known: Option<i64>, more: Option<TensorId>) -> R
 }
 
 /// What an operation drops.
-fn dropping(graph: &FinalizedGraph, id: OperationId) -> Result<Dropping, String> {
+fn dropping(graph: &FinalizedGraph, id: OperationId) -> Result<ForwardDropout, String> {
     let operation = graph.operation(id);
-    let Attributes::Composite(Composite::Dropout(dropout)) = operation.attributes else {
-        return Err("dropout of another kind".to_owned());
-    };
     let p = operation.input(Port::X).filter(|&id| graph.tensor(id).data_type != DataType::Float);
     if let Some(id) = p {
         return Err(format!("tensor {}: probabilities are dropped in FLOAT", graph.describe_tensor(id)));
     }
-    dropping_of(graph, id, dropout.kept)
+    match &operation.attributes {
+        Attributes::Composite(Composite::Dropout(dropout)) => {
+            dropping_of(graph, id, dropout.kept).map(ForwardDropout::Drawn)
+        }
+        Attributes::Composite(Composite::MaskedDropout(_)) => masked(graph, operation),
+        _ => Err("dropout of another kind".to_owned()),
+    }
+}
+
+/// A mask that kernels read.
+fn masked(graph: &FinalizedGraph, operation: &Operation) -> Result<ForwardDropout, String> {
+    let read = |port| {
+        let id = operation.input(port).ok_or_else(|| format!("port {port} is empty"))?;
+        let tensor = graph.tensor(id);
+        let is_float = matches!(tensor.data_type, DataType::Float | DataType::Half | DataType::BFloat16);
+        match is_float && !tensor.is_virtual && tensor.ragged_offset.is_none() {
+            true => Ok(id),
+            false => Err(format!("tensor {}: required FLOAT, HALF or BFLOAT16 in memory", graph.describe_tensor(id))),
+        }
+    };
+    Ok(ForwardDropout::Masked { mask: read(Port::DROPOUT_MASK)?, scale: read(Port::DROPOUT_SCALE)? })
 }
 
 /// What an operation with the ports of dropout drops.

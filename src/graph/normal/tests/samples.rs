@@ -45,6 +45,8 @@ pub(crate) struct Attention {
     pub(crate) cap: bool,
     /// The probability to drop.
     pub(crate) dropped: Option<f32>,
+    /// Whether probabilities are multiplied by a mask; forward passes alone.
+    pub(crate) masked: bool,
     /// Stats, Max, Sum_exp.
     pub(crate) statistics: [bool; 3],
     /// Whether the values of host scalars are in the graph.
@@ -67,6 +69,7 @@ impl Default for Attention {
             slopes: false,
             cap: false,
             dropped: None,
+            masked: false,
             statistics: [true, false, false],
             is_known: true,
         }
@@ -102,10 +105,14 @@ pub(crate) fn table() -> Vec<(&'static str, Attention)> {
         ("soft cap", Attention { cap: true, ..causal }),
         ("dropout", Attention { dropped: Some(0.1), ..plain }),
         ("dropout, sink, padding", Attention { dropped: Some(0.5), sink: true, ..lengths }),
+        ("mask of dropout", Attention { masked: true, ..causal }),
         ("dropout, bias, inference", Attention { dropped: Some(0.25), bias: true, statistics: [false; 3], ..causal }),
         ("everything", corner(Attention { bias: true, slopes: true, sink: true, left: Some(5), ..lengths })),
     ]
 }
+
+/// Part of the probabilities that masks keep.
+pub(crate) const MASK_KEEPS: f32 = 0.5;
 
 pub(crate) const BATCHES: i64 = 2;
 pub(crate) const QUERIES: i64 = 5;
@@ -141,6 +148,8 @@ struct Tensors {
     lengths: Option<[TensorHandle; 2]>,
     /// Seed and offset.
     state: Option<[TensorHandle; 2]>,
+    /// A mask of probabilities.
+    mask: Option<TensorHandle>,
     statistics: [Option<TensorHandle>; 3],
 }
 
@@ -212,10 +221,11 @@ impl Author {
         let bias = attention.bias.then(|| self.stored("bias", [1, of_q, QUERIES, keys], DataType::Half));
         let sink = attention.sink.then(|| self.stored("sink", [1, of_q, 1, 1], DataType::Float));
         let state = attention.dropped.map(|_| self.state());
+        let mask = attention.masked.then(|| self.stored("mask", [1, of_q, QUERIES, keys], DataType::Half));
         let rows = [BATCHES, of_q, QUERIES, 1];
         let statistics =
             attention.statistics.map(|is_wanted| is_wanted.then(|| self.stored("statistic", rows, DataType::Float)));
-        Tensors { operands: [q, k, v], output, bias, sink, lengths, state, statistics }
+        Tensors { operands: [q, k, v], output, bias, sink, lengths, state, mask, statistics }
     }
 
     fn node(&mut self) {
@@ -224,8 +234,12 @@ impl Author {
         let [q, k, v] = tensors.operands;
         let lengths = tensors.lengths.map_or(Vec::new(), |[q, kv]| vec![("SEQ_LEN_Q", q), ("SEQ_LEN_KV", kv)]);
         let optional = [("Bias", tensors.bias), ("SINK_TOKEN", tensors.sink)];
+        let factor = tensors.mask.map(|_| self.scalar("factor", DataType::Float, 1.0 / f64::from(MASK_KEEPS)));
+        let mask = [("Dropout_mask", tensors.mask), ("Dropout_scale", factor)];
+        let mask = mask.into_iter().filter_map(|(port, id)| Some((port, id?)));
         let state = tensors.state.map_or(Vec::new(), |[seed, offset]| vec![("Seed", seed), ("Offset", offset)]);
-        let optional = optional.into_iter().filter_map(|(port, id)| Some((port, id?))).chain(lengths).chain(state);
+        let optional =
+            optional.into_iter().filter_map(|(port, id)| Some((port, id?))).chain(lengths).chain(state).chain(mask);
         let inputs: Vec<_> = [("Q", q), ("K", k), ("V", v)].into_iter().chain(optional).collect();
         let statistics = ["Stats", "Max", "Sum_exp"].into_iter().zip(tensors.statistics);
         let statistics = statistics.filter_map(|(port, id)| Some((Port(port), id?)));
@@ -286,6 +300,11 @@ impl Author {
         let mut p = if is_old { self.old_softmax(x, &tensors) } else { self.softmax(x, &tensors) };
         if let Some((state, dropped)) = tensors.state.zip(attention.dropped) {
             p = self.dropped(p, state, dropped);
+        }
+        if let Some(mask) = tensors.mask {
+            let factor = self.scalar("factor", DataType::Float, 1.0 / f64::from(MASK_KEEPS));
+            let scaled = self.on_scores(M::Mul, &[p, factor], DataType::Float);
+            p = self.on_scores(M::Mul, &[scaled, mask], DataType::Half);
         }
         let lengths =
             pads.map_or(Vec::new(), |lengths| [Port::M_OVERRIDE, Port::K_OVERRIDE].into_iter().zip(lengths).collect());

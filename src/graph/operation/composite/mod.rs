@@ -7,6 +7,7 @@
 mod attention_backward;
 mod dropout;
 mod groups;
+mod masked_dropout;
 mod norm;
 mod score_mask;
 mod softmax;
@@ -18,6 +19,7 @@ use serde_json::Value;
 
 pub use attention_backward::AttentionBackward;
 pub use dropout::{Bernoulli, Dropout};
+pub use masked_dropout::MaskedDropout;
 pub use norm::{BnBackwardWeights, BnFinalize, BnFinalizeMode, NormBackward, NormForward, NormMode, NormPhase};
 pub use score_mask::ScoreMask;
 pub use softmax::Softmax;
@@ -69,6 +71,8 @@ composites! {
     ScoreMask;
     /// `X, Seed, Offset, Dropout_scale → Y [, RNG_DUMP]`.
     Dropout;
+    /// `X, Dropout_mask, Dropout_scale → Y`.
+    MaskedDropout;
     /// `Q, K, V, O, dO, Stats [, Attn_scale, Bias, SEQ_LEN_Q, SEQ_LEN_KV, LEFT_BOUND, RIGHT_BOUND, SINK_TOKEN] → dQ, dK, dV
     /// [, dBias, DSINK_TOKEN]`.
     AttentionBackward;
