@@ -8,10 +8,10 @@ use cudarc::cudnn::sys::cudnnRngDistribution_t as RawDistribution;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 use serde_json::json;
 
-use super::descriptor::Given;
+use super::descriptor::{Given, Object, Referred};
 use super::failure::{Failure, Result};
 use super::graph::OperationGraph;
-use super::operation::{Bundle, Node, slots};
+use super::operation::{Node, slots};
 use super::tensor::DescribedTensor;
 use super::translate;
 use crate::graph::{
@@ -269,8 +269,10 @@ pub(super) fn transpose(given: &Given<'_>) -> Result<Node> {
     Ok(Node { attributes, compute: None, inputs, outputs, parts: Vec::new() })
 }
 
-/// Random numbers: those of a backward pass that drops nothing, where a probability of 0 was given (AT-P41).
+/// Random numbers: a mask of what dropout keeps, which is everything in a backward pass of the probability 0 (AT-P41).
 pub(super) fn random(given: &Given<'_>) -> Result<Node> {
+    let drawn = given.descriptor(Name::CUDNN_ATTR_OPERATION_RNG_DESC);
+    let drawn = drawn.ok_or_else(|| Failure::bad("CUDNN_ATTR_OPERATION_RNG_DESC is not set"))?.object::<Random>()?;
     let inputs = slots(
         given,
         &[
@@ -279,21 +281,34 @@ pub(super) fn random(given: &Given<'_>) -> Result<Node> {
         ],
     )?;
     let outputs = slots(given, &[(Port::Y, Name::CUDNN_ATTR_OPERATION_RNG_YDESC)])?;
-    let attributes = [("distribution", json!("BERNOULLI")), ("bernoulli_probability", json!(1.0))];
+    let attributes = [("distribution", json!("BERNOULLI")), ("bernoulli_probability", json!(drawn.keep))];
     let attributes = attributes.map(|(key, value)| (key.to_owned(), value)).into();
     let attributes = Attributes::Other(Other { tag: "RNG", attributes });
     Ok(Node { attributes, compute: None, inputs, outputs, parts: Vec::new() })
 }
 
-/// Attributes of random numbers that keep everything: no engine drops anything (AT-O13).
-pub(super) fn keeps_all(given: &Given<'_>) -> Result<Bundle> {
+/// How random numbers are distributed.
+pub(super) struct Random {
+    /// The probability of 1, of a mask of ones and zeros.
+    keep: f64,
+}
+
+impl Object for Random {}
+
+impl Referred for Random {
+    const WANTED: &'static str = "a descriptor of random numbers";
+}
+
+/// The distribution that a descriptor says (AT-E16).
+pub(super) fn distribution(given: &Given<'_>) -> Result<Random> {
     const BERNOULLI: u32 = RawDistribution::CUDNN_RNG_DISTRIBUTION_BERNOULLI as u32;
-    let is_bernoulli = given.enumerator(Name::CUDNN_ATTR_RNG_DISTRIBUTION) == Some(BERNOULLI);
-    let keep = given.number(Name::CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY).filter(|_| is_bernoulli);
-    match keep {
-        Some(1.0) => Ok(Bundle),
-        _ => Err(Failure::unsupported(
-            "no engine computes what CUDNN_BACKEND_RNG_DESCRIPTOR describes: dropout [AT-O13]",
-        )),
+    const KEEP: Name = Name::CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY;
+    if given.enumerator(Name::CUDNN_ATTR_RNG_DISTRIBUTION) != Some(BERNOULLI) {
+        let message = "CUDNN_BACKEND_RNG_DESCRIPTOR: no engine draws from other distributions than BERNOULLI [AT-E16]";
+        return Err(Failure::unsupported(message));
+    }
+    match given.number(KEEP) {
+        Some(keep) if keep > 0.0 && keep <= 1.0 => Ok(Random { keep }),
+        keep => Err(Failure::bad(format!("{KEEP:?} is {keep:?}; required above 0, at most 1 [AT-E16]"))),
     }
 }

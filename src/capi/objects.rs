@@ -30,7 +30,7 @@ pub(super) fn build(kind: Kind, given: &Given<'_>) -> Result<Arc<dyn Object>> {
         Kind::CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR => well_formed(attention::forward(given)?)?,
         Kind::CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR => well_formed(attention::band(given)?)?,
         Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR => well_formed(attention::transpose(given)?)?,
-        Kind::CUDNN_BACKEND_RNG_DESCRIPTOR => Arc::new(attention::keeps_all(given)?),
+        Kind::CUDNN_BACKEND_RNG_DESCRIPTOR => Arc::new(attention::distribution(given)?),
         Kind::CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR => well_formed(attention::random(given)?)?,
         _ => match operation::node(kind, given)? {
             Some(node) => well_formed(node)?,

@@ -112,6 +112,7 @@ enum ExpectedText {
 #[derive(Serialize, Deserialize)]
 enum Named {
     One,
+    Kept(f32),
 }
 
 impl ExpectationText {
@@ -120,6 +121,7 @@ impl ExpectationText {
             Expected::Masked => ExpectedText::Named(None),
             Expected::Length(length) => ExpectedText::Length(length),
             Expected::One => ExpectedText::Named(Some(Named::One)),
+            Expected::Kept(keep) => ExpectedText::Named(Some(Named::Kept(keep))),
         };
         Self(expectation.uid, expectation.data_type.name().to_owned(), expected)
     }
@@ -130,6 +132,7 @@ impl ExpectationText {
             ExpectedText::Named(None) => Expected::Masked,
             ExpectedText::Length(length) => Expected::Length(length),
             ExpectedText::Named(Some(Named::One)) => Expected::One,
+            ExpectedText::Named(Some(Named::Kept(keep))) => Expected::Kept(keep),
         };
         Some(Expectation { uid: self.0, data_type, expected })
     }

@@ -155,6 +155,9 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::AttentionRows(body) => {
             signature.fill(template!("attention/backward_rows.cu"), attention::backward_rows(graph, used, body))
         }
+        Body::DropoutMask(body) => {
+            signature.fill(template!("attention/dropout_mask.cu"), attention::dropout_mask(graph, used, body)?)
+        }
         Body::AttentionSinks(body) => {
             signature.fill(template!("attention/backward_sinks.cu"), attention::backward_sinks(graph, used, body))
         }

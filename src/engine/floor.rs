@@ -74,7 +74,8 @@ fn operation_flops(graph: &FinalizedGraph, operation: &Operation) -> u64 {
         | Attributes::Signal(_)
         | Attributes::View
         | Attributes::Transpose
-        | Attributes::AllGather(_) => 0,
+        | Attributes::AllGather(_)
+        | Attributes::Bernoulli(_) => 0,
         Attributes::Composite(_) | Attributes::Other(_) => 0,
     }
 }

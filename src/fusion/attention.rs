@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::graph::{Attributes, Composite, FinalizedGraph, Operation, OperationId, Port, TensorId};
 
-/// `O = softmax(mask(g(Q · Kᵀ))) · V`.
+/// `O = dropout(softmax(mask(g(Q · Kᵀ)))) · V`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attention {
     /// The product of queries and keys.
@@ -15,6 +15,8 @@ pub struct Attention {
     pub mask: Option<OperationId>,
     /// The softmax of the rows of scores.
     pub softmax: OperationId,
+    /// What drops probabilities, if anything does.
+    pub dropout: Option<OperationId>,
     /// The product of probabilities and values.
     pub output: OperationId,
 }
@@ -32,7 +34,13 @@ impl Attention {
         let (&[scores, output], &[softmax]) = (&products[..], &softmaxes[..]) else { return None };
         let are_matmuls = products.iter().all(|&id| matches!(graph.operation(id).attributes, Attributes::Matmul(_)));
         let rows = graph.operation(softmax);
-        let p = rows.output(Port::Y)?;
+        let mut p = rows.output(Port::Y)?;
+        let is_dropout = |it: &Composite| matches!(it, Composite::Dropout(_) | Composite::MaskedDropout(_));
+        let is_dropout = |id: &OperationId| is_composite(graph.operation(*id), is_dropout);
+        let dropout = graph.consumers(p).first().copied().filter(is_dropout).filter(|_| is_private(graph, p));
+        if let Some(dropout) = dropout {
+            p = graph.operation(dropout).output(Port::Y)?;
+        }
         let is_read_once = graph.tensor(p).is_virtual && graph.consumers(p) == [output];
         if !are_matmuls || !is_read_once || graph.operation(output).input(Port::A) != Some(p) {
             return None;
@@ -46,12 +54,12 @@ impl Attention {
             x = graph.operation(mask).input(Port::X)?;
         }
         let modifiers = modifiers(graph, graph.operation(scores).output(Port::C)?, x)?;
-        Some(Self { scores, modifiers, mask, softmax, output })
+        Some(Self { scores, modifiers, mask, softmax, dropout, output })
     }
 
     /// The operations, in no order.
     pub fn operations(&self) -> impl Iterator<Item = OperationId> + '_ {
-        let single = [Some(self.scores), self.mask, Some(self.softmax), Some(self.output)];
+        let single = [Some(self.scores), self.mask, Some(self.softmax), self.dropout, Some(self.output)];
         self.modifiers.iter().copied().chain(single.into_iter().flatten())
     }
 

@@ -67,7 +67,7 @@ impl ProductKind {
             Attributes::Pointwise(_) | Attributes::Reduction(_) | Attributes::GenStats => None,
             Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => None,
             Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View => None,
-            Attributes::Transpose | Attributes::AllGather(_) => None,
+            Attributes::Transpose | Attributes::AllGather(_) | Attributes::Bernoulli(_) => None,
             Attributes::Composite(_) | Attributes::Other(_) => None,
         }
     }

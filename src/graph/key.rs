@@ -125,6 +125,7 @@ impl Bytes {
             }
             Attributes::GenStats | Attributes::View | Attributes::Transpose => {}
             Attributes::AllGather(gather) => self.integers(&[gather.place]),
+            Attributes::Bernoulli(bernoulli) => self.single(bernoulli.keep),
             Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) => self.resample(resample),
             Attributes::Concat(concat) => self.integers(&[concat.axis, concat.in_place_index.unwrap_or(-1)]),
             Attributes::Signal(signal) => self.integers(&[signal.mode as i64, signal.value]),

@@ -8,8 +8,8 @@ use std::fmt;
 use super::{DataType, PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode, TensorId};
 
 pub use composite::{
-    AttentionBackward, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, KeptAttributes, NormBackward,
-    NormForward, NormMode, NormPhase, ScoreMask, Softmax,
+    AttentionBackward, Bernoulli, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, Dropout, KeptAttributes,
+    MaskedDropout, NormBackward, NormForward, NormMode, NormPhase, ScoreMask, Softmax,
 };
 
 /// Index of an operation inside one graph.
@@ -84,6 +84,12 @@ impl Port {
     pub const SEQ_LEN_KV: Self = Self("SEQ_LEN_KV");
     pub const LEFT_BOUND: Self = Self("LEFT_BOUND");
     pub const RIGHT_BOUND: Self = Self("RIGHT_BOUND");
+    pub const SEED: Self = Self("Seed");
+    pub const OFFSET: Self = Self("Offset");
+    pub const DROPOUT_MASK: Self = Self("Dropout_mask");
+    pub const DROPOUT_SCALE: Self = Self("Dropout_scale");
+    pub const DROPOUT_SCALE_INV: Self = Self("Dropout_scale_inv");
+    pub const RNG_DUMP: Self = Self("RNG_DUMP");
     pub const MAX: Self = Self("Max");
     pub const SUM_EXP: Self = Self("Sum_exp");
     pub const M_OVERRIDE: Self = Self("M_override");
@@ -268,6 +274,8 @@ pub enum Attributes {
     Transpose,
     /// `X, PEER_STATS_0, … → Y`: the values of X of every GPU, in order of their ranks. Definitions of operations are made of it.
     AllGather(AllGather),
+    /// `Seed, Offset → Y`: a random number of each coordinate. Definitions of operations are made of it.
+    Bernoulli(Bernoulli),
     /// An operation that is defined by primitive ones ([`super::FinalizedGraph::expand`]).
     Composite(Composite),
     /// An operation that is read, kept and written back, but that no engine executes yet (attention, reshapes, …).
@@ -299,6 +307,7 @@ impl Attributes {
             Self::View => "VIEW",
             Self::Transpose => "TRANSPOSE",
             Self::AllGather(_) => "ALL_GATHER",
+            Self::Bernoulli(_) => "BERNOULLI",
             Self::Composite(composite) => composite.tag(),
             Self::Other(other) => other.tag,
         }

@@ -159,6 +159,7 @@ fn attribute_texts(attributes: &Attributes) -> Vec<String> {
         }
         Attributes::GenStats | Attributes::View | Attributes::Transpose => Vec::new(),
         Attributes::AllGather(gather) => vec![format!("place={}", gather.place)],
+        Attributes::Bernoulli(bernoulli) => vec![format!("keep={}", bernoulli.keep)],
         Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) => resample_texts(resample),
         Attributes::Concat(concat) => {
             let index = concat.in_place_index.map(|index| format!("in_place_index={index}"));

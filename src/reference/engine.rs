@@ -1,6 +1,7 @@
 //! The CPU engine: a graph's operations in topological order, on tensors in host memory.
 
 use super::all_gather;
+use super::bernoulli;
 use super::convolution::{Geometry, convolve};
 use super::element::{Element, Half};
 use super::matmul::{load, matmul};
@@ -128,6 +129,7 @@ fn execute_single(graph: &FinalizedGraph, id: OperationId, values: &Values) -> R
         Attributes::View => return movement::view(graph, id, values),
         Attributes::Transpose => return movement::transpose(graph, id, values),
         Attributes::AllGather(gather) => return all_gather::gathered(graph, id, *gather, values),
+        Attributes::Bernoulli(attributes) => return bernoulli::drawn(graph, id, *attributes, values),
         _ => {}
     }
     match arithmetic(graph.compute_type(id)) {

@@ -45,6 +45,7 @@
 //! ```
 
 mod all_gather;
+pub(crate) mod bernoulli;
 mod bounds;
 mod compare;
 mod convolution;

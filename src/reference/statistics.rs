@@ -53,7 +53,7 @@ fn seen_as(graph: &FinalizedGraph, id: TensorId, tensor: &HostTensor) -> HostTen
 
 /// The forward pass of a backward pass, whose bounds are what the execution makes them.
 fn forward(graph: &FinalizedGraph, operation: &Operation, inputs: &HostTensors) -> Graph {
-    const INPUTS: [Port; 8] = [
+    const INPUTS: [Port; 11] = [
         Port::Q,
         Port::K,
         Port::V,
@@ -62,6 +62,9 @@ fn forward(graph: &FinalizedGraph, operation: &Operation, inputs: &HostTensors) 
         Port::SEQ_LEN_Q,
         Port::SEQ_LEN_KV,
         Port::SINK_TOKEN,
+        Port::SEED,
+        Port::OFFSET,
+        Port::DROPOUT_SCALE,
     ];
     let mut forward = Graph::new().compute_data_type(DataType::Float);
     let mut tensor = |port: Port| Some((port, forward.tensor(graph.tensor(operation.input(port)?).to_tensor())));
@@ -71,7 +74,11 @@ fn forward(graph: &FinalizedGraph, operation: &Operation, inputs: &HostTensors) 
         Attributes::Composite(Composite::AttentionBackward(backward)) => {
             let number = |port| number(graph, inputs, operation.input(port)?);
             let mask = backward.mask.moved(number(Port::LEFT_BOUND), number(Port::RIGHT_BOUND));
-            Composite::from(AttentionBackward { mask }).attributes()
+            let dropped = backward
+                .dropout
+                .map(|dropout| ("dropout_probability".to_owned(), (1.0 - f64::from(dropout.kept.keep)).into()));
+            let of_mask = Composite::from(AttentionBackward { mask, dropout: None }).attributes();
+            of_mask.into_iter().chain(dropped).collect()
         }
         _ => KeptAttributes::new(),
     };

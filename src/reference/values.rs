@@ -43,7 +43,8 @@ pub(super) fn scales(operation: &Operation) -> (f64, f64) {
         | Attributes::Signal(_)
         | Attributes::View
         | Attributes::Transpose
-        | Attributes::AllGather(_) => (1.0, 0.0),
+        | Attributes::AllGather(_)
+        | Attributes::Bernoulli(_) => (1.0, 0.0),
         Attributes::Composite(_) | Attributes::Other(_) => (1.0, 0.0),
     }
 }

@@ -121,6 +121,11 @@ static TERMS: &[Term] = &[
         "a bound of a band is one number by value, INT32 or FLOAT; a mask of one side has one",
     ),
     shape("AT-E14", "attention section 10", "a bias has the extents of the scores, or 1 on some axes"),
+    shape(
+        "AT-E16",
+        "attention section 10",
+        "dropout keeps with a probability above 0, at most 1; seed and offset are one INT32 or INT64 each",
+    ),
     shape("AT-E18", "attention section 10", "a scale that is a number and a tensor has one value"),
     shape(
         "AT-E20",
@@ -130,7 +135,8 @@ static TERMS: &[Term] = &[
     shape("AT-E10", "attention section 10", "ragged tensors go with the lengths of their sequences"),
     shape("AT-O3", "attention section 4", "scores that a band masks have four axes"),
     shape("AT-O11", "attention section 4", "masks of blocks of scores are not computed yet"),
-    shape("AT-O13", "attention section 4", "dropout is not computed yet"),
+    shape("AT-O13", "attention section 4", "dropout is of scores of four axes, and the mask has their extents"),
+    shape("AT-O14", "attention section 4", "a mask of dropout has the extents of the scores, or 1 on some axes"),
     shape("AT-O17", "attention section 4", "keys and values in pages are not read yet"),
     shape("AT-P27", "attention section 2.2", "attention's gradient as one node is sent by nobody"),
     shape("AT-P36", "attention section 2.3", "what masked scores are set to leaves nothing of them"),

@@ -6,6 +6,9 @@ const unsigned long long own_0 = fw_matrix_descriptor<128>(shared + consumer * $
 const unsigned long long own_1 = fw_matrix_descriptor<128>(shared + ${ own_1_at }$ + consumer * ${ 64 * 128 }$, 0, 1024);
 <%- endif %>
 const float scale = ${ scale }$, c = scale * ${ log2e }$;
+<%- if dropout %>
+${ dropout }$
+<%- endif %>
 unsigned stage = 0, parity = 0, own_parity = 0;
 #pragma unroll 1
 for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
@@ -72,6 +75,9 @@ own_parity ^= 1;
 if (own == 0) skip((end - begin) * ${ members }$);
 }
 int block = own_begin;
+<%- if dropout and members > 1 %>
+unsigned member = 0;
+<%- endif %>
 if (steps > 0) {
 skip(own_begin - begin);
 ${ first_step }$
@@ -81,6 +87,9 @@ for (int step = 1; step < steps; ++step) {
 if (++block == own_end) {  // of the next head
 skip(end - own_end + own_begin - begin);
 block = own_begin;
+<%- if dropout and members > 1 %>
+++member;
+<%- endif %>
 }
 ${ next_step }$
 }
@@ -94,8 +103,8 @@ skip(end - own_end);
 if (begin < end && lane == 0) fw_mbarrier_arrive(own_empty);
 <%- for output in outputs %>
 {
-constexpr float scaled[2] = {1.0f, 1.0f};
-${ output }$
+<% if output.factor == "1.0f" %>constexpr<% else %>const<% endif %> float scaled[2] = {${ output.factor }$, ${ output.factor }$};
+${ output.store }$
 }
 <%- endfor %>
 }

@@ -31,6 +31,9 @@ ${ product }$
 const unsigned tile_before = shared + ${ others_at }$ + before * ${ stage_bytes }$;
 ${ sums_of_before }$
 <%- endif %>
+<%- if kept %>
+${ kept }$
+<%- endif %>
 fw_wgmma_wait<${ pending }$>();
 const bool is_cut = block >= plain_end || block < plain_begin;
 <%- if of_keys %>
@@ -45,8 +48,11 @@ if (is_cut) cut(x, block);
 fw_wgmma_wait<${ pending - 1 }$>();
 float y[${ scores }$];
 fw_take_all<${ scores }$>(y);
+<%- if drops %>
+${ drops }$
+<%- endif %>
 #pragma unroll
-for (int i = 0; i < ${ scores }$; ++i) y[i] = x[i] * fmaf(y[i], scale, -${ delta }$);
+for (int i = 0; i < ${ scores }$; ++i) y[i] = x[i] * fmaf(y[i], ${ factor }$, -${ delta }$);
 if (is_cut) cut(y, block);
 <%- endif %>
 fw_wgmma_wait<0>();
@@ -54,6 +60,9 @@ fw_wgmma_wait<0>();
 release(before);
 <%- endif %>
 <%- if has_values %>
+<%- if drops_values %>
+${ drops_values }$
+<%- endif %>
 #pragma unroll
 for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ pack }$(x[2 * i], x[2 * i + 1]);
 <%- endif %>

@@ -3,6 +3,9 @@ const unsigned consumer = warp / 4 - 1, quad = lane % 4;
 const unsigned long long q = fw_matrix_descriptor<128>(shared + consumer * ${ 64 * 128 }$, 0, 1024);
 const float negative = -fw_infinity();
 ${ scale }$
+<%- if dropout %>
+${ dropout }$
+<%- endif %>
 unsigned k_stage = 0, k_parity = 0, v_stage = 0, v_parity = 0, q_parity = 0;
 #pragma unroll 1
 for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {

@@ -4,6 +4,9 @@ float scaled[2];
 for (int e = 0; e < 2; ++e) {
 const float total = fw_quad_total(sum[e]);
 scaled[e] = total == 0.0f ? 0.0f : 1.0f / total;
+<%- if dropout %>
+scaled[e] *= drop_scale;
+<%- endif %>
 <%- if largest %>
 const float greatest = fw_quad_largest_nan(largest[e]);
 <%- if sink %>

@@ -48,3 +48,6 @@ sum[e] *= factor[e];
 }
 }
 fw_exponentials(x, c, reference, sum);
+<%- if dropout %>
+${ dropout }$
+<%- endif %>

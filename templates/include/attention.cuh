@@ -134,3 +134,75 @@ FW_INLINE void fw_quad_transpose(unsigned (&w)[4], unsigned lane) {
     else w[i + 2] = got;
   }
 }
+
+//@ fw_philox: FW_INLINE
+// Philox4x32-7: 128 random bits in the place of a counter.
+FW_INLINE void fw_philox(unsigned (&x)[4], unsigned key, unsigned next_key) {
+#pragma unroll
+  for (int round = 0; round < 7; ++round) {
+    const unsigned long long a = (unsigned long long)x[0] * 0xd2511f53u, b = (unsigned long long)x[2] * 0xcd9e8d57u;
+    x[0] = (unsigned)(b >> 32) ^ x[1] ^ key, x[1] = (unsigned)b;
+    x[2] = (unsigned)(a >> 32) ^ x[3] ^ next_key, x[3] = (unsigned)a;
+    key += 0x9e3779b9u, next_key += 0xbb67ae85u;
+  }
+}
+
+//@ fw_drop_columns: FW_INLINE fw_philox fw_quad_transpose
+// Of the lane's columns of groups of eight from number `group` on, those become 0 for which a number of THRESHOLD or more is drawn. A lane draws
+// for one of two rows and one of two groups of its quad; a word is the numbers of the two columns that a lane has.
+template <unsigned THRESHOLD, int N>
+FW_INLINE void fw_drop_columns(
+    float (&x)[N], unsigned group, const unsigned (&query)[2], const unsigned (&head)[2], const unsigned (&state)[3], unsigned lane) {
+  const unsigned own_query = lane & 1 ? query[1] : query[0], own_head = lane & 1 ? head[1] : head[0];
+#pragma unroll
+  for (int j = 0; j < N / 4; j += 2) {
+    unsigned w[4] = {group + j + (lane >> 1 & 1), own_query, own_head, state[2]};
+    fw_philox(w, state[0], state[1]);
+    fw_quad_transpose(w, lane);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int at = 4 * (j + i / 2) + 2 * (i % 2);
+      if ((w[i] & 0xffffu) >= THRESHOLD) x[at] = 0.0f;
+      if (w[i] >> 16 >= THRESHOLD) x[at + 1] = 0.0f;
+    }
+  }
+}
+
+//@ fw_kept_rows: FW_INLINE fw_philox
+// Of a fragment whose rows are the eight columns of a counter, group and the next, and whose columns are rows of scores from `query` on: a bit of
+// each of the lane's N elements, 1 where a number below THRESHOLD is drawn for it. A lane draws for a group of one of 16 columns at a time, and
+// its bits of up to four times go to the others at once.
+template <unsigned THRESHOLD, int N>
+FW_INLINE void fw_kept_rows(
+    unsigned (&kept)[(N + 31) / 32], unsigned group, unsigned query, unsigned head, const unsigned (&state)[3], unsigned lane) {
+#pragma unroll
+  for (int first = 0; first < N / 8; first += 4) {
+    unsigned bits = 0;
+#pragma unroll
+    for (int i = 0; i < 4 && first + i < N / 8; ++i) {
+      unsigned w[4] = {group + lane / 16, query + 16 * (first + i) + lane % 16, head, state[2]};
+      fw_philox(w, state[0], state[1]);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        if ((e % 2 ? w[e / 2] >> 16 : w[e / 2] & 0xffffu) < THRESHOLD) bits |= 1u << (8 * i + e);
+      }
+    }
+    unsigned word = 0;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const unsigned from = (e >> 1 & 1) * 16 + (e >> 2) * 8 + 2 * (lane % 4) + (e & 1);
+      word |= (__shfl_sync(0xffffffffu, bits, from) >> lane / 4 & 0x01010101u) << e;
+    }
+    kept[first / 4] = word;
+  }
+}
+
+//@ fw_drop: FW_INLINE
+// What is not kept becomes 0.
+template <int N>
+FW_INLINE void fw_drop(float (&x)[N], const unsigned (&kept)[(N + 31) / 32]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (!(kept[i / 32] >> i % 32 & 1)) x[i] = 0.0f;
+  }
+}

@@ -1,7 +1,9 @@
 //! Attention, backward: masks and lengths, groups of heads, heads of every size, layouts.
 
-use fusewright::graph::DataType::{BFloat16, Float, Half, Int32};
-use fusewright::graph::{AttentionBackward, DataType, Graph, Port, Scalar, ScoreMask, Tensor, TensorHandle};
+use fusewright::graph::DataType::{BFloat16, Float, Half, Int32, Int64};
+use fusewright::graph::{
+    AttentionBackward, Bernoulli, DataType, Dropout, Graph, Port, Scalar, ScoreMask, Tensor, TensorHandle,
+};
 
 use crate::attention_cases::Ragged;
 use crate::cases::{Case, push};
@@ -44,6 +46,15 @@ pub(crate) fn backward_passes(cases: &mut Vec<Case>) {
         lengths(ScoreMask { right_bound: Some(0), left_bound: Some(70), is_bottom_right: true }),
     );
     add("groups", Backward { key_heads: 2, mask: band(None, Some(0)), ..of([2, 8, 70, 130], [64, 64]) });
+    let dropped = |keep, shape, head| Backward { keep: Some(keep), ..of(shape, head) };
+    add("dropout", dropped(0.5, [2, 2, 70, 90], [64, 64]));
+    add("dropout_causal", Backward { mask: band(None, Some(0)), ..dropped(0.9, [1, 2, 150, 150], [128, 128]) });
+    let sunk = Backward { has_lengths: true, has_sinks: true, ..dropped(0.75, [3, 6, 100, 90], [64, 64]) };
+    add("dropout_groups_lengths_sinks", Backward { key_heads: 2, io: BFloat16, ..sunk });
+    add("dropout_heads_of_256", dropped(0.8, [1, 2, 65, 63], [256, 256]));
+    for (name, port) in [("queries", Port::DQ), ("keys", Port::DK), ("values", Port::DV)] {
+        add(&format!("dropout_{name}_alone"), Backward { alone: Some(port), ..dropped(0.6, [1, 2, 70, 90], [40, 72]) });
+    }
     let narrow = Backward { key_heads: 1, mask: band(Some(20), Some(5)), ..of([1, 2, 300, 300], [64, 64]) };
     add("groups_window", narrow);
     let shared = Backward { key_heads: 1, io: BFloat16, has_lengths: true, ..of([2, 3, 140, 40], [128, 128]) };
@@ -97,6 +108,8 @@ struct Backward {
     bounds: [Option<f64>; 2],
     has_lengths: bool,
     has_sinks: bool,
+    /// The probability to keep, where some are dropped.
+    keep: Option<f32>,
     /// Whether heads of a position lie side by side.
     is_interleaved: bool,
     /// Elements beyond a row of O and of the gradients.
@@ -118,6 +131,7 @@ impl Backward {
             bounds: [None; 2],
             has_lengths: false,
             has_sinks: false,
+            keep: None,
             is_interleaved: false,
             pitch: 0,
             alone: None,
@@ -159,6 +173,13 @@ impl Backward {
                 inputs.push((port, graph.tensor(scalar(port.0, bound))));
             }
         }
+        if let Some(keep) = self.keep {
+            for port in Dropout::STATE {
+                inputs.push((port, graph.tensor(Tensor::new(port.0).row_major([1; 4]).data_type(Int64))));
+            }
+            inputs.push((Port::DROPOUT_SCALE, graph.tensor(scalar("factor", f64::from(1.0 / keep)))));
+        }
+        let dump = Tensor::new("mask").row_major(self.shape).data_type(Float);
         let results = [
             (Port::DQ, [heads, queries, head]),
             (Port::DK, [self.key_heads, keys, head]),
@@ -170,7 +191,14 @@ impl Backward {
             inputs.push((Port::SINK_TOKEN, graph.tensor(sinks("sink"))));
             ports.push(Port::DSINK_TOKEN);
         }
-        let gradients = graph.composite("backward", AttentionBackward { mask: self.mask }, &inputs, &ports);
+        let dropout = self.keep.map(|keep| Dropout { kept: Bernoulli { keep } });
+        let backward = AttentionBackward { mask: self.mask, dropout };
+        let dumps = self.keep.is_some() && self.alone.is_none();
+        ports.extend(dumps.then_some(Port::RNG_DUMP));
+        let mut gradients = graph.composite("backward", backward, &inputs, &ports);
+        if let Some(id) = gradients.pop_if(|_| dumps) {
+            *graph.set_output(id) = dump;
+        }
         if let [.., id] = gradients[..]
             && self.has_sinks
         {

@@ -2,7 +2,8 @@
 
 use fusewright::graph::DataType::{BFloat16, Float, Half, Int32, Int64};
 use fusewright::graph::{
-    DataType, Graph, Pointwise, PointwiseMode, Port, Scalar, ScoreMask, Softmax, Tensor, TensorHandle,
+    Bernoulli, DataType, Dropout, Graph, MaskedDropout, Pointwise, PointwiseMode, Port, Scalar, ScoreMask, Softmax,
+    Tensor, TensorHandle,
 };
 
 use crate::cases::{self, Case, output, push};
@@ -69,6 +70,20 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     add("alibi", Attention { mask: band(None, Some(0)), ..modified(Modifier::Alibi) });
     let packed = Attention { modify: Modifier::Alibi, key_heads: [2, 2], ..of([2, 8, 4, 140], [64, 64]) };
     add("alibi_few_queries", packed);
+    let dropped = |keep, shape, head| Attention { dropout: Some((keep, Int32)), statistics: ALL, ..of(shape, head) };
+    add("dropout", Attention { dumps: true, ..dropped(0.5, [2, 2, 70, 90], [64, 64]) });
+    add("dropout_causal", Attention { mask: band(None, Some(0)), ..dropped(0.9, [1, 2, 150, 150], [128, 128]) });
+    let by_value = Attention { dropout: Some((0.75, Int64)), ..of([2, 2, 70, 200], [64, 64]) };
+    add("dropout_by_value", Attention { io: BFloat16, modify: Modifier::SoftCap, ..by_value });
+    let few = Attention { key_heads: [2, 2], has_lengths: true, sinks: true, ..dropped(0.8, [3, 8, 5, 190], [64, 64]) };
+    let few = Attention { dumps: true, ..few };
+    add("dropout_groups_lengths_sinks", Attention { io: BFloat16, mask: Some(bottom_right), ..few });
+    let masked = |dim, shape| Attention { drop_mask: Some(dim), ..of(shape, [64, 64]) };
+    add("dropout_mask", masked([2, 2, 70, 90], [2, 2, 70, 90]));
+    let few = Attention { key_heads: [2, 2], has_lengths: true, ..masked([1, 8, 5, 130], [2, 8, 5, 130]) };
+    add("dropout_mask_groups_lengths", Attention { io: BFloat16, statistics: ALL, ..few });
+    add("dropout_of_almost_all", dropped(1e-6, [1, 2, 20, 40], [40, 72]));
+    add("dropout_of_nothing", dropped(1.0, [1, 2, 20, 40], [64, 64]));
     add("interleaved", Attention { is_interleaved: true, ..of([2, 4, 70, 90], [64, 64]) });
     for (name, ragged) in [("operands", Ragged::Operands), ("results", Ragged::Results), ("all", Ragged::All)] {
         let lengths = Attention { ragged, is_interleaved: true, are_by_position: true, ..lengths(band(None, Some(0))) };
@@ -113,6 +128,12 @@ struct Attention {
     has_lengths: bool,
     sinks: bool,
     statistics: &'static [Port],
+    /// Extents of a mask that probabilities are multiplied by.
+    drop_mask: Option<[i64; 4]>,
+    /// Whether what is kept is stored.
+    dumps: bool,
+    /// Probability to keep, and the type of seed and offset, which are by value where it is INT64.
+    dropout: Option<(f32, DataType)>,
     /// Whether heads of a position lie side by side.
     is_interleaved: bool,
     /// Elements beyond a row of O.
@@ -165,6 +186,9 @@ impl Attention {
             has_lengths: false,
             sinks: false,
             statistics: &[Port::STATS],
+            drop_mask: None,
+            dumps: false,
+            dropout: None,
             is_interleaved: false,
             output_pitch: 0,
             ragged: Ragged::Nothing,
@@ -216,6 +240,7 @@ impl Attention {
                 (tensor.dim, tensor.stride) = (vec![batches, heads, queries, 1], vec![heads * queries, 1, heads, 1]);
             }
         }
+        let p = self.dropped(&mut g, p);
         let o = g.matmul("values", p, v);
         g.last_operation().inputs.extend(lengths.get(1).map(|length| (Port::K_OVERRIDE, length.1)));
         let result = self.matrices("O", [batches, heads, queries, self.head[1]], self.output_pitch);
@@ -229,6 +254,41 @@ impl Attention {
         }
         self.ragged.apply(&mut g, &[q, k, v], &[&[o], &statistics[..]].concat());
         g
+    }
+
+    /// Probabilities times a mask.
+    fn masked(&self, g: &mut Graph, p: TensorHandle, dim: [i64; 4]) -> TensorHandle {
+        let mask = g.tensor(Tensor::new("drop_mask").row_major(dim));
+        let scale = g.tensor(Tensor::scalar("dropout_scale", Float, Scalar::Float(1.25)));
+        g.tensor_mut(p).data_type = Some(Float);
+        let inputs = [(Port::X, p), (Port::DROPOUT_MASK, mask), (Port::DROPOUT_SCALE, scale)];
+        let p = g.composite("dropout", MaskedDropout, &inputs, &[Port::Y])[0];
+        g.tensor_mut(p).data_type = Some(self.io);
+        p
+    }
+
+    /// What dropout leaves of the probabilities.
+    fn dropped(&self, g: &mut Graph, p: TensorHandle) -> TensorHandle {
+        if let Some(dim) = self.drop_mask {
+            return self.masked(g, p, dim);
+        }
+        let Some((keep, data_type)) = self.dropout else { return p };
+        let number = |name: &str, value: i64| match data_type {
+            Int64 => Tensor::scalar(name, Int64, Scalar::Integer(value)),
+            _ => Tensor::new(name).row_major([1; 4]).data_type(data_type),
+        };
+        let seed = g.tensor(number("seed", 0x0123_4567_89ab_cdef));
+        let offset = g.tensor(number("offset", -5));
+        let factor = Scalar::Float(f64::from(1.0 / keep));
+        let scale = g.tensor(Tensor::scalar("dropout_scale", Float, factor));
+        g.tensor_mut(p).data_type = Some(Float);
+        let inputs = [(Port::X, p), (Port::SEED, seed), (Port::OFFSET, offset), (Port::DROPOUT_SCALE, scale)];
+        let ports = if self.dumps { &[Port::Y, Port::RNG_DUMP][..] } else { &[Port::Y] };
+        let results = g.composite("dropout", Dropout { kept: Bernoulli { keep } }, &inputs, ports);
+        results[1..].iter().for_each(|&mask| output(g, mask, Float));
+        let p = results[0];
+        g.tensor_mut(p).data_type = Some(self.io);
+        p
     }
 
     /// Matrices of every head, rows so many elements further apart than they are long.

@@ -24,6 +24,7 @@ const GOLDENS: &[&str] = &[
     "softmax_statistics_sink",
     "attention_bias",
     "attention_groups_few_queries_lengths_sinks",
+    "attention_dropout",
     "attention_bwd_groups_lengths",
     "norm_layer_half",
     "norm_layer_few_long_rows_half",

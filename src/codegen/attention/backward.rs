@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::sequences::{Boxed, batch_offset, is_ragged, offset_lines};
 use super::{
-    GroupText, LINE, LINE_BYTES, LOG2E, OutputText, SECTIONS, STEP, TakeText, edge_text, existing_rows, length_line,
-    length_lines, pack_function, registers,
+    GroupText, LINE, LINE_BYTES, LOG2E, OutputText, SECTIONS, STEP, TakeText, dropout, edge_text, existing_rows,
+    length_line, length_lines, number, pack_function, registers,
 };
 use crate::codegen::names;
 use crate::codegen::sections::Used;
@@ -13,8 +13,8 @@ use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput, MmaType,
-    head_lines, value_columns,
+    AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput, Dropping,
+    MmaType, head_lines, value_columns,
 };
 
 /// What `attention/backward_rows.cu` reads beside the function's name and parameters.
@@ -195,6 +195,8 @@ struct ConsumerText {
     heads: i64,
     padded: i64,
     members: i64,
+    /// What the generator of dropout is told.
+    dropout: Option<String>,
     /// Accumulators of scores, and words of what they become.
     scores: u32,
     packed: u32,
@@ -202,7 +204,14 @@ struct ConsumerText {
     next_step: String,
     last_sums: String,
     /// Gradients to memory.
-    outputs: Vec<String>,
+    outputs: Vec<GradientText>,
+}
+
+/// A gradient to memory, and the factor that its sums lack.
+#[derive(Serialize)]
+struct GradientText {
+    factor: &'static str,
+    store: String,
 }
 
 /// What `attention/backward_step.cuh` reads.
@@ -226,6 +235,12 @@ struct StepText {
     /// What is known of the query of `x[i]`.
     statistic: &'static str,
     delta: String,
+    /// The factor of gradients of probabilities.
+    factor: &'static str,
+    /// Lines that say what is kept before scores are there, and those that drop gradients of probabilities, and probabilities.
+    kept: Option<String>,
+    drops: Option<String>,
+    drops_values: Option<&'static str>,
     score_products: Vec<String>,
     difference_products: Vec<String>,
     sums_of_before: String,
@@ -282,13 +297,7 @@ pub(in crate::codegen) fn backward(
 
 /// The factor of scores.
 fn scale_text(graph: &FinalizedGraph, used: &mut Used, scale: Option<TensorId>) -> String {
-    let Some(id) = scale else { return "1.0f".to_owned() };
-    let tensor = graph.tensor(id);
-    if tensor.is_pass_by_value {
-        return graph.canonical_name(id);
-    }
-    used.add(names::storage_section(tensor.data_type));
-    format!("fw_value({}[0])", names::pointer(graph, id))
+    scale.map_or("1.0f".to_owned(), |id| number(graph, used, id))
 }
 
 /// An end of a row's others, none beyond its sequence. NVRTC 13.0 does not come back from a single row's `row < 1 ? min(…) : 0`.
@@ -456,7 +465,10 @@ impl Backward<'_, '_> {
         let mut outputs = Vec::new();
         let mut first = kernel.first_sum();
         for output in &kernel.outputs {
-            outputs.push(self.output(output, first)?);
+            // sums of gradients of scores have it: these are scaled before they are rounded
+            let has_factor = kernel.dropout.is_some() && output.is_of_values;
+            let factor = if has_factor { "drop_scale" } else { "1.0f" };
+            outputs.push(GradientText { factor, store: self.output(output, first)? });
             first += output.registers();
         }
         let stored = kernel.outputs.iter().map(|output| output.tensor);
@@ -478,6 +490,7 @@ impl Backward<'_, '_> {
             heads: kernel.extents.heads,
             padded: kernel.padded,
             members: kernel.members(),
+            dropout: kernel.dropout.map(|dropout| dropout::state(self.graph, self.used, dropout)).transpose()?,
             scores: self.scores(),
             packed: kernel.tile.others / 4,
             first_step: self.step(true)?,
@@ -488,10 +501,42 @@ impl Backward<'_, '_> {
         template::render(template!("attention/backward_consumer.cuh"), &record)
     }
 
+    /// The lines that say what is kept of a step before its scores are there, and those that drop gradients of probabilities. Rows of keys
+    /// have the eight columns of a counter side by side, rows of queries one each.
+    fn drops(&mut self, dropout: Dropping) -> (Option<String>, String) {
+        let (kernel, threshold) = (self.kernel, dropout.threshold);
+        let heads = kernel.extents.heads;
+        if kernel.of_keys {
+            ["fw_kept_rows", "fw_drop"].into_iter().for_each(|section| self.used.add(section));
+            let head = match kernel.members() {
+                1 => format!("b * {heads} + h"),
+                members => format!("b * {heads} + h * {members} + member"),
+            };
+            let words = self.scores().div_ceil(32);
+            let count = self.scores();
+            let kept = format!(
+                "unsigned kept[{words}];\nfw_kept_rows<{threshold}u, {count}>(kept, row / 8, block * {}, {head}, drop_state, lane);",
+                kernel.tile.others
+            );
+            return (Some(kept), "fw_drop(y, kept);".to_owned());
+        }
+        self.used.add("fw_drop_columns");
+        let lines = [
+            "const unsigned drop_queries[2] = {(unsigned)row, (unsigned)row + 8};".to_owned(),
+            format!("const unsigned drop_heads[2] = {{b * {heads} + h, b * {heads} + h}};"),
+            format!(
+                "fw_drop_columns<{threshold}u>(y, block * {}, drop_queries, drop_heads, drop_state, lane);",
+                kernel.tile.others / 8
+            ),
+        ];
+        (None, lines.join("\n"))
+    }
+
     /// A step, beside the sums of the step before unless it is the first of a tile.
-    fn step(&self, is_first: bool) -> Result<String, Error> {
+    fn step(&mut self, is_first: bool) -> Result<String, Error> {
         let (kernel, layout) = (self.kernel, self.layout);
         let ([head, value_head], others) = (kernel.extents.head, kernel.tile.others);
+        let (kept, drops) = kernel.dropout.map(|dropout| self.drops(dropout)).unzip();
         let record = StepText {
             is_first,
             of_keys: kernel.of_keys,
@@ -513,6 +558,10 @@ impl Backward<'_, '_> {
                 true => format!("rows_of[{others} + 8 * (i >> 2) + (i & 1)]"),
                 false => "delta[i >> 1 & 1]".to_owned(),
             },
+            factor: if kernel.dropout.is_some() { "scale * drop_scale" } else { "scale" },
+            kept: kept.flatten(),
+            drops,
+            drops_values: (kernel.dropout.is_some() && kernel.of_keys).then_some("fw_drop(x, kept);"),
             score_products: self.first_products(head, "FW_SCORES"),
             difference_products: self.first_products(value_head, "FW_DIFFERENCES"),
             sums_of_before: if is_first { String::new() } else { self.sums("step > 1")? },

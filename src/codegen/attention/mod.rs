@@ -3,9 +3,11 @@
 use serde::Serialize;
 
 mod backward;
+mod dropout;
 mod sequences;
 
 pub(super) use backward::{backward, rows as backward_rows, sinks as backward_sinks};
+pub(super) use dropout::mask as dropout_mask;
 
 use self::sequences::{Boxed, batch_offset, is_ragged, offset_lines};
 use super::expression::Speller;
@@ -15,8 +17,8 @@ use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    AttentionExtents, AttentionKernel, AttentionLayout, Band, BandEdge, MmaType, Register, Scores, StageProgram, Value,
-    head_lines, value_columns,
+    AttentionExtents, AttentionKernel, AttentionLayout, Band, BandEdge, ForwardDropout, MmaType, Register, Scores,
+    StageProgram, Value, head_lines, value_columns,
 };
 
 /// Device code that both passes of an attention use.
@@ -134,6 +136,8 @@ struct ConsumerText {
     /// The probabilities as words of these.
     words: String,
     lengths: bool,
+    /// What the generator is told, and the factor of what is kept.
+    dropout: Option<String>,
     barrier_ids: Vec<u32>,
     rows: String,
     output: String,
@@ -150,12 +154,15 @@ struct SoftmaxText {
     left: bool,
     lengths: bool,
     largest: bool,
+    /// The lines that drop probabilities.
+    dropout: Option<String>,
 }
 
 /// What `attention/rows.cuh` reads.
 #[derive(Serialize)]
 struct RowsText {
     rows: i64,
+    dropout: bool,
     largest: bool,
     /// A row's score beside its keys, where the largest is stored.
     sink: Option<String>,
@@ -245,6 +252,16 @@ fn length_line(graph: &FinalizedGraph, name: &str, id: TensorId, most: i64) -> S
 /// The rows of a tensor that exist: those of a ragged one within the sequence alone.
 fn existing_rows(graph: &FinalizedGraph, id: TensorId, all: i64) -> String {
     if is_ragged(graph, id) { "rows".to_owned() } else { all.to_string() }
+}
+
+/// A tensor of one element.
+fn number(graph: &FinalizedGraph, used: &mut Used, id: TensorId) -> String {
+    let tensor = graph.tensor(id);
+    if tensor.is_pass_by_value {
+        return graph.canonical_name(id);
+    }
+    used.add(names::storage_section(tensor.data_type));
+    format!("fw_value({}[0])", names::pointer(graph, id))
 }
 
 /// What is added to a row for an edge of its band: a number, and one that is known when the kernel is launched.
@@ -444,6 +461,7 @@ impl Forward<'_, '_> {
             value_products: self.value_products(),
             words: (0..keys / 4).map(|word| format!("FW_WORD(p[{word}])")).collect::<Vec<_>>().join(", "),
             lengths: has_lengths,
+            dropout: kernel.dropout.map(|dropout| self.dropout_state(dropout)).transpose()?,
             barrier_ids: (1..=kernel.tile.consumers).collect(),
             rows,
             output,
@@ -475,7 +493,7 @@ impl Forward<'_, '_> {
         let unit = if reads_unit { ", unit_of_scores = 1.0f" } else { "" };
         let constant = format!("constexpr float c = {log2e}{unit}, room = {room} / c;");
         let Scores::Scaled(Some(id)) = self.kernel.scores else { return constant };
-        let scale = self.number(id);
+        let scale = number(self.graph, self.used, id);
         [
             format!("const float scale = {scale};"),
             "// scores are compared before they are scaled, where that does not turn their order".to_owned(),
@@ -486,14 +504,54 @@ impl Forward<'_, '_> {
         .join("\n")
     }
 
-    /// A tensor of one element.
-    fn number(&mut self, id: TensorId) -> String {
-        let tensor = self.graph.tensor(id);
-        if tensor.is_pass_by_value {
-            return self.graph.canonical_name(id);
+    /// The lines that say what the generator of dropout is told, and the factor of O.
+    fn dropout_state(&mut self, dropout: ForwardDropout) -> Result<String, Error> {
+        match dropout {
+            ForwardDropout::Drawn(dropout) => dropout::state(self.graph, self.used, dropout),
+            ForwardDropout::Masked { scale, .. } => {
+                Ok(format!("const float drop_scale = {};", number(self.graph, self.used, scale)))
+            }
         }
-        self.used.add(names::storage_section(tensor.data_type));
-        format!("fw_value({}[0])", names::pointer(self.graph, id))
+    }
+
+    /// The lines that multiply the probabilities of a step by a mask. Where there is no probability, what the mask has may be anything.
+    fn masked(&mut self, mask: TensorId) -> String {
+        self.used.add(names::storage_section(self.graph.tensor(mask).data_type));
+        let value = format!("fw_value({}[{}])", names::pointer(self.graph, mask), self.score_offset(mask));
+        [
+            "#pragma unroll".to_owned(),
+            format!("for (int i = 0; i < {}; ++i) {{", self.scores()),
+            self.score_row("i >> 1 & 1"),
+            self.score_column("8 * (i >> 2) + (i & 1)", 1),
+            format!("if (x[i] != 0.0f) x[i] *= {value};"),
+            "}".to_owned(),
+        ]
+        .join("\n")
+    }
+
+    /// The lines that make dropped ones of the probabilities of a step 0.
+    fn dropped(&mut self, dropout: ForwardDropout) -> String {
+        let dropout = match dropout {
+            ForwardDropout::Drawn(dropout) => dropout,
+            ForwardDropout::Masked { mask, .. } => return self.masked(mask),
+        };
+        self.used.add("fw_drop_columns");
+        let rows = ["row", "row + 8"].map(|row| self.head_and_query(row));
+        let of_head = |[head, _]: &[String; 2]| format!("b * {} + {head}", self.kernel.extents.heads);
+        let (heads, queries) = (
+            rows.each_ref().map(of_head).join(", "),
+            rows.each_ref().map(|row| format!("unsigned({})", row[1])).join(", "),
+        );
+        [
+            format!("const unsigned drop_queries[2] = {{{queries}}};"),
+            format!("const unsigned drop_heads[2] = {{{heads}}};"),
+            format!(
+                "fw_drop_columns<{}u>(x, block * {}, drop_queries, drop_heads, drop_state, lane);",
+                dropout.threshold,
+                self.kernel.tile.keys / 8
+            ),
+        ]
+        .join("\n")
     }
 
     fn softmax(&mut self) -> Result<String, Error> {
@@ -510,6 +568,7 @@ impl Forward<'_, '_> {
             left: kernel.band.left.is_some(),
             lengths: kernel.band.lengths.is_some(),
             largest: self.knows_largest(),
+            dropout: kernel.dropout.map(|dropout| self.dropped(dropout)),
         };
         template::render(template!("attention/softmax.cuh"), &record)
     }
@@ -658,6 +717,7 @@ impl Forward<'_, '_> {
         };
         let record = RowsText {
             rows: self.kernel.extents.rows(),
+            dropout: self.kernel.dropout.is_some(),
             largest: is_known,
             sink,
             stores: values.into_iter().filter_map(store).collect(),

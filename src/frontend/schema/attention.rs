@@ -8,9 +8,28 @@ const ALIGNMENT: Kind = Kind::Default(&["TOP_LEFT", "BOTTOM_RIGHT"]);
 pub(super) const MASK_KEYS: &[Key] =
     &[key("left_bound", Kind::Integer), key("right_bound", Kind::Integer), key("diagonal_alignment", ALIGNMENT)];
 
+/// Of dropout, an operation of this project.
+pub(super) const DROPOUT_KEYS: &[Key] = &[key("keep_probability", Kind::Float)];
+
 /// Of the gradients of an attention, an operation of this project.
-pub(super) const OPERATION_OPTIONS: &[&str] =
-    &["Attn_scale", "Bias", "SEQ_LEN_Q", "SEQ_LEN_KV", "LEFT_BOUND", "RIGHT_BOUND", "SINK_TOKEN"];
+pub(super) const OPERATION_OPTIONS: &[&str] = &[
+    "Attn_scale",
+    "Bias",
+    "SEQ_LEN_Q",
+    "SEQ_LEN_KV",
+    "LEFT_BOUND",
+    "RIGHT_BOUND",
+    "SINK_TOKEN",
+    "Seed",
+    "Offset",
+    "Dropout_scale",
+];
+pub(super) const OPERATION_KEYS: &[Key] = &[
+    key("left_bound", Kind::Integer),
+    key("right_bound", Kind::Integer),
+    key("diagonal_alignment", ALIGNMENT),
+    key("keep_probability", Kind::Float),
+];
 
 const FORWARD_KEYS: &[Key] = &[
     key("alibi_mask", Kind::Flag),

@@ -159,18 +159,32 @@ const fn convolution(tag: &'static str, inputs: &'static [&'static str], outputs
 }
 
 /// Operations with typed attributes: their keys are read and written in `attributes`, the table names them.
-/// `ATTENTION_BACKWARD`, `RESAMPLE_BWD`, `SCORE_MASK`, `SIGNAL` and `SOFTMAX` are tags of ours, and so are the keys that no version writes.
+/// `ATTENTION_BACKWARD`, `DROPOUT`, `MASKED_DROPOUT`, `RESAMPLE_BWD`, `SCORE_MASK`, `SIGNAL` and `SOFTMAX` are tags of ours, and so are the keys that no version writes.
 const GENERIC: &[Schema] = &[
     Schema {
         tag: "ATTENTION_BACKWARD",
         inputs: [&["Q", "K", "V", "O", "dO", "Stats"], attention::OPERATION_OPTIONS],
-        outputs: [&["dQ", "dK", "dV"], &["dBias", "DSINK_TOKEN"]],
-        keys: Keys::Kept(attention::MASK_KEYS),
+        outputs: [&["dQ", "dK", "dV"], &["dBias", "DSINK_TOKEN", "RNG_DUMP"]],
+        keys: Keys::Kept(attention::OPERATION_KEYS),
         compute_since: 0,
     },
     convolution("CONV_FPROP", &["X", "W"], &["Y"]),
     convolution("CONV_DGRAD", &["DY", "W"], &["DX"]),
     convolution("CONV_WGRAD", &["DY", "X"], &["DW"]),
+    Schema {
+        tag: "DROPOUT",
+        inputs: [&["X", "Seed", "Offset", "Dropout_scale"], &[]],
+        outputs: [&["Y"], &["RNG_DUMP"]],
+        keys: Keys::Kept(attention::DROPOUT_KEYS),
+        compute_since: 0,
+    },
+    Schema {
+        tag: "MASKED_DROPOUT",
+        inputs: [&["X", "Dropout_mask", "Dropout_scale"], &[]],
+        outputs: [&["Y"], &[]],
+        keys: Keys::Kept(&[]),
+        compute_since: 0,
+    },
     Schema {
         tag: "MATMUL",
         inputs: [&["A", "B"], &["M_override", "N_override", "K_override"]],

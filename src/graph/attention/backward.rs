@@ -1,8 +1,8 @@
 //! The backward pass of an attention: one operation that carries its definition ([`AttentionBackward`]).
 
-use super::{ALIGNMENT, LEFT, RIGHT, SAID_BY_PORTS, SCALE_VALUE, mask, obstacle_of, scale, turn};
+use super::{ALIGNMENT, LEFT, RIGHT, SAID_BY_PORTS, SCALE_VALUE, dropout, mask, obstacle_of, scale, turn};
 use crate::graph::draft::Draft;
-use crate::graph::{AttentionBackward, Composite, Malformed, Operation, OperationId, Port};
+use crate::graph::{AttentionBackward, Composite, Dropout, Malformed, Operation, OperationId, Port};
 
 /// Ports of a node that the operation has, too.
 const INPUTS: [Port; 11] = [
@@ -23,25 +23,24 @@ const OUTPUTS: [Port; 5] = [Port::DQ, Port::DK, Port::DV, Port::ATTENTION_DBIAS,
 /// Results are the same from run to run whatever is asked for (AT-P44).
 const DETERMINISTIC: &str = "is_deterministic_algorithm";
 
-/// A probability of 0 drops nothing, whatever stands beside it (AT-P41).
-const DROPOUT: &str = "dropout_probability";
-const OF_DROPOUT: [Port; 4] = [Port("Seed"), Port("Offset"), Port("Dropout_scale"), Port("Dropout_scale_inv")];
-
 /// What keeps a node from becoming the operation.
 pub(super) fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) -> Option<String> {
     let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT, DETERMINISTIC];
     let mut keys: Vec<&str> = known.into_iter().chain(SAID_BY_PORTS).collect();
     let mut inputs = INPUTS.to_vec();
-    if operation.attributes.kept().get(DROPOUT).and_then(serde_json::Value::as_f64) == Some(0.0) {
-        keys.push(DROPOUT);
-        inputs.extend(OF_DROPOUT);
+    let mut outputs = OUTPUTS.to_vec();
+    if let Some(dropped) = dropout::dropped(operation) {
+        keys.push(dropout::PROBABILITY);
+        inputs.extend(dropout::INPUTS);
+        outputs.extend((dropped != 0.0).then_some(Port::RNG_DUMP));
     }
-    obstacle_of(draft, id, operation, [&inputs, &OUTPUTS], &keys)
+    obstacle_of(draft, id, operation, [&inputs, &outputs], &keys)
 }
 
 /// The operation of a node; K and V lie as they are stored.
 pub(super) fn operation(draft: &mut Draft, id: OperationId, node: &Operation) -> Result<Operation, Malformed> {
     let scale = scale(draft, id, node)?;
+    let dropping = dropout::Dropping::of(draft, id, node)?;
     for port in [Port::K, Port::V] {
         turn(draft, node, port, false);
     }
@@ -54,9 +53,13 @@ pub(super) fn operation(draft: &mut Draft, id: OperationId, node: &Operation) ->
     let given = node.inputs.iter().filter(|slot| is_read(slot.0)).copied();
     let mut inputs: Vec<_> = given.chain(scale.map(|scale| (Port::ATTN_SCALE, scale))).collect();
     inputs.sort_by_key(|slot| INPUTS.iter().position(|port| *port == slot.0));
+    let dropout = dropping.map(|dropping| {
+        inputs.extend(dropping.inputs);
+        Dropout { kept: dropping.kept }
+    });
     let mut outputs = node.outputs.clone();
-    outputs.sort_by_key(|slot| OUTPUTS.iter().position(|port| *port == slot.0));
-    let backward = AttentionBackward { mask: mask(node, &scores) };
+    outputs.sort_by_key(|slot| OUTPUTS.iter().position(|port| *port == slot.0).unwrap_or(OUTPUTS.len()));
+    let backward = AttentionBackward { mask: mask(node, &scores), dropout };
     Ok(Operation {
         attributes: crate::graph::Attributes::Composite(Composite::AttentionBackward(backward)),
         compute_data_type: node.compute_data_type.or(Some(crate::graph::DataType::Float)),

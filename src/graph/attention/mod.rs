@@ -2,7 +2,7 @@
 //! whether a program sends a node or its operations.
 //!
 //! ```text
-//! scores = Q · Kᵀ [· scale] [+ bias] ──mask──▶ softmax (STATS, MAX, SUM_EXP, sink) ──▶ P, of Q's type ──▶ O = P · V
+//! scores = Q · Kᵀ [· scale] [+ bias] ──mask──▶ softmax (STATS, MAX, SUM_EXP, sink) [──▶ dropout] ──▶ P, of Q's type ──▶ O = P · V
 //! ```
 //!
 //! Whatever else stands between the scores and the softmax is the caller's: any pointwise operations. K stands in the graph as
@@ -10,6 +10,7 @@
 //! override extent: what lies there may be NaN (AT-O36).
 
 mod backward;
+mod dropout;
 
 use super::draft::Draft;
 use super::{
@@ -86,8 +87,16 @@ fn node(draft: &Draft, id: OperationId) -> Option<&Other> {
 /// What keeps a forward node from being taken apart.
 fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) -> Option<String> {
     let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT];
-    let keys: Vec<&str> = known.into_iter().chain(SAID_BY_PORTS).collect();
-    obstacle_of(draft, id, operation, [&INPUTS, &OUTPUTS], &keys)
+    let mut keys: Vec<&str> = known.into_iter().chain(SAID_BY_PORTS).collect();
+    let (mut inputs, mut outputs) = (INPUTS.to_vec(), OUTPUTS.to_vec());
+    if let Some(dropped) = dropout::dropped(operation) {
+        keys.push(dropout::PROBABILITY);
+        inputs.extend(dropout::INPUTS);
+        outputs.extend((dropped != 0.0).then_some(Port::RNG_DUMP));
+    } else {
+        inputs.extend(dropout::MASK);
+    }
+    obstacle_of(draft, id, operation, [&inputs, &outputs], &keys)
 }
 
 /// What of a node is in use beside these ports and attributes.
@@ -131,6 +140,7 @@ struct Lowering<'a> {
     scores: Vec<i64>,
     mask: ScoreMask,
     scale: Option<TensorId>,
+    dropout: Option<dropout::Step>,
     operations: Vec<Operation>,
 }
 
@@ -142,7 +152,8 @@ impl<'a> Lowering<'a> {
         let dim = |port| node.input(port).map_or(&[][..], |id| &draft.tensor(id).dim);
         let scores = vec![dim(Q)[0], dim(Q)[1], dim(Q)[2], dim(K)[3]];
         let mask = mask(node, &scores);
-        Ok(Self { draft, node, scores, mask, scale, operations: Vec::new() })
+        let dropout = dropout::of(draft, id, node)?;
+        Ok(Self { draft, node, scores, mask, scale, dropout, operations: Vec::new() })
     }
 
     fn operations(mut self) -> Vec<Operation> {
@@ -169,13 +180,22 @@ impl<'a> Lowering<'a> {
             x = y;
         }
         let rounded = self.draft.tensor(q).data_type.unwrap_or(DataType::Float);
-        let p = self.value("softmax", &of_scores, rounded);
+        // what is multiplied is rounded, and nothing before
+        let of_softmax = if self.dropout.is_some() { DataType::Float } else { rounded };
+        let mut p = self.value("softmax", &of_scores, of_softmax);
         let inside = lengths.iter().copied().filter(|slot| slot.0 == Port::SEQ_LEN_Q);
         let sink = self.input(SINK).map(|sink| [(Port::SINK, sink)].into_iter().chain(inside));
         let statistics = Softmax::STATISTICS.iter().filter_map(|&port| Some((port, self.node.output(port)?)));
         let outputs = [(Port::Y, p)].into_iter().chain(statistics).collect();
         let softmax = Attributes::Composite(Composite::Softmax(Softmax));
         self.push("softmax", softmax, [(Port::X, x)].into_iter().chain(sink.into_iter().flatten()).collect(), outputs);
+        if let Some(dropout) = self.dropout.take() {
+            let y = self.value("dropout", &of_scores, rounded);
+            let dump = self.node.output(Port::RNG_DUMP).map(|dump| (Port::RNG_DUMP, dump));
+            let (attributes, inputs) = dropout.of_value(p);
+            self.push("dropout", attributes, inputs, [(Port::Y, y)].into_iter().chain(dump).collect());
+            p = y;
+        }
         let length = lengths.iter().find(|slot| slot.0 == Port::SEQ_LEN_KV).map(|slot| (Port::K_OVERRIDE, slot.1));
         let inputs = [(Port::A, p), (Port::B, v)].into_iter().chain(length).collect();
         let o = self.node.output(O).expect("a complete node");

@@ -15,8 +15,10 @@ pub(in crate::graph) fn infer(node: &mut Node) -> Result<(), Malformed> {
         return Err(node.fault_at("SDPA-SHAPE", Port("Q"), message));
     }
     let statistics = vec![query[0], query[1], query[2], 1];
+    let scores = scores(node);
     for &(port, _) in &node.operation.outputs {
         match port.0 {
+            "RNG_DUMP" => scores.iter().for_each(|dim| node.complete(port, dim.to_vec(), &Layout::RowMajor)),
             "Stats" | "Max" | "Sum_exp" => node.complete(port, statistics.clone(), &Layout::RowMajor),
             name if name.starts_with("Amax_") => node.complete(port, vec![1; 4], &Layout::RowMajor),
             _ => {}
@@ -60,6 +62,9 @@ pub(in crate::graph) fn check_backward(node: &Node) -> Result<(), Malformed> {
     }
     check_options(node, q)?;
     let scores = [q[0], q[1], q[2], k[2]];
+    if node.tensor(Port::RNG_DUMP).is_some() {
+        node.require_dim("AT-O13", Port::RNG_DUMP, &scores, "those of the scores")?;
+    }
     [Port::ATTENTION_BIAS, Port::ATTENTION_DBIAS].into_iter().try_for_each(|port| check_broadcast(node, port, scores))
 }
 
@@ -92,6 +97,13 @@ fn check_options(node: &Node, q: [i64; 4]) -> Result<(), Malformed> {
         node.require_dim("AT-E8", Port::SINK_TOKEN, &[1, q[1], 1, 1], "one value a head of Q")?;
     }
     check_lengths(node, q[0])
+}
+
+/// Extents of the scores, where Q and K have natural ones.
+fn scores(node: &Node) -> Option<[i64; 4]> {
+    let [q, k] = [Port::Q, Port::K].map(|port| matrices(node, port).ok());
+    let (q, k) = (q?, k?);
+    Some([q[0], q[1], q[2], k[2]])
 }
 
 /// A bias, or its gradient, has the extents of scores or 1.

@@ -76,7 +76,8 @@ fn complete_compute_type(draft: &mut Draft, id: OperationId, defects: &mut Defec
         | Attributes::Signal(_)
         | Attributes::View
         | Attributes::Transpose
-        | Attributes::AllGather(_) => return,
+        | Attributes::AllGather(_)
+        | Attributes::Bernoulli(_) => return,
         _ => default,
     };
     operation.compute_data_type = operation.compute_data_type.or(default);

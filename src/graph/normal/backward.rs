@@ -17,12 +17,13 @@ use std::collections::BTreeSet;
 use super::super::Other;
 use super::super::draft::Draft;
 use super::super::infer::Node;
+use super::dropout::Drawn;
 use super::flow::Flow;
 use super::{
-    AttentionBackward, Attributes, Expectation, Operation, OperationId, Pointwise, PointwiseMode, Port, ReductionMode,
-    TensorId,
+    AttentionBackward, Attributes, Dropout, Expectation, Operation, OperationId, Pointwise, PointwiseMode, Port,
+    ReductionMode, TensorId,
 };
-use walk::{OVER_KEYS, Rows, Scores, Walk};
+use walk::{Dropping, OVER_KEYS, Rows, Scores, Walk};
 
 /// How many products a backward pass has.
 pub(super) const PRODUCTS: usize = 5;
@@ -94,7 +95,8 @@ impl Backward {
             && walk.is_whole(&inputs, &outputs, scratch)
             && walk.overrides_are(masks.lengths)
             && walk.lie_transposed(&inputs);
-        let backward = AttentionBackward { mask: masks.mask };
+        let dropout = pass.drawn().map(|drawn| Dropout { kept: drawn.kept });
+        let backward = AttentionBackward { mask: masks.mask, dropout };
         let operation = super::operation(name, backward, inputs, outputs);
         fits.then_some(Self { operation, expectations: walk.expectations, operations: walk.operations })
     }
@@ -124,6 +126,7 @@ struct Pass {
     k: TensorId,
     scores: Scores,
     rows: Rows,
+    dropout: Option<Dropping>,
     /// The product that the gradient of Q is, or is made of.
     product: TensorId,
     /// Of Q, K and V.
@@ -150,10 +153,17 @@ impl Pass {
         let gradients = [walk.converted(product)?, dk, dv];
         let bias_gradient = walk.bias_gradient(if scores.scale.is_some() { gradient.unscaled } else { ds });
         let sink = walk.sink(rows.delta, scores.stats);
-        Some(Self { k, scores, rows, product, gradients, bias_gradient, sink })
+        Some(Self { k, scores, rows, dropout, product, gradients, bias_gradient, sink })
+    }
+
+    /// What is drawn, where something is dropped.
+    fn drawn(&self) -> Option<Drawn> {
+        self.dropout?.drawn
     }
 
     fn inputs(&self) -> Vec<(Port, TensorId)> {
+        let state = self.drawn().map(|drawn| drawn.state);
+        let factor = self.dropout.filter(|dropout| dropout.drawn.is_some()).map(|dropout| dropout.factor);
         let Self { scores, rows, .. } = self;
         let bound = |port: Port| scores.masks.bounds.iter().find(|bound| bound.0 == port).map(|bound| bound.1);
         given(&[
@@ -170,6 +180,9 @@ impl Pass {
             (Port::LEFT_BOUND, bound(Port::LEFT_BOUND)),
             (Port::RIGHT_BOUND, bound(Port::RIGHT_BOUND)),
             (Port::SINK_TOKEN, self.sink.map(|sink| sink.0)),
+            (Port::SEED, state.map(|state| state[0])),
+            (Port::OFFSET, state.map(|state| state[1])),
+            (Port::DROPOUT_SCALE, factor),
         ])
     }
 
@@ -181,6 +194,7 @@ impl Pass {
             (Port::DV, Some(dv)),
             (Port::ATTENTION_DBIAS, self.bias_gradient),
             (Port::DSINK_TOKEN, self.sink.map(|sink| sink.1)),
+            (Port::RNG_DUMP, self.dropout.and_then(|dropout| dropout.dump)),
         ])
     }
 }

@@ -2,7 +2,7 @@
 //! between two products, it becomes one mask of scores and one [`Softmax`], so that one configuration is one graph and has one key.
 //!
 //! ```text
-//! Q · Kᵀ ──▶ any pointwise operations ──▶ masks, by operations or nodes ──▶ softmax, by operations or a node ──▶ P · V
+//! Q · Kᵀ ──▶ any pointwise operations ──▶ masks, by operations or nodes ──▶ softmax, by operations or a node [──▶ dropout] ──▶ P · V
 //! ```
 //!
 //! The backward pass becomes one [`AttentionBackward`] in the same way ([`backward`]).
@@ -12,6 +12,7 @@
 
 mod backward;
 mod bound;
+mod dropout;
 mod flow;
 mod mask;
 mod rows;
@@ -23,12 +24,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::draft::Draft;
 use super::{
-    AttentionBackward, Attributes, Composite, DEFAULT_ALIGNMENT, DataType, Matmul, Operation, OperationId, Pointwise,
-    PointwiseMode, Port, ReductionMode, Scalar, Softmax, Tensor, TensorId, packed_strides, row_major_order,
+    AttentionBackward, Attributes, Composite, DEFAULT_ALIGNMENT, DataType, Dropout, Matmul, Operation, OperationId,
+    Pointwise, PointwiseMode, Port, ReductionMode, Scalar, Softmax, Tensor, TensorId, packed_strides, row_major_order,
 };
 pub(crate) use backward::is_of_attention as is_sum_of_attention;
 
 use backward::Backward;
+use dropout::Drops;
 use flow::Flow;
 use mask::Masks;
 use rows::Rows;
@@ -51,7 +53,7 @@ pub(crate) struct Expectation {
 }
 
 /// What a host scalar has to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Expected {
     /// −∞, or the lowest finite number of its type (AT-P36).
     Masked,
@@ -59,6 +61,8 @@ pub(crate) enum Expected {
     Length(i64),
     /// 1: a factor that stands for nothing, where nothing is dropped (AT-P41).
     One,
+    /// The probability to keep, which Δ is multiplied by before all that is divided by it (AT-P41).
+    Kept(f32),
 }
 
 impl Expectation {
@@ -71,11 +75,7 @@ impl Expectation {
 
     /// Whether a value is as expected.
     pub(crate) fn holds(&self, value: Scalar) -> bool {
-        match self.expected {
-            Expected::Masked => is_masked(value),
-            Expected::Length(length) => value.as_f64() == length as f64,
-            Expected::One => value.as_f64() == 1.0,
-        }
+        self.expected.is(value)
     }
 
     /// What is expected, and by which rule.
@@ -85,7 +85,27 @@ impl Expectation {
                 "what masked scores are set to is -inf, or the lowest finite number [AT-P36]".to_owned()
             }
             Expected::Length(length) => format!("it is the length of the sequences, {length} [AT-P37]"),
+            Expected::Kept(keep) => {
+                format!("sums of rows are multiplied by the probability to keep, {keep} [AT-P41]")
+            }
             Expected::One => "nothing is dropped, and nothing scaled for it: it is 1 [AT-P41]".to_owned(),
+        }
+    }
+}
+
+/// Whether a number is a probability to keep, as `1 − p` may be rounded.
+fn is_kept(keep: f32, value: Scalar) -> bool {
+    (value.as_f64() - f64::from(keep)).abs() <= 2.0 * f64::from(f32::EPSILON)
+}
+
+impl Expected {
+    /// Whether a value is it.
+    fn is(self, value: Scalar) -> bool {
+        match self {
+            Self::Masked => is_masked(value),
+            Self::Length(length) => value.as_f64() == length as f64,
+            Self::One => value.as_f64() == 1.0,
+            Self::Kept(keep) => is_kept(keep, value),
         }
     }
 }
@@ -168,6 +188,7 @@ struct Found {
     modifiers: BTreeSet<OperationId>,
     masks: Masks,
     rows: Rows,
+    drops: Option<Drops>,
     /// What depends on the scores before they are masked.
     dependent: BTreeSet<TensorId>,
 }
@@ -179,14 +200,15 @@ impl Found {
         if !flow.is_private(draft, p) || draft.tensor(p).dim.len() != 4 {
             return None;
         }
-        let rows = Rows::of(draft, flow, p)?;
+        let drops = Drops::of(draft, flow, p);
+        let rows = Rows::of(draft, flow, drops.as_ref().map_or(p, |drops| drops.p))?;
         let masks = Masks::of(draft, flow, rows.x);
         let (scores, modifiers) = flow.path_to_product(draft, masks.x)?;
         if scores == output {
             return None;
         }
         let dependent = flow.dependents(draft, scores, &modifiers);
-        Some(Self { scores, output, modifiers, masks, rows, dependent })
+        Some(Self { scores, output, modifiers, masks, rows, drops, dependent })
     }
 
     /// Puts the normal form in its place; gives whether anything changed.
@@ -201,6 +223,7 @@ impl Found {
         }
         values.extend([self.rows.x, self.rows.y]);
         self.rows.put(draft, self.masks.lengths[0]);
+        values.extend(self.drops.into_iter().flat_map(|drops| drops.put(draft)));
         draft.expectations.extend(self.masks.expectations.iter().copied());
         // what a virtual tensor's strides are means nothing (AT-P39)
         values.retain(|id| draft.tensors[id.index()].is_virtual);

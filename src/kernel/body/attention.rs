@@ -1,6 +1,7 @@
 //! Attention whose scores stay in registers: a producer brings Q, K and V, warpgroups of 64 queries multiply, make probabilities and
 //! multiply again.
 
+use super::dropout::ForwardDropout;
 use crate::graph::TensorId;
 use crate::kernel::{MmaType, REGISTERS, StageProgram, TensorMap, WARPGROUP, WGMMA_ROWS};
 
@@ -29,6 +30,8 @@ pub struct AttentionKernel {
     pub band: Band,
     /// Offsets of the sequences of ragged tensors.
     pub offsets: Vec<TensorId>,
+    /// What becomes of their probabilities.
+    pub dropout: Option<ForwardDropout>,
     /// Tile of a block.
     pub tile: AttentionTile,
     /// Heads whose K and V should stay in L2 together.
@@ -213,6 +216,7 @@ impl AttentionKernel {
         let mut reads: Vec<TensorId> = self.sink.into_iter().chain(self.band.lengths.into_iter().flatten()).collect();
         reads.extend([self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more));
         reads.extend(&self.offsets);
+        reads.extend(self.dropout.iter().flat_map(ForwardDropout::reads));
         match &self.scores {
             Scores::Scaled(scale) => reads.extend(scale),
             Scores::Program { program, .. } => reads.extend(program.reads()),

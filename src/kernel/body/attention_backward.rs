@@ -1,6 +1,7 @@
 //! The backward pass of attention: what is known of each query, and gradients that are sums over queries, or over keys.
 
 use super::attention::{AttentionExtents, Band, columns as value_columns, lines as head_lines};
+use super::dropout::Dropping;
 use crate::graph::TensorId;
 use crate::kernel::{MmaType, REGISTERS, TensorMap, WARPGROUP, WGMMA_ROWS};
 
@@ -92,6 +93,8 @@ pub struct AttentionBackwardKernel {
     pub band: Band,
     /// Offsets of the sequences of ragged tensors.
     pub offsets: Vec<TensorId>,
+    /// Which of their probabilities were dropped.
+    pub dropout: Option<Dropping>,
     /// Tile of a block.
     pub tile: BackwardTile,
     /// Floats of a head in the workspace.
@@ -230,8 +233,15 @@ impl AttentionBackwardKernel {
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
         let edges = [self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more);
         let lengths = self.band.lengths.into_iter().flatten();
+        let dropped = self.dropout.iter().flat_map(Dropping::reads);
         (
-            self.scale.into_iter().chain(lengths).chain(edges).chain(self.offsets.iter().copied()).collect(),
+            self.scale
+                .into_iter()
+                .chain(lengths)
+                .chain(edges)
+                .chain(self.offsets.iter().copied())
+                .chain(dropped)
+                .collect(),
             self.outputs.iter().map(|it| it.tensor).collect(),
         )
     }

@@ -6,6 +6,7 @@ mod attention_backward;
 mod columns;
 mod copy;
 mod depthwise;
+mod dropout;
 mod gemm;
 mod inside;
 mod moments;
@@ -23,6 +24,7 @@ pub use attention_backward::{
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
+pub use dropout::{DropoutMaskKernel, Dropping, ForwardDropout};
 pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use inside::{Inside, OperandsBefore, Telling};
 pub use moments::{CombineMomentsKernel, MomentsKernel, Parts};
@@ -71,6 +73,8 @@ pub enum Body {
     AttentionRows(AttentionRowsKernel),
     /// Gradients of sinks.
     AttentionSinks(AttentionSinksKernel),
+    /// What dropout of an attention keeps.
+    DropoutMask(DropoutMaskKernel),
     /// Gradients of queries, or of keys and values.
     AttentionBackward(Box<AttentionBackwardKernel>),
 }
@@ -102,6 +106,7 @@ impl Body {
             Self::AttentionSinks(kernel) => {
                 ([kernel.sink].into_iter().chain(kernel.lengths).collect(), vec![kernel.result])
             }
+            Self::DropoutMask(kernel) => (kernel.dropout.reads().collect(), vec![kernel.output]),
             Self::AttentionBackward(kernel) => kernel.touched(),
             Self::Depthwise(kernel) => {
                 let reads = kernel.sweep.program.reads().chain([kernel.windows.image, kernel.filter]);

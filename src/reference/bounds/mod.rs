@@ -93,7 +93,7 @@ pub fn bounds_with(graph: &FinalizedGraph, inputs: &HostTensors, options: BoundO
     Ok(Bounds { outputs: outputs.into_iter().map(stored).collect::<Result<_>>()? })
 }
 
-/// Results of a softmax that a matmul reads and that are kept nowhere, of a type that rounds them: they may be rounded before they are
+/// Results of a softmax, or what dropout leaves of them, that a matmul reads and that are kept nowhere, of a type that rounds them: they may be rounded before they are
 /// divided by their sum, instead of after (AT-N2).
 fn probabilities(graph: &FinalizedGraph) -> BTreeSet<TensorId> {
     let is_rounded = |id: TensorId| {
@@ -101,9 +101,12 @@ fn probabilities(graph: &FinalizedGraph) -> BTreeSet<TensorId> {
         tensor.is_virtual && !matches!(tensor.data_type, DataType::Float | DataType::Double)
     };
     let is_multiplied = |id: TensorId| graph.consumers(id).iter().any(|&id| graph.operation(id).is_core());
-    let softmaxes = graph
-        .operations()
-        .filter(|operation| matches!(&operation.attributes, Attributes::Composite(Composite::Softmax(_))));
+    let softmaxes = graph.operations().filter(|operation| {
+        matches!(
+            &operation.attributes,
+            Attributes::Composite(Composite::Softmax(_) | Composite::Dropout(_) | Composite::MaskedDropout(_))
+        )
+    });
     let results = softmaxes.filter_map(|operation| operation.output(Port::Y));
     results.filter(|&id| is_rounded(id) && is_multiplied(id)).collect()
 }
@@ -139,7 +142,7 @@ impl Analysis<'_> {
             Attributes::Pointwise(pointwise) => vec![self.pointwise(id, pointwise, &operands)],
             Attributes::Concat(_) | Attributes::Signal(_) => self.moved(id, &operands)?,
             Attributes::View | Attributes::Transpose => self.moved(id, &operands)?,
-            Attributes::AllGather(_) => self.moved(id, &operands)?,
+            Attributes::AllGather(_) | Attributes::Bernoulli(_) => self.moved(id, &operands)?,
             _ => self.accumulated(id, &operands)?,
         };
         let result = |(pairs, output): (Vec<(f64, f64)>, TensorId)| {
@@ -166,7 +169,7 @@ impl Analysis<'_> {
         };
         let bounded = |(values, tensor): (Vec<f64>, TensorId)| {
             let is_flag = port_of(operation, tensor) == Port::FLAG;
-            // what other GPUs have sent is exact
+            // what other GPUs have sent is exact, and so is what is drawn
             let error = |(i, value): (usize, f64)| (value, errors.get(i).copied().filter(|_| !is_flag).unwrap_or(0.0));
             values.into_iter().enumerate().map(error).collect()
         };
@@ -271,7 +274,8 @@ impl Analysis<'_> {
             // Bounded, moved, expanded or refused before.
             (Attributes::Pointwise(_) | Attributes::Concat(_) | Attributes::Signal(_), _)
             | (Attributes::View | Attributes::Transpose, _)
-            | (Attributes::AllGather(_) | Attributes::Composite(_) | Attributes::Other(_), _) => {
+            | (Attributes::AllGather(_) | Attributes::Bernoulli(_), _)
+            | (Attributes::Composite(_) | Attributes::Other(_), _) => {
                 vec![f64::INFINITY; result.len()]
             }
         }

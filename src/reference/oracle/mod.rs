@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use super::all_gather;
+use super::bernoulli;
 use super::overrides::{Overrides, SIDES};
 use super::ragged;
 use super::run::arithmetic;
@@ -152,6 +153,7 @@ pub(super) fn value_type(graph: &FinalizedGraph, id: OperationId, (port, tensor)
             | Attributes::View
             | Attributes::Transpose
             | Attributes::AllGather(_)
+            | Attributes::Bernoulli(_)
     );
     let (compute, tensor) = (operand_type(graph, id), graph.tensor(tensor));
     let is_ideal = tensor.is_virtual && tensor.data_type == DataType::Double && compute.is_floating();
@@ -204,6 +206,7 @@ pub(super) fn exact(
         Attributes::View => return Ok(operands.iter().map(|x| x.values.clone()).collect()),
         Attributes::Transpose => return Ok(operands.iter().map(|x| movement::transposed(&x.dim, &x.values)).collect()),
         Attributes::AllGather(gather) => return all_gather::exact(graph, id, *gather, operands, values),
+        Attributes::Bernoulli(attributes) => return bernoulli::exact(graph, id, *attributes, values),
         _ => {}
     }
     let result = |&(port, output): &(Port, TensorId)| {
@@ -256,6 +259,7 @@ fn unscaled(
         | Attributes::View
         | Attributes::Transpose
         | Attributes::AllGather(_)
+        | Attributes::Bernoulli(_)
         | Attributes::Composite(_)
         | Attributes::Other(_) => {
             vec![f64::NAN; dim.iter().product::<i64>() as usize]

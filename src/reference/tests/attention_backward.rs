@@ -2,7 +2,7 @@
 //! that is written out here in double precision.
 
 use super::*;
-use crate::graph::{AttentionBackward, Scalar, ScoreMask};
+use crate::graph::{AttentionBackward, Bernoulli, Dropout, Scalar, ScoreMask};
 
 const HEADS: usize = 2;
 const QUERIES: usize = 5;
@@ -19,6 +19,8 @@ struct Case {
     lengths: Option<[usize; 2]>,
     /// Whether each head has a sink.
     has_sinks: bool,
+    /// The probability to keep, where some are dropped.
+    keep: Option<f32>,
 }
 
 impl Case {
@@ -49,8 +51,15 @@ impl Case {
             slots.push((Port::SINK_TOKEN, input(&mut graph, "sink", &sinks, DataType::Float)));
             outputs.push((Port::DSINK_TOKEN, sinks));
         }
+        if let Some(keep) = self.keep {
+            slots.extend(Dropout::STATE.map(|port| (port, input(&mut graph, port.0, &[1; 4], DataType::Int64))));
+            let factor = Tensor::scalar("factor", DataType::Float, Scalar::Float(f64::from(1.0 / keep)));
+            slots.push((Port::DROPOUT_SCALE, graph.tensor(factor)));
+            outputs.push((Port::RNG_DUMP, batched([HEADS, QUERIES, KEYS])));
+        }
         let ports: Vec<Port> = outputs.iter().map(|output| output.0).collect();
-        let gradients = graph.composite("b", AttentionBackward { mask: self.mask }, &slots, &ports);
+        let dropout = self.keep.map(|keep| Dropout { kept: Bernoulli { keep } });
+        let gradients = graph.composite("b", AttentionBackward { mask: self.mask, dropout }, &slots, &ports);
         for (id, (_, dim)) in gradients.into_iter().zip(outputs) {
             *graph.set_output(id) = Tensor::new("").row_major(dim).data_type(DataType::Float);
         }
@@ -67,8 +76,13 @@ impl Case {
             && self.mask.left_bound.is_none_or(|left| column_index > diagonal - left)
     }
 
-    /// O and the statistics, of Q, K and V, and of a sink of each head, which is −∞ where there are none.
-    fn forward(self, [q, k, v]: [&[f64]; 3], sinks: &[f64]) -> [Vec<f64>; 2] {
+    /// What is left of 1 of each score where a mask says what is kept.
+    fn factors(self, mask: &[f64]) -> Vec<f64> {
+        mask.iter().map(|kept| kept * f64::from(self.keep.map_or(1.0, |keep| 1.0 / keep))).collect()
+    }
+
+    /// O and the statistics, of Q, K and V, of a sink of each head, which is −∞ where there are none, and of what dropout leaves.
+    fn forward(self, [q, k, v]: [&[f64]; 3], sinks: &[f64], factors: &[f64]) -> [Vec<f64>; 2] {
         let mut o = vec![0.0; HEADS * QUERIES * VALUE_HEAD];
         let mut statistics = vec![f64::NEG_INFINITY; HEADS * QUERIES];
         for (head, row) in (0..HEADS).flat_map(|head| (0..QUERIES).map(move |row| (head, row))) {
@@ -83,6 +97,7 @@ impl Case {
             let sum: f64 = weights.iter().sum::<f64>() + sinks[head].exp();
             statistics[head * QUERIES + row] = sum.ln();
             for (column, weight) in columns.into_iter().zip(weights) {
+                let weight = weight * factors[(head * QUERIES + row) * KEYS + column];
                 for along in 0..VALUE_HEAD {
                     let value = v[(key_head * KEYS + column) * VALUE_HEAD + along];
                     o[(head * QUERIES + row) * VALUE_HEAD + along] += weight / sum * value;
@@ -114,7 +129,13 @@ impl Case {
             Some(_) => at(&inputs, Port::SINK_TOKEN),
             None => vec![f64::NEG_INFINITY; HEADS],
         };
-        let [o, statistics] = self.forward([&q, &k, &v], &sinks);
+        // what is drawn does not depend on the values
+        let mask = match operation.output(Port::RNG_DUMP) {
+            Some(mask) => execute(&graph, &inputs).unwrap()[&mask].to_dense().unwrap(),
+            None => vec![1.0; HEADS * QUERIES * KEYS],
+        };
+        let factors = self.factors(&mask);
+        let [o, statistics] = self.forward([&q, &k, &v], &sinks, &factors);
         for (port, values) in [(Port::O, o), (Port::STATS, statistics)] {
             let id = operation.input(port).unwrap();
             let tensor = graph.tensor(id);
@@ -126,7 +147,7 @@ impl Case {
         let comparison = compare(&graph, &oracle(&graph, &inputs), &results, Some(&bounds)).unwrap();
         assert!(comparison.is_match(), "{comparison}");
         let loss = |values: [&[f64]; 3], sinks: &[f64]| -> f64 {
-            self.forward(values, sinks)[0].iter().zip(&gradient).map(|(o, dy)| o * dy).sum()
+            self.forward(values, sinks, &factors)[0].iter().zip(&gradient).map(|(o, dy)| o * dy).sum()
         };
         let found = |port: Port| -> Vec<f64> { results[&operation.output(port).unwrap()].to_dense().unwrap() };
         for (along, port) in [Port::DQ, Port::DK, Port::DV].into_iter().enumerate() {
@@ -146,13 +167,15 @@ fn band(left_bound: Option<i64>, right_bound: Option<i64>, is_bottom_right: bool
 
 #[test]
 fn gradients_are_those_of_the_forward_pass() {
-    let whole = Case { key_heads: HEADS, mask: ScoreMask::default(), lengths: None, has_sinks: false };
+    let whole = Case { key_heads: HEADS, mask: ScoreMask::default(), lengths: None, has_sinks: false, keep: None };
     let masks =
         [ScoreMask::default(), band(None, Some(0), false), band(None, Some(-2), false), band(Some(2), Some(1), false)];
     for (seed, mask) in masks.into_iter().enumerate() {
         Case { mask, ..whole }.assert_gradients(seed as u64);
         Case { mask, key_heads: 1, ..whole }.assert_gradients(seed as u64 + 100);
         Case { mask, has_sinks: true, ..whole }.assert_gradients(seed as u64 + 300);
+        Case { mask, has_sinks: true, keep: Some(0.75), ..whole }.assert_gradients(seed as u64 + 500);
+        Case { mask, key_heads: 1, keep: Some(0.5), ..whole }.assert_gradients(seed as u64 + 600);
     }
     for (seed, lengths) in [[5, 4], [3, 2], [2, 4], [0, 3], [4, 0]].into_iter().enumerate() {
         for mask in [ScoreMask::default(), band(None, Some(0), true), band(Some(2), Some(0), true)] {
@@ -164,12 +187,16 @@ fn gradients_are_those_of_the_forward_pass() {
 
 #[test]
 fn random_statistics_are_those_of_the_forward_pass() {
-    let case = Case { key_heads: 1, mask: band(None, Some(-1), false), lengths: None, has_sinks: false };
+    let case = Case { key_heads: 1, mask: band(None, Some(-1), false), lengths: None, has_sinks: false, keep: None };
     let graph = case.graph();
     let operation = graph.operations().next().unwrap();
     let inputs = random_inputs(&graph, 7, Distribution::Normal).unwrap();
     let at = |port: Port| -> Vec<f64> { inputs[&operation.input(port).unwrap()].to_dense().unwrap() };
-    let [o, statistics] = case.forward([&at(Port::Q), &at(Port::K), &at(Port::V)], &[f64::NEG_INFINITY; HEADS]);
+    let [o, statistics] = case.forward(
+        [&at(Port::Q), &at(Port::K), &at(Port::V)],
+        &[f64::NEG_INFINITY; HEADS],
+        &[1.0; HEADS * QUERIES * KEYS],
+    );
     assert_near(&at(Port::O), &o, 4.0);
     let finite = |values: Vec<f64>| -> Vec<f64> { values.into_iter().map(|value| value.max(-1e3)).collect() };
     assert_near(&finite(at(Port::STATS)), &finite(statistics), 4.0);

@@ -2,6 +2,7 @@
 
 mod attention_backward;
 mod convolution;
+mod dropout;
 mod engine;
 mod inputs;
 mod matmul;

@@ -152,7 +152,7 @@ impl OperationKind {
             Attributes::Concat(_) => Some(Self::Concat),
             Attributes::Signal(_) => Some(Self::Signal),
             Attributes::Matmul(_) | Attributes::Convolution(_) => None,
-            Attributes::View | Attributes::Transpose | Attributes::AllGather(_) => None,
+            Attributes::View | Attributes::Transpose | Attributes::AllGather(_) | Attributes::Bernoulli(_) => None,
             Attributes::Composite(_) | Attributes::Other(_) => None,
         }
     }

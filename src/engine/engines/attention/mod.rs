@@ -18,7 +18,7 @@ use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{AttentionExtents, AttentionKernel, AttentionTile, Body, Kernel, Parameter, WGMMA_ROWS};
 use crate::support::attention_records::{FAF_SCALE_TYPE, FAF_STATS_LAYOUT};
 use crate::support::{Rule, Supported};
-use plan::Plan;
+use plan::{Plan, push_mask};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +126,7 @@ impl Offered {
         let (plan, shared) = (&self.plan, device.shared_bytes_per_block);
         let head = plan.extents.head;
         let fits = move |tile: &AttentionTile| {
-            let held = tile.held_registers(head) + plan.paired_registers(tile.keys);
+            let held = tile.held_registers(head) + plan.further_registers(tile.keys);
             held <= HELD[tile.consumers as usize] && tile.layout(head).bytes <= shared
         };
         let staged = move |consumers, keys| {
@@ -171,6 +171,7 @@ impl Offer for Offered {
             paired: plan.paired.clone(),
             band: plan.band,
             offsets: plan.offsets.clone(),
+            dropout: plan.dropout,
             tile,
             section: model::section(plan, packed),
             registers: REGISTERS[tile.consumers as usize],
@@ -183,6 +184,7 @@ impl Offer for Offered {
         };
         let mut builder = KernelBuilder::new(&plan.graph, config);
         builder.push("attention", shape, self.parameters(&kernel), Body::Attention(Box::new(kernel)));
+        plan.mask.iter().for_each(|mask| push_mask(&mut builder, &plan.graph, mask));
         builder.finish()
     }
 }

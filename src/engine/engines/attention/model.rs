@@ -22,6 +22,9 @@ const CLOCKS_OF_KEY: f64 = 5.0;
 /// What every score costs beyond that, for each operation on it.
 const CLOCKS_OF_OPERATION: f64 = 2.0;
 
+/// What drawing numbers for them costs beyond that, of a warpgroup.
+const CLOCKS_OF_DRAWING: f64 = 6.0;
+
 /// Clocks of a tile beside its steps, and of a launch.
 const CLOCKS_OF_TILE: f64 = 1800.0;
 const CLOCKS_OF_LAUNCH: f64 = 4500.0;
@@ -58,7 +61,8 @@ pub(super) fn estimate(
     let [head, value_head] = extents.head;
     let multiplied = (head + 15) / 16 * 16 + i64::from(value_columns(value_head));
     let products = f64::from(tile.queries() * tile.keys) * multiplied as f64 / PER_CLOCK;
-    let of_key = CLOCKS_OF_KEY + CLOCKS_OF_OPERATION * operations as f64;
+    let of_dropout = if plan.dropout.is_some() { CLOCKS_OF_DRAWING } else { 0.0 };
+    let of_key = CLOCKS_OF_KEY + of_dropout + CLOCKS_OF_OPERATION * operations as f64;
     let softmax = f64::from(tile.consumers * tile.keys) * of_key;
     let consumers = tile.consumers as usize;
     let step = (products / REACHED[consumers]).max(softmax) + CLOCKS_OF_STEP[consumers];

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use super::boxes::{self, LINE, are_offsets, boxes, has_vectors, is_boxed};
-use crate::engine::lowering::{outputs_are_taken, pointwise_is_taken};
+use crate::engine::builder::{KernelBuilder, Shape};
+use crate::engine::lowering::{outputs_are_taken, pointwise_is_taken, program_parameters};
 use crate::fusion::{Attention, Fusion, Stage};
 use crate::graph::{
-    Attributes, Composite, DataType, FinalTensor, FinalizedGraph, OperationId, PointwiseMode, Port, ScoreMask, TensorId,
+    Attributes, Bernoulli, Composite, DataType, FinalTensor, FinalizedGraph, Operation, OperationId, PointwiseMode,
+    Port, ScoreMask, TensorId,
 };
 use crate::kernel::{
-    AttentionExtents, AttentionTile, Band, BandEdge, MmaType, RowStatistics, Scores, StageProgram, TensorMap,
+    AttentionExtents, AttentionTile, Band, BandEdge, Body, DropoutMaskKernel, Dropping, ForwardDropout, MmaType,
+    RowStatistics, Scores, StageProgram, TensorMap,
 };
 
 /// An attention as it is computed.
@@ -30,6 +33,9 @@ pub(super) struct Plan {
     pub(super) band: Band,
     /// Offsets of ragged tensors.
     pub(super) offsets: Vec<TensorId>,
+    pub(super) dropout: Option<ForwardDropout>,
+    /// Where what is kept is stored.
+    pub(super) mask: Option<DropoutMaskKernel>,
 }
 
 /// Largest head, of an instruction's columns.
@@ -85,6 +91,9 @@ impl Plan {
         }
         let ragged = operands.into_iter().chain([output]).chain(statistics.tensors());
         let offsets = boxes::offsets(graph, ragged, band.lengths.is_some())?;
+        let dropout = attention.dropout.map(|id| dropping(graph, id)).transpose()?;
+        let drawn = dropout.and_then(|dropout: ForwardDropout| dropout.drawn());
+        let mask = attention.dropout.map(|id| mask_of(graph, id, drawn, extents)).transpose()?.flatten();
         let length = graph.operation(attention.output).input(Port::K_OVERRIDE);
         if length != band.lengths.map(|[_, keys]| keys) {
             return Err("values are left out by another length than keys are masked by".to_owned());
@@ -102,13 +111,16 @@ impl Plan {
             scores,
             band,
             offsets,
+            dropout,
+            mask,
         })
     }
 
-    /// Registers of a thread for what is read two columns at a time.
-    pub(super) fn paired_registers(&self, keys: u32) -> u32 {
+    /// Registers of a thread for what is read two columns at a time, and for random numbers.
+    pub(super) fn further_registers(&self, keys: u32) -> u32 {
         let words = |&id: &TensorId| self.graph.tensor(id).data_type.bits() as u32 / 16;
         self.paired.iter().map(words).sum::<u32>() * keys / 4
+            + drawing_registers(self.dropout.and_then(|dropout| dropout.drawn()))
     }
 
     /// Heads of Q that may share a tile: those that share a head of K and of V.
@@ -194,7 +206,7 @@ fn operand_type(
         DataType::BFloat16 => MmaType::Bf16,
         other => return Err(format!("no instruction for heads of {other}")),
     };
-    let probabilities = graph.operation(attention.softmax).output(Port::Y);
+    let probabilities = graph.operation(attention.dropout.unwrap_or(attention.softmax)).output(Port::Y);
     let mut all = operands.into_iter().chain(probabilities).chain([output]);
     match all.find(|&id| graph.tensor(id).data_type != first) {
         Some(id) => {
@@ -331,6 +343,94 @@ fn edge(graph: &FinalizedGraph, known: Option<i64>, more: Option<TensorId>) -> R
         return Err(format!("tensor {}: bounds are host scalars of INT32, INT64 or FLOAT", graph.describe_tensor(id)));
     }
     Ok((known.is_some() || more.is_some()).then_some(BandEdge { keys: known.unwrap_or(0), more }))
+}
+
+/// What an operation drops.
+fn dropping(graph: &FinalizedGraph, id: OperationId) -> Result<ForwardDropout, String> {
+    let operation = graph.operation(id);
+    let p = operation.input(Port::X).filter(|&id| graph.tensor(id).data_type != DataType::Float);
+    if let Some(id) = p {
+        return Err(format!("tensor {}: probabilities are dropped in FLOAT", graph.describe_tensor(id)));
+    }
+    match &operation.attributes {
+        Attributes::Composite(Composite::Dropout(dropout)) => {
+            dropping_of(graph, id, dropout.kept).map(ForwardDropout::Drawn)
+        }
+        Attributes::Composite(Composite::MaskedDropout(_)) => masked(graph, operation),
+        _ => Err("dropout of another kind".to_owned()),
+    }
+}
+
+/// A mask that kernels read.
+fn masked(graph: &FinalizedGraph, operation: &Operation) -> Result<ForwardDropout, String> {
+    let read = |port| {
+        let id = operation.input(port).ok_or_else(|| format!("port {port} is empty"))?;
+        let tensor = graph.tensor(id);
+        let is_float = matches!(tensor.data_type, DataType::Float | DataType::Half | DataType::BFloat16);
+        match is_float && !tensor.is_virtual && tensor.ragged_offset.is_none() {
+            true => Ok(id),
+            false => Err(format!("tensor {}: required FLOAT, HALF or BFLOAT16 in memory", graph.describe_tensor(id))),
+        }
+    };
+    Ok(ForwardDropout::Masked { mask: read(Port::DROPOUT_MASK)?, scale: read(Port::DROPOUT_SCALE)? })
+}
+
+/// What an operation with the ports of dropout drops.
+///
+/// # Errors
+/// A factor that kernels do not read.
+pub(in crate::engine::engines) fn dropping_of(
+    graph: &FinalizedGraph,
+    id: OperationId,
+    kept: Bernoulli,
+) -> Result<Dropping, String> {
+    let input = |port| graph.operation(id).input(port).ok_or_else(|| format!("port {port} is empty"));
+    let scale = input(Port::DROPOUT_SCALE)?;
+    if !matches!(graph.tensor(scale).data_type, DataType::Float | DataType::Half | DataType::BFloat16) {
+        return Err(format!(
+            "tensor {}: what makes up for dropout is FLOAT, HALF or BFLOAT16",
+            graph.describe_tensor(scale)
+        ));
+    }
+    let state = [input(Port::SEED)?, input(Port::OFFSET)?];
+    Ok(Dropping { threshold: kept.threshold(), state, scale })
+}
+
+/// Registers of a thread for the numbers that it draws.
+pub(in crate::engine::engines) fn drawing_registers(dropout: Option<Dropping>) -> u32 {
+    const DRAWING: u32 = 24;
+    if dropout.is_some() { DRAWING } else { 0 }
+}
+
+/// The mask of an operation with the ports of dropout, where it is stored.
+///
+/// # Errors
+/// A type that kernels do not store it in.
+pub(in crate::engine::engines) fn mask_of(
+    graph: &FinalizedGraph,
+    id: OperationId,
+    dropout: Option<Dropping>,
+    extents: AttentionExtents,
+) -> Result<Option<DropoutMaskKernel>, String> {
+    let dump = graph.operation(id).output(Port::RNG_DUMP).filter(|&id| !graph.tensor(id).is_virtual);
+    let Some((output, dropout)) = dump.zip(dropout) else { return Ok(None) };
+    let tensor = graph.tensor(output);
+    match tensor.data_type == DataType::Float && tensor.ragged_offset.is_none() {
+        true => Ok(Some(DropoutMaskKernel { output, dropout, extents })),
+        false => Err(format!("tensor {}: what is kept is stored in FLOAT", graph.describe_tensor(output))),
+    }
+}
+
+/// Adds the function that stores a mask.
+pub(in crate::engine::engines) fn push_mask(
+    builder: &mut KernelBuilder,
+    graph: &FinalizedGraph,
+    mask: &DropoutMaskKernel,
+) {
+    let shape = Shape::line_of_blocks(mask.items(), DropoutMaskKernel::THREADS);
+    let is_scalar = |id: TensorId| graph.tensor(id).is_pass_by_value;
+    let parameters = program_parameters(mask.dropout.reads(), &[mask.output], is_scalar);
+    builder.push("dropout_mask", shape, parameters, Body::DropoutMask(mask.clone()));
 }
 
 fn is_length(graph: &FinalizedGraph, id: TensorId) -> bool {

@@ -7,6 +7,7 @@
 mod model;
 mod plan;
 
+use super::attention::plan::{drawing_registers, push_mask};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::config::{Field, ranked};
@@ -124,7 +125,7 @@ impl Offered {
         device: &Device,
     ) -> Option<Pass> {
         let fits = |tile: &BackwardTile| {
-            tile.held_registers(outputs) <= HELD[tile.consumers as usize]
+            tile.held_registers(outputs) + drawing_registers(self.plan.dropout) <= HELD[tile.consumers as usize]
                 && tile.layout(self.plan.extents.head).bytes <= device.shared_bytes_per_block
         };
         let tile = |stages| BackwardTile { consumers: rows / WGMMA_ROWS, others, stages };
@@ -181,6 +182,7 @@ impl Offer for Offered {
         for pass in passes {
             self.push(&mut builder, pass, &regions[..2], device);
         }
+        plan.mask.iter().for_each(|mask| push_mask(&mut builder, &plan.graph, mask));
         builder.finish()
     }
 }
@@ -224,6 +226,7 @@ impl Offered {
             extents: plan.extents,
             band: plan.band,
             offsets: plan.offsets.clone(),
+            dropout: plan.dropout,
             tile,
             padded: plan.padded(),
             section: model::section(plan, of_keys),

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::super::attention::boxes::{self, are_offsets, boxes, has_vectors, is_boxed};
-use super::super::attention::plan::{are_counted, are_heads, band_of};
+use super::super::attention::plan::{are_counted, are_heads, band_of, dropping_of, mask_of};
 use crate::engine::lowering::outputs_are_taken;
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, Operation, OperationId, Port, TensorId};
 use crate::kernel::{
-    AttentionExtents, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardTile, Band, MmaType, TensorMap,
+    AttentionExtents, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardTile, Band, DropoutMaskKernel,
+    Dropping, MmaType, TensorMap,
 };
 
 /// A backward pass as it is computed.
@@ -29,6 +30,9 @@ pub(super) struct Plan {
     pub(super) band: Band,
     /// Offsets of ragged tensors.
     pub(super) offsets: Vec<TensorId>,
+    pub(super) dropout: Option<Dropping>,
+    /// Where what is kept is stored.
+    pub(super) mask: Option<DropoutMaskKernel>,
 }
 
 /// Floats that a head has in the workspace beyond its queries are a multiple of this.
@@ -69,6 +73,8 @@ impl Plan {
         let results = of_queries.iter().chain(&of_keys).map(|output| output.tensor);
         let ragged = operands.into_iter().chain([stats]).chain(results);
         let offsets = boxes::offsets(graph, ragged, band.lengths.is_some())?;
+        let dropout = backward.dropout.map(|dropout| dropping_of(graph, id, dropout.kept)).transpose()?;
+        let mask = mask_of(graph, id, dropout, extents)?;
         Ok(Self {
             graph: Arc::clone(graph),
             operands,
@@ -81,6 +87,8 @@ impl Plan {
             extents,
             band,
             offsets,
+            dropout,
+            mask,
         })
     }
 

@@ -1,6 +1,7 @@
-//! Attention, backward: groups of heads, masks and lengths, layouts.
+//! Attention, backward: groups of heads, masks and lengths, layouts, dropout.
 
 use super::super::super::choices::Choices;
+use super::dropout::dropping;
 use super::{INTERLEAVED, LENGTHS, SCALE, SINKS, Shape, mask};
 use crate::graph::{AttentionBackward, DataType, Graph, Port, Scalar, Tensor, TensorHandle};
 
@@ -47,7 +48,18 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
         inputs.push((Port::SINK_TOKEN, graph.tensor(sinks("sink"))));
         ports.push(Port::DSINK_TOKEN);
     }
-    let gradients = graph.composite("backward", AttentionBackward { mask }, &inputs, &ports);
+    let dropping = dropping(&mut graph, choices);
+    let dumps = dropping.as_ref().is_some_and(|dropping| dropping.is_stored);
+    ports.extend(dumps.then_some(Port::RNG_DUMP));
+    let dropout = dropping.map(|dropping| {
+        inputs.extend(dropping.inputs);
+        dropping.dropout
+    });
+    let mut gradients = graph.composite("backward", AttentionBackward { mask, dropout }, &inputs, &ports);
+    if let Some(id) = gradients.pop_if(|_| dumps) {
+        let scores = [shape.batches, shape.heads, shape.queries, shape.keys];
+        *graph.set_output(id) = Tensor::new("mask").row_major(scores).data_type(DataType::Float);
+    }
     for (&id, (port, extents)) in gradients.iter().zip(outputs) {
         let tensor = shape.matrices(port.0, extents, is_interleaved != choices.chance(RELAID));
         let data_type = if choices.chance(RETYPED) { choices.of(&types) } else { io };

@@ -1,6 +1,7 @@
-//! Attention, forward: groups of heads, operations on scores, masks and lengths, sinks and statistics; backward in a module of its own.
+//! Attention, forward: groups of heads, operations on scores, masks and lengths, sinks and statistics, dropout; backward in a module of its own.
 
 pub(super) mod backward;
+mod dropout;
 
 use super::super::choices::Choices;
 use super::layout::Order;
@@ -51,6 +52,7 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
     for id in statistics {
         graph.set_output(id);
     }
+    let p = dropout::dropped(&mut graph, choices, p, io);
     let o = graph.matmul("values", p, v);
     graph.last_operation().inputs.extend(lengths.get(1).map(|length| (Port::K_OVERRIDE, length.1)));
     let laid = shape.matrices("O", [shape.heads, shape.queries, shape.head[1]], is_interleaved);

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::super::super::attention;
 use super::super::super::draft::Draft;
+use super::super::dropout::Drawn;
 use super::super::flow::Flow;
 use super::super::mask::Masks;
 use super::super::rows::Parts;
@@ -51,11 +52,15 @@ pub(super) struct Scores {
     pub(super) masks: Masks,
 }
 
-/// What drops nothing: a mask of ones, and a factor of 1.
+/// What is dropped: by a mask that is drawn, or by one of ones, with a factor of 1, nothing.
 #[derive(Clone, Copy)]
-pub(super) struct Dropout {
+pub(super) struct Dropping {
     pub(super) mask: TensorId,
     pub(super) factor: TensorId,
+    /// How the mask is drawn, where it is not one of ones.
+    pub(super) drawn: Option<Drawn>,
+    /// The mask, where it is stored.
+    pub(super) dump: Option<TensorId>,
 }
 
 /// What rows of probabilities are compared with.
@@ -239,20 +244,26 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// The probabilities that are multiplied: themselves, or times what drops nothing. `None` where something is dropped.
-    pub(super) fn kept(&mut self, p: TensorId) -> Option<(TensorId, Option<Dropout>)> {
+    /// The probabilities that are multiplied: themselves, or what is left of them.
+    pub(super) fn kept(&mut self, p: TensorId) -> Option<(TensorId, Option<Dropping>)> {
         let masked = self.readers(p).into_iter().find_map(|reader| {
             let result = self.operation(reader).result()?;
             self.parts.operands::<2>(result, PointwiseMode::Mul)?;
             let mask = self.parts.other_operand(result, p)?;
-            self.is_of_ones(mask).then_some((result, mask))
+            let drawn = Drawn::of(self.parts.draft, self.parts.flow, mask);
+            let is_of_ones = self.is_of_ones(mask);
+            (is_of_ones || drawn.is_some()).then_some((result, mask, drawn.filter(|_| !is_of_ones)))
         });
-        let Some((masked, mask)) = masked else { return Some((p, None)) };
+        let Some((masked, mask, drawn)) = masked else { return Some((p, None)) };
         let kept = self.result_of_only_reader(masked)?;
         let [_, factor] = self.scaled(kept).filter(|way| way[0] == masked)?;
         [masked, kept, mask].into_iter().for_each(|id| self.take(id));
-        self.expect_one(factor)?;
-        [masked, mask].into_iter().all(|id| self.is_float(id)).then_some((kept, Some(Dropout { mask, factor })))
+        if drawn.is_none() {
+            self.expect(factor, Expected::One)?;
+        }
+        let dump = Some(mask).filter(|&mask| drawn.is_some() && !self.tensor(mask).is_virtual);
+        let dropping = Dropping { mask, factor, drawn, dump };
+        [masked, mask].into_iter().all(|id| self.is_float(id)).then_some((kept, Some(dropping)))
     }
 
     /// Whether a tensor is a random mask that keeps everything.
@@ -265,13 +276,14 @@ impl<'a> Walk<'a> {
         other.tag == "RNG" && is_bernoulli && keep == Some(1.0)
     }
 
-    fn expect_one(&mut self, factor: TensorId) -> Option<()> {
+    /// A number by value that has to be something, now or in every execution.
+    fn expect(&mut self, factor: TensorId, expected: Expected) -> Option<()> {
         let tensor = self.tensor(factor);
         match tensor.value {
             _ if !tensor.is_pass_by_value => None,
-            Some(value) => (value.as_f64() == 1.0).then_some(()),
+            Some(value) => expected.is(value).then_some(()),
             None => {
-                let expectation = Expectation::of(self.parts.draft, factor, Expected::One)?;
+                let expectation = Expectation::of(self.parts.draft, factor, expected)?;
                 if !self.expectations.contains(&expectation) {
                     self.expectations.push(expectation);
                 }
@@ -281,7 +293,7 @@ impl<'a> Walk<'a> {
     }
 
     /// dO, O and V from the difference of `dO · Vᵀ` and Δ.
-    pub(super) fn rows(&mut self, difference: TensorId, dropout: Option<Dropout>) -> Option<Rows> {
+    pub(super) fn rows(&mut self, difference: TensorId, dropout: Option<Dropping>) -> Option<Rows> {
         let [mut dp, sum] = self.operands(difference, PointwiseMode::Sub)?;
         if let Some(dropout) = dropout {
             let [a, b] = self.operands(dp, PointwiseMode::Mul)?;
@@ -289,10 +301,17 @@ impl<'a> Walk<'a> {
         }
         let [d_o, v] = self.product(dp, OF_SCORES).filter(|_| self.is_float(dp))?;
         let mut delta = sum;
-        if let Some([value, one]) = self.scaled(sum) {
-            self.take(sum);
-            self.expect_one(one)?;
-            delta = value;
+        let drawn = dropout.and_then(|dropout| dropout.drawn);
+        let expected = drawn.map_or(Expected::One, |drawn| Expected::Kept(drawn.kept.keep));
+        match self.scaled(sum) {
+            Some([value, factor]) => {
+                self.take(sum);
+                self.expect(factor, expected)?;
+                delta = value;
+            }
+            // what it is divided by has to be a factor of it
+            None if drawn.is_some() => return None,
+            None => {}
         }
         let product = self.made_by(delta)?.input(Port::X)?;
         if !self.parts.is_reduced(delta, ReductionMode::Add, product) || !self.is_float(delta) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::samples::{Attention, BATCHES, Backward, BiasGradient, Form, QUERIES, backward_table};
-use super::values::{assert_near, element, lengths, number, sink};
+use super::values::{assert_near, element, left, lengths, number, sink};
 use super::{Attributes, Composite, DataType, FinalizedGraph, Graph, PointwiseMode, Port, commuted, finalized, ragged};
 use crate::graph::samples::shuffled;
 use crate::graph::{Operation, Reduction, ReductionMode, Scalar, Tensor, TensorHandle};
@@ -79,7 +79,10 @@ fn factors_of_executions_are_expected_to_be_1() {
         assert_is_one(&new, name);
         assert_eq!((old.text(), old.key()), (new.text(), new.key()), "{name}");
         let of_ones = new.expectations().iter().filter(|one| one.text().contains("it is 1 [AT-P41]")).count();
-        assert_eq!(of_ones, 1 + usize::from(backward.drops_nothing), "{name}");
+        let is_whole = usize::from(attention.dropped.is_none());
+        assert_eq!(of_ones, is_whole + usize::from(backward.drops_nothing), "{name}");
+        let of_kept = new.expectations().iter().filter(|one| one.text().contains("the probability to keep")).count();
+        assert_eq!(of_kept, 1 - is_whole, "{name}");
         let is_a_node = attention.left.is_none() && attention.right.is_none_or(|right| right == 0);
         if is_a_node && !attention.is_bottom_right {
             assert_eq!(new.key(), finalized(&backward.graph(Form::Nodes), name).key(), "{name}");
@@ -329,16 +332,18 @@ impl Values {
         let sink = (attention.sink).then(|| sink(head as usize)).filter(|_| row < queries);
         let sum: f64 = scores.iter().copied().chain(sink).map(f64::exp).sum();
         let p: Vec<f64> = scores.iter().map(|score| if sum > 0.0 { score.exp() / sum } else { 0.0 }).collect();
-        let o: Vec<f64> = (0..d_v).map(|x| (0..keys).map(|c| p[c as usize] * number("V", v(c, x))).sum()).collect();
+        let left: Vec<f64> = (0..keys).map(|c| left(attention, [batch * of_q + head, row, c])).collect();
+        let kept = |c: i64| p[c as usize] * left[c as usize];
+        let o: Vec<f64> = (0..d_v).map(|x| (0..keys).map(|c| kept(c) * number("V", v(c, x))).sum()).collect();
         let delta: f64 = (0..d_v).map(|x| d_o(x) * o[x as usize]).sum();
         self.o.extend(&o);
         self.stats.push(sum.ln());
         for c in (0..keys).filter(|&c| is_kept(c)) {
-            let p = p[c as usize];
+            let (kept, p) = (kept(c), p[c as usize]);
             let dp: f64 = (0..d_v).map(|x| d_o(x) * number("V", v(c, x))).sum();
-            let ds = p * (dp - delta);
+            let ds = p * (dp * left[c as usize] - delta);
             let [dq, dk, dv] = &mut self.gradients;
-            (0..d_v).for_each(|x| dv[v(c, x)] += p * d_o(x));
+            (0..d_v).for_each(|x| dv[v(c, x)] += kept * d_o(x));
             (0..d).for_each(|x| dq[q(x)] += scale * ds * number("K", k(c, x)));
             (0..d).for_each(|x| dk[k(c, x)] += scale * ds * number("Q", q(x)));
             let batch = if backward.d_bias == BiasGradient::Whole { batch } else { 0 };

@@ -43,6 +43,10 @@ pub(crate) struct Attention {
     pub(crate) sink: bool,
     pub(crate) slopes: bool,
     pub(crate) cap: bool,
+    /// The probability to drop.
+    pub(crate) dropped: Option<f32>,
+    /// Whether probabilities are multiplied by a mask; forward passes alone.
+    pub(crate) masked: bool,
     /// Stats, Max, Sum_exp.
     pub(crate) statistics: [bool; 3],
     /// Whether the values of host scalars are in the graph.
@@ -64,6 +68,8 @@ impl Default for Attention {
             sink: false,
             slopes: false,
             cap: false,
+            dropped: None,
+            masked: false,
             statistics: [true, false, false],
             is_known: true,
         }
@@ -97,9 +103,16 @@ pub(crate) fn table() -> Vec<(&'static str, Attention)> {
         ("inference", Attention { statistics: [false; 3], ..lengths }),
         ("slopes", Attention { slopes: true, right: Some(0), ..plain }),
         ("soft cap", Attention { cap: true, ..causal }),
+        ("dropout", Attention { dropped: Some(0.1), ..plain }),
+        ("dropout, sink, padding", Attention { dropped: Some(0.5), sink: true, ..lengths }),
+        ("mask of dropout", Attention { masked: true, ..causal }),
+        ("dropout, bias, inference", Attention { dropped: Some(0.25), bias: true, statistics: [false; 3], ..causal }),
         ("everything", corner(Attention { bias: true, slopes: true, sink: true, left: Some(5), ..lengths })),
     ]
 }
+
+/// Part of the probabilities that masks keep.
+pub(crate) const MASK_KEEPS: f32 = 0.5;
 
 pub(crate) const BATCHES: i64 = 2;
 pub(crate) const QUERIES: i64 = 5;
@@ -133,6 +146,10 @@ struct Tensors {
     bias: Option<TensorHandle>,
     sink: Option<TensorHandle>,
     lengths: Option<[TensorHandle; 2]>,
+    /// Seed and offset.
+    state: Option<[TensorHandle; 2]>,
+    /// A mask of probabilities.
+    mask: Option<TensorHandle>,
     statistics: [Option<TensorHandle>; 3],
 }
 
@@ -203,10 +220,12 @@ impl Author {
         let lengths = attention.lengths.then(&mut lengths);
         let bias = attention.bias.then(|| self.stored("bias", [1, of_q, QUERIES, keys], DataType::Half));
         let sink = attention.sink.then(|| self.stored("sink", [1, of_q, 1, 1], DataType::Float));
+        let state = attention.dropped.map(|_| self.state());
+        let mask = attention.masked.then(|| self.stored("mask", [1, of_q, QUERIES, keys], DataType::Half));
         let rows = [BATCHES, of_q, QUERIES, 1];
         let statistics =
             attention.statistics.map(|is_wanted| is_wanted.then(|| self.stored("statistic", rows, DataType::Float)));
-        Tensors { operands: [q, k, v], output, bias, sink, lengths, statistics }
+        Tensors { operands: [q, k, v], output, bias, sink, lengths, state, mask, statistics }
     }
 
     fn node(&mut self) {
@@ -215,7 +234,12 @@ impl Author {
         let [q, k, v] = tensors.operands;
         let lengths = tensors.lengths.map_or(Vec::new(), |[q, kv]| vec![("SEQ_LEN_Q", q), ("SEQ_LEN_KV", kv)]);
         let optional = [("Bias", tensors.bias), ("SINK_TOKEN", tensors.sink)];
-        let optional = optional.into_iter().filter_map(|(port, id)| Some((port, id?))).chain(lengths);
+        let factor = tensors.mask.map(|_| self.scalar("factor", DataType::Float, 1.0 / f64::from(MASK_KEEPS)));
+        let mask = [("Dropout_mask", tensors.mask), ("Dropout_scale", factor)];
+        let mask = mask.into_iter().filter_map(|(port, id)| Some((port, id?)));
+        let state = tensors.state.map_or(Vec::new(), |[seed, offset]| vec![("Seed", seed), ("Offset", offset)]);
+        let optional =
+            optional.into_iter().filter_map(|(port, id)| Some((port, id?))).chain(lengths).chain(state).chain(mask);
         let inputs: Vec<_> = [("Q", q), ("K", k), ("V", v)].into_iter().chain(optional).collect();
         let statistics = ["Stats", "Max", "Sum_exp"].into_iter().zip(tensors.statistics);
         let statistics = statistics.filter_map(|(port, id)| Some((Port(port), id?)));
@@ -226,6 +250,7 @@ impl Author {
         attributes.extend(attention.scale.map(|scale| ("attn_scale_value".to_owned(), json!(scale))));
         attributes.extend(attention.left.map(|left| ("left_bound".to_owned(), json!(left))));
         attributes.extend(attention.right.map(|right| ("right_bound".to_owned(), json!(right))));
+        attributes.extend(attention.dropped.map(|dropped| ("dropout_probability".to_owned(), json!(dropped))));
         let inputs: Vec<_> = inputs.into_iter().map(|(port, id)| (Port(port), id)).collect();
         self.push(Attributes::Other(Other { tag: "SDPA", attributes }), &inputs, &outputs);
     }
@@ -272,11 +297,42 @@ impl Author {
                 x = self.band(x, is_old, is_right, bound, tensors.lengths);
             }
         }
-        let p = if is_old { self.old_softmax(x, &tensors) } else { self.softmax(x, &tensors) };
+        let mut p = if is_old { self.old_softmax(x, &tensors) } else { self.softmax(x, &tensors) };
+        if let Some((state, dropped)) = tensors.state.zip(attention.dropped) {
+            p = self.dropped(p, state, dropped);
+        }
+        if let Some(mask) = tensors.mask {
+            let factor = self.scalar("factor", DataType::Float, 1.0 / f64::from(MASK_KEEPS));
+            let scaled = self.on_scores(M::Mul, &[p, factor], DataType::Float);
+            p = self.on_scores(M::Mul, &[scaled, mask], DataType::Half);
+        }
         let lengths =
             pads.map_or(Vec::new(), |lengths| [Port::M_OVERRIDE, Port::K_OVERRIDE].into_iter().zip(lengths).collect());
         let inputs: Vec<_> = [(Port::A, p), (Port::B, v)].into_iter().chain(lengths).collect();
         self.push(matmul(), &inputs, &[(Port::C, tensors.output)]);
+    }
+
+    /// Seed and offset.
+    fn state(&mut self) -> [TensorHandle; 2] {
+        ["Seed", "Offset"].map(|name| self.stored(name, [1; 4], DataType::Int64))
+    }
+
+    /// A random mask: 1 with a probability, and 0 otherwise.
+    fn mask(&mut self, state: [TensorHandle; 2], keep: f64) -> TensorHandle {
+        let mask = self.value(self.attention.scores(), DataType::Float);
+        let attributes = [("distribution", json!("BERNOULLI")), ("bernoulli_probability", json!(keep))];
+        let attributes = attributes.map(|(key, value)| (key.to_owned(), value)).into();
+        let inputs = [(Port::SEED, state[0]), (Port::OFFSET, state[1])];
+        self.push(Attributes::Other(Other { tag: "RNG", attributes }), &inputs, &[(Port::Y, mask)]);
+        mask
+    }
+
+    /// Probabilities of which some are dropped (AT-P33).
+    fn dropped(&mut self, p: TensorHandle, state: [TensorHandle; 2], dropped: f32) -> TensorHandle {
+        let mask = self.mask(state, 1.0 - f64::from(dropped));
+        let masked = self.on_scores(M::Mul, &[p, mask], DataType::Float);
+        let factor = self.scalar("factor", DataType::Float, f64::from(1.0 / (1.0 - dropped)));
+        self.on_scores(M::Mul, &[masked, factor], DataType::Half)
     }
 
     fn slopes(&mut self, x: TensorHandle) -> TensorHandle {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::samples::{Attention, BATCHES, Form, QUERIES, table};
+use super::samples::{Attention, BATCHES, Form, MASK_KEEPS, QUERIES, table};
 use crate::graph::{FinalTensor, FinalizedGraph, Port};
 use crate::host_tensor::{HostTensor, HostTensors};
 use crate::reference;
@@ -21,11 +21,29 @@ pub(super) fn element(attention: Attention, tensor: &FinalTensor, position: usiz
         "SEQ_LEN_KV" => lengths(attention)[position][1] as f64,
         "sink" => sink(position),
         "slopes" => slope(position),
+        "Seed" => STATE[0] as f64,
+        "Offset" => STATE[1] as f64,
+        "mask" => masked(position),
+        "factor" if attention.masked => 1.0 / f64::from(MASK_KEEPS),
+        "factor" => f64::from(1.0 / (1.0 - attention.dropped.unwrap_or(0.0))),
+        "keep" => f64::from(1.0 - attention.dropped.unwrap_or(0.0)),
         name => number(name, position),
     }
 }
 
 const CAP: f64 = 30.0;
+
+const STATE: [i64; 2] = [7, -3];
+
+/// A mask that keeps every other element, and a few more.
+fn masked(position: usize) -> f64 {
+    if position % 2 == 0 || position % 5 == 0 { 1.0 } else { 0.0 }
+}
+
+/// What is left of 1 in a column of a row of a head, which all heads of all batches before it precede.
+pub(super) fn left(attention: Attention, at: [i64; 3]) -> f64 {
+    attention.dropped.map_or(1.0, |dropped| reference::bernoulli::left(dropped, STATE, at))
+}
 
 pub(super) fn number(name: &str, position: usize) -> f64 {
     let seed = name.bytes().next().map_or(0, usize::from);
@@ -83,7 +101,11 @@ fn row(attention: Attention, batch: i64, head: i64, row: i64) -> (Vec<f64>, f64,
     let sum = weights.iter().sum::<f64>() + sink.map_or(0.0, |sink| (sink - reference).exp());
     let values = (0..d_v).map(|x| {
         let v = |column| at("V", [of_v, keys, d_v], [head * of_v / of_q, column, x]);
-        let total: f64 = (0..keys).map(|column| weights[column as usize] * v(column)).sum();
+        let left = |column| match attention.masked {
+            true => masked(((head * QUERIES + row) * keys + column) as usize) / f64::from(MASK_KEEPS),
+            false => left(attention, [batch * of_q + head, row, column]),
+        };
+        let total: f64 = (0..keys).map(|column| weights[column as usize] * left(column) * v(column)).sum();
         if sum > 0.0 { total / sum } else { 0.0 }
     });
     (values.collect(), largest, sum)

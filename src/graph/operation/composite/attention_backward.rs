@@ -7,20 +7,25 @@
 //! dSINK = −Σ exp(SINK − STATS) · Δ
 //! ```
 //!
+//! Where probabilities are dropped, `dV` and `dP` are of what is left of them: `P` and `dP` times the mask and the factor, as [`Dropout`] says.
+//! `Δ` is that of the O that is left.
+//!
 //! Scores are those of the forward pass: scaled, biased, masked as [`ScoreMask`] says. `P` and `dS` are rounded to the type of Q before they
 //! are multiplied (AT-N1). Heads of Q that share one of K, or of V, add up (AT-O2). Rows that are masked, or beyond their sequence, have
 //! gradients of 0 and no share in others (AT-O30 … O33); what lies in them may be NaN (AT-O36).
 
-use super::{Definition, Expansion, KeptAttributes, Port, ScoreMask};
+use super::{Definition, Dropout, Expansion, KeptAttributes, Port, ScoreMask};
 use crate::graph::infer::{Node, Ports, attention};
 use crate::graph::key::Bytes;
 use crate::graph::{DataType, Malformed, PointwiseMode, ReductionMode, TensorId};
 
 /// Attributes of the gradients of an attention.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AttentionBackward {
     /// Which scores were kept.
     pub mask: ScoreMask,
+    /// Which probabilities were dropped, if any.
+    pub dropout: Option<Dropout>,
 }
 
 impl AttentionBackward {
@@ -35,10 +40,13 @@ impl AttentionBackward {
         Port::LEFT_BOUND,
         Port::RIGHT_BOUND,
         Port::SINK_TOKEN,
+        Port::SEED,
+        Port::OFFSET,
+        Port::DROPOUT_SCALE,
     ];
 
     pub(super) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
-        (tag == Self::TAG).then(|| Self { mask: ScoreMask::of(attributes) })
+        (tag == Self::TAG).then(|| Self { mask: ScoreMask::of(attributes), dropout: Dropout::of(attributes) })
     }
 }
 
@@ -50,26 +58,30 @@ impl Definition for AttentionBackward {
     fn ports(&self) -> Ports {
         (
             [&[Port::Q, Port::K, Port::V, Port::O, Port::DO, Port::STATS], Self::OPTIONAL],
-            [&[Port::DQ, Port::DK, Port::DV], &[Port::ATTENTION_DBIAS, Port::DSINK_TOKEN]],
+            [&[Port::DQ, Port::DK, Port::DV], &[Port::ATTENTION_DBIAS, Port::DSINK_TOKEN, Port::RNG_DUMP]],
         )
     }
 
     fn attributes(&self) -> KeptAttributes {
-        self.mask.attributes()
+        let of_dropout = self.dropout.iter().flat_map(Definition::attributes);
+        self.mask.attributes().into_iter().chain(of_dropout).collect()
     }
 
     fn key_bytes(&self, bytes: &mut Bytes) {
         self.mask.key_bytes(bytes);
+        // nothing where nothing is dropped
+        self.dropout.iter().for_each(|dropout| dropout.key_bytes(bytes));
     }
 
     fn texts(&self) -> Vec<String> {
-        self.mask.texts()
+        let of_dropout = self.dropout.iter().flat_map(Definition::texts);
+        self.mask.texts().into_iter().chain(of_dropout).collect()
     }
 
     fn default_type(&self, port: Port) -> Option<DataType> {
         match port {
             Port::STATS => Some(DataType::Float),
-            port => self.mask.default_type(port),
+            port => self.mask.default_type(port).or_else(|| self.dropout?.default_type(port)),
         }
     }
 
@@ -80,6 +92,7 @@ impl Definition for AttentionBackward {
 
     fn check(&self, node: &Node) -> Result<(), Malformed> {
         attention::check_backward(node)?;
+        self.check_dropout(node)?;
         self.mask.check_bounds(node)
     }
 
@@ -100,7 +113,17 @@ impl Definition for AttentionBackward {
         let p = expansion.pointwise(M::Exp, &[below]);
         let p = expansion.where_kept(p, kept);
 
-        let rounded = expansion.rounded(p, q);
+        let of_scores = expansion.dim(p).to_vec();
+        let drawn = self.dropout.and_then(|dropout| Some((dropout, dropout.mask(expansion, of_scores)?)));
+        let left = |expansion: &mut Expansion, x| match drawn {
+            Some((dropout, mask)) => dropout.applied(expansion, x, mask),
+            None => x,
+        };
+        if let Some((_, mask)) = drawn {
+            expansion.result(Port::RNG_DUMP, M::Identity, &[mask]);
+        }
+        let kept_p = left(expansion, p);
+        let rounded = expansion.rounded(kept_p, q);
         let of_keys = expansion.transpose(rounded);
         let of_heads = expansion.matmul(of_keys, d_o, lengths[0]);
         expansion.result_of_heads(Port::DV, of_heads);
@@ -110,6 +133,7 @@ impl Definition for AttentionBackward {
         let delta = expansion.reduction(ReductionMode::Add, product, rows);
         let values = expansion.transpose(v);
         let dp = expansion.matmul(d_o, values, None);
+        let dp = left(expansion, dp);
         let difference = expansion.pointwise(M::Sub, &[dp, delta]);
         let ds = expansion.pointwise(M::Mul, &[p, difference]);
         let ds = expansion.where_kept(ds, kept);
@@ -132,6 +156,16 @@ impl Definition for AttentionBackward {
 }
 
 impl AttentionBackward {
+    /// What says which probabilities were dropped is there where some were, and nowhere else.
+    fn check_dropout(&self, node: &Node) -> Result<(), Malformed> {
+        const DROPPED: [Port; 4] = [Port::SEED, Port::OFFSET, Port::DROPOUT_SCALE, Port::RNG_DUMP];
+        match (self.dropout, DROPPED.into_iter().find(|&port| node.tensor(port).is_some())) {
+            (Some(dropout), _) => dropout.check_state(node),
+            (None, Some(port)) => Err(node.fault_at("AT-O13", port, "no probability is dropped")),
+            (None, None) => Ok(()),
+        }
+    }
+
     /// The sink's share of each row within its sequence, added up (AT-O16, AT-U1).
     fn define_sink(&self, expansion: &mut Expansion, [sink, stats, delta]: [TensorId; 3], dim: Vec<i64>) {
         use PointwiseMode as M;

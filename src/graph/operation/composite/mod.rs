@@ -5,7 +5,9 @@
 //! oracle, error bounds, twins, operation counts, and kernels that run it unfused.
 
 mod attention_backward;
+mod dropout;
 mod groups;
+mod masked_dropout;
 mod norm;
 mod score_mask;
 mod softmax;
@@ -16,6 +18,8 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::Value;
 
 pub use attention_backward::AttentionBackward;
+pub use dropout::{Bernoulli, Dropout};
+pub use masked_dropout::MaskedDropout;
 pub use norm::{BnBackwardWeights, BnFinalize, BnFinalizeMode, NormBackward, NormForward, NormMode, NormPhase};
 pub use score_mask::ScoreMask;
 pub use softmax::Softmax;
@@ -65,6 +69,10 @@ composites! {
     Softmax;
     /// `X [, SEQ_LEN_Q, SEQ_LEN_KV] [, LEFT_BOUND] [, RIGHT_BOUND] → Y`.
     ScoreMask;
+    /// `X, Seed, Offset, Dropout_scale → Y [, RNG_DUMP]`.
+    Dropout;
+    /// `X, Dropout_mask, Dropout_scale → Y`.
+    MaskedDropout;
     /// `Q, K, V, O, dO, Stats [, Attn_scale, Bias, SEQ_LEN_Q, SEQ_LEN_KV, LEFT_BOUND, RIGHT_BOUND, SINK_TOKEN] → dQ, dK, dV
     /// [, dBias, DSINK_TOKEN]`.
     AttentionBackward;
@@ -206,6 +214,18 @@ impl Expansion<'_> {
         let inputs = Port::PEER_STATS.into_iter().zip(peers.iter().copied());
         let inputs = [(Port::X, x)].into_iter().chain(inputs).collect();
         self.push(Attributes::AllGather(AllGather { place }), inputs, (Port::Y, y), None);
+        y
+    }
+
+    /// A variable for each element of these extents, drawn by the numbers that a seed and an offset tell.
+    fn bernoulli(&mut self, attributes: Bernoulli, [seed, offset]: [TensorId; 2], dim: Vec<i64>) -> TensorId {
+        let y = self.value("bernoulli", dim);
+        self.push(
+            Attributes::Bernoulli(attributes),
+            vec![(Port::SEED, seed), (Port::OFFSET, offset)],
+            (Port::Y, y),
+            None,
+        );
         y
     }
 

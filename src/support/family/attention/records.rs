@@ -10,7 +10,7 @@ const BOTH: &[SurfaceId] = &[FLASH_FPROP, FLASH_BPROP];
 
 rules! {
     FPROP_ALONE, "003 Fused Flash Attention fprop" {
-        FAF_FORM = "FAF-FORM", "graph", PATTERN, "Matmul, pointwise operations on scores and masks of them, Softmax, Matmul, and nothing else";
+        FAF_FORM = "FAF-FORM", "graph", PATTERN, "Matmul, pointwise operations on scores and masks of them, Softmax, dropout, Matmul, and nothing else";
         FAF_SCALE = "FAF-SCALE", "scores", PERMISSION, "scores may be multiplied by a scale";
         FAF_BIAS = "FAF-BIAS", "scores", PERMISSION, "a bias may be added to scores";
         FAF_CAUSAL = "FAF-CAUSAL", "scores", PERMISSION, "a causal mask keeps the keys up to each query";
@@ -18,6 +18,8 @@ rules! {
         FAF_SWA = "FAF-SWA", "scores", PERMISSION, "a sliding window keeps the keys of a band, with or without the causal mask";
         FAF_ACT = "FAF-ACT", "scores", PERMISSION, "scores may go through activations: a soft cap is DIV, TANH_FWD, MUL";
         FAF_USERMASK = "FAF-USERMASK", "scores", PERMISSION, "scores may be multiplied by a tensor of the caller's";
+        FAF_DROP = "FAF-DROP", "probabilities", PERMISSION, "probabilities may be dropped by a random mask, and what is left scaled";
+        FAF_DROPMASK = "FAF-DROPMASK", "probabilities", PERMISSION, "probabilities may be scaled and multiplied by a mask of the caller's";
         FAF_MULTI = "FAF-MULTI", "scores", PERMISSION, "several of these together, or none";
         FAF_K_HEADS = "FAF-K-HEADS", "K", PERMISSION, "K may have a divisor of the heads of Q";
         FAF_V_HEADS = "FAF-V-HEADS", "V", PERMISSION, "V may have a divisor of the heads of Q";

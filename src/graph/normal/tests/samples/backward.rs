@@ -96,6 +96,16 @@ pub(crate) fn backward_table() -> Vec<(&'static str, Backward)> {
         ("sink", of(Attention { sink: true, ..causal })),
         ("sink, without its gradient", Backward { d_sink: false, ..of(Attention { sink: true, ..causal }) }),
         ("sink, padding", of(Attention { sink: true, ..lengths })),
+        ("dropout", of(Attention { dropped: Some(0.1), ..plain })),
+        ("dropout, unscaled", of(Attention { dropped: Some(0.5), scale: None, ..causal })),
+        (
+            "dropout, bias, sink",
+            Backward {
+                d_bias: BiasGradient::OfBias,
+                ..of(Attention { dropped: Some(0.25), bias: true, sink: true, ..causal })
+            },
+        ),
+        ("dropout, groups, padding", of(Attention { dropped: Some(0.5), lengths: true, ..groups })),
         ("nothing dropped", Backward { drops_nothing: true, ..of(plain) }),
         ("nothing dropped, unscaled", Backward { drops_nothing: true, ..of(Attention { scale: None, ..causal }) }),
         (
@@ -116,6 +126,8 @@ struct Stored {
     bias: Option<TensorHandle>,
     lengths: Option<[TensorHandle; 2]>,
     sink: Option<TensorHandle>,
+    /// Seed and offset.
+    state: Option<[TensorHandle; 2]>,
     gradients: [TensorHandle; 3],
     d_bias: Option<TensorHandle>,
     d_sink: Option<TensorHandle>,
@@ -156,7 +168,8 @@ impl Author {
         let [sink, d_sink] = [("sink", true), ("dSink", backward.d_sink)].map(|(name, is_there)| {
             (attention.sink && is_there).then(|| self.stored(name, [1, of_q, 1, 1], DataType::Float))
         });
-        Stored { inputs, bias, lengths, sink, gradients, d_bias, d_sink }
+        let state = attention.dropped.map(|_| self.state());
+        Stored { inputs, bias, lengths, sink, state, gradients, d_bias, d_sink }
     }
 
     fn backward_node(&mut self, backward: Backward) {
@@ -166,7 +179,9 @@ impl Author {
         let lengths = ["SEQ_LEN_Q", "SEQ_LEN_KV"].into_iter().zip(stored.lengths.into_iter().flatten());
         let optional = [("Bias", stored.bias), ("SINK_TOKEN", stored.sink)];
         let optional = optional.into_iter().filter_map(|(port, id)| Some((port, id?)));
-        let inputs: Vec<_> = required.chain(optional).chain(lengths).map(|(port, id)| (Port(port), id)).collect();
+        let state = ["Seed", "Offset"].into_iter().zip(stored.state.into_iter().flatten());
+        let inputs: Vec<_> =
+            required.chain(optional).chain(lengths).chain(state).map(|(port, id)| (Port(port), id)).collect();
         let gradients = ["dQ", "dK", "dV"].into_iter().zip(stored.gradients);
         let optional = [("dBias", stored.d_bias), ("DSINK_TOKEN", stored.d_sink)];
         let optional = optional.into_iter().filter_map(|(port, id)| Some((port, id?)));
@@ -178,9 +193,8 @@ impl Author {
         attributes.extend(attention.left.map(|left| ("left_bound".to_owned(), json!(left))));
         attributes.extend(attention.right.map(|right| ("right_bound".to_owned(), json!(right))));
         attributes.insert("is_deterministic_algorithm".to_owned(), json!(backward.is_direct));
-        if backward.drops_nothing {
-            attributes.insert("dropout_probability".to_owned(), json!(0.0));
-        }
+        let dropped = attention.dropped.or(backward.drops_nothing.then_some(0.0));
+        attributes.extend(dropped.map(|dropped| ("dropout_probability".to_owned(), json!(dropped))));
         self.push(Attributes::Other(Other { tag: "SDPA_BWD", attributes }), &inputs, &outputs);
     }
 
@@ -190,11 +204,14 @@ impl Author {
         let [q, k, _, _, d_o, _] = stored.inputs;
         let [dq, dk, dv] = stored.gradients;
         let scale = attention.scale.map(|scale| self.scalar("scale", DataType::Float, scale));
-        let dropout = backward.drops_nothing.then(|| {
-            let factor = self.scalar("factor", DataType::Float, 1.0);
-            (self.mask_of_ones(), factor)
+        let dropped = attention.dropped.or(backward.drops_nothing.then_some(0.0));
+        let dropout = dropped.map(|dropped| {
+            let factor = self.scalar("factor", DataType::Float, f64::from(1.0 / (1.0 - dropped)));
+            let state = stored.state.unwrap_or_else(|| self.state());
+            // in double precision, as descriptors have it (AT-P28)
+            (self.mask(state, f64::from(1.0 - dropped)), factor)
         });
-        let sum = self.sums(&stored);
+        let sum = self.sums(&stored, 1.0 - dropped.unwrap_or(0.0));
         let p = self.probabilities(backward, is_old, &stored, scale);
         let mut kept = p;
         if let Some((mask, factor)) = dropout {
@@ -220,17 +237,8 @@ impl Author {
         self.stored(name, dim.try_into().expect("four axes"), DataType::Float)
     }
 
-    fn mask_of_ones(&mut self) -> TensorHandle {
-        let seeds = ["Seed", "Offset"].map(|name| (Port(name), self.stored(name, [1; 4], DataType::Int64)));
-        let mask = self.value(self.attention.scores(), DataType::Float);
-        let attributes = [("distribution", json!("BERNOULLI")), ("bernoulli_probability", json!(1.0))];
-        let attributes = attributes.map(|(key, value)| (key.to_owned(), value)).into();
-        self.push(Attributes::Other(Other { tag: "RNG", attributes }), &seeds, &[(Port::Y, mask)]);
-        mask
-    }
-
     /// Sums of rows, in the frontend's memory, and the gradient of a sink.
-    fn sums(&mut self, stored: &Stored) -> TensorHandle {
+    fn sums(&mut self, stored: &Stored, keep: f32) -> TensorHandle {
         let [_, _, _, o, d_o, stats] = stored.inputs;
         let [of_q, d_v] = [self.attention.heads[0], self.attention.head_sizes[1]];
         let rows = [BATCHES, of_q, QUERIES, 1];
@@ -245,9 +253,9 @@ impl Author {
             self.pointwise(Pointwise::new(M::Mul), &[p, delta], share);
             self.reduction(ReductionMode::Add, share, d_sink);
         }
-        let one = self.scalar("one", DataType::Float, 1.0);
+        let keep = self.scalar("keep", DataType::Float, f64::from(keep));
         let sum = self.of_frontend("softmax_sum", stats);
-        self.pointwise(Pointwise::new(M::Mul), &[delta, one], sum)
+        self.pointwise(Pointwise::new(M::Mul), &[delta, keep], sum)
     }
 
     fn probabilities(

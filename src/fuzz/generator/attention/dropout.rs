@@ -1,0 +1,55 @@
+//! Dropout of probabilities.
+
+use super::super::super::choices::Choices;
+use crate::graph::{Bernoulli, DataType, Dropout, Graph, Port, Scalar, Tensor, TensorHandle};
+
+/// Part of the graphs that drop probabilities, and of those the ones that store what is kept, in percent.
+const DROPPED: usize = 25;
+const STORED: usize = 30;
+
+/// What a graph drops, what says so, and whether the mask is a result.
+pub(super) struct Dropping {
+    pub(super) dropout: Dropout,
+    pub(super) inputs: Vec<(Port, TensorHandle)>,
+    pub(super) is_stored: bool,
+}
+
+/// What a graph drops, if it does.
+pub(super) fn dropping(graph: &mut Graph, choices: &mut Choices<'_>) -> Option<Dropping> {
+    if !choices.chance(DROPPED) {
+        return None;
+    }
+    let keep = choices.of(&[0.9, 0.5, 1.0, 0.1, 0.999]);
+    let data_type = choices.of(&[DataType::Int64, DataType::Int32]);
+    let is_by_value = choices.chance(50);
+    let state = Dropout::STATE.map(|port| {
+        let number = match is_by_value {
+            true => Tensor::scalar(port.0, data_type, Scalar::Integer(choices.of(&[7, 0, -1, 1 << 30]))),
+            false => Tensor::new(port.0).row_major([1; 4]).data_type(data_type),
+        };
+        (port, graph.tensor(number))
+    });
+    let factor = Tensor::scalar("factor", DataType::Float, Scalar::Float(f64::from(1.0 / keep)));
+    let inputs = state.into_iter().chain([(Port::DROPOUT_SCALE, graph.tensor(factor))]).collect();
+    let dropout = Dropout { kept: Bernoulli { keep } };
+    Some(Dropping { dropout, inputs, is_stored: choices.chance(STORED) })
+}
+
+/// What dropout leaves of probabilities, of a type.
+pub(super) fn dropped(
+    graph: &mut Graph,
+    choices: &mut Choices<'_>,
+    p: TensorHandle,
+    data_type: DataType,
+) -> TensorHandle {
+    let Some(dropping) = dropping(graph, choices) else { return p };
+    graph.tensor_mut(p).data_type = Some(DataType::Float);
+    let inputs: Vec<_> = [(Port::X, p)].into_iter().chain(dropping.inputs).collect();
+    let ports = if dropping.is_stored { &[Port::Y, Port::RNG_DUMP][..] } else { &[Port::Y] };
+    let results = graph.composite("dropout", dropping.dropout, &inputs, ports);
+    for &mask in &results[1..] {
+        graph.set_output(mask).data_type = Some(DataType::Float);
+    }
+    graph.tensor_mut(results[0]).data_type = Some(data_type);
+    results[0]
+}

@@ -1,0 +1,96 @@
+//! Dropout of probabilities by a mask that is given (`docs/spec/attention.md` AT-O14).
+//!
+//! ```text
+//! Y = X · Dropout_scale ∘ Dropout_mask
+//! ```
+
+use super::{Definition, Expansion, KeptAttributes, Port};
+use crate::graph::infer::{Layout, Node, Ports};
+use crate::graph::{DataType, Malformed, PointwiseMode};
+
+/// Dropout by a mask has no attributes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MaskedDropout;
+
+impl MaskedDropout {
+    /// Tag in graph files: ours, as the library writes none.
+    const TAG: &str = "MASKED_DROPOUT";
+
+    pub(super) fn read(tag: &str, _attributes: &KeptAttributes) -> Option<Self> {
+        (tag == Self::TAG).then_some(Self)
+    }
+}
+
+impl Definition for MaskedDropout {
+    fn tag(&self) -> &'static str {
+        Self::TAG
+    }
+
+    fn ports(&self) -> Ports {
+        ([&[Port::X, Port::DROPOUT_MASK, Port::DROPOUT_SCALE], &[]], [&[Port::Y], &[]])
+    }
+
+    fn default_type(&self, port: Port) -> Option<DataType> {
+        (port == Port::DROPOUT_SCALE).then_some(DataType::Float)
+    }
+
+    /// Y lies as X does.
+    fn infer(&self, node: &mut Node) -> Result<(), Malformed> {
+        let (dim, order) = (node.dim(Port::X)?.to_vec(), Layout::OrderOf(node.stride(Port::X)?.to_vec()));
+        node.complete(Port::Y, dim, &order);
+        Ok(())
+    }
+
+    fn check(&self, node: &Node) -> Result<(), Malformed> {
+        const RULE: &str = "AT-O14";
+        let x = node.dim(Port::X)?;
+        if x.len() != 4 {
+            let message = format!("dims {x:?}; required batch, heads, queries and keys");
+            return Err(node.fault_at(RULE, Port::X, message));
+        }
+        node.require_dim(RULE, Port::Y, x, "those of X")?;
+        let mask = node.dim(Port::DROPOUT_MASK)?;
+        let broadcasts = mask.iter().zip(x).all(|(&extent, &whole)| extent == 1 || extent == whole);
+        if mask.len() != x.len() || !broadcasts {
+            let message = format!("dims {mask:?}, required {x:?}, or 1 on some axes");
+            return Err(node.fault_at(RULE, Port::DROPOUT_MASK, message));
+        }
+        if node.dim(Port::DROPOUT_SCALE)?.iter().any(|&extent| extent != 1) {
+            return Err(node.fault_at("AT-E8", Port::DROPOUT_SCALE, "required is one number"));
+        }
+        Ok(())
+    }
+
+    fn define(&self, expansion: &mut Expansion) {
+        let [x, mask, scale] = expansion.required();
+        let scaled = expansion.pointwise(PointwiseMode::Mul, &[x, scale]);
+        expansion.result(Port::Y, PointwiseMode::Mul, &[scaled, mask]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::samples::{half_graph, input, refusal, shape_of};
+    use crate::graph::{Graph, Scalar, Tensor};
+
+    fn masked(x: &[i64], mask: &[i64]) -> Graph {
+        let mut graph = half_graph();
+        let (x, mask) = (input(&mut graph, "x", x), input(&mut graph, "mask", mask));
+        let scale = graph.tensor(Tensor::scalar("scale", DataType::Float, Scalar::Float(2.0)));
+        let slots = [(Port::X, x), (Port::DROPOUT_MASK, mask), (Port::DROPOUT_SCALE, scale)];
+        let y = graph.composite("d", MaskedDropout, &slots, &[Port::Y])[0];
+        graph.set_output(y);
+        graph
+    }
+
+    #[test]
+    fn a_mask_has_the_extents_of_scores_or_1() {
+        for mask in [[2, 3, 4, 8], [1, 1, 4, 8], [2, 1, 1, 1]] {
+            let graph = masked(&[2, 3, 4, 8], &mask).finalize().unwrap();
+            assert_eq!(shape_of(&graph, "d::Y").0, [2, 3, 4, 8]);
+        }
+        assert!(refusal(&masked(&[2, 3, 4, 8], &[2, 3, 8, 4])).contains("or 1 on some axes [AT-O14]"));
+        assert!(refusal(&masked(&[4, 8], &[4, 8])).contains("required batch, heads"));
+    }
+}

@@ -1,0 +1,83 @@
+//! Dropout of an attention: what its kernels are told of it, and the mask as a tensor.
+
+use super::attention::AttentionExtents;
+use crate::graph::TensorId;
+
+/// Which probabilities are dropped, and what makes up for it (`docs/spec/attention.md` AT-O13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropping {
+    /// Of the 2¹⁶ numbers that are drawn for a probability, those below this one keep it.
+    pub threshold: u32,
+    /// Seed and offset.
+    pub state: [TensorId; 2],
+    /// The factor of what is kept.
+    pub scale: TensorId,
+}
+
+impl Dropping {
+    /// Tensors that it reads.
+    pub fn reads(&self) -> impl Iterator<Item = TensorId> + use<> {
+        self.state.into_iter().chain([self.scale])
+    }
+}
+
+/// What becomes of the probabilities of a forward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForwardDropout {
+    /// Those that a generator says are dropped.
+    Drawn(Dropping),
+    /// They are multiplied by a mask, and O by a factor (AT-O14).
+    Masked {
+        /// The mask, of the extents of scores or 1.
+        mask: TensorId,
+        /// The factor.
+        scale: TensorId,
+    },
+}
+
+impl ForwardDropout {
+    /// Tensors that it reads.
+    pub fn reads(&self) -> Vec<TensorId> {
+        match self {
+            Self::Drawn(dropping) => dropping.reads().collect(),
+            Self::Masked { mask, scale } => vec![*mask, *scale],
+        }
+    }
+
+    /// What is drawn.
+    pub fn drawn(&self) -> Option<Dropping> {
+        match self {
+            Self::Drawn(dropping) => Some(*dropping),
+            Self::Masked { .. } => None,
+        }
+    }
+}
+
+/// 1 where a probability is kept and 0 elsewhere, of all scores, masked ones included.
+#[derive(Clone, Debug)]
+pub struct DropoutMaskKernel {
+    /// The mask.
+    pub output: TensorId,
+    /// What is drawn.
+    pub dropout: Dropping,
+    /// Of the scores.
+    pub extents: AttentionExtents,
+}
+
+impl DropoutMaskKernel {
+    /// Threads of a block.
+    pub const THREADS: u32 = 256;
+
+    /// Columns of a row that a thread has.
+    pub const COLUMNS: i64 = 8;
+
+    /// Groups of columns of a row.
+    pub fn groups(&self) -> i64 {
+        (self.extents.keys + Self::COLUMNS - 1) / Self::COLUMNS
+    }
+
+    /// Groups of columns of all rows.
+    pub fn items(&self) -> i64 {
+        self.extents.batches * self.extents.heads * self.extents.queries * self.groups()
+    }
+}
