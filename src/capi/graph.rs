@@ -99,8 +99,9 @@ fn is_of_attention(node: &Node) -> bool {
     };
     match &node.attributes {
         Attributes::Reduction(reduction) if reduction.mode == ReductionMode::Add => {
-            let y = node.outputs.first().map(|slot| &slot.1.dim);
-            dim(&node.inputs, Port::X).zip(y).is_some_and(|(x, y)| is_sum_of_attention(&x, y))
+            let dims = |slots: &[(Port, Arc<DescribedTensor>)]| slots.first().map(|slot| slot.1.dim.clone());
+            let is_sum = |(x, y): (Vec<i64>, Vec<i64>)| is_sum_of_attention(&x, &y);
+            dims(&node.inputs).zip(dims(&node.outputs)).is_some_and(is_sum)
         }
         Attributes::Reduction(reduction) if reduction.mode == ReductionMode::Max => {
             let x = dim(&node.inputs, Port::X);

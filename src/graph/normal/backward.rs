@@ -38,10 +38,14 @@ pub(super) fn repair(draft: &mut Draft) {
     if draft.operations.iter().filter(is_product).count() != PRODUCTS {
         return;
     }
+    // gradients of heads that are summed may lie in memory (AT-P43)
+    let products: BTreeSet<TensorId> =
+        draft.operations.iter().filter(is_product).flat_map(Operation::output_tensors).collect();
     for id in draft.operation_ids() {
         let operation = &draft.operations[id.index()];
         let sum = operation.input(Port::X).zip(operation.output(Port::Y)).filter(|_| is_sum(operation));
-        let Some((x, y)) = sum.filter(|sum| draft.tensor(sum.0).is_virtual) else { continue };
+        let is_within = |x| draft.tensor(x).is_virtual || products.contains(&x);
+        let Some((x, y)) = sum.filter(|sum| is_within(sum.0)) else { continue };
         let [of_x, of_y] = [x, y].map(|id| &draft.tensor(id).dim[..]);
         let (is_of_heads, is_whole) = (are_heads_of(of_x, of_y), of_x.len() == 4 && of_x == of_y);
         let operation = &mut draft.operations[id.index()];

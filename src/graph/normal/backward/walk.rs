@@ -79,12 +79,20 @@ pub(super) struct Walk<'a> {
     pub(super) operations: BTreeSet<OperationId>,
     pub(super) expectations: Vec<Expectation>,
     overrides: Vec<(TensorId, Length)>,
+    /// Gradients of K and V of each head of Q, which are summed over groups.
+    of_heads: Vec<TensorId>,
 }
 
 impl<'a> Walk<'a> {
     pub(super) fn new(draft: &'a Draft, flow: &'a Flow) -> Self {
         let parts = Parts { draft, flow };
-        Self { parts, operations: BTreeSet::new(), expectations: Vec::new(), overrides: Vec::new() }
+        Self {
+            parts,
+            operations: BTreeSet::new(),
+            expectations: Vec::new(),
+            overrides: Vec::new(),
+            of_heads: Vec::new(),
+        }
     }
 
     fn tensor(&self, id: TensorId) -> &'a Tensor {
@@ -347,6 +355,7 @@ impl<'a> Walk<'a> {
             Some(_) if !of_heads.contains(&self.tensor(product).data_type) => None,
             Some(summed) => {
                 self.take(summed);
+                self.of_heads.push(product);
                 Some(summed)
             }
             None => Some(product),
@@ -453,7 +462,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether what was taken may go: nobody else reads, or keeps, a value between inputs and outputs, or reads K or V. What is the
-    /// frontend's own, of type `FLOAT`, may lie in memory (AT-P43).
+    /// frontend's own may lie in memory: sums of type `FLOAT`, and gradients of heads before they are summed (AT-P43).
     pub(super) fn is_whole(
         &self,
         inputs: &[(Port, TensorId)],
@@ -463,7 +472,8 @@ impl<'a> Walk<'a> {
         let is_output = |id: &TensorId| outputs.iter().any(|slot| slot.1 == *id);
         let results = self.operations.iter().flat_map(|&id| self.operation(id).output_tensors());
         let mut inner: BTreeSet<TensorId> = results.filter(|id| !is_output(id)).collect();
-        let is_gone = |id: &TensorId| self.tensor(*id).is_virtual || scratch.contains(id) && self.is_float(*id);
+        let is_scratch = |id: &TensorId| scratch.contains(id) && self.is_float(*id) || self.of_heads.contains(id);
+        let is_gone = |id: &TensorId| self.tensor(*id).is_virtual || is_scratch(id);
         let are_gone = inner.iter().all(is_gone);
         inner.extend(inputs.iter().filter(|slot| TURNED.contains(&slot.0)).map(|slot| slot.1));
         let others = self.parts.draft.operation_ids().filter(|id| !self.operations.contains(id));

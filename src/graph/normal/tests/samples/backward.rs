@@ -34,6 +34,8 @@ pub(crate) struct Backward {
     pub(crate) drops_nothing: bool,
     /// Whether padding is masked before statistics are taken away (AT-P42).
     pub(crate) pads_first: bool,
+    /// Whether gradients of heads that are summed lie in memory (AT-P43).
+    pub(crate) keeps_heads: bool,
 }
 
 impl Backward {
@@ -45,6 +47,7 @@ impl Backward {
             d_sink: true,
             drops_nothing: false,
             pads_first: false,
+            keeps_heads: false,
         }
     }
 
@@ -90,6 +93,10 @@ pub(crate) fn backward_table() -> Vec<(&'static str, Backward)> {
         ),
         ("one head of keys", of(Attention { heads: [4, 1, 1], ..causal })),
         ("groups, padding", Backward { is_direct: true, ..of(Attention { lengths: true, ..groups }) }),
+        (
+            "groups, padding, heads in memory",
+            Backward { keeps_heads: true, ..of(Attention { lengths: true, ..groups }) },
+        ),
         ("bias", of(bias)),
         ("bias, gradient", Backward { d_bias: BiasGradient::OfBias, is_direct: true, ..of(bias) }),
         ("bias, whole gradient", Backward { d_bias: BiasGradient::Whole, is_direct: true, ..of(bias) }),
@@ -218,9 +225,9 @@ impl Author {
             kept = self.on_scores(M::Mul, &[kept, mask], DataType::Float);
             kept = self.on_scores(M::Mul, &[kept, factor], DataType::Float);
         }
-        self.gradient_of_keys(kept, d_o, dv, stored.lengths);
+        self.gradient_of_keys(backward, [kept, d_o], dv, stored.lengths);
         let ds = self.score_gradient(&stored, p, sum, dropout, scale);
-        self.gradient_of_keys(ds, q, dk, stored.lengths);
+        self.gradient_of_keys(backward, [ds, q], dk, stored.lengths);
         let of_k = self.turned(k, DataType::Float);
         let overrides = overrides([Port::M_OVERRIDE, Port::K_OVERRIDE], stored.lengths);
         if backward.is_direct {
@@ -322,8 +329,8 @@ impl Author {
     /// The transpose of a value of the scores, rounded, times a matrix of the queries, over all heads that share the result.
     fn gradient_of_keys(
         &mut self,
-        x: TensorHandle,
-        of_queries: TensorHandle,
+        backward: Backward,
+        [x, of_queries]: [TensorHandle; 2],
         y: TensorHandle,
         lengths: Option<[TensorHandle; 2]>,
     ) {
@@ -334,7 +341,10 @@ impl Author {
             return self.product([transposed, of_queries], overrides, y);
         }
         dim[1] = self.attention.heads[0];
-        let of_heads = self.value(dim, DataType::Half);
+        let of_heads = match backward.keeps_heads {
+            true => self.stored("of_heads", dim, DataType::Half),
+            false => self.value(dim, DataType::Half),
+        };
         self.product([transposed, of_queries], overrides, of_heads);
         self.reduction(ReductionMode::Add, of_heads, y);
     }
