@@ -342,6 +342,7 @@ fn kernels_engines_and_code_generation_are_in_order() {
         "kernel/body",
         &[
             "all_gather",
+            "dropout",
             "attention",
             "attention_backward",
             "columns",

@@ -45,14 +45,13 @@ pub(in crate::codegen) fn mask(
     kernel: &DropoutMaskKernel,
 ) -> Result<MaskText, Error> {
     used.add("fw_philox");
-    let (extents, stride) = (kernel.extents, &graph.tensor(kernel.output).stride);
-    let heads = extents.heads;
+    let ([_, heads, queries, keys], stride) = (kernel.extents, &graph.tensor(kernel.output).stride);
     Ok(MaskText {
         threads: DropoutMaskKernel::THREADS,
         items: kernel.items(),
         groups: kernel.groups(),
-        queries: extents.queries,
-        keys: extents.keys,
+        queries,
+        keys,
         threshold: kernel.dropout.threshold,
         dropout: state(graph, used, kernel.dropout)?,
         pointer: names::pointer(graph, kernel.output),

@@ -136,12 +136,31 @@ fn values_of_executions_stay_ports_or_are_expected() {
     assert_eq!(ports, [Port::X, Port::SEQ_LEN_Q, Port::SEQ_LEN_KV]);
 }
 
+/// What dropout keeps is a result where the mask lies in memory.
+#[test]
+fn a_random_mask_that_is_stored_is_a_result() {
+    let attention = Attention { dropped: Some(0.5), ..Attention::default() };
+    let backward = samples::Backward::new(attention);
+    for mut graph in [attention.graph(Form::Operations), backward.graph(Form::Operations)] {
+        let is_random = |operation: &&super::Operation<_>| operation.tag() == "RNG";
+        let mask = graph.operations().iter().find(is_random).and_then(super::Operation::result).expect("a mask");
+        let tensor = graph.tensor_mut(mask);
+        let dim = tensor.dim.clone();
+        *tensor = Tensor { uid: tensor.uid, ..Tensor::new("mask").row_major(dim).data_type(DataType::Float) };
+        let found = finalized(&graph, "a stored mask");
+        let dump = found.operations().find_map(|operation| operation.output(Port::RNG_DUMP)).expect("the mask");
+        assert!(found.tensor(dump).name == "mask" && !found.operations().any(|one| one.tag() == "RNG"));
+    }
+}
+
 #[test]
 fn what_is_expected_holds_or_not() {
     let expected = |expected| super::Expectation { uid: 1, data_type: DataType::Float, expected };
     let masked = expected(super::Expected::Masked);
     assert!(masked.holds(Scalar::Float(f64::NEG_INFINITY)) && masked.holds(Scalar::Float(f64::from(f32::MIN))));
     assert!(!masked.holds(Scalar::Float(-65504.0)) && !masked.holds(Scalar::Float(f64::NAN)));
+    let kept = expected(super::Expected::Kept(0.9));
+    assert!(kept.holds(Scalar::Float(f64::from(1.0_f32 - 0.1))) && !kept.holds(Scalar::Float(1.0)));
     let length = expected(super::Expected::Length(9));
     assert!(length.holds(Scalar::Integer(9)) && !length.holds(Scalar::Integer(8)));
 }

@@ -1,6 +1,5 @@
 //! Dropout of an attention: what its kernels are told of it, and the mask as a tensor.
 
-use super::attention::AttentionExtents;
 use crate::graph::TensorId;
 
 /// Which probabilities are dropped, and what makes up for it (`docs/spec/attention.md` AT-O13).
@@ -60,8 +59,8 @@ pub struct DropoutMaskKernel {
     pub output: TensorId,
     /// What is drawn.
     pub dropout: Dropping,
-    /// Of the scores.
-    pub extents: AttentionExtents,
+    /// Of the scores: batches, heads, queries, keys.
+    pub extents: [i64; 4],
 }
 
 impl DropoutMaskKernel {
@@ -73,11 +72,11 @@ impl DropoutMaskKernel {
 
     /// Groups of columns of a row.
     pub fn groups(&self) -> i64 {
-        (self.extents.keys + Self::COLUMNS - 1) / Self::COLUMNS
+        (self.extents[3] + Self::COLUMNS - 1) / Self::COLUMNS
     }
 
     /// Groups of columns of all rows.
     pub fn items(&self) -> i64 {
-        self.extents.batches * self.extents.heads * self.extents.queries * self.groups()
+        self.extents[..3].iter().product::<i64>() * self.groups()
     }
 }

@@ -416,7 +416,10 @@ pub(in crate::engine::engines) fn mask_of(
     let Some((output, dropout)) = dump.zip(dropout) else { return Ok(None) };
     let tensor = graph.tensor(output);
     match tensor.data_type == DataType::Float && tensor.ragged_offset.is_none() {
-        true => Ok(Some(DropoutMaskKernel { output, dropout, extents })),
+        true => {
+            let extents = [extents.batches, extents.heads, extents.queries, extents.keys];
+            Ok(Some(DropoutMaskKernel { output, dropout, extents }))
+        }
         false => Err(format!("tensor {}: what is kept is stored in FLOAT", graph.describe_tensor(output))),
     }
 }

@@ -37,7 +37,7 @@ const STATE: [i64; 2] = [7, -3];
 
 /// A mask that keeps every other element, and a few more.
 fn masked(position: usize) -> f64 {
-    if position % 2 == 0 || position % 5 == 0 { 1.0 } else { 0.0 }
+    if position.is_multiple_of(2) || position.is_multiple_of(5) { 1.0 } else { 0.0 }
 }
 
 /// What is left of 1 in a column of a row of a head, which all heads of all batches before it precede.
