@@ -182,6 +182,11 @@ impl FinalizedGraph {
         self.tensor_ids().filter(move |&id| self.producer(id).is_none() && is_read(id))
     }
 
+    /// Whether a tensor tells where the sequences of a ragged one begin.
+    pub(crate) fn are_offsets(&self, id: TensorId) -> bool {
+        self.tensors().any(|tensor| tensor.ragged_offset == Some(id))
+    }
+
     /// Non-virtual tensors written by the graph, in canonical order.
     pub fn outputs(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.tensor_ids().filter(|&id| self.producer(id).is_some() && !self.tensor(id).is_virtual)

@@ -44,7 +44,6 @@ mod operation;
 mod random;
 #[cfg(test)]
 mod samples;
-mod sequences;
 mod tensor;
 mod text;
 mod topology;

@@ -3,7 +3,7 @@
 
 use super::values::row_major;
 use crate::error::{Error, Result};
-use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
+use crate::graph::{Attributes, Composite, FinalTensor, FinalizedGraph, Operation, Port, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
 
 /// Where the sequences of a ragged tensor lie.
@@ -130,7 +130,7 @@ pub(super) fn placed<T: Copy>(
     absent: T,
 ) -> Result<Vec<T>> {
     let Some(sequences) = Sequences::of(graph, inputs, id)? else { return Ok(values) };
-    let lengths = graph.sequence_lengths(id).and_then(|id| inputs.get(&id));
+    let lengths = sequence_lengths(graph, id).and_then(|id| inputs.get(&id));
     sequences.within(lengths)?.placed(&values, absent)
 }
 
@@ -179,8 +179,37 @@ fn room(graph: &FinalizedGraph, inputs: &HostTensors, id: TensorId, batch: i64) 
     if ![HEADS, ELEMENTS].into_iter().all(is_inside) {
         return Ok((stride[0] + unit - 1) / unit);
     }
-    let lengths = graph.sequence_lengths(id).and_then(|id| inputs.get(&id));
+    let lengths = sequence_lengths(graph, id).and_then(|id| inputs.get(&id));
     let length = lengths.map(HostTensor::to_dense::<i64>).transpose()?;
     let length = length.and_then(|lengths| lengths.get(batch as usize).copied()).unwrap_or(all).clamp(0, all);
     Ok(((length + batch % 2).min(all) * row + unit - 1) / unit)
+}
+
+/// The lengths of the sequences that a tensor of an attention has rows of: those of queries, or of keys. `None` where every sequence is as
+/// long as the tensor.
+fn sequence_lengths(graph: &FinalizedGraph, id: TensorId) -> Option<TensorId> {
+    let masked = graph.operations().find(|operation| has_lengths(operation))?;
+    let is_of_keys = graph.operations().any(|operation| is_of_keys(operation, id));
+    masked.input(if is_of_keys { Port::SEQ_LEN_KV } else { Port::SEQ_LEN_Q })
+}
+
+fn has_lengths(operation: &Operation) -> bool {
+    match &operation.attributes {
+        Attributes::Composite(Composite::ScoreMask(_) | Composite::AttentionBackward(_)) => {
+            operation.input(Port::SEQ_LEN_Q).is_some()
+        }
+        _ => false,
+    }
+}
+
+/// Whether an operation has a tensor as keys or values, or as a gradient of theirs: of a forward pass the second operand of a product.
+fn is_of_keys(operation: &Operation, id: TensorId) -> bool {
+    const OF_KEYS: [Port; 4] = [Port::K, Port::V, Port::DK, Port::DV];
+    match &operation.attributes {
+        Attributes::Matmul(_) => operation.input(Port::B) == Some(id),
+        Attributes::Composite(Composite::AttentionBackward(_)) => {
+            OF_KEYS.iter().any(|&port| [operation.input(port), operation.output(port)].contains(&Some(id)))
+        }
+        _ => false,
+    }
 }
