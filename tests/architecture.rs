@@ -381,6 +381,7 @@ fn the_abi_is_in_order() {
             "handle",
             "descriptor",
             "device",
+            "tensor",
             "operation",
             "graph",
             "attention",

@@ -8,7 +8,7 @@ use cudarc::cudnn::sys::cudnnBackendDescriptorType_t as Kind;
 use super::composite;
 use super::descriptor::{Descriptor, Given, Object, Referred, Values};
 use super::failure::{Failure, Result};
-use super::tensor::DescribedTensor;
+use super::tensor::{DescribedTensor, data_type};
 use super::translate;
 use crate::graph::{
     Attributes, Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, DataType, Fraction, Matmul,
@@ -49,11 +49,6 @@ pub(super) fn bundle(kind: Kind, given: &Given<'_>) -> Result<Bundle> {
         _ => Ok(()),
     }
     .map(|()| Bundle)
-}
-
-pub(super) fn data_type(given: &Given<'_>, name: Name) -> Result<DataType> {
-    let number = given.enumerator(name).ok_or_else(|| Failure::bad(format!("{name:?} is not set")))?;
-    translate::data_type(number)
 }
 
 /// The operation that a descriptor of a kind describes; `None` for the bundles of attributes that operations refer to.

@@ -8,9 +8,8 @@ use cudarc::cudnn::sys::cudnnBackendTensorReordering_t as RawReordering;
 
 use super::descriptor::{Given, Object, Referred, Values};
 use super::failure::{Failure, Result};
-use super::operation::data_type;
 use super::translate;
-use crate::graph::Tensor;
+use crate::graph::{DataType, Tensor};
 
 /// A tensor as its descriptor says; the offsets of its sequences, where it is ragged, are a descriptor of their own.
 #[derive(Clone, Debug)]
@@ -31,6 +30,11 @@ impl Deref for DescribedTensor {
     fn deref(&self) -> &Tensor {
         &self.tensor
     }
+}
+
+pub(super) fn data_type(given: &Given<'_>, name: Name) -> Result<DataType> {
+    let number = given.enumerator(name).ok_or_else(|| Failure::bad(format!("{name:?} is not set")))?;
+    translate::data_type(number)
 }
 
 /// A tensor by its descriptor ([002 9.2.16]).
