@@ -96,6 +96,12 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     add("strided_output", Attention { output_pitch: 3, ..of([1, 2, 70, 90], [40, 40]) });
 }
 
+/// Dropout by a mask, over several steps of keys.
+pub(crate) fn dropout_by_mask() -> Graph {
+    let shape = [1, 1, 40, 600];
+    Attention { drop_mask: Some(shape), scale: Some(1.0), ..Attention::new(shape, [64, 64]) }.graph()
+}
+
 const ALL: &[Port] = Softmax::STATISTICS;
 
 /// What becomes of scores.

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use fusewright::emulator::EmulatedKernel;
-use fusewright::graph::{DataType, Graph, Scalar};
+use fusewright::graph::{DataType, FinalizedGraph, Graph, Scalar};
 use fusewright::host_tensor::HostTensors;
 use fusewright::reference::{Distribution, bounds, compare, execute, random_inputs};
 use libtest_mimic::{Failed, Trial};
 
-use crate::{cases, pipeline, tier};
+use crate::{attention_cases, cases, pipeline, tier};
 
 /// Cases with windows that overlap, in vectors and not, with and without padding; rows of softmax.
 const CASES: &[&str] = &[
@@ -43,28 +43,43 @@ pub(crate) fn trials() -> Vec<Trial> {
     let requirement = fusewright::emulator::compiler_version().map(drop).map_err(|error| error.to_string());
     tier("emulator::special_values", requirement, "FUSEWRIGHT_REQUIRE_EMULATOR", || {
         let chosen = cases::all().into_iter().filter(|case| CASES.contains(&case.name.as_str()));
-        chosen
-            .map(|case| Trial::test(format!("emulator::special_values::{}", case.name), move || agrees(&case.graph)))
-            .collect()
+        let of_case = |case: cases::Case| {
+            Trial::test(format!("emulator::special_values::{}", case.name), move || agrees(&case.graph))
+        };
+        let large = Trial::test("emulator::special_values::large_mask_of_dropout", || {
+            let graph = attention_cases::dropout_by_mask();
+            (0..4).try_for_each(|seed| holds(&graph, seed, |graph, inputs| set(graph, inputs, "drop_mask", LARGE)))
+        });
+        chosen.map(of_case).chain([large]).collect()
     })
 }
 
+/// Nearly the largest number of HALF: no probability, of 1 at most, makes it larger.
+const LARGE: f64 = 50_000.0;
+
 fn agrees(graph: &Graph) -> Result<(), Failed> {
+    (0..4).try_for_each(|seed| holds(graph, seed, |_, inputs| add_special_values(inputs, seed)))
+}
+
+/// Holds a kernel to the CPU engine for inputs of a seed, as they are changed.
+fn holds(graph: &Graph, seed: u64, change: impl Fn(&FinalizedGraph, &mut HostTensors)) -> Result<(), Failed> {
     let lowered = pipeline::lower(graph, &pipeline::typical_device())?;
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulator");
     // SAFETY: the source was rendered from the graph that it is run for.
     let kernel = unsafe { EmulatedKernel::compile(&lowered.source, &folder) }?;
     let graph = &lowered.graph;
-    for seed in 0..4 {
-        let mut inputs = random_inputs(graph, seed, Distribution::SmallIntegers)?;
-        add_special_values(&mut inputs, seed);
-        let bounds = bounds(graph, &inputs)?;
-        let comparison = compare(graph, &execute(graph, &inputs)?, &kernel.run(graph, &inputs)?, Some(&bounds))?;
-        if !comparison.is_match() {
-            return Err(format!("seed {seed}\n{comparison}").into());
-        }
+    let mut inputs = random_inputs(graph, seed, Distribution::SmallIntegers)?;
+    change(graph, &mut inputs);
+    let bounds = bounds(graph, &inputs)?;
+    let comparison = compare(graph, &execute(graph, &inputs)?, &kernel.run(graph, &inputs)?, Some(&bounds))?;
+    if comparison.is_match() { Ok(()) } else { Err(format!("seed {seed}\n{comparison}").into()) }
+}
+
+/// Makes all elements of a tensor this value.
+fn set(graph: &FinalizedGraph, inputs: &mut HostTensors, name: &str, value: f64) {
+    for (_, tensor) in inputs.iter_mut().filter(|(id, _)| graph.tensor(**id).name == name) {
+        (0..tensor.elements()).for_each(|position| drop(tensor.set(position, Scalar::Float(value))));
     }
-    Ok(())
 }
 
 /// NaN and infinities among the elements of every floating tensor, more with every seed; in the last one little else.

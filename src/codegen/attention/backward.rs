@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::sequences::{Boxed, batch_offset, is_ragged, offset_lines};
+use super::sequences::{Boxed, batch_offset, is_ragged, offset_lines, with_offsets};
 use super::{
     GroupText, LINE, LINE_BYTES, LOG2E, OutputText, SECTIONS, STEP, TakeText, dropout, edge_text, existing_rows,
     length_line, length_lines, number, pack_function, registers,
@@ -475,7 +475,7 @@ impl Backward<'_, '_> {
         let record = ConsumerText {
             units: self.units(),
             next: self.next(),
-            unit: [self.unit()].into_iter().chain(offset_lines(self.graph, stored)).collect::<Vec<_>>().join("\n"),
+            unit: with_offsets(self.unit(), self.graph, stored),
             stages: kernel.tile.stages,
             of_keys: kernel.of_keys,
             has_values: kernel.has_values(),

@@ -9,7 +9,7 @@ mod sequences;
 pub(super) use backward::{backward, rows as backward_rows, sinks as backward_sinks};
 pub(super) use dropout::mask as dropout_mask;
 
-use self::sequences::{Boxed, batch_offset, is_ragged, offset_lines};
+use self::sequences::{Boxed, batch_offset, is_ragged, with_offsets};
 use super::expression::Speller;
 use super::names;
 use super::sections::Used;
@@ -434,11 +434,7 @@ impl Forward<'_, '_> {
         let record = ConsumerText {
             units: self.units(),
             next: self.next(),
-            unit: [self.unit()]
-                .into_iter()
-                .chain(offset_lines(self.graph, self.stored()))
-                .collect::<Vec<_>>()
-                .join("\n"),
+            unit: with_offsets(self.unit(), self.graph, self.stored()),
             stages: kernel.tile.stages,
             keys,
             keys_at: layout.keys,
@@ -486,9 +482,15 @@ impl Forward<'_, '_> {
         }
     }
 
+    /// [`ROOM`], but none where a mask may multiply probabilities beyond what HALF holds.
+    fn room(&self) -> f32 {
+        let is_masked = matches!(self.kernel.dropout, Some(ForwardDropout::Masked { .. }));
+        if is_masked && self.kernel.operand == MmaType::F16 { 0.0 } else { ROOM }
+    }
+
     /// `c`, by which scores become exponents of two; `unit_of_scores`, what one of them is in natural units; `room`.
     fn scale(&mut self) -> String {
-        let (log2e, room) = (names::float_literal(LOG2E), names::float_literal(ROOM));
+        let (log2e, room) = (names::float_literal(LOG2E), names::float_literal(self.room()));
         let reads_unit = self.knows_largest() || self.kernel.sink.is_some();
         let unit = if reads_unit { ", unit_of_scores = 1.0f" } else { "" };
         let constant = format!("constexpr float c = {log2e}{unit}, room = {room} / c;");

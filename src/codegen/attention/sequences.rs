@@ -18,6 +18,11 @@ pub(super) fn offset_lines(graph: &FinalizedGraph, ids: impl Iterator<Item = Ten
     ids.filter_map(line).collect()
 }
 
+/// The lines of a unit, and behind them those that say where it stores these tensors.
+pub(super) fn with_offsets(unit: String, graph: &FinalizedGraph, stored: impl Iterator<Item = TensorId>) -> String {
+    [unit].into_iter().chain(offset_lines(graph, stored)).collect::<Vec<_>>().join("\n")
+}
+
 /// Whether only rows within a sequence exist.
 pub(super) fn is_ragged(graph: &FinalizedGraph, id: TensorId) -> bool {
     graph.tensor(id).ragged_offset.is_some()
