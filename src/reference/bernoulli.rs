@@ -1,5 +1,5 @@
-//! The generator that says which probabilities dropout keeps (`docs/spec/attention.md` AT-O13): Philox4x32-7, whose counter is the place of
-//! eight elements of a row.
+//! The generator that says which probabilities dropout keeps (`docs/spec/attention.md` AT-O13): Philox4x32-7 (Salmon, Moraes, Dror, Shaw,
+//! "Parallel random numbers: as easy as 1, 2, 3", 2011), whose counter is the place of eight elements of a row.
 
 use rayon::prelude::*;
 
@@ -121,6 +121,8 @@ mod tests {
     fn the_generator_gives_the_numbers_of_its_authors() {
         assert_eq!(philox([0; 4], [0; 2]), [0x5f6f_b709, 0x0d89_3f64, 0x4f12_1f81, 0x4f73_0a48]);
         assert_eq!(philox([u32::MAX; 4], [u32::MAX; 2]), [0x5207_ddc2, 0x4516_5e59, 0x4d8e_e751, 0x8c52_f662]);
+        let (counter, key) = ([0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344], [0xa409_3822, 0x299f_31d0]);
+        assert_eq!(philox(counter, key), [0x4dfc_caba, 0x190a_87f0, 0xc473_62ba, 0xb6b5_242a], "digits of π");
     }
 
     #[test]

@@ -33,17 +33,23 @@ impl<'a> Sequences<'a> {
         let host =
             inputs.get(&offsets).ok_or_else(|| fault("the offsets of its sequences are not among the inputs"))?;
         let offsets: Vec<i64> = host.to_dense()?;
-        let offsets: Vec<i64> = offsets.iter().map(|offset| offset * tensor.ragged_offset_multiplier).collect();
+        let multiplied = |offset: &i64| offset.checked_mul(tensor.ragged_offset_multiplier);
+        let offsets: Option<Vec<i64>> = offsets.iter().map(multiplied).collect();
+        let offsets = offsets.ok_or_else(|| fault("an offset of its sequences overflows"))?;
         if tensor.dim.len() != ELEMENTS + 1 || offsets.len() as i64 != tensor.dim[0] + 1 {
             return Err(fault("is ragged; required: four axes, and one offset more than there are batches"));
         }
         let place = |pair: &[i64]| {
-            let (start, room) = (usize::try_from(pair[0]).ok()?, u64::try_from(pair[1] - pair[0]).ok()?);
+            let (start, room) = (usize::try_from(pair[0]).ok()?, u64::try_from(pair[1].checked_sub(pair[0])?).ok()?);
             let rows = room.div_ceil(tensor.stride[ROWS].max(1) as u64).min(tensor.dim[ROWS] as u64);
             Some((start, rows as i64))
         };
         let places: Option<_> = offsets.windows(2).map(place).collect();
-        Ok(Some(Self { tensor, places: places.ok_or_else(|| fault("the offsets of its sequences descend"))?, name }))
+        Ok(Some(Self {
+            tensor,
+            places: places.ok_or_else(|| fault("the offsets of its sequences descend, or are below 0"))?,
+            name,
+        }))
     }
 
     /// No sequence longer than a tensor of lengths says.
@@ -175,7 +181,7 @@ fn room(graph: &FinalizedGraph, inputs: &HostTensors, id: TensorId, batch: i64) 
     let tensor = graph.tensor(id);
     let (dim, stride, unit) = (&tensor.dim, &tensor.stride, tensor.ragged_offset_multiplier.max(1));
     let [Some(&all), Some(&row)] = [dim.get(ROWS), stride.get(ROWS)] else { return Ok(0) };
-    let is_inside = |axis: usize| dim[axis] == 1 || stride[axis] * dim[axis] <= row;
+    let is_inside = |axis: usize| dim[axis] == 1 || stride[axis].saturating_mul(dim[axis]) <= row;
     if ![HEADS, ELEMENTS].into_iter().all(is_inside) {
         return Ok((stride[0] + unit - 1) / unit);
     }

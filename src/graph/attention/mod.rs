@@ -121,7 +121,9 @@ fn obstacle_of(
     let uses = draft.operations.iter().flat_map(|operation| operation.inputs.iter().chain(&operation.outputs));
     strange(&operation.inputs, inputs)
         .or_else(|| strange(&operation.outputs, outputs))
-        .or_else(|| strange_ragged.map(|slot| format!("the tensor at port {} is ragged", slot.0)))
+        .or_else(|| {
+            strange_ragged.map(|slot| format!("the tensor at port {} is ragged, and has no rows of a sequence", slot.0))
+        })
         .or_else(|| endless.map(|slot| format!("the tensor at port {} is ragged, without lengths [AT-E10]", slot.0)))
         .or_else(|| attribute.map(|key| format!("attribute {key} is set")))
         .or_else(|| (uses.filter(is_k).count() > 1 || q == k).then(|| "K is used at another port, too".to_owned()))

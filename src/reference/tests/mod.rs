@@ -10,6 +10,7 @@ mod movement;
 mod norm;
 mod pointwise;
 mod pooling;
+mod ragged;
 mod reduction;
 mod resample;
 mod softmax;

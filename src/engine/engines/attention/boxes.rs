@@ -74,6 +74,14 @@ pub(in crate::engine::engines) fn is_boxed(graph: &FinalizedGraph, id: TensorId,
             tensor.stride[axis]
         ));
     }
+    // elements and rows are the last two axes, in either order
+    let rows = 5 - size;
+    if tensor.ragged_offset.is_some() && tensor.dim[rows].saturating_mul(tensor.stride[rows]) >= LARGEST_STRIDE / 2 {
+        return refuse(format!(
+            "a sequence of {} rows of stride {}; boxes of ragged tensors take less than 2^40 bytes",
+            tensor.dim[rows], tensor.stride[rows]
+        ));
+    }
     are_offsets(graph, id)
 }
 
