@@ -136,7 +136,7 @@ FW_INLINE void fw_quad_transpose(unsigned (&w)[4], unsigned lane) {
 }
 
 //@ fw_philox: FW_INLINE
-// Philox4x32-7: 128 random bits in the place of a counter.
+// Philox4x32-7 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011): 128 random bits in the place of a counter.
 FW_INLINE void fw_philox(unsigned (&x)[4], unsigned key, unsigned next_key) {
 #pragma unroll
   for (int round = 0; round < 7; ++round) {

@@ -51,60 +51,26 @@ impl Plan {
         let operands = attention.operands(graph);
         let output = graph.operation(attention.output).output(Port::C).ok_or("O is missing")?;
         let operand = operand_type(graph, attention, operands, output)?;
-        let [q, k, v] = operands.map(|id| graph.tensor(id));
-        let extents = AttentionExtents {
-            batches: q.dim[0],
-            heads: q.dim[1],
-            key_heads: [k.dim[1], v.dim[1]],
-            queries: q.dim[2],
-            keys: k.dim[3],
-            head: [q.dim[3], v.dim[3]],
-            packed: 1,
-        };
+        let extents = extents(graph, operands);
         heads_fit(graph, operands, extents)?;
         are_boxed(graph, operands, extents)?;
-        let rows = graph.operation(attention.softmax);
-        let statistic = |port| rows.output(port).filter(|&id| !graph.tensor(id).is_virtual);
-        let statistics = RowStatistics {
-            stats: statistic(Port::STATS),
-            max: statistic(Port::MAX),
-            sum_exp: statistic(Port::SUM_EXP),
-        };
-        if let Some(id) = statistics.tensors().find(|&id| graph.tensor(id).data_type != DataType::Float) {
-            return Err(format!("tensor {}: statistics are stored in FLOAT", graph.describe_tensor(id)));
-        }
-        [output].into_iter().chain(statistics.tensors()).try_for_each(|id| are_offsets(graph, id))?;
-        let o = graph.tensor(output);
-        if o.stride[3] != 1 {
-            return Err(format!(
-                "tensor {}: heads of stride {}; required 1",
-                graph.describe_tensor(output),
-                o.stride[3]
-            ));
-        }
-        if graph.operation(attention.scores).inputs.len() > 2 {
-            return Err("the extents of scores are overridden by tensors that mask none".to_owned());
-        }
+        let statistics = statistics(graph, attention.softmax)?;
+        has_rows(graph, output)?;
         let (band, scores) = (band(graph, attention)?, scores(graph, attention)?);
-        if rows.input(Port::SINK).is_some() && rows.input(Port::SEQ_LEN_Q) != band.lengths.map(|[queries, _]| queries) {
-            return Err("rows that have a sink are told by another length than rows that are masked".to_owned());
-        }
-        let ragged = operands.into_iter().chain([output]).chain(statistics.tensors());
-        let offsets = boxes::offsets(graph, ragged, band.lengths.is_some())?;
+        lengths_agree(graph, attention, &band)?;
+        let stored = || [output].into_iter().chain(statistics.tensors());
+        stored().try_for_each(|id| are_offsets(graph, id))?;
+        let offsets = boxes::offsets(graph, operands.into_iter().chain(stored()), band.lengths.is_some())?;
         let dropout = attention.dropout.map(|id| dropping(graph, id)).transpose()?;
         let drawn = dropout.and_then(|dropout: ForwardDropout| dropout.drawn());
         let mask = attention.dropout.map(|id| mask_of(graph, id, drawn, extents)).transpose()?.flatten();
-        let length = graph.operation(attention.output).input(Port::K_OVERRIDE);
-        if length != band.lengths.map(|[_, keys]| keys) {
-            return Err("values are left out by another length than keys are masked by".to_owned());
-        }
         Ok(Self {
             graph: Arc::clone(graph),
             operands,
             output,
-            stores_vectors: has_vectors(o),
+            stores_vectors: has_vectors(graph.tensor(output)),
             statistics,
-            sink: rows.input(Port::SINK),
+            sink: graph.operation(attention.softmax).input(Port::SINK),
             operand,
             extents,
             paired: paired(graph, &scores, extents),
@@ -215,6 +181,54 @@ fn operand_type(
         }
         None => Ok(operand),
     }
+}
+
+fn extents(graph: &FinalizedGraph, operands: [TensorId; 3]) -> AttentionExtents {
+    let [q, k, v] = operands.map(|id| &graph.tensor(id).dim);
+    AttentionExtents {
+        batches: q[0],
+        heads: q[1],
+        key_heads: [k[1], v[1]],
+        queries: q[2],
+        keys: k[3],
+        head: [q[3], v[3]],
+        packed: 1,
+    }
+}
+
+/// What the softmax stores of each row.
+fn statistics(graph: &FinalizedGraph, softmax: OperationId) -> Result<RowStatistics, String> {
+    let stored = |port| graph.operation(softmax).output(port).filter(|&id| !graph.tensor(id).is_virtual);
+    let statistics =
+        RowStatistics { stats: stored(Port::STATS), max: stored(Port::MAX), sum_exp: stored(Port::SUM_EXP) };
+    match statistics.tensors().find(|&id| graph.tensor(id).data_type != DataType::Float) {
+        Some(id) => Err(format!("tensor {}: statistics are stored in FLOAT", graph.describe_tensor(id))),
+        None => Ok(statistics),
+    }
+}
+
+/// Whether rows of a tensor of heads lie whole.
+pub(in crate::engine::engines) fn has_rows(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
+    match graph.tensor(id).stride[3] {
+        1 => Ok(()),
+        stride => Err(format!("tensor {}: heads of stride {stride}; required 1", graph.describe_tensor(id))),
+    }
+}
+
+/// Whether scores, sinks and values know of the lengths that scores are masked by, and of no others.
+fn lengths_agree(graph: &FinalizedGraph, attention: &Attention, band: &Band) -> Result<(), String> {
+    let [queries, keys] = band.lengths.map_or([None; 2], |lengths| lengths.map(Some));
+    if graph.operation(attention.scores).inputs.len() > 2 {
+        return Err("the extents of scores are overridden by tensors that mask none".to_owned());
+    }
+    let rows = graph.operation(attention.softmax);
+    if rows.input(Port::SINK).is_some() && rows.input(Port::SEQ_LEN_Q) != queries {
+        return Err("rows that have a sink are told by another length than rows that are masked".to_owned());
+    }
+    if graph.operation(attention.output).input(Port::K_OVERRIDE) != keys {
+        return Err("values are left out by another length than keys are masked by".to_owned());
+    }
+    Ok(())
 }
 
 /// Whether K and V have the batches of Q, and divisors of its heads: matmuls broadcast either operand.
@@ -415,13 +429,15 @@ pub(in crate::engine::engines) fn mask_of(
     let dump = graph.operation(id).output(Port::RNG_DUMP).filter(|&id| !graph.tensor(id).is_virtual);
     let Some((output, dropout)) = dump.zip(dropout) else { return Ok(None) };
     let tensor = graph.tensor(output);
-    match tensor.data_type == DataType::Float && tensor.ragged_offset.is_none() {
-        true => {
-            let extents = [extents.batches, extents.heads, extents.queries, extents.keys];
-            Ok(Some(DropoutMaskKernel { output, dropout, extents }))
-        }
-        false => Err(format!("tensor {}: what is kept is stored in FLOAT", graph.describe_tensor(output))),
+    let refuse = |what: &str| Err(format!("tensor {}: what is kept is {what}", graph.describe_tensor(output)));
+    if tensor.data_type != DataType::Float {
+        return refuse("stored in FLOAT");
     }
+    if tensor.ragged_offset.is_some() {
+        return refuse("not stored in ragged tensors");
+    }
+    let extents = [extents.batches, extents.heads, extents.queries, extents.keys];
+    Ok(Some(DropoutMaskKernel { output, dropout, extents }))
 }
 
 /// Adds the function that stores a mask.

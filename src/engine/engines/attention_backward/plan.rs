@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::attention::boxes::{self, are_offsets, boxes, has_vectors, is_boxed};
-use super::super::attention::plan::{are_counted, are_heads, band_of, dropping_of, mask_of};
+use super::super::attention::plan::{are_counted, are_heads, band_of, dropping_of, has_rows, mask_of};
 use crate::engine::lowering::outputs_are_taken;
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, Operation, OperationId, Port, TensorId};
@@ -62,7 +62,10 @@ impl Plan {
         let of_keys: Vec<_> = [stored(Port::DV, value_head), stored(Port::DK, head)].into_iter().flatten().collect();
         let results = of_queries.iter().chain(&of_keys).map(|output| output.tensor);
         let operand = operand_type(graph, operands.into_iter().chain(results.clone()))?;
-        [operands[3]].into_iter().chain(results).try_for_each(|id| has_rows(graph, id))?;
+        [operands[3]]
+            .into_iter()
+            .chain(results)
+            .try_for_each(|id| has_rows(graph, id).and_then(|()| are_offsets(graph, id)))?;
         let (stats, scale) = (input(Port::STATS)?, operation.input(Port::ATTN_SCALE));
         are_statistics(graph, stats)?;
         if let Some(id) = scale.filter(|&id| graph.tensor(id).dim.iter().any(|&extent| extent != 1)) {
@@ -167,15 +170,6 @@ fn stored(graph: &FinalizedGraph, operation: &Operation, port: Port, head: i64) 
     let tensor = operation.output(port).filter(|&id| !graph.tensor(id).is_virtual)?;
     let stores_vectors = has_vectors(graph.tensor(tensor));
     Some(BackwardOutput { tensor, head, is_of_values: port == Port::DV, stores_vectors })
-}
-
-/// Rows of a head that lie whole, where its strides say.
-fn has_rows(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
-    let stride = graph.tensor(id).stride[3];
-    if stride != 1 {
-        return Err(format!("tensor {}: heads of stride {stride}; required 1", graph.describe_tensor(id)));
-    }
-    are_offsets(graph, id)
 }
 
 fn are_statistics(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
