@@ -78,7 +78,9 @@ fn holds(graph: &Graph, seed: u64, change: impl Fn(&FinalizedGraph, &mut HostTen
 /// Makes all elements of a tensor this value.
 fn set(graph: &FinalizedGraph, inputs: &mut HostTensors, name: &str, value: f64) {
     for (_, tensor) in inputs.iter_mut().filter(|(id, _)| graph.tensor(**id).name == name) {
-        (0..tensor.elements()).for_each(|position| drop(tensor.set(position, Scalar::Float(value))));
+        for position in 0..tensor.elements() {
+            tensor.set(position, Scalar::Float(value));
+        }
     }
 }
 
