@@ -15,8 +15,8 @@ use super::operation::{Node, slots};
 use super::tensor::DescribedTensor;
 use super::translate;
 use crate::graph::{
-    Attributes, BAND_MASK, Composite, DataType, FILL, KeptAttributes, Matmul, Other, Pointwise, PointwiseMode, Port,
-    ScoreMask, Softmax, Tensor, packed_strides, row_major_order,
+    Attributes, BAND_MASK, Composite, DataType, FILL, KeptAttributes, Matmul, Other, PagedCacheLoad, Pointwise,
+    PointwiseMode, Port, ScoreMask, Softmax, Tensor, packed_strides, row_major_order,
 };
 
 const OPERANDS: &[(Port, Name)] = &[
@@ -26,6 +26,8 @@ const OPERANDS: &[(Port, Name)] = &[
     (Port("Attn_scale"), Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC),
     (Port::SEQ_LEN_Q, Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC),
     (Port::SEQ_LEN_KV, Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC),
+    (Port::PAGE_TABLE_K, Name::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC),
+    (Port::PAGE_TABLE_V, Name::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC),
 ];
 
 const RESULTS: &[(Port, Name)] = &[
@@ -36,8 +38,6 @@ const RESULTS: &[(Port, Name)] = &[
 /// What a descriptor may be given that no engine computes: the attribute, what it is, and its rule.
 const REFUSED: &[(Name, &str)] = &[
     (Name::CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC, "a block mask [AT-O11]"),
-    (Name::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC, "paged keys [AT-O17]"),
-    (Name::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC, "paged values [AT-O17]"),
     (Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_SEED_DESC, "dropout [AT-O13]"),
     (Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_OFFSET_DESC, "dropout [AT-O13]"),
     (Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_RNG_DUMP_DESC, "dropout [AT-O13]"),
@@ -69,10 +69,40 @@ pub(super) fn forward(given: &Given<'_>) -> Result<Node> {
         inputs.extend(at(&softmax.inputs, Port::SINK).map(|sink| (Port("SINK_TOKEN"), sink)));
     }
     require_types(&inputs, &outputs)?;
-    let parts = Parts::of(given, &inputs, &outputs)?;
+    let rows = key_rows(given, &inputs)?;
+    let parts = Parts::of(given, &inputs, &outputs, rows)?;
     // the ports of a graph file's node, by which extents are held to the rules of section 10
-    let attributes = Attributes::Other(Other { tag: "SDPA", attributes: KeptAttributes::new() });
+    let rows = rows.filter(|_| is_paged(&inputs)).map(|rows| ("max_seq_len_kv".to_owned(), json!(rows)));
+    let attributes = Attributes::Other(Other { tag: "SDPA", attributes: rows.into_iter().collect() });
     Ok(Node { attributes, compute: Some(DataType::Float), inputs, outputs, parts })
+}
+
+/// Tables of K and of V, with what they are of.
+const PAGED: [(Port, Port); 2] = [(Port::K, Port::PAGE_TABLE_K), (Port::V, Port::PAGE_TABLE_V)];
+
+fn is_paged(inputs: &Slots) -> bool {
+    PAGED.iter().any(|row| at(inputs, row.1).is_some())
+}
+
+/// Rows of keys and values: those of what is in no pages, else the columns of scores that are modified, else what tables have entries for
+/// (AT-O18: the node does not say it). `None` where extents are missing.
+fn key_rows(given: &Given<'_>, inputs: &Slots) -> Result<Option<i64>> {
+    let rows = |(port, table): (Port, Port)| {
+        let rows = at(inputs, port)?.dim.get(2).copied()?;
+        at(inputs, table).map_or(Some(rows), |table| Some(table.dim.get(2)?.saturating_mul(rows)))
+    };
+    if let Some(plain) = PAGED.into_iter().find(|row| at(inputs, row.1).is_none()) {
+        return Ok(rows(plain));
+    }
+    let modified = given.descriptor(Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH);
+    let first = given.int64(Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_INPUT_UID);
+    if let Some(graph) = modified.map(|graph| graph.object::<OperationGraph>()).transpose()? {
+        let tensors = graph.nodes().iter().flat_map(|node| &node.inputs);
+        let scores = tensors.map(|slot| &slot.1).find(|tensor| tensor.uid == first);
+        return Ok(scores.and_then(|scores| scores.dim.get(3).copied()));
+    }
+    let [of_keys, of_values] = PAGED.map(rows);
+    Ok(of_keys.zip(of_values).map(|(keys, values)| keys.min(values)))
 }
 
 /// AT-E7 … AT-E9: types of what is beside the operands, one number as a scale.
@@ -111,7 +141,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(given: &Given<'_>, inputs: &Slots, outputs: &Slots) -> Result<Vec<Node>> {
+    fn of(given: &Given<'_>, inputs: &Slots, outputs: &Slots, rows: Option<i64>) -> Result<Vec<Node>> {
         let required = |slots: &Slots, port| at(slots, port).ok_or_else(|| Failure::bad(format!("{port} is not set")));
         let [q, k, v] = [Port("Q"), Port("K"), Port("V")].map(|port| required(inputs, port));
         let (q, k, v, o) = (q?, k?, v?, required(outputs, Port("O"))?);
@@ -121,13 +151,24 @@ impl Parts {
                 return Err(Failure::new(Status::CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, message));
             }
         }
-        let mut turned = DescribedTensor::clone(&k);
-        turned.tensor.dim.swap(2, 3);
-        turned.tensor.stride.swap(2, 3);
-        let mut parts = Self { nodes: Vec::new(), dim: [q.dim[0], q.dim[1], q.dim[2], k.dim[2]] };
+        let rows = rows.ok_or_else(|| Failure::bad("how many rows K and V have is said nowhere [AT-O18]"))?;
+        let mut parts = Self { nodes: Vec::new(), dim: [q.dim[0], q.dim[1], q.dim[2], rows] };
+        let k = match at(inputs, Port::PAGE_TABLE_K) {
+            Some(table) => parts.loaded(inputs, &k, table, true)?,
+            None => {
+                let mut turned = DescribedTensor::clone(&k);
+                turned.tensor.dim.swap(2, 3);
+                turned.tensor.stride.swap(2, 3);
+                Arc::new(turned)
+            }
+        };
+        let v = match at(inputs, Port::PAGE_TABLE_V) {
+            Some(table) => parts.loaded(inputs, &v, table, false)?,
+            None => v,
+        };
         let mut x = parts.value(DataType::Float);
         let product = || Attributes::Matmul(Matmul::default());
-        parts.push(product(), vec![(Port::A, Arc::clone(&q)), (Port::B, Arc::new(turned))], (Port::C, &x));
+        parts.push(product(), vec![(Port::A, Arc::clone(&q)), (Port::B, k)], (Port::C, &x));
         if let Some(scale) = at(inputs, Port("Attn_scale")) {
             let y = parts.value(DataType::Float);
             let multiply = Attributes::Pointwise(Pointwise::new(PointwiseMode::Mul));
@@ -152,6 +193,28 @@ impl Parts {
         let operands = [(Port::A, p), (Port::B, v)].into_iter().chain(keys).collect();
         parts.push(product(), operands, (Port::C, &o));
         Ok(parts.nodes)
+    }
+
+    /// K, turned as it is multiplied, or V, out of the pages of a container.
+    fn loaded(
+        &mut self,
+        inputs: &Slots,
+        container: &Arc<DescribedTensor>,
+        table: Arc<DescribedTensor>,
+        is_turned: bool,
+    ) -> Result<Arc<DescribedTensor>> {
+        let lengths = at(inputs, Port::SEQ_LEN_KV).ok_or_else(|| {
+            Failure::unsupported("keys and values in pages need the lengths of both sequences [AT-E11]")
+        })?;
+        let ([batches, .., rows], heads, size) = (self.dim, container.dim[1], container.dim[3]);
+        let dim = if is_turned { [batches, heads, size, rows] } else { [batches, heads, rows, size] };
+        let stride = PagedCacheLoad::strides(&dim, is_turned);
+        let y = Tensor { data_type: container.data_type, is_virtual: true, ..Tensor::new("").dim(dim).stride(stride) };
+        let y = Arc::new(y.into());
+        let load = Attributes::Composite(PagedCacheLoad.into());
+        let slots = vec![(Port::CONTAINER, Arc::clone(container)), (Port::SEQ_LEN, lengths), (Port::PAGE_TABLE, table)];
+        self.push(load, slots, (Port::Y_OUT, &y));
+        Ok(y)
     }
 
     /// A tensor between two operations.

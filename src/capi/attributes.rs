@@ -356,7 +356,6 @@ const DESCRIPTORS: &[(Kind, &[Attribute])] = &[
     (Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, OPERATION_RESHAPE),
     (Kind::CUDNN_BACKEND_RNG_DESCRIPTOR, RANDOM),
     (Kind::CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR, OPERATION_RANDOM),
-    (Kind::CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR, &[]),
     (Kind::CUDNN_BACKEND_OPERATION_BLOCK_SCALE_QUANTIZE_DESCRIPTOR, &[]),
     (Kind::CUDNN_BACKEND_OPERATION_BLOCK_SCALE_DEQUANTIZE_DESCRIPTOR, &[]),
     (Kind::CUDNN_BACKEND_OPERATION_EXPAND_BAND_MATRIX_DESCRIPTOR, &[]),
@@ -377,7 +376,6 @@ pub(crate) fn of_kind(number: u32) -> Option<(Kind, &'static [Attribute])> {
 /// What descriptors of a kind that has no attributes here are for, and the rule that speaks of it (attention.md).
 pub(crate) fn purpose(kind: Kind) -> &'static str {
     match kind {
-        Kind::CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR => ": keys and values in pages [AT-O17]",
         Kind::CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR => ": attention's gradient as one node [AT-P27]",
         _ => "",
     }

@@ -20,8 +20,8 @@ pub struct Floor {
 impl Floor {
     /// The floor of a graph.
     pub fn of(graph: &FinalizedGraph) -> Self {
-        let moved = graph.inputs().chain(graph.outputs()).map(|id| graph.tensor(id));
-        let bytes = moved.filter(|tensor| !tensor.is_pass_by_value).map(tensor_bytes).fold(0, u64::saturating_add);
+        let moved = graph.inputs().chain(graph.outputs()).filter(|&id| !graph.tensor(id).is_pass_by_value);
+        let bytes = moved.map(|id| moved_bytes(graph, id)).fold(0, u64::saturating_add);
         let graph = &*graph.expand();
         let flops = graph.operations().map(|operation| operation_flops(graph, operation)).fold(0, u64::saturating_add);
         Self { bytes, flops }
@@ -45,6 +45,17 @@ impl fmt::Display for Floor {
 pub fn core_type(graph: &FinalizedGraph) -> Option<DataType> {
     let core = graph.operations().find(|operation| operation.is_core())?;
     core.input_tensors().next().map(|id| graph.tensor(id).data_type)
+}
+
+/// Bytes of a tensor that are moved: of pages at most what is loaded out of them.
+fn moved_bytes(graph: &FinalizedGraph, id: TensorId) -> u64 {
+    let loads = graph.consumers(id).iter().map(|&id| graph.operation(id)).map(|operation| {
+        let is_container = operation.input(Port::CONTAINER) == Some(id);
+        operation.output(Port::Y_OUT).filter(|_| is_container).map(|y| tensor_bytes(graph.tensor(y)))
+    });
+    let loaded = loads.fold(Some(0_u64), |sum, bytes| Some(sum?.saturating_add(bytes?)));
+    let all = tensor_bytes(graph.tensor(id));
+    loaded.filter(|_| !graph.consumers(id).is_empty()).map_or(all, |loaded| loaded.min(all))
 }
 
 fn tensor_bytes(tensor: &FinalTensor) -> u64 {
@@ -75,7 +86,8 @@ fn operation_flops(graph: &FinalizedGraph, operation: &Operation) -> u64 {
         | Attributes::View
         | Attributes::Transpose
         | Attributes::AllGather(_)
-        | Attributes::Bernoulli(_) => 0,
+        | Attributes::Bernoulli(_)
+        | Attributes::PageGather => 0,
         Attributes::Composite(_) | Attributes::Other(_) => 0,
     }
 }

@@ -1,4 +1,4 @@
-//! Attention as a core: two products with a softmax of the first one's rows between them.
+//! Attention as a core: two products with a softmax of the first one's rows between them, and what loads keys and values out of pages.
 
 use std::collections::BTreeSet;
 
@@ -19,6 +19,8 @@ pub struct Attention {
     pub dropout: Option<OperationId>,
     /// The product of probabilities and values.
     pub output: OperationId,
+    /// What loads K, and V, out of pages, if they are in some.
+    pub loads: [Option<OperationId>; 2],
 }
 
 /// Whether a graph is fused around an attention.
@@ -54,13 +56,14 @@ impl Attention {
             x = graph.operation(mask).input(Port::X)?;
         }
         let modifiers = modifiers(graph, graph.operation(scores).output(Port::C)?, x)?;
-        Some(Self { scores, modifiers, mask, softmax, dropout, output })
+        let loads = [scores, output].map(|product| load(graph, graph.operation(product).input(Port::B)?));
+        Some(Self { scores, modifiers, mask, softmax, dropout, output, loads })
     }
 
     /// The operations, in no order.
     pub fn operations(&self) -> impl Iterator<Item = OperationId> + '_ {
         let single = [Some(self.scores), self.mask, Some(self.softmax), self.dropout, Some(self.output)];
-        self.modifiers.iter().copied().chain(single.into_iter().flatten())
+        self.modifiers.iter().copied().chain(single.into_iter().chain(self.loads).flatten())
     }
 
     /// Q and K of the product of scores, V of the other.
@@ -69,12 +72,29 @@ impl Attention {
         [input(self.scores, Port::A), input(self.scores, Port::B), input(self.output, Port::B)]
     }
 
+    /// Q, K and V where they are in memory: K and V, or containers of their pages. With each the axis of its elements.
+    pub fn sources(&self, graph: &FinalizedGraph) -> [(TensorId, usize); 3] {
+        let [q, k, v] = self.operands(graph);
+        let source = |load: Option<OperationId>, operand: (TensorId, usize)| {
+            let container = load.and_then(|id| graph.operation(id).input(Port::CONTAINER));
+            container.map_or(operand, |container| (container, 3))
+        };
+        [(q, 3), source(self.loads[0], (k, 2)), source(self.loads[1], (v, 3))]
+    }
+
     /// The first product's result, and what is masked, or goes into the softmax as it is.
     pub fn modified(&self, graph: &FinalizedGraph) -> [TensorId; 2] {
         let first = graph.operation(self.scores).output(Port::C).expect("a matmul has a result");
         let last = graph.operation(self.mask.unwrap_or(self.softmax)).input(Port::X).expect("X is required");
         [first, last]
     }
+}
+
+/// What loads an operand out of pages, where nobody else reads it.
+fn load(graph: &FinalizedGraph, operand: TensorId) -> Option<OperationId> {
+    let is_load =
+        |id: &OperationId| is_composite(graph.operation(*id), |it| matches!(it, Composite::PagedCacheLoad(_)));
+    graph.producer(operand).filter(is_load).filter(|_| is_private(graph, operand))
 }
 
 fn of_kind(graph: &FinalizedGraph, is_wanted: impl Fn(&Operation) -> bool) -> Vec<OperationId> {

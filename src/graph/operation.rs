@@ -9,7 +9,7 @@ use super::{DataType, PaddingMode, PointwiseMode, Reads, ReductionMode, Resample
 
 pub use composite::{
     AttentionBackward, Bernoulli, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, Dropout, KeptAttributes,
-    MaskedDropout, NormBackward, NormForward, NormMode, NormPhase, ScoreMask, Softmax,
+    MaskedDropout, NormBackward, NormForward, NormMode, NormPhase, PagedCacheLoad, ScoreMask, Softmax,
 };
 
 /// Index of an operation inside one graph.
@@ -79,6 +79,12 @@ impl Port {
     pub const SINK_TOKEN: Self = Self("SINK_TOKEN");
     pub const DSINK_TOKEN: Self = Self("DSINK_TOKEN");
     pub const SINK: Self = Self("SINK");
+    pub const PAGE_TABLE_K: Self = Self("Page_table_K");
+    pub const PAGE_TABLE_V: Self = Self("Page_table_V");
+    pub const CONTAINER: Self = Self("container");
+    pub const SEQ_LEN: Self = Self("seqLen");
+    pub const PAGE_TABLE: Self = Self("pageTable");
+    pub const Y_OUT: Self = Self("yOut");
     pub const STATS: Self = Self("Stats");
     pub const SEQ_LEN_Q: Self = Self("SEQ_LEN_Q");
     pub const SEQ_LEN_KV: Self = Self("SEQ_LEN_KV");
@@ -276,6 +282,9 @@ pub enum Attributes {
     AllGather(AllGather),
     /// `Seed, Offset → Y`: a random number of each coordinate. Definitions of operations are made of it.
     Bernoulli(Bernoulli),
+    /// `container, seqLen, pageTable → Y`: rows of sequences out of pages that a table names, NaN beyond a sequence. Definitions of operations
+    /// are made of it.
+    PageGather,
     /// An operation that is defined by primitive ones ([`super::FinalizedGraph::expand`]).
     Composite(Composite),
     /// An operation that is read, kept and written back, but that no engine executes yet (attention, reshapes, …).
@@ -308,6 +317,7 @@ impl Attributes {
             Self::Transpose => "TRANSPOSE",
             Self::AllGather(_) => "ALL_GATHER",
             Self::Bernoulli(_) => "BERNOULLI",
+            Self::PageGather => "PAGE_GATHER",
             Self::Composite(composite) => composite.tag(),
             Self::Other(other) => other.tag,
         }

@@ -7,6 +7,7 @@ use super::element::{Element, Half};
 use super::matmul::{load, matmul};
 use super::movement;
 use super::overrides::Overrides;
+use super::pages;
 use super::ragged;
 use super::reduction::{Fold, reduce};
 use super::resample;
@@ -130,6 +131,7 @@ fn execute_single(graph: &FinalizedGraph, id: OperationId, values: &Values) -> R
         Attributes::Transpose => return movement::transpose(graph, id, values),
         Attributes::AllGather(gather) => return all_gather::gathered(graph, id, *gather, values),
         Attributes::Bernoulli(attributes) => return bernoulli::drawn(graph, id, *attributes, values),
+        Attributes::PageGather => return pages::gathered(graph, id, values),
         _ => {}
     }
     match arithmetic(graph.compute_type(id)) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::landmarks::{landmarks, selectors};
+use super::pages;
 use super::ragged;
 use super::resample::Pooling;
 use super::statistics;
@@ -62,6 +63,8 @@ pub fn random_inputs(graph: &FinalizedGraph, seed: u64, distribution: Distributi
     let mut inputs = required_inputs(graph).into_iter().map(tensor).collect::<Result<HostTensors>>()?;
     statistics::complete(graph, &mut inputs)?;
     ragged::complete(graph, &mut inputs)?;
+    let generator = Generator { key: mix(seed) };
+    pages::complete(graph, &mut inputs, |page| generator.bits(page))?;
     Ok(inputs)
 }
 
@@ -93,6 +96,9 @@ fn lengths(graph: &FinalizedGraph, operation: &Operation) -> Vec<(TensorId, Role
     let most = match &operation.attributes {
         Attributes::Composite(Composite::ScoreMask(_)) => [extent(Port::X, 2), extent(Port::X, 3)],
         Attributes::Composite(Composite::AttentionBackward(_)) => [extent(Port::Q, 2), extent(Port::K, 2)],
+        Attributes::Composite(Composite::PagedCacheLoad(_)) => {
+            return pages::length(graph, operation).map(|(id, most)| (id, Role::Length(most))).into_iter().collect();
+        }
         _ => return Vec::new(),
     };
     let length = |(port, most): (&Port, Option<i64>)| Some((operation.input(*port)?, Role::Length(most?)));

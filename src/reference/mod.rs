@@ -59,6 +59,7 @@ mod matmul;
 mod movement;
 mod oracle;
 mod overrides;
+mod pages;
 mod pointwise;
 mod ragged;
 mod reduction;

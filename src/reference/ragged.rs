@@ -1,9 +1,10 @@
 //! Ragged tensors (`docs/spec/attention.md` AT-O6): the sequences of a batch lie where a tensor of offsets says, one behind the other. References
 //! compute on dense tensors, in which rows that a sequence does not have are NaN.
 
+use super::pages;
 use super::values::row_major;
 use crate::error::{Error, Result};
-use crate::graph::{Attributes, Composite, FinalTensor, FinalizedGraph, Operation, Port, TensorId};
+use crate::graph::{Attributes, Composite, FinalTensor, FinalizedGraph, Operation, Port, Scalar, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
 
 /// Where the sequences of a ragged tensor lie.
@@ -176,6 +177,24 @@ pub(super) fn complete(graph: &FinalizedGraph, inputs: &mut HostTensors) -> Resu
     Ok(())
 }
 
+/// A tensor that has these values for rows that exist, row-major, and else what lies there.
+pub(super) fn with_rows(
+    graph: &FinalizedGraph,
+    inputs: &HostTensors,
+    id: TensorId,
+    values: &[i64],
+) -> Result<HostTensor> {
+    let tensor = graph.tensor(id);
+    let Some(sequences) = Sequences::of(graph, inputs, id)? else {
+        return HostTensor::from_dense(tensor.data_type, &tensor.dim, &tensor.stride, values);
+    };
+    let mut host = HostTensor::poisoned(tensor.data_type, &tensor.dim, &tensor.stride)?;
+    for (offset, position) in sequences.elements() {
+        host.set(offset, Scalar::Integer(values[position])).ok_or_else(|| sequences.beyond())?;
+    }
+    Ok(host)
+}
+
 /// What a batch's sequence of a ragged tensor takes of its memory, in units of its offsets.
 fn room(graph: &FinalizedGraph, inputs: &HostTensors, id: TensorId, batch: i64) -> Result<i64> {
     let tensor = graph.tensor(id);
@@ -185,9 +204,14 @@ fn room(graph: &FinalizedGraph, inputs: &HostTensors, id: TensorId, batch: i64) 
     if ![HEADS, ELEMENTS].into_iter().all(is_inside) {
         return Ok((stride[0] + unit - 1) / unit);
     }
-    let lengths = sequence_lengths(graph, id).and_then(|id| inputs.get(&id));
-    let length = lengths.map(HostTensor::to_dense::<i64>).transpose()?;
-    let length = length.and_then(|lengths| lengths.get(batch as usize).copied()).unwrap_or(all).clamp(0, all);
+    let lengths = match pages::needed(graph, inputs, id)? {
+        Some(entries) => Some(entries),
+        None => {
+            let lengths = sequence_lengths(graph, id).and_then(|id| inputs.get(&id));
+            lengths.map(HostTensor::to_dense::<i64>).transpose()?
+        }
+    };
+    let length = lengths.and_then(|lengths| lengths.get(batch as usize).copied()).unwrap_or(all).clamp(0, all);
     Ok(((length + batch % 2).min(all) * row + unit - 1) / unit)
 }
 

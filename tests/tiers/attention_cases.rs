@@ -2,8 +2,8 @@
 
 use fusewright::graph::DataType::{BFloat16, Float, Half, Int32, Int64};
 use fusewright::graph::{
-    Bernoulli, DataType, Dropout, Graph, MaskedDropout, Pointwise, PointwiseMode, Port, Scalar, ScoreMask, Softmax,
-    Tensor, TensorHandle,
+    Bernoulli, DataType, Dropout, Graph, MaskedDropout, PagedCacheLoad, Pointwise, PointwiseMode, Port, Scalar,
+    ScoreMask, Softmax, Tensor, TensorHandle,
 };
 
 use crate::cases::{self, Case, output, push};
@@ -93,6 +93,30 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     add("ragged_groups_few_queries", Attention { statistics: ALL, ..few });
     add("ragged_heads_of_72_40", Attention { head: [72, 40], statistics: &[], key_heads: [2, 1], ..few });
     add("ragged_heads_outside", Attention { is_interleaved: false, are_by_position: false, ..few });
+    let paged = |rows, shape, head| Attention { has_lengths: true, pages: Pages::of(rows), ..of(shape, head) };
+    for rows in [1, 2, 16, 64, 128] {
+        add(&format!("pages_of_{rows}"), paged([rows, rows], [2, 2, 40, 150], [64, 64]));
+    }
+    add("pages_that_steps_are_no_multiples_of", paged([24, 7], [2, 2, 40, 150], [64, 64]));
+    let few =
+        Attention { key_heads: [2, 2], io: BFloat16, statistics: &[], ..paged([64, 64], [3, 16, 1, 300], [128, 128]) };
+    add("pages_groups_one_query", few);
+    let packed = Attention { key_heads: [1, 1], mask: Some(bottom_right), ..paged([16, 32], [4, 4, 6, 100], [64, 64]) };
+    add("pages_packed_tables", Attention { pages: packed.pages.packed(), statistics: ALL, sinks: true, ..packed });
+    let causal = ScoreMask { right_bound: Some(0), left_bound: None, is_bottom_right: true };
+    let wide = Attention { mask: Some(causal), ..paged([128, 16], [2, 2, 33, 200], [192, 128]) };
+    add("pages_causal_heads_of_192_128", wide);
+    add("pages_of_keys_alone", paged([16, 0], [3, 2, 17, 90], [72, 40]));
+    add("pages_of_values_alone", Attention { is_interleaved: true, ..paged([0, 8], [3, 2, 17, 90], [64, 64]) });
+    add("pages_short_sequences", Attention { statistics: ALL, ..paged([1, 2], [7, 1, 3, 2], [64, 64]) });
+    add(
+        "pages_shared",
+        Attention { pages: Pages { count: 3, ..Pages::of([32, 32]) }, ..paged([32, 32], [3, 2, 9, 130], [64, 64]) },
+    );
+    let ragged = Attention { ragged: Ragged::Results, is_interleaved: true, are_by_position: true, ..packed };
+    add("pages_ragged_results", ragged);
+    let biased = Attention { modify: Modifier::Bias([1, 2, 40, 150]), ..paged([64, 64], [2, 2, 40, 150], [64, 64]) };
+    add("pages_bias_dropout", Attention { dropout: Some((0.75, Int64)), ..biased });
     add("strided_output", Attention { output_pitch: 3, ..of([1, 2, 70, 90], [40, 40]) });
 }
 
@@ -145,6 +169,28 @@ struct Attention {
     /// Elements beyond a row of O.
     output_pitch: i64,
     ragged: Ragged,
+    pages: Pages,
+}
+
+/// Pages that keys and values are in.
+#[derive(Clone, Copy)]
+struct Pages {
+    /// Rows of a page of K, and of V; 0 for what is in none.
+    rows: [i64; 2],
+    /// Pages of a container; 0: two more than sequences need.
+    count: i64,
+    /// Whether entries of a sequence lie behind those of the one before.
+    are_packed: bool,
+}
+
+impl Pages {
+    fn of(rows: [i64; 2]) -> Self {
+        Self { rows, count: 0, are_packed: false }
+    }
+
+    fn packed(self) -> Self {
+        Self { are_packed: true, ..self }
+    }
 }
 
 /// Which tensors have sequences where offsets say.
@@ -198,18 +244,21 @@ impl Attention {
             is_interleaved: false,
             output_pitch: 0,
             ragged: Ragged::Nothing,
+            pages: Pages::of([0, 0]),
         }
     }
 
     fn graph(self) -> Graph {
         let [batches, heads, queries, keys] = self.shape;
         let mut g = cases::graph(self.io);
+        let lengths: Vec<(Port, TensorHandle)> = if self.has_lengths {
+            let length = |port: Port| Tensor::new(port.0).row_major([batches, 1, 1, 1]).data_type(Int32);
+            ScoreMask::LENGTHS.iter().map(|&port| (port, g.tensor(length(port)))).collect()
+        } else {
+            Vec::new()
+        };
         let q = g.tensor(self.matrices("Q", [batches, heads, queries, self.head[0]], 0));
-        let mut k = self.matrices("K", [batches, self.key_heads[0], keys, self.head[0]], 0);
-        k.dim.swap(2, 3);
-        k.stride.swap(2, 3);
-        let k = g.tensor(k);
-        let v = g.tensor(self.matrices("V", [batches, self.key_heads[1], keys, self.head[1]], 0));
+        let [k, v] = [0, 1].map(|side| self.keys_or_values(&mut g, side, keys, lengths.get(1).map(|length| length.1)));
         let mut x = g.matmul("scores", q, k);
         if let Some(scale) = self.scale {
             let value = match self.scale_type {
@@ -220,12 +269,6 @@ impl Attention {
             x = g.pointwise("scaled", PointwiseMode::Mul, &[x, scale]);
         }
         x = self.modified(&mut g, x);
-        let lengths: Vec<(Port, TensorHandle)> = if self.has_lengths {
-            let length = |port: Port| Tensor::new(port.0).row_major([batches, 1, 1, 1]).data_type(Int32);
-            ScoreMask::LENGTHS.iter().map(|&port| (port, g.tensor(length(port)))).collect()
-        } else {
-            Vec::new()
-        };
         if self.mask.is_some() || self.has_lengths {
             let mut inputs: Vec<(Port, TensorHandle)> =
                 [(Port::X, x)].into_iter().chain(lengths.iter().copied()).collect();
@@ -260,6 +303,33 @@ impl Attention {
         }
         self.ragged.apply(&mut g, &[q, k, v], &[&[o], &statistics[..]].concat());
         g
+    }
+
+    /// K, turned, or V: in memory, or loaded out of pages.
+    fn keys_or_values(&self, g: &mut Graph, side: usize, keys: i64, lengths: Option<TensorHandle>) -> TensorHandle {
+        let (name, heads, size) = (["K", "V"][side], self.key_heads[side], self.head[side]);
+        let (batches, page) = (self.shape[0], self.pages.rows[side]);
+        let mut whole = self.matrices(name, [batches, heads, keys, size], 0);
+        if side == 0 {
+            whole.dim.swap(2, 3);
+            whole.stride.swap(2, 3);
+        }
+        let Some(lengths) = lengths.filter(|_| page > 0) else { return g.tensor(whole) };
+        let entries = (keys + page - 1) / page;
+        let count = if self.pages.count > 0 { self.pages.count } else { batches * entries + 2 };
+        let container = g.tensor(self.matrices(&format!("{name}_container"), [count, heads, page, size], 0));
+        let table = Tensor::new(format!("{name}_table")).row_major([batches, 1, entries, 1]);
+        let table = g.tensor(table.data_type(if side == 1 && self.pages.are_packed { Int64 } else { Int32 }));
+        if self.pages.are_packed {
+            let offsets = Tensor::new(format!("{name}_table_offsets")).row_major([batches + 1, 1, 1, 1]);
+            let offsets = g.tensor(offsets.data_type(Int32));
+            g.tensor_mut(table).ragged_offset = Some(offsets);
+        }
+        let inputs = [(Port::CONTAINER, container), (Port::SEQ_LEN, lengths), (Port::PAGE_TABLE, table)];
+        let loaded = g.composite(&format!("load_{name}"), PagedCacheLoad, &inputs, &[Port::Y_OUT])[0];
+        let tensor = g.tensor_mut(loaded);
+        (tensor.dim, tensor.stride, tensor.data_type) = (whole.dim, whole.stride, Some(self.io));
+        loaded
     }
 
     /// Probabilities times a mask.

@@ -2,6 +2,7 @@
 //! it describes and which port each tensor is; nothing else of the ABI knows which composites there are.
 
 mod norm;
+mod paged_cache_load;
 mod softmax;
 
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
@@ -50,7 +51,8 @@ fn of_tag(tag: &str) -> Result<Composite, Wrong> {
 }
 
 /// Every composite operation.
-pub(super) const ROWS: &[Row] = &[softmax::ROW, norm::FORWARD, norm::BACKWARD, norm::FINALIZE, norm::WEIGHTS];
+pub(super) const ROWS: &[Row] =
+    &[softmax::ROW, paged_cache_load::ROW, norm::FORWARD, norm::BACKWARD, norm::FINALIZE, norm::WEIGHTS];
 
 /// Kinds of operations with those of composites behind them.
 pub(super) const fn with_kinds<const COUNT: usize>(primitives: &[Kind]) -> [Kind; COUNT] {

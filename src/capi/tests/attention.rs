@@ -6,9 +6,11 @@ use crate::graph::{Attributes, BAND_MASK, Composite, FILL, GraphKey, Operation, 
 
 use Name as N;
 
-const U_LIST: [(Port, Name); 2] = [
+const U_LIST: [(Port, Name); 4] = [
     (Port::SEQ_LEN_Q, N::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC),
     (Port::SEQ_LEN_KV, N::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC),
+    (Port::PAGE_TABLE_K, N::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC),
+    (Port::PAGE_TABLE_V, N::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC),
 ];
 
 /// An operation's kind, its bundle of attributes with the attribute that refers to it, and its slots.
@@ -100,6 +102,9 @@ impl Program<'_> {
                 let bundle = Some((N::CUDNN_ATTR_OPERATION_REDUCTION_DESC, bundle));
                 (Kind::CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, bundle, slots)
             }
+            Attributes::Composite(Composite::PagedCacheLoad(_)) => {
+                (Kind::CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR, None, LOAD)
+            }
             Attributes::Composite(Composite::Softmax(_)) => {
                 (Kind::CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR, None, SOFTMAX)
             }
@@ -154,23 +159,26 @@ impl Program<'_> {
             (&operations[0], &operations[operations.len() - 1], &operations[operations.len() - 2]);
         let node = Owned::new(Kind::CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR);
         let at = |operation: &Operation<TensorHandle>, port| operation.input(port).expect("an operand");
+        let named = |name: &str| self.graph.tensor_ids().find(|id| self.graph.tensors()[id.index()].name == name);
+        let is_paged = named("Page_table_K").is_some();
         let k = self.tensor_with(at(first, Port::B), |k| {
-            k.dim.swap(2, 3);
-            k.stride.swap(2, 3);
+            if !is_paged {
+                k.dim.swap(2, 3);
+                k.stride.swap(2, 3);
+            }
         });
         node.refer(N::CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, &self.tensor(at(first, Port::A)))
             .refer(N::CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC, &k)
             .refer(N::CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, &self.tensor(at(last, Port::B)))
             .refer(N::CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC, &self.tensor(last.result().expect("O")));
         let mut middle = &operations[1..operations.len() - 2];
-        let named = |name: &str| self.graph.tensor_ids().find(|id| self.graph.tensors()[id.index()].name == name);
         if let Some(scale) = named("scale") {
             node.refer(N::CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, &self.tensor(scale));
             middle = &middle[1..];
         }
         for (port, name) in U_LIST {
-            if let Some(lengths) = named(port.0) {
-                node.refer(name, &self.tensor(lengths));
+            if let Some(tensor) = named(port.0) {
+                node.refer(name, &self.tensor(tensor));
             }
         }
         if let Some(operation) = middle.first() {
@@ -206,6 +214,13 @@ impl Program<'_> {
         node
     }
 }
+
+const LOAD: &[(Port, Name)] = &[
+    (Port::CONTAINER, N::CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_CONTAINER_DESC),
+    (Port::SEQ_LEN, N::CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_SEQUENCE_DESC),
+    (Port::PAGE_TABLE, N::CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_PAGE_TABLE_DESC),
+    (Port::Y_OUT, N::CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_YDESC),
+];
 
 const SOFTMAX: &[(Port, Name)] = &[
     (Port::X, N::CUDNN_ATTR_OPERATION_SOFTMAX_XDESC),
@@ -366,8 +381,6 @@ fn what_no_engine_computes_is_named() {
     let unsupported = Status::CUDNN_STATUS_NOT_SUPPORTED;
     for (name, text) in [
         (N::CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC, "a block mask [AT-O11]"),
-        (N::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC, "paged keys [AT-O17]"),
-        (N::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC, "paged values [AT-O17]"),
         (N::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_SEED_DESC, "dropout [AT-O13]"),
         (N::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_OFFSET_DESC, "dropout [AT-O13]"),
         (N::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_RNG_DUMP_DESC, "dropout [AT-O13]"),
@@ -381,10 +394,7 @@ fn what_no_engine_computes_is_named() {
     let hint = N::CUDNN_ATTR_OPERATION_SDPA_FWD_UNFUSE_FMA;
     let hinted = changed(plain, |node| node.set(hint, Type::CUDNN_TYPE_BOOLEAN, &[true]));
     hinted.finalize();
-    for (kind, text) in [
-        (Kind::CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR, "pages [AT-O17]"),
-        (Kind::CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR, "gradient as one node [AT-P27]"),
-    ] {
+    for (kind, text) in [(Kind::CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR, "gradient as one node [AT-P27]")] {
         let descriptor = Owned::new(kind);
         // attributes that nobody knows are taken: 2202 came with later versions (AT-P29)
         let number = [0_u32];
@@ -412,7 +422,7 @@ fn bad_nodes_have_their_status() {
     let stats_of = |other: Owned| changed(without, |node| node.refer(stats, &other));
     refused(&stats_of(tensor(800, HALF, [2, 2, 5, 1])), BAD, "AT-E7");
     refused(&stats_of(tensor(800, FLOAT, [2, 2, 5, 2])), SHAPE, "AT-E8");
-    let [queries, keys] = U_LIST.map(|row| row.1);
+    let [queries, keys, ..] = U_LIST.map(|row| row.1);
     refused(&with(keys, tensor(800, RawType::CUDNN_DATA_INT32, [2, 1, 1, 1])), BAD, "AT-E9");
     let both = |data_type: RawType, dim: [i64; 4]| {
         changed(plain, |node| {

@@ -17,8 +17,8 @@ use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    AttentionExtents, AttentionKernel, AttentionLayout, Band, BandEdge, ForwardDropout, MmaType, Register, Scores,
-    StageProgram, Value, head_lines, value_columns,
+    AttentionExtents, AttentionKernel, AttentionLayout, Band, BandEdge, ForwardDropout, MmaType, Pages, Register,
+    Scores, StageProgram, Value, head_lines, value_columns,
 };
 
 /// Device code that both passes of an attention use.
@@ -81,7 +81,8 @@ struct LineText {
 /// What `attention/producer.cuh` reads.
 #[derive(Serialize)]
 struct ProducerText {
-    stages: u32,
+    /// Whether all lanes of a warp ask for boxes.
+    by_warp: bool,
     units: i64,
     next: String,
     unit: String,
@@ -92,16 +93,43 @@ struct ProducerText {
     sequences: Vec<String>,
     /// Coordinates of boxes.
     query_at: String,
-    key_at: String,
-    value_at: String,
-    keys_at: u32,
-    values_at: u32,
     query_bytes: u32,
-    key_bytes: u32,
-    value_bytes: u32,
     query_lines: Vec<LineText>,
-    key_lines: Vec<LineText>,
-    value_lines: Vec<LineText>,
+    /// What brings a step of K, and of V.
+    loads: [String; 2],
+}
+
+/// What `attention/load.cuh` reads.
+#[derive(Serialize)]
+struct LoadText {
+    name: &'static str,
+    by_warp: bool,
+    pages: Option<PagesText>,
+    stages: u32,
+    keys: u32,
+    map: usize,
+    head: &'static str,
+    /// Coordinates of a box.
+    at: String,
+    tiles_at: u32,
+    bytes: u32,
+    lines: Vec<LineText>,
+}
+
+/// Boxes of a step of rows in pages.
+#[derive(Serialize)]
+struct PagesText {
+    /// Boxes, and how many a lane asks for.
+    boxes: u32,
+    turns: u32,
+    /// Rows of a box, and bytes of a line of them.
+    rows: u32,
+    bytes: u32,
+    /// The first row in its page, of a box from a key on.
+    row: String,
+    /// The table, and the entry of a key in it.
+    table: String,
+    entry: String,
 }
 
 /// What `attention/consumer.cuh` reads.
@@ -219,6 +247,27 @@ pub(super) fn forward(graph: &FinalizedGraph, used: &mut Used, kernel: &Attentio
         producer: forward.producer()?,
         consumer: forward.consumer()?,
     })
+}
+
+/// The lines of a tile of so many rows.
+fn line_texts(head: i64, rows: u32) -> Vec<LineText> {
+    (0..head_lines(head)).map(|line| LineText { at: line * rows * LINE_BYTES, element: line * LINE }).collect()
+}
+
+fn pages_text(graph: &FinalizedGraph, pages: Pages, keys: u32) -> PagesText {
+    const LANES: u32 = 32;
+    let rows = pages.box_rows(keys);
+    let boxes = keys / rows;
+    let stride = graph.tensor(pages.table).stride[2];
+    PagesText {
+        boxes,
+        turns: boxes.div_ceil(LANES),
+        rows,
+        bytes: rows * LINE_BYTES,
+        row: if pages.rows == i64::from(rows) { "0".to_owned() } else { format!("key % {}", pages.rows) },
+        table: names::pointer(graph, pages.table),
+        entry: format!("{} + key / {} * {stride}ull", batch_offset(graph, pages.table), pages.rows),
+    }
 }
 
 /// `acc3, acc4, …`.
@@ -374,43 +423,58 @@ impl Forward<'_, '_> {
 
     fn producer(&mut self) -> Result<String, Error> {
         let (kernel, layout) = (self.kernel, self.layout);
-        let [head, value_head] = kernel.extents.head;
-        let of_lines = |head: i64, rows: u32| -> Vec<LineText> {
-            (0..head_lines(head)).map(|line| LineText { at: line * rows * LINE_BYTES, element: line * LINE }).collect()
-        };
         let groups = kernel.extents.groups();
         let boxed = [(0, "queries"), (1, "keys"), (2, "keys")].map(|(number, length)| Boxed {
             number,
             map: &kernel.maps[number],
             length,
         });
-        let [q, k, v] = boxed;
+        let q = boxed[0];
         let query_at = match kernel.extents.packed {
             1 => q.at(self.graph, "m0", "h"),
             packed => format!("0, {}", q.at(self.graph, &format!("m0 / {packed}"), "h")),
         };
-        let step = format!("block * {}", kernel.tile.keys);
+        let tables = kernel.pages.into_iter().flatten().map(|pages| pages.table);
         let record = ProducerText {
-            stages: kernel.tile.stages,
+            by_warp: self.is_paged(),
             units: self.units(),
             next: self.next(),
-            unit: self.unit(),
+            unit: with_offsets(self.unit(), self.graph, tables),
             key_group: groups[0] / kernel.extents.packed,
             value_group: groups[1] / kernel.extents.packed,
             sequences: boxed.iter().flat_map(|boxed| boxed.lines(self.graph)).collect(),
             query_at,
-            key_at: k.at(self.graph, &step, "key_head"),
-            value_at: v.at(self.graph, &step, "value_head"),
-            keys_at: layout.keys,
-            values_at: layout.values,
             query_bytes: layout.keys,
-            key_bytes: layout.tile_bytes[0],
-            value_bytes: layout.tile_bytes[1],
-            query_lines: of_lines(head, kernel.tile.queries()),
-            key_lines: of_lines(head, kernel.tile.keys),
-            value_lines: of_lines(value_head, kernel.tile.keys),
+            query_lines: line_texts(kernel.extents.head[0], kernel.tile.queries()),
+            loads: [self.load(0, boxed[1])?, self.load(1, boxed[2])?],
         };
         template::render(template!("attention/producer.cuh"), &record)
+    }
+
+    /// Whether keys or values are in pages.
+    fn is_paged(&self) -> bool {
+        self.kernel.pages.iter().any(Option::is_some)
+    }
+
+    /// What brings a step of K, or of V.
+    fn load(&self, side: usize, boxed: Boxed<'_>) -> Result<String, Error> {
+        let (kernel, layout) = (self.kernel, self.layout);
+        let keys = kernel.tile.keys;
+        let head = ["key_head", "value_head"][side];
+        let record = LoadText {
+            name: ["k", "v"][side],
+            by_warp: self.is_paged(),
+            pages: kernel.pages[side].map(|pages| pages_text(self.graph, pages, keys)),
+            stages: kernel.tile.stages,
+            keys,
+            map: side + 1,
+            head,
+            at: boxed.at(self.graph, &format!("block * {keys}"), head),
+            tiles_at: [layout.keys, layout.values][side],
+            bytes: layout.tile_bytes[side],
+            lines: line_texts(kernel.extents.head[side], keys),
+        };
+        template::render(template!("attention/load.cuh"), &record)
     }
 
     fn consumer(&mut self) -> Result<String, Error> {

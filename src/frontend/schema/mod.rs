@@ -193,6 +193,13 @@ const GENERIC: &[Schema] = &[
         compute_since: 0,
     },
     Schema {
+        tag: "PAGED_CACHE_LOAD",
+        inputs: [&["container", "seqLen", "pageTable"], &[]],
+        outputs: [&["yOut"], &[]],
+        keys: Keys::Kept(&[]),
+        compute_since: 0,
+    },
+    Schema {
         tag: "POINTWISE",
         inputs: [&["IN_0"], &["IN_1", "IN_2"]],
         outputs: [&["OUT_0"], &[]],

@@ -1,6 +1,7 @@
 //! Rules with a number in them, held on both sides of it: at the limit a graph is accepted, one step beyond it is refused by
 //! the rule's name.
 
+use super::attention::entries;
 use super::structure::before_core;
 use super::tensors::{behind_core, fuses_or_packs, has_core, is_matmul};
 use super::{Subject, is_resample};
@@ -53,6 +54,7 @@ pub(super) const ROWS: &[Row] = &[
     ("S70-PW-RANK", rank),
     ("S90-LIM-CBD-STRIDE", filter_stride),
     ("OP-IDX-SIZE", index_type),
+    ("FAF-PAGE-TABLE", entries),
     ("OP-RF-BIL-PRE", bilinear),
     ("OP-RF-BIL-POST", bilinear),
 ];

@@ -1,6 +1,7 @@
 //! Edits that break one chosen rule of a legal graph: one row an edit, with the rule that the refusal must name. Rules with a
 //! number in them are held on both sides of it.
 
+mod attention;
 mod limits;
 mod norms;
 mod operations;
@@ -24,7 +25,7 @@ type Edit = fn(&Subject, &mut Graph, &mut Choices<'_>) -> bool;
 type Row = (&'static str, Edit);
 
 /// Every row, by what it edits.
-const ROWS: &[&[Row]] = &[tensors::ROWS, operations::ROWS, structure::ROWS, norms::ROWS];
+const ROWS: &[&[Row]] = &[tensors::ROWS, operations::ROWS, structure::ROWS, norms::ROWS, attention::ROWS];
 
 /// How many rows are drawn until one fits the graph.
 const DRAWS: usize = 8;

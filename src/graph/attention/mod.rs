@@ -11,12 +11,14 @@
 
 mod backward;
 mod dropout;
+mod pages;
 
 use super::draft::Draft;
 use super::{
     Attributes, Composite, DataType, Malformed, Matmul, Operation, OperationId, Other, Pointwise, PointwiseMode, Port,
     Scalar, ScoreMask, Softmax, Tensor, TensorId, packed_strides, row_major_order,
 };
+pub(super) use pages::{key_rows, table};
 
 const Q: Port = Port::Q;
 const K: Port = Port::K;
@@ -27,11 +29,26 @@ const BIAS: Port = Port::ATTENTION_BIAS;
 const SINK: Port = Port::SINK_TOKEN;
 
 /// Ports of a node that its operations have, too.
-const INPUTS: [Port; 8] = [Q, K, V, SCALE, BIAS, Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, SINK];
+const INPUTS: [Port; 10] =
+    [Q, K, V, SCALE, BIAS, Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, SINK, Port::PAGE_TABLE_K, Port::PAGE_TABLE_V];
 const OUTPUTS: [Port; 4] = [O, Port::STATS, Port::MAX, Port::SUM_EXP];
 
-/// Ports of tensors that may be ragged: all that have rows of queries, or of keys (AT-O6).
-const RAGGED: [Port; 11] = [Q, K, V, O, Port::STATS, Port::MAX, Port::SUM_EXP, Port::DO, Port::DQ, Port::DK, Port::DV];
+/// Ports of tensors that may be ragged: all that have rows of queries, or of keys (AT-O6), or entries for them.
+const RAGGED: [Port; 13] = [
+    Q,
+    K,
+    V,
+    O,
+    Port::STATS,
+    Port::MAX,
+    Port::SUM_EXP,
+    Port::DO,
+    Port::DQ,
+    Port::DK,
+    Port::DV,
+    Port::PAGE_TABLE_K,
+    Port::PAGE_TABLE_V,
+];
 
 /// The nodes of both passes, by tag.
 const FORWARD: &str = "SDPA";
@@ -86,7 +103,7 @@ fn node(draft: &Draft, id: OperationId) -> Option<&Other> {
 
 /// What keeps a forward node from being taken apart.
 fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) -> Option<String> {
-    let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT];
+    let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT, pages::MOST_ROWS];
     let mut keys: Vec<&str> = known.into_iter().chain(SAID_BY_PORTS).collect();
     let (mut inputs, mut outputs) = (INPUTS.to_vec(), OUTPUTS.to_vec());
     if let Some(dropped) = dropout::dropped(operation) {
@@ -114,9 +131,13 @@ fn obstacle_of(
         || operation.inputs.iter().chain(&operation.outputs).filter(|slot| draft.ragged_offset(slot.1).is_some());
     let strange_ragged = ragged().find(|slot| !RAGGED.contains(&slot.0));
     let endless = ragged().next().filter(|_| operation.input(Port::SEQ_LEN_Q).is_none());
+    let is_paged = [K, V].into_iter().any(|port| table(operation, port).is_some());
+    let is_unmasked = is_paged && operation.input(Port::SEQ_LEN_KV).is_none();
     let others = node(draft, id).into_iter().flat_map(Other::set_attributes).map(|row| row.0);
     let attribute = others.into_iter().find(|key| !keys.contains(key));
     let [q, k] = [Q, K].map(|port| operation.input(port));
+    // a container is not turned
+    let k = k.filter(|_| operation.input(Port::PAGE_TABLE_K).is_none());
     let is_k = |slot: &&(Port, TensorId)| Some(slot.1) == k;
     let uses = draft.operations.iter().flat_map(|operation| operation.inputs.iter().chain(&operation.outputs));
     strange(&operation.inputs, inputs)
@@ -125,8 +146,14 @@ fn obstacle_of(
             strange_ragged.map(|slot| format!("the tensor at port {} is ragged, and has no rows of a sequence", slot.0))
         })
         .or_else(|| endless.map(|slot| format!("the tensor at port {} is ragged, without lengths [AT-E10]", slot.0)))
+        .or_else(|| {
+            is_unmasked.then(|| "keys or values are in pages, without lengths of sequences [AT-E11]".to_owned())
+        })
         .or_else(|| attribute.map(|key| format!("attribute {key} is set")))
-        .or_else(|| (uses.filter(is_k).count() > 1 || q == k).then(|| "K is used at another port, too".to_owned()))
+        .or_else(|| {
+            (uses.filter(is_k).count() > 1 || (q == k && k.is_some()))
+                .then(|| "K is used at another port, too".to_owned())
+        })
 }
 
 const SCALE_VALUE: &str = "attn_scale_value";
@@ -143,23 +170,33 @@ struct Lowering<'a> {
     mask: ScoreMask,
     scale: Option<TensorId>,
     dropout: Option<dropout::Step>,
+    /// K and V as they are multiplied, where they come out of pages.
+    loaded: [Option<TensorId>; 2],
     operations: Vec<Operation>,
 }
 
 impl<'a> Lowering<'a> {
     fn new(draft: &'a mut Draft, id: OperationId, node: &'a Operation) -> Result<Self, Malformed> {
         let scale = scale(draft, id, node)?;
-        turn(draft, node, K, true);
-        turn(draft, node, V, false);
-        let dim = |port| node.input(port).map_or(&[][..], |id| &draft.tensor(id).dim);
-        let scores = vec![dim(Q)[0], dim(Q)[1], dim(Q)[2], dim(K)[3]];
+        let keys = pages::rows_of(draft, node);
+        for (port, is_turned) in [(K, true), (V, false)] {
+            if table(node, port).is_none() {
+                turn(draft, node, port, is_turned);
+            }
+        }
+        let q = node.input(Q).map_or(&[][..], |id| &draft.tensor(id).dim);
+        let scores = vec![q[0], q[1], q[2], keys];
         let mask = mask(node, &scores);
         let dropout = dropout::of(draft, id, node)?;
-        Ok(Self { draft, node, scores, mask, scale, dropout, operations: Vec::new() })
+        let mut lowering =
+            Self { draft, node, scores, mask, scale, dropout, loaded: [None; 2], operations: Vec::new() };
+        lowering.loaded = [K, V].map(|port| pages::loaded(&mut lowering, port));
+        Ok(lowering)
     }
 
     fn operations(mut self) -> Vec<Operation> {
         let [q, k, v] = [Q, K, V].map(|port| self.input(port).expect("a complete node"));
+        let [k, v] = [self.loaded[0].unwrap_or(k), self.loaded[1].unwrap_or(v)];
         let of_scores = self.scores.clone();
         let mut x = self.value("bmm1", &of_scores, DataType::Float);
         let matmul = || Attributes::Matmul(Matmul::default());

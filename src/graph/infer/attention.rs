@@ -2,8 +2,8 @@
 
 use super::layout::Layout;
 use super::node::Node;
-use crate::graph::attention::is_turned;
-use crate::graph::{Malformed, Port};
+use crate::graph::attention::{is_turned, key_rows, table};
+use crate::graph::{Malformed, PagedCacheLoad, Port};
 
 /// `Stats`, `Max` and `Sum_exp` are `[b, h, s, 1]` of Q, row-major; maxima for scaling are one value. The gradients, and
 /// O, must be given.
@@ -29,10 +29,8 @@ pub(in crate::graph) fn infer(node: &mut Node) -> Result<(), Malformed> {
 
 /// Extents of queries, keys and values fit each other, and what the node gives fits them (AT-E1 … E3, E8, E9, E14).
 pub(super) fn check(node: &Node) -> Result<(), Malformed> {
-    if node.tensor(Port("Page_table_K")).or(node.tensor(Port("Page_table_V"))).is_some() {
-        return Ok(()); // K and V are containers of pages
-    }
     let [q, k, v] = check_operands(node)?;
+    check_pages(node, q[0], k[2])?;
     node.require_dim("AT-E2", Port("O"), &[q[0], q[1], q[2], v[3]], "of Q, and the head size of V")?;
     for port in [Port::STATS, Port::MAX, Port::SUM_EXP].into_iter().filter(|&port| node.tensor(port).is_some()) {
         node.require_dim("AT-E8", port, &[q[0], q[1], q[2], 1], "one value a query")?;
@@ -68,7 +66,7 @@ pub(in crate::graph) fn check_backward(node: &Node) -> Result<(), Malformed> {
     [Port::ATTENTION_BIAS, Port::ATTENTION_DBIAS].into_iter().try_for_each(|port| check_broadcast(node, port, scores))
 }
 
-/// Extents of Q, K and V, natural ones, which fit each other.
+/// Extents of Q, K and V, natural ones, which fit each other; of what is in pages those that it has for the queries.
 fn check_operands(node: &Node) -> Result<[[i64; 4]; 3], Malformed> {
     let [q, k, v] = [matrices(node, Port("Q"))?, matrices(node, Port("K"))?, matrices(node, Port("V"))?];
     for (port, found, required, what) in [
@@ -89,6 +87,16 @@ fn check_operands(node: &Node) -> Result<[[i64; 4]; 3], Malformed> {
         }
     }
     Ok([q, k, v])
+}
+
+/// Keys and values that are in pages, and how many rows there are where none is.
+fn check_pages(node: &Node, batches: i64, rows: i64) -> Result<(), Malformed> {
+    let tables = [(Port::K, Port::PAGE_TABLE_K), (Port::V, Port::PAGE_TABLE_V)];
+    let is_given = |slot: &&(Port, Port)| node.tensor(slot.1).is_some();
+    tables
+        .iter()
+        .filter(is_given)
+        .try_for_each(|&(container, table)| PagedCacheLoad::check_pages(node, [container, table], [batches, rows]))
 }
 
 /// Sinks and lengths.
@@ -124,6 +132,12 @@ fn matrices(node: &Node, port: Port) -> Result<[i64; 4], Malformed> {
         let message = format!("dims {dim:?} have rank {}; required 4: batch, heads, sequence, head size", dim.len());
         return Err(node.fault_at("AT-E1", port, message));
     };
+    if port != Port::Q && table(node.operation, port).is_some() {
+        let rows = key_rows(node.operation, |port| node.tensor(port));
+        let rows = rows.ok_or_else(|| node.fault_at("AT-O18", port, "how many rows sequences have is said nowhere"))?;
+        let batches = node.dim(Port::Q)?.first().copied().unwrap_or(batch);
+        return Ok([batches, heads, rows, size]);
+    }
     let is_turned = port != Port("Q") && is_turned(node.stride(port)?);
     Ok(if is_turned { [batch, heads, size, sequence] } else { [batch, heads, sequence, size] })
 }

@@ -25,7 +25,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::draft::Draft;
 use super::{
     AttentionBackward, Attributes, Composite, DEFAULT_ALIGNMENT, DataType, Dropout, Matmul, Operation, OperationId,
-    Pointwise, PointwiseMode, Port, ReductionMode, Scalar, Softmax, Tensor, TensorId, packed_strides, row_major_order,
+    PagedCacheLoad, Pointwise, PointwiseMode, Port, ReductionMode, Scalar, Softmax, Tensor, TensorId, packed_strides,
+    row_major_order,
 };
 pub(crate) use backward::is_of_attention as is_sum_of_attention;
 
@@ -163,7 +164,7 @@ fn row_dim(x: &[i64]) -> Vec<i64> {
 pub(super) fn normalise(draft: &mut Draft) -> bool {
     let products = draft.operations.iter().filter(|operation| matches!(operation.attributes, Attributes::Matmul(_)));
     let products: Vec<TensorId> = products.filter_map(Operation::result).collect();
-    let mut is_changed = false;
+    let mut is_changed = settle_loads(draft);
     for &output in &products {
         let flow = Flow::of(draft);
         let Some(output) = flow.writer(output) else { continue };
@@ -178,6 +179,28 @@ pub(super) fn normalise(draft: &mut Draft) -> bool {
         flow::remove_unread(draft);
     }
     is_changed
+}
+
+/// What comes out of pages lies, as a virtual tensor, in an order that its operation tells: packed, keys as they are multiplied (AT-P39).
+/// Gives whether anything changed.
+fn settle_loads(draft: &mut Draft) -> bool {
+    let loads = draft.operations.iter().filter(|operation| is_load(operation));
+    let loads = loads.filter_map(|load| Some([load.input(Port::CONTAINER)?, load.output(Port::Y_OUT)?]));
+    let loads: Vec<_> = loads.filter(|load| draft.tensors[load[1].index()].is_virtual).collect();
+    let mut is_changed = false;
+    for [container, y] in loads {
+        let (pages, loaded) = (&draft.tensors[container.index()], &draft.tensors[y.index()]);
+        let is_turned = PagedCacheLoad::turns(&pages.dim, (&loaded.dim, &loaded.stride));
+        let stride = PagedCacheLoad::strides(&loaded.dim, is_turned);
+        let tensor = &mut draft.tensors[y.index()];
+        is_changed |= tensor.stride != stride;
+        (tensor.stride, tensor.alignment) = (stride, DEFAULT_ALIGNMENT);
+    }
+    is_changed
+}
+
+fn is_load(operation: &Operation) -> bool {
+    matches!(&operation.attributes, Attributes::Composite(Composite::PagedCacheLoad(_)))
 }
 
 /// An attention in the operations of a graph.

@@ -28,6 +28,8 @@ pub struct AttentionKernel {
     pub paired: Vec<TensorId>,
     /// Which of them count.
     pub band: Band,
+    /// Where K, and V, are in pages.
+    pub pages: [Option<Pages>; 2],
     /// Offsets of the sequences of ragged tensors.
     pub offsets: Vec<TensorId>,
     /// What becomes of their probabilities.
@@ -130,6 +132,26 @@ pub struct BandEdge {
     pub more: Option<TensorId>,
 }
 
+/// Rows of sequences in pages of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pages {
+    /// The pages of each sequence, in order, `[batches, 1, entries, 1]`.
+    pub table: TensorId,
+    /// Rows of a page.
+    pub rows: i64,
+}
+
+impl Pages {
+    /// Rows of the largest boxes that make up a step of so many keys, none of which has rows of two pages.
+    pub fn box_rows(&self, keys: u32) -> u32 {
+        let (mut a, mut b) = (u64::from(keys), self.rows.unsigned_abs());
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        u32::try_from(a).unwrap_or(keys)
+    }
+}
+
 /// Tile of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AttentionTile {
@@ -215,6 +237,7 @@ impl AttentionKernel {
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
         let mut reads: Vec<TensorId> = self.sink.into_iter().chain(self.band.lengths.into_iter().flatten()).collect();
         reads.extend([self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more));
+        reads.extend(self.pages.iter().flatten().map(|pages| pages.table));
         reads.extend(&self.offsets);
         reads.extend(self.dropout.iter().flat_map(ForwardDropout::reads));
         match &self.scores {

@@ -15,7 +15,7 @@ mod rows;
 
 pub use all_gather::{AllGatherKernel, Gathered};
 pub use attention::{
-    AttentionExtents, AttentionKernel, AttentionLayout, AttentionTile, Band, BandEdge, RowStatistics, Scores,
+    AttentionExtents, AttentionKernel, AttentionLayout, AttentionTile, Band, BandEdge, Pages, RowStatistics, Scores,
     columns as value_columns, lines as head_lines,
 };
 pub use attention_backward::{

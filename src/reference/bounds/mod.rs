@@ -12,6 +12,7 @@ use super::oracle::{
     DenseF64, exact, join, operand_at, operand_type, overrides_of, pointwise_map, port_of, transposed, value_type, walk,
 };
 use super::overrides::SIDES;
+use super::pages;
 use super::ragged;
 use super::run::arithmetic;
 use super::supported::check_supported;
@@ -143,6 +144,7 @@ impl Analysis<'_> {
             Attributes::Concat(_) | Attributes::Signal(_) => self.moved(id, &operands)?,
             Attributes::View | Attributes::Transpose => self.moved(id, &operands)?,
             Attributes::AllGather(_) | Attributes::Bernoulli(_) => self.moved(id, &operands)?,
+            Attributes::PageGather => self.moved(id, &operands)?,
             _ => self.accumulated(id, &operands)?,
         };
         let result = |(pairs, output): (Vec<(f64, f64)>, TensorId)| {
@@ -162,6 +164,11 @@ impl Analysis<'_> {
             Attributes::Concat(concat) => {
                 let errors: Vec<DenseF64> = operands.iter().map(|operand| operand.errors()).collect();
                 join(concat.axis as usize, &errors.iter().collect::<Vec<_>>())
+            }
+            Attributes::PageGather => {
+                let container = operand_at(operation, operands, Port::CONTAINER).map(|container| container.errors());
+                let operands: Vec<&DenseF64> = container.iter().chain(values.iter().copied().skip(1)).collect();
+                pages::exact(self.graph, id, &operands, 0.0)?.concat()
             }
             Attributes::Transpose => operand_at(operation, operands, Port::X)
                 .map_or_else(Vec::new, |x| transposed(&x.dense.dim, &x.errors().values)),
@@ -274,7 +281,7 @@ impl Analysis<'_> {
             // Bounded, moved, expanded or refused before.
             (Attributes::Pointwise(_) | Attributes::Concat(_) | Attributes::Signal(_), _)
             | (Attributes::View | Attributes::Transpose, _)
-            | (Attributes::AllGather(_) | Attributes::Bernoulli(_), _)
+            | (Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::PageGather, _)
             | (Attributes::Composite(_) | Attributes::Other(_), _) => {
                 vec![f64::INFINITY; result.len()]
             }

@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use super::all_gather;
 use super::bernoulli;
 use super::overrides::{Overrides, SIDES};
+use super::pages;
 use super::ragged;
 use super::run::arithmetic;
 use super::supported::check_supported;
@@ -154,6 +155,7 @@ pub(super) fn value_type(graph: &FinalizedGraph, id: OperationId, (port, tensor)
             | Attributes::Transpose
             | Attributes::AllGather(_)
             | Attributes::Bernoulli(_)
+            | Attributes::PageGather
     );
     let (compute, tensor) = (operand_type(graph, id), graph.tensor(tensor));
     let is_ideal = tensor.is_virtual && tensor.data_type == DataType::Double && compute.is_floating();
@@ -207,6 +209,7 @@ pub(super) fn exact(
         Attributes::Transpose => return Ok(operands.iter().map(|x| movement::transposed(&x.dim, &x.values)).collect()),
         Attributes::AllGather(gather) => return all_gather::exact(graph, id, *gather, operands, values),
         Attributes::Bernoulli(attributes) => return bernoulli::exact(graph, id, *attributes, values),
+        Attributes::PageGather => return pages::exact(graph, id, operands, f64::NAN),
         _ => {}
     }
     let result = |&(port, output): &(Port, TensorId)| {
@@ -260,6 +263,7 @@ fn unscaled(
         | Attributes::Transpose
         | Attributes::AllGather(_)
         | Attributes::Bernoulli(_)
+        | Attributes::PageGather
         | Attributes::Composite(_)
         | Attributes::Other(_) => {
             vec![f64::NAN; dim.iter().product::<i64>() as usize]

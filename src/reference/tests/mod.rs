@@ -8,6 +8,7 @@ mod inputs;
 mod matmul;
 mod movement;
 mod norm;
+mod pages;
 mod pointwise;
 mod pooling;
 mod ragged;

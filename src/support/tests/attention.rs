@@ -2,7 +2,7 @@
 
 use super::graphs::named;
 use super::*;
-use crate::graph::{AttentionBackward, DataType as T, PointwiseMode as M, Port, Scalar, ScoreMask};
+use crate::graph::{AttentionBackward, DataType as T, PagedCacheLoad, PointwiseMode as M, Port, Scalar, ScoreMask};
 use crate::support::family::attention::{FLASH_BPROP, FLASH_FPROP};
 
 const F: &[At] = &[(FLASH_FPROP, 9, 0)];
@@ -21,6 +21,13 @@ pub(super) static SUITES: &[Suite] = &[
         base: || flash_of(256, 256),
         legal: F,
         pairs: LARGE_PAIRS,
+        rows: &[],
+    },
+    Suite {
+        name: "flash attention of pages",
+        base: paged,
+        legal: &[(FLASH_FPROP, 9, 0), (FLASH_FPROP, 8, 0)],
+        pairs: PAGED_PAIRS,
         rows: &[],
     },
     Suite {
@@ -100,6 +107,32 @@ fn with_computed_keys_backward(g: &mut Graph) {
     slots.iter_mut().filter(|slot| slot.0 == Port::K).for_each(|slot| slot.1 = computed);
 }
 
+/// The same with K and V in pages of 8 rows, of 3 a sequence.
+fn paged() -> Graph {
+    paged_of(8, 3, T::Int32)
+}
+
+/// K and V in pages of so many rows, by tables of so many entries a sequence.
+fn paged_of(page: i64, entries: i64, data_type: T) -> Graph {
+    let mut g = flash();
+    let [queries, keys] =
+        [Port::SEQ_LEN_Q, Port::SEQ_LEN_KV].map(|port| g.tensor(named(port.0, rows([2, 1, 1, 1])).data_type(T::Int32)));
+    g.op("mask").inputs.extend([(Port::SEQ_LEN_Q, queries), (Port::SEQ_LEN_KV, keys)]);
+    g.op("values").inputs.push((Port::K_OVERRIDE, keys));
+    for (name, product) in [("K", "scores"), ("V", "values")] {
+        let whole = g.t(name).clone();
+        let container = g.id(name);
+        (g.t(name).dim, g.t(name).stride) = (vec![7, 2, page, 64], vec![128 * page, 64 * page, 64, 1]);
+        let table = g.tensor(named(&format!("table {name}"), rows([2, 1, entries, 1])).data_type(data_type));
+        let inputs = [(Port::CONTAINER, container), (Port::SEQ_LEN, keys), (Port::PAGE_TABLE, table)];
+        let loaded = g.composite(&format!("load {name}"), PagedCacheLoad, &inputs, &[Port::Y_OUT])[0];
+        let tensor = g.tensor_mut(loaded);
+        (tensor.dim, tensor.stride, tensor.data_type) = (whole.dim, whole.stride, Some(T::Half));
+        g.op(product).inputs[1].1 = loaded;
+    }
+    g
+}
+
 /// O goes on into a ReLU.
 fn with_relu(g: &mut Graph) {
     let o = g.id("O");
@@ -151,6 +184,14 @@ const PAIRS: &[Pair] = &[
 
 const LARGE_PAIRS: &[Pair] =
     &[chips("FAF-Q-D", &[], &[(FLASH_FPROP, 9, 0)], AS_IS), pair("FAF-V-D", F, |g| *g = flash_of(256, 264), AS_IS)];
+
+const PAGED_PAIRS: &[Pair] = &[
+    pair("FAF-PAGE-POW2", F, |g| *g = paged_of(12, 2, T::Int32), |g| *g = paged_of(4, 6, T::Int32)),
+    pair("FAF-PAGE-TABLE", F, |g| *g = paged_of(8, 4, T::Int32), AS_IS),
+    pair("FAF-PAGE-TYPE", F, |g| *g = paged_of(8, 3, T::Int64), AS_IS),
+    pair("FAF-QK-STRIDE", F, |g| spread(g, &["K"]), AS_IS),
+    pair("FAF-V-STRIDE", F, |g| spread(g, &["V"]), AS_IS),
+];
 
 const BACKWARD_PAIRS: &[Pair] = &[
     pair("FAB-FORM", B, with_gradient_relu, AS_IS),

@@ -112,6 +112,12 @@ void for_each_chunk(const char* operation, const fw_tensor_map& map, unsigned sh
     move(shared_access(operation, swizzled(shared + row * pitch(map) + byte, map.swizzle), CHUNK), byte);
 }
 
+// What a destination is a multiple of. A swizzle is a function of the address: boxes of a part of its pattern may lie anywhere in it.
+unsigned alignment(const fw_tensor_map& map, unsigned reach) {
+  const unsigned pattern = std::max(128u, 8 * map.swizzle);
+  return reach % pattern == 0 ? pattern : 128;
+}
+
 template <class Box>
 void check_box(Site site, const Box& box, unsigned rank) {
   const fw_tensor_map& map = box.map;
@@ -119,7 +125,7 @@ void check_box(Site site, const Box& box, unsigned rank) {
     fail("%s: %u coordinates for a tensor map of rank %u", site.operation, rank, map.rank);
   if (box.at[0] * (long long)map.element_bytes % CHUNK != 0)
     fail("%s: the innermost coordinate %d is not a multiple of 16 bytes", site.operation, box.at[0]);
-  shared_range(site.operation, box.shared, box.reach, std::max(128u, 8 * map.swizzle));
+  shared_range(site.operation, box.shared, box.reach, alignment(map, box.reach));
 }
 
 template <class Box>

@@ -5,6 +5,7 @@
 
 pub(super) mod boxes;
 mod model;
+mod pages;
 pub(super) mod plan;
 
 use crate::device::Device;
@@ -16,7 +17,9 @@ use crate::error::Reason;
 use crate::fusion::is_attention;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{AttentionExtents, AttentionKernel, AttentionTile, Body, Kernel, Parameter, WGMMA_ROWS};
-use crate::support::attention_records::{FAF_SCALE_TYPE, FAF_STATS_LAYOUT};
+use crate::support::attention_records::{
+    FAF_PAGE_POW2, FAF_PAGE_TABLE, FAF_PAGE_TYPE, FAF_SCALE_TYPE, FAF_STATS_LAYOUT,
+};
 use crate::support::{Rule, Supported};
 use plan::{Plan, push_mask};
 
@@ -26,8 +29,8 @@ pub(super) struct WarpgroupAttention;
 
 const NAME: &str = "warpgroup_attention";
 
-/// Statistics have any strides, and a number any type.
-static RELAXED: &[&Rule] = &[&FAF_STATS_LAYOUT, &FAF_SCALE_TYPE];
+/// Statistics have any strides, a number any type, pages any number of rows, and tables further entries, of either type.
+static RELAXED: &[&Rule] = &[&FAF_STATS_LAYOUT, &FAF_SCALE_TYPE, &FAF_PAGE_POW2, &FAF_PAGE_TABLE, &FAF_PAGE_TYPE];
 
 impl Engine for WarpgroupAttention {
     fn id(&self) -> i64 {
@@ -170,6 +173,7 @@ impl Offer for Offered {
             scores: plan.scores.clone(),
             paired: plan.paired.clone(),
             band: plan.band,
+            pages: plan.pages,
             offsets: plan.offsets.clone(),
             dropout: plan.dropout,
             tile,

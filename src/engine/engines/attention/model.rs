@@ -4,7 +4,7 @@ use super::plan::Plan;
 use crate::device::Device;
 use crate::engine::estimate::Waves;
 use crate::engine::{Bound, Estimate, Floor, Term};
-use crate::kernel::{AttentionTile, value_columns};
+use crate::kernel::{AttentionTile, head_lines, value_columns};
 
 /// Multiply-adds of a multiprocessor in a clock, of 16-bit operands.
 const PER_CLOCK: f64 = 2048.0;
@@ -24,6 +24,9 @@ const CLOCKS_OF_OPERATION: f64 = 2.0;
 
 /// What drawing numbers for them costs beyond that, of a warpgroup.
 const CLOCKS_OF_DRAWING: f64 = 6.0;
+
+/// Clocks between two boxes, however few their rows (not measured: a line of 64 rows takes about so long at the rate of memory).
+const CLOCKS_OF_BOX: f64 = 64.0;
 
 /// Clocks of a tile beside its steps, and of a launch.
 const CLOCKS_OF_TILE: f64 = 1800.0;
@@ -49,6 +52,14 @@ fn steps(plan: &Plan, tile: AttentionTile, packed: i64) -> impl Iterator<Item = 
     })
 }
 
+/// Clocks in which boxes of what is in pages are asked for, of a step.
+fn boxes(plan: &Plan, tile: AttentionTile) -> f64 {
+    let rows = plan.box_rows(tile.keys);
+    let lines = plan.extents.head.map(head_lines);
+    let count = |side: usize| if plan.pages[side].is_some() { tile.keys / rows[side] * lines[side] } else { 0 };
+    f64::from(count(0) + count(1)) * CLOCKS_OF_BOX
+}
+
 /// The expected time of a tile, in seconds.
 pub(super) fn estimate(
     plan: &Plan,
@@ -65,7 +76,7 @@ pub(super) fn estimate(
     let of_key = CLOCKS_OF_KEY + of_dropout + CLOCKS_OF_OPERATION * operations as f64;
     let softmax = f64::from(tile.consumers * tile.keys) * of_key;
     let consumers = tile.consumers as usize;
-    let step = (products / REACHED[consumers]).max(softmax) + CLOCKS_OF_STEP[consumers];
+    let step = (products / REACHED[consumers]).max(softmax).max(boxes(plan, tile)) + CLOCKS_OF_STEP[consumers];
     let steps: Vec<i64> = steps(plan, tile, packed).collect();
     let clocks = |steps: i64| steps as f64 * step + CLOCKS_OF_TILE;
     let total: f64 = steps.iter().map(|&steps| clocks(steps)).sum::<f64>() * heads;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::boxes::{self, LINE, are_offsets, boxes, has_vectors, is_boxed};
+use super::pages;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::lowering::{outputs_are_taken, pointwise_is_taken, program_parameters};
 use crate::fusion::{Attention, Fusion, Stage};
@@ -11,7 +12,7 @@ use crate::graph::{
     Port, ScoreMask, TensorId,
 };
 use crate::kernel::{
-    AttentionExtents, AttentionTile, Band, BandEdge, Body, DropoutMaskKernel, Dropping, ForwardDropout, MmaType,
+    AttentionExtents, AttentionTile, Band, BandEdge, Body, DropoutMaskKernel, Dropping, ForwardDropout, MmaType, Pages,
     RowStatistics, Scores, StageProgram, TensorMap,
 };
 
@@ -19,8 +20,10 @@ use crate::kernel::{
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) graph: Arc<FinalizedGraph>,
-    /// Q, K, V.
-    operands: [TensorId; 3],
+    /// Q, K, V where they are in memory: K and V, or containers of their pages. With each the axis of its elements.
+    sources: [(TensorId, usize); 3],
+    /// Tables of what is in pages.
+    pub(super) pages: [Option<Pages>; 2],
     pub(super) output: TensorId,
     pub(super) stores_vectors: bool,
     pub(super) statistics: RowStatistics,
@@ -48,25 +51,28 @@ impl Plan {
         let graph = fusion.graph();
         only_attention(fusion)?;
         outputs_are_taken(fusion)?;
-        let operands = attention.operands(graph);
+        let (operands, sources) = (attention.operands(graph), attention.sources(graph));
         let output = graph.operation(attention.output).output(Port::C).ok_or("O is missing")?;
         let operand = operand_type(graph, attention, operands, output)?;
         let extents = extents(graph, operands);
         heads_fit(graph, operands, extents)?;
-        are_boxed(graph, operands, extents)?;
+        are_boxed(graph, sources, extents)?;
         let statistics = statistics(graph, attention.softmax)?;
         has_rows(graph, output)?;
         let (band, scores) = (band(graph, attention)?, scores(graph, attention)?);
         lengths_agree(graph, attention, &band)?;
+        let pages = pages::of(graph, attention, &band)?;
         let stored = || [output].into_iter().chain(statistics.tensors());
         stored().try_for_each(|id| are_offsets(graph, id))?;
-        let offsets = boxes::offsets(graph, operands.into_iter().chain(stored()), band.lengths.is_some())?;
+        let ragged = sources.into_iter().map(|source| source.0).chain(pages::tables(pages)).chain(stored());
+        let offsets = boxes::offsets(graph, ragged, band.lengths.is_some())?;
         let dropout = attention.dropout.map(|id| dropping(graph, id)).transpose()?;
         let drawn = dropout.and_then(|dropout: ForwardDropout| dropout.drawn());
         let mask = attention.dropout.map(|id| mask_of(graph, id, drawn, extents)).transpose()?.flatten();
         Ok(Self {
             graph: Arc::clone(graph),
-            operands,
+            sources,
+            pages,
             output,
             stores_vectors: has_vectors(graph.tensor(output)),
             statistics,
@@ -99,10 +105,18 @@ impl Plan {
 
     /// Boxes of a tile, of so many packed heads.
     pub(super) fn maps(&self, tile: AttentionTile, packed: i64) -> [TensorMap; 3] {
-        let [q, k, v] = self.operands;
-        let map = |id: TensorId, axes: [usize; 2], rows: u32| boxes(&self.graph, id, axes, rows);
-        let queries = map(q, [3, 2], tile.queries());
-        [self.packed(queries, packed, tile), map(k, [2, 3], tile.keys), map(v, [3, 2], tile.keys)]
+        let [rows_of_keys, rows_of_values] = self.box_rows(tile.keys);
+        let rows = [tile.queries(), rows_of_keys, rows_of_values];
+        let map = |number: usize| {
+            let (id, size) = self.sources[number];
+            boxes(&self.graph, id, [size, 5 - size], rows[number])
+        };
+        [self.packed(map(0), packed, tile), map(1), map(2)]
+    }
+
+    /// Rows of a box of K, and of V, in steps of so many keys: none has rows of two pages.
+    pub(super) fn box_rows(&self, keys: u32) -> [u32; 2] {
+        self.pages.map(|pages| pages.map_or(keys, |pages| pages.box_rows(keys)))
     }
 }
 
@@ -248,11 +262,9 @@ fn heads_fit(graph: &FinalizedGraph, operands: [TensorId; 3], extents: Attention
 }
 
 /// Whether Q, K and V come in boxes.
-fn are_boxed(graph: &FinalizedGraph, operands: [TensorId; 3], extents: AttentionExtents) -> Result<(), String> {
+fn are_boxed(graph: &FinalizedGraph, sources: [(TensorId, usize); 3], extents: AttentionExtents) -> Result<(), String> {
     are_heads(extents)?;
-    for (id, size) in operands.into_iter().zip([3, 2, 3]) {
-        is_boxed(graph, id, size)?;
-    }
+    sources.into_iter().try_for_each(|(id, size)| is_boxed(graph, id, size))?;
     are_counted(extents)
 }
 

@@ -2,6 +2,7 @@
 
 pub(super) mod backward;
 mod dropout;
+mod pages;
 
 use super::super::choices::Choices;
 use super::layout::Order;
@@ -16,6 +17,9 @@ const MASKED: usize = 55;
 const LENGTHS: usize = 30;
 const SINKS: usize = 20;
 const STATISTIC: usize = 40;
+
+/// Part of the graphs with lengths whose keys or values are in pages, in percent.
+const PAGED: usize = 50;
 
 /// Part of the graphs whose heads of a position lie side by side, in percent.
 const INTERLEAVED: usize = 40;
@@ -37,6 +41,10 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
         x = modified(&mut graph, choices, x, shape);
     }
     let lengths = if choices.chance(LENGTHS) { shape.lengths(&mut graph) } else { Vec::new() };
+    let v = match lengths.get(1).filter(|_| choices.chance(PAGED)) {
+        Some(length) => pages::load(&mut graph, choices, [k, v], length.1),
+        None => v,
+    };
     let mask = mask(choices, !lengths.is_empty());
     if mask != ScoreMask::default() || !lengths.is_empty() {
         let inputs: Vec<(Port, TensorHandle)> = [(Port::X, x)].into_iter().chain(lengths.iter().copied()).collect();

@@ -57,7 +57,8 @@ pub(super) fn sayable(graph: &Graph) -> Option<FinalizedGraph> {
         }
         operation.compute_data_type = match operation.attributes {
             Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View | Attributes::Transpose => None,
-            Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::Other(_) => None,
+            Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::PageGather => None,
+            Attributes::Other(_) => None,
             Attributes::GenStats | Attributes::Composite(_) => Some(DataType::Float),
             _ => Some(finalized.compute_type(id)),
         };
@@ -490,9 +491,19 @@ fn form(attributes: &Attributes) -> (Option<Kind>, Ports<'static>) {
                 (Port::SUM_EXP, Name::CUDNN_ATTR_OPERATION_SOFTMAX_SUM_EXP_DESC),
             ],
         ),
+        Attributes::Composite(Composite::PagedCacheLoad(_)) => (
+            Some(Kind::CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR),
+            &[
+                (Port::CONTAINER, Name::CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_CONTAINER_DESC),
+                (Port::SEQ_LEN, Name::CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_SEQUENCE_DESC),
+                (Port::PAGE_TABLE, Name::CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_PAGE_TABLE_DESC),
+                (Port::Y_OUT, Name::CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_YDESC),
+            ],
+        ),
         // Norms have other slots for each mode; what a descriptor of one needs is tried by the tests of the ABI.
         Attributes::Composite(_) | Attributes::View | Attributes::Transpose => (None, &[]),
-        Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::Other(_) => (None, &[]),
+        Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::PageGather => (None, &[]),
+        Attributes::Other(_) => (None, &[]),
     }
 }
 

@@ -5,8 +5,8 @@ mod backward;
 use serde_json::json;
 
 use super::super::super::{
-    Attributes, Composite, DataType, Graph, KeptAttributes, Operation, Other, Pointwise, PointwiseMode, Port,
-    Reduction, ReductionMode, Scalar, Softmax, Tensor, TensorHandle,
+    Attributes, Composite, DataType, Graph, KeptAttributes, Operation, Other, PagedCacheLoad, Pointwise, PointwiseMode,
+    Port, Reduction, ReductionMode, Scalar, Softmax, Tensor, TensorHandle,
 };
 use super::super::{BAND_MASK, FILL};
 
@@ -47,6 +47,8 @@ pub(crate) struct Attention {
     pub(crate) dropped: Option<f32>,
     /// Whether probabilities are multiplied by a mask; forward passes alone.
     pub(crate) masked: bool,
+    /// Rows of a page of K, and of V, where they are in pages; forward passes with lengths alone.
+    pub(crate) pages: [Option<i64>; 2],
     /// Stats, Max, Sum_exp.
     pub(crate) statistics: [bool; 3],
     /// Whether the values of host scalars are in the graph.
@@ -70,6 +72,7 @@ impl Default for Attention {
             cap: false,
             dropped: None,
             masked: false,
+            pages: [None; 2],
             statistics: [true, false, false],
             is_known: true,
         }
@@ -107,9 +110,22 @@ pub(crate) fn table() -> Vec<(&'static str, Attention)> {
         ("dropout, sink, padding", Attention { dropped: Some(0.5), sink: true, ..lengths }),
         ("mask of dropout", Attention { masked: true, ..causal }),
         ("dropout, bias, inference", Attention { dropped: Some(0.25), bias: true, statistics: [false; 3], ..causal }),
+        ("pages", Attention { pages: [Some(4), Some(2)], keys: 8, ..lengths }),
+        ("pages of keys", Attention { pages: [Some(4), None], heads: [4, 2, 1], ..lengths }),
+        (
+            "pages of values, causal",
+            Attention { pages: [None, Some(1)], right: Some(0), head_sizes: [8, 16], ..lengths },
+        ),
+        (
+            "pages, window to the corner",
+            corner(Attention { pages: [Some(8); 2], right: Some(1), left: Some(3), ..lengths }),
+        ),
         ("everything", corner(Attention { bias: true, slopes: true, sink: true, left: Some(5), ..lengths })),
     ]
 }
+
+/// Pages of a container.
+pub(crate) const PAGES: i64 = 20;
 
 /// Part of the probabilities that masks keep.
 pub(crate) const MASK_KEEPS: f32 = 0.5;
@@ -150,6 +166,8 @@ struct Tensors {
     state: Option<[TensorHandle; 2]>,
     /// A mask of probabilities.
     mask: Option<TensorHandle>,
+    /// Tables of K and V, whose tensors are containers then.
+    tables: [Option<TensorHandle>; 2],
     statistics: [Option<TensorHandle>; 3],
 }
 
@@ -206,9 +224,16 @@ impl Author {
     fn tensors(&mut self, is_turned: bool) -> Tensors {
         let Attention { keys, heads: [of_q, of_k, of_v], head_sizes: [d, d_v], .. } = self.attention;
         let q = self.stored("Q", [BATCHES, of_q, QUERIES, d], DataType::Half);
-        let k = self.stored("K", [BATCHES, of_k, keys, d], DataType::Half);
-        let v = self.stored("V", [BATCHES, of_v, keys, d_v], DataType::Half);
-        if is_turned {
+        let [k, v] = [("K", 0, of_k, d), ("V", 1, of_v, d_v)].map(|(name, side, heads, size)| {
+            let plain = [BATCHES, heads, keys, size];
+            let dim = self.attention.pages[side].map_or(plain, |page| [PAGES, heads, page, size]);
+            self.stored(name, dim, DataType::Half)
+        });
+        let tables = [("Page_table_K", 0), ("Page_table_V", 1)].map(|(name, side)| {
+            let entries = self.attention.pages[side].map(|page| (keys + page - 1) / page);
+            entries.map(|entries| self.stored(name, [BATCHES, 1, entries, 1], DataType::Int32))
+        });
+        if is_turned && tables[0].is_none() {
             let tensor = self.graph.tensor_mut(k);
             tensor.dim.swap(2, 3);
             tensor.stride.swap(2, 3);
@@ -225,7 +250,7 @@ impl Author {
         let rows = [BATCHES, of_q, QUERIES, 1];
         let statistics =
             attention.statistics.map(|is_wanted| is_wanted.then(|| self.stored("statistic", rows, DataType::Float)));
-        Tensors { operands: [q, k, v], output, bias, sink, lengths, state, mask, statistics }
+        Tensors { operands: [q, k, v], output, bias, sink, lengths, state, mask, tables, statistics }
     }
 
     fn node(&mut self) {
@@ -233,13 +258,14 @@ impl Author {
         let attention = self.attention;
         let [q, k, v] = tensors.operands;
         let lengths = tensors.lengths.map_or(Vec::new(), |[q, kv]| vec![("SEQ_LEN_Q", q), ("SEQ_LEN_KV", kv)]);
-        let optional = [("Bias", tensors.bias), ("SINK_TOKEN", tensors.sink)];
+        let [table_k, table_v] = tensors.tables;
+        let tables = [("Page_table_K", table_k), ("Page_table_V", table_v)];
+        let optional = [("Bias", tensors.bias), ("SINK_TOKEN", tensors.sink)].into_iter().chain(tables);
         let factor = tensors.mask.map(|_| self.scalar("factor", DataType::Float, 1.0 / f64::from(MASK_KEEPS)));
         let mask = [("Dropout_mask", tensors.mask), ("Dropout_scale", factor)];
         let mask = mask.into_iter().filter_map(|(port, id)| Some((port, id?)));
         let state = tensors.state.map_or(Vec::new(), |[seed, offset]| vec![("Seed", seed), ("Offset", offset)]);
-        let optional =
-            optional.into_iter().filter_map(|(port, id)| Some((port, id?))).chain(lengths).chain(state).chain(mask);
+        let optional = optional.filter_map(|(port, id)| Some((port, id?))).chain(lengths).chain(state).chain(mask);
         let inputs: Vec<_> = [("Q", q), ("K", k), ("V", v)].into_iter().chain(optional).collect();
         let statistics = ["Stats", "Max", "Sum_exp"].into_iter().zip(tensors.statistics);
         let statistics = statistics.filter_map(|(port, id)| Some((Port(port), id?)));
@@ -248,6 +274,8 @@ impl Author {
         let mut attributes = KeptAttributes::new();
         attributes.insert("diagonal_alignment".to_owned(), json!(alignment));
         attributes.extend(attention.scale.map(|scale| ("attn_scale_value".to_owned(), json!(scale))));
+        let is_paged = attention.pages.iter().any(Option::is_some);
+        attributes.extend(is_paged.then(|| ("max_seq_len_kv".to_owned(), json!(attention.keys))));
         attributes.extend(attention.left.map(|left| ("left_bound".to_owned(), json!(left))));
         attributes.extend(attention.right.map(|right| ("right_bound".to_owned(), json!(right))));
         attributes.extend(attention.dropped.map(|dropped| ("dropout_probability".to_owned(), json!(dropped))));
@@ -259,7 +287,10 @@ impl Author {
         let is_old = form == Form::Old;
         let tensors = self.tensors(true);
         let attention = self.attention;
-        let [q, k, v] = tensors.operands;
+        let [q, mut k, mut v] = tensors.operands;
+        if form != Form::Unified {
+            k = self.loaded(k, 0, &tensors);
+        }
         let matmul = || Attributes::Matmul(super::super::super::Matmul::default());
         let mut x = self.value(attention.scores(), DataType::Float);
         let pads = tensors.lengths.filter(|_| form != Form::Unified);
@@ -308,8 +339,24 @@ impl Author {
         }
         let lengths =
             pads.map_or(Vec::new(), |lengths| [Port::M_OVERRIDE, Port::K_OVERRIDE].into_iter().zip(lengths).collect());
+        if form != Form::Unified {
+            v = self.loaded(v, 1, &tensors);
+        }
         let inputs: Vec<_> = [(Port::A, p), (Port::B, v)].into_iter().chain(lengths).collect();
         self.push(matmul(), &inputs, &[(Port::C, tensors.output)]);
+    }
+
+    /// K, as it is multiplied, or V: what is loaded out of the pages of a container, if it is one (AT-P33, AT-P39).
+    fn loaded(&mut self, operand: TensorHandle, side: usize, tensors: &Tensors) -> TensorHandle {
+        let (Some(table), Some([_, lengths])) = (tensors.tables[side], tensors.lengths) else { return operand };
+        let Attention { keys, heads, head_sizes, .. } = self.attention;
+        let (heads, size) = (heads[side + 1], head_sizes[side]);
+        let (dim, row) = if side == 0 { ([size, keys], [1, size]) } else { ([keys, size], [size, 1]) };
+        let y = self.value([BATCHES, heads, dim[0], dim[1]], DataType::Half);
+        self.graph.tensor_mut(y).stride = vec![size * keys * heads, size * keys, row[0], row[1]];
+        let inputs = [(Port::CONTAINER, operand), (Port::SEQ_LEN, lengths), (Port::PAGE_TABLE, table)];
+        self.push(Attributes::Composite(PagedCacheLoad.into()), &inputs, &[(Port::Y_OUT, y)]);
+        y
     }
 
     /// Seed and offset.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::samples::{Attention, BATCHES, Form, MASK_KEEPS, QUERIES, table};
+use super::samples::{Attention, BATCHES, Form, MASK_KEEPS, PAGES, QUERIES, table};
 use crate::graph::{FinalTensor, FinalizedGraph, Port};
 use crate::host_tensor::{HostTensor, HostTensors};
 use crate::reference;
@@ -19,6 +19,10 @@ pub(super) fn element(attention: Attention, tensor: &FinalTensor, position: usiz
         "left bound" => left as f64,
         "SEQ_LEN_Q" => lengths(attention)[position][0] as f64,
         "SEQ_LEN_KV" => lengths(attention)[position][1] as f64,
+        "Page_table_K" => entry(attention, 0, position as i64) as f64,
+        "Page_table_V" => entry(attention, 1, position as i64) as f64,
+        "K" if attention.pages[0].is_some() => paged(attention, 0, position as i64),
+        "V" if attention.pages[1].is_some() => paged(attention, 1, position as i64),
         "sink" => sink(position),
         "slopes" => slope(position),
         "Seed" => STATE[0] as f64,
@@ -29,6 +33,34 @@ pub(super) fn element(attention: Attention, tensor: &FinalTensor, position: usiz
         "keep" => f64::from(1.0 - attention.dropped.unwrap_or(0.0)),
         name => number(name, position),
     }
+}
+
+/// Rows of a page, and entries of a sequence in the table.
+fn pages(attention: Attention, side: usize) -> [i64; 2] {
+    let page = attention.pages[side].expect("pages");
+    [page, (attention.keys + page - 1) / page]
+}
+
+/// An entry of a table: pages in some order, and none where a sequence has no rows.
+fn entry(attention: Attention, side: usize, position: i64) -> i64 {
+    let [page, entries] = pages(attention, side);
+    let [batch, at] = [position / entries, position % entries];
+    if at * page < lengths(attention)[batch as usize][1] { (7 * position + 3) % PAGES } else { -5 }
+}
+
+/// An element of a container: the one of the sequence whose page it is in, else NaN.
+fn paged(attention: Attention, side: usize, position: i64) -> f64 {
+    let ([page, entries], name) = (pages(attention, side), ["K", "V"][side]);
+    let (heads, size) = (attention.heads[side + 1], attention.head_sizes[side]);
+    let [x, row] = [position % size, position / size % page];
+    let [head, number_of_page] = [position / size / page % heads, position / size / page / heads];
+    let owner = (0..BATCHES * entries).find(|&at| entry(attention, side, at) == number_of_page);
+    let Some(owner) = owner else { return f64::NAN };
+    let (batch, place) = (owner / entries, owner % entries * page + row);
+    if place >= lengths(attention)[batch as usize][1] {
+        return f64::NAN;
+    }
+    number(name, (((batch * heads + head) * attention.keys + place) * size + x) as usize)
 }
 
 const CAP: f64 = 30.0;

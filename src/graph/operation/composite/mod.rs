@@ -9,6 +9,7 @@ mod dropout;
 mod groups;
 mod masked_dropout;
 mod norm;
+mod paged_cache_load;
 mod score_mask;
 mod softmax;
 
@@ -21,6 +22,7 @@ pub use attention_backward::AttentionBackward;
 pub use dropout::{Bernoulli, Dropout};
 pub use masked_dropout::MaskedDropout;
 pub use norm::{BnBackwardWeights, BnFinalize, BnFinalizeMode, NormBackward, NormForward, NormMode, NormPhase};
+pub use paged_cache_load::PagedCacheLoad;
 pub use score_mask::ScoreMask;
 pub use softmax::Softmax;
 
@@ -73,6 +75,8 @@ composites! {
     Dropout;
     /// `X, Dropout_mask, Dropout_scale → Y`.
     MaskedDropout;
+    /// `container, seqLen, pageTable → yOut`.
+    PagedCacheLoad;
     /// `Q, K, V, O, dO, Stats [, Attn_scale, Bias, SEQ_LEN_Q, SEQ_LEN_KV, LEFT_BOUND, RIGHT_BOUND, SINK_TOKEN] → dQ, dK, dV
     /// [, dBias, DSINK_TOKEN]`.
     AttentionBackward;
@@ -229,6 +233,15 @@ impl Expansion<'_> {
         y
     }
 
+    /// Rows out of the pages of a container, for sequences of these lengths, by a table: a value of these extents, in the container's type.
+    fn page_gather(&mut self, [container, lengths, table]: [TensorId; 3], dim: Vec<i64>) -> TensorId {
+        let y = self.value("page_gather", dim);
+        self.tensors[y.index()].data_type = self.tensors[container.index()].data_type;
+        let inputs = vec![(Port::CONTAINER, container), (Port::SEQ_LEN, lengths), (Port::PAGE_TABLE, table)];
+        self.push(Attributes::PageGather, inputs, (Port::Y, y), None);
+        y
+    }
+
     /// The last two axes of a value swapped.
     fn transpose(&mut self, x: TensorId) -> TensorId {
         let mut dim = self.dim(x).to_vec();
@@ -322,6 +335,11 @@ impl Expansion<'_> {
     /// Extents of a tensor of the graph or of the expansion.
     pub(in crate::graph) fn dim(&self, id: TensorId) -> &[i64] {
         &self.tensors[id.index()].dim
+    }
+
+    /// Strides of a tensor of the graph or of the expansion.
+    fn stride(&self, id: TensorId) -> &[i64] {
+        &self.tensors[id.index()].stride
     }
 
     /// A pointwise operation without further attributes.

@@ -9,7 +9,8 @@ use super::{Family, Limits, Subject};
 use crate::device::ComputeCapability;
 use crate::fusion::{Attention, Stage};
 use crate::graph::{
-    Attributes, DataType, FinalTensor, FinalizedGraph, OperationId, PointwiseMode, Port, Softmax, TensorId,
+    Attributes, DataType, FinalTensor, FinalizedGraph, OperationId, PagedCacheLoad, PointwiseMode, Port, Softmax,
+    TensorId,
 };
 use crate::support::findings::Findings;
 use crate::support::layout::{self, Layout};
@@ -52,6 +53,7 @@ impl Limits for FlashFprop {
             found.operation(&FAF_FORM, id, FAF_FORM.summary, view.graph.operation(id).tag());
         }
         view.operands(found);
+        view.pages(found);
         view.results(found);
         view.scales(found);
     }
@@ -82,6 +84,7 @@ impl<'a> View<'a> {
 
     fn operands(&self, found: &mut Findings) {
         let [q, k, v] = self.attention.operands(self.graph);
+        let sources = self.attention.sources(self.graph);
         let first = self.tensor(q).data_type;
         for id in [q, k, v] {
             let data_type = self.tensor(id).data_type;
@@ -89,7 +92,7 @@ impl<'a> View<'a> {
                 found.tensor(&FAF_QKV_TYPE, id, FAF_QKV_TYPE.summary, format!("{data_type}"));
             }
         }
-        for id in [k, v].into_iter().filter(|&id| self.tensor(id).is_virtual) {
+        for (id, _) in sources.into_iter().skip(1).filter(|source| self.tensor(source.0).is_virtual) {
             found.tensor(&FAF_KV_SOURCE, id, FAF_KV_SOURCE.summary, "a virtual tensor");
         }
         let largest = largest_head(self.capability);
@@ -99,8 +102,33 @@ impl<'a> View<'a> {
                 found.tensor(rule, id, format!("a multiple of 8, at most {largest}"), size.to_string());
             }
         }
-        for (rule, id, axis) in [(&FAF_QK_STRIDE, q, 3), (&FAF_QK_STRIDE, k, 2), (&FAF_V_STRIDE, v, 3)] {
+        for (rule, (id, axis)) in [&FAF_QK_STRIDE, &FAF_QK_STRIDE, &FAF_V_STRIDE].into_iter().zip(sources) {
             self.contiguous(rule, id, axis, found);
+        }
+    }
+
+    /// Containers of pages, and the tables that say whose they are.
+    fn pages(&self, found: &mut Findings) {
+        let [_, k, v] = self.attention.operands(self.graph);
+        let rows = [(k, 3), (v, 2)].map(|(id, axis)| extent(self.tensor(id), axis));
+        for (load, rows) in self.attention.loads.into_iter().zip(rows) {
+            let Some(load) = load.map(|id| self.graph.operation(id)) else { continue };
+            let (Some(container), Some(table)) = (load.input(Port::CONTAINER), load.input(Port::PAGE_TABLE)) else {
+                continue;
+            };
+            let page = extent(self.tensor(container), 2);
+            if page.count_ones() != 1 {
+                found.tensor(&FAF_PAGE_POW2, container, FAF_PAGE_POW2.summary, format!("pages of {page} rows"));
+            }
+            let (required, entries) = (PagedCacheLoad::entries(rows, page), extent(self.tensor(table), 2));
+            if entries != required {
+                let required = format!("{required} entries a sequence, for {rows} rows of {page} a page");
+                found.tensor(&FAF_PAGE_TABLE, table, required, entries.to_string());
+            }
+            let data_type = self.tensor(table).data_type;
+            if data_type != DataType::Int32 {
+                found.tensor(&FAF_PAGE_TYPE, table, FAF_PAGE_TYPE.summary, format!("{data_type}"));
+            }
         }
     }
 
@@ -156,7 +184,7 @@ fn contiguous(graph: &FinalizedGraph, rule: &'static Rule, (id, axis): (TensorId
 
 /// Operations that K and V are computed by, of which [`FAF_KV_SOURCE`] tells.
 fn leading_to(graph: &FinalizedGraph, attention: &Attention) -> BTreeSet<OperationId> {
-    let [_, k, v] = attention.operands(graph);
+    let [_, (k, _), (v, _)] = attention.sources(graph);
     let (mut found, mut open) = (BTreeSet::new(), vec![k, v]);
     while let Some(id) = open.pop() {
         if let Some(producer) = graph.producer(id).filter(|&id| found.insert(id)) {

@@ -23,6 +23,7 @@ rules! {
         FAF_MULTI = "FAF-MULTI", "scores", PERMISSION, "several of these together, or none";
         FAF_K_HEADS = "FAF-K-HEADS", "K", PERMISSION, "K may have a divisor of the heads of Q";
         FAF_V_HEADS = "FAF-V-HEADS", "V", PERMISSION, "V may have a divisor of the heads of Q";
+        FAF_PAGE_CONT = "FAF-PAGE-CONT", "K, V", PERMISSION, "K and V may be loaded from pages of a container, as many as there are, of any batch";
         FAF_CC = "FAF-CC", "graph", ARCH, "compute capability 8.0, 8.6, 8.7, 8.9 or 9.0: Ampere and later";
     }
     BOTH, "003 Limitations For The Input And The Output Non-Virtual Tensors" {
@@ -36,7 +37,12 @@ rules! {
         FAF_O_TYPE = "FAF-O-TYPE", "O", TYPE, "O is HALF or BFLOAT16";
         FAF_O_STRIDE = "FAF-O-STRIDE", "O", LAYOUT, "the head size of O has stride 1";
         FAF_SCALE_TYPE = "FAF-SCALE-TYPE", "scale", TYPE, "a number that scores are multiplied by is HALF, BFLOAT16 or FLOAT";
-        FAF_KV_SOURCE = "FAF-KV-SOURCE", "K, V", PATTERN, "K and V are tensors in memory";
+        FAF_KV_SOURCE = "FAF-KV-SOURCE", "K, V", PATTERN, "K and V are tensors in memory, or loaded from pages that are";
+    }
+    FPROP_ALONE, "003 Limitations For The Input And The Output Non-Virtual Tensors" {
+        FAF_PAGE_POW2 = "FAF-PAGE-POW2", "containers", SHAPE, "the rows of a page are a power of two";
+        FAF_PAGE_TABLE = "FAF-PAGE-TABLE", "page tables", SHAPE, "a page table has a page for all rows of each sequence, and no more";
+        FAF_PAGE_TYPE = "FAF-PAGE-TYPE", "page tables", TYPE, "page tables are INT32";
     }
     BPROP_ALONE, "003 Fused Flash Attention bprop" {
         FAB_FORM = "FAB-FORM", "graph", PATTERN, "the backward pass of an attention, and nothing else";
