@@ -3,8 +3,8 @@
 use super::samples::half_graph;
 use super::{
     Attributes, Composite, Concat, Convolution, ConvolutionDirection, Fraction, Graph, Matmul, Operation, Other,
-    PaddingMode, Pointwise, PointwiseMode, Port, Reduction, ReductionMode, Resample, ResampleMode, Softmax, Tensor,
-    TensorHandle,
+    PaddingMode, PagedCacheLoad, Pointwise, PointwiseMode, Port, Reduction, ReductionMode, Resample, ResampleMode,
+    Softmax, Tensor, TensorHandle,
 };
 
 /// The graph that these random numbers choose.
@@ -101,7 +101,11 @@ impl Draws {
                 ..Pointwise::new(self.of(PointwiseMode::ALL))
             }),
             3 => Attributes::Reduction(Reduction::new(ReductionMode::Add)),
-            4 => self.of(&[Attributes::GenStats, Attributes::Composite(Composite::Softmax(Softmax))]),
+            4 => self.of(&[
+                Attributes::GenStats,
+                Attributes::Composite(Composite::Softmax(Softmax)),
+                Attributes::Composite(PagedCacheLoad.into()),
+            ]),
             5 => Attributes::ResampleForward(self.resample()),
             6 => Attributes::ResampleBackward(self.resample()),
             7 => Attributes::Concat(Concat {
@@ -127,6 +131,7 @@ impl Draws {
             Attributes::Pointwise(pointwise) => (&["IN_0", "IN_1", "IN_2"][..pointwise.mode.inputs()], &["OUT_0"]),
             Attributes::GenStats => (&["X"], &["SUM", "SQ_SUM"]),
             Attributes::Composite(Composite::Softmax(_)) => (&["X", "SINK", "SEQ_LEN_Q"], &["Y", "Max", "Stats"]),
+            Attributes::Composite(Composite::PagedCacheLoad(_)) => (&["container", "seqLen", "pageTable"], &["yOut"]),
             Attributes::ResampleForward(_) => (&["X"], &["Y", "Index"]),
             Attributes::ResampleBackward(_) => (&["DY", "X"], &["DX"]),
             Attributes::Concat(_) => (&["INPUT", "INPUT"], &["Y"]),

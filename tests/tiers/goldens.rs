@@ -25,6 +25,7 @@ const GOLDENS: &[&str] = &[
     "attention_bias",
     "attention_groups_few_queries_lengths_sinks",
     "attention_dropout",
+    "attention_pages_groups_one_query",
     "attention_bwd_groups_lengths",
     "norm_layer_half",
     "norm_layer_few_long_rows_half",

@@ -296,6 +296,51 @@ fn every_form_by_descriptors_has_one_key() {
 }
 
 #[test]
+fn attention_of_pages_by_descriptors_has_engines() {
+    let attention =
+        Attention { head_sizes: [64, 128], heads: [8, 2, 2], lengths: true, keys: 128, ..Attention::default() };
+    for pages in [[Some(64), Some(16)], [Some(1), None], [None, Some(128)]] {
+        let graph = |form| sent(Attention { pages, right: Some(0), ..attention }, form);
+        for form in [Form::Operations, Form::Old] {
+            heuristics(&Program { graph: &graph(form) }.operations(), Mode::CUDNN_HEUR_MODE_A).finalize();
+        }
+        heuristics(&Program { graph: &graph(Form::Unified) }.unified(), Mode::CUDNN_HEUR_MODE_A).finalize();
+    }
+}
+
+/// AT-E9, AT-E11, AT-O17: tables and lengths, in one node and as an operation.
+#[test]
+fn pages_are_held_to_their_rules() {
+    let plain = Attention { keys: 8, ..Attention::default() };
+    let paged = Attention { pages: [Some(4), Some(2)], lengths: true, ..plain };
+    let table = N::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC;
+    let int32 = RawType::CUDNN_DATA_INT32;
+    let without = changed(plain, |node| node.refer(table, &tensor(800, int32, [2, 1, 1, 1])));
+    refused(&without, Status::CUDNN_STATUS_NOT_SUPPORTED, "lengths of both sequences [AT-E11]");
+    let with = |other: Owned| changed(paged, |node| node.refer(table, &other));
+    with(tensor(800, int32, [2, 1, 2, 1])).finalize();
+    refused(&with(tensor(800, int32, [3, 1, 2, 1])), SHAPE, "AT-E11");
+    refused(&with(tensor(800, int32, [2, 2, 1, 1])), SHAPE, "AT-E11");
+    refused(&with(tensor(800, HALF, [2, 1, 2, 1])), SHAPE, "AT-E11");
+    let load = |entries: i64, lengths: [i64; 4], y: [i64; 4]| {
+        let load = Owned::new(Kind::CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR);
+        load.refer(LOAD[0].1, &tensor(1, HALF, [9, 2, 4, 16]))
+            .refer(LOAD[1].1, &tensor(2, int32, lengths))
+            .refer(LOAD[2].1, &tensor(3, int32, [2, 1, entries, 1]))
+            .refer(LOAD[3].1, &tensor(4, HALF, y));
+        load
+    };
+    let (lengths, y) = ([2, 1, 1, 1], [2, 2, 7, 16]);
+    load(2, lengths, y).finalize();
+    load(2, lengths, [2, 2, 16, 7]).finalize();
+    refused(&load(1, lengths, y), SHAPE, "required [2, 1, 2, 1]");
+    refused(&load(2, [1, 1, 1, 1], y), BAD, "AT-E9");
+    refused(&load(2, lengths, [2, 1, 7, 16]), SHAPE, "AT-O17");
+    let unfinished = Owned::new(Kind::CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR);
+    refused(&unfinished, BAD, "CONTAINER_DESC");
+}
+
+#[test]
 fn every_backward_pass_by_descriptors_has_one_key() {
     for (name, backward) in backward_table() {
         let attention = Attention { is_known: false, ..backward.attention };

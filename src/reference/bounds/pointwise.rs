@@ -63,7 +63,12 @@ fn carried_by_scaled(p: &Pointwise, compute: DataType, (x, error): ([f64; 3], [f
 
 /// Largest change of the value while the operands move by their errors. Whatever is not said here
 /// rises or falls between its [`turns`] and jumps.
-fn carried(p: &Pointwise, compute: DataType, x: [f64; 3], error: [f64; 3], value: f64) -> f64 {
+fn carried(p: &Pointwise, compute: DataType, x: [f64; 3], mut error: [f64; 3], value: f64) -> f64 {
+    if p.mode == M::BinarySelect && error[2] == 0.0 {
+        // what is not selected does not count, whatever it is
+        let unselected = usize::from(x[2] != 0.0);
+        error[unselected] = 0.0;
+    }
     let [ex, eb, _] = error;
     let may_vanish = |i: usize| error[i] > 0.0 && x[i].abs() <= error[i];
     if error.iter().any(|error| error.is_infinite()) {
@@ -309,6 +314,10 @@ mod tests {
         assert_eq!(error(M::CmpGt, [2.0005, 2.0, 0.0], reach), 1.0);
         assert_eq!(error(M::CmpGt, [2.1, 2.0, 0.0], reach), 0.0);
         assert_eq!(error(M::BinarySelect, [5.0, -5.0, 1e-4], [0.0, 0.0, 1e-3]), 10.0);
+        let nothing = f64::INFINITY;
+        assert_eq!(error(M::BinarySelect, [f64::NAN, -5.0, 0.0], [nothing, 0.125, 0.0]), 0.125);
+        assert_eq!(error(M::BinarySelect, [4.0, f64::NAN, 1.0], [0.25, nothing, 0.0]), 0.25);
+        assert_eq!(error(M::BinarySelect, [4.0, 3.0, 1.0], [nothing, 0.0, 0.0]), nothing);
         assert!(error(M::Mod, [5.9999, 2.0, 0.0], reach) >= 2.0);
         assert_eq!(error(M::Pow, [-2.0, 3.001, 0.0], [0.0, 1e-2, 0.0]), f64::INFINITY);
         assert!(error(M::Pow, [-2.0, 3.0, 0.0], [1e-2, 0.0, 0.0]) < 0.2);

@@ -90,7 +90,7 @@ pub(super) fn estimate(
     let memory = Floor::of(&plan.graph).seconds(device, None);
     let at_once =
         vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::MatrixRate, time: arithmetic / CLOCK }];
-    let on_top = vec![Term { bound: Bound::Fill, time: CLOCKS_OF_LAUNCH / CLOCK }];
+    let on_top = vec![Term { bound: Bound::Fill, time: (CLOCKS_OF_LAUNCH + boxes(plan, tile)) / CLOCK }];
     Estimate { at_once, on_top, waves: is_even.then_some(waves) }
 }
 

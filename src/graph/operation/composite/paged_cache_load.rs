@@ -39,14 +39,16 @@ impl PagedCacheLoad {
 
     /// Entries of a table for so many rows of a sequence.
     pub(crate) fn entries(rows: i64, page: i64) -> i64 {
-        (rows + page - 1) / page.max(1)
+        let page = page.max(1);
+        rows.saturating_add(page - 1) / page
     }
 
     /// Strides by which a value says that it is turned, or not.
     pub(crate) fn strides(dim: &[i64], is_turned: bool) -> Vec<i64> {
         let &[_, heads, before, last] = dim else { return Vec::new() };
         let [row, element] = if is_turned { [1, before] } else { [last, 1] };
-        vec![heads * before * last, before * last, row, element]
+        let of_head = before.saturating_mul(last);
+        vec![heads.saturating_mul(of_head), of_head, row, element]
     }
 
     /// Checks the container and the table at these ports, of so many batches with so many rows each (AT-E11).
@@ -71,6 +73,9 @@ impl PagedCacheLoad {
         if !matches!(given(table).data_type, Some(DataType::Int32 | DataType::Int64)) {
             let found = given(table).data_type.map_or("none", DataType::name);
             return Err(node.fault_at(RULE, table, format!("data type {found}; required INT32")));
+        }
+        if rows < 1 {
+            return Err(node.fault_at("AT-O18", container, format!("sequences of {rows} rows; required at least 1")));
         }
         let required = [batches, 1, Self::entries(rows, page), 1];
         match *entries {
