@@ -78,7 +78,9 @@ fn commuted(graph: &FinalizedGraph, choices: &mut Choices<'_>) -> Option<Graph> 
 /// which kernels have in definitions alone.
 fn taken_apart(graph: &FinalizedGraph) -> Option<Graph> {
     let in_place = |operation: &Operation| operation.output_tensors().any(|id| operation.input(Port::X) == Some(id));
-    let is_view = |operation: &Operation| matches!(operation.attributes, Attributes::View | Attributes::Transpose);
+    let is_view = |operation: &Operation| {
+        matches!(operation.attributes, Attributes::View | Attributes::Transpose | Attributes::PageGather)
+    };
     match graph.expand() {
         Cow::Owned(expanded) if !graph.operations().any(in_place) && !expanded.operations().any(is_view) => {
             Some(expanded.to_graph())
@@ -183,10 +185,21 @@ fn part(graph: &FinalizedGraph, whole: &Graph, results: &[TensorId], given: Opti
     for &index in &needed {
         let mut operation = whole.operations()[index].clone();
         for slot in operation.inputs.iter_mut().chain(&mut operation.outputs) {
-            let old = slot.1.index();
-            slot.1 = *places[old].get_or_insert_with(|| part.tensor(whole.tensors()[old].clone()));
+            slot.1 = copied(whole, &mut part, &mut places, slot.1);
         }
         part.operation(operation);
     }
     part
+}
+
+/// A tensor of the whole in a part of it, with its offsets where it is ragged; `places` has those that are there.
+fn copied(whole: &Graph, part: &mut Graph, places: &mut [Option<TensorHandle>], id: TensorHandle) -> TensorHandle {
+    if let Some(place) = places[id.index()] {
+        return place;
+    }
+    let mut tensor = whole.tensors()[id.index()].clone();
+    tensor.ragged_offset = tensor.ragged_offset.map(|offsets| copied(whole, part, places, offsets));
+    let place = part.tensor(tensor);
+    places[id.index()] = Some(place);
+    place
 }

@@ -5,9 +5,9 @@ const auto load_${ name }$ = [&](int block) {
 <%- if pages %>
 int page[${ pages.turns }$];
 #pragma unroll
-for (int turn = 0; turn < ${ pages.turns }$; ++turn) {
-const int box = 32 * turn + int(lane), key = block * ${ keys }$ + box * ${ pages.rows }$;
-page[turn] = box < ${ pages.boxes }$ && key < keys ? int(${ pages.table }$[${ pages.entry }$]) : -1;
+for (int i = 0; i < ${ pages.turns }$; ++i) {
+const int box = 32 * i + int(lane), key = block * ${ keys }$ + box * ${ pages.rows }$;
+page[i] = box < ${ pages.boxes }$ && key < keys ? int(${ pages.table }$[${ pages.entry }$]) : -1;
 }
 <%- endif %>
 fw_mbarrier_wait(${ name }$_empty + 8 * ${ name }$_stage, ${ name }$_parity);
@@ -20,11 +20,11 @@ fw_mbarrier_expect(${ name }$_full + 8 * ${ name }$_stage, ${ bytes }$);
 const unsigned tile = shared + ${ tiles_at }$ + ${ name }$_stage * ${ bytes }$;
 <%- if pages %>
 #pragma unroll
-for (int turn = 0; turn < ${ pages.turns }$; ++turn) {
-const int box = 32 * turn + int(lane), key = block * ${ keys }$ + box * ${ pages.rows }$;
+for (int i = 0; i < ${ pages.turns }$; ++i) {
+const int box = 32 * i + int(lane), key = block * ${ keys }$ + box * ${ pages.rows }$;
 if (box < ${ pages.boxes }$) {
 <%- for line in lines %>
-fw_tma_load(tile + ${ line.at }$ + box * ${ pages.bytes }$, &map${ map }$, ${ name }$_full + 8 * ${ name }$_stage, ${ line.element }$, ${ pages.row }$, ${ head }$, page[turn]);
+fw_tma_load(tile + ${ line.at }$ + box * ${ pages.bytes }$, &map${ map }$, ${ name }$_full + 8 * ${ name }$_stage, ${ line.element }$, ${ pages.row }$, ${ head }$, page[i]);
 <%- endfor %>
 }
 }

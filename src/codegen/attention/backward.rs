@@ -267,7 +267,7 @@ pub(in crate::codegen) fn backward(
     used: &mut Used,
     kernel: &AttentionBackwardKernel,
 ) -> Result<BackwardText, Error> {
-    SECTIONS.iter().chain(&["fw_fast_exp2"]).for_each(|section| used.add(section));
+    SECTIONS.iter().chain(&["fw_elect", "fw_fast_exp2"]).for_each(|section| used.add(section));
     used.add(if kernel.operand == MmaType::F16 { "fw_f16_bits" } else { "fw_bf16_bits" });
     let layout = kernel.layout();
     let mut backward = Backward { graph, used, kernel, layout };

@@ -27,7 +27,6 @@ const SECTIONS: &[&str] = &[
     "fw_shared_address",
     "fw_mbarrier",
     "fw_tma_load",
-    "fw_elect",
     "fw_set_registers",
     "fw_wgmma",
     "fw_accumulators",
@@ -233,6 +232,9 @@ pub(super) fn forward(graph: &FinalizedGraph, used: &mut Used, kernel: &Attentio
     }
     let layout = kernel.tile.layout(kernel.extents.head);
     let mut forward = Forward { graph, used, kernel, layout };
+    if !forward.is_paged() {
+        forward.used.add("fw_elect");
+    }
     let [scores, values] = [forward.scores(), forward.values()];
     Ok(ForwardText {
         threads: kernel.tile.threads(),
