@@ -101,6 +101,11 @@ fn beyond_boxes(add: &mut impl FnMut(&str, Backward)) {
     add("float_ragged", Backward { ragged: Ragged::All, is_interleaved: true, ..lengths });
 }
 
+/// A backward pass without options.
+pub(crate) fn plain() -> Graph {
+    Backward::new([2, 2, 70, 90], [64, 64]).graph()
+}
+
 /// Groups of heads under windows, narrower and wider than a consumer's keys.
 pub(crate) fn narrow_windows() -> Vec<(String, Graph)> {
     let graph = |[left, right]: [i64; 2]| {

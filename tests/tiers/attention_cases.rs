@@ -134,6 +134,11 @@ pub(crate) fn dropout_by_mask() -> Graph {
     Attention { drop_mask: Some(shape), scale: Some(1.0), ..Attention::new(shape, [64, 64]) }.graph()
 }
 
+/// An attention without options.
+pub(crate) fn plain() -> Graph {
+    Attention::new([2, 2, 70, 90], [64, 64]).graph()
+}
+
 const ALL: &[Port] = Softmax::STATISTICS;
 
 /// What becomes of scores.
@@ -179,7 +184,7 @@ struct Attention {
     operand_pitch: i64,
     /// What pointers to Q, K and V are multiples of.
     alignment: i64,
-    /// Whether elements of Q, K and V lie further apart than their rows.
+    /// Whether elements of Q, K, V and O lie further apart than their rows.
     is_turned: bool,
     /// The type of O, where it is another than that of the rest.
     output: Option<DataType>,
@@ -292,7 +297,8 @@ impl Attention {
         let p = self.dropped(&mut g, p);
         let o = g.matmul("values", p, v);
         g.last_operation().inputs.extend(lengths.get(1).map(|length| (Port::K_OVERRIDE, length.1)));
-        let result = self.matrices("O", [batches, heads, queries, self.head[1]], self.output_pitch);
+        let dim = [batches, heads, queries, self.head[1]];
+        let result = if self.is_turned { self.operand("O", dim) } else { self.matrices("O", dim, self.output_pitch) };
         let tensor = g.set_output(o);
         (tensor.dim, tensor.stride, tensor.data_type) =
             (result.dim, result.stride, Some(self.output.unwrap_or(self.io)));
@@ -351,7 +357,7 @@ impl Attention {
         Tensor::new(name).dim([batches, heads, rows, size]).stride(stride)
     }
 
-    /// Q, K or V.
+    /// Q, K or V, and O where it lies as they do.
     fn operand(&self, name: &str, dim: [i64; 4]) -> Tensor {
         let mut tensor = self.matrices(name, dim, self.operand_pitch);
         if self.is_turned {

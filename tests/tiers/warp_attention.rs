@@ -17,8 +17,8 @@ const ENGINES: [&str; 2] = ["warp_attention", "warp_attention_backward"];
 /// Chips that have the instruction.
 const CHIPS: [(u32, u32); 7] = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)];
 
-/// Cases of which every config is compiled for every chip: the largest heads, what needs most registers beside them, each type.
-const EVERY_CONFIG: &[&str] = &[
+/// Cases that are compiled for every chip: the largest heads, what needs most registers beside them, each type.
+const COMPILED: &[&str] = &[
     "attention_heads_of_256",
     "attention_heads_of_128",
     "attention_dropout_groups_lengths_sinks",
@@ -48,22 +48,39 @@ const RUN: &[&str] = &[
     "attention_bwd_float_groups_lengths_sinks",
 ];
 
-/// The chip of those.
+/// The first chip with BF16 and `cp.async`.
+const AMPERE: (u32, u32) = (8, 0);
+
+/// A chip whose blocks have less shared memory.
 const SMALL: (u32, u32) = (8, 6);
 
 /// Trials that run kernels.
 pub(crate) fn run(tier: &str, run: fn(&Build) -> Result<(), Failed>) -> Vec<Trial> {
     let backward = named(|name| name.starts_with("attention_bwd_"));
-    let on_ampere = backward.map(|case| first(&format!("{tier}::sm_80"), case, (8, 0), run));
+    let on_ampere = backward.map(|case| first(&format!("{tier}::{}", name_of(AMPERE)), case, AMPERE, run));
     let all = named(|name| RUN.contains(&name)).map(|case| every_config(tier, case, SMALL, run));
     on_ampere.chain(all).collect()
 }
 
-/// Trials that compile kernels.
+/// Trials that compile kernels: the first config for every chip, every config for one of them.
 pub(crate) fn compile(tier: &str, compile: fn(&Build) -> Result<(), Failed>) -> Vec<Trial> {
-    let cases = named(|name| EVERY_CONFIG.contains(&name)).flat_map(|case| CHIPS.map(|chip| (case.clone(), chip)));
-    let taken = cases.filter(|(case, chip)| selection(&case.1, *chip).is_ok());
-    taken.map(|(case, chip)| every_config(tier, case, chip, compile)).collect()
+    let cases = named(|name| COMPILED.contains(&name)).enumerate();
+    let on_chips = cases.flat_map(|(number, case)| {
+        CHIPS
+            .into_iter()
+            .enumerate()
+            .map(move |(position, chip)| (case.clone(), chip, position == number % CHIPS.len()))
+    });
+    let taken = on_chips.filter(|(case, chip, _)| selection(&case.1, *chip).is_ok());
+    let trial = |(case, chip, all): ((String, Graph), _, bool)| match all {
+        true => every_config(tier, case, chip, compile),
+        false => first(&format!("{tier}::{}", name_of(chip)), case, chip, compile),
+    };
+    taken.map(trial).collect()
+}
+
+fn name_of((major, minor): (u32, u32)) -> String {
+    ComputeCapability::new(major, minor).to_string()
 }
 
 fn named(is_chosen: impl Fn(&str) -> bool) -> impl Iterator<Item = (String, Graph)> {
@@ -86,7 +103,7 @@ fn every_config(
     chip: (u32, u32),
     run: fn(&Build) -> Result<(), Failed>,
 ) -> Trial {
-    Trial::test(format!("{tier}::every_config::sm_{}{}::{name}", chip.0, chip.1), move || {
+    Trial::test(format!("{tier}::every_config::{}::{name}", name_of(chip)), move || {
         let (selection, device) = selection(&graph, chip)?;
         for ranked in selection.candidates(&device) {
             let build = Build::new(&selection, ranked.config, &device).map_err(|error| error.to_string())?;

@@ -225,3 +225,72 @@ impl Offer for Offered {
         builder.finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::engine::{Selection, select};
+    use crate::graph::{DataType, Graph, Tensor};
+
+    /// `softmax(Q · Kᵀ) · V` of heads of so many elements, of queries and of values.
+    fn attention(io: DataType, [head, value_head]: [i64; 2]) -> Arc<FinalizedGraph> {
+        let mut graph = Graph::new().io_data_type(io).compute_data_type(DataType::Float);
+        graph.intermediate_data_type = Some(DataType::Float);
+        let q = graph.tensor(Tensor::new("Q").row_major([1, 4, 100, head]));
+        let k = graph.tensor(Tensor::new("K").dim([1, 4, head, 90]).stride([360 * head, 90 * head, 1, head]));
+        let v = graph.tensor(Tensor::new("V").row_major([1, 4, 90, value_head]));
+        let scores = graph.matmul("scores", q, k);
+        let (p, _) = graph.softmax_with("softmax", scores, None, &[]);
+        graph.tensor_mut(p).data_type = Some(io);
+        let o = graph.matmul("values", p, v);
+        graph.set_output(o);
+        Arc::new(graph.finalize().expect("well formed"))
+    }
+
+    fn selected(io: DataType, head: [i64; 2], chip: (u32, u32)) -> Result<Selection, String> {
+        select(&attention(io, head), ComputeCapability::new(chip.0, chip.1)).map_err(|refused| refused.to_string())
+    }
+
+    #[test]
+    fn hopper_has_an_engine_of_its_own_for_what_boxes_take() {
+        let engine = |io, head, chip| selected(io, head, chip).map(|selection| selection.engine().name());
+        assert_eq!(engine(DataType::Half, [64, 64], (9, 0)), Ok("warpgroup_attention"));
+        for (io, head, chip) in [
+            (DataType::Half, [20, 64], (9, 0)),
+            (DataType::Float, [64, 64], (9, 0)),
+            (DataType::Half, [64, 64], (7, 5)),
+            (DataType::BFloat16, [256, 7], (8, 0)),
+            (DataType::Float, [64, 64], (12, 0)),
+        ] {
+            assert_eq!(engine(io, head, chip), Ok(NAME), "{io} {head:?} on {chip:?}");
+        }
+    }
+
+    #[test]
+    fn chips_without_the_instruction_and_larger_heads_are_refused_by_reasons() {
+        let reason = |io, head, chip| selected(io, head, chip).map(|selection| selection.engine().name()).unwrap_err();
+        assert!(reason(DataType::Half, [64, 64], (7, 0)).contains("has no matrix instruction for F16 operands"));
+        assert!(reason(DataType::BFloat16, [64, 64], (7, 5)).contains("it begins with sm_80"));
+        assert!(reason(DataType::Half, [64, 264], (8, 0)).contains("required at most 256"));
+    }
+
+    #[test]
+    fn every_chip_has_tiles_that_fit_for_every_head() {
+        for chip in [(7, 5), (8, 0), (8, 6), (8, 9), (10, 0), (12, 0)] {
+            for io in [DataType::Half, DataType::Float] {
+                for size in [8, 64, 128, 192, 256] {
+                    let Ok(selection) = selected(io, [size, size], chip) else { continue };
+                    let device = Device::typical(ComputeCapability::new(chip.0, chip.1));
+                    let ranking = selection.candidates(&device);
+                    assert!(!ranking.is_empty(), "{io} of {size} on {chip:?}");
+                    for ranked in ranking {
+                        let bytes = selection.lower(&ranked.config, &device).functions[0].launch.shared_bytes;
+                        assert!(bytes <= device.shared_bytes_per_block, "{} on {chip:?}", ranked.config);
+                    }
+                }
+            }
+        }
+    }
+}
