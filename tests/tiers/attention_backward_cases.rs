@@ -85,8 +85,8 @@ fn beyond_boxes(add: &mut impl FnMut(&str, Backward)) {
     for (name, elements) in [("pairs", 2), ("odd_rows", 3)] {
         add(&format!("operands_of_{name}"), Backward { operand_pitch: elements, ..of([1, 2, 70, 90], [40, 40]) });
     }
-    let turned = Backward { is_turned: true, has_lengths: true, ..of([3, 2, 70, 90], [64, 32]) };
-    add("operands_turned_lengths", Backward { io: BFloat16, ..turned });
+    let spread = Backward { is_spread: true, has_lengths: true, ..of([3, 2, 70, 90], [64, 32]) };
+    add("operands_spread_lengths", Backward { io: BFloat16, ..spread });
     for (name, head) in [("20_12", [20, 12]), ("7_5", [7, 5]), ("250_254", [250, 254])] {
         add(&format!("heads_of_{name}"), of([1, 2, 65, 63], head));
     }
@@ -144,8 +144,8 @@ struct Backward {
     pitch: i64,
     /// Elements beyond a row of Q, K, V and dO.
     operand_pitch: i64,
-    /// Whether elements of a row lie further apart than rows, of all tensors of heads.
-    is_turned: bool,
+    /// Whether elements of a row lie two apart, of all tensors of heads.
+    is_spread: bool,
     /// The gradient that is stored, if it is one alone.
     alone: Option<Port>,
     ragged: Ragged,
@@ -167,7 +167,7 @@ impl Backward {
             is_interleaved: false,
             pitch: 0,
             operand_pitch: 0,
-            is_turned: false,
+            is_spread: false,
             alone: None,
             ragged: Ragged::Nothing,
         }
@@ -250,7 +250,7 @@ impl Backward {
     fn matrices(self, name: &str, [heads, rows, size]: [i64; 3], pitch: i64) -> Tensor {
         let row = size + pitch;
         let stride = match self.is_interleaved {
-            _ if self.is_turned => [heads * rows * size, rows * size, 1, rows],
+            _ if self.is_spread => [2 * heads * rows * size, 2 * rows * size, 2 * size, 2],
             true => [heads * rows * row, row, heads * row, 1],
             false => [heads * rows * row, rows * row, row, 1],
         };

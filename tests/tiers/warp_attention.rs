@@ -33,7 +33,7 @@ const COMPILED: &[&str] = &[
     "attention_bwd_dropout_heads_of_256",
     "attention_bwd_dropout_groups_lengths_sinks",
     "attention_bwd_float_heads_of_256",
-    "attention_bwd_operands_turned_lengths",
+    "attention_bwd_operands_spread_lengths",
 ];
 
 /// Cases of which every config runs on a chip whose blocks have little shared memory.
