@@ -108,7 +108,7 @@ fw_attention_sinks_1(const float* __restrict__ p_t9,
   if (threadIdx.x == 0) p_t13_attention_backward[h * 1ull] = -total;
 }
 
-extern "C" __global__ void __launch_bounds__(64, 5)
+extern "C" __global__ void __launch_bounds__(64, 4)
 fw_attention_backward_keys_2(const float* __restrict__ p_t1,
   const float* __restrict__ p_t2,
   const float* __restrict__ p_t0,

@@ -54,6 +54,9 @@ const AMPERE: (u32, u32) = (8, 0);
 /// A chip whose blocks have less shared memory.
 const SMALL: (u32, u32) = (8, 6);
 
+/// A chip whose blocks have more.
+const LARGE: (u32, u32) = (9, 0);
+
 /// Trials that run kernels.
 pub(crate) fn run(tier: &str, run: fn(&Build) -> Result<(), Failed>) -> Vec<Trial> {
     let backward = named(|name| name.starts_with("attention_bwd_"));
@@ -62,14 +65,14 @@ pub(crate) fn run(tier: &str, run: fn(&Build) -> Result<(), Failed>) -> Vec<Tria
     on_ampere.chain(all).collect()
 }
 
-/// Trials that compile kernels: the first config for every chip, every config for one of them.
+/// Trials that compile kernels: the first config for every chip, every config for one of them and for the one with the most tiles.
 pub(crate) fn compile(tier: &str, compile: fn(&Build) -> Result<(), Failed>) -> Vec<Trial> {
     let cases = named(|name| COMPILED.contains(&name)).enumerate();
     let on_chips = cases.flat_map(|(number, case)| {
         CHIPS
             .into_iter()
             .enumerate()
-            .map(move |(position, chip)| (case.clone(), chip, position == number % CHIPS.len()))
+            .map(move |(position, chip)| (case.clone(), chip, chip == LARGE || position == number % CHIPS.len()))
     });
     let taken = on_chips.filter(|(case, chip, _)| selection(&case.1, *chip).is_ok());
     let trial = |(case, chip, all): ((String, Graph), _, bool)| match all {

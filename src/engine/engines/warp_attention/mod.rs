@@ -116,8 +116,11 @@ const WARPS: &[u32] = &[8, 4];
 /// Keys of a step.
 const KEYS: &[u32] = &[128, 96, 64, 48, 32, 16];
 
-/// Registers of scores, probabilities and O at most: what else a thread needs fits beside them.
-const HELD: u32 = 184;
+/// Registers of scores, of what is multiplied of them, and of sums at most: what else a thread needs fits beside them. TF32 rounds fragments as it
+/// reads them (176 spilled 20 bytes on sm_90, of heads of 256).
+pub(super) fn most_held(operand: MmaType) -> u32 {
+    if operand == MmaType::Tf32 { 160 } else { 184 }
+}
 
 /// Configs of an offer.
 const MOST_CONFIGS: usize = 8;
@@ -166,7 +169,7 @@ impl Offered {
     fn choices(&self, device: &Device) -> Vec<Choice> {
         let (head, operand) = (self.plan.extents().head, self.plan.problem.operand);
         let fits = |tile: &WarpAttentionTile| {
-            tile.held_registers(head, operand) + self.plan.further_registers(tile.keys) <= HELD
+            tile.held_registers(head, operand) + self.plan.further_registers(tile.keys) <= most_held(operand)
                 && tile.layout(head, operand).bytes <= device.shared_bytes_per_block
         };
         let group = self.plan.group();

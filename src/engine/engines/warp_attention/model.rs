@@ -26,7 +26,9 @@ const CLOCKS_OF_STEP: f64 = 900.0;
 const CLOCKS_OF_BLOCK: f64 = 2500.0;
 const CLOCKS_OF_LAUNCH: f64 = 4500.0;
 
-/// Registers of a multiprocessor, and of a thread beside what it holds.
+/// Parts of a multiprocessor, blocks of it at most, its registers, and those of a thread beside what it holds.
+const PARTS: u32 = 4;
+const MOST_BLOCKS: u32 = 8;
 const REGISTERS: u32 = 65536;
 const BESIDE: u32 = 88;
 
@@ -67,11 +69,15 @@ impl Work {
     }
 }
 
-/// Blocks of so many threads that share a multiprocessor, each thread with what it holds in registers.
+/// Blocks of so many threads that share a multiprocessor, each thread with what it holds in registers. Warps are dealt to its four parts, of
+/// which each has a quarter of the registers.
 pub(in crate::engine::engines) fn resident(held: u32, threads: u32, shared_bytes: u32, device: &Device) -> u32 {
-    let by_registers = (REGISTERS / ((held + BESIDE).min(255) * threads)).max(1);
-    let fits = |blocks: &u32| shared_bytes <= device.shared_bytes_of_blocks(*blocks);
-    (1..=by_registers).rev().find(fits).unwrap_or(1)
+    let of_warp = (held + BESIDE).min(255) * 32;
+    let fits = |blocks: &u32| {
+        let warps = (blocks * threads / 32).div_ceil(PARTS);
+        warps * of_warp <= REGISTERS / PARTS && shared_bytes <= device.shared_bytes_of_blocks(*blocks)
+    };
+    (1..=MOST_BLOCKS).rev().find(fits).unwrap_or(1)
 }
 
 /// Blocks of a tile that share a multiprocessor.

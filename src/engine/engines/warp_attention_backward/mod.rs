@@ -7,7 +7,7 @@ mod model;
 
 use super::attention::plan::{drawing_registers, push_mask};
 use super::attention_backward::plan::Plan;
-use super::warp_attention::{fits_registers, is_multiplied, rows};
+use super::warp_attention::{fits_registers, is_multiplied, most_held, rows};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::config::{Field, ranked};
@@ -91,9 +91,6 @@ const WARPS: &[u32] = &[8, 4, 2];
 /// Other rows of a step.
 const STEPS: &[u32] = &[64, 32, 16];
 
-/// Registers of scores, gradients of probabilities, fragments and sums at most: what else a thread needs fits beside them.
-const HELD: u32 = 184;
-
 /// Configs of an offer.
 const MOST_CONFIGS: usize = 8;
 
@@ -142,7 +139,7 @@ impl Offered {
     ) -> Option<Pass> {
         let (head, operand) = (self.plan.extents.head, self.plan.operand);
         let fits = |tile: &WarpBackwardTile| {
-            tile.held_registers(outputs, operand) + drawing_registers(self.plan.dropout) <= HELD
+            tile.held_registers(outputs, operand) + drawing_registers(self.plan.dropout) <= most_held(operand)
                 && tile.layout(head, operand).bytes <= device.shared_bytes_per_block
         };
         let tile = |stages| WarpBackwardTile { warps: rows / WARP_ROWS, others, stages };
