@@ -345,6 +345,7 @@ fn kernels_engines_and_code_generation_are_in_order() {
             "dropout",
             "attention",
             "attention_backward",
+            "warp_attention",
             "columns",
             "copy",
             "depthwise",
@@ -358,7 +359,16 @@ fn kernels_engines_and_code_generation_are_in_order() {
     assert_order_within("engine", ENGINE);
     assert_order_within(
         "engine/engines",
-        &["attention", "attention_backward", "direct", "scalar", "warp_mma", "warpgroup_mma"],
+        &[
+            "attention",
+            "attention_backward",
+            "warp_attention",
+            "warp_attention_backward",
+            "direct",
+            "scalar",
+            "warp_mma",
+            "warpgroup_mma",
+        ],
     );
     assert_order_within("engine/lowering", LOWERING);
     assert_order_within("engine/lowering/copied", &["layout", "unfolded", "evaluated", "copy"]);

@@ -152,6 +152,9 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::Attention(body) => {
             signature.fill(template!("attention/forward.cu"), attention::forward(graph, used, body)?)
         }
+        Body::WarpAttention(body) => {
+            signature.fill(template!("attention/warp_forward.cu"), attention::warp_forward(graph, used, body)?)
+        }
         Body::AttentionRows(body) => {
             signature.fill(template!("attention/backward_rows.cu"), attention::backward_rows(graph, used, body))
         }
@@ -163,6 +166,9 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         }
         Body::AttentionBackward(body) => {
             signature.fill(template!("attention/backward.cu"), attention::backward(graph, used, body)?)
+        }
+        Body::WarpAttentionBackward(body) => {
+            signature.fill(template!("attention/warp_backward.cu"), attention::warp_backward(graph, used, body)?)
         }
         Body::Gemm(body) => product::product(graph, used, body, signature),
     };

@@ -22,6 +22,7 @@ static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
         include_str!("../../templates/include/reduction.cuh"),
         include_str!("../../templates/include/movement.cuh"),
         include_str!("../../templates/include/attention.cuh"),
+        include_str!("../../templates/include/fragments.cuh"),
     ]
     .into_iter()
     .flat_map(parse)

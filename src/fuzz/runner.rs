@@ -109,10 +109,10 @@ fn compile(nvrtc: &Nvrtc, Build { graph, capability, source, .. }: &Build) -> Re
     if unexpected.is_empty() { Ok(cubin) } else { Err(Error::Wrong(unexpected.join("; "))) }
 }
 
-/// Runs kernels for Hopper in the emulator; what it compiles is gone with it.
+/// Runs kernels for Hopper, and for a chip without its instructions, in the emulator; what it compiles is gone with it.
 pub struct Emulated {
     /// One is so small that blocks which stay have several tiles each, even of graphs that are cheap to emulate.
-    devices: [Device; 2],
+    devices: [Device; 3],
     folder: TempDir,
 }
 
@@ -127,7 +127,8 @@ impl Emulated {
         })?;
         let whole = Device::typical(ComputeCapability::SM_90);
         let few = Device { sm_count: FEW_MULTIPROCESSORS, ..whole.clone() };
-        Ok(Self { devices: [whole, few], folder })
+        let older = Device::typical(ComputeCapability::SM_86);
+        Ok(Self { devices: [whole, few, older], folder })
     }
 }
 

@@ -46,8 +46,10 @@ impl Kernel {
                 Multiply::Mma(Mma { operand, .. }) | Multiply::Wgmma(Wgmma { operand, .. }) => Some(operand),
                 Multiply::Fma(_) => None,
             },
-            Body::Attention(attention) => Some(attention.operand),
-            Body::AttentionBackward(attention) => Some(attention.operand),
+            Body::Attention(attention) => Some(attention.problem.operand),
+            Body::WarpAttention(attention) => Some(attention.problem.operand),
+            Body::AttentionBackward(attention) => Some(attention.problem.operand),
+            Body::WarpAttentionBackward(attention) => Some(attention.problem.operand),
             _ => None,
         })
     }

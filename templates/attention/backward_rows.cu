@@ -17,8 +17,8 @@ ${ line }$
 <%- endfor %>
 float delta = 0.0f;
 if (<% if length %>exists && <% endif %>8 * lane < ${ columns }$u) {
-const ${ storage }$* const o = ${ output }$ + ${ output_offset }$ + 8 * lane;
-const ${ storage }$* const d_o = ${ gradient }$ + ${ gradient_offset }$ + 8 * lane;
+const ${ storage }$* const o = ${ output }$ + ${ output_offset }$;
+const ${ storage }$* const d_o = ${ gradient }$ + ${ gradient_offset }$;
 <%- if vectors %>
 float x[8], y[8];
 fw_load_vector(o, x);
@@ -27,7 +27,7 @@ fw_load_vector(d_o, y);
 for (int i = 0; i < 8; ++i) delta = fmaf(x[i], y[i], delta);
 <%- else %>
 #pragma unroll
-for (int i = 0; i < 8; ++i) delta = fmaf(fw_value(o[i]), fw_value(d_o[i]), delta);
+for (int i = 0; i < 8; ++i) <% if is_partial %>if (8 * lane + i < ${ columns }$u) <% endif %>delta = fmaf(fw_value(o[${ output_step }$]), fw_value(d_o[${ gradient_step }$]), delta);
 <%- endif %>
 }
 #pragma unroll

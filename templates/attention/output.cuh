@@ -1,7 +1,9 @@
 <# O to memory: fragments of 32 columns change lanes, so that each stores eight columns side by side. -#>
+<%- if zeros %>
 if (steps == 0) {
 FW_CLEAR(${ zeros }$);
 }
+<%- endif %>
 <%- for group in groups %>
 {
 unsigned w[2][4] = {};

@@ -57,6 +57,11 @@ inline void fw_take(T (&x)[4]) {
 }
 
 template <int A>
+inline void fw_clear_accumulators() {
+  for (int r = 0; r < 4; ++r) emulator::accumulators<float>(A)[r] = 0.0f;
+}
+
+template <int A>
 inline void fw_scale_accumulators(const float (&f)[2]) {
   for (int r = 0; r < 4; ++r) emulator::accumulators<float>(A)[r] *= f[r / 2];
 }

@@ -11,6 +11,13 @@ __device__ __forceinline__ void fw_scale_accumulators(const float (&f)[2]) {
                ::"f"(f[0]), "f"(f[1]), "n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3));
 }
 
+//@ primitive fw_clear_accumulators: fw_accumulators
+// A fragment of the accumulators becomes 0.
+template <int A>
+__device__ __forceinline__ void fw_clear_accumulators() {
+  asm volatile("mov.b32 acc%0, 0; mov.b32 acc%1, 0; mov.b32 acc%2, 0; mov.b32 acc%3, 0;" ::"n"(A), "n"(A + 1), "n"(A + 2), "n"(A + 3));
+}
+
 //@ primitive fw_uniform
 // The same value in every lane of a warp, which the assembler then knows, and keeps it in a register of the warp.
 __device__ __forceinline__ unsigned fw_uniform(unsigned x) {
@@ -33,6 +40,14 @@ FW_INLINE void fw_take_all(float (&x)[N]) {
 #pragma unroll
   for (int r = 0; r < 4; ++r) x[I + r] = y[r];
   if constexpr (I + 4 < N) fw_take_all<A, I + 4>(x);
+}
+
+//@ fw_clear_all: FW_INLINE fw_clear_accumulators
+// N accumulators from number A on become 0.
+template <int A, int N>
+FW_INLINE void fw_clear_all() {
+  fw_clear_accumulators<A>();
+  if constexpr (N > 4) fw_clear_all<A + 4, N - 4>();
 }
 
 //@ fw_scale_all: FW_INLINE fw_scale_accumulators

@@ -76,6 +76,34 @@ pub(crate) fn backward_passes(cases: &mut Vec<Case>) {
     let grouped = Backward { ragged: Ragged::All, is_interleaved: true, head: [72, 40], ..shared };
     add("ragged_groups_heads_of_72_40", grouped);
     add("strided", Backward { pitch: 3, ..of([1, 2, 70, 90], [40, 40]) });
+    beyond_boxes(&mut add);
+}
+
+/// Heads of types and layouts that boxes of 16-bit heads do not take.
+fn beyond_boxes(add: &mut impl FnMut(&str, Backward)) {
+    let of = Backward::new;
+    for (name, elements) in [("pairs", 2), ("odd_rows", 3)] {
+        add(&format!("operands_of_{name}"), Backward { operand_pitch: elements, ..of([1, 2, 70, 90], [40, 40]) });
+    }
+    let spread = Backward { is_spread: true, has_lengths: true, ..of([3, 2, 70, 90], [64, 32]) };
+    add("operands_spread_lengths", Backward { io: BFloat16, ..spread });
+    for (name, head) in [("20_12", [20, 12]), ("7_5", [7, 5]), ("250_254", [250, 254])] {
+        add(&format!("heads_of_{name}"), of([1, 2, 65, 63], head));
+    }
+    let float = |shape, head| Backward { io: Float, ..of(shape, head) };
+    add("float", float([2, 2, 70, 90], [64, 64]));
+    for (name, head) in [("72_40", [72, 40]), ("3_9", [3, 9]), ("256", [256, 256])] {
+        add(&format!("float_heads_of_{name}"), float([1, 2, 65, 63], head));
+    }
+    let lengths = Backward { has_lengths: true, has_sinks: true, key_heads: 2, ..float([3, 6, 70, 90], [64, 64]) };
+    add("float_groups_lengths_sinks", Backward { mask: band(Some(40), Some(0)), ..lengths });
+    add("float_dropout", Backward { keep: Some(0.75), ..float([2, 2, 70, 90], [64, 64]) });
+    add("float_ragged", Backward { ragged: Ragged::All, is_interleaved: true, ..lengths });
+}
+
+/// A backward pass without options.
+pub(crate) fn plain() -> Graph {
+    Backward::new([2, 2, 70, 90], [64, 64]).graph()
 }
 
 /// Groups of heads under windows, narrower and wider than a consumer's keys.
@@ -114,6 +142,10 @@ struct Backward {
     is_interleaved: bool,
     /// Elements beyond a row of O and of the gradients.
     pitch: i64,
+    /// Elements beyond a row of Q, K, V and dO.
+    operand_pitch: i64,
+    /// Whether elements of a row lie two apart, of all tensors of heads.
+    is_spread: bool,
     /// The gradient that is stored, if it is one alone.
     alone: Option<Port>,
     ragged: Ragged,
@@ -134,6 +166,8 @@ impl Backward {
             keep: None,
             is_interleaved: false,
             pitch: 0,
+            operand_pitch: 0,
+            is_spread: false,
             alone: None,
             ragged: Ragged::Nothing,
         }
@@ -143,7 +177,7 @@ impl Backward {
         let [batches, heads, queries, keys] = self.shape;
         let [head, value_head] = self.head;
         let mut graph = Graph::new().io_data_type(self.io).compute_data_type(Float).intermediate_data_type(Float);
-        let matrices = |name: &str, heads, rows, size| self.matrices(name, [heads, rows, size], 0);
+        let matrices = |name: &str, heads, rows, size| self.matrices(name, [heads, rows, size], self.operand_pitch);
         let mut inputs = Vec::new();
         let rows = Tensor::new("Stats").dim([batches, heads, queries, 1]).data_type(Float);
         let rows = match self.is_interleaved {
@@ -216,6 +250,7 @@ impl Backward {
     fn matrices(self, name: &str, [heads, rows, size]: [i64; 3], pitch: i64) -> Tensor {
         let row = size + pitch;
         let stride = match self.is_interleaved {
+            _ if self.is_spread => [2 * heads * rows * size, 2 * rows * size, 2 * size, 2],
             true => [heads * rows * row, row, heads * row, 1],
             false => [heads * rows * row, rows * row, row, 1],
         };

@@ -118,12 +118,49 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     let biased = Attention { modify: Modifier::Bias([1, 2, 40, 150]), ..paged([64, 64], [2, 2, 40, 150], [64, 64]) };
     add("pages_bias_dropout", Attention { dropout: Some((0.75, Int64)), ..biased });
     add("strided_output", Attention { output_pitch: 3, ..of([1, 2, 70, 90], [40, 40]) });
+    beyond_boxes(&mut add);
+}
+
+/// Heads of types and layouts that boxes of 16-bit heads do not take.
+fn beyond_boxes(add: &mut impl FnMut(&str, Attention)) {
+    let of = Attention::new;
+    for (name, elements) in [("pairs", 2), ("fours", 4)] {
+        add(&format!("operands_in_{name}"), Attention { operand_pitch: elements, ..of([1, 2, 70, 90], [40, 40]) });
+    }
+    add("operands_of_odd_rows", Attention { operand_pitch: 3, statistics: ALL, ..of([1, 2, 70, 90], [40, 40]) });
+    add("operands_unaligned", Attention { alignment: 2, ..of([1, 2, 33, 40], [64, 64]) });
+    add("operands_turned", Attention { is_turned: true, ..of([2, 2, 40, 70], [64, 32]) });
+    for (name, head) in [("20_12", [20, 12]), ("7_5", [7, 5]), ("1", [1, 1]), ("250_254", [250, 254])] {
+        add(&format!("heads_of_{name}"), of([1, 2, 65, 63], head));
+    }
+    let turned =
+        Attention { is_turned: true, has_lengths: true, mask: band(None, Some(0)), ..of([3, 2, 70, 90], [64, 64]) };
+    add("operands_turned_lengths", Attention { io: BFloat16, statistics: ALL, ..turned });
+    let float = |shape, head| Attention { io: Float, ..of(shape, head) };
+    add("float", Attention { statistics: ALL, ..float([2, 2, 70, 90], [64, 64]) });
+    for (name, head) in [("8", [8, 8]), ("72_40", [72, 40]), ("3_9", [3, 9]), ("256", [256, 256])] {
+        add(&format!("float_heads_of_{name}"), float([1, 2, 65, 63], head));
+    }
+    let lengths = Attention { has_lengths: true, sinks: true, statistics: ALL, ..float([5, 8, 40, 150], [64, 64]) };
+    add("float_groups_lengths_sinks", Attention { key_heads: [2, 2], mask: band(Some(70), Some(0)), ..lengths });
+    add("float_bias", Attention { modify: Modifier::Bias([1, 2, 70, 140]), ..float([2, 2, 70, 140], [64, 64]) });
+    add("float_dropout", Attention { dropout: Some((0.5, Int32)), ..float([2, 2, 70, 90], [64, 64]) });
+    add("float_dropout_mask", Attention { drop_mask: Some([2, 1, 70, 90]), ..float([2, 2, 70, 90], [32, 32]) });
+    let ragged = Attention { ragged: Ragged::All, is_interleaved: true, are_by_position: true, ..lengths };
+    add("float_ragged", ragged);
+    add("float_operands_turned", Attention { is_turned: true, ..float([2, 2, 40, 70], [64, 32]) });
+    add("float_output_of_half", Attention { output: Some(Float), ..of([1, 2, 70, 90], [64, 64]) });
 }
 
 /// Dropout by a mask, over several steps of keys.
 pub(crate) fn dropout_by_mask() -> Graph {
     let shape = [1, 1, 40, 600];
     Attention { drop_mask: Some(shape), scale: Some(1.0), ..Attention::new(shape, [64, 64]) }.graph()
+}
+
+/// An attention without options.
+pub(crate) fn plain() -> Graph {
+    Attention::new([2, 2, 70, 90], [64, 64]).graph()
 }
 
 const ALL: &[Port] = Softmax::STATISTICS;
@@ -166,8 +203,15 @@ struct Attention {
     dropout: Option<(f32, DataType)>,
     /// Whether heads of a position lie side by side.
     is_interleaved: bool,
-    /// Elements beyond a row of O.
+    /// Elements beyond a row of O, and of Q, K and V.
     output_pitch: i64,
+    operand_pitch: i64,
+    /// What pointers to Q, K and V are multiples of.
+    alignment: i64,
+    /// Whether elements of Q, K, V and O lie further apart than their rows.
+    is_turned: bool,
+    /// The type of O, where it is another than that of the rest.
+    output: Option<DataType>,
     ragged: Ragged,
     pages: Pages,
 }
@@ -243,6 +287,10 @@ impl Attention {
             dropout: None,
             is_interleaved: false,
             output_pitch: 0,
+            operand_pitch: 0,
+            alignment: 16,
+            is_turned: false,
+            output: None,
             ragged: Ragged::Nothing,
             pages: Pages::of([0, 0]),
         }
@@ -257,7 +305,7 @@ impl Attention {
         } else {
             Vec::new()
         };
-        let q = g.tensor(self.matrices("Q", [batches, heads, queries, self.head[0]], 0));
+        let q = g.tensor(self.operand("Q", [batches, heads, queries, self.head[0]]));
         let [k, v] = [0, 1].map(|side| self.keys_or_values(&mut g, side, keys, lengths.get(1).map(|length| length.1)));
         let mut x = g.matmul("scores", q, k);
         if let Some(scale) = self.scale {
@@ -292,9 +340,11 @@ impl Attention {
         let p = self.dropped(&mut g, p);
         let o = g.matmul("values", p, v);
         g.last_operation().inputs.extend(lengths.get(1).map(|length| (Port::K_OVERRIDE, length.1)));
-        let result = self.matrices("O", [batches, heads, queries, self.head[1]], self.output_pitch);
+        let dim = [batches, heads, queries, self.head[1]];
+        let result = if self.is_turned { self.operand("O", dim) } else { self.matrices("O", dim, self.output_pitch) };
         let tensor = g.set_output(o);
-        (tensor.dim, tensor.stride, tensor.data_type) = (result.dim, result.stride, Some(self.io));
+        (tensor.dim, tensor.stride, tensor.data_type) =
+            (result.dim, result.stride, Some(self.output.unwrap_or(self.io)));
         if self.output_pitch % 8 != 0 {
             tensor.alignment = 2;
         }
@@ -309,7 +359,7 @@ impl Attention {
     fn keys_or_values(&self, g: &mut Graph, side: usize, keys: i64, lengths: Option<TensorHandle>) -> TensorHandle {
         let (name, heads, size) = (["K", "V"][side], self.key_heads[side], self.head[side]);
         let (batches, page) = (self.shape[0], self.pages.rows[side]);
-        let mut whole = self.matrices(name, [batches, heads, keys, size], 0);
+        let mut whole = self.operand(name, [batches, heads, keys, size]);
         if side == 0 {
             whole.dim.swap(2, 3);
             whole.stride.swap(2, 3);
@@ -375,6 +425,16 @@ impl Attention {
             false => [heads * rows * line, rows * line, line, 1],
         };
         Tensor::new(name).dim([batches, heads, rows, size]).stride(stride)
+    }
+
+    /// Q, K or V, and O where it lies as they do.
+    fn operand(&self, name: &str, dim: [i64; 4]) -> Tensor {
+        let mut tensor = self.matrices(name, dim, self.operand_pitch);
+        if self.is_turned {
+            let [_, heads, rows, size] = dim;
+            tensor.stride = vec![heads * rows * size, rows * size, 1, rows];
+        }
+        tensor.alignment(self.alignment)
     }
 
     fn modified(&self, g: &mut Graph, x: TensorHandle) -> TensorHandle {

@@ -47,6 +47,7 @@ mod stored_stage_cases;
 mod tap_rows;
 mod type_cases;
 mod walks;
+mod warp_attention;
 
 use libtest_mimic::{Arguments, Trial};
 

@@ -10,7 +10,7 @@ use fusewright::graph::Graph;
 use libtest_mimic::{Failed, Trial};
 
 use crate::tap_rows::{self, Configs};
-use crate::{cases, data, evaluated, hopper, machine_code, modes, pipeline, stationary, tier};
+use crate::{cases, data, evaluated, hopper, machine_code, modes, pipeline, stationary, tier, warp_attention};
 
 /// Chips with a newer NVRTC; sm_70 needs a 12.x one.
 const CHIPS: [(u32, u32); 6] = [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0)];
@@ -116,6 +116,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             || Ok(pipeline::typical_device()),
             |build| compile(&build.request(), &build.source),
         ));
+        trials.extend(warp_attention::compile("nvrtc", |build| compile(&build.request(), &build.source)));
         trials.extend(hopper::trials("nvrtc", |test| {
             compile(&test.request(ComputeCapability::SM_90), &test.source)?;
             Ok(None)

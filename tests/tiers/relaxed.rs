@@ -12,8 +12,7 @@ use fusewright::support::{Kind, SurfaceId, catalogue};
 use libtest_mimic::Failed;
 
 use crate::cases::{self, Case};
-use crate::device;
-use crate::resample_cases;
+use crate::{attention_backward_cases, attention_cases, device, resample_cases};
 
 const VOLTA: ComputeCapability = ComputeCapability::new(7, 0);
 const TURING: ComputeCapability = ComputeCapability::new(7, 5);
@@ -42,6 +41,8 @@ const CASES: &[Relaxed] = &[
     ("OP-GS-XTYPE-PRE", TURING, || statistics(Tensor::new("x").channels_last(IMAGE).data_type(Float))),
     ("OP-GS-XTYPE", HOPPER, || statistics(Tensor::new("x").channels_last(IMAGE).data_type(BFloat16))),
     ("S70-G2-RES-CC", VOLTA, resample_cases::pooled),
+    ("FAF-CC", BLACKWELL, attention_cases::plain),
+    ("FAB-CC", BLACKWELL, attention_backward_cases::plain),
     ("OP-GS-LAYOUT", HOPPER, || statistics(Tensor::new("x").row_major(IMAGE))),
 ];
 

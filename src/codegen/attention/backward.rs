@@ -2,19 +2,17 @@
 
 use serde::Serialize;
 
-use super::sequences::{Boxed, batch_offset, is_ragged, offset_lines, with_offsets};
-use super::{
-    GroupText, LINE, LINE_BYTES, LOG2E, OutputText, SECTIONS, STEP, TakeText, dropout, edge_text, existing_rows,
-    length_line, length_lines, number, pack_function, registers,
-};
+use super::gradients::{GradientRows, GradientText, scale_text};
+use super::sequences::{Boxed, batch_offset, offset_lines, with_offsets};
+use super::{LINE, LINE_BYTES, LOG2E, SECTIONS, STEP, dropout, length_line, pack_function, registers};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput, Dropping,
-    MmaType, head_lines, value_columns,
+    AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, MmaType, head_lines,
+    value_columns,
 };
 
 /// What `attention/backward_rows.cu` reads beside the function's name and parameters.
@@ -32,8 +30,13 @@ pub(in crate::codegen) struct RowsText {
     storage: &'static str,
     output: String,
     output_offset: String,
+    /// Where element `i` of a lane's eight lies behind the first.
+    output_step: String,
     gradient: String,
     gradient_offset: String,
+    gradient_step: String,
+    /// Whether some lane has fewer than eight.
+    is_partial: bool,
     vectors: bool,
     stats: String,
     stats_offset: String,
@@ -49,6 +52,10 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
     let offset = |id: TensorId| {
         let stride = &graph.tensor(id).stride;
         format!("{} + h * {}ull + query * {}ull", batch_offset(graph, id), stride[1], stride[2])
+    };
+    let column = |id: TensorId, first: &str| match graph.tensor(id).stride[3] {
+        1 => first.to_owned(),
+        stride => format!("({first}) * {stride}ull"),
     };
     if kernel.loads_vectors {
         used.add("fw_vector");
@@ -66,9 +73,12 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
         padded: kernel.padded,
         storage: names::storage_type(graph.tensor(kernel.output).data_type),
         output: pointer(kernel.output),
-        output_offset: offset(kernel.output),
+        output_offset: format!("{} + {}", offset(kernel.output), column(kernel.output, "8 * lane")),
+        output_step: column(kernel.output, "i"),
         gradient: pointer(kernel.gradient),
-        gradient_offset: offset(kernel.gradient),
+        gradient_offset: format!("{} + {}", offset(kernel.gradient), column(kernel.gradient, "8 * lane")),
+        gradient_step: column(kernel.gradient, "i"),
+        is_partial: kernel.head % 8 != 0,
         vectors: kernel.loads_vectors,
         stats: pointer(kernel.stats),
         stats_offset: offset(kernel.stats),
@@ -200,18 +210,12 @@ struct ConsumerText {
     /// Accumulators of scores, and words of what they become.
     scores: u32,
     packed: u32,
+    cut: String,
     first_step: String,
     next_step: String,
     last_sums: String,
     /// Gradients to memory.
     outputs: Vec<GradientText>,
-}
-
-/// A gradient to memory, and the factor that its sums lack.
-#[derive(Serialize)]
-struct GradientText {
-    factor: &'static str,
-    store: String,
 }
 
 /// What `attention/backward_step.cuh` reads.
@@ -233,7 +237,7 @@ struct StepText {
     lengths: bool,
     barrier_ids: Vec<u32>,
     /// What is known of the query of `x[i]`.
-    statistic: &'static str,
+    statistic: String,
     delta: String,
     /// The factor of gradients of probabilities.
     factor: &'static str,
@@ -268,26 +272,28 @@ pub(in crate::codegen) fn backward(
     kernel: &AttentionBackwardKernel,
 ) -> Result<BackwardText, Error> {
     SECTIONS.iter().chain(&["fw_elect", "fw_fast_exp2"]).for_each(|section| used.add(section));
-    used.add(if kernel.operand == MmaType::F16 { "fw_f16_bits" } else { "fw_bf16_bits" });
+    used.add(if kernel.problem.operand == MmaType::F16 { "fw_f16_bits" } else { "fw_bf16_bits" });
     let layout = kernel.layout();
-    let mut backward = Backward { graph, used, kernel, layout };
-    let scores = backward.scores();
+    let (problem, tile) = (&kernel.problem, kernel.tile);
+    let rows = GradientRows { graph, used, problem, rows: tile.rows(), others: tile.others };
+    let scores = rows.scores();
+    let mut backward = Backward { rows, kernel, layout };
     let mut first = kernel.first_sum();
     let mut sums = Vec::new();
-    for output in &kernel.outputs {
+    for output in &problem.outputs {
         sums.push(SumText { name: name_of_sum(output.is_of_values), registers: registers(first, output.registers()) });
         first += output.registers();
     }
     Ok(BackwardText {
         threads: kernel.tile.threads(),
         score_registers: registers(0, scores),
-        difference_registers: if kernel.has_sums() { registers(scores, scores) } else { String::new() },
+        difference_registers: if problem.has_sums() { registers(scores, scores) } else { String::new() },
         sums,
         accumulators: first,
         barriers: layout.barriers,
         stages: kernel.tile.stages,
         consumers: kernel.tile.consumers,
-        arrivals: 1 + u32::from(kernel.of_keys),
+        arrivals: 1 + u32::from(problem.of_keys),
         producer_registers: kernel.registers[0],
         consumer_registers: kernel.registers[1],
         producer: backward.producer()?,
@@ -295,117 +301,36 @@ pub(in crate::codegen) fn backward(
     })
 }
 
-/// The factor of scores.
-fn scale_text(graph: &FinalizedGraph, used: &mut Used, scale: Option<TensorId>) -> String {
-    scale.map_or("1.0f".to_owned(), |id| number(graph, used, id))
-}
-
-/// An end of a row's others, none beyond its sequence. NVRTC 13.0 does not come back from a single row's `row < 1 ? min(…) : 0`.
-fn within(end: Option<String>) -> String {
-    let others = "row < rows ? others : 0";
-    end.map_or(others.to_owned(), |end| format!("min({others}, {end})"))
-}
-
 fn name_of_sum(is_of_values: bool) -> &'static str {
     if is_of_values { "FW_VALUE_SUMS" } else { "FW_SUMS" }
 }
 
 struct Backward<'a, 'u> {
-    graph: &'a FinalizedGraph,
-    used: &'u mut Used,
+    rows: GradientRows<'a, 'u>,
     kernel: &'a AttentionBackwardKernel,
     layout: BackwardLayout,
 }
 
 impl Backward<'_, '_> {
-    /// Accumulators of a thread for the scores of a step.
-    fn scores(&self) -> u32 {
-        self.kernel.tile.others / 2
-    }
-
     fn units(&self) -> i64 {
-        self.kernel.row_tiles() * self.kernel.row_heads()
-    }
-
-    /// Whether tiles have different numbers of steps.
-    fn is_causal(&self) -> bool {
-        self.kernel.band.right.is_some()
+        self.kernel.row_tiles() * self.kernel.problem.row_heads()
     }
 
     /// The next unit of a block. Where tiles differ, blocks that had the longest of a turn have the shortest of the next.
     fn next(&self) -> String {
-        match self.is_causal() {
+        match self.rows.is_causal() {
             true => "turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)".to_owned(),
             false => "unit + gridDim.x".to_owned(),
         }
-    }
-
-    /// The lines that say which tile of own rows of which head a unit is, and which steps it has.
-    fn unit(&self) -> String {
-        let (kernel, heads) = (self.kernel, self.kernel.row_heads());
-        let (tiles, rows, others) = (kernel.row_tiles(), kernel.tile.rows(), kernel.tile.others);
-        let mut lines = Vec::new();
-        let section = kernel.section;
-        // of causal tiles the longest come first: the first keys, and the last queries
-        let tile = |tile: &str| match self.is_causal() && !kernel.of_keys {
-            true => format!("{} - {tile}", tiles - 1),
-            false => tile.to_owned(),
-        };
-        if section < heads {
-            lines.push(
-                "// heads that are in L2 together come before others, of these all with the same rows".to_owned(),
-            );
-            lines.push(format!(
-                "const unsigned section = unit / {0}u * {section}u, rest = unit % {0}u;",
-                section * tiles
-            ));
-            lines.push(format!("const unsigned of_section = min({section}u, {heads}u - section);"));
-            lines.push("const unsigned head = section + rest % of_section;".to_owned());
-            lines.push(format!("const int m0 = ({}) * {rows};", tile("int(rest / of_section)")));
-        } else {
-            lines.push(format!("const unsigned head = unit % {heads}u;"));
-            lines.push(format!("const int m0 = ({}) * {rows};", tile(&format!("int(unit / {heads}u)"))));
-        }
-        let of_batch = heads / kernel.extents.batches;
-        lines.push(format!("const unsigned b = head / {of_batch}u, h = head % {of_batch}u;"));
-        lines.extend(length_lines(self.graph, &kernel.band, &kernel.extents));
-        let [own, other] = if kernel.of_keys { ["keys", "queries"] } else { ["queries", "keys"] };
-        lines.push(format!("[[maybe_unused]] const int rows = {own}, others = {other};"));
-        let [first, end] = self.kept();
-        lines.push(format!("const auto first_of = [&]([[maybe_unused]] int row) {{ return {first}; }};"));
-        lines.push(format!("const auto end_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"));
-        if kernel.outputs.iter().all(|output| is_ragged(self.graph, output.tensor)) {
-            lines.push("if (m0 >= rows) continue;  // rows beyond the sequence are nowhere".to_owned());
-        }
-        lines.push(format!("const int last_row = min(m0 + {rows}, rows) - 1;"));
-        lines.push(format!("const int end = last_row < m0 ? 0 : (end_of(last_row) + {}) / {others};", others - 1));
-        lines.push(format!("const int begin = min(first_of(m0) / {others}, end);"));
-        lines.join("\n")
-    }
-
-    /// The first of the others that an own row keeps, and the end of them: none beyond the sequence.
-    fn kept(&self) -> [String; 2] {
-        let band = &self.kernel.band;
-        let shift = if band.is_bottom_right { " + keys - queries" } else { "" };
-        let back = if band.is_bottom_right { " - keys + queries" } else { "" };
-        let edge = |edge, keys: i64, sign| edge_text(self.graph, edge, keys, sign);
-        if self.kernel.of_keys {
-            let first = band.right.map(|right| format!("max(row{back}{}, 0)", edge(right, -right.keys, "-")));
-            let end = band.left.map(|left| format!("max(row{back}{}, 0)", edge(left, left.keys, "+")));
-            return [first.unwrap_or("0".to_owned()), within(end)];
-        }
-        let first = band.left.map(|left| format!("max(row{shift}{}, 0)", edge(left, 1 - left.keys, "-")));
-        let end = band.right.map(|right| format!("max(row{shift}{}, 0)", edge(right, right.keys + 1, "+")));
-        [first.unwrap_or("0".to_owned()), within(end)]
     }
 
     /// Boxes of two tensors with so many rows each, the second behind the first, from a row on, of these heads.
     fn boxes(&self, boxed: [Boxed<'_>; 2], rows: u32, row: &str, heads: [String; 2]) -> Vec<BoxText> {
         let mut boxes = Vec::new();
         let mut at = 0;
-        for ((boxed, head), size) in boxed.into_iter().zip(heads).zip(self.kernel.extents.head) {
+        for ((boxed, head), size) in boxed.into_iter().zip(heads).zip(self.kernel.problem.extents.head) {
             for line in 0..head_lines(size) {
-                let (map, coordinates) = (format!("map{}", boxed.number), boxed.at(self.graph, row, &head));
+                let (map, coordinates) = (format!("map{}", boxed.number), boxed.at(self.rows.graph, row, &head));
                 boxes.push(BoxText { at, map, element: line * LINE, coordinates });
                 at += rows * LINE_BYTES;
             }
@@ -415,25 +340,26 @@ impl Backward<'_, '_> {
 
     /// The boxes of own rows, then those of others.
     fn boxed(&self) -> [[Boxed<'_>; 2]; 2] {
-        let lengths = if self.kernel.of_keys { ["keys", "queries"] } else { ["queries", "keys"] };
+        let lengths = if self.kernel.problem.of_keys { ["keys", "queries"] } else { ["queries", "keys"] };
         let boxed = |number: usize| Boxed { number, map: &self.kernel.maps[number], length: lengths[number / 2] };
         [[boxed(0), boxed(1)], [boxed(2), boxed(3)]]
     }
 
     fn producer(&mut self) -> Result<String, Error> {
-        let (kernel, layout) = (self.kernel, self.layout);
-        let members = kernel.members();
+        let (kernel, layout, graph) = (self.kernel, self.layout, self.rows.graph);
+        let problem = &kernel.problem;
+        let members = problem.members();
         let own = "h".to_owned();
-        let [first, second] = kernel.extents.groups();
-        let other = match kernel.of_keys {
+        let [first, second] = problem.extents.groups();
+        let other = match problem.of_keys {
             true if members > 1 => [(); 2].map(|()| format!("h * {members}u + member")),
             true => [own.clone(), own.clone()],
             false => [format!("h / {first}u"), format!("h / {second}u")],
         };
         let [own_boxes, other_boxes] = self.boxed();
-        let sequences = own_boxes.iter().chain(&other_boxes).flat_map(|boxed| boxed.lines(self.graph)).collect();
+        let sequences = own_boxes.iter().chain(&other_boxes).flat_map(|boxed| boxed.lines(graph)).collect();
         let step = format!("block * {}", kernel.tile.others);
-        let unit = self.unit();
+        let unit = self.rows.unit();
         let record = ProducerText {
             stages: kernel.tile.stages,
             units: self.units(),
@@ -448,51 +374,50 @@ impl Backward<'_, '_> {
             other_bytes: layout.stage_bytes,
             other_lines: self.boxes(other_boxes, kernel.tile.others, &step, other),
             others: kernel.tile.others,
-            copies_rows: kernel.of_keys,
+            copies_rows: problem.of_keys,
             rows_at: layout.rows,
-            heads: kernel.extents.heads,
-            padded: kernel.padded,
-            queries: kernel.extents.queries,
+            heads: problem.extents.heads,
+            padded: problem.padded,
+            queries: problem.extents.queries,
         };
         template::render(template!("attention/backward_producer.cuh"), &record)
     }
 
     fn consumer(&mut self) -> Result<String, Error> {
         let (kernel, layout) = (self.kernel, self.layout);
-        if kernel.band.lengths.is_some() {
-            ["fw_named_barrier", "fw_fence_async", "fw_vector"].into_iter().for_each(|section| self.used.add(section));
+        let problem = &kernel.problem;
+        if problem.band.lengths.is_some() {
+            ["fw_named_barrier", "fw_fence_async", "fw_vector"]
+                .into_iter()
+                .for_each(|section| self.rows.used.add(section));
         }
-        let mut outputs = Vec::new();
-        let mut first = kernel.first_sum();
-        for output in &kernel.outputs {
-            // sums of gradients of scores have it: these are scaled before they are rounded
-            let has_factor = kernel.dropout.is_some() && output.is_of_values;
-            let factor = if has_factor { "drop_scale" } else { "1.0f" };
-            outputs.push(GradientText { factor, store: self.output(output, first)? });
-            first += output.registers();
-        }
-        let stored = kernel.outputs.iter().map(|output| output.tensor);
+        let outputs = self.rows.outputs(true)?;
+        let unit = with_offsets(self.rows.unit(), self.rows.graph, problem.outputs.iter().map(|output| output.tensor));
+        let scale = scale_text(self.rows.graph, self.rows.used, problem.scale);
+        let state = |dropout| dropout::state(self.rows.graph, self.rows.used, dropout);
+        let dropout = problem.dropout.map(state).transpose()?;
         let record = ConsumerText {
             units: self.units(),
             next: self.next(),
-            unit: with_offsets(self.unit(), self.graph, stored),
+            unit,
             stages: kernel.tile.stages,
-            of_keys: kernel.of_keys,
-            has_values: kernel.has_values(),
-            has_sums: kernel.has_sums(),
-            scale: scale_text(self.graph, self.used, kernel.scale),
+            of_keys: problem.of_keys,
+            has_values: problem.has_values(),
+            has_sums: problem.has_sums(),
+            scale,
             log2e: names::float_literal(LOG2E),
-            own_1_at: head_lines(kernel.extents.head[0]) * kernel.tile.rows() * LINE_BYTES,
+            own_1_at: head_lines(problem.extents.head[0]) * kernel.tile.rows() * LINE_BYTES,
             others_at: layout.others,
             stage_bytes: layout.stage_bytes,
-            rows: kernel.rows(),
+            rows: problem.rows(),
             others: kernel.tile.others,
-            heads: kernel.extents.heads,
-            padded: kernel.padded,
-            members: kernel.members(),
-            dropout: kernel.dropout.map(|dropout| dropout::state(self.graph, self.used, dropout)).transpose()?,
-            scores: self.scores(),
+            heads: problem.extents.heads,
+            padded: problem.padded,
+            members: problem.members(),
+            dropout,
+            scores: self.rows.scores(),
             packed: kernel.tile.others / 4,
+            cut: self.rows.cut()?,
             first_step: self.step(true)?,
             next_step: self.step(false)?,
             last_sums: self.sums("steps > 1")?,
@@ -501,83 +426,51 @@ impl Backward<'_, '_> {
         template::render(template!("attention/backward_consumer.cuh"), &record)
     }
 
-    /// The lines that say what is kept of a step before its scores are there, and those that drop gradients of probabilities. Rows of keys
-    /// have the eight columns of a counter side by side, rows of queries one each.
-    fn drops(&mut self, dropout: Dropping) -> (Option<String>, String) {
-        let (kernel, threshold) = (self.kernel, dropout.threshold);
-        let heads = kernel.extents.heads;
-        if kernel.of_keys {
-            ["fw_kept_rows", "fw_drop"].into_iter().for_each(|section| self.used.add(section));
-            let head = match kernel.members() {
-                1 => format!("b * {heads} + h"),
-                members => format!("b * {heads} + h * {members} + member"),
-            };
-            let words = self.scores().div_ceil(32);
-            let count = self.scores();
-            let kept = format!(
-                "unsigned kept[{words}];\nfw_kept_rows<{threshold}u, {count}>(kept, row / 8, block * {}, {head}, drop_state, lane);",
-                kernel.tile.others
-            );
-            return (Some(kept), "fw_drop(y, kept);".to_owned());
-        }
-        self.used.add("fw_drop_columns");
-        let lines = [
-            "const unsigned drop_queries[2] = {(unsigned)row, (unsigned)row + 8};".to_owned(),
-            format!("const unsigned drop_heads[2] = {{b * {heads} + h, b * {heads} + h}};"),
-            format!(
-                "fw_drop_columns<{threshold}u>(y, block * {}, drop_queries, drop_heads, drop_state, lane);",
-                kernel.tile.others / 8
-            ),
-        ];
-        (None, lines.join("\n"))
-    }
-
     /// A step, beside the sums of the step before unless it is the first of a tile.
     fn step(&mut self, is_first: bool) -> Result<String, Error> {
         let (kernel, layout) = (self.kernel, self.layout);
-        let ([head, value_head], others) = (kernel.extents.head, kernel.tile.others);
-        let (kept, drops) = kernel.dropout.map(|dropout| self.drops(dropout)).unzip();
+        let problem = &kernel.problem;
+        let ([head, value_head], others) = (problem.extents.head, kernel.tile.others);
+        let (kept, drops) = problem.dropout.map(|dropout| self.rows.drops(dropout)).unzip();
+        let [statistic, delta] = self.rows.facts();
         let record = StepText {
             is_first,
-            of_keys: kernel.of_keys,
-            has_values: kernel.has_values(),
-            has_sums: kernel.has_sums(),
+            of_keys: problem.of_keys,
+            has_values: problem.has_values(),
+            has_sums: problem.has_sums(),
             others,
             others_at: layout.others,
             other_1_at: self.second_other(),
             stage_bytes: layout.stage_bytes,
             rows_at: layout.rows,
             other_line_count: head_lines(head) + head_lines(value_head),
-            scores: self.scores(),
+            scores: self.rows.scores(),
             packed: others / 4,
-            pack: pack_function(kernel.operand),
-            lengths: kernel.band.lengths.is_some(),
+            pack: pack_function(problem.operand),
+            lengths: problem.band.lengths.is_some(),
             barrier_ids: (1..=kernel.tile.consumers).collect(),
-            statistic: if kernel.of_keys { "rows_of[8 * (i >> 2) + (i & 1)]" } else { "statistic[i >> 1 & 1]" },
-            delta: match kernel.of_keys {
-                true => format!("rows_of[{others} + 8 * (i >> 2) + (i & 1)]"),
-                false => "delta[i >> 1 & 1]".to_owned(),
-            },
-            factor: if kernel.dropout.is_some() { "scale * drop_scale" } else { "scale" },
+            statistic,
+            delta,
+            factor: self.rows.factor(),
             kept: kept.flatten(),
             drops,
-            drops_values: (kernel.dropout.is_some() && kernel.of_keys).then_some("fw_drop(x, kept);"),
+            drops_values: (problem.dropout.is_some() && problem.of_keys).then_some("fw_drop(x, kept);"),
             score_products: self.first_products(head, "FW_SCORES"),
             difference_products: self.first_products(value_head, "FW_DIFFERENCES"),
             sums_of_before: if is_first { String::new() } else { self.sums("step > 1")? },
-            pending: usize::from(kernel.has_sums()) + if is_first { 0 } else { kernel.outputs.len() },
+            pending: usize::from(problem.has_sums()) + if is_first { 0 } else { problem.outputs.len() },
         };
         template::render(template!("attention/backward_step.cuh"), &record)
     }
 
     /// The sums of a step, whose tile is `tile_before`, added to those before where `adds` says so.
     fn sums(&self, adds: &'static str) -> Result<String, Error> {
-        let ([head, value_head], others) = (self.kernel.extents.head, self.kernel.tile.others);
+        let ([head, value_head], others) = (self.kernel.problem.extents.head, self.kernel.tile.others);
         let words =
             |name: &str| (0..others / 4).map(|at| format!("FW_WORD({name}[{at}])")).collect::<Vec<_>>().join(", ");
         let record = SumsText {
-            has_values: self.kernel.has_values(),
-            has_sums: self.kernel.has_sums(),
+            has_values: self.kernel.problem.has_values(),
+            has_sums: self.kernel.problem.has_sums(),
             adds,
             others,
             other_1_at: self.second_other(),
@@ -591,11 +484,11 @@ impl Backward<'_, '_> {
 
     /// Where the second of the others' tiles lies, behind the first.
     fn second_other(&self) -> u32 {
-        head_lines(self.kernel.extents.head[0]) * self.kernel.tile.others * LINE_BYTES
+        head_lines(self.kernel.problem.extents.head[0]) * self.kernel.tile.others * LINE_BYTES
     }
 
     fn shape(&self, columns: u32) -> String {
-        let operand = if self.kernel.operand == MmaType::F16 { "f16" } else { "bf16" };
+        let operand = if self.kernel.problem.operand == MmaType::F16 { "f16" } else { "bf16" };
         format!("\"m64n{columns}k16.f32.{operand}.{operand}\"")
     }
 
@@ -625,38 +518,5 @@ impl Backward<'_, '_> {
             format!("FW_PRODUCT_OF({shape}, {}, {registers}, {plus_b}, \"{scale}\", \", 1, 1, 1\")", words.join(", "))
         };
         (0..self.kernel.tile.others / STEP).map(product).collect()
-    }
-
-    fn output(&mut self, output: &BackwardOutput, first: u32) -> Result<String, Error> {
-        let kernel = self.kernel;
-        let fragments = value_columns(output.head) / 8;
-        if output.stores_vectors {
-            self.used.add("fw_vector");
-        }
-        let group = |start: u32| {
-            let end = (start + 4).min(fragments);
-            let take = |fragment: u32| TakeText { register: first + 4 * fragment, fragment: fragment - start };
-            GroupText { column: 8 * start, takes: (start..end).map(take).collect(), guard: end - start < 4 }
-        };
-        let zeros = (first..first + output.registers()).map(|number| format!("FW_ZERO({number})")).collect::<Vec<_>>();
-        let tensor = self.graph.tensor(output.tensor);
-        let stride = &tensor.stride;
-        let record = OutputText {
-            zeros: zeros.join(" "),
-            groups: (0..fragments).step_by(4).map(group).collect(),
-            rows: existing_rows(self.graph, output.tensor, kernel.rows()),
-            columns: output.head,
-            pack: pack_function(kernel.operand),
-            storage: names::storage_type(tensor.data_type),
-            pointer: names::pointer(self.graph, output.tensor),
-            offset: format!(
-                "{} + h * {}ull + row_of * {}ull + column",
-                batch_offset(self.graph, output.tensor),
-                stride[1],
-                stride[2]
-            ),
-            vectors: output.stores_vectors,
-        };
-        template::render(template!("attention/output.cuh"), &record)
     }
 }

@@ -4,6 +4,8 @@ mod attention;
 mod attention_backward;
 mod direct;
 mod scalar;
+mod warp_attention;
+mod warp_attention_backward;
 mod warp_mma;
 mod warpgroup_mma;
 
@@ -19,6 +21,8 @@ pub static ENGINES: &[&dyn Engine] = &[
     &warpgroup_mma::WarpgroupMma,
     &attention::WarpgroupAttention,
     &attention_backward::WarpgroupAttentionBackward,
+    &warp_attention::WarpAttention,
+    &warp_attention_backward::WarpAttentionBackward,
     &direct::Direct,
     &warp_mma::WarpMma,
     &scalar::Scalar,
@@ -64,6 +68,8 @@ mod tests {
                 (3, "direct"),
                 (4, "warpgroup_attention"),
                 (5, "warpgroup_attention_backward"),
+                (6, "warp_attention"),
+                (7, "warp_attention_backward"),
             ])
         );
         assert_eq!(engines.len(), ENGINES.len());

@@ -38,7 +38,9 @@ pub(super) use box_rows::BoxRows;
 pub(super) use composite::taken_apart;
 pub(super) use converted::with_converted_operands;
 pub(super) use copied::CopiedOperands;
-pub(super) use multiplied::{fp8_registers, multiplied_type, promotes, tf32_is_allowed, unpacks_fp8};
+pub(super) use multiplied::{
+    fp8_registers, may_round_to_tf32, multiplied_type, promotes, tf32_is_allowed, unpacks_fp8,
+};
 pub(super) use operand::{Instruction, OperandPlan, Straddling, are_boxed};
 pub(super) use pass::{
     CoreSums, LAUNCH_SECONDS, candidates as pass_candidates, lower as lower_passes, lower_after_sums,

@@ -73,8 +73,16 @@ pub(in crate::engine) fn tf32_is_allowed(
 ) -> Result<(), String> {
     let is_float = |id| graph.tensor(id).data_type == DataType::Float;
     let rounds = operand == MmaType::Tf32 && product.tensors().into_iter().any(is_float);
+    if rounds { may_round_to_tf32() } else { Ok(()) }
+}
+
+/// Whether the environment lets FLOAT be rounded to TF32.
+///
+/// # Errors
+/// That it asks for full FP32.
+pub(in crate::engine) fn may_round_to_tf32() -> Result<(), String> {
     match std::env::var_os(TF32_SWITCH) {
-        Some(value) if rounds && value == "0" => Err(format!("{TF32_SWITCH}=0 asks for full FP32")),
+        Some(value) if value == "0" => Err(format!("{TF32_SWITCH}=0 asks for full FP32")),
         _ => Ok(()),
     }
 }

@@ -10,10 +10,21 @@ use crate::kernel::{MmaType, REGISTERS, StageProgram, TensorMap, WARPGROUP, WGMM
 pub struct AttentionKernel {
     /// Q, K, V in boxes.
     pub maps: [TensorMap; 3],
+    /// What is computed.
+    pub problem: AttentionProblem,
+    /// Tile of a block.
+    pub tile: AttentionTile,
+    /// Registers of a thread that brings tiles, and of one that multiplies.
+    pub registers: [u32; 2],
+}
+
+/// What an attention computes of Q, K and V, whatever its tiles and however these are brought.
+#[derive(Clone, Debug)]
+pub struct AttentionProblem {
     /// O.
     pub output: TensorId,
-    /// Whether rows of O are stored 16 bytes at a time.
-    pub stores_vectors: bool,
+    /// How rows of O are stored.
+    pub stores: RowStores,
     /// Values of each row that are stored.
     pub statistics: RowStatistics,
     /// One more score of each row of a head, of value 0.
@@ -34,12 +45,19 @@ pub struct AttentionKernel {
     pub offsets: Vec<TensorId>,
     /// What becomes of their probabilities.
     pub dropout: Option<ForwardDropout>,
-    /// Tile of a block.
-    pub tile: AttentionTile,
     /// Heads whose K and V should stay in L2 together.
     pub section: i64,
-    /// Registers of a thread that brings tiles, and of one that multiplies.
-    pub registers: [u32; 2],
+}
+
+/// How rows of heads are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowStores {
+    /// Elements of 16 bits, 16 bytes at a time.
+    Vectors,
+    /// Eight elements of 16 bits side by side, one by one.
+    Halves,
+    /// Elements of any type, at any stride.
+    Elements,
 }
 
 /// Tensors for what softmax knows of each row.
@@ -230,10 +248,17 @@ pub fn columns(head: i64) -> u32 {
 impl AttentionKernel {
     /// Tiles of rows of a head.
     pub fn row_tiles(&self) -> i64 {
-        (self.extents.rows() + i64::from(self.tile.queries()) - 1) / i64::from(self.tile.queries())
+        self.problem.row_tiles(self.tile.queries())
+    }
+}
+
+impl AttentionProblem {
+    /// Tiles of so many rows of a head.
+    pub fn row_tiles(&self, rows: u32) -> i64 {
+        (self.extents.rows() + i64::from(rows) - 1) / i64::from(rows)
     }
 
-    /// Tensors that are read and written through pointers.
+    /// Tensors that are read and written through pointers, beside Q, K and V.
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
         let mut reads: Vec<TensorId> = self.sink.into_iter().chain(self.band.lengths.into_iter().flatten()).collect();
         reads.extend([self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more));

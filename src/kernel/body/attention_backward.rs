@@ -1,6 +1,6 @@
 //! The backward pass of attention: what is known of each query, and gradients that are sums over queries, or over keys.
 
-use super::attention::{AttentionExtents, Band, columns as value_columns, lines as head_lines};
+use super::attention::{AttentionExtents, Band, RowStores, columns as value_columns, lines as head_lines};
 use super::dropout::Dropping;
 use crate::graph::TensorId;
 use crate::kernel::{MmaType, REGISTERS, TensorMap, WARPGROUP, WGMMA_ROWS};
@@ -73,14 +73,25 @@ impl AttentionSinksKernel {
     pub const SHARED_BYTES: u32 = 128;
 }
 
-/// Gradients of own rows by `wgmma` (AT-K31): own rows are keys, whose gradients dK and dV are sums over queries, or queries, whose gradient dQ
-/// is a sum over keys. Nothing is added up by several blocks, so that results are the same from run to run.
+/// Gradients of own rows by `wgmma` (AT-K31).
 #[derive(Clone, Debug)]
 pub struct AttentionBackwardKernel {
-    /// Whether own rows are keys.
-    pub of_keys: bool,
     /// Own rows in boxes, K and V or Q and dO, then the others.
     pub maps: [TensorMap; 4],
+    /// What is computed.
+    pub problem: BackwardProblem,
+    /// Tile of a block.
+    pub tile: BackwardTile,
+    /// Registers of a thread that brings tiles, and of one that multiplies.
+    pub registers: [u32; 2],
+}
+
+/// What a pass over own rows computes, whatever its tiles and however rows are brought: own rows are keys, whose gradients dK and dV are sums over
+/// queries, or queries, whose gradient dQ is a sum over keys. Nothing is added up by several blocks, so that results are the same from run to run.
+#[derive(Clone, Debug)]
+pub struct BackwardProblem {
+    /// Whether own rows are keys.
+    pub of_keys: bool,
     /// What is stored.
     pub outputs: Vec<BackwardOutput>,
     /// Factor of scores.
@@ -95,14 +106,10 @@ pub struct AttentionBackwardKernel {
     pub offsets: Vec<TensorId>,
     /// Which of their probabilities were dropped.
     pub dropout: Option<Dropping>,
-    /// Tile of a block.
-    pub tile: BackwardTile,
     /// Floats of a head in the workspace.
     pub padded: i64,
     /// Heads whose others should stay in L2 together.
     pub section: i64,
-    /// Registers of a thread that brings tiles, and of one that multiplies.
-    pub registers: [u32; 2],
 }
 
 /// A gradient.
@@ -114,8 +121,8 @@ pub struct BackwardOutput {
     pub head: i64,
     /// Whether it is dV.
     pub is_of_values: bool,
-    /// Whether rows are stored 16 bytes at a time.
-    pub stores_vectors: bool,
+    /// How rows are stored.
+    pub stores: RowStores,
 }
 
 impl BackwardOutput {
@@ -191,9 +198,21 @@ impl BackwardTile {
 impl AttentionBackwardKernel {
     /// Where everything lies.
     pub fn layout(&self) -> BackwardLayout {
-        self.tile.layout(self.extents.head)
+        self.tile.layout(self.problem.extents.head)
     }
 
+    /// Accumulators before those of the first result: scores, and gradients of probabilities.
+    pub fn first_sum(&self) -> u32 {
+        self.problem.first_sum(self.tile.others)
+    }
+
+    /// Tiles of own rows of a head.
+    pub fn row_tiles(&self) -> i64 {
+        self.problem.row_tiles(self.tile.rows())
+    }
+}
+
+impl BackwardProblem {
     /// Whether dV is a result.
     pub fn has_values(&self) -> bool {
         self.outputs.iter().any(|output| output.is_of_values)
@@ -204,9 +223,9 @@ impl AttentionBackwardKernel {
         self.outputs.iter().any(|output| !output.is_of_values)
     }
 
-    /// Accumulators before those of the first result: scores, and gradients of probabilities.
-    pub fn first_sum(&self) -> u32 {
-        self.tile.others / 2 * (1 + u32::from(self.has_sums()))
+    /// Accumulators before those of the first result, of steps of so many others: scores, and gradients of probabilities.
+    pub fn first_sum(&self, others: u32) -> u32 {
+        others / 2 * (1 + u32::from(self.has_sums()))
     }
 
     /// Own rows of a head.
@@ -214,9 +233,9 @@ impl AttentionBackwardKernel {
         if self.of_keys { self.extents.keys } else { self.extents.queries }
     }
 
-    /// Tiles of own rows of a head.
-    pub fn row_tiles(&self) -> i64 {
-        (self.rows() + i64::from(self.tile.rows()) - 1) / i64::from(self.tile.rows())
+    /// Tiles of so many own rows of a head.
+    pub fn row_tiles(&self, rows: u32) -> i64 {
+        (self.rows() + i64::from(rows) - 1) / i64::from(rows)
     }
 
     /// Heads with own rows, of all batches.
@@ -229,7 +248,7 @@ impl AttentionBackwardKernel {
         if self.of_keys { self.extents.groups()[0] } else { 1 }
     }
 
-    /// Tensors that are read and written through pointers.
+    /// Tensors that are read and written through pointers, beside Q, K, V and dO.
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
         let edges = [self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more);
         let lengths = self.band.lengths.into_iter().flatten();

@@ -12,14 +12,16 @@ mod inside;
 mod moments;
 mod pointwise;
 mod rows;
+mod warp_attention;
 
 pub use all_gather::{AllGatherKernel, Gathered};
 pub use attention::{
-    AttentionExtents, AttentionKernel, AttentionLayout, AttentionTile, Band, BandEdge, Pages, RowStatistics, Scores,
-    columns as value_columns, lines as head_lines,
+    AttentionExtents, AttentionKernel, AttentionLayout, AttentionProblem, AttentionTile, Band, BandEdge, Pages,
+    RowStatistics, RowStores, Scores, columns as value_columns, lines as head_lines,
 };
 pub use attention_backward::{
-    AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput, BackwardTile,
+    AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput,
+    BackwardProblem, BackwardTile,
 };
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
@@ -30,6 +32,10 @@ pub use inside::{Inside, OperandsBefore, Telling};
 pub use moments::{CombineMomentsKernel, MomentsKernel, Parts};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
 pub use rows::{ColumnTotals, RowPhase, RowsKernel};
+pub use warp_attention::{
+    HeadRows, WARP_ROWS, WarpAttentionKernel, WarpAttentionLayout, WarpAttentionTile, WarpBackwardKernel,
+    WarpBackwardLayout, WarpBackwardTile, row_bytes as head_row_bytes, row_pitch as head_row_pitch,
+};
 
 use super::Sweep;
 use crate::graph::{SignalMode, TensorId};
@@ -69,6 +75,8 @@ pub enum Body {
     AllGather(AllGatherKernel),
     /// Attention whose scores stay in registers.
     Attention(Box<AttentionKernel>),
+    /// The same by warps that bring their tiles themselves.
+    WarpAttention(Box<WarpAttentionKernel>),
     /// What the backward pass of an attention knows of each query.
     AttentionRows(AttentionRowsKernel),
     /// Gradients of sinks.
@@ -77,6 +85,8 @@ pub enum Body {
     DropoutMask(DropoutMaskKernel),
     /// Gradients of queries, or of keys and values.
     AttentionBackward(Box<AttentionBackwardKernel>),
+    /// The same by warps that bring their tiles themselves.
+    WarpAttentionBackward(Box<WarpBackwardKernel>),
 }
 
 impl Body {
@@ -101,13 +111,15 @@ impl Body {
             }
             Self::Rows(kernel) => kernel.touched(),
             Self::AllGather(kernel) => kernel.touched(),
-            Self::Attention(kernel) => kernel.touched(),
+            Self::Attention(kernel) => kernel.problem.touched(),
+            Self::WarpAttention(kernel) => kernel.touched(),
             Self::AttentionRows(kernel) => (kernel.reads().collect(), Vec::new()),
             Self::AttentionSinks(kernel) => {
                 ([kernel.sink].into_iter().chain(kernel.lengths).collect(), vec![kernel.result])
             }
             Self::DropoutMask(kernel) => (kernel.dropout.reads().collect(), vec![kernel.output]),
-            Self::AttentionBackward(kernel) => kernel.touched(),
+            Self::AttentionBackward(kernel) => kernel.problem.touched(),
+            Self::WarpAttentionBackward(kernel) => kernel.touched(),
             Self::Depthwise(kernel) => {
                 let reads = kernel.sweep.program.reads().chain([kernel.windows.image, kernel.filter]);
                 (reads.collect(), kernel.sweep.stores.clone())

@@ -16,7 +16,7 @@ use crate::engine::{Engine, EngineConfig, Knob, Offer, RankedConfig};
 use crate::error::Reason;
 use crate::fusion::is_attention;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{AttentionExtents, AttentionKernel, AttentionTile, Body, Kernel, Parameter, WGMMA_ROWS};
+use crate::kernel::{AttentionKernel, AttentionTile, Body, Kernel, Parameter, WGMMA_ROWS};
 use crate::support::attention_records::{
     FAF_PAGE_POW2, FAF_PAGE_TABLE, FAF_PAGE_TYPE, FAF_SCALE_TYPE, FAF_STATS_LAYOUT,
 };
@@ -63,7 +63,7 @@ impl Engine for WarpgroupAttention {
             return Err(Reason::Graph("a graph that is no attention".to_owned()));
         };
         let operations = attention.modifiers.len();
-        let plan = Plan::new(fusion, attention).map_err(Reason::Graph)?;
+        let plan = Plan::boxed(fusion, attention).map_err(Reason::Graph)?;
         Ok(Box::new(Offered { plan, operations }))
     }
 }
@@ -127,7 +127,7 @@ impl Offered {
     /// Tiles that fit, with as many stages as there is room for, of heads alone and of groups.
     fn choices(&self, device: &Device) -> impl Iterator<Item = Choice> {
         let (plan, shared) = (&self.plan, device.shared_bytes_per_block);
-        let head = plan.extents.head;
+        let head = plan.extents().head;
         let fits = move |tile: &AttentionTile| {
             let held = tile.held_registers(head) + plan.further_registers(tile.keys);
             held <= HELD[tile.consumers as usize] && tile.layout(head).bytes <= shared
@@ -164,27 +164,15 @@ impl Offer for Offered {
         let packed = if pack_heads { plan.group() } else { 1 };
         let kernel = AttentionKernel {
             maps: plan.maps(tile, packed),
-            output: plan.output,
-            stores_vectors: plan.stores_vectors,
-            statistics: plan.statistics,
-            sink: plan.sink,
-            operand: plan.operand,
-            extents: AttentionExtents { packed, ..plan.extents },
-            scores: plan.scores.clone(),
-            paired: plan.paired.clone(),
-            band: plan.band,
-            pages: plan.pages,
-            offsets: plan.offsets.clone(),
-            dropout: plan.dropout,
+            problem: plan.packed_problem(packed, model::HELD_BY_L2),
             tile,
-            section: model::section(plan, packed),
             registers: REGISTERS[tile.consumers as usize],
         };
-        let units = kernel.row_tiles() * kernel.extents.row_heads();
+        let units = kernel.row_tiles() * kernel.problem.extents.row_heads();
         let shape = Shape {
             grid: [u32::try_from(units.min(i64::from(device.sm_count))).unwrap_or(u32::MAX), 1],
             block: [tile.threads(), 1, 1],
-            shared_bytes: tile.layout(plan.extents.head).bytes,
+            shared_bytes: tile.layout(plan.extents().head).bytes,
         };
         let mut builder = KernelBuilder::new(&plan.graph, config);
         builder.push("attention", shape, self.parameters(&kernel), Body::Attention(Box::new(kernel)));
@@ -196,7 +184,7 @@ impl Offer for Offered {
 impl Offered {
     fn parameters(&self, kernel: &AttentionKernel) -> Vec<Parameter> {
         let graph = &self.plan.graph;
-        let (reads, stores) = kernel.touched();
+        let (reads, stores) = kernel.problem.touched();
         let is_scalar = |id: TensorId| graph.tensor(id).is_pass_by_value;
         let maps = kernel.maps.iter().map(|&map| Parameter::TensorMap(map));
         maps.chain(program_parameters(reads.into_iter(), &stores, is_scalar)).collect()

@@ -36,27 +36,13 @@ const CLOCKS_OF_LAUNCH: f64 = 4500.0;
 const CLOCK: f64 = 1.65e9;
 
 /// Bytes of K and V that L2 holds beside what else goes through it.
-const HELD_BY_L2: i64 = 32 << 20;
-
-/// Steps of keys of each tile of rows.
-fn steps(plan: &Plan, tile: AttentionTile, packed: i64) -> impl Iterator<Item = i64> + use<'_> {
-    let (extents, band) = (plan.extents, plan.band);
-    let (rows, keys) = (i64::from(tile.queries()), i64::from(tile.keys));
-    let shift = if band.is_bottom_right { extents.keys - extents.queries } else { 0 };
-    let all = extents.queries * packed;
-    (0..all).step_by(tile.queries() as usize).map(move |first| {
-        let last = ((first + rows).min(all) - 1) / packed;
-        let end = band.right.map_or(extents.keys, |right| (last + shift + right.keys + 1).clamp(0, extents.keys));
-        let begin = band.left.map_or(0, |left| (first / packed + shift - left.keys + 1).clamp(0, end));
-        (end + keys - 1) / keys - begin / keys
-    })
-}
+pub(super) const HELD_BY_L2: i64 = 32 << 20;
 
 /// Clocks in which boxes of what is in pages are asked for, of a step.
 fn boxes(plan: &Plan, tile: AttentionTile) -> f64 {
     let rows = plan.box_rows(tile.keys);
-    let lines = plan.extents.head.map(head_lines);
-    let count = |side: usize| if plan.pages[side].is_some() { tile.keys / rows[side] * lines[side] } else { 0 };
+    let lines = plan.extents().head.map(head_lines);
+    let count = |side: usize| if plan.problem.pages[side].is_some() { tile.keys / rows[side] * lines[side] } else { 0 };
     f64::from(count(0) + count(1)) * CLOCKS_OF_BOX
 }
 
@@ -67,17 +53,17 @@ pub(super) fn estimate(
     operations: usize,
     device: &Device,
 ) -> Estimate {
-    let extents = plan.extents;
+    let extents = plan.extents();
     let heads = (extents.batches * extents.heads / packed) as f64;
     let [head, value_head] = extents.head;
     let multiplied = (head + 15) / 16 * 16 + i64::from(value_columns(value_head));
     let products = f64::from(tile.queries() * tile.keys) * multiplied as f64 / PER_CLOCK;
-    let of_dropout = if plan.dropout.is_some() { CLOCKS_OF_DRAWING } else { 0.0 };
+    let of_dropout = if plan.problem.dropout.is_some() { CLOCKS_OF_DRAWING } else { 0.0 };
     let of_key = CLOCKS_OF_KEY + of_dropout + CLOCKS_OF_OPERATION * operations as f64;
     let softmax = f64::from(tile.consumers * tile.keys) * of_key;
     let consumers = tile.consumers as usize;
     let step = (products / REACHED[consumers]).max(softmax).max(boxes(plan, tile)) + CLOCKS_OF_STEP[consumers];
-    let steps: Vec<i64> = steps(plan, tile, packed).collect();
+    let steps: Vec<i64> = plan.steps([tile.queries(), tile.keys], packed).collect();
     let clocks = |steps: i64| steps as f64 * step + CLOCKS_OF_TILE;
     let total: f64 = steps.iter().map(|&steps| clocks(steps)).sum::<f64>() * heads;
     let longest = steps.iter().map(|&steps| clocks(steps)).fold(0.0, f64::max);
@@ -92,14 +78,4 @@ pub(super) fn estimate(
         vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::MatrixRate, time: arithmetic / CLOCK }];
     let on_top = vec![Term { bound: Bound::Fill, time: (CLOCKS_OF_LAUNCH + boxes(plan, tile)) / CLOCK }];
     Estimate { at_once, on_top, waves: is_even.then_some(waves) }
-}
-
-/// Heads of Q, or groups of packed ones, that are walked together, so that their K and V stay in L2.
-pub(super) fn section(plan: &Plan, packed: i64) -> i64 {
-    let extents = plan.extents;
-    let group = extents.heads / extents.key_heads[0].min(extents.key_heads[1]) / packed;
-    let bytes = extents.keys * (extents.head[0] + extents.head[1]) * 2;
-    let held = (HELD_BY_L2 / bytes.max(1)).max(1);
-    let power = 1 << (i64::BITS - 1 - held.leading_zeros());
-    (power * group.max(1)).min(extents.batches * extents.heads / packed)
 }

@@ -12,42 +12,49 @@ use crate::graph::{
     Port, ScoreMask, TensorId,
 };
 use crate::kernel::{
-    AttentionExtents, AttentionTile, Band, BandEdge, Body, DropoutMaskKernel, Dropping, ForwardDropout, MmaType, Pages,
-    RowStatistics, Scores, StageProgram, TensorMap,
+    AttentionExtents, AttentionProblem, AttentionTile, Band, BandEdge, Body, DropoutMaskKernel, Dropping,
+    ForwardDropout, MmaType, RowStatistics, RowStores, Scores, StageProgram, TensorMap,
 };
 
 /// An attention as it is computed.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) graph: Arc<FinalizedGraph>,
+pub(in crate::engine::engines) struct Plan {
+    pub(in crate::engine::engines) graph: Arc<FinalizedGraph>,
     /// Q, K, V where they are in memory: K and V, or containers of their pages. With each the axis of its elements.
-    sources: [(TensorId, usize); 3],
-    /// Tables of what is in pages.
-    pub(super) pages: [Option<Pages>; 2],
-    pub(super) output: TensorId,
-    pub(super) stores_vectors: bool,
-    pub(super) statistics: RowStatistics,
-    pub(super) sink: Option<TensorId>,
-    pub(super) operand: MmaType,
-    pub(super) extents: AttentionExtents,
-    pub(super) scores: Scores,
-    /// What operations on scores read two columns at a time.
-    pub(super) paired: Vec<TensorId>,
-    pub(super) band: Band,
-    /// Offsets of ragged tensors.
-    pub(super) offsets: Vec<TensorId>,
-    pub(super) dropout: Option<ForwardDropout>,
+    pub(in crate::engine::engines) sources: [(TensorId, usize); 3],
+    /// What is computed of them, of heads that are not packed.
+    pub(in crate::engine::engines) problem: AttentionProblem,
     /// Where what is kept is stored.
-    pub(super) mask: Option<DropoutMaskKernel>,
+    pub(in crate::engine::engines) mask: Option<DropoutMaskKernel>,
 }
 
 /// Largest head, of an instruction's columns.
-const LARGEST_HEAD: i64 = 256;
+pub(in crate::engine::engines) const LARGEST_HEAD: i64 = 256;
 
 impl Plan {
+    /// The plan of a graph whose heads boxes and `wgmma` take.
+    ///
     /// # Errors
-    /// Why the engine does not compute the graph, as a sentence.
-    pub(super) fn new(fusion: &Fusion, attention: &Attention) -> Result<Self, String> {
+    /// Why they do not, as a sentence, or as of [`Self::new`].
+    pub(super) fn boxed(fusion: &Fusion, attention: &Attention) -> Result<Self, String> {
+        let plan = Self::new(fusion, attention)?;
+        let graph = &plan.graph;
+        let (output, first) = (plan.problem.output, graph.tensor(plan.sources[0].0).data_type);
+        if plan.problem.operand == MmaType::Tf32 {
+            return Err(format!("no instruction for heads of {first}"));
+        }
+        if graph.tensor(output).data_type != first {
+            return Err(of_another_type(graph, output, first));
+        }
+        are_heads(plan.extents())?;
+        plan.sources.into_iter().try_for_each(|(id, size)| is_boxed(graph, id, size))?;
+        has_rows(graph, output)?;
+        Ok(plan)
+    }
+
+    /// # Errors
+    /// Why no engine computes the graph, as a sentence.
+    pub(in crate::engine::engines) fn new(fusion: &Fusion, attention: &Attention) -> Result<Self, String> {
         let graph = fusion.graph();
         only_attention(fusion)?;
         outputs_are_taken(fusion)?;
@@ -56,9 +63,8 @@ impl Plan {
         let operand = operand_type(graph, attention, operands, output)?;
         let extents = extents(graph, operands);
         heads_fit(graph, operands, extents)?;
-        are_boxed(graph, sources, extents)?;
+        are_counted(extents)?;
         let statistics = statistics(graph, attention.softmax)?;
-        has_rows(graph, output)?;
         let (band, scores) = (band(graph, attention)?, scores(graph, attention)?);
         lengths_agree(graph, attention, &band)?;
         let pages = pages::of(graph, attention, &band)?;
@@ -69,38 +75,72 @@ impl Plan {
         let dropout = attention.dropout.map(|id| dropping(graph, id)).transpose()?;
         let drawn = dropout.and_then(|dropout: ForwardDropout| dropout.drawn());
         let mask = attention.dropout.map(|id| mask_of(graph, id, drawn, extents)).transpose()?.flatten();
-        Ok(Self {
-            graph: Arc::clone(graph),
-            sources,
-            pages,
+        let paired = paired(graph, &scores, extents);
+        let problem = AttentionProblem {
             output,
-            stores_vectors: has_vectors(graph.tensor(output)),
+            stores: row_stores(graph, output, operand),
             statistics,
             sink: graph.operation(attention.softmax).input(Port::SINK),
             operand,
             extents,
-            paired: paired(graph, &scores, extents),
             scores,
+            paired,
             band,
+            pages,
             offsets,
             dropout,
-            mask,
-        })
+            section: 1,
+        };
+        Ok(Self { graph: Arc::clone(graph), sources, problem, mask })
+    }
+
+    pub(in crate::engine::engines) fn extents(&self) -> AttentionExtents {
+        self.problem.extents
+    }
+
+    /// What is computed by tiles that have rows of so many heads, of which those with the same K and V come together while L2 holds these.
+    pub(in crate::engine::engines) fn packed_problem(&self, packed: i64, held_by_l2: i64) -> AttentionProblem {
+        let extents = AttentionExtents { packed, ..self.problem.extents };
+        AttentionProblem { extents, section: self.section(packed, held_by_l2), ..self.problem.clone() }
+    }
+
+    /// Heads of Q, or groups of packed ones, that are walked together, so that their K and V stay in L2.
+    fn section(&self, packed: i64, held_by_l2: i64) -> i64 {
+        let extents = self.problem.extents;
+        let group = extents.heads / extents.key_heads[0].min(extents.key_heads[1]) / packed;
+        let bytes = extents.keys * (extents.head[0] + extents.head[1]) * i64::from(self.problem.operand.bytes());
+        let held = (held_by_l2 / bytes.max(1)).max(1);
+        let power = 1 << (i64::BITS - 1 - held.leading_zeros());
+        (power * group.max(1)).min(extents.batches * extents.heads / packed)
     }
 
     /// Registers of a thread for what is read two columns at a time, and for random numbers.
-    pub(super) fn further_registers(&self, keys: u32) -> u32 {
+    pub(in crate::engine::engines) fn further_registers(&self, keys: u32) -> u32 {
         let words = |&id: &TensorId| self.graph.tensor(id).data_type.bits() as u32 / 16;
-        self.paired.iter().map(words).sum::<u32>() * keys / 4
-            + drawing_registers(self.dropout.and_then(|dropout| dropout.drawn()))
+        self.problem.paired.iter().map(words).sum::<u32>() * keys / 4
+            + drawing_registers(self.problem.dropout.and_then(|dropout| dropout.drawn()))
     }
 
     /// Heads of Q that may share a tile: those that share a head of K and of V.
-    pub(super) fn group(&self) -> i64 {
-        match self.extents.groups() {
+    pub(in crate::engine::engines) fn group(&self) -> i64 {
+        match self.problem.extents.groups() {
             [group, of_values] if group == of_values => group,
             _ => 1,
         }
+    }
+
+    /// Steps of so many keys of each tile of so many rows, of packed heads.
+    pub(in crate::engine::engines) fn steps(&self, [rows, keys]: [u32; 2], packed: i64) -> impl Iterator<Item = i64> {
+        let (extents, band) = (self.problem.extents, self.problem.band);
+        let (step, rows, keys) = (rows as usize, i64::from(rows), i64::from(keys));
+        let shift = if band.is_bottom_right { extents.keys - extents.queries } else { 0 };
+        let all = extents.queries * packed;
+        (0..all).step_by(step).map(move |first| {
+            let last = ((first + rows).min(all) - 1) / packed;
+            let end = band.right.map_or(extents.keys, |right| (last + shift + right.keys + 1).clamp(0, extents.keys));
+            let begin = band.left.map_or(0, |left| (first / packed + shift - left.keys + 1).clamp(0, end));
+            (end + keys - 1) / keys - begin / keys
+        })
     }
 
     /// Boxes of a tile, of so many packed heads.
@@ -116,7 +156,7 @@ impl Plan {
 
     /// Rows of a box of K, and of V, in steps of so many keys: none has rows of two pages.
     pub(super) fn box_rows(&self, keys: u32) -> [u32; 2] {
-        self.pages.map(|pages| pages.map_or(keys, |pages| pages.box_rows(keys)))
+        self.problem.pages.map(|pages| pages.map_or(keys, |pages| pages.box_rows(keys)))
     }
 }
 
@@ -135,6 +175,18 @@ impl Plan {
             box_dims: [LINE, group as u32, tile.queries() / group as u32, 1, 1],
             ..map
         }
+    }
+}
+
+/// How rows of a tensor of heads are stored where sums are of so many bits.
+pub(in crate::engine::engines) fn row_stores(graph: &FinalizedGraph, id: TensorId, operand: MmaType) -> RowStores {
+    let tensor = graph.tensor(id);
+    let is_packed =
+        tensor.data_type.bits() == 16 && operand.bytes() == 2 && multiplied_type(tensor.data_type) == Ok(operand);
+    match is_packed && tensor.stride[3] == 1 && tensor.dim[3] % 8 == 0 {
+        true if has_vectors(tensor) => RowStores::Vectors,
+        true => RowStores::Halves,
+        false => RowStores::Elements,
     }
 }
 
@@ -173,7 +225,7 @@ fn only_attention(fusion: &Fusion) -> Result<(), String> {
     Ok(())
 }
 
-/// The 16-bit type of all that is multiplied, and of O.
+/// The type of all that is multiplied. O is of it, or of another that sums are converted to.
 fn operand_type(
     graph: &FinalizedGraph,
     attention: &Attention,
@@ -181,20 +233,29 @@ fn operand_type(
     output: TensorId,
 ) -> Result<MmaType, String> {
     let first = graph.tensor(operands[0]).data_type;
-    let operand = match first {
-        DataType::Half => MmaType::F16,
-        DataType::BFloat16 => MmaType::Bf16,
-        other => return Err(format!("no instruction for heads of {other}")),
-    };
+    let operand = multiplied_type(first)?;
     let probabilities = graph.operation(attention.dropout.unwrap_or(attention.softmax)).output(Port::Y);
-    let mut all = operands.into_iter().chain(probabilities).chain([output]);
-    match all.find(|&id| graph.tensor(id).data_type != first) {
-        Some(id) => {
-            let (tensor, found) = (graph.describe_tensor(id), graph.tensor(id).data_type);
-            Err(format!("tensor {tensor} is {found}; required {first}, the type of queries"))
-        }
-        None => Ok(operand),
+    let mut all = operands.into_iter().chain(probabilities);
+    if let Some(id) = all.find(|&id| graph.tensor(id).data_type != first) {
+        return Err(of_another_type(graph, id, first));
     }
+    multiplied_type(graph.tensor(output).data_type).map_err(|_| of_another_type(graph, output, first))?;
+    Ok(operand)
+}
+
+/// The type in which heads of a type are multiplied.
+pub(in crate::engine::engines) fn multiplied_type(heads: DataType) -> Result<MmaType, String> {
+    match heads {
+        DataType::Half => Ok(MmaType::F16),
+        DataType::BFloat16 => Ok(MmaType::Bf16),
+        DataType::Float => Ok(MmaType::Tf32),
+        other => Err(format!("no instruction for heads of {other}")),
+    }
+}
+
+pub(in crate::engine::engines) fn of_another_type(graph: &FinalizedGraph, id: TensorId, required: DataType) -> String {
+    let (tensor, found) = (graph.describe_tensor(id), graph.tensor(id).data_type);
+    format!("tensor {tensor} is {found}; required {required}, the type of queries")
 }
 
 fn extents(graph: &FinalizedGraph, operands: [TensorId; 3]) -> AttentionExtents {
@@ -259,13 +320,6 @@ fn heads_fit(graph: &FinalizedGraph, operands: [TensorId; 3], extents: Attention
         }
     }
     Ok(())
-}
-
-/// Whether Q, K and V come in boxes.
-fn are_boxed(graph: &FinalizedGraph, sources: [(TensorId, usize); 3], extents: AttentionExtents) -> Result<(), String> {
-    are_heads(extents)?;
-    sources.into_iter().try_for_each(|(id, size)| is_boxed(graph, id, size))?;
-    are_counted(extents)
 }
 
 /// Whether instructions take the heads.

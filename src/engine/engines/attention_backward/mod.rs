@@ -5,7 +5,7 @@
 //! (`docs/spec/attention.md` AT-K34 (a)).
 
 mod model;
-mod plan;
+pub(super) mod plan;
 
 use super::attention::plan::{drawing_registers, push_mask};
 use crate::device::Device;
@@ -15,11 +15,8 @@ use crate::engine::lowering::program_parameters;
 use crate::engine::{Engine, EngineConfig, Knob, Offer, RankedConfig};
 use crate::error::Reason;
 use crate::fusion::attention_backward;
-use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{
-    AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardTile, Body, Kernel,
-    Parameter, WGMMA_ROWS,
-};
+use crate::graph::FinalizedGraph;
+use crate::kernel::{AttentionBackwardKernel, BackwardOutput, BackwardTile, Body, Kernel, Parameter, WGMMA_ROWS};
 use crate::support::attention_records::{FAB_DO_LAYOUT, FAF_SCALE_TYPE, FAF_STATS_LAYOUT};
 use crate::support::{Rule, Supported};
 use plan::Plan;
@@ -63,7 +60,7 @@ impl Engine for WarpgroupAttentionBackward {
         let Some(operation) = fusion.attention_backward() else {
             return Err(Reason::Graph("a graph that is no backward pass of an attention".to_owned()));
         };
-        Ok(Box::new(Offered { plan: Plan::new(fusion, operation).map_err(Reason::Graph)? }))
+        Ok(Box::new(Offered { plan: Plan::boxed(fusion, operation).map_err(Reason::Graph)? }))
     }
 }
 
@@ -172,15 +169,9 @@ impl Offer for Offered {
         let plan = &self.plan;
         let passes = self.passes(&config.fields(FIELDS), device).unwrap_or_default();
         let mut builder = KernelBuilder::new(&plan.graph, config);
-        // the last step of the last head is read whole
-        let floats = plan.extents.batches * plan.extents.heads * plan.padded() + i64::from(STEPS[0]);
-        let regions = builder.regions(2 + usize::from(plan.sinks.is_some()), floats);
-        self.push_rows(&mut builder, &regions);
-        if let [statistics, _, delta] = regions[..] {
-            self.push_sinks(&mut builder, [statistics, delta]);
-        }
+        let regions = plan.push_rows(&mut builder, STEPS[0]);
         for pass in passes {
-            self.push(&mut builder, pass, &regions[..2], device);
+            self.push(&mut builder, pass, &regions, device);
         }
         plan.mask.iter().for_each(|mask| push_mask(&mut builder, &plan.graph, mask));
         builder.finish()
@@ -188,59 +179,24 @@ impl Offer for Offered {
 }
 
 impl Offered {
-    fn is_scalar(&self, id: TensorId) -> bool {
-        self.plan.graph.tensor(id).is_pass_by_value
-    }
-
-    /// What is known of each query, to regions of the workspace.
-    fn push_rows(&self, builder: &mut KernelBuilder, regions: &[Parameter]) {
-        let rows = self.plan.rows();
-        let [batches, heads, queries] = rows.extents;
-        let lanes = batches * heads * queries * i64::from(rows.lanes());
-        let shape = Shape::line_of_blocks(lanes, AttentionRowsKernel::THREADS);
-        let tensors = program_parameters(rows.reads(), &[], |id| self.is_scalar(id));
-        let parameters = tensors.into_iter().chain(regions.iter().copied()).collect();
-        builder.push("attention_rows", shape, parameters, Body::AttentionRows(rows));
-    }
-
-    /// The gradient of sinks, from the statistics and Δ.
-    fn push_sinks(&self, builder: &mut KernelBuilder, regions: [Parameter; 2]) {
-        let Some(sinks) = self.plan.sinks() else { return };
-        let grid = [u32::try_from(sinks.extents[1]).unwrap_or(u32::MAX), 1];
-        let block = [AttentionSinksKernel::THREADS, 1, 1];
-        let shape = Shape { grid, block, shared_bytes: AttentionSinksKernel::SHARED_BYTES };
-        let tensors = [sinks.sink].into_iter().chain(sinks.lengths).chain([sinks.result]);
-        let parameters = tensors.map(Parameter::Tensor).chain(regions).collect();
-        builder.push("attention_sinks", shape, parameters, Body::AttentionSinks(sinks));
-    }
-
     fn push(&self, builder: &mut KernelBuilder, pass: Pass, regions: &[Parameter], device: &Device) {
         let plan = &self.plan;
         let Pass { of_keys, tile, outputs } = pass;
         let kernel = AttentionBackwardKernel {
-            of_keys,
             maps: plan.maps(of_keys, tile),
-            outputs,
-            scale: plan.scale,
-            operand: plan.operand,
-            extents: plan.extents,
-            band: plan.band,
-            offsets: plan.offsets.clone(),
-            dropout: plan.dropout,
+            problem: plan.problem(of_keys, outputs, model::HELD_BY_L2),
             tile,
-            padded: plan.padded(),
-            section: model::section(plan, of_keys),
             registers: REGISTERS[tile.consumers as usize],
         };
-        let units = kernel.row_tiles() * kernel.row_heads();
+        let units = kernel.row_tiles() * kernel.problem.row_heads();
         let shape = Shape {
             grid: [u32::try_from(units.min(i64::from(device.sm_count))).unwrap_or(u32::MAX), 1],
             block: [tile.threads(), 1, 1],
             shared_bytes: kernel.layout().bytes,
         };
-        let (reads, stores) = kernel.touched();
+        let (reads, stores) = kernel.problem.touched();
         let maps = kernel.maps.iter().map(|&map| Parameter::TensorMap(map));
-        let others = program_parameters(reads.into_iter(), &stores, |id| self.is_scalar(id));
+        let others = program_parameters(reads.into_iter(), &stores, |id| plan.is_scalar(id));
         let parameters = maps.chain(others).chain(regions.iter().copied()).collect();
         let name = if of_keys { "attention_backward_keys" } else { "attention_backward_queries" };
         builder.push(name, shape, parameters, Body::AttentionBackward(Box::new(kernel)));

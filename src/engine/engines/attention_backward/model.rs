@@ -25,31 +25,7 @@ const CLOCKS_OF_LAUNCH: f64 = 4500.0;
 const CLOCK: f64 = 1.65e9;
 
 /// Bytes of the others that L2 holds beside what else goes through it.
-const HELD_BY_L2: i64 = 32 << 20;
-
-/// Steps of each tile of own rows.
-fn steps(plan: &Plan, pass: &Pass) -> Vec<i64> {
-    let (extents, band) = (plan.extents, plan.band);
-    let (rows, others) = (i64::from(pass.tile.rows()), i64::from(pass.tile.others));
-    let shift = if band.is_bottom_right { extents.keys - extents.queries } else { 0 };
-    let [own, other, members] = match pass.of_keys {
-        true => [extents.keys, extents.queries, extents.groups()[0]],
-        false => [extents.queries, extents.keys, 1],
-    };
-    let right = band.right.map(|edge| edge.keys);
-    let left = band.left.map(|edge| edge.keys);
-    let of_tile = |first: i64| {
-        let last = (first + rows).min(own) - 1;
-        let (begin, end) = match pass.of_keys {
-            true => (right.map(|right| first - shift - right), left.map(|left| last - shift + left)),
-            false => (left.map(|left| first + shift - left + 1), right.map(|right| last + shift + right + 1)),
-        };
-        let end = end.map_or(other, |end| end.clamp(0, other));
-        let begin = begin.map_or(0, |begin| begin.clamp(0, end));
-        ((end + others - 1) / others - begin / others) * members
-    };
-    (0..own).step_by(pass.tile.rows() as usize).map(of_tile).collect()
-}
+pub(super) const HELD_BY_L2: i64 = 32 << 20;
 
 /// Clocks of a pass on all multiprocessors.
 fn clocks(plan: &Plan, pass: &Pass, device: &Device) -> (f64, Option<Waves>) {
@@ -63,7 +39,7 @@ fn clocks(plan: &Plan, pass: &Pass, device: &Device) -> (f64, Option<Waves>) {
     let multiplied = f64::from(tile.rows() * tile.others) * products / PER_CLOCK / REACHED[consumers];
     let arithmetic = f64::from(tile.consumers * tile.others) * CLOCKS_OF_COLUMN;
     let step = multiplied.max(arithmetic) + CLOCKS_OF_STEP;
-    let steps = steps(plan, pass);
+    let steps = plan.steps(pass.of_keys, [tile.rows(), tile.others]);
     let heads = extents.batches * if pass.of_keys { extents.key_heads[0] } else { extents.heads };
     let clocks = |steps: i64| steps as f64 * step + CLOCKS_OF_TILE;
     let total: f64 = steps.iter().map(|&steps| clocks(steps)).sum::<f64>() * heads as f64;
@@ -86,18 +62,4 @@ pub(super) fn estimate(plan: &Plan, passes: &[Pass], device: &Device) -> Estimat
     let launches = (passes.len() + 1) as f64;
     let on_top = vec![Term { bound: Bound::Fill, time: launches * CLOCKS_OF_LAUNCH / CLOCK }];
     Estimate { at_once, on_top, waves: None }
-}
-
-/// Heads with own rows that are walked together, so that their others stay in L2.
-pub(super) fn section(plan: &Plan, of_keys: bool) -> i64 {
-    let extents = plan.extents;
-    let group = extents.groups()[0];
-    let [others, heads, shared] = match of_keys {
-        true => [extents.queries * group, extents.batches * extents.key_heads[0], 1],
-        false => [extents.keys, extents.batches * extents.heads, group],
-    };
-    let bytes = others * (extents.head[0] + extents.head[1]) * 2;
-    let held = (HELD_BY_L2 / bytes.max(1)).max(1);
-    let power = 1 << (i64::BITS - 1 - held.leading_zeros());
-    (power * shared).min(heads)
 }

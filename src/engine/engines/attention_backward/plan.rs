@@ -3,45 +3,71 @@
 use std::sync::Arc;
 
 use super::super::attention::boxes::{self, are_offsets, boxes, has_vectors, is_boxed};
-use super::super::attention::plan::{are_counted, are_heads, band_of, dropping_of, has_rows, mask_of};
-use crate::engine::lowering::outputs_are_taken;
+use super::super::attention::plan::{
+    are_counted, are_heads, band_of, dropping_of, has_rows, mask_of, multiplied_type, of_another_type, row_stores,
+};
+use crate::engine::builder::{KernelBuilder, Shape};
+use crate::engine::lowering::{outputs_are_taken, program_parameters};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, Operation, OperationId, Port, TensorId};
 use crate::kernel::{
-    AttentionExtents, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardTile, Band, DropoutMaskKernel,
-    Dropping, MmaType, TensorMap,
+    AttentionExtents, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardProblem, BackwardTile, Band,
+    Body, DropoutMaskKernel, Dropping, MmaType, Parameter, TensorMap,
 };
 
 /// A backward pass as it is computed.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) graph: Arc<FinalizedGraph>,
+pub(in crate::engine::engines) struct Plan {
+    pub(in crate::engine::engines) graph: Arc<FinalizedGraph>,
     /// Q, K, V, O, dO.
-    operands: [TensorId; 5],
+    pub(in crate::engine::engines) operands: [TensorId; 5],
     stats: TensorId,
     /// dQ; then dV and dK, as far as they are stored.
-    pub(super) of_queries: Option<BackwardOutput>,
-    pub(super) of_keys: Vec<BackwardOutput>,
+    pub(in crate::engine::engines) of_queries: Option<BackwardOutput>,
+    pub(in crate::engine::engines) of_keys: Vec<BackwardOutput>,
     /// Sinks and their gradient.
-    pub(super) sinks: Option<[TensorId; 2]>,
-    pub(super) scale: Option<TensorId>,
-    pub(super) operand: MmaType,
-    pub(super) extents: AttentionExtents,
-    pub(super) band: Band,
+    pub(in crate::engine::engines) sinks: Option<[TensorId; 2]>,
+    pub(in crate::engine::engines) scale: Option<TensorId>,
+    pub(in crate::engine::engines) operand: MmaType,
+    pub(in crate::engine::engines) extents: AttentionExtents,
+    pub(in crate::engine::engines) band: Band,
     /// Offsets of ragged tensors.
-    pub(super) offsets: Vec<TensorId>,
-    pub(super) dropout: Option<Dropping>,
+    pub(in crate::engine::engines) offsets: Vec<TensorId>,
+    pub(in crate::engine::engines) dropout: Option<Dropping>,
     /// Where what is kept is stored.
-    pub(super) mask: Option<DropoutMaskKernel>,
+    pub(in crate::engine::engines) mask: Option<DropoutMaskKernel>,
 }
 
 /// Floats that a head has in the workspace beyond its queries are a multiple of this.
 const PADDING: i64 = 32;
 
 impl Plan {
+    /// The plan of a graph whose heads boxes and `wgmma` take.
+    ///
     /// # Errors
-    /// Why the engine does not compute the graph, as a sentence.
-    pub(super) fn new(fusion: &Fusion, id: OperationId) -> Result<Self, String> {
+    /// Why they do not, as a sentence, or as of [`Self::new`].
+    pub(in crate::engine::engines) fn boxed(fusion: &Fusion, id: OperationId) -> Result<Self, String> {
+        let plan = Self::new(fusion, id)?;
+        let graph = &plan.graph;
+        let [q, k, v, output, gradient] = plan.operands;
+        if plan.operand == MmaType::Tf32 {
+            return Err(format!("no instruction for heads of {}", graph.tensor(q).data_type));
+        }
+        let first = graph.tensor(q).data_type;
+        if let Some(id) = plan.results().find(|&id| graph.tensor(id).data_type != first) {
+            return Err(of_another_type(graph, id, first));
+        }
+        are_heads(plan.extents)?;
+        for id in [q, k, v, gradient] {
+            is_boxed(graph, id, 3)?;
+        }
+        plan.results().chain([output]).try_for_each(|id| has_rows(graph, id))?;
+        Ok(plan)
+    }
+
+    /// # Errors
+    /// Why no engine computes the graph, as a sentence.
+    pub(in crate::engine::engines) fn new(fusion: &Fusion, id: OperationId) -> Result<Self, String> {
         let graph = fusion.graph();
         only_backward(fusion)?;
         outputs_are_taken(fusion)?;
@@ -53,19 +79,22 @@ impl Plan {
         let operands = [input(Port::Q)?, input(Port::K)?, input(Port::V)?, input(Port::O)?, input(Port::DO)?];
         has_no_bias(operation)?;
         let extents = extents(graph, operands)?;
-        for id in [operands[0], operands[1], operands[2], operands[4]] {
-            is_boxed(graph, id, 3)?;
-        }
         let [head, value_head] = extents.head;
-        let stored = |port, head| stored(graph, operation, port, head);
+        let result = |port| operation.output(port).filter(|&id| !graph.tensor(id).is_virtual);
+        let results = [Port::DQ, Port::DV, Port::DK].map(result).into_iter().flatten();
+        let operand = operand_type(graph, operands)?;
+        for id in results.clone() {
+            multiplied_type(graph.tensor(id).data_type)
+                .map_err(|_| of_another_type(graph, id, graph.tensor(operands[0]).data_type))?;
+        }
+        results.chain(operands).try_for_each(|id| are_offsets(graph, id))?;
+        let stored = |port, head| {
+            let tensor = result(port)?;
+            let stores = row_stores(graph, tensor, operand);
+            Some(BackwardOutput { tensor, head, is_of_values: port == Port::DV, stores })
+        };
         let of_queries = stored(Port::DQ, head);
         let of_keys: Vec<_> = [stored(Port::DV, value_head), stored(Port::DK, head)].into_iter().flatten().collect();
-        let results = of_queries.iter().chain(&of_keys).map(|output| output.tensor);
-        let operand = operand_type(graph, operands.into_iter().chain(results.clone()))?;
-        [operands[3]]
-            .into_iter()
-            .chain(results)
-            .try_for_each(|id| has_rows(graph, id).and_then(|()| are_offsets(graph, id)))?;
         let (stats, scale) = (input(Port::STATS)?, operation.input(Port::ATTN_SCALE));
         are_statistics(graph, stats)?;
         if let Some(id) = scale.filter(|&id| graph.tensor(id).dim.iter().any(|&extent| extent != 1)) {
@@ -95,13 +124,18 @@ impl Plan {
         })
     }
 
+    /// The gradients that are stored.
+    fn results(&self) -> impl Iterator<Item = TensorId> {
+        self.of_queries.iter().chain(&self.of_keys).map(|output| output.tensor)
+    }
+
     /// Floats of a head in the workspace.
-    pub(super) fn padded(&self) -> i64 {
+    pub(in crate::engine::engines) fn padded(&self) -> i64 {
         (self.extents.queries + PADDING - 1) / PADDING * PADDING
     }
 
     /// What the first launch computes.
-    pub(super) fn rows(&self) -> AttentionRowsKernel {
+    fn rows(&self) -> AttentionRowsKernel {
         let [_, _, _, output, gradient] = self.operands;
         let offsets = |id: TensorId| self.graph.tensor(id).ragged_offset;
         let offsets: Vec<TensorId> = [output, gradient, self.stats].into_iter().filter_map(offsets).collect();
@@ -112,7 +146,8 @@ impl Plan {
             extents: [self.extents.batches, self.extents.heads, self.extents.queries],
             head: self.extents.head[1],
             padded: self.padded(),
-            loads_vectors: [output, gradient].into_iter().all(|id| has_vectors(self.graph.tensor(id))),
+            loads_vectors: self.operand.bytes() == 2
+                && [output, gradient].into_iter().all(|id| has_vectors(self.graph.tensor(id))),
             scale: self.scale,
             keeps_delta: self.sinks.is_some(),
             lengths: self.band.lengths.map(|[queries, _]| queries).filter(|_| !offsets.is_empty()),
@@ -121,14 +156,110 @@ impl Plan {
     }
 
     /// What the launch behind it makes of the sinks' gradient.
-    pub(super) fn sinks(&self) -> Option<AttentionSinksKernel> {
+    fn sinks(&self) -> Option<AttentionSinksKernel> {
         let [sink, result] = self.sinks?;
         let lengths = self.band.lengths.map(|[queries, _]| queries);
         Some(AttentionSinksKernel { sink, result, extents: self.rows().extents, lengths, padded: self.padded() })
     }
 
+    /// What a pass computes.
+    pub(in crate::engine::engines) fn problem(
+        &self,
+        of_keys: bool,
+        outputs: Vec<BackwardOutput>,
+        held_by_l2: i64,
+    ) -> BackwardProblem {
+        BackwardProblem {
+            of_keys,
+            outputs,
+            scale: self.scale,
+            operand: self.operand,
+            extents: self.extents,
+            band: self.band,
+            offsets: self.offsets.clone(),
+            dropout: self.dropout,
+            padded: self.padded(),
+            section: self.section(of_keys, held_by_l2),
+        }
+    }
+
+    /// Heads with own rows that are walked together, so that their others stay in L2.
+    fn section(&self, of_keys: bool, held_by_l2: i64) -> i64 {
+        let extents = self.extents;
+        let group = extents.groups()[0];
+        let [others, heads, shared] = match of_keys {
+            true => [extents.queries * group, extents.batches * extents.key_heads[0], 1],
+            false => [extents.keys, extents.batches * extents.heads, group],
+        };
+        let bytes = others * (extents.head[0] + extents.head[1]) * i64::from(self.operand.bytes());
+        let held = (held_by_l2 / bytes.max(1)).max(1);
+        let power = 1 << (i64::BITS - 1 - held.leading_zeros());
+        (power * shared).min(heads)
+    }
+
+    /// Steps of each tile of own rows: so many rows, by steps of so many others.
+    pub(in crate::engine::engines) fn steps(&self, of_keys: bool, [rows, others]: [u32; 2]) -> Vec<i64> {
+        let (extents, band) = (self.extents, self.band);
+        let (step, rows, others) = (rows as usize, i64::from(rows), i64::from(others));
+        let shift = if band.is_bottom_right { extents.keys - extents.queries } else { 0 };
+        let [own, other, members] = match of_keys {
+            true => [extents.keys, extents.queries, extents.groups()[0]],
+            false => [extents.queries, extents.keys, 1],
+        };
+        let right = band.right.map(|edge| edge.keys);
+        let left = band.left.map(|edge| edge.keys);
+        let of_tile = |first: i64| {
+            let last = (first + rows).min(own) - 1;
+            let (begin, end) = match of_keys {
+                true => (right.map(|right| first - shift - right), left.map(|left| last - shift + left)),
+                false => (left.map(|left| first + shift - left + 1), right.map(|right| last + shift + right + 1)),
+            };
+            let end = end.map_or(other, |end| end.clamp(0, other));
+            let begin = begin.map_or(0, |begin| begin.clamp(0, end));
+            ((end + others - 1) / others - begin / others) * members
+        };
+        (0..own).step_by(step).map(of_tile).collect()
+    }
+
+    pub(in crate::engine::engines) fn is_scalar(&self, id: TensorId) -> bool {
+        self.graph.tensor(id).is_pass_by_value
+    }
+
+    /// Adds the functions before the passes: what is known of each query goes to regions of the workspace, of which a step of so many queries may
+    /// read beyond the last head's, and gradients of sinks.
+    pub(in crate::engine::engines) fn push_rows(&self, builder: &mut KernelBuilder, step: u32) -> [Parameter; 2] {
+        let floats = self.extents.batches * self.extents.heads * self.padded() + i64::from(step);
+        let regions = builder.regions(2 + usize::from(self.sinks.is_some()), floats);
+        self.push_row_facts(builder, &regions);
+        if let [statistics, _, delta] = regions[..] {
+            self.push_sinks(builder, [statistics, delta]);
+        }
+        [regions[0], regions[1]]
+    }
+
+    fn push_row_facts(&self, builder: &mut KernelBuilder, regions: &[Parameter]) {
+        let rows = self.rows();
+        let [batches, heads, queries] = rows.extents;
+        let lanes = batches * heads * queries * i64::from(rows.lanes());
+        let shape = Shape::line_of_blocks(lanes, AttentionRowsKernel::THREADS);
+        let tensors = program_parameters(rows.reads(), &[], |id| self.is_scalar(id));
+        let parameters = tensors.into_iter().chain(regions.iter().copied()).collect();
+        builder.push("attention_rows", shape, parameters, Body::AttentionRows(rows));
+    }
+
+    /// The gradient of sinks, from the statistics and Δ.
+    fn push_sinks(&self, builder: &mut KernelBuilder, regions: [Parameter; 2]) {
+        let Some(sinks) = self.sinks() else { return };
+        let grid = [u32::try_from(sinks.extents[1]).unwrap_or(u32::MAX), 1];
+        let block = [AttentionSinksKernel::THREADS, 1, 1];
+        let shape = Shape { grid, block, shared_bytes: AttentionSinksKernel::SHARED_BYTES };
+        let tensors = [sinks.sink].into_iter().chain(sinks.lengths).chain([sinks.result]);
+        let parameters = tensors.map(Parameter::Tensor).chain(regions).collect();
+        builder.push("attention_sinks", shape, parameters, Body::AttentionSinks(sinks));
+    }
+
     /// Boxes of a pass: of own rows, and of the others.
-    pub(super) fn maps(&self, of_keys: bool, tile: BackwardTile) -> [TensorMap; 4] {
+    pub(in crate::engine::engines) fn maps(&self, of_keys: bool, tile: BackwardTile) -> [TensorMap; 4] {
         let [q, k, v, _, gradient] = self.operands;
         let map = |id: TensorId, rows: u32| boxes(&self.graph, id, [3, 2], rows);
         let (own, other) = if of_keys { ([k, v], [q, gradient]) } else { ([q, gradient], [k, v]) };
@@ -160,16 +291,8 @@ fn extents(graph: &FinalizedGraph, [q, k, v, ..]: [TensorId; 5]) -> Result<Atten
     if k[1] != v[1] {
         return Err(format!("K has {} heads, and V {}; required the same", k[1], v[1]));
     }
-    are_heads(extents)?;
     are_counted(extents)?;
     Ok(extents)
-}
-
-/// A gradient that is stored.
-fn stored(graph: &FinalizedGraph, operation: &Operation, port: Port, head: i64) -> Option<BackwardOutput> {
-    let tensor = operation.output(port).filter(|&id| !graph.tensor(id).is_virtual)?;
-    let stores_vectors = has_vectors(graph.tensor(tensor));
-    Some(BackwardOutput { tensor, head, is_of_values: port == Port::DV, stores_vectors })
 }
 
 fn are_statistics(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
@@ -206,19 +329,12 @@ fn only_backward(fusion: &Fusion) -> Result<(), String> {
     Ok(())
 }
 
-/// The 16-bit type of all heads.
-fn operand_type(graph: &FinalizedGraph, mut heads: impl Iterator<Item = TensorId>) -> Result<MmaType, String> {
-    let first = heads.next().map_or(DataType::Float, |id| graph.tensor(id).data_type);
-    let operand = match first {
-        DataType::Half => MmaType::F16,
-        DataType::BFloat16 => MmaType::Bf16,
-        other => return Err(format!("no instruction for heads of {other}")),
-    };
-    match heads.find(|&id| graph.tensor(id).data_type != first) {
-        Some(id) => {
-            let (tensor, found) = (graph.describe_tensor(id), graph.tensor(id).data_type);
-            Err(format!("tensor {tensor} is {found}; required {first}, the type of queries"))
-        }
+/// The type of all heads that are read.
+fn operand_type(graph: &FinalizedGraph, heads: [TensorId; 5]) -> Result<MmaType, String> {
+    let first = graph.tensor(heads[0]).data_type;
+    let operand = multiplied_type(first)?;
+    match heads.into_iter().find(|&id| graph.tensor(id).data_type != first) {
+        Some(id) => Err(of_another_type(graph, id, first)),
         None => Ok(operand),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::super::choices::Choices;
 use super::dropout::dropping;
-use super::{INTERLEAVED, LENGTHS, SCALE, SINKS, Shape, mask};
+use super::{INTERLEAVED, LENGTHS, SCALE, SINKS, Shape, TYPES, mask};
 use crate::graph::{AttentionBackward, DataType, Graph, Port, Scalar, Tensor, TensorHandle};
 
 /// Part of the graphs whose gradients lie otherwise than what they belong to, and of those with gradients of another type, in percent.
@@ -13,8 +13,7 @@ const RETYPED: usize = 15;
 const MOST_WORK: i64 = 400_000;
 
 pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
-    let types = [DataType::Half, DataType::BFloat16];
-    let io = choices.of(&types);
+    let io = choices.of(TYPES);
     let mut graph =
         Graph::new().io_data_type(io).compute_data_type(DataType::Float).intermediate_data_type(DataType::Float);
     let shape = shortened(Shape::of(choices));
@@ -62,7 +61,7 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
     }
     for (&id, (port, extents)) in gradients.iter().zip(outputs) {
         let tensor = shape.matrices(port.0, extents, is_interleaved != choices.chance(RELAID));
-        let data_type = if choices.chance(RETYPED) { choices.of(&types) } else { io };
+        let data_type = if choices.chance(RETYPED) { choices.of(TYPES) } else { io };
         *graph.set_output(id) = tensor.data_type(data_type);
     }
     if let [.., id] = gradients[..]

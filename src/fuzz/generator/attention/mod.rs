@@ -24,8 +24,12 @@ const PAGED: usize = 50;
 /// Part of the graphs whose heads of a position lie side by side, in percent.
 const INTERLEAVED: usize = 40;
 
+/// Types of heads.
+const TYPES: &[DataType] =
+    &[DataType::Half, DataType::BFloat16, DataType::Half, DataType::BFloat16, DataType::Half, DataType::Float];
+
 pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
-    let io = choices.of(&[DataType::Half, DataType::BFloat16]);
+    let io = choices.of(TYPES);
     let mut graph =
         Graph::new().io_data_type(io).compute_data_type(DataType::Float).intermediate_data_type(DataType::Float);
     let shape = Shape::of(choices);
@@ -78,12 +82,14 @@ struct Shape {
     queries: i64,
     keys: i64,
     head: [i64; 2],
+    /// Elements beyond a row.
+    pitch: i64,
 }
 
 impl Shape {
     fn of(choices: &mut Choices<'_>) -> Self {
         let length = |choices: &mut Choices<'_>| choices.of(&[33, 1, 70, 17, 3, 129, 5, 64, 40]);
-        let size = |choices: &mut Choices<'_>| choices.of(&[64, 8, 32, 72, 16, 128, 64, 96, 256]);
+        let size = |choices: &mut Choices<'_>| choices.of(&[64, 8, 32, 72, 16, 128, 64, 96, 256, 20]);
         let group = choices.of(&[1, 2, 1, 4, 1, 3]);
         let of_values = if choices.chance(85) { group } else { 1 };
         let heads = group * choices.of(&[1, 2]);
@@ -95,6 +101,7 @@ impl Shape {
             queries: length(choices),
             keys: length(choices),
             head: [head, if choices.chance(70) { head } else { size(choices) }],
+            pitch: choices.of(&[0, 0, 0, 0, 8, 2, 0, 3]),
         }
     }
 
@@ -108,9 +115,10 @@ impl Shape {
     }
 
     fn matrices(self, name: &str, [heads, rows, size]: [i64; 3], is_interleaved: bool) -> Tensor {
+        let line = size + self.pitch;
         let stride = match is_interleaved {
-            true => [heads * rows * size, size, heads * size, 1],
-            false => [heads * rows * size, rows * size, size, 1],
+            true => [heads * rows * line, line, heads * line, 1],
+            false => [heads * rows * line, rows * line, line, 1],
         };
         Tensor::new(name).dim([self.batches, heads, rows, size]).stride(stride)
     }

@@ -1,0 +1,347 @@
+//! Record of attention by `wgmma`: a ring of stages between a warpgroup that brings tiles and those that multiply.
+
+use serde::Serialize;
+
+use super::scores::{self, ScoreRows};
+use super::sequences::{Boxed, batch_offset, with_offsets};
+use super::{LINE, LINE_BYTES, SECTIONS, STEP, pack_function, registers};
+use crate::codegen::sections::Used;
+use crate::codegen::template::{self, template};
+use crate::error::Error;
+use crate::codegen::names;
+use crate::graph::FinalizedGraph;
+use crate::kernel::{AttentionKernel, AttentionLayout, MmaType, Pages, head_lines, value_columns};
+
+/// What `attention/forward.cu` reads beside the function's name and parameters.
+#[derive(Serialize)]
+pub(in crate::codegen) struct ForwardText {
+    threads: u32,
+    /// Lists of the registers of scores and of O.
+    score_registers: String,
+    value_registers: String,
+    accumulators: u32,
+    barriers: u32,
+    stages: u32,
+    consumers: u32,
+    producer_registers: u32,
+    consumer_registers: u32,
+    producer: String,
+    consumer: String,
+}
+
+/// A line of boxes: where it lies in a tile, and its first element.
+#[derive(Serialize)]
+struct LineText {
+    at: u32,
+    element: u32,
+}
+
+/// What `attention/producer.cuh` reads.
+#[derive(Serialize)]
+struct ProducerText {
+    /// Whether all lanes of a warp ask for boxes.
+    by_warp: bool,
+    units: i64,
+    next: String,
+    unit: String,
+    /// Heads of Q that share one of K, and of V.
+    key_group: i64,
+    value_group: i64,
+    /// Lines that say where ragged sequences lie.
+    sequences: Vec<String>,
+    /// Coordinates of boxes.
+    query_at: String,
+    query_bytes: u32,
+    query_lines: Vec<LineText>,
+    /// What brings a step of K, and of V.
+    loads: [String; 2],
+}
+
+/// What `attention/load.cuh` reads.
+#[derive(Serialize)]
+struct LoadText {
+    name: &'static str,
+    by_warp: bool,
+    pages: Option<PagesText>,
+    stages: u32,
+    keys: u32,
+    map: usize,
+    head: &'static str,
+    /// Coordinates of a box.
+    at: String,
+    tiles_at: u32,
+    bytes: u32,
+    lines: Vec<LineText>,
+}
+
+/// Boxes of a step of rows in pages.
+#[derive(Serialize)]
+struct PagesText {
+    /// Boxes, and how many a lane asks for.
+    boxes: u32,
+    turns: u32,
+    /// Rows of a box, and bytes of a line of them.
+    rows: u32,
+    bytes: u32,
+    /// The first row in its page, of a box from a key on.
+    row: String,
+    /// The table, and the entry of a key in it.
+    table: String,
+    entry: String,
+}
+
+/// What `attention/consumer.cuh` reads.
+#[derive(Serialize)]
+struct ConsumerText {
+    units: i64,
+    next: String,
+    unit: String,
+    stages: u32,
+    keys: u32,
+    keys_at: u32,
+    values_at: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    value_line_count: u32,
+    /// How scores are scaled: `c`, `unit_of_scores` and `room`.
+    scale: String,
+    plain_end: String,
+    sink: Option<String>,
+    largest: bool,
+    /// Accumulators of scores and of O, and pairs of probabilities.
+    scores: u32,
+    values: u32,
+    packed: u32,
+    pack: &'static str,
+    softmax: String,
+    /// Room for what is read two columns at a time before scores are there, and the reads of pair `i`.
+    pairs: Vec<String>,
+    pair_reads: Vec<String>,
+    key_products: Vec<String>,
+    value_products: Vec<String>,
+    /// The probabilities as words of these.
+    words: String,
+    lengths: bool,
+    /// What the generator is told, and the factor of what is kept.
+    dropout: Option<String>,
+    barrier_ids: Vec<u32>,
+    rows: String,
+    output: String,
+}
+
+/// The lines of a tile of so many rows.
+fn line_texts(head: i64, rows: u32) -> Vec<LineText> {
+    (0..head_lines(head)).map(|line| LineText { at: line * rows * LINE_BYTES, element: line * LINE }).collect()
+}
+
+fn pages_text(graph: &FinalizedGraph, pages: Pages, keys: u32) -> PagesText {
+    const LANES: u32 = 32;
+    let rows = pages.box_rows(keys);
+    let boxes = keys / rows;
+    let stride = graph.tensor(pages.table).stride[2];
+    PagesText {
+        boxes,
+        turns: boxes.div_ceil(LANES),
+        rows,
+        bytes: rows * LINE_BYTES,
+        row: if pages.rows == i64::from(rows) { "0".to_owned() } else { format!("key % {}", pages.rows) },
+        table: names::pointer(graph, pages.table),
+        entry: format!("{} + key / {} * {stride}ull", batch_offset(graph, pages.table), pages.rows),
+    }
+}
+
+pub(in crate::codegen) fn forward(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    kernel: &AttentionKernel,
+) -> Result<ForwardText, Error> {
+    for &section in SECTIONS.iter().chain(scores::SECTIONS).chain(&["fw_behind"]) {
+        used.add(section);
+    }
+    let (problem, tile) = (&kernel.problem, kernel.tile);
+    let layout = tile.layout(problem.extents.head);
+    let rows = ScoreRows { graph, used, problem, queries: tile.queries(), keys: tile.keys };
+    let [scores, values] = [rows.scores(), rows.values()];
+    let mut forward = Forward { rows, kernel, layout };
+    if !forward.is_paged() {
+        forward.rows.used.add("fw_elect");
+    }
+    Ok(ForwardText {
+        threads: kernel.tile.threads(),
+        score_registers: registers(0, scores),
+        value_registers: registers(scores, values),
+        accumulators: scores + values,
+        barriers: layout.barriers,
+        stages: kernel.tile.stages,
+        consumers: kernel.tile.consumers,
+        producer_registers: kernel.registers[0],
+        consumer_registers: kernel.registers[1],
+        producer: forward.producer()?,
+        consumer: forward.consumer()?,
+    })
+}
+
+struct Forward<'a, 'u> {
+    rows: ScoreRows<'a, 'u>,
+    kernel: &'a AttentionKernel,
+    layout: AttentionLayout,
+}
+
+impl Forward<'_, '_> {
+    fn units(&self) -> i64 {
+        self.kernel.row_tiles() * self.kernel.problem.extents.row_heads()
+    }
+
+    /// The next unit of a block. Where tiles differ, blocks that had the longest of a turn have the shortest of the next.
+    fn next(&self) -> String {
+        match self.rows.is_causal() {
+            true => "turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)".to_owned(),
+            false => "unit + gridDim.x".to_owned(),
+        }
+    }
+
+    fn producer(&mut self) -> Result<String, Error> {
+        let (kernel, layout, graph) = (self.kernel, self.layout, self.rows.graph);
+        let problem = &kernel.problem;
+        let groups = problem.extents.groups();
+        let boxed = [(0, "queries"), (1, "keys"), (2, "keys")].map(|(number, length)| Boxed {
+            number,
+            map: &kernel.maps[number],
+            length,
+        });
+        let q = boxed[0];
+        let query_at = match problem.extents.packed {
+            1 => q.at(graph, "m0", "h"),
+            packed => format!("0, {}", q.at(graph, &format!("m0 / {packed}"), "h")),
+        };
+        let tables = problem.pages.into_iter().flatten().map(|pages| pages.table);
+        let record = ProducerText {
+            by_warp: self.is_paged(),
+            units: self.units(),
+            next: self.next(),
+            unit: with_offsets(self.rows.unit(), graph, tables),
+            key_group: groups[0] / problem.extents.packed,
+            value_group: groups[1] / problem.extents.packed,
+            sequences: boxed.iter().flat_map(|boxed| boxed.lines(graph)).collect(),
+            query_at,
+            query_bytes: layout.keys,
+            query_lines: line_texts(problem.extents.head[0], kernel.tile.queries()),
+            loads: [self.load(0, boxed[1])?, self.load(1, boxed[2])?],
+        };
+        template::render(template!("attention/producer.cuh"), &record)
+    }
+
+    /// Whether keys or values are in pages.
+    fn is_paged(&self) -> bool {
+        self.kernel.problem.pages.iter().any(Option::is_some)
+    }
+
+    /// What brings a step of K, or of V.
+    fn load(&self, side: usize, boxed: Boxed<'_>) -> Result<String, Error> {
+        let (kernel, layout, graph) = (self.kernel, self.layout, self.rows.graph);
+        let problem = &kernel.problem;
+        let keys = kernel.tile.keys;
+        let head = ["key_head", "value_head"][side];
+        let record = LoadText {
+            name: ["k", "v"][side],
+            by_warp: self.is_paged(),
+            pages: problem.pages[side].map(|pages| pages_text(graph, pages, keys)),
+            stages: kernel.tile.stages,
+            keys,
+            map: side + 1,
+            head,
+            at: boxed.at(graph, &format!("block * {keys}"), head),
+            tiles_at: [layout.keys, layout.values][side],
+            bytes: layout.tile_bytes[side],
+            lines: line_texts(problem.extents.head[side], keys),
+        };
+        template::render(template!("attention/load.cuh"), &record)
+    }
+
+    fn consumer(&mut self) -> Result<String, Error> {
+        let (kernel, layout, rows) = (self.kernel, self.layout, &mut self.rows);
+        let problem = rows.problem;
+        let has_lengths = problem.band.lengths.is_some();
+        if has_lengths {
+            ["fw_named_barrier", "fw_fence_async", "fw_vector"].into_iter().for_each(|section| rows.used.add(section));
+        }
+        rows.used.add(if problem.operand == MmaType::F16 { "fw_f16_bits" } else { "fw_bf16_bits" });
+        let keys = kernel.tile.keys;
+        let plain_end = match has_lengths {
+            true => format!("first_row + 63 < rows ? keys_of(first_row) / {keys} : 0"),
+            false => format!("keys_of(first_row) / {keys}"),
+        };
+        let softmax = rows.softmax()?;
+        let (stores, output) = (rows.rows()?, rows.output(true)?);
+        let (pairs, pair_reads) = rows.pairs();
+        let (scale, largest) = (rows.scale(), rows.knows_largest());
+        let sink = problem.sink.map(|id| rows.sink_of_row(id));
+        let dropout = problem.dropout.map(|dropout| rows.dropout_state(dropout)).transpose()?;
+        let unit = with_offsets(rows.unit(), rows.graph, rows.stored());
+        let [scores, values] = [rows.scores(), rows.values()];
+        let record = ConsumerText {
+            units: self.units(),
+            next: self.next(),
+            unit,
+            stages: kernel.tile.stages,
+            keys,
+            keys_at: layout.keys,
+            values_at: layout.values,
+            key_bytes: layout.tile_bytes[0],
+            value_bytes: layout.tile_bytes[1],
+            value_line_count: head_lines(problem.extents.head[1]),
+            scale,
+            plain_end,
+            sink,
+            largest,
+            scores,
+            values,
+            packed: keys / 4,
+            pack: pack_function(problem.operand),
+            softmax,
+            pairs,
+            pair_reads,
+            key_products: self.key_products(),
+            value_products: self.value_products(),
+            words: (0..keys / 4).map(|word| format!("FW_WORD(p[{word}])")).collect::<Vec<_>>().join(", "),
+            lengths: has_lengths,
+            dropout,
+            barrier_ids: (1..=kernel.tile.consumers).collect(),
+            rows: stores,
+            output,
+        };
+        template::render(template!("attention/consumer.cuh"), &record)
+    }
+
+    fn shape(&self, columns: u32) -> String {
+        let operand = if self.kernel.problem.operand == MmaType::F16 { "f16" } else { "bf16" };
+        format!("\"m64n{columns}k16.f32.{operand}.{operand}\"")
+    }
+
+    fn key_products(&self) -> Vec<String> {
+        let tile = self.kernel.tile;
+        let steps = u32::try_from(self.kernel.problem.extents.head[0]).unwrap_or(0).div_ceil(STEP);
+        let shape = self.shape(tile.keys);
+        let product = |step: u32| {
+            // 16 elements are 32 bytes of a line; lines of the next 64 elements come behind those of all rows
+            let (line, part) = (step / 4, step % 4 * 2);
+            let plus = |rows: u32| line * rows * LINE_BYTES / 16 + part;
+            let scale = if step == 0 { "p" } else { "1" };
+            let (a, b) = (plus(tile.queries()), plus(tile.keys));
+            format!("FW_PRODUCT({shape}, FW_SCORES, {a}, {b}, \"{scale}\", \", 1, 1, 0, 0\")")
+        };
+        (0..steps).map(product).collect()
+    }
+
+    /// Products of 16 keys' probabilities each, four words from number `4 step` on, with their values.
+    fn value_products(&self) -> Vec<String> {
+        const FIRST_WORD: u32 = 2;
+        let shape = self.shape(value_columns(self.kernel.problem.extents.head[1]));
+        let product = |step: u32| {
+            let words: Vec<String> = (0..4).map(|word| (FIRST_WORD + 4 * step + word).to_string()).collect();
+            let (plus_b, scale) = (step * STEP * LINE_BYTES / 16, if step == 0 { "p" } else { "1" });
+            format!("FW_PRODUCT_OF({shape}, {}, FW_VALUES, {plus_b}, \"{scale}\", \", 1, 1, 1\")", words.join(", "))
+        };
+        (0..self.kernel.tile.keys / STEP).map(product).collect()
+    }
+}

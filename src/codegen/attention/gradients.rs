@@ -1,0 +1,208 @@
+//! Code that kernels of the backward pass share: which tile of own rows a unit is, what is dropped, and gradients to memory.
+
+use serde::Serialize;
+
+use super::output::RowStore;
+use super::sequences::{batch_offset, is_ragged};
+use super::{edge_text, existing_rows, length_lines, number};
+use crate::codegen::sections::Used;
+use crate::codegen::template::{self, template};
+use crate::error::Error;
+use crate::graph::{FinalizedGraph, TensorId};
+use crate::kernel::{BackwardOutput, BackwardProblem, Dropping};
+
+/// Own rows of a kernel: so many of a tile, by so many others of a step.
+pub(super) struct GradientRows<'a, 'u> {
+    pub(super) graph: &'a FinalizedGraph,
+    pub(super) used: &'u mut Used,
+    pub(super) problem: &'a BackwardProblem,
+    pub(super) rows: u32,
+    pub(super) others: u32,
+}
+
+/// A gradient to memory, and the factor that its sums lack.
+#[derive(Serialize)]
+pub(super) struct GradientText {
+    factor: &'static str,
+    store: String,
+}
+
+/// What `attention/backward_cut.cuh` reads.
+#[derive(Serialize)]
+struct CutText {
+    scores: u32,
+    others: u32,
+}
+
+/// The factor of scores.
+pub(super) fn scale_text(graph: &FinalizedGraph, used: &mut Used, scale: Option<TensorId>) -> String {
+    scale.map_or("1.0f".to_owned(), |id| number(graph, used, id))
+}
+
+/// An end of a row's others, none beyond its sequence. NVRTC 13.0 does not come back from a single row's `row < 1 ? min(…) : 0`.
+fn within(end: Option<String>) -> String {
+    let others = "row < rows ? others : 0";
+    end.map_or(others.to_owned(), |end| format!("min({others}, {end})"))
+}
+
+impl GradientRows<'_, '_> {
+    /// Accumulators of a thread for the scores of a step.
+    pub(super) fn scores(&self) -> u32 {
+        self.others / 2
+    }
+
+    /// Whether tiles have different numbers of steps.
+    pub(super) fn is_causal(&self) -> bool {
+        self.problem.band.right.is_some()
+    }
+
+    /// The lines that say which tile of own rows of which head a unit is, and which steps it has.
+    pub(super) fn unit(&self) -> String {
+        let (problem, heads) = (self.problem, self.problem.row_heads());
+        let (tiles, rows, others) = (problem.row_tiles(self.rows), self.rows, self.others);
+        let mut lines = Vec::new();
+        let section = problem.section;
+        // of causal tiles the longest come first: the first keys, and the last queries
+        let tile = |tile: &str| match self.is_causal() && !problem.of_keys {
+            true => format!("{} - {tile}", tiles - 1),
+            false => tile.to_owned(),
+        };
+        if section < heads {
+            lines.push(
+                "// heads that are in L2 together come before others, of these all with the same rows".to_owned(),
+            );
+            lines.push(format!(
+                "const unsigned section = unit / {0}u * {section}u, rest = unit % {0}u;",
+                section * tiles
+            ));
+            lines.push(format!("const unsigned of_section = min({section}u, {heads}u - section);"));
+            lines.push("const unsigned head = section + rest % of_section;".to_owned());
+            lines.push(format!("const int m0 = ({}) * {rows};", tile("int(rest / of_section)")));
+        } else {
+            lines.push(format!("const unsigned head = unit % {heads}u;"));
+            lines.push(format!("const int m0 = ({}) * {rows};", tile(&format!("int(unit / {heads}u)"))));
+        }
+        let of_batch = heads / problem.extents.batches;
+        lines.push(format!("const unsigned b = head / {of_batch}u, h = head % {of_batch}u;"));
+        lines.extend(length_lines(self.graph, &problem.band, &problem.extents));
+        let [own, other] = if problem.of_keys { ["keys", "queries"] } else { ["queries", "keys"] };
+        lines.push(format!("[[maybe_unused]] const int rows = {own}, others = {other};"));
+        let [first, end] = self.kept();
+        lines.push(format!("const auto first_of = [&]([[maybe_unused]] int row) {{ return {first}; }};"));
+        lines.push(format!("const auto end_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"));
+        if problem.outputs.iter().all(|output| is_ragged(self.graph, output.tensor)) {
+            lines.push("if (m0 >= rows) continue;  // rows beyond the sequence are nowhere".to_owned());
+        }
+        lines.push(format!("const int last_row = min(m0 + {rows}, rows) - 1;"));
+        lines.push(format!("const int end = last_row < m0 ? 0 : (end_of(last_row) + {}) / {others};", others - 1));
+        lines.push(format!("const int begin = min(first_of(m0) / {others}, end);"));
+        lines.join("\n")
+    }
+
+    /// The first of the others that an own row keeps, and the end of them: none beyond the sequence.
+    fn kept(&self) -> [String; 2] {
+        let band = &self.problem.band;
+        let shift = if band.is_bottom_right { " + keys - queries" } else { "" };
+        let back = if band.is_bottom_right { " - keys + queries" } else { "" };
+        let edge = |edge, keys: i64, sign| edge_text(self.graph, edge, keys, sign);
+        if self.problem.of_keys {
+            let first = band.right.map(|right| format!("max(row{back}{}, 0)", edge(right, -right.keys, "-")));
+            let end = band.left.map(|left| format!("max(row{back}{}, 0)", edge(left, left.keys, "+")));
+            return [first.unwrap_or("0".to_owned()), within(end)];
+        }
+        let first = band.left.map(|left| format!("max(row{shift}{}, 0)", edge(left, 1 - left.keys, "-")));
+        let end = band.right.map(|right| format!("max(row{shift}{}, 0)", edge(right, right.keys + 1, "+")));
+        [first.unwrap_or("0".to_owned()), within(end)]
+    }
+
+    /// The lines that say what is kept of a step before its scores are there, and those that drop gradients of probabilities. Rows of keys
+    /// have the eight columns of a counter side by side, rows of queries one each.
+    pub(super) fn drops(&mut self, dropout: Dropping) -> (Option<String>, String) {
+        let (problem, threshold) = (self.problem, dropout.threshold);
+        let heads = problem.extents.heads;
+        if problem.of_keys {
+            ["fw_kept_rows", "fw_drop"].into_iter().for_each(|section| self.used.add(section));
+            let head = match problem.members() {
+                1 => format!("b * {heads} + h"),
+                members => format!("b * {heads} + h * {members} + member"),
+            };
+            let words = self.scores().div_ceil(32);
+            let count = self.scores();
+            let kept = format!(
+                "unsigned kept[{words}];\nfw_kept_rows<{threshold}u, {count}>(kept, row / 8, block * {}, {head}, drop_state, lane);",
+                self.others
+            );
+            return (Some(kept), "fw_drop(y, kept);".to_owned());
+        }
+        self.used.add("fw_drop_columns");
+        let lines = [
+            "const unsigned drop_queries[2] = {(unsigned)row, (unsigned)row + 8};".to_owned(),
+            format!("const unsigned drop_heads[2] = {{b * {heads} + h, b * {heads} + h}};"),
+            format!(
+                "fw_drop_columns<{threshold}u>(y, block * {}, drop_queries, drop_heads, drop_state, lane);",
+                self.others / 8
+            ),
+        ];
+        (None, lines.join("\n"))
+    }
+
+    fn output(&mut self, output: &BackwardOutput, first: u32, clears: bool) -> Result<String, Error> {
+        let (problem, tensor) = (self.problem, output.tensor);
+        let stride = &self.graph.tensor(tensor).stride;
+        let store = RowStore {
+            tensor,
+            first,
+            head: output.head,
+            rows: existing_rows(self.graph, tensor, problem.rows()),
+            row_offset: format!(
+                "{} + h * {}ull + row_of * {}ull",
+                batch_offset(self.graph, tensor),
+                stride[1],
+                stride[2]
+            ),
+            stores: output.stores,
+            operand: problem.operand,
+            clears,
+        };
+        store.text(self.graph, self.used)
+    }
+
+    /// Accumulators of each result, from the first on, and the factor that its sums lack: gradients of scores are scaled before they are rounded.
+    pub(super) fn outputs(&mut self, clears: bool) -> Result<Vec<GradientText>, Error> {
+        let problem = self.problem;
+        let mut first = problem.first_sum(self.others);
+        let mut outputs = Vec::new();
+        for output in &problem.outputs {
+            let has_factor = problem.dropout.is_some() && output.is_of_values;
+            let factor = if has_factor { "drop_scale" } else { "1.0f" };
+            outputs.push(GradientText { factor, store: self.output(output, first, clears)? });
+            first += output.registers();
+        }
+        Ok(outputs)
+    }
+
+    /// The lambda that makes of a step what a mask leaves of it.
+    pub(super) fn cut(&self) -> Result<String, Error> {
+        let record = CutText { scores: self.scores(), others: self.others };
+        template::render(template!("attention/backward_cut.cuh"), &record)
+    }
+
+    /// The factor of gradients of probabilities.
+    pub(super) fn factor(&self) -> &'static str {
+        if self.problem.dropout.is_some() { "scale * drop_scale" } else { "scale" }
+    }
+
+    /// What is known of the query of `x[i]`: its statistic and Δ, of columns or of rows.
+    pub(super) fn facts(&self) -> [String; 2] {
+        match self.problem.of_keys {
+            true => {
+                let at = |first: u32| {
+                    let first = if first == 0 { String::new() } else { format!("{first} + ") };
+                    format!("rows_of[{first}8 * (i >> 2) + (i & 1)]")
+                };
+                [at(0), at(self.others)]
+            }
+            false => ["statistic", "delta"].map(|name| format!("{name}[i >> 1 & 1]")),
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Code that kernels of a forward pass share: what becomes of rows of scores in the accumulators of a warp, and which of them a tile has.
+
+use serde::Serialize;
+
+use super::output::RowStore;
+use super::sequences::{batch_offset, is_ragged};
+use super::{LN2, LOG2E, dropout, edge_text, existing_rows, length_lines, number};
+use crate::codegen::expression::Speller;
+use crate::codegen::names;
+use crate::codegen::sections::Used;
+use crate::codegen::template::{self, template};
+use crate::error::Error;
+use crate::graph::{FinalizedGraph, TensorId};
+use crate::kernel::{AttentionProblem, ForwardDropout, MmaType, Register, Scores, StageProgram, Value, value_columns};
+
+/// Device code of rows.
+pub(super) const SECTIONS: &[&str] =
+    &["fw_take_all", "fw_scale_all", "fw_exponentials", "fw_quad_largest", "fw_quad_total", "fw_infinity"];
+
+/// What a score may exceed its row's reference by, as a power of two: probabilities stay below 2⁸ of the largest so far (AT-K7).
+const ROOM: f32 = 8.0;
+
+/// What `attention/softmax.cuh` reads.
+#[derive(Serialize)]
+struct SoftmaxText {
+    scores: u32,
+    keys: u32,
+    program: Option<String>,
+    /// The condition that scores are multiplied by their scale before they are compared.
+    scales_first: Option<&'static str>,
+    left: bool,
+    lengths: bool,
+    largest: bool,
+    /// The lines that drop probabilities.
+    dropout: Option<String>,
+}
+
+/// What `attention/rows.cuh` reads.
+#[derive(Serialize)]
+struct RowsText {
+    rows: i64,
+    dropout: bool,
+    largest: bool,
+    /// A row's score beside its keys, where the largest is stored.
+    sink: Option<String>,
+    stores: Vec<String>,
+}
+
+/// Rows of scores of a kernel: so many queries of a tile by so many keys of a step.
+pub(super) struct ScoreRows<'a, 'u> {
+    pub(super) graph: &'a FinalizedGraph,
+    pub(super) used: &'u mut Used,
+    pub(super) problem: &'a AttentionProblem,
+    pub(super) queries: u32,
+    pub(super) keys: u32,
+}
+
+impl ScoreRows<'_, '_> {
+    /// Accumulators of a thread for the scores of a step.
+    pub(super) fn scores(&self) -> u32 {
+        self.keys / 2
+    }
+
+    /// Accumulators of a thread for O.
+    pub(super) fn values(&self) -> u32 {
+        value_columns(self.problem.extents.head[1]) / 2
+    }
+
+    /// Head of Q, and query, of a row.
+    fn head_and_query(&self, row: &str) -> [String; 2] {
+        match self.problem.extents.packed {
+            1 => ["h".to_owned(), row.to_owned()],
+            packed => [format!("(h * {packed} + ({row}) % {packed})"), format!("({row}) / {packed}")],
+        }
+    }
+
+    pub(super) fn is_causal(&self) -> bool {
+        self.problem.band.right.is_some()
+    }
+
+    /// O and the statistics.
+    pub(super) fn stored(&self) -> impl Iterator<Item = TensorId> + use<> {
+        [self.problem.output].into_iter().chain(self.problem.statistics.tensors())
+    }
+
+    /// The lines that say which tile of queries of which head a unit is, and which steps of keys it has.
+    pub(super) fn unit(&mut self) -> String {
+        let (problem, heads) = (self.problem, self.problem.extents.row_heads());
+        let (tiles, section, extents) = (problem.row_tiles(self.queries), problem.section, problem.extents);
+        let (rows, keys) = (self.queries, self.keys);
+        let mut lines = Vec::new();
+        let mut line = |line: String| lines.push(line);
+        let tile = |tile: &str| if self.is_causal() { format!("{} - {tile}", tiles - 1) } else { tile.to_owned() };
+        if section < heads {
+            line(
+                "// heads whose K and V are in L2 together come before others, of these all with the same rows"
+                    .to_owned(),
+            );
+            line(format!("const unsigned section = unit / {0}u * {section}u, rest = unit % {0}u;", section * tiles));
+            line(format!("const unsigned of_section = min({section}u, {heads}u - section);"));
+            line("const unsigned head = section + rest % of_section;".to_owned());
+            line(format!("const int m0 = ({}) * {rows};", tile("int(rest / of_section)")));
+        } else {
+            line(format!("const unsigned head = unit % {heads}u;"));
+            line(format!("const int m0 = ({}) * {rows};", tile(&format!("int(unit / {heads}u)"))));
+        }
+        line(format!("const unsigned b = head / {0}u, h = head % {0}u;", extents.heads / extents.packed));
+        length_lines(self.graph, &problem.band, &extents).into_iter().for_each(&mut line);
+        match extents.packed {
+            1 => line("const int rows = queries;".to_owned()),
+            packed => line(format!("const int rows = queries * {packed};  // of {packed} heads, query by query")),
+        }
+        let shift = if problem.band.is_bottom_right { " + keys - queries" } else { "" };
+        let [_, query] = self.head_and_query("row");
+        let moved = |edge, keys, sign| format!("{query}{shift}{}", edge_text(self.graph, edge, keys, sign));
+        let end = problem.band.right.map(|right| moved(right, right.keys.saturating_add(1), "+"));
+        let end = end.map_or("keys".to_owned(), |end| format!("min(keys, max({end}, 0))"));
+        let first = problem.band.left.map(|left| moved(left, 1_i64.saturating_sub(left.keys), "-"));
+        let first = first.map_or("0".to_owned(), |first| format!("max({first}, 0)"));
+        line(format!("const auto keys_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"));
+        line(format!("const auto first_key = [&]([[maybe_unused]] int row) {{ return {first}; }};"));
+        if self.stored().all(|id| is_ragged(self.graph, id)) {
+            line("if (m0 >= rows) continue;  // rows beyond the sequence are nowhere".to_owned());
+        }
+        line(format!("const int last_row = min(m0 + {rows}, rows) - 1;"));
+        line(format!("const int end = last_row < m0 ? 0 : (keys_of(last_row) + {}) / {keys};", keys - 1));
+        line(format!("const int begin = min(first_key(m0) / {keys}, end);"));
+        lines.join("\n")
+    }
+
+    /// Whether the largest score of a row is kept beside the reference, which may be below it.
+    pub(super) fn knows_largest(&self) -> bool {
+        self.problem.statistics.max.is_some() || self.problem.statistics.sum_exp.is_some()
+    }
+
+    /// The sink of a row, which rows beyond their sequence do not have.
+    pub(super) fn sink_of_row(&mut self, id: TensorId) -> String {
+        let stride = self.graph.tensor(id).stride.get(1).copied().unwrap_or(0);
+        let [head, _] = self.head_and_query("row + 8 * e");
+        self.used.add(names::storage_section(self.graph.tensor(id).data_type));
+        let sink = format!("fw_value({}[{head} * {stride}ull])", names::pointer(self.graph, id));
+        match self.problem.band.lengths {
+            Some(_) => format!("row + 8 * e < rows ? {sink} : negative"),
+            None => sink,
+        }
+    }
+
+    /// [`ROOM`], but none where a mask may multiply probabilities beyond what HALF holds.
+    fn room(&self) -> f32 {
+        let is_masked = matches!(self.problem.dropout, Some(ForwardDropout::Masked { .. }));
+        if is_masked && self.problem.operand == MmaType::F16 { 0.0 } else { ROOM }
+    }
+
+    /// `c`, by which scores become exponents of two; `unit_of_scores`, what one of them is in natural units; `room`.
+    pub(super) fn scale(&mut self) -> String {
+        let (log2e, room) = (names::float_literal(LOG2E), names::float_literal(self.room()));
+        let reads_unit = self.knows_largest() || self.problem.sink.is_some();
+        let unit = if reads_unit { ", unit_of_scores = 1.0f" } else { "" };
+        let constant = format!("constexpr float c = {log2e}{unit}, room = {room} / c;");
+        let Scores::Scaled(Some(id)) = self.problem.scores else { return constant };
+        let scale = number(self.graph, self.used, id);
+        [
+            format!("const float scale = {scale};"),
+            "// scores are compared before they are scaled, where that does not turn their order".to_owned(),
+            "const bool scales_first = !(scale > 0.0f && scale < fw_infinity());".to_owned(),
+            "const float unit_of_scores = scales_first ? 1.0f : scale;".to_owned(),
+            format!("const float c = unit_of_scores * {log2e}, room = {room} / c;"),
+        ]
+        .join("\n")
+    }
+
+    /// The lines that say what the generator of dropout is told, and the factor of O.
+    pub(super) fn dropout_state(&mut self, dropout: ForwardDropout) -> Result<String, Error> {
+        match dropout {
+            ForwardDropout::Drawn(dropout) => dropout::state(self.graph, self.used, dropout),
+            ForwardDropout::Masked { scale, .. } => {
+                Ok(format!("const float drop_scale = {};", number(self.graph, self.used, scale)))
+            }
+        }
+    }
+
+    /// The lines that multiply the probabilities of a step by a mask. Where there is no probability, what the mask has may be anything.
+    fn masked(&mut self, mask: TensorId) -> String {
+        self.used.add(names::storage_section(self.graph.tensor(mask).data_type));
+        let value = format!("fw_value({}[{}])", names::pointer(self.graph, mask), self.score_offset(mask));
+        [
+            "#pragma unroll".to_owned(),
+            format!("for (int i = 0; i < {}; ++i) {{", self.scores()),
+            self.score_row("i >> 1 & 1"),
+            self.score_column("8 * (i >> 2) + (i & 1)", 1),
+            format!("if (x[i] != 0.0f) x[i] *= {value};"),
+            "}".to_owned(),
+        ]
+        .join("\n")
+    }
+
+    /// The lines that make dropped ones of the probabilities of a step 0.
+    fn dropped(&mut self, dropout: ForwardDropout) -> String {
+        let dropout = match dropout {
+            ForwardDropout::Drawn(dropout) => dropout,
+            ForwardDropout::Masked { mask, .. } => return self.masked(mask),
+        };
+        self.used.add("fw_drop_columns");
+        let rows = ["row", "row + 8"].map(|row| self.head_and_query(row));
+        let of_head = |[head, _]: &[String; 2]| format!("b * {} + {head}", self.problem.extents.heads);
+        let (heads, queries) = (
+            rows.each_ref().map(of_head).join(", "),
+            rows.each_ref().map(|row| format!("unsigned({})", row[1])).join(", "),
+        );
+        [
+            format!("const unsigned drop_queries[2] = {{{queries}}};"),
+            format!("const unsigned drop_heads[2] = {{{heads}}};"),
+            format!(
+                "fw_drop_columns<{}u>(x, block * {}, drop_queries, drop_heads, drop_state, lane);",
+                dropout.threshold,
+                self.keys / 8
+            ),
+        ]
+        .join("\n")
+    }
+
+    /// From the scores `x` of a step to its probabilities.
+    pub(super) fn softmax(&mut self) -> Result<String, Error> {
+        let problem = self.problem;
+        match self.knows_largest() {
+            true => ["fw_row_maxima_nan", "fw_quad_largest_nan"].into_iter().for_each(|section| self.used.add(section)),
+            false => self.used.add("fw_row_maxima"),
+        }
+        let program = match &problem.scores {
+            Scores::Program { program, result } => Some(self.program(program, *result)),
+            Scores::Scaled(_) => None,
+        };
+        let record = SoftmaxText {
+            scores: self.scores(),
+            keys: self.keys,
+            program,
+            scales_first: matches!(problem.scores, Scores::Scaled(Some(_))).then_some("scales_first"),
+            left: problem.band.left.is_some(),
+            lengths: problem.band.lengths.is_some(),
+            largest: self.knows_largest(),
+            dropout: problem.dropout.map(|dropout| self.dropped(dropout)),
+        };
+        template::render(template!("attention/softmax.cuh"), &record)
+    }
+
+    /// The lines that evaluate the operations of one score, `x[i]`. What is read for rows and columns beyond the last is the last's.
+    fn program(&mut self, program: &StageProgram, result: TensorId) -> String {
+        let (graph, paired) = (self.graph, &self.problem.paired);
+        let mut lines = vec![self.score_row("i >> 1 & 1"), self.score_column("8 * (i >> 2) + (i & 1)", 1)];
+        let offset = |id: TensorId| self.score_offset(id);
+        let offsets: Vec<(TensorId, String)> = program.loads().map(|id| (id, offset(id))).collect();
+        let coordinates = self.coordinates();
+        let mut speller = Speller::new(graph, self.used, program, [result].into_iter());
+        for step in &program.steps {
+            if step.value == Value::Load {
+                let tensor = graph.tensor(step.tensor);
+                let offset = offsets.iter().find(|known| known.0 == step.tensor).map_or("0", |known| &known.1);
+                let text = match tensor.is_pass_by_value {
+                    true => graph.canonical_name(step.tensor),
+                    false if paired.contains(&step.tensor) => {
+                        format!("fw_value(pairs_{}[i / 2].at[i & 1])", graph.canonical_name(step.tensor))
+                    }
+                    false => speller.element(step.tensor, offset),
+                };
+                if speller.value(step.tensor) != text {
+                    lines.push(speller.define_load(step.tensor, &text));
+                }
+                continue;
+            }
+            let coordinate = step.generated_axis().map(|axis| coordinates[axis].clone());
+            lines.push(speller.define(step, (Register::Float, "x[i]"), coordinate.as_deref()));
+        }
+        let value = speller.unrounded(result);
+        lines.push(format!("x[i] = {value};"));
+        lines.join("\n")
+    }
+
+    /// Row of a score, of the first or the second of a lane's, as `of_lane` tells.
+    fn score_row(&self, of_lane: &str) -> String {
+        format!("const int score_row = min(row + 8 * ({of_lane}), {});", self.problem.extents.rows() - 1)
+    }
+
+    /// Column of a score, the first of so many side by side.
+    fn score_column(&self, of_lane: &str, count: i64) -> String {
+        let (keys, last) = (self.keys, self.problem.extents.keys - count);
+        format!("const int score_column = min(block * {keys} + 2 * int(quad) + {of_lane}, {last});")
+    }
+
+    /// Batch, head, query and key of a score.
+    fn coordinates(&self) -> [String; 4] {
+        let [head, query] = self.head_and_query("score_row");
+        ["b".to_owned(), head, query, "score_column".to_owned()]
+    }
+
+    /// Where the element of a tensor for a score lies.
+    fn score_offset(&self, id: TensorId) -> String {
+        let (tensor, at) = (self.graph.tensor(id), self.coordinates());
+        let spread = (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1);
+        let terms: Vec<String> = spread.map(|axis| format!("({}) * {}ull", at[axis], tensor.stride[axis])).collect();
+        if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
+    }
+
+    /// Room for what is read two columns at a time, and the lines that read it for a step.
+    pub(super) fn pairs(&mut self) -> (Vec<String>, Vec<String>) {
+        let (mut room, mut reads) = (Vec::new(), Vec::new());
+        if self.problem.paired.is_empty() {
+            return (room, reads);
+        }
+        self.used.add("fw_vector");
+        reads.extend([self.score_row("i & 1"), self.score_column("8 * (i >> 1)", 2)]);
+        for &id in &self.problem.paired {
+            let data_type = self.graph.tensor(id).data_type;
+            self.used.add(names::storage_section(data_type));
+            let (storage, name) = (names::storage_type(data_type), self.graph.canonical_name(id));
+            let count = self.scores() / 2;
+            room.push(format!("fw_vector<{storage}, 2> pairs_{name}[{count}];"));
+            let from = format!("{} + {}", names::pointer(self.graph, id), self.score_offset(id));
+            reads.push(format!("pairs_{name}[i] = *reinterpret_cast<const fw_vector<{storage}, 2>*>({from});"));
+        }
+        (room, reads)
+    }
+
+    /// `b * … + h * … + <row> * …`.
+    pub(super) fn row_offset(&self, id: TensorId, row: &str) -> String {
+        let stride = &self.graph.tensor(id).stride;
+        let [head, query] = self.head_and_query(row);
+        let batch = batch_offset(self.graph, id);
+        format!("{batch} + {head} * {}ull + ({query}) * {}ull", stride[1], stride[2])
+    }
+
+    /// What softmax knows of the lane's rows, to memory, and the factors of their parts of O.
+    pub(super) fn rows(&mut self) -> Result<String, Error> {
+        let statistics = self.problem.statistics;
+        let ln2 = names::float_literal(LN2);
+        let is_known = self.knows_largest();
+        let sink = self.problem.sink.filter(|_| is_known).map(|id| self.sink_of_row(id));
+        let factor = "exp2f(fmaf(-greatest, c, reference[e]))";
+        let [max, sum_exp] = match &sink {
+            // the reference is the sink's own where that is the largest
+            Some(_) => [
+                "fw_max_nan(greatest * unit_of_scores, sink)".to_owned(),
+                format!("total * (is_sink ? 1.0f : {factor})"),
+            ],
+            None => ["greatest * unit_of_scores".to_owned(), format!("total * {factor}")],
+        };
+        let values = [
+            (statistics.stats, format!("total == 0.0f ? negative : (reference[e] + log2f(total)) * {ln2}")),
+            (statistics.max, max),
+            (statistics.sum_exp, format!("total == 0.0f ? 0.0f : {sum_exp}")),
+        ];
+        let store = |(id, value): (Option<TensorId>, String)| {
+            let id = id?;
+            let inside = if is_ragged(self.graph, id) { "if (row + 8 * e < rows) " } else { "" };
+            let at = self.row_offset(id, "row + 8 * e");
+            Some(format!("{inside}{}[{at}] = {value};", names::pointer(self.graph, id)))
+        };
+        let record = RowsText {
+            rows: self.problem.extents.rows(),
+            dropout: self.problem.dropout.is_some(),
+            largest: is_known,
+            sink,
+            stores: values.into_iter().filter_map(store).collect(),
+        };
+        template::render(template!("attention/rows.cuh"), &record)
+    }
+
+    /// O to memory; accumulators that nothing was added to are cleared first where the kernel asks for it.
+    pub(super) fn output(&mut self, clears: bool) -> Result<String, Error> {
+        let problem = self.problem;
+        let store = RowStore {
+            tensor: problem.output,
+            first: self.scores(),
+            head: problem.extents.head[1],
+            rows: existing_rows(self.graph, problem.output, problem.extents.rows()),
+            row_offset: self.row_offset(problem.output, "row_of"),
+            stores: problem.stores,
+            operand: problem.operand,
+            clears,
+        };
+        store.text(self.graph, self.used)
+    }
+}

@@ -1,0 +1,174 @@
+//! Record of the backward pass of attention by `mma.sync`.
+
+use serde::Serialize;
+
+use super::gradients::{GradientRows, GradientText, scale_text};
+use super::loads::{RowLoad, fragments};
+use super::sequences::{batch_offset, with_offsets};
+use super::warp::{SECTIONS, steps};
+use super::{LOG2E, dropout};
+use crate::codegen::names;
+use crate::codegen::sections::Used;
+use crate::error::Error;
+use crate::graph::FinalizedGraph;
+use crate::kernel::{HeadRows, WarpBackwardKernel, value_columns};
+
+/// What `attention/warp_backward.cu` reads beside the function's name and parameters.
+#[derive(Serialize)]
+pub(in crate::codegen) struct BackwardText {
+    threads: u32,
+    blocks: u32,
+    accumulators: u32,
+    units: i64,
+    unit: String,
+    of_keys: bool,
+    /// Whether dV is a result, and whether another gradient is.
+    has_values: bool,
+    has_sums: bool,
+    scale: String,
+    log2e: String,
+    heads: i64,
+    rows: i64,
+    others: u32,
+    padded: i64,
+    /// Heads whose rows are walked one after the other.
+    members: i64,
+    /// Bytes from row to row of Q and K, and of V and dO.
+    pitch_0: u32,
+    pitch_1: u32,
+    own_1_at: u32,
+    others_at: u32,
+    other_1_at: u32,
+    facts_at: u32,
+    stage_count: u32,
+    stage_bytes: u32,
+    /// What is multiplied, and instructions along heads.
+    of: &'static str,
+    steps_0: u32,
+    steps_1: u32,
+    /// Lambdas that bring own rows, and others.
+    loads: Vec<String>,
+    cut: String,
+    /// What the generator of dropout is told.
+    dropout: Option<String>,
+    /// Accumulators of scores, and words of what they become.
+    scores: u32,
+    words: u32,
+    /// Accumulators before those of the first result.
+    first_sum: u32,
+    /// What is known of the query of `x[i]`.
+    statistic: String,
+    delta: String,
+    /// The factor of gradients of probabilities.
+    factor: &'static str,
+    kept: Option<String>,
+    drops: Option<String>,
+    drops_values: Option<&'static str>,
+    /// Accumulators of dV, and of dK or dQ.
+    values_from: u32,
+    values: u32,
+    sums_from: u32,
+    sums: u32,
+    /// Gradients to memory.
+    outputs: Vec<GradientText>,
+}
+
+pub(in crate::codegen) fn backward(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    kernel: &WarpBackwardKernel,
+) -> Result<BackwardText, Error> {
+    let (problem, tile, layout) = (&kernel.problem, kernel.tile, kernel.layout());
+    let [head, value_head] = problem.extents.head;
+    let of = fragments(used, problem.operand);
+    SECTIONS.iter().chain(&["fw_fast_exp2"]).for_each(|section| used.add(section));
+    let loads = loads(graph, used, kernel)?;
+    let dropout = problem.dropout.map(|dropout| dropout::state(graph, used, dropout)).transpose()?;
+    let scale = scale_text(graph, used, problem.scale);
+    let mut rows = GradientRows { graph, used, problem, rows: tile.rows(), others: tile.others };
+    let (kept, drops) = problem.dropout.map(|dropout| rows.drops(dropout)).unzip();
+    let [statistic, delta] = rows.facts();
+    let scores = rows.scores();
+    let first = problem.first_sum(tile.others);
+    let [values, sums] = [value_head, head].map(|head| value_columns(head) / 2);
+    let all: u32 = problem.outputs.iter().map(|output| output.registers()).sum();
+    let results = problem.outputs.iter().map(|output| output.tensor);
+    let mut ragged: Vec<_> = kernel.own.iter().chain(&kernel.others).map(|rows| rows.tensor).chain(results).collect();
+    ragged.sort_unstable();
+    ragged.dedup();
+    Ok(BackwardText {
+        threads: tile.threads(),
+        blocks: kernel.blocks,
+        accumulators: first + all,
+        units: kernel.row_tiles() * problem.row_heads(),
+        unit: with_offsets(rows.unit(), graph, ragged.into_iter()),
+        of_keys: problem.of_keys,
+        has_values: problem.has_values(),
+        has_sums: problem.has_sums(),
+        scale,
+        log2e: names::float_literal(LOG2E),
+        heads: problem.extents.heads,
+        rows: problem.rows(),
+        others: tile.others,
+        padded: problem.padded,
+        members: problem.members(),
+        pitch_0: layout.pitches[0],
+        pitch_1: layout.pitches[1],
+        own_1_at: layout.own_1,
+        others_at: layout.others,
+        other_1_at: layout.other_1,
+        facts_at: layout.rows,
+        stage_count: tile.stages,
+        stage_bytes: layout.stage_bytes,
+        of,
+        steps_0: steps(head, problem.operand),
+        steps_1: steps(value_head, problem.operand),
+        loads,
+        cut: rows.cut()?,
+        dropout,
+        scores,
+        words: scores * problem.operand.bytes() / 4,
+        first_sum: first,
+        statistic,
+        delta,
+        factor: rows.factor(),
+        kept: kept.flatten(),
+        drops,
+        drops_values: (problem.dropout.is_some() && problem.of_keys).then_some("fw_drop(x, kept);"),
+        values_from: first,
+        values,
+        sums_from: first + if problem.has_values() { values } else { 0 },
+        sums,
+        outputs: rows.outputs(false)?,
+    })
+}
+
+/// The lambdas that bring own rows, and the others of a step.
+fn loads(graph: &FinalizedGraph, used: &mut Used, kernel: &WarpBackwardKernel) -> Result<Vec<String>, Error> {
+    let (problem, tile, layout) = (&kernel.problem, kernel.tile, kernel.layout());
+    let [own, others] = if problem.of_keys { ["keys", "queries"] } else { ["queries", "keys"] };
+    let head_of_others = match (problem.of_keys, problem.members()) {
+        (true, 1) => "h".to_owned(),
+        (true, members) => format!("h * {members}u + next_member"),
+        (false, _) => format!("h / {}u", problem.extents.groups()[0]),
+    };
+    let mut load = |name, rows: HeadRows, head_of: &str, count, length, at: String, head| {
+        let stride = &graph.tensor(rows.tensor).stride;
+        let batch = batch_offset(graph, rows.tensor);
+        let offset = format!("{batch} + ({head_of}) * {}ull + (first + row) * {}ull", stride[1], stride[2]);
+        let load = RowLoad { name, rows, offset, count, length, at, head, threads: tile.threads() };
+        load.text(graph, used, problem.operand)
+    };
+    let [head, value_head] = problem.extents.head;
+    let stage = if tile.stages > 1 { format!(" + next_stage * {}", layout.stage_bytes) } else { String::new() };
+    let mut loads = vec![load("load_own_0", kernel.own[0], "h", tile.rows(), own, "shared_bytes".to_owned(), head)?];
+    if problem.has_sums() {
+        let at = format!("shared_bytes + {}", layout.own_1);
+        loads.push(load("load_own_1", kernel.own[1], "h", tile.rows(), own, at, value_head)?);
+    }
+    let at = format!("stages{stage}");
+    loads.push(load("load_other_0", kernel.others[0], &head_of_others, tile.others, others, at, head)?);
+    let at = format!("stages{stage} + {}", layout.other_1);
+    loads.push(load("load_other_1", kernel.others[1], &head_of_others, tile.others, others, at, value_head)?);
+    Ok(loads)
+}

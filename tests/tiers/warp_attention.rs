@@ -1,0 +1,126 @@
+//! Attention by `mma.sync`: backward passes on Ampere, every config of some cases on chips with little shared memory, and kernels for every chip
+//! that has the instruction.
+
+use std::sync::Arc;
+
+use fusewright::build::Build;
+use fusewright::device::{ComputeCapability, Device};
+use fusewright::engine::{self, Selection};
+use fusewright::graph::Graph;
+use libtest_mimic::{Failed, Trial};
+
+use crate::cases::{self, Case};
+
+/// Engines of this file.
+const ENGINES: [&str; 2] = ["warp_attention", "warp_attention_backward"];
+
+/// Chips that have the instruction.
+const CHIPS: [(u32, u32); 7] = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)];
+
+/// Cases that are compiled for every chip: the largest heads, what needs most registers beside them, each type.
+const COMPILED: &[&str] = &[
+    "attention_heads_of_256",
+    "attention_heads_of_128",
+    "attention_dropout_groups_lengths_sinks",
+    "attention_bias",
+    "attention_soft_cap",
+    "attention_ragged_all",
+    "attention_float_heads_of_256",
+    "attention_operands_turned_lengths",
+    "attention_heads_of_250_254",
+    "attention_bwd_heads_of_256",
+    "attention_bwd_heads_of_128",
+    "attention_bwd_dropout_heads_of_256",
+    "attention_bwd_dropout_groups_lengths_sinks",
+    "attention_bwd_float_heads_of_256",
+    "attention_bwd_operands_spread_lengths",
+];
+
+/// Cases of which every config runs on a chip whose blocks have little shared memory.
+const RUN: &[&str] = &[
+    "attention_groups",
+    "attention_lengths_bottom_right_window",
+    "attention_dropout_groups_lengths_sinks",
+    "attention_float_groups_lengths_sinks",
+    "attention_bwd_groups_window",
+    "attention_bwd_heads_of_192_128",
+    "attention_bwd_dropout_groups_lengths_sinks",
+    "attention_bwd_float_groups_lengths_sinks",
+];
+
+/// The first chip with BF16 and `cp.async`.
+const AMPERE: (u32, u32) = (8, 0);
+
+/// A chip whose blocks have less shared memory.
+const SMALL: (u32, u32) = (8, 6);
+
+/// A chip whose blocks have more.
+const LARGE: (u32, u32) = (9, 0);
+
+/// Trials that run kernels.
+pub(crate) fn run(tier: &str, run: fn(&Build) -> Result<(), Failed>) -> Vec<Trial> {
+    let backward = named(|name| name.starts_with("attention_bwd_"));
+    let on_ampere = backward.map(|case| first(&format!("{tier}::{}", name_of(AMPERE)), case, AMPERE, run));
+    let all = named(|name| RUN.contains(&name)).map(|case| every_config(tier, case, SMALL, run));
+    on_ampere.chain(all).collect()
+}
+
+/// Trials that compile kernels: the first config for every chip, every config for one of them and for the one with the most tiles.
+pub(crate) fn compile(tier: &str, compile: fn(&Build) -> Result<(), Failed>) -> Vec<Trial> {
+    let cases = named(|name| COMPILED.contains(&name)).enumerate();
+    let on_chips = cases.flat_map(|(number, case)| {
+        CHIPS
+            .into_iter()
+            .enumerate()
+            .map(move |(position, chip)| (case.clone(), chip, chip == LARGE || position == number % CHIPS.len()))
+    });
+    let taken = on_chips.filter(|(case, chip, _)| selection(&case.1, *chip).is_ok());
+    let trial = |(case, chip, all): ((String, Graph), _, bool)| match all {
+        true => every_config(tier, case, chip, compile),
+        false => first(&format!("{tier}::{}", name_of(chip)), case, chip, compile),
+    };
+    taken.map(trial).collect()
+}
+
+fn name_of((major, minor): (u32, u32)) -> String {
+    ComputeCapability::new(major, minor).to_string()
+}
+
+fn named(is_chosen: impl Fn(&str) -> bool) -> impl Iterator<Item = (String, Graph)> {
+    let cases = cases::all().into_iter().filter(move |case| is_chosen(&case.name));
+    cases.map(|Case { name, graph, .. }| (name, graph))
+}
+
+/// The first config of a case on a chip.
+fn first(tier: &str, (name, graph): (String, Graph), chip: (u32, u32), run: fn(&Build) -> Result<(), Failed>) -> Trial {
+    Trial::test(format!("{tier}::{name}"), move || {
+        let (selection, device) = selection(&graph, chip)?;
+        run(&Build::first(&selection, &device).map_err(|error| error.to_string())?)
+    })
+}
+
+/// Every config of a case on a chip.
+fn every_config(
+    tier: &str,
+    (name, graph): (String, Graph),
+    chip: (u32, u32),
+    run: fn(&Build) -> Result<(), Failed>,
+) -> Trial {
+    Trial::test(format!("{tier}::every_config::{}::{name}", name_of(chip)), move || {
+        let (selection, device) = selection(&graph, chip)?;
+        for ranked in selection.candidates(&device) {
+            let build = Build::new(&selection, ranked.config, &device).map_err(|error| error.to_string())?;
+            run(&build).map_err(|failed| format!("{}: {}", build.config, failed.message().unwrap_or_default()))?;
+        }
+        Ok(())
+    })
+}
+
+/// A graph with its engine of this file, whether or not another one is preferred.
+fn selection(graph: &Graph, (major, minor): (u32, u32)) -> Result<(Selection, Device), String> {
+    let graph = Arc::new(graph.finalize().map_err(|error| error.to_string())?);
+    let capability = ComputeCapability::new(major, minor);
+    let selection = engine::select(&graph, capability).map_err(|refusal| refusal.to_string())?;
+    let selection = ENGINES.iter().find_map(|name| selection.clone().with_engine(name));
+    Ok((selection.ok_or("no engine of warps takes it")?, Device::typical(capability)))
+}
