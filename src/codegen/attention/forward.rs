@@ -5,10 +5,10 @@ use serde::Serialize;
 use super::scores::{self, ScoreRows};
 use super::sequences::{Boxed, batch_offset, with_offsets};
 use super::{LINE, LINE_BYTES, SECTIONS, STEP, pack_function, registers};
+use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
-use crate::codegen::names;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{AttentionKernel, AttentionLayout, MmaType, Pages, head_lines, value_columns};
 

@@ -86,7 +86,9 @@ impl Engine for WarpAttention {
 /// Which table tells where they are.
 fn is_in_rows(plan: &Plan) -> Result<(), String> {
     match plan.problem.pages.into_iter().flatten().next() {
-        Some(pages) => Err(format!("pages of tensor {}, which boxes alone read", plan.graph.describe_tensor(pages.table))),
+        Some(pages) => {
+            Err(format!("pages of tensor {}, which boxes alone read", plan.graph.describe_tensor(pages.table)))
+        }
         None => Ok(()),
     }
 }
