@@ -215,6 +215,7 @@ fn knob_number(knob: Knob) -> u32 {
         Knob::Occupancy => RawKnob::CUDNN_KNOB_TYPE_OCCUPANCY,
         Knob::PackHeads => RawKnob::CUDNN_KNOB_TYPE_SPLIT_H,
         Knob::EvaluateFirst => RawKnob::CUDNN_KNOB_TYPE_WORKSPACE,
+        Knob::OrderedSums => RawKnob::CUDNN_KNOB_TYPE_REDUCTION_MODE,
     };
     raw as u32
 }

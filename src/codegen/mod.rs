@@ -164,6 +164,12 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::AttentionBackward(body) => {
             signature.fill(template!("attention/backward.cu"), attention::backward(graph, used, body)?)
         }
+        Body::AttentionGradients(body) => {
+            signature.fill(template!("attention/backward.cu"), attention::gradients(graph, used, body)?)
+        }
+        Body::AttentionQueries(body) => {
+            signature.fill(template!("attention/gradients_result.cu"), attention::queries(graph, used, body))
+        }
         Body::Gemm(body) => product::product(graph, used, body, signature),
     };
     Ok(layout::laid_out(&text?))

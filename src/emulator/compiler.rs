@@ -323,6 +323,7 @@ mod tests {
             function: (*name).to_owned(),
             grid: [1; 2],
             cluster: 1,
+            is_cooperative: false,
             block: [1; 3],
             shared_bytes: 0,
             starts_early: false,

@@ -88,8 +88,8 @@ impl KernelBuilder {
         }
     }
 
-    /// Adds a function, `fw_<skeleton>`, numbered from the second one of the file on. Every function may be started before the
-    /// launch before it has finished, and waits for that itself.
+    /// Adds a function, `fw_<skeleton>`, numbered from the second one of the file on. Every function but those whose blocks wait
+    /// for each other may be started before the launch before it has finished, and waits for that itself.
     pub(super) fn push(&mut self, skeleton: &str, shape: Shape, mut parameters: Vec<Parameter>, body: Body) {
         parameters.iter_mut().for_each(|parameter| *parameter = self.placed(*parameter));
         let function = match self.kernel.functions.len() {
@@ -97,8 +97,17 @@ impl KernelBuilder {
             number => format!("fw_{skeleton}_{number}"),
         };
         let Shape { grid, block, shared_bytes } = shape;
-        let launch =
-            Launch { function, grid, cluster: body.cluster(), block, shared_bytes, starts_early: true, parameters };
+        let is_cooperative = body.is_cooperative();
+        let launch = Launch {
+            function,
+            grid,
+            cluster: body.cluster(),
+            is_cooperative,
+            block,
+            shared_bytes,
+            starts_early: !is_cooperative,
+            parameters,
+        };
         self.kernel.functions.push(Function { launch, body });
     }
 

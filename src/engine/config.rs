@@ -114,6 +114,9 @@ knobs! {
     /// not set it.
     EvaluateFirst = "evaluate_first", KnobDomain::Switch, Some(0),
         "1 evaluates mainloop stages once, to the workspace, not with each tile that reads them";
+    /// Whether dQ is added up from all tiles of keys, in a fixed order, in the pass that computes dK and dV; off where a config does not set it.
+    OrderedSums = "ordered_sums", KnobDomain::Switch, Some(0),
+        "1 adds up the gradient of queries from all tiles of keys, in a fixed order, where scores are multiplied once";
 }
 
 impl Knob {

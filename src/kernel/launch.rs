@@ -11,6 +11,8 @@ pub struct Launch {
     pub grid: [u32; 2],
     /// Blocks of a cluster, side by side along x, whose extent they divide; 1 where blocks do not share their memory.
     pub cluster: u32,
+    /// Whether blocks wait for each other, so that all of the grid are resident at once (a cooperative launch).
+    pub is_cooperative: bool,
     /// Threads of a block, x, y, z.
     pub block: [u32; 3],
     /// Dynamic shared memory, in bytes.

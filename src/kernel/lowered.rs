@@ -48,6 +48,7 @@ impl Kernel {
             },
             Body::Attention(attention) => Some(attention.operand),
             Body::AttentionBackward(attention) => Some(attention.operand),
+            Body::AttentionGradients(attention) => Some(attention.pass.operand),
             _ => None,
         })
     }

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
     self, CUDA_KERNEL_NODE_PARAMS, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
-    CUfunction_attribute, CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphNode, CUgraphNodeType, CUlaunchConfig,
+    CUfunction_attribute, CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphNode, CUgraphNodeType, CUkernelNodeAttrID, CUkernelNodeAttrValue, CUlaunchConfig,
     CUmodule, CUpointer_attribute, CUresult, CUstream, CUstreamCaptureMode, CUtensorMap, CUtensorMapDataType,
     CUtensorMapFloatOOBfill, CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapSwizzle,
 };
@@ -203,6 +203,9 @@ functions! {
         cuGraphInstantiateWithFlags(executable: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong);
         cuGraphKernelNodeGetParams_v2(node: CUgraphNode, parameters: *mut CUDA_KERNEL_NODE_PARAMS);
         cuGraphKernelNodeSetParams_v2(node: CUgraphNode, parameters: *const CUDA_KERNEL_NODE_PARAMS);
+        cuGraphKernelNodeSetAttribute(
+            node: CUgraphNode, attribute: CUkernelNodeAttrID, value: *const CUkernelNodeAttrValue
+        );
         cuGraphLaunch(executable: CUgraphExec, stream: CUstream);
         cuGraphNodeGetType(node: CUgraphNode, kind: *mut CUgraphNodeType);
         cuCtxEnablePeerAccess(context: CUcontext, flags: c_uint);

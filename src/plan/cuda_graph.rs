@@ -9,7 +9,7 @@ use super::bindings::TensorsDigest;
 use super::cuda::{self, CudaError};
 use super::driver::{failed, require_functions};
 use super::execution_plan::Prepared;
-use super::launch::PreparedLaunch;
+use super::launch::{COOPERATIVE, PreparedLaunch};
 use super::variant_pack::VariantPack;
 use super::{DeviceContext, Stream, Workspace};
 use crate::error::{Error, Misuse};
@@ -21,6 +21,7 @@ const FUNCTIONS: &[&str] = &[
     "cuGraphExecDestroy",
     "cuGraphExecKernelNodeSetParams_v2",
     "cuGraphInstantiateWithFlags",
+    "cuGraphKernelNodeSetAttribute",
     "cuGraphLaunch",
 ];
 
@@ -217,6 +218,12 @@ pub(super) unsafe fn add_node(
         cuda::cuGraphAddKernelNode_v2(&raw mut node, graph, dependencies, count, &raw const parameters)
     };
     added.map_err(|error| launch.not_launched(error))?;
+    if launch.is_cooperative {
+        let (id, value) = (sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, COOPERATIVE);
+        // SAFETY: the node was just added, and the value is of the attribute's kind.
+        unsafe { cuda::cuGraphKernelNodeSetAttribute(node, id, &raw const value) }
+            .map_err(|error| launch.not_launched(error))?;
+    }
     if let Some(after) = after.filter(|_| launch.starts_early) {
         // SAFETY: both nodes are of the graph.
         unsafe { connect_early(graph, after, node) }.map_err(|error| launch.not_launched(error))?;

@@ -32,6 +32,8 @@ pub(super) struct PreparedLaunch {
     shared_bytes: u32,
     /// Whether the chip may start it before the launch before it has finished, and the driver knows how.
     pub(super) starts_early: bool,
+    /// Whether its blocks wait for each other.
+    pub(super) is_cooperative: bool,
     pub(super) arguments: Arguments,
 }
 
@@ -58,6 +60,7 @@ pub(super) fn prepare(
         block: launch.block,
         shared_bytes: launch.shared_bytes,
         starts_early: launch.starts_early && can_start_early,
+        is_cooperative: launch.is_cooperative,
         arguments,
     };
     Ok(launches.iter().zip(arguments).map(prepared).collect())
@@ -70,7 +73,7 @@ impl PreparedLaunch {
         // On the stack, so that executions share nothing.
         let mut arguments = Block::new();
         self.complete(&mut arguments, pack, workspace)?;
-        let mut early = early_start();
+        let mut attribute = if self.is_cooperative { cooperative() } else { early_start() };
         let config = sys::CUlaunchConfig {
             gridDimX: self.grid[0],
             gridDimY: self.grid[1],
@@ -80,8 +83,8 @@ impl PreparedLaunch {
             blockDimZ: self.block[2],
             sharedMemBytes: self.shared_bytes,
             hStream: stream.raw(),
-            attrs: &raw mut early,
-            numAttrs: u32::from(self.starts_early),
+            attrs: &raw mut attribute,
+            numAttrs: u32::from(self.starts_early || self.is_cooperative),
         };
         let pointers = arguments.pointers(&self.arguments);
         // SAFETY: the function's module is loaded as long as the plan. There is one pointer per parameter, each to bytes
@@ -133,6 +136,18 @@ impl PreparedLaunch {
         failed(&what, error)
     }
 }
+
+/// Starts a launch only where all of its blocks are resident at once, so that they may wait for each other.
+fn cooperative() -> sys::CUlaunchAttribute {
+    sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+        pad: Default::default(),
+        value: COOPERATIVE,
+    }
+}
+
+/// The attribute's value, of launches and of nodes of CUDA graphs.
+pub(super) const COOPERATIVE: sys::CUlaunchAttributeValue = sys::CUlaunchAttributeValue { cooperative: 1 };
 
 /// Lets a launch start before the one before it has finished; its kernel waits (`griddepcontrol.wait`).
 fn early_start() -> sys::CUlaunchAttribute {

@@ -19,6 +19,7 @@ const FUNCTIONS: &[&str] = &[
     "cuGraphDestroyNode",
     "cuGraphGetNodes",
     "cuGraphKernelNodeGetParams_v2",
+    "cuGraphKernelNodeSetAttribute",
     "cuGraphKernelNodeSetParams_v2",
     "cuGraphNodeGetType",
 ];

@@ -29,6 +29,9 @@ fw_mbarrier_init(empty + 8 * stage, ${ 4 * consumers }$);  // warps that multipl
 }
 fw_mbarrier_init(own_full, 1);
 fw_mbarrier_init(own_empty, ${ 4 * consumers }$);
+<%- for count in more_barriers %>
+fw_mbarrier_init(own_empty + ${ 8 * loop.index }$, ${ count }$);
+<%- endfor %>
 fw_mbarrier_init_fence();
 }
 __syncthreads();

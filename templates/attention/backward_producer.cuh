@@ -3,7 +3,7 @@
 if (warp == 0 && fw_elect()) {
 unsigned stage = 0, parity = 1, own_parity = 1;
 #pragma unroll 1
-for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
+for (unsigned unit = ${ first }$, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
 ${ unit }$
 <%- for line in sequences %>
 ${ line }$
@@ -18,7 +18,7 @@ fw_tma_load(shared + ${ line.at }$, &${ line.map }$, own_full, ${ line.element }
 #pragma unroll 1
 for (unsigned member = 0; member < ${ members }$u; ++member) {
 #pragma unroll 1
-for (int block = begin; block < end; ++block) {
+${ walk }$
 fw_mbarrier_wait(empty + 8 * stage, parity);
 fw_mbarrier_expect(full + 8 * stage, ${ other_bytes }$);
 const unsigned tile = shared + ${ others_at }$ + stage * ${ stage_bytes }$;
@@ -33,14 +33,14 @@ if (++stage == ${ stages }$) stage = 0, parity ^= 1;
 } else if (warp == 1) {  // statistics and Δ of queries
 unsigned stage = 0, parity = 1;
 #pragma unroll 1
-for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
+for (unsigned unit = ${ first }$, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
 ${ unit }$
 if (begin >= end) continue;
 #pragma unroll 1
 for (unsigned member = 0; member < ${ members }$u; ++member) {
 const unsigned long long first = (b * ${ heads }$ull + h * ${ members }$u + member) * ${ padded }$ull;
 #pragma unroll 1
-for (int block = begin; block < end; ++block) {
+${ walk }$
 fw_mbarrier_wait(empty + 8 * stage, parity);
 float* const rows = reinterpret_cast<float*>(shared_bytes + ${ rows_at }$ + stage * ${ 8 * others }$);
 #pragma unroll
@@ -54,5 +54,8 @@ if (++stage == ${ stages }$) stage = 0, parity ^= 1;
 }
 }
 }
+<%- endif %>
+<%- if turns %>
+${ turns }$
 <%- endif %>
 }

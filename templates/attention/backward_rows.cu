@@ -33,6 +33,9 @@ for (int i = 0; i < 8; ++i) delta = fmaf(fw_value(o[i]), fw_value(d_o[i]), delta
 #pragma unroll
 for (unsigned step = ${ lanes }$ / 2; step > 0; step /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, step);
 if (lane == 0) {
+<%- if turns %>
+if (query % ${ step }$ == 0) reinterpret_cast<unsigned*>(${ turns }$)[head * ${ steps }$ull + query / ${ step }$] = 0;  // nobody has added to dQ
+<%- endif %>
 const unsigned long long place = head * ${ padded }$ull + query;
 partial0[place] = <% if length %>exists ? <% endif %>${ stats }$[${ stats_offset }$] * ${ log2e }$<% if length %> : 0.0f<% endif %>;
 partial1[place] = delta * ${ scale }$;

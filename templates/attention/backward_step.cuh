@@ -1,21 +1,8 @@
 <# A step of the backward pass: its scores, and gradients of probabilities, beside the sums of the step before, unless it is the first. -#>
 fw_mbarrier_wait(full + 8 * stage, parity);
 const unsigned tile = shared + ${ others_at }$ + stage * ${ stage_bytes }$;
-<%- if lengths %>
-if ((block + 1) * ${ others }$ > others) {  // what lies beyond the sequence may be NaN, which no factor of 0 makes 0
-const unsigned thread = threadIdx.x % 128;
-#pragma unroll 1
-for (unsigned chunk = max(others - block * ${ others }$, 0) * 8 + thread; chunk < ${ 8 * others }$; chunk += 128) {
-#pragma unroll
-for (unsigned line = 0; line < ${ other_line_count }$; ++line) {
-fw_store_vector(reinterpret_cast<unsigned*>(shared_bytes + (tile - shared) + line * ${ 128 * others }$ + chunk * 16), fw_vector<unsigned, 4>{});
-}
-}
-fw_fence_async();
-<%- for barrier in barrier_ids %>
-<% if not loop.first %>else <% endif %><% if not loop.last %>if (consumer == ${ loop.index0 }$) <% endif %>fw_named_barrier<${ barrier }$, 128>();
-<%- endfor %>
-}
+<%- if zeros %>
+${ zeros }$
 <%- endif %>
 FW_PRODUCTS(own_0, fw_matrix_descriptor<128>(tile, 0, 1024), false,
 <%- for product in score_products %>

@@ -45,3 +45,8 @@ FW_EMULATOR_ATOMICS(int, unsigned)
 FW_EMULATOR_ATOMICS(unsigned, unsigned)
 FW_EMULATOR_ATOMICS(unsigned long long, unsigned long long)
 #undef FW_EMULATOR_ATOMICS
+
+inline void fw_add_vector(float* to, const float (&x)[4]) {
+  if (reinterpret_cast<unsigned long long>(to) % 16 != 0) emulator::fail("fw_add_vector: the address is not a multiple of 16");
+  for (int i = 0; i < 4; ++i) atomicAdd(to + i, x[i]);
+}

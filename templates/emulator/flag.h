@@ -14,6 +14,22 @@ inline void fw_set_flag(Flag* flag, long long value) {
   *flag = Flag(value);
 }
 
+// Turns of blocks that run at once: a thread waits until so many have passed.
+namespace emulator {
+
+inline constexpr char WAIT_TURN[] = "fw_wait_turn";
+
+// Suspends until the word is no smaller than `turn`.
+void wait_turn(Site site, const unsigned* passed, unsigned turn);
+
+}  // namespace emulator
+
+inline void fw_wait_turn(const unsigned* passed, unsigned turn, emulator::Place place = emulator::Place::here()) {
+  emulator::wait_turn({emulator::WAIT_TURN, place}, passed, turn);
+}
+
+inline void fw_pass_turn(unsigned* passed) { ++*passed; }
+
 // A value for a GPU of the node, and the flag that tells that it has come.
 inline void fw_send(float* to, float value) {
   to[0] = value;

@@ -105,6 +105,12 @@ inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
   return emulator::shuffle({emulator::SHFL_XOR, place}, mask, value, inside ? source : lane);
 }
 
+// `redux.sync.add.u32` of a whole warp.
+inline unsigned __reduce_add_sync(unsigned mask, unsigned value, emulator::Place place = emulator::Place::here()) {
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(mask, value, step, 32, place);
+  return value;
+}
+
 // The largest value of a warp (`redux.sync.max.u32`), and what keeps the assembler from moving waits.
 inline unsigned fw_uniform(unsigned value, emulator::Place place = emulator::Place::here()) {
   for (int step = 16; step > 0; step /= 2)

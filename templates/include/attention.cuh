@@ -43,6 +43,33 @@ FW_INLINE void fw_scale_all(const float (&f)[2]) {
   if constexpr (N > 4) fw_scale_all<A + 4, N - 4>(f);
 }
 
+//@ fw_part: FW_INLINE fw_add_vector fw_vector
+// N accumulators to memory, or added to what is there: sixteen columns of one of a lane's rows, two from each of two fragments, are 16 bytes,
+// beside which lie those of the warpgroup's other threads.
+template <bool ADDS, int N>
+FW_INLINE void fw_part(float* to, const float (&x)[N]) {
+#pragma unroll
+  for (int i = 0; i < N / 4; ++i) {
+    const int at = i / 2 * 8 + i % 2 * 2;
+    const float y[4] = {x[at], x[at + 1], x[at + 4], x[at + 5]};
+    if constexpr (ADDS) fw_add_vector(to + 512 * i, y);
+    else fw_store_vector(to + 512 * i, fw_vector<float, 4>{{y[0], y[1], y[2], y[3]}});
+  }
+}
+
+//@ fw_store_fragments: FW_INLINE fw_stmatrix
+// Words of a warp's fragments, rows of 16 bits, to swizzled lines of 64 columns, which lie LINE bytes apart. `row` is the address of the lane's
+// row: number l % 16 of the fragments'.
+template <int LINE, int N>
+FW_INLINE void fw_store_fragments(unsigned row, unsigned lane, const unsigned (&w)[N]) {
+  static_assert(N % 4 == 0, "fragments come in pairs");
+#pragma unroll
+  for (int i = 0; i < N; i += 4) {
+    const unsigned chunk = (i / 2 % 8 + lane / 16) ^ lane % 8;
+    fw_stmatrix_x4(row + i / 16 * LINE + chunk * 16, w[i], w[i + 1], w[i + 2], w[i + 3]);
+  }
+}
+
 //@ fw_row_maxima: FW_INLINE fw_infinity
 // Of each of the lane's two rows the largest of its columns and of m; a NaN may be passed over. Floats compare like integers, of which
 // three are compared at once, as soon as one is not negative.

@@ -110,6 +110,25 @@ __device__ __forceinline__ void fw_set_flag(Flag* flag, long long value) {
   __threadfence_system();
 }
 
+//@ primitive fw_turn
+// Waits until so many have passed before; what these wrote is seen from then on. Passing tells those behind that the warp has written.
+__device__ __forceinline__ void fw_wait_turn(const unsigned* passed, unsigned turn) {
+  unsigned seen;
+  do {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(passed) : "memory");
+  } while (seen < turn);
+}
+__device__ __forceinline__ void fw_pass_turn(unsigned* passed) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(passed) : "memory");
+}
+
+//@ primitive fw_add_vector
+// Adds to four floats of device memory, whose address is a multiple of 16; on sm_90.
+__device__ __forceinline__ void fw_add_vector(float* to, const float (&x)[4]) {
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]), "f"(x[2]),
+               "f"(x[3]) : "memory");
+}
+
 //@ primitive fw_send
 // Sends a value to a GPU of the node, perhaps this one: the word and its flag at once, so that neither is seen without the other.
 __device__ __forceinline__ void fw_send(float* to, float value) {

@@ -1,7 +1,10 @@
 //! Records of the backward pass of attention.
 
+mod gradients;
+
 use serde::Serialize;
 
+pub(in crate::codegen) use self::gradients::{gradients, queries};
 use super::sequences::{Boxed, batch_offset, is_ragged, offset_lines, with_offsets};
 use super::{
     GroupText, LINE, LINE_BYTES, LOG2E, OutputText, SECTIONS, STEP, TakeText, dropout, edge_text, existing_rows,
@@ -11,10 +14,10 @@ use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
-use crate::graph::{FinalizedGraph, TensorId};
+use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
     AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput, Dropping,
-    MmaType, head_lines, value_columns,
+    MmaType, QuerySums, head_lines, value_columns,
 };
 
 /// What `attention/backward_rows.cu` reads beside the function's name and parameters.
@@ -40,6 +43,10 @@ pub(in crate::codegen) struct RowsText {
     log2e: String,
     scale: String,
     keeps_delta: bool,
+    /// The region of turns to add to dQ, which are none yet, and the steps of a head's queries.
+    turns: Option<String>,
+    step: u32,
+    steps: i64,
     /// Lines that say where ragged sequences lie, and where rows beyond them are nowhere.
     sequences: Vec<String>,
     length: Option<String>,
@@ -75,6 +82,9 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
         log2e: names::float_literal(LOG2E),
         scale: scale_text(graph, used, kernel.scale),
         keeps_delta: kernel.keeps_delta,
+        turns: kernel.sums.map(|_| format!("partial{}", 2 + u32::from(kernel.keeps_delta))),
+        step: QuerySums::STEP,
+        steps: kernel.sums.map_or(0, |sums| sums.steps),
         sequences: offset_lines(graph, [kernel.output, kernel.gradient, kernel.stats].into_iter()),
         length: kernel.lengths.map(|id| length_line(graph, "length", id, queries)),
     }
@@ -127,6 +137,8 @@ pub(in crate::codegen) struct BackwardText {
     consumers: u32,
     /// Arrivals that fill a stage.
     arrivals: u32,
+    /// Arrivals at the barriers behind those of own rows.
+    more_barriers: Vec<u32>,
     producer_registers: u32,
     consumer_registers: u32,
     producer: String,
@@ -153,6 +165,7 @@ struct BoxText {
 #[derive(Serialize)]
 struct ProducerText {
     stages: u32,
+    first: &'static str,
     units: i64,
     next: String,
     unit: String,
@@ -171,7 +184,10 @@ struct ProducerText {
     rows_at: u32,
     heads: i64,
     padded: i64,
-    queries: i64,
+    /// The line that walks the steps of a tile.
+    walk: String,
+    /// What a warp does that waits for a block's turns.
+    turns: Option<String>,
 }
 
 /// What `attention/backward_consumer.cuh` reads.
@@ -218,6 +234,7 @@ struct GradientText {
 #[derive(Serialize)]
 struct StepText {
     is_first: bool,
+    zeros: Option<String>,
     of_keys: bool,
     has_values: bool,
     has_sums: bool,
@@ -226,12 +243,9 @@ struct StepText {
     other_1_at: u32,
     stage_bytes: u32,
     rows_at: u32,
-    other_line_count: u32,
     scores: u32,
     packed: u32,
     pack: &'static str,
-    lengths: bool,
-    barrier_ids: Vec<u32>,
     /// What is known of the query of `x[i]`.
     statistic: &'static str,
     delta: String,
@@ -246,6 +260,14 @@ struct StepText {
     sums_of_before: String,
     /// Groups of products behind that of scores.
     pending: usize,
+}
+
+/// What `attention/backward_zeros.cuh` reads.
+#[derive(Serialize)]
+struct ZerosText {
+    others: u32,
+    other_line_count: u32,
+    barrier_ids: Vec<u32>,
 }
 
 /// What `attention/backward_sums.cuh` reads.
@@ -288,9 +310,10 @@ pub(in crate::codegen) fn backward(
         stages: kernel.tile.stages,
         consumers: kernel.tile.consumers,
         arrivals: 1 + u32::from(kernel.of_keys),
+        more_barriers: Vec::new(),
         producer_registers: kernel.registers[0],
         consumer_registers: kernel.registers[1],
-        producer: backward.producer()?,
+        producer: backward.producer(backward.units_text(), None)?,
         consumer: backward.consumer()?,
     })
 }
@@ -306,8 +329,22 @@ fn within(end: Option<String>) -> String {
     end.map_or(others.to_owned(), |end| format!("min({others}, {end})"))
 }
 
+/// Words of fragments as a statement takes them.
+fn word_list(name: &str, count: u32) -> String {
+    (0..count).map(|at| format!("FW_WORD({name}[{at}])")).collect::<Vec<_>>().join(", ")
+}
+
 fn name_of_sum(is_of_values: bool) -> &'static str {
     if is_of_values { "FW_VALUE_SUMS" } else { "FW_SUMS" }
+}
+
+/// How blocks walk tiles of own rows: the first and the next, what one is, and its steps.
+struct UnitsText {
+    first: &'static str,
+    units: i64,
+    next: String,
+    unit: String,
+    walk: String,
 }
 
 struct Backward<'a, 'u> {
@@ -343,7 +380,7 @@ impl Backward<'_, '_> {
     /// The lines that say which tile of own rows of which head a unit is, and which steps it has.
     fn unit(&self) -> String {
         let (kernel, heads) = (self.kernel, self.kernel.row_heads());
-        let (tiles, rows, others) = (kernel.row_tiles(), kernel.tile.rows(), kernel.tile.others);
+        let (tiles, rows) = (kernel.row_tiles(), kernel.tile.rows());
         let mut lines = Vec::new();
         let section = kernel.section;
         // of causal tiles the longest come first: the first keys, and the last queries
@@ -366,6 +403,15 @@ impl Backward<'_, '_> {
             lines.push(format!("const unsigned head = unit % {heads}u;"));
             lines.push(format!("const int m0 = ({}) * {rows};", tile(&format!("int(unit / {heads}u)"))));
         }
+        lines.extend(self.bounds());
+        lines.join("\n")
+    }
+
+    /// The lines that say which rows of which head a tile from `m0` on has, and which steps.
+    fn bounds(&self) -> Vec<String> {
+        let (kernel, heads) = (self.kernel, self.kernel.row_heads());
+        let (rows, others) = (kernel.tile.rows(), kernel.tile.others);
+        let mut lines = Vec::new();
         let of_batch = heads / kernel.extents.batches;
         lines.push(format!("const unsigned b = head / {of_batch}u, h = head % {of_batch}u;"));
         lines.extend(length_lines(self.graph, &kernel.band, &kernel.extents));
@@ -380,7 +426,18 @@ impl Backward<'_, '_> {
         lines.push(format!("const int last_row = min(m0 + {rows}, rows) - 1;"));
         lines.push(format!("const int end = last_row < m0 ? 0 : (end_of(last_row) + {}) / {others};", others - 1));
         lines.push(format!("const int begin = min(first_of(m0) / {others}, end);"));
-        lines.join("\n")
+        lines
+    }
+
+    /// How the producer's warps walk units.
+    fn units_text(&self) -> UnitsText {
+        UnitsText {
+            first: "blockIdx.x",
+            units: self.units(),
+            next: self.next(),
+            unit: self.unit(),
+            walk: "for (int block = begin; block < end; ++block) {".to_owned(),
+        }
     }
 
     /// The first of the others that an own row keeps, and the end of them: none beyond the sequence.
@@ -420,7 +477,7 @@ impl Backward<'_, '_> {
         [[boxed(0), boxed(1)], [boxed(2), boxed(3)]]
     }
 
-    fn producer(&mut self) -> Result<String, Error> {
+    fn producer(&self, units: UnitsText, turns: Option<String>) -> Result<String, Error> {
         let (kernel, layout) = (self.kernel, self.layout);
         let members = kernel.members();
         let own = "h".to_owned();
@@ -433,12 +490,14 @@ impl Backward<'_, '_> {
         let [own_boxes, other_boxes] = self.boxed();
         let sequences = own_boxes.iter().chain(&other_boxes).flat_map(|boxed| boxed.lines(self.graph)).collect();
         let step = format!("block * {}", kernel.tile.others);
-        let unit = self.unit();
         let record = ProducerText {
             stages: kernel.tile.stages,
-            units: self.units(),
-            next: self.next(),
-            unit,
+            first: units.first,
+            units: units.units,
+            next: units.next,
+            unit: units.unit,
+            walk: units.walk,
+            turns,
             own_bytes: layout.others,
             sequences,
             own_lines: self.boxes(own_boxes, kernel.tile.rows(), "m0", [own.clone(), own]),
@@ -452,25 +511,13 @@ impl Backward<'_, '_> {
             rows_at: layout.rows,
             heads: kernel.extents.heads,
             padded: kernel.padded,
-            queries: kernel.extents.queries,
         };
         template::render(template!("attention/backward_producer.cuh"), &record)
     }
 
     fn consumer(&mut self) -> Result<String, Error> {
         let (kernel, layout) = (self.kernel, self.layout);
-        if kernel.band.lengths.is_some() {
-            ["fw_named_barrier", "fw_fence_async", "fw_vector"].into_iter().for_each(|section| self.used.add(section));
-        }
-        let mut outputs = Vec::new();
-        let mut first = kernel.first_sum();
-        for output in &kernel.outputs {
-            // sums of gradients of scores have it: these are scaled before they are rounded
-            let has_factor = kernel.dropout.is_some() && output.is_of_values;
-            let factor = if has_factor { "drop_scale" } else { "1.0f" };
-            outputs.push(GradientText { factor, store: self.output(output, first)? });
-            first += output.registers();
-        }
+        let outputs = self.outputs()?;
         let stored = kernel.outputs.iter().map(|output| output.tensor);
         let record = ConsumerText {
             units: self.units(),
@@ -499,6 +546,36 @@ impl Backward<'_, '_> {
             outputs,
         };
         template::render(template!("attention/backward_consumer.cuh"), &record)
+    }
+
+    /// Gradients of own rows to memory.
+    fn outputs(&mut self) -> Result<Vec<GradientText>, Error> {
+        let kernel = self.kernel;
+        let mut outputs = Vec::new();
+        let mut first = kernel.first_sum();
+        for output in &kernel.outputs {
+            // sums of gradients of scores have it: these are scaled before they are rounded
+            let has_factor = kernel.dropout.is_some() && output.is_of_values;
+            let factor = if has_factor { "drop_scale" } else { "1.0f" };
+            outputs.push(GradientText { factor, store: self.output(output, first)? });
+            first += output.registers();
+        }
+        Ok(outputs)
+    }
+
+    /// The lines that zero a step's rows beyond the sequence, where sequences have lengths.
+    fn zeros(&mut self) -> Result<Option<String>, Error> {
+        let kernel = self.kernel;
+        if kernel.band.lengths.is_none() {
+            return Ok(None);
+        }
+        ["fw_named_barrier", "fw_fence_async", "fw_vector"].into_iter().for_each(|section| self.used.add(section));
+        let record = ZerosText {
+            others: kernel.tile.others,
+            other_line_count: kernel.extents.head.into_iter().map(head_lines).sum(),
+            barrier_ids: (1..=kernel.tile.consumers).collect(),
+        };
+        template::render(template!("attention/backward_zeros.cuh"), &record).map(Some)
     }
 
     /// The lines that say what is kept of a step before its scores are there, and those that drop gradients of probabilities. Rows of keys
@@ -539,6 +616,7 @@ impl Backward<'_, '_> {
         let (kept, drops) = kernel.dropout.map(|dropout| self.drops(dropout)).unzip();
         let record = StepText {
             is_first,
+            zeros: self.zeros()?,
             of_keys: kernel.of_keys,
             has_values: kernel.has_values(),
             has_sums: kernel.has_sums(),
@@ -547,12 +625,9 @@ impl Backward<'_, '_> {
             other_1_at: self.second_other(),
             stage_bytes: layout.stage_bytes,
             rows_at: layout.rows,
-            other_line_count: head_lines(head) + head_lines(value_head),
             scores: self.scores(),
             packed: others / 4,
             pack: pack_function(kernel.operand),
-            lengths: kernel.band.lengths.is_some(),
-            barrier_ids: (1..=kernel.tile.consumers).collect(),
             statistic: if kernel.of_keys { "rows_of[8 * (i >> 2) + (i & 1)]" } else { "statistic[i >> 1 & 1]" },
             delta: match kernel.of_keys {
                 true => format!("rows_of[{others} + 8 * (i >> 2) + (i & 1)]"),
@@ -573,8 +648,7 @@ impl Backward<'_, '_> {
     /// The sums of a step, whose tile is `tile_before`, added to those before where `adds` says so.
     fn sums(&self, adds: &'static str) -> Result<String, Error> {
         let ([head, value_head], others) = (self.kernel.extents.head, self.kernel.tile.others);
-        let words =
-            |name: &str| (0..others / 4).map(|at| format!("FW_WORD({name}[{at}])")).collect::<Vec<_>>().join(", ");
+        let words = |name: &str| word_list(name, others / 4);
         let record = SumsText {
             has_values: self.kernel.has_values(),
             has_sums: self.kernel.has_sums(),

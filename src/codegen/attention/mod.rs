@@ -6,7 +6,7 @@ mod backward;
 mod dropout;
 mod sequences;
 
-pub(super) use backward::{backward, rows as backward_rows, sinks as backward_sinks};
+pub(super) use backward::{backward, gradients, queries, rows as backward_rows, sinks as backward_sinks};
 pub(super) use dropout::mask as dropout_mask;
 
 use self::sequences::{Boxed, batch_offset, is_ragged, with_offsets};

@@ -1,6 +1,7 @@
 //! The backward pass of attention: what is known of each query, and gradients that are sums over queries, or over keys.
 
 use super::attention::{AttentionExtents, Band, columns as value_columns, lines as head_lines};
+use super::attention_gradients::QuerySums;
 use super::dropout::Dropping;
 use crate::graph::TensorId;
 use crate::kernel::{MmaType, REGISTERS, TensorMap, WARPGROUP, WGMMA_ROWS};
@@ -27,6 +28,8 @@ pub struct AttentionRowsKernel {
     pub scale: Option<TensorId>,
     /// Whether a third region has Δ alone, for the gradient of sinks.
     pub keeps_delta: bool,
+    /// Sums of dQ, of which nobody has added anything yet: a last region has a word for each of their steps.
+    pub sums: Option<QuerySums>,
     /// Queries of each sequence, where others are not in memory.
     pub lengths: Option<TensorId>,
     /// Offsets of the sequences of ragged tensors.

@@ -3,6 +3,7 @@
 mod all_gather;
 mod attention;
 mod attention_backward;
+mod attention_gradients;
 mod columns;
 mod copy;
 mod depthwise;
@@ -20,6 +21,9 @@ pub use attention::{
 };
 pub use attention_backward::{
     AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput, BackwardTile,
+};
+pub use attention_gradients::{
+    AttentionGradientsKernel, AttentionQueriesKernel, GradientsLayout, QuerySums, Walk,
 };
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
@@ -77,6 +81,10 @@ pub enum Body {
     DropoutMask(DropoutMaskKernel),
     /// Gradients of queries, or of keys and values.
     AttentionBackward(Box<AttentionBackwardKernel>),
+    /// Gradients of queries, keys and values at once.
+    AttentionGradients(Box<AttentionGradientsKernel>),
+    /// Gradients of queries from their sums.
+    AttentionQueries(AttentionQueriesKernel),
 }
 
 impl Body {
@@ -86,6 +94,11 @@ impl Body {
             Self::Rows(kernel) => kernel.cluster,
             _ => 1,
         }
+    }
+
+    /// Whether blocks wait for each other.
+    pub fn is_cooperative(&self) -> bool {
+        matches!(self, Self::AttentionGradients(_))
     }
 
     /// Tensors that a function reads through pointers, and those that it writes.
@@ -108,6 +121,8 @@ impl Body {
             }
             Self::DropoutMask(kernel) => (kernel.dropout.reads().collect(), vec![kernel.output]),
             Self::AttentionBackward(kernel) => kernel.touched(),
+            Self::AttentionGradients(kernel) => kernel.pass.touched(),
+            Self::AttentionQueries(kernel) => (kernel.reads().collect(), vec![kernel.output.tensor]),
             Self::Depthwise(kernel) => {
                 let reads = kernel.sweep.program.reads().chain([kernel.windows.image, kernel.filter]);
                 (reads.collect(), kernel.sweep.stores.clone())

@@ -174,6 +174,7 @@ impl Case {
             function: function.to_owned(),
             grid: [1; 2],
             cluster: 1,
+            is_cooperative: false,
             block: [32, 1, 1],
             shared_bytes: 100 << 10,
             starts_early: false,

@@ -31,6 +31,11 @@ bool Cluster::run_round() {
 void Cluster::explain_stall() {
   for (const std::unique_ptr<Block>& block : blocks_)
     if (!block->waits_for_others()) block->throw_stall();
+  for (const std::unique_ptr<Block>& block : blocks_)
+    for (const Fiber& fiber : block->fibers())
+      if (fiber.state == Fiber::State::at_turn)
+        throw Defect("deadlock: " + describe(fiber) + " waits in " + emulator::describe(fiber.site) + " for turn " +
+                     std::to_string(fiber.turn) + ", " + std::to_string(*fiber.passed) + " have passed");
   throw Defect("deadlock: no thread of the cluster can go on");
 }
 

@@ -220,6 +220,7 @@ bool Block::run_warp(unsigned warp) {
     again = false;
     for (unsigned i = 0; i < count; ++i) {
       Fiber& fiber = fibers_[first + ordered(i, count, schedule_ == Schedule::eager)];
+      if (fiber.state == Fiber::State::at_turn && *fiber.passed >= fiber.turn) fiber.state = Fiber::State::ready;
       if (fiber.state != Fiber::State::ready) continue;
       current = &fiber;
       switch_context(scheduler_, fiber.context);
@@ -319,7 +320,17 @@ void Block::wake_from_cluster() {
     if (fiber.state == Fiber::State::at_cluster_barrier) fiber.state = Fiber::State::ready;
 }
 
+void Block::wait_turn(Fiber& fiber, Site site, const unsigned* passed, unsigned turn) {
+  fiber.state = Fiber::State::at_turn;
+  fiber.site = site;
+  fiber.passed = passed;
+  fiber.turn = turn;
+  suspend(fiber);
+}
+
 bool Block::waits_for_others() const {
+  for (const Fiber& fiber : fibers_)
+    if (fiber.state == Fiber::State::at_turn) return true;
   for (const Fiber& fiber : fibers_)
     if (fiber.state != Fiber::State::at_cluster_barrier && fiber.state != Fiber::State::exited) return false;
   return true;
@@ -327,6 +338,10 @@ bool Block::waits_for_others() const {
 
 void warp_collective(Site site, unsigned mask, void* argument, Complete complete) {
   current_block->warp_collective(current_fiber(), site, mask, argument, complete);
+}
+
+void wait_turn(Site site, const unsigned* passed, unsigned turn) {
+  if (*passed < turn) current_block->wait_turn(current_fiber(), site, passed, turn);
 }
 
 void block_barrier(Site site) { current_block->block_barrier(current_fiber(), site); }

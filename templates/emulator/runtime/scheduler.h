@@ -47,6 +47,7 @@ struct Fiber : Thread {
     at_named_barrier,
     at_mbarrier,
     at_cluster_barrier,
+    at_turn,
     exited,
   };
 
@@ -60,6 +61,8 @@ struct Fiber : Thread {
   Complete complete;
   unsigned barrier;  // id of a named barrier, address of an mbarrier
   unsigned parity;
+  const unsigned* passed;  // turns, and the one that is waited for
+  unsigned turn;
 
   // At the barrier of the cluster, from its arrival until it has waited.
   bool has_arrived;
@@ -136,7 +139,7 @@ class Block {
 
   bool is_done() const { return exited_ == fibers_.size(); }
 
-  // Whether all threads that have not exited wait for other blocks.
+  // Whether what holds the block is another one: a turn that nobody has passed, or all threads that have not exited are at the cluster's barrier.
   bool waits_for_others() const;
   [[noreturn]] void throw_stall() const;
 
@@ -151,6 +154,9 @@ class Block {
   // Suspends until `wake_from_cluster` is called.
   void wait_for_cluster(Fiber& fiber, Site site);
   void wake_from_cluster();
+
+  // Suspends until another block or warp has passed the turn.
+  void wait_turn(Fiber& fiber, Site site, const unsigned* passed, unsigned turn);
 
   [[noreturn]] void abandon(Fiber& fiber, const std::string& message);
 

@@ -1,9 +1,11 @@
 //! Hopper's engine of an attention's backward pass: all products by `wgmma`, scores and gradients of probabilities in registers.
 //!
-//! A first launch makes of each query's statistic and Δ what the others read. Then tiles of keys walk the queries for dK and dV, and tiles of
-//! queries walk the keys for dQ: each multiplies the scores again, and nothing is added up by several blocks
-//! (`docs/spec/attention.md` AT-K34 (a)).
+//! A first launch makes of each query's statistic and Δ what the others read. Then either tiles of keys walk the queries for dK and dV, and
+//! tiles of queries walk the keys for dQ: each multiplies the scores again, and nothing is added up by several blocks
+//! (`docs/spec/attention.md` AT-K34 (a)). Or tiles of keys walk the queries for all gradients: scores are multiplied once, and dQ is added up in
+//! the workspace, in an order that blocks wait for (AT-K33).
 
+mod gradients;
 mod model;
 mod plan;
 
@@ -18,7 +20,7 @@ use crate::fusion::attention_backward;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
     AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardTile, Body, Kernel,
-    Parameter, WGMMA_ROWS,
+    Parameter, QuerySums, WGMMA_ROWS,
 };
 use crate::support::attention_records::{FAB_DO_LAYOUT, FAF_SCALE_TYPE, FAF_STATS_LAYOUT};
 use crate::support::{Rule, Supported};
@@ -87,11 +89,13 @@ struct Config {
     queries: u32,
     keys: u32,
     step: u32,
+    /// Whether one pass computes all gradients: tiles of queries are its steps then.
+    ordered_sums: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { queries: 128, keys: 128, step: 64 }
+        Self { queries: 128, keys: 128, step: 64, ordered_sums: false }
     }
 }
 
@@ -99,6 +103,11 @@ const FIELDS: &[Field<Config>] = &[
     Field { knob: Knob::TileM, get: |config| config.queries, set: |config, value| config.queries = value },
     Field { knob: Knob::TileN, get: |config| config.keys, set: |config, value| config.keys = value },
     Field { knob: Knob::TileK, get: |config| config.step, set: |config, value| config.step = value },
+    Field {
+        knob: Knob::OrderedSums,
+        get: |config| config.ordered_sums.into(),
+        set: |config, value| config.ordered_sums = value != 0,
+    },
 ];
 
 /// The offer of a backward pass.
@@ -151,7 +160,9 @@ impl Offered {
     fn configs(&self) -> impl Iterator<Item = Config> + use<> {
         let rows = || (1..=3).map(|consumers| consumers * WGMMA_ROWS);
         rows().flat_map(move |keys| {
-            rows().flat_map(move |queries| STEPS.iter().map(move |&step| Config { queries, keys, step }))
+            rows().flat_map(move |queries| {
+                STEPS.iter().map(move |&step| Config { queries, keys, step, ordered_sums: false })
+            })
         })
     }
 }
@@ -163,24 +174,37 @@ impl Offer for Offered {
             let estimate = model::estimate(&self.plan, &passes, device);
             Some((estimate, EngineConfig::of_fields(NAME, FIELDS, &config), None))
         });
-        let mut ranking = ranked(priced.collect(), 1e6);
+        let ordered = self.ordered_pass(device).into_iter().map(|pass| {
+            let config =
+                Config { queries: pass.tile.others, keys: pass.tile.rows(), step: pass.tile.others, ordered_sums: true };
+            (model::ordered(&self.plan, &pass, device), EngineConfig::of_fields(NAME, FIELDS, &config), None)
+        });
+        let mut ranking = ranked(priced.chain(ordered).collect(), 1e6);
         ranking.truncate(MOST_CONFIGS);
         ranking
     }
 
     fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
         let plan = &self.plan;
-        let passes = self.passes(&config.fields(FIELDS), device).unwrap_or_default();
+        let fields: Config = config.fields(FIELDS);
         let mut builder = KernelBuilder::new(&plan.graph, config);
         // the last step of the last head is read whole
         let floats = plan.extents.batches * plan.extents.heads * plan.padded() + i64::from(STEPS[0]);
-        let regions = builder.regions(2 + usize::from(plan.sinks.is_some()), floats);
-        self.push_rows(&mut builder, &regions);
-        if let [statistics, _, delta] = regions[..] {
-            self.push_sinks(&mut builder, [statistics, delta]);
+        let mut regions = builder.regions(2 + usize::from(plan.sinks.is_some()), floats);
+        let statistics = [regions[0], regions[1]];
+        let ordered = if fields.ordered_sums { self.ordered_pass(device) } else { None };
+        let sums = ordered.as_ref().and_then(|_| self.query_sums(&mut builder));
+        regions.extend(sums.map(|(_, [_, turns])| turns));
+        self.push_rows(&mut builder, &regions, sums.map(|(sums, _)| sums));
+        if let Some(delta) = plan.sinks.map(|_| regions[2]) {
+            self.push_sinks(&mut builder, [statistics[0], delta]);
         }
-        for pass in passes {
-            self.push(&mut builder, pass, &regions[..2], device);
+        match ordered.zip(sums) {
+            Some((pass, (sums, places))) => self.push_ordered(&mut builder, pass, sums, [statistics, places], device),
+            None => {
+                let passes = self.passes(&fields, device).unwrap_or_default();
+                passes.into_iter().for_each(|pass| self.push(&mut builder, pass, &statistics, device));
+            }
         }
         plan.mask.iter().for_each(|mask| push_mask(&mut builder, &plan.graph, mask));
         builder.finish()
@@ -193,8 +217,8 @@ impl Offered {
     }
 
     /// What is known of each query, to regions of the workspace.
-    fn push_rows(&self, builder: &mut KernelBuilder, regions: &[Parameter]) {
-        let rows = self.plan.rows();
+    fn push_rows(&self, builder: &mut KernelBuilder, regions: &[Parameter], sums: Option<QuerySums>) {
+        let rows = AttentionRowsKernel { sums, ..self.plan.rows() };
         let [batches, heads, queries] = rows.extents;
         let lanes = batches * heads * queries * i64::from(rows.lanes());
         let shape = Shape::line_of_blocks(lanes, AttentionRowsKernel::THREADS);
@@ -214,10 +238,11 @@ impl Offered {
         builder.push("attention_sinks", shape, parameters, Body::AttentionSinks(sinks));
     }
 
-    fn push(&self, builder: &mut KernelBuilder, pass: Pass, regions: &[Parameter], device: &Device) {
+    /// The kernel of a pass.
+    fn kernel(&self, pass: Pass) -> AttentionBackwardKernel {
         let plan = &self.plan;
         let Pass { of_keys, tile, outputs } = pass;
-        let kernel = AttentionBackwardKernel {
+        AttentionBackwardKernel {
             of_keys,
             maps: plan.maps(of_keys, tile),
             outputs,
@@ -231,17 +256,26 @@ impl Offered {
             padded: plan.padded(),
             section: model::section(plan, of_keys),
             registers: REGISTERS[tile.consumers as usize],
-        };
+        }
+    }
+
+    /// Parameters of a pass, before the regions of the workspace.
+    fn parameters(&self, kernel: &AttentionBackwardKernel) -> Vec<Parameter> {
+        let (reads, stores) = kernel.touched();
+        let maps = kernel.maps.iter().map(|&map| Parameter::TensorMap(map));
+        maps.chain(program_parameters(reads.into_iter(), &stores, |id| self.is_scalar(id))).collect()
+    }
+
+    fn push(&self, builder: &mut KernelBuilder, pass: Pass, regions: &[Parameter], device: &Device) {
+        let kernel = self.kernel(pass);
+        let (of_keys, tile) = (kernel.of_keys, kernel.tile);
         let units = kernel.row_tiles() * kernel.row_heads();
         let shape = Shape {
             grid: [u32::try_from(units.min(i64::from(device.sm_count))).unwrap_or(u32::MAX), 1],
             block: [tile.threads(), 1, 1],
             shared_bytes: kernel.layout().bytes,
         };
-        let (reads, stores) = kernel.touched();
-        let maps = kernel.maps.iter().map(|&map| Parameter::TensorMap(map));
-        let others = program_parameters(reads.into_iter(), &stores, |id| self.is_scalar(id));
-        let parameters = maps.chain(others).chain(regions.iter().copied()).collect();
+        let parameters = self.parameters(&kernel).into_iter().chain(regions.iter().copied()).collect();
         let name = if of_keys { "attention_backward_keys" } else { "attention_backward_queries" };
         builder.push(name, shape, parameters, Body::AttentionBackward(Box::new(kernel)));
     }

@@ -101,3 +101,42 @@ pub(super) fn section(plan: &Plan, of_keys: bool) -> i64 {
     let power = 1 << (i64::BITS - 1 - held.leading_zeros());
     (power * shared).min(heads)
 }
+
+/// Share of the matrix rate that the pass for all gradients reaches, and clocks of a step beside its products.
+const REACHED_ORDERED: f64 = 0.72;
+const CLOCKS_OF_ORDERED_STEP: f64 = 300.0;
+
+/// The expected time of the pass that computes all gradients, in seconds.
+pub(super) fn ordered(plan: &Plan, pass: &Pass, device: &Device) -> Estimate {
+    let extents = plan.extents;
+    let [head, value_head] = extents.head.map(|head| ((head + 15) / 16 * 16) as f64);
+    let products = 3.0 * head + 2.0 * value_head;
+    let tile = pass.tile;
+    let multiplied = f64::from(tile.rows() * tile.others) * products / PER_CLOCK / REACHED_ORDERED;
+    let arithmetic = f64::from(tile.consumers * tile.others) * CLOCKS_OF_COLUMN;
+    let step = multiplied.max(arithmetic) + CLOCKS_OF_ORDERED_STEP;
+    let steps = steps(plan, pass);
+    let heads = (extents.batches * extents.key_heads[0]) as f64;
+    let clocks = |steps: i64| steps as f64 * step + CLOCKS_OF_TILE;
+    let total: f64 = steps.iter().map(|&steps| clocks(steps)).sum::<f64>() * heads;
+    let is_paired = plan.band.right.is_some() && plan.band.left.is_none();
+    let units = (steps.len() as i64 + i64::from(is_paired)) / if is_paired { 2 } else { 1 };
+    let waves = Waves::of(units as f64 * heads, f64::from(device.sm_count));
+    let arithmetic = total / (units as f64 * heads) * waves.count;
+    let rows = (extents.batches * extents.heads * extents.queries) as f64;
+    // sums of dQ are written and read once beside all else
+    let sums = rows * head * 8.0 / device.bytes_per_second;
+    let memory = Floor::of(&plan.graph).seconds(device, None) + sums;
+    let at_once =
+        vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::MatrixRate, time: arithmetic / CLOCK }];
+    let on_top = vec![Term { bound: Bound::Fill, time: 4.0 * CLOCKS_OF_LAUNCH / CLOCK }];
+    Estimate { at_once, on_top, waves: Some(waves) }
+}
+
+/// Heads of keys whose queries, and the sums of their gradients, stay in L2 together.
+pub(super) fn ordered_section(plan: &Plan) -> i64 {
+    let extents = plan.extents;
+    let bytes = extents.queries * extents.groups()[0] * (2 * (extents.head[0] + extents.head[1]) + 4 * extents.head[0]);
+    let held = (HELD_BY_L2 / bytes.max(1)).max(1);
+    (1 << (i64::BITS - 1 - held.leading_zeros())).min(extents.batches * extents.key_heads[0])
+}

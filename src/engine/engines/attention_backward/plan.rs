@@ -8,7 +8,7 @@ use crate::engine::lowering::outputs_are_taken;
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, Operation, OperationId, Port, TensorId};
 use crate::kernel::{
-    AttentionExtents, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardTile, Band, DropoutMaskKernel,
+    AttentionExtents, AttentionQueriesKernel, QuerySums, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardTile, Band, DropoutMaskKernel,
     Dropping, MmaType, TensorMap,
 };
 
@@ -115,6 +115,7 @@ impl Plan {
             loads_vectors: [output, gradient].into_iter().all(|id| has_vectors(self.graph.tensor(id))),
             scale: self.scale,
             keeps_delta: self.sinks.is_some(),
+            sums: None,
             lengths: self.band.lengths.map(|[queries, _]| queries).filter(|_| !offsets.is_empty()),
             offsets,
         }
@@ -125,6 +126,12 @@ impl Plan {
         let [sink, result] = self.sinks?;
         let lengths = self.band.lengths.map(|[queries, _]| queries);
         Some(AttentionSinksKernel { sink, result, extents: self.rows().extents, lengths, padded: self.padded() })
+    }
+
+    /// What makes dQ of its sums.
+    pub(super) fn queries(&self, sums: QuerySums) -> Option<AttentionQueriesKernel> {
+        let lengths = self.band.lengths.map(|[queries, _]| queries);
+        self.of_queries.map(|output| AttentionQueriesKernel::of(&self.graph, output, sums, lengths))
     }
 
     /// Boxes of a pass: of own rows, and of the others.
