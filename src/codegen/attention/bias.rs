@@ -3,12 +3,11 @@
 use serde::Serialize;
 
 use super::number;
-use super::spread_offset;
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
-use crate::graph::FinalizedGraph;
+use crate::graph::{FinalTensor, FinalizedGraph};
 use crate::kernel::{AttentionBackwardKernel, ScoreBias};
 
 /// What `attention/bias.cuh` reads.
@@ -25,6 +24,8 @@ struct BiasText {
     last_query: i64,
     last_key: i64,
     pointer: String,
+    /// Where the values of a head begin, and how far from there one lies.
+    head_offset: String,
     offset: String,
 }
 
@@ -52,7 +53,6 @@ pub(super) fn biased(
     if is_paired {
         used.add("fw_vector");
     }
-    let at = ["b", head, "bias_query", "bias_key"].map(str::to_owned);
     let record = BiasText {
         is_paired,
         of_keys: kernel.of_keys,
@@ -63,8 +63,18 @@ pub(super) fn biased(
         last_query: kernel.extents.queries - 1,
         last_key: kernel.extents.keys - 1,
         pointer: names::pointer(graph, bias.tensor),
-        offset: spread_offset(graph, bias.tensor, &at),
+        head_offset: offset(tensor, [(0, "b"), (1, head)]),
+        offset: offset(tensor, [(2, "bias_query"), (3, "bias_key")]),
     };
     let value = if is_paired { "fw_value(bias[i / 2].at[i & 1])" } else { "fw_value(bias[i])" };
     Ok(Biased { reads: Some(template::render(template!("attention/bias.cuh"), &record)?), value: value.to_owned() })
+}
+
+/// Where an element lies along some axes; of extents of 1 there is one for all. Places of 32 bits need fewer registers.
+fn offset(tensor: &FinalTensor, at: [(usize, &str); 2]) -> String {
+    let reach: i64 = at.iter().map(|&(axis, _)| (tensor.dim[axis] - 1).saturating_mul(tensor.stride[axis])).sum();
+    let suffix = if reach > i64::from(i32::MAX) { "ull" } else { "u" };
+    let spread = at.into_iter().filter(|&(axis, _)| tensor.dim[axis] > 1);
+    let terms: Vec<String> = spread.map(|(axis, at)| format!("({at}) * {}{suffix}", tensor.stride[axis])).collect();
+    if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
 }

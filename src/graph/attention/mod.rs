@@ -2,13 +2,14 @@
 //! whether a program sends a node or its operations.
 //!
 //! ```text
-//! scores = Q · Kᵀ [· scale] [+ bias] ──mask──▶ softmax (STATS, MAX, SUM_EXP, sink) [──▶ dropout] ──▶ P, of Q's type ──▶ O = P · V
+//! scores = Q · Kᵀ [· scale] [+ bias] [+ ALiBi] ──mask──▶ softmax (STATS, MAX, SUM_EXP, sink) [──▶ dropout] ──▶ P, of Q's type ──▶ O = P · V
 //! ```
 //!
 //! Whatever else stands between the scores and the softmax is the caller's: any pointwise operations. K stands in the graph as
 //! `[b, h, d, s_kv]`, as it is multiplied. Keys beyond a batch's length are masked, and its values left out of the second product by an
 //! override extent: what lies there may be NaN (AT-O36).
 
+mod alibi;
 mod backward;
 mod dropout;
 
@@ -27,7 +28,7 @@ const BIAS: Port = Port::ATTENTION_BIAS;
 const SINK: Port = Port::SINK_TOKEN;
 
 /// Ports of a node that its operations have, too.
-const INPUTS: [Port; 8] = [Q, K, V, SCALE, BIAS, Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, SINK];
+const INPUTS: [Port; 9] = [Q, K, V, SCALE, BIAS, Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, SINK, Port::BLOCK_MASK];
 const OUTPUTS: [Port; 4] = [O, Port::STATS, Port::MAX, Port::SUM_EXP];
 
 /// Ports of tensors that may be ragged: all that have rows of queries, or of keys (AT-O6).
@@ -86,7 +87,7 @@ fn node(draft: &Draft, id: OperationId) -> Option<&Other> {
 
 /// What keeps a forward node from being taken apart.
 fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) -> Option<String> {
-    let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT];
+    let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT, alibi::FLAG];
     let mut keys: Vec<&str> = known.into_iter().chain(SAID_BY_PORTS).collect();
     let (mut inputs, mut outputs) = (INPUTS.to_vec(), OUTPUTS.to_vec());
     if let Some(dropped) = dropout::dropped(operation) {
@@ -173,11 +174,15 @@ impl<'a> Lowering<'a> {
             self.push(name, Attributes::Pointwise(Pointwise::new(mode)), inputs, vec![(Port::OUT_0, y)]);
             x = y;
         }
+        if self.node.attributes.kept().get(alibi::FLAG).and_then(serde_json::Value::as_bool) == Some(true) {
+            x = alibi::added(&mut self, x);
+        }
         let lengths = ScoreMask::LENGTHS.iter().filter_map(|&port| Some((port, self.input(port)?)));
         let lengths: Vec<(Port, TensorId)> = lengths.collect();
-        if !lengths.is_empty() || self.mask != ScoreMask::default() {
+        let blocks = self.input(Port::BLOCK_MASK).map(|mask| (Port::BLOCK_MASK, mask));
+        if !lengths.is_empty() || self.mask != ScoreMask::default() || blocks.is_some() {
             let y = self.value("mask", &of_scores, DataType::Float);
-            let inputs = [(Port::X, x)].into_iter().chain(lengths.iter().copied()).collect();
+            let inputs = [(Port::X, x)].into_iter().chain(lengths.iter().copied()).chain(blocks).collect();
             self.push("mask", Attributes::Composite(self.mask.into()), inputs, vec![(Port::Y, y)]);
             x = y;
         }

@@ -69,7 +69,7 @@ impl Engine for WarpgroupAttentionBackward {
 }
 
 /// Registers of a thread that brings tiles, and of one that multiplies, by the number of multiplying warpgroups.
-const REGISTERS: [[u32; 2]; 4] = [[0; 2], [24, 240], [24, 240], [32, 160]];
+const REGISTERS: [[u32; 2]; 4] = [[0; 2], [40, 240], [24, 240], [32, 160]];
 
 /// Registers of scores, gradients of probabilities, fragments and sums at most.
 const HELD: [u32; 4] = [0, 208, 208, 136];
