@@ -49,11 +49,11 @@ pub fn core_type(graph: &FinalizedGraph) -> Option<DataType> {
 
 /// Bytes of a tensor that are moved: of pages at most what is loaded out of them.
 fn moved_bytes(graph: &FinalizedGraph, id: TensorId) -> u64 {
-    let loads = graph.consumers(id).iter().map(|&id| graph.operation(id)).map(|operation| {
+    let mut loads = graph.consumers(id).iter().map(|&id| graph.operation(id)).map(|operation| {
         let is_container = operation.input(Port::CONTAINER) == Some(id);
         operation.output(Port::Y_OUT).filter(|_| is_container).map(|y| tensor_bytes(graph.tensor(y)))
     });
-    let loaded = loads.fold(Some(0_u64), |sum, bytes| Some(sum?.saturating_add(bytes?)));
+    let loaded = loads.try_fold(0_u64, |sum, bytes| Some(sum.saturating_add(bytes?)));
     let all = tensor_bytes(graph.tensor(id));
     loaded.filter(|_| !graph.consumers(id).is_empty()).map_or(all, |loaded| loaded.min(all))
 }

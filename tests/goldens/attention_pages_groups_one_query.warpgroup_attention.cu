@@ -31,8 +31,6 @@
 
 //@ fw_tensor_map
 
-//@ fw_elect
-
 //@ fw_mbarrier
 
 //@ fw_coordinate
@@ -136,20 +134,20 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
         const auto load_k = [&](int block) {
           int page[1];
 #pragma unroll
-          for (int turn = 0; turn < 1; ++turn) {
-            const int box = 32 * turn + int(lane), key = block * 160 + box * 32;
-            page[turn] = box < 5 && key < keys ? int(p_t2[b * 5ull + key / 64 * 1ull]) : -1;
+          for (int i = 0; i < 1; ++i) {
+            const int box = 32 * i + int(lane), key = block * 160 + box * 32;
+            page[i] = box < 5 && key < keys ? int(p_t2[b * 5ull + key / 64 * 1ull]) : -1;
           }
           fw_mbarrier_wait(k_empty + 8 * k_stage, k_parity);
           if (lane == 0) fw_mbarrier_expect(k_full + 8 * k_stage, 40960);
           __syncwarp();
           const unsigned tile = shared + 16384 + k_stage * 40960;
 #pragma unroll
-          for (int turn = 0; turn < 1; ++turn) {
-            const int box = 32 * turn + int(lane), key = block * 160 + box * 32;
+          for (int i = 0; i < 1; ++i) {
+            const int box = 32 * i + int(lane), key = block * 160 + box * 32;
             if (box < 5) {
-              fw_tma_load(tile + 0 + box * 4096, &map1, k_full + 8 * k_stage, 0, key % 64, key_head, page[turn]);
-              fw_tma_load(tile + 20480 + box * 4096, &map1, k_full + 8 * k_stage, 64, key % 64, key_head, page[turn]);
+              fw_tma_load(tile + 0 + box * 4096, &map1, k_full + 8 * k_stage, 0, key % 64, key_head, page[i]);
+              fw_tma_load(tile + 20480 + box * 4096, &map1, k_full + 8 * k_stage, 64, key % 64, key_head, page[i]);
             }
           }
           if (++k_stage == 2) k_stage = 0, k_parity ^= 1;
@@ -157,20 +155,20 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
         const auto load_v = [&](int block) {
           int page[1];
 #pragma unroll
-          for (int turn = 0; turn < 1; ++turn) {
-            const int box = 32 * turn + int(lane), key = block * 160 + box * 32;
-            page[turn] = box < 5 && key < keys ? int(p_t12[b * 5ull + key / 64 * 1ull]) : -1;
+          for (int i = 0; i < 1; ++i) {
+            const int box = 32 * i + int(lane), key = block * 160 + box * 32;
+            page[i] = box < 5 && key < keys ? int(p_t12[b * 5ull + key / 64 * 1ull]) : -1;
           }
           fw_mbarrier_wait(v_empty + 8 * v_stage, v_parity);
           if (lane == 0) fw_mbarrier_expect(v_full + 8 * v_stage, 40960);
           __syncwarp();
           const unsigned tile = shared + 98304 + v_stage * 40960;
 #pragma unroll
-          for (int turn = 0; turn < 1; ++turn) {
-            const int box = 32 * turn + int(lane), key = block * 160 + box * 32;
+          for (int i = 0; i < 1; ++i) {
+            const int box = 32 * i + int(lane), key = block * 160 + box * 32;
             if (box < 5) {
-              fw_tma_load(tile + 0 + box * 4096, &map2, v_full + 8 * v_stage, 0, key % 64, value_head, page[turn]);
-              fw_tma_load(tile + 20480 + box * 4096, &map2, v_full + 8 * v_stage, 64, key % 64, value_head, page[turn]);
+              fw_tma_load(tile + 0 + box * 4096, &map2, v_full + 8 * v_stage, 0, key % 64, value_head, page[i]);
+              fw_tma_load(tile + 20480 + box * 4096, &map2, v_full + 8 * v_stage, 64, key % 64, value_head, page[i]);
             }
           }
           if (++v_stage == 2) v_stage = 0, v_parity ^= 1;

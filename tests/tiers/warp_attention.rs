@@ -1,4 +1,4 @@
-//! Attention by `mma.sync`: backward passes on Ampere, every config of some cases on chips with little shared memory, and kernels for every chip
+//! Attention by `mma.sync`: backward passes on Ampere, some configs of some cases on a chip with little shared memory, and kernels for every chip
 //! that has the instruction.
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ const COMPILED: &[&str] = &[
     "attention_bwd_operands_spread_lengths",
 ];
 
-/// Cases of which every config runs on a chip whose blocks have little shared memory.
+/// Cases of which some configs run on a chip whose blocks have little shared memory.
 const RUN: &[&str] = &[
     "attention_groups",
     "attention_lengths_bottom_right_window",
@@ -51,6 +51,9 @@ const RUN: &[&str] = &[
 /// The first chip with BF16 and `cp.async`.
 const AMPERE: (u32, u32) = (8, 0);
 
+/// Configs that run.
+const SOME: usize = 3;
+
 /// A chip whose blocks have less shared memory.
 const SMALL: (u32, u32) = (8, 6);
 
@@ -61,7 +64,8 @@ const LARGE: (u32, u32) = (9, 0);
 pub(crate) fn run(tier: &str, run: fn(&Build) -> Result<(), Failed>) -> Vec<Trial> {
     let backward = named(|name| name.starts_with("attention_bwd_"));
     let on_ampere = backward.map(|case| first(&format!("{tier}::{}", name_of(AMPERE)), case, AMPERE, run));
-    let all = named(|name| RUN.contains(&name)).map(|case| every_config(tier, case, SMALL, run));
+    let all = named(|name| RUN.contains(&name))
+        .map(|case| configs(&format!("{tier}::some_configs"), case, SMALL, (SOME, run)));
     on_ampere.chain(all).collect()
 }
 
@@ -76,7 +80,7 @@ pub(crate) fn compile(tier: &str, compile: fn(&Build) -> Result<(), Failed>) -> 
     });
     let taken = on_chips.filter(|(case, chip, _)| selection(&case.1, *chip).is_ok());
     let trial = |(case, chip, all): ((String, Graph), _, bool)| match all {
-        true => every_config(tier, case, chip, compile),
+        true => configs(&format!("{tier}::every_config"), case, chip, (usize::MAX, compile)),
         false => first(&format!("{tier}::{}", name_of(chip)), case, chip, compile),
     };
     taken.map(trial).collect()
@@ -99,16 +103,16 @@ fn first(tier: &str, (name, graph): (String, Graph), chip: (u32, u32), run: fn(&
     })
 }
 
-/// Every config of a case on a chip.
-fn every_config(
+/// So many configs of a case on a chip, the best first.
+fn configs(
     tier: &str,
     (name, graph): (String, Graph),
     chip: (u32, u32),
-    run: fn(&Build) -> Result<(), Failed>,
+    (most, run): (usize, fn(&Build) -> Result<(), Failed>),
 ) -> Trial {
-    Trial::test(format!("{tier}::every_config::{}::{name}", name_of(chip)), move || {
+    Trial::test(format!("{tier}::{}::{name}", name_of(chip)), move || {
         let (selection, device) = selection(&graph, chip)?;
-        for ranked in selection.candidates(&device) {
+        for ranked in selection.candidates(&device).into_iter().take(most) {
             let build = Build::new(&selection, ranked.config, &device).map_err(|error| error.to_string())?;
             run(&build).map_err(|failed| format!("{}: {}", build.config, failed.message().unwrap_or_default()))?;
         }

@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// Operations that load keys or values from pages.
-fn loads<'a>(s: &'a Subject) -> impl Iterator<Item = &'a Operation> {
+fn loads(s: &Subject) -> impl Iterator<Item = &Operation> {
     let is_load =
         |operation: &&Operation| matches!(operation.attributes, Attributes::Composite(Composite::PagedCacheLoad(_)));
     s.graph().operations().filter(is_load)
