@@ -164,6 +164,9 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::AttentionBackward(body) => {
             signature.fill(template!("attention/backward.cu"), attention::backward(graph, used, body)?)
         }
+        Body::AttentionBias(body) => {
+            signature.fill(template!("attention/backward_bias.cu"), attention::backward_bias(graph, used, body)?)
+        }
         Body::Gemm(body) => product::product(graph, used, body, signature),
     };
     Ok(layout::laid_out(&text?))

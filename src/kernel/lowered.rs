@@ -48,6 +48,7 @@ impl Kernel {
             },
             Body::Attention(attention) => Some(attention.operand),
             Body::AttentionBackward(attention) => Some(attention.operand),
+            Body::AttentionBias(bias) => Some(bias.pass.operand),
             _ => None,
         })
     }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::bias::{self, Biased};
 use super::sequences::{Boxed, batch_offset, is_ragged, offset_lines, with_offsets};
 use super::{
     GroupText, LINE, LINE_BYTES, LOG2E, OutputText, SECTIONS, STEP, TakeText, dropout, edge_text, existing_rows,
@@ -40,6 +41,7 @@ pub(in crate::codegen) struct RowsText {
     log2e: String,
     scale: String,
     keeps_delta: bool,
+    may_be_empty: bool,
     /// Lines that say where ragged sequences lie, and where rows beyond them are nowhere.
     sequences: Vec<String>,
     length: Option<String>,
@@ -52,6 +54,9 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
     };
     if kernel.loads_vectors {
         used.add("fw_vector");
+    }
+    if kernel.may_be_empty {
+        used.add("fw_infinity");
     }
     let pointer = |id: TensorId| names::pointer(graph, id);
     let [batches, heads, queries] = kernel.extents;
@@ -75,6 +80,7 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
         log2e: names::float_literal(LOG2E),
         scale: scale_text(graph, used, kernel.scale),
         keeps_delta: kernel.keeps_delta,
+        may_be_empty: kernel.may_be_empty,
         sequences: offset_lines(graph, [kernel.output, kernel.gradient, kernel.stats].into_iter()),
         length: kernel.lengths.map(|id| length_line(graph, "length", id, queries)),
     }
@@ -142,11 +148,18 @@ struct SumText {
 
 /// A line of boxes: where it lies, of which map it is, its first element and its other coordinates.
 #[derive(Serialize)]
-struct BoxText {
+pub(super) struct BoxText {
     at: u32,
     map: String,
     element: u32,
     coordinates: String,
+}
+
+impl BoxText {
+    /// The line so many bytes further on.
+    pub(super) fn behind(self, bytes: u32) -> Self {
+        Self { at: self.at + bytes, ..self }
+    }
 }
 
 /// What `attention/backward_producer.cuh` reads.
@@ -186,7 +199,8 @@ struct ConsumerText {
     has_values: bool,
     has_sums: bool,
     scale: String,
-    log2e: String,
+    /// What scores, as they are multiplied, or with their bias, are in powers of two.
+    unit_of_scores: String,
     own_1_at: u32,
     others_at: u32,
     stage_bytes: u32,
@@ -197,6 +211,8 @@ struct ConsumerText {
     members: i64,
     /// What the generator of dropout is told.
     dropout: Option<String>,
+    /// Whether steps know which of several heads their others are of.
+    counts_members: bool,
     /// Accumulators of scores, and words of what they become.
     scores: u32,
     packed: u32,
@@ -239,6 +255,9 @@ struct StepText {
     factor: &'static str,
     /// Lines that say what is kept before scores are there, and those that drop gradients of probabilities, and probabilities.
     kept: Option<String>,
+    /// Lines that ask for the bias of scores before these are there, and a score with its bias.
+    bias: Option<String>,
+    score: String,
     drops: Option<String>,
     drops_values: Option<&'static str>,
     score_products: Vec<String>,
@@ -296,7 +315,7 @@ pub(in crate::codegen) fn backward(
 }
 
 /// The factor of scores.
-fn scale_text(graph: &FinalizedGraph, used: &mut Used, scale: Option<TensorId>) -> String {
+pub(super) fn scale_text(graph: &FinalizedGraph, used: &mut Used, scale: Option<TensorId>) -> String {
     scale.map_or("1.0f".to_owned(), |id| number(graph, used, id))
 }
 
@@ -310,16 +329,16 @@ fn name_of_sum(is_of_values: bool) -> &'static str {
     if is_of_values { "FW_VALUE_SUMS" } else { "FW_SUMS" }
 }
 
-struct Backward<'a, 'u> {
-    graph: &'a FinalizedGraph,
-    used: &'u mut Used,
-    kernel: &'a AttentionBackwardKernel,
-    layout: BackwardLayout,
+pub(super) struct Backward<'a, 'u> {
+    pub(super) graph: &'a FinalizedGraph,
+    pub(super) used: &'u mut Used,
+    pub(super) kernel: &'a AttentionBackwardKernel,
+    pub(super) layout: BackwardLayout,
 }
 
 impl Backward<'_, '_> {
     /// Accumulators of a thread for the scores of a step.
-    fn scores(&self) -> u32 {
+    pub(super) fn scores(&self) -> u32 {
         self.kernel.tile.others / 2
     }
 
@@ -371,9 +390,7 @@ impl Backward<'_, '_> {
         lines.extend(length_lines(self.graph, &kernel.band, &kernel.extents));
         let [own, other] = if kernel.of_keys { ["keys", "queries"] } else { ["queries", "keys"] };
         lines.push(format!("[[maybe_unused]] const int rows = {own}, others = {other};"));
-        let [first, end] = self.kept();
-        lines.push(format!("const auto first_of = [&]([[maybe_unused]] int row) {{ return {first}; }};"));
-        lines.push(format!("const auto end_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"));
+        lines.extend(self.edges());
         if kernel.outputs.iter().all(|output| is_ragged(self.graph, output.tensor)) {
             lines.push("if (m0 >= rows) continue;  // rows beyond the sequence are nowhere".to_owned());
         }
@@ -381,6 +398,15 @@ impl Backward<'_, '_> {
         lines.push(format!("const int end = last_row < m0 ? 0 : (end_of(last_row) + {}) / {others};", others - 1));
         lines.push(format!("const int begin = min(first_of(m0) / {others}, end);"));
         lines.join("\n")
+    }
+
+    /// The lines that say which of the others own rows keep.
+    pub(super) fn edges(&self) -> [String; 2] {
+        let [first, end] = self.kept();
+        [
+            format!("const auto first_of = [&]([[maybe_unused]] int row) {{ return {first}; }};"),
+            format!("const auto end_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"),
+        ]
     }
 
     /// The first of the others that an own row keeps, and the end of them: none beyond the sequence.
@@ -400,7 +426,7 @@ impl Backward<'_, '_> {
     }
 
     /// Boxes of two tensors with so many rows each, the second behind the first, from a row on, of these heads.
-    fn boxes(&self, boxed: [Boxed<'_>; 2], rows: u32, row: &str, heads: [String; 2]) -> Vec<BoxText> {
+    pub(super) fn boxes(&self, boxed: [Boxed<'_>; 2], rows: u32, row: &str, heads: [String; 2]) -> Vec<BoxText> {
         let mut boxes = Vec::new();
         let mut at = 0;
         for ((boxed, head), size) in boxed.into_iter().zip(heads).zip(self.kernel.extents.head) {
@@ -414,7 +440,7 @@ impl Backward<'_, '_> {
     }
 
     /// The boxes of own rows, then those of others.
-    fn boxed(&self) -> [[Boxed<'_>; 2]; 2] {
+    pub(super) fn boxed(&self) -> [[Boxed<'_>; 2]; 2] {
         let lengths = if self.kernel.of_keys { ["keys", "queries"] } else { ["queries", "keys"] };
         let boxed = |number: usize| Boxed { number, map: &self.kernel.maps[number], length: lengths[number / 2] };
         [[boxed(0), boxed(1)], [boxed(2), boxed(3)]]
@@ -481,7 +507,7 @@ impl Backward<'_, '_> {
             has_values: kernel.has_values(),
             has_sums: kernel.has_sums(),
             scale: scale_text(self.graph, self.used, kernel.scale),
-            log2e: names::float_literal(LOG2E),
+            unit_of_scores: self.unit_of_scores(),
             own_1_at: head_lines(kernel.extents.head[0]) * kernel.tile.rows() * LINE_BYTES,
             others_at: layout.others,
             stage_bytes: layout.stage_bytes,
@@ -491,6 +517,7 @@ impl Backward<'_, '_> {
             padded: kernel.padded,
             members: kernel.members(),
             dropout: kernel.dropout.map(|dropout| dropout::state(self.graph, self.used, dropout)).transpose()?,
+            counts_members: self.counts_members(),
             scores: self.scores(),
             packed: kernel.tile.others / 4,
             first_step: self.step(true)?,
@@ -503,15 +530,12 @@ impl Backward<'_, '_> {
 
     /// The lines that say what is kept of a step before its scores are there, and those that drop gradients of probabilities. Rows of keys
     /// have the eight columns of a counter side by side, rows of queries one each.
-    fn drops(&mut self, dropout: Dropping) -> (Option<String>, String) {
+    pub(super) fn drops(&mut self, dropout: Dropping) -> (Option<String>, String) {
         let (kernel, threshold) = (self.kernel, dropout.threshold);
         let heads = kernel.extents.heads;
         if kernel.of_keys {
             ["fw_kept_rows", "fw_drop"].into_iter().for_each(|section| self.used.add(section));
-            let head = match kernel.members() {
-                1 => format!("b * {heads} + h"),
-                members => format!("b * {heads} + h * {members} + member"),
-            };
+            let head = format!("b * {heads} + {}", self.query_head());
             let words = self.scores().div_ceil(32);
             let count = self.scores();
             let kept = format!(
@@ -532,11 +556,38 @@ impl Backward<'_, '_> {
         (None, lines.join("\n"))
     }
 
+    /// The head of Q whose scores a step has.
+    fn query_head(&self) -> String {
+        match self.kernel.members() {
+            1 => "h".to_owned(),
+            members => format!("h * {members} + member"),
+        }
+    }
+
+    /// Whether steps have to know which of several heads they are of.
+    fn counts_members(&self) -> bool {
+        self.kernel.members() > 1 && (self.kernel.dropout.is_some() || self.kernel.bias.is_some())
+    }
+
+    /// What scores are in powers of two: those that are scaled where their bias is added, or as they are multiplied.
+    pub(super) fn unit_of_scores(&self) -> String {
+        let log2e = names::float_literal(LOG2E);
+        if self.kernel.bias.is_some() { log2e } else { format!("scale * {log2e}") }
+    }
+
+    /// Score `x[i]` with its bias, of a head of Q.
+    pub(super) fn biased(&mut self, head: &str) -> Result<Biased, Error> {
+        let Some(bias) = self.kernel.bias else { return Ok(Biased { reads: None, value: "x[i]".to_owned() }) };
+        let biased = bias::biased(self.graph, self.used, (self.kernel, bias), head)?;
+        Ok(Biased { value: format!("fmaf(x[i], scale, {})", biased.value), ..biased })
+    }
+
     /// A step, beside the sums of the step before unless it is the first of a tile.
     fn step(&mut self, is_first: bool) -> Result<String, Error> {
         let (kernel, layout) = (self.kernel, self.layout);
         let ([head, value_head], others) = (kernel.extents.head, kernel.tile.others);
         let (kept, drops) = kernel.dropout.map(|dropout| self.drops(dropout)).unzip();
+        let biased = self.biased(&self.query_head())?;
         let record = StepText {
             is_first,
             of_keys: kernel.of_keys,
@@ -560,6 +611,8 @@ impl Backward<'_, '_> {
             },
             factor: if kernel.dropout.is_some() { "scale * drop_scale" } else { "scale" },
             kept: kept.flatten(),
+            bias: biased.reads,
+            score: biased.value,
             drops,
             drops_values: (kernel.dropout.is_some() && kernel.of_keys).then_some("fw_drop(x, kept);"),
             score_products: self.first_products(head, "FW_SCORES"),
@@ -590,7 +643,7 @@ impl Backward<'_, '_> {
     }
 
     /// Where the second of the others' tiles lies, behind the first.
-    fn second_other(&self) -> u32 {
+    pub(super) fn second_other(&self) -> u32 {
         head_lines(self.kernel.extents.head[0]) * self.kernel.tile.others * LINE_BYTES
     }
 
@@ -600,7 +653,7 @@ impl Backward<'_, '_> {
     }
 
     /// Products of own rows and others along a head of so many elements.
-    fn first_products(&self, head: i64, registers: &str) -> Vec<String> {
+    pub(super) fn first_products(&self, head: i64, registers: &str) -> Vec<String> {
         let tile = self.kernel.tile;
         let steps = u32::try_from(head).unwrap_or(0).div_ceil(STEP);
         let shape = self.shape(tile.others);

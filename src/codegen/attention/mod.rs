@@ -3,10 +3,13 @@
 use serde::Serialize;
 
 mod backward;
+mod bias;
+mod bias_gradient;
 mod dropout;
 mod sequences;
 
 pub(super) use backward::{backward, rows as backward_rows, sinks as backward_sinks};
+pub(super) use bias_gradient::backward_bias;
 pub(super) use dropout::mask as dropout_mask;
 
 use self::sequences::{Boxed, batch_offset, is_ragged, with_offsets};
@@ -252,6 +255,14 @@ fn length_line(graph: &FinalizedGraph, name: &str, id: TensorId, most: i64) -> S
 /// The rows of a tensor that exist: those of a ragged one within the sequence alone.
 fn existing_rows(graph: &FinalizedGraph, id: TensorId, all: i64) -> String {
     if is_ragged(graph, id) { "rows".to_owned() } else { all.to_string() }
+}
+
+/// Where the element of a tensor for a score of batch, head, query and key lies; of extents of 1 there is one for all.
+fn spread_offset(graph: &FinalizedGraph, id: TensorId, at: &[String; 4]) -> String {
+    let tensor = graph.tensor(id);
+    let spread = (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1);
+    let terms: Vec<String> = spread.map(|axis| format!("({}) * {}ull", at[axis], tensor.stride[axis])).collect();
+    if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
 }
 
 /// A tensor of one element.
@@ -626,10 +637,7 @@ impl Forward<'_, '_> {
 
     /// Where the element of a tensor for a score lies.
     fn score_offset(&self, id: TensorId) -> String {
-        let (tensor, at) = (self.graph.tensor(id), self.coordinates());
-        let spread = (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1);
-        let terms: Vec<String> = spread.map(|axis| format!("({}) * {}ull", at[axis], tensor.stride[axis])).collect();
-        if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
+        spread_offset(self.graph, id, &self.coordinates())
     }
 
     /// Room for what is read two columns at a time, and the lines that read it for a step.

@@ -3,6 +3,8 @@
 mod all_gather;
 mod attention;
 mod attention_backward;
+mod attention_bias;
+mod attention_bias_gradient;
 mod columns;
 mod copy;
 mod depthwise;
@@ -21,6 +23,8 @@ pub use attention::{
 pub use attention_backward::{
     AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput, BackwardTile,
 };
+pub use attention_bias::ScoreBias;
+pub use attention_bias_gradient::{AttentionBiasKernel, BiasLayout};
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
@@ -77,6 +81,8 @@ pub enum Body {
     DropoutMask(DropoutMaskKernel),
     /// Gradients of queries, or of keys and values.
     AttentionBackward(Box<AttentionBackwardKernel>),
+    /// The gradient of a bias.
+    AttentionBias(Box<AttentionBiasKernel>),
 }
 
 impl Body {
@@ -108,6 +114,7 @@ impl Body {
             }
             Self::DropoutMask(kernel) => (kernel.dropout.reads().collect(), vec![kernel.output]),
             Self::AttentionBackward(kernel) => kernel.touched(),
+            Self::AttentionBias(kernel) => kernel.touched(),
             Self::Depthwise(kernel) => {
                 let reads = kernel.sweep.program.reads().chain([kernel.windows.image, kernel.filter]);
                 (reads.collect(), kernel.sweep.stores.clone())

@@ -2,12 +2,13 @@
 //!
 //! A first launch makes of each query's statistic and Δ what the others read. Then tiles of keys walk the queries for dK and dV, and tiles of
 //! queries walk the keys for dQ: each multiplies the scores again, and nothing is added up by several blocks
-//! (`docs/spec/attention.md` AT-K34 (a)).
+//! (`docs/spec/attention.md` AT-K34 (a)). The gradient of a bias is a launch of its own (AT-K37).
 
+mod bias;
 mod model;
 mod plan;
 
-use super::attention::plan::{drawing_registers, push_mask};
+use super::attention::plan::push_mask;
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::config::{Field, ranked};
@@ -68,7 +69,7 @@ impl Engine for WarpgroupAttentionBackward {
 }
 
 /// Registers of a thread that brings tiles, and of one that multiplies, by the number of multiplying warpgroups.
-const REGISTERS: [[u32; 2]; 4] = [[0; 2], [24, 240], [24, 240], [32, 160]];
+const REGISTERS: [[u32; 2]; 4] = [[0; 2], [40, 240], [24, 240], [32, 160]];
 
 /// Registers of scores, gradients of probabilities, fragments and sums at most.
 const HELD: [u32; 4] = [0, 208, 208, 136];
@@ -125,7 +126,8 @@ impl Offered {
         device: &Device,
     ) -> Option<Pass> {
         let fits = |tile: &BackwardTile| {
-            tile.held_registers(outputs) + drawing_registers(self.plan.dropout) <= HELD[tile.consumers as usize]
+            let held = tile.held_registers(outputs) + self.plan.further_registers(tile.others, !of_keys);
+            held <= HELD[tile.consumers as usize]
                 && tile.layout(self.plan.extents.head).bytes <= device.shared_bytes_per_block
         };
         let tile = |stages| BackwardTile { consumers: rows / WGMMA_ROWS, others, stages };
@@ -158,9 +160,10 @@ impl Offered {
 
 impl Offer for Offered {
     fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
+        let of_bias = bias::kernel(&self.plan, device);
         let priced = self.configs().filter_map(|config| {
             let passes = self.passes(&config, device)?;
-            let estimate = model::estimate(&self.plan, &passes, device);
+            let estimate = model::estimate(&self.plan, &passes, of_bias.as_ref(), device);
             Some((estimate, EngineConfig::of_fields(NAME, FIELDS, &config), None))
         });
         let mut ranking = ranked(priced.collect(), 1e6);
@@ -174,10 +177,11 @@ impl Offer for Offered {
         let mut builder = KernelBuilder::new(&plan.graph, config);
         // the last step of the last head is read whole
         let floats = plan.extents.batches * plan.extents.heads * plan.padded() + i64::from(STEPS[0]);
-        let regions = builder.regions(2 + usize::from(plan.sinks.is_some()), floats);
+        let regions = builder.regions(2 + usize::from(plan.keeps_delta()), floats);
         self.push_rows(&mut builder, &regions);
         if let [statistics, _, delta] = regions[..] {
             self.push_sinks(&mut builder, [statistics, delta]);
+            self.push_bias(&mut builder, [statistics, delta], device);
         }
         for pass in passes {
             self.push(&mut builder, pass, &regions[..2], device);
@@ -214,6 +218,23 @@ impl Offered {
         builder.push("attention_sinks", shape, parameters, Body::AttentionSinks(sinks));
     }
 
+    /// The gradient of the bias, from the statistics and Δ.
+    fn push_bias(&self, builder: &mut KernelBuilder, regions: [Parameter; 2], device: &Device) {
+        let Some(kernel) = bias::kernel(&self.plan, device) else { return };
+        let tile = kernel.pass.tile;
+        let units = kernel.counts()[0].min(i64::from(device.sm_count));
+        let shape = Shape {
+            grid: [u32::try_from(units).unwrap_or(u32::MAX), 1],
+            block: [tile.threads(), 1, 1],
+            shared_bytes: kernel.layout().bytes,
+        };
+        let (reads, stores) = kernel.touched();
+        let maps = kernel.pass.maps.iter().map(|&map| Parameter::TensorMap(map));
+        let others = program_parameters(reads.into_iter(), &stores, |id| self.is_scalar(id));
+        let parameters = maps.chain(others).chain(regions).collect();
+        builder.push("attention_bias", shape, parameters, Body::AttentionBias(Box::new(kernel)));
+    }
+
     fn push(&self, builder: &mut KernelBuilder, pass: Pass, regions: &[Parameter], device: &Device) {
         let plan = &self.plan;
         let Pass { of_keys, tile, outputs } = pass;
@@ -227,6 +248,7 @@ impl Offered {
             band: plan.band,
             offsets: plan.offsets.clone(),
             dropout: plan.dropout,
+            bias: plan.bias,
             tile,
             padded: plan.padded(),
             section: model::section(plan, of_keys),

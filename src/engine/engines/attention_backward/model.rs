@@ -6,6 +6,7 @@ use super::plan::Plan;
 use crate::device::Device;
 use crate::engine::estimate::Waves;
 use crate::engine::{Bound, Estimate, Floor, Term};
+use crate::kernel::{AttentionBiasKernel, BackwardTile};
 
 /// Multiply-adds of a multiprocessor in a clock, of 16-bit operands.
 const PER_CLOCK: f64 = 2048.0;
@@ -28,11 +29,11 @@ const CLOCK: f64 = 1.65e9;
 const HELD_BY_L2: i64 = 32 << 20;
 
 /// Steps of each tile of own rows.
-fn steps(plan: &Plan, pass: &Pass) -> Vec<i64> {
+fn steps(plan: &Plan, of_keys: bool, tile: BackwardTile) -> Vec<i64> {
     let (extents, band) = (plan.extents, plan.band);
-    let (rows, others) = (i64::from(pass.tile.rows()), i64::from(pass.tile.others));
+    let (rows, others) = (i64::from(tile.rows()), i64::from(tile.others));
     let shift = if band.is_bottom_right { extents.keys - extents.queries } else { 0 };
-    let [own, other, members] = match pass.of_keys {
+    let [own, other, members] = match of_keys {
         true => [extents.keys, extents.queries, extents.groups()[0]],
         false => [extents.queries, extents.keys, 1],
     };
@@ -40,7 +41,7 @@ fn steps(plan: &Plan, pass: &Pass) -> Vec<i64> {
     let left = band.left.map(|edge| edge.keys);
     let of_tile = |first: i64| {
         let last = (first + rows).min(own) - 1;
-        let (begin, end) = match pass.of_keys {
+        let (begin, end) = match of_keys {
             true => (right.map(|right| first - shift - right), left.map(|left| last - shift + left)),
             false => (left.map(|left| first + shift - left + 1), right.map(|right| last + shift + right + 1)),
         };
@@ -48,7 +49,7 @@ fn steps(plan: &Plan, pass: &Pass) -> Vec<i64> {
         let begin = begin.map_or(0, |begin| begin.clamp(0, end));
         ((end + others - 1) / others - begin / others) * members
     };
-    (0..own).step_by(pass.tile.rows() as usize).map(of_tile).collect()
+    (0..own).step_by(tile.rows() as usize).map(of_tile).collect()
 }
 
 /// Clocks of a pass on all multiprocessors.
@@ -63,7 +64,7 @@ fn clocks(plan: &Plan, pass: &Pass, device: &Device) -> (f64, Option<Waves>) {
     let multiplied = f64::from(tile.rows() * tile.others) * products / PER_CLOCK / REACHED[consumers];
     let arithmetic = f64::from(tile.consumers * tile.others) * CLOCKS_OF_COLUMN;
     let step = multiplied.max(arithmetic) + CLOCKS_OF_STEP;
-    let steps = steps(plan, pass);
+    let steps = steps(plan, pass.of_keys, tile);
     let heads = extents.batches * if pass.of_keys { extents.key_heads[0] } else { extents.heads };
     let clocks = |steps: i64| steps as f64 * step + CLOCKS_OF_TILE;
     let total: f64 = steps.iter().map(|&steps| clocks(steps)).sum::<f64>() * heads as f64;
@@ -77,13 +78,38 @@ fn clocks(plan: &Plan, pass: &Pass, device: &Device) -> (f64, Option<Waves>) {
     }
 }
 
+/// Bytes that a multiprocessor brings to its shared memory in a clock.
+const BYTES_OF_CLOCK: f64 = 40.0;
+
+/// Clocks of the gradient of a bias on all multiprocessors. Products and arithmetic of a warpgroup take turns.
+pub(super) fn bias_clocks(plan: &Plan, kernel: &AttentionBiasKernel, device: &Device) -> f64 {
+    let tile = kernel.pass.tile;
+    let head: f64 = plan.extents.head.iter().map(|&head| ((head + 15) / 16 * 16) as f64).sum();
+    let multiplied = f64::from(tile.rows() * tile.others) * head / PER_CLOCK / REACHED[tile.consumers as usize];
+    let arithmetic = f64::from(tile.consumers * tile.others) * CLOCKS_OF_COLUMN;
+    let in_turns = multiplied.max(arithmetic) + multiplied.min(arithmetic) / f64::from(tile.consumers);
+    let brought = f64::from(kernel.layout().stage_bytes) / BYTES_OF_CLOCK;
+    let step = in_turns.max(brought) + CLOCKS_OF_STEP;
+    let heads = plan.extents.batches * plan.extents.heads;
+    let steps = steps(plan, false, tile).iter().sum::<i64>() * heads;
+    let units = kernel.counts()[0] as f64;
+    let waves = Waves::of(units, f64::from(device.sm_count));
+    waves.count * (steps as f64 / units * step + CLOCKS_OF_TILE)
+}
+
 /// The expected time of the passes, in seconds.
-pub(super) fn estimate(plan: &Plan, passes: &[Pass], device: &Device) -> Estimate {
-    let arithmetic: f64 = passes.iter().map(|pass| clocks(plan, pass, device).0).sum();
+pub(super) fn estimate(
+    plan: &Plan,
+    passes: &[Pass],
+    of_bias: Option<&AttentionBiasKernel>,
+    device: &Device,
+) -> Estimate {
+    let of_bias = of_bias.map(|kernel| bias_clocks(plan, kernel, device));
+    let arithmetic = passes.iter().map(|pass| clocks(plan, pass, device).0).chain(of_bias).sum::<f64>();
     let memory = Floor::of(&plan.graph).seconds(device, None);
     let at_once =
         vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::MatrixRate, time: arithmetic / CLOCK }];
-    let launches = (passes.len() + 1) as f64;
+    let launches = (passes.len() + 1 + usize::from(of_bias.is_some())) as f64;
     let on_top = vec![Term { bound: Bound::Fill, time: launches * CLOCKS_OF_LAUNCH / CLOCK }];
     Estimate { at_once, on_top, waves: None }
 }

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use super::super::attention::boxes::{self, are_offsets, boxes, has_vectors, is_boxed};
-use super::super::attention::plan::{are_counted, are_heads, band_of, dropping_of, has_rows, mask_of};
+use super::super::attention::plan::{
+    are_counted, are_heads, band_of, drawing_registers, dropping_of, has_rows, mask_of,
+};
+use super::bias;
 use crate::engine::lowering::outputs_are_taken;
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, Operation, OperationId, Port, TensorId};
 use crate::kernel::{
     AttentionExtents, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardTile, Band, DropoutMaskKernel,
-    Dropping, MmaType, TensorMap,
+    Dropping, MmaType, ScoreBias, TensorMap,
 };
 
 /// A backward pass as it is computed.
@@ -31,6 +34,9 @@ pub(super) struct Plan {
     /// Offsets of ragged tensors.
     pub(super) offsets: Vec<TensorId>,
     pub(super) dropout: Option<Dropping>,
+    /// What is added to scores, and its gradient.
+    pub(super) bias: Option<ScoreBias>,
+    pub(super) bias_gradient: Option<TensorId>,
     /// Where what is kept is stored.
     pub(super) mask: Option<DropoutMaskKernel>,
 }
@@ -51,7 +57,6 @@ impl Plan {
         };
         let input = |port| operation.input(port).ok_or(format!("port {port} is empty"));
         let operands = [input(Port::Q)?, input(Port::K)?, input(Port::V)?, input(Port::O)?, input(Port::DO)?];
-        has_no_bias(operation)?;
         let extents = extents(graph, operands)?;
         for id in [operands[0], operands[1], operands[2], operands[4]] {
             is_boxed(graph, id, 3)?;
@@ -78,6 +83,7 @@ impl Plan {
         let offsets = boxes::offsets(graph, ragged, band.lengths.is_some())?;
         let dropout = backward.dropout.map(|dropout| dropping_of(graph, id, dropout.kept)).transpose()?;
         let mask = mask_of(graph, id, dropout, extents)?;
+        let (bias, bias_gradient) = (bias::bias(graph, operation, extents)?, bias::gradient(graph, operation)?);
         Ok(Self {
             graph: Arc::clone(graph),
             operands,
@@ -91,6 +97,8 @@ impl Plan {
             band,
             offsets,
             dropout,
+            bias,
+            bias_gradient,
             mask,
         })
     }
@@ -98,6 +106,17 @@ impl Plan {
     /// Floats of a head in the workspace.
     pub(super) fn padded(&self) -> i64 {
         (self.extents.queries + PADDING - 1) / PADDING * PADDING
+    }
+
+    /// Whether some function reads Δ as it is, beside what is scaled.
+    pub(super) fn keeps_delta(&self) -> bool {
+        self.sinks.is_some() || self.bias_gradient.is_some()
+    }
+
+    /// Registers of a thread for what it draws, and for the bias that it reads, of a step whose others are keys or queries.
+    pub(super) fn further_registers(&self, others: u32, are_keys: bool) -> u32 {
+        let of_bias = self.bias.map_or(0, |bias| bias.registers(others / 2, are_keys));
+        of_bias + drawing_registers(self.dropout)
     }
 
     /// What the first launch computes.
@@ -114,7 +133,8 @@ impl Plan {
             padded: self.padded(),
             loads_vectors: [output, gradient].into_iter().all(|id| has_vectors(self.graph.tensor(id))),
             scale: self.scale,
-            keeps_delta: self.sinks.is_some(),
+            keeps_delta: self.keeps_delta(),
+            may_be_empty: self.bias.is_some(),
             lengths: self.band.lengths.map(|[queries, _]| queries).filter(|_| !offsets.is_empty()),
             offsets,
         }
@@ -134,14 +154,6 @@ impl Plan {
         let (own, other) = if of_keys { ([k, v], [q, gradient]) } else { ([q, gradient], [k, v]) };
         let [[a, b], [c, d]] = [own.map(|id| map(id, tile.rows())), other.map(|id| map(id, tile.others))];
         [a, b, c, d]
-    }
-}
-
-fn has_no_bias(operation: &Operation) -> Result<(), String> {
-    let is_used = |port: &Port| operation.input(*port).or(operation.output(*port)).is_some();
-    match [Port::ATTENTION_BIAS, Port::ATTENTION_DBIAS].into_iter().find(is_used) {
-        Some(port) => Err(format!("port {port} is in use, of which the kernels know nothing yet")),
-        None => Ok(()),
     }
 }
 

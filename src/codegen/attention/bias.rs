@@ -1,0 +1,80 @@
+//! A bias of scores, as the backward pass reads it.
+
+use serde::Serialize;
+
+use super::number;
+use crate::codegen::names;
+use crate::codegen::sections::Used;
+use crate::codegen::template::{self, template};
+use crate::error::Error;
+use crate::graph::{FinalTensor, FinalizedGraph};
+use crate::kernel::{AttentionBackwardKernel, ScoreBias};
+
+/// What `attention/bias.cuh` reads.
+#[derive(Serialize)]
+struct BiasText {
+    is_paired: bool,
+    /// Whether rows are keys, and columns queries.
+    of_keys: bool,
+    storage: &'static str,
+    /// Scores of a lane, and half of them.
+    scores: u32,
+    pairs: u32,
+    columns: u32,
+    last_query: i64,
+    last_key: i64,
+    pointer: String,
+    /// Where the values of a head begin, and how far from there one lies.
+    head_offset: String,
+    offset: String,
+}
+
+/// How the scores of a step are biased.
+pub(super) struct Biased {
+    /// Lines that ask for the bias.
+    pub(super) reads: Option<String>,
+    /// What is added to `x[i]`.
+    pub(super) value: String,
+}
+
+/// How a pass biases its scores, whose head of Q is this.
+pub(super) fn biased(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    (kernel, bias): (&AttentionBackwardKernel, ScoreBias),
+    head: &str,
+) -> Result<Biased, Error> {
+    let tensor = graph.tensor(bias.tensor);
+    if tensor.is_pass_by_value {
+        return Ok(Biased { reads: None, value: number(graph, used, bias.tensor) });
+    }
+    used.add(names::storage_section(tensor.data_type));
+    let is_paired = bias.is_paired && !kernel.of_keys;
+    if is_paired {
+        used.add("fw_vector");
+    }
+    let record = BiasText {
+        is_paired,
+        of_keys: kernel.of_keys,
+        storage: names::storage_type(tensor.data_type),
+        scores: kernel.tile.others / 2,
+        pairs: kernel.tile.others / 4,
+        columns: kernel.tile.others,
+        last_query: kernel.extents.queries - 1,
+        last_key: kernel.extents.keys - 1,
+        pointer: names::pointer(graph, bias.tensor),
+        head_offset: offset(tensor, [(0, "b"), (1, head)]),
+        offset: offset(tensor, [(2, "bias_query"), (3, "bias_key")]),
+    };
+    let value = if is_paired { "fw_value(bias[i / 2].at[i & 1])" } else { "fw_value(bias[i])" };
+    Ok(Biased { reads: Some(template::render(template!("attention/bias.cuh"), &record)?), value: value.to_owned() })
+}
+
+/// Where an element lies along some axes; of extents of 1 there is one for all. Places of 32 bits need fewer registers.
+fn offset(tensor: &FinalTensor, at: [(usize, &str); 2]) -> String {
+    let reach: i64 = at.iter().map(|&(axis, _)| (tensor.dim[axis] - 1).saturating_mul(tensor.stride[axis])).sum();
+    let suffix = if reach > i64::from(i32::MAX) { "ull" } else { "u" };
+    let spread = at.into_iter().filter(|&(axis, _)| tensor.dim[axis] > 1);
+    let terms: Vec<String> = spread.map(|(axis, at)| format!("({at}) * {}{suffix}", tensor.stride[axis])).collect();
+    if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
+}
