@@ -32,7 +32,7 @@ pub enum Distribution {
     Landmarks,
 }
 
-/// Random values for every tensor of [`required_inputs`]; gaps of padded strides are poisoned, `BOOLEAN` is uniform.
+/// Random values for every tensor of [`required_inputs`]; gaps of padded strides, and of ragged tensors, are poisoned, `BOOLEAN` is uniform.
 /// What has to be of a kind is: an index of max pooling points at a random pixel of its window (at 0 where the window
 /// has none), messages of other GPUs have come, and a flag has the value that the first signal on it waits for, or another value than the one it sets.
 ///
@@ -60,8 +60,8 @@ pub fn random_inputs(graph: &FinalizedGraph, seed: u64, distribution: Distributi
         Ok((id, values?))
     };
     let mut inputs = required_inputs(graph).into_iter().map(tensor).collect::<Result<HostTensors>>()?;
-    statistics::complete(graph, &mut inputs)?;
     ragged::complete(graph, &mut inputs)?;
+    statistics::complete(graph, &mut inputs)?;
     Ok(inputs)
 }
 

@@ -1,7 +1,9 @@
-//! Attention, forward: groups of heads, operations on scores, masks and lengths, sinks and statistics, dropout; backward in a module of its own.
+//! Attention, forward: groups of heads, operations on scores, masks and lengths, ragged tensors, sinks and statistics, dropout; backward in a
+//! module of its own.
 
 pub(super) mod backward;
 mod dropout;
+mod ragged;
 
 use super::super::choices::Choices;
 use super::layout::Order;
@@ -49,15 +51,20 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
     let inside = lengths.first().copied().filter(|_| sink.is_some());
     graph.last_operation().inputs.extend(inside);
     graph.tensor_mut(p).data_type = Some(io);
-    for id in statistics {
+    for &id in &statistics {
         graph.set_output(id);
     }
-    let p = dropout::dropped(&mut graph, choices, p, io);
+    let p = dropout::dropped(&mut graph, choices, p, (io, shape));
     let o = graph.matmul("values", p, v);
     graph.last_operation().inputs.extend(lengths.get(1).map(|length| (Port::K_OVERRIDE, length.1)));
     let laid = shape.matrices("O", [shape.heads, shape.queries, shape.head[1]], is_interleaved);
     let output = graph.set_output(o);
     (output.dim, output.stride) = (laid.dim, laid.stride);
+    if !lengths.is_empty() {
+        let dim = [shape.batches, shape.heads, shape.queries, 1];
+        statistics.iter().for_each(|&id| graph.tensor_mut(id).dim = dim.to_vec());
+        ragged::lay(&mut graph, choices, [&[&[q, o], &statistics[..]].concat(), &[k, v]]);
+    }
     graph
 }
 
@@ -105,6 +112,14 @@ impl Shape {
             false => [heads * rows * size, rows * size, size, 1],
         };
         Tensor::new(name).dim([self.batches, heads, rows, size]).stride(stride)
+    }
+
+    /// Extents of what is read for scores: theirs, or 1.
+    fn shared_scores(self, choices: &mut Choices<'_>) -> [i64; 4] {
+        let shared = choices.of(&[[false; 4], [true, false, false, false], [true, true, false, false]]);
+        let shared = if choices.chance(75) { shared } else { shared.map(|_| choices.chance(50)) };
+        let scores = [self.batches, self.heads, self.queries, self.keys];
+        std::array::from_fn(|axis| if shared[axis] { 1 } else { scores[axis] })
     }
 
     fn lengths(self, graph: &mut Graph) -> Vec<(Port, TensorHandle)> {
