@@ -75,7 +75,8 @@ fn operation_flops(graph: &FinalizedGraph, operation: &Operation) -> u64 {
         | Attributes::View
         | Attributes::Transpose
         | Attributes::AllGather(_)
-        | Attributes::Bernoulli(_) => 0,
+        | Attributes::Bernoulli(_)
+        | Attributes::BlockBits => 0,
         Attributes::Composite(_) | Attributes::Other(_) => 0,
     }
 }

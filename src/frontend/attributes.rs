@@ -53,7 +53,7 @@ pub(super) fn write(attributes: &Attributes, node: &mut Object) {
             put(node, "value", signal.value);
         }
         Attributes::Composite(_) | Attributes::GenStats | Attributes::View | Attributes::Transpose => {}
-        Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::Other(_) => {}
+        Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::BlockBits | Attributes::Other(_) => {}
     }
 }
 

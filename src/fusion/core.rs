@@ -67,7 +67,8 @@ impl ProductKind {
             Attributes::Pointwise(_) | Attributes::Reduction(_) | Attributes::GenStats => None,
             Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => None,
             Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View => None,
-            Attributes::Transpose | Attributes::AllGather(_) | Attributes::Bernoulli(_) => None,
+            Attributes::Transpose | Attributes::AllGather(_) => None,
+            Attributes::Bernoulli(_) | Attributes::BlockBits => None,
             Attributes::Composite(_) | Attributes::Other(_) => None,
         }
     }

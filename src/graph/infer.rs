@@ -98,6 +98,7 @@ fn ports(attributes: &Attributes) -> Option<Ports> {
         Attributes::View | Attributes::Transpose => ([&[Port::X], &[]], [&[Port::Y], &[]]),
         Attributes::AllGather(_) => ([&[Port::X], &Port::PEER_STATS], [&[Port::Y], &[]]),
         Attributes::Bernoulli(_) => ([&[Port::SEED, Port::OFFSET], &[]], [&[Port::Y], &[]]),
+        Attributes::BlockBits => ([&[Port::BLOCK_MASK], &[]], [&[Port::Y], &[]]),
         Attributes::GenStats => ([&[Port::X], &[]], [&[Port::SUM, Port::SQ_SUM], &[]]),
         Attributes::ResampleForward(_) => ([&[Port::X], &[]], [&[Port::Y], &[Port::INDEX]]),
         Attributes::ResampleBackward(_) => ([&[Port::DY], &[Port::X, Port::Y, Port::INDEX]], [&[Port::DX], &[]]),
@@ -151,6 +152,7 @@ fn shape(node: &mut Node) -> Result<(), Malformed> {
         Attributes::Concat(concat) => join::infer_concat(node, concat),
         Attributes::Signal(_) => join::infer_signal(node),
         Attributes::View | Attributes::Transpose | Attributes::AllGather(_) | Attributes::Bernoulli(_) => Ok(()),
+        Attributes::BlockBits => Ok(()),
         Attributes::Composite(composite) => composite.definition().infer(node),
         Attributes::Other(other) => match other.tag {
             "RESHAPE"
@@ -182,7 +184,7 @@ fn check(node: &Node) -> Result<(), Malformed> {
         Attributes::Concat(concat) => join::check_concat(node, concat),
         Attributes::Signal(_) => join::check_signal(node),
         Attributes::View => movement::check_reshape(node),
-        Attributes::Transpose | Attributes::AllGather(_) | Attributes::Bernoulli(_) => Ok(()),
+        Attributes::Transpose | Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::BlockBits => Ok(()),
         Attributes::Composite(composite) => composite.definition().check(node),
         Attributes::Other(other) if other.tag == "SDPA" => attention::check(node),
         Attributes::Other(other) if other.tag == "SDPA_BWD" => attention::check_backward(node),

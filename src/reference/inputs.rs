@@ -55,6 +55,9 @@ pub fn random_inputs(graph: &FinalizedGraph, seed: u64, distribution: Distributi
             Some(Role::Length(most)) => {
                 HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, |at| generator.uniform(at, 0, *most))
             }
+            Some(Role::Bits) => {
+                HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, |at| generator.uniform(at, 0, 255))
+            }
             None => random_tensor(tensor, generator, distribution, &places.at(tensor, id)),
         };
         Ok((id, values?))
@@ -73,6 +76,8 @@ enum Role {
     Messages,
     /// Lengths of sequences, at most so long.
     Length(i64),
+    /// Bytes whose bits are uniform.
+    Bits,
 }
 
 /// Roles that the first operation to give one gives.
@@ -109,6 +114,7 @@ fn role(graph: &FinalizedGraph, operation: &Operation) -> Option<(TensorId, Role
             let (dx, dy) = (graph.tensor(operation.output(Port::DX)?), graph.tensor(operation.input(Port::DY)?));
             Some((operation.input(Port::INDEX)?, Role::Index(Pooling::new(resample, &dx.dim, &dy.dim)?)))
         }
+        Attributes::Composite(Composite::ScoreMask(_)) => Some((operation.input(Port::BLOCK_MASK)?, Role::Bits)),
         _ => None,
     }
 }

@@ -44,7 +44,8 @@ pub(super) fn scales(operation: &Operation) -> (f64, f64) {
         | Attributes::View
         | Attributes::Transpose
         | Attributes::AllGather(_)
-        | Attributes::Bernoulli(_) => (1.0, 0.0),
+        | Attributes::Bernoulli(_)
+        | Attributes::BlockBits => (1.0, 0.0),
         Attributes::Composite(_) | Attributes::Other(_) => (1.0, 0.0),
     }
 }

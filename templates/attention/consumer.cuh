@@ -105,8 +105,14 @@ ${ product }$
 <%- endfor %>, ${ words }$);
 };
 
+<%- if blocks %>
+const int steps = count(own_begin, own_end);
+skip(count(own_end, end));
+int last = before(own_end);
+<%- else %>
 const int steps = own_end - own_begin;
 skip(end - own_end);
+<%- endif %>
 fw_mbarrier_wait(q_full, q_parity);
 q_parity ^= 1;
 if (steps == 0) {
@@ -115,7 +121,7 @@ if (lane == 0) fw_mbarrier_arrive(q_empty);
 } else {
 multiply_keys();
 <%- if pairs %>
-ask(own_end - 1);
+ask(<% if blocks %>last<% else %>own_end - 1<% endif %>);
 <%- endif %>
 fw_wgmma_wait<0>();
 if (steps == 1 && lane == 0) fw_mbarrier_arrive(q_empty);
@@ -123,19 +129,27 @@ release_k();
 {
 float x[${ scores }$];
 fw_take_all<0>(x);
-softmax(x, own_end - 1);
+softmax(x, <% if blocks %>last<% else %>own_end - 1<% endif %>);
 #pragma unroll
 for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ pack }$(x[2 * i], x[2 * i + 1]);
 }
 #pragma unroll 1
+<%- if blocks %>
+for (int step = 1; step < steps; ++step) {
+const int block = before(last);
+multiply_keys();
+multiply_values(last, step > 1);
+last = block;
+<%- else %>
 for (int block = own_end - 2; block >= own_begin; --block) {
 multiply_keys();
 multiply_values(block + 1, block != own_end - 2);
+<%- endif %>
 <%- if pairs %>
 ask(block);
 <%- endif %>
 fw_wgmma_wait<1>();
-if (block == own_begin && lane == 0) fw_mbarrier_arrive(q_empty);
+if (<% if blocks %>step + 1 == steps<% else %>block == own_begin<% endif %> && lane == 0) fw_mbarrier_arrive(q_empty);
 release_k();
 float x[${ scores }$];
 fw_take_all<0>(x);
@@ -147,11 +161,11 @@ if (moves) fw_scale_all<${ scores }$, ${ values }$>(factor);
 #pragma unroll
 for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ pack }$(x[2 * i], x[2 * i + 1]);
 }
-multiply_values(own_begin, steps > 1);
+multiply_values(<% if blocks %>last<% else %>own_begin<% endif %>, steps > 1);
 }
 ${ rows }$
 fw_wgmma_wait<0>();
 if (steps > 0) release_v();
-skip(own_begin - begin);
+skip(<% if blocks %>count(begin, own_begin)<% else %>own_begin - begin<% endif %>);
 ${ output }$
 }

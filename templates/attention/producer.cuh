@@ -26,13 +26,27 @@ fw_tma_load(tile + ${ line.at }$, &map2, v_full + 8 * v_stage, ${ line.element }
 <%- endfor %>
 if (++v_stage == ${ stages }$) v_stage = 0, v_parity ^= 1;
 };
+<%- if blocks %>
+int block = before(end);
+if (block >= begin) load_k(block);
+<%- else %>
 if (begin < end) load_k(end - 1);
+<%- endif %>
 fw_mbarrier_wait(q_empty, q_parity);
 q_parity ^= 1;
 fw_mbarrier_expect(q_full, ${ query_bytes }$);
 <%- for line in query_lines %>
 fw_tma_load(shared + ${ line.at }$, &map0, q_full, ${ line.element }$, ${ query_at }$);
 <%- endfor %>
+<%- if blocks %>
+if (block < begin) continue;
+#pragma unroll 1
+for (int next = before(block); next >= begin; block = next, next = before(block)) {
+load_k(next);
+load_v(block);
+}
+load_v(block);
+<%- else %>
 if (begin >= end) continue;
 #pragma unroll 1
 for (int block = end - 1; block > begin; --block) {
@@ -40,5 +54,6 @@ load_k(block - 1);
 load_v(block);
 }
 load_v(begin);
+<%- endif %>
 }
 }

@@ -1,6 +1,6 @@
 //! Attention, forward: masks and lengths, groups of heads, statistics, sinks, operations on scores, heads of every size.
 
-use fusewright::graph::DataType::{BFloat16, Float, Half, Int32, Int64};
+use fusewright::graph::DataType::{BFloat16, Float, Half, Int32, Int64, UInt8};
 use fusewright::graph::{
     Bernoulli, DataType, Dropout, Graph, MaskedDropout, Pointwise, PointwiseMode, Port, Scalar, ScoreMask, Softmax,
     Tensor, TensorHandle,
@@ -45,6 +45,15 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     add("lengths_causal", lengths(band(None, Some(0))));
     let bottom_right = ScoreMask { right_bound: Some(0), left_bound: Some(70), is_bottom_right: true };
     add("lengths_bottom_right_window", lengths(Some(bottom_right)));
+    let blocked = |shape, head| Attention { has_blocks: true, statistics: ALL, ..of(shape, head) };
+    add("blocks", blocked([2, 2, 300, 520], [64, 64]));
+    let banded =
+        Attention { mask: band(Some(200), Some(0)), has_lengths: true, ..blocked([2, 2, 200, 600], [128, 128]) };
+    add("blocks_lengths_window", Attention { key_heads: [1, 1], io: BFloat16, modify: Modifier::SoftCap, ..banded });
+    add(
+        "blocks_bias_few_queries",
+        Attention { modify: Modifier::Bias([1, 4, 5, 400]), ..blocked([2, 4, 5, 400], [64, 64]) },
+    );
     let grouped = |keys, values, shape| Attention { key_heads: [keys, values], ..of(shape, [64, 64]) };
     add("groups", Attention { mask: band(None, Some(0)), ..grouped(2, 2, [2, 8, 70, 130]) });
     add("groups_of_keys_alone", grouped(2, 4, [2, 4, 40, 70]));
@@ -132,6 +141,8 @@ struct Attention {
     /// What is added to the bounds of the mask, left and right, by host scalars.
     bounds: [Option<f64>; 2],
     has_lengths: bool,
+    /// Whether tiles of scores are left out.
+    has_blocks: bool,
     sinks: bool,
     statistics: &'static [Port],
     /// Extents of a mask that probabilities are multiplied by.
@@ -190,6 +201,7 @@ impl Attention {
             mask: None,
             bounds: [None; 2],
             has_lengths: false,
+            has_blocks: false,
             sinks: false,
             statistics: &[Port::STATS],
             drop_mask: None,
@@ -226,12 +238,18 @@ impl Attention {
         } else {
             Vec::new()
         };
-        if self.mask.is_some() || self.has_lengths {
+        if self.mask.is_some() || self.has_lengths || self.has_blocks {
             let mut inputs: Vec<(Port, TensorHandle)> =
                 [(Port::X, x)].into_iter().chain(lengths.iter().copied()).collect();
             for (&port, bound) in ScoreMask::BOUNDS.iter().zip(self.bounds) {
                 let scalar = bound.map(|bound| Tensor::scalar(port.0, Float, Scalar::Float(bound)));
                 inputs.extend(scalar.map(|scalar| (port, g.tensor(scalar))));
+            }
+            if self.has_blocks {
+                let tiles = |extent: i64| (extent + 127) / 128;
+                let dim = [batches, heads, tiles(queries), (tiles(keys) + 7) / 8];
+                let blocks = Tensor::new("blocks").row_major(dim).data_type(UInt8);
+                inputs.push((Port::BLOCK_MASK, g.tensor(blocks)));
             }
             x = g.composite("mask", self.mask.unwrap_or_default(), &inputs, &[Port::Y])[0];
         }

@@ -47,6 +47,11 @@ const EVERY_CONFIG: &[&str] = &[
     "dgrad_3x3_c128_28",
     "dgrad_3x3_s2_c128_56",
     "wgrad_3x3_c128_28",
+    "attention_blocks",
+    "attention_bwd_bias_of_all",
+    "attention_bwd_bias_of_odd_keys",
+    "attention_bwd_bias_heads_of_256",
+    "attention_bwd_bias_dropout_groups",
 ];
 
 /// Cases compiled with every config for a chip on which `mma.sync` takes FP8 as it is.

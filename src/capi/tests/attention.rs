@@ -365,7 +365,6 @@ fn what_no_engine_computes_is_named() {
     let plain = Attention::default();
     let unsupported = Status::CUDNN_STATUS_NOT_SUPPORTED;
     for (name, text) in [
-        (N::CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC, "a block mask [AT-O11]"),
         (N::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC, "paged keys [AT-O17]"),
         (N::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC, "paged values [AT-O17]"),
         (N::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_SEED_DESC, "dropout [AT-O13]"),

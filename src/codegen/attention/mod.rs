@@ -18,7 +18,7 @@ use super::names;
 use super::sections::Used;
 use super::template::{self, template};
 use crate::error::Error;
-use crate::graph::{FinalizedGraph, TensorId};
+use crate::graph::{FinalizedGraph, ScoreMask, TensorId};
 use crate::kernel::{
     AttentionExtents, AttentionKernel, AttentionLayout, Band, BandEdge, ForwardDropout, MmaType, Register, Scores,
     StageProgram, Value, head_lines, value_columns,
@@ -88,6 +88,8 @@ struct ProducerText {
     units: i64,
     next: String,
     unit: String,
+    /// Whether steps are left out whose tiles are.
+    blocks: bool,
     /// Heads of Q that share one of K, and of V.
     key_group: i64,
     value_group: i64,
@@ -113,6 +115,8 @@ struct ConsumerText {
     units: i64,
     next: String,
     unit: String,
+    /// Whether steps are left out whose tiles are.
+    blocks: bool,
     stages: u32,
     keys: u32,
     keys_at: u32,
@@ -380,7 +384,29 @@ impl Forward<'_, '_> {
         line(format!("const int last_row = min(m0 + {rows}, rows) - 1;"));
         line(format!("const int end = last_row < m0 ? 0 : (keys_of(last_row) + {}) / {keys};", keys - 1));
         line(format!("const int begin = min(first_key(m0) / {keys}, end);"));
+        lines.extend(kernel.band.blocks.map(|id| self.blocks(id)).into_iter().flatten());
         lines.join("\n")
+    }
+
+    /// The lines that say which steps are kept: the last one before a step, and how many of some.
+    fn blocks(&self, id: TensorId) -> [String; 4] {
+        let (stride, keys) = (&self.graph.tensor(id).stride, self.kernel.tile.keys);
+        let pointer = names::pointer(self.graph, id);
+        let tile = ScoreMask::TILE;
+        [
+            format!(
+                "const unsigned char* const tiles = {pointer} + b * {}ull + h * {}ull + m0 / {tile} * {}ull;",
+                stride[0], stride[1], stride[2]
+            ),
+            format!(
+                "const auto is_kept = [&](int block) {{ const int tile = block * {keys} / {tile}; return tiles[tile / 8 * {}ull] >> tile % 8 & 1; }};",
+                stride[3]
+            ),
+            "[[maybe_unused]] const auto before = [&](int block) { do --block; while (block >= begin && !is_kept(block)); return block; };"
+                .to_owned(),
+            "[[maybe_unused]] const auto count = [&](int block, int to) { int kept = 0; for (; block < to; ++block) kept += is_kept(block); return kept; };"
+                .to_owned(),
+        ]
     }
 
     fn producer(&mut self) -> Result<String, Error> {
@@ -406,6 +432,7 @@ impl Forward<'_, '_> {
             units: self.units(),
             next: self.next(),
             unit: self.unit(),
+            blocks: kernel.band.blocks.is_some(),
             key_group: groups[0] / kernel.extents.packed,
             value_group: groups[1] / kernel.extents.packed,
             sequences: boxed.iter().flat_map(|boxed| boxed.lines(self.graph)).collect(),
@@ -446,6 +473,7 @@ impl Forward<'_, '_> {
             units: self.units(),
             next: self.next(),
             unit: with_offsets(self.unit(), self.graph, self.stored()),
+            blocks: kernel.band.blocks.is_some(),
             stages: kernel.tile.stages,
             keys,
             keys_at: layout.keys,

@@ -235,6 +235,7 @@ pub(in crate::engine) fn operation_is_taken(graph: &FinalizedGraph, operation: &
         Attributes::AllGather(_) => all_gather_is_taken(graph, operation),
         Attributes::View | Attributes::Transpose | Attributes::Composite(_) => Err("it is not taken apart".to_owned()),
         Attributes::Bernoulli(_) => Err("no kernels draw random numbers outside of an attention".to_owned()),
+        Attributes::BlockBits => Err("no kernels read masks of blocks outside of an attention".to_owned()),
         Attributes::Other(_) => Err("no engine executes it yet".to_owned()),
     }
 }

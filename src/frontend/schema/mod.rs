@@ -244,7 +244,7 @@ const GENERIC: &[Schema] = &[
     },
     Schema {
         tag: "SCORE_MASK",
-        inputs: [&["X"], &["SEQ_LEN_Q", "SEQ_LEN_KV", "LEFT_BOUND", "RIGHT_BOUND"]],
+        inputs: [&["X"], &["SEQ_LEN_Q", "SEQ_LEN_KV", "LEFT_BOUND", "RIGHT_BOUND", "Block_mask"]],
         outputs: [&["Y"], &[]],
         keys: Keys::Kept(attention::MASK_KEYS),
         compute_since: 0,

@@ -27,7 +27,7 @@ const BIAS: Port = Port::ATTENTION_BIAS;
 const SINK: Port = Port::SINK_TOKEN;
 
 /// Ports of a node that its operations have, too.
-const INPUTS: [Port; 8] = [Q, K, V, SCALE, BIAS, Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, SINK];
+const INPUTS: [Port; 9] = [Q, K, V, SCALE, BIAS, Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, SINK, Port::BLOCK_MASK];
 const OUTPUTS: [Port; 4] = [O, Port::STATS, Port::MAX, Port::SUM_EXP];
 
 /// Ports of tensors that may be ragged: all that have rows of queries, or of keys (AT-O6).
@@ -175,9 +175,10 @@ impl<'a> Lowering<'a> {
         }
         let lengths = ScoreMask::LENGTHS.iter().filter_map(|&port| Some((port, self.input(port)?)));
         let lengths: Vec<(Port, TensorId)> = lengths.collect();
-        if !lengths.is_empty() || self.mask != ScoreMask::default() {
+        let blocks = self.input(Port::BLOCK_MASK).map(|mask| (Port::BLOCK_MASK, mask));
+        if !lengths.is_empty() || self.mask != ScoreMask::default() || blocks.is_some() {
             let y = self.value("mask", &of_scores, DataType::Float);
-            let inputs = [(Port::X, x)].into_iter().chain(lengths.iter().copied()).collect();
+            let inputs = [(Port::X, x)].into_iter().chain(lengths.iter().copied()).chain(blocks).collect();
             self.push("mask", Attributes::Composite(self.mask.into()), inputs, vec![(Port::Y, y)]);
             x = y;
         }

@@ -77,7 +77,8 @@ fn complete_compute_type(draft: &mut Draft, id: OperationId, defects: &mut Defec
         | Attributes::View
         | Attributes::Transpose
         | Attributes::AllGather(_)
-        | Attributes::Bernoulli(_) => return,
+        | Attributes::Bernoulli(_)
+        | Attributes::BlockBits => return,
         _ => default,
     };
     operation.compute_data_type = operation.compute_data_type.or(default);

@@ -143,6 +143,7 @@ impl Analysis<'_> {
             Attributes::Concat(_) | Attributes::Signal(_) => self.moved(id, &operands)?,
             Attributes::View | Attributes::Transpose => self.moved(id, &operands)?,
             Attributes::AllGather(_) | Attributes::Bernoulli(_) => self.moved(id, &operands)?,
+            Attributes::BlockBits => self.moved(id, &operands)?,
             _ => self.accumulated(id, &operands)?,
         };
         let result = |(pairs, output): (Vec<(f64, f64)>, TensorId)| {
@@ -169,7 +170,7 @@ impl Analysis<'_> {
         };
         let bounded = |(values, tensor): (Vec<f64>, TensorId)| {
             let is_flag = port_of(operation, tensor) == Port::FLAG;
-            // what other GPUs have sent is exact, and so is what is drawn
+            // what other GPUs have sent is exact, and so is what is drawn, or a bit of a mask
             let error = |(i, value): (usize, f64)| (value, errors.get(i).copied().filter(|_| !is_flag).unwrap_or(0.0));
             values.into_iter().enumerate().map(error).collect()
         };
@@ -274,7 +275,7 @@ impl Analysis<'_> {
             // Bounded, moved, expanded or refused before.
             (Attributes::Pointwise(_) | Attributes::Concat(_) | Attributes::Signal(_), _)
             | (Attributes::View | Attributes::Transpose, _)
-            | (Attributes::AllGather(_) | Attributes::Bernoulli(_), _)
+            | (Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::BlockBits, _)
             | (Attributes::Composite(_) | Attributes::Other(_), _) => {
                 vec![f64::INFINITY; result.len()]
             }

@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use super::all_gather;
-use super::bernoulli;
 use super::overrides::{Overrides, SIDES};
 use super::ragged;
 use super::run::arithmetic;
 use super::supported::check_supported;
 use super::values::{Values, scales, written};
+use super::{bernoulli, block_mask};
 use crate::error::Result;
 use crate::graph::{
     Attributes, DataType, FinalTensor, FinalizedGraph, Operation, OperationId, Port, ReductionMode, TensorId,
@@ -154,6 +154,7 @@ pub(super) fn value_type(graph: &FinalizedGraph, id: OperationId, (port, tensor)
             | Attributes::Transpose
             | Attributes::AllGather(_)
             | Attributes::Bernoulli(_)
+            | Attributes::BlockBits
     );
     let (compute, tensor) = (operand_type(graph, id), graph.tensor(tensor));
     let is_ideal = tensor.is_virtual && tensor.data_type == DataType::Double && compute.is_floating();
@@ -207,6 +208,7 @@ pub(super) fn exact(
         Attributes::Transpose => return Ok(operands.iter().map(|x| movement::transposed(&x.dim, &x.values)).collect()),
         Attributes::AllGather(gather) => return all_gather::exact(graph, id, *gather, operands, values),
         Attributes::Bernoulli(attributes) => return bernoulli::exact(graph, id, *attributes, values),
+        Attributes::BlockBits => return block_mask::exact(graph, id, values),
         _ => {}
     }
     let result = |&(port, output): &(Port, TensorId)| {
@@ -260,6 +262,7 @@ fn unscaled(
         | Attributes::Transpose
         | Attributes::AllGather(_)
         | Attributes::Bernoulli(_)
+        | Attributes::BlockBits
         | Attributes::Composite(_)
         | Attributes::Other(_) => {
             vec![f64::NAN; dim.iter().product::<i64>() as usize]

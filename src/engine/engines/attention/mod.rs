@@ -127,7 +127,7 @@ impl Offered {
         let head = plan.extents.head;
         let fits = move |tile: &AttentionTile| {
             let held = tile.held_registers(head) + plan.further_registers(tile.keys);
-            held <= HELD[tile.consumers as usize] && tile.layout(head).bytes <= shared
+            held <= HELD[tile.consumers as usize] && tile.layout(head).bytes <= shared && plan.is_within_blocks(*tile)
         };
         let staged = move |consumers, keys| {
             (2..=MOST_STAGES).rev().map(|stages| AttentionTile { consumers, keys, stages }).find(fits)

@@ -89,12 +89,18 @@ impl Plan {
             + drawing_registers(self.dropout.and_then(|dropout| dropout.drawn()))
     }
 
-    /// Heads of Q that may share a tile: those that share a head of K and of V.
+    /// Heads of Q that may share a tile: those that share a head of K and of V, and of all keys.
     pub(super) fn group(&self) -> i64 {
         match self.extents.groups() {
-            [group, of_values] if group == of_values => group,
+            [group, of_values] if group == of_values && self.band.blocks.is_none() => group,
             _ => 1,
         }
+    }
+
+    /// Whether each step of a tile lies in one of the tiles that are kept or left out.
+    pub(super) fn is_within_blocks(&self, tile: AttentionTile) -> bool {
+        let divides = |extent: u32| ScoreMask::TILE % i64::from(extent) == 0;
+        self.band.blocks.is_none() || divides(tile.queries()) && divides(tile.keys)
     }
 
     /// Boxes of a tile, of so many packed heads.
@@ -346,7 +352,17 @@ pub(in crate::engine::engines) fn band_of(
         right: edge(graph, mask.right_bound, operation.input(Port::RIGHT_BOUND))?,
         lengths: lengths.map(|(queries, keys)| [queries, keys]),
         is_bottom_right: mask.is_bottom_right,
+        blocks: operation.input(Port::BLOCK_MASK).map(|id| are_blocks(graph, id).map(|()| id)).transpose()?,
     })
+}
+
+/// Whether kernels read the bits of tiles.
+fn are_blocks(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
+    let tensor = graph.tensor(id);
+    if tensor.is_virtual || tensor.is_pass_by_value || tensor.ragged_offset.is_some() {
+        return Err(format!("tensor {}: a mask of blocks lies in device memory, whole", graph.describe_tensor(id)));
+    }
+    Ok(())
 }
 
 /// A bound of a mask: an attribute and a host scalar add up.

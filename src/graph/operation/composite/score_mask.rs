@@ -1,9 +1,9 @@
-//! The mask of an attention's scores: padding and a band around a diagonal (`docs/spec/attention.md` AT-O3, AT-O5).
+//! The mask of an attention's scores: padding, a band around a diagonal, and blocks (`docs/spec/attention.md` AT-O3, AT-O5, AT-O11).
 //!
 //! A score in row `r` and column `c` of `[b, h, s_q, s_kv]` stays where
 //! `r < SEQ_LEN_Q` and `c < SEQ_LEN_KV` (where there are lengths), `c ≤ r + δ + R` (where there is a right bound R) and
 //! `c > r + δ − L` (where there is a left bound L), and is −∞ elsewhere, whatever it was. δ is 0, or `SEQ_LEN_KV − SEQ_LEN_Q` where the
-//! diagonal ends in the bottom right corner. A bound may come with each execution, as a host scalar that is added to the attribute.
+//! diagonal ends in the bottom right corner. Of tiles of 128 rows by 128 columns only those stay whose bit is set. A bound may come with each execution, as a host scalar that is added to the attribute.
 
 use serde_json::{Value, json};
 
@@ -42,7 +42,20 @@ impl ScoreMask {
     /// Bounds that each execution gives, as host scalars: L and R are these and the attributes, added up.
     pub const BOUNDS: &[Port] = &[Port::LEFT_BOUND, Port::RIGHT_BOUND];
 
-    const OPTIONAL: &[Port] = &[Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, Port::LEFT_BOUND, Port::RIGHT_BOUND];
+    const OPTIONAL: &[Port] =
+        &[Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, Port::LEFT_BOUND, Port::RIGHT_BOUND, Port::BLOCK_MASK];
+
+    /// Rows, and columns, of a tile that a bit of a block mask keeps.
+    pub const TILE: i64 = 128;
+
+    /// Tiles side by side that a byte of a block mask has the bits of.
+    const TILES_OF_BYTE: i64 = 8;
+
+    /// Extents of the block mask of scores of these extents: a bit for each tile, eight of a row to the byte (AT-O11).
+    pub(crate) fn of_blocks([batches, heads, queries, keys]: [i64; 4]) -> [i64; 4] {
+        let tiles = |extent: i64| (extent + Self::TILE - 1) / Self::TILE;
+        [batches, heads, tiles(queries), (tiles(keys) + Self::TILES_OF_BYTE - 1) / Self::TILES_OF_BYTE]
+    }
 
     pub(super) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
         (tag == Self::TAG).then(|| Self::of(attributes))
@@ -127,6 +140,10 @@ impl ScoreMask {
         if let Some(before) = moved(expansion, self.left_bound, Port::LEFT_BOUND, -1) {
             kept.push(expansion.pointwise(M::CmpGt, &[column, before]));
         }
+        if let Some(mask) = expansion.input(Port::BLOCK_MASK) {
+            let dim = expansion.dim(x).to_vec();
+            kept.push(expansion.block_bits(mask, dim));
+        }
         kept.into_iter().reduce(|one, other| expansion.pointwise(M::LogicalAnd, &[one, other]))
     }
 }
@@ -169,7 +186,10 @@ impl Definition for ScoreMask {
     }
 
     fn default_type(&self, port: Port) -> Option<DataType> {
-        Self::LENGTHS.contains(&port).then_some(DataType::Int32)
+        match port {
+            Port::BLOCK_MASK => Some(DataType::UInt8),
+            port => Self::LENGTHS.contains(&port).then_some(DataType::Int32),
+        }
     }
 
     fn infer(&self, node: &mut Node) -> Result<(), Malformed> {
@@ -192,6 +212,12 @@ impl Definition for ScoreMask {
         }
         for &port in Self::LENGTHS.iter().take(given) {
             node.require_dim("AT-E9", port, &[x[0], 1, 1, 1], "one length for each batch")?;
+        }
+        if let (Some(mask), &[a, b, c, d]) = (node.tensor(Port::BLOCK_MASK), x) {
+            node.require_dim("AT-E19", Port::BLOCK_MASK, &Self::of_blocks([a, b, c, d]), "a bit for each tile of 128")?;
+            if mask.data_type != Some(DataType::UInt8) {
+                return Err(node.fault_at("AT-E19", Port::BLOCK_MASK, "required are bytes, UINT8"));
+            }
         }
         self.check_bounds(node)
     }
