@@ -61,7 +61,7 @@ const SMALL: (u32, u32) = (8, 6);
 const LARGE: (u32, u32) = (9, 0);
 
 /// Trials that run kernels.
-pub(crate) fn run(tier: &str, run: fn(&Build) -> Result<(), Failed>) -> Vec<Trial> {
+pub(crate) fn run(tier: &str, run: Run) -> Vec<Trial> {
     let backward = named(|name| name.starts_with("attention_bwd_"));
     let on_ampere = backward.map(|case| first(&format!("{tier}::{}", name_of(AMPERE)), case, AMPERE, run));
     let all = named(|name| RUN.contains(&name))
@@ -95,8 +95,11 @@ fn named(is_chosen: impl Fn(&str) -> bool) -> impl Iterator<Item = (String, Grap
     cases.map(|Case { name, graph, .. }| (name, graph))
 }
 
+/// What a trial does with a kernel.
+type Run = fn(&Build) -> Result<(), Failed>;
+
 /// The first config of a case on a chip.
-fn first(tier: &str, (name, graph): (String, Graph), chip: (u32, u32), run: fn(&Build) -> Result<(), Failed>) -> Trial {
+fn first(tier: &str, (name, graph): (String, Graph), chip: (u32, u32), run: Run) -> Trial {
     Trial::test(format!("{tier}::{name}"), move || {
         let (selection, device) = selection(&graph, chip)?;
         run(&Build::first(&selection, &device).map_err(|error| error.to_string())?)
@@ -104,12 +107,7 @@ fn first(tier: &str, (name, graph): (String, Graph), chip: (u32, u32), run: fn(&
 }
 
 /// So many configs of a case on a chip, the best first.
-fn configs(
-    tier: &str,
-    (name, graph): (String, Graph),
-    chip: (u32, u32),
-    (most, run): (usize, fn(&Build) -> Result<(), Failed>),
-) -> Trial {
+fn configs(tier: &str, (name, graph): (String, Graph), chip: (u32, u32), (most, run): (usize, Run)) -> Trial {
     Trial::test(format!("{tier}::{}::{name}", name_of(chip)), move || {
         let (selection, device) = selection(&graph, chip)?;
         for ranked in selection.candidates(&device).into_iter().take(most) {

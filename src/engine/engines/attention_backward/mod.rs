@@ -130,19 +130,10 @@ impl Offered {
         Some(Pass { of_keys, tile, outputs: outputs.to_vec() })
     }
 
-    /// The passes of a config: dK and dV together, or one after the other where registers hold no more.
+    /// The passes of a config.
     fn passes(&self, config: &Config, device: &Device) -> Option<Vec<Pass>> {
-        let keys = |outputs: &[BackwardOutput]| self.pass(true, outputs, [config.keys, config.step], device);
-        let of_keys = match &self.plan.of_keys[..] {
-            [] => Vec::new(),
-            outputs => match keys(outputs) {
-                Some(both) => vec![both],
-                None => outputs.chunks(1).map(keys).collect::<Option<_>>()?,
-            },
-        };
-        let queries = |output| self.pass(false, &[output], [config.queries, config.step], device);
-        let of_queries = self.plan.of_queries.into_iter().map(queries).collect::<Option<Vec<Pass>>>()?;
-        Some([of_keys, of_queries].concat())
+        let rows = |of_keys| if of_keys { config.keys } else { config.queries };
+        self.plan.passes(|of_keys, outputs| self.pass(of_keys, outputs, [rows(of_keys), config.step], device))
     }
 
     fn configs(&self) -> impl Iterator<Item = Config> + use<> {

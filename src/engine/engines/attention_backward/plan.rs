@@ -65,6 +65,25 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The passes of a kernel, by what makes one of its results and whether own rows are keys: dK and dV together, or one after the other where
+    /// registers hold no more, then dQ. `None` where one is not possible.
+    pub(in crate::engine::engines) fn passes<P>(
+        &self,
+        pass: impl Fn(bool, &[BackwardOutput]) -> Option<P>,
+    ) -> Option<Vec<P>> {
+        let mut passes = match &self.of_keys[..] {
+            [] => Vec::new(),
+            outputs => match pass(true, outputs) {
+                Some(both) => vec![both],
+                None => outputs.chunks(1).map(|output| pass(true, output)).collect::<Option<_>>()?,
+            },
+        };
+        if let Some(output) = self.of_queries {
+            passes.push(pass(false, &[output])?);
+        }
+        Some(passes)
+    }
+
     /// # Errors
     /// Why no engine computes the graph, as a sentence.
     pub(in crate::engine::engines) fn new(fusion: &Fusion, id: OperationId) -> Result<Self, String> {

@@ -87,7 +87,10 @@ impl Engine for WarpAttention {
 fn is_in_rows(plan: &Plan) -> Result<(), String> {
     match plan.problem.pages.into_iter().flatten().next() {
         Some(pages) => {
-            Err(format!("pages of tensor {}, which boxes alone read", plan.graph.describe_tensor(pages.table)))
+            let table = plan.graph.describe_tensor(pages.table);
+            Err(format!(
+                "tensor {table}: pages are read on sm_90 alone, of 16-bit heads that warpgroup_attention takes"
+            ))
         }
         None => Ok(()),
     }
