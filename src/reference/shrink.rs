@@ -4,8 +4,9 @@
 //! tensors, …) form a class. The class of the largest extent is halved, and so on, until the graph is small enough. A
 //! halved extent is rounded up to a multiple of the largest power of two, up to 16, that divides it, so that alignments
 //! stay as they are; where that is not enough, up to 8, 4, 2 and 1. Left alone are extents of 1 and 2, what a
-//! convolution's or resampling's window runs over, the axis of a concatenation, channels of grouped convolutions, and
-//! tensors of operations without such a structure. Packed tensors stay packed in the same order of axes; others keep their strides.
+//! convolution's or resampling's window runs over, matrices of a product with overridden extents, the axis of a concatenation, rows of
+//! pages and of what lies in pages, channels of grouped convolutions, and tensors of operations without such a structure. Packed tensors
+//! stay packed in the same order of axes; others keep their strides.
 
 use crate::graph::{
     Attributes, Convolution, ConvolutionDirection, FinalizedGraph, Graph, Operation, Port, Reordering, Tensor,
@@ -115,6 +116,7 @@ impl AxisClasses {
             Attributes::Signal(_) => self.join_alike(graph, operation, |_| false),
             Attributes::View => self.join_view(graph, operation),
             Attributes::Transpose => self.join_transpose(graph, operation),
+            Attributes::PageGather => self.join_pages(graph, operation),
             _ => operation.input_tensors().chain(operation.output_tensors()).for_each(|id| self.fix_all(graph, id)),
         }
     }
@@ -156,6 +158,20 @@ impl AxisClasses {
         (3..=rank).for_each(|from_last| self.join(graph, (x, from_last), (y, from_last)));
     }
 
+    /// Pages are fewer alone; sequences, heads and elements of a row are those of the container, its table and what is loaded. The rows of a
+    /// page and of a sequence stay, and so does the number of entries that they make.
+    fn join_pages(&mut self, graph: &Graph, operation: &Operation<TensorHandle>) {
+        let [container, table, lengths] =
+            [Port::CONTAINER, Port::PAGE_TABLE, Port::SEQ_LEN].map(|port| operation.input(port));
+        let (Some(container), Some(y)) = (container, operation.output(Port::Y)) else { return };
+        [3, 1].into_iter().for_each(|from_last| self.join(graph, (container, from_last), (y, from_last)));
+        [container, y].into_iter().for_each(|id| self.fix(graph, id, 2));
+        for id in [table, lengths].into_iter().flatten() {
+            self.join(graph, (id, 4), (y, 4));
+            (1..=3).for_each(|from_last| self.fix(graph, id, from_last));
+        }
+    }
+
     fn join_matmul(&mut self, graph: &Graph, operation: &Operation<TensorHandle>) {
         let [a, b] = [operation.input(Port::A), operation.input(Port::B)];
         let (Some(a), Some(b), Some(c)) = (a, b, operation.output(Port::C)) else { return };
@@ -165,10 +181,13 @@ impl AxisClasses {
         self.join(graph, (a, 2), (c, 2));
         self.join(graph, (b, 1), (c, 1));
         self.join(graph, (a, 1), (b, 2));
-        let overrides = operation.input_tensors().filter(|&id| id != a && id != b);
-        if overrides.count() > 0 {
-            [a, b, c].into_iter().for_each(|id| self.fix_all(graph, id));
+        let overrides: Vec<TensorHandle> = operation.input_tensors().filter(|&id| id != a && id != b).collect();
+        if !overrides.is_empty() {
+            [a, b, c]
+                .into_iter()
+                .for_each(|id| [1, 2].into_iter().for_each(|from_last| self.fix(graph, id, from_last)));
         }
+        overrides.into_iter().for_each(|id| self.join_broadcast(graph, c, id, 2));
     }
 
     /// The image is `[N, C, spatial…]`, the filter `[K, C / groups, window…]`, the response `[N, K, spatial…]`.
@@ -396,6 +415,25 @@ mod tests {
         assert_eq!(strides(&nhwc, &[8, 64, 16, 32]), Tensor::new("x").channels_last([8, 64, 16, 32]).stride);
         let padded = Tensor::new("x").dim([8, 64]).stride([80, 1]);
         assert_eq!(strides(&padded, &[8, 32]), [80, 1]);
+    }
+
+    /// Pages and sequences are fewer, with what describes them; their rows stay.
+    #[test]
+    fn sequences_in_pages_shrink() {
+        use crate::graph::{PagedCacheLoad, Port};
+        let mut graph = floats();
+        let container = graph.tensor(Tensor::new("container").row_major([512, 4, 16, 64]));
+        let table = graph.tensor(Tensor::new("table").row_major([32, 1, 8, 1]).data_type(DataType::Int32));
+        let lengths = graph.tensor(Tensor::new("lengths").row_major([32, 1, 1, 1]).data_type(DataType::Int32));
+        let inputs = [(Port::CONTAINER, container), (Port::PAGE_TABLE, table), (Port::SEQ_LEN, lengths)];
+        let out = graph.composite("load", PagedCacheLoad, &inputs, &[Port::Y_OUT])[0];
+        *graph.set_output(out) = Tensor::new("Y").row_major([32, 4, 128, 64]);
+        let small = shrink(&graph.finalize().unwrap(), at_most(40_000), |_| true).unwrap().graph;
+        let [container, table, lengths, y] = ["container", "table", "lengths", "Y"].map(|name| dims(&small, name));
+        assert_eq!((container[1], container[2], container[3]), (y[1], 16, y[3]));
+        assert_eq!((table, lengths), (vec![y[0], 1, 8, 1], vec![y[0], 1, 1, 1]));
+        assert!(container[0] < 512 && y[0] < 32 && y[2] == 128, "{container:?} {y:?}");
+        assert!(work(&small) <= 40_000);
     }
 
     #[test]
