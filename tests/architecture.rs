@@ -344,6 +344,7 @@ fn kernels_engines_and_code_generation_are_in_order() {
             "all_gather",
             "dropout",
             "attention",
+            "attention_combination",
             "attention_backward",
             "warp_attention",
             "columns",

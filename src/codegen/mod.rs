@@ -155,6 +155,9 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::WarpAttention(body) => {
             signature.fill(template!("attention/warp_forward.cu"), attention::warp_forward(graph, used, body)?)
         }
+        Body::AttentionCombination(body) => {
+            signature.fill(template!("attention/combination.cu"), attention::combination(graph, used, body))
+        }
         Body::AttentionRows(body) => {
             signature.fill(template!("attention/backward_rows.cu"), attention::backward_rows(graph, used, body))
         }

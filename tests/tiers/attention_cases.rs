@@ -108,6 +108,8 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     add("pages_causal_heads_of_192_128", wide);
     add("pages_of_keys_alone", paged([16, 0], [3, 2, 17, 90], [72, 40]));
     add("pages_of_values_alone", Attention { is_interleaved: true, ..paged([0, 8], [3, 2, 17, 90], [64, 64]) });
+    let spare = Pages { spare: 3, ..Pages::of([16, 16]) };
+    add("pages_of_larger_tables", Attention { pages: spare, ..paged([16, 16], [2, 2, 9, 70], [64, 64]) });
     add("pages_short_sequences", Attention { statistics: ALL, ..paged([1, 2], [7, 1, 3, 2], [64, 64]) });
     add(
         "pages_shared",
@@ -119,6 +121,25 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     add("pages_bias_dropout", Attention { dropout: Some((0.75, Int64)), ..biased });
     add("strided_output", Attention { output_pitch: 3, ..of([1, 2, 70, 90], [40, 40]) });
     beyond_boxes(&mut add);
+    few_queries_of_many_keys(&mut add);
+}
+
+/// Keys that blocks share, with whatever else is told of rows.
+fn few_queries_of_many_keys(add: &mut impl FnMut(&str, Attention)) {
+    let of = |shape, head| Attention { io: BFloat16, ..Attention::new(shape, head) };
+    let grouped = |shape| Attention { key_heads: [2, 2], ..of(shape, [64, 64]) };
+    add("parts_groups_sinks", Attention { sinks: true, ..grouped([2, 8, 1, 700]) });
+    let lengths = Attention { has_lengths: true, ..grouped([5, 4, 3, 600]) };
+    let causal = ScoreMask { right_bound: Some(0), left_bound: None, is_bottom_right: true };
+    add("parts_lengths_sinks", Attention { sinks: true, mask: Some(causal), ..lengths });
+    add("parts_window", Attention { mask: band(Some(400), Some(300)), ..of([1, 2, 70, 700], [64, 64]) });
+    add("parts_causal", Attention { mask: band(None, Some(0)), ..of([1, 1, 300, 900], [128, 128]) });
+    let modified = Attention { modify: Modifier::Bias([1, 2, 20, 500]), ..of([1, 2, 20, 500], [40, 72]) };
+    add("parts_bias_dropout", Attention { dropout: Some((0.75, Int32)), ..modified });
+    let ragged = Attention { ragged: Ragged::All, is_interleaved: true, are_by_position: true, ..lengths };
+    add("parts_ragged", ragged);
+    add("parts_pages", Attention { has_lengths: true, pages: Pages::of([64, 16]), ..grouped([2, 8, 1, 800]) });
+    add("parts_heads_of_256", Attention { statistics: &[], ..of([1, 2, 5, 400], [256, 256]) });
 }
 
 /// Heads of types and layouts that boxes of 16-bit heads do not take.
@@ -225,11 +246,13 @@ struct Pages {
     count: i64,
     /// Whether entries of a sequence lie behind those of the one before.
     are_packed: bool,
+    /// Entries of a sequence that no row needs.
+    spare: i64,
 }
 
 impl Pages {
     fn of(rows: [i64; 2]) -> Self {
-        Self { rows, count: 0, are_packed: false }
+        Self { rows, count: 0, are_packed: false, spare: 0 }
     }
 
     fn packed(self) -> Self {
@@ -368,7 +391,7 @@ impl Attention {
         let entries = (keys + page - 1) / page;
         let count = if self.pages.count > 0 { self.pages.count } else { batches * entries + 2 };
         let container = g.tensor(self.matrices(&format!("{name}_container"), [count, heads, page, size], 0));
-        let table = Tensor::new(format!("{name}_table")).row_major([batches, 1, entries, 1]);
+        let table = Tensor::new(format!("{name}_table")).row_major([batches, 1, entries + self.pages.spare, 1]);
         let table = g.tensor(table.data_type(if side == 1 && self.pages.are_packed { Int64 } else { Int32 }));
         if self.pages.are_packed {
             let offsets = Tensor::new(format!("{name}_table_offsets")).row_major([batches + 1, 1, 1, 1]);

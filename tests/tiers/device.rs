@@ -18,8 +18,8 @@ use crate::modes::{self, ModeCase};
 use crate::pipeline;
 use crate::tap_rows::{self, Configs};
 use crate::{
-    cases, data, device_chains, device_executions, device_huge, device_peers, evaluated, infinities, rings,
-    shape_sweep, stationary, tier, walks,
+    attention_parts, cases, data, device_chains, device_executions, device_huge, device_peers, evaluated, infinities,
+    rings, shape_sweep, stationary, tier, walks,
 };
 
 /// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
@@ -56,6 +56,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             .chain(device_chains::trials())
             .chain(device_huge::trials())
             .chain(device_peers::trials())
+            .chain(attention_parts::trials("device", || Ok(context()?.device().clone()), run_lowered))
             .chain(sweep)
             .chain(infinities::trials("device", || Ok(context()?.device().clone()), run_inputs))
             .chain(hopper_trials())

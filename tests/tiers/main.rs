@@ -7,12 +7,15 @@
 //! | `nvrtc` | an NVRTC library | `FUSEWRIGHT_REQUIRE_NVRTC=1` |
 //! | `device` | a GPU and NVRTC | `FUSEWRIGHT_REQUIRE_DEVICE=1` |
 //!
+//! Of the trials of the emulator and of NVRTC a sample runs; all run with `FUSEWRIGHT_EXHAUSTIVE=1`, and those that a filter names.
+//!
 //! `FUSEWRIGHT_HUGE=1` adds a product that fills 64 GiB of a GPU to the device tier.
 //!
 //! `FUSEWRIGHT_DATA` names the folder with the graph files where the binary runs away from its sources.
 
 mod attention_backward_cases;
 mod attention_cases;
+mod attention_parts;
 mod cases;
 #[path = "../common/mod.rs"]
 mod common;
@@ -39,6 +42,7 @@ mod pipeline;
 mod relaxed;
 mod resample_cases;
 mod rings;
+mod sample;
 mod shape_sweep;
 mod softmax_cases;
 mod special_values;
@@ -62,7 +66,8 @@ fn main() {
         nvrtc::trials(),
         device::trials(),
     ];
-    libtest_mimic::run(&arguments, tiers.into_iter().flatten().collect()).exit();
+    let trials = sample::chosen(tiers.into_iter().flatten().collect(), &arguments);
+    libtest_mimic::run(&arguments, trials).exit();
 }
 
 /// A tier's tests, or one ignored test that says why there are none.

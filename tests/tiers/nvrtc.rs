@@ -10,7 +10,9 @@ use fusewright::graph::Graph;
 use libtest_mimic::{Failed, Trial};
 
 use crate::tap_rows::{self, Configs};
-use crate::{cases, data, evaluated, hopper, machine_code, modes, pipeline, stationary, tier, warp_attention};
+use crate::{
+    attention_parts, cases, data, evaluated, hopper, machine_code, modes, pipeline, stationary, tier, warp_attention,
+};
 
 /// Chips with a newer NVRTC; sm_70 needs a 12.x one.
 const CHIPS: [(u32, u32); 6] = [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0)];
@@ -100,6 +102,11 @@ pub(crate) fn trials() -> Vec<Trial> {
             }
         }
         trials.extend(evaluated::trials(
+            "nvrtc",
+            || Ok(pipeline::typical_device()),
+            |build| compile(&build.request(), &build.source),
+        ));
+        trials.extend(attention_parts::trials(
             "nvrtc",
             || Ok(pipeline::typical_device()),
             |build| compile(&build.request(), &build.source),

@@ -188,10 +188,6 @@ struct Forward<'a, 'u> {
 }
 
 impl Forward<'_, '_> {
-    fn units(&self) -> i64 {
-        self.kernel.row_tiles() * self.kernel.problem.extents.row_heads()
-    }
-
     /// The next unit of a block. Where tiles differ, blocks that had the longest of a turn have the shortest of the next.
     fn next(&self) -> String {
         match self.rows.is_causal() {
@@ -217,7 +213,7 @@ impl Forward<'_, '_> {
         let tables = problem.pages.into_iter().flatten().map(|pages| pages.table);
         let record = ProducerText {
             by_warp: self.is_paged(),
-            units: self.units(),
+            units: kernel.units(),
             next: self.next(),
             unit: with_offsets(self.rows.unit(), graph, tables),
             key_group: groups[0] / problem.extents.packed,
@@ -277,10 +273,10 @@ impl Forward<'_, '_> {
         let (scale, largest) = (rows.scale(), rows.knows_largest());
         let sink = problem.sink.map(|id| rows.sink_of_row(id));
         let dropout = problem.dropout.map(|dropout| rows.dropout_state(dropout)).transpose()?;
-        let unit = with_offsets(rows.unit(), rows.graph, rows.stored());
+        let unit = with_offsets(rows.unit(), rows.graph, rows.problem.stored());
         let [scores, values] = [rows.scores(), rows.values()];
         let record = ConsumerText {
-            units: self.units(),
+            units: kernel.units(),
             next: self.next(),
             unit,
             stages: kernel.tile.stages,

@@ -1,6 +1,7 @@
 //! Records of attention: forward and backward, by `wgmma` and by `mma.sync`.
 
 mod backward;
+mod combination;
 mod dropout;
 mod forward;
 mod gradients;
@@ -12,6 +13,7 @@ mod warp;
 mod warp_backward;
 
 pub(super) use backward::{backward, rows as backward_rows, sinks as backward_sinks};
+pub(super) use combination::combination;
 pub(super) use dropout::mask as dropout_mask;
 pub(super) use forward::forward;
 pub(super) use warp::forward as warp_forward;

@@ -4,14 +4,16 @@ use serde::Serialize;
 
 use super::output::RowStore;
 use super::sequences::{batch_offset, is_ragged};
-use super::{LN2, LOG2E, dropout, edge_text, existing_rows, length_lines, number};
+use super::{LN2, LOG2E, combination, dropout, edge_text, existing_rows, length_lines, number};
 use crate::codegen::expression::Speller;
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{AttentionProblem, ForwardDropout, MmaType, Register, Scores, StageProgram, Value, value_columns};
+use crate::kernel::{
+    AttentionExtents, AttentionProblem, ForwardDropout, MmaType, Register, Scores, StageProgram, Value, value_columns,
+};
 
 /// Device code of rows.
 pub(super) const SECTIONS: &[&str] =
@@ -66,21 +68,12 @@ impl ScoreRows<'_, '_> {
         value_columns(self.problem.extents.head[1]) / 2
     }
 
-    /// Head of Q, and query, of a row.
     fn head_and_query(&self, row: &str) -> [String; 2] {
-        match self.problem.extents.packed {
-            1 => ["h".to_owned(), row.to_owned()],
-            packed => [format!("(h * {packed} + ({row}) % {packed})"), format!("({row}) / {packed}")],
-        }
+        head_and_query(self.problem.extents, row)
     }
 
     pub(super) fn is_causal(&self) -> bool {
         self.problem.band.right.is_some()
-    }
-
-    /// O and the statistics.
-    pub(super) fn stored(&self) -> impl Iterator<Item = TensorId> + use<> {
-        [self.problem.output].into_iter().chain(self.problem.statistics.tensors())
     }
 
     /// The lines that say which tile of queries of which head a unit is, and which steps of keys it has.
@@ -90,19 +83,26 @@ impl ScoreRows<'_, '_> {
         let (rows, keys) = (self.queries, self.keys);
         let mut lines = Vec::new();
         let mut line = |line: String| lines.push(line);
+        let unit = if problem.parts == 1 { "unit" } else { "tile_of_all" };
+        if problem.parts > 1 {
+            line(format!("const unsigned part = unit % {0}u, {unit} = unit / {0}u;", problem.parts));
+        }
         let tile = |tile: &str| if self.is_causal() { format!("{} - {tile}", tiles - 1) } else { tile.to_owned() };
         if section < heads {
             line(
                 "// heads whose K and V are in L2 together come before others, of these all with the same rows"
                     .to_owned(),
             );
-            line(format!("const unsigned section = unit / {0}u * {section}u, rest = unit % {0}u;", section * tiles));
+            line(format!(
+                "const unsigned section = {unit} / {0}u * {section}u, rest = {unit} % {0}u;",
+                section * tiles
+            ));
             line(format!("const unsigned of_section = min({section}u, {heads}u - section);"));
             line("const unsigned head = section + rest % of_section;".to_owned());
             line(format!("const int m0 = ({}) * {rows};", tile("int(rest / of_section)")));
         } else {
-            line(format!("const unsigned head = unit % {heads}u;"));
-            line(format!("const int m0 = ({}) * {rows};", tile(&format!("int(unit / {heads}u)"))));
+            line(format!("const unsigned head = {unit} % {heads}u;"));
+            line(format!("const int m0 = ({}) * {rows};", tile(&format!("int({unit} / {heads}u)"))));
         }
         line(format!("const unsigned b = head / {0}u, h = head % {0}u;", extents.heads / extents.packed));
         length_lines(self.graph, &problem.band, &extents).into_iter().for_each(&mut line);
@@ -119,12 +119,18 @@ impl ScoreRows<'_, '_> {
         let first = first.map_or("0".to_owned(), |first| format!("max({first}, 0)"));
         line(format!("const auto keys_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"));
         line(format!("const auto first_key = [&]([[maybe_unused]] int row) {{ return {first}; }};"));
-        if self.stored().all(|id| is_ragged(self.graph, id)) {
+        if problem.stored().all(|id| is_ragged(self.graph, id)) {
             line("if (m0 >= rows) continue;  // rows beyond the sequence are nowhere".to_owned());
         }
         line(format!("const int last_row = min(m0 + {rows}, rows) - 1;"));
-        line(format!("const int end = last_row < m0 ? 0 : (keys_of(last_row) + {}) / {keys};", keys - 1));
-        line(format!("const int begin = min(first_key(m0) / {keys}, end);"));
+        let [begin, end] = if problem.parts == 1 { ["begin", "end"] } else { ["first_step", "step_end"] };
+        line(format!("const int {end} = last_row < m0 ? 0 : (keys_of(last_row) + {}) / {keys};", keys - 1));
+        line(format!("const int {begin} = min(first_key(m0) / {keys}, {end});"));
+        if problem.parts > 1 {
+            line("const unsigned steps_of_all = step_end - first_step;  // of which the parts have as many each, or one more".to_owned());
+            line(format!("const int begin = first_step + int(steps_of_all * part / {}u);", problem.parts));
+            line(format!("const int end = first_step + int(steps_of_all * (part + 1) / {}u);", problem.parts));
+        }
         lines.join("\n")
     }
 
@@ -139,9 +145,11 @@ impl ScoreRows<'_, '_> {
         let [head, _] = self.head_and_query("row + 8 * e");
         self.used.add(names::storage_section(self.graph.tensor(id).data_type));
         let sink = format!("fw_value({}[{head} * {stride}ull])", names::pointer(self.graph, id));
-        match self.problem.band.lengths {
-            Some(_) => format!("row + 8 * e < rows ? {sink} : negative"),
-            None => sink,
+        let conditions =
+            [self.problem.band.lengths.map(|_| "row + 8 * e < rows"), (self.problem.parts > 1).then_some("part == 0")];
+        match conditions.into_iter().flatten().collect::<Vec<_>>().join(" && ") {
+            always if always.is_empty() => sink,
+            condition => format!("{condition} ? {sink} : negative"),
         }
     }
 
@@ -321,15 +329,15 @@ impl ScoreRows<'_, '_> {
     }
 
     /// `b * … + h * … + <row> * …`.
-    pub(super) fn row_offset(&self, id: TensorId, row: &str) -> String {
-        let stride = &self.graph.tensor(id).stride;
-        let [head, query] = self.head_and_query(row);
-        let batch = batch_offset(self.graph, id);
-        format!("{batch} + {head} * {}ull + ({query}) * {}ull", stride[1], stride[2])
+    fn row_offset(&self, id: TensorId, row: &str) -> String {
+        row_offset(self.graph, self.problem.extents, id, row)
     }
 
     /// What softmax knows of the lane's rows, to memory, and the factors of their parts of O.
     pub(super) fn rows(&mut self) -> Result<String, Error> {
+        if self.problem.parts > 1 {
+            return self.weights_of_part();
+        }
         let statistics = self.problem.statistics;
         let ln2 = names::float_literal(LN2);
         let is_known = self.knows_largest();
@@ -364,9 +372,25 @@ impl ScoreRows<'_, '_> {
         template::render(template!("attention/rows.cuh"), &record)
     }
 
+    /// What a part's rows weigh, to the workspace, and the factors of their parts of O.
+    fn weights_of_part(&self) -> Result<String, Error> {
+        let at = combination::row_of_part(self.problem, "row + 8 * e");
+        let record = RowsText {
+            rows: self.problem.extents.rows(),
+            dropout: self.problem.dropout.is_some(),
+            largest: false,
+            sink: None,
+            stores: vec![format!("partial1[{at}] = total == 0.0f ? negative : reference[e] + log2f(total);")],
+        };
+        template::render(template!("attention/rows.cuh"), &record)
+    }
+
     /// O to memory; accumulators that nothing was added to are cleared first where the kernel asks for it.
     pub(super) fn output(&mut self, clears: bool) -> Result<String, Error> {
         let problem = self.problem;
+        if problem.parts > 1 {
+            return combination::part(self.used, problem, self.scores());
+        }
         let store = RowStore {
             tensor: problem.output,
             first: self.scores(),
@@ -379,4 +403,19 @@ impl ScoreRows<'_, '_> {
         };
         store.text(self.graph, self.used)
     }
+}
+
+/// Head of Q, and query, of a row.
+fn head_and_query(extents: AttentionExtents, row: &str) -> [String; 2] {
+    match extents.packed {
+        1 => ["h".to_owned(), row.to_owned()],
+        packed => [format!("(h * {packed} + ({row}) % {packed})"), format!("({row}) / {packed}")],
+    }
+}
+
+/// `b * … + h * … + <row> * …`.
+pub(super) fn row_offset(graph: &FinalizedGraph, extents: AttentionExtents, id: TensorId, row: &str) -> String {
+    let stride = &graph.tensor(id).stride;
+    let [head, query] = head_and_query(extents, row);
+    format!("{} + {head} * {}ull + ({query}) * {}ull", batch_offset(graph, id), stride[1], stride[2])
 }

@@ -82,7 +82,7 @@ pub(in crate::codegen) fn forward(
     let (pairs, pair_reads) = rows.pairs();
     let keys = tile.keys;
     let operands = kernel.operands.map(|rows| rows.tensor);
-    let stored: Vec<_> = rows.stored().collect();
+    let stored: Vec<_> = problem.stored().collect();
     let mut ragged: Vec<_> = operands.into_iter().chain(stored).collect();
     ragged.sort_unstable();
     ragged.dedup();

@@ -47,6 +47,8 @@ pub struct AttentionProblem {
     pub dropout: Option<ForwardDropout>,
     /// Heads whose K and V should stay in L2 together.
     pub section: i64,
+    /// Blocks that share the keys of a tile's rows; of more than one, what they make of them goes to the workspace.
+    pub parts: i64,
 }
 
 /// How rows of heads are stored.
@@ -246,9 +248,9 @@ pub fn columns(head: i64) -> u32 {
 }
 
 impl AttentionKernel {
-    /// Tiles of rows of a head.
-    pub fn row_tiles(&self) -> i64 {
-        self.problem.row_tiles(self.tile.queries())
+    /// Tiles of rows of all heads, each as often as blocks share its keys.
+    pub fn units(&self) -> i64 {
+        self.problem.row_tiles(self.tile.queries()) * self.problem.extents.row_heads() * self.problem.parts
     }
 }
 
@@ -269,6 +271,7 @@ impl AttentionProblem {
             Scores::Scaled(scale) => reads.extend(scale),
             Scores::Program { program, .. } => reads.extend(program.reads()),
         }
-        (reads, [self.output].into_iter().chain(self.statistics.tensors()).collect())
+        let stores = if self.parts == 1 { self.stored().collect() } else { Vec::new() };
+        (reads, stores)
     }
 }

@@ -3,6 +3,7 @@
 mod all_gather;
 mod attention;
 mod attention_backward;
+mod attention_combination;
 mod columns;
 mod copy;
 mod depthwise;
@@ -23,6 +24,7 @@ pub use attention_backward::{
     AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput,
     BackwardProblem, BackwardTile,
 };
+pub use attention_combination::AttentionCombinationKernel;
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
@@ -77,6 +79,8 @@ pub enum Body {
     Attention(Box<AttentionKernel>),
     /// The same by warps that bring their tiles themselves.
     WarpAttention(Box<WarpAttentionKernel>),
+    /// Rows of an attention from those of all parts of their keys.
+    AttentionCombination(Box<AttentionCombinationKernel>),
     /// What the backward pass of an attention knows of each query.
     AttentionRows(AttentionRowsKernel),
     /// Gradients of sinks.
@@ -112,6 +116,7 @@ impl Body {
             Self::Rows(kernel) => kernel.touched(),
             Self::AllGather(kernel) => kernel.touched(),
             Self::Attention(kernel) => kernel.problem.touched(),
+            Self::AttentionCombination(kernel) => kernel.touched(),
             Self::WarpAttention(kernel) => kernel.touched(),
             Self::AttentionRows(kernel) => (kernel.reads().collect(), Vec::new()),
             Self::AttentionSinks(kernel) => {

@@ -16,7 +16,9 @@ use crate::engine::{Engine, EngineConfig, Knob, Offer, RankedConfig};
 use crate::error::Reason;
 use crate::fusion::is_attention;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{AttentionKernel, AttentionTile, Body, Kernel, Parameter, WGMMA_ROWS};
+use crate::kernel::{
+    AttentionCombinationKernel, AttentionKernel, AttentionProblem, AttentionTile, Body, Kernel, Parameter, WGMMA_ROWS,
+};
 use crate::support::attention_records::{
     FAF_PAGE_POW2, FAF_PAGE_TABLE, FAF_PAGE_TYPE, FAF_SCALE_TYPE, FAF_STATS_LAYOUT,
 };
@@ -79,6 +81,15 @@ const KEYS: &[u32] = &[176, 160, 144, 128, 112, 96, 80, 64, 48, 32, 16];
 
 const MOST_STAGES: u32 = 4;
 
+/// Blocks that share the keys of a row, beside as many as fill the chip.
+const PARTS: &[i64] = &[2, 4, 8, 16, AttentionProblem::MOST_PARTS];
+
+/// Steps of each of them at least, of the longest row.
+const LEAST_STEPS: i64 = 2;
+
+/// The largest share of multiprocessors with a tile where blocks share keys.
+const FILLED: f64 = 0.8;
+
 /// Configs of an offer.
 const MOST_CONFIGS: usize = 12;
 
@@ -89,11 +100,12 @@ struct Config {
     keys: u32,
     stages: u32,
     pack_heads: bool,
+    splits: u32,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { queries: 128, keys: 64, stages: 2, pack_heads: false }
+        Self { queries: 128, keys: 64, stages: 2, pack_heads: false, splits: 1 }
     }
 }
 
@@ -106,6 +118,7 @@ const FIELDS: &[Field<Config>] = &[
         get: |config| u32::from(config.pack_heads),
         set: |config, value| config.pack_heads = value != 0,
     },
+    Field { knob: Knob::SplitK, get: |config| config.splits, set: |config, value| config.splits = value },
 ];
 
 /// The offer of an attention.
@@ -116,15 +129,17 @@ struct Offered {
     operations: usize,
 }
 
-/// A tile of a block, and how many heads it has rows of.
+/// A tile of a block, how many heads it has rows of, and how many blocks share its keys.
 #[derive(Clone, Copy, Debug)]
 struct Choice {
     tile: AttentionTile,
     packed: i64,
+    parts: i64,
 }
 
 impl Offered {
-    /// Tiles that fit, with as many stages as there is room for, of heads alone and of groups.
+    /// Tiles that fit, with as many stages as there is room for, of heads alone and of groups, of which blocks share keys where these leave
+    /// multiprocessors without a tile.
     fn choices(&self, device: &Device) -> impl Iterator<Item = Choice> {
         let (plan, shared) = (&self.plan, device.shared_bytes_per_block);
         let head = plan.extents().head;
@@ -139,17 +154,38 @@ impl Offered {
         let packed = if group > 1 { vec![1, group] } else { vec![1] };
         let tiles = (1..=3).flat_map(move |consumers| KEYS.iter().filter_map(move |&keys| staged(consumers, keys)));
         tiles
-            .flat_map(move |tile| packed.clone().into_iter().map(move |packed| Choice { tile, packed }))
-            .filter(|Choice { tile, packed }| i64::from(tile.queries()) % packed == 0)
+            .flat_map(move |tile| packed.clone().into_iter().map(move |packed| Choice { tile, packed, parts: 1 }))
+            .filter(|Choice { tile, packed, .. }| i64::from(tile.queries()) % packed == 0)
+            .flat_map(move |choice| self.parts(choice, device).into_iter().map(move |parts| Choice { parts, ..choice }))
+    }
+
+    /// Numbers of blocks that may share the keys of a choice's rows.
+    fn parts(&self, Choice { tile, packed, .. }: Choice, device: &Device) -> Vec<i64> {
+        let plan = &self.plan;
+        let steps: Vec<i64> = plan.steps([tile.queries(), tile.keys], packed).collect();
+        let tiles = (steps.len() as i64) * plan.extents().batches * plan.extents().heads / packed;
+        let most = (steps.iter().copied().max().unwrap_or(0) / LEAST_STEPS).min(AttentionProblem::MOST_PARTS);
+        let multiprocessors = i64::from(device.sm_count);
+        let is_filled = tiles as f64 >= FILLED * multiprocessors as f64;
+        if is_filled || !plan.may_split() {
+            return vec![1];
+        }
+        let mut parts: Vec<i64> = PARTS.iter().copied().chain([1, multiprocessors / tiles.max(1)]).collect();
+        parts.retain(|&parts| parts == 1 || (2..=most).contains(&parts));
+        parts.sort_unstable();
+        parts.dedup();
+        parts
     }
 }
 
 impl Offer for Offered {
     fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
         let priced = self.choices(device).map(|choice| {
-            let AttentionTile { keys, stages, .. } = choice.tile;
-            let config = Config { queries: choice.tile.queries(), keys, stages, pack_heads: choice.packed > 1 };
-            let estimate = model::estimate(&self.plan, (choice.tile, choice.packed), self.operations, device);
+            let Choice { tile, packed, parts } = choice;
+            let AttentionTile { keys, stages, .. } = tile;
+            let splits = u32::try_from(parts).unwrap_or(1);
+            let config = Config { queries: tile.queries(), keys, stages, pack_heads: packed > 1, splits };
+            let estimate = model::estimate(&self.plan, (tile, packed, parts), self.operations, device);
             (estimate, EngineConfig::of_fields(NAME, FIELDS, &config), None)
         });
         let mut ranking = ranked(priced.collect(), 1e6);
@@ -158,35 +194,51 @@ impl Offer for Offered {
     }
 
     fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
-        let Config { queries, keys, stages, pack_heads } = config.fields(FIELDS);
+        let Config { queries, keys, stages, pack_heads, splits } = config.fields(FIELDS);
         let tile = AttentionTile { consumers: queries / WGMMA_ROWS, keys, stages };
         let plan = &self.plan;
         let packed = if pack_heads { plan.group() } else { 1 };
+        let problem = AttentionProblem { parts: splits.into(), ..plan.packed_problem(packed, model::HELD_BY_L2) };
         let kernel = AttentionKernel {
             maps: plan.maps(tile, packed),
-            problem: plan.packed_problem(packed, model::HELD_BY_L2),
+            problem,
             tile,
             registers: REGISTERS[tile.consumers as usize],
         };
-        let units = kernel.row_tiles() * kernel.problem.extents.row_heads();
         let shape = Shape {
-            grid: [u32::try_from(units.min(i64::from(device.sm_count))).unwrap_or(u32::MAX), 1],
+            grid: [u32::try_from(kernel.units().min(i64::from(device.sm_count))).unwrap_or(u32::MAX), 1],
             block: [tile.threads(), 1, 1],
             shared_bytes: tile.layout(plan.extents().head).bytes,
         };
         let mut builder = KernelBuilder::new(&plan.graph, config);
-        builder.push("attention", shape, self.parameters(&kernel), Body::Attention(Box::new(kernel)));
+        let combination = (splits > 1).then(|| plan.combination(&kernel.problem));
+        let regions: Vec<Parameter> = match &combination {
+            Some(kernel) => kernel
+                .problem
+                .part_floats()
+                .map(|floats| Parameter::Workspace { offset: builder.region(floats) })
+                .to_vec(),
+            None => Vec::new(),
+        };
+        let maps = kernel.maps.map(Parameter::TensorMap);
+        let parameters =
+            maps.into_iter().chain(self.touched(kernel.problem.touched())).chain(regions.clone()).collect();
+        builder.push("attention", shape, parameters, Body::Attention(Box::new(kernel)));
+        if let Some(kernel) = combination {
+            let warps = kernel.problem.all_rows() * 32;
+            let shape = Shape::line_of_blocks(warps, AttentionCombinationKernel::THREADS);
+            let parameters = self.touched(kernel.touched()).into_iter().chain(regions).collect();
+            builder.push("combination", shape, parameters, Body::AttentionCombination(Box::new(kernel)));
+        }
         plan.mask.iter().for_each(|mask| push_mask(&mut builder, &plan.graph, mask));
         builder.finish()
     }
 }
 
 impl Offered {
-    fn parameters(&self, kernel: &AttentionKernel) -> Vec<Parameter> {
-        let graph = &self.plan.graph;
-        let (reads, stores) = kernel.problem.touched();
-        let is_scalar = |id: TensorId| graph.tensor(id).is_pass_by_value;
-        let maps = kernel.maps.iter().map(|&map| Parameter::TensorMap(map));
-        maps.chain(program_parameters(reads.into_iter(), &stores, is_scalar)).collect()
+    /// Parameters of what a kernel reads and stores.
+    fn touched(&self, (reads, stores): (Vec<TensorId>, Vec<TensorId>)) -> Vec<Parameter> {
+        let is_scalar = |id: TensorId| self.plan.graph.tensor(id).is_pass_by_value;
+        program_parameters(reads.into_iter(), &stores, is_scalar)
     }
 }

@@ -28,6 +28,13 @@ const CLOCKS_OF_DRAWING: f64 = 6.0;
 /// Clocks between two boxes, however few their rows (not measured: a line of 64 rows takes about so long at the rate of memory).
 const CLOCKS_OF_BOX: f64 = 64.0;
 
+/// Bytes that a multiprocessor takes in a clock, while others take fewer.
+const BYTES_PER_CLOCK: f64 = 50.0;
+
+/// Clocks of the launch that puts parts together, and bytes of these that it reads in a clock (not measured).
+const CLOCKS_OF_COMBINATION: f64 = 3000.0;
+const COMBINED_PER_CLOCK: f64 = 1500.0;
+
 /// Clocks of a tile beside its steps, and of a launch.
 const CLOCKS_OF_TILE: f64 = 1800.0;
 const CLOCKS_OF_LAUNCH: f64 = 4500.0;
@@ -46,10 +53,10 @@ fn boxes(plan: &Plan, tile: AttentionTile) -> f64 {
     f64::from(count(0) + count(1)) * CLOCKS_OF_BOX
 }
 
-/// The expected time of a tile, in seconds.
+/// The expected time of tiles whose keys so many blocks share, in seconds.
 pub(super) fn estimate(
     plan: &Plan,
-    (tile, packed): (AttentionTile, i64),
+    (tile, packed, parts): (AttentionTile, i64, i64),
     operations: usize,
     device: &Device,
 ) -> Estimate {
@@ -62,8 +69,13 @@ pub(super) fn estimate(
     let of_key = CLOCKS_OF_KEY + of_dropout + CLOCKS_OF_OPERATION * operations as f64;
     let softmax = f64::from(tile.consumers * tile.keys) * of_key;
     let consumers = tile.consumers as usize;
-    let step = (products / REACHED[consumers]).max(softmax).max(boxes(plan, tile)) + CLOCKS_OF_STEP[consumers];
-    let steps: Vec<i64> = plan.steps([tile.queries(), tile.keys], packed).collect();
+    let brought =
+        f64::from(tile.keys) * ((head + value_head) * i64::from(plan.problem.operand.bytes())) as f64 / BYTES_PER_CLOCK;
+    let step =
+        (products / REACHED[consumers]).max(softmax).max(boxes(plan, tile)).max(brought) + CLOCKS_OF_STEP[consumers];
+    let of_part = |steps: i64| (steps + parts - 1) / parts;
+    let steps: Vec<i64> = plan.steps([tile.queries(), tile.keys], packed).map(of_part).collect();
+    let heads = heads * parts as f64;
     let clocks = |steps: i64| steps as f64 * step + CLOCKS_OF_TILE;
     let total: f64 = steps.iter().map(|&steps| clocks(steps)).sum::<f64>() * heads;
     let longest = steps.iter().map(|&steps| clocks(steps)).fold(0.0, f64::max);
@@ -76,6 +88,14 @@ pub(super) fn estimate(
     let memory = Floor::of(&plan.graph).seconds(device, None);
     let at_once =
         vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::MatrixRate, time: arithmetic / CLOCK }];
-    let on_top = vec![Term { bound: Bound::Fill, time: (CLOCKS_OF_LAUNCH + boxes(plan, tile)) / CLOCK }];
+    let combination = match parts {
+        1 => 0.0,
+        _ => {
+            let floats = (parts * extents.batches * extents.heads * extents.queries * value_head) as f64;
+            CLOCKS_OF_COMBINATION + 2.0 * 4.0 * floats / COMBINED_PER_CLOCK
+        }
+    };
+    let fill = CLOCKS_OF_LAUNCH + boxes(plan, tile) + combination;
+    let on_top = vec![Term { bound: Bound::Fill, time: fill / CLOCK }];
     Estimate { at_once, on_top, waves: is_even.then_some(waves) }
 }

@@ -12,8 +12,8 @@ use crate::graph::{
     Port, ScoreMask, TensorId,
 };
 use crate::kernel::{
-    AttentionExtents, AttentionProblem, AttentionTile, Band, BandEdge, Body, DropoutMaskKernel, Dropping,
-    ForwardDropout, MmaType, RowStatistics, RowStores, Scores, StageProgram, TensorMap,
+    AttentionCombinationKernel, AttentionExtents, AttentionProblem, AttentionTile, Band, BandEdge, Body,
+    DropoutMaskKernel, Dropping, ForwardDropout, MmaType, RowStatistics, RowStores, Scores, StageProgram, TensorMap,
 };
 
 /// An attention as it is computed.
@@ -90,6 +90,7 @@ impl Plan {
             offsets,
             dropout,
             section: 1,
+            parts: 1,
         };
         Ok(Self { graph: Arc::clone(graph), sources, problem, mask })
     }
@@ -102,6 +103,21 @@ impl Plan {
     pub(in crate::engine::engines) fn packed_problem(&self, packed: i64, held_by_l2: i64) -> AttentionProblem {
         let extents = AttentionExtents { packed, ..self.problem.extents };
         AttentionProblem { extents, section: self.section(packed, held_by_l2), ..self.problem.clone() }
+    }
+
+    /// Whether blocks may share the keys of a row: a combination knows of sums and their references, not of largest scores.
+    pub(super) fn may_split(&self) -> bool {
+        self.problem.statistics.max.is_none() && self.problem.statistics.sum_exp.is_none()
+    }
+
+    /// What puts the parts of a problem's rows together.
+    pub(super) fn combination(&self, problem: &AttentionProblem) -> AttentionCombinationKernel {
+        let offsets: Vec<TensorId> = problem.stored().filter_map(|id| self.graph.tensor(id).ragged_offset).collect();
+        let lengths = problem.band.lengths.filter(|_| !offsets.is_empty()).map(|[queries, _]| queries);
+        let mut told_by: Vec<TensorId> = lengths.into_iter().chain(offsets).collect();
+        told_by.sort_unstable();
+        told_by.dedup();
+        AttentionCombinationKernel { problem: problem.clone(), told_by }
     }
 
     /// Heads of Q, or groups of packed ones, that are walked together, so that their K and V stay in L2.
