@@ -26,7 +26,7 @@ pub(crate) fn chosen(trials: Vec<Trial>, arguments: &Arguments) -> Vec<Trial> {
 
 fn is_in_sample(name: &str) -> bool {
     let stride = STRIDES.iter().find(|(prefix, _)| name.starts_with(prefix)).map_or(1, |&(_, stride)| stride);
-    hash(name) % stride == 0
+    hash(name).is_multiple_of(stride)
 }
 
 /// FNV-1a, whose low bits are mixed once more.

@@ -87,6 +87,9 @@ const PARTS: &[i64] = &[2, 4, 8, 16, AttentionProblem::MOST_PARTS];
 /// Steps of each of them at least, of the longest row.
 const LEAST_STEPS: i64 = 2;
 
+/// Multiplying warpgroups of a block that shares keys, at most: its rows are few.
+const MOST_CONSUMERS: u32 = 2;
+
 /// The largest share of multiprocessors with a tile where blocks share keys.
 const FILLED: f64 = 0.8;
 
@@ -167,7 +170,7 @@ impl Offered {
         let most = (steps.iter().copied().max().unwrap_or(0) / LEAST_STEPS).min(AttentionProblem::MOST_PARTS);
         let multiprocessors = i64::from(device.sm_count);
         let is_filled = tiles as f64 >= FILLED * multiprocessors as f64;
-        if is_filled || !plan.may_split() {
+        if is_filled || tile.consumers > MOST_CONSUMERS || !plan.may_split() {
             return vec![1];
         }
         let mut parts: Vec<i64> = PARTS.iter().copied().chain([1, multiprocessors / tiles.max(1)]).collect();
