@@ -173,6 +173,9 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::WarpAttentionBackward(body) => {
             signature.fill(template!("attention/warp_backward.cu"), attention::warp_backward(graph, used, body)?)
         }
+        Body::AttentionBias(body) => {
+            signature.fill(template!("attention/backward_bias.cu"), attention::backward_bias(graph, used, body)?)
+        }
         Body::Gemm(body) => product::product(graph, used, body, signature),
     };
     Ok(layout::laid_out(&text?))

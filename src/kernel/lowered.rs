@@ -50,6 +50,7 @@ impl Kernel {
             Body::WarpAttention(attention) => Some(attention.problem.operand),
             Body::AttentionBackward(attention) => Some(attention.problem.operand),
             Body::WarpAttentionBackward(attention) => Some(attention.problem.operand),
+            Body::AttentionBias(bias) => Some(bias.pass.problem.operand),
             _ => None,
         })
     }

@@ -5,7 +5,7 @@ const unsigned long long own_0 = fw_matrix_descriptor<128>(shared + consumer * $
 <%- if has_sums %>
 const unsigned long long own_1 = fw_matrix_descriptor<128>(shared + ${ own_1_at }$ + consumer * ${ 64 * 128 }$, 0, 1024);
 <%- endif %>
-const float scale = ${ scale }$, c = scale * ${ log2e }$;
+const float scale = ${ scale }$, c = ${ unit_of_scores }$;
 <%- if dropout %>
 ${ dropout }$
 <%- endif %>
@@ -64,7 +64,7 @@ own_parity ^= 1;
 if (own == 0) skip((end - begin) * ${ members }$);
 }
 int block = own_begin;
-<%- if dropout and members > 1 %>
+<%- if counts_members %>
 unsigned member = 0;
 <%- endif %>
 if (steps > 0) {
@@ -76,7 +76,7 @@ for (int step = 1; step < steps; ++step) {
 if (++block == own_end) {  // of the next head
 skip(end - own_end + own_begin - begin);
 block = own_begin;
-<%- if dropout and members > 1 %>
+<%- if counts_members %>
 ++member;
 <%- endif %>
 }

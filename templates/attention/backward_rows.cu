@@ -34,7 +34,12 @@ for (int i = 0; i < 8; ++i) <% if is_partial %>if (8 * lane + i < ${ columns }$u
 for (unsigned step = ${ lanes }$ / 2; step > 0; step /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, step);
 if (lane == 0) {
 const unsigned long long place = head * ${ padded }$ull + query;
+<%- if may_be_empty %>
+const float statistic = <% if length %>exists ? <% endif %>${ stats }$[${ stats_offset }$]<% if length %> : 0.0f<% endif %>;
+partial0[place] = statistic == -fw_infinity() ? fw_infinity() : statistic * ${ log2e }$;  // a row without a finite score has no probabilities
+<%- else %>
 partial0[place] = <% if length %>exists ? <% endif %>${ stats }$[${ stats_offset }$] * ${ log2e }$<% if length %> : 0.0f<% endif %>;
+<%- endif %>
 partial1[place] = delta * ${ scale }$;
 <%- if keeps_delta %>
 partial2[place] = delta;

@@ -34,6 +34,9 @@ ${ sums_of_before }$
 <%- if kept %>
 ${ kept }$
 <%- endif %>
+<%- if bias %>
+${ bias }$
+<%- endif %>
 fw_wgmma_wait<${ pending }$>();
 const bool is_cut = block >= plain_end || block < plain_begin;
 <%- if of_keys %>
@@ -42,7 +45,7 @@ const float* const rows_of = reinterpret_cast<const float*>(shared_bytes + ${ ro
 float x[${ scores }$];
 fw_take_all<0>(x);
 #pragma unroll
-for (int i = 0; i < ${ scores }$; ++i) x[i] = fw_fast_exp2(fmaf(x[i], c, -${ statistic }$));
+for (int i = 0; i < ${ scores }$; ++i) x[i] = fw_fast_exp2(fmaf(${ score }$, c, -${ statistic }$));
 if (is_cut) cut(x, block);
 <%- if has_sums %>
 fw_wgmma_wait<${ pending - 1 }$>();

@@ -8,7 +8,7 @@ FW_SHARED(shared_bytes);
 FW_ACCUMULATORS_float(${ accumulators }$);
 const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, quad = lane % 4;
 unsigned char* const stages = shared_bytes + ${ others_at }$;
-const float scale = ${ scale }$, c = scale * ${ log2e }$;
+const float scale = ${ scale }$, c = ${ unit_of_scores }$;
 <%- if dropout %>
 ${ dropout }$
 <%- endif %>
@@ -77,6 +77,9 @@ load_step();
 if (block >= own_begin && block < own_end) {
 const unsigned char* const other_0 = stages<% if stage_count > 1 %> + stage * ${ stage_bytes }$<% endif %>;
 const unsigned char* const other_1 = other_0 + ${ other_1_at }$;
+<%- if bias %>
+${ bias }$
+<%- endif %>
 fw_clear_all<0, ${ first_sum }$>();
 fw_multiply_rows<${ of }$, 0, ${ scores }$, ${ steps_0 }$, ${ pitch_0 }$>(
 shared_bytes + warp * ${ 16 * pitch_0 }$ + fw_left_of_lane<${ pitch_0 }$>(lane), other_0 + fw_right_of_lane<${ pitch_0 }$>(lane));
@@ -94,7 +97,7 @@ const float* const rows_of = reinterpret_cast<const float*>(other_0 + ${ facts_a
 float x[${ scores }$];
 fw_take_all<0>(x);
 #pragma unroll
-for (int i = 0; i < ${ scores }$; ++i) x[i] = fw_fast_exp2(fmaf(x[i], c, -${ statistic }$));
+for (int i = 0; i < ${ scores }$; ++i) x[i] = fw_fast_exp2(fmaf(${ score }$, c, -${ statistic }$));
 if (is_cut) cut(x, block);
 <%- if has_sums %>
 float y[${ scores }$];

@@ -8,6 +8,9 @@ use fusewright::graph::{
 use crate::attention_cases::Ragged;
 use crate::cases::{Case, push};
 
+/// What cases with the gradient of a bias are called.
+pub(crate) const BIAS_GRADIENT: &str = "bias_gradient";
+
 /// Adds the cases of this file.
 pub(crate) fn backward_passes(cases: &mut Vec<Case>) {
     let mut add = |name: &str, backward: Backward| push(cases, format!("attention_bwd_{name}"), backward.graph());
@@ -75,6 +78,10 @@ pub(crate) fn backward_passes(cases: &mut Vec<Case>) {
     }
     let grouped = Backward { ragged: Ragged::All, is_interleaved: true, head: [72, 40], ..shared };
     add("ragged_groups_heads_of_72_40", grouped);
+    for (name, backward) in biased() {
+        let kind = if backward.bias_gradient.is_some() { BIAS_GRADIENT } else { "bias" };
+        add(&format!("{kind}_{name}"), backward);
+    }
     add("strided", Backward { pitch: 3, ..of([1, 2, 70, 90], [40, 40]) });
     beyond_boxes(&mut add);
 }
@@ -116,6 +123,46 @@ pub(crate) fn narrow_windows() -> Vec<(String, Graph)> {
     [[20, 5], [90, 0], [100, 70]].map(graph).into()
 }
 
+/// Backward passes of attentions with a bias, of each score or shared along some axes, and with its gradient.
+fn biased() -> Vec<(&'static str, Backward)> {
+    let of = |bias, data_type, shape, head| Backward { bias: Some((bias, data_type)), ..Backward::new(shape, head) };
+    let with_gradient = |backward: Backward| Backward { bias_gradient: backward.bias.map(|bias| bias.1), ..backward };
+    let shape = [2, 2, 70, 90];
+    let heads = [64, 64];
+    let grouped = of([1, 4, 100, 90], BFloat16, [3, 4, 100, 90], [128, 128]);
+    let grouped = Backward { io: BFloat16, key_heads: 2, mask: band(None, Some(0)), has_lengths: true, ..grouped };
+    let causal = of([2, 1, 300, 200], Float, [2, 3, 300, 200], heads);
+    let window = of([1, 1, 130, 140], Half, [2, 2, 130, 140], [72, 40]);
+    let dropped = Backward { keep: Some(0.75), ..of([1, 2, 70, 90], Half, shape, heads) };
+    let ragged = Backward { ragged: Ragged::All, is_interleaved: true, key_heads: 1, has_sinks: true, ..grouped };
+    let shared = Backward { key_heads: 1, keep: Some(0.5), ..of([1, 1, 1, 89], Half, [2, 4, 70, 89], [40, 72]) };
+    let alone = [
+        ("of_heads", of([1, 2, 70, 90], Half, shape, heads)),
+        ("groups_lengths_causal", grouped),
+        ("dropout_groups_of_keys", shared),
+        ("float", Backward { io: Float, ..of([2, 1, 70, 90], Float, shape, [36, 36]) }),
+        ("heads_of_256", of([1, 1, 65, 64], Float, [1, 2, 65, 64], [256, 256])),
+    ];
+    let gradients = [
+        ("of_heads", of([1, 2, 70, 90], Half, shape, heads)),
+        ("of_all", of(shape, Float, shape, heads)),
+        ("of_odd_keys", of([1, 1, 33, 77], Half, [2, 2, 33, 77], [16, 16])),
+        ("of_keys", of([2, 1, 1, 140], Half, [2, 2, 150, 140], heads)),
+        ("of_queries", of([1, 2, 150, 1], Float, [3, 2, 150, 130], heads)),
+        ("of_one", of([1, 1, 1, 1], Float, [2, 2, 70, 130], heads)),
+        ("of_one_query", of([1, 2, 1, 129], Half, [2, 2, 1, 129], heads)),
+        ("groups_lengths_causal", grouped),
+        ("causal", Backward { mask: band(None, Some(0)), ..causal }),
+        ("window", Backward { mask: band(Some(40), Some(5)), scale: Some(0.0), ..window }),
+        ("dropout", dropped),
+        ("dropout_groups", Backward { keep: Some(0.5), key_heads: 1, ..dropped }),
+        ("heads_of_192_128", of([1, 2, 65, 63], Half, [2, 2, 65, 63], [192, 128])),
+        ("heads_of_256", of([1, 1, 65, 64], Half, [1, 2, 65, 64], [256, 256])),
+        ("ragged_groups_sinks", ragged),
+    ];
+    alone.into_iter().chain(gradients.map(|(name, backward)| (name, with_gradient(backward)))).collect()
+}
+
 /// Q, K, V, O, dO and the statistics.
 const HEADS: usize = 6;
 
@@ -138,6 +185,10 @@ struct Backward {
     has_sinks: bool,
     /// The probability to keep, where some are dropped.
     keep: Option<f32>,
+    /// Extents of a bias of scores, and its type.
+    bias: Option<([i64; 4], DataType)>,
+    /// Whether the gradient of the bias is stored, and its type.
+    bias_gradient: Option<DataType>,
     /// Whether heads of a position lie side by side.
     is_interleaved: bool,
     /// Elements beyond a row of O and of the gradients.
@@ -164,6 +215,8 @@ impl Backward {
             has_lengths: false,
             has_sinks: false,
             keep: None,
+            bias: None,
+            bias_gradient: None,
             is_interleaved: false,
             pitch: 0,
             operand_pitch: 0,
@@ -198,6 +251,10 @@ impl Backward {
         if let Some(scale) = self.scale {
             inputs.push((Port::ATTN_SCALE, graph.tensor(scalar("scale", scale))));
         }
+        if let Some((dim, data_type)) = self.bias {
+            let bias = Tensor::new("bias").row_major(dim).data_type(data_type);
+            inputs.push((Port::ATTENTION_BIAS, graph.tensor(bias)));
+        }
         for &port in ScoreMask::LENGTHS.iter().filter(|_| self.has_lengths) {
             let length = Tensor::new(port.0).row_major([batches, 1, 1, 1]).data_type(Int32);
             inputs.push((port, graph.tensor(length)));
@@ -225,6 +282,8 @@ impl Backward {
             inputs.push((Port::SINK_TOKEN, graph.tensor(sinks("sink"))));
             ports.push(Port::DSINK_TOKEN);
         }
+        let bias_gradient = self.bias.zip(self.bias_gradient).map(|((dim, _), data_type)| (dim, data_type));
+        ports.extend(bias_gradient.map(|_| Port::ATTENTION_DBIAS));
         let dropout = self.keep.map(|keep| Dropout { kept: Bernoulli { keep } });
         let backward = AttentionBackward { mask: self.mask, dropout };
         let dumps = self.keep.is_some() && self.alone.is_none();
@@ -232,6 +291,11 @@ impl Backward {
         let mut gradients = graph.composite("backward", backward, &inputs, &ports);
         if let Some(id) = gradients.pop_if(|_| dumps) {
             *graph.set_output(id) = dump;
+        }
+        if let Some((dim, data_type)) = bias_gradient
+            && let Some(id) = gradients.pop()
+        {
+            *graph.set_output(id) = Tensor::new("dBias").row_major(dim).data_type(data_type);
         }
         if let [.., id] = gradients[..]
             && self.has_sinks

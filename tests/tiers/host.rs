@@ -16,6 +16,7 @@ use crate::data;
 use crate::modes;
 use crate::pipeline;
 use crate::relaxed;
+use crate::warp_attention;
 
 /// Verdict graphs that are malformed: a reduction that reduces nothing, or a pointwise result that is not the
 /// broadcast of its operands.
@@ -58,6 +59,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(Trial::test("host::relaxed::cases_break_their_rules", relaxed::cases_break_their_rules));
     trials.push(Trial::test("host::relaxed::every_relaxation_is_exercised", relaxed::every_relaxation_is_exercised));
     trials.push(Trial::test("host::data::suite_has_54_graphs", suite_is_complete));
+    trials
+        .push(Trial::test("host::attention::gradients_of_biases_are_hoppers", warp_attention::refuses_bias_gradients));
     trials.push(Trial::test("host::data::verdicts_have_3979_graphs", verdicts_are_complete));
     trials
 }

@@ -17,6 +17,9 @@ use crate::{
 /// Chips with a newer NVRTC; sm_70 needs a 12.x one.
 const CHIPS: [(u32, u32); 6] = [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0)];
 
+/// The chip whose engine's registers a bias and its gradient take most of.
+const HOPPER: (u32, u32) = (9, 0);
+
 /// One chip in this many compiles a case; the cases together reach every chip with every skeleton.
 const STRIDE: usize = 6;
 
@@ -25,6 +28,8 @@ const STRIDE: usize = 6;
 const EVERY_CONFIG: &[&str] = &[
     "conv_walk_fprop_of_one_step_beside_padding",
     "conv_walk_dgrad_of_72_columns_beside_a_stage",
+    "attention_bwd_bias_dropout_groups_of_keys",
+    "attention_bwd_bias_gradient_groups_lengths_causal",
     "mm_bf16_4096",
     "mm_dgelu_bf16_mlp",
     "mm_bias_residual_bf16_mlp",
@@ -68,7 +73,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         let mut trials = Vec::new();
         for (number, case) in cases::all().into_iter().enumerate() {
             for (position, chip) in CHIPS.into_iter().enumerate() {
-                let is_chosen = (number + position) % STRIDE == 0 || is_representative(&case.name);
+                let is_chosen = (number + position) % STRIDE == 0
+                    || is_representative(&case.name)
+                    || chip == HOPPER && case.name.starts_with("attention_bwd_bias");
                 if is_chosen && runs_on(&case.graph, chip) {
                     trials.push(trial(
                         format!("nvrtc::{}::sm_{}{}", case.name, chip.0, chip.1),

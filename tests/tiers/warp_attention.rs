@@ -9,6 +9,7 @@ use fusewright::engine::{self, Selection};
 use fusewright::graph::Graph;
 use libtest_mimic::{Failed, Trial};
 
+use crate::attention_backward_cases::BIAS_GRADIENT;
 use crate::cases::{self, Case};
 
 /// Engines of this file.
@@ -33,6 +34,8 @@ const COMPILED: &[&str] = &[
     "attention_bwd_dropout_heads_of_256",
     "attention_bwd_dropout_groups_lengths_sinks",
     "attention_bwd_float_heads_of_256",
+    "attention_bwd_bias_dropout_groups_of_keys",
+    "attention_bwd_bias_heads_of_256",
     "attention_bwd_operands_spread_lengths",
 ];
 
@@ -46,6 +49,7 @@ const RUN: &[&str] = &[
     "attention_bwd_heads_of_192_128",
     "attention_bwd_dropout_groups_lengths_sinks",
     "attention_bwd_float_groups_lengths_sinks",
+    "attention_bwd_bias_groups_lengths_causal",
 ];
 
 /// The first chip with BF16 and `cp.async`.
@@ -62,7 +66,7 @@ const LARGE: (u32, u32) = (9, 0);
 
 /// Trials that run kernels.
 pub(crate) fn run(tier: &str, run: Run) -> Vec<Trial> {
-    let backward = named(|name| name.starts_with("attention_bwd_"));
+    let backward = named(|name| name.starts_with("attention_bwd_") && !name.contains(BIAS_GRADIENT));
     let on_ampere = backward.map(|case| first(&format!("{tier}::{}", name_of(AMPERE)), case, AMPERE, run));
     let all = named(|name| RUN.contains(&name))
         .map(|case| configs(&format!("{tier}::some_configs"), case, SMALL, (SOME, run)));
@@ -84,6 +88,20 @@ pub(crate) fn compile(tier: &str, compile: fn(&Build) -> Result<(), Failed>) -> 
         false => first(&format!("{tier}::{}", name_of(chip)), case, chip, compile),
     };
     taken.map(trial).collect()
+}
+
+/// The gradient of a bias has no kernel by `mma.sync`: the refusal says so, and a bias without it is no reason for one.
+pub(crate) fn refuses_bias_gradients() -> Result<(), Failed> {
+    for (name, graph) in named(|name| name.starts_with("attention_bwd_bias")) {
+        let stores_gradient = name.contains(BIAS_GRADIENT);
+        match selection(&graph, AMPERE) {
+            Err(refusal) if stores_gradient && refusal.contains("no kernel for the gradient of a bias") => {}
+            Ok(_) if !stores_gradient => {}
+            Ok(_) => return Err(format!("{name} is taken").into()),
+            Err(refusal) => return Err(format!("{name}: {refusal}").into()),
+        }
+    }
+    Ok(())
 }
 
 fn name_of((major, minor): (u32, u32)) -> String {

@@ -43,6 +43,7 @@ pub(in crate::codegen) struct RowsText {
     log2e: String,
     scale: String,
     keeps_delta: bool,
+    may_be_empty: bool,
     /// Lines that say where ragged sequences lie, and where rows beyond them are nowhere.
     sequences: Vec<String>,
     length: Option<String>,
@@ -59,6 +60,9 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
     };
     if kernel.loads_vectors {
         used.add("fw_vector");
+    }
+    if kernel.may_be_empty {
+        used.add("fw_infinity");
     }
     let pointer = |id: TensorId| names::pointer(graph, id);
     let [batches, heads, queries] = kernel.extents;
@@ -85,6 +89,7 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
         log2e: names::float_literal(LOG2E),
         scale: scale_text(graph, used, kernel.scale),
         keeps_delta: kernel.keeps_delta,
+        may_be_empty: kernel.may_be_empty,
         sequences: offset_lines(graph, [kernel.output, kernel.gradient, kernel.stats].into_iter()),
         length: kernel.lengths.map(|id| length_line(graph, "length", id, queries)),
     }
@@ -152,11 +157,18 @@ struct SumText {
 
 /// A line of boxes: where it lies, of which map it is, its first element and its other coordinates.
 #[derive(Serialize)]
-struct BoxText {
+pub(super) struct BoxText {
     at: u32,
     map: String,
     element: u32,
     coordinates: String,
+}
+
+impl BoxText {
+    /// The line so many bytes further on.
+    pub(super) fn behind(self, bytes: u32) -> Self {
+        Self { at: self.at + bytes, ..self }
+    }
 }
 
 /// What `attention/backward_producer.cuh` reads.
@@ -196,7 +208,8 @@ struct ConsumerText {
     has_values: bool,
     has_sums: bool,
     scale: String,
-    log2e: String,
+    /// What scores, as they are multiplied, or with their bias, are in powers of two.
+    unit_of_scores: String,
     own_1_at: u32,
     others_at: u32,
     stage_bytes: u32,
@@ -207,6 +220,8 @@ struct ConsumerText {
     members: i64,
     /// What the generator of dropout is told.
     dropout: Option<String>,
+    /// Whether steps know which of several heads their others are of.
+    counts_members: bool,
     /// Accumulators of scores, and words of what they become.
     scores: u32,
     packed: u32,
@@ -243,6 +258,9 @@ struct StepText {
     factor: &'static str,
     /// Lines that say what is kept before scores are there, and those that drop gradients of probabilities, and probabilities.
     kept: Option<String>,
+    /// Lines that ask for the bias of scores before these are there, and a score with its bias.
+    bias: Option<String>,
+    score: String,
     drops: Option<String>,
     drops_values: Option<&'static str>,
     score_products: Vec<String>,
@@ -305,10 +323,10 @@ fn name_of_sum(is_of_values: bool) -> &'static str {
     if is_of_values { "FW_VALUE_SUMS" } else { "FW_SUMS" }
 }
 
-struct Backward<'a, 'u> {
-    rows: GradientRows<'a, 'u>,
-    kernel: &'a AttentionBackwardKernel,
-    layout: BackwardLayout,
+pub(super) struct Backward<'a, 'u> {
+    pub(super) rows: GradientRows<'a, 'u>,
+    pub(super) kernel: &'a AttentionBackwardKernel,
+    pub(super) layout: BackwardLayout,
 }
 
 impl Backward<'_, '_> {
@@ -325,7 +343,7 @@ impl Backward<'_, '_> {
     }
 
     /// Boxes of two tensors with so many rows each, the second behind the first, from a row on, of these heads.
-    fn boxes(&self, boxed: [Boxed<'_>; 2], rows: u32, row: &str, heads: [String; 2]) -> Vec<BoxText> {
+    pub(super) fn boxes(&self, boxed: [Boxed<'_>; 2], rows: u32, row: &str, heads: [String; 2]) -> Vec<BoxText> {
         let mut boxes = Vec::new();
         let mut at = 0;
         for ((boxed, head), size) in boxed.into_iter().zip(heads).zip(self.kernel.problem.extents.head) {
@@ -339,7 +357,7 @@ impl Backward<'_, '_> {
     }
 
     /// The boxes of own rows, then those of others.
-    fn boxed(&self) -> [[Boxed<'_>; 2]; 2] {
+    pub(super) fn boxed(&self) -> [[Boxed<'_>; 2]; 2] {
         let lengths = if self.kernel.problem.of_keys { ["keys", "queries"] } else { ["queries", "keys"] };
         let boxed = |number: usize| Boxed { number, map: &self.kernel.maps[number], length: lengths[number / 2] };
         [[boxed(0), boxed(1)], [boxed(2), boxed(3)]]
@@ -405,7 +423,7 @@ impl Backward<'_, '_> {
             has_values: problem.has_values(),
             has_sums: problem.has_sums(),
             scale,
-            log2e: names::float_literal(LOG2E),
+            unit_of_scores: self.rows.unit_of_scores(),
             own_1_at: head_lines(problem.extents.head[0]) * kernel.tile.rows() * LINE_BYTES,
             others_at: layout.others,
             stage_bytes: layout.stage_bytes,
@@ -415,6 +433,7 @@ impl Backward<'_, '_> {
             padded: problem.padded,
             members: problem.members(),
             dropout,
+            counts_members: self.rows.counts_members(),
             scores: self.rows.scores(),
             packed: kernel.tile.others / 4,
             cut: self.rows.cut()?,
@@ -432,6 +451,7 @@ impl Backward<'_, '_> {
         let problem = &kernel.problem;
         let ([head, value_head], others) = (problem.extents.head, kernel.tile.others);
         let (kept, drops) = problem.dropout.map(|dropout| self.rows.drops(dropout)).unzip();
+        let biased = self.rows.biased(&self.rows.query_head())?;
         let [statistic, delta] = self.rows.facts();
         let record = StepText {
             is_first,
@@ -453,6 +473,8 @@ impl Backward<'_, '_> {
             delta,
             factor: self.rows.factor(),
             kept: kept.flatten(),
+            bias: biased.reads,
+            score: biased.value,
             drops,
             drops_values: (problem.dropout.is_some() && problem.of_keys).then_some("fw_drop(x, kept);"),
             score_products: self.first_products(head, "FW_SCORES"),
@@ -483,7 +505,7 @@ impl Backward<'_, '_> {
     }
 
     /// Where the second of the others' tiles lies, behind the first.
-    fn second_other(&self) -> u32 {
+    pub(super) fn second_other(&self) -> u32 {
         head_lines(self.kernel.problem.extents.head[0]) * self.kernel.tile.others * LINE_BYTES
     }
 
@@ -493,7 +515,7 @@ impl Backward<'_, '_> {
     }
 
     /// Products of own rows and others along a head of so many elements.
-    fn first_products(&self, head: i64, registers: &str) -> Vec<String> {
+    pub(super) fn first_products(&self, head: i64, registers: &str) -> Vec<String> {
         let tile = self.kernel.tile;
         let steps = u32::try_from(head).unwrap_or(0).div_ceil(STEP);
         let shape = self.shape(tile.others);

@@ -87,9 +87,7 @@ impl GradientRows<'_, '_> {
         lines.extend(length_lines(self.graph, &problem.band, &problem.extents));
         let [own, other] = if problem.of_keys { ["keys", "queries"] } else { ["queries", "keys"] };
         lines.push(format!("[[maybe_unused]] const int rows = {own}, others = {other};"));
-        let [first, end] = self.kept();
-        lines.push(format!("const auto first_of = [&]([[maybe_unused]] int row) {{ return {first}; }};"));
-        lines.push(format!("const auto end_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"));
+        lines.extend(self.edges());
         if problem.outputs.iter().all(|output| is_ragged(self.graph, output.tensor)) {
             lines.push("if (m0 >= rows) continue;  // rows beyond the sequence are nowhere".to_owned());
         }
@@ -97,6 +95,15 @@ impl GradientRows<'_, '_> {
         lines.push(format!("const int end = last_row < m0 ? 0 : (end_of(last_row) + {}) / {others};", others - 1));
         lines.push(format!("const int begin = min(first_of(m0) / {others}, end);"));
         lines.join("\n")
+    }
+
+    /// The lines that say which of the others own rows keep.
+    pub(super) fn edges(&self) -> [String; 2] {
+        let [first, end] = self.kept();
+        [
+            format!("const auto first_of = [&]([[maybe_unused]] int row) {{ return {first}; }};"),
+            format!("const auto end_of = [&]([[maybe_unused]] int row) {{ return {end}; }};"),
+        ]
     }
 
     /// The first of the others that an own row keeps, and the end of them: none beyond the sequence.
@@ -122,10 +129,7 @@ impl GradientRows<'_, '_> {
         let heads = problem.extents.heads;
         if problem.of_keys {
             ["fw_kept_rows", "fw_drop"].into_iter().for_each(|section| self.used.add(section));
-            let head = match problem.members() {
-                1 => format!("b * {heads} + h"),
-                members => format!("b * {heads} + h * {members} + member"),
-            };
+            let head = format!("b * {heads} + {}", self.query_head());
             let words = self.scores().div_ceil(32);
             let count = self.scores();
             let kept = format!(
@@ -144,6 +148,19 @@ impl GradientRows<'_, '_> {
             ),
         ];
         (None, lines.join("\n"))
+    }
+
+    /// The head of Q whose scores a step has.
+    pub(super) fn query_head(&self) -> String {
+        match self.problem.members() {
+            1 => "h".to_owned(),
+            members => format!("h * {members} + member"),
+        }
+    }
+
+    /// Whether steps have to know which of several heads they are of.
+    pub(super) fn counts_members(&self) -> bool {
+        self.problem.members() > 1 && (self.problem.dropout.is_some() || self.problem.bias.is_some())
     }
 
     fn output(&mut self, output: &BackwardOutput, first: u32, clears: bool) -> Result<String, Error> {

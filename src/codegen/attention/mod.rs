@@ -1,6 +1,8 @@
 //! Records of attention: forward and backward, by `wgmma` and by `mma.sync`.
 
 mod backward;
+mod bias;
+mod bias_gradient;
 mod combination;
 mod dropout;
 mod forward;
@@ -13,6 +15,7 @@ mod warp;
 mod warp_backward;
 
 pub(super) use backward::{backward, rows as backward_rows, sinks as backward_sinks};
+pub(super) use bias_gradient::backward_bias;
 pub(super) use combination::combination;
 pub(super) use dropout::mask as dropout_mask;
 pub(super) use forward::forward;
@@ -81,6 +84,14 @@ fn length_line(graph: &FinalizedGraph, name: &str, id: TensorId, most: i64) -> S
 /// The rows of a tensor that exist: those of a ragged one within the sequence alone.
 fn existing_rows(graph: &FinalizedGraph, id: TensorId, all: i64) -> String {
     if is_ragged(graph, id) { "rows".to_owned() } else { all.to_string() }
+}
+
+/// Where the element of a tensor for a score of batch, head, query and key lies; of extents of 1 there is one for all.
+fn spread_offset(graph: &FinalizedGraph, id: TensorId, at: &[String; 4]) -> String {
+    let tensor = graph.tensor(id);
+    let spread = (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1);
+    let terms: Vec<String> = spread.map(|axis| format!("({}) * {}ull", at[axis], tensor.stride[axis])).collect();
+    if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
 }
 
 /// A tensor of one element.

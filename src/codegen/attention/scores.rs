@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::output::RowStore;
 use super::sequences::{batch_offset, is_ragged};
-use super::{LN2, LOG2E, combination, dropout, edge_text, existing_rows, length_lines, number};
+use super::{LN2, LOG2E, combination, dropout, edge_text, existing_rows, length_lines, number, spread_offset};
 use crate::codegen::expression::Speller;
 use crate::codegen::names;
 use crate::codegen::sections::Used;
@@ -302,10 +302,7 @@ impl ScoreRows<'_, '_> {
 
     /// Where the element of a tensor for a score lies.
     fn score_offset(&self, id: TensorId) -> String {
-        let (tensor, at) = (self.graph.tensor(id), self.coordinates());
-        let spread = (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1);
-        let terms: Vec<String> = spread.map(|axis| format!("({}) * {}ull", at[axis], tensor.stride[axis])).collect();
-        if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
+        spread_offset(self.graph, id, &self.coordinates())
     }
 
     /// Room for what is read two columns at a time, and the lines that read it for a step.

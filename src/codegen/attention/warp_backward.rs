@@ -2,12 +2,11 @@
 
 use serde::Serialize;
 
+use super::dropout;
 use super::gradients::{GradientRows, GradientText, scale_text};
 use super::loads::{RowLoad, fragments};
 use super::sequences::{batch_offset, with_offsets};
 use super::warp::{SECTIONS, steps};
-use super::{LOG2E, dropout};
-use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
@@ -26,7 +25,8 @@ pub(in crate::codegen) struct BackwardText {
     has_values: bool,
     has_sums: bool,
     scale: String,
-    log2e: String,
+    /// What scores, as they are multiplied, or with their bias, are in powers of two.
+    unit_of_scores: String,
     heads: i64,
     rows: i64,
     others: u32,
@@ -62,6 +62,9 @@ pub(in crate::codegen) struct BackwardText {
     /// The factor of gradients of probabilities.
     factor: &'static str,
     kept: Option<String>,
+    /// Lines that ask for the bias of scores before these are there, and a score with its bias.
+    bias: Option<String>,
+    score: String,
     drops: Option<String>,
     drops_values: Option<&'static str>,
     /// Accumulators of dV, and of dK or dQ.
@@ -87,6 +90,7 @@ pub(in crate::codegen) fn backward(
     let scale = scale_text(graph, used, problem.scale);
     let mut rows = GradientRows { graph, used, problem, rows: tile.rows(), others: tile.others };
     let (kept, drops) = problem.dropout.map(|dropout| rows.drops(dropout)).unzip();
+    let biased = rows.biased(&rows.query_head())?;
     let [statistic, delta] = rows.facts();
     let scores = rows.scores();
     let first = problem.first_sum(tile.others);
@@ -106,7 +110,7 @@ pub(in crate::codegen) fn backward(
         has_values: problem.has_values(),
         has_sums: problem.has_sums(),
         scale,
-        log2e: names::float_literal(LOG2E),
+        unit_of_scores: rows.unit_of_scores(),
         heads: problem.extents.heads,
         rows: problem.rows(),
         others: tile.others,
@@ -133,6 +137,8 @@ pub(in crate::codegen) fn backward(
         delta,
         factor: rows.factor(),
         kept: kept.flatten(),
+        bias: biased.reads,
+        score: biased.value,
         drops,
         drops_values: (problem.dropout.is_some() && problem.of_keys).then_some("fw_drop(x, kept);"),
         values_from: first,

@@ -1,6 +1,7 @@
 //! The backward pass of attention: what is known of each query, and gradients that are sums over queries, or over keys.
 
 use super::attention::{AttentionExtents, Band, RowStores, columns as value_columns, lines as head_lines};
+use super::attention_bias::ScoreBias;
 use super::dropout::Dropping;
 use crate::graph::TensorId;
 use crate::kernel::{MmaType, REGISTERS, TensorMap, WARPGROUP, WGMMA_ROWS};
@@ -25,8 +26,10 @@ pub struct AttentionRowsKernel {
     pub loads_vectors: bool,
     /// Factor of scores.
     pub scale: Option<TensorId>,
-    /// Whether a third region has Δ alone, for the gradient of sinks.
+    /// Whether a third region has Δ alone, for the gradients of sinks and of a bias.
     pub keeps_delta: bool,
+    /// Whether scores that a mask keeps may all be −∞, as a bias makes them: the row's probabilities are 0 then.
+    pub may_be_empty: bool,
     /// Queries of each sequence, where others are not in memory.
     pub lengths: Option<TensorId>,
     /// Offsets of the sequences of ragged tensors.
@@ -106,6 +109,8 @@ pub struct BackwardProblem {
     pub offsets: Vec<TensorId>,
     /// Which of their probabilities were dropped.
     pub dropout: Option<Dropping>,
+    /// What is added to them.
+    pub bias: Option<ScoreBias>,
     /// Floats of a head in the workspace.
     pub padded: i64,
     /// Heads whose others should stay in L2 together.
@@ -260,6 +265,7 @@ impl BackwardProblem {
                 .chain(edges)
                 .chain(self.offsets.iter().copied())
                 .chain(dropped)
+                .chain(self.bias.map(|bias| bias.tensor))
                 .collect(),
             self.outputs.iter().map(|it| it.tensor).collect(),
         )

@@ -3,6 +3,8 @@
 mod all_gather;
 mod attention;
 mod attention_backward;
+mod attention_bias;
+mod attention_bias_gradient;
 mod attention_combination;
 mod columns;
 mod copy;
@@ -24,6 +26,8 @@ pub use attention_backward::{
     AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput,
     BackwardProblem, BackwardTile,
 };
+pub use attention_bias::ScoreBias;
+pub use attention_bias_gradient::{AttentionBiasKernel, BiasLayout};
 pub use attention_combination::AttentionCombinationKernel;
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
@@ -91,6 +95,8 @@ pub enum Body {
     AttentionBackward(Box<AttentionBackwardKernel>),
     /// The same by warps that bring their tiles themselves.
     WarpAttentionBackward(Box<WarpBackwardKernel>),
+    /// The gradient of a bias.
+    AttentionBias(Box<AttentionBiasKernel>),
 }
 
 impl Body {
@@ -125,6 +131,7 @@ impl Body {
             Self::DropoutMask(kernel) => (kernel.dropout.reads().collect(), vec![kernel.output]),
             Self::AttentionBackward(kernel) => kernel.problem.touched(),
             Self::WarpAttentionBackward(kernel) => kernel.touched(),
+            Self::AttentionBias(kernel) => kernel.touched(),
             Self::Depthwise(kernel) => {
                 let reads = kernel.sweep.program.reads().chain([kernel.windows.image, kernel.filter]);
                 (reads.collect(), kernel.sweep.stores.clone())

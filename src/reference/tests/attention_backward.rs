@@ -21,7 +21,13 @@ struct Case {
     has_sinks: bool,
     /// The probability to keep, where some are dropped.
     keep: Option<f32>,
+    /// Heads, queries and keys of a bias, or 1.
+    bias: Option<[usize; 3]>,
 }
+
+/// All of each head.
+const WHOLE: Case =
+    Case { key_heads: HEADS, mask: band(None, None, false), lengths: None, has_sinks: false, keep: None, bias: None };
 
 impl Case {
     fn graph(self) -> FinalizedGraph {
@@ -50,6 +56,10 @@ impl Case {
         if self.has_sinks {
             slots.push((Port::SINK_TOKEN, input(&mut graph, "sink", &sinks, DataType::Float)));
             outputs.push((Port::DSINK_TOKEN, sinks));
+        }
+        if let Some(dim) = self.bias {
+            slots.push((Port::ATTENTION_BIAS, input(&mut graph, "bias", &batched(dim), DataType::Float)));
+            outputs.push((Port::ATTENTION_DBIAS, batched(dim)));
         }
         if let Some(keep) = self.keep {
             slots.extend(Dropout::STATE.map(|port| (port, input(&mut graph, port.0, &[1; 4], DataType::Int64))));
@@ -81,8 +91,15 @@ impl Case {
         mask.iter().map(|kept| kept * f64::from(self.keep.map_or(1.0, |keep| 1.0 / keep))).collect()
     }
 
-    /// O and the statistics, of Q, K and V, of a sink of each head, which is −∞ where there are none, and of what dropout leaves.
-    fn forward(self, [q, k, v]: [&[f64]; 3], sinks: &[f64], factors: &[f64]) -> [Vec<f64>; 2] {
+    /// What is added to a score.
+    fn bias_of(self, bias: &[f64], at: [usize; 3]) -> f64 {
+        let Some(dim) = self.bias else { return 0.0 };
+        let place = dim.into_iter().zip(at).fold(0, |place, (extent, at)| place * extent + at % extent);
+        bias[place]
+    }
+
+    /// O and the statistics, of Q, K and V, of a sink of each head, which is −∞ where there are none, of a bias, and of what dropout leaves.
+    fn forward(self, [q, k, v]: [&[f64]; 3], [sinks, bias]: [&[f64]; 2], factors: &[f64]) -> [Vec<f64>; 2] {
         let mut o = vec![0.0; HEADS * QUERIES * VALUE_HEAD];
         let mut statistics = vec![f64::NEG_INFINITY; HEADS * QUERIES];
         for (head, row) in (0..HEADS).flat_map(|head| (0..QUERIES).map(move |row| (head, row))) {
@@ -91,7 +108,8 @@ impl Case {
             let columns: Vec<usize> = (0..KEYS).filter(|&column| self.is_kept(row, column)).collect();
             let exponential = |&column: &usize| {
                 let key = &k[(key_head * KEYS + column) * HEAD..][..HEAD];
-                (query.iter().zip(key).map(|(q, k)| q * k).sum::<f64>() * SCALE).exp()
+                let product = query.iter().zip(key).map(|(q, k)| q * k).sum::<f64>();
+                (product * SCALE + self.bias_of(bias, [head, row, column])).exp()
             };
             let weights: Vec<f64> = columns.iter().map(exponential).collect();
             let sum: f64 = weights.iter().sum::<f64>() + sinks[head].exp();
@@ -129,13 +147,14 @@ impl Case {
             Some(_) => at(&inputs, Port::SINK_TOKEN),
             None => vec![f64::NEG_INFINITY; HEADS],
         };
+        let bias = operation.input(Port::ATTENTION_BIAS).map_or(Vec::new(), |_| at(&inputs, Port::ATTENTION_BIAS));
         // what is drawn does not depend on the values
         let mask = match operation.output(Port::RNG_DUMP) {
             Some(mask) => execute(&graph, &inputs).unwrap()[&mask].to_dense().unwrap(),
             None => vec![1.0; HEADS * QUERIES * KEYS],
         };
         let factors = self.factors(&mask);
-        let [o, statistics] = self.forward([&q, &k, &v], &sinks, &factors);
+        let [o, statistics] = self.forward([&q, &k, &v], [&sinks, &bias], &factors);
         for (port, values) in [(Port::O, o), (Port::STATS, statistics)] {
             let id = operation.input(port).unwrap();
             let tensor = graph.tensor(id);
@@ -146,55 +165,99 @@ impl Case {
         let bounds = bounds(&graph, &inputs).unwrap();
         let comparison = compare(&graph, &oracle(&graph, &inputs), &results, Some(&bounds)).unwrap();
         assert!(comparison.is_match(), "{comparison}");
-        let loss = |values: [&[f64]; 3], sinks: &[f64]| -> f64 {
-            self.forward(values, sinks, &factors)[0].iter().zip(&gradient).map(|(o, dy)| o * dy).sum()
+        let loss = |values: [&[f64]; 3], others: [&[f64]; 2]| -> f64 {
+            self.forward(values, others, &factors)[0].iter().zip(&gradient).map(|(o, dy)| o * dy).sum()
         };
         let found = |port: Port| -> Vec<f64> { results[&operation.output(port).unwrap()].to_dense().unwrap() };
         for (along, port) in [Port::DQ, Port::DK, Port::DV].into_iter().enumerate() {
-            let numeric = differences([&q, &k, &v], along, |values| loss(values, &sinks));
+            let numeric = differences([&q, &k, &v], along, |values| loss(values, [&sinks, &bias]));
             assert_near(&found(port), &numeric, 16.0);
         }
         if self.has_sinks {
-            let numeric = differences([&sinks, &k, &v], 0, |[sinks, k, v]| loss([&q, k, v], sinks));
+            let numeric = differences([&sinks, &k, &v], 0, |[sinks, k, v]| loss([&q, k, v], [sinks, &bias]));
             assert_near(&found(Port::DSINK_TOKEN), &numeric, 16.0);
+        }
+        if self.bias.is_some() {
+            let numeric = differences([&bias, &k, &v], 0, |[bias, k, v]| loss([&q, k, v], [&sinks, bias]));
+            assert_near(&found(Port::ATTENTION_DBIAS), &numeric, 16.0);
         }
     }
 }
 
-fn band(left_bound: Option<i64>, right_bound: Option<i64>, is_bottom_right: bool) -> ScoreMask {
+const fn band(left_bound: Option<i64>, right_bound: Option<i64>, is_bottom_right: bool) -> ScoreMask {
     ScoreMask { left_bound, right_bound, is_bottom_right }
 }
 
 #[test]
 fn gradients_are_those_of_the_forward_pass() {
-    let whole = Case { key_heads: HEADS, mask: ScoreMask::default(), lengths: None, has_sinks: false, keep: None };
     let masks =
         [ScoreMask::default(), band(None, Some(0), false), band(None, Some(-2), false), band(Some(2), Some(1), false)];
     for (seed, mask) in masks.into_iter().enumerate() {
-        Case { mask, ..whole }.assert_gradients(seed as u64);
-        Case { mask, key_heads: 1, ..whole }.assert_gradients(seed as u64 + 100);
-        Case { mask, has_sinks: true, ..whole }.assert_gradients(seed as u64 + 300);
-        Case { mask, has_sinks: true, keep: Some(0.75), ..whole }.assert_gradients(seed as u64 + 500);
-        Case { mask, key_heads: 1, keep: Some(0.5), ..whole }.assert_gradients(seed as u64 + 600);
+        Case { mask, ..WHOLE }.assert_gradients(seed as u64);
+        Case { mask, key_heads: 1, ..WHOLE }.assert_gradients(seed as u64 + 100);
+        Case { mask, has_sinks: true, ..WHOLE }.assert_gradients(seed as u64 + 300);
+        Case { mask, has_sinks: true, keep: Some(0.75), ..WHOLE }.assert_gradients(seed as u64 + 500);
+        Case { mask, key_heads: 1, keep: Some(0.5), ..WHOLE }.assert_gradients(seed as u64 + 600);
     }
     for (seed, lengths) in [[5, 4], [3, 2], [2, 4], [0, 3], [4, 0]].into_iter().enumerate() {
         for mask in [ScoreMask::default(), band(None, Some(0), true), band(Some(2), Some(0), true)] {
-            Case { mask, lengths: Some(lengths), ..whole }.assert_gradients(seed as u64 + 200);
-            Case { mask, lengths: Some(lengths), has_sinks: true, ..whole }.assert_gradients(seed as u64 + 400);
+            Case { mask, lengths: Some(lengths), ..WHOLE }.assert_gradients(seed as u64 + 200);
+            Case { mask, lengths: Some(lengths), has_sinks: true, ..WHOLE }.assert_gradients(seed as u64 + 400);
         }
     }
 }
 
 #[test]
+fn the_gradient_of_a_bias_is_that_of_all_that_share_it() {
+    let shapes = [[HEADS, QUERIES, KEYS], [1, QUERIES, KEYS], [HEADS, 1, KEYS], [1, QUERIES, 1], [1, 1, 1]];
+    for (seed, bias) in shapes.into_iter().enumerate() {
+        let case = Case { bias: Some(bias), ..WHOLE };
+        case.assert_gradients(seed as u64);
+        Case { mask: band(Some(2), Some(1), false), key_heads: 1, ..case }.assert_gradients(seed as u64 + 10);
+        Case { lengths: Some([3, 2]), has_sinks: true, ..case }.assert_gradients(seed as u64 + 20);
+        Case { keep: Some(0.75), ..case }.assert_gradients(seed as u64 + 30);
+    }
+}
+
+#[test]
+fn rows_without_a_finite_score_have_no_gradients() {
+    let graph = Case { bias: Some([1, QUERIES, KEYS]), ..WHOLE }.graph();
+    let operation = graph.operations().next().unwrap();
+    let mut inputs = random_inputs(&graph, 5, Distribution::Normal).unwrap();
+    let row = |port: Port, values: &mut [f64], of: usize| {
+        let width = values.len() / of;
+        let value = if port == Port::O { 0.0 } else { f64::NEG_INFINITY };
+        values.chunks_mut(width).step_by(QUERIES).for_each(|row| row.fill(value));
+    };
+    for (port, rows) in [(Port::ATTENTION_BIAS, QUERIES), (Port::STATS, HEADS * QUERIES), (Port::O, HEADS * QUERIES)] {
+        let id = operation.input(port).unwrap();
+        let tensor = graph.tensor(id);
+        let mut values: Vec<f64> = inputs[&id].to_dense().unwrap();
+        row(port, &mut values, rows);
+        inputs.insert(id, HostTensor::from_dense(tensor.data_type, &tensor.dim, &tensor.stride, &values).unwrap());
+    }
+    let results = execute(&graph, &inputs).unwrap();
+    let bounds = bounds(&graph, &inputs).unwrap();
+    let comparison = compare(&graph, &oracle(&graph, &inputs), &results, Some(&bounds)).unwrap();
+    assert!(comparison.is_match(), "{comparison}");
+    for port in [Port::DQ, Port::DK, Port::DV, Port::ATTENTION_DBIAS] {
+        let values: Vec<f64> = results[&operation.output(port).unwrap()].to_dense().unwrap();
+        assert!(values.iter().all(|value| value.is_finite()), "{port}: {values:?}");
+    }
+    let of_queries: Vec<f64> = results[&operation.output(Port::DQ).unwrap()].to_dense().unwrap();
+    assert!(of_queries.chunks(HEAD).step_by(QUERIES).flatten().all(|&value| value == 0.0), "{of_queries:?}");
+}
+
+#[test]
 fn random_statistics_are_those_of_the_forward_pass() {
-    let case = Case { key_heads: 1, mask: band(None, Some(-1), false), lengths: None, has_sinks: false, keep: None };
+    let case = Case { key_heads: 1, mask: band(None, Some(-1), false), bias: Some([1, 1, KEYS]), ..WHOLE };
     let graph = case.graph();
     let operation = graph.operations().next().unwrap();
     let inputs = random_inputs(&graph, 7, Distribution::Normal).unwrap();
     let at = |port: Port| -> Vec<f64> { inputs[&operation.input(port).unwrap()].to_dense().unwrap() };
     let [o, statistics] = case.forward(
         [&at(Port::Q), &at(Port::K), &at(Port::V)],
-        &[f64::NEG_INFINITY; HEADS],
+        [&[f64::NEG_INFINITY; HEADS], &at(Port::ATTENTION_BIAS)],
         &[1.0; HEADS * QUERIES * KEYS],
     );
     assert_near(&at(Port::O), &o, 4.0);

@@ -206,24 +206,26 @@ pub(in crate::engine::engines) fn row_stores(graph: &FinalizedGraph, id: TensorI
     }
 }
 
-/// Tensors of 16 or 32 bits with a value for each key, side by side, in pairs that start at their own size.
+/// Tensors that operations on scores read in pairs.
 fn paired(graph: &FinalizedGraph, scores: &Scores, extents: AttentionExtents) -> Vec<TensorId> {
     let Scores::Program { program, .. } = scores else { return Vec::new() };
-    let is_paired = |&id: &TensorId| {
-        let tensor = graph.tensor(id);
-        let bytes = tensor.data_type.bits() as i64 / 8;
-        let is_wide = matches!(tensor.data_type, DataType::Half | DataType::BFloat16 | DataType::Float);
-        let others = |axis: usize| tensor.dim[axis] == 1 || tensor.stride[axis] % 2 == 0;
-        is_wide
-            && !tensor.is_pass_by_value
-            && tensor.dim.len() == 4
-            && tensor.dim[3] == extents.keys
-            && extents.keys % 2 == 0
-            && tensor.stride[3] == 1
-            && (0..3).all(others)
-            && tensor.alignment % (2 * bytes) == 0
-    };
-    program.loads().filter(is_paired).collect()
+    program.loads().filter(|&id| is_paired(graph, id, extents.keys)).collect()
+}
+
+/// Whether a tensor of 16 or 32 bits has a value for each of so many keys, side by side, in pairs that start at their own size.
+pub(in crate::engine::engines) fn is_paired(graph: &FinalizedGraph, id: TensorId, keys: i64) -> bool {
+    let tensor = graph.tensor(id);
+    let bytes = tensor.data_type.bits() as i64 / 8;
+    let is_wide = matches!(tensor.data_type, DataType::Half | DataType::BFloat16 | DataType::Float);
+    let others = |axis: usize| tensor.dim[axis] == 1 || tensor.stride[axis] % 2 == 0;
+    is_wide
+        && !tensor.is_pass_by_value
+        && tensor.dim.len() == 4
+        && tensor.dim[3] == keys
+        && keys % 2 == 0
+        && tensor.stride[3] == 1
+        && (0..3).all(others)
+        && tensor.alignment % (2 * bytes) == 0
 }
 
 /// Nothing stands before or behind the core, and all is computed in `FLOAT`.

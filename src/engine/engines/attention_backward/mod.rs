@@ -2,12 +2,13 @@
 //!
 //! A first launch makes of each query's statistic and Δ what the others read. Then tiles of keys walk the queries for dK and dV, and tiles of
 //! queries walk the keys for dQ: each multiplies the scores again, and nothing is added up by several blocks
-//! (`docs/spec/attention.md` AT-K34 (a)).
+//! (`docs/spec/attention.md` AT-K34 (a)). The gradient of a bias is a launch of its own (AT-K37).
 
+mod bias;
 mod model;
 pub(super) mod plan;
 
-use super::attention::plan::{drawing_registers, push_mask};
+use super::attention::plan::push_mask;
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::config::{Field, ranked};
@@ -67,6 +68,15 @@ impl Engine for WarpgroupAttentionBackward {
 /// Registers of a thread that brings tiles, and of one that multiplies, by the number of multiplying warpgroups.
 const REGISTERS: [[u32; 2]; 4] = [[0; 2], [24, 240], [24, 240], [32, 160]];
 
+/// The same where scores have a bias: beside it NVRTC 13.0 spills in the warpgroup that brings tiles if that has 24.
+const REGISTERS_BESIDE_BIAS: [[u32; 2]; 4] = [[0; 2], [40, 240], [40, 232], [32, 160]];
+
+/// Registers of a kernel's threads.
+fn registers(plan: &Plan, tile: BackwardTile) -> [u32; 2] {
+    let of_kernels = if plan.bias.is_some() { REGISTERS_BESIDE_BIAS } else { REGISTERS };
+    of_kernels[tile.consumers as usize]
+}
+
 /// Registers of scores, gradients of probabilities, fragments and sums at most.
 const HELD: [u32; 4] = [0, 208, 208, 136];
 
@@ -122,7 +132,8 @@ impl Offered {
         device: &Device,
     ) -> Option<Pass> {
         let fits = |tile: &BackwardTile| {
-            tile.held_registers(outputs) + drawing_registers(self.plan.dropout) <= HELD[tile.consumers as usize]
+            let held = tile.held_registers(outputs) + self.plan.further_registers(tile.others, !of_keys);
+            held <= HELD[tile.consumers as usize]
                 && tile.layout(self.plan.extents.head).bytes <= device.shared_bytes_per_block
         };
         let tile = |stages| BackwardTile { consumers: rows / WGMMA_ROWS, others, stages };
@@ -146,9 +157,10 @@ impl Offered {
 
 impl Offer for Offered {
     fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
+        let of_bias = bias::kernel(&self.plan, device);
         let priced = self.configs().filter_map(|config| {
             let passes = self.passes(&config, device)?;
-            let estimate = model::estimate(&self.plan, &passes, device);
+            let estimate = model::estimate(&self.plan, &passes, of_bias.as_ref(), device);
             Some((estimate, EngineConfig::of_fields(NAME, FIELDS, &config), None))
         });
         let mut ranking = ranked(priced.collect(), 1e6);
@@ -161,8 +173,11 @@ impl Offer for Offered {
         let passes = self.passes(&config.fields(FIELDS), device).unwrap_or_default();
         let mut builder = KernelBuilder::new(&plan.graph, config);
         let regions = plan.push_rows(&mut builder, STEPS[0]);
+        if let [statistics, _, delta] = regions[..] {
+            self.push_bias(&mut builder, [statistics, delta], device);
+        }
         for pass in passes {
-            self.push(&mut builder, pass, &regions, device);
+            self.push(&mut builder, pass, &regions[..2], device);
         }
         plan.mask.iter().for_each(|mask| push_mask(&mut builder, &plan.graph, mask));
         builder.finish()
@@ -170,6 +185,23 @@ impl Offer for Offered {
 }
 
 impl Offered {
+    /// The gradient of the bias, from the statistics and Δ.
+    fn push_bias(&self, builder: &mut KernelBuilder, regions: [Parameter; 2], device: &Device) {
+        let Some(kernel) = bias::kernel(&self.plan, device) else { return };
+        let tile = kernel.pass.tile;
+        let units = kernel.counts()[0].min(i64::from(device.sm_count));
+        let shape = Shape {
+            grid: [u32::try_from(units).unwrap_or(u32::MAX), 1],
+            block: [tile.threads(), 1, 1],
+            shared_bytes: kernel.layout().bytes,
+        };
+        let (reads, stores) = kernel.touched();
+        let maps = kernel.pass.maps.iter().map(|&map| Parameter::TensorMap(map));
+        let others = program_parameters(reads.into_iter(), &stores, |id| self.plan.is_scalar(id));
+        let parameters = maps.chain(others).chain(regions).collect();
+        builder.push("attention_bias", shape, parameters, Body::AttentionBias(Box::new(kernel)));
+    }
+
     fn push(&self, builder: &mut KernelBuilder, pass: Pass, regions: &[Parameter], device: &Device) {
         let plan = &self.plan;
         let Pass { of_keys, tile, outputs } = pass;
@@ -177,7 +209,7 @@ impl Offered {
             maps: plan.maps(of_keys, tile),
             problem: plan.problem(of_keys, outputs, model::HELD_BY_L2),
             tile,
-            registers: REGISTERS[tile.consumers as usize],
+            registers: registers(plan, tile),
         };
         let units = kernel.row_tiles() * kernel.problem.row_heads();
         let shape = Shape {

@@ -6,6 +6,7 @@ use super::plan::Plan;
 use crate::device::Device;
 use crate::engine::estimate::Waves;
 use crate::engine::{Bound, Estimate, Floor, Term};
+use crate::kernel::AttentionBiasKernel;
 
 /// Multiply-adds of a multiprocessor in a clock, of 16-bit operands.
 const PER_CLOCK: f64 = 2048.0;
@@ -53,13 +54,38 @@ fn clocks(plan: &Plan, pass: &Pass, device: &Device) -> (f64, Option<Waves>) {
     }
 }
 
+/// Bytes that a multiprocessor brings to its shared memory in a clock.
+const BYTES_OF_CLOCK: f64 = 40.0;
+
+/// Clocks of the gradient of a bias on all multiprocessors. Products and arithmetic of a warpgroup take turns.
+pub(super) fn bias_clocks(plan: &Plan, kernel: &AttentionBiasKernel, device: &Device) -> f64 {
+    let tile = kernel.pass.tile;
+    let head: f64 = plan.extents.head.iter().map(|&head| ((head + 15) / 16 * 16) as f64).sum();
+    let multiplied = f64::from(tile.rows() * tile.others) * head / PER_CLOCK / REACHED[tile.consumers as usize];
+    let arithmetic = f64::from(tile.consumers * tile.others) * CLOCKS_OF_COLUMN;
+    let in_turns = multiplied.max(arithmetic) + multiplied.min(arithmetic) / f64::from(tile.consumers);
+    let brought = f64::from(kernel.layout().stage_bytes) / BYTES_OF_CLOCK;
+    let step = in_turns.max(brought) + CLOCKS_OF_STEP;
+    let heads = plan.extents.batches * plan.extents.heads;
+    let steps = plan.steps(false, [tile.rows(), tile.others]).iter().sum::<i64>() * heads;
+    let units = kernel.counts()[0] as f64;
+    let waves = Waves::of(units, f64::from(device.sm_count));
+    waves.count * (steps as f64 / units * step + CLOCKS_OF_TILE)
+}
+
 /// The expected time of the passes, in seconds.
-pub(super) fn estimate(plan: &Plan, passes: &[Pass], device: &Device) -> Estimate {
-    let arithmetic: f64 = passes.iter().map(|pass| clocks(plan, pass, device).0).sum();
+pub(super) fn estimate(
+    plan: &Plan,
+    passes: &[Pass],
+    of_bias: Option<&AttentionBiasKernel>,
+    device: &Device,
+) -> Estimate {
+    let of_bias = of_bias.map(|kernel| bias_clocks(plan, kernel, device));
+    let arithmetic = passes.iter().map(|pass| clocks(plan, pass, device).0).chain(of_bias).sum::<f64>();
     let memory = Floor::of(&plan.graph).seconds(device, None);
     let at_once =
         vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::MatrixRate, time: arithmetic / CLOCK }];
-    let launches = (passes.len() + 1) as f64;
+    let launches = (passes.len() + 1 + usize::from(of_bias.is_some())) as f64;
     let on_top = vec![Term { bound: Bound::Fill, time: launches * CLOCKS_OF_LAUNCH / CLOCK }];
     Estimate { at_once, on_top, waves: None }
 }

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use super::super::attention::boxes::{self, are_offsets, boxes, has_vectors, is_boxed};
 use super::super::attention::plan::{
-    are_counted, are_heads, band_of, dropping_of, has_rows, mask_of, multiplied_type, of_another_type, row_stores,
+    are_counted, are_heads, band_of, drawing_registers, dropping_of, has_rows, mask_of, multiplied_type,
+    of_another_type, row_stores,
 };
+use super::bias;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::lowering::{outputs_are_taken, program_parameters};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, Operation, OperationId, Port, TensorId};
 use crate::kernel::{
     AttentionExtents, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardProblem, BackwardTile, Band,
-    Body, DropoutMaskKernel, Dropping, MmaType, Parameter, TensorMap,
+    Body, DropoutMaskKernel, Dropping, MmaType, Parameter, ScoreBias, TensorMap,
 };
 
 /// A backward pass as it is computed.
@@ -34,6 +36,9 @@ pub(in crate::engine::engines) struct Plan {
     /// Offsets of ragged tensors.
     pub(in crate::engine::engines) offsets: Vec<TensorId>,
     pub(in crate::engine::engines) dropout: Option<Dropping>,
+    /// What is added to scores, and its gradient.
+    pub(in crate::engine::engines) bias: Option<ScoreBias>,
+    pub(in crate::engine::engines) bias_gradient: Option<TensorId>,
     /// Where what is kept is stored.
     pub(in crate::engine::engines) mask: Option<DropoutMaskKernel>,
 }
@@ -96,7 +101,6 @@ impl Plan {
         };
         let input = |port| operation.input(port).ok_or(format!("port {port} is empty"));
         let operands = [input(Port::Q)?, input(Port::K)?, input(Port::V)?, input(Port::O)?, input(Port::DO)?];
-        has_no_bias(operation)?;
         let extents = extents(graph, operands)?;
         let [head, value_head] = extents.head;
         let result = |port| operation.output(port).filter(|&id| !graph.tensor(id).is_virtual);
@@ -126,6 +130,7 @@ impl Plan {
         let offsets = boxes::offsets(graph, ragged, band.lengths.is_some())?;
         let dropout = backward.dropout.map(|dropout| dropping_of(graph, id, dropout.kept)).transpose()?;
         let mask = mask_of(graph, id, dropout, extents)?;
+        let (bias, bias_gradient) = (bias::bias(graph, operation, extents)?, bias::gradient(graph, operation)?);
         Ok(Self {
             graph: Arc::clone(graph),
             operands,
@@ -139,6 +144,8 @@ impl Plan {
             band,
             offsets,
             dropout,
+            bias,
+            bias_gradient,
             mask,
         })
     }
@@ -151,6 +158,17 @@ impl Plan {
     /// Floats of a head in the workspace.
     pub(in crate::engine::engines) fn padded(&self) -> i64 {
         (self.extents.queries + PADDING - 1) / PADDING * PADDING
+    }
+
+    /// Whether some function reads Δ as it is, beside what is scaled.
+    fn keeps_delta(&self) -> bool {
+        self.sinks.is_some() || self.bias_gradient.is_some()
+    }
+
+    /// Registers of a thread for what it draws, and for the bias that it reads, of a step whose others are keys or queries.
+    pub(in crate::engine::engines) fn further_registers(&self, others: u32, are_keys: bool) -> u32 {
+        let of_bias = self.bias.map_or(0, |bias| bias.registers(others / 2, are_keys));
+        of_bias + drawing_registers(self.dropout)
     }
 
     /// What the first launch computes.
@@ -168,7 +186,8 @@ impl Plan {
             loads_vectors: self.operand.bytes() == 2
                 && [output, gradient].into_iter().all(|id| has_vectors(self.graph.tensor(id))),
             scale: self.scale,
-            keeps_delta: self.sinks.is_some(),
+            keeps_delta: self.keeps_delta(),
+            may_be_empty: self.bias.is_some(),
             lengths: self.band.lengths.map(|[queries, _]| queries).filter(|_| !offsets.is_empty()),
             offsets,
         }
@@ -197,6 +216,7 @@ impl Plan {
             band: self.band,
             offsets: self.offsets.clone(),
             dropout: self.dropout,
+            bias: self.bias,
             padded: self.padded(),
             section: self.section(of_keys, held_by_l2),
         }
@@ -245,15 +265,15 @@ impl Plan {
     }
 
     /// Adds the functions before the passes: what is known of each query goes to regions of the workspace, of which a step of so many queries may
-    /// read beyond the last head's, and gradients of sinks.
-    pub(in crate::engine::engines) fn push_rows(&self, builder: &mut KernelBuilder, step: u32) -> [Parameter; 2] {
+    /// read beyond the last head's, and gradients of sinks. Regions are those of statistics, of what passes subtract, and of Δ where it is kept.
+    pub(in crate::engine::engines) fn push_rows(&self, builder: &mut KernelBuilder, step: u32) -> Vec<Parameter> {
         let floats = self.extents.batches * self.extents.heads * self.padded() + i64::from(step);
-        let regions = builder.regions(2 + usize::from(self.sinks.is_some()), floats);
+        let regions = builder.regions(2 + usize::from(self.keeps_delta()), floats);
         self.push_row_facts(builder, &regions);
         if let [statistics, _, delta] = regions[..] {
             self.push_sinks(builder, [statistics, delta]);
         }
-        [regions[0], regions[1]]
+        regions
     }
 
     fn push_row_facts(&self, builder: &mut KernelBuilder, regions: &[Parameter]) {
@@ -284,14 +304,6 @@ impl Plan {
         let (own, other) = if of_keys { ([k, v], [q, gradient]) } else { ([q, gradient], [k, v]) };
         let [[a, b], [c, d]] = [own.map(|id| map(id, tile.rows())), other.map(|id| map(id, tile.others))];
         [a, b, c, d]
-    }
-}
-
-fn has_no_bias(operation: &Operation) -> Result<(), String> {
-    let is_used = |port: &Port| operation.input(*port).or(operation.output(*port)).is_some();
-    match [Port::ATTENTION_BIAS, Port::ATTENTION_DBIAS].into_iter().find(is_used) {
-        Some(port) => Err(format!("port {port} is in use, of which the kernels know nothing yet")),
-        None => Ok(()),
     }
 }
 

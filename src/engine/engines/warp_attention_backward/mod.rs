@@ -5,7 +5,7 @@
 
 mod model;
 
-use super::attention::plan::{drawing_registers, push_mask};
+use super::attention::plan::push_mask;
 use super::attention_backward::plan::Plan;
 use super::warp_attention::{fits_registers, is_multiplied, most_held, rows};
 use crate::device::Device;
@@ -81,7 +81,18 @@ impl Engine for WarpAttentionBackward {
         is_multiplied(plan.operand, supported.capability())?;
         fits_registers(plan.extents).map_err(Reason::Graph)?;
         rows::are_in_memory(&plan.graph, plan.operands).map_err(Reason::Graph)?;
+        stores_no_bias_gradient(&plan).map_err(Reason::Graph)?;
         Ok(Box::new(Offered { plan }))
+    }
+}
+
+fn stores_no_bias_gradient(plan: &Plan) -> Result<(), String> {
+    match plan.bias_gradient {
+        Some(id) => Err(format!(
+            "tensor {}: no kernel for the gradient of a bias; warpgroup_attention_backward has one, on Hopper",
+            plan.graph.describe_tensor(id)
+        )),
+        None => Ok(()),
     }
 }
 
@@ -139,7 +150,8 @@ impl Offered {
     ) -> Option<Pass> {
         let (head, operand) = (self.plan.extents.head, self.plan.operand);
         let fits = |tile: &WarpBackwardTile| {
-            tile.held_registers(outputs, operand) + drawing_registers(self.plan.dropout) <= most_held(operand)
+            tile.held_registers(outputs, operand) + self.plan.further_registers(tile.others, !of_keys)
+                <= most_held(operand)
                 && tile.layout(head, operand).bytes <= device.shared_bytes_per_block
         };
         let tile = |stages| WarpBackwardTile { warps: rows / WARP_ROWS, others, stages };
@@ -205,7 +217,7 @@ impl Offer for Offered {
         let mut builder = KernelBuilder::new(&plan.graph, config);
         let regions = plan.push_rows(&mut builder, STEPS[0]);
         for pass in passes {
-            self.push(&mut builder, pass, &regions, device);
+            self.push(&mut builder, pass, &regions[..2], device);
         }
         plan.mask.iter().for_each(|mask| push_mask(&mut builder, &plan.graph, mask));
         builder.finish()

@@ -12,7 +12,8 @@
 //!
 //! Scores are those of the forward pass: scaled, biased, masked as [`ScoreMask`] says. `P` and `dS` are rounded to the type of Q before they
 //! are multiplied (AT-N1). Heads of Q that share one of K, or of V, add up (AT-O2). Rows that are masked, or beyond their sequence, have
-//! gradients of 0 and no share in others (AT-O30 … O33); what lies in them may be NaN (AT-O36).
+//! gradients of 0 and no share in others (AT-O30 … O33); what lies in them may be NaN (AT-O36). Where a bias makes all scores of a row −∞, so is
+//! its statistic, and it has no probabilities (AT-U7).
 
 use super::{Definition, Dropout, Expansion, KeptAttributes, Port, ScoreMask};
 use crate::graph::infer::{Node, Ports, attention};
@@ -101,14 +102,20 @@ impl Definition for AttentionBackward {
         let [q, k, v, o, d_o, stats] = expansion.required();
         let lengths = [Port::SEQ_LEN_Q, Port::SEQ_LEN_KV].map(|port| expansion.input(port));
         let scale = expansion.input(Port::ATTN_SCALE);
+        let bias = expansion.input(Port::ATTENTION_BIAS);
         let keys = expansion.transpose(k);
         let mut scores = expansion.matmul(q, keys, None);
-        for (mode, side) in [(M::Mul, scale), (M::Add, expansion.input(Port::ATTENTION_BIAS))] {
+        for (mode, side) in [(M::Mul, scale), (M::Add, bias)] {
             if let Some(side) = side {
                 scores = expansion.pointwise(mode, &[scores, side]);
             }
         }
-        let kept = self.mask.kept(expansion, scores);
+        let mut kept = self.mask.kept(expansion, scores);
+        if bias.is_some() {
+            let nothing = expansion.constant(f64::NEG_INFINITY, 4);
+            let is_row = expansion.pointwise(M::CmpNeq, &[stats, nothing]);
+            kept = Some(kept.map_or(is_row, |kept| expansion.pointwise(M::LogicalAnd, &[kept, is_row])));
+        }
         let below = expansion.pointwise(M::Sub, &[scores, stats]);
         let p = expansion.pointwise(M::Exp, &[below]);
         let p = expansion.where_kept(p, kept);
