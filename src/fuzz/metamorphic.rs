@@ -82,11 +82,18 @@ fn taken_apart(graph: &FinalizedGraph) -> Option<Graph> {
         matches!(operation.attributes, Attributes::View | Attributes::Transpose | Attributes::PageGather)
     };
     match graph.expand() {
-        Cow::Owned(expanded) if !graph.operations().any(in_place) && !expanded.operations().any(is_view) => {
+        Cow::Owned(expanded)
+            if !graph.operations().any(in_place) && !expanded.operations().any(is_view) && !is_ragged(graph) =>
+        {
             Some(expanded.to_graph())
         }
         _ => None,
     }
+}
+
+/// Whether sequences of tensors are as long as the mask of scores says: without its operation they are another's.
+fn is_ragged(graph: &FinalizedGraph) -> bool {
+    graph.tensors().any(|tensor| tensor.ragged_offset.is_some())
 }
 
 /// Conversions are computed in FLOAT, which has to hold the operands. A core in place is left alone: conversions would read what
@@ -151,8 +158,11 @@ pub(super) struct Cut {
     pub(super) second: Graph,
 }
 
-/// Cuts at some value; tensors keep their uids. `None` where no value stays inside.
+/// Cuts at some value; tensors keep their uids. `None` where no value stays inside, and where both parts would have to know how long sequences are.
 pub(super) fn cut(graph: &FinalizedGraph, choices: &mut Choices<'_>) -> Option<Cut> {
+    if is_ragged(graph) {
+        return None;
+    }
     // an operation with several results would be in both parts
     let has_one_result = |producer| graph.operation(producer).outputs.len() == 1;
     let is_inside = |id: &TensorId| graph.tensor(*id).is_virtual && graph.producer(*id).is_some_and(has_one_result);

@@ -49,6 +49,8 @@ mod text;
 mod topology;
 mod views;
 
+#[cfg(feature = "reference")]
+pub(crate) use attention::is_turned;
 pub use builder::Graph;
 pub use data_type::DataType;
 pub(crate) use divisor::greatest_common_divisor;

@@ -33,7 +33,7 @@ pub enum Distribution {
     Landmarks,
 }
 
-/// Random values for every tensor of [`required_inputs`]; gaps of padded strides are poisoned, `BOOLEAN` is uniform.
+/// Random values for every tensor of [`required_inputs`]; gaps of padded strides, and of ragged tensors, are poisoned, `BOOLEAN` is uniform.
 /// What has to be of a kind is: an index of max pooling points at a random pixel of its window (at 0 where the window
 /// has none), messages of other GPUs have come, and a flag has the value that the first signal on it waits for, or another value than the one it sets.
 ///
@@ -61,10 +61,10 @@ pub fn random_inputs(graph: &FinalizedGraph, seed: u64, distribution: Distributi
         Ok((id, values?))
     };
     let mut inputs = required_inputs(graph).into_iter().map(tensor).collect::<Result<HostTensors>>()?;
-    statistics::complete(graph, &mut inputs)?;
     ragged::complete(graph, &mut inputs)?;
     let generator = Generator { key: mix(seed) };
     pages::complete(graph, &mut inputs, |page| generator.bits(page))?;
+    statistics::complete(graph, &mut inputs)?;
     Ok(inputs)
 }
 

@@ -4,7 +4,7 @@
 use super::pages;
 use super::values::row_major;
 use crate::error::{Error, Result};
-use crate::graph::{Attributes, Composite, FinalTensor, FinalizedGraph, Operation, Port, Scalar, TensorId};
+use crate::graph::{Attributes, Composite, FinalTensor, FinalizedGraph, Operation, Port, Scalar, TensorId, is_turned};
 use crate::host_tensor::{HostTensor, HostTensors};
 
 /// Where the sequences of a ragged tensor lie.
@@ -12,14 +12,20 @@ pub(super) struct Sequences<'a> {
     tensor: &'a FinalTensor,
     /// How messages name it.
     name: String,
+    /// The axes of rows, and of their elements.
+    axes: [usize; 2],
     /// The first element of each sequence, and its rows.
     places: Vec<(usize, i64)>,
 }
 
-/// Axes of a tensor of an attention: heads, rows, elements.
+/// The axis of heads of a tensor of an attention, and how many axes there are.
 const HEADS: usize = 1;
-const ROWS: usize = 2;
-const ELEMENTS: usize = 3;
+const RANK: usize = 4;
+
+/// The axes of rows and of their elements: K stands in a forward pass as it is multiplied.
+fn axes(tensor: &FinalTensor) -> [usize; 2] {
+    if is_turned(&tensor.stride) { [3, 2] } else { [2, 3] }
+}
 
 impl<'a> Sequences<'a> {
     /// The sequences of a tensor as long as offsets leave room for them; `None` where it is not ragged.
@@ -37,12 +43,13 @@ impl<'a> Sequences<'a> {
         let multiplied = |offset: &i64| offset.checked_mul(tensor.ragged_offset_multiplier);
         let offsets: Option<Vec<i64>> = offsets.iter().map(multiplied).collect();
         let offsets = offsets.ok_or_else(|| fault("an offset of its sequences overflows"))?;
-        if tensor.dim.len() != ELEMENTS + 1 || offsets.len() as i64 != tensor.dim[0] + 1 {
+        if tensor.dim.len() != RANK || offsets.len() as i64 != tensor.dim[0] + 1 {
             return Err(fault("is ragged; required: four axes, and one offset more than there are batches"));
         }
+        let axes = axes(tensor);
         let place = |pair: &[i64]| {
             let (start, room) = (usize::try_from(pair[0]).ok()?, u64::try_from(pair[1].checked_sub(pair[0])?).ok()?);
-            let rows = room.div_ceil(tensor.stride[ROWS].max(1) as u64).min(tensor.dim[ROWS] as u64);
+            let rows = room.div_ceil(tensor.stride[axes[0]].max(1) as u64).min(tensor.dim[axes[0]] as u64);
             Some((start, rows as i64))
         };
         let places: Option<_> = offsets.windows(2).map(place).collect();
@@ -50,6 +57,7 @@ impl<'a> Sequences<'a> {
             tensor,
             places: places.ok_or_else(|| fault("the offsets of its sequences descend, or are below 0"))?,
             name,
+            axes,
         }))
     }
 
@@ -65,14 +73,31 @@ impl<'a> Sequences<'a> {
 
     /// Linear offsets of the elements that exist, with their row-major positions.
     fn elements(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        let (dim, stride) = (&self.tensor.dim, &self.tensor.stride);
+        let (dim, stride, [along_rows, along]) = (&self.tensor.dim, &self.tensor.stride, self.axes);
         self.places.iter().zip(0..).flat_map(move |(&(start, rows), batch)| {
             (0..dim[HEADS]).flat_map(move |head| {
                 (0..rows).flat_map(move |row| {
-                    (0..dim[ELEMENTS]).map(move |element| {
-                        let offset = head * stride[HEADS] + row * stride[ROWS] + element * stride[ELEMENTS];
-                        let position = ((batch * dim[HEADS] + head) * dim[ROWS] + row) * dim[ELEMENTS] + element;
+                    (0..dim[along]).map(move |element| {
+                        let offset = head * stride[HEADS] + row * stride[along_rows] + element * stride[along];
+                        let [third, last] = if along_rows == 2 { [row, element] } else { [element, row] };
+                        let position = ((batch * dim[HEADS] + head) * dim[2] + third) * dim[3] + last;
                         (start + offset as usize, position as usize)
+                    })
+                })
+            })
+        })
+    }
+
+    /// Linear offsets of elements that lie side by side, and how many do: whole rows where these lie whole.
+    fn runs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let (dim, stride, [along_rows, along]) = (&self.tensor.dim, &self.tensor.stride, self.axes);
+        let count = if stride[along] == 1 { dim[along].max(1) } else { 1 };
+        self.places.iter().flat_map(move |&(start, rows)| {
+            (0..dim[HEADS]).flat_map(move |head| {
+                (0..rows).flat_map(move |row| {
+                    (0..dim[along] / count).map(move |element| {
+                        let offset = head * stride[HEADS] + row * stride[along_rows] + element * stride[along];
+                        (start + offset as usize, count as usize)
                     })
                 })
             })
@@ -174,6 +199,24 @@ pub(super) fn complete(graph: &FinalizedGraph, inputs: &mut HostTensors) -> Resu
         let offset = |position: usize| offsets.get(position).map_or(0.0, |&offset| offset as f64);
         inputs.insert(id, HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, offset)?);
     }
+    poison_gaps(graph, inputs)
+}
+
+/// Leaves nothing of ragged inputs but their sequences: what lies between or behind these is never read.
+fn poison_gaps(graph: &FinalizedGraph, inputs: &mut HostTensors) -> Result<()> {
+    for id in graph.inputs().filter(|&id| graph.tensor(id).ragged_offset.is_some()) {
+        let (Some(sequences), Some(host)) = (Sequences::of(graph, inputs, id)?, inputs.get(&id)) else { continue };
+        let lengths = sequence_lengths(graph, id).and_then(|id| inputs.get(&id));
+        let sequences = sequences.within(lengths)?;
+        let mut kept = HostTensor::poisoned(host.data_type, &host.dim, &host.stride)?;
+        let bytes = host.data_type.bits() as usize / 8;
+        for (offset, count) in sequences.runs() {
+            let run = offset * bytes..(offset + count) * bytes;
+            let pair = kept.bytes.get_mut(run.clone()).zip(host.bytes.get(run));
+            pair.map(|(kept, given)| kept.copy_from_slice(given)).ok_or_else(|| sequences.beyond())?;
+        }
+        inputs.insert(id, kept);
+    }
     Ok(())
 }
 
@@ -199,9 +242,13 @@ pub(super) fn with_rows(
 fn room(graph: &FinalizedGraph, inputs: &HostTensors, id: TensorId, batch: i64) -> Result<i64> {
     let tensor = graph.tensor(id);
     let (dim, stride, unit) = (&tensor.dim, &tensor.stride, tensor.ragged_offset_multiplier.max(1));
-    let [Some(&all), Some(&row)] = [dim.get(ROWS), stride.get(ROWS)] else { return Ok(0) };
+    if dim.len() != RANK {
+        return Ok(0);
+    }
+    let [along_rows, along] = axes(tensor);
+    let (all, row) = (dim[along_rows], stride[along_rows]);
     let is_inside = |axis: usize| dim[axis] == 1 || stride[axis].saturating_mul(dim[axis]) <= row;
-    if ![HEADS, ELEMENTS].into_iter().all(is_inside) {
+    if ![HEADS, along].into_iter().all(is_inside) {
         return Ok((stride[0] + unit - 1) / unit);
     }
     let lengths = match pages::needed(graph, inputs, id)? {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::error::Result;
 use crate::graph::{
     AttentionBackward, Attributes, Composite, DataType, FinalizedGraph, Graph, KeptAttributes, Operation, Other, Port,
-    Scalar, TensorId,
+    Scalar, Tensor, TensorHandle, TensorId,
 };
 use crate::host_tensor::{HostTensor, HostTensors};
 
@@ -67,7 +67,14 @@ fn forward(graph: &FinalizedGraph, operation: &Operation, inputs: &HostTensors) 
         Port::DROPOUT_SCALE,
     ];
     let mut forward = Graph::new().compute_data_type(DataType::Float);
-    let mut tensor = |port: Port| Some((port, forward.tensor(graph.tensor(operation.input(port)?).to_tensor())));
+    let mut offsets: BTreeMap<TensorId, TensorHandle> = BTreeMap::new();
+    let mut tensor = |port: Port| {
+        let given = graph.tensor(operation.input(port)?);
+        let of = given
+            .ragged_offset
+            .map(|id| *offsets.entry(id).or_insert_with(|| forward.tensor(graph.tensor(id).to_tensor())));
+        Some((port, forward.tensor(Tensor { ragged_offset: of, ..given.to_tensor() })))
+    };
     let taken = INPUTS.into_iter().filter_map(&mut tensor).collect();
     let outputs = [Port::O, Port::STATS].into_iter().filter_map(&mut tensor).collect();
     let attributes = match &operation.attributes {

@@ -284,7 +284,7 @@ fn turn(draft: &mut Draft, node: &Operation, port: Port, is_wanted: bool) {
 }
 
 /// Whether the last two axes of a K or V are swapped.
-pub(super) fn is_turned(stride: &[i64]) -> bool {
+pub(crate) fn is_turned(stride: &[i64]) -> bool {
     matches!(stride, [_, _, 1, last] if *last != 1)
 }
 

@@ -1,13 +1,17 @@
-//! Attention, backward: groups of heads, masks and lengths, layouts, dropout.
+//! Attention, backward: groups of heads, masks and lengths, ragged tensors, layouts, a bias and its gradient, dropout.
 
 use super::super::super::choices::Choices;
 use super::dropout::dropping;
-use super::{INTERLEAVED, LENGTHS, SCALE, SINKS, Shape, TYPES, mask};
+use super::{INTERLEAVED, LENGTHS, SCALE, SINKS, Shape, TYPES, mask, ragged};
 use crate::graph::{AttentionBackward, DataType, Graph, Port, Scalar, Tensor, TensorHandle};
 
 /// Part of the graphs whose gradients lie otherwise than what they belong to, and of those with gradients of another type, in percent.
 const RELAID: usize = 20;
 const RETYPED: usize = 15;
+
+/// Part of the graphs whose scores have a bias, and of those the ones that store its gradient, in percent.
+const BIASED: usize = 30;
+const BIAS_GRADIENT: usize = 70;
 
 /// Multiply-adds of one of its products at most, in most of the graphs: of five products more are not computed on a processor.
 const MOST_WORK: i64 = 400_000;
@@ -47,6 +51,10 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
         inputs.push((Port::SINK_TOKEN, graph.tensor(sinks("sink"))));
         ports.push(Port::DSINK_TOKEN);
     }
+    let biased = choices.chance(BIASED).then(|| bias(&mut graph, choices, shape, io));
+    inputs.extend(biased.map(|bias| (Port::ATTENTION_BIAS, bias)));
+    let bias_gradient = biased.filter(|_| choices.chance(BIAS_GRADIENT));
+    ports.extend(bias_gradient.map(|_| Port::ATTENTION_DBIAS));
     let dropping = dropping(&mut graph, choices);
     let dumps = dropping.as_ref().is_some_and(|dropping| dropping.is_stored);
     ports.extend(dumps.then_some(Port::RNG_DUMP));
@@ -59,6 +67,12 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
         let scores = [shape.batches, shape.heads, shape.queries, shape.keys];
         *graph.set_output(id) = Tensor::new("mask").row_major(scores).data_type(DataType::Float);
     }
+    if let Some((bias, id)) = bias_gradient.and_then(|bias| Some((bias, gradients.pop()?))) {
+        let bias = &graph.tensors[bias.index()];
+        let (dim, data_type) = (bias.dim.clone(), choices.of(&[bias.data_type, bias.data_type, Some(DataType::Float)]));
+        *graph.set_output(id) = Tensor { data_type, ..Tensor::new("dBias").row_major(dim) };
+    }
+    let has_lengths = inputs.iter().any(|slot| slot.0 == Port::SEQ_LEN_Q);
     for (&id, (port, extents)) in gradients.iter().zip(outputs) {
         let tensor = shape.matrices(port.0, extents, is_interleaved != choices.chance(RELAID));
         let data_type = if choices.chance(RETYPED) { choices.of(TYPES) } else { io };
@@ -69,7 +83,20 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
     {
         *graph.set_output(id) = sinks("dSink");
     }
+    if let ([dq, dk, dv, ..], true) = (&gradients[..], has_lengths) {
+        let given =
+            |wanted: &[Port]| inputs.iter().filter(|slot| wanted.contains(&slot.0)).map(|slot| slot.1).collect();
+        let of_queries: Vec<TensorHandle> = given(&[Port::Q, Port::O, Port::DO, Port::STATS]);
+        let of_keys: Vec<TensorHandle> = given(&[Port::K, Port::V]);
+        ragged::lay(&mut graph, choices, [&[&of_queries[..], &[*dq]].concat(), &[&of_keys[..], &[*dk, *dv]].concat()]);
+    }
     graph
+}
+
+/// A tensor that is added to scores.
+fn bias(graph: &mut Graph, choices: &mut Choices<'_>, shape: Shape, io: DataType) -> TensorHandle {
+    let bias = Tensor::new("bias").row_major(shape.shared_scores(choices));
+    graph.tensor(bias.data_type(choices.of(&[io, io, DataType::Float])))
 }
 
 /// With sequences that are cut in half until a product is no more work than [`MOST_WORK`].

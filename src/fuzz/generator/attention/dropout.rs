@@ -1,11 +1,13 @@
 //! Dropout of probabilities.
 
 use super::super::super::choices::Choices;
-use crate::graph::{Bernoulli, DataType, Dropout, Graph, Port, Scalar, Tensor, TensorHandle};
+use super::Shape;
+use crate::graph::{Bernoulli, DataType, Dropout, Graph, MaskedDropout, Port, Scalar, Tensor, TensorHandle};
 
-/// Part of the graphs that drop probabilities, and of those the ones that store what is kept, in percent.
+/// Part of the graphs that drop probabilities, of those the ones that store what is kept, and part of the others that have a mask; percent.
 const DROPPED: usize = 25;
 const STORED: usize = 30;
+const MASKED: usize = 15;
 
 /// What a graph drops, what says so, and whether the mask is a result.
 pub(super) struct Dropping {
@@ -35,14 +37,16 @@ pub(super) fn dropping(graph: &mut Graph, choices: &mut Choices<'_>) -> Option<D
     Some(Dropping { dropout, inputs, is_stored: choices.chance(STORED) })
 }
 
-/// What dropout leaves of probabilities, of a type.
+/// What dropout leaves of probabilities, of a type: by numbers that are drawn, or by a mask.
 pub(super) fn dropped(
     graph: &mut Graph,
     choices: &mut Choices<'_>,
     p: TensorHandle,
-    data_type: DataType,
+    (data_type, shape): (DataType, Shape),
 ) -> TensorHandle {
-    let Some(dropping) = dropping(graph, choices) else { return p };
+    let Some(dropping) = dropping(graph, choices) else {
+        return if choices.chance(MASKED) { masked(graph, choices, p, (data_type, shape)) } else { p };
+    };
     graph.tensor_mut(p).data_type = Some(DataType::Float);
     let inputs: Vec<_> = [(Port::X, p)].into_iter().chain(dropping.inputs).collect();
     let ports = if dropping.is_stored { &[Port::Y, Port::RNG_DUMP][..] } else { &[Port::Y] };
@@ -52,4 +56,22 @@ pub(super) fn dropped(
     }
     graph.tensor_mut(results[0]).data_type = Some(data_type);
     results[0]
+}
+
+/// Probabilities times a mask and a factor.
+fn masked(
+    graph: &mut Graph,
+    choices: &mut Choices<'_>,
+    p: TensorHandle,
+    (data_type, shape): (DataType, Shape),
+) -> TensorHandle {
+    let mask = Tensor::new("drop mask").row_major(shape.shared_scores(choices));
+    let mask = graph.tensor(mask.data_type(choices.of(&[data_type, data_type, DataType::Float])));
+    let factor = choices.of(&[1.25, 1.0, 10.0]);
+    let factor = graph.tensor(Tensor::scalar("factor", DataType::Float, Scalar::Float(factor)));
+    graph.tensor_mut(p).data_type = Some(DataType::Float);
+    let inputs = [(Port::X, p), (Port::DROPOUT_MASK, mask), (Port::DROPOUT_SCALE, factor)];
+    let result = graph.composite("dropout", MaskedDropout, &inputs, &[Port::Y])[0];
+    graph.tensor_mut(result).data_type = Some(data_type);
+    result
 }

@@ -1,8 +1,10 @@
-//! Attention, forward: groups of heads, operations on scores, masks and lengths, sinks and statistics, dropout; backward in a module of its own.
+//! Attention, forward: groups of heads, operations on scores, masks and lengths, ragged tensors, sinks and statistics, dropout; backward in a
+//! module of its own.
 
 pub(super) mod backward;
 mod dropout;
 mod pages;
+mod ragged;
 
 use super::super::choices::Choices;
 use super::layout::Order;
@@ -45,8 +47,9 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
         x = modified(&mut graph, choices, x, shape);
     }
     let lengths = if choices.chance(LENGTHS) { shape.lengths(&mut graph) } else { Vec::new() };
+    let of_keys = [k, v];
     let v = match lengths.get(1).filter(|_| choices.chance(PAGED)) {
-        Some(length) => pages::load(&mut graph, choices, [k, v], length.1),
+        Some(length) => pages::load(&mut graph, choices, of_keys, length.1),
         None => v,
     };
     let mask = mask(choices, !lengths.is_empty());
@@ -61,15 +64,23 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
     let inside = lengths.first().copied().filter(|_| sink.is_some());
     graph.last_operation().inputs.extend(inside);
     graph.tensor_mut(p).data_type = Some(io);
-    for id in statistics {
+    for &id in &statistics {
         graph.set_output(id);
     }
-    let p = dropout::dropped(&mut graph, choices, p, io);
+    let p = dropout::dropped(&mut graph, choices, p, (io, shape));
     let o = graph.matmul("values", p, v);
     graph.last_operation().inputs.extend(lengths.get(1).map(|length| (Port::K_OVERRIDE, length.1)));
     let laid = shape.matrices("O", [shape.heads, shape.queries, shape.head[1]], is_interleaved);
     let output = graph.set_output(o);
     (output.dim, output.stride) = (laid.dim, laid.stride);
+    if !lengths.is_empty() {
+        let dim = [shape.batches, shape.heads, shape.queries, 1];
+        statistics.iter().for_each(|&id| graph.tensor_mut(id).dim = dim.to_vec());
+        let in_pages =
+            |id: &TensorHandle| graph.operations.iter().any(|it| it.inputs.contains(&(Port::CONTAINER, *id)));
+        let of_keys: Vec<_> = of_keys.into_iter().filter(|id| !in_pages(id)).collect();
+        ragged::lay(&mut graph, choices, [&[&[q, o], &statistics[..]].concat(), &of_keys]);
+    }
     graph
 }
 
@@ -121,6 +132,14 @@ impl Shape {
             false => [heads * rows * line, rows * line, line, 1],
         };
         Tensor::new(name).dim([self.batches, heads, rows, size]).stride(stride)
+    }
+
+    /// Extents of what is read for scores: theirs, or 1.
+    fn shared_scores(self, choices: &mut Choices<'_>) -> [i64; 4] {
+        let shared = choices.of(&[[false; 4], [true, false, false, false], [true, true, false, false]]);
+        let shared = if choices.chance(75) { shared } else { shared.map(|_| choices.chance(50)) };
+        let scores = [self.batches, self.heads, self.queries, self.keys];
+        std::array::from_fn(|axis| if shared[axis] { 1 } else { scores[axis] })
     }
 
     fn lengths(self, graph: &mut Graph) -> Vec<(Port, TensorHandle)> {
