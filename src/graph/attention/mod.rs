@@ -2,13 +2,14 @@
 //! whether a program sends a node or its operations.
 //!
 //! ```text
-//! scores = Q · Kᵀ [· scale] [+ bias] ──mask──▶ softmax (STATS, MAX, SUM_EXP, sink) [──▶ dropout] ──▶ P, of Q's type ──▶ O = P · V
+//! scores = Q · Kᵀ [· scale] [+ bias] [+ ALiBi] ──mask──▶ softmax (STATS, MAX, SUM_EXP, sink) [──▶ dropout] ──▶ P, of Q's type ──▶ O = P · V
 //! ```
 //!
 //! Whatever else stands between the scores and the softmax is the caller's: any pointwise operations. K stands in the graph as
 //! `[b, h, d, s_kv]`, as it is multiplied. Keys beyond a batch's length are masked, and its values left out of the second product by an
 //! override extent: what lies there may be NaN (AT-O36).
 
+mod alibi;
 mod backward;
 mod dropout;
 mod pages;
@@ -103,7 +104,7 @@ fn node(draft: &Draft, id: OperationId) -> Option<&Other> {
 
 /// What keeps a forward node from being taken apart.
 fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) -> Option<String> {
-    let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT, pages::MOST_ROWS];
+    let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT, pages::MOST_ROWS, alibi::FLAG];
     let mut keys: Vec<&str> = known.into_iter().chain(SAID_BY_PORTS).collect();
     let (mut inputs, mut outputs) = (INPUTS.to_vec(), OUTPUTS.to_vec());
     if let Some(dropped) = dropout::dropped(operation) {
@@ -209,6 +210,9 @@ impl<'a> Lowering<'a> {
             let inputs = vec![(Port::IN_0, x), (Port::IN_1, side)];
             self.push(name, Attributes::Pointwise(Pointwise::new(mode)), inputs, vec![(Port::OUT_0, y)]);
             x = y;
+        }
+        if self.node.attributes.kept().get(alibi::FLAG).and_then(serde_json::Value::as_bool) == Some(true) {
+            x = alibi::added(&mut self, x);
         }
         let lengths = ScoreMask::LENGTHS.iter().filter_map(|&port| Some((port, self.input(port)?)));
         let lengths: Vec<(Port, TensorId)> = lengths.collect();

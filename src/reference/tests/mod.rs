@@ -1,5 +1,6 @@
 //! Tests of the engine, the oracle and the bounds against each other and against hand-made results.
 
+mod attention;
 mod attention_backward;
 mod convolution;
 mod dropout;
