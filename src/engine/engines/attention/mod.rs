@@ -84,13 +84,13 @@ const MOST_STAGES: u32 = 4;
 /// Blocks that share the keys of a row, beside as many as fill the chip.
 const PARTS: &[i64] = &[2, 4, 8, 16, AttentionProblem::MOST_PARTS];
 
-/// Steps of each of them at least, of the longest row.
+/// Steps of each of them at least, of the longest row: fewer than the four of AT-K23, so that few keys are shared too.
 const LEAST_STEPS: i64 = 2;
 
 /// Multiplying warpgroups of a block that shares keys, at most: its rows are few.
 const MOST_CONSUMERS: u32 = 2;
 
-/// The largest share of multiprocessors with a tile where blocks share keys.
+/// The largest share of multiprocessors with a tile where blocks share keys (AT-K23).
 const FILLED: f64 = 0.8;
 
 /// Configs of an offer.
@@ -215,23 +215,14 @@ impl Offer for Offered {
         };
         let mut builder = KernelBuilder::new(&plan.graph, config);
         let combination = (splits > 1).then(|| plan.combination(&kernel.problem));
-        let regions: Vec<Parameter> = match &combination {
-            Some(kernel) => kernel
-                .problem
-                .part_floats()
-                .map(|floats| Parameter::Workspace { offset: builder.region(floats) })
-                .to_vec(),
-            None => Vec::new(),
-        };
-        let maps = kernel.maps.map(Parameter::TensorMap);
+        let region = |floats| Parameter::Workspace { offset: builder.region(floats) };
+        let regions = combination.iter().flat_map(|it| it.problem.part_floats()).map(region).collect::<Vec<_>>();
+        let touched = self.touched(kernel.problem.touched());
         let parameters =
-            maps.into_iter().chain(self.touched(kernel.problem.touched())).chain(regions.clone()).collect();
+            kernel.maps.map(Parameter::TensorMap).into_iter().chain(touched).chain(regions.clone()).collect();
         builder.push("attention", shape, parameters, Body::Attention(Box::new(kernel)));
         if let Some(kernel) = combination {
-            let warps = kernel.problem.all_rows() * 32;
-            let shape = Shape::line_of_blocks(warps, AttentionCombinationKernel::THREADS);
-            let parameters = self.touched(kernel.touched()).into_iter().chain(regions).collect();
-            builder.push("combination", shape, parameters, Body::AttentionCombination(Box::new(kernel)));
+            self.push_combination(&mut builder, kernel, regions);
         }
         plan.mask.iter().for_each(|mask| push_mask(&mut builder, &plan.graph, mask));
         builder.finish()
@@ -239,6 +230,19 @@ impl Offer for Offered {
 }
 
 impl Offered {
+    /// Adds the function that puts together what parts left in these regions.
+    fn push_combination(
+        &self,
+        builder: &mut KernelBuilder,
+        kernel: AttentionCombinationKernel,
+        regions: Vec<Parameter>,
+    ) {
+        const LANES: i64 = 32;
+        let shape = Shape::line_of_blocks(kernel.problem.all_rows() * LANES, AttentionCombinationKernel::THREADS);
+        let parameters = self.touched(kernel.touched()).into_iter().chain(regions).collect();
+        builder.push("combination", shape, parameters, Body::AttentionCombination(Box::new(kernel)));
+    }
+
     /// Parameters of what a kernel reads and stores.
     fn touched(&self, (reads, stores): (Vec<TensorId>, Vec<TensorId>)) -> Vec<Parameter> {
         let is_scalar = |id: TensorId| self.plan.graph.tensor(id).is_pass_by_value;

@@ -28,11 +28,11 @@ const CLOCKS_OF_DRAWING: f64 = 6.0;
 /// Clocks between two boxes, however few their rows (not measured: a line of 64 rows takes about so long at the rate of memory).
 const CLOCKS_OF_BOX: f64 = 64.0;
 
-/// Bytes that a multiprocessor takes in a clock, while others take fewer.
+/// Bytes that a multiprocessor takes in a clock, while others take fewer (not measured: L2 gives one 64 at most).
 const BYTES_PER_CLOCK: f64 = 50.0;
 
 /// Clocks of the launch that puts parts together, of each part, and bytes of these that it reads in a clock. The second is fitted to decoding
-/// for 1 to 8 requests; it has what steps cost less there than elsewhere, too.
+/// for 1 to 8 requests, and has what steps cost less there than elsewhere, too; the others are not measured alone.
 const CLOCKS_OF_COMBINATION: f64 = 3000.0;
 const CLOCKS_OF_PART: f64 = 580.0;
 const COMBINED_PER_CLOCK: f64 = 1500.0;
