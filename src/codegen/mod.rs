@@ -158,6 +158,9 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::AttentionCombination(body) => {
             signature.fill(template!("attention/combination.cu"), attention::combination(graph, used, body))
         }
+        Body::TurnedValues(body) => {
+            signature.fill(template!("attention/turned_values.cu"), attention::turned_values(graph, used, body))
+        }
         Body::AttentionRows(body) => {
             signature.fill(template!("attention/backward_rows.cu"), attention::backward_rows(graph, used, body))
         }

@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use crate::graph::{Attributes, Composite, FinalizedGraph, Operation, OperationId, Port, TensorId};
 
-/// `O = dropout(softmax(mask(g(Q · Kᵀ)))) · V`.
+mod scaling;
+
+pub use scaling::{Scaled, Scaling};
+
+/// `O = dropout(softmax(mask(g(Q · Kᵀ)))) · V`, either factor of the second product and O scaled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attention {
     /// The product of queries and keys.
@@ -19,6 +23,8 @@ pub struct Attention {
     pub dropout: Option<OperationId>,
     /// The product of probabilities and values.
     pub output: OperationId,
+    /// What scales probabilities and O.
+    pub scaling: Scaling,
     /// What loads K, and V, out of pages, if they are in some.
     pub loads: [Option<OperationId>; 2],
 }
@@ -37,11 +43,15 @@ impl Attention {
         let are_matmuls = products.iter().all(|&id| matches!(graph.operation(id).attributes, Attributes::Matmul(_)));
         let rows = graph.operation(softmax);
         let mut p = rows.output(Port::Y)?;
+        let mut scaling = Scaling::behind(graph, graph.operation(output).output(Port::C)?);
         let is_dropout = |it: &Composite| matches!(it, Composite::Dropout(_) | Composite::MaskedDropout(_));
         let is_dropout = |id: &OperationId| is_composite(graph.operation(*id), is_dropout);
         let dropout = graph.consumers(p).first().copied().filter(is_dropout).filter(|_| is_private(graph, p));
         if let Some(dropout) = dropout {
             p = graph.operation(dropout).output(Port::Y)?;
+        }
+        if let Some(scaled) = scaling.add_probabilities(graph, p) {
+            p = scaled;
         }
         let is_read_once = graph.tensor(p).is_virtual && graph.consumers(p) == [output];
         if !are_matmuls || !is_read_once || graph.operation(output).input(Port::A) != Some(p) {
@@ -57,13 +67,17 @@ impl Attention {
         }
         let modifiers = modifiers(graph, graph.operation(scores).output(Port::C)?, x)?;
         let loads = [scores, output].map(|product| load(graph, graph.operation(product).input(Port::B)?));
-        Some(Self { scores, modifiers, mask, softmax, dropout, output, loads })
+        Some(Self { scores, modifiers, mask, softmax, dropout, output, scaling, loads })
     }
 
     /// The operations, in no order.
     pub fn operations(&self) -> impl Iterator<Item = OperationId> + '_ {
         let single = [Some(self.scores), self.mask, Some(self.softmax), self.dropout, Some(self.output)];
-        self.modifiers.iter().copied().chain(single.into_iter().chain(self.loads).flatten())
+        self.modifiers
+            .iter()
+            .copied()
+            .chain(single.into_iter().chain(self.loads).flatten())
+            .chain(self.scaling.operations())
     }
 
     /// Q and K of the product of scores, V of the other.
@@ -80,6 +94,17 @@ impl Attention {
             container.map_or(operand, |container| (container, 3))
         };
         [(q, 3), source(self.loads[0], (k, 2)), source(self.loads[1], (v, 3))]
+    }
+
+    /// O: the second product's result, scaled.
+    pub fn result(&self, graph: &FinalizedGraph) -> TensorId {
+        let product = graph.operation(self.output).output(Port::C);
+        self.scaling.result().or(product).expect("a matmul has a result")
+    }
+
+    /// Probabilities as they are multiplied.
+    pub fn probabilities(&self, graph: &FinalizedGraph) -> TensorId {
+        graph.operation(self.output).input(Port::A).expect("a matmul has two operands")
     }
 
     /// The first product's result, and what is masked, or goes into the softmax as it is.

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use crate::graph::{Attributes, FinalizedGraph, Operation, OperationId, TensorId};
 
-pub use self::attention::Attention;
 pub(crate) use self::attention::is_attention;
+pub use self::attention::{Attention, Scaled, Scaling};
 pub(crate) use self::attention_backward::attention_backward;
 pub use self::core::{Core, CoreOperand, Product, ProductKind};
 pub(crate) use self::core::{groups, operands};

@@ -187,7 +187,7 @@ fn check(node: &Node) -> Result<(), Malformed> {
         Attributes::Transpose | Attributes::AllGather(_) => Ok(()),
         Attributes::Bernoulli(_) | Attributes::PageGather => Ok(()),
         Attributes::Composite(composite) => composite.definition().check(node),
-        Attributes::Other(other) if other.tag == "SDPA" => attention::check(node),
+        Attributes::Other(other) if ["SDPA", "SDPA_FP8_FWD"].contains(&other.tag) => attention::check(node),
         Attributes::Other(other) if other.tag == "SDPA_BWD" => attention::check_backward(node),
         Attributes::Other(other) => movement::check(node, other),
     }

@@ -96,6 +96,14 @@ impl Port {
     pub const DROPOUT_SCALE: Self = Self("Dropout_scale");
     pub const DROPOUT_SCALE_INV: Self = Self("Dropout_scale_inv");
     pub const RNG_DUMP: Self = Self("RNG_DUMP");
+    pub const DESCALE_Q: Self = Self("Descale_Q");
+    pub const DESCALE_K: Self = Self("Descale_K");
+    pub const DESCALE_V: Self = Self("Descale_V");
+    pub const DESCALE_S: Self = Self("Descale_S");
+    pub const SCALE_S: Self = Self("Scale_S");
+    pub const SCALE_O: Self = Self("Scale_O");
+    pub const AMAX_S: Self = Self("Amax_S");
+    pub const AMAX_O: Self = Self("Amax_O");
     pub const MAX: Self = Self("Max");
     pub const SUM_EXP: Self = Self("Sum_exp");
     pub const M_OVERRIDE: Self = Self("M_override");

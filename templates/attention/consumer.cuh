@@ -6,6 +6,9 @@ ${ scale }$
 <%- if dropout %>
 ${ dropout }$
 <%- endif %>
+<%- for line in factors %>
+${ line }$
+<%- endfor %>
 unsigned k_stage = 0, k_parity = 0, v_stage = 0, v_parity = 0, q_parity = 0;
 #pragma unroll 1
 for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
@@ -22,8 +25,8 @@ float m[2], reference[2], sum[2];
 #pragma unroll
 for (int e = 0; e < 2; ++e) {
 const float sink = ${ sink }$;
-m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : m[e] * c;
-sum[e] = sink != sink ? sink : quad == 0 && sink != negative;
+m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : m[e] * c<% if top %> - ${ top }$<% endif %>;
+sum[e] = sink != sink ? sink : quad == 0 && sink != negative<% if top %> ? ${ largest_weight }$ : 0.0f<% endif %>;
 }
 <%- else %>
 float m[2] = {negative, negative}, reference[2] = {0.0f, 0.0f}, sum[2] = {0.0f, 0.0f};
@@ -33,6 +36,9 @@ float largest[2] = {negative, negative};
 <%- endif %>
 float bound[2] = {m[0] + room, m[1] + room}, factor[2] = {1.0f, 1.0f};
 bool moves = false;
+<%- if sums %>
+float o[${ sums }$] = {};  // to which what steps make is added
+<%- endif %>
 
 <%- if pairs %>
 <%- for room in pairs %>
@@ -79,7 +85,7 @@ ${ product }$
 <%- endfor %>);
 };
 unsigned p[${ packed }$] = {};
-const auto multiply_values = [&](int block, bool adds) {
+const auto multiply_values = [&](int block, bool<% if not sums %> adds<% endif %>) {
 fw_mbarrier_wait(v_full + 8 * v_stage, v_parity);
 const unsigned tile = shared + ${ values_at }$ + v_stage * ${ value_bytes }$;
 <%- if lengths %>
@@ -98,13 +104,32 @@ fw_fence_async();
 <%- endfor %>
 }
 <%- endif %>
-const unsigned long long v = fw_matrix_descriptor<128>(tile, ${ 128 * keys }$, 1024);
-FW_PRODUCTS_OF(v, adds,
+const unsigned long long v = ${ value_descriptor }$;
+FW_PRODUCTS_OF(v, <% if sums %>false<% else %>adds<% endif %>,
 <%- for product in value_products %>
 ${ product }$
 <%- endfor %>, ${ words }$);
 };
+<%- if further_products %>
+const auto multiply_further = [&](auto absorb) {  // the other columns of O
+const unsigned tile = shared + ${ values_at }$ + v_stage * ${ value_bytes }$;
+<%- for further in further_products %>
+{
+const unsigned long long v = ${ value_descriptor }$;
+FW_PRODUCTS_OF(v, false,
+<%- for product in further.products %>
+${ product }$
+<%- endfor %>, ${ words }$);
+fw_wgmma_wait<0>();
+absorb(o + ${ further.first }$);
+}
+<%- endfor %>
+};
+<%- endif %>
 
+<%- if sums %>
+const auto absorb = [&](float* sums) { fw_add_taken<${ scores }$, ${ values }$>(sums); };
+<%- endif %>
 const int steps = own_end - own_begin;
 skip(end - own_end);
 fw_mbarrier_wait(q_full, q_parity);
@@ -125,7 +150,7 @@ float x[${ scores }$];
 fw_take_all<0>(x);
 softmax(x, own_end - 1);
 #pragma unroll
-for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ pack }$(x[2 * i], x[2 * i + 1]);
+for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ word }$;
 }
 #pragma unroll 1
 for (int block = own_end - 2; block >= own_begin; --block) {
@@ -142,16 +167,41 @@ fw_take_all<0>(x);
 softmax(x, block);
 fw_behind(sum[0] + sum[1]);
 fw_wgmma_wait<0>();
+<%- if sums %>
+absorb(o);
+<%- if further_products %>
+multiply_further(absorb);
+<%- endif %>
+release_v();
+if (moves) {
+#pragma unroll
+for (int i = 0; i < ${ sums }$; ++i) o[i] *= factor[i >> 1 & 1];
+}
+<%- else %>
 release_v();
 if (moves) fw_scale_all<${ scores }$, ${ values }$>(factor);
+<%- endif %>
 #pragma unroll
-for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ pack }$(x[2 * i], x[2 * i + 1]);
+for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ word }$;
 }
 multiply_values(own_begin, steps > 1);
 }
 ${ rows }$
 fw_wgmma_wait<0>();
+<%- if sums %>
+if (steps > 0) {
+absorb(o);
+<%- if further_products %>
+multiply_further(absorb);
+<%- endif %>
+release_v();
+}
+<%- else %>
 if (steps > 0) release_v();
+<%- endif %>
 skip(own_begin - begin);
 ${ output }$
 }
+<%- for line in kept %>
+${ line }$
+<%- endfor %>

@@ -7,12 +7,18 @@ scaled[e] = total == 0.0f ? 0.0f : 1.0f / total;
 <%- if dropout %>
 scaled[e] *= drop_scale;
 <%- endif %>
+<%- if scaling %>
+scaled[e] *= of_output;
+<%- endif %>
 <%- if largest %>
 const float greatest = fw_quad_largest_nan(largest[e]);
 <%- if sink %>
 const float sink = ${ sink }$;
 const bool is_sink = sink >= greatest * unit_of_scores;
 <%- endif %>
+<%- endif %>
+<%- if largest_p %>
+${ largest_p }$
 <%- endif %>
 <%- if stores %>
 if (quad == 0 && row + 8 * e < ${ rows }$) {

@@ -58,6 +58,24 @@ FW_INLINE void fw_scale_all(const float (&f)[2]) {
   if constexpr (N > 4) fw_scale_all<A + 4, N - 4>(f);
 }
 
+//@ fw_add_taken: FW_INLINE fw_accumulators
+// N accumulators from number A on are added to sums.
+template <int A, int N, int I = 0>
+FW_INLINE void fw_add_taken(float* sums) {
+  float y[4];
+  fw_take<A + I>(y);
+#pragma unroll
+  for (int r = 0; r < 4; ++r) sums[I + r] += y[r];
+  if constexpr (I + 4 < N) fw_add_taken<A, N, I + 4>(sums);
+}
+
+//@ fw_keep_largest: FW_INLINE fw_uniform
+// The largest of a warp's numbers, none of them negative, to memory, where other warps' are kept; NaN is larger than all.
+FW_INLINE void fw_keep_largest(float* at, float x, unsigned lane) {
+  const unsigned largest = fw_uniform(__float_as_uint(x) & 0x7fffffffu);
+  if (lane == 0) atomicMax(reinterpret_cast<unsigned*>(at), largest);
+}
+
 //@ fw_row_maxima: FW_INLINE fw_infinity
 // Of each of the lane's two rows the largest of its columns and of m; a NaN may be passed over. Floats compare like integers, of which
 // three are compared at once, as soon as one is not negative.

@@ -177,6 +177,29 @@ FW_INLINE unsigned char fw_f32_to_e4m3_bits(float x) { return x != x ? 0x7f : fw
 FW_INLINE unsigned char fw_f32_to_e5m2_bits(float x) { return x != x ? 0x7f : fw_f32_to_fp8(x, 2, 15, 0x7b); }
 #endif
 
+//@ fw_fp8x4: FW_INLINE fw_fp8
+// Four numbers as FP8, the first in the lowest byte, and the halves of two words in one.
+#if __CUDA_ARCH__ >= 890
+#define FW_PACK_FP8X4(type)                                                                                           \
+  FW_INLINE unsigned fw_pack_##type##x4(float a, float b, float c, float d) {                                         \
+    unsigned word;                                                                                                     \
+    asm("{\n.reg .b16 lo, hi;\ncvt.rn.satfinite." #type "x2.f32 lo, %2, %1;\ncvt.rn.satfinite." #type              \
+        "x2.f32 hi, %4, %3;\nmov.b32 %0, {lo, hi};\n}" : "=r"(word) : "f"(a), "f"(b), "f"(c), "f"(d));               \
+    return word;                                                                                                       \
+  }
+#else
+#define FW_PACK_FP8X4(type)                                                                                           \
+  FW_INLINE unsigned fw_pack_##type##x4(float a, float b, float c, float d) {                                         \
+    const unsigned lo = fw_f32_to_##type##_bits(a) | fw_f32_to_##type##_bits(b) << 8;                                  \
+    return lo | unsigned(fw_f32_to_##type##_bits(c) | fw_f32_to_##type##_bits(d) << 8) << 16;                          \
+  }
+#endif
+FW_PACK_FP8X4(e4m3)
+FW_PACK_FP8X4(e5m2)
+#undef FW_PACK_FP8X4
+FW_INLINE unsigned fw_low_halves(unsigned a, unsigned b) { return __byte_perm(a, b, 0x5410); }
+FW_INLINE unsigned fw_high_halves(unsigned a, unsigned b) { return __byte_perm(a, b, 0x7632); }
+
 //@ fw_e4m3: FW_INLINE fw_fp8
 struct fw_e4m3 { unsigned char bits; };
 FW_INLINE float fw_value(fw_e4m3 x) { return fw_e4m3_bits_to_f32(x.bits); }

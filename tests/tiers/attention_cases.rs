@@ -1,9 +1,9 @@
 //! Attention, forward: masks and lengths, groups of heads, statistics, sinks, operations on scores, heads of every size.
 
-use fusewright::graph::DataType::{BFloat16, Float, Half, Int32, Int64};
+use fusewright::graph::DataType::{BFloat16, Float, Fp8E4M3, Fp8E5M2, Half, Int32, Int64};
 use fusewright::graph::{
-    Bernoulli, DataType, Dropout, Graph, MaskedDropout, PagedCacheLoad, Pointwise, PointwiseMode, Port, Scalar,
-    ScoreMask, Softmax, Tensor, TensorHandle,
+    Bernoulli, DataType, Dropout, Graph, MaskedDropout, PagedCacheLoad, Pointwise, PointwiseMode, Port, ReductionMode,
+    Scalar, ScoreMask, Softmax, Tensor, TensorHandle,
 };
 
 use crate::cases::{self, Case, output, push};
@@ -121,7 +121,45 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     add("pages_bias_dropout", Attention { dropout: Some((0.75, Int64)), ..biased });
     add("strided_output", Attention { output_pitch: 3, ..of([1, 2, 70, 90], [40, 40]) });
     beyond_boxes(&mut add);
+    in_fp8(&mut add);
     few_queries_of_many_keys(&mut add);
+}
+
+/// Values in FP8, scaled.
+fn in_fp8(add: &mut impl FnMut(&str, Attention)) {
+    let of = |shape, head| Attention { io: Fp8E4M3, fp8: Some(Fp8::ALL), ..Attention::new(shape, head) };
+    add("fp8", of([2, 2, 70, 150], [64, 64]));
+    add("fp8_e5m2", Attention { io: Fp8E5M2, ..of([1, 2, 70, 150], [64, 64]) });
+    for (name, head) in [("16", [16, 16]), ("128", [128, 128]), ("96_48", [96, 48]), ("192_128", [192, 128])] {
+        add(&format!("fp8_heads_of_{name}"), of([1, 2, 65, 263], head));
+    }
+    for (name, head) in [("256", [256, 256]), ("64_144", [64, 144]), ("64_192", [64, 192])] {
+        add(&format!("fp8_heads_of_{name}"), of([1, 1, 65, 163], head));
+    }
+    let causal = Attention { mask: band(None, Some(0)), statistics: ALL, ..of([1, 4, 200, 200], [128, 128]) };
+    add("fp8_causal_groups", Attention { key_heads: [2, 2], is_interleaved: true, ..causal });
+    add("fp8_one_query", Attention { key_heads: [1, 1], ..of([2, 8, 1, 300], [64, 64]) });
+    let lengths = Attention { has_lengths: true, sinks: true, ..of([5, 2, 100, 150], [64, 64]) };
+    let lengths = Attention { statistics: ALL, mask: band(Some(40), Some(0)), ..lengths };
+    add("fp8_lengths_sinks_window", lengths);
+    let ragged = Attention { ragged: Ragged::All, is_interleaved: true, are_by_position: true, ..lengths };
+    add("fp8_ragged", ragged);
+    let paged = Attention { has_lengths: true, pages: Pages::of([16, 32]), ..of([3, 4, 9, 150], [64, 64]) };
+    add("fp8_pages", Attention { key_heads: [2, 2], ..paged });
+    add("fp8_pages_packed_tables", Attention { pages: paged.pages.packed(), key_heads: [1, 1], ..paged });
+    add("fp8_soft_cap", Attention { modify: Modifier::SoftCap, ..of([1, 2, 70, 140], [64, 64]) });
+    add("fp8_output_of_half", Attention { output: Some(Half), ..of([1, 2, 70, 140], [64, 64]) });
+    add("fp8_output_of_float", Attention { output: Some(Float), ..of([1, 2, 33, 40], [32, 48]) });
+    add("fp8_strided_output", Attention { output_pitch: 3, ..of([1, 2, 70, 90], [48, 48]) });
+    add(
+        "fp8_largest_alone",
+        Attention { fp8: Some(Fp8 { factors: false, largest: true }), ..of([1, 2, 70, 90], [64, 64]) },
+    );
+    add("fp8_unscaled", Attention { fp8: None, ..of([1, 2, 70, 90], [64, 64]) });
+    add(
+        "fp8_factors_alone",
+        Attention { fp8: Some(Fp8 { factors: true, largest: false }), ..of([1, 2, 70, 90], [64, 64]) },
+    );
 }
 
 /// Keys that blocks share, with whatever else is told of rows.
@@ -235,6 +273,19 @@ struct Attention {
     output: Option<DataType>,
     ragged: Ragged,
     pages: Pages,
+    /// What scales values in FP8.
+    fp8: Option<Fp8>,
+}
+
+/// What scales values in FP8: numbers, and what is kept of their largest magnitudes.
+#[derive(Clone, Copy)]
+struct Fp8 {
+    factors: bool,
+    largest: bool,
+}
+
+impl Fp8 {
+    const ALL: Self = Self { factors: true, largest: true };
 }
 
 /// Pages that keys and values are in.
@@ -316,6 +367,7 @@ impl Attention {
             output: None,
             ragged: Ragged::Nothing,
             pages: Pages::of([0, 0]),
+            fp8: None,
         }
     }
 
@@ -339,6 +391,9 @@ impl Attention {
             let scale = g.tensor(Tensor::scalar("scale", self.scale_type, value));
             x = g.pointwise("scaled", PointwiseMode::Mul, &[x, scale]);
         }
+        for (name, value) in [("descale_q", 0.5), ("descale_k", 2.5)] {
+            x = self.multiplied(&mut g, name, value, x);
+        }
         x = self.modified(&mut g, x);
         if self.mask.is_some() || self.has_lengths {
             let mut inputs: Vec<(Port, TensorHandle)> =
@@ -360,9 +415,22 @@ impl Attention {
                 (tensor.dim, tensor.stride) = (vec![batches, heads, queries, 1], vec![heads * queries, 1, heads, 1]);
             }
         }
-        let p = self.dropped(&mut g, p);
-        let o = g.matmul("values", p, v);
+        let mut p = self.dropped(&mut g, p);
+        if self.fp8.is_some() {
+            g.tensor_mut(p).data_type = Some(Float);
+            self.keep_largest(&mut g, "amax_s", p);
+            p = self.scaled(&mut g, "scale_s", 256.0, p);
+            g.tensor_mut(p).data_type = Some(self.io);
+        }
+        let mut o = g.matmul("values", p, v);
         g.last_operation().inputs.extend(lengths.get(1).map(|length| (Port::K_OVERRIDE, length.1)));
+        if self.fp8.is_some() {
+            for (name, value) in [("descale_s", 1.0 / 256.0), ("descale_v", 0.75)] {
+                o = self.multiplied(&mut g, name, value, o);
+            }
+            self.keep_largest(&mut g, "amax_o", o);
+            o = self.scaled(&mut g, "scale_o", 8.0, o);
+        }
         let dim = [batches, heads, queries, self.head[1]];
         let result = if self.is_turned { self.operand("O", dim) } else { self.matrices("O", dim, self.output_pitch) };
         let tensor = g.set_output(o);
@@ -376,6 +444,31 @@ impl Attention {
         }
         self.ragged.apply(&mut g, &[q, k, v], &[&[o], &statistics[..]].concat());
         g
+    }
+
+    /// A value times a number, where values in FP8 are scaled.
+    fn multiplied(&self, g: &mut Graph, name: &str, value: f64, x: TensorHandle) -> TensorHandle {
+        if !self.fp8.is_some_and(|fp8| fp8.factors) {
+            return x;
+        }
+        let factor = g.tensor(Tensor::scalar(name, Float, Scalar::Float(value)));
+        g.pointwise(&format!("times_{name}"), PointwiseMode::Mul, &[x, factor])
+    }
+
+    /// A value that gets another type, times a number where there are some.
+    fn scaled(&self, g: &mut Graph, name: &str, value: f64, x: TensorHandle) -> TensorHandle {
+        match self.multiplied(g, name, value, x) {
+            same if same == x => g.pointwise(name, PointwiseMode::Identity, &[x]),
+            other => other,
+        }
+    }
+
+    /// Keeps the largest magnitude of a value, where that of values in FP8 is kept.
+    fn keep_largest(&self, g: &mut Graph, name: &str, x: TensorHandle) {
+        if self.fp8.is_some_and(|fp8| fp8.largest) {
+            let largest = g.reduction(name, ReductionMode::Amax, x, [1; 4]);
+            output(g, largest, Float);
+        }
     }
 
     /// K, turned, or V: in memory, or loaded out of pages.

@@ -4,13 +4,15 @@ use serde::Serialize;
 
 use super::scores::{self, ScoreRows};
 use super::sequences::{Boxed, batch_offset, with_offsets};
-use super::{LINE, LINE_BYTES, SECTIONS, STEP, pack_function, registers};
+use super::{LINE_BYTES, SECTIONS, STEP, fp8, registers};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
-use crate::graph::FinalizedGraph;
-use crate::kernel::{AttentionKernel, AttentionLayout, MmaType, Pages, head_lines, value_columns};
+use crate::graph::{DataType, FinalizedGraph};
+use crate::kernel::{
+    AttentionKernel, AttentionLayout, MmaType, Pages, head_lines, operand_lines, value_columns, value_passes,
+};
 
 /// What `attention/forward.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -33,7 +35,7 @@ pub(in crate::codegen) struct ForwardText {
 #[derive(Serialize)]
 struct LineText {
     at: u32,
-    element: u32,
+    element: String,
 }
 
 /// What `attention/producer.cuh` reads.
@@ -90,6 +92,13 @@ struct PagesText {
     entry: String,
 }
 
+/// Products of a further part of O's columns, and their first sum.
+#[derive(Serialize)]
+struct FurtherText {
+    first: u32,
+    products: Vec<String>,
+}
+
 /// What `attention/consumer.cuh` reads.
 #[derive(Serialize)]
 struct ConsumerText {
@@ -108,17 +117,27 @@ struct ConsumerText {
     plain_end: String,
     sink: Option<String>,
     largest: bool,
-    /// Accumulators of scores and of O, and pairs of probabilities.
+    /// Accumulators of scores and of O, and words of probabilities.
     scores: u32,
     values: u32,
     packed: u32,
-    pack: &'static str,
+    word: String,
+    /// In FP8 the sums that what steps make is added to.
+    sums: u32,
+    /// Numbers that O is multiplied by, and what keeps largest magnitudes.
+    factors: Vec<String>,
+    kept: Vec<String>,
+    /// What the reference of a row is below its largest score, and the weight of that one.
+    top: Option<String>,
+    largest_weight: String,
     softmax: String,
     /// Room for what is read two columns at a time before scores are there, and the reads of pair `i`.
     pairs: Vec<String>,
     pair_reads: Vec<String>,
     key_products: Vec<String>,
     value_products: Vec<String>,
+    further_products: Vec<FurtherText>,
+    value_descriptor: String,
     /// The probabilities as words of these.
     words: String,
     lengths: bool,
@@ -130,8 +149,10 @@ struct ConsumerText {
 }
 
 /// The lines of a tile of so many rows.
-fn line_texts(head: i64, rows: u32) -> Vec<LineText> {
-    (0..head_lines(head)).map(|line| LineText { at: line * rows * LINE_BYTES, element: line * LINE }).collect()
+fn line_texts(head: i64, rows: u32, operand: MmaType) -> Vec<LineText> {
+    let elements = LINE_BYTES / operand.bytes();
+    let line = |line: u32| LineText { at: line * rows * LINE_BYTES, element: (line * elements).to_string() };
+    (0..operand_lines(head, operand)).map(line).collect()
 }
 
 fn pages_text(graph: &FinalizedGraph, pages: Pages, keys: u32) -> PagesText {
@@ -159,9 +180,9 @@ pub(in crate::codegen) fn forward(
         used.add(section);
     }
     let (problem, tile) = (&kernel.problem, kernel.tile);
-    let layout = tile.layout(problem.extents.head);
+    let layout = tile.layout(problem.extents.head, problem.operand);
     let rows = ScoreRows { graph, used, problem, queries: tile.queries(), keys: tile.keys };
-    let [scores, values] = [rows.scores(), rows.values()];
+    let [scores, values] = [rows.scores(), rows.values_of_pass()];
     let mut forward = Forward { rows, kernel, layout };
     if !forward.is_paged() {
         forward.rows.used.add("fw_elect");
@@ -210,6 +231,7 @@ impl Forward<'_, '_> {
             1 => q.at(graph, "m0", "h"),
             packed => format!("0, {}", q.at(graph, &format!("m0 / {packed}"), "h")),
         };
+        let boxed_values = if self.rows.is_fp8() { &boxed[..2] } else { &boxed[..] };
         let tables = problem.pages.into_iter().flatten().map(|pages| pages.table);
         let record = ProducerText {
             by_warp: self.is_paged(),
@@ -218,10 +240,10 @@ impl Forward<'_, '_> {
             unit: with_offsets(self.rows.unit(), graph, tables),
             key_group: groups[0] / problem.extents.packed,
             value_group: groups[1] / problem.extents.packed,
-            sequences: boxed.iter().flat_map(|boxed| boxed.lines(graph)).collect(),
+            sequences: boxed_values.iter().flat_map(|boxed| boxed.lines(graph)).collect(),
             query_at,
             query_bytes: layout.keys,
-            query_lines: line_texts(problem.extents.head[0], kernel.tile.queries()),
+            query_lines: line_texts(problem.extents.head[0], kernel.tile.queries(), problem.operand),
             loads: [self.load(0, boxed[1])?, self.load(1, boxed[2])?],
         };
         template::render(template!("attention/producer.cuh"), &record)
@@ -237,7 +259,8 @@ impl Forward<'_, '_> {
         let (kernel, layout, graph) = (self.kernel, self.layout, self.rows.graph);
         let problem = &kernel.problem;
         let keys = kernel.tile.keys;
-        let head = ["key_head", "value_head"][side];
+        let (head, head_size) = (["key_head", "value_head"][side], problem.extents.head[side]);
+        let is_turned = side == 1 && self.rows.is_fp8();
         let record = LoadText {
             name: ["k", "v"][side],
             by_warp: self.is_paged(),
@@ -246,10 +269,13 @@ impl Forward<'_, '_> {
             keys,
             map: side + 1,
             head,
-            at: boxed.at(graph, &format!("block * {keys}"), head),
+            at: match is_turned {
+                true => format!("0, {head}, b"),
+                false => boxed.at(graph, &format!("block * {keys}"), head),
+            },
             tiles_at: [layout.keys, layout.values][side],
             bytes: layout.tile_bytes[side],
-            lines: line_texts(problem.extents.head[side], keys),
+            lines: if is_turned { self.turned_lines() } else { line_texts(head_size, keys, problem.operand) },
         };
         template::render(template!("attention/load.cuh"), &record)
     }
@@ -258,10 +284,18 @@ impl Forward<'_, '_> {
         let (kernel, layout, rows) = (self.kernel, self.layout, &mut self.rows);
         let problem = rows.problem;
         let has_lengths = problem.band.lengths.is_some();
-        if has_lengths {
+        // turned values are zeros beyond their sequence
+        let clears = has_lengths && !rows.is_fp8();
+        if clears {
             ["fw_named_barrier", "fw_fence_async", "fw_vector"].into_iter().for_each(|section| rows.used.add(section));
         }
-        rows.used.add(if problem.operand == MmaType::F16 { "fw_f16_bits" } else { "fw_bf16_bits" });
+        match problem.operand {
+            MmaType::Fp8 => {
+                ["fw_max_nan", "fw_fast_exp2", "fw_add_taken"].into_iter().for_each(|section| rows.used.add(section))
+            }
+            MmaType::F16 => rows.used.add("fw_f16_bits"),
+            _ => rows.used.add("fw_bf16_bits"),
+        }
         let keys = kernel.tile.keys;
         let plain_end = match has_lengths {
             true => format!("first_row + 63 < rows ? keys_of(first_row) / {keys} : 0"),
@@ -274,7 +308,18 @@ impl Forward<'_, '_> {
         let sink = problem.sink.map(|id| rows.sink_of_row(id));
         let dropout = problem.dropout.map(|dropout| rows.dropout_state(dropout)).transpose()?;
         let unit = with_offsets(rows.unit(), rows.graph, rows.problem.stored());
-        let [scores, values] = [rows.scores(), rows.values()];
+        let [scores, values] = [rows.scores(), rows.values_of_pass()];
+        let (is_fp8, words) = (rows.is_fp8(), keys * problem.operand.bytes() / 8);
+        let (word, top) = (rows.word(), rows.top());
+        let [factors, kept] = match is_fp8 {
+            true => [
+                fp8::factor_lines(rows.graph, rows.used, &problem.scaling),
+                fp8::keep_lines(rows.graph, rows.used, &problem.scaling),
+            ],
+            false => [Vec::new(), Vec::new()],
+        };
+        let passes = if is_fp8 { value_passes(problem.extents.head[1]) } else { 1 };
+        let further = |pass| FurtherText { first: pass * values, products: self.value_products(pass) };
         let record = ConsumerText {
             units: kernel.units(),
             next: self.next(),
@@ -292,15 +337,22 @@ impl Forward<'_, '_> {
             largest,
             scores,
             values,
-            packed: keys / 4,
-            pack: pack_function(problem.operand),
+            packed: words,
+            word,
+            sums: if is_fp8 { values * passes } else { 0 },
+            factors,
+            kept,
+            top,
+            largest_weight: names::float_literal(fp8::TOP.exp2()),
             softmax,
             pairs,
             pair_reads,
             key_products: self.key_products(),
-            value_products: self.value_products(),
-            words: (0..keys / 4).map(|word| format!("FW_WORD(p[{word}])")).collect::<Vec<_>>().join(", "),
-            lengths: has_lengths,
+            value_products: self.value_products(0),
+            further_products: (1..passes).map(further).collect(),
+            value_descriptor: self.value_descriptor(),
+            words: (0..words).map(|word| format!("FW_WORD(p[{word}])")).collect::<Vec<_>>().join(", "),
+            lengths: clears,
             dropout,
             barrier_ids: (1..=kernel.tile.consumers).collect(),
             rows: stores,
@@ -309,35 +361,89 @@ impl Forward<'_, '_> {
         template::render(template!("attention/consumer.cuh"), &record)
     }
 
-    fn shape(&self, columns: u32) -> String {
-        let operand = if self.kernel.problem.operand == MmaType::F16 { "f16" } else { "bf16" };
-        format!("\"m64n{columns}k16.f32.{operand}.{operand}\"")
+    /// An instruction of so many columns, of operands of these types.
+    fn shape(&self, columns: u32, of: [DataType; 2]) -> String {
+        let [a, b] = of.map(|data_type| match self.kernel.problem.operand {
+            MmaType::Fp8 => fp8::type_name(data_type),
+            MmaType::F16 => "f16",
+            _ => "bf16",
+        });
+        format!("\"m64n{columns}k{}.f32.{a}.{b}\"", self.step())
+    }
+
+    /// k of an instruction: 32 bytes.
+    fn step(&self) -> u32 {
+        2 * STEP / self.kernel.problem.operand.bytes()
+    }
+
+    /// What stands behind the scale of an instruction: signs, and of 16 bits whether operands are MN-major.
+    fn tail(&self, of_16_bits: &'static str) -> &'static str {
+        if self.rows.is_fp8() { ", 1, 1" } else { of_16_bits }
+    }
+
+    fn types(&self) -> [DataType; 3] {
+        self.kernel.maps.each_ref().map(|map| self.rows.graph.tensor(map.tensor).data_type)
     }
 
     fn key_products(&self) -> Vec<String> {
         let tile = self.kernel.tile;
-        let steps = u32::try_from(self.kernel.problem.extents.head[0]).unwrap_or(0).div_ceil(STEP);
-        let shape = self.shape(tile.keys);
+        let steps = u32::try_from(self.kernel.problem.extents.head[0]).unwrap_or(0).div_ceil(self.step());
+        let ([q, k, _], tail) = (self.types(), self.tail(", 1, 1, 0, 0"));
+        let shape = self.shape(tile.keys, [q, k]);
         let product = |step: u32| {
-            // 16 elements are 32 bytes of a line; lines of the next 64 elements come behind those of all rows
+            // elements of a step are 32 bytes of a line; lines of the next 128 bytes come behind those of all rows
             let (line, part) = (step / 4, step % 4 * 2);
             let plus = |rows: u32| line * rows * LINE_BYTES / 16 + part;
             let scale = if step == 0 { "p" } else { "1" };
             let (a, b) = (plus(tile.queries()), plus(tile.keys));
-            format!("FW_PRODUCT({shape}, FW_SCORES, {a}, {b}, \"{scale}\", \", 1, 1, 0, 0\")")
+            format!("FW_PRODUCT({shape}, FW_SCORES, {a}, {b}, \"{scale}\", \"{tail}\")")
         };
         (0..steps).map(product).collect()
     }
 
-    /// Products of 16 keys' probabilities each, four words from number `4 step` on, with their values.
-    fn value_products(&self) -> Vec<String> {
+    /// Products of a step of keys' probabilities each, four words from number `4 step` on, with their values; of FP8 of a part of the columns.
+    fn value_products(&self, pass: u32) -> Vec<String> {
         const FIRST_WORD: u32 = 2;
-        let shape = self.shape(value_columns(self.kernel.problem.extents.head[1]));
+        let (tile, columns) = (self.kernel.tile, 2 * self.rows.values_of_pass());
+        let ([.., v], tail) = (self.types(), self.tail(", 1, 1, 1"));
+        let shape = self.shape(columns, [self.kernel.problem.probabilities, v]);
+        let line = tile.line_of_keys();
+        let elements = value_columns(self.kernel.problem.extents.head[1]);
+        let plus = |step: u32| match self.rows.is_fp8() {
+            // lines of keys of all elements come behind each other
+            true => {
+                let first = step * self.step();
+                (first / line * line * elements + pass * columns * line + first % line) / 16
+            }
+            false => step * STEP * LINE_BYTES / 16,
+        };
         let product = |step: u32| {
             let words: Vec<String> = (0..4).map(|word| (FIRST_WORD + 4 * step + word).to_string()).collect();
-            let (plus_b, scale) = (step * STEP * LINE_BYTES / 16, if step == 0 { "p" } else { "1" });
-            format!("FW_PRODUCT_OF({shape}, {}, FW_VALUES, {plus_b}, \"{scale}\", \", 1, 1, 1\")", words.join(", "))
+            let (plus_b, scale) = (plus(step), if step == 0 { "p" } else { "1" });
+            format!("FW_PRODUCT_OF({shape}, {}, FW_VALUES, {plus_b}, \"{scale}\", \"{tail}\")", words.join(", "))
         };
-        (0..self.kernel.tile.keys / STEP).map(product).collect()
+        (0..tile.keys / self.step()).map(product).collect()
+    }
+
+    /// How values of a stage are found.
+    fn value_descriptor(&self) -> String {
+        match self.rows.is_fp8() {
+            true => {
+                let line = self.kernel.tile.line_of_keys();
+                format!("fw_matrix_descriptor<{line}>(tile, 0, {})", 8 * line)
+            }
+            false => format!("fw_matrix_descriptor<128>(tile, {}, 1024)", LINE_BYTES * self.kernel.tile.keys),
+        }
+    }
+
+    /// Lines of keys side by side.
+    fn turned_lines(&self) -> Vec<LineText> {
+        let (tile, elements) = (self.kernel.tile, value_columns(self.kernel.problem.extents.head[1]));
+        let line = tile.line_of_keys();
+        let text = |number: u32| LineText {
+            at: number * line * elements,
+            element: format!("block * {} + {}", tile.keys, number * line),
+        };
+        (0..tile.keys / line).map(text).collect()
     }
 }

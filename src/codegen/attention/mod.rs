@@ -6,6 +6,7 @@ mod bias_gradient;
 mod combination;
 mod dropout;
 mod forward;
+mod fp8;
 mod gradients;
 mod loads;
 mod output;
@@ -19,6 +20,7 @@ pub(super) use bias_gradient::backward_bias;
 pub(super) use combination::combination;
 pub(super) use dropout::mask as dropout_mask;
 pub(super) use forward::forward;
+pub(super) use fp8::turned_values;
 pub(super) use warp::forward as warp_forward;
 pub(super) use warp_backward::backward as warp_backward;
 

@@ -74,7 +74,7 @@ impl RowStore {
     pub(super) fn text(&self, graph: &FinalizedGraph, used: &mut Used) -> Result<String, Error> {
         match self.stores {
             RowStores::Vectors | RowStores::Halves => self.halves(graph, used),
-            RowStores::Elements => self.elements(graph, used),
+            RowStores::Elements | RowStores::Bytes => self.elements(graph, used),
         }
     }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::output::RowStore;
 use super::sequences::{batch_offset, is_ragged};
-use super::{LN2, LOG2E, combination, dropout, edge_text, existing_rows, length_lines, number, spread_offset};
+use super::{LN2, LOG2E, combination, dropout, edge_text, existing_rows, fp8, length_lines, number, spread_offset};
 use crate::codegen::expression::Speller;
 use crate::codegen::names;
 use crate::codegen::sections::Used;
@@ -35,6 +35,8 @@ struct SoftmaxText {
     largest: bool,
     /// The lines that drop probabilities.
     dropout: Option<String>,
+    /// What the reference of a row is below its largest score.
+    top: Option<String>,
 }
 
 /// What `attention/rows.cuh` reads.
@@ -42,7 +44,10 @@ struct SoftmaxText {
 struct RowsText {
     rows: i64,
     dropout: bool,
+    scaling: bool,
     largest: bool,
+    /// The line that keeps the largest probability.
+    largest_p: Option<String>,
     /// A row's score beside its keys, where the largest is stored.
     sink: Option<String>,
     stores: Vec<String>,
@@ -136,7 +141,18 @@ impl ScoreRows<'_, '_> {
 
     /// Whether the largest score of a row is kept beside the reference, which may be below it.
     pub(super) fn knows_largest(&self) -> bool {
-        self.problem.statistics.max.is_some() || self.problem.statistics.sum_exp.is_some()
+        let of_sinks = self.problem.sink.is_some() && self.problem.scaling.largest[0].is_some();
+        self.problem.statistics.max.is_some() || self.problem.statistics.sum_exp.is_some() || of_sinks
+    }
+
+    /// One over the weight of a row's largest score.
+    fn least(&self) -> f32 {
+        if self.is_fp8() { (-fp8::TOP).exp2() } else { 1.0 }
+    }
+
+    /// What the reference of a row is below its largest score, as an exponent of two.
+    pub(super) fn top(&self) -> Option<String> {
+        self.is_fp8().then(|| names::float_literal(fp8::TOP))
     }
 
     /// The sink of a row, which rows beyond their sequence do not have.
@@ -156,7 +172,8 @@ impl ScoreRows<'_, '_> {
     /// [`ROOM`], but none where a mask may multiply probabilities beyond what HALF holds.
     fn room(&self) -> f32 {
         let is_masked = matches!(self.problem.dropout, Some(ForwardDropout::Masked { .. }));
-        if is_masked && self.problem.operand == MmaType::F16 { 0.0 } else { ROOM }
+        // words of FP8 have no room for more
+        if is_masked && self.problem.operand == MmaType::F16 || self.is_fp8() { 0.0 } else { ROOM }
     }
 
     /// `c`, by which scores become exponents of two; `unit_of_scores`, what one of them is in natural units; `room`.
@@ -165,8 +182,12 @@ impl ScoreRows<'_, '_> {
         let reads_unit = self.knows_largest() || self.problem.sink.is_some();
         let unit = if reads_unit { ", unit_of_scores = 1.0f" } else { "" };
         let constant = format!("constexpr float c = {log2e}{unit}, room = {room} / c;");
-        let Scores::Scaled(Some(id)) = self.problem.scores else { return constant };
-        let scale = number(self.graph, self.used, id);
+        let Scores::Scaled(factors) = &self.problem.scores else { return constant };
+        if factors.is_empty() {
+            return constant;
+        }
+        let scale: Vec<String> = factors.iter().map(|&id| number(self.graph, self.used, id)).collect();
+        let scale = scale.join(" * ");
         [
             format!("const float scale = {scale};"),
             "// scores are compared before they are scaled, where that does not turn their order".to_owned(),
@@ -242,11 +263,13 @@ impl ScoreRows<'_, '_> {
             scores: self.scores(),
             keys: self.keys,
             program,
-            scales_first: matches!(problem.scores, Scores::Scaled(Some(_))).then_some("scales_first"),
+            scales_first: matches!(&problem.scores, Scores::Scaled(factors) if !factors.is_empty())
+                .then_some("scales_first"),
             left: problem.band.left.is_some(),
             lengths: problem.band.lengths.is_some(),
             largest: self.knows_largest(),
             dropout: problem.dropout.map(|dropout| self.dropped(dropout)),
+            top: self.top(),
         };
         template::render(template!("attention/softmax.cuh"), &record)
     }
@@ -344,7 +367,7 @@ impl ScoreRows<'_, '_> {
             // the reference is the sink's own where that is the largest
             Some(_) => [
                 "fw_max_nan(greatest * unit_of_scores, sink)".to_owned(),
-                format!("total * (is_sink ? 1.0f : {factor})"),
+                format!("total * (is_sink ? {} : {factor})", names::float_literal(self.least())),
             ],
             None => ["greatest * unit_of_scores".to_owned(), format!("total * {factor}")],
         };
@@ -362,7 +385,9 @@ impl ScoreRows<'_, '_> {
         let record = RowsText {
             rows: self.problem.extents.rows(),
             dropout: self.problem.dropout.is_some(),
+            scaling: self.is_fp8(),
             largest: is_known,
+            largest_p: fp8::largest_line(self.problem, is_known),
             sink,
             stores: values.into_iter().filter_map(store).collect(),
         };
@@ -375,7 +400,9 @@ impl ScoreRows<'_, '_> {
         let record = RowsText {
             rows: self.problem.extents.rows(),
             dropout: self.problem.dropout.is_some(),
+            scaling: false,
             largest: false,
+            largest_p: None,
             sink: None,
             stores: vec![format!("partial1[{at}] = total == 0.0f ? negative : reference[e] + log2f(total);")],
         };
@@ -398,6 +425,9 @@ impl ScoreRows<'_, '_> {
             operand: problem.operand,
             clears,
         };
+        if self.is_fp8() {
+            return store.scaled_text(self.graph, self.used, problem.scaling.largest[1]);
+        }
         store.text(self.graph, self.used)
     }
 }

@@ -5,13 +5,14 @@
 //! scores = Q · Kᵀ [· scale] [+ bias] [+ ALiBi] ──mask──▶ softmax (STATS, MAX, SUM_EXP, sink) [──▶ dropout] ──▶ P, of Q's type ──▶ O = P · V
 //! ```
 //!
-//! Whatever else stands between the scores and the softmax is the caller's: any pointwise operations. K stands in the graph as
+//! In FP8, scores, probabilities and O are scaled, and the largest magnitudes of these kept ([`fp8`]). Whatever else stands between the scores and the softmax is the caller's: any pointwise operations. K stands in the graph as
 //! `[b, h, d, s_kv]`, as it is multiplied. Keys beyond a batch's length are masked, and its values left out of the second product by an
 //! override extent: what lies there may be NaN (AT-O36).
 
 mod alibi;
 mod backward;
 mod dropout;
+mod fp8;
 mod pages;
 
 use super::draft::Draft;
@@ -53,6 +54,7 @@ const RAGGED: [Port; 13] = [
 
 /// The nodes of both passes, by tag.
 const FORWARD: &str = "SDPA";
+const FP8_FORWARD: &str = "SDPA_FP8_FWD";
 const BACKWARD: &str = "SDPA_BWD";
 
 /// Attributes that say how a node came about, or repeat what its ports say.
@@ -97,7 +99,7 @@ pub(super) fn lower(draft: &mut Draft) -> Result<bool, Malformed> {
 /// The attributes of a node of either pass that computes in floats.
 fn node(draft: &Draft, id: OperationId) -> Option<&Other> {
     match &draft.operations[id.index()].attributes {
-        Attributes::Other(other) if [FORWARD, BACKWARD].contains(&other.tag) => Some(other),
+        Attributes::Other(other) if [FORWARD, FP8_FORWARD, BACKWARD].contains(&other.tag) => Some(other),
         _ => None,
     }
 }
@@ -113,6 +115,10 @@ fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) -> Option<Str
         outputs.extend((dropped != 0.0).then_some(Port::RNG_DUMP));
     } else {
         inputs.extend(dropout::MASK);
+    }
+    if operation.tag() == FP8_FORWARD {
+        inputs.extend(fp8::FACTORS);
+        outputs.extend(fp8::LARGEST);
     }
     obstacle_of(draft, id, operation, [&inputs, &outputs], &keys)
 }
@@ -211,6 +217,7 @@ impl<'a> Lowering<'a> {
             self.push(name, Attributes::Pointwise(Pointwise::new(mode)), inputs, vec![(Port::OUT_0, y)]);
             x = y;
         }
+        x = fp8::multiplied(&mut self, x, &[Port::DESCALE_Q, Port::DESCALE_K]);
         if self.node.attributes.kept().get(alibi::FLAG).and_then(serde_json::Value::as_bool) == Some(true) {
             x = alibi::added(&mut self, x);
         }
@@ -224,7 +231,8 @@ impl<'a> Lowering<'a> {
         }
         let rounded = self.draft.tensor(q).data_type.unwrap_or(DataType::Float);
         // what is multiplied is rounded, and nothing before
-        let of_softmax = if self.dropout.is_some() { DataType::Float } else { rounded };
+        let scales = fp8::scales(self.node, &[Port::SCALE_S], Port::AMAX_S);
+        let of_softmax = if self.dropout.is_some() || scales { DataType::Float } else { rounded };
         let mut p = self.value("softmax", &of_scores, of_softmax);
         let inside = lengths.iter().copied().filter(|slot| slot.0 == Port::SEQ_LEN_Q);
         let sink = self.input(SINK).map(|sink| [(Port::SINK, sink)].into_iter().chain(inside));
@@ -233,16 +241,31 @@ impl<'a> Lowering<'a> {
         let softmax = Attributes::Composite(Composite::Softmax(Softmax));
         self.push("softmax", softmax, [(Port::X, x)].into_iter().chain(sink.into_iter().flatten()).collect(), outputs);
         if let Some(dropout) = self.dropout.take() {
-            let y = self.value("dropout", &of_scores, rounded);
+            let y = self.value("dropout", &of_scores, if scales { DataType::Float } else { rounded });
             let dump = self.node.output(Port::RNG_DUMP).map(|dump| (Port::RNG_DUMP, dump));
             let (attributes, inputs) = dropout.of_value(p);
             self.push("dropout", attributes, inputs, [(Port::Y, y)].into_iter().chain(dump).collect());
             p = y;
         }
+        if scales {
+            fp8::keep_largest(&mut self, p, Port::AMAX_S);
+            let y = self.value("scaled", &of_scores, rounded);
+            fp8::result(&mut self, p, Port::SCALE_S, y);
+            p = y;
+        }
         let length = lengths.iter().find(|slot| slot.0 == Port::SEQ_LEN_KV).map(|slot| (Port::K_OVERRIDE, slot.1));
         let inputs = [(Port::A, p), (Port::B, v)].into_iter().chain(length).collect();
         let o = self.node.output(O).expect("a complete node");
-        self.push("bmm2", matmul(), inputs, vec![(Port::C, o)]);
+        if !fp8::scales(self.node, &[Port::DESCALE_S, Port::DESCALE_V, Port::SCALE_O], Port::AMAX_O) {
+            self.push("bmm2", matmul(), inputs, vec![(Port::C, o)]);
+            return self.operations;
+        }
+        let dim = self.draft.tensor(o).dim.clone();
+        let product = self.value("bmm2", &dim, DataType::Float);
+        self.push("bmm2", matmul(), inputs, vec![(Port::C, product)]);
+        let product = fp8::multiplied(&mut self, product, &[Port::DESCALE_S, Port::DESCALE_V]);
+        fp8::keep_largest(&mut self, product, Port::AMAX_O);
+        fp8::result(&mut self, product, Port::SCALE_O, o);
         self.operations
     }
 

@@ -36,6 +36,7 @@ pub(super) fn check(node: &Node) -> Result<(), Malformed> {
         node.require_dim("AT-E8", port, &[q[0], q[1], q[2], 1], "one value a query")?;
     }
     check_options(node, q)?;
+    check_numbers(node)?;
     check_broadcast(node, Port::ATTENTION_BIAS, [q[0], q[1], q[2], k[2]])
 }
 
@@ -107,6 +108,22 @@ fn check_options(node: &Node, q: [i64; 4]) -> Result<(), Malformed> {
     check_lengths(node, q[0])
 }
 
+/// Numbers that values in FP8 are multiplied by, and their largest magnitudes (F8F-FACTORS, F8F-AMAX).
+fn check_numbers(node: &Node) -> Result<(), Malformed> {
+    let ports = [
+        Port::DESCALE_Q,
+        Port::DESCALE_K,
+        Port::DESCALE_V,
+        Port::DESCALE_S,
+        Port::SCALE_S,
+        Port::SCALE_O,
+        Port::AMAX_S,
+        Port::AMAX_O,
+    ];
+    let mut given = ports.into_iter().filter(|&port| node.tensor(port).is_some());
+    given.try_for_each(|port| node.require_dim("AT-O19", port, &[1; 4], "one number"))
+}
+
 /// Extents of the scores, where Q and K have natural ones.
 fn scores(node: &Node) -> Option<[i64; 4]> {
     let [q, k] = [Port::Q, Port::K].map(|port| matrices(node, port).ok());
@@ -171,7 +188,7 @@ mod tests {
 
     #[test]
     fn statistics_follow_the_query() {
-        let graph = attention("SDPA_FP8_FWD", &[2, 3, 5, 8], &["O", "Stats", "Max", "Sum_exp", "Amax_S"]);
+        let graph = attention("SDPA_MXFP8_FWD", &[2, 3, 5, 8], &["O", "Stats", "Max", "Sum_exp", "Amax_S"]);
         let finalized = graph.finalize().unwrap();
         for name in ["Stats", "Max", "Sum_exp"] {
             assert_eq!(shape_of(&finalized, name), (&[2, 3, 5, 1][..], &[15, 5, 1, 1][..]), "{name}");

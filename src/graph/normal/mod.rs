@@ -16,6 +16,7 @@ mod dropout;
 mod flow;
 mod mask;
 mod rows;
+mod scaling;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -35,6 +36,7 @@ use dropout::Drops;
 use flow::Flow;
 use mask::Masks;
 use rows::Rows;
+use scaling::Scaling;
 
 /// Tag of a descriptor that masks scores on one side of a diagonal (AT-P26): what it does not become part of keeps it.
 pub(crate) const BAND_MASK: &str = "DIAGONAL_BAND_MASK";
@@ -212,6 +214,7 @@ struct Found {
     masks: Masks,
     rows: Rows,
     drops: Option<Drops>,
+    scaling: Scaling,
     /// What depends on the scores before they are masked.
     dependent: BTreeSet<TensorId>,
 }
@@ -223,15 +226,17 @@ impl Found {
         if !flow.is_private(draft, p) || draft.tensor(p).dim.len() != 4 {
             return None;
         }
-        let drops = Drops::of(draft, flow, p);
-        let rows = Rows::of(draft, flow, drops.as_ref().map_or(p, |drops| drops.p))?;
+        let scaling = Scaling::of(draft, flow, p, draft.operations[output.index()].result());
+        let drops = Drops::of(draft, flow, p).or_else(|| Drops::of(draft, flow, scaling.p));
+        let p = drops.as_ref().map_or(scaling.p, |drops| drops.p);
+        let rows = Rows::of(draft, flow, p)?;
         let masks = Masks::of(draft, flow, rows.x);
         let (scores, modifiers) = flow.path_to_product(draft, masks.x)?;
         if scores == output {
             return None;
         }
         let dependent = flow.dependents(draft, scores, &modifiers);
-        Some(Self { scores, output, modifiers, masks, rows, drops, dependent })
+        Some(Self { scores, output, modifiers, masks, rows, drops, scaling, dependent })
     }
 
     /// Puts the normal form in its place; gives whether anything changed.
@@ -240,11 +245,12 @@ impl Found {
         let strides: Vec<Vec<i64>> = draft.tensors.iter().map(|tensor| tensor.stride.clone()).collect();
         self.arrange_products(draft);
         self.arrange_modifiers(draft);
+        self.scaling.arrange(draft);
         let mut values: Vec<TensorId> = self.dependent.iter().copied().collect();
         if let Some(mask) = self.masks.operation(draft, self.rows.x) {
             draft.operations.push(mask);
         }
-        values.extend([self.rows.x, self.rows.y]);
+        values.extend([self.rows.x, self.rows.y].into_iter().chain(self.scaling.values()));
         self.rows.put(draft, self.masks.lengths[0]);
         values.extend(self.drops.into_iter().flat_map(|drops| drops.put(draft)));
         draft.expectations.extend(self.masks.expectations.iter().copied());

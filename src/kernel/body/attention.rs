@@ -1,8 +1,9 @@
 //! Attention whose scores stay in registers: a producer brings Q, K and V, warpgroups of 64 queries multiply, make probabilities and
 //! multiply again.
 
+use super::attention_fp8::ValueScaling;
 use super::dropout::ForwardDropout;
-use crate::graph::TensorId;
+use crate::graph::{DataType, TensorId};
 use crate::kernel::{MmaType, REGISTERS, StageProgram, TensorMap, WARPGROUP, WGMMA_ROWS};
 
 /// Forward attention by `wgmma` (`docs/spec/attention.md` AT-K1 …).
@@ -31,6 +32,10 @@ pub struct AttentionProblem {
     pub sink: Option<TensorId>,
     /// Type of what is multiplied.
     pub operand: MmaType,
+    /// That of probabilities.
+    pub probabilities: DataType,
+    /// What scales values in FP8.
+    pub scaling: ValueScaling,
     /// What is multiplied with what.
     pub extents: AttentionExtents,
     /// How scores come about from the first product.
@@ -58,6 +63,8 @@ pub enum RowStores {
     Vectors,
     /// Eight elements of 16 bits side by side, one by one.
     Halves,
+    /// Elements of 8 bits, 16 bytes at a time.
+    Bytes,
     /// Elements of any type, at any stride.
     Elements,
 }
@@ -119,8 +126,8 @@ impl AttentionExtents {
 /// What becomes of a product of Q and K before the softmax.
 #[derive(Clone, Debug)]
 pub enum Scores {
-    /// It is multiplied by a number, or nothing.
-    Scaled(Option<TensorId>),
+    /// It is multiplied by numbers, or nothing.
+    Scaled(Vec<TensorId>),
     /// Operations on each score.
     Program {
         /// The operations; the product is their accumulator.
@@ -220,16 +227,25 @@ impl AttentionTile {
         (REGISTERS / self.threads() / 8 * 8).min(248)
     }
 
-    /// Registers of a multiplying thread for scores, their probabilities in pairs and a row's part of O.
-    pub fn held_registers(&self, head: [i64; 2]) -> u32 {
-        self.keys / 2 + self.keys / 4 + columns(head[1]) / 2
+    /// Registers of a multiplying thread for scores, their probabilities in words and a row's part of O; in FP8 also for what a step adds to a
+    /// part of its columns.
+    pub fn held_registers(&self, head: [i64; 2], operand: MmaType) -> u32 {
+        let values = columns(head[1]);
+        let of_step = if operand == MmaType::Fp8 { values / value_passes(head[1]) } else { 0 };
+        self.keys / 2 + self.keys * operand.bytes() / 8 + (values + of_step) / 2
+    }
+
+    /// Keys of a line of values that have keys side by side: as many as a swizzle takes, of which a step has whole ones.
+    pub fn line_of_keys(&self) -> u32 {
+        [LINE, LINE / 2].into_iter().find(|line| self.keys % line == 0).unwrap_or(LINE / 4)
     }
 
     /// Where everything lies.
-    pub fn layout(&self, head: [i64; 2]) -> AttentionLayout {
-        let [lines, value_lines] = head.map(lines);
+    pub fn layout(&self, head: [i64; 2], operand: MmaType) -> AttentionLayout {
+        let [lines, value_lines] = head.map(|size| operand_lines(size, operand));
         let queries = self.queries() * lines * LINE;
-        let tile_bytes = [self.keys * lines * LINE, self.keys * value_lines * LINE];
+        let values = if operand == MmaType::Fp8 { columns(head[1]) } else { value_lines * LINE };
+        let tile_bytes = [self.keys * lines * LINE, self.keys * values];
         let values = queries + self.stages * tile_bytes[0];
         let barriers = values + self.stages * tile_bytes[1];
         let bytes = barriers + 8 * (4 * self.stages + SINGLE_BARRIERS);
@@ -240,6 +256,17 @@ impl AttentionTile {
 /// Lines of 64 elements that hold a row.
 pub fn lines(head: i64) -> u32 {
     u32::try_from(head).unwrap_or(0).div_ceil(LINE / 2)
+}
+
+/// Lines that hold a row of what is multiplied.
+pub fn operand_lines(head: i64, operand: MmaType) -> u32 {
+    (u32::try_from(head).unwrap_or(0) * operand.bytes()).div_ceil(LINE)
+}
+
+/// In how many passes the columns of O are added up where tensor cores keep 14 bits of a sum: what a step adds is held beside the sum.
+pub fn value_passes(head: i64) -> u32 {
+    const COLUMNS: u32 = 128;
+    columns(head).div_ceil(COLUMNS)
 }
 
 /// Columns of an instruction that computes a row.
@@ -267,11 +294,12 @@ impl AttentionProblem {
         reads.extend(self.pages.iter().flatten().map(|pages| pages.table));
         reads.extend(&self.offsets);
         reads.extend(self.dropout.iter().flat_map(ForwardDropout::reads));
+        reads.extend(self.scaling.reads());
         match &self.scores {
-            Scores::Scaled(scale) => reads.extend(scale),
+            Scores::Scaled(factors) => reads.extend(factors),
             Scores::Program { program, .. } => reads.extend(program.reads()),
         }
-        let stores = if self.parts == 1 { self.stored().collect() } else { Vec::new() };
+        let stores = if self.parts == 1 { self.stored().chain(self.scaling.kept()).collect() } else { Vec::new() };
         (reads, stores)
     }
 }

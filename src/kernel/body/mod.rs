@@ -6,6 +6,7 @@ mod attention_backward;
 mod attention_bias;
 mod attention_bias_gradient;
 mod attention_combination;
+mod attention_fp8;
 mod columns;
 mod copy;
 mod depthwise;
@@ -20,7 +21,7 @@ mod warp_attention;
 pub use all_gather::{AllGatherKernel, Gathered};
 pub use attention::{
     AttentionExtents, AttentionKernel, AttentionLayout, AttentionProblem, AttentionTile, Band, BandEdge, Pages,
-    RowStatistics, RowStores, Scores, columns as value_columns, lines as head_lines,
+    RowStatistics, RowStores, Scores, columns as value_columns, lines as head_lines, operand_lines, value_passes,
 };
 pub use attention_backward::{
     AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput,
@@ -29,6 +30,7 @@ pub use attention_backward::{
 pub use attention_bias::ScoreBias;
 pub use attention_bias_gradient::{AttentionBiasKernel, BiasLayout};
 pub use attention_combination::AttentionCombinationKernel;
+pub use attention_fp8::{TurnedValuesKernel, ValueScaling};
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
@@ -85,6 +87,8 @@ pub enum Body {
     WarpAttention(Box<WarpAttentionKernel>),
     /// Rows of an attention from those of all parts of their keys.
     AttentionCombination(Box<AttentionCombinationKernel>),
+    /// Values of an attention with keys side by side.
+    TurnedValues(TurnedValuesKernel),
     /// What the backward pass of an attention knows of each query.
     AttentionRows(AttentionRowsKernel),
     /// Gradients of sinks.
@@ -124,6 +128,7 @@ impl Body {
             Self::Attention(kernel) => kernel.problem.touched(),
             Self::AttentionCombination(kernel) => kernel.touched(),
             Self::WarpAttention(kernel) => kernel.touched(),
+            Self::TurnedValues(kernel) => kernel.touched(),
             Self::AttentionRows(kernel) => (kernel.reads().collect(), Vec::new()),
             Self::AttentionSinks(kernel) => {
                 ([kernel.sink].into_iter().chain(kernel.lengths).collect(), vec![kernel.result])

@@ -19,8 +19,8 @@ use super::supported::check_supported;
 use super::values::{Values, scales, written};
 use crate::error::Result;
 use crate::graph::{
-    Attributes, Composite, Convolution, DataType, FinalizedGraph, OperationId, Pointwise, PointwiseMode, Port,
-    ReductionMode, TensorId,
+    Attributes, Composite, Convolution, DataType, FinalizedGraph, Operation, OperationId, Pointwise, PointwiseMode,
+    Port, ReductionMode, TensorId,
 };
 use crate::host_tensor::HostTensors;
 
@@ -94,8 +94,8 @@ pub fn bounds_with(graph: &FinalizedGraph, inputs: &HostTensors, options: BoundO
     Ok(Bounds { outputs: outputs.into_iter().map(stored).collect::<Result<_>>()? })
 }
 
-/// Results of a softmax, or what dropout leaves of them, that a matmul reads and that are kept nowhere, of a type that rounds them: they may be rounded before they are
-/// divided by their sum, instead of after (AT-N2).
+/// Results of a softmax, what dropout leaves of them, or what they are scaled to, that a matmul reads and that are kept nowhere, of a type that
+/// rounds them: they may be rounded before they are divided by their sum and multiplied, instead of after (AT-N2, AT-O19).
 fn probabilities(graph: &FinalizedGraph) -> BTreeSet<TensorId> {
     let is_rounded = |id: TensorId| {
         let tensor = graph.tensor(id);
@@ -108,8 +108,21 @@ fn probabilities(graph: &FinalizedGraph) -> BTreeSet<TensorId> {
             Attributes::Composite(Composite::Softmax(_) | Composite::Dropout(_) | Composite::MaskedDropout(_))
         )
     });
-    let results = softmaxes.filter_map(|operation| operation.output(Port::Y));
-    results.filter(|&id| is_rounded(id) && is_multiplied(id)).collect()
+    let results: Vec<TensorId> = softmaxes.filter_map(|operation| operation.output(Port::Y)).collect();
+    let scaled = results.iter().flat_map(|&id| scaled(graph, id)).collect::<Vec<_>>();
+    results.into_iter().chain(scaled).filter(|&id| is_rounded(id) && is_multiplied(id)).collect()
+}
+
+/// What a value times a number is, or the value in another type.
+fn scaled(graph: &FinalizedGraph, id: TensorId) -> impl Iterator<Item = TensorId> + '_ {
+    let readers = graph.consumers(id).iter().map(|&reader| graph.operation(reader));
+    let is_number = |id: TensorId| graph.tensor(id).dim.iter().all(|&extent| extent == 1);
+    let is_scaled = move |operation: &&Operation| match operation.pointwise_mode() {
+        Some(PointwiseMode::Identity) => true,
+        Some(PointwiseMode::Mul) => operation.input_tensors().any(is_number),
+        _ => false,
+    };
+    readers.filter(is_scaled).filter_map(Operation::result)
 }
 
 /// Values that definitions round before they are multiplied: implementations may round them where they differ by a factor.

@@ -1,4 +1,4 @@
-//! Tensors of 16-bit heads in boxes, of sequences that are padded to one length, or ragged: one behind the other, without gaps.
+//! Tensors of heads in boxes, of sequences that are padded to one length, or ragged: one behind the other, without gaps.
 
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{MapElement, Swizzle, TensorMap};
@@ -9,13 +9,23 @@ const UNIT: i64 = 16;
 /// What a stride of a tensor map is below, in bytes.
 const LARGEST_STRIDE: i64 = 1 << 40;
 
-/// Elements of a box's line.
-pub(super) const LINE: u32 = 64;
+/// Bytes of a box's line.
+const LINE_BYTES: u32 = 128;
+
+/// Elements of a box's line, of a type.
+pub(super) fn line(data_type: DataType) -> u32 {
+    LINE_BYTES / bytes_of(data_type) as u32
+}
+
+/// Bytes of an element.
+fn bytes_of(data_type: DataType) -> i64 {
+    data_type.bits() as i64 / 8
+}
 
 /// Units of 16 bytes within which sequences of a ragged tensor end: what a coordinate holds.
 const REACH: u64 = 1 << 31;
 
-/// Boxes of so many rows of a tensor of 16-bit heads, whose elements and rows are along these axes.
+/// Boxes of so many rows of a tensor of heads, whose elements and rows are along these axes.
 ///
 /// A ragged tensor has no axis of batches. Its map begins before it, by as many rows as a sequence has at most. A row is counted as the rows
 /// before the end of that many of which a sequence has the last, and the last axis is the place of the sequence's end, in units of 16 bytes:
@@ -28,14 +38,19 @@ pub(in crate::engine::engines) fn boxes(
 ) -> TensorMap {
     let tensor = graph.tensor(id);
     let extent = |axis: usize| tensor.dim[axis] as u64;
-    let stride = |axis: usize| if tensor.dim[axis] == 1 { UNIT as u64 } else { tensor.stride[axis] as u64 * 2 };
+    let bytes = bytes_of(tensor.data_type) as u64;
+    let stride = |axis: usize| if tensor.dim[axis] == 1 { UNIT as u64 } else { tensor.stride[axis] as u64 * bytes };
     let map = TensorMap {
         tensor: id,
-        element: if tensor.data_type == DataType::Half { MapElement::Half } else { MapElement::BFloat16 },
+        element: match tensor.data_type {
+            DataType::Half => MapElement::Half,
+            data_type if data_type.is_fp8() => MapElement::Byte,
+            _ => MapElement::BFloat16,
+        },
         rank: 4,
         dims: [extent(size), extent(sequence), extent(1), extent(0), 0],
         strides: [stride(sequence), stride(1), stride(0), 0],
-        box_dims: [LINE, rows, 1, 1, 0],
+        box_dims: [line(tensor.data_type), rows, 1, 1, 0],
         swizzle: Swizzle::Bytes128,
         pixels: None,
         lead: 0,
@@ -51,7 +66,7 @@ pub(in crate::engine::engines) fn boxes(
     }
 }
 
-/// Whether a tensor of 16-bit heads, whose elements are along an axis, comes in boxes.
+/// Whether a tensor of heads, whose elements are along an axis, comes in boxes.
 pub(in crate::engine::engines) fn is_boxed(graph: &FinalizedGraph, id: TensorId, size: usize) -> Result<(), String> {
     let tensor = graph.tensor(id);
     let refuse = |why: String| Err(format!("tensor {}: {why}", graph.describe_tensor(id)));
@@ -65,7 +80,7 @@ pub(in crate::engine::engines) fn is_boxed(graph: &FinalizedGraph, id: TensorId,
         return refuse(format!("pointers are multiples of {} bytes; required {UNIT}", tensor.alignment));
     }
     let is_taken = |axis: usize| {
-        let bytes = tensor.stride[axis].saturating_mul(2);
+        let bytes = tensor.stride[axis].saturating_mul(bytes_of(tensor.data_type));
         tensor.dim[axis] == 1 || (bytes > 0 && bytes % UNIT == 0 && bytes < LARGEST_STRIDE)
     };
     if let Some(axis) = addressed(tensor).find(|&axis| axis != size && !is_taken(axis)) {
@@ -85,9 +100,11 @@ pub(in crate::engine::engines) fn is_boxed(graph: &FinalizedGraph, id: TensorId,
     are_offsets(graph, id)
 }
 
-/// Whether rows of a tensor of 16-bit heads are moved 16 bytes at a time. Sequences of a ragged tensor begin at multiples of so many.
+/// Whether rows of a tensor of heads are moved 16 bytes at a time. Sequences of a ragged tensor begin at multiples of so many.
 pub(in crate::engine::engines) fn has_vectors(tensor: &FinalTensor) -> bool {
-    let is_whole = |axis: usize| tensor.dim[axis] == 1 || tensor.stride[axis] % 8 == 0;
+    let is_whole = |axis: usize| {
+        tensor.dim[axis] == 1 || tensor.stride[axis].saturating_mul(bytes_of(tensor.data_type)) % UNIT == 0
+    };
     tensor.alignment % UNIT == 0 && tensor.stride[3] == 1 && addressed(tensor).filter(|&axis| axis < 3).all(is_whole)
 }
 

@@ -7,6 +7,7 @@ pub(super) mod boxes;
 mod model;
 mod pages;
 pub(super) mod plan;
+mod scaling;
 
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
@@ -17,10 +18,12 @@ use crate::error::Reason;
 use crate::fusion::is_attention;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    AttentionCombinationKernel, AttentionKernel, AttentionProblem, AttentionTile, Body, Kernel, Parameter, WGMMA_ROWS,
+    AttentionCombinationKernel, AttentionKernel, AttentionProblem, AttentionTile, Body, Kernel, MmaType, Parameter,
+    TurnedValuesKernel, WGMMA_ROWS,
 };
 use crate::support::attention_records::{
-    FAF_PAGE_POW2, FAF_PAGE_TABLE, FAF_PAGE_TYPE, FAF_SCALE_TYPE, FAF_STATS_LAYOUT,
+    F8_MANDATORY, F8F_FACTORS, F8F_O, F8F_PRE, F8F_STATS, F8F_STRIDES, FAF_PAGE_POW2, FAF_PAGE_TABLE, FAF_PAGE_TYPE,
+    FAF_SCALE_TYPE, FAF_STATS_LAYOUT,
 };
 use crate::support::{Rule, Supported};
 use plan::{Plan, push_mask};
@@ -31,8 +34,20 @@ pub(super) struct WarpgroupAttention;
 
 const NAME: &str = "warpgroup_attention";
 
-/// Statistics have any strides, a number any type, pages any number of rows, and tables further entries, of either type.
-static RELAXED: &[&Rule] = &[&FAF_STATS_LAYOUT, &FAF_SCALE_TYPE, &FAF_PAGE_POW2, &FAF_PAGE_TABLE, &FAF_PAGE_TYPE];
+/// In FP8, scores are what they are in 16 bits, and what scales may be missing. Statistics have any strides, a number any type, pages any number of rows, and tables further entries, of either type.
+static RELAXED: &[&Rule] = &[
+    &FAF_STATS_LAYOUT,
+    &FAF_SCALE_TYPE,
+    &FAF_PAGE_POW2,
+    &FAF_PAGE_TABLE,
+    &FAF_PAGE_TYPE,
+    &F8F_PRE,
+    &F8_MANDATORY,
+    &F8F_STRIDES,
+    &F8F_STATS,
+    &F8F_O,
+    &F8F_FACTORS,
+];
 
 impl Engine for WarpgroupAttention {
     fn id(&self) -> i64 {
@@ -44,7 +59,8 @@ impl Engine for WarpgroupAttention {
     }
 
     fn summary(&self) -> &'static str {
-        "attention on Hopper by TMA and wgmma, scores in registers: 16-bit heads up to 256 elements, any pointwise operations on scores"
+        "attention on Hopper by TMA and wgmma, scores in registers: heads of 16 bits, or in FP8, up to 256 elements, any pointwise operations on \
+         scores"
     }
 
     fn relaxes(&self) -> &'static [&'static Rule] {
@@ -75,6 +91,12 @@ const REGISTERS: [[u32; 2]; 4] = [[0; 2], [24, 240], [24, 240], [32, 160]];
 
 /// Registers of scores, probabilities and O at most: what else a thread needs fits beside them.
 const HELD: [u32; 4] = [0, 200, 200, 128];
+
+/// The same in FP8, where what a step adds to O is held beside it.
+const HELD_IN_FP8: [u32; 4] = [0, 216, 216, 128];
+
+/// Keys of a step in FP8: no more than tensor cores sum before the sum is added up in FP32, and whole lines of keys side by side.
+const KEYS_IN_FP8: &[u32] = &[128, 96, 64, 32];
 
 /// Keys of a step.
 const KEYS: &[u32] = &[176, 160, 144, 128, 112, 96, 80, 64, 48, 32, 16];
@@ -145,17 +167,18 @@ impl Offered {
     /// multiprocessors without a tile.
     fn choices(&self, device: &Device) -> impl Iterator<Item = Choice> {
         let (plan, shared) = (&self.plan, device.shared_bytes_per_block);
-        let head = plan.extents().head;
+        let (head, operand) = (plan.extents().head, plan.problem.operand);
+        let (most, steps) = if operand == MmaType::Fp8 { (HELD_IN_FP8, KEYS_IN_FP8) } else { (HELD, KEYS) };
         let fits = move |tile: &AttentionTile| {
-            let held = tile.held_registers(head) + plan.further_registers(tile.keys);
-            held <= HELD[tile.consumers as usize] && tile.layout(head).bytes <= shared
+            let held = tile.held_registers(head, operand) + plan.further_registers(tile.keys);
+            held <= most[tile.consumers as usize] && tile.layout(head, operand).bytes <= shared
         };
         let staged = move |consumers, keys| {
             (2..=MOST_STAGES).rev().map(|stages| AttentionTile { consumers, keys, stages }).find(fits)
         };
         let group = plan.group();
         let packed = if group > 1 { vec![1, group] } else { vec![1] };
-        let tiles = (1..=3).flat_map(move |consumers| KEYS.iter().filter_map(move |&keys| staged(consumers, keys)));
+        let tiles = (1..=3).flat_map(move |consumers| steps.iter().filter_map(move |&keys| staged(consumers, keys)));
         tiles
             .flat_map(move |tile| packed.clone().into_iter().map(move |packed| Choice { tile, packed, parts: 1 }))
             .filter(|Choice { tile, packed, .. }| i64::from(tile.queries()) % packed == 0)
@@ -201,7 +224,10 @@ impl Offer for Offered {
         let tile = AttentionTile { consumers: queries / WGMMA_ROWS, keys, stages };
         let plan = &self.plan;
         let packed = if pack_heads { plan.group() } else { 1 };
-        let problem = AttentionProblem { parts: splits.into(), ..plan.packed_problem(packed, model::HELD_BY_L2) };
+        let mut problem = AttentionProblem { parts: splits.into(), ..plan.packed_problem(packed, model::HELD_BY_L2) };
+        if problem.operand == MmaType::Fp8 {
+            problem.pages[1] = None; // values come out of their pages as they are turned
+        }
         let kernel = AttentionKernel {
             maps: plan.maps(tile, packed),
             problem,
@@ -211,15 +237,15 @@ impl Offer for Offered {
         let shape = Shape {
             grid: [u32::try_from(kernel.units().min(i64::from(device.sm_count))).unwrap_or(u32::MAX), 1],
             block: [tile.threads(), 1, 1],
-            shared_bytes: tile.layout(plan.extents().head).bytes,
+            shared_bytes: tile.layout(plan.extents().head, plan.problem.operand).bytes,
         };
         let mut builder = KernelBuilder::new(&plan.graph, config);
+        let turned = (plan.problem.operand == MmaType::Fp8).then(|| self.push_turned(&mut builder));
         let combination = (splits > 1).then(|| plan.combination(&kernel.problem));
         let region = |floats| Parameter::Workspace { offset: builder.region(floats) };
         let regions = combination.iter().flat_map(|it| it.problem.part_floats()).map(region).collect::<Vec<_>>();
         let touched = self.touched(kernel.problem.touched());
-        let parameters =
-            kernel.maps.map(Parameter::TensorMap).into_iter().chain(touched).chain(regions.clone()).collect();
+        let parameters = maps(&kernel, turned).into_iter().chain(touched).chain(regions.clone()).collect();
         builder.push("attention", shape, parameters, Body::Attention(Box::new(kernel)));
         if let Some(kernel) = combination {
             self.push_combination(&mut builder, kernel, regions);
@@ -229,7 +255,26 @@ impl Offer for Offered {
     }
 }
 
+/// Parameters of a kernel's maps, of which values may lie in the workspace.
+fn maps(kernel: &AttentionKernel, turned: Option<u64>) -> [Parameter; 3] {
+    let [q, k, v] = kernel.maps;
+    let values = turned.map_or(Parameter::TensorMap(v), |offset| Parameter::IntermediateMap { map: v, offset });
+    [Parameter::TensorMap(q), Parameter::TensorMap(k), values]
+}
+
 impl Offered {
+    /// Adds the function that puts keys of values side by side; gives where.
+    fn push_turned(&self, builder: &mut KernelBuilder) -> u64 {
+        let kernel = self.plan.turned_values();
+        let offset = builder.region((kernel.bytes() + 3) / 4);
+        let threads = TurnedValuesKernel::THREADS;
+        let blocks = Shape::line_of_blocks(kernel.blocks() * i64::from(threads), threads);
+        let shape = Shape { shared_bytes: kernel.shared_bytes(), ..blocks };
+        let parameters = self.touched(kernel.touched()).into_iter().chain([Parameter::Workspace { offset }]).collect();
+        builder.push("turned_values", shape, parameters, Body::TurnedValues(kernel));
+        offset
+    }
+
     /// Adds the function that puts together what parts left in these regions.
     fn push_combination(
         &self,

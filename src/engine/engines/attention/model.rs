@@ -4,7 +4,7 @@ use super::plan::Plan;
 use crate::device::Device;
 use crate::engine::estimate::Waves;
 use crate::engine::{Bound, Estimate, Floor, Term};
-use crate::kernel::{AttentionTile, head_lines, value_columns};
+use crate::kernel::{AttentionTile, MmaType, operand_lines, value_columns};
 
 /// Multiply-adds of a multiprocessor in a clock, of 16-bit operands.
 const PER_CLOCK: f64 = 2048.0;
@@ -54,7 +54,7 @@ pub(super) const HELD_BY_L2: i64 = 32 << 20;
 /// Clocks in which boxes of what is in pages are asked for, of a step.
 fn boxes(plan: &Plan, tile: AttentionTile) -> f64 {
     let rows = plan.box_rows(tile.keys);
-    let lines = plan.extents().head.map(head_lines);
+    let lines = plan.extents().head.map(|size| operand_lines(size, plan.problem.operand));
     let count = |side: usize| if plan.problem.pages[side].is_some() { tile.keys / rows[side] * lines[side] } else { 0 };
     f64::from(count(0) + count(1)) * CLOCKS_OF_BOX
 }
@@ -70,7 +70,8 @@ pub(super) fn estimate(
     let heads = (extents.batches * extents.heads / packed) as f64;
     let [head, value_head] = extents.head;
     let multiplied = (head + 15) / 16 * 16 + i64::from(value_columns(value_head));
-    let products = f64::from(tile.queries() * tile.keys) * multiplied as f64 / PER_CLOCK;
+    let per_clock = if plan.problem.operand == MmaType::Fp8 { 2.0 * PER_CLOCK } else { PER_CLOCK };
+    let products = f64::from(tile.queries() * tile.keys) * multiplied as f64 / per_clock;
     let of_dropout = if plan.problem.dropout.is_some() { CLOCKS_OF_DRAWING } else { 0.0 };
     let of_key = CLOCKS_OF_KEY + of_dropout + CLOCKS_OF_OPERATION * operations as f64;
     let softmax = f64::from(tile.consumers * tile.keys) * of_key;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::boxes::{self, LINE, are_offsets, boxes, has_vectors, is_boxed};
-use super::pages;
+use super::boxes::{self, are_offsets, boxes, has_vectors, is_boxed};
+use super::{pages, scaling};
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::lowering::{outputs_are_taken, pointwise_is_taken, program_parameters};
 use crate::fusion::{Attention, Fusion, Stage};
@@ -43,6 +43,10 @@ impl Plan {
         if plan.problem.operand == MmaType::Tf32 {
             return Err(format!("no instruction for heads of {first}"));
         }
+        if plan.problem.operand == MmaType::Fp8 {
+            plan.is_taken_in_fp8()?;
+            return Ok(plan);
+        }
         if graph.tensor(output).data_type != first {
             return Err(of_another_type(graph, output, first));
         }
@@ -59,8 +63,9 @@ impl Plan {
         only_attention(fusion)?;
         outputs_are_taken(fusion)?;
         let (operands, sources) = (attention.operands(graph), attention.sources(graph));
-        let output = graph.operation(attention.output).output(Port::C).ok_or("O is missing")?;
+        let output = attention.result(graph);
         let operand = operand_type(graph, attention, operands, output)?;
+        let scaling = scaling::of(graph, attention, operand)?;
         let extents = extents(graph, operands);
         heads_fit(graph, operands, extents)?;
         are_counted(extents)?;
@@ -82,6 +87,8 @@ impl Plan {
             statistics,
             sink: graph.operation(attention.softmax).input(Port::SINK),
             operand,
+            probabilities: graph.tensor(attention.probabilities(graph)).data_type,
+            scaling,
             extents,
             scores,
             paired,
@@ -107,7 +114,9 @@ impl Plan {
 
     /// Whether blocks may share the keys of a row: a combination knows of sums and their references, not of largest scores.
     pub(super) fn may_split(&self) -> bool {
-        self.problem.statistics.max.is_none() && self.problem.statistics.sum_exp.is_none()
+        self.problem.operand != MmaType::Fp8
+            && self.problem.statistics.max.is_none()
+            && self.problem.statistics.sum_exp.is_none()
     }
 
     /// What puts the parts of a problem's rows together.
@@ -167,7 +176,8 @@ impl Plan {
             let (id, size) = self.sources[number];
             boxes(&self.graph, id, [size, 5 - size], rows[number])
         };
-        [self.packed(map(0), packed, tile), map(1), map(2)]
+        let values = if self.problem.operand == MmaType::Fp8 { self.turned_map(tile) } else { map(2) };
+        [self.packed(map(0), packed, tile), map(1), values]
     }
 
     /// Rows of a box of K, and of V, in steps of so many keys: none has rows of two pages.
@@ -188,7 +198,7 @@ impl Plan {
             rank: 5,
             dims: [size, group, queries, heads / group, batches],
             strides: [head, row, head * group, batch],
-            box_dims: [LINE, group as u32, tile.queries() / group as u32, 1, 1],
+            box_dims: [map.box_dims[0], group as u32, tile.queries() / group as u32, 1, 1],
             ..map
         }
     }
@@ -197,6 +207,9 @@ impl Plan {
 /// How rows of a tensor of heads are stored where sums are of so many bits.
 pub(in crate::engine::engines) fn row_stores(graph: &FinalizedGraph, id: TensorId, operand: MmaType) -> RowStores {
     let tensor = graph.tensor(id);
+    if tensor.data_type.is_fp8() && operand == MmaType::Fp8 && has_vectors(tensor) && tensor.dim[3] % 16 == 0 {
+        return RowStores::Bytes;
+    }
     let is_packed =
         tensor.data_type.bits() == 16 && operand.bytes() == 2 && multiplied_type(tensor.data_type) == Ok(operand);
     match is_packed && tensor.stride[3] == 1 && tensor.dim[3] % 8 == 0 {
@@ -252,13 +265,17 @@ fn operand_type(
 ) -> Result<MmaType, String> {
     let first = graph.tensor(operands[0]).data_type;
     let operand = multiplied_type(first)?;
-    let probabilities = graph.operation(attention.dropout.unwrap_or(attention.softmax)).output(Port::Y);
-    let mut all = operands.into_iter().chain(probabilities);
+    let probabilities = attention.probabilities(graph);
+    let is_fp8 = operand == MmaType::Fp8 && graph.tensor(probabilities).data_type.is_fp8();
+    let mut all = operands.into_iter().chain((!is_fp8).then_some(probabilities));
     if let Some(id) = all.find(|&id| graph.tensor(id).data_type != first) {
         return Err(of_another_type(graph, id, first));
     }
-    multiplied_type(graph.tensor(output).data_type).map_err(|_| of_another_type(graph, output, first))?;
-    Ok(operand)
+    let stored = multiplied_type(graph.tensor(output).data_type).ok();
+    match stored.filter(|&stored| stored != MmaType::Fp8 || operand == MmaType::Fp8) {
+        Some(_) => Ok(operand),
+        None => Err(of_another_type(graph, output, first)),
+    }
 }
 
 /// The type in which heads of a type are multiplied.
@@ -267,6 +284,7 @@ pub(in crate::engine::engines) fn multiplied_type(heads: DataType) -> Result<Mma
         DataType::Half => Ok(MmaType::F16),
         DataType::BFloat16 => Ok(MmaType::Bf16),
         DataType::Float => Ok(MmaType::Tf32),
+        DataType::Fp8E4M3 | DataType::Fp8E5M2 => Ok(MmaType::Fp8),
         other => Err(format!("no instruction for heads of {other}")),
     }
 }
@@ -366,8 +384,8 @@ fn scores(graph: &FinalizedGraph, attention: &Attention) -> Result<Scores, Strin
             return Err(format!("tensor {}: no kernels for scores of {data_type}", graph.describe_tensor(id)));
         }
     }
-    if let Some(scale) = scale(graph, attention, first) {
-        return Ok(Scores::Scaled(scale));
+    if let Some(factors) = factors(graph, attention, first) {
+        return Ok(Scores::Scaled(factors));
     }
     for &id in &attention.modifiers {
         pointwise_is_taken(graph, graph.operation(id))
@@ -384,20 +402,28 @@ fn is_spread(tensor: &FinalTensor) -> bool {
     tensor.dim.len() == 4 || tensor.dim.iter().all(|&extent| extent == 1)
 }
 
-/// The number that scores are multiplied by, where that is all that becomes of them.
-fn scale(graph: &FinalizedGraph, attention: &Attention, first: TensorId) -> Option<Option<TensorId>> {
+/// The numbers that scores are multiplied by, where that is all that becomes of them.
+fn factors(graph: &FinalizedGraph, attention: &Attention, first: TensorId) -> Option<Vec<TensorId>> {
     if graph.tensor(first).data_type != DataType::Float {
         return None; // the product is rounded first
     }
-    let &[id] = &attention.modifiers[..] else { return attention.modifiers.is_empty().then_some(None) };
-    let operation = graph.operation(id);
-    let pointwise = operation.pointwise().filter(|pointwise| pointwise.mode == PointwiseMode::Mul)?;
-    let is_float =
-        graph.compute_type(id) == DataType::Float && graph.tensor(operation.result()?).data_type == DataType::Float;
-    let mut others = operation.input_tensors().filter(|&id| id != first);
-    let other = others.next().filter(|_| others.next().is_none())?;
-    let is_number = graph.tensor(other).dim.iter().all(|&extent| extent == 1);
-    (pointwise.unscaled().is_some() && is_float && is_number && operation.inputs.len() == 2).then_some(Some(other))
+    let (mut x, mut factors) = (first, Vec::new());
+    for _ in &attention.modifiers {
+        let id = *graph.consumers(x).first()?;
+        let operation = graph.operation(id);
+        let pointwise = operation.pointwise().filter(|pointwise| pointwise.mode == PointwiseMode::Mul)?;
+        let result = operation.result()?;
+        let is_float = graph.compute_type(id) == DataType::Float && graph.tensor(result).data_type == DataType::Float;
+        let mut others = operation.input_tensors().filter(|&id| id != x);
+        let other = others.next().filter(|_| others.next().is_none())?;
+        let is_number = graph.tensor(other).dim.iter().all(|&extent| extent == 1) && graph.producer(other).is_none();
+        if pointwise.unscaled().is_none() || !is_float || !is_number || operation.inputs.len() != 2 {
+            return None;
+        }
+        factors.push(other);
+        x = result;
+    }
+    Some(factors)
 }
 
 fn band(graph: &FinalizedGraph, attention: &Attention) -> Result<Band, String> {

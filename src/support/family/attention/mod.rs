@@ -1,6 +1,7 @@
 //! Fused attention: two products with a softmax between them. What a graph is that these surfaces are about, its fusion tells.
 
 mod backward;
+mod fp8;
 pub(crate) mod records;
 
 use std::collections::BTreeSet;
@@ -19,10 +20,16 @@ use records::*;
 
 pub(in crate::support) const FLASH_FPROP: SurfaceId = SurfaceId::Named("FlashFprop");
 
+pub(in crate::support) const FP8_FLASH_FPROP: SurfaceId = SurfaceId::Named("Fp8FlashFprop");
+
 pub(in crate::support) const FLASH_BPROP: SurfaceId = SurfaceId::Named("FlashBprop");
 
 pub(super) static FAMILY: Family = Family {
-    surfaces: &[(FLASH_FPROP, &FlashFprop), (FLASH_BPROP, &backward::FlashBprop)],
+    surfaces: &[
+        (FLASH_FPROP, &FlashFprop),
+        (FP8_FLASH_FPROP, &fp8::Fp8FlashFprop),
+        (FLASH_BPROP, &backward::FlashBprop),
+    ],
     rules: &[records::RULES],
     is_by_name: false,
 };
@@ -41,15 +48,15 @@ struct FlashFprop;
 
 impl Limits for FlashFprop {
     fn concerns(&self, subject: &Subject) -> bool {
-        View::of(subject).is_some()
+        View::of(subject).is_some_and(|view| !view.is_fp8())
     }
 
     fn check(&self, subject: &Subject, found: &mut Findings) {
-        let Some(view) = View::of(subject) else { return };
+        let Some(view) = View::of(subject).filter(|view| !view.is_fp8()) else { return };
         if !CHIPS.contains(&view.capability) {
             found.graph(&FAF_CC, FAF_CC.summary, view.capability.to_string());
         }
-        for &id in &view.others {
+        for id in view.others.iter().copied().chain(view.attention.scaling.operations()) {
             found.operation(&FAF_FORM, id, FAF_FORM.summary, view.graph.operation(id).tag());
         }
         view.operands(found);
@@ -147,7 +154,7 @@ impl<'a> View<'a> {
                 found.tensor(&FAF_STATS_LAYOUT, id, FAF_STATS_LAYOUT.summary, layout::describe(tensor));
             }
         }
-        let Some(o) = self.graph.operation(self.attention.output).output(Port::C) else { return };
+        let o = self.attention.result(self.graph);
         if self.tensor(o).is_virtual {
             return; // what becomes of it is told by `FAF_FORM`
         }

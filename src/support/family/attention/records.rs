@@ -1,9 +1,10 @@
 //! Documented rules of fused flash attention (`docs/spec/engines.md` 3.5).
 
-use super::{FLASH_BPROP, FLASH_FPROP};
+use super::{FLASH_BPROP, FLASH_FPROP, FP8_FLASH_FPROP};
 use crate::support::rule::{ARCH, LAYOUT, PATTERN, PERMISSION, SHAPE, SurfaceId, TYPE, rules};
 
 const FPROP_ALONE: &[SurfaceId] = &[FLASH_FPROP];
+const FP8_ALONE: &[SurfaceId] = &[FP8_FLASH_FPROP];
 const BPROP_ALONE: &[SurfaceId] = &[FLASH_BPROP];
 /// Limits of tensors that both passes have carry over (`FAB-CARRY`).
 const BOTH: &[SurfaceId] = &[FLASH_FPROP, FLASH_BPROP];
@@ -56,5 +57,25 @@ rules! {
         FAB_DO_TYPE = "FAB-DO-TYPE", "dO", TYPE, "dO is HALF or BFLOAT16";
         FAB_DO_STRIDE = "FAB-DO-STRIDE", "dO", LAYOUT, "the head size of dO has stride 1";
         FAB_DO_LAYOUT = "FAB-DO-LAYOUT", "dO", LAYOUT, "dO lies as O does";
+    }
+    FP8_ALONE, "003 Fused Flash Attention fprop" {
+        F8F_FORM = "F8F-SUBSET", "graph", PATTERN, "an attention in FP8, with what scales its values, and nothing else";
+        F8F_PRE = "F8F-PRE", "scores", PATTERN, "scores in FP8 are multiplied by numbers and masked by the causal mask, or by none";
+        F8F_NODROP = "F8F-NODROP", "probabilities", PATTERN, "probabilities in FP8 are not dropped";
+        F8F_CC = "F8F-CC", "graph", ARCH, "compute capability 9.0: Hopper";
+        F8F_HEADS = "F8F-HEADS", "K, V", PERMISSION, "K and V may have divisors of the heads of Q";
+    }
+    FP8_ALONE, "003 Scaling and Descaling" {
+        F8_MANDATORY = "F8-MANDATORY", "graph", PATTERN, "what scales and descales is there: factors of probabilities and of O, and their largest magnitudes";
+    }
+    FP8_ALONE, "003 Limitations For The Input And The Output Non-Virtual Tensors for FP8 Flash Attention" {
+        F8F_TYPE = "F8F-TYPE", "Q, K, V", TYPE, "Q, K and V are all FP8_E4M3 or all FP8_E5M2";
+        F8F_Q_D = "F8F-Q-D", "Q", SHAPE, "the head size of Q is a multiple of 16, at most 256";
+        F8F_V_D = "F8F-V-D", "V", SHAPE, "the head size of V is a multiple of 16, at most 256";
+        F8F_STRIDES = "F8F-STRIDES", "Q, K, V", LAYOUT, "head sizes of Q, K and V have stride 1";
+        F8F_STATS = "F8F-STATS", "Stats", TYPE, "statistics of the softmax are FLOAT and row-major";
+        F8F_O = "F8F-O", "O", TYPE, "O is FP8_E4M3 or FP8_E5M2, and its head size has stride 1";
+        F8F_FACTORS = "F8F-FACTORS", "factors", TYPE, "factors of scores, probabilities and O are FLOAT numbers";
+        F8F_AMAX = "F8F-AMAX", "largest magnitudes", TYPE, "largest magnitudes are FLOAT numbers";
     }
 }

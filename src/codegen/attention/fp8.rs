@@ -1,0 +1,232 @@
+//! Records of attention in FP8: values with keys side by side, sums of steps that are added up in FP32, scaled results.
+
+use serde::Serialize;
+
+use super::output::RowStore;
+use super::scores::ScoreRows;
+use super::sequences::{batch_offset, offset_lines};
+use super::{length_line, number};
+use crate::codegen::names;
+use crate::codegen::sections::Used;
+use crate::codegen::template::{self, template};
+use crate::error::Error;
+use crate::graph::{DataType, FinalizedGraph, TensorId};
+use crate::kernel::{
+    AttentionProblem, MmaType, RowStores, TurnedValuesKernel, ValueScaling, value_columns, value_passes,
+};
+
+/// What the largest exponential of a row is, as a power of two: words of FP8 have room below for the others (AT-O19).
+pub(super) const TOP: f32 = 8.0;
+
+/// Type of an operand in the shape of an instruction.
+pub(super) fn type_name(data_type: DataType) -> &'static str {
+    if data_type == DataType::Fp8E4M3 { "e4m3" } else { "e5m2" }
+}
+
+/// What `attention/turned_values.cu` reads beside the function's name and parameters.
+#[derive(Serialize)]
+pub(in crate::codegen) struct TurnedText {
+    threads: u32,
+    keys_of_block: i64,
+    blocks_of_head: i64,
+    heads: i64,
+    elements: i64,
+    pitch: i64,
+    row: i64,
+    /// Vectors of a row of elements, or 0.
+    vectors: i64,
+    /// Groups of 16 keys of a block.
+    groups: i64,
+    along_keys: bool,
+    /// The lines that say where sequences lie, and how long they are.
+    sequences: Vec<String>,
+    length: String,
+    storage: &'static str,
+    pointer: String,
+    /// Where the page of row `key` begins, in elements of the table's number.
+    page: Option<String>,
+    offset: String,
+    element_step: i64,
+    cleared: Vec<String>,
+}
+
+pub(in crate::codegen) fn turned_values(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    kernel: &TurnedValuesKernel,
+) -> TurnedText {
+    ["fw_vector", "FW_SHARED"].into_iter().for_each(|section| used.add(section));
+    let (extents, tensor) = (kernel.extents, graph.tensor(kernel.values));
+    let [keys, elements] = kernel.axes;
+    let stride = &tensor.stride;
+    let heads = extents.key_heads[1];
+    let page = kernel.pages.map(|pages| {
+        let step = graph.tensor(pages.table).stride[2];
+        let (table, batch) = (names::pointer(graph, pages.table), batch_offset(graph, pages.table));
+        format!("{table}[{batch} + key / {} * {step}ull]", pages.rows)
+    });
+    let offset = match kernel.pages {
+        Some(pages) => {
+            format!("page * {}ull + h * {}ull + key % {} * {}ull", stride[0], stride[1], pages.rows, stride[keys])
+        }
+        None => format!("{} + h * {}ull + key * {}ull", batch_offset(graph, kernel.values), stride[1], stride[keys]),
+    };
+    let length = match kernel.lengths {
+        Some(id) => length_line(graph, "keys", id, extents.keys),
+        None => format!("constexpr int keys = {};", extents.keys),
+    };
+    let ragged = [kernel.values].into_iter().chain(kernel.pages.map(|pages| pages.table));
+    TurnedText {
+        threads: TurnedValuesKernel::THREADS,
+        keys_of_block: TurnedValuesKernel::KEYS,
+        blocks_of_head: TurnedValuesKernel::row(extents.keys) / TurnedValuesKernel::KEYS,
+        heads,
+        elements: extents.head[1],
+        pitch: kernel.pitch(),
+        row: TurnedValuesKernel::row(extents.keys),
+        vectors: if kernel.has_vectors { extents.head[1] / 16 } else { 0 },
+        groups: TurnedValuesKernel::KEYS / 16,
+        along_keys: stride[keys] == 1,
+        sequences: offset_lines(graph, ragged),
+        length,
+        storage: names::storage_type(tensor.data_type),
+        pointer: names::pointer(graph, kernel.values),
+        page,
+        offset,
+        element_step: stride[elements],
+        cleared: kernel.cleared.iter().map(|&id| names::pointer(graph, id)).collect(),
+    }
+}
+
+/// What O is multiplied by, of a whole launch: `of_output`, and behind the value whose largest magnitude is kept `of_stored`.
+pub(super) fn factor_lines(graph: &FinalizedGraph, used: &mut Used, scaling: &ValueScaling) -> Vec<String> {
+    let mut product = |name: &str, ids: &[TensorId]| {
+        let texts: Vec<String> = ids.iter().map(|&id| number(graph, used, id)).collect();
+        let text = if texts.is_empty() { "1.0f".to_owned() } else { texts.join(" * ") };
+        format!("const float {name} = {text};")
+    };
+    let mut lines = vec![product("of_output", &scaling.factors), product("of_stored", &scaling.last_factors)];
+    lines.extend(
+        LARGEST
+            .iter()
+            .zip(scaling.largest)
+            .filter(|row| row.1.is_some())
+            .map(|(name, _)| format!("float {name} = 0.0f;")),
+    );
+    lines
+}
+
+/// Variables with largest magnitudes, of probabilities and of O.
+const LARGEST: [&str; 2] = ["largest_p", "largest_o"];
+
+/// The lines that put the largest magnitudes of a warp to memory.
+pub(super) fn keep_lines(graph: &FinalizedGraph, used: &mut Used, scaling: &ValueScaling) -> Vec<String> {
+    let kept = LARGEST.iter().zip(scaling.largest).filter_map(|(name, id)| Some((name, id?)));
+    let line = |(name, id): (&&str, TensorId)| {
+        used.add("fw_keep_largest");
+        format!("fw_keep_largest({}, {name}, lane);", names::pointer(graph, id))
+    };
+    kept.map(line).collect()
+}
+
+/// The line that makes a row's largest probability known.
+pub(super) fn largest_line(problem: &AttentionProblem, is_known: bool) -> Option<String> {
+    problem.scaling.largest[0]?;
+    let top = if is_known { "greatest" } else { "m[e]" };
+    Some(format!(
+        "if (row + 8 * e < {}) largest_p = fw_max_nan(largest_p, total == 0.0f ? 0.0f : fw_fast_exp2(fmaf({top}, c, -reference[e])) / total);",
+        problem.extents.rows()
+    ))
+}
+
+/// What `attention/output_fp8.cuh` reads.
+#[derive(Serialize)]
+struct OutputText {
+    values: u32,
+    rows: String,
+    columns: i64,
+    largest: Option<&'static str>,
+    storage: &'static str,
+    pointer: String,
+    offset: String,
+    step: i64,
+    value: String,
+    /// Groups of 64 columns, where rows are stored 16 bytes at a time.
+    groups: Vec<GroupText>,
+    pack: String,
+}
+
+/// 64 columns of O.
+#[derive(Serialize)]
+struct GroupText {
+    column: u32,
+    fragment: u32,
+    /// Pairs of fragments of eight columns.
+    pairs: u32,
+}
+
+impl RowStore {
+    /// The lines that store rows of O from the sums `o`, scaled.
+    pub(super) fn scaled_text(
+        &self,
+        graph: &FinalizedGraph,
+        used: &mut Used,
+        largest: Option<TensorId>,
+    ) -> Result<String, Error> {
+        let tensor = graph.tensor(self.tensor);
+        let fragments = value_columns(self.head) / 8;
+        let are_bytes = self.stores == RowStores::Bytes;
+        if are_bytes {
+            ["fw_quad_transpose", "fw_vector", "fw_fp8x4"].into_iter().for_each(|section| used.add(section));
+        }
+        used.add(names::storage_section(tensor.data_type));
+        if largest.is_some() {
+            used.add("fw_max_nan");
+        }
+        let group =
+            |fragment: u32| GroupText { column: 8 * fragment, fragment, pairs: (fragments - fragment).min(8) / 2 };
+        let record = OutputText {
+            values: fragments * 4,
+            rows: self.rows.clone(),
+            columns: self.head,
+            largest: largest.map(|_| LARGEST[1]),
+            storage: names::storage_type(tensor.data_type),
+            pointer: names::pointer(graph, self.tensor),
+            offset: self.row_offset.clone(),
+            step: tensor.stride[3],
+            value: match tensor.data_type {
+                DataType::Float => "y".to_owned(),
+                other => names::to_storage(other, "y"),
+            },
+            groups: if are_bytes { (0..fragments).step_by(8).map(group).collect() } else { Vec::new() },
+            pack: format!("fw_pack_{}x4", type_name(tensor.data_type)),
+        };
+        template::render(template!("attention/output_fp8.cuh"), &record)
+    }
+}
+
+impl ScoreRows<'_, '_> {
+    /// Whether products are of FP8.
+    pub(super) fn is_fp8(&self) -> bool {
+        self.problem.operand == MmaType::Fp8
+    }
+
+    /// Accumulators of a thread for what a step adds to a part of O's columns.
+    pub(super) fn values_of_pass(&self) -> u32 {
+        let passes = if self.is_fp8() { value_passes(self.problem.extents.head[1]) } else { 1 };
+        self.values() / passes
+    }
+
+    /// The word of probabilities number `i`.
+    pub(super) fn word(&mut self) -> String {
+        match self.problem.operand {
+            MmaType::Fp8 => {
+                self.used.add("fw_fp8x4");
+                let of = type_name(self.problem.probabilities);
+                let at = "8 * (i / 2) + 2 * (i % 2)";
+                format!("fw_pack_{of}x4(x[{at}], x[{at} + 1], x[{at} + 4], x[{at} + 5])")
+            }
+            operand => format!("{}(x[2 * i], x[2 * i + 1])", super::pack_function(operand)),
+        }
+    }
+}
