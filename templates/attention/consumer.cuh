@@ -110,8 +110,11 @@ FW_PRODUCTS_OF(v, <% if sums %>false<% else %>adds<% endif %>,
 ${ product }$
 <%- endfor %>, ${ words }$);
 };
+<%- if sums %>
+const auto absorb = [&](float* sums) { fw_add_taken<${ scores }$, ${ values }$>(sums); };
+<%- endif %>
 <%- if further_products %>
-const auto multiply_further = [&](auto absorb) {  // the other columns of O
+const auto multiply_further = [&] {  // the other columns of O
 const unsigned tile = shared + ${ values_at }$ + v_stage * ${ value_bytes }$;
 <%- for further in further_products %>
 {
@@ -127,9 +130,6 @@ absorb(o + ${ further.first }$);
 };
 <%- endif %>
 
-<%- if sums %>
-const auto absorb = [&](float* sums) { fw_add_taken<${ scores }$, ${ values }$>(sums); };
-<%- endif %>
 const int steps = own_end - own_begin;
 skip(end - own_end);
 fw_mbarrier_wait(q_full, q_parity);
@@ -170,7 +170,7 @@ fw_wgmma_wait<0>();
 <%- if sums %>
 absorb(o);
 <%- if further_products %>
-multiply_further(absorb);
+multiply_further();
 <%- endif %>
 release_v();
 if (moves) {
@@ -192,7 +192,7 @@ fw_wgmma_wait<0>();
 if (steps > 0) {
 absorb(o);
 <%- if further_products %>
-multiply_further(absorb);
+multiply_further();
 <%- endif %>
 release_v();
 }
