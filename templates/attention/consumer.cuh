@@ -34,10 +34,17 @@ float m[2] = {negative, negative}, reference[2] = {0.0f, 0.0f}, sum[2] = {0.0f, 
 <%- if largest %>
 float largest[2] = {negative, negative};
 <%- endif %>
+<%- if seen %>
+float seen[2] = {negative, negative};
+<%- endif %>
 float bound[2] = {m[0] + room, m[1] + room}, factor[2] = {1.0f, 1.0f};
 bool moves = false;
-<%- if sums %>
-float o[${ sums }$] = {};  // to which what steps make is added
+<%- if fold %>
+// tensor cores keep 14 bits of a sum in FP8: every few steps theirs is added to one in shared memory, which has a factor since then
+float since[2] = {1.0f, 1.0f};
+int steps_of_sum = 0;
+bool has_sums = false;
+auto* const sums = reinterpret_cast<fw_vector<float, 4>*>(shared_bytes + ${ sums_at }$) + consumer * ${ vectors_of_sums }$ + threadIdx.x % 128;
 <%- endif %>
 
 <%- if pairs %>
@@ -85,7 +92,7 @@ ${ product }$
 <%- endfor %>);
 };
 unsigned p[${ packed }$] = {};
-const auto multiply_values = [&](int block, bool<% if not sums %> adds<% endif %>) {
+const auto multiply_values = [&](int block, bool adds) {
 fw_mbarrier_wait(v_full + 8 * v_stage, v_parity);
 const unsigned tile = shared + ${ values_at }$ + v_stage * ${ value_bytes }$;
 <%- if lengths %>
@@ -105,30 +112,11 @@ fw_fence_async();
 }
 <%- endif %>
 const unsigned long long v = ${ value_descriptor }$;
-FW_PRODUCTS_OF(v, <% if sums %>false<% else %>adds<% endif %>,
+FW_PRODUCTS_OF(v, adds,
 <%- for product in value_products %>
 ${ product }$
 <%- endfor %>, ${ words }$);
 };
-<%- if sums %>
-const auto absorb = [&](float* sums) { fw_add_taken<${ scores }$, ${ values }$>(sums); };
-<%- endif %>
-<%- if further_products %>
-const auto multiply_further = [&] {  // the other columns of O
-const unsigned tile = shared + ${ values_at }$ + v_stage * ${ value_bytes }$;
-<%- for further in further_products %>
-{
-const unsigned long long v = ${ value_descriptor }$;
-FW_PRODUCTS_OF(v, false,
-<%- for product in further.products %>
-${ product }$
-<%- endfor %>, ${ words }$);
-fw_wgmma_wait<0>();
-absorb(o + ${ further.first }$);
-}
-<%- endfor %>
-};
-<%- endif %>
 
 const int steps = own_end - own_begin;
 skip(end - own_end);
@@ -149,13 +137,12 @@ release_k();
 float x[${ scores }$];
 fw_take_all<0>(x);
 softmax(x, own_end - 1);
-#pragma unroll
-for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ word }$;
+${ weights }$
 }
 #pragma unroll 1
 for (int block = own_end - 2; block >= own_begin; --block) {
 multiply_keys();
-multiply_values(block + 1, block != own_end - 2);
+multiply_values(block + 1, <% if fold %>steps_of_sum > 0<% else %>block != own_end - 2<% endif %>);
 <%- if pairs %>
 ask(block);
 <%- endif %>
@@ -165,40 +152,31 @@ release_k();
 float x[${ scores }$];
 fw_take_all<0>(x);
 softmax(x, block);
+<%- if fold %>
+fw_wgmma_wait<0>();
+release_v();
+${ weights }$
+if (moves) fw_scale_all<${ scores }$, ${ values }$>(factor);
+<%- else %>
 fw_behind(sum[0] + sum[1]);
 fw_wgmma_wait<0>();
-<%- if sums %>
-absorb(o);
-<%- if further_products %>
-multiply_further();
-<%- endif %>
-release_v();
-if (moves) {
-#pragma unroll
-for (int i = 0; i < ${ sums }$; ++i) o[i] *= factor[i >> 1 & 1];
-}
-<%- else %>
 release_v();
 if (moves) fw_scale_all<${ scores }$, ${ values }$>(factor);
+${ weights }$
 <%- endif %>
-#pragma unroll
-for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ word }$;
+<%- if fold %>
+if (moves) since[0] *= factor[0], since[1] *= factor[1];
+if (++steps_of_sum == ${ fold }$) {
+fw_fold_all<${ scores }$, ${ values }$>(sums, since, has_sums);
+since[0] = since[1] = 1.0f, steps_of_sum = 0, has_sums = true;
 }
-multiply_values(own_begin, steps > 1);
+<%- endif %>
+}
+multiply_values(own_begin, <% if fold %>steps_of_sum > 0<% else %>steps > 1<% endif %>);
 }
 ${ rows }$
 fw_wgmma_wait<0>();
-<%- if sums %>
-if (steps > 0) {
-absorb(o);
-<%- if further_products %>
-multiply_further();
-<%- endif %>
-release_v();
-}
-<%- else %>
 if (steps > 0) release_v();
-<%- endif %>
 skip(own_begin - begin);
 ${ output }$
 }

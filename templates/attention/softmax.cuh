@@ -35,6 +35,9 @@ fw_row_maxima_nan(x, top);
 for (int e = 0; e < 2; ++e) largest[e] = fw_max_nan(largest[e], top[e]), top[e] = fmaxf(top[e], m[e]);
 <%- else %>
 fw_row_maxima(x, m, top);
+<%- if seen %>
+seen[0] = fmaxf(seen[0], top[0]), seen[1] = fmaxf(seen[1], top[1]);
+<%- endif %>
 <%- endif %>
 moves = __any_sync(0xffffffffu, top[0] > bound[0] || top[1] > bound[1]);
 if (moves) {
@@ -47,7 +50,9 @@ m[e] = next, bound[e] = next + room;
 sum[e] *= factor[e];
 }
 }
+<%- if exponentials %>
 fw_exponentials(x, c, reference, sum);
+<%- endif %>
 <%- if dropout %>
 ${ dropout }$
 <%- endif %>

@@ -58,15 +58,19 @@ FW_INLINE void fw_scale_all(const float (&f)[2]) {
   if constexpr (N > 4) fw_scale_all<A + 4, N - 4>(f);
 }
 
-//@ fw_add_taken: FW_INLINE fw_accumulators
-// N accumulators from number A on are added to sums.
+//@ fw_fold_all: FW_INLINE fw_accumulators fw_vector
+// N accumulators from number A on, added to a thread's sums in shared memory times a factor for each row; or as they are, where there are no sums
+// yet. Vectors of a thread are 128 vectors apart.
 template <int A, int N, int I = 0>
-FW_INLINE void fw_add_taken(float* sums) {
+FW_INLINE void fw_fold_all(fw_vector<float, 4>* sums, const float (&factor)[2], bool adds) {
   float y[4];
   fw_take<A + I>(y);
+  fw_vector<float, 4> sum = {};
+  if (adds) sum = *sums;
 #pragma unroll
-  for (int r = 0; r < 4; ++r) sums[I + r] += y[r];
-  if constexpr (I + 4 < N) fw_add_taken<A, N, I + 4>(sums);
+  for (int r = 0; r < 4; ++r) sum.at[r] = fmaf(sum.at[r], factor[r / 2], y[r]);
+  *sums = sum;
+  if constexpr (I + 4 < N) fw_fold_all<A, N, I + 4>(sums + 128, factor, adds);
 }
 
 //@ fw_keep_largest: FW_INLINE fw_uniform

@@ -11,7 +11,7 @@ use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{
-    AttentionKernel, AttentionLayout, MmaType, Pages, head_lines, operand_lines, value_columns, value_passes,
+    AttentionKernel, AttentionLayout, MmaType, Pages, WARPGROUP, head_lines, operand_lines, value_columns,
 };
 
 /// What `attention/forward.cu` reads beside the function's name and parameters.
@@ -92,13 +92,6 @@ struct PagesText {
     entry: String,
 }
 
-/// Products of a further part of O's columns, and their first sum.
-#[derive(Serialize)]
-struct FurtherText {
-    first: u32,
-    products: Vec<String>,
-}
-
 /// What `attention/consumer.cuh` reads.
 #[derive(Serialize)]
 struct ConsumerText {
@@ -117,13 +110,17 @@ struct ConsumerText {
     plain_end: String,
     sink: Option<String>,
     largest: bool,
+    seen: bool,
     /// Accumulators of scores and of O, and words of probabilities.
     scores: u32,
     values: u32,
     packed: u32,
-    word: String,
-    /// In FP8 the sums that what steps make is added to.
-    sums: u32,
+    /// What makes the words; in FP8 of scores, else of probabilities.
+    weights: String,
+    /// In FP8 the steps after which sums are folded, where they are kept, and how many vectors of them a warpgroup has.
+    fold: u32,
+    sums_at: u32,
+    vectors_of_sums: u32,
     /// Numbers that O is multiplied by, and what keeps largest magnitudes.
     factors: Vec<String>,
     kept: Vec<String>,
@@ -136,7 +133,6 @@ struct ConsumerText {
     pair_reads: Vec<String>,
     key_products: Vec<String>,
     value_products: Vec<String>,
-    further_products: Vec<FurtherText>,
     value_descriptor: String,
     /// The probabilities as words of these.
     words: String,
@@ -182,7 +178,7 @@ pub(in crate::codegen) fn forward(
     let (problem, tile) = (&kernel.problem, kernel.tile);
     let layout = tile.layout(problem.extents.head, problem.operand);
     let rows = ScoreRows { graph, used, problem, queries: tile.queries(), keys: tile.keys };
-    let [scores, values] = [rows.scores(), rows.values_of_pass()];
+    let [scores, values] = [rows.scores(), rows.values()];
     let mut forward = Forward { rows, kernel, layout };
     if !forward.is_paged() {
         forward.rows.used.add("fw_elect");
@@ -291,7 +287,7 @@ impl Forward<'_, '_> {
         }
         match problem.operand {
             MmaType::Fp8 => {
-                ["fw_max_nan", "fw_fast_exp2", "fw_add_taken"].into_iter().for_each(|section| rows.used.add(section))
+                ["fw_max_nan", "fw_fast_exp2", "fw_fold_all"].into_iter().for_each(|section| rows.used.add(section))
             }
             MmaType::F16 => rows.used.add("fw_f16_bits"),
             _ => rows.used.add("fw_bf16_bits"),
@@ -304,13 +300,13 @@ impl Forward<'_, '_> {
         let softmax = rows.softmax()?;
         let (stores, output) = (rows.rows()?, rows.output(true)?);
         let (pairs, pair_reads) = rows.pairs();
-        let (scale, largest) = (rows.scale(), rows.knows_largest());
+        let (scale, largest, seen) = (rows.scale(), rows.knows_largest(), rows.sees_largest());
         let sink = problem.sink.map(|id| rows.sink_of_row(id));
         let dropout = problem.dropout.map(|dropout| rows.dropout_state(dropout)).transpose()?;
         let unit = with_offsets(rows.unit(), rows.graph, rows.problem.stored());
-        let [scores, values] = [rows.scores(), rows.values_of_pass()];
+        let [scores, values] = [rows.scores(), rows.values()];
         let (is_fp8, words) = (rows.is_fp8(), keys * problem.operand.bytes() / 8);
-        let (word, top) = (rows.word(), rows.top());
+        let (weights, top) = (rows.weights()?, rows.top());
         let [factors, kept] = match is_fp8 {
             true => [
                 fp8::factor_lines(rows.graph, rows.used, &problem.scaling),
@@ -318,8 +314,6 @@ impl Forward<'_, '_> {
             ],
             false => [Vec::new(), Vec::new()],
         };
-        let passes = if is_fp8 { value_passes(problem.extents.head[1]) } else { 1 };
-        let further = |pass| FurtherText { first: pass * values, products: self.value_products(pass) };
         let record = ConsumerText {
             units: kernel.units(),
             next: self.next(),
@@ -335,11 +329,14 @@ impl Forward<'_, '_> {
             plain_end,
             sink,
             largest,
+            seen,
             scores,
             values,
             packed: words,
-            word,
-            sums: if is_fp8 { values * passes } else { 0 },
+            weights,
+            fold: if is_fp8 { kernel.tile.steps_of_sum() } else { 0 },
+            sums_at: layout.sums,
+            vectors_of_sums: values / 4 * WARPGROUP,
             factors,
             kept,
             top,
@@ -348,8 +345,7 @@ impl Forward<'_, '_> {
             pairs,
             pair_reads,
             key_products: self.key_products(),
-            value_products: self.value_products(0),
-            further_products: (1..passes).map(further).collect(),
+            value_products: self.value_products(),
             value_descriptor: self.value_descriptor(),
             words: (0..words).map(|word| format!("FW_WORD(p[{word}])")).collect::<Vec<_>>().join(", "),
             lengths: clears,
@@ -401,19 +397,18 @@ impl Forward<'_, '_> {
         (0..steps).map(product).collect()
     }
 
-    /// Products of a step of keys' probabilities each, four words from number `4 step` on, with their values; of FP8 of a part of the columns.
-    fn value_products(&self, pass: u32) -> Vec<String> {
+    /// Products of a step of keys' probabilities each, four words from number `4 step` on, with their values.
+    fn value_products(&self) -> Vec<String> {
         const FIRST_WORD: u32 = 2;
-        let (tile, columns) = (self.kernel.tile, 2 * self.rows.values_of_pass());
+        let (tile, elements) = (self.kernel.tile, value_columns(self.kernel.problem.extents.head[1]));
         let ([.., v], tail) = (self.types(), self.tail(", 1, 1, 1"));
-        let shape = self.shape(columns, [self.kernel.problem.probabilities, v]);
+        let shape = self.shape(elements, [self.kernel.problem.probabilities, v]);
         let line = tile.line_of_keys();
-        let elements = value_columns(self.kernel.problem.extents.head[1]);
         let plus = |step: u32| match self.rows.is_fp8() {
             // lines of keys of all elements come behind each other
             true => {
                 let first = step * self.step();
-                (first / line * line * elements + pass * columns * line + first % line) / 16
+                (first / line * line * elements + first % line) / 16
             }
             false => step * STEP * LINE_BYTES / 16,
         };

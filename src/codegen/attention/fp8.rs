@@ -5,18 +5,18 @@ use serde::Serialize;
 use super::output::RowStore;
 use super::scores::ScoreRows;
 use super::sequences::{batch_offset, offset_lines};
-use super::{length_line, number};
+use super::{length_line, number, pack_function};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph, TensorId};
-use crate::kernel::{
-    AttentionProblem, MmaType, RowStores, TurnedValuesKernel, ValueScaling, value_columns, value_passes,
-};
+use crate::kernel::{AttentionProblem, MmaType, RowStores, TurnedValuesKernel, ValueScaling, WARPGROUP, value_columns};
 
-/// What the largest exponential of a row is, as a power of two: words of FP8 have room below for the others (AT-O19).
-pub(super) const TOP: f32 = 8.0;
+/// What a score may exceed its row's reference by in FP8, as a power of two, and what the exponential of a reference is: E4M3 holds 2⁸, and what is
+/// below 2⁻¹⁶ of the reference's becomes 0 (AT-O19).
+pub(super) const ROOM: f32 = 2.0;
+pub(super) const TOP: f32 = 8.0 - ROOM;
 
 /// Type of an operand in the shape of an instruction.
 pub(super) fn type_name(data_type: DataType) -> &'static str {
@@ -129,38 +129,43 @@ pub(super) fn keep_lines(graph: &FinalizedGraph, used: &mut Used, scaling: &Valu
     kept.map(line).collect()
 }
 
-/// The line that makes a row's largest probability known.
-pub(super) fn largest_line(problem: &AttentionProblem, is_known: bool) -> Option<String> {
+/// The lines that make a row's largest probability known.
+pub(super) fn largest_lines(problem: &AttentionProblem, is_known: bool) -> Option<String> {
     problem.scaling.largest[0]?;
-    let top = if is_known { "greatest" } else { "m[e]" };
-    Some(format!(
-        "if (row + 8 * e < {}) largest_p = fw_max_nan(largest_p, total == 0.0f ? 0.0f : fw_fast_exp2(fmaf({top}, c, -reference[e])) / total);",
-        problem.extents.rows()
-    ))
+    let top = if is_known { "greatest" } else { "fw_quad_largest(seen[e])" };
+    let value = "total == 0.0f ? 0.0f : fw_fast_exp2(fmaf(highest, c, -reference[e])) / total";
+    Some(
+        [
+            format!("const float highest = {top}, probability = {value};"),
+            format!("if (row + 8 * e < {}) largest_p = fw_max_nan(largest_p, probability);", problem.extents.rows()),
+        ]
+        .join("\n"),
+    )
 }
 
 /// What `attention/output_fp8.cuh` reads.
 #[derive(Serialize)]
 struct OutputText {
-    values: u32,
     rows: String,
     columns: i64,
     largest: Option<&'static str>,
-    storage: &'static str,
     pointer: String,
     offset: String,
     step: i64,
+    /// An element of another type than FP8.
     value: String,
-    /// Groups of 64 columns, where rows are stored 16 bytes at a time.
     groups: Vec<GroupText>,
-    pack: String,
+    /// What makes words of elements that are stored 16 at a time.
+    pack: Option<String>,
 }
 
-/// 64 columns of O.
+/// 64 columns of O: the first accumulator of a thread and the first vector of its sums, and how many values it has of them.
 #[derive(Serialize)]
 struct GroupText {
     column: u32,
-    fragment: u32,
+    register: u32,
+    vector: u32,
+    values: u32,
     /// Pairs of fragments of eight columns.
     pairs: u32,
 }
@@ -183,23 +188,29 @@ impl RowStore {
         if largest.is_some() {
             used.add("fw_max_nan");
         }
-        let group =
-            |fragment: u32| GroupText { column: 8 * fragment, fragment, pairs: (fragments - fragment).min(8) / 2 };
+        let group = |fragment: u32| {
+            let count = (fragments - fragment).min(8);
+            GroupText {
+                column: 8 * fragment,
+                register: self.first + 4 * fragment,
+                vector: fragment * WARPGROUP,
+                values: 4 * count,
+                pairs: count / 2,
+            }
+        };
         let record = OutputText {
-            values: fragments * 4,
             rows: self.rows.clone(),
             columns: self.head,
             largest: largest.map(|_| LARGEST[1]),
-            storage: names::storage_type(tensor.data_type),
             pointer: names::pointer(graph, self.tensor),
             offset: self.row_offset.clone(),
             step: tensor.stride[3],
             value: match tensor.data_type {
-                DataType::Float => "y".to_owned(),
-                other => names::to_storage(other, "y"),
+                DataType::Float => "y[i]".to_owned(),
+                other => names::to_storage(other, "y[i]"),
             },
-            groups: if are_bytes { (0..fragments).step_by(8).map(group).collect() } else { Vec::new() },
-            pack: format!("fw_pack_{}x4", type_name(tensor.data_type)),
+            groups: (0..fragments).step_by(8).map(group).collect(),
+            pack: are_bytes.then(|| format!("fw_pack_{}x4", type_name(tensor.data_type))),
         };
         template::render(template!("attention/output_fp8.cuh"), &record)
     }
@@ -211,22 +222,27 @@ impl ScoreRows<'_, '_> {
         self.problem.operand == MmaType::Fp8
     }
 
-    /// Accumulators of a thread for what a step adds to a part of O's columns.
-    pub(super) fn values_of_pass(&self) -> u32 {
-        let passes = if self.is_fp8() { value_passes(self.problem.extents.head[1]) } else { 1 };
-        self.values() / passes
-    }
-
-    /// The word of probabilities number `i`.
-    pub(super) fn word(&mut self) -> String {
-        match self.problem.operand {
-            MmaType::Fp8 => {
-                self.used.add("fw_fp8x4");
-                let of = type_name(self.problem.probabilities);
-                let at = "8 * (i / 2) + 2 * (i % 2)";
-                format!("fw_pack_{of}x4(x[{at}], x[{at} + 1], x[{at} + 4], x[{at} + 5])")
-            }
-            operand => format!("{}(x[2 * i], x[2 * i + 1])", super::pack_function(operand)),
+    /// The lines that make the words of a step's probabilities.
+    pub(super) fn weights(&mut self) -> Result<String, Error> {
+        let packed = self.keys * self.problem.operand.bytes() / 8;
+        if !self.is_fp8() {
+            let pack = pack_function(self.problem.operand);
+            let lines = ["#pragma unroll", "for (int i = 0; i < {packed}; ++i) p[i] = {pack}(x[2 * i], x[2 * i + 1]);"];
+            return Ok(lines.join("\n").replace("{packed}", &packed.to_string()).replace("{pack}", pack));
         }
+        self.used.add("fw_fp8x4");
+        let of = type_name(self.problem.probabilities);
+        let at = "8 * (i / 2) + 2 * (i % 2)";
+        let word = format!("fw_pack_{of}x4(x[{at}], x[{at} + 1], x[{at} + 4], x[{at} + 5])");
+        template::render(template!("attention/weights.cuh"), &WeightsText { packed, word })
     }
+}
+
+/// What `attention/weights.cuh` reads.
+#[derive(Serialize)]
+struct WeightsText {
+    /// Words of a step, four of each 32 keys.
+    packed: u32,
+    /// Word number `i`.
+    word: String,
 }

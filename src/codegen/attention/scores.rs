@@ -37,6 +37,10 @@ struct SoftmaxText {
     dropout: Option<String>,
     /// What the reference of a row is below its largest score.
     top: Option<String>,
+    /// Whether the largest score is kept beside the reference, which may be below it, for the largest probability alone.
+    seen: bool,
+    /// Whether exponentials are computed here; in FP8 they are beside what becomes of them.
+    exponentials: bool,
 }
 
 /// What `attention/rows.cuh` reads.
@@ -46,7 +50,7 @@ struct RowsText {
     dropout: bool,
     scaling: bool,
     largest: bool,
-    /// The line that keeps the largest probability.
+    /// The lines that keep the largest probability.
     largest_p: Option<String>,
     /// A row's score beside its keys, where the largest is stored.
     sink: Option<String>,
@@ -145,6 +149,11 @@ impl ScoreRows<'_, '_> {
         self.problem.statistics.max.is_some() || self.problem.statistics.sum_exp.is_some() || of_sinks
     }
 
+    /// Whether the largest score of a row is kept for the largest probability alone.
+    pub(super) fn sees_largest(&self) -> bool {
+        self.problem.scaling.largest[0].is_some() && !self.knows_largest()
+    }
+
     /// One over the weight of a row's largest score.
     fn least(&self) -> f32 {
         if self.is_fp8() { (-fp8::TOP).exp2() } else { 1.0 }
@@ -172,8 +181,11 @@ impl ScoreRows<'_, '_> {
     /// [`ROOM`], but none where a mask may multiply probabilities beyond what HALF holds.
     fn room(&self) -> f32 {
         let is_masked = matches!(self.problem.dropout, Some(ForwardDropout::Masked { .. }));
-        // words of FP8 have no room for more
-        if is_masked && self.problem.operand == MmaType::F16 || self.is_fp8() { 0.0 } else { ROOM }
+        match self.problem.operand {
+            MmaType::Fp8 => fp8::ROOM,
+            MmaType::F16 if is_masked => 0.0,
+            _ => ROOM,
+        }
     }
 
     /// `c`, by which scores become exponents of two; `unit_of_scores`, what one of them is in natural units; `room`.
@@ -270,6 +282,8 @@ impl ScoreRows<'_, '_> {
             largest: self.knows_largest(),
             dropout: problem.dropout.map(|dropout| self.dropped(dropout)),
             top: self.top(),
+            seen: self.sees_largest(),
+            exponentials: !self.is_fp8(),
         };
         template::render(template!("attention/softmax.cuh"), &record)
     }
@@ -387,7 +401,7 @@ impl ScoreRows<'_, '_> {
             dropout: self.problem.dropout.is_some(),
             scaling: self.is_fp8(),
             largest: is_known,
-            largest_p: fp8::largest_line(self.problem, is_known),
+            largest_p: fp8::largest_lines(self.problem, is_known),
             sink,
             stores: values.into_iter().filter_map(store).collect(),
         };

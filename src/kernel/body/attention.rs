@@ -199,6 +199,8 @@ pub struct AttentionLayout {
     pub values: u32,
     /// Bytes of a tile of K, and of V.
     pub tile_bytes: [u32; 2],
+    /// Sums of O in FP32, in FP8.
+    pub sums: u32,
     /// Barriers.
     pub barriers: u32,
     /// All.
@@ -227,12 +229,14 @@ impl AttentionTile {
         (REGISTERS / self.threads() / 8 * 8).min(248)
     }
 
-    /// Registers of a multiplying thread for scores, their probabilities in words and a row's part of O; in FP8 also for what a step adds to a
-    /// part of its columns.
+    /// Registers of a multiplying thread for scores, their probabilities in words and a row's part of O.
     pub fn held_registers(&self, head: [i64; 2], operand: MmaType) -> u32 {
-        let values = columns(head[1]);
-        let of_step = if operand == MmaType::Fp8 { values / value_passes(head[1]) } else { 0 };
-        self.keys / 2 + self.keys * operand.bytes() / 8 + (values + of_step) / 2
+        self.keys / 2 + self.keys * operand.bytes() / 8 + columns(head[1]) / 2
+    }
+
+    /// Steps that tensor cores sum before the sum is added up in FP32: of FP8 they keep 14 bits.
+    pub fn steps_of_sum(&self) -> u32 {
+        (FP8_KEYS_OF_SUM / self.keys).max(1)
     }
 
     /// Keys of a line of values that have keys side by side: as many as a swizzle takes, of which a step has whole ones.
@@ -247,9 +251,10 @@ impl AttentionTile {
         let values = if operand == MmaType::Fp8 { columns(head[1]) } else { value_lines * LINE };
         let tile_bytes = [self.keys * lines * LINE, self.keys * values];
         let values = queries + self.stages * tile_bytes[0];
-        let barriers = values + self.stages * tile_bytes[1];
+        let sums = values + self.stages * tile_bytes[1];
+        let barriers = sums + if operand == MmaType::Fp8 { self.queries() * columns(head[1]) * 4 } else { 0 };
         let bytes = barriers + 8 * (4 * self.stages + SINGLE_BARRIERS);
-        AttentionLayout { keys: queries, values, tile_bytes, barriers, bytes }
+        AttentionLayout { keys: queries, values, tile_bytes, sums, barriers, bytes }
     }
 }
 
@@ -263,11 +268,8 @@ pub fn operand_lines(head: i64, operand: MmaType) -> u32 {
     (u32::try_from(head).unwrap_or(0) * operand.bytes()).div_ceil(LINE)
 }
 
-/// In how many passes the columns of O are added up where tensor cores keep 14 bits of a sum: what a step adds is held beside the sum.
-pub fn value_passes(head: i64) -> u32 {
-    const COLUMNS: u32 = 128;
-    columns(head).div_ceil(COLUMNS)
-}
+/// Keys of a row whose products with values tensor cores sum in FP8, before the sum is added up in FP32.
+pub const FP8_KEYS_OF_SUM: u32 = 384;
 
 /// Columns of an instruction that computes a row.
 pub fn columns(head: i64) -> u32 {

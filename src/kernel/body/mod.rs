@@ -20,8 +20,9 @@ mod warp_attention;
 
 pub use all_gather::{AllGatherKernel, Gathered};
 pub use attention::{
-    AttentionExtents, AttentionKernel, AttentionLayout, AttentionProblem, AttentionTile, Band, BandEdge, Pages,
-    RowStatistics, RowStores, Scores, columns as value_columns, lines as head_lines, operand_lines, value_passes,
+    AttentionExtents, AttentionKernel, AttentionLayout, AttentionProblem, AttentionTile, Band, BandEdge,
+    FP8_KEYS_OF_SUM, Pages, RowStatistics, RowStores, Scores, columns as value_columns, lines as head_lines,
+    operand_lines,
 };
 pub use attention_backward::{
     AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput,

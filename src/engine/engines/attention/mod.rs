@@ -92,11 +92,8 @@ const REGISTERS: [[u32; 2]; 4] = [[0; 2], [24, 240], [24, 240], [32, 160]];
 /// Registers of scores, probabilities and O at most: what else a thread needs fits beside them.
 const HELD: [u32; 4] = [0, 200, 200, 128];
 
-/// The same in FP8, where what a step adds to O is held beside it.
-const HELD_IN_FP8: [u32; 4] = [0, 216, 216, 128];
-
-/// Keys of a step in FP8: no more than tensor cores sum before the sum is added up in FP32, and whole lines of keys side by side.
-const KEYS_IN_FP8: &[u32] = &[128, 96, 64, 32];
+/// Keys of a step in FP8: whole lines of keys side by side.
+const KEYS_IN_FP8: &[u32] = &[160, 128, 96, 64, 32];
 
 /// Keys of a step.
 const KEYS: &[u32] = &[176, 160, 144, 128, 112, 96, 80, 64, 48, 32, 16];
@@ -168,10 +165,10 @@ impl Offered {
     fn choices(&self, device: &Device) -> impl Iterator<Item = Choice> {
         let (plan, shared) = (&self.plan, device.shared_bytes_per_block);
         let (head, operand) = (plan.extents().head, plan.problem.operand);
-        let (most, steps) = if operand == MmaType::Fp8 { (HELD_IN_FP8, KEYS_IN_FP8) } else { (HELD, KEYS) };
+        let steps = if operand == MmaType::Fp8 { KEYS_IN_FP8 } else { KEYS };
         let fits = move |tile: &AttentionTile| {
             let held = tile.held_registers(head, operand) + plan.further_registers(tile.keys);
-            held <= most[tile.consumers as usize] && tile.layout(head, operand).bytes <= shared
+            held <= HELD[tile.consumers as usize] && tile.layout(head, operand).bytes <= shared
         };
         let staged = move |consumers, keys| {
             (2..=MOST_STAGES).rev().map(|stages| AttentionTile { consumers, keys, stages }).find(fits)
