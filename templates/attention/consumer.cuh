@@ -130,8 +130,16 @@ absorb(o + ${ further.first }$);
 };
 <%- endif %>
 
+<%- if leaves_out %>
+
+const int steps = kept_steps(own_begin, own_end);
+skip(kept_steps(own_end, end));
+int last = before(own_end);  // the step whose scores are multiplied before those of others
+<%- else %>
+
 const int steps = own_end - own_begin;
 skip(end - own_end);
+<%- endif %>
 fw_mbarrier_wait(q_full, q_parity);
 q_parity ^= 1;
 if (steps == 0) {
@@ -140,7 +148,7 @@ if (lane == 0) fw_mbarrier_arrive(q_empty);
 } else {
 multiply_keys();
 <%- if pairs %>
-ask(own_end - 1);
+ask(<% if leaves_out %>last<% else %>own_end - 1<% endif %>);
 <%- endif %>
 fw_wgmma_wait<0>();
 if (steps == 1 && lane == 0) fw_mbarrier_arrive(q_empty);
@@ -148,19 +156,27 @@ release_k();
 {
 float x[${ scores }$];
 fw_take_all<0>(x);
-softmax(x, own_end - 1);
+softmax(x, <% if leaves_out %>last<% else %>own_end - 1<% endif %>);
 #pragma unroll
 for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ word }$;
 }
 #pragma unroll 1
+<%- if leaves_out %>
+for (int step = 1; step < steps; ++step) {
+const int block = before(last);
+multiply_keys();
+multiply_values(last, step > 1);
+last = block;
+<%- else %>
 for (int block = own_end - 2; block >= own_begin; --block) {
 multiply_keys();
 multiply_values(block + 1, block != own_end - 2);
+<%- endif %>
 <%- if pairs %>
 ask(block);
 <%- endif %>
 fw_wgmma_wait<1>();
-if (block == own_begin && lane == 0) fw_mbarrier_arrive(q_empty);
+if (<% if leaves_out %>step + 1 == steps<% else %>block == own_begin<% endif %> && lane == 0) fw_mbarrier_arrive(q_empty);
 release_k();
 float x[${ scores }$];
 fw_take_all<0>(x);
@@ -184,7 +200,7 @@ if (moves) fw_scale_all<${ scores }$, ${ values }$>(factor);
 #pragma unroll
 for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ word }$;
 }
-multiply_values(own_begin, steps > 1);
+multiply_values(<% if leaves_out %>last<% else %>own_begin<% endif %>, steps > 1);
 }
 ${ rows }$
 fw_wgmma_wait<0>();
@@ -199,7 +215,7 @@ release_v();
 <%- else %>
 if (steps > 0) release_v();
 <%- endif %>
-skip(own_begin - begin);
+skip(<% if leaves_out %>kept_steps(begin, own_begin)<% else %>own_begin - begin<% endif %>);
 ${ output }$
 }
 <%- for line in kept %>

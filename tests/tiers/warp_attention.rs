@@ -26,6 +26,7 @@ const COMPILED: &[&str] = &[
     "attention_bias",
     "attention_soft_cap",
     "attention_ragged_all",
+    "attention_blocks",
     "attention_float_heads_of_256",
     "attention_operands_turned_lengths",
     "attention_heads_of_250_254",
@@ -42,6 +43,7 @@ const COMPILED: &[&str] = &[
 /// Cases of which some configs run on a chip whose blocks have little shared memory.
 const RUN: &[&str] = &[
     "attention_groups",
+    "attention_blocks",
     "attention_lengths_bottom_right_window",
     "attention_dropout_groups_lengths_sinks",
     "attention_float_groups_lengths_sinks",

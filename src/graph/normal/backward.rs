@@ -98,6 +98,7 @@ impl Backward {
         let fits = walk.are_given(&inputs)
             && walk.is_whole(&inputs, &outputs, scratch)
             && walk.overrides_are(masks.lengths)
+            && masks.blocks.is_none()
             && walk.lie_transposed(&inputs);
         let dropout = pass.drawn().map(|drawn| Dropout { kept: drawn.kept });
         let backward = AttentionBackward { mask: masks.mask, dropout };

@@ -8,13 +8,15 @@ use super::bound::{Sum, conjunction};
 use super::flow::Flow;
 use super::{BAND_MASK, Expectation, Expected, FILL, is_masked, is_unknown_scalar, unscaled};
 
-/// Most masks in a row: one has two lengths and two bounds.
-const MOST: usize = 4;
+/// Most masks in a row: one has two lengths, two bounds and blocks.
+const MOST: usize = 5;
 
 /// What the scores of a row have to meet, as sums that are at least 0.
 #[derive(Clone, Debug, Default)]
 struct Constraints {
     lengths: [Option<TensorId>; 2],
+    /// Which blocks of scores are kept.
+    blocks: Option<TensorId>,
     /// R: what a column may be greater than its row by; without row and column.
     right: Option<Sum>,
     /// L.
@@ -34,6 +36,8 @@ pub(super) struct Masks {
     pub(super) x: TensorId,
     /// Lengths of the sequences of queries and keys, where there are any.
     pub(super) lengths: [Option<TensorId>; 2],
+    /// Which blocks of scores are kept, where some may be left out.
+    pub(super) blocks: Option<TensorId>,
     /// What host scalars have to be that the masks had, and the one mask has not.
     pub(super) expectations: Vec<Expectation>,
     pub(super) mask: ScoreMask,
@@ -88,7 +92,7 @@ impl Masks {
 
     fn nothing(x: TensorId) -> Self {
         let mask = ScoreMask::default();
-        Self { x, lengths: [None; 2], expectations: Vec::new(), mask, bounds: Vec::new(), name: None }
+        Self { x, lengths: [None; 2], blocks: None, expectations: Vec::new(), mask, bounds: Vec::new(), name: None }
     }
 
     /// One mask in place of several; `None` where they say what one cannot.
@@ -99,7 +103,7 @@ impl Masks {
             all = all.and(&layer.constraints)?;
         }
         let mut masks = Self::nothing(x);
-        masks.lengths = all.lengths;
+        (masks.lengths, masks.blocks) = (all.lengths, all.blocks);
         let dim = &draft.tensor(x).dim;
         let &[batches, _, queries, keys] = &dim[..] else { return None };
         let is_length = |id: &TensorId| {
@@ -187,6 +191,7 @@ impl Masks {
         let mut bounds = self.bounds.clone();
         bounds.sort_by_key(|slot| order(slot.0));
         inputs.extend(bounds);
+        inputs.extend(self.blocks.map(|blocks| (Port::BLOCK_MASK, blocks)));
         let name = self.name.as_deref().unwrap_or("mask");
         Some(super::operation(name, self.mask, inputs, vec![(Port::Y, y)]))
     }
@@ -213,6 +218,10 @@ impl Constraints {
             }
             *one = one.or(other);
         }
+        if self.blocks.is_some() && other.blocks.is_some() {
+            return None;
+        }
+        self.blocks = self.blocks.or(other.blocks);
         for (one, other) in [(&mut self.right, &other.right), (&mut self.left, &other.left)] {
             if one.is_some() && other.is_some() {
                 return None;
@@ -279,7 +288,8 @@ impl Layer {
         let right = bound(mask.right_bound, Port::RIGHT_BOUND, 1);
         let left = bound(mask.left_bound, Port::LEFT_BOUND, -1);
         let [right, left] = [right, left].map(|bound| bound.map_or(Some(None), |sum| sum.map(Some)));
-        let constraints = Constraints { lengths, right: right?, left: left? };
+        let blocks = operation.input(Port::BLOCK_MASK);
+        let constraints = Constraints { lengths, blocks, right: right?, left: left? };
         Some(Self { x: operation.input(Port::X)?, constraints, fill: None })
     }
 

@@ -294,12 +294,13 @@ impl Found {
         }
     }
 
-    /// Lengths that the mask has go from the first product; of the second one's they are the values that count.
+    /// Lengths that the mask has go from the first product; of the second one's they are the values that count, and so are blocks.
     fn arrange_products(&self, draft: &mut Draft) {
         let [queries, keys] = self.masks.lengths;
         let wanted = |port: Port, id: TensorId| match port {
             Port::M_OVERRIDE => Some(id) != queries,
             Port::N_OVERRIDE | Port::K_OVERRIDE => Some(id) != keys,
+            Port::BLOCK_MASK => Some(id) != self.masks.blocks,
             _ => true,
         };
         for id in [self.scores, self.output] {
@@ -309,11 +310,10 @@ impl Found {
                 operation.attributes = Attributes::Matmul(Matmul::default());
             }
         }
-        if let Some(keys) = keys {
-            let output = &mut draft.operations[self.output.index()];
-            if output.input(Port::K_OVERRIDE).is_none() {
-                output.inputs.push((Port::K_OVERRIDE, keys));
-            }
+        let output = &mut draft.operations[self.output.index()];
+        for (port, id) in [(Port::K_OVERRIDE, keys), (Port::BLOCK_MASK, self.masks.blocks)] {
+            let id = id.filter(|_| output.input(port).is_none());
+            output.inputs.extend(id.map(|id| (port, id)));
         }
     }
 }

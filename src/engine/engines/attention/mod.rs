@@ -171,7 +171,9 @@ impl Offered {
         let (most, steps) = if operand == MmaType::Fp8 { (HELD_IN_FP8, KEYS_IN_FP8) } else { (HELD, KEYS) };
         let fits = move |tile: &AttentionTile| {
             let held = tile.held_registers(head, operand) + plan.further_registers(tile.keys);
-            held <= most[tile.consumers as usize] && tile.layout(head, operand).bytes <= shared
+            held <= most[tile.consumers as usize]
+                && tile.layout(head, operand).bytes <= shared
+                && plan.is_within_blocks([tile.queries(), tile.keys])
         };
         let staged = move |consumers, keys| {
             (2..=MOST_STAGES).rev().map(|stages| AttentionTile { consumers, keys, stages }).find(fits)
