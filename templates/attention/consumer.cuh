@@ -134,7 +134,7 @@ absorb(o + ${ further.first }$);
 
 const int steps = kept_steps(own_begin, own_end);
 skip(kept_steps(own_end, end));
-int last = before(own_end);  // the step whose scores are multiplied before those of others
+int last = before(own_end);  // the step whose values are multiplied next
 <%- else %>
 
 const int steps = own_end - own_begin;
