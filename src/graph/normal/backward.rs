@@ -147,6 +147,7 @@ impl Pass {
         let k = walk.keys(of_keys)?;
         let gradient = walk.score_gradient(ds)?;
         let scores = walk.scores(gradient.p)?;
+        gradient.choices.iter().try_for_each(|choice| walk.is_of_masked(choice, &scores.masks))?;
         let (p, dropout) = walk.kept(gradient.p)?;
         let rows = walk.rows(gradient.difference, dropout)?;
         let factors: Vec<TensorId> = scores.scale.into_iter().chain(dropout.map(|dropout| dropout.factor)).collect();

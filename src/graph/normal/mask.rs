@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::super::draft::Draft;
-use super::super::{Attributes, Composite, Operation, PointwiseMode, Port, Scalar, ScoreMask, TensorId};
+use super::super::{Attributes, Composite, Operation, PointwiseMode, Port, ScoreMask, TensorId};
 use super::bound::{Sum, conjunction};
 use super::flow::Flow;
-use super::{BAND_MASK, Expectation, Expected, FILL, is_masked, is_unknown_scalar, unscaled};
+use super::{BAND_MASK, Expectation, Expected, FILL, is_far_below, is_masked, unscaled};
 
 /// Most masks in a row: one has two lengths, two bounds and blocks.
 const MOST: usize = 5;
@@ -115,9 +115,6 @@ impl Masks {
             [Some(a), Some(b)] if [a, b].iter().all(is_length) => {}
             _ => return None,
         }
-        for fill in layers.iter().filter_map(|layer| layer.fill).filter(|&id| is_unknown_scalar(draft.tensor(id))) {
-            masks.expect(draft, fill, Expected::Masked)?;
-        }
         let mut follows = Vec::new();
         for (sum, sign, port) in [(&all.right, 1, Port::RIGHT_BOUND), (&all.left, -1, Port::LEFT_BOUND)] {
             let Some(sum) = sum else { continue };
@@ -133,7 +130,43 @@ impl Masks {
             follows.push(bound.follows);
         }
         masks.mask.is_bottom_right = follows.contains(&true);
-        follows.iter().all(|&one| one == follows[0]).then_some(masks)
+        if follows.iter().any(|&one| one != follows[0]) {
+            return None;
+        }
+        let keeps_keys = masks.keeps_keys([queries, keys]);
+        for fill in layers.iter().filter_map(|layer| layer.fill) {
+            masks.fill(draft, fill, keeps_keys)?;
+        }
+        Some(masks)
+    }
+
+    /// Whether each row is known to keep a key.
+    fn keeps_keys(&self, [queries, keys]: [i64; 2]) -> bool {
+        let Self { lengths, blocks, bounds, mask, .. } = self;
+        let is_known = *lengths == [None; 2] && blocks.is_none() && bounds.is_empty();
+        // of a row r: r − L < c ≤ r + R, and 0 ≤ c < keys
+        let (left, right) = (mask.left_bound, mask.right_bound);
+        let first = right.is_none_or(|right| right >= 0);
+        let last = left.is_none_or(|left| left.saturating_sub(queries) >= 1 - keys);
+        let is_wide = left.zip(right).is_none_or(|(left, right)| left.saturating_add(right) >= 1);
+        is_known && first && last && is_wide
+    }
+
+    /// What masked scores are set to masks them, now or in every execution.
+    fn fill(&mut self, draft: &Draft, fill: TensorId, keeps_keys: bool) -> Option<()> {
+        let masks = if keeps_keys { is_far_below } else { is_masked };
+        match draft.tensor(fill).value {
+            Some(value) => masks(value).then_some(()),
+            None => self.expect(draft, fill, if keeps_keys { Expected::FarBelow } else { Expected::Masked }),
+        }
+    }
+
+    /// What has to be so for a predicate to keep the scores that these masks keep; `None` where it keeps others.
+    pub(super) fn expected_of(&self, draft: &Draft, flow: &Flow, kept: TensorId) -> Option<Vec<Expectation>> {
+        let constraints = Constraints::of(conjunction(draft, flow, kept)?)?;
+        let other = Self::together(draft, &[Layer { x: self.x, constraints, fill: None }])?;
+        let is_same = (other.mask, other.lengths, &other.bounds) == (self.mask, self.lengths, &self.bounds);
+        (is_same && self.blocks.is_none()).then_some(other.expectations)
     }
 
     /// A bound: a number, a host scalar that is added to it, and the lengths' difference, where the diagonal follows them. `sign` says how
@@ -332,9 +365,8 @@ impl Layer {
     }
 }
 
-/// Whether a host scalar masks scores, or may: its value comes with each execution (AT-P36).
+/// Whether a host scalar masks scores, or may, of some rows: its value comes with each execution (AT-P36).
 fn fills(draft: &Draft, id: TensorId) -> bool {
     let tensor = draft.tensor(id);
-    let masks = |value: Scalar| is_masked(value);
-    is_number(draft, id) && tensor.is_pass_by_value && tensor.value.is_none_or(masks)
+    is_number(draft, id) && tensor.is_pass_by_value && tensor.value.is_none_or(is_far_below)
 }
