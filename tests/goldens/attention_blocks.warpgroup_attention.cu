@@ -283,7 +283,7 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
 
       const int steps = kept_steps(own_begin, own_end);
       skip(kept_steps(own_end, end));
-      int last = before(own_end);  // the step whose scores are multiplied before those of others
+      int last = before(own_end);  // the step whose values are multiplied next
       fw_mbarrier_wait(q_full, q_parity);
       q_parity ^= 1;
       if (steps == 0) {

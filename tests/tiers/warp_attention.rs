@@ -37,6 +37,7 @@ const COMPILED: &[&str] = &[
     "attention_bwd_float_heads_of_256",
     "attention_bwd_bias_dropout_groups_of_keys",
     "attention_bwd_bias_heads_of_256",
+    "attention_bwd_groups_apart_dropout_lengths_sinks",
     "attention_bwd_operands_spread_lengths",
 ];
 
@@ -52,6 +53,8 @@ const RUN: &[&str] = &[
     "attention_bwd_dropout_groups_lengths_sinks",
     "attention_bwd_float_groups_lengths_sinks",
     "attention_bwd_bias_groups_lengths_causal",
+    "attention_bwd_groups_of_keys_alone",
+    "attention_bwd_groups_of_values_alone",
 ];
 
 /// The first chip with BF16 and `cp.async`.
