@@ -145,6 +145,7 @@ fn in_fp8(add: &mut impl FnMut(&str, Attention)) {
     add("fp8_lengths_sinks_window", lengths);
     let ragged = Attention { ragged: Ragged::All, is_interleaved: true, are_by_position: true, ..lengths };
     add("fp8_ragged", ragged);
+    add("fp8_blocks_lengths_sinks", Attention { has_blocks: true, shape: [3, 2, 150, 400], ..lengths });
     let paged = Attention { has_lengths: true, pages: Pages::of([16, 32]), ..of([3, 4, 9, 150], [64, 64]) };
     add("fp8_pages", Attention { key_heads: [2, 2], ..paged });
     add("fp8_pages_packed_tables", Attention { pages: paged.pages.packed(), key_heads: [1, 1], ..paged });
