@@ -28,6 +28,7 @@ const OPERANDS: &[(Port, Name)] = &[
     (Port::SEQ_LEN_KV, Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC),
     (Port::PAGE_TABLE_K, Name::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC),
     (Port::PAGE_TABLE_V, Name::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC),
+    (Port::BLOCK_MASK, Name::CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC),
 ];
 
 const RESULTS: &[(Port, Name)] = &[
@@ -37,7 +38,6 @@ const RESULTS: &[(Port, Name)] = &[
 
 /// What a descriptor may be given that no engine computes: the attribute, what it is, and its rule.
 const REFUSED: &[(Name, &str)] = &[
-    (Name::CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC, "a block mask [AT-O11]"),
     (Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_SEED_DESC, "dropout [AT-O13]"),
     (Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_OFFSET_DESC, "dropout [AT-O13]"),
     (Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_RNG_DUMP_DESC, "dropout [AT-O13]"),
@@ -177,9 +177,10 @@ impl Parts {
         }
         x = parts.modified(given, x)?;
         let lengths: Slots = ScoreMask::LENGTHS.iter().filter_map(|&port| Some((port, at(inputs, port)?))).collect();
-        if !lengths.is_empty() {
+        let blocks = at(inputs, Port::BLOCK_MASK).map(|blocks| (Port::BLOCK_MASK, blocks));
+        if !lengths.is_empty() || blocks.is_some() {
             let y = parts.value(DataType::Float);
-            let masked = [(Port::X, x)].into_iter().chain(lengths.iter().cloned()).collect();
+            let masked = [(Port::X, x)].into_iter().chain(lengths.iter().cloned()).chain(blocks).collect();
             parts.push(Attributes::Composite(ScoreMask::default().into()), masked, (Port::Y, &y));
             x = y;
         }

@@ -21,7 +21,7 @@ pub(crate) struct Failure {
 }
 
 /// Rules of attention by which extents do not fit each other (attention.md, section 10).
-const OF_SHAPES: &[&str] = &["AT-E1", "AT-E2", "AT-E3", "AT-E8", "AT-E11", "AT-E14", "AT-O17", "SDPA-SHAPE"];
+const OF_SHAPES: &[&str] = &["AT-E1", "AT-E2", "AT-E3", "AT-E8", "AT-E11", "AT-E14", "AT-E19", "AT-O17", "SDPA-SHAPE"];
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 

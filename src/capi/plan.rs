@@ -113,12 +113,16 @@ enum ExpectedText {
 enum Named {
     One,
     Kept(f32),
+    FarBelow,
+    Zero,
 }
 
 impl ExpectationText {
     fn of(expectation: &Expectation) -> Self {
         let expected = match expectation.expected {
             Expected::Masked => ExpectedText::Named(None),
+            Expected::FarBelow => ExpectedText::Named(Some(Named::FarBelow)),
+            Expected::Zero => ExpectedText::Named(Some(Named::Zero)),
             Expected::Length(length) => ExpectedText::Length(length),
             Expected::One => ExpectedText::Named(Some(Named::One)),
             Expected::Kept(keep) => ExpectedText::Named(Some(Named::Kept(keep))),
@@ -130,6 +134,8 @@ impl ExpectationText {
         let data_type = DataType::from_name(&self.1)?;
         let expected = match self.2 {
             ExpectedText::Named(None) => Expected::Masked,
+            ExpectedText::Named(Some(Named::FarBelow)) => Expected::FarBelow,
+            ExpectedText::Named(Some(Named::Zero)) => Expected::Zero,
             ExpectedText::Length(length) => Expected::Length(length),
             ExpectedText::Named(Some(Named::One)) => Expected::One,
             ExpectedText::Named(Some(Named::Kept(keep))) => Expected::Kept(keep),
@@ -407,7 +413,10 @@ mod tests {
     fn what_a_text_holds_beside_its_binary_is_read_back() {
         let of = |uid, data_type, expected| Expectation { uid, data_type, expected };
         let one = of(4, DataType::Float, Expected::One);
-        let all = [of(7, DataType::Float, Expected::Masked), of(-3, DataType::Int32, Expected::Length(9)), one];
+        let far = of(8, DataType::Float, Expected::FarBelow);
+        let zero = of(9, DataType::Float, Expected::Zero);
+        let all =
+            [of(7, DataType::Float, Expected::Masked), of(-3, DataType::Int32, Expected::Length(9)), one, far, zero];
         let rows: Vec<ExpectationText> = all.iter().map(ExpectationText::of).collect();
         let text = format!("{{\"kind\":\"any\",\"expected\":{}}}", serde_json::json!(rows));
         assert_eq!(expected(&text).expect("read"), all);

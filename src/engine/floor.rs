@@ -87,7 +87,8 @@ fn operation_flops(graph: &FinalizedGraph, operation: &Operation) -> u64 {
         | Attributes::Transpose
         | Attributes::AllGather(_)
         | Attributes::Bernoulli(_)
-        | Attributes::PageGather => 0,
+        | Attributes::PageGather
+        | Attributes::BlockBits => 0,
         Attributes::Composite(_) | Attributes::Other(_) => 0,
     }
 }

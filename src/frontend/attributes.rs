@@ -53,7 +53,8 @@ pub(super) fn write(attributes: &Attributes, node: &mut Object) {
             put(node, "value", signal.value);
         }
         Attributes::Composite(_) | Attributes::GenStats | Attributes::View | Attributes::Transpose => {}
-        Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::PageGather | Attributes::Other(_) => {}
+        Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::Other(_) => {}
+        Attributes::PageGather | Attributes::BlockBits => {}
     }
 }
 

@@ -248,7 +248,7 @@ mod tests {
         refuses(
             &matmul(json!({"A": 1, "B": 2, "K_overide": 3})),
             "`inputs`: unknown port \"K_overide\", did you mean \"K_override\"? (one of A, B, M_override, N_override, \
-             K_override)",
+             K_override, Block_mask)",
         );
         refuses(&matmul(json!({"A": 1})), "`inputs`: port B is required, and absent");
         refuses(&matmul(json!([["A", 1], ["A", 2]])), "`inputs`: port A is given twice");

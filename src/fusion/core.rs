@@ -68,7 +68,7 @@ impl ProductKind {
             Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => None,
             Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View => None,
             Attributes::Transpose | Attributes::AllGather(_) | Attributes::Bernoulli(_) => None,
-            Attributes::PageGather => None,
+            Attributes::PageGather | Attributes::BlockBits => None,
             Attributes::Composite(_) | Attributes::Other(_) => None,
         }
     }

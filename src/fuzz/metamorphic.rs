@@ -79,7 +79,8 @@ fn commuted(graph: &FinalizedGraph, choices: &mut Choices<'_>) -> Option<Graph> 
 fn taken_apart(graph: &FinalizedGraph) -> Option<Graph> {
     let in_place = |operation: &Operation| operation.output_tensors().any(|id| operation.input(Port::X) == Some(id));
     let is_view = |operation: &Operation| {
-        matches!(operation.attributes, Attributes::View | Attributes::Transpose | Attributes::PageGather)
+        use Attributes as A;
+        matches!(operation.attributes, A::View | A::Transpose | A::PageGather | A::BlockBits)
     };
     match graph.expand() {
         Cow::Owned(expanded)

@@ -84,7 +84,7 @@ pub(super) type Ports = ([&'static [Port]; 2], [&'static [Port]; 2]);
 
 fn ports(attributes: &Attributes) -> Option<Ports> {
     use super::ConvolutionDirection as Direction;
-    const OVERRIDES: &[Port] = &[Port::M_OVERRIDE, Port::N_OVERRIDE, Port::K_OVERRIDE];
+    const OVERRIDES: &[Port] = &[Port::M_OVERRIDE, Port::N_OVERRIDE, Port::K_OVERRIDE, Port::BLOCK_MASK];
     const POINTWISE: &[Port] = &[Port::IN_0, Port::IN_1, Port::IN_2];
     Some(match attributes {
         Attributes::Matmul(_) => ([&[Port::A, Port::B], OVERRIDES], [&[Port::C], &[]]),
@@ -99,6 +99,7 @@ fn ports(attributes: &Attributes) -> Option<Ports> {
         Attributes::AllGather(_) => ([&[Port::X], &Port::PEER_STATS], [&[Port::Y], &[]]),
         Attributes::Bernoulli(_) => ([&[Port::SEED, Port::OFFSET], &[]], [&[Port::Y], &[]]),
         Attributes::PageGather => ([&[Port::CONTAINER, Port::SEQ_LEN, Port::PAGE_TABLE], &[]], [&[Port::Y], &[]]),
+        Attributes::BlockBits => ([&[Port::BLOCK_MASK], &[]], [&[Port::Y], &[]]),
         Attributes::GenStats => ([&[Port::X], &[]], [&[Port::SUM, Port::SQ_SUM], &[]]),
         Attributes::ResampleForward(_) => ([&[Port::X], &[]], [&[Port::Y], &[Port::INDEX]]),
         Attributes::ResampleBackward(_) => ([&[Port::DY], &[Port::X, Port::Y, Port::INDEX]], [&[Port::DX], &[]]),
@@ -152,7 +153,7 @@ fn shape(node: &mut Node) -> Result<(), Malformed> {
         Attributes::Concat(concat) => join::infer_concat(node, concat),
         Attributes::Signal(_) => join::infer_signal(node),
         Attributes::View | Attributes::Transpose | Attributes::AllGather(_) => Ok(()),
-        Attributes::Bernoulli(_) | Attributes::PageGather => Ok(()),
+        Attributes::Bernoulli(_) | Attributes::PageGather | Attributes::BlockBits => Ok(()),
         Attributes::Composite(composite) => composite.definition().infer(node),
         Attributes::Other(other) => match other.tag {
             "RESHAPE"
@@ -185,7 +186,7 @@ fn check(node: &Node) -> Result<(), Malformed> {
         Attributes::Signal(_) => join::check_signal(node),
         Attributes::View => movement::check_reshape(node),
         Attributes::Transpose | Attributes::AllGather(_) => Ok(()),
-        Attributes::Bernoulli(_) | Attributes::PageGather => Ok(()),
+        Attributes::Bernoulli(_) | Attributes::PageGather | Attributes::BlockBits => Ok(()),
         Attributes::Composite(composite) => composite.definition().check(node),
         Attributes::Other(other) if ["SDPA", "SDPA_FP8_FWD"].contains(&other.tag) => attention::check(node),
         Attributes::Other(other) if other.tag == "SDPA_BWD" => attention::check_backward(node),

@@ -123,7 +123,8 @@ impl Bytes {
                 self.text(reduction.mode.name());
                 self.flag(reduction.is_deterministic);
             }
-            Attributes::GenStats | Attributes::View | Attributes::Transpose | Attributes::PageGather => {}
+            Attributes::GenStats | Attributes::View | Attributes::Transpose => {}
+            Attributes::PageGather | Attributes::BlockBits => {}
             Attributes::AllGather(gather) => self.integers(&[gather.place]),
             Attributes::Bernoulli(bernoulli) => self.single(bernoulli.keep),
             Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) => self.resample(resample),

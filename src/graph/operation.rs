@@ -88,6 +88,7 @@ impl Port {
     pub const STATS: Self = Self("Stats");
     pub const SEQ_LEN_Q: Self = Self("SEQ_LEN_Q");
     pub const SEQ_LEN_KV: Self = Self("SEQ_LEN_KV");
+    pub const BLOCK_MASK: Self = Self("Block_mask");
     pub const LEFT_BOUND: Self = Self("LEFT_BOUND");
     pub const RIGHT_BOUND: Self = Self("RIGHT_BOUND");
     pub const SEED: Self = Self("Seed");
@@ -293,6 +294,8 @@ pub enum Attributes {
     /// `container, seqLen, pageTable → Y`: rows of sequences out of pages that a table names, NaN beyond a sequence. Definitions of operations
     /// are made of it.
     PageGather,
+    /// `Block_mask → Y`: the bit of each coordinate's tile ([`ScoreMask::TILE`]). Definitions of operations are made of it.
+    BlockBits,
     /// An operation that is defined by primitive ones ([`super::FinalizedGraph::expand`]).
     Composite(Composite),
     /// An operation that is read, kept and written back, but that no engine executes yet (attention, reshapes, …).
@@ -326,6 +329,7 @@ impl Attributes {
             Self::AllGather(_) => "ALL_GATHER",
             Self::Bernoulli(_) => "BERNOULLI",
             Self::PageGather => "PAGE_GATHER",
+            Self::BlockBits => "BLOCK_BITS",
             Self::Composite(composite) => composite.tag(),
             Self::Other(other) => other.tag,
         }

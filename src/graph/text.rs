@@ -157,7 +157,8 @@ fn attribute_texts(attributes: &Attributes) -> Vec<String> {
             let deterministic = reduction.is_deterministic.then(|| "deterministic".to_owned());
             [Some(reduction.mode.name().to_owned()), deterministic].into_iter().flatten().collect()
         }
-        Attributes::GenStats | Attributes::View | Attributes::Transpose | Attributes::PageGather => Vec::new(),
+        Attributes::GenStats | Attributes::View | Attributes::Transpose => Vec::new(),
+        Attributes::PageGather | Attributes::BlockBits => Vec::new(),
         Attributes::AllGather(gather) => vec![format!("place={}", gather.place)],
         Attributes::Bernoulli(bernoulli) => vec![format!("keep={}", bernoulli.keep)],
         Attributes::ResampleForward(resample) | Attributes::ResampleBackward(resample) => resample_texts(resample),

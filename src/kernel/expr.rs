@@ -231,7 +231,7 @@ fn operands(operation: &Operation) -> Vec<TensorId> {
             operation.input_tensors().collect()
         }
         Attributes::GenStats | Attributes::View | Attributes::Transpose => operation.input_tensors().collect(),
-        Attributes::Bernoulli(_) | Attributes::PageGather => Vec::new(),
+        Attributes::Bernoulli(_) | Attributes::PageGather | Attributes::BlockBits => Vec::new(),
         // peers write the other tensors
         Attributes::AllGather(_) => operation.input(Port::X).into_iter().collect(),
         Attributes::Composite(_) | Attributes::Other(_) => operation.input_tensors().collect(),

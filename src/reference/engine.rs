@@ -1,7 +1,6 @@
 //! The CPU engine: a graph's operations in topological order, on tensors in host memory.
 
 use super::all_gather;
-use super::bernoulli;
 use super::convolution::{Geometry, convolve};
 use super::element::{Element, Half};
 use super::matmul::{load, matmul};
@@ -14,6 +13,7 @@ use super::resample;
 use super::run::{Run, arithmetic};
 use super::supported::check_supported;
 use super::values::{Values, scales, storage_strides};
+use super::{bernoulli, block_mask};
 use crate::error::{Error, NotSupported, Result};
 use crate::graph::{
     Attributes, Convolution, ConvolutionDirection, DataType, FinalizedGraph, Operation, OperationId, Port,
@@ -132,6 +132,7 @@ fn execute_single(graph: &FinalizedGraph, id: OperationId, values: &Values) -> R
         Attributes::AllGather(gather) => return all_gather::gathered(graph, id, *gather, values),
         Attributes::Bernoulli(attributes) => return bernoulli::drawn(graph, id, *attributes, values),
         Attributes::PageGather => return pages::gathered(graph, id, values),
+        Attributes::BlockBits => return block_mask::bits(graph, id, values),
         _ => {}
     }
     match arithmetic(graph.compute_type(id)) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::block_mask;
 use super::landmarks::{landmarks, selectors};
 use super::pages;
 use super::ragged;
@@ -64,6 +65,7 @@ pub fn random_inputs(graph: &FinalizedGraph, seed: u64, distribution: Distributi
     ragged::complete(graph, &mut inputs)?;
     let generator = Generator { key: mix(seed) };
     pages::complete(graph, &mut inputs, |page| generator.bits(page))?;
+    block_mask::complete(graph, &mut inputs, |place| generator.bits(place))?;
     statistics::complete(graph, &mut inputs)?;
     Ok(inputs)
 }

@@ -86,7 +86,8 @@ fn own(operation: &Operation, slot: usize, other: Option<f64>) -> Vec<f64> {
         }
         Attributes::Matmul(_) | Attributes::Convolution(_) => vec![0.0, 1.0],
         Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View | Attributes::Transpose => Vec::new(),
-        Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::PageGather => Vec::new(),
+        Attributes::AllGather(_) | Attributes::Bernoulli(_) => Vec::new(),
+        Attributes::PageGather | Attributes::BlockBits => Vec::new(),
         _ => vec![1.0, 0.0, -1.0],
     }
 }

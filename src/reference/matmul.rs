@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::block_mask::Blocks;
 use super::element::Element;
 use super::linear::{Matrix, add_product};
 use super::overrides::{Overrides, SIDES};
@@ -29,12 +30,30 @@ pub(super) fn matmul<T: Element>(
     let (a, b) = (a?, b?);
     let mut c = reserve(dim.iter().product())?;
     c.resize(dim.iter().product(), T::default());
-    c.par_chunks_mut(m * n).zip(a_batches.par_iter().zip(&b_batches)).for_each(|(c, (&a_start, &b_start))| {
-        let a = Matrix { data: &a[a_start * m * k..][..m * k], stride: k };
-        let b = Matrix { data: &b[b_start * k * n..][..k * n], stride: n };
-        add_product(c, n, n, a, b, k);
+    let blocks = overrides.and_then(|overrides| overrides.blocks([m, k]));
+    let matrices = c.par_chunks_mut(m * n).zip(a_batches.par_iter().zip(&b_batches)).enumerate();
+    matrices.for_each(|(matrix, (c, (&a_start, &b_start)))| {
+        let (a, b) = (&a[a_start * m * k..][..m * k], &b[b_start * k * n..][..k * n]);
+        match &blocks {
+            Some(blocks) => add_blocks(c, [a, b], blocks, matrix),
+            None => add_product(c, n, n, Matrix { data: a, stride: k }, Matrix { data: b, stride: n }, k),
+        }
     });
     Ok(c)
+}
+
+/// `C += A·B` without the tiles of A that are left out: rows of B that these are multiplied with may be anything.
+fn add_blocks<T: Element>(c: &mut [T], [a, b]: [&[T]; 2], blocks: &Blocks, matrix: usize) {
+    let rows = blocks.rows().last().map_or(1, |rows| rows.end);
+    let (n, k) = (c.len() / rows, a.len() / rows);
+    for rows in blocks.rows() {
+        let mut b = b.to_vec();
+        for terms in blocks.left_out(matrix, rows.start) {
+            b[terms.start * n..terms.end * n].fill(T::default());
+        }
+        let a = Matrix { data: &a[rows.start * k..rows.end * k], stride: k };
+        add_product(&mut c[rows.start * n..rows.end * n], n, n, a, Matrix { data: &b, stride: n }, k);
+    }
 }
 
 /// A tensor's elements in a compute type's arithmetic, row-major.

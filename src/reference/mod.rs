@@ -46,6 +46,7 @@
 
 mod all_gather;
 pub(crate) mod bernoulli;
+mod block_mask;
 mod bounds;
 mod compare;
 mod convolution;

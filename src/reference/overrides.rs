@@ -1,11 +1,15 @@
-//! Override extents of matmuls: beyond them elements of the operands are the padding value (operations.md O-12).
+//! Override extents of matmuls: beyond them elements of the operands are the padding value (operations.md O-12). And which tiles of the first
+//! operand are multiplied (AT-O11).
 
+use super::block_mask::Blocks;
 use super::oracle::DenseF64;
 use crate::graph::{Attributes, FinalizedGraph, Operation, OperationId, Port};
 
 /// How much of each batch an operation takes, along m, n and k.
 pub(super) struct Overrides {
     limits: [Option<Vec<usize>>; 3],
+    /// The bytes of a mask of tiles of A.
+    blocks: Option<Vec<f64>>,
     /// What stands beyond.
     pub(super) padding: f64,
 }
@@ -36,7 +40,13 @@ impl Overrides {
                 *limit = Some(values(port)?.into_iter().map(|extent| extent.max(0.0) as usize).collect());
             }
         }
-        Ok(Some(Self { limits, padding: matmul.padding_value }))
+        let blocks = operation.input(Port::BLOCK_MASK).map(|_| values(Port::BLOCK_MASK)).transpose()?;
+        Ok(Some(Self { limits, blocks, padding: matmul.padding_value }))
+    }
+
+    /// Which tiles of matrices of so many rows and columns are multiplied, where not all are.
+    pub(super) fn blocks(&self, matrix: [usize; 2]) -> Option<Blocks> {
+        self.blocks.as_ref().map(|bytes| Blocks::new(bytes, matrix))
     }
 
     /// Puts `padding` beyond the extents of an operand, row-major over `dim`; `side` is its rows and columns.

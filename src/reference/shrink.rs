@@ -117,6 +117,7 @@ impl AxisClasses {
             Attributes::View => self.join_view(graph, operation),
             Attributes::Transpose => self.join_transpose(graph, operation),
             Attributes::PageGather => self.join_pages(graph, operation),
+            Attributes::BlockBits => self.join_blocks(graph, operation),
             _ => operation.input_tensors().chain(operation.output_tensors()).for_each(|id| self.fix_all(graph, id)),
         }
     }
@@ -172,6 +173,13 @@ impl AxisClasses {
         }
     }
 
+    /// Batches and heads are the mask's; how many tiles rows and columns make is not told by their axes, which stay.
+    fn join_blocks(&mut self, graph: &Graph, operation: &Operation<TensorHandle>) {
+        let (Some(mask), Some(y)) = (operation.input(Port::BLOCK_MASK), operation.output(Port::Y)) else { return };
+        [3, 4].into_iter().for_each(|from_last| self.join(graph, (mask, from_last), (y, from_last)));
+        [mask, y].into_iter().for_each(|id| [1, 2].into_iter().for_each(|from_last| self.fix(graph, id, from_last)));
+    }
+
     fn join_matmul(&mut self, graph: &Graph, operation: &Operation<TensorHandle>) {
         let [a, b] = [operation.input(Port::A), operation.input(Port::B)];
         let (Some(a), Some(b), Some(c)) = (a, b, operation.output(Port::C)) else { return };
@@ -185,6 +193,7 @@ impl AxisClasses {
         if !overrides.is_empty() {
             [a, b, c]
                 .into_iter()
+                .chain(overrides.iter().copied())
                 .for_each(|id| [1, 2].into_iter().for_each(|from_last| self.fix(graph, id, from_last)));
         }
         overrides.into_iter().for_each(|id| self.join_broadcast(graph, c, id, 2));

@@ -60,7 +60,8 @@ fn check_operation(graph: &FinalizedGraph, id: OperationId) -> std::result::Resu
         }
         Attributes::Pointwise(_) => &HOST_TYPES,
         Attributes::Concat(_) | Attributes::View | Attributes::Transpose => return Ok(()),
-        Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::PageGather => return Ok(()),
+        Attributes::AllGather(_) | Attributes::Bernoulli(_) => return Ok(()),
+        Attributes::PageGather | Attributes::BlockBits => return Ok(()),
         Attributes::Signal(signal) => return check_signal(graph, operation, signal),
         Attributes::Composite(_) | Attributes::Other(_) => return Err("does not execute this operation".into()),
     };

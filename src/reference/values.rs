@@ -45,7 +45,8 @@ pub(super) fn scales(operation: &Operation) -> (f64, f64) {
         | Attributes::Transpose
         | Attributes::AllGather(_)
         | Attributes::Bernoulli(_)
-        | Attributes::PageGather => (1.0, 0.0),
+        | Attributes::PageGather
+        | Attributes::BlockBits => (1.0, 0.0),
         Attributes::Composite(_) | Attributes::Other(_) => (1.0, 0.0),
     }
 }

@@ -128,6 +128,11 @@ static TERMS: &[Term] = &[
     ),
     shape("AT-E18", "attention section 10", "a scale that is a number and a tensor has one value"),
     shape(
+        "AT-E19",
+        "attention section 10",
+        "a mask of blocks is UINT8, a bit for each tile of 128 by 128 scores, eight of a row to the byte",
+    ),
+    shape(
         "AT-E20",
         "attention section 10",
         "operations on scores begin and end with tensors of theirs, and end with scores",
@@ -139,7 +144,16 @@ static TERMS: &[Term] = &[
     ),
     shape("AT-E10", "attention section 10", "ragged tensors go with the lengths of their sequences"),
     shape("AT-O3", "attention section 4", "scores that a band masks have four axes"),
-    shape("AT-O11", "attention section 4", "masks of blocks of scores are not computed yet"),
+    shape(
+        "AT-O11",
+        "attention section 4",
+        "a mask of blocks has a bit for each tile of 128 by 128 scores that is kept",
+    ),
+    shape(
+        "AT-O12",
+        "attention section 4",
+        "a modifier of scores is any pointwise operations; what it does to gradients of masked scores is to set them to 0",
+    ),
     shape("AT-O13", "attention section 4", "dropout is of scores of four axes, and the mask has their extents"),
     shape("AT-O14", "attention section 4", "a mask of dropout has the extents of the scores, or 1 on some axes"),
     shape("AT-O17", "attention section 4", "rows of sequences come out of pages of the same heads, elements and type"),

@@ -118,8 +118,14 @@ ${ product }$
 <%- endfor %>, ${ words }$);
 };
 
+<%- if leaves_out %>
+const int steps = kept_steps(own_begin, own_end);
+skip(kept_steps(own_end, end));
+int last = before(own_end);  // the step whose values are multiplied next
+<%- else %>
 const int steps = own_end - own_begin;
 skip(end - own_end);
+<%- endif %>
 fw_mbarrier_wait(q_full, q_parity);
 q_parity ^= 1;
 if (steps == 0) {
@@ -128,7 +134,7 @@ if (lane == 0) fw_mbarrier_arrive(q_empty);
 } else {
 multiply_keys();
 <%- if pairs %>
-ask(own_end - 1);
+ask(<% if leaves_out %>last<% else %>own_end - 1<% endif %>);
 <%- endif %>
 fw_wgmma_wait<0>();
 if (steps == 1 && lane == 0) fw_mbarrier_arrive(q_empty);
@@ -136,18 +142,26 @@ release_k();
 {
 float x[${ scores }$];
 fw_take_all<0>(x);
-softmax(x, own_end - 1);
+softmax(x, <% if leaves_out %>last<% else %>own_end - 1<% endif %>);
 ${ weights }$
 }
 #pragma unroll 1
+<%- if leaves_out %>
+for (int step = 1; step < steps; ++step) {
+const int block = before(last);
+multiply_keys();
+multiply_values(last, <% if fold %>steps_of_sum > 0<% else %>step > 1<% endif %>);
+last = block;
+<%- else %>
 for (int block = own_end - 2; block >= own_begin; --block) {
 multiply_keys();
 multiply_values(block + 1, <% if fold %>steps_of_sum > 0<% else %>block != own_end - 2<% endif %>);
+<%- endif %>
 <%- if pairs %>
 ask(block);
 <%- endif %>
 fw_wgmma_wait<1>();
-if (block == own_begin && lane == 0) fw_mbarrier_arrive(q_empty);
+if (<% if leaves_out %>step + 1 == steps<% else %>block == own_begin<% endif %> && lane == 0) fw_mbarrier_arrive(q_empty);
 release_k();
 float x[${ scores }$];
 fw_take_all<0>(x);
@@ -172,12 +186,12 @@ since[0] = since[1] = 1.0f, steps_of_sum = 0, has_sums = true;
 }
 <%- endif %>
 }
-multiply_values(own_begin, <% if fold %>steps_of_sum > 0<% else %>steps > 1<% endif %>);
+multiply_values(<% if leaves_out %>last<% else %>own_begin<% endif %>, <% if fold %>steps_of_sum > 0<% else %>steps > 1<% endif %>);
 }
 ${ rows }$
 fw_wgmma_wait<0>();
 if (steps > 0) release_v();
-skip(own_begin - begin);
+skip(<% if leaves_out %>kept_steps(begin, own_begin)<% else %>own_begin - begin<% endif %>);
 ${ output }$
 }
 <%- for line in kept %>

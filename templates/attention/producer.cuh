@@ -11,7 +11,12 @@ const unsigned key_head = h / ${ key_group }$, value_head = h / ${ value_group }
 <%- for load in loads %>
 ${ load }$
 <%- endfor %>
+<%- if leaves_out %>
+int block = before(end);
+if (block >= begin) load_k(block);
+<%- else %>
 if (begin < end) load_k(end - 1);
+<%- endif %>
 fw_mbarrier_wait(q_empty, q_parity);
 q_parity ^= 1;
 <%- if by_warp %>
@@ -24,6 +29,15 @@ fw_tma_load(shared + ${ line.at }$, &map0, q_full, ${ line.element }$, ${ query_
 <%- if by_warp %>
 }
 <%- endif %>
+<%- if leaves_out %>
+if (block < begin) continue;
+#pragma unroll 1
+for (int next = before(block); next >= begin; block = next, next = before(block)) {
+load_k(next);
+load_v(block);
+}
+load_v(block);
+<%- else %>
 if (begin >= end) continue;
 #pragma unroll 1
 for (int block = end - 1; block > begin; --block) {
@@ -31,5 +45,6 @@ load_k(block - 1);
 load_v(block);
 }
 load_v(begin);
+<%- endif %>
 }
 }

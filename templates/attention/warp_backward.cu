@@ -18,6 +18,9 @@ ${ unit }$
 // the step that is brought next: of which head of others, where, to which stage
 [[maybe_unused]] unsigned next_member = 0, next_stage = 0;
 int next_block = begin;
+<%- if reloads %>
+unsigned own_member = 0;  // whose own rows are there
+<%- endif %>
 <%- for load in loads %>
 ${ load }$
 <%- endfor %>
@@ -67,6 +70,14 @@ unsigned stage = 0;
 <%- endif %>
 #pragma unroll 1
 for (unsigned member = 0; member < ${ members }$u; ++member) {
+<%- if reloads %>
+if (member > 0 && begin < end) {  // keys, or values, may be of another head
+__syncthreads();
+own_member = member;
+${ reloads }$(m0);
+fw_cp_async_commit();
+}
+<%- endif %>
 #pragma unroll 1
 for (int block = begin; block < end; ++block) {
 fw_cp_async_wait<0>();

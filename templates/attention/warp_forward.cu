@@ -63,11 +63,21 @@ const auto softmax = [&](float (&x)[${ scores }$], int block) {
 ${ softmax }$
 };
 __syncthreads();  // nobody reads what the unit before brought
+<%- if leaves_out %>
+const int last = before(end);
+if (last >= begin) load_queries(m0), load_keys(last * ${ keys }$);
+<%- else %>
 if (begin < end) load_queries(m0), load_keys((end - 1) * ${ keys }$);
+<%- endif %>
 fw_cp_async_commit();
 fw_clear_all<${ scores }$, ${ values }$>();
 #pragma unroll 1
+<%- if leaves_out %>
+for (int block = last, next; block >= begin; block = next) {
+next = before(block);
+<%- else %>
 for (int block = end - 1; block >= begin; --block) {
+<%- endif %>
 const bool is_own = block >= own_begin && block < own_end;
 fw_cp_async_wait<0>();
 __syncthreads();  // keys are there, and values of the step before are multiplied
@@ -82,7 +92,11 @@ fw_multiply_rows<${ of }$, 0, ${ scores }$, ${ steps }$, ${ pitch }$>(own_querie
 }
 fw_cp_async_wait<0>();
 __syncthreads();  // values are there, and keys are multiplied
+<%- if leaves_out %>
+if (next >= begin) load_keys(next * ${ keys }$);
+<%- else %>
 if (block > begin) load_keys((block - 1) * ${ keys }$);
+<%- endif %>
 fw_cp_async_commit();
 if (is_own) {
 float x[${ scores }$];

@@ -105,6 +105,18 @@ fn beyond_boxes(add: &mut impl FnMut(&str, Backward)) {
     let lengths = Backward { has_lengths: true, has_sinks: true, key_heads: 2, ..float([3, 6, 70, 90], [64, 64]) };
     add("float_groups_lengths_sinks", Backward { mask: band(Some(40), Some(0)), ..lengths });
     add("float_dropout", Backward { keep: Some(0.75), ..float([2, 2, 70, 90], [64, 64]) });
+    let apart = |[of_keys, of_values]: [i64; 2], shape: [i64; 4]| Backward {
+        key_heads: of_keys,
+        value_heads: Some(of_values),
+        ..of(shape, [64, 40])
+    };
+    add("groups_of_keys_alone", apart([2, 4], [2, 4, 70, 130]));
+    add("groups_of_values_alone", Backward { mask: band(None, Some(0)), ..apart([4, 1], [1, 4, 150, 150]) });
+    let dropped = Backward { keep: Some(0.75), has_sinks: true, has_lengths: true, ..apart([2, 3], [3, 6, 70, 90]) };
+    add("groups_apart_dropout_lengths_sinks", Backward { io: BFloat16, ..dropped });
+    let biased = Backward { bias: Some(([1, 4, 70, 90], Half)), ..apart([1, 2], [2, 4, 70, 90]) };
+    add("groups_apart_bias", biased);
+    add("groups_apart_values_alone", Backward { alone: Some(Port::DV), ..apart([2, 1], [1, 4, 70, 90]) });
     add("float_ragged", Backward { ragged: Ragged::All, is_interleaved: true, ..lengths });
 }
 
@@ -177,6 +189,8 @@ struct Backward {
     shape: [i64; 4],
     head: [i64; 2],
     key_heads: i64,
+    /// Heads of V, where it has others than K.
+    value_heads: Option<i64>,
     scale: Option<f64>,
     mask: ScoreMask,
     /// What is added to the bounds of the mask, left and right, by host scalars.
@@ -209,6 +223,7 @@ impl Backward {
             shape,
             head,
             key_heads: shape[1],
+            value_heads: None,
             scale: Some(0.125),
             mask: ScoreMask::default(),
             bounds: [None; 2],
@@ -229,6 +244,7 @@ impl Backward {
     fn graph(self) -> Graph {
         let [batches, heads, queries, keys] = self.shape;
         let [head, value_head] = self.head;
+        let value_heads = self.value_heads.unwrap_or(self.key_heads);
         let mut graph = Graph::new().io_data_type(self.io).compute_data_type(Float).intermediate_data_type(Float);
         let matrices = |name: &str, heads, rows, size| self.matrices(name, [heads, rows, size], self.operand_pitch);
         let mut inputs = Vec::new();
@@ -240,7 +256,7 @@ impl Backward {
         for (port, tensor) in [
             (Port::Q, matrices("Q", heads, queries, head)),
             (Port::K, matrices("K", self.key_heads, keys, head)),
-            (Port::V, matrices("V", self.key_heads, keys, value_head)),
+            (Port::V, matrices("V", value_heads, keys, value_head)),
             (Port::O, self.matrices("O", [heads, queries, value_head], self.pitch)),
             (Port::DO, matrices("dO", heads, queries, value_head)),
             (Port::STATS, rows),
@@ -274,7 +290,7 @@ impl Backward {
         let results = [
             (Port::DQ, [heads, queries, head]),
             (Port::DK, [self.key_heads, keys, head]),
-            (Port::DV, [self.key_heads, keys, value_head]),
+            (Port::DV, [value_heads, keys, value_head]),
         ];
         let mut ports = results.map(|result| result.0).to_vec();
         let sinks = |name: &str| Tensor::new(name).row_major([1, heads, 1, 1]).data_type(Float);

@@ -1,6 +1,6 @@
 //! Attention, forward: masks and lengths, groups of heads, statistics, sinks, operations on scores, heads of every size.
 
-use fusewright::graph::DataType::{BFloat16, Float, Fp8E4M3, Fp8E5M2, Half, Int32, Int64};
+use fusewright::graph::DataType::{BFloat16, Float, Fp8E4M3, Fp8E5M2, Half, Int32, Int64, UInt8};
 use fusewright::graph::{
     Bernoulli, DataType, Dropout, Graph, MaskedDropout, PagedCacheLoad, Pointwise, PointwiseMode, Port, ReductionMode,
     Scalar, ScoreMask, Softmax, Tensor, TensorHandle,
@@ -120,6 +120,7 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     let biased = Attention { modify: Modifier::Bias([1, 2, 40, 150]), ..paged([64, 64], [2, 2, 40, 150], [64, 64]) };
     add("pages_bias_dropout", Attention { dropout: Some((0.75, Int64)), ..biased });
     add("strided_output", Attention { output_pitch: 3, ..of([1, 2, 70, 90], [40, 40]) });
+    blocks_of_scores(&mut add);
     beyond_boxes(&mut add);
     in_fp8(&mut add);
     few_queries_of_many_keys(&mut add);
@@ -144,6 +145,7 @@ fn in_fp8(add: &mut impl FnMut(&str, Attention)) {
     add("fp8_lengths_sinks_window", lengths);
     let ragged = Attention { ragged: Ragged::All, is_interleaved: true, are_by_position: true, ..lengths };
     add("fp8_ragged", ragged);
+    add("fp8_blocks_lengths_sinks", Attention { has_blocks: true, shape: [3, 2, 150, 400], ..lengths });
     let paged = Attention { has_lengths: true, pages: Pages::of([16, 32]), ..of([3, 4, 9, 150], [64, 64]) };
     add("fp8_pages", Attention { key_heads: [2, 2], ..paged });
     add("fp8_pages_packed_tables", Attention { pages: paged.pages.packed(), key_heads: [1, 1], ..paged });
@@ -162,6 +164,33 @@ fn in_fp8(add: &mut impl FnMut(&str, Attention)) {
     );
 }
 
+/// Blocks of scores that a mask leaves out, with whatever else is told of rows.
+fn blocks_of_scores(add: &mut impl FnMut(&str, Attention)) {
+    let of = |shape, head| Attention { has_blocks: true, statistics: ALL, ..Attention::new(shape, head) };
+    let corner = ScoreMask { right_bound: Some(0), left_bound: Some(300), is_bottom_right: true };
+    add("blocks", of([2, 2, 300, 520], [64, 64]));
+    add("blocks_of_one", of([2, 3, 7, 5], [16, 16]));
+    add("blocks_of_many_keys", Attention { statistics: &[], ..of([1, 2, 140, 1300], [64, 64]) });
+    let window = Attention { mask: band(Some(200), Some(0)), has_lengths: true, ..of([2, 2, 200, 600], [128, 128]) };
+    add("blocks_lengths_window", Attention { key_heads: [1, 1], io: BFloat16, modify: Modifier::SoftCap, ..window });
+    add("blocks_causal_sinks", Attention { sinks: true, mask: band(None, Some(0)), ..of([2, 2, 260, 390], [64, 64]) });
+    add(
+        "blocks_bias_few_queries",
+        Attention { modify: Modifier::Bias([1, 4, 5, 400]), ..of([2, 4, 5, 400], [64, 64]) },
+    );
+    add("blocks_heads_of_192_128", Attention { key_heads: [2, 1], ..of([2, 4, 150, 260], [192, 128]) });
+    add("blocks_heads_of_256", of([1, 2, 130, 300], [256, 256]));
+    let dropped = Attention { dropout: Some((0.75, Int32)), key_heads: [2, 2], ..of([2, 4, 130, 300], [64, 64]) };
+    add("blocks_dropout_groups", dropped);
+    let lengths =
+        Attention { mask: Some(corner), has_lengths: true, key_heads: [2, 2], ..of([3, 4, 150, 400], [64, 64]) };
+    let ragged = Attention { ragged: Ragged::All, is_interleaved: true, are_by_position: true, ..lengths };
+    add("blocks_ragged_sinks", Attention { sinks: true, ..ragged });
+    add("blocks_pages", Attention { pages: Pages::of([64, 16]), ..lengths });
+    add("blocks_heads_of_20_12", of([1, 2, 140, 300], [20, 12]));
+    add("blocks_float", Attention { io: Float, sinks: true, ..lengths });
+}
+
 /// Keys that blocks share, with whatever else is told of rows.
 fn few_queries_of_many_keys(add: &mut impl FnMut(&str, Attention)) {
     let of = |shape, head| Attention { io: BFloat16, ..Attention::new(shape, head) };
@@ -177,6 +206,8 @@ fn few_queries_of_many_keys(add: &mut impl FnMut(&str, Attention)) {
     let ragged = Attention { ragged: Ragged::All, is_interleaved: true, are_by_position: true, ..lengths };
     add("parts_ragged", ragged);
     add("parts_pages", Attention { has_lengths: true, pages: Pages::of([64, 16]), ..grouped([2, 8, 1, 800]) });
+    let blocked = Attention { has_blocks: true, sinks: true, ..lengths };
+    add("parts_blocks_lengths_sinks", Attention { shape: [3, 4, 5, 1400], ..blocked });
     add("parts_heads_of_256", Attention { statistics: &[], ..of([1, 2, 5, 400], [256, 256]) });
 }
 
@@ -252,6 +283,8 @@ struct Attention {
     /// What is added to the bounds of the mask, left and right, by host scalars.
     bounds: [Option<f64>; 2],
     has_lengths: bool,
+    /// Whether a mask of blocks of scores is given.
+    has_blocks: bool,
     sinks: bool,
     statistics: &'static [Port],
     /// Extents of a mask that probabilities are multiplied by.
@@ -354,6 +387,7 @@ impl Attention {
             mask: None,
             bounds: [None; 2],
             has_lengths: false,
+            has_blocks: false,
             sinks: false,
             statistics: &[Port::STATS],
             drop_mask: None,
@@ -395,12 +429,18 @@ impl Attention {
             x = self.multiplied(&mut g, name, value, x);
         }
         x = self.modified(&mut g, x);
-        if self.mask.is_some() || self.has_lengths {
+        if self.mask.is_some() || self.has_lengths || self.has_blocks {
             let mut inputs: Vec<(Port, TensorHandle)> =
                 [(Port::X, x)].into_iter().chain(lengths.iter().copied()).collect();
             for (&port, bound) in ScoreMask::BOUNDS.iter().zip(self.bounds) {
                 let scalar = bound.map(|bound| Tensor::scalar(port.0, Float, Scalar::Float(bound)));
                 inputs.extend(scalar.map(|scalar| (port, g.tensor(scalar))));
+            }
+            if self.has_blocks {
+                let tiles = |extent: i64| (extent + 127) / 128;
+                let dim = [batches, heads, tiles(queries), (tiles(keys) + 7) / 8];
+                let blocks = Tensor::new("blocks").row_major(dim).data_type(UInt8);
+                inputs.push((Port::BLOCK_MASK, g.tensor(blocks)));
             }
             x = g.composite("mask", self.mask.unwrap_or_default(), &inputs, &[Port::Y])[0];
         }

@@ -87,6 +87,7 @@ const PAIRS_OF_KNOBS: &[&str] = &[
     "softmax_long_row",
     "attention_groups",
     "attention_soft_cap",
+    "attention_blocks",
     "attention_pages_that_steps_are_no_multiples_of",
     "attention_bwd_groups_lengths",
     "attention_bwd_groups_window",

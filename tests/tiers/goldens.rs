@@ -26,6 +26,7 @@ const GOLDENS: &[&str] = &[
     "attention_groups_few_queries_lengths_sinks",
     "attention_dropout",
     "attention_pages_groups_one_query",
+    "attention_blocks",
     "attention_bwd_groups_lengths",
     "attention_operands_in_fours",
     "attention_float_groups_lengths_sinks",

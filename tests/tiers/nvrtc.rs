@@ -28,6 +28,9 @@ const STRIDE: usize = 6;
 const EVERY_CONFIG: &[&str] = &[
     "conv_walk_fprop_of_one_step_beside_padding",
     "conv_walk_dgrad_of_72_columns_beside_a_stage",
+    "attention_blocks",
+    "attention_blocks_lengths_window",
+    "attention_fp8_blocks_lengths_sinks",
     "attention_bwd_bias_dropout_groups_of_keys",
     "attention_bwd_bias_gradient_groups_lengths_causal",
     "mm_bf16_4096",

@@ -26,6 +26,7 @@ const COMPILED: &[&str] = &[
     "attention_bias",
     "attention_soft_cap",
     "attention_ragged_all",
+    "attention_blocks",
     "attention_float_heads_of_256",
     "attention_operands_turned_lengths",
     "attention_heads_of_250_254",
@@ -36,12 +37,14 @@ const COMPILED: &[&str] = &[
     "attention_bwd_float_heads_of_256",
     "attention_bwd_bias_dropout_groups_of_keys",
     "attention_bwd_bias_heads_of_256",
+    "attention_bwd_groups_apart_dropout_lengths_sinks",
     "attention_bwd_operands_spread_lengths",
 ];
 
 /// Cases of which some configs run on a chip whose blocks have little shared memory.
 const RUN: &[&str] = &[
     "attention_groups",
+    "attention_blocks",
     "attention_lengths_bottom_right_window",
     "attention_dropout_groups_lengths_sinks",
     "attention_float_groups_lengths_sinks",
@@ -50,6 +53,8 @@ const RUN: &[&str] = &[
     "attention_bwd_dropout_groups_lengths_sinks",
     "attention_bwd_float_groups_lengths_sinks",
     "attention_bwd_bias_groups_lengths_causal",
+    "attention_bwd_groups_of_keys_alone",
+    "attention_bwd_groups_of_values_alone",
 ];
 
 /// The first chip with BF16 and `cp.async`.

@@ -6,11 +6,12 @@ use crate::graph::{Attributes, BAND_MASK, Composite, FILL, GraphKey, Operation, 
 
 use Name as N;
 
-const U_LIST: [(Port, Name); 4] = [
+const U_LIST: [(Port, Name); 5] = [
     (Port::SEQ_LEN_Q, N::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC),
     (Port::SEQ_LEN_KV, N::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC),
     (Port::PAGE_TABLE_K, N::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC),
     (Port::PAGE_TABLE_V, N::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC),
+    (Port::BLOCK_MASK, N::CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC),
 ];
 
 /// An operation's kind, its bundle of attributes with the attribute that refers to it, and its slots.
@@ -26,6 +27,7 @@ fn raw_type(data_type: Option<DataType>) -> RawType {
         Some(DataType::Half) => HALF,
         Some(DataType::Int32) => RawType::CUDNN_DATA_INT32,
         Some(DataType::Int64) => RawType::CUDNN_DATA_INT64,
+        Some(DataType::UInt8) => RawType::CUDNN_DATA_UINT8,
         Some(DataType::Boolean) => RawType::CUDNN_DATA_BOOLEAN,
         _ => FLOAT,
     }
@@ -279,7 +281,8 @@ fn every_form_by_descriptors_has_one_key() {
         if attention.left.is_none() && attention.right.is_none_or(|right| right == 0) && !attention.is_bottom_right {
             assert_eq!(node.key(), expected, "{name}: the node of a graph file");
         }
-        for form in [Form::Operations, Form::Old] {
+        // no operations mask by blocks (AT-P16)
+        for form in [Form::Operations, Form::Old].into_iter().filter(|_| !attention.blocks) {
             let graph = sent(attention, form);
             assert_eq!(key(&Program { graph: &graph }.operations()), expected, "{name}, {form:?}");
         }
@@ -425,7 +428,6 @@ fn what_no_engine_computes_is_named() {
     let plain = Attention::default();
     let unsupported = Status::CUDNN_STATUS_NOT_SUPPORTED;
     for (name, text) in [
-        (N::CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC, "a block mask [AT-O11]"),
         (N::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_SEED_DESC, "dropout [AT-O13]"),
         (N::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_OFFSET_DESC, "dropout [AT-O13]"),
         (N::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_RNG_DUMP_DESC, "dropout [AT-O13]"),
@@ -474,6 +476,22 @@ fn bad_nodes_have_their_status() {
     };
     refused(&both(RawType::CUDNN_DATA_INT64, [2, 1, 1, 1]), BAD, "AT-E9");
     refused(&both(RawType::CUDNN_DATA_INT32, [1, 1, 1, 1]), BAD, "AT-E9");
+}
+
+/// AT-O11, AT-E19: a mask of blocks, of 300 queries by 1100 keys.
+#[test]
+fn a_block_mask_is_bytes_of_the_extents_of_scores() {
+    let attention = Attention { keys: 1100, head_sizes: [64, 64], ..Attention::default() };
+    let mask = N::CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC;
+    let with =
+        |data_type: RawType, dim: [i64; 4]| changed(attention, |node| node.refer(mask, &tensor(800, data_type, dim)));
+    let bytes = RawType::CUDNN_DATA_UINT8;
+    let node = with(bytes, [2, 2, 1, 2]).finalize();
+    heuristics(&graph_of(&[node], None), Mode::CUDNN_HEUR_MODE_A).finalize();
+    for dim in [[2, 2, 1, 1], [2, 2, 1, 9], [2, 1, 1, 2], [1, 2, 1, 2], [2, 2, 2, 2]] {
+        refused(&with(bytes, dim), SHAPE, "required [2, 2, 1, 2]: a bit for each tile of 128 by 128");
+    }
+    refused(&with(RawType::CUDNN_DATA_INT32, [2, 2, 1, 2]), SHAPE, "required UINT8 [AT-E19]");
 }
 
 /// AT-E20: what the graph of a score's operations may be.

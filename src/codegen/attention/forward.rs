@@ -46,6 +46,8 @@ struct ProducerText {
     units: i64,
     next: String,
     unit: String,
+    /// Whether steps are left out whose blocks of scores are.
+    leaves_out: bool,
     /// Heads of Q that share one of K, and of V.
     key_group: i64,
     value_group: i64,
@@ -98,6 +100,8 @@ struct ConsumerText {
     units: i64,
     next: String,
     unit: String,
+    /// Whether steps are left out whose blocks of scores are.
+    leaves_out: bool,
     stages: u32,
     keys: u32,
     keys_at: u32,
@@ -234,6 +238,7 @@ impl Forward<'_, '_> {
             units: kernel.units(),
             next: self.next(),
             unit: with_offsets(self.rows.unit(), graph, tables),
+            leaves_out: problem.band.blocks.is_some(),
             key_group: groups[0] / problem.extents.packed,
             value_group: groups[1] / problem.extents.packed,
             sequences: boxed_values.iter().flat_map(|boxed| boxed.lines(graph)).collect(),
@@ -318,6 +323,7 @@ impl Forward<'_, '_> {
             units: kernel.units(),
             next: self.next(),
             unit,
+            leaves_out: problem.band.blocks.is_some(),
             stages: kernel.tile.stages,
             keys,
             keys_at: layout.keys,

@@ -10,7 +10,7 @@ use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
-use crate::graph::{FinalizedGraph, TensorId};
+use crate::graph::{FinalizedGraph, ScoreMask, TensorId};
 use crate::kernel::{
     AttentionExtents, AttentionProblem, ForwardDropout, MmaType, Register, Scores, StageProgram, Value, value_columns,
 };
@@ -140,7 +140,26 @@ impl ScoreRows<'_, '_> {
             line(format!("const int begin = first_step + int(steps_of_all * part / {}u);", problem.parts));
             line(format!("const int end = first_step + int(steps_of_all * (part + 1) / {}u);", problem.parts));
         }
+        lines.extend(problem.band.blocks.into_iter().flat_map(|id| self.kept_steps(id)));
         lines.join("\n")
+    }
+
+    /// The lines that tell which steps of a tile are kept, each of which lies in one block of scores: the last before a step, less than `begin`
+    /// where there is none, and how many from one on.
+    fn kept_steps(&self, id: TensorId) -> [String; 4] {
+        let [batch, head, row, byte] = [0, 1, 2, 3].map(|axis| self.graph.tensor(id).stride[axis]);
+        let (tile, of_byte, keys) = (ScoreMask::TILE, ScoreMask::TILES_OF_BYTE, self.keys);
+        let mask = names::pointer(self.graph, id);
+        [
+            format!("const auto* const blocks = {mask} + b * {batch}ull + h * {head}ull + m0 / {tile} * {row}ull;"),
+            format!(
+                "const auto is_kept = [&](int step) {{ const int tile = step * {keys} / {tile}; return blocks[tile / {of_byte} * {byte}ull] >> tile % {of_byte} & 1; }};"
+            ),
+            "const auto before = [&](int step) { do --step; while (step >= begin && !is_kept(step)); return step; };"
+                .to_owned(),
+            "[[maybe_unused]] const auto kept_steps = [&](int from, int to) { int kept = 0; for (; from < to; ++from) kept += is_kept(from); return kept; };"
+                .to_owned(),
+        ]
     }
 
     /// Whether the largest score of a row is kept beside the reference, which may be below it.

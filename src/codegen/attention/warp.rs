@@ -33,6 +33,8 @@ pub(in crate::codegen) struct ForwardText {
     accumulators: u32,
     units: i64,
     unit: String,
+    /// Whether steps are left out whose blocks of scores are.
+    leaves_out: bool,
     keys: u32,
     /// Bytes from row to row of queries and keys, and of values.
     pitch: u32,
@@ -92,6 +94,7 @@ pub(in crate::codegen) fn forward(
         accumulators: scores + values,
         units: kernel.row_tiles() * problem.extents.row_heads(),
         unit: with_offsets(rows.unit(), graph, ragged.into_iter()),
+        leaves_out: problem.band.blocks.is_some(),
         keys,
         pitch: layout.pitches[0],
         value_pitch: layout.pitches[1],

@@ -33,6 +33,8 @@ pub(in crate::codegen) struct BackwardText {
     padded: i64,
     /// Heads whose rows are walked one after the other.
     members: i64,
+    /// What brings own rows that change from member to member.
+    reloads: Option<&'static str>,
     /// Bytes from row to row of Q and K, and of V and dO.
     pitch_0: u32,
     pitch_1: u32,
@@ -116,6 +118,7 @@ pub(in crate::codegen) fn backward(
         others: tile.others,
         padded: problem.padded,
         members: problem.members(),
+        reloads: problem.changing().map(|side| OWN_LOADS[side]),
         pitch_0: layout.pitches[0],
         pitch_1: layout.pitches[1],
         own_1_at: layout.own_1,
@@ -149,15 +152,26 @@ pub(in crate::codegen) fn backward(
     })
 }
 
+/// Names of what brings own rows: of Q and K, of V and dO.
+const OWN_LOADS: [&str; 2] = ["load_own_0", "load_own_1"];
+
 /// The lambdas that bring own rows, and the others of a step.
 fn loads(graph: &FinalizedGraph, used: &mut Used, kernel: &WarpBackwardKernel) -> Result<Vec<String>, Error> {
     let (problem, tile, layout) = (&kernel.problem, kernel.tile, kernel.layout());
     let [own, others] = if problem.of_keys { ["keys", "queries"] } else { ["queries", "keys"] };
-    let head_of_others = match (problem.of_keys, problem.members()) {
+    let groups = problem.extents.groups();
+    let head_of_others = groups.map(|group| match (problem.of_keys, problem.members()) {
         (true, 1) => "h".to_owned(),
         (true, members) => format!("h * {members}u + next_member"),
-        (false, _) => format!("h / {}u", problem.extents.groups()[0]),
-    };
+        (false, _) => format!("h / {group}u"),
+    });
+    let own_head = [0, 1].map(|side| match problem.members() {
+        members if problem.of_keys && groups[side] != members => {
+            let member = if problem.changing().is_some() { " + own_member" } else { "" };
+            format!("(h * {members}u{member}) / {}u", groups[side])
+        }
+        _ => "h".to_owned(),
+    });
     let mut load = |name, rows: HeadRows, head_of: &str, count, length, at: String, head| {
         let stride = &graph.tensor(rows.tensor).stride;
         let batch = batch_offset(graph, rows.tensor);
@@ -167,14 +181,15 @@ fn loads(graph: &FinalizedGraph, used: &mut Used, kernel: &WarpBackwardKernel) -
     };
     let [head, value_head] = problem.extents.head;
     let stage = if tile.stages > 1 { format!(" + next_stage * {}", layout.stage_bytes) } else { String::new() };
-    let mut loads = vec![load("load_own_0", kernel.own[0], "h", tile.rows(), own, "shared_bytes".to_owned(), head)?];
+    let mut loads =
+        vec![load(OWN_LOADS[0], kernel.own[0], &own_head[0], tile.rows(), own, "shared_bytes".to_owned(), head)?];
     if problem.has_sums() {
         let at = format!("shared_bytes + {}", layout.own_1);
-        loads.push(load("load_own_1", kernel.own[1], "h", tile.rows(), own, at, value_head)?);
+        loads.push(load(OWN_LOADS[1], kernel.own[1], &own_head[1], tile.rows(), own, at, value_head)?);
     }
     let at = format!("stages{stage}");
-    loads.push(load("load_other_0", kernel.others[0], &head_of_others, tile.others, others, at, head)?);
+    loads.push(load("load_other_0", kernel.others[0], &head_of_others[0], tile.others, others, at, head)?);
     let at = format!("stages{stage} + {}", layout.other_1);
-    loads.push(load("load_other_1", kernel.others[1], &head_of_others, tile.others, others, at, value_head)?);
+    loads.push(load("load_other_1", kernel.others[1], &head_of_others[1], tile.others, others, at, value_head)?);
     Ok(loads)
 }

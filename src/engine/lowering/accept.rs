@@ -236,6 +236,7 @@ pub(in crate::engine) fn operation_is_taken(graph: &FinalizedGraph, operation: &
         Attributes::View | Attributes::Transpose | Attributes::Composite(_) => Err("it is not taken apart".to_owned()),
         Attributes::Bernoulli(_) => Err("no kernels draw random numbers outside of an attention".to_owned()),
         Attributes::PageGather => Err("no kernels load from pages outside of an attention [AT-O17]".to_owned()),
+        Attributes::BlockBits => Err("no kernels read masks of blocks outside of an attention [AT-O11]".to_owned()),
         Attributes::Other(_) => Err("no engine executes it yet".to_owned()),
     }
 }
@@ -335,7 +336,7 @@ pub(in crate::engine) fn outputs_are_taken(fusion: &Fusion) -> Result<(), String
 
 /// Rank 3, no overrides, not in place, and a compute type that fits the operands (`S*-COMB-*`).
 fn matmul_is_taken(graph: &FinalizedGraph, operation: &Operation) -> Result<(), String> {
-    let overrides = [Port::M_OVERRIDE, Port::N_OVERRIDE, Port::K_OVERRIDE];
+    let overrides = [Port::M_OVERRIDE, Port::N_OVERRIDE, Port::K_OVERRIDE, Port::BLOCK_MASK];
     let rank = operation.result().map_or(0, |c| graph.tensor(c).dim.len());
     taken_where(rank == 3, || format!("its tensors have rank {rank}; required 3"))?;
     is_not_in_place(operation)?;

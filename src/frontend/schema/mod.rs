@@ -159,7 +159,8 @@ const fn convolution(tag: &'static str, inputs: &'static [&'static str], outputs
 }
 
 /// Operations with typed attributes: their keys are read and written in `attributes`, the table names them.
-/// `ATTENTION_BACKWARD`, `DROPOUT`, `MASKED_DROPOUT`, `RESAMPLE_BWD`, `SCORE_MASK`, `SIGNAL` and `SOFTMAX` are tags of ours, and so are the keys that no version writes.
+/// `ATTENTION_BACKWARD`, `DROPOUT`, `MASKED_DROPOUT`, `RESAMPLE_BWD`, `SCORE_MASK`, `SIGNAL` and `SOFTMAX` are tags of ours, and so are the keys that no version writes,
+/// and the port `Block_mask` of `MATMUL`.
 const GENERIC: &[Schema] = &[
     Schema {
         tag: "ATTENTION_BACKWARD",
@@ -187,7 +188,7 @@ const GENERIC: &[Schema] = &[
     },
     Schema {
         tag: "MATMUL",
-        inputs: [&["A", "B"], &["M_override", "N_override", "K_override"]],
+        inputs: [&["A", "B"], &["M_override", "N_override", "K_override", "Block_mask"]],
         outputs: [&["C"], &[]],
         keys: Keys::Typed(&["padding_value"]),
         compute_since: 0,
@@ -251,7 +252,7 @@ const GENERIC: &[Schema] = &[
     },
     Schema {
         tag: "SCORE_MASK",
-        inputs: [&["X"], &["SEQ_LEN_Q", "SEQ_LEN_KV", "LEFT_BOUND", "RIGHT_BOUND"]],
+        inputs: [&["X"], &["SEQ_LEN_Q", "SEQ_LEN_KV", "LEFT_BOUND", "RIGHT_BOUND", "Block_mask"]],
         outputs: [&["Y"], &[]],
         keys: Keys::Kept(attention::MASK_KEYS),
         compute_since: 0,

@@ -36,7 +36,7 @@ fn errors_of_nodes_name_the_node() {
         &changed("/nodes/0/inputs", json!({"A": 1, "b": 2})),
         &format!(
             "{node}: `inputs`: unknown port \"b\", did you mean \"B\"? \
-         (one of A, B, M_override, N_override, K_override) [FEJ-11]"
+         (one of A, B, M_override, N_override, K_override, Block_mask) [FEJ-11]"
         ),
     );
     refuses(

@@ -7,7 +7,7 @@
 //!
 //! In FP8, scores, probabilities and O are scaled, and the largest magnitudes of these kept ([`fp8`]). Whatever else stands between the scores and the softmax is the caller's: any pointwise operations. K stands in the graph as
 //! `[b, h, d, s_kv]`, as it is multiplied. Keys beyond a batch's length are masked, and its values left out of the second product by an
-//! override extent: what lies there may be NaN (AT-O36).
+//! override extent: what lies there may be NaN (AT-O36). So are those of blocks of scores that are not kept, by the mask of blocks.
 
 mod alibi;
 mod backward;
@@ -31,8 +31,19 @@ const BIAS: Port = Port::ATTENTION_BIAS;
 const SINK: Port = Port::SINK_TOKEN;
 
 /// Ports of a node that its operations have, too.
-const INPUTS: [Port; 10] =
-    [Q, K, V, SCALE, BIAS, Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, SINK, Port::PAGE_TABLE_K, Port::PAGE_TABLE_V];
+const INPUTS: [Port; 11] = [
+    Q,
+    K,
+    V,
+    SCALE,
+    BIAS,
+    Port::SEQ_LEN_Q,
+    Port::SEQ_LEN_KV,
+    SINK,
+    Port::PAGE_TABLE_K,
+    Port::PAGE_TABLE_V,
+    Port::BLOCK_MASK,
+];
 const OUTPUTS: [Port; 4] = [O, Port::STATS, Port::MAX, Port::SUM_EXP];
 
 /// Ports of tensors that may be ragged: all that have rows of queries, or of keys (AT-O6), or entries for them.
@@ -223,9 +234,10 @@ impl<'a> Lowering<'a> {
         }
         let lengths = ScoreMask::LENGTHS.iter().filter_map(|&port| Some((port, self.input(port)?)));
         let lengths: Vec<(Port, TensorId)> = lengths.collect();
-        if !lengths.is_empty() || self.mask != ScoreMask::default() {
+        let blocks = self.input(Port::BLOCK_MASK).map(|blocks| (Port::BLOCK_MASK, blocks));
+        if !lengths.is_empty() || self.mask != ScoreMask::default() || blocks.is_some() {
             let y = self.value("mask", &of_scores, DataType::Float);
-            let inputs = [(Port::X, x)].into_iter().chain(lengths.iter().copied()).collect();
+            let inputs = [(Port::X, x)].into_iter().chain(lengths.iter().copied()).chain(blocks).collect();
             self.push("mask", Attributes::Composite(self.mask.into()), inputs, vec![(Port::Y, y)]);
             x = y;
         }
@@ -254,7 +266,7 @@ impl<'a> Lowering<'a> {
             p = y;
         }
         let length = lengths.iter().find(|slot| slot.0 == Port::SEQ_LEN_KV).map(|slot| (Port::K_OVERRIDE, slot.1));
-        let inputs = [(Port::A, p), (Port::B, v)].into_iter().chain(length).collect();
+        let inputs = [(Port::A, p), (Port::B, v)].into_iter().chain(length).chain(blocks).collect();
         let o = self.node.output(O).expect("a complete node");
         if !fp8::scales(self.node, &[Port::DESCALE_S, Port::DESCALE_V, Port::SCALE_O], Port::AMAX_O) {
             self.push("bmm2", matmul(), inputs, vec![(Port::C, o)]);

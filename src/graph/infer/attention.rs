@@ -3,7 +3,7 @@
 use super::layout::Layout;
 use super::node::Node;
 use crate::graph::attention::{is_turned, key_rows, table};
-use crate::graph::{Malformed, PagedCacheLoad, Port};
+use crate::graph::{Malformed, PagedCacheLoad, Port, ScoreMask};
 
 /// `Stats`, `Max` and `Sum_exp` are `[b, h, s, 1]` of Q, row-major; maxima for scaling are one value. The gradients, and
 /// O, must be given.
@@ -27,7 +27,7 @@ pub(in crate::graph) fn infer(node: &mut Node) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Extents of queries, keys and values fit each other, and what the node gives fits them (AT-E1 … E3, E8, E9, E14).
+/// Extents of queries, keys and values fit each other, and what the node gives fits them (AT-E1 … E3, E8, E9, E14, E19).
 pub(super) fn check(node: &Node) -> Result<(), Malformed> {
     let [q, k, v] = check_operands(node)?;
     check_pages(node, q[0], k[2])?;
@@ -37,7 +37,9 @@ pub(super) fn check(node: &Node) -> Result<(), Malformed> {
     }
     check_options(node, q)?;
     check_numbers(node)?;
-    check_broadcast(node, Port::ATTENTION_BIAS, [q[0], q[1], q[2], k[2]])
+    let scores = [q[0], q[1], q[2], k[2]];
+    ScoreMask::check_block_mask(node, &scores)?;
+    check_broadcast(node, Port::ATTENTION_BIAS, scores)
 }
 
 /// As [`check`], of a backward pass: each gradient has the extents of what it is one of.
@@ -172,7 +174,7 @@ fn check_lengths(node: &Node, batches: i64) -> Result<(), Malformed> {
 #[cfg(test)]
 mod tests {
     use crate::graph::samples::{half_graph, input, other, refusal, shape_of};
-    use crate::graph::{Attributes, Graph, Other, Tensor};
+    use crate::graph::{Attributes, DataType, Graph, Other, Port, ScoreMask, Tensor};
 
     fn attention(tag: &'static str, query: &[i64], outputs: &[&'static str]) -> Graph {
         let mut graph = half_graph();
@@ -194,6 +196,51 @@ mod tests {
             assert_eq!(shape_of(&finalized, name), (&[2, 3, 5, 1][..], &[15, 5, 1, 1][..]), "{name}");
         }
         assert_eq!(shape_of(&finalized, "Amax_S").0, [1, 1, 1, 1]);
+    }
+
+    /// An attention of 300 queries by 1100 keys with a mask of blocks: a node, its mask alone, and a product that leaves blocks out.
+    fn blocked(dim: [i64; 4], data_type: DataType) -> [Graph; 3] {
+        let mask = || Tensor::new("blocks").row_major(dim).data_type(data_type);
+        let mut node = half_graph();
+        let q = input(&mut node, "q", &[2, 3, 300, 8]);
+        let [k, v] = ["k", "v"].map(|name| input(&mut node, name, &[2, 3, 1100, 8]));
+        let blocks = node.tensor(mask());
+        let attributes = Attributes::Other(Other { tag: "SDPA", attributes: [].into() });
+        other(&mut node, attributes, &[("Q", q), ("K", k), ("V", v), ("Block_mask", blocks)], &["O"]);
+        let o = node.operations()[0].outputs[0].1;
+        *node.tensor_mut(o) = Tensor::new("o").row_major([2, 3, 300, 8]);
+        let mut alone = half_graph();
+        let x = input(&mut alone, "x", &[2, 3, 300, 1100]);
+        let blocks = alone.tensor(mask());
+        let inputs = [(Port::X, x), (Port::BLOCK_MASK, blocks)];
+        let y = alone.composite("mask", ScoreMask::default(), &inputs, &[Port::Y])[0];
+        alone.set_output(y);
+        let mut product = half_graph();
+        let a = input(&mut product, "a", &[2, 3, 300, 1100]);
+        let b = input(&mut product, "b", &[2, 3, 1100, 8]);
+        let c = product.matmul("product", a, b);
+        let blocks = product.tensor(mask());
+        product.last_operation().inputs.push((Port::BLOCK_MASK, blocks));
+        product.set_output(c);
+        [node, alone, product]
+    }
+
+    #[test]
+    fn a_mask_of_blocks_has_a_bit_for_each_tile_of_scores() {
+        for graph in blocked([2, 3, 3, 2], DataType::UInt8) {
+            graph.finalize().unwrap();
+        }
+        for graph in blocked([2, 3, 3, 9], DataType::UInt8) {
+            let message = refusal(&graph);
+            let required = "port Block_mask: dims are [2, 3, 3, 9], required [2, 3, 3, 2]: a bit for each tile of 128 by 128 of the scores \
+                            [2, 3, 300, 1100], 8 of a row to the byte";
+            assert!(message.contains("tensor 'blocks'") && message.contains(required), "{message}");
+            assert!(message.ends_with("[AT-E19]"), "{message}");
+        }
+        for graph in blocked([2, 3, 3, 2], DataType::Boolean) {
+            let message = refusal(&graph);
+            assert!(message.contains("data type BOOLEAN; required UINT8 [AT-E19]"), "{message}");
+        }
     }
 
     #[test]

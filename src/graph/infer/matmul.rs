@@ -3,8 +3,7 @@
 use super::advice;
 use super::layout::Layout;
 use super::node::Node;
-use crate::graph::Malformed;
-use crate::graph::Port;
+use crate::graph::{Malformed, Port, ScoreMask};
 
 /// C = batch extents of A and B, then A's M and B's N; row-major.
 pub(super) fn infer(node: &mut Node) -> Result<(), Malformed> {
@@ -65,7 +64,19 @@ pub(super) fn check(node: &Node) -> Result<(), Malformed> {
             check_override(node, port, &required)?;
         }
     }
-    Ok(())
+    check_block_mask(node, &required)
+}
+
+/// Which tiles of A are multiplied, of matrices for batches and heads.
+fn check_block_mask(node: &Node, product: &[i64]) -> Result<(), Malformed> {
+    let a = node.dim(Port::A)?;
+    match (product, a.last()) {
+        (&[batches, heads, rows, _], Some(&terms)) => ScoreMask::check_block_mask(node, &[batches, heads, rows, terms]),
+        _ if node.tensor(Port::BLOCK_MASK).is_some() => {
+            Err(node.fault_at("AT-E19", Port::BLOCK_MASK, "required are operands of batch, heads, rows and columns"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Overrides give one extent a batch: `[B, 1, 1]` or `[B, 1, 1, 1]`.

@@ -28,7 +28,9 @@ fn own_type(attributes: &Attributes, port: Port) -> Option<DataType> {
         Attributes::Composite(composite) => composite.definition().default_type(port),
         // AT-J8
         Attributes::Other(other) if other.tag.starts_with("SDPA") => {
-            [Port::STATS, Port::MAX, Port::SUM_EXP].contains(&port).then_some(DataType::Float)
+            let is_statistic = [Port::STATS, Port::MAX, Port::SUM_EXP].contains(&port);
+            let of_mask = || (port == Port::BLOCK_MASK).then_some(DataType::UInt8);
+            is_statistic.then_some(DataType::Float).or_else(of_mask)
         }
         _ => None,
     }
@@ -78,7 +80,8 @@ fn complete_compute_type(draft: &mut Draft, id: OperationId, defects: &mut Defec
         | Attributes::Transpose
         | Attributes::AllGather(_)
         | Attributes::Bernoulli(_)
-        | Attributes::PageGather => return,
+        | Attributes::PageGather
+        | Attributes::BlockBits => return,
         _ => default,
     };
     operation.compute_data_type = operation.compute_data_type.or(default);

@@ -98,6 +98,7 @@ impl Backward {
         let fits = walk.are_given(&inputs)
             && walk.is_whole(&inputs, &outputs, scratch)
             && walk.overrides_are(masks.lengths)
+            && masks.blocks.is_none()
             && walk.lie_transposed(&inputs);
         let dropout = pass.drawn().map(|drawn| Dropout { kept: drawn.kept });
         let backward = AttentionBackward { mask: masks.mask, dropout };
@@ -146,6 +147,7 @@ impl Pass {
         let k = walk.keys(of_keys)?;
         let gradient = walk.score_gradient(ds)?;
         let scores = walk.scores(gradient.p)?;
+        gradient.choices.iter().try_for_each(|choice| walk.is_of_masked(choice, &scores.masks))?;
         let (p, dropout) = walk.kept(gradient.p)?;
         let rows = walk.rows(gradient.difference, dropout)?;
         let factors: Vec<TensorId> = scores.scale.into_iter().chain(dropout.map(|dropout| dropout.factor)).collect();

@@ -3,18 +3,20 @@
 use serde_json::Value;
 
 use super::super::draft::Draft;
-use super::super::{Attributes, Composite, Operation, PointwiseMode, Port, Scalar, ScoreMask, TensorId};
+use super::super::{Attributes, Composite, Operation, PointwiseMode, Port, ScoreMask, TensorId};
 use super::bound::{Sum, conjunction};
 use super::flow::Flow;
-use super::{BAND_MASK, Expectation, Expected, FILL, is_masked, is_unknown_scalar, unscaled};
+use super::{BAND_MASK, Expectation, Expected, FILL, is_far_below, is_masked, unscaled};
 
-/// Most masks in a row: one has two lengths and two bounds.
-const MOST: usize = 4;
+/// Most masks in a row: one has two lengths, two bounds and blocks.
+const MOST: usize = 5;
 
 /// What the scores of a row have to meet, as sums that are at least 0.
 #[derive(Clone, Debug, Default)]
 struct Constraints {
     lengths: [Option<TensorId>; 2],
+    /// Which blocks of scores are kept.
+    blocks: Option<TensorId>,
     /// R: what a column may be greater than its row by; without row and column.
     right: Option<Sum>,
     /// L.
@@ -34,6 +36,8 @@ pub(super) struct Masks {
     pub(super) x: TensorId,
     /// Lengths of the sequences of queries and keys, where there are any.
     pub(super) lengths: [Option<TensorId>; 2],
+    /// Which blocks of scores are kept, where some may be left out.
+    pub(super) blocks: Option<TensorId>,
     /// What host scalars have to be that the masks had, and the one mask has not.
     pub(super) expectations: Vec<Expectation>,
     pub(super) mask: ScoreMask,
@@ -88,7 +92,7 @@ impl Masks {
 
     fn nothing(x: TensorId) -> Self {
         let mask = ScoreMask::default();
-        Self { x, lengths: [None; 2], expectations: Vec::new(), mask, bounds: Vec::new(), name: None }
+        Self { x, lengths: [None; 2], blocks: None, expectations: Vec::new(), mask, bounds: Vec::new(), name: None }
     }
 
     /// One mask in place of several; `None` where they say what one cannot.
@@ -99,7 +103,7 @@ impl Masks {
             all = all.and(&layer.constraints)?;
         }
         let mut masks = Self::nothing(x);
-        masks.lengths = all.lengths;
+        (masks.lengths, masks.blocks) = (all.lengths, all.blocks);
         let dim = &draft.tensor(x).dim;
         let &[batches, _, queries, keys] = &dim[..] else { return None };
         let is_length = |id: &TensorId| {
@@ -110,9 +114,6 @@ impl Masks {
             [None, None] => {}
             [Some(a), Some(b)] if [a, b].iter().all(is_length) => {}
             _ => return None,
-        }
-        for fill in layers.iter().filter_map(|layer| layer.fill).filter(|&id| is_unknown_scalar(draft.tensor(id))) {
-            masks.expect(draft, fill, Expected::Masked)?;
         }
         let mut follows = Vec::new();
         for (sum, sign, port) in [(&all.right, 1, Port::RIGHT_BOUND), (&all.left, -1, Port::LEFT_BOUND)] {
@@ -129,7 +130,43 @@ impl Masks {
             follows.push(bound.follows);
         }
         masks.mask.is_bottom_right = follows.contains(&true);
-        follows.iter().all(|&one| one == follows[0]).then_some(masks)
+        if follows.iter().any(|&one| one != follows[0]) {
+            return None;
+        }
+        let keeps_keys = masks.keeps_keys([queries, keys]);
+        for fill in layers.iter().filter_map(|layer| layer.fill) {
+            masks.fill(draft, fill, keeps_keys)?;
+        }
+        Some(masks)
+    }
+
+    /// Whether each row is known to keep a key.
+    fn keeps_keys(&self, [queries, keys]: [i64; 2]) -> bool {
+        let Self { lengths, blocks, bounds, mask, .. } = self;
+        let is_known = *lengths == [None; 2] && blocks.is_none() && bounds.is_empty();
+        // of a row r: r − L < c ≤ r + R, and 0 ≤ c < keys
+        let (left, right) = (mask.left_bound, mask.right_bound);
+        let first = right.is_none_or(|right| right >= 0);
+        let last = left.is_none_or(|left| left.saturating_sub(queries) >= 1 - keys);
+        let is_wide = left.zip(right).is_none_or(|(left, right)| left.saturating_add(right) >= 1);
+        is_known && first && last && is_wide
+    }
+
+    /// What masked scores are set to masks them, now or in every execution.
+    fn fill(&mut self, draft: &Draft, fill: TensorId, keeps_keys: bool) -> Option<()> {
+        let masks = if keeps_keys { is_far_below } else { is_masked };
+        match draft.tensor(fill).value {
+            Some(value) => masks(value).then_some(()),
+            None => self.expect(draft, fill, if keeps_keys { Expected::FarBelow } else { Expected::Masked }),
+        }
+    }
+
+    /// What has to be so for a predicate to keep the scores that these masks keep; `None` where it keeps others.
+    pub(super) fn expected_of(&self, draft: &Draft, flow: &Flow, kept: TensorId) -> Option<Vec<Expectation>> {
+        let constraints = Constraints::of(conjunction(draft, flow, kept)?)?;
+        let other = Self::together(draft, &[Layer { x: self.x, constraints, fill: None }])?;
+        let is_same = (other.mask, other.lengths, &other.bounds) == (self.mask, self.lengths, &self.bounds);
+        (is_same && self.blocks.is_none()).then_some(other.expectations)
     }
 
     /// A bound: a number, a host scalar that is added to it, and the lengths' difference, where the diagonal follows them. `sign` says how
@@ -187,6 +224,7 @@ impl Masks {
         let mut bounds = self.bounds.clone();
         bounds.sort_by_key(|slot| order(slot.0));
         inputs.extend(bounds);
+        inputs.extend(self.blocks.map(|blocks| (Port::BLOCK_MASK, blocks)));
         let name = self.name.as_deref().unwrap_or("mask");
         Some(super::operation(name, self.mask, inputs, vec![(Port::Y, y)]))
     }
@@ -213,6 +251,10 @@ impl Constraints {
             }
             *one = one.or(other);
         }
+        if self.blocks.is_some() && other.blocks.is_some() {
+            return None;
+        }
+        self.blocks = self.blocks.or(other.blocks);
         for (one, other) in [(&mut self.right, &other.right), (&mut self.left, &other.left)] {
             if one.is_some() && other.is_some() {
                 return None;
@@ -279,7 +321,8 @@ impl Layer {
         let right = bound(mask.right_bound, Port::RIGHT_BOUND, 1);
         let left = bound(mask.left_bound, Port::LEFT_BOUND, -1);
         let [right, left] = [right, left].map(|bound| bound.map_or(Some(None), |sum| sum.map(Some)));
-        let constraints = Constraints { lengths, right: right?, left: left? };
+        let blocks = operation.input(Port::BLOCK_MASK);
+        let constraints = Constraints { lengths, blocks, right: right?, left: left? };
         Some(Self { x: operation.input(Port::X)?, constraints, fill: None })
     }
 
@@ -322,9 +365,8 @@ impl Layer {
     }
 }
 
-/// Whether a host scalar masks scores, or may: its value comes with each execution (AT-P36).
+/// Whether a host scalar masks scores, or may, of some rows: its value comes with each execution (AT-P36).
 fn fills(draft: &Draft, id: TensorId) -> bool {
     let tensor = draft.tensor(id);
-    let masks = |value: Scalar| is_masked(value);
-    is_number(draft, id) && tensor.is_pass_by_value && tensor.value.is_none_or(masks)
+    is_number(draft, id) && tensor.is_pass_by_value && tensor.value.is_none_or(is_far_below)
 }

@@ -60,6 +60,10 @@ pub(crate) struct Expectation {
 pub(crate) enum Expected {
     /// −∞, or the lowest finite number of its type (AT-P36).
     Masked,
+    /// As [`Self::Masked`], or a number far below any score, of rows that keep a key each.
+    FarBelow,
+    /// 0: what gradients of masked scores are set to, which they are.
+    Zero,
     /// The length of all sequences: an extent of the graph (AT-P37).
     Length(i64),
     /// 1: a factor that stands for nothing, where nothing is dropped (AT-P41).
@@ -87,6 +91,8 @@ impl Expectation {
             Expected::Masked => {
                 "what masked scores are set to is -inf, or the lowest finite number [AT-P36]".to_owned()
             }
+            Expected::FarBelow => "what masked scores are set to is -inf, or at most -1e9 [AT-P36]".to_owned(),
+            Expected::Zero => "what gradients of masked scores are set to is 0 [AT-O12]".to_owned(),
             Expected::Length(length) => format!("it is the length of the sequences, {length} [AT-P37]"),
             Expected::Kept(keep) => {
                 format!("sums of rows are multiplied by the probability to keep, {keep} [AT-P41]")
@@ -106,6 +112,8 @@ impl Expected {
     fn is(self, value: Scalar) -> bool {
         match self {
             Self::Masked => is_masked(value),
+            Self::FarBelow => is_far_below(value),
+            Self::Zero => value.as_f64() == 0.0,
             Self::Length(length) => value.as_f64() == length as f64,
             Self::One => value.as_f64() == 1.0,
             Self::Kept(keep) => is_kept(keep, value),
@@ -117,6 +125,12 @@ impl Expected {
 fn is_masked(value: Scalar) -> bool {
     // The lowest finite FLOAT; HALF's is −65504, beside which scores might count.
     value.as_f64() <= f64::from(f32::MIN) * 0.99
+}
+
+/// Whether what scores are set to leaves nothing of them beside others: in FLOAT the exponential of how far it is below them is 0, but for scores of
+/// this size.
+fn is_far_below(value: Scalar) -> bool {
+    value.as_f64() <= -1e9
 }
 
 /// What means something in an attention alone is put as any graph may have it.
@@ -294,12 +308,13 @@ impl Found {
         }
     }
 
-    /// Lengths that the mask has go from the first product; of the second one's they are the values that count.
+    /// Lengths that the mask has go from the first product; of the second one's they are the values that count, and so are blocks.
     fn arrange_products(&self, draft: &mut Draft) {
         let [queries, keys] = self.masks.lengths;
         let wanted = |port: Port, id: TensorId| match port {
             Port::M_OVERRIDE => Some(id) != queries,
             Port::N_OVERRIDE | Port::K_OVERRIDE => Some(id) != keys,
+            Port::BLOCK_MASK => Some(id) != self.masks.blocks,
             _ => true,
         };
         for id in [self.scores, self.output] {
@@ -309,11 +324,10 @@ impl Found {
                 operation.attributes = Attributes::Matmul(Matmul::default());
             }
         }
-        if let Some(keys) = keys {
-            let output = &mut draft.operations[self.output.index()];
-            if output.input(Port::K_OVERRIDE).is_none() {
-                output.inputs.push((Port::K_OVERRIDE, keys));
-            }
+        let output = &mut draft.operations[self.output.index()];
+        for (port, id) in [(Port::K_OVERRIDE, keys), (Port::BLOCK_MASK, self.masks.blocks)] {
+            let id = id.filter(|_| output.input(port).is_none());
+            output.inputs.extend(id.map(|id| (port, id)));
         }
     }
 }
@@ -337,9 +351,4 @@ fn operation(
         inputs,
         outputs,
     }
-}
-
-/// Whether a tensor is one element, whose value comes with each execution.
-fn is_unknown_scalar(tensor: &Tensor) -> bool {
-    tensor.is_pass_by_value && tensor.value.is_none()
 }

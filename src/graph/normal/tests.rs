@@ -220,9 +220,46 @@ fn masks_that_are_none_stay_modifiers() {
         graph.operations().filter(|one| one.pointwise_mode() == Some(PointwiseMode::BinarySelect)).count()
     };
     assert_eq!(selects(&changed(&|fill| fill.value = Some(Scalar::Float(f64::from(f32::MIN))))), 0);
+    assert_eq!(selects(&changed(&|fill| fill.value = Some(Scalar::Float(-1e9)))), 0);
+    assert_eq!(selects(&changed(&|fill| fill.value = Some(Scalar::Float(-65504.0)))), 1);
     let zero = changed(&|fill| fill.value = Some(Scalar::Float(0.0)));
     assert_eq!(selects(&zero), 1);
     assert_is_attention(&zero, "a modifier that chooses");
     let ids: Vec<OperationId> = zero.operation_ids().collect();
     assert!(ids.len() > 5);
+}
+
+/// A finite number far below any score masks where each row keeps a key: else it is what rows without one have the mean of all for.
+#[test]
+fn a_finite_fill_masks_where_rows_keep_keys() {
+    let fills = |attention: Attention, value: Option<f64>| {
+        let mut graph = attention.graph(Form::Old);
+        let fills = graph.tensors.iter_mut().filter(|tensor| tensor.name == "fill");
+        fills.for_each(|fill| fill.value = value.map(Scalar::Float));
+        finalized(&graph, "a fill")
+    };
+    let plain = Attention::default();
+    // of 5 queries and 7 keys
+    for (right, left, lengths, keeps_keys) in [
+        (Some(0), None, false, true),
+        (Some(-1), None, false, false),
+        (None, Some(1), false, true),
+        (None, Some(-1), false, true),
+        (None, Some(-2), false, false),
+        (Some(2), Some(-1), false, true),
+        (Some(1), Some(-1), false, false),
+        (Some(0), None, true, false),
+    ] {
+        let what = format!("{right:?}, {left:?}, lengths {lengths}");
+        let attention = Attention { right, left, lengths, ..plain };
+        let known = fills(attention, Some(-1e9));
+        let chooses = known.operations().any(|one| one.pointwise_mode() == Some(PointwiseMode::BinarySelect));
+        assert_eq!(chooses, !keeps_keys, "{what}");
+        assert_is_attention(&known, &what);
+        let open = fills(attention, None);
+        let infinite = fills(attention, Some(f64::NEG_INFINITY));
+        assert_eq!(open.key(), infinite.key(), "{what}");
+        let is_masked = |one: &super::Expectation| one.holds(Scalar::Float(-1e9));
+        assert!(!open.expectations().is_empty() && open.expectations().iter().all(is_masked) == keeps_keys, "{what}");
+    }
 }

@@ -137,7 +137,7 @@ pub enum Scores {
     },
 }
 
-/// The keys of a row: those of a band around a diagonal, within the sequences' lengths.
+/// The keys of a row: those of a band around a diagonal, within the sequences' lengths, in blocks that are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Band {
     /// Keys up to a row's diagonal, its own included, at most so many.
@@ -148,6 +148,8 @@ pub struct Band {
     pub lengths: Option<[TensorId; 2]>,
     /// Whether the diagonal ends where the sequences do.
     pub is_bottom_right: bool,
+    /// A bit for each block of scores that is kept, where not all are (`docs/spec/attention.md` AT-O11). A step of a tile lies in one of them.
+    pub blocks: Option<TensorId>,
 }
 
 /// How far a band reaches: a number, and one more that is known when the kernel is launched.
@@ -293,6 +295,7 @@ impl AttentionProblem {
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
         let mut reads: Vec<TensorId> = self.sink.into_iter().chain(self.band.lengths.into_iter().flatten()).collect();
         reads.extend([self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more));
+        reads.extend(self.band.blocks);
         reads.extend(self.pages.iter().flatten().map(|pages| pages.table));
         reads.extend(&self.offsets);
         reads.extend(self.dropout.iter().flat_map(ForwardDropout::reads));

@@ -243,14 +243,25 @@ impl BackwardProblem {
         (self.rows() + i64::from(rows) - 1) / i64::from(rows)
     }
 
-    /// Heads with own rows, of all batches.
-    pub fn row_heads(&self) -> i64 {
-        self.extents.batches * if self.of_keys { self.extents.key_heads[0] } else { self.extents.heads }
+    /// Whose heads tiles of keys have: V's where dV is the only result, else K's. Where both are results K and V have as many.
+    fn side(&self) -> usize {
+        usize::from(!self.has_sums())
     }
 
-    /// Heads of others that a tile walks: those of Q that share a head of K and V.
+    /// Heads with own rows, of all batches.
+    pub fn row_heads(&self) -> i64 {
+        self.extents.batches * if self.of_keys { self.extents.key_heads[self.side()] } else { self.extents.heads }
+    }
+
+    /// Heads of others that a tile walks: those of Q that share a head of K, or of V.
     pub fn members(&self) -> i64 {
-        if self.of_keys { self.extents.groups()[0] } else { 1 }
+        if self.of_keys { self.extents.groups()[self.side()] } else { 1 }
+    }
+
+    /// Which of the two tiles of own keys changes from member to member: the one of K, or of V, which has another number of heads.
+    pub fn changing(&self) -> Option<usize> {
+        let other = 1 - self.side();
+        (self.of_keys && self.extents.groups()[other] % self.members() != 0).then_some(other)
     }
 
     /// Tensors that are read and written through pointers, beside Q, K, V and dO.

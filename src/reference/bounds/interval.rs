@@ -1,6 +1,7 @@
 //! Values with bounds on their errors, and rounding of both.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -36,6 +37,12 @@ impl Bounded {
             overrides.pad(error, &dim, side, 0.0);
         }
         Self { dense: overrides.padded(&self.dense, side), error }
+    }
+
+    /// Makes some elements 0, which is exact.
+    pub(super) fn clear(&mut self, elements: Range<usize>) {
+        self.dense.values[elements.clone()].fill(0.0);
+        self.error.iter_mut().for_each(|error| error[elements.clone()].fill(0.0));
     }
 
     /// All bounds as values of a tensor.

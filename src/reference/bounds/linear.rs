@@ -1,10 +1,13 @@
 //! Errors of matmuls and convolutions: `|Σ a·b| ≤ ‖a‖·‖b‖` (Cauchy and Schwarz) for the accumulation, and the same with
 //! operands' errors in place of one factor.
 
+use std::ops::Range;
+
 use super::accuracy::{Accumulator, quantum};
 use super::interval::Bounded;
 use crate::graph::{Convolution, ConvolutionDirection};
-use crate::reference::oracle::{DenseF64, convolve, matrix_of};
+use crate::reference::block_mask::Blocks;
+use crate::reference::oracle::{DenseF64, convolve, last_two, matrix_of};
 
 /// Norms of the vectors whose inner products a result consists of.
 struct Norms {
@@ -89,6 +92,45 @@ pub(super) fn matmul(a: &Bounded, b: &Bounded, dim: &[i64], accumulator: Option<
         (right..right + n).map(|right| products.error(accumulator, left, right)).collect::<Vec<f64>>()
     };
     (0..rows).flat_map(row).collect()
+}
+
+/// As [`matmul`], of the terms that a mask of tiles of A keeps: rows with the same tiles are products of their own, with the others' terms 0.
+pub(super) fn matmul_of_blocks(
+    a: &Bounded,
+    b: &Bounded,
+    dim: &[i64],
+    accumulator: Option<Accumulator>,
+    blocks: &Blocks,
+) -> Vec<f64> {
+    let ([m, n], k) = (last_two(dim), last_two(&a.dense.dim)[1]);
+    let batches = dim.iter().product::<i64>() as usize / (m * n);
+    let of_batches = |last: [usize; 2]| [&dim[..dim.len() - 2], &last.map(|extent| extent as i64)].concat();
+    let mut errors = vec![0.0; batches * m * n];
+    for rows in blocks.rows() {
+        let own_a = matrices(a, dim, (m * k, rows.start * k..rows.end * k), of_batches([rows.len(), k]));
+        let mut own_b = matrices(b, dim, (k * n, 0..k * n), of_batches([k, n]));
+        for batch in 0..batches {
+            let first = batch * k * n;
+            for terms in blocks.left_out(batch, rows.start) {
+                own_b.clear(first + terms.start * n..first + terms.end * n);
+            }
+        }
+        let own = matmul(&own_a, &own_b, &of_batches([rows.len(), n]), accumulator);
+        for (errors, own) in errors.chunks_mut(m * n).zip(own.chunks(rows.len() * n)) {
+            errors[rows.start * n..rows.end * n].copy_from_slice(own);
+        }
+    }
+    errors
+}
+
+/// A part of each matrix of an operand, of so many elements, for every batch of a product: a tensor of these extents.
+fn matrices(operand: &Bounded, product: &[i64], (size, part): (usize, Range<usize>), dim: Vec<i64>) -> Bounded {
+    let batches = product[..product.len() - 2].iter().product::<i64>() as usize;
+    let starts = (0..batches).map(|batch| matrix_of(&operand.dense, product, batch) * size);
+    let parts: Vec<Range<usize>> = starts.map(|start| start + part.start..start + part.end).collect();
+    let values = parts.iter().flat_map(|part| operand.dense.values[part.clone()].iter().copied()).collect();
+    let error = |error: &Vec<f32>| parts.iter().flat_map(|part| error[part.clone()].iter().copied()).collect();
+    Bounded { dense: DenseF64 { dim, values }, error: operand.error.as_ref().map(error) }
 }
 
 fn sum_rows(values: &[f64], row: usize) -> Vec<f64> {

@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::oracle::{
-    DenseF64, exact, join, operand_at, operand_type, overrides_of, pointwise_map, port_of, transposed, value_type, walk,
+    DenseF64, exact, join, last_two, operand_at, operand_type, overrides_of, pointwise_map, port_of, transposed,
+    value_type, walk,
 };
 use super::overrides::SIDES;
 use super::pages;
@@ -157,7 +158,7 @@ impl Analysis<'_> {
             Attributes::Concat(_) | Attributes::Signal(_) => self.moved(id, &operands)?,
             Attributes::View | Attributes::Transpose => self.moved(id, &operands)?,
             Attributes::AllGather(_) | Attributes::Bernoulli(_) => self.moved(id, &operands)?,
-            Attributes::PageGather => self.moved(id, &operands)?,
+            Attributes::PageGather | Attributes::BlockBits => self.moved(id, &operands)?,
             _ => self.accumulated(id, &operands)?,
         };
         let result = |(pairs, output): (Vec<(f64, f64)>, TensorId)| {
@@ -189,7 +190,7 @@ impl Analysis<'_> {
         };
         let bounded = |(values, tensor): (Vec<f64>, TensorId)| {
             let is_flag = port_of(operation, tensor) == Port::FLAG;
-            // what other GPUs have sent is exact, and so is what is drawn
+            // what other GPUs have sent is exact, and so is what is drawn, or a bit of a mask
             let error = |(i, value): (usize, f64)| (value, errors.get(i).copied().filter(|_| !is_flag).unwrap_or(0.0));
             values.into_iter().enumerate().map(error).collect()
         };
@@ -270,7 +271,10 @@ impl Analysis<'_> {
                 let dense: Vec<&DenseF64> = operands.iter().map(|operand| &operand.dense).collect();
                 let Some(overrides) = overrides_of(operation, &dense) else { return vec![f64::INFINITY; result.len()] };
                 let [a, b] = [(a, SIDES[0]), (b, SIDES[1])].map(|(operand, side)| operand.padded(&overrides, side));
-                linear::matmul(&a, &b, dim, accumulator)
+                match overrides.blocks(last_two(&a.dense.dim)) {
+                    Some(blocks) => linear::matmul_of_blocks(&a, &b, dim, accumulator, &blocks),
+                    None => linear::matmul(&a, &b, dim, accumulator),
+                }
             }
             (Attributes::Convolution(convolution), [first, second]) if self.sums_fp8(id) => {
                 self.fp8_convolution(id, convolution, [first, second], (dim, result))
@@ -295,6 +299,7 @@ impl Analysis<'_> {
             (Attributes::Pointwise(_) | Attributes::Concat(_) | Attributes::Signal(_), _)
             | (Attributes::View | Attributes::Transpose, _)
             | (Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::PageGather, _)
+            | (Attributes::BlockBits, _)
             | (Attributes::Composite(_) | Attributes::Other(_), _) => {
                 vec![f64::INFINITY; result.len()]
             }

@@ -6,13 +6,22 @@ use rayon::prelude::*;
 
 use super::DenseF64;
 use super::number::{Number, numbers};
+use crate::reference::block_mask::Blocks;
 
 /// `Σ_k A[b,m,k]·B[b,k,n]` for every element of C, of extents `dim`.
 pub(super) fn matmul(operands: &[&DenseF64], dim: &[i64], is_integer: bool) -> Vec<f64> {
-    if is_integer { product::<Wrapping<i64>>(operands, dim) } else { product::<f64>(operands, dim) }
+    if is_integer { product::<Wrapping<i64>>(operands, dim, None) } else { product::<f64>(operands, dim, None) }
 }
 
-fn product<T: Number>(operands: &[&DenseF64], dim: &[i64]) -> Vec<f64> {
+/// As [`matmul`], of the terms that a mask of tiles of A keeps.
+pub(super) fn matmul_of_blocks(operands: &[&DenseF64], dim: &[i64], is_integer: bool, blocks: &Blocks) -> Vec<f64> {
+    match is_integer {
+        true => product::<Wrapping<i64>>(operands, dim, Some(blocks)),
+        false => product::<f64>(operands, dim, Some(blocks)),
+    }
+}
+
+fn product<T: Number>(operands: &[&DenseF64], dim: &[i64], blocks: Option<&Blocks>) -> Vec<f64> {
     let &[a, b] = operands else { return Vec::new() };
     let rank = dim.len();
     let (m, n) = (dim[rank - 2] as usize, dim[rank - 1] as usize);
@@ -24,7 +33,8 @@ fn product<T: Number>(operands: &[&DenseF64], dim: &[i64]) -> Vec<f64> {
         let a = &a_values[(matrix_of(a, dim, batch) * m + i) * k..][..k];
         let b = &b_values[matrix_of(b, dim, batch) * k * n..][..k * n];
         let mut sums = vec![T::default(); n];
-        for (a, b) in a.iter().zip(b.chunks(n)) {
+        let is_kept = |k: &usize| blocks.is_none_or(|blocks| blocks.is_kept(batch, [i, *k]));
+        for (a, b) in (0..k).filter(is_kept).map(|k| (&a[k], &b[k * n..][..n])) {
             sums.iter_mut().zip(b).for_each(|(sum, &b)| *sum = *sum + *a * b);
         }
         sums.into_iter().map(T::to_f64).collect::<Vec<f64>>()

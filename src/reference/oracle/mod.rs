@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use super::all_gather;
-use super::bernoulli;
 use super::overrides::{Overrides, SIDES};
 use super::pages;
 use super::ragged;
 use super::run::arithmetic;
 use super::supported::check_supported;
 use super::values::{Values, scales, written};
+use super::{bernoulli, block_mask};
 use crate::error::Result;
 use crate::graph::{
     Attributes, DataType, FinalTensor, FinalizedGraph, Operation, OperationId, Port, ReductionMode, TensorId,
@@ -156,6 +156,7 @@ pub(super) fn value_type(graph: &FinalizedGraph, id: OperationId, (port, tensor)
             | Attributes::AllGather(_)
             | Attributes::Bernoulli(_)
             | Attributes::PageGather
+            | Attributes::BlockBits
     );
     let (compute, tensor) = (operand_type(graph, id), graph.tensor(tensor));
     let is_ideal = tensor.is_virtual && tensor.data_type == DataType::Double && compute.is_floating();
@@ -210,6 +211,7 @@ pub(super) fn exact(
         Attributes::AllGather(gather) => return all_gather::exact(graph, id, *gather, operands, values),
         Attributes::Bernoulli(attributes) => return bernoulli::exact(graph, id, *attributes, values),
         Attributes::PageGather => return pages::exact(graph, id, operands, f64::NAN),
+        Attributes::BlockBits => return block_mask::exact(graph, id, values),
         _ => {}
     }
     let result = |&(port, output): &(Port, TensorId)| {
@@ -238,7 +240,10 @@ fn unscaled(
         Attributes::Matmul(_) => match overrides_of(operation, operands) {
             Some(overrides) => {
                 let padded = [0, 1].map(|side| overrides.padded(operands[side], SIDES[side]));
-                linear::matmul(&padded.each_ref(), dim, is_integer)
+                match overrides.blocks(last_two(&padded[0].dim)) {
+                    Some(blocks) => linear::matmul_of_blocks(&padded.each_ref(), dim, is_integer, &blocks),
+                    None => linear::matmul(&padded.each_ref(), dim, is_integer),
+                }
             }
             None => linear::matmul(operands, dim, is_integer),
         },
@@ -264,11 +269,18 @@ fn unscaled(
         | Attributes::AllGather(_)
         | Attributes::Bernoulli(_)
         | Attributes::PageGather
+        | Attributes::BlockBits
         | Attributes::Composite(_)
         | Attributes::Other(_) => {
             vec![f64::NAN; dim.iter().product::<i64>() as usize]
         }
     }
+}
+
+/// Rows and columns of a tensor's matrices.
+pub(super) fn last_two(dim: &[i64]) -> [usize; 2] {
+    let extent = |from_last: usize| dim.len().checked_sub(from_last).map_or(1, |axis| dim[axis] as usize);
+    [extent(2), extent(1)]
 }
 
 /// Override extents of a matmul, whose tensors are operands.

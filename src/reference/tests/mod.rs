@@ -2,6 +2,7 @@
 
 mod attention;
 mod attention_backward;
+mod block_mask;
 mod convolution;
 mod dropout;
 mod engine;

@@ -85,7 +85,8 @@ fn add_axis(graph: &mut Graph) -> Option<()> {
             Attributes::Concat(_) | Attributes::Matmul(_) | Attributes::Reduction(_) | Attributes::GenStats => {}
             Attributes::Signal(_) | Attributes::Composite(_) => {}
             Attributes::View | Attributes::Transpose | Attributes::AllGather(_) => return None,
-            Attributes::Bernoulli(_) | Attributes::PageGather | Attributes::Other(_) => return None,
+            Attributes::Bernoulli(_) | Attributes::Other(_) => return None,
+            Attributes::PageGather | Attributes::BlockBits => return None,
         }
     }
     graph.tensors.iter_mut().try_for_each(|tensor| insert_axis(tensor, place))

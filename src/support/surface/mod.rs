@@ -153,7 +153,7 @@ impl OperationKind {
             Attributes::Signal(_) => Some(Self::Signal),
             Attributes::Matmul(_) | Attributes::Convolution(_) => None,
             Attributes::View | Attributes::Transpose | Attributes::AllGather(_) | Attributes::Bernoulli(_) => None,
-            Attributes::PageGather => None,
+            Attributes::PageGather | Attributes::BlockBits => None,
             Attributes::Composite(_) | Attributes::Other(_) => None,
         }
     }

@@ -168,7 +168,9 @@ impl Offered {
         let steps = if operand == MmaType::Fp8 { KEYS_IN_FP8 } else { KEYS };
         let fits = move |tile: &AttentionTile| {
             let held = tile.held_registers(head, operand) + plan.further_registers(tile.keys);
-            held <= HELD[tile.consumers as usize] && tile.layout(head, operand).bytes <= shared
+            held <= HELD[tile.consumers as usize]
+                && tile.layout(head, operand).bytes <= shared
+                && plan.is_within_blocks([tile.queries(), tile.keys])
         };
         let staged = move |consumers, keys| {
             (2..=MOST_STAGES).rev().map(|stages| AttentionTile { consumers, keys, stages }).find(fits)

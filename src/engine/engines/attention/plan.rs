@@ -146,12 +146,18 @@ impl Plan {
             + drawing_registers(self.problem.dropout.and_then(|dropout| dropout.drawn()))
     }
 
-    /// Heads of Q that may share a tile: those that share a head of K and of V.
+    /// Heads of Q that may share a tile: those that share a head of K and of V, and all keys of it.
     pub(in crate::engine::engines) fn group(&self) -> i64 {
         match self.problem.extents.groups() {
-            [group, of_values] if group == of_values => group,
+            [group, of_values] if group == of_values && self.problem.band.blocks.is_none() => group,
             _ => 1,
         }
+    }
+
+    /// Whether each step of a tile, of so many rows and keys, lies in one of the blocks of scores that are kept or left out.
+    pub(in crate::engine::engines) fn is_within_blocks(&self, [rows, keys]: [u32; 2]) -> bool {
+        let divides = |extent: u32| ScoreMask::TILE % i64::from(extent) == 0;
+        self.problem.band.blocks.is_none() || divides(rows) && divides(keys)
     }
 
     /// Steps of so many keys of each tile of so many rows, of packed heads.
@@ -336,8 +342,12 @@ fn lengths_agree(graph: &FinalizedGraph, attention: &Attention, band: &Band) -> 
     if rows.input(Port::SINK).is_some() && rows.input(Port::SEQ_LEN_Q) != queries {
         return Err("rows that have a sink are told by another length than rows that are masked".to_owned());
     }
-    if graph.operation(attention.output).input(Port::K_OVERRIDE) != keys {
+    let output = graph.operation(attention.output);
+    if output.input(Port::K_OVERRIDE) != keys {
         return Err("values are left out by another length than keys are masked by".to_owned());
+    }
+    if output.input(Port::BLOCK_MASK) != band.blocks {
+        return Err("values are left out by another mask of blocks than keys are".to_owned());
     }
     Ok(())
 }
@@ -454,7 +464,17 @@ pub(in crate::engine::engines) fn band_of(
         right: edge(graph, mask.right_bound, operation.input(Port::RIGHT_BOUND))?,
         lengths: lengths.map(|(queries, keys)| [queries, keys]),
         is_bottom_right: mask.is_bottom_right,
+        blocks: operation.input(Port::BLOCK_MASK).map(|id| block_mask(graph, id)).transpose()?,
     })
+}
+
+/// A mask of blocks that kernels read.
+fn block_mask(graph: &FinalizedGraph, id: TensorId) -> Result<TensorId, String> {
+    let tensor = graph.tensor(id);
+    match tensor.is_virtual || tensor.is_pass_by_value || tensor.ragged_offset.is_some() {
+        true => Err(format!("tensor {}: required is a mask of blocks in memory", graph.describe_tensor(id))),
+        false => Ok(id),
+    }
 }
 
 /// A bound of a mask: an attribute and a host scalar add up.

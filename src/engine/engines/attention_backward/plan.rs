@@ -62,6 +62,12 @@ impl Plan {
         if let Some(id) = plan.results().find(|&id| graph.tensor(id).data_type != first) {
             return Err(of_another_type(graph, id, first));
         }
+        if !plan.have_same_heads() {
+            let [of_keys, of_values] = plan.extents.key_heads;
+            return Err(format!(
+                "K has {of_keys} heads, and V {of_values}; required the same, which warp_attention_backward does not ask for"
+            ));
+        }
         are_heads(plan.extents)?;
         for id in [q, k, v, gradient] {
             is_boxed(graph, id, 3)?;
@@ -70,15 +76,21 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Whether K and V have as many heads.
+    fn have_same_heads(&self) -> bool {
+        let [of_keys, of_values] = self.extents.key_heads;
+        of_keys == of_values
+    }
+
     /// The passes of a kernel, by what makes one of its results and whether own rows are keys: dK and dV together, or one after the other where
-    /// registers hold no more, then dQ. `None` where one is not possible.
+    /// registers hold no more, or heads of K are not those of V, then dQ. `None` where one is not possible.
     pub(in crate::engine::engines) fn passes<P>(
         &self,
         pass: impl Fn(bool, &[BackwardOutput]) -> Option<P>,
     ) -> Option<Vec<P>> {
         let mut passes = match &self.of_keys[..] {
             [] => Vec::new(),
-            outputs => match pass(true, outputs) {
+            outputs => match Some(outputs).filter(|_| self.have_same_heads()).and_then(|outputs| pass(true, outputs)) {
                 Some(both) => vec![both],
                 None => outputs.chunks(1).map(|output| pass(true, output)).collect::<Option<_>>()?,
             },
@@ -307,7 +319,7 @@ impl Plan {
     }
 }
 
-/// Extents of Q, K and V, of which K and V have as many heads.
+/// Extents of Q, K and V.
 fn extents(graph: &FinalizedGraph, [q, k, v, ..]: [TensorId; 5]) -> Result<AttentionExtents, String> {
     let [q, k, v] = [q, k, v].map(|id| &graph.tensor(id).dim);
     let extents = AttentionExtents {
@@ -319,9 +331,6 @@ fn extents(graph: &FinalizedGraph, [q, k, v, ..]: [TensorId; 5]) -> Result<Atten
         head: [q[3], v[3]],
         packed: 1,
     };
-    if k[1] != v[1] {
-        return Err(format!("K has {} heads, and V {}; required the same", k[1], v[1]));
-    }
     are_counted(extents)?;
     Ok(extents)
 }

@@ -188,6 +188,7 @@ impl Offered {
         let fits = |tile: &WarpAttentionTile| {
             tile.held_registers(head, operand) + self.plan.further_registers(tile.keys) <= most_held(operand)
                 && tile.layout(head, operand).bytes <= device.shared_bytes_per_block
+                && self.plan.is_within_blocks([tile.queries(), tile.keys])
         };
         let group = self.plan.group();
         let packed: &[i64] = if group > 1 { &[1, group] } else { &[1] };

@@ -21,12 +21,12 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
     let mut graph =
         Graph::new().io_data_type(io).compute_data_type(DataType::Float).intermediate_data_type(DataType::Float);
     let shape = shortened(Shape::of(choices));
-    let key_heads = shape.key_heads[0];
+    let [key_heads, value_heads] = shape.key_heads;
     let is_interleaved = choices.chance(INTERLEAVED);
     let [query_size, value_size] = shape.head;
     let queries = [shape.heads, shape.queries, query_size];
     let keys = [key_heads, shape.keys, query_size];
-    let values = [key_heads, shape.keys, value_size];
+    let values = [value_heads, shape.keys, value_size];
     let results = [shape.heads, shape.queries, value_size];
     let mut inputs: Vec<(Port, TensorHandle)> = Vec::new();
     for (port, extents) in

@@ -20,6 +20,9 @@ const LENGTHS: usize = 30;
 const SINKS: usize = 20;
 const STATISTIC: usize = 40;
 
+/// Part of the graphs that leave out blocks of scores, in percent.
+const BLOCKED: usize = 12;
+
 /// Part of the graphs with lengths whose keys or values are in pages, in percent.
 const PAGED: usize = 50;
 
@@ -34,7 +37,8 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
     let io = choices.of(TYPES);
     let mut graph =
         Graph::new().io_data_type(io).compute_data_type(DataType::Float).intermediate_data_type(DataType::Float);
-    let shape = Shape::of(choices);
+    let is_blocked = choices.chance(BLOCKED);
+    let shape = if is_blocked { Shape::of(choices).of_blocks() } else { Shape::of(choices) };
     let is_interleaved = choices.chance(INTERLEAVED);
     let [q, k, v] = shape.operands(&mut graph, choices, is_interleaved);
     let mut x = graph.matmul("scores", q, k);
@@ -53,8 +57,10 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
         None => v,
     };
     let mask = mask(choices, !lengths.is_empty());
-    if mask != ScoreMask::default() || !lengths.is_empty() {
-        let inputs: Vec<(Port, TensorHandle)> = [(Port::X, x)].into_iter().chain(lengths.iter().copied()).collect();
+    let blocks = is_blocked.then(|| (Port::BLOCK_MASK, shape.block_mask(&mut graph)));
+    if mask != ScoreMask::default() || !lengths.is_empty() || is_blocked {
+        let inputs = [(Port::X, x)].into_iter().chain(lengths.iter().copied()).chain(blocks);
+        let inputs: Vec<(Port, TensorHandle)> = inputs.collect();
         x = graph.composite("mask", mask, &inputs, &[Port::Y])[0];
     }
     let sink = Tensor::new("sink").row_major([1, shape.heads, 1, 1]).data_type(DataType::Float);
@@ -114,6 +120,17 @@ impl Shape {
             head: [head, if choices.chance(70) { head } else { size(choices) }],
             pitch: choices.of(&[0, 0, 0, 0, 8, 2, 0, 3]),
         }
+    }
+
+    /// With more of the tiles that blocks are.
+    fn of_blocks(self) -> Self {
+        Self { queries: 2 * self.queries, keys: 5 * self.keys, ..self }
+    }
+
+    /// A mask of blocks of the scores.
+    fn block_mask(self, graph: &mut Graph) -> TensorHandle {
+        let dim = ScoreMask::block_mask_dim(&[self.batches, self.heads, self.queries, self.keys]);
+        graph.tensor(Tensor::new("blocks").row_major(dim).data_type(DataType::UInt8))
     }
 
     fn operands(self, graph: &mut Graph, choices: &mut Choices<'_>, is_interleaved: bool) -> [TensorHandle; 3] {

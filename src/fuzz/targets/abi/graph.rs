@@ -57,7 +57,8 @@ pub(super) fn sayable(graph: &Graph) -> Option<FinalizedGraph> {
         }
         operation.compute_data_type = match operation.attributes {
             Attributes::Concat(_) | Attributes::Signal(_) | Attributes::View | Attributes::Transpose => None,
-            Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::PageGather => None,
+            Attributes::AllGather(_) | Attributes::Bernoulli(_) => None,
+            Attributes::PageGather | Attributes::BlockBits => None,
             Attributes::Other(_) => None,
             Attributes::GenStats | Attributes::Composite(_) => Some(DataType::Float),
             _ => Some(finalized.compute_type(id)),
@@ -502,7 +503,8 @@ fn form(attributes: &Attributes) -> (Option<Kind>, Ports<'static>) {
         ),
         // Norms have other slots for each mode; what a descriptor of one needs is tried by the tests of the ABI.
         Attributes::Composite(_) | Attributes::View | Attributes::Transpose => (None, &[]),
-        Attributes::AllGather(_) | Attributes::Bernoulli(_) | Attributes::PageGather => (None, &[]),
+        Attributes::AllGather(_) | Attributes::Bernoulli(_) => (None, &[]),
+        Attributes::PageGather | Attributes::BlockBits => (None, &[]),
         Attributes::Other(_) => (None, &[]),
     }
 }

@@ -40,6 +40,14 @@ pub(super) struct ScoreGradient {
     pub(super) factors: Vec<TensorId>,
     /// Without the last of them.
     pub(super) unscaled: TensorId,
+    /// Choices of 0 for gradients of scores that are masked.
+    pub(super) choices: Vec<Choice>,
+}
+
+/// A choice between a value, where it is kept, and a number.
+pub(super) struct Choice {
+    number: TensorId,
+    kept: TensorId,
 }
 
 /// What scores are made of on their way to probabilities.
@@ -189,20 +197,43 @@ impl<'a> Walk<'a> {
     /// dS from P and the difference of dP and Δ.
     pub(super) fn score_gradient(&mut self, ds: TensorId) -> Option<ScoreGradient> {
         let (mut inner, mut unscaled, mut factors) = (ds, ds, Vec::new());
-        while let Some([value, factor]) = self.scaled(inner) {
-            self.take(inner);
-            if factors.is_empty() {
-                unscaled = value;
+        let mut choices = Vec::new();
+        loop {
+            if let Some([value, factor]) = self.scaled(inner) {
+                self.take(inner);
+                if factors.is_empty() {
+                    unscaled = value;
+                }
+                factors.push(factor);
+                inner = value;
+            } else if let Some((value, choice)) = self.chosen(inner) {
+                self.take_between(inner, value)?;
+                choices.push(choice);
+                inner = value;
+            } else {
+                break;
             }
-            factors.push(factor);
-            inner = value;
         }
         let [a, b] = self.operands(inner, PointwiseMode::Mul)?;
         let is_of = |id: TensorId, mode| self.made_by(id).and_then(Operation::pointwise_mode) == Some(mode);
         let ways = [[a, b], [b, a]].into_iter();
         let [difference, p] =
             ways.filter(|way| is_of(way[0], PointwiseMode::Sub)).find(|way| is_of(way[1], PointwiseMode::Exp))?;
-        Some(ScoreGradient { p, difference, factors, unscaled })
+        Some(ScoreGradient { p, difference, factors, unscaled, choices })
+    }
+
+    /// The value of a choice between one and a number.
+    fn chosen(&self, id: TensorId) -> Option<(TensorId, Choice)> {
+        let [value, number, kept] = self.parts.operands(id, PointwiseMode::BinarySelect)?;
+        let is_choice = self.is_float(id) && self.is_number(number) && !self.is_given(value) && !self.is_given(kept);
+        is_choice.then_some((value, Choice { number, kept }))
+    }
+
+    /// Takes it that a choice is of 0 where scores are masked, whose gradients are 0; `None` where it is another.
+    pub(super) fn is_of_masked(&mut self, choice: &Choice, masks: &Masks) -> Option<()> {
+        let expected = masks.expected_of(self.parts.draft, self.parts.flow, choice.kept)?;
+        self.expectations.extend(expected);
+        self.expect(choice.number, Expected::Zero)
     }
 
     /// The scores of probabilities.

@@ -97,6 +97,26 @@ fn factors_of_executions_are_expected_to_be_1() {
     assert!(one.holds(Scalar::Float(1.0)) && !one.holds(Scalar::Float(1.25)));
 }
 
+/// Gradients of scores that are not those that are masked, or that are set to something else than 0, are no gradients of an attention.
+#[test]
+fn choices_are_of_masked_scores_and_of_0() {
+    let causal = Attention { right: Some(0), ..Attention::default() };
+    let chosen = |attention: Attention| Backward { chooses: true, ..Backward::new(attention) }.graph(Form::Old);
+    let is_one = |graph: &Graph| finalized(graph, "a choice").operations().all(is_backward);
+    assert!(is_one(&chosen(causal)));
+    assert!(!is_one(&chosen(Attention { right: Some(1), ..causal })));
+    assert!(!is_one(&chosen(Attention { right: None, ..causal })));
+    let mut one = chosen(causal);
+    one.tensors
+        .iter_mut()
+        .filter(|tensor| tensor.name == "zero")
+        .for_each(|zero| zero.value = Some(Scalar::Float(1.0)));
+    assert!(!is_one(&one));
+    let open = finalized(&chosen(Attention { is_known: false, ..causal }), "open");
+    let zeros: Vec<_> = open.expectations().iter().filter(|one| one.text().contains("AT-O12")).collect();
+    assert!(zeros.len() == 1 && zeros[0].holds(Scalar::Float(0.0)) && !zeros[0].holds(Scalar::Float(1.0)));
+}
+
 /// Operations of a plain backward pass, in the order in which they are sent.
 const OF_ROWS: usize = 0;
 const SUM: usize = 1;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::super::super::{
     Attributes, Composite, DataType, Graph, KeptAttributes, Operation, Other, PagedCacheLoad, Pointwise, PointwiseMode,
-    Port, Reduction, ReductionMode, Scalar, Softmax, Tensor, TensorHandle,
+    Port, Reduction, ReductionMode, Scalar, ScoreMask, Softmax, Tensor, TensorHandle,
 };
 use super::super::{BAND_MASK, FILL};
 
@@ -39,6 +39,8 @@ pub(crate) struct Attention {
     pub(crate) left: Option<i64>,
     pub(crate) is_bottom_right: bool,
     pub(crate) lengths: bool,
+    /// Whether there is a mask of blocks; forward passes alone, of which a program sends one node (AT-P16).
+    pub(crate) blocks: bool,
     pub(crate) bias: bool,
     pub(crate) sink: bool,
     pub(crate) slopes: bool,
@@ -66,6 +68,7 @@ impl Default for Attention {
             left: None,
             is_bottom_right: false,
             lengths: false,
+            blocks: false,
             bias: false,
             sink: false,
             slopes: false,
@@ -84,6 +87,7 @@ pub(crate) fn table() -> Vec<(&'static str, Attention)> {
     let plain = Attention::default();
     let lengths = Attention { lengths: true, ..plain };
     let causal = Attention { right: Some(0), ..plain };
+    let causal_of_lengths = Attention { right: Some(0), ..lengths };
     let corner = |attention| Attention { is_bottom_right: true, keys: 9, ..attention };
     vec![
         ("plain", plain),
@@ -96,8 +100,10 @@ pub(crate) fn table() -> Vec<(&'static str, Attention)> {
         ("left bound", Attention { left: Some(1), ..plain }),
         ("right bound", Attention { right: Some(2), ..plain }),
         ("padding", lengths),
-        ("padding, causal", Attention { right: Some(0), ..lengths }),
+        ("padding, causal", causal_of_lengths),
         ("padding, window to the corner", corner(Attention { right: Some(1), left: Some(3), ..lengths })),
+        ("blocks", Attention { blocks: true, ..plain }),
+        ("blocks, padding, causal", Attention { blocks: true, sink: true, ..causal_of_lengths }),
         ("groups of heads", Attention { heads: [6, 2, 3], head_sizes: [16, 24], ..causal }),
         ("bias", Attention { bias: true, ..causal }),
         ("sink", Attention { sink: true, ..causal }),
@@ -162,6 +168,7 @@ struct Tensors {
     bias: Option<TensorHandle>,
     sink: Option<TensorHandle>,
     lengths: Option<[TensorHandle; 2]>,
+    blocks: Option<TensorHandle>,
     /// Seed and offset.
     state: Option<[TensorHandle; 2]>,
     /// A mask of probabilities.
@@ -243,6 +250,7 @@ impl Author {
         let mut lengths =
             || ["SEQ_LEN_Q", "SEQ_LEN_KV"].map(|name| self.stored(name, [BATCHES, 1, 1, 1], DataType::Int32));
         let lengths = attention.lengths.then(&mut lengths);
+        let blocks = attention.blocks.then(|| self.stored("Block_mask", [BATCHES, of_q, 1, 1], DataType::UInt8));
         let bias = attention.bias.then(|| self.stored("bias", [1, of_q, QUERIES, keys], DataType::Half));
         let sink = attention.sink.then(|| self.stored("sink", [1, of_q, 1, 1], DataType::Float));
         let state = attention.dropped.map(|_| self.state());
@@ -250,7 +258,7 @@ impl Author {
         let rows = [BATCHES, of_q, QUERIES, 1];
         let statistics =
             attention.statistics.map(|is_wanted| is_wanted.then(|| self.stored("statistic", rows, DataType::Float)));
-        Tensors { operands: [q, k, v], output, bias, sink, lengths, state, mask, tables, statistics }
+        Tensors { operands: [q, k, v], output, bias, sink, lengths, blocks, state, mask, tables, statistics }
     }
 
     fn node(&mut self) {
@@ -260,7 +268,8 @@ impl Author {
         let lengths = tensors.lengths.map_or(Vec::new(), |[q, kv]| vec![("SEQ_LEN_Q", q), ("SEQ_LEN_KV", kv)]);
         let [table_k, table_v] = tensors.tables;
         let tables = [("Page_table_K", table_k), ("Page_table_V", table_v)];
-        let optional = [("Bias", tensors.bias), ("SINK_TOKEN", tensors.sink)].into_iter().chain(tables);
+        let optional = [("Bias", tensors.bias), ("SINK_TOKEN", tensors.sink), ("Block_mask", tensors.blocks)];
+        let optional = optional.into_iter().chain(tables);
         let factor = tensors.mask.map(|_| self.scalar("factor", DataType::Float, 1.0 / f64::from(MASK_KEEPS)));
         let mask = [("Dropout_mask", tensors.mask), ("Dropout_scale", factor)];
         let mask = mask.into_iter().filter_map(|(port, id)| Some((port, id?)));
@@ -327,6 +336,12 @@ impl Author {
             if let Some(bound) = bound {
                 x = self.band(x, is_old, is_right, bound, tensors.lengths);
             }
+        }
+        if let Some(blocks) = tensors.blocks.filter(|_| form != Form::Unified) {
+            let y = self.value(attention.scores(), DataType::Float);
+            let mask = Attributes::Composite(ScoreMask::default().into());
+            self.push(mask, &[(Port::X, x), (Port::BLOCK_MASK, blocks)], &[(Port::Y, y)]);
+            x = y;
         }
         let mut p = if is_old { self.old_softmax(x, &tensors) } else { self.softmax(x, &tensors) };
         if let Some((state, dropped)) = tensors.state.zip(attention.dropped) {

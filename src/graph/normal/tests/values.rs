@@ -19,6 +19,7 @@ pub(super) fn element(attention: Attention, tensor: &FinalTensor, position: usiz
         "left bound" => left as f64,
         "SEQ_LEN_Q" => lengths(attention)[position][0] as f64,
         "SEQ_LEN_KV" => lengths(attention)[position][1] as f64,
+        "Block_mask" => f64::from(blocks(position)),
         "Page_table_K" => entry(attention, 0, position as i64) as f64,
         "Page_table_V" => entry(attention, 1, position as i64) as f64,
         "K" if attention.pages[0].is_some() => paged(attention, 0, position as i64),
@@ -33,6 +34,11 @@ pub(super) fn element(attention: Attention, tensor: &FinalTensor, position: usiz
         "keep" => f64::from(1.0 - attention.dropped.unwrap_or(0.0)),
         name => number(name, position),
     }
+}
+
+/// The byte of a head's mask of blocks, whose first bit is that of all its scores; the others are nothing.
+fn blocks(head: usize) -> u8 {
+    if head % 3 == 1 { 0xfe } else { 0x51 }
 }
 
 /// Rows of a page, and entries of a sequence in the table.
@@ -121,6 +127,7 @@ fn row(attention: Attention, batch: i64, head: i64, row: i64) -> (Vec<f64>, f64,
         }
         let is_kept = row < length_q
             && column < length_kv
+            && (!attention.blocks || blocks((batch * of_q + head) as usize) & 1 == 1)
             && attention.right.is_none_or(|right| column <= row + shift + right)
             && attention.left.is_none_or(|left| column > row + shift - left);
         if is_kept { score } else { f64::NEG_INFINITY }

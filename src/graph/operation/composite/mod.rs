@@ -242,6 +242,13 @@ impl Expansion<'_> {
         y
     }
 
+    /// The bit of the tile that each element of these extents lies in.
+    fn block_bits(&mut self, mask: TensorId, dim: Vec<i64>) -> TensorId {
+        let y = self.value("block_bits", dim);
+        self.push(Attributes::BlockBits, vec![(Port::BLOCK_MASK, mask)], (Port::Y, y), None);
+        y
+    }
+
     /// The last two axes of a value swapped.
     fn transpose(&mut self, x: TensorId) -> TensorId {
         let mut dim = self.dim(x).to_vec();

@@ -1,9 +1,10 @@
-//! The mask of an attention's scores: padding and a band around a diagonal (`docs/spec/attention.md` AT-O3, AT-O5).
+//! The mask of an attention's scores: padding, a band around a diagonal, and blocks (`docs/spec/attention.md` AT-O3, AT-O5, AT-O11).
 //!
 //! A score in row `r` and column `c` of `[b, h, s_q, s_kv]` stays where
 //! `r < SEQ_LEN_Q` and `c < SEQ_LEN_KV` (where there are lengths), `c ≤ r + δ + R` (where there is a right bound R) and
 //! `c > r + δ − L` (where there is a left bound L), and is −∞ elsewhere, whatever it was. δ is 0, or `SEQ_LEN_KV − SEQ_LEN_Q` where the
 //! diagonal ends in the bottom right corner. A bound may come with each execution, as a host scalar that is added to the attribute.
+//! Where there is a mask of blocks, a score also has to lie in one of its tiles of 128 rows by 128 columns whose bit is set.
 
 use serde_json::{Value, json};
 
@@ -42,7 +43,36 @@ impl ScoreMask {
     /// Bounds that each execution gives, as host scalars: L and R are these and the attributes, added up.
     pub const BOUNDS: &[Port] = &[Port::LEFT_BOUND, Port::RIGHT_BOUND];
 
-    const OPTIONAL: &[Port] = &[Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, Port::LEFT_BOUND, Port::RIGHT_BOUND];
+    const OPTIONAL: &[Port] =
+        &[Port::SEQ_LEN_Q, Port::SEQ_LEN_KV, Port::LEFT_BOUND, Port::RIGHT_BOUND, Port::BLOCK_MASK];
+
+    /// Rows, and columns, of a tile that a bit of a block mask keeps.
+    pub const TILE: i64 = 128;
+
+    /// Tiles side by side whose bits a byte of a block mask has.
+    pub const TILES_OF_BYTE: i64 = 8;
+
+    /// Extents of the block mask of scores: a bit for each tile, eight of a row to the byte.
+    pub(crate) fn block_mask_dim(&[batches, heads, queries, keys]: &[i64; 4]) -> [i64; 4] {
+        let tiles = |extent: i64| extent.div_euclid(Self::TILE) + i64::from(extent % Self::TILE != 0);
+        [batches, heads, tiles(queries), (tiles(keys) + Self::TILES_OF_BYTE - 1) / Self::TILES_OF_BYTE]
+    }
+
+    /// What the block mask of an operation has to be, where it has one: bytes, of the extents that scores ask for (AT-E19).
+    pub(in crate::graph) fn check_block_mask(node: &Node, scores: &[i64; 4]) -> Result<(), Malformed> {
+        const RULE: &str = "AT-E19";
+        let Some(mask) = node.tensor(Port::BLOCK_MASK) else { return Ok(()) };
+        if mask.data_type != Some(DataType::UInt8) {
+            let found = mask.data_type.map_or("none", DataType::name);
+            return Err(node.fault_at(RULE, Port::BLOCK_MASK, format!("data type {found}; required UINT8")));
+        }
+        let reason = format!(
+            "a bit for each tile of {0} by {0} of the scores {scores:?}, {1} of a row to the byte",
+            Self::TILE,
+            Self::TILES_OF_BYTE
+        );
+        node.require_dim(RULE, Port::BLOCK_MASK, &Self::block_mask_dim(scores), &reason)
+    }
 
     pub(super) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
         (tag == Self::TAG).then(|| Self::of(attributes))
@@ -127,6 +157,10 @@ impl ScoreMask {
         if let Some(before) = moved(expansion, self.left_bound, Port::LEFT_BOUND, -1) {
             kept.push(expansion.pointwise(M::CmpGt, &[column, before]));
         }
+        if let Some(mask) = expansion.input(Port::BLOCK_MASK) {
+            let dim = expansion.dim(x).to_vec();
+            kept.push(expansion.block_bits(mask, dim));
+        }
         kept.into_iter().reduce(|one, other| expansion.pointwise(M::LogicalAnd, &[one, other]))
     }
 }
@@ -169,7 +203,10 @@ impl Definition for ScoreMask {
     }
 
     fn default_type(&self, port: Port) -> Option<DataType> {
-        Self::LENGTHS.contains(&port).then_some(DataType::Int32)
+        match port {
+            Port::BLOCK_MASK => Some(DataType::UInt8),
+            port => Self::LENGTHS.contains(&port).then_some(DataType::Int32),
+        }
     }
 
     fn infer(&self, node: &mut Node) -> Result<(), Malformed> {
@@ -181,10 +218,10 @@ impl Definition for ScoreMask {
     fn check(&self, node: &Node) -> Result<(), Malformed> {
         const RULE: &str = "AT-O3";
         let x = node.dim(Port::X)?;
-        if x.len() != 4 {
+        let &[batches, heads, queries, keys] = x else {
             let message = format!("dims {x:?}; required batch, heads, queries and keys");
             return Err(node.fault_at(RULE, Port::X, message));
-        }
+        };
         node.require_dim(RULE, Port::Y, x, "those of X")?;
         let given = Self::LENGTHS.iter().filter(|&&port| node.tensor(port).is_some()).count();
         if given == 1 {
@@ -193,6 +230,7 @@ impl Definition for ScoreMask {
         for &port in Self::LENGTHS.iter().take(given) {
             node.require_dim("AT-E9", port, &[x[0], 1, 1, 1], "one length for each batch")?;
         }
+        Self::check_block_mask(node, &[batches, heads, queries, keys])?;
         self.check_bounds(node)
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Backward {
     pub(crate) pads_first: bool,
     /// Whether gradients of heads that are summed lie in memory (AT-P43).
     pub(crate) keeps_heads: bool,
+    /// Whether gradients of scores behind the diagonal are set to 0, as by a modifier of the caller's (AT-O12).
+    pub(crate) chooses: bool,
 }
 
 impl Backward {
@@ -48,6 +50,7 @@ impl Backward {
             drops_nothing: false,
             pads_first: false,
             keeps_heads: false,
+            chooses: false,
         }
     }
 
@@ -77,6 +80,8 @@ pub(crate) fn backward_table() -> Vec<(&'static str, Backward)> {
         ("written at once", Backward { is_direct: true, ..of(plain) }),
         ("causal", of(causal)),
         ("causal to the corner", of(corner(causal))),
+        ("causal, chosen", Backward { chooses: true, ..of(causal) }),
+        ("causal, chosen, unscaled", Backward { chooses: true, ..of(Attention { scale: None, ..causal }) }),
         ("window", of(Attention { left: Some(4), ..causal })),
         ("window to the corner", of(corner(Attention { left: Some(2), ..causal }))),
         ("left bound", of(Attention { left: Some(1), ..plain })),
@@ -226,7 +231,7 @@ impl Author {
             kept = self.on_scores(M::Mul, &[kept, factor], DataType::Float);
         }
         self.gradient_of_keys(backward, [kept, d_o], dv, stored.lengths);
-        let ds = self.score_gradient(&stored, p, sum, dropout, scale);
+        let ds = self.score_gradient(&stored, [p, sum], dropout, (scale, backward.chooses));
         self.gradient_of_keys(backward, [ds, q], dk, stored.lengths);
         let of_k = self.turned(k, DataType::Float);
         let overrides = overrides([Port::M_OVERRIDE, Port::K_OVERRIDE], stored.lengths);
@@ -304,10 +309,9 @@ impl Author {
     fn score_gradient(
         &mut self,
         stored: &Stored,
-        p: TensorHandle,
-        sum: TensorHandle,
+        [p, sum]: [TensorHandle; 2],
         dropout: Option<(TensorHandle, TensorHandle)>,
-        scale: Option<TensorHandle>,
+        (scale, is_chosen): (Option<TensorHandle>, bool),
     ) -> TensorHandle {
         let [_, _, v, _, d_o, _] = stored.inputs;
         let mut x = self.value(self.attention.scores(), DataType::Float);
@@ -323,7 +327,18 @@ impl Author {
         if let Some(d_bias) = stored.d_bias {
             self.reduction(ReductionMode::Add, x, d_bias);
         }
+        if is_chosen {
+            let kept = self.up_to_row(x);
+            let zero = self.scalar("zero", DataType::Float, 0.0);
+            x = self.on_scores(M::BinarySelect, &[x, zero, kept], DataType::Float);
+        }
         scale.map_or(x, |scale| self.on_scores(M::Mul, &[x, scale], DataType::Float))
+    }
+
+    /// Which scores are in a column up to their row's.
+    fn up_to_row(&mut self, x: TensorHandle) -> TensorHandle {
+        let (row, column) = (self.index(x, 2), self.index(x, 3));
+        self.on_scores(M::CmpGe, &[row, column], DataType::Boolean)
     }
 
     /// The transpose of a value of the scores, rounded, times a matrix of the queries, over all heads that share the result.

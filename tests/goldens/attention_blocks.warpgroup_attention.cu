@@ -1,0 +1,387 @@
+// fusewright 0.1.0, engine config: warpgroup_attention tile_m=64 tile_n=128 stages=4
+// t0 = input HALF [2, 2, 300, 64] stride [38400, 19200, 64, 1]
+// t1 = input HALF [2, 2, 64, 520] stride [66560, 33280, 1, 64]
+// t3 = scalar FLOAT [1, 1, 1, 1] stride [1, 1, 1, 1]
+// t5 = input UINT8 [2, 2, 3, 1] stride [6, 3, 1, 1]
+// t11 = input HALF [2, 2, 520, 64] stride [66560, 33280, 64, 1]
+// t2_matmul = MATMUL(A=t0, B=t1) compute FLOAT -> virtual FLOAT [2, 2, 300, 520] stride [312000, 156000, 520, 1]
+// t4_mul = POINTWISE(IN_0=t2_matmul, IN_1=t3) MUL compute FLOAT -> virtual FLOAT [2, 2, 300, 520] stride [312000, 156000, 520, 1]
+// t6_score_mask = SCORE_MASK(X=t4_mul, Block_mask=t5) compute FLOAT -> virtual FLOAT [2, 2, 300, 520] stride [312000, 156000, 520, 1]
+// t7_softmax, t8_softmax, t9_softmax, t10_softmax = SOFTMAX(X=t6_score_mask) compute FLOAT -> virtual HALF [2, 2, 300, 520] stride [312000, 156000, 520, 1], output FLOAT [2, 2, 300, 1] stride [600, 300, 1, 1], output FLOAT [2, 2, 300, 1] stride [600, 300, 1, 1], output FLOAT [2, 2, 300, 1] stride [600, 300, 1, 1]
+// t12_matmul = MATMUL(A=t7_softmax, B=t11, Block_mask=t5) compute FLOAT -> output HALF [2, 2, 300, 64] stride [38400, 19200, 64, 1]
+
+//@ FW_INLINE
+
+//@ FW_SHARED
+
+//@ fw_f16_bits
+
+//@ fw_max_nan
+
+//@ fw_shared_address
+
+//@ fw_accumulators
+
+//@ fw_fast_exp2
+
+//@ fw_wait_for_previous_launch
+
+//@ fw_tensor_map
+
+//@ fw_elect
+
+//@ fw_mbarrier
+
+//@ fw_coordinate
+
+//@ fw_tma_load
+
+//@ fw_set_registers
+
+//@ fw_matrix_descriptor
+
+//@ fw_wgmma
+
+//@ fw_infinity
+
+//@ fw_f32
+
+//@ fw_i32
+
+//@ fw_u8
+
+//@ fw_f16
+
+//@ fw_vector
+
+//@ fw_scale_accumulators
+
+//@ fw_uniform
+
+//@ fw_behind
+
+//@ fw_take_all
+
+//@ fw_scale_all
+
+//@ fw_row_maxima_nan
+
+//@ fw_quad_largest_nan
+
+//@ fw_exponentials
+
+//@ fw_quad_largest
+
+//@ fw_quad_total
+
+//@ fw_quad_transpose
+
+#define FW_SCORES "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15, acc16, acc17, acc18, acc19, acc20, acc21, acc22, acc23, acc24, acc25, acc26, acc27, acc28, acc29, acc30, acc31, acc32, acc33, acc34, acc35, acc36, acc37, acc38, acc39, acc40, acc41, acc42, acc43, acc44, acc45, acc46, acc47, acc48, acc49, acc50, acc51, acc52, acc53, acc54, acc55, acc56, acc57, acc58, acc59, acc60, acc61, acc62, acc63"
+#define FW_VALUES "acc64, acc65, acc66, acc67, acc68, acc69, acc70, acc71, acc72, acc73, acc74, acc75, acc76, acc77, acc78, acc79, acc80, acc81, acc82, acc83, acc84, acc85, acc86, acc87, acc88, acc89, acc90, acc91, acc92, acc93, acc94, acc95"
+
+extern "C" __global__ void __launch_bounds__(256, 1)
+fw_attention(const __grid_constant__ fw_tensor_map map0,
+  const __grid_constant__ fw_tensor_map map1,
+  const __grid_constant__ fw_tensor_map map2,
+  const unsigned char* __restrict__ p_t5,
+  const float t3,
+  fw_f16* __restrict__ p_t12_matmul,
+  float* __restrict__ p_t8_softmax,
+  float* __restrict__ p_t9_softmax,
+  float* __restrict__ p_t10_softmax) {
+  FW_SHARED(shared_bytes);
+  FW_ACCUMULATORS_float(96);
+  const unsigned shared = fw_uniform(fw_shared_address(shared_bytes));
+  const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+  const unsigned k_full = shared + 139264, k_empty = k_full + 32;  // mbarriers for each stage of K
+  const unsigned v_full = k_empty + 32, v_empty = v_full + 32;  // of V
+  const unsigned q_full = v_empty + 32, q_empty = q_full + 8;  // and for Q
+  if (threadIdx.x == 0) {
+    fw_tma_prefetch(&map0);
+    fw_tma_prefetch(&map1);
+    fw_tma_prefetch(&map2);
+#pragma unroll 1
+    for (unsigned stage = 0; stage < 4; ++stage) {
+      fw_mbarrier_init(k_full + 8 * stage, 1);
+      fw_mbarrier_init(v_full + 8 * stage, 1);
+      fw_mbarrier_init(k_empty + 8 * stage, 4);  // warps that multiply what is in it
+      fw_mbarrier_init(v_empty + 8 * stage, 4);
+    }
+    fw_mbarrier_init(q_full, 1);
+    fw_mbarrier_init(q_empty, 4);
+    fw_mbarrier_init_fence();
+  }
+  __syncthreads();
+  fw_wait_for_previous_launch();
+
+  if (warp < 4) {
+    fw_decrease_registers<24>();
+    if (warp == 0 && fw_elect()) {
+      unsigned k_stage = 0, k_parity = 1, v_stage = 0, v_parity = 1, q_parity = 1;
+#pragma unroll 1
+      for (unsigned unit = blockIdx.x, turn = 0; unit < 20u; ++turn, unit = unit + gridDim.x) {
+        const unsigned head = unit % 4u;
+        const int m0 = (int(unit / 4u)) * 64;
+        const unsigned b = head / 2u, h = head % 2u;
+        constexpr int queries = 300, keys = 520;
+        const int rows = queries;
+        const auto keys_of = [&]([[maybe_unused]] int row) { return keys; };
+        const auto first_key = [&]([[maybe_unused]] int row) { return 0; };
+        const int last_row = min(m0 + 64, rows) - 1;
+        const int end = last_row < m0 ? 0 : (keys_of(last_row) + 127) / 128;
+        const int begin = min(first_key(m0) / 128, end);
+        const auto* const blocks = p_t5 + b * 6ull + h * 3ull + m0 / 128 * 1ull;
+        const auto is_kept = [&](int step) { const int tile = step * 128 / 128; return blocks[tile / 8 * 1ull] >> tile % 8 & 1; };
+        const auto before = [&](int step) { do --step; while (step >= begin && !is_kept(step)); return step; };
+        [[maybe_unused]] const auto kept_steps = [&](int from, int to) { int kept = 0; for (; from < to; ++from) kept += is_kept(from); return kept; };
+        const unsigned key_head = h / 1, value_head = h / 1;
+        const auto load_k = [&](int block) {
+          fw_mbarrier_wait(k_empty + 8 * k_stage, k_parity);
+          fw_mbarrier_expect(k_full + 8 * k_stage, 16384);
+          const unsigned tile = shared + 8192 + k_stage * 16384;
+          fw_tma_load(tile + 0, &map1, k_full + 8 * k_stage, 0, block * 128, key_head, b);
+          if (++k_stage == 4) k_stage = 0, k_parity ^= 1;
+        };
+        const auto load_v = [&](int block) {
+          fw_mbarrier_wait(v_empty + 8 * v_stage, v_parity);
+          fw_mbarrier_expect(v_full + 8 * v_stage, 16384);
+          const unsigned tile = shared + 73728 + v_stage * 16384;
+          fw_tma_load(tile + 0, &map2, v_full + 8 * v_stage, 0, block * 128, value_head, b);
+          if (++v_stage == 4) v_stage = 0, v_parity ^= 1;
+        };
+        int block = before(end);
+        if (block >= begin) load_k(block);
+        fw_mbarrier_wait(q_empty, q_parity);
+        q_parity ^= 1;
+        fw_mbarrier_expect(q_full, 8192);
+        fw_tma_load(shared + 0, &map0, q_full, 0, m0, h, b);
+        if (block < begin) continue;
+#pragma unroll 1
+        for (int next = before(block); next >= begin; block = next, next = before(block)) {
+          load_k(next);
+          load_v(block);
+        }
+        load_v(block);
+      }
+    }
+  } else {
+    fw_increase_registers<240>();
+    const unsigned consumer = warp / 4 - 1, quad = lane % 4;
+    const unsigned long long q = fw_matrix_descriptor<128>(shared + consumer * 8192, 0, 1024);
+    const float negative = -fw_infinity();
+    const float scale = t3;
+    // scores are compared before they are scaled, where that does not turn their order
+    const bool scales_first = !(scale > 0.0f && scale < fw_infinity());
+    const float unit_of_scores = scales_first ? 1.0f : scale;
+    const float c = unit_of_scores * 1.442695f, room = 8.0f / c;
+    unsigned k_stage = 0, k_parity = 0, v_stage = 0, v_parity = 0, q_parity = 0;
+#pragma unroll 1
+    for (unsigned unit = blockIdx.x, turn = 0; unit < 20u; ++turn, unit = unit + gridDim.x) {
+      const unsigned head = unit % 4u;
+      const int m0 = (int(unit / 4u)) * 64;
+      const unsigned b = head / 2u, h = head % 2u;
+      constexpr int queries = 300, keys = 520;
+      const int rows = queries;
+      const auto keys_of = [&]([[maybe_unused]] int row) { return keys; };
+      const auto first_key = [&]([[maybe_unused]] int row) { return 0; };
+      const int last_row = min(m0 + 64, rows) - 1;
+      const int end = last_row < m0 ? 0 : (keys_of(last_row) + 127) / 128;
+      const int begin = min(first_key(m0) / 128, end);
+      const auto* const blocks = p_t5 + b * 6ull + h * 3ull + m0 / 128 * 1ull;
+      const auto is_kept = [&](int step) { const int tile = step * 128 / 128; return blocks[tile / 8 * 1ull] >> tile % 8 & 1; };
+      const auto before = [&](int step) { do --step; while (step >= begin && !is_kept(step)); return step; };
+      [[maybe_unused]] const auto kept_steps = [&](int from, int to) { int kept = 0; for (; from < to; ++from) kept += is_kept(from); return kept; };
+      const int first_row = m0 + consumer * 64, row = first_row + warp % 4 * 16 + lane / 4;
+      const int own_last = min(first_row + 64, rows) - 1;
+      const int own_end = own_last < first_row ? begin : min(max((keys_of(own_last) + 127) / 128, begin), end);
+      const int own_begin = min(max(first_key(first_row) / 128, begin), own_end);
+      // steps of which all rows keep all keys
+      const int plain_end = keys_of(first_row) / 128, plain_begin = (first_key(first_row + 63) + 127) / 128;
+      float m[2] = {negative, negative}, reference[2] = {0.0f, 0.0f}, sum[2] = {0.0f, 0.0f};
+      float largest[2] = {negative, negative};
+      float bound[2] = {m[0] + room, m[1] + room}, factor[2] = {1.0f, 1.0f};
+      bool moves = false;
+      // scores of a step become probabilities; `factor` is that of what was added up before, where it `moves`
+      const auto softmax = [&](float (&x)[64], int block) {
+        if (scales_first) {
+#pragma unroll
+          for (int i = 0; i < 64; ++i) x[i] *= scale;
+        }
+        if (block >= plain_end || block < plain_begin) {
+          const int at = block * 128 + 2 * quad;
+          int kept[2];
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            kept[e] = keys_of(row + 8 * e) - at;
+          }
+#pragma unroll
+          for (int i = 0; i < 64; ++i) {
+            const int column = 8 * (i >> 2) + (i & 1), e = i >> 1 & 1;
+            if (column >= kept[e]) x[i] = negative;
+          }
+        }
+        float top[2];
+        fw_row_maxima_nan(x, top);
+#pragma unroll
+        for (int e = 0; e < 2; ++e) largest[e] = fw_max_nan(largest[e], top[e]), top[e] = fmaxf(top[e], m[e]);
+        moves = __any_sync(0xffffffffu, top[0] > bound[0] || top[1] > bound[1]);
+        if (moves) {
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            const float next = fw_quad_largest(top[e]), before = reference[e];
+            reference[e] = next == negative ? 0.0f : next * c;
+            factor[e] = m[e] == negative ? 0.0f : fw_fast_exp2(before - reference[e]);
+            m[e] = next, bound[e] = next + room;
+            sum[e] *= factor[e];
+          }
+        }
+        fw_exponentials(x, c, reference, sum);
+      };
+      const auto release_k = [&] {
+        if (lane == 0) fw_mbarrier_arrive(k_empty + 8 * k_stage);
+        if (++k_stage == 4) k_stage = 0, k_parity ^= 1;
+      };
+      const auto release_v = [&] {
+        if (lane == 0) fw_mbarrier_arrive(v_empty + 8 * v_stage);
+        if (++v_stage == 4) v_stage = 0, v_parity ^= 1;
+      };
+      const auto skip = [&](int steps) {  // steps that are other consumers' alone
+#pragma unroll 1
+        for (int step = 0; step < steps; ++step) {
+          fw_mbarrier_wait(k_full + 8 * k_stage, k_parity);
+          __syncwarp();
+          release_k();
+          fw_mbarrier_wait(v_full + 8 * v_stage, v_parity);
+          __syncwarp();
+          release_v();
+        }
+      };
+      const auto multiply_keys = [&] {
+        fw_mbarrier_wait(k_full + 8 * k_stage, k_parity);
+        const unsigned long long k = fw_matrix_descriptor<128>(shared + 8192 + k_stage * 16384, 0, 1024);
+        FW_PRODUCTS(q, k, false,
+          FW_PRODUCT("m64n128k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n128k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n128k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n128k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0"));
+      };
+      unsigned p[32] = {};
+      const auto multiply_values = [&](int block, bool adds) {
+        fw_mbarrier_wait(v_full + 8 * v_stage, v_parity);
+        const unsigned tile = shared + 73728 + v_stage * 16384;
+        const unsigned long long v = fw_matrix_descriptor<128>(tile, 16384, 1024);
+        FW_PRODUCTS_OF(v, adds,
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 2, 3, 4, 5, FW_VALUES, 0, "p", ", 1, 1, 1")
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 6, 7, 8, 9, FW_VALUES, 128, "1", ", 1, 1, 1")
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_VALUES, 256, "1", ", 1, 1, 1")
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 14, 15, 16, 17, FW_VALUES, 384, "1", ", 1, 1, 1")
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 18, 19, 20, 21, FW_VALUES, 512, "1", ", 1, 1, 1")
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 22, 23, 24, 25, FW_VALUES, 640, "1", ", 1, 1, 1")
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 26, 27, 28, 29, FW_VALUES, 768, "1", ", 1, 1, 1")
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 30, 31, 32, 33, FW_VALUES, 896, "1", ", 1, 1, 1"), FW_WORD(p[0]), FW_WORD(p[1]), FW_WORD(p[2]), FW_WORD(p[3]), FW_WORD(p[4]), FW_WORD(p[5]), FW_WORD(p[6]), FW_WORD(p[7]), FW_WORD(p[8]), FW_WORD(p[9]), FW_WORD(p[10]), FW_WORD(p[11]), FW_WORD(p[12]), FW_WORD(p[13]), FW_WORD(p[14]), FW_WORD(p[15]), FW_WORD(p[16]), FW_WORD(p[17]), FW_WORD(p[18]), FW_WORD(p[19]), FW_WORD(p[20]), FW_WORD(p[21]), FW_WORD(p[22]), FW_WORD(p[23]), FW_WORD(p[24]), FW_WORD(p[25]), FW_WORD(p[26]), FW_WORD(p[27]), FW_WORD(p[28]), FW_WORD(p[29]), FW_WORD(p[30]), FW_WORD(p[31]));
+      };
+
+      const int steps = kept_steps(own_begin, own_end);
+      skip(kept_steps(own_end, end));
+      int last = before(own_end);  // the step whose values are multiplied next
+      fw_mbarrier_wait(q_full, q_parity);
+      q_parity ^= 1;
+      if (steps == 0) {
+        __syncwarp();
+        if (lane == 0) fw_mbarrier_arrive(q_empty);
+      } else {
+        multiply_keys();
+        fw_wgmma_wait<0>();
+        if (steps == 1 && lane == 0) fw_mbarrier_arrive(q_empty);
+        release_k();
+        {
+          float x[64];
+          fw_take_all<0>(x);
+          softmax(x, last);
+#pragma unroll
+          for (int i = 0; i < 32; ++i) p[i] = fw_pack_f16x2(x[2 * i], x[2 * i + 1]);
+        }
+#pragma unroll 1
+        for (int step = 1; step < steps; ++step) {
+          const int block = before(last);
+          multiply_keys();
+          multiply_values(last, step > 1);
+          last = block;
+          fw_wgmma_wait<1>();
+          if (step + 1 == steps && lane == 0) fw_mbarrier_arrive(q_empty);
+          release_k();
+          float x[64];
+          fw_take_all<0>(x);
+          softmax(x, block);
+          fw_behind(sum[0] + sum[1]);
+          fw_wgmma_wait<0>();
+          release_v();
+          if (moves) fw_scale_all<64, 32>(factor);
+#pragma unroll
+          for (int i = 0; i < 32; ++i) p[i] = fw_pack_f16x2(x[2 * i], x[2 * i + 1]);
+        }
+        multiply_values(last, steps > 1);
+      }
+      float scaled[2];
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const float total = fw_quad_total(sum[e]);
+        scaled[e] = total == 0.0f ? 0.0f : 1.0f / total;
+        const float greatest = fw_quad_largest_nan(largest[e]);
+        if (quad == 0 && row + 8 * e < 300) {
+          p_t8_softmax[b * 600ull + h * 300ull + (row + 8 * e) * 1ull] = total == 0.0f ? negative : (reference[e] + log2f(total)) * 0.6931472f;
+          p_t9_softmax[b * 600ull + h * 300ull + (row + 8 * e) * 1ull] = greatest * unit_of_scores;
+          p_t10_softmax[b * 600ull + h * 300ull + (row + 8 * e) * 1ull] = total == 0.0f ? 0.0f : total * exp2f(fmaf(-greatest, c, reference[e]));
+        }
+      }
+      fw_wgmma_wait<0>();
+      if (steps > 0) release_v();
+      skip(kept_steps(begin, own_begin));
+      if (steps == 0) {
+        FW_CLEAR(FW_ZERO(64) FW_ZERO(65) FW_ZERO(66) FW_ZERO(67) FW_ZERO(68) FW_ZERO(69) FW_ZERO(70) FW_ZERO(71) FW_ZERO(72) FW_ZERO(73) FW_ZERO(74) FW_ZERO(75) FW_ZERO(76) FW_ZERO(77) FW_ZERO(78) FW_ZERO(79) FW_ZERO(80) FW_ZERO(81) FW_ZERO(82) FW_ZERO(83) FW_ZERO(84) FW_ZERO(85) FW_ZERO(86) FW_ZERO(87) FW_ZERO(88) FW_ZERO(89) FW_ZERO(90) FW_ZERO(91) FW_ZERO(92) FW_ZERO(93) FW_ZERO(94) FW_ZERO(95));
+      }
+      {
+        unsigned w[2][4] = {};
+        float y[4];
+        fw_take<64>(y);
+        w[0][0] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][0] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
+        fw_take<68>(y);
+        w[0][1] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][1] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
+        fw_take<72>(y);
+        w[0][2] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][2] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
+        fw_take<76>(y);
+        w[0][3] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][3] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          fw_quad_transpose(w[e], lane);
+          const int row_of = row + 8 * e, column = 0 + 8 * quad;
+          if (row_of < 300) {
+            fw_f16* const to = p_t12_matmul + b * 38400ull + h * 19200ull + (row_of) * 64ull + column;
+            fw_store_vector(reinterpret_cast<unsigned*>(to), fw_vector<unsigned, 4>{{w[e][0], w[e][1], w[e][2], w[e][3]}});
+          }
+        }
+      }
+      {
+        unsigned w[2][4] = {};
+        float y[4];
+        fw_take<80>(y);
+        w[0][0] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][0] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
+        fw_take<84>(y);
+        w[0][1] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][1] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
+        fw_take<88>(y);
+        w[0][2] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][2] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
+        fw_take<92>(y);
+        w[0][3] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][3] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          fw_quad_transpose(w[e], lane);
+          const int row_of = row + 8 * e, column = 32 + 8 * quad;
+          if (row_of < 300) {
+            fw_f16* const to = p_t12_matmul + b * 38400ull + h * 19200ull + (row_of) * 64ull + column;
+            fw_store_vector(reinterpret_cast<unsigned*>(to), fw_vector<unsigned, 4>{{w[e][0], w[e][1], w[e][2], w[e][3]}});
+          }
+        }
+      }
+    }
+  }
+}
