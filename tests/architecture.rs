@@ -343,7 +343,9 @@ fn kernels_engines_and_code_generation_are_in_order() {
         &[
             "all_gather",
             "dropout",
+            "value_scaling",
             "attention",
+            "turned_values",
             "attention_combination",
             "attention_bias",
             "attention_backward",

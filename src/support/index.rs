@@ -154,6 +154,11 @@ static TERMS: &[Term] = &[
         "attention section 4",
         "a modifier of scores is any pointwise operations; what it does to gradients of masked scores is to set them to 0",
     ),
+    shape(
+        "AT-O19",
+        "attention section 4",
+        "numbers that scale an attention in FP8, and its largest magnitudes, have one element",
+    ),
     shape("AT-O13", "attention section 4", "dropout is of scores of four axes, and the mask has their extents"),
     shape("AT-O14", "attention section 4", "a mask of dropout has the extents of the scores, or 1 on some axes"),
     shape("AT-O17", "attention section 4", "rows of sequences come out of pages of the same heads, elements and type"),

@@ -119,10 +119,12 @@ ${ product }$
 };
 
 <%- if leaves_out %>
+
 const int steps = kept_steps(own_begin, own_end);
 skip(kept_steps(own_end, end));
 int last = before(own_end);  // the step whose values are multiplied next
 <%- else %>
+
 const int steps = own_end - own_begin;
 skip(end - own_end);
 <%- endif %>

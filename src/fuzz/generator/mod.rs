@@ -62,7 +62,7 @@ pub fn generate(family: Family, bytes: &[u8]) -> Generated {
         Family::Pointwise => pointwise::graph(choices),
         Family::Softmax => softmax::graph(choices),
         Family::Norm => norm::graph(choices),
-        Family::Attention => attention::graph(choices),
+        Family::Attention => attention::graph(choices, aim == FLASH),
         Family::AttentionBackward => attention::backward::graph(choices),
     };
     let choices_from = |first: usize| Choices::new(bytes.get(first..).unwrap_or_default());
@@ -143,13 +143,16 @@ fn type_of(graph: &Graph, id: TensorHandle) -> Option<DataType> {
     tensor.data_type.or(if tensor.is_virtual { graph.intermediate_data_type } else { graph.io_data_type })
 }
 
+/// Attention of 16 bits, forward.
+const FLASH: SurfaceId = SurfaceId::Named("FlashFprop");
+
 /// Surfaces that have a family; none has softmax and norms, which are aimed at the one whose other rules are the least.
 fn aims(family: Family) -> &'static [SurfaceId] {
     match family {
         Family::Matmul | Family::Forward => &[SurfaceId::S90, SurfaceId::S80, SurfaceId::S70],
         Family::BackwardData | Family::BackwardFilter => &[SurfaceId::S90, SurfaceId::S70],
         Family::Pointwise | Family::Softmax | Family::Norm => &[SurfaceId::S70],
-        Family::Attention => &[SurfaceId::Named("FlashFprop")],
+        Family::Attention => &[FLASH, FLASH, FLASH, SurfaceId::Named("Fp8FlashFprop")],
         Family::AttentionBackward => &[SurfaceId::Named("FlashBprop")],
     }
 }

@@ -1,8 +1,8 @@
 //! Attention whose scores stay in registers: a producer brings Q, K and V, warpgroups of 64 queries multiply, make probabilities and
 //! multiply again.
 
-use super::attention_fp8::ValueScaling;
 use super::dropout::ForwardDropout;
+use super::value_scaling::ValueScaling;
 use crate::graph::{DataType, TensorId};
 use crate::kernel::{MmaType, REGISTERS, StageProgram, TensorMap, WARPGROUP, WGMMA_ROWS};
 
@@ -243,7 +243,7 @@ impl AttentionTile {
 
     /// Keys of a line of values that have keys side by side: as many as a swizzle takes, of which a step has whole ones.
     pub fn line_of_keys(&self) -> u32 {
-        [LINE, LINE / 2].into_iter().find(|line| self.keys % line == 0).unwrap_or(LINE / 4)
+        [LINE, LINE / 2].into_iter().find(|&line| self.keys.is_multiple_of(line)).unwrap_or(LINE / 4)
     }
 
     /// Where everything lies.

@@ -6,7 +6,6 @@ mod attention_backward;
 mod attention_bias;
 mod attention_bias_gradient;
 mod attention_combination;
-mod attention_fp8;
 mod columns;
 mod copy;
 mod depthwise;
@@ -16,6 +15,8 @@ mod inside;
 mod moments;
 mod pointwise;
 mod rows;
+mod turned_values;
+mod value_scaling;
 mod warp_attention;
 
 pub use all_gather::{AllGatherKernel, Gathered};
@@ -31,7 +32,6 @@ pub use attention_backward::{
 pub use attention_bias::ScoreBias;
 pub use attention_bias_gradient::{AttentionBiasKernel, BiasLayout};
 pub use attention_combination::AttentionCombinationKernel;
-pub use attention_fp8::{TurnedValuesKernel, ValueScaling};
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
@@ -41,6 +41,8 @@ pub use inside::{Inside, OperandsBefore, Telling};
 pub use moments::{CombineMomentsKernel, MomentsKernel, Parts};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
 pub use rows::{ColumnTotals, RowPhase, RowsKernel};
+pub use turned_values::TurnedValuesKernel;
+pub use value_scaling::ValueScaling;
 pub use warp_attention::{
     HeadRows, WARP_ROWS, WarpAttentionKernel, WarpAttentionLayout, WarpAttentionTile, WarpBackwardKernel,
     WarpBackwardLayout, WarpBackwardTile, row_bytes as head_row_bytes, row_pitch as head_row_pitch,

@@ -341,11 +341,12 @@ impl Analysis<'_> {
         sum(linear::convolution(convolution, operands, dim, Accumulator::of(DataType::Float)), lost)
     }
 
-    /// Products that tensor cores sum before the sum is added up in FP32.
+    /// Products that tensor cores sum before the sum is added up in FP32; those of an attention are fewer along a head.
     fn chain(&self, id: OperationId) -> usize {
         match self.graph.compute_type(id) {
             DataType::FastFloatForFp8 => usize::MAX,
-            _ => tensor_core::PROMOTED_TERMS,
+            _ if self.probabilities.is_empty() => tensor_core::PROMOTED_TERMS,
+            _ => tensor_core::PROMOTED_KEYS,
         }
     }
 

@@ -5,10 +5,14 @@
 
 use super::accuracy::{INDEPENDENT, quantum};
 use crate::graph::Convolution;
+use crate::kernel::FP8_KEYS_OF_SUM;
 use crate::reference::oracle::{DenseF64, convolve, matrix_of};
 
 /// Products that are summed by tensor cores before the sum is added up in FP32.
 pub(super) const PROMOTED_TERMS: usize = 128;
+
+/// The same of an attention's probabilities and values.
+pub(super) const PROMOTED_KEYS: usize = FP8_KEYS_OF_SUM as usize;
 
 /// Products that one instruction adds.
 const STEP: usize = 32;

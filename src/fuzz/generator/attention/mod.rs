@@ -3,6 +3,7 @@
 
 pub(super) mod backward;
 mod dropout;
+mod fp8;
 mod pages;
 mod ragged;
 
@@ -32,13 +33,17 @@ const INTERLEAVED: usize = 40;
 /// Types of heads.
 const TYPES: &[DataType] =
     &[DataType::Half, DataType::BFloat16, DataType::Half, DataType::BFloat16, DataType::Half, DataType::Float];
+const FP8_TYPES: &[DataType] = &[DataType::Fp8E4M3, DataType::Fp8E5M2];
 
-pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
-    let io = choices.of(TYPES);
+/// An attention forward, of 16 or 32 bits or in FP8.
+pub(super) fn graph(choices: &mut Choices<'_>, is_wide: bool) -> Graph {
+    let io = choices.of(if is_wide { TYPES } else { FP8_TYPES });
     let mut graph =
         Graph::new().io_data_type(io).compute_data_type(DataType::Float).intermediate_data_type(DataType::Float);
     let is_blocked = choices.chance(BLOCKED);
     let shape = if is_blocked { Shape::of(choices).of_blocks() } else { Shape::of(choices) };
+    let scaling = fp8::Scaling::of(choices, io);
+    let shape = if scaling.is_some() { shape.in_fp8() } else { shape };
     let is_interleaved = choices.chance(INTERLEAVED);
     let [q, k, v] = shape.operands(&mut graph, choices, is_interleaved);
     let mut x = graph.matmul("scores", q, k);
@@ -46,6 +51,9 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
         let scale = choices.of(&[0.125, 1.0, 0.3, -0.25, 0.0]);
         let scale = graph.tensor(Tensor::scalar("scale", DataType::Float, Scalar::Float(scale)));
         x = graph.pointwise("scaled", PointwiseMode::Mul, &[x, scale]);
+    }
+    if let Some(scaling) = scaling {
+        x = scaling.scores(&mut graph, choices, x);
     }
     if choices.chance(MODIFIED) {
         x = modified(&mut graph, choices, x, shape);
@@ -73,9 +81,15 @@ pub(super) fn graph(choices: &mut Choices<'_>) -> Graph {
     for &id in &statistics {
         graph.set_output(id);
     }
-    let p = dropout::dropped(&mut graph, choices, p, (io, shape));
-    let o = graph.matmul("values", p, v);
+    let p = match scaling {
+        Some(scaling) => scaling.probabilities(&mut graph, choices, p),
+        None => dropout::dropped(&mut graph, choices, p, (io, shape)),
+    };
+    let mut o = graph.matmul("values", p, v);
     graph.last_operation().inputs.extend(lengths.get(1).map(|length| (Port::K_OVERRIDE, length.1)));
+    if let Some(scaling) = scaling {
+        o = scaling.output(&mut graph, choices, o);
+    }
     let laid = shape.matrices("O", [shape.heads, shape.queries, shape.head[1]], is_interleaved);
     let output = graph.set_output(o);
     (output.dim, output.stride) = (laid.dim, laid.stride);

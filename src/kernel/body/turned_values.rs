@@ -1,31 +1,7 @@
-//! What attention in FP8 has beside that of 16 bits (`docs/spec/attention.md` AT-O19, AT-K26): numbers that scale values, largest magnitudes,
-//! and values with keys side by side.
+//! Values of an attention with keys side by side, as products in FP8 take them (`docs/spec/attention.md` AT-K26).
 
 use super::attention::{AttentionExtents, Pages};
 use crate::graph::TensorId;
-
-/// What O is multiplied by, and what is kept of probabilities and of O.
-#[derive(Clone, Debug, Default)]
-pub struct ValueScaling {
-    /// Numbers that O is multiplied by, those of its probabilities among them.
-    pub factors: Vec<TensorId>,
-    /// Numbers that it is multiplied by behind the value whose largest magnitude is kept.
-    pub last_factors: Vec<TensorId>,
-    /// Where the largest magnitudes of probabilities, and of O, are kept.
-    pub largest: [Option<TensorId>; 2],
-}
-
-impl ValueScaling {
-    /// The numbers.
-    pub fn reads(&self) -> impl Iterator<Item = TensorId> + '_ {
-        self.factors.iter().chain(&self.last_factors).copied()
-    }
-
-    /// Where magnitudes are kept.
-    pub fn kept(&self) -> impl Iterator<Item = TensorId> + use<> {
-        self.largest.into_iter().flatten()
-    }
-}
 
 /// Values with keys side by side, as `wgmma` takes 8-bit operands: `[batch, head, element, key]`, without gaps. The keys of each 16 are in the
 /// order of a fragment of probabilities; those beyond a sequence are zeros.
