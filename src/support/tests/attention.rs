@@ -2,10 +2,14 @@
 
 use super::graphs::named;
 use super::*;
-use crate::graph::{AttentionBackward, DataType as T, PagedCacheLoad, PointwiseMode as M, Port, Scalar, ScoreMask};
-use crate::support::family::attention::{FLASH_BPROP, FLASH_FPROP};
+use crate::graph::{
+    AttentionBackward, Attributes, Bernoulli, Composite, DataType as T, Dropout, PagedCacheLoad, PointwiseMode as M,
+    Port, ReductionMode, Scalar, ScoreMask,
+};
+use crate::support::family::attention::{FLASH_BPROP, FLASH_FPROP, FP8_FLASH_FPROP};
 
 const F: &[At] = &[(FLASH_FPROP, 9, 0)];
+const P: &[At] = &[(FP8_FLASH_FPROP, 9, 0)];
 const B: &[At] = &[(FLASH_BPROP, 9, 0)];
 
 pub(super) static SUITES: &[Suite] = &[
@@ -30,6 +34,7 @@ pub(super) static SUITES: &[Suite] = &[
         pairs: PAGED_PAIRS,
         rows: &[],
     },
+    Suite { name: "flash attention in FP8", base: || fp8_of(64, 64), legal: P, pairs: FP8_PAIRS, rows: &[] },
     Suite {
         name: "flash attention, backward",
         base: || backward_of(64, 64),
@@ -67,6 +72,75 @@ fn flash_of(head: i64, value_head: i64) -> Graph {
     let o = graph.matmul("values", p, v);
     *graph.set_output(o) = named("O", rows([2, 4, 16, value_head]));
     graph
+}
+
+/// The same in FP8, with what scales it.
+fn fp8_of(head: i64, value_head: i64) -> Graph {
+    let mut g = flash_of(head, value_head);
+    g.types(&["Q", "K", "V", "O"], T::Fp8E4M3);
+    let numbers = ["descale_q", "descale_k", "scale_s", "descale_s", "descale_v", "scale_o"]
+        .map(|name| g.tensor(named(name, rows([1; 4])).data_type(T::Float)));
+    let [descale_q, descale_k, scale_s, descale_s, descale_v, scale_o] = numbers;
+    let times = |g: &mut Graph, x, factor| g.pointwise("times", M::Mul, &[x, factor]);
+    let scaled = g.op("scaled").outputs[0].1;
+    let scores = times(&mut g, scaled, descale_q);
+    let scores = times(&mut g, scores, descale_k);
+    g.op("mask").inputs[0].1 = scores;
+    let p = g.op("softmax").outputs[0].1;
+    g.tensor_mut(p).data_type = Some(T::Float);
+    let multiplied = times(&mut g, p, scale_s);
+    g.tensor_mut(multiplied).data_type = Some(T::Fp8E4M3);
+    let largest = |g: &mut Graph, name: &str, x| {
+        let y = g.reduction(name, ReductionMode::Amax, x, [1; 4]);
+        *g.set_output(y) = named(name, rows([1; 4])).data_type(T::Float);
+    };
+    largest(&mut g, "amax_s", p);
+    g.op("values").inputs[0].1 = multiplied;
+    let (product, stored) = (g.id("O"), g.t("O").clone());
+    let unscaled = named("product", rows([2, 4, 16, value_head])).data_type(T::Float);
+    *g.tensor_mut(product) = Tensor { is_virtual: true, ..unscaled };
+    let o = times(&mut g, product, descale_s);
+    let o = times(&mut g, o, descale_v);
+    largest(&mut g, "amax_o", o);
+    let o = times(&mut g, o, scale_o);
+    *g.set_output(o) = stored;
+    g
+}
+
+/// Scores are masked by a window.
+fn windowed(g: &mut Graph) {
+    let mask = ScoreMask { right_bound: Some(0), left_bound: Some(8), is_bottom_right: false };
+    g.op("mask").attributes = Attributes::Composite(Composite::ScoreMask(mask));
+}
+
+/// Probabilities are dropped before they are scaled.
+fn dropped(g: &mut Graph) {
+    let p = g.op("softmax").outputs[0].1;
+    let number = |g: &mut Graph, name: &str, data_type| g.tensor(named(name, rows([1; 4])).data_type(data_type));
+    let slots = [(Port::SEED, T::Int32), (Port::OFFSET, T::Int32), (Port::DROPOUT_SCALE, T::Float)];
+    let slots = slots.map(|(port, data_type)| (port, number(g, port.0, data_type)));
+    let inputs: Vec<_> = [(Port::X, p)].into_iter().chain(slots).collect();
+    let left = g.composite("dropout", Dropout { kept: Bernoulli { keep: 0.5 } }, &inputs, &[Port::Y])[0];
+    let readers = g.operations.iter_mut().filter(|operation| operation.name != "dropout");
+    readers.flat_map(|operation| &mut operation.inputs).filter(|slot| slot.1 == p).for_each(|slot| slot.1 = left);
+}
+
+/// O is not multiplied by what V was divided by.
+fn without_descale(g: &mut Graph) {
+    let factor = g.id("descale_v");
+    let step = g.operations.iter().position(|operation| operation.inputs.iter().any(|slot| slot.1 == factor));
+    let Some(step) = step else { return };
+    let [x, y] = [g.operations[step].inputs[0].1, g.operations[step].outputs[0].1];
+    g.operations.remove(step);
+    g.operations.iter_mut().flat_map(|it| &mut it.inputs).filter(|slot| slot.1 == y).for_each(|slot| slot.1 = x);
+}
+
+/// Q comes from an operation of the graph.
+fn with_computed_queries(g: &mut Graph) {
+    let q = g.id("Q");
+    let computed = g.pointwise("computed", M::Identity, &[q]);
+    g.tensor_mut(computed).data_type = Some(T::Fp8E4M3);
+    g.op("scores").inputs[0].1 = computed;
 }
 
 /// The backward pass of causal attention of two heads for each of K and V, scaled: 16 queries, 24 keys.
@@ -184,6 +258,22 @@ const PAIRS: &[Pair] = &[
 
 const LARGE_PAIRS: &[Pair] =
     &[chips("FAF-Q-D", &[], &[(FLASH_FPROP, 9, 0)], AS_IS), pair("FAF-V-D", F, |g| *g = flash_of(256, 264), AS_IS)];
+
+const FP8_PAIRS: &[Pair] = &[
+    pair("F8F-SUBSET", P, with_computed_queries, AS_IS),
+    pair("F8F-PRE", P, windowed, AS_IS),
+    pair("F8F-NODROP", P, dropped, AS_IS),
+    chips("F8F-CC", &[(FP8_FLASH_FPROP, 8, 9)], P, AS_IS),
+    pair("F8-MANDATORY", P, without_descale, AS_IS),
+    pair("F8F-TYPE", P, |g| g.types(&["V"], T::Fp8E5M2), |g| g.types(&["Q", "K", "V"], T::Fp8E5M2)),
+    pair("F8F-Q-D", P, |g| *g = fp8_of(72, 64), |g| *g = fp8_of(80, 64)),
+    pair("F8F-V-D", P, |g| *g = fp8_of(64, 72), |g| *g = fp8_of(64, 80)),
+    pair("F8F-STRIDES", P, |g| turned(g, "K"), AS_IS),
+    pair("F8F-STATS", P, |g| g.types(&["Stats"], T::Half), AS_IS),
+    pair("F8F-O", P, |g| g.types(&["O"], T::Half), |g| g.types(&["O"], T::Fp8E5M2)),
+    pair("F8F-FACTORS", P, |g| g.types(&["descale_q"], T::Half), AS_IS),
+    pair("F8F-AMAX", P, |g| g.types(&["amax_o"], T::Half), AS_IS),
+];
 
 const PAGED_PAIRS: &[Pair] = &[
     pair("FAF-PAGE-POW2", F, |g| *g = paged_of(12, 2, T::Int32), |g| *g = paged_of(4, 6, T::Int32)),

@@ -3,6 +3,7 @@
 use super::records::*;
 use super::{Limits, Subject, View, contiguous, extent};
 use crate::device::ComputeCapability;
+use crate::fusion::Stage;
 use crate::graph::{Attributes, Composite, DataType, OperationId, PointwiseMode, Port, ScoreMask, Softmax, TensorId};
 use crate::support::findings::Findings;
 use crate::support::layout::{self, Layout};
@@ -27,7 +28,8 @@ impl Limits for Fp8FlashFprop {
         if view.capability != ComputeCapability::SM_90 {
             found.graph(&F8F_CC, F8F_CC.summary, view.capability.to_string());
         }
-        for &id in &view.others {
+        let is_core = |id| subject.facts.fusion.as_ref().is_ok_and(|fusion| fusion.stage(id) == Stage::Core);
+        for id in view.graph.operation_ids().filter(|&id| !is_core(id)) {
             found.operation(&F8F_FORM, id, F8F_FORM.summary, view.graph.operation(id).tag());
         }
         view.scores_in_fp8(found);
