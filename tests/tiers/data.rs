@@ -12,7 +12,7 @@ use crate::common::verdicts::{self, VerdictRecord};
 /// Largest work of a graph in the emulator tier: multiply-adds, or elements moved.
 const EMULATED_WORK: u64 = 4 << 20;
 
-/// The 54 suite graphs by file stem, in order of their names.
+/// The 55 suite graphs by file stem, in order of their names.
 pub(crate) fn suite() -> Result<Vec<(String, Graph)>, String> {
     let folder = verdicts::folder().join("suite");
     let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

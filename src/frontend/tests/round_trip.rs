@@ -38,7 +38,7 @@ fn the_suite_reads_back_with_its_uids() {
             document.result.unwrap()
         })
         .collect();
-    assert_eq!(graphs.len(), 54);
+    assert_eq!(graphs.len(), 55);
     for graph in graphs {
         assert_eq!(read_graph("v2", write_v2(&graph).as_bytes()).unwrap(), graph);
         assert_eq!(read_graph("v1c", write_v1c(&graph).as_bytes()).unwrap(), graph);
