@@ -25,7 +25,7 @@ float m[2], reference[2], sum[2];
 #pragma unroll
 for (int e = 0; e < 2; ++e) {
 const float sink = ${ sink }$;
-m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : m[e] * c<% if top %> - ${ top }$<% endif %>;
+m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : m[e] * c<% if top %> ${ top }$<% endif %>;
 sum[e] = sink != sink ? sink : quad == 0 && sink != negative<% if top %> ? ${ largest_weight }$ : 0.0f<% endif %>;
 }
 <%- else %>

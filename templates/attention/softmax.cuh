@@ -44,7 +44,7 @@ if (moves) {
 #pragma unroll
 for (int e = 0; e < 2; ++e) {
 const float next = fw_quad_largest(top[e]), before = reference[e];
-reference[e] = next == negative ? 0.0f : next * c<% if top %> - ${ top }$<% endif %>;
+reference[e] = next == negative ? 0.0f : next * c<% if top %> ${ top }$<% endif %>;
 factor[e] = m[e] == negative ? 0.0f : fw_fast_exp2(before - reference[e]);
 m[e] = next, bound[e] = next + room;
 sum[e] *= factor[e];

@@ -242,10 +242,13 @@ fn beyond_boxes(add: &mut impl FnMut(&str, Attention)) {
     add("float_output_of_half", Attention { output: Some(Float), ..of([1, 2, 70, 90], [64, 64]) });
 }
 
-/// Dropout by a mask, over several steps of keys.
-pub(crate) fn dropout_by_mask() -> Graph {
+/// Dropout by a mask of a type, over several steps of keys.
+pub(crate) fn dropout_by_mask(data_type: DataType) -> Graph {
     let shape = [1, 1, 40, 600];
-    Attention { drop_mask: Some(shape), scale: Some(1.0), ..Attention::new(shape, [64, 64]) }.graph()
+    let mut graph = Attention { drop_mask: Some(shape), scale: Some(1.0), ..Attention::new(shape, [64, 64]) }.graph();
+    let mask = graph.tensor_ids().find(|id| graph.tensors()[id.index()].name == "drop_mask");
+    mask.into_iter().for_each(|id| graph.tensor_mut(id).data_type = Some(data_type));
+    graph
 }
 
 /// An attention without options.

@@ -128,7 +128,7 @@ struct ConsumerText {
     /// Numbers that O is multiplied by, and what keeps largest magnitudes.
     factors: Vec<String>,
     kept: Vec<String>,
-    /// What the reference of a row is below its largest score, and the weight of that one.
+    /// What makes a reference of a row's largest score, and the weight of that one, where it is not 1.
     top: Option<String>,
     largest_weight: String,
     softmax: String,
@@ -311,7 +311,7 @@ impl Forward<'_, '_> {
         let unit = with_offsets(rows.unit(), rows.graph, rows.problem.stored());
         let [scores, values] = [rows.scores(), rows.values()];
         let (is_fp8, words) = (rows.is_fp8(), keys * problem.operand.bytes() / 8);
-        let (weights, top) = (rows.weights()?, rows.top());
+        let (weights, top, largest_weight) = (rows.weights()?, rows.top(), rows.largest_weight());
         let [factors, kept] = match is_fp8 {
             true => [
                 fp8::factor_lines(rows.graph, rows.used, &problem.scaling),
@@ -346,7 +346,7 @@ impl Forward<'_, '_> {
             factors,
             kept,
             top,
-            largest_weight: names::float_literal(fp8::TOP.exp2()),
+            largest_weight,
             softmax,
             pairs,
             pair_reads,

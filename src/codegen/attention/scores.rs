@@ -22,6 +22,9 @@ pub(super) const SECTIONS: &[&str] =
 /// What a score may exceed its row's reference by, as a power of two: probabilities stay below 2⁸ of the largest so far (AT-K7).
 const ROOM: f32 = 8.0;
 
+/// The weight of a reference as a power of two where a mask multiplies probabilities in HALF.
+const MASKED_TOP: f32 = -1.0;
+
 /// What `attention/softmax.cuh` reads.
 #[derive(Serialize)]
 struct SoftmaxText {
@@ -35,7 +38,7 @@ struct SoftmaxText {
     largest: bool,
     /// The lines that drop probabilities.
     dropout: Option<String>,
-    /// What the reference of a row is below its largest score.
+    /// What makes a reference of a row's largest score, where their weight is not 1.
     top: Option<String>,
     /// Whether the largest score is kept beside the reference, which may be below it, for the largest probability alone.
     seen: bool,
@@ -173,14 +176,28 @@ impl ScoreRows<'_, '_> {
         self.problem.scaling.largest[0].is_some() && !self.knows_largest()
     }
 
-    /// One over the weight of a row's largest score.
-    fn least(&self) -> f32 {
-        if self.is_fp8() { (-fp8::TOP).exp2() } else { 1.0 }
+    /// The weight of a row's reference as a power of two, where it is not 1: words of FP8 have room above 1, and a mask may multiply a probability of
+    /// almost 1 by what HALF just does not hold.
+    fn weight(&self) -> Option<f32> {
+        let is_masked = matches!(self.problem.dropout, Some(ForwardDropout::Masked { .. }));
+        match self.problem.operand {
+            MmaType::Fp8 => Some(fp8::TOP),
+            MmaType::F16 if is_masked => Some(MASKED_TOP),
+            _ => None,
+        }
     }
 
-    /// What the reference of a row is below its largest score, as an exponent of two.
+    /// The weight of a row's reference.
+    pub(super) fn largest_weight(&self) -> String {
+        names::float_literal(self.weight().unwrap_or(0.0).exp2())
+    }
+
+    /// What makes a reference of a row's largest score, where their weight is not 1.
     pub(super) fn top(&self) -> Option<String> {
-        self.is_fp8().then(|| names::float_literal(fp8::TOP))
+        self.weight().map(|weight| match weight > 0.0 {
+            true => format!("- {}", names::float_literal(weight)),
+            false => format!("+ {}", names::float_literal(-weight)),
+        })
     }
 
     /// The sink of a row, which rows beyond their sequence do not have.
@@ -400,7 +417,10 @@ impl ScoreRows<'_, '_> {
             // the reference is the sink's own where that is the largest
             Some(_) => [
                 "fw_max_nan(greatest * unit_of_scores, sink)".to_owned(),
-                format!("total * (is_sink ? {} : {factor})", names::float_literal(self.least())),
+                format!(
+                    "total * (is_sink ? {} : {factor})",
+                    names::float_literal((-self.weight().unwrap_or(0.0)).exp2())
+                ),
             ],
             None => ["greatest * unit_of_scores".to_owned(), format!("total * {factor}")],
         };
