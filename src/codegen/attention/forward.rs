@@ -176,7 +176,7 @@ pub(in crate::codegen) fn forward(
     used: &mut Used,
     kernel: &AttentionKernel,
 ) -> Result<ForwardText, Error> {
-    for &section in SECTIONS.iter().chain(scores::SECTIONS).chain(&["fw_behind"]) {
+    for &section in SECTIONS.iter().chain(scores::SECTIONS) {
         used.add(section);
     }
     let (problem, tile) = (&kernel.problem, kernel.tile);
@@ -294,8 +294,8 @@ impl Forward<'_, '_> {
             MmaType::Fp8 => {
                 ["fw_max_nan", "fw_fast_exp2", "fw_fold_all"].into_iter().for_each(|section| rows.used.add(section))
             }
-            MmaType::F16 => rows.used.add("fw_f16_bits"),
-            _ => rows.used.add("fw_bf16_bits"),
+            MmaType::F16 => ["fw_behind", "fw_f16_bits"].into_iter().for_each(|section| rows.used.add(section)),
+            _ => ["fw_behind", "fw_bf16_bits"].into_iter().for_each(|section| rows.used.add(section)),
         }
         let keys = kernel.tile.keys;
         let plain_end = match has_lengths {

@@ -17,7 +17,7 @@ use crate::kernel::{
 
 /// Device code of rows.
 pub(super) const SECTIONS: &[&str] =
-    &["fw_take_all", "fw_scale_all", "fw_exponentials", "fw_quad_largest", "fw_quad_total", "fw_infinity"];
+    &["fw_take_all", "fw_scale_all", "fw_quad_largest", "fw_quad_total", "fw_infinity"];
 
 /// What a score may exceed its row's reference by, as a power of two: probabilities stay below 2⁸ of the largest so far (AT-K7).
 const ROOM: f32 = 8.0;
@@ -302,6 +302,9 @@ impl ScoreRows<'_, '_> {
         match self.knows_largest() {
             true => ["fw_row_maxima_nan", "fw_quad_largest_nan"].into_iter().for_each(|section| self.used.add(section)),
             false => self.used.add("fw_row_maxima"),
+        }
+        if !self.is_fp8() {
+            self.used.add("fw_exponentials");
         }
         let program = match &problem.scores {
             Scores::Program { program, result } => Some(self.program(program, *result)),
