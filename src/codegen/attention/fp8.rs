@@ -227,8 +227,9 @@ impl ScoreRows<'_, '_> {
         let packed = self.keys * self.problem.operand.bytes() / 8;
         if !self.is_fp8() {
             let pack = pack_function(self.problem.operand);
-            let lines = ["#pragma unroll", "for (int i = 0; i < {packed}; ++i) p[i] = {pack}(x[2 * i], x[2 * i + 1]);"];
-            return Ok(lines.join("\n").replace("{packed}", &packed.to_string()).replace("{pack}", pack));
+            return Ok(format!(
+                "#pragma unroll\nfor (int i = 0; i < {packed}; ++i) p[i] = {pack}(x[2 * i], x[2 * i + 1]);"
+            ));
         }
         self.used.add("fw_fp8x4");
         let of = type_name(self.problem.probabilities);

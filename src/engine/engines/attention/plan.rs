@@ -270,17 +270,17 @@ fn operand_type(
     output: TensorId,
 ) -> Result<MmaType, String> {
     let first = graph.tensor(operands[0]).data_type;
-    let operand = multiplied_type(first)?;
+    let operand = if first.is_fp8() { MmaType::Fp8 } else { multiplied_type(first)? };
     let probabilities = attention.probabilities(graph);
     let is_fp8 = operand == MmaType::Fp8 && graph.tensor(probabilities).data_type.is_fp8();
     let mut all = operands.into_iter().chain((!is_fp8).then_some(probabilities));
     if let Some(id) = all.find(|&id| graph.tensor(id).data_type != first) {
         return Err(of_another_type(graph, id, first));
     }
-    let stored = multiplied_type(graph.tensor(output).data_type).ok();
-    match stored.filter(|&stored| stored != MmaType::Fp8 || operand == MmaType::Fp8) {
-        Some(_) => Ok(operand),
-        None => Err(of_another_type(graph, output, first)),
+    let stored = graph.tensor(output).data_type;
+    match multiplied_type(stored).is_ok() || operand == MmaType::Fp8 && stored.is_fp8() {
+        true => Ok(operand),
+        false => Err(of_another_type(graph, output, first)),
     }
 }
 
@@ -290,7 +290,6 @@ pub(in crate::engine::engines) fn multiplied_type(heads: DataType) -> Result<Mma
         DataType::Half => Ok(MmaType::F16),
         DataType::BFloat16 => Ok(MmaType::Bf16),
         DataType::Float => Ok(MmaType::Tf32),
-        DataType::Fp8E4M3 | DataType::Fp8E5M2 => Ok(MmaType::Fp8),
         other => Err(format!("no instruction for heads of {other}")),
     }
 }

@@ -107,6 +107,9 @@ const AMPERE: ComputeCapability = ComputeCapability::SM_80;
 /// # Errors
 /// That it has not, or that the environment asks for full FP32.
 pub(super) fn is_multiplied(operand: MmaType, capability: ComputeCapability) -> Result<(), Reason> {
+    if operand == MmaType::Fp8 {
+        return Err(Reason::Graph("heads in FP8 are multiplied by wgmma alone, in warpgroup_attention".to_owned()));
+    }
     let needed = if operand == MmaType::F16 { TURING } else { AMPERE };
     if capability < needed {
         return Err(Reason::Chip(format!(

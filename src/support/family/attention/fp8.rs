@@ -98,9 +98,19 @@ impl View<'_> {
     fn scaling(&self, found: &mut Findings) {
         let scaling = &self.attention.scaling;
         let [first, second] = &scaling.output;
-        let count = |steps: usize| format!("{steps} factors of O before its largest magnitude");
-        if scaling.probabilities.is_none() || scaling.amax.contains(&None) || first.len() < 2 || second.is_empty() {
-            found.graph(&F8_MANDATORY, F8_MANDATORY.summary, count(first.len()));
+        let [of_probabilities, of_output] = scaling.amax;
+        let missing: Vec<&str> = [
+            ("a factor of probabilities", scaling.probabilities.is_none()),
+            ("the largest magnitude of probabilities", of_probabilities.is_none()),
+            ("two factors of O before its largest magnitude", first.len() < 2),
+            ("the largest magnitude of O", of_output.is_none()),
+            ("a factor of O behind it", second.is_empty()),
+        ]
+        .into_iter()
+        .filter_map(|(what, is_missing)| is_missing.then_some(what))
+        .collect();
+        if !missing.is_empty() {
+            found.graph(&F8_MANDATORY, F8_MANDATORY.summary, format!("without {}", missing.join(", ")));
         }
         let of_scores = self.attention.modifiers.iter().flat_map(|&id| self.graph.operation(id).input_tensors());
         let of_scores = of_scores.filter(|&id| self.is_number(id) && self.graph.producer(id).is_none());
