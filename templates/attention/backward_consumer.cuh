@@ -71,8 +71,9 @@ if (steps > 0) {
 skip(own_begin - begin);
 ${ first_step }$
 }
+bool adds = false;  // whether there are sums of a step before
 #pragma unroll 1
-for (int step = 1; step < steps; ++step) {
+for (int left = steps; --left > 0;) {
 if (++block == own_end) {  // of the next head
 skip(end - own_end + own_begin - begin);
 block = own_begin;
@@ -81,6 +82,7 @@ block = own_begin;
 <%- endif %>
 }
 ${ next_step }$
+adds = true;
 }
 if (steps > 0) {
 const unsigned tile_before = shared + ${ others_at }$ + before * ${ stage_bytes }$;

@@ -38,16 +38,17 @@ ${ unit }$
 if (begin >= end) continue;
 #pragma unroll 1
 for (unsigned member = 0; member < ${ members }$u; ++member) {
-const unsigned long long first = (b * ${ heads }$ull + h * ${ members }$u + member) * ${ padded }$ull;
+const unsigned long long first = (b * ${ heads }$ull + h * ${ members }$u + member) * ${ padded }$ull + begin * ${ others }$ + lane;
+const float *statistic = partial0 + first, *delta = partial1 + first;
 #pragma unroll 1
 for (int block = begin; block < end; ++block) {
 fw_mbarrier_wait(empty + 8 * stage, parity);
-float* const rows = reinterpret_cast<float*>(shared_bytes + ${ rows_at }$ + stage * ${ 8 * others }$);
+float* const rows = reinterpret_cast<float*>(shared_bytes + ${ rows_at }$ + stage * ${ 8 * others }$) + lane;
 #pragma unroll
-for (unsigned i = lane; i < ${ others }$u; i += 32) {
-rows[i] = partial0[first + block * ${ others }$ + i];
-rows[${ others }$ + i] = partial1[first + block * ${ others }$ + i];
+for (unsigned i = 0; i < ${ others }$u; i += 32) {
+if (i + lane < ${ others }$u) rows[i] = statistic[i], rows[${ others }$ + i] = delta[i];
 }
+statistic += ${ others }$, delta += ${ others }$;
 __syncwarp();
 if (lane == 0) fw_mbarrier_arrive(full + 8 * stage);
 if (++stage == ${ stages }$) stage = 0, parity ^= 1;

@@ -352,16 +352,17 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         if (begin >= end) continue;
 #pragma unroll 1
         for (unsigned member = 0; member < 2u; ++member) {
-          const unsigned long long first = (b * 4ull + h * 2u + member) * 128ull;
+          const unsigned long long first = (b * 4ull + h * 2u + member) * 128ull + begin * 32 + lane;
+          const float *statistic = partial0 + first, *delta = partial1 + first;
 #pragma unroll 1
           for (int block = begin; block < end; ++block) {
             fw_mbarrier_wait(empty + 8 * stage, parity);
-            float* const rows = reinterpret_cast<float*>(shared_bytes + 131072 + stage * 256);
+            float* const rows = reinterpret_cast<float*>(shared_bytes + 131072 + stage * 256) + lane;
 #pragma unroll
-            for (unsigned i = lane; i < 32u; i += 32) {
-              rows[i] = partial0[first + block * 32 + i];
-              rows[32 + i] = partial1[first + block * 32 + i];
+            for (unsigned i = 0; i < 32u; i += 32) {
+              if (i + lane < 32u) rows[i] = statistic[i], rows[32 + i] = delta[i];
             }
+            statistic += 32, delta += 32;
             __syncwarp();
             if (lane == 0) fw_mbarrier_arrive(full + 8 * stage);
             if (++stage == 4) stage = 0, parity ^= 1;
@@ -504,8 +505,9 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         before = stage;
         advance();
       }
+      bool adds = false;  // whether there are sums of a step before
 #pragma unroll 1
-      for (int step = 1; step < steps; ++step) {
+      for (int left = steps; --left > 0;) {
         if (++block == own_end) {  // of the next head
           skip(end - own_end + own_begin - begin);
           block = own_begin;
@@ -545,10 +547,10 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
           FW_PRODUCT("m64n32k16.f32.bf16.bf16", FW_DIFFERENCES, 1028, 260, "1", ", 1, 1, 0, 0")
           FW_PRODUCT("m64n32k16.f32.bf16.bf16", FW_DIFFERENCES, 1030, 262, "1", ", 1, 1, 0, 0"));
         const unsigned tile_before = shared + 65536 + before * 16384;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 8192, 4096, 1024), step > 1,
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 8192, 4096, 1024), adds,
           FW_PRODUCT_OF("m64n128k16.f32.bf16.bf16", 2, 3, 4, 5, FW_VALUE_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n128k16.f32.bf16.bf16", 6, 7, 8, 9, FW_VALUE_SUMS, 128, "1", ", 1, 1, 1"), FW_WORD(p[0]), FW_WORD(p[1]), FW_WORD(p[2]), FW_WORD(p[3]), FW_WORD(p[4]), FW_WORD(p[5]), FW_WORD(p[6]), FW_WORD(p[7]));
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 4096, 1024), step > 1,
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 4096, 1024), adds,
           FW_PRODUCT_OF("m64n128k16.f32.bf16.bf16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n128k16.f32.bf16.bf16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]));
         const fw_bf16* const bias_of_head = p_t7 + (h * 2 + member) * 9000u;
@@ -582,13 +584,14 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         for (int i = 0; i < 8; ++i) s[i] = fw_pack_bf16x2(y[2 * i], y[2 * i + 1]);
         before = stage;
         advance();
+        adds = true;
       }
       if (steps > 0) {
         const unsigned tile_before = shared + 65536 + before * 16384;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 8192, 4096, 1024), steps > 1,
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 8192, 4096, 1024), adds,
           FW_PRODUCT_OF("m64n128k16.f32.bf16.bf16", 2, 3, 4, 5, FW_VALUE_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n128k16.f32.bf16.bf16", 6, 7, 8, 9, FW_VALUE_SUMS, 128, "1", ", 1, 1, 1"), FW_WORD(p[0]), FW_WORD(p[1]), FW_WORD(p[2]), FW_WORD(p[3]), FW_WORD(p[4]), FW_WORD(p[5]), FW_WORD(p[6]), FW_WORD(p[7]));
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 4096, 1024), steps > 1,
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 4096, 1024), adds,
           FW_PRODUCT_OF("m64n128k16.f32.bf16.bf16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n128k16.f32.bf16.bf16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]));
         fw_wgmma_wait<0>();
@@ -991,8 +994,9 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
         before = stage;
         advance();
       }
+      bool adds = false;  // whether there are sums of a step before
 #pragma unroll 1
-      for (int step = 1; step < steps; ++step) {
+      for (int left = steps; --left > 0;) {
         if (++block == own_end) {  // of the next head
           skip(end - own_end + own_begin - begin);
           block = own_begin;
@@ -1031,7 +1035,7 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
           FW_PRODUCT("m64n32k16.f32.bf16.bf16", FW_DIFFERENCES, 1028, 260, "1", ", 1, 1, 0, 0")
           FW_PRODUCT("m64n32k16.f32.bf16.bf16", FW_DIFFERENCES, 1030, 262, "1", ", 1, 1, 0, 0"));
         const unsigned tile_before = shared + 65536 + before * 16384;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 4096, 1024), step > 1,
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 4096, 1024), adds,
           FW_PRODUCT_OF("m64n128k16.f32.bf16.bf16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n128k16.f32.bf16.bf16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]));
         const fw_bf16* const bias_of_head = p_t7 + (h) * 9000u;
@@ -1061,10 +1065,11 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
         for (int i = 0; i < 8; ++i) s[i] = fw_pack_bf16x2(y[2 * i], y[2 * i + 1]);
         before = stage;
         advance();
+        adds = true;
       }
       if (steps > 0) {
         const unsigned tile_before = shared + 65536 + before * 16384;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 4096, 1024), steps > 1,
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 4096, 1024), adds,
           FW_PRODUCT_OF("m64n128k16.f32.bf16.bf16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n128k16.f32.bf16.bf16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]));
         fw_wgmma_wait<0>();

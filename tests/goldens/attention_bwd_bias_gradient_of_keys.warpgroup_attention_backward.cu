@@ -336,16 +336,17 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         if (begin >= end) continue;
 #pragma unroll 1
         for (unsigned member = 0; member < 1u; ++member) {
-          const unsigned long long first = (b * 2ull + h * 1u + member) * 160ull;
+          const unsigned long long first = (b * 2ull + h * 1u + member) * 160ull + begin * 48 + lane;
+          const float *statistic = partial0 + first, *delta = partial1 + first;
 #pragma unroll 1
           for (int block = begin; block < end; ++block) {
             fw_mbarrier_wait(empty + 8 * stage, parity);
-            float* const rows = reinterpret_cast<float*>(shared_bytes + 65536 + stage * 384);
+            float* const rows = reinterpret_cast<float*>(shared_bytes + 65536 + stage * 384) + lane;
 #pragma unroll
-            for (unsigned i = lane; i < 48u; i += 32) {
-              rows[i] = partial0[first + block * 48 + i];
-              rows[48 + i] = partial1[first + block * 48 + i];
+            for (unsigned i = 0; i < 48u; i += 32) {
+              if (i + lane < 48u) rows[i] = statistic[i], rows[48 + i] = delta[i];
             }
+            statistic += 48, delta += 48;
             __syncwarp();
             if (lane == 0) fw_mbarrier_arrive(full + 8 * stage);
             if (++stage == 4) stage = 0, parity ^= 1;
@@ -461,8 +462,9 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         before = stage;
         advance();
       }
+      bool adds = false;  // whether there are sums of a step before
 #pragma unroll 1
-      for (int step = 1; step < steps; ++step) {
+      for (int left = steps; --left > 0;) {
         if (++block == own_end) {  // of the next head
           skip(end - own_end + own_begin - begin);
           block = own_begin;
@@ -480,11 +482,11 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
           FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
           FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0"));
         const unsigned tile_before = shared + 16384 + before * 12288;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 6144, 6144, 1024), step > 1,
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 6144, 6144, 1024), adds,
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 2, 3, 4, 5, FW_VALUE_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 6, 7, 8, 9, FW_VALUE_SUMS, 128, "1", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_VALUE_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(p[0]), FW_WORD(p[1]), FW_WORD(p[2]), FW_WORD(p[3]), FW_WORD(p[4]), FW_WORD(p[5]), FW_WORD(p[6]), FW_WORD(p[7]), FW_WORD(p[8]), FW_WORD(p[9]), FW_WORD(p[10]), FW_WORD(p[11]));
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), step > 1,
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), adds,
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]));
@@ -519,14 +521,15 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         for (int i = 0; i < 12; ++i) s[i] = fw_pack_f16x2(y[2 * i], y[2 * i + 1]);
         before = stage;
         advance();
+        adds = true;
       }
       if (steps > 0) {
         const unsigned tile_before = shared + 16384 + before * 12288;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 6144, 6144, 1024), steps > 1,
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 6144, 6144, 1024), adds,
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 2, 3, 4, 5, FW_VALUE_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 6, 7, 8, 9, FW_VALUE_SUMS, 128, "1", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_VALUE_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(p[0]), FW_WORD(p[1]), FW_WORD(p[2]), FW_WORD(p[3]), FW_WORD(p[4]), FW_WORD(p[5]), FW_WORD(p[6]), FW_WORD(p[7]), FW_WORD(p[8]), FW_WORD(p[9]), FW_WORD(p[10]), FW_WORD(p[11]));
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), steps > 1,
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), adds,
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]));
@@ -817,8 +820,9 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
         before = stage;
         advance();
       }
+      bool adds = false;  // whether there are sums of a step before
 #pragma unroll 1
-      for (int step = 1; step < steps; ++step) {
+      for (int left = steps; --left > 0;) {
         if (++block == own_end) {  // of the next head
           skip(end - own_end + own_begin - begin);
           block = own_begin;
@@ -836,7 +840,7 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
           FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
           FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0"));
         const unsigned tile_before = shared + 16384 + before * 12288;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), step > 1,
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), adds,
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]));
@@ -867,10 +871,11 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
         for (int i = 0; i < 12; ++i) s[i] = fw_pack_f16x2(y[2 * i], y[2 * i + 1]);
         before = stage;
         advance();
+        adds = true;
       }
       if (steps > 0) {
         const unsigned tile_before = shared + 16384 + before * 12288;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), steps > 1,
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), adds,
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]));

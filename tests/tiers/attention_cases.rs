@@ -157,6 +157,8 @@ fn in_fp8(add: &mut impl FnMut(&str, Attention)) {
         "fp8_largest_alone",
         Attention { fp8: Some(Fp8 { factors: false, largest: true }), ..of([1, 2, 70, 90], [64, 64]) },
     );
+    add("fp8_values_turned", Attention { has_turned_values: true, ..of([2, 2, 33, 90], [64, 64]) });
+    add("fp8_factors_of_half", Attention { scale_type: Half, ..of([1, 2, 33, 90], [64, 64]) });
     add("fp8_unscaled", Attention { fp8: None, ..of([1, 2, 70, 90], [64, 64]) });
     add(
         "fp8_factors_alone",
@@ -305,6 +307,8 @@ struct Attention {
     alignment: i64,
     /// Whether elements of Q, K, V and O lie further apart than their rows.
     is_turned: bool,
+    /// Whether rows of V lie side by side.
+    has_turned_values: bool,
     /// The type of O, where it is another than that of the rest.
     output: Option<DataType>,
     ragged: Ragged,
@@ -401,6 +405,7 @@ impl Attention {
             operand_pitch: 0,
             alignment: 16,
             is_turned: false,
+            has_turned_values: false,
             output: None,
             ragged: Ragged::Nothing,
             pages: Pages::of([0, 0]),
@@ -494,7 +499,7 @@ impl Attention {
         if !self.fp8.is_some_and(|fp8| fp8.factors) {
             return x;
         }
-        let factor = g.tensor(Tensor::scalar(name, Float, Scalar::Float(value)));
+        let factor = g.tensor(Tensor::scalar(name, self.scale_type, Scalar::Float(value)));
         g.pointwise(&format!("times_{name}"), PointwiseMode::Mul, &[x, factor])
     }
 
@@ -519,6 +524,9 @@ impl Attention {
         let (name, heads, size) = (["K", "V"][side], self.key_heads[side], self.head[side]);
         let (batches, page) = (self.shape[0], self.pages.rows[side]);
         let mut whole = self.operand(name, [batches, heads, keys, size]);
+        if side == 1 && self.has_turned_values {
+            whole.stride = turned([batches, heads, keys, size]);
+        }
         if side == 0 {
             whole.dim.swap(2, 3);
             whole.stride.swap(2, 3);
@@ -590,8 +598,7 @@ impl Attention {
     fn operand(&self, name: &str, dim: [i64; 4]) -> Tensor {
         let mut tensor = self.matrices(name, dim, self.operand_pitch);
         if self.is_turned {
-            let [_, heads, rows, size] = dim;
-            tensor.stride = vec![heads * rows * size, rows * size, 1, rows];
+            tensor.stride = turned(dim);
         }
         tensor.alignment(self.alignment)
     }
@@ -625,4 +632,9 @@ impl Attention {
             }
         }
     }
+}
+
+/// Strides of heads whose rows lie side by side.
+fn turned([_, heads, rows, size]: [i64; 4]) -> Vec<i64> {
+    vec![heads * rows * size, rows * size, 1, rows]
 }

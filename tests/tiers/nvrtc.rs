@@ -11,7 +11,8 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::tap_rows::{self, Configs};
 use crate::{
-    attention_parts, cases, data, evaluated, hopper, machine_code, modes, pipeline, stationary, tier, warp_attention,
+    attention_parts, cases, data, evaluated, hopper, machine_code, modes, pipeline, sample, stationary, tier,
+    warp_attention,
 };
 
 /// Chips with a newer NVRTC; sm_70 needs a 12.x one.
@@ -74,11 +75,13 @@ pub(crate) fn trials() -> Vec<Trial> {
         .map_err(|error| error.to_string());
     tier("nvrtc", requirement, "FUSEWRIGHT_REQUIRE_NVRTC", || {
         let mut trials = Vec::new();
-        for (number, case) in cases::all().into_iter().enumerate() {
+        for case in cases::all() {
+            // by the name, so that other cases change nothing about a case's chips
+            let number = sample::hash(&case.name) as usize % STRIDE;
             for (position, chip) in CHIPS.into_iter().enumerate() {
                 let is_chosen = (number + position) % STRIDE == 0
                     || is_representative(&case.name)
-                    || chip == HOPPER && case.name.starts_with("attention_bwd_bias");
+                    || chip == HOPPER && case.name.starts_with("attention_");
                 if is_chosen && runs_on(&case.graph, chip) {
                     trials.push(trial(
                         format!("nvrtc::{}::sm_{}{}", case.name, chip.0, chip.1),

@@ -30,7 +30,7 @@ fn is_in_sample(name: &str) -> bool {
 }
 
 /// FNV-1a, whose low bits are mixed once more.
-fn hash(name: &str) -> u64 {
+pub(crate) fn hash(name: &str) -> u64 {
     let hash =
         name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     hash ^ (hash >> 32)

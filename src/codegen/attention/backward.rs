@@ -275,7 +275,6 @@ struct StepText {
 struct SumsText {
     has_values: bool,
     has_sums: bool,
-    adds: &'static str,
     others: u32,
     other_1_at: u32,
     value_products: Vec<String>,
@@ -439,7 +438,7 @@ impl Backward<'_, '_> {
             cut: self.rows.cut()?,
             first_step: self.step(true)?,
             next_step: self.step(false)?,
-            last_sums: self.sums("steps > 1")?,
+            last_sums: self.sums()?,
             outputs,
         };
         template::render(template!("attention/backward_consumer.cuh"), &record)
@@ -479,21 +478,20 @@ impl Backward<'_, '_> {
             drops_values: (problem.dropout.is_some() && problem.of_keys).then_some("fw_drop(x, kept);"),
             score_products: self.first_products(head, "FW_SCORES"),
             difference_products: self.first_products(value_head, "FW_DIFFERENCES"),
-            sums_of_before: if is_first { String::new() } else { self.sums("step > 1")? },
+            sums_of_before: if is_first { String::new() } else { self.sums()? },
             pending: usize::from(problem.has_sums()) + if is_first { 0 } else { problem.outputs.len() },
         };
         template::render(template!("attention/backward_step.cuh"), &record)
     }
 
     /// The sums of a step, whose tile is `tile_before`, added to those before where `adds` says so.
-    fn sums(&self, adds: &'static str) -> Result<String, Error> {
+    fn sums(&self) -> Result<String, Error> {
         let ([head, value_head], others) = (self.kernel.problem.extents.head, self.kernel.tile.others);
         let words =
             |name: &str| (0..others / 4).map(|at| format!("FW_WORD({name}[{at}])")).collect::<Vec<_>>().join(", ");
         let record = SumsText {
             has_values: self.kernel.problem.has_values(),
             has_sums: self.kernel.problem.has_sums(),
-            adds,
             others,
             other_1_at: self.second_other(),
             value_products: self.last_products(value_head, "FW_VALUE_SUMS"),

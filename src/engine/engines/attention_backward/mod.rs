@@ -66,7 +66,7 @@ impl Engine for WarpgroupAttentionBackward {
 }
 
 /// Registers of a thread that brings tiles, and of one that multiplies, by the number of multiplying warpgroups.
-const REGISTERS: [[u32; 2]; 4] = [[0; 2], [24, 240], [24, 240], [32, 160]];
+const REGISTERS: [[u32; 2]; 4] = [[0; 2], [40, 240], [24, 240], [32, 160]];
 
 /// The same where scores have a bias: beside it NVRTC 13.0 spills in the warpgroup that brings tiles if that has 24.
 const REGISTERS_BESIDE_BIAS: [[u32; 2]; 4] = [[0; 2], [40, 240], [40, 232], [32, 160]];
