@@ -38,9 +38,9 @@ pub(super) struct Biased {
 
 impl GradientRows<'_, '_> {
     /// What scores are in powers of two: those that are scaled where their bias is added, or as they are multiplied.
-    pub(super) fn unit_of_scores(&self) -> String {
-        let log2e = names::float_literal(LOG2E);
-        if self.problem.bias.is_some() { log2e } else { format!("scale * {log2e}") }
+    pub(super) fn unit_of_scores(&mut self) -> String {
+        let (log2e, further) = (names::float_literal(LOG2E), self.further_factors());
+        if self.problem.bias.is_some() { log2e } else { format!("scale * {log2e}{further}") }
     }
 
     /// Score `x[i]` with its bias, of a head of Q.

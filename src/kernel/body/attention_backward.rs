@@ -3,6 +3,7 @@
 use super::attention::{AttentionExtents, Band, RowStores, columns as value_columns, lines as head_lines};
 use super::attention_bias::ScoreBias;
 use super::dropout::Dropping;
+use super::gradient_scaling::{BackwardScaling, GradientFactors};
 use crate::graph::TensorId;
 use crate::kernel::{MmaType, REGISTERS, TensorMap, WARPGROUP, WGMMA_ROWS};
 
@@ -26,6 +27,8 @@ pub struct AttentionRowsKernel {
     pub loads_vectors: bool,
     /// Factor of scores.
     pub scale: Option<TensorId>,
+    /// Numbers that Δ is multiplied by.
+    pub factors: Vec<TensorId>,
     /// Whether a third region has Δ alone, for the gradients of sinks and of a bias.
     pub keeps_delta: bool,
     /// Whether scores that a mask keeps may all be −∞, as a bias makes them: the row's probabilities are 0 then.
@@ -43,7 +46,7 @@ impl AttentionRowsKernel {
     /// Tensors that are read.
     pub fn reads(&self) -> impl Iterator<Item = TensorId> + use<'_> {
         let tensors = [self.output, self.gradient, self.stats].into_iter().chain(self.scale);
-        tensors.chain(self.lengths).chain(self.offsets.iter().copied())
+        tensors.chain(self.lengths).chain(self.offsets.iter().copied()).chain(self.factors.iter().copied())
     }
 
     /// Lanes of a row: each has eight elements.
@@ -111,6 +114,8 @@ pub struct BackwardProblem {
     pub dropout: Option<Dropping>,
     /// What is added to them.
     pub bias: Option<ScoreBias>,
+    /// What scales them, of heads in FP8.
+    pub scaling: Option<BackwardScaling>,
     /// Floats of a head in the workspace.
     pub padded: i64,
     /// Heads whose others should stay in L2 together.
@@ -128,6 +133,8 @@ pub struct BackwardOutput {
     pub is_of_values: bool,
     /// How rows are stored.
     pub stores: RowStores,
+    /// What scales them.
+    pub factors: GradientFactors,
 }
 
 impl BackwardOutput {
@@ -264,6 +271,12 @@ impl BackwardProblem {
         (self.of_keys && self.extents.groups()[other] % self.members() != 0).then_some(other)
     }
 
+    /// Where largest magnitudes are kept.
+    fn kept(&self) -> impl Iterator<Item = TensorId> {
+        let of_outputs = self.outputs.iter().filter_map(|it| it.factors.largest);
+        of_outputs.chain(self.scaling.iter().filter_map(|scaling| scaling.largest))
+    }
+
     /// Tensors that are read and written through pointers, beside Q, K, V and dO.
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
         let edges = [self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more);
@@ -277,8 +290,10 @@ impl BackwardProblem {
                 .chain(self.offsets.iter().copied())
                 .chain(dropped)
                 .chain(self.bias.map(|bias| bias.tensor))
+                .chain(self.scaling.iter().flat_map(BackwardScaling::reads))
+                .chain(self.outputs.iter().flat_map(|it| it.factors.reads()))
                 .collect(),
-            self.outputs.iter().map(|it| it.tensor).collect(),
+            self.outputs.iter().map(|it| it.tensor).chain(self.kept()).collect(),
         )
     }
 }

@@ -10,10 +10,14 @@
 //! Where probabilities are dropped, `dV` and `dP` are of what is left of them: `P` and `dP` times the mask and the factor, as [`Dropout`] says.
 //! `Δ` is that of the O that is left.
 //!
+//! In FP8, what is multiplied is scaled, and largest magnitudes are kept ([`scaling`]).
+//!
 //! Scores are those of the forward pass: scaled, biased, masked as [`ScoreMask`] says. `P` and `dS` are rounded to the type of Q before they
 //! are multiplied (AT-N1). Heads of Q that share one of K, or of V, add up (AT-O2). Rows that are masked, or beyond their sequence, have
 //! gradients of 0 and no share in others (AT-O30 … O33); what lies in them may be NaN (AT-O36). Where a bias makes all scores of a row −∞, so is
 //! its statistic, and it has no probabilities (AT-U7).
+
+pub(crate) mod scaling;
 
 use super::{Definition, Dropout, Expansion, KeptAttributes, Port, ScoreMask};
 use crate::graph::infer::{Node, Ports, attention};
@@ -44,6 +48,28 @@ impl AttentionBackward {
         Port::SEED,
         Port::OFFSET,
         Port::DROPOUT_SCALE,
+        Port::DESCALE_Q,
+        Port::DESCALE_K,
+        Port::DESCALE_V,
+        Port::DESCALE_O,
+        Port::DESCALE_DO,
+        Port::DESCALE_S,
+        Port::DESCALE_DP,
+        Port::SCALE_S,
+        Port::SCALE_DP,
+        Port::SCALE_DQ,
+        Port::SCALE_DK,
+        Port::SCALE_DV,
+    ];
+
+    const RESULTS: &[Port] = &[
+        Port::ATTENTION_DBIAS,
+        Port::DSINK_TOKEN,
+        Port::RNG_DUMP,
+        Port::AMAX_DQ,
+        Port::AMAX_DK,
+        Port::AMAX_DV,
+        Port::AMAX_DP,
     ];
 
     pub(super) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
@@ -59,7 +85,7 @@ impl Definition for AttentionBackward {
     fn ports(&self) -> Ports {
         (
             [&[Port::Q, Port::K, Port::V, Port::O, Port::DO, Port::STATS], Self::OPTIONAL],
-            [&[Port::DQ, Port::DK, Port::DV], &[Port::ATTENTION_DBIAS, Port::DSINK_TOKEN, Port::RNG_DUMP]],
+            [&[Port::DQ, Port::DK, Port::DV], Self::RESULTS],
         )
     }
 
@@ -82,6 +108,7 @@ impl Definition for AttentionBackward {
     fn default_type(&self, port: Port) -> Option<DataType> {
         match port {
             Port::STATS => Some(DataType::Float),
+            port if scaling::is_number(port) => Some(DataType::Float),
             port => self.mask.default_type(port).or_else(|| self.dropout?.default_type(port)),
         }
     }
@@ -94,6 +121,7 @@ impl Definition for AttentionBackward {
     fn check(&self, node: &Node) -> Result<(), Malformed> {
         attention::check_backward(node)?;
         self.check_dropout(node)?;
+        scaling::check(node)?;
         self.mask.check_bounds(node)
     }
 
@@ -101,14 +129,12 @@ impl Definition for AttentionBackward {
         use PointwiseMode as M;
         let [q, k, v, o, d_o, stats] = expansion.required();
         let lengths = [Port::SEQ_LEN_Q, Port::SEQ_LEN_KV].map(|port| expansion.input(port));
-        let scale = expansion.input(Port::ATTN_SCALE);
         let bias = expansion.input(Port::ATTENTION_BIAS);
         let keys = expansion.transpose(k);
         let mut scores = expansion.matmul(q, keys, None);
-        for (mode, side) in [(M::Mul, scale), (M::Add, bias)] {
-            if let Some(side) = side {
-                scores = expansion.pointwise(mode, &[scores, side]);
-            }
+        scores = scaling::multiplied(expansion, scores, &[Port::ATTN_SCALE, Port::DESCALE_Q, Port::DESCALE_K]);
+        if let Some(bias) = bias {
+            scores = expansion.pointwise(M::Add, &[scores, bias]);
         }
         let mut kept = self.mask.kept(expansion, scores);
         if bias.is_some() {
@@ -130,16 +156,19 @@ impl Definition for AttentionBackward {
             expansion.result(Port::RNG_DUMP, M::Identity, &[mask]);
         }
         let kept_p = left(expansion, p);
+        let kept_p = scaling::multiplied(expansion, kept_p, &[Port::SCALE_S]);
         let rounded = expansion.rounded(kept_p, q);
         let of_keys = expansion.transpose(rounded);
         let of_heads = expansion.matmul(of_keys, d_o, lengths[0]);
-        expansion.result_of_heads(Port::DV, of_heads);
+        scaling::DV.result(expansion, of_heads);
 
         let product = expansion.pointwise(M::Mul, &[d_o, o]);
         let rows = row_dim(expansion.dim(product));
         let delta = expansion.reduction(ReductionMode::Add, product, rows);
+        let delta = scaling::multiplied(expansion, delta, &[Port::DESCALE_DO, Port::DESCALE_O]);
         let values = expansion.transpose(v);
         let dp = expansion.matmul(d_o, values, None);
+        let dp = scaling::multiplied(expansion, dp, &[Port::DESCALE_DO, Port::DESCALE_V]);
         let dp = left(expansion, dp);
         let difference = expansion.pointwise(M::Sub, &[dp, delta]);
         let ds = expansion.pointwise(M::Mul, &[p, difference]);
@@ -148,13 +177,15 @@ impl Definition for AttentionBackward {
             let total = expansion.reduction(ReductionMode::Add, ds, dim);
             expansion.result(Port::ATTENTION_DBIAS, M::Identity, &[total]);
         }
-        let ds = scale.map_or(ds, |scale| expansion.pointwise(M::Mul, &[ds, scale]));
+        let ds = scaling::multiplied(expansion, ds, &[Port::ATTN_SCALE]);
+        scaling::keep_largest(expansion, ds, Port::AMAX_DP);
+        let ds = scaling::multiplied(expansion, ds, &[Port::SCALE_DP]);
         let rounded = expansion.rounded(ds, q);
         let dq = expansion.matmul(rounded, k, lengths[1]);
-        expansion.result(Port::DQ, M::Identity, &[dq]);
+        scaling::DQ.result(expansion, dq);
         let of_keys = expansion.transpose(rounded);
         let of_heads = expansion.matmul(of_keys, q, lengths[0]);
-        expansion.result_of_heads(Port::DK, of_heads);
+        scaling::DK.result(expansion, of_heads);
         if let (Some(dim), Some(sink)) = (expansion.dim_of_result(Port::DSINK_TOKEN), expansion.input(Port::SINK_TOKEN))
         {
             self.define_sink(expansion, [sink, stats, delta], dim);
