@@ -63,10 +63,10 @@ pub use mode::{PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode};
 pub(crate) use normal::tests::samples as attention_samples;
 pub(crate) use normal::{BAND_MASK, Expectation, Expected, FILL, is_sum_of_attention};
 pub use operation::{
-    AllGather, AttentionBackward, Attributes, Bernoulli, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite,
-    Concat, Convolution, ConvolutionDirection, ConvolutionMode, Dropout, Fraction, KeptAttributes, MaskedDropout,
-    Matmul, NanPropagation, NormBackward, NormForward, NormMode, NormPhase, Operation, OperationId, Other,
-    PagedCacheLoad, Pointwise, Port, Reduction, Resample, ScoreMask, Signal, SignalMode, Softmax,
+    AlibiSlopes, AllGather, AttentionBackward, Attributes, Bernoulli, BnBackwardWeights, BnFinalize, BnFinalizeMode,
+    Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, Dropout, Fraction, KeptAttributes,
+    MaskedDropout, Matmul, NanPropagation, NormBackward, NormForward, NormMode, NormPhase, Operation, OperationId,
+    Other, PagedCacheLoad, Pointwise, Port, Reduction, Resample, ScoreMask, Signal, SignalMode, Softmax,
 };
 pub use tensor::{DEFAULT_ALIGNMENT, Reordering, Scalar, Tensor, TensorHandle, TensorId};
 pub(crate) use tensor::{channels_last_order, packed_strides, row_major_order};

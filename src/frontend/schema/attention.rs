@@ -15,6 +15,7 @@ pub(super) const DROPOUT_KEYS: &[Key] = &[key("keep_probability", Kind::Float)];
 pub(super) const OPERATION_OPTIONS: &[&str] = &[
     "Attn_scale",
     "Bias",
+    "Alibi_slopes",
     "SEQ_LEN_Q",
     "SEQ_LEN_KV",
     "LEFT_BOUND",
@@ -22,13 +23,16 @@ pub(super) const OPERATION_OPTIONS: &[&str] = &[
     "SINK_TOKEN",
     "Seed",
     "Offset",
+    "Dropout_mask",
     "Dropout_scale",
+    "Dropout_scale_inv",
 ];
 pub(super) const OPERATION_KEYS: &[Key] = &[
     key("left_bound", Kind::Integer),
     key("right_bound", Kind::Integer),
     key("diagonal_alignment", ALIGNMENT),
     key("keep_probability", Kind::Float),
+    key("alibi_mask", Kind::Flag),
 ];
 
 const FORWARD_KEYS: &[Key] = &[

@@ -1,6 +1,6 @@
 //! The backward pass of an attention: one operation that carries its definition ([`AttentionBackward`]).
 
-use super::{ALIGNMENT, LEFT, RIGHT, SAID_BY_PORTS, SCALE_VALUE, dropout, mask, obstacle_of, scale, turn};
+use super::{ALIGNMENT, LEFT, RIGHT, SAID_BY_PORTS, SCALE_VALUE, alibi, dropout, mask, obstacle_of, scale, turn};
 use crate::graph::draft::Draft;
 use crate::graph::{AttentionBackward, Composite, Dropout, Malformed, Operation, OperationId, Port};
 
@@ -25,7 +25,7 @@ const DETERMINISTIC: &str = "is_deterministic_algorithm";
 
 /// What keeps a node from becoming the operation.
 pub(super) fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) -> Option<String> {
-    let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT, DETERMINISTIC];
+    let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT, DETERMINISTIC, alibi::FLAG];
     let mut keys: Vec<&str> = known.into_iter().chain(SAID_BY_PORTS).collect();
     let mut inputs = INPUTS.to_vec();
     let mut outputs = OUTPUTS.to_vec();
@@ -33,6 +33,8 @@ pub(super) fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) ->
         keys.push(dropout::PROBABILITY);
         inputs.extend(dropout::INPUTS);
         outputs.extend((dropped != 0.0).then_some(Port::RNG_DUMP));
+    } else {
+        inputs.extend(dropout::MASK);
     }
     obstacle_of(draft, id, operation, [&inputs, &outputs], &keys)
 }
@@ -53,13 +55,16 @@ pub(super) fn operation(draft: &mut Draft, id: OperationId, node: &Operation) ->
     let given = node.inputs.iter().filter(|slot| is_read(slot.0)).copied();
     let mut inputs: Vec<_> = given.chain(scale.map(|scale| (Port::ATTN_SCALE, scale))).collect();
     inputs.sort_by_key(|slot| INPUTS.iter().position(|port| *port == slot.0));
+    if dropping.is_none() {
+        inputs.extend(dropout::masked(draft, node));
+    }
     let dropout = dropping.map(|dropping| {
         inputs.extend(dropping.inputs);
         Dropout { kept: dropping.kept }
     });
     let mut outputs = node.outputs.clone();
     outputs.sort_by_key(|slot| OUTPUTS.iter().position(|port| *port == slot.0).unwrap_or(OUTPUTS.len()));
-    let backward = AttentionBackward { mask: mask(node, &scores), dropout };
+    let backward = AttentionBackward { mask: mask(node, &scores), dropout, alibi: alibi::is_set(node) };
     Ok(Operation {
         attributes: crate::graph::Attributes::Composite(Composite::AttentionBackward(backward)),
         compute_data_type: node.compute_data_type.or(Some(crate::graph::DataType::Float)),
