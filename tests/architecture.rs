@@ -342,12 +342,12 @@ fn kernels_engines_and_code_generation_are_in_order() {
         "kernel/body",
         &[
             "all_gather",
+            "attention_bias",
             "dropout",
             "value_scaling",
             "attention",
             "turned_values",
             "attention_combination",
-            "attention_bias",
             "attention_backward",
             "warp_attention",
             "attention_bias_gradient",

@@ -79,7 +79,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             // by the name, so that other cases change nothing about a case's chips
             let number = sample::hash(&case.name) as usize % STRIDE;
             for (position, chip) in CHIPS.into_iter().enumerate() {
-                let is_chosen = (number + position) % STRIDE == 0
+                let is_chosen = (number + position).is_multiple_of(STRIDE)
                     || is_representative(&case.name)
                     || chip == HOPPER && case.name.starts_with("attention_");
                 if is_chosen && runs_on(&case.graph, chip) {
